@@ -1,0 +1,171 @@
+//! Element types, named as NumPy and ml_dtypes name them, and their DLPack descriptions.
+
+use dlpark::ffi::{DLDataType, DLDataTypeCode};
+
+/// The kind of an element type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// `bool`.
+    Bool,
+    /// Unsigned integers.
+    Unsigned,
+    /// Signed integers.
+    Signed,
+    /// Real floating point numbers, `bfloat16` and the 8-bit ones included.
+    Float,
+    /// Complex numbers.
+    Complex,
+}
+
+macro_rules! dtypes {
+    ($($variant:ident $name:literal $kind:ident $code:ident $bits:literal;)*) => {
+        /// An element type that arraybridge converts.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        #[repr(u8)]
+        pub enum DType {
+            $(#[doc = concat!("`", $name, "`.")] $variant,)*
+        }
+
+        impl DType {
+            /// Every element type, in declaration order.
+            pub const ALL: &'static [DType] = &[$(DType::$variant),*];
+
+            /// The name that NumPy and ml_dtypes use.
+            pub const fn name(self) -> &'static str {
+                match self { $(DType::$variant => $name),* }
+            }
+
+            /// The element type of a name.
+            pub fn from_name(name: &str) -> Option<DType> {
+                match name { $($name => Some(DType::$variant),)* _ => None }
+            }
+
+            /// The kind.
+            pub const fn kind(self) -> Kind {
+                match self { $(DType::$variant => Kind::$kind),* }
+            }
+
+            /// Bytes of one element.
+            pub const fn size(self) -> usize {
+                match self { $(DType::$variant => $bits / 8),* }
+            }
+
+            /// The DLPack type code.
+            pub const fn code(self) -> DLDataTypeCode {
+                match self { $(DType::$variant => DLDataTypeCode::$code),* }
+            }
+        }
+
+        /// The element type of a DLPack code and width, for one lane.
+        const fn of_dlpack(code: u8, bits: u8) -> Option<DType> {
+            $(if code == DLDataTypeCode::$code.0 && bits == $bits { return Some(DType::$variant); })*
+            None
+        }
+    };
+}
+
+dtypes! {
+    Bool "bool" Bool BOOL 8;
+    Uint8 "uint8" Unsigned UINT 8;
+    Uint16 "uint16" Unsigned UINT 16;
+    Uint32 "uint32" Unsigned UINT 32;
+    Uint64 "uint64" Unsigned UINT 64;
+    Int8 "int8" Signed INT 8;
+    Int16 "int16" Signed INT 16;
+    Int32 "int32" Signed INT 32;
+    Int64 "int64" Signed INT 64;
+    Float16 "float16" Float FLOAT 16;
+    Bfloat16 "bfloat16" Float BFLOAT 16;
+    Float32 "float32" Float FLOAT 32;
+    Float64 "float64" Float FLOAT 64;
+    Complex64 "complex64" Complex COMPLEX 64;
+    Complex128 "complex128" Complex COMPLEX 128;
+    Float8E3m4 "float8_e3m4" Float FLOAT8_E3M4 8;
+    Float8E4m3 "float8_e4m3" Float FLOAT8_E4M3 8;
+    Float8E4m3b11fnuz "float8_e4m3b11fnuz" Float FLOAT8_E4M3B11FNUZ 8;
+    Float8E4m3fn "float8_e4m3fn" Float FLOAT8_E4M3FN 8;
+    Float8E4m3fnuz "float8_e4m3fnuz" Float FLOAT8_E4M3FNUZ 8;
+    Float8E5m2 "float8_e5m2" Float FLOAT8_E5M2 8;
+    Float8E5m2fnuz "float8_e5m2fnuz" Float FLOAT8_E5M2FNUZ 8;
+    Float8E8m0fnu "float8_e8m0fnu" Float FLOAT8_E8M0FNU 8;
+}
+
+impl DType {
+    /// The DLPack description.
+    pub const fn dlpack(self) -> DLDataType {
+        DLDataType { code: self.code(), bits: (self.size() * 8) as u8, lanes: 1 }
+    }
+
+    /// The element type of a DLPack description; `None` for packed, vector and other types.
+    pub const fn from_dlpack(dtype: DLDataType) -> Option<DType> {
+        if dtype.lanes != 1 {
+            return None;
+        }
+        of_dlpack(dtype.code.0, dtype.bits)
+    }
+
+    /// Whether NumPy itself has it; the others come from ml_dtypes.
+    pub const fn is_numpy(self) -> bool {
+        !matches!(self, DType::Bfloat16) && (self as u8) < (DType::Float8E3m4 as u8)
+    }
+}
+
+impl std::fmt::Display for DType {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// A set of element types.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct DTypeSet(u32);
+
+impl DTypeSet {
+    /// The set of these element types.
+    pub const fn of(dtypes: &[DType]) -> DTypeSet {
+        let mut bits = 0;
+        let mut i = 0;
+        while i < dtypes.len() {
+            bits |= 1 << dtypes[i] as u32;
+            i += 1;
+        }
+        DTypeSet(bits)
+    }
+
+    /// Whether the set has it.
+    pub const fn contains(self, dtype: DType) -> bool {
+        self.0 & (1 << dtype as u32) != 0
+    }
+
+    /// The members.
+    pub fn iter(self) -> impl Iterator<Item = DType> {
+        DType::ALL.iter().copied().filter(move |d| self.contains(*d))
+    }
+}
+
+impl std::fmt::Debug for DTypeSet {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_set().entries(self.iter().map(DType::name)).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_dtype_returns_from_its_name_and_from_its_dlpack_description() {
+        for dtype in DType::ALL {
+            assert_eq!(DType::from_name(dtype.name()), Some(*dtype));
+            assert_eq!(DType::from_dlpack(dtype.dlpack()), Some(*dtype));
+        }
+    }
+
+    #[test]
+    fn packed_and_vector_types_are_unknown() {
+        let packed = DLDataType { code: DLDataTypeCode::UINT, bits: 4, lanes: 1 };
+        let vector = DLDataType { code: DLDataTypeCode::FLOAT, bits: 32, lanes: 4 };
+        assert_eq!(DType::from_dlpack(packed), None);
+        assert_eq!(DType::from_dlpack(vector), None);
+    }
+}

@@ -1,0 +1,5 @@
+//! Converts arrays between frameworks.
+
+extern crate self as arraybridge_runtime;
+
+pub mod dtype;

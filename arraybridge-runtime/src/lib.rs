@@ -3,3 +3,4 @@
 extern crate self as arraybridge_runtime;
 
 pub mod dtype;
+pub mod host;

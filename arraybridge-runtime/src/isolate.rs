@@ -10,23 +10,21 @@ use pyo3::prelude::*;
 use crate::generated::MemoryType;
 use crate::spec::Framework;
 
-/// Opens the libraries that a framework isolates, before its module is imported.
+/// Opens the libraries that a framework isolates, if what they collide with is there already and
+/// the framework is not.
 pub fn before_import(py: Python<'_>, framework: &'static Framework) {
-    if !framework.isolate.is_empty() && !is_loaded(py, framework.module) {
-        open(framework.isolate);
+    if let Some(isolate) = &framework.isolate
+        && is_loaded(py, isolate.from)
+        && !is_loaded(py, framework.module)
+    {
+        open(isolate.libraries);
     }
 }
 
-/// Opens the libraries of frameworks that are not imported yet, when another framework already
-/// is: the user may import them next, without asking us.
+/// Does so for every framework: the user may import one next, without asking us.
 pub fn at_start(py: Python<'_>) {
     for framework in MemoryType::ALL.map(MemoryType::framework) {
-        let others = || MemoryType::ALL.map(MemoryType::framework).into_iter();
-        let crowded =
-            others().any(|o| o.module != "numpy" && o.module != framework.module && is_loaded(py, o.module));
-        if crowded {
-            before_import(py, framework);
-        }
+        before_import(py, framework);
     }
 }
 

@@ -7,8 +7,9 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use pyo3::exceptions::PyImportError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyInt, PyString};
+use pyo3::types::{PyInt, PyString, PyType};
 
+use crate::dlpack::exchange::Exchange;
 use crate::error::{Ends, Failure, Result, first_line};
 use crate::generated::MemoryType;
 use crate::isolate;
@@ -22,6 +23,7 @@ pub struct Live {
     dtypes: PyOnceLock<Vec<(DType, Py<PyAny>)>>,
     by_pointer: Mutex<HashMap<usize, DType>>,
     accelerators: OnceLock<usize>,
+    exchange: PyOnceLock<Option<Exchange>>,
 }
 
 static LIVE: [PyOnceLock<Live>; MemoryType::COUNT] =
@@ -60,6 +62,7 @@ fn import<'py>(py: Python<'py>, framework: &'static Framework, ends: Ends) -> Re
         dtypes: PyOnceLock::new(),
         by_pointer: Mutex::new(HashMap::new()),
         accelerators: OnceLock::new(),
+        exchange: PyOnceLock::new(),
     }))
 }
 
@@ -110,6 +113,21 @@ impl Live {
         // map is not locked; the pointer is not remembered, since nothing keeps it alive.
         let equal = |other: &Py<PyAny>| object.eq(other.bind(py)).unwrap_or(false);
         objects.iter().find(|(_, other)| equal(other)).map(|(dtype, _)| *dtype)
+    }
+
+    /// The C exchange table of the framework's array class, if it has one.
+    #[inline]
+    pub fn exchange(&self, py: Python<'_>) -> Option<Exchange> {
+        *self.exchange.get_or_init(py, || {
+            let of_class = |name: &&str| {
+                let path = name.strip_prefix(self.framework.module)?.strip_prefix('.')?;
+                let class = path.split('.').try_fold(self.module(py).clone(), |object, attribute| {
+                    object.getattr(attribute)
+                });
+                Exchange::of_type(class.ok()?.cast::<PyType>().ok()?)
+            };
+            self.framework.classes.iter().find_map(of_class)
+        })
     }
 
     /// How many accelerators the framework has.

@@ -61,6 +61,13 @@ pub fn read(data: &Bound<'_, PyAny>) -> Result<Source, UnknownDtype> {
     Ok(Source { view: View { dtype, swapped, ..view }, owner })
 }
 
+/// The element type of a NumPy array, `None` if it is none that we know.
+pub fn dtype_of(data: &Bound<'_, PyAny>) -> Option<DType> {
+    debug_assert!(is_array(data));
+    // SAFETY: the object is a NumPy array, so it has a dtype.
+    dtype(data.py(), unsafe { &*(*data.as_ptr().cast::<PyArrayObject>()).fields.descr })
+}
+
 fn dtype(py: Python<'_>, descr: &PyArray_Descr) -> Option<DType> {
     let number = descr.fields.type_num;
     if let Some(dtype) = BY_NUMBER.get(number as usize).copied().flatten() {
@@ -169,7 +176,7 @@ pub fn wrap<'py>(
     // `nd`, and the memory that they describe is kept alive by the owner, which becomes the
     // array's base. NumPy allocates by itself for arrays without elements.
     unsafe {
-        let class = npyffi::PyArray_Type(py);
+        let class = npyffi::get_type_object(py, npyffi::NpyTypes::PyArray_Type);
         let array = PY_ARRAY_API.PyArray_NewFromDescr(
             py,
             class,

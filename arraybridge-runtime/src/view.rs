@@ -11,7 +11,7 @@ use pyo3::prelude::*;
 use smallvec::SmallVec;
 
 use crate::host::buffer::HostBuffer;
-use crate::host::copy;
+use crate::host::layout;
 use crate::spec::{DType, Strides};
 
 /// Extents or strides; up to six axes need no allocation.
@@ -58,11 +58,11 @@ impl View {
     /// The tightest class that the strides belong to.
     pub fn layout(&self) -> Strides {
         let size = self.dtype.size();
-        if copy::is_compact(&self.shape, &self.strides, size) {
+        if layout::is_compact(&self.shape, &self.strides, size) {
             Strides::Compact
-        } else if copy::is_permuted_compact(&self.shape, &self.strides, size) {
+        } else if layout::is_permuted_compact(&self.shape, &self.strides, size) {
             Strides::Permuted
-        } else if copy::has_negative(&self.shape, &self.strides) {
+        } else if layout::has_negative(&self.shape, &self.strides) {
             Strides::Any
         } else {
             Strides::Positive
@@ -103,6 +103,13 @@ impl Held {
         let pointer = object.clone().into_ptr();
         // SAFETY: a bound object's pointer is never null.
         Held(unsafe { NonNull::new_unchecked(pointer) })
+    }
+
+    /// Holds the same object once more.
+    pub fn clone_ref(&self, py: Python<'_>) -> Held {
+        // SAFETY: the object is alive, since this reference is owned.
+        let object = unsafe { Bound::from_borrowed_ptr(py, self.0.as_ptr()) };
+        Held::new(&object)
     }
 }
 

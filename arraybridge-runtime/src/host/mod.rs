@@ -8,3 +8,9 @@ pub mod copy;
 pub mod layout;
 mod parallel;
 mod walk;
+
+/// How many threads a large operation is split over.
+pub fn threads() -> usize {
+    static THREADS: std::sync::OnceLock<usize> = std::sync::OnceLock::new();
+    *THREADS.get_or_init(|| std::thread::available_parallelism().map_or(1, |n| n.get().min(2)))
+}

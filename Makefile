@@ -1,0 +1,100 @@
+# `make demo` and `make test` set up all that they need: Rust, Python >= 3.11 and make are enough.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+MAKEFLAGS += --no-builtin-rules --no-print-directory
+
+PYTHON ?= python3
+CARGO ?= cargo
+VENV := .venv
+DEMO_VENV := .venv-demo
+SEVENTH_VENV := .venv-seventh
+IMAGES := build/images
+
+# A stamp is named after the text of the requirements: an edit makes a new one necessary.
+stamp = $(1)/.stamp-$(shell cat $(2) | cksum | cut -d' ' -f1)
+TEST_STAMP := $(call stamp,$(VENV),tests/requirements.txt)
+DEMO_STAMP := $(call stamp,$(DEMO_VENV),examples/demo/requirements.txt)
+SEVENTH_STAMP := $(call stamp,$(SEVENTH_VENV),tests/seventh/requirements.txt)
+
+# The file is written by tests/tools/opencl, and names an OpenCL driver that the system lacks.
+OPENCL_ENV := build/opencl.env
+with_opencl = set -a; source $(OPENCL_ENV); set +a;
+
+.PHONY: help demo demo-all test test-rust test-python seventh lint clean
+
+help: ## print this list
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 14
+
+demo: $(DEMO_STAMP) $(OPENCL_ENV) $(IMAGES)/.stamp ## a microscopy image through every framework of a light environment
+	$(call install,$(DEMO_VENV))
+	@$(with_opencl) $(DEMO_VENV)/bin/python examples/demo/demo.py --images $(IMAGES)
+
+demo-all: $(TEST_STAMP) $(OPENCL_ENV) $(IMAGES)/.stamp ## the same with every framework that runs on a CPU
+	$(call install,$(VENV))
+	@$(with_opencl) $(VENV)/bin/python examples/demo/demo.py --images $(IMAGES)
+
+test: test-rust seventh test-python ## all tests: Rust, then Python, then a table for a seventh framework
+
+# The tests embed an interpreter: it is that of the environment, and finds NumPy there.
+test-rust: $(TEST_STAMP)
+	@python=$$(realpath -s $(VENV)/bin/python); \
+	libdir=$$($$python -c 'import sysconfig; print(sysconfig.get_config_var("LIBDIR"))'); \
+	site=$$($$python -c 'import sysconfig; print(sysconfig.get_path("platlib"))'); \
+	PYO3_PYTHON=$$python LD_LIBRARY_PATH=$$libdir$${LD_LIBRARY_PATH:+:$$LD_LIBRARY_PATH} \
+	PYTHONPATH=$$site $(CARGO) test --workspace
+
+test-python: $(TEST_STAMP) $(OPENCL_ENV)
+	$(call install,$(VENV))
+	@$(with_opencl) ARRAYBRIDGE_SEVENTH_PYTHON=$(SEVENTH_VENV)/bin/python \
+	$(VENV)/bin/python -m pytest
+
+# The wheel once more, with one more table and no other change.
+seventh: $(SEVENTH_STAMP) tests/seventh/tvm_ffi.toml
+	@echo "building the wheel with tests/seventh/tvm_ffi.toml"
+	@rm -rf build/seventh-wheels
+	@ARRAYBRIDGE_FRAMEWORKS=$(CURDIR)/tests/seventh/tvm_ffi.toml CARGO_TARGET_DIR=$(CURDIR)/build/seventh \
+	$(SEVENTH_VENV)/bin/maturin build --quiet --profile dev -i $(SEVENTH_VENV)/bin/python -o build/seventh-wheels
+	@$(SEVENTH_VENV)/bin/python -m pip install --quiet --force-reinstall --no-deps build/seventh-wheels/*.whl
+
+lint: $(TEST_STAMP) ## formatting and lints of Rust and Python, stubs against the module
+	$(CARGO) fmt --check
+	PYO3_PYTHON=$$(realpath -s $(VENV)/bin/python) $(CARGO) clippy --workspace --all-targets -- -D warnings
+	$(VENV)/bin/ruff check .
+	$(call install,$(VENV))
+	$(VENV)/bin/python -m mypy.stubtest arraybridge --ignore-disjoint-bases --allowlist tests/tools/stubtest.txt
+
+clean: ## remove what make and the builds made
+	rm -rf build target $(VENV) $(DEMO_VENV) $(SEVENTH_VENV) .pytest_cache .hypothesis
+
+# Build the wheel for an environment and install it there, as a user gets it.
+define install
+@echo "building the wheel for $(1)"
+@rm -rf build/wheels/$(1)
+@$(1)/bin/maturin build --quiet --release -i $(1)/bin/python -o build/wheels/$(1)
+@$(1)/bin/python -m pip install --quiet --force-reinstall --no-deps build/wheels/$(1)/*.whl
+endef
+
+define venv
+@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "PYTHON must be 3.11 or newer: make PYTHON=python3.12 ...")'
+@echo "setting up $(1) from $(2)"
+@test -x $(1)/bin/python || $(PYTHON) -m venv $(1)
+@$(1)/bin/python -m pip install --quiet -r $(2)
+@rm -f $(1)/.stamp-*
+@touch $@
+endef
+
+$(TEST_STAMP): ; $(call venv,$(VENV),tests/requirements.txt)
+$(DEMO_STAMP): ; $(call venv,$(DEMO_VENV),examples/demo/requirements.txt)
+$(SEVENTH_STAMP): ; $(call venv,$(SEVENTH_VENV),tests/seventh/requirements.txt)
+
+$(OPENCL_ENV): tests/tools/opencl
+	@mkdir -p build
+	@PYTHON=$(PYTHON) bash tests/tools/opencl $@
+
+# Real 16 bit fluorescence images come inside the wheel of StarDist. It is unpacked, not installed.
+$(IMAGES)/.stamp:
+	@mkdir -p $(IMAGES)
+	@$(PYTHON) -m pip download --quiet --no-deps --only-binary=:all: --python-version 3.11 \
+	--implementation cp --platform manylinux_2_28_x86_64 --dest $(IMAGES) stardist==0.9.2
+	@touch $@

@@ -1,0 +1,209 @@
+from contextlib import AbstractContextManager
+from typing import Any, Literal, TypedDict, final
+
+from .types import (
+    CPU_MEMORY_TYPES as CPU_MEMORY_TYPES,
+    GPU_MEMORY_TYPES as GPU_MEMORY_TYPES,
+    SUPPORTED_MEMORY_TYPES as SUPPORTED_MEMORY_TYPES,
+    Converter as Converter,
+    MemoryType as MemoryType,
+)
+
+__all__ = [
+    "CPU_MEMORY_TYPES",
+    "GPU_MEMORY_TYPES",
+    "SUPPORTED_MEMORY_TYPES",
+    "Converter",
+    "CopyRequiredError",
+    "DeviceUnavailableError",
+    "FrameworkNotInstalledError",
+    "MemoryConversionError",
+    "MemoryType",
+    "Record",
+    "SharedImmutableMemoryWarning",
+    "UnsupportedArrayError",
+    "UnsupportedDtypeError",
+    "__version__",
+    "convert",
+    "convert_memory",
+    "converters",
+    "detect_memory_type",
+    "explain",
+    "frameworks",
+    "no_copy",
+    "trace",
+]
+
+__version__: str
+
+class _Framework(TypedDict):
+    name: str
+    title: str
+    module: str
+    install: str
+    memory: Literal["host", "accelerator", "either"]
+
+@final
+class Record:
+    """What a conversion does or did. ``str()`` of it is one readable paragraph."""
+
+    @property
+    def source(self) -> str:
+        """Name of the framework that the array is of."""
+    @property
+    def target(self) -> str:
+        """Name of the framework that it goes to."""
+    @property
+    def route(self) -> Literal["keep", "share", "move", "copy"]:
+        """keep: the same object. share: the same memory. move: another device. copy: new memory."""
+    @property
+    def how(self) -> str:
+        """The way that is taken."""
+    @property
+    def why(self) -> str | None:
+        """The reason for a copy; None where there is none."""
+    @property
+    def dtype(self) -> str:
+        """Name of the dtype."""
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Length of each axis."""
+    @property
+    def nbytes(self) -> int:
+        """Size of the elements in bytes."""
+    @property
+    def device(self) -> str:
+        """Where the result is."""
+    @property
+    def ns(self) -> int | None:
+        """Nanoseconds that the conversion took; None where it was only explained."""
+
+def convert(
+    data: Any,
+    target: str,
+    *,
+    device: str | int | None = None,
+    copy: bool | None = None,
+    dtype: str | None = None,
+) -> Any:
+    """Bring an array, of any shape and any known framework, to the framework ``target``.
+
+    ``device``: "host", "cpu", "accelerator:1", "cuda:1" or an index. None leaves the array on the
+    kind of device that it is on, if the target has it.
+    ``copy``: None shares memory where the target can wrap it. True makes fresh memory, always.
+    False shares or raises ``CopyRequiredError`` with the reason.
+    ``dtype``: the name of a dtype to cast to. Without it, no value and no dtype changes.
+
+    JAX runs later than it returns: memory that it shares and that is written afterwards changes
+    results already asked for.
+
+    Raises ``MemoryConversionError`` or one of its children, and ``ValueError`` for a name that no
+    table has.
+
+    >>> import numpy, arraybridge
+    >>> arraybridge.convert(numpy.zeros(3), "numpy", copy=True)
+    array([0., 0., 0.])
+    """
+
+def convert_memory(
+    data: Any,
+    source_type: str,
+    target_type: str,
+    gpu_id: int | None = None,
+    *,
+    copy: bool | None = None,
+) -> Any:
+    """Bring an array of ``source_type`` to ``target_type``, on accelerator ``gpu_id``.
+
+    The array must be of ``source_type``: a wrong label is an error. A framework that has host
+    memory only ignores ``gpu_id``. Otherwise like ``convert``.
+
+    >>> import numpy, arraybridge
+    >>> arraybridge.convert_memory(numpy.zeros(3), "numpy", "numpy")
+    array([0., 0., 0.])
+    """
+
+def detect_memory_type(data: Any) -> str:
+    """Name of the framework that ``data`` is an array of. Nothing is imported to find out.
+
+    Raises ``ValueError`` where it is an array of none.
+
+    >>> import numpy, arraybridge
+    >>> arraybridge.detect_memory_type(numpy.zeros(3))
+    'numpy'
+    """
+
+def explain(
+    data: Any, target: str, *, device: str | int | None = None, copy: bool | None = None
+) -> Record:
+    """Say what ``convert`` would do with the same arguments, without doing it.
+
+    Raises what ``convert`` would raise before it touches the data.
+
+    >>> import numpy, arraybridge
+    >>> arraybridge.explain(numpy.zeros(3), "numpy").route
+    'keep'
+    """
+
+def trace() -> AbstractContextManager[list[Record]]:
+    """Collect a record of every conversion inside the ``with`` block.
+
+    >>> import numpy, arraybridge
+    >>> with arraybridge.trace() as records:
+    ...     _ = arraybridge.convert(numpy.zeros(3), "numpy", copy=True)
+    >>> [record.route for record in records]
+    ['copy']
+    """
+
+def no_copy() -> AbstractContextManager[None]:
+    """Make every conversion inside the ``with`` block share memory or raise.
+
+    Raises, from the conversion, ``CopyRequiredError`` with the reason.
+
+    >>> import numpy, arraybridge
+    >>> with arraybridge.no_copy():
+    ...     zeros = arraybridge.convert(numpy.zeros(3), "numpy")
+    """
+
+def converters() -> list[tuple[str, str]]:
+    """The registered conversions as pairs of names, source first.
+
+    >>> import arraybridge
+    >>> ("numpy", "torch") in arraybridge.converters()
+    True
+    """
+
+def frameworks() -> list[_Framework]:
+    """The frameworks of the table that this wheel was built with.
+
+    >>> import arraybridge
+    >>> arraybridge.frameworks()[0]["title"]
+    'NumPy'
+    """
+
+class MemoryConversionError(Exception):
+    """A conversion failed. ``str()`` of it says which, why, and what to do."""
+
+    source_type: str
+    target_type: str
+    method: str
+    reason: str
+    def __init__(self, source_type: str, target_type: str, method: str, reason: str) -> None: ...
+
+class DeviceUnavailableError(MemoryConversionError):
+    """The framework does not have the device that was asked for."""
+
+class UnsupportedDtypeError(MemoryConversionError):
+    """The framework does not have the dtype, or no conversion keeps its bits."""
+
+class UnsupportedArrayError(MemoryConversionError):
+    """The object is of a framework, but is no plain array: sparse, traced, masked, deleted, ..."""
+
+class CopyRequiredError(MemoryConversionError):
+    """``copy=False`` was asked for and memory cannot be shared; ``reason`` says why."""
+
+class FrameworkNotInstalledError(MemoryConversionError, ImportError):
+    """The framework cannot be imported."""
+
+class SharedImmutableMemoryWarning(UserWarning):
+    """An array that cannot change was shared with a framework that can write into it."""

@@ -1,0 +1,143 @@
+"""``python -m arraybridge doctor``: what is installed here, and what works.
+
+Each framework is imported in a process of its own: one that crashes is a line of the report.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import signal
+import subprocess
+import sys
+
+import numpy
+
+from . import __version__, converters, frameworks
+
+TIMEOUT_S = 180
+
+# Says, as JSON on the last line, what one framework is and does.
+PROBE = """
+import importlib, importlib.util, json, sys
+name, module = sys.argv[1:3]
+answer = {}
+def say():
+    print()
+    print(json.dumps(answer))
+if importlib.util.find_spec(module) is None:
+    answer["missing"] = True
+    say()
+    sys.exit()
+try:
+    answer["version"] = str(getattr(importlib.import_module(module), "__version__", "?"))
+except BaseException as error:
+    answer["error"] = f"import failed: {type(error).__name__}: {error}"
+    say()
+    sys.exit()
+import numpy, arraybridge
+image = numpy.arange(6, dtype="uint16").reshape(2, 3)
+try:
+    there = arraybridge.convert(image, name)
+    answer["device"] = str(arraybridge.explain(there, name).device)
+    back = arraybridge.convert(there, "numpy")
+    answer["works"] = bool((back == image).all())
+except Exception as error:
+    answer["error"] = f"{type(error).__name__}: {error}"
+try:
+    arraybridge.convert(image, name, device="accelerator:4095")
+except Exception as error:
+    answer["accelerators"] = str(getattr(error, "reason", error))
+say()
+"""
+
+# TensorFlow and PoCL each bring an LLVM: the second one to load may bring the process down.
+ORDER = """
+import numpy, tensorflow, arraybridge
+arraybridge.convert(numpy.zeros((2, 2), "float32"), "pyclesperanto")
+"""
+
+
+def run(code: str, *arguments: str) -> tuple[str | None, str]:
+    """Run code in a new interpreter; give back what went wrong, and what it printed last."""
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", code, *arguments],
+            capture_output=True,
+            text=True,
+            timeout=TIMEOUT_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return f"no answer after {TIMEOUT_S} s", ""
+    lines = done.stdout.strip().splitlines()
+    last = lines[-1] if lines else ""
+    if done.returncode < 0:
+        return f"the process was killed by {signal.Signals(-done.returncode).name}", last
+    if done.returncode:
+        errors = done.stderr.strip().splitlines()
+        return errors[-1] if errors else f"exit status {done.returncode}", last
+    return None, last
+
+
+def examine(name: str, module: str) -> dict[str, object]:
+    """What one framework is and does on this machine."""
+    problem, last = run(PROBE, name, module)
+    if problem is not None:
+        return {"error": problem}
+    return json.loads(last)
+
+
+def describe(found: dict[str, object], install: str) -> list[str]:
+    """The lines of the report about one framework; the first is its state."""
+    if found.get("missing"):
+        return [f"not installed (pip install {install})"]
+    lines = [str(found.get("version", ""))]
+    if "error" in found:
+        lines.append(f"BROKEN: {found['error']}")
+    elif found.get("works"):
+        lines.append(f"a uint16 image came back bit for bit from {found['device']}")
+    else:
+        lines.append("BROKEN: a uint16 image came back changed")
+    if found.get("accelerators"):
+        lines.append(str(found["accelerators"]))
+    return lines
+
+
+def doctor() -> int:
+    """Print the report; 1 when an installed framework does not work, else 0."""
+    print(f"arraybridge {__version__}, Python {platform.python_version()}, NumPy "
+          f"{numpy.__version__}, {platform.platform()}")
+    broken = False
+    installed = set()
+    for framework in frameworks():
+        found = examine(framework["name"], framework["module"])
+        broken |= "error" in found or found.get("works") is False
+        if not found.get("missing"):
+            installed.add(framework["name"])
+        head, *rest = describe(found, framework["install"])
+        print(f"\n{framework['title']:<16}{head}")
+        for line in rest:
+            print(f"{'':<16}{line}")
+    if {"tensorflow", "pyclesperanto"} <= installed:
+        problem, _ = run(ORDER)
+        print("\nTensorFlow first, OpenCL second: "
+              + ("works" if problem is None else f"BROKEN: {problem}; import pyclesperanto first"))
+        broken |= problem is not None
+    pairs = converters()
+    print(f"\n{len(pairs)} converters are registered: " + ", ".join(sorted({p[0] for p in pairs}))
+          + ", each to each")
+    return int(broken)
+
+
+def main() -> int:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(prog="python -m arraybridge", description=__doc__)
+    parser.add_argument("command", choices=["doctor"], help="print what is installed and works")
+    parser.parse_args()
+    return doctor()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,90 @@
+"""The frameworks as an enum, made from the table that the extension module was built with."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Any
+
+from ._core import convert_memory, frameworks
+
+__all__ = [
+    "CPU_MEMORY_TYPES",
+    "GPU_MEMORY_TYPES",
+    "SUPPORTED_MEMORY_TYPES",
+    "Converter",
+    "MemoryType",
+]
+
+
+class Converter:
+    """Conversions out of one framework: ``to_numpy``, ``to_torch``, ... one for each table.
+
+    >>> import numpy, arraybridge
+    >>> zeros = numpy.zeros((2, 3), dtype="float32")
+    >>> arraybridge.MemoryType.NUMPY.converter.to_numpy(zeros) is zeros
+    True
+    """
+
+    __slots__ = ("source",)
+
+    def __init__(self, source: str) -> None:
+        self.source = str(source)
+
+    def __repr__(self) -> str:
+        return f"<converter from {self.source}>"
+
+
+def _method(target: str, title: str) -> Any:
+    def to(self: Converter, data: Any, gpu_id: int | None = None) -> Any:
+        return convert_memory(data, self.source, target, gpu_id)
+
+    to.__name__ = f"to_{target}"
+    to.__qualname__ = f"Converter.to_{target}"
+    to.__doc__ = (
+        f"Convert ``data``, of any shape, to {title}, on accelerator ``gpu_id`` where it is given."
+        f"\n\nRaises ``MemoryConversionError`` or one of its children, like ``convert_memory``."
+    )
+    return to
+
+
+class _MemoryType(StrEnum):
+    @property
+    def converter(self) -> Converter:
+        """The conversions out of this framework."""
+        return _CONVERTERS[self.value]
+
+    def __getattr__(self, name: str) -> Any:
+        # `MemoryType.NUMPY.to_torch(data)` is short for `.converter.to_torch(data)`.
+        if name.startswith("to_") and hasattr(Converter, name):
+            return getattr(self.converter, name)
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+
+_TABLE = frameworks()
+
+for _framework in _TABLE:
+    _name = _framework["name"]
+    setattr(Converter, f"to_{_name}", _method(_name, _framework["title"]))
+
+_CONVERTERS = {framework["name"]: Converter(framework["name"]) for framework in _TABLE}
+
+MemoryType = _MemoryType(
+    "MemoryType",
+    {framework["name"].upper(): framework["name"] for framework in _TABLE},
+    module="arraybridge",
+)
+MemoryType.__doc__ = """The frameworks by name: ``MemoryType.TORCH == "torch"``.
+
+>>> import arraybridge
+>>> arraybridge.MemoryType("jax") is arraybridge.MemoryType.JAX
+True
+"""
+
+CPU_MEMORY_TYPES = frozenset(MemoryType(f["name"]) for f in _TABLE if f["memory"] == "host")
+"""Frameworks whose arrays live in host memory only."""
+
+SUPPORTED_MEMORY_TYPES = frozenset(MemoryType)
+"""Every framework of the table."""
+
+GPU_MEMORY_TYPES = SUPPORTED_MEMORY_TYPES - CPU_MEMORY_TYPES
+"""Frameworks whose arrays can live on an accelerator."""

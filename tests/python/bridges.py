@@ -1,0 +1,375 @@
+"""Arrays of every framework, made and read without arraybridge.
+
+A test that compares what arraybridge made must not use arraybridge to look at it: each framework
+is read through its own way to the host, and addresses come from its own accessors.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import importlib
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import ml_dtypes
+import numpy as np
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+
+TITLES = {
+    "numpy": "NumPy",
+    "cupy": "CuPy",
+    "torch": "PyTorch",
+    "tensorflow": "TensorFlow",
+    "jax": "JAX",
+    "pyclesperanto": "pyclesperanto",
+}
+# OpenCL has to be enumerated before TensorFlow is loaded: see test_crashes.py for the other order.
+CPU_FRAMEWORKS = ("numpy", "pyclesperanto", "torch", "jax", "tensorflow")
+INSTALLED: list[str] = []
+MISSING: dict[str, str] = {}
+VERSIONS: dict[str, str] = {}
+
+STANDARD = (
+    "bool", "uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64",
+    "float16", "float32", "float64", "complex64", "complex128",
+)  # fmt: skip
+FLOAT8 = (
+    "float8_e3m4", "float8_e4m3", "float8_e4m3b11fnuz", "float8_e4m3fn", "float8_e4m3fnuz",
+    "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu",
+)  # fmt: skip
+DTYPES = (*STANDARD, "bfloat16", *FLOAT8)
+SIXTY_FOUR_BIT = ("uint64", "int64", "float64", "complex128")
+
+_HAS = {
+    "numpy": set(DTYPES),
+    "jax": set(DTYPES),
+    "torch": {
+        *STANDARD, "bfloat16", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2",
+        "float8_e5m2fnuz", "float8_e8m0fnu",
+    },
+    "tensorflow": {*STANDARD, "bfloat16", "float8_e4m3fn", "float8_e5m2"},
+    "pyclesperanto": {"float32", "int8", "int16", "int32", "uint8", "uint16", "uint32"},
+}  # fmt: skip
+
+
+def load() -> None:
+    """Import every framework that is installed, once."""
+    if INSTALLED:
+        return
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")
+    for name in CPU_FRAMEWORKS:
+        try:
+            module = importlib.import_module(name)
+            if name == "pyclesperanto" and not module.list_available_devices("all"):
+                raise RuntimeError("no OpenCL device")
+        except Exception as error:
+            MISSING[name] = f"{type(error).__name__}: {error}"
+        else:
+            INSTALLED.append(name)
+            VERSIONS[name] = str(getattr(module, "__version__", "?"))
+
+
+def need(*names: str) -> None:
+    """Skip the test, with the reason, where one of the frameworks is missing."""
+    import pytest
+
+    load()
+    for name in names:
+        if name in MISSING:
+            pytest.skip(f"{name} is not there: {MISSING[name]}")
+
+
+def pairs(names=CPU_FRAMEWORKS, other=CPU_FRAMEWORKS, same=True):
+    """Every ordered pair of frameworks."""
+    return [(a, b) for a in names for b in other if same or a != b]
+
+
+def has_dtype(framework: str, dtype: str, x64: bool = True) -> bool:
+    """Whether arrays of the framework can have the dtype."""
+    if framework == "jax" and not x64 and dtype in SIXTY_FOUR_BIT:
+        return False
+    return dtype in _HAS[framework]
+
+
+def has_shape(framework: str, shape: tuple[int, ...]) -> bool:
+    """Whether arrays of the framework can have the shape."""
+    return framework != "pyclesperanto" or (1 <= len(shape) <= 3 and 0 not in shape)
+
+
+@contextlib.contextmanager
+def x64(on: bool):
+    """JAX with or without 64 bit dtypes inside the block."""
+    if "jax" not in INSTALLED:
+        yield
+        return
+    import jax
+
+    before = jax.config.jax_enable_x64
+    jax.config.update("jax_enable_x64", on)
+    try:
+        yield
+    finally:
+        jax.config.update("jax_enable_x64", before)
+
+
+def np_dtype(name: str) -> np.dtype:
+    """The NumPy dtype of a name, those of ml_dtypes included."""
+    return np.dtype(getattr(ml_dtypes, name, name)) if name not in STANDARD else np.dtype(name)
+
+
+def values(dtype: str, shape: tuple[int, ...] = (3, 5, 7), seed: int = 0) -> np.ndarray:
+    """Random bits of a dtype with both of its ends, its zeros and its special values in front."""
+    kind = np_dtype(dtype)
+    count = int(np.prod(shape))
+    rng = np.random.default_rng([seed, *dtype.encode()])
+    if dtype == "bool":
+        flat = rng.integers(0, 2, count).astype(bool)
+        special = np.array([True, False])
+    elif kind.kind in "iu":
+        info = np.iinfo(kind)
+        flat = np.frombuffer(rng.bytes(count * kind.itemsize), kind).copy()
+        special = np.array([info.min, info.max, 0, 1, info.max // 2 + 1], kind)
+    elif kind.kind == "c":
+        part = np_dtype("float32" if kind.itemsize == 8 else "float64")
+        flat = np.frombuffer(rng.bytes(count * kind.itemsize), part).copy()
+        flat[np.isnan(flat)] = part.type(1.5)
+        flat = flat.view(kind)
+        big = np.finfo(part).max
+        special = np.array([complex(big, -big), complex(np.inf, np.nan), 0, complex(0, 1)], kind)
+    else:
+        info = ml_dtypes.finfo(kind)
+        flat = np.frombuffer(rng.bytes(count * kind.itemsize), kind).copy()
+        # One NaN is enough: what its unused bits hold is not a value.
+        flat[np.isnan(flat.astype("float64"))] = kind.type(1)
+        special = np.array([info.max, info.smallest_subnormal, 1, float("nan")], "float64")
+        special = special.astype(kind)
+        if dtype != "float8_e8m0fnu":
+            more = [info.min, -info.smallest_subnormal, 0.0, -0.0]
+            if not dtype.startswith("float8"):
+                more += [np.inf, -np.inf]
+            special = np.concatenate([special, np.array(more, "float64").astype(kind)])
+    special = special[:count]
+    flat[: len(special)] = special
+    return flat.reshape(shape)
+
+
+def aligned(array: np.ndarray, offset: int = 0, boundary: int = 64) -> np.ndarray:
+    """A C-ordered copy whose address is `offset` bytes after a multiple of `boundary`."""
+    room = np.empty(array.nbytes + 2 * boundary + offset, np.uint8)
+    start = -room.ctypes.data % boundary + offset
+    copy = room[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
+    copy[...] = array
+    return copy
+
+
+def make(framework: str, array: np.ndarray):
+    """An array of the framework with its own memory and the bits of a NumPy array."""
+    native = np.array(array, order="C", copy=True)
+    if framework == "numpy":
+        return native
+    if framework == "torch":
+        import torch
+
+        name = native.dtype.name
+        if name in STANDARD:
+            return torch.from_numpy(native).clone()
+        carrier = np.uint16 if native.dtype.itemsize == 2 else np.uint8
+        bits = torch.from_numpy(native.view(carrier).astype(np.int32)).to(
+            torch.int16 if carrier is np.uint16 else torch.uint8
+        )
+        return bits.view(getattr(torch, name))
+    if framework == "jax":
+        import jax.numpy as jnp
+
+        return jnp.array(native)
+    if framework == "tensorflow":
+        import tensorflow as tf
+
+        return tf.constant(native, dtype=tf.as_dtype(native.dtype.name))
+    if framework == "pyclesperanto":
+        import pyclesperanto as cle
+
+        return cle.push(native)
+    raise KeyError(framework)
+
+
+def read(framework: str, x) -> tuple[str, tuple[int, ...], bytes]:
+    """Dtype, shape and bits in C order, by the framework's own way to the host."""
+    if framework == "torch":
+        import torch
+
+        assert isinstance(x, torch.Tensor), type(x)
+        host = x.detach().resolve_conj().resolve_neg().contiguous().reshape(-1)
+        bits = host.view(torch.uint8).numpy().tobytes() if host.numel() else b""
+        return str(x.dtype).removeprefix("torch."), tuple(x.shape), bits
+    if framework == "numpy":
+        assert isinstance(x, np.ndarray), type(x)
+        host = x.view(np.ndarray)
+    elif framework == "jax":
+        import jax
+
+        assert isinstance(x, jax.Array), type(x)
+        host = np.asarray(x)
+    elif framework == "tensorflow":
+        import tensorflow as tf
+
+        assert tf.is_tensor(x) and not isinstance(x, tf.Variable), type(x)
+        host = np.asarray(x.numpy())
+        assert tf.as_dtype(host.dtype) == x.dtype
+    else:
+        import pyclesperanto as cle
+
+        assert isinstance(x, cle.Array), type(x)
+        host = x.get()
+        assert np.dtype(x.dtype) == host.dtype and tuple(x.shape) == host.shape
+    native = host.astype(host.dtype.newbyteorder("="), copy=False)
+    return native.dtype.name, tuple(host.shape), native.tobytes()
+
+
+def address(framework: str, x) -> int:
+    """Where the first element is in host memory."""
+    if framework == "numpy":
+        return x.__array_interface__["data"][0]
+    if framework == "torch":
+        return x.data_ptr()
+    if framework == "jax":
+        return x.unsafe_buffer_pointer()
+    if framework == "tensorflow":
+        return np.asarray(memoryview(x)).__array_interface__["data"][0]
+    raise KeyError(framework)
+
+
+def difference(framework: str, x, expected: np.ndarray) -> str | None:
+    """What is not as expected about an array; None when every bit is there."""
+    native = expected.view(np.ndarray)
+    native = native.astype(native.dtype.newbyteorder("="), copy=False)
+    dtype, shape, bits = read(framework, x)
+    if dtype != native.dtype.name:
+        return f"dtype {dtype} instead of {native.dtype.name}"
+    if shape != native.shape:
+        return f"shape {shape} instead of {native.shape}"
+    if bits != native.tobytes():
+        got = np.frombuffer(bits, native.dtype).reshape(shape)
+        size = native.dtype.itemsize
+        a = np.frombuffer(bits, np.uint8).reshape(-1, size)
+        b = np.frombuffer(native.tobytes(), np.uint8).reshape(-1, size)
+        at = int(np.flatnonzero((a != b).any(axis=1))[0])
+        return f"element {at} is {got.reshape(-1)[at]} instead of {native.reshape(-1)[at]}"
+    return None
+
+
+def names(framework: str, text: str) -> bool:
+    """Whether a message says which framework it is about."""
+    return framework in text.lower() or TITLES[framework].lower() in text.lower()
+
+
+def layouts(dtype: str, tmp_path: Path) -> dict[str, np.ndarray]:
+    """NumPy arrays of a dtype in every layout that an array can come in."""
+    base = values(dtype)
+    read_only = base.copy()
+    read_only.flags.writeable = False
+    path = tmp_path / f"{dtype}.bin"
+    if not path.exists():
+        path.write_bytes(base.tobytes())
+
+    class Image(np.ndarray):
+        pass
+
+    found = {
+        "C": base,
+        "Fortran": np.asfortranarray(base),
+        "transposed": base.transpose(2, 0, 1),
+        "strided": base[:, ::2, 1::3],
+        "negative": base[::-1, :, ::-1],
+        "broadcast": np.broadcast_to(base[:, :1, :], base.shape),
+        "0-d": base[0, 0, :1].reshape(()),
+        "empty": base[:, :0, :],
+        "one element": base[:1, :1, :1],
+        "one axis": base.reshape(-1),
+        "read-only": read_only,
+        "unaligned": aligned(base, offset=1),
+        "offset": base.reshape(-1)[3:],
+        "memmap": np.memmap(path, np_dtype(dtype), "r", shape=base.shape),
+        "subclass": base.view(Image),
+        "four axes": base.reshape(3, 5, 7, 1),
+    }
+    if np_dtype(dtype).itemsize > 1 and dtype in STANDARD:
+        found["byte-swapped"] = base.astype(base.dtype.newbyteorder(">"))
+    return found
+
+
+def torch_layouts(dtype: str) -> dict[str, tuple[object, np.ndarray]]:
+    """torch tensors in every layout, each with the NumPy array of its bits."""
+    base = values(dtype)
+    t = make("torch", base)
+    expand = base[:, :1, :]
+    return {
+        "C": (t, base),
+        "transposed": (t.permute(2, 0, 1), base.transpose(2, 0, 1)),
+        "Fortran": (t.permute(2, 1, 0).contiguous().permute(2, 1, 0), base),
+        "strided": (t[:, ::2, 1::3], base[:, ::2, 1::3]),
+        "broadcast": (t[:, :1, :].expand(*base.shape), np.broadcast_to(expand, base.shape)),
+        "0-d": (t[0, 0, 0], base[0, 0, :1].reshape(())),
+        "empty": (t[:, :0, :], base[:, :0, :]),
+        "one element": (t[:1, :1, :1], base[:1, :1, :1]),
+        "offset": (t.reshape(-1)[3:], base.reshape(-1)[3:]),
+    }
+
+
+def plain_layouts(framework: str, dtype: str) -> dict[str, tuple[object, np.ndarray]]:
+    """Arrays of a framework that has no strides, each with the NumPy array of its bits."""
+    base = values(dtype)
+    shapes = {
+        "C": base,
+        "0-d": base[0, 0, :1].reshape(()),
+        "empty": base[:, :0, :],
+        "one element": base[:1, :1, :1],
+        "one axis": base.reshape(-1),
+        "four axes": base.reshape(3, 5, 7, 1),
+    }
+    return {
+        name: (make(framework, array), array)
+        for name, array in shapes.items()
+        if has_shape(framework, array.shape)
+    }
+
+
+def python(code: str, *arguments: str, env: dict[str, str] | None = None, timeout: int = 240):
+    """Run code in a new interpreter, in which `bridges` can be imported."""
+    variables = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "PYTHONFAULTHANDLER": "1"}
+    variables["PYTHONPATH"] = os.pathsep.join(
+        [str(HERE), *filter(None, [variables.get("PYTHONPATH")])]
+    )
+    variables.update(env or {})
+    return subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code), *arguments],
+        capture_output=True,
+        text=True,
+        env=variables,
+        timeout=timeout,
+        check=False,
+    )
+
+
+def survives(code: str, *arguments: str, env: dict[str, str] | None = None) -> str:
+    """Run code that must not bring its process down; give back what it printed."""
+    done = python(code, *arguments, env=env)
+    assert done.returncode == 0, (
+        f"exit status {done.returncode}\n{done.stdout[-2000:]}\n{done.stderr[-4000:]}"
+    )
+    return done.stdout
+
+
+def resident() -> int:
+    """Resident memory of this process in bytes, after the allocator gave back what it can."""
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).malloc_trim(0)
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE")

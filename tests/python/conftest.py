@@ -1,0 +1,14 @@
+"""Set-up of the tests: the frameworks are loaded here, in the one order that no machine minds."""
+
+import bridges
+
+bridges.load()
+
+
+def pytest_report_header(config):
+    found = [f"{name} {bridges.VERSIONS[name]}" for name in bridges.INSTALLED]
+    missing = [f"{name} ({why})" for name, why in bridges.MISSING.items()]
+    lines = ["frameworks: " + ", ".join(found)]
+    if missing:
+        lines.append("not tested: " + ", ".join(missing))
+    return lines

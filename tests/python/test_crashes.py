@@ -1,0 +1,249 @@
+"""Ways in which frameworks bring the process down on each other, tried through arraybridge.
+
+Each runs in a process of its own, which must end by itself.
+"""
+
+import textwrap
+
+import arraybridge as ab
+import bridges
+import numpy as np
+import pytest
+
+PREFACE = """
+import bridges
+bridges.load()
+import numpy as np, arraybridge as ab
+"""
+
+
+def survives(code):
+    return bridges.survives(PREFACE + textwrap.dedent(code))
+
+
+@pytest.mark.parametrize("source", ["numpy", "torch"])
+@pytest.mark.parametrize("offset", [1, 4, 16, 32])
+def test_tensorflow_can_compute_on_what_was_not_aligned(source, offset):
+    bridges.need("tensorflow", source)
+    if offset not in (1, 32) and source == "torch":
+        pytest.skip("the two ends are enough here")
+    survives(
+        f"""
+        import tensorflow as tf
+        a = bridges.aligned(np.arange(1024, dtype="f4"), {offset})
+        if "{source}" == "torch":
+            import torch
+            a = torch.from_numpy(a) if {offset} % 4 == 0 else torch.ones(1025)[{offset}:]
+        for copy in (None, True):
+            x = ab.convert(a, "tensorflow", copy=copy)
+            for op in (tf.reduce_sum, tf.round, tf.abs, lambda v: v + v, lambda v: v[1:],
+                       lambda v: tf.stack([v, v]), lambda v: tf.cast(v, tf.int32),
+                       lambda v: tf.matmul(tf.reshape(v, (32, 32)), tf.reshape(v, (32, 32)))):
+                np.asarray(op(x))
+            tf.function(lambda v: v * 2 + 1, jit_compile=True)(x)
+        """
+    )
+
+
+@pytest.mark.parametrize("target", ["torch", "jax", "tensorflow", "numpy"])
+def test_a_pyclesperanto_array_goes_everywhere_alive(target):
+    bridges.need("pyclesperanto", target)
+    survives(
+        f"""
+        import gc, pyclesperanto as cle
+        for _ in range(3):
+            x = cle.push(np.arange(12, dtype="f4").reshape(3, 4))
+            y = ab.convert(x, "{target}")
+            del x
+            gc.collect()
+            assert bridges.difference("{target}", y, np.arange(12, dtype="f4").reshape(3, 4)) is None
+            try:
+                ab.convert(cle.push(np.zeros((2, 2), "f4")), "{target}", copy=False)
+            except ab.CopyRequiredError:
+                pass
+            else:
+                raise SystemExit("shared?")
+            del y
+            gc.collect()
+        """
+    )
+
+
+ORDERS = [
+    "import tensorflow",
+    "import tensorflow, torch, jax",
+    "import arraybridge, tensorflow",
+    "import torch, tensorflow",
+]
+
+
+@pytest.mark.parametrize("first", ORDERS)
+def test_opencl_can_be_enumerated_after_tensorflow_was_loaded(first):
+    bridges.need("tensorflow", "pyclesperanto", "torch", "jax")
+    bridges.survives(
+        f"""
+        {first}
+        import numpy as np, arraybridge as ab
+        image = np.arange(12, dtype="u2").reshape(3, 4)
+        x = ab.convert(image, "pyclesperanto")
+        import pyclesperanto as cle
+        y = cle.gaussian_blur(x, sigma_x=1, sigma_y=1)
+        assert ab.convert(y, "tensorflow").shape == (3, 4)
+        assert (ab.convert(x, "numpy") == image).all()
+        """
+    )
+
+
+def test_pyclesperanto_first_and_tensorflow_second_works():
+    bridges.need("tensorflow", "pyclesperanto")
+    bridges.survives(
+        """
+        import pyclesperanto, tensorflow, numpy as np, arraybridge as ab
+        x = ab.convert(np.ones((3, 4), "f4"), "pyclesperanto")
+        assert float(ab.convert(x, "tensorflow")[0, 0]) == 1
+        """
+    )
+
+
+def test_a_cuda_device_is_refused_before_a_framework_without_cuda_sees_it():
+    bridges.need("tensorflow", "torch", "jax")
+    survives(
+        """
+        for name in bridges.INSTALLED:
+            for device in ("cuda:99", "accelerator:99", 99):
+                for source in bridges.INSTALLED:
+                    x = bridges.make(source, np.zeros((2, 2), "f4"))
+                    if name == "numpy":
+                        continue
+                    try:
+                        ab.convert(x, name, device=device)
+                    except ab.DeviceUnavailableError:
+                        pass
+                    else:
+                        raise SystemExit(f"{source} to {name} on {device}")
+        for name in bridges.INSTALLED:
+            x = bridges.make(name, np.zeros((2, 2), "f4"))
+            assert ab.convert(x, "numpy").sum() == 0
+        """
+    )
+
+
+LIES = {
+    "a capsule of another name": "pythonapi.PyCapsule_New(1, b'something', None)",
+    "no capsule": "42",
+    "None": "None",
+}
+
+
+@pytest.mark.parametrize("lie", LIES)
+@pytest.mark.parametrize("framework", ["numpy", "torch"])
+def test_a_subclass_whose_export_lies_does_no_harm(lie, framework):
+    bridges.need("jax", "tensorflow", framework)
+    survives(
+        f"""
+        from ctypes import pythonapi, py_object, c_void_p, c_char_p
+        pythonapi.PyCapsule_New.restype = py_object
+        pythonapi.PyCapsule_New.argtypes = [c_void_p, c_char_p, c_void_p]
+        import torch
+        base = np.ndarray if "{framework}" == "numpy" else torch.Tensor
+        class Liar(base):
+            def __dlpack__(self, *a, **k):
+                return {LIES[lie]}
+        plain = np.arange(4, dtype="f4")
+        if "{framework}" == "numpy":
+            x = plain.view(Liar)
+        else:
+            x = torch.from_numpy(plain).as_subclass(Liar)
+        for target in bridges.INSTALLED:
+            try:
+                y = ab.convert(x, target)
+            except ab.MemoryConversionError:
+                continue
+            if target != "{framework}":
+                assert bridges.difference(target, y, plain) is None
+        """
+    )
+
+
+def test_a_write_through_a_shared_jax_array_does_not_crash():
+    bridges.need("jax", "torch")
+    survives(
+        """
+        import gc
+        x = bridges.make("jax", np.arange(1024, dtype="f4"))
+        y = ab.convert(x, "torch")
+        del x
+        gc.collect()
+        y.fill_(2)
+        assert y.sum().item() == 2048
+        """
+    )
+
+
+def test_results_may_outlive_the_interpreter():
+    bridges.need("jax", "torch", "tensorflow")
+    survives(
+        """
+        import builtins
+        kept = builtins.kept = []
+        for source in bridges.INSTALLED:
+            for target in bridges.INSTALLED:
+                x = bridges.make(source, np.zeros((64, 64), "f4"))
+                kept.append(ab.convert(x, target))
+        kept.append(kept)
+        """
+    )
+
+
+def test_a_process_may_end_while_jax_still_computes():
+    bridges.need("jax", "torch")
+    survives(
+        """
+        import jax, torch
+        x = torch.ones(600, 600)
+        y = ab.convert(x, "jax")
+        f = jax.jit(lambda a: a @ a @ a @ a)
+        z = f(y)
+        del x, y
+        """
+    )
+
+
+def test_a_tensorflow_scalar_cannot_be_written_through_torch():
+    bridges.need("tensorflow", "torch")
+    survives(
+        """
+        import tensorflow as tf
+        for value in (0.0, 1.0, 2.0):
+            ab.convert(tf.constant(value), "torch").fill_(9)
+            assert float(tf.constant(value)) == value
+        """
+    )
+
+
+def test_memory_of_a_resized_tensor_is_refused_or_left_alone():
+    bridges.need("torch")
+    survives(
+        """
+        import torch
+        x = torch.arange(4096.)
+        y = ab.convert(x, "numpy", copy=True)
+        x.untyped_storage().resize_(0)
+        assert y.sum() == 4095 * 2048
+        try:
+            ab.convert(x, "numpy")
+        except ab.MemoryConversionError:
+            pass
+        else:
+            raise SystemExit("converted a tensor without storage")
+        """
+    )
+
+
+def test_an_array_of_the_largest_rank_arrives():
+    bridges.need("torch", "jax")
+    x = np.ones((1,) * 32, "float32")
+    for target in ("torch", "jax"):
+        assert ab.convert(x, target).shape == x.shape
+    deep = np.ones((1,) * 64, "float32")
+    assert ab.convert(deep, "torch").shape == deep.shape

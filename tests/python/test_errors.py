@@ -1,0 +1,317 @@
+"""Mistakes are answered with a typed error that says what is wrong and what to do."""
+
+import arraybridge as ab
+import bridges
+import numpy as np
+import pytest
+
+NAMES = ("numpy", "cupy", "torch", "tensorflow", "jax", "pyclesperanto")
+
+
+def image(framework):
+    return bridges.make(framework, np.arange(6, dtype="float32").reshape(2, 3))
+
+
+@pytest.mark.parametrize(("source", "label"), bridges.pairs(same=False))
+def test_a_wrong_label_is_an_error(source, label):
+    bridges.need(source)
+    with pytest.raises((ab.MemoryConversionError, ValueError)) as caught:
+        ab.convert_memory(image(source), label, "numpy")
+    assert bridges.names(source, str(caught.value))
+    assert bridges.names(label, str(caught.value))
+
+
+@pytest.mark.parametrize("source", bridges.CPU_FRAMEWORKS)
+def test_a_right_label_converts(source):
+    bridges.need(source)
+    for name in (source, ab.MemoryType(source)):
+        result = ab.convert_memory(image(source), name, ab.MemoryType.NUMPY)
+        expected = np.arange(6, dtype="float32").reshape(2, 3)
+        assert bridges.difference("numpy", result, expected) is None
+
+
+@pytest.mark.parametrize("name", ["cupi", "", "Torch ", "numpy.ndarray", "pytorch", "\0", "é"])
+def test_an_unknown_name_is_answered_with_the_known_ones(name):
+    x = np.zeros(3)
+    calls = [
+        lambda: ab.convert(x, name),
+        lambda: ab.explain(x, name),
+        lambda: ab.convert_memory(x, name, "numpy"),
+        lambda: ab.convert_memory(x, "numpy", name),
+    ]
+    for call in calls:
+        with pytest.raises(ValueError) as caught:
+            call()
+        for known in NAMES:
+            assert known in str(caught.value)
+
+
+@pytest.mark.parametrize("name", [None, 1, b"numpy", ["numpy"], np], ids=repr)
+def test_a_target_that_is_no_name_is_an_error(name):
+    with pytest.raises((TypeError, ValueError)):
+        ab.convert(np.zeros(3), name)
+
+
+@pytest.mark.parametrize("thing", [None, [1, 2], (1, 2), 3, 2.5, "numpy", {}, object(), np.zeros])
+def test_what_is_no_array_is_refused_with_its_type(thing):
+    for call in (
+        lambda: ab.convert(thing, "numpy"),
+        lambda: ab.convert(thing, "torch"),
+        lambda: ab.explain(thing, "numpy"),
+        lambda: ab.convert_memory(thing, "numpy", "torch"),
+    ):
+        with pytest.raises((ab.MemoryConversionError, ValueError, TypeError)) as caught:
+            call()
+        assert type(thing).__name__ in str(caught.value)
+
+
+def test_options_are_by_keyword_and_known():
+    x = np.zeros(3)
+    for call in (
+        lambda: ab.convert(x, "numpy", None),
+        lambda: ab.convert(x, "numpy", copyy=True),
+        lambda: ab.convert(x),
+        lambda: ab.convert_memory(x, "numpy"),
+        lambda: ab.convert_memory(x, "numpy", "numpy", None, True),
+        lambda: ab.convert(x, "numpy", copy="yes"),
+    ):
+        with pytest.raises((TypeError, ValueError)):
+            call()
+
+
+@pytest.mark.parametrize("dtype", ["float31", "", "no", "int4x"])
+def test_an_unknown_dtype_is_an_error_that_names_it(dtype):
+    with pytest.raises((ab.MemoryConversionError, ValueError, TypeError)) as caught:
+        ab.convert(np.zeros(3), "numpy", dtype=dtype)
+    assert repr(dtype)[1:-1] in str(caught.value)
+
+
+@pytest.mark.parametrize("target", [f for f in bridges.CPU_FRAMEWORKS if f != "numpy"])
+@pytest.mark.parametrize("device", [99, "cuda:99", "accelerator:99", "gpu:99"])
+def test_an_absent_device_is_named_and_what_there_is_is_listed(target, device):
+    bridges.need(target)
+    for source in bridges.INSTALLED:
+        with pytest.raises(ab.DeviceUnavailableError) as caught:
+            ab.convert(image(source), target, device=device)
+        assert bridges.names(target, str(caught.value))
+        assert "99" in str(caught.value)
+
+
+@pytest.mark.parametrize("target", [f for f in bridges.CPU_FRAMEWORKS if f != "numpy"])
+def test_an_absent_gpu_id_is_an_error(target):
+    bridges.need(target)
+    for source in bridges.INSTALLED:
+        with pytest.raises(ab.DeviceUnavailableError):
+            ab.convert_memory(image(source), source, target, 99)
+        expected = np.arange(6, dtype="float32").reshape(2, 3)
+        result = ab.convert(image(source), target)
+        assert bridges.difference(target, result, expected) is None
+
+
+@pytest.mark.parametrize("source", bridges.CPU_FRAMEWORKS)
+@pytest.mark.parametrize("gpu_id", [0, 1, 99])
+def test_numpy_ignores_the_gpu_id(source, gpu_id):
+    bridges.need(source)
+    result = ab.convert_memory(image(source), source, "numpy", gpu_id)
+    assert result.tolist() == [[0, 1, 2], [3, 4, 5]]
+
+
+@pytest.mark.parametrize("gpu_id", [-1, "cuda:0", 1.5, True, 2**70, "0", [0]], ids=repr)
+def test_a_gpu_id_that_is_no_index_is_an_error(gpu_id):
+    bridges.need("torch")
+    with pytest.raises((ab.DeviceUnavailableError, TypeError, ValueError, OverflowError)):
+        ab.convert_memory(np.zeros(3), "numpy", "torch", gpu_id)
+
+
+@pytest.mark.parametrize("device", ["", "nowhere", "cuda:", "cuda:x", "cpu:-1", -1, True, 1.5])
+def test_a_device_that_is_none_is_an_error(device):
+    bridges.need("torch")
+    with pytest.raises((ab.DeviceUnavailableError, TypeError, ValueError)):
+        ab.convert(np.zeros(3), "torch", device=device)
+
+
+@pytest.mark.parametrize("device", ["host", "cpu"])
+@pytest.mark.parametrize(("source", "target"), bridges.pairs())
+def test_the_host_is_a_device(source, target, device):
+    bridges.need(source, target)
+    if target == "pyclesperanto":
+        with pytest.raises(ab.DeviceUnavailableError):
+            ab.convert(image(source), target, device=device)
+        return
+    result = ab.convert(image(source), target, device=device)
+    expected = np.arange(6, dtype="float32").reshape(2, 3)
+    assert bridges.difference(target, result, expected) is None
+
+
+def test_pyclesperanto_takes_the_accelerators_that_it_lists():
+    bridges.need("pyclesperanto")
+    import pyclesperanto as cle
+
+    for index in range(len(cle.list_available_devices("all"))):
+        x = ab.convert(image("numpy"), "pyclesperanto", device=index)
+        assert x.get().tolist() == [[0, 1, 2], [3, 4, 5]]
+
+
+def test_an_error_carries_its_parts():
+    bridges.need("pyclesperanto")
+    with pytest.raises(ab.UnsupportedDtypeError) as caught:
+        ab.convert(np.zeros((2, 2)), "pyclesperanto")
+    error = caught.value
+    assert (error.source_type, error.target_type) == ("numpy", "pyclesperanto")
+    assert error.method and error.reason
+    assert error.reason in str(error)
+
+
+def test_the_hierarchy_is_what_is_promised():
+    children = [
+        ab.DeviceUnavailableError,
+        ab.UnsupportedDtypeError,
+        ab.UnsupportedArrayError,
+        ab.CopyRequiredError,
+        ab.FrameworkNotInstalledError,
+    ]
+    for child in children:
+        assert issubclass(child, ab.MemoryConversionError)
+        assert child.__module__ == "arraybridge"
+        assert getattr(ab, child.__name__) is child
+    assert issubclass(ab.FrameworkNotInstalledError, ImportError)
+    assert issubclass(ab.SharedImmutableMemoryWarning, UserWarning)
+    assert not issubclass(ab.MemoryConversionError, ImportError)
+
+
+def test_an_error_can_be_made_raised_and_pickled_by_users():
+    import pickle
+
+    error = ab.MemoryConversionError("numpy", "torch", "dlpack", "because")
+    assert (error.source_type, error.target_type) == ("numpy", "torch")
+    assert (error.method, error.reason) == ("dlpack", "because")
+    assert "because" in str(error)
+    again = pickle.loads(pickle.dumps(error))
+    assert type(again) is type(error) and again.reason == "because"
+
+
+def test_a_missing_framework_says_what_to_install():
+    bridges.survives(
+        """
+        import sys
+        import numpy as np
+
+        class Blocked:
+            def find_spec(self, name, path=None, target=None):
+                if name.partition(".")[0] in ("torch", "jax", "cupy", "tensorflow"):
+                    raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+        sys.meta_path.insert(0, Blocked())
+        import arraybridge as ab
+
+        x = np.arange(3, dtype="f4")
+        installs = {f["name"]: f["install"] for f in ab.frameworks()}
+        for name in ("torch", "jax", "cupy", "tensorflow"):
+            for attempt in range(2):
+                try:
+                    ab.convert(x, name)
+                except ab.FrameworkNotInstalledError as error:
+                    assert isinstance(error, ImportError)
+                    assert installs[name] in str(error) and "pip install" in str(error), error
+                    assert isinstance(error.__cause__, ImportError), error.__cause__
+                else:
+                    raise SystemExit(f"{name}: converted")
+        assert ab.convert(x, "numpy", copy=True).tolist() == [0, 1, 2]
+        """
+    )
+
+
+def test_a_framework_that_is_none_in_sys_modules_is_not_installed():
+    bridges.survives(
+        """
+        import sys, numpy as np
+        sys.modules["torch"] = None
+        import arraybridge as ab
+        try:
+            ab.convert(np.zeros(3), "torch")
+        except ab.FrameworkNotInstalledError:
+            pass
+        else:
+            raise SystemExit("converted")
+        assert ab.detect_memory_type(np.zeros(3)) == "numpy"
+        """
+    )
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        'raise OSError("libtorch.so: cannot open shared object file")',
+        'raise RuntimeError("bad")',
+        "import a_module_that_is_not_there",
+        "1 / 0",
+    ],
+)
+def test_a_broken_installation_is_told_from_a_missing_one(tmp_path, fault):
+    (tmp_path / "torch").mkdir()
+    (tmp_path / "torch" / "__init__.py").write_text(fault)
+    bridges.survives(
+        """
+        import sys
+        sys.path.insert(0, sys.argv[1])
+        import numpy as np, arraybridge as ab
+        x = np.arange(3, dtype="f4")
+        for attempt in range(2):
+            try:
+                ab.convert(x, "torch")
+            except ab.MemoryConversionError as error:
+                assert "torch" in str(error).lower()
+                assert error.__cause__ is not None
+                cause = str(error.__cause__)
+                assert cause in str(error), (cause, str(error))
+            else:
+                raise SystemExit("converted")
+        assert ab.convert(x, "numpy", copy=True).tolist() == [0, 1, 2]
+        """,
+        str(tmp_path),
+    )
+
+
+def test_an_interrupted_import_can_be_tried_again(tmp_path):
+    # Ctrl-C during an import is the user's, not a broken framework.
+    (tmp_path / "torch").mkdir()
+    (tmp_path / "torch" / "__init__.py").write_text("raise KeyboardInterrupt")
+    bridges.survives(
+        """
+        import sys
+        sys.path.insert(0, sys.argv[1])
+        import numpy as np, arraybridge as ab
+        try:
+            ab.convert(np.zeros(3), "torch")
+        except KeyboardInterrupt:
+            pass
+        else:
+            raise SystemExit("converted")
+        """,
+        str(tmp_path),
+    )
+
+
+def test_no_message_shows_frames_of_a_framework():
+    bridges.need("torch", "jax")
+    import torch
+
+    with pytest.raises(ab.MemoryConversionError) as caught:
+        ab.convert(torch.eye(3).to_sparse(), "jax")
+    text = str(caught.value)
+    assert "Exception raised from" not in text and "frame #" not in text and ".cpp" not in text
+
+
+def test_errors_leave_every_framework_working():
+    bridges.need(*bridges.CPU_FRAMEWORKS)
+    x = image("numpy")
+    expected = x.copy()
+    for target in bridges.INSTALLED:
+        for bad in (
+            lambda target=target: ab.convert(np.array(["a"]), target, copy=True),
+            lambda target=target: ab.convert(x, target, device="nowhere"),
+            lambda target=target: ab.convert(None, target),
+        ):
+            with pytest.raises(Exception):  # noqa: B017 - whatever it is, life goes on
+                bad()
+        assert bridges.difference(target, ab.convert(x, target), expected) is None

@@ -1,0 +1,210 @@
+"""The control flow of CuPy's pairs, on a fake of it: see tests/fakes/fake_cupy.
+
+Nothing here is evidence that a conversion works with CuPy. Each test is a process of its own, as
+the fake takes CuPy's name; on a machine with a device the fake hides the real one there.
+"""
+
+import textwrap
+
+import bridges
+import pytest
+
+PREFACE = """
+import sys
+sys.path.insert(0, sys.argv[1])
+import bridges
+bridges.load()
+import fake_cupy
+cupy = fake_cupy.mount()
+import numpy as np, arraybridge as ab
+image = np.arange(6, dtype="f4").reshape(2, 3)
+
+def raises(kind, call):
+    try:
+        result = call()
+    except kind as error:
+        return error
+    raise SystemExit(f"no {kind.__name__} but {result!r}")
+"""
+
+pytestmark = pytest.mark.skipif(
+    "CUDA_VISIBLE_DEVICES" in __import__("os").environ,
+    reason="a device is assigned to this process: the fake and real frameworks would disagree",
+)
+
+
+def run(code):
+    return bridges.survives(
+        PREFACE + textwrap.dedent(code), str(bridges.ROOT / "tests" / "fakes")
+    )
+
+
+def test_the_eleven_pairs_take_the_route_that_they_explain():
+    bridges.need(*bridges.CPU_FRAMEWORKS)
+    out = run(
+        """
+        pairs = 0
+        for name in bridges.INSTALLED:
+            x = bridges.make(name, image)
+            fake_cupy.LOG.clear()
+            told = ab.explain(x, "cupy")
+            assert told.route == "copy" and told.why, told
+            y = ab.convert(x, "cupy")
+            assert type(y) is cupy.ndarray and (y._host == image).all(), name
+            assert any(c.startswith(("asarray", "array")) for c in fake_cupy.LOG), fake_cupy.LOG
+            pairs += 1
+            back = cupy.ndarray(image.copy())
+            told = ab.explain(back, name)
+            assert told.route == "copy" and told.why, told
+            fake_cupy.LOG.clear()
+            z = ab.convert(back, name)
+            assert bridges.difference(name, z, image) is None, name
+            assert "get on 0" in fake_cupy.LOG, fake_cupy.LOG
+            pairs += 1
+        x = cupy.ndarray(image)
+        assert ab.convert(x, "cupy") is x and ab.explain(x, "cupy").route == "keep"
+        print(pairs + 1)
+        """
+    )
+    assert out.strip().endswith("11")
+
+
+def test_an_array_of_the_fake_is_detected_as_cupy():
+    run(
+        """
+        x = cupy.ndarray(image)
+        assert ab.detect_memory_type(x) == "cupy"
+        assert ab.convert_memory(x, "cupy", "numpy").tolist() == image.tolist()
+        error = raises((ab.MemoryConversionError, ValueError),
+                       lambda: ab.convert_memory(x, "torch", "numpy"))
+        assert "cupy" in str(error).lower()
+        """
+    )
+
+
+def test_a_gpu_id_is_the_device_on_which_the_array_is_made():
+    run(
+        """
+        for gpu_id in (0, 1):
+            fake_cupy.LOG.clear()
+            y = ab.convert_memory(image, "numpy", "cupy", gpu_id)
+            assert y.device.id == gpu_id, y.device
+            assert fake_cupy.current_device() == 0
+        for spelling in (1, "cuda:1", "accelerator:1"):
+            assert ab.convert(image, "cupy", device=spelling).device.id == 1
+        """
+    )
+
+
+def test_without_a_gpu_id_the_current_device_is_taken():
+    run(
+        """
+        with cupy.cuda.Device(1):
+            assert ab.convert(image, "cupy").device.id == 1
+        assert ab.convert(image, "cupy").device.id == 0
+        """
+    )
+
+
+def test_a_device_that_is_not_there_is_refused_and_the_others_are_listed():
+    run(
+        """
+        for device in (2, "cuda:7", "accelerator:99"):
+            error = raises(ab.DeviceUnavailableError,
+                           lambda: ab.convert(image, "cupy", device=device))
+            assert "cupy" in str(error).lower(), error
+        assert ab.convert(image, "cupy").device.id == 0
+        """
+    )
+
+
+def test_another_device_is_a_move_and_leaves_the_current_device_alone():
+    run(
+        """
+        x = cupy.ndarray(image.copy())
+        assert ab.explain(x, "cupy", device=1).route in ("move", "copy")
+        y = ab.convert(x, "cupy", device=1)
+        assert y is not x and y.device.id == 1 and (y._host == image).all()
+        assert ab.convert(y, "cupy", device=1) is y
+        assert ab.convert(y, "cupy") is y
+        assert fake_cupy.current_device() == 0
+        """
+    )
+
+
+def test_copy_true_copies_on_the_device():
+    run(
+        """
+        x = cupy.ndarray(image.copy())
+        fake_cupy.LOG.clear()
+        y = ab.convert(x, "cupy", copy=True)
+        assert y is not x and (y._host == image).all()
+        assert "copy on 0" in fake_cupy.LOG, fake_cupy.LOG
+        with cupy.cuda.Device(1):
+            far = cupy.ndarray(image.copy())
+        fake_cupy.LOG.clear()
+        y = ab.convert(far, "cupy", copy=True)
+        assert y.device.id == 1 and "copy on 1" in fake_cupy.LOG, fake_cupy.LOG
+        """
+    )
+
+
+def test_copy_false_to_or_from_the_host_says_why_not():
+    run(
+        """
+        for call in (lambda: ab.convert(image, "cupy", copy=False),
+                     lambda: ab.convert(cupy.ndarray(image), "numpy", copy=False),
+                     lambda: ab.convert(cupy.ndarray(image), "torch", copy=False)):
+            assert raises(ab.CopyRequiredError, call).reason
+        """
+    )
+
+
+def test_a_machine_without_a_driver_gives_a_typed_error():
+    run(
+        """
+        fake_cupy.DEVICES = 0
+        error = raises(ab.DeviceUnavailableError, lambda: ab.convert(image, "cupy"))
+        assert "cupy" in str(error).lower()
+        assert ab.convert(image, "torch").shape == (2, 3)
+        """
+    )
+
+
+def test_a_failing_operation_is_chained_and_the_scope_is_left():
+    run(
+        """
+        x = cupy.ndarray(image)
+        with fake_cupy.failing("get", RuntimeError("the bus fell off")):
+            error = raises(ab.MemoryConversionError, lambda: ab.convert(x, "numpy"))
+        cause = error.__cause__
+        assert cause is not None and "the bus fell off" in str(cause), cause
+        with fake_cupy.failing("asarray", RuntimeError("no room")):
+            error = raises(ab.MemoryConversionError, lambda: ab.convert(image, "cupy", device=1))
+        assert fake_cupy.current_device() == 0
+        assert ab.convert(x, "numpy").tolist() == image.tolist()
+        """
+    )
+
+
+def test_a_keyboard_interrupt_passes_through():
+    run(
+        """
+        x = cupy.ndarray(image)
+        with fake_cupy.failing("get", KeyboardInterrupt()):
+            raises(KeyboardInterrupt, lambda: ab.convert(x, "numpy"))
+        """
+    )
+
+
+def test_dtypes_that_cupy_lacks_are_refused_by_name():
+    run(
+        """
+        import ml_dtypes
+        error = raises(ab.UnsupportedDtypeError,
+                       lambda: ab.convert(np.zeros(3, ml_dtypes.float8_e5m2), "cupy"))
+        assert "float8_e5m2" in str(error) and "cupy" in str(error).lower()
+        y = ab.convert(np.ones(3, ml_dtypes.bfloat16), "cupy")
+        assert y.dtype == ml_dtypes.bfloat16
+        """
+    )

@@ -1,0 +1,260 @@
+"""Real devices: CuPy, torch, JAX and TensorFlow on CUDA. Skipped, with the reason, without one."""
+
+import arraybridge as ab
+import bridges
+import numpy as np
+import pytest
+
+DEVICE_FRAMEWORKS = ("cupy", "torch", "jax", "tensorflow")
+DTYPES = ("bool", "uint8", "uint16", "int32", "int64", "float16", "float32", "float64", "complex64")
+IMAGE = np.arange(256 * 256, dtype="float32").reshape(256, 256)
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.filterwarnings("ignore::arraybridge.SharedImmutableMemoryWarning"),
+]
+
+
+def why_absent(framework):
+    """Why the framework has no device here; None when it has one."""
+    try:
+        if framework == "cupy":
+            import cupy
+
+            return None if cupy.cuda.runtime.getDeviceCount() else "CuPy sees no device"
+        if framework == "torch":
+            import torch
+
+            return None if torch.cuda.is_available() else "torch sees no CUDA device"
+        if framework == "jax":
+            import jax
+
+            return None if jax.devices("gpu") else "JAX sees no GPU"
+        import tensorflow as tf
+
+        return None if tf.config.list_logical_devices("GPU") else "TensorFlow sees no GPU"
+    except Exception as error:
+        return f"{framework}: {type(error).__name__}: {error}"
+
+
+_absent: dict[str, str | None] = {}
+
+
+def need(*names):
+    for name in names:
+        if name == "numpy":
+            continue
+        if name not in _absent:
+            _absent[name] = why_absent(name)
+        if _absent[name]:
+            pytest.skip(_absent[name])
+
+
+def make(framework, array, index=0):
+    """An array on a device."""
+    if framework == "numpy":
+        return array.copy()
+    if framework == "cupy":
+        import cupy
+
+        with cupy.cuda.Device(index):
+            return cupy.asarray(array)
+    if framework == "torch":
+        import torch
+
+        return torch.from_numpy(array.copy()).to(f"cuda:{index}")
+    if framework == "jax":
+        import jax
+
+        return jax.device_put(array.copy(), jax.devices("gpu")[index])
+    import tensorflow as tf
+
+    with tf.device(f"/GPU:{index}"):
+        return tf.identity(tf.constant(array))
+
+
+def host(framework, x):
+    """The values, by the framework's own way to the host."""
+    if framework == "cupy":
+        return x.get()
+    if framework == "torch":
+        return x.cpu().numpy()
+    if framework == "tensorflow":
+        return x.numpy()
+    return np.asarray(x)
+
+
+def address(framework, x):
+    if framework == "cupy":
+        return x.data.ptr
+    if framework == "torch":
+        return x.data_ptr()
+    if framework == "jax":
+        return x.unsafe_buffer_pointer()
+    return None
+
+
+def on_device(framework, x):
+    if framework == "cupy":
+        return True
+    if framework == "torch":
+        return x.is_cuda
+    if framework == "jax":
+        return {d.platform for d in x.devices()} == {"gpu"}
+    return "GPU" in x.backing_device
+
+
+ALL = ("numpy", *DEVICE_FRAMEWORKS)
+
+
+@pytest.mark.parametrize(("source", "target"), bridges.pairs(ALL, ALL))
+def test_every_dtype_arrives(source, target):
+    need(source, target)
+    with bridges.x64(True):
+        for dtype in DTYPES:
+            image = bridges.values(dtype)
+            y = ab.convert(make(source, image), target)
+            got = host(target, y)
+            assert (got.dtype, got.shape) == (image.dtype, image.shape), dtype
+            assert got.tobytes() == image.tobytes(), dtype
+
+
+@pytest.mark.parametrize(
+    ("source", "target"), bridges.pairs(DEVICE_FRAMEWORKS, DEVICE_FRAMEWORKS, same=False)
+)
+def test_memory_is_shared_on_one_device(source, target):
+    need(source, target)
+    x = make(source, IMAGE)
+    told = ab.explain(x, target)
+    y = ab.convert(x, target)
+    assert on_device(target, y)
+    assert told.route == "share", told
+    if None not in (address(source, x), address(target, y)):
+        assert address(source, x) == address(target, y)
+    assert (host(target, y) == IMAGE).all()
+
+
+@pytest.mark.parametrize(
+    ("source", "target"), bridges.pairs(DEVICE_FRAMEWORKS, DEVICE_FRAMEWORKS)
+)
+def test_copy_true_is_fresh_memory_on_the_device(source, target):
+    need(source, target)
+    x = make(source, IMAGE)
+    y = ab.convert(x, target, copy=True)
+    assert on_device(target, y)
+    if None not in (address(source, x), address(target, y)):
+        assert address(source, x) != address(target, y)
+    assert (host(target, y) == IMAGE).all()
+
+
+@pytest.mark.parametrize("framework", DEVICE_FRAMEWORKS)
+def test_a_host_array_with_a_gpu_id_goes_to_that_device(framework):
+    need(framework)
+    y = ab.convert_memory(IMAGE, "numpy", framework, 0)
+    assert on_device(framework, y)
+    assert (host(framework, y) == IMAGE).all()
+    with pytest.raises(ab.DeviceUnavailableError, match="99"):
+        ab.convert_memory(IMAGE, "numpy", framework, 99)
+
+
+@pytest.mark.parametrize("framework", ["torch", "jax", "tensorflow"])
+def test_the_host_can_be_asked_for(framework):
+    need(framework)
+    x = make(framework, IMAGE)
+    y = ab.convert(x, framework, device="host")
+    assert not on_device(framework, y)
+    assert (host(framework, y) == IMAGE).all()
+
+
+@pytest.mark.parametrize("source", ["cupy", "torch", "jax"])
+@pytest.mark.parametrize("target", ["cupy", "torch", "jax"])
+def test_what_a_stream_still_computes_arrives_finished(source, target):
+    need(source, target)
+    if source == target:
+        pytest.skip("the same framework orders its own work")
+    for _ in range(20):
+        x = make(source, np.zeros((2048, 2048), "float32"))
+        for _ in range(30):
+            x = x + 1
+        y = ab.convert(x, target)
+        assert (host(target, y + 0) == 30).all()
+
+
+@pytest.mark.parametrize("source", ["cupy", "torch"])
+@pytest.mark.parametrize("target", ["cupy", "torch", "jax"])
+def test_a_side_stream_is_waited_for(source, target):
+    need(source, target)
+    if source == target:
+        pytest.skip("the same framework orders its own work")
+    if source == "cupy":
+        import cupy
+
+        stream = scope = cupy.cuda.Stream(non_blocking=True)
+    else:
+        import torch
+
+        stream = torch.cuda.Stream()
+        scope = torch.cuda.stream(stream)
+    stream.synchronize()
+    with scope:
+        x = make(source, np.zeros((4096, 4096), "float32"))
+        for _ in range(50):
+            x = x + 1
+        y = ab.convert(x, target)
+    assert (host(target, y + 0) == 50).all()
+
+
+@pytest.mark.parametrize("source", ["cupy", "torch"])
+@pytest.mark.parametrize("target", ["cupy", "torch", "jax"])
+def test_a_strided_array_arrives(source, target):
+    need(source, target)
+    if source == target:
+        pytest.skip("it is kept")
+    x = make(source, IMAGE)[::2, 3::5]
+    y = ab.convert(x, target)
+    assert (host(target, y) == IMAGE[::2, 3::5]).all()
+
+
+@pytest.mark.parametrize("source", DEVICE_FRAMEWORKS)
+def test_numpy_gets_a_download(source):
+    need(source)
+    x = make(source, IMAGE)
+    y = ab.convert(x, "numpy")
+    assert isinstance(y, np.ndarray) and (y == IMAGE).all()
+    assert ab.explain(x, "numpy").route == "copy"
+    with pytest.raises(ab.CopyRequiredError):
+        ab.convert(x, "numpy", copy=False)
+
+
+@pytest.mark.parametrize(
+    ("source", "target"), bridges.pairs(DEVICE_FRAMEWORKS, DEVICE_FRAMEWORKS, same=False)
+)
+def test_a_result_outlives_its_source(source, target):
+    need(source, target)
+    results = []
+    for i in range(10):
+        x = make(source, IMAGE + i)
+        results.append(ab.convert(x, target))
+        del x
+    rubbish = [make(source, np.full_like(IMAGE, -1)) for _ in range(20)]
+    for i, y in enumerate(results):
+        assert (host(target, y) == IMAGE + i).all(), i
+    del rubbish
+
+
+@pytest.mark.parametrize("framework", DEVICE_FRAMEWORKS)
+def test_empty_and_scalar_arrays_arrive(framework):
+    need(framework)
+    for array in (np.zeros((0, 3), "float32"), np.array(2.5, "float32")):
+        y = ab.convert(array, framework, device=0)
+        assert on_device(framework, y)
+        back = ab.convert(y, "numpy")
+        assert back.shape == array.shape and (back == array).all()
+
+
+def test_pyclesperanto_and_torch_on_one_machine_exchange_through_the_host():
+    need("torch")
+    bridges.need("pyclesperanto")
+    x = ab.convert(make("torch", IMAGE), "pyclesperanto")
+    assert (x.get() == IMAGE).all()
+    assert (host("torch", ab.convert(x, "torch")) == IMAGE).all()

@@ -1,0 +1,224 @@
+"""Every pair of frameworks, every dtype, every layout: all bits arrive, or a typed error says why.
+
+The arrays are made and read by the frameworks themselves (`bridges.py`), not by arraybridge.
+"""
+
+import arraybridge as ab
+import bridges
+import numpy as np
+import pytest
+
+PAIRS = bridges.pairs(same=False)
+
+
+def sources(framework, dtype, tmp_path):
+    """Every layout of a framework's arrays with the NumPy array of the same bits."""
+    if framework == "numpy":
+        return {name: (x, x) for name, x in bridges.layouts(dtype, tmp_path).items()}
+    if framework == "torch":
+        return bridges.torch_layouts(dtype)
+    return bridges.plain_layouts(framework, dtype)
+
+
+def judge(x, source, target, dtype, expected, x64=True, **options):
+    """Convert once; what is wrong about the outcome, or None."""
+    possible = bridges.has_dtype(target, dtype, x64) and bridges.has_shape(target, expected.shape)
+    try:
+        result = ab.convert(x, target, **options)
+    except ab.MemoryConversionError as error:
+        if possible:
+            return f"refused: {type(error).__name__}: {error}"
+        if not bridges.names(target, str(error)):
+            return f"the message does not name {target}: {error}"
+        if not bridges.has_dtype(target, dtype, x64):
+            if not isinstance(error, ab.UnsupportedDtypeError):
+                return f"{type(error).__name__} instead of UnsupportedDtypeError: {error}"
+            if dtype not in str(error):
+                return f"the message does not name {dtype}: {error}"
+        elif not isinstance(error, ab.UnsupportedArrayError):
+            return f"{type(error).__name__} instead of UnsupportedArrayError: {error}"
+        return None
+    except Exception as error:
+        return f"untyped {type(error).__name__}: {error}"
+    if not possible:
+        return f"neither refused nor possible: {bridges.read(target, result)[:2]}"
+    return bridges.difference(target, result, expected)
+
+
+def report(wrong):
+    assert not wrong, f"{len(wrong)} cases:\n" + "\n".join(wrong[:25])
+
+
+@pytest.mark.parametrize(("source", "target"), PAIRS)
+def test_every_dtype_in_every_layout_arrives_or_is_refused_by_name(source, target, tmp_path):
+    bridges.need(source, target)
+    wrong, cases = [], 0
+    with bridges.x64(True):
+        for dtype in bridges.DTYPES:
+            if not bridges.has_dtype(source, dtype):
+                continue
+            for layout, (x, expected) in sources(source, dtype, tmp_path).items():
+                cases += 1
+                problem = judge(x, source, target, dtype, expected)
+                if problem:
+                    wrong.append(f"{dtype}, {layout}: {problem}")
+    assert cases > 20
+    report(wrong)
+
+
+@pytest.mark.parametrize(("source", "target"), PAIRS)
+def test_a_fresh_copy_has_the_same_bits(source, target, tmp_path):
+    bridges.need(source, target)
+    wrong = []
+    with bridges.x64(True):
+        for dtype in ("bool", "uint16", "int64", "float32", "complex64", "bfloat16"):
+            if not bridges.has_dtype(source, dtype):
+                continue
+            for layout, (x, expected) in sources(source, dtype, tmp_path).items():
+                problem = judge(x, source, target, dtype, expected, copy=True)
+                if problem:
+                    wrong.append(f"{dtype}, {layout}: {problem}")
+    report(wrong)
+
+
+@pytest.mark.parametrize("framework", bridges.CPU_FRAMEWORKS)
+def test_its_own_framework_gets_the_same_object(framework, tmp_path):
+    bridges.need(framework)
+    with bridges.x64(True):
+        for dtype in bridges.DTYPES:
+            if not bridges.has_dtype(framework, dtype):
+                continue
+            for layout, (x, _) in sources(framework, dtype, tmp_path).items():
+                assert ab.convert(x, framework) is x, (dtype, layout)
+                assert ab.convert(x, framework, copy=False) is x, (dtype, layout)
+
+
+@pytest.mark.parametrize("framework", bridges.CPU_FRAMEWORKS)
+def test_a_fresh_copy_for_its_own_framework_has_the_same_bits(framework, tmp_path):
+    bridges.need(framework)
+    wrong = []
+    with bridges.x64(True):
+        for dtype in bridges.DTYPES:
+            if not bridges.has_dtype(framework, dtype):
+                continue
+            for layout, (x, expected) in sources(framework, dtype, tmp_path).items():
+                result = ab.convert(x, framework, copy=True)
+                problem = bridges.difference(framework, result, expected)
+                if result is x:
+                    problem = "the same object"
+                if problem:
+                    wrong.append(f"{dtype}, {layout}: {problem}")
+    report(wrong)
+
+
+@pytest.mark.parametrize("source", [f for f in bridges.CPU_FRAMEWORKS if f != "jax"])
+def test_jax_without_64_bit_types_refuses_them_by_name(source, tmp_path):
+    bridges.need(source, "jax")
+    wrong = []
+    with bridges.x64(False):
+        for dtype in bridges.DTYPES:
+            if not bridges.has_dtype(source, dtype):
+                continue
+            for layout, (x, expected) in sources(source, dtype, tmp_path).items():
+                problem = judge(x, source, "jax", dtype, expected, x64=False)
+                if problem:
+                    wrong.append(f"{dtype}, {layout}: {problem}")
+        with pytest.raises(ab.UnsupportedDtypeError, match="jax_enable_x64"):
+            ab.convert(np.zeros(3), "jax")
+    report(wrong)
+
+
+@pytest.mark.parametrize("target", [f for f in bridges.CPU_FRAMEWORKS if f != "jax"])
+def test_jax_without_64_bit_types_exports_the_others(target, tmp_path):
+    bridges.need("jax", target)
+    wrong = []
+    with bridges.x64(False):
+        for dtype in bridges.DTYPES:
+            if not bridges.has_dtype("jax", dtype, x64=False):
+                continue
+            for layout, (x, expected) in sources("jax", dtype, tmp_path).items():
+                problem = judge(x, "jax", target, dtype, expected)
+                if problem:
+                    wrong.append(f"{dtype}, {layout}: {problem}")
+    report(wrong)
+
+
+def test_the_switch_for_64_bit_types_is_read_at_every_call():
+    bridges.need("jax")
+    ends = np.array([np.iinfo("int64").min, np.iinfo("int64").max])
+    for _ in range(3):
+        with bridges.x64(False), pytest.raises(ab.UnsupportedDtypeError):
+            ab.convert(ends, "jax")
+        with bridges.x64(True):
+            assert bridges.difference("jax", ab.convert(ends, "jax"), ends) is None
+
+
+def test_the_switch_for_64_bit_types_is_that_of_the_context():
+    bridges.need("jax")
+    import jax
+
+    if not hasattr(jax, "enable_x64"):
+        pytest.skip("this JAX has no jax.enable_x64")
+    ends = np.array([np.iinfo("int64").min, np.iinfo("int64").max])
+    with bridges.x64(False):
+        with jax.enable_x64(True):
+            assert bridges.difference("jax", ab.convert(ends, "jax"), ends) is None
+        with pytest.raises(ab.UnsupportedDtypeError):
+            ab.convert(ends, "jax")
+
+
+@pytest.mark.parametrize(("source", "target"), PAIRS)
+def test_a_dtype_that_is_asked_for_is_cast_to(source, target):
+    bridges.need(source, target)
+    ints = np.array([[0, 1, 254], [255, 7, 100]], "uint8")
+    result = ab.convert(bridges.make(source, ints), target, dtype="float32")
+    assert bridges.difference(target, result, ints.astype("float32")) is None
+
+
+def test_a_cast_rounds_half_to_even_and_saturates():
+    floats = np.array([-1.5, -0.5, 0.5, 1.5, 2.5, 255.5, 1e9, np.inf, -np.inf, np.nan], "float32")
+    expected = np.array([0, 0, 0, 2, 2, 255, 255, 255, 0, 0], "uint8")
+    assert bridges.difference("numpy", ab.convert(floats, "numpy", dtype="uint8"), expected) is None
+
+
+@pytest.mark.parametrize("dtype", ["uint32", "int32", "uint64", "int64"])
+def test_a_cast_reaches_both_ends_of_wide_integers(dtype):
+    info = np.iinfo(dtype)
+    floats = np.array([-1e30, 1e30], "float32")
+    expected = np.array([info.min, info.max], dtype)
+    assert bridges.difference("numpy", ab.convert(floats, "numpy", dtype=dtype), expected) is None
+
+
+def test_the_error_of_a_missing_dtype_shows_the_call_that_casts():
+    bridges.need("pyclesperanto")
+    with pytest.raises(ab.UnsupportedDtypeError, match="dtype="):
+        ab.convert(np.zeros((2, 2)), "pyclesperanto")
+
+
+def test_a_chain_through_all_frameworks_ends_where_it_began():
+    bridges.need(*bridges.CPU_FRAMEWORKS)
+    image = bridges.values("uint16", (64, 65))
+    x = image
+    for target in ("torch", "jax", "tensorflow", "pyclesperanto", "jax", "torch", "tensorflow"):
+        x = ab.convert(x, target)
+        assert bridges.difference(target, x, image) is None, target
+    assert bridges.difference("numpy", ab.convert(x, "numpy"), image) is None
+
+
+@pytest.mark.parametrize("target", [f for f in bridges.CPU_FRAMEWORKS if f != "numpy"])
+def test_a_bool_with_bytes_other_than_0_and_1_arrives_as_true(target):
+    bridges.need(target)
+    if not bridges.has_dtype(target, "bool"):
+        pytest.skip(f"{target} has no bool")
+    odd = np.array([0, 1, 2, 255], "uint8").view(bool)
+    result = ab.convert(odd, target)
+    back = ab.convert(result, "numpy", copy=True)
+    assert back.tolist() == [False, True, True, True]
+
+
+@pytest.mark.parametrize(("source", "target"), PAIRS)
+def test_an_array_larger_than_a_cache_arrives(source, target):
+    bridges.need(source, target)
+    image = np.arange(5_000_011, dtype="float32")
+    result = ab.convert(bridges.make(source, image), target)
+    assert bridges.difference(target, result, image) is None

@@ -1,0 +1,100 @@
+"""Random views through random chains of frameworks come back bit for bit."""
+
+import arraybridge as ab
+import bridges
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+pytestmark = pytest.mark.filterwarnings("ignore::arraybridge.SharedImmutableMemoryWarning")
+
+quiet = settings(
+    deadline=None,
+    max_examples=250,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+
+
+@st.composite
+def views(draw):
+    """A NumPy view of random shape, strides, offset, byte order and dtype."""
+    dtype = draw(st.sampled_from(bridges.DTYPES))
+    shape = tuple(draw(st.lists(st.integers(1, 6), min_size=0, max_size=4)))
+    array = bridges.values(dtype, shape or (1,), seed=draw(st.integers(0, 99)))
+    array = array.reshape(shape)
+    if draw(st.booleans()) and dtype in bridges.STANDARD:
+        array = array.astype(array.dtype.newbyteorder(draw(st.sampled_from("<>="))))
+    if draw(st.booleans()):
+        array = bridges.aligned(array, offset=draw(st.integers(0, 64)))
+    if array.ndim:
+        array = array.transpose(draw(st.permutations(range(array.ndim))))
+        index = []
+        for length in array.shape:
+            start = draw(st.integers(0, length))
+            step = draw(st.sampled_from([1, 1, 2, 3, -1, -2]))
+            index.append(slice(start, None, step) if draw(st.booleans()) else slice(None))
+        array = array[tuple(index)]
+        if draw(st.integers(0, 5)) == 0:
+            array = np.broadcast_to(array, (draw(st.integers(1, 3)), *array.shape))
+    if draw(st.integers(0, 5)) == 0:
+        array = array.view()
+        array.flags.writeable = False
+    return array
+
+
+@quiet
+@given(views(), st.lists(st.sampled_from(bridges.CPU_FRAMEWORKS), min_size=1, max_size=6))
+def test_any_view_survives_any_chain(view, chain):
+    bridges.load()
+    expected = np.array(view)
+    dtype = expected.dtype.newbyteorder("=").name
+    x, at = view, "numpy"
+    with bridges.x64(True):
+        for target in [*chain, "numpy"]:
+            if target not in bridges.INSTALLED:
+                continue
+            possible = bridges.has_dtype(target, dtype) and bridges.has_shape(target, view.shape)
+            if not possible:
+                with pytest.raises((ab.UnsupportedDtypeError, ab.UnsupportedArrayError)):
+                    ab.convert(x, target)
+                continue
+            x, at = ab.convert(x, target), target
+            assert bridges.difference(at, x, expected) is None, (at, chain)
+    assert bridges.difference("numpy", view, expected) is None
+
+
+@quiet
+@given(views(), st.sampled_from(bridges.CPU_FRAMEWORKS), st.sampled_from([None, True, False]))
+def test_explain_foretells_what_convert_does(view, target, copy):
+    bridges.need(target)
+    with bridges.x64(True):
+        try:
+            told = ab.explain(view, target, copy=copy)
+        except ab.MemoryConversionError as error:
+            with pytest.raises(type(error)):
+                ab.convert(view, target, copy=copy)
+            return
+        with ab.trace() as records:
+            result = ab.convert(view, target, copy=copy)
+    assert records[-1].route == told.route
+    assert (told.route == "keep") == (result is view)
+    assert copy is not False or told.route != "copy"
+
+
+@quiet
+@given(st.text(max_size=20))
+def test_no_text_is_taken_for_a_framework_or_crashes(text):
+    if text in {str(m) for m in ab.MemoryType}:
+        return
+    with pytest.raises(ValueError):
+        ab.convert(np.zeros(2), text)
+
+
+@quiet
+@given(st.one_of(st.text(max_size=12), st.integers(), st.floats(), st.binary(max_size=4)))
+def test_no_device_crashes(device):
+    try:
+        ab.convert(np.zeros(2, "float32"), "numpy", device=device, copy=True)
+    except (ab.MemoryConversionError, ValueError, TypeError, OverflowError):
+        pass

@@ -1,0 +1,396 @@
+"""Who shares memory with whom, proved by address and by writing, in sizes from tiny to 64 MiB."""
+
+import arraybridge as ab
+import bridges
+import numpy as np
+import pytest
+
+HOST = ("numpy", "torch", "jax", "tensorflow")
+SHAPES = [(1,), (3,), (16, 16), (512, 512), (4096, 4096)]
+
+# What happens by default to a compact array that is 64-byte aligned; NumPy's alignment is chance.
+DEFAULT = {
+    ("numpy", "torch"): "share",
+    ("numpy", "jax"): "copy",
+    ("numpy", "tensorflow"): "copy",
+    ("numpy", "pyclesperanto"): "copy",
+    ("torch", "numpy"): "share",
+    ("torch", "jax"): "share",
+    ("torch", "tensorflow"): "share",
+    ("torch", "pyclesperanto"): "copy",
+    ("jax", "numpy"): "share",
+    ("jax", "torch"): "share",
+    ("jax", "tensorflow"): "share",
+    ("jax", "pyclesperanto"): "copy",
+    ("tensorflow", "numpy"): "share",
+    ("tensorflow", "torch"): "share",
+    ("tensorflow", "jax"): "share",
+    ("tensorflow", "pyclesperanto"): "copy",
+    ("pyclesperanto", "numpy"): "copy",
+    ("pyclesperanto", "torch"): "copy",
+    ("pyclesperanto", "jax"): "copy",
+    ("pyclesperanto", "tensorflow"): "copy",
+}
+PAIRS = list(DEFAULT)
+HOST_PAIRS = [pair for pair in PAIRS if set(pair) <= set(HOST)]
+
+pytestmark = pytest.mark.filterwarnings("ignore::arraybridge.SharedImmutableMemoryWarning")
+
+
+def array(framework, shape=(16, 16)):
+    """Compact float32 with known values, 64-byte aligned where the framework lets us choose."""
+    image = np.arange(np.prod(shape), dtype="float32").reshape(shape)
+    return bridges.aligned(image) if framework == "numpy" else bridges.make(framework, image)
+
+
+def fill(framework, x, value):
+    """Write into mutable memory."""
+    if framework == "numpy":
+        x[...] = value
+    else:
+        x.fill_(value)
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize(("source", "target"), HOST_PAIRS)
+def test_memory_is_shared_as_the_table_says(source, target, shape):
+    bridges.need(source, target)
+    x = array(source, shape)
+    y = ab.convert(x, target)
+    shared = bridges.address(source, x) == bridges.address(target, y)
+    assert shared == (DEFAULT[source, target] == "share")
+
+
+@pytest.mark.parametrize(("source", "target"), PAIRS)
+def test_explain_and_trace_tell_what_happens(source, target):
+    bridges.need(source, target)
+    x = array(source)
+    told = ab.explain(x, target)
+    with ab.trace() as records:
+        y = ab.convert(x, target)
+    assert len(records) == 1
+    done = records[0]
+    for record in (told, done):
+        assert (record.source, record.target) == (source, target)
+        assert record.route == DEFAULT[source, target]
+        assert (record.why is not None) == (record.route == "copy")
+        assert record.how
+        assert (record.dtype, tuple(record.shape), record.nbytes) == ("float32", (16, 16), 1024)
+        assert record.route in str(record) or record.how in str(record)
+    assert done.ns > 0
+    if {source, target} <= set(HOST):
+        same = bridges.address(source, x) == bridges.address(target, y)
+        assert same == (done.route == "share")
+
+
+@pytest.mark.parametrize("framework", bridges.CPU_FRAMEWORKS)
+def test_its_own_framework_keeps_the_object(framework):
+    bridges.need(framework)
+    x = array(framework)
+    assert ab.convert(x, framework) is x
+    assert ab.explain(x, framework).route == "keep"
+
+
+def test_a_write_into_numpy_is_seen_by_torch_and_back():
+    bridges.need("torch")
+    x = array("numpy")
+    y = ab.convert(x, "torch")
+    x[0, 0] = 42
+    assert y[0, 0].item() == 42
+    y[1, 1] = 43
+    assert x[1, 1] == 43
+
+
+def test_a_write_into_torch_is_seen_by_numpy_and_back():
+    bridges.need("torch")
+    x = array("torch")
+    y = ab.convert(x, "numpy")
+    assert y.flags.writeable
+    x[0, 0] = 42
+    assert y[0, 0] == 42
+    y[1, 1] = 43
+    assert x[1, 1].item() == 43
+
+
+@pytest.mark.parametrize("layout", ["transposed", "strided", "broadcast", "offset", "Fortran"])
+def test_a_strided_torch_tensor_is_shared_with_numpy(layout):
+    bridges.need("torch")
+    x, _ = bridges.torch_layouts("float32")[layout]
+    y = ab.convert(x, "numpy")
+    assert bridges.address("numpy", y) == x.data_ptr()
+    assert tuple(s // 4 for s in y.strides) == x.stride()
+
+
+@pytest.mark.parametrize("layout", ["transposed", "strided", "offset", "Fortran", "unaligned"])
+def test_a_strided_numpy_array_is_shared_with_torch(layout, tmp_path):
+    bridges.need("torch")
+    x = bridges.layouts("float32", tmp_path)[layout]
+    y = ab.convert(x, "torch")
+    assert y.data_ptr() == bridges.address("numpy", x)
+
+
+@pytest.mark.parametrize("target", ["jax", "tensorflow"])
+def test_a_write_into_torch_is_seen_by(target):
+    bridges.need("torch", target)
+    x = array("torch")
+    y = ab.convert(x, target)
+    x.fill_(7)
+    assert bridges.difference(target, y, np.full((16, 16), 7, "float32")) is None
+
+
+@pytest.mark.parametrize("source", ["jax", "tensorflow"])
+def test_numpy_gets_immutable_memory_read_only(source):
+    bridges.need(source)
+    y = ab.convert(array(source), "numpy")
+    assert not y.flags.writeable
+    with pytest.raises(ValueError, match="read-only"):
+        y[0, 0] = 1
+    with pytest.raises(ValueError, match="cannot set WRITEABLE"):
+        y.flags.writeable = True
+
+
+@pytest.mark.parametrize("target", ["jax", "tensorflow"])
+def test_numpy_memory_is_copied_by_default_at_every_alignment(target):
+    bridges.need(target)
+    image = np.arange(256, dtype="float32").reshape(16, 16)
+    for offset in (0, 4, 16, 32, 48):
+        x = bridges.aligned(image, offset)
+        y = ab.convert(x, target)
+        x[...] = -1
+        assert bridges.difference(target, y, image) is None, offset
+
+
+@pytest.mark.parametrize("target", ["jax", "tensorflow"])
+def test_copy_false_shares_aligned_numpy_memory(target):
+    bridges.need(target)
+    x = array("numpy")
+    y = ab.convert(x, target, copy=False)
+    assert bridges.address(target, y) == bridges.address("numpy", x)
+
+
+@pytest.mark.parametrize("target", ["jax", "tensorflow"])
+@pytest.mark.parametrize("offset", [4, 16, 32])
+def test_copy_false_refuses_unaligned_memory_with_the_reason(target, offset):
+    bridges.need(target)
+    x = bridges.aligned(np.arange(256, dtype="float32"), offset)
+    with pytest.raises(ab.CopyRequiredError, match="align") as caught:
+        ab.convert(x, target, copy=False)
+    assert bridges.names(target, str(caught.value))
+
+
+@pytest.mark.parametrize("target", ["jax", "tensorflow"])
+@pytest.mark.parametrize("offset", [1, 4, 8])
+def test_an_unaligned_torch_tensor_is_copied_and_usable(target, offset):
+    bridges.need("torch", target)
+    whole = array("torch", (300,))
+    x = whole[offset:]
+    assert x.data_ptr() % 64
+    y = ab.convert(x, target)
+    assert bridges.address(target, y) != x.data_ptr()
+    assert float((y + y)[0]) == 2 * offset
+    assert "align" in ab.explain(x, target).why
+    with pytest.raises(ab.CopyRequiredError, match="align"):
+        ab.convert(x, target, copy=False)
+
+
+@pytest.mark.parametrize("target", ["jax", "tensorflow"])
+def test_copy_false_refuses_strides_that_the_target_cannot_have(target):
+    bridges.need("torch", target)
+    x = array("torch", (32, 32))[:, ::2]
+    with pytest.raises(ab.CopyRequiredError) as caught:
+        ab.convert(x, target, copy=False)
+    assert caught.value.reason
+
+
+@pytest.mark.parametrize(("source", "target"), PAIRS)
+def test_copy_false_shares_or_says_why_not(source, target):
+    bridges.need(source, target)
+    x = array(source)
+    try:
+        y = ab.convert(x, target, copy=False)
+    except ab.CopyRequiredError as error:
+        assert "pyclesperanto" in (source, target)
+        assert error.reason and error.reason in str(error)
+        assert (error.source_type, error.target_type) == (source, target)
+    else:
+        assert bridges.address(source, x) == bridges.address(target, y)
+
+
+@pytest.mark.parametrize(("source", "target"), PAIRS)
+def test_no_copy_is_copy_false_for_every_call_inside(source, target):
+    bridges.need(source, target)
+    x = array(source)
+    with ab.no_copy():
+        if "pyclesperanto" in (source, target):
+            with pytest.raises(ab.CopyRequiredError):
+                ab.convert(x, target)
+        else:
+            assert bridges.address(target, ab.convert(x, target)) == bridges.address(source, x)
+    ab.convert(x, target)
+
+
+@pytest.mark.parametrize("shape", [(1,), (16, 16), (2048, 2048)], ids=str)
+@pytest.mark.parametrize(("source", "target"), bridges.pairs(HOST, HOST))
+def test_copy_true_makes_fresh_memory(source, target, shape):
+    bridges.need(source, target)
+    x = array(source, shape)
+    y = ab.convert(x, target, copy=True)
+    assert y is not x
+    assert bridges.address(source, x) != bridges.address(target, y)
+    before = bridges.read(target, y)
+    if source in ("numpy", "torch"):
+        fill(source, x, -5)
+        assert bridges.read(target, y) == before
+    assert ab.explain(x, target, copy=True).route == "copy"
+
+
+@pytest.mark.parametrize("source", ["jax", "tensorflow"])
+def test_a_fresh_numpy_copy_is_writeable(source):
+    bridges.need(source)
+    x = array(source)
+    y = ab.convert(x, "numpy", copy=True)
+    y[...] = 1
+    assert bridges.difference(source, x, np.arange(256, dtype="float32").reshape(16, 16)) is None
+
+
+def test_a_fresh_copy_of_a_pyclesperanto_array_is_another_buffer():
+    bridges.need("pyclesperanto")
+    import pyclesperanto as cle
+
+    image = np.arange(256, dtype="uint16").reshape(16, 16)
+    x = cle.push(image)
+    y = ab.convert(x, "pyclesperanto", copy=True)
+    cle.set(x, scalar=9)
+    assert bridges.difference("pyclesperanto", y, image) is None
+    assert bridges.difference("pyclesperanto", x, np.full((16, 16), 9, "uint16")) is None
+
+
+def test_a_fresh_copy_is_compact():
+    bridges.need("torch")
+    x = np.broadcast_to(np.float32(3), (8, 9))
+    y = ab.convert(x, "torch", copy=True)
+    y[0, 0] = 1
+    assert y[0, 1].item() == 3
+
+
+def test_a_read_only_numpy_array_is_copied_into_torch():
+    bridges.need("torch")
+    x = array("numpy")
+    x.flags.writeable = False
+    y = ab.convert(x, "torch")
+    y.fill_(5)
+    assert x[0, 1] == 1
+    assert "read-only" in ab.explain(x, "torch").why
+    with pytest.raises(ab.CopyRequiredError, match="read-only"):
+        ab.convert(x, "torch", copy=False)
+
+
+def test_a_write_into_torch_made_from_a_read_only_memmap_is_harmless(tmp_path):
+    bridges.need("torch")
+    path = tmp_path / "image.bin"
+    path.write_bytes(bytes(4096))
+    bridges.survives(
+        """
+        import sys, numpy as np, torch, arraybridge as ab
+        x = np.memmap(sys.argv[1], "uint8", "r")
+        y = ab.convert(x, "torch")
+        y.fill_(7)
+        assert y.sum().item() == 7 * 4096
+        """,
+        str(path),
+    )
+    assert path.read_bytes() == bytes(4096)
+
+
+def test_a_view_of_immutable_memory_is_copied_on_its_way_to_torch():
+    bridges.need("jax")
+    source = array("jax")
+    view = ab.convert(source, "numpy")
+    copied = ab.convert(view, "torch")
+    copied.fill_(1)
+    expected = np.arange(256, dtype="float32").reshape(16, 16)
+    assert bridges.difference("jax", source, expected) is None
+
+
+@pytest.mark.parametrize("target", ["numpy", "torch", "jax"])
+def test_a_tensorflow_scalar_is_always_copied(target):
+    bridges.need("tensorflow", target)
+    import tensorflow as tf
+
+    x = tf.constant(1.0)
+    y = ab.convert(x, target)
+    assert float(y) == 1.0
+    assert bridges.address(target, y) != bridges.address("tensorflow", x)
+    if target == "torch":
+        y.fill_(5)
+        assert float(tf.constant(1.0)) == 1.0
+
+
+@pytest.mark.parametrize("source", ["jax", "tensorflow"])
+def test_sharing_immutable_memory_with_torch_warns_once_and_names_both_ways_out(source):
+    bridges.need(source, "torch")
+    bridges.survives(
+        f"""
+        import warnings
+        import bridges, numpy as np
+        bridges.load()
+        import arraybridge as ab
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            for _ in range(3):
+                ab.convert(bridges.make("{source}", np.zeros((4, 4), "f4")), "torch")
+        ours = [w for w in caught if issubclass(w.category, ab.SharedImmutableMemoryWarning)]
+        assert len(ours) == 1, [str(w.message) for w in caught]
+        text = str(ours[0].message)
+        assert "copy=True" in text and "copy=False" in text, text
+        assert bridges.names("{source}", text) and bridges.names("torch", text), text
+        """
+    )
+
+
+@pytest.mark.parametrize("source", ["jax", "tensorflow"])
+@pytest.mark.parametrize("copy", [True, False])
+def test_saying_what_is_meant_is_not_warned_about(source, copy):
+    bridges.need(source, "torch")
+    bridges.survives(
+        f"""
+        import warnings
+        import bridges, numpy as np
+        bridges.load()
+        import arraybridge as ab
+        warnings.simplefilter("error", ab.SharedImmutableMemoryWarning)
+        ab.convert(bridges.make("{source}", np.zeros((4, 4), "f4")), "torch", copy={copy})
+        """
+    )
+
+
+def test_the_warning_as_an_error_leaves_everything_usable():
+    bridges.need("jax", "torch")
+    bridges.survives(
+        """
+        import warnings
+        import bridges, numpy as np
+        bridges.load()
+        import arraybridge as ab
+        x = bridges.make("jax", np.zeros((4, 4), "f4"))
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            try:
+                ab.convert(x, "torch")
+            except ab.SharedImmutableMemoryWarning:
+                pass
+            else:
+                raise SystemExit("no warning")
+        assert ab.convert(x, "numpy").sum() == 0
+        """
+    )
+
+
+@pytest.mark.parametrize(("source", "target"), HOST_PAIRS)
+def test_a_conversion_there_and_back_shares_or_copies_but_never_mixes(source, target):
+    bridges.need(source, target)
+    image = np.arange(256, dtype="float32").reshape(16, 16)
+    x = array(source)
+    back = ab.convert(ab.convert(x, target), source)
+    assert bridges.difference(source, back, image) is None
+    assert bridges.difference(source, x, image) is None

@@ -1,0 +1,476 @@
+"""Objects that are not plain arrays: converted rightly, or refused by name. Never a wrong value."""
+
+import arraybridge as ab
+import bridges
+import ml_dtypes
+import numpy as np
+import pytest
+
+REFUSALS = (ab.UnsupportedArrayError, ab.UnsupportedDtypeError)
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+
+def others(framework):
+    return [name for name in bridges.INSTALLED if name != framework]
+
+
+def refused(x, framework, *words, kind=REFUSALS):
+    """Every other framework refuses the object, names its framework and says the words."""
+    for target in others(framework):
+        for copy in (None, True, False):
+            try:
+                result = ab.convert(x, target, copy=copy)
+            except kind as error:
+                text = str(error).lower()
+                assert bridges.names(framework, text), (target, copy, text)
+                assert any(word.lower() in text for word in words), (target, copy, words, text)
+                assert error.source_type == framework and error.target_type == target
+            else:
+                raise AssertionError(f"{target}, copy={copy}: made {type(result)}")
+
+
+def arrives(x, framework, expected, targets=None):
+    """Every other framework that has the dtype gets the bits."""
+    for target in targets or others(framework):
+        if not bridges.has_dtype(target, expected.dtype.name):
+            continue
+        if not bridges.has_shape(target, expected.shape):
+            continue
+        for copy in (None, True):
+            result = ab.convert(x, target, copy=copy)
+            assert bridges.difference(target, result, expected) is None, (target, copy)
+
+
+# NumPy
+
+
+def test_a_masked_array_is_refused():
+    x = np.ma.masked_array([1.0, 2.0, 3.0], [False, True, False], dtype="float32")
+    refused(x, "numpy", "masked", kind=ab.UnsupportedArrayError)
+    assert ab.convert(x, "numpy") is x
+
+
+def test_a_matrix_arrives_with_two_axes():
+    with bridges.x64(True):
+        arrives(np.matrix([[1, 2], [3, 4]], dtype="float32"), "numpy",
+                np.array([[1, 2], [3, 4]], "float32"))  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("array", "word"),
+    [
+        (np.array([b"ab", b"c"]), "S2"),
+        (np.array(["ab", "c"]), "U2"),
+        (np.array([1, "a", None], dtype=object), "object"),
+        (np.array([(1, 2.0)], dtype=[("a", "i4"), ("b", "f4")]), "structured"),
+        (np.zeros(3, "V7"), "V7"),
+        (np.zeros(3, np.longdouble), "longdouble"),
+        (np.zeros(3, np.clongdouble), "clongdouble"),
+        (np.array(["2026-01-01"], "datetime64[D]"), "datetime64"),
+        (np.array([1], "timedelta64[s]"), "timedelta64"),
+        (np.zeros(3, ml_dtypes.int4), "int4"),
+        (np.array(["a", "b"], np.dtypes.StringDType()), "String"),
+    ],
+    ids=lambda value: value.dtype.name if isinstance(value, np.ndarray) else "",
+)
+def test_a_numpy_dtype_that_is_no_number_of_the_table_is_refused(array, word):
+    refused(array, "numpy", word, str(array.dtype), array.dtype.name)
+    assert ab.convert(array, "numpy") is array
+
+
+def test_a_numpy_scalar_arrives_with_its_value_or_is_refused_by_type():
+    for scalar in (np.float32(1.5), np.uint8(7), np.bool_(True)):
+        for target in others("numpy"):
+            if not bridges.has_shape(target, ()):
+                continue
+            try:
+                result = ab.convert(scalar, target)
+            except (ab.MemoryConversionError, ValueError, TypeError) as error:
+                assert type(scalar).__name__ in str(error)
+            else:
+                assert bridges.difference(target, result, np.asarray(scalar)) is None
+
+
+def test_a_record_array_of_numbers_arrives():
+    with bridges.x64(True):
+        arrives(np.arange(4, dtype="int32").view(np.recarray), "numpy", np.arange(4, dtype="int32"))
+
+
+def test_an_array_that_changes_its_strides_between_calls_arrives_each_time():
+    bridges.need("torch")
+    x = np.arange(12, dtype="int32").reshape(3, 4)
+    for view in (x, x.T, x[::-1], x[:, ::2], x[1:, 1:]):
+        assert bridges.difference("torch", ab.convert(view, "torch"), view) is None
+
+
+# torch
+
+
+@pytest.fixture
+def torch():
+    bridges.need("torch")
+    import torch
+
+    return torch
+
+
+def test_a_sparse_tensor_is_refused(torch):
+    dense = torch.eye(3)
+    for x in (dense.to_sparse(), dense.to_sparse_csr(), dense.to_sparse_csc()):
+        refused(x, "torch", "sparse")
+        assert ab.convert(x, "torch") is x
+
+
+def test_a_quantised_tensor_is_refused(torch):
+    try:
+        x = torch.quantize_per_tensor(torch.ones(4), 0.1, 0, torch.quint8)
+    except (RuntimeError, AttributeError, NotImplementedError) as error:
+        pytest.skip(f"this torch makes none: {error}")
+    refused(x, "torch", "quantized", "quint8")
+
+
+def test_a_meta_tensor_is_refused(torch):
+    refused(torch.empty(3, 4, device="meta"), "torch", "meta")
+
+
+def test_a_nested_tensor_is_refused(torch):
+    nested = torch.nested.nested_tensor([torch.ones(2), torch.ones(3)])
+    refused(nested, "torch", "nested")
+
+
+def test_a_mkldnn_tensor_is_refused(torch):
+    if not torch.backends.mkldnn.is_available():
+        pytest.skip("this torch has no mkldnn")
+    refused(torch.ones(3, 4).to_mkldnn(), "torch", "sparse", "mkldnn", "layout")
+
+
+def test_a_tensor_without_storage_is_refused_or_empty(torch):
+    x = torch.ones(4)
+    x.untyped_storage().resize_(0)
+    for target in others("torch"):
+        with pytest.raises(ab.MemoryConversionError):
+            ab.convert(x, target)
+
+
+def test_a_vmapped_tensor_is_refused(torch):
+    seen = []
+
+    def inside(x):
+        for target in others("torch"):
+            with pytest.raises(REFUSALS) as caught:
+                ab.convert(x, target)
+            assert bridges.names("torch", str(caught.value))
+        assert ab.convert(x, "torch") is x
+        seen.append(True)
+        return x
+
+    torch.func.vmap(inside)(torch.ones(3, 2))
+    assert seen
+
+
+def test_a_tensor_under_grad_transformation_is_refused_or_right(torch):
+    def inside(x):
+        try:
+            result = ab.convert(x, "numpy")
+        except REFUSALS as error:
+            assert bridges.names("torch", str(error))
+        else:
+            assert result.tolist() == [1.0, 1.0]
+        return x.sum()
+
+    assert torch.func.grad(inside)(torch.ones(2)).tolist() == [1.0, 1.0]
+
+
+def test_a_fake_tensor_is_refused():
+    bridges.need("torch")
+    # In a process without TensorFlow: the two abort each other at this import.
+    bridges.survives(
+        """
+        import torch, arraybridge as ab, numpy
+        from torch._subclasses.fake_tensor import FakeTensorMode
+        with FakeTensorMode():
+            x = torch.ones(3)
+            for copy in (None, True, False):
+                try:
+                    ab.convert(x, "numpy", copy=copy)
+                except ab.UnsupportedArrayError as error:
+                    assert "torch" in str(error).lower(), error
+                else:
+                    raise SystemExit("converted")
+            assert ab.convert(x, "torch") is x
+        """
+    )
+
+
+def test_requires_grad_is_detached_only_when_crossing(torch):
+    x = torch.arange(3.0, requires_grad=True)
+    assert ab.convert(x, "torch") is x and x.requires_grad
+    arrives(x, "torch", np.arange(3, dtype="float32"))
+    assert x.requires_grad
+
+
+def test_a_parameter_arrives_with_its_values(torch):
+    x = torch.nn.Parameter(torch.arange(6.0).reshape(2, 3))
+    arrives(x, "torch", np.arange(6, dtype="float32").reshape(2, 3))
+    y = ab.convert(x, "numpy")
+    assert bridges.address("numpy", y) == x.data_ptr()
+
+
+def test_a_result_with_a_graph_arrives_and_the_graph_stays(torch):
+    x = torch.ones(3, requires_grad=True)
+    y = x * 2
+    arrives(y, "torch", np.full(3, 2, "float32"))
+    y.sum().backward()
+    assert x.grad.tolist() == [2, 2, 2]
+
+
+def test_a_conjugate_view_arrives_conjugated(torch):
+    values = np.array([1 + 2j, 3 - 4j], "complex64")
+    x = torch.from_numpy(values.copy()).conj()
+    assert x.is_conj()
+    arrives(x, "torch", values.conj())
+    assert x.is_conj()
+
+
+def test_a_negative_view_arrives_with_the_right_sign(torch):
+    values = np.array([1 + 2j, 3 - 4j], "complex64")
+    x = torch.from_numpy(values.copy()).conj().imag
+    assert x.is_neg()
+    arrives(x, "torch", -values.imag)
+    assert x.is_neg()
+
+
+def test_a_conjugate_view_that_requires_grad_arrives(torch):
+    x = torch.tensor([1 + 2j], requires_grad=True).conj()
+    arrives(x, "torch", np.array([1 - 2j], "complex64"))
+
+
+def test_an_inference_tensor_arrives(torch):
+    with torch.inference_mode():
+        x = torch.arange(4.0)
+    arrives(x, "torch", np.arange(4, dtype="float32"))
+
+
+def test_sub_byte_and_complex32_tensors_are_refused_or_right(torch):
+    x = torch.ones(3, dtype=torch.complex32)
+    refused(x, "torch", "complex32")
+    for name in ("uint4", "int4", "uint1"):
+        if hasattr(torch, name):
+            x = torch.empty(4, dtype=getattr(torch, name))
+            refused(x, "torch", name)
+
+
+def test_a_numpy_array_converts_under_a_meta_default_device(torch):
+    with torch.device("meta"):
+        for copy in (None, True):
+            y = ab.convert(np.arange(3, dtype="int32"), "torch", copy=copy)
+            assert y.device.type == "cpu" and y.tolist() == [0, 1, 2]
+
+
+# JAX
+
+
+@pytest.fixture
+def jax():
+    bridges.need("jax")
+    import jax
+
+    return jax
+
+
+def test_a_traced_array_is_refused(jax):
+    seen = []
+
+    def inside(x):
+        refused(x, "jax", "traced", "tracer")
+        assert ab.convert(x, "jax") is x
+        seen.append(True)
+        return x
+
+    jax.jit(inside)(jax.numpy.ones(3))
+    jax.grad(lambda x: inside(x).sum())(jax.numpy.ones(3))
+    jax.vmap(inside)(jax.numpy.ones((2, 3)))
+    assert len(seen) == 3
+
+
+def test_a_deleted_array_is_refused(jax):
+    x = jax.numpy.ones(3)
+    x.delete()
+    refused(x, "jax", "deleted", kind=ab.UnsupportedArrayError)
+
+
+def test_a_donated_array_is_refused(jax):
+    x = jax.numpy.ones(1024)
+    jax.jit(lambda a: a + 1, donate_argnums=0)(x)
+    if not x.is_deleted():
+        pytest.skip("this backend did not take the donation")
+    refused(x, "jax", "deleted")
+
+
+def test_a_random_key_is_refused(jax):
+    refused(jax.random.key(0), "jax", "key", kind=REFUSALS)
+
+
+def test_a_small_integer_array_is_refused(jax):
+    refused(jax.numpy.ones(4, dtype="int4"), "jax", "int4")
+
+
+def test_a_weakly_typed_array_arrives(jax):
+    with bridges.x64(False):
+        x = jax.numpy.asarray(3) * jax.numpy.ones(3, "int32")
+        arrives(x, "jax", np.full(3, 3, "int32"))
+
+
+def test_a_lazy_result_arrives_finished(jax):
+    x = jax.numpy.ones((300, 300))
+    for _ in range(5):
+        x = x @ x / 300
+    y = ab.convert(x, "numpy")
+    assert np.allclose(y, 1)
+
+
+# TensorFlow
+
+
+@pytest.fixture
+def tf():
+    bridges.need("tensorflow")
+    import tensorflow as tf
+
+    return tf
+
+
+def test_a_variable_gives_its_value(tf):
+    x = tf.Variable([1.0, 2.0, 3.0])
+    assert ab.detect_memory_type(x) == "tensorflow"
+    arrives(x, "tensorflow", np.array([1, 2, 3], "float32"))
+
+
+def test_a_variable_is_kept_by_its_own_framework(tf):
+    x = tf.Variable([1.0])
+    assert ab.convert(x, "tensorflow") is x
+
+
+def test_the_value_of_a_variable_does_not_change_with_it(tf):
+    x = tf.Variable([1.0, 2.0])
+    y = ab.convert(x, "numpy")
+    x.assign_add([1.0, 1.0])
+    assert y.tolist() == [1.0, 2.0]
+    assert ab.convert(x, "numpy").tolist() == [2.0, 3.0]
+
+
+def test_a_keras_variable_gives_its_value(tf):
+    keras = pytest.importorskip("keras")
+    if keras.backend.backend() != "tensorflow":
+        pytest.skip(f"Keras runs on {keras.backend.backend()}")
+    x = keras.Variable(np.array([1, 2], "float32"))
+    arrives(x, "tensorflow", np.array([1, 2], "float32"))
+
+
+def test_a_symbolic_tensor_is_refused(tf):
+    seen = []
+
+    @tf.function
+    def inside(x):
+        refused(x, "tensorflow", "symbolic")
+        assert ab.convert(x, "tensorflow") is x
+        seen.append(True)
+        return x
+
+    inside(tf.ones(3))
+    assert seen
+
+
+def test_a_sparse_or_ragged_tensor_is_refused(tf):
+    refused(tf.sparse.from_dense([[1.0, 0.0]]), "tensorflow", "sparse")
+    refused(tf.IndexedSlices(tf.ones((1, 2)), tf.constant([0])), "tensorflow", "sparse")
+    refused(tf.ragged.constant([[1, 2], [3]]), "tensorflow", "ragged")
+
+
+def test_a_quantised_or_sub_byte_tensor_is_refused(tf):
+    refused(tf.cast(tf.constant([1.0, 2.0]), tf.qint8), "tensorflow", "qint8")
+    int4 = tf.dtypes.experimental.int4
+    refused(tf.cast(tf.constant([1, 2]), int4), "tensorflow", "int4")
+
+
+def test_a_string_tensor_is_refused(tf):
+    bridges.survives(
+        """
+        import bridges
+        bridges.load()
+        import tensorflow as tf, arraybridge as ab
+        things = {
+            "string": tf.constant(["a", "b"]),
+            "resource": tf.Variable([1.0]).handle,
+            "variant": tf.raw_ops.EmptyTensorList(
+                element_shape=tf.constant([1]), max_num_elements=1, element_dtype=tf.float32
+            ),
+        }
+        for word, x in things.items():
+            for target in bridges.INSTALLED:
+                for copy in (None, True, False):
+                    if target == "tensorflow":
+                        if copy is not True:
+                            assert ab.convert(x, target, copy=copy) is x
+                        continue
+                    try:
+                        ab.convert(x, target, copy=copy)
+                    except (ab.UnsupportedDtypeError, ab.UnsupportedArrayError) as error:
+                        assert bridges.names("tensorflow", str(error)), error
+                        assert word in str(error), (word, error)
+                    else:
+                        raise SystemExit(f"{word} to {target}: converted")
+        """
+    )
+
+
+# pyclesperanto
+
+
+@pytest.mark.parametrize("shape", [(2, 3, 4, 5), (), (0, 3)], ids=str)
+def test_pyclesperanto_refuses_shapes_that_it_does_not_have(shape):
+    bridges.need("pyclesperanto")
+    for source in others("pyclesperanto"):
+        x = bridges.make(source, np.ones(shape, "float32"))
+        with pytest.raises(ab.UnsupportedArrayError) as caught:
+            ab.convert(x, "pyclesperanto")
+        assert bridges.names("pyclesperanto", str(caught.value))
+
+
+def test_pyclesperanto_gets_no_silent_32_bit_copy():
+    bridges.need("pyclesperanto")
+    with bridges.x64(True):
+        for source in others("pyclesperanto"):
+            for dtype in ("int64", "uint64", "float64", "bool", "complex64", "float16"):
+                x = bridges.make(source, np.ones((2, 2), dtype))
+                with pytest.raises(ab.UnsupportedDtypeError) as caught:
+                    ab.convert(x, "pyclesperanto")
+                assert dtype in str(caught.value)
+
+
+# Objects of nobody
+
+
+class Exporter:
+    """Speaks DLPack for a NumPy array, and is of no framework."""
+
+    def __init__(self, array):
+        self.array = array
+
+    def __dlpack__(self, **options):
+        return self.array.__dlpack__(**options)
+
+    def __dlpack_device__(self):
+        return self.array.__dlpack_device__()
+
+
+def test_a_foreign_exporter_is_refused_by_type_or_arrives():
+    x = np.arange(3, dtype="float32")
+    for target in bridges.INSTALLED:
+        try:
+            result = ab.convert(Exporter(x), target)
+        except (ab.MemoryConversionError, ValueError, TypeError) as error:
+            assert "Exporter" in str(error)
+        else:
+            assert bridges.difference(target, result, x) is None

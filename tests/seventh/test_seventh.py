@@ -1,0 +1,158 @@
+"""A seventh framework by a table alone: a wheel that was built with tests/seventh/tvm_ffi.toml.
+
+`make seventh` builds it and puts it into an environment of its own; the variable
+ARRAYBRIDGE_SEVENTH_PYTHON is that environment's interpreter. The checks run there.
+"""
+
+import os
+import subprocess
+import textwrap
+
+import pytest
+
+PYTHON = os.environ.get("ARRAYBRIDGE_SEVENTH_PYTHON", "")
+
+pytestmark = pytest.mark.skipif(
+    not (PYTHON and os.path.exists(PYTHON)),
+    reason="ARRAYBRIDGE_SEVENTH_PYTHON names no interpreter; `make seventh` makes one",
+)
+
+PREFACE = """
+import numpy as np
+import arraybridge as ab
+image = np.arange(6, dtype="u2").reshape(2, 3)
+there = ab.convert(image, "tvm_ffi")
+
+def raises(kind, call):
+    try:
+        result = call()
+    except kind as error:
+        return error
+    raise SystemExit(f"no {kind.__name__} but {result!r}")
+"""
+
+
+def run(code):
+    variables = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "VIRTUAL_ENV")}
+    done = subprocess.run(
+        [os.path.abspath(PYTHON), "-c", PREFACE + textwrap.dedent(code)],
+        capture_output=True,
+        text=True,
+        env=variables,
+        timeout=240,
+        check=False,
+    )
+    assert done.returncode == 0, f"{done.returncode}\n{done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+def test_there_are_49_converters():
+    out = run(
+        """
+        pairs = {tuple(pair) for pair in ab.converters()}
+        names = [f["name"] for f in ab.frameworks()]
+        assert pairs == {(a, b) for a in names for b in names}
+        print(len(ab.converters()))
+        """
+    )
+    assert out.strip() == "49"
+
+
+def test_the_enum_the_converter_and_the_table_have_it():
+    run(
+        """
+        member = ab.MemoryType.TVM_FFI
+        assert member == "tvm_ffi" and len(ab.MemoryType) == 7
+        assert member in ab.SUPPORTED_MEMORY_TYPES
+        assert member.converter.to_numpy(there).tolist() == image.tolist()
+        assert type(ab.MemoryType.NUMPY.to_tvm_ffi(image)) is type(there)
+        assert {f["name"]: f["install"] for f in ab.frameworks()}["tvm_ffi"] == "apache-tvm-ffi"
+        """
+    )
+
+
+def test_it_is_detected_and_kept():
+    run(
+        """
+        import tvm_ffi
+        assert type(there) is tvm_ffi.core.Tensor
+        assert ab.detect_memory_type(there) == "tvm_ffi"
+        assert ab.convert(there, "tvm_ffi") is there
+        """
+    )
+
+
+def test_every_pair_with_the_frameworks_there_gives_the_bits():
+    out = run(
+        """
+        import importlib.util
+        import jax
+        jax.config.update("jax_enable_x64", True)
+        import ml_dtypes
+        dtypes = ["bool", "uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64",
+                  "float16", "float32", "float64", "bfloat16"]
+        others = [f["name"] for f in ab.frameworks()
+                  if f["name"] != "cupy" and importlib.util.find_spec(f["module"])]
+        done = 0
+        for dtype in dtypes:
+            kind = np.dtype(getattr(ml_dtypes, dtype, dtype))
+            base = np.arange(60).reshape(3, 4, 5).astype(kind)
+            for view in (base, base.T, base[:, ::2], base[::-1], base[:, :0], base[0, 0, 0:1]):
+                x = ab.convert(view, "tvm_ffi")
+                for other in others:
+                    y = ab.convert(ab.convert(x, other), "tvm_ffi")
+                    back = ab.convert(y, "numpy", copy=True)
+                    assert back.dtype == kind and back.shape == view.shape, (dtype, other)
+                    assert back.tobytes() == view.tobytes(), (dtype, other)
+                    done += 1
+        print(others, done)
+        """
+    )
+    assert "'numpy'" in out and "'jax'" in out and "'tvm_ffi'" in out
+
+
+def test_memory_is_shared_with_numpy_both_ways():
+    run(
+        """
+        floats = np.zeros((4, 5), "f4")
+        x = ab.convert(floats, "tvm_ffi")
+        assert ab.explain(floats, "tvm_ffi").route == "share"
+        floats[1, 2] = 7
+        back = ab.convert(x, "numpy")
+        assert back[1, 2] == 7 and np.shares_memory(back, floats)
+        fresh = ab.convert(floats, "tvm_ffi", copy=True)
+        floats[...] = -1
+        assert ab.convert(fresh, "numpy")[1, 2] == 7
+        floats.flags.writeable = False
+        read_only = ab.convert(ab.convert(floats, "tvm_ffi"), "numpy")
+        assert not np.shares_memory(read_only, floats)
+        """
+    )
+
+
+def test_a_dtype_that_it_lacks_is_refused_by_name():
+    run(
+        """
+        error = raises(ab.UnsupportedDtypeError,
+                       lambda: ab.convert(np.zeros(3, "c8"), "tvm_ffi"))
+        assert "complex64" in str(error) and "TVM FFI" in str(error), error
+        """
+    )
+
+
+def test_an_unknown_name_is_answered_with_its_name_too():
+    run(
+        """
+        assert "tvm_ffi" in str(raises(ValueError, lambda: ab.convert(image, "tvm")))
+        """
+    )
+
+
+def test_the_doctor_knows_it():
+    run(
+        """
+        import arraybridge.__main__ as doctor
+        found = doctor.examine("tvm_ffi", "tvm_ffi")
+        assert found["works"] is True, found
+        """
+    )

@@ -31,7 +31,7 @@ pub fn expand(source: &Framework, target: &Framework) -> TokenStream {
                     'py,
                     ::arraybridge_runtime::__private::pyo3::PyAny,
                 >,
-                request: &::arraybridge_runtime::__private::Request<'py>,
+                request: &::arraybridge_runtime::__private::Request,
             ) -> ::core::result::Result<
                 ::arraybridge_runtime::__private::pyo3::Bound<
                     'py,

@@ -15,7 +15,8 @@ pub fn expand(framework: &Framework) -> TokenStream {
         install,
         classes,
         immutable,
-        isolate,
+        align,
+        cached_scalars,
         empty,
         oom,
         clear,
@@ -24,6 +25,11 @@ pub fn expand(framework: &Framework) -> TokenStream {
     let doc = format!("The table `{name}`: {title}.");
     let (constant, variant) = (constant(framework), variant(framework));
     let (memory, device, stream) = memory(&framework.memory);
+    let isolate = option(framework.isolate.as_ref().map(|Isolate { libraries, from }| {
+        quote! {
+            ::arraybridge_runtime::__private::Isolate { libraries: &[#(#libraries),*], from: #from }
+        }
+    }));
     let dtypes = dtype_set(&framework.dtypes);
     let no_dlpack = dtype_set(&framework.no_dlpack);
     let dtype = framework.dtype.as_ref().map_or_else(attribute_of_name, op::expand);
@@ -65,7 +71,9 @@ pub fn expand(framework: &Framework) -> TokenStream {
                 classes: &[#(#classes),*],
                 memory: #memory,
                 immutable: #immutable,
-                isolate: &[#(#isolate),*],
+                align: #align,
+                cached_scalars: #cached_scalars,
+                isolate: #isolate,
                 dtypes: #dtypes,
                 dtype: #dtype,
                 dtype_names: &[#(#dtype_names),*],

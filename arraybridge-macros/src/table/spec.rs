@@ -127,7 +127,9 @@ pub struct Framework {
     pub classes: Vec<String>,
     pub memory: Memory,
     pub immutable: bool,
-    pub isolate: Vec<String>,
+    pub align: usize,
+    pub cached_scalars: bool,
+    pub isolate: Option<Isolate>,
     pub dtypes: Vec<DType>,
     /// Without it, the dtype is the module's attribute of that name.
     pub dtype: Option<Op>,
@@ -149,6 +151,13 @@ pub struct Framework {
     pub oom: Vec<OomRule>,
     pub clear: Vec<Op>,
     pub host_modules: Vec<(String, String)>,
+}
+
+/// Libraries whose symbols are kept apart from another module's.
+#[derive(Debug)]
+pub struct Isolate {
+    pub libraries: Vec<String>,
+    pub from: String,
 }
 
 /// Where a framework's arrays live. Only one with an accelerator has devices and streams.

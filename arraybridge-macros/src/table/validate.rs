@@ -134,7 +134,6 @@ fn framework(name: &Text, section: &Section<'_>, names: &mut Names) -> Framework
     let dtypes = dtypes(section, "dtypes");
     let module = modules(section, "module").unwrap_or_else(|| name.clone());
     let install = filled(section, "install").unwrap_or_else(|| module.clone());
-    let isolate = section.texts("isolate").unwrap_or_default();
     let no_dlpack = subset(section, "no_dlpack", dtypes.as_deref());
     let to_numpy = op(section, "to_numpy", &["data"]);
     let from_numpy = op(section, "from_numpy", &["data", "dtype", "device"]);
@@ -147,7 +146,9 @@ fn framework(name: &Text, section: &Section<'_>, names: &mut Names) -> Framework
         module,
         classes,
         immutable: section.flag("immutable").unwrap_or(false),
-        isolate: isolate.into_iter().map(|library| library.value).collect(),
+        align: align(section, 64),
+        cached_scalars: section.flag("cached_scalars").unwrap_or(false),
+        isolate: section.section("isolate").and_then(|isolate| self::isolate(&isolate)),
         dtype: dtype_op(section),
         dtype_names: dtype_names(section, dtypes.as_deref()),
         missing: missing(section, dtypes.as_deref()),
@@ -173,6 +174,16 @@ fn framework(name: &Text, section: &Section<'_>, names: &mut Names) -> Framework
     ways(section);
     section.finish();
     framework
+}
+
+fn isolate(section: &Section<'_>) -> Option<Isolate> {
+    section.require("libraries", "[\"libname.so\"]");
+    section.require("from", "\"module\"");
+    let libraries = section.texts("libraries");
+    let from = filled(section, "from");
+    section.finish();
+    let libraries = libraries?.into_iter().map(|library| library.value).collect();
+    Some(Isolate { libraries, from: from? })
 }
 
 /// There has to be a way in and a way out, and one for the dtypes that DLPack does not carry.
@@ -302,7 +313,7 @@ fn import(outer: &Section<'_>, place: Place) -> Option<Import> {
     let import = Import {
         devices,
         strides: word(&section, "strides").unwrap_or(Strides::Any),
-        align: align(&section),
+        align: align(&section, 1),
         flag: section.flag("flag").unwrap_or(false),
         shares: section.flag("shares").unwrap_or(true),
         sync: word(&section, "sync").unwrap_or(Ordering::Stream),
@@ -340,8 +351,8 @@ fn device_type(section: &Section<'_>, (device, at): (i64, usize)) -> i32 {
     i32::try_from(device).unwrap_or_default()
 }
 
-fn align(section: &Section<'_>) -> usize {
-    let Some((align, at)) = section.integer("align") else { return 1 };
+fn align(section: &Section<'_>, default: usize) -> usize {
+    let Some((align, at)) = section.integer("align") else { return default };
     let bytes = usize::try_from(align).unwrap_or_default();
     if !bytes.is_power_of_two() {
         let message = format_args!("align = {align} is no power of two; write 1, 16, 64, ..");

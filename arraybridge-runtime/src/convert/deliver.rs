@@ -7,7 +7,7 @@ use super::{Prepared, class_of};
 use crate::device::{self, Device};
 use crate::dlpack::producer::Producer;
 use crate::dlpack::{capsule, compact_strides, managed};
-use crate::error::{self, Ends, Error, Failure, Result, first_line};
+use crate::error::{Ends, Error, Failure, Result, first_line};
 use crate::host::buffer::HostBuffer;
 use crate::host::{copy, layout};
 use crate::live::Live;
@@ -419,6 +419,6 @@ fn adopt<'py>(
             let compact = copy.call(py, [source.module(py), data]).map_err(failed)?;
             attempt(&compact).map_err(failed)
         }
-        (Err(error), None) => Err(error::Error::from(error)),
+        (Err(error), None) => Err(Error::from(error)),
     }
 }

@@ -76,7 +76,8 @@ impl Placement {
         }
         if value.is_instance_of::<PyInt>() && !value.is_instance_of::<PyBool>() {
             let index = value.extract().map_err(|_| {
-                let reason = format!("device {value} is no device index; use 0 or more, or \"host\"");
+                let reason =
+                    format!("device {value} is no device index; use 0 or more, or \"host\"");
                 ends.error(Failure::Device, "device", reason)
             })?;
             return Ok(Placement::On(Device::Accelerator(index)));
@@ -154,7 +155,11 @@ pub fn dlpack_device(data: &Bound<'_, PyAny>) -> PyResult<(u32, i32)> {
 }
 
 /// The index of a device object, by equality with the framework's own.
-fn index_of<'py>(py: Python<'py>, live: &Live, object: &Bound<'py, PyAny>) -> PyResult<Option<usize>> {
+fn index_of<'py>(
+    py: Python<'py>,
+    live: &Live,
+    object: &Bound<'py, PyAny>,
+) -> PyResult<Option<usize>> {
     let Some(at) = live.framework.device.at else { return Ok(None) };
     for index in 0..live.accelerators(py) {
         let candidate = at.call(py, [live.module(py), PyInt::new(py, index).as_any()])?;
@@ -200,13 +205,18 @@ pub fn place(
             let count = live.accelerators(py);
             match (source, framework.memory) {
                 (_, Memory::Either) if count == 0 => Device::Host,
-                (_, _) if count == 0 => return unavailable("has no device to put arrays on".into()),
+                (_, _) if count == 0 => {
+                    return unavailable("has no device to put arrays on".into());
+                }
                 (Device::Accelerator(index), Memory::Either) if index < count => {
                     Device::Accelerator(index)
                 }
                 _ => Device::Accelerator(current(py, live).map_err(|error| {
-                    let reason =
-                        format!("{} has no current device ({})", framework.title, first_line(py, &error));
+                    let reason = format!(
+                        "{} has no current device ({})",
+                        framework.title,
+                        first_line(py, &error)
+                    );
                     ends.caused(Failure::Device, "device", reason, Some(error))
                 })?),
             }
@@ -243,7 +253,11 @@ fn available(py: Python<'_>, live: &Live) -> String {
 }
 
 /// A framework's device object for a place; `None` where the framework needs none.
-pub fn object<'py>(py: Python<'py>, live: &Live, device: Device) -> PyResult<Option<Bound<'py, PyAny>>> {
+pub fn object<'py>(
+    py: Python<'py>,
+    live: &Live,
+    device: Device,
+) -> PyResult<Option<Bound<'py, PyAny>>> {
     let ops = &live.framework.device;
     match device {
         Device::Host => ops.host.map(|host| host.call(py, [live.module(py)])).transpose(),

@@ -1,8 +1,6 @@
 //! Errors, and the one border where they become Python exceptions.
 
-use pyo3::exceptions::{
-    PyImportError, PyRuntimeError, PyTypeError, PyUserWarning, PyValueError,
-};
+use pyo3::exceptions::{PyImportError, PyRuntimeError, PyTypeError, PyUserWarning, PyValueError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyType;

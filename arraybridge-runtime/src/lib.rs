@@ -17,6 +17,7 @@ pub mod dlpack;
 pub mod dtype;
 pub mod error;
 pub mod generated;
+pub mod held;
 pub mod host;
 pub mod isolate;
 pub mod live;

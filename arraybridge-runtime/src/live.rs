@@ -12,8 +12,8 @@ use pyo3::types::{PyInt, PyString, PyType};
 use crate::dlpack::exchange::Exchange;
 use crate::error::{Ends, Failure, Result, first_line};
 use crate::generated::MemoryType;
-use crate::isolate;
 use crate::spec::{DType, Framework};
+use crate::{held, isolate};
 
 /// An imported framework.
 pub struct Live {
@@ -44,6 +44,7 @@ pub fn live<'py>(py: Python<'py>, framework: &'static Framework, ends: Ends) -> 
 
 #[cold]
 fn import<'py>(py: Python<'py>, framework: &'static Framework, ends: Ends) -> Result<&'py Live> {
+    held::watch_for_the_end(py)?;
     isolate::before_import(py, framework);
     let module = py.import(framework.module).map_err(|error| {
         let absent = error.is_instance_of::<PyImportError>(py);
@@ -121,9 +122,10 @@ impl Live {
         *self.exchange.get_or_init(py, || {
             let of_class = |name: &&str| {
                 let path = name.strip_prefix(self.framework.module)?.strip_prefix('.')?;
-                let class = path.split('.').try_fold(self.module(py).clone(), |object, attribute| {
-                    object.getattr(attribute)
-                });
+                let class =
+                    path.split('.').try_fold(self.module(py).clone(), |object, attribute| {
+                        object.getattr(attribute)
+                    });
                 Exchange::of_type(class.ok()?.cast::<PyType>().ok()?)
             };
             self.framework.classes.iter().find_map(of_class)

@@ -8,9 +8,10 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 
+use crate::held::Held;
 use crate::live::Live;
 use crate::spec::DType;
-use crate::view::{Dims, Held, Owner, Source, View};
+use crate::view::{Dims, Owner, Source, View};
 
 /// Why a NumPy array cannot be read: its dtype, in NumPy's words.
 pub struct UnknownDtype(pub String);

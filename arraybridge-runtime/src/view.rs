@@ -1,15 +1,10 @@
 //! A described block of host memory and whoever keeps it alive.
 
-use std::ffi::c_void;
-use std::mem::ManuallyDrop;
-use std::ptr::NonNull;
-
+use dlpark::Managed;
 use dlpark::ffi::{DLDevice, DLManagedTensor, DLManagedTensorVersioned};
-use dlpark::{Managed, OpaqueContext};
-use pyo3::ffi;
-use pyo3::prelude::*;
 use smallvec::SmallVec;
 
+use crate::held::Held;
 use crate::host::buffer::HostBuffer;
 use crate::host::layout;
 use crate::spec::{DType, Strides};
@@ -83,62 +78,6 @@ impl View {
     pub fn has_element_strides(&self) -> bool {
         let size = self.dtype.size() as isize;
         self.strides.iter().zip(&self.shape).all(|(s, n)| *n <= 1 || s % size == 0)
-    }
-}
-
-/// A reference to a Python object that any thread may drop, even after the interpreter is gone.
-///
-/// Libraries free DLPack tensors on threads that Python did not make. PyO3's own reference would
-/// put the object aside until the next call into this module, since it cannot see that a foreign
-/// frame holds the interpreter; here it is freed at once, and left to the process only when there
-/// is no interpreter any more.
-pub struct Held(NonNull<ffi::PyObject>);
-
-// SAFETY: the pointer is only handed back to the interpreter, by a thread that is attached to it.
-unsafe impl Send for Held {}
-
-impl Held {
-    /// Holds an object.
-    pub fn new(object: &Bound<'_, PyAny>) -> Held {
-        let pointer = object.clone().into_ptr();
-        // SAFETY: a bound object's pointer is never null.
-        Held(unsafe { NonNull::new_unchecked(pointer) })
-    }
-
-    /// Holds the same object once more.
-    pub fn clone_ref(&self, py: Python<'_>) -> Held {
-        // SAFETY: the object is alive, since this reference is owned.
-        let object = unsafe { Bound::from_borrowed_ptr(py, self.0.as_ptr()) };
-        Held::new(&object)
-    }
-}
-
-impl Drop for Held {
-    fn drop(&mut self) {
-        // SAFETY: the reference is owned. These three calls need no interpreter; the count is
-        // changed only by a thread that is attached.
-        unsafe {
-            if ffi::Py_IsInitialized() != 0 {
-                if ffi::PyGILState_Check() == 1 {
-                    ffi::Py_DECREF(self.0.as_ptr());
-                } else {
-                    Python::try_attach(|_| ffi::Py_DECREF(self.0.as_ptr()));
-                }
-            }
-        }
-    }
-}
-
-// SAFETY: `Held` may be dropped on any thread.
-unsafe impl OpaqueContext for Held {
-    fn into_raw(self) -> *mut c_void {
-        ManuallyDrop::new(self).0.as_ptr().cast()
-    }
-
-    unsafe fn drop_raw(raw: *mut c_void) {
-        if let Some(pointer) = NonNull::new(raw.cast()) {
-            drop(Held(pointer));
-        }
     }
 }
 

@@ -214,11 +214,7 @@ fn hand_over<'py>(
 /// # Errors
 ///
 /// [`Failure::Dtype`] when the dtype comes from ml_dtypes and that is not installed.
-pub fn wrap_numpy<'py>(
-    py: Python<'py>,
-    ends: Ends,
-    source: Source,
-) -> Result<Bound<'py, PyAny>> {
+pub fn wrap_numpy<'py>(py: Python<'py>, ends: Ends, source: Source) -> Result<Bound<'py, PyAny>> {
     let numpy = live::live(py, numpy_framework(), ends)?;
     let dtype = source.view.dtype;
     ndarray::wrap(py, numpy, source)?.ok_or_else(|| {
@@ -252,7 +248,11 @@ fn fresh(py: Python<'_>, opened: Opened, cast: Option<DType>) -> Result<Opened> 
             copy::gather(to as *mut u8, from as *const u8, shape, strides, size, swap, threads)
         }
     };
-    if bytes >= DETACH_FROM { py.detach(gather) } else { gather() }
+    if bytes >= DETACH_FROM {
+        py.detach(gather)
+    } else {
+        gather()
+    }
     let made = View {
         data: buffer.as_mut_ptr(),
         strides: compact_strides(&view.shape, size),
@@ -302,11 +302,7 @@ fn same<'py>(
 }
 
 /// The array inside a wrapper, or the array.
-fn plain<'py>(
-    py: Python<'py>,
-    live: &Live,
-    data: &Bound<'py, PyAny>,
-) -> Result<Bound<'py, PyAny>> {
+fn plain<'py>(py: Python<'py>, live: &Live, data: &Bound<'py, PyAny>) -> Result<Bound<'py, PyAny>> {
     match class_of(data)?.role {
         crate::detect::Role::Value(op) => Ok(op.call(py, [live.module(py), data])?),
         _ => Ok(data.clone()),
@@ -349,7 +345,8 @@ fn remote<'py>(
             let Some(copy) = target.framework.copy else {
                 return through_host(open::download(py, ends, source, data)?);
             };
-            let copied = device::within(py, target, device, |_| copy.call(py, [target.module(py), &array]));
+            let copied =
+                device::within(py, target, device, |_| copy.call(py, [target.module(py), &array]));
             copied.map_err(|error| open::export_failed(py, ends, target, &array, error))
         }
         _ => adopt(py, ends, source, target, data, device),

@@ -191,8 +191,11 @@ fn prepare<'py>(
     let (data, dtype) = open::guarded(py, ends, source_live, data)?;
     let source_device = open::located(py, ends, source_live, &data)?;
     let device = device::place(py, target_live, source_device, request.placement, ends)?;
-    let holds =
-        Target { framework: target, dtypes: dtypes(py, target_live, dtype, request.dtype)?, device };
+    let holds = Target {
+        framework: target,
+        dtypes: dtypes(py, target_live, dtype, request.dtype)?,
+        device,
+    };
     let cast = request.dtype.filter(|wanted| *wanted != dtype);
 
     let (material, facts) = match source_device {
@@ -281,7 +284,8 @@ fn prepare_same<'py>(
         let reason = format!("copy=False, but {}", needed.text());
         return Err(ends.error(Failure::Copy, "plan", reason));
     }
-    if let (Some(dtype), false) = (cast, dtypes(py, live, DType::Bool, cast)?.contains(cast.unwrap_or(DType::Bool)))
+    if let (Some(dtype), false) =
+        (cast, dtypes(py, live, DType::Bool, cast)?.contains(cast.unwrap_or(DType::Bool)))
     {
         return Err(missing_dtype(py, ends, live, dtype));
     }
@@ -317,12 +321,7 @@ fn refused(ends: Ends, why: &str, data: &Bound<'_, PyAny>) -> Error {
 }
 
 /// The dtypes that a framework has now.
-fn dtypes(
-    py: Python<'_>,
-    live: &Live,
-    dtype: DType,
-    cast: Option<DType>,
-) -> Result<DTypeSet> {
+fn dtypes(py: Python<'_>, live: &Live, dtype: DType, cast: Option<DType>) -> Result<DTypeSet> {
     let framework = live.framework;
     let wanted = cast.unwrap_or(dtype);
     for missing in framework.missing {

@@ -95,14 +95,21 @@ pub(super) fn guarded<'py>(
     live: &Live,
     data: &Bound<'py, PyAny>,
 ) -> Result<(Bound<'py, PyAny>, DType)> {
-    let Some(dtype) = dtype(py, live, data) else { return Err(unknown_dtype(py, ends, live, data)) };
+    let Some(dtype) = dtype(py, live, data) else {
+        return Err(unknown_dtype(py, ends, live, data));
+    };
     let mut data = data.clone();
     for guard in live.framework.guards {
         if !guard.kinds.is_empty() && !guard.kinds.contains(&dtype.kind()) {
             continue;
         }
         let failed = |error: PyErr| export_failed(py, ends, live, &data, error);
-        if !guard.when.call(py, [live.module(py), &data]).and_then(|b| b.is_truthy()).map_err(failed)? {
+        if !guard
+            .when
+            .call(py, [live.module(py), &data])
+            .and_then(|b| b.is_truthy())
+            .map_err(failed)?
+        {
             continue;
         }
         match guard.then {
@@ -209,7 +216,8 @@ pub(super) fn open(
         capsule::described(Owner::Versioned(tensor)).map_err(failed)?
     } else if let Some(export) = &framework.export {
         let (none, version) = (py.None().into_bound(py), version(py));
-        let capsule = export.op.call(py, [live.module(py), data, &none, &version]).map_err(failed)?;
+        let capsule =
+            export.op.call(py, [live.module(py), data, &none, &version]).map_err(failed)?;
         capsule::take(&capsule).map_err(failed)?
     } else {
         return to_numpy(py, ends, live, data, false);
@@ -322,12 +330,13 @@ pub(super) fn remote<'py>(
     data: Bound<'py, PyAny>,
     dtype: DType,
 ) -> Result<(Material<'py>, Facts)> {
-    let shape =
-        shape_of(&data).map_err(|error| export_failed(py, ends, live, &data, error))?;
+    let shape = shape_of(&data).map_err(|error| export_failed(py, ends, live, &data, error))?;
     let device_type = match live.framework.export {
-        Some(_) => device::dlpack_device(&data)
-            .map_err(|error| export_failed(py, ends, live, &data, error))?
-            .0 as i32,
+        Some(_) => {
+            device::dlpack_device(&data)
+                .map_err(|error| export_failed(py, ends, live, &data, error))?
+                .0 as i32
+        }
         None => 0,
     };
     let facts = Facts {

@@ -49,10 +49,7 @@ impl Exchange {
     /// # Errors
     ///
     /// What the framework raises for an array that it cannot describe.
-    pub fn export(
-        &self,
-        data: &Bound<'_, PyAny>,
-    ) -> PyResult<Managed<DLManagedTensorVersioned>> {
+    pub fn export(&self, data: &Bound<'_, PyAny>) -> PyResult<Managed<DLManagedTensorVersioned>> {
         // SAFETY: the table is alive; the object is one of the type it was found on.
         unsafe {
             let Some(export) = self.0.as_ref().managed_tensor_from_py_object_no_sync else {
@@ -62,7 +59,8 @@ impl Exchange {
             if export(data.as_ptr().cast(), &mut tensor) != 0 {
                 return Err(PyErr::fetch(data.py()));
             }
-            let invalid = |error: dlpark::dlpack::FromRawError| PyBufferError::new_err(error.to_string());
+            let invalid =
+                |error: dlpark::dlpack::FromRawError| PyBufferError::new_err(error.to_string());
             Managed::from_raw(tensor).map_err(invalid)
         }
     }

@@ -5,7 +5,8 @@ use pyo3::exceptions::{PyBufferError, PyValueError};
 use pyo3::prelude::*;
 
 use super::{capsule, managed};
-use crate::view::{Held, Owner, Source, View};
+use crate::held::Held;
+use crate::view::{Owner, Source, View};
 
 /// What `from_dlpack` functions are handed: host memory with the whole protocol.
 ///

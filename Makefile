@@ -21,6 +21,7 @@ SEVENTH_STAMP := $(call stamp,$(SEVENTH_VENV),tests/seventh/requirements.txt)
 OPENCL_ENV := build/opencl.env
 with_opencl = set -a; source $(OPENCL_ENV); set +a;
 
+.NOTPARALLEL:
 .PHONY: help demo demo-all test test-rust test-python seventh lint clean
 
 help: ## print this list
@@ -54,7 +55,7 @@ seventh: $(SEVENTH_STAMP) tests/seventh/tvm_ffi.toml
 	@echo "building the wheel with tests/seventh/tvm_ffi.toml"
 	@rm -rf build/seventh-wheels
 	@ARRAYBRIDGE_FRAMEWORKS=$(CURDIR)/tests/seventh/tvm_ffi.toml CARGO_TARGET_DIR=$(CURDIR)/build/seventh \
-	$(SEVENTH_VENV)/bin/maturin build --quiet --profile dev -i $(SEVENTH_VENV)/bin/python -o build/seventh-wheels
+	$(VENV)/bin/maturin build --quiet --profile dev -i $(SEVENTH_VENV)/bin/python -o build/seventh-wheels
 	@$(SEVENTH_VENV)/bin/python -m pip install --quiet --force-reinstall --no-deps build/seventh-wheels/*.whl
 
 lint: $(TEST_STAMP) ## formatting and lints of Rust and Python, stubs against the module
@@ -86,7 +87,13 @@ endef
 
 $(TEST_STAMP): ; $(call venv,$(VENV),tests/requirements.txt)
 $(DEMO_STAMP): ; $(call venv,$(DEMO_VENV),examples/demo/requirements.txt)
-$(SEVENTH_STAMP): ; $(call venv,$(SEVENTH_VENV),tests/seventh/requirements.txt)
+
+# The other frameworks come from the environment of the tests, which this one looks into last.
+$(SEVENTH_STAMP): $(TEST_STAMP)
+	@test -x $(SEVENTH_VENV)/bin/python || $(PYTHON) -m venv $(SEVENTH_VENV)
+	@site() { $$1 -c 'import sysconfig; print(sysconfig.get_path("platlib"))'; }; \
+	site $(CURDIR)/$(VENV)/bin/python >"$$(site $(SEVENTH_VENV)/bin/python)/tests.pth"
+	$(call venv,$(SEVENTH_VENV),tests/seventh/requirements.txt)
 
 $(OPENCL_ENV): tests/tools/opencl
 	@mkdir -p build

@@ -1,0 +1,35 @@
+from enum import StrEnum
+from typing import Any, Final
+
+__all__ = [
+    "CPU_MEMORY_TYPES",
+    "GPU_MEMORY_TYPES",
+    "SUPPORTED_MEMORY_TYPES",
+    "Converter",
+    "MemoryType",
+]
+
+class Converter:
+    source: str
+    def __init__(self, source: str) -> None: ...
+    def to_numpy(self, data: Any, gpu_id: int | None = None) -> Any: ...
+    def to_cupy(self, data: Any, gpu_id: int | None = None) -> Any: ...
+    def to_torch(self, data: Any, gpu_id: int | None = None) -> Any: ...
+    def to_tensorflow(self, data: Any, gpu_id: int | None = None) -> Any: ...
+    def to_jax(self, data: Any, gpu_id: int | None = None) -> Any: ...
+    def to_pyclesperanto(self, data: Any, gpu_id: int | None = None) -> Any: ...
+
+class MemoryType(StrEnum):
+    NUMPY = "numpy"
+    CUPY = "cupy"
+    TORCH = "torch"
+    TENSORFLOW = "tensorflow"
+    JAX = "jax"
+    PYCLESPERANTO = "pyclesperanto"
+    @property
+    def converter(self) -> Converter: ...
+    def __getattr__(self, name: str) -> Any: ...
+
+CPU_MEMORY_TYPES: Final[frozenset[MemoryType]]
+GPU_MEMORY_TYPES: Final[frozenset[MemoryType]]
+SUPPORTED_MEMORY_TYPES: Final[frozenset[MemoryType]]

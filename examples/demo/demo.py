@@ -1,0 +1,264 @@
+"""Microscopy images go through every framework that is installed here, and come back bit for bit.
+
+Run by `make demo` (a light environment) and `make demo-all` (every framework of the CPU). Ends
+with status 1 if a single bit differs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import importlib.util
+import io
+import os
+import statistics
+import sys
+import textwrap
+import time
+import warnings
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")
+warnings.filterwarnings("ignore")
+
+import numpy as np  # noqa: E402
+
+import arraybridge as ab  # noqa: E402
+
+LABEL, CELL, WIDTH = 14, 14, 98
+WRONG: list[str] = []
+
+# Each framework does what it is good at, in its own functions: (image) -> image.
+
+
+def stretch_contrast(image: np.ndarray) -> np.ndarray:
+    low, high = np.percentile(image, (1, 99))
+    return np.clip((image - low) / (high - low), 0, 1).astype("float32")
+
+
+def cupy_gradient(image: Any) -> Any:
+    import cupy
+
+    return cupy.hypot(*cupy.gradient(image.astype("float32")))
+
+
+def torch_blur(image: Any) -> Any:
+    import torch
+
+    line = torch.exp(-(torch.arange(-4.0, 5.0) ** 2) / 8)
+    kernel = (line[:, None] * line / line.sum() ** 2)[None, None]
+    return torch.nn.functional.conv2d(image.to(torch.float32)[None, None], kernel, padding=4)[0, 0]
+
+
+def tensorflow_maximum(image: Any) -> Any:
+    import tensorflow as tf
+
+    return tf.nn.max_pool2d(tf.cast(image, tf.float32)[None, :, :, None], 5, 1, "SAME")[0, :, :, 0]
+
+
+def jax_edges(image: Any) -> Any:
+    import jax
+    import jax.numpy as jnp
+
+    @jax.jit
+    def edges(x: Any) -> Any:
+        row, column = jnp.gradient(x.astype(jnp.float32))
+        return jnp.hypot(row, column)
+
+    return edges(image)
+
+
+def pyclesperanto_top_hat(image: Any) -> Any:
+    import pyclesperanto as cle
+
+    return cle.top_hat_box(image, radius_x=9, radius_y=9, radius_z=0)
+
+
+OPERATIONS: dict[str, tuple[str, Callable[[Any], Any]]] = {
+    "numpy": ("contrast between the 1st and 99th percentile", stretch_contrast),
+    "cupy": ("gradient magnitude", cupy_gradient),
+    "torch": ("Gaussian blur by conv2d, sigma 2", torch_blur),
+    "tensorflow": ("maximum filter by max_pool2d, 5 x 5", tensorflow_maximum),
+    "jax": ("gradient magnitude, jitted", jax_edges),
+    "pyclesperanto": ("top hat, radius 9", pyclesperanto_top_hat),
+}
+
+# The way to the host that each framework itself has: the judge of what arraybridge hands over.
+TO_HOST: dict[str, Callable[[Any], np.ndarray]] = {
+    "numpy": np.array,
+    "cupy": lambda x: x.get(),
+    "torch": lambda x: x.detach().cpu().clone().numpy(),
+    "tensorflow": lambda x: x.numpy(),
+    "jax": lambda x: np.array(x),
+    "pyclesperanto": lambda x: x.get(),
+}
+
+
+def load_images(folder: Path) -> dict[str, np.ndarray]:
+    """An 8 bit image from scikit-image's wheel and a 16 bit one from StarDist's."""
+    import skimage
+    import tifffile
+    from skimage.io import imread
+
+    cell = imread(Path(skimage.__file__).parent / "data" / "cell.png")
+    images = {"a cell, quantitative phase (scikit-image)": np.ascontiguousarray(cell)}
+    for wheel in sorted(folder.glob("stardist-*.whl")):
+        with zipfile.ZipFile(wheel) as archive:
+            nuclei = tifffile.imread(io.BytesIO(archive.read("stardist/data/images/img2d.tif")))
+        images["nuclei, fluorescence (StarDist, Data Science Bowl 2018)"] = nuclei
+    if len(images) != 2:
+        sys.exit(f"the 16 bit image is missing: no stardist wheel in {folder}; run `make demo`")
+    return images
+
+
+def find_frameworks() -> dict[str, str | None]:
+    """For each framework why it takes no part, or None."""
+    found: dict[str, str | None] = {}
+    # pyclesperanto before TensorFlow: other orders need arraybridge to do the import.
+    for framework in sorted(ab.frameworks(), key=lambda f: f["name"] == "tensorflow"):
+        name = framework["name"]
+        if importlib.util.find_spec(framework["module"]) is None:
+            found[name] = f"not installed (pip install {framework['install']})"
+            continue
+        try:
+            ab.convert(np.zeros((2, 2), "uint8"), name)
+            importlib.import_module(framework["module"])
+        except Exception as error:
+            found[name] = str(error)
+        else:
+            found[name] = None
+    return {f["name"]: found[f["name"]] for f in ab.frameworks()}
+
+
+def check(what: str, got: np.ndarray, expected: np.ndarray) -> str:
+    """Compare every bit; note a difference for the exit status."""
+    same = (
+        got.dtype == expected.dtype
+        and got.shape == expected.shape
+        and np.ascontiguousarray(got).tobytes() == np.ascontiguousarray(expected).tobytes()
+    )
+    if not same:
+        WRONG.append(what)
+    return "every bit equal" if same else "DIFFERENT"
+
+
+def median_ns(call: Callable[[], Any]) -> float:
+    """The median duration of a call, from at most a twentieth of a second."""
+    call()
+    times: list[int] = []
+    end = time.perf_counter_ns() + 50_000_000
+    while len(times) < 5 or (time.perf_counter_ns() < end and len(times) < 2000):
+        start = time.perf_counter_ns()
+        result = call()
+        times.append(time.perf_counter_ns() - start)
+        del result
+    return statistics.median(times)
+
+
+def duration(ns: float) -> str:
+    """Three digits and a unit."""
+    for unit, size in (("ns", 1), ("us", 1e3), ("ms", 1e6), ("s", 1e9)):
+        value = ns / size
+        if value < 999.5 or unit == "s":
+            return f"{value:.3g} {unit}"
+    raise AssertionError
+
+
+def round_trips(title: str, image: np.ndarray, names: list[str]) -> None:
+    """Every framework works on the image; the image and the result come back."""
+    print(f"\n{title}: {image.dtype}, {image.shape[0]} x {image.shape[1]}")
+    print(f"  {'framework':<{LABEL}} {'its own operation':<46} {'there and back':<16} result")
+    x: Any = image
+    for name in names:
+        text, operation = OPERATIONS[name]
+        there = ab.convert(image, name)
+        back = check(f"{title}, {name} and back", ab.convert(there, "numpy"), image)
+        result = operation(there)
+        outcome = check(
+            f"{title}, result of {name}", ab.convert(result, "numpy"), TO_HOST[name](result)
+        )
+        print(f"  {name:<{LABEL}} {text:<46} {back:<16} {outcome}")
+        x = ab.convert(x, name)
+    chain = check(f"{title}, chain", ab.convert(x, "numpy"), image)
+    print(f"  through all of them in a row: {chain}")
+
+
+def label(record: Any, memory: dict[str, str]) -> str:
+    """The route, with its direction where it goes to or comes from an accelerator."""
+    if record.route == "copy":
+        source = memory[record.source] == "accelerator"
+        target = memory[record.target] == "accelerator"
+        if target and not source:
+            return "upload"
+        if source and not target:
+            return "download"
+    return record.route
+
+
+def matrix(image: np.ndarray, absent: dict[str, str | None]) -> None:
+    """Print the route and the time of every pair, then the reason for each copy."""
+    memory = {f["name"]: f["memory"] for f in ab.frameworks()}
+    there = {name: ab.convert(image, name) for name, why in absent.items() if why is None}
+    reasons: dict[str, list[str]] = {}
+    print(
+        f"\nAll pairs, {image.dtype} of {image.shape[0]} x {image.shape[1]}: "
+        "route and median time; rows are sources"
+    )
+    print(" " * LABEL + "".join(f"{name:>{CELL}}" for name in absent))
+    for source in absent:
+        routes, times = [], []
+        for target in absent:
+            if absent[source] or absent[target]:
+                missing = (absent[source] or "") + (absent[target] or "")
+                routes.append("not installed" if "not installed" in missing else "unavailable")
+                times.append("")
+                continue
+            x = there[source]
+            record = ab.explain(x, target)
+            routes.append(label(record, memory))
+            times.append(duration(median_ns(lambda x=x, target=target: ab.convert(x, target))))
+            check(f"{source} to {target}", TO_HOST[target](ab.convert(x, target)), image)
+            if record.why:
+                reasons.setdefault(record.why, []).append(f"{source} to {target}")
+        print(f"{source:<{LABEL}}" + "".join(f"{route:>{CELL}}" for route in routes))
+        if any(times):
+            print((" " * LABEL + "".join(f"{t:>{CELL}}" for t in times)).rstrip())
+    print("\nWhy memory is copied")
+    for why, pairs in reasons.items():
+        say(f"{', '.join(pairs)}: {why}")
+    missing = {name: why for name, why in absent.items() if why}
+    if missing:
+        print("\nNot in the table")
+        for name, why in missing.items():
+            say(f"{name}: {why}")
+
+
+def say(text: str) -> None:
+    """Print a paragraph, indented."""
+    print(textwrap.fill(text, WIDTH, initial_indent="  ", subsequent_indent="    "))
+
+
+def main() -> int:
+    """Run the demo."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--images", type=Path, default=Path("build/images"))
+    images = load_images(parser.parse_args().images)
+    absent = find_frameworks()
+    names = [name for name, why in absent.items() if why is None]
+    print(f"arraybridge {ab.__version__} with {', '.join(names)}")
+    for title, image in images.items():
+        round_trips(title, image, names)
+    matrix(images[list(images)[-1]], absent)
+    if WRONG:
+        print("\nDIFFERENT: " + "; ".join(WRONG))
+        return 1
+    print("\nEvery value of every conversion was equal, bit for bit.")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

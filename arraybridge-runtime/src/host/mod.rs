@@ -4,6 +4,7 @@
 //! of threads: the threads split the work, and every element is computed in the same way.
 
 pub mod buffer;
+pub mod cast;
 pub mod copy;
 pub mod layout;
 mod parallel;

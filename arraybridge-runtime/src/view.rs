@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 use crate::held::Held;
 use crate::host::buffer::HostBuffer;
 use crate::host::layout;
-use crate::spec::{DType, Strides};
+use crate::spec::{DType, Kind, Strides};
 
 /// Extents or strides; up to six axes need no allocation.
 pub type Dims<T> = SmallVec<[T; 6]>;
@@ -48,6 +48,13 @@ impl View {
     #[inline]
     pub fn nbytes(&self) -> usize {
         self.len() * self.dtype.size()
+    }
+
+    /// The bytes to reverse at a time where the elements are in the other order: a complex number
+    /// is two real ones.
+    pub fn swap_unit(&self) -> Option<usize> {
+        let halves = if self.dtype.kind() == Kind::Complex { 2 } else { 1 };
+        self.swapped.then_some(self.dtype.size() / halves)
     }
 
     /// The tightest class that the strides belong to.

@@ -9,15 +9,13 @@ use crate::dlpack::producer::Producer;
 use crate::dlpack::{capsule, compact_strides, managed};
 use crate::error::{Ends, Error, Failure, Result, first_line};
 use crate::host::buffer::HostBuffer;
-use crate::host::{copy, layout};
+use crate::host::cast::Scaling;
+use crate::host::{self, copy, layout};
 use crate::live::Live;
 use crate::plan::{self, Route, Target, Why};
-use crate::spec::{DType, Framework, Handover, Import, Kind};
+use crate::spec::{DType, Framework, Handover, Import};
 use crate::view::{Owner, Source, View};
-use crate::{cuda, live, ndarray, oom, warn};
-
-/// Copies of at least this many bytes let other Python threads run meanwhile.
-const DETACH_FROM: usize = 1 << 18;
+use crate::{cast, cuda, live, ndarray, oom, warn};
 
 impl<'py> Prepared<'py> {
     /// Carries the plan out.
@@ -228,27 +226,27 @@ fn numpy_framework() -> &'static Framework {
 }
 
 /// The same values in memory of our own, compact and aligned, perhaps of another element type.
-fn fresh(py: Python<'_>, opened: Opened, cast: Option<DType>) -> Result<Opened> {
+fn fresh(py: Python<'_>, opened: Opened, to: Option<DType>) -> Result<Opened> {
     let view = &opened.source.view;
-    let (size, dtype) = (view.dtype.size(), cast.unwrap_or(view.dtype));
+    if let Some(dtype) = to.filter(|dtype| *dtype != view.dtype) {
+        let (source, _) = cast::cast(py, &opened.source, dtype, Scaling::Clamp)?;
+        return Ok(Opened { source, private: true });
+    }
+    let size = view.dtype.size();
     let bytes = layout::compact_bytes(&view.shape, size).unwrap_or(usize::MAX);
-    let mut buffer = HostBuffer::new(bytes).map_err(no_memory)?;
-    let swap = view.swapped.then(|| match view.dtype.kind() {
-        Kind::Complex => size / 2,
-        _ => size,
-    });
+    let mut buffer = HostBuffer::new(bytes).map_err(cast::no_memory)?;
+    let large = bytes >= cast::DETACH_FROM;
     // Raw pointers do not cross `detach`; addresses do.
     let (to, from) = (buffer.as_mut_ptr() as usize, view.data as usize);
-    let (shape, strides) = (&view.shape[..], &view.strides[..]);
+    let (shape, strides, swap) = (&view.shape[..], &view.strides[..], view.swap_unit());
     let gather = || {
-        let threads = if bytes >= DETACH_FROM { crate::host::threads() } else { 1 };
+        let (to, from) = (to as *mut u8, from as *const u8);
+        let threads = if large { host::threads() } else { 1 };
         // SAFETY: the buffer has the bytes of the compact array, and the source's view describes
         // memory that its owner keeps alive until after this call.
-        unsafe {
-            copy::gather(to as *mut u8, from as *const u8, shape, strides, size, swap, threads)
-        }
+        unsafe { copy::gather(to, from, shape, strides, size, swap, threads) }
     };
-    if bytes >= DETACH_FROM {
+    if large {
         py.detach(gather)
     } else {
         gather()
@@ -262,13 +260,7 @@ fn fresh(py: Python<'_>, opened: Opened, cast: Option<DType>) -> Result<Opened> 
         swapped: false,
         device: dlpark::ffi::DLDevice::CPU,
     };
-    let source = Source { view: made, owner: Owner::Buffer(buffer) };
-    let made = Opened { source, private: true };
-    if dtype == made.source.view.dtype { Ok(made) } else { crate::cast::cast(py, made, dtype) }
-}
-
-pub(crate) fn no_memory(error: crate::host::buffer::AllocError) -> Error {
-    Error::Python(pyo3::exceptions::PyMemoryError::new_err(error.to_string()))
+    Ok(Opened { source: Source { view: made, owner: Owner::Buffer(buffer) }, private: true })
 }
 
 /// An array of the target's own framework that is not simply kept.

@@ -5,8 +5,9 @@ pub mod spec;
 mod validate;
 
 use crate::problems::{Problems, Source};
+use crate::sources::Sources;
 use raw::Document;
-use spec::Framework;
+use spec::{Framework, Place};
 
 /// Reads every table of every source and reports all mistakes at once.
 pub fn read(sources: &[Source]) -> Result<Vec<Framework>, Problems> {
@@ -17,3 +18,14 @@ pub fn read(sources: &[Source]) -> Result<Vec<Framework>, Problems> {
     let frameworks = validate::frameworks(sections);
     problems.gate(Some(frameworks))
 }
+
+/// The names of the frameworks and where their arrays live, for macros that are given a name.
+#[cfg_attr(not(test), expect(dead_code, reason = "the attribute macro is its first user"))]
+pub fn known() -> Result<Vec<(String, Place)>, Problems> {
+    let sources = Sources::find(proc_macro2::TokenStream::new())?;
+    let frameworks = read(&sources.all)?;
+    Ok(frameworks.into_iter().map(|framework| (framework.name, framework.memory.place())).collect())
+}
+
+#[cfg(test)]
+mod tests;

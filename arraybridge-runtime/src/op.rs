@@ -12,6 +12,12 @@ use pyo3::pyclass::CompareOp;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBool, PyFloat, PyInt, PyNone, PyString, PyTuple};
 
+/// The values of the names in an op's scope.
+pub type Scope<'a, 'py, const N: usize> = [&'a Bound<'py, PyAny>; N];
+
+/// What an op gives.
+pub type Outcome<'py> = PyResult<Bound<'py, PyAny>>;
+
 /// A value for each module object that asked for it. Entries are never dropped: a process has one
 /// module of a name, or a few where a test puts a fake in its place.
 struct PerModule<T> {
@@ -113,9 +119,8 @@ impl Choice {
     /// The index of the first whose attributes exist, or of the last.
     #[inline]
     pub fn get(&self, module: &Bound<'_, PyAny>) -> usize {
-        let exists = |path: &&[&str]| walk(module, path).is_ok();
         let choose = || {
-            let found = self.paths.iter().position(|path| exists(path));
+            let found = self.paths.iter().position(|path| walk(module, path).is_ok());
             Ok(found.unwrap_or(self.paths.len()))
         };
         let Ok(index) = self.chosen.get::<std::convert::Infallible>(module, choose);
@@ -189,27 +194,18 @@ pub fn none(py: Python<'_>) -> Bound<'_, PyAny> {
 
 /// `object.name`.
 #[inline]
-pub fn attribute<'py>(
-    object: &Bound<'py, PyAny>,
-    name: &Bound<'py, PyString>,
-) -> PyResult<Bound<'py, PyAny>> {
+pub fn attribute<'py>(object: &Bound<'py, PyAny>, name: &Bound<'py, PyString>) -> Outcome<'py> {
     object.getattr(name)
 }
 
 /// `getattr(module, name)`, which is what a dtype is by default.
-pub fn attribute_of_name<'py>(
-    _: Python<'py>,
-    [module, name]: [&Bound<'py, PyAny>; 2],
-) -> PyResult<Bound<'py, PyAny>> {
+pub fn attribute_of_name<'py>(_: Python<'py>, [module, name]: Scope<'_, 'py, 2>) -> Outcome<'py> {
     module.getattr(name.cast::<PyString>()?)
 }
 
 /// `object[key]`.
 #[inline]
-pub fn item<'py>(
-    object: &Bound<'py, PyAny>,
-    key: &Bound<'py, PyAny>,
-) -> PyResult<Bound<'py, PyAny>> {
+pub fn item<'py>(object: &Bound<'py, PyAny>, key: &Bound<'py, PyAny>) -> Outcome<'py> {
     object.get_item(key)
 }
 
@@ -219,7 +215,7 @@ pub fn compare<'py>(
     left: &Bound<'py, PyAny>,
     right: &Bound<'py, PyAny>,
     comparison: CompareOp,
-) -> PyResult<Bound<'py, PyAny>> {
+) -> Outcome<'py> {
     left.rich_compare(right, comparison)
 }
 
@@ -254,7 +250,7 @@ pub fn call<'py, const N: usize>(
     callable: &Bound<'py, PyAny>,
     arguments: [&Bound<'py, PyAny>; N],
     names: Option<&Bound<'py, PyTuple>>,
-) -> PyResult<Bound<'py, PyAny>> {
+) -> Outcome<'py> {
     let positional = Frame::<N>::positional(0, names);
     let names = names.map_or(std::ptr::null_mut(), Bound::as_ptr);
     let mut frame = Frame::new(std::ptr::null_mut(), arguments);
@@ -276,7 +272,7 @@ pub fn call_method<'py, const N: usize>(
     name: &Bound<'py, PyString>,
     arguments: [&Bound<'py, PyAny>; N],
     names: Option<&Bound<'py, PyTuple>>,
-) -> PyResult<Bound<'py, PyAny>> {
+) -> Outcome<'py> {
     let positional = Frame::<N>::positional(1, names);
     let names = names.map_or(std::ptr::null_mut(), Bound::as_ptr);
     let mut frame = Frame::new(receiver.as_ptr(), arguments);

@@ -72,8 +72,7 @@ impl<T> PerModule<T> {
                 None => slot,
             };
         }
-        // `set` succeeded, so that the slot is filled.
-        Ok(slot.get().map(|entry| &entry.value).unwrap_or_else(|| unreachable!()))
+        Ok(&slot.get().expect("the slot was filled just now").value)
     }
 }
 
@@ -284,5 +283,146 @@ pub fn call_method<'py, const N: usize>(
         let arguments = (&raw const (*frame).spare).add(1);
         let result = ffi::PyObject_VectorcallMethod(name.as_ptr(), arguments, positional, names);
         Bound::from_owned_ptr_or_err(receiver.py(), result)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pyo3::types::PyModule;
+
+    use super::*;
+
+    const FAKE: &std::ffi::CStr = c"
+class Array:
+    def __init__(self, size):
+        self.size = size
+    def scaled(self, factor, *, offset=0, reverse=False):
+        return (self.size, factor, offset, reverse)
+
+class config:
+    wide = False
+
+def make(size, *, fill=None):
+    return (size, fill)
+";
+
+    /// Not imported, so that each call gives a module of its own.
+    fn fake(py: Python<'_>) -> Bound<'_, PyAny> {
+        let module = PyModule::new(py, "fake").unwrap();
+        py.run(FAKE, Some(&module.dict()), None).unwrap();
+        module.into_any()
+    }
+
+    fn same(found: &Bound<'_, PyAny>, expected: &str) -> bool {
+        found.repr().unwrap() == expected
+    }
+
+    #[test]
+    fn the_last_arguments_are_those_of_the_keywords() {
+        static ONE: Keywords = Keywords::new(&["fill"]);
+        static TWO: Keywords = Keywords::new(&["offset", "reverse"]);
+        Python::attach(|py| {
+            let module = fake(py);
+            let [a, b, c] = [1, 2, 3].map(|value| PyInt::new(py, value).into_any());
+            let make = module.getattr("make").unwrap();
+            let made = call(&make, [&a], None).unwrap();
+            assert!(same(&made, "(1, None)"));
+            let made = call(&make, [&a, &b], Some(ONE.get(py).unwrap())).unwrap();
+            assert!(same(&made, "(1, 2)"));
+            let array = module.getattr("Array").unwrap().call1((7,)).unwrap();
+            let name = PyString::intern(py, "scaled");
+            let scaled = call_method(&array, &name, [&a], None).unwrap();
+            assert!(same(&scaled, "(7, 1, 0, False)"));
+            let names = TWO.get(py).unwrap();
+            let scaled = call_method(&array, &name, [&a, &b, &c], Some(names)).unwrap();
+            assert!(same(&scaled, "(7, 1, 2, 3)"));
+        });
+    }
+
+    #[test]
+    fn an_error_of_the_callee_is_the_error() {
+        Python::attach(|py| {
+            let make = fake(py).getattr("make").unwrap();
+            let error = call(&make, [], None).unwrap_err();
+            assert!(error.is_instance_of::<pyo3::exceptions::PyTypeError>(py));
+        });
+    }
+
+    #[test]
+    fn a_path_is_found_once_for_each_module_object() {
+        static PATH: Path = Path::new(&["make"]);
+        Python::attach(|py| {
+            let (first, second) = (fake(py), fake(py));
+            let [found, other] = [&first, &second].map(|module| module.getattr("make").unwrap());
+            for _ in 0..2 {
+                assert!(PATH.get(&first).unwrap().is(&found));
+                assert!(PATH.get(&second).unwrap().is(&other));
+            }
+            first.delattr("make").unwrap();
+            assert!(PATH.get(&first).unwrap().is(&found));
+        });
+    }
+
+    #[test]
+    fn a_path_that_is_not_there_is_looked_for_again() {
+        static PATH: Path = Path::new(&["config", "late"]);
+        Python::attach(|py| {
+            let module = fake(py);
+            assert!(PATH.get(&module).is_err());
+            module.getattr("config").unwrap().setattr("late", 3).unwrap();
+            assert!(same(PATH.get(&module).unwrap(), "3"));
+        });
+    }
+
+    #[test]
+    fn the_first_alternative_that_exists_is_chosen_and_else_the_last() {
+        static SECOND: Choice = Choice::new(&[&["gone"], &["config", "wide"], &["make"]]);
+        static LAST: Choice = Choice::new(&[&["gone"], &["config", "gone"]]);
+        Python::attach(|py| {
+            let module = fake(py);
+            for _ in 0..2 {
+                assert_eq!(SECOND.get(&module), 1);
+                assert_eq!(LAST.get(&module), 2);
+            }
+        });
+    }
+
+    #[test]
+    fn literals_are_the_objects_of_python() {
+        static INT: Literal = Literal::new(Value::Int(1_000_000));
+        static FLOAT: Literal = Literal::new(Value::Float(0.5));
+        static BOOL: Literal = Literal::new(Value::Bool(true));
+        Python::attach(|py| {
+            assert!(same(INT.get(py), "1000000") && INT.get(py).is(INT.get(py)));
+            assert!(same(FLOAT.get(py), "0.5"));
+            assert!(BOOL.get(py).is(&*PyBool::new(py, true)));
+            assert!(none(py).is_none());
+        });
+    }
+
+    #[test]
+    fn a_compiled_op_reads_a_value_each_time_and_keeps_the_way_to_it() {
+        let jax = crate::generated::statics::JAX.missing[0].when;
+        Python::attach(|py| {
+            let module = fake(py);
+            let config = module.getattr("config").unwrap();
+            for wide in [true, false, true] {
+                config.setattr("jax_enable_x64", wide).unwrap();
+                let absent = jax.call(py, [&module]).unwrap();
+                assert_eq!(absent.is_truthy().unwrap(), !wide);
+            }
+        });
+    }
+
+    #[test]
+    fn every_pair_is_registered_once() {
+        use crate::generated::MemoryType;
+        let mut pairs: Vec<_> = inventory::iter::<crate::registry::Registered>()
+            .map(|entry| (entry.0.source().memory_type, entry.0.target().memory_type))
+            .collect();
+        pairs.sort();
+        let all = MemoryType::ALL.into_iter();
+        let every: Vec<_> = all.flat_map(|a| MemoryType::ALL.map(|b| (a, b))).collect();
+        assert_eq!(pairs, every);
     }
 }

@@ -263,6 +263,12 @@ fn tables_without_a_mistake_have_none() {
 }
 
 #[test]
+fn a_file_without_tables_is_a_mistake() {
+    let found = mistakes(&[source("t.toml", "# Nothing yet.\n")]);
+    assert_eq!(found, ["t.toml:1:1: there is no table; add one for each framework"]);
+}
+
+#[test]
 fn all_mistakes_of_all_files_are_reported_at_once_in_their_order() {
     let host = HOST.replace("title", "titel").replace("data.lazy", "data.lazy + 1");
     let gpu = GPU.replace("module.at(index)", "module.at(idx)");

@@ -20,7 +20,7 @@ pub fn read(sources: &[Source]) -> Result<Vec<Framework>, Problems> {
         problems.add(first, 0, "there is no table; add one for each framework");
     }
     let frameworks = validate::frameworks(sections);
-    problems.gate(Some(frameworks))
+    problems.gate(frameworks)
 }
 
 /// The names of the frameworks and where their arrays live, for macros that are given a name.

@@ -90,7 +90,8 @@ fn fault(text: &str, error: &syn::Error) -> Fault {
     // Only the end of the text has no token, and so no place.
     let at = if range.is_empty() { text.len() } else { range.start };
     let message = match text.get(at..).and_then(|rest| rest.chars().next()) {
-        _ if error.to_string().contains(';') => error.to_string(),
+        // This parser's own messages say what to write instead, those of syn and the lexer do not.
+        _ if error.to_string().contains("; ") => error.to_string(),
         None => format!("the op ends too early; {SHAPE}"),
         Some(found) => format!("unexpected `{found}`; {SHAPE}"),
     };

@@ -7,7 +7,7 @@ mod converter;
 mod framework;
 mod op;
 
-use proc_macro2::TokenStream;
+use proc_macro2::{Literal, TokenStream};
 use quote::{format_ident, quote};
 use syn::Ident;
 
@@ -46,11 +46,11 @@ fn constant(framework: &Framework) -> Ident {
 }
 
 fn memory_type(frameworks: &[Framework]) -> TokenStream {
-    let count = frameworks.len();
+    let count = Literal::usize_unsuffixed(frameworks.len());
     let variants: Vec<_> = frameworks.iter().map(variant).collect();
     let constants = frameworks.iter().map(constant);
     let names: Vec<_> = frameworks.iter().map(|framework| &framework.name).collect();
-    let docs = frameworks.iter().map(|framework| format!("{}.", framework.title));
+    let docs = frameworks.iter().map(|framework| format!(" {}.", framework.title));
     quote! {
         /// A framework whose arrays can be converted.
         #[derive(
@@ -99,3 +99,6 @@ fn memory_type(frameworks: &[Framework]) -> TokenStream {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -100,3 +100,6 @@ impl Checked {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

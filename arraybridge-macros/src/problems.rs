@@ -50,14 +50,11 @@ impl Problems {
     }
 
     /// The value if nothing was noted.
-    pub fn gate<T>(self, value: Option<T>) -> Result<T, Problems> {
-        match value {
-            Some(value) if self.0.borrow().is_empty() => Ok(value),
-            _ => Err(self),
-        }
+    pub fn gate<T>(self, value: T) -> Result<T, Problems> {
+        if self.0.borrow().is_empty() { Ok(value) } else { Err(self) }
     }
 
-    /// The messages, in the order of the files.
+    /// The messages, file by file, in the order of their places.
     pub fn messages(self) -> Vec<String> {
         let mut problems = self.0.into_inner();
         problems.sort_by(|a, b| (&a.label, a.at).cmp(&(&b.label, b.at)));

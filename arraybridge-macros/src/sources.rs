@@ -1,7 +1,7 @@
 //! Where tables come from.
 
-use std::path::{Path, PathBuf};
-use std::{env, fs};
+use std::path::Path;
+use std::{env, fs, io};
 
 use proc_macro2::{Span, TokenStream};
 use quote::quote;
@@ -43,11 +43,10 @@ impl Sources {
     fn named(input: TokenStream) -> Result<Sources, Problems> {
         let name: LitStr = syn::parse2(input)
             .map_err(|_| Problems::outside("frameworks!() has an argument; remove it"))?;
-        let folder = Span::call_site().local_file().unwrap_or_default();
-        let folder = folder.parent().map(Path::to_path_buf).unwrap_or_default();
+        let invoking = Span::call_site().local_file().unwrap_or_default();
+        let path = invoking.with_file_name(name.value());
+        let path = fs::canonicalize(path).map_err(|error| unreadable(&name.value(), &error))?;
         let mut sources = Sources { all: Vec::new(), tracked: Vec::new() };
-        let path =
-            fs::canonicalize(folder.join(name.value())).unwrap_or_else(|_| PathBuf::from("/"));
         sources.add(&path)?;
         Ok(sources)
     }
@@ -58,9 +57,8 @@ impl Sources {
             let message = format!("{VARIABLE}={shown} is no absolute path; write one");
             return Err(Problems::outside(message));
         }
-        let text = fs::read_to_string(path).map_err(|error| {
-            Problems::outside(format!("{shown} cannot be read: {error}; write the path of a file"))
-        })?;
+        let text =
+            fs::read_to_string(path).map_err(|error| unreadable(&shown.to_string(), &error))?;
         let label = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         self.all.push(Source { label, text });
         self.tracked.push(shown.to_string());
@@ -75,4 +73,8 @@ impl Sources {
             #(const _: &[u8] = ::core::include_bytes!(#files);)*
         }
     }
+}
+
+fn unreadable(path: &str, error: &io::Error) -> Problems {
+    Problems::outside(format!("{path} cannot be read: {error}; write the path of a file of tables"))
 }

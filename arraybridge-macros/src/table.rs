@@ -5,15 +5,31 @@ pub mod spec;
 mod validate;
 
 use crate::problems::{Problems, Source};
+use crate::sources::Sources;
 use raw::Document;
-use spec::Framework;
+use spec::{Framework, Place};
 
 /// Reads every table of every source and reports all mistakes at once.
 pub fn read(sources: &[Source]) -> Result<Vec<Framework>, Problems> {
     let problems = Problems::default();
     let documents: Vec<_> =
         sources.iter().map(|source| Document::parse(source, &problems)).collect();
-    let sections = documents.iter().flat_map(|document| document.sections(&problems)).collect();
+    let sections: Vec<_> =
+        documents.iter().flat_map(|document| document.sections(&problems)).collect();
+    if let (true, Some(first)) = (sections.is_empty(), sources.first()) {
+        problems.add(first, 0, "there is no table; add one for each framework");
+    }
     let frameworks = validate::frameworks(sections);
-    problems.gate(Some(frameworks))
+    problems.gate(frameworks)
 }
+
+/// The names of the frameworks and where their arrays live, for macros that are given a name.
+#[cfg_attr(not(test), expect(dead_code, reason = "the attribute macro is its first user"))]
+pub fn known() -> Result<Vec<(String, Place)>, Problems> {
+    let sources = Sources::find(proc_macro2::TokenStream::new())?;
+    let frameworks = read(&sources.all)?;
+    Ok(frameworks.into_iter().map(|framework| (framework.name, framework.memory.place())).collect())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,4 +1,8 @@
 //! What the tables expand to: the enum of the frameworks, a static for each, and a converter for
 //! every ordered pair.
 
-arraybridge_macros::frameworks!();
+// The expansion has to stand alone, whatever is in scope where it lands.
+#![no_implicit_prelude]
+#![deny(warnings, missing_docs)]
+
+::arraybridge_macros::frameworks!();

@@ -12,6 +12,12 @@ use pyo3::pyclass::CompareOp;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBool, PyFloat, PyInt, PyNone, PyString, PyTuple};
 
+/// The values of the names in an op's scope.
+pub type Scope<'a, 'py, const N: usize> = [&'a Bound<'py, PyAny>; N];
+
+/// What an op gives.
+pub type Outcome<'py> = PyResult<Bound<'py, PyAny>>;
+
 /// A value for each module object that asked for it. Entries are never dropped: a process has one
 /// module of a name, or a few where a test puts a fake in its place.
 struct PerModule<T> {
@@ -66,8 +72,7 @@ impl<T> PerModule<T> {
                 None => slot,
             };
         }
-        // `set` succeeded, so that the slot is filled.
-        Ok(slot.get().map(|entry| &entry.value).unwrap_or_else(|| unreachable!()))
+        Ok(&slot.get().expect("the slot was filled just now").value)
     }
 }
 
@@ -113,9 +118,8 @@ impl Choice {
     /// The index of the first whose attributes exist, or of the last.
     #[inline]
     pub fn get(&self, module: &Bound<'_, PyAny>) -> usize {
-        let exists = |path: &&[&str]| walk(module, path).is_ok();
         let choose = || {
-            let found = self.paths.iter().position(|path| exists(path));
+            let found = self.paths.iter().position(|path| walk(module, path).is_ok());
             Ok(found.unwrap_or(self.paths.len()))
         };
         let Ok(index) = self.chosen.get::<std::convert::Infallible>(module, choose);
@@ -189,27 +193,18 @@ pub fn none(py: Python<'_>) -> Bound<'_, PyAny> {
 
 /// `object.name`.
 #[inline]
-pub fn attribute<'py>(
-    object: &Bound<'py, PyAny>,
-    name: &Bound<'py, PyString>,
-) -> PyResult<Bound<'py, PyAny>> {
+pub fn attribute<'py>(object: &Bound<'py, PyAny>, name: &Bound<'py, PyString>) -> Outcome<'py> {
     object.getattr(name)
 }
 
 /// `getattr(module, name)`, which is what a dtype is by default.
-pub fn attribute_of_name<'py>(
-    _: Python<'py>,
-    [module, name]: [&Bound<'py, PyAny>; 2],
-) -> PyResult<Bound<'py, PyAny>> {
+pub fn attribute_of_name<'py>(_: Python<'py>, [module, name]: Scope<'_, 'py, 2>) -> Outcome<'py> {
     module.getattr(name.cast::<PyString>()?)
 }
 
 /// `object[key]`.
 #[inline]
-pub fn item<'py>(
-    object: &Bound<'py, PyAny>,
-    key: &Bound<'py, PyAny>,
-) -> PyResult<Bound<'py, PyAny>> {
+pub fn item<'py>(object: &Bound<'py, PyAny>, key: &Bound<'py, PyAny>) -> Outcome<'py> {
     object.get_item(key)
 }
 
@@ -219,7 +214,7 @@ pub fn compare<'py>(
     left: &Bound<'py, PyAny>,
     right: &Bound<'py, PyAny>,
     comparison: CompareOp,
-) -> PyResult<Bound<'py, PyAny>> {
+) -> Outcome<'py> {
     left.rich_compare(right, comparison)
 }
 
@@ -254,7 +249,7 @@ pub fn call<'py, const N: usize>(
     callable: &Bound<'py, PyAny>,
     arguments: [&Bound<'py, PyAny>; N],
     names: Option<&Bound<'py, PyTuple>>,
-) -> PyResult<Bound<'py, PyAny>> {
+) -> Outcome<'py> {
     let positional = Frame::<N>::positional(0, names);
     let names = names.map_or(std::ptr::null_mut(), Bound::as_ptr);
     let mut frame = Frame::new(std::ptr::null_mut(), arguments);
@@ -276,7 +271,7 @@ pub fn call_method<'py, const N: usize>(
     name: &Bound<'py, PyString>,
     arguments: [&Bound<'py, PyAny>; N],
     names: Option<&Bound<'py, PyTuple>>,
-) -> PyResult<Bound<'py, PyAny>> {
+) -> Outcome<'py> {
     let positional = Frame::<N>::positional(1, names);
     let names = names.map_or(std::ptr::null_mut(), Bound::as_ptr);
     let mut frame = Frame::new(receiver.as_ptr(), arguments);
@@ -288,5 +283,146 @@ pub fn call_method<'py, const N: usize>(
         let arguments = (&raw const (*frame).spare).add(1);
         let result = ffi::PyObject_VectorcallMethod(name.as_ptr(), arguments, positional, names);
         Bound::from_owned_ptr_or_err(receiver.py(), result)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pyo3::types::PyModule;
+
+    use super::*;
+
+    const FAKE: &std::ffi::CStr = c"
+class Array:
+    def __init__(self, size):
+        self.size = size
+    def scaled(self, factor, *, offset=0, reverse=False):
+        return (self.size, factor, offset, reverse)
+
+class config:
+    wide = False
+
+def make(size, *, fill=None):
+    return (size, fill)
+";
+
+    /// Not imported, so that each call gives a module of its own.
+    fn fake(py: Python<'_>) -> Bound<'_, PyAny> {
+        let module = PyModule::new(py, "fake").unwrap();
+        py.run(FAKE, Some(&module.dict()), None).unwrap();
+        module.into_any()
+    }
+
+    fn same(found: &Bound<'_, PyAny>, expected: &str) -> bool {
+        found.repr().unwrap() == expected
+    }
+
+    #[test]
+    fn the_last_arguments_are_those_of_the_keywords() {
+        static ONE: Keywords = Keywords::new(&["fill"]);
+        static TWO: Keywords = Keywords::new(&["offset", "reverse"]);
+        Python::attach(|py| {
+            let module = fake(py);
+            let [a, b, c] = [1, 2, 3].map(|value| PyInt::new(py, value).into_any());
+            let make = module.getattr("make").unwrap();
+            let made = call(&make, [&a], None).unwrap();
+            assert!(same(&made, "(1, None)"));
+            let made = call(&make, [&a, &b], Some(ONE.get(py).unwrap())).unwrap();
+            assert!(same(&made, "(1, 2)"));
+            let array = module.getattr("Array").unwrap().call1((7,)).unwrap();
+            let name = PyString::intern(py, "scaled");
+            let scaled = call_method(&array, &name, [&a], None).unwrap();
+            assert!(same(&scaled, "(7, 1, 0, False)"));
+            let names = TWO.get(py).unwrap();
+            let scaled = call_method(&array, &name, [&a, &b, &c], Some(names)).unwrap();
+            assert!(same(&scaled, "(7, 1, 2, 3)"));
+        });
+    }
+
+    #[test]
+    fn an_error_of_the_callee_is_the_error() {
+        Python::attach(|py| {
+            let make = fake(py).getattr("make").unwrap();
+            let error = call(&make, [], None).unwrap_err();
+            assert!(error.is_instance_of::<pyo3::exceptions::PyTypeError>(py));
+        });
+    }
+
+    #[test]
+    fn a_path_is_found_once_for_each_module_object() {
+        static PATH: Path = Path::new(&["make"]);
+        Python::attach(|py| {
+            let (first, second) = (fake(py), fake(py));
+            let [found, other] = [&first, &second].map(|module| module.getattr("make").unwrap());
+            for _ in 0..2 {
+                assert!(PATH.get(&first).unwrap().is(&found));
+                assert!(PATH.get(&second).unwrap().is(&other));
+            }
+            first.delattr("make").unwrap();
+            assert!(PATH.get(&first).unwrap().is(&found));
+        });
+    }
+
+    #[test]
+    fn a_path_that_is_not_there_is_looked_for_again() {
+        static PATH: Path = Path::new(&["config", "late"]);
+        Python::attach(|py| {
+            let module = fake(py);
+            assert!(PATH.get(&module).is_err());
+            module.getattr("config").unwrap().setattr("late", 3).unwrap();
+            assert!(same(PATH.get(&module).unwrap(), "3"));
+        });
+    }
+
+    #[test]
+    fn the_first_alternative_that_exists_is_chosen_and_else_the_last() {
+        static SECOND: Choice = Choice::new(&[&["gone"], &["config", "wide"], &["make"]]);
+        static LAST: Choice = Choice::new(&[&["gone"], &["config", "gone"]]);
+        Python::attach(|py| {
+            let module = fake(py);
+            for _ in 0..2 {
+                assert_eq!(SECOND.get(&module), 1);
+                assert_eq!(LAST.get(&module), 2);
+            }
+        });
+    }
+
+    #[test]
+    fn literals_are_the_objects_of_python() {
+        static INT: Literal = Literal::new(Value::Int(1_000_000));
+        static FLOAT: Literal = Literal::new(Value::Float(0.5));
+        static BOOL: Literal = Literal::new(Value::Bool(true));
+        Python::attach(|py| {
+            assert!(same(INT.get(py), "1000000") && INT.get(py).is(INT.get(py)));
+            assert!(same(FLOAT.get(py), "0.5"));
+            assert!(BOOL.get(py).is(&*PyBool::new(py, true)));
+            assert!(none(py).is_none());
+        });
+    }
+
+    #[test]
+    fn a_compiled_op_reads_a_value_each_time_and_keeps_the_way_to_it() {
+        let jax = crate::generated::statics::JAX.missing[0].when;
+        Python::attach(|py| {
+            let module = fake(py);
+            let config = module.getattr("config").unwrap();
+            for wide in [true, false, true] {
+                config.setattr("jax_enable_x64", wide).unwrap();
+                let absent = jax.call(py, [&module]).unwrap();
+                assert_eq!(absent.is_truthy().unwrap(), !wide);
+            }
+        });
+    }
+
+    #[test]
+    fn every_pair_is_registered_once() {
+        use crate::generated::MemoryType;
+        let mut pairs: Vec<_> = inventory::iter::<crate::registry::Registered>()
+            .map(|entry| (entry.0.source().memory_type, entry.0.target().memory_type))
+            .collect();
+        pairs.sort();
+        let all = MemoryType::ALL.into_iter();
+        let every: Vec<_> = all.flat_map(|a| MemoryType::ALL.map(|b| (a, b))).collect();
+        assert_eq!(pairs, every);
     }
 }

@@ -8,6 +8,7 @@ use pyo3::prelude::*;
 
 pub use crate::dtype::{DType, DTypeSet, Kind};
 use crate::generated::MemoryType;
+use crate::op::{Outcome, Scope};
 
 /// An operation of a table, compiled from its Python expression into PyO3 calls.
 ///
@@ -18,17 +19,13 @@ pub struct Op<const N: usize> {
     /// The expression as it stands in the table, for messages.
     pub source: &'static str,
     /// The compiled expression.
-    pub call: for<'py> fn(Python<'py>, [&Bound<'py, PyAny>; N]) -> PyResult<Bound<'py, PyAny>>,
+    pub call: for<'py> fn(Python<'py>, Scope<'_, 'py, N>) -> Outcome<'py>,
 }
 
 impl<const N: usize> Op<N> {
     /// Runs the operation.
     #[inline]
-    pub fn call<'py>(
-        &self,
-        py: Python<'py>,
-        scope: [&Bound<'py, PyAny>; N],
-    ) -> PyResult<Bound<'py, PyAny>> {
+    pub fn call<'py>(&self, py: Python<'py>, scope: Scope<'_, 'py, N>) -> Outcome<'py> {
         (self.call)(py, scope)
     }
 }

@@ -9,7 +9,7 @@ use crate::table::spec::Framework;
 /// The converter's type, its trait and its entry in the registry.
 pub fn expand(source: &Framework, target: &Framework) -> TokenStream {
     let name = format_ident!("{}To{}", source.variant, target.variant);
-    let doc = format!("Converts arrays of {} to {}.", source.title, target.title);
+    let doc = format!(" Converts arrays of {} to {}.", source.title, target.title);
     let (from, to) = (constant(source), constant(target));
     quote! {
         #[doc = #doc]

@@ -1,6 +1,6 @@
 //! One static for a table.
 
-use proc_macro2::{Ident, Span, TokenStream};
+use proc_macro2::{Ident, Literal, Span, TokenStream};
 use quote::{format_ident, quote};
 
 use super::{constant, op, variant};
@@ -22,7 +22,7 @@ pub fn expand(framework: &Framework) -> TokenStream {
         clear,
         ..
     } = framework;
-    let doc = format!("The table `{name}`: {title}.");
+    let doc = format!(" The table `{name}`: {title}.");
     let (constant, variant) = (constant(framework), variant(framework));
     let (memory, device, stream) = memory(&framework.memory);
     let isolate = option(framework.isolate.as_ref().map(|Isolate { libraries, from }| {
@@ -38,7 +38,8 @@ pub fn expand(framework: &Framework) -> TokenStream {
         quote!((#ours, #theirs))
     });
     let missing = framework.missing.iter().map(missing);
-    let (least, most) = framework.ndim;
+    let least = Literal::usize_unsuffixed(framework.ndim.0);
+    let most = Literal::usize_unsuffixed(framework.ndim.1);
     let values = framework.values.iter().map(|(class, value)| {
         let value = op::expand(value);
         quote!((#class, #value))
@@ -102,13 +103,10 @@ pub fn expand(framework: &Framework) -> TokenStream {
 
 /// The fields `memory`, `device` and `stream`.
 fn memory(memory: &Memory) -> (TokenStream, TokenStream, TokenStream) {
-    let (place, devices, streams) = match memory {
-        Memory::Host => (Place::Host, None, None),
-        Memory::Accelerated { host_too: true, devices, streams } => {
-            (Place::Either, Some(devices), streams.as_ref())
-        }
-        Memory::Accelerated { host_too: false, devices, streams } => {
-            (Place::Accelerator, Some(devices), streams.as_ref())
+    let (devices, streams) = match memory {
+        Memory::Host => (None, None),
+        Memory::Accelerated { devices, streams, .. } => {
+            (Some(devices.as_ref()), streams.as_deref())
         }
     };
     let (count, at, optional) = match devices {
@@ -138,7 +136,7 @@ fn memory(memory: &Memory) -> (TokenStream, TokenStream, TokenStream) {
             }
         }
     });
-    (word("Memory", place), devices, option(streams))
+    (word("Memory", memory.place()), devices, option(streams))
 }
 
 fn array(ArrayOps { namespace, ops }: &ArrayOps) -> TokenStream {

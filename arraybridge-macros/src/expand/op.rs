@@ -3,7 +3,7 @@
 //! What an op calls is found once and kept (`module.cuda.device_count`); a value that it reads is
 //! read each time (`module.config.jax_enable_x64`), and only the way to it is kept.
 
-use proc_macro2::TokenStream;
+use proc_macro2::{Literal, TokenStream};
 use quote::{format_ident, quote};
 
 use crate::op::{Checked, Comparison, Expr, MODULE};
@@ -32,21 +32,13 @@ fn function(op: &Op) -> TokenStream {
             || (name == MODULE && !op.preferred.is_empty())
     };
     let names = op.scope.iter().map(|name| if used(name) { ident(name) } else { quote!(_) });
-    let count = op.scope.len();
+    let count = Literal::usize_unsuffixed(op.scope.len());
     let py = if body.py { quote!(py) } else { quote!(_) };
     quote! {
         fn op<'py>(
             #py: ::arraybridge_runtime::__private::pyo3::Python<'py>,
-            [#(#names),*]: [&::arraybridge_runtime::__private::pyo3::Bound<
-                'py,
-                ::arraybridge_runtime::__private::pyo3::PyAny,
-            >; #count],
-        ) -> ::arraybridge_runtime::__private::pyo3::PyResult<
-            ::arraybridge_runtime::__private::pyo3::Bound<
-                'py,
-                ::arraybridge_runtime::__private::pyo3::PyAny,
-            >,
-        > {
+            [#(#names),*]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, #count>,
+        ) -> ::arraybridge_runtime::__private::op::Outcome<'py> {
             #result
         }
     }

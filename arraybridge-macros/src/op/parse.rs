@@ -33,9 +33,8 @@ pub fn parse(text: &str) -> Result<Parsed, Fault> {
         let message = format!("the op has {} bytes; write at most {LONGEST}", text.len());
         return Err(Fault { at: 0, message });
     }
-    if let Some(at) = comment(text) {
-        let message = format!("unexpected `{}`; {SHAPE}", &text[at..at + 2]);
-        return Err(Fault { at, message });
+    if let Some(fault) = foreign(text) {
+        return Err(fault);
     }
     let _spans = ExactSpans::new();
     let whole = |input: ParseStream<'_>| {
@@ -62,15 +61,23 @@ impl Drop for ExactSpans {
     }
 }
 
-/// The lexer would skip what it takes for a Rust comment, and the op would mean something else.
-fn comment(text: &str) -> Option<usize> {
+/// What Rust's lexer reads differently: it would skip what it takes for a comment, and the op would
+/// mean something else; and a quote may open a lifetime.
+fn foreign(text: &str) -> Option<Fault> {
     let bytes = text.as_bytes();
     let (mut at, mut string) = (0, false);
     while at < bytes.len() {
         match bytes[at] {
             b'\\' if string => at += 1,
             b'"' => string = !string,
-            b'/' if !string && matches!(bytes.get(at + 1), Some(b'/' | b'*')) => return Some(at),
+            b'/' if !string && matches!(bytes.get(at + 1), Some(b'/' | b'*')) => {
+                let message = format!("unexpected `{}`; {SHAPE}", &text[at..at + 2]);
+                return Some(Fault { at, message });
+            }
+            b'\'' if !string => {
+                let message = "unexpected `'`; write strings in double quotes".into();
+                return Some(Fault { at, message });
+            }
             _ => {}
         }
         at += 1;
@@ -83,9 +90,9 @@ fn fault(text: &str, error: &syn::Error) -> Fault {
     // Only the end of the text has no token, and so no place.
     let at = if range.is_empty() { text.len() } else { range.start };
     let message = match text.get(at..).and_then(|rest| rest.chars().next()) {
-        _ if error.to_string().contains(';') => error.to_string(),
+        // This parser's own messages say what to write instead, those of syn and the lexer do not.
+        _ if error.to_string().contains("; ") => error.to_string(),
         None => format!("the op ends too early; {SHAPE}"),
-        Some('\'') => "unexpected `'`; write strings in double quotes".into(),
         Some(found) => format!("unexpected `{found}`; {SHAPE}"),
     };
     Fault { at, message }
@@ -193,8 +200,8 @@ fn name(input: ParseStream<'_>) -> syn::Result<Name> {
     }
     let ident = Ident::parse_any(input)?;
     let (at, text) = (ident.span().byte_range().start, ident.to_string());
-    if text.starts_with("r#") {
-        let message = format!("unexpected `r#`; write `{}`", &text[2..]);
+    if let Some(name) = text.strip_prefix("r#") {
+        let message = format!("unexpected `r#`; write `{name}`");
         return Err(syn::Error::new(ident.span(), message));
     }
     Ok(Name { at, text })

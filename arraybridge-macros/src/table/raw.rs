@@ -275,7 +275,8 @@ impl<'a> Section<'a> {
             }
             other => {
                 let found = other.type_str();
-                self.problem(at, format_args!("{name} is a {found}; write a table"));
+                let message = format_args!("{name} holds a value of type {found}; write a table");
+                self.problem(at, message);
                 None
             }
         }

@@ -164,7 +164,7 @@ pub struct Isolate {
 #[derive(Debug)]
 pub enum Memory {
     Host,
-    Accelerated { host_too: bool, devices: Devices, streams: Option<Streams> },
+    Accelerated { host_too: bool, devices: Box<Devices>, streams: Option<Box<Streams>> },
 }
 
 /// A device op that a table may leave out: its key and its names after `module`.
@@ -177,6 +177,17 @@ pub const DEVICE_OPS: [(&str, &[&str]); 7] = [
     ("hosts", &[]),
     ("move", &["data", "device"]),
 ];
+
+impl Memory {
+    /// The word of the table.
+    pub fn place(&self) -> Place {
+        match self {
+            Memory::Host => Place::Host,
+            Memory::Accelerated { host_too: true, .. } => Place::Either,
+            Memory::Accelerated { host_too: false, .. } => Place::Accelerator,
+        }
+    }
+}
 
 /// `[X.device]`.
 #[derive(Debug)]

@@ -137,7 +137,7 @@ fn framework(name: &Text, section: &Section<'_>, names: &mut Names) -> Framework
     let no_dlpack = subset(section, "no_dlpack", dtypes.as_deref());
     let to_numpy = op(section, "to_numpy", &["data"]);
     let from_numpy = op(section, "from_numpy", &["data", "dtype", "device"]);
-    let place = word::<Place>(section, "memory").unwrap_or(Place::Either);
+    let place = if section.has("memory") { word(section, "memory") } else { Some(Place::Either) };
     let framework = Framework {
         variant: camel(name),
         name: name.clone(),
@@ -205,10 +205,10 @@ fn ways(section: &Section<'_>) {
     }
 }
 
-fn memory(section: &Section<'_>, place: Place) -> Option<Memory> {
+fn memory(section: &Section<'_>, place: Option<Place>) -> Option<Memory> {
     let device = section.section("device");
     let stream = section.section("stream");
-    if place == Place::Host {
+    if place == Some(Place::Host) {
         for key in ["device", "stream"].into_iter().filter(|key| section.has(key)) {
             let message = format_args!(
                 "{} has host memory and no `{key}`; remove it or write memory = \"either\"",
@@ -218,7 +218,7 @@ fn memory(section: &Section<'_>, place: Place) -> Option<Memory> {
         }
         return Some(Memory::Host);
     }
-    if !section.has("device") {
+    if place.is_some() && !section.has("device") {
         let message = format_args!(
             "{} has accelerator memory and no `device`; \
              add one with `count` and `at`, or write memory = \"host\"",
@@ -226,9 +226,9 @@ fn memory(section: &Section<'_>, place: Place) -> Option<Memory> {
         );
         section.problem(section.at, message);
     }
-    let streams = stream.and_then(|stream| streams(&stream));
-    let devices = devices(&device?)?;
-    Some(Memory::Accelerated { host_too: place == Place::Either, devices, streams })
+    let streams = stream.and_then(|stream| streams(&stream)).map(Box::new);
+    let devices = Box::new(devices(&device?)?);
+    Some(Memory::Accelerated { host_too: place? == Place::Either, devices, streams })
 }
 
 fn devices(section: &Section<'_>) -> Option<Devices> {
@@ -277,7 +277,7 @@ fn array_ops(section: &Section<'_>) -> Option<ArrayOps> {
     Some(ArrayOps { namespace: namespace?, ops: ops.into_iter().collect::<Option<_>>()? })
 }
 
-fn export(outer: &Section<'_>, place: Place) -> Option<Export> {
+fn export(outer: &Section<'_>, place: Option<Place>) -> Option<Export> {
     let Some(section) = outer.section("export") else {
         let default = outer.has("import") && !outer.has("export");
         return default
@@ -285,7 +285,7 @@ fn export(outer: &Section<'_>, place: Place) -> Option<Export> {
     };
     let op = op(&section, "op", EXPORT_SCOPE).unwrap_or_else(|| default_op(EXPORT, EXPORT_SCOPE));
     let sync = word(&section, "sync").unwrap_or(Ordering::Stream);
-    if place != Place::Host && sync == Ordering::Stream && !op.all_use("stream") {
+    if place != Some(Place::Host) && sync == Ordering::Stream && !op.all_use("stream") {
         let message = "the op does not name `stream`, so that nothing orders it; \
                        name it or write sync = \"host\", \"device\" or \"none\"";
         section.problem(section.key_at("op"), message);
@@ -294,12 +294,12 @@ fn export(outer: &Section<'_>, place: Place) -> Option<Export> {
     Some(Export { op, sync })
 }
 
-fn import(outer: &Section<'_>, place: Place) -> Option<Import> {
+fn import(outer: &Section<'_>, place: Option<Place>) -> Option<Import> {
     let section = outer.section("import")?;
     section.require("op", "\"op(data)\" or \"op(capsule)\"");
     let found = import_op(&section);
     let devices = section.integers("devices").map_or_else(
-        || if place == Place::Host { vec![1] } else { vec![1, 2] },
+        || if place == Some(Place::Host) { vec![1] } else { vec![1, 2] },
         |devices| {
             if devices.is_empty() {
                 section.problem(
@@ -367,7 +367,8 @@ fn ndim(section: &Section<'_>) -> (usize, usize) {
         None => (0, MOST_AXES),
         Some([(least, _), (most, _)]) => (*least, *most),
         Some(numbers) => {
-            let message = format_args!("`ndim` has {} numbers; write [least, most]", numbers.len());
+            let message =
+                format_args!("`ndim` is a list of {}; write [least, most]", numbers.len());
             section.problem(at, message);
             return (0, 0);
         }
@@ -385,8 +386,8 @@ fn ndim(section: &Section<'_>) -> (usize, usize) {
 fn dtype_op(section: &Section<'_>) -> Option<Op> {
     let op = op(section, "dtype", &["name"])?;
     if !op.all_use("name") {
-        let message = "the op does not name `name`; every dtype would be the same";
-        section.problem(section.key_at("dtype"), format_args!("{message}, write op(name)"));
+        let message = "the op does not name `name`, so that all dtypes are one; write op(name)";
+        section.problem(section.key_at("dtype"), message);
     }
     Some(op)
 }

@@ -1,0 +1,360 @@
+//! Tables and the mistakes that are found in them.
+
+use proptest::prelude::*;
+
+use super::*;
+
+/// Without a mistake, on the host.
+const HOST: &str = r#"[x]
+title = "X"
+classes = ["x.A"]
+memory = "host"
+dtypes = ["standard"]
+import = { op = "module.from_dlpack(data)" }
+guards = [{ why = "lazy", when = "data.lazy" }]
+"#;
+
+/// Without a mistake, with an accelerator.
+const GPU: &str = r#"[g]
+title = "G"
+classes = ["g.A"]
+dtypes = ["standard"]
+import = { op = "module.from_dlpack(data)" }
+[g.device]
+count = "module.count()"
+at = "module.at(index)"
+scope = "device"
+"#;
+
+fn source(label: &str, text: &str) -> Source {
+    Source { label: label.into(), text: text.into() }
+}
+
+fn mistakes(sources: &[Source]) -> Vec<String> {
+    read(sources).map_or_else(Problems::messages, |_| Vec::new())
+}
+
+/// One mistake each: a table without one, in which a text is replaced, and what is reported.
+macro_rules! mistakes {
+    ($($name:ident: $base:ident, $from:literal => $to:literal, [$($message:expr),* $(,)?];)*) => {$(
+        #[test]
+        fn $name() {
+            assert!($base.contains($from));
+            let text = $base.replacen($from, $to, 1);
+            assert_eq!(mistakes(&[source("t.toml", &text)]), [$($message),*]);
+        }
+    )*};
+}
+
+mistakes! {
+    a_misspelt_key: HOST, "title =" => "titel =", [
+        r#"t.toml:1:2: [x] has no `title`; add title = "X""#,
+        "t.toml:2:1: unknown key `titel` in [x]; write `title`",
+    ];
+    a_key_that_is_like_no_other: HOST, "title = \"X\"\n" => "title = \"X\"\nwavelength = 3\n", [
+        "t.toml:3:1: unknown key `wavelength` in [x]; known keys: title, classes, dtypes, module, install, isolate, no_dlpack, to_numpy, from_numpy, memory, immutable, dtype, dtype_names, missing, ndim, empty, values, refuse, guards, reasons, export, import, copy, device, stream, array, oom, clear, host_modules",
+    ];
+    a_value_of_another_type: HOST, r#""X""# => "3", [
+        "t.toml:2:9: `title` holds a value of type integer; write a string",
+    ];
+    a_list_where_a_string_belongs: HOST, r#""lazy""# => r#"["lazy"]"#, [
+        "t.toml:7:19: `why` holds a value of type array; write a string",
+    ];
+    an_element_of_another_type: HOST, r#"["x.A"]"# => r#"["x.A", 7]"#, [
+        "t.toml:3:19: `classes` holds a value of type integer; write a string",
+    ];
+    a_missing_key: HOST, "title = \"X\"\n" => "", [
+        r#"t.toml:1:2: [x] has no `title`; add title = "X""#,
+    ];
+    an_empty_title: HOST, r#""X""# => r#"" ""#, [
+        "t.toml:2:9: `title` is empty; write a few words",
+    ];
+    no_classes: HOST, r#"["x.A"]"# => "[]", [
+        "t.toml:3:1: `classes` is empty; list the array class",
+    ];
+    a_class_without_a_module: HOST, r#""x.A""# => r#""A""#, [
+        "t.toml:3:12: class `A` has no module; write `module.A`",
+    ];
+    a_class_that_is_no_name: HOST, r#""x.A""# => r#""x.A[int]""#, [
+        "t.toml:3:12: `x.A[int]` is no Python name; write names and dots",
+    ];
+    a_class_twice: HOST, r#"["x.A"]"# => r#"["x.A", "x.A"]"#, [
+        "t.toml:3:19: `x.A` is listed already in [x]; list it once",
+    ];
+    an_unknown_dtype: HOST, r#"["standard"]"# => r#"["standard", "float23"]"#, [
+        "t.toml:5:23: unknown dtype `float23`; write `float16`",
+    ];
+    a_dtype_that_is_like_no_other: HOST, r#"["standard"]"# => r#"["decimal"]"#, [
+        "t.toml:5:11: unknown dtype `decimal`; known dtypes: bool, uint8, uint16, uint32, uint64, int8, int16, int32, int64, float16, float32, float64, complex64, complex128, bfloat16, float8_e3m4, float8_e4m3, float8_e4m3b11fnuz, float8_e4m3fn, float8_e4m3fnuz, float8_e5m2, float8_e5m2fnuz, float8_e8m0fnu",
+    ];
+    a_dtype_twice: HOST, r#"["standard"]"# => r#"["standard", "bool"]"#, [
+        "t.toml:5:23: `bool` is listed already; list it once",
+    ];
+    no_dtypes: HOST, r#"["standard"]"# => "[]", [
+        "t.toml:5:1: `dtypes` is empty; list the dtypes",
+    ];
+    an_unknown_memory: HOST, r#""host""# => r#""gpu""#, [
+        "t.toml:4:10: unknown value `gpu`; known values: host, accelerator, either",
+    ];
+    an_unknown_kind: HOST, r#"when = "data.lazy""# => r#"when = "data.lazy", kinds = ["floats"]"#, [
+        "t.toml:7:56: unknown kind `floats`; write `float`",
+    ];
+    a_guard_without_why: HOST, r#"why = "lazy", "# => "", [
+        r#"t.toml:7:11: `guards` of [x] has no `why`; add why = "a few words""#,
+    ];
+    a_guard_without_when: HOST, r#", when = "data.lazy""# => "", [
+        r#"t.toml:7:11: `guards` of [x] has no `when`; add when = "op(data)""#,
+    ];
+    a_host_with_a_device: HOST, "guards" => "device = { count = \"1\", at = \"index\" }\nguards", [
+        r#"t.toml:7:1: [x] has host memory and no `device`; remove it or write memory = "either""#,
+    ];
+    a_host_with_a_stream: HOST, "guards" => "stream = { current = \"1\", wrap = \"1\", scope = \"stream\" }\nguards", [
+        r#"t.toml:7:1: [x] has host memory and no `stream`; remove it or write memory = "either""#,
+    ];
+    no_way_in: HOST, r#"import = { op = "module.from_dlpack(data)" }"# => "export = {}", [
+        "t.toml:1:2: [x] has no way in; add `import` or `from_numpy`",
+    ];
+    no_way_out: HOST, r#"import = { op = "module.from_dlpack(data)" }"# => r#"from_numpy = "data""#, [
+        "t.toml:1:2: [x] has no way out; add `export` or `to_numpy`",
+    ];
+    a_dtype_beside_dlpack_without_another_way: HOST, "guards" => "no_dlpack = [\"float64\"]\nfrom_numpy = \"data\"\nguards", [
+        r#"t.toml:7:1: `no_dlpack` needs `to_numpy`; add to_numpy = "op(data)""#,
+    ];
+    a_dtype_beside_dlpack_that_is_not_there: HOST, "guards" => "no_dlpack = [\"bfloat16\"]\nfrom_numpy = \"data\"\nto_numpy = \"data\"\nguards", [
+        "t.toml:7:14: `bfloat16` is not in the framework's `dtypes`; add it there or remove it here",
+    ];
+    an_alignment_that_is_no_power_of_two: HOST, r#"(data)" }"# => r#"(data)", align = 48 }"#, [
+        "t.toml:6:53: align = 48 is no power of two; write 1, 16, 64, ..",
+    ];
+    reversed_axes: HOST, "guards" => "ndim = [3, 1]\nguards", [
+        "t.toml:7:1: `ndim` is reversed; write [1, 3]",
+    ];
+    too_many_axes: HOST, "guards" => "ndim = [0, 65]\nguards", [
+        "t.toml:7:1: `ndim` is out of range; write numbers from 0 to 64",
+    ];
+    one_number_of_axes: HOST, "guards" => "ndim = [3]\nguards", [
+        "t.toml:7:1: `ndim` is a list of 1; write [least, most]",
+    ];
+    an_import_of_both: HOST, r#"(data)""# => r#"(data, capsule)""#, [
+        "t.toml:6:12: the op names both `data` and `capsule`; name one of them",
+    ];
+    an_import_of_neither: HOST, r#"(data)""# => r#"()""#, [
+        "t.toml:6:12: the op names neither `data` nor `capsule`; name what is imported",
+    ];
+    unknown_strides: HOST, r#"(data)" }"# => r#"(data)", strides = "sparse" }"#, [
+        "t.toml:6:55: unknown value `sparse`; known values: any, positive, permuted, compact",
+    ];
+    a_device_type_that_is_none: HOST, r#"(data)" }"# => r#"(data)", devices = [1, 99] }"#, [
+        "t.toml:6:59: 99 is no DLPack device type; write 1 for the host, 2 for CUDA, at most 18",
+    ];
+    a_dtype_op_that_ignores_the_name: HOST, "guards" => "dtype = \"module.float32\"\nguards", [
+        "t.toml:7:1: the op does not name `name`, so that all dtypes are one; write op(name)",
+    ];
+    an_array_table_without_namespace: HOST, "guards" => "array = { min = \"xp.amin(data)\" }\nguards", [
+        r#"t.toml:7:1: [x.array] has no `namespace`; add namespace = "module""#,
+    ];
+    an_array_op_that_is_unknown: HOST, "guards" => "array = { namespace = \"module\", maxx = \"xp.amax(data)\" }\nguards", [
+        "t.toml:7:33: unknown key `maxx` in [x.array]; write `max`",
+    ];
+    an_out_of_memory_rule_without_class: HOST, "guards" => "oom = [{ text = \"out of memory\" }]\nguards", [
+        r#"t.toml:7:8: `oom` of [x] has no `class`; add class = "builtins.MemoryError""#,
+    ];
+    an_error_test_with_another_name: HOST, "guards" => "oom = [{ class = \"x.E\", when = \"err.code == 2\" }]\nguards", [
+        "t.toml:7:33: unknown name `err`; write `error`",
+    ];
+    an_upper_case_table: HOST, "[x]" => "[X]", [
+        "t.toml:1:2: `X` cannot name a table; write lower-case letters, digits and underscores",
+    ];
+    a_keyword_table: HOST, "[x]" => "[class]", [
+        "t.toml:1:2: `class` cannot name a table, it is a keyword; write another name",
+    ];
+    a_value_at_the_top: HOST, "[x]" => "y = 1\n[x]", [
+        "t.toml:1:1: [y] holds a value of type integer; write a table",
+    ];
+    invalid_toml: HOST, r#"title = "X""# => r#"title = "X"#, [
+        r#"t.toml:2:11: invalid basic string, expected `"`; write valid TOML"#,
+    ];
+    an_unknown_name: HOST, r#""data.lazy""# => r#""array.lazy""#, [
+        "t.toml:7:35: unknown name `array`; known names: module, data",
+    ];
+    a_name_like_one_in_scope: HOST, r#""data.lazy""# => r#""dat.lazy""#, [
+        "t.toml:7:35: unknown name `dat`; write `data`",
+    ];
+    two_unknown_names: HOST, r#""data.lazy""# => r#""f(a, b)""#, [
+        "t.toml:7:35: unknown name `f`; known names: module, data",
+        "t.toml:7:37: unknown name `a`; known names: module, data",
+        "t.toml:7:40: unknown name `b`; known names: module, data",
+    ];
+    a_lower_case_truth: HOST, r#""data.lazy""# => r#""data.lazy == true""#, [
+        "t.toml:7:48: unknown name `true`; write `True`",
+    ];
+    arithmetic: HOST, r#""data.lazy""# => r#""data.n + 1""#, [
+        "t.toml:7:42: unexpected `+`; an op has attributes, calls, indexing, literals and at most one comparison of two of these",
+    ];
+    a_chained_comparison: HOST, r#""data.lazy""# => r#""0 < data.n < 3""#, [
+        "t.toml:7:46: comparisons cannot be chained; write one comparison",
+    ];
+    a_comment: HOST, r#""data.lazy""# => r#""data.n // 2""#, [
+        "t.toml:7:42: unexpected `//`; an op has attributes, calls, indexing, literals and at most one comparison of two of these",
+    ];
+    single_quotes: HOST, r#""data.lazy""# => r#""data.type == 'meta'""#, [
+        "t.toml:7:48: unexpected `'`; write strings in double quotes",
+    ];
+    an_op_that_ends_early: HOST, r#""data.lazy""# => r#""data.""#, [
+        "t.toml:7:40: the op ends too early; an op has attributes, calls, indexing, literals and at most one comparison of two of these",
+    ];
+    an_open_bracket: HOST, r#""data.lazy""# => r#""data.f(""#, [
+        "t.toml:7:42: the op ends too early; an op has attributes, calls, indexing, literals and at most one comparison of two of these",
+    ];
+    an_empty_op: HOST, r#""data.lazy""# => r#""""#, [
+        "t.toml:7:34: the op is empty; write a Python expression",
+    ];
+    no_alternatives: HOST, r#""data.lazy""# => "[]", [
+        "t.toml:7:34: `when` is empty; write an op",
+    ];
+    a_bad_alternative: HOST, r#""data.lazy""# => r#"["data.a", "data.b..c"]"#, [
+        "t.toml:7:53: unexpected `.`; an op has attributes, calls, indexing, literals and at most one comparison of two of these",
+    ];
+    a_positional_after_a_keyword: HOST, r#""data.lazy""# => r#""module.f(a = 1, data)""#, [
+        "t.toml:7:51: a positional argument follows a keyword; put it before the keywords",
+    ];
+    a_keyword_twice: HOST, r#""data.lazy""# => r#""module.f(a = 1, a = 2)""#, [
+        "t.toml:7:51: the keyword `a` is given twice; give it once",
+    ];
+    a_slice: HOST, r#""data.lazy""# => r#""data[0:1]""#, [
+        "t.toml:7:41: unexpected `:`; an op has attributes, calls, indexing, literals and at most one comparison of two of these",
+    ];
+    a_rust_suffix: HOST, r#""data.lazy""# => r#""data.n == 1u8""#, [
+        "t.toml:7:45: a literal with a prefix or suffix; write a plain Python string or number",
+    ];
+    a_place_in_a_literal_string: HOST, r#""data.lazy""# => r#"'data.kind("é") == kind'"#, [
+        "t.toml:7:53: unknown name `kind`; known names: module, data",
+    ];
+    a_place_in_an_escaped_string: HOST, r#""data.lazy""# => r#""data.kind(\"meta\") == kind""#, [
+        "t.toml:7:34: unknown name `kind`; known names: module, data",
+    ];
+    an_accelerator_without_devices: GPU, "[g.device]\ncount = \"module.count()\"\nat = \"module.at(index)\"\nscope = \"device\"\n" => "", [
+        r#"t.toml:1:2: [g] has accelerator memory and no `device`; add one with `count` and `at`, or write memory = "host""#,
+    ];
+    a_scope_without_at: GPU, "at = \"module.at(index)\"\n" => "", [
+        r#"t.toml:6:4: [g.device] has no `at`, which `scope` needs; add at = "op(index)""#,
+    ];
+    devices_without_count: GPU, "count = \"module.count()\"\n" => "", [
+        r#"t.toml:6:4: [g.device] has no `count`; add count = "op()", a number or a sequence"#,
+    ];
+    a_host_scope_without_host: GPU, r#"scope = "device""# => r#"host_scope = "device""#, [
+        r#"t.toml:9:1: `host_scope` needs `host`; add host = "op()""#,
+    ];
+    a_stream_without_its_ops: GPU, "[g.device]" => "[g.stream]\nscope = \"stream\"\n[g.device]", [
+        r#"t.toml:6:4: [g.stream] has no `current`; add current = "op(device, index)", the raw handle"#,
+        r#"t.toml:6:4: [g.stream] has no `wrap`; add wrap = "op(handle, device, index)""#,
+    ];
+    an_export_that_nothing_orders: GPU, "[g.device]" => "[g.export]\nop = \"data.__dlpack__()\"\n[g.device]", [
+        r#"t.toml:7:1: the op does not name `stream`, so that nothing orders it; name it or write sync = "host", "device" or "none""#,
+    ];
+    a_move_without_data: GPU, r#"scope = "device""# => r#"scope = "module.device(dev)""#, [
+        "t.toml:9:24: unknown name `dev`; known names: module, device",
+    ];
+}
+
+#[test]
+fn tables_without_a_mistake_have_none() {
+    assert_eq!(mistakes(&[source("host.toml", HOST), source("gpu.toml", GPU)]), [""; 0]);
+}
+
+#[test]
+fn a_file_without_tables_is_a_mistake() {
+    let found = mistakes(&[source("t.toml", "# Nothing yet.\n")]);
+    assert_eq!(found, ["t.toml:1:1: there is no table; add one for each framework"]);
+}
+
+#[test]
+fn all_mistakes_of_all_files_are_reported_at_once_in_their_order() {
+    let host = HOST.replace("title", "titel").replace("data.lazy", "data.lazy + 1");
+    let gpu = GPU.replace("module.at(index)", "module.at(idx)");
+    let found = mistakes(&[source("a.toml", &host), source("b.toml", &gpu)]);
+    assert_eq!(
+        found,
+        [
+            r#"a.toml:1:2: [x] has no `title`; add title = "X""#,
+            "a.toml:2:1: unknown key `titel` in [x]; write `title`",
+            "a.toml:7:45: unexpected `+`; an op has attributes, calls, indexing, literals and \
+             at most one comparison of two of these",
+            "b.toml:8:17: unknown name `idx`; write `index`",
+        ]
+    );
+}
+
+#[test]
+fn a_name_that_two_files_use_is_reported_in_the_second() {
+    let again = HOST.replace("x.A", "x.B");
+    let found = mistakes(&[source("a.toml", HOST), source("b.toml", &again)]);
+    assert_eq!(found, ["b.toml:1:2: the table [x] is there twice; give it another name"]);
+}
+
+#[test]
+fn a_class_that_two_tables_list_is_reported_in_the_second() {
+    let other = HOST.replace("[x]", "[y]");
+    let found = mistakes(&[source("a.toml", HOST), source("b.toml", &other)]);
+    assert_eq!(found, ["b.toml:3:12: `x.A` is listed already in [x]; list it once"]);
+}
+
+#[test]
+fn names_that_differ_by_underscores_only_are_reported() {
+    let other = HOST.replace("[x]", "[x_]").replace("x.A", "x.B");
+    let found = mistakes(&[source("a.toml", HOST), source("b.toml", &other)]);
+    assert_eq!(found, ["b.toml:1:2: [x_] and [x] both give the name `X`; rename one of them"]);
+}
+
+#[test]
+fn the_tables_of_this_crate_have_no_mistake_and_give_every_pair() {
+    let frameworks = read(&Sources::embedded().all).unwrap_or_else(|problems| {
+        panic!("{}", problems.messages().join("\n"));
+    });
+    let expanded = crate::expand::expand(&frameworks).to_string();
+    assert_eq!(frameworks.len(), 6);
+    assert_eq!(expanded.matches("submit !").count(), 36);
+}
+
+#[test]
+fn known_frameworks_come_with_their_memory() {
+    let known = known().unwrap_or_else(|problems| panic!("{}", problems.messages().join("\n")));
+    let place = |name: &str| known.iter().find(|(known, _)| known == name).map(|(_, place)| *place);
+    assert_eq!(place("numpy"), Some(Place::Host));
+    assert_eq!(place("cupy"), Some(Place::Accelerator));
+    assert_eq!(place("torch"), Some(Place::Either));
+    assert_eq!(place("cupi"), None);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+
+    #[test]
+    fn no_text_makes_the_table_reader_panic(text in "\\PC{0,80}") {
+        let _ = mistakes(&[source("t.toml", &text)]);
+    }
+
+    #[test]
+    fn no_line_makes_the_validation_panic(
+        key in "title|classes|memory|dtypes|import|device|array|guards|ndim|values|refuse|oom|x",
+        value in r#"[\[\]{}a-z"'=., 0-9-]{0,24}"#,
+    ) {
+        let text = format!("{}{key} = {value}\n", HOST.replace("title = \"X\"\n", ""));
+        let _ = mistakes(&[source("t.toml", &text)]);
+    }
+
+    #[test]
+    fn every_mistake_has_a_place_and_says_what_to_write(
+        from in 0..HOST.len(),
+        length in 0..8usize,
+        text in "\\PC{0,4}",
+    ) {
+        let mut table = HOST.to_owned();
+        table.replace_range(from..(from + length).min(HOST.len()), &text);
+        for message in mistakes(&[source("t.toml", &table)]) {
+            prop_assert!(message.starts_with("t.toml:"), "{message}");
+            prop_assert!(message.contains("; "), "{message}");
+            prop_assert!(!message.ends_with('.'), "{message}");
+        }
+    }
+}

@@ -1,0 +1,1083 @@
+/// A framework whose arrays can be converted.
+#[derive(
+    ::core::clone::Clone,
+    ::core::marker::Copy,
+    ::core::fmt::Debug,
+    ::core::cmp::PartialEq,
+    ::core::cmp::Eq,
+    ::core::cmp::PartialOrd,
+    ::core::cmp::Ord,
+    ::core::hash::Hash,
+)]
+#[repr(u8)]
+pub enum MemoryType {
+    /// Host.
+    Host,
+    /// Chip.
+    Chip,
+}
+impl MemoryType {
+    /// How many frameworks there are.
+    pub const COUNT: usize = 2;
+    /// Every framework, in the order of the tables.
+    pub const ALL: [MemoryType; MemoryType::COUNT] = [
+        MemoryType::Host,
+        MemoryType::Chip,
+    ];
+    /// The name that users write.
+    pub const fn name(self) -> &'static str {
+        match self {
+            MemoryType::Host => "host",
+            MemoryType::Chip => "chip",
+        }
+    }
+    /// The framework of a name.
+    pub fn from_name(name: &str) -> ::core::option::Option<MemoryType> {
+        match name {
+            "host" => ::core::option::Option::Some(MemoryType::Host),
+            "chip" => ::core::option::Option::Some(MemoryType::Chip),
+            _ => ::core::option::Option::None,
+        }
+    }
+    /// What is particular to the framework.
+    pub fn framework(self) -> &'static ::arraybridge_runtime::__private::Framework {
+        match self {
+            MemoryType::Host => &statics::HOST,
+            MemoryType::Chip => &statics::CHIP,
+        }
+    }
+}
+/// What the tables say, one static a table.
+pub mod statics {
+    /// The table `host`: Host.
+    pub static HOST: ::arraybridge_runtime::__private::Framework = ::arraybridge_runtime::__private::Framework {
+        memory_type: super::MemoryType::Host,
+        name: "host",
+        title: "Host",
+        module: "host",
+        install: "host",
+        classes: &["host.Array"],
+        memory: ::arraybridge_runtime::__private::Memory::Host,
+        immutable: false,
+        isolate: &[],
+        dtypes: ::arraybridge_runtime::__private::DTypeSet::of(
+            &[
+                ::arraybridge_runtime::__private::DType::Float32,
+                ::arraybridge_runtime::__private::DType::Uint8,
+            ],
+        ),
+        dtype: ::arraybridge_runtime::__private::Op {
+            source: "getattr(module, name)",
+            call: ::arraybridge_runtime::__private::op::attribute_of_name,
+        },
+        dtype_names: &[],
+        missing: &[],
+        no_dlpack: ::arraybridge_runtime::__private::DTypeSet::of(&[]),
+        ndim: (0, 64),
+        empty: true,
+        values: &[],
+        refuse: &[],
+        guards: &[],
+        reasons: &[],
+        export: ::core::option::Option::Some(::arraybridge_runtime::__private::Export {
+            op: ::arraybridge_runtime::__private::Op {
+                source: "data.__dlpack__(stream = stream, max_version = version)",
+                call: {
+                    fn op<'py>(
+                        py: ::arraybridge_runtime::__private::pyo3::Python<'py>,
+                        [_,
+                        data,
+                        stream,
+                        version,
+                        ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 4>,
+                    ) -> ::arraybridge_runtime::__private::op::Outcome<'py> {
+                        ::arraybridge_runtime::__private::op::call_method(
+                            data,
+                            ::arraybridge_runtime::__private::pyo3::intern!(
+                                py, "__dlpack__"
+                            ),
+                            [stream, version],
+                            ::core::option::Option::Some({
+                                static NAMES: ::arraybridge_runtime::__private::op::Keywords = ::arraybridge_runtime::__private::op::Keywords::new(
+                                    &["stream", "max_version"],
+                                );
+                                NAMES.get(py)?
+                            }),
+                        )
+                    }
+                    op
+                },
+            },
+            sync: ::arraybridge_runtime::__private::Ordering::Stream,
+        }),
+        import: ::core::option::Option::Some(::arraybridge_runtime::__private::Import {
+            op: ::arraybridge_runtime::__private::Op {
+                source: "module.from_dlpack(data)",
+                call: {
+                    fn op<'py>(
+                        _: ::arraybridge_runtime::__private::pyo3::Python<'py>,
+                        [module,
+                        data,
+                        _,
+                        ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 3>,
+                    ) -> ::arraybridge_runtime::__private::op::Outcome<'py> {
+                        ::arraybridge_runtime::__private::op::call(
+                            {
+                                static PATH: ::arraybridge_runtime::__private::op::Path = ::arraybridge_runtime::__private::op::Path::new(
+                                    &["from_dlpack"],
+                                );
+                                PATH.get(module)?
+                            },
+                            [data],
+                            ::core::option::Option::None,
+                        )
+                    }
+                    op
+                },
+            },
+            handover: ::arraybridge_runtime::__private::Handover::Object,
+            devices: &[1i32],
+            strides: ::arraybridge_runtime::__private::Strides::Any,
+            align: 1usize,
+            flag: true,
+            shares: true,
+            sync: ::arraybridge_runtime::__private::Ordering::Stream,
+        }),
+        to_numpy: ::core::option::Option::None,
+        from_numpy: ::core::option::Option::None,
+        copy: ::core::option::Option::None,
+        device: ::arraybridge_runtime::__private::Devices {
+            count: ::core::option::Option::None,
+            at: ::core::option::Option::None,
+            current: ::core::option::Option::None,
+            of: ::core::option::Option::None,
+            scope: ::core::option::Option::None,
+            host_scope: ::core::option::Option::None,
+            host: ::core::option::Option::None,
+            hosts: ::core::option::Option::None,
+            r#move: ::core::option::Option::None,
+        },
+        stream: ::core::option::Option::None,
+        array: ::core::option::Option::None,
+        oom: &[],
+        clear: &[],
+        host_modules: &[],
+    };
+    /// The table `chip`: Chip.
+    pub static CHIP: ::arraybridge_runtime::__private::Framework = ::arraybridge_runtime::__private::Framework {
+        memory_type: super::MemoryType::Chip,
+        name: "chip",
+        title: "Chip",
+        module: "chip.array",
+        install: "chip.array",
+        classes: &["chip.array.Array"],
+        memory: ::arraybridge_runtime::__private::Memory::Either,
+        immutable: true,
+        isolate: &[],
+        dtypes: ::arraybridge_runtime::__private::DTypeSet::of(
+            &[::arraybridge_runtime::__private::DType::Float32],
+        ),
+        dtype: ::arraybridge_runtime::__private::Op {
+            source: "module.dtype(name)",
+            call: {
+                fn op<'py>(
+                    _: ::arraybridge_runtime::__private::pyo3::Python<'py>,
+                    [module,
+                    name,
+                    ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 2>,
+                ) -> ::arraybridge_runtime::__private::op::Outcome<'py> {
+                    ::arraybridge_runtime::__private::op::call(
+                        {
+                            static PATH: ::arraybridge_runtime::__private::op::Path = ::arraybridge_runtime::__private::op::Path::new(
+                                &["dtype"],
+                            );
+                            PATH.get(module)?
+                        },
+                        [name],
+                        ::core::option::Option::None,
+                    )
+                }
+                op
+            },
+        },
+        dtype_names: &[(::arraybridge_runtime::__private::DType::Float32, "single")],
+        missing: &[
+            ::arraybridge_runtime::__private::Missing {
+                when: ::arraybridge_runtime::__private::Op {
+                    source: "module.config.wide == False",
+                    call: {
+                        fn op<'py>(
+                            py: ::arraybridge_runtime::__private::pyo3::Python<'py>,
+                            [module,
+                            ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 1>,
+                        ) -> ::arraybridge_runtime::__private::op::Outcome<'py> {
+                            ::arraybridge_runtime::__private::op::compare(
+                                &::arraybridge_runtime::__private::op::attribute(
+                                    {
+                                        static PATH: ::arraybridge_runtime::__private::op::Path = ::arraybridge_runtime::__private::op::Path::new(
+                                            &["config"],
+                                        );
+                                        PATH.get(module)?
+                                    },
+                                    ::arraybridge_runtime::__private::pyo3::intern!(py, "wide"),
+                                )?,
+                                {
+                                    static LITERAL: ::arraybridge_runtime::__private::op::Literal = ::arraybridge_runtime::__private::op::Literal::new(
+                                        ::arraybridge_runtime::__private::op::Value::Bool(false),
+                                    );
+                                    LITERAL.get(py)
+                                },
+                                ::arraybridge_runtime::__private::pyo3::pyclass::CompareOp::Eq,
+                            )
+                        }
+                        op
+                    },
+                },
+                dtypes: ::arraybridge_runtime::__private::DTypeSet::of(
+                    &[::arraybridge_runtime::__private::DType::Float32],
+                ),
+                hint: "widen",
+            },
+        ],
+        no_dlpack: ::arraybridge_runtime::__private::DTypeSet::of(
+            &[::arraybridge_runtime::__private::DType::Float32],
+        ),
+        ndim: (1, 3),
+        empty: true,
+        values: &[
+            (
+                "chip.array.Variable",
+                ::arraybridge_runtime::__private::Op {
+                    source: "data.value",
+                    call: {
+                        fn op<'py>(
+                            py: ::arraybridge_runtime::__private::pyo3::Python<'py>,
+                            [_,
+                            data,
+                            ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 2>,
+                        ) -> ::arraybridge_runtime::__private::op::Outcome<'py> {
+                            ::arraybridge_runtime::__private::op::attribute(
+                                data,
+                                ::arraybridge_runtime::__private::pyo3::intern!(py, "value"),
+                            )
+                        }
+                        op
+                    },
+                },
+            ),
+        ],
+        refuse: &[
+            ::arraybridge_runtime::__private::Refusal {
+                why: "sparse",
+                classes: &["chip.array.Sparse"],
+            },
+        ],
+        guards: &[
+            ::arraybridge_runtime::__private::Guard {
+                why: "lazy",
+                when: ::arraybridge_runtime::__private::Op {
+                    source: "data.lazy",
+                    call: {
+                        fn op<'py>(
+                            py: ::arraybridge_runtime::__private::pyo3::Python<'py>,
+                            [_,
+                            data,
+                            ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 2>,
+                        ) -> ::arraybridge_runtime::__private::op::Outcome<'py> {
+                            ::arraybridge_runtime::__private::op::attribute(
+                                data,
+                                ::arraybridge_runtime::__private::pyo3::intern!(py, "lazy"),
+                            )
+                        }
+                        op
+                    },
+                },
+                then: ::core::option::Option::Some(::arraybridge_runtime::__private::Op {
+                    source: "data.run()",
+                    call: {
+                        fn op<'py>(
+                            py: ::arraybridge_runtime::__private::pyo3::Python<'py>,
+                            [_,
+                            data,
+                            ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 2>,
+                        ) -> ::arraybridge_runtime::__private::op::Outcome<'py> {
+                            ::arraybridge_runtime::__private::op::call_method(
+                                data,
+                                ::arraybridge_runtime::__private::pyo3::intern!(py, "run"),
+                                [],
+                                ::core::option::Option::None,
+                            )
+                        }
+                        op
+                    },
+                }),
+                kinds: &[::arraybridge_runtime::__private::Kind::Float],
+            },
+        ],
+        reasons: &[
+            ::arraybridge_runtime::__private::Guard {
+                why: "split",
+                when: ::arraybridge_runtime::__private::Op {
+                    source: "data.parts > 1",
+                    call: {
+                        fn op<'py>(
+                            py: ::arraybridge_runtime::__private::pyo3::Python<'py>,
+                            [_,
+                            data,
+                            ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 2>,
+                        ) -> ::arraybridge_runtime::__private::op::Outcome<'py> {
+                            ::arraybridge_runtime::__private::op::compare(
+                                &::arraybridge_runtime::__private::op::attribute(
+                                    data,
+                                    ::arraybridge_runtime::__private::pyo3::intern!(py, "parts"),
+                                )?,
+                                {
+                                    static LITERAL: ::arraybridge_runtime::__private::op::Literal = ::arraybridge_runtime::__private::op::Literal::new(
+                                        ::arraybridge_runtime::__private::op::Value::Int(1i64),
+                                    );
+                                    LITERAL.get(py)
+                                },
+                                ::arraybridge_runtime::__private::pyo3::pyclass::CompareOp::Gt,
+                            )
+                        }
+                        op
+                    },
+                },
+                then: ::core::option::Option::None,
+                kinds: &[],
+            },
+        ],
+        export: ::core::option::Option::Some(::arraybridge_runtime::__private::Export {
+            op: ::arraybridge_runtime::__private::Op {
+                source: "data.__dlpack__(stream = stream, max_version = version)",
+                call: {
+                    fn op<'py>(
+                        py: ::arraybridge_runtime::__private::pyo3::Python<'py>,
+                        [_,
+                        data,
+                        stream,
+                        version,
+                        ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 4>,
+                    ) -> ::arraybridge_runtime::__private::op::Outcome<'py> {
+                        ::arraybridge_runtime::__private::op::call_method(
+                            data,
+                            ::arraybridge_runtime::__private::pyo3::intern!(
+                                py, "__dlpack__"
+                            ),
+                            [stream, version],
+                            ::core::option::Option::Some({
+                                static NAMES: ::arraybridge_runtime::__private::op::Keywords = ::arraybridge_runtime::__private::op::Keywords::new(
+                                    &["stream", "max_version"],
+                                );
+                                NAMES.get(py)?
+                            }),
+                        )
+                    }
+                    op
+                },
+            },
+            sync: ::arraybridge_runtime::__private::Ordering::Stream,
+        }),
+        import: ::core::option::Option::Some(::arraybridge_runtime::__private::Import {
+            op: ::arraybridge_runtime::__private::Op {
+                source: "module.from_capsule(capsule)",
+                call: {
+                    fn op<'py>(
+                        _: ::arraybridge_runtime::__private::pyo3::Python<'py>,
+                        [module,
+                        capsule,
+                        _,
+                        ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 3>,
+                    ) -> ::arraybridge_runtime::__private::op::Outcome<'py> {
+                        ::arraybridge_runtime::__private::op::call(
+                            {
+                                static PATH: ::arraybridge_runtime::__private::op::Path = ::arraybridge_runtime::__private::op::Path::new(
+                                    &["from_capsule"],
+                                );
+                                PATH.get(module)?
+                            },
+                            [capsule],
+                            ::core::option::Option::None,
+                        )
+                    }
+                    op
+                },
+            },
+            handover: ::arraybridge_runtime::__private::Handover::Capsule,
+            devices: &[1i32, 2i32],
+            strides: ::arraybridge_runtime::__private::Strides::Compact,
+            align: 64usize,
+            flag: false,
+            shares: false,
+            sync: ::arraybridge_runtime::__private::Ordering::Stream,
+        }),
+        to_numpy: ::core::option::Option::Some(::arraybridge_runtime::__private::Op {
+            source: "data.get(None, 0.5, order = True)",
+            call: {
+                fn op<'py>(
+                    py: ::arraybridge_runtime::__private::pyo3::Python<'py>,
+                    [_,
+                    data,
+                    ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 2>,
+                ) -> ::arraybridge_runtime::__private::op::Outcome<'py> {
+                    ::arraybridge_runtime::__private::op::call_method(
+                        data,
+                        ::arraybridge_runtime::__private::pyo3::intern!(py, "get"),
+                        [
+                            &::arraybridge_runtime::__private::op::none(py),
+                            {
+                                static LITERAL: ::arraybridge_runtime::__private::op::Literal = ::arraybridge_runtime::__private::op::Literal::new(
+                                    ::arraybridge_runtime::__private::op::Value::Float(0.5f64),
+                                );
+                                LITERAL.get(py)
+                            },
+                            {
+                                static LITERAL: ::arraybridge_runtime::__private::op::Literal = ::arraybridge_runtime::__private::op::Literal::new(
+                                    ::arraybridge_runtime::__private::op::Value::Bool(true),
+                                );
+                                LITERAL.get(py)
+                            },
+                        ],
+                        ::core::option::Option::Some({
+                            static NAMES: ::arraybridge_runtime::__private::op::Keywords = ::arraybridge_runtime::__private::op::Keywords::new(
+                                &["order"],
+                            );
+                            NAMES.get(py)?
+                        }),
+                    )
+                }
+                op
+            },
+        }),
+        from_numpy: ::core::option::Option::Some(::arraybridge_runtime::__private::Op {
+            source: "module.put(data, device = device)",
+            call: {
+                fn op<'py>(
+                    py: ::arraybridge_runtime::__private::pyo3::Python<'py>,
+                    [module,
+                    data,
+                    _,
+                    device,
+                    ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 4>,
+                ) -> ::arraybridge_runtime::__private::op::Outcome<'py> {
+                    ::arraybridge_runtime::__private::op::call(
+                        {
+                            static PATH: ::arraybridge_runtime::__private::op::Path = ::arraybridge_runtime::__private::op::Path::new(
+                                &["put"],
+                            );
+                            PATH.get(module)?
+                        },
+                        [data, device],
+                        ::core::option::Option::Some({
+                            static NAMES: ::arraybridge_runtime::__private::op::Keywords = ::arraybridge_runtime::__private::op::Keywords::new(
+                                &["device"],
+                            );
+                            NAMES.get(py)?
+                        }),
+                    )
+                }
+                op
+            },
+        }),
+        copy: ::core::option::Option::None,
+        device: ::arraybridge_runtime::__private::Devices {
+            count: ::core::option::Option::Some(::arraybridge_runtime::__private::Op {
+                source: "module.runtime.count()",
+                call: {
+                    fn op<'py>(
+                        _: ::arraybridge_runtime::__private::pyo3::Python<'py>,
+                        [module,
+                        ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 1>,
+                    ) -> ::arraybridge_runtime::__private::op::Outcome<'py> {
+                        ::arraybridge_runtime::__private::op::call(
+                            {
+                                static PATH: ::arraybridge_runtime::__private::op::Path = ::arraybridge_runtime::__private::op::Path::new(
+                                    &["runtime", "count"],
+                                );
+                                PATH.get(module)?
+                            },
+                            [],
+                            ::core::option::Option::None,
+                        )
+                    }
+                    op
+                },
+            }),
+            at: ::core::option::Option::Some(::arraybridge_runtime::__private::Op {
+                source: "module.runtime.devices[index] | module.find(\"chip:{}\".format(index))",
+                call: {
+                    fn op<'py>(
+                        py: ::arraybridge_runtime::__private::pyo3::Python<'py>,
+                        [module,
+                        index,
+                        ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 2>,
+                    ) -> ::arraybridge_runtime::__private::op::Outcome<'py> {
+                        static CHOICE: ::arraybridge_runtime::__private::op::Choice = ::arraybridge_runtime::__private::op::Choice::new(
+                            &[&["runtime", "devices"]],
+                        );
+                        match CHOICE.get(module) {
+                            0usize => {
+                                ::arraybridge_runtime::__private::op::item(
+                                    &::arraybridge_runtime::__private::op::attribute(
+                                        {
+                                            static PATH: ::arraybridge_runtime::__private::op::Path = ::arraybridge_runtime::__private::op::Path::new(
+                                                &["runtime"],
+                                            );
+                                            PATH.get(module)?
+                                        },
+                                        ::arraybridge_runtime::__private::pyo3::intern!(
+                                            py, "devices"
+                                        ),
+                                    )?,
+                                    index,
+                                )
+                            }
+                            _ => {
+                                ::arraybridge_runtime::__private::op::call(
+                                    {
+                                        static PATH: ::arraybridge_runtime::__private::op::Path = ::arraybridge_runtime::__private::op::Path::new(
+                                            &["find"],
+                                        );
+                                        PATH.get(module)?
+                                    },
+                                    [
+                                        &::arraybridge_runtime::__private::op::call_method(
+                                            ::arraybridge_runtime::__private::pyo3::intern!(
+                                                py, "chip:{}"
+                                            )
+                                                .as_any(),
+                                            ::arraybridge_runtime::__private::pyo3::intern!(
+                                                py, "format"
+                                            ),
+                                            [index],
+                                            ::core::option::Option::None,
+                                        )?,
+                                    ],
+                                    ::core::option::Option::None,
+                                )
+                            }
+                        }
+                    }
+                    op
+                },
+            }),
+            current: ::core::option::Option::None,
+            of: ::core::option::Option::None,
+            scope: ::core::option::Option::None,
+            host_scope: ::core::option::Option::None,
+            host: ::core::option::Option::Some(::arraybridge_runtime::__private::Op {
+                source: "module.cpu",
+                call: {
+                    fn op<'py>(
+                        py: ::arraybridge_runtime::__private::pyo3::Python<'py>,
+                        [module,
+                        ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 1>,
+                    ) -> ::arraybridge_runtime::__private::op::Outcome<'py> {
+                        ::arraybridge_runtime::__private::op::attribute(
+                            module,
+                            ::arraybridge_runtime::__private::pyo3::intern!(py, "cpu"),
+                        )
+                    }
+                    op
+                },
+            }),
+            hosts: ::core::option::Option::None,
+            r#move: ::core::option::Option::Some(::arraybridge_runtime::__private::Op {
+                source: "data",
+                call: {
+                    fn op<'py>(
+                        _: ::arraybridge_runtime::__private::pyo3::Python<'py>,
+                        [_,
+                        data,
+                        _,
+                        ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 3>,
+                    ) -> ::arraybridge_runtime::__private::op::Outcome<'py> {
+                        ::core::result::Result::Ok(::core::clone::Clone::clone(data))
+                    }
+                    op
+                },
+            }),
+        },
+        stream: ::core::option::Option::Some(::arraybridge_runtime::__private::Streams {
+            current: ::arraybridge_runtime::__private::Op {
+                source: "module.stream(index).handle",
+                call: {
+                    fn op<'py>(
+                        py: ::arraybridge_runtime::__private::pyo3::Python<'py>,
+                        [module,
+                        _,
+                        index,
+                        ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 3>,
+                    ) -> ::arraybridge_runtime::__private::op::Outcome<'py> {
+                        ::arraybridge_runtime::__private::op::attribute(
+                            &::arraybridge_runtime::__private::op::call(
+                                {
+                                    static PATH: ::arraybridge_runtime::__private::op::Path = ::arraybridge_runtime::__private::op::Path::new(
+                                        &["stream"],
+                                    );
+                                    PATH.get(module)?
+                                },
+                                [index],
+                                ::core::option::Option::None,
+                            )?,
+                            ::arraybridge_runtime::__private::pyo3::intern!(py, "handle"),
+                        )
+                    }
+                    op
+                },
+            },
+            wrap: ::arraybridge_runtime::__private::Op {
+                source: "module.Stream(handle, device)",
+                call: {
+                    fn op<'py>(
+                        _: ::arraybridge_runtime::__private::pyo3::Python<'py>,
+                        [module,
+                        handle,
+                        device,
+                        _,
+                        ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 4>,
+                    ) -> ::arraybridge_runtime::__private::op::Outcome<'py> {
+                        ::arraybridge_runtime::__private::op::call(
+                            {
+                                static PATH: ::arraybridge_runtime::__private::op::Path = ::arraybridge_runtime::__private::op::Path::new(
+                                    &["Stream"],
+                                );
+                                PATH.get(module)?
+                            },
+                            [handle, device],
+                            ::core::option::Option::None,
+                        )
+                    }
+                    op
+                },
+            },
+            scope: ::arraybridge_runtime::__private::Op {
+                source: "stream",
+                call: {
+                    fn op<'py>(
+                        _: ::arraybridge_runtime::__private::pyo3::Python<'py>,
+                        [_,
+                        stream,
+                        ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 2>,
+                    ) -> ::arraybridge_runtime::__private::op::Outcome<'py> {
+                        ::core::result::Result::Ok(::core::clone::Clone::clone(stream))
+                    }
+                    op
+                },
+            },
+        }),
+        array: ::core::option::Option::Some(::arraybridge_runtime::__private::ArrayOps {
+            namespace: ::arraybridge_runtime::__private::Op {
+                source: "module.ops",
+                call: {
+                    fn op<'py>(
+                        py: ::arraybridge_runtime::__private::pyo3::Python<'py>,
+                        [module,
+                        ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 1>,
+                    ) -> ::arraybridge_runtime::__private::op::Outcome<'py> {
+                        ::arraybridge_runtime::__private::op::attribute(
+                            module,
+                            ::arraybridge_runtime::__private::pyo3::intern!(py, "ops"),
+                        )
+                    }
+                    op
+                },
+            },
+            min: ::arraybridge_runtime::__private::Op {
+                source: "xp.amin(data)",
+                call: {
+                    fn op<'py>(
+                        py: ::arraybridge_runtime::__private::pyo3::Python<'py>,
+                        [_,
+                        xp,
+                        data,
+                        ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 3>,
+                    ) -> ::arraybridge_runtime::__private::op::Outcome<'py> {
+                        ::arraybridge_runtime::__private::op::call_method(
+                            xp,
+                            ::arraybridge_runtime::__private::pyo3::intern!(py, "amin"),
+                            [data],
+                            ::core::option::Option::None,
+                        )
+                    }
+                    op
+                },
+            },
+            max: ::arraybridge_runtime::__private::Op {
+                source: "xp.max(data)",
+                call: {
+                    fn op<'py>(
+                        py: ::arraybridge_runtime::__private::pyo3::Python<'py>,
+                        [_,
+                        xp,
+                        data,
+                        ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 3>,
+                    ) -> ::arraybridge_runtime::__private::op::Outcome<'py> {
+                        ::arraybridge_runtime::__private::op::call_method(
+                            xp,
+                            ::arraybridge_runtime::__private::pyo3::intern!(py, "max"),
+                            [data],
+                            ::core::option::Option::None,
+                        )
+                    }
+                    op
+                },
+            },
+            round: ::arraybridge_runtime::__private::Op {
+                source: "xp.round(data)",
+                call: {
+                    fn op<'py>(
+                        py: ::arraybridge_runtime::__private::pyo3::Python<'py>,
+                        [_,
+                        xp,
+                        data,
+                        ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 3>,
+                    ) -> ::arraybridge_runtime::__private::op::Outcome<'py> {
+                        ::arraybridge_runtime::__private::op::call_method(
+                            xp,
+                            ::arraybridge_runtime::__private::pyo3::intern!(py, "round"),
+                            [data],
+                            ::core::option::Option::None,
+                        )
+                    }
+                    op
+                },
+            },
+            clip: ::arraybridge_runtime::__private::Op {
+                source: "xp.clip(data, low, high)",
+                call: {
+                    fn op<'py>(
+                        py: ::arraybridge_runtime::__private::pyo3::Python<'py>,
+                        [_,
+                        xp,
+                        data,
+                        low,
+                        high,
+                        ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 5>,
+                    ) -> ::arraybridge_runtime::__private::op::Outcome<'py> {
+                        ::arraybridge_runtime::__private::op::call_method(
+                            xp,
+                            ::arraybridge_runtime::__private::pyo3::intern!(py, "clip"),
+                            [data, low, high],
+                            ::core::option::Option::None,
+                        )
+                    }
+                    op
+                },
+            },
+            astype: ::arraybridge_runtime::__private::Op {
+                source: "data.astype(dtype)",
+                call: {
+                    fn op<'py>(
+                        py: ::arraybridge_runtime::__private::pyo3::Python<'py>,
+                        [_,
+                        _,
+                        data,
+                        dtype,
+                        ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 4>,
+                    ) -> ::arraybridge_runtime::__private::op::Outcome<'py> {
+                        ::arraybridge_runtime::__private::op::call_method(
+                            data,
+                            ::arraybridge_runtime::__private::pyo3::intern!(
+                                py, "astype"
+                            ),
+                            [dtype],
+                            ::core::option::Option::None,
+                        )
+                    }
+                    op
+                },
+            },
+            r#where: ::arraybridge_runtime::__private::Op {
+                source: "xp.where(mask, data, other)",
+                call: {
+                    fn op<'py>(
+                        py: ::arraybridge_runtime::__private::pyo3::Python<'py>,
+                        [_,
+                        xp,
+                        mask,
+                        data,
+                        other,
+                        ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 5>,
+                    ) -> ::arraybridge_runtime::__private::op::Outcome<'py> {
+                        ::arraybridge_runtime::__private::op::call_method(
+                            xp,
+                            ::arraybridge_runtime::__private::pyo3::intern!(py, "where"),
+                            [mask, data, other],
+                            ::core::option::Option::None,
+                        )
+                    }
+                    op
+                },
+            },
+            isnan: ::arraybridge_runtime::__private::Op {
+                source: "xp.isnan(data)",
+                call: {
+                    fn op<'py>(
+                        py: ::arraybridge_runtime::__private::pyo3::Python<'py>,
+                        [_,
+                        xp,
+                        data,
+                        ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 3>,
+                    ) -> ::arraybridge_runtime::__private::op::Outcome<'py> {
+                        ::arraybridge_runtime::__private::op::call_method(
+                            xp,
+                            ::arraybridge_runtime::__private::pyo3::intern!(py, "isnan"),
+                            [data],
+                            ::core::option::Option::None,
+                        )
+                    }
+                    op
+                },
+            },
+            stack: ::arraybridge_runtime::__private::Op {
+                source: "xp.stack(arrays)",
+                call: {
+                    fn op<'py>(
+                        py: ::arraybridge_runtime::__private::pyo3::Python<'py>,
+                        [_,
+                        xp,
+                        arrays,
+                        ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 3>,
+                    ) -> ::arraybridge_runtime::__private::op::Outcome<'py> {
+                        ::arraybridge_runtime::__private::op::call_method(
+                            xp,
+                            ::arraybridge_runtime::__private::pyo3::intern!(py, "stack"),
+                            [arrays],
+                            ::core::option::Option::None,
+                        )
+                    }
+                    op
+                },
+            },
+            concatenate: ::arraybridge_runtime::__private::Op {
+                source: "xp.concatenate(arrays, axis)",
+                call: {
+                    fn op<'py>(
+                        py: ::arraybridge_runtime::__private::pyo3::Python<'py>,
+                        [_,
+                        xp,
+                        arrays,
+                        axis,
+                        ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 4>,
+                    ) -> ::arraybridge_runtime::__private::op::Outcome<'py> {
+                        ::arraybridge_runtime::__private::op::call_method(
+                            xp,
+                            ::arraybridge_runtime::__private::pyo3::intern!(
+                                py, "concatenate"
+                            ),
+                            [arrays, axis],
+                            ::core::option::Option::None,
+                        )
+                    }
+                    op
+                },
+            },
+        }),
+        oom: &[
+            ::arraybridge_runtime::__private::OomRule {
+                class: "chip.array.Full",
+                when: ::core::option::Option::Some(::arraybridge_runtime::__private::Op {
+                    source: "error.code == 2",
+                    call: {
+                        fn op<'py>(
+                            py: ::arraybridge_runtime::__private::pyo3::Python<'py>,
+                            [_,
+                            error,
+                            ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 2>,
+                        ) -> ::arraybridge_runtime::__private::op::Outcome<'py> {
+                            ::arraybridge_runtime::__private::op::compare(
+                                &::arraybridge_runtime::__private::op::attribute(
+                                    error,
+                                    ::arraybridge_runtime::__private::pyo3::intern!(py, "code"),
+                                )?,
+                                {
+                                    static LITERAL: ::arraybridge_runtime::__private::op::Literal = ::arraybridge_runtime::__private::op::Literal::new(
+                                        ::arraybridge_runtime::__private::op::Value::Int(2i64),
+                                    );
+                                    LITERAL.get(py)
+                                },
+                                ::arraybridge_runtime::__private::pyo3::pyclass::CompareOp::Eq,
+                            )
+                        }
+                        op
+                    },
+                }),
+                text: ::core::option::Option::Some("full"),
+            },
+        ],
+        clear: &[
+            ::arraybridge_runtime::__private::Op {
+                source: "module.pool().free()",
+                call: {
+                    fn op<'py>(
+                        py: ::arraybridge_runtime::__private::pyo3::Python<'py>,
+                        [module,
+                        ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 1>,
+                    ) -> ::arraybridge_runtime::__private::op::Outcome<'py> {
+                        ::arraybridge_runtime::__private::op::call_method(
+                            &::arraybridge_runtime::__private::op::call(
+                                {
+                                    static PATH: ::arraybridge_runtime::__private::op::Path = ::arraybridge_runtime::__private::op::Path::new(
+                                        &["pool"],
+                                    );
+                                    PATH.get(module)?
+                                },
+                                [],
+                                ::core::option::Option::None,
+                            )?,
+                            ::arraybridge_runtime::__private::pyo3::intern!(py, "free"),
+                            [],
+                            ::core::option::Option::None,
+                        )
+                    }
+                    op
+                },
+            },
+        ],
+        host_modules: &[("chip.array", "numpy")],
+    };
+}
+/// One converter for every ordered pair of frameworks.
+pub mod converters {
+    /// Converts arrays of Host to Host.
+    #[derive(::core::clone::Clone, ::core::marker::Copy, ::core::fmt::Debug)]
+    pub struct HostToHost;
+    impl ::arraybridge_runtime::__private::Converter for HostToHost {
+        fn source(&self) -> &'static ::arraybridge_runtime::__private::Framework {
+            &super::statics::HOST
+        }
+        fn target(&self) -> &'static ::arraybridge_runtime::__private::Framework {
+            &super::statics::HOST
+        }
+        fn convert<'py>(
+            &self,
+            data: &::arraybridge_runtime::__private::pyo3::Bound<
+                'py,
+                ::arraybridge_runtime::__private::pyo3::PyAny,
+            >,
+            request: &::arraybridge_runtime::__private::Request<'py>,
+        ) -> ::core::result::Result<
+            ::arraybridge_runtime::__private::pyo3::Bound<
+                'py,
+                ::arraybridge_runtime::__private::pyo3::PyAny,
+            >,
+            ::arraybridge_runtime::__private::Error,
+        > {
+            ::arraybridge_runtime::__private::convert(
+                &super::statics::HOST,
+                &super::statics::HOST,
+                data,
+                request,
+            )
+        }
+    }
+    ::arraybridge_runtime::__private::inventory::submit! {
+        ::arraybridge_runtime::__private::Registered(& HostToHost)
+    }
+    /// Converts arrays of Host to Chip.
+    #[derive(::core::clone::Clone, ::core::marker::Copy, ::core::fmt::Debug)]
+    pub struct HostToChip;
+    impl ::arraybridge_runtime::__private::Converter for HostToChip {
+        fn source(&self) -> &'static ::arraybridge_runtime::__private::Framework {
+            &super::statics::HOST
+        }
+        fn target(&self) -> &'static ::arraybridge_runtime::__private::Framework {
+            &super::statics::CHIP
+        }
+        fn convert<'py>(
+            &self,
+            data: &::arraybridge_runtime::__private::pyo3::Bound<
+                'py,
+                ::arraybridge_runtime::__private::pyo3::PyAny,
+            >,
+            request: &::arraybridge_runtime::__private::Request<'py>,
+        ) -> ::core::result::Result<
+            ::arraybridge_runtime::__private::pyo3::Bound<
+                'py,
+                ::arraybridge_runtime::__private::pyo3::PyAny,
+            >,
+            ::arraybridge_runtime::__private::Error,
+        > {
+            ::arraybridge_runtime::__private::convert(
+                &super::statics::HOST,
+                &super::statics::CHIP,
+                data,
+                request,
+            )
+        }
+    }
+    ::arraybridge_runtime::__private::inventory::submit! {
+        ::arraybridge_runtime::__private::Registered(& HostToChip)
+    }
+    /// Converts arrays of Chip to Host.
+    #[derive(::core::clone::Clone, ::core::marker::Copy, ::core::fmt::Debug)]
+    pub struct ChipToHost;
+    impl ::arraybridge_runtime::__private::Converter for ChipToHost {
+        fn source(&self) -> &'static ::arraybridge_runtime::__private::Framework {
+            &super::statics::CHIP
+        }
+        fn target(&self) -> &'static ::arraybridge_runtime::__private::Framework {
+            &super::statics::HOST
+        }
+        fn convert<'py>(
+            &self,
+            data: &::arraybridge_runtime::__private::pyo3::Bound<
+                'py,
+                ::arraybridge_runtime::__private::pyo3::PyAny,
+            >,
+            request: &::arraybridge_runtime::__private::Request<'py>,
+        ) -> ::core::result::Result<
+            ::arraybridge_runtime::__private::pyo3::Bound<
+                'py,
+                ::arraybridge_runtime::__private::pyo3::PyAny,
+            >,
+            ::arraybridge_runtime::__private::Error,
+        > {
+            ::arraybridge_runtime::__private::convert(
+                &super::statics::CHIP,
+                &super::statics::HOST,
+                data,
+                request,
+            )
+        }
+    }
+    ::arraybridge_runtime::__private::inventory::submit! {
+        ::arraybridge_runtime::__private::Registered(& ChipToHost)
+    }
+    /// Converts arrays of Chip to Chip.
+    #[derive(::core::clone::Clone, ::core::marker::Copy, ::core::fmt::Debug)]
+    pub struct ChipToChip;
+    impl ::arraybridge_runtime::__private::Converter for ChipToChip {
+        fn source(&self) -> &'static ::arraybridge_runtime::__private::Framework {
+            &super::statics::CHIP
+        }
+        fn target(&self) -> &'static ::arraybridge_runtime::__private::Framework {
+            &super::statics::CHIP
+        }
+        fn convert<'py>(
+            &self,
+            data: &::arraybridge_runtime::__private::pyo3::Bound<
+                'py,
+                ::arraybridge_runtime::__private::pyo3::PyAny,
+            >,
+            request: &::arraybridge_runtime::__private::Request<'py>,
+        ) -> ::core::result::Result<
+            ::arraybridge_runtime::__private::pyo3::Bound<
+                'py,
+                ::arraybridge_runtime::__private::pyo3::PyAny,
+            >,
+            ::arraybridge_runtime::__private::Error,
+        > {
+            ::arraybridge_runtime::__private::convert(
+                &super::statics::CHIP,
+                &super::statics::CHIP,
+                data,
+                request,
+            )
+        }
+    }
+    ::arraybridge_runtime::__private::inventory::submit! {
+        ::arraybridge_runtime::__private::Registered(& ChipToChip)
+    }
+}

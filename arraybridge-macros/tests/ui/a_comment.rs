@@ -1,0 +1,3 @@
+arraybridge_macros::frameworks!("a_comment.toml");
+
+fn main() {}

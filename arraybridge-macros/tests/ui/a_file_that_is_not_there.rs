@@ -1,0 +1,3 @@
+arraybridge_macros::frameworks!("nowhere.toml");
+
+fn main() {}

@@ -1,0 +1,3 @@
+arraybridge_macros::frameworks!("a_keyword_table.toml");
+
+fn main() {}

@@ -1,0 +1,3 @@
+arraybridge_macros::frameworks!("a_missing_key.toml");
+
+fn main() {}

@@ -1,0 +1,3 @@
+arraybridge_macros::frameworks!("an_unknown_memory.toml");
+
+fn main() {}

@@ -1,0 +1,3 @@
+arraybridge_macros::frameworks!("arithmetic.toml");
+
+fn main() {}

@@ -1,0 +1,3 @@
+arraybridge_macros::frameworks!("invalid_toml.toml");
+
+fn main() {}

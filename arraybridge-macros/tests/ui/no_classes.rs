@@ -1,0 +1,3 @@
+arraybridge_macros::frameworks!("no_classes.toml");
+
+fn main() {}

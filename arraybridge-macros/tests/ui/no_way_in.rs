@@ -1,0 +1,3 @@
+arraybridge_macros::frameworks!("no_way_in.toml");
+
+fn main() {}

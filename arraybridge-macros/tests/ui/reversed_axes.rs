@@ -1,0 +1,3 @@
+arraybridge_macros::frameworks!("reversed_axes.toml");
+
+fn main() {}

@@ -1,0 +1,3 @@
+arraybridge_macros::frameworks!("several_mistakes.toml");
+
+fn main() {}

@@ -1,0 +1,3 @@
+arraybridge_macros::frameworks!("two_unknown_names.toml");
+
+fn main() {}

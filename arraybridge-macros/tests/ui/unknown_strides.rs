@@ -1,0 +1,3 @@
+arraybridge_macros::frameworks!("unknown_strides.toml");
+
+fn main() {}

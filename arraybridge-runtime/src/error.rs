@@ -1,5 +1,7 @@
 //! Errors, and the one border where they become Python exceptions.
 
+use std::borrow::Cow;
+
 use pyo3::exceptions::{PyImportError, PyRuntimeError, PyTypeError, PyUserWarning, PyValueError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -42,8 +44,8 @@ impl Failure {
 pub struct ConversionError {
     /// What went wrong.
     pub failure: Failure,
-    /// The source framework's name.
-    pub source: &'static str,
+    /// The source framework's name, or the class of an object that belongs to none.
+    pub source: Cow<'static, str>,
     /// The target framework's name.
     pub target: &'static str,
     /// The step that failed: `"dlpack"`, `"detect"`, `"device"`, ...
@@ -101,7 +103,7 @@ impl Ends {
     ) -> Error {
         Error::Conversion(Box::new(ConversionError {
             failure,
-            source: self.source.name,
+            source: self.source.name.into(),
             target: self.target.name,
             method,
             reason,

@@ -4,13 +4,13 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-use pyo3::exceptions::PyImportError;
+use pyo3::exceptions::{PyException, PyImportError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyInt, PyString, PyType};
 
 use crate::dlpack::exchange::Exchange;
-use crate::error::{Ends, Failure, Result, first_line};
+use crate::error::{Ends, Error, Failure, Result, first_line};
 use crate::generated::MemoryType;
 use crate::spec::{DType, Framework};
 use crate::{held, isolate};
@@ -47,6 +47,9 @@ fn import<'py>(py: Python<'py>, framework: &'static Framework, ends: Ends) -> Re
     held::watch_for_the_end(py)?;
     isolate::before_import(py, framework);
     let module = py.import(framework.module).map_err(|error| {
+        if !error.is_instance_of::<PyException>(py) {
+            return Error::Python(error);
+        }
         let absent = error.is_instance_of::<PyImportError>(py);
         let what = if absent { "is not installed" } else { "cannot be imported" };
         let reason = format!(

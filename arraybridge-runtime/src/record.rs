@@ -146,6 +146,14 @@ struct Scope {
 ///
 /// Traces nest: an outer one sees what an inner one sees. Other threads, and other asyncio tasks
 /// that were started before, have contexts of their own.
+///
+/// Examples
+/// --------
+/// >>> import numpy, arraybridge
+/// >>> with arraybridge.trace() as records:
+/// ...     _ = arraybridge.convert(numpy.zeros(3), "numpy", copy=True)
+/// >>> [record.route for record in records]
+/// ['copy']
 #[pyclass(module = "arraybridge", name = "trace")]
 #[derive(Default)]
 pub struct Trace(Option<Scope>);
@@ -190,6 +198,14 @@ impl Trace {
 }
 
 /// Within it, conversions that name no `copy` share memory or raise: `with no_copy():`.
+///
+/// Raises, from the conversion, CopyRequiredError with the reason.
+///
+/// Examples
+/// --------
+/// >>> import numpy, arraybridge
+/// >>> with arraybridge.no_copy():
+/// ...     zeros = arraybridge.convert(numpy.zeros(3), "numpy")
 #[pyclass(module = "arraybridge", name = "no_copy")]
 #[derive(Default)]
 pub struct NoCopy(Option<Scope>);

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 
-def test_importing_arraybridge_imports_no_framework_but_numpy():
+def test_importing_arraybridge_imports_no_framework_but_numpy_at_most():
     out = bridges.survives(
         """
         import sys, arraybridge
@@ -16,7 +16,7 @@ def test_importing_arraybridge_imports_no_framework_but_numpy():
         print(sorted(name for name in names if name in sys.modules))
         """
     )
-    assert out.strip() == "['numpy']"
+    assert out.strip() in ("['numpy']", "[]")
 
 
 def test_detection_imports_nothing():

@@ -50,8 +50,8 @@ class UnsupportedDtypeError(MemoryConversionError):
     """The target lacks the dtype; the message shows the call that casts on purpose."""
 
 
-class UnsupportedArrayError(MemoryConversionError):
-    """The array is none that can be converted: masked, sparse, traced, deleted, ..."""
+class UnsupportedArrayError(MemoryConversionError, ValueError):
+    """The object is none that can be converted: no array, masked, sparse, traced, deleted, ..."""
 
 
 class CopyRequiredError(MemoryConversionError):
@@ -64,3 +64,8 @@ class FrameworkNotInstalledError(MemoryConversionError, ImportError):
 
 class SharedImmutableMemoryWarning(UserWarning):
     """An array that can be written to shares the memory of one that never changes."""
+
+
+for _name in __all__:
+    # They are imported from the package, and pickled by that name.
+    globals()[_name].__module__ = "arraybridge"

@@ -283,9 +283,16 @@ fn same<'py>(
         (_, None) => {
             let data = plain(py, live, &data)?;
             if let Some(copy) = live.framework.copy {
-                return copy
-                    .call(py, [live.module(py), &data])
-                    .map_err(|error| open::export_failed(py, ends, live, &data, error));
+                let copied =
+                    device::within(py, live, device, |_| copy.call(py, [live.module(py), &data]));
+                match copied {
+                    Ok(copied) => return Ok(copied),
+                    // The framework's copy lacks some dtypes; on the host there is another way.
+                    Err(error) if device != Device::Host || oom::passes_through(py, &error) => {
+                        return Err(open::export_failed(py, ends, live, &data, error));
+                    }
+                    Err(_) => {}
+                }
             }
             let opened = open::open_host(&data)?;
             place(py, ends, live, fresh(py, opened, None)?, device)

@@ -13,7 +13,7 @@ use pyo3::prelude::*;
 
 use crate::detect::{self, Class, Role};
 use crate::device::{self, Device, Placement};
-use crate::error::{Ends, Error, Failure, Result};
+use crate::error::{ConversionError, Ends, Error, Failure, Result};
 use crate::live::{self, Live};
 use crate::plan::{self, Facts, Refusal, Route, Target, Why};
 use crate::record::{self, Record};
@@ -48,14 +48,13 @@ impl Request {
 ///
 /// # Errors
 ///
-/// [`Error::Conversion`] says which framework, why, and what to do; an object that is no array is
-/// an [`Error::Type`].
+/// [`Error::Conversion`] says which framework, why, and what to do.
 pub fn convert_to<'py>(
     data: &Bound<'py, PyAny>,
     target: &'static Framework,
     request: &Request,
 ) -> Result<Bound<'py, PyAny>> {
-    let class = class_of(data)?;
+    let class = class_for(data, target.name)?;
     if class.framework.memory_type == target.memory_type
         && request.is_plain()
         && !record::is_tracing()
@@ -76,7 +75,7 @@ pub fn convert_labelled<'py>(
     target: &'static Framework,
     request: &Request,
 ) -> Result<Bound<'py, PyAny>> {
-    let class = class_of(data)?;
+    let class = class_for(data, target.name)?;
     if class.framework.memory_type != source.memory_type {
         let reason = format!(
             "the object is a {} array ({}), not a {} one; use arraybridge.convert, which finds out \
@@ -94,20 +93,32 @@ pub fn convert_labelled<'py>(
 ///
 /// # Errors
 ///
-/// [`Error::Type`] when the object belongs to none.
+/// [`Failure::Array`] when the object belongs to none.
+#[inline]
 pub fn class_of(data: &Bound<'_, PyAny>) -> Result<Class> {
-    detect::class_of(data).ok_or_else(|| not_an_array(data))
+    class_for(data, "any framework")
+}
+
+#[inline]
+fn class_for(data: &Bound<'_, PyAny>, target: &'static str) -> Result<Class> {
+    detect::class_of(data).ok_or_else(|| not_an_array(data, target))
 }
 
 #[cold]
-fn not_an_array(data: &Bound<'_, PyAny>) -> Error {
-    let names: Vec<_> =
-        crate::generated::MemoryType::ALL.iter().map(|m| m.framework().title).collect();
+fn not_an_array(data: &Bound<'_, PyAny>, target: &'static str) -> Error {
+    let titles = crate::generated::MemoryType::ALL.map(|m| m.framework().title).join(", ");
     let class = detect::qualified_name(data.get_type().as_any()).unwrap_or_default();
-    Error::Type(format!(
-        "{class} is no array of {}; wrap numbers, lists and scalars in numpy.asarray(..) first",
-        names.join(", ")
-    ))
+    let reason = format!(
+        "{class} is no array of {titles}; wrap numbers, lists and scalars in numpy.asarray(..) first"
+    );
+    Error::Conversion(Box::new(ConversionError {
+        failure: Failure::Array,
+        source: class.into(),
+        target,
+        method: "detect",
+        reason,
+        cause: None,
+    }))
 }
 
 /// The body of every registered converter.

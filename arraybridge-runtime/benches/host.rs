@@ -199,7 +199,15 @@ fn transposed(floats: &HostBuffer) {
     }
     // SAFETY: both buffers have the bytes.
     let mut copy = || unsafe { dst.copy_from_nonoverlapping(src, 4 * LEN) };
+    let dtype = DType::Float32;
+    let view = Strided { data: src, shape: &shape, strides: &strides, dtype, swap: None };
+    let cast = |threads| {
+        // SAFETY: both buffers hold the elements.
+        unsafe { cast_strided(dst, DType::Uint16, view, Scaling::Clamp, threads) }
+            .expect("a real cast");
+    };
     let (mut one, mut two, mut loops) = (|| run(1), || run(2), straight);
+    let (mut cast_one, mut cast_two) = (|| cast(1), || cast(2));
     compare(
         "transposed float32, 4096 x 4096",
         8 * LEN,
@@ -207,25 +215,10 @@ fn transposed(floats: &HostBuffer) {
             ("straightforward loop", &mut loops),
             ("gather, one thread", &mut one),
             ("gather, two threads", &mut two),
+            ("cast to uint16, one thread", &mut cast_one),
+            ("cast to uint16, two threads", &mut cast_two),
             ("memcpy, not transposed", &mut copy),
         ],
-    );
-    let view =
-        Strided { data: src, shape: &shape, strides: &strides, dtype: DType::Float32, swap: None };
-    let cast = |threads| {
-        // SAFETY: both buffers hold the elements.
-        unsafe { cast_strided(dst, DType::Uint16, view, Scaling::Clamp, threads) }
-            .expect("a real cast");
-    };
-    compare(
-        "transposed float32 -> uint16, 4096 x 4096",
-        6 * LEN,
-        &mut [("cast_strided, one thread", &mut || cast(1))],
-    );
-    compare(
-        "transposed float32 -> uint16, 4096 x 4096",
-        6 * LEN,
-        &mut [("cast_strided, two threads", &mut || cast(2))],
     );
 }
 

@@ -231,12 +231,17 @@ unsafe fn extremes_avx2<F: Float>(src: *const u8, len: usize) -> (f64, f64) {
 unsafe fn extremes_plain<F: Float>(src: *const u8, len: usize) -> (f64, f64) {
     let src = src.cast::<F>();
     let (mut low, mut high) = (F::TOP, F::BOTTOM);
-    for i in 0..len {
-        // SAFETY: `i` is below `len`, and no alignment is assumed.
-        let x = unsafe { src.add(i).read_unaligned() };
-        let (key, finite) = (x.key(), x.finite());
-        low = low.min(if finite { key } else { F::TOP });
-        high = high.max(if finite { key } else { F::BOTTOM });
+    for start in (0..len).step_by(CHUNK) {
+        // What stands for the others is a variable: LLVM would move a constant out of the minimum
+        // and then no longer see one.
+        let (top, bottom) = (low, high);
+        for i in start..len.min(start + CHUNK) {
+            // SAFETY: `i` is below `len`, and no alignment is assumed.
+            let x = unsafe { src.add(i).read_unaligned() };
+            let (key, finite) = (x.key(), x.finite());
+            low = low.min(if finite { key } else { top });
+            high = high.max(if finite { key } else { bottom });
+        }
     }
     if low > high { (f64::INFINITY, f64::NEG_INFINITY) } else { (F::value(low), F::value(high)) }
 }

@@ -150,7 +150,7 @@ pub unsafe fn cast_strided(
 /// From this size of the result on, it would push everything else out of the caches anyway.
 const STREAM_MIN: usize = 16 << 20;
 
-/// Elements of a block: its longest form fits in the first cache twice.
+/// Elements of a block: two of them fit in the first cache, in all but their longest forms.
 const BLOCK: usize = 1024;
 const ITEM_MAX: usize = 16;
 

@@ -151,7 +151,7 @@ pub unsafe fn cast_strided(
 const STREAM_MIN: usize = 16 << 20;
 
 /// Elements of a block: two of them fit in the first cache, in all but their longest forms.
-const BLOCK: usize = 1024;
+const BLOCK: usize = 2048;
 const ITEM_MAX: usize = 16;
 
 #[repr(align(64))]
@@ -326,7 +326,7 @@ impl Part<'_> {
                 let (dst, src) = (dst.add(to * dst_size), src.offset(from));
                 // A short row is not worth a call of its own.
                 let direct = plane.cols.src == src_size as isize && self.swap.is_none();
-                if direct && (plane.cols.len >= BLOCK / 8 || plane.rows.len == 1) {
+                if direct && (plane.cols.len >= BLOCK / 16 || plane.rows.len == 1) {
                     self.rows(dst, src, plane);
                 } else {
                     self.tiles(dst, src, plane);
@@ -358,7 +358,7 @@ impl Part<'_> {
     /// As for [`cast_strided`].
     unsafe fn tiles(&mut self, dst: *mut u8, src: *const u8, plane: &Plane) {
         let (src_size, dst_size) = (self.plan.src_size, self.plan.dst_size);
-        let cols = if plane.tiled { 32 } else { plane.cols.len.clamp(1, BLOCK) };
+        let cols = if plane.tiled { 64 } else { plane.cols.len.clamp(1, BLOCK) };
         let (mut block, mut done) = (Block::new(), Block::new());
         let (block, done) = (block.as_mut_ptr(), done.as_mut_ptr());
         plane.tiles((BLOCK / cols, cols), 0, 0, |tile, from, to| {

@@ -338,6 +338,34 @@ fn threads_do_not_change_the_result() {
     }
 }
 
+#[test]
+fn a_result_written_past_the_caches_is_the_same() {
+    let len = STREAM_MIN / 8 + 1001;
+    let bytes: Vec<u8> = (0..len as u32)
+        .flat_map(|i| f32::from_bits(i.wrapping_mul(0x9e37_79b1)).to_ne_bytes())
+        .collect();
+    let (src, dst) = (DType::Float32, DType::Int64);
+    let parts: Vec<(Vec<u8>, u64)> =
+        bytes.chunks(4 << 20).map(|part| run(dst, src, part, Scaling::Clamp, 1)).collect();
+    let (expected, clipped): (Vec<Vec<u8>>, Vec<u64>) = parts.into_iter().unzip();
+    let (expected, clipped) = (expected.concat(), clipped.iter().sum::<u64>());
+    let mut buffer = crate::host::buffer::HostBuffer::new(8 * len + 64).unwrap();
+    // From the start of a line, from inside of one, and unaligned.
+    for shift in [0, 24, 3] {
+        for threads in [1, 2] {
+            // SAFETY: the buffer has room for the elements behind the shift.
+            let (written, report) = unsafe {
+                let to = buffer.as_mut_ptr().add(shift);
+                let from = bytes.as_ptr();
+                let report = cast(to, dst, from, src, len, Scaling::Clamp, threads).unwrap();
+                (std::slice::from_raw_parts(to, 8 * len), report)
+            };
+            assert!(written == expected, "shift {shift}");
+            assert_eq!(report.clipped, clipped);
+        }
+    }
+}
+
 fn cast_one<S: Copy, D: Copy + Default>(
     src: DType,
     x: S,

@@ -22,6 +22,7 @@ fn main() {
         unsafe { floats.as_mut_ptr().cast::<f32>().add(i).write(x as f32 / 240.0 - 100.0) };
     }
     casts(&floats);
+    fresh_cast(&floats);
     transposed(&floats);
     page_faults();
 }
@@ -118,7 +119,9 @@ fn casts(floats: &HostBuffer) {
         let bytes = (4 + dtype.size()) * LEN;
         for threads in [1, 2] {
             let title = format!("float32 -> {dtype} {scaling:?}, 4096 x 4096, threads: {threads}");
-            let mut run = || drop(run(threads));
+            let mut run = || {
+                run(threads).expect("a real cast");
+            };
             if dtype == DType::Uint16 {
                 let mut limit = || limit(threads);
                 compare(&title, bytes, &mut [("same traffic", &mut limit), ("cast", &mut run)]);
@@ -139,6 +142,33 @@ fn check_uint16(src: *const u8, dst: *const u8, clipped: u64) {
         count += u64::from(!(0.0..=65535.0).contains(&rounded));
     }
     assert_eq!(clipped, count);
+}
+
+/// Into memory that was never touched, as a caller does.
+fn fresh_cast(floats: &HostBuffer) {
+    let src = floats.as_ptr();
+    let limit = || {
+        let mut out = HostBuffer::new(2 * LEN).expect("memory for the result");
+        // SAFETY: both buffers hold `LEN` elements.
+        unsafe { same_traffic(out.as_mut_ptr(), src, LEN, 1) };
+    };
+    let run = |threads| {
+        let mut out = HostBuffer::new(2 * LEN).expect("memory for the result");
+        let dst = out.as_mut_ptr();
+        // SAFETY: both buffers hold `LEN` elements.
+        unsafe { cast(dst, DType::Uint16, src, DType::Float32, LEN, Scaling::Clamp, threads) }
+            .expect("a real cast");
+    };
+    let (mut limit, mut one, mut two) = (limit, || run(1), || run(2));
+    compare(
+        "float32 -> uint16 Clamp, 4096 x 4096, into a fresh buffer",
+        6 * LEN,
+        &mut [
+            ("same traffic, one thread", &mut limit),
+            ("cast, one thread", &mut one),
+            ("cast, two threads", &mut two),
+        ],
+    );
 }
 
 fn transposed(floats: &HostBuffer) {
@@ -169,7 +199,15 @@ fn transposed(floats: &HostBuffer) {
     }
     // SAFETY: both buffers have the bytes.
     let mut copy = || unsafe { dst.copy_from_nonoverlapping(src, 4 * LEN) };
+    let dtype = DType::Float32;
+    let view = Strided { data: src, shape: &shape, strides: &strides, dtype, swap: None };
+    let cast = |threads| {
+        // SAFETY: both buffers hold the elements.
+        unsafe { cast_strided(dst, DType::Uint16, view, Scaling::Clamp, threads) }
+            .expect("a real cast");
+    };
     let (mut one, mut two, mut loops) = (|| run(1), || run(2), straight);
+    let (mut cast_one, mut cast_two) = (|| cast(1), || cast(2));
     compare(
         "transposed float32, 4096 x 4096",
         8 * LEN,
@@ -177,24 +215,10 @@ fn transposed(floats: &HostBuffer) {
             ("straightforward loop", &mut loops),
             ("gather, one thread", &mut one),
             ("gather, two threads", &mut two),
+            ("cast to uint16, one thread", &mut cast_one),
+            ("cast to uint16, two threads", &mut cast_two),
             ("memcpy, not transposed", &mut copy),
         ],
-    );
-    let view =
-        Strided { data: src, shape: &shape, strides: &strides, dtype: DType::Float32, swap: None };
-    let mut cast = |threads| {
-        // SAFETY: both buffers hold the elements.
-        drop(unsafe { cast_strided(dst, DType::Uint16, view, Scaling::Clamp, threads) });
-    };
-    compare(
-        "transposed float32 -> uint16, 4096 x 4096",
-        6 * LEN,
-        &mut [("cast_strided, one thread", &mut || cast(1))],
-    );
-    compare(
-        "transposed float32 -> uint16, 4096 x 4096",
-        6 * LEN,
-        &mut [("cast_strided, two threads", &mut || cast(2))],
     );
 }
 

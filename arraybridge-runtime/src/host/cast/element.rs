@@ -18,16 +18,19 @@ pub(super) struct Params {
     pub range: f64,
     /// 1, or 1/2 where the difference of the ends is beyond the largest `f64`.
     pub scale: f64,
+    /// Whether the target is so large that it is best written past the caches.
+    pub stream: bool,
 }
 
 impl Params {
     /// For values between these ends; `min > max` says that there are none.
     pub fn stretch(min: f64, max: f64) -> Params {
         if min > max {
-            return Params { min: 0.0, range: 0.0, scale: 1.0 };
+            return Params { scale: 1.0, ..Params::default() };
         }
         let scale = if (max - min).is_finite() { 1.0 } else { 0.5 };
-        Params { min: min * scale, range: max * scale - min * scale, scale }
+        let (min, max) = (min * scale, max * scale);
+        Params { min, range: max - min, scale, stream: false }
     }
 }
 

@@ -1,6 +1,8 @@
 //! Loops over compact arrays, compiled for the processors that we choose between at run time, and
 //! the table of them.
 
+use std::mem::MaybeUninit;
+
 use super::element::*;
 use super::small::*;
 use crate::dtype::DType;
@@ -53,31 +55,142 @@ unsafe fn each_avx2<E: Each>(dst: *mut u8, src: *const u8, len: usize, params: &
 /// As for [`Kernel`].
 #[inline(always)]
 unsafe fn each_plain<E: Each>(dst: *mut u8, src: *const u8, len: usize, params: &Params) -> u64 {
-    // Counted in blocks: a counter as wide as the element keeps the loop in vector registers.
-    const BLOCK: usize = 4096;
     let (dst, src) = (dst.cast::<E::Dst>(), src.cast::<E::Src>());
+    // A copy, as the target could lie over what is behind the reference for all that LLVM knows.
+    let params = *params;
+    // Where the target's lines start; beyond `len` if no element starts on a line.
+    let head = if params.stream { dst.align_offset(LINE) } else { usize::MAX };
+    // SAFETY: the ranges are parts of the arrays, one after the other.
+    unsafe {
+        if head >= len {
+            return chunks::<E, false>(dst, src, len, &params);
+        }
+        let clipped = chunks::<E, false>(dst, src, head, &params)
+            + chunks::<E, true>(dst.add(head), src.add(head), len - head, &params);
+        finish_stream();
+        clipped
+    }
+}
+
+/// Elements of a chunk, whose loop has no tail. Clipped values are counted by chunks: a counter as
+/// wide as the element keeps the loop in vector registers.
+const CHUNK: usize = 256;
+/// Bytes of a cache line.
+const LINE: usize = 64;
+/// How far ahead of a chunk its source is asked for, in bytes.
+const AHEAD: usize = 2048;
+
+/// Memory for a chunk.
+#[repr(align(64))]
+struct Chunk<D>(MaybeUninit<[D; CHUNK]>);
+
+/// With `STREAM`, asks for the source ahead and writes the target past the caches.
+///
+/// # Safety
+///
+/// As for [`Kernel`]; with `STREAM` the target starts on a cache line.
+#[inline(always)]
+unsafe fn chunks<E: Each, const STREAM: bool>(
+    dst: *mut E::Dst,
+    src: *const E::Src,
+    len: usize,
+    params: &Params,
+) -> u64 {
     let mut clipped = 0;
-    let mut start = 0;
-    while start < len {
-        let end = len.min(start + BLOCK);
-        let (mut narrow, mut wide) = (0_u32, 0_u64);
-        for i in start..end {
-            // SAFETY: `i` is below `len`, and no alignment is assumed.
-            unsafe {
-                let (value, clip) = E::each(src.add(i).read_unaligned(), params);
-                dst.add(i).write_unaligned(value);
-                if size_of::<E::Src>() > 4 {
-                    wide += u64::from(clip);
-                } else {
-                    narrow += u32::from(clip);
-                }
+    let whole = len / CHUNK * CHUNK;
+    for start in (0..whole).step_by(CHUNK) {
+        // SAFETY: the chunk lies inside both arrays, and the local one has room for it.
+        clipped += unsafe {
+            let (dst, src) = (dst.add(start), src.add(start));
+            if STREAM {
+                let mut chunk = Chunk::<E::Dst>(MaybeUninit::uninit());
+                let local = chunk.0.as_mut_ptr().cast::<E::Dst>();
+                prefetch(src.cast::<u8>().wrapping_add(AHEAD), CHUNK * size_of::<E::Src>());
+                let clipped = elements::<E>(local, src, CHUNK, params);
+                stream(dst.cast(), local.cast(), CHUNK * size_of::<E::Dst>());
+                clipped
+            } else {
+                elements::<E>(dst, src, CHUNK, params)
+            }
+        };
+    }
+    // SAFETY: the rest of both arrays.
+    clipped + unsafe { elements::<E>(dst.add(whole), src.add(whole), len - whole, params) }
+}
+
+/// # Safety
+///
+/// As for [`Kernel`]; `len` fits in 32 bits.
+#[inline(always)]
+unsafe fn elements<E: Each>(
+    dst: *mut E::Dst,
+    src: *const E::Src,
+    len: usize,
+    params: &Params,
+) -> u64 {
+    let (mut narrow, mut wide) = (0_u32, 0_u64);
+    for i in 0..len {
+        // SAFETY: `i` is below `len`, and no alignment is assumed.
+        unsafe {
+            let (value, clip) = E::each(src.add(i).read_unaligned(), params);
+            dst.add(i).write_unaligned(value);
+            if size_of::<E::Src>() > 4 {
+                wide += u64::from(clip);
+            } else {
+                narrow += u32::from(clip);
             }
         }
-        clipped += u64::from(narrow) + wide;
-        start = end;
     }
-    clipped
+    u64::from(narrow) + wide
 }
+
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+fn prefetch(start: *const u8, bytes: usize) {
+    use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+    for line in (0..bytes).step_by(LINE) {
+        // SAFETY: a hint may name any address.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(start.wrapping_add(line).cast()) };
+    }
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn prefetch(_start: *const u8, _bytes: usize) {}
+
+/// Copies past the caches, so that a line of the target need not be read before it is written.
+///
+/// # Safety
+///
+/// Both hold the bytes, a whole number of cache lines, and start on one; they do not overlap.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+unsafe fn stream(dst: *mut u8, src: *const u8, bytes: usize) {
+    use std::arch::x86_64::{__m128i, _mm_load_si128, _mm_stream_si128};
+    for at in (0..bytes).step_by(size_of::<__m128i>()) {
+        // SAFETY: inside both, and aligned as they are.
+        unsafe { _mm_stream_si128(dst.add(at).cast(), _mm_load_si128(src.add(at).cast())) };
+    }
+}
+
+/// Makes what was streamed visible to other threads, as ordinary writes are.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+fn finish_stream() {
+    // SAFETY: a fence has no precondition.
+    unsafe { std::arch::x86_64::_mm_sfence() };
+}
+
+/// # Safety
+///
+/// Both hold the bytes and do not overlap.
+#[cfg(not(target_arch = "x86_64"))]
+unsafe fn stream(dst: *mut u8, src: *const u8, bytes: usize) {
+    // SAFETY: the caller's promise.
+    unsafe { dst.copy_from_nonoverlapping(src, bytes) };
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn finish_stream() {}
 
 /// # Safety
 ///
@@ -116,59 +229,64 @@ unsafe fn extremes_avx2<F: Float>(src: *const u8, len: usize) -> (f64, f64) {
 /// As for [`Extremes`].
 #[inline(always)]
 unsafe fn extremes_plain<F: Float>(src: *const u8, len: usize) -> (f64, f64) {
-    const LANES: usize = 16;
     let src = src.cast::<F>();
-    let (mut low, mut high) = ([F::INFINITY; LANES], [F::NEG_INFINITY; LANES]);
-    let whole = len / LANES * LANES;
-    for block in (0..whole).step_by(LANES) {
-        for lane in 0..LANES {
-            // SAFETY: below `len`, and no alignment is assumed.
-            let x = unsafe { src.add(block + lane).read_unaligned() };
-            low[lane] = x.lower(low[lane]);
-            high[lane] = x.higher(high[lane]);
+    let (mut low, mut high) = (F::TOP, F::BOTTOM);
+    for start in (0..len).step_by(CHUNK) {
+        // What stands for the others is a variable: LLVM would move a constant out of the minimum
+        // and then no longer see one.
+        let (top, bottom) = (low, high);
+        for i in start..len.min(start + CHUNK) {
+            // SAFETY: `i` is below `len`, and no alignment is assumed.
+            let x = unsafe { src.add(i).read_unaligned() };
+            let (key, finite) = (x.key(), x.finite());
+            low = low.min(if finite { key } else { top });
+            high = high.max(if finite { key } else { bottom });
         }
     }
-    for i in whole..len {
-        // SAFETY: below `len`, and no alignment is assumed.
-        let x = unsafe { src.add(i).read_unaligned() };
-        low[0] = x.lower(low[0]);
-        high[0] = x.higher(high[0]);
-    }
-    let low = low.into_iter().fold(F::INFINITY, |low, x| x.lower(low));
-    let high = high.into_iter().fold(F::NEG_INFINITY, |high, x| x.higher(high));
-    (low.into(), high.into())
+    if low > high { (f64::INFINITY, f64::NEG_INFINITY) } else { (F::value(low), F::value(high)) }
 }
 
-/// What the search for the ends needs of `f32` and `f64`.
-trait Float: Copy + Into<f64> {
-    const INFINITY: Self;
-    const NEG_INFINITY: Self;
-    /// The smaller one, if `self` is finite.
-    fn lower(self, than: Self) -> Self;
-    /// The larger one, if `self` is finite.
-    fn higher(self, than: Self) -> Self;
+/// What the search for the ends needs of `f32` and `f64`: integers in the same order, as only of
+/// these LLVM may regroup the search.
+trait Float: Copy {
+    type Key: Copy + Ord;
+    const TOP: Self::Key;
+    const BOTTOM: Self::Key;
+    /// Greater for a greater number.
+    fn key(self) -> Self::Key;
+    fn finite(self) -> bool;
+    /// The number of a key.
+    fn value(key: Self::Key) -> f64;
 }
 
 macro_rules! floats {
-    ($($float:ident)*) => {$(
+    ($($float:ident $int:ident)*) => {$(
         impl Float for $float {
-            const INFINITY: $float = $float::INFINITY;
-            const NEG_INFINITY: $float = $float::NEG_INFINITY;
+            type Key = $int;
+            const TOP: $int = $int::MAX;
+            const BOTTOM: $int = $int::MIN;
 
             #[inline(always)]
-            fn lower(self, than: $float) -> $float {
-                if (self < than) & (self.abs() < $float::INFINITY) { self } else { than }
+            fn key(self) -> $int {
+                let bits = self.to_bits() as $int;
+                // Negative numbers grow with their bits: turn those, but for the sign.
+                bits ^ (bits >> ($int::BITS - 1) & $int::MAX)
             }
 
             #[inline(always)]
-            fn higher(self, than: $float) -> $float {
-                if (self > than) & (self.abs() < $float::INFINITY) { self } else { than }
+            fn finite(self) -> bool {
+                self.abs() < $float::INFINITY
+            }
+
+            fn value(key: $int) -> f64 {
+                // The key of a key is the number's bits.
+                f64::from($float::from_bits($float::from_bits(key as _).key() as _))
             }
         }
     )*};
 }
 
-floats! { f32 f64 }
+floats! { f32 i32 f64 i64 }
 
 /// The search for the ends of an array; `None` for other element types than these two.
 pub(super) fn extremes_of(dtype: DType) -> Option<Extremes> {

@@ -143,11 +143,15 @@ pub unsafe fn cast_strided(
         let Total { min, max, .. } = parts(&plan, Work::FindEnds);
         plan.params = Params::stretch(min, max);
     }
+    plan.params.stream = walk.len().saturating_mul(plan.dst_size) >= STREAM_MIN;
     Ok(CastReport { clipped: parts(&plan, Work::Cast).clipped })
 }
 
-/// Elements of a block: its longest form fits in the first cache twice.
-const BLOCK: usize = 1024;
+/// From this size of the result on, it would push everything else out of the caches anyway.
+const STREAM_MIN: usize = 16 << 20;
+
+/// Elements of a block: two of them fit in the first cache, in all but their longest forms.
+const BLOCK: usize = 2048;
 const ITEM_MAX: usize = 16;
 
 #[repr(align(64))]
@@ -233,7 +237,8 @@ impl Plan {
         special.or_else(|| kernel::clamp(src, dst))
     }
 
-    /// Runs some of the steps over compact elements and gives the clipped ones.
+    /// Runs some of the steps over compact elements and gives the clipped ones. `stream` says that
+    /// the last step may write past the caches.
     ///
     /// # Safety
     ///
@@ -244,10 +249,13 @@ impl Plan {
         dst: (*mut u8, usize),
         src: *const u8,
         len: usize,
+        stream: bool,
     ) -> u64 {
+        let inner = Params { stream: false, ..self.params };
+        let params = Params { stream, ..self.params };
         let [first, between @ .., last] = steps else {
             // SAFETY: the caller's promise.
-            return steps.iter().map(|step| unsafe { step(dst.0, src, len, &self.params) }).sum();
+            return steps.iter().map(|step| unsafe { step(dst.0, src, len, &params) }).sum();
         };
         let (mut here, mut there) = (Block::new(), Block::new());
         let (mut here, mut there) = (here.as_mut_ptr(), there.as_mut_ptr());
@@ -256,12 +264,12 @@ impl Plan {
             let count = BLOCK.min(len - start);
             // SAFETY: the caller's promise; a block has room for its elements in every type.
             unsafe {
-                clipped += first(here, src.add(start * self.src_size), count, &self.params);
+                clipped += first(here, src.add(start * self.src_size), count, &inner);
                 for step in between {
-                    clipped += step(there, here, count, &self.params);
+                    clipped += step(there, here, count, &inner);
                     std::mem::swap(&mut here, &mut there);
                 }
-                clipped += last(dst.0.add(start * dst.1), here, count, &self.params);
+                clipped += last(dst.0.add(start * dst.1), here, count, &params);
             }
         }
         clipped
@@ -318,7 +326,7 @@ impl Part<'_> {
                 let (dst, src) = (dst.add(to * dst_size), src.offset(from));
                 // A short row is not worth a call of its own.
                 let direct = plane.cols.src == src_size as isize && self.swap.is_none();
-                if direct && (plane.cols.len >= BLOCK / 8 || plane.rows.len == 1) {
+                if direct && (plane.cols.len >= BLOCK / 16 || plane.rows.len == 1) {
                     self.rows(dst, src, plane);
                 } else {
                     self.tiles(dst, src, plane);
@@ -337,35 +345,41 @@ impl Part<'_> {
             // SAFETY: the row lies inside both arrays.
             unsafe {
                 let dst = dst.add(row * plane.rows.dst * self.plan.dst_size);
-                self.run_of(dst, src.offset(row as isize * plane.rows.src), plane.cols.len);
+                let src = src.offset(row as isize * plane.rows.src);
+                self.run_of(dst, src, plane.cols.len, self.plan.params.stream);
             }
         }
     }
 
-    /// Through a compact block of the source.
+    /// Through a compact block of the source, and one of the target where its rows are apart.
     ///
     /// # Safety
     ///
     /// As for [`cast_strided`].
     unsafe fn tiles(&mut self, dst: *mut u8, src: *const u8, plane: &Plane) {
         let (src_size, dst_size) = (self.plan.src_size, self.plan.dst_size);
-        let cols = if plane.tiled { 32 } else { plane.cols.len.clamp(1, BLOCK) };
-        let mut block = Block::new();
-        let block = block.as_mut_ptr();
+        let cols = if plane.tiled { 64 } else { plane.cols.len.clamp(1, BLOCK) };
+        let (mut block, mut done) = (Block::new(), Block::new());
+        let (block, done) = (block.as_mut_ptr(), done.as_mut_ptr());
         plane.tiles((BLOCK / cols, cols), 0, 0, |tile, from, to| {
+            let (rows, cols) = (tile.rows.len, tile.cols.len);
             let mut compact = *tile;
-            compact.rows.dst = tile.cols.len;
-            // SAFETY: the tile lies inside both arrays, and the block has room for its elements.
+            compact.rows.dst = cols;
+            // SAFETY: the tile lies inside both arrays, and a block has room for its elements.
             unsafe {
                 copy::copy_plane(block, src.offset(from), &compact, src_size, self.swap);
                 let dst = dst.add(to * dst_size);
-                if tile.rows.dst == tile.cols.len {
-                    self.run_of(dst, block, tile.rows.len * tile.cols.len);
+                if rows == 1 || tile.rows.dst == cols {
+                    self.run_of(dst, block, rows * cols, false);
                     return;
                 }
-                for row in 0..tile.rows.len {
-                    let src = block.add(row * tile.cols.len * src_size);
-                    self.run_of(dst.add(row * tile.rows.dst * dst_size), src, tile.cols.len);
+                self.run_of(done, block, rows * cols, false);
+                if self.work == Work::Cast {
+                    for row in 0..rows {
+                        let src = done.add(row * cols * dst_size);
+                        let dst = dst.add(row * tile.rows.dst * dst_size);
+                        dst.copy_from_nonoverlapping(src, cols * dst_size);
+                    }
                 }
             }
         });
@@ -374,13 +388,14 @@ impl Part<'_> {
     /// # Safety
     ///
     /// As for [`Kernel`].
-    unsafe fn run_of(&mut self, dst: *mut u8, src: *const u8, len: usize) {
+    unsafe fn run_of(&mut self, dst: *mut u8, src: *const u8, len: usize, stream: bool) {
         let plan = self.plan;
         // SAFETY: the caller's promise.
         unsafe {
             match (self.work, plan.extremes) {
                 (Work::Cast, _) => {
-                    self.total.clipped += plan.run(&plan.steps, (dst, plan.dst_size), src, len);
+                    let dst = (dst, plan.dst_size);
+                    self.total.clipped += plan.run(&plan.steps, dst, src, len, stream);
                 }
                 (Work::FindEnds, Some(extremes)) => self.find_ends(extremes, src, len),
                 (Work::FindEnds, None) => {}
@@ -403,7 +418,7 @@ impl Part<'_> {
             let (min, max) = unsafe {
                 let mut src = src.add(start * plan.src_size);
                 if !decode.is_empty() {
-                    plan.run(decode, (block, size_of::<f32>()), src, count);
+                    plan.run(decode, (block, size_of::<f32>()), src, count, false);
                     src = block;
                 }
                 extremes(src, count)

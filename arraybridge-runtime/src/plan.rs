@@ -215,6 +215,9 @@ fn obstacle(
     if !facts.aligned || !facts.alignment.is_multiple_of(import.align) {
         return Some(Why::Alignment);
     }
+    if source.cached_scalars && facts.ndim == 0 && !facts.private {
+        return Some(Why::CachedScalar);
+    }
     if facts.private || framework.immutable {
         // Nobody writes, or nobody else reads.
         let chance = import.align > source.align && !facts.private;
@@ -222,9 +225,6 @@ fn obstacle(
     }
     if import.flag {
         return None;
-    }
-    if source.cached_scalars && facts.ndim == 0 {
-        return Some(Why::CachedScalar);
     }
     if facts.read_only && !source.immutable {
         return Some(Why::ReadOnly);

@@ -333,7 +333,7 @@ def test_sharing_immutable_memory_with_torch_warns_once_and_names_both_ways_out(
         f"""
         import warnings
         import bridges, numpy as np
-        bridges.load()
+        bridges.load("{source}", "torch")
         import arraybridge as ab
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
@@ -356,7 +356,7 @@ def test_saying_what_is_meant_is_not_warned_about(source, copy):
         f"""
         import warnings
         import bridges, numpy as np
-        bridges.load()
+        bridges.load("{source}", "torch")
         import arraybridge as ab
         warnings.simplefilter("error", ab.SharedImmutableMemoryWarning)
         ab.convert(bridges.make("{source}", np.zeros((4, 4), "f4")), "torch", copy={copy})
@@ -370,7 +370,7 @@ def test_the_warning_as_an_error_leaves_everything_usable():
         """
         import warnings
         import bridges, numpy as np
-        bridges.load()
+        bridges.load("jax", "torch")
         import arraybridge as ab
         x = bridges.make("jax", np.zeros((4, 4), "f4"))
         with warnings.catch_warnings():

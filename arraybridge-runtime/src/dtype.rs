@@ -137,6 +137,11 @@ impl DTypeSet {
         self.0 & (1 << dtype as u32) != 0
     }
 
+    /// The members that the other set lacks.
+    pub const fn without(self, other: DTypeSet) -> DTypeSet {
+        DTypeSet(self.0 & !other.0)
+    }
+
     /// The members.
     pub fn iter(self) -> impl Iterator<Item = DType> {
         DType::ALL.iter().copied().filter(move |d| self.contains(*d))

@@ -104,8 +104,12 @@ pub struct Framework {
     pub memory: Memory,
     /// Whether its arrays never change after they are made.
     pub immutable: bool,
-    /// Shared libraries to open with their symbols bound to themselves before the module is imported.
-    pub isolate: &'static [&'static str],
+    /// The byte alignment that its allocator promises on the host.
+    pub align: usize,
+    /// Whether a 0-d array may be a constant that the whole process shares.
+    pub cached_scalars: bool,
+    /// Shared libraries to keep apart from another framework's.
+    pub isolate: Option<Isolate>,
     /// The dtypes that its arrays can have.
     pub dtypes: DTypeSet,
     /// Name to dtype object. Scope: `module, name`.
@@ -150,6 +154,15 @@ pub struct Framework {
     pub clear: &'static [Op<1>],
     /// Modules and the host modules that stand in for them.
     pub host_modules: &'static [(&'static str, &'static str)],
+}
+
+/// Shared libraries whose symbols have to be kept apart from another framework's.
+#[derive(Debug)]
+pub struct Isolate {
+    /// The libraries, opened with their symbols bound to themselves before the module is imported.
+    pub libraries: &'static [&'static str],
+    /// The module whose libraries they collide with.
+    pub from: &'static str,
 }
 
 /// Dtypes that are absent while a condition holds.

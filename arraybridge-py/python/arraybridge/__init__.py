@@ -12,14 +12,7 @@ package imports no framework but NumPy.
 """
 
 from ._core import (
-    CopyRequiredError,
-    DeviceUnavailableError,
-    FrameworkNotInstalledError,
-    MemoryConversionError,
     Record,
-    SharedImmutableMemoryWarning,
-    UnsupportedArrayError,
-    UnsupportedDtypeError,
     __version__,
     convert,
     convert_memory,
@@ -29,6 +22,15 @@ from ._core import (
     frameworks,
     no_copy,
     trace,
+)
+from .exceptions import (
+    CopyRequiredError,
+    DeviceUnavailableError,
+    FrameworkNotInstalledError,
+    MemoryConversionError,
+    SharedImmutableMemoryWarning,
+    UnsupportedArrayError,
+    UnsupportedDtypeError,
 )
 from .types import (
     CPU_MEMORY_TYPES,

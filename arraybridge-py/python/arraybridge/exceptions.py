@@ -1,14 +1,10 @@
-"""The exceptions and warnings of arraybridge."""
+"""The exceptions and warnings of arraybridge.
 
-from ._core import (
-    CopyRequiredError,
-    DeviceUnavailableError,
-    FrameworkNotInstalledError,
-    MemoryConversionError,
-    SharedImmutableMemoryWarning,
-    UnsupportedArrayError,
-    UnsupportedDtypeError,
-)
+They are defined here, in Python, so that the extension module and every other extension that is
+built on ``arraybridge-runtime`` raise the same classes.
+"""
+
+from __future__ import annotations
 
 __all__ = [
     "CopyRequiredError",
@@ -19,3 +15,52 @@ __all__ = [
     "UnsupportedArrayError",
     "UnsupportedDtypeError",
 ]
+
+
+class MemoryConversionError(Exception):
+    """A conversion that cannot be done.
+
+    ``source_type`` and ``target_type`` name the frameworks, ``method`` the step that failed and
+    ``reason`` why, and what to do about it. The framework's own exception, if there was one, is
+    ``__cause__``.
+
+    >>> error = MemoryConversionError("torch", "jax", "dtype", "JAX has no int64")
+    >>> str(error)
+    'cannot convert from torch to jax: JAX has no int64'
+    """
+
+    def __init__(self, source_type: str, target_type: str, method: str, reason: str) -> None:
+        super().__init__(source_type, target_type, method, reason)
+        self.source_type = source_type
+        self.target_type = target_type
+        self.method = method
+        self.reason = reason
+
+    def __str__(self) -> str:
+        if self.source_type == self.target_type:
+            return f"cannot place the {self.target_type} array: {self.reason}"
+        return f"cannot convert from {self.source_type} to {self.target_type}: {self.reason}"
+
+
+class DeviceUnavailableError(MemoryConversionError):
+    """The device that was asked for is not there; the message says which are."""
+
+
+class UnsupportedDtypeError(MemoryConversionError):
+    """The target lacks the dtype; the message shows the call that casts on purpose."""
+
+
+class UnsupportedArrayError(MemoryConversionError):
+    """The array is none that can be converted: masked, sparse, traced, deleted, ..."""
+
+
+class CopyRequiredError(MemoryConversionError):
+    """``copy=False`` was asked for and the memory cannot be shared; the message says why."""
+
+
+class FrameworkNotInstalledError(MemoryConversionError, ImportError):
+    """The framework cannot be imported; the message shows how to install it."""
+
+
+class SharedImmutableMemoryWarning(UserWarning):
+    """An array that can be written to shares the memory of one that never changes."""

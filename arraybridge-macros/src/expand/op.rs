@@ -1,0 +1,218 @@
+//! An op as a function of the names in scope.
+//!
+//! What an op calls is found once and kept (`module.cuda.device_count`); a value that it reads is
+//! read each time (`module.config.jax_enable_x64`), and only the way to it is kept.
+
+use proc_macro2::TokenStream;
+use quote::{format_ident, quote};
+
+use crate::op::{Checked, Comparison, Expr, MODULE};
+use crate::table::spec::Op;
+
+/// `Op { source, call }`.
+pub fn expand(op: &Op) -> TokenStream {
+    let source = &op.source;
+    let function = function(op);
+    quote! {
+        ::arraybridge_runtime::__private::Op {
+            source: #source,
+            call: {
+                #function
+                op
+            },
+        }
+    }
+}
+
+fn function(op: &Op) -> TokenStream {
+    let mut body = Body { py: false };
+    let result = body.alternatives(op);
+    let used = |name: &str| {
+        op.alternatives().any(|expr| expr.uses(name))
+            || (name == MODULE && !op.preferred.is_empty())
+    };
+    let names = op.scope.iter().map(|name| if used(name) { ident(name) } else { quote!(_) });
+    let count = op.scope.len();
+    let py = if body.py { quote!(py) } else { quote!(_) };
+    quote! {
+        fn op<'py>(
+            #py: ::arraybridge_runtime::__private::pyo3::Python<'py>,
+            [#(#names),*]: [&::arraybridge_runtime::__private::pyo3::Bound<
+                'py,
+                ::arraybridge_runtime::__private::pyo3::PyAny,
+            >; #count],
+        ) -> ::arraybridge_runtime::__private::pyo3::PyResult<
+            ::arraybridge_runtime::__private::pyo3::Bound<
+                'py,
+                ::arraybridge_runtime::__private::pyo3::PyAny,
+            >,
+        > {
+            #result
+        }
+    }
+}
+
+fn ident(name: &str) -> TokenStream {
+    let ident = format_ident!("{name}");
+    quote!(#ident)
+}
+
+/// A function's body, and whether it needs `py`.
+struct Body {
+    py: bool,
+}
+
+impl Body {
+    fn alternatives(&mut self, op: &Op) -> TokenStream {
+        let last = self.result(&op.last);
+        if op.preferred.is_empty() {
+            return last;
+        }
+        let paths = op.preferred.iter().map(|expr| {
+            let path = expr.leading();
+            quote!(&[#(#path),*])
+        });
+        let count = op.preferred.len();
+        let indices = 0..count;
+        let results: Vec<_> = op.preferred.iter().map(|expr| self.result(expr)).collect();
+        quote! {
+            static CHOICE: ::arraybridge_runtime::__private::op::Choice =
+                ::arraybridge_runtime::__private::op::Choice::new(&[#(#paths),*]);
+            match CHOICE.get(module) {
+                #(#indices => #results,)*
+                _ => #last,
+            }
+        }
+    }
+
+    /// An expression of type `PyResult<Bound<PyAny>>`.
+    fn result(&mut self, expr: &Checked) -> TokenStream {
+        match expr {
+            Expr::Attribute(object, name) => {
+                let object = self.way_to(object);
+                let name = self.interned(name);
+                quote!(::arraybridge_runtime::__private::op::attribute(#object, #name))
+            }
+            Expr::Call { callee, positional, keywords } => self.call(callee, positional, keywords),
+            Expr::Index(object, key) => {
+                let (object, key) = (self.reference(object), self.reference(key));
+                quote!(::arraybridge_runtime::__private::op::item(#object, #key))
+            }
+            Expr::Compare(left, comparison, right) => {
+                let (left, right) = (self.reference(left), self.reference(right));
+                let comparison = match comparison {
+                    Comparison::Eq => quote!(Eq),
+                    Comparison::Ne => quote!(Ne),
+                    Comparison::Lt => quote!(Lt),
+                    Comparison::Le => quote!(Le),
+                    Comparison::Gt => quote!(Gt),
+                    Comparison::Ge => quote!(Ge),
+                };
+                quote! {
+                    ::arraybridge_runtime::__private::op::compare(
+                        #left,
+                        #right,
+                        ::arraybridge_runtime::__private::pyo3::pyclass::CompareOp::#comparison,
+                    )
+                }
+            }
+            Expr::Name(_)
+            | Expr::Str(_)
+            | Expr::Int(_)
+            | Expr::Float(_)
+            | Expr::Bool(_)
+            | Expr::None => {
+                let value = self.reference(expr);
+                quote!(::core::result::Result::Ok(::core::clone::Clone::clone(#value)))
+            }
+        }
+    }
+
+    /// An expression of type `&Bound<PyAny>`.
+    fn reference(&mut self, expr: &Checked) -> TokenStream {
+        match expr {
+            Expr::Name(name) => ident(name),
+            Expr::Str(text) => {
+                let text = self.interned(text);
+                quote!(#text.as_any())
+            }
+            Expr::Int(value) => self.literal(&quote!(Int), &quote!(#value)),
+            Expr::Float(value) => self.literal(&quote!(Float), &quote!(#value)),
+            Expr::Bool(value) => self.literal(&quote!(Bool), &quote!(#value)),
+            Expr::None => {
+                self.py = true;
+                quote!(&::arraybridge_runtime::__private::op::none(py))
+            }
+            _ => {
+                let result = self.result(expr);
+                quote!(&#result?)
+            }
+        }
+    }
+
+    /// The same, kept where it is attributes of the module and nothing else.
+    fn way_to(&mut self, expr: &Checked) -> TokenStream {
+        match expr.chain() {
+            Some(names) if !names.is_empty() => quote! {{
+                static PATH: ::arraybridge_runtime::__private::op::Path =
+                    ::arraybridge_runtime::__private::op::Path::new(&[#(#names),*]);
+                PATH.get(module)?
+            }},
+            _ => self.reference(expr),
+        }
+    }
+
+    fn call(
+        &mut self,
+        callee: &Checked,
+        positional: &[Checked],
+        keywords: &[(String, Checked)],
+    ) -> TokenStream {
+        let method = match callee {
+            Expr::Attribute(receiver, name) if callee.chain().is_none() => Some((receiver, name)),
+            _ => None,
+        };
+        let (function, receiver) = match method {
+            Some((receiver, name)) => {
+                let (receiver, name) = (self.reference(receiver), self.interned(name));
+                (quote!(call_method), quote!(#receiver, #name))
+            }
+            None => (quote!(call), self.way_to(callee)),
+        };
+        let values = positional.iter().chain(keywords.iter().map(|(_, value)| value));
+        let values: Vec<_> = values.map(|value| self.reference(value)).collect();
+        let names = self.keywords(keywords);
+        quote! {
+            ::arraybridge_runtime::__private::op::#function(#receiver, [#(#values),*], #names)
+        }
+    }
+
+    fn keywords(&mut self, keywords: &[(String, Checked)]) -> TokenStream {
+        if keywords.is_empty() {
+            return quote!(::core::option::Option::None);
+        }
+        self.py = true;
+        let names = keywords.iter().map(|(name, _)| name);
+        quote!(::core::option::Option::Some({
+            static NAMES: ::arraybridge_runtime::__private::op::Keywords =
+                ::arraybridge_runtime::__private::op::Keywords::new(&[#(#names),*]);
+            NAMES.get(py)?
+        }))
+    }
+
+    fn literal(&mut self, kind: &TokenStream, value: &TokenStream) -> TokenStream {
+        self.py = true;
+        quote!({
+            static LITERAL: ::arraybridge_runtime::__private::op::Literal =
+                ::arraybridge_runtime::__private::op::Literal::new(
+                    ::arraybridge_runtime::__private::op::Value::#kind(#value),
+                );
+            LITERAL.get(py)
+        })
+    }
+
+    fn interned(&mut self, text: &str) -> TokenStream {
+        self.py = true;
+        quote!(::arraybridge_runtime::__private::pyo3::intern!(py, #text))
+    }
+}

@@ -1,0 +1,102 @@
+//! The op language: a subset of Python expressions, parsed on syn's tokens.
+//!
+//! ```text
+//! op      = postfix [ ("=="|"!="|"<"|"<="|">"|">=") postfix ]
+//! postfix = atom { "." NAME | "(" args ")" | "[" op "]" }
+//! atom    = NAME | "STRING" | NUMBER | True | False | None
+//! args    = positional..., NAME "=" op ...
+//! ```
+
+mod check;
+mod parse;
+
+/// The name of the framework's module, in scope everywhere.
+pub const MODULE: &str = "module";
+
+/// An expression. `N` is a name: as written, or one that is known to be in scope.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Expr<N> {
+    Name(N),
+    Str(String),
+    Int(i64),
+    Float(f64),
+    Bool(bool),
+    None,
+    Attribute(Box<Expr<N>>, String),
+    Call { callee: Box<Expr<N>>, positional: Vec<Expr<N>>, keywords: Vec<(String, Expr<N>)> },
+    Index(Box<Expr<N>>, Box<Expr<N>>),
+    Compare(Box<Expr<N>>, Comparison, Box<Expr<N>>),
+}
+
+/// A comparison.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Comparison {
+    Eq,
+    Ne,
+    Lt,
+    Le,
+    Gt,
+    Ge,
+}
+
+/// A mistake at a byte offset of an op's text.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Fault {
+    pub at: usize,
+    pub message: String,
+}
+
+/// An expression whose names are all in scope.
+pub type Checked = Expr<&'static str>;
+
+/// Parses one op and resolves its names.
+pub fn read(text: &str, scope: &[&'static str]) -> Result<Checked, Vec<Fault>> {
+    let parsed = parse::parse(text).map_err(|fault| vec![fault])?;
+    check::check(parsed, scope)
+}
+
+impl Checked {
+    /// Whether a name occurs in it.
+    pub fn uses(&self, name: &str) -> bool {
+        match self {
+            Expr::Name(found) => *found == name,
+            Expr::Str(_) | Expr::Int(_) | Expr::Float(_) | Expr::Bool(_) | Expr::None => false,
+            Expr::Attribute(object, _) => object.uses(name),
+            Expr::Call { callee, positional, keywords } => {
+                callee.uses(name)
+                    || positional.iter().any(|value| value.uses(name))
+                    || keywords.iter().any(|(_, value)| value.uses(name))
+            }
+            Expr::Index(left, right) | Expr::Compare(left, _, right) => {
+                left.uses(name) || right.uses(name)
+            }
+        }
+    }
+
+    /// The attribute names of an expression that is `module.a.b` and nothing else.
+    pub fn chain(&self) -> Option<Vec<&str>> {
+        match self {
+            Expr::Name(MODULE) => Some(Vec::new()),
+            Expr::Attribute(object, name) => {
+                let mut chain = object.chain()?;
+                chain.push(name);
+                Some(chain)
+            }
+            _ => None,
+        }
+    }
+
+    /// The attribute names that an expression begins with, from `module`.
+    pub fn leading(&self) -> Vec<&str> {
+        if let Some(chain) = self.chain() {
+            return chain;
+        }
+        match self {
+            Expr::Attribute(inner, _)
+            | Expr::Call { callee: inner, .. }
+            | Expr::Index(inner, _)
+            | Expr::Compare(inner, ..) => inner.leading(),
+            _ => Vec::new(),
+        }
+    }
+}

@@ -1,0 +1,222 @@
+//! From an op's text to an expression.
+//!
+//! `syn::Expr` would refuse names that are keywords in Rust (`device.type`) and accept what means
+//! something else (`x.await`, `2 ** 3`), so this is a parser of its own on syn's tokens.
+
+use proc_macro2::Span;
+use syn::ext::IdentExt;
+use syn::parse::{ParseStream, Parser};
+use syn::{Ident, Lit, Token, bracketed, parenthesized, token};
+
+use super::{Comparison, Expr, Fault};
+
+/// A name as it stands in an op.
+pub struct Name {
+    pub at: usize,
+    pub text: String,
+}
+
+type Parsed = Expr<Name>;
+
+/// Long enough for any op, short enough that no op exhausts the stack.
+const LONGEST: usize = 500;
+
+const SHAPE: &str =
+    "an op has attributes, calls, indexing, literals and at most one comparison of two of these";
+
+/// Parses an op.
+pub fn parse(text: &str) -> Result<Parsed, Fault> {
+    if text.trim().is_empty() {
+        return Err(Fault { at: 0, message: "the op is empty; write a Python expression".into() });
+    }
+    if text.len() > LONGEST {
+        let message = format!("the op has {} bytes; write at most {LONGEST}", text.len());
+        return Err(Fault { at: 0, message });
+    }
+    if let Some(at) = comment(text) {
+        let message = format!("unexpected `{}`; {SHAPE}", &text[at..at + 2]);
+        return Err(Fault { at, message });
+    }
+    let _spans = ExactSpans::new();
+    let whole = |input: ParseStream<'_>| {
+        let parsed = op(input)?;
+        if input.is_empty() { Ok(parsed) } else { Err(unexpected(input)) }
+    };
+    whole.parse_str(text).map_err(|error| fault(text, &error))
+}
+
+/// While it lives, tokens carry their place in the text that they were parsed from. The compiler's
+/// own spans would all be those of the macro call.
+struct ExactSpans;
+
+impl ExactSpans {
+    fn new() -> Self {
+        proc_macro2::fallback::force();
+        ExactSpans
+    }
+}
+
+impl Drop for ExactSpans {
+    fn drop(&mut self) {
+        proc_macro2::fallback::unforce();
+    }
+}
+
+/// The lexer would skip what it takes for a Rust comment, and the op would mean something else.
+fn comment(text: &str) -> Option<usize> {
+    let bytes = text.as_bytes();
+    let (mut at, mut string) = (0, false);
+    while at < bytes.len() {
+        match bytes[at] {
+            b'\\' if string => at += 1,
+            b'"' => string = !string,
+            b'/' if !string && matches!(bytes.get(at + 1), Some(b'/' | b'*')) => return Some(at),
+            _ => {}
+        }
+        at += 1;
+    }
+    None
+}
+
+fn fault(text: &str, error: &syn::Error) -> Fault {
+    let range = error.span().byte_range();
+    // Only the end of the text has no token, and so no place.
+    let at = if range.is_empty() { text.len() } else { range.start };
+    let message = match text.get(at..).and_then(|rest| rest.chars().next()) {
+        _ if error.to_string().contains(';') => error.to_string(),
+        None => format!("the op ends too early; {SHAPE}"),
+        Some('\'') => "unexpected `'`; write strings in double quotes".into(),
+        Some(found) => format!("unexpected `{found}`; {SHAPE}"),
+    };
+    Fault { at, message }
+}
+
+/// An error whose message depends on what stands there: [`fault`] writes it.
+fn unexpected(input: ParseStream<'_>) -> syn::Error {
+    input.error("unexpected")
+}
+
+fn op(input: ParseStream<'_>) -> syn::Result<Parsed> {
+    let left = postfix(input)?;
+    let Some(comparison) = comparison(input)? else { return Ok(left) };
+    let right = postfix(input)?;
+    let after = input.span();
+    if self::comparison(input)?.is_some() {
+        let message = "comparisons cannot be chained; write one comparison";
+        return Err(syn::Error::new(after, message));
+    }
+    Ok(Expr::Compare(Box::new(left), comparison, Box::new(right)))
+}
+
+fn comparison(input: ParseStream<'_>) -> syn::Result<Option<Comparison>> {
+    macro_rules! first_of {
+        ($($token:tt $variant:ident)*) => {
+            $(if input.peek(Token![$token]) {
+                input.parse::<Token![$token]>()?;
+                return Ok(Some(Comparison::$variant));
+            })*
+        };
+    }
+    first_of!(== Eq != Ne <= Le >= Ge < Lt > Gt);
+    Ok(None)
+}
+
+fn postfix(input: ParseStream<'_>) -> syn::Result<Parsed> {
+    let mut expr = atom(input)?;
+    loop {
+        if input.peek(Token![.]) {
+            input.parse::<Token![.]>()?;
+            expr = Expr::Attribute(Box::new(expr), name(input)?.text);
+        } else if input.peek(token::Paren) {
+            let inside;
+            parenthesized!(inside in input);
+            expr = call(expr, &inside)?;
+        } else if input.peek(token::Bracket) {
+            let inside;
+            bracketed!(inside in input);
+            let key = op(&inside)?;
+            if !inside.is_empty() {
+                return Err(unexpected(&inside));
+            }
+            expr = Expr::Index(Box::new(expr), Box::new(key));
+        } else {
+            return Ok(expr);
+        }
+    }
+}
+
+fn call(callee: Parsed, input: ParseStream<'_>) -> syn::Result<Parsed> {
+    let (mut positional, mut keywords) = (Vec::new(), Vec::<(String, Parsed)>::new());
+    while !input.is_empty() {
+        if input.peek(Ident::peek_any) && input.peek2(Token![=]) && !input.peek2(Token![==]) {
+            let span = input.span();
+            let keyword = name(input)?.text;
+            if keywords.iter().any(|(known, _)| *known == keyword) {
+                let message = format!("the keyword `{keyword}` is given twice; give it once");
+                return Err(syn::Error::new(span, message));
+            }
+            input.parse::<Token![=]>()?;
+            keywords.push((keyword, op(input)?));
+        } else if keywords.is_empty() {
+            positional.push(op(input)?);
+        } else {
+            let message = "a positional argument follows a keyword; put it before the keywords";
+            return Err(input.error(message));
+        }
+        if !input.is_empty() {
+            input.parse::<Token![,]>().map_err(|_| unexpected(input))?;
+        }
+    }
+    Ok(Expr::Call { callee: Box::new(callee), positional, keywords })
+}
+
+fn atom(input: ParseStream<'_>) -> syn::Result<Parsed> {
+    if input.peek(Ident::peek_any) {
+        let name = name(input)?;
+        return Ok(match name.text.as_str() {
+            "True" => Expr::Bool(true),
+            "False" => Expr::Bool(false),
+            "None" => Expr::None,
+            _ => Expr::Name(name),
+        });
+    }
+    if input.peek(Token![-]) || !input.peek(Lit) {
+        return Err(unexpected(input));
+    }
+    let span = input.span();
+    literal(input.parse()?, span)
+}
+
+fn name(input: ParseStream<'_>) -> syn::Result<Name> {
+    if !input.peek(Ident::peek_any) {
+        return Err(unexpected(input));
+    }
+    let ident = Ident::parse_any(input)?;
+    let (at, text) = (ident.span().byte_range().start, ident.to_string());
+    if text.starts_with("r#") {
+        let message = format!("unexpected `r#`; write `{}`", &text[2..]);
+        return Err(syn::Error::new(ident.span(), message));
+    }
+    Ok(Name { at, text })
+}
+
+fn literal(literal: Lit, span: Span) -> syn::Result<Parsed> {
+    let other = |message: &str| Err(syn::Error::new(span, message));
+    match literal {
+        Lit::Str(text) if text.suffix().is_empty() && text.token().to_string().starts_with('"') => {
+            Ok(Expr::Str(text.value()))
+        }
+        Lit::Int(number) if number.suffix().is_empty() => match number.base10_parse() {
+            Ok(value) => Ok(Expr::Int(value)),
+            Err(_) => other("the number is too large; write one of at most 63 bits"),
+        },
+        Lit::Float(number) if number.suffix().is_empty() => match number.base10_parse::<f64>() {
+            Ok(value) if value.is_finite() => Ok(Expr::Float(value)),
+            _ => other("the number is too large; write a finite one"),
+        },
+        Lit::Str(_) | Lit::Int(_) | Lit::Float(_) => {
+            other("a literal with a prefix or suffix; write a plain Python string or number")
+        }
+        _ => other("not a Python literal; write a string in double quotes, or a number"),
+    }
+}

@@ -1,0 +1,296 @@
+//! Tables as they are written: every key and value with its place.
+
+use std::cell::RefCell;
+use std::fmt::Display;
+
+use toml::Spanned;
+use toml::de::{DeArray, DeString, DeTable, DeValue};
+
+use crate::problems::{Problems, Source, instead};
+
+/// A string and where it stands.
+#[derive(Clone)]
+pub struct Text {
+    pub value: String,
+    pub at: usize,
+    /// Where its first character stands, unless escapes make places inside it inexact.
+    inside: Option<usize>,
+}
+
+impl Text {
+    fn new(source: &Source, value: &str, span: std::ops::Range<usize>) -> Text {
+        let written = source.text.get(span.clone()).unwrap_or_default();
+        let inside = written.find(value).map(|offset| span.start + offset);
+        Text { value: value.to_owned(), at: span.start, inside }
+    }
+
+    /// Where a byte of the value stands in the file.
+    pub fn place(&self, byte: usize) -> usize {
+        self.inside.map_or(self.at, |inside| inside + byte)
+    }
+}
+
+/// A table that reports what it does not know and remembers what it was asked for.
+pub struct Section<'a> {
+    /// What messages call it: `[cupy.device]`.
+    pub name: String,
+    /// Where it begins.
+    pub at: usize,
+    source: &'a Source,
+    problems: &'a Problems,
+    table: &'a DeTable<'a>,
+    asked: RefCell<Vec<&'static str>>,
+}
+
+/// A source whose TOML has been read.
+pub struct Document<'a> {
+    source: &'a Source,
+    table: DeTable<'a>,
+}
+
+impl<'a> Document<'a> {
+    /// Reads the TOML and reports every mistake in it.
+    pub fn parse(source: &'a Source, problems: &Problems) -> Document<'a> {
+        let (table, errors) = DeTable::parse_recoverable(&source.text);
+        for error in errors {
+            let at = error.span().map_or(0, |span| span.start);
+            let message = error.message().replace('\n', ", ");
+            problems.add(source, at, format_args!("{message}; write valid TOML"));
+        }
+        Document { source, table: table.into_inner() }
+    }
+
+    /// The tables with their names, in the order of the file.
+    pub fn sections(&'a self, problems: &'a Problems) -> Vec<(Text, Section<'a>)> {
+        let (source, table) = (self.source, &self.table);
+        let name = "the file".into();
+        let root = Section { name, at: 0, source, problems, table, asked: RefCell::default() };
+        root.entries(|name, value| {
+            let section = root.section_of(format!("[{}]", name.value), name.at, value);
+            section.map(|section| (name, section))
+        })
+    }
+}
+
+impl<'a> Section<'a> {
+    /// Reports a mistake.
+    pub fn problem(&self, at: usize, message: impl Display) {
+        self.problems.add(self.source, at, message);
+    }
+
+    /// Whether a key is there, valid or not.
+    pub fn has(&self, key: &str) -> bool {
+        self.table.contains_key(key)
+    }
+
+    /// Where a key stands; where the table begins if it is not there.
+    pub fn key_at(&self, key: &str) -> usize {
+        self.table.get_key_value(key).map_or(self.at, |(key, _)| key.span().start)
+    }
+
+    /// Reports a key that is not there.
+    pub fn require(&self, key: &str, example: impl Display) {
+        if !self.has(key) {
+            let message = format_args!("{} has no `{key}`; add {key} = {example}", self.name);
+            self.problem(self.at, message);
+        }
+    }
+
+    /// A string.
+    pub fn text(&self, key: &'static str) -> Option<Text> {
+        let value = self.value(key)?;
+        self.text_of(key, value)
+    }
+
+    /// A list of strings.
+    pub fn texts(&self, key: &'static str) -> Option<Vec<Text>> {
+        let value = self.value(key)?;
+        self.texts_of(key, value)
+    }
+
+    /// A string, or a list of at least one string.
+    pub fn alternatives(&self, key: &'static str) -> Option<Vec<Text>> {
+        let value = self.value(key)?;
+        self.alternatives_of(key, value)
+    }
+
+    /// `true` or `false`.
+    pub fn flag(&self, key: &'static str) -> Option<bool> {
+        let value = self.value(key)?;
+        match value.get_ref() {
+            DeValue::Boolean(flag) => Some(*flag),
+            other => self.wrong_type(key, value, other, "true or false"),
+        }
+    }
+
+    /// A whole number and where it stands.
+    pub fn integer(&self, key: &'static str) -> Option<(i64, usize)> {
+        let value = self.value(key)?;
+        self.integer_of(key, value)
+    }
+
+    /// A list of whole numbers.
+    pub fn integers(&self, key: &'static str) -> Option<Vec<(i64, usize)>> {
+        let value = self.value(key)?;
+        match value.get_ref() {
+            DeValue::Array(array) => {
+                array.iter().map(|value| self.integer_of(key, value)).collect()
+            }
+            other => self.wrong_type(key, value, other, "a list of whole numbers"),
+        }
+    }
+
+    /// A table inside this one, called `[outer.key]`.
+    pub fn section(&self, key: &'static str) -> Option<Section<'a>> {
+        let value = self.value(key)?;
+        let outer = self.name.trim_start_matches('[').trim_end_matches(']');
+        self.section_of(format!("[{outer}.{key}]"), self.key_at(key), value)
+    }
+
+    /// A list of tables.
+    pub fn sections(&self, key: &'static str) -> Vec<Section<'a>> {
+        let Some(value) = self.value(key) else { return Vec::new() };
+        let name = format!("`{key}` of {}", self.name);
+        match value.get_ref() {
+            DeValue::Array(array) => array
+                .iter()
+                .filter_map(|value| self.section_of(name.clone(), value.span().start, value))
+                .collect(),
+            other => {
+                let expected = "a list of tables: [{ .. }]";
+                self.wrong_type(key, value, other, expected).unwrap_or_default()
+            }
+        }
+    }
+
+    /// A table of strings whose keys are free.
+    pub fn named_texts(&self, key: &'static str) -> Vec<(Text, Text)> {
+        self.free(key, |inner, name, value| Some((name, inner.text_of(key, value)?)))
+    }
+
+    /// A table of ops whose keys are free.
+    pub fn named_alternatives(&self, key: &'static str) -> Vec<(Text, Vec<Text>)> {
+        self.free(key, |inner, name, value| Some((name, inner.alternatives_of(key, value)?)))
+    }
+
+    /// A table of lists of strings whose keys are free.
+    pub fn named_lists(&self, key: &'static str) -> Vec<(Text, Vec<Text>)> {
+        self.free(key, |inner, name, value| Some((name, inner.texts_of(key, value)?)))
+    }
+
+    /// Reports the keys that nobody asked for. Everything has to be asked for before.
+    pub fn finish(&self) {
+        let asked = self.asked.borrow();
+        self.entries(|key, _| {
+            if !asked.contains(&key.value.as_str()) {
+                let instead = instead(&key.value, "keys", &asked);
+                let message =
+                    format_args!("unknown key `{}` in {}; {instead}", key.value, self.name);
+                self.problem(key.at, message);
+            }
+            None::<()>
+        });
+    }
+
+    fn free<T>(
+        &self,
+        key: &'static str,
+        read: impl Fn(&Section<'a>, Text, &'a Spanned<DeValue<'a>>) -> Option<T>,
+    ) -> Vec<T> {
+        let Some(inner) = self.section(key) else { return Vec::new() };
+        inner.entries(|name, value| read(&inner, name, value))
+    }
+
+    /// What a function makes of the entries, in the order of the file.
+    fn entries<T>(
+        &self,
+        mut read: impl FnMut(Text, &'a Spanned<DeValue<'a>>) -> Option<T>,
+    ) -> Vec<T> {
+        let mut entries: Vec<_> = self.table.iter().collect();
+        entries.sort_by_key(|(key, _)| key.span().start);
+        let read = |(key, value): (&'a Spanned<DeString<'a>>, &'a Spanned<DeValue<'a>>)| {
+            read(Text::new(self.source, key.get_ref(), key.span()), value)
+        };
+        entries.into_iter().filter_map(read).collect()
+    }
+
+    fn value(&self, key: &'static str) -> Option<&'a Spanned<DeValue<'a>>> {
+        self.asked.borrow_mut().push(key);
+        self.table.get(key)
+    }
+
+    fn text_of(&self, key: &str, value: &'a Spanned<DeValue<'a>>) -> Option<Text> {
+        match value.get_ref() {
+            DeValue::String(text) => Some(Text::new(self.source, text, value.span())),
+            other => self.wrong_type(key, value, other, "a string"),
+        }
+    }
+
+    fn texts_of(&self, key: &str, value: &'a Spanned<DeValue<'a>>) -> Option<Vec<Text>> {
+        match value.get_ref() {
+            DeValue::Array(array) => self.elements(key, array),
+            other => self.wrong_type(key, value, other, "a list of strings"),
+        }
+    }
+
+    fn alternatives_of(&self, key: &str, value: &'a Spanned<DeValue<'a>>) -> Option<Vec<Text>> {
+        match value.get_ref() {
+            DeValue::String(_) => Some(vec![self.text_of(key, value)?]),
+            DeValue::Array(array) if array.is_empty() => {
+                self.problem(value.span().start, format_args!("`{key}` is empty; write an op"));
+                None
+            }
+            DeValue::Array(array) => self.elements(key, array),
+            other => self.wrong_type(key, value, other, "an op in a string"),
+        }
+    }
+
+    fn elements(&self, key: &str, array: &'a DeArray<'a>) -> Option<Vec<Text>> {
+        // Not short-circuiting: every element of a wrong type is reported.
+        let texts: Vec<_> = array.iter().map(|value| self.text_of(key, value)).collect();
+        texts.into_iter().collect()
+    }
+
+    fn integer_of(&self, key: &str, value: &'a Spanned<DeValue<'a>>) -> Option<(i64, usize)> {
+        let number = match value.get_ref() {
+            DeValue::Integer(number) => i64::from_str_radix(number.as_str(), number.radix()).ok(),
+            _ => None,
+        };
+        match number {
+            Some(number) => Some((number, value.span().start)),
+            None => self.wrong_type(key, value, value.get_ref(), "a whole number"),
+        }
+    }
+
+    fn section_of(
+        &self,
+        name: String,
+        at: usize,
+        value: &'a Spanned<DeValue<'a>>,
+    ) -> Option<Section<'a>> {
+        let (source, problems) = (self.source, self.problems);
+        match value.get_ref() {
+            DeValue::Table(table) => {
+                Some(Section { name, at, source, problems, table, asked: RefCell::default() })
+            }
+            other => {
+                let found = other.type_str();
+                self.problem(at, format_args!("{name} is a {found}; write a table"));
+                None
+            }
+        }
+    }
+
+    fn wrong_type<T>(
+        &self,
+        key: &str,
+        value: &Spanned<DeValue<'_>>,
+        found: &DeValue<'_>,
+        expected: &str,
+    ) -> Option<T> {
+        let found = found.type_str();
+        let message = format_args!("`{key}` holds a value of type {found}; write {expected}");
+        self.problem(value.span().start, message);
+        None
+    }
+}

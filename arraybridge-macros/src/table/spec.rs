@@ -1,0 +1,249 @@
+//! Frameworks as the expansion needs them: complete and consistent, by type.
+
+use crate::op::Checked;
+
+/// Words that a table may use in one place, and the variants of a runtime enum that they stand for.
+pub trait Word: Copy + PartialEq + 'static {
+    /// What messages call them.
+    const WHAT: &'static str;
+    /// Every word.
+    const WORDS: &'static [(&'static str, Self)];
+    /// The variant's name.
+    fn variant(self) -> &'static str;
+}
+
+macro_rules! words {
+    ($(#[$doc:meta])* $name:ident $what:literal { $($word:literal $variant:ident,)* }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum $name { $($variant),* }
+
+        impl Word for $name {
+            const WHAT: &'static str = $what;
+            const WORDS: &'static [(&'static str, Self)] = &[$(($word, $name::$variant)),*];
+            fn variant(self) -> &'static str {
+                match self { $($name::$variant => stringify!($variant)),* }
+            }
+        }
+    };
+}
+
+words! {
+    /// Where arrays live.
+    Place "values" {
+        "host" Host,
+        "accelerator" Accelerator,
+        "either" Either,
+    }
+}
+
+words! {
+    /// Strides that an importer takes.
+    Strides "values" {
+        "any" Any,
+        "positive" Positive,
+        "permuted" Permuted,
+        "compact" Compact,
+    }
+}
+
+words! {
+    /// What orders an export or an import.
+    Ordering "values" {
+        "stream" Stream,
+        "host" Host,
+        "device" Device,
+        "none" None,
+    }
+}
+
+words! {
+    /// Kinds of dtypes.
+    Kind "kinds" {
+        "bool" Bool,
+        "unsigned" Unsigned,
+        "signed" Signed,
+        "float" Float,
+        "complex" Complex,
+    }
+}
+
+words! {
+    /// Element types.
+    DType "dtypes" {
+        "bool" Bool,
+        "uint8" Uint8,
+        "uint16" Uint16,
+        "uint32" Uint32,
+        "uint64" Uint64,
+        "int8" Int8,
+        "int16" Int16,
+        "int32" Int32,
+        "int64" Int64,
+        "float16" Float16,
+        "float32" Float32,
+        "float64" Float64,
+        "complex64" Complex64,
+        "complex128" Complex128,
+        "bfloat16" Bfloat16,
+        "float8_e3m4" Float8E3m4,
+        "float8_e4m3" Float8E4m3,
+        "float8_e4m3b11fnuz" Float8E4m3b11fnuz,
+        "float8_e4m3fn" Float8E4m3fn,
+        "float8_e4m3fnuz" Float8E4m3fnuz,
+        "float8_e5m2" Float8E5m2,
+        "float8_e5m2fnuz" Float8E5m2fnuz,
+        "float8_e8m0fnu" Float8E8m0fnu,
+    }
+}
+
+/// The word that stands for [`STANDARD`] in a list of dtypes.
+pub const STANDARD_WORD: &str = "standard";
+
+/// How many of the first element types of [`DType::WORDS`] every large framework has.
+pub const STANDARD: usize = 14;
+
+/// An op: one or more alternatives, of which the first that exists is used.
+#[derive(Debug)]
+pub struct Op {
+    /// The text of the table, for messages.
+    pub source: String,
+    /// The names that it is called with, in order; the first is the module.
+    pub scope: Vec<&'static str>,
+    /// The alternatives but the last.
+    pub preferred: Vec<Checked>,
+    /// The last alternative.
+    pub last: Checked,
+}
+
+/// One table.
+#[derive(Debug)]
+pub struct Framework {
+    pub name: String,
+    pub variant: String,
+    pub title: String,
+    pub module: String,
+    pub install: String,
+    pub classes: Vec<String>,
+    pub memory: Memory,
+    pub immutable: bool,
+    pub align: usize,
+    pub cached_scalars: bool,
+    pub isolate: Option<Isolate>,
+    pub dtypes: Vec<DType>,
+    /// Without it, the dtype is the module's attribute of that name.
+    pub dtype: Option<Op>,
+    pub dtype_names: Vec<(DType, String)>,
+    pub missing: Vec<Missing>,
+    pub no_dlpack: Vec<DType>,
+    pub ndim: (usize, usize),
+    pub empty: bool,
+    pub values: Vec<(String, Op)>,
+    pub refuse: Vec<(String, Vec<String>)>,
+    pub guards: Vec<Guard>,
+    pub reasons: Vec<Guard>,
+    pub export: Option<Export>,
+    pub import: Option<Import>,
+    pub to_numpy: Option<Op>,
+    pub from_numpy: Option<Op>,
+    pub copy: Option<Op>,
+    pub array: Option<ArrayOps>,
+    pub oom: Vec<OomRule>,
+    pub clear: Vec<Op>,
+    pub host_modules: Vec<(String, String)>,
+}
+
+/// Libraries whose symbols are kept apart from another module's.
+#[derive(Debug)]
+pub struct Isolate {
+    pub libraries: Vec<String>,
+    pub from: String,
+}
+
+/// Where a framework's arrays live. Only one with an accelerator has devices and streams.
+#[derive(Debug)]
+pub enum Memory {
+    Host,
+    Accelerated { host_too: bool, devices: Devices, streams: Option<Streams> },
+}
+
+/// A device op that a table may leave out: its key and its names after `module`.
+pub const DEVICE_OPS: [(&str, &[&str]); 7] = [
+    ("current", &[]),
+    ("of", &["data"]),
+    ("scope", &["device"]),
+    ("host_scope", &["device"]),
+    ("host", &[]),
+    ("hosts", &[]),
+    ("move", &["data", "device"]),
+];
+
+/// `[X.device]`.
+#[derive(Debug)]
+pub struct Devices {
+    pub count: Op,
+    pub at: Op,
+    /// The others, by their field.
+    pub optional: Vec<(&'static str, Option<Op>)>,
+}
+
+/// `[X.stream]`.
+#[derive(Debug)]
+pub struct Streams {
+    pub current: Op,
+    pub wrap: Op,
+    pub scope: Op,
+}
+
+/// `[X.array]`: every op, by its field.
+#[derive(Debug)]
+pub struct ArrayOps {
+    pub namespace: Op,
+    pub ops: Vec<(&'static str, Op)>,
+}
+
+/// `missing`.
+#[derive(Debug)]
+pub struct Missing {
+    pub when: Op,
+    pub dtypes: Vec<DType>,
+    pub hint: String,
+}
+
+/// `guards` and `reasons`.
+#[derive(Debug)]
+pub struct Guard {
+    pub why: String,
+    pub when: Op,
+    pub then: Option<Op>,
+    pub kinds: Vec<Kind>,
+}
+
+/// `[X.export]`.
+#[derive(Debug)]
+pub struct Export {
+    pub op: Op,
+    pub sync: Ordering,
+}
+
+/// `[X.import]`.
+#[derive(Debug)]
+pub struct Import {
+    pub op: Op,
+    /// Whether the op is handed a capsule; else an object with `__dlpack__`.
+    pub capsule: bool,
+    pub devices: Vec<i32>,
+    pub strides: Strides,
+    pub align: usize,
+    pub flag: bool,
+    pub shares: bool,
+    pub sync: Ordering,
+}
+
+/// `oom`.
+#[derive(Debug)]
+pub struct OomRule {
+    pub class: String,
+    pub when: Option<Op>,
+    pub text: Option<String>,
+}

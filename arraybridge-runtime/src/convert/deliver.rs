@@ -1,0 +1,421 @@
+//! The target side: sharing, copying, uploading, moving.
+
+use pyo3::prelude::*;
+
+use super::open::{self, Material, Opened};
+use super::{Prepared, class_of};
+use crate::device::{self, Device};
+use crate::dlpack::producer::Producer;
+use crate::dlpack::{capsule, compact_strides, managed};
+use crate::error::{Ends, Error, Failure, Result, first_line};
+use crate::host::buffer::HostBuffer;
+use crate::host::{copy, layout};
+use crate::live::Live;
+use crate::plan::{self, Route, Target, Why};
+use crate::spec::{DType, Framework, Handover, Import, Kind};
+use crate::view::{Owner, Source, View};
+use crate::{cuda, live, ndarray, oom, warn};
+
+/// Copies of at least this many bytes let other Python threads run meanwhile.
+const DETACH_FROM: usize = 1 << 18;
+
+impl<'py> Prepared<'py> {
+    /// Carries the plan out.
+    pub(super) fn run(self) -> Result<Bound<'py, PyAny>> {
+        let Prepared { py, ends, target, device, route, cast, copy, .. } = self;
+        match self.material {
+            Material::Same(data) => same(py, ends, target, data, route, device, cast),
+            Material::Host(opened) => {
+                if route == Route::Share {
+                    return share(py, ends, target, opened, copy);
+                }
+                let opened = if needs_buffer(target, &opened, route, device) || cast.is_some() {
+                    fresh(py, opened, cast)?
+                } else {
+                    opened
+                };
+                place(py, ends, target, opened, device)
+            }
+            Material::Remote { data, .. } => {
+                remote(py, ends, target, &data, self.source_device, device, route, cast)
+            }
+        }
+    }
+}
+
+/// Whether a copy has to be made here, rather than by the target's own upload.
+fn needs_buffer(target: &Live, opened: &Opened, route: Route, device: Device) -> bool {
+    let view = &opened.source.view;
+    let readable = view.is_empty()
+        || (layout::is_compact(&view.shape, &view.strides, view.dtype.size())
+            && view.is_aligned()
+            && !view.swapped);
+    let uploads = device != Device::Host && target.framework.from_numpy.is_some();
+    let by_numpy = route == Route::Copy(Why::Dtype) && target.framework.from_numpy.is_some();
+    !(readable && (uploads || by_numpy))
+}
+
+/// Hands host memory over without a copy; a target that refuses gets one, if that is allowed.
+fn share<'py>(
+    py: Python<'py>,
+    ends: Ends,
+    target: &Live,
+    opened: Opened,
+    copy: Option<bool>,
+) -> Result<Bound<'py, PyAny>> {
+    let framework = target.framework;
+    let writable_alias = ends.source.immutable
+        && !opened.private
+        && !framework.immutable
+        && framework.import.as_ref().is_some_and(|import| !import.flag);
+    if writable_alias && copy.is_none() {
+        warn::shared_immutable(py, ends)?;
+    }
+    // Kept so that a refused import can be tried again with a copy.
+    let view = opened.source.view.clone();
+    let keep = match &opened.source.owner {
+        Owner::Object(held) => Some(held.clone_ref(py)),
+        _ => None,
+    };
+    match import(py, ends, target, opened.source) {
+        Ok(array) => Ok(array),
+        Err(Error::Python(error)) if oom::passes_through(py, &error) => Err(Error::Python(error)),
+        Err(Error::Python(error)) => match (keep, copy) {
+            (Some(held), None) => {
+                let source = Source { view, owner: Owner::Object(held) };
+                let opened = fresh(py, Opened { source, private: false }, None)?;
+                place(py, ends, target, opened, Device::Host)
+            }
+            _ => Err(import_failed(py, ends, error)),
+        },
+        Err(error) => Err(error),
+    }
+}
+
+/// Makes the target's array of memory that is ours, or that it uploads.
+fn place<'py>(
+    py: Python<'py>,
+    ends: Ends,
+    target: &Live,
+    opened: Opened,
+    device: Device,
+) -> Result<Bound<'py, PyAny>> {
+    let framework = target.framework;
+    let failed = |error: Error| match error {
+        Error::Python(error) if oom::passes_through(py, &error) => Error::Python(error),
+        Error::Python(error) => import_failed(py, ends, error),
+        error => error,
+    };
+    let dtype = opened.source.view.dtype;
+    let imports = framework.import.is_some() && !framework.no_dlpack.contains(dtype);
+    if device == Device::Host && imports {
+        return import(py, ends, target, opened.source).map_err(failed);
+    }
+    let Some(from_numpy) = framework.from_numpy else {
+        let array = import(py, ends, target, opened.source).map_err(failed)?;
+        return moved(py, ends, target, &array, device);
+    };
+    let array = wrap_numpy(py, ends, opened.source)?;
+    let dtype = target.dtype_object(py, dtype).unwrap_or_else(|| py.None().into_bound(py));
+    let made = device::within(py, target, device, |object| {
+        let none = py.None().into_bound(py);
+        from_numpy.call(py, [target.module(py), &array, &dtype, object.unwrap_or(&none)])
+    });
+    let made = made.map_err(|error| failed(Error::Python(error)))?;
+    arrived(py, ends, target, made, device)
+}
+
+/// Reads a result's device back: some frameworks place arrays elsewhere without a word.
+fn arrived<'py>(
+    py: Python<'py>,
+    ends: Ends,
+    target: &Live,
+    array: Bound<'py, PyAny>,
+    wanted: Device,
+) -> Result<Bound<'py, PyAny>> {
+    let there = open::located(py, ends, target, &array)?;
+    if there == wanted {
+        return Ok(array);
+    }
+    let reason = format!("{} put the array on {there} instead of {wanted}", target.framework.title);
+    Err(ends.error(Failure::Device, "device", reason))
+}
+
+/// Moves an array of a framework to another of its devices.
+fn moved<'py>(
+    py: Python<'py>,
+    ends: Ends,
+    live: &Live,
+    array: &Bound<'py, PyAny>,
+    device: Device,
+) -> Result<Bound<'py, PyAny>> {
+    let failed = |error: PyErr| match oom::passes_through(py, &error) {
+        true => Error::Python(error),
+        false => import_failed(py, ends, error),
+    };
+    let Some(op) = live.framework.device.r#move else {
+        let opened = open::download(py, ends, live, array)?;
+        return place(py, ends, live, opened, device);
+    };
+    let made = device::within(py, live, device, |object| {
+        let none = py.None().into_bound(py);
+        op.call(py, [live.module(py), array, object.unwrap_or(&none)])
+    });
+    arrived(py, ends, live, made.map_err(failed)?, device)
+}
+
+#[cold]
+fn import_failed(py: Python<'_>, ends: Ends, error: PyErr) -> Error {
+    let reason = format!("{} refused the array ({})", ends.target.title, first_line(py, &error));
+    ends.caused(Failure::Conversion, "import", reason, Some(error))
+}
+
+/// The target's array of a source's memory.
+fn import<'py>(
+    py: Python<'py>,
+    ends: Ends,
+    target: &Live,
+    source: Source,
+) -> Result<Bound<'py, PyAny>> {
+    let framework = target.framework;
+    if framework.module == "numpy" {
+        return wrap_numpy(py, ends, source);
+    }
+    let Some(op) = &framework.import else {
+        return Err(ends.error(Failure::Conversion, "import", no_way_in(framework)));
+    };
+    if let Some(exchange) = target.exchange(py) {
+        return Ok(exchange.import(py, managed::versioned(source))?);
+    }
+    hand_over(py, target, op, source)
+}
+
+fn no_way_in(framework: &Framework) -> String {
+    format!("{} imports no host memory", framework.title)
+}
+
+fn hand_over<'py>(
+    py: Python<'py>,
+    target: &Live,
+    import: &Import,
+    source: Source,
+) -> Result<Bound<'py, PyAny>> {
+    let data = match import.handover {
+        Handover::Capsule => capsule::give_legacy(py, managed::legacy(source))?,
+        Handover::Object => Bound::new(py, Producer::new(source))?.into_any(),
+    };
+    let device = device::object(py, target, Device::Host)?;
+    let device = device.unwrap_or_else(|| py.None().into_bound(py));
+    Ok(import.op.call(py, [target.module(py), &data, &device])?)
+}
+
+/// A NumPy array of a source's memory.
+///
+/// # Errors
+///
+/// [`Failure::Dtype`] when the dtype comes from ml_dtypes and that is not installed.
+pub fn wrap_numpy<'py>(py: Python<'py>, ends: Ends, source: Source) -> Result<Bound<'py, PyAny>> {
+    let numpy = live::live(py, numpy_framework(), ends)?;
+    let dtype = source.view.dtype;
+    ndarray::wrap(py, numpy, source)?.ok_or_else(|| {
+        let reason = format!("NumPy has {dtype} only through `pip install ml_dtypes`");
+        ends.error(Failure::Dtype, "dtype", reason)
+    })
+}
+
+fn numpy_framework() -> &'static Framework {
+    crate::generated::MemoryType::Numpy.framework()
+}
+
+/// The same values in memory of our own, compact and aligned, perhaps of another element type.
+fn fresh(py: Python<'_>, opened: Opened, cast: Option<DType>) -> Result<Opened> {
+    let view = &opened.source.view;
+    let (size, dtype) = (view.dtype.size(), cast.unwrap_or(view.dtype));
+    let bytes = layout::compact_bytes(&view.shape, size).unwrap_or(usize::MAX);
+    let mut buffer = HostBuffer::new(bytes).map_err(no_memory)?;
+    let swap = view.swapped.then(|| match view.dtype.kind() {
+        Kind::Complex => size / 2,
+        _ => size,
+    });
+    // Raw pointers do not cross `detach`; addresses do.
+    let (to, from) = (buffer.as_mut_ptr() as usize, view.data as usize);
+    let (shape, strides) = (&view.shape[..], &view.strides[..]);
+    let gather = || {
+        let threads = if bytes >= DETACH_FROM { crate::host::threads() } else { 1 };
+        // SAFETY: the buffer has the bytes of the compact array, and the source's view describes
+        // memory that its owner keeps alive until after this call.
+        unsafe {
+            copy::gather(to as *mut u8, from as *const u8, shape, strides, size, swap, threads)
+        }
+    };
+    if bytes >= DETACH_FROM {
+        py.detach(gather)
+    } else {
+        gather()
+    }
+    let made = View {
+        data: buffer.as_mut_ptr(),
+        strides: compact_strides(&view.shape, size),
+        shape: view.shape.clone(),
+        dtype: view.dtype,
+        read_only: false,
+        swapped: false,
+        device: dlpark::ffi::DLDevice::CPU,
+    };
+    let source = Source { view: made, owner: Owner::Buffer(buffer) };
+    let made = Opened { source, private: true };
+    if dtype == made.source.view.dtype { Ok(made) } else { crate::cast::cast(py, made, dtype) }
+}
+
+pub(crate) fn no_memory(error: crate::host::buffer::AllocError) -> Error {
+    Error::Python(pyo3::exceptions::PyMemoryError::new_err(error.to_string()))
+}
+
+/// An array of the target's own framework that is not simply kept.
+fn same<'py>(
+    py: Python<'py>,
+    ends: Ends,
+    live: &Live,
+    data: Bound<'py, PyAny>,
+    route: Route,
+    device: Device,
+    cast: Option<DType>,
+) -> Result<Bound<'py, PyAny>> {
+    match (route, cast) {
+        (Route::Keep, _) => Ok(data),
+        (Route::Move, _) => moved(py, ends, live, &plain(py, live, &data)?, device),
+        (_, Some(dtype)) => {
+            let opened = open::open_host(&plain(py, live, &data)?)?;
+            place(py, ends, live, fresh(py, opened, Some(dtype))?, device)
+        }
+        (_, None) => {
+            let data = plain(py, live, &data)?;
+            if let Some(copy) = live.framework.copy {
+                return copy
+                    .call(py, [live.module(py), &data])
+                    .map_err(|error| open::export_failed(py, ends, live, &data, error));
+            }
+            let opened = open::open_host(&data)?;
+            place(py, ends, live, fresh(py, opened, None)?, device)
+        }
+    }
+}
+
+/// The array inside a wrapper, or the array.
+fn plain<'py>(py: Python<'py>, live: &Live, data: &Bound<'py, PyAny>) -> Result<Bound<'py, PyAny>> {
+    match class_of(data)?.role {
+        crate::detect::Role::Value(op) => Ok(op.call(py, [live.module(py), data])?),
+        _ => Ok(data.clone()),
+    }
+}
+
+/// An array on an accelerator.
+#[expect(clippy::too_many_arguments, reason = "the parts of a prepared conversion, taken apart")]
+fn remote<'py>(
+    py: Python<'py>,
+    ends: Ends,
+    target: &Live,
+    data: &Bound<'py, PyAny>,
+    from: Option<Device>,
+    device: Device,
+    route: Route,
+    cast: Option<DType>,
+) -> Result<Bound<'py, PyAny>> {
+    let source = live::live(py, ends.source, ends)?;
+    let through_host = |opened: Opened| {
+        let opened = if cast.is_some() { fresh(py, opened, cast)? } else { opened };
+        settle(py, ends, target, opened, device)
+    };
+    match (route, device) {
+        (Route::Copy(Why::Memory | Why::Dtype | Why::Cast), _) | (_, Device::Host) => {
+            through_host(open::download(py, ends, source, data)?)
+        }
+        (Route::Copy(Why::Device), Device::Accelerator(_)) => {
+            let here = from.filter(|_| target.framework.import.is_some());
+            match here {
+                Some(Device::Accelerator(index)) if index < target.accelerators(py) => {
+                    let array = adopt(py, ends, source, target, data, Device::Accelerator(index))?;
+                    moved(py, ends, target, &array, device)
+                }
+                _ => through_host(open::download(py, ends, source, data)?),
+            }
+        }
+        (Route::Copy(_), _) => {
+            let array = adopt(py, ends, source, target, data, device)?;
+            let Some(copy) = target.framework.copy else {
+                return through_host(open::download(py, ends, source, data)?);
+            };
+            let copied =
+                device::within(py, target, device, |_| copy.call(py, [target.module(py), &array]));
+            copied.map_err(|error| open::export_failed(py, ends, target, &array, error))
+        }
+        _ => adopt(py, ends, source, target, data, device),
+    }
+}
+
+/// Host memory that was downloaded for the target: copied again only where it has to be.
+fn settle<'py>(
+    py: Python<'py>,
+    ends: Ends,
+    target: &Live,
+    opened: Opened,
+    device: Device,
+) -> Result<Bound<'py, PyAny>> {
+    let framework = target.framework;
+    let holds = Target { framework, dtypes: framework.dtypes, device };
+    let route = plan::host(ends.source, &holds, &opened.facts(), None);
+    let opened = match route {
+        Ok(route @ Route::Copy(_)) if needs_buffer(target, &opened, route, device) => {
+            fresh(py, opened, None)?
+        }
+        _ => opened,
+    };
+    place(py, ends, target, opened, device)
+}
+
+/// Shares memory on one accelerator, in the order that the target's import asks for.
+fn adopt<'py>(
+    py: Python<'py>,
+    ends: Ends,
+    source: &Live,
+    target: &Live,
+    data: &Bound<'py, PyAny>,
+    device: Device,
+) -> Result<Bound<'py, PyAny>> {
+    let Some(import) = &target.framework.import else {
+        return Err(ends.error(Failure::Conversion, "import", no_way_in(target.framework)));
+    };
+    let attempt = |data: &Bound<'py, PyAny>| {
+        // The exporter's device has to be current too: torch refuses to export otherwise.
+        device::within(py, source, device, |_| {
+            device::within(py, target, device, |object| {
+                let none = py.None().into_bound(py);
+                let handed = match (import.handover, &source.framework.export) {
+                    (Handover::Capsule, Some(export)) => {
+                        let stream = cuda::legacy_stream(py);
+                        let scope = [source.module(py), data, &stream, &none];
+                        let capsule = export.op.call(py, scope)?;
+                        cuda::wait_for_legacy_stream(device)?;
+                        capsule
+                    }
+                    _ => data.clone(),
+                };
+                import.op.call(py, [target.module(py), &handed, object.unwrap_or(&none)])
+            })
+        })
+    };
+    let failed = |error: PyErr| match oom::passes_through(py, &error) {
+        true => Error::Python(error),
+        false => import_failed(py, ends, error),
+    };
+    match (attempt(data), source.framework.copy) {
+        (Ok(array), _) => Ok(array),
+        (Err(error), _) if oom::passes_through(py, &error) => Err(Error::Python(error)),
+        // A strided array that the importer refuses is made compact where it is.
+        (Err(_), Some(copy)) => {
+            let compact = copy.call(py, [source.module(py), data]).map_err(failed)?;
+            attempt(&compact).map_err(failed)
+        }
+        (Err(error), None) => Err(Error::from(error)),
+    }
+}

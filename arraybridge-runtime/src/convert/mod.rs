@@ -1,0 +1,445 @@
+//! Conversion: facts, then a plan, then the effects.
+//!
+//! [`convert_to`] finds out whose array it is and hands it to the pair's registered converter,
+//! whose body is [`pair`]. [`prepare`] does everything up to the decision and has no effect on the
+//! array; [`explain`] stops there, [`Prepared::run`] acts.
+
+mod deliver;
+mod open;
+
+use std::time::Instant;
+
+use pyo3::prelude::*;
+
+use crate::detect::{self, Class, Role};
+use crate::device::{self, Device, Placement};
+use crate::error::{Ends, Error, Failure, Result};
+use crate::live::{self, Live};
+use crate::plan::{self, Facts, Refusal, Route, Target, Why};
+use crate::record::{self, Record};
+use crate::registry;
+use crate::spec::{DType, DTypeSet, Framework, Memory};
+use crate::view::Dims;
+use open::Material;
+
+pub use deliver::wrap_numpy;
+pub use open::{Opened, open_host};
+
+/// What a caller asks of a conversion beside the target.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Request {
+    /// Where the result should be.
+    pub placement: Placement,
+    /// `Some(false)`: share or fail. `Some(true)`: fresh memory. `None`: share where possible.
+    pub copy: Option<bool>,
+    /// The element type to cast to.
+    pub dtype: Option<DType>,
+}
+
+impl Request {
+    /// Whether nothing is asked for, so that an array of the target's framework stays as it is.
+    #[inline]
+    fn is_plain(&self) -> bool {
+        self.placement == Placement::Auto && self.copy != Some(true) && self.dtype.is_none()
+    }
+}
+
+/// Converts any framework's array to an array of `target`.
+///
+/// # Errors
+///
+/// [`Error::Conversion`] says which framework, why, and what to do; an object that is no array is
+/// an [`Error::Type`].
+pub fn convert_to<'py>(
+    data: &Bound<'py, PyAny>,
+    target: &'static Framework,
+    request: &Request,
+) -> Result<Bound<'py, PyAny>> {
+    let class = class_of(data)?;
+    if class.framework.memory_type == target.memory_type
+        && request.is_plain()
+        && !record::is_tracing()
+    {
+        return Ok(data.clone());
+    }
+    registry::converter(class.framework.memory_type, target.memory_type).convert(data, request)
+}
+
+/// Converts an array that is labelled as one of `source`.
+///
+/// # Errors
+///
+/// As [`convert_to`], and when the label does not match the object.
+pub fn convert_labelled<'py>(
+    data: &Bound<'py, PyAny>,
+    source: &'static Framework,
+    target: &'static Framework,
+    request: &Request,
+) -> Result<Bound<'py, PyAny>> {
+    let class = class_of(data)?;
+    if class.framework.memory_type != source.memory_type {
+        let reason = format!(
+            "the object is a {} array ({}), not a {} one; use arraybridge.convert, which finds out \
+             by itself",
+            class.framework.title,
+            detect::qualified_name(data.get_type().as_any()).unwrap_or_default(),
+            source.title,
+        );
+        return Err(Ends { source, target }.error(Failure::Conversion, "detect", reason));
+    }
+    convert_to(data, target, request)
+}
+
+/// The class of an array of any framework.
+///
+/// # Errors
+///
+/// [`Error::Type`] when the object belongs to none.
+pub fn class_of(data: &Bound<'_, PyAny>) -> Result<Class> {
+    detect::class_of(data).ok_or_else(|| not_an_array(data))
+}
+
+#[cold]
+fn not_an_array(data: &Bound<'_, PyAny>) -> Error {
+    let names: Vec<_> =
+        crate::generated::MemoryType::ALL.iter().map(|m| m.framework().title).collect();
+    let class = detect::qualified_name(data.get_type().as_any()).unwrap_or_default();
+    Error::Type(format!(
+        "{class} is no array of {}; wrap numbers, lists and scalars in numpy.asarray(..) first",
+        names.join(", ")
+    ))
+}
+
+/// The body of every registered converter.
+///
+/// # Errors
+///
+/// As [`convert_to`].
+pub fn pair<'py>(
+    source: &'static Framework,
+    target: &'static Framework,
+    data: &Bound<'py, PyAny>,
+    request: &Request,
+) -> Result<Bound<'py, PyAny>> {
+    if !record::is_tracing() {
+        return prepare(source, target, data, request)?.run();
+    }
+    let start = Instant::now();
+    let prepared = prepare(source, target, data, request)?;
+    let record = prepared.record()?;
+    let result = prepared.run()?;
+    record::push(data.py(), record, start.elapsed());
+    Ok(result)
+}
+
+/// What [`convert_to`] would do, without doing it.
+///
+/// # Errors
+///
+/// As [`convert_to`].
+pub fn explain(
+    data: &Bound<'_, PyAny>,
+    target: &'static Framework,
+    request: &Request,
+) -> Result<Record> {
+    let class = class_of(data)?;
+    prepare(class.framework, target, data, request)?.record()
+}
+
+/// A conversion that is decided but not yet carried out.
+pub struct Prepared<'py> {
+    py: Python<'py>,
+    ends: Ends,
+    target: &'py Live,
+    device: Device,
+    source_device: Option<Device>,
+    route: Route,
+    cast: Option<DType>,
+    material: Material<'py>,
+    copy: Option<bool>,
+}
+
+/// Gathers the facts and makes the plan.
+fn prepare<'py>(
+    source: &'static Framework,
+    target: &'static Framework,
+    data: &Bound<'py, PyAny>,
+    request: &Request,
+) -> Result<Prepared<'py>> {
+    let ends = Ends { source, target };
+    if source.memory_type == target.memory_type {
+        return prepare_same(ends, data, request);
+    }
+    let py = data.py();
+    let class = class_of(data)?;
+    match class.role {
+        Role::Array => {}
+        Role::Value(op) => {
+            let value = unwrap_value(py, ends, data, op)?;
+            let inner = class_of(&value)?.framework;
+            if inner.memory_type == source.memory_type && inner.memory_type != target.memory_type {
+                return prepare(source, target, &value, request);
+            }
+            // A wrapper of another framework's array, as a Keras variable can be.
+            return prepare(inner, target, &value, request);
+        }
+        Role::Refused(why) => return Err(refused(ends, why, data)),
+    }
+    let source_live = live::live(py, source, ends)?;
+    let target_live = live::live(py, target, ends)?;
+    let copy = record::copy_default(py, request.copy);
+    let (data, dtype) = open::guarded(py, ends, source_live, data)?;
+    let source_device = open::located(py, ends, source_live, &data)?;
+    let device = device::place(py, target_live, source_device, request.placement, ends)?;
+    let holds = Target {
+        framework: target,
+        dtypes: dtypes(py, target_live, dtype, request.dtype)?,
+        device,
+    };
+    let cast = request.dtype.filter(|wanted| *wanted != dtype);
+
+    let (material, facts) = match source_device {
+        Device::Host => {
+            let opened = open::open(py, ends, source_live, &data, &class, dtype)?;
+            let facts = opened.facts();
+            (Material::Host(opened), facts)
+        }
+        Device::Accelerator(_) => open::remote(py, ends, source_live, data, dtype)?,
+    };
+    let facts = Facts { dtype: cast.unwrap_or(facts.dtype), ..facts };
+    let route = match (source_device, device) {
+        (Device::Accelerator(from), Device::Accelerator(to)) => {
+            plan::accelerator(&holds, &facts, from == to, copy)
+        }
+        (Device::Accelerator(_), Device::Host) => crossing(&holds, &facts, copy),
+        (Device::Host, _) => plan::host(source, &holds, &facts, copy),
+    };
+    let route = route.and_then(|route| match (route, cast, copy) {
+        (_, None, _) => Ok(route),
+        (_, Some(_), Some(false)) => Err(Refusal::CopyRequired(Why::Cast)),
+        (_, Some(_), _) => Ok(Route::Copy(Why::Cast)),
+    });
+    let route = route.map_err(|refusal| explain_refusal(py, ends, target_live, &facts, refusal))?;
+    Ok(Prepared {
+        py,
+        ends,
+        target: target_live,
+        device,
+        source_device: Some(source_device),
+        route,
+        cast,
+        material,
+        copy,
+    })
+}
+
+/// An accelerator's memory that is wanted on the host.
+fn crossing(target: &Target, facts: &Facts, copy: Option<bool>) -> Result<Route, Refusal> {
+    plan::admit(target, facts.dtype, facts.ndim, facts.empty)?;
+    match copy {
+        Some(false) => Err(Refusal::CopyRequired(Why::Device)),
+        _ => Ok(Route::Copy(Why::Device)),
+    }
+}
+
+/// An array of the target's own framework: kept, unless something else is asked for.
+fn prepare_same<'py>(
+    ends: Ends,
+    data: &Bound<'py, PyAny>,
+    request: &Request,
+) -> Result<Prepared<'py>> {
+    let py = data.py();
+    let live = live::live(py, ends.target, ends)?;
+    let prepared = |route, device, cast| Prepared {
+        py,
+        ends,
+        target: live,
+        device,
+        source_device: None,
+        route,
+        cast,
+        material: Material::Same(data.clone()),
+        copy: request.copy,
+    };
+    let here = match ends.target.memory {
+        Memory::Host => Device::Host,
+        _ if request.is_plain() => return Ok(prepared(Route::Keep, Device::Host, None)),
+        _ => open::located(py, ends, live, data)?,
+    };
+    let there = match request.placement {
+        Placement::Auto => here,
+        wanted => device::place(py, live, here, wanted, ends)?,
+    };
+    let cast = match request.dtype {
+        Some(wanted) => Some(wanted).filter(|_| open::dtype(py, live, data) != Some(wanted)),
+        None => None,
+    };
+    let needed = match (cast, here == there, request.copy) {
+        (Some(_), ..) => Why::Cast,
+        (None, true, Some(true)) => Why::Requested,
+        (None, true, _) => return Ok(prepared(Route::Keep, here, None)),
+        (None, false, _) => Why::Device,
+    };
+    if request.copy == Some(false) {
+        let reason = format!("copy=False, but {}", needed.text());
+        return Err(ends.error(Failure::Copy, "plan", reason));
+    }
+    if let (Some(dtype), false) =
+        (cast, dtypes(py, live, DType::Bool, cast)?.contains(cast.unwrap_or(DType::Bool)))
+    {
+        return Err(missing_dtype(py, ends, live, dtype));
+    }
+    let route = if needed == Why::Device { Route::Move } else { Route::Copy(needed) };
+    Ok(prepared(route, there, cast))
+}
+
+/// The value inside a wrapper such as a variable.
+fn unwrap_value<'py>(
+    py: Python<'py>,
+    ends: Ends,
+    data: &Bound<'py, PyAny>,
+    op: &crate::spec::Op<2>,
+) -> Result<Bound<'py, PyAny>> {
+    let live = live::live(py, ends.source, ends)?;
+    op.call(py, [live.module(py), data]).map_err(|error| {
+        let reason = format!(
+            "the value of this {} cannot be read ({})",
+            detect::qualified_name(data.get_type().as_any()).unwrap_or_default(),
+            crate::error::first_line(py, &error)
+        );
+        ends.caused(Failure::Array, "value", reason, Some(error))
+    })
+}
+
+fn refused(ends: Ends, why: &str, data: &Bound<'_, PyAny>) -> Error {
+    let class = detect::qualified_name(data.get_type().as_any()).unwrap_or_default();
+    let reason = format!(
+        "this {} array is {why} ({class}); only dense arrays with values can be converted",
+        ends.source.title
+    );
+    ends.error(Failure::Array, "detect", reason)
+}
+
+/// The dtypes that a framework has now.
+fn dtypes(py: Python<'_>, live: &Live, dtype: DType, cast: Option<DType>) -> Result<DTypeSet> {
+    let framework = live.framework;
+    let wanted = cast.unwrap_or(dtype);
+    for missing in framework.missing {
+        if missing.dtypes.contains(wanted)
+            && missing.when.call(py, [live.module(py)])?.is_truthy()?
+        {
+            return Ok(framework.dtypes.without(missing.dtypes));
+        }
+    }
+    Ok(framework.dtypes)
+}
+
+fn missing_dtype(py: Python<'_>, ends: Ends, live: &Live, dtype: DType) -> Error {
+    let framework = live.framework;
+    let hint = framework.missing.iter().find(|missing| {
+        missing.dtypes.contains(dtype)
+            && missing.when.call(py, [live.module(py)]).and_then(|b| b.is_truthy()).unwrap_or(false)
+    });
+    let reason = match hint {
+        Some(missing) => format!(
+            "{} has no {dtype} at the moment; {}, or cast on purpose with \
+             convert(data, {:?}, dtype={:?})",
+            framework.title,
+            missing.hint,
+            framework.name,
+            narrower(dtype, framework.dtypes.without(missing.dtypes)).name(),
+        ),
+        None => format!(
+            "{} has no {dtype}; cast on purpose with convert(data, {:?}, dtype={:?})",
+            framework.title,
+            framework.name,
+            narrower(dtype, framework.dtypes).name(),
+        ),
+    };
+    ends.error(Failure::Dtype, "dtype", reason)
+}
+
+/// The dtype of a set that a user would most likely cast to.
+fn narrower(dtype: DType, set: DTypeSet) -> DType {
+    let mut best = DType::Float32;
+    for candidate in set.iter().filter(|c| c.kind() == dtype.kind()) {
+        let nearer = candidate.size().abs_diff(dtype.size()) <= best.size().abs_diff(dtype.size());
+        if best.kind() != dtype.kind() || nearer {
+            best = candidate;
+        }
+    }
+    best
+}
+
+fn explain_refusal(
+    py: Python<'_>,
+    ends: Ends,
+    live: &Live,
+    facts: &Facts,
+    refusal: Refusal,
+) -> Error {
+    let framework = live.framework;
+    let title = framework.title;
+    match refusal {
+        Refusal::Dtype => missing_dtype(py, ends, live, facts.dtype),
+        Refusal::Ndim => {
+            let (least, most) = framework.ndim;
+            let reason = format!(
+                "{title} holds arrays of {least} to {most} axes and this one has {}; reshape it, or \
+                 convert it slice by slice",
+                facts.ndim
+            );
+            ends.error(Failure::Array, "plan", reason)
+        }
+        Refusal::Empty => {
+            let reason = format!("{title} cannot hold an array without elements");
+            ends.error(Failure::Array, "plan", reason)
+        }
+        Refusal::CopyRequired(why) => {
+            let reason = format!("copy=False, but {}; leave copy out to allow it", why.text());
+            ends.error(Failure::Copy, "plan", reason)
+        }
+    }
+}
+
+impl<'py> Prepared<'py> {
+    /// What is going to happen.
+    fn record(&self) -> Result<Record> {
+        let facts = self.material.describe(self.py)?;
+        let how = match (self.route, self.source_device, self.device) {
+            (Route::Keep, ..) => "same object",
+            (Route::Move, ..) => "move",
+            (_, Some(Device::Host), Device::Accelerator(_)) => "upload",
+            (_, Some(Device::Accelerator(_)), Device::Host) => "download",
+            (_, Some(Device::Accelerator(from)), Device::Accelerator(to)) if from != to => {
+                "device to device"
+            }
+            // Two frameworks on accelerators that do not share memory meet on the host.
+            (Route::Copy(Why::Memory), Some(Device::Accelerator(_)), _) => "through the host",
+            (Route::Share, ..) if self.ends.target.module == "numpy" => "view",
+            (Route::Share, ..) => "DLPack",
+            (Route::Copy(_), ..) => "copy",
+        };
+        let dtype = self.cast.map(|d| d.name().to_owned()).unwrap_or(facts.dtype);
+        let elements: usize = facts.shape.iter().product();
+        let size = DType::from_name(&dtype).map_or(0, DType::size);
+        Ok(Record {
+            source: self.ends.source.name,
+            target: self.ends.target.name,
+            route: self.route.name(),
+            how,
+            why: self.route.why().map(Why::text),
+            dtype,
+            nbytes: elements.saturating_mul(size),
+            shape: facts.shape,
+            device: self.device.to_string(),
+            ns: None,
+        })
+    }
+}
+
+/// What a record tells of an array.
+struct Description {
+    dtype: String,
+    shape: Dims<usize>,
+}

@@ -1,0 +1,363 @@
+//! The source side: guards, dtype, device, and the memory itself.
+
+use pyo3::prelude::*;
+use pyo3::types::PyTuple;
+
+use super::Description;
+use crate::detect::Class;
+use crate::device::{self, Device};
+use crate::dlpack::capsule;
+use crate::error::{Ends, Error, Failure, Result, first_line};
+use crate::live::Live;
+use crate::ndarray::{self, UnknownDtype};
+use crate::oom;
+use crate::plan::Facts;
+use crate::spec::{DType, Guard, Strides};
+use crate::view::{Dims, Owner, Source};
+
+/// What a prepared conversion works on.
+pub(super) enum Material<'py> {
+    /// An array of the target's own framework.
+    Same(Bound<'py, PyAny>),
+    /// Host memory.
+    Host(Opened),
+    /// An array on an accelerator.
+    Remote {
+        /// The array.
+        data: Bound<'py, PyAny>,
+        /// Its element type.
+        dtype: DType,
+        /// Its shape.
+        shape: Dims<usize>,
+    },
+}
+
+impl Material<'_> {
+    pub(super) fn describe(&self, py: Python<'_>) -> Result<Description> {
+        let (dtype, shape) = match self {
+            Material::Host(opened) => {
+                let view = &opened.source.view;
+                (view.dtype.name().to_owned(), view.shape.clone())
+            }
+            Material::Remote { dtype, shape, .. } => (dtype.name().to_owned(), shape.clone()),
+            Material::Same(data) => {
+                // The array may be anything that its framework calls one, and is not looked into.
+                let dtype = data.getattr(pyo3::intern!(py, "dtype"));
+                let dtype = dtype.and_then(|d| Ok(d.str()?.to_string())).unwrap_or_default();
+                (dtype, shape_of(data).unwrap_or_default())
+            }
+        };
+        Ok(Description { dtype, shape })
+    }
+}
+
+/// Host memory, and what is known about how it was got.
+pub struct Opened {
+    /// The memory.
+    pub source: Source,
+    /// Whether it was made by this conversion, so that nobody else has it.
+    pub private: bool,
+}
+
+impl Opened {
+    pub(super) fn facts(&self) -> Facts {
+        let view = &self.source.view;
+        Facts {
+            dtype: view.dtype,
+            ndim: view.shape.len(),
+            empty: view.is_empty(),
+            layout: view.layout(),
+            alignment: 1 << (view.data as usize | 4096).trailing_zeros(),
+            aligned: view.is_empty() || view.is_aligned(),
+            whole_strides: view.is_empty() || view.has_element_strides(),
+            swapped: view.swapped,
+            read_only: view.read_only,
+            device_type: view.device.device_type.0 as i32,
+            private: self.private,
+        }
+    }
+}
+
+/// The element type of an array, `None` if it is none that we know.
+pub(super) fn dtype(py: Python<'_>, live: &Live, data: &Bound<'_, PyAny>) -> Option<DType> {
+    if ndarray::is_array(data) {
+        return ndarray::dtype_of(data);
+    }
+    let object = data.getattr(pyo3::intern!(py, "dtype")).ok()?;
+    live.dtype_of(py, &object)
+}
+
+/// Asks the guards, and names the element type. It is asked before any export: TensorFlow ends the
+/// process when a string tensor is exported.
+pub(super) fn guarded<'py>(
+    py: Python<'py>,
+    ends: Ends,
+    live: &Live,
+    data: &Bound<'py, PyAny>,
+) -> Result<(Bound<'py, PyAny>, DType)> {
+    let Some(dtype) = dtype(py, live, data) else {
+        return Err(unknown_dtype(py, ends, live, data));
+    };
+    let mut data = data.clone();
+    for guard in live.framework.guards {
+        if !guard.kinds.is_empty() && !guard.kinds.contains(&dtype.kind()) {
+            continue;
+        }
+        let failed = |error: PyErr| export_failed(py, ends, live, &data, error);
+        if !guard
+            .when
+            .call(py, [live.module(py), &data])
+            .and_then(|b| b.is_truthy())
+            .map_err(failed)?
+        {
+            continue;
+        }
+        match guard.then {
+            Some(then) => data = then.call(py, [live.module(py), &data])?,
+            None => return Err(guard_refuses(ends, guard)),
+        }
+    }
+    Ok((data, dtype))
+}
+
+fn guard_refuses(ends: Ends, guard: &Guard) -> Error {
+    let reason = format!(
+        "this {} array is {}; only dense arrays with values can be converted",
+        ends.source.title, guard.why
+    );
+    ends.error(Failure::Array, "guard", reason)
+}
+
+#[cold]
+fn unknown_dtype(py: Python<'_>, ends: Ends, live: &Live, data: &Bound<'_, PyAny>) -> Error {
+    if let Some(error) = reason(py, ends, live, data, None) {
+        return error;
+    }
+    let dtype = data.getattr(pyo3::intern!(py, "dtype"));
+    match dtype.and_then(|d| d.str()) {
+        Ok(name) => {
+            let reason = format!(
+                "{} dtype {name} is none that arraybridge converts; cast it with {} first",
+                ends.source.title, ends.source.title
+            );
+            ends.error(Failure::Dtype, "dtype", reason)
+        }
+        Err(error) => export_failed(py, ends, live, data, error),
+    }
+}
+
+/// The table's reason for an export that failed, if one of them holds.
+fn reason(
+    py: Python<'_>,
+    ends: Ends,
+    live: &Live,
+    data: &Bound<'_, PyAny>,
+    cause: Option<PyErr>,
+) -> Option<Error> {
+    let holds = |guard: &&Guard| {
+        guard.when.call(py, [live.module(py), data]).and_then(|b| b.is_truthy()).unwrap_or(false)
+    };
+    let guard = live.framework.reasons.iter().find(holds)?;
+    let reason = format!(
+        "this {} array is {}; only dense arrays with values can be converted",
+        ends.source.title, guard.why
+    );
+    Some(ends.caused(Failure::Array, "export", reason, cause))
+}
+
+/// Names why an array cannot be read.
+#[cold]
+pub(super) fn export_failed(
+    py: Python<'_>,
+    ends: Ends,
+    live: &Live,
+    data: &Bound<'_, PyAny>,
+    error: PyErr,
+) -> Error {
+    if oom::passes_through(py, &error) {
+        return Error::Python(error);
+    }
+    let line = first_line(py, &error);
+    if let Some(error) = reason(py, ends, live, data, Some(error.clone_ref(py))) {
+        return error;
+    }
+    let reason = format!("{} cannot hand out this array ({line})", ends.source.title);
+    ends.caused(Failure::Array, "export", reason, Some(error))
+}
+
+/// Where an array is.
+pub(super) fn located(
+    py: Python<'_>,
+    ends: Ends,
+    live: &Live,
+    data: &Bound<'_, PyAny>,
+) -> Result<Device> {
+    device::device_of(py, live, data).map_err(|error| export_failed(py, ends, live, data, error))
+}
+
+/// Opens the host memory of an array.
+pub(super) fn open(
+    py: Python<'_>,
+    ends: Ends,
+    live: &Live,
+    data: &Bound<'_, PyAny>,
+    class: &Class,
+    dtype: DType,
+) -> Result<Opened> {
+    let framework = live.framework;
+    let failed = |error: PyErr| export_failed(py, ends, live, data, error);
+    if ndarray::is_array(data) {
+        return read_numpy(ends, data, false);
+    }
+    let mut source = if framework.no_dlpack.contains(dtype) {
+        return to_numpy(py, ends, live, data, false);
+    } else if let Some(exchange) = class.exchange {
+        let tensor = exchange.export(data).map_err(failed)?;
+        capsule::described(Owner::Versioned(tensor)).map_err(failed)?
+    } else if let Some(export) = &framework.export {
+        let (none, version) = (py.None().into_bound(py), version(py));
+        let capsule =
+            export.op.call(py, [live.module(py), data, &none, &version]).map_err(failed)?;
+        capsule::take(&capsule).map_err(failed)?
+    } else {
+        return to_numpy(py, ends, live, data, false);
+    };
+    if source.view.dtype != dtype || !device::is_host(source.view.device) {
+        let reason = format!(
+            "{} exported {dtype} as {} on DLPack device type {}",
+            framework.title, source.view.dtype, source.view.device.device_type.0
+        );
+        return Err(ends.error(Failure::Array, "export", reason));
+    }
+    // A legacy capsule cannot say that its array never changes.
+    source.view.read_only |= framework.immutable;
+    Ok(Opened { source, private: false })
+}
+
+/// The newest DLPack version that we read.
+pub(super) fn version(py: Python<'_>) -> Bound<'_, PyAny> {
+    static VERSION: pyo3::sync::PyOnceLock<Py<PyTuple>> = pyo3::sync::PyOnceLock::new();
+    let make = || PyTuple::new(py, [1, 3]).map(Bound::unbind);
+    match VERSION.get_or_try_init(py, make) {
+        Ok(version) => version.bind(py).clone().into_any(),
+        Err(_) => py.None().into_bound(py),
+    }
+}
+
+/// Opens any framework's array that lies in host memory, for a caller that reads it in Rust.
+///
+/// # Errors
+///
+/// As [`convert_to`](super::convert_to).
+pub fn open_host(data: &Bound<'_, PyAny>) -> Result<Opened> {
+    let class = super::class_of(data)?;
+    let py = data.py();
+    let ends = crate::live::ends_of(class.framework);
+    if let crate::detect::Role::Refused(why) = class.role {
+        return Err(super::refused(ends, why, data));
+    }
+    let live = crate::live::live(py, class.framework, ends)?;
+    let (data, dtype) = guarded(py, ends, live, data)?;
+    match located(py, ends, live, &data)? {
+        Device::Host => open(py, ends, live, &data, &class, dtype),
+        Device::Accelerator(_) => download(py, ends, live, &data),
+    }
+}
+
+pub(super) fn read_numpy(ends: Ends, data: &Bound<'_, PyAny>, private: bool) -> Result<Opened> {
+    match ndarray::read(data) {
+        Ok(source) => Ok(Opened { source, private }),
+        Err(UnknownDtype(dtype)) => {
+            let reason = format!(
+                "NumPy dtype {dtype} is none that arraybridge converts; cast it with astype first"
+            );
+            Err(ends.error(Failure::Dtype, "dtype", reason))
+        }
+    }
+}
+
+fn to_numpy(
+    py: Python<'_>,
+    ends: Ends,
+    live: &Live,
+    data: &Bound<'_, PyAny>,
+    private: bool,
+) -> Result<Opened> {
+    let Some(op) = live.framework.to_numpy else {
+        let reason = format!("{} gives no way to the host for it", live.framework.title);
+        return Err(ends.error(Failure::Array, "to_numpy", reason));
+    };
+    let failed = |error: PyErr| export_failed(py, ends, live, data, error);
+    let array = op.call(py, [live.module(py), data]).map_err(failed)?;
+    if ndarray::is_array(&array) {
+        return read_numpy(ends, &array, private);
+    }
+    // An array of no axes comes as a scalar.
+    let numpy = py.import("numpy")?;
+    let array = numpy.call_method1(pyo3::intern!(py, "asarray"), (array,)).map_err(failed)?;
+    read_numpy(ends, &array, private)
+}
+
+/// Copies an accelerator's array to the host.
+pub(super) fn download(
+    py: Python<'_>,
+    ends: Ends,
+    live: &Live,
+    data: &Bound<'_, PyAny>,
+) -> Result<Opened> {
+    if live.framework.to_numpy.is_some() {
+        return to_numpy(py, ends, live, data, true);
+    }
+    let failed = |error: PyErr| export_failed(py, ends, live, data, error);
+    let (Some(op), Some(host)) =
+        (live.framework.device.r#move, device::object(py, live, Device::Host).map_err(failed)?)
+    else {
+        let reason = format!("{} gives no way to the host for it", live.framework.title);
+        return Err(ends.error(Failure::Array, "device", reason));
+    };
+    let moved = op.call(py, [live.module(py), data, &host]).map_err(failed)?;
+    let class = super::class_of(&moved)?;
+    let (moved, dtype) = guarded(py, ends, live, &moved)?;
+    let opened = open(py, ends, live, &moved, &class, dtype)?;
+    Ok(Opened { private: true, ..opened })
+}
+
+/// The facts of an array on an accelerator, which is not exported to learn them.
+pub(super) fn remote<'py>(
+    py: Python<'py>,
+    ends: Ends,
+    live: &Live,
+    data: Bound<'py, PyAny>,
+    dtype: DType,
+) -> Result<(Material<'py>, Facts)> {
+    let shape = shape_of(&data).map_err(|error| export_failed(py, ends, live, &data, error))?;
+    let device_type = match live.framework.export {
+        Some(_) => {
+            device::dlpack_device(&data)
+                .map_err(|error| export_failed(py, ends, live, &data, error))?
+                .0 as i32
+        }
+        None => 0,
+    };
+    let facts = Facts {
+        dtype,
+        ndim: shape.len(),
+        empty: shape.contains(&0),
+        // Frameworks tell strides in ways of their own; an importer that refuses them is given a
+        // compact copy.
+        layout: Strides::Compact,
+        alignment: 4096,
+        aligned: true,
+        whole_strides: true,
+        swapped: false,
+        read_only: live.framework.immutable,
+        device_type,
+        private: false,
+    };
+    Ok((Material::Remote { data, dtype, shape }, facts))
+}
+
+fn shape_of(data: &Bound<'_, PyAny>) -> PyResult<Dims<usize>> {
+    let shape = data.getattr(pyo3::intern!(data.py(), "shape"))?;
+    shape.try_iter()?.map(|n| n?.extract::<usize>()).collect()
+}

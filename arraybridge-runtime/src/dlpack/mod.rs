@@ -1,0 +1,96 @@
+//! DLPack in both directions: capsules, the C exchange table, and our own exports.
+//!
+//! What comes out of a foreign capsule is a `Managed` tensor; only [`describe`] turns it into a
+//! [`View`](crate::view::View) that the rest of the crate reads.
+
+pub mod capsule;
+pub mod exchange;
+pub mod managed;
+pub mod producer;
+
+use dlpark::ffi::DLTensor;
+use dlpark::{Managed, ManagedTensorBase};
+
+use crate::spec::DType;
+use crate::view::{Dims, View};
+
+/// Why a foreign tensor cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum Invalid {
+    /// The descriptor contradicts itself.
+    #[error("the DLPack tensor is invalid: {0}")]
+    Descriptor(#[from] dlpark::tensor::Error),
+    /// Elements, but no memory.
+    #[error("the DLPack tensor has elements but no data")]
+    NullData,
+    /// An element type without a name here.
+    #[error(
+        "the DLPack type with code {code}, {bits} bits and {lanes} lanes is none that arraybridge converts"
+    )]
+    Dtype {
+        /// The DLPack type code.
+        code: u8,
+        /// Bits of one lane.
+        bits: u8,
+        /// Lanes.
+        lanes: u16,
+    },
+    /// The view's bytes do not fit an address space.
+    #[error("the DLPack tensor is larger than the address space")]
+    TooLarge,
+}
+
+/// Checks a foreign tensor and describes it.
+///
+/// # Errors
+///
+/// [`Invalid`] when the descriptor is not one that can be read.
+pub fn describe<M: ManagedTensorBase>(tensor: &Managed<M>) -> Result<View, Invalid> {
+    let checked = tensor.validate()?;
+    let dtype = checked.dtype();
+    let dtype = DType::from_dlpack(dtype).ok_or(Invalid::Dtype {
+        code: dtype.code.0,
+        bits: dtype.bits,
+        lanes: dtype.lanes,
+    })?;
+    let size = dtype.size() as isize;
+    let shape: Dims<usize> = checked.shape().iter().map(|n| *n as usize).collect();
+    let strides: Dims<isize> = match checked.strides() {
+        Some(strides) => {
+            let bytes = |s: &i64| (*s as isize).checked_mul(size).ok_or(Invalid::TooLarge);
+            strides.iter().map(bytes).collect::<Result<_, _>>()?
+        }
+        None => compact_strides(&shape, dtype.size()),
+    };
+    let empty = shape.contains(&0);
+    let data = checked.data_ptr().cast_mut().cast::<u8>();
+    if data.is_null() && !empty {
+        return Err(Invalid::NullData);
+    }
+    Ok(View {
+        data: data.wrapping_add(checked.byte_offset() as usize),
+        dtype,
+        shape,
+        strides,
+        read_only: tensor.flags().contains(dlpark::DlpackFlags::READ_ONLY),
+        swapped: false,
+        device: checked.device(),
+    })
+}
+
+/// Bytes between elements in row-major order.
+pub fn compact_strides(shape: &[usize], size: usize) -> Dims<isize> {
+    let mut strides: Dims<isize> = Dims::from_elem(0, shape.len());
+    let mut step = size as isize;
+    for (stride, n) in strides.iter_mut().zip(shape).rev() {
+        *stride = step;
+        step = step.saturating_mul((*n).max(1) as isize);
+    }
+    strides
+}
+
+/// The raw descriptor of a tensor that was checked before.
+fn raw<M: ManagedTensorBase>(tensor: &Managed<M>) -> &DLTensor {
+    // SAFETY: the handle owns the tensor, whose descriptor does not change while it is owned.
+    unsafe { tensor.tensor() }
+}

@@ -1,0 +1,161 @@
+//! Errors, and the one border where they become Python exceptions.
+
+use pyo3::exceptions::{PyImportError, PyRuntimeError, PyTypeError, PyUserWarning, PyValueError};
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::PyType;
+
+use crate::spec::Framework;
+
+/// What went wrong in a conversion; each has an exception class of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Failure {
+    /// `MemoryConversionError`.
+    Conversion,
+    /// `DeviceUnavailableError`.
+    Device,
+    /// `UnsupportedDtypeError`.
+    Dtype,
+    /// `UnsupportedArrayError`.
+    Array,
+    /// `CopyRequiredError`.
+    Copy,
+    /// `FrameworkNotInstalledError`.
+    NotInstalled,
+}
+
+impl Failure {
+    const fn class(self) -> &'static str {
+        match self {
+            Failure::Conversion => "MemoryConversionError",
+            Failure::Device => "DeviceUnavailableError",
+            Failure::Dtype => "UnsupportedDtypeError",
+            Failure::Array => "UnsupportedArrayError",
+            Failure::Copy => "CopyRequiredError",
+            Failure::NotInstalled => "FrameworkNotInstalledError",
+        }
+    }
+}
+
+/// A conversion that cannot be done, and why.
+#[derive(Debug)]
+pub struct ConversionError {
+    /// What went wrong.
+    pub failure: Failure,
+    /// The source framework's name.
+    pub source: &'static str,
+    /// The target framework's name.
+    pub target: &'static str,
+    /// The step that failed: `"dlpack"`, `"detect"`, `"device"`, ...
+    pub method: &'static str,
+    /// Why, and what to do.
+    pub reason: String,
+    /// The Python exception behind it.
+    pub cause: Option<PyErr>,
+}
+
+/// Any error of this crate.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A conversion that cannot be done.
+    #[error("cannot convert from {} to {}: {}", .0.source, .0.target, .0.reason)]
+    Conversion(Box<ConversionError>),
+    /// A value that is not one of those allowed: `ValueError`.
+    #[error("{0}")]
+    Value(String),
+    /// An object of a wrong type: `TypeError`.
+    #[error("{0}")]
+    Type(String),
+    /// An exception that passes through as it is.
+    #[error(transparent)]
+    Python(#[from] PyErr),
+}
+
+/// Short for a result with this crate's error.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// A conversion's two ends, to make errors that name them.
+#[derive(Clone, Copy, Debug)]
+pub struct Ends {
+    /// Where the array comes from.
+    pub source: &'static Framework,
+    /// Where it goes.
+    pub target: &'static Framework,
+}
+
+impl Ends {
+    /// An error between these ends.
+    #[cold]
+    pub fn error(&self, failure: Failure, method: &'static str, reason: String) -> Error {
+        self.caused(failure, method, reason, None)
+    }
+
+    /// An error between these ends with the exception behind it.
+    #[cold]
+    pub fn caused(
+        &self,
+        failure: Failure,
+        method: &'static str,
+        reason: String,
+        cause: Option<PyErr>,
+    ) -> Error {
+        Error::Conversion(Box::new(ConversionError {
+            failure,
+            source: self.source.name,
+            target: self.target.name,
+            method,
+            reason,
+            cause,
+        }))
+    }
+}
+
+/// The first line of an exception's message; frameworks append their C++ frames to it.
+pub fn first_line(py: Python<'_>, error: &PyErr) -> String {
+    let text = error.value(py).to_string();
+    let line = text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
+    let name = error.get_type(py).name().map(|n| n.to_string()).unwrap_or_default();
+    if line.is_empty() { name } else { format!("{name}: {line}") }
+}
+
+/// An exception or warning class of the `arraybridge` package.
+///
+/// The classes are Python's, in `arraybridge.exceptions`, so that every extension module raises
+/// the same ones. A program that embeds Python without the package gets a built-in class.
+fn class<'py>(py: Python<'py>, name: &'static str) -> Option<Bound<'py, PyType>> {
+    static MODULE: PyOnceLock<Option<Py<PyModule>>> = PyOnceLock::new();
+    let module = MODULE
+        .get_or_init(py, || py.import("arraybridge.exceptions").ok().map(Bound::unbind))
+        .as_ref()?;
+    module.bind(py).getattr(name).ok()?.cast_into::<PyType>().ok()
+}
+
+/// The class of `SharedImmutableMemoryWarning` and its like.
+pub fn warning_class<'py>(py: Python<'py>, name: &'static str) -> Bound<'py, PyAny> {
+    class(py, name).unwrap_or_else(|| py.get_type::<PyUserWarning>()).into_any()
+}
+
+impl From<Error> for PyErr {
+    fn from(error: Error) -> PyErr {
+        Python::attach(|py| match error {
+            Error::Python(error) => error,
+            Error::Value(text) => PyValueError::new_err(text),
+            Error::Type(text) => PyTypeError::new_err(text),
+            Error::Conversion(error) => {
+                let ConversionError { failure, source, target, method, reason, cause } = *error;
+                let raised = match class(py, failure.class()) {
+                    Some(class) => PyErr::from_type(class, (source, target, method, reason)),
+                    None => {
+                        let text = format!("cannot convert from {source} to {target}: {reason}");
+                        match failure {
+                            Failure::NotInstalled => PyImportError::new_err(text),
+                            _ => PyRuntimeError::new_err(text),
+                        }
+                    }
+                };
+                raised.set_cause(py, cause);
+                raised
+            }
+        })
+    }
+}

@@ -1,0 +1,86 @@
+//! References to Python objects that foreign libraries drop whenever and wherever they like.
+
+use std::ffi::c_void;
+use std::mem::ManuallyDrop;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use dlpark::OpaqueContext;
+use pyo3::ffi;
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+
+/// A reference to a Python object that any thread may drop, even after the interpreter is gone.
+///
+/// PyO3's own reference does not serve here. A library frees DLPack tensors on threads that Python
+/// did not make, and also on a thread that called into it through us and on which it has let go of
+/// the interpreter meanwhile: PyO3 takes the latter for attached, since it counts only its own
+/// calls. The interpreter itself is asked instead.
+pub struct Held(NonNull<ffi::PyObject>);
+
+// SAFETY: the pointer is only handed back to the interpreter, by a thread that is attached to it.
+unsafe impl Send for Held {}
+
+/// Set when the interpreter begins to end: from then on no other thread may attach to it.
+static ENDING: AtomicBool = AtomicBool::new(false);
+
+/// Notes the interpreter's end when it comes.
+pub(crate) fn watch_for_the_end(py: Python<'_>) -> PyResult<()> {
+    static WATCHED: PyOnceLock<()> = PyOnceLock::new();
+    WATCHED.get_or_try_init(py, || {
+        let note = pyo3::types::PyCFunction::new_closure(py, None, None, |_, _| {
+            ENDING.store(true, Ordering::Release);
+        })?;
+        py.import("atexit")?.call_method1("register", (note,)).map(drop)
+    })?;
+    Ok(())
+}
+
+impl Held {
+    /// Holds an object.
+    pub fn new(object: &Bound<'_, PyAny>) -> Held {
+        let pointer = object.clone().into_ptr();
+        // SAFETY: a bound object's pointer is never null.
+        Held(unsafe { NonNull::new_unchecked(pointer) })
+    }
+
+    /// Holds the same object once more.
+    pub fn clone_ref(&self, py: Python<'_>) -> Held {
+        // SAFETY: the object is alive, since this reference is owned.
+        let object = unsafe { Bound::from_borrowed_ptr(py, self.0.as_ptr()) };
+        Held::new(&object)
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        // SAFETY: the reference is owned. Only a thread that is attached changes the count; one
+        // that is not attaches first, which is allowed until the interpreter ends. After that the
+        // object is left to the process.
+        unsafe {
+            if ffi::Py_IsInitialized() == 0 {
+                return;
+            }
+            if ffi::PyGILState_Check() == 1 {
+                ffi::Py_DECREF(self.0.as_ptr());
+            } else if !ENDING.load(Ordering::Acquire) {
+                let state = ffi::PyGILState_Ensure();
+                ffi::Py_DECREF(self.0.as_ptr());
+                ffi::PyGILState_Release(state);
+            }
+        }
+    }
+}
+
+// SAFETY: `Held` may be dropped on any thread.
+unsafe impl OpaqueContext for Held {
+    fn into_raw(self) -> *mut c_void {
+        ManuallyDrop::new(self).0.as_ptr().cast()
+    }
+
+    unsafe fn drop_raw(raw: *mut c_void) {
+        if let Some(pointer) = NonNull::new(raw.cast()) {
+            drop(Held(pointer));
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! What the strides of an array say, by NumPy's rules: the stride of an axis of length one does not
+//! count, and an array without elements has every layout. Strides are in bytes.
+
+use smallvec::SmallVec;
+
+/// Whether the elements lie one after the other in C order.
+pub fn is_compact(shape: &[usize], strides: &[isize], itemsize: usize) -> bool {
+    if shape.contains(&0) {
+        return true;
+    }
+    is_dense(shape.iter().copied().zip(strides.iter().copied()).rev(), itemsize)
+}
+
+/// Whether the elements fill their memory without a gap in some order of the axes, all forward.
+pub fn is_permuted_compact(shape: &[usize], strides: &[isize], itemsize: usize) -> bool {
+    if shape.contains(&0) {
+        return true;
+    }
+    let mut axes: SmallVec<[(usize, isize); 8]> =
+        shape.iter().copied().zip(strides.iter().copied()).filter(|axis| axis.0 > 1).collect();
+    axes.sort_unstable_by_key(|axis| axis.1);
+    is_dense(axes.into_iter(), itemsize)
+}
+
+/// Whether an axis that has a second element runs backward.
+pub fn has_negative(shape: &[usize], strides: &[isize]) -> bool {
+    !shape.contains(&0) && shape.iter().zip(strides).any(|(len, stride)| *len > 1 && *stride < 0)
+}
+
+/// The bytes that a strided array covers, relative to its first element: the lowest offset and the
+/// offset past its last byte. Both are zero where there are no elements; `None` on overflow.
+pub fn extent(shape: &[usize], strides: &[isize], itemsize: usize) -> Option<(isize, isize)> {
+    if shape.contains(&0) {
+        return Some((0, 0));
+    }
+    let mut lowest = 0_isize;
+    let mut end = isize::try_from(itemsize).ok()?;
+    for (len, stride) in shape.iter().zip(strides) {
+        let reach = isize::try_from(len - 1).ok()?.checked_mul(*stride)?;
+        if reach < 0 {
+            lowest = lowest.checked_add(reach)?;
+        } else {
+            end = end.checked_add(reach)?;
+        }
+    }
+    Some((lowest, end))
+}
+
+/// Bytes of the compact array of this shape; `None` on overflow.
+pub fn compact_bytes(shape: &[usize], itemsize: usize) -> Option<usize> {
+    if shape.contains(&0) {
+        return Some(0);
+    }
+    shape.iter().try_fold(itemsize, |bytes, len| bytes.checked_mul(*len))
+}
+
+/// Axes from the fastest to the slowest: each starts where the ones before it are full.
+fn is_dense(axes: impl Iterator<Item = (usize, isize)>, itemsize: usize) -> bool {
+    let mut expected = itemsize;
+    for (len, stride) in axes {
+        if len == 1 {
+            continue;
+        }
+        if usize::try_from(stride) != Ok(expected) {
+            return false;
+        }
+        match expected.checked_mul(len) {
+            Some(bytes) => expected = bytes,
+            None => return false,
+        }
+    }
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_c_order_is_compact() {
+        assert!(is_compact(&[2, 3], &[12, 4], 4));
+        assert!(!is_compact(&[2, 3], &[4, 8], 4));
+        assert!(!is_compact(&[2, 3], &[-12, 4], 4));
+        assert!(!is_compact(&[2, 3], &[0, 4], 4));
+        assert!(is_compact(&[], &[], 4));
+    }
+
+    #[test]
+    fn a_dense_permutation_is_permuted_compact() {
+        assert!(is_permuted_compact(&[2, 3, 4], &[4, 32, 8], 4));
+        assert!(!is_permuted_compact(&[2, 3, 4], &[4, 40, 8], 4));
+        assert!(!is_permuted_compact(&[4, 4], &[4, 0], 4));
+        assert!(!is_permuted_compact(&[4], &[-4], 4));
+    }
+
+    #[test]
+    fn strides_of_single_and_empty_axes_do_not_count() {
+        assert!(is_compact(&[1, 3], &[-7, 4], 4));
+        assert!(is_permuted_compact(&[3, 1], &[4, 99], 4));
+        assert!(is_compact(&[0, 3], &[1, -1], 4));
+        assert!(!has_negative(&[1], &[-8]));
+        assert!(!has_negative(&[0, 2], &[8, -8]));
+        assert!(has_negative(&[2], &[-8]));
+    }
+
+    #[test]
+    fn the_extent_reaches_both_ways() {
+        assert_eq!(extent(&[3, 4], &[-16, 4], 4), Some((-32, 16)));
+        assert_eq!(extent(&[], &[], 8), Some((0, 8)));
+        assert_eq!(extent(&[0], &[8], 8), Some((0, 0)));
+        assert_eq!(extent(&[3], &[isize::MAX], 4), None);
+        assert_eq!(extent(&[3], &[isize::MIN], 4), None);
+        assert_eq!(extent(&[usize::MAX], &[1], 4), None);
+        assert_eq!(extent(&[2, 2], &[isize::MAX, isize::MAX], 1), None);
+    }
+
+    #[test]
+    fn the_size_of_an_absurd_shape_overflows() {
+        assert_eq!(compact_bytes(&[3, 5], 4), Some(60));
+        assert_eq!(compact_bytes(&[usize::MAX, 2], 4), None);
+        assert_eq!(compact_bytes(&[usize::MAX, 2, 0], 4), Some(0));
+    }
+}

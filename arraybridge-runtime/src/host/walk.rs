@@ -1,0 +1,136 @@
+//! The order in which a strided array is read.
+
+use std::ops::Range;
+
+use smallvec::SmallVec;
+
+/// One axis: its length, the step in the source in bytes, and in the target in elements.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Axis {
+    pub len: usize,
+    pub src: isize,
+    pub dst: usize,
+}
+
+/// A strided array that has elements, with the fewest axes that describe it in C order.
+#[derive(Clone, Debug)]
+pub(super) struct Walk {
+    outer: SmallVec<[Axis; 6]>,
+    /// The axis whose elements are neighbours in the target.
+    cols: Axis,
+}
+
+/// The two innermost loops of a walk, over an area that is `rows` by `cols`.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Plane {
+    pub rows: Axis,
+    pub cols: Axis,
+    /// Whether the source is nearer along the rows than along the columns, so that the area is best
+    /// read in tiles.
+    pub tiled: bool,
+}
+
+impl Walk {
+    /// `None` if there are no elements.
+    pub fn new(shape: &[usize], strides: &[isize], itemsize: usize) -> Option<Walk> {
+        if shape.contains(&0) {
+            return None;
+        }
+        let mut axes: SmallVec<[Axis; 6]> = SmallVec::new();
+        let mut dst = 1;
+        for (&len, &src) in shape.iter().zip(strides).rev() {
+            if len == 1 {
+                continue;
+            }
+            match axes.last_mut() {
+                Some(inner) if inner.src.wrapping_mul(inner.len as isize) == src => {
+                    inner.len *= len;
+                }
+                _ => axes.push(Axis { len, src, dst }),
+            }
+            dst *= len;
+        }
+        axes.reverse();
+        let cols = axes.pop().unwrap_or(Axis { len: 1, src: itemsize as isize, dst: 1 });
+        Some(Walk { outer: axes, cols })
+    }
+
+    /// Elements.
+    pub fn len(&self) -> usize {
+        self.outer.iter().map(|axis| axis.len).product::<usize>() * self.cols.len
+    }
+
+    /// The axis to split over `parts` threads: the outermost that is long enough, else the longest.
+    pub fn split_axis(&self, parts: usize) -> (usize, Axis) {
+        let axes = || self.outer.iter().chain([&self.cols]).copied().enumerate();
+        let longest = || axes().max_by_key(|(_, axis)| axis.len);
+        axes().find(|(_, axis)| axis.len >= 8 * parts).or_else(longest).unwrap_or((0, self.cols))
+    }
+
+    /// The walk over a part of one axis, and where it starts: bytes of the source, elements of the
+    /// target.
+    pub fn part(&self, index: usize, range: Range<usize>) -> (Walk, isize, usize) {
+        let mut walk = self.clone();
+        let axis = walk.outer.get_mut(index).unwrap_or(&mut walk.cols);
+        let start = (range.start as isize * axis.src, range.start * axis.dst);
+        axis.len = range.len();
+        (walk, start.0, start.1)
+    }
+
+    /// Calls `f` for every plane, with its start in the source (bytes) and the target (elements).
+    pub fn planes(&self, mut f: impl FnMut(&Plane, isize, usize)) {
+        let mut outer = self.outer.clone();
+        let near = |axis: &Axis| axis.src != 0 && axis.src.abs() < self.cols.src.abs();
+        let nearest =
+            (0..outer.len()).filter(|i| near(&outer[*i])).min_by_key(|i| outer[*i].src.abs());
+        let rows = match nearest {
+            Some(index) => outer.remove(index),
+            None => outer.pop().unwrap_or(Axis { len: 1, src: 0, dst: 0 }),
+        };
+        let plane = Plane { rows, cols: self.cols, tiled: nearest.is_some() };
+        let mut index: SmallVec<[usize; 6]> = SmallVec::from_elem(0, outer.len());
+        let (mut src, mut dst) = (0_isize, 0_usize);
+        loop {
+            f(&plane, src, dst);
+            let mut axis = outer.len();
+            loop {
+                if axis == 0 {
+                    return;
+                }
+                axis -= 1;
+                let Axis { len, src: step, dst: dst_step } = outer[axis];
+                index[axis] += 1;
+                if index[axis] < len {
+                    src += step;
+                    dst += dst_step;
+                    break;
+                }
+                index[axis] = 0;
+                src -= step * (len as isize - 1);
+                dst -= dst_step * (len - 1);
+            }
+        }
+    }
+}
+
+impl Plane {
+    /// Calls `f` for tiles of at most `rows` by `cols`, with the start of each.
+    pub fn tiles(
+        &self,
+        (rows, cols): (usize, usize),
+        src: isize,
+        dst: usize,
+        mut f: impl FnMut(&Plane, isize, usize),
+    ) {
+        for row in (0..self.rows.len).step_by(rows) {
+            for col in (0..self.cols.len).step_by(cols) {
+                let mut tile = *self;
+                tile.rows.len = rows.min(self.rows.len - row);
+                tile.cols.len = cols.min(self.cols.len - col);
+                let src = src + row as isize * self.rows.src + col as isize * self.cols.src;
+                let dst = dst + row * self.rows.dst + col * self.cols.dst;
+                f(&tile, src, dst);
+            }
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! What is found out about an installed framework, once per process: its module, its dtype
+//! objects, its devices.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+use pyo3::exceptions::PyImportError;
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyInt, PyString, PyType};
+
+use crate::dlpack::exchange::Exchange;
+use crate::error::{Ends, Failure, Result, first_line};
+use crate::generated::MemoryType;
+use crate::spec::{DType, Framework};
+use crate::{held, isolate};
+
+/// An imported framework.
+pub struct Live {
+    /// Its table.
+    pub framework: &'static Framework,
+    module: Py<PyAny>,
+    dtypes: PyOnceLock<Vec<(DType, Py<PyAny>)>>,
+    by_pointer: Mutex<HashMap<usize, DType>>,
+    accelerators: OnceLock<usize>,
+    exchange: PyOnceLock<Option<Exchange>>,
+}
+
+static LIVE: [PyOnceLock<Live>; MemoryType::COUNT] =
+    [const { PyOnceLock::new() }; MemoryType::COUNT];
+
+/// The imported framework; imports it if need be.
+///
+/// # Errors
+///
+/// [`Failure::NotInstalled`] when the module cannot be imported, whatever it raises.
+pub fn live<'py>(py: Python<'py>, framework: &'static Framework, ends: Ends) -> Result<&'py Live> {
+    let cell = &LIVE[framework.memory_type as usize];
+    match cell.get(py) {
+        Some(live) => Ok(live),
+        None => import(py, framework, ends),
+    }
+}
+
+#[cold]
+fn import<'py>(py: Python<'py>, framework: &'static Framework, ends: Ends) -> Result<&'py Live> {
+    held::watch_for_the_end(py)?;
+    isolate::before_import(py, framework);
+    let module = py.import(framework.module).map_err(|error| {
+        let absent = error.is_instance_of::<PyImportError>(py);
+        let what = if absent { "is not installed" } else { "cannot be imported" };
+        let reason = format!(
+            "{} {what} ({}); install it with `pip install {}`",
+            framework.title,
+            first_line(py, &error),
+            framework.install
+        );
+        ends.caused(Failure::NotInstalled, "import", reason, Some(error))
+    })?;
+    Ok(LIVE[framework.memory_type as usize].get_or_init(py, || Live {
+        framework,
+        module: module.into_any().unbind(),
+        dtypes: PyOnceLock::new(),
+        by_pointer: Mutex::new(HashMap::new()),
+        accelerators: OnceLock::new(),
+        exchange: PyOnceLock::new(),
+    }))
+}
+
+impl Live {
+    /// The module.
+    #[inline]
+    pub fn module<'py>(&self, py: Python<'py>) -> &Bound<'py, PyAny> {
+        self.module.bind(py)
+    }
+
+    /// The framework's own dtype object.
+    pub fn dtype_object<'py>(&self, py: Python<'py>, dtype: DType) -> Option<Bound<'py, PyAny>> {
+        let objects = self.dtype_objects(py);
+        objects.iter().find(|(d, _)| *d == dtype).map(|(_, object)| object.bind(py).clone())
+    }
+
+    fn dtype_objects(&self, py: Python<'_>) -> &[(DType, Py<PyAny>)] {
+        self.dtypes.get_or_init(py, || {
+            if self.framework.dtypes.iter().any(|d| !d.is_numpy()) {
+                // NumPy, CuPy and JAX know these names once ml_dtypes is imported.
+                let _ = py.import("ml_dtypes");
+            }
+            let objects = self.framework.dtypes.iter().filter_map(|dtype| {
+                let names = self.framework.dtype_names;
+                let name = names.iter().find(|(d, _)| *d == dtype).map_or(dtype.name(), |(_, n)| n);
+                let name = PyString::new(py, name).into_any();
+                // A dtype that the installed version lacks is one that it cannot hold.
+                let object = self.framework.dtype.call(py, [self.module(py), &name]).ok()?;
+                Some((dtype, object.unbind()))
+            });
+            let objects: Vec<_> = objects.collect();
+            let mut map = self.by_pointer.lock().unwrap_or_else(PoisonError::into_inner);
+            map.extend(objects.iter().map(|(dtype, object)| (object.as_ptr() as usize, *dtype)));
+            objects
+        })
+    }
+
+    /// Our name of one of the framework's dtype objects.
+    pub fn dtype_of(&self, py: Python<'_>, object: &Bound<'_, PyAny>) -> Option<DType> {
+        let objects = self.dtype_objects(py);
+        let pointer = object.as_ptr() as usize;
+        let known = self.by_pointer.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(dtype) = known.get(&pointer) {
+            return Some(*dtype);
+        }
+        drop(known);
+        // Equal but not identical, as NumPy's dtypes can be. The comparison may run Python, so the
+        // map is not locked; the pointer is not remembered, since nothing keeps it alive.
+        let equal = |other: &Py<PyAny>| object.eq(other.bind(py)).unwrap_or(false);
+        objects.iter().find(|(_, other)| equal(other)).map(|(dtype, _)| *dtype)
+    }
+
+    /// The C exchange table of the framework's array class, if it has one.
+    #[inline]
+    pub fn exchange(&self, py: Python<'_>) -> Option<Exchange> {
+        *self.exchange.get_or_init(py, || {
+            let of_class = |name: &&str| {
+                let path = name.strip_prefix(self.framework.module)?.strip_prefix('.')?;
+                let class =
+                    path.split('.').try_fold(self.module(py).clone(), |object, attribute| {
+                        object.getattr(attribute)
+                    });
+                Exchange::of_type(class.ok()?.cast::<PyType>().ok()?)
+            };
+            self.framework.classes.iter().find_map(of_class)
+        })
+    }
+
+    /// How many accelerators the framework has.
+    pub fn accelerators(&self, py: Python<'_>) -> usize {
+        if let Some(count) = self.accelerators.get() {
+            return *count;
+        }
+        let count = self.count_accelerators(py);
+        // Asking can run Python, so another thread may have been first; the answer is the same.
+        *self.accelerators.get_or_init(|| count)
+    }
+
+    fn count_accelerators(&self, py: Python<'_>) -> usize {
+        let Some(count) = self.framework.device.count else { return 0 };
+        // Frameworks raise here when there is no driver, which means that there is no device.
+        let Ok(answer) = count.call(py, [self.module(py)]) else { return 0 };
+        match answer.cast::<PyInt>() {
+            Ok(number) => number.extract().unwrap_or(0),
+            Err(_) => answer.len().unwrap_or(0),
+        }
+    }
+}
+
+/// The framework's error ends when only one side is known.
+pub fn ends_of(framework: &'static Framework) -> Ends {
+    Ends { source: framework, target: framework }
+}

@@ -1,0 +1,50 @@
+//! Recognising out-of-memory errors, by class and by what the tables say of it.
+
+use pyo3::exceptions::PyException;
+use pyo3::prelude::*;
+use pyo3::types::PyTuple;
+
+use crate::detect::qualified_name;
+use crate::generated::MemoryType;
+use crate::live;
+use crate::spec::{Framework, OomRule};
+
+/// The framework whose memory ran out, if that is what an exception says.
+///
+/// The most specific class on the exception's method resolution order decides: CuPy's error is
+/// also a `MemoryError`.
+pub fn framework_of(py: Python<'_>, error: &PyErr) -> Option<&'static Framework> {
+    let class = error.get_type(py);
+    let mro = class.getattr(pyo3::intern!(py, "__mro__")).ok()?;
+    for base in mro.cast::<PyTuple>().ok()?.iter() {
+        let Some(name) = qualified_name(&base) else { continue };
+        let frameworks = MemoryType::ALL.map(MemoryType::framework);
+        let found = frameworks.into_iter().find(|framework| {
+            let mut rules = framework.oom.iter().filter(|rule| rule.class == name);
+            rules.any(|rule| holds(py, framework, rule, error))
+        });
+        if found.is_some() {
+            return found;
+        }
+    }
+    None
+}
+
+fn holds(py: Python<'_>, framework: &'static Framework, rule: &OomRule, error: &PyErr) -> bool {
+    let text = rule.text.is_none_or(|text| {
+        let message = error.value(py).to_string().to_lowercase();
+        message.contains(&text.to_lowercase())
+    });
+    let test = rule.when.is_none_or(|when| {
+        let Ok(live) = live::live(py, framework, live::ends_of(framework)) else { return false };
+        let answer = when.call(py, [live.module(py), error.value(py).as_any()]);
+        answer.and_then(|b| b.is_truthy()).unwrap_or(false)
+    });
+    text && test
+}
+
+/// Whether a framework's exception leaves a conversion as it is: out of memory, which callers and
+/// the recovery ladder recognise by its class, and what is no `Exception`, such as an interrupt.
+pub fn passes_through(py: Python<'_>, error: &PyErr) -> bool {
+    !error.is_instance_of::<PyException>(py) || framework_of(py, error).is_some()
+}

@@ -1,0 +1,109 @@
+//! A described block of host memory and whoever keeps it alive.
+
+use dlpark::Managed;
+use dlpark::ffi::{DLDevice, DLManagedTensor, DLManagedTensorVersioned};
+use smallvec::SmallVec;
+
+use crate::held::Held;
+use crate::host::buffer::HostBuffer;
+use crate::host::layout;
+use crate::spec::{DType, Strides};
+
+/// Extents or strides; up to six axes need no allocation.
+pub type Dims<T> = SmallVec<[T; 6]>;
+
+/// Where the elements of a host array are and how they are laid out.
+#[derive(Clone, Debug)]
+pub struct View {
+    /// The first element. Not null unless there are no elements.
+    pub data: *mut u8,
+    /// The element type.
+    pub dtype: DType,
+    /// Elements along each axis.
+    pub shape: Dims<usize>,
+    /// Bytes from one element to the next along each axis.
+    pub strides: Dims<isize>,
+    /// Whether writing is forbidden.
+    pub read_only: bool,
+    /// Whether the bytes of each element are in the other order than the machine's.
+    pub swapped: bool,
+    /// The DLPack device that the memory belongs to.
+    pub device: DLDevice,
+}
+
+impl View {
+    /// The number of elements.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.shape.iter().product()
+    }
+
+    /// Whether there are no elements.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.shape.contains(&0)
+    }
+
+    /// The bytes of all elements.
+    #[inline]
+    pub fn nbytes(&self) -> usize {
+        self.len() * self.dtype.size()
+    }
+
+    /// The tightest class that the strides belong to.
+    pub fn layout(&self) -> Strides {
+        let size = self.dtype.size();
+        if layout::is_compact(&self.shape, &self.strides, size) {
+            Strides::Compact
+        } else if layout::is_permuted_compact(&self.shape, &self.strides, size) {
+            Strides::Permuted
+        } else if layout::has_negative(&self.shape, &self.strides) {
+            Strides::Any
+        } else {
+            Strides::Positive
+        }
+    }
+
+    /// Whether each element's address, and each stride, is a multiple of its size.
+    pub fn is_aligned(&self) -> bool {
+        let unit = match self.dtype {
+            DType::Complex64 | DType::Complex128 => self.dtype.size() / 2,
+            _ => self.dtype.size(),
+        };
+        (self.data as usize).is_multiple_of(unit)
+            && self.strides.iter().zip(&self.shape).all(|(s, n)| *n <= 1 || s % unit as isize == 0)
+    }
+
+    /// Whether each stride is a whole number of elements, as DLPack needs it.
+    pub fn has_element_strides(&self) -> bool {
+        let size = self.dtype.size() as isize;
+        self.strides.iter().zip(&self.shape).all(|(s, n)| *n <= 1 || s % size == 0)
+    }
+}
+
+/// What keeps a view's memory alive.
+pub enum Owner {
+    /// A Python object.
+    Object(Held),
+    /// A tensor that another library exported.
+    Versioned(Managed<DLManagedTensorVersioned>),
+    /// The same, with the legacy header.
+    Legacy(Managed<DLManagedTensor>),
+    /// Our own memory, which nobody else has seen.
+    Buffer(HostBuffer),
+}
+
+/// A view and its owner.
+pub struct Source {
+    /// The description.
+    pub view: View,
+    /// Who keeps it alive.
+    pub owner: Owner,
+}
+
+impl Source {
+    /// Whether the memory is ours alone, so that anybody may write into it.
+    pub fn is_private(&self) -> bool {
+        matches!(self.owner, Owner::Buffer(_))
+    }
+}

@@ -371,7 +371,7 @@ def test_a_keras_variable_gives_its_value(tf):
 def test_a_symbolic_tensor_is_refused(tf):
     seen = []
 
-    @tf.function
+    @tf.function(autograph=False)
     def inside(x):
         refused(x, "tensorflow", "symbolic")
         assert ab.convert(x, "tensorflow") is x

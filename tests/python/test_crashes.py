@@ -53,12 +53,13 @@ def test_a_pyclesperanto_array_goes_everywhere_alive(target):
     survives(
         f"""
         import gc, pyclesperanto as cle
+        image = np.arange(12, dtype="f4").reshape(3, 4)
         for _ in range(3):
-            x = cle.push(np.arange(12, dtype="f4").reshape(3, 4))
+            x = cle.push(image)
             y = ab.convert(x, "{target}")
             del x
             gc.collect()
-            assert bridges.difference("{target}", y, np.arange(12, dtype="f4").reshape(3, 4)) is None
+            assert bridges.difference("{target}", y, image) is None
             try:
                 ab.convert(cle.push(np.zeros((2, 2), "f4")), "{target}", copy=False)
             except ab.CopyRequiredError:

@@ -74,7 +74,8 @@ def test_a_subclass_is_of_the_framework_of_its_base():
 
 
 @pytest.mark.parametrize(
-    "module", ["torchvision", "torch_geometric.data", "numpyro", "jaxtyping", "cupyx", "tensorflow_x"]
+    "module",
+    ["torchvision", "torch_geometric.data", "numpyro", "jaxtyping", "cupyx", "tensorflow_x"],
 )
 def test_a_module_whose_name_begins_like_a_framework_is_another_one(module):
     stranger = type("Tensor", (), {"__module__": module})

@@ -308,7 +308,7 @@ def test_errors_leave_every_framework_working():
     expected = x.copy()
     for target in bridges.INSTALLED:
         for bad in (
-            lambda target=target: ab.convert(np.array(["a"]), target, copy=True),
+            lambda target=target: ab.convert(np.array(["a"]), target, device="nowhere"),
             lambda target=target: ab.convert(x, target, device="nowhere"),
             lambda target=target: ab.convert(None, target),
         ):

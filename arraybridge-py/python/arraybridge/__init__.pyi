@@ -3,18 +3,38 @@ from typing import Any, Literal, TypedDict, final
 
 from .exceptions import (
     CopyRequiredError as CopyRequiredError,
+)
+from .exceptions import (
     DeviceUnavailableError as DeviceUnavailableError,
+)
+from .exceptions import (
     FrameworkNotInstalledError as FrameworkNotInstalledError,
+)
+from .exceptions import (
     MemoryConversionError as MemoryConversionError,
+)
+from .exceptions import (
     SharedImmutableMemoryWarning as SharedImmutableMemoryWarning,
+)
+from .exceptions import (
     UnsupportedArrayError as UnsupportedArrayError,
+)
+from .exceptions import (
     UnsupportedDtypeError as UnsupportedDtypeError,
 )
 from .types import (
     CPU_MEMORY_TYPES as CPU_MEMORY_TYPES,
+)
+from .types import (
     GPU_MEMORY_TYPES as GPU_MEMORY_TYPES,
+)
+from .types import (
     SUPPORTED_MEMORY_TYPES as SUPPORTED_MEMORY_TYPES,
+)
+from .types import (
     Converter as Converter,
+)
+from .types import (
     MemoryType as MemoryType,
 )
 
@@ -101,7 +121,8 @@ def convert(
     kind of device that it is on, if the target has it.
     ``copy``: None shares memory where the target can wrap it. True makes fresh memory, always.
     False shares or raises ``CopyRequiredError`` with the reason.
-    ``dtype``: the dtype to cast to, as a name or as any framework's own object. Without it, no value and no dtype changes.
+    ``dtype``: the dtype to cast to, as a name or as any framework's own object. Without
+    it, no value and no dtype changes.
 
     JAX runs later than it returns: memory that it shares and that is written afterwards changes
     results already asked for.

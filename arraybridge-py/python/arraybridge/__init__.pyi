@@ -2,40 +2,20 @@ from types import TracebackType
 from typing import Any, Literal, TypedDict, final
 
 from .exceptions import (
-    CopyRequiredError as CopyRequiredError,
-)
-from .exceptions import (
-    DeviceUnavailableError as DeviceUnavailableError,
-)
-from .exceptions import (
-    FrameworkNotInstalledError as FrameworkNotInstalledError,
-)
-from .exceptions import (
-    MemoryConversionError as MemoryConversionError,
-)
-from .exceptions import (
-    SharedImmutableMemoryWarning as SharedImmutableMemoryWarning,
-)
-from .exceptions import (
-    UnsupportedArrayError as UnsupportedArrayError,
-)
-from .exceptions import (
-    UnsupportedDtypeError as UnsupportedDtypeError,
+    CopyRequiredError,
+    DeviceUnavailableError,
+    FrameworkNotInstalledError,
+    MemoryConversionError,
+    SharedImmutableMemoryWarning,
+    UnsupportedArrayError,
+    UnsupportedDtypeError,
 )
 from .types import (
-    CPU_MEMORY_TYPES as CPU_MEMORY_TYPES,
-)
-from .types import (
-    GPU_MEMORY_TYPES as GPU_MEMORY_TYPES,
-)
-from .types import (
-    SUPPORTED_MEMORY_TYPES as SUPPORTED_MEMORY_TYPES,
-)
-from .types import (
-    Converter as Converter,
-)
-from .types import (
-    MemoryType as MemoryType,
+    CPU_MEMORY_TYPES,
+    GPU_MEMORY_TYPES,
+    SUPPORTED_MEMORY_TYPES,
+    Converter,
+    MemoryType,
 )
 
 __all__ = [

@@ -121,7 +121,7 @@ def test_a_strided_torch_tensor_is_shared_with_numpy(layout):
     assert tuple(s // 4 for s in y.strides) == x.stride()
 
 
-@pytest.mark.parametrize("layout", ["transposed", "strided", "offset", "Fortran", "unaligned"])
+@pytest.mark.parametrize("layout", ["transposed", "strided", "offset", "Fortran"])
 def test_a_strided_numpy_array_is_shared_with_torch(layout, tmp_path):
     bridges.need("torch")
     x = bridges.layouts("float32", tmp_path)[layout]
@@ -312,18 +312,42 @@ def test_a_view_of_immutable_memory_is_copied_on_its_way_to_torch():
     assert bridges.difference("jax", source, expected) is None
 
 
-@pytest.mark.parametrize("target", ["numpy", "torch", "jax"])
-def test_a_tensorflow_scalar_is_always_copied(target):
-    bridges.need("tensorflow", target)
+def test_a_tensorflow_scalar_is_copied_into_what_could_write_into_it():
+    bridges.need("tensorflow", "torch")
     import tensorflow as tf
 
     x = tf.constant(1.0)
-    y = ab.convert(x, target)
+    y = ab.convert(x, "torch")
+    assert y.data_ptr() != bridges.address("tensorflow", x)
+    y.fill_(5)
+    assert float(tf.constant(1.0)) == 1.0
+    with pytest.raises(ab.CopyRequiredError):
+        ab.convert(x, "torch", copy=False)
+
+
+@pytest.mark.parametrize("target", ["numpy", "jax"])
+def test_a_tensorflow_scalar_stays_what_it_is(target):
+    bridges.need("tensorflow", target)
+    import tensorflow as tf
+
+    y = ab.convert(tf.constant(1.0), target)
     assert float(y) == 1.0
-    assert bridges.address(target, y) != bridges.address("tensorflow", x)
-    if target == "torch":
-        y.fill_(5)
-        assert float(tf.constant(1.0)) == 1.0
+    if target == "numpy":
+        with pytest.raises(ValueError, match="read-only"):
+            y[...] = 5
+    fresh = ab.convert(tf.constant(1.0), target, copy=True)
+    assert bridges.address(target, fresh) != bridges.address("tensorflow", tf.constant(1.0))
+
+
+def test_memory_that_is_not_aligned_to_its_elements_arrives_in_torch():
+    bridges.need("torch")
+    image = np.arange(64, dtype="float32")
+    x = bridges.aligned(image, offset=1)
+    y = ab.convert(x, "torch")
+    assert bridges.difference("torch", y, image) is None
+    told = ab.explain(x, "torch")
+    shared = y.data_ptr() == bridges.address("numpy", x)
+    assert shared == (told.route == "share")
 
 
 @pytest.mark.parametrize("source", ["jax", "tensorflow"])

@@ -136,7 +136,7 @@ def convert_memory(
 def detect_memory_type(data: Any) -> str:
     """Name of the framework that ``data`` is an array of. Nothing is imported to find out.
 
-    Raises ``ValueError`` where it is an array of none.
+    Raises ``TypeError`` where it is an array of none.
 
     >>> import numpy, arraybridge
     >>> arraybridge.detect_memory_type(numpy.zeros(3))

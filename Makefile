@@ -61,9 +61,9 @@ seventh: $(SEVENTH_STAMP) tests/seventh/tvm_ffi.toml
 lint: $(TEST_STAMP) ## formatting and lints of Rust and Python, stubs against the module
 	$(CARGO) fmt --check
 	PYO3_PYTHON=$$(realpath -s $(VENV)/bin/python) $(CARGO) clippy --workspace --all-targets -- -D warnings
-	$(VENV)/bin/ruff check .
+	$(VENV)/bin/ruff check . && $(VENV)/bin/ruff format --check .
 	$(call install,$(VENV))
-	$(VENV)/bin/python -m mypy.stubtest arraybridge --ignore-disjoint-bases --allowlist tests/tools/stubtest.txt
+	$(VENV)/bin/python -m mypy.stubtest arraybridge
 
 clean: ## remove what make and the builds made
 	rm -rf build target $(VENV) $(DEMO_VENV) $(SEVENTH_VENV) .pytest_cache .hypothesis

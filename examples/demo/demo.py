@@ -25,9 +25,8 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")
 warnings.filterwarnings("ignore")
 
-import numpy as np  # noqa: E402
-
 import arraybridge as ab  # noqa: E402
+import numpy as np  # noqa: E402
 
 LABEL, CELL, WIDTH = 14, 14, 98
 WRONG: list[str] = []

@@ -58,13 +58,15 @@ _HAS = {
 }  # fmt: skip
 
 
-def load() -> None:
-    """Import every framework that is installed, once."""
+def load(*names: str) -> None:
+    """Import every framework that is installed, or those that are named, once."""
     if INSTALLED:
         return
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")
     for name in CPU_FRAMEWORKS:
+        if names and name not in names:
+            continue
         try:
             module = importlib.import_module(name)
             if name == "pyclesperanto" and not module.list_available_devices("all"):

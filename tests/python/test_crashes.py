@@ -12,36 +12,38 @@ import pytest
 
 PREFACE = """
 import bridges
-bridges.load()
+bridges.load({names})
 import numpy as np, arraybridge as ab
 """
 
 
-def survives(code):
-    return bridges.survives(PREFACE + textwrap.dedent(code))
+def survives(code, *names):
+    """Run code in a process that has loaded the named frameworks, or all."""
+    preface = PREFACE.format(names=", ".join(map(repr, names)))
+    return bridges.survives(preface + textwrap.dedent(code))
 
 
-@pytest.mark.parametrize("source", ["numpy", "torch"])
-@pytest.mark.parametrize("offset", [1, 4, 16, 32])
-def test_tensorflow_can_compute_on_what_was_not_aligned(source, offset):
-    bridges.need("tensorflow", source)
-    if offset not in (1, 32) and source == "torch":
-        pytest.skip("the two ends are enough here")
+def test_tensorflow_can_compute_on_what_was_not_aligned():
+    bridges.need("tensorflow", "torch")
     survives(
-        f"""
-        import tensorflow as tf
-        a = bridges.aligned(np.arange(1024, dtype="f4"), {offset})
-        if "{source}" == "torch":
-            import torch
-            a = torch.from_numpy(a) if {offset} % 4 == 0 else torch.ones(1025)[{offset}:]
-        for copy in (None, True):
+        """
+        import tensorflow as tf, torch
+        sources = [torch.ones(1025)[1:], torch.ones(1028)[4:]]
+        for offset in (1, 4, 16, 32):
+            sources.append(bridges.aligned(np.arange(1024, dtype="f4"), offset))
+        sources += [torch.from_numpy(a) for a in sources[3:]]
+        for a, copy in [(a, copy) for a in sources for copy in (None, True)]:
+            print(type(a), a.__array_interface__["data"][0] % 64
+                  if hasattr(a, "__array_interface__") else a.data_ptr() % 64, copy, flush=True)
             x = ab.convert(a, "tensorflow", copy=copy)
             for op in (tf.reduce_sum, tf.round, tf.abs, lambda v: v + v, lambda v: v[1:],
                        lambda v: tf.stack([v, v]), lambda v: tf.cast(v, tf.int32),
                        lambda v: tf.matmul(tf.reshape(v, (32, 32)), tf.reshape(v, (32, 32)))):
                 np.asarray(op(x))
             tf.function(lambda v: v * 2 + 1, jit_compile=True)(x)
-        """
+        """,
+        "tensorflow",
+        "torch",
     )
 
 
@@ -51,12 +53,13 @@ def test_a_pyclesperanto_array_goes_everywhere_alive(target):
     survives(
         f"""
         import gc, pyclesperanto as cle
+        image = np.arange(12, dtype="f4").reshape(3, 4)
         for _ in range(3):
-            x = cle.push(np.arange(12, dtype="f4").reshape(3, 4))
+            x = cle.push(image)
             y = ab.convert(x, "{target}")
             del x
             gc.collect()
-            assert bridges.difference("{target}", y, np.arange(12, dtype="f4").reshape(3, 4)) is None
+            assert bridges.difference("{target}", y, image) is None
             try:
                 ab.convert(cle.push(np.zeros((2, 2), "f4")), "{target}", copy=False)
             except ab.CopyRequiredError:
@@ -65,7 +68,9 @@ def test_a_pyclesperanto_array_goes_everywhere_alive(target):
                 raise SystemExit("shared?")
             del y
             gc.collect()
-        """
+        """,
+        "pyclesperanto",
+        target,
     )
 
 
@@ -128,16 +133,8 @@ def test_a_cuda_device_is_refused_before_a_framework_without_cuda_sees_it():
     )
 
 
-LIES = {
-    "a capsule of another name": "pythonapi.PyCapsule_New(1, b'something', None)",
-    "no capsule": "42",
-    "None": "None",
-}
-
-
-@pytest.mark.parametrize("lie", LIES)
 @pytest.mark.parametrize("framework", ["numpy", "torch"])
-def test_a_subclass_whose_export_lies_does_no_harm(lie, framework):
+def test_a_subclass_whose_export_lies_does_no_harm(framework):
     bridges.need("jax", "tensorflow", framework)
     survives(
         f"""
@@ -146,21 +143,23 @@ def test_a_subclass_whose_export_lies_does_no_harm(lie, framework):
         pythonapi.PyCapsule_New.argtypes = [c_void_p, c_char_p, c_void_p]
         import torch
         base = np.ndarray if "{framework}" == "numpy" else torch.Tensor
-        class Liar(base):
-            def __dlpack__(self, *a, **k):
-                return {LIES[lie]}
+        lies = [lambda: pythonapi.PyCapsule_New(1, b"something", None), lambda: 42, lambda: None]
         plain = np.arange(4, dtype="f4")
-        if "{framework}" == "numpy":
-            x = plain.view(Liar)
-        else:
-            x = torch.from_numpy(plain).as_subclass(Liar)
-        for target in bridges.INSTALLED:
-            try:
-                y = ab.convert(x, target)
-            except ab.MemoryConversionError:
-                continue
-            if target != "{framework}":
-                assert bridges.difference(target, y, plain) is None
+        for lie in lies:
+            class Liar(base):
+                def __dlpack__(self, *a, **k):
+                    return lie()
+            if "{framework}" == "numpy":
+                x = plain.view(Liar)
+            else:
+                x = torch.from_numpy(plain).as_subclass(Liar)
+            for target in bridges.INSTALLED:
+                try:
+                    y = ab.convert(x, target)
+                except ab.MemoryConversionError:
+                    continue
+                if target != "{framework}":
+                    assert bridges.difference(target, y, plain) is None
         """
     )
 
@@ -176,7 +175,9 @@ def test_a_write_through_a_shared_jax_array_does_not_crash():
         gc.collect()
         y.fill_(2)
         assert y.sum().item() == 2048
-        """
+        """,
+        "jax",
+        "torch",
     )
 
 
@@ -205,7 +206,9 @@ def test_a_process_may_end_while_jax_still_computes():
         f = jax.jit(lambda a: a @ a @ a @ a)
         z = f(y)
         del x, y
-        """
+        """,
+        "jax",
+        "torch",
     )
 
 
@@ -217,7 +220,9 @@ def test_a_tensorflow_scalar_cannot_be_written_through_torch():
         for value in (0.0, 1.0, 2.0):
             ab.convert(tf.constant(value), "torch").fill_(9)
             assert float(tf.constant(value)) == value
-        """
+        """,
+        "tensorflow",
+        "torch",
     )
 
 
@@ -236,7 +241,8 @@ def test_memory_of_a_resized_tensor_is_refused_or_left_alone():
             pass
         else:
             raise SystemExit("converted a tensor without storage")
-        """
+        """,
+        "torch",
     )
 
 

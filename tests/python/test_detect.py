@@ -7,6 +7,8 @@ import bridges
 import numpy as np
 import pytest
 
+NO_ARRAY = (TypeError, ValueError)
+
 
 def test_importing_arraybridge_imports_no_framework_but_numpy_at_most():
     out = bridges.survives(
@@ -74,19 +76,20 @@ def test_a_subclass_is_of_the_framework_of_its_base():
 
 
 @pytest.mark.parametrize(
-    "module", ["torchvision", "torch_geometric.data", "numpyro", "jaxtyping", "cupyx", "tensorflow_x"]
+    "module",
+    ["torchvision", "torch_geometric.data", "numpyro", "jaxtyping", "cupyx", "tensorflow_x"],
 )
 def test_a_module_whose_name_begins_like_a_framework_is_another_one(module):
     stranger = type("Tensor", (), {"__module__": module})
     lookalike = type("ndarray", (), {"__module__": module})
     for kind in (stranger, lookalike):
-        with pytest.raises(ValueError):
+        with pytest.raises(NO_ARRAY):
             ab.detect_memory_type(kind())
 
 
 def test_a_class_of_the_right_name_in_a_submodule_is_another_one():
     stranger = type("Tensor", (), {"__module__": "torch.something"})
-    with pytest.raises(ValueError):
+    with pytest.raises(NO_ARRAY):
         ab.detect_memory_type(stranger())
 
 
@@ -96,7 +99,7 @@ def test_a_class_of_the_right_name_in_a_submodule_is_another_one():
     ids=lambda thing: type(thing).__name__,
 )
 def test_what_is_no_array_is_refused_with_its_type(thing):
-    with pytest.raises(ValueError, match=type(thing).__name__):
+    with pytest.raises(NO_ARRAY, match=type(thing).__name__):
         ab.detect_memory_type(thing)
 
 
@@ -105,7 +108,7 @@ def test_torch_things_that_are_no_tensors_are_refused():
     import torch
 
     for thing in (torch.float32, torch.device("cpu"), torch.Size([1]), torch.nn.Linear(1, 1)):
-        with pytest.raises(ValueError):
+        with pytest.raises(NO_ARRAY):
             ab.detect_memory_type(thing)
 
 
@@ -114,7 +117,7 @@ def test_an_object_whose_attributes_raise_is_refused_without_asking_them():
         def __getattribute__(self, name):
             raise AssertionError(f"{name} was asked for")
 
-    with pytest.raises(ValueError):
+    with pytest.raises(NO_ARRAY):
         ab.detect_memory_type(Thing())
 
 
@@ -126,6 +129,6 @@ def test_a_type_made_again_and_again_is_detected_right_every_time():
             assert ab.detect_memory_type(np.zeros(1).view(kind)) == "numpy"
         else:
             kind = type("Image", (), {"data": bytes(i)})
-            with pytest.raises(ValueError):
+            with pytest.raises(NO_ARRAY):
                 ab.detect_memory_type(kind())
         del kind

@@ -13,7 +13,7 @@ PREFACE = """
 import sys
 sys.path.insert(0, sys.argv[1])
 import bridges
-bridges.load()
+bridges.load({names})
 import fake_cupy
 cupy = fake_cupy.mount()
 import numpy as np, arraybridge as ab
@@ -24,7 +24,7 @@ def raises(kind, call):
         result = call()
     except kind as error:
         return error
-    raise SystemExit(f"no {kind.__name__} but {result!r}")
+    raise SystemExit(f"no {{kind.__name__}} but {{result!r}}")
 """
 
 pytestmark = pytest.mark.skipif(
@@ -33,10 +33,9 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-def run(code):
-    return bridges.survives(
-        PREFACE + textwrap.dedent(code), str(bridges.ROOT / "tests" / "fakes")
-    )
+def run(code, names='"numpy", "torch"'):
+    preface = PREFACE.format(names=names)
+    return bridges.survives(preface + textwrap.dedent(code), str(bridges.ROOT / "tests" / "fakes"))
 
 
 def test_the_eleven_pairs_take_the_route_that_they_explain():
@@ -64,7 +63,8 @@ def test_the_eleven_pairs_take_the_route_that_they_explain():
         x = cupy.ndarray(image)
         assert ab.convert(x, "cupy") is x and ab.explain(x, "cupy").route == "keep"
         print(pairs + 1)
-        """
+        """,
+        names="",
     )
     assert out.strip().endswith("11")
 

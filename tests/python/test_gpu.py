@@ -134,9 +134,7 @@ def test_memory_is_shared_on_one_device(source, target):
     assert (host(target, y) == IMAGE).all()
 
 
-@pytest.mark.parametrize(
-    ("source", "target"), bridges.pairs(DEVICE_FRAMEWORKS, DEVICE_FRAMEWORKS)
-)
+@pytest.mark.parametrize(("source", "target"), bridges.pairs(DEVICE_FRAMEWORKS, DEVICE_FRAMEWORKS))
 def test_copy_true_is_fresh_memory_on_the_device(source, target):
     need(source, target)
     x = make(source, IMAGE)

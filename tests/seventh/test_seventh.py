@@ -17,12 +17,7 @@ pytestmark = pytest.mark.skipif(
     reason="ARRAYBRIDGE_SEVENTH_PYTHON names no interpreter; `make seventh` makes one",
 )
 
-# pyclesperanto is loaded before TensorFlow here too.
 PREFACE = """
-import importlib.util
-for name in ("pyclesperanto", "tensorflow"):
-    if importlib.util.find_spec(name):
-        importlib.import_module(name)
 import numpy as np
 import arraybridge as ab
 image = np.arange(6, dtype="u2").reshape(2, 3)
@@ -90,6 +85,10 @@ def test_it_is_detected_and_kept():
 def test_every_pair_with_the_frameworks_there_gives_the_bits():
     out = run(
         """
+        import importlib.util
+        for name in ("pyclesperanto", "tensorflow"):  # in this order: as in tests/python/bridges.py
+            if importlib.util.find_spec(name):
+                importlib.import_module(name)
         import jax
         jax.config.update("jax_enable_x64", True)
         import ml_dtypes

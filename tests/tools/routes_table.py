@@ -12,10 +12,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "python"))
 
+import arraybridge as ab  # noqa: E402
 import bridges  # noqa: E402
 import numpy as np  # noqa: E402
-
-import arraybridge as ab  # noqa: E402
 
 BEGIN = (
     "<!-- routes: written by tests/tools/routes_table.py, checked by tests/python/test_docs.py -->"
@@ -48,7 +47,9 @@ def table() -> str:
     for source in ORDER:
         cells = [route(source, target) for target in ORDER]
         lines.append(f"| {source} | " + " | ".join(cells) + " | upload, not run |")
-    lines.append("| cupy | " + " | ".join(["download, not run"] * len(ORDER)) + " | keep, not run |")
+    lines.append(
+        "| cupy | " + " | ".join(["download, not run"] * len(ORDER)) + " | keep, not run |"
+    )
     return "\n".join(lines)
 
 

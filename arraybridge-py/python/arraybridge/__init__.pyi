@@ -1,12 +1,21 @@
-from contextlib import AbstractContextManager
+from types import TracebackType
 from typing import Any, Literal, TypedDict, final
 
+from .exceptions import (
+    CopyRequiredError,
+    DeviceUnavailableError,
+    FrameworkNotInstalledError,
+    MemoryConversionError,
+    SharedImmutableMemoryWarning,
+    UnsupportedArrayError,
+    UnsupportedDtypeError,
+)
 from .types import (
-    CPU_MEMORY_TYPES as CPU_MEMORY_TYPES,
-    GPU_MEMORY_TYPES as GPU_MEMORY_TYPES,
-    SUPPORTED_MEMORY_TYPES as SUPPORTED_MEMORY_TYPES,
-    Converter as Converter,
-    MemoryType as MemoryType,
+    CPU_MEMORY_TYPES,
+    GPU_MEMORY_TYPES,
+    SUPPORTED_MEMORY_TYPES,
+    Converter,
+    MemoryType,
 )
 
 __all__ = [
@@ -84,7 +93,7 @@ def convert(
     *,
     device: str | int | None = None,
     copy: bool | None = None,
-    dtype: str | None = None,
+    dtype: Any = None,
 ) -> Any:
     """Bring an array, of any shape and any known framework, to the framework ``target``.
 
@@ -92,7 +101,8 @@ def convert(
     kind of device that it is on, if the target has it.
     ``copy``: None shares memory where the target can wrap it. True makes fresh memory, always.
     False shares or raises ``CopyRequiredError`` with the reason.
-    ``dtype``: the name of a dtype to cast to. Without it, no value and no dtype changes.
+    ``dtype``: the dtype to cast to, as a name or as any framework's own object. Without
+    it, no value and no dtype changes.
 
     JAX runs later than it returns: memory that it shares and that is written afterwards changes
     results already asked for.
@@ -126,7 +136,7 @@ def convert_memory(
 def detect_memory_type(data: Any) -> str:
     """Name of the framework that ``data`` is an array of. Nothing is imported to find out.
 
-    Raises ``ValueError`` where it is an array of none.
+    Raises ``TypeError`` where it is an array of none.
 
     >>> import numpy, arraybridge
     >>> arraybridge.detect_memory_type(numpy.zeros(3))
@@ -134,7 +144,12 @@ def detect_memory_type(data: Any) -> str:
     """
 
 def explain(
-    data: Any, target: str, *, device: str | int | None = None, copy: bool | None = None
+    data: Any,
+    target: str,
+    *,
+    device: str | int | None = None,
+    copy: bool | None = None,
+    dtype: Any = None,
 ) -> Record:
     """Say what ``convert`` would do with the same arguments, without doing it.
 
@@ -145,7 +160,8 @@ def explain(
     'keep'
     """
 
-def trace() -> AbstractContextManager[list[Record]]:
+@final
+class trace:
     """Collect a record of every conversion inside the ``with`` block.
 
     >>> import numpy, arraybridge
@@ -155,8 +171,19 @@ def trace() -> AbstractContextManager[list[Record]]:
     ['copy']
     """
 
-def no_copy() -> AbstractContextManager[None]:
-    """Make every conversion inside the ``with`` block share memory or raise.
+    def __new__(cls) -> trace: ...
+    def __enter__(self) -> list[Record]: ...
+    def __exit__(
+        self,
+        kind: type[BaseException] | None = None,
+        error: BaseException | None = None,
+        traceback: TracebackType | None = None,
+        /,
+    ) -> None: ...
+
+@final
+class no_copy:
+    """Make every conversion inside the ``with`` block that names no ``copy`` share or raise.
 
     Raises, from the conversion, ``CopyRequiredError`` with the reason.
 
@@ -164,6 +191,16 @@ def no_copy() -> AbstractContextManager[None]:
     >>> with arraybridge.no_copy():
     ...     zeros = arraybridge.convert(numpy.zeros(3), "numpy")
     """
+
+    def __new__(cls) -> no_copy: ...
+    def __enter__(self) -> None: ...
+    def __exit__(
+        self,
+        kind: type[BaseException] | None = None,
+        error: BaseException | None = None,
+        traceback: TracebackType | None = None,
+        /,
+    ) -> None: ...
 
 def converters() -> list[tuple[str, str]]:
     """The registered conversions as pairs of names, source first.
@@ -180,30 +217,3 @@ def frameworks() -> list[_Framework]:
     >>> arraybridge.frameworks()[0]["title"]
     'NumPy'
     """
-
-class MemoryConversionError(Exception):
-    """A conversion failed. ``str()`` of it says which, why, and what to do."""
-
-    source_type: str
-    target_type: str
-    method: str
-    reason: str
-    def __init__(self, source_type: str, target_type: str, method: str, reason: str) -> None: ...
-
-class DeviceUnavailableError(MemoryConversionError):
-    """The framework does not have the device that was asked for."""
-
-class UnsupportedDtypeError(MemoryConversionError):
-    """The framework does not have the dtype, or no conversion keeps its bits."""
-
-class UnsupportedArrayError(MemoryConversionError):
-    """The object is of a framework, but is no plain array: sparse, traced, masked, deleted, ..."""
-
-class CopyRequiredError(MemoryConversionError):
-    """``copy=False`` was asked for and memory cannot be shared; ``reason`` says why."""
-
-class FrameworkNotInstalledError(MemoryConversionError, ImportError):
-    """The framework cannot be imported."""
-
-class SharedImmutableMemoryWarning(UserWarning):
-    """An array that cannot change was shared with a framework that can write into it."""

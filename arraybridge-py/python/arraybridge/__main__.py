@@ -107,8 +107,10 @@ def describe(found: dict[str, object], install: str) -> list[str]:
 
 def doctor() -> int:
     """Print the report; 1 when an installed framework does not work, else 0."""
-    print(f"arraybridge {__version__}, Python {platform.python_version()}, NumPy "
-          f"{numpy.__version__}, {platform.platform()}")
+    print(
+        f"arraybridge {__version__}, Python {platform.python_version()}, NumPy "
+        f"{numpy.__version__}, {platform.platform()}"
+    )
     broken = False
     installed = set()
     for framework in frameworks():
@@ -122,12 +124,17 @@ def doctor() -> int:
             print(f"{'':<16}{line}")
     if {"tensorflow", "pyclesperanto"} <= installed:
         problem, _ = run(ORDER)
-        print("\nTensorFlow first, OpenCL second: "
-              + ("works" if problem is None else f"BROKEN: {problem}; import pyclesperanto first"))
+        print(
+            "\nTensorFlow first, OpenCL second: "
+            + ("works" if problem is None else f"BROKEN: {problem}; import pyclesperanto first")
+        )
         broken |= problem is not None
     pairs = converters()
-    print(f"\n{len(pairs)} converters are registered: " + ", ".join(sorted({p[0] for p in pairs}))
-          + ", each to each")
+    print(
+        f"\n{len(pairs)} converters are registered: "
+        + ", ".join(sorted({p[0] for p in pairs}))
+        + ", each to each"
+    )
     return int(broken)
 
 

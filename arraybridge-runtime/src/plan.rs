@@ -262,3 +262,156 @@ pub fn accelerator(
         (_, Some(why)) => Ok(Route::Copy(why)),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::generated::MemoryType;
+    use crate::spec::Memory;
+
+    fn facts() -> Facts {
+        Facts {
+            dtype: DType::Float32,
+            ndim: 2,
+            empty: false,
+            layout: Strides::Compact,
+            alignment: 4096,
+            aligned: true,
+            whole_strides: true,
+            swapped: false,
+            read_only: false,
+            device_type: 1,
+            private: false,
+        }
+    }
+
+    fn target(memory_type: MemoryType) -> Target {
+        let framework = memory_type.framework();
+        let device = match framework.memory {
+            Memory::Accelerator => Device::Accelerator(0),
+            _ => Device::Host,
+        };
+        Target { framework, dtypes: framework.dtypes, device }
+    }
+
+    fn route(
+        from: MemoryType,
+        to: MemoryType,
+        facts: &Facts,
+        copy: Option<bool>,
+    ) -> Result<Route, Refusal> {
+        host(from.framework(), &target(to), facts, copy)
+    }
+
+    use MemoryType::{Jax, Numpy, Pyclesperanto, Tensorflow, Torch};
+
+    #[test]
+    fn aligned_compact_memory_is_shared_by_every_pair_but_numpy_s() {
+        for from in [Torch, Jax, Tensorflow] {
+            for to in [Numpy, Torch, Jax, Tensorflow] {
+                assert_eq!(route(from, to, &facts(), None), Ok(Route::Share), "{from:?} {to:?}");
+            }
+        }
+        assert_eq!(route(Numpy, Torch, &facts(), None), Ok(Route::Share));
+        for to in [Jax, Tensorflow] {
+            // Whether NumPy's memory is aligned for them is chance: sharing does not hang on it.
+            assert_eq!(route(Numpy, to, &facts(), None), Ok(Route::Copy(Why::Chance)));
+            assert_eq!(route(Numpy, to, &facts(), Some(false)), Ok(Route::Share));
+        }
+    }
+
+    #[test]
+    fn a_read_only_array_is_copied_into_a_framework_that_cannot_say_so() {
+        let read_only = Facts { read_only: true, ..facts() };
+        assert_eq!(route(Numpy, Torch, &read_only, None), Ok(Route::Copy(Why::ReadOnly)));
+        let refused = Err(Refusal::CopyRequired(Why::ReadOnly));
+        assert_eq!(route(Numpy, Torch, &read_only, Some(false)), refused);
+        assert_eq!(route(Torch, Numpy, &read_only, None), Ok(Route::Share));
+        assert_eq!(route(Jax, Torch, &read_only, None), Ok(Route::Share));
+    }
+
+    #[test]
+    fn a_tensorflow_scalar_is_always_copied() {
+        let scalar = Facts { ndim: 0, ..facts() };
+        for to in [Numpy, Torch, Jax] {
+            assert_eq!(route(Tensorflow, to, &scalar, None), Ok(Route::Copy(Why::CachedScalar)));
+        }
+        assert_eq!(route(Jax, Torch, &scalar, None), Ok(Route::Share));
+    }
+
+    #[test]
+    fn what_a_target_cannot_hold_is_refused_before_anything_else() {
+        let complex = Facts { dtype: DType::Complex64, ..facts() };
+        assert_eq!(route(Numpy, Pyclesperanto, &complex, Some(false)), Err(Refusal::Dtype));
+        let scalar = Facts { ndim: 0, ..facts() };
+        assert_eq!(route(Numpy, Pyclesperanto, &scalar, None), Err(Refusal::Ndim));
+        let empty = Facts { empty: true, ..facts() };
+        assert_eq!(route(Numpy, Pyclesperanto, &empty, None), Err(Refusal::Empty));
+    }
+
+    fn any_facts() -> impl Strategy<Value = Facts> {
+        const LAYOUTS: &[Strides] =
+            &[Strides::Compact, Strides::Permuted, Strides::Positive, Strides::Any];
+        (
+            (
+                prop::sample::select(DType::ALL),
+                0..5_usize,
+                any::<bool>(),
+                prop::sample::select(LAYOUTS),
+            ),
+            (0..13_u32, any::<bool>(), any::<bool>(), any::<bool>(), any::<bool>(), any::<bool>()),
+            prop::sample::select(&[1, 2, 3, 4, 13]),
+        )
+            .prop_map(|((dtype, ndim, empty, layout), bits, device_type)| {
+                let (shift, aligned, whole_strides, swapped, read_only, private) = bits;
+                let alignment = 1 << shift;
+                Facts {
+                    dtype,
+                    ndim,
+                    empty,
+                    layout,
+                    alignment,
+                    aligned,
+                    whole_strides,
+                    swapped,
+                    read_only,
+                    device_type,
+                    private,
+                }
+            })
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_shared_fits_the_importer(
+            from in prop::sample::select(&MemoryType::ALL),
+            to in prop::sample::select(&MemoryType::ALL),
+            facts in any_facts(),
+            copy in prop::sample::select(&[None, Some(false), Some(true)]),
+        ) {
+            let target = target(to);
+            let framework = target.framework;
+            match host(from.framework(), &target, &facts, copy) {
+                Ok(Route::Share) => {
+                    let import = framework.import.as_ref().expect("sharing needs an import");
+                    prop_assert!(import.devices.contains(&facts.device_type));
+                    prop_assert!(facts.layout <= import.strides && facts.whole_strides);
+                    prop_assert!(facts.alignment.is_multiple_of(import.align) && facts.aligned);
+                    prop_assert!(!facts.swapped && framework.dtypes.contains(facts.dtype));
+                    prop_assert!(copy != Some(true) || facts.private);
+                    // Nobody can write through it who must not.
+                    let guarded = import.flag || framework.immutable || from.framework().immutable;
+                    prop_assert!(!facts.read_only || facts.private || guarded);
+                }
+                Ok(Route::Copy(_)) => prop_assert_ne!(copy, Some(false)),
+                Ok(route) => prop_assert!(false, "{route:?} is no route between frameworks"),
+                Err(Refusal::CopyRequired(_)) => prop_assert_eq!(copy, Some(false)),
+                Err(Refusal::Dtype) => prop_assert!(!target.dtypes.contains(facts.dtype)),
+                Err(Refusal::Ndim) => prop_assert!(facts.ndim < framework.ndim.0 || facts.ndim > framework.ndim.1),
+                Err(Refusal::Empty) => prop_assert!(facts.empty && !framework.empty),
+            }
+        }
+    }
+}

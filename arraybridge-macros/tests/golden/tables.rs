@@ -59,7 +59,9 @@ pub mod statics {
         classes: &["host.Array"],
         memory: ::arraybridge_runtime::__private::Memory::Host,
         immutable: false,
-        isolate: &[],
+        align: 64usize,
+        cached_scalars: false,
+        isolate: ::core::option::Option::None,
         dtypes: ::arraybridge_runtime::__private::DTypeSet::of(
             &[
                 ::arraybridge_runtime::__private::DType::Float32,
@@ -173,7 +175,9 @@ pub mod statics {
         classes: &["chip.array.Array"],
         memory: ::arraybridge_runtime::__private::Memory::Either,
         immutable: true,
-        isolate: &[],
+        align: 64usize,
+        cached_scalars: false,
+        isolate: ::core::option::Option::None,
         dtypes: ::arraybridge_runtime::__private::DTypeSet::of(
             &[::arraybridge_runtime::__private::DType::Float32],
         ),
@@ -956,7 +960,7 @@ pub mod converters {
                 'py,
                 ::arraybridge_runtime::__private::pyo3::PyAny,
             >,
-            request: &::arraybridge_runtime::__private::Request<'py>,
+            request: &::arraybridge_runtime::__private::Request,
         ) -> ::core::result::Result<
             ::arraybridge_runtime::__private::pyo3::Bound<
                 'py,
@@ -991,7 +995,7 @@ pub mod converters {
                 'py,
                 ::arraybridge_runtime::__private::pyo3::PyAny,
             >,
-            request: &::arraybridge_runtime::__private::Request<'py>,
+            request: &::arraybridge_runtime::__private::Request,
         ) -> ::core::result::Result<
             ::arraybridge_runtime::__private::pyo3::Bound<
                 'py,
@@ -1026,7 +1030,7 @@ pub mod converters {
                 'py,
                 ::arraybridge_runtime::__private::pyo3::PyAny,
             >,
-            request: &::arraybridge_runtime::__private::Request<'py>,
+            request: &::arraybridge_runtime::__private::Request,
         ) -> ::core::result::Result<
             ::arraybridge_runtime::__private::pyo3::Bound<
                 'py,
@@ -1061,7 +1065,7 @@ pub mod converters {
                 'py,
                 ::arraybridge_runtime::__private::pyo3::PyAny,
             >,
-            request: &::arraybridge_runtime::__private::Request<'py>,
+            request: &::arraybridge_runtime::__private::Request,
         ) -> ::core::result::Result<
             ::arraybridge_runtime::__private::pyo3::Bound<
                 'py,

@@ -54,21 +54,62 @@ impl Held {
 
 impl Drop for Held {
     fn drop(&mut self) {
-        // SAFETY: the reference is owned. Only a thread that is attached changes the count; one
-        // that is not attaches first, which is allowed until the interpreter ends. After that the
-        // object is left to the process.
-        unsafe {
-            if ffi::Py_IsInitialized() == 0 {
-                return;
-            }
-            if ffi::PyGILState_Check() == 1 {
-                ffi::Py_DECREF(self.0.as_ptr());
-            } else if !ENDING.load(Ordering::Acquire) {
-                let state = ffi::PyGILState_Ensure();
-                ffi::Py_DECREF(self.0.as_ptr());
-                ffi::PyGILState_Release(state);
-            }
+        // SAFETY: the reference is owned, and the closure runs attached.
+        attached(|| unsafe { ffi::Py_DECREF(self.0.as_ptr()) });
+    }
+}
+
+/// Runs `release` attached to the interpreter; not at all when there is none any more, which
+/// leaves to the process what should have been released.
+fn attached(release: impl FnOnce()) {
+    // SAFETY: these ask about the interpreter and attach to it, from any thread, which is allowed
+    // until it ends.
+    unsafe {
+        if ffi::Py_IsInitialized() == 0 {
+            return;
         }
+        if ffi::PyGILState_Check() == 1 {
+            release();
+        } else if !ENDING.load(Ordering::Acquire) {
+            let state = ffi::PyGILState_Ensure();
+            release();
+            ffi::PyGILState_Release(state);
+        }
+    }
+}
+
+/// A view of an object's memory through Python's buffer protocol, dropped like [`Held`].
+pub struct HeldBuffer(Box<ffi::Py_buffer>);
+
+// SAFETY: the memory is the exporter's, and the view is released by a thread that is attached.
+unsafe impl Send for HeldBuffer {}
+
+impl HeldBuffer {
+    /// Asks an object for its memory, with strides; read-only is enough.
+    ///
+    /// # Errors
+    ///
+    /// What the object raises.
+    pub fn new(object: &Bound<'_, PyAny>) -> PyResult<HeldBuffer> {
+        let mut buffer = Box::new(ffi::Py_buffer::new());
+        // SAFETY: the object is alive and the structure is there to be filled.
+        match unsafe { ffi::PyObject_GetBuffer(object.as_ptr(), &mut *buffer, ffi::PyBUF_STRIDES) }
+        {
+            0 => Ok(HeldBuffer(buffer)),
+            _ => Err(PyErr::fetch(object.py())),
+        }
+    }
+
+    /// What the object said of its memory.
+    pub fn get(&self) -> &ffi::Py_buffer {
+        &self.0
+    }
+}
+
+impl Drop for HeldBuffer {
+    fn drop(&mut self) {
+        // SAFETY: the view was got and is released once, attached.
+        attached(|| unsafe { ffi::PyBuffer_Release(&mut *self.0) });
     }
 }
 

@@ -16,6 +16,7 @@ pub mod device;
 pub mod dlpack;
 pub mod dtype;
 pub mod error;
+pub mod fast;
 pub mod generated;
 pub mod held;
 pub mod host;

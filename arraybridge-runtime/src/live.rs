@@ -9,11 +9,12 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyInt, PyString, PyType};
 
+use crate::device::{self, Device};
 use crate::dlpack::exchange::Exchange;
 use crate::error::{Ends, Error, Failure, Result, first_line};
 use crate::generated::MemoryType;
-use crate::spec::{DType, Framework};
-use crate::{held, isolate};
+use crate::spec::{DType, Framework, Op};
+use crate::{fast, held, isolate};
 
 /// An imported framework.
 pub struct Live {
@@ -24,6 +25,8 @@ pub struct Live {
     by_pointer: Mutex<HashMap<usize, DType>>,
     accelerators: OnceLock<usize>,
     exchange: PyOnceLock<Option<Exchange>>,
+    fast: PyOnceLock<Option<&'static Op<3>>>,
+    host: PyOnceLock<Py<PyAny>>,
 }
 
 static LIVE: [PyOnceLock<Live>; MemoryType::COUNT] =
@@ -67,6 +70,8 @@ fn import<'py>(py: Python<'py>, framework: &'static Framework, ends: Ends) -> Re
         by_pointer: Mutex::new(HashMap::new()),
         accelerators: OnceLock::new(),
         exchange: PyOnceLock::new(),
+        fast: PyOnceLock::new(),
+        host: PyOnceLock::new(),
     }))
 }
 
@@ -133,6 +138,32 @@ impl Live {
             };
             self.framework.classes.iter().find_map(of_class)
         })
+    }
+
+    /// The private way in that behaves, if there is one.
+    #[inline]
+    pub fn fast_import(
+        &self,
+        py: Python<'_>,
+        behaves: impl Fn(&Op<3>) -> bool,
+    ) -> Option<&'static Op<3>> {
+        *self.fast.get_or_init(py, || {
+            let ways = self.framework.import.as_ref().filter(|_| fast::is_on())?.fast;
+            ways.iter().find(|op| behaves(op))
+        })
+    }
+
+    /// The host's device object; `None` for a framework without one.
+    ///
+    /// # Errors
+    ///
+    /// What the framework raises.
+    pub fn host<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let make = || -> PyResult<Py<PyAny>> {
+            let object = device::object(py, self, Device::Host)?;
+            Ok(object.map_or_else(|| py.None(), Bound::unbind))
+        };
+        Ok(self.host.get_or_try_init(py, make)?.bind(py).clone())
     }
 
     /// How many accelerators the framework has.

@@ -202,6 +202,8 @@ pub struct Export {
     pub op: Op<4>,
     /// What orders it on an accelerator.
     pub sync: Ordering,
+    /// Whether host arrays have Python's buffer protocol, which is quicker for the dtypes it knows.
+    pub buffer: bool,
 }
 
 /// DLPack import.
@@ -209,6 +211,9 @@ pub struct Export {
 pub struct Import {
     /// Scope: `module`, `data` or `capsule`, `device`.
     pub op: Op<3>,
+    /// Private ways in, quicker than `op`; each is used only where it is there and behaves like
+    /// `op`. Scope: `module, capsule, device`.
+    pub fast: &'static [Op<3>],
     /// What the second name is.
     pub handover: Handover,
     /// DLPack device types that it takes.

@@ -4,7 +4,7 @@ use dlpark::Managed;
 use dlpark::ffi::{DLDevice, DLManagedTensor, DLManagedTensorVersioned};
 use smallvec::SmallVec;
 
-use crate::held::Held;
+use crate::held::{Held, HeldBuffer};
 use crate::host::buffer::HostBuffer;
 use crate::host::layout;
 use crate::spec::{DType, Kind, Strides};
@@ -92,6 +92,8 @@ impl View {
 pub enum Owner {
     /// A Python object.
     Object(Held),
+    /// A view through the buffer protocol.
+    Exported(HeldBuffer),
     /// A tensor that another library exported.
     Versioned(Managed<DLManagedTensorVersioned>),
     /// The same, with the legacy header.

@@ -171,20 +171,22 @@ fn guard(Guard { why, when, then, kinds }: &Guard) -> TokenStream {
     }
 }
 
-fn export(Export { op, sync }: &Export) -> TokenStream {
+fn export(Export { op, sync, buffer }: &Export) -> TokenStream {
     let (op, sync) = (op::expand(op), word("Ordering", *sync));
-    quote!(::arraybridge_runtime::__private::Export { op: #op, sync: #sync })
+    quote!(::arraybridge_runtime::__private::Export { op: #op, sync: #sync, buffer: #buffer })
 }
 
 fn import(import: &Import) -> TokenStream {
     let Import { capsule, devices, align, flag, shares, .. } = import;
     let op = op::expand(&import.op);
+    let fast = import.fast.iter().map(op::expand);
     let handover = if *capsule { quote!(Capsule) } else { quote!(Object) };
     let strides = word("Strides", import.strides);
     let sync = word("Ordering", import.sync);
     quote! {
         ::arraybridge_runtime::__private::Import {
             op: #op,
+            fast: &[#(#fast),*],
             handover: ::arraybridge_runtime::__private::Handover::#handover,
             devices: &[#(#devices),*],
             strides: #strides,

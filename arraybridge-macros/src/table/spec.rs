@@ -235,12 +235,14 @@ pub struct Guard {
 pub struct Export {
     pub op: Op,
     pub sync: Ordering,
+    pub buffer: bool,
 }
 
 /// `[X.import]`.
 #[derive(Debug)]
 pub struct Import {
     pub op: Op,
+    pub fast: Vec<Op>,
     /// Whether the op is handed a capsule; else an object with `__dlpack__`.
     pub capsule: bool,
     pub devices: Vec<i32>,

@@ -280,8 +280,11 @@ fn array_ops(section: &Section<'_>) -> Option<ArrayOps> {
 fn export(outer: &Section<'_>, place: Option<Place>) -> Option<Export> {
     let Some(section) = outer.section("export") else {
         let default = outer.has("import") && !outer.has("export");
-        return default
-            .then(|| Export { op: default_op(EXPORT, EXPORT_SCOPE), sync: Ordering::Stream });
+        return default.then(|| Export {
+            op: default_op(EXPORT, EXPORT_SCOPE),
+            sync: Ordering::Stream,
+            buffer: false,
+        });
     };
     let op = op(&section, "op", EXPORT_SCOPE).unwrap_or_else(|| default_op(EXPORT, EXPORT_SCOPE));
     let sync = word(&section, "sync").unwrap_or(Ordering::Stream);
@@ -290,8 +293,9 @@ fn export(outer: &Section<'_>, place: Option<Place>) -> Option<Export> {
                        name it or write sync = \"host\", \"device\" or \"none\"";
         section.problem(section.key_at("op"), message);
     }
+    let buffer = section.flag("buffer").unwrap_or(false);
     section.finish();
-    Some(Export { op, sync })
+    Some(Export { op, sync, buffer })
 }
 
 fn import(outer: &Section<'_>, place: Option<Place>) -> Option<Import> {
@@ -310,7 +314,11 @@ fn import(outer: &Section<'_>, place: Option<Place>) -> Option<Import> {
             devices.into_iter().map(|device| device_type(&section, device)).collect()
         },
     );
+    let fast = section.texts("fast").unwrap_or_default();
+    let scope = &["capsule", "device"];
+    let fast = fast.iter().filter_map(|op| compile(&section, std::slice::from_ref(op), scope));
     let import = Import {
+        fast: fast.collect(),
         devices,
         strides: word(&section, "strides").unwrap_or(Strides::Any),
         align: align(&section, 1),

@@ -13,7 +13,7 @@ use crate::host::cast::Scaling;
 use crate::host::{self, copy, layout};
 use crate::live::Live;
 use crate::plan::{self, Route, Target, Why};
-use crate::spec::{DType, Framework, Handover, Import};
+use crate::spec::{DType, Framework, Handover, Import, Op};
 use crate::view::{Owner, Source, View};
 use crate::{cast, cuda, live, ndarray, oom, warn};
 
@@ -69,22 +69,24 @@ fn share<'py>(
     if writable_alias && copy.is_none() {
         warn::shared_immutable(py, ends)?;
     }
-    // Kept so that a refused import can be tried again with a copy.
-    let view = opened.source.view.clone();
+    // Kept so that a refused import can be tried again with a copy. NumPy and the exchange table
+    // refuse nothing that the plan lets through.
     let keep = match &opened.source.owner {
-        Owner::Object(held) => Some(held.clone_ref(py)),
+        Owner::Object(held) if copy.is_none() && target.exchange(py).is_none() => {
+            Some((opened.source.view.clone(), held.clone_ref(py)))
+        }
         _ => None,
     };
     match import(py, ends, target, opened.source) {
         Ok(array) => Ok(array),
         Err(Error::Python(error)) if oom::passes_through(py, &error) => Err(Error::Python(error)),
-        Err(Error::Python(error)) => match (keep, copy) {
-            (Some(held), None) => {
+        Err(Error::Python(error)) => match keep {
+            Some((view, held)) => {
                 let source = Source { view, owner: Owner::Object(held) };
                 let opened = fresh(py, Opened { source, private: false }, None)?;
                 place(py, ends, target, opened, Device::Host)
             }
-            _ => Err(import_failed(py, ends, error)),
+            None => Err(import_failed(py, ends, error)),
         },
         Err(error) => Err(error),
     }
@@ -198,13 +200,60 @@ fn hand_over<'py>(
     import: &Import,
     source: Source,
 ) -> Result<Bound<'py, PyAny>> {
+    if let Some(fast) = target.fast_import(py, |op| behaves(py, target, import, op)) {
+        let capsule = capsule::give_legacy(py, managed::legacy(source))?;
+        return Ok(fast.call(py, [target.module(py), &capsule, &target.host(py)?])?);
+    }
+    publicly(py, target, import, source)
+}
+
+/// The import by the framework's public call.
+fn publicly<'py>(
+    py: Python<'py>,
+    target: &Live,
+    import: &Import,
+    source: Source,
+) -> Result<Bound<'py, PyAny>> {
     let data = match import.handover {
         Handover::Capsule => capsule::give_legacy(py, managed::legacy(source))?,
         Handover::Object => Bound::new(py, Producer::new(source))?.into_any(),
     };
-    let device = device::object(py, target, Device::Host)?;
-    let device = device.unwrap_or_else(|| py.None().into_bound(py));
-    Ok(import.op.call(py, [target.module(py), &data, &device])?)
+    Ok(import.op.call(py, [target.module(py), &data, &target.host(py)?])?)
+}
+
+/// Whether a private way in makes the array that the public one makes: of the same class and repr,
+/// at the same address. It is asked once.
+fn behaves(py: Python<'_>, target: &Live, import: &Import, op: &Op<3>) -> bool {
+    let probe = || -> Result<(Source, usize)> {
+        let mut buffer = HostBuffer::new(6 * size_of::<f32>()).map_err(cast::no_memory)?;
+        let data = buffer.as_mut_ptr();
+        for i in 0..6_u8 {
+            // SAFETY: the buffer holds six numbers.
+            unsafe { data.cast::<f32>().add(usize::from(i)).write(f32::from(i)) };
+        }
+        let shape = [2, 3];
+        let strides = compact_strides(&shape, size_of::<f32>());
+        let view = View {
+            data,
+            dtype: DType::Float32,
+            shape: shape.into_iter().collect(),
+            strides,
+            read_only: false,
+            swapped: false,
+            device: dlpark::ffi::DLDevice::CPU,
+        };
+        Ok((Source { view, owner: Owner::Buffer(buffer) }, data as usize))
+    };
+    let compare = || -> Result<bool> {
+        let model = publicly(py, target, import, probe()?.0)?;
+        let (source, address) = probe()?;
+        let capsule = capsule::give_legacy(py, managed::legacy(source))?;
+        let made = op.call(py, [target.module(py), &capsule, &target.host(py)?])?;
+        let shares = open::open_host(&made)?.source.view.data as usize == address;
+        let same_class = made.get_type().is(model.get_type());
+        Ok(shares && same_class && made.repr()?.to_str()? == model.repr()?.to_str()?)
+    };
+    compare().unwrap_or(false)
 }
 
 /// A NumPy array of a source's memory.

@@ -1,5 +1,6 @@
 //! The source side: guards, dtype, device, and the memory itself.
 
+use dlpark::ffi::DLDevice;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
@@ -8,12 +9,13 @@ use crate::detect::Class;
 use crate::device::{self, Device};
 use crate::dlpack::capsule;
 use crate::error::{Ends, Error, Failure, Result, first_line};
+use crate::held::HeldBuffer;
 use crate::live::Live;
 use crate::ndarray::{self, UnknownDtype};
-use crate::oom;
 use crate::plan::Facts;
-use crate::spec::{DType, Guard, Strides};
-use crate::view::{Dims, Owner, Source};
+use crate::spec::{DType, Framework, Guard, Strides};
+use crate::view::{Dims, Owner, Source, View};
+use crate::{fast, oom};
 
 /// What a prepared conversion works on.
 pub(super) enum Material<'py> {
@@ -214,6 +216,8 @@ pub(super) fn open(
     } else if let Some(exchange) = class.exchange {
         let tensor = exchange.export(data).map_err(failed)?;
         capsule::described(Owner::Versioned(tensor)).map_err(failed)?
+    } else if let Some(source) = by_buffer(framework, data, dtype).map_err(failed)? {
+        source
     } else if let Some(export) = &framework.export {
         let (none, version) = (py.None().into_bound(py), version(py));
         let capsule =
@@ -232,6 +236,44 @@ pub(super) fn open(
     // A legacy capsule cannot say that its array never changes.
     source.view.read_only |= framework.immutable;
     Ok(Opened { source, private: false })
+}
+
+/// The memory of an array whose framework has the buffer protocol on the host.
+fn by_buffer(
+    framework: &Framework,
+    data: &Bound<'_, PyAny>,
+    dtype: DType,
+) -> PyResult<Option<Source>> {
+    let supported = framework.export.as_ref().is_some_and(|export| export.buffer);
+    if !supported || !dtype.is_numpy() || !fast::is_on() {
+        return Ok(None);
+    }
+    let held = HeldBuffer::new(data)?;
+    let buffer = held.get();
+    let ndim = buffer.ndim as usize;
+    if buffer.itemsize as usize != dtype.size() || (ndim > 0 && buffer.strides.is_null()) {
+        return Ok(None);
+    }
+    // SAFETY: shape and strides were asked for, have `ndim` entries, and live as long as the view.
+    let (shape, strides): (Dims<usize>, Dims<isize>) = match ndim {
+        0 => Default::default(),
+        _ => unsafe {
+            (
+                std::slice::from_raw_parts(buffer.shape.cast::<usize>(), ndim).into(),
+                std::slice::from_raw_parts(buffer.strides, ndim).into(),
+            )
+        },
+    };
+    let view = View {
+        data: buffer.buf.cast(),
+        dtype,
+        shape,
+        strides,
+        read_only: buffer.readonly != 0,
+        swapped: false,
+        device: DLDevice::CPU,
+    };
+    Ok(Some(Source { view, owner: Owner::Exported(held) }))
 }
 
 /// The newest DLPack version that we read.

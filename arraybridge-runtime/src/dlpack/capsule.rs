@@ -52,7 +52,9 @@ pub fn described(owner: Owner) -> PyResult<Source> {
     let view = match &owner {
         Owner::Versioned(tensor) => super::describe(tensor),
         Owner::Legacy(tensor) => super::describe(tensor),
-        Owner::Object(_) | Owner::Buffer(_) => unreachable!("only imported tensors are described"),
+        Owner::Object(_) | Owner::Exported(_) | Owner::Buffer(_) => {
+            unreachable!("only imported tensors are described")
+        }
     };
     Ok(Source { view: view.map_err(invalid)?, owner })
 }

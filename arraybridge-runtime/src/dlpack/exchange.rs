@@ -12,6 +12,8 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::PyType;
 
+use crate::fast;
+
 /// A framework's exchange table, which lives as long as the process.
 #[derive(Clone, Copy)]
 pub struct Exchange(NonNull<DLPackExchangeAPI>);
@@ -24,6 +26,9 @@ unsafe impl Sync for Exchange {}
 impl Exchange {
     /// The table of a type, if it has one whose major version we know.
     pub fn of_type(class: &Bound<'_, PyType>) -> Option<Exchange> {
+        if !fast::is_on() {
+            return None;
+        }
         let capsule = class.getattr(pyo3::intern!(class.py(), "__dlpack_c_exchange_api__")).ok()?;
         let name = c"dlpack_exchange_api";
         // SAFETY: the object is alive, and the pointer of a capsule of this name is the header of

@@ -79,7 +79,7 @@ impl Opened {
 }
 
 /// The element type of an array, `None` if it is none that we know.
-pub(super) fn dtype(py: Python<'_>, live: &Live, data: &Bound<'_, PyAny>) -> Option<DType> {
+pub(crate) fn dtype(py: Python<'_>, live: &Live, data: &Bound<'_, PyAny>) -> Option<DType> {
     if ndarray::is_array(data) {
         return ndarray::dtype_of(data);
     }

@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 mod policy;
+mod slices;
 
 use arraybridge_runtime::convert::{self, Request};
 use arraybridge_runtime::device::Placement;
@@ -154,5 +155,6 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(explain, module)?)?;
     module.add_function(wrap_pyfunction!(converters, module)?)?;
     module.add_function(wrap_pyfunction!(frameworks, module)?)?;
-    policy::register(module)
+    policy::register(module)?;
+    slices::register(module)
 }

@@ -14,6 +14,7 @@ package imports no framework but NumPy.
 from ._core import (
     Record,
     __version__,
+    cleanup_all_gpu_frameworks,
     convert,
     convert_memory,
     converters,
@@ -23,7 +24,10 @@ from ._core import (
     finish_dtype,
     frameworks,
     no_copy,
+    process_slices,
+    stack_slices,
     trace,
+    unstack_slices,
 )
 from .dtype_scaling import SCALING_FUNCTIONS, DtypeConversion
 from .exceptions import (
@@ -62,6 +66,7 @@ __all__ = [
     "UnsupportedArrayError",
     "UnsupportedDtypeError",
     "__version__",
+    "cleanup_all_gpu_frameworks",
     "convert",
     "convert_memory",
     "converters",
@@ -71,5 +76,8 @@ __all__ = [
     "finish_dtype",
     "frameworks",
     "no_copy",
+    "process_slices",
+    "stack_slices",
     "trace",
+    "unstack_slices",
 ]

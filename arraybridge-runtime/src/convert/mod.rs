@@ -378,7 +378,7 @@ fn narrower(dtype: DType, set: DTypeSet) -> DType {
     best
 }
 
-fn explain_refusal(
+pub(crate) fn explain_refusal(
     py: Python<'_>,
     ends: Ends,
     live: &Live,

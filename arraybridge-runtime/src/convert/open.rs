@@ -60,7 +60,7 @@ pub struct Opened {
 }
 
 impl Opened {
-    pub(super) fn facts(&self) -> Facts {
+    pub(crate) fn facts(&self) -> Facts {
         let view = &self.source.view;
         Facts {
             dtype: view.dtype,

@@ -323,7 +323,7 @@ fn is_odd<'py>(py: Python<'py>, live: &Live, array: &Bound<'py, PyAny>) -> bool 
 
 /// Whether a cast of the array may have to be recorded for a gradient: it says so, or its framework
 /// records operations on ordinary arrays, so that nobody can tell.
-fn is_recorded<'py>(py: Python<'py>, live: &Live, array: &Bound<'py, PyAny>) -> bool {
+pub(crate) fn is_recorded<'py>(py: Python<'py>, live: &Live, array: &Bound<'py, PyAny>) -> bool {
     let framework: &Framework = live.framework;
     if let Some(guard) = framework.guards.iter().find(|guard| guard.why == REQUIRES_GRAD) {
         let answer = guard.when.call(py, [live.module(py), array]);

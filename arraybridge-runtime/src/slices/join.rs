@@ -127,7 +127,7 @@ impl<'py> Job<'_, 'py> {
             (Err(_), Some(error)) => Err(error),
             // Tracers that only an export tells from arrays.
             (Err(Error::Conversion(error)), None)
-                if error.failure == Failure::Array && self.all_own(arrays)? =>
+                if error.failure == Failure::Array && self.may_be_traced(arrays)? =>
             {
                 self.by_operation(arrays).map_err(|second| match self.is_final(&second) {
                     true => second,
@@ -148,8 +148,10 @@ impl<'py> Job<'_, 'py> {
         Ok(convert::class_of(array)?.framework.memory_type == own)
     }
 
-    fn all_own(&self, arrays: &[Bound<'py, PyAny>]) -> Result<bool> {
-        arrays.iter().map(|array| self.is_own(array)).try_fold(true, |all, own| Ok(all && own?))
+    /// Whether all are arrays of the target, which can have some that only it can compute with.
+    fn may_be_traced(&self, arrays: &[Bound<'py, PyAny>]) -> Result<bool> {
+        let tracing = self.live.framework.memory != Memory::Host;
+        arrays.iter().map(|array| self.is_own(array)).try_fold(tracing, |all, own| Ok(all && own?))
     }
 
     /// Whether an array cannot be read without a loss, or is on an accelerator where it should stay.
@@ -188,9 +190,13 @@ impl<'py> Job<'_, 'py> {
             return Err(Error::Value(format!("{title} has no operation that joins arrays")));
         };
         let request = Request { placement, ..Request::default() };
-        let brought = arrays.iter().map(|array| match convert::class_of(array)?.role {
-            Role::Refused(_) if self.is_own(array)? => Ok(array.clone()),
-            _ => convert::convert_to(array, live.framework, &request),
+        let brought = arrays.iter().map(|array| {
+            let class = convert::class_of(array)?;
+            let traced = matches!(class.role, Role::Refused(_));
+            if self.is_own(array)? && (traced || placement == Placement::Auto) {
+                return Ok(array.clone());
+            }
+            convert::convert_to(array, live.framework, &request)
         });
         let arrays = PyList::new(py, brought.collect::<Result<Vec<_>>>()?)?.into_any();
         let module = live.module(py);

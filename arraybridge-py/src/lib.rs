@@ -3,6 +3,9 @@
 
 #![forbid(unsafe_code)]
 
+mod policy;
+mod slices;
+
 use arraybridge_runtime::convert::{self, Request};
 use arraybridge_runtime::device::Placement;
 use arraybridge_runtime::error::{Ends, Error, Result};
@@ -265,5 +268,6 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(explain, module)?)?;
     module.add_function(wrap_pyfunction!(converters, module)?)?;
     module.add_function(wrap_pyfunction!(frameworks, module)?)?;
-    Ok(())
+    policy::register(module)?;
+    slices::register(module)
 }

@@ -9,6 +9,7 @@
 extern crate self as arraybridge_runtime;
 
 pub mod cast;
+pub mod cleanup;
 pub mod convert;
 pub mod cuda;
 pub mod detect;
@@ -26,8 +27,10 @@ pub mod ndarray;
 pub mod oom;
 pub mod op;
 pub mod plan;
+pub mod policy;
 pub mod record;
 pub mod registry;
+pub mod slices;
 pub mod spec;
 pub mod view;
 pub mod warn;

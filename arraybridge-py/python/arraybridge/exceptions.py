@@ -7,6 +7,7 @@ built on ``arraybridge-runtime`` raise the same classes.
 from __future__ import annotations
 
 __all__ = [
+    "ClippedValuesWarning",
     "CopyRequiredError",
     "DeviceUnavailableError",
     "FrameworkNotInstalledError",
@@ -64,6 +65,13 @@ class FrameworkNotInstalledError(MemoryConversionError, ImportError):
 
 class SharedImmutableMemoryWarning(UserWarning):
     """An array that can be written to shares the memory of one that never changes."""
+
+
+class ClippedValuesWarning(UserWarning):
+    """Values of a function's result did not fit the dtype that its policy wants, and were clipped.
+
+    The message names the function and how many values it were.
+    """
 
 
 for _name in __all__:

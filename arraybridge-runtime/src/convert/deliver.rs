@@ -93,7 +93,7 @@ fn share<'py>(
 }
 
 /// Makes the target's array of memory that is ours, or that it uploads.
-fn place<'py>(
+pub(crate) fn place<'py>(
     py: Python<'py>,
     ends: Ends,
     target: &Live,

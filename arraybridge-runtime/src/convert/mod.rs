@@ -22,7 +22,9 @@ use crate::spec::{DType, DTypeSet, Framework, Memory};
 use crate::view::Dims;
 use open::Material;
 
+pub(crate) use deliver::place;
 pub use deliver::wrap_numpy;
+pub(crate) use open::dtype as dtype_of;
 pub use open::{Opened, open_host};
 
 /// What a caller asks of a conversion beside the target.
@@ -332,7 +334,12 @@ fn refused(ends: Ends, why: &str, data: &Bound<'_, PyAny>) -> Error {
 }
 
 /// The dtypes that a framework has now.
-fn dtypes(py: Python<'_>, live: &Live, dtype: DType, cast: Option<DType>) -> Result<DTypeSet> {
+pub(crate) fn dtypes(
+    py: Python<'_>,
+    live: &Live,
+    dtype: DType,
+    cast: Option<DType>,
+) -> Result<DTypeSet> {
     let framework = live.framework;
     let wanted = cast.unwrap_or(dtype);
     for missing in framework.missing {
@@ -345,7 +352,7 @@ fn dtypes(py: Python<'_>, live: &Live, dtype: DType, cast: Option<DType>) -> Res
     Ok(framework.dtypes)
 }
 
-fn missing_dtype(py: Python<'_>, ends: Ends, live: &Live, dtype: DType) -> Error {
+pub(crate) fn missing_dtype(py: Python<'_>, ends: Ends, live: &Live, dtype: DType) -> Error {
     let framework = live.framework;
     let hint = framework.missing.iter().find(|missing| {
         missing.dtypes.contains(dtype)
@@ -382,7 +389,7 @@ fn narrower(dtype: DType, set: DTypeSet) -> DType {
     best
 }
 
-fn explain_refusal(
+pub(crate) fn explain_refusal(
     py: Python<'_>,
     ends: Ends,
     live: &Live,

@@ -62,7 +62,7 @@ pub struct Opened {
 }
 
 impl Opened {
-    pub(super) fn facts(&self) -> Facts {
+    pub(crate) fn facts(&self) -> Facts {
         let view = &self.source.view;
         Facts {
             dtype: view.dtype,
@@ -81,7 +81,7 @@ impl Opened {
 }
 
 /// The element type of an array, `None` if it is none that we know.
-pub(super) fn dtype(py: Python<'_>, live: &Live, data: &Bound<'_, PyAny>) -> Option<DType> {
+pub(crate) fn dtype(py: Python<'_>, live: &Live, data: &Bound<'_, PyAny>) -> Option<DType> {
     if ndarray::is_array(data) {
         return ndarray::dtype_of(data);
     }

@@ -1,0 +1,82 @@
+//! Dtype policies, slices and cleanup for Python.
+
+use arraybridge_runtime::convert;
+use arraybridge_runtime::error::{Error, Result};
+use arraybridge_runtime::host::cast::Scaling;
+use arraybridge_runtime::policy::{self, Conversion, DtypePolicy, Lead, Policy};
+use pyo3::prelude::*;
+
+use crate::framework;
+
+/// Stretch an array to the range of an integer dtype: its finite minimum becomes the smallest
+/// integer, its finite maximum the largest.
+///
+/// The array is one of `memory_type`, of any shape; NaN and every value of a constant array become
+/// 0. Another dtype than an integer, and an array of integers, is a plain cast: integers saturate.
+///
+/// Raises `TypeError` for what is no array, `ValueError` for an unknown dtype, for an array of
+/// another framework and for a complex array that is to be real, `UnsupportedDtypeError` where the
+/// framework lacks the dtype.
+///
+/// >>> import numpy
+/// >>> from arraybridge import SCALING_FUNCTIONS
+/// >>> SCALING_FUNCTIONS["numpy"](numpy.array([0.0, 0.5, 2.0]), numpy.uint8)
+/// array([  0,  64, 255], dtype=uint8)
+#[pyfunction]
+#[pyo3(signature = (array, dtype, *, memory_type))]
+fn stretch<'py>(
+    array: &Bound<'py, PyAny>,
+    dtype: &Bound<'py, PyAny>,
+    memory_type: &Bound<'py, PyAny>,
+) -> Result<Bound<'py, PyAny>> {
+    let wanted = framework(memory_type)?;
+    let found = convert::class_of(array)?.framework;
+    if found.memory_type != wanted.memory_type {
+        return Err(Error::Value(format!(
+            "SCALING_FUNCTIONS[{:?}] was given a {} array; use SCALING_FUNCTIONS[{:?}]",
+            wanted.name, found.title, found.name
+        )));
+    }
+    let conversion = Conversion::Force(policy::dtype_named(dtype)?);
+    let name = format!("SCALING_FUNCTIONS[{:?}]", wanted.name);
+    let policy = Policy { conversion, scaling: Scaling::Stretch };
+    policy::finish(array, &Lead::default(), policy, &name)
+}
+
+/// Give a result the dtype that a policy wants, as a declared function does with what it returns.
+///
+/// `result` is an array of any framework and shape, `lead` the array whose dtype is to be
+/// preserved. `dtype_conversion` is a `DtypeConversion`, its value, or a dtype; `scaling` says how
+/// floats become integers: "clamp" (round half to even, saturate, NaN to 0), "unit" (the values are
+/// in [0, 1] or [-1, 1]) or "stretch" (minimum to maximum). What is `None` is the context's default.
+///
+/// Raises `ValueError` for an unknown name and for a complex result that is to be real,
+/// `UnsupportedDtypeError` where the framework lacks the dtype. Warns with `ClippedValuesWarning`
+/// when values did not fit.
+///
+/// >>> import numpy, arraybridge
+/// >>> image = numpy.array([100, 500], dtype="uint16")
+/// >>> arraybridge.finish_dtype(numpy.array([99.99, 500.0]), image)
+/// array([100, 500], dtype=uint16)
+#[pyfunction]
+#[pyo3(signature = (result, lead, *, dtype_conversion=None, scaling=None, function="function"))]
+fn finish_dtype<'py>(
+    result: &Bound<'py, PyAny>,
+    lead: &Bound<'py, PyAny>,
+    dtype_conversion: Option<&Bound<'py, PyAny>>,
+    scaling: Option<&Bound<'py, PyAny>>,
+    function: &str,
+) -> Result<Bound<'py, PyAny>> {
+    let base = Policy::default_of_context(result.py());
+    let policy = Policy::from_py(dtype_conversion, scaling, base)?;
+    policy::finish(result, &Lead::of(lead), policy, function)
+}
+
+/// Adds them to the module.
+pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    policy::install(module)?;
+    module.add_class::<DtypePolicy>()?;
+    module.add_function(wrap_pyfunction!(stretch, module)?)?;
+    module.add_function(wrap_pyfunction!(finish_dtype, module)?)?;
+    Ok(())
+}

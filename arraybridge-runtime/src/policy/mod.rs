@@ -1,0 +1,334 @@
+//! What happens to the dtype of a function's result.
+//!
+//! [`finish`] gives the first array of a result the dtype that the policy wants, on the device
+//! where it is. Three ways lead there, and all give the same values: the kernels of
+//! [`host::cast`](crate::host::cast) for host memory, the framework's own operations for arrays
+//! that must stay in their graph or on their accelerator ([`ops`]), and the kernels again, by way
+//! of the host, for accelerators whose operations do not pass the [`probe`].
+
+mod declare;
+mod ops;
+mod probe;
+
+use std::time::Instant;
+
+use pyo3::prelude::*;
+
+use crate::convert::{self, Opened};
+use crate::detect::{self, Role};
+use crate::device::{self, Device};
+use crate::error::{Ends, Error, Failure, Result, warning_class};
+use crate::host::cast::Scaling;
+use crate::live::{self, Live};
+use crate::plan::Why;
+use crate::record::{self, Record};
+use crate::spec::{DType, Framework, Guard, Kind, Memory};
+use crate::{cast, oom};
+
+pub use declare::{DtypePolicy, dtype_named, install};
+
+/// Which dtype a function's result gets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Conversion {
+    /// The lead's.
+    #[default]
+    PreserveInput,
+    /// The one that the function returned.
+    NativeOutput,
+    /// This one.
+    Force(DType),
+}
+
+/// Which dtype a function's result gets, and how floats become integers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Policy {
+    /// The dtype.
+    pub conversion: Conversion,
+    /// How floats become integers.
+    pub scaling: Scaling,
+}
+
+/// What the policy needs to know of a call's first array.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Lead {
+    /// Its element type, `None` if it is none that we know.
+    pub dtype: Option<DType>,
+    /// The number of its axes.
+    pub ndim: usize,
+    /// Whether it is complex.
+    pub complex: bool,
+}
+
+impl Lead {
+    /// The facts of an array; of an object that belongs to no framework, none.
+    pub fn of(array: &Bound<'_, PyAny>) -> Lead {
+        let py = array.py();
+        let Some(class) = detect::class_of(array) else { return Lead::default() };
+        let live = live::live(py, class.framework, live::ends_of(class.framework));
+        let dtype = live.ok().and_then(|live| convert::dtype_of(py, live, array));
+        let complex = dtype.is_some_and(|dtype| dtype.kind() == Kind::Complex);
+        Lead { dtype, ndim: ndim(array).unwrap_or(0), complex }
+    }
+}
+
+/// The number of axes, where it is known.
+fn ndim(array: &Bound<'_, PyAny>) -> Option<usize> {
+    array.getattr(pyo3::intern!(array.py(), "shape")).ok()?.len().ok()
+}
+
+/// The first array of a function's result, with the dtype that the policy wants.
+///
+/// An array that has the dtype already is handed back as the same object. So is what has no dtype
+/// of ours: an object of no framework, a table of strings. With
+/// [`PreserveInput`](Conversion::PreserveInput) a bool or complex result of another input, and a
+/// 0-d result of an input with axes, keep their dtype.
+///
+/// Tracers, symbolic and vmapped arrays are cast by their framework's operations, without a look
+/// at the values; where those cannot, the array stays as it is, and so do masked, sparse and other
+/// arrays that are no plain ones. In a trace, scaling other than [`Scaling::Clamp`] is computed in
+/// the widest float that the framework has, and can be off by one for wider integers.
+///
+/// A host array with values that its integer dtype cannot hold causes one `ClippedValuesWarning`
+/// with the function's name and their number.
+///
+/// # Errors
+///
+/// [`Failure::Dtype`] when the framework lacks the dtype, [`Error::Value`] for a complex array that
+/// is to be real, [`Error::Python`] for exhausted memory and for a warning that filters turned into
+/// an exception.
+pub fn finish<'py>(
+    array: &Bound<'py, PyAny>,
+    lead: &Lead,
+    policy: Policy,
+    function: &str,
+) -> Result<Bound<'py, PyAny>> {
+    if policy.conversion == Conversion::NativeOutput {
+        return Ok(array.clone());
+    }
+    let Some(class) = detect::class_of(array) else { return Ok(array.clone()) };
+    let py = array.py();
+    let ends = live::ends_of(class.framework);
+    let live = live::live(py, class.framework, ends)?;
+    let Some(from) = convert::dtype_of(py, live, array) else { return Ok(array.clone()) };
+    let Some(to) = wanted(array, from, lead, policy.conversion) else { return Ok(array.clone()) };
+    let job = Job { py, ends, live, from, to, scaling: policy.scaling, function };
+    if !record::is_tracing() {
+        return job.run(array, class.role);
+    }
+    let start = Instant::now();
+    let result = job.run(array, class.role)?;
+    record::push(py, job.record(&result), start.elapsed());
+    Ok(result)
+}
+
+/// Whether [`finish`] could give the dtype in the framework that the array belongs to. Where it
+/// could not, a caller that converts the array onwards finishes it there.
+///
+/// # Errors
+///
+/// [`Failure::NotInstalled`].
+pub fn is_possible(array: &Bound<'_, PyAny>, lead: &Lead, policy: Policy) -> Result<bool> {
+    let Some(class) = detect::class_of(array) else { return Ok(true) };
+    let py = array.py();
+    let live = live::live(py, class.framework, live::ends_of(class.framework))?;
+    let Some(from) = convert::dtype_of(py, live, array) else { return Ok(true) };
+    match wanted(array, from, lead, policy.conversion) {
+        Some(to) => Ok(convert::dtypes(py, live, to, None)?.contains(to)),
+        None => Ok(true),
+    }
+}
+
+/// The dtype to cast to, `None` where the array stays as it is.
+fn wanted(
+    array: &Bound<'_, PyAny>,
+    from: DType,
+    lead: &Lead,
+    conversion: Conversion,
+) -> Option<DType> {
+    let to = match conversion {
+        Conversion::NativeOutput => return None,
+        Conversion::Force(dtype) => dtype,
+        Conversion::PreserveInput => {
+            let dtype = lead.dtype?;
+            let reduced = || lead.ndim > 0 && ndim(array) == Some(0);
+            let keeps = match from.kind() {
+                Kind::Bool => dtype.kind() != Kind::Bool,
+                Kind::Complex => !lead.complex,
+                _ => false,
+            };
+            if from == dtype || keeps || reduced() {
+                return None;
+            }
+            dtype
+        }
+    };
+    (to != from).then_some(to)
+}
+
+/// One cast.
+#[derive(Clone, Copy)]
+struct Job<'a, 'py> {
+    py: Python<'py>,
+    ends: Ends,
+    live: &'a Live,
+    from: DType,
+    to: DType,
+    scaling: Scaling,
+    function: &'a str,
+}
+
+impl<'py> Job<'_, 'py> {
+    fn run(&self, array: &Bound<'py, PyAny>, role: Role) -> Result<Bound<'py, PyAny>> {
+        let Job { py, ends, live, from, to, .. } = *self;
+        let real = !matches!(to.kind(), Kind::Complex | Kind::Bool);
+        if from.kind() == Kind::Complex && real {
+            return Err(Error::Value(format!(
+                "{} returned a {from} array and its dtype policy wants {to}: the imaginary part \
+                 would be lost; return the real part, or declare NATIVE_OUTPUT",
+                self.function
+            )));
+        }
+        if !convert::dtypes(py, live, to, None)?.contains(to) {
+            return Err(convert::missing_dtype(py, ends, live, to));
+        }
+        match role {
+            Role::Array => self.concrete(array),
+            Role::Value(op) => self.concrete(&op.call(py, [live.module(py), array])?),
+            Role::Refused(_) => self.symbolic(array),
+        }
+    }
+
+    /// An array of an array class, which can still turn out to have no values.
+    fn concrete(&self, array: &Bound<'py, PyAny>) -> Result<Bound<'py, PyAny>> {
+        let Job { py, live, .. } = *self;
+        if self.is_differentiable() && is_recorded(py, live, array) {
+            return self.symbolic(array);
+        }
+        match device::device_of(py, live, array) {
+            Ok(Device::Host) => self.in_host_memory(array),
+            Ok(device) => self.on_device(array, device),
+            Err(error) if oom::passes_through(py, &error) => Err(Error::Python(error)),
+            Err(_) => self.symbolic(array),
+        }
+    }
+
+    /// Between numbers with a fraction, where a gradient can pass.
+    fn is_differentiable(&self) -> bool {
+        let smooth = |dtype: DType| matches!(dtype.kind(), Kind::Float | Kind::Complex);
+        smooth(self.from) && smooth(self.to)
+    }
+
+    fn in_host_memory(&self, array: &Bound<'py, PyAny>) -> Result<Bound<'py, PyAny>> {
+        match self.by_kernel(array, Device::Host) {
+            Err(Error::Conversion(error)) if error.failure == Failure::Array => {
+                self.symbolic(array)
+            }
+            result => result,
+        }
+    }
+
+    /// On an accelerator: by its framework's operations where they are exact.
+    fn on_device(&self, array: &Bound<'py, PyAny>, device: Device) -> Result<Bound<'py, PyAny>> {
+        if probe::passes(self, device)? {
+            match ops::cast(self, array, Some(device)) {
+                Ok(result) => return Ok(result),
+                Err(error) if oom::passes_through(self.py, &error) => return Err(error.into()),
+                Err(_) => probe::forget(self),
+            }
+        }
+        self.by_kernel(array, device)
+    }
+
+    /// Through the kernels, and back to the device where the array was.
+    fn by_kernel(&self, array: &Bound<'py, PyAny>, device: Device) -> Result<Bound<'py, PyAny>> {
+        let Job { py, ends, live, .. } = *self;
+        let opened = convert::open_host(array)?;
+        let (source, clipped) = cast::cast(py, &opened.source, self.to, self.scaling)?;
+        if clipped > 0 {
+            self.warn(clipped)?;
+        }
+        convert::place(py, ends, live, Opened { source, private: true }, device)
+    }
+
+    /// By the framework's operations, which work on arrays without values and keep their graph.
+    fn symbolic(&self, array: &Bound<'py, PyAny>) -> Result<Bound<'py, PyAny>> {
+        // A framework without accelerators and tracers has none but masked and other odd arrays,
+        // which its operations would silently turn into plain ones.
+        if self.live.framework.memory == Memory::Host || is_odd(self.py, self.live, array) {
+            return Ok(array.clone());
+        }
+        match ops::cast(self, array, None) {
+            Ok(result) => Ok(result),
+            Err(error) if oom::passes_through(self.py, &error) => Err(error.into()),
+            // The policy is no reason for a function to fail that works without it.
+            Err(_) => Ok(array.clone()),
+        }
+    }
+
+    #[cold]
+    fn warn(&self, clipped: u64) -> Result<()> {
+        let Job { py, from, to, function, .. } = *self;
+        let values = if clipped == 1 { "value" } else { "values" };
+        let text = format!(
+            "{function}: {clipped} {values} of its {from} result did not fit {to} and were clipped \
+             (NaN became 0). Use dtype_conversion=NATIVE_OUTPUT for the result as it is, or \
+             scaling=\"unit\" or \"stretch\" for another range"
+        );
+        let text = std::ffi::CString::new(text).unwrap_or_default();
+        PyErr::warn(py, &warning_class(py, "ClippedValuesWarning"), &text, 1)?;
+        Ok(())
+    }
+
+    fn record(&self, result: &Bound<'py, PyAny>) -> Record {
+        let Job { py, live, to, .. } = *self;
+        let shape = result.getattr(pyo3::intern!(py, "shape")).and_then(|shape| {
+            shape.try_iter()?.map(|n| n?.extract::<usize>()).collect::<PyResult<_>>()
+        });
+        let shape: crate::view::Dims<usize> = shape.unwrap_or_default();
+        let device = device::device_of(py, live, result);
+        Record {
+            source: live.framework.name,
+            target: live.framework.name,
+            route: "copy",
+            how: "dtype policy",
+            why: Some(Why::Cast.text()),
+            dtype: to.name().to_owned(),
+            nbytes: shape.iter().product::<usize>().saturating_mul(to.size()),
+            device: device.map_or_else(|_| String::from("unknown"), |device| device.to_string()),
+            shape,
+            ns: None,
+        }
+    }
+}
+
+/// The reason by which a table's guard knows that an array has a gradient.
+const REQUIRES_GRAD: &str = "requires_grad";
+
+/// The reason by which a table refuses the objects that stand for arrays in a trace.
+const TRACED: &str = "traced";
+
+/// The reason by which a table knows an array that is wrapped by a transformation.
+const LIFTED: &str = "vmapped or functional";
+
+/// Whether the array is one without plain values, and none that is traced: meta, sparse, deleted.
+/// Operations on some of them load modules of torch that end the process when TensorFlow is there.
+fn is_odd<'py>(py: Python<'py>, live: &Live, array: &Bound<'py, PyAny>) -> bool {
+    let holds = |guard: &&Guard| {
+        let answer = guard.when.call(py, [live.module(py), array]);
+        answer.and_then(|answer| answer.is_truthy()).unwrap_or(false)
+    };
+    let reason = live.framework.reasons.iter().find(holds);
+    reason.is_some_and(|guard| guard.why != LIFTED)
+}
+
+/// Whether a cast of the array may have to be recorded for a gradient: it says so, or its framework
+/// records operations on ordinary arrays, so that nobody can tell.
+pub(crate) fn is_recorded<'py>(py: Python<'py>, live: &Live, array: &Bound<'py, PyAny>) -> bool {
+    let framework: &Framework = live.framework;
+    if let Some(guard) = framework.guards.iter().find(|guard| guard.why == REQUIRES_GRAD) {
+        let answer = guard.when.call(py, [live.module(py), array]);
+        return answer.and_then(|answer| answer.is_truthy()).unwrap_or(true);
+    }
+    let traces = framework.refuse.iter().any(|refusal| refusal.why == TRACED);
+    framework.memory == Memory::Either && !traces
+}

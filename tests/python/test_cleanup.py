@@ -1,0 +1,117 @@
+"""Clearing caches asks the frameworks that are there, and nobody else."""
+
+import types
+
+import arraybridge as ab
+import bridges
+import pytest
+from arraybridge import gpu_cleanup, utils
+
+
+def test_cleaning_up_imports_nothing():
+    out = bridges.survives(
+        """
+        import sys
+        import arraybridge as ab
+        from arraybridge import gpu_cleanup, utils
+        before = set(sys.modules)
+        print(ab.cleanup_all_gpu_frameworks(), ab.cleanup_all_gpu_frameworks(0))
+        print([f() for f in gpu_cleanup.MEMORY_TYPE_CLEANUP_REGISTRY.values()])
+        loaded = {"torch", "cupy", "jax", "tensorflow", "pyclesperanto"} & set(sys.modules)
+        print(sorted(loaded), utils.loaded_frameworks())
+        """
+    )
+    assert out.splitlines() == ["{} {}", str([{}] * 6), "[] ['numpy']"]
+
+
+def test_without_an_accelerator_there_is_nothing_to_clear():
+    bridges.need("torch")
+    import torch
+
+    if torch.cuda.device_count():
+        pytest.skip("this machine has one")
+    assert ab.cleanup_all_gpu_frameworks() == {}
+    assert ab.cleanup_all_gpu_frameworks(0) == {}
+
+
+def test_garbage_is_collected_first():
+    class Cycle:
+        alive = 0
+
+        def __init__(self):
+            self.me = self
+            Cycle.alive += 1
+
+        def __del__(self):
+            Cycle.alive -= 1
+
+    Cycle()
+    ab.cleanup_all_gpu_frameworks()
+    assert Cycle.alive == 0
+
+
+def test_each_device_is_cleared_in_its_own_scope():
+    # A fake CuPy with two devices: control flow, no evidence for CuPy.
+    out = bridges.survives(
+        """
+        import sys
+        sys.path.insert(0, sys.argv[1])
+        import fake_cupy
+        fake_cupy.mount()
+        import arraybridge as ab
+        from arraybridge.gpu_cleanup import cleanup_cupy_gpu
+        for device in (None, 1, 2):
+            fake_cupy.LOG.clear()
+            print(ab.cleanup_all_gpu_frameworks(device), fake_cupy.LOG)
+        assert fake_cupy.current_device() == 0
+        print(cleanup_cupy_gpu(0))
+        """,
+        str(bridges.ROOT / "tests" / "fakes"),
+    )
+    clear = ["free_all_blocks"] * 2
+    lines = out.splitlines()
+    assert lines[0].startswith("{'cupy': [0, 1]} ") and lines[1].startswith("{'cupy': [1]} ")
+    for line, devices in zip(lines, ([0, 1], [1], []), strict=False):
+        on = [f"on {device}" for device in devices for _ in clear]
+        assert [entry.split(" on ")[1] for entry in eval(line.split("} ")[1])] == [
+            text.split()[1] for text in on
+        ]
+    assert lines[2:] == ["{} []", "{'cupy': [0]}"]
+
+
+def test_every_framework_has_a_function_of_its_own():
+    for member in ab.MemoryType:
+        function = getattr(gpu_cleanup, f"cleanup_{member}_gpu")
+        assert function is gpu_cleanup.MEMORY_TYPE_CLEANUP_REGISTRY[member]
+    assert gpu_cleanup.cleanup_numpy_gpu() == {}
+    assert set(gpu_cleanup.__all__) <= set(vars(gpu_cleanup))
+
+
+@pytest.mark.parametrize("bad", (-1, "0", 1.5))
+def test_a_device_that_is_no_index_is_an_error(bad):
+    with pytest.raises((TypeError, OverflowError)):
+        ab.cleanup_all_gpu_frameworks(bad)
+
+
+def test_a_missing_module_is_false_and_cannot_be_called():
+    import numpy
+
+    assert utils.optional_import("numpy") is numpy
+    missing = utils.optional_import("no_such_module_at_all")
+    assert not missing and not missing.cuda.Stream
+    with pytest.raises(ImportError, match="no_such_module_at_all.cuda.Stream"):
+        missing.cuda.Stream()
+
+
+def test_upstreams_submodules_are_there():
+    import arraybridge.converters
+    import arraybridge.dtype_scaling
+    import arraybridge.slice_processing
+    import arraybridge.stack_utils
+
+    assert arraybridge.converters.convert_memory is ab.convert_memory
+    assert arraybridge.converters.detect_memory_type is ab.detect_memory_type
+    assert arraybridge.dtype_scaling.SCALING_FUNCTIONS is ab.SCALING_FUNCTIONS
+    assert arraybridge.slice_processing.process_slices is ab.process_slices
+    assert arraybridge.stack_utils.stack_slices is ab.stack_slices
+    assert isinstance(arraybridge.gpu_cleanup, types.ModuleType)

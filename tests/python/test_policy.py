@@ -1,0 +1,581 @@
+"""The dtype of a result is the one that its policy wants, and every value is the nearest one."""
+
+import enum
+import math
+import types
+import warnings
+from fractions import Fraction
+
+import arraybridge as ab
+import bridges
+import ml_dtypes
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+FRAMEWORKS = bridges.CPU_FRAMEWORKS
+INTEGERS = ("uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "int64")
+FLOATS = ("float16", "bfloat16", "float32", "float64")
+
+quiet = settings(deadline=None, max_examples=120, suppress_health_check=list(HealthCheck))
+ignored = pytest.mark.filterwarnings("ignore::arraybridge.ClippedValuesWarning")
+
+
+@pytest.fixture(autouse=True)
+def sixty_four_bits():
+    with bridges.x64(True):
+        yield
+
+
+def finish(framework, result, lead, **options):
+    """The result, given as NumPy arrays, finished in a framework and read by its own means."""
+    bridges.need(framework)
+    made = bridges.make(framework, np.asarray(result))
+    done = ab.finish_dtype(made, bridges.make(framework, np.asarray(lead)), **options)
+    dtype, shape, bits = bridges.read(framework, done)
+    return np.frombuffer(bits, bridges.np_dtype(dtype)).reshape(shape)
+
+
+def ends(dtype):
+    info = np.iinfo(dtype)
+    return int(info.min), int(info.max)
+
+
+def integer(x, dtype, factor=1):
+    """The exact answer: round half to even, saturate, NaN to 0; and whether it was clipped."""
+    low, high = ends(dtype)
+    if math.isnan(x):
+        return 0, True
+    if math.isinf(x):
+        return (high if x > 0 else low), True
+    rounded = round(Fraction(x) * factor)
+    return min(max(rounded, low), high), not low <= rounded <= high
+
+
+def expected(values, dtype, scaling="clamp"):
+    factor = ends(dtype)[1] if scaling == "unit" else 1
+    numbers = [integer(float(x), dtype, factor) for x in values.reshape(-1)]
+    answer = np.array([number for number, _ in numbers], dtype).reshape(values.shape)
+    return answer, sum(clipped for _, clipped in numbers)
+
+
+def same(got, wanted):
+    assert got.dtype == wanted.dtype, got.dtype
+    np.testing.assert_array_equal(got, wanted)
+
+
+# Examples that a microscopist would check first.
+
+
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_intensities_keep_their_values(framework):
+    image = np.linspace(100, 500, 12).astype("uint16").reshape(3, 4)
+    same(finish(framework, image.astype("float32"), image), image)
+
+
+@ignored
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+@pytest.mark.parametrize(
+    "value, wanted",
+    [(99.99, 100), (-3.0, 0), (70000, 65535), (0.5, 0), (1.5, 2), (2.5, 2), (65535.4, 65535),
+     (float("inf"), 65535), (float("-inf"), 0), (float("nan"), 0)],
+)  # fmt: skip
+def test_floats_become_the_nearest_integer(framework, value, wanted):
+    result = np.full((2, 3), value, "float32")
+    same(finish(framework, result, np.zeros((2, 3), "uint16")), np.full((2, 3), wanted, "uint16"))
+
+
+@ignored
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_one_nan_changes_no_other_pixel(framework):
+    image = np.arange(400, dtype="uint16").reshape(20, 20)
+    result = image.astype("float32")
+    result[7, 7] = np.nan
+    wanted = image.copy()
+    wanted[7, 7] = 0
+    same(finish(framework, result, image), wanted)
+
+
+@ignored
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+@pytest.mark.parametrize("source", ("float32", "float64"))
+@pytest.mark.parametrize("dtype", INTEGERS)
+def test_integers_are_exact_at_both_ends(framework, source, dtype):
+    if not (bridges.has_dtype(framework, dtype) and bridges.has_dtype(framework, source)):
+        pytest.skip("a dtype that the framework lacks")
+    low, high = ends(dtype)
+    values = [low, high, low - 1, high + 1, 2 * low - 3, 3 * high, high / 2, 0]
+    near = [np.nextafter(np.array(v, source), np.array(s, source)) for v in (low, high, high + 1)
+            for s in (-np.inf, np.inf)]  # fmt: skip
+    result = np.array([*values, *near]).astype(source)
+    wanted, _ = expected(result, dtype)
+    assert {low, high} <= set(wanted.tolist())
+    same(finish(framework, result, np.zeros(3, dtype)), wanted)
+
+
+@ignored
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+@pytest.mark.parametrize("dtype", ("uint8", "uint16", "uint32"))
+def test_a_value_does_not_depend_on_the_size_of_its_array(framework, dtype):
+    pattern = np.array([-1.5, 256, 300, 0.5, np.nan, 1e10, 4294967295, 99.99, -0.0], "float32")
+    wanted, _ = expected(pattern, dtype)
+    for repeats in (1, 2, 7, 93, 1001, 40000):
+        got = finish(framework, np.tile(pattern, repeats), np.zeros(1, dtype))
+        same(got, np.tile(wanted, repeats))
+
+
+# Properties, against exact arithmetic.
+
+
+def floats(dtype):
+    special = [0.5, 1.5, 2.5, -0.5, 255.5, 65535.5, 2.0**31, 2.0**32, 2.0**63, 2.0**64, 1e-40]
+    width = {"float64": 64, "float32": 32}.get(dtype, 16)
+    drawn = st.one_of(
+        st.sampled_from([*special, *(-x for x in special)]),
+        st.floats(width=width),
+        st.floats(-70000, 70000, width=64),
+        st.integers(-(2**65), 2**65).map(float),
+    )
+    kind = bridges.np_dtype(dtype)
+
+    def array(numbers):
+        with np.errstate(all="ignore"), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return np.array(numbers, "float64").astype(kind)
+
+    return st.lists(drawn, min_size=1, max_size=40).map(array)
+
+
+@ignored
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+@pytest.mark.parametrize("scaling", ("clamp", "unit"))
+@quiet
+@given(st.data())
+def test_floats_are_rounded_once_from_the_exact_number(framework, scaling, data):
+    source = data.draw(st.sampled_from([f for f in FLOATS if bridges.has_dtype(framework, f)]))
+    dtype = data.draw(st.sampled_from([i for i in INTEGERS if bridges.has_dtype(framework, i)]))
+    result = data.draw(floats(source))
+    if scaling == "unit":
+        with np.errstate(all="ignore"):
+            result = (result.astype("float64") / 65536).astype(result.dtype)
+    wanted, _ = expected(result, dtype, scaling)
+    same(finish(framework, result, np.zeros(2, dtype), scaling=scaling), wanted)
+
+
+@ignored
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+@quiet
+@given(st.data())
+def test_integers_saturate(framework, data):
+    has = [i for i in INTEGERS if bridges.has_dtype(framework, i)]
+    source, dtype = (data.draw(st.sampled_from(has)) for _ in range(2))
+    low, high = ends(source)
+    numbers = st.integers(low, high) | st.sampled_from([low, high, 0, high // 2, high // 2 + 1])
+    result = np.array(data.draw(st.lists(numbers, min_size=1, max_size=30)), source)
+    least, most = ends(dtype)
+    wanted = [min(max(int(x), least), most) for x in result]
+    same(finish(framework, result, np.zeros(2, dtype)), np.array(wanted, dtype))
+
+
+@ignored
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+@quiet
+@given(st.data())
+def test_a_stretch_takes_the_minimum_and_the_maximum_to_the_ends(framework, data):
+    source = data.draw(st.sampled_from([f for f in FLOATS if bridges.has_dtype(framework, f)]))
+    small = ("uint8", "int8", "uint16", "int16", "uint32", "int32")
+    dtype = data.draw(st.sampled_from(small))
+    result = data.draw(floats(source))
+    x = result.astype("float64")
+    finite = x[np.isfinite(x)]
+    low, high = ends(dtype)
+    got = finish(framework, result, np.zeros(2, dtype), scaling="stretch")
+    assert got.dtype == dtype
+    if finite.size and np.isfinite(finite.max() - finite.min()) and finite.max() > finite.min():
+        with np.errstate(all="ignore"):
+            scaled = (x - finite.min()) / (finite.max() - finite.min()) * (high - low)
+        answer, _ = expected(np.clip(np.rint(scaled), -1, high - low + 1) + low, dtype)
+        same(got, answer)
+        assert got[np.argmin(np.where(np.isfinite(x), x, np.inf))] == low
+        assert got[np.argmax(np.where(np.isfinite(x), x, -np.inf))] == high
+    elif finite.size and finite.max() == finite.min():
+        assert (got[np.isfinite(x)] == 0).all()
+    assert (got[np.isnan(x)] == 0).all()
+
+
+@pytest.mark.parametrize("framework", ("numpy", "torch", "jax", "tensorflow"))
+@pytest.mark.parametrize("source", ("float16", "float32", "float64", "int32", "uint64", "bool"))
+@pytest.mark.parametrize("dtype", ("float16", "float32", "float64"))
+def test_other_results_become_the_nearest_float(framework, source, dtype):
+    rng = np.random.default_rng(7)
+    result = (rng.random(1000) * 60000).astype(source)
+    lead = np.zeros(1, dtype)
+    wanted = result if source == "bool" else result.astype(dtype)
+    same(finish(framework, result, lead), wanted)
+
+
+# What stays as it is.
+
+
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_a_result_that_has_the_dtype_is_the_same_object(framework):
+    bridges.need(framework)
+    result = bridges.make(framework, np.ones((2, 3), "float32"))
+    assert ab.finish_dtype(result, result) is result
+    assert ab.finish_dtype(result, result, dtype_conversion="float32") is result
+
+
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_native_output_is_the_same_object(framework):
+    bridges.need(framework)
+    result = bridges.make(framework, np.full((2, 3), 1e9, "float32"))
+    lead = bridges.make(framework, np.ones((2, 3), "uint8"))
+    assert ab.finish_dtype(result, lead, dtype_conversion="native") is result
+
+
+@pytest.mark.parametrize("framework", ("numpy", "torch", "jax", "tensorflow"))
+@pytest.mark.parametrize(
+    "result", [np.array([True, False]), np.array([1 + 2j]), np.array(3.7), np.array(9, "int64")],
+    ids=["bool", "complex", "0-d float", "0-d integer"],
+)  # fmt: skip
+def test_masks_spectra_and_reductions_keep_their_dtype(framework, result):
+    bridges.need(framework)
+    made = bridges.make(framework, result)
+    lead = bridges.make(framework, np.ones((2, 3), "uint8"))
+    assert ab.finish_dtype(made, lead) is made
+
+
+@pytest.mark.parametrize("result", [None, 3, "text", [1.5], np.float32(2), np.array(["a"])])
+def test_what_has_no_dtype_of_ours_is_the_same_object(result):
+    assert ab.finish_dtype(result, np.ones(3, "uint8")) is result
+
+
+def test_a_masked_array_keeps_its_mask():
+    result = np.ma.masked_array([1.5, 2.5], [True, False])
+    assert ab.finish_dtype(result, np.ones(3, "uint8")) is result
+
+
+def test_arrays_without_values_stay_as_they_are():
+    bridges.need("torch")
+    import torch
+
+    lead = torch.ones(3, dtype=torch.uint8)
+    for result in (torch.ones(3).to_sparse(), torch.ones(3, device="meta")):
+        assert ab.finish_dtype(result, lead) is result
+
+
+# How a policy is said.
+
+
+def test_conversions_are_compared_by_value():
+    class Mine(enum.Enum):
+        KEEP = "preserve"
+        RAW = "native"
+        SHORT = "uint16"
+
+    lead, result = np.ones(2, "uint8"), np.array([1.5, 300.0])
+    assert ab.finish_dtype(result, lead, dtype_conversion=Mine.RAW) is result
+    assert ab.finish_dtype(result, lead, dtype_conversion=Mine.SHORT).tolist() == [2, 300]
+    with pytest.warns(ab.ClippedValuesWarning):
+        assert ab.finish_dtype(result, lead, dtype_conversion=Mine.KEEP).tolist() == [2, 255]
+    config = types.SimpleNamespace(default_dtype_conversion=ab.DtypeConversion.UINT16)
+    assert ab.finish_dtype(result, lead, dtype_conversion=config).dtype == "uint16"
+
+
+@pytest.mark.parametrize("member", [m for m in ab.DtypeConversion if m.numpy_dtype is not None])
+def test_a_forced_dtype_is_that_dtype(member):
+    result = ab.finish_dtype(np.array([1.0, 2.0], "float16"), "no array", dtype_conversion=member)
+    assert result.dtype == member.numpy_dtype == np.dtype(member.value)
+
+
+def test_dtypes_are_named_as_every_framework_names_them():
+    bridges.need("torch", "jax", "tensorflow")
+    import jax.numpy as jnp
+    import tensorflow as tf
+    import torch
+
+    values = np.array([0.0, 1.0, 2.0])
+    for name in ("int16", np.int16, np.dtype("int16"), torch.int16, tf.int16, jnp.int16):
+        stretched = ab.SCALING_FUNCTIONS["numpy"](values, name)
+        assert stretched.dtype == "int16" and stretched.tolist() == [-32768, 0, 32767]
+        assert ab.finish_dtype(values, values, dtype_conversion=name).dtype == "int16"
+
+
+@pytest.mark.parametrize(
+    "options", [{"dtype_conversion": "uint17"}, {"scaling": "both"}, {"dtype_conversion": 3}]
+)
+def test_an_unknown_policy_is_an_error_that_lists_the_known_ones(options):
+    with pytest.raises(ValueError, match="uint16|stretch"):
+        ab.finish_dtype(np.ones(2), np.ones(2), **options)
+    with pytest.raises(ValueError, match="uint16|stretch"):
+        ab.dtype_policy(**options)
+
+
+def test_the_default_belongs_to_the_context():
+    import threading
+
+    lead, result = np.ones(2, "uint8"), np.array([0.5, 1.0])
+
+    def dtype():
+        return ab.finish_dtype(result, lead).dtype
+
+    with ab.dtype_policy(dtype_conversion="native"):
+        assert dtype() == "float64"
+        with ab.dtype_policy(scaling="unit"):
+            assert dtype() == "float64"
+            with ab.dtype_policy(dtype_conversion="preserve"):
+                assert ab.finish_dtype(result, lead).tolist() == [128, 255]
+                assert ab.finish_dtype(result, lead, scaling="clamp").tolist() == [0, 1]
+        seen = []
+        thread = threading.Thread(target=lambda: seen.append(dtype()))
+        thread.start()
+        thread.join()
+        # A thread starts in the context of its creator since Python 3.14 without the GIL only.
+        assert seen == ["uint8"] or seen == ["float64"]
+    assert dtype() == "uint8"
+
+
+def test_a_block_is_entered_once_at_a_time():
+    block = ab.dtype_policy(scaling="unit")
+    with block, pytest.raises(RuntimeError, match="already open"):
+        block.__enter__()
+    with block:
+        pass
+
+
+def test_a_complex_result_is_not_forced_to_be_real():
+    with pytest.raises(ValueError, match="blur.*imaginary"):
+        ab.finish_dtype(
+            np.array([1j]), np.ones(1), dtype_conversion="float32", function="blur"
+        )
+
+
+def test_a_dtype_that_the_framework_lacks_is_an_error():
+    bridges.need("pyclesperanto", "jax")
+    result = bridges.make("pyclesperanto", np.ones((2, 2), "float32"))
+    with pytest.raises(ab.UnsupportedDtypeError, match="float64"):
+        ab.finish_dtype(result, np.ones(2, "float64"))
+    with bridges.x64(False), pytest.raises(ab.UnsupportedDtypeError, match="jax_enable_x64"):
+        ab.finish_dtype(bridges.make("jax", np.ones(2, "float32")), np.ones(2, "int64"))
+
+
+# Warnings.
+
+
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+@pytest.mark.parametrize("scaling", ("clamp", "unit"))
+def test_clipped_values_are_counted_in_one_warning(framework, scaling):
+    rng = np.random.default_rng(3)
+    result = (rng.random((40, 50)) * 3 - 1).astype("float32")
+    result[5, 5] = np.nan
+    if scaling == "clamp":
+        result *= 255
+    _, count = expected(result, "uint8", scaling)
+    assert count > 0
+    with pytest.warns(ab.ClippedValuesWarning) as caught:
+        finish(framework, result, np.zeros(1, "uint8"), scaling=scaling, function="blur")
+    assert [str(w.message).split(" of ")[0] for w in caught] == [f"blur: {count} values"]
+    assert caught[0].filename == __file__
+
+
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_rounding_is_no_reason_to_warn(framework):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        finish(framework, np.array([0.4, 254.6, 255.4], "float32"), np.zeros(1, "uint8"))
+
+
+def test_a_warning_can_be_an_error():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(ab.ClippedValuesWarning):
+            ab.finish_dtype(np.array([300.0]), np.ones(1, "uint8"))
+
+
+# Where the framework has to stay in charge.
+
+HARD = np.array(
+    [[0.5, 1.5, -0.5, 99.99], [np.nan, np.inf, -np.inf, 255.5], [4294967295, 4294967040, 2**31, -3],
+     [2.0**63, 2.0**64, -(2.0**63), 65535.5]]
+)  # fmt: skip
+
+
+def traced(kind, function, array):
+    if kind in ("jit", "vmap"):
+        import jax
+
+        return np.asarray(getattr(jax, kind)(function)(bridges.make("jax", array)))
+    if kind == "tf.function":
+        import tensorflow as tf
+
+        return tf.function(function)(bridges.make("tensorflow", array)).numpy()
+    import torch
+
+    return torch.vmap(function)(bridges.make("torch", array)).numpy()
+
+
+@pytest.mark.parametrize("kind", ("jit", "vmap", "tf.function", "torch.vmap"))
+@pytest.mark.parametrize("source", FLOATS)
+@pytest.mark.parametrize("dtype", INTEGERS)
+def test_a_trace_gives_what_the_kernels_give(kind, source, dtype):
+    bridges.need("jax", "tensorflow", "torch")
+    with np.errstate(all="ignore"):
+        array = HARD.astype(bridges.np_dtype(source))
+    wanted, _ = expected(array, dtype)
+    lead = np.zeros(2, dtype)
+    same(traced(kind, lambda x: ab.finish_dtype(x, lead), array), wanted)
+
+
+@pytest.mark.parametrize("dtype", ("uint8", "int16", "uint32", "int32"))
+def test_a_trace_is_exact_without_64_bits(dtype):
+    bridges.need("jax")
+    array = HARD.astype("float32")
+    wanted, _ = expected(array, dtype)
+    with bridges.x64(False):
+        same(traced("jit", lambda x: ab.finish_dtype(x, np.zeros(2, dtype)), array), wanted)
+
+
+@pytest.mark.parametrize("kind", ("jit", "vmap", "tf.function", "torch.vmap"))
+@pytest.mark.parametrize("source, dtype", [("int32", "uint8"), ("int64", "uint32"),
+                                           ("uint8", "int8"), ("uint64", "int64")])  # fmt: skip
+def test_integers_in_a_trace_saturate(kind, source, dtype):
+    bridges.need("jax", "tensorflow", "torch")
+    low, high = ends(source)
+    least, most = ends(dtype)
+    array = np.array([[low, high], [0, 100]], source)
+    wanted = np.array([min(max(int(x), least), most) for x in array.flat], dtype).reshape(2, 2)
+    lead = np.zeros(2, dtype)
+    same(traced(kind, lambda x: ab.finish_dtype(x, lead), array), wanted)
+
+
+@pytest.mark.parametrize("kind", ("jit", "tf.function"))
+@pytest.mark.parametrize("scaling", ("unit", "stretch"))
+@pytest.mark.parametrize("dtype", ("uint8", "int16", "uint16"))
+def test_a_trace_scales_as_the_kernels_do(kind, scaling, dtype):
+    bridges.need("jax", "tensorflow")
+    array = np.array([[0, 0.25, 0.5, 1], [-0.1, 1.2, 0.3, np.nan]], "float32")
+    lead = np.zeros(2, dtype)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        wanted = ab.finish_dtype(array, lead, scaling=scaling)
+    same(traced(kind, lambda x: ab.finish_dtype(x, lead, scaling=scaling), array), wanted)
+
+
+def test_gradients_pass_through_a_change_of_float():
+    bridges.need("torch", "jax", "tensorflow")
+    import jax
+    import jax.numpy as jnp
+    import tensorflow as tf
+    import torch
+
+    x = torch.ones(3, dtype=torch.float64, requires_grad=True)
+    y = ab.finish_dtype(x * 2, torch.ones(3))
+    assert y.dtype == torch.float32
+    y.sum().backward()
+    assert x.grad.tolist() == [2, 2, 2]
+
+    def f(x):
+        return ab.finish_dtype(x * 2, jnp.ones(3, "float32")).sum()
+
+    assert jax.grad(f)(jnp.ones(3, "float64")).tolist() == [2, 2, 2]
+
+    v = tf.Variable(tf.ones(3, "float64"))
+    with tf.GradientTape() as tape:
+        y = ab.finish_dtype(v * 2, tf.ones(3))
+    assert y.dtype == tf.float32
+    assert tape.gradient(y, v).numpy().tolist() == [2, 2, 2]
+
+
+def test_torch_func_transforms_work():
+    bridges.need("torch")
+    # In a process without TensorFlow: what torch imports for it collides with that.
+    out = bridges.survives(
+        """
+        import torch, arraybridge as ab
+        def f(x): return ab.finish_dtype(x * 2, torch.ones(3)).sum()
+        print(torch.func.grad(f)(torch.ones(3, dtype=torch.float64)).tolist())
+        """
+    )
+    assert out.strip() == "[2.0, 2.0, 2.0]"
+
+
+def test_a_result_with_a_gradient_becomes_integers():
+    bridges.need("torch")
+    import torch
+
+    x = torch.tensor([1.5, 2.5], requires_grad=True)
+    assert ab.finish_dtype(x, np.ones(1, "uint16")).tolist() == [2, 2]
+
+
+def test_a_variable_gives_its_value():
+    bridges.need("tensorflow")
+    import tensorflow as tf
+
+    result = ab.finish_dtype(tf.Variable([1.5, 2.5]), np.ones(1, "int32"))
+    assert tf.is_tensor(result) and result.numpy().tolist() == [2, 2]
+
+
+# Host results.
+
+
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_the_result_stays_where_it_is(framework):
+    bridges.need(framework)
+    result = bridges.make(framework, np.ones((3, 4), "float32"))
+    with ab.trace() as records:
+        done = ab.finish_dtype(result, np.ones(1, "uint16"))
+    assert type(done) is type(result)
+    assert [(r.source, r.target, r.dtype, r.shape) for r in records] == [
+        (framework, framework, "uint16", (3, 4))
+    ]
+    device = {"numpy": "host", "pyclesperanto": "accelerator:0"}
+    assert records[0].device == device.get(framework, records[0].device)
+
+
+@pytest.mark.parametrize("layout", ("F", "strided", "negative", "byte-swapped", "read-only"))
+def test_every_layout_is_read(layout):
+    base = np.arange(60, dtype="float32").reshape(3, 4, 5)
+    result = {
+        "F": np.asfortranarray(base),
+        "strided": base[:, ::2, 1:],
+        "negative": base[::-1, :, ::-1],
+        "byte-swapped": base.astype(">f4"),
+        "read-only": np.broadcast_to(base[:1], (3, 4, 5)),
+    }[layout]
+    same(ab.finish_dtype(result, np.ones(1, "uint8")), result.astype("uint8"))
+
+
+# SCALING_FUNCTIONS.
+
+
+def test_there_is_a_scaling_function_for_every_framework():
+    assert list(ab.SCALING_FUNCTIONS) == [m.value for m in ab.MemoryType]
+
+
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_scaling_functions_stretch(framework):
+    bridges.need(framework)
+    made = bridges.make(framework, np.array([[1, 2, 3, 300]], "float32"))
+    done = ab.SCALING_FUNCTIONS[framework](made, np.uint16)
+    wanted = np.rint((np.array([[1.0, 2, 3, 300]]) - 1) / 299 * 65535).astype("uint16")
+    assert bridges.difference(framework, done, wanted) is None
+
+
+def test_a_scaling_function_checks_its_framework():
+    bridges.need("torch")
+    with pytest.raises(ValueError, match="numpy"):
+        ab.SCALING_FUNCTIONS["torch"](np.ones(3), np.uint8)
+
+
+@example(0)
+@given(st.integers(0, 1000))
+@settings(deadline=None, max_examples=30)
+def test_a_constant_image_stretches_to_zero(value):
+    assert ab.SCALING_FUNCTIONS["numpy"](np.full(5, value / 7), np.uint8).tolist() == [0] * 5
+
+
+def test_the_reference_itself_is_exact():
+    assert integer(2.5, "uint8") == (2, False) and integer(3.5, "uint8") == (4, False)
+    assert integer(float(np.float32(4294967295)), "uint32") == (4294967295, True)
+    assert float(ml_dtypes.bfloat16(255)) == 255

@@ -1,0 +1,301 @@
+"""Stacks of slices: taken apart, processed and put together, each slice touched once."""
+
+import collections
+
+import arraybridge as ab
+import bridges
+import numpy as np
+import pytest
+from arraybridge.stack_utils import concatenate, part
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+FRAMEWORKS = bridges.CPU_FRAMEWORKS
+STACK = np.arange(2 * 3 * 4).reshape(2, 3, 4)
+
+pytestmark = pytest.mark.filterwarnings("ignore::arraybridge.SharedImmutableMemoryWarning")
+quiet = settings(deadline=None, max_examples=80, suppress_health_check=list(HealthCheck))
+
+
+@pytest.mark.parametrize("source, target", bridges.pairs())
+@pytest.mark.parametrize("dtype", ("uint16", "float32"))
+def test_slices_come_back_as_the_stack_they_were(source, target, dtype):
+    bridges.need(source, target)
+    image = STACK.astype(dtype)
+    slices = ab.unstack_slices(bridges.make(source, image), target)
+    assert isinstance(slices, list)
+    for index, slice in enumerate(slices):
+        assert bridges.difference(target, slice, image[index]) is None
+    assert bridges.difference(source, ab.stack_slices(slices, source), image) is None
+
+
+@pytest.mark.parametrize("target", FRAMEWORKS)
+def test_slices_of_several_frameworks_make_one_stack(target):
+    bridges.need(*FRAMEWORKS)
+    image = np.arange(len(FRAMEWORKS) * 12, dtype="int32").reshape(-1, 3, 4)
+    slices = [bridges.make(name, image[index]) for index, name in enumerate(FRAMEWORKS)]
+    assert bridges.difference(target, ab.stack_slices(slices, target), image) is None
+
+
+@pytest.mark.parametrize("target", ("numpy", "torch", "jax", "tensorflow"))
+def test_slices_of_several_dtypes_are_promoted_as_numpy_does(target):
+    bridges.need(target)
+    slices = [np.full((2, 3), 200, "uint8"), np.full((2, 3), -7, "int16")]
+    made = [bridges.make(target, slice) for slice in slices]
+    stacked = ab.stack_slices(made, target)
+    assert bridges.difference(target, stacked, np.stack(slices)) is None
+
+
+@quiet
+@given(
+    count=st.integers(1, 7),
+    shape=st.tuples(st.integers(0, 5), st.integers(0, 5)),
+    dtype=st.sampled_from(bridges.STANDARD),
+    target=st.sampled_from(["numpy", "torch", "jax", "tensorflow"]),
+    transform=st.sampled_from([lambda x: x, lambda x: x[::-1], lambda x: x[:, ::2]]),
+)
+def test_any_slices_stack_as_numpy_stacks_them(count, shape, dtype, target, transform):
+    bridges.need(target)
+    with bridges.x64(True):
+        slices = [transform(bridges.values(dtype, shape, seed=seed)) for seed in range(count)]
+        stacked = ab.stack_slices(slices, target)
+        assert bridges.difference(target, stacked, np.stack(slices)) is None
+
+
+@quiet
+@given(
+    data=st.data(),
+    shape=st.lists(st.integers(1, 4), min_size=1, max_size=4),
+    target=st.sampled_from(["numpy", "torch", "jax", "tensorflow"]),
+    dtype=st.sampled_from(["uint8", "int32", "float32", "bool"]),
+)
+def test_parts_concatenate_to_the_array_they_were(data, shape, target, dtype):
+    bridges.need(target)
+    axis = data.draw(st.integers(0, len(shape) - 1))
+    array = bridges.values(dtype, tuple(shape))
+    made = bridges.make(target, array)
+    cuts = sorted({0, shape[axis], *data.draw(st.lists(st.integers(0, shape[axis]), max_size=3))})
+    parts = [part(made, axis, a, b) for a, b in zip(cuts, cuts[1:], strict=False)]
+    assert bridges.difference(target, concatenate(parts, axis), array) is None
+
+
+@pytest.mark.parametrize("axis", (0, 1, 2))
+def test_parts_of_a_framework_without_concatenation_go_through_the_host(axis):
+    bridges.need("pyclesperanto")
+    image = np.arange(60, dtype="uint16").reshape(3, 4, 5)
+    made = bridges.make("pyclesperanto", image)
+    parts = [part(made, axis, 0, 1), part(made, axis, 1, image.shape[axis])]
+    assert bridges.difference("pyclesperanto", concatenate(parts, axis), image) is None
+
+
+def test_the_whole_is_no_part():
+    image = np.ones((3, 4))
+    assert part(image, 1, 0, 4) is image
+    assert concatenate([image], 0) is image
+
+
+@pytest.mark.parametrize("framework", ("numpy", "torch"))
+def test_slices_are_views_where_there_are_views(framework):
+    bridges.need(framework)
+    image = bridges.make(framework, STACK.astype("float32"))
+    second = ab.unstack_slices(image, framework)[1]
+    assert bridges.address(framework, second) == bridges.address(framework, image) + 3 * 4 * 4
+
+
+# Errors.
+
+
+@pytest.mark.parametrize(
+    "call, text",
+    [
+        (lambda: ab.stack_slices([], "numpy"), "no slices"),
+        (lambda: ab.stack_slices([STACK], "numpy"), "index 0 has the shape \\(2, 3, 4\\)"),
+        (lambda: ab.stack_slices([STACK[0], 5], "numpy"), "index 1"),
+        (lambda: ab.stack_slices([STACK[0], STACK[0].T], "numpy"), "index 1 .*\\(4, 3\\)"),
+        (lambda: ab.stack_slices([STACK[0]], "numpi"), "numpy, cupy"),
+        (lambda: ab.unstack_slices(STACK[0], "numpy"), "3D array.*\\(3, 4\\)"),
+        (lambda: ab.unstack_slices(5, "numpy"), "3D array"),
+        (lambda: ab.process_slices(STACK[0], abs), "3D array"),
+        (lambda: ab.process_slices(STACK[:0], abs), "no slices"),
+        (lambda: part(STACK, 3, 0, 1), "axis 3"),
+        (lambda: part(STACK, 0, 1, 3), "elements 1 to 3"),
+        (lambda: concatenate([], 0), "no arrays"),
+        (lambda: concatenate([STACK, STACK], 3), "no axis 3"),
+        (lambda: concatenate([STACK, STACK[:, :1]], 0), "index 1"),
+    ],
+)
+def test_what_is_no_stack_is_an_error_that_names_the_shape(call, text):
+    with pytest.raises(ValueError, match=text):
+        call()
+
+
+def test_a_device_that_is_not_there_is_an_error():
+    with pytest.raises(ab.DeviceUnavailableError):
+        bridges.need("torch")
+        ab.stack_slices([STACK[0].astype("float32")], "torch", 99)
+    assert ab.stack_slices([STACK[0]], "numpy", 0).shape == (1, 3, 4)
+
+
+def test_a_dtype_that_the_target_lacks_is_an_error():
+    bridges.need("pyclesperanto")
+    with pytest.raises(ab.UnsupportedDtypeError, match="int64"):
+        ab.stack_slices(STACK.astype("int64"), "pyclesperanto")
+
+
+def test_masked_slices_do_not_lose_their_masks():
+    with pytest.raises(ab.UnsupportedArrayError, match="masked"):
+        ab.stack_slices([np.ma.masked_array(STACK[0], STACK[0] > 3)], "numpy")
+
+
+# Processing.
+
+
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_a_function_sees_each_slice_once_and_its_results_are_stacked(framework):
+    bridges.need(framework)
+    image = STACK.astype("float32")
+    seen = []
+
+    def function(slice, gain, *, offset):
+        seen.append(tuple(slice.shape))
+        return slice * gain + offset
+
+    done = ab.process_slices(bridges.make(framework, image), function, (2.0,), {"offset": 1.0})
+    assert seen == [(3, 4)] * 2
+    assert bridges.difference(framework, done, image * 2 + 1) is None
+
+
+def test_further_outputs_become_lists():
+    done = ab.process_slices(STACK, lambda s: (s + 1, int(s.sum()), {"max": int(s.max())}))
+    assert isinstance(done, tuple) and len(done) == 3
+    np.testing.assert_array_equal(done[0], STACK + 1)
+    assert done[1:] == ([66, 210], [{"max": 11}, {"max": 23}])
+
+
+def test_namedtuples_stay_namedtuples():
+    Result = collections.namedtuple("Result", "image count")
+    done = ab.process_slices(STACK, lambda s: Result(s, len(s)))
+    assert type(done) is Result and done.count == [3, 3]
+
+
+def test_results_that_are_no_arrays_become_a_list():
+    assert ab.process_slices(STACK, lambda s: float(s.mean())) == [5.5, 17.5]
+
+
+def test_results_may_have_another_shape_and_framework():
+    bridges.need("torch")
+    import torch
+
+    done = ab.process_slices(STACK, lambda s: s.max(axis=0))
+    np.testing.assert_array_equal(done, STACK.max(axis=1))
+    done = ab.process_slices(STACK, lambda s: torch.tensor(s).T)
+    assert isinstance(done, np.ndarray)
+    np.testing.assert_array_equal(done, STACK.transpose(0, 2, 1))
+
+
+def test_results_that_differ_are_an_error():
+    with pytest.raises(ValueError, match="slice 1"):
+        ab.process_slices(STACK, lambda s: s if s[0, 0] else (s, 1))
+    with pytest.raises(ValueError, match="index 1"):
+        ab.process_slices(STACK, lambda s: s[: 1 + s[0, 0] % 5])
+
+
+def test_what_the_function_raises_comes_out():
+    with pytest.raises(ZeroDivisionError):
+        ab.process_slices(STACK, lambda s: 1 / 0)
+
+
+def test_slices_of_a_trace_stay_in_the_trace():
+    bridges.need("jax", "tensorflow", "torch")
+    import jax
+    import tensorflow as tf
+    import torch
+
+    image = STACK.astype("float32")
+
+    def double(x):
+        return ab.process_slices(x, lambda s: s * 2)
+
+    assert (np.asarray(jax.jit(double)(image_of("jax", image))) == image * 2).all()
+    assert (tf.function(double)(image_of("tensorflow", image)).numpy() == image * 2).all()
+    many = torch.vmap(double)(torch.from_numpy(np.stack([image, image + 1])))
+    assert (many.numpy() == np.stack([image, image + 1]) * 2).all()
+
+
+image_of = bridges.make
+
+
+def test_gradients_pass_through_a_stack():
+    bridges.need("torch", "tensorflow")
+    import tensorflow as tf
+    import torch
+
+    x = torch.ones(2, 3, 4, requires_grad=True)
+    ab.process_slices(x, lambda s: s * 3).sum().backward()
+    assert (x.grad == 3).all()
+    y = concatenate([x, x * 2], 1)
+    assert y.requires_grad
+
+    v = tf.Variable(tf.ones((2, 3, 4)))
+    with tf.GradientTape() as tape:
+        y = ab.process_slices(v * 1, lambda s: s * 3)
+    assert (tape.gradient(y, v).numpy() == 3).all()
+
+
+# Cost.
+
+
+class Counter:
+    def __init__(self, monkeypatch, names, name):
+        self.calls = 0
+        original = names[name]
+
+        def counted(*args, **kwargs):
+            self.calls += 1
+            return original(*args, **kwargs)
+
+        monkeypatch.setitem(names, name, counted)
+
+
+def forbid(monkeypatch, owner, *names):
+    def refuse(*args, **kwargs):
+        raise AssertionError("a call that copies the whole stack, or one for each slice")
+
+    for name in names:
+        monkeypatch.setattr(owner, name, refuse)
+
+
+@pytest.mark.parametrize("count", (2, 64))
+def test_a_stack_is_one_operation_however_many_slices_it_has(count, monkeypatch):
+    bridges.need(*FRAMEWORKS)
+    import jax.numpy as jnp
+    import pyclesperanto as cle
+    import tensorflow as tf
+    import torch
+
+    image = np.random.default_rng(0).random((count, 8, 9)).astype("float32")
+    slices = {name: [bridges.make(name, s) for s in image] for name in FRAMEWORKS}
+    leaves = [torch.tensor(s, requires_grad=True) for s in image]
+    # `create` makes the one device array that `push` fills.
+    counters = [Counter(monkeypatch, vars(tf), "stack"), Counter(monkeypatch, vars(torch), "stack"),
+                Counter(monkeypatch, cle.push.__globals__, "create")]  # fmt: skip
+    forbid(monkeypatch, jnp, "stack", "concatenate", "array", "asarray", "zeros")
+    forbid(monkeypatch, tf, "concat", "constant", "tensor_scatter_nd_update", "zeros")
+    forbid(monkeypatch, torch, "cat", "empty", "zeros")
+    forbid(monkeypatch, np, "stack", "concatenate")
+    forbid(monkeypatch, cle, "copy_slice", "create_like", "concatenate_along_z")
+    for name in FRAMEWORKS:
+        with ab.trace() as records:
+            stacked = ab.stack_slices(slices[name], name)
+        assert bridges.difference(name, stacked, image) is None
+        assert [(r.how, r.nbytes) for r in records] == [("stack", image.nbytes)]
+    assert ab.stack_slices(leaves, "torch").requires_grad
+    assert [counter.calls for counter in counters] == [1, 1, 1]
+
+
+def test_slices_of_another_framework_are_not_converted_one_by_one():
+    bridges.need("torch", "jax")
+    slices = [bridges.make("jax", s) for s in STACK.astype("float32")]
+    with ab.trace() as records:
+        ab.stack_slices(slices, "torch")
+    assert [(r.source, r.target) for r in records] == [("jax", "torch")]

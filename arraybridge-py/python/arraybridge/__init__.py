@@ -12,14 +12,17 @@ package imports no framework but NumPy.
 """
 
 from ._core import (
+    Declared,
     Record,
     __version__,
     convert,
     convert_memory,
     converters,
+    decorators,
     detect_memory_type,
     explain,
     frameworks,
+    memory_types,
     no_copy,
     trace,
 )
@@ -28,6 +31,7 @@ from .exceptions import (
     DeviceUnavailableError,
     FrameworkNotInstalledError,
     MemoryConversionError,
+    OomFallbackWarning,
     SharedImmutableMemoryWarning,
     UnsupportedArrayError,
     UnsupportedDtypeError,
@@ -46,10 +50,12 @@ __all__ = [
     "SUPPORTED_MEMORY_TYPES",
     "Converter",
     "CopyRequiredError",
+    "Declared",
     "DeviceUnavailableError",
     "FrameworkNotInstalledError",
     "MemoryConversionError",
     "MemoryType",
+    "OomFallbackWarning",
     "Record",
     "SharedImmutableMemoryWarning",
     "UnsupportedArrayError",
@@ -61,6 +67,13 @@ __all__ = [
     "detect_memory_type",
     "explain",
     "frameworks",
+    "memory_types",
     "no_copy",
     "trace",
+    *decorators(),
 ]
+
+# One decorator for each table: `torch`, `jax`, ... They are objects of this package, and hide no
+# module of that name from anybody who imports it.
+globals().update(decorators())
+del decorators

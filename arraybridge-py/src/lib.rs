@@ -7,8 +7,9 @@ mod policy;
 mod slices;
 
 use arraybridge_runtime::convert::{self, Request};
+use arraybridge_runtime::declared::{self, Declared, Decorator, names};
 use arraybridge_runtime::device::Placement;
-use arraybridge_runtime::error::{Ends, Error, Result};
+use arraybridge_runtime::error::{Ends, Result};
 use arraybridge_runtime::generated::MemoryType;
 use arraybridge_runtime::record::{NoCopy, Record, Trace};
 use arraybridge_runtime::spec::{DType, Framework, Memory};
@@ -16,37 +17,9 @@ use arraybridge_runtime::{isolate, registry};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString};
 
-/// The framework of a name that a user wrote.
-fn framework(name: &Bound<'_, PyAny>) -> Result<&'static Framework> {
-    let known = || MemoryType::ALL.map(MemoryType::name).join(", ");
-    let Ok(text) = name.cast::<PyString>() else {
-        return Err(Error::Type(format!(
-            "a framework is named by a str or a MemoryType ({}), not by {}",
-            known(),
-            name.get_type().name()?
-        )));
-    };
-    let text = text.to_str()?;
-    MemoryType::from_name(text)
-        .map(MemoryType::framework)
-        .ok_or_else(|| Error::Value(format!("unknown framework {text:?}; known are {}", known())))
-}
-
-fn element_type(name: Option<&Bound<'_, PyAny>>) -> Result<Option<DType>> {
-    let Some(object) = name else { return Ok(None) };
-    // A name, or any framework's dtype object: `numpy.uint16`, `torch.uint16`, `tf.uint16`.
-    let name = match object.cast::<PyString>() {
-        Ok(name) => name.to_str()?.to_owned(),
-        Err(_) => ["name", "__name__"]
-            .iter()
-            .find_map(|attribute| object.getattr(*attribute).ok()?.extract::<String>().ok())
-            .map_or_else(|| object.str().map(|s| s.to_string()), Ok)?,
-    };
-    let short = name.rsplit('.').next().unwrap_or_default();
-    DType::from_name(short).map(Some).ok_or_else(|| {
-        let known: Vec<_> = DType::ALL.iter().map(|dtype| dtype.name()).collect();
-        Error::Value(format!("unknown dtype {name:?}; known are {}", known.join(", ")))
-    })
+/// The element type of an optional argument.
+fn element_type(dtype: Option<&Bound<'_, PyAny>>) -> Result<Option<DType>> {
+    dtype.map(names::dtype).transpose()
 }
 
 fn request(
@@ -120,7 +93,7 @@ fn convert_<'py>(
     copy: Option<bool>,
     dtype: Option<&Bound<'py, PyAny>>,
 ) -> Result<Bound<'py, PyAny>> {
-    let target = framework(target)?;
+    let target = names::framework(target)?;
     convert::convert_to(data, target, &request(target, device, copy, dtype)?)
 }
 
@@ -158,7 +131,7 @@ fn convert_memory<'py>(
     gpu_id: Option<&Bound<'py, PyAny>>,
     copy: Option<bool>,
 ) -> Result<Bound<'py, PyAny>> {
-    let (source, target) = (framework(source_type)?, framework(target_type)?);
+    let (source, target) = (names::framework(source_type)?, names::framework(target_type)?);
     let placement = match gpu_id {
         None => Placement::Auto,
         Some(gpu_id) => Placement::from_gpu_id(gpu_id, Ends { source, target })?,
@@ -212,7 +185,7 @@ fn explain(
     copy: Option<bool>,
     dtype: Option<&Bound<'_, PyAny>>,
 ) -> Result<Record> {
-    let target = framework(target)?;
+    let target = names::framework(target)?;
     convert::explain(data, target, &request(target, device, copy, dtype)?)
 }
 
@@ -255,6 +228,38 @@ fn frameworks(py: Python<'_>) -> PyResult<Bound<'_, PyList>> {
     Ok(list)
 }
 
+/// Declare the framework of a function's arguments and that of its results.
+#[pyfunction]
+#[pyo3(signature = (input_type, output_type, contract=None, **options))]
+fn memory_types<'py>(
+    input_type: &Bound<'py, PyAny>,
+    output_type: &Bound<'py, PyAny>,
+    contract: Option<&Bound<'py, PyAny>>,
+    options: Option<&Bound<'py, PyDict>>,
+) -> Result<Decorator> {
+    declared::memory_types(input_type, output_type, contract, options)
+}
+
+/// A declared function of its parts: what pickle calls.
+#[pyfunction]
+fn _declare<'py>(
+    function: &Bound<'py, PyAny>,
+    execution: &Bound<'py, PyAny>,
+    options: &Bound<'py, PyDict>,
+) -> Result<Bound<'py, Declared>> {
+    declared::declare(function, execution, options)
+}
+
+/// The decorators of all tables by name.
+#[pyfunction]
+fn decorators(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
+    let all = PyDict::new(py);
+    for framework in MemoryType::ALL.map(MemoryType::framework) {
+        all.set_item(framework.name, Decorator::new(framework))?;
+    }
+    Ok(all)
+}
+
 #[pymodule]
 fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     isolate::at_start(module.py());
@@ -262,12 +267,17 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<Record>()?;
     module.add_class::<Trace>()?;
     module.add_class::<NoCopy>()?;
+    module.add_class::<Declared>()?;
+    module.add_class::<Decorator>()?;
     module.add_function(wrap_pyfunction!(convert_, module)?)?;
     module.add_function(wrap_pyfunction!(convert_memory, module)?)?;
     module.add_function(wrap_pyfunction!(detect_memory_type, module)?)?;
     module.add_function(wrap_pyfunction!(explain, module)?)?;
     module.add_function(wrap_pyfunction!(converters, module)?)?;
     module.add_function(wrap_pyfunction!(frameworks, module)?)?;
+    module.add_function(wrap_pyfunction!(decorators, module)?)?;
+    module.add_function(wrap_pyfunction!(memory_types, module)?)?;
+    module.add_function(wrap_pyfunction!(_declare, module)?)?;
     policy::register(module)?;
     slices::register(module)
 }

@@ -6,7 +6,7 @@ use arraybridge_runtime::host::cast::Scaling;
 use arraybridge_runtime::policy::{self, Conversion, DtypePolicy, Lead, Policy};
 use pyo3::prelude::*;
 
-use crate::framework;
+use arraybridge_runtime::declared::names::framework;
 
 /// Stretch an array to the range of an integer dtype: its finite minimum becomes the smallest
 /// integer, its finite maximum the largest.

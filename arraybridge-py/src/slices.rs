@@ -10,7 +10,7 @@ use pyo3::exceptions::PyRuntimeWarning;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
 
-use crate::framework;
+use arraybridge_runtime::declared::names::framework;
 
 fn placement(gpu_id: Option<&Bound<'_, PyAny>>, target: &'static Framework) -> Result<Placement> {
     match gpu_id {

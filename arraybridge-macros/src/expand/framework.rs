@@ -56,6 +56,8 @@ pub fn expand(framework: &Framework) -> TokenStream {
     let to_numpy = optional_op(&framework.to_numpy);
     let from_numpy = optional_op(&framework.from_numpy);
     let copy = optional_op(&framework.copy);
+    let ready = optional_op(&framework.ready);
+    let version = optional_op(&framework.version);
     let array = option(framework.array.as_ref().map(array));
     let oom = oom.iter().map(oom_rule);
     let clear = clear.iter().map(op::expand);
@@ -91,6 +93,8 @@ pub fn expand(framework: &Framework) -> TokenStream {
                 to_numpy: #to_numpy,
                 from_numpy: #from_numpy,
                 copy: #copy,
+                ready: #ready,
+                version: #version,
                 device: #device,
                 stream: #stream,
                 array: #array,

@@ -147,6 +147,8 @@ pub struct Framework {
     pub to_numpy: Option<Op>,
     pub from_numpy: Option<Op>,
     pub copy: Option<Op>,
+    pub ready: Option<Op>,
+    pub version: Option<Op>,
     pub array: Option<ArrayOps>,
     pub oom: Vec<OomRule>,
     pub clear: Vec<Op>,

@@ -164,6 +164,8 @@ fn framework(name: &Text, section: &Section<'_>, names: &mut Names) -> Framework
         to_numpy,
         from_numpy,
         copy: op(section, "copy", &["data"]),
+        ready: op(section, "ready", &["data"]),
+        version: op(section, "version", &["data"]),
         memory: memory(section, place).unwrap_or(Memory::Host),
         array: section.section("array").and_then(|array| array_ops(&array)),
         oom: oom(section),

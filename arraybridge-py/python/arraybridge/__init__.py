@@ -12,17 +12,20 @@ package imports no framework but NumPy.
 """
 
 from ._core import (
+    Declared,
     Record,
     __version__,
     cleanup_all_gpu_frameworks,
     convert,
     convert_memory,
     converters,
+    decorators,
     detect_memory_type,
     dtype_policy,
     explain,
     finish_dtype,
     frameworks,
+    memory_types,
     no_copy,
     process_slices,
     stack_slices,
@@ -36,6 +39,7 @@ from .exceptions import (
     DeviceUnavailableError,
     FrameworkNotInstalledError,
     MemoryConversionError,
+    OomFallbackWarning,
     SharedImmutableMemoryWarning,
     UnsupportedArrayError,
     UnsupportedDtypeError,
@@ -56,11 +60,13 @@ __all__ = [
     "ClippedValuesWarning",
     "Converter",
     "CopyRequiredError",
+    "Declared",
     "DeviceUnavailableError",
     "DtypeConversion",
     "FrameworkNotInstalledError",
     "MemoryConversionError",
     "MemoryType",
+    "OomFallbackWarning",
     "Record",
     "SharedImmutableMemoryWarning",
     "UnsupportedArrayError",
@@ -75,9 +81,16 @@ __all__ = [
     "explain",
     "finish_dtype",
     "frameworks",
+    "memory_types",
     "no_copy",
     "process_slices",
     "stack_slices",
     "trace",
     "unstack_slices",
+    *decorators(),
 ]
+
+# One decorator for each table: `torch`, `jax`, ... They are objects of this package, and hide no
+# module of that name from anybody who imports it.
+globals().update(decorators())
+del decorators

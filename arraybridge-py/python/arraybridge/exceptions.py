@@ -12,6 +12,7 @@ __all__ = [
     "DeviceUnavailableError",
     "FrameworkNotInstalledError",
     "MemoryConversionError",
+    "OomFallbackWarning",
     "SharedImmutableMemoryWarning",
     "UnsupportedArrayError",
     "UnsupportedDtypeError",
@@ -61,6 +62,10 @@ class CopyRequiredError(MemoryConversionError):
 
 class FrameworkNotInstalledError(MemoryConversionError, ImportError):
     """The framework cannot be imported; the message shows how to install it."""
+
+
+class OomFallbackWarning(UserWarning):
+    """A declared function ran out of memory on its device, and was called again on the host."""
 
 
 class SharedImmutableMemoryWarning(UserWarning):

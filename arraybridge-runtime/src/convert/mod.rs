@@ -134,15 +134,39 @@ pub fn pair<'py>(
     data: &Bound<'py, PyAny>,
     request: &Request,
 ) -> Result<Bound<'py, PyAny>> {
+    pair_routed(source, target, data, request).map(|(array, _)| array)
+}
+
+/// As [`convert_to`], and tells the route.
+///
+/// # Errors
+///
+/// As [`convert_to`].
+pub fn convert_routed<'py>(
+    data: &Bound<'py, PyAny>,
+    target: &'static Framework,
+    request: &Request,
+) -> Result<(Bound<'py, PyAny>, Route)> {
+    pair_routed(class_of(data)?.framework, target, data, request)
+}
+
+fn pair_routed<'py>(
+    source: &'static Framework,
+    target: &'static Framework,
+    data: &Bound<'py, PyAny>,
+    request: &Request,
+) -> Result<(Bound<'py, PyAny>, Route)> {
     if !record::is_tracing() {
-        return prepare(source, target, data, request)?.run();
+        let prepared = prepare(source, target, data, request)?;
+        let route = prepared.route;
+        return Ok((prepared.run()?, route));
     }
     let start = Instant::now();
     let prepared = prepare(source, target, data, request)?;
-    let record = prepared.record()?;
+    let (record, route) = (prepared.record()?, prepared.route);
     let result = prepared.run()?;
     record::push(data.py(), record, start.elapsed());
-    Ok(result)
+    Ok((result, route))
 }
 
 /// What [`convert_to`] would do, without doing it.

@@ -1,0 +1,404 @@
+//! The arrays among the arguments of a call, found and brought to where the function wants them.
+
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList, PyString, PyTuple};
+use smallvec::SmallVec;
+
+use super::Core;
+use super::options::Options;
+use crate::convert::{self, Request};
+use crate::detect::{self, Class, Role};
+use crate::device::{self, Device, Placement};
+use crate::error::Result;
+use crate::live::{self, Live};
+use crate::plan::Route;
+use crate::record;
+use crate::spec::{DType, Framework, Kind, Memory};
+
+/// Which argument an array is, or is in.
+#[derive(Clone)]
+pub enum Place<'py> {
+    /// By position.
+    Positional(usize),
+    /// By name.
+    Keyword(Bound<'py, PyString>),
+}
+
+/// An array among the arguments.
+pub struct Slot<'py> {
+    /// Which argument it is, or is in.
+    pub place: Place<'py>,
+    /// Its place in a list or a tuple.
+    inner: Option<usize>,
+    /// Its place in the order of the signature.
+    order: usize,
+    /// The array, as the caller gave it, or a part of it.
+    pub value: Bound<'py, PyAny>,
+    /// What it is.
+    pub class: Class,
+    /// Whether the value is a part of what the caller gave.
+    changed: bool,
+}
+
+/// The arrays of a call, in the order of the signature.
+pub type Slots<'py> = SmallVec<[Slot<'py>; 4]>;
+
+/// Finds the arrays that a declaration converts.
+pub fn scan<'py>(
+    core: &Core,
+    args: &Bound<'py, PyTuple>,
+    kwargs: Option<&Bound<'py, PyDict>>,
+) -> Slots<'py> {
+    let mut slots = Slots::new();
+    for (index, value) in args.iter_borrowed().enumerate() {
+        let (converted, order) = core.parameters.positional(index);
+        if converted {
+            collect(&mut slots, Place::Positional(index), order, value.to_owned());
+        }
+    }
+    let Some(kwargs) = kwargs.filter(|kwargs| !kwargs.is_empty()) else { return slots };
+    for (key, value) in kwargs {
+        let Ok(key) = key.cast_into::<PyString>() else { continue };
+        let (converted, order) = core.parameters.keyword(&key.to_string_lossy());
+        if converted {
+            collect(&mut slots, Place::Keyword(key), order, value);
+        }
+    }
+    slots.sort_by_key(|slot| slot.order);
+    slots
+}
+
+#[inline]
+fn collect<'py>(slots: &mut Slots<'py>, place: Place<'py>, order: usize, value: Bound<'py, PyAny>) {
+    if let Some(class) = detect::class_of(&value) {
+        slots.push(Slot { place, inner: None, order, value, class, changed: false });
+        return;
+    }
+    let mut look = |index: usize, value: Bound<'py, PyAny>| {
+        if let Some(class) = detect::class_of(&value) {
+            let place = place.clone();
+            slots.push(Slot { place, inner: Some(index), order, value, class, changed: false });
+        }
+    };
+    if let Ok(list) = value.cast_exact::<PyList>() {
+        list.iter().enumerate().for_each(|(index, value)| look(index, value));
+    } else if let Some(tuple) = plain_tuple(&value) {
+        tuple.iter().enumerate().for_each(|(index, value)| look(index, value));
+    }
+}
+
+/// A tuple that can be made anew from its elements: a plain or a named one.
+pub fn plain_tuple<'a, 'py>(value: &'a Bound<'py, PyAny>) -> Option<&'a Bound<'py, PyTuple>> {
+    let tuple = value.cast::<PyTuple>().ok()?;
+    let known = tuple.is_exact_instance_of::<PyTuple>() || is_named(tuple);
+    known.then_some(tuple)
+}
+
+fn is_named(tuple: &Bound<'_, PyTuple>) -> bool {
+    tuple.get_type().hasattr(pyo3::intern!(tuple.py(), "_make")).unwrap_or(false)
+}
+
+/// A list or tuple like another one, of other elements.
+pub fn rebuilt<'py>(
+    like: &Bound<'py, PyAny>,
+    elements: Vec<Bound<'py, PyAny>>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let py = like.py();
+    match like.cast::<PyTuple>() {
+        Ok(tuple) if is_named(tuple) => {
+            let list = PyList::new(py, elements)?;
+            tuple.get_type().call_method1(pyo3::intern!(py, "_make"), (list,))
+        }
+        Ok(_) => Ok(PyTuple::new(py, elements)?.into_any()),
+        Err(_) => Ok(PyList::new(py, elements)?.into_any()),
+    }
+}
+
+impl<'py> Slot<'py> {
+    /// The slot with a part of its array.
+    pub fn with(&self, value: Bound<'py, PyAny>) -> Option<Slot<'py>> {
+        let class = detect::class_of(&value)?;
+        let place = self.place.clone();
+        Some(Slot { place, inner: self.inner, order: self.order, value, class, changed: true })
+    }
+
+    /// The slot as it is.
+    pub fn same(&self) -> Slot<'py> {
+        Slot {
+            place: self.place.clone(),
+            inner: self.inner,
+            order: self.order,
+            value: self.value.clone(),
+            class: self.class,
+            changed: self.changed,
+        }
+    }
+
+    /// Whether it is an array of a framework, of any kind.
+    pub fn is_of(&self, framework: &Framework) -> bool {
+        self.class.framework.memory_type == framework.memory_type
+    }
+
+    fn is_plain(&self) -> bool {
+        matches!(self.class.role, Role::Array)
+    }
+}
+
+/// Where arguments go when it is not where the declaration says.
+#[derive(Clone, Copy, Debug)]
+pub struct Aim {
+    /// The framework.
+    pub target: &'static Framework,
+    /// The place.
+    pub placement: Placement,
+}
+
+/// Arguments as the function wants them.
+pub struct Fitted<'py> {
+    /// By position.
+    pub args: Bound<'py, PyTuple>,
+    /// By name.
+    pub kwargs: Option<Bound<'py, PyDict>>,
+    /// Whether memory that somebody may write to was shared with a framework that runs later than
+    /// it returns.
+    pub wait: bool,
+    /// Arrays that the function could write to, with the number of writes so far.
+    pub watched: SmallVec<[(Bound<'py, PyAny>, i64); 2]>,
+    /// The accelerator that the call was placed on, where that had to be found out.
+    pub device: Option<Device>,
+}
+
+impl Fitted<'_> {
+    /// Whether an argument was written to.
+    pub fn is_written(&self, framework: &'static Framework) -> bool {
+        self.watched
+            .iter()
+            .any(|(array, before)| version(framework, array).is_none_or(|now| now != *before))
+    }
+}
+
+fn version(framework: &'static Framework, array: &Bound<'_, PyAny>) -> Option<i64> {
+    let py = array.py();
+    let op = framework.version?;
+    let live = live::live(py, framework, live::ends_of(framework)).ok()?;
+    op.call(py, [live.module(py), array]).ok()?.extract().ok()
+}
+
+/// Brings the arrays of a call to the declared framework and to one device. What fits already is
+/// not touched.
+///
+/// # Errors
+///
+/// As `convert`.
+pub fn fit<'py>(
+    core: &Core,
+    args: &Bound<'py, PyTuple>,
+    kwargs: Option<&Bound<'py, PyDict>>,
+    slots: &Slots<'py>,
+    aim: Option<Aim>,
+) -> Result<Fitted<'py>> {
+    let mut fitted = Fitted {
+        args: args.clone(),
+        kwargs: kwargs.cloned(),
+        wait: false,
+        watched: SmallVec::new(),
+        device: None,
+    };
+    let options = &core.options;
+    let target = aim.map_or(options.input, |aim| aim.target);
+    let plain = options.is_plain_input() && aim.is_none();
+    let changed = slots.iter().any(|slot| slot.changed);
+    let own = slots.iter().all(|slot| slot.is_of(target));
+    let single = slots.len() <= 1 || target.memory == Memory::Host;
+    if own && plain && !changed && single && target.version.is_none() && target.stream.is_none() {
+        return Ok(fitted);
+    }
+    let Some(first) = slots.first() else { return Ok(fitted) };
+    let py = first.value.py();
+    let live = live::live(py, target, live::ends_of(target))?;
+    let watch = !options.ladder.is_empty();
+    if own && plain && !changed && (single || live.accelerators(py) == 0) {
+        for slot in slots.iter().filter(|slot| watch && slot.is_plain()) {
+            let version = version(target, &slot.value);
+            fitted.watched.extend(version.map(|v| (slot.value.clone(), v)));
+        }
+        return Ok(fitted);
+    }
+    let placement = match aim {
+        Some(aim) => aim.placement,
+        None => place(py, live, options, slots)?,
+    };
+    if let Placement::On(device) = placement {
+        fitted.device = Some(device);
+    }
+    let mut replaced: Vec<(usize, Bound<'py, PyAny>)> = Vec::new();
+    for (index, slot) in slots.iter().enumerate() {
+        let (value, shared) = match slot.is_of(target) {
+            true => (own_array(py, live, options, slot, placement)?, true),
+            false => {
+                let (value, route) = foreign(py, live, options, slot, placement)?;
+                let later = target.ready.is_some() && !slot.class.framework.immutable;
+                fitted.wait |= later && route == Route::Share;
+                (Some(value), route == Route::Share)
+            }
+        };
+        let value = value.or_else(|| slot.changed.then(|| slot.value.clone()));
+        let used = value.as_ref().unwrap_or(&slot.value);
+        if watch && shared && slot.is_plain() {
+            let version = version(target, used);
+            fitted.watched.extend(version.map(|v| (used.clone(), v)));
+        }
+        replaced.extend(value.map(|value| (index, value)));
+    }
+    if !replaced.is_empty() {
+        rebuild(&mut fitted, slots, replaced)?;
+    }
+    Ok(fitted)
+}
+
+impl Options {
+    /// Whether arrays of the declared framework are handed on wherever they are.
+    #[inline]
+    fn is_plain_input(&self) -> bool {
+        self.device == Placement::Auto && self.input_dtype.is_none() && self.copy != Some(true)
+    }
+}
+
+/// The one device of a call.
+///
+/// # Errors
+///
+/// What the framework raises when it is asked where an array is.
+pub fn place<'py>(
+    py: Python<'py>,
+    live: &Live,
+    options: &Options,
+    slots: &Slots<'py>,
+) -> Result<Placement> {
+    if options.device != Placement::Auto {
+        return Ok(options.device);
+    }
+    let framework = live.framework;
+    if framework.memory == Memory::Host || live.accelerators(py) == 0 {
+        return Ok(Placement::Auto);
+    }
+    match slots.iter().find(|slot| slot.is_of(framework) && slot.is_plain()) {
+        Some(slot) => Ok(Placement::On(device::device_of(py, live, &slot.value)?)),
+        None => Ok(Placement::On(Device::Accelerator(device::current(py, live)?))),
+    }
+}
+
+/// An array of another framework, converted.
+fn foreign<'py>(
+    py: Python<'py>,
+    live: &Live,
+    options: &Options,
+    slot: &Slot<'py>,
+    placement: Placement,
+) -> Result<(Bound<'py, PyAny>, Route)> {
+    let target = live.framework;
+    let protects = slot.class.framework.immutable && !target.immutable;
+    let copy = match record::copy_default(py, options.copy) {
+        // The function may write into what it is handed.
+        None if protects => Some(true),
+        copy => copy,
+    };
+    let request = Request { placement, copy, dtype: options.input_dtype };
+    convert::convert_routed(&slot.value, target, &request)
+}
+
+/// An array of the declared framework: untouched, unless it is on another device, or a copy or a
+/// cast is asked for.
+fn own_array<'py>(
+    py: Python<'py>,
+    live: &Live,
+    options: &Options,
+    slot: &Slot<'py>,
+    placement: Placement,
+) -> Result<Option<Bound<'py, PyAny>>> {
+    let mut value = None;
+    if let Some(dtype) = options.input_dtype {
+        value = cast(py, live, slot, dtype)?;
+    }
+    if !slot.is_plain() {
+        return Ok(value);
+    }
+    let here = value.as_ref().unwrap_or(&slot.value);
+    let moves = match placement {
+        Placement::On(device) if live.framework.memory != Memory::Host => {
+            device::device_of(py, live, here)? != device
+        }
+        // A host framework says itself that it has no such device.
+        Placement::On(_) => true,
+        _ => false,
+    };
+    let copy = options.copy.filter(|copy| !copy || value.is_none());
+    if !moves && copy != Some(true) {
+        return Ok(value);
+    }
+    let placement = if moves { placement } else { Placement::Auto };
+    let request = Request { placement, copy, dtype: None };
+    Ok(Some(convert::convert_to(here, live.framework, &request)?))
+}
+
+/// Casts an array of the declared framework: by the framework's own operation where a gradient or
+/// a trace has to go through it and nothing can overflow, else with the exact kernels.
+fn cast<'py>(
+    py: Python<'py>,
+    live: &Live,
+    slot: &Slot<'py>,
+    dtype: DType,
+) -> Result<Option<Bound<'py, PyAny>>> {
+    let has = slot.value.getattr(pyo3::intern!(py, "dtype"));
+    if has.is_ok_and(|has| live.dtype_of(py, &has) == Some(dtype)) {
+        return Ok(None);
+    }
+    let lossless = matches!(dtype.kind(), Kind::Float | Kind::Complex);
+    let object = live.dtype_object(py, dtype);
+    if let (Some(ops), Some(object)) = (&live.framework.array, object)
+        && (lossless || !slot.is_plain())
+    {
+        let xp = ops.namespace.call(py, [live.module(py)])?;
+        let value = ops.astype.call(py, [live.module(py), &xp, &slot.value, &object])?;
+        return Ok(Some(value));
+    }
+    let request = Request { dtype: Some(dtype), ..Request::default() };
+    Ok(Some(convert::convert_to(&slot.value, live.framework, &request)?))
+}
+
+/// Puts converted arrays in the place of what the caller gave. The caller's own lists and
+/// dictionaries stay as they are.
+fn rebuild<'py>(
+    fitted: &mut Fitted<'py>,
+    slots: &Slots<'py>,
+    replaced: Vec<(usize, Bound<'py, PyAny>)>,
+) -> Result<()> {
+    let py = fitted.args.py();
+    let mut args: Vec<Bound<'py, PyAny>> = fitted.args.iter().collect();
+    let kwargs = fitted.kwargs.as_ref().map(|kwargs| kwargs.copy()).transpose()?;
+    for (index, value) in replaced {
+        let slot = &slots[index];
+        let current = match &slot.place {
+            Place::Positional(position) => Some(args[*position].clone()),
+            Place::Keyword(key) => {
+                kwargs.as_ref().map(|kwargs| kwargs.get_item(key)).transpose()?.flatten()
+            }
+        };
+        let value = match (slot.inner, current) {
+            (Some(inner), Some(sequence)) => {
+                let mut elements: Vec<_> = sequence.try_iter()?.collect::<PyResult<_>>()?;
+                elements[inner] = value;
+                rebuilt(&sequence, elements)?
+            }
+            _ => value,
+        };
+        match (&slot.place, &kwargs) {
+            (Place::Positional(position), _) => args[*position] = value,
+            (Place::Keyword(key), Some(kwargs)) => kwargs.set_item(key, value)?,
+            (Place::Keyword(_), None) => {}
+        }
+    }
+    fitted.args = PyTuple::new(py, args)?;
+    fitted.kwargs = kwargs;
+    Ok(())
+}

@@ -1,0 +1,480 @@
+//! Declared functions: the decorator says what memory a function works on, and conversion, element
+//! types, streams and the way out of an exhausted memory follow from that.
+//!
+//! A call is `finish( recover( scopes( fit -> function ) ) )`: [`arguments`] finds the arrays and
+//! brings them to the declared framework, [`streams`](crate::streams) orders the work,
+//! [`ladder`](crate::ladder) retries, and [`result`] gives the result its element type and its
+//! framework. Where every argument fits already, that is a look at the class of each.
+
+pub mod arguments;
+mod decorator;
+pub mod names;
+mod options;
+mod result;
+mod signature;
+mod steps;
+
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::gc::{PyTraverseError, PyVisit};
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyTuple};
+
+use crate::error::{Error, Result};
+use crate::policy::Policy;
+use crate::spec::Framework;
+use crate::{ladder, slices, streams};
+use arguments::{Aim, Fitted, Slots};
+pub use decorator::{Decorator, declare, memory_types};
+pub use options::{Options, Output};
+use signature::{Extras, Parameters};
+
+/// What calling a function gives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    /// Its result.
+    Plain,
+    /// A coroutine.
+    Coroutine,
+    /// A generator.
+    Generator,
+    /// An asynchronous generator.
+    AsyncGenerator,
+}
+
+/// How a function in a class is bound to an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Binding {
+    /// To the object that it is looked up on.
+    Instance,
+    /// To the class.
+    Class,
+    /// Not at all.
+    Static,
+}
+
+/// A function and its declaration.
+pub struct Core {
+    /// The function.
+    pub function: Py<PyAny>,
+    /// The declaration.
+    pub options: Options,
+    /// The function's name in messages.
+    pub name: String,
+    given: Py<PyDict>,
+    parameters: Parameters,
+    kind: Kind,
+    binding: Binding,
+}
+
+/// A function that is called with arrays of any framework and gets those that it is declared for.
+#[pyclass(frozen, dict, weakref, module = "arraybridge", name = "Declared")]
+pub struct Declared {
+    core: Core,
+}
+
+/// One call of a declared function.
+pub struct Call<'a, 'py> {
+    /// The interpreter.
+    pub py: Python<'py>,
+    /// The function and its declaration.
+    pub core: &'a Core,
+    /// What the caller gave by position.
+    pub args: Bound<'py, PyTuple>,
+    /// What the caller gave by name, without the keywords that the declaration adds.
+    pub kwargs: Option<Bound<'py, PyDict>>,
+    /// The arrays in both.
+    pub slots: Slots<'py>,
+    /// What the result's element type should be.
+    pub policy: Policy,
+}
+
+/// How an attempt differs from a plain call.
+#[derive(Default)]
+pub struct Mode<'py> {
+    /// Where the arguments go.
+    pub aim: Option<Aim>,
+    /// What is called.
+    pub function: Option<Bound<'py, PyAny>>,
+    /// A context manager around the call.
+    pub scope: Option<Bound<'py, PyAny>>,
+}
+
+/// An attempt that failed.
+pub struct Failed {
+    /// What was raised.
+    pub error: PyErr,
+    /// Whether the function had written to an argument by then.
+    pub written: bool,
+}
+
+impl From<Error> for Failed {
+    fn from(error: Error) -> Failed {
+        Failed { error: error.into(), written: false }
+    }
+}
+
+impl From<PyErr> for Failed {
+    fn from(error: PyErr) -> Failed {
+        Failed { error, written: false }
+    }
+}
+
+impl<'a, 'py> Call<'a, 'py> {
+    #[inline]
+    fn new(
+        py: Python<'py>,
+        core: &'a Core,
+        args: &Bound<'py, PyTuple>,
+        kwargs: Option<&Bound<'py, PyDict>>,
+        policy: Policy,
+    ) -> Call<'a, 'py> {
+        let slots = arguments::scan(core, args, kwargs);
+        Call { py, core, args: args.clone(), kwargs: kwargs.cloned(), slots, policy }
+    }
+
+    /// Calls the function once, with the arrays of `slots`.
+    pub fn attempt(
+        &self,
+        slots: &Slots<'py>,
+        mode: &Mode<'py>,
+    ) -> Result<Bound<'py, PyAny>, Failed> {
+        let core = self.core;
+        let fitted = arguments::fit(core, &self.args, self.kwargs.as_ref(), slots, mode.aim)?;
+        let function = mode.function.as_ref().unwrap_or(core.function.bind(self.py));
+        let framework = core.options.execution;
+        let run = || -> PyResult<Bound<'py, PyAny>> {
+            let result = function.call(&fitted.args, fitted.kwargs.as_ref())?;
+            if fitted.wait {
+                result::wait(framework, &result)?;
+            }
+            Ok(result)
+        };
+        let called = match &mode.scope {
+            None if core.kind == Kind::Plain => self.scoped(slots, &fitted, run),
+            None => run(),
+            Some(scope) => crate::device::entered(scope, run),
+        };
+        called.map_err(|error| Failed { written: fitted.is_written(core.options.input), error })
+    }
+
+    #[inline]
+    fn scoped<T>(
+        &self,
+        slots: &Slots<'py>,
+        fitted: &Fitted<'py>,
+        body: impl FnOnce() -> PyResult<T>,
+    ) -> PyResult<T> {
+        let framework = self.core.options.execution;
+        if !streams::concern(framework) {
+            return body();
+        }
+        streams::within(self.py, framework, fitted.device, slots, body)
+    }
+
+    /// Calls the function, and again by the rungs of the ladder when its memory runs out.
+    #[inline]
+    pub fn recover(&self, slots: &Slots<'py>) -> PyResult<Bound<'py, PyAny>> {
+        match self.attempt(slots, &Mode::default()) {
+            Ok(result) => Ok(result),
+            Err(failed) => ladder::climb(self, slots, failed),
+        }
+    }
+
+    /// Calls the function for each slice of the lead along its first axis.
+    fn slice_by_slice(&self) -> Result<Bound<'py, PyAny>> {
+        let Some(lead) = self.slots.first() else {
+            let text = "slice_by_slice needs an array among the arguments".to_owned();
+            return Err(Error::Value(text));
+        };
+        slices::process(self.py, &lead.value, &mut |index, slice| {
+            let slots = self.with_parts(slice, |array| Ok(array.get_item(index)?))?;
+            Ok(self.recover(&slots)?)
+        })
+    }
+
+    /// The arrays of the call with a part of the lead, and of those that go with it.
+    pub fn with_parts(
+        &self,
+        lead: Bound<'py, PyAny>,
+        part: impl Fn(&Bound<'py, PyAny>) -> Result<Bound<'py, PyAny>>,
+    ) -> Result<Slots<'py>> {
+        let no_array = || Error::Value("a slice of the first array is no array".to_owned());
+        let mut slots = Slots::new();
+        for (index, slot) in self.slots.iter().enumerate() {
+            slots.push(match index {
+                0 => slot.with(lead.clone()).ok_or_else(no_array)?,
+                _ if self.is_sliced(slot) => slot.with(part(&slot.value)?).ok_or_else(no_array)?,
+                _ => slot.same(),
+            });
+        }
+        Ok(slots)
+    }
+
+    fn is_sliced(&self, slot: &arguments::Slot<'py>) -> bool {
+        let name = match &slot.place {
+            arguments::Place::Positional(index) => {
+                self.core.parameters.name_of(*index).map(str::to_owned)
+            }
+            arguments::Place::Keyword(key) => Some(key.to_string()),
+        };
+        name.is_some_and(|name| self.core.options.sliced.contains(&name))
+    }
+
+    /// The framework that results go to, if it is known.
+    fn output(&self) -> Option<&'static Framework> {
+        match self.core.options.output {
+            Output::Fixed(framework) => Some(framework),
+            Output::Input => self.slots.first().map(|lead| lead.class.framework),
+        }
+    }
+
+    /// Gives a result its element type and its framework, and tests the contract.
+    #[inline]
+    fn finish(&self, result: Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        let result = result::finish(self, result)?;
+        let Some(contract) = &self.core.options.contract else { return Ok(result) };
+        let answer = contract.bind(self.py).call1((&result,))?;
+        // A contract that asserts gives nothing back.
+        if !answer.is_none() && !answer.is_truthy()? {
+            let text = format!("the result of {} does not keep its contract", self.core.name);
+            return Err(PyValueError::new_err(text));
+        }
+        Ok(result)
+    }
+}
+
+#[pymethods]
+impl Declared {
+    #[pyo3(signature = (*args, **kwargs))]
+    fn __call__<'py>(
+        slf: &Bound<'py, Self>,
+        args: &Bound<'py, PyTuple>,
+        kwargs: Option<&Bound<'py, PyDict>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let (py, core) = (slf.py(), &slf.get().core);
+        let mut policy = core.options.policy(py);
+        let mut extras = Extras::default();
+        if let Some(kwargs) = kwargs {
+            // The dictionary is this call's own.
+            extras = core.parameters.take_extras(kwargs)?;
+            let conversion = extras.dtype_conversion.as_ref();
+            policy = Policy::from_py(conversion, None, policy)?;
+        }
+        let kwargs = kwargs.filter(|kwargs| !kwargs.is_empty());
+        let call = Call::new(py, core, args, kwargs, policy);
+        if core.kind != Kind::Plain {
+            if extras.slice_by_slice {
+                let text = "slice_by_slice is for functions that return their result";
+                return Err(PyTypeError::new_err(text));
+            }
+            return steps::start(slf, call);
+        }
+        let raw = match extras.slice_by_slice {
+            true => call.slice_by_slice()?,
+            false => call.recover(&call.slots)?,
+        };
+        call.finish(raw)
+    }
+
+    fn __get__<'py>(
+        slf: &Bound<'py, Self>,
+        instance: &Bound<'py, PyAny>,
+        owner: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let to = match slf.get().core.binding {
+            Binding::Static => None,
+            Binding::Class if instance.is_none() => owner.cloned(),
+            Binding::Class => {
+                Some(owner.cloned().unwrap_or_else(|| instance.get_type().into_any()))
+            }
+            Binding::Instance => Some(instance.clone()).filter(|instance| !instance.is_none()),
+        };
+        let Some(to) = to else { return Ok(slf.clone().into_any()) };
+        method_class(slf.py())?.call1((slf, to))
+    }
+
+    /// By qualified name where that leads back here, else the function and its options.
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        let py = slf.py();
+        if let Some(name) = resolves(slf) {
+            return Ok(name);
+        }
+        let core = &slf.get().core;
+        let function = core.function.bind(py);
+        let function = match core.binding {
+            Binding::Instance => function.clone(),
+            Binding::Class => py.import("builtins")?.getattr("classmethod")?.call1((function,))?,
+            Binding::Static => {
+                py.import("builtins")?.getattr("staticmethod")?.call1((function,))?
+            }
+        };
+        let make = py.import("arraybridge._core")?.getattr("_declare")?;
+        let arguments = (function, core.options.execution.name, core.given.bind(py));
+        Ok((make, arguments).into_pyobject(py)?.into_any())
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<{} declared for {}>", self.core.name, self.core.options.execution.name)
+    }
+
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        let core = &self.core;
+        visit.call(&core.function)?;
+        visit.call(&core.given)?;
+        visit.call(&core.options.host)?;
+        visit.call(&core.options.contract)
+    }
+}
+
+/// `types.MethodType`.
+fn method_class(py: Python<'_>) -> PyResult<&Bound<'_, PyAny>> {
+    static CLASS: pyo3::sync::PyOnceLock<Py<PyAny>> = pyo3::sync::PyOnceLock::new();
+    let class = CLASS.get_or_try_init(py, || -> PyResult<Py<PyAny>> {
+        Ok(py.import("types")?.getattr("MethodType")?.unbind())
+    })?;
+    Ok(class.bind(py))
+}
+
+/// The qualified name, where the module has this very object under it.
+fn resolves<'py>(declared: &Bound<'py, Declared>) -> Option<Bound<'py, PyAny>> {
+    let py = declared.py();
+    let name = declared.getattr(intern!(py, "__qualname__")).ok()?;
+    let module: String = declared.getattr(intern!(py, "__module__")).ok()?.extract().ok()?;
+    let modules = py.import("sys").ok()?.getattr("modules").ok()?;
+    let module = modules.get_item(module).ok()?;
+    let path: String = name.extract().ok()?;
+    let found = path.split('.').try_fold(module, |object, part| object.getattr(part)).ok()?;
+    found.is(declared).then_some(name)
+}
+
+impl Declared {
+    /// Declares a function.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Type`] for what cannot be called, and what [`Options::read`] finds.
+    pub fn new<'py>(
+        function: &Bound<'py, PyAny>,
+        execution: &'static Framework,
+        given: &Bound<'py, PyDict>,
+    ) -> Result<Bound<'py, Declared>> {
+        let py = function.py();
+        let (function, binding) = unbound(function)?;
+        if !function.is_callable() {
+            let class = function.get_type().name()?;
+            return Err(Error::Type(format!("a declaration is for a function, not for {class}")));
+        }
+        let options = Options::read(execution, given)?;
+        let (parameters, shown) = Parameters::read(&function, &options)?;
+        let kind = kind_of(&function)?;
+        let name = function
+            .getattr(intern!(py, "__qualname__"))
+            .and_then(|name| name.extract())
+            .unwrap_or_else(|_| function.to_string());
+        let attributes = Attributes::of(&options, given)?;
+        let core = Core {
+            function: function.clone().unbind(),
+            options,
+            name,
+            given: given.copy()?.unbind(),
+            parameters,
+            kind,
+            binding,
+        };
+        let declared = Bound::new(py, Declared { core })?;
+        dress(&declared, &function, kind, shown, attributes)?;
+        Ok(declared)
+    }
+}
+
+/// The function inside a `staticmethod` or a `classmethod`.
+fn unbound<'py>(function: &Bound<'py, PyAny>) -> Result<(Bound<'py, PyAny>, Binding)> {
+    let builtins = function.py().import("builtins")?;
+    for (name, binding) in [("staticmethod", Binding::Static), ("classmethod", Binding::Class)] {
+        if function.is_instance(&builtins.getattr(name)?)? {
+            return Ok((function.getattr("__func__")?, binding));
+        }
+    }
+    Ok((function.clone(), Binding::Instance))
+}
+
+fn kind_of(function: &Bound<'_, PyAny>) -> Result<Kind> {
+    let inspect = function.py().import("inspect")?;
+    let is =
+        |name: &str| -> PyResult<bool> { inspect.call_method1(name, (function,))?.is_truthy() };
+    Ok(if is("iscoroutinefunction")? {
+        Kind::Coroutine
+    } else if is("isasyncgenfunction")? {
+        Kind::AsyncGenerator
+    } else if is("isgeneratorfunction")? {
+        Kind::Generator
+    } else {
+        Kind::Plain
+    })
+}
+
+/// What upstream's callers read from a declared function.
+struct Attributes<'py> {
+    input: &'static str,
+    output: &'static str,
+    execution: &'static str,
+    contract: Option<Bound<'py, PyAny>>,
+}
+
+impl<'py> Attributes<'py> {
+    fn of(options: &Options, given: &Bound<'py, PyDict>) -> Result<Attributes<'py>> {
+        let output = match options.output {
+            Output::Fixed(framework) => framework.name,
+            Output::Input => "input",
+        };
+        let (input, execution) = (options.input.name, options.execution.name);
+        Ok(Attributes { input, output, execution, contract: given.get_item("contract")? })
+    }
+}
+
+/// Makes the declared function look like the function.
+fn dress<'py>(
+    declared: &Bound<'py, Declared>,
+    function: &Bound<'py, PyAny>,
+    kind: Kind,
+    shown: Option<Bound<'py, PyAny>>,
+    attributes: Attributes<'py>,
+) -> Result<()> {
+    const COPIED: [&str; 8] = [
+        "__module__",
+        "__name__",
+        "__qualname__",
+        "__doc__",
+        "__annotations__",
+        // By these `inspect` tells what kind of function it is.
+        "__code__",
+        "__defaults__",
+        "__kwdefaults__",
+    ];
+    let py = declared.py();
+    if let Ok(dict) = function.getattr(intern!(py, "__dict__")) {
+        declared.getattr(intern!(py, "__dict__"))?.call_method1("update", (dict,))?;
+    }
+    for name in COPIED {
+        if let Ok(value) = function.getattr(name) {
+            declared.setattr(name, value)?;
+        }
+    }
+    declared.setattr("__wrapped__", function)?;
+    if let Some(shown) = shown {
+        declared.setattr("__signature__", shown)?;
+    }
+    declared.setattr("input_memory_type", attributes.input)?;
+    declared.setattr("output_memory_type", attributes.output)?;
+    declared.setattr("execution_memory_type", attributes.execution)?;
+    if let Some(contract) = attributes.contract {
+        declared.setattr("contract", contract)?;
+    }
+    if kind == Kind::Coroutine
+        && let Ok(mark) = py.import("inspect")?.getattr("markcoroutinefunction")
+    {
+        mark.call1((declared,))?;
+    }
+    Ok(())
+}

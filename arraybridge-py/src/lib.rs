@@ -194,10 +194,10 @@ fn explain(
 /// Examples
 /// --------
 /// >>> import arraybridge
-/// >>> ("numpy", "torch") in arraybridge.converters()
+/// >>> ("numpy", "torch") in arraybridge.registered_pairs()
 /// True
 #[pyfunction]
-fn converters() -> Vec<(&'static str, &'static str)> {
+fn registered_pairs() -> Vec<(&'static str, &'static str)> {
     registry::converters().map(|c| (c.source().name, c.target().name)).collect()
 }
 
@@ -273,7 +273,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(convert_memory, module)?)?;
     module.add_function(wrap_pyfunction!(detect_memory_type, module)?)?;
     module.add_function(wrap_pyfunction!(explain, module)?)?;
-    module.add_function(wrap_pyfunction!(converters, module)?)?;
+    module.add_function(wrap_pyfunction!(registered_pairs, module)?)?;
     module.add_function(wrap_pyfunction!(frameworks, module)?)?;
     module.add_function(wrap_pyfunction!(decorators, module)?)?;
     module.add_function(wrap_pyfunction!(memory_types, module)?)?;

@@ -9,7 +9,7 @@ NAMES = {"numpy", "cupy", "torch", "tensorflow", "jax", "pyclesperanto"}
 
 
 def test_there_is_a_converter_for_every_ordered_pair(capsys):
-    found = ab.converters()
+    found = ab.registered_pairs()
     for source, target in found:
         print(f"{source:>14} -> {target}")
     assert len(found) == 36

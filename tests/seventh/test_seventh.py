@@ -49,10 +49,10 @@ def run(code):
 def test_there_are_49_converters():
     out = run(
         """
-        pairs = {tuple(pair) for pair in ab.converters()}
+        pairs = {tuple(pair) for pair in ab.registered_pairs()}
         names = [f["name"] for f in ab.frameworks()]
         assert pairs == {(a, b) for a in names for b in names}
-        print(len(ab.converters()))
+        print(len(ab.registered_pairs()))
         """
     )
     assert out.strip() == "49"

@@ -35,7 +35,7 @@ __all__ = [
     "__version__",
     "convert",
     "convert_memory",
-    "converters",
+    "registered_pairs",
     "detect_memory_type",
     "explain",
     "frameworks",
@@ -202,11 +202,11 @@ class no_copy:
         /,
     ) -> None: ...
 
-def converters() -> list[tuple[str, str]]:
+def registered_pairs() -> list[tuple[str, str]]:
     """The registered conversions as pairs of names, source first.
 
     >>> import arraybridge
-    >>> ("numpy", "torch") in arraybridge.converters()
+    >>> ("numpy", "torch") in arraybridge.registered_pairs()
     True
     """
 

@@ -14,7 +14,7 @@ import sys
 
 import numpy
 
-from . import __version__, converters, frameworks
+from . import __version__, frameworks, registered_pairs
 
 TIMEOUT_S = 180
 
@@ -129,7 +129,7 @@ def doctor() -> int:
             + ("works" if problem is None else f"BROKEN: {problem}; import pyclesperanto first")
         )
         broken |= problem is not None
-    pairs = converters()
+    pairs = registered_pairs()
     print(
         f"\n{len(pairs)} converters are registered: "
         + ", ".join(sorted({p[0] for p in pairs}))

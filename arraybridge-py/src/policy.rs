@@ -43,7 +43,7 @@ fn stretch<'py>(
     policy::finish(array, &Lead::default(), policy, &name)
 }
 
-/// Give a result the dtype that a policy wants, as a declared function does with what it returns.
+/// Give a result the dtype that a policy wants, as declared functions do with theirs.
 ///
 /// `result` is an array of any framework and shape, `lead` the array whose dtype is to be
 /// preserved. `dtype_conversion` is a `DtypeConversion`, its value, or a dtype; `scaling` says how

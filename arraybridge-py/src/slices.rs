@@ -130,7 +130,7 @@ fn concatenate<'py>(parts: Vec<Bound<'py, PyAny>>, axis: usize) -> Result<Bound<
     slices::concatenate(&parts, axis)
 }
 
-/// The elements from `start` to before `stop` along an axis; a view where the framework has views.
+/// The elements from `start` to before `stop` along an axis; a view where there are views.
 ///
 /// Raises `ValueError` when the array has no such axis or no such elements.
 ///

@@ -51,7 +51,9 @@ def test_the_table_of_the_guide_is_the_one_that_is_tested():
 
 @pytest.mark.parametrize(
     "name", ["convert", "convert_memory", "detect_memory_type", "explain", "trace", "no_copy",
-             "registered_pairs", "frameworks", "MemoryType", "Converter"]
+             "registered_pairs", "frameworks", "MemoryType", "Converter", "DtypeConversion",
+             "dtype_policy", "finish_dtype", "stack_slices", "unstack_slices", "process_slices",
+             "cleanup_all_gpu_frameworks"]
 )  # fmt: skip
 def test_the_examples_of_the_docstrings_run(name):
     bridges.need("torch")

@@ -546,6 +546,116 @@ def test_every_layout_is_read(layout):
     same(ab.finish_dtype(result, np.ones(1, "uint8")), result.astype("uint8"))
 
 
+# Accelerators: a fake CuPy with two devices shows which way is taken; no evidence for CuPy.
+
+FAKE = """
+    import sys
+    sys.path.insert(0, sys.argv[1])
+    import fake_cupy, numpy as np
+    cupy = fake_cupy.mount()
+    import arraybridge as ab
+    host, call = (lambda x: getattr(x, "_host", x)), fake_cupy._called
+
+    def op(name):
+        def run(*args):
+            call(name)
+            return cupy.ndarray(getattr(np, name)(*map(host, args)))
+        return run
+
+    for name in ("rint", "clip", "where", "isnan", "min", "max"):
+        setattr(cupy, name, op(name))
+    for name in ("eq", "gt", "sub", "truediv", "mul", "add"):
+        def run(self, other, name=f"__{name}__"):
+            return cupy.ndarray(getattr(self._host, name)(host(other)))
+        setattr(cupy.ndarray, f"__{name}__", run)
+    cupy.ndarray.__hash__ = None
+
+    def finish(dtype="uint16", **options):
+        with cupy.cuda.Device(1):
+            x = cupy.ndarray(np.array([0.5, 1.5, 99.99, -3, 70000, np.nan], "float32"))
+        fake_cupy.LOG.clear()
+        y = ab.finish_dtype(x, np.ones(1, dtype), **options)
+        assert type(y) is cupy.ndarray and y.device.id == 1, y.device
+        assert fake_cupy.current_device() == 0
+        assert y.dtype == dtype
+        return y._host.tolist()
+
+    import warnings
+    warnings.simplefilter("ignore")
+"""
+
+
+def on_a_fake_device(code):
+    import textwrap
+
+    text = textwrap.dedent(FAKE) + textwrap.dedent(code)
+    return bridges.survives(text, str(bridges.ROOT / "tests" / "fakes"))
+
+
+def test_a_device_array_is_cast_by_operations_on_its_device():
+    on_a_fake_device(
+        """
+        for dtype, high in (("uint16", 65535), ("uint8", 255), ("uint32", 70000)):
+            finish(dtype)  # the first call asks how the operations round
+            assert finish(dtype) == [0, 2, 100, 0, high, 0]
+            assert not any(entry.startswith("get") for entry in fake_cupy.LOG), fake_cupy.LOG
+            assert all(entry.endswith(" on 1") for entry in fake_cupy.LOG), fake_cupy.LOG
+        for scaling, wanted in (("unit", [128, 255, 255, 0, 255, 0]),
+                                ("stretch", [0, 0, 0, 0, 255, 0])):
+            finish("uint8", scaling=scaling)
+            assert finish("uint8", scaling=scaling) == wanted
+            assert not any(entry.startswith("get") for entry in fake_cupy.LOG)
+        """
+    )
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        "cupy.rint = lambda x: cupy.ndarray(np.floor(x._host + 0.5))",
+        "del cupy.where",
+        "cupy.clip = lambda x, low, high: x",
+    ],
+)
+def test_operations_that_are_not_exact_are_replaced_by_the_host(broken):
+    on_a_fake_device(
+        f"""
+        {broken}
+        for _ in range(2):
+            assert finish() == [0, 2, 100, 0, 65535, 0]
+            assert any(entry.startswith("get on") for entry in fake_cupy.LOG), fake_cupy.LOG
+        """
+    )
+
+
+def test_an_operation_that_begins_to_fail_is_not_tried_again():
+    on_a_fake_device(
+        """
+        finish()
+        fake_cupy.FAIL["clip"] = TypeError("not for this one")
+        for tried in (True, False):
+            assert finish() == [0, 2, 100, 0, 65535, 0]
+            assert ("clip on 1" in fake_cupy.LOG) is tried, fake_cupy.LOG
+        """
+    )
+
+
+def test_exhausted_memory_is_not_a_reason_to_go_through_the_host():
+    on_a_fake_device(
+        """
+        for when in ("probe", "cast"):
+            fake_cupy.FAIL["clip"] = fake_cupy.OutOfMemoryError()
+            try:
+                finish()
+            except MemoryError:
+                del fake_cupy.FAIL["clip"]
+            finish()
+            assert finish() == [0, 2, 100, 0, 65535, 0]
+            assert not any(entry.startswith("get") for entry in fake_cupy.LOG)
+        """
+    )
+
+
 # SCALING_FUNCTIONS.
 
 

@@ -1,7 +1,14 @@
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import Any, Literal, TypedDict, final
 
+from .dtype_scaling import (
+    SCALING_FUNCTIONS,
+    DtypeConversion,
+)
 from .exceptions import (
+    ClippedValuesWarning,
     CopyRequiredError,
     DeviceUnavailableError,
     FrameworkNotInstalledError,
@@ -21,10 +28,13 @@ from .types import (
 __all__ = [
     "CPU_MEMORY_TYPES",
     "GPU_MEMORY_TYPES",
+    "SCALING_FUNCTIONS",
     "SUPPORTED_MEMORY_TYPES",
+    "ClippedValuesWarning",
     "Converter",
     "CopyRequiredError",
     "DeviceUnavailableError",
+    "DtypeConversion",
     "FrameworkNotInstalledError",
     "MemoryConversionError",
     "MemoryType",
@@ -33,14 +43,20 @@ __all__ = [
     "UnsupportedArrayError",
     "UnsupportedDtypeError",
     "__version__",
+    "cleanup_all_gpu_frameworks",
     "convert",
     "convert_memory",
     "registered_pairs",
     "detect_memory_type",
+    "dtype_policy",
     "explain",
+    "finish_dtype",
     "frameworks",
     "no_copy",
+    "process_slices",
+    "stack_slices",
     "trace",
+    "unstack_slices",
 ]
 
 __version__: str
@@ -216,4 +232,126 @@ def frameworks() -> list[_Framework]:
     >>> import arraybridge
     >>> arraybridge.frameworks()[0]["title"]
     'NumPy'
+    """
+
+def finish_dtype(
+    result: Any,
+    lead: Any,
+    *,
+    dtype_conversion: Any = None,
+    scaling: Literal["clamp", "unit", "stretch"] | None = None,
+    function: str = "function",
+) -> Any:
+    """Give a result the dtype that a policy wants, as declared functions do with theirs.
+
+    `result` is an array of any framework and shape, `lead` the array whose dtype is to be
+    preserved. `dtype_conversion` is a `DtypeConversion`, its value, or a dtype; `scaling` says how
+    floats become integers: "clamp" (round half to even, saturate, NaN to 0), "unit" (the values are
+    in [0, 1] or [-1, 1]) or "stretch" (minimum to maximum). What is `None` is the
+    context's default.
+
+    Raises `ValueError` for an unknown name and for a complex result that is to be real,
+    `UnsupportedDtypeError` where the framework lacks the dtype. Warns with `ClippedValuesWarning`
+    when values did not fit.
+
+    >>> import numpy, arraybridge
+    >>> image = numpy.array([100, 500], dtype="uint16")
+    >>> arraybridge.finish_dtype(numpy.array([99.99, 500.0]), image)
+    array([100, 500], dtype=uint16)
+    """
+
+@final
+class dtype_policy(AbstractContextManager[None]):
+    """Set the default dtype policy of declared functions: `with dtype_policy(scaling="unit"):`.
+
+    `dtype_conversion` is a `DtypeConversion`, "preserve", "native" or a dtype; `scaling` is
+    "clamp" (round half to even, saturate, NaN to 0), "unit" (results of [0, 1] or [-1, 1]) or
+    "stretch" (minimum to maximum). What is left out stays as it is outside of the block. What a
+    decorator or a call says itself goes before the default. The block affects its own context:
+    its thread, or its asyncio task.
+
+    Raises `ValueError` for an unknown name, and `RuntimeError` when one object is entered twice.
+
+    >>> import arraybridge
+    >>> with arraybridge.dtype_policy(dtype_conversion="native"):
+    ...     pass  # declared functions keep the dtype that they return
+    """
+
+    def __new__(
+        cls,
+        dtype_conversion: Any = None,
+        scaling: Literal["clamp", "unit", "stretch"] | None = None,
+    ) -> dtype_policy: ...
+    def __enter__(self) -> None: ...
+    def __exit__(self, *_exception: Any) -> None: ...
+
+def stack_slices(slices: Iterable[Any], memory_type: str, gpu_id: int | None = None) -> Any:
+    """Stack 2-D slices to a 3-D array of the framework `memory_type`, on accelerator `gpu_id`.
+
+    `slices` are n arrays of the shape (height, width), of one framework or of several; the result
+    has the shape (n, height, width). It has their dtype; slices of several dtypes get the one that
+    NumPy promotes them to. Without `gpu_id` the result is where `convert` would put the first
+    slice.
+
+    Raises `ValueError` when there are no slices, when one is not 2-D, when their shapes differ, and
+    for an unknown name; otherwise what `convert` raises.
+
+    >>> import numpy, arraybridge
+    >>> arraybridge.stack_slices([numpy.zeros((2, 3)), numpy.ones((2, 3))], "numpy").shape
+    (2, 2, 3)
+    """
+
+def unstack_slices(
+    array: Any, memory_type: str, gpu_id: int | None = None, validate_slices: bool = True
+) -> list[Any]:
+    """Take a 3-D array apart into a list of 2-D slices of the framework `memory_type`.
+
+    `array` has the shape (n, height, width) and is brought to `memory_type`, on accelerator
+    `gpu_id`, first; the result is a list of n arrays of the shape (height, width), views where the
+    framework has views. `validate_slices` checks that each slice is 2-D.
+
+    Raises `ValueError` when the array is not 3-D, when a slice is not 2-D and for an unknown name;
+    otherwise what `convert` raises.
+
+    >>> import numpy, arraybridge
+    >>> [s.shape for s in arraybridge.unstack_slices(numpy.zeros((2, 4, 3)), "numpy")]
+    [(4, 3), (4, 3)]
+    """
+
+def process_slices(
+    image: Any,
+    func: Callable[..., Any],
+    args: Iterable[Any] | None = None,
+    kwargs: dict[str, Any] | None = None,
+    gpu_id: int | None = None,
+) -> Any:
+    """Call a function with each 2-D slice of a 3-D array, and stack what it returns.
+
+    `func` is called as `func(slice, *args, **kwargs)` with each of the n slices of `image`, which
+    has the shape (n, height, width). The arrays that it returns, of any equal shape, are stacked in
+    the image's framework, on accelerator `gpu_id`, or where the image is. Where it returns tuples,
+    that is done with the first element, and every other element becomes a list of length n; results
+    that are no arrays become a list.
+
+    Raises `ValueError` when the image is not 3-D or has no slices, and when results differ in shape
+    or in number; what `func` raises; otherwise what `convert` raises.
+
+    >>> import numpy, arraybridge
+    >>> image = numpy.arange(12).reshape(2, 2, 3)
+    >>> arraybridge.process_slices(image, lambda s: (s.T, s.sum()), (), {})[0].shape
+    (2, 3, 2)
+    """
+
+def cleanup_all_gpu_frameworks(device_id: int | None = None) -> dict[str, list[int]]:
+    """Have the frameworks that are loaded give back the device memory that they cache.
+
+    Garbage is collected first. `device_id` is the index of an accelerator; `None` means all.
+    Nothing
+    is imported, and without an accelerator nothing is done. Memory that arrays use stays as it is.
+
+    Gives back which frameworks were cleared on which devices: `{"torch": [0]}`. A framework that
+    fails is a `RuntimeWarning`. Raises `TypeError` for a `device_id` that is no index.
+
+    >>> import arraybridge
+    >>> cleared = arraybridge.cleanup_all_gpu_frameworks()
     """

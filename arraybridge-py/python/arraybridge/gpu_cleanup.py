@@ -7,18 +7,30 @@ every framework of the table.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 
 from ._core import cleanup_all_gpu_frameworks, cleanup_framework, frameworks
 
 __all__ = ["MEMORY_TYPE_CLEANUP_REGISTRY", "cleanup_all_gpu_frameworks"]
 
+
+def _cleanup(framework: str, title: str) -> Callable[[int | None], dict[str, list[int]]]:
+    def cleanup(device_id: int | None = None) -> dict[str, list[int]]:
+        return cleanup_framework(device_id, memory_type=framework)
+
+    cleanup.__name__ = cleanup.__qualname__ = f"cleanup_{framework}_gpu"
+    cleanup.__doc__ = (
+        f"Have {title}, if it is loaded, give back the memory that it caches on accelerator "
+        "``device_id``, or on all.\n\nGives back what was cleared, like "
+        "``cleanup_all_gpu_frameworks``."
+    )
+    return cleanup
+
+
 MEMORY_TYPE_CLEANUP_REGISTRY: dict[str, Callable[..., dict[str, list[int]]]] = {
-    framework["name"]: partial(cleanup_framework, memory_type=framework["name"])
-    for framework in frameworks()
+    framework["name"]: _cleanup(framework["name"], framework["title"]) for framework in frameworks()
 }
 """For each framework, a function of ``device_id=None`` that clears what it caches."""
 
-for _name, _cleanup in MEMORY_TYPE_CLEANUP_REGISTRY.items():
-    globals()[f"cleanup_{_name}_gpu"] = _cleanup
-    __all__ += [f"cleanup_{_name}_gpu"]
+for _function in MEMORY_TYPE_CLEANUP_REGISTRY.values():
+    globals()[_function.__name__] = _function
+    __all__ += [_function.__name__]

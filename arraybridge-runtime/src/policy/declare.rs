@@ -184,7 +184,7 @@ fn variable(py: Python<'_>) -> PyResult<&Bound<'_, PyAny>> {
     Ok(CELL.get_or_try_init(py, find)?.bind(py))
 }
 
-/// Sets the default dtype policy of declared functions: `with dtype_policy(scaling="unit"):`.
+/// Set the default dtype policy of declared functions: `with dtype_policy(scaling="unit"):`.
 ///
 /// `dtype_conversion` is a `DtypeConversion`, "preserve", "native" or a dtype; `scaling` is
 /// "clamp" (round half to even, saturate, NaN to 0), "unit" (results of [0, 1] or [-1, 1]) or

@@ -6,9 +6,8 @@ use pyo3::pyclass::CompareOp;
 use pyo3::types::PyFloat;
 
 use super::Job;
-use crate::cast;
 use crate::convert::{self, Opened};
-use crate::device::Device;
+use crate::device::{self, Device};
 use crate::dlpack::compact_strides;
 use crate::error::Error;
 use crate::host::buffer::HostBuffer;
@@ -58,8 +57,14 @@ pub(super) fn cast<'py>(
             Error::Value(format!("{} has no array operations", job.live.framework.title)).into()
         );
     };
-    let xp = table.namespace.call(job.py, [job.live.module(job.py)])?;
-    Ops { job, table, xp, device }.cast(array)
+    let cast = || {
+        let xp = table.namespace.call(job.py, [job.live.module(job.py)])?;
+        Ops { job, table, xp, device }.cast(array)
+    };
+    match device {
+        Some(device) => device::within(job.py, job.live, device, |_| cast()),
+        None => cast(),
+    }
 }
 
 /// Whether the operations could be exact at all, on hardware that rounds as IEEE says.
@@ -236,7 +241,7 @@ impl<'py> Ops<'_, 'py> {
 /// One integer as an array without axes.
 fn scalar(value: i128, dtype: DType) -> PyResult<Source> {
     let size = dtype.size();
-    let mut buffer = HostBuffer::new(size).map_err(cast::no_memory)?;
+    let mut buffer = HostBuffer::new(size).map_err(crate::cast::no_memory)?;
     let bytes = value.to_ne_bytes();
     let start = if cfg!(target_endian = "little") { 0 } else { bytes.len() - size };
     // SAFETY: the buffer has `size` bytes, and an integer of at most 8 bytes is a part of the 16.

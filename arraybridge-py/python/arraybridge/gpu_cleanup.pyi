@@ -1,0 +1,24 @@
+from collections.abc import Callable
+from typing import Final
+
+from . import cleanup_all_gpu_frameworks as cleanup_all_gpu_frameworks
+
+__all__ = [
+    "MEMORY_TYPE_CLEANUP_REGISTRY",
+    "cleanup_all_gpu_frameworks",
+    "cleanup_numpy_gpu",
+    "cleanup_cupy_gpu",
+    "cleanup_torch_gpu",
+    "cleanup_tensorflow_gpu",
+    "cleanup_jax_gpu",
+    "cleanup_pyclesperanto_gpu",
+]
+
+MEMORY_TYPE_CLEANUP_REGISTRY: Final[dict[str, Callable[..., dict[str, list[int]]]]]
+
+def cleanup_numpy_gpu(device_id: int | None = None) -> dict[str, list[int]]: ...
+def cleanup_cupy_gpu(device_id: int | None = None) -> dict[str, list[int]]: ...
+def cleanup_torch_gpu(device_id: int | None = None) -> dict[str, list[int]]: ...
+def cleanup_tensorflow_gpu(device_id: int | None = None) -> dict[str, list[int]]: ...
+def cleanup_jax_gpu(device_id: int | None = None) -> dict[str, list[int]]: ...
+def cleanup_pyclesperanto_gpu(device_id: int | None = None) -> dict[str, list[int]]: ...

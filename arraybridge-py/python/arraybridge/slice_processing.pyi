@@ -1,0 +1,3 @@
+from . import process_slices as process_slices
+
+__all__ = ["process_slices"]

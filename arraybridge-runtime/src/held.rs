@@ -85,16 +85,16 @@ pub struct HeldBuffer(Box<ffi::Py_buffer>);
 unsafe impl Send for HeldBuffer {}
 
 impl HeldBuffer {
-    /// Asks an object for its memory, with strides; read-only is enough.
+    /// Asks an object for its memory, with strides and format; read-only is enough.
     ///
     /// # Errors
     ///
     /// What the object raises.
     pub fn new(object: &Bound<'_, PyAny>) -> PyResult<HeldBuffer> {
         let mut buffer = Box::new(ffi::Py_buffer::new());
+        let flags = ffi::PyBUF_STRIDES | ffi::PyBUF_FORMAT;
         // SAFETY: the object is alive and the structure is there to be filled.
-        match unsafe { ffi::PyObject_GetBuffer(object.as_ptr(), &mut *buffer, ffi::PyBUF_STRIDES) }
-        {
+        match unsafe { ffi::PyObject_GetBuffer(object.as_ptr(), &mut *buffer, flags) } {
             0 => Ok(HeldBuffer(buffer)),
             _ => Err(PyErr::fetch(object.py())),
         }

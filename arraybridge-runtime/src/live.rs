@@ -1,8 +1,7 @@
 //! What is found out about an installed framework, once per process: its module, its dtype
 //! objects, its devices.
 
-use std::collections::HashMap;
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::OnceLock;
 
 use pyo3::exceptions::{PyException, PyImportError};
 use pyo3::prelude::*;
@@ -22,7 +21,6 @@ pub struct Live {
     pub framework: &'static Framework,
     module: Py<PyAny>,
     dtypes: PyOnceLock<Vec<(DType, Py<PyAny>)>>,
-    by_pointer: Mutex<HashMap<usize, DType>>,
     accelerators: OnceLock<usize>,
     exchange: PyOnceLock<Option<Exchange>>,
     fast: PyOnceLock<Option<&'static Op<3>>>,
@@ -67,7 +65,6 @@ fn import<'py>(py: Python<'py>, framework: &'static Framework, ends: Ends) -> Re
         framework,
         module: module.into_any().unbind(),
         dtypes: PyOnceLock::new(),
-        by_pointer: Mutex::new(HashMap::new()),
         accelerators: OnceLock::new(),
         exchange: PyOnceLock::new(),
         fast: PyOnceLock::new(),
@@ -102,24 +99,17 @@ impl Live {
                 let object = self.framework.dtype.call(py, [self.module(py), &name]).ok()?;
                 Some((dtype, object.unbind()))
             });
-            let objects: Vec<_> = objects.collect();
-            let mut map = self.by_pointer.lock().unwrap_or_else(PoisonError::into_inner);
-            map.extend(objects.iter().map(|(dtype, object)| (object.as_ptr() as usize, *dtype)));
-            objects
+            objects.collect()
         })
     }
 
     /// Our name of one of the framework's dtype objects.
     pub fn dtype_of(&self, py: Python<'_>, object: &Bound<'_, PyAny>) -> Option<DType> {
         let objects = self.dtype_objects(py);
-        let pointer = object.as_ptr() as usize;
-        let known = self.by_pointer.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(dtype) = known.get(&pointer) {
+        if let Some((dtype, _)) = objects.iter().find(|(_, known)| known.is(object)) {
             return Some(*dtype);
         }
-        drop(known);
-        // Equal but not identical, as NumPy's dtypes can be. The comparison may run Python, so the
-        // map is not locked; the pointer is not remembered, since nothing keeps it alive.
+        // Equal but not identical, as NumPy's dtypes can be.
         let equal = |other: &Py<PyAny>| object.eq(other.bind(py)).unwrap_or(false);
         objects.iter().find(|(_, other)| equal(other)).map(|(dtype, _)| *dtype)
     }

@@ -1,5 +1,7 @@
 //! A described block of host memory and whoever keeps it alive.
 
+use std::ffi::CStr;
+
 use dlpark::Managed;
 use dlpark::ffi::{DLDevice, DLManagedTensor, DLManagedTensorVersioned};
 use smallvec::SmallVec;
@@ -114,5 +116,61 @@ impl Source {
     /// Whether the memory is ours alone, so that anybody may write into it.
     pub fn is_private(&self) -> bool {
         matches!(self.owner, Owner::Buffer(_))
+    }
+}
+
+impl HeldBuffer {
+    /// The buffer as a source. Its element type is the given one, if the sizes agree, or the one
+    /// that its format names without doubt: a float or a complex number.
+    pub fn describe(self, dtype: Option<DType>) -> Option<Source> {
+        let buffer = self.get();
+        let ndim = buffer.ndim as usize;
+        let dtype = dtype.or_else(|| self.float())?;
+        if buffer.itemsize as usize != dtype.size() || (ndim > 0 && buffer.strides.is_null()) {
+            return None;
+        }
+        let (shape, strides): (Dims<usize>, Dims<isize>) = match ndim {
+            0 => Default::default(),
+            // SAFETY: shape and strides were asked for, have `ndim` entries, and live as long as
+            // the buffer.
+            _ => unsafe {
+                (
+                    std::slice::from_raw_parts(buffer.shape.cast::<usize>(), ndim).into(),
+                    std::slice::from_raw_parts(buffer.strides, ndim).into(),
+                )
+            },
+        };
+        let view = View {
+            data: buffer.buf.cast(),
+            dtype,
+            shape,
+            strides,
+            read_only: buffer.readonly != 0,
+            swapped: false,
+            device: DLDevice::CPU,
+        };
+        Some(Source { view, owner: Owner::Exported(self) })
+    }
+
+    fn float(&self) -> Option<DType> {
+        let format = self.get().format;
+        if format.is_null() {
+            return None;
+        }
+        // SAFETY: the exporter's format is a C string that lives as long as the buffer.
+        let format = unsafe { CStr::from_ptr(format) }.to_bytes();
+        let native: &[u8] = if cfg!(target_endian = "little") { b"@=<" } else { b"@=>" };
+        let format = match format.split_first() {
+            Some((order, rest)) if native.contains(order) => rest,
+            _ => format,
+        };
+        match format {
+            b"e" => Some(DType::Float16),
+            b"f" => Some(DType::Float32),
+            b"d" => Some(DType::Float64),
+            b"Zf" => Some(DType::Complex64),
+            b"Zd" => Some(DType::Complex128),
+            _ => None,
+        }
     }
 }

@@ -225,24 +225,11 @@ fn prepare<'py>(
     let source_live = live::live(py, source, ends)?;
     let target_live = live::live(py, target, ends)?;
     let copy = record::copy_default(py, request.copy);
-    let (data, dtype) = open::guarded(py, ends, source_live, data)?;
-    let source_device = open::located(py, ends, source_live, &data)?;
+    let (source_device, material, facts) = gather(py, ends, source_live, data, &class)?;
     let device = device::place(py, target_live, source_device, request.placement, ends)?;
-    let holds = Target {
-        framework: target,
-        dtypes: dtypes(py, target_live, dtype, request.dtype)?,
-        device,
-    };
-    let cast = request.dtype.filter(|wanted| *wanted != dtype);
-
-    let (material, facts) = match source_device {
-        Device::Host => {
-            let opened = open::open(py, ends, source_live, &data, &class, dtype)?;
-            let facts = opened.facts();
-            (Material::Host(opened), facts)
-        }
-        Device::Accelerator(_) => open::remote(py, ends, source_live, data, dtype)?,
-    };
+    let dtypes = dtypes(py, target_live, facts.dtype, request.dtype)?;
+    let holds = Target { framework: target, dtypes, device };
+    let cast = request.dtype.filter(|wanted| *wanted != facts.dtype);
     let facts = Facts { dtype: cast.unwrap_or(facts.dtype), ..facts };
     let route = match (source_device, device) {
         (Device::Accelerator(from), Device::Accelerator(to)) => {
@@ -268,6 +255,31 @@ fn prepare<'py>(
         material,
         copy,
     })
+}
+
+/// What is known of an array, and its memory if that is on the host.
+fn gather<'py>(
+    py: Python<'py>,
+    ends: Ends,
+    live: &Live,
+    data: &Bound<'py, PyAny>,
+    class: &Class,
+) -> Result<(Device, Material<'py>, Facts)> {
+    let host = |opened: Opened| {
+        let facts = opened.facts();
+        (Device::Host, Material::Host(opened), facts)
+    };
+    if let Some(opened) = open::quick(py, live, data) {
+        return Ok(host(opened));
+    }
+    let (data, dtype) = open::guarded(py, ends, live, data)?;
+    match open::located(py, ends, live, &data)? {
+        Device::Host => Ok(host(open::open(py, ends, live, &data, class, dtype)?)),
+        device => {
+            let (material, facts) = open::remote(py, ends, live, data, dtype)?;
+            Ok((device, material, facts))
+        }
+    }
 }
 
 /// An accelerator's memory that is wanted on the host.

@@ -1,6 +1,5 @@
 //! The source side: guards, dtype, device, and the memory itself.
 
-use dlpark::ffi::DLDevice;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
@@ -14,7 +13,7 @@ use crate::live::Live;
 use crate::ndarray::{self, UnknownDtype};
 use crate::plan::Facts;
 use crate::spec::{DType, Framework, Guard, Strides};
-use crate::view::{Dims, Owner, Source, View};
+use crate::view::{Dims, Owner, Source};
 use crate::{fast, oom};
 
 /// What a prepared conversion works on.
@@ -238,42 +237,34 @@ pub(super) fn open(
     Ok(Opened { source, private: false })
 }
 
-/// The memory of an array whose framework has the buffer protocol on the host.
+/// The memory of an array through the buffer protocol, where its framework has that on the host.
 fn by_buffer(
     framework: &Framework,
     data: &Bound<'_, PyAny>,
     dtype: DType,
 ) -> PyResult<Option<Source>> {
-    let supported = framework.export.as_ref().is_some_and(|export| export.buffer);
-    if !supported || !dtype.is_numpy() || !fast::is_on() {
+    if !has_buffer(framework) || !dtype.is_numpy() {
         return Ok(None);
     }
-    let held = HeldBuffer::new(data)?;
-    let buffer = held.get();
-    let ndim = buffer.ndim as usize;
-    if buffer.itemsize as usize != dtype.size() || (ndim > 0 && buffer.strides.is_null()) {
-        return Ok(None);
+    Ok(HeldBuffer::new(data)?.describe(Some(dtype)))
+}
+
+fn has_buffer(framework: &Framework) -> bool {
+    framework.export.as_ref().is_some_and(|export| export.buffer) && fast::is_on()
+}
+
+/// The memory of an array that can only be on the host, if the buffer protocol tells all of it.
+///
+/// It tells nothing of quantised and packed integers, so only floats and complex numbers are taken
+/// at its word; everything else, and every failure, goes the long way.
+pub(super) fn quick(py: Python<'_>, live: &Live, data: &Bound<'_, PyAny>) -> Option<Opened> {
+    let framework = live.framework;
+    if !has_buffer(framework) || !framework.guards.is_empty() || live.accelerators(py) > 0 {
+        return None;
     }
-    // SAFETY: shape and strides were asked for, have `ndim` entries, and live as long as the view.
-    let (shape, strides): (Dims<usize>, Dims<isize>) = match ndim {
-        0 => Default::default(),
-        _ => unsafe {
-            (
-                std::slice::from_raw_parts(buffer.shape.cast::<usize>(), ndim).into(),
-                std::slice::from_raw_parts(buffer.strides, ndim).into(),
-            )
-        },
-    };
-    let view = View {
-        data: buffer.buf.cast(),
-        dtype,
-        shape,
-        strides,
-        read_only: buffer.readonly != 0,
-        swapped: false,
-        device: DLDevice::CPU,
-    };
-    Ok(Some(Source { view, owner: Owner::Exported(held) }))
+    let mut source = HeldBuffer::new(data).ok()?.describe(None)?;
+    source.view.read_only |= framework.immutable;
+    Some(Opened { source, private: false })
 }
 
 /// The newest DLPack version that we read.

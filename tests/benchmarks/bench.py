@@ -1,0 +1,521 @@
+"""Compare arraybridge with what a user would write by hand, interleaved in one run.
+
+Each case lists several correct hand-written calls; all results are checked first, the fastest of
+the calls is kept, and then ours and theirs take turns, batch by batch. What counts is the ratio of
+neighbouring batches: its median and its quartiles. Times of a shared machine do not repeat.
+
+    python tests/benchmarks/bench.py --out build/bench [--only small large ...] [--upstream FOLDER]
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import importlib
+import json
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import threading
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+# pyclesperanto first: OpenCL has to be enumerated before TensorFlow brings its LLVM.
+try:
+    import pyclesperanto as cle
+except Exception:  # no package, or no OpenCL device
+    cle = None
+import arraybridge as ab
+import jax
+import jax.numpy as jnp
+import numpy as np
+import tensorflow as tf
+import torch
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "python"))
+import bridges  # noqa: E402
+
+warnings.simplefilter("ignore")
+
+bridges.load()
+FRAMEWORKS = [name for name in bridges.CPU_FRAMEWORKS if name in bridges.INSTALLED]
+
+# DESIGN targets: ours / hand, median.
+TARGETS = {
+    "numpy -> torch": 0.75,
+    "torch -> numpy": 0.5,
+    "numpy -> jax": 0.22,
+    "torch -> jax": 0.15,
+    "tensorflow -> jax": 0.25,
+    "numpy -> tensorflow": 1.0,
+    "torch -> tensorflow": 1.0,
+    "jax -> tensorflow": 0.25,
+    "jax -> numpy": 1.0,
+    "jax -> torch": 0.9,
+    "tensorflow -> numpy": 0.5,
+    "tensorflow -> torch": 0.9,
+    "numpy -> pyclesperanto": 0.9,
+    "pyclesperanto -> numpy": 1.0,
+}
+
+
+@dataclass
+class Case:
+    """One comparison."""
+
+    group: str
+    name: str
+    ours: Callable[[], object]
+    hands: dict[str, Callable[[], object]]
+    check: Callable[[object], None] = lambda result: None
+    upstream: Callable[[], object] | None = None
+    target: float | None = None
+    note: str = ""
+
+
+@dataclass
+class Outcome:
+    group: str
+    name: str
+    ours_ns: float
+    hand_ns: float
+    hand: str
+    ratio: float
+    quartiles: tuple[float, float]
+    target: float | None
+    upstream_ns: float | None = None
+    peak_mib: float | None = None
+    note: str = ""
+    runs: int = field(default=0)
+
+
+def batch(call: Callable[[], object], number: int) -> float:
+    start = time.perf_counter_ns()
+    for _ in range(number):
+        call()
+    return (time.perf_counter_ns() - start) / number
+
+
+def measure(case: Case, rounds: int, batch_ns: float) -> Outcome:
+    case.check(case.ours())
+    for name, hand in list(case.hands.items()):
+        try:
+            case.check(hand())
+        except Exception as error:
+            print(f"  {case.name}: {name} is wrong ({error}), left out", file=sys.stderr)
+            del case.hands[name]
+    gc.collect()
+    once = max(batch(case.ours, 3), 1)
+    number = max(1, int(batch_ns / once))
+    best = min(
+        case.hands,
+        key=lambda name: statistics.median(batch(case.hands[name], number) for _ in range(3)),
+    )
+    hand = case.hands[best]
+    ours_ns, hand_ns, ratios = [], [], []
+    for turn in range(rounds):
+        pair = (
+            (batch(case.ours, number), batch(hand, number))
+            if turn % 2
+            else (batch(hand, number), batch(case.ours, number))[::-1]
+        )
+        ours_ns.append(pair[0])
+        hand_ns.append(pair[1])
+        ratios.append(pair[0] / pair[1])
+    quartiles = statistics.quantiles(ratios, n=4)
+    outcome = Outcome(
+        case.group,
+        case.name,
+        statistics.median(ours_ns),
+        statistics.median(hand_ns),
+        best,
+        quartiles[1],
+        (quartiles[0], quartiles[2]),
+        case.target,
+        note=case.note,
+        runs=rounds,
+    )
+    if case.upstream is not None:
+        try:
+            case.upstream()
+            outcome.upstream_ns = statistics.median(
+                batch(case.upstream, max(1, number // 4)) for _ in range(5)
+            )
+        except Exception as error:
+            outcome.note = f"upstream fails: {type(error).__name__}"
+    return outcome
+
+
+def equal(target: str, expected: np.ndarray) -> Callable[[object], None]:
+    def check(result: object) -> None:
+        difference = bridges.difference(target, result, expected)
+        assert difference is None, difference
+
+    return check
+
+
+def sources(image: np.ndarray) -> dict[str, object]:
+    return {name: bridges.make(name, image) for name in FRAMEWORKS}
+
+
+def by_hand(source: str, target: str, x: object) -> dict[str, Callable[[], object]]:
+    """Correct calls that an expert would write, several for each pair, without a detour."""
+    constant, tensor = tf.constant, tf.convert_to_tensor
+    from_dlpack = tf.experimental.dlpack.from_dlpack
+    if source == target:
+        return {"isinstance, return": lambda: x if isinstance(x, type(x)) else None}
+    calls: dict[tuple[str, str], dict[str, Callable[[], object]]] = {
+        ("numpy", "torch"): {
+            "from_numpy": lambda: torch.from_numpy(x),
+            "from_dlpack": lambda: torch.from_dlpack(x),
+        },
+        ("numpy", "jax"): {
+            "jnp.asarray": lambda: jnp.asarray(x),
+            "jnp.array": lambda: jnp.array(x),
+        },
+        ("numpy", "tensorflow"): {
+            "constant": lambda: constant(x),
+            "convert_to_tensor": lambda: tensor(x),
+        },
+        ("numpy", "pyclesperanto"): {"push": lambda: cle.push(x)},
+        ("torch", "numpy"): {
+            "numpy()": lambda: x.numpy(),
+            "np.from_dlpack": lambda: np.from_dlpack(x),
+        },
+        ("torch", "jax"): {
+            "from_dlpack": lambda: jax.dlpack.from_dlpack(x),
+            "jnp.asarray": lambda: jnp.asarray(x.numpy()),
+        },
+        ("torch", "tensorflow"): {
+            "from_dlpack": lambda: from_dlpack(x.__dlpack__()),
+            "constant": lambda: constant(x.numpy()),
+        },
+        ("torch", "pyclesperanto"): {"push": lambda: cle.push(x.numpy())},
+        ("jax", "numpy"): {
+            "np.asarray": lambda: np.asarray(x),
+            "np.from_dlpack": lambda: np.from_dlpack(x),
+        },
+        ("jax", "torch"): {
+            "from_dlpack": lambda: torch.from_dlpack(x),
+            "from_numpy": lambda: torch.from_numpy(np.asarray(x)),
+        },
+        ("jax", "tensorflow"): {
+            "from_dlpack": lambda: from_dlpack(x.__dlpack__()),
+            "convert_to_tensor": lambda: tensor(x),
+        },
+        ("jax", "pyclesperanto"): {"push": lambda: cle.push(np.asarray(x))},
+        ("tensorflow", "numpy"): {
+            "numpy()": lambda: x.numpy(),
+            "np.asarray": lambda: np.asarray(x),
+        },
+        ("tensorflow", "torch"): {"from_dlpack": lambda: torch.from_dlpack(x)},
+        ("tensorflow", "jax"): {
+            "from_dlpack": lambda: jax.dlpack.from_dlpack(x),
+            "jnp.asarray": lambda: jnp.asarray(x.numpy()),
+        },
+        ("tensorflow", "pyclesperanto"): {"push": lambda: cle.push(x.numpy())},
+        ("pyclesperanto", "numpy"): {"get()": lambda: x.get(), "cle.pull": lambda: cle.pull(x)},
+        ("pyclesperanto", "torch"): {"from_numpy": lambda: torch.from_numpy(x.get())},
+        ("pyclesperanto", "jax"): {"jnp.asarray": lambda: jnp.asarray(x.get())},
+        ("pyclesperanto", "tensorflow"): {"constant": lambda: constant(x.get())},
+    }
+    return calls[source, target]
+
+
+def pairs(group: str, image: np.ndarray, upstream: object | None) -> Iterator[Case]:
+    arrays = sources(image)
+    for source in FRAMEWORKS:
+        for target in FRAMEWORKS:
+            x = arrays[source]
+            name = f"{source} -> {target}"
+            theirs = None
+            if upstream is not None:
+                convert = upstream.convert_memory
+                theirs = lambda x=x, s=source, t=target, c=convert: c(x, s, t, 0)  # noqa: E731
+            yield Case(
+                group,
+                name,
+                lambda x=x, t=target: ab.convert(x, t),
+                by_hand(source, target, x),
+                equal(target, image),
+                theirs,
+                TARGETS.get(name) if group == "small" else None,
+            )
+
+
+def decorated() -> Iterator[Case]:
+    if not hasattr(ab, "torch"):
+        return
+    image = np.ones((16, 16), "float32")
+    for name, x in sources(image).items():
+
+        def plain(image):
+            return image
+
+        declared = getattr(ab, name)(plain)
+        yield Case(
+            "declared",
+            f"@{name}, arguments fit",
+            lambda x=x, f=declared: f(x),
+            {"undeclared": lambda x=x, f=plain: f(x)},
+            note="added ns = ours - hand",
+        )
+
+
+def policies() -> Iterator[Case]:
+    rng = np.random.default_rng(0)
+    image = rng.uniform(-10, 70000, (4096, 4096)).astype("float32")
+    expected = np.clip(np.rint(image), 0, 65535).astype("uint16")
+    source = np.empty((image.nbytes + expected.nbytes) // 2, "uint8")
+    sink = np.empty_like(source)
+    yield Case(
+        "dtype",
+        "float32 -> uint16, 4096 x 4096",
+        lambda: ab.convert(image, "numpy", dtype="uint16"),
+        {"np.clip(np.rint(x), ..)": lambda: np.clip(np.rint(image), 0, 65535).astype("uint16")},
+        equal("numpy", expected),
+    )
+    yield Case(
+        "dtype",
+        "float32 -> uint16, against a copy of the same traffic",
+        lambda: ab.convert(image, "numpy", dtype="uint16"),
+        {"np.copyto": lambda: np.copyto(sink, source)},
+        note="into fresh memory; the copy is warm",
+    )
+    if hasattr(ab, "SCALING_FUNCTIONS"):
+
+        def stretch() -> np.ndarray:
+            low, high = float(image.min()), float(image.max())
+            return ((image - low) / (high - low) * 65535).astype("uint16")
+
+        yield Case(
+            "dtype",
+            "stretch to uint16",
+            lambda: ab.SCALING_FUNCTIONS["numpy"](image, "uint16"),
+            {"min-max in NumPy": stretch},
+        )
+
+
+def small_things() -> Iterator[Case]:
+    x = np.ones((16, 16), "float32")
+    yield Case(
+        "overhead",
+        "detect_memory_type",
+        lambda: ab.detect_memory_type(x),
+        {"isinstance": lambda: isinstance(x, np.ndarray)},
+    )
+    if hasattr(ab, "stack_slices"):
+        for name in FRAMEWORKS:
+            slices = [bridges.make(name, np.full((512, 512), i, "float32")) for i in range(64)]
+            own = {
+                "numpy": lambda s=slices: np.stack(s),
+                "torch": lambda s=slices: torch.stack(s),
+                "jax": lambda s=slices: jnp.stack(s).block_until_ready(),
+                "tensorflow": lambda s=slices: tf.stack(s),
+            }.get(name)
+            if own is not None:
+                yield Case(
+                    "stack",
+                    f"64 slices of 512 x 512, {name}",
+                    lambda s=slices, n=name: ab.stack_slices(s, n),
+                    {"own stack": own},
+                    target=1.05,
+                )
+
+
+def threads() -> Iterator[Case]:
+    x = np.ones((2048, 2048), "float32").T
+
+    def twice(call: Callable[[], object]) -> Callable[[], None]:
+        def run() -> None:
+            both = [threading.Thread(target=call) for _ in range(2)]
+            for thread in both:
+                thread.start()
+            for thread in both:
+                thread.join()
+
+        return run
+
+    one = lambda: ab.convert(x, "jax", copy=True)  # noqa: E731
+    yield Case(
+        "threads",
+        "two strided copies at once, against one after the other",
+        twice(one),
+        {"one after the other": lambda: (one(), one())},
+    )
+
+
+def peak_mib(call: Callable[[], object]) -> float | None:
+    """How much the process grows at most during a call, by the kernel's own counter."""
+    try:
+        gc.collect()
+        Path("/proc/self/clear_refs").write_text("5")
+        before = resident("VmRSS")
+        result = call()
+        peak = resident("VmHWM")
+        del result
+        return max(0.0, (peak - before) / 1024)
+    except OSError:
+        return None
+
+
+def resident(key: str) -> int:
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith(key + ":"):
+            return int(line.split()[1])
+    raise OSError(key)
+
+
+def import_ms() -> dict[str, float]:
+    def once(code: str) -> float:
+        start = time.perf_counter_ns()
+        subprocess.run([sys.executable, "-c", code], check=True)
+        return (time.perf_counter_ns() - start) / 1e6
+
+    plain, ours = [], []
+    for _ in range(7):
+        plain.append(once("import numpy"))
+        ours.append(once("import numpy, arraybridge"))
+    return {
+        "numpy": statistics.median(plain),
+        "numpy and arraybridge": statistics.median(ours),
+        "added": statistics.median(b - a for a, b in zip(plain, ours, strict=True)),
+    }
+
+
+def load_upstream(folder: str | None) -> object | None:
+    """The Python package of the same name, from a folder of its own."""
+    if folder is None:
+        return None
+    mine = {name: m for name, m in sys.modules.items() if name.split(".")[0] == "arraybridge"}
+    for name in mine:
+        del sys.modules[name]
+    sys.path.insert(0, folder)
+    try:
+        return importlib.import_module("arraybridge")
+    finally:
+        sys.path.remove(folder)
+        for name in [name for name in sys.modules if name.split(".")[0] == "arraybridge"]:
+            sys.modules[f"upstream.{name}"] = sys.modules.pop(name)
+        sys.modules.update(mine)
+
+
+def time_text(ns: float) -> str:
+    for unit, size in (("ms", 1e6), ("us", 1e3)):
+        if ns >= size:
+            return f"{ns / size:.3g} {unit}"
+    return f"{ns:.0f} ns"
+
+
+def table(outcomes: list[Outcome]) -> str:
+    lines = [
+        "| case | ours | by hand | ratio (quartiles) | target | upstream |",
+        "|---|---|---|---|---|---|",
+    ]
+    for o in outcomes:
+        mark = (
+            "" if o.target is None else f"{o.target:g}{'' if o.ratio <= o.target else ' (missed)'}"
+        )
+        theirs = (
+            time_text(o.upstream_ns) if o.upstream_ns else o.note if "upstream" in o.note else ""
+        )
+        low, high = o.quartiles
+        lines.append(
+            f"| {o.name} | {time_text(o.ours_ns)} | {time_text(o.hand_ns)} ({o.hand}) "
+            f"| {o.ratio:.2f} ({low:.2f} to {high:.2f}) | {mark} | {theirs} |"
+        )
+    return "\n".join(lines)
+
+
+def plot(outcomes: list[Outcome], path: Path) -> None:
+    try:
+        import matplotlib
+    except ImportError:
+        print("no plot: matplotlib is not installed", file=sys.stderr)
+        return
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    small = [
+        o
+        for o in outcomes
+        if o.group == "small" and o.name.split(" -> ")[0] != o.name.split(" -> ")[1]
+    ]
+    figure, axes = plt.subplots(figsize=(8, 0.3 * len(small) + 1))
+    middle = [o.ratio for o in small]
+    spread = [[o.ratio - o.quartiles[0] for o in small], [o.quartiles[1] - o.ratio for o in small]]
+    axes.barh([o.name for o in small], middle, xerr=spread, color="#4878a8")
+    axes.scatter(
+        [o.target or float("nan") for o in small],
+        [o.name for o in small],
+        marker="|",
+        color="black",
+        s=120,
+        label="target",
+    )
+    axes.axvline(1, color="grey", linewidth=1)
+    axes.set_xlabel("time of arraybridge / time of the best hand-written call, (16, 16) float32")
+    axes.set_xscale("log")
+    axes.invert_yaxis()
+    axes.legend()
+    figure.tight_layout()
+    figure.savefig(path)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--out", type=Path, default=Path("build/bench"))
+    parser.add_argument("--only", nargs="*", default=None)
+    parser.add_argument("--upstream", default=os.environ.get("ARRAYBRIDGE_UPSTREAM"))
+    parser.add_argument("--rounds", type=int, default=25)
+    options = parser.parse_args()
+    options.out.mkdir(parents=True, exist_ok=True)
+    upstream = load_upstream(options.upstream)
+    small = np.arange(256, dtype="float32").reshape(16, 16)
+    large = np.arange(1 << 24, dtype="float32").reshape(4096, 4096)
+    groups: dict[str, Callable[[], Iterator[Case]]] = {
+        "small": lambda: pairs("small", small, upstream),
+        "large": lambda: pairs("large", large, None),
+        "declared": decorated,
+        "dtype": policies,
+        "overhead": small_things,
+        "threads": threads,
+    }
+    outcomes: list[Outcome] = []
+    for group, cases in groups.items():
+        if options.only and group not in options.only:
+            continue
+        found = []
+        for case in cases():
+            heavy = group in ("large", "dtype", "threads", "stack") or case.group == "stack"
+            outcome = measure(case, 9 if heavy else options.rounds, 3e6)
+            if group == "large":
+                outcome.peak_mib = peak_mib(case.ours)
+            found.append(outcome)
+        outcomes += found
+        print(f"\n### {group}\n\n{table(found)}", flush=True)
+        if group == "large":
+            grown = ", ".join(f"{o.name} {o.peak_mib:.0f}" for o in found if o.peak_mib is not None)
+            print(f"\nGrowth of the process at its peak, MiB, for arrays of 64: {grown}")
+    times = import_ms() if not options.only or "import" in options.only else {}
+    if times:
+        print("\n### import\n\n" + ", ".join(f"{k}: {v:.1f} ms" for k, v in times.items()))
+    about = {
+        "python": platform.python_version(),
+        "machine": platform.machine(),
+        "cpus": os.cpu_count(),
+        "arraybridge": ab.__version__,
+        **{name: bridges.VERSIONS[name] for name in FRAMEWORKS},
+    }
+    report = {"about": about, "import_ms": times, "outcomes": [asdict(o) for o in outcomes]}
+    (options.out / "bench.json").write_text(json.dumps(report, indent=1))
+    plot(outcomes, options.out / "bench.svg")
+
+
+if __name__ == "__main__":
+    main()

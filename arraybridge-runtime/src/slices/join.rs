@@ -467,6 +467,6 @@ mod tests {
         assert_eq!(offsets(&[3], &[-4]), [0, -4, -8]);
         assert_eq!(offsets(&[2, 3], &[100, 1]), [0, 1, 2, 100, 101, 102]);
         assert_eq!(offsets(&[2, 1, 2], &[10, 7, 0]), [0, 0, 10, 10]);
-        assert_eq!(offsets(&[2, 0], &[10, 7]), []);
+        assert!(offsets(&[2, 0], &[10, 7]).is_empty());
     }
 }

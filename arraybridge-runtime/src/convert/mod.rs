@@ -388,7 +388,7 @@ pub(crate) fn dtypes(
     Ok(framework.dtypes)
 }
 
-pub(crate) fn missing_dtype(py: Python<'_>, ends: Ends, live: &Live, dtype: DType) -> Error {
+fn missing_dtype(py: Python<'_>, ends: Ends, live: &Live, dtype: DType) -> Error {
     let framework = live.framework;
     let hint = framework.missing.iter().find(|missing| {
         missing.dtypes.contains(dtype)

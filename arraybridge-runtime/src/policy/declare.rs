@@ -73,19 +73,20 @@ impl Policy {
 }
 
 fn conversion(object: &Bound<'_, PyAny>) -> Result<Conversion> {
-    if let Ok(config) = object.getattr("default_dtype_conversion") {
-        return conversion(&config);
+    let mut value = by_value(object);
+    if !value.is_instance_of::<PyString>()
+        && let Ok(config) = value.getattr("default_dtype_conversion")
+    {
+        value = by_value(&config);
     }
-    let value = by_value(object);
-    let Some(name) = name_of(&value)? else { return Err(unknown_conversion(object)) };
+    let name = name_of(&value)?.unwrap_or_default();
     let short = name.rsplit('.').next().unwrap_or_default().to_lowercase();
     match short.as_str() {
         PRESERVE | "preserve_input" => Ok(Conversion::PreserveInput),
         NATIVE | "native_output" => Ok(Conversion::NativeOutput),
-        name => match DType::from_name(name) {
-            Some(dtype) => Ok(Conversion::Force(dtype)),
-            None => Err(unknown_conversion(object)),
-        },
+        name => {
+            DType::from_name(name).map(Conversion::Force).ok_or_else(|| unknown_conversion(object))
+        }
     }
 }
 

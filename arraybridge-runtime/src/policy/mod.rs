@@ -179,7 +179,7 @@ struct Job<'a, 'py> {
 
 impl<'py> Job<'_, 'py> {
     fn run(&self, array: &Bound<'py, PyAny>, role: Role) -> Result<Bound<'py, PyAny>> {
-        let Job { py, ends, live, from, to, .. } = *self;
+        let Job { py, live, from, to, .. } = *self;
         let real = !matches!(to.kind(), Kind::Complex | Kind::Bool);
         if from.kind() == Kind::Complex && real {
             return Err(Error::Value(format!(
@@ -189,7 +189,7 @@ impl<'py> Job<'_, 'py> {
             )));
         }
         if !convert::dtypes(py, live, to, None)?.contains(to) {
-            return Err(convert::missing_dtype(py, ends, live, to));
+            return Err(self.lacks_dtype());
         }
         match role {
             Role::Array => self.concrete(array),
@@ -201,8 +201,16 @@ impl<'py> Job<'_, 'py> {
     /// An array of an array class, which can still turn out to have no values.
     fn concrete(&self, array: &Bound<'py, PyAny>) -> Result<Bound<'py, PyAny>> {
         let Job { py, live, .. } = *self;
-        if self.is_differentiable() && is_recorded(py, live, array) {
-            return self.symbolic(array);
+        if self.is_differentiable() {
+            match recording(py, live, array) {
+                Recording::Certain => return self.symbolic(array),
+                Recording::Possible => {
+                    if let Some(result) = self.by_operations(array)? {
+                        return Ok(result);
+                    }
+                }
+                Recording::None => {}
+            }
         }
         match device::device_of(py, live, array) {
             Ok(Device::Host) => self.in_host_memory(array),
@@ -257,12 +265,30 @@ impl<'py> Job<'_, 'py> {
         if self.live.framework.memory == Memory::Host || is_odd(self.py, self.live, array) {
             return Ok(array.clone());
         }
+        // The policy is no reason for a function to fail that works without it.
+        Ok(self.by_operations(array)?.unwrap_or_else(|| array.clone()))
+    }
+
+    /// `None` where the operations fail.
+    fn by_operations(&self, array: &Bound<'py, PyAny>) -> Result<Option<Bound<'py, PyAny>>> {
         match ops::cast(self, array, None) {
-            Ok(result) => Ok(result),
+            Ok(result) => Ok(Some(result)),
             Err(error) if oom::passes_through(self.py, &error) => Err(error.into()),
-            // The policy is no reason for a function to fail that works without it.
-            Err(_) => Ok(array.clone()),
+            Err(_) => Ok(None),
         }
+    }
+
+    #[cold]
+    fn lacks_dtype(&self) -> Error {
+        let Job { ends, live, to, function, .. } = *self;
+        let title = live.framework.title;
+        let missing = live.framework.missing.iter().find(|missing| missing.dtypes.contains(to));
+        let hint = missing.map_or_else(String::new, |missing| format!(", or {}", missing.hint));
+        let reason = format!(
+            "{title} has no {to}, which the dtype policy of {function} wants; declare \
+             NATIVE_OUTPUT or a dtype that {title} has{hint}"
+        );
+        ends.error(Failure::Dtype, "dtype", reason)
     }
 
     #[cold]
@@ -321,14 +347,32 @@ fn is_odd<'py>(py: Python<'py>, live: &Live, array: &Bound<'py, PyAny>) -> bool 
     reason.is_some_and(|guard| guard.why != LIFTED)
 }
 
-/// Whether a cast of the array may have to be recorded for a gradient: it says so, or its framework
-/// records operations on ordinary arrays, so that nobody can tell.
-pub(crate) fn is_recorded<'py>(py: Python<'py>, live: &Live, array: &Bound<'py, PyAny>) -> bool {
+/// Whether what is done with an array is recorded, so that a gradient can be computed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Recording {
+    /// It is not.
+    None,
+    /// The framework records operations on ordinary arrays, and nobody can tell.
+    Possible,
+    /// The array says so.
+    Certain,
+}
+
+fn recording<'py>(py: Python<'py>, live: &Live, array: &Bound<'py, PyAny>) -> Recording {
     let framework: &Framework = live.framework;
     if let Some(guard) = framework.guards.iter().find(|guard| guard.why == REQUIRES_GRAD) {
         let answer = guard.when.call(py, [live.module(py), array]);
-        return answer.and_then(|answer| answer.is_truthy()).unwrap_or(true);
+        let recorded = answer.and_then(|answer| answer.is_truthy()).unwrap_or(true);
+        return if recorded { Recording::Certain } else { Recording::None };
     }
     let traces = framework.refuse.iter().any(|refusal| refusal.why == TRACED);
-    framework.memory == Memory::Either && !traces
+    match framework.memory == Memory::Either && !traces {
+        true => Recording::Possible,
+        false => Recording::None,
+    }
+}
+
+/// Whether an operation on the array may have to be recorded for a gradient.
+pub(crate) fn is_recorded<'py>(py: Python<'py>, live: &Live, array: &Bound<'py, PyAny>) -> bool {
+    recording(py, live, array) != Recording::None
 }

@@ -11,6 +11,7 @@ True
 package imports no framework but NumPy.
 """
 
+from . import decorators
 from ._core import (
     Declared,
     Record,
@@ -18,7 +19,6 @@ from ._core import (
     convert,
     convert_memory,
     converters,
-    decorators,
     detect_memory_type,
     explain,
     frameworks,
@@ -70,10 +70,9 @@ __all__ = [
     "memory_types",
     "no_copy",
     "trace",
-    *decorators(),
+    *decorators._OF_THE_TABLES,
 ]
 
 # One decorator for each table: `torch`, `jax`, ... They are objects of this package, and hide no
 # module of that name from anybody who imports it.
-globals().update(decorators())
-del decorators
+globals().update(decorators._OF_THE_TABLES)

@@ -188,7 +188,8 @@ impl<'a, 'py> Call<'a, 'py> {
             return Err(Error::Value(text));
         };
         slices::process(self.py, &lead.value, &mut |index, slice| {
-            let slots = self.with_parts(slice, |array| Ok(array.get_item(index)?))?;
+            let part = |array: &Bound<'py, PyAny>| Ok(array.get_item(index)?);
+            let slots = self.with_parts(&self.slots, slice, &part)?;
             Ok(self.recover(&slots)?)
         })
     }
@@ -196,12 +197,13 @@ impl<'a, 'py> Call<'a, 'py> {
     /// The arrays of the call with a part of the lead, and of those that go with it.
     pub fn with_parts(
         &self,
+        whole: &Slots<'py>,
         lead: Bound<'py, PyAny>,
-        part: impl Fn(&Bound<'py, PyAny>) -> Result<Bound<'py, PyAny>>,
+        part: &dyn Fn(&Bound<'py, PyAny>) -> Result<Bound<'py, PyAny>>,
     ) -> Result<Slots<'py>> {
         let no_array = || Error::Value("a slice of the first array is no array".to_owned());
         let mut slots = Slots::new();
-        for (index, slot) in self.slots.iter().enumerate() {
+        for (index, slot) in whole.iter().enumerate() {
             slots.push(match index {
                 0 => slot.with(lead.clone()).ok_or_else(no_array)?,
                 _ if self.is_sliced(slot) => slot.with(part(&slot.value)?).ok_or_else(no_array)?,
@@ -349,6 +351,11 @@ fn resolves<'py>(declared: &Bound<'py, Declared>) -> Option<Bound<'py, PyAny>> {
 }
 
 impl Declared {
+    /// The function and its declaration.
+    pub fn core(&self) -> &Core {
+        &self.core
+    }
+
     /// Declares a function.
     ///
     /// # Errors

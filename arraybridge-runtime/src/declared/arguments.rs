@@ -189,7 +189,8 @@ impl Fitted<'_> {
     }
 }
 
-fn version(framework: &'static Framework, array: &Bound<'_, PyAny>) -> Option<i64> {
+/// How often an array was written to, as far as its framework counts.
+pub(super) fn version(framework: &'static Framework, array: &Bound<'_, PyAny>) -> Option<i64> {
     let py = array.py();
     let op = framework.version?;
     let live = live::live(py, framework, live::ends_of(framework)).ok()?;
@@ -271,7 +272,7 @@ pub fn fit<'py>(
 impl Options {
     /// Whether arrays of the declared framework are handed on wherever they are.
     #[inline]
-    fn is_plain_input(&self) -> bool {
+    pub(super) fn is_plain_input(&self) -> bool {
         self.device == Placement::Auto && self.input_dtype.is_none() && self.copy != Some(true)
     }
 }

@@ -8,6 +8,7 @@
 
 pub mod arguments;
 mod decorator;
+mod fast;
 pub mod names;
 mod options;
 mod result;
@@ -18,6 +19,7 @@ use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::intern;
 use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyTuple};
 
 use crate::error::{Error, Result};
@@ -65,11 +67,14 @@ pub struct Core {
     parameters: Parameters,
     kind: Kind,
     binding: Binding,
+    /// Whether arguments that fit can be handed on as they are.
+    simple: bool,
 }
 
 /// A function that is called with arrays of any framework and gets those that it is declared for.
 #[pyclass(frozen, dict, weakref, module = "arraybridge", name = "Declared")]
 pub struct Declared {
+    vectorcall: pyo3::ffi::vectorcallfunc,
     core: Core,
 }
 
@@ -331,7 +336,7 @@ impl Declared {
 
 /// `types.MethodType`.
 fn method_class(py: Python<'_>) -> PyResult<&Bound<'_, PyAny>> {
-    static CLASS: pyo3::sync::PyOnceLock<Py<PyAny>> = pyo3::sync::PyOnceLock::new();
+    static CLASS: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
     let class = CLASS.get_or_try_init(py, || -> PyResult<Py<PyAny>> {
         Ok(py.import("types")?.getattr("MethodType")?.unbind())
     })?;
@@ -380,7 +385,7 @@ impl Declared {
             .and_then(|name| name.extract())
             .unwrap_or_else(|_| function.to_string());
         let attributes = Attributes::of(&options, given)?;
-        let core = Core {
+        let mut core = Core {
             function: function.clone().unbind(),
             options,
             name,
@@ -388,8 +393,12 @@ impl Declared {
             parameters,
             kind,
             binding,
+            simple: false,
         };
-        let declared = Bound::new(py, Declared { core })?;
+        core.simple = fast::is_simple(&core);
+        let declared = Bound::new(py, Declared { vectorcall: fast::vectorcall, core })?;
+        static INSTALLED: PyOnceLock<()> = PyOnceLock::new();
+        INSTALLED.get_or_init(py, || fast::install(&declared));
         dress(&declared, &function, kind, shown, attributes)?;
         Ok(declared)
     }

@@ -236,7 +236,7 @@ fn memory_types<'py>(
     output_type: &Bound<'py, PyAny>,
     contract: Option<&Bound<'py, PyAny>>,
     options: Option<&Bound<'py, PyDict>>,
-) -> Result<Decorator> {
+) -> Result<Bound<'py, Decorator>> {
     declared::memory_types(input_type, output_type, contract, options)
 }
 
@@ -252,10 +252,10 @@ fn _declare<'py>(
 
 /// The decorators of all tables by name.
 #[pyfunction]
-fn decorators(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
+fn decorators(py: Python<'_>) -> Result<Bound<'_, PyDict>> {
     let all = PyDict::new(py);
     for framework in MemoryType::ALL.map(MemoryType::framework) {
-        all.set_item(framework.name, Decorator::new(framework))?;
+        all.set_item(framework.name, Decorator::new(py, framework, None)?)?;
     }
     Ok(all)
 }

@@ -43,6 +43,12 @@ pub fn live<'py>(py: Python<'py>, framework: &'static Framework, ends: Ends) -> 
     }
 }
 
+/// The framework, if something has made use of it.
+#[inline]
+pub fn known<'py>(py: Python<'py>, framework: &'static Framework) -> Option<&'py Live> {
+    LIVE[framework.memory_type as usize].get(py)
+}
+
 #[cold]
 fn import<'py>(py: Python<'py>, framework: &'static Framework, ends: Ends) -> Result<&'py Live> {
     held::watch_for_the_end(py)?;

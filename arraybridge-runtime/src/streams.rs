@@ -1,12 +1,23 @@
 //! The device and the stream that a declared function runs on.
+//!
+//! A thread has one CUDA stream for each device, and every framework that can adopt it does while a
+//! declared function runs: what its CuPy, torch and Rust functions do is in order without a
+//! synchronise. When the stream is entered it waits for the stream that each framework was on, and
+//! when it is left they wait for it, by events; the host never waits.
+
+use std::cell::RefCell;
+use std::sync::{Mutex, PoisonError};
 
 use pyo3::prelude::*;
+use pyo3::types::PyInt;
 
+use crate::cuda::{self, Lane};
 use crate::declared::Options;
 use crate::declared::arguments::{self, Slots};
 use crate::device::{self, Device, Placement};
-use crate::live;
-use crate::spec::{Framework, Memory};
+use crate::generated::MemoryType;
+use crate::live::{self, Live};
+use crate::spec::{Framework, Memory, Streams};
 
 /// Whether a framework can have a device to make current or a stream to enter.
 #[inline]
@@ -35,22 +46,211 @@ pub fn device_of<'py>(
     }
 }
 
-/// Runs `body` with the device of a call made current.
+/// Runs `body` with the device of a call made current, on this thread's stream of that device.
+///
+/// Nothing is done for arrays on the host, and no stream is entered for a call with an array that is
+/// traced or needs a gradient.
 ///
 /// # Errors
 ///
-/// What `body` gives, and what the framework raises.
+/// What `body` gives, what the framework raises, and `RuntimeError` for a failure of CUDA.
 pub fn within<'py, T>(
     py: Python<'py>,
     framework: &'static Framework,
     device: Option<Device>,
-    _slots: &Slots<'py>,
+    slots: &Slots<'py>,
     body: impl FnOnce() -> PyResult<T>,
 ) -> PyResult<T> {
-    let Some(there @ Device::Accelerator(index)) = device else { return body() };
-    let live = live::live(py, framework, live::ends_of(framework)).map_err(PyErr::from)?;
+    let live = || live::live(py, framework, live::ends_of(framework)).map_err(PyErr::from);
+    let index = match device {
+        Some(Device::Accelerator(index)) => index,
+        // A function without arrays makes its own, on the current device.
+        None if slots.is_empty() && may_stream(py, framework) => match device::current(py, live()?)
+        {
+            Ok(index) => index,
+            // There is no device, which the function will find out itself if it needs one.
+            Err(_) => return body(),
+        },
+        _ => return body(),
+    };
+    let streamed = || match may_stream(py, framework) && slots.iter().all(|s| s.is_concrete()) {
+        true => on_lane(py, index, body),
+        false => body(),
+    };
+    let live = live()?;
     if device::current(py, live)? == index {
-        return body();
+        return streamed();
     }
-    device::within(py, live, there, |_| body())
+    device::within(py, live, Device::Accelerator(index), |_| streamed())
+}
+
+fn may_stream(py: Python<'_>, framework: &Framework) -> bool {
+    framework.stream.is_some() && cuda::is_present() && is_loaded(py, framework)
+}
+
+fn is_loaded(py: Python<'_>, framework: &Framework) -> bool {
+    let modules = py.import("sys").and_then(|sys| sys.getattr("modules"));
+    modules.and_then(|modules| modules.contains(framework.module)).unwrap_or(false)
+}
+
+/// A stream of a thread, as the frameworks know it.
+struct Adopted {
+    lane: Lane,
+    objects: Vec<(MemoryType, Py<PyAny>)>,
+}
+
+/// The streams of this thread by device. They outlive it: frameworks remember memory by the stream
+/// that it was allocated on, so that a stream is never destroyed, but handed to the next thread.
+#[derive(Default)]
+struct Mine(Vec<(usize, Adopted)>);
+
+static FREE: Mutex<Vec<(usize, Adopted)>> = Mutex::new(Vec::new());
+
+thread_local! {
+    static MINE: RefCell<Mine> = const { RefCell::new(Mine(Vec::new())) };
+}
+
+impl Drop for Mine {
+    fn drop(&mut self) {
+        let mut free = FREE.lock().unwrap_or_else(PoisonError::into_inner);
+        free.append(&mut self.0);
+    }
+}
+
+fn take_free(index: usize) -> Option<Adopted> {
+    let mut free = FREE.lock().unwrap_or_else(PoisonError::into_inner);
+    let place = free.iter().position(|(device, _)| *device == index)?;
+    Some(free.swap_remove(place).1)
+}
+
+/// This thread's stream of a device.
+fn lane(index: usize) -> PyResult<Lane> {
+    let known = MINE.with_borrow(|mine| {
+        mine.0.iter().find(|(device, _)| *device == index).map(|(_, adopted)| adopted.lane)
+    });
+    if let Some(lane) = known {
+        return Ok(lane);
+    }
+    let adopted = match take_free(index) {
+        Some(adopted) => adopted,
+        None => Adopted { lane: Lane::new(index)?, objects: Vec::new() },
+    };
+    let lane = adopted.lane;
+    MINE.with_borrow_mut(|mine| mine.0.push((index, adopted)));
+    Ok(lane)
+}
+
+/// A framework's object for this thread's stream.
+fn object<'py>(
+    py: Python<'py>,
+    live: &Live,
+    streams: &Streams,
+    index: usize,
+    lane: Lane,
+    device: &Bound<'py, PyAny>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let name = live.framework.memory_type;
+    let known = MINE.with_borrow(|mine| {
+        let (_, adopted) = mine.0.iter().find(|(device, _)| *device == index)?;
+        let (_, object) = adopted.objects.iter().find(|(other, _)| *other == name)?;
+        Some(object.bind(py).clone())
+    });
+    if let Some(object) = known {
+        return Ok(object);
+    }
+    let (handle, number) = (PyInt::new(py, lane.handle()), PyInt::new(py, index));
+    let scope = [live.module(py), handle.as_any(), device, number.as_any()];
+    let object = streams.wrap.call(py, scope)?;
+    MINE.with_borrow_mut(|mine| {
+        if let Some((_, adopted)) = mine.0.iter_mut().find(|(device, _)| *device == index) {
+            adopted.objects.push((name, object.clone().unbind()));
+        }
+    });
+    Ok(object)
+}
+
+/// Frameworks that were brought to the stream, and the stream that each was on.
+struct Entered<'py> {
+    manager: Bound<'py, PyAny>,
+    before: usize,
+}
+
+/// Runs `body` with every loaded framework on this thread's stream.
+fn on_lane<'py, T>(
+    py: Python<'py>,
+    index: usize,
+    body: impl FnOnce() -> PyResult<T>,
+) -> PyResult<T> {
+    let lane = lane(index)?;
+    let mut entered = Vec::new();
+    let done = match enter(py, index, lane, &mut entered) {
+        Ok(()) => body(),
+        Err(error) => Err(error),
+    };
+    leave(py, lane, entered, done)
+}
+
+fn enter<'py>(
+    py: Python<'py>,
+    index: usize,
+    lane: Lane,
+    entered: &mut Vec<Entered<'py>>,
+) -> PyResult<()> {
+    for framework in MemoryType::ALL.map(MemoryType::framework) {
+        let Some(streams) = &framework.stream else { continue };
+        if !is_loaded(py, framework) {
+            continue;
+        }
+        let live = live::live(py, framework, live::ends_of(framework)).map_err(PyErr::from)?;
+        if index >= live.accelerators(py) {
+            continue;
+        }
+        let device = device::object(py, live, Device::Accelerator(index))?;
+        let device = device.unwrap_or_else(|| py.None().into_bound(py));
+        let number = PyInt::new(py, index);
+        let current = streams.current.call(py, [live.module(py), &device, number.as_any()])?;
+        let before: usize = current.extract()?;
+        if before == lane.handle() {
+            // A declared function that was called by another one.
+            continue;
+        }
+        if !entered.iter().any(|other| other.before == before) {
+            lane.wait_for(before)?;
+        }
+        let stream = object(py, live, streams, index, lane, &device)?;
+        let manager = streams.scope.call(py, [live.module(py), &stream])?;
+        manager.call_method0(pyo3::intern!(py, "__enter__"))?;
+        entered.push(Entered { manager, before });
+    }
+    Ok(())
+}
+
+/// Leaves the stream, whatever happened on it: the streams that the frameworks return to wait for
+/// what was begun on it.
+fn leave<'py, T>(
+    py: Python<'py>,
+    lane: Lane,
+    entered: Vec<Entered<'py>>,
+    done: PyResult<T>,
+) -> PyResult<T> {
+    let mut failed = None;
+    let mut told = Vec::new();
+    for Entered { manager, before } in entered.into_iter().rev() {
+        let none = || py.None().into_bound(py);
+        let exit = pyo3::intern!(py, "__exit__");
+        if let Err(error) = manager.call_method1(exit, (none(), none(), none())) {
+            failed.get_or_insert(error);
+        }
+        if told.contains(&before) {
+            continue;
+        }
+        told.push(before);
+        if let Err(error) = lane.hand_over_to(before) {
+            failed.get_or_insert(error);
+        }
+    }
+    match (done, failed) {
+        (Ok(_), Some(error)) => Err(error),
+        (done, _) => done,
+    }
 }

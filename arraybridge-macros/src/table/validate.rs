@@ -229,11 +229,11 @@ fn memory(section: &Section<'_>, place: Option<Place>) -> Option<Memory> {
         section.problem(section.at, message);
     }
     let streams = stream.and_then(|stream| streams(&stream)).map(Box::new);
-    let devices = Box::new(devices(&device?)?);
+    let devices = Box::new(devices(&device?, place?)?);
     Some(Memory::Accelerated { host_too: place? == Place::Either, devices, streams })
 }
 
-fn devices(section: &Section<'_>) -> Option<Devices> {
+fn devices(section: &Section<'_>, place: Place) -> Option<Devices> {
     let count = op(section, "count", &[]);
     let at = op(section, "at", &["index"]);
     section.require("count", "\"op()\", a number or a sequence");
@@ -244,7 +244,9 @@ fn devices(section: &Section<'_>) -> Option<Devices> {
         section.problem(section.at, message);
     }
     for (key, needed) in [("host_scope", "host"), ("hosts", "host")] {
-        if section.has(key) && !section.has(needed) {
+        // Of a framework without host arrays, `hosts` are accelerators.
+        let alone = key == "hosts" && place == Place::Accelerator;
+        if section.has(key) && !section.has(needed) && !alone {
             let message = format_args!("`{key}` needs `{needed}`; add {needed} = \"op()\"");
             section.problem(section.key_at(key), message);
         }

@@ -11,6 +11,7 @@ True
 package imports no framework but NumPy.
 """
 
+from . import decorators
 from ._core import (
     Declared,
     Record,
@@ -18,7 +19,6 @@ from ._core import (
     cleanup_all_gpu_frameworks,
     convert,
     convert_memory,
-    decorators,
     detect_memory_type,
     dtype_policy,
     explain,
@@ -87,10 +87,9 @@ __all__ = [
     "stack_slices",
     "trace",
     "unstack_slices",
-    *decorators(),
+    *decorators._OF_THE_TABLES,
 ]
 
 # One decorator for each table: `torch`, `jax`, ... They are objects of this package, and hide no
 # module of that name from anybody who imports it.
-globals().update(decorators())
-del decorators
+globals().update(decorators._OF_THE_TABLES)

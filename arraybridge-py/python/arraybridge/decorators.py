@@ -11,8 +11,11 @@ array([1, 1], dtype=uint8)
 
 from __future__ import annotations
 
-from ._core import Declared, Decorator, decorators, memory_types
+from . import _core
+from ._core import Declared, Decorator, memory_types
 
-__all__ = ["Declared", "Decorator", "memory_types", *decorators()]
+_OF_THE_TABLES = _core.decorators()
 
-globals().update(decorators())
+__all__ = ["Declared", "Decorator", "memory_types", *_OF_THE_TABLES]
+
+globals().update(_OF_THE_TABLES)

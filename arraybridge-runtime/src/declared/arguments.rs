@@ -142,6 +142,18 @@ impl<'py> Slot<'py> {
     fn is_plain(&self) -> bool {
         matches!(self.class.role, Role::Array)
     }
+
+    /// Whether it is an array with values of its own, and no trace or gradient hangs on it.
+    pub fn is_concrete(&self) -> bool {
+        let (py, framework) = (self.value.py(), self.class.framework);
+        let Ok(live) = live::live(py, framework, live::ends_of(framework)) else { return false };
+        let mut guards = framework.guards.iter().chain(framework.reasons);
+        self.is_plain()
+            && !guards.any(|guard| {
+                let answer = guard.when.call(py, [live.module(py), &self.value]);
+                answer.and_then(|answer| answer.is_truthy()).unwrap_or(true)
+            })
+    }
 }
 
 /// Where arguments go when it is not where the declaration says.
@@ -177,7 +189,8 @@ impl Fitted<'_> {
     }
 }
 
-fn version(framework: &'static Framework, array: &Bound<'_, PyAny>) -> Option<i64> {
+/// How often an array was written to, as far as its framework counts.
+pub(super) fn version(framework: &'static Framework, array: &Bound<'_, PyAny>) -> Option<i64> {
     let py = array.py();
     let op = framework.version?;
     let live = live::live(py, framework, live::ends_of(framework)).ok()?;
@@ -217,7 +230,7 @@ pub fn fit<'py>(
     let py = first.value.py();
     let live = live::live(py, target, live::ends_of(target))?;
     let watch = !options.ladder.is_empty();
-    if own && plain && !changed && (single || live.accelerators(py) == 0) {
+    if own && plain && !changed && live.accelerators(py) == 0 {
         for slot in slots.iter().filter(|slot| watch && slot.is_plain()) {
             let version = version(target, &slot.value);
             fitted.watched.extend(version.map(|v| (slot.value.clone(), v)));
@@ -259,7 +272,7 @@ pub fn fit<'py>(
 impl Options {
     /// Whether arrays of the declared framework are handed on wherever they are.
     #[inline]
-    fn is_plain_input(&self) -> bool {
+    pub(super) fn is_plain_input(&self) -> bool {
         self.device == Placement::Auto && self.input_dtype.is_none() && self.copy != Some(true)
     }
 }

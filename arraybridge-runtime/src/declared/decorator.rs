@@ -8,16 +8,40 @@ use crate::error::Result;
 use crate::spec::Framework;
 
 /// A decorator for functions that work on one framework's arrays.
-#[pyclass(frozen, module = "arraybridge", name = "Decorator")]
+#[pyclass(frozen, dict, module = "arraybridge._core", name = "Decorator")]
 pub struct Decorator {
     framework: &'static Framework,
     given: Option<Py<PyDict>>,
 }
 
 impl Decorator {
-    /// The decorator of a table.
-    pub fn new(framework: &'static Framework) -> Decorator {
-        Decorator { framework, given: None }
+    /// The decorator of a table, with options.
+    ///
+    /// # Errors
+    ///
+    /// As [`Options::read`](super::Options::read).
+    pub fn new<'py>(
+        py: Python<'py>,
+        framework: &'static Framework,
+        given: Option<Bound<'py, PyDict>>,
+    ) -> Result<Bound<'py, Decorator>> {
+        if let Some(given) = &given {
+            // A mistake in the options is told where they are written.
+            super::Options::read(framework, given)?;
+        }
+        let given = given.map(Bound::unbind);
+        let decorator = Bound::new(py, Decorator { framework, given })?;
+        let title = framework.title;
+        let doc = format!(
+            "Declare that a function works on {title} arrays, whatever arrays it is called with.\n\n\
+             Its array arguments, by position, by name and in lists and tuples, are converted to \
+             {title} arrays on one device; the arrays of its result get the element type of the \
+             first argument."
+        );
+        decorator.setattr("__doc__", doc)?;
+        decorator.setattr("__name__", framework.name)?;
+        decorator.setattr("__qualname__", framework.name)?;
+        Ok(decorator)
     }
 }
 
@@ -40,35 +64,8 @@ impl Decorator {
         }
         match function {
             Some(function) => Ok(Declared::new(function, self.framework, &given)?.into_any()),
-            None => {
-                // A mistake in the options is told where they are written.
-                super::Options::read(self.framework, &given)?;
-                let given = Some(given.unbind());
-                let decorator = Decorator { framework: self.framework, given };
-                Ok(Bound::new(py, decorator)?.into_any())
-            }
+            None => Ok(Decorator::new(py, self.framework, Some(given))?.into_any()),
         }
-    }
-
-    #[getter]
-    fn __name__(&self) -> &'static str {
-        self.framework.name
-    }
-
-    #[getter]
-    fn __qualname__(&self) -> &'static str {
-        self.framework.name
-    }
-
-    #[getter]
-    fn __doc__(&self) -> String {
-        let title = self.framework.title;
-        format!(
-            "Declare that a function works on {title} arrays, whatever arrays it is called with.\n\n\
-             Its array arguments, by position, by name and in lists and tuples, are converted to \
-             {title} arrays on one device; the arrays of its result get the element type of the \
-             first argument."
-        )
     }
 
     fn __repr__(&self) -> String {
@@ -86,8 +83,11 @@ impl Decorator {
     /// The decorator of a name and its options, for pickle.
     #[staticmethod]
     #[pyo3(signature = (name, options))]
-    fn _restore(name: &Bound<'_, PyAny>, options: Option<Py<PyDict>>) -> Result<Decorator> {
-        Ok(Decorator { framework: names::framework(name)?, given: options })
+    fn _restore<'py>(
+        name: &Bound<'py, PyAny>,
+        options: Option<Bound<'py, PyDict>>,
+    ) -> Result<Bound<'py, Decorator>> {
+        Decorator::new(name.py(), names::framework(name)?, options)
     }
 }
 
@@ -101,7 +101,7 @@ pub fn memory_types<'py>(
     output_type: &Bound<'py, PyAny>,
     contract: Option<&Bound<'py, PyAny>>,
     options: Option<&Bound<'py, PyDict>>,
-) -> Result<Decorator> {
+) -> Result<Bound<'py, Decorator>> {
     let py = input_type.py();
     let given = PyDict::new(py);
     given.set_item("input_type", input_type)?;
@@ -112,9 +112,7 @@ pub fn memory_types<'py>(
     if let Some(options) = options {
         given.update(options.as_mapping())?;
     }
-    let framework = names::framework(input_type)?;
-    super::Options::read(framework, &given)?;
-    Ok(Decorator { framework, given: Some(given.unbind()) })
+    Decorator::new(py, names::framework(input_type)?, Some(given))
 }
 
 /// A declared function of its parts, for pickle.

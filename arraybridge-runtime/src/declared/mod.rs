@@ -8,6 +8,7 @@
 
 pub mod arguments;
 mod decorator;
+mod fast;
 pub mod names;
 mod options;
 mod result;
@@ -18,6 +19,7 @@ use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::intern;
 use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyTuple};
 
 use crate::error::{Error, Result};
@@ -65,11 +67,14 @@ pub struct Core {
     parameters: Parameters,
     kind: Kind,
     binding: Binding,
+    /// Whether arguments that fit can be handed on as they are.
+    simple: bool,
 }
 
 /// A function that is called with arrays of any framework and gets those that it is declared for.
 #[pyclass(frozen, dict, weakref, module = "arraybridge", name = "Declared")]
 pub struct Declared {
+    vectorcall: pyo3::ffi::vectorcallfunc,
     core: Core,
 }
 
@@ -188,7 +193,8 @@ impl<'a, 'py> Call<'a, 'py> {
             return Err(Error::Value(text));
         };
         slices::process(self.py, &lead.value, &mut |index, slice| {
-            let slots = self.with_parts(slice, |array| Ok(array.get_item(index)?))?;
+            let part = |array: &Bound<'py, PyAny>| Ok(array.get_item(index)?);
+            let slots = self.with_parts(&self.slots, slice, &part)?;
             Ok(self.recover(&slots)?)
         })
     }
@@ -196,12 +202,13 @@ impl<'a, 'py> Call<'a, 'py> {
     /// The arrays of the call with a part of the lead, and of those that go with it.
     pub fn with_parts(
         &self,
+        whole: &Slots<'py>,
         lead: Bound<'py, PyAny>,
-        part: impl Fn(&Bound<'py, PyAny>) -> Result<Bound<'py, PyAny>>,
+        part: &dyn Fn(&Bound<'py, PyAny>) -> Result<Bound<'py, PyAny>>,
     ) -> Result<Slots<'py>> {
         let no_array = || Error::Value("a slice of the first array is no array".to_owned());
         let mut slots = Slots::new();
-        for (index, slot) in self.slots.iter().enumerate() {
+        for (index, slot) in whole.iter().enumerate() {
             slots.push(match index {
                 0 => slot.with(lead.clone()).ok_or_else(no_array)?,
                 _ if self.is_sliced(slot) => slot.with(part(&slot.value)?).ok_or_else(no_array)?,
@@ -329,7 +336,7 @@ impl Declared {
 
 /// `types.MethodType`.
 fn method_class(py: Python<'_>) -> PyResult<&Bound<'_, PyAny>> {
-    static CLASS: pyo3::sync::PyOnceLock<Py<PyAny>> = pyo3::sync::PyOnceLock::new();
+    static CLASS: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
     let class = CLASS.get_or_try_init(py, || -> PyResult<Py<PyAny>> {
         Ok(py.import("types")?.getattr("MethodType")?.unbind())
     })?;
@@ -349,6 +356,11 @@ fn resolves<'py>(declared: &Bound<'py, Declared>) -> Option<Bound<'py, PyAny>> {
 }
 
 impl Declared {
+    /// The function and its declaration.
+    pub fn core(&self) -> &Core {
+        &self.core
+    }
+
     /// Declares a function.
     ///
     /// # Errors
@@ -373,7 +385,7 @@ impl Declared {
             .and_then(|name| name.extract())
             .unwrap_or_else(|_| function.to_string());
         let attributes = Attributes::of(&options, given)?;
-        let core = Core {
+        let mut core = Core {
             function: function.clone().unbind(),
             options,
             name,
@@ -381,8 +393,12 @@ impl Declared {
             parameters,
             kind,
             binding,
+            simple: false,
         };
-        let declared = Bound::new(py, Declared { core })?;
+        core.simple = fast::is_simple(&core);
+        let declared = Bound::new(py, Declared { vectorcall: fast::vectorcall, core })?;
+        static INSTALLED: PyOnceLock<()> = PyOnceLock::new();
+        INSTALLED.get_or_init(py, || fast::install(&declared));
         dress(&declared, &function, kind, shown, attributes)?;
         Ok(declared)
     }

@@ -9,7 +9,7 @@ use super::arguments::{plain_tuple, rebuilt};
 use crate::convert::{self, Request};
 use crate::detect::{self, Class, Role};
 use crate::error::Result;
-use crate::policy::{self, Conversion, Lead};
+use crate::policy::{self, Conversion, Lead, Policy};
 use crate::spec::{Framework, Kind};
 use crate::{live, ndarray, record};
 
@@ -45,7 +45,8 @@ fn array<'py>(
     mut class: Class,
     first: bool,
 ) -> Result<Bound<'py, PyAny>> {
-    if first && !fits(call, &array, class) {
+    let lead_array = call.slots.first().map(|slot| &slot.value);
+    if first && !fits(call.policy, lead_array, &array, class) {
         array = policy::finish(&array, &lead(call), call.policy, &call.core.name)?;
         class = detect::class_of(&array).unwrap_or(class);
     }
@@ -70,28 +71,50 @@ fn is_flagged(framework: &Framework) -> bool {
 
 /// Whether an array has the element type that the policy asks for, as far as a glance tells.
 #[inline]
-fn fits<'py>(call: &Call<'_, 'py>, array: &Bound<'py, PyAny>, class: Class) -> bool {
-    match call.policy.conversion {
+fn fits<'py>(
+    policy: Policy,
+    lead: Option<&Bound<'py, PyAny>>,
+    array: &Bound<'py, PyAny>,
+    class: Class,
+) -> bool {
+    match policy.conversion {
         Conversion::NativeOutput => true,
         Conversion::Force(_) => false,
         Conversion::PreserveInput => {
-            let Some(lead) = call.slots.first() else { return true };
-            if array.is(&lead.value) {
+            let Some(lead) = lead else { return true };
+            if array.is(lead) {
                 return true;
             }
-            if ndarray::is_array(array) && ndarray::is_array(&lead.value) {
+            if ndarray::is_array(array) && ndarray::is_array(lead) {
                 let dtype = ndarray::dtype_of(array);
-                return dtype.is_some() && dtype == ndarray::dtype_of(&lead.value);
+                return dtype.is_some() && dtype == ndarray::dtype_of(lead);
             }
-            if lead.class.framework.memory_type != class.framework.memory_type {
+            let of = |class: Class| class.framework.memory_type;
+            if detect::class_of(lead).is_none_or(|lead| of(lead) != of(class)) {
                 return false;
             }
-            let dtype = |array: &Bound<'py, PyAny>| array.getattr(intern!(call.py, "dtype"));
-            match (dtype(array), dtype(&lead.value)) {
+            let dtype = |array: &Bound<'py, PyAny>| array.getattr(intern!(array.py(), "dtype"));
+            match (dtype(array), dtype(lead)) {
                 (Ok(this), Ok(that)) => this.is(&that),
                 _ => false,
             }
         }
+    }
+}
+
+/// Whether a result can be handed out as it is.
+#[inline]
+pub fn is_done<'py>(
+    output: &'static Framework,
+    policy: Policy,
+    lead: Option<&Bound<'py, PyAny>>,
+    result: &Bound<'py, PyAny>,
+) -> bool {
+    match detect::class_of(result) {
+        Some(class) => {
+            class.framework.memory_type == output.memory_type && fits(policy, lead, result, class)
+        }
+        None => !result.is_exact_instance_of::<PyList>() && plain_tuple(result).is_none(),
     }
 }
 

@@ -9,9 +9,13 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString, PyTuple};
 
-use super::{Call, Declared, Kind};
+use super::{Call, Declared, Failed, Kind, Mode, result};
+use crate::ladder::{self, Climbing, Ladder, Rung, Stop};
 use crate::policy::Policy;
-use crate::streams;
+use crate::{oom, streams};
+
+/// A new coroutine or generator, and what its first step gave.
+type Fresh<'py> = (Bound<'py, PyAny>, PyResult<Bound<'py, PyAny>>);
 
 /// Starts what is not a plain call.
 pub(super) fn start<'py>(
@@ -31,9 +35,7 @@ pub(super) fn start<'py>(
         let steps = AsyncSteps { inner: inner.unbind(), origin };
         return Ok(Bound::new(py, steps)?.into_any());
     }
-    let yields = kind == Kind::Generator;
-    let steps = Steps { inner: Some(inner.unbind()), origin, yields, gives: true };
-    Ok(Bound::new(py, steps)?.into_any())
+    Ok(Bound::new(py, Steps::new(inner, origin, kind))?.into_any())
 }
 
 /// The call that a coroutine or a generator comes from.
@@ -64,9 +66,16 @@ impl Origin {
     fn step<'py>(
         &self,
         py: Python<'py>,
+        on_host: bool,
         body: impl FnOnce() -> PyResult<Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let framework = self.declared.get().core.options.execution;
+        if on_host {
+            return match ladder::host_scope(py, framework)? {
+                Some(scope) => crate::device::entered(&scope, body),
+                None => body(),
+            };
+        }
         if !streams::concern(framework) {
             return body();
         }
@@ -76,7 +85,41 @@ impl Origin {
     }
 
     fn finish<'py>(&self, value: Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-        self.call(value.py()).finish(value)
+        let call = self.call(value.py());
+        let options = &call.core.options;
+        // Memory that the caller may write to can have been shared.
+        if options.execution.ready.is_some()
+            && call.slots.iter().any(|slot| !slot.class.framework.immutable)
+        {
+            result::wait(options.execution, &value)?;
+        }
+        call.finish(value)
+    }
+
+    /// A fresh object and what its first step gave: a value, or the end.
+    fn afresh<'py>(
+        &self,
+        call: &Call<'_, 'py>,
+        ladder: &Ladder,
+        rung: Rung,
+    ) -> Result<Fresh<'py>, Stop> {
+        let py = call.py;
+        let mode = match rung {
+            Rung::Clear => Mode::default(),
+            Rung::Host => ladder.host_mode(call).map_err(Stop::Skipped)?,
+            Rung::Split => {
+                let why = "a coroutine or a generator cannot be split";
+                return Err(Stop::Skipped(why.to_owned()));
+            }
+        };
+        ladder.clear(py);
+        let inner = call.attempt(&call.slots, &Mode { scope: None, ..mode })?;
+        let none = (py.None(),);
+        let first = || inner.call_method1(intern!(py, "send"), none);
+        match self.step(py, rung == Rung::Host, first) {
+            Err(error) if !error.is_instance_of::<PyStopIteration>(py) => Err(error.into()),
+            done => Ok((inner, done)),
+        }
     }
 
     fn visit(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
@@ -95,9 +138,27 @@ pub struct Steps {
     yields: bool,
     /// Whether what it returns is a result.
     gives: bool,
+    /// Whether a fresh object may take over when memory runs out.
+    renewable: bool,
+    /// Whether it was moved to the host.
+    on_host: bool,
+    /// The rungs that are left, with the error that is raised where they end.
+    ladder: Option<(Ladder, PyErr)>,
 }
 
 impl Steps {
+    fn new(inner: Bound<'_, PyAny>, origin: Origin, kind: Kind) -> Steps {
+        Steps {
+            inner: Some(inner.unbind()),
+            origin,
+            yields: kind == Kind::Generator,
+            gives: true,
+            renewable: kind != Kind::AsyncGenerator,
+            on_host: false,
+            ladder: None,
+        }
+    }
+
     /// Runs one step. The object is not borrowed meanwhile: the step may come back to it.
     fn run<'py>(
         slf: &Bound<'py, Self>,
@@ -105,14 +166,24 @@ impl Steps {
         arguments: &Bound<'py, PyTuple>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let py = slf.py();
-        let (inner, origin, yields, gives) = {
+        let (inner, origin, on_host) = {
             let this = slf.try_borrow()?;
             let Some(inner) = &this.inner else {
                 return Err(PyRuntimeError::new_err("it has been closed"));
             };
-            (inner.bind(py).clone(), this.origin.copied(py), this.yields, this.gives)
+            (inner.bind(py).clone(), this.origin.copied(py), this.on_host)
         };
-        match origin.step(py, || inner.call_method1(method, arguments)) {
+        let mut done = origin.step(py, on_host, || inner.call_method1(method, arguments));
+        if let Err(error) = done {
+            done = Steps::climb(slf, &origin, error);
+        }
+        let (yields, gives) = {
+            let mut this = slf.try_borrow_mut()?;
+            // After the first result, a fresh generator would give it once more.
+            this.renewable &= !(this.yields && done.is_ok());
+            (this.yields, this.gives)
+        };
+        match done {
             Ok(value) if yields => origin.finish(value),
             Ok(value) => Ok(value),
             Err(error) if gives && error.is_instance_of::<PyStopIteration>(py) => {
@@ -121,6 +192,48 @@ impl Steps {
             }
             Err(error) => Err(error),
         }
+    }
+
+    /// Starts afresh on the next rung of the ladder, if the error says that memory ran out.
+    fn climb<'py>(
+        slf: &Bound<'py, Self>,
+        origin: &Origin,
+        error: PyErr,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let py = slf.py();
+        let earlier = {
+            let mut this = slf.try_borrow_mut()?;
+            if !this.renewable || oom::framework_of(py, &error).is_none() {
+                return Err(error);
+            }
+            this.ladder.take()
+        };
+        let call = origin.call(py);
+        let (mut ladder, first) = match earlier {
+            Some(earlier) => earlier,
+            None => {
+                let failed = Failed { error, written: false };
+                let Some(ladder) = Ladder::of(&call, &call.slots, &failed) else {
+                    return Err(failed.error);
+                };
+                (ladder, failed.error)
+            }
+        };
+        let Some(_climbing) = Climbing::start() else { return Err(first) };
+        while let Some(rung) = ladder.next(py, &first) {
+            match origin.afresh(&call, &ladder, rung) {
+                Ok((inner, done)) => {
+                    ladder.reached(&call, rung, &first)?;
+                    let mut this = slf.try_borrow_mut()?;
+                    this.inner = Some(inner.unbind());
+                    this.on_host = rung == Rung::Host;
+                    this.ladder = Some((ladder, first));
+                    return done;
+                }
+                Err(stop) => ladder.note(py, &first, rung, stop)?,
+            }
+        }
+        Err(first)
     }
 }
 
@@ -154,12 +267,12 @@ impl Steps {
 
     fn close<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         let py = slf.py();
-        let (inner, origin) = {
+        let (inner, origin, on_host) = {
             let this = slf.try_borrow()?;
             let Some(inner) = &this.inner else { return Ok(py.None().into_bound(py)) };
-            (inner.bind(py).clone(), this.origin.copied(py))
+            (inner.bind(py).clone(), this.origin.copied(py), this.on_host)
         };
-        origin.step(py, || inner.call_method0(intern!(py, "close")))
+        origin.step(py, on_host, || inner.call_method0(intern!(py, "close")))
     }
 
     /// `cr_running`, `gi_frame` and their like are those of the function's own object.
@@ -207,8 +320,8 @@ impl AsyncSteps {
         gives: bool,
     ) -> PyResult<Bound<'py, Steps>> {
         let step = self.inner.bind(py).call_method1(method, arguments)?;
-        let origin = self.origin.copied(py);
-        Bound::new(py, Steps { inner: Some(step.unbind()), origin, yields: false, gives })
+        let steps = Steps::new(step, self.origin.copied(py), Kind::AsyncGenerator);
+        Bound::new(py, Steps { gives, ..steps })
     }
 }
 

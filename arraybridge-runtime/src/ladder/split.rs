@@ -1,0 +1,104 @@
+//! The call made for parts of the lead, and the results put together.
+
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::types::PyList;
+
+use super::{Ladder, Stop, release};
+use crate::declared::arguments::{Slots, plain_tuple, rebuilt};
+use crate::declared::{Call, Failed, Mode};
+use crate::error::{Error, Result};
+use crate::{detect, oom, slices};
+
+/// Halves the lead until its parts fit, down to one slice.
+pub(super) fn split<'py>(
+    ladder: &Ladder,
+    call: &Call<'_, 'py>,
+    slots: &Slots<'py>,
+) -> Result<Bound<'py, PyAny>, Stop> {
+    let Some(axis) = call.core.options.split_axis else {
+        return Err(Stop::Skipped("the declaration has no split_axis".to_owned()));
+    };
+    let Some(lead) = slots.first() else {
+        return Err(Stop::Skipped("there is no array to split".to_owned()));
+    };
+    let shape = lead.value.getattr(intern!(call.py, "shape"))?;
+    if shape.len()? <= axis {
+        return Err(Stop::Skipped(format!("the first array has no axis {axis}")));
+    }
+    let extent: usize = shape.get_item(axis)?.extract()?;
+    if extent < 2 {
+        return Err(Stop::Skipped(format!("the first array has {extent} slice along axis {axis}")));
+    }
+    ladder.clear(call.py);
+    let mut parts = Parts { ladder, call, slots, axis, results: Vec::new() };
+    parts.halve(0, extent)?;
+    Ok(merge(&parts.results, axis)?)
+}
+
+struct Parts<'a, 'b, 'py> {
+    ladder: &'a Ladder,
+    call: &'a Call<'b, 'py>,
+    slots: &'a Slots<'py>,
+    axis: usize,
+    results: Vec<Bound<'py, PyAny>>,
+}
+
+impl<'py> Parts<'_, '_, 'py> {
+    fn halve(&mut self, start: usize, stop: usize) -> Result<(), Failed> {
+        let middle = start + (stop - start) / 2;
+        for (start, stop) in [(start, middle), (middle, stop)] {
+            match self.attempt(start, stop) {
+                Err(failed)
+                    if stop - start > 1
+                        && !failed.written
+                        && oom::framework_of(self.call.py, &failed.error).is_some() =>
+                {
+                    release::references(self.call.py, &failed.error);
+                    self.ladder.clear(self.call.py);
+                    self.halve(start, stop)?;
+                }
+                done => done?,
+            }
+        }
+        Ok(())
+    }
+
+    fn attempt(&mut self, start: usize, stop: usize) -> Result<(), Failed> {
+        let axis = self.axis;
+        let lead = slices::part(&self.slots[0].value, axis, start, stop)?;
+        let part = |array: &Bound<'py, PyAny>| slices::part(array, axis, start, stop);
+        let slots = self.call.with_parts(self.slots, lead, &part)?;
+        let result = self.call.attempt(&slots, &Mode::default())?;
+        self.results.push(result);
+        Ok(())
+    }
+}
+
+/// One result of the results of the parts.
+fn merge<'py>(parts: &[Bound<'py, PyAny>], axis: usize) -> Result<Bound<'py, PyAny>> {
+    let Some(first) = parts.first() else {
+        return Err(Error::Value("there is no part".to_owned()));
+    };
+    if detect::class_of(first).is_some() {
+        return slices::concatenate(parts, axis);
+    }
+    if first.is_exact_instance_of::<PyList>() || plain_tuple(first).is_some() {
+        let length = first.len()?;
+        let mut elements = Vec::with_capacity(length);
+        for index in 0..length {
+            let column: Vec<_> =
+                parts.iter().map(|p| p.get_item(index)).collect::<PyResult<_>>()?;
+            elements.push(merge(&column, axis)?);
+        }
+        return Ok(rebuilt(first, elements)?);
+    }
+    for part in parts {
+        if !part.is(first) && !part.eq(first)? {
+            let class = first.get_type().name()?;
+            let text = format!("the parts gave different values of type {class}");
+            return Err(Error::Value(text));
+        }
+    }
+    Ok(first.clone())
+}

@@ -1,0 +1,32 @@
+"""Declared functions of an importable module: what pickle and other processes look up by name."""
+
+from __future__ import annotations
+
+import arraybridge
+
+
+@arraybridge.numpy
+def doubled(image):
+    """Twice the image."""
+    return image * 2
+
+
+@arraybridge.torch(output_type="input")
+def torch_doubled(image):
+    return image * 2
+
+
+def plain(image):
+    return image + 1
+
+
+wrapped = arraybridge.numpy(plain)
+
+
+class Filters:
+    def __init__(self, by=3):
+        self.by = by
+
+    @arraybridge.torch(output_type="input")
+    def times(self, image):
+        return image * self.by

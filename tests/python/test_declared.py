@@ -1,0 +1,741 @@
+"""Declared functions: how they may be called, what they hand the function, what they give back."""
+
+import asyncio
+import collections
+import concurrent.futures
+import copy
+import functools
+import inspect
+import multiprocessing
+import pickle
+import threading
+import weakref
+
+import arraybridge as ab
+import bridges
+import declared_module
+import numpy as np
+import pytest
+
+HOSTED = ("numpy", "torch", "jax", "tensorflow")
+
+
+def image(dtype="float32", shape=(3, 4)):
+    return np.arange(int(np.prod(shape))).reshape(shape).astype(dtype)
+
+
+def decorator(name):
+    bridges.need(name)
+    return getattr(ab, name)
+
+
+def kind(array):
+    return ab.detect_memory_type(array)
+
+
+# Attributes
+
+
+@pytest.mark.parametrize("name", bridges.TITLES)
+def test_there_is_a_decorator_for_every_table(name):
+    decorator = getattr(ab, name)
+    assert decorator.__name__ == name and bridges.TITLES[name] in decorator.__doc__
+    assert decorator is getattr(ab.decorators, name) and name in ab.__all__
+
+    @decorator
+    def f(image):
+        return image
+
+    assert f.input_memory_type == f.output_memory_type == f.execution_memory_type == name
+
+
+def test_a_declared_function_looks_like_the_function():
+    def f(image: np.ndarray, *, sigma: float = 1.0) -> np.ndarray:
+        """Blur."""
+        return image
+
+    f.tag = "kept"
+    g = ab.numpy(f)
+    for name in ("__name__", "__qualname__", "__module__", "__doc__", "__annotations__"):
+        assert getattr(g, name) == getattr(f, name)
+    assert g.__wrapped__ is f and g.tag == "kept" and "numpy" in repr(g)
+    g.extra = 1
+    assert g.__dict__["extra"] == 1 and not hasattr(f, "extra")
+    assert weakref.ref(g)() is g and hash(g) == hash(g) and g != ab.numpy(f)
+
+
+def test_the_signature_shows_the_added_keywords_before_the_rest():
+    @ab.numpy
+    def f(a, /, b=1, *rest, c, **more):
+        return a
+
+    assert str(inspect.signature(f)) == (
+        "(a, /, b=1, *rest, c, dtype_conversion=None, slice_by_slice=False, **more)"
+    )
+
+
+def test_a_function_keeps_a_parameter_that_is_named_like_an_added_keyword():
+    @ab.numpy
+    def f(image, dtype_conversion="mine", slice_by_slice=7, dtype_config=3):
+        return dtype_conversion, slice_by_slice, dtype_config
+
+    assert f(image()) == ("mine", 7, 3)
+    assert f(image(), slice_by_slice=8, dtype_config=None) == ("mine", 8, None)
+    assert list(inspect.signature(f).parameters) == [
+        "image", "dtype_conversion", "slice_by_slice", "dtype_config",
+    ]  # fmt: skip
+
+
+def test_keyword_functions_receive_every_other_keyword():
+    @ab.numpy
+    def f(image, **more):
+        return more
+
+    assert f(image(), dtype_conversion="native", gain=2, slice_by_slice=False) == {"gain": 2}
+
+
+def test_memory_types_names_input_and_output():
+    bridges.need("torch")
+
+    def contract(result):
+        return True
+
+    f = ab.memory_types("torch", "numpy", contract)(lambda image: image + 1)
+    assert (f.input_memory_type, f.output_memory_type) == ("torch", "numpy")
+    assert f.contract is contract and kind(f(image())) == "numpy"
+    g = ab.memory_types(input_type=ab.MemoryType.NUMPY, output_type="torch")(lambda a: a)
+    assert kind(g(image())) == "torch"
+
+
+def test_unknown_options_and_values_are_refused_where_they_are_written():
+    cases = [
+        (dict(colour="red"), TypeError, "known are"),
+        (dict(input_type="cupi"), ValueError, "cupy"),
+        (dict(output_type="outputs"), ValueError, "numpy"),
+        (dict(on_oom=("clear", "pray")), ValueError, "clear, split, host"),
+        (dict(copy="yes"), TypeError, "True or False"),
+        (dict(oom_recovery=1), TypeError, "True or False"),
+        (dict(device="moon"), ValueError, "unknown device"),
+        (dict(split_axis=-1), ValueError, "split_axis"),
+        (dict(host=3), TypeError, "function"),
+        (dict(scaling="loud"), ValueError, "loud"),
+        (dict(input_dtype="float31"), ValueError, "float31"),
+    ]
+    for options, error, text in cases:
+        with pytest.raises(error, match=text):
+            ab.torch(**options)
+    with pytest.raises(ValueError, match="it has image"):
+        ab.numpy(arrays=("img",))(lambda image: image)
+    with pytest.raises(TypeError, match="function"):
+        ab.numpy(3)
+
+
+# Ways of calling
+
+
+@pytest.mark.parametrize("source", HOSTED)
+@pytest.mark.parametrize("target", HOSTED)
+def test_arrays_arrive_as_the_declared_framework_wherever_they_stand(source, target):
+    bridges.need(source, target)
+    seen = []
+
+    @decorator(target)
+    def f(a, b=None, *rest, c=None, **more):
+        for value in (a, b, *rest, c, *more.values()):
+            values = value if isinstance(value, (list, tuple)) else [value]
+            seen.extend(kind(v) for v in values if hasattr(v, "shape"))
+        return a
+
+    x = bridges.make(source, image())
+    f(x)
+    f(1, x)
+    f(1, 2, x, x)
+    f(a=x, c=x)
+    f(0, d=x)
+    f([x, x], (x, 3))
+    assert seen == [target] * 10
+
+
+def test_a_call_without_arrays_is_a_plain_call():
+    @ab.cupy
+    def f(*args, **kwargs):
+        return args, kwargs
+
+    assert f() == ((), {}) and f(1, "two", three=[3]) == ((1, "two"), {"three": [3]})
+
+
+def test_the_lists_of_the_caller_stay_as_they_are():
+    bridges.need("torch")
+    Pair = collections.namedtuple("Pair", "left right")
+    x = image()
+
+    @ab.torch(output_type="input")
+    def f(values, pair):
+        assert type(values) is list and type(pair) is Pair
+        return Pair(values[0] + 1, pair.right)
+
+    values, pair = [x, "label"], Pair(x, x)
+    result = f(values, pair)
+    assert values[0] is x and pair.left is x
+    assert type(result) is Pair and kind(result.left) == kind(result.right) == "numpy"
+
+
+def test_arguments_that_fit_are_the_same_objects():
+    for name in HOSTED:
+        x = bridges.make(name, image())
+        values = [x, 2]
+
+        @decorator(name)
+        def f(a, b, c):
+            return a, b, c
+
+        a, b, c = f(x, values, x)
+        assert a is x and b is values and c is x
+
+
+def test_arrays_limits_what_is_converted_and_who_leads():
+    bridges.need("torch")
+
+    @ab.torch(arrays=("image",), output_type="input")
+    def f(mask, image):
+        assert kind(mask) == "numpy" and kind(image) == "torch"
+        return image
+
+    assert kind(f(image(), bridges.make("torch", image()))) == "torch"
+    assert kind(f(image=image(), mask=image())) == "numpy"
+
+
+def test_the_lead_is_the_first_array_of_the_signature():
+    bridges.need("torch")
+
+    @ab.torch(output_type="input")
+    def f(a, b):
+        return a.to(b.dtype) + b
+
+    t, n = bridges.make("torch", image("float32")), image("float64")
+    result = f(b=t, a=n)
+    assert kind(result) == "numpy" and result.dtype == "float64"
+    assert kind(f(b=n, a=t)) == "torch"
+
+
+def test_methods_bind_to_their_object():
+    bridges.need("torch")
+
+    class Filters:
+        by = 2
+
+        @ab.torch
+        def times(self, image):
+            return image * self.by
+
+        @staticmethod
+        @ab.torch
+        def below_static(image):
+            return image + 1
+
+        @ab.torch
+        @staticmethod
+        def above_static(image):
+            return image + 1
+
+        @classmethod
+        @ab.torch
+        def below_class(cls, image):
+            return image * cls.by
+
+        @ab.torch
+        @classmethod
+        def above_class(cls, image):
+            return image * cls.by
+
+    x = image()
+    filters = Filters()
+    filters.by = 3
+    assert (filters.times(x).numpy() == x * 3).all()
+    assert (Filters.times(filters, image=x).numpy() == x * 3).all()
+    for owner in (Filters, filters):
+        assert (owner.below_static(x).numpy() == x + 1).all()
+        assert (owner.above_static(x).numpy() == x + 1).all()
+        assert (owner.below_class(x).numpy() == x * 2).all()
+        assert (owner.above_class(x).numpy() == x * 2).all()
+    assert inspect.ismethod(filters.times) and isinstance(Filters.times, ab.Declared)
+
+
+def test_an_object_that_is_an_array_itself_is_not_the_lead_of_its_methods():
+    bridges.need("torch")
+
+    class Stack(np.ndarray):
+        @ab.torch(output_type="input")
+        def add(self, image):
+            assert isinstance(self, Stack)
+            return image + 1
+
+    x = bridges.make("torch", image())
+    assert kind(image().view(Stack).add(x)) == "torch"
+
+
+def test_partials_and_nested_decorators_convert_once_for_each_declaration():
+    bridges.need("torch", "jax")
+
+    @ab.torch(output_type="input")
+    def shifted(image, by):
+        return image + by
+
+    assert (functools.partial(shifted, by=2)(image()) == image() + 2).all()
+    assert (ab.torch(functools.partial(shifted, by=2))(image()).numpy() == image() + 2).all()
+
+    @ab.torch
+    @ab.jax
+    def f(image):
+        assert kind(image) == "jax"
+        return image + 1
+
+    assert kind(f(image())) == "torch"
+
+
+def test_builtins_and_callable_objects_can_be_declared():
+    class Twice:
+        def __call__(self, image):
+            return image * 2
+
+    assert (ab.numpy(Twice())(image()) == image() * 2).all()
+    assert ab.numpy(len)(image()) == 3
+    assert (ab.numpy(np.sqrt)(image()) == np.sqrt(image())).all()
+
+
+def test_a_failing_function_raises_its_own_exception_and_is_called_once():
+    calls = []
+
+    @ab.numpy
+    def f(image):
+        calls.append(image)
+        raise RuntimeError("out of memory")
+
+    with pytest.raises(RuntimeError, match="^out of memory$") as caught:
+        f(image())
+    assert len(calls) == 1 and not getattr(caught.value, "__notes__", [])
+
+
+def test_input_dtype_casts_arguments_and_the_lead_keeps_its_own():
+    for name in HOSTED:
+        @decorator(name)(input_dtype="float32")
+        def f(image):
+            assert "float32" in str(image.dtype)
+            return image + 0
+
+        for source in ("numpy", name):
+            result = f(bridges.make(source, image("uint16")))
+            assert "uint16" in str(result.dtype), (name, source, result.dtype)
+
+
+def test_copy_true_protects_the_caller():
+    for name in ("numpy", "torch"):
+        @decorator(name)(copy=True)
+        def f(image):
+            image += 1
+            return image
+
+        x = bridges.make(name, image())
+        assert float(f(x)[0, 0]) == 1 and float(x[0, 0]) == 0
+
+
+def test_immutable_memory_is_copied_for_functions_that_write_in_place():
+    bridges.need("jax", "torch", "tensorflow")
+    for source in ("jax", "tensorflow"):
+        for target in ("numpy", "torch"):
+            @decorator(target)
+            def f(image):
+                image += 1
+                return image
+
+            x = bridges.make(source, image())
+            assert float(f(x)[0, 1]) == 2
+            assert (np.asarray(x) == image()).all()
+
+
+def test_copy_false_raises_where_memory_cannot_be_shared():
+    bridges.need("torch", "pyclesperanto")
+    with pytest.raises(ab.CopyRequiredError):
+        ab.pyclesperanto(copy=False)(lambda image: image)(image())
+
+
+def test_a_device_that_is_not_there_is_named():
+    bridges.need("torch")
+
+    @ab.torch(device="cuda:17")
+    def f(image):
+        return image
+
+    with pytest.raises(ab.DeviceUnavailableError, match="17"):
+        f(image())
+    assert kind(ab.torch(device="host")(lambda image: image)(image())) == "torch"
+
+
+def test_a_contract_that_returns_false_is_a_value_error():
+    f = ab.numpy(contract=lambda result: result.max() < 5)(lambda image: image)
+    with pytest.raises(ValueError, match="contract"):
+        f(image())
+    assert f(image(shape=(2,))) is not None
+
+    def asserts(result):
+        assert result.ndim == 2
+
+    assert ab.numpy(contract=asserts)(lambda image: image)(image()) is not None
+
+
+def test_every_array_of_a_result_comes_back_as_the_output_type():
+    bridges.need("torch", "jax")
+
+    @ab.torch(output_type="numpy")
+    def f(image):
+        return [image, image.sum(), "label", None]
+
+    result = f(image())
+    assert type(result) is list and result[2:] == ["label", None]
+    assert kind(result[0]) == kind(result[1]) == "numpy"
+    assert ab.torch(lambda image: None)(image()) is None
+
+
+def test_slice_by_slice_calls_for_each_slice_of_the_lead():
+    bridges.need("torch")
+    shapes = []
+
+    @ab.torch(sliced="mask")
+    def f(image, mask, kernel):
+        shapes.append((tuple(image.shape), tuple(mask.shape), tuple(kernel.shape)))
+        return image + mask
+
+    x = image(shape=(3, 4, 5))
+    result = f(x, x, image(shape=(2, 2)), slice_by_slice=True)
+    assert (result.numpy() == x + x).all()
+    assert shapes == [((4, 5), (4, 5), (2, 2))] * 3
+
+
+def test_upstreams_dtype_config_is_taken():
+    class Config:
+        default_dtype_conversion = "native"
+
+    f = ab.numpy(lambda image: image.astype("float64") + 0.5)
+    assert f(image("uint8")).dtype == "uint8"
+    assert f(image("uint8"), dtype_config=Config()).dtype == "float64"
+    assert f(image("uint8"), dtype_conversion="native").dtype == "float64"
+
+
+# Copies and processes
+
+
+def test_a_declared_function_pickles_by_its_name():
+    for f in (declared_module.doubled, declared_module.torch_doubled):
+        assert pickle.loads(pickle.dumps(f)) is f
+        assert copy.copy(f) is f and copy.deepcopy(f) is f
+
+
+def test_a_function_that_is_wrapped_under_another_name_pickles_with_its_options():
+    f = pickle.loads(pickle.dumps(declared_module.wrapped))
+    assert f is not declared_module.wrapped and f.__wrapped__ is declared_module.plain
+    assert (f(image()) == image() + 1).all() and f.input_memory_type == "numpy"
+    again = copy.copy(declared_module.wrapped)
+    assert (again(image()) == image() + 1).all()
+
+
+def test_decorators_pickle():
+    bridges.need("torch")
+    twice = pickle.loads(pickle.dumps(ab.torch(output_type="numpy")))
+    assert kind(twice(lambda image: image * 2)(image())) == "numpy"
+
+
+def test_worker_processes_and_threads_call_it():
+    bridges.need("torch")
+    images = [image() + i for i in range(8)]
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        for x, y in zip(images, pool.map(declared_module.torch_doubled, images), strict=True):
+            assert (y == x * 2).all()
+    spawn = multiprocessing.get_context("spawn")
+    with concurrent.futures.ProcessPoolExecutor(1, mp_context=spawn) as pool:
+        functions = (declared_module.doubled, declared_module.wrapped)
+        assert (pool.submit(functions[0], images[1]).result() == images[1] * 2).all()
+        assert (pool.submit(functions[1], images[1]).result() == images[1] + 1).all()
+        times = declared_module.Filters().times
+        assert (pool.submit(times, images[1]).result() == images[1] * 3).all()
+
+
+# Coroutines and generators
+
+
+def test_coroutine_functions_are_known_as_such():
+    @ab.numpy
+    async def f(image):
+        return image
+
+    @ab.numpy
+    def g(image):
+        yield image
+
+    @ab.numpy
+    async def h(image):
+        yield image
+
+    assert inspect.iscoroutinefunction(f) and asyncio.iscoroutinefunction(f)
+    assert inspect.isgeneratorfunction(g) and inspect.isasyncgenfunction(h)
+    assert not inspect.iscoroutinefunction(ab.numpy(lambda image: image))
+
+
+def test_a_coroutine_converts_its_arguments_and_its_result():
+    bridges.need("torch")
+
+    @ab.torch(output_type="input")
+    async def f(image):
+        await asyncio.sleep(0)
+        assert kind(image) == "torch"
+        return image + 1
+
+    async def main():
+        task = asyncio.create_task(f(image()))
+        both = await asyncio.gather(f(image()), task)
+        with pytest.raises(asyncio.TimeoutError):
+            await asyncio.wait_for(never(image()), 0.01)
+        return both
+
+    @ab.numpy
+    async def never(image):
+        await asyncio.sleep(60)
+
+    for result in asyncio.run(main()):
+        assert (result == image() + 1).all() and kind(result) == "numpy"
+
+
+def test_an_exception_inside_a_coroutine_is_raised_at_the_await():
+    @ab.numpy
+    async def f(image):
+        await asyncio.sleep(0)
+        raise KeyError("inside")
+
+    async def main():
+        with pytest.raises(KeyError, match="inside"):
+            await f(image())
+
+    asyncio.run(main())
+
+
+def test_a_generator_converts_what_it_yields_and_takes_what_is_sent():
+    bridges.need("torch")
+    closed = []
+
+    @ab.torch(output_type="input")
+    def f(image):
+        try:
+            got = yield image + 1
+            try:
+                yield image + got
+            except KeyError:
+                yield image
+            return image
+        finally:
+            closed.append(True)
+
+    steps = f(image())
+    assert iter(steps) is steps
+    assert (next(steps) == image() + 1).all()
+    assert (steps.send(5) == image() + 5).all()
+    assert (steps.throw(KeyError("x")) == image()).all()
+    with pytest.raises(StopIteration) as stop:
+        next(steps)
+    assert kind(stop.value.value) == "numpy" and closed == [True]
+    steps = f(image())
+    next(steps)
+    steps.close()
+    assert len(closed) == 2
+
+
+def test_an_asynchronous_generator_converts_what_it_yields():
+    bridges.need("torch")
+    closed = []
+
+    @ab.torch(output_type="input")
+    async def f(image):
+        try:
+            for i in range(3):
+                await asyncio.sleep(0)
+                yield image + i
+        finally:
+            closed.append(True)
+
+    async def main():
+        found = [x async for x in f(image())]
+        assert all(kind(x) == "numpy" for x in found) and len(found) == 3
+        steps = f(image())
+        assert (await steps.asend(None) == image()).all()
+        await steps.aclose()
+        assert closed == [True, True]
+
+    asyncio.run(main())
+
+
+# Transformations
+
+
+def test_jax_transformations_go_through():
+    bridges.need("jax")
+    import jax
+    import jax.numpy as jnp
+
+    @ab.jax
+    def f(image):
+        return (image**2).sum()
+
+    x = jnp.arange(6.0).reshape(2, 3)
+    assert float(jax.jit(f)(x)) == 55
+    assert jnp.allclose(jax.grad(f)(x), 2 * x)
+    assert jnp.allclose(jax.vmap(f)(x), (x**2).sum(1))
+    assert jnp.allclose(jax.jit(jax.grad(f))(x), 2 * x)
+    assert float(jax.eval_shape(f, x).dtype.itemsize) == 4
+
+
+def test_a_tensorflow_graph_goes_through():
+    bridges.need("tensorflow")
+    import tensorflow as tf
+
+    @ab.tensorflow
+    def f(image):
+        return image * 2 + 1
+
+    x = tf.constant(image())
+    assert np.array_equal(tf.function(f)(x).numpy(), image() * 2 + 1)
+    with tf.GradientTape() as tape:
+        variable = tf.Variable(image())
+        y = tf.reduce_sum(f(variable))
+    assert (tape.gradient(y, variable).numpy() == 2).all()
+
+
+def test_torch_gradients_go_through():
+    bridges.need("torch")
+    import torch
+
+    @ab.torch
+    def f(image):
+        return (image**2).sum()
+
+    x = torch.arange(6.0).reshape(2, 3).requires_grad_()
+    f(x).backward()
+    assert torch.equal(x.grad, 2 * x.detach())
+
+
+def test_torch_function_transformations_go_through():
+    bridges.need("torch")
+    # In a process without TensorFlow: torch.func loads Triton, whose LLVM collides with it.
+    bridges.survives(
+        """
+        import arraybridge as ab, torch
+
+        @ab.torch
+        def f(image):
+            return (image**2).sum()
+
+        y = torch.arange(6.0)
+        assert torch.equal(torch.func.grad(f)(y), 2 * y)
+        assert torch.equal(torch.func.vmap(f)(y.reshape(2, 3)), (y.reshape(2, 3) ** 2).sum(1))
+        """
+    )
+
+
+def test_torch_input_dtype_keeps_the_gradient():
+    bridges.need("torch")
+    import torch
+
+    f = ab.torch(input_dtype="float64", dtype_conversion="native")(lambda x: (x**2).sum())
+    x = torch.arange(3.0).requires_grad_()
+    f(x).backward()
+    assert torch.equal(x.grad, 2 * x.detach())
+
+
+def test_a_data_loader_worker_calls_it():
+    bridges.need("torch")
+    bridges.survives(
+        """
+        import sys
+        sys.path.insert(0, sys.argv[1])
+        import numpy as np, torch, declared_module
+
+        class Images(torch.utils.data.Dataset):
+            def __len__(self):
+                return 4
+            def __getitem__(self, i):
+                return declared_module.torch_doubled(torch.full((2, 2), float(i)))
+
+        if __name__ == "__main__":
+            loader = torch.utils.data.DataLoader(Images(), batch_size=2, num_workers=1)
+            found = torch.cat(list(loader))
+            assert found[:, 0, 0].tolist() == [0, 2, 4, 6], found
+        """,
+        str(bridges.HERE),
+    )
+
+
+def test_jax_results_do_not_see_later_writes_into_shared_memory():
+    bridges.need("jax", "torch")
+    import torch
+
+    @ab.jax
+    def f(image):
+        for _ in range(20):
+            image = image @ image / 512
+        return image
+
+    x = torch.ones(512, 512)
+    y = f(x)
+    x.zero_()
+    assert float(np.asarray(y).min()) == 1
+
+
+# Re-entry
+
+
+def test_declared_functions_call_each_other_across_frameworks():
+    bridges.need("torch", "jax", "tensorflow")
+
+    @ab.torch(output_type="input")
+    def down(image, depth):
+        return image if depth == 0 else across(image, depth - 1) + 1
+
+    @ab.jax(output_type="input")
+    def across(image, depth):
+        return up(image, depth)
+
+    @ab.tensorflow(output_type="input")
+    def up(image, depth):
+        return down(image, depth)
+
+    assert (down(image(), 6) == image() + 6).all()
+
+
+def test_threads_do_not_disturb_each_other():
+    bridges.need("torch")
+    failures = []
+
+    @ab.torch(output_type="input")
+    def f(image, by):
+        return image + by
+
+    def work(by):
+        for _ in range(200):
+            if not (f(image(), by) == image() + by).all():
+                failures.append(by)
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
+    [t.start() for t in threads]
+    [t.join() for t in threads]
+    assert not failures
+
+
+def test_pyclesperanto_functions_take_any_array():
+    bridges.need("pyclesperanto", "torch")
+
+    @ab.pyclesperanto(output_type="input")
+    def f(image):
+        import pyclesperanto as cle
+
+        return cle.gaussian_blur(image, sigma_x=1, sigma_y=1)
+
+    for source in ("numpy", "torch"):
+        result = f(bridges.make(source, image("float32", (8, 8))))
+        assert kind(result) == source and tuple(result.shape) == (8, 8)

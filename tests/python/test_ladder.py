@@ -1,0 +1,478 @@
+"""The way out of an exhausted memory, on allocations that really fail.
+
+Each framework is asked for more than any machine has, which it refuses at once. pyclesperanto is
+not: PoCL allocates late and ends the process. What needs an accelerator runs on a fake CuPy, and
+says nothing about CuPy itself.
+"""
+
+import asyncio
+import textwrap
+import warnings
+
+import arraybridge as ab
+import bridges
+import numpy as np
+import pytest
+
+HUGE = 1 << 46
+
+
+def exhaust(name):
+    """Ask a framework for more memory than there is."""
+    if name == "numpy":
+        return np.ones((HUGE,), "float64")
+    if name == "torch":
+        import torch
+
+        return torch.ones(HUGE)
+    if name == "jax":
+        import jax
+
+        return jax.block_until_ready(jax.numpy.ones((HUGE,), "float32"))
+    import tensorflow as tf
+
+    return tf.ones((HUGE,), "float32")
+
+
+HOSTED = ("numpy", "torch", "jax", "tensorflow")
+
+
+def image(rows=8):
+    return np.arange(rows * 3, dtype="float32").reshape(rows, 3)
+
+
+def notes(caught):
+    return " | ".join(getattr(caught.value, "__notes__", []))
+
+
+class Failing:
+    """A function that runs out of memory a number of times."""
+
+    def __init__(self, name, times, largest=None):
+        self.name, self.times, self.largest, self.shapes = name, times, largest, []
+
+    def __call__(self, image):
+        self.shapes.append(tuple(image.shape))
+        if self.largest is not None and image.shape[0] > self.largest:
+            exhaust(self.name)
+        if len(self.shapes) <= self.times:
+            exhaust(self.name)
+        return image * 2
+
+
+@pytest.mark.parametrize("name", HOSTED)
+def test_memory_that_ran_out_once_is_cleared_and_the_call_made_again(name):
+    bridges.need(name)
+    failing = Failing(name, 1)
+    f = getattr(ab, name)(output_type="numpy")(failing)
+    with ab.trace() as records:
+        assert (f(image()) == image() * 2).all()
+    assert failing.shapes == [(8, 3)] * 2
+    assert [(r.route, r.how) for r in records if r.route == "retry"] == [("retry", "clear")]
+
+
+@pytest.mark.parametrize("name", HOSTED)
+def test_the_first_exception_is_raised_with_notes_of_what_was_tried(name):
+    bridges.need(name)
+    failing = Failing(name, 99)
+    f = getattr(ab, name)(failing)
+    with pytest.raises(Exception) as plain:
+        exhaust(name)
+    with pytest.raises(type(plain.value)) as caught:
+        f(image())
+    assert len(failing.shapes) == 2
+    text = notes(caught)
+    assert "tried clear" in text and "no split" in text and "no host" in text, text
+    assert caught.value.__traceback__ is not None
+
+
+@pytest.mark.parametrize("name", HOSTED)
+def test_a_lead_is_halved_until_its_parts_fit(name):
+    bridges.need(name)
+    failing = Failing(name, 0, largest=2)
+    f = getattr(ab, name)(split_axis=0, output_type="numpy")(failing)
+    assert (f(image(8)) == image(8) * 2).all()
+    assert failing.shapes == [(8, 3)] * 2 + [(4, 3), (2, 3), (2, 3)] * 2
+    failing.shapes.clear()
+    failing.largest = 0
+    with pytest.raises(Exception) as caught:
+        f(image(2))
+    assert "tried split" in notes(caught)
+
+
+def test_what_is_sliced_is_split_with_the_lead_and_tuples_are_merged():
+    bridges.need("torch")
+
+    @ab.torch(split_axis=1, sliced="mask", output_type="input")
+    def f(image, mask, kernel):
+        if image.shape[1] > 1:
+            exhaust("torch")
+        assert image.shape == mask.shape and kernel.shape == (3,)
+        return image + mask, "label"
+
+    result = f(image(), image(), np.ones(3))
+    assert (result[0] == image() * 2).all() and result[1] == "label"
+
+
+def test_the_host_function_takes_over_with_a_warning():
+    for name in HOSTED:
+        bridges.need(name)
+        f = getattr(ab, name)(
+            host=lambda image: image + 7, output_type="numpy", on_oom="host"
+        )(Failing(name, 99))
+        with ab.trace() as records, pytest.warns(ab.OomFallbackWarning, match="host"):
+            assert (f(image()) == image() + 7).all()
+        assert "host" in [r.how for r in records if r.route == "retry"]
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", ab.OomFallbackWarning)
+            with pytest.raises(ab.OomFallbackWarning):
+                f(image())
+
+
+def test_a_rung_that_fails_for_another_reason_is_a_note_and_no_exception():
+    bridges.need("torch")
+
+    def host(image):
+        raise KeyError("the weights are elsewhere")
+
+    with pytest.raises(RuntimeError, match="allocate memory") as caught:
+        ab.torch(host=host)(Failing("torch", 99))(image())
+    assert "weights are elsewhere" in notes(caught)
+
+
+def test_an_interrupt_on_a_rung_is_raised():
+    bridges.need("torch")
+
+    def host(image):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        ab.torch(host=host)(Failing("torch", 99))(image())
+
+
+def test_a_users_own_words_are_no_exhausted_memory():
+    bridges.need("torch", "jax", "tensorflow", "pyclesperanto")
+    for name in (*HOSTED, "pyclesperanto"):
+        for error in (RuntimeError("out of memory"), ValueError("RESOURCE_EXHAUSTED")):
+            calls = []
+
+            def f(image, error=error, calls=calls):
+                calls.append(image)
+                raise error
+
+            with pytest.raises(type(error)) as caught:
+                getattr(ab, name)(f)(image())
+            assert caught.value is error and len(calls) == 1 and notes(caught) == ""
+
+
+def test_pyclesperantos_own_message_is_recognised():
+    bridges.need("pyclesperanto")
+    calls = []
+
+    @ab.pyclesperanto(output_type="numpy")
+    def f(image):
+        calls.append(image)
+        if len(calls) == 1:
+            raise RuntimeError(
+                "Error: Failed to allocate buffer memory. OpenCL error: CL_INVALID_BUFFER_SIZE"
+            )
+        return image
+
+    assert (f(image()) == image()).all() and len(calls) == 2
+
+
+def test_the_ladder_can_be_turned_off_and_its_rungs_chosen():
+    bridges.need("torch")
+    for options, calls in (
+        (dict(oom_recovery=False), 1),
+        (dict(on_oom=()), 1),
+        (dict(on_oom=("host",)), 1),
+        (dict(on_oom="clear"), 2),
+    ):
+        failing = Failing("torch", 99)
+        with pytest.raises(RuntimeError, match="allocate memory"):
+            ab.torch(**options)(failing)(image())
+        assert len(failing.shapes) == calls, options
+
+
+def test_an_argument_that_was_written_to_ends_the_ladder():
+    bridges.need("torch")
+    import torch
+
+    calls = []
+
+    @ab.torch
+    def f(image):
+        calls.append(image)
+        image += 1
+        return exhaust("torch")
+
+    for x in (torch.zeros(3), np.zeros(3, "float32")):
+        calls.clear()
+        with pytest.raises(RuntimeError, match="allocate memory") as caught:
+            f(x)
+        assert len(calls) == 1 and float(x[0]) == 1 and "written" in notes(caught)
+
+
+def test_a_tensor_with_a_gradient_has_no_ladder():
+    bridges.need("torch")
+    import torch
+
+    failing = Failing("torch", 99)
+    with pytest.raises(RuntimeError, match="allocate memory") as caught:
+        ab.torch(failing)(torch.zeros(3, requires_grad=True))
+    assert len(failing.shapes) == 1 and notes(caught) == ""
+
+
+def test_a_retry_does_not_climb_in_the_functions_that_it_calls():
+    bridges.need("torch")
+    calls = []
+
+    @ab.torch
+    def f(image, depth):
+        calls.append(depth)
+        return f(image, depth - 1) if depth else exhaust("torch")
+
+    with pytest.raises(RuntimeError, match="allocate memory"):
+        f(image(), 6)
+    # 7 calls down; each level is tried once more, and goes down to the end.
+    assert len(calls) == 7 + sum(range(1, 8))
+
+
+def test_the_arrays_of_a_failed_attempt_are_let_go_before_the_next():
+    bridges.need("torch")
+    import gc
+    import weakref
+
+    import torch
+
+    alive = []
+    gc.disable()
+
+    @ab.torch
+    def f(image):
+        alive.append(sum(r() is not None for r in references))
+        local = torch.zeros(10)
+        references.append(weakref.ref(local))
+        local.itself = local
+        if len(alive) == 1:
+            exhaust("torch")
+        return image
+
+    references = []
+    try:
+        f(image())
+    finally:
+        gc.enable()
+    assert alive == [0, 0]
+
+
+def test_a_coroutine_starts_afresh():
+    bridges.need("torch")
+    calls = []
+
+    @ab.torch(output_type="input")
+    async def f(image):
+        calls.append(image)
+        await asyncio.sleep(0)
+        if len(calls) == 1:
+            exhaust("torch")
+        await asyncio.sleep(0)
+        return image + 1
+
+    assert (asyncio.run(f(image())) == image() + 1).all() and len(calls) == 2
+
+    @ab.torch
+    async def g(image):
+        calls.append(image)
+        exhaust("torch")
+
+    calls.clear()
+    with pytest.raises(RuntimeError, match="allocate memory") as caught:
+        asyncio.run(g(image()))
+    assert len(calls) == 2 and "tried clear" in notes(caught)
+
+
+def test_a_generator_starts_afresh_only_before_its_first_result():
+    bridges.need("torch")
+    calls = []
+
+    @ab.torch(output_type="input")
+    def f(image, early, late):
+        calls.append(image)
+        if len(calls) == 1 and early:
+            exhaust("torch")
+        yield image
+        if late:
+            exhaust("torch")
+        yield image + 1
+
+    assert len(list(f(image(), True, False))) == 2 and len(calls) == 2
+    calls.clear()
+    steps = f(image(), False, True)
+    next(steps)
+    with pytest.raises(RuntimeError, match="allocate memory"):
+        next(steps)
+    assert len(calls) == 1
+
+
+PREFACE = """
+import sys
+sys.path.insert(0, sys.argv[1])
+import fake_cupy
+cupy = fake_cupy.mount()
+cupy.__name__ = "cupy"
+import types, warnings
+import numpy as np, arraybridge as ab
+
+def work(name):
+    # A function of the fake that needs memory on the device; NumPy has one of that name.
+    def function(x, *rest):
+        raise cupy.cuda.memory.OutOfMemoryError("Out of memory allocating 1 bytes")
+    function.__name__ = name
+    function.__module__ = "cupy"
+    return function
+
+for name in ("sqrt", "maximum", "clip"):
+    setattr(cupy, name, work(name))
+only_here = work("only_here")
+cupy.only_here = only_here
+image = np.arange(6, dtype="f4").reshape(2, 3)
+
+def host(f, *args):
+    fake_cupy.LOG.clear()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        result = f(*args)
+    assert [w.category for w in caught] == [ab.OomFallbackWarning], caught
+    return result
+
+def raises(f, *args):
+    try:
+        f(*args)
+    except MemoryError as error:
+        return " | ".join(error.__notes__)
+    raise SystemExit("nothing was raised")
+
+kept = dict(globals())
+"""
+
+
+def run(code):
+    bridges.survives(PREFACE + textwrap.dedent(code), str(bridges.ROOT / "tests" / "fakes"))
+
+
+def test_fake_cupy_a_copy_of_the_function_runs_on_the_host():
+    run(
+        """
+        import cupy as cp
+        from cupy import sqrt
+
+        def helper(x, depth):
+            return helper(x, depth - 1) if depth else sqrt(x)
+
+        @ab.cupy(output_type="input")
+        def f(image, how=cp.maximum, *, low=cp.clip):
+            from cupy import maximum
+            import cupy as inside
+            assert type(image) is (np.ndarray if inside is np else cp.ndarray)
+            return [low(how(inside.sqrt(image), helper(image, 3)), 0, 1) for _ in range(2)][0]
+
+        before = dict(globals())
+        assert np.array_equal(host(f, image), np.clip(np.sqrt(image), 0, 1))
+        assert {k: v for k, v in globals().items() if k in before} == before
+        assert f.__wrapped__.__defaults__ == (cp.maximum,)
+        assert "free_all_blocks on 0" in fake_cupy.LOG
+        """
+    )
+
+
+def test_fake_cupy_closures_decorators_and_declared_helpers_are_followed():
+    run(
+        """
+        import functools
+        import cupy as cp
+
+        def logged(function):
+            @functools.wraps(function)
+            def wrapper(*args):
+                return function(*args)
+            return wrapper
+
+        def make(xp, level):
+            constant = cp.ndarray(np.full(3, 2, "f4"))
+            @logged
+            def f(image):
+                return inner(xp.sqrt(image)) + level * constant
+            return f
+
+        @ab.cupy
+        def inner(image):
+            return cp.sqrt(image)
+
+        f = ab.cupy(output_type="input")(make(cp, 3))
+        assert np.allclose(host(f, image), np.sqrt(np.sqrt(image)) + 6)
+        part = ab.cupy(output_type="input")(functools.partial(make(cp, 0)))
+        assert np.allclose(host(part, image), np.sqrt(np.sqrt(image)))
+
+        class Filter:
+            @ab.cupy(output_type="input")
+            def run(self, image):
+                return cp.sqrt(image)
+        assert np.allclose(host(Filter().run, image), np.sqrt(image))
+        """
+    )
+
+
+def test_fake_cupy_what_has_no_counterpart_ends_the_rung():
+    run(
+        """
+        import cupy as cp
+        count = 0
+
+        @ab.cupy
+        def missing(image):
+            return only_here(image)
+        assert "only_here" in raises(missing, image)
+
+        @ab.cupy
+        def attribute(image):
+            return cp.only_here(image)
+        assert "only_here" in raises(attribute, image)
+
+        @ab.cupy
+        def writes(image):
+            global count
+            count += 1
+            return cp.sqrt(image)
+        assert "global" in raises(writes, image) and count == 2
+        """
+    )
+
+
+def test_fake_cupy_host_functions_get_numpy_arrays():
+    run(
+        """
+        @ab.cupy(host=lambda image: image + 1, output_type="input")
+        def f(image):
+            return cupy.sqrt(image)
+        assert np.array_equal(host(f, image), image + 1)
+        """
+    )
+
+
+def test_fake_cupy_the_caches_are_cleared_on_the_device_of_the_call():
+    run(
+        """
+        calls = []
+        @ab.cupy(device=1, output_type="input", on_oom="clear")
+        def f(image):
+            calls.append(fake_cupy.current_device())
+            if len(calls) == 1:
+                cupy.sqrt(image)
+            return image
+        assert np.array_equal(f(image), image)
+        assert calls == [1, 1] and fake_cupy.current_device() == 0
+        assert "free_all_blocks on 1" in fake_cupy.LOG
+        """
+    )

@@ -260,7 +260,8 @@ fn decorators(py: Python<'_>) -> Result<Bound<'_, PyDict>> {
     Ok(all)
 }
 
-#[pymodule]
+// Free-threaded builds are not tested yet, so the module asks for the lock there.
+#[pymodule(gil_used = true)]
 fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     isolate::at_start(module.py());
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;

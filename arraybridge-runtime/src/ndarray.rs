@@ -196,6 +196,10 @@ pub fn wrap<'py>(
                 return Err(PyErr::fetch(py));
             }
         }
+        if view.read_only {
+            // NumPy takes the flag from the arguments only along with the memory.
+            (*array.as_ptr().cast::<PyArrayObject>()).fields.flags &= !npyffi::NPY_ARRAY_WRITEABLE;
+        }
         Ok(Some(array))
     }
 }

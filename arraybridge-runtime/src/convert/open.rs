@@ -215,7 +215,7 @@ pub(super) fn open(
     } else if let Some(exchange) = class.exchange {
         let tensor = exchange.export(data).map_err(failed)?;
         capsule::described(Owner::Versioned(tensor)).map_err(failed)?
-    } else if let Some(source) = by_buffer(framework, data, dtype).map_err(failed)? {
+    } else if let Some(source) = by_buffer(framework, data, dtype) {
         source
     } else if let Some(export) = &framework.export {
         let (none, version) = (py.None().into_bound(py), version(py));
@@ -238,15 +238,12 @@ pub(super) fn open(
 }
 
 /// The memory of an array through the buffer protocol, where its framework has that on the host.
-fn by_buffer(
-    framework: &Framework,
-    data: &Bound<'_, PyAny>,
-    dtype: DType,
-) -> PyResult<Option<Source>> {
+fn by_buffer(framework: &Framework, data: &Bound<'_, PyAny>, dtype: DType) -> Option<Source> {
     if !has_buffer(framework) || !dtype.is_numpy() {
-        return Ok(None);
+        return None;
     }
-    Ok(HeldBuffer::new(data)?.describe(Some(dtype)))
+    // What it raises, the export says in better words.
+    HeldBuffer::new(data).ok()?.describe(Some(dtype))
 }
 
 fn has_buffer(framework: &Framework) -> bool {

@@ -1,0 +1,146 @@
+"""Capsules from producers that break the rules: an error, never a crash, and freed exactly once.
+
+The producer poses as a JAX array, so that its capsule is what the conversion reads. Extents and
+strides that lie about the memory behind them cannot be told from true ones, so the memory here is
+large enough for whatever the descriptor may say.
+"""
+
+import ctypes
+
+import arraybridge as ab
+import bridges
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+MEMORY = np.zeros(1 << 16, "uint8")
+
+
+class Tensor(ctypes.Structure):
+    _fields_ = [
+        ("data", ctypes.c_void_p),
+        ("device_type", ctypes.c_int32),
+        ("device_id", ctypes.c_int32),
+        ("ndim", ctypes.c_int32),
+        ("code", ctypes.c_uint8),
+        ("bits", ctypes.c_uint8),
+        ("lanes", ctypes.c_uint16),
+        ("shape", ctypes.c_void_p),
+        ("strides", ctypes.c_void_p),
+        ("byte_offset", ctypes.c_uint64),
+    ]
+
+
+class Legacy(ctypes.Structure):
+    _fields_ = [("tensor", Tensor), ("context", ctypes.c_void_p), ("deleter", ctypes.c_void_p)]
+
+
+class Versioned(ctypes.Structure):
+    _fields_ = [
+        ("major", ctypes.c_uint32),
+        ("minor", ctypes.c_uint32),
+        ("context", ctypes.c_void_p),
+        ("deleter", ctypes.c_void_p),
+        ("flags", ctypes.c_uint64),
+        ("tensor", Tensor),
+    ]
+
+
+DELETER = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+new_capsule = ctypes.pythonapi.PyCapsule_New
+new_capsule.restype = ctypes.py_object
+new_capsule.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+
+
+class Producer:
+    """Poses as a JAX array and hands out whatever capsule it was made with."""
+
+    def __init__(self, dtype, managed, name):
+        self.dtype, self.managed, self.name = dtype, managed, name
+        self.exports = 0
+
+    def __dlpack__(self, **_):
+        self.exports += 1
+        return new_capsule(ctypes.addressof(self.managed), self.name, None)
+
+    def __dlpack_device__(self):
+        return (1, 0)
+
+
+Producer.__module__, Producer.__qualname__ = "jaxlib._jax", "ArrayImpl"
+
+small = st.integers(0, 4)
+wild = st.sampled_from([-(2**63), -(2**31), -1, 2**31, 2**62, 2**63 - 1])
+
+
+@st.composite
+def descriptors(draw):
+    ndim = draw(st.one_of(small, st.sampled_from([-1, -(2**31), 2**31 - 1, 65, 1000])))
+    axes = min(max(ndim, 0), 8)
+    shape = [draw(st.one_of(small, small, wild)) for _ in range(axes)]
+    strides = [draw(st.one_of(small, wild)) for _ in range(axes)]
+    return {
+        "ndim": ndim,
+        "shape": None if ndim > 8 else draw(st.sampled_from([shape, shape, None])),
+        "strides": None if ndim > 8 else draw(st.sampled_from([strides, None])),
+        "data": draw(st.sampled_from([True, True, True, False])),
+        "code": draw(st.one_of(st.just(2), st.integers(0, 255))),
+        "bits": draw(st.one_of(st.just(32), st.integers(0, 255))),
+        "lanes": draw(st.sampled_from([1, 1, 1, 0, 2, 65535])),
+        "device": draw(st.sampled_from([1, 1, 1, 2, 4, 13, 99, -1])),
+        "byte_offset": draw(st.sampled_from([0, 0, 64, 2**63])),
+        "versioned": draw(st.booleans()),
+        "major": draw(st.sampled_from([1, 1, 1, 0, 2, 2**32 - 1])),
+        "deleter": draw(st.sampled_from([True, True, False])),
+    }
+
+
+def reaches_beyond(d):
+    """Whether a reader that believes the descriptor leaves the memory: that no check can see."""
+    if d["byte_offset"] > 64:
+        return True
+    if d["ndim"] <= 0 or d["shape"] is None or 0 in d["shape"] or min(d["shape"]) < 0:
+        return False
+    size = max(d["bits"] // 8, 1) * d["lanes"]
+    if d["strides"] is None:
+        return int(np.prod([float(n) for n in d["shape"]])) * size > MEMORY.size // 2
+    reach = [(n - 1) * s * size for n, s in zip(d["shape"], d["strides"], strict=True)]
+    return any(r < 0 for r in reach) or sum(reach) > MEMORY.size // 2
+
+
+@settings(max_examples=600, deadline=None)
+@given(descriptors())
+def test_a_capsule_that_breaks_the_rules_is_an_error_and_is_freed_once(d):
+    bridges.need("jax")
+    if reaches_beyond(d):
+        return
+    freed = []
+    deleter = DELETER(lambda pointer: freed.append(pointer))
+    managed = (Versioned if d["versioned"] else Legacy)()
+    if d["versioned"]:
+        managed.major, managed.minor = d["major"], 0
+    if d["deleter"]:
+        managed.deleter = ctypes.cast(deleter, ctypes.c_void_p)
+    extents = {}
+    for key in ("shape", "strides"):
+        if d[key] is not None:
+            extents[key] = (ctypes.c_int64 * max(len(d[key]), 1))(*d[key])
+            setattr(managed.tensor, key, ctypes.addressof(extents[key]))
+    tensor = managed.tensor
+    tensor.ndim, tensor.device_type = d["ndim"], d["device"]
+    tensor.code, tensor.bits, tensor.lanes = d["code"], d["bits"], d["lanes"]
+    tensor.byte_offset = d["byte_offset"]
+    if d["data"]:
+        tensor.data = MEMORY.ctypes.data + 64
+    name = b"dltensor_versioned" if d["versioned"] else b"dltensor"
+    producer = Producer(np.dtype("float32"), managed, name)
+    try:
+        result = ab.convert(producer, "numpy")
+    except (ab.MemoryConversionError, MemoryError):
+        result = None
+    else:
+        assert result.dtype == np.float32 and not result.flags.writeable
+        assert not freed or result.size == 0
+    del result
+    assert producer.exports == 1
+    assert len(freed) == (1 if d["deleter"] else 0)

@@ -316,6 +316,34 @@ def test_a_generator_starts_afresh_only_before_its_first_result():
     assert len(calls) == 1
 
 
+def test_an_asynchronous_generator_starts_afresh_only_before_its_first_result():
+    bridges.need("torch")
+    calls = []
+
+    @ab.torch(output_type="input")
+    async def f(image, early, late):
+        calls.append(image)
+        await asyncio.sleep(0)
+        if len(calls) == 1 and early:
+            exhaust("torch")
+        yield image
+        if late:
+            exhaust("torch")
+        yield image + 1
+
+    async def main():
+        found = [x async for x in f(image(), True, False)]
+        assert len(found) == 2 and len(calls) == 2 and (found[1] == image() + 1).all()
+        calls.clear()
+        steps = f(image(), False, True)
+        await anext(steps)
+        with pytest.raises(RuntimeError, match="allocate memory"):
+            await anext(steps)
+        assert len(calls) == 1
+
+    asyncio.run(main())
+
+
 PREFACE = """
 import sys
 sys.path.insert(0, sys.argv[1])

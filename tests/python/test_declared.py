@@ -318,6 +318,7 @@ def test_a_failing_function_raises_its_own_exception_and_is_called_once():
 
 def test_input_dtype_casts_arguments_and_the_lead_keeps_its_own():
     for name in HOSTED:
+
         @decorator(name)(input_dtype="float32")
         def f(image):
             assert "float32" in str(image.dtype)
@@ -330,6 +331,7 @@ def test_input_dtype_casts_arguments_and_the_lead_keeps_its_own():
 
 def test_copy_true_protects_the_caller():
     for name in ("numpy", "torch"):
+
         @decorator(name)(copy=True)
         def f(image):
             image += 1
@@ -343,6 +345,7 @@ def test_immutable_memory_is_copied_for_functions_that_write_in_place():
     bridges.need("jax", "torch", "tensorflow")
     for source in ("jax", "tensorflow"):
         for target in ("numpy", "torch"):
+
             @decorator(target)
             def f(image):
                 image += 1
@@ -739,3 +742,39 @@ def test_pyclesperanto_functions_take_any_array():
     for source in ("numpy", "torch"):
         result = f(bridges.make(source, image("float32", (8, 8))))
         assert kind(result) == source and tuple(result.shape) == (8, 8)
+
+
+def test_lists_and_tuples_by_name_are_converted_in_their_order():
+    bridges.need("torch")
+
+    @ab.torch(dtype_conversion="native")
+    def f(first, *rest, images, pair):
+        return [float(x[0, 0]) for x in (first, *rest, *images, *pair)]
+
+    x = [image() + i for i in range(9)]
+    assert f(x[0], x[1], images=x[2:7], pair=(x[7], x[8])) == [float(i) for i in range(9)]
+    assert f(x[0], pair=(x[1], x[2]), images=[]) == [0.0, 1.0, 2.0]
+
+
+def test_no_reference_is_lost_or_kept():
+    bridges.need("torch")
+    import sys
+
+    @ab.torch
+    def f(image, *rest, sigma=1):
+        if sigma == 2:
+            raise KeyError(sigma)
+        return image * 2
+
+    x, t, label = image(), bridges.make("torch", image()), object()
+    before = [sys.getrefcount(o) for o in (x, t, label, f, f.__wrapped__)]
+    for _ in range(300):
+        f(t), f(x), f(t, label, sigma=3), f(t, [x, label]), f(image=x)
+        with pytest.raises(KeyError):
+            f(t, sigma=2)
+        with pytest.raises(KeyError):
+            f(x, sigma=2)
+        with pytest.raises(TypeError):
+            f()
+    after = [sys.getrefcount(o) for o in (x, t, label, f, f.__wrapped__)]
+    assert after == before

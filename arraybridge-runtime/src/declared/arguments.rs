@@ -24,6 +24,16 @@ pub enum Place<'py> {
     Keyword(Bound<'py, PyString>),
 }
 
+impl Place<'_> {
+    fn is(&self, other: &Place<'_>) -> bool {
+        match (self, other) {
+            (Place::Positional(this), Place::Positional(that)) => this == that,
+            (Place::Keyword(this), Place::Keyword(that)) => this.is(that),
+            _ => false,
+        }
+    }
+}
+
 /// An array among the arguments.
 pub struct Slot<'py> {
     /// Which argument it is, or is in.
@@ -389,7 +399,8 @@ fn rebuild<'py>(
     let py = fitted.args.py();
     let mut args: Vec<Bound<'py, PyAny>> = fitted.args.iter().collect();
     let kwargs = fitted.kwargs.as_ref().map(|kwargs| kwargs.copy()).transpose()?;
-    for (index, value) in replaced {
+    let mut replaced = replaced.into_iter().peekable();
+    while let Some((index, value)) = replaced.next() {
         let slot = &slots[index];
         let current = match &slot.place {
             Place::Positional(position) => Some(args[*position].clone()),
@@ -401,6 +412,12 @@ fn rebuild<'py>(
             (Some(inner), Some(sequence)) => {
                 let mut elements: Vec<_> = sequence.try_iter()?.collect::<PyResult<_>>()?;
                 elements[inner] = value;
+                // The arrays of one list follow each other.
+                while let Some((next, value)) =
+                    replaced.next_if(|(next, _)| slots[*next].place.is(&slot.place))
+                {
+                    elements[slots[next].inner.unwrap_or(inner)] = value;
+                }
                 rebuilt(&sequence, elements)?
             }
             _ => value,

@@ -74,6 +74,7 @@ pub struct Core {
 /// A function that is called with arrays of any framework and gets those that it is declared for.
 #[pyclass(frozen, dict, weakref, module = "arraybridge", name = "Declared")]
 pub struct Declared {
+    #[cfg_attr(Py_LIMITED_API, expect(dead_code, reason = "the class cannot be told of it"))]
     vectorcall: pyo3::ffi::vectorcallfunc,
     core: Core,
 }

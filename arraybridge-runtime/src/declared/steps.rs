@@ -3,7 +3,7 @@
 //! The device and the stream of a call are entered for each step and left before the step's end,
 //! so that two tasks that take turns on one thread keep their own.
 
-use pyo3::exceptions::{PyRuntimeError, PyStopIteration};
+use pyo3::exceptions::{PyRuntimeError, PyStopAsyncIteration, PyStopIteration};
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -32,7 +32,8 @@ pub(super) fn start<'py>(
     };
     let kind = declared.get().core.kind;
     if kind == Kind::AsyncGenerator {
-        let steps = AsyncSteps { inner: inner.unbind(), origin };
+        let inner = inner.unbind();
+        let steps = AsyncSteps { inner, origin, started: false, on_host: false };
         return Ok(Bound::new(py, steps)?.into_any());
     }
     Ok(Bound::new(py, Steps::new(inner, origin, kind))?.into_any())
@@ -102,6 +103,7 @@ impl Origin {
         call: &Call<'_, 'py>,
         ladder: &Ladder,
         rung: Rung,
+        parent: Option<&Bound<'py, AsyncSteps>>,
     ) -> Result<Fresh<'py>, Stop> {
         let py = call.py;
         let mode = match rung {
@@ -113,11 +115,20 @@ impl Origin {
             }
         };
         ladder.clear(py);
-        let inner = call.attempt(&call.slots, &Mode { scope: None, ..mode })?;
+        let mut inner = call.attempt(&call.slots, &Mode { scope: None, ..mode })?;
+        if let Some(parent) = parent {
+            parent.borrow_mut().inner = inner.clone().unbind();
+            inner = inner.call_method0(intern!(py, "__anext__"))?;
+        }
         let none = (py.None(),);
         let first = || inner.call_method1(intern!(py, "send"), none);
         match self.step(py, rung == Rung::Host, first) {
-            Err(error) if !error.is_instance_of::<PyStopIteration>(py) => Err(error.into()),
+            Err(error)
+                if !error.is_instance_of::<PyStopIteration>(py)
+                    && !error.is_instance_of::<PyStopAsyncIteration>(py) =>
+            {
+                Err(error.into())
+            }
             done => Ok((inner, done)),
         }
     }
@@ -140,6 +151,8 @@ pub struct Steps {
     gives: bool,
     /// Whether a fresh object may take over when memory runs out.
     renewable: bool,
+    /// The asynchronous generator whose first step it is.
+    parent: Option<Py<AsyncSteps>>,
     /// Whether it was moved to the host.
     on_host: bool,
     /// The rungs that are left, with the error that is raised where they end.
@@ -154,6 +167,7 @@ impl Steps {
             yields: kind == Kind::Generator,
             gives: true,
             renewable: kind != Kind::AsyncGenerator,
+            parent: None,
             on_host: false,
             ladder: None,
         }
@@ -201,12 +215,12 @@ impl Steps {
         error: PyErr,
     ) -> PyResult<Bound<'py, PyAny>> {
         let py = slf.py();
-        let earlier = {
+        let (earlier, parent) = {
             let mut this = slf.try_borrow_mut()?;
             if !this.renewable || oom::framework_of(py, &error).is_none() {
                 return Err(error);
             }
-            this.ladder.take()
+            (this.ladder.take(), this.parent.as_ref().map(|parent| parent.bind(py).clone()))
         };
         let call = origin.call(py);
         let (mut ladder, first) = match earlier {
@@ -221,12 +235,15 @@ impl Steps {
         };
         let Some(_climbing) = Climbing::start() else { return Err(first) };
         while let Some(rung) = ladder.next(py, &first) {
-            match origin.afresh(&call, &ladder, rung) {
+            match origin.afresh(&call, &ladder, rung, parent.as_ref()) {
                 Ok((inner, done)) => {
                     ladder.reached(&call, rung, &first)?;
                     let mut this = slf.try_borrow_mut()?;
                     this.inner = Some(inner.unbind());
                     this.on_host = rung == Rung::Host;
+                    if let Some(parent) = parent {
+                        parent.try_borrow_mut()?.on_host = this.on_host;
+                    }
                     this.ladder = Some((ladder, first));
                     return done;
                 }
@@ -282,11 +299,13 @@ impl Steps {
 
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
         visit.call(&self.inner)?;
+        visit.call(&self.parent)?;
         self.origin.visit(&visit)
     }
 
     fn __clear__(&mut self) {
         self.inner = None;
+        self.parent = None;
     }
 }
 
@@ -305,23 +324,34 @@ fn delegate<'py>(
 }
 
 /// An asynchronous generator.
-#[pyclass(frozen, module = "arraybridge", name = "AsyncSteps", weakref)]
+#[pyclass(module = "arraybridge", name = "AsyncSteps", weakref)]
 pub struct AsyncSteps {
     inner: Py<PyAny>,
     origin: Origin,
+    /// Whether its first step was asked for.
+    started: bool,
+    /// Whether it was moved to the host.
+    on_host: bool,
 }
 
 impl AsyncSteps {
     fn awaitable<'py>(
-        &self,
-        py: Python<'py>,
+        slf: &Bound<'py, Self>,
         method: &str,
         arguments: &Bound<'py, PyTuple>,
         gives: bool,
     ) -> PyResult<Bound<'py, Steps>> {
-        let step = self.inner.bind(py).call_method1(method, arguments)?;
-        let steps = Steps::new(step, self.origin.copied(py), Kind::AsyncGenerator);
-        Bound::new(py, Steps { gives, ..steps })
+        let py = slf.py();
+        let (inner, origin, first, on_host) = {
+            let mut this = slf.try_borrow_mut()?;
+            let first = !std::mem::replace(&mut this.started, true) && method == "__anext__";
+            (this.inner.bind(py).clone(), this.origin.copied(py), first, this.on_host)
+        };
+        let step = inner.call_method1(method, arguments)?;
+        let steps = Steps::new(step, origin, Kind::AsyncGenerator);
+        // After the first result, a fresh generator would give it once more.
+        let parent = first.then(|| slf.clone().unbind());
+        Bound::new(py, Steps { gives, renewable: first, parent, on_host, ..steps })
     }
 }
 
@@ -331,22 +361,24 @@ impl AsyncSteps {
         slf
     }
 
-    fn __anext__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, Steps>> {
-        self.awaitable(py, "__anext__", &PyTuple::empty(py), true)
+    fn __anext__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, Steps>> {
+        AsyncSteps::awaitable(slf, "__anext__", &PyTuple::empty(slf.py()), true)
     }
 
-    fn asend<'py>(&self, value: Bound<'py, PyAny>) -> PyResult<Bound<'py, Steps>> {
-        let py = value.py();
-        self.awaitable(py, "asend", &PyTuple::new(py, [value])?, true)
+    fn asend<'py>(slf: &Bound<'py, Self>, value: Bound<'py, PyAny>) -> PyResult<Bound<'py, Steps>> {
+        AsyncSteps::awaitable(slf, "asend", &PyTuple::new(slf.py(), [value])?, true)
     }
 
     #[pyo3(signature = (*exception))]
-    fn athrow<'py>(&self, exception: &Bound<'py, PyTuple>) -> PyResult<Bound<'py, Steps>> {
-        self.awaitable(exception.py(), "athrow", exception, true)
+    fn athrow<'py>(
+        slf: &Bound<'py, Self>,
+        exception: &Bound<'py, PyTuple>,
+    ) -> PyResult<Bound<'py, Steps>> {
+        AsyncSteps::awaitable(slf, "athrow", exception, true)
     }
 
-    fn aclose<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, Steps>> {
-        self.awaitable(py, "aclose", &PyTuple::empty(py), false)
+    fn aclose<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, Steps>> {
+        AsyncSteps::awaitable(slf, "aclose", &PyTuple::empty(slf.py()), false)
     }
 
     fn __getattr__<'py>(&self, name: &Bound<'py, PyString>) -> PyResult<Bound<'py, PyAny>> {

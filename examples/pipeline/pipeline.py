@@ -1,4 +1,4 @@
-"""A stack of 16 bit microscopy images through PyTorch, JAX and pyclesperanto, by declared functions.
+"""A real 16 bit stack of images through PyTorch, JAX and pyclesperanto, by declared functions.
 
 Each step names the framework that it is written for, and nothing else: it is called with whatever
 array the step before gave. The intensities stay uint16 all the way, masks and labels have their own

@@ -47,7 +47,7 @@ import sys
 sys.path.insert(0, {str(SCRIPT.parent)!r})
 sys.argv = ["pipeline", "--images", {str(IMAGES)!r}]
 import arraybridge, pipeline
-pipeline.blur = arraybridge.torch(lambda stack: stack + 1)
+pipeline.blur = arraybridge.torch(lambda stack: stack.double() + 1)
 sys.exit(pipeline.main())
 """
     )

@@ -13,7 +13,8 @@ use arraybridge_runtime::error::{Ends, Result};
 use arraybridge_runtime::generated::MemoryType;
 use arraybridge_runtime::record::{NoCopy, Record, Trace};
 use arraybridge_runtime::spec::{DType, Framework, Memory};
-use arraybridge_runtime::{isolate, registry};
+use arraybridge_runtime::{isolate, ladder, oom, registry};
+use pyo3::exceptions::PyBaseException;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString};
 
@@ -250,6 +251,29 @@ fn _declare<'py>(
     declared::declare(function, execution, options)
 }
 
+/// Whether an exception says that the memory of a framework, or of a certain one, ran out.
+#[pyfunction]
+#[pyo3(signature = (error, memory_type=None))]
+fn is_oom_error(
+    error: Bound<'_, PyBaseException>,
+    memory_type: Option<&Bound<'_, PyAny>>,
+) -> Result<bool> {
+    let wanted = memory_type.map(names::framework).transpose()?;
+    let found = oom::framework_of(error.py(), &PyErr::from_value(error.clone().into_any()));
+    Ok(found.is_some_and(|found| wanted.is_none_or(|w| w.memory_type == found.memory_type)))
+}
+
+/// Call `func`, and again with all caches given back when the framework's memory runs out.
+#[pyfunction]
+#[pyo3(signature = (func, memory_type, max_retries=2))]
+fn execute_with_oom_recovery<'py>(
+    func: &Bound<'py, PyAny>,
+    memory_type: &Bound<'py, PyAny>,
+    max_retries: usize,
+) -> Result<Bound<'py, PyAny>> {
+    Ok(ladder::retry(func, names::framework(memory_type)?, max_retries)?)
+}
+
 /// The decorators of all tables by name.
 #[pyfunction]
 fn decorators(py: Python<'_>) -> Result<Bound<'_, PyDict>> {
@@ -278,6 +302,8 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(decorators, module)?)?;
     module.add_function(wrap_pyfunction!(memory_types, module)?)?;
     module.add_function(wrap_pyfunction!(_declare, module)?)?;
+    module.add_function(wrap_pyfunction!(is_oom_error, module)?)?;
+    module.add_function(wrap_pyfunction!(execute_with_oom_recovery, module)?)?;
     policy::register(module)?;
     slices::register(module)
 }

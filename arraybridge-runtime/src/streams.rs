@@ -11,6 +11,7 @@ use std::sync::{Mutex, PoisonError};
 use pyo3::prelude::*;
 use pyo3::types::PyInt;
 
+use crate::cleanup::is_loaded;
 use crate::cuda::{self, Lane};
 use crate::declared::Options;
 use crate::declared::arguments::{self, Slots};
@@ -86,11 +87,6 @@ pub fn within<'py, T>(
 
 fn may_stream(py: Python<'_>, framework: &Framework) -> bool {
     framework.stream.is_some() && cuda::is_present() && is_loaded(py, framework)
-}
-
-fn is_loaded(py: Python<'_>, framework: &Framework) -> bool {
-    let modules = py.import("sys").and_then(|sys| sys.getattr("modules"));
-    modules.and_then(|modules| modules.contains(framework.module)).unwrap_or(false)
 }
 
 /// A stream of a thread, as the frameworks know it.

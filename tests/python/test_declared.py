@@ -318,6 +318,7 @@ def test_a_failing_function_raises_its_own_exception_and_is_called_once():
 
 def test_input_dtype_casts_arguments_and_the_lead_keeps_its_own():
     for name in HOSTED:
+
         @decorator(name)(input_dtype="float32")
         def f(image):
             assert "float32" in str(image.dtype)
@@ -330,6 +331,7 @@ def test_input_dtype_casts_arguments_and_the_lead_keeps_its_own():
 
 def test_copy_true_protects_the_caller():
     for name in ("numpy", "torch"):
+
         @decorator(name)(copy=True)
         def f(image):
             image += 1
@@ -343,6 +345,7 @@ def test_immutable_memory_is_copied_for_functions_that_write_in_place():
     bridges.need("jax", "torch", "tensorflow")
     for source in ("jax", "tensorflow"):
         for target in ("numpy", "torch"):
+
             @decorator(target)
             def f(image):
                 image += 1

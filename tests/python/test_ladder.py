@@ -117,9 +117,9 @@ def test_what_is_sliced_is_split_with_the_lead_and_tuples_are_merged():
 def test_the_host_function_takes_over_with_a_warning():
     for name in HOSTED:
         bridges.need(name)
-        f = getattr(ab, name)(
-            host=lambda image: image + 7, output_type="numpy", on_oom="host"
-        )(Failing(name, 99))
+        f = getattr(ab, name)(host=lambda image: image + 7, output_type="numpy", on_oom="host")(
+            Failing(name, 99)
+        )
         with ab.trace() as records, pytest.warns(ab.OomFallbackWarning, match="host"):
             assert (f(image()) == image() + 7).all()
         assert "host" in [r.how for r in records if r.route == "retry"]
@@ -476,3 +476,24 @@ def test_fake_cupy_the_caches_are_cleared_on_the_device_of_the_call():
         assert "free_all_blocks on 1" in fake_cupy.LOG
         """
     )
+
+
+def test_functions_are_called_again_as_upstream_does():
+    bridges.need("torch", "numpy")
+    from arraybridge.oom_recovery import execute_with_oom_recovery, is_oom_error
+
+    calls = []
+
+    def f(name, times):
+        calls.append(name)
+        return exhaust(name) if len(calls) <= times else "done"
+
+    assert execute_with_oom_recovery(lambda: f("torch", 2), "torch") == "done"
+    calls.clear()
+    with pytest.raises(RuntimeError) as caught:
+        execute_with_oom_recovery(lambda: f("torch", 9), "torch", max_retries=1)
+    assert len(calls) == 2 and is_oom_error(caught.value) and is_oom_error(caught.value, "torch")
+    assert not is_oom_error(caught.value, "jax")
+    assert not is_oom_error(RuntimeError("out of memory"))
+    with pytest.raises(MemoryError):
+        execute_with_oom_recovery(lambda: exhaust("numpy"), "torch")

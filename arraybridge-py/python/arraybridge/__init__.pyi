@@ -3,6 +3,17 @@ from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import Any, Literal, TypedDict, final
 
+from . import decorators as decorators
+from .decorators import (
+    Declared,
+    cupy,
+    jax,
+    memory_types,
+    numpy,
+    pyclesperanto,
+    tensorflow,
+    torch,
+)
 from .dtype_scaling import (
     SCALING_FUNCTIONS,
     DtypeConversion,
@@ -13,6 +24,7 @@ from .exceptions import (
     DeviceUnavailableError,
     FrameworkNotInstalledError,
     MemoryConversionError,
+    OomFallbackWarning,
     SharedImmutableMemoryWarning,
     UnsupportedArrayError,
     UnsupportedDtypeError,
@@ -33,11 +45,13 @@ __all__ = [
     "ClippedValuesWarning",
     "Converter",
     "CopyRequiredError",
+    "Declared",
     "DeviceUnavailableError",
     "DtypeConversion",
     "FrameworkNotInstalledError",
     "MemoryConversionError",
     "MemoryType",
+    "OomFallbackWarning",
     "Record",
     "SharedImmutableMemoryWarning",
     "UnsupportedArrayError",
@@ -52,11 +66,18 @@ __all__ = [
     "explain",
     "finish_dtype",
     "frameworks",
+    "memory_types",
     "no_copy",
     "process_slices",
     "stack_slices",
     "trace",
     "unstack_slices",
+    "numpy",
+    "cupy",
+    "torch",
+    "tensorflow",
+    "jax",
+    "pyclesperanto",
 ]
 
 __version__: str
@@ -79,8 +100,9 @@ class Record:
     def target(self) -> str:
         """Name of the framework that it goes to."""
     @property
-    def route(self) -> Literal["keep", "share", "move", "copy"]:
-        """keep: the same object. share: the same memory. move: another device. copy: new memory."""
+    def route(self) -> Literal["keep", "share", "move", "copy", "retry"]:
+        """keep: the same object. share: the same memory. move: another device. copy: new memory.
+        retry: a declared function was called again when memory ran out; ``how`` says which way."""
     @property
     def how(self) -> str:
         """The way that is taken."""

@@ -8,7 +8,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use pyo3::exceptions::PySystemError;
 use pyo3::ffi;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList, PyTuple};
+use pyo3::types::{PyDict, PyList, PyString, PyTuple};
 use smallvec::SmallVec;
 
 use super::arguments::{plain_tuple, version};
@@ -130,7 +130,7 @@ pub(super) fn is_simple(core: &Core) -> bool {
 
 fn run<'py>(declared: &Bound<'py, Declared>, given: &Given<'py>) -> PyResult<Bound<'py, PyAny>> {
     let (py, core) = (declared.py(), &declared.get().core);
-    if core.simple && given.names.is_none() {
+    if core.simple {
         let policy = core.options.policy(py);
         if !matches!(policy.conversion, Conversion::Force(_))
             && let Some(fits) = look(py, core, given)
@@ -172,13 +172,28 @@ fn look<'py>(py: Python<'py>, core: &Core, given: &Given<'py>) -> Option<Fits<'p
                 }
                 fits.lead.get_or_insert(value);
             }
-            None if value.is_exact_instance_of::<PyList>() || plain_tuple(&value).is_some() => {
-                return None;
-            }
+            None if is_container(&value) => return None,
             None => {}
         }
     }
+    let Some(names) = &given.names else { return Some(fits) };
+    for (index, name) in names.iter_borrowed().enumerate() {
+        // SAFETY: each name has its argument after those by position.
+        let value = unsafe { given.get(py, given.positional() + index) };
+        let name = name.cast::<PyString>().ok()?;
+        // Which array leads, if one is given by name, is a question for the long way.
+        if core.parameters.is_added(&name)
+            || detect::class_of(&value).is_some()
+            || is_container(&value)
+        {
+            return None;
+        }
+    }
     Some(fits)
+}
+
+fn is_container(value: &Bound<'_, PyAny>) -> bool {
+    value.is_exact_instance_of::<PyList>() || plain_tuple(value).is_some()
 }
 
 /// Whether a framework has no accelerator here, so that there is no device to choose.
@@ -201,8 +216,8 @@ fn call<'py>(
     // permission that came with them.
     let called = unsafe {
         let function = core.function.as_ptr();
-        let args = given.args;
-        let result = ffi::PyObject_Vectorcall(function, args, given.nargsf, std::ptr::null_mut());
+        let names = given.names.as_ref().map_or(std::ptr::null_mut(), Bound::as_ptr);
+        let result = ffi::PyObject_Vectorcall(function, given.args, given.nargsf, names);
         Bound::from_owned_ptr_or_err(py, result)
     };
     match called {
@@ -211,15 +226,15 @@ fn call<'py>(
             if result::is_done(core.options.input, policy, lead, &result) {
                 return Ok(result);
             }
-            let (args, _) = given.packed(py)?;
-            Call::new(py, core, &args, None, policy).finish(result)
+            let (args, kwargs) = given.packed(py)?;
+            Call::new(py, core, &args, kwargs.as_ref(), policy).finish(result)
         }
         Err(error) if core.options.ladder.is_empty() || oom::framework_of(py, &error).is_none() => {
             Err(error)
         }
         Err(error) => {
-            let (args, _) = given.packed(py)?;
-            let call = Call::new(py, core, &args, None, policy);
+            let (args, kwargs) = given.packed(py)?;
+            let call = Call::new(py, core, &args, kwargs.as_ref(), policy);
             let written = fits.watched.iter().any(|(array, before)| {
                 version(core.options.input, array).is_none_or(|now| now != *before)
             });

@@ -142,6 +142,17 @@ impl Parameters {
         self.names.get(index).filter(|_| index < self.positional).map(|n| n.name.as_str())
     }
 
+    /// Whether a keyword is one that the declaration adds.
+    pub fn is_added(&self, name: &Bound<'_, PyString>) -> bool {
+        match name.to_str() {
+            Ok(DTYPE_CONVERSION) => !self.taken.dtype_conversion,
+            Ok(DTYPE_CONFIG) => !self.taken.dtype_config,
+            Ok(SLICE_BY_SLICE) => !self.taken.slice_by_slice,
+            Ok(_) => false,
+            Err(_) => true,
+        }
+    }
+
     /// Takes the added keywords out of those of a call.
     pub fn take_extras<'py>(&self, kwargs: &Bound<'py, PyDict>) -> Result<Extras<'py>> {
         let take = |name: &str, taken: bool| -> Result<Option<Bound<'py, PyAny>>> {

@@ -23,7 +23,7 @@ use crate::generated::MemoryType;
 use crate::record::{self, Record};
 use crate::spec::{Framework, Memory};
 use crate::view::Dims;
-use crate::{live, oom, streams};
+use crate::{cleanup, live, oom, streams};
 
 /// A way to try again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -139,6 +139,31 @@ pub fn climb<'py>(
     Err(error)
 }
 
+/// Calls a function, and again with all caches given back when a framework's memory runs out.
+///
+/// # Errors
+///
+/// What the function raises last.
+pub fn retry<'py>(
+    function: &Bound<'py, PyAny>,
+    framework: &'static Framework,
+    most: usize,
+) -> PyResult<Bound<'py, PyAny>> {
+    let py = function.py();
+    let mut done = function.call0();
+    for _ in 0..most {
+        let Err(error) = &done else { break };
+        let exhausted = oom::framework_of(py, error);
+        if exhausted.is_none_or(|found| found.memory_type != framework.memory_type) {
+            break;
+        }
+        release::references(py, error);
+        cleanup::clear_all(py, None).map_err(PyErr::from)?;
+        done = function.call0();
+    }
+    done
+}
+
 /// The rungs that are left for a call.
 pub struct Ladder {
     exhausted: &'static Framework,
@@ -176,7 +201,12 @@ impl Ladder {
     /// Collects what is not referred to any more, and gives the caches of every loaded framework
     /// back.
     pub fn clear(&self, py: Python<'_>) {
-        release::caches(py, self.device);
+        let device = match self.device {
+            Some(Device::Accelerator(index)) => Some(index),
+            _ => None,
+        };
+        // A framework that cannot clear its caches may still have room after the others did.
+        let _ = cleanup::clear_all(py, device);
     }
 
     fn cleared<'py>(

@@ -1,11 +1,7 @@
-//! Letting go of memory before another try.
+//! Letting go of what a failed attempt holds.
 
 use pyo3::intern;
 use pyo3::prelude::*;
-
-use crate::device::{self, Device};
-use crate::generated::MemoryType;
-use crate::live;
 
 /// Drops what a failed attempt holds: the frames of its traceback keep every local variable alive.
 pub fn references(py: Python<'_>, error: &PyErr) {
@@ -31,28 +27,4 @@ pub fn references(py: Python<'_>, error: &PyErr) {
         }
         Ok(())
     })();
-}
-
-/// Collects cycles, and gives the caches of every loaded framework on a device back: the pool of
-/// another one is often what fills it. Nothing is imported.
-pub fn caches(py: Python<'_>, device: Option<Device>) {
-    let collected = py.import("gc").and_then(|gc| gc.call_method0("collect"));
-    debug_assert!(collected.is_ok());
-    let Ok(modules) = py.import("sys").and_then(|sys| sys.getattr("modules")) else { return };
-    for framework in MemoryType::ALL.map(MemoryType::framework) {
-        if framework.clear.is_empty() || !modules.contains(framework.module).unwrap_or(false) {
-            continue;
-        }
-        let Ok(live) = live::live(py, framework, live::ends_of(framework)) else { continue };
-        for op in framework.clear {
-            let run = || op.call(py, [live.module(py)]).map(drop);
-            // A framework that cannot clear its caches may still have room after the others did.
-            let _ = match device {
-                Some(place @ Device::Accelerator(index)) if index < live.accelerators(py) => {
-                    device::within(py, live, place, |_| run())
-                }
-                _ => run(),
-            };
-        }
-    }
 }

@@ -1,0 +1,16 @@
+"""Recognising an exhausted memory, and calling again after giving caches back.
+
+Declared functions do this by themselves, and more: see ``arraybridge.decorators``.
+
+>>> is_oom_error(MemoryError()), is_oom_error(RuntimeError("out of memory"))
+(True, False)
+"""
+
+from __future__ import annotations
+
+from ._core import execute_with_oom_recovery, is_oom_error
+
+__all__ = ["execute_with_oom_recovery", "is_oom_error"]
+
+_execute_with_oom_recovery = execute_with_oom_recovery
+_is_oom_error = is_oom_error

@@ -22,7 +22,7 @@ OPENCL_ENV := build/opencl.env
 with_opencl = set -a; source $(OPENCL_ENV); set +a;
 
 .NOTPARALLEL:
-.PHONY: help demo demo-all test test-rust test-python seventh lint clean
+.PHONY: help demo demo-all pipeline test test-rust test-python seventh lint clean
 
 help: ## print this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 14
@@ -35,6 +35,10 @@ demo-all: $(TEST_STAMP) $(OPENCL_ENV) $(IMAGES)/.stamp ## the same with every fr
 	$(call install,$(VENV))
 	@$(with_opencl) $(VENV)/bin/python examples/demo/demo.py --images $(IMAGES)
 
+pipeline: $(TEST_STAMP) $(OPENCL_ENV) $(IMAGES)/.stamp ## a 16 bit stack through declared functions of three frameworks
+	$(call install,$(VENV))
+	@$(with_opencl) $(VENV)/bin/python examples/pipeline/pipeline.py --images $(IMAGES)
+
 test: test-rust seventh test-python ## all tests: Rust, then Python, then a table for a seventh framework
 
 # The tests embed an interpreter: it is that of the environment, and finds NumPy there.
@@ -45,7 +49,7 @@ test-rust: $(TEST_STAMP)
 	PYO3_PYTHON=$$python LD_LIBRARY_PATH=$$libdir$${LD_LIBRARY_PATH:+:$$LD_LIBRARY_PATH} \
 	PYTHONPATH=$$site $(CARGO) test --workspace
 
-test-python: $(TEST_STAMP) $(OPENCL_ENV)
+test-python: $(TEST_STAMP) $(OPENCL_ENV) $(IMAGES)/.stamp
 	$(call install,$(VENV))
 	@$(with_opencl) ARRAYBRIDGE_SEVENTH_PYTHON=$(SEVENTH_VENV)/bin/python \
 	$(VENV)/bin/python -m pytest

@@ -13,7 +13,7 @@ use arraybridge_runtime::error::{Ends, Result};
 use arraybridge_runtime::generated::MemoryType;
 use arraybridge_runtime::record::{NoCopy, Record, Trace};
 use arraybridge_runtime::spec::{DType, Framework, Memory};
-use arraybridge_runtime::{isolate, ladder, oom, registry};
+use arraybridge_runtime::{detect, isolate, ladder, oom, registry};
 use pyo3::exceptions::PyBaseException;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString};
@@ -157,7 +157,7 @@ fn convert_memory<'py>(
 /// 'numpy'
 #[pyfunction]
 fn detect_memory_type<'py>(data: &Bound<'py, PyAny>) -> Result<Bound<'py, PyString>> {
-    Ok(PyString::intern(data.py(), convert::class_of(data)?.framework.name))
+    Ok(detect::name_of(data.py(), convert::class_of(data)?.framework).clone())
 }
 
 /// What `convert` would do with the same arguments, and why, without doing it.

@@ -8,6 +8,7 @@ use std::collections::HashMap;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyString, PyTuple, PyType};
 
 use crate::dlpack::exchange::Exchange;
@@ -136,6 +137,15 @@ fn walk(class: &Bound<'_, PyType>) -> Option<Class> {
         }
     }
     None
+}
+
+/// A framework's name as a Python string, made once.
+#[inline]
+pub fn name_of<'py>(py: Python<'py>, framework: &'static Framework) -> &'py Bound<'py, PyString> {
+    static NAMES: [PyOnceLock<Py<PyString>>; MemoryType::COUNT] =
+        [const { PyOnceLock::new() }; MemoryType::COUNT];
+    let make = || PyString::intern(py, framework.name).unbind();
+    NAMES[framework.memory_type as usize].get_or_init(py, make).bind(py)
 }
 
 /// `module.qualname` of a class.

@@ -11,9 +11,10 @@ use pyo3::types::{PyInt, PyString, PyType};
 use crate::device::{self, Device};
 use crate::dlpack::exchange::Exchange;
 use crate::error::{Ends, Error, Failure, Result, first_line};
+use crate::fast::{self, ShortCut};
 use crate::generated::MemoryType;
 use crate::spec::{DType, Framework, Op};
-use crate::{fast, held, isolate};
+use crate::{held, isolate};
 
 /// An imported framework.
 pub struct Live {
@@ -144,7 +145,8 @@ impl Live {
         behaves: impl Fn(&Op<3>) -> bool,
     ) -> Option<&'static Op<3>> {
         *self.fast.get_or_init(py, || {
-            let ways = self.framework.import.as_ref().filter(|_| fast::is_on())?.fast;
+            let ways =
+                self.framework.import.as_ref().filter(|_| fast::is_on(ShortCut::Import))?.fast;
             ways.iter().find(|op| behaves(op))
         })
     }

@@ -2,7 +2,8 @@
 
 use std::ffi::{CStr, c_int, c_void};
 
-use dlpark::ffi::DLDevice;
+use dlpark::Managed;
+use dlpark::ffi::{DLDevice, DLManagedTensorVersioned};
 use numpy::npyffi::{self, NPY_TYPES, PY_ARRAY_API, PyArray_Descr, PyArrayObject};
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -208,6 +209,10 @@ const BASE: &CStr = c"arraybridge.memory";
 
 /// The object that keeps an array's memory alive.
 fn base(py: Python<'_>, owner: Owner) -> PyResult<Bound<'_, PyAny>> {
+    let owner = match owner {
+        Owner::Versioned(tensor) => return tensor_base(py, tensor),
+        owner => owner,
+    };
     let owner = Box::into_raw(Box::new(owner));
     // SAFETY: the pointer is a boxed owner, which the destructor frees.
     unsafe {
@@ -216,6 +221,35 @@ fn base(py: Python<'_>, owner: Owner) -> PyResult<Bound<'_, PyAny>> {
             drop(Box::from_raw(owner));
         }
         Bound::from_owned_ptr_or_err(py, capsule)
+    }
+}
+
+const TENSOR_BASE: &CStr = c"arraybridge.tensor";
+
+/// A tensor as a base: its own address is in the capsule, which saves an allocation.
+fn tensor_base(
+    py: Python<'_>,
+    tensor: Managed<DLManagedTensorVersioned>,
+) -> PyResult<Bound<'_, PyAny>> {
+    let tensor = tensor.into_raw();
+    // SAFETY: the tensor is owned and not null; the destructor takes it back, or this does where
+    // there is no capsule.
+    unsafe {
+        let capsule = ffi::PyCapsule_New(tensor.cast(), TENSOR_BASE.as_ptr(), Some(drop_tensor));
+        if capsule.is_null() {
+            drop(Managed::from_raw(tensor));
+        }
+        Bound::from_owned_ptr_or_err(py, capsule)
+    }
+}
+
+unsafe extern "C" fn drop_tensor(capsule: *mut ffi::PyObject) {
+    // SAFETY: called once, by the interpreter, for a capsule that `tensor_base` made.
+    unsafe {
+        let tensor = ffi::PyCapsule_GetPointer(capsule, TENSOR_BASE.as_ptr());
+        if !tensor.is_null() {
+            drop(Managed::from_raw(tensor.cast::<DLManagedTensorVersioned>()));
+        }
     }
 }
 

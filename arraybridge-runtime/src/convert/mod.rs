@@ -269,7 +269,7 @@ fn gather<'py>(
         let facts = opened.facts();
         (Device::Host, Material::Host(opened), facts)
     };
-    if let Some(opened) = open::quick(py, live, data) {
+    if let Some(opened) = open::quick(py, live, data, class) {
         return Ok(host(opened));
     }
     let (data, dtype) = open::guarded(py, ends, live, data)?;

@@ -7,14 +7,16 @@ use super::Description;
 use crate::detect::Class;
 use crate::device::{self, Device};
 use crate::dlpack::capsule;
+use crate::dlpack::exchange::Exchange;
 use crate::error::{Ends, Error, Failure, Result, first_line};
+use crate::fast::{self, ShortCut};
 use crate::held::HeldBuffer;
 use crate::live::Live;
 use crate::ndarray::{self, UnknownDtype};
+use crate::oom;
 use crate::plan::Facts;
-use crate::spec::{DType, Framework, Guard, Strides};
+use crate::spec::{DType, Framework, Guard, Kind, Memory, Strides};
 use crate::view::{Dims, Owner, Source};
-use crate::{fast, oom};
 
 /// What a prepared conversion works on.
 pub(super) enum Material<'py> {
@@ -247,15 +249,58 @@ fn by_buffer(framework: &Framework, data: &Bound<'_, PyAny>, dtype: DType) -> Op
 }
 
 fn has_buffer(framework: &Framework) -> bool {
-    framework.export.as_ref().is_some_and(|export| export.buffer) && fast::is_on()
+    framework.export.as_ref().is_some_and(|export| export.buffer) && fast::is_on(ShortCut::Buffer)
 }
 
-/// The memory of an array that can only be on the host, if the buffer protocol tells all of it.
+/// The memory of a host array by the exchange table alone, for an array that no guard applies to.
+///
+/// The tensor says where the array is and what its elements are. It is believed of floats and
+/// complex numbers; packed integers come out of the table as whole ones, so the array is asked for
+/// the dtype of all others. Whatever is unusual goes the long way, which also finds the words for
+/// what cannot be done.
+fn by_exchange(
+    py: Python<'_>,
+    live: &Live,
+    data: &Bound<'_, PyAny>,
+    exchange: Exchange,
+) -> Option<Opened> {
+    let tensor = exchange.export(data).ok()?;
+    let mut source = capsule::described(Owner::Versioned(tensor)).ok()?;
+    let (framework, found) = (live.framework, source.view.dtype);
+    let plain =
+        matches!(found.kind(), Kind::Float | Kind::Complex) || dtype(py, live, data) == Some(found);
+    if !plain || !device::is_host(source.view.device) || framework.no_dlpack.contains(found) {
+        return None;
+    }
+    for guard in framework.guards {
+        if guard.kinds.is_empty() || guard.kinds.contains(&found.kind()) {
+            let applies = guard.when.call(py, [live.module(py), data]).ok()?;
+            if applies.is_truthy().ok()? {
+                return None;
+            }
+        }
+    }
+    source.view.read_only |= framework.immutable;
+    Some(Opened { source, private: false })
+}
+
+/// The memory of an array on the host, if one question tells all of it.
+///
+/// By the buffer protocol, that is asked where arrays can only be on the host.
 ///
 /// It tells nothing of quantised and packed integers, so only floats and complex numbers are taken
 /// at its word; everything else, and every failure, goes the long way.
-pub(super) fn quick(py: Python<'_>, live: &Live, data: &Bound<'_, PyAny>) -> Option<Opened> {
+#[inline]
+pub(super) fn quick(
+    py: Python<'_>,
+    live: &Live,
+    data: &Bound<'_, PyAny>,
+    class: &Class,
+) -> Option<Opened> {
     let framework = live.framework;
+    if let Some(exchange) = class.exchange.filter(|_| framework.memory != Memory::Accelerator) {
+        return by_exchange(py, live, data, exchange);
+    }
     if !has_buffer(framework) || !framework.guards.is_empty() || live.accelerators(py) > 0 {
         return None;
     }

@@ -12,7 +12,7 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::PyType;
 
-use crate::fast;
+use crate::fast::{self, ShortCut};
 
 /// A framework's exchange table, which lives as long as the process.
 #[derive(Clone, Copy)]
@@ -26,7 +26,7 @@ unsafe impl Sync for Exchange {}
 impl Exchange {
     /// The table of a type, if it has one whose major version we know.
     pub fn of_type(class: &Bound<'_, PyType>) -> Option<Exchange> {
-        if !fast::is_on() {
+        if !fast::is_on(ShortCut::Exchange) {
             return None;
         }
         let capsule = class.getattr(pyo3::intern!(class.py(), "__dlpack_c_exchange_api__")).ok()?;

@@ -57,8 +57,11 @@ pub fn describe<M: ManagedTensorBase>(tensor: &Managed<M>) -> Result<View, Inval
     let shape: Dims<usize> = checked.shape().iter().map(|n| *n as usize).collect();
     let strides: Dims<isize> = match checked.strides() {
         Some(strides) => {
-            let bytes = |s: &i64| (*s as isize).checked_mul(size).ok_or(Invalid::TooLarge);
-            strides.iter().map(bytes).collect::<Result<_, _>>()?
+            let mut bytes = Dims::with_capacity(strides.len());
+            for stride in strides {
+                bytes.push((*stride as isize).checked_mul(size).ok_or(Invalid::TooLarge)?);
+            }
+            bytes
         }
         None => compact_strides(&shape, dtype.size()),
     };

@@ -71,6 +71,22 @@ def test_the_enum_the_converter_and_the_table_have_it():
     )
 
 
+def test_it_has_a_decorator():
+    run(
+        """
+        @ab.tvm_ffi
+        def same(image):
+            assert type(image) is type(there)
+            return image
+
+        result = same(image)
+        assert ab.detect_memory_type(result) == "tvm_ffi"
+        assert ab.convert(result, "numpy").tolist() == image.tolist()
+        assert same.input_memory_type == "tvm_ffi"
+        """
+    )
+
+
 def test_it_is_detected_and_kept():
     run(
         """

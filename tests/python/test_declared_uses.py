@@ -362,3 +362,43 @@ def test_arrays_of_every_size_keep_their_dtype(shape):
     f = ab.torch(lambda image: image.double() + 0.4, output_type="input")
     result = f(np.zeros(shape, "uint8"))
     assert (result.dtype, result.shape) == (np.uint8, shape)
+
+
+@pytest.mark.parametrize("name", ["jax", "pyclesperanto"])
+def test_the_output_may_have_the_dtype_that_the_function_lacks(name):
+    bridges.need(name)
+    f = getattr(ab, name)(input_dtype="float32", output_type="input")(lambda image: image + 0)
+    result = f(np.ones((2, 3)))
+    assert result.dtype == np.float64 and (result == 1).all()
+    with pytest.raises(ab.UnsupportedDtypeError, match="NATIVE_OUTPUT"):
+        getattr(ab, name)(input_dtype="float32")(lambda image: image)(np.ones((2, 3)))
+
+
+@pytest.mark.parametrize("rows", [1, 5])
+def test_arrays_that_are_sliced_together_have_one_length(rows):
+    f = ab.torch(lambda image, mask: image, sliced="mask")
+    with pytest.raises(ValueError, match=f"lengths 2 and {rows} along axis 0"):
+        f(image(2, 3, 3), image(rows, 3, 3), slice_by_slice=True)
+
+
+@pytest.mark.parametrize(
+    "result",
+    [
+        lambda image: image.double().mean(0),
+        lambda image: image[::2],
+        lambda image: image.double().sum(),
+        lambda image: {"image": image},
+    ],
+)
+def test_results_that_do_not_add_up_end_the_split(result):
+    import torch
+
+    @ab.torch(split_axis=0, dtype_conversion="native")
+    def f(image):
+        if len(image) > 2:
+            torch.empty(1 << 47)
+        return result(image)
+
+    with pytest.raises(RuntimeError, match="allocate") as caught:
+        f(image(4, 3))
+    assert "arraybridge tried split: ValueError" in "".join(caught.value.__notes__)

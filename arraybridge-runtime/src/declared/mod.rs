@@ -213,6 +213,7 @@ impl<'a, 'py> Call<'a, 'py> {
             let text = "slice_by_slice needs an array among the arguments".to_owned();
             return Err(Error::Value(text));
         };
+        self.check_sliced(&self.slots, 0)?;
         slices::process(self.py, &lead.value, &mut |index, slice| {
             let part = |array: &Bound<'py, PyAny>| Ok(array.get_item(index)?);
             let slots = self.with_parts(&self.slots, slice, &part)?;
@@ -237,6 +238,26 @@ impl<'a, 'py> Call<'a, 'py> {
             });
         }
         Ok(slots)
+    }
+
+    /// Refuses arrays that are cut together and differ in length.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Value`] with both lengths.
+    pub fn check_sliced(&self, slots: &Slots<'py>, axis: usize) -> Result<()> {
+        let mut lengths = slots
+            .iter()
+            .enumerate()
+            .filter(|(index, slot)| *index == 0 || self.is_sliced(slot))
+            .filter_map(|(_, slot)| arguments::length_along(&slot.value, axis));
+        let Some(lead) = lengths.next() else { return Ok(()) };
+        match lengths.find(|length| *length != lead) {
+            None => Ok(()),
+            Some(other) => Err(Error::Value(format!(
+                "arrays that are sliced together have the lengths {lead} and {other} along axis {axis}"
+            ))),
+        }
     }
 
     fn is_sliced(&self, slot: &arguments::Slot<'py>) -> bool {

@@ -230,6 +230,35 @@ fn frameworks(py: Python<'_>) -> PyResult<Bound<'_, PyList>> {
 }
 
 /// Declare the framework of a function's arguments and that of its results.
+///
+/// Parameters
+/// ----------
+/// input_type, output_type : str or MemoryType
+///     The framework that array arguments are converted to, and that of the results. An output type
+///     "input" is the framework of the first array argument.
+/// contract : callable, optional
+///     A function of the result. False is a ValueError.
+/// **options
+///     Those of the decorators, such as `arraybridge.torch`.
+///
+/// Returns
+/// -------
+/// Decorator
+///     It takes the function.
+///
+/// Raises
+/// ------
+/// TypeError, ValueError
+///     For unknown frameworks and options.
+///
+/// Examples
+/// --------
+/// >>> import numpy, arraybridge
+/// >>> @arraybridge.memory_types("numpy", "input")
+/// ... def doubled(image):
+/// ...     return image * 2
+/// >>> doubled(numpy.ones(2))
+/// array([2., 2.])
 #[pyfunction]
 #[pyo3(signature = (input_type, output_type, contract=None, **options))]
 fn memory_types<'py>(

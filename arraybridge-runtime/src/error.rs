@@ -73,6 +73,14 @@ pub enum Error {
     Python(#[from] PyErr),
 }
 
+impl Error {
+    /// Whether a framework lacks the element type.
+    #[must_use]
+    pub fn is_missing_dtype(&self) -> bool {
+        matches!(self, Error::Conversion(error) if matches!(error.failure, Failure::Dtype))
+    }
+}
+
 /// Short for a result with this crate's error.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 

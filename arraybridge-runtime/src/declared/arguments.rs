@@ -97,6 +97,12 @@ fn collect<'py>(slots: &mut Slots<'py>, place: Place<'py>, order: usize, value: 
     }
 }
 
+/// The length of an array along an axis, if it has the axis and the length is known.
+pub fn length_along(array: &Bound<'_, PyAny>, axis: usize) -> Option<usize> {
+    let shape = array.getattr(pyo3::intern!(array.py(), "shape")).ok()?;
+    shape.get_item(axis).ok()?.extract().ok()
+}
+
 /// A tuple that can be made anew from its elements: a plain or a named one.
 pub fn plain_tuple<'a, 'py>(value: &'a Bound<'py, PyAny>) -> Option<&'a Bound<'py, PyTuple>> {
     let tuple = value.cast::<PyTuple>().ok()?;

@@ -7,6 +7,53 @@ use super::{Declared, names};
 use crate::error::Result;
 use crate::spec::Framework;
 
+/// The part of a decorator's documentation that is the same for every table.
+const OPTIONS: &str = "\
+Parameters
+----------
+function : callable, optional
+    A function, coroutine function, generator function, method or other callable. Without it, a
+    decorator with the options is returned.
+input_type, output_type : str or MemoryType, optional
+    The frameworks of the arguments and of the results. An output type \"input\" is the framework of
+    the first array argument.
+input_dtype : str or dtype, optional
+    The element type that arguments are cast to.
+arrays : str or sequence of str, optional
+    The parameters whose arrays are converted. All of them without it.
+sliced : str or sequence of str, optional
+    The parameters that are sliced and split together with the first array.
+device : str or int, optional
+    As in `convert`. Without it, that of the first array of the framework, else its current
+    accelerator, else the host.
+copy : bool, optional
+    True hands the function memory of its own, False shares or raises CopyRequiredError.
+dtype_conversion, scaling : optional
+    The element type of results, and how floats become integers, as in `dtype_policy`.
+oom_recovery : bool, optional
+    False raises at once when memory runs out.
+on_oom : str or sequence of str, optional
+    The ways to try again, in order: \"clear\", \"split\", \"host\".
+split_axis : int, optional
+    The axis along which the first array may be split.
+host : callable, optional
+    The function that takes over on the host.
+contract : callable, optional
+    A function of the result. False is a ValueError.
+
+Returns
+-------
+Declared
+    It is called as the function is, with the further keywords `dtype_conversion` and
+    `slice_by_slice`.
+
+Raises
+------
+TypeError
+    For an unknown option, a value of a wrong type, and for what cannot be called.
+ValueError
+    For an unknown framework, element type, device, way to try again or name of a parameter.";
+
 /// A decorator for functions that work on one framework's arrays.
 #[pyclass(frozen, dict, module = "arraybridge._core", name = "Decorator")]
 pub struct Decorator {
@@ -35,8 +82,18 @@ impl Decorator {
         let doc = format!(
             "Declare that a function works on {title} arrays, whatever arrays it is called with.\n\n\
              Its array arguments, by position, by name and in lists and tuples, are converted to \
-             {title} arrays on one device; the arrays of its result get the element type of the \
-             first argument."
+             {title} arrays on one device; the first array of its result gets the element type of \
+             the first array argument. When memory runs out, the call is made again with caches \
+             given back, then part by part where `split_axis` allows it, then on the host.\n\n\
+             {OPTIONS}\n\n\
+             Examples\n--------\n\
+             >>> import numpy, arraybridge\n\
+             >>> @arraybridge.{name}(output_type=\"numpy\")\n\
+             ... def brighter(image, by=2):\n\
+             ...     return image * by\n\
+             >>> brighter(numpy.array([1, 2], dtype=\"float32\"))\n\
+             array([2., 4.], dtype=float32)\n",
+            name = framework.name,
         );
         decorator.setattr("__doc__", doc)?;
         decorator.setattr("__name__", framework.name)?;

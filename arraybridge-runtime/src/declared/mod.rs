@@ -72,6 +72,27 @@ pub struct Core {
 }
 
 /// A function that is called with arrays of any framework and gets those that it is declared for.
+///
+/// The decorators make it. It is called as the function is, with two more keywords:
+/// `dtype_conversion` is the element type of this call's result, as in `dtype_policy`, and
+/// `slice_by_slice=True` calls the function for each 2-D slice of the first array and stacks the
+/// results, as `process_slices` does. `__wrapped__` is the function; `input_memory_type`,
+/// `output_memory_type` and `execution_memory_type` are names of frameworks.
+///
+/// A call raises what the function raises, what `convert` raises for an argument or a result that
+/// cannot be converted, and `ValueError` for a result that does not keep the contract. A default
+/// value of a parameter is handed to the function as it is.
+///
+/// Examples
+/// --------
+/// >>> import numpy, arraybridge
+/// >>> @arraybridge.numpy
+/// ... def half(image):
+/// ...     return image / 2
+/// >>> half(numpy.array([100, 500], dtype="uint16"))
+/// array([ 50, 250], dtype=uint16)
+/// >>> half(numpy.array([1, 2], dtype="uint16"), dtype_conversion="native")
+/// array([0.5, 1. ])
 #[pyclass(frozen, dict, weakref, module = "arraybridge", name = "Declared")]
 pub struct Declared {
     #[cfg_attr(Py_LIMITED_API, expect(dead_code, reason = "the class cannot be told of it"))]
@@ -193,6 +214,7 @@ impl<'a, 'py> Call<'a, 'py> {
             let text = "slice_by_slice needs an array among the arguments".to_owned();
             return Err(Error::Value(text));
         };
+        self.check_sliced(&self.slots, 0)?;
         slices::process(self.py, &lead.value, &mut |index, slice| {
             let part = |array: &Bound<'py, PyAny>| Ok(array.get_item(index)?);
             let slots = self.with_parts(&self.slots, slice, &part)?;
@@ -217,6 +239,26 @@ impl<'a, 'py> Call<'a, 'py> {
             });
         }
         Ok(slots)
+    }
+
+    /// Refuses arrays that are cut together and differ in length.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Value`] with both lengths.
+    pub fn check_sliced(&self, slots: &Slots<'py>, axis: usize) -> Result<()> {
+        let mut lengths = slots
+            .iter()
+            .enumerate()
+            .filter(|(index, slot)| *index == 0 || self.is_sliced(slot))
+            .filter_map(|(_, slot)| arguments::length_along(&slot.value, axis));
+        let Some(lead) = lengths.next() else { return Ok(()) };
+        match lengths.find(|length| *length != lead) {
+            None => Ok(()),
+            Some(other) => Err(Error::Value(format!(
+                "arrays that are sliced together have the lengths {lead} and {other} along axis {axis}"
+            ))),
+        }
     }
 
     fn is_sliced(&self, slot: &arguments::Slot<'py>) -> bool {
@@ -381,10 +423,7 @@ impl Declared {
         let options = Options::read(execution, given)?;
         let (parameters, shown) = Parameters::read(&function, &options)?;
         let kind = kind_of(&function)?;
-        let name = function
-            .getattr(intern!(py, "__qualname__"))
-            .and_then(|name| name.extract())
-            .unwrap_or_else(|_| function.to_string());
+        let name = name_of(&function)?;
         let attributes = Attributes::of(&options, given)?;
         let mut core = Core {
             function: function.clone().unbind(),
@@ -416,10 +455,28 @@ fn unbound<'py>(function: &Bound<'py, PyAny>) -> Result<(Bound<'py, PyAny>, Bind
     Ok((function.clone(), Binding::Instance))
 }
 
+/// What messages call a function. An object that is called is named by its class, a partial by its
+/// function: their own words may hold whole arrays.
+fn name_of(function: &Bound<'_, PyAny>) -> PyResult<String> {
+    let py = function.py();
+    let partial = py.import("functools")?.getattr("partial")?;
+    let mut named = function.clone();
+    while named.is_instance(&partial)? {
+        named = named.getattr("func")?;
+    }
+    let name = named.getattr(intern!(py, "__qualname__")).and_then(|name| name.extract());
+    let class = |_| Ok(named.get_type().qualname()?.to_string());
+    name.or_else(class)
+}
+
+/// What a call gives, by the function or, for an object, by the method that calls it.
 fn kind_of(function: &Bound<'_, PyAny>) -> Result<Kind> {
     let inspect = function.py().import("inspect")?;
-    let is =
-        |name: &str| -> PyResult<bool> { inspect.call_method1(name, (function,))?.is_truthy() };
+    let method = function.get_type().getattr(intern!(function.py(), "__call__"))?;
+    let is = |name: &str| -> PyResult<bool> {
+        Ok(inspect.call_method1(name, (function,))?.is_truthy()?
+            || inspect.call_method1(name, (&method,))?.is_truthy()?)
+    };
     Ok(if is("iscoroutinefunction")? {
         Kind::Coroutine
     } else if is("isasyncgenfunction")? {

@@ -119,12 +119,13 @@ impl Options {
         let recovery =
             get("oom_recovery")?.map_or(Ok(true), |value| flag("oom_recovery", &value))?;
         let ladder = match get("on_oom")? {
-            _ if !recovery => Vec::new(),
             Some(rungs) => Rung::read(&rungs)?,
             None => Rung::ALL.to_vec(),
         };
+        let ladder = if recovery { ladder } else { Vec::new() };
         let split_axis = get("split_axis")?.map(|axis| {
-            axis.extract::<usize>().map_err(|_| {
+            let number = axis.extract::<usize>().ok().filter(|_| !axis.is_instance_of::<PyBool>());
+            number.ok_or_else(|| {
                 Error::Value(format!("split_axis must be 0 or a larger int, not {axis}"))
             })
         });
@@ -163,9 +164,10 @@ impl Options {
     }
 }
 
-fn flag(name: &str, value: &Bound<'_, PyAny>) -> Result<bool> {
-    match value.cast::<PyBool>() {
-        Ok(value) => Ok(value.is_true()),
+/// True or False, Python's or NumPy's.
+pub(super) fn flag(name: &str, value: &Bound<'_, PyAny>) -> Result<bool> {
+    match value.extract() {
+        Ok(value) => Ok(value),
         Err(_) => Err(Error::Type(format!(
             "{name} must be True or False, not {}",
             value.get_type().name()?

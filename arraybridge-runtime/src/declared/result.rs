@@ -47,21 +47,42 @@ fn array<'py>(
 ) -> Result<Bound<'py, PyAny>> {
     let lead_array = call.slots.first().map(|slot| &slot.value);
     if first && !fits(call.policy, lead_array, &array, class) {
-        array = policy::finish(&array, &lead(call), call.policy, &call.core.name)?;
+        let (lead, name) = (lead(call), &call.core.name);
+        array = match policy::finish(&array, &lead, call.policy, name) {
+            // The framework of the function may lack the dtype that the output has.
+            Err(error) if error.is_missing_dtype() => match call.output() {
+                Some(output) if output.memory_type != class.framework.memory_type => {
+                    let there = deliver(call, &array, class, output)?;
+                    policy::finish(&there, &lead, call.policy, name)?
+                }
+                _ => return Err(error),
+            },
+            done => done?,
+        };
         class = detect::class_of(&array).unwrap_or(class);
     }
     match call.output() {
         Some(output) if output.memory_type != class.framework.memory_type => {
-            let copy = match record::copy_default(call.py, call.core.options.copy) {
-                // What the function gave is not shared with an array that can be written to.
-                None if class.framework.immutable && !is_flagged(output) => Some(true),
-                Some(false) => Some(false).filter(|_| class.framework.immutable),
-                copy => copy,
-            };
-            convert::convert_to(&array, output, &Request { copy, ..Request::default() })
+            deliver(call, &array, class, output)
         }
         _ => Ok(array),
     }
+}
+
+/// Converts an array of a result to the output.
+fn deliver<'py>(
+    call: &Call<'_, 'py>,
+    array: &Bound<'py, PyAny>,
+    class: Class,
+    output: &'static Framework,
+) -> Result<Bound<'py, PyAny>> {
+    let copy = match record::copy_default(call.py, call.core.options.copy) {
+        // What the function gave is not shared with an array that can be written to.
+        None if class.framework.immutable && !is_flagged(output) => Some(true),
+        Some(false) => Some(false).filter(|_| class.framework.immutable),
+        copy => copy,
+    };
+    convert::convert_to(array, output, &Request { copy, ..Request::default() })
 }
 
 /// Whether a framework's arrays cannot be written to where their memory must not be.

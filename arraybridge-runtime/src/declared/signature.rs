@@ -4,7 +4,8 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString};
 
-use super::options::Options;
+use super::Declared;
+use super::options::{Options, flag};
 use crate::error::{Error, Result};
 
 /// The keywords that a declaration adds, with what they default to in the shown signature.
@@ -26,6 +27,9 @@ pub struct Parameters {
     method: bool,
     /// Which of the added keywords the function has itself.
     taken: Added<bool>,
+    /// Whether the function leads to a declared one. A dtype that a call asks for is that of both
+    /// results then.
+    forwards: bool,
 }
 
 #[derive(Debug)]
@@ -95,6 +99,7 @@ impl Parameters {
             dtype_config: has(DTYPE_CONFIG),
             slice_by_slice: has(SLICE_BY_SLICE),
         };
+        parameters.forwards = parameters.taken.dtype_conversion && leads_to_declared(function)?;
         parameters.check(options, all.iter().map(|(name, _)| name.as_str()))?;
         let shown = shown(&signature, all, &parameters.taken)?;
         Ok((parameters, Some(shown)))
@@ -145,7 +150,7 @@ impl Parameters {
     /// Whether a keyword is one that the declaration adds.
     pub fn is_added(&self, name: &Bound<'_, PyString>) -> bool {
         match name.to_str() {
-            Ok(DTYPE_CONVERSION) => !self.taken.dtype_conversion,
+            Ok(DTYPE_CONVERSION) => !self.taken.dtype_conversion || self.forwards,
             Ok(DTYPE_CONFIG) => !self.taken.dtype_config,
             Ok(SLICE_BY_SLICE) => !self.taken.slice_by_slice,
             Ok(_) => false,
@@ -167,13 +172,33 @@ impl Parameters {
         };
         let config = take(DTYPE_CONFIG, self.taken.dtype_config)?;
         let config = config.map(|config| config.getattr("default_dtype_conversion")).transpose()?;
-        let conversion = take(DTYPE_CONVERSION, self.taken.dtype_conversion)?;
+        let own = self.taken.dtype_conversion && !self.forwards;
+        let conversion = take(DTYPE_CONVERSION, own)?.or(config);
+        if let Some(conversion) = conversion.as_ref().filter(|_| self.forwards) {
+            kwargs.set_item(DTYPE_CONVERSION, conversion)?;
+        }
         let slices = take(SLICE_BY_SLICE, self.taken.slice_by_slice)?;
         Ok(Extras {
-            dtype_conversion: conversion.or(config),
-            slice_by_slice: slices.map_or(Ok(false), |value| value.is_truthy())?,
+            dtype_conversion: conversion,
+            slice_by_slice: slices.map_or(Ok(false), |value| flag(SLICE_BY_SLICE, &value))?,
         })
     }
+}
+
+/// Whether a function is a declared one that adds `dtype_conversion`, or wraps one.
+fn leads_to_declared(function: &Bound<'_, PyAny>) -> PyResult<bool> {
+    let py = function.py();
+    let partial = py.import(intern!(py, "functools"))?.getattr("partial")?;
+    let mut next = Some(function.clone());
+    while let Some(function) = next {
+        if let Ok(declared) = function.cast::<Declared>() {
+            let parameters = &declared.get().core().parameters;
+            return Ok(!parameters.taken.dtype_conversion || parameters.forwards);
+        }
+        let inner = if function.is_instance(&partial)? { "func" } else { "__wrapped__" };
+        next = function.getattr_opt(inner)?;
+    }
+    Ok(false)
 }
 
 const POSITIONAL_ONLY: u8 = 0;

@@ -5,7 +5,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyList;
 
 use super::{Ladder, Stop, release};
-use crate::declared::arguments::{Slots, plain_tuple, rebuilt};
+use crate::declared::arguments::{Slots, length_along, plain_tuple, rebuilt};
 use crate::declared::{Call, Failed, Mode};
 use crate::error::{Error, Result};
 use crate::{detect, oom, slices};
@@ -30,10 +30,11 @@ pub(super) fn split<'py>(
     if extent < 2 {
         return Err(Stop::Skipped(format!("the first array has {extent} slice along axis {axis}")));
     }
+    call.check_sliced(slots, axis)?;
     ladder.clear(call.py);
-    let mut parts = Parts { ladder, call, slots, axis, results: Vec::new() };
+    let mut parts = Parts { ladder, call, slots, axis, results: Vec::new(), lengths: Vec::new() };
     parts.halve(0, extent)?;
-    Ok(merge(&parts.results, axis)?)
+    Ok(merge(&parts.results, &parts.lengths, axis)?)
 }
 
 struct Parts<'a, 'b, 'py> {
@@ -42,6 +43,7 @@ struct Parts<'a, 'b, 'py> {
     slots: &'a Slots<'py>,
     axis: usize,
     results: Vec<Bound<'py, PyAny>>,
+    lengths: Vec<usize>,
 }
 
 impl<'py> Parts<'_, '_, 'py> {
@@ -71,16 +73,31 @@ impl<'py> Parts<'_, '_, 'py> {
         let slots = self.call.with_parts(self.slots, lead, &part)?;
         let result = self.call.attempt(&slots, &Mode::default())?;
         self.results.push(result);
+        self.lengths.push(stop - start);
         Ok(())
     }
 }
 
-/// One result of the results of the parts.
-fn merge<'py>(parts: &[Bound<'py, PyAny>], axis: usize) -> Result<Bound<'py, PyAny>> {
+/// One result of the results of the parts, whose lengths along the axis are given. An array of
+/// another length was reduced or resampled along the axis, and would be wrong when put together.
+fn merge<'py>(
+    parts: &[Bound<'py, PyAny>],
+    lengths: &[usize],
+    axis: usize,
+) -> Result<Bound<'py, PyAny>> {
     let Some(first) = parts.first() else {
         return Err(Error::Value("there is no part".to_owned()));
     };
     if detect::class_of(first).is_some() {
+        for (part, wanted) in parts.iter().zip(lengths) {
+            let length = length_along(part, axis);
+            if length != Some(*wanted) {
+                let length = length.map_or("no".to_owned(), |length| length.to_string());
+                return Err(Error::Value(format!(
+                    "a part of length {wanted} along axis {axis} gave a result of {length} length there"
+                )));
+            }
+        }
         return slices::concatenate(parts, axis);
     }
     if first.is_exact_instance_of::<PyList>() || plain_tuple(first).is_some() {
@@ -89,12 +106,13 @@ fn merge<'py>(parts: &[Bound<'py, PyAny>], axis: usize) -> Result<Bound<'py, PyA
         for index in 0..length {
             let column: Vec<_> =
                 parts.iter().map(|p| p.get_item(index)).collect::<PyResult<_>>()?;
-            elements.push(merge(&column, axis)?);
+            elements.push(merge(&column, lengths, axis)?);
         }
         return Ok(rebuilt(first, elements)?);
     }
     for part in parts {
-        if !part.is(first) && !part.eq(first)? {
+        // What cannot be compared is not known to be equal.
+        if !part.is(first) && !part.eq(first).unwrap_or(false) {
             let class = first.get_type().name()?;
             let text = format!("the parts gave different values of type {class}");
             return Err(Error::Value(text));

@@ -1,0 +1,404 @@
+"""Uses of the decorators that nobody plans for, and that have to be right all the same."""
+
+import abc
+import asyncio
+import contextlib
+import copy
+import dataclasses
+import enum
+import functools
+import gc
+import inspect
+import pickle
+import pydoc
+import typing
+import unittest.mock
+import weakref
+
+import arraybridge as ab
+import bridges
+import declared_module
+import numpy as np
+import pytest
+
+
+def image(*shape, dtype="uint16"):
+    return np.arange(int(np.prod(shape))).reshape(shape).astype(dtype)
+
+
+def kind(array):
+    return ab.detect_memory_type(array)
+
+
+@pytest.fixture(autouse=True)
+def torch():
+    bridges.need("torch")
+
+
+def test_an_object_that_is_called_is_what_its_method_is():
+    class Coroutine:
+        async def __call__(self, image):
+            return image
+
+    class Generator:
+        def __call__(self, image):
+            yield image
+
+    class AsyncGenerator:
+        async def __call__(self, image):
+            yield image
+
+    declare = ab.torch(output_type="numpy")
+
+    async def first(steps):
+        return [kind(array) async for array in steps]
+
+    assert kind(asyncio.run(declare(Coroutine())(image(2)))) == "numpy"
+    assert [kind(array) for array in declare(Generator())(image(2))] == ["numpy"]
+    assert asyncio.run(first(declare(AsyncGenerator())(image(2)))) == ["numpy"]
+
+
+def test_messages_name_a_partial_by_its_function_and_an_object_by_its_class():
+    def scaled(by, image):
+        return image * by
+
+    class Scale:
+        def __call__(self, image):
+            return image * 1e9
+
+    f = ab.numpy(functools.partial(functools.partial(scaled), np.full(3, 1e9)))
+    assert "scaled" in repr(f) and "array" not in repr(f)
+    with pytest.warns(ab.ClippedValuesWarning, match=r"scaled: 2 values"):
+        f(image(3))
+    with pytest.warns(ab.ClippedValuesWarning, match=r"Scale: 2 values"):
+        ab.numpy(Scale())(image(3))
+
+
+@pytest.mark.parametrize("value", ["no", 1, np.ones(2), b""])
+def test_slice_by_slice_is_true_or_false(value):
+    f = ab.numpy(lambda image: image)
+    with pytest.raises(TypeError, match="slice_by_slice must be True or False"):
+        f(image(2, 2, 2), slice_by_slice=value)
+    assert f(image(2, 2, 2), slice_by_slice=np.True_).shape == (2, 2, 2)
+
+
+def test_an_option_is_checked_even_where_it_is_not_used():
+    with pytest.raises(ValueError, match='unknown rung "hots"'):
+        ab.torch(oom_recovery=False, on_oom="hots")
+    with pytest.raises(ValueError, match="split_axis"):
+        ab.torch(split_axis=True)
+
+
+def test_arguments_named_like_options_are_arguments():
+    @ab.torch
+    def f(function, options, args, kwargs, device="here", copy=1, host=2, arrays=3):
+        return kind(function), options, kind(args), kwargs, device, copy, host, arrays
+
+    result = f(function=image(2), options=1, args=image(2), kwargs=2, device="x", copy="y")
+    assert result == ("torch", 1, "torch", 2, "x", "y", 2, 3)
+
+
+def test_arrays_are_found_in_starred_arguments_and_one_level_deep():
+    @ab.torch
+    def f(*arrays, **named):
+        flat = [*arrays[0], *arrays[1], arrays[2], *named.values()]
+        return [type(x).__module__.partition(".")[0] for x in flat]
+
+    given = [image(2), 1], (image(2), [image(2)]), image(2)
+    assert f(*given, key=image(2)) == ["torch", "builtins", "torch", "builtins", "torch", "torch"]
+
+
+def test_a_default_value_is_handed_over_as_it_is():
+    default = image(3)
+
+    @ab.torch
+    def f(image, kernel=default):
+        return kernel is default
+
+    assert f(image(2))
+
+
+def test_properties_and_class_bodies_take_declared_functions():
+    @dataclasses.dataclass
+    class Data:
+        by: int = 2
+
+        @property
+        @ab.torch(output_type="numpy")
+        def ones(self):
+            import torch
+
+            return torch.ones(2) * self.by
+
+        @functools.cached_property
+        @ab.torch
+        def once(self):
+            return object()
+
+        @ab.torch
+        def times(self, image):
+            return kind(image), self.by
+
+        double = functools.partialmethod(times)
+
+        @ab.torch
+        def __call__(self, image):
+            return kind(image)
+
+        @ab.torch
+        def __getitem__(self, image):
+            return kind(image)
+
+    data = Data()
+    assert [field.name for field in dataclasses.fields(Data)] == ["by"]
+    assert (data.ones == 2).all() and data.once is data.once
+    assert data.times(image(2)) == data.double(image(2)) == ("torch", 2)
+    assert data(image(2)) == data[image(2)] == "torch"
+
+    class Member(enum.Enum):
+        ONE = 1
+
+        @ab.torch
+        def of(self, image):
+            return self.value, kind(image)
+
+    assert list(Member) == [Member.ONE] and Member.ONE.of(image(2)) == (1, "torch")
+
+    class Base(abc.ABC):
+        @ab.torch
+        @abc.abstractmethod
+        def f(self, image): ...
+
+    with pytest.raises(TypeError, match="abstract"):
+        Base()
+
+
+def test_a_class_is_called_as_a_function():
+    @ab.torch
+    class Holder:
+        def __init__(self, image):
+            self.kind = kind(image)
+
+    assert Holder(image(2)).kind == "torch"
+
+
+@pytest.mark.parametrize("thing", [3, "numpy", np.zeros(2), property(lambda self: 1)])
+def test_what_cannot_be_called_cannot_be_declared(thing):
+    with pytest.raises(TypeError, match="is for a function, not for"):
+        ab.torch(thing)
+
+
+def test_declarations_nest():
+    bridges.need("jax")
+
+    @ab.torch
+    @ab.jax
+    def f(image):
+        return image
+
+    assert kind(f(image(2))) == "torch"
+    assert (f.input_memory_type, f.__wrapped__.input_memory_type) == ("torch", "jax")
+    assert str(inspect.signature(f)).count("slice_by_slice") == 1
+
+
+def test_a_dtype_that_a_call_asks_for_passes_through_every_declaration():
+    class Config:
+        default_dtype_conversion = "native"
+
+    @ab.numpy
+    def half(image):
+        return image / 2
+
+    @functools.wraps(half)
+    def wrapped(*args, **kwargs):
+        return half(*args, **kwargs)
+
+    for inner in (half, wrapped, functools.partial(half), ab.torch(half)):
+        f = ab.torch(inner, output_type="numpy")
+        assert f(image(3)).tolist() == [0, 0, 1]
+        for result in (
+            f(image(3), dtype_conversion="float64"),
+            f(image(3), dtype_conversion=ab.DtypeConversion.NATIVE_OUTPUT),
+            f(image(3), dtype_config=Config),
+        ):
+            assert result.dtype == np.float64 and result.tolist() == [0, 0.5, 1]
+
+    @ab.torch
+    def own(image, dtype_conversion=None):
+        return image, dtype_conversion
+
+    assert ab.numpy(own)(image(2), dtype_conversion="its own")[1] == "its own"
+
+
+def test_results_that_are_no_arrays_are_the_same_objects():
+    results = [None, "text", (1, "a"), {"a": 1}, {1}, iter([1]), range(2), Ellipsis, 10**40]
+    for result in results:
+        assert ab.torch(lambda image, result=result: result)(image(2)) is result
+
+
+def test_exceptions_come_out_with_no_frames_but_the_functions():
+    @ab.torch
+    def f(image):
+        raise KeyError("mine")
+
+    with pytest.raises(KeyError) as caught:
+        f(image(2))
+    assert [entry.name for entry in caught.traceback][1:] == ["f"]
+    assert caught.value.__cause__ is caught.value.__context__ is None
+
+
+def test_endless_recursion_is_a_recursion_error():
+    @ab.torch
+    def f(image):
+        return f(np.asarray(image))
+
+    with pytest.raises(RecursionError):
+        f(image(2))
+
+
+def test_a_generator_is_closed_when_its_user_leaves():
+    log = []
+
+    @ab.torch(output_type="numpy")
+    def f(image):
+        try:
+            yield from image
+            return image
+        finally:
+            log.append("closed")
+
+    steps = f(image(3, 2))
+    next(steps)
+    steps.close()
+    steps = f(image(3, 2))
+    next(steps)
+    del steps
+    gc.collect()
+    assert log == ["closed"] * 2
+
+    def outer():
+        return (yield from f(image(1, 2)))
+
+    steps = outer()
+    next(steps)
+    with pytest.raises(StopIteration) as stop:
+        next(steps)
+    assert kind(stop.value.value) == "numpy"
+
+    @contextlib.contextmanager
+    @ab.torch
+    def suppressing(image):
+        with contextlib.suppress(KeyError):
+            yield image
+
+    with suppressing(image(2)) as inside:
+        assert kind(inside) == "torch"
+        raise KeyError
+
+
+def test_tasks_can_be_gathered_and_cancelled():
+    log = []
+
+    @ab.torch(output_type="numpy")
+    async def f(image, seconds=0.0):
+        try:
+            await asyncio.sleep(seconds)
+        except asyncio.CancelledError:
+            log.append("cancelled")
+            raise
+        return image
+
+    async def main():
+        results = await asyncio.gather(*(f(image(2) + i) for i in range(8)))
+        assert [r[0] for r in results] == list(range(8))
+        with pytest.raises(asyncio.TimeoutError):
+            await asyncio.wait_for(f(image(2), 60.0), 0.01)
+
+    asyncio.run(main())
+    assert log == ["cancelled"]
+
+
+def test_tools_see_the_function():
+    doubled = declared_module.doubled
+    assert "return image * 2" in inspect.getsource(doubled)
+    assert inspect.getdoc(doubled) == "Twice the image." and inspect.isroutine(doubled)
+    page = pydoc.render_doc(declared_module, renderer=pydoc.plaintext)
+    assert "doubled(image, *, dtype_conversion=None, slice_by_slice=False)" in page
+    with unittest.mock.patch.object(declared_module, "doubled", autospec=True) as mock:
+        declared_module.doubled(3)
+    mock.assert_called_once_with(3)
+
+    @ab.torch
+    def f(image: "np.ndarray", by: "int" = 2) -> "np.ndarray": ...
+
+    assert typing.get_type_hints(f) == {"image": np.ndarray, "by": int, "return": np.ndarray}
+
+
+def test_copies_and_pickles_work_as_the_original():
+    f = ab.torch(output_type="numpy", on_oom=("clear",), host=declared_module.plain)(
+        declared_module.plain
+    )
+    values = image(2, dtype="int32")
+    for other in (copy.copy(f), copy.deepcopy(f), pickle.loads(pickle.dumps(f))):
+        assert (other(values) == values + 1).all()
+    assert copy.deepcopy({"f": declared_module.doubled})["f"] is declared_module.doubled
+    method = pickle.loads(pickle.dumps(declared_module.Filters(4).times))
+    assert (method(values) == values * 4).all()
+    with pytest.raises((AttributeError, pickle.PicklingError)):
+        pickle.dumps(ab.torch(lambda image: image))
+
+
+def test_declared_functions_are_collected_with_their_cycles():
+    f = ab.numpy(lambda image: image)
+    f.itself = f
+    gone = weakref.ref(f)
+    del f
+    gc.collect()
+    assert gone() is None
+
+
+@pytest.mark.parametrize("shape", [(), (0,), (0, 3), (1,)])
+def test_arrays_of_every_size_keep_their_dtype(shape):
+    f = ab.torch(lambda image: image.double() + 0.4, output_type="input")
+    result = f(np.zeros(shape, "uint8"))
+    assert (result.dtype, result.shape) == (np.uint8, shape)
+
+
+@pytest.mark.parametrize("name", ["jax", "pyclesperanto"])
+def test_the_output_may_have_the_dtype_that_the_function_lacks(name):
+    bridges.need(name)
+    f = getattr(ab, name)(input_dtype="float32", output_type="input")(lambda image: image + 0)
+    result = f(np.ones((2, 3)))
+    assert result.dtype == np.float64 and (result == 1).all()
+    with pytest.raises(ab.UnsupportedDtypeError, match="NATIVE_OUTPUT"):
+        getattr(ab, name)(input_dtype="float32")(lambda image: image)(np.ones((2, 3)))
+
+
+@pytest.mark.parametrize("rows", [1, 5])
+def test_arrays_that_are_sliced_together_have_one_length(rows):
+    f = ab.torch(lambda image, mask: image, sliced="mask")
+    with pytest.raises(ValueError, match=f"lengths 2 and {rows} along axis 0"):
+        f(image(2, 3, 3), image(rows, 3, 3), slice_by_slice=True)
+
+
+@pytest.mark.parametrize(
+    "result",
+    [
+        lambda image: image.double().mean(0),
+        lambda image: image[::2],
+        lambda image: image.double().sum(),
+        lambda image: {"image": image},
+    ],
+)
+def test_results_that_do_not_add_up_end_the_split(result):
+    import torch
+
+    @ab.torch(split_axis=0, dtype_conversion="native")
+    def f(image):
+        if len(image) > 2:
+            torch.empty(1 << 47)
+        return result(image)
+
+    with pytest.raises(RuntimeError, match="allocate") as caught:
+        f(image(4, 3))
+    assert "arraybridge tried split: ValueError" in "".join(caught.value.__notes__)

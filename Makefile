@@ -9,6 +9,7 @@ CARGO ?= cargo
 VENV := .venv
 DEMO_VENV := .venv-demo
 SEVENTH_VENV := .venv-seventh
+UPSTREAM := build/upstream
 IMAGES := build/images
 
 # A stamp is named after the text of the requirements: an edit makes a new one necessary.
@@ -22,7 +23,7 @@ OPENCL_ENV := build/opencl.env
 with_opencl = set -a; source $(OPENCL_ENV); set +a;
 
 .NOTPARALLEL:
-.PHONY: help demo demo-all pipeline test test-rust test-python seventh lint clean
+.PHONY: help demo demo-all pipeline test test-rust test-python seventh bench lint clean
 
 help: ## print this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 14
@@ -61,6 +62,17 @@ seventh: $(SEVENTH_STAMP) tests/seventh/tvm_ffi.toml
 	@ARRAYBRIDGE_FRAMEWORKS=$(CURDIR)/tests/seventh/tvm_ffi.toml CARGO_TARGET_DIR=$(CURDIR)/build/seventh \
 	$(VENV)/bin/maturin build --quiet --profile dev -i $(SEVENTH_VENV)/bin/python -o build/seventh-wheels
 	@$(SEVENTH_VENV)/bin/python -m pip install --quiet --force-reinstall --no-deps build/seventh-wheels/*.whl
+
+# matplotlib goes into the environment of the tests; the Python original into a folder of its own.
+bench: $(TEST_STAMP) $(OPENCL_ENV) $(UPSTREAM)/.stamp ## speed against calls by hand: a table, build/bench/bench.{json,svg}
+	$(call install,$(VENV))
+	@$(VENV)/bin/python -m pip install --quiet -r tests/benchmarks/requirements.txt
+	@$(with_opencl) $(VENV)/bin/python tests/benchmarks/bench.py --out build/bench --upstream $(UPSTREAM)
+
+$(UPSTREAM)/.stamp: $(TEST_STAMP)
+	@echo "installing the Python original into $(UPSTREAM)"
+	@$(VENV)/bin/python -m pip install --quiet --target $(UPSTREAM) arraybridge==0.2.11
+	@touch $@
 
 lint: $(TEST_STAMP) ## formatting and lints of Rust and Python, stubs against the module
 	$(CARGO) fmt --check

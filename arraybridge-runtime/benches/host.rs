@@ -1,14 +1,21 @@
-//! Host kernels against the memory limit: `cargo bench -p arraybridge-runtime --bench host`.
+//! Host kernels against the memory limit, and what facts and a plan cost:
+//! `cargo bench -p arraybridge-runtime --bench host`.
 //!
 //! Each comparison is interleaved: one round runs every contestant once, in turn, and the ratios are
 //! those of the rounds. Results are checked before anything is timed.
 
+use std::hint::black_box;
 use std::time::Instant;
 
+use arraybridge_runtime::device::Device;
 use arraybridge_runtime::dtype::DType;
+use arraybridge_runtime::generated::MemoryType;
 use arraybridge_runtime::host::buffer::HostBuffer;
 use arraybridge_runtime::host::cast::{Scaling, Strided, cast, cast_strided};
 use arraybridge_runtime::host::copy::gather;
+use arraybridge_runtime::plan::{self, Facts, Target};
+use arraybridge_runtime::view::View;
+use dlpark::ffi::DLDevice;
 
 const SIDE: usize = 4096;
 const LEN: usize = SIDE * SIDE;
@@ -25,6 +32,62 @@ fn main() {
     fresh_cast(&floats);
     transposed(&floats);
     page_faults();
+    decisions();
+}
+
+/// Nanoseconds a call: the quartiles over rounds of many calls each.
+fn each<T>(title: &str, mut call: impl FnMut() -> T) {
+    const CALLS: u32 = 100_000;
+    let mut round = || {
+        let start = Instant::now();
+        for _ in 0..CALLS {
+            black_box(call());
+        }
+        start.elapsed().as_secs_f64() * 1e9 / f64::from(CALLS)
+    };
+    let [low, median, high] = quartiles((0..ROUNDS).map(|_| round()).collect());
+    println!("  {title:34} {median:7.1} ns [{low:6.1}, {high:6.1}]");
+}
+
+/// What a conversion costs before anything is done: the facts of a view, and the plan.
+fn decisions() {
+    let view = View {
+        data: std::ptr::dangling_mut::<u64>().cast(),
+        dtype: DType::Float32,
+        shape: [16, 16].into_iter().collect(),
+        strides: [64, 4].into_iter().collect(),
+        read_only: false,
+        swapped: false,
+        device: DLDevice::CPU,
+    };
+    let view = black_box(&view);
+    println!("facts and plan, (16, 16) float32");
+    each("layout", || view.layout());
+    each("alignment and strides", || (view.is_aligned(), view.has_element_strides()));
+    each("view, cloned", || view.clone());
+    let facts = Facts {
+        dtype: view.dtype,
+        ndim: 2,
+        empty: false,
+        layout: view.layout(),
+        alignment: 64,
+        aligned: true,
+        whole_strides: true,
+        swapped: false,
+        read_only: false,
+        device_type: 1,
+        private: false,
+    };
+    let facts = black_box(&facts);
+    for target in [MemoryType::Torch, MemoryType::Jax] {
+        let framework = target.framework();
+        let dtypes = framework.dtypes;
+        let holds = Target { framework, dtypes, device: Device::Host };
+        let source = MemoryType::Numpy.framework();
+        each(&format!("plan, NumPy to {}", framework.title), || {
+            plan::host(source, black_box(&holds), facts, None)
+        });
+    }
 }
 
 /// The quartiles of some numbers.

@@ -10,9 +10,13 @@ neighbouring batches: its median and its quartiles. Times of a shared machine do
 from __future__ import annotations
 
 import argparse
+import contextlib
+import functools
 import gc
 import importlib
+import itertools
 import json
+import logging
 import os
 import platform
 import statistics
@@ -73,8 +77,9 @@ class Case:
     ours: Callable[[], object]
     hands: dict[str, Callable[[], object]]
     check: Callable[[object], None] = lambda result: None
-    upstream: Callable[[], object] | None = None
+    floor: Callable[[], object] | None = None
     target: float | None = None
+    target_added: float | None = None
     note: str = ""
 
 
@@ -88,7 +93,10 @@ class Outcome:
     ratio: float
     quartiles: tuple[float, float]
     target: float | None
+    target_added: float | None = None
     upstream_ns: float | None = None
+    floor_ns: float | None = None
+    upstream_note: str = ""
     peak_mib: float | None = None
     note: str = ""
     runs: int = field(default=0)
@@ -119,14 +127,14 @@ def measure(case: Case, rounds: int, batch_ns: float) -> Outcome:
     hand = case.hands[best]
     ours_ns, hand_ns, ratios = [], [], []
     for turn in range(rounds):
-        pair = (
-            (batch(case.ours, number), batch(hand, number))
-            if turn % 2
-            else (batch(hand, number), batch(case.ours, number))[::-1]
-        )
-        ours_ns.append(pair[0])
-        hand_ns.append(pair[1])
-        ratios.append(pair[0] / pair[1])
+        # The one that goes first changes, so that a drift of the machine favours neither.
+        if turn % 2:
+            ours_ns.append(batch(case.ours, number))
+            hand_ns.append(batch(hand, number))
+        else:
+            hand_ns.append(batch(hand, number))
+            ours_ns.append(batch(case.ours, number))
+        ratios.append(ours_ns[-1] / hand_ns[-1])
     quartiles = statistics.quantiles(ratios, n=4)
     outcome = Outcome(
         case.group,
@@ -137,17 +145,13 @@ def measure(case: Case, rounds: int, batch_ns: float) -> Outcome:
         quartiles[1],
         (quartiles[0], quartiles[2]),
         case.target,
+        case.target_added,
         note=case.note,
         runs=rounds,
     )
-    if case.upstream is not None:
-        try:
-            case.upstream()
-            outcome.upstream_ns = statistics.median(
-                batch(case.upstream, max(1, number // 4)) for _ in range(5)
-            )
-        except Exception as error:
-            outcome.note = f"upstream fails: {type(error).__name__}"
+    if case.floor is not None:
+        case.check(case.floor())
+        outcome.floor_ns = statistics.median(batch(case.floor, number) for _ in range(9))
     return outcome
 
 
@@ -161,6 +165,19 @@ def equal(target: str, expected: np.ndarray) -> Callable[[object], None]:
 
 def sources(image: np.ndarray) -> dict[str, object]:
     return {name: bridges.make(name, image) for name in FRAMEWORKS}
+
+
+def floor(source: str, target: str, x: object) -> Callable[[], object] | None:
+    """A private entry point with nothing around it, where Python can call one."""
+    if (source, target) == ("torch", "jax"):
+        try:
+            make = jax._src.lib._jax.dlpack_managed_tensor_to_buffer
+            device, export = jax.devices("cpu")[0], torch.utils.dlpack.to_dlpack
+            make(export(x), device, None, None)
+        except Exception:
+            return None
+        return lambda: make(export(x), device, None, None)
+    return None
 
 
 def by_hand(source: str, target: str, x: object) -> dict[str, Callable[[], object]]:
@@ -227,44 +244,73 @@ def by_hand(source: str, target: str, x: object) -> dict[str, Callable[[], objec
     return calls[source, target]
 
 
-def pairs(group: str, image: np.ndarray, upstream: object | None) -> Iterator[Case]:
+def finished(call: Callable[[], object]) -> Callable[[], object]:
+    """JAX returns before it is done."""
+    return lambda: call().block_until_ready()
+
+
+def pairs(group: str, image: np.ndarray) -> Iterator[Case]:
     arrays = sources(image)
     for source in FRAMEWORKS:
         for target in FRAMEWORKS:
             x = arrays[source]
             name = f"{source} -> {target}"
-            theirs = None
-            if upstream is not None:
-                convert = upstream.convert_memory
-                theirs = lambda x=x, s=source, t=target, c=convert: c(x, s, t, 0)  # noqa: E731
+            ours: Callable[[], object] = lambda x=x, t=target: ab.convert(x, t)  # noqa: E731
+            hands = by_hand(source, target, x)
+            if group == "large" and target == "jax":
+                ours = finished(ours)
+                hands = {what: finished(hand) for what, hand in hands.items()}
             yield Case(
                 group,
                 name,
-                lambda x=x, t=target: ab.convert(x, t),
-                by_hand(source, target, x),
+                ours,
+                hands,
                 equal(target, image),
-                theirs,
+                floor(source, target, x) if group == "small" else None,
                 TARGETS.get(name) if group == "small" else None,
+                60 if source == target and group == "small" else None,
             )
 
 
 def decorated() -> Iterator[Case]:
-    if not hasattr(ab, "torch"):
-        return
+    """What a declaration adds: a target is a number of added nanoseconds, not a ratio."""
     image = np.ones((16, 16), "float32")
+    most = {"numpy": 150, "torch": 250, "jax": 250, "tensorflow": 350}
+
+    def plain(image):
+        return image
+
     for name, x in sources(image).items():
+        declare = getattr(ab, name)
+        variants = {
+            "arguments fit": (declare(plain), x),
+            "policy off": (declare(dtype_conversion="native")(plain), x),
+        }
+        for what, (declared, argument) in variants.items():
+            yield Case(
+                "declared",
+                f"@{name}, {what}",
+                lambda x=argument, f=declared: f(x),
+                {"undeclared": lambda x=argument, f=plain: f(x)},
+                target_added=most.get(name),
+            )
 
-        def plain(image):
-            return image
+    def twice(image):
+        return image.float() * 2
 
-        declared = getattr(ab, name)(plain)
-        yield Case(
-            "declared",
-            f"@{name}, arguments fit",
-            lambda x=x, f=declared: f(x),
-            {"undeclared": lambda x=x, f=plain: f(x)},
-            note="added ns = ours - hand",
-        )
+    counts = np.arange(256, dtype="uint16").reshape(16, 16)
+    declared = ab.torch(twice, output_type="numpy")
+    yield Case(
+        "declared",
+        "@torch on NumPy uint16, result float32 and back to uint16",
+        lambda: declared(counts),
+        {
+            "by hand": lambda: (
+                twice(torch.from_numpy(counts)).round().clamp(0, 65535).numpy().astype("uint16")
+            )
+        },
+        equal("numpy", counts * 2),
+    )
 
 
 def policies() -> Iterator[Case]:
@@ -285,69 +331,97 @@ def policies() -> Iterator[Case]:
         "float32 -> uint16, against a copy of the same traffic",
         lambda: ab.convert(image, "numpy", dtype="uint16"),
         {"np.copyto": lambda: np.copyto(sink, source)},
-        note="into fresh memory; the copy is warm",
+        note="ours goes into fresh memory, the copy into warm",
     )
-    if hasattr(ab, "SCALING_FUNCTIONS"):
+    tensor = torch.from_numpy(image)
+    yield Case(
+        "dtype",
+        "torch float32 -> NumPy uint16, 4096 x 4096",
+        lambda: ab.convert(tensor, "numpy", dtype="uint16"),
+        {
+            "clamp in torch": lambda: (
+                tensor.round().clamp(0, 65535).to(torch.int32).numpy().astype("uint16")
+            ),
+            "clip in NumPy": lambda: np.clip(np.rint(tensor.numpy()), 0, 65535).astype("uint16"),
+        },
+        equal("numpy", expected),
+    )
 
-        def stretch() -> np.ndarray:
-            low, high = float(image.min()), float(image.max())
-            return ((image - low) / (high - low) * 65535).astype("uint16")
+    def stretch() -> np.ndarray:
+        low, high = float(image.min()), float(image.max())
+        return ((image - low) / (high - low) * 65535).astype("uint16")
 
+    def close(result: object) -> None:
+        assert abs(np.asarray(result).astype("int32") - stretch().astype("int32")).max() <= 1
+
+    yield Case(
+        "dtype",
+        "stretch to uint16, 4096 x 4096",
+        lambda: ab.SCALING_FUNCTIONS["numpy"](image, "uint16"),
+        {"min-max in NumPy": stretch},
+        close,
+    )
+
+
+def detection() -> Iterator[Case]:
+    for name, x in sources(np.ones((16, 16), "float32")).items():
         yield Case(
-            "dtype",
-            "stretch to uint16",
-            lambda: ab.SCALING_FUNCTIONS["numpy"](image, "uint16"),
-            {"min-max in NumPy": stretch},
+            "detect",
+            f"detect_memory_type, {name}",
+            lambda x=x: ab.detect_memory_type(x),
+            {"empty call": lambda x=x: x},
+            target_added=50,
         )
 
 
-def small_things() -> Iterator[Case]:
-    x = np.ones((16, 16), "float32")
-    yield Case(
-        "overhead",
-        "detect_memory_type",
-        lambda: ab.detect_memory_type(x),
-        {"isinstance": lambda: isinstance(x, np.ndarray)},
-    )
-    if hasattr(ab, "stack_slices"):
-        for name in FRAMEWORKS:
-            slices = [bridges.make(name, np.full((512, 512), i, "float32")) for i in range(64)]
-            own = {
-                "numpy": lambda s=slices: np.stack(s),
-                "torch": lambda s=slices: torch.stack(s),
-                "jax": lambda s=slices: jnp.stack(s).block_until_ready(),
-                "tensorflow": lambda s=slices: tf.stack(s),
-            }.get(name)
-            if own is not None:
-                yield Case(
-                    "stack",
-                    f"64 slices of 512 x 512, {name}",
-                    lambda s=slices, n=name: ab.stack_slices(s, n),
-                    {"own stack": own},
-                    target=1.05,
-                )
+def stacking() -> Iterator[Case]:
+    for name in FRAMEWORKS:
+        slices = [bridges.make(name, np.full((512, 512), i, "float32")) for i in range(64)]
+        own = {
+            "numpy": lambda s=slices: np.stack(s),
+            "torch": lambda s=slices: torch.stack(s),
+            "jax": lambda s=slices: jnp.stack(s).block_until_ready(),
+            "tensorflow": lambda s=slices: tf.stack(s),
+        }.get(name)
+        if own is None:
+            continue
+        expected = np.stack([np.full((512, 512), i, "float32") for i in range(64)])
+        yield Case(
+            "stack",
+            f"64 slices of 512 x 512, {name}",
+            lambda s=slices, n=name: ab.stack_slices(s, n),
+            {"own stack": own},
+            equal(name, expected),
+            target=1.05,
+        )
 
 
 def threads() -> Iterator[Case]:
-    x = np.ones((2048, 2048), "float32").T
+    """The same work twice, at once and one after the other; 0.5 would be perfect."""
 
-    def twice(call: Callable[[], object]) -> Callable[[], None]:
+    def both(call: Callable[[], object]) -> Callable[[], None]:
         def run() -> None:
-            both = [threading.Thread(target=call) for _ in range(2)]
-            for thread in both:
-                thread.start()
-            for thread in both:
-                thread.join()
+            workers = [threading.Thread(target=call) for _ in range(2)]
+            for worker in workers:
+                worker.start()
+            for worker in workers:
+                worker.join()
 
         return run
 
-    one = lambda: ab.convert(x, "jax", copy=True)  # noqa: E731
-    yield Case(
-        "threads",
-        "two strided copies at once, against one after the other",
-        twice(one),
-        {"one after the other": lambda: (one(), one())},
-    )
+    transposed = np.ones((2048, 2048), "float32").T
+    image = np.ones((2048, 2048), "float32")
+    work = {
+        "strided copy to JAX": lambda: ab.convert(transposed, "jax", copy=True),
+        "float32 -> uint16": lambda: ab.convert(image, "numpy", dtype="uint16"),
+    }
+    for name, one in work.items():
+        yield Case(
+            "threads",
+            f"{name} in two threads",
+            both(one),
+            {"one after the other": lambda one=one: (one(), one())},
+        )
 
 
 def peak_mib(call: Callable[[], object]) -> float | None:
@@ -388,21 +462,75 @@ def import_ms() -> dict[str, float]:
     }
 
 
-def load_upstream(folder: str | None) -> object | None:
-    """The Python package of the same name, from a folder of its own."""
-    if folder is None:
-        return None
-    mine = {name: m for name, m in sys.modules.items() if name.split(".")[0] == "arraybridge"}
-    for name in mine:
-        del sys.modules[name]
-    sys.path.insert(0, folder)
-    try:
-        return importlib.import_module("arraybridge")
-    finally:
-        sys.path.remove(folder)
-        for name in [name for name in sys.modules if name.split(".")[0] == "arraybridge"]:
-            sys.modules[f"upstream.{name}"] = sys.modules.pop(name)
-        sys.modules.update(mine)
+class Upstream:
+    """The Python package of the same name, from a folder of its own.
+
+    It imports from itself when it is called, so its modules are in place while it runs, and ours
+    are in place at all other times.
+    """
+
+    def __init__(self, folder: str) -> None:
+        self.folder = folder
+        self.modules: dict[str, object] = {}
+        with self.in_place():
+            self.convert = importlib.import_module("arraybridge").convert_memory
+
+    @contextlib.contextmanager
+    def in_place(self) -> Iterator[None]:
+        mine = self.take_out()
+        sys.modules.update(self.modules)
+        sys.path.insert(0, self.folder)
+        try:
+            yield
+        finally:
+            sys.path.remove(self.folder)
+            self.modules = self.take_out()
+            sys.modules.update(mine)
+
+    @staticmethod
+    def take_out() -> dict[str, object]:
+        names = [name for name in sys.modules if name.split(".")[0] == "arraybridge"]
+        return {name: sys.modules.pop(name) for name in names}
+
+
+def upstream_worker(folder: str, image: np.ndarray, skip: set[str]) -> None:
+    """Times upstream's conversions; prints the name of each before, and a result after it."""
+    upstream = Upstream(folder)
+    logging.disable(logging.CRITICAL)
+    arrays = sources(image)
+    for source, target in itertools.product(FRAMEWORKS, FRAMEWORKS):
+        name = f"{source} -> {target}"
+        if name in skip:
+            continue
+        print(json.dumps({"name": name}), flush=True)
+        call = functools.partial(upstream.convert, arrays[source], source, target, 0)
+        found: dict[str, object] = {"name": name}
+        with upstream.in_place():
+            try:
+                equal(target, image)(call())
+                number = max(1, int(3e6 / max(batch(call, 2), 1)))
+                found["ns"] = statistics.median(batch(call, number) for _ in range(9))
+            except AssertionError:
+                found["note"] = "wrong result"
+            except Exception as error:
+                found["note"] = f"fails: {type(error).__name__}"
+        print(json.dumps(found), flush=True)
+
+
+def measure_upstream(folder: str) -> dict[str, dict[str, object]]:
+    """Upstream's times, from a process of its own: some of its conversions end the process."""
+    found: dict[str, dict[str, object]] = {}
+    for _ in range(len(FRAMEWORKS) ** 2):
+        command = [sys.executable, __file__, "--upstream", folder, "--worker", *found]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        lines = [line for line in done.stdout.splitlines() if line.startswith('{"name"')]
+        for line in map(json.loads, lines):
+            found[line["name"]] = {"note": "ends the process", **line}
+            if "ns" in line or "note" in line:
+                found[line["name"]] = line
+        if done.returncode == 0 or not lines:
+            break
+    return found
 
 
 def time_text(ns: float) -> str:
@@ -414,20 +542,23 @@ def time_text(ns: float) -> str:
 
 def table(outcomes: list[Outcome]) -> str:
     lines = [
-        "| case | ours | by hand | ratio (quartiles) | target | upstream |",
-        "|---|---|---|---|---|---|",
+        "| case | ours | by hand | ratio (quartiles) | target | floor | upstream |",
+        "|---|---|---|---|---|---|---|",
     ]
     for o in outcomes:
-        mark = (
-            "" if o.target is None else f"{o.target:g}{'' if o.ratio <= o.target else ' (missed)'}"
-        )
-        theirs = (
-            time_text(o.upstream_ns) if o.upstream_ns else o.note if "upstream" in o.note else ""
-        )
+        mark = ""
+        if o.target is not None:
+            mark = f"{o.target:g}{'' if o.ratio <= o.target else ' (missed)'}"
+        elif o.target_added is not None:
+            added = o.ours_ns - o.hand_ns
+            met = "" if added <= o.target_added else ", missed"
+            mark = f"+{o.target_added:.0f} ns ({added:+.0f}{met})"
+        lowest = time_text(o.floor_ns) if o.floor_ns else ""
+        theirs = time_text(o.upstream_ns) if o.upstream_ns else o.upstream_note
         low, high = o.quartiles
         lines.append(
             f"| {o.name} | {time_text(o.ours_ns)} | {time_text(o.hand_ns)} ({o.hand}) "
-            f"| {o.ratio:.2f} ({low:.2f} to {high:.2f}) | {mark} | {theirs} |"
+            f"| {o.ratio:.2f} ({low:.2f} to {high:.2f}) | {mark} | {lowest} | {theirs} |"
         )
     return "\n".join(lines)
 
@@ -472,31 +603,41 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("build/bench"))
     parser.add_argument("--only", nargs="*", default=None)
     parser.add_argument("--upstream", default=os.environ.get("ARRAYBRIDGE_UPSTREAM"))
+    parser.add_argument("--worker", nargs="*", default=None, help=argparse.SUPPRESS)
     parser.add_argument("--rounds", type=int, default=25)
     options = parser.parse_args()
-    options.out.mkdir(parents=True, exist_ok=True)
-    upstream = load_upstream(options.upstream)
     small = np.arange(256, dtype="float32").reshape(16, 16)
+    if options.worker is not None:
+        upstream_worker(options.upstream, small, set(options.worker))
+        return
+    options.out.mkdir(parents=True, exist_ok=True)
     large = np.arange(1 << 24, dtype="float32").reshape(4096, 4096)
     groups: dict[str, Callable[[], Iterator[Case]]] = {
-        "small": lambda: pairs("small", small, upstream),
-        "large": lambda: pairs("large", large, None),
+        "small": lambda: pairs("small", small),
+        "large": lambda: pairs("large", large),
         "declared": decorated,
         "dtype": policies,
-        "overhead": small_things,
+        "detect": detection,
+        "stack": stacking,
         "threads": threads,
     }
+    before = [round(number, 2) for number in os.getloadavg()]
     outcomes: list[Outcome] = []
     for group, cases in groups.items():
         if options.only and group not in options.only:
             continue
         found = []
         for case in cases():
-            heavy = group in ("large", "dtype", "threads", "stack") or case.group == "stack"
+            heavy = group in ("large", "dtype", "threads", "stack")
             outcome = measure(case, 9 if heavy else options.rounds, 3e6)
             if group == "large":
                 outcome.peak_mib = peak_mib(case.ours)
             found.append(outcome)
+        if group == "small" and options.upstream:
+            theirs = measure_upstream(options.upstream)
+            for outcome in found:
+                outcome.upstream_ns = theirs.get(outcome.name, {}).get("ns")
+                outcome.upstream_note = theirs.get(outcome.name, {}).get("note", "")
         outcomes += found
         print(f"\n### {group}\n\n{table(found)}", flush=True)
         if group == "large":
@@ -505,7 +646,10 @@ def main() -> None:
     times = import_ms() if not options.only or "import" in options.only else {}
     if times:
         print("\n### import\n\n" + ", ".join(f"{k}: {v:.1f} ms" for k, v in times.items()))
+    load = [round(number, 2) for number in os.getloadavg()]
+    print(f"\nCPUs: {os.cpu_count()}; load before {before} and after {load}")
     about = {
+        "load": {"before": before, "after": load},
         "python": platform.python_version(),
         "machine": platform.machine(),
         "cpus": os.cpu_count(),

@@ -9,7 +9,7 @@ use arraybridge_runtime::error::{Ends, Error, Result};
 use arraybridge_runtime::generated::MemoryType;
 use arraybridge_runtime::record::{NoCopy, Record, Trace};
 use arraybridge_runtime::spec::{DType, Framework, Memory};
-use arraybridge_runtime::{isolate, registry};
+use arraybridge_runtime::{isolate, registry, tensor};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString};
 
@@ -259,6 +259,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<Record>()?;
     module.add_class::<Trace>()?;
     module.add_class::<NoCopy>()?;
+    tensor::add_class(module)?;
     module.add_function(wrap_pyfunction!(convert_, module)?)?;
     module.add_function(wrap_pyfunction!(convert_memory, module)?)?;
     module.add_function(wrap_pyfunction!(detect_memory_type, module)?)?;

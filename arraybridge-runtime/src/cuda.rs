@@ -32,17 +32,25 @@ pub fn legacy_stream(py: Python<'_>) -> Bound<'_, PyAny> {
 /// `RuntimeError` when there is no CUDA, or CUDA reports a failure.
 pub fn wait_for_legacy_stream(device: Device) -> PyResult<()> {
     let Device::Accelerator(index) = device else { return Ok(()) };
-    if !is_present() {
-        return Err(PyRuntimeError::new_err("the CUDA driver library cannot be loaded"));
-    }
-    let wait = || -> Result<(), cudarc::driver::DriverError> {
+    checked(|| {
         let context = cudarc::driver::CudaContext::new(index)?;
         context.bind_to_thread()?;
         // SAFETY: the null stream always exists in a bound context.
         unsafe { cudarc::driver::result::stream::synchronize(std::ptr::null_mut()) }
-    };
-    match catch_unwind(AssertUnwindSafe(wait)) {
-        Ok(Ok(())) => Ok(()),
+    })
+}
+
+/// Calls the driver, where there is one.
+///
+/// # Errors
+///
+/// `RuntimeError` when there is no CUDA, or CUDA reports a failure.
+pub fn checked<T>(call: impl FnOnce() -> Result<T, cudarc::driver::DriverError>) -> PyResult<T> {
+    if !is_present() {
+        return Err(PyRuntimeError::new_err("the CUDA driver library cannot be loaded"));
+    }
+    match catch_unwind(AssertUnwindSafe(call)) {
+        Ok(Ok(value)) => Ok(value),
         Ok(Err(error)) => Err(PyRuntimeError::new_err(format!("CUDA error {}", error.0 as u32))),
         Err(_) => Err(PyRuntimeError::new_err("the CUDA driver could not be called")),
     }

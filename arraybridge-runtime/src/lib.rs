@@ -15,6 +15,7 @@ pub mod detect;
 pub mod device;
 pub mod dlpack;
 pub mod dtype;
+pub mod element;
 pub mod error;
 pub mod fast;
 pub mod generated;
@@ -29,6 +30,7 @@ pub mod plan;
 pub mod record;
 pub mod registry;
 pub mod spec;
+pub mod tensor;
 pub mod view;
 pub mod warn;
 

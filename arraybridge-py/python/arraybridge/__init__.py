@@ -13,6 +13,7 @@ package imports no framework but NumPy.
 
 from ._core import (
     Record,
+    Tensor,
     __version__,
     convert,
     convert_memory,
@@ -52,6 +53,7 @@ __all__ = [
     "MemoryType",
     "Record",
     "SharedImmutableMemoryWarning",
+    "Tensor",
     "UnsupportedArrayError",
     "UnsupportedDtypeError",
     "__version__",

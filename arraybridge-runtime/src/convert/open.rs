@@ -254,9 +254,10 @@ fn by_buffer(
     if buffer.itemsize as usize != dtype.size() || (ndim > 0 && buffer.strides.is_null()) {
         return Ok(None);
     }
-    // SAFETY: shape and strides were asked for, have `ndim` entries, and live as long as the view.
     let (shape, strides): (Dims<usize>, Dims<isize>) = match ndim {
         0 => Default::default(),
+        // SAFETY: shape and strides were asked for, have `ndim` entries, and live as long as the
+        // view.
         _ => unsafe {
             (
                 std::slice::from_raw_parts(buffer.shape.cast::<usize>(), ndim).into(),
@@ -292,17 +293,43 @@ pub(super) fn version(py: Python<'_>) -> Bound<'_, PyAny> {
 ///
 /// As [`convert_to`](super::convert_to).
 pub fn open_host(data: &Bound<'_, PyAny>) -> Result<Opened> {
+    opened(data, false)
+}
+
+/// As [`open_host`], but CUDA memory stays where it is, ordered with the legacy default stream.
+pub(super) fn open_in_place(data: &Bound<'_, PyAny>) -> Result<Opened> {
+    opened(data, true)
+}
+
+fn opened(data: &Bound<'_, PyAny>, in_place: bool) -> Result<Opened> {
     let class = super::class_of(data)?;
     let py = data.py();
     let ends = crate::live::ends_of(class.framework);
-    if let crate::detect::Role::Refused(why) = class.role {
-        return Err(super::refused(ends, why, data));
-    }
     let live = crate::live::live(py, class.framework, ends)?;
+    match class.role {
+        crate::detect::Role::Refused(why) => return Err(super::refused(ends, why, data)),
+        crate::detect::Role::Value(op) => {
+            return opened(&super::unwrap_value(py, ends, data, op)?, in_place);
+        }
+        crate::detect::Role::Array => {}
+    }
     let (data, dtype) = guarded(py, ends, live, data)?;
-    match located(py, ends, live, &data)? {
-        Device::Host => open(py, ends, live, &data, &class, dtype),
-        Device::Accelerator(_) => download(py, ends, live, &data),
+    let failed = |error: PyErr| export_failed(py, ends, live, &data, error);
+    match (located(py, ends, live, &data)?, &class.framework.export) {
+        (Device::Host, _) => open(py, ends, live, &data, &class, dtype),
+        (device @ Device::Accelerator(_), Some(export))
+            if in_place
+                && device::dlpack_device(&data).map_err(failed)?.0
+                    == dlpark::ffi::DLDeviceType::CUDA.0 =>
+        {
+            let stream = crate::cuda::legacy_stream(py);
+            let scope = [live.module(py), &data, &stream, &version(py)];
+            let capsule = device::within(py, live, device, |_| export.op.call(py, scope));
+            let mut source = capsule.and_then(|c| capsule::take(&c)).map_err(failed)?;
+            source.view.read_only |= class.framework.immutable;
+            Ok(Opened { source, private: false })
+        }
+        (Device::Accelerator(_), _) => download(py, ends, live, &data),
     }
 }
 

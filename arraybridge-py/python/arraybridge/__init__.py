@@ -25,6 +25,7 @@ from ._core import (
     trace,
 )
 from .exceptions import (
+    AliasedArgumentError,
     CopyRequiredError,
     DeviceUnavailableError,
     FrameworkNotInstalledError,
@@ -42,6 +43,7 @@ from .types import (
 )
 
 __all__ = [
+    "AliasedArgumentError",
     "CPU_MEMORY_TYPES",
     "GPU_MEMORY_TYPES",
     "SUPPORTED_MEMORY_TYPES",

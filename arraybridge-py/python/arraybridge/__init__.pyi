@@ -2,6 +2,7 @@ from types import TracebackType
 from typing import Any, Literal, TypedDict, final
 
 from .exceptions import (
+    AliasedArgumentError,
     CopyRequiredError,
     DeviceUnavailableError,
     FrameworkNotInstalledError,
@@ -19,6 +20,7 @@ from .types import (
 )
 
 __all__ = [
+    "AliasedArgumentError",
     "CPU_MEMORY_TYPES",
     "GPU_MEMORY_TYPES",
     "SUPPORTED_MEMORY_TYPES",

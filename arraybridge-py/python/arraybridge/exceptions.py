@@ -7,6 +7,7 @@ built on ``arraybridge-runtime`` raise the same classes.
 from __future__ import annotations
 
 __all__ = [
+    "AliasedArgumentError",
     "CopyRequiredError",
     "DeviceUnavailableError",
     "FrameworkNotInstalledError",
@@ -60,6 +61,10 @@ class CopyRequiredError(MemoryConversionError):
 
 class FrameworkNotInstalledError(MemoryConversionError, ImportError):
     """The framework cannot be imported; the message shows how to install it."""
+
+
+class AliasedArgumentError(ValueError):
+    """An argument that a Rust function writes to shares memory with another argument."""
 
 
 class SharedImmutableMemoryWarning(UserWarning):

@@ -112,6 +112,22 @@ pub fn open_any(data: &Bound<'_, PyAny>) -> Result<Opened> {
     open_at(data, place, ends)
 }
 
+/// As [`open_any`], but memory of every device is downloaded.
+///
+/// # Errors
+///
+/// As [`convert_to`](super::convert_to).
+pub fn open_on_host(data: &Bound<'_, PyAny>) -> Result<Opened> {
+    if detect::class_of(data).is_some() {
+        return open::open_host(data);
+    }
+    if !exports(data) {
+        class_of(data)?;
+    }
+    let ends = Ends { source: numpy_framework(), target: numpy_framework() };
+    open_at(data, place_of(data, ends)?, ends)
+}
+
 /// The memory on the host: shared where it is there, else a copy that the object makes.
 fn open_at(data: &Bound<'_, PyAny>, place: DLDevice, ends: Ends) -> Result<Opened> {
     let keywords = PyDict::new(data.py());

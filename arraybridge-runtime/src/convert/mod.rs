@@ -25,8 +25,8 @@ use open::Material;
 
 pub(crate) use deliver::fresh;
 pub use deliver::wrap_numpy;
-pub use foreign::open_any;
-pub use open::{Opened, open_host};
+pub use foreign::{open_any, open_on_host};
+pub use open::{Opened, open_host, open_writable};
 
 /// What a caller asks of a conversion beside the target.
 #[derive(Clone, Copy, Debug, Default)]

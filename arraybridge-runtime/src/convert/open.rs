@@ -333,6 +333,56 @@ fn opened(data: &Bound<'_, PyAny>, in_place: bool) -> Result<Opened> {
     }
 }
 
+/// Opens memory of the caller's that is written to: never a copy, which would lose the write.
+///
+/// # Errors
+///
+/// [`Failure::Copy`] with the reason, and as [`convert_to`](super::convert_to).
+pub fn open_writable(data: &Bound<'_, PyAny>) -> Result<Opened> {
+    let py = data.py();
+    let refused = |ends: Ends, why: &str| {
+        let reason =
+            format!("it is written to, which needs the caller's own host memory, but {why}");
+        ends.error(Failure::Copy, "write", reason)
+    };
+    let Some(class) = crate::detect::class_of(data) else {
+        let opened = super::open_any(data)?;
+        let numpy = crate::generated::MemoryType::Numpy.framework();
+        let ends = crate::live::ends_of(numpy);
+        return match opened {
+            _ if !device::is_host(opened.source.view.device) => {
+                Err(refused(ends, "the array is on a device"))
+            }
+            _ if opened.source.view.read_only => Err(refused(ends, "the array is read-only")),
+            opened => Ok(opened),
+        };
+    };
+    let framework = class.framework;
+    let (ends, title) = (crate::live::ends_of(framework), framework.title);
+    if framework.immutable {
+        return Err(refused(ends, &format!("{title} arrays never change")));
+    }
+    if !matches!(class.role, crate::detect::Role::Array) {
+        return Err(refused(ends, "the object is no plain array"));
+    }
+    let live = crate::live::live(py, framework, ends)?;
+    let (plain, dtype) = guarded(py, ends, live, data)?;
+    if !plain.is(data) {
+        return Err(refused(ends, "the array has a gradient, or values that are not in memory"));
+    }
+    if located(py, ends, live, data)? != Device::Host {
+        return Err(refused(ends, "the array is on a device"));
+    }
+    if framework.no_dlpack.contains(dtype) && !ndarray::is_array(data) {
+        return Err(refused(ends, &format!("{title} does not hand out {dtype} memory")));
+    }
+    let opened = open(py, ends, live, data, &class, dtype)?;
+    if opened.private || opened.source.view.read_only {
+        return Err(refused(ends, "the array is read-only"));
+    }
+    Ok(opened)
+}
+
 pub(super) fn read_numpy(ends: Ends, data: &Bound<'_, PyAny>, private: bool) -> Result<Opened> {
     match ndarray::read(data) {
         Ok(source) => Ok(Opened { source, private }),

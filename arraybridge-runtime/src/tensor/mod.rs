@@ -22,6 +22,7 @@ use crate::view::{Owner, Source, View};
 
 pub use class::{PyTensor, add_class};
 pub use rust::HostView;
+pub(crate) use rust::parts;
 
 /// An owned n-dimensional array, on the host or on a CUDA device, whose element type is known at
 /// run time. Its memory is freed once, by whoever holds it last: Rust, Python or a framework.
@@ -242,7 +243,8 @@ macro_rules! dispatch {
     (@ $tensor:expr, $type:ident, $view:pat_param, $body:expr, [$($dtype:ident $rust:ty,)*]) => {{
         let tensor: &$crate::tensor::Tensor = $tensor;
         match tensor.dtype() {
-            $($crate::spec::DType::$dtype => {
+            $(#[allow(clippy::unnecessary_cast, reason = "one body serves every type")]
+            $crate::spec::DType::$dtype => {
                 #[allow(dead_code, reason = "not every body names the type")]
                 type $type = $rust;
                 tensor.view::<$rust>().map(|$view| $body)

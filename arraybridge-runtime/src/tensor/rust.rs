@@ -24,7 +24,7 @@ pub struct HostView<T> {
 ///
 /// [`Error::Type`] for another element type, for memory on a device, and for memory that Rust
 /// cannot look at in place: of the other byte order, misaligned, or bools that are none.
-pub fn parts<T: Element>(view: &View) -> Result<HostView<T>> {
+pub(crate) fn parts<T: Element>(view: &View) -> Result<HostView<T>> {
     let wanted = T::DTYPE;
     if view.dtype != wanted {
         return Err(Error::Type(format!("expected {wanted} elements, not {}", view.dtype)));

@@ -10,7 +10,7 @@ VENV := .venv
 DEMO_VENV := .venv-demo
 SEVENTH_VENV := .venv-seventh
 IMAGES := build/images
-EXAMPLES := image-filters
+EXAMPLES := image-filters geotiff
 
 # A stamp is named after the text of the requirements: an edit makes a new one necessary.
 stamp = $(1)/.stamp-$(shell cat $(2) | cksum | cut -d' ' -f1)

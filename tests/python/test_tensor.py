@@ -315,3 +315,40 @@ def test_a_tensor_reads_well():
         _ = tensor.__cuda_array_interface__
     with pytest.raises(AttributeError, match="DLPack"):
         _ = ab.Tensor(IMAGE.astype(ml_dtypes.bfloat16)).__array_interface__
+
+
+# --- functions of other systems
+
+
+@pytest.mark.parametrize("framework", HOST)
+def test_as_function_takes_and_gives_a_frameworks_arrays(framework):
+    bridges.need(framework)
+
+    def compiled(image, factor, *, parts):
+        assert isinstance(image, ab.Tensor)
+        array = np.from_dlpack(image) * factor
+        return ab.Tensor(array), [Plain(array), array.__dlpack__()], parts
+
+    call = ab.as_function(compiled, framework)
+    assert call.__name__ == "compiled"
+    one, (two, three), parts = call(bridges.make(framework, IMAGE), 2, parts="x")
+    for result in (one, two, three):
+        assert bridges.difference(framework, result, IMAGE * 2) is None
+    assert parts == "x"
+
+
+def test_as_function_writes_into_the_callers_memory():
+    bridges.need("torch")
+    import torch
+
+    def compiled(out):
+        np.from_dlpack(out)[:] = 7
+
+    out = torch.zeros(3)
+    assert ab.as_function(compiled, "torch")(out) is None
+    assert out.tolist() == [7, 7, 7]
+
+
+def test_as_function_wants_a_known_framework():
+    with pytest.raises(ValueError, match="numpi"):
+        ab.as_function(len, "numpi")

@@ -34,6 +34,7 @@ from .exceptions import (
     UnsupportedArrayError,
     UnsupportedDtypeError,
 )
+from .functions import as_function
 from .types import (
     CPU_MEMORY_TYPES,
     GPU_MEMORY_TYPES,
@@ -59,6 +60,7 @@ __all__ = [
     "UnsupportedArrayError",
     "UnsupportedDtypeError",
     "__version__",
+    "as_function",
     "convert",
     "convert_memory",
     "converters",

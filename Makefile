@@ -11,6 +11,7 @@ DEMO_VENV := .venv-demo
 SEVENTH_VENV := .venv-seventh
 UPSTREAM := build/upstream
 IMAGES := build/images
+EXAMPLES := image-filters geotiff
 
 # A stamp is named after the text of the requirements: an edit makes a new one necessary.
 stamp = $(1)/.stamp-$(shell cat $(2) | cksum | cut -d' ' -f1)
@@ -23,7 +24,7 @@ OPENCL_ENV := build/opencl.env
 with_opencl = set -a; source $(OPENCL_ENV); set +a;
 
 .NOTPARALLEL:
-.PHONY: help demo demo-all pipeline test test-rust test-python seventh bench lint clean
+.PHONY: help demo demo-all pipeline test test-rust test-python seventh examples bench lint clean
 
 help: ## print this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 14
@@ -62,6 +63,18 @@ seventh: $(SEVENTH_STAMP) tests/seventh/tvm_ffi.toml
 	@ARRAYBRIDGE_FRAMEWORKS=$(CURDIR)/tests/seventh/tvm_ffi.toml CARGO_TARGET_DIR=$(CURDIR)/build/seventh \
 	$(VENV)/bin/maturin build --quiet --profile dev -i $(SEVENTH_VENV)/bin/python -o build/seventh-wheels
 	@$(SEVENTH_VENV)/bin/python -m pip install --quiet --force-reinstall --no-deps build/seventh-wheels/*.whl
+
+examples: $(TEST_STAMP) $(OPENCL_ENV) ## the extension crates under examples/, built as wheels and tested
+	$(call install,$(VENV))
+	@rm -rf build/example-wheels
+	@for crate in $(EXAMPLES); do \
+		echo "building examples/$$crate"; \
+		CARGO_TARGET_DIR=$(CURDIR)/build/extension $(VENV)/bin/maturin build --quiet --profile dev \
+		-m examples/$$crate/Cargo.toml -i $(VENV)/bin/python -o build/example-wheels; \
+	done
+	@$(VENV)/bin/python -m pip install --quiet --force-reinstall --no-deps build/example-wheels/*.whl
+	@$(VENV)/bin/python -m pip install --quiet -r examples/requirements.txt
+	@$(with_opencl) $(VENV)/bin/python -m pytest $(EXAMPLES:%=examples/%/tests)
 
 # matplotlib goes into the environment of the tests; the Python original into a folder of its own.
 bench: $(TEST_STAMP) $(OPENCL_ENV) $(UPSTREAM)/.stamp ## speed against calls by hand: a table, build/bench/bench.{json,svg}

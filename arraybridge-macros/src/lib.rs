@@ -2,10 +2,13 @@
 //!
 //! [`frameworks!`](frameworks) reads `frameworks.toml` at build time, checks it and expands to
 //! one static a table and one converter for every ordered pair of tables.
+//! [`#[memory_type(..)]`](macro@memory_type) makes a Rust function callable from Python with arrays
+//! of any framework.
 
 #![forbid(unsafe_code)]
 
 mod expand;
+mod function;
 mod op;
 mod problems;
 mod sources;
@@ -32,6 +35,38 @@ pub fn frameworks(input: TokenStream) -> TokenStream {
     let expanded = sources.and_then(|sources| expansion(&sources));
     let tokens = expanded.unwrap_or_else(Problems::into_compile_errors);
     TokenStream2::from_iter([tracking, tokens]).into()
+}
+
+/// Declares a Rust function: Python calls it with arrays of any framework, and gets back arrays of
+/// the framework that the attribute names.
+///
+/// ```text
+/// #[memory_type(numpy, returns = input, defaults(sigma = 1.0))]
+/// fn gaussian(image: ArrayView2<'_, f32>, sigma: f32) -> Array2<f32> { .. }
+/// ```
+///
+/// The function stays an ordinary Rust function. `arraybridge_runtime::python::export(module)` puts
+/// it into the extension module, with its documentation and signature.
+///
+/// | option | meaning |
+/// |---|---|
+/// | `numpy` (required, first) | the framework that the function works on |
+/// | `returns = input` | results are arrays of the first array argument's framework |
+/// | `returns = torch` | results are arrays of that framework |
+/// | `name = "gauss"` | the name in Python |
+/// | `defaults(sigma = 1.0)` | what plain values are when the caller leaves them out |
+/// | `cast` | arrays of other element types are cast to those of the parameters |
+/// | `detach` | the interpreter is detached while the function runs: nobody else may write to the arrays meanwhile |
+/// | `crate = path` | where the runtime is, when it is not `::arraybridge_runtime` |
+///
+/// Arguments are views of `ndarray`, `Tensor`, framework objects (`Bound<PyAny>`), and whatever
+/// PyO3 extracts; `Python<'py>` is passed in; an `Option` may be left out. A view is the caller's
+/// own memory where Rust can look at it there, else a copy; an `ArrayViewMut` is the caller's own
+/// memory or the call is refused. Results are `ndarray` arrays, `Tensor`, framework objects and
+/// whatever PyO3 converts, alone, in an `Option`, in tuples, and in a `Result`.
+#[proc_macro_attribute]
+pub fn memory_type(attribute: TokenStream, item: TokenStream) -> TokenStream {
+    function::declare(attribute.into(), item.into()).into()
 }
 
 fn expansion(sources: &Sources) -> Result<TokenStream2, Problems> {

@@ -24,7 +24,6 @@ pub fn read(sources: &[Source]) -> Result<Vec<Framework>, Problems> {
 }
 
 /// The names of the frameworks and where their arrays live, for macros that are given a name.
-#[cfg_attr(not(test), expect(dead_code, reason = "the attribute macro is its first user"))]
 pub fn known() -> Result<Vec<(String, Place)>, Problems> {
     let sources = Sources::find(proc_macro2::TokenStream::new())?;
     let frameworks = read(&sources.all)?;

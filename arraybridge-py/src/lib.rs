@@ -13,7 +13,7 @@ use arraybridge_runtime::error::{Ends, Result};
 use arraybridge_runtime::generated::MemoryType;
 use arraybridge_runtime::record::{NoCopy, Record, Trace};
 use arraybridge_runtime::spec::{DType, Framework, Memory};
-use arraybridge_runtime::{detect, isolate, ladder, oom, registry};
+use arraybridge_runtime::{detect, isolate, ladder, oom, registry, tensor};
 use pyo3::exceptions::PyBaseException;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString};
@@ -323,6 +323,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<NoCopy>()?;
     module.add_class::<Declared>()?;
     module.add_class::<Decorator>()?;
+    tensor::add_class(module)?;
     module.add_function(wrap_pyfunction!(convert_, module)?)?;
     module.add_function(wrap_pyfunction!(convert_memory, module)?)?;
     module.add_function(wrap_pyfunction!(detect_memory_type, module)?)?;

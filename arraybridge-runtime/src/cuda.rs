@@ -114,15 +114,23 @@ fn in_context<T>(
     index: usize,
     body: impl FnOnce() -> Result<T, cudarc::driver::DriverError>,
 ) -> PyResult<T> {
-    if !is_present() {
-        return Err(PyRuntimeError::new_err("the CUDA driver library cannot be loaded"));
-    }
-    let run = || {
+    checked(|| {
         let context = context(index)?;
         context.bind_to_thread()?;
         body()
-    };
-    match catch_unwind(AssertUnwindSafe(run)) {
+    })
+}
+
+/// Calls the driver, where there is one.
+///
+/// # Errors
+///
+/// `RuntimeError` when there is no CUDA, or CUDA reports a failure.
+pub fn checked<T>(call: impl FnOnce() -> Result<T, cudarc::driver::DriverError>) -> PyResult<T> {
+    if !is_present() {
+        return Err(PyRuntimeError::new_err("the CUDA driver library cannot be loaded"));
+    }
+    match catch_unwind(AssertUnwindSafe(call)) {
         Ok(Ok(value)) => Ok(value),
         Ok(Err(error)) => Err(PyRuntimeError::new_err(format!("CUDA error {}", error.0 as u32))),
         Err(_) => Err(PyRuntimeError::new_err("the CUDA driver could not be called")),

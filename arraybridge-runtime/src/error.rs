@@ -68,6 +68,9 @@ pub enum Error {
     /// An object of a wrong type: `TypeError`.
     #[error("{0}")]
     Type(String),
+    /// An argument that is written to shares memory with another one: `AliasedArgumentError`.
+    #[error("{0}")]
+    Aliased(String),
     /// An exception that passes through as it is.
     #[error(transparent)]
     Python(#[from] PyErr),
@@ -151,6 +154,10 @@ impl From<Error> for PyErr {
             Error::Python(error) => error,
             Error::Value(text) => PyValueError::new_err(text),
             Error::Type(text) => PyTypeError::new_err(text),
+            Error::Aliased(text) => match class(py, "AliasedArgumentError") {
+                Some(class) => PyErr::from_type(class, (text,)),
+                None => PyValueError::new_err(text),
+            },
             Error::Conversion(error) => {
                 let ConversionError { failure, source, target, method, reason, cause } = *error;
                 let raised = match class(py, failure.class()) {

@@ -17,8 +17,10 @@ pub mod detect;
 pub mod device;
 pub mod dlpack;
 pub mod dtype;
+pub mod element;
 pub mod error;
 pub mod fast;
+pub mod function;
 pub mod generated;
 pub mod held;
 pub mod host;
@@ -30,22 +32,37 @@ pub mod oom;
 pub mod op;
 pub mod plan;
 pub mod policy;
+pub mod prelude;
 pub mod record;
 pub mod registry;
 pub mod slices;
 pub mod spec;
 pub mod streams;
+pub mod tensor;
 pub mod view;
 pub mod warn;
+
+pub use arraybridge_macros::memory_type;
+
+/// What an extension module calls.
+pub mod python {
+    pub use crate::function::export;
+}
 
 /// What the macros' expansions refer to. Not for direct use.
 #[doc(hidden)]
 pub mod __private {
+    /// The default of an `Option`.
+    pub fn none(py: ::pyo3::Python<'_>) -> ::pyo3::PyResult<::pyo3::Bound<'_, ::pyo3::PyAny>> {
+        Ok(py.None().into_bound(py))
+    }
+
     pub use ::inventory;
     pub use ::pyo3;
 
     pub use crate::convert::{Request, pair as convert};
-    pub use crate::error::Error;
+    pub use crate::error::{Error, Result};
+    pub use crate::function::{Argument, Call, FunctionEntry, Parameter, Returns};
     pub use crate::op;
     pub use crate::registry::{Converter, Registered};
     pub use crate::spec::*;

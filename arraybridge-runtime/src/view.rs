@@ -102,6 +102,8 @@ pub enum Owner {
     Legacy(Managed<DLManagedTensor>),
     /// Our own memory, which nobody else has seen.
     Buffer(HostBuffer),
+    /// A Rust value that owns it: a `Vec`, an array, a slice of a device.
+    Value(Box<dyn Send>),
 }
 
 /// A view and its owner.

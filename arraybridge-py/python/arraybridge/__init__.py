@@ -15,6 +15,7 @@ from . import decorators
 from ._core import (
     Declared,
     Record,
+    Tensor,
     __version__,
     cleanup_all_gpu_frameworks,
     convert,
@@ -34,6 +35,7 @@ from ._core import (
 )
 from .dtype_scaling import SCALING_FUNCTIONS, DtypeConversion
 from .exceptions import (
+    AliasedArgumentError,
     ClippedValuesWarning,
     CopyRequiredError,
     DeviceUnavailableError,
@@ -44,6 +46,7 @@ from .exceptions import (
     UnsupportedArrayError,
     UnsupportedDtypeError,
 )
+from .functions import as_function
 from .types import (
     CPU_MEMORY_TYPES,
     GPU_MEMORY_TYPES,
@@ -53,6 +56,7 @@ from .types import (
 )
 
 __all__ = [
+    "AliasedArgumentError",
     "CPU_MEMORY_TYPES",
     "GPU_MEMORY_TYPES",
     "SCALING_FUNCTIONS",
@@ -69,9 +73,11 @@ __all__ = [
     "OomFallbackWarning",
     "Record",
     "SharedImmutableMemoryWarning",
+    "Tensor",
     "UnsupportedArrayError",
     "UnsupportedDtypeError",
     "__version__",
+    "as_function",
     "cleanup_all_gpu_frameworks",
     "convert",
     "convert_memory",

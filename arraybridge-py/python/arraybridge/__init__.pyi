@@ -19,6 +19,7 @@ from .dtype_scaling import (
     DtypeConversion,
 )
 from .exceptions import (
+    AliasedArgumentError,
     ClippedValuesWarning,
     CopyRequiredError,
     DeviceUnavailableError,
@@ -29,6 +30,7 @@ from .exceptions import (
     UnsupportedArrayError,
     UnsupportedDtypeError,
 )
+from .functions import as_function
 from .types import (
     CPU_MEMORY_TYPES,
     GPU_MEMORY_TYPES,
@@ -38,6 +40,7 @@ from .types import (
 )
 
 __all__ = [
+    "AliasedArgumentError",
     "CPU_MEMORY_TYPES",
     "GPU_MEMORY_TYPES",
     "SCALING_FUNCTIONS",
@@ -54,9 +57,11 @@ __all__ = [
     "OomFallbackWarning",
     "Record",
     "SharedImmutableMemoryWarning",
+    "Tensor",
     "UnsupportedArrayError",
     "UnsupportedDtypeError",
     "__version__",
+    "as_function",
     "cleanup_all_gpu_frameworks",
     "convert",
     "convert_memory",
@@ -124,6 +129,63 @@ class Record:
     @property
     def ns(self) -> int | None:
         """Nanoseconds that the conversion took; None where it was only explained."""
+
+@final
+class Tensor:
+    """An n-dimensional array that belongs to no framework: what Rust functions hand over.
+
+    ``Tensor(data)`` is ``Tensor.from_dlpack(data)``: the memory of any framework's array, or of any
+    object with ``__dlpack__``, on the host or a CUDA device.
+
+    >>> import numpy, arraybridge
+    >>> arraybridge.Tensor(numpy.zeros((2, 3)))
+    <arraybridge.Tensor float64[2, 3] on host>
+    """
+
+    def __new__(cls, data: Any) -> Tensor: ...
+    @staticmethod
+    def from_dlpack(data: Any, /, *, copy: bool | None = None) -> Tensor:
+        """Share the memory of ``data``; copy it with ``copy=True`` or where it has to be.
+
+        Raises ``MemoryConversionError`` where it cannot be read, ``CopyRequiredError`` where
+        ``copy=False`` forbids what would be needed.
+
+        >>> import numpy, arraybridge
+        >>> arraybridge.Tensor.from_dlpack(numpy.zeros(3)).nbytes
+        24
+        """
+
+    def __dlpack__(
+        self,
+        *,
+        stream: Any = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> Any: ...
+    def __dlpack_device__(self) -> tuple[int, int]: ...
+    @property
+    def __array_interface__(self) -> dict[str, Any]: ...
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]: ...
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Length of each axis."""
+    @property
+    def strides(self) -> tuple[int, ...]:
+        """Bytes from one element to the next along each axis."""
+    @property
+    def dtype(self) -> str:
+        """Name of the dtype."""
+    @property
+    def ndim(self) -> int:
+        """Number of axes."""
+    @property
+    def nbytes(self) -> int:
+        """Size of the elements in bytes."""
+    @property
+    def device(self) -> str:
+        """ "host" or "cuda:0"."""
 
 def convert(
     data: Any,

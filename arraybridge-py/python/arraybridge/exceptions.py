@@ -7,6 +7,7 @@ built on ``arraybridge-runtime`` raise the same classes.
 from __future__ import annotations
 
 __all__ = [
+    "AliasedArgumentError",
     "ClippedValuesWarning",
     "CopyRequiredError",
     "DeviceUnavailableError",
@@ -66,6 +67,10 @@ class FrameworkNotInstalledError(MemoryConversionError, ImportError):
 
 class OomFallbackWarning(UserWarning):
     """A declared function ran out of memory on its device, and was called again on the host."""
+
+
+class AliasedArgumentError(ValueError):
+    """An argument that a Rust function writes to shares memory with another argument."""
 
 
 class SharedImmutableMemoryWarning(UserWarning):

@@ -270,12 +270,12 @@ pub fn wrap_numpy<'py>(py: Python<'py>, ends: Ends, source: Source) -> Result<Bo
     })
 }
 
-fn numpy_framework() -> &'static Framework {
+pub(super) fn numpy_framework() -> &'static Framework {
     crate::generated::MemoryType::Numpy.framework()
 }
 
 /// The same values in memory of our own, compact and aligned, perhaps of another element type.
-fn fresh(py: Python<'_>, opened: Opened, to: Option<DType>) -> Result<Opened> {
+pub(crate) fn fresh(py: Python<'_>, opened: Opened, to: Option<DType>) -> Result<Opened> {
     let view = &opened.source.view;
     if let Some(dtype) = to.filter(|dtype| *dtype != view.dtype) {
         let (source, _) = cast::cast(py, &opened.source, dtype, Scaling::Clamp)?;
@@ -466,4 +466,36 @@ fn adopt<'py>(
         }
         (Err(error), None) => Err(Error::from(error)),
     }
+}
+
+/// Shares the memory of an object of no framework with a target on the same accelerator.
+pub(super) fn adopt_foreign<'py>(
+    py: Python<'py>,
+    ends: Ends,
+    target: &Live,
+    data: &Bound<'py, PyAny>,
+    device: Device,
+) -> Result<Bound<'py, PyAny>> {
+    let Some(import) = &target.framework.import else {
+        return Err(ends.error(Failure::Conversion, "import", no_way_in(target.framework)));
+    };
+    let made = device::within(py, target, device, |object| {
+        let none = py.None().into_bound(py);
+        let handed = match import.handover {
+            Handover::Object => data.clone(),
+            Handover::Capsule => {
+                let stream = pyo3::types::PyDict::new(py);
+                stream.set_item("stream", cuda::legacy_stream(py))?;
+                let capsule =
+                    data.call_method(pyo3::intern!(py, "__dlpack__"), (), Some(&stream))?;
+                cuda::wait_for_legacy_stream(device)?;
+                capsule
+            }
+        };
+        import.op.call(py, [target.module(py), &handed, object.unwrap_or(&none)])
+    });
+    made.map_err(|error| match oom::passes_through(py, &error) {
+        true => Error::Python(error),
+        false => import_failed(py, ends, error),
+    })
 }

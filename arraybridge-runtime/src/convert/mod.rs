@@ -5,6 +5,7 @@
 //! array; [`explain`] stops there, [`Prepared::run`] acts.
 
 mod deliver;
+mod foreign;
 mod open;
 
 use std::time::Instant;
@@ -22,10 +23,11 @@ use crate::spec::{DType, DTypeSet, Framework, Memory};
 use crate::view::Dims;
 use open::Material;
 
-pub(crate) use deliver::place;
 pub use deliver::wrap_numpy;
+pub(crate) use deliver::{fresh, place};
+pub use foreign::{open_any, open_on_host};
 pub(crate) use open::dtype as dtype_of;
-pub use open::{Opened, open_host};
+pub use open::{Opened, open_host, open_writable};
 
 /// What a caller asks of a conversion beside the target.
 #[derive(Clone, Copy, Debug, Default)]
@@ -56,7 +58,9 @@ pub fn convert_to<'py>(
     target: &'static Framework,
     request: &Request,
 ) -> Result<Bound<'py, PyAny>> {
-    let class = class_for(data, target.name)?;
+    let Some(class) = detect::class_of(data) else {
+        return foreign::convert(data, target, request);
+    };
     if class.framework.memory_type == target.memory_type
         && request.is_plain()
         && !record::is_tracing()
@@ -156,17 +160,76 @@ fn pair_routed<'py>(
     data: &Bound<'py, PyAny>,
     request: &Request,
 ) -> Result<(Bound<'py, PyAny>, Route)> {
+    carry_out(|| prepare(source, target, data, request))
+}
+
+/// Prepares and runs a conversion, and records it where somebody asks for that.
+fn carry_out<'py>(
+    prepare: impl FnOnce() -> Result<Prepared<'py>>,
+) -> Result<(Bound<'py, PyAny>, Route)> {
     if !record::is_tracing() {
-        let prepared = prepare(source, target, data, request)?;
+        let prepared = prepare()?;
         let route = prepared.route;
         return Ok((prepared.run()?, route));
     }
     let start = Instant::now();
-    let prepared = prepare(source, target, data, request)?;
-    let (record, route) = (prepared.record()?, prepared.route);
+    let prepared = prepare()?;
+    let (py, route, record) = (prepared.py, prepared.route, prepared.record()?);
     let result = prepared.run()?;
-    record::push(data.py(), record, start.elapsed());
+    record::push(py, record, start.elapsed());
     Ok((result, route))
+}
+
+/// Makes an array of `target` of host memory that no framework's array describes. With `private`
+/// nobody else has the memory, so that the target may take it whatever it does with it.
+///
+/// # Errors
+///
+/// As [`convert_to`].
+pub fn deliver<'py>(
+    py: Python<'py>,
+    opened: Opened,
+    target: &'static Framework,
+    request: &Request,
+) -> Result<Bound<'py, PyAny>> {
+    carry_out(|| prepare_memory(py, opened, target, request)).map(|(array, _)| array)
+}
+
+/// As [`prepare`], for host memory, which counts as NumPy's: that is what it can be seen as.
+fn prepare_memory<'py>(
+    py: Python<'py>,
+    opened: Opened,
+    target: &'static Framework,
+    request: &Request,
+) -> Result<Prepared<'py>> {
+    let ends = Ends { source: crate::generated::MemoryType::Numpy.framework(), target };
+    let live = live::live(py, target, ends)?;
+    let copy = record::copy_default(py, request.copy);
+    let dtype = opened.source.view.dtype;
+    let device = device::place(py, live, Device::Host, request.placement, ends)?;
+    let holds =
+        Target { framework: target, dtypes: dtypes(py, live, dtype, request.dtype)?, device };
+    let cast = request.dtype.filter(|wanted| *wanted != dtype);
+    let facts = opened.facts();
+    let facts = Facts { dtype: cast.unwrap_or(facts.dtype), ..facts };
+    let route = with_cast(plan::host(ends.source, &holds, &facts, copy), cast, copy);
+    let route = route.map_err(|refusal| explain_refusal(py, ends, live, &facts, refusal))?;
+    let source_device = Some(Device::Host);
+    let material = Material::Host(opened);
+    Ok(Prepared { py, ends, target: live, device, source_device, route, cast, material, copy })
+}
+
+/// A route when the element type changes on the way.
+fn with_cast(
+    route: Result<Route, Refusal>,
+    cast: Option<DType>,
+    copy: Option<bool>,
+) -> Result<Route, Refusal> {
+    route.and_then(|route| match (cast, copy) {
+        (None, _) => Ok(route),
+        (Some(_), Some(false)) => Err(Refusal::CopyRequired(Why::Cast)),
+        (Some(_), _) => Ok(Route::Copy(Why::Cast)),
+    })
 }
 
 /// What [`convert_to`] would do, without doing it.
@@ -179,8 +242,10 @@ pub fn explain(
     target: &'static Framework,
     request: &Request,
 ) -> Result<Record> {
-    let class = class_of(data)?;
-    prepare(class.framework, target, data, request)?.record()
+    match detect::class_of(data) {
+        Some(class) => prepare(class.framework, target, data, request)?.record(),
+        None => foreign::explain(data, target, request),
+    }
 }
 
 /// A conversion that is decided but not yet carried out.
@@ -238,11 +303,7 @@ fn prepare<'py>(
         (Device::Accelerator(_), Device::Host) => crossing(&holds, &facts, copy),
         (Device::Host, _) => plan::host(source, &holds, &facts, copy),
     };
-    let route = route.and_then(|route| match (route, cast, copy) {
-        (_, None, _) => Ok(route),
-        (_, Some(_), Some(false)) => Err(Refusal::CopyRequired(Why::Cast)),
-        (_, Some(_), _) => Ok(Route::Copy(Why::Cast)),
-    });
+    let route = with_cast(route, cast, copy);
     let route = route.map_err(|refusal| explain_refusal(py, ends, target_live, &facts, refusal))?;
     Ok(Prepared {
         py,

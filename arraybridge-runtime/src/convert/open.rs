@@ -325,18 +325,94 @@ pub(super) fn version(py: Python<'_>) -> Bound<'_, PyAny> {
 ///
 /// As [`convert_to`](super::convert_to).
 pub fn open_host(data: &Bound<'_, PyAny>) -> Result<Opened> {
+    opened(data, false)
+}
+
+/// As [`open_host`], but CUDA memory stays where it is, ordered with the legacy default stream.
+pub(super) fn open_in_place(data: &Bound<'_, PyAny>) -> Result<Opened> {
+    opened(data, true)
+}
+
+fn opened(data: &Bound<'_, PyAny>, in_place: bool) -> Result<Opened> {
     let class = super::class_of(data)?;
     let py = data.py();
     let ends = crate::live::ends_of(class.framework);
-    if let crate::detect::Role::Refused(why) = class.role {
-        return Err(super::refused(ends, why, data));
-    }
     let live = crate::live::live(py, class.framework, ends)?;
-    let (data, dtype) = guarded(py, ends, live, data)?;
-    match located(py, ends, live, &data)? {
-        Device::Host => open(py, ends, live, &data, &class, dtype),
-        Device::Accelerator(_) => download(py, ends, live, &data),
+    match class.role {
+        crate::detect::Role::Refused(why) => return Err(super::refused(ends, why, data)),
+        crate::detect::Role::Value(op) => {
+            return opened(&super::unwrap_value(py, ends, data, op)?, in_place);
+        }
+        crate::detect::Role::Array => {}
     }
+    let (data, dtype) = guarded(py, ends, live, data)?;
+    let failed = |error: PyErr| export_failed(py, ends, live, &data, error);
+    match (located(py, ends, live, &data)?, &class.framework.export) {
+        (Device::Host, _) => open(py, ends, live, &data, &class, dtype),
+        (device @ Device::Accelerator(_), Some(export))
+            if in_place
+                && device::dlpack_device(&data).map_err(failed)?.0
+                    == dlpark::ffi::DLDeviceType::CUDA.0 =>
+        {
+            let stream = crate::cuda::legacy_stream(py);
+            let scope = [live.module(py), &data, &stream, &version(py)];
+            let capsule = device::within(py, live, device, |_| export.op.call(py, scope));
+            let mut source = capsule.and_then(|c| capsule::take(&c)).map_err(failed)?;
+            source.view.read_only |= class.framework.immutable;
+            Ok(Opened { source, private: false })
+        }
+        (Device::Accelerator(_), _) => download(py, ends, live, &data),
+    }
+}
+
+/// Opens memory of the caller's that is written to: never a copy, which would lose the write.
+///
+/// # Errors
+///
+/// [`Failure::Copy`] with the reason, and as [`convert_to`](super::convert_to).
+pub fn open_writable(data: &Bound<'_, PyAny>) -> Result<Opened> {
+    let py = data.py();
+    let refused = |ends: Ends, why: &str| {
+        let reason =
+            format!("it is written to, which needs the caller's own host memory, but {why}");
+        ends.error(Failure::Copy, "write", reason)
+    };
+    let Some(class) = crate::detect::class_of(data) else {
+        let opened = super::open_any(data)?;
+        let numpy = crate::generated::MemoryType::Numpy.framework();
+        let ends = crate::live::ends_of(numpy);
+        return match opened {
+            _ if !device::is_host(opened.source.view.device) => {
+                Err(refused(ends, "the array is on a device"))
+            }
+            _ if opened.source.view.read_only => Err(refused(ends, "the array is read-only")),
+            opened => Ok(opened),
+        };
+    };
+    let framework = class.framework;
+    let (ends, title) = (crate::live::ends_of(framework), framework.title);
+    if framework.immutable {
+        return Err(refused(ends, &format!("{title} arrays never change")));
+    }
+    if !matches!(class.role, crate::detect::Role::Array) {
+        return Err(refused(ends, "the object is no plain array"));
+    }
+    let live = crate::live::live(py, framework, ends)?;
+    let (plain, dtype) = guarded(py, ends, live, data)?;
+    if !plain.is(data) {
+        return Err(refused(ends, "the array has a gradient, or values that are not in memory"));
+    }
+    if located(py, ends, live, data)? != Device::Host {
+        return Err(refused(ends, "the array is on a device"));
+    }
+    if framework.no_dlpack.contains(dtype) && !ndarray::is_array(data) {
+        return Err(refused(ends, &format!("{title} does not hand out {dtype} memory")));
+    }
+    let opened = open(py, ends, live, data, &class, dtype)?;
+    if opened.private || opened.source.view.read_only {
+        return Err(refused(ends, "the array is read-only"));
+    }
+    Ok(opened)
 }
 
 pub(super) fn read_numpy(ends: Ends, data: &Bound<'_, PyAny>, private: bool) -> Result<Opened> {

@@ -52,7 +52,7 @@ pub fn described(owner: Owner) -> PyResult<Source> {
     let view = match &owner {
         Owner::Versioned(tensor) => super::describe(tensor),
         Owner::Legacy(tensor) => super::describe(tensor),
-        Owner::Object(_) | Owner::Exported(_) | Owner::Buffer(_) => {
+        Owner::Object(_) | Owner::Exported(_) | Owner::Buffer(_) | Owner::Value(_) => {
             unreachable!("only imported tensors are described")
         }
     };

@@ -1,0 +1,84 @@
+//! `#[memory_type(..)]`: from an attribute and a function to a declaration that cannot be wrong.
+
+mod expand;
+mod parse;
+
+use proc_macro2::TokenStream;
+use quote::quote;
+use syn::{Expr, Ident, LitStr, Path, ReturnType, Type};
+
+/// A declared function, checked.
+pub struct Declared {
+    /// The function's identifier.
+    pub ident: Ident,
+    /// Its name in Python.
+    pub name: String,
+    /// Its documentation.
+    pub docs: String,
+    /// The framework.
+    pub framework: String,
+    /// The framework of its results; that of the first array argument without one.
+    pub returns: Option<String>,
+    /// Whether arrays are cast to the element types of the parameters.
+    pub cast: bool,
+    /// Whether the interpreter is detached while it runs.
+    pub detach: bool,
+    /// The runtime.
+    pub runtime: Path,
+    /// What it takes.
+    pub arguments: Vec<Argument>,
+    /// What it gives.
+    pub result: ReturnType,
+}
+
+/// A parameter of the Rust function.
+pub struct Argument {
+    /// Its name.
+    pub ident: Ident,
+    /// Its type, without names of lifetimes.
+    pub ty: Type,
+    /// Where it comes from.
+    pub kind: Kind,
+    /// What it is when the caller leaves it out.
+    pub default: Option<Default>,
+}
+
+/// A default.
+pub enum Default {
+    /// `None`, of an `Option`.
+    None,
+    /// An expression of the attribute.
+    Given(Box<Expr>),
+}
+
+/// How an argument is made.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// The interpreter's token.
+    Python,
+    /// A view or a tensor.
+    Array,
+    /// A Python object; `true` behind a reference.
+    Object(bool),
+    /// A plain value.
+    Value,
+}
+
+/// Expands the attribute; the function itself stays as it is, mistakes or not.
+pub fn declare(attribute: TokenStream, item: TokenStream) -> TokenStream {
+    let declared = crate::table::known()
+        .map_err(|problems| problems.into_compile_errors())
+        .and_then(|known| {
+            parse::read(attribute, item.clone(), &known).map_err(|e| e.into_compile_error())
+        });
+    let registration = declared.map_or_else(|errors| errors, |declared| expand::expand(&declared));
+    quote!(#item #registration)
+}
+
+/// The text of a literal.
+fn text(literal: &LitStr) -> String {
+    literal.value()
+}
+
+#[cfg(test)]
+mod tests;

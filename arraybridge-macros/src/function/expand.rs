@@ -1,0 +1,195 @@
+//! A declaration as tokens: an entry of the registry, and a trampoline that calls the function.
+
+use proc_macro2::TokenStream;
+use quote::{format_ident, quote, quote_spanned};
+use syn::spanned::Spanned;
+use syn::{ReturnType, Type};
+
+use super::parse::{generics, last};
+use super::{Argument, Declared, Default, Kind};
+
+/// Expands a declaration; it cannot fail.
+pub fn expand(declared: &Declared) -> TokenStream {
+    let Declared { name, docs, framework, cast, runtime, .. } = declared;
+    let returns = match &declared.returns {
+        Some(name) => quote!(Framework(#name)),
+        None => quote!(Input),
+    };
+    let seen = declared.arguments.iter().filter(|argument| argument.kind != Kind::Python);
+    let parameters = seen.map(|argument| parameter(argument, declared));
+    let trampoline = trampoline(declared);
+    quote! {
+        const _: () = {
+            #trampoline
+            #runtime::__private::inventory::submit! {
+                #runtime::__private::FunctionEntry {
+                    name: #name,
+                    module: ::core::module_path!(),
+                    docs: #docs,
+                    framework: #framework,
+                    returns: #runtime::__private::Returns::#returns,
+                    cast: #cast,
+                    parameters: &[#(#parameters),*],
+                    call: __call,
+                }
+            }
+        };
+    }
+}
+
+fn parameter(argument: &Argument, declared: &Declared) -> TokenStream {
+    let runtime = &declared.runtime;
+    let name = argument.ident.to_string().trim_start_matches("r#").to_owned();
+    let ty = &argument.ty;
+    let default = match &argument.default {
+        None => quote!(::core::option::Option::None),
+        Some(Default::None) => quote!(::core::option::Option::Some(#runtime::__private::none)),
+        Some(Default::Given(value)) => quote! {
+            ::core::option::Option::Some({
+                fn __default(
+                    py: #runtime::__private::pyo3::Python<'_>,
+                ) -> #runtime::__private::pyo3::PyResult<
+                    #runtime::__private::pyo3::Bound<'_, #runtime::__private::pyo3::PyAny>,
+                > {
+                    let value: #ty = #value;
+                    #runtime::__private::pyo3::IntoPyObjectExt::into_bound_py_any(value, py)
+                }
+                __default
+            })
+        },
+    };
+    quote!(#runtime::__private::Parameter { name: #name, default: #default })
+}
+
+fn trampoline(declared: &Declared) -> TokenStream {
+    let Declared { runtime, ident, arguments, detach, .. } = declared;
+    let mut index = 0_usize;
+    let mut opened = Vec::new();
+    let mut values = Vec::new();
+    let mut passed = Vec::new();
+    for (position, argument) in arguments.iter().enumerate() {
+        let holder = format_ident!("__argument_{position}");
+        let (opening, passing) = parts(declared, argument, &holder, index);
+        // Arrays first: whether they overlap is asked before anything else can run.
+        let into = if argument.kind == Kind::Array { &mut opened } else { &mut values };
+        into.push(opening);
+        passed.push(passing);
+        index += usize::from(argument.kind != Kind::Python);
+    }
+    let call = if *detach {
+        let names: Vec<_> = (0..passed.len()).map(|i| format_ident!("__passed_{i}")).collect();
+        quote! {{
+            #(let #names = #passed;)*
+            __call.py().detach(move || #ident(#(#names),*))
+        }}
+    } else {
+        quote!(#ident(#(#passed),*))
+    };
+    let given = match &declared.result {
+        ReturnType::Default => {
+            quote!({
+                let () = __result;
+                __call.give_value(__call.py().None())
+            })
+        }
+        ReturnType::Type(_, ty) => give(ty, quote!(__result)),
+    };
+    quote! {
+        #[allow(clippy::let_unit_value, clippy::unit_arg, reason = "a function may give nothing")]
+        fn __call<'py>(
+            __call: &#runtime::__private::Call<'py>,
+        ) -> #runtime::__private::Result<
+            #runtime::__private::pyo3::Bound<'py, #runtime::__private::pyo3::PyAny>,
+        > {
+            #(#opened)*
+            __call.check_aliases()?;
+            #(#values)*
+            let __result = #call;
+            #given
+        }
+    }
+}
+
+/// The statement that reads an argument, and the expression that passes it.
+fn parts(
+    declared: &Declared,
+    argument: &Argument,
+    holder: &syn::Ident,
+    index: usize,
+) -> (TokenStream, TokenStream) {
+    let runtime = &declared.runtime;
+    let ty = &argument.ty;
+    let absent = match &argument.default {
+        Some(Default::Given(value)) => quote!(#value),
+        Some(Default::None) => quote!(::core::option::Option::None),
+        None => quote!(::core::unreachable!("a required argument was looked for before")),
+    };
+    let value = |ty: &Type, method: TokenStream| {
+        let read = quote_spanned!(ty.span()=> __call.#method::<#ty>(#index));
+        quote! {
+            let #holder: #ty = match #read? {
+                ::core::option::Option::Some(value) => value,
+                ::core::option::Option::None => #absent,
+            };
+        }
+    };
+    match (argument.kind, ty) {
+        (Kind::Python, _) => (quote!(), quote!(__call.py())),
+        (Kind::Array, _) => {
+            let as_argument = quote!(#runtime::__private::Argument<'_>);
+            let open = quote_spanned!(ty.span()=> <#ty as #as_argument>::open(__call, #index));
+            (quote!(let mut #holder = #open?;), quote!(<#ty as #as_argument>::get(&mut #holder)))
+        }
+        (Kind::Object(true), Type::Reference(reference)) => {
+            (value(&reference.elem, quote!(object)), quote!(&#holder))
+        }
+        (Kind::Object(_), _) => (value(ty, quote!(object)), quote!(#holder)),
+        (Kind::Value, _) => (value(ty, quote!(value)), quote!(#holder)),
+    }
+}
+
+/// The expression that hands a value of a type to Python.
+fn give(ty: &Type, value: TokenStream) -> TokenStream {
+    if let Type::Tuple(tuple) = ty
+        && !tuple.elems.is_empty()
+    {
+        let names: Vec<_> = (0..tuple.elems.len()).map(|i| format_ident!("__part_{i}")).collect();
+        let given = tuple.elems.iter().zip(&names).map(|(ty, name)| give(ty, quote!(#name)));
+        return quote! {{
+            let (#(#names,)*) = #value;
+            __call.give_value((#(#given?,)*))
+        }};
+    }
+    let Some(segment) = last(ty) else {
+        if matches!(ty, Type::Tuple(_)) {
+            return quote!({ let () = #value; __call.give_value(__call.py().None()) });
+        }
+        return quote_spanned!(ty.span()=> __call.give_value(#value));
+    };
+    let name = segment.ident.to_string();
+    match (name.as_str(), generics(segment).first()) {
+        ("Result" | "PyResult", Some(inner)) => {
+            let inner = give(inner, quote!(__value));
+            let error = quote_spanned!(ty.span()=> __call.give_error(__error));
+            quote! {
+                match #value {
+                    ::core::result::Result::Ok(__value) => #inner,
+                    ::core::result::Result::Err(__error) => ::core::result::Result::Err(#error),
+                }
+            }
+        }
+        ("Option", Some(inner)) => {
+            let inner = give(inner, quote!(__value));
+            quote! {
+                match #value {
+                    ::core::option::Option::Some(__value) => #inner,
+                    ::core::option::Option::None => __call.give_value(__call.py().None()),
+                }
+            }
+        }
+        ("Bound" | "Py", _) => quote_spanned!(ty.span()=> __call.give_object(#value)),
+        ("Tensor", _) => quote_spanned!(ty.span()=> __call.give_array(#value)),
+        _ if name.starts_with("Array") => quote_spanned!(ty.span()=> __call.give_array(#value)),
+        _ => quote_spanned!(ty.span()=> __call.give_value(#value)),
+    }
+}

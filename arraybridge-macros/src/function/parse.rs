@@ -1,0 +1,352 @@
+//! The attribute and the function, read and checked; all mistakes are reported at once.
+
+use proc_macro2::TokenStream;
+use syn::ext::IdentExt;
+use syn::parse::{Parse, ParseStream};
+use syn::punctuated::Punctuated;
+use syn::spanned::Spanned;
+use syn::visit_mut::VisitMut;
+use syn::{
+    Attribute, Error, Expr, FnArg, GenericArgument, GenericParam, Ident, ItemFn, Lifetime, LitStr,
+    Meta, Pat, Path, PathArguments, PathSegment, Result, Token, Type, parenthesized, parse_quote,
+};
+
+use super::{Argument, Declared, Default, Kind};
+use crate::problems::instead;
+use crate::table::spec::Place;
+
+/// Frameworks and where their arrays live.
+type Known = [(String, Place)];
+
+const OPTIONS: [&str; 6] = ["returns", "name", "defaults", "cast", "detach", "crate"];
+
+/// The mistakes of a declaration; the only way to a result is [`Mistakes::gate`].
+#[derive(std::default::Default)]
+struct Mistakes(Option<Error>);
+
+impl Mistakes {
+    fn add(&mut self, at: &impl Spanned, message: impl std::fmt::Display) {
+        self.also(Error::new(at.span(), message));
+    }
+
+    fn also(&mut self, error: Error) {
+        match &mut self.0 {
+            Some(errors) => errors.combine(error),
+            None => self.0 = Some(error),
+        }
+    }
+
+    fn take<T>(&mut self, result: Result<T>) -> Option<T> {
+        result.map_err(|error| self.also(error)).ok()
+    }
+
+    fn gate<T>(self, value: T) -> Result<T> {
+        self.0.map_or(Ok(value), Err)
+    }
+}
+
+/// What stands in the attribute's parentheses.
+#[derive(std::default::Default)]
+struct Options {
+    framework: Option<Ident>,
+    returns: Option<Ident>,
+    name: Option<LitStr>,
+    defaults: Vec<(Ident, Expr)>,
+    cast: bool,
+    detach: bool,
+    runtime: Option<Path>,
+}
+
+impl Parse for Options {
+    fn parse(input: ParseStream<'_>) -> Result<Options> {
+        let mut options = Options::default();
+        if input.is_empty() {
+            let message = "name the framework that the function works on";
+            return Err(Error::new(input.span(), message));
+        }
+        options.framework = Some(input.parse()?);
+        while !input.is_empty() {
+            input.parse::<Token![,]>()?;
+            if input.is_empty() {
+                break;
+            }
+            options.read(input)?;
+        }
+        Ok(options)
+    }
+}
+
+impl Options {
+    fn read(&mut self, input: ParseStream<'_>) -> Result<()> {
+        if input.peek(Token![crate]) {
+            input.parse::<Token![crate]>()?;
+            input.parse::<Token![=]>()?;
+            self.runtime = Some(input.call(Path::parse_mod_style)?);
+            return Ok(());
+        }
+        let key = input.call(Ident::parse_any)?;
+        match key.to_string().as_str() {
+            "returns" => {
+                input.parse::<Token![=]>()?;
+                self.returns = Some(input.parse()?);
+            }
+            "name" => {
+                input.parse::<Token![=]>()?;
+                self.name = Some(input.parse()?);
+            }
+            "defaults" => {
+                let content;
+                parenthesized!(content in input);
+                let pairs = Punctuated::<Pair, Token![,]>::parse_terminated(&content)?;
+                self.defaults = pairs.into_iter().map(|pair| (pair.0, pair.1)).collect();
+            }
+            "cast" => self.cast = true,
+            "detach" => self.detach = true,
+            other => {
+                let hint = instead(other, "options", &OPTIONS);
+                return Err(Error::new(key.span(), format!("unknown option `{other}`; {hint}")));
+            }
+        }
+        Ok(())
+    }
+}
+
+struct Pair(Ident, Expr);
+
+impl Parse for Pair {
+    fn parse(input: ParseStream<'_>) -> Result<Pair> {
+        let name = input.parse()?;
+        input.parse::<Token![=]>()?;
+        Ok(Pair(name, input.parse()?))
+    }
+}
+
+/// Reads a declaration.
+pub fn read(attribute: TokenStream, item: TokenStream, known: &Known) -> Result<Declared> {
+    let function: ItemFn = syn::parse2(item)
+        .map_err(|error| Error::new(error.span(), "#[memory_type(..)] declares a function"))?;
+    let mut mistakes = Mistakes::default();
+    let options = mistakes.take(syn::parse2::<Options>(attribute)).unwrap_or_default();
+    let framework = options.framework.as_ref().and_then(|name| find(name, known, &mut mistakes));
+    let returns = match &options.returns {
+        None => framework.map(|(name, _)| name.clone()),
+        Some(input) if input == "input" => None,
+        Some(name) => find(name, known, &mut mistakes).map(|(name, _)| name.clone()),
+    };
+    shape(&function, &mut mistakes);
+    let mut arguments = Vec::new();
+    for input in &function.sig.inputs {
+        arguments.extend(argument(input, &mut mistakes));
+    }
+    if let Some((name, Place::Accelerator)) = framework {
+        no_host_views(name, &arguments, &mut mistakes);
+    }
+    defaults(&mut arguments, &options, &mut mistakes);
+    if options.detach {
+        for argument in &arguments {
+            if matches!(argument.kind, Kind::Python | Kind::Object(_)) {
+                let message = "a function that runs detached takes no Python objects; remove \
+                               `detach`, or take arrays and plain values";
+                mistakes.add(&argument.ty, message);
+            }
+        }
+    }
+    let name = options.name.as_ref().map_or_else(|| unraw(&function.sig.ident), super::text);
+    let mut result = function.sig.output.clone();
+    Anonymous.visit_return_type_mut(&mut result);
+    let declared = Declared {
+        name,
+        docs: docs(&function.attrs),
+        framework: framework.map(|(name, _)| name.clone()).unwrap_or_default(),
+        returns,
+        cast: options.cast,
+        detach: options.detach,
+        runtime: options.runtime.unwrap_or_else(|| parse_quote!(::arraybridge_runtime)),
+        arguments,
+        result,
+        ident: function.sig.ident,
+    };
+    mistakes.gate(declared)
+}
+
+fn unraw(ident: &Ident) -> String {
+    ident.to_string().trim_start_matches("r#").to_owned()
+}
+
+fn find<'a>(
+    name: &Ident,
+    known: &'a Known,
+    mistakes: &mut Mistakes,
+) -> Option<&'a (String, Place)> {
+    let found = known.iter().find(|(known, _)| name == known);
+    if found.is_none() {
+        let names: Vec<&str> = known.iter().map(|(name, _)| name.as_str()).collect();
+        let list = names.join(", ");
+        let mut message = format!("unknown framework `{name}`; known frameworks: {list}");
+        let near = instead(&name.to_string(), "frameworks", &names);
+        if near.starts_with("write") {
+            message = format!("unknown framework `{name}`; {near}; known frameworks: {list}");
+        }
+        mistakes.add(name, message);
+    }
+    found
+}
+
+/// What a declared function cannot be.
+fn shape(function: &ItemFn, mistakes: &mut Mistakes) {
+    let signature = &function.sig;
+    if let Some(token) = &signature.asyncness {
+        mistakes.add(token, "a declared function is not async; block on the work inside it");
+    }
+    if let syn::Safety::Unsafe(token) = &signature.safety {
+        mistakes
+            .add(token, "a declared function is safe to call; declare a safe one that calls it");
+    }
+    if let Some(variadic) = &signature.variadic {
+        mistakes.add(variadic, "a declared function has a fixed number of parameters");
+    }
+    for parameter in &signature.generics.params {
+        if !matches!(parameter, GenericParam::Lifetime(_)) {
+            let message = "a declared function has no generic parameters, since Python calls one \
+                           function; declare one for each type, or take a `Tensor` and dispatch";
+            mistakes.add(parameter, message);
+        }
+    }
+}
+
+fn argument(input: &FnArg, mistakes: &mut Mistakes) -> Option<Argument> {
+    let typed = match input {
+        FnArg::Typed(typed) => typed,
+        FnArg::Receiver(receiver) => {
+            mistakes
+                .add(receiver, "a declared function is no method; take the value as an argument");
+            return None;
+        }
+    };
+    let Pat::Ident(name) = &*typed.pat else {
+        mistakes.add(&typed.pat, "a parameter of a declared function needs a name: Python sees it");
+        return None;
+    };
+    if let Type::ImplTrait(ty) = &*typed.ty {
+        mistakes.add(ty, "a declared function has no generic parameters; write a type");
+        return None;
+    }
+    let mut ty = (*typed.ty).clone();
+    Anonymous.visit_type_mut(&mut ty);
+    let default = inner_of_option(&ty).map(|_| Default::None);
+    Some(Argument { ident: name.ident.clone(), kind: kind(&ty), ty, default })
+}
+
+/// Lifetimes are the trampoline's own: they are inferred.
+struct Anonymous;
+
+impl VisitMut for Anonymous {
+    fn visit_lifetime_mut(&mut self, lifetime: &mut Lifetime) {
+        if lifetime.ident != "static" {
+            lifetime.ident = Ident::new("_", lifetime.ident.span());
+        }
+    }
+}
+
+/// The last segment of a type's path.
+pub fn last(ty: &Type) -> Option<&PathSegment> {
+    match ty {
+        Type::Path(path) => path.path.segments.last(),
+        Type::Paren(inner) => last(&inner.elem),
+        Type::Group(inner) => last(&inner.elem),
+        _ => None,
+    }
+}
+
+/// The types in a segment's angle brackets.
+pub fn generics(segment: &PathSegment) -> Vec<&Type> {
+    let PathArguments::AngleBracketed(arguments) = &segment.arguments else { return Vec::new() };
+    let types = arguments.args.iter().filter_map(|argument| match argument {
+        GenericArgument::Type(ty) => Some(ty),
+        _ => None,
+    });
+    types.collect()
+}
+
+fn inner_of_option(ty: &Type) -> Option<&Type> {
+    let segment = last(ty).filter(|segment| segment.ident == "Option")?;
+    generics(segment).first().copied()
+}
+
+fn kind(ty: &Type) -> Kind {
+    if let Type::Reference(reference) = ty {
+        return match kind(&reference.elem) {
+            Kind::Object(_) => Kind::Object(true),
+            Kind::Array => Kind::Array,
+            Kind::Python | Kind::Value => Kind::Value,
+        };
+    }
+    let Some(segment) = last(inner_of_option(ty).unwrap_or(ty)) else { return Kind::Value };
+    let name = segment.ident.to_string();
+    match name.as_str() {
+        "Python" => Kind::Python,
+        "Bound" | "Py" => Kind::Object(false),
+        "Tensor" => Kind::Array,
+        _ if name.starts_with("ArrayView") => Kind::Array,
+        _ => Kind::Value,
+    }
+}
+
+fn is_view(ty: &Type) -> bool {
+    let ty = inner_of_option(ty).unwrap_or(ty);
+    last(ty).is_some_and(|segment| segment.ident.to_string().starts_with("ArrayView"))
+}
+
+fn no_host_views(framework: &str, arguments: &[Argument], mistakes: &mut Mistakes) {
+    for argument in arguments.iter().filter(|argument| is_view(&argument.ty)) {
+        let message = format!(
+            "`{framework}` keeps arrays on accelerators only, and this is a view of host memory; take \
+             a `Tensor`, or declare the function for `numpy`"
+        );
+        mistakes.add(&argument.ty, message);
+    }
+}
+
+fn defaults(arguments: &mut [Argument], options: &Options, mistakes: &mut Mistakes) {
+    for (name, value) in &options.defaults {
+        match arguments.iter_mut().find(|argument| argument.ident == *name) {
+            None => mistakes.add(name, format!("there is no parameter `{name}`")),
+            Some(argument) if argument.kind != Kind::Value => {
+                mistakes.add(name, "only plain values have defaults; make an array an `Option`");
+            }
+            Some(argument) => argument.default = Some(Default::Given(Box::new(value.clone()))),
+        }
+    }
+    let mut seen: Option<&Ident> = None;
+    for argument in arguments.iter().filter(|argument| argument.kind != Kind::Python) {
+        match (&argument.default, seen) {
+            (Some(_), _) => seen = Some(&argument.ident),
+            (None, Some(before)) => {
+                let ident = &argument.ident;
+                let message = format!(
+                    "`{ident}` has no default and follows `{before}`, which has one; give it one too, \
+                     or put it first"
+                );
+                mistakes.add(ident, message);
+            }
+            (None, None) => {}
+        }
+    }
+}
+
+fn docs(attributes: &[Attribute]) -> String {
+    let lines = attributes.iter().filter_map(|attribute| match &attribute.meta {
+        Meta::NameValue(pair) if pair.path.is_ident("doc") => match &pair.value {
+            Expr::Lit(literal) => match &literal.lit {
+                syn::Lit::Str(text) => {
+                    let text = text.value();
+                    Some(text.strip_prefix(' ').unwrap_or(&text).to_owned())
+                }
+                _ => None,
+            },
+            _ => None,
+        },
+        _ => None,
+    });
+    lines.collect::<Vec<_>>().join("\n")
+}

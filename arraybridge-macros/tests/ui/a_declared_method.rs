@@ -1,0 +1,10 @@
+use arraybridge_macros::memory_type;
+
+struct S;
+
+impl S {
+    #[memory_type(numpy)]
+    fn f(&self) {}
+}
+
+fn main() {}

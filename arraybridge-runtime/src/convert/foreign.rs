@@ -1,0 +1,167 @@
+//! Objects of no framework that hand out their memory by DLPack: a [`Tensor`](crate::tensor), the
+//! tensors of a compiler, those of another library.
+
+use dlpark::ffi::{DLDevice, DLDeviceType};
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+use super::deliver::{self, numpy_framework};
+use super::open::{self, Opened};
+use super::{Request, carry_out, class_of, not_an_array, prepare_memory};
+use crate::detect;
+use crate::device::{self, Device, Placement};
+use crate::dlpack::capsule;
+use crate::error::{Ends, Error, Failure, Result, first_line};
+use crate::live;
+use crate::record::Record;
+use crate::spec::Framework;
+use crate::view::Owner;
+
+/// Whether an object has the methods of the protocol.
+fn exports(data: &Bound<'_, PyAny>) -> bool {
+    let py = data.py();
+    let has = |name| data.get_type().hasattr(name).unwrap_or(false);
+    has(pyo3::intern!(py, "__dlpack__")) && has(pyo3::intern!(py, "__dlpack_device__"))
+}
+
+/// As [`convert_to`](super::convert_to), for an object of no framework.
+pub(super) fn convert<'py>(
+    data: &Bound<'py, PyAny>,
+    target: &'static Framework,
+    request: &Request,
+) -> Result<Bound<'py, PyAny>> {
+    if !exports(data) {
+        return Err(not_an_array(data, target.name));
+    }
+    let (py, ends) = (data.py(), Ends { source: numpy_framework(), target });
+    let place = place_of(data, ends)?;
+    if !device::is_host(place)
+        && let Some(array) = on_its_device(py, data, place, ends, request)?
+    {
+        return Ok(array);
+    }
+    carry_out(|| prepare_memory(py, open_at(data, place, ends)?, target, request))
+        .map(|(array, _)| array)
+}
+
+/// As [`explain`](super::explain), for an object of no framework.
+pub(super) fn explain(
+    data: &Bound<'_, PyAny>,
+    target: &'static Framework,
+    request: &Request,
+) -> Result<Record> {
+    if !exports(data) {
+        return Err(not_an_array(data, target.name));
+    }
+    let ends = Ends { source: numpy_framework(), target };
+    let opened = open_at(data, place_of(data, ends)?, ends)?;
+    prepare_memory(data.py(), opened, target, request)?.record()
+}
+
+fn place_of(data: &Bound<'_, PyAny>, ends: Ends) -> Result<DLDevice> {
+    let (device_type, device_id) =
+        device::dlpack_device(data).map_err(|error| export_failed(data, ends, error))?;
+    Ok(DLDevice { device_type: DLDeviceType(device_type), device_id })
+}
+
+/// The target's array of memory that stays on its accelerator; `None` where it has to go through
+/// the host.
+fn on_its_device<'py>(
+    py: Python<'py>,
+    data: &Bound<'py, PyAny>,
+    place: DLDevice,
+    ends: Ends,
+    request: &Request,
+) -> Result<Option<Bound<'py, PyAny>>> {
+    let live = live::live(py, ends.target, ends)?;
+    let here = Device::Accelerator(place.device_id as usize);
+    let there = device::place(py, live, here, request.placement, ends)?;
+    let imports = ends.target.import.as_ref();
+    let shares =
+        imports.is_some_and(|import| import.devices.contains(&(place.device_type.0 as i32)));
+    if there != here || !shares {
+        return Ok(None);
+    }
+    let array = deliver::adopt_foreign(py, ends, live, data, here)?;
+    let finish = Request { placement: Placement::Auto, ..*request };
+    // What is asked for beside the place is done by the target's own framework.
+    super::convert_to(&array, ends.target, &finish).map(Some)
+}
+
+/// Opens the memory of a framework's array, or of any object that hands it out by DLPack, where it
+/// is: on the host, or on a CUDA device, ordered after the work on its legacy default stream.
+/// Memory of other devices is downloaded.
+///
+/// # Errors
+///
+/// As [`convert_to`](super::convert_to).
+pub fn open_any(data: &Bound<'_, PyAny>) -> Result<Opened> {
+    let ends = Ends { source: numpy_framework(), target: numpy_framework() };
+    if detect::class_of(data).is_some() {
+        return open::open_in_place(data);
+    }
+    if !exports(data) {
+        class_of(data)?;
+    }
+    let place = place_of(data, ends)?;
+    if place.device_type == DLDeviceType::CUDA {
+        let keywords = PyDict::new(data.py());
+        keywords.set_item("stream", 1)?;
+        return opened(data, ends, keywords);
+    }
+    open_at(data, place, ends)
+}
+
+/// As [`open_any`], but memory of every device is downloaded.
+///
+/// # Errors
+///
+/// As [`convert_to`](super::convert_to).
+pub fn open_on_host(data: &Bound<'_, PyAny>) -> Result<Opened> {
+    if detect::class_of(data).is_some() {
+        return open::open_host(data);
+    }
+    if !exports(data) {
+        class_of(data)?;
+    }
+    let ends = Ends { source: numpy_framework(), target: numpy_framework() };
+    open_at(data, place_of(data, ends)?, ends)
+}
+
+/// The memory on the host: shared where it is there, else a copy that the object makes.
+fn open_at(data: &Bound<'_, PyAny>, place: DLDevice, ends: Ends) -> Result<Opened> {
+    let keywords = PyDict::new(data.py());
+    if device::is_host(place) {
+        return opened(data, ends, keywords);
+    }
+    keywords.set_item("dl_device", (DLDeviceType::CPU.0, 0))?;
+    Ok(Opened { private: true, ..opened(data, ends, keywords)? })
+}
+
+fn opened(data: &Bound<'_, PyAny>, ends: Ends, keywords: Bound<'_, PyDict>) -> Result<Opened> {
+    let py = data.py();
+    let export = pyo3::intern!(py, "__dlpack__");
+    let failed = |error| export_failed(data, ends, error);
+    let older = keywords.copy()?;
+    keywords.set_item("max_version", open::version(py))?;
+    let capsule = match data.call_method(export, (), Some(&keywords)) {
+        // A producer of before DLPack 1.0 knows no versions.
+        Err(error) if error.is_instance_of::<PyTypeError>(py) => {
+            data.call_method(export, (), Some(&older))
+        }
+        answer => answer,
+    };
+    let mut source = capsule.and_then(|capsule| capsule::take(&capsule)).map_err(failed)?;
+    // A legacy tensor cannot say whether it may be written to.
+    source.view.read_only |= matches!(source.owner, Owner::Legacy(_));
+    Ok(Opened { source, private: false })
+}
+
+#[cold]
+fn export_failed(data: &Bound<'_, PyAny>, ends: Ends, error: PyErr) -> Error {
+    let py = data.py();
+    let class = detect::qualified_name(data.get_type().as_any()).unwrap_or_default();
+    let reason = format!("{class} cannot hand out its memory ({})", first_line(py, &error));
+    ends.caused(Failure::Array, "export", reason, Some(error))
+}

@@ -1,0 +1,190 @@
+//! Rust functions that are declared with `#[memory_type(..)]`: called from Python with arrays of any
+//! framework, and giving back those of the framework that they name.
+//!
+//! The attribute leaves the function as it is and registers a [`FunctionEntry`], whose trampoline
+//! takes the arguments of a [`Call`], one after the other, by the trait [`Argument`] or as plain
+//! Python values; looks whether memory that the function writes to is among the others; calls the
+//! function; and hands its result over. [`export`] puts every function of an extension crate into
+//! its module.
+
+mod argument;
+mod class;
+mod result;
+
+use std::cell::RefCell;
+
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyString, PyTuple};
+use smallvec::SmallVec;
+
+use crate::error::{Error, Result};
+use crate::spec::Framework;
+
+pub use argument::Argument;
+pub use class::{Function, export};
+
+/// What a declared function returns to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Returns {
+    /// Arrays of the framework of this name.
+    Framework(&'static str),
+    /// Arrays of the first array argument's framework.
+    Input,
+}
+
+/// Makes a Python object.
+pub type Make = for<'py> fn(Python<'py>) -> PyResult<Bound<'py, PyAny>>;
+
+/// A parameter that Python sees.
+pub struct Parameter {
+    /// Its name.
+    pub name: &'static str,
+    /// What it is when the caller leaves it out; without one it is required.
+    pub default: Option<Make>,
+}
+
+/// A declared function, as the attribute registers it.
+pub struct FunctionEntry {
+    /// Its name in Python.
+    pub name: &'static str,
+    /// The Rust module that it is in.
+    pub module: &'static str,
+    /// Its documentation.
+    pub docs: &'static str,
+    /// The framework that it is declared for.
+    pub framework: &'static str,
+    /// The framework of its results.
+    pub returns: Returns,
+    /// Whether arrays of other element types are cast to those that the function takes.
+    pub cast: bool,
+    /// What Python may pass.
+    pub parameters: &'static [Parameter],
+    /// Calls it.
+    pub call: for<'py> fn(&Call<'py>) -> Result<Bound<'py, PyAny>>,
+}
+
+inventory::collect!(FunctionEntry);
+
+/// A declared function, its frameworks found.
+#[derive(Clone, Copy)]
+struct Declaration {
+    entry: &'static FunctionEntry,
+    framework: &'static Framework,
+    /// The framework of the results; that of the first array argument without one.
+    output: Option<&'static Framework>,
+}
+
+/// One call of a declared function.
+pub struct Call<'py> {
+    py: Python<'py>,
+    function: Declaration,
+    given: SmallVec<[Option<Bound<'py, PyAny>>; 8]>,
+    spans: RefCell<SmallVec<[Span; 4]>>,
+}
+
+/// The bytes of the caller's memory that an argument covers.
+struct Span {
+    parameter: usize,
+    low: usize,
+    high: usize,
+    mutable: bool,
+}
+
+impl<'py> Call<'py> {
+    /// Sorts what the caller gave into the parameters.
+    fn bind(
+        function: &Bound<'py, Function>,
+        args: &Bound<'py, PyTuple>,
+        kwargs: Option<&Bound<'py, PyDict>>,
+    ) -> PyResult<Call<'py>> {
+        let (py, function) = (function.py(), function.get().declaration);
+        let parameters = function.entry.parameters;
+        let wrong =
+            |text: String| PyTypeError::new_err(format!("{}() {text}", function.entry.name));
+        if args.len() > parameters.len() {
+            let (most, found) = (parameters.len(), args.len());
+            return Err(wrong(format!("takes at most {most} arguments ({found} given)")));
+        }
+        let mut given: SmallVec<[_; 8]> = args.iter().map(Some).collect();
+        given.resize(parameters.len(), None);
+        for (key, value) in kwargs.into_iter().flatten() {
+            let key = key.cast_into::<PyString>()?;
+            let name = key.to_str()?;
+            let Some(index) = parameters.iter().position(|p| p.name == name) else {
+                return Err(wrong(format!("got an unexpected keyword argument '{name}'")));
+            };
+            if given[index].replace(value).is_some() {
+                return Err(wrong(format!("got multiple values for argument '{name}'")));
+            }
+        }
+        let missing =
+            |(p, given): &(&Parameter, &Option<_>)| p.default.is_none() && given.is_none();
+        if let Some((parameter, _)) = parameters.iter().zip(&given).find(missing) {
+            return Err(wrong(format!("missing required argument: '{}'", parameter.name)));
+        }
+        Ok(Call { py, function, given, spans: RefCell::default() })
+    }
+
+    /// The interpreter.
+    pub fn py(&self) -> Python<'py> {
+        self.py
+    }
+
+    fn framework(&self) -> &'static Framework {
+        self.function.framework
+    }
+
+    /// What the caller gave for a parameter.
+    fn given(&self, index: usize) -> Option<&Bound<'py, PyAny>> {
+        self.given[index].as_ref()
+    }
+
+    /// Says which argument an error is about.
+    fn about(&self, index: usize, error: Error) -> Error {
+        let name = self.function.entry.parameters[index].name;
+        let place = format!("{}() argument '{name}'", self.function.entry.name);
+        match error {
+            Error::Type(text) => Error::Type(format!("{place}: {text}")),
+            Error::Value(text) => Error::Value(format!("{place}: {text}")),
+            Error::Conversion(mut error) => {
+                error.reason = format!("{place}: {}", error.reason);
+                Error::Conversion(error)
+            }
+            Error::Python(error)
+                if error.get_type(self.py).is(self.py.get_type::<PyTypeError>()) =>
+            {
+                let text = format!("{place}: {}", error.value(self.py));
+                let named = PyTypeError::new_err(text);
+                named.set_cause(self.py, error.cause(self.py));
+                Error::Python(named)
+            }
+            other => other,
+        }
+    }
+
+    /// Whether memory that the function writes to is that of another argument, too.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Aliased`] names both arguments.
+    pub fn check_aliases(&self) -> Result<()> {
+        let spans = self.spans.borrow();
+        for (i, one) in spans.iter().enumerate() {
+            for other in &spans[i + 1..] {
+                let overlap = one.low < other.high && other.low < one.high;
+                if overlap && (one.mutable || other.mutable) {
+                    let names = self.function.entry.parameters;
+                    return Err(Error::Aliased(format!(
+                        "{}() writes into '{}', whose memory overlaps that of '{}'; pass a copy of one \
+                         of them",
+                        self.function.entry.name,
+                        names[if one.mutable { one.parameter } else { other.parameter }].name,
+                        names[if one.mutable { other.parameter } else { one.parameter }].name,
+                    )));
+                }
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,74 @@
+//! What a declared function gives back.
+
+use pyo3::IntoPyObjectExt;
+use pyo3::prelude::*;
+
+use super::{Call, Returns};
+use crate::convert::{self, Request};
+use crate::detect::{self, Role};
+use crate::device::{self, Device, Placement};
+use crate::error::{Error, Result};
+use crate::live;
+use crate::spec::{Framework, Memory};
+use crate::tensor::Tensor;
+
+impl<'py> Call<'py> {
+    /// The framework of the results, and where they go.
+    fn target(&self) -> Result<(&'static Framework, Request)> {
+        let function = self.function;
+        if let Some(framework) = function.output {
+            return Ok((framework, Request::default()));
+        }
+        debug_assert_eq!(function.entry.returns, Returns::Input);
+        let arrays = self.given.iter().flatten();
+        let lead = arrays.filter_map(|array| Some((array, detect::class_of(array)?))).next();
+        let Some((lead, class)) = lead else { return Ok((self.framework(), Request::default())) };
+        let framework = class.framework;
+        let mut request = Request::default();
+        if framework.memory != Memory::Host && matches!(class.role, Role::Array) {
+            let live = live::live(self.py, framework, live::ends_of(framework))?;
+            if let device @ Device::Accelerator(_) = device::device_of(self.py, live, lead)? {
+                request.placement = Placement::On(device);
+            }
+        }
+        Ok((framework, request))
+    }
+
+    /// An array, or a tensor, as the framework's.
+    ///
+    /// # Errors
+    ///
+    /// As [`convert_to`](crate::convert::convert_to).
+    pub fn give_array(&self, array: impl Into<Tensor>) -> Result<Bound<'py, PyAny>> {
+        let (target, request) = self.target()?;
+        array.into().into_framework(self.py, target, &request)
+    }
+
+    /// An object of a framework, which is converted where it is another one's than declared.
+    ///
+    /// # Errors
+    ///
+    /// As [`convert_to`](crate::convert::convert_to).
+    pub fn give_object<T: IntoPyObject<'py>>(&self, object: T) -> Result<Bound<'py, PyAny>> {
+        let object = self.give_value(object)?;
+        if detect::class_of(&object).is_none() {
+            return Ok(object);
+        }
+        let (target, request) = self.target()?;
+        convert::convert_to(&object, target, &request)
+    }
+
+    /// A plain value.
+    ///
+    /// # Errors
+    ///
+    /// What its conversion to Python raises.
+    pub fn give_value<T: IntoPyObject<'py>>(&self, value: T) -> Result<Bound<'py, PyAny>> {
+        Ok(value.into_bound_py_any(self.py)?)
+    }
+
+    /// An error of the function.
+    pub fn give_error<E: Into<PyErr>>(&self, error: E) -> Error {
+        Error::Python(error.into())
+    }
+}

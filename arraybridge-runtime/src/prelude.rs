@@ -1,0 +1,17 @@
+//! What a crate of declared functions needs: `use arraybridge_runtime::prelude::*;`.
+
+pub use half::{bf16, f16};
+pub use ndarray::{
+    Array, Array0, Array1, Array2, Array3, Array4, Array5, Array6, ArrayD, ArrayView, ArrayView0,
+    ArrayView1, ArrayView2, ArrayView3, ArrayView4, ArrayView5, ArrayView6, ArrayViewD,
+    ArrayViewMut, ArrayViewMut0, ArrayViewMut1, ArrayViewMut2, ArrayViewMut3, ArrayViewMut4,
+    ArrayViewMut5, ArrayViewMut6, ArrayViewMutD,
+};
+pub use num_complex::Complex;
+pub use pyo3::{Bound, Py, PyAny, PyErr, PyResult, Python};
+
+pub use crate::element::Element;
+pub use crate::error::Error;
+pub use crate::spec::DType;
+pub use crate::tensor::Tensor;
+pub use crate::{dispatch, memory_type};

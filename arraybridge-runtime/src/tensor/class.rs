@@ -1,0 +1,362 @@
+//! `arraybridge.Tensor`: a tensor with the whole array protocol.
+
+use std::sync::Mutex;
+
+use dlpark::DlpackFlags;
+use dlpark::ffi::{DLDevice, DLDeviceType};
+use pyo3::exceptions::{PyAttributeError, PyBufferError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyDict, PyTuple, PyType};
+
+use super::{Tensor, cuda, describe, place};
+use crate::convert::{self, Opened};
+use crate::device;
+use crate::dlpack::{capsule, compact_strides, managed};
+use crate::error::{Ends, Failure, Result};
+use crate::generated::MemoryType;
+use crate::held::Held;
+use crate::spec::{DType, Kind};
+use crate::view::{Owner, Source, View};
+
+/// An n-dimensional array that belongs to no framework: what Rust functions make and hand over.
+///
+/// `Tensor(data)` is `Tensor.from_dlpack(data)`. Any library that follows the DLPack protocol, and
+/// `arraybridge.convert`, takes it without a copy; `numpy.asarray` does too.
+///
+/// Examples
+/// --------
+/// >>> import numpy, arraybridge
+/// >>> tensor = arraybridge.Tensor(numpy.arange(6, dtype="uint16").reshape(2, 3))
+/// >>> tensor
+/// <arraybridge.Tensor uint16[2, 3] on host>
+/// >>> numpy.from_dlpack(tensor).sum()
+/// np.uint64(15)
+#[pyclass(frozen, module = "arraybridge", name = "Tensor")]
+pub struct PyTensor {
+    view: Memory,
+    stream: Option<cuda::Stream>,
+    // Held for its drop; nothing looks into it.
+    _owner: Mutex<Owner>,
+}
+
+/// A described block of memory, which the tensor's owner keeps alive.
+struct Memory(View);
+
+// SAFETY: the description does not change, and whoever reads the memory behind it follows DLPack's
+// rules.
+unsafe impl Send for Memory {}
+// SAFETY: as above.
+unsafe impl Sync for Memory {}
+
+impl From<Tensor> for PyTensor {
+    fn from(tensor: Tensor) -> PyTensor {
+        let Tensor { view, owner, stream } = tensor;
+        PyTensor { view: Memory(view), stream, _owner: Mutex::new(owner) }
+    }
+}
+
+const HOST: (u32, i32) = (DLDeviceType::CPU.0, 0);
+
+impl PyTensor {
+    fn view(&self) -> &View {
+        &self.view.0
+    }
+
+    fn is_host(&self) -> bool {
+        device::is_host(self.view().device)
+    }
+
+    /// The memory, kept alive by the Python object.
+    fn shared(slf: &Bound<'_, Self>) -> Source {
+        let owner = Owner::Object(Held::new(slf.as_any()));
+        Source { view: slf.get().view().clone(), owner }
+    }
+
+    /// Fresh host memory with the same values.
+    fn copied(slf: &Bound<'_, Self>) -> PyResult<Source> {
+        let this = slf.get();
+        if this.is_host() {
+            let opened = Opened { source: PyTensor::shared(slf), private: false };
+            return Ok(convert::fresh(slf.py(), opened, None)?.source);
+        }
+        let mut buffer = cuda::to_host(this.view(), this.stream.as_ref())?;
+        let view = View {
+            data: buffer.as_mut_ptr(),
+            device: DLDevice::CPU,
+            read_only: false,
+            strides: compact_strides(&this.view().shape, this.view().dtype.size()),
+            ..this.view().clone()
+        };
+        Ok(Source { view, owner: Owner::Buffer(buffer) })
+    }
+
+    /// Orders a consumer's stream after the work that writes the memory.
+    fn order(&self, stream: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
+        let stream: i64 = stream.map_or(Ok(1), |stream| stream.extract())?;
+        match stream {
+            -1 => Ok(()),
+            0 => Err(PyValueError::new_err(
+                "stream 0 is ambiguous; use 1 for the legacy default stream, 2 for the per-thread one",
+            )),
+            stream if stream < 0 => {
+                Err(PyValueError::new_err(format!("{stream} is no CUDA stream")))
+            }
+            stream => {
+                cuda::order(self.view().device.device_id, self.stream.as_ref(), stream as usize)
+            }
+        }
+    }
+}
+
+#[pymethods]
+impl PyTensor {
+    #[new]
+    fn new(data: &Bound<'_, PyAny>) -> Result<PyTensor> {
+        Ok(Tensor::from_py(data)?.into())
+    }
+
+    /// The tensor of any framework's array, or of any object with `__dlpack__`.
+    ///
+    /// Parameters
+    /// ----------
+    /// data : array
+    ///     Host and CUDA memory is shared; that of other devices is copied to the host.
+    /// copy : bool, optional
+    ///     True makes fresh memory, False shares or raises CopyRequiredError.
+    ///
+    /// Raises
+    /// ------
+    /// MemoryConversionError
+    ///     When the object cannot be read, or a copy would be needed and is forbidden.
+    ///
+    /// Examples
+    /// --------
+    /// >>> import numpy, arraybridge
+    /// >>> arraybridge.Tensor.from_dlpack(numpy.zeros(3), copy=True).shape
+    /// (3,)
+    #[staticmethod]
+    #[pyo3(signature = (data, /, *, copy=None))]
+    fn from_dlpack(data: &Bound<'_, PyAny>, copy: Option<bool>) -> Result<PyTensor> {
+        let py = data.py();
+        let opened = convert::open_any(data)?;
+        let (before, host) = (opened.source.view.data, device::is_host(opened.source.view.device));
+        let private = opened.private;
+        let opened = match copy {
+            Some(true) if host && !private => convert::fresh(py, opened, None)?,
+            Some(true) if !host => {
+                let text = "a copy on a device is made by its own framework, before";
+                return Err(PyBufferError::new_err(text).into());
+            }
+            _ => opened,
+        };
+        let tensor = Tensor::from_opened(py, opened)?;
+        if copy == Some(false) && (private || tensor.view.data != before) {
+            let numpy = MemoryType::Numpy.framework();
+            let ends = Ends { source: numpy, target: numpy };
+            let reason = "copy=False, but the memory cannot be described where it is".into();
+            return Err(ends.error(Failure::Copy, "plan", reason));
+        }
+        Ok(tensor.into())
+    }
+
+    /// A tensor of a capsule that another extension module made.
+    #[staticmethod]
+    fn _adopt(capsule: &Bound<'_, PyAny>) -> Result<PyTensor> {
+        let source = capsule::take(capsule)?;
+        Ok(Tensor { view: source.view, owner: source.owner, stream: None }.into())
+    }
+
+    /// Export the memory; see the DLPack specification for Python.
+    #[pyo3(signature = (*, stream=None, max_version=None, dl_device=None, copy=None))]
+    fn __dlpack__<'py>(
+        slf: &Bound<'py, Self>,
+        stream: Option<Bound<'py, PyAny>>,
+        max_version: Option<(u32, u32)>,
+        dl_device: Option<(u32, i32)>,
+        copy: Option<bool>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let (py, this) = (slf.py(), slf.get());
+        let own = this.__dlpack_device__();
+        let wanted = dl_device.unwrap_or(own);
+        let crossing = wanted != own && !(wanted == HOST && this.is_host());
+        if crossing && wanted != HOST {
+            let text = format!("the tensor is on DLPack device {own:?}, not on {wanted:?}");
+            return Err(PyBufferError::new_err(text));
+        }
+        if stream.is_some() && (this.is_host() || wanted == HOST) {
+            return Err(PyValueError::new_err("stream must be None for host memory"));
+        }
+        let copies = copy == Some(true) || crossing;
+        if copies && copy == Some(false) {
+            return Err(PyBufferError::new_err("copy=False, but the memory is on another device"));
+        }
+        if copies && wanted != HOST {
+            let text = "a copy on the device is made by the consumer; ask for one on the host";
+            return Err(PyBufferError::new_err(text));
+        }
+        let source = if copies { PyTensor::copied(slf)? } else { PyTensor::shared(slf) };
+        if !this.is_host() && !copies {
+            this.order(stream.as_ref())?;
+        }
+        if max_version.is_some_and(|(major, _)| major >= 1) {
+            let mut tensor = managed::versioned(source);
+            if copies {
+                // SAFETY: the memory was made for this export.
+                unsafe { *tensor.flags_mut() |= DlpackFlags::IS_COPIED };
+            }
+            return capsule::give_versioned(py, tensor);
+        }
+        if source.view.read_only {
+            let text = "a read-only tensor needs a consumer of DLPack 1.0, or copy=True";
+            return Err(PyBufferError::new_err(text));
+        }
+        capsule::give_legacy(py, managed::legacy(source))
+    }
+
+    /// DLPack's type and index of the device.
+    fn __dlpack_device__(&self) -> (u32, i32) {
+        let DLDevice { device_type, device_id } = self.view().device;
+        (device_type.0, device_id)
+    }
+
+    #[getter]
+    fn __array_interface__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        if !self.is_host() {
+            return Err(PyAttributeError::new_err("the tensor is on a device"));
+        }
+        self.interface(py)
+    }
+
+    #[getter]
+    fn __cuda_array_interface__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        if self.is_host() {
+            return Err(PyAttributeError::new_err("the tensor is on the host"));
+        }
+        let interface = self.interface(py)?;
+        interface.set_item("stream", cuda::handle(self.stream.as_ref()))?;
+        Ok(interface)
+    }
+
+    /// Length of each axis.
+    #[getter]
+    fn shape<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        PyTuple::new(py, self.view().shape.iter())
+    }
+
+    /// Bytes from one element to the next along each axis, as NumPy counts them.
+    #[getter]
+    fn strides<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        PyTuple::new(py, self.view().strides.iter())
+    }
+
+    /// Name of the element type.
+    #[getter]
+    fn dtype(&self) -> &'static str {
+        self.view().dtype.name()
+    }
+
+    /// Number of axes.
+    #[getter]
+    fn ndim(&self) -> usize {
+        self.view().shape.len()
+    }
+
+    /// Size of the elements in bytes.
+    #[getter]
+    fn nbytes(&self) -> usize {
+        self.view().nbytes()
+    }
+
+    /// `"host"` or `"cuda:0"`.
+    #[getter]
+    fn device(&self) -> String {
+        place(self.view().device)
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<arraybridge.{}>", describe(self.view()))
+    }
+}
+
+impl PyTensor {
+    /// What both array interfaces say.
+    fn interface<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let view = self.view();
+        let interface = PyDict::new(py);
+        interface.set_item("version", 3)?;
+        interface.set_item("shape", self.shape(py)?)?;
+        interface.set_item("typestr", typestr(view.dtype)?)?;
+        interface.set_item("data", (view.data as usize, view.read_only))?;
+        interface.set_item("strides", self.strides(py)?)?;
+        Ok(interface)
+    }
+}
+
+/// NumPy's code of an element type.
+fn typestr(dtype: DType) -> PyResult<String> {
+    if !dtype.is_numpy() {
+        let text = format!("the array interface has no {dtype}; use DLPack");
+        return Err(PyAttributeError::new_err(text));
+    }
+    let kind = match dtype.kind() {
+        Kind::Bool => 'b',
+        Kind::Unsigned => 'u',
+        Kind::Signed => 'i',
+        Kind::Float => 'f',
+        Kind::Complex => 'c',
+    };
+    let order = if dtype.size() == 1 {
+        '|'
+    } else if cfg!(target_endian = "little") {
+        '<'
+    } else {
+        '>'
+    };
+    Ok(format!("{order}{kind}{}", dtype.size()))
+}
+
+/// Adds the class to the module of the `arraybridge` package.
+///
+/// # Errors
+///
+/// What the interpreter raises.
+pub fn add_class(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_class::<PyTensor>()
+}
+
+/// The class of the `arraybridge` package, where that is another one than this module's own.
+fn package_class(py: Python<'_>) -> Option<&Bound<'_, PyType>> {
+    static CLASS: PyOnceLock<Option<Py<PyType>>> = PyOnceLock::new();
+    let find = || {
+        let module = py.import("arraybridge._core").ok()?;
+        let class = module.getattr("Tensor").ok()?.cast_into::<PyType>().ok()?;
+        (!class.is(py.get_type::<PyTensor>())).then(|| class.unbind())
+    };
+    CLASS.get_or_init(py, find).as_ref().map(|class| class.bind(py))
+}
+
+/// A tensor as a Python object: of the `arraybridge` package's class, whichever extension module
+/// made it.
+pub(super) fn into_object(py: Python<'_>, tensor: Tensor) -> PyResult<Bound<'_, PyAny>> {
+    let Some(class) = package_class(py) else {
+        return Ok(Bound::new(py, PyTensor::from(tensor))?.into_any());
+    };
+    let Tensor { view, owner, stream } = tensor;
+    if let Some(stream) = &stream {
+        // A capsule's memory is ordered with the legacy default stream.
+        cuda::order(view.device.device_id, Some(stream), 1)?;
+    }
+    let capsule = capsule::give_versioned(py, managed::versioned(Source { view, owner }))?;
+    class.call_method1(pyo3::intern!(py, "_adopt"), (capsule,))
+}
+
+impl<'py> IntoPyObject<'py> for Tensor {
+    type Target = PyAny;
+    type Output = Bound<'py, PyAny>;
+    type Error = PyErr;
+
+    fn into_pyobject(self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        into_object(py, self)
+    }
+}

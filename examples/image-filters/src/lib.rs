@@ -1,0 +1,97 @@
+//! Image filters in Rust. Each function takes arrays of every framework that arraybridge knows.
+
+use arraybridge_runtime::prelude::*;
+use pyo3::prelude::*;
+
+/// Smooth an image with a Gaussian of `sigma` pixels, mirrored at the edges.
+///
+/// The result is float32, of the framework of `image`.
+#[memory_type(numpy, returns = input, cast, defaults(sigma = 1.0))]
+fn gaussian(image: ArrayView2<'_, f32>, sigma: f64) -> Result<Array2<f32>, Error> {
+    if !(sigma.is_finite() && sigma >= 0.0) {
+        return Err(Error::Value(format!("sigma must be 0 or more, not {sigma}")));
+    }
+    let kernel = gaussian_kernel(sigma);
+    let rows = along_rows(image, &kernel);
+    Ok(along_rows(rows.t(), &kernel).reversed_axes())
+}
+
+/// The strength of the edges of an image, by Sobel's operator.
+///
+/// The result is float32, of the framework of `image`.
+#[memory_type(numpy, returns = input, cast)]
+fn sobel(image: ArrayView2<'_, f32>) -> Array2<f32> {
+    let (edge, smooth) = ([1.0, 0.0, -1.0], [0.25, 0.5, 0.25]);
+    let across = along_rows(along_rows(image, &edge).t(), &smooth).reversed_axes();
+    let down = along_rows(along_rows(image, &smooth).t(), &edge).reversed_axes();
+    let mut strength = across;
+    strength.zip_mut_with(&down, |x, y| *x = ((*x * *x + *y * *y) / 2.0).sqrt());
+    strength
+}
+
+/// The threshold that separates the values of a uint8 or uint16 image best, by Otsu's method.
+#[memory_type(numpy)]
+fn otsu(image: &Tensor) -> Result<usize, Error> {
+    let mut counts = vec![0_u64; 1 << 16];
+    match image.dtype() {
+        DType::Uint8 => image.view::<u8>()?.iter().for_each(|x| counts[usize::from(*x)] += 1),
+        DType::Uint16 => image.view::<u16>()?.iter().for_each(|x| counts[usize::from(*x)] += 1),
+        other => return Err(Error::Type(format!("expected uint8 or uint16 values, not {other}"))),
+    }
+    best_threshold(&counts).ok_or_else(|| Error::Value("the image has no pixels".into()))
+}
+
+fn gaussian_kernel(sigma: f64) -> Vec<f64> {
+    let radius = (4.0 * sigma + 0.5) as i64;
+    let weight =
+        |x: i64| if sigma == 0.0 { 1.0 } else { (-0.5 * (x as f64 / sigma).powi(2)).exp() };
+    let weights: Vec<f64> = (-radius..=radius).map(weight).collect();
+    let sum: f64 = weights.iter().sum();
+    weights.into_iter().map(|weight| weight / sum).collect()
+}
+
+/// Each row, weighted with a kernel of odd length.
+fn along_rows(image: ArrayView2<'_, f32>, kernel: &[f64]) -> Array2<f32> {
+    let (height, width) = image.dim();
+    let radius = (kernel.len() / 2) as isize;
+    Array2::from_shape_fn((height, width), |(y, x)| {
+        let weighted = kernel.iter().enumerate().map(|(i, weight)| {
+            let at = mirrored(x as isize + radius - i as isize, width);
+            weight * f64::from(image[[y, at]])
+        });
+        weighted.sum::<f64>() as f32
+    })
+}
+
+/// The index on an axis that goes on in mirrors: `d c b a | a b c d | d c b a`.
+fn mirrored(index: isize, len: usize) -> usize {
+    let folded = index.rem_euclid(2 * len as isize) as usize;
+    if folded < len { folded } else { 2 * len - 1 - folded }
+}
+
+fn best_threshold(counts: &[u64]) -> Option<usize> {
+    let all: f64 = counts.iter().map(|n| *n as f64).sum();
+    let moment: f64 = counts.iter().enumerate().map(|(x, n)| x as f64 * *n as f64).sum();
+    let (mut below, mut moment_below) = (0.0, 0.0);
+    let mut best: Option<(f64, usize)> = None;
+    for (x, n) in counts.iter().enumerate().filter(|(_, n)| **n > 0) {
+        below += *n as f64;
+        moment_below += x as f64 * *n as f64;
+        let above = all - below;
+        let variance = match above > 0.0 {
+            true => {
+                below * above * (moment_below / below - (moment - moment_below) / above).powi(2)
+            }
+            false => 0.0,
+        };
+        if best.is_none_or(|(most, _)| variance > most) {
+            best = Some((variance, x));
+        }
+    }
+    best.map(|(_, x)| x)
+}
+
+#[pymodule]
+fn image_filters(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    arraybridge_runtime::python::export(module)
+}

@@ -1,0 +1,72 @@
+"""The filters give what SciPy and scikit-image give, for the arrays of every framework."""
+
+import arraybridge
+import bridges
+import image_filters
+import numpy as np
+import pytest
+import scipy.ndimage
+import skimage.filters
+
+FRAMEWORKS = ("numpy", "torch", "jax", "tensorflow", "pyclesperanto")
+IMAGE = np.random.default_rng(0).random((37, 53), dtype="float32")
+
+pytestmark = pytest.mark.filterwarnings("ignore::arraybridge.SharedImmutableMemoryWarning")
+
+
+def read(framework, array):
+    assert arraybridge.detect_memory_type(array) == framework
+    dtype, shape, data = bridges.read(framework, array)
+    return np.frombuffer(data, dtype).reshape(shape)
+
+
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+@pytest.mark.parametrize("sigma", [0.0, 0.7, 3.0, 20.0])
+def test_gaussian_is_scipys(framework, sigma):
+    bridges.need(framework)
+    result = read(framework, image_filters.gaussian(bridges.make(framework, IMAGE), sigma=sigma))
+    np.testing.assert_allclose(result, scipy.ndimage.gaussian_filter(IMAGE, sigma), atol=1e-6)
+
+
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_sobel_is_scikit_images(framework):
+    bridges.need(framework)
+    result = read(framework, image_filters.sobel(bridges.make(framework, IMAGE)))
+    np.testing.assert_allclose(result, skimage.filters.sobel(IMAGE), atol=1e-6)
+
+
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+@pytest.mark.parametrize("dtype", ["uint8", "uint16"])
+def test_otsu_is_scikit_images(framework, dtype):
+    bridges.need(framework)
+    image = (IMAGE**3 * 200 + 20 * (IMAGE > 0.5)).astype(dtype)
+    threshold = image_filters.otsu(bridges.make(framework, image))
+    assert threshold == skimage.filters.threshold_otsu(image)
+
+
+def test_integers_are_cast_on_purpose():
+    image = (IMAGE * 255).astype("uint8")
+    expected = scipy.ndimage.gaussian_filter(image.astype("float32"), 1.0)
+    np.testing.assert_allclose(image_filters.gaussian(image), expected, atol=1e-4)
+
+
+def test_a_strided_image_is_read_where_it_is():
+    image = IMAGE[::2, ::-1]
+    np.testing.assert_allclose(
+        image_filters.sobel(image), skimage.filters.sobel(image.copy()), atol=1e-6
+    )
+
+
+def test_mistakes_are_pythons_exceptions_and_arraybridges():
+    with pytest.raises(arraybridge.MemoryConversionError, match="gaussian"):
+        image_filters.gaussian([[1.0, 2.0]])
+    with pytest.raises(TypeError, match="2-dimensional"):
+        image_filters.gaussian(IMAGE[0])
+    with pytest.raises(TypeError, match="uint8 or uint16"):
+        image_filters.otsu(IMAGE)
+    for sigma in (-1.0, float("nan"), float("inf")):
+        with pytest.raises(ValueError, match="sigma"):
+            image_filters.gaussian(IMAGE, sigma=sigma)
+    with pytest.raises(ValueError, match="no pixels"):
+        image_filters.otsu(np.zeros((0, 3), "uint8"))
+    assert image_filters.sobel(np.zeros((0, 3), "float32")).shape == (0, 3)

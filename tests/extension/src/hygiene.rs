@@ -1,0 +1,23 @@
+//! The attribute's tokens stand alone, whatever is in scope and whatever the runtime is called.
+
+#![no_implicit_prelude]
+
+use ::arraybridge_runtime as renamed;
+use ::arraybridge_runtime::prelude::{Array1, ArrayView1, ArrayViewMut1, Tensor, memory_type};
+
+#[allow(dead_code, reason = "names that an expansion must not pick up")]
+mod core {}
+#[allow(dead_code, reason = "as above")]
+type Option = ();
+#[allow(dead_code, reason = "as above")]
+type Result = ();
+
+#[memory_type(numpy, crate = renamed, returns = input, defaults(n = 3))]
+fn hygienic(
+    image: ArrayView1<'_, f32>,
+    out: ::core::option::Option<ArrayViewMut1<'_, f32>>,
+    n: u8,
+) -> ::core::result::Result<(Array1<f32>, ::core::option::Option<Tensor>), ::pyo3::PyErr> {
+    let _ = (out, n);
+    ::core::result::Result::Ok((image.to_owned(), ::core::option::Option::None))
+}

@@ -1,0 +1,135 @@
+//! Declared functions of every kind, for tests/python/test_rust_functions.py.
+
+#![deny(warnings)]
+
+mod hygiene;
+
+use arraybridge_runtime::prelude::*;
+use pyo3::prelude::*;
+
+/// The sum of an image.
+///
+/// It is exact.
+#[memory_type(numpy)]
+fn total(image: ArrayView2<'_, f32>) -> f32 {
+    image.sum()
+}
+
+#[memory_type(numpy, returns = input, defaults(by = 2.0, label = "x"))]
+fn scaled(image: ArrayViewD<'_, f64>, by: f64, label: &str) -> ArrayD<f64> {
+    assert_eq!(label, "x");
+    image.to_owned() * by
+}
+
+#[memory_type(torch)]
+fn ones(shape: (usize, usize)) -> Array2<f32> {
+    Array2::ones(shape)
+}
+
+#[memory_type(numpy, cast)]
+fn mean(image: ArrayViewD<'_, f32>) -> Option<f32> {
+    image.mean()
+}
+
+/// Adds into `out`.
+#[memory_type(numpy)]
+fn add_into(image: ArrayView1<'_, f32>, mut out: ArrayViewMut1<'_, f32>) {
+    out += &image;
+}
+
+#[memory_type(numpy)]
+fn fill(mut out: ArrayViewMutD<'_, i64>, value: i64) {
+    out.fill(value);
+}
+
+#[memory_type(numpy)]
+fn invert(mask: ArrayViewD<'_, bool>) -> ArrayD<bool> {
+    mask.map(|x| !x)
+}
+
+#[memory_type(numpy)]
+fn conjugate(data: ArrayView1<'_, Complex<f32>>) -> Array1<Complex<f32>> {
+    data.map(|x| x.conj())
+}
+
+#[memory_type(numpy, returns = input)]
+fn halves(data: ArrayView1<'_, f16>, brains: ArrayView1<'_, bf16>) -> (Array1<f16>, Array1<bf16>) {
+    (data.to_owned(), brains.to_owned())
+}
+
+#[memory_type(torch)]
+fn doubled<'py>(py: Python<'py>, image: Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    let _ = py;
+    image.add(&image)
+}
+
+#[memory_type(jax)]
+fn class_name(image: &Bound<'_, PyAny>) -> PyResult<String> {
+    Ok(image.get_type().fully_qualified_name()?.to_string())
+}
+
+#[memory_type(numpy)]
+fn largest(data: &Tensor) -> Result<f64, Error> {
+    dispatch!(data, T, |view| view.iter().fold(f64::MIN, |most, x: &T| most.max(*x as f64)))
+}
+
+#[memory_type(numpy, returns = input)]
+fn same(data: Tensor) -> Tensor {
+    data
+}
+
+#[memory_type(numpy, returns = jax)]
+fn ramp(n: usize) -> Result<(Tensor, usize), Error> {
+    let tensor = Tensor::from_vec((0..n as u16).collect(), &[n])?;
+    Ok((tensor, n))
+}
+
+#[memory_type(numpy)]
+fn masked(
+    image: ArrayView1<'_, f32>,
+    mask: Option<ArrayView1<'_, bool>>,
+    fill: Option<f32>,
+) -> Array1<f32> {
+    let fill = fill.unwrap_or(0.0);
+    match mask {
+        Some(mask) => ndarray_zip(image, mask, fill),
+        None => image.to_owned(),
+    }
+}
+
+fn ndarray_zip(image: ArrayView1<'_, f32>, mask: ArrayView1<'_, bool>, fill: f32) -> Array1<f32> {
+    image.iter().zip(&mask).map(|(x, keep)| if *keep { *x } else { fill }).collect()
+}
+
+#[derive(Debug)]
+struct Negative(f32);
+
+impl From<Negative> for PyErr {
+    fn from(error: Negative) -> PyErr {
+        pyo3::exceptions::PyArithmeticError::new_err(format!("{} is negative", error.0))
+    }
+}
+
+#[memory_type(numpy, name = "root", detach)]
+fn square_root(data: ArrayView1<'_, f32>) -> Result<Array1<f32>, Negative> {
+    match data.iter().find(|x| **x < 0.0) {
+        Some(x) => Err(Negative(*x)),
+        None => Ok(data.map(|x| x.sqrt())),
+    }
+}
+
+#[memory_type(numpy)]
+fn panics(data: ArrayView1<'_, f32>) -> f32 {
+    data[data.len()]
+}
+
+/// The tensor itself, of the class that all extension modules share.
+#[memory_type(numpy)]
+fn as_object(py: Python<'_>, n: usize) -> PyResult<Bound<'_, PyAny>> {
+    Tensor::from_vec(vec![1_u8; n], &[n])?.into_pyobject(py)
+}
+
+#[pymodule]
+fn extension(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    arraybridge_runtime::python::export(module)
+}

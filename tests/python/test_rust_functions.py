@@ -1,0 +1,279 @@
+"""Functions that are declared in Rust, in an extension crate that is built here."""
+
+import importlib.util
+import inspect
+import os
+import pickle
+import shutil
+import subprocess
+import sys
+import threading
+
+import arraybridge as ab
+import bridges
+import ml_dtypes
+import numpy as np
+import pytest
+
+HOST = ("numpy", "torch", "jax", "tensorflow")
+IMAGE = np.arange(24, dtype="float32").reshape(4, 6)
+
+pytestmark = pytest.mark.filterwarnings("ignore::arraybridge.SharedImmutableMemoryWarning")
+
+
+@pytest.fixture(scope="module")
+def ext():
+    """The crate in tests/extension, built outside of the workspace and imported."""
+    if shutil.which("cargo") is None:
+        pytest.skip("cargo is needed to build an extension")
+    target = bridges.ROOT / "build" / "extension"
+    environment = {
+        **os.environ,
+        "CARGO_TARGET_DIR": str(target),
+        "PYO3_PYTHON": sys.executable,
+        "PYO3_BUILD_EXTENSION_MODULE": "1",
+    }
+    crate = bridges.ROOT / "tests" / "extension"
+    subprocess.run(["cargo", "build", "--quiet"], cwd=crate, env=environment, check=True)
+    path = target / "debug" / ("libextension" + (".dylib" if sys.platform == "darwin" else ".so"))
+    spec = importlib.util.spec_from_file_location("extension", path)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["extension"] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("framework", (*HOST, "pyclesperanto"))
+def test_a_function_takes_arrays_of_every_framework(ext, framework):
+    bridges.need(framework)
+    assert ext.total(bridges.make(framework, IMAGE)) == 276.0
+
+
+@pytest.mark.parametrize("framework", HOST)
+def test_returns_input_gives_the_callers_framework(ext, framework):
+    bridges.need(framework)
+    if framework == "jax":
+        pytest.skip("JAX has no float64 unless it is switched on")
+    data = IMAGE.astype("float64")
+    result = ext.scaled(bridges.make(framework, data), 3.0)
+    assert ab.detect_memory_type(result) == framework
+    assert bridges.difference(framework, result, data * 3) is None
+
+
+def test_results_are_of_the_declared_framework(ext):
+    bridges.need("torch", "jax")
+    assert ab.detect_memory_type(ext.ones((2, 3))) == "torch"
+    ramp, n = ext.ramp(5)
+    assert (ab.detect_memory_type(ramp), n) == ("jax", 5)
+    assert np.array_equal(ramp, [0, 1, 2, 3, 4])
+    assert type(ext.scaled(IMAGE.astype("float64"))) is np.ndarray
+
+
+def test_a_framework_object_is_converted_before_the_call(ext):
+    bridges.need("torch", "jax")
+    result = ext.doubled(IMAGE)
+    assert ab.detect_memory_type(result) == "torch"
+    assert np.array_equal(result, IMAGE * 2)
+    assert "jax" in ext.class_name(bridges.make("torch", IMAGE))
+
+
+def test_a_tensor_that_requires_grad_keeps_its_graph(ext):
+    bridges.need("torch")
+    import torch
+
+    x = torch.ones(3, requires_grad=True)
+    ext.doubled(x).sum().backward()
+    assert x.grad.tolist() == [2, 2, 2]
+
+
+def test_every_layout_arrives(ext):
+    for image in (IMAGE[::2, ::-1], IMAGE.T, np.broadcast_to(IMAGE[0], (3, 6)), IMAGE[:0],
+                  IMAGE.astype(">f4"), np.frombuffer(b"x" + IMAGE.tobytes(), "u1")[1:].view("f4")
+                  .reshape(4, 6)):  # fmt: skip
+        assert ext.total(image) == image.sum()
+
+
+def test_a_signature_names_parameters_and_defaults(ext):
+    assert str(inspect.signature(ext.scaled)) == "(image, by=2.0, label='x')"
+    assert str(inspect.signature(ext.masked)) == "(image, mask=None, fill=None)"
+    assert ext.scaled.__text_signature__ == "(image, by=2.0, label='x')"
+    assert ext.total.__doc__ == "The sum of an image.\n\nIt is exact."
+    assert (ext.total.__name__, ext.total.__module__) == ("total", "extension")
+    assert repr(ext.total) == "<Rust function total declared for numpy>"
+    assert pickle.loads(pickle.dumps(ext.total)) is ext.total
+
+
+def test_the_attributes_are_those_of_the_decorators(ext):
+    def attributes(f):
+        return f.input_memory_type, f.output_memory_type, f.execution_memory_type
+
+    assert attributes(ext.total) == ("numpy", "numpy", "numpy")
+    assert attributes(ext.scaled) == ("numpy", "input", "numpy")
+    assert attributes(ext.ramp) == ("numpy", "jax", "numpy")
+
+
+def test_a_call_is_checked_as_python_checks_it(ext):
+    data = IMAGE.astype("float64")
+    assert np.array_equal(ext.scaled(data, by=4), data * 4)
+    assert np.array_equal(ext.scaled(by=4, image=data), data * 4)
+    for args, kwargs, text in [
+        ((), {}, r"scaled\(\) missing required argument: 'image'"),
+        ((data, 1, "x", 2), {}, r"at most 3 arguments \(4 given\)"),
+        ((data,), {"factor": 1}, "unexpected keyword argument 'factor'"),
+        ((data,), {"image": data}, "multiple values for argument 'image'"),
+        ((data, "two"), {}, "argument 'by': must be real number"),
+    ]:
+        with pytest.raises(TypeError, match=text):
+            ext.scaled(*args, **kwargs)
+
+
+def test_a_wrong_dtype_or_rank_is_an_error_that_names_both(ext):
+    with pytest.raises(TypeError, match="'image': expected a 2-dimensional float32 array, not a "
+                                        "2-dimensional uint16 one"):  # fmt: skip
+        ext.total(IMAGE.astype("uint16"))
+    with pytest.raises(TypeError, match="not a 1-dimensional float32 one"):
+        ext.total(IMAGE[0])
+
+
+def test_an_object_that_is_no_array_is_refused(ext):
+    with pytest.raises(ab.UnsupportedArrayError, match=r"total\(\) argument 'image'"):
+        ext.total([[1.0]])
+
+
+def test_cast_takes_other_dtypes(ext):
+    for dtype in ("uint8", "int64", "float64", "float32", "bool"):
+        data = (IMAGE % 2).astype(dtype)
+        assert ext.mean(data) == 0.5
+    assert ext.mean(np.zeros(0, "uint8")) is None
+
+
+def test_every_kind_of_element_has_a_view(ext):
+    mask = np.array([True, False])
+    assert np.array_equal(ext.invert(mask), [False, True])
+    assert np.array_equal(ext.conjugate(np.array([1 + 2j], "complex64")), [1 - 2j])
+    half, brain = ext.halves(np.ones(2, "float16"), np.ones(3, ml_dtypes.bfloat16))
+    assert (half.dtype, brain.dtype) == (np.float16, ml_dtypes.bfloat16)
+
+
+def test_a_bool_that_is_neither_0_nor_1_is_refused(ext):
+    for data in (np.array([0, 1, 2], "uint8"), np.array([0, 9, 2, 9], "uint8")[::2]):
+        with pytest.raises(TypeError, match="neither 0 nor 1"):
+            ext.invert(data.view("bool"))
+
+
+# --- memory that is written to
+
+
+@pytest.mark.parametrize("framework", ["numpy", "torch"])
+def test_a_write_reaches_the_callers_memory(ext, framework):
+    bridges.need(framework)
+    out = bridges.make(framework, np.zeros(6, "float32"))
+    ext.add_into(IMAGE[1], out)
+    assert bridges.difference(framework, out, IMAGE[1]) is None
+
+
+def test_a_write_through_a_strided_view_reaches_the_callers_memory(ext):
+    out = np.zeros((4, 6), "int64")
+    ext.fill(out[::2, ::-3], 7)
+    expected = np.zeros((4, 6), "int64")
+    expected[::2, ::-3] = 7
+    assert np.array_equal(out, expected)
+
+
+def test_a_write_that_would_be_lost_is_refused(ext):
+    bridges.need("torch", "jax", "tensorflow")
+    import torch
+
+    zeros = np.zeros(6, "float32")
+    fixed = zeros.copy()
+    fixed.flags.writeable = False
+    for out, text in [
+        (bridges.make("jax", zeros), "JAX arrays never change"),
+        (bridges.make("tensorflow", zeros), "TensorFlow arrays never change"),
+        (fixed, "read-only"),
+        (torch.zeros(6, requires_grad=True), "gradient"),
+    ]:
+        with pytest.raises(ab.CopyRequiredError, match=text):
+            ext.add_into(IMAGE[0], out)
+    for out in (zeros.astype("float64"), zeros.astype(">f4")):
+        with pytest.raises(TypeError):
+            ext.add_into(IMAGE[0], out)
+    with pytest.raises(ValueError, match="share memory"):
+        ext.fill(np.lib.stride_tricks.as_strided(np.zeros(6, "int64"), (3, 2), (8, 8)), 1)
+
+
+def test_memory_that_is_written_to_belongs_to_one_argument(ext):
+    a = np.zeros(8, "float32")
+    for image, out in ((a, a), (a[:-1], a[1:]), (a[::2], a[1::2]), (a, a[::-1])):
+        with pytest.raises(ab.AliasedArgumentError, match="'out'.*'image'"):
+            ext.add_into(image, out)
+    ext.add_into(a[:4], a[4:])
+    bridges.need("torch")
+    import torch
+
+    with pytest.raises(ab.AliasedArgumentError):
+        ext.add_into(a, torch.from_numpy(a))
+
+
+# --- tensors, errors, threads
+
+
+def test_a_tensor_argument_is_dispatched_on_its_dtype(ext):
+    for dtype in ("uint8", "int64", "float32", "float64"):
+        assert ext.largest(np.array([1, 100, 3], dtype)) == 100
+    with pytest.raises(TypeError, match="complex64"):
+        ext.largest(np.zeros(2, "complex64"))
+
+
+@pytest.mark.parametrize("framework", HOST)
+def test_a_tensor_goes_through_without_a_copy(ext, framework):
+    bridges.need(framework)
+    array = bridges.make(framework, bridges.aligned(IMAGE))
+    result = ext.same(array)
+    assert ab.detect_memory_type(result) == framework
+    assert bridges.difference(framework, result, IMAGE) is None
+
+
+def test_the_tensor_class_is_the_packages(ext):
+    tensor = ext.as_object(4)
+    assert type(tensor) is ab.Tensor
+    assert ab.convert(tensor, "numpy").tolist() == [1, 1, 1, 1]
+
+
+def test_the_exceptions_are_the_packages(ext):
+    with pytest.raises(ab.MemoryConversionError) as caught:
+        ext.total("no array")
+    assert type(caught.value) is ab.UnsupportedArrayError
+
+
+def test_an_error_of_the_function_is_raised(ext):
+    assert ext.root(np.array([4.0, 9.0], "float32")).tolist() == [2, 3]
+    with pytest.raises(ArithmeticError, match="-1 is negative"):
+        ext.root(np.array([-1.0], "float32"))
+
+
+def test_a_panic_is_an_exception(ext):
+    with pytest.raises(BaseException, match="index") as caught:
+        ext.panics(np.zeros(2, "float32"))
+    assert type(caught.value).__name__ == "PanicException"
+
+
+def test_options_may_be_left_out(ext):
+    image, mask = np.ones(2, "float32"), np.array([True, False])
+    assert ext.masked(image).tolist() == [1, 1]
+    assert ext.masked(image, mask).tolist() == [1, 0]
+    assert ext.masked(image, fill=5, mask=mask).tolist() == [1, 5]
+    assert ext.masked(image, None, None).tolist() == [1, 1]
+    first, second = ext.hygienic(image)
+    assert (first.tolist(), second) == ([1, 1], None)
+
+
+def test_a_detached_function_runs_beside_others(ext):
+    data = np.full(1000, 4, "float32")
+    results = []
+    threads = [threading.Thread(target=lambda: results.append(ext.root(data))) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert all(np.array_equal(result, data / 2) for result in results) and len(results) == 8

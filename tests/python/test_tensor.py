@@ -1,0 +1,354 @@
+"""Tensor: an array of no framework, as a producer and as a consumer of DLPack."""
+
+import gc
+import weakref
+
+import arraybridge as ab
+import bridges
+import ml_dtypes
+import numpy as np
+import pytest
+
+HOST = ("numpy", "torch", "jax", "tensorflow")
+IMAGE = np.arange(24, dtype="float32").reshape(4, 6)
+
+pytestmark = pytest.mark.filterwarnings("ignore::arraybridge.SharedImmutableMemoryWarning")
+
+
+def capsule_name(capsule):
+    return repr(capsule).split('"')[1]
+
+
+class Owner(np.ndarray):
+    """A NumPy array that can be weakly referenced, to see when it goes."""
+
+
+@pytest.mark.parametrize("framework", HOST)
+@pytest.mark.parametrize("dtype", bridges.STANDARD)
+def test_every_framework_becomes_a_tensor_of_its_own_memory(framework, dtype):
+    bridges.need(framework)
+    if framework == "jax" and dtype in bridges.SIXTY_FOUR_BIT:
+        pytest.skip("JAX has 64-bit dtypes only when they are switched on")
+    data = IMAGE.astype(dtype)
+    array = bridges.make(framework, data)
+    tensor = ab.Tensor(array)
+    assert (tensor.shape, tensor.dtype, tensor.device) == ((4, 6), dtype, "host")
+    assert tensor.__array_interface__["data"][0] == bridges.address(framework, array)
+    assert np.array_equal(np.asarray(tensor), data)
+
+
+@pytest.mark.parametrize("framework", HOST)
+def test_convert_takes_a_tensor(framework):
+    bridges.need(framework)
+    tensor = ab.Tensor(IMAGE.copy())
+    array = ab.convert(tensor, framework)
+    assert ab.detect_memory_type(array) == framework
+    assert bridges.difference(framework, array, IMAGE) is None
+    assert ab.explain(tensor, framework).target == framework
+    with ab.trace() as records:
+        ab.convert(tensor, framework, dtype="uint8")
+    assert [(r.target, r.dtype) for r in records] == [(framework, "uint8")]
+
+
+def test_pyclesperanto_is_downloaded_and_uploaded():
+    bridges.need("pyclesperanto")
+    tensor = ab.Tensor(bridges.make("pyclesperanto", IMAGE))
+    assert np.array_equal(np.from_dlpack(tensor), IMAGE)
+    back = ab.convert(tensor, "pyclesperanto")
+    assert bridges.difference("pyclesperanto", back, IMAGE) is None
+
+
+def test_the_libraries_own_imports_take_a_tensor():
+    bridges.need("torch", "jax", "tensorflow")
+    import jax
+    import tensorflow
+    import torch
+
+    tensor = ab.Tensor(bridges.aligned(IMAGE))
+    address = tensor.__array_interface__["data"][0]
+    assert np.from_dlpack(tensor).ctypes.data == address
+    assert np.asarray(tensor).ctypes.data == address
+    assert torch.from_dlpack(tensor).data_ptr() == address
+    assert torch.asarray(tensor).data_ptr() == address
+    shared = jax.dlpack.from_dlpack(tensor)
+    assert shared.unsafe_buffer_pointer() == address
+    imported = tensorflow.experimental.dlpack.from_dlpack(tensor.__dlpack__())
+    assert np.array_equal(imported.numpy(), IMAGE)
+
+
+def test_a_write_is_seen_on_both_sides():
+    bridges.need("torch")
+    import torch
+
+    source = IMAGE.copy()
+    tensor = ab.Tensor(source)
+    torch.from_dlpack(tensor)[0, 0] = 42
+    assert source[0, 0] == 42
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        IMAGE[::2, ::-1],
+        IMAGE.T,
+        np.broadcast_to(IMAGE[0], (3, 6)),
+        IMAGE[:0],
+        np.array(3.5),
+        IMAGE.astype(">f4"),
+        np.frombuffer(b"x" + IMAGE.tobytes(), dtype="uint8")[1:].view("float32"),
+        np.zeros(5, dtype=[("a", "u1"), ("b", "f4")])["b"],
+        IMAGE.astype(ml_dtypes.bfloat16),
+    ],
+    ids=["strided", "transposed", "broadcast", "empty", "0-d", "swapped", "unaligned", "packed",
+         "bfloat16"],
+)  # fmt: skip
+def test_every_layout_arrives(data):
+    tensor = ab.Tensor(data)
+    assert tensor.shape == data.shape
+    again = ab.convert(tensor, "numpy")
+    assert again.dtype == data.dtype.newbyteorder("=")
+    assert np.array_equal(again, data)
+
+
+def test_copy_is_kept_to():
+    array = IMAGE.copy()
+    copied = ab.Tensor.from_dlpack(array, copy=True)
+    assert not np.shares_memory(np.asarray(copied), array)
+    shared = ab.Tensor.from_dlpack(array, copy=False)
+    assert np.shares_memory(np.asarray(shared), array)
+    with pytest.raises(ab.CopyRequiredError):
+        ab.Tensor.from_dlpack(array.astype(">f4"), copy=False)
+
+
+# --- the specification, as a producer
+
+
+@pytest.mark.parametrize(
+    ("version", "name"),
+    [(None, "dltensor"), ((0, 8), "dltensor"), ((1, 0), "dltensor_versioned"),
+     ((1, 3), "dltensor_versioned"), ((2, 0), "dltensor_versioned")],
+)  # fmt: skip
+def test_the_capsule_is_as_new_as_the_consumer(version, name):
+    capsule = ab.Tensor(IMAGE.copy()).__dlpack__(max_version=version)
+    assert capsule_name(capsule) == name
+
+
+def test_a_stream_is_refused_on_the_host():
+    tensor = ab.Tensor(IMAGE.copy())
+    for stream in (-1, 0, 1, 2):
+        with pytest.raises(ValueError, match="stream"):
+            tensor.__dlpack__(stream=stream)
+    tensor.__dlpack__(stream=None)
+
+
+def test_another_device_is_a_buffer_error():
+    tensor = ab.Tensor(IMAGE.copy())
+    assert tensor.__dlpack_device__() == (1, 0)
+    tensor.__dlpack__(dl_device=(1, 0))
+    for device in ((2, 0), (4, 0), (1, 1)):
+        with pytest.raises(BufferError):
+            tensor.__dlpack__(dl_device=device)
+
+
+def test_only_keywords_are_taken():
+    with pytest.raises(TypeError):
+        ab.Tensor(IMAGE.copy()).__dlpack__(None)
+
+
+@pytest.mark.parametrize("version", [None, (1, 0)])
+def test_a_copy_is_fresh_and_no_copy_is_shared(version):
+    tensor = ab.Tensor(IMAGE.copy())
+
+    class Fixed:
+        def __init__(self, copy):
+            self.copy = copy
+
+        def __dlpack__(self, **keywords):
+            keywords.update(copy=self.copy, max_version=version)
+            return tensor.__dlpack__(**keywords)
+
+        def __dlpack_device__(self):
+            return tensor.__dlpack_device__()
+
+    for copy in (True, False, None):
+        array = np.from_dlpack(Fixed(copy))
+        assert np.array_equal(array, IMAGE)
+        assert np.shares_memory(array, np.asarray(tensor)) == (copy is not True)
+
+
+def test_read_only_memory_says_so_or_is_refused():
+    array = IMAGE.copy()
+    array.flags.writeable = False
+    tensor = ab.Tensor(array)
+    assert not np.from_dlpack(tensor).flags.writeable
+    assert not np.asarray(tensor).flags.writeable
+    with pytest.raises(BufferError, match="read-only"):
+        tensor.__dlpack__()
+    assert capsule_name(tensor.__dlpack__(copy=True)) == "dltensor"
+    assert np.from_dlpack(ab.Tensor(IMAGE.copy())).flags.writeable
+
+
+def test_immutable_arrays_stay_read_only():
+    for framework in ("jax", "tensorflow"):
+        bridges.need(framework)
+        assert not np.from_dlpack(ab.Tensor(bridges.make(framework, IMAGE))).flags.writeable
+
+
+def test_a_capsule_is_consumed_once():
+    bridges.need("torch")
+    import torch
+
+    capsule = ab.Tensor(IMAGE.copy()).__dlpack__()
+    torch.from_dlpack(capsule)
+    assert capsule_name(capsule) == "used_dltensor"
+    with pytest.raises((RuntimeError, BufferError, ValueError)):
+        torch.from_dlpack(capsule)
+
+
+# --- lifetime
+
+
+def settle():
+    for _ in range(3):
+        gc.collect()
+
+
+def test_memory_lives_until_the_last_consumer_is_gone():
+    bridges.need("torch")
+    import torch
+
+    gone = []
+    base = IMAGE.copy().view(Owner)
+    weakref.finalize(base, gone.append, True)
+    tensor = ab.Tensor(base)
+    consumers = [torch.from_dlpack(tensor), np.from_dlpack(tensor), np.asarray(tensor)]
+    unused = [tensor.__dlpack__(), tensor.__dlpack__(max_version=(1, 0))]
+    del base, tensor
+    settle()
+    assert not gone
+    del unused
+    while consumers:
+        settle()
+        assert not gone
+        assert np.array_equal(np.asarray(consumers.pop()), IMAGE)
+    settle()
+    assert gone == [True]
+
+
+def test_a_thousand_tensors_leave_nothing():
+    base = IMAGE.copy().view(Owner)
+    gone = []
+    weakref.finalize(base, gone.append, True)
+    for _ in range(1000):
+        tensor = ab.Tensor(base)
+        np.from_dlpack(tensor)
+        tensor.__dlpack__()
+        tensor.__dlpack__(max_version=(1, 0), copy=True)
+        ab.Tensor(tensor)
+    del base, tensor
+    settle()
+    assert gone == [True]
+
+
+# --- objects of no framework
+
+
+class Plain:
+    """An object of no framework that hands its memory out, as compilers' tensors do."""
+
+    def __init__(self, array, legacy=False):
+        self.array, self.legacy = array, legacy
+
+    def __dlpack__(self, *, stream=None, **keywords):
+        if keywords and self.legacy:
+            raise TypeError("no keywords here")
+        return self.array.__dlpack__(stream=stream, **keywords)
+
+    def __dlpack_device__(self):
+        return self.array.__dlpack_device__()
+
+
+@pytest.mark.parametrize("framework", HOST)
+@pytest.mark.parametrize("legacy", [False, True])
+def test_convert_takes_any_object_that_hands_out_its_memory(framework, legacy):
+    bridges.need(framework)
+    array = ab.convert(Plain(IMAGE.copy(), legacy), framework)
+    assert bridges.difference(framework, array, IMAGE) is None
+
+
+def test_a_legacy_tensor_counts_as_read_only():
+    assert not ab.convert(Plain(IMAGE.copy(), legacy=True), "numpy").flags.writeable
+    assert ab.convert(Plain(IMAGE.copy()), "numpy").flags.writeable
+
+
+def test_what_a_producer_raises_is_the_cause():
+    class Broken(Plain):
+        def __dlpack__(self, **keywords):
+            raise BufferError("not today")
+
+    with pytest.raises(ab.UnsupportedArrayError, match="not today") as caught:
+        ab.Tensor(Broken(IMAGE))
+    assert isinstance(caught.value.__cause__, BufferError)
+
+
+@pytest.mark.parametrize("data", [[1, 2], 3.0, None, "text"])
+def test_what_has_no_memory_is_refused(data):
+    with pytest.raises(ab.UnsupportedArrayError):
+        ab.Tensor(data)
+    with pytest.raises(ab.UnsupportedArrayError):
+        ab.convert(data, "numpy")
+
+
+def test_strings_are_refused_before_they_can_end_the_process():
+    bridges.need("tensorflow")
+    import tensorflow
+
+    with pytest.raises(ab.MemoryConversionError):
+        ab.Tensor(tensorflow.constant(["a"]))
+
+
+def test_a_tensor_reads_well():
+    assert repr(ab.Tensor(IMAGE.copy())) == "<arraybridge.Tensor float32[4, 6] on host>"
+    tensor = ab.Tensor(IMAGE.T)
+    assert (tensor.strides, tensor.ndim, tensor.nbytes) == ((4, 24), 2, 96)
+    with pytest.raises(AttributeError):
+        _ = tensor.__cuda_array_interface__
+    with pytest.raises(AttributeError, match="DLPack"):
+        _ = ab.Tensor(IMAGE.astype(ml_dtypes.bfloat16)).__array_interface__
+
+
+# --- functions of other systems
+
+
+@pytest.mark.parametrize("framework", HOST)
+def test_as_function_takes_and_gives_a_frameworks_arrays(framework):
+    bridges.need(framework)
+
+    def compiled(image, factor, *, parts):
+        assert isinstance(image, ab.Tensor)
+        array = np.from_dlpack(image) * factor
+        return ab.Tensor(array), [Plain(array), array.__dlpack__()], parts
+
+    call = ab.as_function(compiled, framework)
+    assert call.__name__ == "compiled"
+    one, (two, three), parts = call(bridges.make(framework, IMAGE), 2, parts="x")
+    for result in (one, two, three):
+        assert bridges.difference(framework, result, IMAGE * 2) is None
+    assert parts == "x"
+
+
+def test_as_function_writes_into_the_callers_memory():
+    bridges.need("torch")
+    import torch
+
+    def compiled(out):
+        np.from_dlpack(out)[:] = 7
+
+    out = torch.zeros(3)
+    assert ab.as_function(compiled, "torch")(out) is None
+    assert out.tolist() == [7, 7, 7]
+
+
+def test_as_function_wants_a_known_framework():
+    with pytest.raises(ValueError, match="numpi"):
+        ab.as_function(len, "numpi")

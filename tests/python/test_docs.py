@@ -69,3 +69,15 @@ def test_the_links_of_the_documents_lead_somewhere():
         text = (bridges.ROOT / name).read_text()
         for target in re.findall(r"\]\(([^)#:]+)\)", text):
             assert (bridges.ROOT / target).exists(), f"{name}: {target}"
+
+
+def test_the_page_on_extensions_shows_the_compiled_example():
+    page = bridges.ROOT / "docs" / "rust-extension.md"
+    crate = bridges.ROOT / "examples" / "image-filters"
+    source = (crate / "src" / "lib.rs").read_text()
+    manifests = (crate / "Cargo.toml").read_text() + (crate / "pyproject.toml").read_text()
+    shown = [(block, source) for block in blocks(page, "rust")]
+    shown += [(block, manifests) for block in blocks(page, "toml")]
+    assert len(shown) >= 6
+    for block, text in shown:
+        assert block in text, block

@@ -70,7 +70,8 @@ fn trampoline(declared: &Declared) -> TokenStream {
     for (position, argument) in arguments.iter().enumerate() {
         let holder = format_ident!("__argument_{position}");
         let (opening, passing) = parts(declared, argument, &holder, index);
-        // Arrays first: whether they overlap is asked before anything else can run.
+        // Arrays last: plain values may run Python code when they are read, and that could change
+        // what has been found out about an array.
         let into = if argument.kind == Kind::Array { &mut opened } else { &mut values };
         into.push(opening);
         passed.push(passing);
@@ -101,9 +102,9 @@ fn trampoline(declared: &Declared) -> TokenStream {
         ) -> #runtime::__private::Result<
             #runtime::__private::pyo3::Bound<'py, #runtime::__private::pyo3::PyAny>,
         > {
+            #(#values)*
             #(#opened)*
             __call.check_aliases()?;
-            #(#values)*
             let __result = #call;
             #given
         }

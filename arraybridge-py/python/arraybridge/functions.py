@@ -17,10 +17,10 @@ def as_function(function: Callable[..., Any], framework: str) -> Callable[..., A
     """Make a function of DLPack tensors a function of the arrays of ``framework``.
 
     ``function`` is anything that takes and gives objects with ``__dlpack__``, such as a compiled
-    function of another system. It is called with a ``Tensor`` for each array, of whatever framework,
-    which shares the caller's memory, so that what it writes there is seen; the tensors and DLPack
-    capsules that it gives, alone or in a tuple or a list, become arrays of ``framework``, without a
-    copy where the memory allows it.
+    function of another system. For each array, of any framework, it is given a ``Tensor`` that
+    shares the caller's memory, so that what it writes there is seen; the tensors and DLPack
+    capsules that it gives, alone or in a tuple or a list, become arrays of ``framework``, without
+    a copy where the memory allows it.
 
     Raises ``ValueError`` for an unknown framework.
 

@@ -2,8 +2,8 @@
 //! framework, and giving back those of the framework that they name.
 //!
 //! The attribute leaves the function as it is and registers a [`FunctionEntry`], whose trampoline
-//! takes the arguments of a [`Call`], one after the other, by the trait [`Argument`] or as plain
-//! Python values; looks whether memory that the function writes to is among the others; calls the
+//! takes the arguments of a [`Call`], first the plain Python values, then arrays by the trait
+//! [`Argument`]; looks whether memory that the function writes to is among the others; calls the
 //! function; and hands its result over. [`export`] puts every function of an extension crate into
 //! its module.
 

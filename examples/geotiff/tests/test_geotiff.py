@@ -19,8 +19,8 @@ pytestmark = [
 
 def write(path, data, transform=TRANSFORM, crs="EPSG:32633", **options):
     bands, height, width = data.shape
-    with rasterio.open(path, "w", driver="GTiff", count=bands, height=height, width=width,
-                       dtype=data.dtype, crs=crs, transform=transform, **options) as file:  # fmt: skip
+    options.update(driver="GTiff", count=bands, height=height, width=width, dtype=data.dtype)
+    with rasterio.open(path, "w", crs=crs, transform=transform, **options) as file:
         file.write(data)
     return path
 

@@ -1,8 +1,8 @@
 """Read GeoTIFFs into the arrays of any framework.
 
-``xarray.open_dataarray(path, engine="geotiff", framework="jax")`` gives bands, rows and columns with
-coordinates, in arrays of that framework. xarray itself turns the arrays of a framework that lacks
-the array API's namespace, as PyTorch and TensorFlow do, into NumPy's; ``read`` does not.
+``xarray.open_dataarray(path, engine="geotiff", framework="jax")`` gives bands, rows and columns
+with coordinates, in arrays of that framework. xarray itself turns arrays that lack the array API's
+namespace, as PyTorch and TensorFlow do, into NumPy's; ``read`` does not.
 """
 
 import arraybridge

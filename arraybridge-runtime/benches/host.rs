@@ -137,7 +137,7 @@ unsafe fn same_traffic(dst: *mut u8, src: *const u8, len: usize, threads: usize)
             unsafe {
                 let (dst, src) = ((dst + start) as *mut u8, (src + 2 * start) as *const u8);
                 let other = std::slice::from_raw_parts(src.add(count).cast::<u64>(), count / 8);
-                std::hint::black_box(other.iter().fold(0, |all, word| all ^ word));
+                black_box(other.iter().fold(0, |all, word| all ^ word));
                 dst.copy_from_nonoverlapping(src, count);
             }
         }
@@ -291,13 +291,13 @@ fn page_faults() {
         let mut fresh: Vec<u8> = Vec::with_capacity(bytes);
         // SAFETY: the vector has room for the bytes.
         unsafe { fresh.as_mut_ptr().write_bytes(1, bytes) };
-        std::hint::black_box(fresh.as_ptr());
+        black_box(fresh.as_ptr());
     };
     let mut huge = || {
         let mut fresh = HostBuffer::new(bytes).expect("memory");
         // SAFETY: the buffer has room for the bytes.
         unsafe { fresh.as_mut_ptr().write_bytes(1, bytes) };
-        std::hint::black_box(fresh.as_ptr());
+        black_box(fresh.as_ptr());
     };
     compare(
         "fill 64 MiB of fresh memory",

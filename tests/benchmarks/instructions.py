@@ -1,7 +1,7 @@
 """Count the instructions of the main paths: they are the same on a busy machine.
 
 Each path runs in two processes under callgrind, one of which calls it more often. The difference,
-by the number of further calls, is the cost of a call, with the loop around it (a few dozen).
+by the number of further calls, is the cost of a call, with the loop around it (the first row).
 
     python tests/benchmarks/instructions.py [numpy torch ...]
 """

@@ -34,7 +34,7 @@ def test_results_are_the_same_with_every_short_cut_off():
     assert " passed" in done.stdout
 
 
-@pytest.mark.parametrize("value", ["0", "exchange", "buffer", "import", "exchange,import", "1", ""])
+@pytest.mark.parametrize("value", ["exchange", "buffer", "import"])
 def test_each_short_cut_can_be_switched_off_by_itself(value):
     code = """
         import bridges, numpy as np

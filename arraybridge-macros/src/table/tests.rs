@@ -52,7 +52,7 @@ mistakes! {
         "t.toml:2:1: unknown key `titel` in [x]; write `title`",
     ];
     a_key_that_is_like_no_other: HOST, "title = \"X\"\n" => "title = \"X\"\nwavelength = 3\n", [
-        "t.toml:3:1: unknown key `wavelength` in [x]; known keys: title, classes, dtypes, module, install, no_dlpack, to_numpy, from_numpy, memory, immutable, align, cached_scalars, isolate, dtype, dtype_names, missing, ndim, empty, values, refuse, guards, reasons, export, import, copy, device, stream, array, oom, clear, host_modules",
+        "t.toml:3:1: unknown key `wavelength` in [x]; known keys: title, classes, dtypes, module, install, no_dlpack, to_numpy, from_numpy, memory, immutable, align, cached_scalars, isolate, dtype, dtype_names, missing, ndim, empty, values, refuse, guards, reasons, export, import, copy, ready, version, device, stream, array, oom, clear, host_modules",
     ];
     a_value_of_another_type: HOST, r#""X""# => "3", [
         "t.toml:2:9: `title` holds a value of type integer; write a string",

@@ -111,6 +111,7 @@ pub mod statics {
                 },
             },
             sync: ::arraybridge_runtime::__private::Ordering::Stream,
+            buffer: false,
         }),
         import: ::core::option::Option::Some(::arraybridge_runtime::__private::Import {
             op: ::arraybridge_runtime::__private::Op {
@@ -137,6 +138,7 @@ pub mod statics {
                     op
                 },
             },
+            fast: &[],
             handover: ::arraybridge_runtime::__private::Handover::Object,
             devices: &[1i32],
             strides: ::arraybridge_runtime::__private::Strides::Any,
@@ -148,6 +150,8 @@ pub mod statics {
         to_numpy: ::core::option::Option::None,
         from_numpy: ::core::option::Option::None,
         copy: ::core::option::Option::None,
+        ready: ::core::option::Option::None,
+        version: ::core::option::Option::None,
         device: ::arraybridge_runtime::__private::Devices {
             count: ::core::option::Option::None,
             at: ::core::option::Option::None,
@@ -381,6 +385,7 @@ pub mod statics {
                 },
             },
             sync: ::arraybridge_runtime::__private::Ordering::Stream,
+            buffer: false,
         }),
         import: ::core::option::Option::Some(::arraybridge_runtime::__private::Import {
             op: ::arraybridge_runtime::__private::Op {
@@ -407,6 +412,7 @@ pub mod statics {
                     op
                 },
             },
+            fast: &[],
             handover: ::arraybridge_runtime::__private::Handover::Capsule,
             devices: &[1i32, 2i32],
             strides: ::arraybridge_runtime::__private::Strides::Compact,
@@ -484,6 +490,8 @@ pub mod statics {
             },
         }),
         copy: ::core::option::Option::None,
+        ready: ::core::option::Option::None,
+        version: ::core::option::Option::None,
         device: ::arraybridge_runtime::__private::Devices {
             count: ::core::option::Option::Some(::arraybridge_runtime::__private::Op {
                 source: "module.runtime.count()",

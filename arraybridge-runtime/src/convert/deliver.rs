@@ -35,7 +35,7 @@ impl<'py> Prepared<'py> {
                 place(py, ends, target, opened, device)
             }
             Material::Remote { data, .. } => {
-                remote(py, ends, target, &data, self.source_device, device, route, cast)
+                remote(py, ends, target, &data, self.source_device, device, route, cast, copy)
             }
         }
     }
@@ -102,7 +102,6 @@ pub(crate) fn place<'py>(
 ) -> Result<Bound<'py, PyAny>> {
     let framework = target.framework;
     let failed = |error: Error| match error {
-        Error::Python(error) if oom::passes_through(py, &error) => Error::Python(error),
         Error::Python(error) => import_failed(py, ends, error),
         error => error,
     };
@@ -149,10 +148,7 @@ fn moved<'py>(
     array: &Bound<'py, PyAny>,
     device: Device,
 ) -> Result<Bound<'py, PyAny>> {
-    let failed = |error: PyErr| match oom::passes_through(py, &error) {
-        true => Error::Python(error),
-        false => import_failed(py, ends, error),
-    };
+    let failed = |error: PyErr| import_failed(py, ends, error);
     let Some(op) = live.framework.device.r#move else {
         let opened = open::download(py, ends, live, array)?;
         return place(py, ends, live, opened, device);
@@ -164,8 +160,12 @@ fn moved<'py>(
     arrived(py, ends, live, made.map_err(failed)?, device)
 }
 
+/// What the target raised, in our words; out of memory and interrupts stay as they are.
 #[cold]
 fn import_failed(py: Python<'_>, ends: Ends, error: PyErr) -> Error {
+    if oom::passes_through(py, &error) {
+        return Error::Python(error);
+    }
     let reason = format!("{} refused the array ({})", ends.target.title, first_line(py, &error));
     ends.caused(Failure::Conversion, "import", reason, Some(error))
 }
@@ -368,6 +368,7 @@ fn remote<'py>(
     device: Device,
     route: Route,
     cast: Option<DType>,
+    copy: Option<bool>,
 ) -> Result<Bound<'py, PyAny>> {
     let source = live::live(py, ends.source, ends)?;
     let through_host = |opened: Opened| {
@@ -382,14 +383,15 @@ fn remote<'py>(
             let here = from.filter(|_| target.framework.import.is_some());
             match here {
                 Some(Device::Accelerator(index)) if index < target.accelerators(py) => {
-                    let array = adopt(py, ends, source, target, data, Device::Accelerator(index))?;
+                    let array =
+                        adopt(py, ends, source, target, data, Device::Accelerator(index), copy)?;
                     moved(py, ends, target, &array, device)
                 }
                 _ => through_host(open::download(py, ends, source, data)?),
             }
         }
         (Route::Copy(_), _) => {
-            let array = adopt(py, ends, source, target, data, device)?;
+            let array = adopt(py, ends, source, target, data, device, copy)?;
             let Some(copy) = target.framework.copy else {
                 return through_host(open::download(py, ends, source, data)?);
             };
@@ -397,7 +399,7 @@ fn remote<'py>(
                 device::within(py, target, device, |_| copy.call(py, [target.module(py), &array]));
             copied.map_err(|error| open::export_failed(py, ends, target, &array, error))
         }
-        _ => adopt(py, ends, source, target, data, device),
+        _ => adopt(py, ends, source, target, data, device, copy),
     }
 }
 
@@ -429,6 +431,7 @@ fn adopt<'py>(
     target: &Live,
     data: &Bound<'py, PyAny>,
     device: Device,
+    allowed: Option<bool>,
 ) -> Result<Bound<'py, PyAny>> {
     let Some(import) = &target.framework.import else {
         return Err(ends.error(Failure::Conversion, "import", no_way_in(target.framework)));
@@ -452,19 +455,16 @@ fn adopt<'py>(
             })
         })
     };
-    let failed = |error: PyErr| match oom::passes_through(py, &error) {
-        true => Error::Python(error),
-        false => import_failed(py, ends, error),
-    };
+    let failed = |error: PyErr| import_failed(py, ends, error);
     match (attempt(data), source.framework.copy) {
         (Ok(array), _) => Ok(array),
         (Err(error), _) if oom::passes_through(py, &error) => Err(Error::Python(error)),
         // A strided array that the importer refuses is made compact where it is.
-        (Err(_), Some(copy)) => {
+        (Err(_), Some(copy)) if allowed != Some(false) => {
             let compact = copy.call(py, [source.module(py), data]).map_err(failed)?;
             attempt(&compact).map_err(failed)
         }
-        (Err(error), None) => Err(Error::from(error)),
+        (Err(error), _) => Err(failed(error)),
     }
 }
 
@@ -494,8 +494,5 @@ pub(super) fn adopt_foreign<'py>(
         };
         import.op.call(py, [target.module(py), &handed, object.unwrap_or(&none)])
     });
-    made.map_err(|error| match oom::passes_through(py, &error) {
-        true => Error::Python(error),
-        false => import_failed(py, ends, error),
-    })
+    made.map_err(|error| import_failed(py, ends, error))
 }

@@ -1,11 +1,15 @@
 //! `#[memory_type(..)]`: from an attribute and a function to a declaration that cannot be wrong.
 
+mod annotation;
 mod expand;
+mod mistakes;
+mod options;
 mod parse;
+mod settings;
 
 use proc_macro2::TokenStream;
 use quote::quote;
-use syn::{Expr, Ident, LitStr, Path, ReturnType, Type};
+use syn::{Expr, Ident, Path, ReturnType, Type};
 
 /// A declared function, checked.
 pub struct Declared {
@@ -29,6 +33,25 @@ pub struct Declared {
     pub arguments: Vec<Argument>,
     /// What it gives.
     pub result: ReturnType,
+    /// What else the declaration says, by the names of the Python decorators' options.
+    pub settings: Vec<(&'static str, Setting)>,
+    /// The function for the host.
+    pub host: Option<Ident>,
+}
+
+/// The value of an option.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Setting {
+    /// Yes.
+    Flag,
+    /// A number.
+    Number(usize),
+    /// A name.
+    Name(String),
+    /// Names.
+    Names(Vec<String>),
+    /// Another declared function.
+    Function(String),
 }
 
 /// A parameter of the Rust function.
@@ -73,11 +96,6 @@ pub fn declare(attribute: TokenStream, item: TokenStream) -> TokenStream {
         });
     let registration = declared.map_or_else(|errors| errors, |declared| expand::expand(&declared));
     quote!(#item #registration)
-}
-
-/// The text of a literal.
-fn text(literal: &LitStr) -> String {
-    literal.value()
 }
 
 #[cfg(test)]

@@ -57,7 +57,19 @@ pub fn frameworks(input: TokenStream) -> TokenStream {
 /// | `defaults(sigma = 1.0)` | what plain values are when the caller leaves them out |
 /// | `cast` | arrays of other element types are cast to those of the parameters |
 /// | `detach` | the interpreter is detached while the function runs: nobody else may write to the arrays meanwhile |
+/// | `dtype_conversion = preserve` | the element type of results: that of the first array argument (`preserve`), what `dtype_policy` says in the caller's context (`context`), an element type such as `uint16`, or what the signature says (`native`, which it is without the option) |
+/// | `scaling = unit` | how floats become integers then: `clamp`, `unit` or `stretch` |
+/// | `slice_by_slice` | the function is called for each 2-D slice of the first array |
+/// | `split_axis = 0` | the first array may be split along this axis when memory runs out |
+/// | `sliced(mask)` | arrays that are sliced and split together with the first one |
+/// | `host = other` | the declared function that takes over on the host when memory runs out |
+/// | `on_oom(clear, host)` | the ways to try again, in order: all of `clear`, `split`, `host` without it |
+/// | `device = "cuda:1"` | where framework objects and device arrays go |
+/// | `input = torch` | what framework objects are converted to, when it is another framework |
 /// | `crate = path` | where the runtime is, when it is not `::arraybridge_runtime` |
+///
+/// Python calls the function with the further keywords `dtype_conversion` and `slice_by_slice`. The
+/// attributes of a function that the decorators declare are there, too.
 ///
 /// Arguments are views of `ndarray`, `Tensor`, framework objects (`Bound<PyAny>`), and whatever
 /// PyO3 extracts; `Python<'py>` is passed in; an `Option` may be left out. A view is the caller's

@@ -35,10 +35,12 @@ pub mod policy;
 pub mod prelude;
 pub mod record;
 pub mod registry;
+pub mod shared;
 pub mod slices;
 pub mod spec;
 pub mod streams;
 pub mod tensor;
+pub mod vectorcall;
 pub mod view;
 pub mod warn;
 
@@ -62,7 +64,7 @@ pub mod __private {
 
     pub use crate::convert::{Request, pair as convert};
     pub use crate::error::{Error, Result};
-    pub use crate::function::{Argument, Call, FunctionEntry, Parameter, Returns};
+    pub use crate::function::{Argument, Call, FunctionEntry, Parameter, Returns, Setting, Usage};
     pub use crate::op;
     pub use crate::registry::{Converter, Registered};
     pub use crate::spec::*;

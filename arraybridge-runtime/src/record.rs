@@ -3,13 +3,14 @@
 //! Nothing is recorded unless a trace is open somewhere in the process; the hot path reads one
 //! counter.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyList, PyTuple};
 
+use crate::shared;
 use crate::view::Dims;
 
 /// One conversion: its ends, its route, and the reason of a copy.
@@ -73,16 +74,10 @@ impl Record {
     }
 }
 
-/// How many traces are open in the process.
-static OPEN: AtomicUsize = AtomicUsize::new(0);
-
-/// How many `no_copy` scopes are open in the process.
-static STRICT: AtomicUsize = AtomicUsize::new(0);
-
 /// Whether somebody, in any context, asked for records.
 #[inline]
 pub fn is_tracing() -> bool {
-    OPEN.load(Ordering::Relaxed) != 0
+    shared::table().traces.load(Ordering::Relaxed) != 0
 }
 
 fn variable<'py>(
@@ -111,7 +106,11 @@ fn strict_variable(py: Python<'_>) -> PyResult<&Bound<'_, PyAny>> {
 
 /// Appends a record to every trace of the current context.
 pub fn push(py: Python<'_>, record: Record, took: Duration) {
-    let record = Record { ns: Some(took.as_nanos() as u64), ..record };
+    shared::table().push(py, &Record { ns: Some(took.as_nanos() as u64), ..record });
+}
+
+/// The same for the traces of this module's class.
+pub(crate) fn append(py: Python<'_>, record: Record) {
     // A conversion that was done is not failed for its record.
     let _ = (|| -> PyResult<()> {
         let traces = trace_variable(py)?.call_method0("get")?;
@@ -129,12 +128,19 @@ pub fn push(py: Python<'_>, record: Record, took: Duration) {
 #[inline]
 pub fn copy_default(py: Python<'_>, copy: Option<bool>) -> Option<bool> {
     match copy {
-        None if STRICT.load(Ordering::Relaxed) != 0 => {
-            let strict = strict_variable(py).and_then(|v| v.call_method0("get"));
-            strict.is_ok_and(|v| v.is_truthy().unwrap_or(false)).then_some(false)
+        None => {
+            let table = shared::table();
+            let strict = table.strict.load(Ordering::Relaxed) != 0 && table.is_strict(py);
+            strict.then_some(false)
         }
         copy => copy,
     }
+}
+
+/// Whether the context is within a scope of this module's class.
+pub(crate) fn is_strict(py: Python<'_>) -> bool {
+    let strict = strict_variable(py).and_then(|v| v.call_method0("get"));
+    strict.is_ok_and(|v| v.is_truthy().unwrap_or(false))
 }
 
 /// A context manager that sets a context variable and counts that it is open.
@@ -182,7 +188,7 @@ impl Trace {
             Err(_) => PyTuple::new(py, [&list])?,
         };
         let token = variable.call_method1("set", (traces,))?.unbind();
-        OPEN.fetch_add(1, Ordering::Relaxed);
+        shared::table().traces.fetch_add(1, Ordering::Relaxed);
         self.0 = Some(Scope { token });
         Ok(list)
     }
@@ -190,7 +196,7 @@ impl Trace {
     #[pyo3(signature = (*_exception))]
     fn __exit__(&mut self, py: Python<'_>, _exception: &Bound<'_, PyTuple>) -> PyResult<()> {
         if let Some(Scope { token }) = self.0.take() {
-            OPEN.fetch_sub(1, Ordering::Relaxed);
+            shared::table().traces.fetch_sub(1, Ordering::Relaxed);
             trace_variable(py)?.call_method1("reset", (token,))?;
         }
         Ok(())
@@ -224,7 +230,7 @@ impl NoCopy {
             ));
         }
         let token = strict_variable(py)?.call_method1("set", (true,))?.unbind();
-        STRICT.fetch_add(1, Ordering::Relaxed);
+        shared::table().strict.fetch_add(1, Ordering::Relaxed);
         self.0 = Some(Scope { token });
         Ok(())
     }
@@ -232,7 +238,7 @@ impl NoCopy {
     #[pyo3(signature = (*_exception))]
     fn __exit__(&mut self, py: Python<'_>, _exception: &Bound<'_, PyTuple>) -> PyResult<()> {
         if let Some(Scope { token }) = self.0.take() {
-            STRICT.fetch_sub(1, Ordering::Relaxed);
+            shared::table().strict.fetch_sub(1, Ordering::Relaxed);
             strict_variable(py)?.call_method1("reset", (token,))?;
         }
         Ok(())

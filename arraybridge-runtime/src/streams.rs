@@ -18,6 +18,7 @@ use crate::declared::arguments::{self, Slots};
 use crate::device::{self, Device, Placement};
 use crate::generated::MemoryType;
 use crate::live::{self, Live};
+use crate::shared;
 use crate::spec::{Framework, Memory, Streams};
 
 /// Whether a framework can have a device to make current or a stream to enter.
@@ -134,6 +135,20 @@ fn lane(index: usize) -> PyResult<Lane> {
     let lane = adopted.lane;
     MINE.with_borrow_mut(|mine| mine.0.push((index, adopted)));
     Ok(lane)
+}
+
+/// The handle of this thread's stream of a device, which all extension modules share.
+///
+/// # Errors
+///
+/// `RuntimeError` when there is no CUDA, or CUDA reports a failure.
+pub fn handle(py: Python<'_>, index: usize) -> PyResult<usize> {
+    shared::table().stream(py, index)
+}
+
+/// The same of the streams that this module has made.
+pub(crate) fn own_handle(index: usize) -> PyResult<usize> {
+    Ok(lane(index)?.handle())
 }
 
 /// A framework's object for this thread's stream.

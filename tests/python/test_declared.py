@@ -399,6 +399,21 @@ def test_every_array_of_a_result_comes_back_as_the_output_type():
     assert ab.torch(lambda image: None)(image()) is None
 
 
+def test_a_declaration_can_say_slice_by_slice():
+    @ab.numpy(slice_by_slice=True)
+    def f(image):
+        assert image.ndim == 2
+        return image.T
+
+    stack = np.arange(24.0).reshape(2, 3, 4)
+    assert np.array_equal(f(stack), stack.swapaxes(1, 2))
+    assert np.array_equal(f(image=stack), stack.swapaxes(1, 2))
+    assert np.array_equal(f(stack[0], slice_by_slice=False), stack[0].T)
+    assert "slice_by_slice=True" in str(inspect.signature(f))
+    with pytest.raises(TypeError, match="slice_by_slice must be"):
+        ab.numpy(slice_by_slice="yes")
+
+
 def test_slice_by_slice_calls_for_each_slice_of_the_lead():
     bridges.need("torch")
     shapes = []

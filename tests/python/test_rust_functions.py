@@ -1,5 +1,6 @@
 """Functions that are declared in Rust, in an extension crate that is built here."""
 
+import ctypes.util
 import importlib.util
 import inspect
 import os
@@ -94,12 +95,18 @@ def test_every_layout_arrives(ext):
 
 
 def test_a_signature_names_parameters_and_defaults(ext):
-    assert str(inspect.signature(ext.scaled)) == "(image, by=2.0, label='x')"
-    assert str(inspect.signature(ext.masked)) == "(image, mask=None, fill=None)"
-    assert ext.scaled.__text_signature__ == "(image, by=2.0, label='x')"
+    def shown(function):
+        return str(inspect.signature(function)).replace("'", "")
+
+    added = "*, dtype_conversion=None, slice_by_slice=False"
+    assert shown(ext.scaled) == f"(image: Any, by: float = 2.0, label: str = x, {added}) -> Any"
+    assert shown(ext.masked) == f"(image: Any, mask: Any = None, fill: float | None = None, {added}) -> Any"
+    assert shown(ext.ramp) == f"(n: int, {added}) -> tuple[Any, int]"
+    assert shown(ext.add_into).endswith("-> None")
     assert ext.total.__doc__ == "The sum of an image.\n\nIt is exact."
     assert (ext.total.__name__, ext.total.__module__) == ("total", "extension")
-    assert repr(ext.total) == "<Rust function total declared for numpy>"
+    assert repr(ext.total) == "<total declared for numpy>"
+    assert type(ext.total) is ab.Declared
     assert pickle.loads(pickle.dumps(ext.total)) is ext.total
 
 
@@ -213,6 +220,132 @@ def test_memory_that_is_written_to_belongs_to_one_argument(ext):
 
     with pytest.raises(ab.AliasedArgumentError):
         ext.add_into(a, torch.from_numpy(a))
+
+
+# --- what the Python decorators have, too
+
+
+@pytest.mark.parametrize("framework", HOST)
+def test_the_dtype_is_kept_where_the_declaration_says_so(ext, framework):
+    bridges.need(framework)
+    image = np.array([[1, 3], [200, 255]], "uint8")
+    result = ext.halved(bridges.make(framework, image))
+    assert ab.detect_memory_type(result) == framework
+    assert bridges.difference(framework, result, np.array([[0, 2], [100, 128]], "uint8")) is None
+
+
+def test_the_dtype_is_that_of_the_signature_unless_something_is_said(ext):
+    image = np.array([1, 3], "uint8")
+    assert ext.halved(image, dtype_conversion="native").tolist() == [0.5, 1.5]
+    assert ext.halved(image, dtype_conversion="int16").dtype == np.int16
+    assert type(ext.mean(image)) is float
+    assert ext.as_bytes(np.array([0.0, 0.5, 1.0])).tolist() == [0, 128, 255]
+
+
+def test_the_policy_of_the_context_reaches_an_extension(ext):
+    image = np.array([1, 3], "uint8")
+    assert ext.halved_as_the_context_says(image).dtype == np.uint8
+    with ab.dtype_policy("native"):
+        assert ext.halved_as_the_context_says(image).tolist() == [0.5, 1.5]
+        assert ext.halved(image).dtype == np.uint8
+    with ab.dtype_policy("int32"):
+        assert ext.halved_as_the_context_says(image).dtype == np.int32
+
+
+def test_a_function_of_a_slice_takes_a_stack(ext):
+    stack = np.arange(24, dtype="float32").reshape(2, 3, 4)
+    assert np.array_equal(ext.turned(stack), stack.swapaxes(1, 2))
+    assert np.array_equal(ext.turned(stack[0], slice_by_slice=False), stack[0].T)
+    assert "slice_by_slice=True" in str(inspect.signature(ext.turned))
+    bridges.need("torch")
+    assert ab.detect_memory_type(ext.turned(bridges.make("torch", stack))) == "torch"
+
+
+@pytest.mark.parametrize("framework", ["numpy", "torch", "tensorflow"])
+def test_a_call_that_does_not_fit_is_split(ext, framework):
+    bridges.need(framework)
+    image = np.arange(35, dtype="float32").reshape(7, 5)
+    weight = np.arange(7, dtype="float32")
+    with ab.trace() as records:
+        result = ext.hungry(bridges.make(framework, image), weight, 2)
+    assert ab.detect_memory_type(result) == framework
+    assert bridges.difference(framework, result, image * weight[:, None]) is None
+    assert "split" in [record.how for record in records]
+    with pytest.raises(MemoryError, match="whole image") as caught:
+        ext.hungry(image, weight, 0)
+    assert any("tried split" in note for note in caught.value.__notes__)
+
+
+def test_a_function_for_the_host_takes_over(ext):
+    bridges.need("torch")
+    image = bridges.make("torch", IMAGE)
+    with pytest.warns(ab.OomFallbackWarning, match="exhausted ran out of"):
+        result = ext.exhausted(image)
+    assert bridges.difference("torch", result, -IMAGE) is None
+
+
+def test_a_function_without_rungs_is_called_once(ext):
+    with pytest.raises(MemoryError) as caught:
+        ext.resigned(IMAGE)
+    assert not hasattr(caught.value, "__notes__")
+
+
+def test_memory_that_was_written_to_is_not_written_to_again(ext):
+    out = np.zeros((2, 2), "float32")
+    with pytest.raises(MemoryError) as caught:
+        ext.written(out)
+    assert np.array_equal(out, np.ones((2, 2)))
+    assert any("had written" in note for note in caught.value.__notes__)
+
+
+def test_objects_are_converted_to_the_input_type(ext):
+    bridges.need("torch", "jax")
+    assert "jax" in ext.input_class(IMAGE)
+    assert (ext.input_class.input_memory_type, ext.input_class.execution_memory_type) == (
+        "jax",
+        "torch",
+    )
+
+
+def test_traces_and_no_copy_reach_an_extension(ext):
+    bridges.need("torch")
+    with ab.trace() as records:
+        ext.ones((2, 3))
+    assert [type(record) for record in records] == [ab.Record]
+    (record,) = records
+    assert (record.target, record.shape, record.dtype) == ("torch", (2, 3), "float32")
+    assert record.ns > 0
+    bridges.need("pyclesperanto")
+    with ab.no_copy(), pytest.raises(ab.CopyRequiredError):
+        ext.uploaded(2)
+    assert ext.uploaded(2).shape == (2, 2)
+
+
+@pytest.mark.skipif(bool(ctypes.util.find_library("cuda")), reason="there is a CUDA driver")
+def test_streams_are_asked_of_the_package(ext):
+    with pytest.raises(RuntimeError, match="CUDA"):
+        ext.stream(0)
+
+
+def test_another_version_of_the_package_is_refused(ext):
+    code = """
+import ctypes, sys
+import arraybridge._core as core
+pointer = ctypes.pythonapi.PyCapsule_GetPointer
+pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+table = pointer(core._C_API, b"arraybridge._core._C_API")
+ctypes.c_uint32.from_address(table).value = 7
+import importlib.util
+spec = importlib.util.spec_from_file_location("extension", sys.argv[1])
+try:
+    spec.loader.exec_module(importlib.util.module_from_spec(spec))
+except ImportError as error:
+    print(error)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code, ext.__file__], capture_output=True, text=True, check=False
+    )
+    assert "installed package has version 7" in done.stdout, done.stderr
 
 
 # --- tensors, errors, threads

@@ -5,8 +5,8 @@ use quote::{format_ident, quote, quote_spanned};
 use syn::spanned::Spanned;
 use syn::{ReturnType, Type};
 
-use super::parse::{generics, last};
-use super::{Argument, Declared, Default, Kind};
+use super::parse::{generics, is_named, last, unraw};
+use super::{Argument, Declared, Default, Kind, Setting, annotation};
 
 /// Expands a declaration; it cannot fail.
 pub fn expand(declared: &Declared) -> TokenStream {
@@ -18,18 +18,30 @@ pub fn expand(declared: &Declared) -> TokenStream {
     let seen = declared.arguments.iter().filter(|argument| argument.kind != Kind::Python);
     let parameters = seen.map(|argument| parameter(argument, declared));
     let trampoline = trampoline(declared);
+    let ident = unraw(&declared.ident);
+    let annotation = annotation::result(&declared.result);
+    let settings = declared.settings.iter().map(|(name, value)| {
+        let value = setting(value);
+        quote!((#name, #runtime::__private::Setting::#value))
+    });
+    // A function that is not there is told here, at its name.
+    let host = declared.host.as_ref().map(|host| quote_spanned!(host.span()=> let _ = #host;));
     quote! {
         const _: () = {
+            #host
             #trampoline
             #runtime::__private::inventory::submit! {
                 #runtime::__private::FunctionEntry {
                     name: #name,
+                    ident: #ident,
                     module: ::core::module_path!(),
                     docs: #docs,
                     framework: #framework,
                     returns: #runtime::__private::Returns::#returns,
                     cast: #cast,
                     parameters: &[#(#parameters),*],
+                    annotation: #annotation,
+                    settings: &[#(#settings),*],
                     call: __call,
                 }
             }
@@ -39,8 +51,14 @@ pub fn expand(declared: &Declared) -> TokenStream {
 
 fn parameter(argument: &Argument, declared: &Declared) -> TokenStream {
     let runtime = &declared.runtime;
-    let name = argument.ident.to_string().trim_start_matches("r#").to_owned();
+    let name = unraw(&argument.ident);
     let ty = &argument.ty;
+    let annotation = annotation::of(ty);
+    let usage = match argument.kind {
+        Kind::Array if is_named(ty, "ArrayViewMut") => quote!(Written),
+        Kind::Array => quote!(Opened),
+        Kind::Python | Kind::Object(_) | Kind::Value => quote!(Object),
+    };
     let default = match &argument.default {
         None => quote!(::core::option::Option::None),
         Some(Default::None) => quote!(::core::option::Option::Some(#runtime::__private::none)),
@@ -58,7 +76,24 @@ fn parameter(argument: &Argument, declared: &Declared) -> TokenStream {
             })
         },
     };
-    quote!(#runtime::__private::Parameter { name: #name, default: #default })
+    quote! {
+        #runtime::__private::Parameter {
+            name: #name,
+            annotation: #annotation,
+            usage: #runtime::__private::Usage::#usage,
+            default: #default,
+        }
+    }
+}
+
+fn setting(setting: &Setting) -> TokenStream {
+    match setting {
+        Setting::Flag => quote!(Flag(true)),
+        Setting::Number(value) => quote!(Number(#value)),
+        Setting::Name(value) => quote!(Name(#value)),
+        Setting::Names(values) => quote!(Names(&[#(#values),*])),
+        Setting::Function(ident) => quote!(Function(#ident)),
+    }
 }
 
 fn trampoline(declared: &Declared) -> TokenStream {
@@ -125,8 +160,8 @@ fn parts(
         Some(Default::None) => quote!(::core::option::Option::None),
         None => quote!(::core::unreachable!("a required argument was looked for before")),
     };
-    let value = |ty: &Type, method: TokenStream| {
-        let read = quote_spanned!(ty.span()=> __call.#method::<#ty>(#index));
+    let value = |ty: &Type| {
+        let read = quote_spanned!(ty.span()=> __call.value::<#ty>(#index));
         quote! {
             let #holder: #ty = match #read? {
                 ::core::option::Option::Some(value) => value,
@@ -142,10 +177,9 @@ fn parts(
             (quote!(let mut #holder = #open?;), quote!(<#ty as #as_argument>::get(&mut #holder)))
         }
         (Kind::Object(true), Type::Reference(reference)) => {
-            (value(&reference.elem, quote!(object)), quote!(&#holder))
+            (value(&reference.elem), quote!(&#holder))
         }
-        (Kind::Object(_), _) => (value(ty, quote!(object)), quote!(#holder)),
-        (Kind::Value, _) => (value(ty, quote!(value)), quote!(#holder)),
+        (Kind::Object(_) | Kind::Value, _) => (value(ty), quote!(#holder)),
     }
 }
 

@@ -1,125 +1,21 @@
 //! The attribute and the function, read and checked; all mistakes are reported at once.
 
 use proc_macro2::TokenStream;
-use syn::ext::IdentExt;
-use syn::parse::{Parse, ParseStream};
-use syn::punctuated::Punctuated;
-use syn::spanned::Spanned;
 use syn::visit_mut::VisitMut;
 use syn::{
     Attribute, Error, Expr, FnArg, GenericArgument, GenericParam, Ident, ItemFn, Lifetime, LitStr,
-    Meta, Pat, Path, PathArguments, PathSegment, Result, Token, Type, parenthesized, parse_quote,
+    Meta, Pat, PathArguments, PathSegment, Result, Type, parse_quote,
 };
 
+use super::mistakes::Mistakes;
+use super::options::Options;
+use super::settings::settings;
 use super::{Argument, Declared, Default, Kind};
 use crate::problems::instead;
 use crate::table::spec::Place;
 
 /// Frameworks and where their arrays live.
 type Known = [(String, Place)];
-
-const OPTIONS: [&str; 6] = ["returns", "name", "defaults", "cast", "detach", "crate"];
-
-/// The mistakes of a declaration; the only way to a result is [`Mistakes::gate`].
-#[derive(std::default::Default)]
-struct Mistakes(Option<Error>);
-
-impl Mistakes {
-    fn add(&mut self, at: &impl Spanned, message: impl std::fmt::Display) {
-        self.also(Error::new(at.span(), message));
-    }
-
-    fn also(&mut self, error: Error) {
-        match &mut self.0 {
-            Some(errors) => errors.combine(error),
-            None => self.0 = Some(error),
-        }
-    }
-
-    fn take<T>(&mut self, result: Result<T>) -> Option<T> {
-        result.map_err(|error| self.also(error)).ok()
-    }
-
-    fn gate<T>(self, value: T) -> Result<T> {
-        self.0.map_or(Ok(value), Err)
-    }
-}
-
-/// What stands in the attribute's parentheses.
-#[derive(std::default::Default)]
-struct Options {
-    framework: Option<Ident>,
-    returns: Option<Ident>,
-    name: Option<LitStr>,
-    defaults: Vec<(Ident, Expr)>,
-    cast: bool,
-    detach: bool,
-    runtime: Option<Path>,
-}
-
-impl Parse for Options {
-    fn parse(input: ParseStream<'_>) -> Result<Options> {
-        let mut options = Options::default();
-        if input.is_empty() {
-            let message = "name the framework that the function works on";
-            return Err(Error::new(input.span(), message));
-        }
-        options.framework = Some(input.parse()?);
-        while !input.is_empty() {
-            input.parse::<Token![,]>()?;
-            if input.is_empty() {
-                break;
-            }
-            options.read(input)?;
-        }
-        Ok(options)
-    }
-}
-
-impl Options {
-    fn read(&mut self, input: ParseStream<'_>) -> Result<()> {
-        if input.peek(Token![crate]) {
-            input.parse::<Token![crate]>()?;
-            input.parse::<Token![=]>()?;
-            self.runtime = Some(input.call(Path::parse_mod_style)?);
-            return Ok(());
-        }
-        let key = input.call(Ident::parse_any)?;
-        match key.to_string().as_str() {
-            "returns" => {
-                input.parse::<Token![=]>()?;
-                self.returns = Some(input.parse()?);
-            }
-            "name" => {
-                input.parse::<Token![=]>()?;
-                self.name = Some(input.parse()?);
-            }
-            "defaults" => {
-                let content;
-                parenthesized!(content in input);
-                let pairs = Punctuated::<Pair, Token![,]>::parse_terminated(&content)?;
-                self.defaults = pairs.into_iter().map(|pair| (pair.0, pair.1)).collect();
-            }
-            "cast" => self.cast = true,
-            "detach" => self.detach = true,
-            other => {
-                let hint = instead(other, "options", &OPTIONS);
-                return Err(Error::new(key.span(), format!("unknown option `{other}`; {hint}")));
-            }
-        }
-        Ok(())
-    }
-}
-
-struct Pair(Ident, Expr);
-
-impl Parse for Pair {
-    fn parse(input: ParseStream<'_>) -> Result<Pair> {
-        let name = input.parse()?;
-        input.parse::<Token![=]>()?;
-        Ok(Pair(name, input.parse()?))
-    }
-}
 
 /// Reads a declaration.
 pub fn read(attribute: TokenStream, item: TokenStream, known: &Known) -> Result<Declared> {
@@ -133,6 +29,7 @@ pub fn read(attribute: TokenStream, item: TokenStream, known: &Known) -> Result<
         Some(input) if input == "input" => None,
         Some(name) => find(name, known, &mut mistakes).map(|(name, _)| name.clone()),
     };
+    let input = options.input.as_ref().and_then(|name| find(name, known, &mut mistakes));
     shape(&function, &mut mistakes);
     let mut arguments = Vec::new();
     for input in &function.sig.inputs {
@@ -151,7 +48,8 @@ pub fn read(attribute: TokenStream, item: TokenStream, known: &Known) -> Result<
             }
         }
     }
-    let name = options.name.as_ref().map_or_else(|| unraw(&function.sig.ident), super::text);
+    let settings = settings(&options, input.map(|(name, _)| &**name), &arguments, &mut mistakes);
+    let name = options.name.as_ref().map_or_else(|| unraw(&function.sig.ident), LitStr::value);
     let mut result = function.sig.output.clone();
     Anonymous.visit_return_type_mut(&mut result);
     let declared = Declared {
@@ -161,6 +59,8 @@ pub fn read(attribute: TokenStream, item: TokenStream, known: &Known) -> Result<
         returns,
         cast: options.cast,
         detach: options.detach,
+        settings,
+        host: options.host,
         runtime: options.runtime.unwrap_or_else(|| parse_quote!(::arraybridge_runtime)),
         arguments,
         result,
@@ -169,7 +69,7 @@ pub fn read(attribute: TokenStream, item: TokenStream, known: &Known) -> Result<
     mistakes.gate(declared)
 }
 
-fn unraw(ident: &Ident) -> String {
+pub fn unraw(ident: &Ident) -> String {
     ident.to_string().trim_start_matches("r#").to_owned()
 }
 
@@ -268,7 +168,8 @@ pub fn generics(segment: &PathSegment) -> Vec<&Type> {
     types.collect()
 }
 
-fn inner_of_option(ty: &Type) -> Option<&Type> {
+/// The type in an `Option`.
+pub fn inner_of_option(ty: &Type) -> Option<&Type> {
     let segment = last(ty).filter(|segment| segment.ident == "Option")?;
     generics(segment).first().copied()
 }
@@ -292,13 +193,14 @@ fn kind(ty: &Type) -> Kind {
     }
 }
 
-fn is_view(ty: &Type) -> bool {
+/// Whether a type, or that in an `Option`, has a name that begins so.
+pub fn is_named(ty: &Type, name: &str) -> bool {
     let ty = inner_of_option(ty).unwrap_or(ty);
-    last(ty).is_some_and(|segment| segment.ident.to_string().starts_with("ArrayView"))
+    last(ty).is_some_and(|segment| segment.ident.to_string().starts_with(name))
 }
 
 fn no_host_views(framework: &str, arguments: &[Argument], mistakes: &mut Mistakes) {
-    for argument in arguments.iter().filter(|argument| is_view(&argument.ty)) {
+    for argument in arguments.iter().filter(|argument| is_named(&argument.ty, "ArrayView")) {
         let message = format!(
             "`{framework}` keeps arrays on accelerators only, and this is a view of host memory; take \
              a `Tensor`, or declare the function for `numpy`"

@@ -1,7 +1,7 @@
 use quote::quote;
 
 use super::parse::read;
-use super::{Declared, Kind};
+use super::{Declared, Kind, Setting, annotation};
 use crate::table::spec::Place;
 
 fn known() -> Vec<(String, Place)> {
@@ -45,4 +45,67 @@ fn all_mistakes_are_reported_at_once() {
     );
     let mistakes = declared(quote!(numpi), item).err().unwrap();
     assert_eq!(mistakes.len(), 5, "{mistakes:?}");
+}
+
+#[test]
+fn options_become_those_of_the_python_decorators() {
+    let attribute = quote!(
+        numpy,
+        input = cupy,
+        dtype_conversion = uint16,
+        scaling = unit,
+        device = "cuda:1",
+        on_oom(clear, split, host),
+        split_axis = 1,
+        sliced(mask),
+        host = other,
+        slice_by_slice
+    );
+    let item = quote!(
+        fn f(image: &Tensor, mask: Option<Tensor>) {}
+    );
+    let name = |name: &str| Setting::Name(name.into());
+    let names = |names: &[&str]| Setting::Names(names.iter().map(|&name| name.into()).collect());
+    let expected = [
+        ("input_type", name("cupy")),
+        ("dtype_conversion", name("uint16")),
+        ("scaling", name("unit")),
+        ("device", name("cuda:1")),
+        ("on_oom", names(&["clear", "split", "host"])),
+        ("split_axis", Setting::Number(1)),
+        ("host", Setting::Function("other".into())),
+        ("slice_by_slice", Setting::Flag),
+        ("sliced", names(&["mask"])),
+    ];
+    assert_eq!(declared(attribute, item).ok().unwrap().settings, expected);
+}
+
+#[test]
+fn the_signature_says_the_dtype_unless_the_declaration_does() {
+    let settings = |attribute| {
+        let item = quote!(
+            fn f() {}
+        );
+        declared(attribute, item).ok().unwrap().settings
+    };
+    let native = ("dtype_conversion", Setting::Name("native".into()));
+    assert_eq!(settings(quote!(numpy)), [native]);
+    assert_eq!(settings(quote!(numpy, dtype_conversion = context)), []);
+}
+
+#[test]
+fn types_are_annotated_as_python_knows_them() {
+    for (ty, expected) in [
+        (quote!(usize), "int"),
+        (quote!(&str), "str"),
+        (quote!(Option<f32>), "float | None"),
+        (quote!(Option<ArrayView2<'_, f32>>), "Any"),
+        (quote!((Array2<f32>, bool)), "tuple[Any, bool]"),
+        (quote!(Result<Vec<u8>, Error>), "list[int]"),
+        (quote!(()), "None"),
+        (quote!(std::collections::HashMap<String, f64>), "dict[str, float]"),
+        (quote!([u8; 3]), "Any"),
+    ] {
+        assert_eq!(annotation::of(&syn::parse2(ty).unwrap()), expected);
+    }
 }

@@ -52,6 +52,7 @@ class Decorator:
     again, in order. ``split_axis``: the axis along which the first array may be split. ``host``:
     the function that takes over on the host.
     ``contract``: a function of the result; ``ValueError`` where it returns False.
+    ``slice_by_slice=True`` calls the function for each 2-D slice of the first array.
 
     Raises ``TypeError`` and ``ValueError`` for options that are none.
 
@@ -87,6 +88,7 @@ class Decorator:
         split_axis: int | None = None,
         host: Callable[..., Any] | None = None,
         contract: Any = None,
+        slice_by_slice: bool | None = None,
     ) -> Decorator: ...
     def __reduce__(self) -> Any: ...
 

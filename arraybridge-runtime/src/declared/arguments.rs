@@ -6,6 +6,7 @@ use smallvec::SmallVec;
 
 use super::Core;
 use super::options::Options;
+use super::signature::Usage;
 use crate::convert::{self, Request};
 use crate::detect::{self, Class, Role};
 use crate::device::{self, Device, Placement};
@@ -48,6 +49,8 @@ pub struct Slot<'py> {
     pub class: Class,
     /// Whether the value is a part of what the caller gave.
     changed: bool,
+    /// What becomes of it.
+    usage: Usage,
 }
 
 /// The arrays of a call, in the order of the signature.
@@ -61,17 +64,17 @@ pub fn scan<'py>(
 ) -> Slots<'py> {
     let mut slots = Slots::new();
     for (index, value) in args.iter_borrowed().enumerate() {
-        let (converted, order) = core.parameters.positional(index);
-        if converted {
-            collect(&mut slots, Place::Positional(index), order, value.to_owned());
+        let (usage, order) = core.parameters.positional(index);
+        if usage != Usage::Ignored {
+            collect(&mut slots, Place::Positional(index), usage, order, value.to_owned());
         }
     }
     let Some(kwargs) = kwargs.filter(|kwargs| !kwargs.is_empty()) else { return slots };
     for (key, value) in kwargs {
         let Ok(key) = key.cast_into::<PyString>() else { continue };
-        let (converted, order) = core.parameters.keyword(&key.to_string_lossy());
-        if converted {
-            collect(&mut slots, Place::Keyword(key), order, value);
+        let (usage, order) = core.parameters.keyword(&key.to_string_lossy());
+        if usage != Usage::Ignored {
+            collect(&mut slots, Place::Keyword(key), usage, order, value);
         }
     }
     slots.sort_by_key(|slot| slot.order);
@@ -79,15 +82,21 @@ pub fn scan<'py>(
 }
 
 #[inline]
-fn collect<'py>(slots: &mut Slots<'py>, place: Place<'py>, order: usize, value: Bound<'py, PyAny>) {
+fn collect<'py>(
+    slots: &mut Slots<'py>,
+    place: Place<'py>,
+    usage: Usage,
+    order: usize,
+    value: Bound<'py, PyAny>,
+) {
     if let Some(class) = detect::class_of(&value) {
-        slots.push(Slot { place, inner: None, order, value, class, changed: false });
+        slots.push(Slot { place, inner: None, order, value, class, changed: false, usage });
         return;
     }
     let mut look = |index: usize, value: Bound<'py, PyAny>| {
         if let Some(class) = detect::class_of(&value) {
-            let place = place.clone();
-            slots.push(Slot { place, inner: Some(index), order, value, class, changed: false });
+            let (place, inner) = (place.clone(), Some(index));
+            slots.push(Slot { place, inner, order, value, class, changed: false, usage });
         }
     };
     if let Ok(list) = value.cast_exact::<PyList>() {
@@ -134,8 +143,7 @@ impl<'py> Slot<'py> {
     /// The slot with a part of its array.
     pub fn with(&self, value: Bound<'py, PyAny>) -> Option<Slot<'py>> {
         let class = detect::class_of(&value)?;
-        let place = self.place.clone();
-        Some(Slot { place, inner: self.inner, order: self.order, value, class, changed: true })
+        Some(Slot { value, class, changed: true, ..self.same() })
     }
 
     /// The slot as it is.
@@ -147,7 +155,13 @@ impl<'py> Slot<'py> {
             value: self.value.clone(),
             class: self.class,
             changed: self.changed,
+            usage: self.usage,
         }
+    }
+
+    /// Whether the function writes to it.
+    pub fn is_written(&self) -> bool {
+        self.usage == Usage::Written
     }
 
     /// Whether it is an array of a framework, of any kind.
@@ -237,7 +251,7 @@ pub fn fit<'py>(
     let target = aim.map_or(options.input, |aim| aim.target);
     let plain = options.is_plain_input() && aim.is_none();
     let changed = slots.iter().any(|slot| slot.changed);
-    let own = slots.iter().all(|slot| slot.is_of(target));
+    let own = slots.iter().all(|slot| slot.usage.is_opened() || slot.is_of(target));
     let single = slots.len() <= 1 || target.memory == Memory::Host;
     if own && plain && !changed && single && target.version.is_none() && target.stream.is_none() {
         return Ok(fitted);
@@ -247,7 +261,8 @@ pub fn fit<'py>(
     let live = live::live(py, target, live::ends_of(target))?;
     let watch = !options.ladder.is_empty();
     if own && plain && !changed && live.accelerators(py) == 0 {
-        for slot in slots.iter().filter(|slot| watch && slot.is_plain()) {
+        let watched = |slot: &&Slot<'py>| watch && slot.is_plain() && slot.is_of(target);
+        for slot in slots.iter().filter(watched) {
             let version = version(target, &slot.value);
             fitted.watched.extend(version.map(|v| (slot.value.clone(), v)));
         }
@@ -263,6 +278,7 @@ pub fn fit<'py>(
     let mut replaced: Vec<(usize, Bound<'py, PyAny>)> = Vec::new();
     for (index, slot) in slots.iter().enumerate() {
         let (value, shared) = match slot.is_of(target) {
+            _ if slot.usage.is_opened() => (None, false),
             true => (own_array(py, live, options, slot, placement)?, true),
             false => {
                 let (value, route) = foreign(py, live, options, slot, placement)?;

@@ -40,6 +40,8 @@ host : callable, optional
     The function that takes over on the host.
 contract : callable, optional
     A function of the result. False is a ValueError.
+slice_by_slice : bool, optional
+    True calls the function for each 2-D slice of the first array, unless a call says otherwise.
 
 Returns
 -------

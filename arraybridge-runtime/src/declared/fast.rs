@@ -3,132 +3,39 @@
 //! It makes no tuple and no dictionary: the arguments are looked at where the caller has put them,
 //! and handed on as they are. Whatever is not plain goes the long way.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
-
-use pyo3::exceptions::PySystemError;
-use pyo3::ffi;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList, PyString, PyTuple};
+use pyo3::types::{PyList, PyString};
 use smallvec::SmallVec;
 
 use super::arguments::{plain_tuple, version};
+use super::signature::Usage;
 use super::{Call, Core, Declared, Failed, Kind, Output, result};
 use crate::detect::{self, Role};
 use crate::policy::{Conversion, Policy};
 use crate::spec::{Framework, Memory};
+use crate::vectorcall::Given;
 use crate::{ladder, live, oom, streams};
-
-/// Sets the class up for Python's calling convention without tuples. Called once.
-///
-/// PyO3 has no such slot. The class is its own, is not subclassed, and nobody has called an
-/// instance yet.
-#[cfg(not(Py_LIMITED_API))]
-pub(super) fn install(declared: &Bound<'_, Declared>) {
-    let field = &raw const declared.get().vectorcall;
-    let offset = field as isize - declared.as_ptr() as isize;
-    // SAFETY: the class is a heap type that lives as long as its instance here; the interpreter is
-    // attached. Each instance has the function's pointer at the same offset, since all instances of
-    // the class are laid out alike, and it never changes.
-    unsafe {
-        let class = ffi::Py_TYPE(declared.as_ptr());
-        (*class).tp_vectorcall_offset = offset as ffi::Py_ssize_t;
-        (*class).tp_flags |= ffi::Py_TPFLAGS_HAVE_VECTORCALL;
-        ffi::PyType_Modified(class);
-    }
-}
-
-/// The stable interface does not let a class be set up afterwards.
-#[cfg(Py_LIMITED_API)]
-pub(super) fn install(_declared: &Bound<'_, Declared>) {}
-
-/// The function at the offset that [`install`] tells Python.
-///
-/// # Safety
-///
-/// As Python's `vectorcallfunc`, with an instance of [`Declared`].
-pub(super) unsafe extern "C" fn vectorcall(
-    callable: *mut ffi::PyObject,
-    args: *const *mut ffi::PyObject,
-    nargsf: usize,
-    names: *mut ffi::PyObject,
-) -> *mut ffi::PyObject {
-    Python::attach(|py| {
-        let call = || {
-            // SAFETY: Python's promise for the arguments of such a call, and its class.
-            unsafe {
-                let declared = Bound::from_borrowed_ptr(py, callable).cast_into_unchecked();
-                let names = Bound::from_borrowed_ptr_or_opt(py, names)
-                    .map(|names| names.cast_into_unchecked::<PyTuple>());
-                let given = Given { args, nargsf, names };
-                run(&declared, &given)
-            }
-        };
-        let done = catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|_| {
-            Err(PySystemError::new_err("arraybridge failed in a way that it should not"))
-        });
-        match done {
-            Ok(result) => result.into_ptr(),
-            Err(error) => {
-                error.restore(py);
-                std::ptr::null_mut()
-            }
-        }
-    })
-}
-
-/// The arguments of a call, where the caller has put them.
-struct Given<'py> {
-    args: *const *mut ffi::PyObject,
-    nargsf: usize,
-    names: Option<Bound<'py, PyTuple>>,
-}
-
-impl<'py> Given<'py> {
-    fn positional(&self) -> usize {
-        self.nargsf & !ffi::PY_VECTORCALL_ARGUMENTS_OFFSET
-    }
-
-    /// An argument by position, or one by name after them.
-    ///
-    /// # Safety
-    ///
-    /// There are more than `index`.
-    unsafe fn get(&self, py: Python<'py>, index: usize) -> Bound<'py, PyAny> {
-        // SAFETY: the caller's promise; arguments are never null.
-        unsafe { Bound::from_borrowed_ptr(py, *self.args.add(index)) }
-    }
-
-    /// The arguments as a tuple and a dictionary.
-    fn packed(
-        &self,
-        py: Python<'py>,
-    ) -> PyResult<(Bound<'py, PyTuple>, Option<Bound<'py, PyDict>>)> {
-        let count = self.positional();
-        // SAFETY: these are the positions that there are.
-        let args: Vec<_> = (0..count).map(|index| unsafe { self.get(py, index) }).collect();
-        let args = PyTuple::new(py, args)?;
-        let Some(names) = &self.names else { return Ok((args, None)) };
-        let kwargs = PyDict::new(py);
-        for (index, name) in names.iter().enumerate() {
-            // SAFETY: each name has its argument after those by position.
-            kwargs.set_item(name, unsafe { self.get(py, count + index) })?;
-        }
-        Ok((args, Some(kwargs)))
-    }
-}
 
 /// What makes a declaration one that the short way serves.
 pub(super) fn is_simple(core: &Core) -> bool {
     let options = &core.options;
     let same = |framework: &Framework| framework.memory_type == options.input.memory_type;
+    let hands_out = match options.output {
+        Output::Fixed(output) => options.delivers || same(output),
+        Output::Input => options.delivers,
+    };
     core.kind == Kind::Plain
         && options.is_plain_input()
         && options.contract.is_none()
+        && !options.slice_by_slice
         && same(options.execution)
-        && matches!(options.output, Output::Fixed(output) if same(output))
+        && hands_out
 }
 
-fn run<'py>(declared: &Bound<'py, Declared>, given: &Given<'py>) -> PyResult<Bound<'py, PyAny>> {
+pub(super) fn run<'py>(
+    declared: &Bound<'py, Declared>,
+    given: &Given<'py>,
+) -> PyResult<Bound<'py, PyAny>> {
     let (py, core) = (declared.py(), &declared.get().core);
     if core.simple {
         let policy = core.options.policy(py);
@@ -146,6 +53,8 @@ fn run<'py>(declared: &Bound<'py, Declared>, given: &Given<'py>) -> PyResult<Bou
 struct Fits<'py> {
     lead: Option<Bound<'py, PyAny>>,
     watched: SmallVec<[(Bound<'py, PyAny>, i64); 2]>,
+    /// Whether an array is one that the function writes to.
+    written: bool,
 }
 
 /// Looks at each argument; `None` where one does not fit, or a device has to be made current.
@@ -156,14 +65,19 @@ fn look<'py>(py: Python<'py>, core: &Core, given: &Given<'py>) -> Option<Fits<'p
         return None;
     }
     let watch = framework.version.is_some() && !core.options.ladder.is_empty();
-    let mut fits = Fits { lead: None, watched: SmallVec::new() };
+    let mut fits = Fits { lead: None, watched: SmallVec::new(), written: false };
     for index in 0..given.positional() {
-        if !core.parameters.positional(index).0 {
+        let (usage, _) = core.parameters.positional(index);
+        if usage == Usage::Ignored {
             continue;
         }
         // SAFETY: these are the positions that there are.
         let value = unsafe { given.get(py, index) };
         match detect::class_of(&value) {
+            Some(_) if usage.is_opened() => {
+                fits.written |= usage == Usage::Written;
+                fits.lead.get_or_insert(value);
+            }
             Some(class) if class.framework.memory_type != framework.memory_type => return None,
             Some(class) => {
                 if watch && matches!(class.role, Role::Array) {
@@ -176,7 +90,7 @@ fn look<'py>(py: Python<'py>, core: &Core, given: &Given<'py>) -> Option<Fits<'p
             None => {}
         }
     }
-    let Some(names) = &given.names else { return Some(fits) };
+    let Some(names) = given.names() else { return Some(fits) };
     for (index, name) in names.iter_borrowed().enumerate() {
         // SAFETY: each name has its argument after those by position.
         let value = unsafe { given.get(py, given.positional() + index) };
@@ -212,18 +126,10 @@ fn call<'py>(
     policy: Policy,
     fits: Fits<'py>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    // SAFETY: the arguments are those that Python gave, and are handed on as they are, with the
-    // permission that came with them.
-    let called = unsafe {
-        let function = core.function.as_ptr();
-        let names = given.names.as_ref().map_or(std::ptr::null_mut(), Bound::as_ptr);
-        let result = ffi::PyObject_Vectorcall(function, given.args, given.nargsf, names);
-        Bound::from_owned_ptr_or_err(py, result)
-    };
-    match called {
+    match given.pass(core.function.bind(py)) {
         Ok(result) => {
             let lead = fits.lead.as_ref();
-            if result::is_done(core.options.input, policy, lead, &result) {
+            if result::is_done(&core.options, policy, lead, &result) {
                 return Ok(result);
             }
             let (args, kwargs) = given.packed(py)?;
@@ -235,9 +141,10 @@ fn call<'py>(
         Err(error) => {
             let (args, kwargs) = given.packed(py)?;
             let call = Call::new(py, core, &args, kwargs.as_ref(), policy);
-            let written = fits.watched.iter().any(|(array, before)| {
+            let changed = fits.watched.iter().any(|(array, before)| {
                 version(core.options.input, array).is_none_or(|now| now != *before)
             });
+            let written = fits.written || changed;
             // The array is not kept alive by the look at it.
             drop(fits);
             let raw = ladder::climb(&call, &call.slots, Failed { error, written })?;

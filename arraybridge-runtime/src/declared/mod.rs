@@ -25,6 +25,7 @@ use pyo3::types::{PyDict, PyTuple};
 use crate::error::{Error, Result};
 use crate::policy::Policy;
 use crate::spec::Framework;
+use crate::vectorcall::{self, Given, Vectorcall};
 use crate::{ladder, slices, streams};
 use arguments::{Aim, Fitted, Slots};
 pub use decorator::{Decorator, declare, memory_types};
@@ -95,9 +96,18 @@ pub struct Core {
 /// array([0.5, 1. ])
 #[pyclass(frozen, dict, weakref, module = "arraybridge", name = "Declared")]
 pub struct Declared {
-    #[cfg_attr(Py_LIMITED_API, expect(dead_code, reason = "the class cannot be told of it"))]
     vectorcall: pyo3::ffi::vectorcallfunc,
     core: Core,
+}
+
+impl Vectorcall for Declared {
+    fn field(&self) -> &pyo3::ffi::vectorcallfunc {
+        &self.vectorcall
+    }
+
+    fn call<'py>(slf: &Bound<'py, Self>, given: &Given<'py>) -> PyResult<Bound<'py, PyAny>> {
+        fast::run(slf, given)
+    }
 }
 
 /// One call of a declared function.
@@ -182,7 +192,11 @@ impl<'a, 'py> Call<'a, 'py> {
             None => run(),
             Some(scope) => crate::device::entered(scope, run),
         };
-        called.map_err(|error| Failed { written: fitted.is_written(core.options.input), error })
+        called.map_err(|error| {
+            // The memory that a function opens itself is not counted by anybody.
+            let opened = slots.iter().any(arguments::Slot::is_written);
+            Failed { written: opened || fitted.is_written(core.options.input), error }
+        })
     }
 
     #[inline]
@@ -304,10 +318,11 @@ impl Declared {
     ) -> PyResult<Bound<'py, PyAny>> {
         let (py, core) = (slf.py(), &slf.get().core);
         let mut policy = core.options.policy(py);
-        let mut extras = Extras::default();
+        let mut extras =
+            Extras { slice_by_slice: core.options.slice_by_slice, ..Extras::default() };
         if let Some(kwargs) = kwargs {
             // The dictionary is this call's own.
-            extras = core.parameters.take_extras(kwargs)?;
+            extras = core.parameters.take_extras(kwargs, &core.options)?;
             let conversion = extras.dtype_conversion.as_ref();
             policy = Policy::from_py(conversion, None, policy)?;
         }
@@ -436,9 +451,10 @@ impl Declared {
             simple: false,
         };
         core.simple = fast::is_simple(&core);
-        let declared = Bound::new(py, Declared { vectorcall: fast::vectorcall, core })?;
+        let declared =
+            Bound::new(py, Declared { vectorcall: vectorcall::slot::<Declared>(), core })?;
         static INSTALLED: PyOnceLock<()> = PyOnceLock::new();
-        INSTALLED.get_or_init(py, || fast::install(&declared));
+        INSTALLED.get_or_init(py, || vectorcall::install(&declared));
         dress(&declared, &function, kind, shown, attributes)?;
         Ok(declared)
     }

@@ -51,6 +51,14 @@ pub struct Options {
     pub host: Option<Py<PyAny>>,
     /// A test of the result.
     pub contract: Option<Py<PyAny>>,
+    /// Whether calls are made slice by slice unless they say otherwise.
+    pub slice_by_slice: bool,
+    /// The parameters whose arrays the function opens itself, of any framework.
+    pub opened: Vec<String>,
+    /// Those among them that it writes to.
+    pub written: Vec<String>,
+    /// Whether the function gives arrays of the output's framework itself.
+    pub delivers: bool,
 }
 
 const KNOWN: [&str; 15] = [
@@ -68,8 +76,12 @@ const KNOWN: [&str; 15] = [
     "split_axis",
     "host",
     "contract",
-    "execution_type",
+    "slice_by_slice",
 ];
+
+/// What only this crate says: the framework, where it is not the decorator's, and how far a function
+/// written in Rust sees to its arrays itself.
+const OWN: [&str; 4] = ["execution_type", "opened", "written", "delivers"];
 
 impl Options {
     /// Reads the keyword arguments of a decorator.
@@ -81,8 +93,8 @@ impl Options {
     pub fn read(execution: &'static Framework, given: &Bound<'_, PyDict>) -> Result<Options> {
         for (key, _) in given {
             let key = key.to_string();
-            if !KNOWN.contains(&key.as_str()) {
-                let known = KNOWN[..KNOWN.len() - 1].join(", ");
+            if !KNOWN.contains(&key.as_str()) && !OWN.contains(&key.as_str()) {
+                let known = KNOWN.join(", ");
                 return Err(Error::Type(format!("unknown option {key:?}; known are {known}")));
             }
         }
@@ -116,13 +128,17 @@ impl Options {
             }
             Ok(value.map(Bound::unbind))
         };
-        let recovery =
-            get("oom_recovery")?.map_or(Ok(true), |value| flag("oom_recovery", &value))?;
+        let is = |name: &str, default: bool| -> Result<bool> {
+            get(name)?.map_or(Ok(default), |value| flag(name, &value))
+        };
+        let named = |name: &str| -> Result<Vec<String>> {
+            get(name)?.map_or(Ok(Vec::new()), |names| parameters(name, &names))
+        };
         let ladder = match get("on_oom")? {
             Some(rungs) => Rung::read(&rungs)?,
             None => Rung::ALL.to_vec(),
         };
-        let ladder = if recovery { ladder } else { Vec::new() };
+        let ladder = if is("oom_recovery", true)? { ladder } else { Vec::new() };
         let split_axis = get("split_axis")?.map(|axis| {
             let number = axis.extract::<usize>().ok().filter(|_| !axis.is_instance_of::<PyBool>());
             number.ok_or_else(|| {
@@ -135,7 +151,7 @@ impl Options {
             output,
             input_dtype: get("input_dtype")?.map(|dtype| names::dtype(&dtype)).transpose()?,
             arrays: get("arrays")?.map(|names| parameters("arrays", &names)).transpose()?,
-            sliced: get("sliced")?.map_or(Ok(Vec::new()), |names| parameters("sliced", &names))?,
+            sliced: named("sliced")?,
             device,
             copy: get("copy")?.map(|value| flag("copy", &value)).transpose()?,
             conversion: conversion.map(|_| policy.conversion),
@@ -145,6 +161,10 @@ impl Options {
             host: callable("host")?,
             // An object that is no function is kept as an attribute, as upstream does.
             contract: get("contract")?.filter(|c| c.is_callable()).map(|c| c.clone().unbind()),
+            slice_by_slice: is("slice_by_slice", false)?,
+            opened: named("opened")?,
+            written: named("written")?,
+            delivers: is("delivers", false)?,
         })
     }
 

@@ -4,8 +4,8 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::PyList;
 
-use super::Call;
 use super::arguments::{plain_tuple, rebuilt};
+use super::{Call, Options, Output};
 use crate::convert::{self, Request};
 use crate::detect::{self, Class, Role};
 use crate::error::Result;
@@ -126,15 +126,18 @@ fn fits<'py>(
 /// Whether a result can be handed out as it is.
 #[inline]
 pub fn is_done<'py>(
-    output: &'static Framework,
+    options: &Options,
     policy: Policy,
     lead: Option<&Bound<'py, PyAny>>,
     result: &Bound<'py, PyAny>,
 ) -> bool {
+    // A function that delivers was told where to.
+    let delivered = |class: Class| match options.output {
+        Output::Fixed(output) => output.memory_type == class.framework.memory_type,
+        Output::Input => options.delivers,
+    };
     match detect::class_of(result) {
-        Some(class) => {
-            class.framework.memory_type == output.memory_type && fits(policy, lead, result, class)
-        }
+        Some(class) => delivered(class) && fits(policy, lead, result, class),
         None => !result.is_exact_instance_of::<PyList>() && plain_tuple(result).is_none(),
     }
 }

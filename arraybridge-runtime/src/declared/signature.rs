@@ -21,8 +21,8 @@ pub struct Parameters {
     names: Vec<Name>,
     /// How many of them can be given by position.
     positional: usize,
-    /// Whether arrays in `*args` and in `**kwargs` are converted.
-    rest: (bool, bool),
+    /// What becomes of arrays in `*args` and in `**kwargs`.
+    rest: (Usage, Usage),
     /// Whether the first one is the object of a method.
     method: bool,
     /// Which of the added keywords the function has itself.
@@ -35,8 +35,28 @@ pub struct Parameters {
 #[derive(Debug)]
 struct Name {
     name: String,
-    /// Whether its arrays are converted.
-    converted: bool,
+    usage: Usage,
+}
+
+/// What becomes of the arrays that are given for a parameter.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Usage {
+    /// They are no concern of the declaration.
+    #[default]
+    Ignored,
+    /// They are converted.
+    Converted,
+    /// The function opens them itself.
+    Opened,
+    /// The function opens them itself, and writes to them.
+    Written,
+}
+
+impl Usage {
+    /// Whether the function opens them itself.
+    pub fn is_opened(self) -> bool {
+        matches!(self, Usage::Opened | Usage::Written)
+    }
 }
 
 /// One value for each added keyword.
@@ -70,24 +90,29 @@ impl Parameters {
         let inspect = py.import(intern!(py, "inspect"))?;
         // Built-in functions may have none.
         let Ok(signature) = inspect.call_method1(intern!(py, "signature"), (function,)) else {
-            return Ok((Parameters { rest: (true, true), ..Parameters::default() }, None));
+            let rest = (Usage::Converted, Usage::Converted);
+            return Ok((Parameters { rest, ..Parameters::default() }, None));
         };
         let mut parameters = Parameters::default();
-        let wanted = |name: &str| {
-            options.arrays.as_ref().is_none_or(|names| names.iter().any(|n| n == name))
+        let among = |names: &[String], name: &str| names.iter().any(|n| n == name);
+        let usage = |name: &str| match &options.arrays {
+            _ if among(&options.written, name) => Usage::Written,
+            _ if among(&options.opened, name) => Usage::Opened,
+            Some(names) if !among(names, name) => Usage::Ignored,
+            _ => Usage::Converted,
         };
         let mut all = Vec::new();
         for parameter in signature.getattr("parameters")?.call_method0("values")?.try_iter()? {
             let parameter = parameter?;
             let name: String = parameter.getattr("name")?.extract()?;
-            let converted = wanted(&name);
+            let usage = usage(&name);
             match parameter.getattr("kind")?.extract::<u8>()? {
                 kind @ (POSITIONAL_ONLY | POSITIONAL_OR_KEYWORD | KEYWORD_ONLY) => {
                     parameters.positional += usize::from(kind != KEYWORD_ONLY);
-                    parameters.names.push(Name { name: name.clone(), converted });
+                    parameters.names.push(Name { name: name.clone(), usage });
                 }
-                VAR_POSITIONAL => parameters.rest.0 = converted,
-                _ => parameters.rest.1 = converted,
+                VAR_POSITIONAL => parameters.rest.0 = usage,
+                _ => parameters.rest.1 = usage,
             }
             all.push((name, parameter));
         }
@@ -101,7 +126,7 @@ impl Parameters {
         };
         parameters.forwards = parameters.taken.dtype_conversion && leads_to_declared(function)?;
         parameters.check(options, all.iter().map(|(name, _)| name.as_str()))?;
-        let shown = shown(&signature, all, &parameters.taken)?;
+        let shown = shown(&signature, all, &parameters.taken, options)?;
         Ok((parameters, Some(shown)))
     }
 
@@ -123,21 +148,22 @@ impl Parameters {
         Ok(())
     }
 
-    /// Whether the arrays of a positional argument are converted, and its place in the order of
-    /// the signature.
+    /// What becomes of the arrays of a positional argument, and its place in the order of the
+    /// signature.
     #[inline]
-    pub fn positional(&self, index: usize) -> (bool, usize) {
+    pub fn positional(&self, index: usize) -> (Usage, usize) {
         match self.names.get(index).filter(|_| index < self.positional) {
-            Some(name) => (name.converted && !(self.method && index == 0), index),
+            Some(_) if self.method && index == 0 => (Usage::Ignored, index),
+            Some(name) => (name.usage, index),
             // `*args` stand after what is given by position and before the rest.
             None => (self.rest.0, self.positional),
         }
     }
 
     /// The same for a keyword argument.
-    pub fn keyword(&self, name: &str) -> (bool, usize) {
+    pub fn keyword(&self, name: &str) -> (Usage, usize) {
         match self.names.iter().position(|n| n.name == name) {
-            Some(index) => (self.names[index].converted, index),
+            Some(index) => (self.names[index].usage, index),
             None => (self.rest.1, usize::MAX),
         }
     }
@@ -159,7 +185,11 @@ impl Parameters {
     }
 
     /// Takes the added keywords out of those of a call.
-    pub fn take_extras<'py>(&self, kwargs: &Bound<'py, PyDict>) -> Result<Extras<'py>> {
+    pub fn take_extras<'py>(
+        &self,
+        kwargs: &Bound<'py, PyDict>,
+        options: &Options,
+    ) -> Result<Extras<'py>> {
         let take = |name: &str, taken: bool| -> Result<Option<Bound<'py, PyAny>>> {
             if taken {
                 return Ok(None);
@@ -180,7 +210,8 @@ impl Parameters {
         let slices = take(SLICE_BY_SLICE, self.taken.slice_by_slice)?;
         Ok(Extras {
             dtype_conversion: conversion,
-            slice_by_slice: slices.map_or(Ok(false), |value| flag(SLICE_BY_SLICE, &value))?,
+            slice_by_slice: slices
+                .map_or(Ok(options.slice_by_slice), |value| flag(SLICE_BY_SLICE, &value))?,
         })
     }
 }
@@ -212,6 +243,7 @@ fn shown<'py>(
     signature: &Bound<'py, PyAny>,
     parameters: Vec<(String, Bound<'py, PyAny>)>,
     taken: &Added<bool>,
+    given: &Options,
 ) -> Result<Bound<'py, PyAny>> {
     let py = signature.py();
     let class = py.import("inspect")?.getattr("Parameter")?;
@@ -225,7 +257,7 @@ fn shown<'py>(
         if !taken {
             let options = PyDict::new(py);
             match name {
-                SLICE_BY_SLICE => options.set_item("default", false)?,
+                SLICE_BY_SLICE => options.set_item("default", given.slice_by_slice)?,
                 _ => options.set_item("default", py.None())?,
             }
             list.push(class.call((PyString::intern(py, name), &kind), Some(&options))?);

@@ -4,8 +4,7 @@ use ndarray::{ArrayView, ArrayViewMut, Dimension};
 use pyo3::prelude::*;
 
 use super::{Call, Span};
-use crate::convert::{self, Opened, Request};
-use crate::detect;
+use crate::convert::{self, Opened};
 use crate::device;
 use crate::element::Element;
 use crate::error::{Error, Result};
@@ -217,7 +216,8 @@ impl<'py> Call<'py> {
         self.spans.borrow_mut().push(Span { parameter, low: at(low), high: at(high), mutable });
     }
 
-    /// A plain Python value; `None` where the caller left it out.
+    /// A plain Python value, or an object that the declaration has converted; `None` where the
+    /// caller left it out.
     ///
     /// # Errors
     ///
@@ -225,25 +225,5 @@ impl<'py> Call<'py> {
     pub fn value<'v, T: FromPyObject<'v, 'py>>(&'v self, index: usize) -> Result<Option<T>> {
         let Some(given) = self.given(index) else { return Ok(None) };
         extract(given).map(Some).map_err(|error| self.about(index, error))
-    }
-
-    /// A Python object; an array is converted to the declared framework first.
-    ///
-    /// # Errors
-    ///
-    /// As [`convert_to`](crate::convert::convert_to), and `TypeError` for an object of another type.
-    pub fn object<T>(&self, index: usize) -> Result<Option<T>>
-    where
-        T: for<'v> FromPyObject<'v, 'py>,
-    {
-        let Some(given) = self.given(index) else { return Ok(None) };
-        let convert = || -> Result<T> {
-            let object = match detect::class_of(given) {
-                Some(_) => convert::convert_to(given, self.framework(), &Request::default())?,
-                None => given.clone(),
-            };
-            extract(&object)
-        };
-        convert().map(Some).map_err(|error| self.about(index, error))
     }
 }

@@ -2,29 +2,75 @@
 
 use pyo3::exceptions::PyImportError;
 use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyList, PyTuple};
 
-use super::{Call, Declaration, FunctionEntry, Returns};
-use crate::error::Result;
+use super::{Call, Declaration, FunctionEntry, Returns, Setting, Usage};
 use crate::generated::MemoryType;
+use crate::shared;
 use crate::spec::Framework;
+use crate::vectorcall::{self, Given, Vectorcall};
 
-/// A declared Rust function.
+/// A Rust function as the declaration in front of it calls it: it opens the arrays that it is given
+/// itself, and gives arrays of the framework that it returns to.
 #[pyclass(frozen, dict, weakref, module = "arraybridge", name = "RustFunction")]
 pub struct Function {
-    pub(super) declaration: Declaration,
+    vectorcall: pyo3::ffi::vectorcallfunc,
+    declaration: Declaration,
+}
+
+impl Vectorcall for Function {
+    fn field(&self) -> &pyo3::ffi::vectorcallfunc {
+        &self.vectorcall
+    }
+
+    fn call<'py>(slf: &Bound<'py, Self>, given: &Given<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let py = slf.py();
+        let count = given.positional();
+        // SAFETY: these are the positions that there are, and each name has its argument after them.
+        let at = |index| unsafe { given.get(py, index) };
+        let names = given.names().into_iter().flatten().enumerate();
+        let named = names.map(|(index, name)| (name, at(count + index)));
+        slf.get().run(py, (0..count).map(at), named)
+    }
+}
+
+impl Function {
+    fn new<'py>(py: Python<'py>, declaration: Declaration) -> PyResult<Bound<'py, Function>> {
+        let vectorcall = vectorcall::slot::<Function>();
+        let function = Bound::new(py, Function { vectorcall, declaration })?;
+        static INSTALLED: PyOnceLock<()> = PyOnceLock::new();
+        INSTALLED.get_or_init(py, || vectorcall::install(&function));
+        let entry = declaration.entry;
+        for (name, value) in
+            [("__name__", entry.name), ("__qualname__", entry.name), ("__doc__", entry.docs)]
+        {
+            function.setattr(name, value)?;
+        }
+        Ok(function)
+    }
+
+    #[inline]
+    fn run<'py>(
+        &self,
+        py: Python<'py>,
+        positional: impl ExactSizeIterator<Item = Bound<'py, PyAny>>,
+        named: impl Iterator<Item = (Bound<'py, PyAny>, Bound<'py, PyAny>)>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let call = Call::bind(py, self.declaration, positional, named)?;
+        Ok((self.declaration.entry.call)(&call)?)
+    }
 }
 
 #[pymethods]
 impl Function {
     #[pyo3(signature = (*args, **kwargs))]
     fn __call__<'py>(
-        slf: &Bound<'py, Self>,
+        &self,
         args: &Bound<'py, PyTuple>,
         kwargs: Option<&Bound<'py, PyDict>>,
-    ) -> Result<Bound<'py, PyAny>> {
-        let call = Call::bind(slf, args, kwargs)?;
-        (slf.get().declaration.entry.call)(&call)
+    ) -> PyResult<Bound<'py, PyAny>> {
+        self.run(args.py(), args.iter(), kwargs.into_iter().flatten())
     }
 
     #[getter]
@@ -32,32 +78,23 @@ impl Function {
         let inspect = py.import("inspect")?;
         let class = inspect.getattr("Parameter")?;
         let kind = class.getattr("POSITIONAL_OR_KEYWORD")?;
+        let entry = self.declaration.entry;
         let parameters = PyList::empty(py);
-        for parameter in self.declaration.entry.parameters {
+        for parameter in entry.parameters {
             let keywords = PyDict::new(py);
+            keywords.set_item("annotation", parameter.annotation)?;
             if let Some(default) = parameter.default {
                 keywords.set_item("default", default(py)?)?;
             }
             parameters.append(class.call((parameter.name, &kind), Some(&keywords))?)?;
         }
-        inspect.getattr("Signature")?.call1((parameters,))
-    }
-
-    #[getter]
-    fn __text_signature__(&self, py: Python<'_>) -> PyResult<String> {
-        Ok(self.__signature__(py)?.to_string())
+        let keywords = PyDict::new(py);
+        keywords.set_item("return_annotation", entry.annotation)?;
+        inspect.getattr("Signature")?.call((parameters,), Some(&keywords))
     }
 
     fn __repr__(&self) -> String {
-        format!(
-            "<Rust function {} declared for {}>",
-            self.declaration.entry.name, self.declaration.framework.name
-        )
-    }
-
-    /// By its name in its module.
-    fn __reduce__(&self) -> &'static str {
-        self.declaration.entry.name
+        format!("<Rust function {}>", self.declaration.entry.name)
     }
 }
 
@@ -72,8 +109,17 @@ fn framework(name: &'static str) -> PyResult<&'static Framework> {
 ///
 /// # Errors
 ///
-/// `ImportError` when two functions have one name, or a framework is not in this build's tables.
+/// `ImportError` when the `arraybridge` package is missing or of another version, when two functions
+/// have one name, when a framework is not in the tables, and when an option names a function that is
+/// not declared. One that is not there at all does not compile:
+///
+/// ```compile_fail,E0425
+/// #[arraybridge_runtime::memory_type(numpy, host = nowhere)]
+/// fn f() {}
+/// ```
 pub fn export(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    let py = module.py();
+    let package = shared::join(py)?;
     let mut entries: Vec<_> = inventory::iter::<FunctionEntry>.into_iter().collect();
     entries.sort_by_key(|entry| (entry.name, entry.module));
     if let Some(pair) = entries.windows(2).find(|pair| pair[0].name == pair[1].name) {
@@ -84,28 +130,66 @@ pub fn export(module: &Bound<'_, PyModule>) -> PyResult<()> {
         );
         return Err(PyImportError::new_err(text));
     }
-    entries.into_iter().try_for_each(|entry| add(module, entry))
+    let mut functions = Vec::with_capacity(entries.len());
+    for entry in entries {
+        let output = match entry.returns {
+            Returns::Framework(name) => Some(framework(name)?),
+            Returns::Input => None,
+        };
+        let declaration = Declaration { entry, framework: framework(entry.framework)?, output };
+        let function = Function::new(py, declaration)?;
+        function.setattr("__module__", module.name()?)?;
+        functions.push(function);
+    }
+    for function in &functions {
+        let entry = function.get().declaration.entry;
+        let options = options(function, &functions)?;
+        let declared = package.call_method1("_declare", (function, entry.framework, options))?;
+        module.add(entry.name, declared)?;
+    }
+    Ok(())
 }
 
-fn add(module: &Bound<'_, PyModule>, entry: &'static FunctionEntry) -> PyResult<()> {
-    let framework = framework(entry.framework)?;
-    let output = match entry.returns {
-        Returns::Framework(name) => Some(self::framework(name)?),
-        Returns::Input => None,
+/// The declaration as the Python decorators take it.
+fn options<'py>(
+    function: &Bound<'py, Function>,
+    all: &[Bound<'py, Function>],
+) -> PyResult<Bound<'py, PyDict>> {
+    let Declaration { entry, output, .. } = function.get().declaration;
+    let options = PyDict::new(function.py());
+    let with = |wanted: &[Usage]| -> Vec<&str> {
+        let parameters = entry.parameters.iter().filter(|p| wanted.contains(&p.usage));
+        parameters.map(|parameter| parameter.name).collect()
     };
-    let declaration = Declaration { entry, framework, output };
-    let function = Bound::new(module.py(), Function { declaration })?;
-    let attributes = [
-        ("__name__", entry.name),
-        ("__qualname__", entry.name),
-        ("__doc__", entry.docs),
-        ("input_memory_type", framework.name),
-        ("output_memory_type", output.map_or("input", |output| output.name)),
-        ("execution_memory_type", framework.name),
-    ];
-    for (name, value) in attributes {
-        function.setattr(name, value)?;
+    options.set_item("output_type", output.map_or("input", |output| output.name))?;
+    options.set_item("opened", with(&[Usage::Opened, Usage::Written]))?;
+    options.set_item("written", with(&[Usage::Written]))?;
+    options.set_item("delivers", true)?;
+    for (name, setting) in entry.settings {
+        match setting {
+            Setting::Flag(value) => options.set_item(name, value)?,
+            Setting::Number(value) => options.set_item(name, value)?,
+            Setting::Name(value) => options.set_item(name, value)?,
+            Setting::Names(values) => options.set_item(name, values.to_vec())?,
+            Setting::Function(ident) => options.set_item(name, declared(entry, ident, all)?)?,
+        }
     }
-    function.setattr("__module__", module.name()?)?;
-    module.add(entry.name, function)
+    Ok(options)
+}
+
+/// The declared function of an identifier: that of the same Rust module, else the only one.
+fn declared<'a, 'py>(
+    from: &FunctionEntry,
+    ident: &str,
+    all: &'a [Bound<'py, Function>],
+) -> PyResult<&'a Bound<'py, Function>> {
+    let entry = |function: &Bound<'py, Function>| function.get().declaration.entry;
+    let found: Vec<_> = all.iter().filter(|function| entry(function).ident == ident).collect();
+    let near = found.iter().find(|function| entry(function).module == from.module);
+    let only = || found.first().filter(|_| found.len() == 1);
+    near.or_else(only).copied().ok_or_else(|| {
+        let why = if found.is_empty() { "is not declared" } else { "is declared more than once" };
+        let text = format!("{} names the function {ident}, which {why}", from.name);
+        PyImportError::new_err(format!("{text}; declare it once with #[memory_type(..)]"))
+    })
 }

@@ -5,7 +5,8 @@
 //! takes the arguments of a [`Call`], first the plain Python values, then arrays by the trait
 //! [`Argument`]; looks whether memory that the function writes to is among the others; calls the
 //! function; and hands its result over. [`export`] puts every function of an extension crate into
-//! its module.
+//! its module, declared as the Python decorators declare theirs: the element type of the result,
+//! streams and the way out of an exhausted memory are [`declared`](crate::declared)'s.
 
 mod argument;
 mod class;
@@ -15,7 +16,7 @@ use std::cell::RefCell;
 
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyString, PyTuple};
+use pyo3::types::PyString;
 use smallvec::SmallVec;
 
 use crate::error::{Error, Result};
@@ -40,14 +41,46 @@ pub type Make = for<'py> fn(Python<'py>) -> PyResult<Bound<'py, PyAny>>;
 pub struct Parameter {
     /// Its name.
     pub name: &'static str,
+    /// Its type as Python's type checkers know it.
+    pub annotation: &'static str,
+    /// Whether it is an array, and what the function does with it.
+    pub usage: Usage,
     /// What it is when the caller leaves it out; without one it is required.
     pub default: Option<Make>,
+}
+
+/// What a function does with an argument.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Usage {
+    /// It takes an object of the declared framework, or a plain value.
+    Object,
+    /// It opens an array's memory, whatever the framework.
+    Opened,
+    /// It opens an array's memory, and writes to it.
+    Written,
+}
+
+/// The value of an option that the Python decorators have, too.
+#[derive(Clone, Copy, Debug)]
+pub enum Setting {
+    /// Yes or no.
+    Flag(bool),
+    /// A number.
+    Number(usize),
+    /// A name.
+    Name(&'static str),
+    /// Names.
+    Names(&'static [&'static str]),
+    /// Another declared function of the crate, by its identifier.
+    Function(&'static str),
 }
 
 /// A declared function, as the attribute registers it.
 pub struct FunctionEntry {
     /// Its name in Python.
     pub name: &'static str,
+    /// Its name in Rust.
+    pub ident: &'static str,
     /// The Rust module that it is in.
     pub module: &'static str,
     /// Its documentation.
@@ -60,6 +93,10 @@ pub struct FunctionEntry {
     pub cast: bool,
     /// What Python may pass.
     pub parameters: &'static [Parameter],
+    /// The type of what it gives, as Python's type checkers know it.
+    pub annotation: &'static str,
+    /// What else its declaration says.
+    pub settings: &'static [(&'static str, Setting)],
     /// Calls it.
     pub call: for<'py> fn(&Call<'py>) -> Result<Bound<'py, PyAny>>,
 }
@@ -94,21 +131,21 @@ struct Span {
 impl<'py> Call<'py> {
     /// Sorts what the caller gave into the parameters.
     fn bind(
-        function: &Bound<'py, Function>,
-        args: &Bound<'py, PyTuple>,
-        kwargs: Option<&Bound<'py, PyDict>>,
+        py: Python<'py>,
+        function: Declaration,
+        positional: impl ExactSizeIterator<Item = Bound<'py, PyAny>>,
+        named: impl Iterator<Item = (Bound<'py, PyAny>, Bound<'py, PyAny>)>,
     ) -> PyResult<Call<'py>> {
-        let (py, function) = (function.py(), function.get().declaration);
         let parameters = function.entry.parameters;
         let wrong =
             |text: String| PyTypeError::new_err(format!("{}() {text}", function.entry.name));
-        if args.len() > parameters.len() {
-            let (most, found) = (parameters.len(), args.len());
+        if positional.len() > parameters.len() {
+            let (most, found) = (parameters.len(), positional.len());
             return Err(wrong(format!("takes at most {most} arguments ({found} given)")));
         }
-        let mut given: SmallVec<[_; 8]> = args.iter().map(Some).collect();
+        let mut given: SmallVec<[_; 8]> = positional.map(Some).collect();
         given.resize(parameters.len(), None);
-        for (key, value) in kwargs.into_iter().flatten() {
+        for (key, value) in named {
             let key = key.cast_into::<PyString>()?;
             let name = key.to_str()?;
             let Some(index) = parameters.iter().position(|p| p.name == name) else {

@@ -29,6 +29,24 @@ fn sobel(image: ArrayView2<'_, f32>) -> Array2<f32> {
     strength
 }
 
+/// An image less its background, of the same shape.
+///
+/// Values below 0 become 0. The result has the element type and the framework of `image`.
+#[memory_type(
+    numpy, returns = input, cast,
+    dtype_conversion = preserve, split_axis = 0, sliced(background)
+)]
+fn subtract_background(
+    image: ArrayView2<'_, f32>,
+    background: ArrayView2<'_, f32>,
+) -> Result<Array2<f32>, Error> {
+    if image.dim() != background.dim() {
+        let (image, background) = (image.dim(), background.dim());
+        return Err(Error::Value(format!("the shapes {image:?} and {background:?} differ")));
+    }
+    Ok((&image - &background).mapv_into(|x| if x < 0.0 { 0.0 } else { x }))
+}
+
 /// The threshold that separates the values of a uint8 or uint16 image best, by Otsu's method.
 #[memory_type(numpy)]
 fn otsu(image: &Tensor) -> Result<usize, Error> {

@@ -36,6 +36,20 @@ def test_sobel_is_scikit_images(framework):
 
 
 @pytest.mark.parametrize("framework", FRAMEWORKS)
+@pytest.mark.parametrize("dtype", ["uint8", "uint16", "float32"])
+def test_an_image_less_its_background_keeps_its_dtype(framework, dtype):
+    bridges.need(framework)
+    image = np.array([[0, 7, 200], [255, 9, 1]], dtype)
+    background = np.array([[3, 7, 100], [1, 0, 2]], "uint8")
+    result = image_filters.subtract_background(bridges.make(framework, image), background)
+    result = read(framework, result)
+    assert result.dtype == image.dtype
+    assert result.tolist() == [[0, 0, 100], [254, 9, 0]]
+    with pytest.raises(ValueError, match="differ"):
+        image_filters.subtract_background(bridges.make(framework, image), background[:1])
+
+
+@pytest.mark.parametrize("framework", FRAMEWORKS)
 @pytest.mark.parametrize("dtype", ["uint8", "uint16"])
 def test_otsu_is_scikit_images(framework, dtype):
     bridges.need(framework)

@@ -123,6 +123,86 @@ fn panics(data: ArrayView1<'_, f32>) -> f32 {
     data[data.len()]
 }
 
+// --- what the Python decorators have, too
+
+#[memory_type(numpy, returns = input, cast, dtype_conversion = preserve)]
+fn halved(image: ArrayViewD<'_, f32>) -> ArrayD<f32> {
+    image.map(|x| x / 2.0)
+}
+
+#[memory_type(numpy, cast, dtype_conversion = context)]
+fn halved_as_the_context_says(image: ArrayViewD<'_, f32>) -> ArrayD<f32> {
+    image.map(|x| x / 2.0)
+}
+
+#[memory_type(numpy, cast, dtype_conversion = uint8, scaling = unit)]
+fn as_bytes(image: ArrayViewD<'_, f64>) -> ArrayD<f64> {
+    image.to_owned()
+}
+
+#[memory_type(numpy, returns = input, slice_by_slice)]
+fn turned(image: ArrayView2<'_, f32>) -> Array2<f32> {
+    image.t().to_owned()
+}
+
+fn taken() -> PyErr {
+    // As much memory as no machine has.
+    Vec::<u8>::new().try_reserve_exact(isize::MAX as usize).expect_err("that much memory");
+    pyo3::exceptions::PyMemoryError::new_err("no memory for the whole image")
+}
+
+#[memory_type(numpy, split_axis = 0, sliced(weight), returns = input)]
+fn hungry(
+    image: ArrayView2<'_, f32>,
+    weight: ArrayView1<'_, f32>,
+    rows: usize,
+) -> Result<Array2<f32>, PyErr> {
+    if image.nrows() > rows {
+        return Err(taken());
+    }
+    let mut result = image.to_owned();
+    result.rows_mut().into_iter().zip(weight).for_each(|(mut row, weight)| row *= *weight);
+    Ok(result)
+}
+
+#[memory_type(numpy)]
+fn frugal(image: ArrayViewD<'_, f32>) -> ArrayD<f32> {
+    -&image
+}
+
+#[memory_type(torch, on_oom(host), host = frugal)]
+fn exhausted(_image: Tensor) -> Result<Tensor, PyErr> {
+    Err(taken())
+}
+
+#[memory_type(numpy, on_oom())]
+fn resigned(image: ArrayView2<'_, f32>) -> Result<Array2<f32>, PyErr> {
+    hungry(image, ArrayView1::from(&[]), 0)
+}
+
+/// Adds 1 to `out`, and runs out of memory then.
+#[memory_type(numpy, on_oom(clear))]
+fn written(mut out: ArrayViewMutD<'_, f32>) -> Result<(), PyErr> {
+    out += 1.0;
+    Err(taken())
+}
+
+#[memory_type(torch, input = jax)]
+fn input_class(image: &Bound<'_, PyAny>) -> PyResult<String> {
+    class_name(image)
+}
+
+#[memory_type(pyclesperanto)]
+fn uploaded(n: usize) -> Array2<f32> {
+    Array2::ones((n, n))
+}
+
+/// The handle of the thread's CUDA stream of a device.
+#[memory_type(numpy)]
+fn stream(py: Python<'_>, device: usize) -> PyResult<usize> {
+    arraybridge_runtime::streams::handle(py, device)
+}
+
 /// The tensor itself, of the class that all extension modules share.
 #[memory_type(numpy)]
 fn as_object(py: Python<'_>, n: usize) -> PyResult<Bound<'_, PyAny>> {

@@ -1,0 +1,122 @@
+//! What stands in the attribute's parentheses.
+
+use syn::ext::IdentExt;
+use syn::parse::{Parse, ParseStream};
+use syn::punctuated::Punctuated;
+use syn::{Error, Expr, Ident, LitInt, LitStr, Path, Result, Token, parenthesized};
+
+use crate::problems::instead;
+
+const NAMES: [&str; 15] = [
+    "returns",
+    "input",
+    "name",
+    "defaults",
+    "cast",
+    "detach",
+    "dtype_conversion",
+    "scaling",
+    "device",
+    "on_oom",
+    "split_axis",
+    "sliced",
+    "host",
+    "slice_by_slice",
+    "crate",
+];
+
+/// The options as they are written.
+#[derive(Default)]
+pub struct Options {
+    pub framework: Option<Ident>,
+    pub returns: Option<Ident>,
+    pub input: Option<Ident>,
+    pub name: Option<LitStr>,
+    pub defaults: Vec<(Ident, Expr)>,
+    pub cast: bool,
+    pub detach: bool,
+    pub dtype_conversion: Option<Ident>,
+    pub scaling: Option<Ident>,
+    pub device: Option<LitStr>,
+    pub on_oom: Option<Vec<Ident>>,
+    pub split_axis: Option<LitInt>,
+    pub sliced: Vec<Ident>,
+    pub host: Option<Ident>,
+    pub slice_by_slice: Option<Ident>,
+    pub runtime: Option<Path>,
+}
+
+impl Parse for Options {
+    fn parse(input: ParseStream<'_>) -> Result<Options> {
+        let mut options = Options::default();
+        if input.is_empty() {
+            let message = "name the framework that the function works on";
+            return Err(Error::new(input.span(), message));
+        }
+        options.framework = Some(input.parse()?);
+        while !input.is_empty() {
+            input.parse::<Token![,]>()?;
+            if input.is_empty() {
+                break;
+            }
+            options.read(input)?;
+        }
+        Ok(options)
+    }
+}
+
+impl Options {
+    fn read(&mut self, input: ParseStream<'_>) -> Result<()> {
+        let key = input.call(Ident::parse_any)?;
+        match key.to_string().as_str() {
+            "crate" => {
+                input.parse::<Token![=]>()?;
+                self.runtime = Some(input.call(Path::parse_mod_style)?);
+            }
+            "returns" => self.returns = value(input)?,
+            "input" => self.input = value(input)?,
+            "name" => self.name = value(input)?,
+            "defaults" => {
+                self.defaults = list::<Pair>(input)?.map(|pair| (pair.0, pair.1)).collect();
+            }
+            "cast" => self.cast = true,
+            "detach" => self.detach = true,
+            "dtype_conversion" => self.dtype_conversion = value(input)?,
+            "scaling" => self.scaling = value(input)?,
+            "device" => self.device = value(input)?,
+            "on_oom" => self.on_oom = Some(list(input)?.collect()),
+            "split_axis" => self.split_axis = value(input)?,
+            "sliced" => self.sliced = list(input)?.collect(),
+            "host" => self.host = value(input)?,
+            "slice_by_slice" => self.slice_by_slice = Some(key),
+            other => {
+                let hint = instead(other, "options", &NAMES);
+                return Err(Error::new(key.span(), format!("unknown option `{other}`; {hint}")));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// `= value`.
+fn value<T: Parse>(input: ParseStream<'_>) -> Result<Option<T>> {
+    input.parse::<Token![=]>()?;
+    input.parse().map(Some)
+}
+
+/// `(value, ..)`.
+fn list<T: Parse>(input: ParseStream<'_>) -> Result<impl Iterator<Item = T>> {
+    let content;
+    parenthesized!(content in input);
+    Ok(Punctuated::<T, Token![,]>::parse_terminated(&content)?.into_iter())
+}
+
+struct Pair(Ident, Expr);
+
+impl Parse for Pair {
+    fn parse(input: ParseStream<'_>) -> Result<Pair> {
+        let name = input.parse()?;
+        input.parse::<Token![=]>()?;
+        Ok(Pair(name, input.parse()?))
+    }
+}

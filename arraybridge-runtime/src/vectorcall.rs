@@ -1,0 +1,163 @@
+//! Python's calling convention without tuples, for classes of this crate whose objects are called.
+//!
+//! PyO3 has no slot for it, so the class is set up when its first object is made.
+
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use pyo3::ffi;
+use pyo3::panic::PanicException;
+use pyo3::prelude::*;
+use pyo3::pyclass::PyClass;
+use pyo3::pyclass::boolean_struct::True;
+use pyo3::types::{PyDict, PyTuple};
+
+/// A class whose objects are called this way. It is not subclassed.
+pub trait Vectorcall: PyClass<Frozen = True> + Sync {
+    /// The field that [`slot`] made.
+    fn field(&self) -> &ffi::vectorcallfunc;
+
+    /// Calls an object.
+    ///
+    /// # Errors
+    ///
+    /// What the call raises.
+    fn call<'py>(slf: &Bound<'py, Self>, given: &Given<'py>) -> PyResult<Bound<'py, PyAny>>;
+}
+
+/// What each object of the class holds in the field.
+pub fn slot<C: Vectorcall>() -> ffi::vectorcallfunc {
+    vectorcall::<C>
+}
+
+/// Sets the class up; called with its first object, before anybody calls that.
+#[cfg(not(Py_LIMITED_API))]
+pub fn install<C: Vectorcall>(first: &Bound<'_, C>) {
+    let field = std::ptr::from_ref(first.get().field());
+    let offset = field as isize - first.as_ptr() as isize;
+    // SAFETY: the class is a heap type that lives as long as its object here; the interpreter is
+    // attached. Each object has the function's pointer at the same offset, since all objects of
+    // the class are laid out alike, and it never changes.
+    unsafe {
+        let class = ffi::Py_TYPE(first.as_ptr());
+        (*class).tp_vectorcall_offset = offset as ffi::Py_ssize_t;
+        (*class).tp_flags |= ffi::Py_TPFLAGS_HAVE_VECTORCALL;
+        ffi::PyType_Modified(class);
+    }
+}
+
+/// The stable interface does not let a class be set up afterwards; `__call__` serves there.
+#[cfg(Py_LIMITED_API)]
+pub fn install<C: Vectorcall>(_first: &Bound<'_, C>) {}
+
+/// The function at the offset that [`install`] tells Python.
+///
+/// # Safety
+///
+/// As Python's `vectorcallfunc`, with an object of the class.
+unsafe extern "C" fn vectorcall<C: Vectorcall>(
+    callable: *mut ffi::PyObject,
+    args: *const *mut ffi::PyObject,
+    nargsf: usize,
+    names: *mut ffi::PyObject,
+) -> *mut ffi::PyObject {
+    Python::attach(|py| {
+        let call = || {
+            // SAFETY: Python's promise for the arguments of such a call, and its class.
+            unsafe {
+                let object = Bound::from_borrowed_ptr(py, callable).cast_into_unchecked();
+                let names = Bound::from_borrowed_ptr_or_opt(py, names)
+                    .map(|names| names.cast_into_unchecked::<PyTuple>());
+                let given = Given { args, nargsf, names };
+                C::call(&object, &given)
+            }
+        };
+        let done =
+            catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|panic| Err(raised(&*panic)));
+        match done {
+            Ok(result) => result.into_ptr(),
+            Err(error) => {
+                error.restore(py);
+                std::ptr::null_mut()
+            }
+        }
+    })
+}
+
+/// A panic as PyO3's own calling conventions raise it.
+#[cold]
+fn raised(panic: &(dyn Any + Send)) -> PyErr {
+    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
+    PanicException::new_err(text.unwrap_or_else(|| "panic from Rust code".to_owned()))
+}
+
+/// The arguments of a call, where the caller has put them.
+pub struct Given<'py> {
+    args: *const *mut ffi::PyObject,
+    nargsf: usize,
+    names: Option<Bound<'py, PyTuple>>,
+}
+
+impl<'py> Given<'py> {
+    /// How many are given by position.
+    #[inline]
+    pub fn positional(&self) -> usize {
+        self.nargsf & !ffi::PY_VECTORCALL_ARGUMENTS_OFFSET
+    }
+
+    /// The names of those that follow.
+    #[inline]
+    pub fn names(&self) -> Option<&Bound<'py, PyTuple>> {
+        self.names.as_ref()
+    }
+
+    /// An argument by position, or one by name after them.
+    ///
+    /// # Safety
+    ///
+    /// There are more than `index`.
+    #[inline]
+    pub unsafe fn get(&self, py: Python<'py>, index: usize) -> Bound<'py, PyAny> {
+        // SAFETY: the caller's promise; arguments are never null.
+        unsafe { Bound::from_borrowed_ptr(py, *self.args.add(index)) }
+    }
+
+    /// The arguments as a tuple and a dictionary.
+    ///
+    /// # Errors
+    ///
+    /// `MemoryError`.
+    pub fn packed(
+        &self,
+        py: Python<'py>,
+    ) -> PyResult<(Bound<'py, PyTuple>, Option<Bound<'py, PyDict>>)> {
+        let count = self.positional();
+        // SAFETY: these are the positions that there are.
+        let args: Vec<_> = (0..count).map(|index| unsafe { self.get(py, index) }).collect();
+        let args = PyTuple::new(py, args)?;
+        let Some(names) = &self.names else { return Ok((args, None)) };
+        let kwargs = PyDict::new(py);
+        for (index, name) in names.iter().enumerate() {
+            // SAFETY: each name has its argument after those by position.
+            kwargs.set_item(name, unsafe { self.get(py, count + index) })?;
+        }
+        Ok((args, Some(kwargs)))
+    }
+
+    /// Hands the arguments on to another callable, as they are.
+    ///
+    /// # Errors
+    ///
+    /// What it raises.
+    #[inline]
+    pub fn pass(&self, function: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        // SAFETY: the arguments are those that Python gave, with the permission that came with
+        // them.
+        unsafe {
+            let names = self.names.as_ref().map_or(std::ptr::null_mut(), Bound::as_ptr);
+            let result = ffi::PyObject_Vectorcall(function.as_ptr(), self.args, self.nargsf, names);
+            Bound::from_owned_ptr_or_err(function.py(), result)
+        }
+    }
+}

@@ -1,5 +1,6 @@
 """Functions that are declared in Rust, in an extension crate that is built here."""
 
+import ast
 import ctypes.util
 import importlib.util
 import inspect
@@ -15,6 +16,7 @@ import bridges
 import ml_dtypes
 import numpy as np
 import pytest
+from arraybridge.stubs import stub
 
 HOST = ("numpy", "torch", "jax", "tensorflow")
 IMAGE = np.arange(24, dtype="float32").reshape(4, 6)
@@ -100,7 +102,9 @@ def test_a_signature_names_parameters_and_defaults(ext):
 
     added = "*, dtype_conversion=None, slice_by_slice=False"
     assert shown(ext.scaled) == f"(image: Any, by: float = 2.0, label: str = x, {added}) -> Any"
-    assert shown(ext.masked) == f"(image: Any, mask: Any = None, fill: float | None = None, {added}) -> Any"
+    assert shown(ext.masked) == (
+        f"(image: Any, mask: Any = None, fill: float | None = None, {added}) -> Any"
+    )
     assert shown(ext.ramp) == f"(n: int, {added}) -> tuple[Any, int]"
     assert shown(ext.add_into).endswith("-> None")
     assert ext.total.__doc__ == "The sum of an image.\n\nIt is exact."
@@ -108,6 +112,30 @@ def test_a_signature_names_parameters_and_defaults(ext):
     assert repr(ext.total) == "<total declared for numpy>"
     assert type(ext.total) is ab.Declared
     assert pickle.loads(pickle.dumps(ext.total)) is ext.total
+
+
+def test_the_stub_says_what_the_module_has(ext, tmp_path):
+    text = stub(ext)
+    (tmp_path / "extension.pyi").write_text(text)
+    (tmp_path / "use.py").write_text(
+        "from extension import masked, ramp, total\n"
+        "reveal_type(total(0))\nreveal_type(ramp(n=3))\nmasked(0, fill='x')\n"
+    )
+    checked = subprocess.run(
+        [sys.executable, "-m", "mypy", "--strict", "use.py", "extension.pyi"],
+        cwd=tmp_path, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    said = checked.stdout.replace("builtins.", "")
+    for line in (
+        'use.py:2: note: Revealed type is "float"',
+        'use.py:3: note: Revealed type is "tuple[Any, int]"',
+        'use.py:4: error: Argument "fill" to "masked" has incompatible type "str"',
+        "Found 1 error in 1 file",
+    ):
+        assert line in said, said
+    assert text.count("def ") == sum(type(value) is ab.Declared for value in vars(ext).values())
+    names = {node.name: node for node in ast.parse(text).body if isinstance(node, ast.FunctionDef)}
+    assert ast.get_docstring(names["total"]) == ext.total.__doc__
 
 
 def test_the_attributes_are_those_of_the_decorators(ext):

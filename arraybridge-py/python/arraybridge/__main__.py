@@ -1,11 +1,14 @@
 """``python -m arraybridge doctor``: what is installed here, and what works.
 
+``python -m arraybridge stubs MODULE``: the type stub of an extension's declared functions.
+
 Each framework is imported in a process of its own: one that crashes is a line of the report.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
 import platform
 import signal
@@ -15,6 +18,7 @@ import sys
 import numpy
 
 from . import __version__, frameworks, registered_pairs
+from .stubs import stub
 
 TIMEOUT_S = 180
 
@@ -140,10 +144,19 @@ def doctor() -> int:
 
 def main() -> int:
     """Read the command line."""
-    parser = argparse.ArgumentParser(prog="python -m arraybridge", description=__doc__)
-    parser.add_argument("command", choices=["doctor"], help="print what is installed and works")
-    parser.parse_args()
-    return doctor()
+    parser = argparse.ArgumentParser(prog="python -m arraybridge")
+    commands = parser.add_subparsers(dest="command", required=True)
+    commands.add_parser("doctor", help="print what is installed and works")
+    stubs = commands.add_parser("stubs", help="print the type stub of an extension module")
+    stubs.add_argument("module", help="its name, as it is imported")
+    arguments = parser.parse_args()
+    if arguments.command == "doctor":
+        return doctor()
+    text = stub(importlib.import_module(arguments.module))
+    if "def " not in text:
+        parser.error(f"{arguments.module} has no declared functions")
+    print(text, end="")
+    return 0
 
 
 if __name__ == "__main__":

@@ -1,0 +1,84 @@
+"""Type stubs of extension modules whose functions are declared in Rust."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from types import ModuleType
+
+from ._core import Declared
+
+__all__ = ["stub"]
+
+# The keywords that a declaration adds have no annotation of their own.
+ADDED = {"dtype_conversion": "Any", "slice_by_slice": "bool"}
+
+
+def stub(module: ModuleType) -> str:
+    """The text of a ``.pyi`` file with the declared functions of a module, in order of their names.
+
+    Arrays are ``Any``: those of different frameworks have no class in common.
+    ``python -m arraybridge stubs MODULE`` prints it.
+
+    >>> import types, numpy, arraybridge
+    >>> from arraybridge.stubs import stub
+    >>> module = types.ModuleType("filters")
+    >>> @arraybridge.numpy
+    ... def brighter(image, by: float = 1.0):
+    ...     return image + by
+    >>> module.brighter = brighter
+    >>> "image: Any, by: float = 1.0" in stub(module)
+    True
+    """
+    functions = {
+        name: value
+        for name, value in sorted(vars(module).items())
+        if isinstance(value, Declared) and not name.startswith("_")
+    }
+    return "\n".join(["from typing import Any", "", *map(_function, functions, functions.values())])
+
+
+def _function(name: str, function: Declared) -> str:
+    signature = inspect.signature(function)
+    parameters = [
+        parameter.replace(annotation=inspect.Parameter.empty, default=inspect.Parameter.empty)
+        for parameter in signature.parameters.values()
+    ]
+    # Names, stars and slashes are laid out by `inspect`, types and defaults by us.
+    names = str(inspect.Signature(parameters))[1:-1].split(", ") if parameters else []
+    by_name = signature.parameters
+    shown = ", ".join(_parameter(name, by_name.get(name.lstrip("*"))) for name in names)
+    returned = _annotation(signature.return_annotation)
+    head = f"def {name}({shown}) -> {returned}:"
+    if len(head) > 100:
+        head = f"def {name}(\n    {shown}\n) -> {returned}:"
+    doc = inspect.getdoc(function)
+    if not doc:
+        return f"{head} ...\n"
+    text = "\n".join(f"    {line}".rstrip() for line in doc.splitlines()).lstrip()
+    quotes = "'''" if '"""' in text else '"""'
+    prefix = "r" if "\\" in text else ""
+    return f"{head}\n    {prefix}{quotes}{text}{quotes}\n"
+
+
+def _parameter(name: str, parameter: inspect.Parameter | None) -> str:
+    if parameter is None:
+        return name
+    annotation = ADDED.get(name) or _annotation(parameter.annotation)
+    if parameter.default is inspect.Parameter.empty:
+        return f"{name}: {annotation}"
+    return f"{name}: {annotation} = {_default(parameter.default)}"
+
+
+def _annotation(annotation: object) -> str:
+    if annotation is inspect.Parameter.empty:
+        return "Any"
+    return annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)
+
+
+def _default(value: object) -> str:
+    try:
+        ast.literal_eval(repr(value))
+    except (ValueError, SyntaxError):
+        return "..."
+    return repr(value)

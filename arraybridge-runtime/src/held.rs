@@ -68,7 +68,7 @@ fn attached(release: impl FnOnce()) {
         if ffi::Py_IsInitialized() == 0 {
             return;
         }
-        if ffi::PyGILState_Check() == 1 {
+        if is_attached() {
             release();
         } else if !ENDING.load(Ordering::Acquire) {
             let state = ffi::PyGILState_Ensure();
@@ -76,6 +76,20 @@ fn attached(release: impl FnOnce()) {
             ffi::PyGILState_Release(state);
         }
     }
+}
+
+/// Whether this thread is attached, as the interpreter sees it.
+#[cfg(not(Py_LIMITED_API))]
+fn is_attached() -> bool {
+    // SAFETY: it may be asked by any thread.
+    unsafe { ffi::PyGILState_Check() == 1 }
+}
+
+/// The stable interface does not say; attaching once more does no harm, and what is released after
+/// the interpreter's end has begun is left to the process.
+#[cfg(Py_LIMITED_API)]
+fn is_attached() -> bool {
+    false
 }
 
 /// A view of an object's memory through Python's buffer protocol, dropped like [`Held`].

@@ -95,7 +95,7 @@ def test_the_page_on_extensions_shows_the_compiled_example():
     crate = bridges.ROOT / "examples" / "image-filters"
     source = (crate / "src" / "lib.rs").read_text()
     manifests = (crate / "Cargo.toml").read_text() + (crate / "pyproject.toml").read_text()
-    shown = [(block, source) for block in blocks(page, "rust")]
+    shown = [(block, source) for block in blocks(page, "rust") + blocks(README, "rust")]
     shown += [(block, manifests) for block in blocks(page, "toml")]
     assert len(shown) >= 6
     for block, text in shown:

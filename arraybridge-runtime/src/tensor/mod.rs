@@ -2,6 +2,7 @@
 
 mod class;
 mod cuda;
+mod exchange;
 mod rust;
 
 use std::fmt;
@@ -20,6 +21,7 @@ use crate::host::layout;
 use crate::spec::{DType, Framework};
 use crate::view::{Owner, Source, View};
 
+pub(crate) use class::exchange_of;
 pub use class::{PyTensor, add_class};
 pub use rust::HostView;
 pub(crate) use rust::parts;

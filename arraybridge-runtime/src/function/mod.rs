@@ -3,11 +3,11 @@
 //!
 //! The attribute leaves the function as it is and registers a [`FunctionEntry`], whose trampoline
 //! takes the arguments of a [`Call`], first the plain Python values, then arrays by the trait
-//! [`Argument`]; looks whether memory that the function writes to is among the others; calls the
-//! function; and hands its result over. [`export`] puts every function of an extension crate into
+//! [`Argument`]; claims the memory of the arrays; calls the function; and hands its result over. [`export`] puts every function of an extension crate into
 //! its module.
 
 mod argument;
+mod claims;
 mod class;
 mod result;
 
@@ -20,6 +20,8 @@ use smallvec::SmallVec;
 
 use crate::error::{Error, Result};
 use crate::spec::Framework;
+
+use claims::Claim;
 
 pub use argument::Argument;
 pub use class::{Function, export};
@@ -80,15 +82,7 @@ pub struct Call<'py> {
     py: Python<'py>,
     function: Declaration,
     given: SmallVec<[Option<Bound<'py, PyAny>>; 8]>,
-    spans: RefCell<SmallVec<[Span; 4]>>,
-}
-
-/// The bytes of the caller's memory that an argument covers.
-struct Span {
-    parameter: usize,
-    low: usize,
-    high: usize,
-    mutable: bool,
+    claims: RefCell<SmallVec<[Claim<'py>; 2]>>,
 }
 
 impl<'py> Call<'py> {
@@ -123,7 +117,7 @@ impl<'py> Call<'py> {
         if let Some((parameter, _)) = parameters.iter().zip(&given).find(missing) {
             return Err(wrong(format!("missing required argument: '{}'", parameter.name)));
         }
-        Ok(Call { py, function, given, spans: RefCell::default() })
+        Ok(Call { py, function, given, claims: RefCell::default() })
     }
 
     /// The interpreter.
@@ -161,30 +155,5 @@ impl<'py> Call<'py> {
             }
             other => other,
         }
-    }
-
-    /// Whether memory that the function writes to is that of another argument, too.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Aliased`] names both arguments.
-    pub fn check_aliases(&self) -> Result<()> {
-        let spans = self.spans.borrow();
-        for (i, one) in spans.iter().enumerate() {
-            for other in &spans[i + 1..] {
-                let overlap = one.low < other.high && other.low < one.high;
-                if overlap && (one.mutable || other.mutable) {
-                    let names = self.function.entry.parameters;
-                    return Err(Error::Aliased(format!(
-                        "{}() writes into '{}', whose memory overlaps that of '{}'; pass a copy of one \
-                         of them",
-                        self.function.entry.name,
-                        names[if one.mutable { one.parameter } else { other.parameter }].name,
-                        names[if one.mutable { other.parameter } else { one.parameter }].name,
-                    )));
-                }
-            }
-        }
-        Ok(())
     }
 }

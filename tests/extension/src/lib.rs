@@ -2,6 +2,7 @@
 
 #![deny(warnings)]
 
+mod by_hand;
 mod hygiene;
 
 use arraybridge_runtime::prelude::*;
@@ -35,6 +36,24 @@ fn mean(image: ArrayViewD<'_, f32>) -> Option<f32> {
 #[memory_type(numpy)]
 fn add_into(image: ArrayView1<'_, f32>, mut out: ArrayViewMut1<'_, f32>) {
     out += &image;
+}
+
+/// Adds one where the function writes, while `image` is looked at.
+#[memory_type(numpy)]
+fn touch(image: ArrayViewD<'_, f32>, mut out: ArrayViewMutD<'_, f32>) -> f32 {
+    out += 1.0;
+    image.sum()
+}
+
+/// Calls back while it looks at one array and writes to another.
+#[memory_type(numpy)]
+fn during(
+    image: ArrayViewD<'_, f32>,
+    callback: &Bound<'_, PyAny>,
+    out: Option<ArrayViewMutD<'_, f32>>,
+) -> PyResult<()> {
+    let _ = (image, out);
+    callback.call0().map(drop)
 }
 
 #[memory_type(numpy)]
@@ -131,5 +150,6 @@ fn as_object(py: Python<'_>, n: usize) -> PyResult<Bound<'_, PyAny>> {
 
 #[pymodule]
 fn extension(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    by_hand::add(module)?;
     arraybridge_runtime::python::export(module)
 }

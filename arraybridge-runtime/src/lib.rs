@@ -62,7 +62,9 @@ pub mod __private {
 
     pub use crate::convert::{Request, pair as convert};
     pub use crate::error::{Error, Result};
-    pub use crate::function::{Argument, Call, FunctionEntry, Parameter, Returns};
+    pub use crate::function::{
+        Argument, Attached, Attempt, Call, Detachable, FunctionEntry, Parameter, Returns,
+    };
     pub use crate::op;
     pub use crate::registry::{Converter, Registered};
     pub use crate::spec::*;

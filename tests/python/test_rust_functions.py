@@ -434,3 +434,60 @@ def test_a_detached_function_runs_beside_others(ext):
     for thread in threads:
         thread.join()
     assert all(np.array_equal(result, data / 2) for result in results) and len(results) == 8
+
+
+LARGE = np.ones((512, 512), "float32")
+
+
+def test_a_function_detaches_where_nobody_else_can_write_to_its_arrays(ext):
+    assert not ext.attached(LARGE.astype("uint8"))  # a copy of the call's own
+    for framework in ("jax", "tensorflow", "pyclesperanto"):
+        if framework in bridges.INSTALLED:
+            array = bridges.make(framework, LARGE)
+            assert not ext.attached(array), framework
+            assert not ext.attached(array, array), framework
+            assert not ext.attached(array, LARGE.astype("uint8")), framework
+            assert not ext.attached(array, None), framework
+            assert not ext.attached_with_a_tensor(array), framework
+
+
+def test_a_function_stays_attached_where_others_can_write(ext):
+    bridges.need("jax", "torch")
+    fixed = LARGE.copy()
+    fixed.flags.writeable = False
+    constant = bridges.make("jax", LARGE)
+    for array in (LARGE, fixed, LARGE[::2], bridges.make("torch", LARGE), ab.Tensor(LARGE)):
+        assert ext.attached(array)
+        assert ext.attached(array, constant)
+        assert ext.attached(constant, array)
+        assert ext.attached_with_a_tensor(array)
+    assert ext.attached_when_it_writes(constant, LARGE.copy())
+
+
+def test_a_function_stays_attached_where_it_is_not_worth_while_or_not_possible(ext):
+    bridges.need("jax")
+    assert ext.attached(bridges.make("jax", LARGE[:8, :8]))
+    assert ext.attached(LARGE[:8, :8].astype("uint8"))
+    assert ext.attached_for_a_value(bridges.make("jax", LARGE), 1.0)
+    assert ext.attached_without_arrays(1)
+
+
+def test_another_thread_runs_while_a_function_is_detached(ext):
+    bridges.need("jax")
+    results = []
+    image = bridges.make("jax", LARGE)
+    thread = threading.Thread(target=lambda: results.append(ext.meanwhile(image)))
+    thread.start()
+    while not ext.entered():
+        pass
+    ext.signal()
+    thread.join()
+    assert results == [True]
+
+
+def test_a_panic_without_the_interpreter_is_an_exception(ext):
+    assert not ext.attached(LARGE.astype("uint8"))
+    with pytest.raises(BaseException, match="index") as caught:
+        ext.panics(LARGE.ravel().astype("uint8"))
+    assert type(caught.value).__name__ == "PanicException"
+    assert ext.total(IMAGE) == 276.0

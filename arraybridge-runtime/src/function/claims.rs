@@ -9,6 +9,7 @@ use pyo3::prelude::*;
 
 use super::Call;
 use crate::convert::Opened;
+use crate::detect::{self, Role};
 use crate::device;
 use crate::error::{Error, Result};
 use crate::host::overlap::{Strided, overlap};
@@ -71,6 +72,14 @@ impl<'py> Call<'py> {
     /// Notes the caller's memory that an argument is a view of.
     pub(super) fn covers(&self, parameter: usize, opened: &Opened, mutable: bool) {
         let view = &opened.source.view;
+        let constant = || {
+            let class = self.given(parameter).and_then(detect::class_of);
+            class
+                .is_some_and(|class| class.framework.immutable && matches!(class.role, Role::Array))
+        };
+        let untouchable = opened.private || view.is_empty() || (view.read_only && constant());
+        let before = self.untouchable.get().filter(|_| untouchable);
+        self.untouchable.set(before.map(|bytes| bytes.saturating_add(view.nbytes())));
         if opened.private || view.is_empty() || !device::is_host(view.device) {
             return;
         }

@@ -7,11 +7,12 @@
 //! its module.
 
 mod argument;
+mod attempt;
 mod claims;
 mod class;
 mod result;
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
@@ -24,6 +25,7 @@ use crate::spec::Framework;
 use claims::Claim;
 
 pub use argument::Argument;
+pub use attempt::{Attached, Attempt, Detachable};
 pub use class::{Function, export};
 
 /// What a declared function returns to.
@@ -83,6 +85,8 @@ pub struct Call<'py> {
     function: Declaration,
     given: SmallVec<[Option<Bound<'py, PyAny>>; 8]>,
     claims: RefCell<SmallVec<[Claim<'py>; 2]>>,
+    /// The bytes of the arrays, while nobody else can write to any of them.
+    untouchable: Cell<Option<usize>>,
 }
 
 impl<'py> Call<'py> {
@@ -117,7 +121,13 @@ impl<'py> Call<'py> {
         if let Some((parameter, _)) = parameters.iter().zip(&given).find(missing) {
             return Err(wrong(format!("missing required argument: '{}'", parameter.name)));
         }
-        Ok(Call { py, function, given, claims: RefCell::default() })
+        Ok(Call {
+            py,
+            function,
+            given,
+            claims: RefCell::default(),
+            untouchable: Cell::new(Some(0)),
+        })
     }
 
     /// The interpreter.

@@ -71,8 +71,7 @@ fn makes(terms: &[Term], distance: usize, steps: &mut usize) -> Option<bool> {
     for index in least..=term.most.min(distance / term.step) {
         *steps = steps.checked_sub(1)?;
         let left = distance - index * term.step;
-        let possible = if term.divisor == 0 { left == 0 } else { left % term.divisor == 0 };
-        if possible && makes(rest, left, steps)? {
+        if left.is_multiple_of(term.divisor) && makes(rest, left, steps)? {
             return Some(true);
         }
     }

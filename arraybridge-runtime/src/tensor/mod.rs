@@ -46,6 +46,8 @@ pub struct Tensor {
 
 // SAFETY: the view describes memory that the owner, which is `Send`, keeps alive.
 unsafe impl Send for Tensor {}
+// SAFETY: a shared reference gives the description and reads the memory; the owner is not touched.
+unsafe impl Sync for Tensor {}
 
 impl Tensor {
     /// A tensor of the elements of a vector, in row-major order, without a copy.

@@ -64,7 +64,10 @@ pub mod __private {
 
     pub use crate::convert::{Request, pair as convert};
     pub use crate::error::{Error, Result};
-    pub use crate::function::{Argument, Call, FunctionEntry, Parameter, Returns, Setting, Usage};
+    pub use crate::function::{
+        Argument, Attached, Attempt, Call, Detachable, FunctionEntry, Parameter, Returns, Setting,
+        Usage,
+    };
     pub use crate::op;
     pub use crate::registry::{Converter, Registered};
     pub use crate::spec::*;

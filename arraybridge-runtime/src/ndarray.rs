@@ -63,6 +63,24 @@ pub fn read(data: &Bound<'_, PyAny>) -> Result<Source, UnknownDtype> {
     Ok(Source { view: View { dtype, swapped, ..view }, owner })
 }
 
+/// Whether a NumPy array still is where and as it was described.
+pub fn is_described_by(data: &Bound<'_, PyAny>, view: &View) -> bool {
+    debug_assert!(is_array(data));
+    // SAFETY: the object is a NumPy array, so these fields are there; extents and strides are `nd`
+    // long.
+    unsafe {
+        let fields = &(*data.as_ptr().cast::<PyArrayObject>()).fields;
+        let ndim = view.shape.len();
+        fields.data.cast() == view.data
+            && fields.nd as usize == ndim
+            && npyffi::PyDataType_ELSIZE(data.py(), fields.descr) as usize == view.dtype.size()
+            && (ndim == 0
+                || (std::slice::from_raw_parts(fields.dimensions.cast::<usize>(), ndim)
+                    == &view.shape[..]
+                    && std::slice::from_raw_parts(fields.strides, ndim) == &view.strides[..]))
+    }
+}
+
 /// The element type of a NumPy array, `None` if it is none that we know.
 pub fn dtype_of(data: &Bound<'_, PyAny>) -> Option<DType> {
     debug_assert!(is_array(data));

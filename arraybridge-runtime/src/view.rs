@@ -1,6 +1,7 @@
 //! A described block of host memory and whoever keeps it alive.
 
 use std::ffi::CStr;
+use std::sync::{Arc, Mutex};
 
 use dlpark::Managed;
 use dlpark::ffi::{DLDevice, DLManagedTensor, DLManagedTensorVersioned};
@@ -104,6 +105,8 @@ pub enum Owner {
     Buffer(HostBuffer),
     /// A Rust value that owns it: a `Vec`, an array, a slice of a device.
     Value(Box<dyn Send>),
+    /// One of these that has more than one user.
+    Shared(Arc<Mutex<Owner>>),
 }
 
 /// A view and its owner.

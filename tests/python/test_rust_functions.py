@@ -17,6 +17,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 from arraybridge.stubs import stub
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 HOST = ("numpy", "torch", "jax", "tensorflow")
 IMAGE = np.arange(24, dtype="float32").reshape(4, 6)
@@ -239,15 +241,170 @@ def test_a_write_that_would_be_lost_is_refused(ext):
 
 def test_memory_that_is_written_to_belongs_to_one_argument(ext):
     a = np.zeros(8, "float32")
-    for image, out in ((a, a), (a[:-1], a[1:]), (a[::2], a[1::2]), (a, a[::-1])):
+    for image, out in ((a, a), (a[:-1], a[1:]), (a[::2], a[2::2]), (a, a[::-1])):
         with pytest.raises(ab.AliasedArgumentError, match="'out'.*'image'"):
-            ext.add_into(image, out)
-    ext.add_into(a[:4], a[4:])
+            ext.touch(image, out)
     bridges.need("torch")
     import torch
 
     with pytest.raises(ab.AliasedArgumentError):
         ext.add_into(a, torch.from_numpy(a))
+
+
+def test_views_of_one_array_that_have_no_element_in_common_are_apart(ext):
+    bridges.need("torch")
+    import torch
+
+    matrix = np.zeros((10, 10), "float32")
+    pairs = [
+        (np.s_[:5], np.s_[5:]),
+        (np.s_[::2], np.s_[1::2]),
+        (np.s_[:, :3], np.s_[:, 3:]),
+        (np.s_[:, ::3], np.s_[:, 1::3]),
+        (np.s_[::-1, 4::-2], np.s_[:, 1::2]),
+    ]
+    for image, out in pairs:
+        matrix[...] = 0
+        assert ext.touch(matrix[image], matrix[out]) == 0
+        assert matrix.sum() == matrix[out].size == matrix[out].sum()
+        ext.touch(matrix[image], torch.from_numpy(matrix)[out])
+
+
+@given(st.data())
+@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+def test_what_numpy_finds_to_share_memory_is_refused_and_nothing_else(ext, data):
+    base = np.zeros(60, "float32")
+
+    def view():
+        count = data.draw(st.integers(0, 3))
+        shape = tuple(data.draw(st.integers(1, 4)) for _ in range(count))
+        # Strides that keep the elements of one view apart, in an order of the axes.
+        steps, step = [], 1
+        for n in shape:
+            step *= data.draw(st.integers(1, 3))
+            steps.append(step)
+            step *= n
+        order = data.draw(st.permutations(range(count)))
+        reach = sum(s * (n - 1) for s, n in zip(steps, shape, strict=True))
+        if reach >= len(base):
+            return base[: data.draw(st.integers(1, 60))]
+        start = data.draw(st.integers(0, len(base) - 1 - reach))
+        made = np.lib.stride_tricks.as_strided(base[start:], shape, [4 * s for s in steps])
+        ways = [np.s_[:: data.draw(st.sampled_from([1, -1]))] for _ in shape]
+        return made[(..., *ways)].transpose(order)
+
+    image, out = view(), view()
+    if np.shares_memory(image, out):
+        with pytest.raises(ab.AliasedArgumentError):
+            ext.touch(image, out)
+    else:
+        assert ext.touch(image, out) == 0
+        assert base.sum() == out.size
+
+
+# --- other extensions that use rust-numpy
+
+
+def refused_inside(outer, array, inner, error, *args):
+    """Calls `inner` while `outer` works on `array`; what it was refused with."""
+    caught = []
+
+    def callback():
+        try:
+            inner(*args)
+        except error as raised:
+            caught.append(raised)
+
+    outer(array, callback)
+    return caught
+
+
+def test_an_array_that_a_declared_function_works_on_is_borrowed_for_others(ext):
+    array = np.zeros(8, "float32")
+    nothing = lambda: None  # noqa: E731
+    read = lambda array, callback: ext.during(array, callback)  # noqa: E731
+    write = lambda array, callback: ext.during(np.zeros(1, "float32"), callback, array)  # noqa: E731
+    for outer, inner, refused in [
+        (read, ext.reading, False),
+        (read, ext.writing, True),
+        (write, ext.reading, True),
+        (write, ext.writing, True),
+    ]:
+        for part in (array, array[2:], array[::-1]):
+            caught = refused_inside(outer, array, inner, TypeError, part, nothing)
+            assert bool(caught) == refused, (inner, caught)
+        assert not refused_inside(outer, array[:4], inner, TypeError, array[4:], nothing)
+        ext.writing(array, nothing)
+
+
+def test_an_array_that_another_extension_has_borrowed_is_refused(ext):
+    array, other = np.zeros(8, "float32"), np.ones(1, "float32")
+    nothing = lambda: None  # noqa: E731
+    read = lambda: ext.during(array, nothing)  # noqa: E731
+    write = lambda: ext.during(other, nothing, array)  # noqa: E731
+    for outer, inner, name in [
+        (ext.reading, read, None),
+        (ext.reading, write, "out"),
+        (ext.writing, read, "image"),
+        (ext.writing, write, "out"),
+    ]:
+        caught = refused_inside(outer, array, inner, ab.AliasedArgumentError)
+        assert len(caught) == (name is not None)
+        if name:
+            assert f"during() argument '{name}'" in str(caught[0])
+        inner()
+
+
+def test_a_borrow_ends_however_the_call_ends(ext):
+    array = np.zeros(8, "float32")
+    nothing = lambda: None  # noqa: E731
+
+    def fails():
+        raise KeyError("no")
+
+    for call in (
+        lambda: ext.during(array, fails),
+        lambda: ext.during(np.zeros(1, "float32"), fails, array),
+        lambda: ext.panics(array),
+        lambda: ext.during(array, nothing, array),
+        lambda: ext.touch(array, array[::2]),
+        lambda: ext.root(array - 1),
+    ):
+        with pytest.raises(BaseException):  # noqa: B017, PT011
+            call()
+        ext.writing(array, nothing)
+
+
+def test_arguments_that_are_apart_are_not_refused_for_one_anothers_borrow(ext):
+    matrix = np.zeros((10, 10), "float32")
+    image, out = matrix[:, ::3], matrix[:, 1::3]  # rust-numpy takes them for overlapping
+    nothing = lambda: None  # noqa: E731
+    seen = []
+
+    def callback():
+        with pytest.raises(TypeError, match="borrowed"):
+            ext.writing(out, nothing)
+        with pytest.raises(TypeError, match="borrowed"):
+            ext.writing(image, nothing)
+        seen.append(True)
+
+    ext.during(image, callback, out)
+    ext.writing(matrix, nothing)
+    with pytest.raises(ab.AliasedArgumentError, match="borrowed"):
+        ext.writing(image, lambda: ext.during(image, nothing, out))
+    assert seen == [True]
+
+
+def test_an_array_that_changes_its_shape_meanwhile_does_no_harm(ext):
+    array = np.zeros(8, "float32")
+
+    def reshape():
+        array.shape = (2, 4)
+
+    ext.during(array, reshape)
+    other = np.zeros(8, "float32")
+    ext.writing(other, lambda: None)
+    assert ext.touch(other[:4], other[4:]) == 0
 
 
 # --- what the Python decorators have, too
@@ -438,3 +595,60 @@ def test_a_detached_function_runs_beside_others(ext):
     for thread in threads:
         thread.join()
     assert all(np.array_equal(result, data / 2) for result in results) and len(results) == 8
+
+
+LARGE = np.ones((512, 512), "float32")
+
+
+def test_a_function_detaches_where_nobody_else_can_write_to_its_arrays(ext):
+    assert not ext.attached(LARGE.astype("uint8"))  # a copy of the call's own
+    for framework in ("jax", "tensorflow", "pyclesperanto"):
+        if framework in bridges.INSTALLED:
+            array = bridges.make(framework, LARGE)
+            assert not ext.attached(array), framework
+            assert not ext.attached(array, array), framework
+            assert not ext.attached(array, LARGE.astype("uint8")), framework
+            assert not ext.attached(array, None), framework
+            assert not ext.attached_with_a_tensor(array), framework
+
+
+def test_a_function_stays_attached_where_others_can_write(ext):
+    bridges.need("jax", "torch")
+    fixed = LARGE.copy()
+    fixed.flags.writeable = False
+    constant = bridges.make("jax", LARGE)
+    for array in (LARGE, fixed, LARGE[::2], bridges.make("torch", LARGE), ab.Tensor(LARGE)):
+        assert ext.attached(array)
+        assert ext.attached(array, constant)
+        assert ext.attached(constant, array)
+        assert ext.attached_with_a_tensor(array)
+    assert ext.attached_when_it_writes(constant, LARGE.copy())
+
+
+def test_a_function_stays_attached_where_it_is_not_worth_while_or_not_possible(ext):
+    bridges.need("jax")
+    assert ext.attached(bridges.make("jax", LARGE[:8, :8]))
+    assert ext.attached(LARGE[:8, :8].astype("uint8"))
+    assert ext.attached_for_a_value(bridges.make("jax", LARGE), 1.0)
+    assert ext.attached_without_arrays(1)
+
+
+def test_another_thread_runs_while_a_function_is_detached(ext):
+    bridges.need("jax")
+    results = []
+    image = bridges.make("jax", LARGE)
+    thread = threading.Thread(target=lambda: results.append(ext.meanwhile(image)))
+    thread.start()
+    while not ext.entered():
+        pass
+    ext.signal()
+    thread.join()
+    assert results == [True]
+
+
+def test_a_panic_without_the_interpreter_is_an_exception(ext):
+    assert not ext.attached(LARGE.astype("uint8"))
+    with pytest.raises(BaseException, match="index") as caught:
+        ext.panics(LARGE.ravel().astype("uint8"))
+    assert type(caught.value).__name__ == "PanicException"
+    assert ext.total(IMAGE) == 276.0

@@ -179,3 +179,14 @@ def test_the_doctor_knows_it():
         assert found["works"] is True, found
         """
     )
+
+
+def test_a_tensor_s_exchange_table_serves_its_compiled_functions():
+    tests = os.path.join(os.path.dirname(os.path.dirname(__file__)), "python", "test_exchange.py")
+    out = run(
+        f"""
+        import pytest
+        raise SystemExit(pytest.main(["-q", "-p", "no:cacheprovider", {tests!r}]))
+        """
+    )
+    assert "skipped" not in out

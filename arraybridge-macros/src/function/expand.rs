@@ -112,14 +112,26 @@ fn trampoline(declared: &Declared) -> TokenStream {
         passed.push(passing);
         index += usize::from(argument.kind != Kind::Python);
     }
+    let names: Vec<_> = (0..passed.len()).map(|i| format_ident!("__passed_{i}")).collect();
+    let needs_python =
+        |argument: &Argument| matches!(argument.kind, Kind::Python | Kind::Object(_));
     let call = if *detach {
-        let names: Vec<_> = (0..passed.len()).map(|i| format_ident!("__passed_{i}")).collect();
         quote! {{
             #(let #names = #passed;)*
             __call.py().detach(move || #ident(#(#names),*))
         }}
-    } else {
+    } else if arguments.iter().any(needs_python) {
         quote!(#ident(#(#passed),*))
+    } else {
+        quote! {{
+            #[allow(unused_imports, reason = "which one is used depends on the types")]
+            use #runtime::__private::{Attached as _, Detachable as _};
+            let __attempt = #runtime::__private::Attempt::new(
+                (#(#passed,)*),
+                |(#(#names,)*)| #ident(#(#names),*),
+            );
+            (&__attempt).run(__call)
+        }}
     };
     let given = match &declared.result {
         ReturnType::Default => {
@@ -132,6 +144,7 @@ fn trampoline(declared: &Declared) -> TokenStream {
     };
     quote! {
         #[allow(clippy::let_unit_value, clippy::unit_arg, reason = "a function may give nothing")]
+        #[allow(clippy::needless_borrow, reason = "the reference tells two traits apart")]
         fn __call<'py>(
             __call: &#runtime::__private::Call<'py>,
         ) -> #runtime::__private::Result<

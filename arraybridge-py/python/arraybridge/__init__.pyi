@@ -1,7 +1,7 @@
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from types import TracebackType
-from typing import Any, Literal, TypedDict, final
+from typing import Any, ClassVar, Literal, TypedDict, final
 
 from . import decorators as decorators
 from .decorators import (
@@ -142,6 +142,7 @@ class Tensor:
     <arraybridge.Tensor float64[2, 3] on host>
     """
 
+    __dlpack_c_exchange_api__: ClassVar[Any]
     def __new__(cls, data: Any) -> Tensor: ...
     @staticmethod
     def from_dlpack(data: Any, /, *, copy: bool | None = None) -> Tensor:

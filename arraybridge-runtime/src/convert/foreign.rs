@@ -16,6 +16,7 @@ use crate::error::{Ends, Error, Failure, Result, first_line};
 use crate::live;
 use crate::record::Record;
 use crate::spec::Framework;
+use crate::tensor;
 use crate::view::Owner;
 
 /// Whether an object has the methods of the protocol.
@@ -106,9 +107,7 @@ pub fn open_any(data: &Bound<'_, PyAny>) -> Result<Opened> {
     }
     let place = place_of(data, ends)?;
     if place.device_type == DLDeviceType::CUDA {
-        let keywords = PyDict::new(data.py());
-        keywords.set_item("stream", 1)?;
-        return opened(data, ends, keywords);
+        return in_place(data, ends, Some(1));
     }
     open_at(data, place, ends)
 }
@@ -131,12 +130,27 @@ pub fn open_on_host(data: &Bound<'_, PyAny>) -> Result<Opened> {
 
 /// The memory on the host: shared where it is there, else a copy that the object makes.
 fn open_at(data: &Bound<'_, PyAny>, place: DLDevice, ends: Ends) -> Result<Opened> {
-    let keywords = PyDict::new(data.py());
     if device::is_host(place) {
-        return opened(data, ends, keywords);
+        return in_place(data, ends, None);
     }
+    let keywords = PyDict::new(data.py());
     keywords.set_item("dl_device", (DLDeviceType::CPU.0, 0))?;
     Ok(Opened { private: true, ..opened(data, ends, keywords)? })
+}
+
+/// The memory where it is; that of a CUDA device is ordered with the legacy default stream, as the
+/// exchange table of a [`Tensor`](crate::tensor) does it.
+fn in_place(data: &Bound<'_, PyAny>, ends: Ends, stream: Option<i64>) -> Result<Opened> {
+    if let Some(table) = tensor::exchange_of(data) {
+        let tensor = table.export(data).map_err(|error| export_failed(data, ends, error))?;
+        let source = capsule::described(Owner::Versioned(tensor))?;
+        return Ok(Opened { source, private: false });
+    }
+    let keywords = PyDict::new(data.py());
+    if let Some(stream) = stream {
+        keywords.set_item("stream", stream)?;
+    }
+    opened(data, ends, keywords)
 }
 
 fn opened(data: &Bound<'_, PyAny>, ends: Ends, keywords: Bound<'_, PyDict>) -> Result<Opened> {

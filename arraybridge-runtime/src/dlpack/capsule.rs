@@ -52,9 +52,7 @@ pub fn described(owner: Owner) -> PyResult<Source> {
     let view = match &owner {
         Owner::Versioned(tensor) => super::describe(tensor),
         Owner::Legacy(tensor) => super::describe(tensor),
-        Owner::Object(_) | Owner::Exported(_) | Owner::Buffer(_) | Owner::Value(_) => {
-            unreachable!("only imported tensors are described")
-        }
+        _ => unreachable!("only imported tensors are described"),
     };
     Ok(Source { view: view.map_err(invalid)?, owner })
 }

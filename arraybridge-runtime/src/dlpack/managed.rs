@@ -16,6 +16,7 @@ pub fn versioned(source: Source) -> Managed<DLManagedTensorVersioned> {
             tensor
         }
         Owner::Object(held) => build(&view, flags, held),
+        Owner::Shared(owner) => build(&view, flags, owner),
         owner => build(&view, flags, Box::new(owner)),
     }
 }
@@ -26,6 +27,7 @@ pub fn legacy(source: Source) -> Managed<DLManagedTensor> {
     match owner {
         Owner::Legacy(tensor) if describes(&tensor, &view) => tensor,
         Owner::Object(held) => build(&view, DlpackFlags::empty(), held),
+        Owner::Shared(owner) => build(&view, DlpackFlags::empty(), owner),
         owner => build(&view, DlpackFlags::empty(), Box::new(owner)),
     }
 }

@@ -9,6 +9,7 @@ pub mod managed;
 pub mod producer;
 
 use dlpark::ffi::DLTensor;
+use dlpark::tensor::TensorRef;
 use dlpark::{Managed, ManagedTensorBase};
 
 use crate::spec::DType;
@@ -46,7 +47,20 @@ pub enum Invalid {
 ///
 /// [`Invalid`] when the descriptor is not one that can be read.
 pub fn describe<M: ManagedTensorBase>(tensor: &Managed<M>) -> Result<View, Invalid> {
-    let checked = tensor.validate()?;
+    let mut view = view_of(&tensor.validate()?)?;
+    if raw(tensor).data.is_null() && !view.is_empty() {
+        return Err(Invalid::NullData);
+    }
+    view.read_only = tensor.flags().contains(dlpark::DlpackFlags::READ_ONLY);
+    Ok(view)
+}
+
+/// A checked descriptor in our words; whether there is memory is for the caller to look at.
+///
+/// # Errors
+///
+/// [`Invalid`] for an element type without a name, and for strides beyond the address space.
+pub fn view_of(checked: &TensorRef<'_>) -> Result<View, Invalid> {
     let dtype = checked.dtype();
     let dtype = DType::from_dlpack(dtype).ok_or(Invalid::Dtype {
         code: dtype.code.0,
@@ -65,17 +79,13 @@ pub fn describe<M: ManagedTensorBase>(tensor: &Managed<M>) -> Result<View, Inval
         }
         None => compact_strides(&shape, dtype.size()),
     };
-    let empty = shape.contains(&0);
     let data = checked.data_ptr().cast_mut().cast::<u8>();
-    if data.is_null() && !empty {
-        return Err(Invalid::NullData);
-    }
     Ok(View {
         data: data.wrapping_add(checked.byte_offset() as usize),
         dtype,
         shape,
         strides,
-        read_only: tensor.flags().contains(dlpark::DlpackFlags::READ_ONLY),
+        read_only: false,
         swapped: false,
         device: checked.device(),
     })

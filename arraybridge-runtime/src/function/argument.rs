@@ -3,12 +3,10 @@
 use ndarray::{ArrayView, ArrayViewMut, Dimension};
 use pyo3::prelude::*;
 
-use super::{Call, Span};
+use super::Call;
 use crate::convert::{self, Opened};
-use crate::device;
 use crate::element::Element;
 use crate::error::{Error, Result};
-use crate::host::layout;
 use crate::tensor::{HostView, Tensor, parts};
 use crate::view::{Dims, Source, View};
 
@@ -204,18 +202,6 @@ fn is_injective(view: &View) -> bool {
 }
 
 impl<'py> Call<'py> {
-    /// Notes the caller's memory that an argument is a view of.
-    fn covers(&self, parameter: usize, opened: &Opened, mutable: bool) {
-        let view = &opened.source.view;
-        if opened.private || view.is_empty() || !device::is_host(view.device) {
-            return;
-        }
-        let extent = layout::extent(&view.shape, &view.strides, view.dtype.size());
-        let (low, high) = extent.unwrap_or((isize::MIN / 2, isize::MAX / 2));
-        let at = |offset: isize| (view.data as usize).saturating_add_signed(offset);
-        self.spans.borrow_mut().push(Span { parameter, low: at(low), high: at(high), mutable });
-    }
-
     /// A plain Python value, or an object that the declaration has converted; `None` where the
     /// caller left it out.
     ///

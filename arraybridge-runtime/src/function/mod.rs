@@ -3,16 +3,18 @@
 //!
 //! The attribute leaves the function as it is and registers a [`FunctionEntry`], whose trampoline
 //! takes the arguments of a [`Call`], first the plain Python values, then arrays by the trait
-//! [`Argument`]; looks whether memory that the function writes to is among the others; calls the
-//! function; and hands its result over. [`export`] puts every function of an extension crate into
-//! its module, declared as the Python decorators declare theirs: the element type of the result,
-//! streams and the way out of an exhausted memory are [`declared`](crate::declared)'s.
+//! [`Argument`]; claims the memory of the arrays; calls the function; and hands its result over.
+//! [`export`] puts every function of an extension crate into its module, declared as the Python
+//! decorators declare theirs: the element type of the result, streams and the way out of an
+//! exhausted memory are [`declared`](crate::declared)'s.
 
 mod argument;
+mod attempt;
+mod claims;
 mod class;
 mod result;
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
@@ -22,7 +24,10 @@ use smallvec::SmallVec;
 use crate::error::{Error, Result};
 use crate::spec::Framework;
 
+use claims::Claim;
+
 pub use argument::Argument;
+pub use attempt::{Attached, Attempt, Detachable};
 pub use class::{Function, export};
 
 /// What a declared function returns to.
@@ -117,15 +122,9 @@ pub struct Call<'py> {
     py: Python<'py>,
     function: Declaration,
     given: SmallVec<[Option<Bound<'py, PyAny>>; 8]>,
-    spans: RefCell<SmallVec<[Span; 4]>>,
-}
-
-/// The bytes of the caller's memory that an argument covers.
-struct Span {
-    parameter: usize,
-    low: usize,
-    high: usize,
-    mutable: bool,
+    claims: RefCell<SmallVec<[Claim<'py>; 2]>>,
+    /// The bytes of the arrays, while nobody else can write to any of them.
+    untouchable: Cell<Option<usize>>,
 }
 
 impl<'py> Call<'py> {
@@ -160,7 +159,13 @@ impl<'py> Call<'py> {
         if let Some((parameter, _)) = parameters.iter().zip(&given).find(missing) {
             return Err(wrong(format!("missing required argument: '{}'", parameter.name)));
         }
-        Ok(Call { py, function, given, spans: RefCell::default() })
+        Ok(Call {
+            py,
+            function,
+            given,
+            claims: RefCell::default(),
+            untouchable: Cell::new(Some(0)),
+        })
     }
 
     /// The interpreter.
@@ -198,30 +203,5 @@ impl<'py> Call<'py> {
             }
             other => other,
         }
-    }
-
-    /// Whether memory that the function writes to is that of another argument, too.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Aliased`] names both arguments.
-    pub fn check_aliases(&self) -> Result<()> {
-        let spans = self.spans.borrow();
-        for (i, one) in spans.iter().enumerate() {
-            for other in &spans[i + 1..] {
-                let overlap = one.low < other.high && other.low < one.high;
-                if overlap && (one.mutable || other.mutable) {
-                    let names = self.function.entry.parameters;
-                    return Err(Error::Aliased(format!(
-                        "{}() writes into '{}', whose memory overlaps that of '{}'; pass a copy of one \
-                         of them",
-                        self.function.entry.name,
-                        names[if one.mutable { one.parameter } else { other.parameter }].name,
-                        names[if one.mutable { other.parameter } else { one.parameter }].name,
-                    )));
-                }
-            }
-        }
-        Ok(())
     }
 }

@@ -7,6 +7,7 @@ pub mod buffer;
 pub mod cast;
 pub mod copy;
 pub mod layout;
+pub mod overlap;
 mod parallel;
 mod walk;
 

@@ -1,6 +1,6 @@
 //! `arraybridge.Tensor`: a tensor with the whole array protocol.
 
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use dlpark::DlpackFlags;
 use dlpark::ffi::{DLDevice, DLDeviceType};
@@ -12,12 +12,12 @@ use pyo3::types::{PyDict, PyTuple, PyType};
 use super::{Tensor, cuda, describe, place};
 use crate::convert::{self, Opened};
 use crate::device;
+use crate::dlpack::exchange::Exchange;
 use crate::dlpack::{capsule, compact_strides, managed};
 use crate::error::{Ends, Failure, Result};
 use crate::generated::MemoryType;
-use crate::held::Held;
 use crate::spec::{DType, Kind};
-use crate::view::{Owner, Source, View};
+use crate::view::{Dims, Owner, Source, View};
 
 /// An n-dimensional array that belongs to no framework: what Rust functions make and hand over.
 ///
@@ -35,9 +35,10 @@ use crate::view::{Owner, Source, View};
 #[pyclass(frozen, module = "arraybridge", name = "Tensor")]
 pub struct PyTensor {
     view: Memory,
-    stream: Option<cuda::Stream>,
-    // Held for its drop; nothing looks into it.
-    _owner: Mutex<Owner>,
+    /// The shape and the strides, in elements, as a `DLTensor` points to them.
+    pub(super) extents: [Dims<i64>; 2],
+    stream: Mutex<Option<cuda::Stream>>,
+    owner: Arc<Mutex<Owner>>,
 }
 
 /// A described block of memory, which the tensor's owner keeps alive.
@@ -52,14 +53,22 @@ unsafe impl Sync for Memory {}
 impl From<Tensor> for PyTensor {
     fn from(tensor: Tensor) -> PyTensor {
         let Tensor { view, owner, stream } = tensor;
-        PyTensor { view: Memory(view), stream, _owner: Mutex::new(owner) }
+        let size = view.dtype.size() as isize;
+        let shape = view.shape.iter().map(|n| *n as i64).collect();
+        let strides = view.strides.iter().map(|stride| (*stride / size) as i64).collect();
+        PyTensor {
+            view: Memory(view),
+            extents: [shape, strides],
+            stream: Mutex::new(stream),
+            owner: Arc::new(Mutex::new(owner)),
+        }
     }
 }
 
 const HOST: (u32, i32) = (DLDeviceType::CPU.0, 0);
 
 impl PyTensor {
-    fn view(&self) -> &View {
+    pub(super) fn view(&self) -> &View {
         &self.view.0
     }
 
@@ -67,28 +76,41 @@ impl PyTensor {
         device::is_host(self.view().device)
     }
 
-    /// The memory, kept alive by the Python object.
-    fn shared(slf: &Bound<'_, Self>) -> Source {
-        let owner = Owner::Object(Held::new(slf.as_any()));
-        Source { view: slf.get().view().clone(), owner }
+    fn stream(&self) -> MutexGuard<'_, Option<cuda::Stream>> {
+        self.stream.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The memory; it lives as long as this tensor and every source.
+    pub(super) fn shared(&self) -> Source {
+        Source { view: self.view().clone(), owner: Owner::Shared(self.owner.clone()) }
     }
 
     /// Fresh host memory with the same values.
-    fn copied(slf: &Bound<'_, Self>) -> PyResult<Source> {
-        let this = slf.get();
-        if this.is_host() {
-            let opened = Opened { source: PyTensor::shared(slf), private: false };
-            return Ok(convert::fresh(slf.py(), opened, None)?.source);
+    fn copied(&self, py: Python<'_>) -> PyResult<Source> {
+        if self.is_host() {
+            let opened = Opened { source: self.shared(), private: false };
+            return Ok(convert::fresh(py, opened, None)?.source);
         }
-        let mut buffer = cuda::to_host(this.view(), this.stream.as_ref())?;
+        let mut buffer = cuda::to_host(self.view(), self.stream().as_ref())?;
         let view = View {
             data: buffer.as_mut_ptr(),
             device: DLDevice::CPU,
             read_only: false,
-            strides: compact_strides(&this.view().shape, this.view().dtype.size()),
-            ..this.view().clone()
+            strides: compact_strides(&self.view().shape, self.view().dtype.size()),
+            ..self.view().clone()
         };
         Ok(Source { view, owner: Owner::Buffer(buffer) })
+    }
+
+    /// Orders the legacy default stream after the one that wrote the memory; from here on the
+    /// memory is in order with the former, whoever uses it there.
+    pub(super) fn settle(&self) -> PyResult<()> {
+        let mut stream = self.stream();
+        if stream.is_some() {
+            cuda::order(self.view().device.device_id, stream.as_ref(), 1)?;
+        }
+        *stream = None;
+        Ok(())
     }
 
     /// Orders a consumer's stream after the work that writes the memory.
@@ -103,7 +125,7 @@ impl PyTensor {
                 Err(PyValueError::new_err(format!("{stream} is no CUDA stream")))
             }
             stream => {
-                cuda::order(self.view().device.device_id, self.stream.as_ref(), stream as usize)
+                cuda::order(self.view().device.device_id, self.stream().as_ref(), stream as usize)
             }
         }
     }
@@ -170,21 +192,21 @@ impl PyTensor {
     /// Export the memory; see the DLPack specification for Python.
     #[pyo3(signature = (*, stream=None, max_version=None, dl_device=None, copy=None))]
     fn __dlpack__<'py>(
-        slf: &Bound<'py, Self>,
+        &self,
+        py: Python<'py>,
         stream: Option<Bound<'py, PyAny>>,
         max_version: Option<(u32, u32)>,
         dl_device: Option<(u32, i32)>,
         copy: Option<bool>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let (py, this) = (slf.py(), slf.get());
-        let own = this.__dlpack_device__();
+        let own = self.__dlpack_device__();
         let wanted = dl_device.unwrap_or(own);
-        let crossing = wanted != own && !(wanted == HOST && this.is_host());
+        let crossing = wanted != own && !(wanted == HOST && self.is_host());
         if crossing && wanted != HOST {
             let text = format!("the tensor is on DLPack device {own:?}, not on {wanted:?}");
             return Err(PyBufferError::new_err(text));
         }
-        if stream.is_some() && (this.is_host() || wanted == HOST) {
+        if stream.is_some() && (self.is_host() || wanted == HOST) {
             return Err(PyValueError::new_err("stream must be None for host memory"));
         }
         let copies = copy == Some(true) || crossing;
@@ -195,9 +217,9 @@ impl PyTensor {
             let text = "a copy on the device is made by the consumer; ask for one on the host";
             return Err(PyBufferError::new_err(text));
         }
-        let source = if copies { PyTensor::copied(slf)? } else { PyTensor::shared(slf) };
-        if !this.is_host() && !copies {
-            this.order(stream.as_ref())?;
+        let source = if copies { self.copied(py)? } else { self.shared() };
+        if !self.is_host() && !copies {
+            self.order(stream.as_ref())?;
         }
         if max_version.is_some_and(|(major, _)| major >= 1) {
             let mut tensor = managed::versioned(source);
@@ -234,7 +256,7 @@ impl PyTensor {
             return Err(PyAttributeError::new_err("the tensor is on the host"));
         }
         let interface = self.interface(py)?;
-        interface.set_item("stream", cuda::handle(self.stream.as_ref()))?;
+        interface.set_item("stream", cuda::handle(self.stream().as_ref()))?;
         Ok(interface)
     }
 
@@ -322,7 +344,21 @@ fn typestr(dtype: DType) -> PyResult<String> {
 ///
 /// What the interpreter raises.
 pub fn add_class(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    module.add_class::<PyTensor>()
+    module.add_class::<PyTensor>()?;
+    dlpark::python::install_exchange_api::<PyTensor>(module.py())
+}
+
+/// The exchange table of the `arraybridge` package's tensors, for one of them.
+pub(crate) fn exchange_of(data: &Bound<'_, PyAny>) -> Option<Exchange> {
+    static TABLE: PyOnceLock<Option<(Py<PyType>, Exchange)>> = PyOnceLock::new();
+    let py = data.py();
+    let find = || {
+        let class = package_class(py).cloned().unwrap_or_else(|| py.get_type::<PyTensor>());
+        let table = Exchange::of_type(&class)?;
+        Some((class.unbind(), table))
+    };
+    let (class, table) = TABLE.get_or_init(py, find).as_ref()?;
+    data.get_type().is(class).then_some(*table)
 }
 
 /// The class of the `arraybridge` package, where that is another one than this module's own.

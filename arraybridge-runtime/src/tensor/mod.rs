@@ -2,6 +2,7 @@
 
 mod class;
 mod cuda;
+mod exchange;
 mod rust;
 
 use std::fmt;
@@ -20,6 +21,7 @@ use crate::host::layout;
 use crate::spec::{DType, Framework};
 use crate::view::{Owner, Source, View};
 
+pub(crate) use class::exchange_of;
 pub use class::{PyTensor, add_class};
 pub use rust::HostView;
 pub(crate) use rust::parts;
@@ -44,6 +46,8 @@ pub struct Tensor {
 
 // SAFETY: the view describes memory that the owner, which is `Send`, keeps alive.
 unsafe impl Send for Tensor {}
+// SAFETY: a shared reference gives the description and reads the memory; the owner is not touched.
+unsafe impl Sync for Tensor {}
 
 impl Tensor {
     /// A tensor of the elements of a vector, in row-major order, without a copy.

@@ -2,7 +2,10 @@
 
 #![deny(warnings)]
 
+mod by_hand;
 mod hygiene;
+
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use arraybridge_runtime::prelude::*;
 use pyo3::prelude::*;
@@ -35,6 +38,24 @@ fn mean(image: ArrayViewD<'_, f32>) -> Option<f32> {
 #[memory_type(numpy)]
 fn add_into(image: ArrayView1<'_, f32>, mut out: ArrayViewMut1<'_, f32>) {
     out += &image;
+}
+
+/// Adds one where the function writes, while `image` is looked at.
+#[memory_type(numpy)]
+fn touch(image: ArrayViewD<'_, f32>, mut out: ArrayViewMutD<'_, f32>) -> f32 {
+    out += 1.0;
+    image.sum()
+}
+
+/// Calls back while it looks at one array and writes to another.
+#[memory_type(numpy)]
+fn during(
+    image: ArrayViewD<'_, f32>,
+    callback: &Bound<'_, PyAny>,
+    out: Option<ArrayViewMutD<'_, f32>>,
+) -> PyResult<()> {
+    let _ = (image, out);
+    callback.call0().map(drop)
 }
 
 #[memory_type(numpy)]
@@ -118,7 +139,78 @@ fn square_root(data: ArrayView1<'_, f32>) -> Result<Array1<f32>, Negative> {
     }
 }
 
+/// Whether the function runs with the interpreter.
+fn is_attached() -> bool {
+    // SAFETY: it only asks, and may be asked by any thread.
+    unsafe { pyo3::ffi::PyGILState_Check() == 1 }
+}
+
+#[memory_type(numpy, cast)]
+fn attached(image: ArrayViewD<'_, f32>, other: Option<ArrayViewD<'_, f32>>) -> bool {
+    let _ = (image, other);
+    is_attached()
+}
+
 #[memory_type(numpy)]
+fn attached_with_a_tensor(image: &Tensor) -> bool {
+    let _ = image;
+    is_attached()
+}
+
+#[memory_type(numpy)]
+fn attached_when_it_writes(image: ArrayViewD<'_, f32>, out: ArrayViewMutD<'_, f32>) -> bool {
+    let _ = (image, out);
+    is_attached()
+}
+
+#[memory_type(numpy)]
+fn attached_without_arrays(n: usize) -> bool {
+    n > 0 && is_attached()
+}
+
+/// A value that must not leave the thread, so that its function is not detached.
+struct Local(std::rc::Rc<f32>);
+
+impl<'py> FromPyObject<'_, 'py> for Local {
+    type Error = PyErr;
+
+    fn extract(object: pyo3::Borrowed<'_, 'py, PyAny>) -> PyResult<Local> {
+        object.extract().map(|value| Local(std::rc::Rc::new(value)))
+    }
+}
+
+#[memory_type(numpy)]
+fn attached_for_a_value(image: ArrayViewD<'_, f32>, value: Local) -> bool {
+    let _ = (image, value.0);
+    is_attached()
+}
+
+static ENTERED: AtomicBool = AtomicBool::new(false);
+static SIGNALLED: AtomicBool = AtomicBool::new(false);
+
+/// Waits until another thread calls `signal`; false if none does.
+#[memory_type(numpy)]
+fn meanwhile(image: ArrayViewD<'_, f32>) -> bool {
+    let _ = image;
+    ENTERED.store(true, Ordering::SeqCst);
+    let start = std::time::Instant::now();
+    while !SIGNALLED.load(Ordering::SeqCst) && start.elapsed().as_secs() < 20 {
+        std::thread::yield_now();
+    }
+    SIGNALLED.load(Ordering::SeqCst)
+}
+
+#[memory_type(numpy)]
+fn entered() -> bool {
+    ENTERED.load(Ordering::SeqCst)
+}
+
+#[memory_type(numpy)]
+fn signal() {
+    SIGNALLED.store(true, Ordering::SeqCst);
+}
+
+#[memory_type(numpy, cast)]
 fn panics(data: ArrayView1<'_, f32>) -> f32 {
     data[data.len()]
 }
@@ -211,5 +303,6 @@ fn as_object(py: Python<'_>, n: usize) -> PyResult<Bound<'_, PyAny>> {
 
 #[pymodule]
 fn extension(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    by_hand::add(module)?;
     arraybridge_runtime::python::export(module)
 }

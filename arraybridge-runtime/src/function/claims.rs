@@ -1,0 +1,164 @@
+//! The caller's memory that a call works on: claimed while the function runs, so that nobody writes
+//! to what another looks at.
+//!
+//! Within a call every byte that is written to belongs to one argument. Toward other extension
+//! modules NumPy arrays are claimed by the borrow flags that those built with rust-numpy share.
+
+use numpy::{BorrowError, PyArrayDyn, PyArrayMethods, PyReadonlyArrayDyn, PyReadwriteArrayDyn};
+use pyo3::prelude::*;
+
+use super::Call;
+use crate::convert::Opened;
+use crate::detect::{self, Role};
+use crate::device;
+use crate::error::{Error, Result};
+use crate::host::overlap::{Strided, overlap};
+use crate::ndarray;
+use crate::view::View;
+
+/// The memory that an argument is a view of.
+pub(super) struct Claim<'py> {
+    parameter: usize,
+    view: View,
+    mutable: bool,
+    flag: Option<Flag<'py>>,
+}
+
+/// A borrow that rust-numpy knows of. Its element type says nothing: the flag is of the memory.
+enum Flag<'py> {
+    Shared(PyReadonlyArrayDyn<'py, u8>),
+    Exclusive(PyReadwriteArrayDyn<'py, u8>),
+}
+
+impl<'py> Flag<'py> {
+    fn raise(array: &Bound<'py, PyAny>, mutable: bool) -> Result<Flag<'py>, BorrowError> {
+        debug_assert!(ndarray::is_array(array));
+        // SAFETY: the object is a NumPy array; nothing is read through the element type.
+        let array = unsafe { array.cast_unchecked::<PyArrayDyn<u8>>() };
+        Ok(match mutable {
+            true => Flag::Exclusive(array.try_readwrite()?),
+            false => Flag::Shared(array.try_readonly()?),
+        })
+    }
+
+    fn array(&self) -> &Bound<'py, PyAny> {
+        match self {
+            Flag::Shared(array) => array.as_any(),
+            Flag::Exclusive(array) => array.as_any(),
+        }
+    }
+}
+
+impl Drop for Claim<'_> {
+    fn drop(&mut self) {
+        // rust-numpy finds a flag by the array's shape and strides, and panics with its lock held
+        // where they were changed meanwhile; such a flag is left up.
+        if let Some(flag) = self.flag.take()
+            && !ndarray::is_described_by(flag.array(), &self.view)
+        {
+            std::mem::forget(flag);
+        }
+    }
+}
+
+impl Claim<'_> {
+    fn memory(&self) -> Strided<'_> {
+        let View { data, shape, strides, dtype, .. } = &self.view;
+        Strided { address: *data as usize, shape, strides, size: dtype.size() }
+    }
+}
+
+impl<'py> Call<'py> {
+    /// Notes the caller's memory that an argument is a view of.
+    pub(super) fn covers(&self, parameter: usize, opened: &Opened, mutable: bool) {
+        let view = &opened.source.view;
+        let constant = || {
+            let class = self.given(parameter).and_then(detect::class_of);
+            class
+                .is_some_and(|class| class.framework.immutable && matches!(class.role, Role::Array))
+        };
+        let untouchable = opened.private || view.is_empty() || (view.read_only && constant());
+        let before = self.untouchable.get().filter(|_| untouchable);
+        self.untouchable.set(before.map(|bytes| bytes.saturating_add(view.nbytes())));
+        if opened.private || view.is_empty() || !device::is_host(view.device) {
+            return;
+        }
+        let claim = Claim { parameter, view: view.clone(), mutable, flag: None };
+        self.claims.borrow_mut().push(claim);
+    }
+
+    /// Claims the memory of all arguments.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Aliased`] when memory that the function writes to is that of another argument, too,
+    /// and when another extension module works on a NumPy array.
+    pub fn check_aliases(&self) -> Result<()> {
+        let mut claims = self.claims.borrow_mut();
+        for (i, one) in claims.iter().enumerate() {
+            for other in &claims[i + 1..] {
+                if one.mutable || other.mutable {
+                    self.expect_apart(one, other)?;
+                }
+            }
+        }
+        // Those that are written to first: of two flags that stand in each other's way, theirs
+        // keeps others off the memory of both.
+        claims.sort_by_key(|claim| !claim.mutable);
+        (0..claims.len()).try_for_each(|i| self.raise_flag(&mut claims, i))
+    }
+
+    fn expect_apart(&self, one: &Claim<'_>, other: &Claim<'_>) -> Result<()> {
+        let overlaps = match overlap(one.memory(), other.memory()) {
+            Some(false) => return Ok(()),
+            Some(true) => "overlaps",
+            None => "may overlap",
+        };
+        let (written, other) = if one.mutable { (one, other) } else { (other, one) };
+        Err(Error::Aliased(format!(
+            "{}() writes into '{}', whose memory {overlaps} that of '{}'; pass a copy of one of them",
+            self.function.entry.name,
+            self.name(written.parameter),
+            self.name(other.parameter),
+        )))
+    }
+
+    fn name(&self, parameter: usize) -> &'static str {
+        self.function.entry.parameters[parameter].name
+    }
+
+    fn raise_flag(&self, claims: &mut [Claim<'py>], i: usize) -> Result<()> {
+        let Claim { parameter, mutable, .. } = claims[i];
+        let Some(array) = self.given(parameter).filter(|given| ndarray::is_array(given)) else {
+            return Ok(());
+        };
+        let refused = |error: BorrowError| {
+            Error::Aliased(format!(
+                "{}() argument '{}': another Rust function works on this memory ({error}); pass a \
+                 copy of it",
+                self.function.entry.name,
+                self.name(parameter),
+            ))
+        };
+        let Err(error) = Flag::raise(array, mutable).map(|flag| claims[i].flag = Some(flag)) else {
+            return Ok(());
+        };
+        // rust-numpy's check is coarser than ours: it can take this call's arguments for one
+        // another's. Then it does without a flag for this one.
+        let own = claims.iter_mut().filter_map(|claim| {
+            drop(claim.flag.take()?);
+            Some(claim.parameter)
+        });
+        let own: Vec<_> = own.collect();
+        if own.is_empty() {
+            return Err(refused(error));
+        }
+        drop(Flag::raise(array, mutable).map_err(refused)?);
+        for claim in claims.iter_mut().filter(|claim| own.contains(&claim.parameter)) {
+            if let Some(array) = self.given(claim.parameter) {
+                claim.flag = Some(Flag::raise(array, claim.mutable).map_err(refused)?);
+            }
+        }
+        Ok(())
+    }
+}

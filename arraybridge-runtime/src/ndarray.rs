@@ -29,38 +29,48 @@ pub fn is_array(data: &Bound<'_, PyAny>) -> bool {
 ///
 /// [`UnknownDtype`] for strings, objects, records, dates and extended precision.
 pub fn read(data: &Bound<'_, PyAny>) -> Result<Source, UnknownDtype> {
+    let view = view(data).ok_or_else(|| {
+        let dtype = data.getattr(pyo3::intern!(data.py(), "dtype"));
+        UnknownDtype(dtype.map(|d| d.to_string()).unwrap_or_default())
+    })?;
+    Ok(Source { view, owner: Owner::Object(Held::new(data)) })
+}
+
+/// Describes an array of NumPy's own class, if its element type is one that we know.
+pub fn view_of(data: &Bound<'_, PyAny>) -> Option<View> {
+    // SAFETY: the object is alive and the interpreter attached.
+    let exact = unsafe { npyffi::PyArray_CheckExact(data.py(), data.as_ptr()) != 0 };
+    if exact { view(data) } else { None }
+}
+
+#[inline]
+fn view(data: &Bound<'_, PyAny>) -> Option<View> {
     debug_assert!(is_array(data));
     // SAFETY: the object is a NumPy array, so these fields are there; its extents and strides
     // are `nd` long, and are copied.
-    let (view, descr) = unsafe {
+    unsafe {
         let fields = &(*data.as_ptr().cast::<PyArrayObject>()).fields;
         let ndim = fields.nd as usize;
         let (shape, strides): (Dims<usize>, Dims<isize>) = match ndim {
             0 => Default::default(),
             _ => (
-                std::slice::from_raw_parts(fields.dimensions.cast::<usize>(), ndim).into(),
-                std::slice::from_raw_parts(fields.strides, ndim).into(),
+                Dims::from_slice(std::slice::from_raw_parts(fields.dimensions.cast(), ndim)),
+                Dims::from_slice(std::slice::from_raw_parts(fields.strides, ndim)),
             ),
         };
-        let view = View {
+        let descr = &*fields.descr;
+        let dtype = dtype(data.py(), descr)?;
+        let foreign = if cfg!(target_endian = "little") { b'>' } else { b'<' };
+        Some(View {
             data: fields.data.cast(),
-            dtype: DType::Bool,
+            dtype,
             shape,
             strides,
             read_only: fields.flags & npyffi::NPY_ARRAY_WRITEABLE == 0,
-            swapped: false,
+            swapped: descr.fields.byteorder as u8 == foreign && dtype.size() > 1,
             device: DLDevice::CPU,
-        };
-        (view, &*fields.descr)
-    };
-    let foreign = if cfg!(target_endian = "little") { b'>' } else { b'<' };
-    let dtype = dtype(data.py(), descr).ok_or_else(|| {
-        let dtype = data.getattr(pyo3::intern!(data.py(), "dtype"));
-        UnknownDtype(dtype.map(|d| d.to_string()).unwrap_or_default())
-    })?;
-    let swapped = descr.fields.byteorder as u8 == foreign && dtype.size() > 1;
-    let owner = Owner::Object(Held::new(data));
-    Ok(Source { view: View { dtype, swapped, ..view }, owner })
+        })
+    }
 }
 
 /// Whether a NumPy array still is where and as it was described.

@@ -84,6 +84,11 @@ impl View {
             && self.strides.iter().zip(&self.shape).all(|(s, n)| *n <= 1 || s % unit as isize == 0)
     }
 
+    /// Whether the machine can load each element from where it is.
+    pub fn can_be_read(&self) -> bool {
+        self.is_empty() || (!self.swapped && self.has_element_strides() && self.is_aligned())
+    }
+
     /// Whether each stride is a whole number of elements, as DLPack needs it.
     pub fn has_element_strides(&self) -> bool {
         let size = self.dtype.size() as isize;

@@ -1,14 +1,15 @@
 //! What a declared function takes.
 
-use ndarray::{ArrayView, ArrayViewMut, Dimension};
+use ndarray::{ArrayView, ArrayViewMut, Dimension, RawArrayView, RawArrayViewMut};
 use pyo3::prelude::*;
 
 use super::Call;
 use crate::convert::{self, Opened};
 use crate::element::Element;
 use crate::error::{Error, Result};
-use crate::tensor::{HostView, Tensor, parts};
-use crate::view::{Dims, Source, View};
+use crate::ndarray as numpy;
+use crate::tensor::{Tensor, raw, raw_mut};
+use crate::view::{Owner, Source, View};
 
 /// An array argument of a declared function.
 ///
@@ -48,61 +49,82 @@ pub trait Argument<'a>: Sized {
     fn get(holder: &'a mut Self::Holder) -> Self;
 }
 
-/// Host memory, kept for a call.
-pub struct Held<T> {
-    parts: HostView<T>,
-    // Held for its drop.
-    _source: Source,
+/// Host memory as an array that is not dereferenced yet, kept for a call.
+pub struct Held<A> {
+    array: A,
+    // Held for its drop. A NumPy array that is looked at in place is kept by the call.
+    _owner: Option<Owner>,
 }
 
 impl<'a, T: Element, D: Dimension> Argument<'a> for ArrayView<'a, T, D> {
-    type Holder = Held<T>;
+    type Holder = Held<RawArrayView<T, D>>;
 
-    fn open(call: &Call<'_>, index: usize) -> Result<Held<T>> {
-        let open = |given: &Bound<'_, PyAny>| {
+    fn open(call: &Call<'_>, index: usize) -> Result<Self::Holder> {
+        let given = required(call, index)?;
+        if let Some(view) = in_place::<T, D>(given)
+            && let Ok(array) = raw(&view)
+        {
+            call.covers(index, view, false);
+            return Ok(Held { array, _owner: None });
+        }
+        let open = || {
             let opened = convert::open_on_host(given)?;
             expect::<T, D>(&opened.source.view, call.function.entry.cast)?;
             let opened = readable::<T>(call, opened)?;
-            let parts = parts::<T>(&opened.source.view)?;
-            call.covers(index, &opened, false);
-            Ok(Held { parts, _source: opened.source })
+            let Source { view, owner } = opened.source;
+            let array = raw(&view)?;
+            match opened.private {
+                true => call.has_copied(&view),
+                false => call.covers(index, view, false),
+            }
+            Ok(Held { array, _owner: Some(owner) })
         };
-        open(required(call, index)?).map_err(|error| call.about(index, error))
+        open().map_err(|error| call.about(index, error))
     }
 
-    fn get(holder: &'a mut Held<T>) -> Self {
-        // SAFETY: the holder keeps the memory and is borrowed for as long, nobody else runs while
-        // the interpreter is attached, and memory that this call writes to overlaps no other.
-        let array = unsafe { holder.parts.array() };
-        array.into_dimensionality().expect("the rank was looked at when the argument was opened")
+    fn get(holder: &'a mut Self::Holder) -> Self {
+        // SAFETY: the holder or the call keeps the memory, and the holder is borrowed for as long;
+        // nobody else runs while the interpreter is attached, and memory that this call writes to
+        // overlaps no other.
+        unsafe { holder.array.clone().deref_into_view() }
     }
 }
 
 impl<'a, T: Element, D: Dimension> Argument<'a> for ArrayViewMut<'a, T, D> {
-    type Holder = Held<T>;
+    type Holder = Held<RawArrayViewMut<T, D>>;
 
-    fn open(call: &Call<'_>, index: usize) -> Result<Held<T>> {
-        let open = |given: &Bound<'_, PyAny>| {
-            let opened = convert::open_writable(given)?;
-            let view = &opened.source.view;
-            expect::<T, D>(view, false)?;
-            let parts = parts::<T>(view)?;
-            if !is_injective(view) {
-                let text = "elements share memory with one another, so it cannot be written to";
-                return Err(Error::Value(text.into()));
-            }
-            call.covers(index, &opened, true);
-            Ok(Held { parts, _source: opened.source })
+    fn open(call: &Call<'_>, index: usize) -> Result<Self::Holder> {
+        let given = required(call, index)?;
+        if let Some(view) = in_place::<T, D>(given).filter(|view| !view.read_only)
+            && let Ok(array) = raw_mut(&view)
+        {
+            call.covers(index, view, true);
+            return Ok(Held { array, _owner: None });
+        }
+        let open = || {
+            let Source { view, owner } = convert::open_writable(given)?.source;
+            expect::<T, D>(&view, false)?;
+            let array = raw_mut(&view)?;
+            call.covers(index, view, true);
+            Ok(Held { array, _owner: Some(owner) })
         };
-        open(required(call, index)?).map_err(|error| call.about(index, error))
+        open().map_err(|error| call.about(index, error))
     }
 
-    fn get(holder: &'a mut Held<T>) -> Self {
+    fn get(holder: &'a mut Self::Holder) -> Self {
         // SAFETY: as above; the memory is writable, its elements are apart from one another, and
         // it overlaps that of no other argument, or the call has been refused.
-        let array = unsafe { holder.parts.array_mut() };
-        array.into_dimensionality().expect("the rank was looked at when the argument was opened")
+        unsafe { holder.array.clone().deref_into_view_mut() }
     }
+}
+
+/// A NumPy array that Rust may be able to look at where it is; of subclasses more has to be known.
+/// What is in the way is for the long way to say.
+#[inline]
+fn in_place<T: Element, D: Dimension>(given: &Bound<'_, PyAny>) -> Option<View> {
+    let view = numpy::view_of(given)?;
+    let rank_fits = D::NDIM.is_none_or(|wanted| wanted == view.shape.len());
+    (rank_fits && view.dtype == T::DTYPE).then_some(view)
 }
 
 impl<'a> Argument<'a> for Tensor {
@@ -147,7 +169,10 @@ impl<'a, A: Argument<'a>> Argument<'a> for Option<A> {
 fn open_tensor(call: &Call<'_>, index: usize) -> Result<Tensor> {
     let open = |given: &Bound<'_, PyAny>| {
         let opened = convert::open_any(given)?;
-        call.covers(index, &opened, false);
+        match opened.private {
+            true => call.has_copied(&opened.source.view),
+            false => call.covers(index, opened.source.view.clone(), false),
+        }
         Tensor::from_opened(call.py, opened)
     };
     open(required(call, index)?).map_err(|error| call.about(index, error))
@@ -182,23 +207,7 @@ fn readable<T: Element>(call: &Call<'_>, opened: Opened) -> Result<Opened> {
     if view.dtype != T::DTYPE {
         return convert::fresh(call.py, opened, Some(T::DTYPE));
     }
-    let fits =
-        view.is_empty() || (!view.swapped && view.has_element_strides() && view.is_aligned());
-    if fits { Ok(opened) } else { convert::fresh(call.py, opened, None) }
-}
-
-/// Whether no two elements share bytes, as far as that can be seen from the strides: each axis
-/// steps over what the axes inside it cover.
-fn is_injective(view: &View) -> bool {
-    let axes = view.shape.iter().zip(&view.strides).filter(|(n, _)| **n > 1);
-    let mut axes: Dims<(usize, usize)> = axes.map(|(n, s)| (s.unsigned_abs(), *n)).collect();
-    axes.sort_unstable();
-    let mut covered = view.dtype.size();
-    axes.iter().all(|(stride, n)| {
-        let apart = *stride >= covered;
-        covered = covered.saturating_add(stride.saturating_mul(n - 1));
-        apart
-    })
+    if view.can_be_read() { Ok(opened) } else { convert::fresh(call.py, opened, None) }
 }
 
 impl<'py> Call<'py> {

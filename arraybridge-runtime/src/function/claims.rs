@@ -8,7 +8,6 @@ use numpy::{BorrowError, PyArrayDyn, PyArrayMethods, PyReadonlyArrayDyn, PyReadw
 use pyo3::prelude::*;
 
 use super::Call;
-use crate::convert::Opened;
 use crate::detect::{self, Role};
 use crate::device;
 use crate::error::{Error, Result};
@@ -70,21 +69,28 @@ impl Claim<'_> {
 
 impl<'py> Call<'py> {
     /// Notes the caller's memory that an argument is a view of.
-    pub(super) fn covers(&self, parameter: usize, opened: &Opened, mutable: bool) {
-        let view = &opened.source.view;
+    pub(super) fn covers(&self, parameter: usize, view: View, mutable: bool) {
+        if view.is_empty() {
+            return;
+        }
         let constant = || {
             let class = self.given(parameter).and_then(detect::class_of);
             class
                 .is_some_and(|class| class.framework.immutable && matches!(class.role, Role::Array))
         };
-        let untouchable = opened.private || view.is_empty() || (view.read_only && constant());
-        let before = self.untouchable.get().filter(|_| untouchable);
-        self.untouchable.set(before.map(|bytes| bytes.saturating_add(view.nbytes())));
-        if opened.private || view.is_empty() || !device::is_host(view.device) {
-            return;
+        match view.read_only && constant() {
+            true => self.has_copied(&view),
+            false => self.untouchable.set(None),
         }
-        let claim = Claim { parameter, view: view.clone(), mutable, flag: None };
-        self.claims.borrow_mut().push(claim);
+        if device::is_host(view.device) {
+            self.claims.borrow_mut().push(Claim { parameter, view, mutable, flag: None });
+        }
+    }
+
+    /// Notes memory that nobody else can write to.
+    pub(super) fn has_copied(&self, view: &View) {
+        let before = self.untouchable.get();
+        self.untouchable.set(before.map(|bytes| bytes.saturating_add(view.nbytes())));
     }
 
     /// Claims the memory of all arguments.

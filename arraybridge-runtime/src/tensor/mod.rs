@@ -23,8 +23,7 @@ use crate::view::{Owner, Source, View};
 
 pub(crate) use class::exchange_of;
 pub use class::{PyTensor, add_class};
-pub use rust::HostView;
-pub(crate) use rust::parts;
+pub(crate) use rust::{raw, raw_mut};
 
 /// An owned n-dimensional array, on the host or on a CUDA device, whose element type is known at
 /// run time. Its memory is freed once, by whoever holds it last: Rust, Python or a framework.
@@ -102,9 +101,7 @@ impl Tensor {
     /// `MemoryError` when there is no memory for a copy.
     pub(crate) fn from_opened(py: Python<'_>, opened: Opened) -> Result<Tensor> {
         let view = &opened.source.view;
-        let readable = !device::is_host(view.device)
-            || view.is_empty()
-            || (!view.swapped && view.has_element_strides() && view.is_aligned());
+        let readable = !device::is_host(view.device) || view.can_be_read();
         let opened = if readable { opened } else { convert::fresh(py, opened, None)? };
         let Source { view, owner } = opened.source;
         Ok(Tensor { view, owner, stream: None })

@@ -1,6 +1,8 @@
 //! Typed views of described host memory.
 
-use ndarray::{ArrayViewD, ArrayViewMutD, Axis, IxDyn, ShapeBuilder};
+use ndarray::{
+    ArrayViewD, Axis, Dimension, IxDyn, RawArrayView, RawArrayViewMut, ShapeBuilder, StrideShape,
+};
 
 use crate::device;
 use crate::element::Element;
@@ -9,22 +11,42 @@ use crate::host::layout;
 use crate::spec::DType;
 use crate::view::{Dims, View};
 
-/// What a typed view is made of: ndarray has no negative strides to construct an array with, so
-/// those axes are turned round.
-pub struct HostView<T> {
-    data: *mut T,
-    shape: Dims<usize>,
-    strides: Dims<usize>,
-    turned: Dims<usize>,
-}
-
-/// Checks described memory and takes it apart.
+/// Described memory as `ndarray` sees it. Whoever dereferences it keeps the memory alive, and
+/// unwritten by others.
 ///
 /// # Errors
 ///
-/// [`Error::Type`] for another element type, for memory on a device, and for memory that Rust
-/// cannot look at in place: of the other byte order, misaligned, or bools that are none.
-pub(crate) fn parts<T: Element>(view: &View) -> Result<HostView<T>> {
+/// [`Error::Type`] for another rank or element type, for memory on a device, and for memory that
+/// Rust cannot look at in place: of the other byte order, misaligned, or bools that are none.
+pub(crate) fn raw<T: Element, D: Dimension>(view: &View) -> Result<RawArrayView<T, D>> {
+    let (shape, data) = laid_out::<T, D>(view)?;
+    // SAFETY: the description is of memory that was allocated as a whole, so that no offset
+    // overflows; nothing is dereferenced here.
+    let mut array = unsafe { RawArrayView::from_shape_ptr(shape, data) };
+    turned(view).for_each(|axis| array.invert_axis(axis));
+    Ok(array)
+}
+
+/// The same for memory that is written to.
+///
+/// # Errors
+///
+/// As [`raw`], and [`Error::Value`] where elements share memory with one another.
+pub(crate) fn raw_mut<T: Element, D: Dimension>(view: &View) -> Result<RawArrayViewMut<T, D>> {
+    let (shape, data) = laid_out::<T, D>(view)?;
+    if !is_injective(view) {
+        let text = "elements share memory with one another, so it cannot be written to";
+        return Err(Error::Value(text.into()));
+    }
+    // SAFETY: as above.
+    let mut array = unsafe { RawArrayViewMut::from_shape_ptr(shape, data) };
+    turned(view).for_each(|axis| array.invert_axis(axis));
+    Ok(array)
+}
+
+/// ndarray has no negative strides to make an array with, so the axes that have them are turned
+/// round: the array begins at its lowest address here.
+fn laid_out<T: Element, D: Dimension>(view: &View) -> Result<(StrideShape<D>, *mut T)> {
     let wanted = T::DTYPE;
     if view.dtype != wanted {
         return Err(Error::Type(format!("expected {wanted} elements, not {}", view.dtype)));
@@ -32,7 +54,8 @@ pub(crate) fn parts<T: Element>(view: &View) -> Result<HostView<T>> {
     if !device::is_host(view.device) {
         return Err(Error::Type("expected host memory, not a device's".into()));
     }
-    if !view.is_empty() && (view.swapped || !fits::<T>(view)) {
+    let empty = view.is_empty();
+    if !empty && (view.swapped || !fits::<T>(view)) {
         return Err(Error::Type(format!(
             "the {wanted} elements are misaligned or of the other byte order"
         )));
@@ -40,22 +63,44 @@ pub(crate) fn parts<T: Element>(view: &View) -> Result<HostView<T>> {
     if wanted == DType::Bool && !holds_bools(view) {
         return Err(Error::Type("the bool array holds bytes that are neither 0 nor 1".into()));
     }
+    let ndim = view.shape.len();
+    if let Some(rank) = D::NDIM.filter(|rank| *rank != ndim) {
+        return Err(Error::Type(format!("expected {rank} axes, not {ndim}")));
+    }
     let size = size_of::<T>() as isize;
     let mut data = view.data.cast::<T>();
-    if view.is_empty() {
+    if empty {
         data = std::ptr::NonNull::dangling().as_ptr();
     }
-    let mut turned = Dims::new();
-    let mut strides = Dims::new();
+    let (mut shape, mut strides) = (D::zeros(ndim), D::zeros(ndim));
     for (axis, (n, stride)) in view.shape.iter().zip(&view.strides).enumerate() {
-        let step = if *n <= 1 || view.is_empty() { 0 } else { stride / size };
+        let step = if *n <= 1 || empty { 0 } else { stride / size };
         if step < 0 {
-            turned.push(axis);
             data = data.wrapping_offset(step * (*n as isize - 1));
         }
-        strides.push(step.unsigned_abs());
+        shape[axis] = *n;
+        strides[axis] = step.unsigned_abs();
     }
-    Ok(HostView { data, shape: view.shape.clone(), strides, turned })
+    Ok((shape.strides(strides), data))
+}
+
+fn turned(view: &View) -> impl Iterator<Item = Axis> {
+    let axes = if view.is_empty() { 0 } else { view.shape.len() };
+    (0..axes).filter(|axis| view.strides[*axis] < 0 && view.shape[*axis] > 1).map(Axis)
+}
+
+/// Whether no two elements share bytes, as far as that can be seen from the strides: each axis
+/// steps over what the axes inside it cover.
+fn is_injective(view: &View) -> bool {
+    let axes = view.shape.iter().zip(&view.strides).filter(|(n, _)| **n > 1);
+    let mut axes: Dims<(usize, usize)> = axes.map(|(n, s)| (s.unsigned_abs(), *n)).collect();
+    axes.sort_unstable();
+    let mut covered = view.dtype.size();
+    axes.iter().all(|(stride, n)| {
+        let apart = *stride >= covered;
+        covered = covered.saturating_add(stride.saturating_mul(n - 1));
+        apart
+    })
 }
 
 /// Whether each element lies where Rust needs it.
@@ -76,47 +121,17 @@ fn holds_bools(view: &View) -> bool {
         return unsafe { std::slice::from_raw_parts(first, bytes) }.iter().all(|byte| *byte <= 1);
     }
     let view = View { dtype: DType::Uint8, ..view.clone() };
+    let Ok(array) = raw::<u8, IxDyn>(&view) else { return false };
     // SAFETY: the memory is described by the view and alive, and every byte is a `u8`.
-    parts::<u8>(&view)
-        .map(|parts| unsafe { parts.array() }.iter().all(|byte| *byte <= 1))
-        .unwrap_or(false)
-}
-
-impl<T: Element> HostView<T> {
-    /// The array.
-    ///
-    /// # Safety
-    ///
-    /// The memory that was described stays alive and unwritten for `'a`.
-    pub unsafe fn array<'a>(&self) -> ArrayViewD<'a, T> {
-        let shape = IxDyn(&self.shape).strides(IxDyn(&self.strides));
-        // SAFETY: by the contract, and by the checks of `parts`.
-        let mut array = unsafe { ArrayViewD::from_shape_ptr(shape, self.data) };
-        self.turned.iter().for_each(|axis| array.invert_axis(Axis(*axis)));
-        array
-    }
-
-    /// The array, to be written to.
-    ///
-    /// # Safety
-    ///
-    /// The memory that was described stays alive for `'a`, may be written to, no two elements
-    /// share bytes, and nobody else reads or writes it meanwhile.
-    pub unsafe fn array_mut<'a>(&self) -> ArrayViewMutD<'a, T> {
-        let shape = IxDyn(&self.shape).strides(IxDyn(&self.strides));
-        // SAFETY: by the contract, and by the checks of `parts`.
-        let mut array = unsafe { ArrayViewMutD::from_shape_ptr(shape, self.data) };
-        self.turned.iter().for_each(|axis| array.invert_axis(Axis(*axis)));
-        array
-    }
+    unsafe { array.deref_into_view() }.iter().all(|byte| *byte <= 1)
 }
 
 /// The elements of described memory.
 ///
 /// # Errors
 ///
-/// As [`parts`].
+/// As [`raw`].
 pub(super) fn view<T: Element>(view: &View) -> Result<ArrayViewD<'_, T>> {
     // SAFETY: the tensor that holds the view keeps the memory alive while it is borrowed.
-    parts(view).map(|parts| unsafe { parts.array() })
+    raw(view).map(|array| unsafe { array.deref_into_view() })
 }

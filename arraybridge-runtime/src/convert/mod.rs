@@ -43,7 +43,7 @@ pub struct Request {
 impl Request {
     /// Whether nothing is asked for, so that an array of the target's framework stays as it is.
     #[inline]
-    fn is_plain(&self) -> bool {
+    pub(crate) fn is_plain(&self) -> bool {
         self.placement == Placement::Auto && self.copy != Some(true) && self.dtype.is_none()
     }
 }

@@ -57,8 +57,9 @@ impl Function {
         positional: impl ExactSizeIterator<Item = Bound<'py, PyAny>>,
         named: impl Iterator<Item = (Bound<'py, PyAny>, Bound<'py, PyAny>)>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let call = Call::bind(py, self.declaration, positional, named)?;
-        Ok((self.declaration.entry.call)(&call)?)
+        let entry = self.declaration.entry;
+        let call = Call::new(py, self.declaration, entry.bind(positional, named)?);
+        Ok((entry.call)(&call)?)
     }
 }
 

@@ -117,32 +117,34 @@ struct Declaration {
     output: Option<&'static Framework>,
 }
 
+/// What a caller gave, by the parameters.
+type Arguments<'py> = SmallVec<[Option<Bound<'py, PyAny>>; 8]>;
+
 /// One call of a declared function.
 pub struct Call<'py> {
     py: Python<'py>,
     function: Declaration,
-    given: SmallVec<[Option<Bound<'py, PyAny>>; 8]>,
+    given: Arguments<'py>,
     claims: RefCell<SmallVec<[Claim<'py>; 2]>>,
     /// The bytes of the arrays, while nobody else can write to any of them.
     untouchable: Cell<Option<usize>>,
 }
 
-impl<'py> Call<'py> {
+impl FunctionEntry {
     /// Sorts what the caller gave into the parameters.
-    fn bind(
-        py: Python<'py>,
-        function: Declaration,
+    #[inline]
+    fn bind<'py>(
+        &self,
         positional: impl ExactSizeIterator<Item = Bound<'py, PyAny>>,
         named: impl Iterator<Item = (Bound<'py, PyAny>, Bound<'py, PyAny>)>,
-    ) -> PyResult<Call<'py>> {
-        let parameters = function.entry.parameters;
-        let wrong =
-            |text: String| PyTypeError::new_err(format!("{}() {text}", function.entry.name));
+    ) -> PyResult<Arguments<'py>> {
+        let parameters = self.parameters;
+        let wrong = |text: String| PyTypeError::new_err(format!("{}() {text}", self.name));
         if positional.len() > parameters.len() {
             let (most, found) = (parameters.len(), positional.len());
             return Err(wrong(format!("takes at most {most} arguments ({found} given)")));
         }
-        let mut given: SmallVec<[_; 8]> = positional.map(Some).collect();
+        let mut given: Arguments<'py> = positional.map(Some).collect();
         given.resize(parameters.len(), None);
         for (key, value) in named {
             let key = key.cast_into::<PyString>()?;
@@ -159,13 +161,15 @@ impl<'py> Call<'py> {
         if let Some((parameter, _)) = parameters.iter().zip(&given).find(missing) {
             return Err(wrong(format!("missing required argument: '{}'", parameter.name)));
         }
-        Ok(Call {
-            py,
-            function,
-            given,
-            claims: RefCell::default(),
-            untouchable: Cell::new(Some(0)),
-        })
+        Ok(given)
+    }
+}
+
+impl<'py> Call<'py> {
+    #[inline]
+    fn new(py: Python<'py>, function: Declaration, given: Arguments<'py>) -> Call<'py> {
+        let untouchable = Cell::new(Some(0));
+        Call { py, function, given, claims: RefCell::default(), untouchable }
     }
 
     /// The interpreter.

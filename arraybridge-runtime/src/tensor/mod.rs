@@ -8,7 +8,7 @@ mod rust;
 use std::fmt;
 
 use dlpark::ffi::DLDevice;
-use ndarray::{Array, ArrayD, ArrayViewD, Dimension};
+use ndarray::{Array, ArrayViewD, Dimension};
 use pyo3::prelude::*;
 
 use crate::convert::{self, Opened, Request};
@@ -16,10 +16,12 @@ use crate::device;
 use crate::dlpack::compact_strides;
 use crate::element::Element;
 use crate::error::{Error, Result};
+use crate::generated::MemoryType;
 use crate::host::buffer::HostBuffer;
 use crate::host::layout;
 use crate::spec::{DType, Framework};
 use crate::view::{Owner, Source, View};
+use crate::{live, record};
 
 pub(crate) use class::exchange_of;
 pub use class::{PyTensor, add_class};
@@ -174,6 +176,16 @@ impl Tensor {
         let private =
             !self.view.read_only && matches!(self.owner, Owner::Value(_) | Owner::Buffer(_));
         let source = Source { view: self.view, owner: self.owner };
+        let nothing_to_decide = private
+            && target.memory_type == MemoryType::Numpy
+            && source.view.dtype.is_numpy()
+            && request.is_plain()
+            && !record::is_tracing();
+        if nothing_to_decide {
+            let live = live::live(py, target, live::ends_of(target))?;
+            let array = crate::ndarray::wrap(py, live, source)?;
+            return Ok(array.expect("NumPy has the element types of its own"));
+        }
         convert::deliver(py, Opened { source, private }, target, request)
     }
 }
@@ -204,9 +216,8 @@ fn expect(shape: &[usize], dtype: DType, len: usize) -> Result<()> {
     Ok(())
 }
 
-impl<T: Element, D: Dimension> From<Array<T, D>> for Tensor {
-    fn from(array: Array<T, D>) -> Tensor {
-        let mut array: ArrayD<T> = array.into_dyn();
+impl<T: Element, D: Dimension + 'static> From<Array<T, D>> for Tensor {
+    fn from(mut array: Array<T, D>) -> Tensor {
         let size = size_of::<T>() as isize;
         let view = View {
             data: array.as_mut_ptr().cast(),

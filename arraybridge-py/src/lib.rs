@@ -13,7 +13,7 @@ use arraybridge_runtime::error::{Ends, Result};
 use arraybridge_runtime::generated::MemoryType;
 use arraybridge_runtime::record::{NoCopy, Record, Trace};
 use arraybridge_runtime::spec::{DType, Framework, Memory};
-use arraybridge_runtime::{detect, isolate, ladder, oom, registry, shared, tensor};
+use arraybridge_runtime::{detect, isolate, ladder, oom, registry, shared, tensor, warn};
 use pyo3::exceptions::PyBaseException;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString};
@@ -336,6 +336,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(is_oom_error, module)?)?;
     module.add_function(wrap_pyfunction!(execute_with_oom_recovery, module)?)?;
     shared::publish(module)?;
+    warn::install(module)?;
     policy::register(module)?;
     slices::register(module)
 }

@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use pyo3::prelude::*;
+use pyo3::types::PySet;
 
 use crate::error::{Ends, Result, warning_class};
 use crate::generated::MemoryType;
@@ -10,6 +11,26 @@ use crate::generated::MemoryType;
 const N: usize = MemoryType::COUNT;
 
 static SHARED: [[AtomicBool; N]; N] = [const { [const { AtomicBool::new(false) }; N] }; N];
+
+/// The name under which the package's module keeps the pairs that any extension module warned of.
+const WARNED: &str = "_warned";
+
+/// Puts that set into the package's module.
+///
+/// # Errors
+///
+/// What Python raises.
+pub fn install(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add(WARNED, PySet::empty(module.py())?)
+}
+
+fn is_first(py: Python<'_>, ends: Ends) -> PyResult<bool> {
+    let warned = py.import("arraybridge._core")?.getattr(WARNED)?.cast_into::<PySet>()?;
+    let pair = (ends.source.name, ends.target.name);
+    let first = !warned.contains(pair)?;
+    warned.add(pair)?;
+    Ok(first)
+}
 
 /// Says, once per process and pair, that memory of an immutable array is shared with a target
 /// whose arrays can be written to.
@@ -20,7 +41,7 @@ static SHARED: [[AtomicBool; N]; N] = [const { [const { AtomicBool::new(false) }
 pub fn shared_immutable(py: Python<'_>, ends: Ends) -> Result<()> {
     let Ends { source, target } = ends;
     let given = &SHARED[source.memory_type as usize][target.memory_type as usize];
-    if given.swap(true, Ordering::Relaxed) {
+    if given.swap(true, Ordering::Relaxed) || !is_first(py, ends).unwrap_or(true) {
         return Ok(());
     }
     let class = warning_class(py, "SharedImmutableMemoryWarning");

@@ -506,6 +506,27 @@ def test_traces_and_no_copy_reach_an_extension(ext):
     assert ext.uploaded(2).shape == (2, 2)
 
 
+def test_all_modules_warn_of_shared_memory_once(ext):
+    bridges.need("torch", "jax")
+    code = """
+import sys, warnings
+import importlib.util, jax.numpy as jnp, arraybridge as ab
+spec = importlib.util.spec_from_file_location("extension", sys.argv[1])
+ext = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(ext)
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    ext.through(jnp.zeros(3))
+    ab.convert(jnp.zeros(3), "torch")
+    ext.through(jnp.zeros(3))
+print([w.category.__name__ for w in caught])
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code, ext.__file__], capture_output=True, text=True, check=False
+    )
+    assert done.stdout.strip() == "['SharedImmutableMemoryWarning']", done.stderr
+
+
 @pytest.mark.skipif(bool(ctypes.util.find_library("cuda")), reason="there is a CUDA driver")
 def test_streams_are_asked_of_the_package(ext):
     with pytest.raises(RuntimeError, match="CUDA"):

@@ -289,6 +289,12 @@ fn uploaded(n: usize) -> Array2<f32> {
     Array2::ones((n, n))
 }
 
+/// An array as torch's.
+#[memory_type(torch)]
+fn through(data: Tensor) -> Tensor {
+    data
+}
+
 /// The handle of the thread's CUDA stream of a device.
 #[memory_type(numpy)]
 fn stream(py: Python<'_>, device: usize) -> PyResult<usize> {

@@ -178,7 +178,10 @@ pub fn host(
     // copy. What the caller learns is why it was made.
     let obstacle = obstacle(source, target, facts, copy);
     match (copy, obstacle) {
-        (Some(true), _) if !facts.private => Ok(Route::Copy(Why::Requested)),
+        // An upload is fresh memory whether or not that was asked for.
+        (Some(true), _) if !facts.private && obstacle != Some(Why::Device) => {
+            Ok(Route::Copy(Why::Requested))
+        }
         (_, None) => Ok(Route::Share),
         (Some(false), Some(why)) => Err(Refusal::CopyRequired(why)),
         (_, Some(why)) => Ok(Route::Copy(why)),
@@ -246,17 +249,15 @@ pub fn accelerator(
     copy: Option<bool>,
 ) -> Result<Route, Refusal> {
     admit(target, facts.dtype, facts.ndim, facts.empty)?;
-    let importable = target.framework.import.as_ref().is_some_and(|import| {
-        import.devices.contains(&facts.device_type) && facts.layout <= import.strides
-    });
-    let obstacle = match (importable, same_device) {
-        (_, false) => Some(Why::Device),
-        (false, true) => Some(Why::Memory),
-        (true, true) if target.framework.no_dlpack.contains(facts.dtype) => Some(Why::Dtype),
-        (true, true) => None,
+    let import = target.framework.import.as_ref();
+    let obstacle = match import.filter(|import| import.devices.contains(&facts.device_type)) {
+        _ if !same_device => Some(Why::Device),
+        None => Some(Why::Memory),
+        Some(_) if target.framework.no_dlpack.contains(facts.dtype) => Some(Why::Dtype),
+        Some(import) => (facts.layout > import.strides).then_some(Why::Strides),
     };
     match (copy, obstacle) {
-        (Some(true), _) => Ok(Route::Copy(Why::Requested)),
+        (Some(true), None) => Ok(Route::Copy(Why::Requested)),
         (_, None) => Ok(Route::Share),
         (Some(false), Some(why)) => Err(Refusal::CopyRequired(why)),
         (_, Some(why)) => Ok(Route::Copy(why)),
@@ -330,6 +331,36 @@ mod tests {
         assert_eq!(route(Numpy, Torch, &read_only, Some(false)), refused);
         assert_eq!(route(Torch, Numpy, &read_only, None), Ok(Route::Share));
         assert_eq!(route(Jax, Torch, &read_only, None), Ok(Route::Share));
+    }
+
+    #[test]
+    fn an_upload_is_the_reason_of_a_copy_that_was_asked_for_too() {
+        for copy in [None, Some(true)] {
+            let uploaded = Ok(Route::Copy(Why::Device));
+            assert_eq!(route(Jax, Pyclesperanto, &facts(), copy), uploaded);
+            let requested = Ok(Route::Copy(Why::Requested));
+            assert_eq!(route(Jax, Torch, &facts(), Some(true)), requested);
+        }
+    }
+
+    #[test]
+    fn an_accelerator_s_array_is_copied_for_the_reason_that_there_is() {
+        let on_device = |to, facts: &Facts, same, copy| {
+            let target = Target { device: Device::Accelerator(0), ..target(to) };
+            accelerator(&target, facts, same, copy)
+        };
+        let cuda = Facts { device_type: 2, ..facts() };
+        let strided = Facts { layout: Strides::Positive, ..cuda.clone() };
+        assert_eq!(on_device(Jax, &cuda, true, None), Ok(Route::Share));
+        assert_eq!(on_device(Jax, &cuda, true, Some(true)), Ok(Route::Copy(Why::Requested)));
+        for copy in [None, Some(true)] {
+            assert_eq!(on_device(Jax, &strided, true, copy), Ok(Route::Copy(Why::Strides)));
+            assert_eq!(on_device(Torch, &cuda, false, copy), Ok(Route::Copy(Why::Device)));
+            assert_eq!(on_device(Pyclesperanto, &cuda, true, copy), Ok(Route::Copy(Why::Memory)));
+        }
+        assert_eq!(on_device(Torch, &strided, true, None), Ok(Route::Share));
+        let refused = Err(Refusal::CopyRequired(Why::Strides));
+        assert_eq!(on_device(Tensorflow, &strided, true, Some(false)), refused);
     }
 
     #[test]

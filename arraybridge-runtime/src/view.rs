@@ -62,16 +62,7 @@ impl View {
 
     /// The tightest class that the strides belong to.
     pub fn layout(&self) -> Strides {
-        let size = self.dtype.size();
-        if layout::is_compact(&self.shape, &self.strides, size) {
-            Strides::Compact
-        } else if layout::is_permuted_compact(&self.shape, &self.strides, size) {
-            Strides::Permuted
-        } else if layout::has_negative(&self.shape, &self.strides) {
-            Strides::Any
-        } else {
-            Strides::Positive
-        }
+        layout_of(&self.shape, &self.strides, self.dtype.size())
     }
 
     /// Whether each element's address, and each stride, is a multiple of its size.
@@ -93,6 +84,19 @@ impl View {
     pub fn has_element_strides(&self) -> bool {
         let size = self.dtype.size() as isize;
         self.strides.iter().zip(&self.shape).all(|(s, n)| *n <= 1 || s % size == 0)
+    }
+}
+
+/// The tightest class that strides in bytes belong to.
+pub fn layout_of(shape: &[usize], strides: &[isize], size: usize) -> Strides {
+    if layout::is_compact(shape, strides, size) {
+        Strides::Compact
+    } else if layout::is_permuted_compact(shape, strides, size) {
+        Strides::Permuted
+    } else if layout::has_negative(shape, strides) {
+        Strides::Any
+    } else {
+        Strides::Positive
     }
 }
 

@@ -793,3 +793,18 @@ def test_no_reference_is_lost_or_kept():
             f()
     after = [sys.getrefcount(o) for o in (x, t, label, f, f.__wrapped__)]
     assert after == before
+
+
+def test_an_upload_is_recorded_as_one_though_the_source_never_changes():
+    bridges.need("jax", "pyclesperanto")
+
+    @ab.pyclesperanto
+    def same(image):
+        return image
+
+    image = np.ones((3, 4), "float32")
+    with ab.trace() as records:
+        same(bridges.make("jax", image))
+    told = ab.explain(bridges.make("jax", image), "pyclesperanto", copy=True)
+    assert (records[0].how, records[0].why) == (told.how, told.why)
+    assert "different devices" in told.why

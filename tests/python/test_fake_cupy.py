@@ -208,3 +208,40 @@ def test_dtypes_that_cupy_lacks_are_refused_by_name():
         assert y.dtype == ml_dtypes.bfloat16
         """
     )
+
+
+def test_a_strided_array_that_the_importer_cannot_take_is_copied_on_its_device_and_said_to_be():
+    bridges.need("jax")
+    run(
+        """
+        import contextlib, jax
+        imported = []
+
+        def from_dlpack(data):
+            assert data._host.flags.c_contiguous, "JAX refuses strides"
+            imported.append(data)
+            return jax.numpy.asarray(data._host)
+
+        host_devices = jax.devices
+        jax.devices = lambda kind: ["fake"] * 2 if kind == "gpu" else host_devices(kind)
+        jax.default_device = lambda device: contextlib.nullcontext()
+        jax.dlpack.from_dlpack = from_dlpack
+        whole = cupy.ndarray(image)
+        assert ab.explain(whole, "jax").route == "share"
+        assert ab.convert(whole, "jax").tolist() == image.tolist() and imported == [whole]
+        for view in (image[:, ::2], image[:, ::-1]):
+            x = cupy.ndarray(view)
+            told = ab.explain(x, "jax")
+            assert (told.route, told.device) == ("copy", "accelerator:0"), told
+            assert "strides" in told.why, told
+            raises(ab.CopyRequiredError, lambda: ab.convert(x, "jax", copy=False))
+            fake_cupy.LOG.clear()
+            with ab.trace() as records:
+                y = ab.convert(x, "jax")
+            assert y.tolist() == view.tolist() and imported[-1] is not x
+            assert fake_cupy.LOG == ["copy on 0"], fake_cupy.LOG
+            assert [(r.route, r.why) for r in records] == [(told.route, told.why)]
+        assert ab.explain(cupy.ndarray(image.T), "jax").route == "share"  # dense, in another order
+        """,
+        names='"numpy", "jax"',
+    )

@@ -3,7 +3,7 @@
 use pyo3::prelude::*;
 
 use super::open::{self, Material, Opened};
-use super::{Prepared, class_of};
+use super::{Prepared, Request, class_of, foreign};
 use crate::device::{self, Device};
 use crate::dlpack::producer::Producer;
 use crate::dlpack::{capsule, compact_strides, managed};
@@ -34,8 +34,10 @@ impl<'py> Prepared<'py> {
                 };
                 place(py, ends, target, opened, device)
             }
-            Material::Remote { data, .. } => {
-                remote(py, ends, target, &data, self.source_device, device, route, cast, copy)
+            Material::Remote { data, known, .. } => {
+                let source = known.then(|| live::live(py, ends.source, ends)).transpose()?;
+                let from = self.source_device;
+                remote(py, ends, source, target, &data, from, device, route, cast, copy)
             }
         }
     }
@@ -357,49 +359,83 @@ fn plain<'py>(py: Python<'py>, live: &Live, data: &Bound<'py, PyAny>) -> Result<
     }
 }
 
-/// An array on an accelerator.
+/// An array on an accelerator; without a source framework, any object that hands out its memory.
 #[expect(clippy::too_many_arguments, reason = "the parts of a prepared conversion, taken apart")]
 fn remote<'py>(
     py: Python<'py>,
     ends: Ends,
+    source: Option<&Live>,
     target: &Live,
     data: &Bound<'py, PyAny>,
     from: Option<Device>,
     device: Device,
     route: Route,
     cast: Option<DType>,
-    copy: Option<bool>,
+    allowed: Option<bool>,
 ) -> Result<Bound<'py, PyAny>> {
-    let source = live::live(py, ends.source, ends)?;
-    let through_host = |opened: Opened| {
+    let through_host = || {
+        let opened = match source {
+            Some(source) => open::download(py, ends, source, data)?,
+            None => foreign::download(data, ends)?,
+        };
         let opened = if cast.is_some() { fresh(py, opened, cast)? } else { opened };
         settle(py, ends, target, opened, device)
     };
+    let adopted = |data: &Bound<'py, PyAny>, device: Device| match source {
+        Some(source) => adopt(py, ends, source, target, data, device, allowed),
+        None => adopt_foreign(py, ends, target, data, device),
+    };
+    let copied = |live: &Live, op: &Op<2>, data: &Bound<'py, PyAny>| {
+        let made = device::within(py, live, device, |_| op.call(py, [live.module(py), data]));
+        made.map_err(|error| open::export_failed(py, ends, live, data, error))
+    };
     match (route, device) {
+        (Route::Copy(Why::Cast), Device::Accelerator(_))
+            if source.is_none() && from == Some(device) =>
+        {
+            match adopted(data, device) {
+                // The cast is done by the target's own framework.
+                Ok(array) => super::convert_to(
+                    &array,
+                    target.framework,
+                    &Request { dtype: cast, ..Request::default() },
+                ),
+                Err(_) => through_host(),
+            }
+        }
         (Route::Copy(Why::Memory | Why::Dtype | Why::Cast), _) | (_, Device::Host) => {
-            through_host(open::download(py, ends, source, data)?)
+            through_host()
+        }
+        (Route::Copy(Why::Strides), _) => {
+            let Some((source, op)) =
+                source.and_then(|source| Some((source, source.framework.copy?)))
+            else {
+                return through_host();
+            };
+            let compact = copied(source, &op, data)?;
+            let view = (open::shape_of(&compact), open::dtype(py, source, &compact));
+            let (Ok(shape), Some(dtype)) = view else { return through_host() };
+            let layout = open::remote_layout(target.framework, &compact, &shape, dtype);
+            // A copy may keep the order of the axes.
+            match target.framework.import.as_ref().is_some_and(|import| layout <= import.strides) {
+                true => adopted(&compact, device),
+                false => through_host(),
+            }
         }
         (Route::Copy(Why::Device), Device::Accelerator(_)) => {
             let here = from.filter(|_| target.framework.import.is_some());
             match here {
-                Some(Device::Accelerator(index)) if index < target.accelerators(py) => {
-                    let array =
-                        adopt(py, ends, source, target, data, Device::Accelerator(index), copy)?;
-                    moved(py, ends, target, &array, device)
+                Some(here @ Device::Accelerator(index)) if index < target.accelerators(py) => {
+                    moved(py, ends, target, &adopted(data, here)?, device)
                 }
-                _ => through_host(open::download(py, ends, source, data)?),
+                _ => through_host(),
             }
         }
-        (Route::Copy(_), _) => {
-            let array = adopt(py, ends, source, target, data, device, copy)?;
-            let Some(copy) = target.framework.copy else {
-                return through_host(open::download(py, ends, source, data)?);
-            };
-            let copied =
-                device::within(py, target, device, |_| copy.call(py, [target.module(py), &array]));
-            copied.map_err(|error| open::export_failed(py, ends, target, &array, error))
-        }
-        _ => adopt(py, ends, source, target, data, device, copy),
+        (Route::Copy(_), _) => match &target.framework.copy {
+            Some(op) => copied(target, op, &adopted(data, device)?),
+            None => through_host(),
+        },
+        _ => adopted(data, device),
     }
 }
 
@@ -459,7 +495,7 @@ fn adopt<'py>(
     match (attempt(data), source.framework.copy) {
         (Ok(array), _) => Ok(array),
         (Err(error), _) if oom::passes_through(py, &error) => Err(Error::Python(error)),
-        // A strided array that the importer refuses is made compact where it is.
+        // It may have strides that it does not tell: it is made compact where it is.
         (Err(_), Some(copy)) if allowed != Some(false) => {
             let compact = copy.call(py, [source.module(py), data]).map_err(failed)?;
             attempt(&compact).map_err(failed)
@@ -469,7 +505,7 @@ fn adopt<'py>(
 }
 
 /// Shares the memory of an object of no framework with a target on the same accelerator.
-pub(super) fn adopt_foreign<'py>(
+fn adopt_foreign<'py>(
     py: Python<'py>,
     ends: Ends,
     target: &Live,

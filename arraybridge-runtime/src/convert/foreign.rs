@@ -6,18 +6,17 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use super::deliver::{self, numpy_framework};
-use super::open::{self, Opened};
-use super::{Request, carry_out, class_of, not_an_array, prepare_memory};
+use super::deliver::numpy_framework;
+use super::open::{self, Material, Opened};
+use super::{Prepared, Request, carry_out, class_of, not_an_array, prepare_memory};
 use crate::detect;
-use crate::device::{self, Device, Placement};
+use crate::device::{self, Device};
 use crate::dlpack::capsule;
 use crate::error::{Ends, Error, Failure, Result, first_line};
-use crate::live;
 use crate::record::Record;
 use crate::spec::Framework;
 use crate::tensor;
-use crate::view::Owner;
+use crate::view::{Owner, View};
 
 /// Whether an object has the methods of the protocol.
 fn exports(data: &Bound<'_, PyAny>) -> bool {
@@ -32,18 +31,7 @@ pub(super) fn convert<'py>(
     target: &'static Framework,
     request: &Request,
 ) -> Result<Bound<'py, PyAny>> {
-    if !exports(data) {
-        return Err(not_an_array(data, target.name));
-    }
-    let (py, ends) = (data.py(), Ends { source: numpy_framework(), target });
-    let place = place_of(data, ends)?;
-    if !device::is_host(place)
-        && let Some(array) = on_its_device(py, data, place, ends, request)?
-    {
-        return Ok(array);
-    }
-    carry_out(|| prepare_memory(py, open_at(data, place, ends)?, target, request))
-        .map(|(array, _)| array)
+    carry_out(|| prepare(data, target, request)).map(|(array, _)| array)
 }
 
 /// As [`explain`](super::explain), for an object of no framework.
@@ -52,42 +40,47 @@ pub(super) fn explain(
     target: &'static Framework,
     request: &Request,
 ) -> Result<Record> {
+    prepare(data, target, request)?.record()
+}
+
+/// Finds out where the memory is and what it looks like, which does not read it, and makes the plan.
+fn prepare<'py>(
+    data: &Bound<'py, PyAny>,
+    target: &'static Framework,
+    request: &Request,
+) -> Result<Prepared<'py>> {
     if !exports(data) {
         return Err(not_an_array(data, target.name));
     }
-    let ends = Ends { source: numpy_framework(), target };
-    let opened = open_at(data, place_of(data, ends)?, ends)?;
-    prepare_memory(data.py(), opened, target, request)?.record()
+    let (py, ends) = (data.py(), Ends { source: numpy_framework(), target });
+    let place = place_of(data, ends)?;
+    let (device, opened) = match device::is_host(place) {
+        true => (Device::Host, in_place(data, ends, None)?),
+        false => {
+            let here = Device::Accelerator(place.device_id as usize);
+            // In no order with anything, since it is not read.
+            let stream = (place.device_type == DLDeviceType::CUDA).then_some(-1);
+            match in_place(data, ends, stream) {
+                Ok(described) => {
+                    let (facts, View { dtype, shape, .. }) =
+                        (described.facts(), described.source.view);
+                    let material =
+                        Material::Remote { data: data.clone(), known: false, dtype, shape };
+                    return prepare_memory(py, here, material, facts, target, request);
+                }
+                // What it is can be learned from a copy on the host alone.
+                Err(_) => (here, open_at(data, place, ends)?),
+            }
+        }
+    };
+    let facts = opened.facts();
+    prepare_memory(py, device, Material::Host(opened), facts, target, request)
 }
 
 fn place_of(data: &Bound<'_, PyAny>, ends: Ends) -> Result<DLDevice> {
     let (device_type, device_id) =
         device::dlpack_device(data).map_err(|error| export_failed(data, ends, error))?;
     Ok(DLDevice { device_type: DLDeviceType(device_type), device_id })
-}
-
-/// The target's array of memory that stays on its accelerator; `None` where it has to go through
-/// the host.
-fn on_its_device<'py>(
-    py: Python<'py>,
-    data: &Bound<'py, PyAny>,
-    place: DLDevice,
-    ends: Ends,
-    request: &Request,
-) -> Result<Option<Bound<'py, PyAny>>> {
-    let live = live::live(py, ends.target, ends)?;
-    let here = Device::Accelerator(place.device_id as usize);
-    let there = device::place(py, live, here, request.placement, ends)?;
-    let imports = ends.target.import.as_ref();
-    let shares =
-        imports.is_some_and(|import| import.devices.contains(&(place.device_type.0 as i32)));
-    if there != here || !shares {
-        return Ok(None);
-    }
-    let array = deliver::adopt_foreign(py, ends, live, data, here)?;
-    let finish = Request { placement: Placement::Auto, ..*request };
-    // What is asked for beside the place is done by the target's own framework.
-    super::convert_to(&array, ends.target, &finish).map(Some)
 }
 
 /// Opens the memory of a framework's array, or of any object that hands it out by DLPack, where it
@@ -125,6 +118,11 @@ pub fn open_on_host(data: &Bound<'_, PyAny>) -> Result<Opened> {
         class_of(data)?;
     }
     let ends = Ends { source: numpy_framework(), target: numpy_framework() };
+    open_at(data, place_of(data, ends)?, ends)
+}
+
+/// A copy of the memory on the host.
+pub(super) fn download(data: &Bound<'_, PyAny>, ends: Ends) -> Result<Opened> {
     open_at(data, place_of(data, ends)?, ends)
 }
 

@@ -192,30 +192,39 @@ pub fn deliver<'py>(
     target: &'static Framework,
     request: &Request,
 ) -> Result<Bound<'py, PyAny>> {
-    carry_out(|| prepare_memory(py, opened, target, request)).map(|(array, _)| array)
+    let facts = opened.facts();
+    let prepare =
+        || prepare_memory(py, Device::Host, Material::Host(opened), facts, target, request);
+    carry_out(prepare).map(|(array, _)| array)
 }
 
-/// As [`prepare`], for host memory, which counts as NumPy's: that is what it can be seen as.
+/// As [`prepare`], for memory of no framework's array, which counts as NumPy's: that is what it can
+/// be seen as on the host.
 fn prepare_memory<'py>(
     py: Python<'py>,
-    opened: Opened,
+    source_device: Device,
+    material: Material<'py>,
+    facts: Facts,
     target: &'static Framework,
     request: &Request,
 ) -> Result<Prepared<'py>> {
     let ends = Ends { source: crate::generated::MemoryType::Numpy.framework(), target };
     let live = live::live(py, target, ends)?;
     let copy = record::copy_default(py, request.copy);
-    let dtype = opened.source.view.dtype;
-    let device = device::place(py, live, Device::Host, request.placement, ends)?;
+    let dtype = facts.dtype;
+    let device = device::place(py, live, source_device, request.placement, ends)?;
     let holds =
         Target { framework: target, dtypes: dtypes(py, live, dtype, request.dtype)?, device };
     let cast = request.dtype.filter(|wanted| *wanted != dtype);
-    let facts = opened.facts();
-    let facts = Facts { dtype: cast.unwrap_or(facts.dtype), ..facts };
-    let route = with_cast(plan::host(ends.source, &holds, &facts, copy), cast, copy);
+    let facts = Facts { dtype: cast.unwrap_or(dtype), ..facts };
+    let route = match (source_device, device) {
+        (Device::Host, _) => plan::host(ends.source, &holds, &facts, copy),
+        (_, Device::Host) => crossing(&holds, &facts, copy),
+        (from, to) => plan::accelerator(&holds, &facts, from == to, copy),
+    };
+    let route = with_cast(route, cast, copy);
     let route = route.map_err(|refusal| explain_refusal(py, ends, live, &facts, refusal))?;
-    let source_device = Some(Device::Host);
-    let material = Material::Host(opened);
+    let source_device = Some(source_device);
     Ok(Prepared { py, ends, target: live, device, source_device, route, cast, material, copy })
 }
 

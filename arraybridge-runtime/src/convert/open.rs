@@ -16,7 +16,7 @@ use crate::ndarray::{self, UnknownDtype};
 use crate::oom;
 use crate::plan::Facts;
 use crate::spec::{DType, Framework, Guard, Kind, Memory, Strides};
-use crate::view::{Dims, Owner, Source};
+use crate::view::{Dims, Owner, Source, layout_of};
 
 /// What a prepared conversion works on.
 pub(super) enum Material<'py> {
@@ -28,6 +28,8 @@ pub(super) enum Material<'py> {
     Remote {
         /// The array.
         data: Bound<'py, PyAny>,
+        /// Whether it is an array of the source framework; else it is of none.
+        known: bool,
         /// Its element type.
         dtype: DType,
         /// Its shape.
@@ -494,9 +496,7 @@ pub(super) fn remote<'py>(
         dtype,
         ndim: shape.len(),
         empty: shape.contains(&0),
-        // Frameworks tell strides in ways of their own; an importer that refuses them is given a
-        // compact copy.
-        layout: Strides::Compact,
+        layout: remote_layout(ends.target, &data, &shape, dtype),
         alignment: 4096,
         aligned: true,
         whole_strides: true,
@@ -505,10 +505,33 @@ pub(super) fn remote<'py>(
         device_type,
         private: false,
     };
-    Ok((Material::Remote { data, dtype, shape }, facts))
+    Ok((Material::Remote { data, known: true, dtype, shape }, facts))
 }
 
-fn shape_of(data: &Bound<'_, PyAny>) -> PyResult<Dims<usize>> {
+/// The strides of an array on an accelerator, as far as its target minds them. Only the array
+/// interface tells them without an export; what it does not tell counts as compact.
+pub(super) fn remote_layout(
+    target: &Framework,
+    data: &Bound<'_, PyAny>,
+    shape: &[usize],
+    dtype: DType,
+) -> Strides {
+    if target.import.as_ref().is_none_or(|import| import.strides == Strides::Any) {
+        return Strides::Compact;
+    }
+    let strides = || -> PyResult<Dims<isize>> {
+        let py = data.py();
+        let interface = data.getattr(pyo3::intern!(py, "__cuda_array_interface__"))?;
+        let strides = interface.get_item(pyo3::intern!(py, "strides"))?;
+        strides.try_iter()?.map(|stride| stride?.extract()).collect()
+    };
+    match strides() {
+        Ok(strides) if strides.len() == shape.len() => layout_of(shape, &strides, dtype.size()),
+        _ => Strides::Compact,
+    }
+}
+
+pub(super) fn shape_of(data: &Bound<'_, PyAny>) -> PyResult<Dims<usize>> {
     let shape = data.getattr(pyo3::intern!(data.py(), "shape"))?;
     shape.try_iter()?.map(|n| n?.extract::<usize>()).collect()
 }

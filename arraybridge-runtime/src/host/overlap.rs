@@ -17,6 +17,14 @@ pub struct Strided<'a> {
     pub size: usize,
 }
 
+impl Strided<'_> {
+    /// The addresses of its first byte and past its last one.
+    fn range(&self) -> Option<(usize, usize)> {
+        let (low, end) = layout::extent(self.shape, self.strides, self.size)?;
+        Some((self.address.checked_add_signed(low)?, self.address.checked_add_signed(end)?))
+    }
+}
+
 /// Steps of a search before it is given up: a tenth of a millisecond. Slices of one array that is
 /// not made of overlapping elements itself take a few.
 const MOST_STEPS: usize = 10_000;
@@ -30,11 +38,11 @@ pub fn overlap(one: Strided<'_>, other: Strided<'_>) -> Option<bool> {
     if one.shape.contains(&0) || other.shape.contains(&0) {
         return Some(false);
     }
-    let (low, _) = layout::extent(one.shape, one.strides, one.size)?;
-    let (_, high) = layout::extent(other.shape, other.strides, other.size)?;
-    let low = one.address.checked_add_signed(low)?;
-    let high = other.address.checked_add_signed(high)?;
-    let Some(distance) = high.checked_sub(low + 1) else { return Some(false) };
+    let ((low, end), (other_low, other_end)) = (one.range()?, other.range()?);
+    if end <= other_low || other_end <= low {
+        return Some(false);
+    }
+    let distance = other_end - 1 - low;
     let axes = [one, other].into_iter().flat_map(|array| {
         let axes = array.strides.iter().zip(array.shape);
         axes.map(|(stride, n)| (stride.unsigned_abs(), n - 1)).chain([(1, array.size - 1)])

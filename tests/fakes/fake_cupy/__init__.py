@@ -137,7 +137,7 @@ class ndarray:  # noqa: N801 - it is named as CuPy names it
             "shape": self.shape,
             "typestr": self.dtype.str,
             "data": (self._address, False),
-            "strides": None,
+            "strides": None if self._host.flags.c_contiguous else self._host.strides,
             "version": 3,
             "stream": 1,
         }

@@ -148,6 +148,12 @@ def test_a_call_is_checked_as_python_checks_it(ext):
             ext.scaled(*args, **kwargs)
 
 
+def test_a_value_out_of_range_is_pythons_error_with_the_argument_in_a_note(ext):
+    with pytest.raises(OverflowError) as error:
+        ext.ones((-1, 2))
+    assert error.value.__notes__ == ["ones() argument 'shape'"]
+
+
 def test_a_wrong_dtype_or_rank_is_an_error_that_names_both(ext):
     with pytest.raises(TypeError, match="'image': expected a 2-dimensional float32 array, not a "
                                         "2-dimensional uint16 one"):  # fmt: skip

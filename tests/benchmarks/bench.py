@@ -313,6 +313,28 @@ def decorated() -> Iterator[Case]:
     )
 
 
+def functions() -> Iterator[Case]:
+    """Declared Rust functions, against the same written by hand with PyO3 and rust-numpy."""
+    module = bridges.extension("tests/benchmarks/functions", "release")
+    image = np.arange(256, dtype="float32").reshape(16, 16)
+
+    def is_total(result: object) -> None:
+        assert result == image.sum()
+
+    checks = {"total": is_total, "doubled": equal("numpy", image * 2)}
+    signatures = {"total": "an array to a number", "doubled": "an array to an array"}
+    for name, check in checks.items():
+        declared, hand = getattr(module, name), getattr(module, f"{name}_by_hand")
+        yield Case(
+            "functions",
+            f"{signatures[name]}, (16, 16) float32",
+            lambda f=declared: f(image),
+            {"PyO3 and rust-numpy": lambda f=hand: f(image)},
+            check,
+            target_added=100,
+        )
+
+
 def policies() -> Iterator[Case]:
     rng = np.random.default_rng(0)
     image = rng.uniform(-10, 70000, (4096, 4096)).astype("float32")
@@ -613,6 +635,7 @@ def main() -> None:
         "small": lambda: pairs("small", small),
         "large": lambda: pairs("large", large),
         "declared": decorated,
+        "functions": functions,
         "dtype": policies,
         "detect": detection,
         "stack": stacking,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import importlib
+import importlib.util
 import os
 import subprocess
 import sys
@@ -358,6 +358,26 @@ def python(code: str, *arguments: str, env: dict[str, str] | None = None, timeou
         timeout=timeout,
         check=False,
     )
+
+
+def extension(crate: str, profile: str = "dev"):
+    """An extension crate of this repository, which cargo builds here, imported."""
+    name, target = Path(crate).name, ROOT / "build" / "extension"
+    environment = {
+        **os.environ,
+        "CARGO_TARGET_DIR": str(target),
+        "PYO3_PYTHON": sys.executable,
+        "PYO3_BUILD_EXTENSION_MODULE": "1",
+    }
+    command = ["cargo", "build", "--quiet", "--profile", profile]
+    subprocess.run(command, cwd=ROOT / crate, env=environment, check=True)
+    folder = target / {"dev": "debug"}.get(profile, profile)
+    path = folder / (f"lib{name}" + (".dylib" if sys.platform == "darwin" else ".so"))
+    spec = importlib.util.spec_from_file_location(name, path)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
 
 
 def survives(code: str, *arguments: str, env: dict[str, str] | None = None) -> str:

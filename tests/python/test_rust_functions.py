@@ -2,9 +2,7 @@
 
 import ast
 import ctypes.util
-import importlib.util
 import inspect
-import os
 import pickle
 import shutil
 import subprocess
@@ -31,21 +29,7 @@ def ext():
     """The crate in tests/extension, built outside of the workspace and imported."""
     if shutil.which("cargo") is None:
         pytest.skip("cargo is needed to build an extension")
-    target = bridges.ROOT / "build" / "extension"
-    environment = {
-        **os.environ,
-        "CARGO_TARGET_DIR": str(target),
-        "PYO3_PYTHON": sys.executable,
-        "PYO3_BUILD_EXTENSION_MODULE": "1",
-    }
-    crate = bridges.ROOT / "tests" / "extension"
-    subprocess.run(["cargo", "build", "--quiet"], cwd=crate, env=environment, check=True)
-    path = target / "debug" / ("libextension" + (".dylib" if sys.platform == "darwin" else ".so"))
-    spec = importlib.util.spec_from_file_location("extension", path)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["extension"] = module
-    spec.loader.exec_module(module)
-    return module
+    return bridges.extension("tests/extension")
 
 
 @pytest.mark.parametrize("framework", (*HOST, "pyclesperanto"))
@@ -162,6 +146,12 @@ def test_a_call_is_checked_as_python_checks_it(ext):
     ]:
         with pytest.raises(TypeError, match=text):
             ext.scaled(*args, **kwargs)
+
+
+def test_a_value_out_of_range_is_pythons_error_with_the_argument_in_a_note(ext):
+    with pytest.raises(OverflowError) as error:
+        ext.ones((-1, 2))
+    assert error.value.__notes__ == ["ones() argument 'shape'"]
 
 
 def test_a_wrong_dtype_or_rank_is_an_error_that_names_both(ext):

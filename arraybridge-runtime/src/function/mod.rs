@@ -205,6 +205,11 @@ impl<'py> Call<'py> {
                 named.set_cause(self.py, error.cause(self.py));
                 Error::Python(named)
             }
+            Error::Python(error) => {
+                // The text of another class is its own. A note that cannot be added is left out.
+                let _ = error.add_note(self.py, place);
+                Error::Python(error)
+            }
             other => other,
         }
     }

@@ -47,6 +47,17 @@ fn subtract_background(
     Ok((&image - &background).mapv_into(|x| if x < 0.0 { 0.0 } else { x }))
 }
 
+/// Add an image to the sum of those before it, in place.
+#[memory_type(numpy, cast)]
+fn accumulate(image: ArrayView2<'_, f32>, mut out: ArrayViewMut2<'_, f32>) -> Result<(), Error> {
+    if image.dim() != out.dim() {
+        let text = format!("the shapes differ: {:?} and {:?}", image.dim(), out.dim());
+        return Err(Error::Value(text));
+    }
+    out += &image;
+    Ok(())
+}
+
 /// The threshold that separates the values of a uint8 or uint16 image best, by Otsu's method.
 #[memory_type(numpy)]
 fn otsu(image: &Tensor) -> Result<usize, Error> {

@@ -58,6 +58,18 @@ def test_otsu_is_scikit_images(framework, dtype):
     assert threshold == skimage.filters.threshold_otsu(image)
 
 
+@pytest.mark.parametrize("framework", ["numpy", "torch"])
+def test_images_are_summed_where_the_caller_has_the_sum(framework):
+    out = bridges.make(framework, np.zeros_like(IMAGE))
+    for _ in range(3):
+        assert image_filters.accumulate((IMAGE * 255).astype("uint8"), out) is None
+    assert bridges.difference(framework, out, 3 * np.floor(IMAGE * 255)) is None
+    with pytest.raises(ValueError, match="differ"):
+        image_filters.accumulate(IMAGE[1:], out)
+    with pytest.raises(arraybridge.CopyRequiredError, match="'out'"):
+        image_filters.accumulate(IMAGE, bridges.make("jax", np.zeros_like(IMAGE)))
+
+
 def test_integers_are_cast_on_purpose():
     image = (IMAGE * 255).astype("uint8")
     expected = scipy.ndimage.gaussian_filter(image.astype("float32"), 1.0)

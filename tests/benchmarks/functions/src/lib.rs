@@ -1,0 +1,35 @@
+//! Functions that are declared, and the same written by hand, for the group "functions" of bench.py.
+
+use arraybridge_runtime::prelude::*;
+use numpy::{PyArray2, PyReadonlyArray2};
+use pyo3::prelude::*;
+
+#[memory_type(numpy)]
+fn total(image: ArrayView2<'_, f32>) -> f32 {
+    image.sum()
+}
+
+#[memory_type(numpy)]
+fn doubled(image: ArrayView2<'_, f32>) -> Array2<f32> {
+    &image * 2.0
+}
+
+#[pyfunction]
+fn total_by_hand(image: PyReadonlyArray2<'_, f32>) -> f32 {
+    total(image.as_array())
+}
+
+#[pyfunction]
+fn doubled_by_hand<'py>(
+    py: Python<'py>,
+    image: PyReadonlyArray2<'py, f32>,
+) -> Bound<'py, PyArray2<f32>> {
+    PyArray2::from_owned_array(py, doubled(image.as_array()))
+}
+
+#[pymodule]
+fn functions(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_function(wrap_pyfunction!(total_by_hand, module)?)?;
+    module.add_function(wrap_pyfunction!(doubled_by_hand, module)?)?;
+    arraybridge_runtime::python::export(module)
+}

@@ -74,7 +74,7 @@ examples: $(TEST_STAMP) $(OPENCL_ENV) ## the extension crates under examples/, b
 	done
 	@$(VENV)/bin/python -m pip install --quiet --force-reinstall --no-deps build/example-wheels/*.whl
 	@$(VENV)/bin/python -m pip install --quiet -r examples/requirements.txt
-	@$(with_opencl) $(VENV)/bin/python -m pytest $(EXAMPLES:%=examples/%/tests)
+	@$(with_opencl) $(VENV)/bin/python -m pytest $(EXAMPLES:%=examples/%/tests) examples/tests
 
 # matplotlib goes into the environment of the tests; the Python original into a folder of its own.
 bench: $(TEST_STAMP) $(OPENCL_ENV) $(UPSTREAM)/.stamp ## speed against calls by hand: a table, build/bench/bench.{json,svg}

@@ -3,18 +3,25 @@
 Each path runs in two processes under callgrind, one of which calls it more often. The difference,
 by the number of further calls, is the cost of a call, with the loop around it (the first row).
 
-    python tests/benchmarks/instructions.py [numpy torch ...]
+    python tests/benchmarks/instructions.py [numpy torch functions ...]
 """
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 CALLS = 2000
 
 NUMPY = "import numpy as np, arraybridge as ab; x = np.ones((16, 16), 'float32')"
+TESTS = Path(__file__).parents[1] / "python"
+FUNCTIONS = (
+    f"import sys; sys.path.insert(0, {str(TESTS)!r}); import bridges;"
+    "functions = bridges.extension('tests/benchmarks/functions', 'release');" + NUMPY
+)
 TORCH = "import torch; " + NUMPY + "; t = torch.ones(16, 16)"
 PATHS = {
     "numpy": {
@@ -24,6 +31,12 @@ PATHS = {
         "numpy -> numpy, copy": (NUMPY, "convert(x, 'numpy', copy=True)"),
         "numpy -> numpy, uint16": (NUMPY, "convert(x, 'numpy', dtype='uint16')"),
         "@numpy, arguments fit": (NUMPY + "; f = ab.numpy(lambda x: x)", "f(x)"),
+    },
+    "functions": {
+        "Rust function, array to number": (FUNCTIONS, "functions.total(x)"),
+        "the same by hand": (FUNCTIONS, "functions.total_by_hand(x)"),
+        "Rust function, array to array": (FUNCTIONS, "functions.doubled(x)"),
+        "the same by hand, too": (FUNCTIONS, "functions.doubled_by_hand(x)"),
     },
     "torch": {
         "torch -> numpy": (TORCH, "convert(t, 'numpy')"),
@@ -42,6 +55,7 @@ def instructions(setup: str, call: str, number: int) -> int:
     )
     command = ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null", sys.executable]
     environment = {"PYTHONHASHSEED": "0", "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+    environment |= {name: os.environ[name] for name in ("HOME", "PATH") if name in os.environ}
     done = subprocess.run(
         [*command, "-c", code], env=environment, capture_output=True, text=True, check=False
     )
@@ -54,6 +68,8 @@ def instructions(setup: str, call: str, number: int) -> int:
 def main() -> None:
     print("| path | instructions a call |\n|---|---|")
     for group in sys.argv[1:] or PATHS:
+        if group == "functions":
+            instructions(FUNCTIONS, "pass", 1)  # builds them
         for name, (setup, call) in PATHS[group].items():
             few, many = (instructions(setup, call, n) for n in (CALLS, 3 * CALLS))
             print(f"| {name} | {(many - few) / (2 * CALLS):.0f} |", flush=True)

@@ -642,6 +642,7 @@ def test_a_function_stays_attached_where_it_is_not_worth_while_or_not_possible(e
     assert ext.attached(LARGE[:8, :8].astype("uint8"))
     assert ext.attached_for_a_value(bridges.make("jax", LARGE), 1.0)
     assert ext.attached_without_arrays(1)
+    assert ext.label(bridges.make("jax", LARGE), "x") == "x"
 
 
 def test_another_thread_runs_while_a_function_is_detached(ext):

@@ -70,7 +70,10 @@ class OomFallbackWarning(UserWarning):
 
 
 class AliasedArgumentError(ValueError):
-    """An argument that a Rust function writes to shares memory with another argument."""
+    """An argument that a Rust function writes to shares memory with another one.
+
+    Or with what another Rust function works on at the moment, where one of the two writes.
+    """
 
 
 class SharedImmutableMemoryWarning(UserWarning):

@@ -60,7 +60,7 @@ fn prepare<'py>(
             let here = Device::Accelerator(place.device_id as usize);
             // In no order with anything, since it is not read.
             let stream = (place.device_type == DLDeviceType::CUDA).then_some(-1);
-            match in_place(data, ends, stream) {
+            match in_place(data, ends, stream).or_else(|_| in_place(data, ends, None)) {
                 Ok(described) => {
                     let (facts, View { dtype, shape, .. }) =
                         (described.facts(), described.source.view);

@@ -168,6 +168,13 @@ fn attached_without_arrays(n: usize) -> bool {
     n > 0 && is_attached()
 }
 
+/// A result that borrows from an argument.
+#[memory_type(numpy)]
+fn label<'a>(image: ArrayViewD<'_, f32>, label: &'a str) -> &'a str {
+    let _ = image;
+    label
+}
+
 /// A value that must not leave the thread, so that its function is not detached.
 struct Local(std::rc::Rc<f32>);
 

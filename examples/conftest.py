@@ -1,4 +1,4 @@
-"""Set-up of the examples' tests: the frameworks are loaded in the one order that no machine minds."""
+"""Set-up of the examples' tests: frameworks are loaded in the one order that no machine minds."""
 
 import bridges
 

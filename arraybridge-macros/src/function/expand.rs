@@ -57,7 +57,8 @@ fn parameter(argument: &Argument, declared: &Declared) -> TokenStream {
     let usage = match argument.kind {
         Kind::Array if is_named(ty, "ArrayViewMut") => quote!(Written),
         Kind::Array => quote!(Opened),
-        Kind::Python | Kind::Object(_) | Kind::Value => quote!(Object),
+        Kind::Object(_) => quote!(Object),
+        Kind::Python | Kind::Value => quote!(Value),
     };
     let default = match &argument.default {
         None => quote!(::core::option::Option::None),

@@ -7,7 +7,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyList, PyString};
 use smallvec::SmallVec;
 
-use super::arguments::{plain_tuple, version};
+use super::arguments::{Slot, plain_tuple, version};
 use super::signature::Usage;
 use super::{Call, Core, Declared, Failed, Kind, Output, result};
 use crate::detect::{self, Role};
@@ -16,20 +16,36 @@ use crate::spec::{Framework, Memory};
 use crate::vectorcall::Given;
 use crate::{ladder, live, oom, streams};
 
-/// What makes a declaration one that the short way serves.
-pub(super) fn is_simple(core: &Core) -> bool {
-    let options = &core.options;
-    let same = |framework: &Framework| framework.memory_type == options.input.memory_type;
-    let hands_out = match options.output {
-        Output::Fixed(output) => options.delivers || same(output),
-        Output::Input => options.delivers,
-    };
-    core.kind == Kind::Plain
-        && options.is_plain_input()
-        && options.contract.is_none()
-        && !options.slice_by_slice
-        && same(options.execution)
-        && hands_out
+/// How a declaration is served the short way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Short {
+    /// With a look at the arguments and at the result.
+    Looking,
+    /// At once: the function opens all arrays itself and gives what is to be handed out.
+    Blind,
+}
+
+impl Short {
+    /// The short way for a declaration, if there is one.
+    pub(super) fn of(core: &Core) -> Option<Short> {
+        let options = &core.options;
+        let same = |framework: &Framework| framework.memory_type == options.input.memory_type;
+        let hands_out = match options.output {
+            Output::Fixed(output) => options.delivers || same(output),
+            Output::Input => options.delivers,
+        };
+        let simple = core.kind == Kind::Plain
+            && options.is_plain_input()
+            && options.contract.is_none()
+            && !options.slice_by_slice
+            && same(options.execution)
+            && hands_out;
+        let blind = options.delivers
+            && options.conversion == Some(Conversion::NativeOutput)
+            && !core.parameters.converts()
+            && !streams::concern(options.execution);
+        simple.then_some(if blind { Short::Blind } else { Short::Looking })
+    }
 }
 
 pub(super) fn run<'py>(
@@ -37,16 +53,48 @@ pub(super) fn run<'py>(
     given: &Given<'py>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let (py, core) = (declared.py(), &declared.get().core);
-    if core.simple {
-        let policy = core.options.policy(py);
-        if !matches!(policy.conversion, Conversion::Force(_))
-            && let Some(fits) = look(py, core, given)
-        {
-            return call(py, core, given, policy, fits);
+    match core.short {
+        Some(Short::Blind) if !has_added(core, given) => return blindly(py, core, given),
+        Some(Short::Looking) => {
+            let policy = core.options.policy(py);
+            if !matches!(policy.conversion, Conversion::Force(_))
+                && let Some(fits) = look(py, core, given)
+            {
+                return call(py, core, given, policy, fits);
+            }
         }
+        _ => {}
     }
     let (args, kwargs) = given.packed(py)?;
     Declared::__call__(declared, &args, kwargs.as_ref())
+}
+
+/// Whether a keyword is one that the declaration adds.
+fn has_added(core: &Core, given: &Given<'_>) -> bool {
+    given.names().is_some_and(|names| {
+        names
+            .iter_borrowed()
+            .any(|name| name.cast::<PyString>().is_ok_and(|name| core.parameters.is_added(&name)))
+    })
+}
+
+fn blindly<'py>(py: Python<'py>, core: &Core, given: &Given<'py>) -> PyResult<Bound<'py, PyAny>> {
+    let done = given.pass(core.function.bind(py));
+    match done {
+        Err(error) if is_exhausted(py, core, &error) => {
+            let (args, kwargs) = given.packed(py)?;
+            let call = Call::new(py, core, &args, kwargs.as_ref(), core.options.policy(py));
+            let written = call.slots.iter().any(Slot::is_written);
+            let raw = ladder::climb(&call, &call.slots, Failed { error, written })?;
+            call.finish(raw)
+        }
+        done => done,
+    }
+}
+
+/// Whether an error is one that the declaration has a way out of.
+fn is_exhausted(py: Python<'_>, core: &Core, error: &PyErr) -> bool {
+    !core.options.ladder.is_empty() && oom::framework_of(py, error).is_some()
 }
 
 /// What a look at arguments that fit has found.
@@ -135,9 +183,7 @@ fn call<'py>(
             let (args, kwargs) = given.packed(py)?;
             Call::new(py, core, &args, kwargs.as_ref(), policy).finish(result)
         }
-        Err(error) if core.options.ladder.is_empty() || oom::framework_of(py, &error).is_none() => {
-            Err(error)
-        }
+        Err(error) if !is_exhausted(py, core, &error) => Err(error),
         Err(error) => {
             let (args, kwargs) = given.packed(py)?;
             let call = Call::new(py, core, &args, kwargs.as_ref(), policy);

@@ -29,6 +29,7 @@ use crate::vectorcall::{self, Given, Vectorcall};
 use crate::{ladder, slices, streams};
 use arguments::{Aim, Fitted, Slots};
 pub use decorator::{Decorator, declare, memory_types};
+use fast::Short;
 pub use options::{Options, Output};
 use signature::{Extras, Parameters};
 
@@ -68,8 +69,8 @@ pub struct Core {
     parameters: Parameters,
     kind: Kind,
     binding: Binding,
-    /// Whether arguments that fit can be handed on as they are.
-    simple: bool,
+    /// How arguments that fit may be handed on as they are.
+    short: Option<Short>,
 }
 
 /// A function that is called with arrays of any framework and gets those that it is declared for.
@@ -448,9 +449,9 @@ impl Declared {
             parameters,
             kind,
             binding,
-            simple: false,
+            short: None,
         };
-        core.simple = fast::is_simple(&core);
+        core.short = Short::of(&core);
         let declared =
             Bound::new(py, Declared { vectorcall: vectorcall::slot::<Declared>(), core })?;
         static INSTALLED: PyOnceLock<()> = PyOnceLock::new();

@@ -148,6 +148,13 @@ impl Parameters {
         Ok(())
     }
 
+    /// Whether an array that is given for some parameter is converted.
+    pub fn converts(&self) -> bool {
+        let (positional, named) = self.rest;
+        let mut all = self.names.iter().map(|name| name.usage).chain([positional, named]);
+        all.any(|usage| usage == Usage::Converted)
+    }
+
     /// What becomes of the arrays of a positional argument, and its place in the order of the
     /// signature.
     #[inline]

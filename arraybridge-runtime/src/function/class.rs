@@ -163,6 +163,7 @@ fn options<'py>(
         parameters.map(|parameter| parameter.name).collect()
     };
     options.set_item("output_type", output.map_or("input", |output| output.name))?;
+    options.set_item("arrays", with(&[Usage::Object, Usage::Opened, Usage::Written]))?;
     options.set_item("opened", with(&[Usage::Opened, Usage::Written]))?;
     options.set_item("written", with(&[Usage::Written]))?;
     options.set_item("delivers", true)?;

@@ -57,7 +57,9 @@ pub struct Parameter {
 /// What a function does with an argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Usage {
-    /// It takes an object of the declared framework, or a plain value.
+    /// It takes a plain value.
+    Value,
+    /// It takes an object of the declared framework.
     Object,
     /// It opens an array's memory, whatever the framework.
     Opened,

@@ -20,7 +20,7 @@ NUMPY = "import numpy as np, arraybridge as ab; x = np.ones((16, 16), 'float32')
 TESTS = Path(__file__).parents[1] / "python"
 FUNCTIONS = (
     f"import sys; sys.path.insert(0, {str(TESTS)!r}); import bridges;"
-    "functions = bridges.extension('tests/benchmarks/functions', 'release');" + NUMPY
+    "functions = bridges.extension('tests/benchmarks/functions', 'release', build=False);" + NUMPY
 )
 TORCH = "import torch; " + NUMPY + "; t = torch.ones(16, 16)"
 PATHS = {
@@ -69,7 +69,7 @@ def main() -> None:
     print("| path | instructions a call |\n|---|---|")
     for group in sys.argv[1:] or PATHS:
         if group == "functions":
-            instructions(FUNCTIONS, "pass", 1)  # builds them
+            instructions(FUNCTIONS.replace("build=False", "build=True"), "pass", 1)
         for name, (setup, call) in PATHS[group].items():
             few, many = (instructions(setup, call, n) for n in (CALLS, 3 * CALLS))
             print(f"| {name} | {(many - few) / (2 * CALLS):.0f} |", flush=True)

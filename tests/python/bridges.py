@@ -360,7 +360,7 @@ def python(code: str, *arguments: str, env: dict[str, str] | None = None, timeou
     )
 
 
-def extension(crate: str, profile: str = "dev"):
+def extension(crate: str, profile: str = "dev", build: bool = True):
     """An extension crate of this repository, which cargo builds here, imported."""
     name, target = Path(crate).name, ROOT / "build" / "extension"
     environment = {
@@ -370,7 +370,8 @@ def extension(crate: str, profile: str = "dev"):
         "PYO3_BUILD_EXTENSION_MODULE": "1",
     }
     command = ["cargo", "build", "--quiet", "--profile", profile]
-    subprocess.run(command, cwd=ROOT / crate, env=environment, check=True)
+    if build:
+        subprocess.run(command, cwd=ROOT / crate, env=environment, check=True)
     folder = target / {"dev": "debug"}.get(profile, profile)
     path = folder / (f"lib{name}" + (".dylib" if sys.platform == "darwin" else ".so"))
     spec = importlib.util.spec_from_file_location(name, path)

@@ -544,6 +544,24 @@ except ImportError as error:
     assert "installed package has version 7" in done.stdout, done.stderr
 
 
+def test_an_array_that_changes_while_the_others_are_read_is_refused(ext):
+    array = np.zeros(8, "float32")
+
+    class Meddler:
+        """An array of no framework, whose export frees the memory of another one."""
+
+        def __dlpack__(self, **keywords):
+            array.resize(1 << 20, refcheck=False)
+            return np.zeros(8, "float32").__dlpack__(**keywords)
+
+        def __dlpack_device__(self):
+            return (1, 0)
+
+    with pytest.raises(ValueError, match="'image'.*changed"):
+        ext.add_into(array, Meddler())
+    ext.writing(array, lambda: None)
+
+
 # --- tensors, errors, threads
 
 

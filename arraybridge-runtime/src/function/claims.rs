@@ -138,6 +138,11 @@ impl<'py> Call<'py> {
         let Some(array) = self.given(parameter).filter(|given| ndarray::is_array(given)) else {
             return Ok(());
         };
+        if !ndarray::is_described_by(array, &claims[i].view) {
+            // By what ran in Python while the other arguments were opened.
+            let text = "the array was changed while the arguments were read".into();
+            return Err(self.about(parameter, Error::Value(text)));
+        }
         let refused = |error: BorrowError| {
             Error::Aliased(format!(
                 "{}() argument '{}': another Rust function works on this memory ({error}); pass a \

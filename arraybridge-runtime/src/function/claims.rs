@@ -110,7 +110,9 @@ impl<'py> Call<'py> {
         }
         // Those that are written to first: of two flags that stand in each other's way, theirs
         // keeps others off the memory of both.
-        claims.sort_by_key(|claim| !claim.mutable);
+        if claims.iter().any(|claim| claim.mutable) {
+            claims.sort_by_key(|claim| !claim.mutable);
+        }
         (0..claims.len()).try_for_each(|i| self.raise_flag(&mut claims, i))
     }
 

@@ -346,9 +346,7 @@ def test_a_block_is_entered_once_at_a_time():
 
 def test_a_complex_result_is_not_forced_to_be_real():
     with pytest.raises(ValueError, match="blur.*imaginary"):
-        ab.finish_dtype(
-            np.array([1j]), np.ones(1), dtype_conversion="float32", function="blur"
-        )
+        ab.finish_dtype(np.array([1j]), np.ones(1), dtype_conversion="float32", function="blur")
 
 
 def test_a_dtype_that_the_framework_lacks_is_an_error():

@@ -79,12 +79,23 @@ pub enum Default {
 pub enum Kind {
     /// The interpreter's token.
     Python,
+    /// The stream of the call.
+    Stream,
+    /// The device of the call.
+    Device,
     /// A view or a tensor.
     Array,
     /// A Python object; `true` behind a reference.
     Object(bool),
     /// A plain value.
     Value,
+}
+
+impl Kind {
+    /// Whether it is none of the caller's: Python sees no such parameter.
+    pub fn is_injected(self) -> bool {
+        matches!(self, Kind::Python | Kind::Stream | Kind::Device)
+    }
 }
 
 /// Expands the attribute; the function itself stays as it is, mistakes or not.

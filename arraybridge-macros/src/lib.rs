@@ -63,7 +63,7 @@ pub fn frameworks(input: TokenStream) -> TokenStream {
 /// | `split_axis = 0` | the first array may be split along this axis when memory runs out |
 /// | `sliced(mask)` | arrays that are sliced and split together with the first one |
 /// | `host = other` | the declared function that takes over on the host when memory runs out |
-/// | `on_oom(clear, host)` | the ways to try again, in order: all of `clear`, `split`, `host` without it |
+/// | `on_oom(clear, host)` | the ways to try again, in order: all of `clear`, `split`, `host` without it, but not `host` for a function in CUDA memory |
 /// | `device = "cuda:1"` | where framework objects and device arrays go |
 /// | `input = torch` | what framework objects are converted to, when it is another framework |
 /// | `crate = path` | where the runtime is, when it is not `::arraybridge_runtime` |
@@ -76,6 +76,9 @@ pub fn frameworks(input: TokenStream) -> TokenStream {
 /// own memory where Rust can look at it there, else a copy; an `ArrayViewMut` is the caller's own
 /// memory or the call is refused. Results are `ndarray` arrays, `Tensor`, framework objects and
 /// whatever PyO3 converts, alone, in an `Option`, in tuples, and in a `Result`.
+///
+/// A function for a framework with CUDA memory takes views of that, `DeviceView` and `DeviceViewMut`,
+/// and gives a `DeviceArray`; `&Stream` and `Device`, of the call, are passed in.
 #[proc_macro_attribute]
 pub fn memory_type(attribute: TokenStream, item: TokenStream) -> TokenStream {
     function::declare(attribute.into(), item.into()).into()

@@ -89,7 +89,7 @@ impl Placement {
             )));
         };
         let name = name.to_str()?;
-        parse(name).map(Placement::On).ok_or_else(|| {
+        named(name).map(Placement::On).ok_or_else(|| {
             Error::Value(format!(
                 "unknown device {name:?}; use \"host\", \"cpu\", \"accelerator\", \
                  \"accelerator:1\", \"cuda:1\", \"gpu:1\" or an index"
@@ -98,7 +98,8 @@ impl Placement {
     }
 }
 
-fn parse(name: &str) -> Option<Device> {
+/// The device of a name.
+pub(crate) fn named(name: &str) -> Option<Device> {
     let (kind, index) = match name.split_once(':') {
         Some((kind, index)) => (kind, index.parse().ok()?),
         None => (name, 0),
@@ -114,6 +115,16 @@ fn parse(name: &str) -> Option<Device> {
 pub fn is_host(device: DLDevice) -> bool {
     let kinds = [DLDeviceType::CPU, DLDeviceType::CUDAHOST, DLDeviceType::ROCMHOST];
     kinds.contains(&device.device_type)
+}
+
+/// Whether DLPack calls this CUDA memory: a device's own, or managed.
+pub fn is_cuda(device_type: u32) -> bool {
+    [DLDeviceType::CUDA.0, DLDeviceType::CUDAMANAGED.0].contains(&device_type)
+}
+
+/// The place of described memory.
+pub fn of_memory(device: DLDevice) -> Device {
+    if is_host(device) { Device::Host } else { Device::Accelerator(device.device_id as usize) }
 }
 
 /// The device of an array of a framework.
@@ -142,8 +153,7 @@ pub fn device_of<'py>(
         }
     }
     let (device_type, index) = dlpack_device(data)?;
-    let device = DLDevice { device_type: DLDeviceType(device_type), device_id: index };
-    Ok(if is_host(device) { Device::Host } else { Device::Accelerator(index as usize) })
+    Ok(of_memory(DLDevice { device_type: DLDeviceType(device_type), device_id: index }))
 }
 
 /// What `__dlpack_device__()` says.

@@ -2,7 +2,11 @@
 
 use std::borrow::Cow;
 
-use pyo3::exceptions::{PyImportError, PyRuntimeError, PyTypeError, PyUserWarning, PyValueError};
+use cudarc::driver::DriverError;
+use cudarc::driver::sys::CUresult;
+use pyo3::exceptions::{
+    PyImportError, PyMemoryError, PyRuntimeError, PyTypeError, PyUserWarning, PyValueError,
+};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyType;
@@ -71,6 +75,12 @@ pub enum Error {
     /// An argument that is written to shares memory with another one: `AliasedArgumentError`.
     #[error("{0}")]
     Aliased(String),
+    /// A device has no memory left: `DeviceMemoryError`.
+    #[error("{0}")]
+    DeviceMemory(String),
+    /// CUDA's driver reports any other failure: `RuntimeError`.
+    #[error("{0}")]
+    Cuda(String),
     /// An exception that passes through as it is.
     #[error(transparent)]
     Python(#[from] PyErr),
@@ -81,6 +91,18 @@ impl Error {
     #[must_use]
     pub fn is_missing_dtype(&self) -> bool {
         matches!(self, Error::Conversion(error) if matches!(error.failure, Failure::Dtype))
+    }
+}
+
+impl From<DriverError> for Error {
+    /// The driver's own words are not asked for: that is a call, and there may be no driver.
+    fn from(DriverError(code): DriverError) -> Error {
+        match code {
+            CUresult::CUDA_ERROR_OUT_OF_MEMORY => {
+                Error::DeviceMemory("CUDA has no device memory left (out of memory)".into())
+            }
+            code => Error::Cuda(format!("CUDA reports error {} ({code:?})", code as u32)),
+        }
     }
 }
 
@@ -143,6 +165,14 @@ fn class<'py>(py: Python<'py>, name: &'static str) -> Option<Bound<'py, PyType>>
     module.bind(py).getattr(name).ok()?.cast_into::<PyType>().ok()
 }
 
+/// The class of [`Error::DeviceMemory`].
+const DEVICE_MEMORY: &str = "DeviceMemoryError";
+
+/// Whether an exception says that a device's memory is exhausted.
+pub(crate) fn is_device_memory(py: Python<'_>, error: &PyErr) -> bool {
+    class(py, DEVICE_MEMORY).is_some_and(|class| error.is_instance(py, &class))
+}
+
 /// The class of `SharedImmutableMemoryWarning` and its like.
 pub fn warning_class<'py>(py: Python<'py>, name: &'static str) -> Bound<'py, PyAny> {
     class(py, name).unwrap_or_else(|| py.get_type::<PyUserWarning>()).into_any()
@@ -158,6 +188,11 @@ impl From<Error> for PyErr {
                 Some(class) => PyErr::from_type(class, (text,)),
                 None => PyValueError::new_err(text),
             },
+            Error::DeviceMemory(text) => match class(py, DEVICE_MEMORY) {
+                Some(class) => PyErr::from_type(class, (text,)),
+                None => PyMemoryError::new_err(text),
+            },
+            Error::Cuda(text) => PyRuntimeError::new_err(text),
             Error::Conversion(error) => {
                 let ConversionError { failure, source, target, method, reason, cause } = *error;
                 let raised = match class(py, failure.class()) {
@@ -174,5 +209,18 @@ impl From<Error> for PyErr {
                 raised
             }
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_of_the_driver_is_told_without_the_driver() {
+        let exhausted = Error::from(DriverError(CUresult::CUDA_ERROR_OUT_OF_MEMORY));
+        assert!(matches!(exhausted, Error::DeviceMemory(_)), "{exhausted}");
+        let other = Error::from(DriverError(CUresult::CUDA_ERROR_ILLEGAL_ADDRESS)).to_string();
+        assert_eq!(other, "CUDA reports error 700 (CUDA_ERROR_ILLEGAL_ADDRESS)");
     }
 }

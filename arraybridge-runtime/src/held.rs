@@ -92,6 +92,27 @@ fn is_attached() -> bool {
     false
 }
 
+/// Waits without the interpreter: what is waited for may call into Python, as the host callbacks of
+/// JAX and CuPy do. (By the stable interface it cannot be asked whether there is something to let go
+/// of.)
+///
+/// PyO3 takes the thread for attached meanwhile, so `wait` must not touch Python.
+pub(crate) fn wait_detached<T>(wait: impl FnOnce() -> T) -> T {
+    // SAFETY: it may be asked by any thread.
+    let attached = unsafe { ffi::Py_IsInitialized() != 0 } && is_attached();
+    // It is kept while the interpreter ends, since this thread might not get it back.
+    if !attached || ENDING.load(Ordering::Acquire) {
+        return wait();
+    }
+    // SAFETY: the thread is attached, and is again when this returns.
+    unsafe {
+        let state = ffi::PyEval_SaveThread();
+        let answer = wait();
+        ffi::PyEval_RestoreThread(state);
+        answer
+    }
+}
+
 /// A view of an object's memory through Python's buffer protocol, dropped like [`Held`].
 pub struct HeldBuffer(Box<ffi::Py_buffer>);
 

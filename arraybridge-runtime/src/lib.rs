@@ -15,6 +15,7 @@ pub mod cuda;
 pub mod declared;
 pub mod detect;
 pub mod device;
+pub mod device_memory;
 pub mod dlpack;
 pub mod dtype;
 pub mod element;
@@ -45,6 +46,7 @@ pub mod view;
 pub mod warn;
 
 pub use arraybridge_macros::memory_type;
+pub use cudarc;
 
 /// What an extension module calls.
 pub mod python {

@@ -2,9 +2,10 @@
 
 use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
-use pyo3::types::PyTuple;
+use pyo3::types::{PyString, PyTuple};
 
 use crate::detect::qualified_name;
+use crate::error::is_device_memory;
 use crate::generated::MemoryType;
 use crate::live;
 use crate::spec::{Framework, OomRule};
@@ -18,6 +19,11 @@ pub fn framework_of(py: Python<'_>, error: &PyErr) -> Option<&'static Framework>
     let mro = class.getattr(pyo3::intern!(py, "__mro__")).ok()?;
     for base in mro.cast::<PyTuple>().ok()?.iter() {
         let Some(name) = qualified_name(&base) else { continue };
+        if name == DEVICE_MEMORY
+            && let Some(framework) = named(py, error)
+        {
+            return Some(framework);
+        }
         let frameworks = MemoryType::ALL.map(MemoryType::framework);
         let found = frameworks.into_iter().find(|framework| {
             let mut rules = framework.oom.iter().filter(|rule| rule.class == name);
@@ -28,6 +34,24 @@ pub fn framework_of(py: Python<'_>, error: &PyErr) -> Option<&'static Framework>
         }
     }
     None
+}
+
+/// The class of [`Error::DeviceMemory`](crate::error::Error::DeviceMemory).
+const DEVICE_MEMORY: &str = "arraybridge.DeviceMemoryError";
+
+/// The framework that the function was declared for that ran out of a device's memory.
+fn named(py: Python<'_>, error: &PyErr) -> Option<&'static Framework> {
+    let name = error.value(py).getattr(pyo3::intern!(py, "memory_type")).ok()?;
+    MemoryType::from_name(name.cast::<PyString>().ok()?.to_str().ok()?).map(MemoryType::framework)
+}
+
+/// Names that framework, where an exception says that a device has no memory left and nobody has
+/// named one yet.
+pub(crate) fn belongs_to(py: Python<'_>, error: &PyErr, framework: &Framework) -> PyResult<()> {
+    if is_device_memory(py, error) && named(py, error).is_none() {
+        error.value(py).setattr(pyo3::intern!(py, "memory_type"), framework.name)?;
+    }
+    Ok(())
 }
 
 fn holds(py: Python<'_>, framework: &'static Framework, rule: &OomRule, error: &PyErr) -> bool {

@@ -10,8 +10,10 @@ pub use ndarray::{
 pub use num_complex::Complex;
 pub use pyo3::{Bound, Py, PyAny, PyErr, PyResult, Python};
 
+pub use crate::device::Device;
+pub use crate::device_memory::{DeviceArray, DeviceView, DeviceViewMut, Stream};
 pub use crate::element::Element;
-pub use crate::error::Error;
+pub use crate::error::{Error, Result};
 pub use crate::spec::DType;
 pub use crate::tensor::Tensor;
 pub use crate::{dispatch, memory_type};

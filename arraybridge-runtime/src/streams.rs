@@ -16,6 +16,7 @@ use crate::cuda::{self, Lane};
 use crate::declared::Options;
 use crate::declared::arguments::{self, Slots};
 use crate::device::{self, Device, Placement};
+use crate::error::Result;
 use crate::generated::MemoryType;
 use crate::live::{self, Live};
 use crate::shared;
@@ -79,11 +80,34 @@ pub fn within<'py, T>(
         true => on_lane(py, index, body),
         false => body(),
     };
-    let live = live()?;
+    made_current(py, live()?, index, streamed)
+}
+
+/// As [`within`], for a function that works on the stream itself, whatever its framework does.
+///
+/// # Errors
+///
+/// As [`within`].
+pub fn on_device<'py, T>(
+    py: Python<'py>,
+    live: &Live,
+    index: usize,
+    body: impl FnOnce() -> PyResult<T>,
+) -> PyResult<T> {
+    made_current(py, live, index, || on_lane(py, index, body))
+}
+
+/// Runs `body` with a device made current.
+fn made_current<'py, T>(
+    py: Python<'py>,
+    live: &Live,
+    index: usize,
+    body: impl FnOnce() -> PyResult<T>,
+) -> PyResult<T> {
     if device::current(py, live)? == index {
-        return streamed();
+        return body();
     }
-    device::within(py, live, Device::Accelerator(index), |_| streamed())
+    device::within(py, live, Device::Accelerator(index), |_| body())
 }
 
 fn may_stream(py: Python<'_>, framework: &Framework) -> bool {
@@ -114,30 +138,44 @@ impl Drop for Mine {
     }
 }
 
-fn take_free(index: usize) -> Option<Adopted> {
-    let mut free = FREE.lock().unwrap_or_else(PoisonError::into_inner);
-    let place = free.iter().position(|(device, _)| *device == index)?;
-    Some(free.swap_remove(place).1)
-}
-
-/// This thread's stream of a device.
-fn lane(index: usize) -> PyResult<Lane> {
+/// The stream of this thread that fits. If there is none it is one that a thread has left, or a new
+/// one.
+fn adopted(
+    index: usize,
+    fits: impl Fn(usize, Lane) -> bool,
+    make: impl FnOnce() -> Result<Lane>,
+) -> Result<Lane> {
     let known = MINE.with_borrow(|mine| {
-        mine.0.iter().find(|(device, _)| *device == index).map(|(_, adopted)| adopted.lane)
+        let mut lanes = mine.0.iter().map(|(device, adopted)| (*device, adopted.lane));
+        lanes.find(|(device, lane)| fits(*device, *lane)).map(|(_, lane)| lane)
     });
     if let Some(lane) = known {
         return Ok(lane);
     }
-    let adopted = match take_free(index) {
+    let left = {
+        let mut free = FREE.lock().unwrap_or_else(PoisonError::into_inner);
+        let place = free.iter().position(|(device, adopted)| fits(*device, adopted.lane));
+        place.map(|place| free.swap_remove(place).1)
+    };
+    let adopted = match left {
         Some(adopted) => adopted,
-        None => Adopted { lane: Lane::new(index)?, objects: Vec::new() },
+        None => Adopted { lane: make()?, objects: Vec::new() },
     };
     let lane = adopted.lane;
     MINE.with_borrow_mut(|mine| mine.0.push((index, adopted)));
     Ok(lane)
 }
 
-/// The handle of this thread's stream of a device, which all extension modules share.
+/// This thread's stream of a device.
+fn lane(py: Python<'_>, index: usize) -> PyResult<Lane> {
+    let handle = handle(py, index)?;
+    let is_it = |device, lane: Lane| device == index && lane.handle() == handle;
+    // SAFETY: it is a stream of this device, and those are never destroyed.
+    Ok(adopted(index, is_it, || unsafe { Lane::over(index, handle) })?)
+}
+
+/// The handle of this thread's stream of a device, which all extension modules share. The stream is
+/// never destroyed.
 ///
 /// # Errors
 ///
@@ -148,7 +186,7 @@ pub fn handle(py: Python<'_>, index: usize) -> PyResult<usize> {
 
 /// The same of the streams that this module has made.
 pub(crate) fn own_handle(index: usize) -> PyResult<usize> {
-    Ok(lane(index)?.handle())
+    Ok(adopted(index, |device, _| device == index, || Lane::new(index))?.handle())
 }
 
 /// A framework's object for this thread's stream.
@@ -192,7 +230,7 @@ fn on_lane<'py, T>(
     index: usize,
     body: impl FnOnce() -> PyResult<T>,
 ) -> PyResult<T> {
-    let lane = lane(index)?;
+    let lane = lane(py, index)?;
     let mut entered = Vec::new();
     let done = match enter(py, index, lane, &mut entered) {
         Ok(()) => body(),
@@ -257,7 +295,7 @@ fn leave<'py, T>(
         }
         told.push(before);
         if let Err(error) = lane.hand_over_to(before) {
-            failed.get_or_insert(error);
+            failed.get_or_insert(error.into());
         }
     }
     match (done, failed) {

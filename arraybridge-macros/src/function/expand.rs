@@ -5,7 +5,7 @@ use quote::{format_ident, quote, quote_spanned};
 use syn::spanned::Spanned;
 use syn::{ReturnType, Type};
 
-use super::parse::{generics, is_named, last, unraw};
+use super::parse::{generics, is_written, last, unraw, works_in_cuda};
 use super::{Argument, Declared, Default, Kind, Setting, annotation};
 
 /// Expands a declaration; it cannot fail.
@@ -15,8 +15,9 @@ pub fn expand(declared: &Declared) -> TokenStream {
         Some(name) => quote!(Framework(#name)),
         None => quote!(Input),
     };
-    let seen = declared.arguments.iter().filter(|argument| argument.kind != Kind::Python);
+    let seen = declared.arguments.iter().filter(|argument| !argument.kind.is_injected());
     let parameters = seen.map(|argument| parameter(argument, declared));
+    let cuda = declared.arguments.iter().any(works_in_cuda);
     let trampoline = trampoline(declared);
     let ident = unraw(&declared.ident);
     let annotation = annotation::result(&declared.result);
@@ -39,6 +40,7 @@ pub fn expand(declared: &Declared) -> TokenStream {
                     framework: #framework,
                     returns: #runtime::__private::Returns::#returns,
                     cast: #cast,
+                    cuda: #cuda,
                     parameters: &[#(#parameters),*],
                     annotation: #annotation,
                     settings: &[#(#settings),*],
@@ -55,10 +57,10 @@ fn parameter(argument: &Argument, declared: &Declared) -> TokenStream {
     let ty = &argument.ty;
     let annotation = annotation::of(ty);
     let usage = match argument.kind {
-        Kind::Array if is_named(ty, "ArrayViewMut") => quote!(Written),
+        Kind::Array if is_written(ty) => quote!(Written),
         Kind::Array => quote!(Opened),
         Kind::Object(_) => quote!(Object),
-        Kind::Python | Kind::Value => quote!(Value),
+        _ => quote!(Value),
     };
     let default = match &argument.default {
         None => quote!(::core::option::Option::None),
@@ -111,7 +113,7 @@ fn trampoline(declared: &Declared) -> TokenStream {
         let into = if argument.kind == Kind::Array { &mut opened } else { &mut values };
         into.push(opening);
         passed.push(passing);
-        index += usize::from(argument.kind != Kind::Python);
+        index += usize::from(!argument.kind.is_injected());
     }
     let names: Vec<_> = (0..passed.len()).map(|i| format_ident!("__passed_{i}")).collect();
     let needs_python =
@@ -185,6 +187,8 @@ fn parts(
     };
     match (argument.kind, ty) {
         (Kind::Python, _) => (quote!(), quote!(__call.py())),
+        (Kind::Stream, _) => (quote!(), quote!(__call.stream())),
+        (Kind::Device, _) => (quote!(let #holder = __call.device()?;), quote!(#holder)),
         (Kind::Array, _) => {
             let as_argument = quote!(#runtime::__private::Argument<'_>);
             let open = quote_spanned!(ty.span()=> <#ty as #as_argument>::open(__call, #index));
@@ -238,7 +242,9 @@ fn give(ty: &Type, value: TokenStream) -> TokenStream {
         }
         ("Bound" | "Py", _) => quote_spanned!(ty.span()=> __call.give_object(#value)),
         ("Tensor", _) => quote_spanned!(ty.span()=> __call.give_array(#value)),
-        _ if name.starts_with("Array") => quote_spanned!(ty.span()=> __call.give_array(#value)),
+        _ if name.starts_with("Array") || name == "DeviceArray" => {
+            quote_spanned!(ty.span()=> __call.give_array(#value))
+        }
         _ => quote_spanned!(ty.span()=> __call.give_value(#value)),
     }
 }

@@ -35,9 +35,12 @@ pub fn read(attribute: TokenStream, item: TokenStream, known: &Known) -> Result<
     for input in &function.sig.inputs {
         arguments.extend(argument(input, &mut mistakes));
     }
-    if let Some((name, Place::Accelerator)) = framework {
-        no_host_views(name, &arguments, &mut mistakes);
+    match framework {
+        Some((name, Place::Accelerator)) => no_host_views(name, &arguments, &mut mistakes),
+        Some((name, Place::Host)) => no_devices(name, &arguments, &mut mistakes),
+        _ => {}
     }
+    no_owned_streams(&arguments, &mut mistakes);
     defaults(&mut arguments, &options, &mut mistakes);
     if options.detach {
         for argument in &arguments {
@@ -179,16 +182,19 @@ fn kind(ty: &Type) -> Kind {
         return match kind(&reference.elem) {
             Kind::Object(_) => Kind::Object(true),
             Kind::Array => Kind::Array,
-            Kind::Python | Kind::Value => Kind::Value,
+            Kind::Stream => Kind::Stream,
+            Kind::Python | Kind::Device | Kind::Value => Kind::Value,
         };
     }
     let Some(segment) = last(inner_of_option(ty).unwrap_or(ty)) else { return Kind::Value };
     let name = segment.ident.to_string();
     match name.as_str() {
         "Python" => Kind::Python,
+        "Stream" => Kind::Stream,
+        "Device" => Kind::Device,
         "Bound" | "Py" => Kind::Object(false),
         "Tensor" => Kind::Array,
-        _ if name.starts_with("ArrayView") => Kind::Array,
+        _ if name.starts_with("ArrayView") || name.starts_with("DeviceView") => Kind::Array,
         _ => Kind::Value,
     }
 }
@@ -199,6 +205,16 @@ pub fn is_named(ty: &Type, name: &str) -> bool {
     last(ty).is_some_and(|segment| segment.ident.to_string().starts_with(name))
 }
 
+/// Whether a type is a view that is written through.
+pub fn is_written(ty: &Type) -> bool {
+    is_named(ty, "ArrayViewMut") || is_named(ty, "DeviceViewMut")
+}
+
+/// Whether an argument makes it necessary that the function is called on a CUDA device.
+pub fn works_in_cuda(argument: &Argument) -> bool {
+    argument.kind == Kind::Stream || is_named(&argument.ty, "DeviceView")
+}
+
 fn no_host_views(framework: &str, arguments: &[Argument], mistakes: &mut Mistakes) {
     for argument in arguments.iter().filter(|argument| is_named(&argument.ty, "ArrayView")) {
         let message = format!(
@@ -206,6 +222,32 @@ fn no_host_views(framework: &str, arguments: &[Argument], mistakes: &mut Mistake
              a `Tensor`, or declare the function for `numpy`"
         );
         mistakes.add(&argument.ty, message);
+    }
+}
+
+fn no_devices(framework: &str, arguments: &[Argument], mistakes: &mut Mistakes) {
+    for argument in arguments {
+        let (what, instead) = match argument.kind {
+            _ if is_named(&argument.ty, "DeviceView") => {
+                ("this is a view of device memory", "take an `ArrayView`")
+            }
+            Kind::Stream => ("streams are those of devices", "remove it"),
+            Kind::Device => ("its functions have no choice of a device", "remove it"),
+            _ => continue,
+        };
+        let message = format!(
+            "`{framework}` keeps arrays in host memory only, and {what}; {instead}, or declare the \
+             function for a framework with CUDA memory, such as `cupy`"
+        );
+        mistakes.add(&argument.ty, message);
+    }
+}
+
+fn no_owned_streams(arguments: &[Argument], mistakes: &mut Mistakes) {
+    for argument in arguments.iter().filter(|argument| argument.kind == Kind::Stream) {
+        if !matches!(argument.ty, Type::Reference(_)) {
+            mistakes.add(&argument.ty, "the stream is lent for the call; take `&Stream`");
+        }
     }
 }
 
@@ -220,7 +262,7 @@ fn defaults(arguments: &mut [Argument], options: &Options, mistakes: &mut Mistak
         }
     }
     let mut seen: Option<&Ident> = None;
-    for argument in arguments.iter().filter(|argument| argument.kind != Kind::Python) {
+    for argument in arguments.iter().filter(|argument| !argument.kind.is_injected()) {
         match (&argument.default, seen) {
             (Some(_), _) => seen = Some(&argument.ident),
             (None, Some(before)) => {

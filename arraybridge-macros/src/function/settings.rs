@@ -4,7 +4,7 @@ use syn::Ident;
 
 use super::mistakes::Mistakes;
 use super::options::Options;
-use super::parse::{is_named, unraw};
+use super::parse::{is_written, unraw, works_in_cuda};
 use super::{Argument, Kind, Setting};
 use crate::problems::instead;
 use crate::table::spec::{DType, Word};
@@ -50,6 +50,10 @@ pub fn settings(
     }
     if let Some(rungs) = &options.on_oom {
         let rungs = rungs.iter().filter_map(|rung| one_of(rung, "on_oom", &RUNGS, mistakes));
+        settings.push(("on_oom", Setting::Names(rungs.collect())));
+    } else if options.host.is_none() && arguments.iter().any(works_in_cuda) {
+        // It has no way to work on the host, and would be called on the device once more.
+        let rungs = RUNGS.iter().filter(|rung| **rung != HOST).map(|rung| (*rung).to_owned());
         settings.push(("on_oom", Setting::Names(rungs.collect())));
     }
     if let Some(axis) = &options.split_axis {
@@ -111,11 +115,8 @@ fn written_as_a_whole(options: &Options, arguments: &[Argument], mistakes: &mut 
     if options.split_axis.is_none() && options.slice_by_slice.is_none() {
         return;
     }
-    let written = |argument: &&Argument| {
-        is_named(&argument.ty, "ArrayViewMut") || is_named(&argument.ty, "DeviceViewMut")
-    };
     for (index, argument) in arguments.iter().filter(|a| a.kind == Kind::Array).enumerate() {
-        if index > 0 && written(&argument) && !options.sliced.contains(&argument.ident) {
+        if index > 0 && is_written(&argument.ty) && !options.sliced.contains(&argument.ident) {
             let message = format!(
                 "every part of the first array would be written to the whole of `{0}`; add \
                  `sliced({0})`",

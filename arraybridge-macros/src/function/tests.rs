@@ -39,6 +39,23 @@ fn arguments_are_sorted_into_kinds() {
 }
 
 #[test]
+fn what_is_injected_is_no_parameter_of_pythons() {
+    let item = quote! {
+        fn f(
+            image: DeviceView<'_, f32>,
+            stream: &Stream,
+            out: Option<DeviceViewMut<'_, f32>>,
+            device: arraybridge_runtime::prelude::Device,
+        ) {}
+    };
+    let declared = declared(quote!(cupy), item).ok().unwrap();
+    let kinds: Vec<_> = declared.arguments.iter().map(|argument| argument.kind).collect();
+    assert!(kinds == [Kind::Array, Kind::Stream, Kind::Array, Kind::Device]);
+    let injected: Vec<_> = kinds.into_iter().map(Kind::is_injected).collect();
+    assert_eq!(injected, [false, true, false, true]);
+}
+
+#[test]
 fn all_mistakes_are_reported_at_once() {
     let item = quote!(
         async fn f<T>(&self, (a, b): (u8, u8), x: T) {}

@@ -10,6 +10,7 @@ __all__ = [
     "AliasedArgumentError",
     "ClippedValuesWarning",
     "CopyRequiredError",
+    "DeviceMemoryError",
     "DeviceUnavailableError",
     "FrameworkNotInstalledError",
     "MemoryConversionError",
@@ -67,6 +68,18 @@ class FrameworkNotInstalledError(MemoryConversionError, ImportError):
 
 class OomFallbackWarning(UserWarning):
     """A declared function ran out of memory on its device, and was called again on the host."""
+
+
+class DeviceMemoryError(MemoryError):
+    """A Rust function found no device memory left; the out-of-memory ladder recognises it.
+
+    ``memory_type`` names the framework that the function is declared for, if it is declared.
+
+    >>> DeviceMemoryError("CUDA has no device memory left").memory_type is None
+    True
+    """
+
+    memory_type: str | None = None
 
 
 class AliasedArgumentError(ValueError):

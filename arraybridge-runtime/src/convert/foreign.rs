@@ -9,6 +9,7 @@ use pyo3::types::PyDict;
 use super::deliver::numpy_framework;
 use super::open::{self, Material, Opened};
 use super::{Prepared, Request, carry_out, class_of, not_an_array, prepare_memory};
+use crate::cuda::LEGACY_STREAM;
 use crate::detect;
 use crate::device::{self, Device};
 use crate::dlpack::capsule;
@@ -84,23 +85,23 @@ fn place_of(data: &Bound<'_, PyAny>, ends: Ends) -> Result<DLDevice> {
 }
 
 /// Opens the memory of a framework's array, or of any object that hands it out by DLPack, where it
-/// is: on the host, or on a CUDA device, ordered after the work on its legacy default stream.
-/// Memory of other devices is downloaded.
+/// is: on the host, or on a CUDA device, where what a stream does next comes after what was done to the
+/// memory so far. Memory of other devices is downloaded.
 ///
 /// # Errors
 ///
 /// As [`convert_to`](super::convert_to).
-pub fn open_any(data: &Bound<'_, PyAny>) -> Result<Opened> {
+pub fn open_any(data: &Bound<'_, PyAny>, stream: usize) -> Result<Opened> {
     let ends = Ends { source: numpy_framework(), target: numpy_framework() };
     if detect::class_of(data).is_some() {
-        return open::open_in_place(data);
+        return open::open_in_place(data, stream);
     }
     if !exports(data) {
         class_of(data)?;
     }
     let place = place_of(data, ends)?;
-    if place.device_type == DLDeviceType::CUDA {
-        return in_place(data, ends, Some(1));
+    if device::is_cuda(place.device_type.0) {
+        return in_place(data, ends, Some(stream as i64));
     }
     open_at(data, place, ends)
 }
@@ -136,10 +137,12 @@ fn open_at(data: &Bound<'_, PyAny>, place: DLDevice, ends: Ends) -> Result<Opene
     Ok(Opened { private: true, ..opened(data, ends, keywords)? })
 }
 
-/// The memory where it is; that of a CUDA device is ordered with the legacy default stream, as the
-/// exchange table of a [`Tensor`](crate::tensor) does it.
+/// The memory where it is; that of a CUDA device is ordered with a stream. The exchange table of a
+/// [`Tensor`](crate::tensor) orders it with the legacy default stream.
 fn in_place(data: &Bound<'_, PyAny>, ends: Ends, stream: Option<i64>) -> Result<Opened> {
-    if let Some(table) = tensor::exchange_of(data) {
+    if stream.is_none_or(|stream| stream == LEGACY_STREAM as i64)
+        && let Some(table) = tensor::exchange_of(data)
+    {
         let tensor = table.export(data).map_err(|error| export_failed(data, ends, error))?;
         let source = capsule::described(Owner::Versioned(tensor))?;
         return Ok(Opened { source, private: false });

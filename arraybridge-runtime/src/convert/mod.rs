@@ -27,7 +27,7 @@ pub use deliver::wrap_numpy;
 pub(crate) use deliver::{fresh, place};
 pub use foreign::{open_any, open_on_host};
 pub(crate) use open::dtype as dtype_of;
-pub use open::{Opened, open_host, open_writable};
+pub use open::{Opened, open_host, open_writable, open_writable_on};
 
 /// What a caller asks of a conversion beside the target.
 #[derive(Clone, Copy, Debug, Default)]

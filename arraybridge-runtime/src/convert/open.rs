@@ -1,7 +1,7 @@
 //! The source side: guards, dtype, device, and the memory itself.
 
 use pyo3::prelude::*;
-use pyo3::types::PyTuple;
+use pyo3::types::{PyInt, PyTuple};
 
 use super::Description;
 use crate::detect::Class;
@@ -327,15 +327,16 @@ pub(super) fn version(py: Python<'_>) -> Bound<'_, PyAny> {
 ///
 /// As [`convert_to`](super::convert_to).
 pub fn open_host(data: &Bound<'_, PyAny>) -> Result<Opened> {
-    opened(data, false)
+    opened(data, None)
 }
 
-/// As [`open_host`], but CUDA memory stays where it is, ordered with the legacy default stream.
-pub(super) fn open_in_place(data: &Bound<'_, PyAny>) -> Result<Opened> {
-    opened(data, true)
+/// As [`open_host`], but CUDA memory stays where it is: what a stream does next with it comes after
+/// what its framework has done so far.
+pub(super) fn open_in_place(data: &Bound<'_, PyAny>, stream: usize) -> Result<Opened> {
+    opened(data, Some(stream))
 }
 
-fn opened(data: &Bound<'_, PyAny>, in_place: bool) -> Result<Opened> {
+fn opened(data: &Bound<'_, PyAny>, in_place: Option<usize>) -> Result<Opened> {
     let class = super::class_of(data)?;
     let py = data.py();
     let ends = crate::live::ends_of(class.framework);
@@ -349,22 +350,40 @@ fn opened(data: &Bound<'_, PyAny>, in_place: bool) -> Result<Opened> {
     }
     let (data, dtype) = guarded(py, ends, live, data)?;
     let failed = |error: PyErr| export_failed(py, ends, live, &data, error);
-    match (located(py, ends, live, &data)?, &class.framework.export) {
-        (Device::Host, _) => open(py, ends, live, &data, &class, dtype),
-        (device @ Device::Accelerator(_), Some(export))
-            if in_place
-                && device::dlpack_device(&data).map_err(failed)?.0
-                    == dlpark::ffi::DLDeviceType::CUDA.0 =>
+    let device = located(py, ends, live, &data)?;
+    match in_place {
+        _ if device == Device::Host => open(py, ends, live, &data, &class, dtype),
+        Some(stream)
+            if live.framework.export.is_some()
+                && device::is_cuda(device::dlpack_device(&data).map_err(failed)?.0) =>
         {
-            let stream = crate::cuda::legacy_stream(py);
-            let scope = [live.module(py), &data, &stream, &version(py)];
-            let capsule = device::within(py, live, device, |_| export.op.call(py, scope));
-            let mut source = capsule.and_then(|c| capsule::take(&c)).map_err(failed)?;
-            source.view.read_only |= class.framework.immutable;
-            Ok(Opened { source, private: false })
+            export(py, ends, live, &data, device, stream)
         }
-        (Device::Accelerator(_), _) => download(py, ends, live, &data),
+        _ => download(py, ends, live, &data),
     }
+}
+
+/// Opens the CUDA memory of an array, ordered with a stream.
+fn export(
+    py: Python<'_>,
+    ends: Ends,
+    live: &Live,
+    data: &Bound<'_, PyAny>,
+    device: Device,
+    stream: usize,
+) -> Result<Opened> {
+    let Some(export) = &live.framework.export else {
+        let reason = format!("{} hands out no memory by DLPack", live.framework.title);
+        return Err(ends.error(Failure::Array, "export", reason));
+    };
+    let failed = |error: PyErr| export_failed(py, ends, live, data, error);
+    let stream = PyInt::new(py, stream).into_any();
+    let scope = [live.module(py), data, &stream, &version(py)];
+    // The array's device has to be current: torch refuses to export otherwise.
+    let capsule = device::within(py, live, device, |_| export.op.call(py, scope));
+    let mut source = capsule.and_then(|c| capsule::take(&c)).map_err(failed)?;
+    source.view.read_only |= live.framework.immutable;
+    Ok(Opened { source, private: false })
 }
 
 /// Opens memory of the caller's that is written to: never a copy, which would lose the write.
@@ -373,20 +392,43 @@ fn opened(data: &Bound<'_, PyAny>, in_place: bool) -> Result<Opened> {
 ///
 /// [`Failure::Copy`] with the reason, and as [`convert_to`](super::convert_to).
 pub fn open_writable(data: &Bound<'_, PyAny>) -> Result<Opened> {
+    writable(data, None)
+}
+
+/// As [`open_writable`], for memory of a CUDA device, ordered with a stream of that device.
+///
+/// # Errors
+///
+/// As [`open_writable`].
+pub fn open_writable_on(data: &Bound<'_, PyAny>, device: usize, stream: usize) -> Result<Opened> {
+    writable(data, Some((device, stream)))
+}
+
+fn writable(data: &Bound<'_, PyAny>, cuda: Option<(usize, usize)>) -> Result<Opened> {
     let py = data.py();
+    let wanted = cuda.map_or(Device::Host, |(device, _)| Device::Accelerator(device));
     let refused = |ends: Ends, why: &str| {
-        let reason =
-            format!("it is written to, which needs the caller's own host memory, but {why}");
+        let memory = match wanted {
+            Device::Host => "host memory".to_owned(),
+            Device::Accelerator(index) => format!("memory on CUDA device {index}"),
+        };
+        let reason = format!("it is written to, which needs the caller's own {memory}, but {why}");
         ends.error(Failure::Copy, "write", reason)
     };
+    let elsewhere = |there: Device| match there {
+        Device::Host => "the array is on the host".to_owned(),
+        Device::Accelerator(_) if wanted == Device::Host => "the array is on a device".to_owned(),
+        Device::Accelerator(index) => format!("the array is on device {index}"),
+    };
     let Some(class) = crate::detect::class_of(data) else {
-        let opened = super::open_any(data)?;
+        let legacy = crate::cuda::LEGACY_STREAM;
+        let opened = super::open_any(data, cuda.map_or(legacy, |(_, stream)| stream))?;
         let numpy = crate::generated::MemoryType::Numpy.framework();
         let ends = crate::live::ends_of(numpy);
+        let there = device::of_memory(opened.source.view.device);
         return match opened {
-            _ if !device::is_host(opened.source.view.device) => {
-                Err(refused(ends, "the array is on a device"))
-            }
+            _ if opened.private => Err(refused(ends, "the array is on another kind of device")),
+            _ if there != wanted => Err(refused(ends, &elsewhere(there))),
             _ if opened.source.view.read_only => Err(refused(ends, "the array is read-only")),
             opened => Ok(opened),
         };
@@ -404,13 +446,17 @@ pub fn open_writable(data: &Bound<'_, PyAny>) -> Result<Opened> {
     if !plain.is(data) {
         return Err(refused(ends, "the array has a gradient, or values that are not in memory"));
     }
-    if located(py, ends, live, data)? != Device::Host {
-        return Err(refused(ends, "the array is on a device"));
+    let there = located(py, ends, live, data)?;
+    if there != wanted {
+        return Err(refused(ends, &elsewhere(there)));
     }
     if framework.no_dlpack.contains(dtype) && !ndarray::is_array(data) {
         return Err(refused(ends, &format!("{title} does not hand out {dtype} memory")));
     }
-    let opened = open(py, ends, live, data, &class, dtype)?;
+    let opened = match cuda {
+        None => open(py, ends, live, data, &class, dtype)?,
+        Some((_, stream)) => export(py, ends, live, data, there, stream)?,
+    };
     if opened.private || opened.source.view.read_only {
         return Err(refused(ends, "the array is read-only"));
     }

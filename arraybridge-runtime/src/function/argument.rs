@@ -5,6 +5,8 @@ use pyo3::prelude::*;
 
 use super::Call;
 use crate::convert::{self, Opened};
+use crate::cuda::LEGACY_STREAM;
+use crate::device_memory::Stream;
 use crate::element::Element;
 use crate::error::{Error, Result};
 use crate::ndarray as numpy;
@@ -13,8 +15,8 @@ use crate::view::{Owner, Source, View};
 
 /// An array argument of a declared function.
 ///
-/// It is implemented for the views of `ndarray` of every rank and element type, for
-/// [`Tensor`] and `&Tensor`, and for an `Option` of each. What is none of these and no Python value
+/// It is implemented for the views of `ndarray` of every rank and element type, for [`DeviceView`] and
+/// [`DeviceViewMut`], for [`Tensor`] and `&Tensor`, and for an `Option` of each. What is none of these and no Python value
 /// either does not compile:
 ///
 /// ```compile_fail,E0277
@@ -30,9 +32,13 @@ use crate::view::{Owner, Source, View};
 /// #[memory_type(numpy)]
 /// fn f(_characters: ArrayView1<'_, char>) {}
 /// ```
+///
+/// [`DeviceView`]: crate::device_memory::DeviceView
+/// [`DeviceViewMut`]: crate::device_memory::DeviceViewMut
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be an argument of a declared function",
-    note = "arrays are taken as `ArrayView`, `ArrayViewMut`, `Tensor`, `&Tensor` or an `Option` of these"
+    note = "arrays are taken as `ArrayView`, `ArrayViewMut`, `DeviceView`, `DeviceViewMut`, `Tensor`, \
+            `&Tensor` or an `Option` of these"
 )]
 pub trait Argument<'a>: Sized {
     /// What keeps the memory during the call.
@@ -168,17 +174,24 @@ impl<'a, A: Argument<'a>> Argument<'a> for Option<A> {
 
 fn open_tensor(call: &Call<'_>, index: usize) -> Result<Tensor> {
     let open = |given: &Bound<'_, PyAny>| {
-        let opened = convert::open_any(given)?;
+        let stream = call.stream.get();
+        let opened = convert::open_any(given, stream.map_or(LEGACY_STREAM, Stream::handle))?;
         match opened.private {
             true => call.has_copied(&opened.source.view),
             false => call.covers(index, opened.source.view.clone(), false),
         }
-        Tensor::from_opened(call.py, opened)
+        match stream {
+            Some(stream) => Tensor::from_opened_on(call.py, call.keep(given, opened), stream),
+            None => Tensor::from_opened(call.py, opened),
+        }
     };
     open(required(call, index)?).map_err(|error| call.about(index, error))
 }
 
-fn required<'a, 'py>(call: &'a Call<'py>, index: usize) -> Result<&'a Bound<'py, PyAny>> {
+pub(super) fn required<'a, 'py>(
+    call: &'a Call<'py>,
+    index: usize,
+) -> Result<&'a Bound<'py, PyAny>> {
     call.given(index).ok_or_else(|| call.about(index, Error::Type("an array is needed".into())))
 }
 

@@ -82,9 +82,8 @@ impl<'py> Call<'py> {
             true => self.has_copied(&view),
             false => self.untouchable.set(None),
         }
-        if device::is_host(view.device) {
-            self.claims.borrow_mut().push(Claim { parameter, view, mutable, flag: None });
-        }
+        // The host and CUDA's devices have one space of addresses.
+        self.claims.borrow_mut().push(Claim { parameter, view, mutable, flag: None });
     }
 
     /// Notes memory that nobody else can write to.
@@ -137,9 +136,9 @@ impl<'py> Call<'py> {
 
     fn raise_flag(&self, claims: &mut [Claim<'py>], i: usize) -> Result<()> {
         let Claim { parameter, mutable, .. } = claims[i];
-        let Some(array) = self.given(parameter).filter(|given| ndarray::is_array(given)) else {
-            return Ok(());
-        };
+        let here = device::is_host(claims[i].view.device);
+        let given = self.given(parameter).filter(|given| here && ndarray::is_array(given));
+        let Some(array) = given else { return Ok(()) };
         if !ndarray::is_described_by(array, &claims[i].view) {
             // By what ran in Python while the other arguments were opened.
             let text = "the array was changed while the arguments were read".into();

@@ -58,8 +58,7 @@ impl Function {
         named: impl Iterator<Item = (Bound<'py, PyAny>, Bound<'py, PyAny>)>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let entry = self.declaration.entry;
-        let call = Call::new(py, self.declaration, entry.bind(positional, named)?);
-        Ok((entry.call)(&call)?)
+        Ok(Call::new(py, self.declaration, entry.bind(positional, named)?).run()?)
     }
 }
 

@@ -12,15 +12,17 @@ mod argument;
 mod attempt;
 mod claims;
 mod class;
+mod device;
 mod result;
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 use smallvec::SmallVec;
 
+use crate::device_memory::Stream;
 use crate::error::{Error, Result};
 use crate::spec::Framework;
 
@@ -98,6 +100,8 @@ pub struct FunctionEntry {
     pub returns: Returns,
     /// Whether arrays of other element types are cast to those that the function takes.
     pub cast: bool,
+    /// Whether it works on a CUDA device: it takes a view of its memory, or the stream.
+    pub cuda: bool,
     /// What Python may pass.
     pub parameters: &'static [Parameter],
     /// The type of what it gives, as Python's type checkers know it.
@@ -130,6 +134,8 @@ pub struct Call<'py> {
     claims: RefCell<SmallVec<[Claim<'py>; 2]>>,
     /// The bytes of the arrays, while nobody else can write to any of them.
     untouchable: Cell<Option<usize>>,
+    /// The stream of a function that works on a CUDA device.
+    stream: OnceCell<Stream>,
 }
 
 impl FunctionEntry {
@@ -171,7 +177,14 @@ impl<'py> Call<'py> {
     #[inline]
     fn new(py: Python<'py>, function: Declaration, given: Arguments<'py>) -> Call<'py> {
         let untouchable = Cell::new(Some(0));
-        Call { py, function, given, claims: RefCell::default(), untouchable }
+        let (claims, stream) = (RefCell::default(), OnceCell::new());
+        Call { py, function, given, claims, untouchable, stream }
+    }
+
+    /// Calls the function.
+    fn run(&self) -> Result<Bound<'py, PyAny>> {
+        let entry = self.function.entry;
+        if entry.cuda { self.on_cuda() } else { (entry.call)(self) }
     }
 
     /// The interpreter.

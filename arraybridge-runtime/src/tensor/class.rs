@@ -11,6 +11,7 @@ use pyo3::types::{PyDict, PyTuple, PyType};
 
 use super::{Tensor, cuda, describe, place};
 use crate::convert::{self, Opened};
+use crate::cuda::{LEGACY_STREAM, lasting_stream};
 use crate::device;
 use crate::dlpack::exchange::Exchange;
 use crate::dlpack::{capsule, compact_strides, managed};
@@ -161,7 +162,7 @@ impl PyTensor {
     #[pyo3(signature = (data, /, *, copy=None))]
     fn from_dlpack(data: &Bound<'_, PyAny>, copy: Option<bool>) -> Result<PyTensor> {
         let py = data.py();
-        let opened = convert::open_any(data)?;
+        let opened = convert::open_any(data, LEGACY_STREAM)?;
         let (before, host) = (opened.source.view.data, device::is_host(opened.source.view.device));
         let private = opened.private;
         let opened = match copy {
@@ -182,11 +183,16 @@ impl PyTensor {
         Ok(tensor.into())
     }
 
-    /// A tensor of a capsule that another extension module made.
+    /// A tensor of a capsule that another extension module made, and the stream that its memory
+    /// was written on.
     #[staticmethod]
-    fn _adopt(capsule: &Bound<'_, PyAny>) -> Result<PyTensor> {
-        let source = capsule::take(capsule)?;
-        Ok(Tensor { view: source.view, owner: source.owner, stream: None }.into())
+    #[pyo3(signature = (capsule, stream=None))]
+    fn _adopt(capsule: &Bound<'_, PyAny>, stream: Option<usize>) -> Result<PyTensor> {
+        let Source { view, owner } = capsule::take(capsule)?;
+        let index = view.device.device_id as usize;
+        // SAFETY: the owner of the memory keeps the stream, or it is one that is never destroyed.
+        let stream = stream.map(|handle| unsafe { lasting_stream(index, handle) }).transpose()?;
+        Ok(Tensor { view, owner, stream }.into())
     }
 
     /// Export the memory; see the DLPack specification for Python.
@@ -379,12 +385,9 @@ pub(super) fn into_object(py: Python<'_>, tensor: Tensor) -> PyResult<Bound<'_, 
         return Ok(Bound::new(py, PyTensor::from(tensor))?.into_any());
     };
     let Tensor { view, owner, stream } = tensor;
-    if let Some(stream) = &stream {
-        // A capsule's memory is ordered with the legacy default stream.
-        cuda::order(view.device.device_id, Some(stream), 1)?;
-    }
+    let handle = stream.as_ref().map(|stream| cuda::handle(Some(stream)));
     let capsule = capsule::give_versioned(py, managed::versioned(Source { view, owner }))?;
-    class.call_method1(pyo3::intern!(py, "_adopt"), (capsule,))
+    class.call_method1(pyo3::intern!(py, "_adopt"), (capsule, handle))
 }
 
 impl<'py> IntoPyObject<'py> for Tensor {

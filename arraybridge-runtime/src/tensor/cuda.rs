@@ -1,5 +1,6 @@
 //! Tensors of CUDA memory: made of cudarc's slices, and ordered with their consumers' streams.
 
+use std::mem::ManuallyDrop;
 use std::sync::Arc;
 
 use cudarc::driver::{CudaContext, CudaSlice, CudaStream, DevicePtr, DriverError, result, sys};
@@ -11,6 +12,7 @@ use super::{Tensor, expect};
 use crate::cuda::checked;
 use crate::element::Element;
 use crate::error::Result;
+use crate::held::wait_detached;
 use crate::host::buffer::HostBuffer;
 use crate::view::{Owner, View};
 
@@ -18,16 +20,24 @@ use crate::view::{Owner, View};
 pub(super) type Stream = Arc<CudaStream>;
 
 /// Device memory, and its context. A consumer's kernel may still read it when the last reference
-/// goes, on a stream that is not known here, so the device's work is waited for first.
+/// goes, on a stream that is not known here: a consumer names the stream that it begins on, not those
+/// that it goes on to use, and that one may be destroyed by now. So the device's work is waited for
+/// first. The slice then frees it on the stream that it was allocated on.
 struct Memory<T> {
-    _slice: CudaSlice<T>,
+    slice: ManuallyDrop<CudaSlice<T>>,
     context: Arc<CudaContext>,
 }
 
 impl<T> Drop for Memory<T> {
     fn drop(&mut self) {
-        // A context that reports a failure here is past being waited for.
-        let _ = checked(|| self.context.synchronize());
+        let free = || {
+            // A context that reports a failure here is past being waited for.
+            let waited = self.context.synchronize();
+            // SAFETY: it is dropped once, here.
+            unsafe { ManuallyDrop::drop(&mut self.slice) };
+            waited
+        };
+        let _ = wait_detached(|| checked(free));
     }
 }
 
@@ -46,7 +56,7 @@ impl Tensor {
         let data = slice.device_ptr(&stream).0 as usize as *mut u8;
         let context = stream.context().clone();
         let index = context.ordinal() as i32;
-        let owner = Owner::Value(Box::new(Memory { _slice: slice, context }));
+        let owner = Owner::Value(Box::new(Memory { slice: ManuallyDrop::new(slice), context }));
         let mut tensor = Tensor::compact(data, T::DTYPE, shape, owner);
         tensor.view.device = DLDevice { device_type: DLDeviceType::CUDA, device_id: index };
         tensor.stream = Some(stream);
@@ -65,7 +75,7 @@ pub(super) fn order(device: i32, producer: Option<&Stream>, consumer: usize) -> 
     if producer_handle == consumer {
         return Ok(());
     }
-    checked(|| {
+    let ordered = checked(|| {
         let context = context(device, producer)?;
         let event = context.new_event(None)?;
         // SAFETY: the context is current, the producer's stream is alive or the legacy one, and
@@ -75,13 +85,14 @@ pub(super) fn order(device: i32, producer: Option<&Stream>, consumer: usize) -> 
             let flags = sys::CUevent_wait_flags::CU_EVENT_WAIT_DEFAULT;
             result::stream::wait_event(consumer as sys::CUstream, event.cu_event(), flags)
         }
-    })
+    });
+    Ok(ordered?)
 }
 
 fn context(device: i32, producer: Option<&Stream>) -> Result<Arc<CudaContext>, DriverError> {
     let context = match producer {
         Some(stream) => stream.context().clone(),
-        None => CudaContext::new(device as usize)?,
+        None => crate::cuda::context(device as usize)?,
     };
     context.bind_to_thread()?;
     Ok(context)
@@ -94,7 +105,7 @@ pub(super) fn to_host(view: &View, producer: Option<&Stream>) -> PyResult<HostBu
         return Err(PyBufferError::new_err(text));
     }
     let mut buffer = HostBuffer::new(view.nbytes()).map_err(crate::cast::no_memory)?;
-    checked(|| {
+    let copy = || {
         context(view.device.device_id, producer)?;
         // SAFETY: the stream is alive or the legacy one; the buffer has the bytes of the array,
         // which its owner keeps alive, and is written before it is read.
@@ -105,6 +116,7 @@ pub(super) fn to_host(view: &View, producer: Option<&Stream>) -> PyResult<HostBu
             let bytes = std::slice::from_raw_parts_mut(buffer.as_mut_ptr(), bytes);
             result::memcpy_dtoh_sync(bytes, view.data as sys::CUdeviceptr)
         }
-    })?;
+    };
+    wait_detached(|| checked(copy))?;
     Ok(buffer)
 }

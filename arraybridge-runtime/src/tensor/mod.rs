@@ -6,13 +6,16 @@ mod exchange;
 mod rust;
 
 use std::fmt;
+use std::sync::Arc;
 
 use dlpark::ffi::DLDevice;
 use ndarray::{Array, ArrayViewD, Dimension};
 use pyo3::prelude::*;
 
 use crate::convert::{self, Opened, Request};
+use crate::cuda::LEGACY_STREAM;
 use crate::device;
+use crate::device_memory::Stream;
 use crate::dlpack::compact_strides;
 use crate::element::Element;
 use crate::error::{Error, Result};
@@ -25,7 +28,7 @@ use crate::{live, record};
 
 pub(crate) use class::exchange_of;
 pub use class::{PyTensor, add_class};
-pub(crate) use rust::{raw, raw_mut};
+pub(crate) use rust::{apart, raw, raw_mut};
 
 /// An owned n-dimensional array, on the host or on a CUDA device, whose element type is known at
 /// run time. Its memory is freed once, by whoever holds it last: Rust, Python or a framework.
@@ -109,6 +112,18 @@ impl Tensor {
         Ok(Tensor { view, owner, stream: None })
     }
 
+    /// As [`from_opened`](Tensor::from_opened), of memory that a stream's work comes after, and whose
+    /// next consumer comes after that stream.
+    pub(crate) fn from_opened_on(
+        py: Python<'_>,
+        opened: Opened,
+        stream: &Stream,
+    ) -> Result<Tensor> {
+        let mut tensor = Tensor::from_opened(py, opened)?;
+        tensor.stream = (!device::is_host(tensor.view.device)).then(|| Arc::clone(stream));
+        Ok(tensor)
+    }
+
     /// The tensor of any framework's array, or of any object that hands its memory out by DLPack,
     /// without a copy where the memory can be described.
     ///
@@ -116,7 +131,7 @@ impl Tensor {
     ///
     /// [`Error::Conversion`] says why the object cannot be read.
     pub fn from_py(data: &Bound<'_, PyAny>) -> Result<Tensor> {
-        Tensor::from_opened(data.py(), convert::open_any(data)?)
+        Tensor::from_opened(data.py(), convert::open_any(data, LEGACY_STREAM)?)
     }
 
     /// The element type.
@@ -207,7 +222,7 @@ fn place(device: DLDevice) -> String {
 }
 
 /// Checks that a shape has this number of elements.
-fn expect(shape: &[usize], dtype: DType, len: usize) -> Result<()> {
+pub(crate) fn expect(shape: &[usize], dtype: DType, len: usize) -> Result<()> {
     let wanted = layout::compact_bytes(shape, dtype.size());
     if wanted != len.checked_mul(dtype.size()) || wanted.is_none() {
         let text = format!("{len} elements are no {dtype} array of shape {shape:?}");

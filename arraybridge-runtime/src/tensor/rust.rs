@@ -34,10 +34,7 @@ pub(crate) fn raw<T: Element, D: Dimension>(view: &View) -> Result<RawArrayView<
 /// As [`raw`], and [`Error::Value`] where elements share memory with one another.
 pub(crate) fn raw_mut<T: Element, D: Dimension>(view: &View) -> Result<RawArrayViewMut<T, D>> {
     let (shape, data) = laid_out::<T, D>(view)?;
-    if !is_injective(view) {
-        let text = "elements share memory with one another, so it cannot be written to";
-        return Err(Error::Value(text.into()));
-    }
+    apart(view)?;
     // SAFETY: as above.
     let mut array = unsafe { RawArrayViewMut::from_shape_ptr(shape, data) };
     turned(view).for_each(|axis| array.invert_axis(axis));
@@ -87,6 +84,19 @@ fn laid_out<T: Element, D: Dimension>(view: &View) -> Result<(StrideShape<D>, *m
 fn turned(view: &View) -> impl Iterator<Item = Axis> {
     let axes = if view.is_empty() { 0 } else { view.shape.len() };
     (0..axes).filter(|axis| view.strides[*axis] < 0 && view.shape[*axis] > 1).map(Axis)
+}
+
+/// Checks that an array can be written to.
+///
+/// # Errors
+///
+/// [`Error::Value`] where elements share memory with one another.
+pub(crate) fn apart(view: &View) -> Result<()> {
+    if is_injective(view) {
+        return Ok(());
+    }
+    let text = "elements share memory with one another, so it cannot be written to";
+    Err(Error::Value(text.into()))
 }
 
 /// Whether no two elements share bytes, as far as that can be seen from the strides: each axis

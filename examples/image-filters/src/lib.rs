@@ -1,5 +1,7 @@
 //! Image filters in Rust. Each function takes arrays of every framework that arraybridge knows.
 
+mod cuda;
+
 use arraybridge_runtime::prelude::*;
 use pyo3::prelude::*;
 

@@ -360,9 +360,9 @@ def python(code: str, *arguments: str, env: dict[str, str] | None = None, timeou
     )
 
 
-def extension(crate: str, profile: str = "dev", build: bool = True):
-    """An extension crate of this repository, which cargo builds here, imported."""
-    name, target = Path(crate).name, ROOT / "build" / "extension"
+def built(crate: str, profile: str = "dev", build: bool = True) -> Path:
+    """The library of an extension crate of this repository, which cargo builds here."""
+    target = ROOT / "build" / "extension"
     environment = {
         **os.environ,
         "CARGO_TARGET_DIR": str(target),
@@ -373,12 +373,23 @@ def extension(crate: str, profile: str = "dev", build: bool = True):
     if build:
         subprocess.run(command, cwd=ROOT / crate, env=environment, check=True)
     folder = target / {"dev": "debug"}.get(profile, profile)
-    path = folder / (f"lib{name}" + (".dylib" if sys.platform == "darwin" else ".so"))
+    name = Path(crate).name.replace("-", "_")
+    return folder / (f"lib{name}" + (".dylib" if sys.platform == "darwin" else ".so"))
+
+
+def module(path: str | Path):
+    """An extension module, imported from its library."""
+    name = Path(path).stem.removeprefix("lib")
     spec = importlib.util.spec_from_file_location(name, path)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    spec.loader.exec_module(module)
-    return module
+    loaded = importlib.util.module_from_spec(spec)
+    sys.modules[name] = loaded
+    spec.loader.exec_module(loaded)
+    return loaded
+
+
+def extension(crate: str, profile: str = "dev", build: bool = True):
+    """An extension crate of this repository, built and imported."""
+    return module(built(crate, profile, build))
 
 
 def survives(code: str, *arguments: str, env: dict[str, str] | None = None) -> str:

@@ -2,6 +2,7 @@
 
 import ast
 import ctypes.util
+import importlib.util
 import inspect
 import pickle
 import shutil
@@ -682,3 +683,56 @@ def test_a_panic_without_the_interpreter_is_an_exception(ext):
         ext.panics(LARGE.ravel().astype("uint8"))
     assert type(caught.value).__name__ == "PanicException"
     assert ext.total(IMAGE) == 276.0
+
+
+# --- CUDA memory, without CUDA: see test_fake_cuda.py and test_gpu_functions.py
+
+
+def test_streams_and_devices_are_no_parameters_of_pythons(ext):
+    own = ["dtype_conversion", "slice_by_slice"]
+    assert list(inspect.signature(ext.device_copy).parameters) == ["image", *own]
+    assert list(inspect.signature(ext.device_copy_into).parameters) == ["image", "out", *own]
+    assert list(inspect.signature(ext.device_of).parameters) == ["image", *own]
+    assert ext.device_copy.execution_memory_type == "cupy"
+
+
+def test_without_a_device_the_error_names_framework_reason_and_way_out(ext):
+    bridges.need("torch", "jax", "pyclesperanto")
+    import torch
+
+    if torch.cuda.is_available():
+        pytest.skip("there is a device")
+    for call, text in [
+        (lambda: ext.device_copy_torch(IMAGE), "device_copy_torch.*PyTorch sees no.*NVIDIA GPU"),
+        (lambda: ext.device_copy_jax(IMAGE), "device_copy_jax.*JAX sees no.*NVIDIA GPU"),
+        (lambda: ext.device_of_no_cuda(), "pyclesperanto has none; declare the function for"),
+    ]:
+        with pytest.raises(ab.DeviceUnavailableError, match=text):
+            call()
+    assert ext.device_of(IMAGE) == "host"
+
+
+def test_a_framework_that_is_not_installed_is_named_first(ext):
+    if "cupy" in sys.modules or importlib.util.find_spec("cupy"):
+        pytest.skip("CuPy is installed")
+    with pytest.raises(ab.FrameworkNotInstalledError, match="CuPy is not installed.*pip install"):
+        ext.device_copy(IMAGE)
+
+
+def test_exhausted_device_memory_of_a_rust_function_starts_the_ladder():
+    bridges.need("torch")
+    tries = []
+
+    @ab.torch(output_type="numpy")
+    def f(image):
+        tries.append(image)
+        if len(tries) == 1:
+            # What a Rust function raises that is declared for torch.
+            error = ab.DeviceMemoryError("no memory left")
+            error.memory_type = "torch"
+            raise error
+        return image
+
+    with ab.trace() as records:
+        assert (f(IMAGE) == IMAGE).all()
+    assert [r.how for r in records if r.route == "retry"] == ["clear"]

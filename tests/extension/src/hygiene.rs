@@ -4,6 +4,7 @@
 
 use ::arraybridge_runtime as renamed;
 use ::arraybridge_runtime::prelude::{Array1, ArrayView1, ArrayViewMut1, Tensor, memory_type};
+use ::arraybridge_runtime::prelude::{Device, DeviceArray, DeviceView, DeviceViewMut, Stream};
 
 #[allow(dead_code, reason = "names that an expansion must not pick up")]
 mod core {}
@@ -20,4 +21,15 @@ fn hygienic(
 ) -> ::core::result::Result<(Array1<f32>, ::core::option::Option<Tensor>), ::pyo3::PyErr> {
     let _ = (out, n);
     ::core::result::Result::Ok((image.to_owned(), ::core::option::Option::None))
+}
+
+#[memory_type(cupy, crate = renamed)]
+fn device_hygienic(
+    image: ::core::option::Option<DeviceView<'_, f32>>,
+    out: ::core::option::Option<DeviceViewMut<'_, f32>>,
+    device: Device,
+    stream: &Stream,
+) -> ::core::result::Result<DeviceArray<f32>, renamed::error::Error> {
+    let _ = (image, out, device);
+    DeviceArray::zeros(&[1], stream)
 }

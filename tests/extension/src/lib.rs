@@ -3,6 +3,7 @@
 #![deny(warnings)]
 
 mod by_hand;
+mod cuda;
 mod hygiene;
 
 use std::sync::atomic::{AtomicBool, Ordering};

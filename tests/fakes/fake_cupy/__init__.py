@@ -3,12 +3,14 @@
 It proves control flow only: which operation is called, in which device's scope, in which order,
 and what happens when one fails. It is no evidence that anything works with CuPy or on a device.
 
-`mount()` puts it into `sys.modules` as `cupy`. `LOG` holds the calls.
+`mount()` puts it into `sys.modules` as `cupy`. `LOG` holds the calls. With `SHARES`, arrays are
+handed out and taken by DLPack: beside the driver of `fake_cuda`, whose device memory is the host's.
 """
 
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import sys
 import threading
 import types
@@ -19,6 +21,7 @@ __version__ = "14.2.0+fake"
 
 LOG: list[str] = []
 DEVICES = 2
+SHARES = False
 FAIL: dict[str, BaseException] = {}
 
 _state = threading.local()
@@ -102,13 +105,53 @@ class Stream:
 
     def __enter__(self) -> Stream:
         LOG.append("enter stream")
+        _streams().append(self)
         return self
 
     def __exit__(self, *error: object) -> None:
         LOG.append("leave stream")
+        _streams().pop()
 
     def synchronize(self) -> None:
         LOG.append("synchronize stream")
+
+
+def _streams() -> list[Stream]:
+    if not hasattr(_state, "streams"):
+        _state.streams = []
+    return _state.streams
+
+
+def get_current_stream(device_id: int = -1) -> Stream:
+    """The stream of this thread."""
+    return _streams()[-1] if _streams() else Stream(0, device_id)
+
+
+def _labelled(capsule: object, device_type: int, device: int) -> object:
+    """The same capsule, whose memory is said to be on another device."""
+    api = ctypes.pythonapi
+    api.PyCapsule_GetName.restype = ctypes.c_char_p
+    api.PyCapsule_GetName.argtypes = [ctypes.py_object]
+    api.PyCapsule_GetPointer.restype = ctypes.c_void_p
+    api.PyCapsule_GetPointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
+    name = api.PyCapsule_GetName(capsule)
+    tensor = api.PyCapsule_GetPointer(capsule, name) + 32 * name.endswith(b"_versioned")
+    where = (ctypes.c_int32 * 2).from_address(tensor + 8)
+    where[:] = [device_type, device]
+    return capsule
+
+
+class _Lent:
+    """What NumPy imports."""
+
+    def __init__(self, capsule: object) -> None:
+        self._capsule = capsule
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (1, 0)
+
+    def __dlpack__(self, **options: object) -> object:
+        return self._capsule
 
 
 class ndarray:  # noqa: N801 - it is named as CuPy names it
@@ -149,6 +192,9 @@ class ndarray:  # noqa: N801 - it is named as CuPy names it
         _called("__dlpack__")
         if dl_device is not None and tuple(dl_device) == (1, 0):
             return self._host.copy().__dlpack__(max_version=max_version)
+        if SHARES:
+            LOG.append(f"export for stream {stream}")
+            return _labelled(self._host.__dlpack__(max_version=max_version), 2, self._device)
         raise BufferError("a fake array has no device memory to export")
 
     def __array__(self, *args: object, **options: object) -> np.ndarray:
@@ -194,6 +240,12 @@ def from_dlpack(data, *, device=None, copy=None):
     _called("from_dlpack")
     if data.__dlpack_device__()[0] not in (2, 13):
         raise TypeError("CPU arrays cannot be directly imported to CuPy.")
+    if SHARES:
+        stream = get_current_stream().ptr or 1
+        capsule = data.__dlpack__(stream=stream, max_version=(1, 0))
+        array = ndarray(np.from_dlpack(_Lent(_labelled(capsule, 1, 0))))
+        array._device = data.__dlpack_device__()[1]
+        return array
     raise BufferError("a fake has no device memory to import")
 
 
@@ -234,7 +286,7 @@ cuda = types.ModuleType("cupy.cuda")
 cuda.Device = Device
 cuda.Stream = Stream
 cuda.ExternalStream = Stream
-cuda.get_current_stream = lambda device_id=-1: Stream(0, device_id)
+cuda.get_current_stream = get_current_stream
 cuda.is_available = lambda: DEVICES > 0
 cuda.runtime = types.ModuleType("cupy.cuda.runtime")
 cuda.runtime.getDeviceCount = _count

@@ -1,0 +1,111 @@
+//! Functions that work in CUDA memory, for tests/python/test_fake_cuda.py and test_gpu_functions.py.
+
+use arraybridge_runtime::cudarc::driver::result;
+use arraybridge_runtime::prelude::*;
+
+/// The elements once more.
+#[memory_type(cupy, returns = input)]
+fn device_copy(image: DeviceView<'_, f32>, stream: &Stream) -> Result<DeviceArray<f32>> {
+    let from = image.compact()?;
+    let mut copy = DeviceArray::zeros(image.shape(), stream)?;
+    let bytes = 4 * image.len();
+    if bytes > 0 {
+        let memory = stream.context().clone();
+        memory.bind_to_thread()?;
+        let to = pointer(&mut copy, stream);
+        // SAFETY: both have as many bytes, and one is new.
+        unsafe { result::memcpy_dtod_async(to, from, bytes, stream.cu_stream()) }?;
+    }
+    Ok(copy)
+}
+
+fn pointer<T: Element>(array: &mut DeviceArray<T>, stream: &Stream) -> u64 {
+    use arraybridge_runtime::cudarc::driver::DevicePtrMut;
+    array.slice_mut().device_ptr_mut(stream).0
+}
+
+/// Shape, strides, address, device of the view, device and stream of the call.
+#[memory_type(cupy)]
+fn device_facts(
+    image: DeviceView<'_, f32>,
+    device: Device,
+    stream: &Stream,
+) -> (Vec<usize>, Vec<isize>, u64, usize, String, usize) {
+    let (shape, strides) = (image.shape().to_vec(), image.strides().to_vec());
+    let handle = stream.handle();
+    (shape, strides, image.pointer(), image.device(), device.to_string(), handle)
+}
+
+#[memory_type(torch, cast)]
+fn device_cast(image: DeviceView<'_, f32>) -> Vec<usize> {
+    image.shape().to_vec()
+}
+
+/// Copies into `out`.
+#[memory_type(cupy)]
+fn device_copy_into(
+    image: DeviceView<'_, f32>,
+    out: DeviceViewMut<'_, f32>,
+    stream: &Stream,
+) -> Result<()> {
+    let (from, to) = (image.compact()?, out.compact()?);
+    if image.shape() != out.shape() {
+        return Err(Error::Value("the shapes differ".into()));
+    }
+    // SAFETY: both have as many bytes, and do not overlap.
+    unsafe { result::memcpy_dtod_async(to, from, 4 * image.len(), stream.cu_stream()) }?;
+    Ok(())
+}
+
+#[memory_type(cupy)]
+fn device_ramp(n: usize, stream: &Stream) -> Result<DeviceArray<f16>> {
+    let ramp: Vec<f16> = (0..n).map(|i| f16::from_f32(i as f32)).collect();
+    DeviceArray::from_slice(&ramp, &[n], stream)
+}
+
+/// So many bytes of zeros.
+#[memory_type(cupy)]
+fn device_bytes(n: usize, stream: &Stream) -> Result<DeviceArray<u8>> {
+    DeviceArray::zeros(&[n], stream)
+}
+
+#[memory_type(cupy, returns = input, detach)]
+fn device_zeros(image: DeviceView<'_, f32>, stream: &Stream) -> Result<DeviceArray<u8>> {
+    DeviceArray::zeros(image.shape(), stream)
+}
+
+#[memory_type(cupy, returns = input)]
+fn device_same(image: Tensor, _stream: &Stream) -> Tensor {
+    image
+}
+
+#[memory_type(cupy)]
+fn device_panics(_stream: &Stream) {
+    panic!("on purpose");
+}
+
+#[memory_type(pyclesperanto)]
+fn device_of_no_cuda(_stream: &Stream) {}
+
+#[memory_type(cupy, device = "cuda:1")]
+fn device_second(image: DeviceView<'_, f32>, device: Device) -> String {
+    assert_eq!(device, Device::Accelerator(image.device()));
+    device.to_string()
+}
+
+/// The device that a call with these arguments is on.
+#[memory_type(torch)]
+fn device_of(image: &Tensor, device: Device) -> String {
+    let _ = image;
+    device.to_string()
+}
+
+#[memory_type(jax, returns = input)]
+fn device_copy_jax(image: DeviceView<'_, f32>, stream: &Stream) -> Result<DeviceArray<f32>> {
+    device_copy(image, stream)
+}
+
+#[memory_type(torch, returns = input)]
+fn device_copy_torch(image: DeviceView<'_, f32>, stream: &Stream) -> Result<DeviceArray<f32>> {
+    device_copy(image, stream)
+}

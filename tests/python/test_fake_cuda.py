@@ -1,0 +1,414 @@
+"""The call path of declared Rust functions in CUDA memory, on a fake driver and a fake CuPy.
+
+The fake driver's device memory is the host's, and everything is done at once: see tests/fakes.
+Seen here is which calls are made, on which stream and in which order, that memory is freed once,
+and what happens when a call fails. Nothing here is evidence that anything works on a device. Each
+test is a process of its own, with NumPy and the fake alone: no real framework must meet the fake
+driver.
+"""
+
+import contextlib
+import ctypes
+import os
+import shutil
+import subprocess
+import sys
+import textwrap
+
+import bridges
+import pytest
+
+FAKES = bridges.ROOT / "tests" / "fakes"
+KERNEL = bridges.ROOT / "examples" / "image-filters" / "src" / "sobel.cu"
+
+pytestmark = [
+    pytest.mark.skipif(
+        "CUDA_VISIBLE_DEVICES" in os.environ,
+        reason="a device is assigned to this process: the fake would take its place",
+    ),
+    pytest.mark.skipif(sys.platform != "linux", reason="the fake stands for libcuda.so"),
+    pytest.mark.skipif(
+        not (shutil.which("cargo") and shutil.which("cc")), reason="cargo and cc build what is run"
+    ),
+]
+
+PREFACE = """
+import sys
+fakes, extension = sys.argv[1:3]
+sys.path.insert(0, fakes)
+import fake_cupy
+fake_cupy.SHARES = True
+cupy = fake_cupy.mount()
+import ctypes, gc, re, numpy as np, arraybridge as ab, bridges
+ext = bridges.module(extension)
+image = np.arange(12, dtype="f4").reshape(3, 4)
+
+def raises(kind, text, call):
+    try:
+        result = call()
+    except kind as error:
+        assert re.search(text, str(error)), error
+        return error
+    raise SystemExit(f"no {kind.__name__} but {result!r}")
+"""
+DRIVER = """
+driver = ctypes.CDLL("libcuda.so")
+driver.fake_calls.restype = ctypes.c_char_p
+driver.fake_allocated.restype = ctypes.c_long
+
+def calls():
+    return driver.fake_calls().decode().splitlines()
+
+def fail(name, code, times=1):
+    driver.fake_fail(name.encode(), code, times)
+"""
+
+
+@pytest.fixture(scope="module")
+def libraries(tmp_path_factory):
+    """A folder with the fake under the names of the driver and of its compiler."""
+    folder = tmp_path_factory.mktemp("fake_cuda")
+    command = ["cc", "-std=gnu11", "-O1", "-shared", "-fPIC", f'-DSOBEL="{KERNEL}"', "-o"]
+    source = FAKES / "fake_cuda" / "fake_cuda.c"
+    subprocess.run([*command, folder / "libcuda.so", source, "-lm"], check=True)
+    (folder / "libnvrtc.so").symlink_to(folder / "libcuda.so")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def run(libraries):
+    def run(code, crate="tests/extension"):
+        path = bridges.built(crate)
+        env = {"LD_LIBRARY_PATH": str(libraries)}
+        code = PREFACE + DRIVER + textwrap.dedent(code)
+        return bridges.survives(code, str(FAKES), str(path), env=env)
+
+    return run
+
+
+def test_fake_cuda_a_host_array_goes_in_and_the_callers_framework_comes_out(run):
+    run(
+        """
+        result = ext.device_copy(image)
+        assert type(result) is np.ndarray and (result == image).all()
+        result = ext.device_copy(cupy.ndarray(image.copy()))
+        assert type(result) is cupy.ndarray and (result._host == image).all()
+        assert ext.device_ramp(5).get().tolist() == [0, 1, 2, 3, 4]
+        zeros = ext.device_zeros(image)
+        assert (zeros.dtype, zeros.shape, zeros.any()) == ("uint8", (3, 4), False)
+        """
+    )
+
+
+def test_fake_cuda_a_view_is_of_the_callers_own_memory(run):
+    run(
+        """
+        host = np.arange(60, dtype="f4").reshape(6, 10)
+        scalar = host[2:3, 3].reshape(())
+        for part in (host, host[::2, 1::3], host[:, ::-1], host.T, host[:0], scalar):
+            shape, strides, address, *_ = ext.device_facts(cupy.ndarray(part))
+            assert tuple(shape) == part.shape
+            assert not part.size or address == part.ctypes.data
+            steps = [s * 4 for s, n in zip(strides, part.shape) if n > 1]
+            assert not part.size or steps == [s for s, n in zip(part.strides, part.shape) if n > 1]
+        raises(ValueError, "contiguous", lambda: ext.device_copy(cupy.ndarray(host[::2])))
+        raises(TypeError, "'image': expected float32 elements, not float64",
+               lambda: ext.device_copy(host.astype("f8")))
+        odd = np.zeros(41, "u1")[1:].view("f4")
+        raises(ValueError, "misaligned", lambda: ext.device_copy(cupy.ndarray(odd)))
+        """
+    )
+
+
+def test_fake_cuda_a_call_is_on_the_device_of_its_first_array(run):
+    run(
+        """
+        def place(*arguments):
+            *_, device, described, handle = ext.device_facts(*arguments)
+            assert described == f"accelerator:{device}" and fake_cupy.current_device() == 0
+            return device, handle
+
+        with cupy.cuda.Device(1):
+            far = cupy.ndarray(image)
+        first, second = place(cupy.ndarray(image)), place(far)
+        assert (first[0], second[0]) == (0, 1) and first[1] != second[1]
+        assert place(image) == first and place(far) == second
+        # The declaration says another device.
+        assert ext.device_second(cupy.ndarray(image)) == ext.device_second(far) == "accelerator:1"
+        """
+    )
+
+
+def test_fake_cuda_the_current_device_of_the_thread_stays_what_it_is(run):
+    run(
+        """
+        with cupy.cuda.Device(1):
+            far = cupy.ndarray(image)
+        for current in (0, 1, -1):
+            driver.fake_make_current(current if current >= 0 else -0xc0)
+            result = ext.device_copy(far)
+            assert driver.fake_current() == current
+            tensor = ab.Tensor(result)
+            raises(ValueError, "contiguous", lambda: ext.device_copy(cupy.ndarray(image[:, ::2])))
+            assert driver.fake_current() == current
+            del result, tensor
+            gc.collect()
+            assert driver.fake_current() == current
+        """
+    )
+
+
+def test_fake_cuda_a_thread_has_a_stream_which_the_framework_is_on(run):
+    run(
+        """
+        import threading
+        handles = []
+        def call():
+            handles.append(ext.device_facts(image)[-1])
+        call()
+        thread = threading.Thread(target=call)
+        thread.start(); thread.join()
+        call()
+        assert handles[0] == handles[2] != handles[1]
+        fake_cupy.LOG.clear()
+        ext.device_facts(cupy.ndarray(image))
+        assert f"export for stream {handles[0]}" in fake_cupy.LOG, fake_cupy.LOG
+        enter, leave = fake_cupy.LOG.index("enter stream"), fake_cupy.LOG.index("leave stream")
+        assert enter < fake_cupy.LOG.index("__dlpack__ on 0") < leave
+        """
+    )
+
+
+def test_fake_cuda_the_stream_waits_for_the_caller_and_the_caller_for_the_stream(run):
+    run(
+        """
+        x = cupy.ndarray(image.copy())
+        handle = ext.device_facts(x)[-1]
+        calls()
+        with cupy.cuda.Stream(0x77, 0):
+            result = ext.device_copy(x)
+        said = calls()
+        record = re.fullmatch(r"record (\\S+) on (.*)", said[0])
+        assert int(record[2], 16) == 0x77, said
+        assert said[1] == f"{handle:#x} waits for {record[1]}", said
+        work = [line for line in said if line.startswith(("allocate", "memset", "copy"))]
+        assert len(work) == 3 and all(line.endswith(f"on {handle:#x}") for line in work), said
+        assert said[-2:] == [f"record {record[1]} on {handle:#x}", f"0x77 waits for {record[1]}"]
+        assert not any("synchronize" in line for line in said), said
+        # The result is ordered with the stream itself: nothing waits for all default-stream work.
+        assert sum("waits for" in line for line in said) == 2, said
+        """
+    )
+
+
+def test_fake_cuda_memory_is_freed_once_and_after_the_devices_work(run):
+    run(
+        """
+        before = driver.fake_allocated()
+        kept = [ext.device_copy(cupy.ndarray(image)) for _ in range(3)]
+        assert driver.fake_allocated() == before + 3
+        handle = ext.device_facts(image)[-1]
+        calls()
+        part = kept.pop()._host[1:]
+        assert driver.fake_allocated() == before + 3
+        del part
+        kept.clear()
+        gc.collect()
+        assert driver.fake_allocated() == before
+        assert calls() == ["synchronize device 0", f"free on {handle:#x}"] * 3
+        """
+    )
+
+
+def test_fake_cuda_memory_of_a_framework_that_knows_no_stream_is_kept_until_it_is_done(run):
+    # An object of no framework stands for all that do not adopt the stream.
+    run(
+        """
+        class Foreign:
+            def __init__(self, array):
+                self.array = array
+            def __dlpack_device__(self):
+                return self.array.__dlpack_device__()
+            def __dlpack__(self, **options):
+                return self.array.__dlpack__(**options)
+
+        handle = ext.device_facts(image)[-1]
+        calls()
+        assert (ext.device_copy(Foreign(cupy.ndarray(image)))._host == image).all()
+        said = calls()
+        assert f"synchronize {handle:#x}" in said, said
+        ext.device_copy(cupy.ndarray(image))
+        assert not any(line == f"synchronize {handle:#x}" for line in calls())
+        """
+    )
+
+
+def test_fake_cuda_an_out_parameter_is_the_callers_memory_or_refused(run):
+    run(
+        """
+        out = np.zeros((3, 4), "f4")
+        assert ext.device_copy_into(image, cupy.ndarray(out)) is None
+        assert (out == image).all()
+        with cupy.cuda.Device(1):
+            far = cupy.ndarray(out)
+        near = cupy.ndarray(image)
+        raises(ab.CopyRequiredError, "memory on CUDA device 0, but the array is on device 1",
+               lambda: ext.device_copy_into(near, far))
+        raises(ab.CopyRequiredError, "memory on CUDA device 0, but the array is on the host",
+               lambda: ext.device_copy_into(near, out))
+        fixed = out.copy()
+        fixed.flags.writeable = False
+        raises(ab.CopyRequiredError, "read-only",
+               lambda: ext.device_copy_into(near, cupy.ndarray(fixed)))
+        shared = np.broadcast_to(np.zeros(4, "f4"), (3, 4))
+        shared.flags.writeable = True
+        raises(ValueError, "share memory", lambda: ext.device_copy_into(near, cupy.ndarray(shared)))
+        raises(TypeError, "'out': expected float32",
+               lambda: ext.device_copy_into(near, cupy.ndarray(out.astype("f8"))))
+        """
+    )
+
+
+def test_fake_cuda_memory_that_is_written_to_belongs_to_one_argument(run):
+    run(
+        """
+        a = np.zeros(8, "f4")
+        for one, other in ((a, a), (a[:-1], a[1:]), (a[:5], a[3:])):
+            raises(ab.AliasedArgumentError, "'out'.*'image'",
+                   lambda: ext.device_copy_into(cupy.ndarray(one), cupy.ndarray(other)))
+        ext.device_copy_into(cupy.ndarray(a[:4]), cupy.ndarray(a[4:]))
+        """
+    )
+
+
+def test_fake_cuda_a_tensor_argument_is_ordered_with_the_stream(run):
+    run(
+        """
+        handle = ext.device_facts(image)[-1]
+        fake_cupy.LOG.clear()
+        x = cupy.ndarray(image)
+        same = ext.device_same(x)
+        assert f"export for stream {handle}" in fake_cupy.LOG
+        assert same._host.ctypes.data == image.ctypes.data
+        """
+    )
+
+
+def test_fake_cuda_exhausted_memory_starts_the_ladder(run):
+    run(
+        """
+        before = driver.fake_allocated()
+        fail("cuMemAllocAsync", 2)
+        fake_cupy.LOG.clear()
+        assert (ext.device_copy(image) == image).all()
+        assert any(line.startswith("free_all_blocks") for line in fake_cupy.LOG)
+
+        fail("cuMemAllocAsync", 2, 99)
+        error = raises(ab.DeviceMemoryError, r"float32 array of shape \\[3, 4\\] needs 48 bytes",
+                       lambda: ext.device_copy(image))
+        assert isinstance(error, MemoryError) and error.memory_type == "cupy"
+        # It is never called again "on the host": it has no way to work there.
+        assert [note[:23] for note in error.__notes__] == ["arraybridge tried clear",
+                                                            "arraybridge: no split: "]
+        fail("", 0, 0)
+        gc.collect()
+        assert driver.fake_allocated() == before
+
+        tries = []
+        @ab.cupy(output_type="numpy")
+        def f(x):
+            tries.append(1)
+            return ext.device_copy(x)
+
+        # The Rust function's own ladder comes first, then that of the function that called it.
+        fail("cuMemAllocAsync", 2, 2)
+        assert (f(image) == image).all() and len(tries) == 2
+        """
+    )
+
+
+def test_fake_cuda_a_failure_leaves_the_stream(run):
+    run(
+        """
+        x = cupy.ndarray(image)
+        ext.device_copy(x)
+        fail("cuMemAllocAsync", 700)
+        raises(RuntimeError, r"CUDA reports error 700 \\(CUDA_ERROR_ILLEGAL_ADDRESS\\)",
+               lambda: ext.device_copy(x))
+        assert cupy.cuda.get_current_stream().ptr == 0
+        handle = ext.device_facts(x)[-1]
+        calls()
+        try:
+            ext.device_panics()
+        except BaseException as error:
+            assert type(error).__name__ == "PanicException" and "on purpose" in str(error)
+        else:
+            raise SystemExit("no panic")
+        assert cupy.cuda.get_current_stream().ptr == 0
+        assert calls()[-2].endswith(f"on {handle:#x}")
+        assert (ext.device_copy(x)._host == image).all()
+        """
+    )
+
+
+def test_fake_cuda_a_machine_without_devices_gives_a_typed_error(run):
+    run(
+        """
+        fake_cupy.DEVICES = 0
+        raises(ab.DeviceUnavailableError, r"device_copy\\(\\) works in CUDA memory, and CuPy sees "
+               "no CUDA device here; call it where", lambda: ext.device_copy(image))
+        """
+    )
+
+
+def test_fake_cuda_a_device_that_the_framework_lacks_is_named(run):
+    run(
+        """
+        with cupy.cuda.Device(1):
+            far = cupy.ndarray(image)
+        fake_cupy.DEVICES = 1
+        raises(ab.DeviceUnavailableError, "CuPy has no such memory on accelerator:1",
+               lambda: ext.device_copy(far))
+        """
+    )
+
+
+def test_fake_cuda_without_a_driver_gives_a_typed_error():
+    with contextlib.suppress(OSError):
+        ctypes.CDLL("libcuda.so.1")
+        pytest.skip("there is a driver")
+    path = bridges.built("tests/extension")
+    code = """
+        raises(ab.DeviceUnavailableError, r"libcuda\\) cannot be loaded; install NVIDIA's driver",
+               lambda: ext.device_copy(image))
+    """
+    bridges.survives(PREFACE + textwrap.dedent(code), str(FAKES), str(path))
+
+
+def test_fake_cuda_the_sobel_kernel_gets_the_image_as_it_lies(run):
+    run(
+        """
+        import scipy.ndimage as ndimage
+
+        def expected(a):
+            a = a.astype("f8")
+            across, down = ndimage.sobel(a, 1) / 4, ndimage.sobel(a, 0) / 4
+            return np.sqrt((across**2 + down**2) / 2)
+
+        random = np.random.default_rng(0).random((300, 70), dtype="f4")
+        parts = (random, random.T, random[::3, ::-2], random[:1], random[:, :1], random[:1, :1])
+        for part in parts:
+            result = ext.sobel_cuda(cupy.ndarray(part))
+            assert type(result) is cupy.ndarray and result.shape == part.shape
+            np.testing.assert_allclose(result._host, expected(part), atol=1e-6)
+        tall = np.random.default_rng(1).random((65535 * 8 + 9, 2), dtype="f4")
+        np.testing.assert_allclose(ext.sobel_cuda(tall), expected(tall), atol=1e-6)
+        assert ext.sobel_cuda(random[:0]).shape == (0, 70)
+        raises(TypeError, "2-dimensional", lambda: ext.sobel_cuda(random[0]))
+        calls()
+        ext.sobel_cuda(cupy.ndarray(random))
+        handle = next(line for line in calls() if "launch" in line).split()[-1]
+        assert int(handle, 16) > 2
+        """,
+        crate="examples/image-filters",
+    )

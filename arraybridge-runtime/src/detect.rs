@@ -35,6 +35,8 @@ pub struct Class {
     pub role: Role,
     /// The C exchange table, where the class has one.
     pub exchange: Option<Exchange>,
+    /// Whether a table names the class itself. A subclass may answer questions as it likes.
+    pub own: bool,
 }
 
 type Names = HashMap<&'static str, (&'static Framework, Role)>;
@@ -133,7 +135,8 @@ fn walk(class: &Bound<'_, PyType>) -> Option<Class> {
                 Role::Array => Exchange::of_type(class),
                 _ => None,
             };
-            return Some(Class { framework, role: *role, exchange });
+            let own = base.is(class);
+            return Some(Class { framework, role: *role, exchange, own });
         }
     }
     None

@@ -58,7 +58,11 @@ macro_rules! dtypes {
 
         /// The element type of a DLPack code and width, for one lane.
         const fn of_dlpack(code: u8, bits: u8) -> Option<DType> {
-            $(if code == DLDataTypeCode::$code.0 && bits == $bits { return Some(DType::$variant); })*
+            // One number to compare, so that this becomes a jump.
+            let both = (code as u16) << 8 | bits as u16;
+            $(if both == (DLDataTypeCode::$code.0 as u16) << 8 | $bits {
+                return Some(DType::$variant);
+            })*
             None
         }
     };

@@ -14,9 +14,11 @@ use std::sync::OnceLock;
 /// A way that is quicker than the public call it stands in for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ShortCut {
-    /// `exchange`: DLPack's C table in place of capsules.
+    /// `exchange`: DLPack's C table in place of capsules, or of any tensor where a table says who
+    /// owns the memory.
     Exchange,
-    /// `buffer`: Python's buffer protocol in place of an export, where a table says it is there.
+    /// `buffer`: Python's buffer protocol in place of an export, where a table says it is there; the
+    /// exporter itself where that is a NumPy array.
     Buffer,
     /// `import`: a framework's private way in, from `fast` of its table.
     Import,

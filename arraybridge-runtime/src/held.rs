@@ -36,12 +36,35 @@ pub(crate) fn watch_for_the_end(py: Python<'_>) -> PyResult<()> {
     Ok(())
 }
 
+impl From<Bound<'_, PyAny>> for Held {
+    fn from(object: Bound<'_, PyAny>) -> Held {
+        // SAFETY: a bound object's pointer is never null.
+        Held(unsafe { NonNull::new_unchecked(object.into_ptr()) })
+    }
+}
+
 impl Held {
     /// Holds an object.
     pub fn new(object: &Bound<'_, PyAny>) -> Held {
-        let pointer = object.clone().into_ptr();
-        // SAFETY: a bound object's pointer is never null.
-        Held(unsafe { NonNull::new_unchecked(pointer) })
+        Held::from(object.clone())
+    }
+
+    /// The object, for an attached thread to keep.
+    pub fn into_bound(self, py: Python<'_>) -> Bound<'_, PyAny> {
+        // SAFETY: the reference is owned, and handed on.
+        unsafe { Bound::from_owned_ptr(py, ManuallyDrop::new(self).0.as_ptr()) }
+    }
+
+    /// Whether nobody else has a reference to the object.
+    pub fn is_sole(&self, _py: Python<'_>) -> bool {
+        // SAFETY: the object is alive, and this thread is attached.
+        unsafe { ffi::Py_REFCNT(self.0.as_ptr()) == 1 }
+    }
+
+    /// The object, looked at.
+    pub fn get<'a, 'py>(&'a self, py: Python<'py>) -> Borrowed<'a, 'py, PyAny> {
+        // SAFETY: the object is alive as long as this reference.
+        unsafe { Borrowed::from_ptr(py, self.0.as_ptr()) }
     }
 
     /// Holds the same object once more.
@@ -133,6 +156,29 @@ impl HeldBuffer {
             0 => Ok(HeldBuffer(buffer)),
             _ => Err(PyErr::fetch(object.py())),
         }
+    }
+
+    /// The view as a pointer, for [`from_raw`](Self::from_raw).
+    pub fn into_raw(self) -> *mut ffi::Py_buffer {
+        let held = ManuallyDrop::new(self);
+        // SAFETY: the box is moved out of what is not dropped.
+        Box::into_raw(unsafe { std::ptr::read(&raw const held.0) })
+    }
+
+    /// The view again.
+    ///
+    /// # Safety
+    ///
+    /// The pointer comes from [`into_raw`](Self::into_raw) and is used once.
+    pub unsafe fn from_raw(pointer: *mut ffi::Py_buffer) -> HeldBuffer {
+        // SAFETY: it was a box.
+        HeldBuffer(unsafe { Box::from_raw(pointer) })
+    }
+
+    /// The object whose memory it is, which need not be the one that was asked.
+    pub fn exporter<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyAny>> {
+        // SAFETY: the view holds a reference to the object, if there is one.
+        unsafe { Bound::from_borrowed_ptr_or_opt(py, self.0.obj) }
     }
 
     /// What the object said of its memory.

@@ -9,10 +9,10 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 
-use crate::held::Held;
+use crate::held::{Held, HeldBuffer};
 use crate::live::Live;
 use crate::spec::DType;
-use crate::view::{Dims, Owner, Source, View};
+use crate::view::{Owner, Source, View};
 
 /// Why a NumPy array cannot be read: its dtype, in NumPy's words.
 pub struct UnknownDtype(pub String);
@@ -23,54 +23,59 @@ pub fn is_array(data: &Bound<'_, PyAny>) -> bool {
     unsafe { npyffi::PyArray_Check(data.py(), data.as_ptr()) != 0 }
 }
 
-/// Describes a NumPy array; the source holds the array itself.
+/// Whether an object is a NumPy array and of no subclass.
+pub fn is_plain_array(data: &Bound<'_, PyAny>) -> bool {
+    // SAFETY: as above.
+    unsafe { npyffi::PyArray_CheckExact(data.py(), data.as_ptr()) != 0 }
+}
+
+/// Describes a NumPy array in `view`.
 ///
 /// # Errors
 ///
 /// [`UnknownDtype`] for strings, objects, records, dates and extended precision.
-pub fn read(data: &Bound<'_, PyAny>) -> Result<Source, UnknownDtype> {
-    let view = view(data).ok_or_else(|| {
+pub fn describe(data: &Bound<'_, PyAny>, view: &mut View) -> Result<(), UnknownDtype> {
+    describe_in(data, view).ok_or_else(|| {
         let dtype = data.getattr(pyo3::intern!(data.py(), "dtype"));
         UnknownDtype(dtype.map(|d| d.to_string()).unwrap_or_default())
-    })?;
-    Ok(Source { view, owner: Owner::Object(Held::new(data)) })
+    })
 }
 
 /// Describes an array of NumPy's own class, if its element type is one that we know.
 pub fn view_of(data: &Bound<'_, PyAny>) -> Option<View> {
-    // SAFETY: the object is alive and the interpreter attached.
-    let exact = unsafe { npyffi::PyArray_CheckExact(data.py(), data.as_ptr()) != 0 };
-    if exact { view(data) } else { None }
+    let mut view = View::default();
+    (is_plain_array(data) && describe_in(data, &mut view).is_some()).then_some(view)
 }
 
 #[inline]
-fn view(data: &Bound<'_, PyAny>) -> Option<View> {
+fn describe_in(data: &Bound<'_, PyAny>, view: &mut View) -> Option<()> {
     debug_assert!(is_array(data));
-    // SAFETY: the object is a NumPy array, so these fields are there; its extents and strides
-    // are `nd` long, and are copied.
-    unsafe {
+    // SAFETY: the object is a NumPy array, so these fields are there.
+    let (fields, descr) = unsafe {
         let fields = &(*data.as_ptr().cast::<PyArrayObject>()).fields;
-        let ndim = fields.nd as usize;
-        let (shape, strides): (Dims<usize>, Dims<isize>) = match ndim {
-            0 => Default::default(),
-            _ => (
-                Dims::from_slice(std::slice::from_raw_parts(fields.dimensions.cast(), ndim)),
-                Dims::from_slice(std::slice::from_raw_parts(fields.strides, ndim)),
-            ),
-        };
-        let descr = &*fields.descr;
-        let dtype = dtype(data.py(), descr)?;
-        let foreign = if cfg!(target_endian = "little") { b'>' } else { b'<' };
-        Some(View {
-            data: fields.data.cast(),
-            dtype,
-            shape,
-            strides,
-            read_only: fields.flags & npyffi::NPY_ARRAY_WRITEABLE == 0,
-            swapped: descr.fields.byteorder as u8 == foreign && dtype.size() > 1,
-            device: DLDevice::CPU,
-        })
+        (fields, &*fields.descr)
+    };
+    let dtype = dtype(data.py(), descr)?;
+    match fields.nd as usize {
+        0 => view.set_axes(&[], &[]),
+        ndim => {
+            // SAFETY: the extents and strides of an array with axes are `nd` long.
+            let (shape, strides) = unsafe {
+                (
+                    std::slice::from_raw_parts(fields.dimensions.cast(), ndim),
+                    std::slice::from_raw_parts(fields.strides, ndim),
+                )
+            };
+            view.set_axes(shape, strides);
+        }
     }
+    let foreign = if cfg!(target_endian = "little") { b'>' } else { b'<' };
+    view.data = fields.data.cast();
+    view.dtype = dtype;
+    view.read_only = fields.flags & npyffi::NPY_ARRAY_WRITEABLE == 0;
+    view.swapped = descr.fields.byteorder as u8 == foreign && dtype.size() > 1;
+    view.device = DLDevice::CPU;
+    Some(())
 }
 
 /// Whether a NumPy array still is where and as it was described.
@@ -185,9 +190,7 @@ fn descr(py: Python<'_>, numpy: &Live, dtype: DType) -> Option<*mut PyArray_Desc
     }
 }
 
-/// Makes a NumPy array of a source's memory; it is read-only if the view is.
-///
-/// `None` when NumPy lacks the dtype, which comes from ml_dtypes.
+/// As [`wrap_view`], of a source.
 ///
 /// # Errors
 ///
@@ -197,13 +200,37 @@ pub fn wrap<'py>(
     numpy: &Live,
     source: Source,
 ) -> PyResult<Option<Bound<'py, PyAny>>> {
-    let Source { view, owner } = source;
+    wrap_view(py, numpy, &source.view, source.owner)
+}
+
+/// Makes a NumPy array of the memory that a view describes; it is read-only if the view is.
+///
+/// `None` when NumPy lacks the dtype, which comes from ml_dtypes.
+///
+/// # Errors
+///
+/// What NumPy raises.
+pub fn wrap_view<'py>(
+    py: Python<'py>,
+    numpy: &Live,
+    view: &View,
+    owner: Owner,
+) -> PyResult<Option<Bound<'py, PyAny>>> {
+    let owner = match owner {
+        Owner::Object(held) if is_just(py, &held, view) => {
+            let array = held.into_bound(py);
+            if view.read_only {
+                clear_writeable(&array);
+            }
+            return Ok(Some(array));
+        }
+        owner => owner,
+    };
     let Some(descr) = descr(py, numpy, view.dtype) else { return Ok(None) };
     let writeable = if view.read_only { 0 } else { npyffi::NPY_ARRAY_WRITEABLE };
     let empty = view.is_empty();
-    let (mut shape, mut strides) = (view.shape, view.strides);
     // SAFETY: the dtype reference is stolen by the call; extents and strides are as long as
-    // `nd`, and the memory that they describe is kept alive by the owner, which becomes the
+    // `nd` and are copied, and the memory that they describe is kept alive by the owner, which becomes the
     // array's base. NumPy allocates by itself for arrays without elements.
     unsafe {
         let class = npyffi::get_type_object(py, npyffi::NpyTypes::PyArray_Type);
@@ -211,9 +238,9 @@ pub fn wrap<'py>(
             py,
             class,
             descr,
-            shape.len() as c_int,
-            shape.as_mut_ptr().cast(),
-            if empty { std::ptr::null_mut() } else { strides.as_mut_ptr() },
+            view.shape.len() as c_int,
+            view.shape.as_ptr().cast_mut().cast(),
+            if empty { std::ptr::null_mut() } else { view.strides.as_ptr().cast_mut() },
             if empty { std::ptr::null_mut() } else { view.data.cast::<c_void>() },
             writeable,
             std::ptr::null_mut(),
@@ -227,66 +254,114 @@ pub fn wrap<'py>(
         }
         if view.read_only {
             // NumPy takes the flag from the arguments only along with the memory.
-            (*array.as_ptr().cast::<PyArrayObject>()).fields.flags &= !npyffi::NPY_ARRAY_WRITEABLE;
+            clear_writeable(&array);
         }
         Ok(Some(array))
     }
 }
 
-const BASE: &CStr = c"arraybridge.memory";
-
-/// The object that keeps an array's memory alive.
-fn base(py: Python<'_>, owner: Owner) -> PyResult<Bound<'_, PyAny>> {
-    let owner = match owner {
-        Owner::Versioned(tensor) => return tensor_base(py, tensor),
-        owner => owner,
-    };
-    let owner = Box::into_raw(Box::new(owner));
-    // SAFETY: the pointer is a boxed owner, which the destructor frees.
+fn clear_writeable(array: &Bound<'_, PyAny>) {
+    // SAFETY: the object is a NumPy array that nobody else has seen.
     unsafe {
-        let capsule = ffi::PyCapsule_New(owner.cast(), BASE.as_ptr(), Some(drop_base));
-        if capsule.is_null() {
-            drop(Box::from_raw(owner));
-        }
-        Bound::from_owned_ptr_or_err(py, capsule)
+        (*array.as_ptr().cast::<PyArrayObject>()).fields.flags &= !npyffi::NPY_ARRAY_WRITEABLE;
     }
 }
 
-const TENSOR_BASE: &CStr = c"arraybridge.tensor";
+/// Whether an owner is a NumPy array of what the view describes, and nobody else has it: it can be
+/// handed out itself.
+fn is_just(py: Python<'_>, held: &Held, view: &View) -> bool {
+    let object = held.get(py);
+    if !is_plain_array(&object) || !held.is_sole(py) {
+        return false;
+    }
+    // SAFETY: the object is a NumPy array.
+    let flags = unsafe { (*object.as_ptr().cast::<PyArrayObject>()).fields.flags };
+    is_described_by(&object, view)
+        && dtype_of(&object) == Some(view.dtype)
+        && !view.swapped
+        && (view.read_only || flags & npyffi::NPY_ARRAY_WRITEABLE != 0)
+}
 
-/// A tensor as a base: its own address is in the capsule, which saves an allocation.
-fn tensor_base(
-    py: Python<'_>,
-    tensor: Managed<DLManagedTensorVersioned>,
-) -> PyResult<Bound<'_, PyAny>> {
-    let tensor = tensor.into_raw();
-    // SAFETY: the tensor is owned and not null; the destructor takes it back, or this does where
+/// The object that keeps an array's memory alive: the owner itself, or a capsule of it.
+fn base(py: Python<'_>, owner: Owner) -> PyResult<Bound<'_, PyAny>> {
+    match owner {
+        Owner::Object(held) => Ok(held.into_bound(py)),
+        // What has an address of its own needs no box around it.
+        Owner::Versioned(tensor) => capsule(py, tensor),
+        Owner::Exported(buffer) => capsule(py, buffer),
+        owner => capsule(py, Box::new(owner)),
+    }
+}
+
+/// What a capsule can own by one pointer.
+trait Pointed: Sized {
+    /// The capsule's name.
+    const NAME: &CStr;
+    fn into_raw(self) -> *mut c_void;
+    /// # Safety
+    ///
+    /// The pointer comes from `into_raw` and is used once.
+    unsafe fn free(pointer: *mut c_void);
+}
+
+impl Pointed for Managed<DLManagedTensorVersioned> {
+    const NAME: &CStr = c"arraybridge.tensor";
+
+    fn into_raw(self) -> *mut c_void {
+        self.into_raw().cast()
+    }
+
+    unsafe fn free(pointer: *mut c_void) {
+        // SAFETY: as the caller says.
+        drop(unsafe { Managed::<DLManagedTensorVersioned>::from_raw(pointer.cast()) });
+    }
+}
+
+impl Pointed for HeldBuffer {
+    const NAME: &CStr = c"arraybridge.buffer";
+
+    fn into_raw(self) -> *mut c_void {
+        self.into_raw().cast()
+    }
+
+    unsafe fn free(pointer: *mut c_void) {
+        // SAFETY: as the caller says.
+        drop(unsafe { HeldBuffer::from_raw(pointer.cast()) });
+    }
+}
+
+impl Pointed for Box<Owner> {
+    const NAME: &CStr = c"arraybridge.memory";
+
+    fn into_raw(self) -> *mut c_void {
+        Box::into_raw(self).cast()
+    }
+
+    unsafe fn free(pointer: *mut c_void) {
+        // SAFETY: as the caller says.
+        drop(unsafe { Box::<Owner>::from_raw(pointer.cast()) });
+    }
+}
+
+fn capsule<T: Pointed>(py: Python<'_>, owner: T) -> PyResult<Bound<'_, PyAny>> {
+    let pointer = owner.into_raw();
+    // SAFETY: the pointer is owned and not null; the destructor takes it back, or this does where
     // there is no capsule.
     unsafe {
-        let capsule = ffi::PyCapsule_New(tensor.cast(), TENSOR_BASE.as_ptr(), Some(drop_tensor));
+        let capsule = ffi::PyCapsule_New(pointer, T::NAME.as_ptr(), Some(drop_owner::<T>));
         if capsule.is_null() {
-            drop(Managed::from_raw(tensor));
+            T::free(pointer);
         }
         Bound::from_owned_ptr_or_err(py, capsule)
     }
 }
 
-unsafe extern "C" fn drop_tensor(capsule: *mut ffi::PyObject) {
-    // SAFETY: called once, by the interpreter, for a capsule that `tensor_base` made.
+unsafe extern "C" fn drop_owner<T: Pointed>(capsule: *mut ffi::PyObject) {
+    // SAFETY: called once, by the interpreter, for a capsule that `capsule` made.
     unsafe {
-        let tensor = ffi::PyCapsule_GetPointer(capsule, TENSOR_BASE.as_ptr());
-        if !tensor.is_null() {
-            drop(Managed::from_raw(tensor.cast::<DLManagedTensorVersioned>()));
-        }
-    }
-}
-
-unsafe extern "C" fn drop_base(capsule: *mut ffi::PyObject) {
-    // SAFETY: called once, by the interpreter, for a capsule that `base` made.
-    unsafe {
-        let owner = ffi::PyCapsule_GetPointer(capsule, BASE.as_ptr());
-        if !owner.is_null() {
-            drop(Box::from_raw(owner.cast::<Owner>()));
+        let pointer = ffi::PyCapsule_GetPointer(capsule, T::NAME.as_ptr());
+        if !pointer.is_null() {
+            T::free(pointer);
         }
     }
 }

@@ -208,6 +208,9 @@ pub struct Export {
     pub sync: Ordering,
     /// Whether host arrays have Python's buffer protocol, which is quicker for the dtypes it knows.
     pub buffer: bool,
+    /// The object that keeps an array's host memory alive, where that is not the array: its memory
+    /// can be exchanged for other memory. Scope: `module, data`.
+    pub owner: Option<Op<2>>,
 }
 
 /// DLPack import.

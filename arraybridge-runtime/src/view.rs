@@ -16,7 +16,7 @@ use crate::spec::{DType, Kind, Strides};
 pub type Dims<T> = SmallVec<[T; 6]>;
 
 /// Where the elements of a host array are and how they are laid out.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct View {
     /// The first element. Not null unless there are no elements.
     pub data: *mut u8,
@@ -34,7 +34,40 @@ pub struct View {
     pub device: DLDevice,
 }
 
+impl Clone for View {
+    fn clone(&self) -> View {
+        // A small vector's own clone goes element by element.
+        let (shape, strides) = (Dims::from_slice(&self.shape), Dims::from_slice(&self.strides));
+        View { shape, strides, ..*self }
+    }
+}
+
+impl Default for View {
+    /// No axes and no memory, to be described in place.
+    #[inline]
+    fn default() -> View {
+        View {
+            data: std::ptr::null_mut(),
+            dtype: DType::Bool,
+            shape: Dims::new(),
+            strides: Dims::new(),
+            read_only: false,
+            swapped: false,
+            device: DLDevice::CPU,
+        }
+    }
+}
+
 impl View {
+    /// Sets the extents and the strides in bytes.
+    #[inline]
+    pub fn set_axes(&mut self, shape: &[usize], strides: &[isize]) {
+        self.shape.clear();
+        self.shape.extend(shape.iter().copied());
+        self.strides.clear();
+        self.strides.extend(strides.iter().copied());
+    }
+
     /// The number of elements.
     #[inline]
     pub fn len(&self) -> usize {
@@ -67,12 +100,11 @@ impl View {
 
     /// Whether each element's address, and each stride, is a multiple of its size.
     pub fn is_aligned(&self) -> bool {
-        let unit = match self.dtype {
-            DType::Complex64 | DType::Complex128 => self.dtype.size() / 2,
+        let unit = match self.dtype.kind() {
+            Kind::Complex => self.dtype.size() / 2,
             _ => self.dtype.size(),
         };
-        (self.data as usize).is_multiple_of(unit)
-            && self.strides.iter().zip(&self.shape).all(|(s, n)| *n <= 1 || s % unit as isize == 0)
+        is_multiple(self.data as usize, unit) && self.has_strides_of(unit)
     }
 
     /// Whether the machine can load each element from where it is.
@@ -80,11 +112,27 @@ impl View {
         self.is_empty() || (!self.swapped && self.has_element_strides() && self.is_aligned())
     }
 
+    /// Whether the first element's address is a multiple of its size, both halves of a complex
+    /// number counted.
+    pub fn starts_aligned(&self) -> bool {
+        is_multiple(self.data as usize, self.dtype.size())
+    }
+
     /// Whether each stride is a whole number of elements, as DLPack needs it.
     pub fn has_element_strides(&self) -> bool {
-        let size = self.dtype.size() as isize;
-        self.strides.iter().zip(&self.shape).all(|(s, n)| *n <= 1 || s % size == 0)
+        self.has_strides_of(self.dtype.size())
     }
+
+    fn has_strides_of(&self, unit: usize) -> bool {
+        let whole = |(s, n): (&isize, &usize)| *n <= 1 || is_multiple(s.unsigned_abs(), unit);
+        self.strides.iter().zip(&self.shape).all(whole)
+    }
+}
+
+/// Whether a number is a multiple of a power of two, without a division.
+fn is_multiple(number: usize, power: usize) -> bool {
+    debug_assert!(power.is_power_of_two());
+    number & (power - 1) == 0
 }
 
 /// The tightest class that strides in bytes belong to.
@@ -134,36 +182,35 @@ impl Source {
 }
 
 impl HeldBuffer {
-    /// The buffer as a source. Its element type is the given one, if the sizes agree, or the one
-    /// that its format names without doubt: a float or a complex number.
-    pub fn describe(self, dtype: Option<DType>) -> Option<Source> {
+    /// Describes the buffer in `view`. Its element type is the given one, if the sizes agree, or the
+    /// one that its format names without doubt: a float or a complex number.
+    #[inline]
+    pub fn describe(&self, dtype: Option<DType>, view: &mut View) -> bool {
         let buffer = self.get();
         let ndim = buffer.ndim as usize;
-        let dtype = dtype.or_else(|| self.float())?;
+        let Some(dtype) = dtype.or_else(|| self.float()) else { return false };
         if buffer.itemsize as usize != dtype.size() || (ndim > 0 && buffer.strides.is_null()) {
-            return None;
+            return false;
         }
-        let (shape, strides): (Dims<usize>, Dims<isize>) = match ndim {
-            0 => Default::default(),
+        if ndim == 0 {
+            view.set_axes(&[], &[]);
+        } else {
             // SAFETY: shape and strides were asked for, have `ndim` entries, and live as long as
             // the buffer.
-            _ => unsafe {
+            let (shape, strides) = unsafe {
                 (
-                    std::slice::from_raw_parts(buffer.shape.cast::<usize>(), ndim).into(),
-                    std::slice::from_raw_parts(buffer.strides, ndim).into(),
+                    std::slice::from_raw_parts(buffer.shape.cast(), ndim),
+                    std::slice::from_raw_parts(buffer.strides, ndim),
                 )
-            },
-        };
-        let view = View {
-            data: buffer.buf.cast(),
-            dtype,
-            shape,
-            strides,
-            read_only: buffer.readonly != 0,
-            swapped: false,
-            device: DLDevice::CPU,
-        };
-        Some(Source { view, owner: Owner::Exported(self) })
+            };
+            view.set_axes(shape, strides);
+        }
+        view.data = buffer.buf.cast();
+        view.dtype = dtype;
+        view.read_only = buffer.readonly != 0;
+        view.swapped = false;
+        view.device = DLDevice::CPU;
+        true
     }
 
     fn float(&self) -> Option<DType> {

@@ -41,7 +41,8 @@ fn is_first(py: Python<'_>, ends: Ends) -> PyResult<bool> {
 pub fn shared_immutable(py: Python<'_>, ends: Ends) -> Result<()> {
     let Ends { source, target } = ends;
     let given = &SHARED[source.memory_type as usize][target.memory_type as usize];
-    if given.swap(true, Ordering::Relaxed) || !is_first(py, ends).unwrap_or(true) {
+    let given = given.load(Ordering::Relaxed) || given.swap(true, Ordering::Relaxed);
+    if given || !is_first(py, ends).unwrap_or(true) {
         return Ok(());
     }
     let class = warning_class(py, "SharedImmutableMemoryWarning");

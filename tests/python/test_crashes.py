@@ -196,6 +196,22 @@ def test_results_may_outlive_the_interpreter():
     )
 
 
+def test_torch_can_copy_complex_numbers_that_are_aligned_to_their_halves():
+    bridges.need("torch")
+    code = """
+        import bridges, numpy as np
+        import arraybridge as ab
+        for dtype, offset in (("complex128", 8), ("complex64", 4)):
+            image = np.arange(30).astype(dtype).reshape(5, 6)
+            x = bridges.aligned(image, offset=offset)
+            for view, expected in ((x, image), (x[::2, ::3], image[::2, ::3]), (x.T, image.T)):
+                y = ab.convert(view, "torch")
+                assert bridges.difference("torch", y.clone() + 0, np.array(expected)) is None
+        print("alive")
+    """
+    assert bridges.survives(code).strip().endswith("alive")
+
+
 def test_a_process_may_end_while_jax_still_computes():
     bridges.need("jax", "torch")
     survives(

@@ -112,6 +112,37 @@ def test_a_write_into_torch_is_seen_by_numpy_and_back():
     assert x[1, 1].item() == 43
 
 
+@pytest.mark.parametrize("target", ["numpy", "jax", "tensorflow"])
+@pytest.mark.parametrize("how", ["data", "set_"])
+@pytest.mark.parametrize("kind", ["tensor", "parameter"])
+def test_a_torch_tensor_that_is_given_other_memory_leaves_what_it_shared(kind, how, target):
+    bridges.need("torch", target)
+    import torch
+
+    x = torch.arange(4096.0)
+    if kind == "parameter":
+        x = torch.nn.Parameter(x, requires_grad=False)
+    y = ab.convert(x, target)
+    with torch.no_grad():
+        if how == "data":
+            x.data = torch.zeros(4096)
+        else:
+            x.set_(torch.zeros(4096))
+    # Had the memory been freed, one of these would have it.
+    rubbish = [torch.full((4096,), -1.0) for _ in range(8)]
+    assert bridges.difference(target, y, np.arange(4096, dtype="float32")) is None
+    del rubbish
+
+
+def test_a_tensorflow_tensor_is_one_new_numpy_array_each_time():
+    bridges.need("tensorflow")
+    x = array("tensorflow")
+    y, z = ab.convert(x, "numpy"), ab.convert(x, "numpy")
+    assert y is not z
+    assert type(y) is np.ndarray
+    assert bridges.address("numpy", y) == bridges.address("numpy", z)
+
+
 @pytest.mark.parametrize("layout", ["transposed", "strided", "broadcast", "offset", "Fortran"])
 def test_a_strided_torch_tensor_is_shared_with_numpy(layout):
     bridges.need("torch")

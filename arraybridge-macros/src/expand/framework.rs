@@ -175,9 +175,16 @@ fn guard(Guard { why, when, then, kinds }: &Guard) -> TokenStream {
     }
 }
 
-fn export(Export { op, sync, buffer }: &Export) -> TokenStream {
-    let (op, sync) = (op::expand(op), word("Ordering", *sync));
-    quote!(::arraybridge_runtime::__private::Export { op: #op, sync: #sync, buffer: #buffer })
+fn export(Export { op, sync, buffer, owner }: &Export) -> TokenStream {
+    let (op, sync, owner) = (op::expand(op), word("Ordering", *sync), optional_op(owner));
+    quote! {
+        ::arraybridge_runtime::__private::Export {
+            op: #op,
+            sync: #sync,
+            buffer: #buffer,
+            owner: #owner,
+        }
+    }
 }
 
 fn import(import: &Import) -> TokenStream {

@@ -238,6 +238,7 @@ pub struct Export {
     pub op: Op,
     pub sync: Ordering,
     pub buffer: bool,
+    pub owner: Option<Op>,
 }
 
 /// `[X.import]`.

@@ -288,6 +288,7 @@ fn export(outer: &Section<'_>, place: Option<Place>) -> Option<Export> {
             op: default_op(EXPORT, EXPORT_SCOPE),
             sync: Ordering::Stream,
             buffer: false,
+            owner: None,
         });
     };
     let op = op(&section, "op", EXPORT_SCOPE).unwrap_or_else(|| default_op(EXPORT, EXPORT_SCOPE));
@@ -298,8 +299,9 @@ fn export(outer: &Section<'_>, place: Option<Place>) -> Option<Export> {
         section.problem(section.key_at("op"), message);
     }
     let buffer = section.flag("buffer").unwrap_or(false);
+    let owner = self::op(&section, "owner", &["data"]);
     section.finish();
-    Some(Export { op, sync, buffer })
+    Some(Export { op, sync, buffer, owner })
 }
 
 fn import(outer: &Section<'_>, place: Option<Place>) -> Option<Import> {

@@ -112,6 +112,7 @@ pub mod statics {
             },
             sync: ::arraybridge_runtime::__private::Ordering::Stream,
             buffer: false,
+            owner: ::core::option::Option::None,
         }),
         import: ::core::option::Option::Some(::arraybridge_runtime::__private::Import {
             op: ::arraybridge_runtime::__private::Op {
@@ -386,6 +387,7 @@ pub mod statics {
             },
             sync: ::arraybridge_runtime::__private::Ordering::Stream,
             buffer: false,
+            owner: ::core::option::Option::None,
         }),
         import: ::core::option::Option::Some(::arraybridge_runtime::__private::Import {
             op: ::arraybridge_runtime::__private::Op {

@@ -2,7 +2,7 @@
 
 use pyo3::prelude::*;
 
-use super::open::{self, Material, Opened};
+use super::open::{self, Material, Opened, Slot};
 use super::{Prepared, Request, class_of, foreign};
 use crate::device::{self, Device};
 use crate::dlpack::producer::Producer;
@@ -17,16 +17,15 @@ use crate::spec::{DType, Framework, Handover, Import, Op};
 use crate::view::{Owner, Source, View};
 use crate::{cast, cuda, live, ndarray, oom, warn};
 
-impl<'py> Prepared<'py> {
+impl<'py> Prepared<'_, 'py> {
     /// Carries the plan out.
     pub(super) fn run(self) -> Result<Bound<'py, PyAny>> {
         let Prepared { py, ends, target, device, route, cast, copy, .. } = self;
         match self.material {
             Material::Same(data) => same(py, ends, target, data, route, device, cast),
-            Material::Host(opened) => {
-                if route == Route::Share {
-                    return share(py, ends, target, opened, copy);
-                }
+            Material::Host(slot) if route == Route::Share => share(py, ends, target, slot, copy),
+            Material::Host(slot) => {
+                let opened = slot.take().expect("the memory is taken once");
                 let opened = if needs_buffer(target, &opened, route, device) || cast.is_some() {
                     fresh(py, opened, cast)?
                 } else {
@@ -60,31 +59,34 @@ fn share<'py>(
     py: Python<'py>,
     ends: Ends,
     target: &Live,
-    opened: Opened,
+    slot: &mut Slot,
     copy: Option<bool>,
 ) -> Result<Bound<'py, PyAny>> {
     let framework = target.framework;
     let writable_alias = ends.source.immutable
-        && !opened.private
+        && !slot.private
         && !framework.immutable
         && framework.import.as_ref().is_some_and(|import| !import.flag);
     if writable_alias && copy.is_none() {
         warn::shared_immutable(py, ends)?;
     }
-    // Kept so that a refused import can be tried again with a copy. NumPy and the exchange table
+    let owner = slot.owner.take().expect("the memory is taken once");
+    // Held so that a refused import can be tried again with a copy. NumPy and the exchange table
     // refuse nothing that the plan lets through.
-    let keep = match &opened.source.owner {
-        Owner::Object(held) if copy.is_none() && target.exchange(py).is_none() => {
-            Some((opened.source.view.clone(), held.clone_ref(py)))
+    let again = match &owner {
+        Owner::Object(held)
+            if copy.is_none() && framework.module != "numpy" && target.exchange(py).is_none() =>
+        {
+            Some(held.clone_ref(py))
         }
         _ => None,
     };
-    match import(py, ends, target, opened.source) {
+    match import(py, ends, target, &slot.view, owner) {
         Ok(array) => Ok(array),
         Err(Error::Python(error)) if oom::passes_through(py, &error) => Err(Error::Python(error)),
-        Err(Error::Python(error)) => match keep {
-            Some((view, held)) => {
-                let source = Source { view, owner: Owner::Object(held) };
+        Err(Error::Python(error)) => match again {
+            Some(held) => {
+                let source = Source { view: slot.view.clone(), owner: Owner::Object(held) };
                 let opened = fresh(py, Opened { source, private: false }, None)?;
                 place(py, ends, target, opened, Device::Host)
             }
@@ -110,10 +112,11 @@ pub(crate) fn place<'py>(
     let dtype = opened.source.view.dtype;
     let imports = framework.import.is_some() && !framework.no_dlpack.contains(dtype);
     if device == Device::Host && imports {
-        return import(py, ends, target, opened.source).map_err(failed);
+        return import(py, ends, target, &opened.source.view, opened.source.owner).map_err(failed);
     }
     let Some(from_numpy) = framework.from_numpy else {
-        let array = import(py, ends, target, opened.source).map_err(failed)?;
+        let array =
+            import(py, ends, target, &opened.source.view, opened.source.owner).map_err(failed)?;
         return moved(py, ends, target, &array, device);
     };
     let array = wrap_numpy(py, ends, opened.source)?;
@@ -172,24 +175,25 @@ fn import_failed(py: Python<'_>, ends: Ends, error: PyErr) -> Error {
     ends.caused(Failure::Conversion, "import", reason, Some(error))
 }
 
-/// The target's array of a source's memory.
+/// The target's array of the memory that a view describes.
 fn import<'py>(
     py: Python<'py>,
     ends: Ends,
     target: &Live,
-    source: Source,
+    view: &View,
+    owner: Owner,
 ) -> Result<Bound<'py, PyAny>> {
     let framework = target.framework;
     if framework.module == "numpy" {
-        return wrap_numpy(py, ends, source);
+        return wrap_view(py, ends, view, owner);
     }
     let Some(op) = &framework.import else {
         return Err(ends.error(Failure::Conversion, "import", no_way_in(framework)));
     };
     if let Some(exchange) = target.exchange(py) {
-        return Ok(exchange.import(py, managed::versioned(source))?);
+        return Ok(exchange.import(py, managed::versioned_of(view, owner))?);
     }
-    hand_over(py, target, op, source)
+    hand_over(py, target, op, view, owner)
 }
 
 fn no_way_in(framework: &Framework) -> String {
@@ -200,13 +204,14 @@ fn hand_over<'py>(
     py: Python<'py>,
     target: &Live,
     import: &Import,
-    source: Source,
+    view: &View,
+    owner: Owner,
 ) -> Result<Bound<'py, PyAny>> {
     if let Some(fast) = target.fast_import(py, |op| behaves(py, target, import, op)) {
-        let capsule = capsule::give_legacy(py, managed::legacy(source))?;
+        let capsule = capsule::give_legacy(py, managed::legacy_of(view, owner))?;
         return Ok(fast.call(py, [target.module(py), &capsule, &target.host(py)?])?);
     }
-    publicly(py, target, import, source)
+    publicly(py, target, import, view, owner)
 }
 
 /// The import by the framework's public call.
@@ -214,11 +219,15 @@ fn publicly<'py>(
     py: Python<'py>,
     target: &Live,
     import: &Import,
-    source: Source,
+    view: &View,
+    owner: Owner,
 ) -> Result<Bound<'py, PyAny>> {
     let data = match import.handover {
-        Handover::Capsule => capsule::give_legacy(py, managed::legacy(source))?,
-        Handover::Object => Bound::new(py, Producer::new(source))?.into_any(),
+        Handover::Capsule => capsule::give_legacy(py, managed::legacy_of(view, owner))?,
+        Handover::Object => {
+            let source = Source { view: view.clone(), owner };
+            Bound::new(py, Producer::new(source))?.into_any()
+        }
     };
     Ok(import.op.call(py, [target.module(py), &data, &target.host(py)?])?)
 }
@@ -247,7 +256,8 @@ fn behaves(py: Python<'_>, target: &Live, import: &Import, op: &Op<3>) -> bool {
         Ok((Source { view, owner: Owner::Buffer(buffer) }, data as usize))
     };
     let compare = || -> Result<bool> {
-        let model = publicly(py, target, import, probe()?.0)?;
+        let Source { view, owner } = probe()?.0;
+        let model = publicly(py, target, import, &view, owner)?;
         let (source, address) = probe()?;
         let capsule = capsule::give_legacy(py, managed::legacy(source))?;
         let made = op.call(py, [target.module(py), &capsule, &target.host(py)?])?;
@@ -264,10 +274,18 @@ fn behaves(py: Python<'_>, target: &Live, import: &Import, op: &Op<3>) -> bool {
 ///
 /// [`Failure::Dtype`] when the dtype comes from ml_dtypes and that is not installed.
 pub fn wrap_numpy<'py>(py: Python<'py>, ends: Ends, source: Source) -> Result<Bound<'py, PyAny>> {
+    wrap_view(py, ends, &source.view, source.owner)
+}
+
+fn wrap_view<'py>(
+    py: Python<'py>,
+    ends: Ends,
+    view: &View,
+    owner: Owner,
+) -> Result<Bound<'py, PyAny>> {
     let numpy = live::live(py, numpy_framework(), ends)?;
-    let dtype = source.view.dtype;
-    ndarray::wrap(py, numpy, source)?.ok_or_else(|| {
-        let reason = format!("NumPy has {dtype} only through `pip install ml_dtypes`");
+    ndarray::wrap_view(py, numpy, view, owner)?.ok_or_else(|| {
+        let reason = format!("NumPy has {} only through `pip install ml_dtypes`", view.dtype);
         ends.error(Failure::Dtype, "dtype", reason)
     })
 }

@@ -7,7 +7,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use super::deliver::numpy_framework;
-use super::open::{self, Material, Opened};
+use super::open::{self, Material, Opened, Slot};
 use super::{Prepared, Request, carry_out, class_of, not_an_array, prepare_memory};
 use crate::cuda::LEGACY_STREAM;
 use crate::detect;
@@ -32,7 +32,8 @@ pub(super) fn convert<'py>(
     target: &'static Framework,
     request: &Request,
 ) -> Result<Bound<'py, PyAny>> {
-    carry_out(|| prepare(data, target, request)).map(|(array, _)| array)
+    let mut slot = Slot::default();
+    carry_out(|| prepare(data, target, request, &mut slot)).map(|(array, _)| array)
 }
 
 /// As [`explain`](super::explain), for an object of no framework.
@@ -41,15 +42,16 @@ pub(super) fn explain(
     target: &'static Framework,
     request: &Request,
 ) -> Result<Record> {
-    prepare(data, target, request)?.record()
+    prepare(data, target, request, &mut Slot::default())?.record()
 }
 
 /// Finds out where the memory is and what it looks like, which does not read it, and makes the plan.
-fn prepare<'py>(
+fn prepare<'a, 'py>(
     data: &Bound<'py, PyAny>,
     target: &'static Framework,
     request: &Request,
-) -> Result<Prepared<'py>> {
+    slot: &'a mut Slot,
+) -> Result<Prepared<'a, 'py>> {
     if !exports(data) {
         return Err(not_an_array(data, target.name));
     }
@@ -74,8 +76,9 @@ fn prepare<'py>(
             }
         }
     };
-    let facts = opened.facts();
-    prepare_memory(py, device, Material::Host(opened), facts, target, request)
+    slot.set(opened);
+    let facts = slot.facts();
+    prepare_memory(py, device, Material::Host(slot), facts, target, request)
 }
 
 fn place_of(data: &Bound<'_, PyAny>, ends: Ends) -> Result<DLDevice> {

@@ -21,7 +21,7 @@ use crate::record::{self, Record};
 use crate::registry;
 use crate::spec::{DType, DTypeSet, Framework, Memory};
 use crate::view::Dims;
-use open::Material;
+use open::{Material, Slot};
 
 pub use deliver::wrap_numpy;
 pub(crate) use deliver::{fresh, place};
@@ -160,12 +160,13 @@ fn pair_routed<'py>(
     data: &Bound<'py, PyAny>,
     request: &Request,
 ) -> Result<(Bound<'py, PyAny>, Route)> {
-    carry_out(|| prepare(source, target, data, request))
+    let mut slot = Slot::default();
+    carry_out(|| prepare(source, target, data, request, &mut slot))
 }
 
 /// Prepares and runs a conversion, and records it where somebody asks for that.
-fn carry_out<'py>(
-    prepare: impl FnOnce() -> Result<Prepared<'py>>,
+fn carry_out<'a, 'py>(
+    prepare: impl FnOnce() -> Result<Prepared<'a, 'py>>,
 ) -> Result<(Bound<'py, PyAny>, Route)> {
     if !record::is_tracing() {
         let prepared = prepare()?;
@@ -192,22 +193,25 @@ pub fn deliver<'py>(
     target: &'static Framework,
     request: &Request,
 ) -> Result<Bound<'py, PyAny>> {
-    let facts = opened.facts();
-    let prepare =
-        || prepare_memory(py, Device::Host, Material::Host(opened), facts, target, request);
-    carry_out(prepare).map(|(array, _)| array)
+    let mut slot = Slot::default();
+    slot.set(opened);
+    let facts = slot.facts();
+    carry_out(|| {
+        prepare_memory(py, Device::Host, Material::Host(&mut slot), facts, target, request)
+    })
+    .map(|(array, _)| array)
 }
 
 /// As [`prepare`], for memory of no framework's array, which counts as NumPy's: that is what it can
 /// be seen as on the host.
-fn prepare_memory<'py>(
+fn prepare_memory<'a, 'py>(
     py: Python<'py>,
     source_device: Device,
-    material: Material<'py>,
-    facts: Facts,
+    material: Material<'a, 'py>,
+    mut facts: Facts,
     target: &'static Framework,
     request: &Request,
-) -> Result<Prepared<'py>> {
+) -> Result<Prepared<'a, 'py>> {
     let ends = Ends { source: crate::generated::MemoryType::Numpy.framework(), target };
     let live = live::live(py, target, ends)?;
     let copy = record::copy_default(py, request.copy);
@@ -216,7 +220,7 @@ fn prepare_memory<'py>(
     let holds =
         Target { framework: target, dtypes: dtypes(py, live, dtype, request.dtype)?, device };
     let cast = request.dtype.filter(|wanted| *wanted != dtype);
-    let facts = Facts { dtype: cast.unwrap_or(dtype), ..facts };
+    facts.dtype = cast.unwrap_or(dtype);
     let route = match (source_device, device) {
         (Device::Host, _) => plan::host(ends.source, &holds, &facts, copy),
         (_, Device::Host) => crossing(&holds, &facts, copy),
@@ -252,13 +256,15 @@ pub fn explain(
     request: &Request,
 ) -> Result<Record> {
     match detect::class_of(data) {
-        Some(class) => prepare(class.framework, target, data, request)?.record(),
+        Some(class) => {
+            prepare(class.framework, target, data, request, &mut Slot::default())?.record()
+        }
         None => foreign::explain(data, target, request),
     }
 }
 
 /// A conversion that is decided but not yet carried out.
-pub struct Prepared<'py> {
+pub struct Prepared<'a, 'py> {
     py: Python<'py>,
     ends: Ends,
     target: &'py Live,
@@ -266,17 +272,18 @@ pub struct Prepared<'py> {
     source_device: Option<Device>,
     route: Route,
     cast: Option<DType>,
-    material: Material<'py>,
+    material: Material<'a, 'py>,
     copy: Option<bool>,
 }
 
 /// Gathers the facts and makes the plan.
-fn prepare<'py>(
+fn prepare<'a, 'py>(
     source: &'static Framework,
     target: &'static Framework,
     data: &Bound<'py, PyAny>,
     request: &Request,
-) -> Result<Prepared<'py>> {
+    slot: &'a mut Slot,
+) -> Result<Prepared<'a, 'py>> {
     let ends = Ends { source, target };
     if source.memory_type == target.memory_type {
         return prepare_same(ends, data, request);
@@ -289,22 +296,26 @@ fn prepare<'py>(
             let value = unwrap_value(py, ends, data, op)?;
             let inner = class_of(&value)?.framework;
             if inner.memory_type == source.memory_type && inner.memory_type != target.memory_type {
-                return prepare(source, target, &value, request);
+                return prepare(source, target, &value, request, slot);
             }
             // A wrapper of another framework's array, as a Keras variable can be.
-            return prepare(inner, target, &value, request);
+            return prepare(inner, target, &value, request, slot);
         }
         Role::Refused(why) => return Err(refused(ends, why, data)),
     }
     let source_live = live::live(py, source, ends)?;
     let target_live = live::live(py, target, ends)?;
     let copy = record::copy_default(py, request.copy);
-    let (source_device, material, facts) = gather(py, ends, source_live, data, &class)?;
+    let remote = gather(py, ends, source_live, data, &class, slot)?;
+    let (source_device, mut facts) = match &remote {
+        None => (Device::Host, slot.facts()),
+        Some((device, _, facts)) => (*device, facts.clone()),
+    };
     let device = device::place(py, target_live, source_device, request.placement, ends)?;
     let dtypes = dtypes(py, target_live, facts.dtype, request.dtype)?;
     let holds = Target { framework: target, dtypes, device };
     let cast = request.dtype.filter(|wanted| *wanted != facts.dtype);
-    let facts = Facts { dtype: cast.unwrap_or(facts.dtype), ..facts };
+    facts.dtype = cast.unwrap_or(facts.dtype);
     let route = match (source_device, device) {
         (Device::Accelerator(from), Device::Accelerator(to)) => {
             plan::accelerator(&holds, &facts, from == to, copy)
@@ -322,32 +333,36 @@ fn prepare<'py>(
         source_device: Some(source_device),
         route,
         cast,
-        material,
+        material: match remote {
+            None => Material::Host(slot),
+            Some((_, material, _)) => material,
+        },
         copy,
     })
 }
 
-/// What is known of an array, and its memory if that is on the host.
-fn gather<'py>(
+/// Describes an array's memory in `slot`, if it is on the host; else tells what is known of it.
+#[inline]
+fn gather<'a, 'py>(
     py: Python<'py>,
     ends: Ends,
     live: &Live,
     data: &Bound<'py, PyAny>,
     class: &Class,
-) -> Result<(Device, Material<'py>, Facts)> {
-    let host = |opened: Opened| {
-        let facts = opened.facts();
-        (Device::Host, Material::Host(opened), facts)
-    };
-    if let Some(opened) = open::quick(py, live, data, class) {
-        return Ok(host(opened));
+    slot: &mut Slot,
+) -> Result<Option<(Device, Material<'a, 'py>, Facts)>> {
+    if open::quick(py, live, data, class, slot).is_some() {
+        return Ok(None);
     }
     let (data, dtype) = open::guarded(py, ends, live, data)?;
     match open::located(py, ends, live, &data)? {
-        Device::Host => Ok(host(open::open(py, ends, live, &data, class, dtype)?)),
+        Device::Host => {
+            slot.set(open::open(py, ends, live, &data, class, dtype)?);
+            Ok(None)
+        }
         device => {
             let (material, facts) = open::remote(py, ends, live, data, dtype)?;
-            Ok((device, material, facts))
+            Ok(Some((device, material, facts)))
         }
     }
 }
@@ -362,11 +377,11 @@ fn crossing(target: &Target, facts: &Facts, copy: Option<bool>) -> Result<Route,
 }
 
 /// An array of the target's own framework: kept, unless something else is asked for.
-fn prepare_same<'py>(
+fn prepare_same<'a, 'py>(
     ends: Ends,
     data: &Bound<'py, PyAny>,
     request: &Request,
-) -> Result<Prepared<'py>> {
+) -> Result<Prepared<'a, 'py>> {
     let py = data.py();
     let live = live::live(py, ends.target, ends)?;
     let prepared = |route, device, cast| Prepared {
@@ -526,7 +541,7 @@ pub(crate) fn explain_refusal(
     }
 }
 
-impl<'py> Prepared<'py> {
+impl Prepared<'_, '_> {
     /// What is going to happen.
     fn record(&self) -> Result<Record> {
         let facts = self.material.describe(self.py)?;

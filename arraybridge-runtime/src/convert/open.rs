@@ -10,20 +10,20 @@ use crate::dlpack::capsule;
 use crate::dlpack::exchange::Exchange;
 use crate::error::{Ends, Error, Failure, Result, first_line};
 use crate::fast::{self, ShortCut};
-use crate::held::HeldBuffer;
+use crate::held::{Held, HeldBuffer};
 use crate::live::Live;
 use crate::ndarray::{self, UnknownDtype};
 use crate::oom;
 use crate::plan::Facts;
 use crate::spec::{DType, Framework, Guard, Kind, Memory, Strides};
-use crate::view::{Dims, Owner, Source, layout_of};
+use crate::view::{Dims, Owner, Source, View, layout_of};
 
 /// What a prepared conversion works on.
-pub(super) enum Material<'py> {
+pub(super) enum Material<'a, 'py> {
     /// An array of the target's own framework.
     Same(Bound<'py, PyAny>),
     /// Host memory.
-    Host(Opened),
+    Host(&'a mut Slot),
     /// An array on an accelerator.
     Remote {
         /// The array.
@@ -37,13 +37,10 @@ pub(super) enum Material<'py> {
     },
 }
 
-impl Material<'_> {
+impl Material<'_, '_> {
     pub(super) fn describe(&self, py: Python<'_>) -> Result<Description> {
         let (dtype, shape) = match self {
-            Material::Host(opened) => {
-                let view = &opened.source.view;
-                (view.dtype.name().to_owned(), view.shape.clone())
-            }
+            Material::Host(Slot { view, .. }) => (view.dtype.name().to_owned(), view.shape.clone()),
             Material::Remote { dtype, shape, .. } => (dtype.name().to_owned(), shape.clone()),
             Material::Same(data) => {
                 // The array may be anything that its framework calls one, and is not looked into.
@@ -66,20 +63,59 @@ pub struct Opened {
 
 impl Opened {
     pub(crate) fn facts(&self) -> Facts {
-        let view = &self.source.view;
-        Facts {
-            dtype: view.dtype,
-            ndim: view.shape.len(),
-            empty: view.is_empty(),
-            layout: view.layout(),
-            alignment: 1 << (view.data as usize | 4096).trailing_zeros(),
-            aligned: view.is_empty() || view.is_aligned(),
-            whole_strides: view.is_empty() || view.has_element_strides(),
-            swapped: view.swapped,
-            read_only: view.read_only,
-            device_type: view.device.device_type.0 as i32,
-            private: self.private,
-        }
+        facts(&self.source.view, self.private)
+    }
+}
+
+/// Host memory that is being converted. It is described here and stays here: to move a description
+/// that was just written costs more than to write it.
+#[derive(Default)]
+pub(super) struct Slot {
+    /// The description.
+    pub view: View,
+    /// Who keeps the memory alive, until somebody takes it over.
+    pub owner: Option<Owner>,
+    /// As [`Opened::private`].
+    pub private: bool,
+}
+
+impl Slot {
+    /// Puts opened memory here.
+    pub fn set(&mut self, opened: Opened) {
+        let Opened { source: Source { view, owner }, private } = opened;
+        *self = Slot { view, owner: Some(owner), private };
+    }
+
+    /// Takes the memory out again.
+    pub fn take(&mut self) -> Option<Opened> {
+        let owner = self.owner.take()?;
+        let view = std::mem::take(&mut self.view);
+        Some(Opened { source: Source { view, owner }, private: self.private })
+    }
+
+    #[inline(always)]
+    pub fn facts(&self) -> Facts {
+        facts(&self.view, self.private)
+    }
+}
+
+// Facts that are written in one function and moved in another stall the processor, as above.
+#[inline(always)]
+fn facts(view: &View, private: bool) -> Facts {
+    let (empty, layout) = (view.is_empty(), view.layout());
+    let whole_strides = empty || layout == Strides::Compact || view.has_element_strides();
+    Facts {
+        dtype: view.dtype,
+        ndim: view.shape.len(),
+        empty,
+        layout,
+        alignment: 1 << (view.data as usize | 4096).trailing_zeros(),
+        aligned: empty || (view.starts_aligned() && whole_strides),
+        whole_strides,
+        swapped: view.swapped,
+        read_only: view.read_only,
+        device_type: view.device.device_type.0 as i32,
+        private,
     }
 }
 
@@ -238,6 +274,9 @@ pub(super) fn open(
     }
     // A legacy capsule cannot say that its array never changes.
     source.view.read_only |= framework.immutable;
+    if let Some(owner) = owner(py, live, data, class) {
+        source.owner = owner;
+    }
     Ok(Opened { source, private: false })
 }
 
@@ -247,7 +286,8 @@ fn by_buffer(framework: &Framework, data: &Bound<'_, PyAny>, dtype: DType) -> Op
         return None;
     }
     // What it raises, the export says in better words.
-    HeldBuffer::new(data).ok()?.describe(Some(dtype))
+    let (buffer, mut view) = (HeldBuffer::new(data).ok()?, View::default());
+    buffer.describe(Some(dtype), &mut view).then(|| Source { view, owner: Owner::Exported(buffer) })
 }
 
 fn has_buffer(framework: &Framework) -> bool {
@@ -264,14 +304,19 @@ fn by_exchange(
     py: Python<'_>,
     live: &Live,
     data: &Bound<'_, PyAny>,
+    class: &Class,
     exchange: Exchange,
-) -> Option<Opened> {
-    let tensor = exchange.export(data).ok()?;
-    let mut source = capsule::described(Owner::Versioned(tensor)).ok()?;
-    let (framework, found) = (live.framework, source.view.dtype);
+    slot: &mut Slot,
+) -> Option<()> {
+    let framework = live.framework;
+    if described(py, live, data, class, exchange, slot).is_none() {
+        let source = capsule::described(Owner::Versioned(exchange.export(data).ok()?)).ok()?;
+        slot.set(Opened { source, private: false });
+    }
+    let found = slot.view.dtype;
     let plain =
         matches!(found.kind(), Kind::Float | Kind::Complex) || dtype(py, live, data) == Some(found);
-    if !plain || !device::is_host(source.view.device) || framework.no_dlpack.contains(found) {
+    if !plain || !device::is_host(slot.view.device) || framework.no_dlpack.contains(found) {
         return None;
     }
     for guard in framework.guards {
@@ -282,8 +327,34 @@ fn by_exchange(
             }
         }
     }
-    source.view.read_only |= framework.immutable;
-    Some(Opened { source, private: false })
+    slot.view.read_only |= framework.immutable;
+    Some(())
+}
+
+/// The memory of an array whose owner the table knows. The description says nothing of a read-only
+/// flag, which is no loss for a framework without one.
+#[inline]
+fn described(
+    py: Python<'_>,
+    live: &Live,
+    data: &Bound<'_, PyAny>,
+    class: &Class,
+    exchange: Exchange,
+    slot: &mut Slot,
+) -> Option<()> {
+    if live.framework.import.as_ref().is_none_or(|import| import.flag) {
+        return None;
+    }
+    slot.owner = Some(owner(py, live, data, class)?);
+    exchange.describe(data, &mut slot.view).ok()?.then_some(())
+}
+
+/// Who keeps an array's host memory alive, where the table says who.
+#[inline]
+fn owner(py: Python<'_>, live: &Live, data: &Bound<'_, PyAny>, class: &Class) -> Option<Owner> {
+    let op = live.framework.export.as_ref()?.owner.filter(|_| class.own)?;
+    let owner = op.call(py, [live.module(py), data]).ok()?;
+    Some(Owner::Object(Held::from(owner)))
 }
 
 /// The memory of an array on the host, if one question tells all of it.
@@ -298,17 +369,37 @@ pub(super) fn quick(
     live: &Live,
     data: &Bound<'_, PyAny>,
     class: &Class,
-) -> Option<Opened> {
+    slot: &mut Slot,
+) -> Option<()> {
     let framework = live.framework;
     if let Some(exchange) = class.exchange.filter(|_| framework.memory != Memory::Accelerator) {
-        return by_exchange(py, live, data, exchange);
+        return by_exchange(py, live, data, class, exchange, slot);
+    }
+    if framework.memory == Memory::Host && framework.guards.is_empty() && ndarray::is_array(data) {
+        ndarray::describe(data, &mut slot.view).ok()?;
+        slot.owner = Some(Owner::Object(Held::new(data)));
+        return Some(());
     }
     if !has_buffer(framework) || !framework.guards.is_empty() || live.accelerators(py) > 0 {
         return None;
     }
-    let mut source = HeldBuffer::new(data).ok()?.describe(None)?;
-    source.view.read_only |= framework.immutable;
-    Some(Opened { source, private: false })
+    let buffer = HeldBuffer::new(data).ok()?;
+    let view = &mut slot.view;
+    if let Some(array) = buffer.exporter(py).filter(ndarray::is_plain_array) {
+        // TensorFlow makes a NumPy array of a tensor and exports that: the array is all it takes.
+        ndarray::describe(&array, view).ok()?;
+        view.read_only |= buffer.get().readonly != 0;
+        slot.owner = Some(Owner::Object(Held::from(array)));
+    } else if buffer.describe(None, view) {
+        slot.owner = Some(Owner::Exported(buffer));
+    } else {
+        return None;
+    }
+    if !matches!(view.dtype.kind(), Kind::Float | Kind::Complex) {
+        return None;
+    }
+    slot.view.read_only |= framework.immutable;
+    Some(())
 }
 
 /// The newest DLPack version that we read.
@@ -464,8 +555,12 @@ fn writable(data: &Bound<'_, PyAny>, cuda: Option<(usize, usize)>) -> Result<Ope
 }
 
 pub(super) fn read_numpy(ends: Ends, data: &Bound<'_, PyAny>, private: bool) -> Result<Opened> {
-    match ndarray::read(data) {
-        Ok(source) => Ok(Opened { source, private }),
+    let mut view = View::default();
+    match ndarray::describe(data, &mut view) {
+        Ok(()) => {
+            let owner = Owner::Object(Held::new(data));
+            Ok(Opened { source: Source { view, owner }, private })
+        }
         Err(UnknownDtype(dtype)) => {
             let reason = format!(
                 "NumPy dtype {dtype} is none that arraybridge converts; cast it with astype first"
@@ -522,20 +617,17 @@ pub(super) fn download(
 }
 
 /// The facts of an array on an accelerator, which is not exported to learn them.
-pub(super) fn remote<'py>(
+pub(super) fn remote<'a, 'py>(
     py: Python<'py>,
     ends: Ends,
     live: &Live,
     data: Bound<'py, PyAny>,
     dtype: DType,
-) -> Result<(Material<'py>, Facts)> {
-    let shape = shape_of(&data).map_err(|error| export_failed(py, ends, live, &data, error))?;
+) -> Result<(Material<'a, 'py>, Facts)> {
+    let failed = |error: PyErr| export_failed(py, ends, live, &data, error);
+    let shape = shape_of(&data).map_err(failed)?;
     let device_type = match live.framework.export {
-        Some(_) => {
-            device::dlpack_device(&data)
-                .map_err(|error| export_failed(py, ends, live, &data, error))?
-                .0 as i32
-        }
+        Some(_) => device::dlpack_device(&data).map_err(failed)?.0 as i32,
         None => 0,
     };
     let facts = Facts {

@@ -3,16 +3,20 @@
 //! It skips the framework's own checks: an export does not look at `requires_grad`, conjugate or
 //! negative bits, so the table's guards are asked first.
 
+use std::mem::MaybeUninit;
 use std::ptr::NonNull;
 
 use dlpark::Managed;
-use dlpark::ffi::{DLManagedTensorVersioned, DLPACK_MAJOR_VERSION, DLPackExchangeAPI};
+use dlpark::ffi::{DLManagedTensorVersioned, DLPACK_MAJOR_VERSION, DLPackExchangeAPI, DLTensor};
+use dlpark::tensor::TensorRef;
 use pyo3::exceptions::PyBufferError;
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::PyType;
 
+use super::Invalid;
 use crate::fast::{self, ShortCut};
+use crate::view::View;
 
 /// A framework's exchange table, which lives as long as the process.
 #[derive(Clone, Copy)]
@@ -67,6 +71,37 @@ impl Exchange {
             let invalid =
                 |error: dlpark::dlpack::FromRawError| PyBufferError::new_err(error.to_string());
             Managed::from_raw(tensor).map_err(invalid)
+        }
+    }
+
+    /// Describes an array of the table's type in `view` without an export: nothing keeps its memory
+    /// alive, and nothing says whether it may be written to. `false` if the table cannot do that.
+    ///
+    /// # Errors
+    ///
+    /// What the framework raises for an array that it cannot describe.
+    #[inline]
+    pub fn describe(&self, data: &Bound<'_, PyAny>, view: &mut View) -> PyResult<bool> {
+        // SAFETY: the table is alive; the object is one of the type it was found on, and lives
+        // longer than the descriptor's extents, which are copied.
+        unsafe {
+            let Some(describe) = self.0.as_ref().dltensor_from_py_object_no_sync else {
+                return Ok(false);
+            };
+            let mut tensor = MaybeUninit::<DLTensor>::zeroed();
+            if describe(data.as_ptr().cast(), tensor.as_mut_ptr()) != 0 {
+                return Err(PyErr::fetch(data.py()));
+            }
+            let tensor = tensor.assume_init_ref();
+            TensorRef::from_raw(tensor)
+                .map_err(Invalid::from)
+                .and_then(|checked| super::describe_in(&checked, view))
+                .and_then(|()| match tensor.data.is_null() && !view.is_empty() {
+                    true => Err(Invalid::NullData),
+                    false => Ok(()),
+                })
+                .map_err(|error| PyBufferError::new_err(error.to_string()))?;
+            Ok(true)
         }
     }
 

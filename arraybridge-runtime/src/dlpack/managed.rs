@@ -7,28 +7,36 @@ use crate::view::{Owner, Source, View};
 
 /// A source as a versioned tensor.
 pub fn versioned(source: Source) -> Managed<DLManagedTensorVersioned> {
-    let Source { view, owner } = source;
+    versioned_of(&source.view, source.owner)
+}
+
+/// As [`versioned`], of a view that stays where it is.
+pub fn versioned_of(view: &View, owner: Owner) -> Managed<DLManagedTensorVersioned> {
     let flags = if view.read_only { DlpackFlags::READ_ONLY } else { DlpackFlags::empty() };
     match owner {
-        Owner::Versioned(mut tensor) if describes(&tensor, &view) => {
+        Owner::Versioned(mut tensor) if describes(&tensor, view) => {
             // SAFETY: the flag is only ever added, never taken away.
             unsafe { *tensor.flags_mut() |= flags };
             tensor
         }
-        Owner::Object(held) => build(&view, flags, held),
-        Owner::Shared(owner) => build(&view, flags, owner),
-        owner => build(&view, flags, Box::new(owner)),
+        Owner::Object(held) => build(view, flags, held),
+        Owner::Shared(owner) => build(view, flags, owner),
+        owner => build(view, flags, Box::new(owner)),
     }
 }
 
 /// A source as a legacy tensor, which cannot say that it is read-only.
 pub fn legacy(source: Source) -> Managed<DLManagedTensor> {
-    let Source { view, owner } = source;
+    legacy_of(&source.view, source.owner)
+}
+
+/// As [`legacy`], of a view that stays where it is.
+pub fn legacy_of(view: &View, owner: Owner) -> Managed<DLManagedTensor> {
     match owner {
-        Owner::Legacy(tensor) if describes(&tensor, &view) => tensor,
-        Owner::Object(held) => build(&view, DlpackFlags::empty(), held),
-        Owner::Shared(owner) => build(&view, DlpackFlags::empty(), owner),
-        owner => build(&view, DlpackFlags::empty(), Box::new(owner)),
+        Owner::Legacy(tensor) if describes(&tensor, view) => tensor,
+        Owner::Object(held) => build(view, DlpackFlags::empty(), held),
+        Owner::Shared(owner) => build(view, DlpackFlags::empty(), owner),
+        owner => build(view, DlpackFlags::empty(), Box::new(owner)),
     }
 }
 

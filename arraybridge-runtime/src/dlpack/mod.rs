@@ -61,6 +61,14 @@ pub fn describe<M: ManagedTensorBase>(tensor: &Managed<M>) -> Result<View, Inval
 ///
 /// [`Invalid`] for an element type without a name, and for strides beyond the address space.
 pub fn view_of(checked: &TensorRef<'_>) -> Result<View, Invalid> {
+    let mut view = View::default();
+    describe_in(checked, &mut view)?;
+    Ok(view)
+}
+
+/// As [`view_of`], in place.
+#[inline]
+fn describe_in(checked: &TensorRef<'_>, view: &mut View) -> Result<(), Invalid> {
     let dtype = checked.dtype();
     let dtype = DType::from_dlpack(dtype).ok_or(Invalid::Dtype {
         code: dtype.code.0,
@@ -68,27 +76,24 @@ pub fn view_of(checked: &TensorRef<'_>) -> Result<View, Invalid> {
         lanes: dtype.lanes,
     })?;
     let size = dtype.size() as isize;
-    let shape: Dims<usize> = checked.shape().iter().map(|n| *n as usize).collect();
-    let strides: Dims<isize> = match checked.strides() {
+    view.shape.clear();
+    view.shape.extend(checked.shape().iter().map(|n| *n as usize));
+    match checked.strides() {
         Some(strides) => {
-            let mut bytes = Dims::with_capacity(strides.len());
+            view.strides.clear();
             for stride in strides {
-                bytes.push((*stride as isize).checked_mul(size).ok_or(Invalid::TooLarge)?);
+                view.strides.push((*stride as isize).checked_mul(size).ok_or(Invalid::TooLarge)?);
             }
-            bytes
         }
-        None => compact_strides(&shape, dtype.size()),
-    };
+        None => view.strides = compact_strides(&view.shape, dtype.size()),
+    }
     let data = checked.data_ptr().cast_mut().cast::<u8>();
-    Ok(View {
-        data: data.wrapping_add(checked.byte_offset() as usize),
-        dtype,
-        shape,
-        strides,
-        read_only: false,
-        swapped: false,
-        device: checked.device(),
-    })
+    view.data = data.wrapping_add(checked.byte_offset() as usize);
+    view.dtype = dtype;
+    view.read_only = false;
+    view.swapped = false;
+    view.device = checked.device();
+    Ok(())
 }
 
 /// Bytes between elements in row-major order.

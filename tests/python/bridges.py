@@ -208,7 +208,9 @@ def read(framework: str, x) -> tuple[str, tuple[int, ...], bytes]:
         import torch
 
         assert isinstance(x, torch.Tensor), type(x)
-        host = x.detach().resolve_conj().resolve_neg().contiguous().reshape(-1)
+        host = x.detach().resolve_conj().resolve_neg().reshape(-1)
+        # Torch takes one element with any stride for contiguous, and then refuses to see its bytes.
+        host = host.clone(memory_format=torch.contiguous_format)
         bits = host.view(torch.uint8).numpy().tobytes() if host.numel() else b""
         return str(x.dtype).removeprefix("torch."), tuple(x.shape), bits
     if framework == "numpy":

@@ -3,7 +3,8 @@
 use std::ffi::c_void;
 use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
 use dlpark::OpaqueContext;
 use pyo3::ffi;
@@ -24,12 +25,27 @@ unsafe impl Send for Held {}
 /// Set when the interpreter begins to end: from then on no other thread may attach to it.
 static ENDING: AtomicBool = AtomicBool::new(false);
 
-/// Notes the interpreter's end when it comes.
+/// How many threads are about to attach, attached, or about to be let go of.
+static ATTACHING: AtomicUsize = AtomicUsize::new(0);
+
+/// How long the end waits for them.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Notes the interpreter's end when it comes, and waits for the threads that are attaching. One
+/// that was still waiting for its turn when the interpreter has ended would be unwound through
+/// frames that cannot be unwound, which ends the process.
 pub(crate) fn watch_for_the_end(py: Python<'_>) -> PyResult<()> {
     static WATCHED: PyOnceLock<()> = PyOnceLock::new();
     WATCHED.get_or_try_init(py, || {
-        let note = pyo3::types::PyCFunction::new_closure(py, None, None, |_, _| {
-            ENDING.store(true, Ordering::Release);
+        let note = pyo3::types::PyCFunction::new_closure(py, None, None, |arguments, _| {
+            ENDING.store(true, Ordering::SeqCst);
+            arguments.py().detach(|| {
+                // A forked process has the count of threads that it does not have, hence the end.
+                let start = Instant::now();
+                while ATTACHING.load(Ordering::SeqCst) != 0 && start.elapsed() < PATIENCE {
+                    std::thread::yield_now();
+                }
+            });
         })?;
         py.import("atexit")?.call_method1("register", (note,)).map(drop)
     })?;
@@ -93,11 +109,16 @@ fn attached(release: impl FnOnce()) {
         }
         if is_attached() {
             release();
-        } else if !ENDING.load(Ordering::Acquire) {
+            return;
+        }
+        // Counted before it is asked, so that the end either sees the count or is seen here.
+        ATTACHING.fetch_add(1, Ordering::SeqCst);
+        if !ENDING.load(Ordering::SeqCst) {
             let state = ffi::PyGILState_Ensure();
             release();
             ffi::PyGILState_Release(state);
         }
+        ATTACHING.fetch_sub(1, Ordering::SeqCst);
     }
 }
 

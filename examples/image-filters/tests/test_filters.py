@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import scipy.ndimage
 import skimage.filters
+from arraybridge.stubs import stub
 
 FRAMEWORKS = ("numpy", "torch", "jax", "tensorflow", "pyclesperanto")
 IMAGE = np.random.default_rng(0).random((37, 53), dtype="float32")
@@ -96,3 +97,9 @@ def test_mistakes_are_pythons_exceptions_and_arraybridges():
     with pytest.raises(ValueError, match="no pixels"):
         image_filters.otsu(np.zeros((0, 3), "uint8"))
     assert image_filters.sobel(np.zeros((0, 3), "float32")).shape == (0, 3)
+
+
+def test_the_stub_is_that_of_the_module():
+    text = (bridges.ROOT / "examples" / "image-filters" / "image_filters.pyi").read_text()
+    # python -m arraybridge stubs image_filters > image_filters.pyi
+    assert text == stub(image_filters)

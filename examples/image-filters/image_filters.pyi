@@ -1,0 +1,33 @@
+from typing import Any
+
+def accumulate(
+    image: Any, out: Any, *, dtype_conversion: Any = None, slice_by_slice: bool = False
+) -> None:
+    """Add an image to the sum of those before it, in place."""
+
+def gaussian(
+    image: Any, sigma: float = 1.0, *, dtype_conversion: Any = None, slice_by_slice: bool = False
+) -> Any:
+    """Smooth an image with a Gaussian of `sigma` pixels, mirrored at the edges.
+
+    The result is float32, of the framework of `image`."""
+
+def otsu(image: Any, *, dtype_conversion: Any = None, slice_by_slice: bool = False) -> int:
+    """The threshold that separates the values of a uint8 or uint16 image best, by Otsu's method."""
+
+def sobel(image: Any, *, dtype_conversion: Any = None, slice_by_slice: bool = False) -> Any:
+    """The strength of the edges of an image, by Sobel's operator.
+
+    The result is float32, of the framework of `image`."""
+
+def sobel_cuda(image: Any, *, dtype_conversion: Any = None, slice_by_slice: bool = False) -> Any:
+    """The strength of the edges of an image, by Sobel's operator, on a CUDA device.
+
+    The image is float32; the result is of its framework."""
+
+def subtract_background(
+    image: Any, background: Any, *, dtype_conversion: Any = None, slice_by_slice: bool = False
+) -> Any:
+    """An image less its background, of the same shape.
+
+    Values below 0 become 0. The result has the element type and the framework of `image`."""

@@ -41,12 +41,6 @@ pub fn describe(data: &Bound<'_, PyAny>, view: &mut View) -> Result<(), UnknownD
     })
 }
 
-/// Describes an array of NumPy's own class, if its element type is one that we know.
-pub fn view_of(data: &Bound<'_, PyAny>) -> Option<View> {
-    let mut view = View::default();
-    (is_plain_array(data) && describe_in(data, &mut view).is_some()).then_some(view)
-}
-
 #[inline]
 fn describe_in(data: &Bound<'_, PyAny>, view: &mut View) -> Option<()> {
     debug_assert!(is_array(data));

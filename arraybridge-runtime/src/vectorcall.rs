@@ -61,7 +61,7 @@ unsafe extern "C" fn vectorcall<C: Vectorcall>(
     nargsf: usize,
     names: *mut ffi::PyObject,
 ) -> *mut ffi::PyObject {
-    Python::attach(|py| {
+    let attached = |py: Python<'_>| {
         let call = || {
             // SAFETY: Python's promise for the arguments of such a call, and its class.
             unsafe {
@@ -81,7 +81,9 @@ unsafe extern "C" fn vectorcall<C: Vectorcall>(
                 std::ptr::null_mut()
             }
         }
-    })
+    };
+    // SAFETY: the interpreter calls, so it is there; PyO3 only has to count the attachment.
+    unsafe { Python::attach_unchecked(attached) }
 }
 
 /// A panic as PyO3's own calling conventions raise it.

@@ -9,7 +9,6 @@ use crate::cuda::LEGACY_STREAM;
 use crate::device_memory::Stream;
 use crate::element::Element;
 use crate::error::{Error, Result};
-use crate::ndarray as numpy;
 use crate::tensor::{Tensor, raw, raw_mut};
 use crate::view::{Owner, Source, View};
 
@@ -67,10 +66,7 @@ impl<'a, T: Element, D: Dimension> Argument<'a> for ArrayView<'a, T, D> {
 
     fn open(call: &Call<'_>, index: usize) -> Result<Self::Holder> {
         let given = required(call, index)?;
-        if let Some(view) = in_place::<T, D>(given)
-            && let Ok(array) = raw(&view)
-        {
-            call.covers(index, view, false);
+        if let Some(array) = call.in_place(index, given, false, raw) {
             return Ok(Held { array, _owner: None });
         }
         let open = || {
@@ -101,10 +97,7 @@ impl<'a, T: Element, D: Dimension> Argument<'a> for ArrayViewMut<'a, T, D> {
 
     fn open(call: &Call<'_>, index: usize) -> Result<Self::Holder> {
         let given = required(call, index)?;
-        if let Some(view) = in_place::<T, D>(given).filter(|view| !view.read_only)
-            && let Ok(array) = raw_mut(&view)
-        {
-            call.covers(index, view, true);
+        if let Some(array) = call.in_place(index, given, true, raw_mut) {
             return Ok(Held { array, _owner: None });
         }
         let open = || {
@@ -122,15 +115,6 @@ impl<'a, T: Element, D: Dimension> Argument<'a> for ArrayViewMut<'a, T, D> {
         // it overlaps that of no other argument, or the call has been refused.
         unsafe { holder.array.clone().deref_into_view_mut() }
     }
-}
-
-/// A NumPy array that Rust may be able to look at where it is; of subclasses more has to be known.
-/// What is in the way is for the long way to say.
-#[inline]
-fn in_place<T: Element, D: Dimension>(given: &Bound<'_, PyAny>) -> Option<View> {
-    let view = numpy::view_of(given)?;
-    let rank_fits = D::NDIM.is_none_or(|wanted| wanted == view.shape.len());
-    (rank_fits && view.dtype == T::DTYPE).then_some(view)
 }
 
 impl<'a> Argument<'a> for Tensor {

@@ -68,6 +68,33 @@ impl Claim<'_> {
 }
 
 impl<'py> Call<'py> {
+    /// An array of NumPy's own class, opened where it is; `None` where that cannot be, which is for
+    /// the long way to explain. The claim is described where it stays: to move what was just
+    /// written stalls the processor.
+    #[inline]
+    pub(super) fn in_place<A>(
+        &self,
+        parameter: usize,
+        given: &Bound<'py, PyAny>,
+        mutable: bool,
+        open: impl FnOnce(&View) -> Result<A>,
+    ) -> Option<A> {
+        if !ndarray::is_plain_array(given) {
+            return None;
+        }
+        let mut claims = self.claims.borrow_mut();
+        claims.push(Claim { parameter, view: View::default(), mutable, flag: None });
+        let view = &mut claims.last_mut()?.view;
+        let fits = ndarray::describe(given, view).is_ok() && !(mutable && view.read_only);
+        let array = if fits { open(view).ok() } else { None };
+        if array.is_none() || view.is_empty() {
+            claims.pop();
+        } else {
+            self.untouchable.set(None);
+        }
+        array
+    }
+
     /// Notes the caller's memory that an argument is a view of.
     pub(super) fn covers(&self, parameter: usize, view: View, mutable: bool) {
         if view.is_empty() {
@@ -139,7 +166,7 @@ impl<'py> Call<'py> {
         let here = device::is_host(claims[i].view.device);
         let given = self.given(parameter).filter(|given| here && ndarray::is_array(given));
         let Some(array) = given else { return Ok(()) };
-        if !ndarray::is_described_by(array, &claims[i].view) {
+        if self.given.len() > 1 && !ndarray::is_described_by(array, &claims[i].view) {
             // By what ran in Python while the other arguments were opened.
             let text = "the array was changed while the arguments were read".into();
             return Err(self.about(parameter, Error::Value(text)));

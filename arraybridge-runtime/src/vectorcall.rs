@@ -61,6 +61,22 @@ unsafe extern "C" fn vectorcall<C: Vectorcall>(
     nargsf: usize,
     names: *mut ffi::PyObject,
 ) -> *mut ffi::PyObject {
+    // SAFETY: the caller's promise.
+    unsafe { serve(callable, args, nargsf, names, C::call) }
+}
+
+/// Calls `body` with the object and the arguments, and gives Python what it gives.
+///
+/// # Safety
+///
+/// As Python's `vectorcallfunc`, with an object of the class.
+pub unsafe fn serve<C: Vectorcall>(
+    callable: *mut ffi::PyObject,
+    args: *const *mut ffi::PyObject,
+    nargsf: usize,
+    names: *mut ffi::PyObject,
+    body: impl for<'py> FnOnce(&Bound<'py, C>, &Given<'py>) -> PyResult<Bound<'py, PyAny>>,
+) -> *mut ffi::PyObject {
     let attached = |py: Python<'_>| {
         let call = || {
             // SAFETY: Python's promise for the arguments of such a call, and its class.
@@ -69,7 +85,7 @@ unsafe extern "C" fn vectorcall<C: Vectorcall>(
                 let names = Bound::from_borrowed_ptr_or_opt(py, names)
                     .map(|names| names.cast_into_unchecked::<PyTuple>());
                 let given = Given { args, nargsf, names };
-                C::call(&object, &given)
+                body(&object, &given)
             }
         };
         let done =

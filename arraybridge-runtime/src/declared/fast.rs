@@ -3,6 +3,7 @@
 //! It makes no tuple and no dictionary: the arguments are looked at where the caller has put them,
 //! and handed on as they are. Whatever is not plain goes the long way.
 
+use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyString};
 use smallvec::SmallVec;
@@ -13,7 +14,7 @@ use super::{Call, Core, Declared, Failed, Kind, Output, result};
 use crate::detect::{self, Role};
 use crate::policy::{Conversion, Policy};
 use crate::spec::{Framework, Memory};
-use crate::vectorcall::Given;
+use crate::vectorcall::{self, Given};
 use crate::{ladder, live, oom, streams};
 
 /// How a declaration is served the short way.
@@ -78,18 +79,58 @@ fn has_added(core: &Core, given: &Given<'_>) -> bool {
     })
 }
 
-fn blindly<'py>(py: Python<'py>, core: &Core, given: &Given<'py>) -> PyResult<Bound<'py, PyAny>> {
-    let done = given.pass(core.function.bind(py));
-    match done {
-        Err(error) if is_exhausted(py, core, &error) => {
-            let (args, kwargs) = given.packed(py)?;
-            let call = Call::new(py, core, &args, kwargs.as_ref(), core.options.policy(py));
-            let written = call.slots.iter().any(Slot::is_written);
-            let raw = ladder::climb(&call, &call.slots, Failed { error, written })?;
-            call.finish(raw)
+/// The calling convention of a declaration that is served blindly: without keywords the arguments are
+/// handed on in C, and Rust has to do with what is raised only.
+///
+/// # Safety
+///
+/// As Python's `vectorcallfunc`, with a [`Declared`].
+pub(super) unsafe extern "C" fn hand_on(
+    callable: *mut ffi::PyObject,
+    args: *const *mut ffi::PyObject,
+    nargsf: usize,
+    names: *mut ffi::PyObject,
+) -> *mut ffi::PyObject {
+    // SAFETY: Python's promise, for the call and for the arguments that are handed on; the object
+    // keeps its function, and nothing is let go of here that PyO3 would have to count.
+    unsafe {
+        if !names.is_null() {
+            return vectorcall::serve(callable, args, nargsf, names, run);
         }
-        done => done,
+        let py = Python::assume_attached();
+        let declared = Borrowed::from_ptr(py, callable).cast_unchecked::<Declared>();
+        let function = declared.get().core.function.as_ptr();
+        let result = ffi::PyObject_Vectorcall(function, args, nargsf, names);
+        if !result.is_null() {
+            return result;
+        }
+        vectorcall::serve(callable, args, nargsf, names, |declared: &Bound<'_, Declared>, given| {
+            let py = declared.py();
+            recovered(py, &declared.get().core, given, PyErr::fetch(py))
+        })
     }
+}
+
+fn blindly<'py>(py: Python<'py>, core: &Core, given: &Given<'py>) -> PyResult<Bound<'py, PyAny>> {
+    given.pass(core.function.bind(py)).or_else(|error| recovered(py, core, given, error))
+}
+
+/// What a function that was called blindly gives on the ladder, if its error leads there.
+#[cold]
+fn recovered<'py>(
+    py: Python<'py>,
+    core: &Core,
+    given: &Given<'py>,
+    error: PyErr,
+) -> PyResult<Bound<'py, PyAny>> {
+    if !is_exhausted(py, core, &error) {
+        return Err(error);
+    }
+    let (args, kwargs) = given.packed(py)?;
+    let call = Call::new(py, core, &args, kwargs.as_ref(), core.options.policy(py));
+    let written = call.slots.iter().any(Slot::is_written);
+    let raw = ladder::climb(&call, &call.slots, Failed { error, written })?;
+    call.finish(raw)
 }
 
 /// Whether an error is one that the declaration has a way out of.

@@ -452,8 +452,11 @@ impl Declared {
             short: None,
         };
         core.short = Short::of(&core);
-        let declared =
-            Bound::new(py, Declared { vectorcall: vectorcall::slot::<Declared>(), core })?;
+        let vectorcall = match core.short {
+            Some(Short::Blind) => fast::hand_on,
+            _ => vectorcall::slot::<Declared>(),
+        };
+        let declared = Bound::new(py, Declared { vectorcall, core })?;
         static INSTALLED: PyOnceLock<()> = PyOnceLock::new();
         INSTALLED.get_or_init(py, || vectorcall::install(&declared));
         dress(&declared, &function, kind, shown, attributes)?;

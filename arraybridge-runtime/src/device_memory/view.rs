@@ -143,13 +143,16 @@ macro_rules! described {
 /// use arraybridge_runtime::cudarc::driver::{CudaFunction, LaunchConfig, PushKernelArg};
 /// use arraybridge_runtime::prelude::*;
 ///
-/// # fn kernel() -> CudaFunction { unimplemented!() }
+/// /// Set when the extension module is imported.
+/// static KERNEL: std::sync::OnceLock<CudaFunction> = std::sync::OnceLock::new();
+///
 /// #[memory_type(cupy)]
 /// fn doubled(image: DeviceView<'_, f32>, stream: &Stream) -> Result<DeviceArray<f32>> {
 ///     image.compact()?;
-///     let (kernel, n) = (kernel(), image.len() as u32);
+///     let kernel = KERNEL.get().ok_or_else(|| Error::Cuda("there is no kernel".into()))?;
+///     let n = image.len() as u32;
 ///     let mut result = DeviceArray::zeros(image.shape(), stream)?;
-///     let mut launch = stream.launch_builder(&kernel);
+///     let mut launch = stream.launch_builder(kernel);
 ///     launch.arg(&image).arg(&mut result).arg(&n);
 ///     // SAFETY: the kernel reads and writes n elements, and takes these arguments.
 ///     unsafe { launch.launch(LaunchConfig::for_num_elems(n)) }?;

@@ -174,13 +174,6 @@ pub struct Source {
     pub owner: Owner,
 }
 
-impl Source {
-    /// Whether the memory is ours alone, so that anybody may write into it.
-    pub fn is_private(&self) -> bool {
-        matches!(self.owner, Owner::Buffer(_))
-    }
-}
-
 impl HeldBuffer {
     /// Describes the buffer in `view`. Its element type is the given one, if the sizes agree, or the
     /// one that its format names without doubt: a float or a complex number.

@@ -121,23 +121,6 @@ pub fn finish<'py>(
     Ok(result)
 }
 
-/// Whether [`finish`] could give the dtype in the framework that the array belongs to. Where it
-/// could not, a caller that converts the array onwards finishes it there.
-///
-/// # Errors
-///
-/// [`Failure::NotInstalled`].
-pub fn is_possible(array: &Bound<'_, PyAny>, lead: &Lead, policy: Policy) -> Result<bool> {
-    let Some(class) = detect::class_of(array) else { return Ok(true) };
-    let py = array.py();
-    let live = live::live(py, class.framework, live::ends_of(class.framework))?;
-    let Some(from) = convert::dtype_of(py, live, array) else { return Ok(true) };
-    match wanted(array, from, lead, policy.conversion) {
-        Some(to) => Ok(convert::dtypes(py, live, to, None)?.contains(to)),
-        None => Ok(true),
-    }
-}
-
 /// The dtype to cast to, `None` where the array stays as it is.
 fn wanted(
     array: &Bound<'_, PyAny>,

@@ -22,7 +22,7 @@ pub trait Vectorcall: PyClass<Frozen = True> + Sync {
     /// # Errors
     ///
     /// What the call raises.
-    fn call<'py>(slf: &Bound<'py, Self>, given: &Given<'py>) -> PyResult<Bound<'py, PyAny>>;
+    fn call<'py>(slf: &Bound<'py, Self>, given: &Given<'_, 'py>) -> PyResult<Bound<'py, PyAny>>;
 }
 
 /// What each object of the class holds in the field.
@@ -75,17 +75,16 @@ pub unsafe fn serve<C: Vectorcall>(
     args: *const *mut ffi::PyObject,
     nargsf: usize,
     names: *mut ffi::PyObject,
-    body: impl for<'py> FnOnce(&Bound<'py, C>, &Given<'py>) -> PyResult<Bound<'py, PyAny>>,
+    body: impl for<'py> FnOnce(&Bound<'py, C>, &Given<'_, 'py>) -> PyResult<Bound<'py, PyAny>>,
 ) -> *mut ffi::PyObject {
     let attached = |py: Python<'_>| {
         let call = || {
             // SAFETY: Python's promise for the arguments of such a call, and its class.
             unsafe {
-                let object = Bound::from_borrowed_ptr(py, callable).cast_into_unchecked();
-                let names = Bound::from_borrowed_ptr_or_opt(py, names)
-                    .map(|names| names.cast_into_unchecked::<PyTuple>());
-                let given = Given { args, nargsf, names };
-                body(&object, &given)
+                let object = Borrowed::from_ptr(py, callable).cast_unchecked();
+                let names = Borrowed::from_ptr_or_opt(py, names)
+                    .map(|names| names.cast_unchecked::<PyTuple>());
+                body(&object, &Given { args, nargsf, names })
             }
         };
         let done =
@@ -110,14 +109,20 @@ fn raised(panic: &(dyn Any + Send)) -> PyErr {
     PanicException::new_err(text.unwrap_or_else(|| "panic from Rust code".to_owned()))
 }
 
-/// The arguments of a call, where the caller has put them.
-pub struct Given<'py> {
+/// The arguments of a call, where the caller has put them and keeps them.
+pub struct Given<'a, 'py> {
     args: *const *mut ffi::PyObject,
     nargsf: usize,
-    names: Option<Bound<'py, PyTuple>>,
+    names: Option<Borrowed<'a, 'py, PyTuple>>,
 }
 
-impl<'py> Given<'py> {
+impl<'a, 'py> Given<'a, 'py> {
+    /// The arguments of a list, whose last ones have these names.
+    pub fn of(args: &'a [Borrowed<'a, 'py, PyAny>], names: &'a Bound<'py, PyTuple>) -> Self {
+        let nargsf = args.len() - names.len();
+        Given { args: args.as_ptr().cast(), nargsf, names: Some(names.as_borrowed()) }
+    }
+
     /// How many are given by position.
     #[inline]
     pub fn positional(&self) -> usize {
@@ -126,19 +131,20 @@ impl<'py> Given<'py> {
 
     /// The names of those that follow.
     #[inline]
-    pub fn names(&self) -> Option<&Bound<'py, PyTuple>> {
-        self.names.as_ref()
+    pub fn names(&self) -> Option<Borrowed<'a, 'py, PyTuple>> {
+        self.names
     }
 
-    /// An argument by position, or one by name after them.
-    ///
-    /// # Safety
-    ///
-    /// There are more than `index`.
+    /// All arguments, those by name after those by position.
     #[inline]
-    pub unsafe fn get(&self, py: Python<'py>, index: usize) -> Bound<'py, PyAny> {
-        // SAFETY: the caller's promise; arguments are never null.
-        unsafe { Bound::from_borrowed_ptr(py, *self.args.add(index)) }
+    pub fn all(&self) -> &'a [Borrowed<'a, 'py, PyAny>] {
+        let count = self.positional() + self.names.map_or(0, |names| names.len());
+        if count == 0 {
+            return &[];
+        }
+        // SAFETY: there are as many, none is null, and the caller keeps them; a borrowed reference
+        // is a pointer and a token without a size.
+        unsafe { std::slice::from_raw_parts(self.args.cast(), count) }
     }
 
     /// The arguments as a tuple and a dictionary.
@@ -150,15 +156,12 @@ impl<'py> Given<'py> {
         &self,
         py: Python<'py>,
     ) -> PyResult<(Bound<'py, PyTuple>, Option<Bound<'py, PyDict>>)> {
-        let count = self.positional();
-        // SAFETY: these are the positions that there are.
-        let args: Vec<_> = (0..count).map(|index| unsafe { self.get(py, index) }).collect();
+        let (args, named) = self.all().split_at(self.positional());
         let args = PyTuple::new(py, args)?;
-        let Some(names) = &self.names else { return Ok((args, None)) };
+        let Some(names) = self.names else { return Ok((args, None)) };
         let kwargs = PyDict::new(py);
-        for (index, name) in names.iter().enumerate() {
-            // SAFETY: each name has its argument after those by position.
-            kwargs.set_item(name, unsafe { self.get(py, count + index) })?;
+        for (name, value) in names.iter_borrowed().zip(named) {
+            kwargs.set_item(name, value)?;
         }
         Ok((args, Some(kwargs)))
     }
@@ -173,7 +176,7 @@ impl<'py> Given<'py> {
         // SAFETY: the arguments are those that Python gave, with the permission that came with
         // them.
         unsafe {
-            let names = self.names.as_ref().map_or(std::ptr::null_mut(), Bound::as_ptr);
+            let names = self.names.map_or(std::ptr::null_mut(), |names| names.as_ptr());
             let result = ffi::PyObject_Vectorcall(function.as_ptr(), self.args, self.nargsf, names);
             Bound::from_owned_ptr_or_err(function.py(), result)
         }

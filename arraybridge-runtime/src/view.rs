@@ -62,10 +62,8 @@ impl View {
     /// Sets the extents and the strides in bytes.
     #[inline]
     pub fn set_axes(&mut self, shape: &[usize], strides: &[isize]) {
-        self.shape.clear();
-        self.shape.extend(shape.iter().copied());
-        self.strides.clear();
-        self.strides.extend(strides.iter().copied());
+        set(&mut self.shape, shape);
+        set(&mut self.strides, strides);
     }
 
     /// The number of elements.
@@ -127,6 +125,20 @@ impl View {
         let whole = |(s, n): (&isize, &usize)| *n <= 1 || is_multiple(s.unsigned_abs(), unit);
         self.strides.iter().zip(&self.shape).all(whole)
     }
+}
+
+/// Copies a few numbers, which is done before a call of `memcpy` is prepared.
+#[inline]
+fn set<T: Copy>(dims: &mut Dims<T>, numbers: &[T]) {
+    dims.clear();
+    dims.reserve(numbers.len());
+    let first = dims.as_mut_ptr();
+    for (i, number) in numbers.iter().enumerate() {
+        // SAFETY: there is room for as many.
+        unsafe { first.add(i).write(*number) };
+    }
+    // SAFETY: as many were written.
+    unsafe { dims.set_len(numbers.len()) };
 }
 
 /// Whether a number is a multiple of a power of two, without a division.

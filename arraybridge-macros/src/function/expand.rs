@@ -149,7 +149,7 @@ fn trampoline(declared: &Declared) -> TokenStream {
         #[allow(clippy::let_unit_value, clippy::unit_arg, reason = "a function may give nothing")]
         #[allow(clippy::needless_borrow, reason = "the reference tells two traits apart")]
         fn __call<'py>(
-            __call: &#runtime::__private::Call<'py>,
+            __call: &#runtime::__private::Call<'_, 'py>,
         ) -> #runtime::__private::Result<
             #runtime::__private::pyo3::Bound<'py, #runtime::__private::pyo3::PyAny>,
         > {

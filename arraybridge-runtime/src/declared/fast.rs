@@ -51,7 +51,7 @@ impl Short {
 
 pub(super) fn run<'py>(
     declared: &Bound<'py, Declared>,
-    given: &Given<'py>,
+    given: &Given<'_, 'py>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let (py, core) = (declared.py(), &declared.get().core);
     match core.short {
@@ -71,7 +71,7 @@ pub(super) fn run<'py>(
 }
 
 /// Whether a keyword is one that the declaration adds.
-fn has_added(core: &Core, given: &Given<'_>) -> bool {
+fn has_added(core: &Core, given: &Given<'_, '_>) -> bool {
     given.names().is_some_and(|names| {
         names
             .iter_borrowed()
@@ -111,7 +111,7 @@ pub(super) unsafe extern "C" fn hand_on(
     }
 }
 
-fn blindly<'py>(py: Python<'py>, core: &Core, given: &Given<'py>) -> PyResult<Bound<'py, PyAny>> {
+fn blindly<'py>(py: Python<'py>, core: &Core, given: &Given<'_, 'py>) -> PyResult<Bound<'py, PyAny>> {
     given.pass(core.function.bind(py)).or_else(|error| recovered(py, core, given, error))
 }
 
@@ -120,7 +120,7 @@ fn blindly<'py>(py: Python<'py>, core: &Core, given: &Given<'py>) -> PyResult<Bo
 fn recovered<'py>(
     py: Python<'py>,
     core: &Core,
-    given: &Given<'py>,
+    given: &Given<'_, 'py>,
     error: PyErr,
 ) -> PyResult<Bound<'py, PyAny>> {
     if !is_exhausted(py, core, &error) {
@@ -139,29 +139,32 @@ fn is_exhausted(py: Python<'_>, core: &Core, error: &PyErr) -> bool {
 }
 
 /// What a look at arguments that fit has found.
-struct Fits<'py> {
-    lead: Option<Bound<'py, PyAny>>,
-    watched: SmallVec<[(Bound<'py, PyAny>, i64); 2]>,
+struct Fits<'a, 'py> {
+    lead: Option<Borrowed<'a, 'py, PyAny>>,
+    watched: SmallVec<[(Borrowed<'a, 'py, PyAny>, i64); 2]>,
     /// Whether an array is one that the function writes to.
     written: bool,
 }
 
 /// Looks at each argument; `None` where one does not fit, or a device has to be made current.
 #[inline]
-fn look<'py>(py: Python<'py>, core: &Core, given: &Given<'py>) -> Option<Fits<'py>> {
+fn look<'a, 'py: 'a>(
+    py: Python<'py>,
+    core: &Core,
+    given: &Given<'a, 'py>,
+) -> Option<Fits<'a, 'py>> {
     let framework = core.options.input;
     if framework.memory != Memory::Host && !hosted(py, framework) {
         return None;
     }
     let watch = framework.version.is_some() && !core.options.ladder.is_empty();
     let mut fits = Fits { lead: None, watched: SmallVec::new(), written: false };
-    for index in 0..given.positional() {
+    let (positional, named) = given.all().split_at(given.positional());
+    for (index, &value) in positional.iter().enumerate() {
         let (usage, _) = core.parameters.positional(index);
         if usage == Usage::Ignored {
             continue;
         }
-        // SAFETY: these are the positions that there are.
-        let value = unsafe { given.get(py, index) };
         match detect::class_of(&value) {
             Some(_) if usage.is_opened() => {
                 fits.written |= usage == Usage::Written;
@@ -171,7 +174,7 @@ fn look<'py>(py: Python<'py>, core: &Core, given: &Given<'py>) -> Option<Fits<'p
             Some(class) => {
                 if watch && matches!(class.role, Role::Array) {
                     let version = version(framework, &value);
-                    fits.watched.extend(version.map(|version| (value.clone(), version)));
+                    fits.watched.extend(version.map(|version| (value, version)));
                 }
                 fits.lead.get_or_insert(value);
             }
@@ -180,14 +183,12 @@ fn look<'py>(py: Python<'py>, core: &Core, given: &Given<'py>) -> Option<Fits<'p
         }
     }
     let Some(names) = given.names() else { return Some(fits) };
-    for (index, name) in names.iter_borrowed().enumerate() {
-        // SAFETY: each name has its argument after those by position.
-        let value = unsafe { given.get(py, given.positional() + index) };
+    for (name, value) in names.iter_borrowed().zip(named) {
         let name = name.cast::<PyString>().ok()?;
         // Which array leads, if one is given by name, is a question for the long way.
         if core.parameters.is_added(&name)
-            || detect::class_of(&value).is_some()
-            || is_container(&value)
+            || detect::class_of(value).is_some()
+            || is_container(value)
         {
             return None;
         }
@@ -211,13 +212,13 @@ fn hosted(py: Python<'_>, framework: &'static Framework) -> bool {
 fn call<'py>(
     py: Python<'py>,
     core: &Core,
-    given: &Given<'py>,
+    given: &Given<'_, 'py>,
     policy: Policy,
-    fits: Fits<'py>,
+    fits: Fits<'_, 'py>,
 ) -> PyResult<Bound<'py, PyAny>> {
     match given.pass(core.function.bind(py)) {
         Ok(result) => {
-            let lead = fits.lead.as_ref();
+            let lead = fits.lead.as_deref();
             if result::is_done(&core.options, policy, lead, &result) {
                 return Ok(result);
             }
@@ -232,8 +233,6 @@ fn call<'py>(
                 version(core.options.input, array).is_none_or(|now| now != *before)
             });
             let written = fits.written || changed;
-            // The array is not kept alive by the look at it.
-            drop(fits);
             let raw = ladder::climb(&call, &call.slots, Failed { error, written })?;
             call.finish(raw)
         }

@@ -106,7 +106,7 @@ impl Vectorcall for Declared {
         &self.vectorcall
     }
 
-    fn call<'py>(slf: &Bound<'py, Self>, given: &Given<'py>) -> PyResult<Bound<'py, PyAny>> {
+    fn call<'py>(slf: &Bound<'py, Self>, given: &Given<'_, 'py>) -> PyResult<Bound<'py, PyAny>> {
         fast::run(slf, given)
     }
 }

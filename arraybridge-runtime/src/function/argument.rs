@@ -48,7 +48,7 @@ pub trait Argument<'a>: Sized {
     /// # Errors
     ///
     /// Why it cannot be such an argument.
-    fn open(call: &Call<'_>, index: usize) -> Result<Self::Holder>;
+    fn open(call: &Call<'_, '_>, index: usize) -> Result<Self::Holder>;
 
     /// The argument.
     fn get(holder: &'a mut Self::Holder) -> Self;
@@ -64,13 +64,13 @@ pub struct Held<A> {
 impl<'a, T: Element, D: Dimension> Argument<'a> for ArrayView<'a, T, D> {
     type Holder = Held<RawArrayView<T, D>>;
 
-    fn open(call: &Call<'_>, index: usize) -> Result<Self::Holder> {
+    fn open(call: &Call<'_, '_>, index: usize) -> Result<Self::Holder> {
         let given = required(call, index)?;
-        if let Some(array) = call.in_place(index, given, false, raw) {
+        if let Some(array) = call.in_place(index, &given, false, raw) {
             return Ok(Held { array, _owner: None });
         }
         let open = || {
-            let opened = convert::open_on_host(given)?;
+            let opened = convert::open_on_host(&given)?;
             expect::<T, D>(&opened.source.view, call.function.entry.cast)?;
             let opened = readable::<T>(call, opened)?;
             let Source { view, owner } = opened.source;
@@ -95,13 +95,13 @@ impl<'a, T: Element, D: Dimension> Argument<'a> for ArrayView<'a, T, D> {
 impl<'a, T: Element, D: Dimension> Argument<'a> for ArrayViewMut<'a, T, D> {
     type Holder = Held<RawArrayViewMut<T, D>>;
 
-    fn open(call: &Call<'_>, index: usize) -> Result<Self::Holder> {
+    fn open(call: &Call<'_, '_>, index: usize) -> Result<Self::Holder> {
         let given = required(call, index)?;
-        if let Some(array) = call.in_place(index, given, true, raw_mut) {
+        if let Some(array) = call.in_place(index, &given, true, raw_mut) {
             return Ok(Held { array, _owner: None });
         }
         let open = || {
-            let Source { view, owner } = convert::open_writable(given)?.source;
+            let Source { view, owner } = convert::open_writable(&given)?.source;
             expect::<T, D>(&view, false)?;
             let array = raw_mut(&view)?;
             call.covers(index, view, true);
@@ -120,7 +120,7 @@ impl<'a, T: Element, D: Dimension> Argument<'a> for ArrayViewMut<'a, T, D> {
 impl<'a> Argument<'a> for Tensor {
     type Holder = Option<Tensor>;
 
-    fn open(call: &Call<'_>, index: usize) -> Result<Option<Tensor>> {
+    fn open(call: &Call<'_, '_>, index: usize) -> Result<Option<Tensor>> {
         open_tensor(call, index).map(Some)
     }
 
@@ -132,7 +132,7 @@ impl<'a> Argument<'a> for Tensor {
 impl<'a> Argument<'a> for &'a Tensor {
     type Holder = Tensor;
 
-    fn open(call: &Call<'_>, index: usize) -> Result<Tensor> {
+    fn open(call: &Call<'_, '_>, index: usize) -> Result<Tensor> {
         open_tensor(call, index)
     }
 
@@ -144,7 +144,7 @@ impl<'a> Argument<'a> for &'a Tensor {
 impl<'a, A: Argument<'a>> Argument<'a> for Option<A> {
     type Holder = Option<A::Holder>;
 
-    fn open(call: &Call<'_>, index: usize) -> Result<Option<A::Holder>> {
+    fn open(call: &Call<'_, '_>, index: usize) -> Result<Option<A::Holder>> {
         match call.given(index) {
             Some(given) if !given.is_none() => A::open(call, index).map(Some),
             _ => Ok(None),
@@ -156,7 +156,7 @@ impl<'a, A: Argument<'a>> Argument<'a> for Option<A> {
     }
 }
 
-fn open_tensor(call: &Call<'_>, index: usize) -> Result<Tensor> {
+fn open_tensor(call: &Call<'_, '_>, index: usize) -> Result<Tensor> {
     let open = |given: &Bound<'_, PyAny>| {
         let stream = call.stream.get();
         let opened = convert::open_any(given, stream.map_or(LEGACY_STREAM, Stream::handle))?;
@@ -169,18 +169,14 @@ fn open_tensor(call: &Call<'_>, index: usize) -> Result<Tensor> {
             None => Tensor::from_opened(call.py, opened),
         }
     };
-    open(required(call, index)?).map_err(|error| call.about(index, error))
+    open(&*required(call, index)?).map_err(|error| call.about(index, error))
 }
 
 pub(super) fn required<'a, 'py>(
-    call: &'a Call<'py>,
+    call: &Call<'a, 'py>,
     index: usize,
-) -> Result<&'a Bound<'py, PyAny>> {
+) -> Result<Borrowed<'a, 'py, PyAny>> {
     call.given(index).ok_or_else(|| call.about(index, Error::Type("an array is needed".into())))
-}
-
-fn extract<'v, 'py, T: FromPyObject<'v, 'py>>(object: &'v Bound<'py, PyAny>) -> Result<T> {
-    object.extract().map_err(|error: T::Error| Error::Python(error.into()))
 }
 
 /// Checks rank and element type; with `cast` any element type will do.
@@ -199,7 +195,7 @@ fn expect<T: Element, D: Dimension>(view: &View, cast: bool) -> Result<()> {
 }
 
 /// The memory itself, or a copy where Rust could not look at it or the element type is another.
-fn readable<T: Element>(call: &Call<'_>, opened: Opened) -> Result<Opened> {
+fn readable<T: Element>(call: &Call<'_, '_>, opened: Opened) -> Result<Opened> {
     let view = &opened.source.view;
     if view.dtype != T::DTYPE {
         return convert::fresh(call.py, opened, Some(T::DTYPE));
@@ -207,15 +203,16 @@ fn readable<T: Element>(call: &Call<'_>, opened: Opened) -> Result<Opened> {
     if view.can_be_read() { Ok(opened) } else { convert::fresh(call.py, opened, None) }
 }
 
-impl<'py> Call<'py> {
+impl<'a, 'py> Call<'a, 'py> {
     /// A plain Python value, or an object that the declaration has converted; `None` where the
     /// caller left it out.
     ///
     /// # Errors
     ///
     /// `TypeError` when it is of another type.
-    pub fn value<'v, T: FromPyObject<'v, 'py>>(&'v self, index: usize) -> Result<Option<T>> {
+    pub fn value<T: FromPyObject<'a, 'py>>(&self, index: usize) -> Result<Option<T>> {
         let Some(given) = self.given(index) else { return Ok(None) };
-        extract(given).map(Some).map_err(|error| self.about(index, error))
+        let extracted = T::extract(given).map_err(|error| Error::Python(error.into()));
+        extracted.map(Some).map_err(|error| self.about(index, error))
     }
 }

@@ -35,11 +35,11 @@ impl<A, R> Attempt<A, R> {
 /// What can be run with or without the interpreter.
 pub trait Detachable<R> {
     /// Runs the function.
-    fn run(&self, call: &Call<'_>) -> R;
+    fn run(&self, call: &Call<'_, '_>) -> R;
 }
 
 impl<A: Send, R: Send> Detachable<R> for Attempt<A, R> {
-    fn run(&self, call: &Call<'_>) -> R {
+    fn run(&self, call: &Call<'_, '_>) -> R {
         let (arguments, body) = (self.arguments(), self.body);
         match call.untouchable.get() {
             Some(bytes) if bytes >= DETACH_FROM => call.py.detach(move || body(arguments)),
@@ -51,11 +51,11 @@ impl<A: Send, R: Send> Detachable<R> for Attempt<A, R> {
 /// What needs the interpreter.
 pub trait Attached<R> {
     /// Runs the function.
-    fn run(&self, call: &Call<'_>) -> R;
+    fn run(&self, call: &Call<'_, '_>) -> R;
 }
 
 impl<A, R> Attached<R> for &Attempt<A, R> {
-    fn run(&self, _: &Call<'_>) -> R {
+    fn run(&self, _: &Call<'_, '_>) -> R {
         (self.body)(self.arguments())
     }
 }

@@ -20,6 +20,8 @@ pub(super) struct Claim<'py> {
     parameter: usize,
     view: View,
     mutable: bool,
+    /// Whether the argument is a NumPy array, which has a flag.
+    flagged: bool,
     flag: Option<Flag<'py>>,
 }
 
@@ -67,7 +69,7 @@ impl Claim<'_> {
     }
 }
 
-impl<'py> Call<'py> {
+impl<'a, 'py> Call<'a, 'py> {
     /// An array of NumPy's own class, opened where it is; `None` where that cannot be, which is for
     /// the long way to explain. The claim is described where it stays: to move what was just
     /// written stalls the processor.
@@ -83,7 +85,7 @@ impl<'py> Call<'py> {
             return None;
         }
         let mut claims = self.claims.borrow_mut();
-        claims.push(Claim { parameter, view: View::default(), mutable, flag: None });
+        claims.push(Claim { parameter, view: View::default(), mutable, flagged: true, flag: None });
         let view = &mut claims.last_mut()?.view;
         let fits = ndarray::describe(given, view).is_ok() && !(mutable && view.read_only);
         let array = if fits { open(view).ok() } else { None };
@@ -100,8 +102,9 @@ impl<'py> Call<'py> {
         if view.is_empty() {
             return;
         }
+        let given = self.given(parameter);
         let constant = || {
-            let class = self.given(parameter).and_then(detect::class_of);
+            let class = given.and_then(|given| detect::class_of(&given));
             class
                 .is_some_and(|class| class.framework.immutable && matches!(class.role, Role::Array))
         };
@@ -109,8 +112,10 @@ impl<'py> Call<'py> {
             true => self.has_copied(&view),
             false => self.untouchable.set(None),
         }
+        let on_host = device::is_host(view.device);
+        let flagged = on_host && given.is_some_and(|given| ndarray::is_array(&given));
         // The host and CUDA's devices have one space of addresses.
-        self.claims.borrow_mut().push(Claim { parameter, view, mutable, flag: None });
+        self.claims.borrow_mut().push(Claim { parameter, view, mutable, flagged, flag: None });
     }
 
     /// Notes memory that nobody else can write to.
@@ -126,20 +131,20 @@ impl<'py> Call<'py> {
     /// [`Error::Aliased`] when memory that the function writes to is that of another argument, too,
     /// and when another extension module works on a NumPy array.
     pub fn check_aliases(&self) -> Result<()> {
-        let mut claims = self.claims.borrow_mut();
-        for (i, one) in claims.iter().enumerate() {
-            for other in &claims[i + 1..] {
-                if one.mutable || other.mutable {
-                    self.expect_apart(one, other)?;
+        let claims = &mut self.claims.borrow_mut()[..];
+        if claims.len() > 1 && claims.iter().any(|claim| claim.mutable) {
+            for (i, one) in claims.iter().enumerate() {
+                for other in &claims[i + 1..] {
+                    if one.mutable || other.mutable {
+                        self.expect_apart(one, other)?;
+                    }
                 }
             }
-        }
-        // Those that are written to first: of two flags that stand in each other's way, theirs
-        // keeps others off the memory of both.
-        if claims.iter().any(|claim| claim.mutable) {
+            // Those that are written to first: of two flags that stand in each other's way, theirs
+            // keeps others off the memory of both.
             claims.sort_by_key(|claim| !claim.mutable);
         }
-        (0..claims.len()).try_for_each(|i| self.raise_flag(&mut claims, i))
+        (0..claims.len()).try_for_each(|i| self.raise_flag(claims, i))
     }
 
     fn expect_apart(&self, one: &Claim<'_>, other: &Claim<'_>) -> Result<()> {
@@ -161,43 +166,52 @@ impl<'py> Call<'py> {
         self.function.entry.parameters[parameter].name
     }
 
+    #[inline]
     fn raise_flag(&self, claims: &mut [Claim<'py>], i: usize) -> Result<()> {
-        let Claim { parameter, mutable, .. } = claims[i];
-        let here = device::is_host(claims[i].view.device);
-        let given = self.given(parameter).filter(|given| here && ndarray::is_array(given));
-        let Some(array) = given else { return Ok(()) };
-        if self.given.len() > 1 && !ndarray::is_described_by(array, &claims[i].view) {
+        let Claim { parameter, ref view, mutable, flagged, .. } = claims[i];
+        let Some(array) = self.given(parameter).filter(|_| flagged) else { return Ok(()) };
+        if self.given.len() > 1 && !ndarray::is_described_by(&array, view) {
             // By what ran in Python while the other arguments were opened.
             let text = "the array was changed while the arguments were read".into();
             return Err(self.about(parameter, Error::Value(text)));
         }
+        match Flag::raise(&array, mutable) {
+            Ok(flag) => claims[i].flag = Some(flag),
+            Err(error) => self.do_without_flag(claims, i, error)?,
+        }
+        Ok(())
+    }
+
+    /// rust-numpy's check is coarser than ours: it can take this call's arguments for one another's.
+    /// Then it does without a flag for this one.
+    #[cold]
+    fn do_without_flag(
+        &self,
+        claims: &mut [Claim<'py>],
+        i: usize,
+        error: BorrowError,
+    ) -> Result<()> {
+        let name = self.name(claims[i].parameter);
         let refused = |error: BorrowError| {
             Error::Aliased(format!(
-                "{}() argument '{}': another Rust function works on this memory ({error}); pass a \
+                "{}() argument '{name}': another Rust function works on this memory ({error}); pass a \
                  copy of it",
                 self.function.entry.name,
-                self.name(parameter),
             ))
         };
-        let Err(error) = Flag::raise(array, mutable).map(|flag| claims[i].flag = Some(flag)) else {
-            return Ok(());
+        let raise = |claim: &Claim<'py>| {
+            let flag = self.given(claim.parameter).map(|array| Flag::raise(&array, claim.mutable));
+            flag.transpose().map_err(refused)
         };
-        // rust-numpy's check is coarser than ours: it can take this call's arguments for one
-        // another's. Then it does without a flag for this one.
-        let own = claims.iter_mut().filter_map(|claim| {
-            drop(claim.flag.take()?);
-            Some(claim.parameter)
-        });
-        let own: Vec<_> = own.collect();
+        let own: Vec<_> = (0..claims.len()).filter(|own| claims[*own].flag.is_some()).collect();
         if own.is_empty() {
             return Err(refused(error));
         }
-        drop(Flag::raise(array, mutable).map_err(refused)?);
-        for claim in claims.iter_mut().filter(|claim| own.contains(&claim.parameter)) {
-            if let Some(array) = self.given(claim.parameter) {
-                claim.flag = Some(Flag::raise(array, claim.mutable).map_err(refused)?);
-            }
-        }
-        Ok(())
+        own.iter().for_each(|own| claims[*own].flag = None);
+        drop(raise(&claims[i])?);
+        own.into_iter().try_for_each(|own| {
+            claims[own].flag = raise(&claims[own])?;
+            Ok(())
+        })
     }
 }

@@ -5,7 +5,7 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyList, PyTuple};
 
-use super::{Call, Declaration, FunctionEntry, Returns, Setting, Usage};
+use super::{Call, Declaration, FunctionEntry, Returns, Setting, Sorted, Usage};
 use crate::generated::MemoryType;
 use crate::shared;
 use crate::spec::Framework;
@@ -24,14 +24,8 @@ impl Vectorcall for Function {
         &self.vectorcall
     }
 
-    fn call<'py>(slf: &Bound<'py, Self>, given: &Given<'py>) -> PyResult<Bound<'py, PyAny>> {
-        let py = slf.py();
-        let count = given.positional();
-        // SAFETY: these are the positions that there are, and each name has its argument after them.
-        let at = |index| unsafe { given.get(py, index) };
-        let names = given.names().into_iter().flatten().enumerate();
-        let named = names.map(|(index, name)| (name, at(count + index)));
-        slf.get().run(py, (0..count).map(at), named)
+    fn call<'py>(slf: &Bound<'py, Self>, given: &Given<'_, 'py>) -> PyResult<Bound<'py, PyAny>> {
+        slf.get().run(slf.py(), given)
     }
 }
 
@@ -50,15 +44,10 @@ impl Function {
         Ok(function)
     }
 
-    #[inline]
-    fn run<'py>(
-        &self,
-        py: Python<'py>,
-        positional: impl ExactSizeIterator<Item = Bound<'py, PyAny>>,
-        named: impl Iterator<Item = (Bound<'py, PyAny>, Bound<'py, PyAny>)>,
-    ) -> PyResult<Bound<'py, PyAny>> {
-        let entry = self.declaration.entry;
-        Ok(Call::new(py, self.declaration, entry.bind(positional, named)?).run()?)
+    fn run<'py>(&self, py: Python<'py>, given: &Given<'_, 'py>) -> PyResult<Bound<'py, PyAny>> {
+        let mut sorted = Sorted::new();
+        let given = self.declaration.entry.bind(given, &mut sorted)?;
+        Ok(Call::new(py, self.declaration, given).run()?)
     }
 }
 
@@ -70,7 +59,10 @@ impl Function {
         args: &Bound<'py, PyTuple>,
         kwargs: Option<&Bound<'py, PyDict>>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        self.run(args.py(), args.iter(), kwargs.into_iter().flatten())
+        let py = args.py();
+        let (names, values): (Vec<_>, Vec<_>) = kwargs.into_iter().flatten().unzip();
+        let all = args.iter_borrowed().chain(values.iter().map(Bound::as_borrowed));
+        self.run(py, &Given::of(&all.collect::<Vec<_>>(), &PyTuple::new(py, names)?))
     }
 
     #[getter]

@@ -35,7 +35,7 @@ pub struct Held {
 impl<'a, T: Element> Argument<'a> for DeviceView<'a, T> {
     type Holder = Held;
 
-    fn open(call: &Call<'_>, index: usize) -> Result<Held> {
+    fn open(call: &Call<'_, '_>, index: usize) -> Result<Held> {
         let open = |given: &Bound<'_, PyAny>| {
             let (framework, stream) = (call.framework(), call.stream());
             let request = Request {
@@ -47,7 +47,7 @@ impl<'a, T: Element> Argument<'a> for DeviceView<'a, T> {
             let opened = convert::open_any(&array, stream.handle())?;
             call.held::<T>(index, given, opened, false)
         };
-        open(required(call, index)?).map_err(|error| call.about(index, error))
+        open(&*required(call, index)?).map_err(|error| call.about(index, error))
     }
 
     fn get(holder: &'a mut Held) -> Self {
@@ -58,14 +58,14 @@ impl<'a, T: Element> Argument<'a> for DeviceView<'a, T> {
 impl<'a, T: Element> Argument<'a> for DeviceViewMut<'a, T> {
     type Holder = Held;
 
-    fn open(call: &Call<'_>, index: usize) -> Result<Held> {
+    fn open(call: &Call<'_, '_>, index: usize) -> Result<Held> {
         let open = |given: &Bound<'_, PyAny>| {
             let stream = call.stream();
             let opened = convert::open_writable_on(given, stream.index(), stream.handle())?;
             apart(&opened.source.view)?;
             call.held::<T>(index, given, opened, true)
         };
-        open(required(call, index)?).map_err(|error| call.about(index, error))
+        open(&*required(call, index)?).map_err(|error| call.about(index, error))
     }
 
     fn get(holder: &'a mut Held) -> Self {
@@ -91,7 +91,7 @@ impl Drop for Kept {
     }
 }
 
-impl<'py> Call<'py> {
+impl<'a, 'py> Call<'a, 'py> {
     /// The stream of a function that works on a CUDA device.
     ///
     /// # Panics
@@ -128,7 +128,7 @@ impl<'py> Call<'py> {
             ("device", Setting::Name(name)) => device::named(name),
             _ => None,
         });
-        let of_array = || self.given.iter().flatten().find_map(in_cuda).map(Device::Accelerator);
+        let of_array = || self.given.iter().flatten().find_map(|array| in_cuda(array)).map(Device::Accelerator);
         declared.or_else(of_array)
     }
 

@@ -25,6 +25,7 @@ use smallvec::SmallVec;
 use crate::device_memory::Stream;
 use crate::error::{Error, Result};
 use crate::spec::Framework;
+use crate::vectorcall::Given;
 
 use claims::Claim;
 
@@ -109,7 +110,7 @@ pub struct FunctionEntry {
     /// What else its declaration says.
     pub settings: &'static [(&'static str, Setting)],
     /// Calls it.
-    pub call: for<'py> fn(&Call<'py>) -> Result<Bound<'py, PyAny>>,
+    pub call: for<'py> fn(&Call<'_, 'py>) -> Result<Bound<'py, PyAny>>,
 }
 
 inventory::collect!(FunctionEntry);
@@ -123,14 +124,17 @@ struct Declaration {
     output: Option<&'static Framework>,
 }
 
-/// What a caller gave, by the parameters.
-type Arguments<'py> = SmallVec<[Option<Bound<'py, PyAny>>; 8]>;
+/// What a caller gave for a parameter, and keeps.
+type Argued<'a, 'py> = Option<Borrowed<'a, 'py, PyAny>>;
+
+/// Room for arguments that have to be put into the parameters' order.
+type Sorted<'a, 'py> = SmallVec<[Argued<'a, 'py>; 8]>;
 
 /// One call of a declared function.
-pub struct Call<'py> {
+pub struct Call<'a, 'py> {
     py: Python<'py>,
     function: Declaration,
-    given: Arguments<'py>,
+    given: &'a [Argued<'a, 'py>],
     claims: RefCell<SmallVec<[Claim<'py>; 2]>>,
     /// The bytes of the arrays, while nobody else can write to any of them.
     untouchable: Cell<Option<usize>>,
@@ -139,43 +143,60 @@ pub struct Call<'py> {
 }
 
 impl FunctionEntry {
-    /// Sorts what the caller gave into the parameters.
+    /// What the caller gave by the parameters.
     #[inline]
-    fn bind<'py>(
+    fn bind<'s, 'a: 's, 'py: 'a>(
         &self,
-        positional: impl ExactSizeIterator<Item = Bound<'py, PyAny>>,
-        named: impl Iterator<Item = (Bound<'py, PyAny>, Bound<'py, PyAny>)>,
-    ) -> PyResult<Arguments<'py>> {
+        given: &Given<'a, 'py>,
+        sorted: &'s mut Sorted<'a, 'py>,
+    ) -> PyResult<&'s [Argued<'a, 'py>]> {
+        let all = given.all();
+        if given.names().is_none() && all.len() == self.parameters.len() {
+            // SAFETY: a reference that is there is an `Option` of one: both are a pointer.
+            return Ok(unsafe { &*(std::ptr::from_ref(all) as *const [Option<_>]) });
+        }
+        self.sort(given, sorted)?;
+        Ok(sorted)
+    }
+
+    /// Sorts what the caller gave into the parameters.
+    fn sort<'a, 'py: 'a>(
+        &self,
+        given: &Given<'a, 'py>,
+        sorted: &mut Sorted<'a, 'py>,
+    ) -> PyResult<()> {
         let parameters = self.parameters;
         let wrong = |text: String| PyTypeError::new_err(format!("{}() {text}", self.name));
+        let (positional, named) = given.all().split_at(given.positional());
         if positional.len() > parameters.len() {
             let (most, found) = (parameters.len(), positional.len());
             return Err(wrong(format!("takes at most {most} arguments ({found} given)")));
         }
-        let mut given: Arguments<'py> = positional.map(Some).collect();
-        given.resize(parameters.len(), None);
-        for (key, value) in named {
-            let key = key.cast_into::<PyString>()?;
+        sorted.extend(positional.iter().copied().map(Some));
+        sorted.resize(parameters.len(), None);
+        let names = given.names();
+        for (key, value) in names.iter().flat_map(|names| names.iter_borrowed()).zip(named) {
+            let key = key.cast::<PyString>()?;
             let name = key.to_str()?;
             let Some(index) = parameters.iter().position(|p| p.name == name) else {
                 return Err(wrong(format!("got an unexpected keyword argument '{name}'")));
             };
-            if given[index].replace(value).is_some() {
+            if sorted[index].replace(*value).is_some() {
                 return Err(wrong(format!("got multiple values for argument '{name}'")));
             }
         }
         let missing =
             |(p, given): &(&Parameter, &Option<_>)| p.default.is_none() && given.is_none();
-        if let Some((parameter, _)) = parameters.iter().zip(&given).find(missing) {
+        if let Some((parameter, _)) = parameters.iter().zip(&*sorted).find(missing) {
             return Err(wrong(format!("missing required argument: '{}'", parameter.name)));
         }
-        Ok(given)
+        Ok(())
     }
 }
 
-impl<'py> Call<'py> {
+impl<'a, 'py> Call<'a, 'py> {
     #[inline]
-    fn new(py: Python<'py>, function: Declaration, given: Arguments<'py>) -> Call<'py> {
+    fn new(py: Python<'py>, function: Declaration, given: &'a [Argued<'a, 'py>]) -> Self {
         let untouchable = Cell::new(Some(0));
         let (claims, stream) = (RefCell::default(), OnceCell::new());
         Call { py, function, given, claims, untouchable, stream }
@@ -197,8 +218,8 @@ impl<'py> Call<'py> {
     }
 
     /// What the caller gave for a parameter.
-    fn given(&self, index: usize) -> Option<&Bound<'py, PyAny>> {
-        self.given[index].as_ref()
+    fn given(&self, index: usize) -> Option<Borrowed<'a, 'py, PyAny>> {
+        self.given[index]
     }
 
     /// Says which argument an error is about.

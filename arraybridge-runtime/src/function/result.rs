@@ -12,7 +12,7 @@ use crate::live;
 use crate::spec::{Framework, Memory};
 use crate::tensor::Tensor;
 
-impl<'py> Call<'py> {
+impl<'a, 'py> Call<'a, 'py> {
     /// The framework of the results, and where they go.
     fn target(&self) -> Result<(&'static Framework, Request)> {
         let function = self.function;

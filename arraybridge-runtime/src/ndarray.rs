@@ -2,6 +2,7 @@
 
 use std::ffi::{CStr, c_int, c_void};
 
+use ::ndarray::{Array, Dimension};
 use dlpark::Managed;
 use dlpark::ffi::{DLDevice, DLManagedTensorVersioned};
 use numpy::npyffi::{self, NPY_TYPES, PY_ARRAY_API, PyArray_Descr, PyArrayObject};
@@ -9,6 +10,7 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 
+use crate::element::Element;
 use crate::held::{Held, HeldBuffer};
 use crate::live::Live;
 use crate::spec::DType;
@@ -221,36 +223,83 @@ pub fn wrap_view<'py>(
         owner => owner,
     };
     let Some(descr) = descr(py, numpy, view.dtype) else { return Ok(None) };
-    let writeable = if view.read_only { 0 } else { npyffi::NPY_ARRAY_WRITEABLE };
-    let empty = view.is_empty();
-    // SAFETY: the dtype reference is stolen by the call; extents and strides are as long as
-    // `nd` and are copied, and the memory that they describe is kept alive by the owner, which becomes the
-    // array's base. NumPy allocates by itself for arrays without elements.
+    let strides = view.strides.as_ptr();
+    // SAFETY: the reference is new, and the owner keeps what is described.
+    let array = unsafe { new(py, descr, view.data, &view.shape, strides, || base(py, owner))? };
+    if view.read_only {
+        clear_writeable(&array);
+    }
+    Ok(Some(array))
+}
+
+/// An array of Rust's as one of NumPy's, which frees it; or what NumPy raises.
+///
+/// # Errors
+///
+/// The array itself, whose element type is none of NumPy's own.
+pub fn own<T: Element, D: Dimension + 'static>(
+    py: Python<'_>,
+    array: Array<T, D>,
+) -> Result<PyResult<Bound<'_, PyAny>>, Array<T, D>> {
+    let Some(number) = number(T::DTYPE) else { return Err(array) };
+    // Extents and strides have room for one another.
+    let (shape, mut strides) = (array.raw_dim(), array.raw_dim());
+    for (bytes, stride) in strides.slice_mut().iter_mut().zip(array.strides()) {
+        *bytes = (stride * size_of::<T>() as isize).cast_unsigned();
+    }
+    let mut array = Box::new(array);
+    let data = array.as_mut_ptr().cast();
+    // SAFETY: the dtype is one of NumPy's own; the array, wherever it is, keeps what is described.
     unsafe {
-        let class = npyffi::get_type_object(py, npyffi::NpyTypes::PyArray_Type);
+        let descr = PY_ARRAY_API.PyArray_DescrFromType(py, number);
+        let strides = strides.slice().as_ptr().cast();
+        Ok(new(py, descr, data, shape.slice(), strides, || capsule(py, array)))
+    }
+}
+
+/// Makes a NumPy array of memory that the base keeps, if it has elements; NumPy allocates by itself
+/// where there are none.
+///
+/// # Errors
+///
+/// What NumPy raises.
+///
+/// # Safety
+///
+/// The dtype is a new reference. There are as many strides, in bytes, as extents, and both describe
+/// elements that the base keeps and that may be written to.
+#[inline]
+unsafe fn new<'py>(
+    py: Python<'py>,
+    descr: *mut PyArray_Descr,
+    data: *mut u8,
+    shape: &[usize],
+    strides: *const isize,
+    base: impl FnOnce() -> PyResult<Bound<'py, PyAny>>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let empty = shape.contains(&0);
+    // SAFETY: the call steals the dtype and copies extents and strides. Its array has the base
+    // before anybody sees it, or is let go of without a look at the memory.
+    unsafe {
         let array = PY_ARRAY_API.PyArray_NewFromDescr(
             py,
-            class,
+            npyffi::get_type_object(py, npyffi::NpyTypes::PyArray_Type),
             descr,
-            view.shape.len() as c_int,
-            view.shape.as_ptr().cast_mut().cast(),
-            if empty { std::ptr::null_mut() } else { view.strides.as_ptr().cast_mut() },
-            if empty { std::ptr::null_mut() } else { view.data.cast::<c_void>() },
-            writeable,
+            shape.len() as c_int,
+            shape.as_ptr().cast_mut().cast(),
+            if empty { std::ptr::null_mut() } else { strides.cast_mut() },
+            if empty { std::ptr::null_mut() } else { data.cast::<c_void>() },
+            npyffi::NPY_ARRAY_WRITEABLE,
             std::ptr::null_mut(),
         );
         let array = Bound::from_owned_ptr_or_err(py, array)?;
-        if !empty {
-            let base = base(py, owner)?;
-            if PY_ARRAY_API.PyArray_SetBaseObject(py, array.as_ptr().cast(), base.into_ptr()) != 0 {
-                return Err(PyErr::fetch(py));
-            }
+        if !empty
+            && PY_ARRAY_API.PyArray_SetBaseObject(py, array.as_ptr().cast(), base()?.into_ptr())
+                != 0
+        {
+            return Err(PyErr::fetch(py));
         }
-        if view.read_only {
-            // NumPy takes the flag from the arguments only along with the memory.
-            clear_writeable(&array);
-        }
-        Ok(Some(array))
+        Ok(array)
     }
 }
 
@@ -324,7 +373,7 @@ impl Pointed for HeldBuffer {
     }
 }
 
-impl Pointed for Box<Owner> {
+impl<T> Pointed for Box<T> {
     const NAME: &CStr = c"arraybridge.memory";
 
     fn into_raw(self) -> *mut c_void {
@@ -333,7 +382,7 @@ impl Pointed for Box<Owner> {
 
     unsafe fn free(pointer: *mut c_void) {
         // SAFETY: as the caller says.
-        drop(unsafe { Box::<Owner>::from_raw(pointer.cast()) });
+        drop(unsafe { Box::<T>::from_raw(pointer.cast()) });
     }
 }
 

@@ -111,7 +111,11 @@ pub(super) unsafe extern "C" fn hand_on(
     }
 }
 
-fn blindly<'py>(py: Python<'py>, core: &Core, given: &Given<'_, 'py>) -> PyResult<Bound<'py, PyAny>> {
+fn blindly<'py>(
+    py: Python<'py>,
+    core: &Core,
+    given: &Given<'_, 'py>,
+) -> PyResult<Bound<'py, PyAny>> {
     given.pass(core.function.bind(py)).or_else(|error| recovered(py, core, given, error))
 }
 

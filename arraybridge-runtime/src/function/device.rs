@@ -128,7 +128,9 @@ impl<'a, 'py> Call<'a, 'py> {
             ("device", Setting::Name(name)) => device::named(name),
             _ => None,
         });
-        let of_array = || self.given.iter().flatten().find_map(|array| in_cuda(array)).map(Device::Accelerator);
+        let of_array = || {
+            self.given.iter().flatten().find_map(|array| in_cuda(array)).map(Device::Accelerator)
+        };
         declared.or_else(of_array)
     }
 

@@ -1,5 +1,6 @@
 //! What a declared function gives back.
 
+use ::ndarray::{Array, Dimension};
 use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
 
@@ -7,10 +8,49 @@ use super::{Call, Returns};
 use crate::convert::{self, Request};
 use crate::detect::{self, Role};
 use crate::device::{self, Device, Placement};
+use crate::device_memory::DeviceArray;
+use crate::element::Element;
 use crate::error::{Error, Result};
-use crate::live;
+use crate::generated::MemoryType;
 use crate::spec::{Framework, Memory};
 use crate::tensor::Tensor;
+use crate::{live, ndarray, record};
+
+/// An array that a declared function gives: that of `ndarray`, a [`DeviceArray`], or a [`Tensor`].
+///
+/// ```compile_fail,E0277
+/// struct ArrayOfMine;
+///
+/// #[arraybridge_runtime::memory_type(numpy)]
+/// fn f() -> ArrayOfMine {
+///     ArrayOfMine
+/// }
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be the result of a declared function",
+    note = "arrays are given as ndarray's `Array`, as `DeviceArray` or as `Tensor`"
+)]
+pub trait Output: Into<Tensor> {
+    /// The array as NumPy's, or what NumPy raises.
+    ///
+    /// # Errors
+    ///
+    /// The array itself, where it is not handed over as it is.
+    fn into_numpy(self, _: Python<'_>) -> Result<PyResult<Bound<'_, PyAny>>, Self> {
+        Err(self)
+    }
+}
+
+impl Output for Tensor {}
+
+impl<T: Element> Output for DeviceArray<T> {}
+
+impl<T: Element, D: Dimension + 'static> Output for Array<T, D> {
+    #[inline]
+    fn into_numpy(self, py: Python<'_>) -> Result<PyResult<Bound<'_, PyAny>>, Self> {
+        ndarray::own(py, self)
+    }
+}
 
 impl<'a, 'py> Call<'a, 'py> {
     /// The framework of the results, and where they go.
@@ -39,9 +79,17 @@ impl<'a, 'py> Call<'a, 'py> {
     /// # Errors
     ///
     /// As [`convert_to`](crate::convert::convert_to).
-    pub fn give_array(&self, array: impl Into<Tensor>) -> Result<Bound<'py, PyAny>> {
+    pub fn give_array(&self, array: impl Output) -> Result<Bound<'py, PyAny>> {
         let (target, request) = self.target()?;
-        array.into().into_framework(self.py, target, &request)
+        let numpy = target.memory_type == MemoryType::Numpy;
+        if !numpy || !request.is_plain() || record::is_tracing() {
+            return array.into().into_framework(self.py, target, &request);
+        }
+        live::live(self.py, target, live::ends_of(target))?;
+        match array.into_numpy(self.py) {
+            Ok(array) => Ok(array?),
+            Err(array) => array.into().into_framework(self.py, target, &request),
+        }
     }
 
     /// An object of a framework, which is converted where it is another one's than declared.

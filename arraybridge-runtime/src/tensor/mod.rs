@@ -19,12 +19,10 @@ use crate::device_memory::Stream;
 use crate::dlpack::compact_strides;
 use crate::element::Element;
 use crate::error::{Error, Result};
-use crate::generated::MemoryType;
 use crate::host::buffer::HostBuffer;
 use crate::host::layout;
 use crate::spec::{DType, Framework};
 use crate::view::{Owner, Source, View};
-use crate::{live, record};
 
 pub(crate) use class::exchange_of;
 pub use class::{PyTensor, add_class};
@@ -191,16 +189,6 @@ impl Tensor {
         let private =
             !self.view.read_only && matches!(self.owner, Owner::Value(_) | Owner::Buffer(_));
         let source = Source { view: self.view, owner: self.owner };
-        let nothing_to_decide = private
-            && target.memory_type == MemoryType::Numpy
-            && source.view.dtype.is_numpy()
-            && request.is_plain()
-            && !record::is_tracing();
-        if nothing_to_decide {
-            let live = live::live(py, target, live::ends_of(target))?;
-            let array = crate::ndarray::wrap(py, live, source)?;
-            return Ok(array.expect("NumPy has the element types of its own"));
-        }
         convert::deliver(py, Opened { source, private }, target, request)
     }
 }

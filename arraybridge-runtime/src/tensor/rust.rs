@@ -19,11 +19,13 @@ use crate::view::{Dims, View};
 /// [`Error::Type`] for another rank or element type, for memory on a device, and for memory that
 /// Rust cannot look at in place: of the other byte order, misaligned, or bools that are none.
 pub(crate) fn raw<T: Element, D: Dimension>(view: &View) -> Result<RawArrayView<T, D>> {
-    let (shape, data) = laid_out::<T, D>(view)?;
+    let Laid { shape, data, turned } = laid_out::<T, D>(view)?;
     // SAFETY: the description is of memory that was allocated as a whole, so that no offset
     // overflows; nothing is dereferenced here.
     let mut array = unsafe { RawArrayView::from_shape_ptr(shape, data) };
-    turned(view).for_each(|axis| array.invert_axis(axis));
+    if turned {
+        backward(view).for_each(|axis| array.invert_axis(axis));
+    }
     Ok(array)
 }
 
@@ -33,17 +35,27 @@ pub(crate) fn raw<T: Element, D: Dimension>(view: &View) -> Result<RawArrayView<
 ///
 /// As [`raw`], and [`Error::Value`] where elements share memory with one another.
 pub(crate) fn raw_mut<T: Element, D: Dimension>(view: &View) -> Result<RawArrayViewMut<T, D>> {
-    let (shape, data) = laid_out::<T, D>(view)?;
+    let Laid { shape, data, turned } = laid_out::<T, D>(view)?;
     apart(view)?;
     // SAFETY: as above.
     let mut array = unsafe { RawArrayViewMut::from_shape_ptr(shape, data) };
-    turned(view).for_each(|axis| array.invert_axis(axis));
+    if turned {
+        backward(view).for_each(|axis| array.invert_axis(axis));
+    }
     Ok(array)
 }
 
-/// ndarray has no negative strides to make an array with, so the axes that have them are turned
-/// round: the array begins at its lowest address here.
-fn laid_out<T: Element, D: Dimension>(view: &View) -> Result<(StrideShape<D>, *mut T)> {
+/// An array that begins at its lowest address.
+struct Laid<T, D> {
+    shape: StrideShape<D>,
+    data: *mut T,
+    /// Whether axes that run backward were turned round: ndarray has no negative strides to make an
+    /// array with.
+    turned: bool,
+}
+
+#[inline]
+fn laid_out<T: Element, D: Dimension>(view: &View) -> Result<Laid<T, D>> {
     let wanted = T::DTYPE;
     if view.dtype != wanted {
         return Err(Error::Type(format!("expected {wanted} elements, not {}", view.dtype)));
@@ -51,37 +63,43 @@ fn laid_out<T: Element, D: Dimension>(view: &View) -> Result<(StrideShape<D>, *m
     if !device::is_host(view.device) {
         return Err(Error::Type("expected host memory, not a device's".into()));
     }
-    let empty = view.is_empty();
-    if !empty && (view.swapped || !fits::<T>(view)) {
-        return Err(Error::Type(format!(
-            "the {wanted} elements are misaligned or of the other byte order"
-        )));
-    }
-    if wanted == DType::Bool && !holds_bools(view) {
-        return Err(Error::Type("the bool array holds bytes that are neither 0 nor 1".into()));
-    }
     let ndim = view.shape.len();
     if let Some(rank) = D::NDIM.filter(|rank| *rank != ndim) {
         return Err(Error::Type(format!("expected {rank} axes, not {ndim}")));
     }
+    let empty = view.is_empty();
     let size = size_of::<T>() as isize;
     let mut data = view.data.cast::<T>();
-    if empty {
-        data = std::ptr::NonNull::dangling().as_ptr();
-    }
+    let mut fits = !view.swapped && data.is_aligned();
+    let mut turned = false;
     let (mut shape, mut strides) = (D::zeros(ndim), D::zeros(ndim));
     for (axis, (n, stride)) in view.shape.iter().zip(&view.strides).enumerate() {
-        let step = if *n <= 1 || empty { 0 } else { stride / size };
+        shape[axis] = *n;
+        if *n <= 1 || empty {
+            continue;
+        }
+        fits &= stride % size == 0;
+        let step = stride / size;
+        strides[axis] = step.unsigned_abs();
         if step < 0 {
             data = data.wrapping_offset(step * (*n as isize - 1));
+            turned = true;
         }
-        shape[axis] = *n;
-        strides[axis] = step.unsigned_abs();
     }
-    Ok((shape.strides(strides), data))
+    if empty {
+        data = std::ptr::NonNull::dangling().as_ptr();
+    } else if !fits {
+        let text = format!("the {wanted} elements are misaligned or of the other byte order");
+        return Err(Error::Type(text));
+    }
+    if wanted == DType::Bool && !holds_bools(view) {
+        return Err(Error::Type("the bool array holds bytes that are neither 0 nor 1".into()));
+    }
+    Ok(Laid { shape: shape.strides(strides), data, turned })
 }
 
-fn turned(view: &View) -> impl Iterator<Item = Axis> {
+/// The axes whose elements lie in the other order.
+fn backward(view: &View) -> impl Iterator<Item = Axis> {
     let axes = if view.is_empty() { 0 } else { view.shape.len() };
     (0..axes).filter(|axis| view.strides[*axis] < 0 && view.shape[*axis] > 1).map(Axis)
 }
@@ -111,11 +129,6 @@ fn is_injective(view: &View) -> bool {
         covered = covered.saturating_add(stride.saturating_mul(n - 1));
         apart
     })
-}
-
-/// Whether each element lies where Rust needs it.
-fn fits<T>(view: &View) -> bool {
-    (view.data as usize).is_multiple_of(align_of::<T>()) && view.has_element_strides()
 }
 
 /// Whether every byte is a Rust `bool`.

@@ -62,8 +62,8 @@ impl View {
     /// Sets the extents and the strides in bytes.
     #[inline]
     pub fn set_axes(&mut self, shape: &[usize], strides: &[isize]) {
-        set(&mut self.shape, shape);
-        set(&mut self.strides, strides);
+        set(&mut self.shape, shape.iter().copied());
+        set(&mut self.strides, strides.iter().copied());
     }
 
     /// The number of elements.
@@ -127,18 +127,21 @@ impl View {
     }
 }
 
-/// Copies a few numbers, which is done before a call of `memcpy` is prepared.
+/// Puts a few numbers into `dims`, one by one, but without a look at the room for each.
 #[inline]
-fn set<T: Copy>(dims: &mut Dims<T>, numbers: &[T]) {
+pub fn set<T>(dims: &mut Dims<T>, numbers: impl ExactSizeIterator<Item = T>) {
+    let room = numbers.len();
     dims.clear();
-    dims.reserve(numbers.len());
+    dims.reserve(room);
     let first = dims.as_mut_ptr();
-    for (i, number) in numbers.iter().enumerate() {
+    let mut count = 0;
+    for number in numbers.take(room) {
         // SAFETY: there is room for as many.
-        unsafe { first.add(i).write(*number) };
+        unsafe { first.add(count).write(number) };
+        count += 1;
     }
     // SAFETY: as many were written.
-    unsafe { dims.set_len(numbers.len()) };
+    unsafe { dims.set_len(count) };
 }
 
 /// Whether a number is a multiple of a power of two, without a division.

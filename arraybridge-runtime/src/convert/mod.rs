@@ -306,11 +306,11 @@ fn prepare<'a, 'py>(
     let source_live = live::live(py, source, ends)?;
     let target_live = live::live(py, target, ends)?;
     let copy = record::copy_default(py, request.copy);
-    let remote = gather(py, ends, source_live, data, &class, slot)?;
-    let (source_device, mut facts) = match &remote {
-        None => (Device::Host, slot.facts()),
-        Some((device, _, facts)) => (*device, facts.clone()),
-    };
+    let (source_device, remote, mut facts) =
+        match gather(py, ends, source_live, data, &class, slot)? {
+            None => (Device::Host, None, slot.facts()),
+            Some((device, material, facts)) => (device, Some(material), facts),
+        };
     let device = device::place(py, target_live, source_device, request.placement, ends)?;
     let dtypes = dtypes(py, target_live, facts.dtype, request.dtype)?;
     let holds = Target { framework: target, dtypes, device };
@@ -333,10 +333,7 @@ fn prepare<'a, 'py>(
         source_device: Some(source_device),
         route,
         cast,
-        material: match remote {
-            None => Material::Host(slot),
-            Some((_, material, _)) => material,
-        },
+        material: remote.unwrap_or(Material::Host(slot)),
         copy,
     })
 }

@@ -13,7 +13,7 @@ use dlpark::tensor::TensorRef;
 use dlpark::{Managed, ManagedTensorBase};
 
 use crate::spec::DType;
-use crate::view::{Dims, View};
+use crate::view::{self, Dims, View};
 
 /// Why a foreign tensor cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -76,13 +76,18 @@ fn describe_in(checked: &TensorRef<'_>, view: &mut View) -> Result<(), Invalid> 
         lanes: dtype.lanes,
     })?;
     let size = dtype.size() as isize;
-    view.shape.clear();
-    view.shape.extend(checked.shape().iter().map(|n| *n as usize));
+    view::set(&mut view.shape, checked.shape().iter().map(|n| *n as usize));
     match checked.strides() {
         Some(strides) => {
-            view.strides.clear();
-            for stride in strides {
-                view.strides.push((*stride as isize).checked_mul(size).ok_or(Invalid::TooLarge)?);
+            let mut fits = true;
+            let bytes = strides.iter().map(|stride| {
+                let (bytes, over) = (*stride as isize).overflowing_mul(size);
+                fits &= !over;
+                bytes
+            });
+            view::set(&mut view.strides, bytes);
+            if !fits {
+                return Err(Invalid::TooLarge);
             }
         }
         None => view.strides = compact_strides(&view.shape, dtype.size()),

@@ -14,7 +14,7 @@ use crate::error::{Ends, Error, Failure, Result, first_line};
 use crate::fast::{self, ShortCut};
 use crate::generated::MemoryType;
 use crate::spec::{DType, Framework, Op};
-use crate::{held, isolate};
+use crate::{held, isolate, ndarray};
 
 /// An imported framework.
 pub struct Live {
@@ -114,6 +114,11 @@ impl Live {
     pub fn dtype_of(&self, py: Python<'_>, object: &Bound<'_, PyAny>) -> Option<DType> {
         let objects = self.dtype_objects(py);
         if let Some((dtype, _)) = objects.iter().find(|(_, known)| known.is(object)) {
+            return Some(*dtype);
+        }
+        // A name and a NumPy dtype are equal, but it takes NumPy long to find that out.
+        let known = ndarray::named_by(object);
+        if let Some((dtype, _)) = objects.iter().find(|(dtype, _)| known == Some(*dtype)) {
             return Some(*dtype);
         }
         // Equal but not identical, as NumPy's dtypes can be.

@@ -65,11 +65,10 @@ fn describe_in(data: &Bound<'_, PyAny>, view: &mut View) -> Option<()> {
             view.set_axes(shape, strides);
         }
     }
-    let foreign = if cfg!(target_endian = "little") { b'>' } else { b'<' };
     view.data = fields.data.cast();
     view.dtype = dtype;
     view.read_only = fields.flags & npyffi::NPY_ARRAY_WRITEABLE == 0;
-    view.swapped = descr.fields.byteorder as u8 == foreign && dtype.size() > 1;
+    view.swapped = is_swapped(descr, dtype);
     view.device = DLDevice::CPU;
     Some(())
 }
@@ -97,6 +96,25 @@ pub fn dtype_of(data: &Bound<'_, PyAny>) -> Option<DType> {
     debug_assert!(is_array(data));
     // SAFETY: the object is a NumPy array, so it has a dtype.
     dtype(data.py(), unsafe { &*(*data.as_ptr().cast::<PyArrayObject>()).fields.descr })
+}
+
+/// The element type that a NumPy dtype of the machine's byte order is; `None` for other objects.
+pub fn named_by(object: &Bound<'_, PyAny>) -> Option<DType> {
+    let py = object.py();
+    // SAFETY: the object is alive and the interpreter attached; the cast is of a dtype.
+    let descr = unsafe {
+        let class = npyffi::get_type_object(py, npyffi::NpyTypes::PyArrayDescr_Type);
+        if ffi::PyObject_TypeCheck(object.as_ptr(), class) == 0 {
+            return None;
+        }
+        &*object.as_ptr().cast::<PyArray_Descr>()
+    };
+    dtype(py, descr).filter(|dtype| !is_swapped(descr, *dtype))
+}
+
+fn is_swapped(descr: &PyArray_Descr, dtype: DType) -> bool {
+    let foreign = if cfg!(target_endian = "little") { b'>' } else { b'<' };
+    descr.fields.byteorder as u8 == foreign && dtype.size() > 1
 }
 
 fn dtype(py: Python<'_>, descr: &PyArray_Descr) -> Option<DType> {

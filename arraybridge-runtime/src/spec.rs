@@ -139,7 +139,7 @@ pub struct Framework {
     pub from_numpy: Option<Op<4>>,
     /// A copy on the same accelerator. Scope: `module, data`.
     pub copy: Option<Op<2>>,
-    /// Waits until an array's values are there. Scope: `module, data`.
+    /// Waits for the arrays in what a function returned. Scope: `module, data`.
     pub ready: Option<Op<2>>,
     /// A number that grows when an array is written to. Scope: `module, data`.
     pub version: Option<Op<2>>,

@@ -9,6 +9,7 @@ import inspect
 import multiprocessing
 import pickle
 import threading
+import warnings
 import weakref
 
 import arraybridge as ab
@@ -691,6 +692,7 @@ def test_a_data_loader_worker_calls_it():
 
 def test_jax_results_do_not_see_later_writes_into_shared_memory():
     bridges.need("jax", "torch")
+    import jax
     import torch
 
     @ab.jax
@@ -703,6 +705,25 @@ def test_jax_results_do_not_see_later_writes_into_shared_memory():
     y = f(x)
     x.zero_()
     assert float(np.asarray(y).min()) == 1
+
+    # Wherever the arrays stand in what is returned.
+    for wrap in (lambda y: {"y": [y]}, lambda y: (1, (y,)), lambda y: [[y]]):
+
+        @ab.jax
+        def g(image, wrap=wrap):
+            return wrap(f.__wrapped__(image))
+
+        x = torch.ones(512, 512)
+        y = g(x)
+        x.zero_()
+        (y,) = jax.tree.leaves(y)[-1:]
+        assert float(np.asarray(y).min()) == 1
+
+    # JAX warns of iterators.
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        x = torch.ones(512, 512)
+        assert [y.shape for y in ab.jax(lambda image: iter([image]))(x)] == [(512, 512)]
 
 
 # Re-entry

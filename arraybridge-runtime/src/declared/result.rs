@@ -2,12 +2,12 @@
 
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::PyList;
+use pyo3::types::{PyIterator, PyList};
 
 use super::arguments::{plain_tuple, rebuilt};
 use super::{Call, Options, Output};
 use crate::convert::{self, Request};
-use crate::detect::{self, Class, Role};
+use crate::detect::{self, Class};
 use crate::error::Result;
 use crate::policy::{self, Conversion, Lead, Policy};
 use crate::spec::{Framework, Kind};
@@ -162,19 +162,11 @@ fn lead(call: &Call<'_, '_>) -> Lead {
 /// Waits for the arrays of a result, where their framework returns before they are computed.
 pub fn wait(framework: &'static Framework, result: &Bound<'_, PyAny>) -> PyResult<()> {
     let Some(ready) = framework.ready else { return Ok(()) };
+    // What an iterator gives is not there yet.
+    if result.cast::<PyIterator>().is_ok() {
+        return Ok(());
+    }
     let py = result.py();
     let live = live::live(py, framework, live::ends_of(framework)).map_err(PyErr::from)?;
-    let one = |array: &Bound<'_, PyAny>| -> PyResult<()> {
-        if let Some(class) = detect::class_of(array)
-            && class.framework.memory_type == framework.memory_type
-            && matches!(class.role, Role::Array)
-        {
-            ready.call(py, [live.module(py), array])?;
-        }
-        Ok(())
-    };
-    if result.is_exact_instance_of::<PyList>() || plain_tuple(result).is_some() {
-        return result.try_iter()?.try_for_each(|element| one(&element?));
-    }
-    one(result)
+    ready.call(py, [live.module(py), result]).map(drop)
 }

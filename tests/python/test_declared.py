@@ -430,6 +430,38 @@ def test_slice_by_slice_calls_for_each_slice_of_the_lead():
     assert shapes == [((4, 5), (4, 5), (2, 2))] * 3
 
 
+@pytest.mark.parametrize("name", ("torch", "jax", "tensorflow"))
+def test_a_number_for_each_slice_keeps_its_dtype_as_one_number_does(name):
+    bridges.need(name)
+    stack = np.arange(24, dtype="uint8").reshape(2, 3, 4)
+
+    @decorator(name)(input_dtype="float32", output_type="numpy")
+    def mean(image):
+        return image[0, 0] + image[0, 1] / 4
+
+    assert mean(stack[0]).tolist() == 0.25
+    found = mean(stack, slice_by_slice=True)
+    assert found.dtype == "float32" and found.tolist() == [0.25, 15.25]
+
+
+def test_every_array_of_the_results_of_slices_comes_back_as_the_output_type():
+    bridges.need("torch")
+    stack = np.arange(24, dtype="uint8").reshape(2, 3, 4)
+
+    def f(image, wrap):
+        return wrap([image.float() / 2, image.float() / 2, len(image)])
+
+    declared = ab.torch(output_type="numpy")(f)
+    pair = collections.namedtuple("Pair", "image half rows")
+    for wrap in (tuple, lambda parts: pair(*parts)):
+        image, halves, rows = declared(stack, wrap, slice_by_slice=True)
+        assert image.shape == stack.shape and image.dtype == "uint8" and rows == [3, 3]
+        assert all(isinstance(half, np.ndarray) and half.dtype == "float32" for half in halves)
+    for image, half, rows in declared(stack, list, slice_by_slice=True):
+        assert isinstance(image, np.ndarray) and image.dtype == "uint8" and rows == 3
+        assert isinstance(half, np.ndarray) and half.dtype == "float32"
+
+
 def test_upstreams_dtype_config_is_taken():
     class Config:
         default_dtype_conversion = "native"

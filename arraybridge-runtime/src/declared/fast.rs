@@ -9,6 +9,7 @@ use pyo3::types::{PyList, PyString};
 use smallvec::SmallVec;
 
 use super::arguments::{Slot, plain_tuple, version};
+use super::result::Of;
 use super::signature::Usage;
 use super::{Call, Core, Declared, Failed, Kind, Output, result};
 use crate::detect::{self, Role};
@@ -134,7 +135,7 @@ fn recovered<'py>(
     let call = Call::new(py, core, &args, kwargs.as_ref(), core.options.policy(py));
     let written = call.slots.iter().any(Slot::is_written);
     let raw = ladder::climb(&call, &call.slots, Failed { error, written })?;
-    call.finish(raw)
+    call.finish(raw, Of::Whole)
 }
 
 /// Whether an error is one that the declaration has a way out of.
@@ -227,7 +228,7 @@ fn call<'py>(
                 return Ok(result);
             }
             let (args, kwargs) = given.packed(py)?;
-            Call::new(py, core, &args, kwargs.as_ref(), policy).finish(result)
+            Call::new(py, core, &args, kwargs.as_ref(), policy).finish(result, Of::Whole)
         }
         Err(error) if !is_exhausted(py, core, &error) => Err(error),
         Err(error) => {
@@ -238,7 +239,7 @@ fn call<'py>(
             });
             let written = fits.written || changed;
             let raw = ladder::climb(&call, &call.slots, Failed { error, written })?;
-            call.finish(raw)
+            call.finish(raw, Of::Whole)
         }
     }
 }

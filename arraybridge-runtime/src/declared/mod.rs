@@ -31,6 +31,7 @@ use arguments::{Aim, Fitted, Slots};
 pub use decorator::{Decorator, declare, memory_types};
 use fast::Short;
 pub use options::{Options, Output};
+use result::Of;
 use signature::{Extras, Parameters};
 
 /// What calling a function gives.
@@ -233,7 +234,7 @@ impl<'a, 'py> Call<'a, 'py> {
         slices::process(self.py, &lead.value, &mut |index, slice| {
             let part = |array: &Bound<'py, PyAny>| Ok(array.get_item(index)?);
             let slots = self.with_parts(&self.slots, slice, &part)?;
-            Ok(self.recover(&slots)?)
+            result::finish(self, self.recover(&slots)?, Of::Slice)
         })
     }
 
@@ -296,8 +297,8 @@ impl<'a, 'py> Call<'a, 'py> {
 
     /// Gives a result its element type and its framework, and tests the contract.
     #[inline]
-    fn finish(&self, result: Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-        let result = result::finish(self, result)?;
+    fn finish(&self, result: Bound<'py, PyAny>, of: Of) -> PyResult<Bound<'py, PyAny>> {
+        let result = result::finish(self, result, of)?;
         let Some(contract) = &self.core.options.contract else { return Ok(result) };
         let answer = contract.bind(self.py).call1((&result,))?;
         // A contract that asserts gives nothing back.
@@ -336,11 +337,10 @@ impl Declared {
             }
             return steps::start(slf, call);
         }
-        let raw = match extras.slice_by_slice {
-            true => call.slice_by_slice()?,
-            false => call.recover(&call.slots)?,
-        };
-        call.finish(raw)
+        match extras.slice_by_slice {
+            true => call.finish(call.slice_by_slice()?, Of::Stack),
+            false => call.finish(call.recover(&call.slots)?, Of::Whole),
+        }
     }
 
     fn __get__<'py>(

@@ -10,27 +10,47 @@ use crate::convert::{self, Request};
 use crate::detect::{self, Class};
 use crate::error::Result;
 use crate::policy::{self, Conversion, Lead, Policy};
-use crate::spec::{Framework, Kind};
+use crate::spec::Framework;
 use crate::{live, ndarray, record};
+
+/// What a result is the result of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Of {
+    /// A call.
+    Whole,
+    /// A call for one slice. What will be stacked is finished as a stack.
+    Slice,
+    /// The calls for all slices.
+    Stack,
+}
 
 /// Applies the policy to the first array of a result, and converts each to the declared output.
 #[inline]
-pub fn finish<'py>(call: &Call<'_, 'py>, result: Bound<'py, PyAny>) -> Result<Bound<'py, PyAny>> {
+pub fn finish<'py>(
+    call: &Call<'_, 'py>,
+    result: Bound<'py, PyAny>,
+    of: Of,
+) -> Result<Bound<'py, PyAny>> {
     if let Some(class) = detect::class_of(&result) {
-        return array(call, result, class, true);
+        return if of == Of::Slice { Ok(result) } else { array(call, result, class, true, of) };
     }
-    if !result.is_exact_instance_of::<PyList>() && plain_tuple(&result).is_none() {
+    let tuple = plain_tuple(&result).is_some();
+    if !tuple && !result.is_exact_instance_of::<PyList>() {
         return Ok(result);
     }
     let (mut first, mut changed) = (true, false);
     let mut elements = Vec::new();
     for element in result.try_iter()? {
         let element = element?;
+        let stacked = of == Of::Slice && tuple && elements.is_empty();
         let Some(class) = detect::class_of(&element) else {
             elements.push(element);
             continue;
         };
-        let made = array(call, element.clone(), class, first)?;
+        let made = match stacked {
+            true => element.clone(),
+            false => array(call, element.clone(), class, first, of)?,
+        };
         first = false;
         changed |= !made.is(&element);
         elements.push(made);
@@ -44,10 +64,15 @@ fn array<'py>(
     mut array: Bound<'py, PyAny>,
     mut class: Class,
     first: bool,
+    of: Of,
 ) -> Result<Bound<'py, PyAny>> {
     let lead_array = call.slots.first().map(|slot| &slot.value);
     if first && !fits(call.policy, lead_array, &array, class) {
-        let (lead, name) = (lead(call), &call.core.name);
+        let mut lead = lead_array.map_or_else(Lead::default, Lead::of);
+        if of == Of::Stack {
+            lead.reduced = Some(1);
+        }
+        let name = &call.core.name;
         array = match policy::finish(&array, &lead, call.policy, name) {
             // The framework of the function may lack the dtype that the output has.
             Err(error) if error.is_missing_dtype() => match call.output() {
@@ -140,23 +165,6 @@ pub fn is_done<'py>(
         Some(class) => delivered(class) && fits(policy, lead, result, class),
         None => !result.is_exact_instance_of::<PyList>() && plain_tuple(result).is_none(),
     }
-}
-
-fn lead(call: &Call<'_, '_>) -> Lead {
-    let Some(lead) = call.slots.first() else {
-        return Lead { dtype: None, ndim: 0, complex: false };
-    };
-    let (py, framework) = (call.py, lead.class.framework);
-    let dtype = match ndarray::is_array(&lead.value) {
-        true => ndarray::dtype_of(&lead.value),
-        false => lead.value.getattr(intern!(py, "dtype")).ok().and_then(|dtype| {
-            live::live(py, framework, live::ends_of(framework)).ok()?.dtype_of(py, &dtype)
-        }),
-    };
-    let shape = lead.value.getattr(intern!(py, "shape"));
-    // A traced shape can be of unknown length.
-    let ndim = shape.and_then(|shape| shape.len()).unwrap_or(0);
-    Lead { dtype, ndim, complex: dtype.is_some_and(|dtype| dtype.kind() == Kind::Complex) }
 }
 
 /// Waits for the arrays of a result, where their framework returns before they are computed.

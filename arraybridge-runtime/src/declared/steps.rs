@@ -9,6 +9,7 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString, PyTuple};
 
+use super::result::Of;
 use super::{Call, Declared, Failed, Kind, Mode, result};
 use crate::ladder::{self, Climbing, Ladder, Rung, Stop};
 use crate::policy::Policy;
@@ -94,7 +95,7 @@ impl Origin {
         {
             result::wait(options.execution, &value)?;
         }
-        call.finish(value)
+        call.finish(value, Of::Whole)
     }
 
     /// A fresh object and what its first step gave: a value, or the end.

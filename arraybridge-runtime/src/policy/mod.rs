@@ -53,10 +53,9 @@ pub struct Policy {
 pub struct Lead {
     /// Its element type, `None` if it is none that we know.
     pub dtype: Option<DType>,
-    /// The number of its axes.
-    pub ndim: usize,
-    /// Whether it is complex.
-    pub complex: bool,
+    /// How many axes a result has that was reduced to one number, and so keeps its dtype: none, or
+    /// one where it is a number for each slice. `None` where the array is but one number itself.
+    pub reduced: Option<usize>,
 }
 
 impl Lead {
@@ -66,8 +65,7 @@ impl Lead {
         let Some(class) = detect::class_of(array) else { return Lead::default() };
         let live = live::live(py, class.framework, live::ends_of(class.framework));
         let dtype = live.ok().and_then(|live| convert::dtype_of(py, live, array));
-        let complex = dtype.is_some_and(|dtype| dtype.kind() == Kind::Complex);
-        Lead { dtype, ndim: ndim(array).unwrap_or(0), complex }
+        Lead { dtype, reduced: ndim(array).filter(|ndim| *ndim > 0).map(|_| 0) }
     }
 }
 
@@ -133,10 +131,10 @@ fn wanted(
         Conversion::Force(dtype) => dtype,
         Conversion::PreserveInput => {
             let dtype = lead.dtype?;
-            let reduced = || lead.ndim > 0 && ndim(array) == Some(0);
+            let reduced = || lead.reduced.is_some() && ndim(array) == lead.reduced;
             let keeps = match from.kind() {
                 Kind::Bool => dtype.kind() != Kind::Bool,
-                Kind::Complex => !lead.complex,
+                Kind::Complex => dtype.kind() != Kind::Complex,
                 _ => false,
             };
             if from == dtype || keeps || reduced() {

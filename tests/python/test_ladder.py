@@ -7,6 +7,7 @@ says nothing about CuPy itself.
 
 import asyncio
 import textwrap
+import traceback
 import warnings
 
 import arraybridge as ab
@@ -212,6 +213,117 @@ def test_an_argument_that_was_written_to_ends_the_ladder():
         with pytest.raises(RuntimeError, match="allocate memory") as caught:
             f(x)
         assert len(calls) == 1 and float(x[0]) == 1 and "written" in notes(caught)
+
+
+def test_a_part_that_was_written_to_ends_the_ladder():
+    bridges.need("torch")
+    import torch
+
+    @ab.torch(split_axis=0, on_oom=("split", "clear", "host"), host=lambda image: image)
+    def f(image):
+        calls.append(tuple(image.shape))
+        if len(image) > 1 or float(image[0]) == 1:
+            exhaust("torch")
+        image += 10
+        return image.clone()
+
+    for x in (torch.arange(3.0), np.arange(3, dtype="float32")):
+        calls = []
+        with pytest.raises(RuntimeError, match="allocate memory") as caught:
+            f(x)
+        assert x.tolist() == [10, 1, 2] and "written" in notes(caught)
+        assert calls == [(3,), (1,), (2,), (1,)]
+
+
+def test_an_argument_that_a_coroutine_or_a_generator_wrote_to_ends_the_ladder():
+    bridges.need("torch")
+    import torch
+
+    @ab.torch
+    async def coroutine(image):
+        calls.append(image)
+        image += 1
+        await asyncio.sleep(0)
+        exhaust("torch")
+
+    @ab.torch
+    def generator(image):
+        calls.append(image)
+        image += 1
+        yield exhaust("torch")
+
+    @ab.torch
+    async def async_generator(image):
+        calls.append(image)
+        image += 1
+        yield exhaust("torch")
+
+    @ab.torch
+    async def late(image):
+        calls.append(image)
+        if len(calls) == 1:
+            exhaust("torch")
+        await asyncio.sleep(0)
+        image += 1
+        exhaust("torch")
+
+    for f, run, most in (
+        (coroutine, asyncio.run, 1),
+        (generator, next, 1),
+        (async_generator, lambda steps: asyncio.run(anext(steps)), 1),
+        (late, asyncio.run, 2),
+    ):
+        for x in (torch.zeros(3), np.zeros(3, "float32")):
+            calls = []
+            with pytest.raises(RuntimeError, match="allocate memory") as caught:
+                run(f(x))
+            assert len(calls) == most and float(x[0]) == 1 and "written" in notes(caught), f
+
+
+def test_what_was_copied_for_the_call_may_be_written_to():
+    bridges.need("torch")
+    import torch
+
+    calls = []
+
+    @ab.torch(copy=True)
+    def f(image):
+        calls.append(image)
+        image += 1
+        return image if len(calls) > 1 else exhaust("torch")
+
+    assert f(torch.zeros(2)).tolist() == [1, 1] and len(calls) == 2
+
+
+def test_what_the_caller_is_handling_is_left_alone():
+    bridges.need("torch")
+
+    def fail():
+        local = "kept"
+        raise ValueError(local)
+
+    def steps():
+        try:
+            fail()
+        except ValueError as error:
+            yield error
+        yield "alive"
+
+    calls = []
+
+    @ab.torch
+    def f(image):
+        calls.append(image)
+        return image if len(calls) > 1 else exhaust("torch")
+
+    running = steps()
+    try:
+        raise next(running)
+    except ValueError as error:
+        f(image())
+        frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+    assert len(calls) == 2 and frames[-1].f_locals["local"] == "kept"
+    assert next(running) == "alive"
 
 
 def test_a_tensor_with_a_gradient_has_no_ladder():

@@ -204,27 +204,59 @@ pub struct Fitted<'py> {
     /// Whether memory that somebody may write to was shared with a framework that runs later than
     /// it returns.
     pub wait: bool,
-    /// Arrays that the function could write to, with the number of writes so far.
-    pub watched: SmallVec<[(Bound<'py, PyAny>, i64); 2]>,
+    /// The arrays that the function could write to.
+    pub watched: Watched<'py>,
     /// The accelerator that the call was placed on, where that had to be found out.
     pub device: Option<Device>,
 }
 
-impl Fitted<'_> {
-    /// Whether an argument was written to.
+/// Arrays of the caller that a function could write to, with the number of writes so far, as far as
+/// their framework counts.
+#[derive(Default)]
+pub struct Watched<'py>(SmallVec<[(Bound<'py, PyAny>, i64); 2]>);
+
+impl<'py> Watched<'py> {
+    /// Watches one more.
+    #[inline]
+    pub fn add(&mut self, framework: &'static Framework, array: &Bound<'py, PyAny>) {
+        self.0.extend(version(framework, array).map(|version| (array.clone(), version)));
+    }
+
+    /// Watches those that something else watched.
+    pub fn extend(&mut self, others: Watched<'py>) {
+        self.0.extend(others.0);
+    }
+
+    /// Whether one was written to.
     pub fn is_written(&self, framework: &'static Framework) -> bool {
-        self.watched
-            .iter()
-            .any(|(array, before)| version(framework, array).is_none_or(|now| now != *before))
+        self.0.iter().any(|(array, before)| is_written_since(framework, array, *before))
+    }
+
+    /// For something that outlives the call.
+    pub fn unbind(self) -> Vec<(Py<PyAny>, i64)> {
+        self.0.into_iter().map(|(array, version)| (array.unbind(), version)).collect()
+    }
+
+    /// Watched again.
+    pub fn bind(py: Python<'py>, arrays: &[(Py<PyAny>, i64)]) -> Watched<'py> {
+        Watched(arrays.iter().map(|(array, n)| (array.bind(py).clone(), *n)).collect())
     }
 }
 
-/// How often an array was written to, as far as its framework counts.
 pub(super) fn version(framework: &'static Framework, array: &Bound<'_, PyAny>) -> Option<i64> {
     let py = array.py();
     let op = framework.version?;
     let live = live::live(py, framework, live::ends_of(framework)).ok()?;
     op.call(py, [live.module(py), array]).ok()?.extract().ok()
+}
+
+/// Whether an array was written to since its version was looked at.
+pub(super) fn is_written_since(
+    framework: &'static Framework,
+    array: &Bound<'_, PyAny>,
+    before: i64,
+) -> bool {
+    version(framework, array).is_none_or(|now| now != before)
 }
 
 /// Brings the arrays of a call to the declared framework and to one device. What fits already is
@@ -244,7 +276,7 @@ pub fn fit<'py>(
         args: args.clone(),
         kwargs: kwargs.cloned(),
         wait: false,
-        watched: SmallVec::new(),
+        watched: Watched::default(),
         device: None,
     };
     let options = &core.options;
@@ -262,10 +294,7 @@ pub fn fit<'py>(
     let watch = !options.ladder.is_empty();
     if own && plain && !changed && live.accelerators(py) == 0 {
         let watched = |slot: &&Slot<'py>| watch && slot.is_plain() && slot.is_of(target);
-        for slot in slots.iter().filter(watched) {
-            let version = version(target, &slot.value);
-            fitted.watched.extend(version.map(|v| (slot.value.clone(), v)));
-        }
+        slots.iter().filter(watched).for_each(|slot| fitted.watched.add(target, &slot.value));
         return Ok(fitted);
     }
     let placement = match aim {
@@ -279,7 +308,11 @@ pub fn fit<'py>(
     for (index, slot) in slots.iter().enumerate() {
         let (value, shared) = match slot.is_of(target) {
             _ if slot.usage.is_opened() => (None, false),
-            true => (own_array(py, live, options, slot, placement)?, true),
+            true => {
+                let value = own_array(py, live, options, slot, placement)?;
+                let shared = value.is_none();
+                (value, shared)
+            }
             false => {
                 let (value, route) = foreign(py, live, options, slot, placement)?;
                 let later = target.ready.is_some() && !slot.class.framework.immutable;
@@ -290,8 +323,7 @@ pub fn fit<'py>(
         let value = value.or_else(|| slot.changed.then(|| slot.value.clone()));
         let used = value.as_ref().unwrap_or(&slot.value);
         if watch && shared && slot.is_plain() {
-            let version = version(target, used);
-            fitted.watched.extend(version.map(|v| (used.clone(), v)));
+            fitted.watched.add(target, used);
         }
         replaced.extend(value.map(|value| (index, value)));
     }

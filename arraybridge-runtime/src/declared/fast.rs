@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyList, PyString};
 use smallvec::SmallVec;
 
-use super::arguments::{Slot, plain_tuple, version};
+use super::arguments::{Slot, is_written_since, plain_tuple, version};
 use super::result::Of;
 use super::signature::Usage;
 use super::{Call, Core, Declared, Failed, Kind, Output, result};
@@ -234,9 +234,9 @@ fn call<'py>(
         Err(error) => {
             let (args, kwargs) = given.packed(py)?;
             let call = Call::new(py, core, &args, kwargs.as_ref(), policy);
-            let changed = fits.watched.iter().any(|(array, before)| {
-                version(core.options.input, array).is_none_or(|now| now != *before)
-            });
+            let input = core.options.input;
+            let mut watched = fits.watched.iter();
+            let changed = watched.any(|(array, before)| is_written_since(input, array, *before));
             let written = fits.written || changed;
             let raw = ladder::climb(&call, &call.slots, Failed { error, written })?;
             call.finish(raw, Of::Whole)

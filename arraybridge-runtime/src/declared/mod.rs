@@ -27,7 +27,7 @@ use crate::policy::Policy;
 use crate::spec::Framework;
 use crate::vectorcall::{self, Given, Vectorcall};
 use crate::{ladder, slices, streams};
-use arguments::{Aim, Fitted, Slots};
+use arguments::{Aim, Fitted, Slots, Watched};
 pub use decorator::{Decorator, declare, memory_types};
 use fast::Short;
 pub use options::{Options, Output};
@@ -172,12 +172,13 @@ impl<'a, 'py> Call<'a, 'py> {
         Call { py, core, args: args.clone(), kwargs: kwargs.cloned(), slots, policy }
     }
 
-    /// Calls the function once, with the arrays of `slots`.
+    /// Calls the function once, with the arrays of `slots`; gives back its result, and what it could
+    /// have written to.
     pub fn attempt(
         &self,
         slots: &Slots<'py>,
         mode: &Mode<'py>,
-    ) -> Result<Bound<'py, PyAny>, Failed> {
+    ) -> Result<(Bound<'py, PyAny>, Watched<'py>), Failed> {
         let core = self.core;
         let fitted = arguments::fit(core, &self.args, self.kwargs.as_ref(), slots, mode.aim)?;
         let function = mode.function.as_ref().unwrap_or(core.function.bind(self.py));
@@ -194,11 +195,15 @@ impl<'a, 'py> Call<'a, 'py> {
             None => run(),
             Some(scope) => crate::device::entered(scope, run),
         };
-        called.map_err(|error| {
-            // The memory that a function opens itself is not counted by anybody.
-            let opened = slots.iter().any(arguments::Slot::is_written);
-            Failed { written: opened || fitted.is_written(core.options.input), error }
-        })
+        match called {
+            Ok(result) => Ok((result, fitted.watched)),
+            Err(error) => {
+                // The memory that a function opens itself is not counted by anybody.
+                let opened = slots.iter().any(arguments::Slot::is_written);
+                let written = opened || fitted.watched.is_written(core.options.input);
+                Err(Failed { error, written })
+            }
+        }
     }
 
     #[inline]
@@ -219,7 +224,7 @@ impl<'a, 'py> Call<'a, 'py> {
     #[inline]
     pub fn recover(&self, slots: &Slots<'py>) -> PyResult<Bound<'py, PyAny>> {
         match self.attempt(slots, &Mode::default()) {
-            Ok(result) => Ok(result),
+            Ok((result, _)) => Ok(result),
             Err(failed) => ladder::climb(self, slots, failed),
         }
     }

@@ -9,14 +9,18 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString, PyTuple};
 
+use super::arguments::Watched;
 use super::result::Of;
 use super::{Call, Declared, Failed, Kind, Mode, result};
 use crate::ladder::{self, Climbing, Ladder, Rung, Stop};
 use crate::policy::Policy;
 use crate::{oom, streams};
 
-/// A new coroutine or generator, and what its first step gave.
-type Fresh<'py> = (Bound<'py, PyAny>, PyResult<Bound<'py, PyAny>>);
+/// The arguments that a coroutine or a generator could write to.
+type Arrays = Vec<(Py<PyAny>, i64)>;
+
+/// A new coroutine or generator, what its first step gave, and the arguments.
+type Fresh<'py> = (Bound<'py, PyAny>, PyResult<Bound<'py, PyAny>>, Arrays);
 
 /// Starts what is not a plain call.
 pub(super) fn start<'py>(
@@ -24,7 +28,10 @@ pub(super) fn start<'py>(
     call: Call<'_, 'py>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let py = call.py;
-    let inner = call.recover(&call.slots)?;
+    let (inner, watched) = match call.attempt(&call.slots, &Mode::default()) {
+        Ok((inner, watched)) => (inner, watched.unbind()),
+        Err(failed) => (ladder::climb(&call, &call.slots, failed)?, Vec::new()),
+    };
     let origin = Origin {
         declared: declared.clone().unbind(),
         args: call.args.clone().unbind(),
@@ -34,10 +41,10 @@ pub(super) fn start<'py>(
     let kind = declared.get().core.kind;
     if kind == Kind::AsyncGenerator {
         let inner = inner.unbind();
-        let steps = AsyncSteps { inner, origin, started: false, on_host: false };
+        let steps = AsyncSteps { inner, origin, watched, started: false, on_host: false };
         return Ok(Bound::new(py, steps)?.into_any());
     }
-    Ok(Bound::new(py, Steps::new(inner, origin, kind))?.into_any())
+    Ok(Bound::new(py, Steps::new(inner, origin, kind, watched))?.into_any())
 }
 
 /// The call that a coroutine or a generator comes from.
@@ -116,7 +123,7 @@ impl Origin {
             }
         };
         ladder.clear(py);
-        let mut inner = call.attempt(&call.slots, &Mode { scope: None, ..mode })?;
+        let (mut inner, watched) = call.attempt(&call.slots, &Mode { scope: None, ..mode })?;
         if let Some(parent) = parent {
             parent.borrow_mut().inner = inner.clone().unbind();
             inner = inner.call_method0(intern!(py, "__anext__"))?;
@@ -128,9 +135,10 @@ impl Origin {
                 if !error.is_instance_of::<PyStopIteration>(py)
                     && !error.is_instance_of::<PyStopAsyncIteration>(py) =>
             {
-                Err(error.into())
+                let written = watched.is_written(call.core.options.input);
+                Err(Failed { error, written }.into())
             }
-            done => Ok((inner, done)),
+            done => Ok((inner, done, watched.unbind())),
         }
     }
 
@@ -152,6 +160,7 @@ pub struct Steps {
     gives: bool,
     /// Whether a fresh object may take over when memory runs out.
     renewable: bool,
+    watched: Arrays,
     /// The asynchronous generator whose first step it is.
     parent: Option<Py<AsyncSteps>>,
     /// Whether it was moved to the host.
@@ -161,13 +170,14 @@ pub struct Steps {
 }
 
 impl Steps {
-    fn new(inner: Bound<'_, PyAny>, origin: Origin, kind: Kind) -> Steps {
+    fn new(inner: Bound<'_, PyAny>, origin: Origin, kind: Kind, watched: Arrays) -> Steps {
         Steps {
             inner: Some(inner.unbind()),
             origin,
             yields: kind == Kind::Generator,
             gives: true,
             renewable: kind != Kind::AsyncGenerator,
+            watched,
             parent: None,
             on_host: false,
             ladder: None,
@@ -216,18 +226,24 @@ impl Steps {
         error: PyErr,
     ) -> PyResult<Bound<'py, PyAny>> {
         let py = slf.py();
-        let (earlier, parent) = {
+        let (earlier, parent, watched) = {
             let mut this = slf.try_borrow_mut()?;
             if !this.renewable || oom::framework_of(py, &error).is_none() {
                 return Err(error);
             }
-            (this.ladder.take(), this.parent.as_ref().map(|parent| parent.bind(py).clone()))
+            let parent = this.parent.as_ref().map(|parent| parent.bind(py).clone());
+            (this.ladder.take(), parent, Watched::bind(py, &this.watched))
         };
         let call = origin.call(py);
+        let failed = Failed { error, written: watched.is_written(call.core.options.input) };
+        drop(watched);
         let (mut ladder, first) = match earlier {
+            Some((ladder, first)) if failed.written => {
+                ladder.stop(py, &first)?;
+                return Err(first);
+            }
             Some(earlier) => earlier,
             None => {
-                let failed = Failed { error, written: false };
                 let Some(ladder) = Ladder::of(&call, &call.slots, &failed) else {
                     return Err(failed.error);
                 };
@@ -237,9 +253,10 @@ impl Steps {
         let Some(_climbing) = Climbing::start() else { return Err(first) };
         while let Some(rung) = ladder.next(py, &first) {
             match origin.afresh(&call, &ladder, rung, parent.as_ref()) {
-                Ok((inner, done)) => {
+                Ok((inner, done, watched)) => {
                     ladder.reached(&call, rung, &first)?;
                     let mut this = slf.try_borrow_mut()?;
+                    this.watched = watched;
                     this.inner = Some(inner.unbind());
                     this.on_host = rung == Rung::Host;
                     if let Some(parent) = parent {
@@ -301,6 +318,7 @@ impl Steps {
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
         visit.call(&self.inner)?;
         visit.call(&self.parent)?;
+        self.watched.iter().try_for_each(|(array, _)| visit.call(array))?;
         self.origin.visit(&visit)
     }
 
@@ -329,6 +347,8 @@ fn delegate<'py>(
 pub struct AsyncSteps {
     inner: Py<PyAny>,
     origin: Origin,
+    /// What its first step could write to.
+    watched: Arrays,
     /// Whether its first step was asked for.
     started: bool,
     /// Whether it was moved to the host.
@@ -343,13 +363,14 @@ impl AsyncSteps {
         gives: bool,
     ) -> PyResult<Bound<'py, Steps>> {
         let py = slf.py();
-        let (inner, origin, first, on_host) = {
+        let (inner, origin, watched, first, on_host) = {
             let mut this = slf.try_borrow_mut()?;
             let first = !std::mem::replace(&mut this.started, true) && method == "__anext__";
-            (this.inner.bind(py).clone(), this.origin.copied(py), first, this.on_host)
+            let watched = std::mem::take(&mut this.watched);
+            (this.inner.bind(py).clone(), this.origin.copied(py), watched, first, this.on_host)
         };
         let step = inner.call_method1(method, arguments)?;
-        let steps = Steps::new(step, origin, Kind::AsyncGenerator);
+        let steps = Steps::new(step, origin, Kind::AsyncGenerator, watched);
         // After the first result, a fresh generator would give it once more.
         let parent = first.then(|| slf.clone().unbind());
         Bound::new(py, Steps { gives, renewable: first, parent, on_host, ..steps })
@@ -388,6 +409,7 @@ impl AsyncSteps {
 
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
         visit.call(&self.inner)?;
+        self.watched.iter().try_for_each(|(array, _)| visit.call(array))?;
         self.origin.visit(&visit)
     }
 }

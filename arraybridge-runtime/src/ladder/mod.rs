@@ -215,7 +215,7 @@ impl Ladder {
         slots: &Slots<'py>,
     ) -> Result<Bound<'py, PyAny>, Stop> {
         self.clear(call.py);
-        Ok(call.attempt(slots, &Mode::default())?)
+        Ok(call.attempt(slots, &Mode::default())?.0)
     }
 
     fn on_host<'py>(
@@ -225,7 +225,7 @@ impl Ladder {
     ) -> Result<Bound<'py, PyAny>, Stop> {
         let mode = self.host_mode(call).map_err(Stop::Skipped)?;
         self.clear(call.py);
-        Ok(call.attempt(slots, &mode)?)
+        Ok(call.attempt(slots, &mode)?.0)
     }
 
     /// How the call is made on the host; if it cannot be, why.
@@ -339,9 +339,18 @@ impl Ladder {
         error.add_note(py, format!("arraybridge tried {rung}: {line}"))?;
         if failed.written {
             self.rungs = Vec::new().into_iter();
-            error.add_note(py, "arraybridge stopped: the function had written to an argument")?;
+            self.stop(py, error)?;
         }
         Ok(())
+    }
+
+    /// Writes to the exception that an attempt changed what the next one would be given.
+    ///
+    /// # Errors
+    ///
+    /// What Python raises.
+    pub fn stop(&self, py: Python<'_>, error: &PyErr) -> PyResult<()> {
+        error.add_note(py, "arraybridge stopped: the function had written to an argument")
     }
 }
 

@@ -5,7 +5,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyList;
 
 use super::{Ladder, Stop, release};
-use crate::declared::arguments::{Slots, length_along, plain_tuple, rebuilt};
+use crate::declared::arguments::{Slots, Watched, length_along, plain_tuple, rebuilt};
 use crate::declared::{Call, Failed, Mode};
 use crate::error::{Error, Result};
 use crate::{detect, oom, slices};
@@ -32,9 +32,15 @@ pub(super) fn split<'py>(
     }
     call.check_sliced(slots, axis)?;
     ladder.clear(call.py);
-    let mut parts = Parts { ladder, call, slots, axis, results: Vec::new(), lengths: Vec::new() };
-    parts.halve(0, extent)?;
-    Ok(merge(&parts.results, &parts.lengths, axis)?)
+    let (results, lengths, watched) = (Vec::new(), Vec::new(), Watched::default());
+    let mut parts = Parts { ladder, call, slots, axis, results, lengths, watched };
+    let halved = parts.halve(0, extent);
+    let merged = halved.and_then(|()| Ok(merge(&parts.results, &parts.lengths, axis)?));
+    merged.map_err(|failed| {
+        // The parts before the one that failed may have been written to, each by its own call.
+        let written = failed.written || parts.watched.is_written(call.core.options.input);
+        Stop::Failed(Failed { written, ..failed })
+    })
 }
 
 struct Parts<'a, 'b, 'py> {
@@ -44,6 +50,7 @@ struct Parts<'a, 'b, 'py> {
     axis: usize,
     results: Vec<Bound<'py, PyAny>>,
     lengths: Vec<usize>,
+    watched: Watched<'py>,
 }
 
 impl<'py> Parts<'_, '_, 'py> {
@@ -71,7 +78,8 @@ impl<'py> Parts<'_, '_, 'py> {
         let lead = slices::part(&self.slots[0].value, axis, start, stop)?;
         let part = |array: &Bound<'py, PyAny>| slices::part(array, axis, start, stop);
         let slots = self.call.with_parts(self.slots, lead, &part)?;
-        let result = self.call.attempt(&slots, &Mode::default())?;
+        let (result, watched) = self.call.attempt(&slots, &Mode::default())?;
+        self.watched.extend(watched);
         self.results.push(result);
         self.lengths.push(stop - start);
         Ok(())

@@ -331,6 +331,18 @@ def test_input_dtype_casts_arguments_and_the_lead_keeps_its_own():
 
 
 def test_copy_true_protects_the_caller():
+def test_input_dtype_does_not_lose_the_imaginary_part():
+    for name in HOSTED:
+
+        @decorator(name)(input_dtype="float32")
+        def f(image):
+            return image
+
+        for source in ("numpy", name):
+            with pytest.raises(ValueError, match="imaginary part would be lost"):
+                f(bridges.make(source, image("complex64")))
+
+
     for name in ("numpy", "torch"):
 
         @decorator(name)(copy=True)

@@ -10,7 +10,8 @@ use super::signature::Usage;
 use crate::convert::{self, Request};
 use crate::detect::{self, Class, Role};
 use crate::device::{self, Device, Placement};
-use crate::error::Result;
+use crate::error::{Error, Result};
+use crate::host::cast::CastError;
 use crate::live::{self, Live};
 use crate::plan::Route;
 use crate::record;
@@ -426,9 +427,15 @@ fn cast<'py>(
     slot: &Slot<'py>,
     dtype: DType,
 ) -> Result<Option<Bound<'py, PyAny>>> {
-    let has = slot.value.getattr(pyo3::intern!(py, "dtype"));
-    if has.is_ok_and(|has| live.dtype_of(py, &has) == Some(dtype)) {
+    let has = convert::dtype_of(py, live, &slot.value);
+    if has == Some(dtype) {
         return Ok(None);
+    }
+    if let Some(from) = has.filter(|has| has.kind() == Kind::Complex)
+        && !matches!(dtype.kind(), Kind::Complex | Kind::Bool)
+    {
+        // The frameworks' own operations would go on without the imaginary part.
+        return Err(Error::Value(CastError { from, to: dtype }.to_string()));
     }
     let lossless = matches!(dtype.kind(), Kind::Float | Kind::Complex);
     let object = live.dtype_object(py, dtype);

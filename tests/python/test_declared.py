@@ -420,6 +420,20 @@ def test_a_declaration_can_say_slice_by_slice():
 
     stack = np.arange(24.0).reshape(2, 3, 4)
     assert np.array_equal(f(stack), stack.swapaxes(1, 2))
+def test_named_tuples_that_are_written_in_c_are_tuples():
+    bridges.need("torch")
+    import torch
+
+    most = ab.torch(output_type="numpy")(lambda image: torch.max(image, dim=0))
+    for found in (most(image()), most(np.stack([image()] * 2), slice_by_slice=True)):
+        assert type(found) is torch.return_types.max
+        assert kind(found.values) == "numpy"
+    assert kind(most(image()).indices) == kind(found.indices[0]) == "numpy"
+
+    kinds = ab.numpy(lambda pair: [kind(part) for part in pair])
+    assert kinds(torch.max(torch.ones(2, 2), dim=0)) == ["numpy"] * 2
+
+
     assert np.array_equal(f(image=stack), stack.swapaxes(1, 2))
     assert np.array_equal(f(stack[0], slice_by_slice=False), stack[0].T)
     assert "slice_by_slice=True" in str(inspect.signature(f))

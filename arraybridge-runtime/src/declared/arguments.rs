@@ -116,12 +116,19 @@ pub fn length_along(array: &Bound<'_, PyAny>, axis: usize) -> Option<usize> {
 /// A tuple that can be made anew from its elements: a plain or a named one.
 pub fn plain_tuple<'a, 'py>(value: &'a Bound<'py, PyAny>) -> Option<&'a Bound<'py, PyTuple>> {
     let tuple = value.cast::<PyTuple>().ok()?;
-    let known = tuple.is_exact_instance_of::<PyTuple>() || is_named(tuple);
+    let known = tuple.is_exact_instance_of::<PyTuple>() || maker(tuple).is_some();
     known.then_some(tuple)
 }
 
-fn is_named(tuple: &Bound<'_, PyTuple>) -> bool {
-    tuple.get_type().hasattr(pyo3::intern!(tuple.py(), "_make")).unwrap_or(false)
+/// What makes a named tuple of an iterable: `_make`, or the class of those that are written in C, such
+/// as `torch.return_types.max`.
+pub fn maker<'py>(tuple: &Bound<'py, PyTuple>) -> Option<Bound<'py, PyAny>> {
+    let (py, class) = (tuple.py(), tuple.get_type());
+    let make = class.getattr_opt(pyo3::intern!(py, "_make")).ok()?;
+    make.or_else(|| {
+        let structure = class.hasattr(pyo3::intern!(py, "n_sequence_fields")).unwrap_or(false);
+        structure.then(|| class.into_any())
+    })
 }
 
 /// A list or tuple like another one, of other elements.
@@ -130,13 +137,13 @@ pub fn rebuilt<'py>(
     elements: Vec<Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let py = like.py();
+    let list = |elements| PyList::new(py, elements);
     match like.cast::<PyTuple>() {
-        Ok(tuple) if is_named(tuple) => {
-            let list = PyList::new(py, elements)?;
-            tuple.get_type().call_method1(pyo3::intern!(py, "_make"), (list,))
-        }
-        Ok(_) => Ok(PyTuple::new(py, elements)?.into_any()),
-        Err(_) => Ok(PyList::new(py, elements)?.into_any()),
+        Ok(tuple) => match maker(tuple) {
+            Some(make) => make.call1((list(elements)?,)),
+            None => Ok(PyTuple::new(py, elements)?.into_any()),
+        },
+        Err(_) => Ok(list(elements)?.into_any()),
     }
 }
 

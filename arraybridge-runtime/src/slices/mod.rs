@@ -10,6 +10,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyList, PySlice, PyTuple};
 
 use crate::convert::{self, Request};
+use crate::declared::arguments;
 use crate::detect;
 use crate::device::Placement;
 use crate::error::{Error, Result};
@@ -185,9 +186,9 @@ impl<'py> Results<'py> {
         let Some(tuple) = self.tuple else { return Ok(main) };
         let others = self.others.into_iter().map(Bound::into_any);
         let elements = PyTuple::new(py, [main].into_iter().chain(others).collect::<Vec<_>>())?;
-        match tuple.get_type().getattr("_make") {
-            Ok(make) => Ok(make.call1((elements,))?),
-            Err(_) => Ok(elements.into_any()),
+        match arguments::maker(&tuple) {
+            Some(make) => Ok(make.call1((elements,))?),
+            None => Ok(elements.into_any()),
         }
     }
 }

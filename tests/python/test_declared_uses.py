@@ -356,6 +356,14 @@ def test_declared_functions_are_collected_with_their_cycles():
     gc.collect()
     assert gone() is None
 
+    def host(image): ...
+
+    host.decorator = ab.numpy(host=host)
+    gone = weakref.ref(host)
+    del host
+    gc.collect()
+    assert gone() is None
+
 
 @pytest.mark.parametrize("shape", [(), (0,), (0, 3), (1,)])
 def test_arrays_of_every_size_keep_their_dtype(shape):

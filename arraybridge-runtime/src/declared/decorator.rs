@@ -1,5 +1,6 @@
 //! The decorators: one for each table, and one that names input and output.
 
+use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
@@ -125,6 +126,10 @@ impl Decorator {
             Some(function) => Ok(Declared::new(function, self.framework, &given)?.into_any()),
             None => Ok(Decorator::new(py, self.framework, Some(given))?.into_any()),
         }
+    }
+
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        visit.call(&self.given)
     }
 
     fn __repr__(&self) -> String {

@@ -2,6 +2,7 @@
 
 import asyncio
 import collections
+import collections.abc
 import concurrent.futures
 import copy
 import functools
@@ -330,7 +331,6 @@ def test_input_dtype_casts_arguments_and_the_lead_keeps_its_own():
             assert "uint16" in str(result.dtype), (name, source, result.dtype)
 
 
-def test_copy_true_protects_the_caller():
 def test_input_dtype_does_not_lose_the_imaginary_part():
     for name in HOSTED:
 
@@ -343,6 +343,7 @@ def test_input_dtype_does_not_lose_the_imaginary_part():
                 f(bridges.make(source, image("complex64")))
 
 
+def test_copy_true_protects_the_caller():
     for name in ("numpy", "torch"):
 
         @decorator(name)(copy=True)
@@ -398,6 +399,13 @@ def test_a_contract_that_returns_false_is_a_value_error():
 
     assert ab.numpy(contract=asserts)(lambda image: image)(image()) is not None
 
+    @ab.numpy(contract=asserts)
+    def steps(image):
+        yield image
+
+    # That a generator ends is no result.
+    assert len(list(steps(image()))) == 1
+
 
 def test_every_array_of_a_result_comes_back_as_the_output_type():
     bridges.need("torch", "jax")
@@ -412,14 +420,6 @@ def test_every_array_of_a_result_comes_back_as_the_output_type():
     assert ab.torch(lambda image: None)(image()) is None
 
 
-def test_a_declaration_can_say_slice_by_slice():
-    @ab.numpy(slice_by_slice=True)
-    def f(image):
-        assert image.ndim == 2
-        return image.T
-
-    stack = np.arange(24.0).reshape(2, 3, 4)
-    assert np.array_equal(f(stack), stack.swapaxes(1, 2))
 def test_named_tuples_that_are_written_in_c_are_tuples():
     bridges.need("torch")
     import torch
@@ -434,6 +434,14 @@ def test_named_tuples_that_are_written_in_c_are_tuples():
     assert kinds(torch.max(torch.ones(2, 2), dim=0)) == ["numpy"] * 2
 
 
+def test_a_declaration_can_say_slice_by_slice():
+    @ab.numpy(slice_by_slice=True)
+    def f(image):
+        assert image.ndim == 2
+        return image.T
+
+    stack = np.arange(24.0).reshape(2, 3, 4)
+    assert np.array_equal(f(stack), stack.swapaxes(1, 2))
     assert np.array_equal(f(image=stack), stack.swapaxes(1, 2))
     assert np.array_equal(f(stack[0], slice_by_slice=False), stack[0].T)
     assert "slice_by_slice=True" in str(inspect.signature(f))
@@ -579,6 +587,23 @@ def test_a_coroutine_converts_its_arguments_and_its_result():
 
     for result in asyncio.run(main()):
         assert (result == image() + 1).all() and kind(result) == "numpy"
+
+
+def test_coroutines_are_awaited_and_generators_iterated():
+    @ab.numpy
+    async def coroutine(image):
+        return image
+
+    @ab.numpy
+    def generator(image):
+        yield image
+
+    waiting, running = coroutine(image()), generator(image())
+    assert isinstance(waiting, collections.abc.Coroutine) and inspect.isawaitable(waiting)
+    assert isinstance(running, collections.abc.Generator) and not inspect.isawaitable(running)
+    with pytest.raises(TypeError, match="not iterable"):
+        list(waiting)
+    waiting.close()
 
 
 def test_an_exception_inside_a_coroutine_is_raised_at_the_await():

@@ -44,7 +44,18 @@ pub(super) fn start<'py>(
         let steps = AsyncSteps { inner, origin, watched, started: false, on_host: false };
         return Ok(Bound::new(py, steps)?.into_any());
     }
-    Ok(Bound::new(py, Steps::new(inner, origin, kind, watched))?.into_any())
+    let steps = Steps::new(inner, origin, kind, watched);
+    match kind {
+        Kind::Generator => {
+            let steps = PyClassInitializer::from(steps).add_subclass(Generator);
+            Ok(Bound::new(py, steps)?.into_any())
+        }
+        _ => Ok(coroutine(py, steps)?.into_any()),
+    }
+}
+
+fn coroutine(py: Python<'_>, steps: Steps) -> PyResult<Bound<'_, Coroutine>> {
+    Bound::new(py, PyClassInitializer::from(steps).add_subclass(Coroutine))
 }
 
 /// The call that a coroutine or a generator comes from.
@@ -150,7 +161,7 @@ impl Origin {
 }
 
 /// A coroutine, a generator, or one step of an asynchronous generator.
-#[pyclass(module = "arraybridge", name = "Steps", weakref)]
+#[pyclass(module = "arraybridge", name = "Steps", weakref, subclass)]
 pub struct Steps {
     inner: Option<Py<PyAny>>,
     origin: Origin,
@@ -213,6 +224,9 @@ impl Steps {
             Ok(value) => Ok(value),
             Err(error) if gives && error.is_instance_of::<PyStopIteration>(py) => {
                 let value = error.value(py).getattr(intern!(py, "value"))?;
+                if yields && value.is_none() {
+                    return Err(error);
+                }
                 Err(PyStopIteration::new_err((origin.finish(value)?.unbind(),)))
             }
             Err(error) => Err(error),
@@ -274,14 +288,6 @@ impl Steps {
 
 #[pymethods]
 impl Steps {
-    fn __iter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
-        slf
-    }
-
-    fn __await__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
-        slf
-    }
-
     fn __next__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         let py = slf.py();
         Steps::run(slf, intern!(py, "send"), &PyTuple::new(py, [py.None()])?)
@@ -328,6 +334,28 @@ impl Steps {
     }
 }
 
+/// What is awaited.
+#[pyclass(module = "arraybridge", name = "Coroutine", extends = Steps)]
+pub struct Coroutine;
+
+#[pymethods]
+impl Coroutine {
+    fn __await__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
+        slf
+    }
+}
+
+/// What is iterated.
+#[pyclass(module = "arraybridge", name = "Generator", extends = Steps)]
+pub struct Generator;
+
+#[pymethods]
+impl Generator {
+    fn __iter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
+        slf
+    }
+}
+
 fn delegate<'py>(
     inner: Option<&Py<PyAny>>,
     name: &Bound<'py, PyString>,
@@ -361,7 +389,7 @@ impl AsyncSteps {
         method: &str,
         arguments: &Bound<'py, PyTuple>,
         gives: bool,
-    ) -> PyResult<Bound<'py, Steps>> {
+    ) -> PyResult<Bound<'py, Coroutine>> {
         let py = slf.py();
         let (inner, origin, watched, first, on_host) = {
             let mut this = slf.try_borrow_mut()?;
@@ -373,7 +401,7 @@ impl AsyncSteps {
         let steps = Steps::new(step, origin, Kind::AsyncGenerator, watched);
         // After the first result, a fresh generator would give it once more.
         let parent = first.then(|| slf.clone().unbind());
-        Bound::new(py, Steps { gives, renewable: first, parent, on_host, ..steps })
+        coroutine(py, Steps { gives, renewable: first, parent, on_host, ..steps })
     }
 }
 
@@ -383,11 +411,14 @@ impl AsyncSteps {
         slf
     }
 
-    fn __anext__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, Steps>> {
+    fn __anext__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, Coroutine>> {
         AsyncSteps::awaitable(slf, "__anext__", &PyTuple::empty(slf.py()), true)
     }
 
-    fn asend<'py>(slf: &Bound<'py, Self>, value: Bound<'py, PyAny>) -> PyResult<Bound<'py, Steps>> {
+    fn asend<'py>(
+        slf: &Bound<'py, Self>,
+        value: Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, Coroutine>> {
         AsyncSteps::awaitable(slf, "asend", &PyTuple::new(slf.py(), [value])?, true)
     }
 
@@ -395,11 +426,11 @@ impl AsyncSteps {
     fn athrow<'py>(
         slf: &Bound<'py, Self>,
         exception: &Bound<'py, PyTuple>,
-    ) -> PyResult<Bound<'py, Steps>> {
+    ) -> PyResult<Bound<'py, Coroutine>> {
         AsyncSteps::awaitable(slf, "athrow", exception, true)
     }
 
-    fn aclose<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, Steps>> {
+    fn aclose<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, Coroutine>> {
         AsyncSteps::awaitable(slf, "aclose", &PyTuple::empty(slf.py()), false)
     }
 

@@ -573,6 +573,11 @@ def test_a_tensor_argument_is_dispatched_on_its_dtype(ext):
         ext.largest(np.zeros(2, "complex64"))
 
 
+def test_a_reference_to_a_tensor_may_be_left_out(ext):
+    assert ext.elements() is None and ext.elements(None) is None
+    assert ext.elements(np.ones((2, 3), "int16")) == 6
+
+
 @pytest.mark.parametrize("framework", HOST)
 def test_a_tensor_goes_through_without_a_copy(ext, framework):
     bridges.need(framework)

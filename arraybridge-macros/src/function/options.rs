@@ -28,6 +28,8 @@ const NAMES: [&str; 15] = [
 /// The options as they are written.
 #[derive(Default)]
 pub struct Options {
+    /// The names of those that were given.
+    given: Vec<Ident>,
     pub framework: Option<Ident>,
     pub returns: Option<Ident>,
     pub input: Option<Ident>,
@@ -68,6 +70,10 @@ impl Parse for Options {
 impl Options {
     fn read(&mut self, input: ParseStream<'_>) -> Result<()> {
         let key = input.call(Ident::parse_any)?;
+        if self.given.contains(&key) {
+            return Err(Error::new(key.span(), format!("`{key}` is given twice; write it once")));
+        }
+        self.given.push(key.clone());
         match key.to_string().as_str() {
             "crate" => {
                 input.parse::<Token![=]>()?;

@@ -3,8 +3,8 @@
 use proc_macro2::TokenStream;
 use syn::visit_mut::VisitMut;
 use syn::{
-    Attribute, Error, Expr, FnArg, GenericArgument, GenericParam, Ident, ItemFn, Lifetime, LitStr,
-    Meta, Pat, PathArguments, PathSegment, Result, Type, parse_quote,
+    Attribute, Error, Expr, FnArg, GenericArgument, GenericParam, Ident, ItemFn, Lifetime, Meta,
+    Pat, PathArguments, PathSegment, Result, Type, parse_quote,
 };
 
 use super::mistakes::Mistakes;
@@ -52,7 +52,7 @@ pub fn read(attribute: TokenStream, item: TokenStream, known: &Known) -> Result<
         }
     }
     let settings = settings(&options, input.map(|(name, _)| &**name), &arguments, &mut mistakes);
-    let name = options.name.as_ref().map_or_else(|| unraw(&function.sig.ident), LitStr::value);
+    let name = python_name(&function, &options, &mut mistakes);
     let mut result = function.sig.output.clone();
     Anonymous.visit_return_type_mut(&mut result);
     let declared = Declared {
@@ -126,6 +126,11 @@ fn argument(input: &FnArg, mistakes: &mut Mistakes) -> Option<Argument> {
             return None;
         }
     };
+    if let Some(attribute) = typed.attrs.iter().find(|attribute| is_condition(attribute)) {
+        let message = "Python sees the same parameters in every build; put the condition on two \
+                       functions";
+        mistakes.add(attribute, message);
+    }
     let Pat::Ident(name) = &*typed.pat else {
         mistakes.add(&typed.pat, "a parameter of a declared function needs a name: Python sees it");
         return None;
@@ -137,7 +142,55 @@ fn argument(input: &FnArg, mistakes: &mut Mistakes) -> Option<Argument> {
     let mut ty = (*typed.ty).clone();
     Anonymous.visit_type_mut(&mut ty);
     let default = inner_of_option(&ty).map(|_| Default::None);
-    Some(Argument { ident: name.ident.clone(), kind: kind(&ty), ty, default })
+    let argument = Argument { ident: name.ident.clone(), kind: kind(&ty), ty, default };
+    if argument.kind == Kind::Object(true) && argument.default.is_some() {
+        mistakes.add(&argument.ty, "an object in an `Option` is taken by value; remove the `&`");
+    }
+    if !argument.kind.is_injected() && is_keyword(&unraw(&argument.ident)) {
+        let message = format!(
+            "`{0}` is a keyword of Python, which cannot name an argument so; write `{0}_`",
+            unraw(&argument.ident)
+        );
+        mistakes.add(&argument.ident, message);
+    }
+    Some(argument)
+}
+
+/// Whether an attribute lets what it stands on be there in some builds only.
+fn is_condition(attribute: &Attribute) -> bool {
+    ["cfg", "cfg_attr"].iter().any(|name| attribute.path().is_ident(name))
+}
+
+/// The words that are no names in Python.
+const KEYWORDS: [&str; 35] = [
+    "False", "None", "True", "and", "as", "assert", "async", "await", "break", "class", "continue",
+    "def", "del", "elif", "else", "except", "finally", "for", "from", "global", "if", "import",
+    "in", "is", "lambda", "nonlocal", "not", "or", "pass", "raise", "return", "try", "while",
+    "with", "yield",
+];
+
+fn is_keyword(name: &str) -> bool {
+    KEYWORDS.contains(&name)
+}
+
+/// The name that Python calls the function by.
+fn python_name(function: &ItemFn, options: &Options, mistakes: &mut Mistakes) -> String {
+    let Some(name) = &options.name else {
+        let name = unraw(&function.sig.ident);
+        if is_keyword(&name) {
+            let message = format!(
+                "`{name}` is a keyword of Python, which cannot call a function so; give it another \
+                 name there with `name = \"{name}_\"`"
+            );
+            mistakes.add(&function.sig.ident, message);
+        }
+        return name;
+    };
+    let text = name.value();
+    if syn::parse_str::<Ident>(&format!("r#{text}")).is_err() || is_keyword(&text) {
+        mistakes.add(name, "no function of Python can be called that; write a name");
+    }
+    text
 }
 
 /// Lifetimes are the trampoline's own: they are inferred.
@@ -186,7 +239,13 @@ fn kind(ty: &Type) -> Kind {
             Kind::Python | Kind::Device | Kind::Value => Kind::Value,
         };
     }
-    let Some(segment) = last(inner_of_option(ty).unwrap_or(ty)) else { return Kind::Value };
+    if let Some(inner) = inner_of_option(ty) {
+        return match kind(inner) {
+            Kind::Python | Kind::Device => Kind::Value,
+            kind => kind,
+        };
+    }
+    let Some(segment) = last(ty) else { return Kind::Value };
     let name = segment.ident.to_string();
     match name.as_str() {
         "Python" => Kind::Python,
@@ -255,6 +314,9 @@ fn defaults(arguments: &mut [Argument], options: &Options, mistakes: &mut Mistak
     for (name, value) in &options.defaults {
         match arguments.iter_mut().find(|argument| argument.ident == *name) {
             None => mistakes.add(name, format!("there is no parameter `{name}`")),
+            Some(Argument { default: Some(Default::Given(_)), .. }) => {
+                mistakes.add(name, format!("`{name}` has a default already; write it once"));
+            }
             Some(argument) if argument.kind != Kind::Value => {
                 mistakes.add(name, "only plain values have defaults; make an array an `Option`");
             }

@@ -57,6 +57,7 @@ pub fn settings(
         settings.push(("on_oom", Setting::Names(rungs.collect())));
     }
     if let Some(axis) = &options.split_axis {
+        needs_array("split_axis", arguments, axis, mistakes);
         needs_rung(options, "split_axis", SPLIT, axis, mistakes);
         match axis.base10_parse() {
             Ok(number) => settings.push(("split_axis", Setting::Number(number))),
@@ -67,7 +68,8 @@ pub fn settings(
         needs_rung(options, "host", HOST, host, mistakes);
         settings.push(("host", Setting::Function(unraw(host))));
     }
-    if options.slice_by_slice.is_some() {
+    if let Some(key) = &options.slice_by_slice {
+        needs_array("slice_by_slice", arguments, key, mistakes);
         settings.push(("slice_by_slice", Setting::Flag));
     }
     for name in &options.sliced {
@@ -94,6 +96,18 @@ fn one_of(name: &Ident, option: &str, known: &[&str], mistakes: &mut Mistakes) -
     let hint = instead(&word, "values", known);
     mistakes.add(name, format!("`{option}` cannot be `{word}`; {hint}"));
     None
+}
+
+fn needs_array(
+    option: &str,
+    arguments: &[Argument],
+    at: &impl syn::spanned::Spanned,
+    mistakes: &mut Mistakes,
+) {
+    if !arguments.iter().any(|a| matches!(a.kind, Kind::Array | Kind::Object(_))) {
+        let message = format!("`{option}` needs an array among the parameters; remove it");
+        mistakes.add(at, message);
+    }
 }
 
 fn needs_rung(

@@ -1,6 +1,10 @@
 use arraybridge_macros::memory_type;
 
+struct Tensor;
+
 #[memory_type(numpy, split_axis = -1)]
-fn f() {}
+fn f(image: Tensor) {
+    let _ = image;
+}
 
 fn main() {}

@@ -95,6 +95,11 @@ fn largest(data: &Tensor) -> Result<f64, Error> {
     dispatch!(data, T, |view| view.iter().fold(f64::MIN, |most, x: &T| most.max(*x as f64)))
 }
 
+#[memory_type(numpy)]
+fn elements(data: Option<&Tensor>) -> Option<usize> {
+    data.map(|data| data.shape().iter().product())
+}
+
 #[memory_type(numpy, returns = input)]
 fn same(data: Tensor) -> Tensor {
     data

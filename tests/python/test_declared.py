@@ -109,6 +109,15 @@ def test_memory_types_names_input_and_output():
     assert kind(g(image())) == "torch"
 
 
+def test_no_parameter_can_be_named_where_the_signature_is_not_known():
+    with pytest.raises(ValueError):
+        inspect.signature(getattr)
+    assert ab.numpy(getattr)(image(), "ndim") == 2
+    for option in ("arrays", "sliced"):
+        with pytest.raises(ValueError, match="signature"):
+            ab.numpy(**{option: "object"})(getattr)
+
+
 def test_unknown_options_and_values_are_refused_where_they_are_written():
     cases = [
         (dict(colour="red"), TypeError, "known are"),

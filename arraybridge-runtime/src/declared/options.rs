@@ -168,6 +168,11 @@ impl Options {
         })
     }
 
+    /// Whether the declaration says something of single parameters.
+    pub(super) fn names_parameters(&self) -> bool {
+        self.arrays.is_some() || !(self.sliced.is_empty() && self.opened.is_empty())
+    }
+
     /// The policy for results, by the declaration and by the context.
     #[inline]
     pub fn policy(&self, py: Python<'_>) -> Policy {

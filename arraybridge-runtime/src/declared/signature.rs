@@ -81,17 +81,22 @@ impl Parameters {
     ///
     /// # Errors
     ///
-    /// [`Error::Value`] when an option names a parameter that is not there.
+    /// [`Error::Value`] when an option names a parameter that is not there; what `inspect` raises when it
+    /// names one and the function shows no signature.
     pub fn read<'py>(
         function: &Bound<'py, PyAny>,
         options: &Options,
     ) -> Result<(Parameters, Option<Bound<'py, PyAny>>)> {
         let py = function.py();
         let inspect = py.import(intern!(py, "inspect"))?;
-        // Built-in functions may have none.
-        let Ok(signature) = inspect.call_method1(intern!(py, "signature"), (function,)) else {
-            let rest = (Usage::Converted, Usage::Converted);
-            return Ok((Parameters { rest, ..Parameters::default() }, None));
+        let signature = match inspect.call_method1(intern!(py, "signature"), (function,)) {
+            Ok(signature) => signature,
+            // Built-in functions may have none, and then no parameter can be named.
+            Err(_) if !options.names_parameters() => {
+                let rest = (Usage::Converted, Usage::Converted);
+                return Ok((Parameters { rest, ..Parameters::default() }, None));
+            }
+            Err(error) => return Err(error.into()),
         };
         let mut parameters = Parameters::default();
         let among = |names: &[String], name: &str| names.iter().any(|n| n == name);

@@ -1,6 +1,7 @@
 """Uses of the decorators that nobody plans for, and that have to be right all the same."""
 
 import abc
+import ast
 import asyncio
 import contextlib
 import copy
@@ -11,6 +12,7 @@ import gc
 import inspect
 import pickle
 import pydoc
+import types
 import typing
 import unittest.mock
 import weakref
@@ -20,6 +22,7 @@ import bridges
 import declared_module
 import numpy as np
 import pytest
+from arraybridge.stubs import stub
 
 
 def image(*shape, dtype="uint16"):
@@ -332,6 +335,18 @@ def test_tools_see_the_function():
     def f(image: "np.ndarray", by: "int" = 2) -> "np.ndarray": ...
 
     assert typing.get_type_hints(f) == {"image": np.ndarray, "by": int, "return": np.ndarray}
+
+
+@pytest.mark.parametrize(
+    "doc",
+    ['a "quoted" word', 'its "end"', "both \"\"\" and '''", "a \\ slash", "its end \\", '"""'],
+)
+def test_every_docstring_stands_in_a_stub(doc):
+    module = types.ModuleType("filters")
+    module.f = ab.numpy(lambda image: image)
+    module.f.__doc__ = f"{doc}\n\n{doc}"
+    (function,) = ast.parse(stub(module)).body[1:]
+    assert ast.get_docstring(function) == module.f.__doc__
 
 
 def test_copies_and_pickles_work_as_the_original():

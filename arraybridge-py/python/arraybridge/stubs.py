@@ -56,9 +56,15 @@ def _function(name: str, function: Declared) -> str:
     if not doc:
         return f"{head} ...\n"
     text = "\n".join(f"    {line}".rstrip() for line in doc.splitlines()).lstrip()
-    quotes = "'''" if '"""' in text else '"""'
+    return f"{head}\n    {_docstring(text)}\n"
+
+
+def _docstring(text: str) -> str:
+    if text.endswith(('"', "\\")) or '"""' in text:
+        text = text.replace("\\", "\\\\").replace('"', '\\"')
+        return f'"""{text}"""'
     prefix = "r" if "\\" in text else ""
-    return f"{head}\n    {prefix}{quotes}{text}{quotes}\n"
+    return f'{prefix}"""{text}"""'
 
 
 def _parameter(name: str, parameter: inspect.Parameter | None) -> str:

@@ -14,8 +14,8 @@ use arraybridge_runtime::declared::names::framework;
 /// The array is one of `memory_type`, of any shape; NaN and every value of a constant array become
 /// 0. Another dtype than an integer, and an array of integers, is a plain cast: integers saturate.
 ///
-/// Raises `TypeError` for what is no array, `ValueError` for an unknown dtype, for an array of
-/// another framework and for a complex array that is to be real, `UnsupportedDtypeError` where the
+/// Raises `UnsupportedArrayError` for what is no array, `ValueError` for an unknown dtype, for an array
+/// of another framework and for a complex array that is to be real, `UnsupportedDtypeError` where the
 /// framework lacks the dtype.
 ///
 /// >>> import numpy

@@ -204,7 +204,7 @@ fn report(py: Python<'_>, cleared: Vec<Cleared>) -> Result<Bound<'_, PyDict>> {
 
 /// The index of the accelerator that an array is on, `None` for one in host memory.
 ///
-/// Raises `TypeError` for what is no array of a known framework.
+/// Raises `UnsupportedArrayError` for what is no array of a known framework.
 ///
 /// >>> import numpy
 /// >>> from arraybridge.utils import device_id

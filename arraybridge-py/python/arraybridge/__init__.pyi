@@ -239,7 +239,7 @@ def convert_memory(
 def detect_memory_type(data: Any) -> str:
     """Name of the framework that ``data`` is an array of. Nothing is imported to find out.
 
-    Raises ``TypeError`` where it is an array of none.
+    Raises ``UnsupportedArrayError``, a ``ValueError``, where it is an array of none.
 
     >>> import numpy, arraybridge
     >>> arraybridge.detect_memory_type(numpy.zeros(3))

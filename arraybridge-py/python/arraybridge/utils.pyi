@@ -6,7 +6,7 @@ __all__ = ["device_id", "loaded_frameworks", "optional_import"]
 def device_id(array: Any) -> int | None:
     """The index of the accelerator that an array is on, `None` for one in host memory.
 
-    Raises `TypeError` for what is no array of a known framework.
+    Raises `UnsupportedArrayError` for what is no array of a known framework.
 
     >>> import numpy
     >>> from arraybridge.utils import device_id

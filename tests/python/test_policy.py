@@ -246,6 +246,17 @@ def test_masks_spectra_and_reductions_keep_their_dtype(framework, result):
     assert ab.finish_dtype(made, lead) is made
 
 
+@pytest.mark.parametrize("framework", ("numpy", "torch", "jax", "tensorflow"))
+@pytest.mark.parametrize("dtype", ("uint8", "int32", "float32"))
+def test_numbers_of_a_mask_are_no_mask(framework, dtype):
+    bridges.need(framework)
+    distances = bridges.make(framework, np.array([0, 1, 2, 3], dtype))
+    mask = bridges.make(framework, np.array([False, True, True, True]))
+    assert ab.finish_dtype(distances, mask) is distances
+    forced = ab.finish_dtype(distances, mask, dtype_conversion="bool")
+    assert bridges.difference(framework, forced, np.array([False, True, True, True])) is None
+
+
 @pytest.mark.parametrize("result", [None, 3, "text", [1.5], np.float32(2), np.array(["a"])])
 def test_what_has_no_dtype_of_ours_is_the_same_object(result):
     assert ab.finish_dtype(result, np.ones(3, "uint8")) is result

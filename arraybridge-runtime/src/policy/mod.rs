@@ -78,8 +78,8 @@ fn ndim(array: &Bound<'_, PyAny>) -> Option<usize> {
 ///
 /// An array that has the dtype already is handed back as the same object. So is what has no dtype
 /// of ours: an object of no framework, a table of strings. With
-/// [`PreserveInput`](Conversion::PreserveInput) a bool or complex result of another input, and a
-/// 0-d result of an input with axes, keep their dtype.
+/// [`PreserveInput`](Conversion::PreserveInput) a bool or complex result of another input, numbers of
+/// a bool input, and a 0-d result of an input with axes, keep their dtype.
 ///
 /// Tracers, symbolic and vmapped arrays are cast by their framework's operations, without a look
 /// at the values; where those cannot, the array stays as it is, and so do masked, sparse and other
@@ -135,7 +135,8 @@ fn wanted(
             let keeps = match from.kind() {
                 Kind::Bool => dtype.kind() != Kind::Bool,
                 Kind::Complex => dtype.kind() != Kind::Complex,
-                _ => false,
+                // Distances in a mask, or its labels, are no mask.
+                _ => dtype.kind() == Kind::Bool,
             };
             if from == dtype || keeps || reduced() {
                 return None;
@@ -275,9 +276,9 @@ impl<'py> Job<'_, 'py> {
     #[cold]
     fn warn(&self, clipped: u64) -> Result<()> {
         let Job { py, from, to, function, .. } = *self;
-        let values = if clipped == 1 { "value" } else { "values" };
+        let (values, were) = if clipped == 1 { ("value", "was") } else { ("values", "were") };
         let text = format!(
-            "{function}: {clipped} {values} of its {from} result did not fit {to} and were clipped \
+            "{function}: {clipped} {values} of its {from} result did not fit {to} and {were} clipped \
              (NaN became 0). Use dtype_conversion=NATIVE_OUTPUT for the result as it is, or \
              scaling=\"unit\" or \"stretch\" for another range"
         );

@@ -10,8 +10,8 @@ use pyo3::prelude::*;
 /// The result is float32, of the framework of `image`.
 #[memory_type(numpy, returns = input, cast, defaults(sigma = 1.0))]
 fn gaussian(image: ArrayView2<'_, f32>, sigma: f64) -> Result<Array2<f32>, Error> {
-    if !(sigma.is_finite() && sigma >= 0.0) {
-        return Err(Error::Value(format!("sigma must be 0 or more, not {sigma}")));
+    if !(0.0..=1000.0).contains(&sigma) {
+        return Err(Error::Value(format!("sigma must be from 0 to 1000, not {sigma}")));
     }
     let kernel = gaussian_kernel(sigma);
     let rows = along_rows(image, &kernel);

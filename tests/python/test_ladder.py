@@ -14,6 +14,7 @@ import arraybridge as ab
 import bridges
 import numpy as np
 import pytest
+from arraybridge.oom_recovery import is_oom_error
 
 HUGE = 1 << 46
 
@@ -126,8 +127,9 @@ def test_the_host_function_takes_over_with_a_warning():
         assert "host" in [r.how for r in records if r.route == "retry"]
         with warnings.catch_warnings():
             warnings.simplefilter("error", ab.OomFallbackWarning)
-            with pytest.raises(ab.OomFallbackWarning):
+            with pytest.raises(ab.OomFallbackWarning) as caught:
                 f(image())
+        assert is_oom_error(caught.value.__cause__)
 
 
 def test_a_rung_that_fails_for_another_reason_is_a_note_and_no_exception():
@@ -620,7 +622,7 @@ def test_fake_cupy_the_caches_are_cleared_on_the_device_of_the_call():
 
 def test_functions_are_called_again_as_upstream_does():
     bridges.need("torch", "numpy")
-    from arraybridge.oom_recovery import execute_with_oom_recovery, is_oom_error
+    from arraybridge.oom_recovery import execute_with_oom_recovery
 
     calls = []
 

@@ -315,7 +315,9 @@ impl Ladder {
             first_line(py, error)
         );
         let text = std::ffi::CString::new(text).unwrap_or_default();
-        PyErr::warn(py, &warning_class(py, "OomFallbackWarning"), &text, 1)
+        PyErr::warn(py, &warning_class(py, "OomFallbackWarning"), &text, 1).inspect_err(|raised| {
+            raised.set_cause(py, Some(error.clone_ref(py)));
+        })
     }
 
     /// Writes to the exception what a rung came to; an interrupt is raised in its place.

@@ -110,6 +110,11 @@ fn merge<'py>(
     }
     if first.is_exact_instance_of::<PyList>() || plain_tuple(first).is_some() {
         let length = first.len()?;
+        for part in parts {
+            if !part.get_type().is(first.get_type()) || part.len()? != length {
+                return Err(Error::Value("the parts gave results of different forms".to_owned()));
+            }
+        }
         let mut elements = Vec::with_capacity(length);
         for index in 0..length {
             let column: Vec<_> =

@@ -307,10 +307,12 @@ def test_dtypes_are_named_as_every_framework_names_them():
     import torch
 
     values = np.array([0.0, 1.0, 2.0])
-    for name in ("int16", np.int16, np.dtype("int16"), torch.int16, tf.int16, jnp.int16):
+    member = ab.DtypeConversion.INT16
+    for name in ("int16", np.int16, np.dtype("int16"), torch.int16, tf.int16, jnp.int16, member):
         stretched = ab.SCALING_FUNCTIONS["numpy"](values, name)
         assert stretched.dtype == "int16" and stretched.tolist() == [-32768, 0, 32767]
         assert ab.finish_dtype(values, values, dtype_conversion=name).dtype == "int16"
+        assert ab.convert(values, "numpy", dtype=name).dtype == "int16"
 
 
 @pytest.mark.parametrize(

@@ -79,7 +79,7 @@ fn conversion(object: &Bound<'_, PyAny>) -> Result<Conversion> {
     {
         value = by_value(&config);
     }
-    let name = name_of(&value)?.unwrap_or_default();
+    let name = name_of(&value)?;
     let short = name.rsplit('.').next().unwrap_or_default().to_lowercase();
     match short.as_str() {
         PRESERVE | "preserve_input" => Ok(Conversion::PreserveInput),
@@ -112,23 +112,25 @@ fn by_value<'py>(object: &Bound<'py, PyAny>) -> Bound<'py, PyAny> {
 }
 
 /// The name that a string, a dtype object or a type of scalars has.
-fn name_of(object: &Bound<'_, PyAny>) -> Result<Option<String>> {
+fn name_of(object: &Bound<'_, PyAny>) -> Result<String> {
     if let Ok(name) = object.cast::<PyString>() {
-        return Ok(Some(name.to_str()?.to_owned()));
+        return Ok(name.to_str()?.to_owned());
     }
     let attribute = |name: &str| object.getattr(name).ok()?.extract::<String>().ok();
-    let name = attribute("name").or_else(|| attribute("__name__"));
-    Ok(name.or_else(|| object.str().ok().map(|text| text.to_string())))
+    match attribute("name").or_else(|| attribute("__name__")) {
+        Some(name) => Ok(name),
+        None => Ok(object.str()?.to_string()),
+    }
 }
 
 /// The element type of a name or of any framework's dtype object: `"uint16"`, `numpy.uint16`,
-/// `numpy.dtype("uint16")`, `torch.uint16`, `tf.uint16`.
+/// `numpy.dtype("uint16")`, `torch.uint16`, `tf.uint16`, `DtypeConversion.UINT16`.
 ///
 /// # Errors
 ///
 /// [`Error::Value`] for anything else.
 pub fn dtype_named(object: &Bound<'_, PyAny>) -> Result<DType> {
-    let name = name_of(&by_value(object))?.unwrap_or_default();
+    let name = name_of(&by_value(object))?;
     let short = name.rsplit('.').next().unwrap_or_default();
     DType::from_name(short).ok_or_else(|| {
         let known: Vec<_> = DType::ALL.iter().map(|dtype| dtype.name()).collect();

@@ -149,6 +149,27 @@ def test_a_call_is_checked_as_python_checks_it(ext):
             ext.scaled(*args, **kwargs)
 
 
+@pytest.mark.parametrize(
+    ("args", "kwargs"),
+    [((IMAGE,), {}), ((), {"image": IMAGE}), ((), {}), ((IMAGE, 1), {}), ((IMAGE,), {"nope": 1})],
+)
+def test_every_way_to_call_a_function_is_the_same(ext, args, kwargs):
+    function = ext.total.__wrapped__
+
+    def told(call):
+        try:
+            return call(*args, **kwargs)
+        except TypeError as error:
+            return str(error)
+
+    # The slot is the way of the stable interface.
+    assert told(function.__call__) == told(function) == told(ext.total)
+
+
+def test_a_result_is_no_array_for_its_name(ext):
+    assert ext.range(IMAGE) == {"least": 0.0, "most": 23.0}
+
+
 def test_a_value_out_of_range_is_pythons_error_with_the_argument_in_a_note(ext):
     with pytest.raises(OverflowError) as error:
         ext.ones((-1, 2))

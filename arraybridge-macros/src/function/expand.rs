@@ -5,7 +5,7 @@ use quote::{format_ident, quote, quote_spanned};
 use syn::spanned::Spanned;
 use syn::{ReturnType, Type};
 
-use super::parse::{generics, is_written, last, unraw, works_in_cuda};
+use super::parse::{generics, is_array, is_written, last, unraw, works_in_cuda};
 use super::{Argument, Declared, Default, Kind, Setting, annotation};
 
 /// Expands a declaration; it cannot fail.
@@ -242,7 +242,7 @@ fn give(ty: &Type, value: TokenStream) -> TokenStream {
         }
         ("Bound" | "Py", _) => quote_spanned!(ty.span()=> __call.give_object(#value)),
         ("Tensor", _) => quote_spanned!(ty.span()=> __call.give_array(#value)),
-        _ if name.starts_with("Array") || name == "DeviceArray" => {
+        _ if is_array(ty, &["Array", "DeviceArray"]) => {
             quote_spanned!(ty.span()=> __call.give_array(#value))
         }
         _ => quote_spanned!(ty.span()=> __call.give_value(#value)),

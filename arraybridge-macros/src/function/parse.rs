@@ -246,36 +246,41 @@ fn kind(ty: &Type) -> Kind {
         };
     }
     let Some(segment) = last(ty) else { return Kind::Value };
-    let name = segment.ident.to_string();
-    match name.as_str() {
+    match segment.ident.to_string().as_str() {
         "Python" => Kind::Python,
         "Stream" => Kind::Stream,
         "Device" => Kind::Device,
         "Bound" | "Py" => Kind::Object(false),
         "Tensor" => Kind::Array,
-        _ if name.starts_with("ArrayView") || name.starts_with("DeviceView") => Kind::Array,
+        _ if is_array(ty, &HOST_VIEWS) || is_array(ty, &DEVICE_VIEWS) => Kind::Array,
         _ => Kind::Value,
     }
 }
 
-/// Whether a type, or that in an `Option`, has a name that begins so.
-pub fn is_named(ty: &Type, name: &str) -> bool {
-    let ty = inner_of_option(ty).unwrap_or(ty);
-    last(ty).is_some_and(|segment| segment.ident.to_string().starts_with(name))
+const HOST_VIEWS: [&str; 2] = ["ArrayView", "ArrayViewMut"];
+const DEVICE_VIEWS: [&str; 2] = ["DeviceView", "DeviceViewMut"];
+
+/// Whether a type, or that in an `Option`, has one of these names, or one of them and a rank as
+/// ndarray's types have it.
+pub fn is_array(ty: &Type, names: &[&str]) -> bool {
+    let ranks = ["", "0", "1", "2", "3", "4", "5", "6", "D"];
+    let Some(segment) = last(inner_of_option(ty).unwrap_or(ty)) else { return false };
+    let found = segment.ident.to_string();
+    names.iter().any(|name| found.strip_prefix(name).is_some_and(|rank| ranks.contains(&rank)))
 }
 
 /// Whether a type is a view that is written through.
 pub fn is_written(ty: &Type) -> bool {
-    is_named(ty, "ArrayViewMut") || is_named(ty, "DeviceViewMut")
+    is_array(ty, &["ArrayViewMut", "DeviceViewMut"])
 }
 
 /// Whether an argument makes it necessary that the function is called on a CUDA device.
 pub fn works_in_cuda(argument: &Argument) -> bool {
-    argument.kind == Kind::Stream || is_named(&argument.ty, "DeviceView")
+    argument.kind == Kind::Stream || is_array(&argument.ty, &DEVICE_VIEWS)
 }
 
 fn no_host_views(framework: &str, arguments: &[Argument], mistakes: &mut Mistakes) {
-    for argument in arguments.iter().filter(|argument| is_named(&argument.ty, "ArrayView")) {
+    for argument in arguments.iter().filter(|argument| is_array(&argument.ty, &HOST_VIEWS)) {
         let message = format!(
             "`{framework}` keeps arrays on accelerators only, and this is a view of host memory; take \
              a `Tensor`, or declare the function for `numpy`"
@@ -287,7 +292,7 @@ fn no_host_views(framework: &str, arguments: &[Argument], mistakes: &mut Mistake
 fn no_devices(framework: &str, arguments: &[Argument], mistakes: &mut Mistakes) {
     for argument in arguments {
         let (what, instead) = match argument.kind {
-            _ if is_named(&argument.ty, "DeviceView") => {
+            _ if is_array(&argument.ty, &DEVICE_VIEWS) => {
                 ("this is a view of device memory", "take an `ArrayView`")
             }
             Kind::Stream => ("streams are those of devices", "remove it"),

@@ -170,7 +170,8 @@ impl FunctionEntry {
         let (positional, named) = given.all().split_at(given.positional());
         if positional.len() > parameters.len() {
             let (most, found) = (parameters.len(), positional.len());
-            return Err(wrong(format!("takes at most {most} arguments ({found} given)")));
+            let s = if most == 1 { "" } else { "s" };
+            return Err(wrong(format!("takes at most {most} argument{s} ({found} given)")));
         }
         sorted.extend(positional.iter().copied().map(Some));
         sorted.resize(parameters.len(), None);

@@ -19,11 +19,11 @@ use crate::{live, ndarray, record};
 /// An array that a declared function gives: that of `ndarray`, a [`DeviceArray`], or a [`Tensor`].
 ///
 /// ```compile_fail,E0277
-/// struct ArrayOfMine;
+/// use arraybridge_runtime::prelude::*;
 ///
-/// #[arraybridge_runtime::memory_type(numpy)]
-/// fn f() -> ArrayOfMine {
-///     ArrayOfMine
+/// #[memory_type(numpy)]
+/// fn f() -> Array1<char> {
+///     Array1::default(3)
 /// }
 /// ```
 #[diagnostic::on_unimplemented(

@@ -314,6 +314,19 @@ fn stream(py: Python<'_>, device: usize) -> PyResult<usize> {
     arraybridge_runtime::streams::handle(py, device)
 }
 
+/// Not an array, whatever its name begins with.
+#[derive(IntoPyObject)]
+struct ArrayRange {
+    least: f32,
+    most: f32,
+}
+
+#[memory_type(numpy)]
+fn range(image: ArrayViewD<'_, f32>) -> ArrayRange {
+    let range = |choose: fn(f32, f32) -> f32| image.iter().copied().reduce(choose).unwrap_or(0.0);
+    ArrayRange { least: range(f32::min), most: range(f32::max) }
+}
+
 /// The tensor itself, of the class that all extension modules share.
 #[memory_type(numpy)]
 fn as_object(py: Python<'_>, n: usize) -> PyResult<Bound<'_, PyAny>> {

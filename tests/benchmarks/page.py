@@ -184,7 +184,7 @@ def plot(runs: list[dict], path: Path) -> None:
     axes.set_xlabel("time of arraybridge / time of the best hand-written call, (16, 16) float32")
     axes.set_xscale("log")
     axes.invert_yaxis()
-    axes.legend()
+    axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1), ncols=2)
     figure.tight_layout()
     figure.savefig(path)
 

@@ -45,14 +45,14 @@ def main() -> None:
     warnings.simplefilter("ignore")
     options.out.mkdir(parents=True, exist_ok=True)
     before = load()
-    theirs = upstream.measure(options.upstream, options.only) if options.upstream else {}
     outcomes: list[Outcome] = []
     for group in options.only:
+        theirs = upstream.measure(options.upstream, group) if options.upstream else {}
         for case in GROUPS[group]():
             outcome = measure(group, case, 9 if group in HEAVY else options.rounds)
             if group == "large":
                 outcome.peak_mib = peak_mib(case.ours)
-            found = theirs.get(f"{group}: {case.name}", {})
+            found = theirs.get(case.name, {})
             outcome.original_ns, outcome.original_note = found.get("ns"), found.get("note", "")
             outcomes.append(outcome)
         print(f"measured: {group}", file=sys.stderr)

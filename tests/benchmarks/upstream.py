@@ -14,11 +14,11 @@ import sys
 NAME = "arraybridge"
 
 
-def measure(folder: str, groups: list[str]) -> dict[str, dict[str, object]]:
-    """Times of the package in a folder by "group: case", or notes on what does not work."""
+def measure(folder: str, group: str) -> dict[str, dict[str, object]]:
+    """Times of the package in a folder by the names of cases, or notes on what does not work."""
     found: dict[str, dict[str, object]] = {}
     while True:
-        command = [sys.executable, __file__, folder, json.dumps(groups), *found]
+        command = [sys.executable, __file__, folder, group, *found]
         done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
         lines = [json.loads(x) for x in done.stdout.splitlines() if x.startswith('{"case"')]
         for line in lines:
@@ -27,30 +27,25 @@ def measure(folder: str, groups: list[str]) -> dict[str, dict[str, object]]:
             return found
 
 
-def work(folder: str, groups: list[str], skip: set[str]) -> None:
+def work(folder: str, group: str, skip: set[str]) -> None:
     import bridges
 
     bridges.load()
     import cases
     from measure import median_ns
 
-    todo = [
-        (f"{group}: {case.name}", case)
-        for group in groups
-        for case in cases.GROUPS[group]()
-        if case.original is not None
-    ]
+    todo = [case for case in cases.GROUPS[group]() if case.original is not None]
     # It imports from itself when it is called: from here on its modules go by the name.
     for name in [name for name in sys.modules if name.split(".")[0] == NAME]:
         del sys.modules[name]
     sys.path.insert(0, folder)
     package = importlib.import_module(NAME)
     logging.disable(logging.CRITICAL)
-    for name, case in todo:
-        if name in skip:
+    for case in todo:
+        if case.name in skip:
             continue
-        print(json.dumps({"case": name}), flush=True)
-        found: dict[str, object] = {"case": name}
+        found: dict[str, object] = {"case": case.name}
+        print(json.dumps(found), flush=True)
         try:
             call = case.original(package)
             case.check(call())
@@ -66,4 +61,4 @@ if __name__ == "__main__":
     from pathlib import Path
 
     sys.path.insert(0, str(Path(__file__).parents[1] / "python"))
-    work(sys.argv[1], json.loads(sys.argv[2]), set(sys.argv[3:]))
+    work(sys.argv[1], sys.argv[2], set(sys.argv[3:]))

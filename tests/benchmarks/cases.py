@@ -1,0 +1,203 @@
+"""What the benchmark compares: groups of cases."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import arraybridge as ab
+import bridges
+import jax.numpy as jnp
+import numpy as np
+import tensorflow as tf
+import torch
+from measure import Call, Case, Target
+from pairs import FRAMEWORKS, SMALL, equal, finished, pairs, sources
+
+
+def decorated() -> Iterator[Case]:
+    """What a declaration adds: a target is a number of added nanoseconds, not a ratio."""
+    image = np.ones((16, 16), "float32")
+    most = {"numpy": 150, "torch": 250, "jax": 250, "tensorflow": 350}
+
+    def plain(image):
+        return image
+
+    for name, x in sources(image).items():
+        declare, added = getattr(ab, name), most.get(name)
+        variants = {
+            "arguments fit": declare(plain),
+            "policy off": declare(dtype_conversion="native")(plain),
+        }
+        for what, declared in variants.items():
+            case = Case(
+                f"@{name}, {what}",
+                lambda x=x, f=declared: f(x),
+                {"undeclared": lambda x=x: plain(x)},
+                equal(name, image),
+                target=added and Target(added, "added"),
+            )
+            if what == "arguments fit":
+                case.original = lambda package, name=name, x=x: functools.partial(
+                    getattr(package, name)(plain), x
+                )
+            yield case
+
+    def twice(image):
+        return image.float() * 2
+
+    counts = np.arange(256, dtype="uint16").reshape(16, 16)
+    declared = ab.torch(twice, output_type="numpy")
+    yield Case(
+        "@torch on NumPy uint16, result float32 and back to uint16",
+        lambda: declared(counts),
+        {
+            "by hand": lambda: (
+                twice(torch.from_numpy(counts)).round().clamp(0, 65535).numpy().astype("uint16")
+            )
+        },
+        equal("numpy", counts * 2),
+        original=lambda package: functools.partial(
+            package.torch(twice, output_type="numpy"), counts
+        ),
+    )
+
+
+def functions() -> Iterator[Case]:
+    """Declared Rust functions, against the same written by hand with PyO3 and rust-numpy."""
+    module = bridges.extension("tests/benchmarks/functions", "release")
+    image = np.arange(256, dtype="float32").reshape(16, 16)
+
+    def is_total(result: object) -> None:
+        assert result == image.sum()
+
+    checks = {"total": is_total, "doubled": equal("numpy", image * 2)}
+    signatures = {"total": "an array to a number", "doubled": "an array to an array"}
+    for name, check in checks.items():
+        declared, hand = getattr(module, name), getattr(module, f"{name}_by_hand")
+        yield Case(
+            f"{signatures[name]}, (16, 16) float32",
+            lambda f=declared: f(image),
+            {"PyO3 and rust-numpy": lambda f=hand: f(image)},
+            check,
+            target=Target(100, "added"),
+        )
+
+
+def policies() -> Iterator[Case]:
+    rng = np.random.default_rng(0)
+    image = rng.uniform(-10, 70000, (4096, 4096)).astype("float32")
+    expected = np.clip(np.rint(image), 0, 65535).astype("uint16")
+    source = np.empty((image.nbytes + expected.nbytes) // 2, "uint8")
+    sink = np.empty_like(source)
+    yield Case(
+        "float32 -> uint16, 4096 x 4096",
+        lambda: ab.convert(image, "numpy", dtype="uint16"),
+        {"np.clip(np.rint(x), ..)": lambda: np.clip(np.rint(image), 0, 65535).astype("uint16")},
+        equal("numpy", expected),
+    )
+    yield Case(
+        "float32 -> uint16, against a copy of the same traffic",
+        lambda: ab.convert(image, "numpy", dtype="uint16"),
+        {"np.copyto": lambda: np.copyto(sink, source)},
+        note="ours goes into fresh memory, the copy into warm",
+    )
+    tensor = torch.from_numpy(image)
+    yield Case(
+        "torch float32 -> NumPy uint16, 4096 x 4096",
+        lambda: ab.convert(tensor, "numpy", dtype="uint16"),
+        {
+            "clamp in torch": lambda: (
+                tensor.round().clamp(0, 65535).to(torch.int32).numpy().astype("uint16")
+            ),
+            "clip in NumPy": lambda: np.clip(np.rint(tensor.numpy()), 0, 65535).astype("uint16"),
+        },
+        equal("numpy", expected),
+    )
+
+    def stretch() -> np.ndarray:
+        low, high = float(image.min()), float(image.max())
+        return ((image - low) / (high - low) * 65535).astype("uint16")
+
+    def close(result: object) -> None:
+        assert abs(np.asarray(result).astype("int32") - stretch().astype("int32")).max() <= 1
+
+    yield Case(
+        "stretch to uint16, 4096 x 4096",
+        lambda: ab.SCALING_FUNCTIONS["numpy"](image, "uint16"),
+        {"min-max in NumPy": stretch},
+        close,
+        original=lambda package: functools.partial(
+            package.SCALING_FUNCTIONS["numpy"], image, np.uint16
+        ),
+        target=Target(0.2, "original"),
+    )
+
+
+def detection() -> Iterator[Case]:
+    for name, x in sources(SMALL).items():
+
+        def is_it(result: object, name: str = name) -> None:
+            assert result == name, result
+
+        yield Case(
+            f"detect_memory_type, {name}",
+            lambda x=x: ab.detect_memory_type(x),
+            {"empty call": lambda name=name: name},
+            is_it,
+            original=lambda package, x=x: functools.partial(package.detect_memory_type, x),
+            target=Target(50, "added"),
+        )
+
+
+def stacking() -> Iterator[Case]:
+    own = {"numpy": np.stack, "torch": torch.stack, "jax": jnp.stack, "tensorflow": tf.stack}
+    images = [np.full((512, 512), i, "float32") for i in range(64)]
+    for name in filter(own.get, FRAMEWORKS):
+        slices = [bridges.make(name, image) for image in images]
+        complete = finished if name == "jax" else lambda call: call
+        yield Case(
+            f"64 slices of 512 x 512, {name}",
+            complete(lambda s=slices, name=name: ab.stack_slices(s, name)),
+            {"own stack": complete(lambda s=slices, name=name: own[name](s))},
+            equal(name, np.stack(images)),
+            original=lambda package, s=slices, name=name, complete=complete: complete(
+                functools.partial(package.stack_slices, s, name, 0)
+            ),
+            target=Target(1.05),
+        )
+
+
+def threads() -> Iterator[Case]:
+    """The same work twice, at once and one after the other. Work of this size takes two threads by
+    itself, so that on two cores 1 is what can be had, and more is what is lost."""
+    pool = ThreadPoolExecutor(2)
+
+    def both(call: Call) -> Call:
+        return lambda: [done.result() for done in [pool.submit(call), pool.submit(call)]]
+
+    transposed = np.ones((2048, 2048), "float32").T
+    image = np.ones((2048, 2048), "float32")
+    work = {
+        "strided copy to JAX": lambda: ab.convert(transposed, "jax", copy=True),
+        "float32 -> uint16": lambda: ab.convert(image, "numpy", dtype="uint16"),
+    }
+    for name, one in work.items():
+        yield Case(
+            f"{name} in two threads",
+            both(one),
+            {"one after the other": lambda one=one: (one(), one())},
+        )
+
+
+GROUPS: dict[str, Callable[[], Iterator[Case]]] = {
+    "small": lambda: pairs(SMALL),
+    "large": lambda: pairs(np.arange(1 << 24, dtype="float32").reshape(4096, 4096), large=True),
+    "declared": decorated,
+    "functions": functions,
+    "dtype": policies,
+    "detect": detection,
+    "stack": stacking,
+    "threads": threads,
+}

@@ -1,0 +1,88 @@
+"""The calls that the benchmark compares, and its floors: right, and clean with memory."""
+
+import gc
+import itertools
+import weakref
+
+import bridges
+import numpy as np
+import pytest
+
+pytestmark = pytest.mark.filterwarnings("ignore::arraybridge.SharedImmutableMemoryWarning")
+
+NATIVE = ("numpy", "torch", "jax", "tensorflow")
+PAIRS = list(itertools.permutations(NATIVE, 2))
+
+
+@pytest.fixture(scope="module")
+def benchmark():
+    bridges.need(*NATIVE)
+    import cases
+
+    return cases
+
+
+@pytest.mark.parametrize("group", ["small", "declared", "detect"])
+def test_every_call_of_a_case_is_right(benchmark, group):
+    for case in benchmark.GROUPS[group]():
+        for call in [case.ours, *case.hands.values(), *case.floors.values()]:
+            case.check(call())
+
+
+def test_every_pair_of_two_frameworks_has_a_floor(benchmark):
+    for case in benchmark.pairs(benchmark.SMALL):
+        source, target = case.name.split(" -> ")
+        assert bool(case.floors) == (source != target), case.name
+
+
+def of_pair(source, target):
+    import pairs
+
+    prefix = f"{source}_to_{target}"
+    return [call for name, call in pairs.native().items() if name.startswith(prefix)]
+
+
+@pytest.mark.parametrize(("source", "target"), PAIRS)
+def test_the_result_of_a_floor_keeps_its_memory_and_gives_it_back(benchmark, source, target):
+    for call in of_pair(source, target):
+        x = bridges.make(source, bridges.aligned(benchmark.SMALL))
+        gone = weakref.ref(x)
+        y = call(x)
+        del x
+        gc.collect()
+        # What was freed too early is given to the next that asks for as much.
+        rubbish = [bridges.make(source, np.full_like(benchmark.SMALL, -1)) for _ in range(50)]
+        assert bridges.difference(target, y, benchmark.SMALL) is None
+        del y, rubbish
+        gc.collect()
+        # JAX gives an object back with one of its next calls.
+        bridges.make("jax", benchmark.SMALL)
+        assert gone() is None, call
+
+
+def test_the_floor_of_torch_to_numpy_keeps_the_storage(benchmark):
+    import pairs
+    import torch
+
+    x = bridges.aligned(benchmark.SMALL)
+    gone = weakref.ref(x)
+    t = torch.from_numpy(x)
+    y = pairs.native()["torch_to_numpy"](t)
+    t.data = torch.zeros(1)
+    del x
+    gc.collect()
+    assert gone() is not None
+    assert bridges.difference("numpy", y, benchmark.SMALL) is None
+
+
+@pytest.mark.parametrize(("source", "target"), PAIRS)
+def test_a_floor_leaks_nothing(benchmark, source, target):
+    for call in of_pair(source, target):
+        x = bridges.make(source, benchmark.SMALL)
+        for _ in range(2000):
+            call(x)
+        before = bridges.resident()
+        for _ in range(30_000):
+            call(x)
+        # A tensor that is not deleted is 128 bytes, a NumPy array more.
+        assert bridges.resident() - before < 30_000 * 64, call

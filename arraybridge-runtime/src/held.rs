@@ -122,11 +122,15 @@ fn attached(release: impl FnOnce()) {
     }
 }
 
-/// Whether this thread is attached, as the interpreter sees it.
+/// Whether this thread is attached, as the interpreter sees it. `PyGILState_Check` compares the same
+/// two, but says yes to every thread once the process has made a second interpreter.
 #[cfg(not(Py_LIMITED_API))]
 fn is_attached() -> bool {
-    // SAFETY: it may be asked by any thread.
-    unsafe { ffi::PyGILState_Check() == 1 }
+    // SAFETY: these may be asked by any thread, and nothing is looked at behind the pointers.
+    let (current, own) = unsafe {
+        (ffi::compat::PyThreadState_GetUnchecked(), ffi::PyGILState_GetThisThreadState())
+    };
+    !current.is_null() && current == own
 }
 
 /// The stable interface does not say; attaching once more does no harm, and what is released after

@@ -245,6 +245,50 @@ def test_a_tensorflow_scalar_cannot_be_written_through_torch():
     )
 
 
+def test_memory_is_freed_without_the_interpreter_where_there_is_a_second_one():
+    # `PyGILState_Check` says yes on every thread from then on.
+    survives(
+        """
+        import ctypes, sys, weakref
+        import numpy as np
+        if sys.version_info >= (3, 13):
+            import _interpreters as interpreters
+        else:
+            import _xxsubinterpreters as interpreters
+
+        class Owner(np.ndarray):
+            pass
+
+        class Managed(ctypes.Structure):
+            _fields_ = [("tensor", ctypes.c_byte * 48), ("context", ctypes.c_void_p),
+                        ("deleter", ctypes.CFUNCTYPE(None, ctypes.c_void_p))]
+
+        pointer, rename = ctypes.pythonapi.PyCapsule_GetPointer, ctypes.pythonapi.PyCapsule_SetName
+        pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+        rename.argtypes = [ctypes.py_object, ctypes.c_char_p]
+        used = b"used_dltensor"
+
+        def is_freed():
+            gone, x = [], np.zeros(3).view(Owner)
+            weakref.finalize(x, gone.append, True)
+            capsule = ab.Tensor(x).__dlpack__()
+            del x
+            tensor = pointer(capsule, b"dltensor")
+            rename(capsule, used)
+            # ctypes lets go of the interpreter for the call.
+            Managed.from_address(tensor).deleter(tensor)
+            return bool(gone)
+
+        assert is_freed()
+        second = interpreters.create()
+        assert is_freed()
+        interpreters.destroy(second)
+        assert is_freed()
+        """,
+        "numpy",
+    )
+
+
 def test_memory_of_a_resized_tensor_is_refused_or_left_alone():
     bridges.need("torch")
     survives(

@@ -179,6 +179,8 @@ pub enum Owner {
     Value(Box<dyn Send>),
     /// One of these that has more than one user.
     Shared(Arc<Mutex<Owner>>),
+    /// One of these, and an object that its memory needs too.
+    With(Box<Owner>, Held),
 }
 
 /// A view and its owner.

@@ -114,7 +114,7 @@ def test_a_write_into_torch_is_seen_by_numpy_and_back():
 
 @pytest.mark.parametrize("target", ["numpy", "jax", "tensorflow"])
 @pytest.mark.parametrize("how", ["data", "set_"])
-@pytest.mark.parametrize("kind", ["tensor", "parameter"])
+@pytest.mark.parametrize("kind", ["tensor", "parameter", "subclass", "subclass of parameter"])
 def test_a_torch_tensor_that_is_given_other_memory_leaves_what_it_shared(kind, how, target):
     bridges.need("torch", target)
     import torch
@@ -122,6 +122,11 @@ def test_a_torch_tensor_that_is_given_other_memory_leaves_what_it_shared(kind, h
     x = torch.arange(4096.0)
     if kind == "parameter":
         x = torch.nn.Parameter(x, requires_grad=False)
+    elif kind == "subclass":
+        x = torch.Tensor._make_subclass(type("Image", (torch.Tensor,), {}), x)
+    elif kind == "subclass of parameter":
+        kind = type("Weight", (torch.nn.Parameter,), {})
+        x = torch.Tensor._make_subclass(kind, x, False)
     y = ab.convert(x, target)
     with torch.no_grad():
         if how == "data":

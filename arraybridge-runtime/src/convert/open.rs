@@ -274,9 +274,7 @@ pub(super) fn open(
     }
     // A legacy capsule cannot say that its array never changes.
     source.view.read_only |= framework.immutable;
-    if let Some(owner) = owner(py, live, data, class) {
-        source.owner = owner;
-    }
+    source.owner = holding(py, live, data, class, source.owner);
     Ok(Opened { source, private: false })
 }
 
@@ -310,7 +308,9 @@ fn by_exchange(
 ) -> Option<()> {
     let framework = live.framework;
     if described(py, live, data, class, exchange, slot).is_none() {
-        let source = capsule::described(Owner::Versioned(exchange.export(data).ok()?)).ok()?;
+        let tensor = exchange.export(data).ok()?;
+        let mut source = capsule::described(Owner::Versioned(tensor)).ok()?;
+        source.owner = holding(py, live, data, class, source.owner);
         slot.set(Opened { source, private: false });
     }
     let found = slot.view.dtype;
@@ -345,16 +345,34 @@ fn described(
     if live.framework.import.as_ref().is_none_or(|import| import.flag) {
         return None;
     }
-    slot.owner = Some(owner(py, live, data, class)?);
+    if !class.own {
+        return None;
+    }
+    slot.owner = Some(Owner::Object(owner(py, live, data)?));
     exchange.describe(data, &mut slot.view).ok()?.then_some(())
 }
 
-/// Who keeps an array's host memory alive, where the table says who.
+/// What keeps an array's host memory alive, where the table says so.
 #[inline]
-fn owner(py: Python<'_>, live: &Live, data: &Bound<'_, PyAny>, class: &Class) -> Option<Owner> {
-    let op = live.framework.export.as_ref()?.owner.filter(|_| class.own)?;
-    let owner = op.call(py, [live.module(py), data]).ok()?;
-    Some(Owner::Object(Held::from(owner)))
+fn owner(py: Python<'_>, live: &Live, data: &Bound<'_, PyAny>) -> Option<Held> {
+    let op = live.framework.export.as_ref()?.owner?;
+    op.call(py, [live.module(py), data]).ok().map(Held::from)
+}
+
+/// Who keeps exported memory alive. A subclass may answer for another array than itself, so that
+/// what it exported is held too.
+fn holding(
+    py: Python<'_>,
+    live: &Live,
+    data: &Bound<'_, PyAny>,
+    class: &Class,
+    exported: Owner,
+) -> Owner {
+    match owner(py, live, data) {
+        None => exported,
+        Some(owner) if class.own => Owner::Object(owner),
+        Some(owner) => Owner::With(Box::new(exported), owner),
+    }
 }
 
 /// The memory of an array on the host, if one question tells all of it.
@@ -448,7 +466,7 @@ fn opened(data: &Bound<'_, PyAny>, in_place: Option<usize>) -> Result<Opened> {
             if live.framework.export.is_some()
                 && device::is_cuda(device::dlpack_device(&data).map_err(failed)?.0) =>
         {
-            export(py, ends, live, &data, device, stream)
+            export(py, ends, live, &data, &class, device, stream)
         }
         _ => download(py, ends, live, &data),
     }
@@ -460,6 +478,7 @@ fn export(
     ends: Ends,
     live: &Live,
     data: &Bound<'_, PyAny>,
+    class: &Class,
     device: Device,
     stream: usize,
 ) -> Result<Opened> {
@@ -474,6 +493,7 @@ fn export(
     let capsule = device::within(py, live, device, |_| export.op.call(py, scope));
     let mut source = capsule.and_then(|c| capsule::take(&c)).map_err(failed)?;
     source.view.read_only |= live.framework.immutable;
+    source.owner = holding(py, live, data, class, source.owner);
     Ok(Opened { source, private: false })
 }
 
@@ -546,7 +566,7 @@ fn writable(data: &Bound<'_, PyAny>, cuda: Option<(usize, usize)>) -> Result<Ope
     }
     let opened = match cuda {
         None => open(py, ends, live, data, &class, dtype)?,
-        Some((_, stream)) => export(py, ends, live, data, there, stream)?,
+        Some((_, stream)) => export(py, ends, live, data, &class, there, stream)?,
     };
     if opened.private || opened.source.view.read_only {
         return Err(refused(ends, "the array is read-only"));

@@ -10,6 +10,7 @@ import ctypes
 import arraybridge as ab
 import bridges
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -144,3 +145,49 @@ def test_a_capsule_that_breaks_the_rules_is_an_error_and_is_freed_once(d):
     del result
     assert producer.exports == 1
     assert len(freed) == (1 if d["deleter"] else 0)
+
+
+class Liar:
+    """An object of no framework whose capsule is of another device than it says."""
+
+    def __init__(self, says, is_on):
+        self.says, self.is_on = says, is_on
+        self.extents = (ctypes.c_int64 * 1)(4), (ctypes.c_int64 * 1)(1)
+        # Nothing is there: to read it ends the process.
+        tensor = Tensor(4096, *is_on, 1, 2, 32, 1, *map(ctypes.addressof, self.extents), 0)
+        self.managed = Legacy(tensor, None, None)
+
+    def __dlpack__(self, **_):
+        return new_capsule(ctypes.addressof(self.managed), b"dltensor", None)
+
+    def __dlpack_device__(self):
+        return self.says
+
+
+@pytest.mark.parametrize(
+    ("says", "is_on"), [((1, 0), (2, 0)), ((1, 0), (4, 1)), ((4, 0), (4, 0)), ((8, 0), (8, 0))]
+)
+def test_memory_of_a_device_is_never_read_as_the_hosts(says, is_on):
+    # The last two leave out that a copy on the host was asked for.
+    bridges.need("torch", "jax")
+    for target in ("numpy", "torch", "jax"):
+        with pytest.raises(ab.UnsupportedArrayError, match="Liar.*its capsule is of memory on acc"):
+            ab.convert(Liar(says, is_on), target)
+    with pytest.raises(ab.UnsupportedArrayError, match="its capsule is of memory on acc"):
+        ab.Tensor(Liar(says, is_on))
+
+
+@pytest.mark.parametrize("kind", [KeyboardInterrupt, SystemExit, MemoryError])
+@pytest.mark.parametrize("where", ["__dlpack__", "__dlpack_device__"])
+def test_what_is_no_fault_of_an_export_is_raised_as_it_is(kind, where):
+    def interrupted(self, **_):
+        raise kind("stop")
+
+    x = type("Interrupted", (Liar,), {where: interrupted})((1, 0), (1, 0))
+    for use in (
+        lambda: ab.convert(x, "numpy"),
+        lambda: ab.explain(x, "numpy"),
+        lambda: ab.Tensor(x),
+    ):
+        with pytest.raises(kind, match="stop"):
+            use()

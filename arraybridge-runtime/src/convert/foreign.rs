@@ -2,7 +2,7 @@
 //! tensors of a compiler, those of another library.
 
 use dlpark::ffi::{DLDevice, DLDeviceType};
-use pyo3::exceptions::PyTypeError;
+use pyo3::exceptions::{PyBufferError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
@@ -14,6 +14,7 @@ use crate::detect;
 use crate::device::{self, Device};
 use crate::dlpack::capsule;
 use crate::error::{Ends, Error, Failure, Result, first_line};
+use crate::oom;
 use crate::record::Record;
 use crate::spec::Framework;
 use crate::tensor;
@@ -57,13 +58,16 @@ fn prepare<'a, 'py>(
     }
     let (py, ends) = (data.py(), Ends { source: numpy_framework(), target });
     let place = place_of(data, ends)?;
-    let (device, opened) = match device::is_host(place) {
-        true => (Device::Host, in_place(data, ends, None)?),
-        false => {
-            let here = Device::Accelerator(place.device_id as usize);
+    let (device, opened) = match device::of_memory(place) {
+        Device::Host => (Device::Host, in_place(data, place, ends, None)?),
+        here => {
             // In no order with anything, since it is not read.
             let stream = (place.device_type == DLDeviceType::CUDA).then_some(-1);
-            match in_place(data, ends, stream).or_else(|_| in_place(data, ends, None)) {
+            let described = match in_place(data, place, ends, stream) {
+                Err(Error::Conversion(_)) => in_place(data, place, ends, None),
+                answer => answer,
+            };
+            match described {
                 Ok(described) => {
                     let (facts, View { dtype, shape, .. }) =
                         (described.facts(), described.source.view);
@@ -72,7 +76,8 @@ fn prepare<'a, 'py>(
                     return prepare_memory(py, here, material, facts, target, request);
                 }
                 // What it is can be learned from a copy on the host alone.
-                Err(_) => (here, open_at(data, place, ends)?),
+                Err(Error::Conversion(_)) => (here, open_at(data, place, ends)?),
+                Err(error) => return Err(error),
             }
         }
     };
@@ -104,7 +109,7 @@ pub fn open_any(data: &Bound<'_, PyAny>, stream: usize) -> Result<Opened> {
     }
     let place = place_of(data, ends)?;
     if device::is_cuda(place.device_type.0) {
-        return in_place(data, ends, Some(stream as i64));
+        return in_place(data, place, ends, Some(stream as i64));
     }
     open_at(data, place, ends)
 }
@@ -133,16 +138,21 @@ pub(super) fn download(data: &Bound<'_, PyAny>, ends: Ends) -> Result<Opened> {
 /// The memory on the host: shared where it is there, else a copy that the object makes.
 fn open_at(data: &Bound<'_, PyAny>, place: DLDevice, ends: Ends) -> Result<Opened> {
     if device::is_host(place) {
-        return in_place(data, ends, None);
+        return in_place(data, place, ends, None);
     }
     let keywords = PyDict::new(data.py());
     keywords.set_item("dl_device", (DLDeviceType::CPU.0, 0))?;
-    Ok(Opened { private: true, ..opened(data, ends, keywords)? })
+    Ok(Opened { private: true, ..opened(data, DLDevice::CPU, ends, keywords)? })
 }
 
 /// The memory where it is; that of a CUDA device is ordered with a stream. The exchange table of a
 /// [`Tensor`](crate::tensor) orders it with the legacy default stream.
-fn in_place(data: &Bound<'_, PyAny>, ends: Ends, stream: Option<i64>) -> Result<Opened> {
+fn in_place(
+    data: &Bound<'_, PyAny>,
+    place: DLDevice,
+    ends: Ends,
+    stream: Option<i64>,
+) -> Result<Opened> {
     if stream.is_none_or(|stream| stream == LEGACY_STREAM as i64)
         && let Some(table) = tensor::exchange_of(data)
     {
@@ -154,10 +164,15 @@ fn in_place(data: &Bound<'_, PyAny>, ends: Ends, stream: Option<i64>) -> Result<
     if let Some(stream) = stream {
         keywords.set_item("stream", stream)?;
     }
-    opened(data, ends, keywords)
+    opened(data, place, ends, keywords)
 }
 
-fn opened(data: &Bound<'_, PyAny>, ends: Ends, keywords: Bound<'_, PyDict>) -> Result<Opened> {
+fn opened(
+    data: &Bound<'_, PyAny>,
+    place: DLDevice,
+    ends: Ends,
+    keywords: Bound<'_, PyDict>,
+) -> Result<Opened> {
     let py = data.py();
     let export = pyo3::intern!(py, "__dlpack__");
     let failed = |error| export_failed(data, ends, error);
@@ -171,6 +186,12 @@ fn opened(data: &Bound<'_, PyAny>, ends: Ends, keywords: Bound<'_, PyDict>) -> R
         answer => answer,
     };
     let mut source = capsule.and_then(|capsule| capsule::take(&capsule)).map_err(failed)?;
+    let (there, wanted) = (device::of_memory(source.view.device), device::of_memory(place));
+    // Memory of a device must not be read as the host's, whatever the object says elsewhere.
+    if there != wanted {
+        let text = format!("its capsule is of memory on {there}, and not on {wanted}");
+        return Err(failed(PyBufferError::new_err(text)));
+    }
     // A legacy tensor cannot say whether it may be written to.
     source.view.read_only |= matches!(source.owner, Owner::Legacy(_));
     Ok(Opened { source, private: false })
@@ -179,6 +200,9 @@ fn opened(data: &Bound<'_, PyAny>, ends: Ends, keywords: Bound<'_, PyDict>) -> R
 #[cold]
 fn export_failed(data: &Bound<'_, PyAny>, ends: Ends, error: PyErr) -> Error {
     let py = data.py();
+    if oom::passes_through(py, &error) {
+        return Error::Python(error);
+    }
     let class = detect::qualified_name(data.get_type().as_any()).unwrap_or_default();
     let reason = format!("{class} cannot hand out its memory ({})", first_line(py, &error));
     ends.caused(Failure::Array, "export", reason, Some(error))

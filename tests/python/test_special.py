@@ -104,6 +104,45 @@ def test_an_array_that_changes_its_strides_between_calls_arrives_each_time():
         assert bridges.difference("torch", ab.convert(view, "torch"), view) is None
 
 
+class Variable:
+    """A fake of a Keras variable: its value is what a test says."""
+
+    def __init__(self, give):
+        self.give = give
+
+    @property
+    def value(self):
+        return self.give(self)
+
+
+Variable.__module__ = "keras.src.backend.common.variables"
+
+
+def test_a_variable_that_is_its_own_value_is_refused():
+    bridges.need("tensorflow")
+    for x in (Variable(lambda self: self), Variable(lambda self: Variable(self.give))):
+        refused(x, "tensorflow", "wrapped")
+
+
+def test_a_variable_in_a_variable_arrives():
+    bridges.need("tensorflow")
+    x = Variable(lambda _: Variable(lambda _: bridges.make("tensorflow", np.arange(6, dtype="f4"))))
+    arrives(x, "tensorflow", np.arange(6, dtype="float32"))
+    copied = ab.convert(x, "tensorflow", copy=True)
+    assert bridges.difference("tensorflow", copied, np.arange(6, dtype="float32")) is None
+
+
+def test_an_interrupt_in_a_variable_is_raised_as_it_is():
+    bridges.need("tensorflow")
+
+    def interrupted(_):
+        raise KeyboardInterrupt
+
+    for copy in (None, True):
+        with pytest.raises(KeyboardInterrupt):
+            ab.convert(Variable(interrupted), "numpy", copy=copy)
+
+
 # torch
 
 

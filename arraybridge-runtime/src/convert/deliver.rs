@@ -344,13 +344,13 @@ fn same<'py>(
 ) -> Result<Bound<'py, PyAny>> {
     match (route, cast) {
         (Route::Keep, _) => Ok(data),
-        (Route::Move, _) => moved(py, ends, live, &plain(py, live, &data)?, device),
+        (Route::Move, _) => moved(py, ends, live, &plain(py, ends, &data)?, device),
         (_, Some(dtype)) => {
-            let opened = open::open_host(&plain(py, live, &data)?)?;
+            let opened = open::open_host(&plain(py, ends, &data)?)?;
             place(py, ends, live, fresh(py, opened, Some(dtype))?, device)
         }
         (_, None) => {
-            let data = plain(py, live, &data)?;
+            let data = plain(py, ends, &data)?;
             if let Some(copy) = live.framework.copy {
                 let copied =
                     device::within(py, live, device, |_| copy.call(py, [live.module(py), &data]));
@@ -370,9 +370,9 @@ fn same<'py>(
 }
 
 /// The array inside a wrapper, or the array.
-fn plain<'py>(py: Python<'py>, live: &Live, data: &Bound<'py, PyAny>) -> Result<Bound<'py, PyAny>> {
+fn plain<'py>(py: Python<'py>, ends: Ends, data: &Bound<'py, PyAny>) -> Result<Bound<'py, PyAny>> {
     match class_of(data)?.role {
-        crate::detect::Role::Value(op) => Ok(op.call(py, [live.module(py), data])?),
+        crate::detect::Role::Value(op) => super::unwrap_value(py, ends, data, op),
         _ => Ok(data.clone()),
     }
 }

@@ -16,6 +16,7 @@ use crate::detect::{self, Class, Role};
 use crate::device::{self, Device, Placement};
 use crate::error::{ConversionError, Ends, Error, Failure, Result};
 use crate::live::{self, Live};
+use crate::oom;
 use crate::plan::{self, Facts, Refusal, Route, Target, Why};
 use crate::record::{self, Record};
 use crate::registry;
@@ -293,12 +294,9 @@ fn prepare<'a, 'py>(
     match class.role {
         Role::Array => {}
         Role::Value(op) => {
+            // Of another framework perhaps, as the value of a Keras variable can be.
             let value = unwrap_value(py, ends, data, op)?;
             let inner = class_of(&value)?.framework;
-            if inner.memory_type == source.memory_type && inner.memory_type != target.memory_type {
-                return prepare(source, target, &value, request, slot);
-            }
-            // A wrapper of another framework's array, as a Keras variable can be.
             return prepare(inner, target, &value, request, slot);
         }
         Role::Refused(why) => return Err(refused(ends, why, data)),
@@ -424,22 +422,37 @@ fn prepare_same<'a, 'py>(
     Ok(prepared(route, there, cast))
 }
 
-/// The value inside a wrapper such as a variable.
+/// Wrappers around one another: a Keras variable is around one of TensorFlow's.
+const MOST_WRAPPERS: usize = 8;
+
+/// The value inside a wrapper such as a variable, and inside those that are in it.
 fn unwrap_value<'py>(
     py: Python<'py>,
     ends: Ends,
     data: &Bound<'py, PyAny>,
     op: &crate::spec::Op<2>,
 ) -> Result<Bound<'py, PyAny>> {
-    let live = live::live(py, ends.source, ends)?;
-    op.call(py, [live.module(py), data]).map_err(|error| {
-        let reason = format!(
-            "the value of this {} cannot be read ({})",
-            detect::qualified_name(data.get_type().as_any()).unwrap_or_default(),
-            crate::error::first_line(py, &error)
-        );
-        ends.caused(Failure::Array, "value", reason, Some(error))
-    })
+    let unreadable = |why: String, cause| {
+        let class = detect::qualified_name(data.get_type().as_any()).unwrap_or_default();
+        let reason = format!("the value of this {class} cannot be read ({why})");
+        ends.caused(Failure::Array, "value", reason, cause)
+    };
+    let (mut value, mut op) = (data.clone(), *op);
+    for _ in 0..MOST_WRAPPERS {
+        let live = live::live(py, class_of(&value)?.framework, ends)?;
+        value =
+            op.call(py, [live.module(py), &value]).map_err(|error| {
+                match oom::passes_through(py, &error) {
+                    true => Error::Python(error),
+                    false => unreadable(crate::error::first_line(py, &error), Some(error)),
+                }
+            })?;
+        match class_of(&value)?.role {
+            Role::Value(inner) => op = *inner,
+            _ => return Ok(value),
+        }
+    }
+    Err(unreadable("it is wrapped again and again".into(), None))
 }
 
 fn refused(ends: Ends, why: &str, data: &Bound<'_, PyAny>) -> Error {

@@ -34,7 +34,7 @@ fn request(
         None => Placement::Auto,
         Some(device) => Placement::from_device(device, ends)?,
     };
-    Ok(Request { placement, copy, dtype: element_type(dtype)? })
+    Ok(Request { placement, copy, dtype: element_type(dtype)?, ..Request::default() })
 }
 
 /// Convert an array of any framework to an array of `target`.
@@ -137,7 +137,12 @@ fn convert_memory<'py>(
         None => Placement::Auto,
         Some(gpu_id) => Placement::from_gpu_id(gpu_id, Ends { source, target })?,
     };
-    convert::convert_labelled(data, source, target, &Request { placement, copy, dtype: None })
+    convert::convert_labelled(
+        data,
+        source,
+        target,
+        &Request { placement, copy, ..Request::default() },
+    )
 }
 
 /// The name of the framework that an array belongs to. Nothing is imported to find out.

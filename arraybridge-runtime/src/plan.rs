@@ -35,6 +35,8 @@ pub struct Facts {
 pub enum Why {
     /// The caller asked for fresh memory.
     Requested,
+    /// The source's arrays never change, and somebody may write to the target's.
+    Immutable,
     /// Source and target are on different devices.
     Device,
     /// The target cannot import memory of this kind.
@@ -66,6 +68,7 @@ impl Why {
     pub const fn text(self) -> &'static str {
         match self {
             Why::Requested => "copy=True asks for fresh memory",
+            Why::Immutable => "the source's arrays never change, and this one may be written to",
             Why::Device => "source and target are on different devices",
             Why::Memory => "the target cannot use the source's kind of memory",
             Why::Strides => "the target cannot take these strides",

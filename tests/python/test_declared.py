@@ -375,8 +375,10 @@ def test_immutable_memory_is_copied_for_functions_that_write_in_place():
                 return image
 
             x = bridges.make(source, image())
-            assert float(f(x)[0, 1]) == 2
+            with ab.trace() as records:
+                assert float(f(x)[0, 1]) == 2
             assert (np.asarray(x) == image()).all()
+            assert records[0].route == "copy" and "never change" in records[0].why, records[0]
 
 
 def test_copy_false_raises_where_memory_cannot_be_shared():

@@ -265,6 +265,60 @@ def test_no_copy_is_copy_false_for_every_call_inside(source, target):
     ab.convert(x, target)
 
 
+@pytest.mark.parametrize("framework", bridges.CPU_FRAMEWORKS)
+def test_no_copy_forbids_a_cast_within_a_framework(framework):
+    bridges.need(framework)
+    x = array(framework)
+    with ab.no_copy():
+        for use in (ab.convert, ab.explain):
+            with pytest.raises(
+                ab.CopyRequiredError, match=r"no_copy\(\).*dtype changes.*copy=True"
+            ):
+                use(x, framework, dtype="int16")
+        assert ab.convert(x, framework, dtype="float32") is x
+        assert ab.convert(x, framework, dtype="int16", copy=True) is not x
+
+
+def test_an_array_that_its_importer_refused_is_recorded_as_copied():
+    bridges.need("jax", "torch")
+    bridges.survives(
+        """
+        import bridges
+        bridges.load("jax", "torch")
+        import jax, torch, arraybridge as ab
+
+        take, seen = jax.dlpack.from_dlpack, []
+
+        def fake_from_dlpack(data, **keywords):
+            seen.append(data)
+            if len(seen) % 2:
+                raise ValueError("not this memory")
+            return take(data, **keywords)
+
+        jax.dlpack.from_dlpack = fake_from_dlpack
+        x = torch.arange(64.0)
+        with ab.trace() as records:
+            y = ab.convert(x, "jax")
+        x.zero_()
+        assert float(y.sum()) == 63 * 32 and len(seen) == 2
+        (record,) = records
+        assert (record.route, record.how) == ("copy", "copy"), record
+        assert record.why == "the target refused to share the memory", record
+        """,
+        env={"ARRAYBRIDGE_FAST": "0"},
+    )
+
+
+@pytest.mark.parametrize("framework", bridges.CPU_FRAMEWORKS)
+def test_a_kept_array_is_recorded_where_it_is(framework):
+    bridges.need(framework)
+    x = array(framework)
+    with ab.trace() as records:
+        assert ab.convert(x, framework) is x
+    expected = "accelerator:0" if framework == "pyclesperanto" else "host"
+    assert [r.device for r in (*records, ab.explain(x, framework))] == [expected] * 2
+
+
 @pytest.mark.parametrize("shape", [(1,), (16, 16), (2048, 2048)], ids=str)
 @pytest.mark.parametrize(("source", "target"), bridges.pairs(HOST, HOST))
 def test_copy_true_makes_fresh_memory(source, target, shape):

@@ -18,12 +18,14 @@ use crate::view::{Owner, Source, View};
 use crate::{cast, cuda, live, ndarray, oom, warn};
 
 impl<'py> Prepared<'_, 'py> {
-    /// Carries the plan out.
-    pub(super) fn run(self) -> Result<Bound<'py, PyAny>> {
+    /// Carries the plan out, and says which route was taken in the end.
+    pub(super) fn run(self) -> Result<(Bound<'py, PyAny>, Route)> {
         let Prepared { py, ends, target, device, route, cast, copy, .. } = self;
-        match self.material {
+        let made = match self.material {
             Material::Same(data) => same(py, ends, target, data, route, device, cast),
-            Material::Host(slot) if route == Route::Share => share(py, ends, target, slot, copy),
+            Material::Host(slot) if route == Route::Share => {
+                return share(py, ends, target, slot, copy);
+            }
             Material::Host(slot) => {
                 let opened = slot.take().expect("the memory is taken once");
                 let opened = if needs_buffer(target, &opened, route, device) || cast.is_some() {
@@ -36,9 +38,10 @@ impl<'py> Prepared<'_, 'py> {
             Material::Remote { data, known, .. } => {
                 let source = known.then(|| live::live(py, ends.source, ends)).transpose()?;
                 let from = self.source_device;
-                remote(py, ends, source, target, &data, from, device, route, cast, copy)
+                return remote(py, ends, source, target, &data, from, device, route, cast, copy);
             }
-        }
+        };
+        Ok((made?, route))
     }
 }
 
@@ -61,7 +64,7 @@ fn share<'py>(
     target: &Live,
     slot: &mut Slot,
     copy: Option<bool>,
-) -> Result<Bound<'py, PyAny>> {
+) -> Result<(Bound<'py, PyAny>, Route)> {
     let framework = target.framework;
     let writable_alias = ends.source.immutable
         && !slot.private
@@ -82,13 +85,14 @@ fn share<'py>(
         _ => None,
     };
     match import(py, ends, target, &slot.view, owner) {
-        Ok(array) => Ok(array),
+        Ok(array) => Ok((array, Route::Share)),
         Err(Error::Python(error)) if oom::passes_through(py, &error) => Err(Error::Python(error)),
         Err(Error::Python(error)) => match again {
             Some(held) => {
                 let source = Source { view: slot.view.clone(), owner: Owner::Object(held) };
                 let opened = fresh(py, Opened { source, private: false }, None)?;
-                place(py, ends, target, opened, Device::Host)
+                let array = place(py, ends, target, opened, Device::Host)?;
+                Ok((array, Route::Copy(Why::Refused)))
             }
             None => Err(import_failed(py, ends, error)),
         },
@@ -390,7 +394,7 @@ fn remote<'py>(
     route: Route,
     cast: Option<DType>,
     allowed: Option<bool>,
-) -> Result<Bound<'py, PyAny>> {
+) -> Result<(Bound<'py, PyAny>, Route)> {
     let through_host = || {
         let opened = match source {
             Some(source) => open::download(py, ends, source, data)?,
@@ -399,15 +403,16 @@ fn remote<'py>(
         let opened = if cast.is_some() { fresh(py, opened, cast)? } else { opened };
         settle(py, ends, target, opened, device)
     };
-    let adopted = |data: &Bound<'py, PyAny>, device: Device| match source {
+    let shared = |data: &Bound<'py, PyAny>, device: Device| match source {
         Some(source) => adopt(py, ends, source, target, data, device, allowed),
-        None => adopt_foreign(py, ends, target, data, device),
+        None => adopt_foreign(py, ends, target, data, device).map(|array| (array, Route::Share)),
     };
+    let adopted = |data: &Bound<'py, PyAny>, device: Device| Ok(shared(data, device)?.0);
     let copied = |live: &Live, op: &Op<2>, data: &Bound<'py, PyAny>| {
         let made = device::within(py, live, device, |_| op.call(py, [live.module(py), data]));
         made.map_err(|error| open::export_failed(py, ends, live, data, error))
     };
-    match (route, device) {
+    let made = match (route, device) {
         (Route::Copy(Why::Cast), Device::Accelerator(_))
             if source.is_none() && from == Some(device) =>
         {
@@ -416,8 +421,9 @@ fn remote<'py>(
                 Ok(array) => super::convert_to(
                     &array,
                     target.framework,
-                    &Request { dtype: cast, ..Request::default() },
+                    &Request { dtype: cast, copy: Some(true), ..Request::default() },
                 ),
+                Err(Error::Python(error)) => Err(Error::Python(error)),
                 Err(_) => through_host(),
             }
         }
@@ -428,11 +434,13 @@ fn remote<'py>(
             let Some((source, op)) =
                 source.and_then(|source| Some((source, source.framework.copy?)))
             else {
-                return through_host();
+                return Ok((through_host()?, route));
             };
             let compact = copied(source, &op, data)?;
             let view = (open::shape_of(&compact), open::dtype(py, source, &compact));
-            let (Ok(shape), Some(dtype)) = view else { return through_host() };
+            let (Ok(shape), Some(dtype)) = view else {
+                return Ok((through_host()?, route));
+            };
             let layout = open::remote_layout(target.framework, &compact, &shape, dtype);
             // A copy may keep the order of the axes.
             match target.framework.import.as_ref().is_some_and(|import| layout <= import.strides) {
@@ -453,8 +461,9 @@ fn remote<'py>(
             Some(op) => copied(target, op, &adopted(data, device)?),
             None => through_host(),
         },
-        _ => adopted(data, device),
-    }
+        _ => return shared(data, device),
+    };
+    Ok((made?, route))
 }
 
 /// Host memory that was downloaded for the target: copied again only where it has to be.
@@ -486,7 +495,7 @@ fn adopt<'py>(
     data: &Bound<'py, PyAny>,
     device: Device,
     allowed: Option<bool>,
-) -> Result<Bound<'py, PyAny>> {
+) -> Result<(Bound<'py, PyAny>, Route)> {
     let Some(import) = &target.framework.import else {
         return Err(ends.error(Failure::Conversion, "import", no_way_in(target.framework)));
     };
@@ -511,12 +520,12 @@ fn adopt<'py>(
     };
     let failed = |error: PyErr| import_failed(py, ends, error);
     match (attempt(data), source.framework.copy) {
-        (Ok(array), _) => Ok(array),
+        (Ok(array), _) => Ok((array, Route::Share)),
         (Err(error), _) if oom::passes_through(py, &error) => Err(Error::Python(error)),
         // It may have strides that it does not tell: it is made compact where it is.
         (Err(_), Some(copy)) if allowed != Some(false) => {
             let compact = copy.call(py, [source.module(py), data]).map_err(failed)?;
-            attempt(&compact).map_err(failed)
+            Ok((attempt(&compact).map_err(failed)?, Route::Copy(Why::Refused)))
         }
         (Err(error), _) => Err(failed(error)),
     }

@@ -39,6 +39,9 @@ pub struct Request {
     pub copy: Option<bool>,
     /// The element type to cast to.
     pub dtype: Option<DType>,
+    /// Whether memory of an immutable array is copied where `copy` is `None`, for a caller that
+    /// hands the result to somebody who may write to it.
+    pub apart: bool,
 }
 
 impl Request {
@@ -46,6 +49,14 @@ impl Request {
     #[inline]
     pub(crate) fn is_plain(&self) -> bool {
         self.placement == Placement::Auto && self.copy != Some(true) && self.dtype.is_none()
+    }
+
+    /// Whether to copy, as far as that is said here or by the context, and why if so.
+    fn copying(&self, py: Python<'_>) -> (Option<bool>, Why) {
+        match record::copy_default(py, self.copy) {
+            None if self.apart => (Some(true), Why::Immutable),
+            copy => (copy, Why::Requested),
+        }
     }
 }
 
@@ -170,14 +181,16 @@ fn carry_out<'a, 'py>(
     prepare: impl FnOnce() -> Result<Prepared<'a, 'py>>,
 ) -> Result<(Bound<'py, PyAny>, Route)> {
     if !record::is_tracing() {
-        let prepared = prepare()?;
-        let route = prepared.route;
-        return Ok((prepared.run()?, route));
+        return prepare()?.run();
     }
     let start = Instant::now();
     let prepared = prepare()?;
-    let (py, route, record) = (prepared.py, prepared.route, prepared.record()?);
-    let result = prepared.run()?;
+    let (py, planned, mut record) = (prepared.py, prepared.route, prepared.record()?);
+    let (result, route) = prepared.run()?;
+    if route != planned {
+        record =
+            Record { route: route.name(), how: "copy", why: route.why().map(Why::text), ..record };
+    }
     record::push(py, record, start.elapsed());
     Ok((result, route))
 }
@@ -215,7 +228,7 @@ fn prepare_memory<'a, 'py>(
 ) -> Result<Prepared<'a, 'py>> {
     let ends = Ends { source: crate::generated::MemoryType::Numpy.framework(), target };
     let live = live::live(py, target, ends)?;
-    let copy = record::copy_default(py, request.copy);
+    let (copy, requested) = request.copying(py);
     let dtype = facts.dtype;
     let device = device::place(py, live, source_device, request.placement, ends)?;
     let holds =
@@ -227,23 +240,27 @@ fn prepare_memory<'a, 'py>(
         (_, Device::Host) => crossing(&holds, &facts, copy),
         (from, to) => plan::accelerator(&holds, &facts, from == to, copy),
     };
-    let route = with_cast(route, cast, copy);
-    let route = route.map_err(|refusal| explain_refusal(py, ends, live, &facts, refusal))?;
+    let route = with_reason(route, cast, copy, requested);
+    let route =
+        route.map_err(|refusal| explain_refusal(py, ends, live, &facts, request, refusal))?;
     let source_device = Some(source_device);
     Ok(Prepared { py, ends, target: live, device, source_device, route, cast, material, copy })
 }
 
-/// A route when the element type changes on the way.
-fn with_cast(
+/// A route with what the plan does not know: whether the element type changes on the way, and why a
+/// copy was requested.
+fn with_reason(
     route: Result<Route, Refusal>,
     cast: Option<DType>,
     copy: Option<bool>,
+    requested: Why,
 ) -> Result<Route, Refusal> {
-    route.and_then(|route| match (cast, copy) {
-        (None, _) => Ok(route),
-        (Some(_), Some(false)) => Err(Refusal::CopyRequired(Why::Cast)),
-        (Some(_), _) => Ok(Route::Copy(Why::Cast)),
-    })
+    match (route?, cast, copy) {
+        (Route::Copy(Why::Requested), None, _) => Ok(Route::Copy(requested)),
+        (route, None, _) => Ok(route),
+        (_, Some(_), Some(false)) => Err(Refusal::CopyRequired(Why::Cast)),
+        (_, Some(_), _) => Ok(Route::Copy(Why::Cast)),
+    }
 }
 
 /// What [`convert_to`] would do, without doing it.
@@ -303,7 +320,7 @@ fn prepare<'a, 'py>(
     }
     let source_live = live::live(py, source, ends)?;
     let target_live = live::live(py, target, ends)?;
-    let copy = record::copy_default(py, request.copy);
+    let (copy, requested) = request.copying(py);
     let (source_device, remote, mut facts) =
         match gather(py, ends, source_live, data, &class, slot)? {
             None => (Device::Host, None, slot.facts()),
@@ -321,8 +338,9 @@ fn prepare<'a, 'py>(
         (Device::Accelerator(_), Device::Host) => crossing(&holds, &facts, copy),
         (Device::Host, _) => plan::host(source, &holds, &facts, copy),
     };
-    let route = with_cast(route, cast, copy);
-    let route = route.map_err(|refusal| explain_refusal(py, ends, target_live, &facts, refusal))?;
+    let route = with_reason(route, cast, copy, requested);
+    let route = route
+        .map_err(|refusal| explain_refusal(py, ends, target_live, &facts, request, refusal))?;
     Ok(Prepared {
         py,
         ends,
@@ -403,15 +421,15 @@ fn prepare_same<'a, 'py>(
         Some(wanted) => Some(wanted).filter(|_| open::dtype(py, live, data) != Some(wanted)),
         None => None,
     };
-    let needed = match (cast, here == there, request.copy) {
+    let copy = record::copy_default(py, request.copy);
+    let needed = match (cast, here == there, copy) {
         (Some(_), ..) => Why::Cast,
         (None, true, Some(true)) => Why::Requested,
         (None, true, _) => return Ok(prepared(Route::Keep, here, None)),
         (None, false, _) => Why::Device,
     };
-    if request.copy == Some(false) {
-        let reason = format!("copy=False, but {}", needed.text());
-        return Err(ends.error(Failure::Copy, "plan", reason));
+    if copy == Some(false) {
+        return Err(copy_required(ends, request, needed));
     }
     if let (Some(dtype), false) =
         (cast, dtypes(py, live, DType::Bool, cast)?.contains(cast.unwrap_or(DType::Bool)))
@@ -525,6 +543,7 @@ pub(crate) fn explain_refusal(
     ends: Ends,
     live: &Live,
     facts: &Facts,
+    request: &Request,
     refusal: Refusal,
 ) -> Error {
     let framework = live.framework;
@@ -544,17 +563,31 @@ pub(crate) fn explain_refusal(
             let reason = format!("{title} cannot hold an array without elements");
             ends.error(Failure::Array, "plan", reason)
         }
-        Refusal::CopyRequired(why) => {
-            let reason = format!("copy=False, but {}; leave copy out to allow it", why.text());
-            ends.error(Failure::Copy, "plan", reason)
-        }
+        Refusal::CopyRequired(why) => copy_required(ends, request, why),
     }
+}
+
+/// A copy is needed and must not be: the call says so, or a `no_copy` around it.
+fn copy_required(ends: Ends, request: &Request, why: Why) -> Error {
+    let (forbidden, way) = match request.copy {
+        Some(_) => ("copy=False", "leave copy out"),
+        None => ("no_copy() forbids it", "leave its scope, or say copy=True,"),
+    };
+    let reason = format!("{forbidden}, but {}; {way} to allow it", why.text());
+    ends.error(Failure::Copy, "plan", reason)
 }
 
 impl Prepared<'_, '_> {
     /// What is going to happen.
     fn record(&self) -> Result<Record> {
         let facts = self.material.describe(self.py)?;
+        let device = match (&self.material, self.route) {
+            // Nobody asked yet. An array that is traced is nowhere.
+            (Material::Same(data), Route::Keep) => {
+                device::device_of(self.py, self.target, data).unwrap_or(self.device)
+            }
+            _ => self.device,
+        };
         let how = match (self.route, self.source_device, self.device) {
             (Route::Keep, ..) => "same object",
             (Route::Move, ..) => "move",
@@ -581,7 +614,7 @@ impl Prepared<'_, '_> {
             dtype,
             nbytes: elements.saturating_mul(size),
             shape: facts.shape,
-            device: self.device.to_string(),
+            device: device.to_string(),
             ns: None,
         })
     }

@@ -14,7 +14,6 @@ use crate::error::{Error, Result};
 use crate::host::cast::CastError;
 use crate::live::{self, Live};
 use crate::plan::Route;
-use crate::record;
 use crate::spec::{DType, Framework, Kind, Memory};
 
 /// Which argument an array is, or is in.
@@ -322,7 +321,7 @@ pub fn fit<'py>(
                 (value, shared)
             }
             false => {
-                let (value, route) = foreign(py, live, options, slot, placement)?;
+                let (value, route) = foreign(live, options, slot, placement)?;
                 let later = target.ready.is_some() && !slot.class.framework.immutable;
                 fitted.wait |= later && route == Route::Share;
                 (Some(value), route == Route::Share)
@@ -375,20 +374,15 @@ pub fn place<'py>(
 
 /// An array of another framework, converted.
 fn foreign<'py>(
-    py: Python<'py>,
     live: &Live,
     options: &Options,
     slot: &Slot<'py>,
     placement: Placement,
 ) -> Result<(Bound<'py, PyAny>, Route)> {
     let target = live.framework;
-    let protects = slot.class.framework.immutable && !target.immutable;
-    let copy = match record::copy_default(py, options.copy) {
-        // The function may write into what it is handed.
-        None if protects => Some(true),
-        copy => copy,
-    };
-    let request = Request { placement, copy, dtype: options.input_dtype };
+    // The function may write into what it is handed.
+    let apart = slot.class.framework.immutable && !target.immutable;
+    let request = Request { placement, copy: options.copy, dtype: options.input_dtype, apart };
     convert::convert_routed(&slot.value, target, &request)
 }
 
@@ -422,7 +416,7 @@ fn own_array<'py>(
         return Ok(value);
     }
     let placement = if moves { placement } else { Placement::Auto };
-    let request = Request { placement, copy, dtype: None };
+    let request = Request { placement, copy, ..Request::default() };
     Ok(Some(convert::convert_to(here, live.framework, &request)?))
 }
 

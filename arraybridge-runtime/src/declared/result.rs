@@ -102,12 +102,12 @@ fn deliver<'py>(
     output: &'static Framework,
 ) -> Result<Bound<'py, PyAny>> {
     let copy = match record::copy_default(call.py, call.core.options.copy) {
-        // What the function gave is not shared with an array that can be written to.
-        None if class.framework.immutable && !is_flagged(output) => Some(true),
         Some(false) => Some(false).filter(|_| class.framework.immutable),
         copy => copy,
     };
-    convert::convert_to(array, output, &Request { copy, ..Request::default() })
+    // What the function gave is not shared with an array that can be written to.
+    let apart = class.framework.immutable && !is_flagged(output);
+    convert::convert_to(array, output, &Request { copy, apart, ..Request::default() })
 }
 
 /// Whether a framework's arrays cannot be written to where their memory must not be.

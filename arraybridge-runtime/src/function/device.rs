@@ -41,7 +41,7 @@ impl<'a, T: Element> Argument<'a> for DeviceView<'a, T> {
             let request = Request {
                 placement: Placement::On(stream.device()),
                 dtype: call.function.entry.cast.then_some(T::DTYPE),
-                copy: None,
+                ..Request::default()
             };
             let array = convert::convert_to(given, framework, &request)?;
             let opened = convert::open_any(&array, stream.handle())?;

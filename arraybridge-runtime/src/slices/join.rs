@@ -251,8 +251,9 @@ impl<'py> Job<'_, 'py> {
         let facts = joined.facts();
         let dtypes = convert::dtypes(py, live, dtype, None)?;
         let target = Target { framework: live.framework, dtypes, device };
-        plan::admit(&target, dtype, facts.ndim, facts.empty)
-            .map_err(|refusal| convert::explain_refusal(py, ends, live, &facts, refusal))?;
+        plan::admit(&target, dtype, facts.ndim, facts.empty).map_err(|refusal| {
+            convert::explain_refusal(py, ends, live, &facts, &Request::default(), refusal)
+        })?;
         let filled = fill(py, &joined.source.view, &views, along);
         filled.map_err(|error| Error::Value(error.to_string()))?;
         convert::place(py, ends, live, joined, device)

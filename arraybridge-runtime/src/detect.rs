@@ -92,8 +92,8 @@ pub fn class_of(data: &Bound<'_, PyAny>) -> Option<Class> {
     if recent.0 == address && recent.1 == generation {
         return recent.2;
     }
+    // Of the generation before: what was found may be forgotten again by now.
     let class = find(&data.get_type());
-    let generation = GENERATION.load(std::sync::atomic::Ordering::Relaxed);
     RECENT.with_borrow_mut(|recent| recent[slot] = (address, generation, class));
     class
 }

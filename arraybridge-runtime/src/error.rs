@@ -5,7 +5,8 @@ use std::borrow::Cow;
 use cudarc::driver::DriverError;
 use cudarc::driver::sys::CUresult;
 use pyo3::exceptions::{
-    PyImportError, PyMemoryError, PyRuntimeError, PyTypeError, PyUserWarning, PyValueError,
+    PyImportError, PyKeyboardInterrupt, PyMemoryError, PyRuntimeError, PyTypeError, PyUserWarning,
+    PyValueError,
 };
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -151,6 +152,21 @@ pub fn first_line(py: Python<'_>, error: &PyErr) -> String {
     let line = text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
     let name = error.get_type(py).name().map(|n| n.to_string()).unwrap_or_default();
     if line.is_empty() { name } else { format!("{name}: {line}") }
+}
+
+/// What was tried, where a failure means only that it cannot be had. An interrupt is no such failure:
+/// where it cannot be raised, it comes again.
+pub(crate) fn tried<T>(py: Python<'_>, result: PyResult<T>) -> Option<T> {
+    result.map_err(|error| postpone(py, &error)).ok()
+}
+
+/// Has an interrupt come again, as soon as Python code runs. Other exceptions are dropped.
+#[cold]
+pub(crate) fn postpone(py: Python<'_>, error: &PyErr) {
+    if error.is_instance_of::<PyKeyboardInterrupt>(py) {
+        // SAFETY: the thread is attached.
+        unsafe { pyo3::ffi::PyErr_SetInterrupt() };
+    }
 }
 
 /// An exception or warning class of the `arraybridge` package.

@@ -10,7 +10,7 @@ use pyo3::types::{PyInt, PyString, PyType};
 
 use crate::device::{self, Device};
 use crate::dlpack::exchange::Exchange;
-use crate::error::{Ends, Error, Failure, Result, first_line};
+use crate::error::{Ends, Error, Failure, Result, first_line, postpone};
 use crate::fast::{self, ShortCut};
 use crate::generated::MemoryType;
 use crate::spec::{DType, Framework, Op};
@@ -174,18 +174,28 @@ impl Live {
         if let Some(count) = self.accelerators.get() {
             return *count;
         }
-        let count = self.count_accelerators(py);
-        // Asking can run Python, so another thread may have been first; the answer is the same.
-        *self.accelerators.get_or_init(|| count)
+        match self.count_accelerators(py) {
+            // Asking can run Python, so another thread may have been first; the answer is the same.
+            Ok(count) => *self.accelerators.get_or_init(|| count),
+            // It is asked again the next time.
+            Err(error) => {
+                postpone(py, &error);
+                0
+            }
+        }
     }
 
-    fn count_accelerators(&self, py: Python<'_>) -> usize {
-        let Some(count) = self.framework.device.count else { return 0 };
-        // Frameworks raise here when there is no driver, which means that there is no device.
-        let Ok(answer) = count.call(py, [self.module(py)]) else { return 0 };
-        match answer.cast::<PyInt>() {
-            Ok(number) => number.extract().unwrap_or(0),
-            Err(_) => answer.len().unwrap_or(0),
+    /// Fails with what is no failure of the framework, such as an interrupt.
+    fn count_accelerators(&self, py: Python<'_>) -> PyResult<usize> {
+        let Some(count) = self.framework.device.count else { return Ok(0) };
+        match count.call(py, [self.module(py)]) {
+            Ok(answer) => Ok(match answer.cast::<PyInt>() {
+                Ok(number) => number.extract().unwrap_or(0),
+                Err(_) => answer.len().unwrap_or(0),
+            }),
+            // Frameworks raise here when there is no driver, which means that there is no device.
+            Err(error) if error.is_instance_of::<PyException>(py) => Ok(0),
+            Err(error) => Err(error),
         }
     }
 }

@@ -292,6 +292,39 @@ def test_an_interrupted_import_can_be_tried_again(tmp_path):
     )
 
 
+def test_devices_are_counted_again_after_an_interrupt():
+    bridges.need("jax")
+    bridges.survives(
+        """
+        import time
+        import jax, numpy as np, arraybridge as ab
+        devices, asked = jax.devices, []
+
+        def fake_devices(kind):
+            if kind != "gpu":
+                return devices(kind)
+            asked.append(kind)
+            if len(asked) == 1:
+                raise KeyboardInterrupt
+            raise RuntimeError("no such backend")
+
+        jax.devices = fake_devices
+        x = np.arange(3, dtype="f4")
+        try:
+            ab.convert(x, "jax")
+            time.sleep(0)
+        except KeyboardInterrupt:
+            pass
+        else:
+            raise SystemExit("the interrupt is lost")
+        for _ in range(3):
+            y = ab.convert(x, "jax")
+            assert ab.convert(y, "numpy").tolist() == [0, 1, 2]
+        assert len(asked) == 2, asked
+        """
+    )
+
+
 def test_no_message_shows_frames_of_a_framework():
     bridges.need("torch", "jax")
     import torch

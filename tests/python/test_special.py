@@ -1,5 +1,7 @@
 """Objects that are not plain arrays: converted rightly, or refused by name. Never a wrong value."""
 
+import time
+
 import arraybridge as ab
 import bridges
 import ml_dtypes
@@ -229,6 +231,24 @@ def test_a_tensor_under_grad_transformation_is_refused_or_right():
         assert seen
         """
     )
+
+
+def test_an_interrupt_between_the_questions_to_a_tensor_is_raised_once(torch):
+    calls = []
+
+    class Interrupted(torch.Tensor):
+        @classmethod
+        def __torch_function__(cls, function, types, args=(), kwargs=None):
+            calls.append(function)
+            if len(calls) == 1:
+                raise KeyboardInterrupt
+            return super().__torch_function__(function, types, args, kwargs or {})
+
+    x = torch.Tensor._make_subclass(Interrupted, torch.ones(3))
+    with pytest.raises(KeyboardInterrupt):
+        ab.convert(x, "numpy")
+        time.sleep(0)
+    assert ab.convert(x, "numpy").tolist() == [1, 1, 1]
 
 
 def test_a_fake_tensor_is_refused():

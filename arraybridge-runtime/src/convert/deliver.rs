@@ -7,7 +7,7 @@ use super::{Prepared, Request, class_of, foreign};
 use crate::device::{self, Device};
 use crate::dlpack::producer::Producer;
 use crate::dlpack::{capsule, compact_strides, managed};
-use crate::error::{Ends, Error, Failure, Result, first_line};
+use crate::error::{Ends, Error, Failure, Result, first_line, tried};
 use crate::host::buffer::HostBuffer;
 use crate::host::cast::Scaling;
 use crate::host::{self, copy, layout};
@@ -269,7 +269,7 @@ fn behaves(py: Python<'_>, target: &Live, import: &Import, op: &Op<3>) -> bool {
         let same_class = made.get_type().is(model.get_type());
         Ok(shares && same_class && made.repr()?.to_str()? == model.repr()?.to_str()?)
     };
-    compare().unwrap_or(false)
+    tried(py, compare().map_err(PyErr::from)).unwrap_or(false)
 }
 
 /// A NumPy array of a source's memory.

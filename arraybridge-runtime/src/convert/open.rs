@@ -8,7 +8,7 @@ use crate::detect::Class;
 use crate::device::{self, Device};
 use crate::dlpack::capsule;
 use crate::dlpack::exchange::Exchange;
-use crate::error::{Ends, Error, Failure, Result, first_line};
+use crate::error::{Ends, Error, Failure, Result, first_line, tried};
 use crate::fast::{self, ShortCut};
 use crate::held::{Held, HeldBuffer};
 use crate::live::Live;
@@ -124,7 +124,7 @@ pub(crate) fn dtype(py: Python<'_>, live: &Live, data: &Bound<'_, PyAny>) -> Opt
     if ndarray::is_array(data) {
         return ndarray::dtype_of(data);
     }
-    let object = data.getattr(pyo3::intern!(py, "dtype")).ok()?;
+    let object = tried(py, data.getattr(pyo3::intern!(py, "dtype")))?;
     live.dtype_of(py, &object)
 }
 
@@ -308,7 +308,7 @@ fn by_exchange(
 ) -> Option<()> {
     let framework = live.framework;
     if described(py, live, data, class, exchange, slot).is_none() {
-        let tensor = exchange.export(data).ok()?;
+        let tensor = tried(py, exchange.export(data))?;
         let mut source = capsule::described(Owner::Versioned(tensor)).ok()?;
         source.owner = holding(py, live, data, class, source.owner);
         slot.set(Opened { source, private: false });
@@ -321,8 +321,8 @@ fn by_exchange(
     }
     for guard in framework.guards {
         if guard.kinds.is_empty() || guard.kinds.contains(&found.kind()) {
-            let applies = guard.when.call(py, [live.module(py), data]).ok()?;
-            if applies.is_truthy().ok()? {
+            let applies = tried(py, guard.when.call(py, [live.module(py), data]))?;
+            if tried(py, applies.is_truthy())? {
                 return None;
             }
         }
@@ -356,7 +356,7 @@ fn described(
 #[inline]
 fn owner(py: Python<'_>, live: &Live, data: &Bound<'_, PyAny>) -> Option<Held> {
     let op = live.framework.export.as_ref()?.owner?;
-    op.call(py, [live.module(py), data]).ok().map(Held::from)
+    tried(py, op.call(py, [live.module(py), data])).map(Held::from)
 }
 
 /// Who keeps exported memory alive. A subclass may answer for another array than itself, so that

@@ -210,6 +210,10 @@ impl From<Error> for PyErr {
             },
             Error::Cuda(text) => PyRuntimeError::new_err(text),
             Error::Conversion(error) => {
+                // An interrupt that was put off may be the reason of the failure.
+                if let Err(interrupt) = py.check_signals() {
+                    return interrupt;
+                }
                 let ConversionError { failure, source, target, method, reason, cause } = *error;
                 let raised = match class(py, failure.class()) {
                     Some(class) => PyErr::from_type(class, (source, target, method, reason)),

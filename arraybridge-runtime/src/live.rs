@@ -53,6 +53,7 @@ pub fn known<'py>(py: Python<'py>, framework: &'static Framework) -> Option<&'py
 #[cold]
 fn import<'py>(py: Python<'py>, framework: &'static Framework, ends: Ends) -> Result<&'py Live> {
     held::watch_for_the_end(py)?;
+    ndarray::load(py)?;
     isolate::before_import(py, framework);
     let module = py.import(framework.module).map_err(|error| {
         if !error.is_instance_of::<PyException>(py) {

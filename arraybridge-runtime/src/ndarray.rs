@@ -19,6 +19,19 @@ use crate::view::{Owner, Source, View};
 /// Why a NumPy array cannot be read: its dtype, in NumPy's words.
 pub struct UnknownDtype(pub String);
 
+/// Finds NumPy's C functions. What is used of them before this panics where NumPy cannot be imported,
+/// and where the import is interrupted.
+///
+/// # Errors
+///
+/// What the import raises.
+pub fn load(py: Python<'_>) -> PyResult<()> {
+    numpy::get_array_module(py)?;
+    // SAFETY: the interpreter is attached.
+    unsafe { PY_ARRAY_API.PyArray_GetNDArrayCVersion(py) };
+    Ok(())
+}
+
 /// Whether an object is a NumPy array, of any subclass.
 pub fn is_array(data: &Bound<'_, PyAny>) -> bool {
     // SAFETY: the object is alive and the interpreter attached.

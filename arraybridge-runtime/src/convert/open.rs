@@ -196,7 +196,8 @@ fn reason(
     cause: Option<PyErr>,
 ) -> Option<Error> {
     let holds = |guard: &&Guard| {
-        guard.when.call(py, [live.module(py), data]).and_then(|b| b.is_truthy()).unwrap_or(false)
+        let answer = guard.when.call(py, [live.module(py), data]).and_then(|b| b.is_truthy());
+        tried(py, answer).unwrap_or(false)
     };
     let guard = live.framework.reasons.iter().find(holds)?;
     let reason = format!(

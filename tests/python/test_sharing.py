@@ -309,6 +309,32 @@ def test_an_array_that_its_importer_refused_is_recorded_as_copied():
     )
 
 
+def test_the_host_copy_that_jax_keeps_of_a_device_array_cannot_be_written_through():
+    bridges.need("jax", "torch")
+    # A fake: JAX says of arrays on the host that they are on a device.
+    bridges.survives(
+        """
+        import bridges
+        bridges.load("jax", "torch")
+        import jax, numpy as np, torch, arraybridge as ab
+
+        host_devices = jax.devices
+        jax.devices = lambda kind="cpu": host_devices("cpu")
+        x = jax.numpy.arange(6.0)
+        type(x).__dlpack_device__ = lambda self: (2, 0)
+        kept = jax.device_get(x)
+        assert not kept.flags.writeable and ab.explain(x, "numpy").how == "download"
+        y = ab.convert(x, "torch", device="host")
+        y.fill_(7)
+        assert jax.device_get(x).tolist() == [0, 1, 2, 3, 4, 5]
+        z = ab.convert(x, "numpy", copy=True)
+        assert z.flags.writeable and not np.shares_memory(z, kept)
+        assert np.shares_memory(ab.convert(x, "numpy"), kept)
+        assert not ab.convert(x, "numpy").flags.writeable
+        """
+    )
+
+
 @pytest.mark.parametrize("framework", bridges.CPU_FRAMEWORKS)
 def test_a_kept_array_is_recorded_where_it_is(framework):
     bridges.need(framework)

@@ -66,11 +66,8 @@ fn share<'py>(
     copy: Option<bool>,
 ) -> Result<(Bound<'py, PyAny>, Route)> {
     let framework = target.framework;
-    let writable_alias = ends.source.immutable
-        && !slot.private
-        && !framework.immutable
-        && framework.import.as_ref().is_some_and(|import| !import.flag);
-    if writable_alias && copy.is_none() {
+    let alias = ends.source.immutable && !slot.private && can_be_written(framework);
+    if alias && copy.is_none() {
         warn::shared_immutable(py, ends)?;
     }
     let owner = slot.owner.take().expect("the memory is taken once");
@@ -401,7 +398,7 @@ fn remote<'py>(
             None => foreign::download(data, ends)?,
         };
         let opened = if cast.is_some() { fresh(py, opened, cast)? } else { opened };
-        settle(py, ends, target, opened, device)
+        settle(py, ends, target, opened, device, allowed)
     };
     let shared = |data: &Bound<'py, PyAny>, device: Device| match source {
         Some(source) => adopt(py, ends, source, target, data, device, allowed),
@@ -466,17 +463,20 @@ fn remote<'py>(
     Ok((made?, route))
 }
 
-/// Host memory that was downloaded for the target: copied again only where it has to be.
+/// Host memory that was downloaded for the target: copied again only where it has to be. That is where
+/// the source's framework has it too, and the target's arrays can be written to.
 fn settle<'py>(
     py: Python<'py>,
     ends: Ends,
     target: &Live,
     opened: Opened,
     device: Device,
+    copy: Option<bool>,
 ) -> Result<Bound<'py, PyAny>> {
     let framework = target.framework;
     let holds = Target { framework, dtypes: framework.dtypes, device };
-    let route = plan::host(ends.source, &holds, &opened.facts(), None);
+    let apart = copy == Some(true) || can_be_written(framework);
+    let route = plan::host(ends.source, &holds, &opened.facts(), apart.then_some(true));
     let opened = match route {
         Ok(route @ Route::Copy(_)) if needs_buffer(target, &opened, route, device) => {
             fresh(py, opened, None)?
@@ -484,6 +484,11 @@ fn settle<'py>(
         _ => opened,
     };
     place(py, ends, target, opened, device)
+}
+
+/// Whether a framework's arrays can be written to, also where their memory must not be.
+fn can_be_written(framework: &Framework) -> bool {
+    !framework.immutable && framework.import.as_ref().is_some_and(|import| !import.flag)
 }
 
 /// Shares memory on one accelerator, in the order that the target's import asks for.

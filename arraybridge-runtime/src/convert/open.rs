@@ -603,14 +603,15 @@ fn to_numpy(
         return Err(ends.error(Failure::Array, "to_numpy", reason));
     };
     let failed = |error: PyErr| export_failed(py, ends, live, data, error);
-    let array = op.call(py, [live.module(py), data]).map_err(failed)?;
-    if ndarray::is_array(&array) {
-        return read_numpy(ends, &array, private);
+    let mut array = op.call(py, [live.module(py), data]).map_err(failed)?;
+    if !ndarray::is_array(&array) {
+        // An array of no axes comes as a scalar.
+        let numpy = py.import("numpy")?;
+        array = numpy.call_method1(pyo3::intern!(py, "asarray"), (array,)).map_err(failed)?;
     }
-    // An array of no axes comes as a scalar.
-    let numpy = py.import("numpy")?;
-    let array = numpy.call_method1(pyo3::intern!(py, "asarray"), (array,)).map_err(failed)?;
-    read_numpy(ends, &array, private)
+    let opened = read_numpy(ends, &array, private)?;
+    // JAX keeps what it hands out, and therefore has it read-only.
+    Ok(Opened { private: private && !opened.source.view.read_only, ..opened })
 }
 
 /// Copies an accelerator's array to the host.

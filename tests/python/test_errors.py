@@ -1,5 +1,7 @@
 """Mistakes are answered with a typed error that says what is wrong and what to do."""
 
+import re
+
 import arraybridge as ab
 import bridges
 import numpy as np
@@ -290,6 +292,27 @@ def test_an_interrupted_import_can_be_tried_again(tmp_path):
         """,
         str(tmp_path),
     )
+
+
+@pytest.mark.parametrize("target", bridges.CPU_FRAMEWORKS)
+def test_a_complex_array_is_never_cast_to_a_real_one(target):
+    bridges.need(target)
+    x = np.ones(3, "complex64")
+    for use in (ab.convert, ab.explain):
+        with pytest.raises(ab.UnsupportedDtypeError, match="complex64.*float32.*imaginary part"):
+            use(x, target, dtype="float32")
+
+
+def test_a_cast_that_is_advised_can_be_done():
+    bridges.need("pyclesperanto")
+    with pytest.raises(ab.UnsupportedDtypeError, match="the real and the imaginary part"):
+        ab.convert(np.ones(3, "complex64"), "pyclesperanto")
+    for dtype in ("bool", "float16", "float64", "int64", "uint64"):
+        x = np.ones(3, dtype)
+        with pytest.raises(ab.UnsupportedDtypeError) as caught:
+            ab.convert(x, "pyclesperanto")
+        (advised,) = re.findall(r'dtype="(\w+)"', str(caught.value))
+        assert ab.convert(x, "pyclesperanto", dtype=advised).dtype == advised
 
 
 def test_devices_are_counted_again_after_an_interrupt():

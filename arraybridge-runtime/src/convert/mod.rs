@@ -15,12 +15,13 @@ use pyo3::prelude::*;
 use crate::detect::{self, Class, Role};
 use crate::device::{self, Device, Placement};
 use crate::error::{ConversionError, Ends, Error, Failure, Result};
+use crate::host::cast::CastError;
 use crate::live::{self, Live};
 use crate::oom;
 use crate::plan::{self, Facts, Refusal, Route, Target, Why};
 use crate::record::{self, Record};
 use crate::registry;
-use crate::spec::{DType, DTypeSet, Framework, Memory};
+use crate::spec::{DType, DTypeSet, Framework, Kind, Memory};
 use crate::view::Dims;
 use open::{Material, Slot};
 
@@ -233,7 +234,7 @@ fn prepare_memory<'a, 'py>(
     let device = device::place(py, live, source_device, request.placement, ends)?;
     let holds =
         Target { framework: target, dtypes: dtypes(py, live, dtype, request.dtype)?, device };
-    let cast = request.dtype.filter(|wanted| *wanted != dtype);
+    let cast = cast_of(ends, dtype, request)?;
     facts.dtype = cast.unwrap_or(dtype);
     let route = match (source_device, device) {
         (Device::Host, _) => plan::host(ends.source, &holds, &facts, copy),
@@ -245,6 +246,20 @@ fn prepare_memory<'a, 'py>(
         route.map_err(|refusal| explain_refusal(py, ends, live, &facts, request, refusal))?;
     let source_device = Some(source_device);
     Ok(Prepared { py, ends, target: live, device, source_device, route, cast, material, copy })
+}
+
+/// The element type to cast to, where that is another one.
+#[inline]
+fn cast_of(ends: Ends, from: DType, request: &Request) -> Result<Option<DType>> {
+    match request.dtype {
+        Some(to) if to == from => Ok(None),
+        Some(to)
+            if from.kind() == Kind::Complex && !matches!(to.kind(), Kind::Complex | Kind::Bool) =>
+        {
+            Err(ends.error(Failure::Dtype, "cast", CastError { from, to }.to_string()))
+        }
+        wanted => Ok(wanted),
+    }
 }
 
 /// A route with what the plan does not know: whether the element type changes on the way, and why a
@@ -329,7 +344,7 @@ fn prepare<'a, 'py>(
     let device = device::place(py, target_live, source_device, request.placement, ends)?;
     let dtypes = dtypes(py, target_live, facts.dtype, request.dtype)?;
     let holds = Target { framework: target, dtypes, device };
-    let cast = request.dtype.filter(|wanted| *wanted != facts.dtype);
+    let cast = cast_of(ends, facts.dtype, request)?;
     facts.dtype = cast.unwrap_or(facts.dtype);
     let route = match (source_device, device) {
         (Device::Accelerator(from), Device::Accelerator(to)) => {
@@ -417,9 +432,9 @@ fn prepare_same<'a, 'py>(
         Placement::Auto => here,
         wanted => device::place(py, live, here, wanted, ends)?,
     };
-    let cast = match request.dtype {
-        Some(wanted) => Some(wanted).filter(|_| open::dtype(py, live, data) != Some(wanted)),
-        None => None,
+    let cast = match request.dtype.and_then(|_| open::dtype(py, live, data)) {
+        Some(dtype) => cast_of(ends, dtype, request)?,
+        None => request.dtype,
     };
     let copy = record::copy_default(py, request.copy);
     let needed = match (cast, here == there, copy) {
@@ -507,21 +522,26 @@ fn missing_dtype(py: Python<'_>, ends: Ends, live: &Live, dtype: DType) -> Error
         missing.dtypes.contains(dtype)
             && missing.when.call(py, [live.module(py)]).and_then(|b| b.is_truthy()).unwrap_or(false)
     });
+    let way = |set: DTypeSet| match narrower(dtype, set) {
+        real if dtype.kind() == Kind::Complex && real.kind() != Kind::Complex => {
+            "convert the real and the imaginary part".to_owned()
+        }
+        to => {
+            format!(
+                "cast on purpose with convert(data, {:?}, dtype={:?})",
+                framework.name,
+                to.name()
+            )
+        }
+    };
+    let title = framework.title;
     let reason = match hint {
         Some(missing) => format!(
-            "{} has no {dtype} at the moment; {}, or cast on purpose with \
-             convert(data, {:?}, dtype={:?})",
-            framework.title,
+            "{title} has no {dtype} at the moment; {}, or {}",
             missing.hint,
-            framework.name,
-            narrower(dtype, framework.dtypes.without(missing.dtypes)).name(),
+            way(framework.dtypes.without(missing.dtypes)),
         ),
-        None => format!(
-            "{} has no {dtype}; cast on purpose with convert(data, {:?}, dtype={:?})",
-            framework.title,
-            framework.name,
-            narrower(dtype, framework.dtypes).name(),
-        ),
+        None => format!("{title} has no {dtype}; {}", way(framework.dtypes)),
     };
     ends.error(Failure::Dtype, "dtype", reason)
 }

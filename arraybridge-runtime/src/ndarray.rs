@@ -104,6 +104,16 @@ pub fn is_described_by(data: &Bound<'_, PyAny>, view: &View) -> bool {
     }
 }
 
+/// Whether a NumPy array has memory of its own, and nobody else has the array.
+pub fn is_sole_owner(data: &Bound<'_, PyAny>) -> bool {
+    debug_assert!(is_array(data));
+    // SAFETY: the object is a NumPy array, so this field is there.
+    unsafe {
+        (*data.as_ptr().cast::<PyArrayObject>()).fields.flags & npyffi::NPY_ARRAY_OWNDATA != 0
+            && ffi::Py_REFCNT(data.as_ptr()) == 1
+    }
+}
+
 /// The element type of a NumPy array, `None` if it is none that we know.
 pub fn dtype_of(data: &Bound<'_, PyAny>) -> Option<DType> {
     debug_assert!(is_array(data));

@@ -55,6 +55,8 @@ pub enum Why {
     CachedScalar,
     /// The dtype does not travel by DLPack between these two.
     Dtype,
+    /// The elements of a view such as a conjugate are not in memory as they are.
+    Values,
     /// The element type changes.
     Cast,
     /// The target copies whatever it imports.
@@ -81,6 +83,7 @@ impl Why {
             Why::ReadOnly => "the source is read-only and the target's arrays cannot be",
             Why::CachedScalar => "a 0-d array may be a constant that the whole process shares",
             Why::Dtype => "this dtype does not travel by DLPack between these frameworks",
+            Why::Values => "the values differ from those in the source's memory",
             Why::Cast => "the dtype changes",
             Why::Importer => "the target copies what it imports",
             Why::Refused => "the target refused to share the memory",

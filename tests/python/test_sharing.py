@@ -279,6 +279,42 @@ def test_no_copy_forbids_a_cast_within_a_framework(framework):
         assert ab.convert(x, framework, dtype="int16", copy=True) is not x
 
 
+@pytest.mark.parametrize("kind", ["conjugate", "negative", "float8 of TensorFlow"])
+def test_an_array_without_memory_of_its_values_is_copied_and_said_to_be(kind):
+    if kind == "float8 of TensorFlow":
+        bridges.need("tensorflow")
+        x = bridges.make("tensorflow", np.ones(8, "float8_e5m2"))
+        why, expected = "this dtype does not travel", np.ones(8, "float8_e5m2")
+    else:
+        bridges.need("torch")
+        import torch
+
+        x = torch.tensor([1 + 2j, 3 + 4j], dtype=torch.complex64).conj()
+        x = x.imag if kind == "negative" else x
+        why, expected = "the values differ", x.resolve_conj().resolve_neg().numpy()
+    for use in (ab.convert, ab.explain):
+        with pytest.raises(ab.CopyRequiredError, match=why):
+            use(x, "numpy", copy=False)
+    for copy in (None, True):
+        with ab.trace() as records:
+            y = ab.convert(x, "numpy", copy=copy)
+        for record in (*records, ab.explain(x, "numpy", copy=copy)):
+            assert record.route == "copy" and why in record.why, record
+        assert y.flags.writeable and bridges.difference("numpy", y, expected) is None
+    with ab.no_copy(), pytest.raises(ab.CopyRequiredError, match=why):
+        ab.convert(x, "numpy")
+    if kind != "float8 of TensorFlow":
+        with pytest.raises(ab.CopyRequiredError):
+            ab.Tensor.from_dlpack(x, copy=False)
+
+
+@pytest.mark.parametrize("source", bridges.CPU_FRAMEWORKS)
+def test_a_kept_array_is_recorded_with_its_dtype_and_size(source):
+    bridges.need(source)
+    record = ab.explain(array(source), source)
+    assert (record.dtype, record.nbytes, record.shape) == ("float32", 1024, (16, 16))
+
+
 def test_an_array_that_its_importer_refused_is_recorded_as_copied():
     bridges.need("jax", "torch")
     bridges.survives(

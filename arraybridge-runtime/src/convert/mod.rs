@@ -23,7 +23,7 @@ use crate::record::{self, Record};
 use crate::registry;
 use crate::spec::{DType, DTypeSet, Framework, Kind, Memory};
 use crate::view::Dims;
-use open::{Material, Slot};
+use open::{Guarded, Material, Slot};
 
 pub use deliver::wrap_numpy;
 pub(crate) use deliver::{fresh, place};
@@ -182,18 +182,30 @@ fn carry_out<'a, 'py>(
     prepare: impl FnOnce() -> Result<Prepared<'a, 'py>>,
 ) -> Result<(Bound<'py, PyAny>, Route)> {
     if !record::is_tracing() {
-        return prepare()?.run();
+        let prepared = prepare()?;
+        let made = prepared.made;
+        return prepared.run().map(|(result, route)| (result, told(route, made)));
     }
     let start = Instant::now();
     let prepared = prepare()?;
-    let (py, planned, mut record) = (prepared.py, prepared.route, prepared.record()?);
+    let (py, planned, made) = (prepared.py, prepared.route, prepared.made);
+    let mut record = prepared.record()?;
     let (result, route) = prepared.run()?;
     if route != planned {
         record =
             Record { route: route.name(), how: "copy", why: route.why().map(Why::text), ..record };
     }
+    let route = told(route, made);
     record::push(py, record, start.elapsed());
     Ok((result, route))
+}
+
+/// A route as the caller learns it: memory that was made on the way and handed over is a copy.
+fn told(route: Route, made: Option<Why>) -> Route {
+    match (route, made) {
+        (Route::Share, Some(why)) => Route::Copy(why),
+        (route, _) => route,
+    }
 }
 
 /// Makes an array of `target` of host memory that no framework's array describes. With `private`
@@ -245,7 +257,18 @@ fn prepare_memory<'a, 'py>(
     let route =
         route.map_err(|refusal| explain_refusal(py, ends, live, &facts, request, refusal))?;
     let source_device = Some(source_device);
-    Ok(Prepared { py, ends, target: live, device, source_device, route, cast, material, copy })
+    Ok(Prepared {
+        py,
+        ends,
+        target: live,
+        device,
+        source_device,
+        route,
+        made: None,
+        cast,
+        material,
+        copy,
+    })
 }
 
 /// The element type to cast to, where that is another one.
@@ -304,6 +327,8 @@ pub struct Prepared<'a, 'py> {
     device: Device,
     source_device: Option<Device>,
     route: Route,
+    /// Why the memory was made on the way, where it was.
+    made: Option<Why>,
     cast: Option<DType>,
     material: Material<'a, 'py>,
     copy: Option<bool>,
@@ -353,7 +378,15 @@ fn prepare<'a, 'py>(
         (Device::Accelerator(_), Device::Host) => crossing(&holds, &facts, copy),
         (Device::Host, _) => plan::host(source, &holds, &facts, copy),
     };
-    let route = with_reason(route, cast, copy, requested);
+    // What was made on the way is handed over, which is not to share the source's memory.
+    let made = facts.private.then(|| match source.no_dlpack.contains(facts.dtype) {
+        true => Why::Dtype,
+        false => Why::Values,
+    });
+    let route = match (with_reason(route, cast, copy, requested), made, copy) {
+        (Ok(_), Some(why), Some(false)) => Err(Refusal::CopyRequired(why)),
+        (route, ..) => route,
+    };
     let route = route
         .map_err(|refusal| explain_refusal(py, ends, target_live, &facts, request, refusal))?;
     Ok(Prepared {
@@ -363,6 +396,7 @@ fn prepare<'a, 'py>(
         device,
         source_device: Some(source_device),
         route,
+        made,
         cast,
         material: remote.unwrap_or(Material::Host(slot)),
         copy,
@@ -382,14 +416,16 @@ fn gather<'a, 'py>(
     if open::quick(py, live, data, class, slot).is_some() {
         return Ok(None);
     }
-    let (data, dtype) = open::guarded(py, ends, live, data)?;
-    match open::located(py, ends, live, &data)? {
+    let guarded = open::guarded(py, ends, live, data)?;
+    let Guarded { data, dtype, made } = &guarded;
+    match open::located(py, ends, live, data)? {
         Device::Host => {
-            slot.set(open::open(py, ends, live, &data, class, dtype)?);
+            slot.set(open::open(py, ends, live, data, class, *dtype)?);
+            slot.private |= made;
             Ok(None)
         }
         device => {
-            let (material, facts) = open::remote(py, ends, live, data, dtype)?;
+            let (material, facts) = open::remote(py, ends, live, guarded)?;
             Ok(Some((device, material, facts)))
         }
     }
@@ -419,6 +455,7 @@ fn prepare_same<'a, 'py>(
         device,
         source_device: None,
         route,
+        made: None,
         cast,
         material: Material::Same(data.clone()),
         copy: request.copy,
@@ -600,7 +637,8 @@ fn copy_required(ends: Ends, request: &Request, why: Why) -> Error {
 impl Prepared<'_, '_> {
     /// What is going to happen.
     fn record(&self) -> Result<Record> {
-        let facts = self.material.describe(self.py)?;
+        let route = told(self.route, self.made);
+        let facts = self.material.describe(self.py, self.target)?;
         let device = match (&self.material, self.route) {
             // Nobody asked yet. An array that is traced is nowhere.
             (Material::Same(data), Route::Keep) => {
@@ -608,7 +646,7 @@ impl Prepared<'_, '_> {
             }
             _ => self.device,
         };
-        let how = match (self.route, self.source_device, self.device) {
+        let how = match (route, self.source_device, self.device) {
             (Route::Keep, ..) => "same object",
             (Route::Move, ..) => "move",
             (_, Some(Device::Host), Device::Accelerator(_)) => "upload",
@@ -628,9 +666,9 @@ impl Prepared<'_, '_> {
         Ok(Record {
             source: self.ends.source.name,
             target: self.ends.target.name,
-            route: self.route.name(),
+            route: route.name(),
             how,
-            why: self.route.why().map(Why::text),
+            why: route.why().map(Why::text),
             dtype,
             nbytes: elements.saturating_mul(size),
             shape: facts.shape,

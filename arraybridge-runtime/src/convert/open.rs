@@ -38,15 +38,19 @@ pub(super) enum Material<'a, 'py> {
 }
 
 impl Material<'_, '_> {
-    pub(super) fn describe(&self, py: Python<'_>) -> Result<Description> {
+    /// What a record tells; `target` has the arrays of its own framework.
+    pub(super) fn describe(&self, py: Python<'_>, target: &Live) -> Result<Description> {
         let (dtype, shape) = match self {
             Material::Host(Slot { view, .. }) => (view.dtype.name().to_owned(), view.shape.clone()),
             Material::Remote { dtype, shape, .. } => (dtype.name().to_owned(), shape.clone()),
             Material::Same(data) => {
                 // The array may be anything that its framework calls one, and is not looked into.
-                let dtype = data.getattr(pyo3::intern!(py, "dtype"));
-                let dtype = dtype.and_then(|d| Ok(d.str()?.to_string())).unwrap_or_default();
-                (dtype, shape_of(data).unwrap_or_default())
+                let foreign = || {
+                    let dtype = data.getattr(pyo3::intern!(py, "dtype"));
+                    dtype.and_then(|d| Ok(d.str()?.to_string())).unwrap_or_default()
+                };
+                let known = dtype(py, target, data).map(|dtype| dtype.name().to_owned());
+                (known.unwrap_or_else(foreign), shape_of(data).unwrap_or_default())
             }
         };
         Ok(Description { dtype, shape })
@@ -128,6 +132,16 @@ pub(crate) fn dtype(py: Python<'_>, live: &Live, data: &Bound<'_, PyAny>) -> Opt
     live.dtype_of(py, &object)
 }
 
+/// An array that the guards let through.
+pub(super) struct Guarded<'py> {
+    /// The array, or what a guard has in its place.
+    pub data: Bound<'py, PyAny>,
+    /// Its element type.
+    pub dtype: DType,
+    /// Whether a guard made it, in other memory, so that nobody else has it.
+    pub made: bool,
+}
+
 /// Asks the guards, and names the element type. It is asked before any export: TensorFlow ends the
 /// process when a string tensor is exported.
 pub(super) fn guarded<'py>(
@@ -135,11 +149,11 @@ pub(super) fn guarded<'py>(
     ends: Ends,
     live: &Live,
     data: &Bound<'py, PyAny>,
-) -> Result<(Bound<'py, PyAny>, DType)> {
+) -> Result<Guarded<'py>> {
     let Some(dtype) = dtype(py, live, data) else {
         return Err(unknown_dtype(py, ends, live, data));
     };
-    let mut data = data.clone();
+    let (given, mut data) = (data, data.clone());
     for guard in live.framework.guards {
         if !guard.kinds.is_empty() && !guard.kinds.contains(&dtype.kind()) {
             continue;
@@ -158,7 +172,21 @@ pub(super) fn guarded<'py>(
             None => return Err(guard_refuses(ends, guard)),
         }
     }
-    Ok((data, dtype))
+    let made = !data.is(given) && !is_memory_of(py, live, given, &data);
+    Ok(Guarded { data, dtype, made })
+}
+
+/// Whether two arrays are in the same memory, as far as the table says whose that is.
+fn is_memory_of(
+    py: Python<'_>,
+    live: &Live,
+    one: &Bound<'_, PyAny>,
+    other: &Bound<'_, PyAny>,
+) -> bool {
+    match (owner(py, live, one), owner(py, live, other)) {
+        (Some(one), Some(other)) => one.get(py).is(&*other.get(py)),
+        _ => true,
+    }
 }
 
 fn guard_refuses(ends: Ends, guard: &Guard) -> Error {
@@ -458,10 +486,10 @@ fn opened(data: &Bound<'_, PyAny>, in_place: Option<usize>) -> Result<Opened> {
         }
         crate::detect::Role::Array => {}
     }
-    let (data, dtype) = guarded(py, ends, live, data)?;
+    let Guarded { data, dtype, made } = guarded(py, ends, live, data)?;
     let failed = |error: PyErr| export_failed(py, ends, live, &data, error);
     let device = located(py, ends, live, &data)?;
-    match in_place {
+    let opened = match in_place {
         _ if device == Device::Host => open(py, ends, live, &data, &class, dtype),
         Some(stream)
             if live.framework.export.is_some()
@@ -470,7 +498,8 @@ fn opened(data: &Bound<'_, PyAny>, in_place: Option<usize>) -> Result<Opened> {
             export(py, ends, live, &data, &class, device, stream)
         }
         _ => download(py, ends, live, &data),
-    }
+    }?;
+    Ok(Opened { private: opened.private || made, ..opened })
 }
 
 /// Opens the CUDA memory of an array, ordered with a stream.
@@ -554,7 +583,7 @@ fn writable(data: &Bound<'_, PyAny>, cuda: Option<(usize, usize)>) -> Result<Ope
         return Err(refused(ends, "the object is no plain array"));
     }
     let live = crate::live::live(py, framework, ends)?;
-    let (plain, dtype) = guarded(py, ends, live, data)?;
+    let Guarded { data: plain, dtype, .. } = guarded(py, ends, live, data)?;
     if !plain.is(data) {
         return Err(refused(ends, "the array has a gradient, or values that are not in memory"));
     }
@@ -609,6 +638,7 @@ fn to_numpy(
         let numpy = py.import("numpy")?;
         array = numpy.call_method1(pyo3::intern!(py, "asarray"), (array,)).map_err(failed)?;
     }
+    let private = private || ndarray::is_sole_owner(&array);
     let opened = read_numpy(ends, &array, private)?;
     // JAX keeps what it hands out, and therefore has it read-only.
     Ok(Opened { private: private && !opened.source.view.read_only, ..opened })
@@ -633,7 +663,7 @@ pub(super) fn download(
     };
     let moved = op.call(py, [live.module(py), data, &host]).map_err(failed)?;
     let class = super::class_of(&moved)?;
-    let (moved, dtype) = guarded(py, ends, live, &moved)?;
+    let Guarded { data: moved, dtype, .. } = guarded(py, ends, live, &moved)?;
     let opened = open(py, ends, live, &moved, &class, dtype)?;
     Ok(Opened { private: true, ..opened })
 }
@@ -643,9 +673,9 @@ pub(super) fn remote<'a, 'py>(
     py: Python<'py>,
     ends: Ends,
     live: &Live,
-    data: Bound<'py, PyAny>,
-    dtype: DType,
+    guarded: Guarded<'py>,
 ) -> Result<(Material<'a, 'py>, Facts)> {
+    let Guarded { data, dtype, made } = guarded;
     let failed = |error: PyErr| export_failed(py, ends, live, &data, error);
     let shape = shape_of(&data).map_err(failed)?;
     let device_type = match live.framework.export {
@@ -663,7 +693,7 @@ pub(super) fn remote<'a, 'py>(
         swapped: false,
         read_only: live.framework.immutable,
         device_type,
-        private: false,
+        private: made,
     };
     Ok((Material::Remote { data, known: true, dtype, shape }, facts))
 }

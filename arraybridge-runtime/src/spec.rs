@@ -211,6 +211,17 @@ pub struct Export {
     /// The object that keeps an array's host memory alive, where that is not the array: its memory
     /// can be exchanged for other memory. Scope: `module, data`.
     pub owner: Option<Op<2>>,
+    /// What makes an owner keep its memory, where it could give that back.
+    pub pin: Option<Pin>,
+}
+
+/// How an owner is made to keep its memory.
+#[derive(Debug)]
+pub struct Pin {
+    /// Whether it could still give it back. Scope: `module, owner`.
+    pub when: Op<2>,
+    /// Makes it keep it. Scope: `module, owner`.
+    pub op: Op<2>,
 }
 
 /// DLPack import.

@@ -139,6 +139,54 @@ def test_a_torch_tensor_that_is_given_other_memory_leaves_what_it_shared(kind, h
     del rubbish
 
 
+def resize(x):
+    x.resize_(1 << 20)
+
+
+def give_back(x):
+    x.untyped_storage().resize_(0)
+
+
+@pytest.mark.parametrize("target", ["numpy", "jax", "tensorflow", "Tensor"])
+@pytest.mark.parametrize("change", [resize, give_back])
+@pytest.mark.parametrize("kind", ["tensor", "part", "parameter", "bfloat16", "inference", "subclass"])
+def test_torch_does_not_give_back_memory_that_is_shared(kind, change, target):
+    bridges.need("torch", *({target} - {"Tensor"}))
+    import torch
+
+    x = torch.arange(4096.0)
+    if kind == "part":
+        x = x[1024:]
+    elif kind == "parameter":
+        x = torch.nn.Parameter(x)
+    elif kind == "bfloat16":
+        x = x.bfloat16()
+    elif kind == "inference":
+        with torch.inference_mode():
+            x = torch.arange(4096.0)
+    elif kind == "subclass":
+        x = torch.Tensor._make_subclass(type("Image", (torch.Tensor,), {}), x)
+    with torch.no_grad(), torch.device("meta"):
+        y = ab.Tensor.from_dlpack(x) if target == "Tensor" else ab.convert(x, target)
+    with pytest.raises(RuntimeError, match="not resizable"), torch.no_grad():
+        change(x.detach())
+    back = ab.convert(y, "torch")
+    assert torch.equal(back, x.detach())
+
+
+@pytest.mark.parametrize("change", [resize, give_back])
+def test_torch_gives_back_memory_that_was_only_looked_at(change):
+    bridges.need("torch", "jax")
+    import torch
+
+    x = torch.arange(4096.0)
+    y = ab.convert(x, "numpy", copy=True)
+    ab.explain(x, "jax")
+    ab.convert(x, "jax", dtype="float16")
+    change(x)
+    assert (y == np.arange(4096.0)).all()
+
+
 def test_a_tensorflow_tensor_is_one_new_numpy_array_each_time():
     bridges.need("tensorflow")
     x = array("tensorflow")

@@ -175,14 +175,19 @@ fn guard(Guard { why, when, then, kinds }: &Guard) -> TokenStream {
     }
 }
 
-fn export(Export { op, sync, buffer, owner }: &Export) -> TokenStream {
+fn export(Export { op, sync, buffer, owner, pin }: &Export) -> TokenStream {
     let (op, sync, owner) = (op::expand(op), word("Ordering", *sync), optional_op(owner));
+    let pin = option(pin.as_ref().map(|Pin { when, op }| {
+        let (when, op) = (op::expand(when), op::expand(op));
+        quote!(::arraybridge_runtime::__private::Pin { when: #when, op: #op })
+    }));
     quote! {
         ::arraybridge_runtime::__private::Export {
             op: #op,
             sync: #sync,
             buffer: #buffer,
             owner: #owner,
+            pin: #pin,
         }
     }
 }

@@ -239,6 +239,14 @@ pub struct Export {
     pub sync: Ordering,
     pub buffer: bool,
     pub owner: Option<Op>,
+    pub pin: Option<Pin>,
+}
+
+/// `pin` of `[X.export]`.
+#[derive(Debug)]
+pub struct Pin {
+    pub when: Op,
+    pub op: Op,
 }
 
 /// `[X.import]`.

@@ -57,6 +57,12 @@ mistakes! {
     a_value_of_another_type: HOST, r#""X""# => "3", [
         "t.toml:2:9: `title` holds a value of type integer; write a string",
     ];
+    a_pin_without_an_owner: HOST, "guards =" => "export = { pin = { when = \"owner.a\", op = \"owner.b()\" } }\nguards =", [
+        "t.toml:7:12: only an `owner` can be pinned",
+    ];
+    a_pin_without_its_op: HOST, "guards =" => "export = { owner = \"data.o\", pin = { when = \"owner.a\" } }\nguards =", [
+        "t.toml:7:30: [x.export.pin] has no `op`; add op = \"op(owner)\"",
+    ];
     a_list_where_a_string_belongs: HOST, r#""lazy""# => r#"["lazy"]"#, [
         "t.toml:7:19: `why` holds a value of type array; write a string",
     ];

@@ -289,6 +289,7 @@ fn export(outer: &Section<'_>, place: Option<Place>) -> Option<Export> {
             sync: Ordering::Stream,
             buffer: false,
             owner: None,
+            pin: None,
         });
     };
     let op = op(&section, "op", EXPORT_SCOPE).unwrap_or_else(|| default_op(EXPORT, EXPORT_SCOPE));
@@ -300,8 +301,21 @@ fn export(outer: &Section<'_>, place: Option<Place>) -> Option<Export> {
     }
     let buffer = section.flag("buffer").unwrap_or(false);
     let owner = self::op(&section, "owner", &["data"]);
+    let pin = pin(&section);
+    if owner.is_none() && section.has("pin") && !section.has("owner") {
+        section.problem(section.key_at("pin"), "only an `owner` can be pinned");
+    }
     section.finish();
-    Some(Export { op, sync, buffer, owner })
+    Some(Export { op, sync, buffer, owner, pin })
+}
+
+fn pin(outer: &Section<'_>) -> Option<Pin> {
+    let section = outer.section("pin")?;
+    section.require("when", "\"op(owner)\"");
+    section.require("op", "\"op(owner)\"");
+    let (when, op) = (op(&section, "when", &["owner"]), op(&section, "op", &["owner"]));
+    section.finish();
+    Some(Pin { when: when?, op: op? })
 }
 
 fn import(outer: &Section<'_>, place: Option<Place>) -> Option<Import> {

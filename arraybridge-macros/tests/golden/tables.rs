@@ -113,6 +113,7 @@ pub mod statics {
             sync: ::arraybridge_runtime::__private::Ordering::Stream,
             buffer: false,
             owner: ::core::option::Option::None,
+            pin: ::core::option::Option::None,
         }),
         import: ::core::option::Option::Some(::arraybridge_runtime::__private::Import {
             op: ::arraybridge_runtime::__private::Op {
@@ -388,6 +389,7 @@ pub mod statics {
             sync: ::arraybridge_runtime::__private::Ordering::Stream,
             buffer: false,
             owner: ::core::option::Option::None,
+            pin: ::core::option::Option::None,
         }),
         import: ::core::option::Option::Some(::arraybridge_runtime::__private::Import {
             op: ::arraybridge_runtime::__private::Op {

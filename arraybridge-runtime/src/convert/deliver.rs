@@ -71,6 +71,9 @@ fn share<'py>(
         warn::shared_immutable(py, ends)?;
     }
     let owner = slot.owner.take().expect("the memory is taken once");
+    if !slot.private {
+        keep(py, ends, &owner)?;
+    }
     // Held so that a refused import can be tried again with a copy. NumPy and the exchange table
     // refuse nothing that the plan lets through.
     let again = match &owner {
@@ -164,6 +167,30 @@ fn moved<'py>(
         op.call(py, [live.module(py), array, object.unwrap_or(&none)])
     });
     arrived(py, ends, live, made.map_err(failed)?, device)
+}
+
+/// Makes memory on the host that is not ours stay where it is for as long as it is held.
+///
+/// # Errors
+///
+/// Why that cannot be.
+pub(super) fn keep(py: Python<'_>, ends: Ends, owner: &Owner) -> Result<()> {
+    let Some(live) = live::known(py, ends.source) else { return Ok(()) };
+    open::pin(py, live, owner).map_err(|error| not_pinned(py, ends, error))
+}
+
+#[cold]
+fn not_pinned(py: Python<'_>, ends: Ends, error: PyErr) -> Error {
+    if oom::passes_through(py, &error) {
+        return Error::Python(error);
+    }
+    let reason = format!(
+        "the memory of this {} array could be given back while it is shared, and that cannot be \
+         prevented ({}); pass copy=True",
+        ends.source.title,
+        first_line(py, &error)
+    );
+    ends.caused(Failure::Conversion, "export", reason, Some(error))
 }
 
 /// What the target raised, in our words; out of memory and interrupts stay as they are.

@@ -6,7 +6,7 @@ use pyo3::exceptions::{PyBufferError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use super::deliver::numpy_framework;
+use super::deliver::{keep, numpy_framework};
 use super::open::{self, Material, Opened, Slot};
 use super::{Prepared, Request, carry_out, class_of, not_an_array, prepare_memory};
 use crate::cuda::LEGACY_STREAM;
@@ -14,11 +14,11 @@ use crate::detect;
 use crate::device::{self, Device};
 use crate::dlpack::capsule;
 use crate::error::{Ends, Error, Failure, Result, first_line};
-use crate::oom;
 use crate::record::Record;
 use crate::spec::Framework;
 use crate::tensor;
 use crate::view::{Owner, View};
+use crate::{live, oom};
 
 /// Whether an object has the methods of the protocol.
 fn exports(data: &Bound<'_, PyAny>) -> bool {
@@ -112,6 +112,22 @@ pub fn open_any(data: &Bound<'_, PyAny>, stream: usize) -> Result<Opened> {
         return in_place(data, place, ends, Some(stream as i64));
     }
     open_at(data, place, ends)
+}
+
+/// As [`open_any`], for a holder that may outlive the call.
+///
+/// # Errors
+///
+/// As [`open_any`].
+pub fn open_to_hold(data: &Bound<'_, PyAny>, stream: usize) -> Result<Opened> {
+    let opened = open_any(data, stream)?;
+    if let Some(class) = detect::class_of(data)
+        && !opened.private
+        && device::is_host(opened.source.view.device)
+    {
+        keep(data.py(), live::ends_of(class.framework), &opened.source.owner)?;
+    }
+    Ok(opened)
 }
 
 /// As [`open_any`], but memory of every device is downloaded.

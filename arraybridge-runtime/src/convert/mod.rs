@@ -27,7 +27,7 @@ use open::{Guarded, Material, Slot};
 
 pub use deliver::wrap_numpy;
 pub(crate) use deliver::{fresh, place};
-pub use foreign::{open_any, open_on_host};
+pub use foreign::{open_any, open_on_host, open_to_hold};
 pub(crate) use open::dtype as dtype_of;
 pub use open::{Opened, open_host, open_writable, open_writable_on};
 

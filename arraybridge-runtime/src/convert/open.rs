@@ -388,6 +388,20 @@ fn owner(py: Python<'_>, live: &Live, data: &Bound<'_, PyAny>) -> Option<Held> {
     tried(py, op.call(py, [live.module(py), data])).map(Held::from)
 }
 
+/// Makes memory on the host that is going to be shared stay where it is, if its owner could still give
+/// it back.
+pub(super) fn pin(py: Python<'_>, live: &Live, owner: &Owner) -> PyResult<()> {
+    let pin = live.framework.export.as_ref().and_then(|export| export.pin.as_ref());
+    let (Some(pin), Owner::Object(owner) | Owner::With(_, owner)) = (pin, owner) else {
+        return Ok(());
+    };
+    let scope = [live.module(py), &owner.get(py)];
+    if pin.when.call(py, scope)?.is_truthy()? {
+        pin.op.call(py, scope)?;
+    }
+    Ok(())
+}
+
 /// Who keeps exported memory alive. A subclass may answer for another array than itself, so that
 /// what it exported is held too.
 fn holding(

@@ -159,7 +159,7 @@ impl<'a, A: Argument<'a>> Argument<'a> for Option<A> {
 fn open_tensor(call: &Call<'_, '_>, index: usize) -> Result<Tensor> {
     let open = |given: &Bound<'_, PyAny>| {
         let stream = call.stream.get();
-        let opened = convert::open_any(given, stream.map_or(LEGACY_STREAM, Stream::handle))?;
+        let opened = convert::open_to_hold(given, stream.map_or(LEGACY_STREAM, Stream::handle))?;
         match opened.private {
             true => call.has_copied(&opened.source.view),
             false => call.covers(index, opened.source.view.clone(), false),

@@ -162,7 +162,10 @@ impl PyTensor {
     #[pyo3(signature = (data, /, *, copy=None))]
     fn from_dlpack(data: &Bound<'_, PyAny>, copy: Option<bool>) -> Result<PyTensor> {
         let py = data.py();
-        let opened = convert::open_any(data, LEGACY_STREAM)?;
+        let opened = match copy {
+            Some(true) => convert::open_any(data, LEGACY_STREAM)?,
+            _ => convert::open_to_hold(data, LEGACY_STREAM)?,
+        };
         let (before, host) = (opened.source.view.data, device::is_host(opened.source.view.device));
         let private = opened.private;
         let opened = match copy {

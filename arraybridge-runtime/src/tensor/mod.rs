@@ -129,7 +129,7 @@ impl Tensor {
     ///
     /// [`Error::Conversion`] says why the object cannot be read.
     pub fn from_py(data: &Bound<'_, PyAny>) -> Result<Tensor> {
-        Tensor::from_opened(data.py(), convert::open_any(data, LEGACY_STREAM)?)
+        Tensor::from_opened(data.py(), convert::open_to_hold(data, LEGACY_STREAM)?)
     }
 
     /// The element type.

@@ -72,9 +72,9 @@ fn request(
 /// Notes
 /// -----
 /// Shared memory is shared: writing into one array changes the other. JAX runs later than it returns,
-/// so writing into memory that was shared with it can change results already asked for. Resizing a
-/// torch tensor's storage while another array shares it leaves that array dangling; torch cannot
-/// prevent it.
+/// so writing into memory that was shared with it can change results already asked for. A torch tensor
+/// on the host whose memory is shared cannot be resized any more, as after ``t.numpy()``; one on a GPU
+/// can, and leaves the other array without memory.
 ///
 /// Examples
 /// --------

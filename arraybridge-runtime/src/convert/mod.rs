@@ -272,8 +272,12 @@ fn prepare_memory<'a, 'py>(
 }
 
 /// The element type to cast to, where that is another one.
+///
+/// # Errors
+///
+/// [`Failure::Dtype`] where the imaginary part would be lost.
 #[inline]
-fn cast_of(ends: Ends, from: DType, request: &Request) -> Result<Option<DType>> {
+pub(crate) fn cast_of(ends: Ends, from: DType, request: &Request) -> Result<Option<DType>> {
     match request.dtype {
         Some(to) if to == from => Ok(None),
         Some(to)

@@ -10,8 +10,7 @@ use super::signature::Usage;
 use crate::convert::{self, Request};
 use crate::detect::{self, Class, Role};
 use crate::device::{self, Device, Placement};
-use crate::error::{Error, Result};
-use crate::host::cast::CastError;
+use crate::error::Result;
 use crate::live::{self, Live};
 use crate::plan::Route;
 use crate::spec::{DType, Framework, Kind, Memory};
@@ -428,15 +427,12 @@ fn cast<'py>(
     slot: &Slot<'py>,
     dtype: DType,
 ) -> Result<Option<Bound<'py, PyAny>>> {
-    let has = convert::dtype_of(py, live, &slot.value);
-    if has == Some(dtype) {
-        return Ok(None);
-    }
-    if let Some(from) = has.filter(|has| has.kind() == Kind::Complex)
-        && !matches!(dtype.kind(), Kind::Complex | Kind::Bool)
+    let request = Request { dtype: Some(dtype), ..Request::default() };
+    // The frameworks' own operations would go on without the imaginary part.
+    if let Some(has) = convert::dtype_of(py, live, &slot.value)
+        && convert::cast_of(live::ends_of(live.framework), has, &request)?.is_none()
     {
-        // The frameworks' own operations would go on without the imaginary part.
-        return Err(Error::Value(CastError { from, to: dtype }.to_string()));
+        return Ok(None);
     }
     let lossless = matches!(dtype.kind(), Kind::Float | Kind::Complex);
     let object = live.dtype_object(py, dtype);
@@ -447,7 +443,6 @@ fn cast<'py>(
         let value = ops.astype.call(py, [live.module(py), &xp, &slot.value, &object])?;
         return Ok(Some(value));
     }
-    let request = Request { dtype: Some(dtype), ..Request::default() };
     Ok(Some(convert::convert_to(&slot.value, live.framework, &request)?))
 }
 

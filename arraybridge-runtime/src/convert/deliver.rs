@@ -70,10 +70,10 @@ fn share<'py>(
     if alias && copy.is_none() {
         warn::shared_immutable(py, ends)?;
     }
-    let owner = slot.owner.take().expect("the memory is taken once");
-    if !slot.private {
-        keep(py, ends, &owner)?;
+    if ends.source.export.as_ref().is_some_and(|export| export.pin.is_some()) && !slot.private {
+        slot.owner.as_ref().map_or(Ok(()), |owner| keep(py, ends, owner))?;
     }
+    let owner = slot.owner.take().expect("the memory is taken once");
     // Held so that a refused import can be tried again with a copy. NumPy and the exchange table
     // refuse nothing that the plan lets through.
     let again = match &owner {
@@ -174,6 +174,7 @@ fn moved<'py>(
 /// # Errors
 ///
 /// Why that cannot be.
+#[inline(never)]
 pub(super) fn keep(py: Python<'_>, ends: Ends, owner: &Owner) -> Result<()> {
     let Some(live) = live::known(py, ends.source) else { return Ok(()) };
     open::pin(py, live, owner).map_err(|error| not_pinned(py, ends, error))

@@ -276,17 +276,20 @@ fn prepare_memory<'a, 'py>(
 /// # Errors
 ///
 /// [`Failure::Dtype`] where the imaginary part would be lost.
-#[inline]
+#[inline(always)]
 pub(crate) fn cast_of(ends: Ends, from: DType, request: &Request) -> Result<Option<DType>> {
     match request.dtype {
-        Some(to) if to == from => Ok(None),
-        Some(to)
-            if from.kind() == Kind::Complex && !matches!(to.kind(), Kind::Complex | Kind::Bool) =>
-        {
-            Err(ends.error(Failure::Dtype, "cast", CastError { from, to }.to_string()))
-        }
-        wanted => Ok(wanted),
+        Some(to) if to != from => castable(ends, from, to).map(|()| Some(to)),
+        _ => Ok(None),
     }
+}
+
+#[inline(never)]
+fn castable(ends: Ends, from: DType, to: DType) -> Result<()> {
+    if from.kind() == Kind::Complex && !matches!(to.kind(), Kind::Complex | Kind::Bool) {
+        return Err(ends.error(Failure::Dtype, "cast", CastError { from, to }.to_string()));
+    }
+    Ok(())
 }
 
 /// A route with what the plan does not know: whether the element type changes on the way, and why a

@@ -149,7 +149,9 @@ def give_back(x):
 
 @pytest.mark.parametrize("target", ["numpy", "jax", "tensorflow", "Tensor"])
 @pytest.mark.parametrize("change", [resize, give_back])
-@pytest.mark.parametrize("kind", ["tensor", "part", "parameter", "bfloat16", "inference", "subclass"])
+@pytest.mark.parametrize(
+    "kind", ["tensor", "part", "parameter", "bfloat16", "inference", "subclass"]
+)
 def test_torch_does_not_give_back_memory_that_is_shared(kind, change, target):
     bridges.need("torch", *({target} - {"Tensor"}))
     import torch

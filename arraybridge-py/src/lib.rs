@@ -6,14 +6,10 @@
 mod policy;
 mod slices;
 
-use arraybridge_runtime::convert::{self, Request};
-use arraybridge_runtime::declared::{self, Declared, Decorator, names};
-use arraybridge_runtime::device::Placement;
-use arraybridge_runtime::error::{Ends, Result};
-use arraybridge_runtime::generated::MemoryType;
-use arraybridge_runtime::record::{NoCopy, Record, Trace};
-use arraybridge_runtime::spec::{DType, Framework, Memory};
-use arraybridge_runtime::{detect, isolate, ladder, oom, registry, shared, tensor, warn};
+use arraybridge_runtime::__private::package::{
+    self, DType, Declared, Decorator, Endpoints, Framework, Memory, MemoryType, NoCopy, Placement,
+    Record, Request, Result, Trace, names,
+};
 use pyo3::exceptions::PyBaseException;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString};
@@ -29,7 +25,7 @@ fn request(
     copy: Option<bool>,
     dtype: Option<&Bound<'_, PyAny>>,
 ) -> Result<Request> {
-    let ends = Ends { source: target, target };
+    let ends = Endpoints { source: target, target };
     let placement = match device {
         None => Placement::Auto,
         Some(device) => Placement::from_device(device, ends)?,
@@ -95,7 +91,7 @@ fn convert_<'py>(
     dtype: Option<&Bound<'py, PyAny>>,
 ) -> Result<Bound<'py, PyAny>> {
     let target = names::framework(target)?;
-    convert::convert_to(data, target, &request(target, device, copy, dtype)?)
+    package::convert_to(data, target, &request(target, device, copy, dtype)?)
 }
 
 /// Convert an array of `source_type` to `target_type`.
@@ -135,9 +131,9 @@ fn convert_memory<'py>(
     let (source, target) = (names::framework(source_type)?, names::framework(target_type)?);
     let placement = match gpu_id {
         None => Placement::Auto,
-        Some(gpu_id) => Placement::from_gpu_id(gpu_id, Ends { source, target })?,
+        Some(gpu_id) => Placement::from_gpu_id(gpu_id, Endpoints { source, target })?,
     };
-    convert::convert_labelled(
+    package::convert_labelled(
         data,
         source,
         target,
@@ -162,7 +158,7 @@ fn convert_memory<'py>(
 /// 'numpy'
 #[pyfunction]
 fn detect_memory_type<'py>(data: &Bound<'py, PyAny>) -> Result<Bound<'py, PyString>> {
-    Ok(detect::name_of(data.py(), convert::class_of(data)?.framework).clone())
+    Ok(names::name_of(data.py(), package::class_of(data)?.framework).clone())
 }
 
 /// What `convert` would do with the same arguments, and why, without doing it.
@@ -192,7 +188,7 @@ fn explain(
     dtype: Option<&Bound<'_, PyAny>>,
 ) -> Result<Record> {
     let target = names::framework(target)?;
-    convert::explain(data, target, &request(target, device, copy, dtype)?)
+    package::explain(data, target, &request(target, device, copy, dtype)?)
 }
 
 /// The registered converters as pairs of names, source first.
@@ -204,7 +200,7 @@ fn explain(
 /// True
 #[pyfunction]
 fn registered_pairs() -> Vec<(&'static str, &'static str)> {
-    registry::converters().map(|c| (c.source().name, c.target().name)).collect()
+    package::start::converters().map(|c| (c.source().name, c.target().name)).collect()
 }
 
 /// The frameworks that this module was built with: name, title, module, install, memory.
@@ -272,7 +268,7 @@ fn memory_types<'py>(
     contract: Option<&Bound<'py, PyAny>>,
     options: Option<&Bound<'py, PyDict>>,
 ) -> Result<Bound<'py, Decorator>> {
-    declared::memory_types(input_type, output_type, contract, options)
+    package::memory_types(input_type, output_type, contract, options)
 }
 
 /// A declared function of its parts: what pickle calls.
@@ -282,7 +278,7 @@ fn _declare<'py>(
     execution: &Bound<'py, PyAny>,
     options: &Bound<'py, PyDict>,
 ) -> Result<Bound<'py, Declared>> {
-    declared::declare(function, execution, options)
+    package::declare(function, execution, options)
 }
 
 /// Whether an exception says that the memory of a framework, or of a certain one, ran out.
@@ -293,7 +289,8 @@ fn is_oom_error(
     memory_type: Option<&Bound<'_, PyAny>>,
 ) -> Result<bool> {
     let wanted = memory_type.map(names::framework).transpose()?;
-    let found = oom::framework_of(error.py(), &PyErr::from_value(error.clone().into_any()));
+    let found =
+        package::memory::framework_of(error.py(), &PyErr::from_value(error.clone().into_any()));
     Ok(found.is_some_and(|found| wanted.is_none_or(|w| w.memory_type == found.memory_type)))
 }
 
@@ -305,7 +302,7 @@ fn execute_with_oom_recovery<'py>(
     memory_type: &Bound<'py, PyAny>,
     max_retries: usize,
 ) -> Result<Bound<'py, PyAny>> {
-    Ok(ladder::retry(func, names::framework(memory_type)?, max_retries)?)
+    Ok(package::memory::retry(func, names::framework(memory_type)?, max_retries)?)
 }
 
 /// The decorators of all tables by name.
@@ -321,14 +318,14 @@ fn decorators(py: Python<'_>) -> Result<Bound<'_, PyDict>> {
 // Free-threaded builds are not tested yet, so the module asks for the lock there.
 #[pymodule(gil_used = true)]
 fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    isolate::at_start(module.py());
+    package::start::at_start(module.py());
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add_class::<Record>()?;
     module.add_class::<Trace>()?;
     module.add_class::<NoCopy>()?;
     module.add_class::<Declared>()?;
     module.add_class::<Decorator>()?;
-    tensor::add_class(module)?;
+    package::add_tensor_class(module)?;
     module.add_function(wrap_pyfunction!(convert_, module)?)?;
     module.add_function(wrap_pyfunction!(convert_memory, module)?)?;
     module.add_function(wrap_pyfunction!(detect_memory_type, module)?)?;
@@ -340,8 +337,8 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(_declare, module)?)?;
     module.add_function(wrap_pyfunction!(is_oom_error, module)?)?;
     module.add_function(wrap_pyfunction!(execute_with_oom_recovery, module)?)?;
-    shared::publish(module)?;
-    warn::install(module)?;
+    package::publish(module)?;
+    package::start::install(module)?;
     policy::register(module)?;
     slices::register(module)
 }

@@ -1,12 +1,12 @@
 //! Dtype policies, slices and cleanup for Python.
 
-use arraybridge_runtime::convert;
-use arraybridge_runtime::error::{Error, Result};
-use arraybridge_runtime::host::cast::Scaling;
-use arraybridge_runtime::policy::{self, Conversion, DtypePolicy, Lead, Policy};
+use arraybridge_runtime::__private::package::policy::{self, Scaling};
+use arraybridge_runtime::__private::package::{
+    Conversion, DtypePolicy, Error, Lead, Policy, Result, class_of,
+};
 use pyo3::prelude::*;
 
-use arraybridge_runtime::declared::names::framework;
+use arraybridge_runtime::__private::package::names::framework;
 
 /// Stretch an array to the range of an integer dtype: its finite minimum becomes the smallest
 /// integer, its finite maximum the largest.
@@ -30,7 +30,7 @@ fn stretch<'py>(
     memory_type: &Bound<'py, PyAny>,
 ) -> Result<Bound<'py, PyAny>> {
     let wanted = framework(memory_type)?;
-    let found = convert::class_of(array)?.framework;
+    let found = class_of(array)?.framework;
     if found.memory_type != wanted.memory_type {
         return Err(Error::Value(format!(
             "SCALING_FUNCTIONS[{:?}] was given a {} array; use SCALING_FUNCTIONS[{:?}]",

@@ -1,21 +1,19 @@
 //! Stacks of slices, and cleanup, for Python.
 
-use arraybridge_runtime::cleanup::{self, Cleared};
-use arraybridge_runtime::device::Placement;
-use arraybridge_runtime::error::{Ends, Error, Result};
-use arraybridge_runtime::generated::MemoryType;
-use arraybridge_runtime::spec::Framework;
-use arraybridge_runtime::{convert, slices};
+use arraybridge_runtime::__private::package::memory::{self, Cleared};
+use arraybridge_runtime::__private::package::{
+    self, Endpoints, Error, Framework, MemoryType, Placement, Result, slices,
+};
 use pyo3::exceptions::PyRuntimeWarning;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
 
-use arraybridge_runtime::declared::names::framework;
+use arraybridge_runtime::__private::package::names::framework;
 
 fn placement(gpu_id: Option<&Bound<'_, PyAny>>, target: &'static Framework) -> Result<Placement> {
     match gpu_id {
         None => Ok(Placement::Auto),
-        Some(gpu_id) => Placement::from_gpu_id(gpu_id, Ends { source: target, target }),
+        Some(gpu_id) => Placement::from_gpu_id(gpu_id, Endpoints { source: target, target }),
     }
 }
 
@@ -104,7 +102,7 @@ fn process_slices<'py>(
     gpu_id: Option<&Bound<'py, PyAny>>,
 ) -> Result<Bound<'py, PyAny>> {
     let py = image.py();
-    let target = convert::class_of(image)?.framework;
+    let target = package::class_of(image)?.framework;
     let others = match args {
         Some(args) => args.try_iter()?.collect::<PyResult<Vec<_>>>()?,
         None => Vec::new(),
@@ -164,7 +162,7 @@ fn cleanup_all_gpu_frameworks<'py>(
     py: Python<'py>,
     device_id: Option<usize>,
 ) -> Result<Bound<'py, PyDict>> {
-    report(py, cleanup::clear_all(py, device_id)?)
+    report(py, memory::clear_all(py, device_id)?)
 }
 
 /// Have one framework, if it is loaded, give back the device memory that it caches.
@@ -182,7 +180,7 @@ fn cleanup_framework<'py>(
     device_id: Option<usize>,
     memory_type: &Bound<'py, PyAny>,
 ) -> Result<Bound<'py, PyDict>> {
-    report(py, cleanup::clear_one(py, framework(memory_type)?, device_id)?)
+    report(py, memory::clear_one(py, framework(memory_type)?, device_id)?)
 }
 
 fn report(py: Python<'_>, cleared: Vec<Cleared>) -> Result<Bound<'_, PyDict>> {
@@ -212,11 +210,11 @@ fn report(py: Python<'_>, cleared: Vec<Cleared>) -> Result<Bound<'_, PyDict>> {
 /// True
 #[pyfunction]
 fn device_id(array: &Bound<'_, PyAny>) -> Result<Option<usize>> {
-    use arraybridge_runtime::device::{self, Device};
-    let framework = convert::class_of(array)?.framework;
-    let ends = arraybridge_runtime::live::ends_of(framework);
-    let live = arraybridge_runtime::live::live(array.py(), framework, ends)?;
-    Ok(match device::device_of(array.py(), live, array)? {
+    use arraybridge_runtime::__private::package::{Device, device};
+    let framework = package::class_of(array)?.framework;
+    let ends = Endpoints::of(framework);
+    let loaded = device::load(array.py(), framework, ends)?;
+    Ok(match device::device_of(array.py(), loaded, array)? {
         Device::Host => None,
         Device::Accelerator(index) => Some(index),
     })
@@ -231,7 +229,7 @@ fn device_id(array: &Bound<'_, PyAny>) -> Result<Option<usize>> {
 #[pyfunction]
 fn loaded_frameworks(py: Python<'_>) -> Vec<&'static str> {
     let frameworks = MemoryType::ALL.map(MemoryType::framework).into_iter();
-    frameworks.filter(|framework| cleanup::is_loaded(py, framework)).map(|f| f.name).collect()
+    frameworks.filter(|framework| memory::is_loaded(py, framework)).map(|f| f.name).collect()
 }
 
 /// Adds them to the module.

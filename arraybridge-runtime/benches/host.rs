@@ -7,14 +7,10 @@
 use std::hint::black_box;
 use std::time::Instant;
 
-use arraybridge_runtime::device::Device;
-use arraybridge_runtime::dtype::DType;
-use arraybridge_runtime::generated::MemoryType;
-use arraybridge_runtime::host::buffer::HostBuffer;
-use arraybridge_runtime::host::cast::{Scaling, Strided, cast, cast_strided};
-use arraybridge_runtime::host::copy::gather;
-use arraybridge_runtime::plan::{self, Facts, Target};
-use arraybridge_runtime::view::View;
+use arraybridge_runtime::__private::package::kernels::{
+    Facts, HostBuffer, Scaling, Strided, Target, View, cast, cast_strided, gather, plan,
+};
+use arraybridge_runtime::__private::package::{DType, Device, MemoryType};
 use dlpark::ffi::DLDevice;
 
 const SIDE: usize = 4096;

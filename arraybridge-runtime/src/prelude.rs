@@ -10,10 +10,12 @@ pub use ndarray::{
 pub use num_complex::Complex;
 pub use pyo3::{Bound, Py, PyAny, PyErr, PyResult, Python};
 
-pub use crate::device::Device;
-pub use crate::device_memory::{DeviceArray, DeviceView, DeviceViewMut, Stream};
-pub use crate::element::Element;
-pub use crate::error::{Error, Result};
-pub use crate::spec::DType;
+pub use crate::cuda::Stream;
+pub use crate::dispatch;
+pub use crate::framework::device::Device;
+pub use crate::framework::spec::DType;
+pub use crate::interpreter::error::{Error, Result};
+pub use crate::memory::element::Element;
+pub use crate::memory_type;
+pub use crate::rust_function::device_memory::{DeviceArray, DeviceView, DeviceViewMut};
 pub use crate::tensor::Tensor;
-pub use crate::{dispatch, memory_type};

@@ -43,7 +43,7 @@ words! {
         "any" Any,
         "positive" Positive,
         "permuted" Permuted,
-        "compact" Compact,
+        "contiguous" Contiguous,
     }
 }
 

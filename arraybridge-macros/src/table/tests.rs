@@ -148,7 +148,7 @@ mistakes! {
         "t.toml:6:12: the op names neither `data` nor `capsule`; name what is imported",
     ];
     unknown_strides: HOST, r#"(data)" }"# => r#"(data)", strides = "sparse" }"#, [
-        "t.toml:6:55: unknown value `sparse`; known values: any, positive, permuted, compact",
+        "t.toml:6:55: unknown value `sparse`; known values: any, positive, permuted, contiguous",
     ];
     a_device_type_that_is_none: HOST, r#"(data)" }"# => r#"(data)", devices = [1, 99] }"#, [
         "t.toml:6:59: 99 is no DLPack device type; write 1 for the host, 2 for CUDA, at most 18",

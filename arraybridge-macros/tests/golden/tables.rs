@@ -419,7 +419,7 @@ pub mod statics {
             fast: &[],
             handover: ::arraybridge_runtime::__private::Handover::Capsule,
             devices: &[1i32, 2i32],
-            strides: ::arraybridge_runtime::__private::Strides::Compact,
+            strides: ::arraybridge_runtime::__private::Strides::Contiguous,
             align: 64usize,
             flag: false,
             shares: false,

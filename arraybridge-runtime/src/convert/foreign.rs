@@ -4,21 +4,24 @@
 use dlpark::ffi::{DLDevice, DLDeviceType};
 use pyo3::exceptions::{PyBufferError, PyTypeError};
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyDict, PyType};
 
-use super::deliver::{keep, numpy_framework};
-use super::open::{self, Material, Opened, Slot};
+use super::source::{self, Material, Opened, Slot};
+use super::target::{keep, numpy_framework};
 use super::{Prepared, Request, carry_out, class_of, not_an_array, prepare_memory};
-use crate::cuda::LEGACY_STREAM;
-use crate::detect;
-use crate::device::{self, Device};
+use crate::convert::record::Record;
+use crate::cuda::driver::LEGACY_STREAM;
 use crate::dlpack::capsule;
-use crate::error::{Ends, Error, Failure, Result, first_line};
-use crate::record::Record;
-use crate::spec::Framework;
-use crate::tensor;
-use crate::view::{Owner, View};
-use crate::{live, oom};
+use crate::dlpack::exchange::Exchange;
+use crate::framework::detect;
+use crate::framework::device::{self, Device};
+use crate::framework::endpoints::Endpoints;
+use crate::framework::oom;
+use crate::framework::shortcuts::{self, ShortCut};
+use crate::framework::spec::Framework;
+use crate::interpreter::error::{Error, Failure, Result, first_line};
+use crate::memory::view::{Owner, View};
 
 /// Whether an object has the methods of the protocol.
 fn exports(data: &Bound<'_, PyAny>) -> bool {
@@ -56,7 +59,7 @@ fn prepare<'a, 'py>(
     if !exports(data) {
         return Err(not_an_array(data, target.name));
     }
-    let (py, ends) = (data.py(), Ends { source: numpy_framework(), target });
+    let (py, ends) = (data.py(), Endpoints { source: numpy_framework(), target });
     let place = place_of(data, ends)?;
     let (device, opened) = match device::of_memory(place) {
         Device::Host => (Device::Host, in_place(data, place, ends, None)?),
@@ -86,7 +89,7 @@ fn prepare<'a, 'py>(
     prepare_memory(py, device, Material::Host(slot), facts, target, request)
 }
 
-fn place_of(data: &Bound<'_, PyAny>, ends: Ends) -> Result<DLDevice> {
+fn place_of(data: &Bound<'_, PyAny>, ends: Endpoints) -> Result<DLDevice> {
     let (device_type, device_id) =
         device::dlpack_device(data).map_err(|error| export_failed(data, ends, error))?;
     Ok(DLDevice { device_type: DLDeviceType(device_type), device_id })
@@ -100,9 +103,9 @@ fn place_of(data: &Bound<'_, PyAny>, ends: Ends) -> Result<DLDevice> {
 ///
 /// As [`convert_to`](super::convert_to).
 pub fn open_any(data: &Bound<'_, PyAny>, stream: usize) -> Result<Opened> {
-    let ends = Ends { source: numpy_framework(), target: numpy_framework() };
+    let ends = Endpoints { source: numpy_framework(), target: numpy_framework() };
     if detect::class_of(data).is_some() {
-        return open::open_in_place(data, stream);
+        return source::open_in_place(data, stream);
     }
     if !exports(data) {
         class_of(data)?;
@@ -125,7 +128,7 @@ pub fn open_to_hold(data: &Bound<'_, PyAny>, stream: usize) -> Result<Opened> {
         && !opened.private
         && device::is_host(opened.source.view.device)
     {
-        keep(data.py(), live::ends_of(class.framework), &opened.source.owner)?;
+        keep(data.py(), Endpoints::of(class.framework), &opened.source.owner)?;
     }
     Ok(opened)
 }
@@ -137,22 +140,22 @@ pub fn open_to_hold(data: &Bound<'_, PyAny>, stream: usize) -> Result<Opened> {
 /// As [`convert_to`](super::convert_to).
 pub fn open_on_host(data: &Bound<'_, PyAny>) -> Result<Opened> {
     if detect::class_of(data).is_some() {
-        return open::open_host(data);
+        return source::open_host(data);
     }
     if !exports(data) {
         class_of(data)?;
     }
-    let ends = Ends { source: numpy_framework(), target: numpy_framework() };
+    let ends = Endpoints { source: numpy_framework(), target: numpy_framework() };
     open_at(data, place_of(data, ends)?, ends)
 }
 
 /// A copy of the memory on the host.
-pub(super) fn download(data: &Bound<'_, PyAny>, ends: Ends) -> Result<Opened> {
+pub(super) fn download(data: &Bound<'_, PyAny>, ends: Endpoints) -> Result<Opened> {
     open_at(data, place_of(data, ends)?, ends)
 }
 
 /// The memory on the host: shared where it is there, else a copy that the object makes.
-fn open_at(data: &Bound<'_, PyAny>, place: DLDevice, ends: Ends) -> Result<Opened> {
+fn open_at(data: &Bound<'_, PyAny>, place: DLDevice, ends: Endpoints) -> Result<Opened> {
     if device::is_host(place) {
         return in_place(data, place, ends, None);
     }
@@ -166,11 +169,11 @@ fn open_at(data: &Bound<'_, PyAny>, place: DLDevice, ends: Ends) -> Result<Opene
 fn in_place(
     data: &Bound<'_, PyAny>,
     place: DLDevice,
-    ends: Ends,
+    ends: Endpoints,
     stream: Option<i64>,
 ) -> Result<Opened> {
     if stream.is_none_or(|stream| stream == LEGACY_STREAM as i64)
-        && let Some(table) = tensor::exchange_of(data)
+        && let Some(table) = exchange_of(data)
     {
         let tensor = table.export(data).map_err(|error| export_failed(data, ends, error))?;
         let source = capsule::described(Owner::Versioned(tensor))?;
@@ -186,14 +189,14 @@ fn in_place(
 fn opened(
     data: &Bound<'_, PyAny>,
     place: DLDevice,
-    ends: Ends,
+    ends: Endpoints,
     keywords: Bound<'_, PyDict>,
 ) -> Result<Opened> {
     let py = data.py();
     let export = pyo3::intern!(py, "__dlpack__");
     let failed = |error| export_failed(data, ends, error);
     let older = keywords.copy()?;
-    keywords.set_item("max_version", open::version(py))?;
+    keywords.set_item("max_version", source::version(py))?;
     let capsule = match data.call_method(export, (), Some(&keywords)) {
         // A producer of before DLPack 1.0 knows no versions.
         Err(error) if error.is_instance_of::<PyTypeError>(py) => {
@@ -214,7 +217,7 @@ fn opened(
 }
 
 #[cold]
-fn export_failed(data: &Bound<'_, PyAny>, ends: Ends, error: PyErr) -> Error {
+fn export_failed(data: &Bound<'_, PyAny>, ends: Endpoints, error: PyErr) -> Error {
     let py = data.py();
     if oom::passes_through(py, &error) {
         return Error::Python(error);
@@ -222,4 +225,21 @@ fn export_failed(data: &Bound<'_, PyAny>, ends: Ends, error: PyErr) -> Error {
     let class = detect::qualified_name(data.get_type().as_any()).unwrap_or_default();
     let reason = format!("{class} cannot hand out its memory ({})", first_line(py, &error));
     ends.caused(Failure::Array, "export", reason, Some(error))
+}
+
+/// The exchange table of the `arraybridge` package's tensors, for one of them.
+fn exchange_of(data: &Bound<'_, PyAny>) -> Option<Exchange> {
+    static TABLE: PyOnceLock<Option<(Py<PyType>, Exchange)>> = PyOnceLock::new();
+    let py = data.py();
+    let find = || {
+        if !shortcuts::is_on(ShortCut::Exchange) {
+            return None;
+        }
+        let class = py.import("arraybridge._core").ok()?.getattr("Tensor").ok()?;
+        let class = class.cast_into::<PyType>().ok()?;
+        let table = Exchange::of_type(&class)?;
+        Some((class.unbind(), table))
+    };
+    let (class, table) = TABLE.get_or_init(py, find).as_ref()?;
+    data.get_type().is(class).then_some(*table)
 }

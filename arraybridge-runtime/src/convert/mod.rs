@@ -4,32 +4,36 @@
 //! whose body is [`pair`]. [`prepare`] does everything up to the decision and has no effect on the
 //! array; [`explain`] stops there, [`Prepared::run`] acts.
 
-mod deliver;
 mod foreign;
-mod open;
+pub mod plan;
+pub mod record;
+pub mod registry;
+mod source;
+mod target;
+pub mod warnings;
 
 use std::time::Instant;
 
 use pyo3::prelude::*;
 
-use crate::detect::{self, Class, Role};
-use crate::device::{self, Device, Placement};
-use crate::error::{ConversionError, Ends, Error, Failure, Result};
+use crate::framework::detect::{self, Class, Role};
+use crate::framework::device::{self, Device, Placement};
+use crate::framework::endpoints::Endpoints;
+use crate::framework::loaded::{self, LoadedFramework};
+use crate::framework::oom;
+use crate::framework::spec::{DType, DTypeSet, Framework, Kind, Memory};
 use crate::host::cast::CastError;
-use crate::live::{self, Live};
-use crate::oom;
-use crate::plan::{self, Facts, Refusal, Route, Target, Why};
-use crate::record::{self, Record};
-use crate::registry;
-use crate::spec::{DType, DTypeSet, Framework, Kind, Memory};
-use crate::view::Dims;
-use open::{Guarded, Material, Slot};
+use crate::interpreter::error::{ConversionError, Error, Failure, Result};
+use crate::memory::view::Dims;
+use plan::{Facts, Refusal, Route, Target, Why};
+use record::Record;
+use source::{Guarded, Material, Slot};
 
-pub use deliver::wrap_numpy;
-pub(crate) use deliver::{fresh, place};
 pub use foreign::{open_any, open_on_host, open_to_hold};
-pub(crate) use open::dtype as dtype_of;
-pub use open::{Opened, open_host, open_writable, open_writable_on};
+pub(crate) use source::dtype as dtype_of;
+pub use source::{Opened, open_host, open_writable, open_writable_on};
+pub use target::wrap_numpy;
+pub(crate) use target::{fresh, place};
 
 /// What a caller asks of a conversion beside the target.
 #[derive(Clone, Copy, Debug, Default)]
@@ -103,7 +107,7 @@ pub fn convert_labelled<'py>(
             detect::qualified_name(data.get_type().as_any()).unwrap_or_default(),
             source.title,
         );
-        return Err(Ends { source, target }.error(Failure::Conversion, "detect", reason));
+        return Err(Endpoints { source, target }.error(Failure::Conversion, "detect", reason));
     }
     convert_to(data, target, request)
 }
@@ -125,7 +129,8 @@ fn class_for(data: &Bound<'_, PyAny>, target: &'static str) -> Result<Class> {
 
 #[cold]
 fn not_an_array(data: &Bound<'_, PyAny>, target: &'static str) -> Error {
-    let titles = crate::generated::MemoryType::ALL.map(|m| m.framework().title).join(", ");
+    let titles =
+        crate::framework::generated::MemoryType::ALL.map(|m| m.framework().title).join(", ");
     let class = detect::qualified_name(data.get_type().as_any()).unwrap_or_default();
     let reason = format!(
         "{class} is no array of {titles}; wrap numbers, lists and scalars in numpy.asarray(..) first"
@@ -239,13 +244,14 @@ fn prepare_memory<'a, 'py>(
     target: &'static Framework,
     request: &Request,
 ) -> Result<Prepared<'a, 'py>> {
-    let ends = Ends { source: crate::generated::MemoryType::Numpy.framework(), target };
-    let live = live::live(py, target, ends)?;
+    let ends =
+        Endpoints { source: crate::framework::generated::MemoryType::Numpy.framework(), target };
+    let loaded = loaded::load(py, target, ends)?;
     let (copy, requested) = request.copying(py);
     let dtype = facts.dtype;
-    let device = device::place(py, live, source_device, request.placement, ends)?;
+    let device = device::place(py, loaded, source_device, request.placement, ends)?;
     let holds =
-        Target { framework: target, dtypes: dtypes(py, live, dtype, request.dtype)?, device };
+        Target { framework: target, dtypes: dtypes(py, loaded, dtype, request.dtype)?, device };
     let cast = cast_of(ends, dtype, request)?;
     facts.dtype = cast.unwrap_or(dtype);
     let route = match (source_device, device) {
@@ -255,12 +261,12 @@ fn prepare_memory<'a, 'py>(
     };
     let route = with_reason(route, cast, copy, requested);
     let route =
-        route.map_err(|refusal| explain_refusal(py, ends, live, &facts, request, refusal))?;
+        route.map_err(|refusal| explain_refusal(py, ends, loaded, &facts, request, refusal))?;
     let source_device = Some(source_device);
     Ok(Prepared {
         py,
         ends,
-        target: live,
+        target: loaded,
         device,
         source_device,
         route,
@@ -277,7 +283,7 @@ fn prepare_memory<'a, 'py>(
 ///
 /// [`Failure::Dtype`] where the imaginary part would be lost.
 #[inline(always)]
-pub(crate) fn cast_of(ends: Ends, from: DType, request: &Request) -> Result<Option<DType>> {
+pub(crate) fn cast_of(ends: Endpoints, from: DType, request: &Request) -> Result<Option<DType>> {
     match request.dtype {
         Some(to) if to != from => castable(ends, from, to).map(|()| Some(to)),
         _ => Ok(None),
@@ -285,7 +291,7 @@ pub(crate) fn cast_of(ends: Ends, from: DType, request: &Request) -> Result<Opti
 }
 
 #[inline(never)]
-fn castable(ends: Ends, from: DType, to: DType) -> Result<()> {
+fn castable(ends: Endpoints, from: DType, to: DType) -> Result<()> {
     if from.kind() == Kind::Complex && !matches!(to.kind(), Kind::Complex | Kind::Bool) {
         return Err(ends.error(Failure::Dtype, "cast", CastError { from, to }.to_string()));
     }
@@ -329,8 +335,8 @@ pub fn explain(
 /// A conversion that is decided but not yet carried out.
 pub struct Prepared<'a, 'py> {
     py: Python<'py>,
-    ends: Ends,
-    target: &'py Live,
+    ends: Endpoints,
+    target: &'py LoadedFramework,
     device: Device,
     source_device: Option<Device>,
     route: Route,
@@ -349,7 +355,7 @@ fn prepare<'a, 'py>(
     request: &Request,
     slot: &'a mut Slot,
 ) -> Result<Prepared<'a, 'py>> {
-    let ends = Ends { source, target };
+    let ends = Endpoints { source, target };
     if source.memory_type == target.memory_type {
         return prepare_same(ends, data, request);
     }
@@ -365,8 +371,8 @@ fn prepare<'a, 'py>(
         }
         Role::Refused(why) => return Err(refused(ends, why, data)),
     }
-    let source_live = live::live(py, source, ends)?;
-    let target_live = live::live(py, target, ends)?;
+    let source_live = loaded::load(py, source, ends)?;
+    let target_live = loaded::load(py, target, ends)?;
     let (copy, requested) = request.copying(py);
     let (source_device, remote, mut facts) =
         match gather(py, ends, source_live, data, &class, slot)? {
@@ -414,25 +420,25 @@ fn prepare<'a, 'py>(
 #[inline]
 fn gather<'a, 'py>(
     py: Python<'py>,
-    ends: Ends,
-    live: &Live,
+    ends: Endpoints,
+    loaded: &LoadedFramework,
     data: &Bound<'py, PyAny>,
     class: &Class,
     slot: &mut Slot,
 ) -> Result<Option<(Device, Material<'a, 'py>, Facts)>> {
-    if open::quick(py, live, data, class, slot).is_some() {
+    if source::quick(py, loaded, data, class, slot).is_some() {
         return Ok(None);
     }
-    let guarded = open::guarded(py, ends, live, data)?;
+    let guarded = source::guarded(py, ends, loaded, data)?;
     let Guarded { data, dtype, made } = &guarded;
-    match open::located(py, ends, live, data)? {
+    match source::located(py, ends, loaded, data)? {
         Device::Host => {
-            slot.set(open::open(py, ends, live, data, class, *dtype)?);
+            slot.set(source::open(py, ends, loaded, data, class, *dtype)?);
             slot.private |= made;
             Ok(None)
         }
         device => {
-            let (material, facts) = open::remote(py, ends, live, guarded)?;
+            let (material, facts) = source::remote(py, ends, loaded, guarded)?;
             Ok(Some((device, material, facts)))
         }
     }
@@ -449,16 +455,16 @@ fn crossing(target: &Target, facts: &Facts, copy: Option<bool>) -> Result<Route,
 
 /// An array of the target's own framework: kept, unless something else is asked for.
 fn prepare_same<'a, 'py>(
-    ends: Ends,
+    ends: Endpoints,
     data: &Bound<'py, PyAny>,
     request: &Request,
 ) -> Result<Prepared<'a, 'py>> {
     let py = data.py();
-    let live = live::live(py, ends.target, ends)?;
+    let loaded = loaded::load(py, ends.target, ends)?;
     let prepared = |route, device, cast| Prepared {
         py,
         ends,
-        target: live,
+        target: loaded,
         device,
         source_device: None,
         route,
@@ -470,13 +476,13 @@ fn prepare_same<'a, 'py>(
     let here = match ends.target.memory {
         Memory::Host => Device::Host,
         _ if request.is_plain() => return Ok(prepared(Route::Keep, Device::Host, None)),
-        _ => open::located(py, ends, live, data)?,
+        _ => source::located(py, ends, loaded, data)?,
     };
     let there = match request.placement {
         Placement::Auto => here,
-        wanted => device::place(py, live, here, wanted, ends)?,
+        wanted => device::place(py, loaded, here, wanted, ends)?,
     };
-    let cast = match request.dtype.and_then(|_| open::dtype(py, live, data)) {
+    let cast = match request.dtype.and_then(|_| source::dtype(py, loaded, data)) {
         Some(dtype) => cast_of(ends, dtype, request)?,
         None => request.dtype,
     };
@@ -491,9 +497,9 @@ fn prepare_same<'a, 'py>(
         return Err(copy_required(ends, request, needed));
     }
     if let (Some(dtype), false) =
-        (cast, dtypes(py, live, DType::Bool, cast)?.contains(cast.unwrap_or(DType::Bool)))
+        (cast, dtypes(py, loaded, DType::Bool, cast)?.contains(cast.unwrap_or(DType::Bool)))
     {
-        return Err(missing_dtype(py, ends, live, dtype));
+        return Err(missing_dtype(py, ends, loaded, dtype));
     }
     let route = if needed == Why::Device { Route::Move } else { Route::Copy(needed) };
     Ok(prepared(route, there, cast))
@@ -505,9 +511,9 @@ const MOST_WRAPPERS: usize = 8;
 /// The value inside a wrapper such as a variable, and inside those that are in it.
 fn unwrap_value<'py>(
     py: Python<'py>,
-    ends: Ends,
+    ends: Endpoints,
     data: &Bound<'py, PyAny>,
-    op: &crate::spec::Op<2>,
+    op: &crate::framework::spec::Op<2>,
 ) -> Result<Bound<'py, PyAny>> {
     let unreadable = |why: String, cause| {
         let class = detect::qualified_name(data.get_type().as_any()).unwrap_or_default();
@@ -516,14 +522,13 @@ fn unwrap_value<'py>(
     };
     let (mut value, mut op) = (data.clone(), *op);
     for _ in 0..MOST_WRAPPERS {
-        let live = live::live(py, class_of(&value)?.framework, ends)?;
-        value =
-            op.call(py, [live.module(py), &value]).map_err(|error| {
-                match oom::passes_through(py, &error) {
-                    true => Error::Python(error),
-                    false => unreadable(crate::error::first_line(py, &error), Some(error)),
-                }
-            })?;
+        let loaded = loaded::load(py, class_of(&value)?.framework, ends)?;
+        value = op.call(py, [loaded.module(py), &value]).map_err(
+            |error| match oom::passes_through(py, &error) {
+                true => Error::Python(error),
+                false => unreadable(crate::interpreter::error::first_line(py, &error), Some(error)),
+            },
+        )?;
         match class_of(&value)?.role {
             Role::Value(inner) => op = *inner,
             _ => return Ok(value),
@@ -532,7 +537,7 @@ fn unwrap_value<'py>(
     Err(unreadable("it is wrapped again and again".into(), None))
 }
 
-fn refused(ends: Ends, why: &str, data: &Bound<'_, PyAny>) -> Error {
+fn refused(ends: Endpoints, why: &str, data: &Bound<'_, PyAny>) -> Error {
     let class = detect::qualified_name(data.get_type().as_any()).unwrap_or_default();
     let reason = format!(
         "this {} array is {why} ({class}); only dense arrays with values can be converted",
@@ -544,15 +549,15 @@ fn refused(ends: Ends, why: &str, data: &Bound<'_, PyAny>) -> Error {
 /// The dtypes that a framework has now.
 pub(crate) fn dtypes(
     py: Python<'_>,
-    live: &Live,
+    loaded: &LoadedFramework,
     dtype: DType,
     cast: Option<DType>,
 ) -> Result<DTypeSet> {
-    let framework = live.framework;
+    let framework = loaded.framework;
     let wanted = cast.unwrap_or(dtype);
     for missing in framework.missing {
         if missing.dtypes.contains(wanted)
-            && missing.when.call(py, [live.module(py)])?.is_truthy()?
+            && missing.when.call(py, [loaded.module(py)])?.is_truthy()?
         {
             return Ok(framework.dtypes.without(missing.dtypes));
         }
@@ -560,11 +565,15 @@ pub(crate) fn dtypes(
     Ok(framework.dtypes)
 }
 
-fn missing_dtype(py: Python<'_>, ends: Ends, live: &Live, dtype: DType) -> Error {
-    let framework = live.framework;
+fn missing_dtype(py: Python<'_>, ends: Endpoints, loaded: &LoadedFramework, dtype: DType) -> Error {
+    let framework = loaded.framework;
     let hint = framework.missing.iter().find(|missing| {
         missing.dtypes.contains(dtype)
-            && missing.when.call(py, [live.module(py)]).and_then(|b| b.is_truthy()).unwrap_or(false)
+            && missing
+                .when
+                .call(py, [loaded.module(py)])
+                .and_then(|b| b.is_truthy())
+                .unwrap_or(false)
     });
     let way = |set: DTypeSet| match narrower(dtype, set) {
         real if dtype.kind() == Kind::Complex && real.kind() != Kind::Complex => {
@@ -604,16 +613,16 @@ fn narrower(dtype: DType, set: DTypeSet) -> DType {
 
 pub(crate) fn explain_refusal(
     py: Python<'_>,
-    ends: Ends,
-    live: &Live,
+    ends: Endpoints,
+    loaded: &LoadedFramework,
     facts: &Facts,
     request: &Request,
     refusal: Refusal,
 ) -> Error {
-    let framework = live.framework;
+    let framework = loaded.framework;
     let title = framework.title;
     match refusal {
-        Refusal::Dtype => missing_dtype(py, ends, live, facts.dtype),
+        Refusal::Dtype => missing_dtype(py, ends, loaded, facts.dtype),
         Refusal::Ndim => {
             let (least, most) = framework.ndim;
             let reason = format!(
@@ -632,7 +641,7 @@ pub(crate) fn explain_refusal(
 }
 
 /// A copy is needed and must not be: the call says so, or a `no_copy` around it.
-fn copy_required(ends: Ends, request: &Request, why: Why) -> Error {
+fn copy_required(ends: Endpoints, request: &Request, why: Why) -> Error {
     let (forbidden, way) = match request.copy {
         Some(_) => ("copy=False", "leave copy out"),
         None => ("no_copy() forbids it", "leave its scope, or say copy=True,"),

@@ -7,13 +7,15 @@ use smallvec::SmallVec;
 use super::Core;
 use super::options::Options;
 use super::signature::Usage;
+use crate::convert::plan::Route;
 use crate::convert::{self, Request};
-use crate::detect::{self, Class, Role};
-use crate::device::{self, Device, Placement};
-use crate::error::Result;
-use crate::live::{self, Live};
-use crate::plan::Route;
-use crate::spec::{DType, Framework, Kind, Memory};
+use crate::framework::detect::{self, Class, Role};
+use crate::framework::device::{self, Device, Placement};
+use crate::framework::endpoints::Endpoints;
+use crate::framework::loaded::{self, LoadedFramework};
+use crate::framework::spec::{DType, Framework, Kind, Memory};
+use crate::interpreter::error::Result;
+use crate::interpreter::tuples::{plain_tuple, rebuilt};
 
 /// Which argument an array is, or is in.
 #[derive(Clone)]
@@ -111,40 +113,6 @@ pub fn length_along(array: &Bound<'_, PyAny>, axis: usize) -> Option<usize> {
     shape.get_item(axis).ok()?.extract().ok()
 }
 
-/// A tuple that can be made anew from its elements: a plain or a named one.
-pub fn plain_tuple<'a, 'py>(value: &'a Bound<'py, PyAny>) -> Option<&'a Bound<'py, PyTuple>> {
-    let tuple = value.cast::<PyTuple>().ok()?;
-    let known = tuple.is_exact_instance_of::<PyTuple>() || maker(tuple).is_some();
-    known.then_some(tuple)
-}
-
-/// What makes a named tuple of an iterable: `_make`, or the class of those that are written in C, such
-/// as `torch.return_types.max`.
-pub fn maker<'py>(tuple: &Bound<'py, PyTuple>) -> Option<Bound<'py, PyAny>> {
-    let (py, class) = (tuple.py(), tuple.get_type());
-    let make = class.getattr_opt(pyo3::intern!(py, "_make")).ok()?;
-    make.or_else(|| {
-        let structure = class.hasattr(pyo3::intern!(py, "n_sequence_fields")).unwrap_or(false);
-        structure.then(|| class.into_any())
-    })
-}
-
-/// A list or tuple like another one, of other elements.
-pub fn rebuilt<'py>(
-    like: &Bound<'py, PyAny>,
-    elements: Vec<Bound<'py, PyAny>>,
-) -> PyResult<Bound<'py, PyAny>> {
-    let py = like.py();
-    let list = |elements| PyList::new(py, elements);
-    match like.cast::<PyTuple>() {
-        Ok(tuple) => match maker(tuple) {
-            Some(make) => make.call1((list(elements)?,)),
-            None => Ok(PyTuple::new(py, elements)?.into_any()),
-        },
-        Err(_) => Ok(list(elements)?.into_any()),
-    }
-}
-
 impl<'py> Slot<'py> {
     /// The slot with a part of its array.
     pub fn with(&self, value: Bound<'py, PyAny>) -> Option<Slot<'py>> {
@@ -182,11 +150,13 @@ impl<'py> Slot<'py> {
     /// Whether it is an array with values of its own, and no trace or gradient hangs on it.
     pub fn is_concrete(&self) -> bool {
         let (py, framework) = (self.value.py(), self.class.framework);
-        let Ok(live) = live::live(py, framework, live::ends_of(framework)) else { return false };
+        let Ok(loaded) = loaded::load(py, framework, Endpoints::of(framework)) else {
+            return false;
+        };
         let mut guards = framework.guards.iter().chain(framework.reasons);
         self.is_plain()
             && !guards.any(|guard| {
-                let answer = guard.when.call(py, [live.module(py), &self.value]);
+                let answer = guard.when.call(py, [loaded.module(py), &self.value]);
                 answer.and_then(|answer| answer.is_truthy()).unwrap_or(true)
             })
     }
@@ -252,8 +222,8 @@ impl<'py> Watched<'py> {
 pub(super) fn version(framework: &'static Framework, array: &Bound<'_, PyAny>) -> Option<i64> {
     let py = array.py();
     let op = framework.version?;
-    let live = live::live(py, framework, live::ends_of(framework)).ok()?;
-    op.call(py, [live.module(py), array]).ok()?.extract().ok()
+    let loaded = loaded::load(py, framework, Endpoints::of(framework)).ok()?;
+    op.call(py, [loaded.module(py), array]).ok()?.extract().ok()
 }
 
 /// Whether an array was written to since its version was looked at.
@@ -296,16 +266,16 @@ pub fn fit<'py>(
     }
     let Some(first) = slots.first() else { return Ok(fitted) };
     let py = first.value.py();
-    let live = live::live(py, target, live::ends_of(target))?;
+    let loaded = loaded::load(py, target, Endpoints::of(target))?;
     let watch = !options.ladder.is_empty();
-    if own && plain && !changed && live.accelerators(py) == 0 {
+    if own && plain && !changed && loaded.accelerators(py) == 0 {
         let watched = |slot: &&Slot<'py>| watch && slot.is_plain() && slot.is_of(target);
         slots.iter().filter(watched).for_each(|slot| fitted.watched.add(target, &slot.value));
         return Ok(fitted);
     }
     let placement = match aim {
         Some(aim) => aim.placement,
-        None => place(py, live, options, slots)?,
+        None => place(py, loaded, options, slots)?,
     };
     if let Placement::On(device) = placement {
         fitted.device = Some(device);
@@ -315,12 +285,12 @@ pub fn fit<'py>(
         let (value, shared) = match slot.is_of(target) {
             _ if slot.usage.is_opened() => (None, false),
             true => {
-                let value = own_array(py, live, options, slot, placement)?;
+                let value = own_array(py, loaded, options, slot, placement)?;
                 let shared = value.is_none();
                 (value, shared)
             }
             false => {
-                let (value, route) = foreign(live, options, slot, placement)?;
+                let (value, route) = foreign(loaded, options, slot, placement)?;
                 let later = target.ready.is_some() && !slot.class.framework.immutable;
                 fitted.wait |= later && route == Route::Share;
                 (Some(value), route == Route::Share)
@@ -354,31 +324,31 @@ impl Options {
 /// What the framework raises when it is asked where an array is.
 pub fn place<'py>(
     py: Python<'py>,
-    live: &Live,
+    loaded: &LoadedFramework,
     options: &Options,
     slots: &Slots<'py>,
 ) -> Result<Placement> {
     if options.device != Placement::Auto {
         return Ok(options.device);
     }
-    let framework = live.framework;
-    if framework.memory == Memory::Host || live.accelerators(py) == 0 {
+    let framework = loaded.framework;
+    if framework.memory == Memory::Host || loaded.accelerators(py) == 0 {
         return Ok(Placement::Auto);
     }
     match slots.iter().find(|slot| slot.is_of(framework) && slot.is_plain()) {
-        Some(slot) => Ok(Placement::On(device::device_of(py, live, &slot.value)?)),
-        None => Ok(Placement::On(Device::Accelerator(device::current(py, live)?))),
+        Some(slot) => Ok(Placement::On(device::device_of(py, loaded, &slot.value)?)),
+        None => Ok(Placement::On(Device::Accelerator(device::current(py, loaded)?))),
     }
 }
 
 /// An array of another framework, converted.
 fn foreign<'py>(
-    live: &Live,
+    loaded: &LoadedFramework,
     options: &Options,
     slot: &Slot<'py>,
     placement: Placement,
 ) -> Result<(Bound<'py, PyAny>, Route)> {
-    let target = live.framework;
+    let target = loaded.framework;
     // The function may write into what it is handed.
     let apart = slot.class.framework.immutable && !target.immutable;
     let request = Request { placement, copy: options.copy, dtype: options.input_dtype, apart };
@@ -389,22 +359,22 @@ fn foreign<'py>(
 /// cast is asked for.
 fn own_array<'py>(
     py: Python<'py>,
-    live: &Live,
+    loaded: &LoadedFramework,
     options: &Options,
     slot: &Slot<'py>,
     placement: Placement,
 ) -> Result<Option<Bound<'py, PyAny>>> {
     let mut value = None;
     if let Some(dtype) = options.input_dtype {
-        value = cast(py, live, slot, dtype)?;
+        value = cast(py, loaded, slot, dtype)?;
     }
     if !slot.is_plain() {
         return Ok(value);
     }
     let here = value.as_ref().unwrap_or(&slot.value);
     let moves = match placement {
-        Placement::On(device) if live.framework.memory != Memory::Host => {
-            device::device_of(py, live, here)? != device
+        Placement::On(device) if loaded.framework.memory != Memory::Host => {
+            device::device_of(py, loaded, here)? != device
         }
         // A host framework says itself that it has no such device.
         Placement::On(_) => true,
@@ -416,34 +386,34 @@ fn own_array<'py>(
     }
     let placement = if moves { placement } else { Placement::Auto };
     let request = Request { placement, copy, ..Request::default() };
-    Ok(Some(convert::convert_to(here, live.framework, &request)?))
+    Ok(Some(convert::convert_to(here, loaded.framework, &request)?))
 }
 
 /// Casts an array of the declared framework: by the framework's own operation where a gradient or
 /// a trace has to go through it and nothing can overflow, else with the exact kernels.
 fn cast<'py>(
     py: Python<'py>,
-    live: &Live,
+    loaded: &LoadedFramework,
     slot: &Slot<'py>,
     dtype: DType,
 ) -> Result<Option<Bound<'py, PyAny>>> {
     let request = Request { dtype: Some(dtype), ..Request::default() };
     // The frameworks' own operations would go on without the imaginary part.
-    if let Some(has) = convert::dtype_of(py, live, &slot.value)
-        && convert::cast_of(live::ends_of(live.framework), has, &request)?.is_none()
+    if let Some(has) = convert::dtype_of(py, loaded, &slot.value)
+        && convert::cast_of(Endpoints::of(loaded.framework), has, &request)?.is_none()
     {
         return Ok(None);
     }
     let lossless = matches!(dtype.kind(), Kind::Float | Kind::Complex);
-    let object = live.dtype_object(py, dtype);
-    if let (Some(ops), Some(object)) = (&live.framework.array, object)
+    let object = loaded.dtype_object(py, dtype);
+    if let (Some(ops), Some(object)) = (&loaded.framework.array, object)
         && (lossless || !slot.is_plain())
     {
-        let xp = ops.namespace.call(py, [live.module(py)])?;
-        let value = ops.astype.call(py, [live.module(py), &xp, &slot.value, &object])?;
+        let xp = ops.namespace.call(py, [loaded.module(py)])?;
+        let value = ops.astype.call(py, [loaded.module(py), &xp, &slot.value, &object])?;
         return Ok(Some(value));
     }
-    Ok(Some(convert::convert_to(&slot.value, live.framework, &request)?))
+    Ok(Some(convert::convert_to(&slot.value, loaded.framework, &request)?))
 }
 
 /// Puts converted arrays in the place of what the caller gave. The caller's own lists and

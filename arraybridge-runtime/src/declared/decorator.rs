@@ -5,8 +5,8 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use super::{Declared, names};
-use crate::error::Result;
-use crate::spec::Framework;
+use crate::framework::spec::Framework;
+use crate::interpreter::error::Result;
 
 /// The part of a decorator's documentation that is the same for every table.
 const OPTIONS: &str = "\

@@ -8,15 +8,19 @@ use pyo3::prelude::*;
 use pyo3::types::{PyList, PyString};
 use smallvec::SmallVec;
 
-use super::arguments::{Slot, is_written_since, plain_tuple, version};
+use super::arguments::{Slot, is_written_since, version};
 use super::result::Of;
 use super::signature::Usage;
 use super::{Call, Core, Declared, Failed, Kind, Output, result};
-use crate::detect::{self, Role};
+use crate::declared::ladder;
+use crate::declared::scope;
+use crate::framework::detect::{self, Role};
+use crate::framework::loaded;
+use crate::framework::oom;
+use crate::framework::spec::{Framework, Memory};
+use crate::interpreter::tuples::plain_tuple;
+use crate::interpreter::vectorcall::{self, Given};
 use crate::policy::{Conversion, Policy};
-use crate::spec::{Framework, Memory};
-use crate::vectorcall::{self, Given};
-use crate::{ladder, live, oom, streams};
 
 /// How a declaration is served the short way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,7 +49,7 @@ impl Short {
         let blind = options.delivers
             && options.conversion == Some(Conversion::NativeOutput)
             && !core.parameters.converts()
-            && !streams::concern(options.execution);
+            && !scope::concern(options.execution);
         simple.then_some(if blind { Short::Blind } else { Short::Looking })
     }
 }
@@ -207,10 +211,10 @@ fn is_container(value: &Bound<'_, PyAny>) -> bool {
 
 /// Whether a framework has no accelerator here, so that there is no device to choose.
 fn hosted(py: Python<'_>, framework: &'static Framework) -> bool {
-    match live::known(py, framework) {
-        Some(live) => live.accelerators(py) == 0,
+    match loaded::known(py, framework) {
+        Some(loaded) => loaded.accelerators(py) == 0,
         // What is not known yet is found out on the long way.
-        None => !streams::concern(framework),
+        None => !scope::concern(framework),
     }
 }
 

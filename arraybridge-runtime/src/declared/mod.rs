@@ -2,16 +2,18 @@
 //! types, streams and the way out of an exhausted memory follow from that.
 //!
 //! A call is `finish( recover( scopes( fit -> function ) ) )`: [`arguments`] finds the arrays and
-//! brings them to the declared framework, [`streams`](crate::streams) orders the work,
-//! [`ladder`](crate::ladder) retries, and [`result`] gives the result its element type and its
+//! brings them to the declared framework, [`streams`](crate::cuda::streams) orders the work,
+//! [`ladder`](crate::declared::ladder) retries, and [`result`] gives the result its element type and its
 //! framework. Where every argument fits already, that is a look at the class of each.
 
 pub mod arguments;
 mod decorator;
 mod fast;
+pub mod ladder;
 pub mod names;
 mod options;
 mod result;
+mod scope;
 mod signature;
 mod steps;
 
@@ -22,11 +24,11 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyTuple};
 
-use crate::error::{Error, Result};
+use crate::framework::spec::Framework;
+use crate::interpreter::error::{Error, Result};
+use crate::interpreter::vectorcall::{self, Given, Vectorcall};
 use crate::policy::Policy;
-use crate::spec::Framework;
-use crate::vectorcall::{self, Given, Vectorcall};
-use crate::{ladder, slices, streams};
+use crate::slices;
 use arguments::{Aim, Fitted, Slots, Watched};
 pub use decorator::{Decorator, declare, memory_types};
 use fast::Short;
@@ -193,7 +195,7 @@ impl<'a, 'py> Call<'a, 'py> {
         let called = match &mode.scope {
             None if core.kind == Kind::Plain => self.scoped(slots, &fitted, run),
             None => run(),
-            Some(scope) => crate::device::entered(scope, run),
+            Some(scope) => crate::framework::device::entered(scope, run),
         };
         match called {
             Ok(result) => Ok((result, fitted.watched)),
@@ -214,10 +216,10 @@ impl<'a, 'py> Call<'a, 'py> {
         body: impl FnOnce() -> PyResult<T>,
     ) -> PyResult<T> {
         let framework = self.core.options.execution;
-        if !streams::concern(framework) {
+        if !scope::concern(framework) {
             return body();
         }
-        streams::within(self.py, framework, fitted.device, slots, body)
+        scope::within(self.py, framework, fitted.device, slots, body)
     }
 
     /// Calls the function, and again by the rungs of the ladder when its memory runs out.

@@ -3,9 +3,9 @@
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 
-use crate::error::{Error, Result};
-use crate::generated::MemoryType;
-use crate::spec::Framework;
+use crate::framework::generated::MemoryType;
+use crate::framework::spec::Framework;
+use crate::interpreter::error::{Error, Result};
 
 pub use crate::policy::dtype_named as dtype;
 

@@ -4,12 +4,13 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyString};
 
 use super::names;
-use crate::device::Placement;
-use crate::error::{Ends, Error, Result};
+use crate::declared::ladder::Rung;
+use crate::framework::device::Placement;
+use crate::framework::endpoints::Endpoints;
+use crate::framework::spec::{DType, Framework};
 use crate::host::cast::Scaling;
-use crate::ladder::Rung;
+use crate::interpreter::error::{Error, Result};
 use crate::policy::{Conversion, Policy};
-use crate::spec::{DType, Framework};
 
 /// Where results go.
 #[derive(Clone, Copy, Debug)]
@@ -114,7 +115,9 @@ impl Options {
             None => Output::Fixed(input),
         };
         let device = match get("device")? {
-            Some(device) => Placement::from_device(&device, Ends { source: input, target: input })?,
+            Some(device) => {
+                Placement::from_device(&device, Endpoints { source: input, target: input })?
+            }
             None => Placement::Auto,
         };
         let (conversion, scaling) = (get("dtype_conversion")?, get("scaling")?);

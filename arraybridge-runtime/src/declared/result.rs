@@ -4,14 +4,17 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyIterator, PyList};
 
-use super::arguments::{plain_tuple, rebuilt};
 use super::{Call, Options, Output};
+use crate::convert::record;
 use crate::convert::{self, Request};
-use crate::detect::{self, Class};
-use crate::error::Result;
+use crate::framework::detect::{self, Class};
+use crate::framework::endpoints::Endpoints;
+use crate::framework::loaded;
+use crate::framework::spec::Framework;
+use crate::interpreter::error::Result;
+use crate::interpreter::tuples::{plain_tuple, rebuilt};
+use crate::memory::numpy_array;
 use crate::policy::{self, Conversion, Lead, Policy};
-use crate::spec::Framework;
-use crate::{live, ndarray, record};
 
 /// What a result is the result of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -131,9 +134,9 @@ fn fits<'py>(
             if array.is(lead) {
                 return true;
             }
-            if ndarray::is_array(array) && ndarray::is_array(lead) {
-                let dtype = ndarray::dtype_of(array);
-                return dtype.is_some() && dtype == ndarray::dtype_of(lead);
+            if numpy_array::is_array(array) && numpy_array::is_array(lead) {
+                let dtype = numpy_array::dtype_of(array);
+                return dtype.is_some() && dtype == numpy_array::dtype_of(lead);
             }
             let of = |class: Class| class.framework.memory_type;
             if detect::class_of(lead).is_none_or(|lead| of(lead) != of(class)) {
@@ -175,6 +178,6 @@ pub fn wait(framework: &'static Framework, result: &Bound<'_, PyAny>) -> PyResul
         return Ok(());
     }
     let py = result.py();
-    let live = live::live(py, framework, live::ends_of(framework)).map_err(PyErr::from)?;
-    ready.call(py, [live.module(py), result]).map(drop)
+    let loaded = loaded::load(py, framework, Endpoints::of(framework)).map_err(PyErr::from)?;
+    ready.call(py, [loaded.module(py), result]).map(drop)
 }

@@ -6,7 +6,7 @@ use pyo3::types::{PyDict, PyList, PyString};
 
 use super::Declared;
 use super::options::{Options, flag};
-use crate::error::{Error, Result};
+use crate::interpreter::error::{Error, Result};
 
 /// The keywords that a declaration adds, with what they default to in the shown signature.
 const DTYPE_CONVERSION: &str = "dtype_conversion";

@@ -12,9 +12,10 @@ use pyo3::types::{PyDict, PyString, PyTuple};
 use super::arguments::Watched;
 use super::result::Of;
 use super::{Call, Declared, Failed, Kind, Mode, result};
-use crate::ladder::{self, Climbing, Ladder, Rung, Stop};
+use crate::declared::ladder::{self, Climbing, Ladder, Rung, Stop};
+use crate::declared::scope;
+use crate::framework::oom;
 use crate::policy::Policy;
-use crate::{oom, streams};
 
 /// The arguments that a coroutine or a generator could write to.
 type Arrays = Vec<(Py<PyAny>, i64)>;
@@ -92,16 +93,16 @@ impl Origin {
         let framework = self.declared.get().core.options.execution;
         if on_host {
             return match ladder::host_scope(py, framework)? {
-                Some(scope) => crate::device::entered(&scope, body),
+                Some(scope) => crate::framework::device::entered(&scope, body),
                 None => body(),
             };
         }
-        if !streams::concern(framework) {
+        if !scope::concern(framework) {
             return body();
         }
         let call = self.call(py);
-        let device = streams::device_of(py, framework, &call.slots, &call.core.options)?;
-        streams::within(py, framework, device, &call.slots, body)
+        let device = scope::device_of(py, framework, &call.slots, &call.core.options)?;
+        scope::within(py, framework, device, &call.slots, body)
     }
 
     fn finish<'py>(&self, value: Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {

@@ -15,8 +15,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyType;
 
 use super::Invalid;
-use crate::fast::{self, ShortCut};
-use crate::view::View;
+use crate::memory::view::View;
 
 /// A framework's exchange table, which lives as long as the process.
 #[derive(Clone, Copy)]
@@ -30,9 +29,6 @@ unsafe impl Sync for Exchange {}
 impl Exchange {
     /// The table of a type, if it has one whose major version we know.
     pub fn of_type(class: &Bound<'_, PyType>) -> Option<Exchange> {
-        if !fast::is_on(ShortCut::Exchange) {
-            return None;
-        }
         let capsule = class.getattr(pyo3::intern!(class.py(), "__dlpack_c_exchange_api__")).ok()?;
         let name = c"dlpack_exchange_api";
         // SAFETY: the object is alive, and the pointer of a capsule of this name is the header of

@@ -3,7 +3,7 @@
 use dlpark::ffi::{DLManagedTensor, DLManagedTensorVersioned};
 use dlpark::{DlpackFlags, Managed, ManagedTensorBase, OpaqueContext, allocation::dynamic};
 
-use crate::view::{Owner, Source, View};
+use crate::memory::view::{Owner, Source, View};
 
 /// A source as a versioned tensor.
 pub fn versioned(source: Source) -> Managed<DLManagedTensorVersioned> {

@@ -1,7 +1,7 @@
 //! DLPack in both directions: capsules, the C exchange table, and our own exports.
 //!
 //! What comes out of a foreign capsule is a `Managed` tensor; only [`describe`] turns it into a
-//! [`View`](crate::view::View) that the rest of the crate reads.
+//! [`View`](crate::memory::view::View) that the rest of the crate reads.
 
 pub mod capsule;
 pub mod exchange;
@@ -12,8 +12,9 @@ use dlpark::ffi::DLTensor;
 use dlpark::tensor::TensorRef;
 use dlpark::{Managed, ManagedTensorBase};
 
-use crate::spec::DType;
-use crate::view::{self, Dims, View};
+use crate::host::dtype::DType;
+use crate::host::layout::contiguous_strides;
+use crate::memory::view::{self, View};
 
 /// Why a foreign tensor cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -90,7 +91,7 @@ fn describe_in(checked: &TensorRef<'_>, view: &mut View) -> Result<(), Invalid> 
                 return Err(Invalid::TooLarge);
             }
         }
-        None => view.strides = compact_strides(&view.shape, dtype.size()),
+        None => view.strides = contiguous_strides(&view.shape, dtype.size()),
     }
     let data = checked.data_ptr().cast_mut().cast::<u8>();
     view.data = data.wrapping_add(checked.byte_offset() as usize);
@@ -99,17 +100,6 @@ fn describe_in(checked: &TensorRef<'_>, view: &mut View) -> Result<(), Invalid> 
     view.swapped = false;
     view.device = checked.device();
     Ok(())
-}
-
-/// Bytes between elements in row-major order.
-pub fn compact_strides(shape: &[usize], size: usize) -> Dims<isize> {
-    let mut strides: Dims<isize> = Dims::from_elem(0, shape.len());
-    let mut step = size as isize;
-    for (stride, n) in strides.iter_mut().zip(shape).rev() {
-        *stride = step;
-        step = step.saturating_mul((*n).max(1) as isize);
-    }
-    strides
 }
 
 /// The raw descriptor of a tensor that was checked before.

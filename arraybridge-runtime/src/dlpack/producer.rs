@@ -5,8 +5,8 @@ use pyo3::exceptions::{PyBufferError, PyValueError};
 use pyo3::prelude::*;
 
 use super::{capsule, managed};
-use crate::held::Held;
-use crate::view::{Owner, Source, View};
+use crate::interpreter::held::Held;
+use crate::memory::view::{Owner, Source, View};
 
 /// What `from_dlpack` functions are handed: host memory with the whole protocol.
 ///

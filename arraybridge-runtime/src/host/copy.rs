@@ -1,4 +1,4 @@
-//! Copies a strided array into compact C order.
+//! Copies a strided array into contiguous C order.
 //!
 //! Axes that follow one another are merged, contiguous runs are copied as such, and an array that
 //! is nearer along another axis than its last (a transposed one) is read in tiles, so that every
@@ -367,7 +367,7 @@ mod tests {
         ])
     }
 
-    /// Permuted, flipped, stepped and broadcast views of a compact array.
+    /// Permuted, flipped, stepped and broadcast views of a contiguous array.
     fn permuted_views() -> impl Strategy<Value = View> {
         let axis = (1_usize..70, -2_isize..3);
         let axes = proptest::collection::vec(axis, 1..4);

@@ -3,8 +3,35 @@
 
 use smallvec::SmallVec;
 
+/// Extents or strides; up to six axes need no allocation.
+pub type Dims<T> = SmallVec<[T; 6]>;
+
+/// Bytes between elements in row-major order.
+pub fn contiguous_strides(shape: &[usize], size: usize) -> Dims<isize> {
+    let mut strides: Dims<isize> = Dims::from_elem(0, shape.len());
+    let mut step = size as isize;
+    for (stride, n) in strides.iter_mut().zip(shape).rev() {
+        *stride = step;
+        step = step.saturating_mul((*n).max(1) as isize);
+    }
+    strides
+}
+
+/// Strides that a framework's importer accepts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Strides {
+    /// Row-major and dense.
+    Contiguous,
+    /// Dense in some order of the axes.
+    Permuted,
+    /// Any strides that are not negative.
+    Positive,
+    /// Any strides.
+    Any,
+}
+
 /// Whether the elements lie one after the other in C order.
-pub fn is_compact(shape: &[usize], strides: &[isize], itemsize: usize) -> bool {
+pub fn is_contiguous(shape: &[usize], strides: &[isize], itemsize: usize) -> bool {
     if shape.contains(&0) {
         return true;
     }
@@ -12,7 +39,7 @@ pub fn is_compact(shape: &[usize], strides: &[isize], itemsize: usize) -> bool {
 }
 
 /// Whether the elements fill their memory without a gap in some order of the axes, all forward.
-pub fn is_permuted_compact(shape: &[usize], strides: &[isize], itemsize: usize) -> bool {
+pub fn is_permuted_contiguous(shape: &[usize], strides: &[isize], itemsize: usize) -> bool {
     if shape.contains(&0) {
         return true;
     }
@@ -46,8 +73,8 @@ pub fn extent(shape: &[usize], strides: &[isize], itemsize: usize) -> Option<(is
     Some((lowest, end))
 }
 
-/// Bytes of the compact array of this shape; `None` on overflow.
-pub fn compact_bytes(shape: &[usize], itemsize: usize) -> Option<usize> {
+/// Bytes of the contiguous array of this shape; `None` on overflow.
+pub fn contiguous_bytes(shape: &[usize], itemsize: usize) -> Option<usize> {
     if shape.contains(&0) {
         return Some(0);
     }
@@ -78,26 +105,26 @@ mod tests {
 
     #[test]
     fn only_c_order_is_compact() {
-        assert!(is_compact(&[2, 3], &[12, 4], 4));
-        assert!(!is_compact(&[2, 3], &[4, 8], 4));
-        assert!(!is_compact(&[2, 3], &[-12, 4], 4));
-        assert!(!is_compact(&[2, 3], &[0, 4], 4));
-        assert!(is_compact(&[], &[], 4));
+        assert!(is_contiguous(&[2, 3], &[12, 4], 4));
+        assert!(!is_contiguous(&[2, 3], &[4, 8], 4));
+        assert!(!is_contiguous(&[2, 3], &[-12, 4], 4));
+        assert!(!is_contiguous(&[2, 3], &[0, 4], 4));
+        assert!(is_contiguous(&[], &[], 4));
     }
 
     #[test]
     fn a_dense_permutation_is_permuted_compact() {
-        assert!(is_permuted_compact(&[2, 3, 4], &[4, 32, 8], 4));
-        assert!(!is_permuted_compact(&[2, 3, 4], &[4, 40, 8], 4));
-        assert!(!is_permuted_compact(&[4, 4], &[4, 0], 4));
-        assert!(!is_permuted_compact(&[4], &[-4], 4));
+        assert!(is_permuted_contiguous(&[2, 3, 4], &[4, 32, 8], 4));
+        assert!(!is_permuted_contiguous(&[2, 3, 4], &[4, 40, 8], 4));
+        assert!(!is_permuted_contiguous(&[4, 4], &[4, 0], 4));
+        assert!(!is_permuted_contiguous(&[4], &[-4], 4));
     }
 
     #[test]
     fn strides_of_single_and_empty_axes_do_not_count() {
-        assert!(is_compact(&[1, 3], &[-7, 4], 4));
-        assert!(is_permuted_compact(&[3, 1], &[4, 99], 4));
-        assert!(is_compact(&[0, 3], &[1, -1], 4));
+        assert!(is_contiguous(&[1, 3], &[-7, 4], 4));
+        assert!(is_permuted_contiguous(&[3, 1], &[4, 99], 4));
+        assert!(is_contiguous(&[0, 3], &[1, -1], 4));
         assert!(!has_negative(&[1], &[-8]));
         assert!(!has_negative(&[0, 2], &[8, -8]));
         assert!(has_negative(&[2], &[-8]));
@@ -116,8 +143,8 @@ mod tests {
 
     #[test]
     fn the_size_of_an_absurd_shape_overflows() {
-        assert_eq!(compact_bytes(&[3, 5], 4), Some(60));
-        assert_eq!(compact_bytes(&[usize::MAX, 2], 4), None);
-        assert_eq!(compact_bytes(&[usize::MAX, 2, 0], 4), Some(0));
+        assert_eq!(contiguous_bytes(&[3, 5], 4), Some(60));
+        assert_eq!(contiguous_bytes(&[usize::MAX, 2], 4), None);
+        assert_eq!(contiguous_bytes(&[usize::MAX, 2, 0], 4), Some(0));
     }
 }

@@ -6,6 +6,7 @@
 pub mod buffer;
 pub mod cast;
 pub mod copy;
+pub mod dtype;
 pub mod layout;
 pub mod overlap;
 mod parallel;

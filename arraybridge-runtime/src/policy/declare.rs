@@ -8,9 +8,9 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyString, PyTuple};
 
 use super::{Conversion, Policy};
-use crate::error::{Error, Result};
+use crate::framework::spec::DType;
 use crate::host::cast::Scaling;
-use crate::spec::DType;
+use crate::interpreter::error::{Error, Result};
 
 const PRESERVE: &str = "preserve";
 const NATIVE: &str = "native";

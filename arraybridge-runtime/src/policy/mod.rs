@@ -14,16 +14,18 @@ use std::time::Instant;
 
 use pyo3::prelude::*;
 
+use crate::convert::plan::Why;
+use crate::convert::record::{self, Record};
 use crate::convert::{self, Opened};
-use crate::detect::{self, Role};
-use crate::device::{self, Device};
-use crate::error::{Ends, Error, Failure, Result, warning_class};
+use crate::framework::detect::{self, Role};
+use crate::framework::device::{self, Device};
+use crate::framework::endpoints::Endpoints;
+use crate::framework::loaded::{self, LoadedFramework};
+use crate::framework::oom;
+use crate::framework::spec::{DType, Framework, Guard, Kind, Memory};
 use crate::host::cast::Scaling;
-use crate::live::{self, Live};
-use crate::plan::Why;
-use crate::record::{self, Record};
-use crate::spec::{DType, Framework, Guard, Kind, Memory};
-use crate::{cast, oom};
+use crate::interpreter::error::{Error, Failure, Result, warning_class};
+use crate::memory::cast;
 
 pub use declare::{DtypePolicy, dtype_named, install};
 
@@ -63,8 +65,8 @@ impl Lead {
     pub fn of(array: &Bound<'_, PyAny>) -> Lead {
         let py = array.py();
         let Some(class) = detect::class_of(array) else { return Lead::default() };
-        let live = live::live(py, class.framework, live::ends_of(class.framework));
-        let dtype = live.ok().and_then(|live| convert::dtype_of(py, live, array));
+        let loaded = loaded::load(py, class.framework, Endpoints::of(class.framework));
+        let dtype = loaded.ok().and_then(|loaded| convert::dtype_of(py, loaded, array));
         Lead { dtype, reduced: ndim(array).filter(|ndim| *ndim > 0).map(|_| 0) }
     }
 }
@@ -105,11 +107,11 @@ pub fn finish<'py>(
     }
     let Some(class) = detect::class_of(array) else { return Ok(array.clone()) };
     let py = array.py();
-    let ends = live::ends_of(class.framework);
-    let live = live::live(py, class.framework, ends)?;
-    let Some(from) = convert::dtype_of(py, live, array) else { return Ok(array.clone()) };
+    let ends = Endpoints::of(class.framework);
+    let loaded = loaded::load(py, class.framework, ends)?;
+    let Some(from) = convert::dtype_of(py, loaded, array) else { return Ok(array.clone()) };
     let Some(to) = wanted(array, from, lead, policy.conversion) else { return Ok(array.clone()) };
-    let job = Job { py, ends, live, from, to, scaling: policy.scaling, function };
+    let job = Job { py, ends, loaded, from, to, scaling: policy.scaling, function };
     if !record::is_tracing() {
         return job.run(array, class.role);
     }
@@ -151,8 +153,8 @@ fn wanted(
 #[derive(Clone, Copy)]
 struct Job<'a, 'py> {
     py: Python<'py>,
-    ends: Ends,
-    live: &'a Live,
+    ends: Endpoints,
+    loaded: &'a LoadedFramework,
     from: DType,
     to: DType,
     scaling: Scaling,
@@ -161,7 +163,7 @@ struct Job<'a, 'py> {
 
 impl<'py> Job<'_, 'py> {
     fn run(&self, array: &Bound<'py, PyAny>, role: Role) -> Result<Bound<'py, PyAny>> {
-        let Job { py, live, from, to, .. } = *self;
+        let Job { py, loaded, from, to, .. } = *self;
         let real = !matches!(to.kind(), Kind::Complex | Kind::Bool);
         if from.kind() == Kind::Complex && real {
             return Err(Error::Value(format!(
@@ -170,21 +172,21 @@ impl<'py> Job<'_, 'py> {
                 self.function
             )));
         }
-        if !convert::dtypes(py, live, to, None)?.contains(to) {
+        if !convert::dtypes(py, loaded, to, None)?.contains(to) {
             return Err(self.lacks_dtype());
         }
         match role {
             Role::Array => self.concrete(array),
-            Role::Value(op) => self.concrete(&op.call(py, [live.module(py), array])?),
+            Role::Value(op) => self.concrete(&op.call(py, [loaded.module(py), array])?),
             Role::Refused(_) => self.symbolic(array),
         }
     }
 
     /// An array of an array class, which can still turn out to have no values.
     fn concrete(&self, array: &Bound<'py, PyAny>) -> Result<Bound<'py, PyAny>> {
-        let Job { py, live, .. } = *self;
+        let Job { py, loaded, .. } = *self;
         if self.is_differentiable() {
-            match recording(py, live, array) {
+            match recording(py, loaded, array) {
                 Recording::Certain => return self.symbolic(array),
                 Recording::Possible => {
                     if let Some(result) = self.by_operations(array)? {
@@ -194,7 +196,7 @@ impl<'py> Job<'_, 'py> {
                 Recording::None => {}
             }
         }
-        match device::device_of(py, live, array) {
+        match device::device_of(py, loaded, array) {
             Ok(Device::Host) => self.in_host_memory(array),
             Ok(device) => self.on_device(array, device),
             Err(error) if oom::passes_through(py, &error) => Err(Error::Python(error)),
@@ -231,20 +233,20 @@ impl<'py> Job<'_, 'py> {
 
     /// Through the kernels, and back to the device where the array was.
     fn by_kernel(&self, array: &Bound<'py, PyAny>, device: Device) -> Result<Bound<'py, PyAny>> {
-        let Job { py, ends, live, .. } = *self;
+        let Job { py, ends, loaded, .. } = *self;
         let opened = convert::open_host(array)?;
         let (source, clipped) = cast::cast(py, &opened.source, self.to, self.scaling)?;
         if clipped > 0 {
             self.warn(clipped)?;
         }
-        convert::place(py, ends, live, Opened { source, private: true }, device)
+        convert::place(py, ends, loaded, Opened { source, private: true }, device)
     }
 
     /// By the framework's operations, which work on arrays without values and keep their graph.
     fn symbolic(&self, array: &Bound<'py, PyAny>) -> Result<Bound<'py, PyAny>> {
         // A framework without accelerators and tracers has none but masked and other odd arrays,
         // which its operations would silently turn into plain ones.
-        if self.live.framework.memory == Memory::Host || is_odd(self.py, self.live, array) {
+        if self.loaded.framework.memory == Memory::Host || is_odd(self.py, self.loaded, array) {
             return Ok(array.clone());
         }
         // The policy is no reason for a function to fail that works without it.
@@ -262,9 +264,9 @@ impl<'py> Job<'_, 'py> {
 
     #[cold]
     fn lacks_dtype(&self) -> Error {
-        let Job { ends, live, to, function, .. } = *self;
-        let title = live.framework.title;
-        let missing = live.framework.missing.iter().find(|missing| missing.dtypes.contains(to));
+        let Job { ends, loaded, to, function, .. } = *self;
+        let title = loaded.framework.title;
+        let missing = loaded.framework.missing.iter().find(|missing| missing.dtypes.contains(to));
         let hint = missing.map_or_else(String::new, |missing| format!(", or {}", missing.hint));
         let reason = format!(
             "{title} has no {to}, which the dtype policy of {function} wants; declare \
@@ -288,15 +290,15 @@ impl<'py> Job<'_, 'py> {
     }
 
     fn record(&self, result: &Bound<'py, PyAny>) -> Record {
-        let Job { py, live, to, .. } = *self;
+        let Job { py, loaded, to, .. } = *self;
         let shape = result.getattr(pyo3::intern!(py, "shape")).and_then(|shape| {
             shape.try_iter()?.map(|n| n?.extract::<usize>()).collect::<PyResult<_>>()
         });
-        let shape: crate::view::Dims<usize> = shape.unwrap_or_default();
-        let device = device::device_of(py, live, result);
+        let shape: crate::memory::view::Dims<usize> = shape.unwrap_or_default();
+        let device = device::device_of(py, loaded, result);
         Record {
-            source: live.framework.name,
-            target: live.framework.name,
+            source: loaded.framework.name,
+            target: loaded.framework.name,
             route: "copy",
             how: "dtype policy",
             why: Some(Why::Cast.text()),
@@ -320,12 +322,12 @@ const LIFTED: &str = "vmapped or functional";
 
 /// Whether the array is one without plain values, and none that is traced: meta, sparse, deleted.
 /// Operations on some of them load modules of torch that end the process when TensorFlow is there.
-fn is_odd<'py>(py: Python<'py>, live: &Live, array: &Bound<'py, PyAny>) -> bool {
+fn is_odd<'py>(py: Python<'py>, loaded: &LoadedFramework, array: &Bound<'py, PyAny>) -> bool {
     let holds = |guard: &&Guard| {
-        let answer = guard.when.call(py, [live.module(py), array]);
+        let answer = guard.when.call(py, [loaded.module(py), array]);
         answer.and_then(|answer| answer.is_truthy()).unwrap_or(false)
     };
-    let reason = live.framework.reasons.iter().find(holds);
+    let reason = loaded.framework.reasons.iter().find(holds);
     reason.is_some_and(|guard| guard.why != LIFTED)
 }
 
@@ -340,10 +342,14 @@ enum Recording {
     Certain,
 }
 
-fn recording<'py>(py: Python<'py>, live: &Live, array: &Bound<'py, PyAny>) -> Recording {
-    let framework: &Framework = live.framework;
+fn recording<'py>(
+    py: Python<'py>,
+    loaded: &LoadedFramework,
+    array: &Bound<'py, PyAny>,
+) -> Recording {
+    let framework: &Framework = loaded.framework;
     if let Some(guard) = framework.guards.iter().find(|guard| guard.why == REQUIRES_GRAD) {
-        let answer = guard.when.call(py, [live.module(py), array]);
+        let answer = guard.when.call(py, [loaded.module(py), array]);
         let recorded = answer.and_then(|answer| answer.is_truthy()).unwrap_or(true);
         return if recorded { Recording::Certain } else { Recording::None };
     }
@@ -355,6 +361,10 @@ fn recording<'py>(py: Python<'py>, live: &Live, array: &Bound<'py, PyAny>) -> Re
 }
 
 /// Whether an operation on the array may have to be recorded for a gradient.
-pub(crate) fn is_recorded<'py>(py: Python<'py>, live: &Live, array: &Bound<'py, PyAny>) -> bool {
-    recording(py, live, array) != Recording::None
+pub(crate) fn is_recorded<'py>(
+    py: Python<'py>,
+    loaded: &LoadedFramework,
+    array: &Bound<'py, PyAny>,
+) -> bool {
+    recording(py, loaded, array) != Recording::None
 }

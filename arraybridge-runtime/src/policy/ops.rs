@@ -7,14 +7,14 @@ use pyo3::types::PyFloat;
 
 use super::Job;
 use crate::convert::{self, Opened};
-use crate::device::{self, Device};
-use crate::dlpack::compact_strides;
-use crate::error::Error;
+use crate::framework::device::{self, Device};
+use crate::framework::loaded::LoadedFramework;
+use crate::framework::spec::{ArrayOps, DType, Kind};
 use crate::host::buffer::HostBuffer;
 use crate::host::cast::Scaling;
-use crate::live::Live;
-use crate::spec::{ArrayOps, DType, Kind};
-use crate::view::{Owner, Source, View};
+use crate::host::layout::contiguous_strides;
+use crate::interpreter::error::Error;
+use crate::memory::view::{Owner, Source, View};
 
 /// The ends of an integer type.
 pub(super) fn ends(dtype: DType) -> (i128, i128) {
@@ -52,17 +52,19 @@ pub(super) fn cast<'py>(
     array: &Bound<'py, PyAny>,
     device: Option<Device>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let Some(table) = &job.live.framework.array else {
-        return Err(
-            Error::Value(format!("{} has no array operations", job.live.framework.title)).into()
-        );
+    let Some(table) = &job.loaded.framework.array else {
+        return Err(Error::Value(format!(
+            "{} has no array operations",
+            job.loaded.framework.title
+        ))
+        .into());
     };
     let cast = || {
-        let xp = table.namespace.call(job.py, [job.live.module(job.py)])?;
+        let xp = table.namespace.call(job.py, [job.loaded.module(job.py)])?;
         Ops { job, table, xp, device }.cast(array)
     };
     match device {
-        Some(device) => device::within(job.py, job.live, device, |_| cast()),
+        Some(device) => device::within(job.py, job.loaded, device, |_| cast()),
         None => cast(),
     }
 }
@@ -95,12 +97,12 @@ impl<'py> Ops<'_, 'py> {
         self.job.py
     }
 
-    fn live(&self) -> &Live {
-        self.job.live
+    fn loaded(&self) -> &LoadedFramework {
+        self.job.loaded
     }
 
     fn module(&self) -> &Array<'py> {
-        self.job.live.module(self.job.py)
+        self.job.loaded.module(self.job.py)
     }
 
     fn cast(&self, array: &Array<'py>) -> PyResult<Array<'py>> {
@@ -162,7 +164,7 @@ impl<'py> Ops<'_, 'py> {
 
     /// The floating point type with the most digits that the framework has now.
     fn widest(&self) -> PyResult<DType> {
-        let dtypes = convert::dtypes(self.py(), self.live(), DType::Float64, None)?;
+        let dtypes = convert::dtypes(self.py(), self.loaded(), DType::Float64, None)?;
         Ok(if dtypes.contains(DType::Float64) { DType::Float64 } else { DType::Float32 })
     }
 
@@ -197,8 +199,8 @@ impl<'py> Ops<'_, 'py> {
 
     fn astype(&self, array: &Array<'py>, dtype: DType) -> PyResult<Array<'py>> {
         let py = self.py();
-        let Some(object) = self.live().dtype_object(py, dtype) else {
-            let title = self.live().framework.title;
+        let Some(object) = self.loaded().dtype_object(py, dtype) else {
+            let title = self.loaded().framework.title;
             return Err(Error::Value(format!("{title} has no {dtype}")).into());
         };
         self.table.astype.call(py, [self.module(), &self.xp, array, &object])
@@ -225,14 +227,14 @@ impl<'py> Ops<'_, 'py> {
 
     /// A 0-d array of the target's dtype: a Python number that large would be taken for another.
     fn constant(&self, value: i128) -> PyResult<Array<'py>> {
-        let Job { py, ends, live, to, .. } = *self.job;
+        let Job { py, ends, loaded, to, .. } = *self.job;
         let source = scalar(value, to)?;
-        match (self.device, live.framework.from_numpy) {
+        match (self.device, loaded.framework.from_numpy) {
             // In a trace, an array would bring a device with it that may not be the trace's.
             (None, Some(_)) => Ok(convert::wrap_numpy(py, ends, source)?),
             (device, _) => {
                 let opened = Opened { source, private: true };
-                Ok(convert::place(py, ends, live, opened, device.unwrap_or(Device::Host))?)
+                Ok(convert::place(py, ends, loaded, opened, device.unwrap_or(Device::Host))?)
             }
         }
     }
@@ -241,14 +243,14 @@ impl<'py> Ops<'_, 'py> {
 /// One integer as an array without axes.
 fn scalar(value: i128, dtype: DType) -> PyResult<Source> {
     let size = dtype.size();
-    let mut buffer = HostBuffer::new(size).map_err(crate::cast::no_memory)?;
+    let mut buffer = HostBuffer::new(size).map_err(crate::memory::cast::no_memory)?;
     let bytes = value.to_ne_bytes();
     let start = if cfg!(target_endian = "little") { 0 } else { bytes.len() - size };
     // SAFETY: the buffer has `size` bytes, and an integer of at most 8 bytes is a part of the 16.
     unsafe { buffer.as_mut_ptr().copy_from_nonoverlapping(bytes[start..].as_ptr(), size) };
     let view = View {
         data: buffer.as_mut_ptr(),
-        strides: compact_strides(&[], size),
+        strides: contiguous_strides(&[], size),
         shape: Default::default(),
         dtype,
         read_only: false,

@@ -10,21 +10,22 @@ use pyo3::prelude::*;
 
 use super::{Job, ops};
 use crate::convert::{self, Opened};
-use crate::device::Device;
-use crate::dlpack::compact_strides;
-use crate::error::Result;
+use crate::framework::device::Device;
+use crate::framework::oom;
+use crate::framework::spec::DType;
 use crate::host::buffer::HostBuffer;
 use crate::host::cast::Scaling;
-use crate::spec::DType;
-use crate::view::{Owner, Source, View};
-use crate::{cast, oom};
+use crate::host::layout::contiguous_strides;
+use crate::interpreter::error::Result;
+use crate::memory::cast;
+use crate::memory::view::{Owner, Source, View};
 
 type Key = (usize, DType, DType, Scaling);
 
 static KNOWN: Mutex<Option<HashMap<Key, bool>>> = Mutex::new(None);
 
 fn key(job: &Job<'_, '_>) -> Key {
-    (job.live.framework.memory_type as usize, job.from, job.to, job.scaling)
+    (job.loaded.framework.memory_type as usize, job.from, job.to, job.scaling)
 }
 
 fn note(job: &Job<'_, '_>, passes: bool) {
@@ -43,7 +44,8 @@ pub(super) fn passes(job: &Job<'_, '_>, device: Device) -> Result<bool> {
         return Ok(*passes);
     }
     drop(known);
-    let has_f64 = convert::dtypes(job.py, job.live, DType::Float64, None)?.contains(DType::Float64);
+    let has_f64 =
+        convert::dtypes(job.py, job.loaded, DType::Float64, None)?.contains(DType::Float64);
     let passes = ops::can_be_exact(job.from, job.to, job.scaling, has_f64)
         && match agree(job, device) {
             Ok(agree) => agree,
@@ -60,17 +62,17 @@ pub(super) fn forget(job: &Job<'_, '_>) {
 }
 
 fn agree(job: &Job<'_, '_>, device: Device) -> PyResult<bool> {
-    let Job { py, ends, live, from, to, scaling, .. } = *job;
+    let Job { py, ends, loaded, from, to, scaling, .. } = *job;
     let (source, _) = cast::cast(py, &edges()?, from, Scaling::Clamp)?;
     let (expected, _) = cast::cast(py, &source, to, scaling)?;
-    let array = convert::place(py, ends, live, Opened { source, private: true }, device)?;
+    let array = convert::place(py, ends, loaded, Opened { source, private: true }, device)?;
     let given = convert::open_host(&ops::cast(job, &array, Some(device))?)?.source;
     if given.view.dtype != to || given.view.shape != expected.view.shape {
         return Ok(false);
     }
     let (given, _) = cast::cast(py, &given, to, Scaling::Clamp)?;
     let bytes = |source: &Source| {
-        // SAFETY: a cast gives compact memory of its own, all of it written.
+        // SAFETY: a cast gives contiguous memory of its own, all of it written.
         unsafe { std::slice::from_raw_parts(source.view.data, source.view.nbytes()) }.to_vec()
     };
     Ok(bytes(&given) == bytes(&expected))
@@ -92,7 +94,7 @@ fn edges() -> Result<Source> {
     let view = View {
         data,
         shape: [values.len()].into_iter().collect(),
-        strides: compact_strides(&[values.len()], size_of::<f64>()),
+        strides: contiguous_strides(&[values.len()], size_of::<f64>()),
         dtype: DType::Float64,
         read_only: false,
         swapped: false,

@@ -7,21 +7,24 @@ use pyo3::types::{PyInt, PyList, PyTuple};
 use smallvec::SmallVec;
 
 use super::{shape_of, shape_text};
+use crate::convert::plan::{self, Target};
+use crate::convert::record::{self, Record};
 use crate::convert::{self, Opened, Request};
-use crate::detect::Role;
-use crate::device::{self, Device, Placement};
-use crate::dlpack::compact_strides;
-use crate::error::{Ends, Error, Failure, Result};
-use crate::generated::MemoryType;
+use crate::framework::detect::Role;
+use crate::framework::device::{self, Device, Placement};
+use crate::framework::endpoints::Endpoints;
+use crate::framework::generated::MemoryType;
+use crate::framework::loaded::{self, LoadedFramework};
+use crate::framework::oom;
+use crate::framework::spec::{DType, Framework, Kind, Memory};
 use crate::host::buffer::HostBuffer;
 use crate::host::cast::{Scaling, Strided, cast_strided};
+use crate::host::layout::contiguous_strides;
 use crate::host::{self, copy, layout};
-use crate::live::{self, Live};
-use crate::plan::{self, Target};
-use crate::record::{self, Record};
-use crate::spec::{DType, Framework, Kind, Memory};
-use crate::view::{Dims, Owner, Source, View};
-use crate::{cast, oom, policy};
+use crate::interpreter::error::{Error, Failure, Result};
+use crate::memory::cast;
+use crate::memory::view::{Dims, Owner, Source, View};
+use crate::policy;
 
 /// Where the arrays come to lie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,9 +55,9 @@ pub(super) fn join<'py>(
     };
     let py = first.py();
     check_shapes(arrays, along)?;
-    let ends = Ends { source: convert::class_of(first)?.framework, target };
-    let live = live::live(py, target, ends)?;
-    let job = Job { py, ends, live, placement, along };
+    let ends = Endpoints { source: convert::class_of(first)?.framework, target };
+    let loaded = loaded::load(py, target, ends)?;
+    let job = Job { py, ends, loaded, placement, along };
     let start = Instant::now();
     let result = job.run(&values(arrays)?)?;
     if record::is_tracing() {
@@ -69,8 +72,8 @@ fn values<'py>(arrays: &[Bound<'py, PyAny>]) -> Result<Vec<Bound<'py, PyAny>>> {
         let py = array.py();
         let class = convert::class_of(array)?;
         let Role::Value(op) = class.role else { return Ok(array.clone()) };
-        let live = live::live(py, class.framework, live::ends_of(class.framework))?;
-        Ok(op.call(py, [live.module(py), array])?)
+        let loaded = loaded::load(py, class.framework, Endpoints::of(class.framework))?;
+        Ok(op.call(py, [loaded.module(py), array])?)
     };
     arrays.iter().map(value).collect()
 }
@@ -107,8 +110,8 @@ fn check_shapes(arrays: &[Bound<'_, PyAny>], along: Along) -> Result<()> {
 
 struct Job<'a, 'py> {
     py: Python<'py>,
-    ends: Ends,
-    live: &'a Live,
+    ends: Endpoints,
+    loaded: &'a LoadedFramework,
     placement: Placement,
     along: Along,
 }
@@ -144,29 +147,29 @@ impl<'py> Job<'_, 'py> {
     }
 
     fn is_own(&self, array: &Bound<'py, PyAny>) -> Result<bool> {
-        let own = self.live.framework.memory_type;
+        let own = self.loaded.framework.memory_type;
         Ok(convert::class_of(array)?.framework.memory_type == own)
     }
 
     /// Whether all are arrays of the target, which can have some that only it can compute with.
     fn may_be_traced(&self, arrays: &[Bound<'py, PyAny>]) -> Result<bool> {
-        let tracing = self.live.framework.memory != Memory::Host;
+        let tracing = self.loaded.framework.memory != Memory::Host;
         arrays.iter().map(|array| self.is_own(array)).try_fold(tracing, |all, own| Ok(all && own?))
     }
 
     /// Whether an array cannot be read without a loss, or is on an accelerator where it should stay.
     fn needs_operation(&self, arrays: &[Bound<'py, PyAny>]) -> Result<bool> {
-        let Job { py, live, .. } = *self;
-        let shares = live.framework.import.is_some();
+        let Job { py, loaded, .. } = *self;
+        let shares = loaded.framework.import.is_some();
         for array in arrays {
             let class = convert::class_of(array)?;
             let own = self.is_own(array)?;
             if matches!(class.role, Role::Refused(_)) {
                 // Without accelerators there are no tracers, only arrays such as masked ones.
-                return Ok(own && live.framework.memory != Memory::Host);
+                return Ok(own && loaded.framework.memory != Memory::Host);
             }
-            let there = live::live(py, class.framework, live::ends_of(class.framework))?;
-            if own && is_recorded(py, live, array) {
+            let there = loaded::load(py, class.framework, Endpoints::of(class.framework))?;
+            if own && is_recorded(py, loaded, array) {
                 return Ok(true);
             }
             let device = device::device_of(py, there, array).unwrap_or(Device::Host);
@@ -179,14 +182,14 @@ impl<'py> Job<'_, 'py> {
 
     /// Where the result goes, when the first array is on `source`.
     fn device(&self, source: Device) -> Result<Device> {
-        device::place(self.py, self.live, source, self.placement, self.ends)
+        device::place(self.py, self.loaded, source, self.placement, self.ends)
     }
 
     /// One operation of the target, with arrays of others brought there before.
     fn by_operation(&self, arrays: &[Bound<'py, PyAny>]) -> Result<Bound<'py, PyAny>> {
-        let Job { py, live, ends, placement, along } = *self;
-        let title = live.framework.title;
-        let Some(table) = &live.framework.array else {
+        let Job { py, loaded, ends, placement, along } = *self;
+        let title = loaded.framework.title;
+        let Some(table) = &loaded.framework.array else {
             return Err(Error::Value(format!("{title} has no operation that joins arrays")));
         };
         let request = Request { placement, ..Request::default() };
@@ -196,10 +199,10 @@ impl<'py> Job<'_, 'py> {
             if self.is_own(array)? && (traced || placement == Placement::Auto) {
                 return Ok(array.clone());
             }
-            convert::convert_to(array, live.framework, &request)
+            convert::convert_to(array, loaded.framework, &request)
         });
         let arrays = PyList::new(py, brought.collect::<Result<Vec<_>>>()?)?.into_any();
-        let module = live.module(py);
+        let module = loaded.module(py);
         let join = || {
             let xp = table.namespace.call(py, [module])?;
             match along {
@@ -211,14 +214,14 @@ impl<'py> Job<'_, 'py> {
             }
         };
         let first = arrays.get_item(0)?;
-        let joined = match device::device_of(py, live, &first) {
-            Ok(device) => device::within(py, live, device, |_| join()),
+        let joined = match device::device_of(py, loaded, &first) {
+            Ok(device) => device::within(py, loaded, device, |_| join()),
             Err(_) => join(),
         };
         joined.map_err(|error| match oom::passes_through(py, &error) {
             true => Error::Python(error),
             false => {
-                let line = crate::error::first_line(py, &error);
+                let line = crate::interpreter::error::first_line(py, &error);
                 let reason = format!("{title} cannot put the arrays together ({line})");
                 ends.caused(Failure::Conversion, "stack", reason, Some(error))
             }
@@ -227,19 +230,19 @@ impl<'py> Job<'_, 'py> {
 
     /// One host buffer, filled from all arrays and handed over.
     fn through_host(&self, arrays: &[Bound<'py, PyAny>]) -> Result<Bound<'py, PyAny>> {
-        let Job { py, ends, live, along, .. } = *self;
+        let Job { py, ends, loaded, along, .. } = *self;
         let opened = arrays.iter().map(convert::open_host).collect::<Result<Vec<_>>>()?;
         let views: Vec<_> = opened.iter().map(|opened| &opened.source.view).collect();
         let dtype = common_dtype(py, &views)?;
         let first = convert::class_of(&arrays[0])?.framework;
-        let first = live::live(py, first, live::ends_of(first))?;
+        let first = loaded::load(py, first, Endpoints::of(first))?;
         let device = self.device(device::device_of(py, first, &arrays[0])?)?;
         let shape = joined_shape(&views, along);
-        let bytes = layout::compact_bytes(&shape, dtype.size()).unwrap_or(usize::MAX);
+        let bytes = layout::contiguous_bytes(&shape, dtype.size()).unwrap_or(usize::MAX);
         let mut buffer = HostBuffer::new(bytes).map_err(cast::no_memory)?;
         let view = View {
             data: buffer.as_mut_ptr(),
-            strides: compact_strides(&shape, dtype.size()),
+            strides: contiguous_strides(&shape, dtype.size()),
             shape,
             dtype,
             read_only: false,
@@ -249,22 +252,22 @@ impl<'py> Job<'_, 'py> {
         let joined =
             Opened { source: Source { view, owner: Owner::Buffer(buffer) }, private: true };
         let facts = joined.facts();
-        let dtypes = convert::dtypes(py, live, dtype, None)?;
-        let target = Target { framework: live.framework, dtypes, device };
+        let dtypes = convert::dtypes(py, loaded, dtype, None)?;
+        let target = Target { framework: loaded.framework, dtypes, device };
         plan::admit(&target, dtype, facts.ndim, facts.empty).map_err(|refusal| {
-            convert::explain_refusal(py, ends, live, &facts, &Request::default(), refusal)
+            convert::explain_refusal(py, ends, loaded, &facts, &Request::default(), refusal)
         })?;
         let filled = fill(py, &joined.source.view, &views, along);
         filled.map_err(|error| Error::Value(error.to_string()))?;
-        convert::place(py, ends, live, joined, device)
+        convert::place(py, ends, loaded, joined, device)
     }
 
     fn record(&self, result: &Bound<'py, PyAny>) -> Record {
-        let Job { py, ends, live, along, .. } = *self;
-        let dtype = convert::dtype_of(py, live, result);
+        let Job { py, ends, loaded, along, .. } = *self;
+        let dtype = convert::dtype_of(py, loaded, result);
         let shape = shape_of(result).unwrap_or_default();
         let size = dtype.map_or(0, DType::size);
-        let device = device::device_of(py, live, result);
+        let device = device::device_of(py, loaded, result);
         Record {
             source: ends.source.name,
             target: ends.target.name,
@@ -281,10 +284,10 @@ impl<'py> Job<'_, 'py> {
 }
 
 /// Whether a gradient may pass through an array.
-fn is_recorded<'py>(py: Python<'py>, live: &Live, array: &Bound<'py, PyAny>) -> bool {
-    let dtype = convert::dtype_of(py, live, array);
+fn is_recorded<'py>(py: Python<'py>, loaded: &LoadedFramework, array: &Bound<'py, PyAny>) -> bool {
+    let dtype = convert::dtype_of(py, loaded, array);
     let smooth = dtype.is_none_or(|dtype| matches!(dtype.kind(), Kind::Float | Kind::Complex));
-    smooth && policy::is_recorded(py, live, array)
+    smooth && policy::is_recorded(py, loaded, array)
 }
 
 /// The element type that can hold those of all arrays, as NumPy promotes them.
@@ -294,7 +297,7 @@ fn common_dtype(py: Python<'_>, views: &[&View]) -> Result<DType> {
         return Ok(first);
     }
     let framework = MemoryType::Numpy.framework();
-    let numpy = live::live(py, framework, live::ends_of(framework))?;
+    let numpy = loaded::load(py, framework, Endpoints::of(framework))?;
     let mut names: Vec<DType> = views.iter().map(|view| view.dtype).collect();
     names.sort_unstable();
     names.dedup();

@@ -10,12 +10,12 @@ use pyo3::prelude::*;
 use pyo3::types::{PyList, PySlice, PyTuple};
 
 use crate::convert::{self, Request};
-use crate::declared::arguments;
-use crate::detect;
-use crate::device::Placement;
-use crate::error::{Error, Result};
-use crate::spec::Framework;
-use crate::view::Dims;
+use crate::framework::detect;
+use crate::framework::device::Placement;
+use crate::framework::spec::Framework;
+use crate::interpreter::error::{Error, Result};
+use crate::interpreter::tuples;
+use crate::memory::view::Dims;
 use join::{Along, join};
 
 /// The lengths of an object's axes, `None` where it has no shape or a trace does not know it.
@@ -186,7 +186,7 @@ impl<'py> Results<'py> {
         let Some(tuple) = self.tuple else { return Ok(main) };
         let others = self.others.into_iter().map(Bound::into_any);
         let elements = PyTuple::new(py, [main].into_iter().chain(others).collect::<Vec<_>>())?;
-        match arguments::maker(&tuple) {
+        match tuples::maker(&tuple) {
             Some(make) => Ok(make.call1((elements,))?),
             None => Ok(elements.into_any()),
         }

@@ -11,14 +11,15 @@ use pyo3::types::{PyDict, PyTuple, PyType};
 
 use super::{Tensor, cuda, describe, place};
 use crate::convert::{self, Opened};
-use crate::cuda::{LEGACY_STREAM, lasting_stream};
-use crate::device;
-use crate::dlpack::exchange::Exchange;
-use crate::dlpack::{capsule, compact_strides, managed};
-use crate::error::{Ends, Failure, Result};
-use crate::generated::MemoryType;
-use crate::spec::{DType, Kind};
-use crate::view::{Dims, Owner, Source, View};
+use crate::cuda::driver::{LEGACY_STREAM, lasting_stream};
+use crate::dlpack::{capsule, managed};
+use crate::framework::device;
+use crate::framework::endpoints::Endpoints;
+use crate::framework::generated::MemoryType;
+use crate::host::dtype::{DType, Kind};
+use crate::host::layout::contiguous_strides;
+use crate::interpreter::error::{Failure, Result};
+use crate::memory::view::{Dims, Owner, Source, View};
 
 /// An n-dimensional array that belongs to no framework: what Rust functions make and hand over.
 ///
@@ -97,7 +98,7 @@ impl PyTensor {
             data: buffer.as_mut_ptr(),
             device: DLDevice::CPU,
             read_only: false,
-            strides: compact_strides(&self.view().shape, self.view().dtype.size()),
+            strides: contiguous_strides(&self.view().shape, self.view().dtype.size()),
             ..self.view().clone()
         };
         Ok(Source { view, owner: Owner::Buffer(buffer) })
@@ -179,7 +180,7 @@ impl PyTensor {
         let tensor = Tensor::from_opened(py, opened)?;
         if copy == Some(false) && (private || tensor.view.data != before) {
             let numpy = MemoryType::Numpy.framework();
-            let ends = Ends { source: numpy, target: numpy };
+            let ends = Endpoints { source: numpy, target: numpy };
             let reason = "copy=False, but the memory cannot be described where it is".into();
             return Err(ends.error(Failure::Copy, "plan", reason));
         }
@@ -355,19 +356,6 @@ fn typestr(dtype: DType) -> PyResult<String> {
 pub fn add_class(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<PyTensor>()?;
     dlpark::python::install_exchange_api::<PyTensor>(module.py())
-}
-
-/// The exchange table of the `arraybridge` package's tensors, for one of them.
-pub(crate) fn exchange_of(data: &Bound<'_, PyAny>) -> Option<Exchange> {
-    static TABLE: PyOnceLock<Option<(Py<PyType>, Exchange)>> = PyOnceLock::new();
-    let py = data.py();
-    let find = || {
-        let class = package_class(py).cloned().unwrap_or_else(|| py.get_type::<PyTensor>());
-        let table = Exchange::of_type(&class)?;
-        Some((class.unbind(), table))
-    };
-    let (class, table) = TABLE.get_or_init(py, find).as_ref()?;
-    data.get_type().is(class).then_some(*table)
 }
 
 /// The class of the `arraybridge` package, where that is another one than this module's own.

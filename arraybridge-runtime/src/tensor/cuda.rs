@@ -9,12 +9,12 @@ use pyo3::exceptions::PyBufferError;
 use pyo3::prelude::*;
 
 use super::{Tensor, expect};
-use crate::cuda::checked;
-use crate::element::Element;
-use crate::error::Result;
-use crate::held::wait_detached;
+use crate::cuda::driver::checked;
 use crate::host::buffer::HostBuffer;
-use crate::view::{Owner, View};
+use crate::interpreter::error::Result;
+use crate::interpreter::held::wait_detached;
+use crate::memory::element::Element;
+use crate::memory::view::{Owner, View};
 
 /// The stream that a tensor was written on.
 pub(super) type Stream = Arc<CudaStream>;
@@ -47,7 +47,7 @@ impl Tensor {
     ///
     /// # Errors
     ///
-    /// [`Error::Value`](crate::error::Error::Value) when the shape has another number of elements
+    /// [`Error::Value`](crate::interpreter::error::Error::Value) when the shape has another number of elements
     /// than the slice.
     pub fn from_cuda<T: Element>(slice: CudaSlice<T>, shape: &[usize]) -> Result<Tensor> {
         expect(shape, T::DTYPE, slice.len())?;
@@ -57,7 +57,7 @@ impl Tensor {
         let context = stream.context().clone();
         let index = context.ordinal() as i32;
         let owner = Owner::Value(Box::new(Memory { slice: ManuallyDrop::new(slice), context }));
-        let mut tensor = Tensor::compact(data, T::DTYPE, shape, owner);
+        let mut tensor = Tensor::contiguous(data, T::DTYPE, shape, owner);
         tensor.view.device = DLDevice { device_type: DLDeviceType::CUDA, device_id: index };
         tensor.stream = Some(stream);
         Ok(tensor)
@@ -92,19 +92,19 @@ pub(super) fn order(device: i32, producer: Option<&Stream>, consumer: usize) -> 
 fn context(device: i32, producer: Option<&Stream>) -> Result<Arc<CudaContext>, DriverError> {
     let context = match producer {
         Some(stream) => stream.context().clone(),
-        None => crate::cuda::context(device as usize)?,
+        None => crate::cuda::driver::context(device as usize)?,
     };
     context.bind_to_thread()?;
     Ok(context)
 }
 
-/// A compact device array, copied to the host when it is ready.
+/// A contiguous device array, copied to the host when it is ready.
 pub(super) fn to_host(view: &View, producer: Option<&Stream>) -> PyResult<HostBuffer> {
-    if view.layout() != crate::spec::Strides::Compact {
+    if view.layout() != crate::host::layout::Strides::Contiguous {
         let text = "a strided device array can only be copied by a framework of that device";
         return Err(PyBufferError::new_err(text));
     }
-    let mut buffer = HostBuffer::new(view.nbytes()).map_err(crate::cast::no_memory)?;
+    let mut buffer = HostBuffer::new(view.nbytes()).map_err(crate::memory::cast::no_memory)?;
     let copy = || {
         context(view.device.device_id, producer)?;
         // SAFETY: the stream is alive or the legacy one; the buffer has the bytes of the array,

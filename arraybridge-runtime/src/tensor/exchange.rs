@@ -17,10 +17,10 @@ use pyo3::prelude::*;
 
 use super::{PyTensor, Tensor};
 use crate::convert::Opened;
-use crate::device;
 use crate::dlpack::{self, managed};
+use crate::framework::device;
 use crate::host::buffer::HostBuffer;
-use crate::view::{Owner, Source};
+use crate::memory::view::{Owner, Source};
 
 fn refused(error: impl std::fmt::Display) -> PyErr {
     PyBufferError::new_err(error.to_string())
@@ -61,7 +61,7 @@ unsafe impl DlpackExchangeProducer for PyTensor {
         Ok(std::ptr::null_mut())
     }
 
-    /// Compact host memory, aligned for every consumer; its contents are whatever was there.
+    /// Contiguous host memory, aligned for every consumer; its contents are whatever was there.
     fn allocate(prototype: &DLTensor) -> Result<Managed<DLManagedTensorVersioned>, String> {
         // The other fields are not the caller's to fill in.
         let asked = DLTensor {
@@ -79,7 +79,7 @@ unsafe impl DlpackExchangeProducer for PyTensor {
         let mut buffer = HostBuffer::new(view.nbytes()).map_err(|error| error.to_string())?;
         let data = buffer.as_mut_ptr();
         let Tensor { view, owner, .. } =
-            Tensor::compact(data, view.dtype, &view.shape, Owner::Buffer(buffer));
+            Tensor::contiguous(data, view.dtype, &view.shape, Owner::Buffer(buffer));
         Ok(managed::versioned(Source { view, owner }))
     }
 

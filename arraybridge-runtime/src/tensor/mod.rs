@@ -13,18 +13,18 @@ use ndarray::{Array, ArrayViewD, Dimension};
 use pyo3::prelude::*;
 
 use crate::convert::{self, Opened, Request};
-use crate::cuda::LEGACY_STREAM;
-use crate::device;
-use crate::device_memory::Stream;
-use crate::dlpack::compact_strides;
-use crate::element::Element;
-use crate::error::{Error, Result};
+use crate::cuda::Stream;
+use crate::cuda::driver::LEGACY_STREAM;
+use crate::framework::device;
+use crate::framework::spec::Framework;
 use crate::host::buffer::HostBuffer;
+use crate::host::dtype::DType;
 use crate::host::layout;
-use crate::spec::{DType, Framework};
-use crate::view::{Owner, Source, View};
+use crate::host::layout::contiguous_strides;
+use crate::interpreter::error::{Error, Result};
+use crate::memory::element::Element;
+use crate::memory::view::{Owner, Source, View};
 
-pub(crate) use class::exchange_of;
 pub use class::{PyTensor, add_class};
 pub(crate) use rust::{apart, raw, raw_mut};
 
@@ -60,7 +60,7 @@ impl Tensor {
     pub fn from_vec<T: Element>(mut elements: Vec<T>, shape: &[usize]) -> Result<Tensor> {
         expect(shape, T::DTYPE, elements.len())?;
         let data = elements.as_mut_ptr().cast();
-        Ok(Tensor::compact(data, T::DTYPE, shape, Owner::Value(Box::new(elements))))
+        Ok(Tensor::contiguous(data, T::DTYPE, shape, Owner::Value(Box::new(elements))))
     }
 
     /// A tensor of raw bytes in the machine's byte order, copied to aligned memory.
@@ -70,25 +70,25 @@ impl Tensor {
     /// [`Error::Value`] when the shape does not have as many bytes, or when a byte of a bool is
     /// neither 0 nor 1; `MemoryError` when there is no memory.
     pub fn from_bytes(bytes: &[u8], dtype: DType, shape: &[usize]) -> Result<Tensor> {
-        if layout::compact_bytes(shape, dtype.size()) != Some(bytes.len()) {
+        if layout::contiguous_bytes(shape, dtype.size()) != Some(bytes.len()) {
             let text = format!("{} bytes are no {dtype} array of shape {shape:?}", bytes.len());
             return Err(Error::Value(text));
         }
         if dtype == DType::Bool && bytes.iter().any(|byte| *byte > 1) {
             return Err(Error::Value("a bool is a byte of 0 or 1".into()));
         }
-        let mut buffer = HostBuffer::new(bytes.len()).map_err(crate::cast::no_memory)?;
+        let mut buffer = HostBuffer::new(bytes.len()).map_err(crate::memory::cast::no_memory)?;
         let data = buffer.as_mut_ptr();
         // SAFETY: the buffer is new and has as many bytes.
         unsafe { data.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
-        Ok(Tensor::compact(data, dtype, shape, Owner::Buffer(buffer)))
+        Ok(Tensor::contiguous(data, dtype, shape, Owner::Buffer(buffer)))
     }
 
-    fn compact(data: *mut u8, dtype: DType, shape: &[usize], owner: Owner) -> Tensor {
+    fn contiguous(data: *mut u8, dtype: DType, shape: &[usize], owner: Owner) -> Tensor {
         let view = View {
             data,
             dtype,
-            strides: compact_strides(shape, dtype.size()),
+            strides: contiguous_strides(shape, dtype.size()),
             shape: shape.into(),
             read_only: false,
             swapped: false,
@@ -211,7 +211,7 @@ fn place(device: DLDevice) -> String {
 
 /// Checks that a shape has this number of elements.
 pub(crate) fn expect(shape: &[usize], dtype: DType, len: usize) -> Result<()> {
-    let wanted = layout::compact_bytes(shape, dtype.size());
+    let wanted = layout::contiguous_bytes(shape, dtype.size());
     if wanted != len.checked_mul(dtype.size()) || wanted.is_none() {
         let text = format!("{len} elements are no {dtype} array of shape {shape:?}");
         return Err(Error::Value(text));
@@ -259,12 +259,12 @@ macro_rules! dispatch {
         let tensor: &$crate::tensor::Tensor = $tensor;
         match tensor.dtype() {
             $(#[allow(clippy::unnecessary_cast, reason = "one body serves every type")]
-            $crate::spec::DType::$dtype => {
+            $crate::framework::spec::DType::$dtype => {
                 #[allow(dead_code, reason = "not every body names the type")]
                 type $type = $rust;
                 tensor.view::<$rust>().map(|$view| $body)
             })*
-            other => ::core::result::Result::Err($crate::error::Error::Type(::std::format!(
+            other => ::core::result::Result::Err($crate::interpreter::error::Error::Type(::std::format!(
                 "an array of integers or of float32 or float64 is needed, not of {other}"
             ))),
         }

@@ -4,12 +4,12 @@ use ndarray::{
     ArrayViewD, Axis, Dimension, IxDyn, RawArrayView, RawArrayViewMut, ShapeBuilder, StrideShape,
 };
 
-use crate::device;
-use crate::element::Element;
-use crate::error::{Error, Result};
+use crate::framework::device;
+use crate::host::dtype::DType;
 use crate::host::layout;
-use crate::spec::DType;
-use crate::view::{Dims, View};
+use crate::interpreter::error::{Error, Result};
+use crate::memory::element::Element;
+use crate::memory::view::{Dims, View};
 
 /// Described memory as `ndarray` sees it. Whoever dereferences it keeps the memory alive, and
 /// unwritten by others.

@@ -1,11 +1,11 @@
-//! Loops over compact arrays, compiled for the processors that we choose between at run time, and
+//! Loops over contiguous arrays, compiled for the processors that we choose between at run time, and
 //! the table of them.
 
 use std::mem::MaybeUninit;
 
 use super::element::*;
 use super::small::*;
-use crate::dtype::DType;
+use crate::host::dtype::DType;
 
 /// Casts `len` elements from the second pointer to the first and counts the clipped ones.
 ///

@@ -18,7 +18,7 @@ use self::kernel::{Extremes, Kernel};
 use super::copy::{self, Pointers};
 use super::parallel;
 use super::walk::{Plane, Walk};
-use crate::dtype::{DType, Kind};
+use crate::host::dtype::{DType, Kind};
 
 /// How floating point numbers become integers. Other casts do not depend on it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -70,7 +70,7 @@ pub struct Strided<'a> {
     pub swap: Option<usize>,
 }
 
-/// Casts `len` elements of a compact array into another one. A large array is split over at most
+/// Casts `len` elements of a contiguous array into another one. A large array is split over at most
 /// `threads` threads; the result never depends on their number. A `bool` that is read may be any
 /// byte, one that is written is 0 or 1.
 ///
@@ -97,11 +97,11 @@ pub unsafe fn cast(
     let shape = [len];
     let strides = [src_dtype.size() as isize];
     let src = Strided { data: src, shape: &shape, strides: &strides, dtype: src_dtype, swap: None };
-    // SAFETY: the caller's promise, as the one axis is compact.
+    // SAFETY: the caller's promise, as the one axis is contiguous.
     unsafe { cast_strided(dst, dst_dtype, src, scaling, threads) }
 }
 
-/// As [`cast`], from a strided array into a compact one in C order, in one pass over the memory (two
+/// As [`cast`], from a strided array into a contiguous one in C order, in one pass over the memory (two
 /// for [`Scaling::Stretch`]).
 ///
 /// # Errors
@@ -237,7 +237,7 @@ impl Plan {
         special.or_else(|| kernel::clamp(src, dst))
     }
 
-    /// Runs some of the steps over compact elements and gives the clipped ones. `stream` says that
+    /// Runs some of the steps over contiguous elements and gives the clipped ones. `stream` says that
     /// the last step may write past the caches.
     ///
     /// # Safety
@@ -351,7 +351,7 @@ impl Part<'_> {
         }
     }
 
-    /// Through a compact block of the source, and one of the target where its rows are apart.
+    /// Through a contiguous block of the source, and one of the target where its rows are apart.
     ///
     /// # Safety
     ///
@@ -363,11 +363,11 @@ impl Part<'_> {
         let (block, done) = (block.as_mut_ptr(), done.as_mut_ptr());
         plane.tiles((BLOCK / cols, cols), 0, 0, |tile, from, to| {
             let (rows, cols) = (tile.rows.len, tile.cols.len);
-            let mut compact = *tile;
-            compact.rows.dst = cols;
+            let mut contiguous = *tile;
+            contiguous.rows.dst = cols;
             // SAFETY: the tile lies inside both arrays, and a block has room for its elements.
             unsafe {
-                copy::copy_plane(block, src.offset(from), &compact, src_size, self.swap);
+                copy::copy_plane(block, src.offset(from), &contiguous, src_size, self.swap);
                 let dst = dst.add(to * dst_size);
                 if rows == 1 || tile.rows.dst == cols {
                     self.run_of(dst, block, rows * cols, false);

@@ -534,15 +534,15 @@ fn strided(
     let (lowest, end) = crate::host::layout::extent(shape, strides, src.size()).unwrap();
     let memory: Vec<u8> = (0..end - lowest).map(|i| (i * i * 31 + i / 7) as u8).collect();
     let len: usize = shape.iter().product();
-    let mut compact = vec![0; len * src.size()];
+    let mut contiguous = vec![0; len * src.size()];
     let mut out = vec![0xee; len * dst.size() + 1];
     // SAFETY: the memory covers the view, and the targets hold its elements.
     let report = unsafe {
         let data = memory.as_ptr().add(lowest.unsigned_abs());
         let view = Strided { data, shape, strides, dtype: src, swap };
-        copy::gather(compact.as_mut_ptr(), data, shape, strides, src.size(), swap, 1);
+        copy::gather(contiguous.as_mut_ptr(), data, shape, strides, src.size(), swap, 1);
         cast_strided(out.as_mut_ptr(), dst, view, scaling, 1).unwrap()
     };
     assert_eq!(out.pop(), Some(0xee));
-    assert_eq!((out, report.clipped), run(dst, src, &compact, scaling, 1));
+    assert_eq!((out, report.clipped), run(dst, src, &contiguous, scaling, 1));
 }

@@ -1,0 +1,59 @@
+//! Warnings that are given once.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use pyo3::prelude::*;
+use pyo3::types::PySet;
+
+use crate::framework::endpoints::Endpoints;
+use crate::framework::generated::MemoryType;
+use crate::interpreter::error::{Result, warning_class};
+
+const N: usize = MemoryType::COUNT;
+
+static SHARED: [[AtomicBool; N]; N] = [const { [const { AtomicBool::new(false) }; N] }; N];
+
+/// The name under which the package's module keeps the pairs that any extension module warned of.
+const WARNED: &str = "_warned";
+
+/// Puts that set into the package's module.
+///
+/// # Errors
+///
+/// What Python raises.
+pub fn install(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add(WARNED, PySet::empty(module.py())?)
+}
+
+fn is_first(py: Python<'_>, ends: Endpoints) -> PyResult<bool> {
+    let warned = py.import("arraybridge._core")?.getattr(WARNED)?.cast_into::<PySet>()?;
+    let pair = (ends.source.name, ends.target.name);
+    let first = !warned.contains(pair)?;
+    warned.add(pair)?;
+    Ok(first)
+}
+
+/// Says, once per process and pair, that memory of an immutable array is shared with a target
+/// whose arrays can be written to.
+///
+/// # Errors
+///
+/// The warning itself, where the user's filters turn it into an exception.
+pub fn shared_immutable(py: Python<'_>, ends: Endpoints) -> Result<()> {
+    let Endpoints { source, target } = ends;
+    let given = &SHARED[source.memory_type as usize][target.memory_type as usize];
+    let given = given.load(Ordering::Relaxed) || given.swap(true, Ordering::Relaxed);
+    if given || !is_first(py, ends).unwrap_or(true) {
+        return Ok(());
+    }
+    let class = warning_class(py, "SharedImmutableMemoryWarning");
+    let text = format!(
+        "this {} array shares the memory of an immutable {} array: writing into it changes values \
+         that {} takes for constant. Use copy=True for an array that is safe to write to, or \
+         copy=False to say that sharing is meant",
+        target.title, source.title, source.title
+    );
+    let text = std::ffi::CString::new(text).unwrap_or_default();
+    PyErr::warn(py, &class, &text, 1)?;
+    Ok(())
+}

@@ -1,0 +1,230 @@
+//! What is found out about an installed framework, once per process: its module, its dtype
+//! objects, its devices.
+
+use std::sync::OnceLock;
+
+use pyo3::exceptions::{PyException, PyImportError};
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyInt, PyString, PyType};
+
+use crate::dlpack::exchange::Exchange;
+use crate::framework::device::{self, Device};
+use crate::framework::endpoints::Endpoints;
+use crate::framework::generated::MemoryType;
+use crate::framework::isolate;
+use crate::framework::shortcuts::{self, ShortCut};
+use crate::framework::spec::{DType, Framework, Op};
+use crate::interpreter::error::{Error, Failure, Result, first_line, postpone};
+use crate::interpreter::held;
+use crate::memory::numpy_array;
+
+/// An imported framework.
+pub struct LoadedFramework {
+    /// Its table.
+    pub framework: &'static Framework,
+    module: Py<PyAny>,
+    dtypes: PyOnceLock<Vec<(DType, Py<PyAny>)>>,
+    accelerators: OnceLock<usize>,
+    exchange: PyOnceLock<Option<Exchange>>,
+    fast: PyOnceLock<Option<&'static Op<3>>>,
+    host: PyOnceLock<Py<PyAny>>,
+}
+
+static LIVE: [PyOnceLock<LoadedFramework>; MemoryType::COUNT] =
+    [const { PyOnceLock::new() }; MemoryType::COUNT];
+
+/// The imported framework; imports it if need be.
+///
+/// # Errors
+///
+/// [`Failure::NotInstalled`] when the module cannot be imported, whatever it raises.
+pub fn load<'py>(
+    py: Python<'py>,
+    framework: &'static Framework,
+    ends: Endpoints,
+) -> Result<&'py LoadedFramework> {
+    let cell = &LIVE[framework.memory_type as usize];
+    match cell.get(py) {
+        Some(loaded) => Ok(loaded),
+        None => import(py, framework, ends),
+    }
+}
+
+/// The framework, if something has made use of it.
+#[inline]
+pub fn known<'py>(py: Python<'py>, framework: &'static Framework) -> Option<&'py LoadedFramework> {
+    LIVE[framework.memory_type as usize].get(py)
+}
+
+#[cold]
+fn import<'py>(
+    py: Python<'py>,
+    framework: &'static Framework,
+    ends: Endpoints,
+) -> Result<&'py LoadedFramework> {
+    held::watch_for_the_end(py)?;
+    numpy_array::load(py)?;
+    isolate::before_import(py, framework);
+    let module = py.import(framework.module).map_err(|error| {
+        if !error.is_instance_of::<PyException>(py) {
+            return Error::Python(error);
+        }
+        let absent = error.is_instance_of::<PyImportError>(py);
+        let what = if absent { "is not installed" } else { "cannot be imported" };
+        let reason = format!(
+            "{} {what} ({}); install it with `pip install {}`",
+            framework.title,
+            first_line(py, &error),
+            framework.install
+        );
+        ends.caused(Failure::NotInstalled, "import", reason, Some(error))
+    })?;
+    Ok(LIVE[framework.memory_type as usize].get_or_init(py, || LoadedFramework {
+        framework,
+        module: module.into_any().unbind(),
+        dtypes: PyOnceLock::new(),
+        accelerators: OnceLock::new(),
+        exchange: PyOnceLock::new(),
+        fast: PyOnceLock::new(),
+        host: PyOnceLock::new(),
+    }))
+}
+
+impl LoadedFramework {
+    /// The module.
+    #[inline]
+    pub fn module<'py>(&self, py: Python<'py>) -> &Bound<'py, PyAny> {
+        self.module.bind(py)
+    }
+
+    /// The framework's own dtype object.
+    pub fn dtype_object<'py>(&self, py: Python<'py>, dtype: DType) -> Option<Bound<'py, PyAny>> {
+        let objects = self.dtype_objects(py);
+        objects.iter().find(|(d, _)| *d == dtype).map(|(_, object)| object.bind(py).clone())
+    }
+
+    fn dtype_objects(&self, py: Python<'_>) -> &[(DType, Py<PyAny>)] {
+        self.dtypes.get_or_init(py, || {
+            if self.framework.dtypes.iter().any(|d| !d.is_numpy()) {
+                // NumPy, CuPy and JAX know these names once ml_dtypes is imported.
+                let _ = py.import("ml_dtypes");
+            }
+            let objects = self.framework.dtypes.iter().filter_map(|dtype| {
+                let names = self.framework.dtype_names;
+                let name = names.iter().find(|(d, _)| *d == dtype).map_or(dtype.name(), |(_, n)| n);
+                let name = PyString::new(py, name).into_any();
+                // A dtype that the installed version lacks is one that it cannot hold.
+                let object = self.framework.dtype.call(py, [self.module(py), &name]).ok()?;
+                Some((dtype, object.unbind()))
+            });
+            objects.collect()
+        })
+    }
+
+    /// Our name of one of the framework's dtype objects.
+    pub fn dtype_of(&self, py: Python<'_>, object: &Bound<'_, PyAny>) -> Option<DType> {
+        let objects = self.dtype_objects(py);
+        if let Some((dtype, _)) = objects.iter().find(|(_, known)| known.is(object)) {
+            return Some(*dtype);
+        }
+        // A name and a NumPy dtype are equal, but it takes NumPy long to find that out.
+        let known = numpy_array::named_by(object);
+        if let Some((dtype, _)) = objects.iter().find(|(dtype, _)| known == Some(*dtype)) {
+            return Some(*dtype);
+        }
+        // Equal but not identical, as NumPy's dtypes can be.
+        let equal = |other: &Py<PyAny>| object.eq(other.bind(py)).unwrap_or(false);
+        objects.iter().find(|(_, other)| equal(other)).map(|(dtype, _)| *dtype)
+    }
+
+    /// The C exchange table of the framework's array class, if it has one.
+    #[inline]
+    pub fn exchange(&self, py: Python<'_>) -> Option<Exchange> {
+        *self.exchange.get_or_init(py, || {
+            if !shortcuts::is_on(ShortCut::Exchange) {
+                return None;
+            }
+            let of_class = |name: &&str| {
+                let path = name.strip_prefix(self.framework.module)?.strip_prefix('.')?;
+                let class =
+                    path.split('.').try_fold(self.module(py).clone(), |object, attribute| {
+                        object.getattr(attribute)
+                    });
+                Exchange::of_type(class.ok()?.cast::<PyType>().ok()?)
+            };
+            self.framework.classes.iter().find_map(of_class)
+        })
+    }
+
+    /// The private way in that behaves, if there is one.
+    #[inline]
+    pub fn fast_import(
+        &self,
+        py: Python<'_>,
+        behaves: impl Fn(&Op<3>) -> bool,
+    ) -> Option<&'static Op<3>> {
+        *self.fast.get_or_init(py, || {
+            let ways =
+                self.framework.import.as_ref().filter(|_| shortcuts::is_on(ShortCut::Import))?.fast;
+            ways.iter().find(|op| behaves(op))
+        })
+    }
+
+    /// The host's device object; `None` for a framework without one.
+    ///
+    /// # Errors
+    ///
+    /// What the framework raises.
+    pub fn host<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let make = || -> PyResult<Py<PyAny>> {
+            let object = device::object(py, self, Device::Host)?;
+            Ok(object.map_or_else(|| py.None(), Bound::unbind))
+        };
+        Ok(self.host.get_or_try_init(py, make)?.bind(py).clone())
+    }
+
+    /// How many accelerators the framework has.
+    pub fn accelerators(&self, py: Python<'_>) -> usize {
+        if let Some(count) = self.accelerators.get() {
+            return *count;
+        }
+        match self.count_accelerators(py) {
+            // Asking can run Python, so another thread may have been first; the answer is the same.
+            Ok(count) => *self.accelerators.get_or_init(|| count),
+            // It is asked again the next time.
+            Err(error) => {
+                postpone(py, &error);
+                0
+            }
+        }
+    }
+
+    /// Fails with what is no failure of the framework, such as an interrupt.
+    fn count_accelerators(&self, py: Python<'_>) -> PyResult<usize> {
+        let Some(count) = self.framework.device.count else { return Ok(0) };
+        match count.call(py, [self.module(py)]) {
+            Ok(answer) => Ok(match answer.cast::<PyInt>() {
+                Ok(number) => number.extract().unwrap_or(0),
+                Err(_) => answer.len().unwrap_or(0),
+            }),
+            // Frameworks raise here when there is no driver, which means that there is no device.
+            Err(error) if error.is_instance_of::<PyException>(py) => Ok(0),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// Whether a program has imported the framework, completely.
+pub fn is_loaded(py: Python<'_>, framework: &Framework) -> bool {
+    let find = || -> PyResult<bool> {
+        let modules = py.import("sys")?.getattr("modules")?;
+        if !modules.contains(framework.module)? {
+            return Ok(false);
+        }
+        let module = modules.get_item(framework.module)?;
+        let starting = module.getattr("__spec__").and_then(|spec| spec.getattr("_initializing"));
+        Ok(!module.is_none() && !starting.is_ok_and(|flag| flag.is_truthy().unwrap_or(false)))
+    };
+    find().unwrap_or(false)
+}

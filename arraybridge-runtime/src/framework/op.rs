@@ -1,0 +1,416 @@
+//! What compiled operations call.
+//!
+//! `frameworks!()` turns each op of a table into a function that is made of these. They are on the
+//! path of every conversion: names are interned once, arguments are passed by vectorcall, and the
+//! functions that an op calls are looked up once for each module object.
+
+use std::sync::OnceLock;
+
+use pyo3::ffi;
+use pyo3::prelude::*;
+use pyo3::pyclass::CompareOp;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyBool, PyFloat, PyInt, PyNone, PyString, PyTuple};
+
+/// The values of the names in an op's scope.
+pub type Scope<'a, 'py, const N: usize> = [&'a Bound<'py, PyAny>; N];
+
+/// What an op gives.
+pub type Outcome<'py> = PyResult<Bound<'py, PyAny>>;
+
+/// A value for each module object that asked for it. Entries are never dropped: a process has one
+/// module of a name, or a few where a test puts a fake in its place.
+struct PerModule<T> {
+    first: OnceLock<Box<Entry<T>>>,
+}
+
+struct Entry<T> {
+    /// Held, so that no other object can take its address.
+    module: Py<PyAny>,
+    value: T,
+    next: OnceLock<Box<Entry<T>>>,
+}
+
+impl<T> PerModule<T> {
+    const fn new() -> Self {
+        PerModule { first: OnceLock::new() }
+    }
+
+    #[inline]
+    fn get<E>(
+        &self,
+        module: &Bound<'_, PyAny>,
+        make: impl FnOnce() -> Result<T, E>,
+    ) -> Result<&T, E> {
+        match self.first.get() {
+            Some(entry) if entry.module.is(module) => Ok(&entry.value),
+            _ => self.search(module, make),
+        }
+    }
+
+    #[cold]
+    fn search<E>(
+        &self,
+        module: &Bound<'_, PyAny>,
+        make: impl FnOnce() -> Result<T, E>,
+    ) -> Result<&T, E> {
+        let mut slot = &self.first;
+        while let Some(entry) = slot.get() {
+            if entry.module.is(module) {
+                return Ok(&entry.value);
+            }
+            slot = &entry.next;
+        }
+        let (module, next) = (module.clone().unbind(), OnceLock::new());
+        // No lock is held here, so `make` may run Python. Another thread may have been quicker
+        // with the same module; then there are two entries, and the first is found.
+        let mut entry = Box::new(Entry { module, value: make()?, next });
+        while let Err(refused) = slot.set(entry) {
+            entry = refused;
+            slot = match slot.get() {
+                Some(taken) => &taken.next,
+                None => slot,
+            };
+        }
+        Ok(&slot.get().expect("the slot was filled just now").value)
+    }
+}
+
+/// Attributes that lead from a module to an object that stays the same, such as a function.
+pub struct Path {
+    names: &'static [&'static str],
+    found: PerModule<Py<PyAny>>,
+}
+
+impl Path {
+    /// The path of these names.
+    pub const fn new(names: &'static [&'static str]) -> Self {
+        Path { names, found: PerModule::new() }
+    }
+
+    /// The object at the end of the path. A failure is not remembered.
+    #[inline]
+    pub fn get<'a, 'py>(&'a self, module: &Bound<'py, PyAny>) -> PyResult<&'a Bound<'py, PyAny>> {
+        let found = self.found.get(module, || walk(module, self.names).map(Bound::unbind))?;
+        Ok(found.bind(module.py()))
+    }
+}
+
+fn walk<'py>(module: &Bound<'py, PyAny>, names: &[&str]) -> PyResult<Bound<'py, PyAny>> {
+    names.iter().try_fold(module.clone(), |object, name| {
+        object.getattr(PyString::intern(module.py(), name))
+    })
+}
+
+/// Which of several alternatives an installed version has.
+pub struct Choice {
+    /// The attributes that each alternative but the last begins with.
+    paths: &'static [&'static [&'static str]],
+    chosen: PerModule<usize>,
+}
+
+impl Choice {
+    /// The choice between these and one more.
+    pub const fn new(paths: &'static [&'static [&'static str]]) -> Self {
+        Choice { paths, chosen: PerModule::new() }
+    }
+
+    /// The index of the first whose attributes exist, or of the last.
+    #[inline]
+    pub fn get(&self, module: &Bound<'_, PyAny>) -> usize {
+        let choose = || {
+            let found = self.paths.iter().position(|path| walk(module, path).is_ok());
+            Ok(found.unwrap_or(self.paths.len()))
+        };
+        let Ok(index) = self.chosen.get::<std::convert::Infallible>(module, choose);
+        *index
+    }
+}
+
+/// The names of keyword arguments.
+pub struct Keywords {
+    names: &'static [&'static str],
+    tuple: PyOnceLock<Py<PyTuple>>,
+}
+
+impl Keywords {
+    /// Of these names.
+    pub const fn new(names: &'static [&'static str]) -> Self {
+        Keywords { names, tuple: PyOnceLock::new() }
+    }
+
+    /// As Python's calling convention wants them.
+    #[inline]
+    pub fn get<'py>(&self, py: Python<'py>) -> PyResult<&Bound<'py, PyTuple>> {
+        let make = || {
+            let names = self.names.iter().map(|name| PyString::intern(py, name));
+            PyTuple::new(py, names).map(Bound::unbind)
+        };
+        Ok(self.tuple.get_or_try_init(py, make)?.bind(py))
+    }
+}
+
+/// A number or truth value in an op.
+pub struct Literal {
+    value: Value,
+    object: PyOnceLock<Py<PyAny>>,
+}
+
+/// The value of a [`Literal`].
+#[derive(Clone, Copy)]
+pub enum Value {
+    /// A whole number.
+    Int(i64),
+    /// A floating point number.
+    Float(f64),
+    /// `True` or `False`.
+    Bool(bool),
+}
+
+impl Literal {
+    /// Of this value.
+    pub const fn new(value: Value) -> Self {
+        Literal { value, object: PyOnceLock::new() }
+    }
+
+    /// As an object.
+    #[inline]
+    pub fn get<'py>(&self, py: Python<'py>) -> &Bound<'py, PyAny> {
+        let make = || match self.value {
+            Value::Int(value) => PyInt::new(py, value).into_any().unbind(),
+            Value::Float(value) => PyFloat::new(py, value).into_any().unbind(),
+            Value::Bool(value) => PyBool::new(py, value).to_owned().into_any().unbind(),
+        };
+        self.object.get_or_init(py, make).bind(py)
+    }
+}
+
+/// `None`.
+#[inline]
+pub fn none(py: Python<'_>) -> Bound<'_, PyAny> {
+    PyNone::get(py).to_owned().into_any()
+}
+
+/// `object.name`.
+#[inline]
+pub fn attribute<'py>(object: &Bound<'py, PyAny>, name: &Bound<'py, PyString>) -> Outcome<'py> {
+    object.getattr(name)
+}
+
+/// `getattr(module, name)`, which is what a dtype is by default.
+pub fn attribute_of_name<'py>(_: Python<'py>, [module, name]: Scope<'_, 'py, 2>) -> Outcome<'py> {
+    module.getattr(name.cast::<PyString>()?)
+}
+
+/// `object[key]`.
+#[inline]
+pub fn item<'py>(object: &Bound<'py, PyAny>, key: &Bound<'py, PyAny>) -> Outcome<'py> {
+    object.get_item(key)
+}
+
+/// `left == right` and its like: whatever object the comparison gives.
+#[inline]
+pub fn compare<'py>(
+    left: &Bound<'py, PyAny>,
+    right: &Bound<'py, PyAny>,
+    comparison: CompareOp,
+) -> Outcome<'py> {
+    left.rich_compare(right, comparison)
+}
+
+/// The arguments of a vectorcall. Python may use the slot before the first argument.
+#[repr(C)]
+struct Frame<const N: usize> {
+    spare: *mut ffi::PyObject,
+    receiver: *mut ffi::PyObject,
+    arguments: [*mut ffi::PyObject; N],
+}
+
+impl<const N: usize> Frame<N> {
+    #[inline]
+    fn new(receiver: *mut ffi::PyObject, arguments: [&Bound<'_, PyAny>; N]) -> Self {
+        let spare = std::ptr::null_mut();
+        Frame { spare, receiver, arguments: arguments.map(Bound::as_ptr) }
+    }
+
+    /// How many of them are positional, counting `extra`, with the mark that the slot before them
+    /// may be written.
+    #[inline]
+    fn positional(extra: usize, names: Option<&Bound<'_, PyTuple>>) -> usize {
+        let keywords = names.map_or(0, PyTupleMethods::len);
+        debug_assert!(keywords <= N);
+        (extra + N - keywords) | ffi::PY_VECTORCALL_ARGUMENTS_OFFSET
+    }
+}
+
+/// `callable(..)`: the last arguments are those of the keywords.
+#[inline]
+pub fn call<'py, const N: usize>(
+    callable: &Bound<'py, PyAny>,
+    arguments: [&Bound<'py, PyAny>; N],
+    names: Option<&Bound<'py, PyTuple>>,
+) -> Outcome<'py> {
+    let positional = Frame::<N>::positional(0, names);
+    let names = names.map_or(std::ptr::null_mut(), Bound::as_ptr);
+    let mut frame = Frame::new(std::ptr::null_mut(), arguments);
+    let frame = &raw mut frame;
+    // SAFETY: the thread is attached, as `callable` shows. The callable and the arguments are
+    // borrowed for longer than the call. `arguments` has N pointers, of which the last belong to
+    // the names, and the slot before the first, `receiver`, is ours and may be written.
+    unsafe {
+        let arguments = (&raw const (*frame).receiver).add(1);
+        let result = ffi::PyObject_Vectorcall(callable.as_ptr(), arguments, positional, names);
+        Bound::from_owned_ptr_or_err(callable.py(), result)
+    }
+}
+
+/// `receiver.name(..)`: the last arguments are those of the keywords.
+#[inline]
+pub fn call_method<'py, const N: usize>(
+    receiver: &Bound<'py, PyAny>,
+    name: &Bound<'py, PyString>,
+    arguments: [&Bound<'py, PyAny>; N],
+    names: Option<&Bound<'py, PyTuple>>,
+) -> Outcome<'py> {
+    let positional = Frame::<N>::positional(1, names);
+    let names = names.map_or(std::ptr::null_mut(), Bound::as_ptr);
+    let mut frame = Frame::new(receiver.as_ptr(), arguments);
+    let frame = &raw mut frame;
+    // SAFETY: the thread is attached, as `receiver` shows. The receiver, the name and the arguments
+    // are borrowed for longer than the call. From `receiver` on there are 1 + N pointers, of which
+    // the last belong to the names, and the slot before, `spare`, is ours and may be written.
+    unsafe {
+        let arguments = (&raw const (*frame).spare).add(1);
+        let result = ffi::PyObject_VectorcallMethod(name.as_ptr(), arguments, positional, names);
+        Bound::from_owned_ptr_or_err(receiver.py(), result)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pyo3::types::PyModule;
+
+    use super::*;
+
+    const FAKE: &std::ffi::CStr = c"
+class Array:
+    def __init__(self, size):
+        self.size = size
+    def scaled(self, factor, *, offset=0, reverse=False):
+        return (self.size, factor, offset, reverse)
+
+class config:
+    wide = False
+
+def make(size, *, fill=None):
+    return (size, fill)
+";
+
+    /// Not imported, so that each call gives a module of its own.
+    fn fake(py: Python<'_>) -> Bound<'_, PyAny> {
+        let module = PyModule::new(py, "fake").unwrap();
+        py.run(FAKE, Some(&module.dict()), None).unwrap();
+        module.into_any()
+    }
+
+    fn same(found: &Bound<'_, PyAny>, expected: &str) -> bool {
+        found.repr().unwrap() == expected
+    }
+
+    #[test]
+    fn the_last_arguments_are_those_of_the_keywords() {
+        static ONE: Keywords = Keywords::new(&["fill"]);
+        static TWO: Keywords = Keywords::new(&["offset", "reverse"]);
+        Python::attach(|py| {
+            let module = fake(py);
+            let [a, b, c] = [1, 2, 3].map(|value| PyInt::new(py, value).into_any());
+            let make = module.getattr("make").unwrap();
+            let made = call(&make, [&a], None).unwrap();
+            assert!(same(&made, "(1, None)"));
+            let made = call(&make, [&a, &b], Some(ONE.get(py).unwrap())).unwrap();
+            assert!(same(&made, "(1, 2)"));
+            let array = module.getattr("Array").unwrap().call1((7,)).unwrap();
+            let name = PyString::intern(py, "scaled");
+            let scaled = call_method(&array, &name, [&a], None).unwrap();
+            assert!(same(&scaled, "(7, 1, 0, False)"));
+            let names = TWO.get(py).unwrap();
+            let scaled = call_method(&array, &name, [&a, &b, &c], Some(names)).unwrap();
+            assert!(same(&scaled, "(7, 1, 2, 3)"));
+        });
+    }
+
+    #[test]
+    fn an_error_of_the_callee_is_the_error() {
+        Python::attach(|py| {
+            let make = fake(py).getattr("make").unwrap();
+            let error = call(&make, [], None).unwrap_err();
+            assert!(error.is_instance_of::<pyo3::exceptions::PyTypeError>(py));
+        });
+    }
+
+    #[test]
+    fn a_path_is_found_once_for_each_module_object() {
+        static PATH: Path = Path::new(&["make"]);
+        Python::attach(|py| {
+            let (first, second) = (fake(py), fake(py));
+            let [found, other] = [&first, &second].map(|module| module.getattr("make").unwrap());
+            for _ in 0..2 {
+                assert!(PATH.get(&first).unwrap().is(&found));
+                assert!(PATH.get(&second).unwrap().is(&other));
+            }
+            first.delattr("make").unwrap();
+            assert!(PATH.get(&first).unwrap().is(&found));
+        });
+    }
+
+    #[test]
+    fn a_path_that_is_not_there_is_looked_for_again() {
+        static PATH: Path = Path::new(&["config", "late"]);
+        Python::attach(|py| {
+            let module = fake(py);
+            assert!(PATH.get(&module).is_err());
+            module.getattr("config").unwrap().setattr("late", 3).unwrap();
+            assert!(same(PATH.get(&module).unwrap(), "3"));
+        });
+    }
+
+    #[test]
+    fn the_first_alternative_that_exists_is_chosen_and_else_the_last() {
+        static SECOND: Choice = Choice::new(&[&["gone"], &["config", "wide"], &["make"]]);
+        static LAST: Choice = Choice::new(&[&["gone"], &["config", "gone"]]);
+        Python::attach(|py| {
+            let module = fake(py);
+            for _ in 0..2 {
+                assert_eq!(SECOND.get(&module), 1);
+                assert_eq!(LAST.get(&module), 2);
+            }
+        });
+    }
+
+    #[test]
+    fn literals_are_the_objects_of_python() {
+        static INT: Literal = Literal::new(Value::Int(1_000_000));
+        static FLOAT: Literal = Literal::new(Value::Float(0.5));
+        static BOOL: Literal = Literal::new(Value::Bool(true));
+        Python::attach(|py| {
+            assert!(same(INT.get(py), "1000000") && INT.get(py).is(INT.get(py)));
+            assert!(same(FLOAT.get(py), "0.5"));
+            assert!(BOOL.get(py).is(&*PyBool::new(py, true)));
+            assert!(none(py).is_none());
+        });
+    }
+
+    #[test]
+    fn a_compiled_op_reads_a_value_each_time_and_keeps_the_way_to_it() {
+        let jax = crate::framework::generated::statics::JAX.missing[0].when;
+        Python::attach(|py| {
+            let module = fake(py);
+            let config = module.getattr("config").unwrap();
+            for wide in [true, false, true] {
+                config.setattr("jax_enable_x64", wide).unwrap();
+                let absent = jax.call(py, [&module]).unwrap();
+                assert_eq!(absent.is_truthy().unwrap(), !wide);
+            }
+        });
+    }
+}

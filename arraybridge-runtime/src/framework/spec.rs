@@ -1,0 +1,307 @@
+//! What a framework's table becomes: plain data with compiled operations.
+//!
+//! [`frameworks!`](arraybridge_macros::frameworks) reads `frameworks.toml` when this crate is
+//! built and emits one [`Framework`] static per table. Nothing here acts; the modules that act
+//! take a `&'static Framework`.
+
+use pyo3::prelude::*;
+
+use crate::framework::generated::MemoryType;
+use crate::framework::op::{Outcome, Scope};
+pub use crate::host::dtype::{DType, DTypeSet, Kind};
+pub use crate::host::layout::Strides;
+
+/// An operation of a table, compiled from its Python expression into PyO3 calls.
+///
+/// `N` is the number of names in scope. Each field that holds an `Op` lists them in order; the
+/// first one is always the framework's module.
+#[derive(Clone, Copy)]
+pub struct Op<const N: usize> {
+    /// The expression as it stands in the table, for messages.
+    pub source: &'static str,
+    /// The compiled expression.
+    pub call: for<'py> fn(Python<'py>, Scope<'_, 'py, N>) -> Outcome<'py>,
+}
+
+impl<const N: usize> Op<N> {
+    /// Runs the operation.
+    #[inline]
+    pub fn call<'py>(&self, py: Python<'py>, scope: Scope<'_, 'py, N>) -> Outcome<'py> {
+        (self.call)(py, scope)
+    }
+}
+
+impl<const N: usize> std::fmt::Debug for Op<N> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.source)
+    }
+}
+
+/// Where a framework's arrays can live.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Memory {
+    /// Host memory only.
+    Host,
+    /// Accelerator memory only.
+    Accelerator,
+    /// Both.
+    Either,
+}
+
+/// How an export or an import is ordered with the work that produced the data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ordering {
+    /// It orders itself after the stream that it is given.
+    Stream,
+    /// It blocks the host until the data is there.
+    Host,
+    /// It blocks the whole device.
+    Device,
+    /// It does nothing: the caller has to order it.
+    None,
+}
+
+/// What an import operation is handed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Handover {
+    /// An object with `__dlpack__` and `__dlpack_device__` (the op names `data`).
+    Object,
+    /// A legacy capsule (the op names `capsule`).
+    Capsule,
+}
+
+/// Everything that is particular to one framework.
+#[derive(Debug)]
+pub struct Framework {
+    /// The framework's member of the generated enum; `as usize` is its index.
+    pub memory_type: MemoryType,
+    /// The table's name, which users write: `"torch"`.
+    pub name: &'static str,
+    /// The name in prose: `"PyTorch"`.
+    pub title: &'static str,
+    /// The module to import.
+    pub module: &'static str,
+    /// The distribution to install, for messages.
+    pub install: &'static str,
+    /// Module-qualified class names, matched on the method resolution order.
+    pub classes: &'static [&'static str],
+    /// Where its arrays can live.
+    pub memory: Memory,
+    /// Whether its arrays never change after they are made.
+    pub immutable: bool,
+    /// The byte alignment that its allocator promises on the host.
+    pub align: usize,
+    /// Whether a 0-d array may be a constant that the whole process shares.
+    pub cached_scalars: bool,
+    /// Shared libraries to keep apart from another framework's.
+    pub isolate: Option<Isolate>,
+    /// The dtypes that its arrays can have.
+    pub dtypes: DTypeSet,
+    /// Name to dtype object. Scope: `module, name`.
+    pub dtype: Op<2>,
+    /// Names that differ from ours.
+    pub dtype_names: &'static [(DType, &'static str)],
+    /// Dtypes that are absent under a condition.
+    pub missing: &'static [Missing],
+    /// Dtypes that DLPack does not carry for this framework.
+    pub no_dlpack: DTypeSet,
+    /// The least and the largest number of axes.
+    pub ndim: (usize, usize),
+    /// Whether an array may have no elements.
+    pub empty: bool,
+    /// Wrapper classes and the array inside. Scope: `module, data`.
+    pub values: &'static [(&'static str, Op<2>)],
+    /// Classes that cannot be converted, by reason.
+    pub refuse: &'static [Refusal],
+    /// Conditions to ask before an export.
+    pub guards: &'static [Guard],
+    /// Conditions to ask after an export has failed.
+    pub reasons: &'static [Guard],
+    /// DLPack export.
+    pub export: Option<Export>,
+    /// DLPack import.
+    pub import: Option<Import>,
+    /// To a NumPy array, by copy or view. Scope: `module, data`.
+    pub to_numpy: Option<Op<2>>,
+    /// From a NumPy array. Scope: `module, data, dtype, device`.
+    pub from_numpy: Option<Op<4>>,
+    /// A copy on the same accelerator. Scope: `module, data`.
+    pub copy: Option<Op<2>>,
+    /// Waits for the arrays in what a function returned. Scope: `module, data`.
+    pub ready: Option<Op<2>>,
+    /// A number that grows when an array is written to. Scope: `module, data`.
+    pub version: Option<Op<2>>,
+    /// Device operations.
+    pub device: Devices,
+    /// Stream operations.
+    pub stream: Option<Streams>,
+    /// Operations on arrays that stay on their device.
+    pub array: Option<ArrayOps>,
+    /// What counts as out of memory.
+    pub oom: &'static [OomRule],
+    /// Calls that give cached memory back. Scope: `module`.
+    pub clear: &'static [Op<1>],
+    /// Modules and the host modules that stand in for them.
+    pub host_modules: &'static [(&'static str, &'static str)],
+}
+
+/// Shared libraries whose symbols have to be kept apart from another framework's.
+#[derive(Debug)]
+pub struct Isolate {
+    /// The libraries, opened with their symbols bound to themselves before the module is imported.
+    pub libraries: &'static [&'static str],
+    /// The module whose libraries they collide with.
+    pub from: &'static str,
+}
+
+/// Dtypes that are absent while a condition holds.
+#[derive(Debug)]
+pub struct Missing {
+    /// True while they are absent. Scope: `module`.
+    pub when: Op<1>,
+    /// The dtypes.
+    pub dtypes: DTypeSet,
+    /// What a user can do about it.
+    pub hint: &'static str,
+}
+
+/// Classes that cannot be converted.
+#[derive(Debug)]
+pub struct Refusal {
+    /// The reason, in a few words: `"sparse"`.
+    pub why: &'static str,
+    /// Module-qualified class names.
+    pub classes: &'static [&'static str],
+}
+
+/// A condition on an array, and what to do when it holds.
+#[derive(Debug)]
+pub struct Guard {
+    /// The reason, in a few words: `"requires_grad"`.
+    pub why: &'static str,
+    /// True when the guard applies. Scope: `module, data`.
+    pub when: Op<2>,
+    /// What to use in its place; without it, the array is refused. Scope: `module, data`.
+    pub then: Option<Op<2>>,
+    /// The dtype kinds for which it is asked; empty means all.
+    pub kinds: &'static [Kind],
+}
+
+/// DLPack export.
+#[derive(Debug)]
+pub struct Export {
+    /// Scope: `module, data, stream, version`. Gives a capsule.
+    pub op: Op<4>,
+    /// What orders it on an accelerator.
+    pub sync: Ordering,
+    /// Whether host arrays have Python's buffer protocol, which is quicker for the dtypes it knows.
+    pub buffer: bool,
+    /// The object that keeps an array's host memory alive, where that is not the array: its memory
+    /// can be exchanged for other memory. Scope: `module, data`.
+    pub owner: Option<Op<2>>,
+    /// What makes an owner keep its memory, where it could give that back.
+    pub pin: Option<Pin>,
+}
+
+/// How an owner is made to keep its memory.
+#[derive(Debug)]
+pub struct Pin {
+    /// Whether it could still give it back. Scope: `module, owner`.
+    pub when: Op<2>,
+    /// Makes it keep it. Scope: `module, owner`.
+    pub op: Op<2>,
+}
+
+/// DLPack import.
+#[derive(Debug)]
+pub struct Import {
+    /// Scope: `module`, `data` or `capsule`, `device`.
+    pub op: Op<3>,
+    /// Private ways in, quicker than `op`; each is used only where it is there and behaves like
+    /// `op`. Scope: `module, capsule, device`.
+    pub fast: &'static [Op<3>],
+    /// What the second name is.
+    pub handover: Handover,
+    /// DLPack device types that it takes.
+    pub devices: &'static [i32],
+    /// Strides that it takes.
+    pub strides: Strides,
+    /// Byte alignment of the data that it needs in order to share it.
+    pub align: usize,
+    /// Whether its arrays carry a read-only flag.
+    pub flag: bool,
+    /// Whether it shares the memory; if not, it copies.
+    pub shares: bool,
+    /// What orders it on an accelerator.
+    pub sync: Ordering,
+}
+
+/// Device operations.
+#[derive(Debug)]
+pub struct Devices {
+    /// Number of accelerators, or a sequence of them; raising means none. Scope: `module`.
+    pub count: Option<Op<1>>,
+    /// The device object of an index. Scope: `module, index`.
+    pub at: Option<Op<2>>,
+    /// The current device, an index or an object. Scope: `module`.
+    pub current: Option<Op<1>>,
+    /// The device object of an array; without it, its DLPack device is asked. Scope: `module, data`.
+    pub of: Option<Op<2>>,
+    /// A context manager that makes a device current. Scope: `module, device`.
+    pub scope: Option<Op<2>>,
+    /// A context manager that makes the host current. Scope: `module, device`.
+    pub host_scope: Option<Op<2>>,
+    /// The host device object. Scope: `module`.
+    pub host: Option<Op<1>>,
+    /// The host devices, where there may be none. Scope: `module`.
+    pub hosts: Option<Op<1>>,
+    /// Moves an array to a device. Scope: `module, data, device`.
+    pub r#move: Option<Op<3>>,
+}
+
+/// Stream operations.
+#[derive(Debug)]
+pub struct Streams {
+    /// The raw handle of the current stream. Scope: `module, device, index`.
+    pub current: Op<3>,
+    /// A stream object of a raw handle. Scope: `module, handle, device, index`.
+    pub wrap: Op<4>,
+    /// A context manager that makes a stream current. Scope: `module, stream`.
+    pub scope: Op<2>,
+}
+
+/// Operations on arrays that stay on their device.
+#[derive(Debug)]
+pub struct ArrayOps {
+    /// The namespace of the others (`xp`). Scope: `module`.
+    pub namespace: Op<1>,
+    /// Scope: `module, xp, data`.
+    pub min: Op<3>,
+    /// Scope: `module, xp, data`.
+    pub max: Op<3>,
+    /// Round half to even. Scope: `module, xp, data`.
+    pub round: Op<3>,
+    /// Scope: `module, xp, data, low, high`.
+    pub clip: Op<5>,
+    /// Scope: `module, xp, data, dtype`.
+    pub astype: Op<4>,
+    /// Scope: `module, xp, mask, data, other`.
+    pub r#where: Op<5>,
+    /// Scope: `module, xp, data`.
+    pub isnan: Op<3>,
+    /// Along a new first axis. Scope: `module, xp, arrays`.
+    pub stack: Op<3>,
+    /// Along an existing axis. Scope: `module, xp, arrays, axis`.
+    pub concatenate: Op<4>,
+}
+
+/// One way to recognise an out-of-memory error.
+#[derive(Debug)]
+pub struct OomRule {
+    /// Module-qualified class name of the exception.
+    pub class: &'static str,
+    /// A further test. Scope: `module, error`.
+    pub when: Option<Op<2>>,
+    /// Text that has to be in the message, whatever its case.
+    pub text: Option<&'static str>,
+}

@@ -1,0 +1,208 @@
+//! Errors, and the one border where they become Python exceptions.
+
+use std::borrow::Cow;
+
+use cudarc::driver::DriverError;
+use cudarc::driver::sys::CUresult;
+use pyo3::exceptions::{
+    PyImportError, PyKeyboardInterrupt, PyMemoryError, PyRuntimeError, PyTypeError, PyUserWarning,
+    PyValueError,
+};
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::PyType;
+
+/// What went wrong in a conversion; each has an exception class of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Failure {
+    /// `MemoryConversionError`.
+    Conversion,
+    /// `DeviceUnavailableError`.
+    Device,
+    /// `UnsupportedDtypeError`.
+    Dtype,
+    /// `UnsupportedArrayError`.
+    Array,
+    /// `CopyRequiredError`.
+    Copy,
+    /// `FrameworkNotInstalledError`.
+    NotInstalled,
+}
+
+impl Failure {
+    const fn class(self) -> &'static str {
+        match self {
+            Failure::Conversion => "MemoryConversionError",
+            Failure::Device => "DeviceUnavailableError",
+            Failure::Dtype => "UnsupportedDtypeError",
+            Failure::Array => "UnsupportedArrayError",
+            Failure::Copy => "CopyRequiredError",
+            Failure::NotInstalled => "FrameworkNotInstalledError",
+        }
+    }
+}
+
+/// A conversion that cannot be done, and why.
+#[derive(Debug)]
+pub struct ConversionError {
+    /// What went wrong.
+    pub failure: Failure,
+    /// The source framework's name, or the class of an object that belongs to none.
+    pub source: Cow<'static, str>,
+    /// The target framework's name.
+    pub target: &'static str,
+    /// The step that failed: `"dlpack"`, `"detect"`, `"device"`, ...
+    pub method: &'static str,
+    /// Why, and what to do.
+    pub reason: String,
+    /// The Python exception behind it.
+    pub cause: Option<PyErr>,
+}
+
+/// Any error of this crate.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A conversion that cannot be done.
+    #[error("cannot convert from {} to {}: {}", .0.source, .0.target, .0.reason)]
+    Conversion(Box<ConversionError>),
+    /// A value that is not one of those allowed: `ValueError`.
+    #[error("{0}")]
+    Value(String),
+    /// An object of a wrong type: `TypeError`.
+    #[error("{0}")]
+    Type(String),
+    /// An argument that is written to shares memory with another one: `AliasedArgumentError`.
+    #[error("{0}")]
+    Aliased(String),
+    /// A device has no memory left: `DeviceMemoryError`.
+    #[error("{0}")]
+    DeviceMemory(String),
+    /// CUDA's driver reports any other failure: `RuntimeError`.
+    #[error("{0}")]
+    Cuda(String),
+    /// An exception that passes through as it is.
+    #[error(transparent)]
+    Python(#[from] PyErr),
+}
+
+impl Error {
+    /// Whether a framework lacks the element type.
+    #[must_use]
+    pub fn is_missing_dtype(&self) -> bool {
+        matches!(self, Error::Conversion(error) if matches!(error.failure, Failure::Dtype))
+    }
+}
+
+impl From<DriverError> for Error {
+    /// The driver's own words are not asked for: that is a call, and there may be no driver.
+    fn from(DriverError(code): DriverError) -> Error {
+        match code {
+            CUresult::CUDA_ERROR_OUT_OF_MEMORY => {
+                Error::DeviceMemory("CUDA has no device memory left (out of memory)".into())
+            }
+            code => Error::Cuda(format!("CUDA reports error {} ({code:?})", code as u32)),
+        }
+    }
+}
+
+/// Short for a result with this crate's error.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// The first line of an exception's message; frameworks append their C++ frames to it.
+pub fn first_line(py: Python<'_>, error: &PyErr) -> String {
+    let text = error.value(py).to_string();
+    let line = text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
+    let name = error.get_type(py).name().map(|n| n.to_string()).unwrap_or_default();
+    if line.is_empty() { name } else { format!("{name}: {line}") }
+}
+
+/// What was tried, where a failure means only that it cannot be had. An interrupt is no such failure:
+/// where it cannot be raised, it comes again.
+pub(crate) fn tried<T>(py: Python<'_>, result: PyResult<T>) -> Option<T> {
+    result.map_err(|error| postpone(py, &error)).ok()
+}
+
+/// Has an interrupt come again, as soon as Python code runs. Other exceptions are dropped.
+#[cold]
+pub(crate) fn postpone(py: Python<'_>, error: &PyErr) {
+    if error.is_instance_of::<PyKeyboardInterrupt>(py) {
+        // SAFETY: the thread is attached.
+        unsafe { pyo3::ffi::PyErr_SetInterrupt() };
+    }
+}
+
+/// An exception or warning class of the `arraybridge` package.
+///
+/// The classes are Python's, in `arraybridge.exceptions`, so that every extension module raises
+/// the same ones. A program that embeds Python without the package gets a built-in class.
+fn class<'py>(py: Python<'py>, name: &'static str) -> Option<Bound<'py, PyType>> {
+    static MODULE: PyOnceLock<Option<Py<PyModule>>> = PyOnceLock::new();
+    let module = MODULE
+        .get_or_init(py, || py.import("arraybridge.exceptions").ok().map(Bound::unbind))
+        .as_ref()?;
+    module.bind(py).getattr(name).ok()?.cast_into::<PyType>().ok()
+}
+
+/// The class of [`Error::DeviceMemory`].
+const DEVICE_MEMORY: &str = "DeviceMemoryError";
+
+/// Whether an exception says that a device's memory is exhausted.
+pub(crate) fn is_device_memory(py: Python<'_>, error: &PyErr) -> bool {
+    class(py, DEVICE_MEMORY).is_some_and(|class| error.is_instance(py, &class))
+}
+
+/// The class of `SharedImmutableMemoryWarning` and its like.
+pub fn warning_class<'py>(py: Python<'py>, name: &'static str) -> Bound<'py, PyAny> {
+    class(py, name).unwrap_or_else(|| py.get_type::<PyUserWarning>()).into_any()
+}
+
+impl From<Error> for PyErr {
+    fn from(error: Error) -> PyErr {
+        Python::attach(|py| match error {
+            Error::Python(error) => error,
+            Error::Value(text) => PyValueError::new_err(text),
+            Error::Type(text) => PyTypeError::new_err(text),
+            Error::Aliased(text) => match class(py, "AliasedArgumentError") {
+                Some(class) => PyErr::from_type(class, (text,)),
+                None => PyValueError::new_err(text),
+            },
+            Error::DeviceMemory(text) => match class(py, DEVICE_MEMORY) {
+                Some(class) => PyErr::from_type(class, (text,)),
+                None => PyMemoryError::new_err(text),
+            },
+            Error::Cuda(text) => PyRuntimeError::new_err(text),
+            Error::Conversion(error) => {
+                // An interrupt that was put off may be the reason of the failure.
+                if let Err(interrupt) = py.check_signals() {
+                    return interrupt;
+                }
+                let ConversionError { failure, source, target, method, reason, cause } = *error;
+                let raised = match class(py, failure.class()) {
+                    Some(class) => PyErr::from_type(class, (source, target, method, reason)),
+                    None => {
+                        let text = format!("cannot convert from {source} to {target}: {reason}");
+                        match failure {
+                            Failure::NotInstalled => PyImportError::new_err(text),
+                            _ => PyRuntimeError::new_err(text),
+                        }
+                    }
+                };
+                raised.set_cause(py, cause);
+                raised
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_of_the_driver_is_told_without_the_driver() {
+        let exhausted = Error::from(DriverError(CUresult::CUDA_ERROR_OUT_OF_MEMORY));
+        assert!(matches!(exhausted, Error::DeviceMemory(_)), "{exhausted}");
+        let other = Error::from(DriverError(CUresult::CUDA_ERROR_ILLEGAL_ADDRESS)).to_string();
+        assert_eq!(other, "CUDA reports error 700 (CUDA_ERROR_ILLEGAL_ADDRESS)");
+    }
+}

@@ -1,0 +1,38 @@
+//! Tuples and lists that are made anew, named tuples included.
+
+use pyo3::prelude::*;
+use pyo3::types::{PyList, PyTuple};
+
+/// A tuple that can be made anew from its elements: a plain or a named one.
+pub fn plain_tuple<'a, 'py>(value: &'a Bound<'py, PyAny>) -> Option<&'a Bound<'py, PyTuple>> {
+    let tuple = value.cast::<PyTuple>().ok()?;
+    let known = tuple.is_exact_instance_of::<PyTuple>() || maker(tuple).is_some();
+    known.then_some(tuple)
+}
+
+/// What makes a named tuple of an iterable: `_make`, or the class of those that are written in C, such
+/// as `torch.return_types.max`.
+pub fn maker<'py>(tuple: &Bound<'py, PyTuple>) -> Option<Bound<'py, PyAny>> {
+    let (py, class) = (tuple.py(), tuple.get_type());
+    let make = class.getattr_opt(pyo3::intern!(py, "_make")).ok()?;
+    make.or_else(|| {
+        let structure = class.hasattr(pyo3::intern!(py, "n_sequence_fields")).unwrap_or(false);
+        structure.then(|| class.into_any())
+    })
+}
+
+/// A list or tuple like another one, of other elements.
+pub fn rebuilt<'py>(
+    like: &Bound<'py, PyAny>,
+    elements: Vec<Bound<'py, PyAny>>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let py = like.py();
+    let list = |elements| PyList::new(py, elements);
+    match like.cast::<PyTuple>() {
+        Ok(tuple) => match maker(tuple) {
+            Some(make) => make.call1((list(elements)?,)),
+            None => Ok(PyTuple::new(py, elements)?.into_any()),
+        },
+        Err(_) => Ok(list(elements)?.into_any()),
+    }
+}

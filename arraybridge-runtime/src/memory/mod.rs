@@ -1,0 +1,6 @@
+//! A described block of memory and who keeps it alive.
+
+pub mod cast;
+pub mod element;
+pub mod numpy_array;
+pub mod view;

@@ -1,0 +1,83 @@
+//! The hidden door: what the expansions of the macros refer to, and what the package's own extension
+//! module is made of. Not for direct use; it changes without notice.
+
+/// The default of an `Option`.
+pub fn none(py: ::pyo3::Python<'_>) -> ::pyo3::PyResult<::pyo3::Bound<'_, ::pyo3::PyAny>> {
+    Ok(py.None().into_bound(py))
+}
+
+pub use ::inventory;
+pub use ::pyo3;
+
+pub use crate::convert::registry::{Converter, Registered};
+pub use crate::convert::{Request, pair as convert};
+pub use crate::framework::op;
+pub use crate::framework::spec::*;
+pub use crate::interpreter::error::{Error, Result};
+pub use crate::rust_function::{
+    Argument, Attached, Attempt, Call, Detachable, FunctionEntry, Parameter, Returns, Setting,
+    Usage,
+};
+
+/// What the package's own extension module, the benchmark of the kernels and the tests are made of.
+pub mod package {
+    pub use crate::c_api::publish;
+    pub use crate::convert::record::{NoCopy, Record, Trace};
+    pub use crate::convert::{Request, class_of, convert_labelled, convert_to, explain};
+    pub use crate::cuda::streams::handle as stream_handle;
+    pub use crate::declared::{Declared, Decorator, declare, memory_types};
+    pub use crate::framework::device::{Device, Placement};
+    pub use crate::framework::endpoints::Endpoints;
+    pub use crate::framework::generated::MemoryType;
+    pub use crate::framework::spec::{DType, Framework, Memory};
+    pub use crate::interpreter::error::{Error, Result};
+    pub use crate::policy::{Conversion, DtypePolicy, Lead, Policy};
+    pub use crate::tensor::add_class as add_tensor_class;
+
+    /// Cached memory, and what counts as out of memory.
+    pub mod memory {
+        pub use crate::declared::ladder::retry;
+        pub use crate::framework::cleanup::{Cleared, clear_all, clear_one};
+        pub use crate::framework::loaded::is_loaded;
+        pub use crate::framework::oom::framework_of;
+    }
+
+    /// Names in messages and arguments.
+    pub mod names {
+        pub use crate::declared::names::{dtype, framework};
+        pub use crate::framework::detect::name_of;
+    }
+
+    /// The dtype policy.
+    pub mod policy {
+        pub use crate::host::cast::Scaling;
+        pub use crate::policy::{dtype_named, finish, install};
+    }
+
+    /// Stacks and slices.
+    pub mod slices {
+        pub use crate::slices::{concatenate, part, process_into, stack, unstack};
+    }
+
+    /// What is set up when the module is imported.
+    pub mod start {
+        pub use crate::convert::registry::converters;
+        pub use crate::convert::warnings::install;
+        pub use crate::framework::isolate::at_start;
+    }
+
+    /// A framework's device of an array.
+    pub mod device {
+        pub use crate::framework::device::device_of;
+        pub use crate::framework::loaded::load;
+    }
+
+    /// The kernels, for their benchmark.
+    pub mod kernels {
+        pub use crate::convert::plan::{self, Facts, Target};
+        pub use crate::host::buffer::HostBuffer;
+        pub use crate::host::cast::{Scaling, Strided, cast, cast_strided};
+        pub use crate::host::copy::gather;
+        pub use crate::memory::view::View;
+    }
+}

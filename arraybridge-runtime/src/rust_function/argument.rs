@@ -1,0 +1,218 @@
+//! What a declared function takes.
+
+use ndarray::{ArrayView, ArrayViewMut, Dimension, RawArrayView, RawArrayViewMut};
+use pyo3::prelude::*;
+
+use super::Call;
+use crate::convert::{self, Opened};
+use crate::cuda::Stream;
+use crate::cuda::driver::LEGACY_STREAM;
+use crate::interpreter::error::{Error, Result};
+use crate::memory::element::Element;
+use crate::memory::view::{Owner, Source, View};
+use crate::tensor::{Tensor, raw, raw_mut};
+
+/// An array argument of a declared function.
+///
+/// It is implemented for the views of `ndarray` of every rank and element type, for [`DeviceView`] and
+/// [`DeviceViewMut`], for [`Tensor`] and `&Tensor`, and for an `Option` of each. What is none of these and no Python value
+/// either does not compile:
+///
+/// ```compile_fail,E0277
+/// struct Opaque;
+///
+/// #[arraybridge_runtime::memory_type(numpy)]
+/// fn f(_opaque: Opaque) {}
+/// ```
+///
+/// ```compile_fail,E0277
+/// use arraybridge_runtime::prelude::*;
+///
+/// #[memory_type(numpy)]
+/// fn f(_characters: ArrayView1<'_, char>) {}
+/// ```
+///
+/// [`DeviceView`]: crate::rust_function::device_memory::DeviceView
+/// [`DeviceViewMut`]: crate::rust_function::device_memory::DeviceViewMut
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be an argument of a declared function",
+    note = "arrays are taken as `ArrayView`, `ArrayViewMut`, `DeviceView`, `DeviceViewMut`, `Tensor`, \
+            `&Tensor` or an `Option` of these"
+)]
+pub trait Argument<'a>: Sized {
+    /// What keeps the memory during the call.
+    type Holder;
+
+    /// Reads what the caller gave.
+    ///
+    /// # Errors
+    ///
+    /// Why it cannot be such an argument.
+    fn open(call: &Call<'_, '_>, index: usize) -> Result<Self::Holder>;
+
+    /// The argument.
+    fn get(holder: &'a mut Self::Holder) -> Self;
+}
+
+/// Host memory as an array that is not dereferenced yet, kept for a call.
+pub struct Held<A> {
+    array: A,
+    // Held for its drop. A NumPy array that is looked at in place is kept by the call.
+    _owner: Option<Owner>,
+}
+
+impl<'a, T: Element, D: Dimension> Argument<'a> for ArrayView<'a, T, D> {
+    type Holder = Held<RawArrayView<T, D>>;
+
+    fn open(call: &Call<'_, '_>, index: usize) -> Result<Self::Holder> {
+        let given = required(call, index)?;
+        if let Some(array) = call.in_place(index, &given, false, raw) {
+            return Ok(Held { array, _owner: None });
+        }
+        let open = || {
+            let opened = convert::open_on_host(&given)?;
+            expect::<T, D>(&opened.source.view, call.function.entry.cast)?;
+            let opened = readable::<T>(call, opened)?;
+            let Source { view, owner } = opened.source;
+            let array = raw(&view)?;
+            match opened.private {
+                true => call.has_copied(&view),
+                false => call.covers(index, view, false),
+            }
+            Ok(Held { array, _owner: Some(owner) })
+        };
+        open().map_err(|error| call.about(index, error))
+    }
+
+    fn get(holder: &'a mut Self::Holder) -> Self {
+        // SAFETY: the holder or the call keeps the memory, and the holder is borrowed for as long;
+        // nobody else runs while the interpreter is attached, and memory that this call writes to
+        // overlaps no other.
+        unsafe { holder.array.clone().deref_into_view() }
+    }
+}
+
+impl<'a, T: Element, D: Dimension> Argument<'a> for ArrayViewMut<'a, T, D> {
+    type Holder = Held<RawArrayViewMut<T, D>>;
+
+    fn open(call: &Call<'_, '_>, index: usize) -> Result<Self::Holder> {
+        let given = required(call, index)?;
+        if let Some(array) = call.in_place(index, &given, true, raw_mut) {
+            return Ok(Held { array, _owner: None });
+        }
+        let open = || {
+            let Source { view, owner } = convert::open_writable(&given)?.source;
+            expect::<T, D>(&view, false)?;
+            let array = raw_mut(&view)?;
+            call.covers(index, view, true);
+            Ok(Held { array, _owner: Some(owner) })
+        };
+        open().map_err(|error| call.about(index, error))
+    }
+
+    fn get(holder: &'a mut Self::Holder) -> Self {
+        // SAFETY: as above; the memory is writable, its elements are apart from one another, and
+        // it overlaps that of no other argument, or the call has been refused.
+        unsafe { holder.array.clone().deref_into_view_mut() }
+    }
+}
+
+impl<'a> Argument<'a> for Tensor {
+    type Holder = Option<Tensor>;
+
+    fn open(call: &Call<'_, '_>, index: usize) -> Result<Option<Tensor>> {
+        open_tensor(call, index).map(Some)
+    }
+
+    fn get(holder: &'a mut Option<Tensor>) -> Self {
+        holder.take().expect("an argument is taken once")
+    }
+}
+
+impl<'a> Argument<'a> for &'a Tensor {
+    type Holder = Tensor;
+
+    fn open(call: &Call<'_, '_>, index: usize) -> Result<Tensor> {
+        open_tensor(call, index)
+    }
+
+    fn get(holder: &'a mut Tensor) -> Self {
+        holder
+    }
+}
+
+impl<'a, A: Argument<'a>> Argument<'a> for Option<A> {
+    type Holder = Option<A::Holder>;
+
+    fn open(call: &Call<'_, '_>, index: usize) -> Result<Option<A::Holder>> {
+        match call.given(index) {
+            Some(given) if !given.is_none() => A::open(call, index).map(Some),
+            _ => Ok(None),
+        }
+    }
+
+    fn get(holder: &'a mut Option<A::Holder>) -> Self {
+        holder.as_mut().map(A::get)
+    }
+}
+
+fn open_tensor(call: &Call<'_, '_>, index: usize) -> Result<Tensor> {
+    let open = |given: &Bound<'_, PyAny>| {
+        let stream = call.stream.get();
+        let opened = convert::open_to_hold(given, stream.map_or(LEGACY_STREAM, Stream::handle))?;
+        match opened.private {
+            true => call.has_copied(&opened.source.view),
+            false => call.covers(index, opened.source.view.clone(), false),
+        }
+        match stream {
+            Some(stream) => Tensor::from_opened_on(call.py, call.keep(given, opened), stream),
+            None => Tensor::from_opened(call.py, opened),
+        }
+    };
+    open(&*required(call, index)?).map_err(|error| call.about(index, error))
+}
+
+pub(super) fn required<'a, 'py>(
+    call: &Call<'a, 'py>,
+    index: usize,
+) -> Result<Borrowed<'a, 'py, PyAny>> {
+    call.given(index).ok_or_else(|| call.about(index, Error::Type("an array is needed".into())))
+}
+
+/// Checks rank and element type; with `cast` any element type will do.
+fn expect<T: Element, D: Dimension>(view: &View, cast: bool) -> Result<()> {
+    let ndim = view.shape.len();
+    let rank_fits = D::NDIM.is_none_or(|wanted| wanted == ndim);
+    if rank_fits && (cast || view.dtype == T::DTYPE) {
+        return Ok(());
+    }
+    let rank = D::NDIM.map(|wanted| format!("{wanted}-dimensional ")).unwrap_or_default();
+    let wanted = T::DTYPE;
+    Err(Error::Type(format!(
+        "expected a {rank}{wanted} array, not a {ndim}-dimensional {} one",
+        view.dtype
+    )))
+}
+
+/// The memory itself, or a copy where Rust could not look at it or the element type is another.
+fn readable<T: Element>(call: &Call<'_, '_>, opened: Opened) -> Result<Opened> {
+    let view = &opened.source.view;
+    if view.dtype != T::DTYPE {
+        return convert::fresh(call.py, opened, Some(T::DTYPE));
+    }
+    if view.can_be_read() { Ok(opened) } else { convert::fresh(call.py, opened, None) }
+}
+
+impl<'a, 'py> Call<'a, 'py> {
+    /// A plain Python value, or an object that the declaration has converted; `None` where the
+    /// caller left it out.
+    ///
+    /// # Errors
+    ///
+    /// `TypeError` when it is of another type.
+    pub fn value<T: FromPyObject<'a, 'py>>(&self, index: usize) -> Result<Option<T>> {
+        let Some(given) = self.given(index) else { return Ok(None) };
+        let extracted = T::extract(given).map_err(|error| Error::Python(error.into()));
+        extracted.map(Some).map_err(|error| self.about(index, error))
+    }
+}

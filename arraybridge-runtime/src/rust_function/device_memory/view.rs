@@ -1,0 +1,251 @@
+//! Views of the caller's arrays in CUDA memory.
+
+use std::fmt;
+use std::marker::PhantomData;
+
+use cudarc::driver::sys::CUdeviceptr;
+use cudarc::driver::{LaunchArgs, PushKernelArg};
+
+use crate::host::layout;
+use crate::interpreter::error::{Error, Result};
+use crate::memory::element::Element;
+use crate::memory::view::{Dims, View};
+
+/// Where the elements of a device array are. Strides are in elements.
+#[derive(Clone, Debug)]
+pub(crate) struct Layout {
+    pointer: CUdeviceptr,
+    shape: Dims<usize>,
+    strides: Dims<isize>,
+    device: usize,
+}
+
+impl Layout {
+    /// Checks described memory of a CUDA device, and takes it apart.
+    pub(crate) fn of<T: Element>(view: &View) -> Result<Layout> {
+        if view.dtype != T::DTYPE {
+            let text = format!("expected {} elements, not {}", T::DTYPE, view.dtype);
+            return Err(Error::Type(text));
+        }
+        // A kernel that reads a misaligned element ends the whole process's use of the device.
+        if !(view.is_empty() || (view.is_aligned() && view.has_element_strides())) {
+            let text = "its elements are misaligned in device memory; pass a copy of it";
+            return Err(Error::Value(text.into()));
+        }
+        let size = size_of::<T>() as isize;
+        Ok(Layout {
+            pointer: view.data as usize as CUdeviceptr,
+            shape: view.shape.clone(),
+            strides: view.strides.iter().map(|stride| stride / size).collect(),
+            device: view.device.device_id as usize,
+        })
+    }
+}
+
+macro_rules! described {
+    ($view:ident) => {
+        impl<'a, T: Element> $view<'a, T> {
+            pub(crate) fn new(layout: Layout) -> Self {
+                $view { layout, memory: PhantomData }
+            }
+
+            /// Elements along each axis.
+            pub fn shape(&self) -> &[usize] {
+                &self.layout.shape
+            }
+
+            /// Elements from one to the next along each axis; below zero where an axis runs
+            /// backward, 0 where it repeats one element.
+            pub fn strides(&self) -> &[isize] {
+                &self.layout.strides
+            }
+
+            /// The number of axes.
+            pub fn ndim(&self) -> usize {
+                self.layout.shape.len()
+            }
+
+            /// The number of elements.
+            pub fn len(&self) -> usize {
+                self.layout.shape.iter().product()
+            }
+
+            /// Whether there are no elements.
+            pub fn is_empty(&self) -> bool {
+                self.layout.shape.contains(&0)
+            }
+
+            /// The address of the first element on the device; perhaps 0 where there are none.
+            pub fn pointer(&self) -> CUdeviceptr {
+                self.layout.pointer
+            }
+
+            /// The index of the device.
+            pub fn device(&self) -> usize {
+                self.layout.device
+            }
+
+            /// Whether the elements lie one after the other in row-major order.
+            pub fn is_contiguous(&self) -> bool {
+                layout::is_contiguous(&self.layout.shape, &self.layout.strides, 1)
+            }
+
+            /// The address of the first of [`len`](Self::len) elements in row-major order, for a
+            /// kernel that knows no strides.
+            ///
+            /// # Errors
+            ///
+            /// [`Error::Value`] when the elements lie otherwise.
+            pub fn contiguous(&self) -> Result<CUdeviceptr> {
+                if self.is_contiguous() {
+                    return Ok(self.layout.pointer);
+                }
+                Err(Error::Value(format!(
+                    "an array of shape {:?} with strides {:?} is not contiguous in row-major order; \
+                     pass a contiguous copy of it",
+                    self.layout.shape.as_slice(),
+                    self.layout.strides.as_slice(),
+                )))
+            }
+
+            /// The shape of an array with `N` axes.
+            ///
+            /// # Errors
+            ///
+            /// [`Error::Type`] when it has another number of axes.
+            pub fn dim<const N: usize>(&self) -> Result<[usize; N]> {
+                self.shape().try_into().map_err(|_| {
+                    Error::Type(format!(
+                        "expected a {N}-dimensional array, not a {}-dimensional one",
+                        self.ndim()
+                    ))
+                })
+            }
+        }
+
+        impl<T: Element> fmt::Debug for $view<'_, T> {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                let (name, shape) = (stringify!($view), self.shape());
+                write!(f, "{name} {}{shape:?} on cuda:{}", T::DTYPE, self.layout.device)
+            }
+        }
+    };
+}
+
+/// An array in CUDA memory that a declared function reads, of the type `T` and of any rank and
+/// strides.
+///
+/// Arrays of other frameworks, and of the host, are brought to the memory of the framework that the
+/// function is declared for, on the device of the call. The elements cannot be looked at from here;
+/// a kernel takes the view as a pointer to the first of them:
+///
+/// ```no_run
+/// use arraybridge_runtime::cudarc::driver::{CudaFunction, LaunchConfig, PushKernelArg};
+/// use arraybridge_runtime::prelude::*;
+///
+/// /// Set when the extension module is imported.
+/// static KERNEL: std::sync::OnceLock<CudaFunction> = std::sync::OnceLock::new();
+///
+/// #[memory_type(cupy)]
+/// fn doubled(image: DeviceView<'_, f32>, stream: &Stream) -> Result<DeviceArray<f32>> {
+///     image.contiguous()?;
+///     let kernel = KERNEL.get().ok_or_else(|| Error::Cuda("there is no kernel".into()))?;
+///     let n = image.len() as u32;
+///     let mut result = DeviceArray::zeros(image.shape(), stream)?;
+///     let mut launch = stream.launch_builder(kernel);
+///     launch.arg(&image).arg(&mut result).arg(&n);
+///     // SAFETY: the kernel reads and writes n elements, and takes these arguments.
+///     unsafe { launch.launch(LaunchConfig::for_num_elems(n)) }?;
+///     Ok(result)
+/// }
+/// ```
+///
+/// The memory is the caller's own where it can be, and nobody is kept from writing to it later; what
+/// is put on the call's stream before the function returns comes before that.
+pub struct DeviceView<'a, T> {
+    layout: Layout,
+    memory: PhantomData<&'a T>,
+}
+
+/// The caller's own array in CUDA memory, which a declared function writes to.
+///
+/// It is never a copy, which would lose the write: what is on the host, on another device, immutable
+/// or read-only is refused with `CopyRequiredError`, and memory that belongs to another argument, too,
+/// with `AliasedArgumentError`. A kernel takes it as [`DeviceView`], by `&mut`.
+pub struct DeviceViewMut<'a, T> {
+    layout: Layout,
+    memory: PhantomData<&'a mut T>,
+}
+
+described!(DeviceView);
+described!(DeviceViewMut);
+
+// SAFETY: what is pushed is the pointer, which lives as long as the view.
+unsafe impl<'a, 'b: 'a, T: Element> PushKernelArg<&'b DeviceView<'_, T>> for LaunchArgs<'a> {
+    #[inline(always)]
+    fn arg(&mut self, view: &'b DeviceView<'_, T>) -> &mut Self {
+        self.arg(&view.layout.pointer)
+    }
+}
+
+// SAFETY: as above.
+unsafe impl<'a, 'b: 'a, T: Element> PushKernelArg<&'b mut DeviceViewMut<'_, T>> for LaunchArgs<'a> {
+    #[inline(always)]
+    fn arg(&mut self, view: &'b mut DeviceViewMut<'_, T>) -> &mut Self {
+        self.arg(&view.layout.pointer)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use dlpark::ffi::{DLDevice, DLDeviceType};
+
+    use super::*;
+    use crate::framework::spec::DType;
+
+    fn view(dtype: DType, data: usize, shape: &[usize], strides: &[isize]) -> View {
+        View {
+            data: data as *mut u8,
+            dtype,
+            shape: shape.into(),
+            strides: strides.into(),
+            read_only: false,
+            swapped: false,
+            device: DLDevice { device_type: DLDeviceType::CUDA, device_id: 1 },
+        }
+    }
+
+    fn described(shape: &[usize], strides: &[isize]) -> DeviceView<'static, f32> {
+        DeviceView::new(Layout::of::<f32>(&view(DType::Float32, 64, shape, strides)).unwrap())
+    }
+
+    #[test]
+    fn strides_are_in_elements() {
+        let view = described(&[3, 4], &[-32, 8]);
+        assert_eq!((view.shape(), view.strides()), (&[3, 4][..], &[-8, 2][..]));
+        assert_eq!((view.pointer(), view.device(), view.len(), view.ndim()), (64, 1, 12, 2));
+        assert_eq!(format!("{view:?}"), "DeviceView float32[3, 4] on cuda:1");
+    }
+
+    #[test]
+    fn only_row_major_memory_is_compact() {
+        assert_eq!(described(&[3, 4], &[16, 4]).contiguous().unwrap(), 64);
+        assert!(described(&[0, 4], &[3, 5]).is_contiguous());
+        let error = described(&[3, 4], &[4, 12]).contiguous().unwrap_err().to_string();
+        assert!(error.contains("[3, 4]") && error.contains("[1, 3]"), "{error}");
+    }
+
+    #[test]
+    fn a_rank_is_asked_for() {
+        assert_eq!(described(&[3, 4], &[16, 4]).dim::<2>().unwrap(), [3, 4]);
+        assert!(described(&[3], &[4]).dim::<2>().is_err());
+    }
+
+    #[test]
+    fn what_a_kernel_could_not_read_is_refused() {
+        assert!(Layout::of::<f32>(&view(DType::Float64, 64, &[2], &[8])).is_err());
+        assert!(Layout::of::<f32>(&view(DType::Float32, 66, &[2], &[4])).is_err());
+        assert!(Layout::of::<f32>(&view(DType::Float32, 64, &[2], &[6])).is_err());
+        assert!(Layout::of::<f32>(&view(DType::Float32, 0, &[0], &[6])).is_ok());
+    }
+}

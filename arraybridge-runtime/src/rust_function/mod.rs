@@ -1,0 +1,254 @@
+//! Rust functions that are declared with `#[memory_type(..)]`: called from Python with arrays of any
+//! framework, and giving back those of the framework that they name.
+//!
+//! The attribute leaves the function as it is and registers a [`FunctionEntry`], whose trampoline
+//! takes the arguments of a [`Call`], first the plain Python values, then arrays by the trait
+//! [`Argument`]; claims the memory of the arrays; calls the function; and hands its result over.
+//! [`export`] puts every function of an extension crate into its module, declared as the Python
+//! decorators declare theirs: the element type of the result, streams and the way out of an
+//! exhausted memory are [`declared`](crate::declared)'s.
+
+mod argument;
+mod attempt;
+mod claims;
+mod class;
+mod device;
+pub mod device_memory;
+mod result;
+
+use std::cell::{Cell, OnceCell, RefCell};
+
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use pyo3::types::PyString;
+use smallvec::SmallVec;
+
+use crate::cuda::Stream;
+use crate::framework::spec::Framework;
+use crate::interpreter::error::{Error, Result};
+use crate::interpreter::vectorcall::Given;
+
+use claims::Claim;
+
+pub use argument::Argument;
+pub use attempt::{Attached, Attempt, Detachable};
+pub use class::export;
+
+/// What a declared function returns to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Returns {
+    /// Arrays of the framework of this name.
+    Framework(&'static str),
+    /// Arrays of the first array argument's framework.
+    Input,
+}
+
+/// Makes a Python object.
+pub type Make = for<'py> fn(Python<'py>) -> PyResult<Bound<'py, PyAny>>;
+
+/// A parameter that Python sees.
+pub struct Parameter {
+    /// Its name.
+    pub name: &'static str,
+    /// Its type as Python's type checkers know it.
+    pub annotation: &'static str,
+    /// Whether it is an array, and what the function does with it.
+    pub usage: Usage,
+    /// What it is when the caller leaves it out; without one it is required.
+    pub default: Option<Make>,
+}
+
+/// What a function does with an argument.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Usage {
+    /// It takes a plain value.
+    Value,
+    /// It takes an object of the declared framework.
+    Object,
+    /// It opens an array's memory, whatever the framework.
+    Opened,
+    /// It opens an array's memory, and writes to it.
+    Written,
+}
+
+/// The value of an option that the Python decorators have, too.
+#[derive(Clone, Copy, Debug)]
+pub enum Setting {
+    /// Yes or no.
+    Flag(bool),
+    /// A number.
+    Number(usize),
+    /// A name.
+    Name(&'static str),
+    /// Names.
+    Names(&'static [&'static str]),
+    /// Another declared function of the crate, by its identifier.
+    Function(&'static str),
+}
+
+/// A declared function, as the attribute registers it.
+pub struct FunctionEntry {
+    /// Its name in Python.
+    pub name: &'static str,
+    /// Its name in Rust.
+    pub ident: &'static str,
+    /// The Rust module that it is in.
+    pub module: &'static str,
+    /// Its documentation.
+    pub docs: &'static str,
+    /// The framework that it is declared for.
+    pub framework: &'static str,
+    /// The framework of its results.
+    pub returns: Returns,
+    /// Whether arrays of other element types are cast to those that the function takes.
+    pub cast: bool,
+    /// Whether it works on a CUDA device: it takes a view of its memory, or the stream.
+    pub cuda: bool,
+    /// What Python may pass.
+    pub parameters: &'static [Parameter],
+    /// The type of what it gives, as Python's type checkers know it.
+    pub annotation: &'static str,
+    /// What else its declaration says.
+    pub settings: &'static [(&'static str, Setting)],
+    /// Calls it.
+    pub call: for<'py> fn(&Call<'_, 'py>) -> Result<Bound<'py, PyAny>>,
+}
+
+inventory::collect!(FunctionEntry);
+
+/// A declared function, its frameworks found.
+#[derive(Clone, Copy)]
+struct Declaration {
+    entry: &'static FunctionEntry,
+    framework: &'static Framework,
+    /// The framework of the results; that of the first array argument without one.
+    output: Option<&'static Framework>,
+}
+
+/// What a caller gave for a parameter, and keeps.
+type Argued<'a, 'py> = Option<Borrowed<'a, 'py, PyAny>>;
+
+/// Room for arguments that have to be put into the parameters' order.
+type Sorted<'a, 'py> = SmallVec<[Argued<'a, 'py>; 8]>;
+
+/// One call of a declared function.
+pub struct Call<'a, 'py> {
+    py: Python<'py>,
+    function: Declaration,
+    given: &'a [Argued<'a, 'py>],
+    claims: RefCell<SmallVec<[Claim<'py>; 2]>>,
+    /// The bytes of the arrays, while nobody else can write to any of them.
+    untouchable: Cell<Option<usize>>,
+    /// The stream of a function that works on a CUDA device.
+    stream: OnceCell<Stream>,
+}
+
+impl FunctionEntry {
+    /// What the caller gave by the parameters.
+    #[inline]
+    fn bind<'s, 'a: 's, 'py: 'a>(
+        &self,
+        given: &Given<'a, 'py>,
+        sorted: &'s mut Sorted<'a, 'py>,
+    ) -> PyResult<&'s [Argued<'a, 'py>]> {
+        let all = given.all();
+        if given.names().is_none() && all.len() == self.parameters.len() {
+            // SAFETY: a reference that is there is an `Option` of one: both are a pointer.
+            return Ok(unsafe { &*(std::ptr::from_ref(all) as *const [Option<_>]) });
+        }
+        self.sort(given, sorted)?;
+        Ok(sorted)
+    }
+
+    /// Sorts what the caller gave into the parameters.
+    fn sort<'a, 'py: 'a>(
+        &self,
+        given: &Given<'a, 'py>,
+        sorted: &mut Sorted<'a, 'py>,
+    ) -> PyResult<()> {
+        let parameters = self.parameters;
+        let wrong = |text: String| PyTypeError::new_err(format!("{}() {text}", self.name));
+        let (positional, named) = given.all().split_at(given.positional());
+        if positional.len() > parameters.len() {
+            let (most, found) = (parameters.len(), positional.len());
+            let s = if most == 1 { "" } else { "s" };
+            return Err(wrong(format!("takes at most {most} argument{s} ({found} given)")));
+        }
+        sorted.extend(positional.iter().copied().map(Some));
+        sorted.resize(parameters.len(), None);
+        let names = given.names();
+        for (key, value) in names.iter().flat_map(|names| names.iter_borrowed()).zip(named) {
+            let key = key.cast::<PyString>()?;
+            let name = key.to_str()?;
+            let Some(index) = parameters.iter().position(|p| p.name == name) else {
+                return Err(wrong(format!("got an unexpected keyword argument '{name}'")));
+            };
+            if sorted[index].replace(*value).is_some() {
+                return Err(wrong(format!("got multiple values for argument '{name}'")));
+            }
+        }
+        let missing =
+            |(p, given): &(&Parameter, &Option<_>)| p.default.is_none() && given.is_none();
+        if let Some((parameter, _)) = parameters.iter().zip(&*sorted).find(missing) {
+            return Err(wrong(format!("missing required argument: '{}'", parameter.name)));
+        }
+        Ok(())
+    }
+}
+
+impl<'a, 'py> Call<'a, 'py> {
+    #[inline]
+    fn new(py: Python<'py>, function: Declaration, given: &'a [Argued<'a, 'py>]) -> Self {
+        let untouchable = Cell::new(Some(0));
+        let (claims, stream) = (RefCell::default(), OnceCell::new());
+        Call { py, function, given, claims, untouchable, stream }
+    }
+
+    /// Calls the function.
+    fn run(&self) -> Result<Bound<'py, PyAny>> {
+        let entry = self.function.entry;
+        if entry.cuda { self.on_cuda() } else { (entry.call)(self) }
+    }
+
+    /// The interpreter.
+    pub fn py(&self) -> Python<'py> {
+        self.py
+    }
+
+    fn framework(&self) -> &'static Framework {
+        self.function.framework
+    }
+
+    /// What the caller gave for a parameter.
+    fn given(&self, index: usize) -> Option<Borrowed<'a, 'py, PyAny>> {
+        self.given[index]
+    }
+
+    /// Says which argument an error is about.
+    fn about(&self, index: usize, error: Error) -> Error {
+        let name = self.function.entry.parameters[index].name;
+        let place = format!("{}() argument '{name}'", self.function.entry.name);
+        match error {
+            Error::Type(text) => Error::Type(format!("{place}: {text}")),
+            Error::Value(text) => Error::Value(format!("{place}: {text}")),
+            Error::Conversion(mut error) => {
+                error.reason = format!("{place}: {}", error.reason);
+                Error::Conversion(error)
+            }
+            Error::Python(error)
+                if error.get_type(self.py).is(self.py.get_type::<PyTypeError>()) =>
+            {
+                let text = format!("{place}: {}", error.value(self.py));
+                let named = PyTypeError::new_err(text);
+                named.set_cause(self.py, error.cause(self.py));
+                Error::Python(named)
+            }
+            Error::Python(error) => {
+                // The text of another class is its own. A note that cannot be added is left out.
+                let _ = error.add_note(self.py, place);
+                Error::Python(error)
+            }
+            other => other,
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! What a declared function gives back.
+
+use ::ndarray::{Array, Dimension};
+use pyo3::IntoPyObjectExt;
+use pyo3::prelude::*;
+
+use super::{Call, Returns};
+use crate::convert::record;
+use crate::convert::{self, Request};
+use crate::framework::detect::{self, Role};
+use crate::framework::device::{self, Device, Placement};
+use crate::framework::endpoints::Endpoints;
+use crate::framework::generated::MemoryType;
+use crate::framework::loaded;
+use crate::framework::spec::{Framework, Memory};
+use crate::interpreter::error::{Error, Result};
+use crate::memory::element::Element;
+use crate::memory::numpy_array;
+use crate::rust_function::device_memory::DeviceArray;
+use crate::tensor::Tensor;
+
+/// An array that a declared function gives: that of `ndarray`, a [`DeviceArray`], or a [`Tensor`].
+///
+/// ```compile_fail,E0277
+/// use arraybridge_runtime::prelude::*;
+///
+/// #[memory_type(numpy)]
+/// fn f() -> Array1<char> {
+///     Array1::default(3)
+/// }
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be the result of a declared function",
+    note = "arrays are given as ndarray's `Array`, as `DeviceArray` or as `Tensor`"
+)]
+pub trait Output: Into<Tensor> {
+    /// The array as NumPy's, or what NumPy raises.
+    ///
+    /// # Errors
+    ///
+    /// The array itself, where it is not handed over as it is.
+    fn into_numpy(self, _: Python<'_>) -> Result<PyResult<Bound<'_, PyAny>>, Self> {
+        Err(self)
+    }
+}
+
+impl Output for Tensor {}
+
+impl<T: Element> Output for DeviceArray<T> {}
+
+impl<T: Element, D: Dimension + 'static> Output for Array<T, D> {
+    #[inline]
+    fn into_numpy(self, py: Python<'_>) -> Result<PyResult<Bound<'_, PyAny>>, Self> {
+        numpy_array::own(py, self)
+    }
+}
+
+impl<'a, 'py> Call<'a, 'py> {
+    /// The framework of the results, and where they go.
+    fn target(&self) -> Result<(&'static Framework, Request)> {
+        let function = self.function;
+        if let Some(framework) = function.output {
+            return Ok((framework, Request::default()));
+        }
+        debug_assert_eq!(function.entry.returns, Returns::Input);
+        let arrays = self.given.iter().flatten();
+        let lead = arrays.filter_map(|array| Some((array, detect::class_of(array)?))).next();
+        let Some((lead, class)) = lead else { return Ok((self.framework(), Request::default())) };
+        let framework = class.framework;
+        let mut request = Request::default();
+        if framework.memory != Memory::Host && matches!(class.role, Role::Array) {
+            let loaded = loaded::load(self.py, framework, Endpoints::of(framework))?;
+            if let device @ Device::Accelerator(_) = device::device_of(self.py, loaded, lead)? {
+                request.placement = Placement::On(device);
+            }
+        }
+        Ok((framework, request))
+    }
+
+    /// An array, or a tensor, as the framework's.
+    ///
+    /// # Errors
+    ///
+    /// As [`convert_to`](crate::convert::convert_to).
+    pub fn give_array(&self, array: impl Output) -> Result<Bound<'py, PyAny>> {
+        let (target, request) = self.target()?;
+        let numpy = target.memory_type == MemoryType::Numpy;
+        if !numpy || !request.is_plain() || record::is_tracing() {
+            return array.into().into_framework(self.py, target, &request);
+        }
+        loaded::load(self.py, target, Endpoints::of(target))?;
+        match array.into_numpy(self.py) {
+            Ok(array) => Ok(array?),
+            Err(array) => array.into().into_framework(self.py, target, &request),
+        }
+    }
+
+    /// An object of a framework, which is converted where it is another one's than declared.
+    ///
+    /// # Errors
+    ///
+    /// As [`convert_to`](crate::convert::convert_to).
+    pub fn give_object<T: IntoPyObject<'py>>(&self, object: T) -> Result<Bound<'py, PyAny>> {
+        let object = self.give_value(object)?;
+        if detect::class_of(&object).is_none() {
+            return Ok(object);
+        }
+        let (target, request) = self.target()?;
+        convert::convert_to(&object, target, &request)
+    }
+
+    /// A plain value.
+    ///
+    /// # Errors
+    ///
+    /// What its conversion to Python raises.
+    pub fn give_value<T: IntoPyObject<'py>>(&self, value: T) -> Result<Bound<'py, PyAny>> {
+        Ok(value.into_bound_py_any(self.py)?)
+    }
+
+    /// An error of the function.
+    pub fn give_error<E: Into<PyErr>>(&self, error: E) -> Error {
+        Error::Python(error.into())
+    }
+}

@@ -1,0 +1,141 @@
+"""The rooms of arraybridge-runtime, and which of them use which, read from the `crate::` paths.
+
+`python tests/tools/rooms.py --write` puts the listing into ARCHITECTURE.md, where
+`tests/python/test_rooms.py` keeps it true.
+"""
+
+import argparse
+import re
+from collections import defaultdict
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).resolve().parents[2]
+SOURCES = ROOT / "arraybridge-runtime" / "src"
+PAGE = ROOT / "ARCHITECTURE.md"
+
+START = "<!-- rooms: written by tests/tools/rooms.py, checked by tests/python/test_rooms.py -->"
+END = "<!-- /rooms -->"
+
+# What is no room: the root, and the doors, which lead into every room.
+DOORS = {"lib", "prelude", "private"}
+# What macros export at the root of the crate.
+MACROS = {"dispatch"}
+
+
+class Use(NamedTuple):
+    """A line of one room that names another one."""
+
+    user: str
+    used: str
+    line: str
+
+
+def strip_comments(source: str) -> str:
+    """The source without line comments, line by line."""
+    return "\n".join(re.sub(r"//.*", "", line) for line in source.split("\n"))
+
+
+def names_in(source: str):
+    """The first name of each `crate::` path, and its line; groups in braces are taken apart."""
+    for match in re.finditer(r"(?<![\w$])crate::(?:(\w+)|\{)", source):
+        line = source.count("\n", 0, match.start()) + 1
+        if match[1]:
+            yield match[1], line
+            continue
+        depth, start = 1, match.end()
+        for place in range(start, len(source)):
+            character = source[place]
+            if depth == 1 and character in ",}":
+                name = re.match(r"\s*(\w+)", source[start:place])
+                if name:
+                    yield name[1], line
+                start = place + 1
+            depth += {"{": 1, "}": -1}.get(character, 0)
+            if depth == 0:
+                break
+
+
+def rooms(sources: Path = SOURCES) -> list[str]:
+    """The top-level modules of the crate."""
+    return sorted({path.stem for path in sources.iterdir() if path.stem not in DOORS})
+
+
+def uses(sources: Path = SOURCES) -> list[Use]:
+    """Each line of a room that names another room."""
+    known, found = set(rooms(sources)), []
+    for path in sorted(sources.rglob("*.rs")):
+        place = path.relative_to(sources)
+        room = place.parts[0].removesuffix(".rs")
+        if room in DOORS:
+            continue
+        for name, line in names_in(strip_comments(path.read_text())):
+            if name in MACROS or name == room:
+                continue
+            if name not in known:
+                raise ValueError(f"{place}:{line} names {name}, which is not a room")
+            found.append(Use(room, name, f"{place}:{line}"))
+    return found
+
+
+def ring(found: list[Use]) -> list[Use]:
+    """The uses of one ring of rooms, or nothing."""
+    graph = defaultdict(dict)
+    for use in found:
+        graph[use.user].setdefault(use.used, use)
+    done: set[str] = set()
+
+    def visit(room: str, way: list[Use]) -> list[Use]:
+        inside = [use.user for use in way]
+        if room in inside:
+            return way[inside.index(room) :]
+        if room in done:
+            return []
+        for used, use in sorted(graph[room].items()):
+            if circle := visit(used, [*way, use]):
+                return circle
+        done.add(room)
+        return []
+
+    for room in sorted(graph):
+        if circle := visit(room, []):
+            return circle
+    return []
+
+
+def listing(sources: Path = SOURCES) -> str:
+    """The rooms from the lowest up, each with those that it uses."""
+    found = uses(sources)
+    used = {room: {use.used for use in found if use.user == room} for room in rooms(sources)}
+    order: list[str] = []
+    while len(order) < len(used):
+        ready = [room for room in used if room not in order and used[room] <= set(order)]
+        if not ready:
+            raise ValueError(f"a ring of rooms: {ring(found)}")
+        order += sorted(ready)
+    lines = ["| room | uses |", "|---|---|"]
+    for room in order:
+        names = ", ".join(f"`{name}`" for name in order if name in used[room])
+        lines.append(f"| `{room}` | {names or 'no other room'} |")
+    return "\n".join(lines)
+
+
+def with_listing(page: str) -> str:
+    """The page with the listing between its marks."""
+    before, rest = page.split(START)
+    _, after = rest.split(END)
+    return f"{before}{START}\n{listing()}\n{END}{after}"
+
+
+def main() -> None:
+    """Print the listing, or write it into the page."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--write", action="store_true", help="write ARCHITECTURE.md")
+    if parser.parse_args().write:
+        PAGE.write_text(with_listing(PAGE.read_text()))
+    else:
+        print(listing())
+
+
+if __name__ == "__main__":
+    main()

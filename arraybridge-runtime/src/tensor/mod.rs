@@ -32,7 +32,7 @@ pub(crate) use rust::{apart, raw, raw_mut};
 /// run time. Its memory is freed once, by whoever holds it last: Rust, Python or a framework.
 ///
 /// ```
-/// use arraybridge_runtime::tensor::Tensor;
+/// use arraybridge_runtime::prelude::Tensor;
 ///
 /// let tensor = Tensor::from_vec(vec![1_u16, 2, 3, 4, 5, 6], &[2, 3]).unwrap();
 /// assert_eq!(tensor.shape(), [2, 3]);
@@ -239,7 +239,7 @@ impl<T: Element, D: Dimension + 'static> From<Array<T, D>> for Tensor {
 /// to a name. What is neither a real number nor an integer is an error.
 ///
 /// ```
-/// use arraybridge_runtime::{dispatch, error::Result, tensor::Tensor};
+/// use arraybridge_runtime::prelude::{Result, Tensor, dispatch};
 ///
 /// fn largest(tensor: &Tensor) -> Result<f64> {
 ///     dispatch!(tensor, T, |view| view.iter().fold(f64::MIN, |most, x: &T| most.max(*x as f64)))
@@ -256,15 +256,15 @@ macro_rules! dispatch {
         ])
     }};
     (@ $tensor:expr, $type:ident, $view:pat_param, $body:expr, [$($dtype:ident $rust:ty,)*]) => {{
-        let tensor: &$crate::tensor::Tensor = $tensor;
+        let tensor: &$crate::prelude::Tensor = $tensor;
         match tensor.dtype() {
             $(#[allow(clippy::unnecessary_cast, reason = "one body serves every type")]
-            $crate::framework::spec::DType::$dtype => {
+            $crate::prelude::DType::$dtype => {
                 #[allow(dead_code, reason = "not every body names the type")]
                 type $type = $rust;
                 tensor.view::<$rust>().map(|$view| $body)
             })*
-            other => ::core::result::Result::Err($crate::interpreter::error::Error::Type(::std::format!(
+            other => ::core::result::Result::Err($crate::prelude::Error::Type(::std::format!(
                 "an array of integers or of float32 or float64 is needed, not of {other}"
             ))),
         }

@@ -11,6 +11,8 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyList, PyTuple};
 
+use super::plan::{Access, Plan, Why};
+use crate::framework::spec::DType;
 use crate::interpreter::shared::{Shared, call_guarded};
 use crate::memory::view::Dims;
 
@@ -33,6 +35,10 @@ pub struct Record {
     /// Why memory is copied; `None` if it is not.
     #[pyo3(get)]
     pub why: Option<&'static str>,
+    /// The steps, one after the other: how the source's memory is reached, what is done with it, and
+    /// how the target takes it.
+    #[pyo3(get)]
+    pub via: String,
     /// The element type of the result.
     #[pyo3(get)]
     pub dtype: String,
@@ -47,6 +53,40 @@ pub struct Record {
     /// Nanoseconds that it took; `None` in an explanation.
     #[pyo3(get)]
     pub ns: Option<u64>,
+}
+
+/// What a record says of a conversion beside what its plan says.
+#[derive(Debug, Default)]
+pub(super) struct Description {
+    pub source: &'static str,
+    pub target: &'static str,
+    pub dtype: String,
+    pub shape: Dims<usize>,
+    pub device: String,
+    pub access: Access,
+}
+
+impl Description {
+    /// The record of one attempt of a plan.
+    pub fn record(self, plan: &Plan, attempt: usize) -> Record {
+        let (_, route) = plan.attempt(attempt);
+        let dtype = plan.cast.map(|dtype| dtype.name().to_owned()).unwrap_or(self.dtype);
+        let elements: usize = self.shape.iter().product();
+        let size = DType::from_name(&dtype).map_or(0, DType::size);
+        Record {
+            source: self.source,
+            target: self.target,
+            route: route.name(),
+            how: plan.how(attempt),
+            why: route.why().map(Why::text),
+            via: plan.via(self.access, attempt),
+            dtype,
+            nbytes: elements.saturating_mul(size),
+            shape: self.shape,
+            device: self.device,
+            ns: None,
+        }
+    }
 }
 
 #[pymethods]
@@ -181,6 +221,7 @@ struct RawRecord {
     how: RawText,
     /// Empty for no reason.
     why: RawText,
+    via: RawText,
     dtype: RawText,
     device: RawText,
     shape: *const usize,
@@ -197,6 +238,7 @@ impl RawRecord {
             route: RawText::of(record.route),
             how: RawText::of(record.how),
             why: RawText::of(record.why.unwrap_or_default()),
+            via: RawText::of(&record.via),
             dtype: RawText::of(&record.dtype),
             device: RawText::of(&record.device),
             shape: record.shape.as_ptr(),
@@ -218,6 +260,7 @@ impl RawRecord {
                 route: self.route.get(),
                 how: self.how.get(),
                 why: Some(self.why.get()).filter(|why: &&str| !why.is_empty()),
+                via: self.via.get().to_owned(),
                 dtype: self.dtype.get().to_owned(),
                 device: self.device.get().to_owned(),
                 shape: std::slice::from_raw_parts(self.shape, self.ndim).into(),

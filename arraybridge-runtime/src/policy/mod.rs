@@ -172,7 +172,7 @@ impl<'py> Job<'_, 'py> {
                 self.function
             )));
         }
-        if !convert::dtypes(py, loaded, to, None)?.contains(to) {
+        if !convert::dtypes(py, loaded, to)?.contains(to) {
             return Err(self.lacks_dtype());
         }
         match role {
@@ -300,6 +300,7 @@ impl<'py> Job<'_, 'py> {
             source: loaded.framework.name,
             target: loaded.framework.name,
             route: "copy",
+            via: String::new(),
             how: "dtype policy",
             why: Some(Why::Cast.text()),
             dtype: to.name().to_owned(),

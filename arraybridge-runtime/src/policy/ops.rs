@@ -164,7 +164,7 @@ impl<'py> Ops<'_, 'py> {
 
     /// The floating point type with the most digits that the framework has now.
     fn widest(&self) -> PyResult<DType> {
-        let dtypes = convert::dtypes(self.py(), self.loaded(), DType::Float64, None)?;
+        let dtypes = convert::dtypes(self.py(), self.loaded(), DType::Float64)?;
         Ok(if dtypes.contains(DType::Float64) { DType::Float64 } else { DType::Float32 })
     }
 

@@ -44,8 +44,7 @@ pub(super) fn passes(job: &Job<'_, '_>, device: Device) -> Result<bool> {
         return Ok(*passes);
     }
     drop(known);
-    let has_f64 =
-        convert::dtypes(job.py, job.loaded, DType::Float64, None)?.contains(DType::Float64);
+    let has_f64 = convert::dtypes(job.py, job.loaded, DType::Float64)?.contains(DType::Float64);
     let passes = ops::can_be_exact(job.from, job.to, job.scaling, has_f64)
         && match agree(job, device) {
             Ok(agree) => agree,

@@ -7,7 +7,7 @@ use pyo3::types::{PyInt, PyList, PyTuple};
 use smallvec::SmallVec;
 
 use super::{shape_of, shape_text};
-use crate::convert::plan::{self, Target};
+use crate::convert::plan;
 use crate::convert::record::{self, Record};
 use crate::convert::{self, Opened, Request};
 use crate::framework::detect::Role;
@@ -252,11 +252,12 @@ impl<'py> Job<'_, 'py> {
         let joined =
             Opened { source: Source { view, owner: Owner::Buffer(buffer) }, private: true };
         let facts = joined.facts();
-        let dtypes = convert::dtypes(py, loaded, dtype, None)?;
-        let target = Target { framework: loaded.framework, dtypes, device };
-        plan::admit(&target, dtype, facts.ndim, facts.empty).map_err(|refusal| {
-            convert::explain_refusal(py, ends, loaded, &facts, &Request::default(), refusal)
-        })?;
+        let dtypes = convert::dtypes(py, loaded, dtype)?;
+        plan::admit(loaded.framework, dtypes, dtype, facts.ndim, facts.empty).map_err(
+            |refusal| {
+                convert::explain_refusal(py, ends, loaded, &facts, &Request::default(), refusal)
+            },
+        )?;
         let filled = fill(py, &joined.source.view, &views, along);
         filled.map_err(|error| Error::Value(error.to_string()))?;
         convert::place(py, ends, loaded, joined, device)
@@ -272,6 +273,7 @@ impl<'py> Job<'_, 'py> {
             source: ends.source.name,
             target: ends.target.name,
             route: "copy",
+            via: String::new(),
             how: if along == Along::New { "stack" } else { "concatenate" },
             why: Some("several arrays become one"),
             dtype: dtype.map(|dtype| dtype.name().to_owned()).unwrap_or_default(),

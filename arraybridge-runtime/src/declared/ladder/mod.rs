@@ -299,6 +299,7 @@ impl Ladder {
                 source: framework.name,
                 target: framework.name,
                 route: "retry",
+                via: String::new(),
                 how: rung.name(),
                 why: Some("memory ran out"),
                 dtype: String::new(),

@@ -232,7 +232,7 @@ fn obstacle(
         let chance = import.align > source.align && !facts.private;
         return (chance && copy != Some(false)).then_some(Why::Chance);
     }
-    if import.flag {
+    if import.read_only {
         return None;
     }
     if facts.read_only && !source.immutable {
@@ -439,7 +439,8 @@ mod tests {
                     prop_assert!(!facts.swapped && framework.dtypes.contains(facts.dtype));
                     prop_assert!(copy != Some(true) || facts.private);
                     // Nobody can write through it who must not.
-                    let guarded = import.flag || framework.immutable || from.framework().immutable;
+                    let immutable = framework.immutable || from.framework().immutable;
+                    let guarded = import.read_only || immutable;
                     prop_assert!(!facts.read_only || facts.private || guarded);
                 }
                 Ok(Route::Copy(_)) => prop_assert_ne!(copy, Some(false)),

@@ -383,7 +383,7 @@ fn described(
     exchange: Exchange,
     slot: &mut Slot,
 ) -> Option<()> {
-    if loaded.framework.import.as_ref().is_none_or(|import| import.flag) {
+    if loaded.framework.import.as_ref().is_none_or(|import| import.read_only) {
         return None;
     }
     if !class.own {

@@ -534,7 +534,7 @@ fn settle<'py>(
 
 /// Whether a framework's arrays can be written to, also where their memory must not be.
 fn can_be_written(framework: &Framework) -> bool {
-    !framework.immutable && framework.import.as_ref().is_some_and(|import| !import.flag)
+    !framework.immutable && framework.import.as_ref().is_some_and(|import| !import.read_only)
 }
 
 /// Shares memory on one accelerator, in the order that the target's import asks for.

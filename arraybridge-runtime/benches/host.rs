@@ -8,7 +8,8 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use arraybridge_runtime::__private::package::kernels::{
-    Facts, HostBuffer, Scaling, Strided, Target, View, cast, cast_strided, gather, plan,
+    Access, Facts, HostBuffer, Importer, Scaling, Strided, Target, View, Why, Wish, between, cast,
+    cast_strided, gather,
 };
 use arraybridge_runtime::__private::package::{DType, Device, MemoryType};
 use dlpark::ffi::DLDevice;
@@ -72,16 +73,21 @@ fn decisions() {
         swapped: false,
         read_only: false,
         device_type: 1,
+        device: Device::Host,
+        access: Access::NumpyArray,
         private: false,
+        made: None,
     };
     let facts = black_box(&facts);
     for target in [MemoryType::Torch, MemoryType::Jax] {
         let framework = target.framework();
         let dtypes = framework.dtypes;
-        let holds = Target { framework, dtypes, device: Device::Host };
+        let importer = Importer::of(framework);
+        let holds = Target { framework, dtypes, device: Device::Host, importer, accelerators: 0 };
+        let wish = Wish { copy: None, requested: Why::Requested, cast: None };
         let source = MemoryType::Numpy.framework();
         each(&format!("plan, NumPy to {}", framework.title), || {
-            plan::host(source, black_box(&holds), facts, None)
+            between(source, black_box(&holds), facts, &wish)
         });
     }
 }

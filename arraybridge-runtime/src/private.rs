@@ -74,7 +74,7 @@ pub mod package {
 
     /// The kernels, for their benchmark.
     pub mod kernels {
-        pub use crate::convert::plan::{self, Facts, Target};
+        pub use crate::convert::plan::{Access, Facts, Importer, Target, Why, Wish, between};
         pub use crate::host::buffer::HostBuffer;
         pub use crate::host::cast::{Scaling, Strided, cast, cast_strided};
         pub use crate::host::copy::gather;

@@ -44,11 +44,7 @@ pub fn expand(framework: &Framework) -> TokenStream {
         let value = op::expand(value);
         quote!((#class, #value))
     });
-    let refuse = framework.refuse.iter().map(|(why, classes)| {
-        quote! {
-            ::arraybridge_runtime::__private::Refusal { why: #why, classes: &[#(#classes),*] }
-        }
-    });
+    let refuse = framework.refuse.iter().map(refusal);
     let guards = framework.guards.iter().map(guard);
     let reasons = framework.reasons.iter().map(guard);
     let export = option(framework.export.as_ref().map(export));
@@ -162,12 +158,25 @@ fn missing(Missing { when, dtypes, hint }: &Missing) -> TokenStream {
     }
 }
 
-fn guard(Guard { why, when, then, kinds }: &Guard) -> TokenStream {
+fn refusal(Refusal { why, role, classes }: &Refusal) -> TokenStream {
+    let role = optional_role(*role);
+    quote! {
+        ::arraybridge_runtime::__private::Refusal {
+            why: #why,
+            role: #role,
+            classes: &[#(#classes),*],
+        }
+    }
+}
+
+fn guard(Guard { why, role, when, then, kinds }: &Guard) -> TokenStream {
+    let role = optional_role(*role);
     let (when, then) = (op::expand(when), optional_op(then));
     let kinds = kinds.iter().map(|kind| word("Kind", *kind));
     quote! {
         ::arraybridge_runtime::__private::Guard {
             why: #why,
+            role: #role,
             when: #when,
             then: #then,
             kinds: &[#(#kinds),*],
@@ -175,8 +184,9 @@ fn guard(Guard { why, when, then, kinds }: &Guard) -> TokenStream {
     }
 }
 
-fn export(Export { op, sync, buffer, owner, pin }: &Export) -> TokenStream {
-    let (op, sync, owner) = (op::expand(op), word("Ordering", *sync), optional_op(owner));
+fn export(Export { op, ordered_by, buffer, owner, pin }: &Export) -> TokenStream {
+    let (op, owner) = (op::expand(op), optional_op(owner));
+    let ordered_by = word("OrderedBy", *ordered_by);
     let pin = option(pin.as_ref().map(|Pin { when, op }| {
         let (when, op) = (op::expand(when), op::expand(op));
         quote!(::arraybridge_runtime::__private::Pin { when: #when, op: #op })
@@ -184,7 +194,7 @@ fn export(Export { op, sync, buffer, owner, pin }: &Export) -> TokenStream {
     quote! {
         ::arraybridge_runtime::__private::Export {
             op: #op,
-            sync: #sync,
+            ordered_by: #ordered_by,
             buffer: #buffer,
             owner: #owner,
             pin: #pin,
@@ -193,12 +203,12 @@ fn export(Export { op, sync, buffer, owner, pin }: &Export) -> TokenStream {
 }
 
 fn import(import: &Import) -> TokenStream {
-    let Import { capsule, devices, align, flag, shares, .. } = import;
+    let Import { capsule, devices, align, read_only, shares, .. } = import;
     let op = op::expand(&import.op);
     let fast = import.fast.iter().map(op::expand);
     let handover = if *capsule { quote!(Capsule) } else { quote!(Object) };
     let strides = word("Strides", import.strides);
-    let sync = word("Ordering", import.sync);
+    let ordered_by = word("OrderedBy", import.ordered_by);
     quote! {
         ::arraybridge_runtime::__private::Import {
             op: #op,
@@ -207,9 +217,9 @@ fn import(import: &Import) -> TokenStream {
             devices: &[#(#devices),*],
             strides: #strides,
             align: #align,
-            flag: #flag,
+            read_only: #read_only,
             shares: #shares,
-            sync: #sync,
+            ordered_by: #ordered_by,
         }
     }
 }
@@ -228,6 +238,10 @@ fn attribute_of_name() -> TokenStream {
             call: ::arraybridge_runtime::__private::op::attribute_of_name,
         }
     }
+}
+
+fn optional_role(role: Option<ReasonRole>) -> TokenStream {
+    option(role.map(|role| word("ReasonRole", role)))
 }
 
 fn optional_op(op: &Option<Op>) -> TokenStream {

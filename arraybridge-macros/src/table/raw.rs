@@ -173,11 +173,6 @@ impl<'a> Section<'a> {
         self.free(key, |inner, name, value| Some((name, inner.alternatives_of(key, value)?)))
     }
 
-    /// A table of lists of strings whose keys are free.
-    pub fn named_lists(&self, key: &'static str) -> Vec<(Text, Vec<Text>)> {
-        self.free(key, |inner, name, value| Some((name, inner.texts_of(key, value)?)))
-    }
-
     /// Reports the keys that nobody asked for. Everything has to be asked for before.
     pub fn finish(&self) {
         let asked = self.asked.borrow();

@@ -49,11 +49,20 @@ words! {
 
 words! {
     /// What orders an export or an import.
-    Ordering "values" {
+    OrderedBy "values" {
         "stream" Stream,
         "host" Host,
         "device" Device,
-        "none" None,
+        "nothing" Nothing,
+    }
+}
+
+words! {
+    /// Reasons that the runtime acts on.
+    ReasonRole "roles" {
+        "gradient" Gradient,
+        "traced" Traced,
+        "lifted" Lifted,
     }
 }
 
@@ -139,7 +148,7 @@ pub struct Framework {
     pub ndim: (usize, usize),
     pub empty: bool,
     pub values: Vec<(String, Op)>,
-    pub refuse: Vec<(String, Vec<String>)>,
+    pub refuse: Vec<Refusal>,
     pub guards: Vec<Guard>,
     pub reasons: Vec<Guard>,
     pub export: Option<Export>,
@@ -223,10 +232,19 @@ pub struct Missing {
     pub hint: String,
 }
 
+/// `refuse`.
+#[derive(Debug)]
+pub struct Refusal {
+    pub why: String,
+    pub role: Option<ReasonRole>,
+    pub classes: Vec<String>,
+}
+
 /// `guards` and `reasons`.
 #[derive(Debug)]
 pub struct Guard {
     pub why: String,
+    pub role: Option<ReasonRole>,
     pub when: Op,
     pub then: Option<Op>,
     pub kinds: Vec<Kind>,
@@ -236,7 +254,7 @@ pub struct Guard {
 #[derive(Debug)]
 pub struct Export {
     pub op: Op,
-    pub sync: Ordering,
+    pub ordered_by: OrderedBy,
     pub buffer: bool,
     pub owner: Option<Op>,
     pub pin: Option<Pin>,
@@ -259,9 +277,9 @@ pub struct Import {
     pub devices: Vec<i32>,
     pub strides: Strides,
     pub align: usize,
-    pub flag: bool,
+    pub read_only: bool,
     pub shares: bool,
-    pub sync: Ordering,
+    pub ordered_by: OrderedBy,
 }
 
 /// `oom`.

@@ -2,6 +2,7 @@
 
 use proptest::prelude::*;
 
+use super::spec::{Guard, ReasonRole};
 use super::*;
 
 /// Without a mistake, on the host.
@@ -76,7 +77,7 @@ mistakes! {
         "t.toml:2:9: `title` is empty; write a few words",
     ];
     no_classes: HOST, r#"["x.A"]"# => "[]", [
-        "t.toml:3:1: `classes` is empty; list the array class",
+        "t.toml:3:1: `classes` is empty; list at least one class",
     ];
     a_class_without_a_module: HOST, r#""x.A""# => r#""A""#, [
         "t.toml:3:12: class `A` has no module; write `module.A`",
@@ -110,6 +111,27 @@ mistakes! {
     ];
     a_guard_without_when: HOST, r#", when = "data.lazy""# => "", [
         r#"t.toml:7:11: `guards` of [x] has no `when`; add when = "op(data)""#,
+    ];
+    a_misspelt_role: HOST, r#"why = "lazy""# => r#"why = "lazy", role = "gradeint""#, [
+        "t.toml:7:34: unknown role `gradeint`; write `gradient`",
+    ];
+    a_role_that_is_like_no_other: HOST, r#"why = "lazy""# => r#"why = "lazy", role = "autograd""#, [
+        "t.toml:7:34: unknown role `autograd`; known roles: gradient, traced, lifted",
+    ];
+    a_role_of_another_list: HOST, r#"why = "lazy""# => r#"why = "lazy", role = "lifted""#, [
+        "t.toml:7:34: `lifted` is a role in `reasons`; write the reason there",
+    ];
+    a_refusal_without_why: HOST, "guards" => "refuse = [{ classes = [\"x.B\"] }]\nguards", [
+        r#"t.toml:7:11: `refuse` of [x] has no `why`; add why = "a few words""#,
+    ];
+    a_refusal_without_classes: HOST, "guards" => "refuse = [{ why = \"sparse\" }]\nguards", [
+        r#"t.toml:7:11: `refuse` of [x] has no `classes`; add classes = ["module.SomeClass"]"#,
+    ];
+    a_refusal_of_no_classes: HOST, "guards" => "refuse = [{ why = \"sparse\", classes = [] }]\nguards", [
+        "t.toml:7:29: `classes` is empty; list at least one class",
+    ];
+    a_class_that_is_an_array_and_refused: HOST, "guards" => "refuse = [{ why = \"sparse\", classes = [\"x.A\"] }]\nguards", [
+        "t.toml:7:40: `x.A` is listed already in [x]; list it once",
     ];
     a_host_with_a_device: HOST, "guards" => "device = { count = \"1\", at = \"index\" }\nguards", [
         r#"t.toml:7:1: [x] has host memory and no `device`; remove it or write memory = "either""#,
@@ -256,7 +278,7 @@ mistakes! {
         r#"t.toml:6:4: [g.stream] has no `wrap`; add wrap = "op(handle, device, index)""#,
     ];
     an_export_that_nothing_orders: GPU, "[g.device]" => "[g.export]\nop = \"data.__dlpack__()\"\n[g.device]", [
-        r#"t.toml:7:1: the op does not name `stream`, so that nothing orders it; name it or write sync = "host", "device" or "none""#,
+        r#"t.toml:7:1: the op does not name `stream`, so that nothing orders it; name it or write ordered_by = "host", "device" or "nothing""#,
     ];
     a_move_without_data: GPU, r#"scope = "device""# => r#"scope = "module.device(dev)""#, [
         "t.toml:9:24: unknown name `dev`; known names: module, device",
@@ -320,6 +342,37 @@ fn the_tables_of_this_crate_have_no_mistake_and_give_every_pair() {
     let expanded = crate::expand::expand(&frameworks).to_string();
     assert_eq!(frameworks.len(), 6);
     assert_eq!(expanded.matches("submit !").count(), 36);
+}
+
+/// The roles of every reason of the first table, list by list.
+fn roles(text: &str) -> [Vec<Option<ReasonRole>>; 3] {
+    let frameworks = read(&[source("t.toml", text)]);
+    let frameworks = frameworks.unwrap_or_else(|found| panic!("{}", found.messages().join("\n")));
+    let Framework { refuse, guards, reasons, .. } = &frameworks[0];
+    let of_guards = |guards: &[Guard]| guards.iter().map(|guard| guard.role).collect();
+    let refuse = refuse.iter().map(|refusal| refusal.role).collect();
+    [refuse, of_guards(guards), of_guards(reasons)]
+}
+
+#[test]
+fn a_reason_has_its_role_whatever_its_wording() {
+    let table = HOST.replace(
+        r#"guards = [{ why = "lazy", when = "data.lazy" }]"#,
+        r#"
+refuse = [{ why = "W", role = "traced", classes = ["x.T"] }, { why = "V", classes = ["x.S"] }]
+guards = [{ why = "W", role = "gradient", when = "data.g" }, { why = "V", when = "data.v" }]
+reasons = [{ why = "W", role = "lifted", when = "data.l" }, { why = "V", when = "data.v" }]
+"#,
+    );
+    let expected = [ReasonRole::Traced, ReasonRole::Gradient, ReasonRole::Lifted]
+        .map(|role| vec![Some(role), None]);
+    // Neither what the tables of this crate say, nor a role's own name, means anything in `why`.
+    for (w, v) in [("requires_grad", "anything"), ("recorded", "requires_grad"), ("x", "traced")] {
+        assert_eq!(
+            roles(&table.replace("\"W\"", &format!("{w:?}")).replace("\"V\"", &format!("{v:?}"))),
+            expected
+        );
+    }
 }
 
 #[test]

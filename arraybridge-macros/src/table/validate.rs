@@ -130,7 +130,7 @@ fn framework(name: &Text, section: &Section<'_>, names: &mut Names) -> Framework
     section.require("classes", format_args!("[\"{name}.SomeArray\"]"));
     section.require("dtypes", "[\"standard\"]");
     let title = filled(section, "title");
-    let classes = classes(section, names);
+    let classes = classes(section, section, names);
     let dtypes = dtypes(section, "dtypes");
     let module = modules(section, "module").unwrap_or_else(|| name.clone());
     let install = filled(section, "install").unwrap_or_else(|| module.clone());
@@ -286,17 +286,17 @@ fn export(outer: &Section<'_>, place: Option<Place>) -> Option<Export> {
         let default = outer.has("import") && !outer.has("export");
         return default.then(|| Export {
             op: default_op(EXPORT, EXPORT_SCOPE),
-            sync: Ordering::Stream,
+            ordered_by: OrderedBy::Stream,
             buffer: false,
             owner: None,
             pin: None,
         });
     };
     let op = op(&section, "op", EXPORT_SCOPE).unwrap_or_else(|| default_op(EXPORT, EXPORT_SCOPE));
-    let sync = word(&section, "sync").unwrap_or(Ordering::Stream);
-    if place != Some(Place::Host) && sync == Ordering::Stream && !op.all_use("stream") {
+    let ordered_by = word(&section, "ordered_by").unwrap_or(OrderedBy::Stream);
+    if place != Some(Place::Host) && ordered_by == OrderedBy::Stream && !op.all_use("stream") {
         let message = "the op does not name `stream`, so that nothing orders it; \
-                       name it or write sync = \"host\", \"device\" or \"none\"";
+                       name it or write ordered_by = \"host\", \"device\" or \"nothing\"";
         section.problem(section.key_at("op"), message);
     }
     let buffer = section.flag("buffer").unwrap_or(false);
@@ -306,7 +306,7 @@ fn export(outer: &Section<'_>, place: Option<Place>) -> Option<Export> {
         section.problem(section.key_at("pin"), "only an `owner` can be pinned");
     }
     section.finish();
-    Some(Export { op, sync, buffer, owner, pin })
+    Some(Export { op, ordered_by, buffer, owner, pin })
 }
 
 fn pin(outer: &Section<'_>) -> Option<Pin> {
@@ -342,9 +342,9 @@ fn import(outer: &Section<'_>, place: Option<Place>) -> Option<Import> {
         devices,
         strides: word(&section, "strides").unwrap_or(Strides::Any),
         align: align(&section, 1),
-        flag: section.flag("flag").unwrap_or(false),
+        read_only: section.flag("read_only").unwrap_or(false),
         shares: section.flag("shares").unwrap_or(true),
-        sync: word(&section, "sync").unwrap_or(Ordering::Stream),
+        ordered_by: word(&section, "ordered_by").unwrap_or(OrderedBy::Stream),
         capsule: found.as_ref().is_some_and(|(_, capsule)| *capsule),
         op: found.map(|(op, _)| op)?,
     };
@@ -448,12 +448,13 @@ fn guards(section: &Section<'_>, key: &'static str) -> Vec<Guard> {
         guard.require("why", "\"a few words\"");
         guard.require("when", "\"op(data)\"");
         let why = filled(&guard, "why");
+        let role = role(&guard, key);
         let when = op(&guard, "when", &["data"]);
         let then = op(&guard, "then", &["data"]);
         let kinds = guard.texts("kinds").unwrap_or_default();
         let kinds = kinds.iter().filter_map(|kind| word_of(&guard, kind)).collect();
         guard.finish();
-        Some(Guard { why: why?, when: when?, then, kinds })
+        Some(Guard { why: why?, role, when: when?, then, kinds })
     });
     guards.collect()
 }
@@ -477,13 +478,14 @@ fn clear(section: &Section<'_>) -> Vec<Op> {
     calls.iter().filter_map(|call| compile(section, std::slice::from_ref(call), &[])).collect()
 }
 
-fn classes(section: &Section<'_>, names: &mut Names) -> Vec<String> {
+/// The `classes` of a section, which is a framework's table or a part of it.
+fn classes(section: &Section<'_>, table: &Section<'_>, names: &mut Names) -> Vec<String> {
     let classes = section.texts("classes");
     if classes.as_ref().is_some_and(Vec::is_empty) {
-        let message = "`classes` is empty; list the array class";
+        let message = "`classes` is empty; list at least one class";
         section.problem(section.key_at("classes"), message);
     }
-    claimed(section, classes.unwrap_or_default(), names)
+    claimed(table, classes.unwrap_or_default(), names)
 }
 
 fn values(section: &Section<'_>, names: &mut Names) -> Vec<(String, Op)> {
@@ -495,9 +497,34 @@ fn values(section: &Section<'_>, names: &mut Names) -> Vec<(String, Op)> {
     values.collect()
 }
 
-fn refuse(section: &Section<'_>, names: &mut Names) -> Vec<(String, Vec<String>)> {
-    let refuse = section.named_lists("refuse").into_iter();
-    refuse.map(|(why, classes)| (why.value, claimed(section, classes, names))).collect()
+fn refuse(section: &Section<'_>, names: &mut Names) -> Vec<Refusal> {
+    let refusals = section.sections("refuse").into_iter().filter_map(|refusal| {
+        refusal.require("why", "\"a few words\"");
+        refusal.require("classes", "[\"module.SomeClass\"]");
+        let why = filled(&refusal, "why");
+        let role = role(&refusal, "refuse");
+        let classes = classes(&refusal, section, names);
+        refusal.finish();
+        Some(Refusal { why: why?, role, classes })
+    });
+    refusals.collect()
+}
+
+/// The role of a reason, which has to be one of the list that the reason stands in.
+fn role(reason: &Section<'_>, list: &str) -> Option<ReasonRole> {
+    let text = reason.text("role")?;
+    let role = word_of(reason, &text)?;
+    let belongs = match role {
+        ReasonRole::Gradient => "guards",
+        ReasonRole::Traced => "refuse",
+        ReasonRole::Lifted => "reasons",
+    };
+    if list != belongs {
+        let Text { value, at, .. } = &text;
+        let message = format_args!("`{value}` is a role in `{belongs}`; write the reason there");
+        reason.problem(*at, message);
+    }
+    Some(role)
 }
 
 fn claimed(section: &Section<'_>, classes: Vec<Text>, names: &mut Names) -> Vec<String> {

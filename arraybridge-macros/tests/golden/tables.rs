@@ -110,7 +110,7 @@ pub mod statics {
                     op
                 },
             },
-            sync: ::arraybridge_runtime::__private::Ordering::Stream,
+            ordered_by: ::arraybridge_runtime::__private::OrderedBy::Stream,
             buffer: false,
             owner: ::core::option::Option::None,
             pin: ::core::option::Option::None,
@@ -145,9 +145,9 @@ pub mod statics {
             devices: &[1i32],
             strides: ::arraybridge_runtime::__private::Strides::Any,
             align: 1usize,
-            flag: true,
+            read_only: true,
             shares: true,
-            sync: ::arraybridge_runtime::__private::Ordering::Stream,
+            ordered_by: ::arraybridge_runtime::__private::OrderedBy::Stream,
         }),
         to_numpy: ::core::option::Option::None,
         from_numpy: ::core::option::Option::None,
@@ -279,12 +279,23 @@ pub mod statics {
         refuse: &[
             ::arraybridge_runtime::__private::Refusal {
                 why: "sparse",
+                role: ::core::option::Option::None,
                 classes: &["chip.array.Sparse"],
+            },
+            ::arraybridge_runtime::__private::Refusal {
+                why: "traced",
+                role: ::core::option::Option::Some(
+                    ::arraybridge_runtime::__private::ReasonRole::Traced,
+                ),
+                classes: &["chip.array.Tracer"],
             },
         ],
         guards: &[
             ::arraybridge_runtime::__private::Guard {
                 why: "lazy",
+                role: ::core::option::Option::Some(
+                    ::arraybridge_runtime::__private::ReasonRole::Gradient,
+                ),
                 when: ::arraybridge_runtime::__private::Op {
                     source: "data.lazy",
                     call: {
@@ -327,6 +338,9 @@ pub mod statics {
         reasons: &[
             ::arraybridge_runtime::__private::Guard {
                 why: "split",
+                role: ::core::option::Option::Some(
+                    ::arraybridge_runtime::__private::ReasonRole::Lifted,
+                ),
                 when: ::arraybridge_runtime::__private::Op {
                     source: "data.parts > 1",
                     call: {
@@ -386,7 +400,7 @@ pub mod statics {
                     op
                 },
             },
-            sync: ::arraybridge_runtime::__private::Ordering::Stream,
+            ordered_by: ::arraybridge_runtime::__private::OrderedBy::Stream,
             buffer: false,
             owner: ::core::option::Option::None,
             pin: ::core::option::Option::None,
@@ -421,9 +435,9 @@ pub mod statics {
             devices: &[1i32, 2i32],
             strides: ::arraybridge_runtime::__private::Strides::Contiguous,
             align: 64usize,
-            flag: false,
+            read_only: false,
             shares: false,
-            sync: ::arraybridge_runtime::__private::Ordering::Stream,
+            ordered_by: ::arraybridge_runtime::__private::OrderedBy::Stream,
         }),
         to_numpy: ::core::option::Option::Some(::arraybridge_runtime::__private::Op {
             source: "data.get(None, 0.5, order = True)",

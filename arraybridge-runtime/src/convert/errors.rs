@@ -109,11 +109,7 @@ fn reason(
     data: &Bound<'_, PyAny>,
     cause: Option<PyErr>,
 ) -> Option<Error> {
-    let holds = |guard: &&Guard| {
-        let answer = guard.when.call(py, [loaded.module(py), data]).and_then(|b| b.is_truthy());
-        tried(py, answer).unwrap_or(false)
-    };
-    let guard = loaded.framework.reasons.iter().find(holds)?;
+    let guard = loaded.reason(py, data)?;
     Some(endpoints.caused(Failure::Array, "export", not_dense(endpoints, guard), cause))
 }
 
@@ -188,14 +184,7 @@ pub(super) fn missing_dtype(
     dtype: DType,
 ) -> Error {
     let framework = loaded.framework;
-    let hint = framework.missing.iter().find(|missing| {
-        missing.dtypes.contains(dtype)
-            && missing
-                .when
-                .call(py, [loaded.module(py)])
-                .and_then(|b| b.is_truthy())
-                .unwrap_or(false)
-    });
+    let hint = tried(py, loaded.missing(py, dtype)).flatten();
     let title = framework.title;
     let reason = match hint {
         Some(missing) => format!(

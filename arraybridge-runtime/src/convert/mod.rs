@@ -367,13 +367,9 @@ fn castable(endpoints: Endpoints, from: DType, to: DType) -> Result<()> {
 
 /// The dtypes that a framework has now, as far as the wanted one is concerned.
 pub(crate) fn dtypes(py: Python<'_>, loaded: &LoadedFramework, wanted: DType) -> Result<DTypeSet> {
-    let framework = loaded.framework;
-    for missing in framework.missing {
-        if missing.dtypes.contains(wanted)
-            && missing.when.call(py, [loaded.module(py)])?.is_truthy()?
-        {
-            return Ok(framework.dtypes.without(missing.dtypes));
-        }
-    }
-    Ok(framework.dtypes)
+    let dtypes = loaded.framework.dtypes;
+    Ok(match loaded.missing(py, wanted)? {
+        Some(missing) => dtypes.without(missing.dtypes),
+        None => dtypes,
+    })
 }

@@ -500,7 +500,7 @@ pub fn between(
 /// Whether a framework's arrays can be written to, also where their memory must not be.
 const fn can_be_written(framework: &Framework) -> bool {
     match &framework.import {
-        Some(import) => !framework.immutable && !import.flag,
+        Some(import) => !framework.immutable && !import.read_only,
         None => false,
     }
 }
@@ -544,7 +544,7 @@ fn host_obstacle(
         let chance = import.align > source.align && !facts.private;
         return (chance && copy != Some(false)).then_some(Why::Chance);
     }
-    if import.flag {
+    if import.read_only {
         return None;
     }
     if facts.read_only && !source.immutable {
@@ -1088,7 +1088,8 @@ mod tests {
                     prop_assert!(!facts.swapped && framework.dtypes.contains(facts.dtype));
                     prop_assert!(copy != Some(true) || facts.private);
                     // Nobody can write through it who must not.
-                    let guarded = import.flag || framework.immutable || from.framework().immutable;
+                    let immutable = framework.immutable || from.framework().immutable;
+                    let guarded = import.read_only || immutable;
                     prop_assert!(!facts.read_only || facts.private || guarded);
                 }
                 Ok(Route::Copy(_)) => prop_assert_ne!(copy, Some(false)),

@@ -153,12 +153,9 @@ impl<'py> Slot<'py> {
         let Ok(loaded) = loaded::load(py, framework, Endpoints::of(framework)) else {
             return false;
         };
-        let mut guards = framework.guards.iter().chain(framework.reasons);
         self.is_plain()
-            && !guards.any(|guard| {
-                let answer = guard.when.call(py, [loaded.module(py), &self.value]);
-                answer.and_then(|answer| answer.is_truthy()).unwrap_or(true)
-            })
+            && !loaded.is_guarded(py, &self.value, None)
+            && loaded.reason(py, &self.value).is_none()
     }
 }
 

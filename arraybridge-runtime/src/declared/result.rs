@@ -115,7 +115,7 @@ fn deliver<'py>(
 
 /// Whether a framework's arrays cannot be written to where their memory must not be.
 fn is_flagged(framework: &Framework) -> bool {
-    framework.immutable || framework.import.as_ref().is_some_and(|import| import.flag)
+    framework.immutable || framework.import.as_ref().is_some_and(|import| import.read_only)
 }
 
 /// Whether an array has the element type that the policy asks for, as far as a glance tells.

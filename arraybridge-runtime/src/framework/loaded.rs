@@ -31,7 +31,7 @@ pub struct LoadedFramework {
     host: PyOnceLock<Py<PyAny>>,
 }
 
-static LIVE: [PyOnceLock<LoadedFramework>; MemoryType::COUNT] =
+static LOADED: [PyOnceLock<LoadedFramework>; MemoryType::COUNT] =
     [const { PyOnceLock::new() }; MemoryType::COUNT];
 
 /// The imported framework; imports it if need be.
@@ -44,7 +44,7 @@ pub fn load<'py>(
     framework: &'static Framework,
     ends: Endpoints,
 ) -> Result<&'py LoadedFramework> {
-    let cell = &LIVE[framework.memory_type as usize];
+    let cell = &LOADED[framework.memory_type as usize];
     match cell.get(py) {
         Some(loaded) => Ok(loaded),
         None => import(py, framework, ends),
@@ -54,7 +54,7 @@ pub fn load<'py>(
 /// The framework, if something has made use of it.
 #[inline]
 pub fn known<'py>(py: Python<'py>, framework: &'static Framework) -> Option<&'py LoadedFramework> {
-    LIVE[framework.memory_type as usize].get(py)
+    LOADED[framework.memory_type as usize].get(py)
 }
 
 #[cold]
@@ -80,18 +80,24 @@ fn import<'py>(
         );
         ends.caused(Failure::NotInstalled, "import", reason, Some(error))
     })?;
-    Ok(LIVE[framework.memory_type as usize].get_or_init(py, || LoadedFramework {
-        framework,
-        module: module.into_any().unbind(),
-        dtypes: PyOnceLock::new(),
-        accelerators: OnceLock::new(),
-        exchange: PyOnceLock::new(),
-        fast: PyOnceLock::new(),
-        host: PyOnceLock::new(),
-    }))
+    let module = module.into_any().unbind();
+    let cell = &LOADED[framework.memory_type as usize];
+    Ok(cell.get_or_init(py, || LoadedFramework::new(framework, module)))
 }
 
 impl LoadedFramework {
+    pub(super) fn new(framework: &'static Framework, module: Py<PyAny>) -> LoadedFramework {
+        LoadedFramework {
+            framework,
+            module,
+            dtypes: PyOnceLock::new(),
+            accelerators: OnceLock::new(),
+            exchange: PyOnceLock::new(),
+            fast: PyOnceLock::new(),
+            host: PyOnceLock::new(),
+        }
+    }
+
     /// The module.
     #[inline]
     pub fn module<'py>(&self, py: Python<'py>) -> &Bound<'py, PyAny> {

@@ -2,6 +2,7 @@
 //! installed framework.
 
 pub mod cleanup;
+pub mod conditions;
 pub mod detect;
 pub mod device;
 pub mod endpoints;

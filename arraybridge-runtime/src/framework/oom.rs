@@ -9,7 +9,7 @@ use crate::framework::endpoints::Endpoints;
 use crate::framework::generated::MemoryType;
 use crate::framework::loaded;
 use crate::framework::spec::{Framework, OomRule};
-use crate::interpreter::error::is_device_memory;
+use crate::interpreter::error::{is_device_memory, tried};
 
 /// The framework whose memory ran out, if that is what an exception says.
 ///
@@ -64,8 +64,8 @@ fn holds(py: Python<'_>, framework: &'static Framework, rule: &OomRule, error: &
         let Ok(loaded) = loaded::load(py, framework, Endpoints::of(framework)) else {
             return false;
         };
-        let answer = when.call(py, [loaded.module(py), error.value(py).as_any()]);
-        answer.and_then(|b| b.is_truthy()).unwrap_or(false)
+        let answer = when.holds(py, [loaded.module(py), error.value(py).as_any()]);
+        tried(py, answer).unwrap_or(false)
     });
     text && test
 }

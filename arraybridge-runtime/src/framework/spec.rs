@@ -50,7 +50,7 @@ pub enum Memory {
 
 /// How an export or an import is ordered with the work that produced the data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ordering {
+pub enum OrderedBy {
     /// It orders itself after the stream that it is given.
     Stream,
     /// It blocks the host until the data is there.
@@ -58,7 +58,20 @@ pub enum Ordering {
     /// It blocks the whole device.
     Device,
     /// It does nothing: the caller has to order it.
-    None,
+    Nothing,
+}
+
+/// What a table's reason means to the library, whatever its words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReasonRole {
+    /// Of a guard: operations on the array are recorded, so that a gradient can be computed.
+    Gradient,
+    /// Of a refusal: the classes stand for arrays while a function is traced. Gradients are computed
+    /// by such traces, so operations on ordinary arrays are not recorded.
+    Traced,
+    /// Of a reason: the array is wrapped by a transformation, such as `vmap`. It has no memory, and
+    /// the framework's operations work on it all the same.
+    Lifted,
 }
 
 /// What an import operation is handed.
@@ -170,6 +183,8 @@ pub struct Missing {
 pub struct Refusal {
     /// The reason, in a few words: `"sparse"`.
     pub why: &'static str,
+    /// What the reason means to the library.
+    pub role: Option<ReasonRole>,
     /// Module-qualified class names.
     pub classes: &'static [&'static str],
 }
@@ -179,6 +194,8 @@ pub struct Refusal {
 pub struct Guard {
     /// The reason, in a few words: `"requires_grad"`.
     pub why: &'static str,
+    /// What the reason means to the library.
+    pub role: Option<ReasonRole>,
     /// True when the guard applies. Scope: `module, data`.
     pub when: Op<2>,
     /// What to use in its place; without it, the array is refused. Scope: `module, data`.
@@ -193,7 +210,7 @@ pub struct Export {
     /// Scope: `module, data, stream, version`. Gives a capsule.
     pub op: Op<4>,
     /// What orders it on an accelerator.
-    pub sync: Ordering,
+    pub ordered_by: OrderedBy,
     /// Whether host arrays have Python's buffer protocol, which is quicker for the dtypes it knows.
     pub buffer: bool,
     /// The object that keeps an array's host memory alive, where that is not the array: its memory
@@ -229,11 +246,11 @@ pub struct Import {
     /// Byte alignment of the data that it needs in order to share it.
     pub align: usize,
     /// Whether its arrays carry a read-only flag.
-    pub flag: bool,
+    pub read_only: bool,
     /// Whether it shares the memory; if not, it copies.
     pub shares: bool,
     /// What orders it on an accelerator.
-    pub sync: Ordering,
+    pub ordered_by: OrderedBy,
 }
 
 /// Device operations.

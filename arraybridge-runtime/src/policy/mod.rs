@@ -22,7 +22,7 @@ use crate::framework::device::{self, Device};
 use crate::framework::endpoints::Endpoints;
 use crate::framework::loaded::{self, LoadedFramework};
 use crate::framework::oom;
-use crate::framework::spec::{DType, Framework, Guard, Kind, Memory};
+use crate::framework::spec::{DType, Kind, Memory, ReasonRole};
 use crate::host::cast::Scaling;
 use crate::interpreter::error::{Error, Failure, Result, warning_class};
 use crate::memory::cast;
@@ -312,24 +312,11 @@ impl<'py> Job<'_, 'py> {
     }
 }
 
-/// The reason by which a table's guard knows that an array has a gradient.
-const REQUIRES_GRAD: &str = "requires_grad";
-
-/// The reason by which a table refuses the objects that stand for arrays in a trace.
-const TRACED: &str = "traced";
-
-/// The reason by which a table knows an array that is wrapped by a transformation.
-const LIFTED: &str = "vmapped or functional";
-
 /// Whether the array is one without plain values, and none that is traced: meta, sparse, deleted.
 /// Operations on some of them load modules of torch that end the process when TensorFlow is there.
 fn is_odd<'py>(py: Python<'py>, loaded: &LoadedFramework, array: &Bound<'py, PyAny>) -> bool {
-    let holds = |guard: &&Guard| {
-        let answer = guard.when.call(py, [loaded.module(py), array]);
-        answer.and_then(|answer| answer.is_truthy()).unwrap_or(false)
-    };
-    let reason = loaded.framework.reasons.iter().find(holds);
-    reason.is_some_and(|guard| guard.why != LIFTED)
+    let reason = loaded.reason(py, array);
+    reason.is_some_and(|reason| reason.role != Some(ReasonRole::Lifted))
 }
 
 /// Whether what is done with an array is recorded, so that a gradient can be computed.
@@ -348,13 +335,14 @@ fn recording<'py>(
     loaded: &LoadedFramework,
     array: &Bound<'py, PyAny>,
 ) -> Recording {
-    let framework: &Framework = loaded.framework;
-    if let Some(guard) = framework.guards.iter().find(|guard| guard.why == REQUIRES_GRAD) {
-        let answer = guard.when.call(py, [loaded.module(py), array]);
-        let recorded = answer.and_then(|answer| answer.is_truthy()).unwrap_or(true);
-        return if recorded { Recording::Certain } else { Recording::None };
+    match loaded.is_recorded(py, array) {
+        Some(true) => return Recording::Certain,
+        Some(false) => return Recording::None,
+        None => {}
     }
-    let traces = framework.refuse.iter().any(|refusal| refusal.why == TRACED);
+    let framework = loaded.framework;
+    let mut refusals = framework.refuse.iter();
+    let traces = refusals.any(|refusal| refusal.role == Some(ReasonRole::Traced));
     match framework.memory == Memory::Either && !traces {
         true => Recording::Possible,
         false => Recording::None,

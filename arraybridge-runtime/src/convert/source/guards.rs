@@ -26,14 +26,8 @@ impl<'py> Reader<'_, 'py> {
         };
         let (given, mut data) = (data, data.clone());
         for guard in self.loaded.framework.guards {
-            if !guard.kinds.is_empty() && !guard.kinds.contains(&dtype.kind()) {
-                continue;
-            }
-            let applies = guard.when.call(self.py, self.scope(&data));
-            if !applies
-                .and_then(|answer| answer.is_truthy())
-                .map_err(|error| self.failed(&data, error))?
-            {
+            let holds = || guard.holds(self.py, self.loaded, &data);
+            if !guard.is_for(dtype.kind()) || !holds().map_err(|error| self.failed(&data, error))? {
                 continue;
             }
             match guard.then {

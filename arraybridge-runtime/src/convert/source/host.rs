@@ -138,13 +138,8 @@ impl<'py> Reader<'_, 'py> {
         if !plain || !device::is_host(slot.view.device) || framework.no_dlpack.contains(found) {
             return None;
         }
-        for guard in framework.guards {
-            if guard.kinds.is_empty() || guard.kinds.contains(&found.kind()) {
-                let applies = tried(self.py, guard.when.call(self.py, self.scope(data)))?;
-                if tried(self.py, applies.is_truthy())? {
-                    return None;
-                }
-            }
+        if self.loaded.is_guarded(self.py, data, Some(found.kind())) {
+            return None;
         }
         slot.view.read_only |= framework.immutable;
         slot.access = Access::ExchangeTable;
@@ -161,7 +156,8 @@ impl<'py> Reader<'_, 'py> {
         exchange: Exchange,
         slot: &mut Slot,
     ) -> Option<()> {
-        if self.loaded.framework.import.as_ref().is_none_or(|import| import.flag) || !class.own {
+        if self.loaded.framework.import.as_ref().is_none_or(|import| import.read_only) || !class.own
+        {
             return None;
         }
         slot.owner = Some(Owner::Object(self.owner(data)?));
@@ -223,7 +219,7 @@ pub(in crate::convert) fn pin(
         return Ok(());
     };
     let scope = [loaded.module(py), &owner.get(py)];
-    if pin.when.call(py, scope)?.is_truthy()? {
+    if pin.when.holds(py, scope)? {
         pin.op.call(py, scope)?;
     }
     Ok(())

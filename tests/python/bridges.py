@@ -345,6 +345,15 @@ def plain_layouts(framework: str, dtype: str) -> dict[str, tuple[object, np.ndar
     }
 
 
+def sources(framework: str, dtype: str, tmp_path: Path) -> dict[str, tuple[object, np.ndarray]]:
+    """A framework's arrays of a dtype in every layout, each with the NumPy array of its bits."""
+    if framework == "numpy":
+        return {name: (x, x) for name, x in layouts(dtype, tmp_path).items()}
+    if framework == "torch":
+        return torch_layouts(dtype)
+    return plain_layouts(framework, dtype)
+
+
 def python(code: str, *arguments: str, env: dict[str, str] | None = None, timeout: int = 240):
     """Run code in a new interpreter, in which `bridges` can be imported."""
     variables = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "PYTHONFAULTHANDLER": "1"}

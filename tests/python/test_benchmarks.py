@@ -2,6 +2,7 @@
 
 import gc
 import itertools
+import sys
 import weakref
 
 import bridges
@@ -39,7 +40,9 @@ def of_pair(source, target):
     import pairs
 
     prefix = f"{source}_to_{target}"
-    return [call for name, call in pairs.native().items() if name.startswith(prefix)]
+    found = [call for name, call in pairs.native().items() if name.startswith(prefix)]
+    assert found, "a private entry point is gone"
+    return found
 
 
 @pytest.mark.parametrize(("source", "target"), PAIRS)
@@ -86,3 +89,15 @@ def test_a_floor_leaks_nothing(benchmark, source, target):
             call(x)
         # A tensor that is not deleted is 128 bytes, a NumPy array more.
         assert bridges.resident() - before < 30_000 * 64, call
+
+
+@pytest.mark.parametrize(("now", "status"), [(500, 0), (1000, 0), (1020, 0), (1021, 1)])
+def test_a_comparison_of_instructions_fails_for_a_slower_call(monkeypatch, tmp_path, now, status):
+    import instructions
+
+    before = tmp_path / "before.md"
+    before.write_text("| path | instructions | by hand |\n|---|---|---|\n| a -> b | 1000 | 7 |\n")
+    monkeypatch.setattr(instructions, "count", lambda *_: {"a -> b": (now, None)})
+    arguments = ["--only", "numpy", "--compare", str(before), "--tolerance", "0.02"]
+    monkeypatch.setattr(sys, "argv", ["instructions.py", *arguments])
+    assert instructions.main() == status

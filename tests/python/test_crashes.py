@@ -309,6 +309,27 @@ def test_memory_of_a_resized_tensor_is_refused_or_left_alone():
     )
 
 
+@pytest.mark.parametrize("options", ["copy=True", "dtype='int32'", "copy=True, dtype='int32'"])
+def test_a_tensor_without_storage_is_not_copied_within_torch(options):
+    bridges.need("torch")
+    # torch itself ends the process when it clones one.
+    survives(
+        f"""
+        import torch
+        x = torch.arange(4096.)
+        x.untyped_storage().resize_(0)
+        assert ab.convert(x, "torch") is x
+        try:
+            ab.convert(x, "torch", {options})
+        except ab.UnsupportedArrayError:
+            pass
+        else:
+            raise SystemExit("copied a tensor without storage")
+        """,
+        "torch",
+    )
+
+
 def test_an_array_of_the_largest_rank_arrives():
     bridges.need("torch", "jax")
     x = np.ones((1,) * 32, "float32")

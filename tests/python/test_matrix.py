@@ -11,15 +11,6 @@ import pytest
 PAIRS = bridges.pairs(same=False)
 
 
-def sources(framework, dtype, tmp_path):
-    """Every layout of a framework's arrays with the NumPy array of the same bits."""
-    if framework == "numpy":
-        return {name: (x, x) for name, x in bridges.layouts(dtype, tmp_path).items()}
-    if framework == "torch":
-        return bridges.torch_layouts(dtype)
-    return bridges.plain_layouts(framework, dtype)
-
-
 def judge(x, source, target, dtype, expected, x64=True, **options):
     """Convert once; what is wrong about the outcome, or None."""
     possible = bridges.has_dtype(target, dtype, x64) and bridges.has_shape(target, expected.shape)
@@ -57,7 +48,7 @@ def test_every_dtype_in_every_layout_arrives_or_is_refused_by_name(source, targe
         for dtype in bridges.DTYPES:
             if not bridges.has_dtype(source, dtype):
                 continue
-            for layout, (x, expected) in sources(source, dtype, tmp_path).items():
+            for layout, (x, expected) in bridges.sources(source, dtype, tmp_path).items():
                 cases += 1
                 problem = judge(x, source, target, dtype, expected)
                 if problem:
@@ -74,7 +65,7 @@ def test_a_fresh_copy_has_the_same_bits(source, target, tmp_path):
         for dtype in ("bool", "uint16", "int64", "float32", "complex64", "bfloat16"):
             if not bridges.has_dtype(source, dtype):
                 continue
-            for layout, (x, expected) in sources(source, dtype, tmp_path).items():
+            for layout, (x, expected) in bridges.sources(source, dtype, tmp_path).items():
                 problem = judge(x, source, target, dtype, expected, copy=True)
                 if problem:
                     wrong.append(f"{dtype}, {layout}: {problem}")
@@ -88,7 +79,7 @@ def test_its_own_framework_gets_the_same_object(framework, tmp_path):
         for dtype in bridges.DTYPES:
             if not bridges.has_dtype(framework, dtype):
                 continue
-            for layout, (x, _) in sources(framework, dtype, tmp_path).items():
+            for layout, (x, _) in bridges.sources(framework, dtype, tmp_path).items():
                 assert ab.convert(x, framework) is x, (dtype, layout)
                 assert ab.convert(x, framework, copy=False) is x, (dtype, layout)
 
@@ -101,7 +92,7 @@ def test_a_fresh_copy_for_its_own_framework_has_the_same_bits(framework, tmp_pat
         for dtype in bridges.DTYPES:
             if not bridges.has_dtype(framework, dtype):
                 continue
-            for layout, (x, expected) in sources(framework, dtype, tmp_path).items():
+            for layout, (x, expected) in bridges.sources(framework, dtype, tmp_path).items():
                 result = ab.convert(x, framework, copy=True)
                 problem = bridges.difference(framework, result, expected)
                 if result is x:
@@ -119,7 +110,7 @@ def test_jax_without_64_bit_types_refuses_them_by_name(source, tmp_path):
         for dtype in bridges.DTYPES:
             if not bridges.has_dtype(source, dtype):
                 continue
-            for layout, (x, expected) in sources(source, dtype, tmp_path).items():
+            for layout, (x, expected) in bridges.sources(source, dtype, tmp_path).items():
                 problem = judge(x, source, "jax", dtype, expected, x64=False)
                 if problem:
                     wrong.append(f"{dtype}, {layout}: {problem}")
@@ -136,7 +127,7 @@ def test_jax_without_64_bit_types_exports_the_others(target, tmp_path):
         for dtype in bridges.DTYPES:
             if not bridges.has_dtype("jax", dtype, x64=False):
                 continue
-            for layout, (x, expected) in sources("jax", dtype, tmp_path).items():
+            for layout, (x, expected) in bridges.sources("jax", dtype, tmp_path).items():
                 problem = judge(x, "jax", target, dtype, expected)
                 if problem:
                     wrong.append(f"{dtype}, {layout}: {problem}")

@@ -3,7 +3,6 @@
 import sys
 
 import pytest
-
 from bridges import ROOT
 
 sys.path.insert(0, str(ROOT / "tests" / "tools"))

@@ -349,9 +349,10 @@ def test_the_default_belongs_to_the_context():
     assert dtype() == "uint8"
 
 
-def test_a_block_is_entered_once_at_a_time():
-    block = ab.dtype_policy(scaling="unit")
-    with block, pytest.raises(RuntimeError, match="already open"):
+@pytest.mark.parametrize("manager", [ab.dtype_policy, ab.trace, ab.no_copy])
+def test_a_block_is_entered_once_at_a_time(manager):
+    block = manager()
+    with block, pytest.raises(RuntimeError, match=f"already open.*{manager.__name__}"):
         block.__enter__()
     with block:
         pass

@@ -351,11 +351,11 @@ def finish_dtype(
 class dtype_policy(AbstractContextManager[None]):
     """Set the default dtype policy of declared functions: `with dtype_policy(scaling="unit"):`.
 
-    `dtype_conversion` is a `DtypeConversion`, "preserve", "native" or a dtype; `scaling` is
-    "clamp" (round half to even, saturate, NaN to 0), "unit" (results of [0, 1] or [-1, 1]) or
-    "stretch" (minimum to maximum). What is left out stays as it is outside of the block. What a
-    decorator or a call says itself goes before the default. The block affects its own context:
-    its thread, or its asyncio task.
+    `dtype_conversion` is a `DtypeConversion`, "preserve", "native" or a dtype. `scaling` is
+    "clamp" (round half to even, saturate, NaN to 0), "unit" (results are in [0, 1] or [-1, 1]) or
+    "stretch" (minimum to maximum). An argument that is left out keeps the value that it has outside
+    of the block. The arguments of a decorator or a call take precedence over the default. The block
+    affects its own context only: its thread, or its asyncio task.
 
     Raises `ValueError` for an unknown name, and `RuntimeError` when one object is entered twice.
 

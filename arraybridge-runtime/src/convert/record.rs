@@ -8,11 +8,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use pyo3::prelude::*;
-use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyList, PyTuple};
 
 use super::plan::{Access, Plan, Why};
 use crate::framework::spec::DType;
+use crate::interpreter::context::{ContextBlock, ContextVariable};
 use crate::interpreter::shared::{Shared, call_guarded};
 use crate::memory::view::Dims;
 
@@ -121,29 +121,11 @@ pub fn is_tracing() -> bool {
     TABLE.get().traces.load(Ordering::Relaxed) != 0
 }
 
-fn variable<'py>(
-    py: Python<'py>,
-    cell: &'static PyOnceLock<Py<PyAny>>,
-    name: &str,
-) -> PyResult<&'py Bound<'py, PyAny>> {
-    let make = || -> PyResult<Py<PyAny>> {
-        let class = py.import("contextvars")?.getattr("ContextVar")?;
-        let default = pyo3::types::PyDict::new(py);
-        default.set_item("default", py.None())?;
-        Ok(class.call((name,), Some(&default))?.unbind())
-    };
-    Ok(cell.get_or_try_init(py, make)?.bind(py))
-}
+/// The lists of the open traces, the outermost first.
+static TRACES: ContextVariable = ContextVariable::new("arraybridge.trace");
 
-fn trace_variable(py: Python<'_>) -> PyResult<&Bound<'_, PyAny>> {
-    static CELL: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-    variable(py, &CELL, "arraybridge.trace")
-}
-
-fn strict_variable(py: Python<'_>) -> PyResult<&Bound<'_, PyAny>> {
-    static CELL: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-    variable(py, &CELL, "arraybridge.no_copy")
-}
+/// Whether a `no_copy` block is open.
+static STRICT: ContextVariable = ContextVariable::new("arraybridge.no_copy");
 
 /// What the traces and the `no_copy` scopes of all extension modules have in common.
 #[repr(C)]
@@ -280,7 +262,7 @@ pub fn push(py: Python<'_>, record: Record, took: Duration) {
 fn append(py: Python<'_>, record: Record) {
     // A conversion that was done is not failed for its record.
     let _ = (|| -> PyResult<()> {
-        let traces = trace_variable(py)?.call_method0("get")?;
+        let traces = TRACES.get(py)?.call_method0("get")?;
         if let Ok(traces) = traces.cast::<PyTuple>() {
             let record = Py::new(py, record)?;
             for trace in traces {
@@ -306,19 +288,16 @@ pub fn copy_default(py: Python<'_>, copy: Option<bool>) -> Option<bool> {
 
 /// Whether the context is within a scope of this module's class.
 fn is_strict(py: Python<'_>) -> bool {
-    let strict = strict_variable(py).and_then(|v| v.call_method0("get"));
+    let strict = STRICT.get(py).and_then(|v| v.call_method0("get"));
     strict.is_ok_and(|v| v.is_truthy().unwrap_or(false))
-}
-
-/// A context manager that sets a context variable and counts that it is open.
-struct Scope {
-    token: Py<PyAny>,
 }
 
 /// Collects the records of all conversions in the context: `with trace() as records`.
 ///
-/// Traces nest: an outer one sees what an inner one sees. Other threads, and other asyncio tasks
-/// that were started before, have contexts of their own.
+/// Traces nest: an outer trace also collects the records of an inner one. Other threads, and
+/// asyncio tasks that were started before, have contexts of their own.
+///
+/// Raises `RuntimeError` when one object is entered twice.
 ///
 /// Examples
 /// --------
@@ -329,22 +308,17 @@ struct Scope {
 /// ['copy']
 #[pyclass(module = "arraybridge", name = "trace")]
 #[derive(Default)]
-pub struct Trace(Option<Scope>);
+pub struct Trace(ContextBlock);
 
 #[pymethods]
 impl Trace {
     #[new]
     fn new() -> Trace {
-        Trace(None)
+        Trace::default()
     }
 
     fn __enter__<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
-        if self.0.is_some() {
-            return Err(pyo3::exceptions::PyRuntimeError::new_err(
-                "this trace is already open; make another one with arraybridge.trace()",
-            ));
-        }
-        let variable = trace_variable(py)?;
+        let variable = TRACES.get(py)?;
         let list = PyList::empty(py);
         let outer = variable.call_method0("get")?;
         let traces = match outer.cast::<PyTuple>() {
@@ -354,25 +328,24 @@ impl Trace {
             }
             Err(_) => PyTuple::new(py, [&list])?,
         };
-        let token = variable.call_method1("set", (traces,))?.unbind();
+        self.0.enter(variable, traces)?;
         TABLE.get().traces.fetch_add(1, Ordering::Relaxed);
-        self.0 = Some(Scope { token });
         Ok(list)
     }
 
     #[pyo3(signature = (*_exception))]
     fn __exit__(&mut self, py: Python<'_>, _exception: &Bound<'_, PyTuple>) -> PyResult<()> {
-        if let Some(Scope { token }) = self.0.take() {
+        if self.0.is_open() {
             TABLE.get().traces.fetch_sub(1, Ordering::Relaxed);
-            trace_variable(py)?.call_method1("reset", (token,))?;
         }
-        Ok(())
+        self.0.exit(TRACES.get(py)?)
     }
 }
 
-/// Within it, conversions that name no `copy` share memory or raise: `with no_copy():`.
+/// Makes conversions without a `copy` argument share memory or raise: `with no_copy():`.
 ///
-/// Raises, from the conversion, CopyRequiredError with the reason.
+/// The conversion raises `CopyRequiredError` with the reason. Entering one object twice raises
+/// `RuntimeError`.
 ///
 /// Examples
 /// --------
@@ -381,33 +354,26 @@ impl Trace {
 /// ...     zeros = arraybridge.convert(numpy.zeros(3), "numpy")
 #[pyclass(module = "arraybridge", name = "no_copy")]
 #[derive(Default)]
-pub struct NoCopy(Option<Scope>);
+pub struct NoCopy(ContextBlock);
 
 #[pymethods]
 impl NoCopy {
     #[new]
     fn new() -> NoCopy {
-        NoCopy(None)
+        NoCopy::default()
     }
 
     fn __enter__(&mut self, py: Python<'_>) -> PyResult<()> {
-        if self.0.is_some() {
-            return Err(pyo3::exceptions::PyRuntimeError::new_err(
-                "this scope is already open; make another one with arraybridge.no_copy()",
-            ));
-        }
-        let token = strict_variable(py)?.call_method1("set", (true,))?.unbind();
+        self.0.enter(STRICT.get(py)?, true)?;
         TABLE.get().strict.fetch_add(1, Ordering::Relaxed);
-        self.0 = Some(Scope { token });
         Ok(())
     }
 
     #[pyo3(signature = (*_exception))]
     fn __exit__(&mut self, py: Python<'_>, _exception: &Bound<'_, PyTuple>) -> PyResult<()> {
-        if let Some(Scope { token }) = self.0.take() {
+        if self.0.is_open() {
             TABLE.get().strict.fetch_sub(1, Ordering::Relaxed);
-            strict_variable(py)?.call_method1("reset", (token,))?;
         }
-        Ok(())
+        self.0.exit(STRICT.get(py)?)
     }
 }

@@ -73,7 +73,7 @@ fn array<'py>(
     if first && !fits(call.policy, lead_array, &array, class) {
         let mut lead = lead_array.map_or_else(Lead::default, Lead::of);
         if of == Of::Stack {
-            lead.reduced = Some(1);
+            lead.reduced_ndim = Some(1);
         }
         let name = &call.core.name;
         array = match policy::finish(&array, &lead, call.policy, name) {

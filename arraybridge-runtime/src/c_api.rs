@@ -13,7 +13,7 @@ use pyo3::exceptions::PyImportError;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyCapsuleMethods};
 
-use crate::convert::record::{self, TraceTable};
+use crate::convert::trace::{self, TraceTable};
 use crate::cuda::streams::{self, StreamTable};
 
 /// The layout of the tables; another number is another layout.
@@ -30,7 +30,7 @@ struct Api {
 }
 
 static OWN: Api =
-    Api { version: VERSION, traces: record::TABLE.own(), streams: streams::TABLE.own() };
+    Api { version: VERSION, traces: trace::TABLE.own(), streams: streams::TABLE.own() };
 
 /// Puts the tables into the package's module.
 ///
@@ -69,7 +69,7 @@ pub fn join(py: Python<'_>) -> PyResult<Bound<'_, PyModule>> {
     }
     // SAFETY: the version says that it has this layout, and extension modules are never unloaded.
     let Api { traces, streams, .. } = unsafe { tables.as_ref() };
-    record::TABLE.join(traces);
+    trace::TABLE.join(traces);
     streams::TABLE.join(streams);
     Ok(package)
 }

@@ -22,7 +22,8 @@ pub use crate::rust_function::{
 /// What the package's own extension module, the benchmark of the kernels and the tests are made of.
 pub mod package {
     pub use crate::c_api::publish;
-    pub use crate::convert::record::{NoCopy, Record, Trace};
+    pub use crate::convert::record::Record;
+    pub use crate::convert::trace::{NoCopy, Trace};
     pub use crate::convert::{Request, class_of, convert_labelled, convert_to, explain};
     pub use crate::cuda::streams::handle as stream_handle;
     pub use crate::declared::{Declared, Decorator, declare, memory_types};

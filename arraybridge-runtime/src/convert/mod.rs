@@ -12,6 +12,7 @@ pub mod plan;
 pub mod record;
 pub mod registry;
 mod source;
+pub mod trace;
 pub mod warnings;
 
 use std::time::Instant;
@@ -65,7 +66,7 @@ impl Request {
     #[inline]
     fn wish(&self, py: Python<'_>, endpoints: Endpoints, from: DType) -> Result<Wish> {
         let cast = cast_of(endpoints, from, self)?;
-        Ok(match record::copy_default(py, self.copy) {
+        Ok(match trace::copy_default(py, self.copy) {
             None if self.apart => Wish { copy: Some(true), requested: Why::Immutable, cast },
             copy => Wish { copy, requested: Why::Requested, cast },
         })
@@ -90,7 +91,7 @@ pub fn convert_to<'py>(
     };
     if class.framework.memory_type == target.memory_type
         && request.is_plain()
-        && !record::is_tracing()
+        && !trace::is_tracing()
     {
         return Ok(data.clone());
     }
@@ -199,7 +200,7 @@ pub fn deliver<'py>(
 fn carry_out<'a, 'py: 'a>(
     prepare: impl FnOnce() -> Result<Prepared<'a, 'py>>,
 ) -> Result<(Bound<'py, PyAny>, Route)> {
-    if !record::is_tracing() {
+    if !trace::is_tracing() {
         let prepared = prepare()?;
         let plan = prepared.plan;
         return prepared.run().map(|(result, attempt)| (result, plan.attempt(attempt).1));
@@ -209,7 +210,7 @@ fn carry_out<'a, 'py: 'a>(
     let (py, plan) = (prepared.py, prepared.plan);
     let description = prepared.description();
     let (result, attempt) = prepared.run()?;
-    record::push(py, description.record(&plan, attempt), start.elapsed());
+    trace::push(py, description.record(&plan, attempt), start.elapsed());
     Ok((result, plan.attempt(attempt).1))
 }
 

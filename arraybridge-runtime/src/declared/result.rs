@@ -5,7 +5,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyIterator, PyList};
 
 use super::{Call, Options, Output};
-use crate::convert::record;
+use crate::convert::trace;
 use crate::convert::{self, Request};
 use crate::framework::detect::{self, Class};
 use crate::framework::endpoints::Endpoints;
@@ -104,7 +104,7 @@ fn deliver<'py>(
     class: Class,
     output: &'static Framework,
 ) -> Result<Bound<'py, PyAny>> {
-    let copy = match record::copy_default(call.py, call.core.options.copy) {
+    let copy = match trace::copy_default(call.py, call.core.options.copy) {
         Some(false) => Some(false).filter(|_| class.framework.immutable),
         copy => copy,
     };

@@ -15,7 +15,8 @@ use std::time::Instant;
 use pyo3::prelude::*;
 
 use crate::convert::plan::Why;
-use crate::convert::record::{self, Record};
+use crate::convert::record::Record;
+use crate::convert::trace;
 use crate::convert::{self, Opened};
 use crate::framework::detect::{self, Role};
 use crate::framework::device::{self, Device};
@@ -115,12 +116,12 @@ pub fn finish<'py>(
     let to = target_dtype(array, from, lead, policy.conversion);
     let Some(to) = to else { return Ok(array.clone()) };
     let cast = DtypeCast { py, endpoints, loaded, from, to, scaling: policy.scaling, function };
-    if !record::is_tracing() {
+    if !trace::is_tracing() {
         return cast.apply(array, class.role);
     }
     let start = Instant::now();
     let result = cast.apply(array, class.role)?;
-    record::push(py, cast.record(&result), start.elapsed());
+    trace::push(py, cast.record(&result), start.elapsed());
     Ok(result)
 }
 

@@ -8,7 +8,8 @@ use pyo3::types::{PyInt, PyList, PyTuple};
 use super::fill::fill;
 use super::shape::{check_shapes, joined_shape, shape_of};
 use crate::convert::plan;
-use crate::convert::record::{self, Record};
+use crate::convert::record::Record;
+use crate::convert::trace;
 use crate::convert::{self, Opened, Request};
 use crate::framework::detect::Role;
 use crate::framework::device::{self, Device, Placement};
@@ -58,8 +59,8 @@ pub(super) fn join<'py>(
     let join = Join { py, endpoints, loaded, placement, along };
     let start = Instant::now();
     let result = join.execute(&unwrap_values(arrays)?)?;
-    if record::is_tracing() {
-        record::push(py, join.record(&result), start.elapsed());
+    if trace::is_tracing() {
+        trace::push(py, join.record(&result), start.elapsed());
     }
     Ok(result)
 }

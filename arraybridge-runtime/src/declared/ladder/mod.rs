@@ -15,7 +15,8 @@ use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
 use pyo3::types::{PyInt, PyString};
 
-use crate::convert::record::{self, Record};
+use crate::convert::record::Record;
+use crate::convert::trace;
 use crate::declared::arguments::{Aim, Slots};
 use crate::declared::scope;
 use crate::declared::{Call, Failed, Mode};
@@ -290,7 +291,7 @@ impl Ladder {
     /// The warning, where the user's filters make it an exception.
     pub fn reached(&self, call: &Call<'_, '_>, rung: Rung, error: &PyErr) -> PyResult<()> {
         let (py, framework) = (call.py, call.core.options.execution);
-        if record::is_tracing() {
+        if trace::is_tracing() {
             let device = match rung {
                 Rung::Host => Device::Host,
                 _ => self.device.unwrap_or(Device::Host),
@@ -308,7 +309,7 @@ impl Ladder {
                 device: device.to_string(),
                 ns: None,
             };
-            record::push(py, record, Duration::ZERO);
+            trace::push(py, record, Duration::ZERO);
         }
         if rung != Rung::Host {
             return Ok(());

@@ -1,5 +1,6 @@
 //! The source side: guards, dtype, device, and the memory itself.
 
+use numpy::PyUntypedArray;
 use pyo3::prelude::*;
 use pyo3::types::{PyInt, PyTuple};
 
@@ -17,7 +18,9 @@ use crate::framework::spec::{DType, Framework, Guard, Kind, Memory, Strides};
 use crate::interpreter::error::{Error, Failure, Result, first_line, tried};
 use crate::interpreter::held::{Held, HeldBuffer};
 use crate::memory::numpy_array::{self, UnknownDtype};
-use crate::memory::view::{Dims, Owner, Source, View, layout_of};
+use crate::memory::source::{Owner, Source};
+use crate::memory::view::{Dims, View, layout_of};
+use crate::memory::{self, buffer};
 
 /// What a prepared conversion works on.
 pub(super) enum Material<'a, 'py> {
@@ -42,7 +45,10 @@ impl Material<'_, '_> {
     /// What a record tells; `target` has the arrays of its own framework.
     pub(super) fn describe(&self, py: Python<'_>, target: &LoadedFramework) -> Result<Description> {
         let (dtype, shape) = match self {
-            Material::Host(Slot { view, .. }) => (view.dtype.name().to_owned(), view.shape.clone()),
+            Material::Host(slot) => {
+                let view = slot.memory.view();
+                (view.dtype().name().to_owned(), view.shape().into())
+            }
             Material::Remote { dtype, shape, .. } => (dtype.name().to_owned(), shape.clone()),
             Material::Same(data) => {
                 // The array may be anything that its framework calls one, and is not looked into.
@@ -68,7 +74,7 @@ pub struct Opened {
 
 impl Opened {
     pub(crate) fn facts(&self) -> Facts {
-        facts(&self.source.view, self.private)
+        facts(self.source.view(), self.private)
     }
 }
 
@@ -76,10 +82,8 @@ impl Opened {
 /// that was just written costs more than to write it.
 #[derive(Default)]
 pub(super) struct Slot {
-    /// The description.
-    pub view: View,
-    /// Who keeps the memory alive, until somebody takes it over.
-    pub owner: Option<Owner>,
+    /// The memory, until somebody takes it over.
+    pub memory: memory::source::Slot,
     /// As [`Opened::private`].
     pub private: bool,
 }
@@ -87,20 +91,18 @@ pub(super) struct Slot {
 impl Slot {
     /// Puts opened memory here.
     pub fn set(&mut self, opened: Opened) {
-        let Opened { source: Source { view, owner }, private } = opened;
-        *self = Slot { view, owner: Some(owner), private };
+        self.memory.set(opened.source);
+        self.private = opened.private;
     }
 
     /// Takes the memory out again.
     pub fn take(&mut self) -> Option<Opened> {
-        let owner = self.owner.take()?;
-        let view = std::mem::take(&mut self.view);
-        Some(Opened { source: Source { view, owner }, private: self.private })
+        Some(Opened { source: self.memory.take()?, private: self.private })
     }
 
     #[inline(always)]
     pub fn facts(&self) -> Facts {
-        facts(&self.view, self.private)
+        facts(self.memory.view(), self.private)
     }
 }
 
@@ -110,16 +112,16 @@ fn facts(view: &View, private: bool) -> Facts {
     let (empty, layout) = (view.is_empty(), view.layout());
     let whole_strides = empty || layout == Strides::Contiguous || view.has_element_strides();
     Facts {
-        dtype: view.dtype,
-        ndim: view.shape.len(),
+        dtype: view.dtype(),
+        ndim: view.ndim(),
         empty,
         layout,
-        alignment: 1 << (view.data as usize | 4096).trailing_zeros(),
+        alignment: 1 << (view.data() as usize | 4096).trailing_zeros(),
         aligned: empty || (view.starts_aligned() && whole_strides),
         whole_strides,
-        swapped: view.swapped,
-        read_only: view.read_only,
-        device_type: view.device.device_type.0 as i32,
+        swapped: view.is_swapped(),
+        read_only: view.is_read_only(),
+        device_type: view.device().device_type.0 as i32,
         private,
     }
 }
@@ -130,8 +132,8 @@ pub(crate) fn dtype(
     loaded: &LoadedFramework,
     data: &Bound<'_, PyAny>,
 ) -> Option<DType> {
-    if numpy_array::is_array(data) {
-        return numpy_array::dtype_of(data);
+    if let Some(array) = numpy_array::array(data) {
+        return numpy_array::dtype_of(array);
     }
     let object = tried(py, data.getattr(pyo3::intern!(py, "dtype")))?;
     loaded.dtype_of(py, &object)
@@ -287,14 +289,15 @@ pub(super) fn open(
 ) -> Result<Opened> {
     let framework = loaded.framework;
     let failed = |error: PyErr| export_failed(py, ends, loaded, data, error);
-    if numpy_array::is_array(data) {
-        return read_numpy(ends, data, false);
+    if let Some(array) = numpy_array::array(data) {
+        return read_numpy(ends, array, false);
     }
     let mut source = if framework.no_dlpack.contains(dtype) {
         return to_numpy(py, ends, loaded, data, false);
     } else if let Some(exchange) = class.exchange {
-        let tensor = exchange.export(data).map_err(failed)?;
-        capsule::described(Owner::Versioned(tensor)).map_err(failed)?
+        // SAFETY: the table is that of the array's class.
+        let tensor = unsafe { exchange.export(data) }.map_err(failed)?;
+        capsule::described(tensor).map_err(failed)?
     } else if let Some(source) = by_buffer(framework, data, dtype) {
         source
     } else if let Some(export) = &framework.export {
@@ -305,16 +308,18 @@ pub(super) fn open(
     } else {
         return to_numpy(py, ends, loaded, data, false);
     };
-    if source.view.dtype != dtype || !device::is_host(source.view.device) {
+    let view = source.view();
+    if view.dtype() != dtype || !view.is_on_host() {
+        let (found, device) = (view.dtype(), view.device().device_type.0);
         let reason = format!(
-            "{} exported {dtype} as {} on DLPack device type {}",
-            framework.title, source.view.dtype, source.view.device.device_type.0
+            "{} exported {dtype} as {found} on DLPack device type {device}",
+            framework.title
         );
         return Err(ends.error(Failure::Array, "export", reason));
     }
     // A legacy capsule cannot say that its array never changes.
-    source.view.read_only |= framework.immutable;
-    source.owner = holding(py, loaded, data, class, source.owner);
+    source.restrict(framework.immutable);
+    let source = holding(py, loaded, data, class, source);
     Ok(Opened { source, private: false })
 }
 
@@ -324,8 +329,9 @@ fn by_buffer(framework: &Framework, data: &Bound<'_, PyAny>, dtype: DType) -> Op
         return None;
     }
     // What it raises, the export says in better words.
-    let (buffer, mut view) = (HeldBuffer::new(data).ok()?, View::default());
-    buffer.describe(Some(dtype), &mut view).then(|| Source { view, owner: Owner::Exported(buffer) })
+    let mut slot = memory::source::Slot::default();
+    buffer::describe(HeldBuffer::new(data).ok()?, Some(dtype), &mut slot).ok()?;
+    slot.take()
 }
 
 fn has_buffer(framework: &Framework) -> bool {
@@ -349,15 +355,15 @@ fn by_exchange(
 ) -> Option<()> {
     let framework = loaded.framework;
     if described(py, loaded, data, class, exchange, slot).is_none() {
-        let tensor = tried(py, exchange.export(data))?;
-        let mut source = capsule::described(Owner::Versioned(tensor)).ok()?;
-        source.owner = holding(py, loaded, data, class, source.owner);
+        // SAFETY: the table is that of the array's class.
+        let tensor = tried(py, unsafe { exchange.export(data) })?;
+        let source = holding(py, loaded, data, class, capsule::described(tensor).ok()?);
         slot.set(Opened { source, private: false });
     }
-    let found = slot.view.dtype;
+    let found = slot.memory.view().dtype();
     let plain = matches!(found.kind(), Kind::Float | Kind::Complex)
         || dtype(py, loaded, data) == Some(found);
-    if !plain || !device::is_host(slot.view.device) || framework.no_dlpack.contains(found) {
+    if !plain || !slot.memory.view().is_on_host() || framework.no_dlpack.contains(found) {
         return None;
     }
     for guard in framework.guards {
@@ -368,7 +374,7 @@ fn by_exchange(
             }
         }
     }
-    slot.view.read_only |= framework.immutable;
+    slot.memory.restrict(framework.immutable);
     Some(())
 }
 
@@ -389,8 +395,10 @@ fn described(
     if !class.own {
         return None;
     }
-    slot.owner = Some(Owner::Object(owner(py, loaded, data)?));
-    exchange.describe(data, &mut slot.view).ok()?.then_some(())
+    let owner = Owner::Object(owner(py, loaded, data)?);
+    // SAFETY: the table is that of the array's class, and what the framework says owns the memory keeps
+    // it alive. The framework has no read-only arrays.
+    unsafe { exchange.describe(data, owner, &mut slot.memory) }.ok()
 }
 
 /// What keeps an array's host memory alive, where the table says so.
@@ -421,12 +429,13 @@ fn holding(
     loaded: &LoadedFramework,
     data: &Bound<'_, PyAny>,
     class: &Class,
-    exported: Owner,
-) -> Owner {
+    exported: Source,
+) -> Source {
     match owner(py, loaded, data) {
         None => exported,
-        Some(owner) if class.own => Owner::Object(owner),
-        Some(owner) => Owner::With(Box::new(exported), owner),
+        // SAFETY: what the framework says owns the memory of the array keeps it alive.
+        Some(owner) if class.own => unsafe { exported.owned_by(Owner::Object(owner)) },
+        Some(owner) => exported.and_held(owner),
     }
 }
 
@@ -450,31 +459,27 @@ pub(super) fn quick(
     }
     if framework.memory == Memory::Host
         && framework.guards.is_empty()
-        && numpy_array::is_array(data)
+        && let Some(array) = numpy_array::array(data)
     {
-        numpy_array::describe(data, &mut slot.view).ok()?;
-        slot.owner = Some(Owner::Object(Held::new(data)));
-        return Some(());
+        return numpy_array::describe_in_slot(array, &mut slot.memory);
     }
     if !has_buffer(framework) || !framework.guards.is_empty() || loaded.accelerators(py) > 0 {
         return None;
     }
     let buffer = HeldBuffer::new(data).ok()?;
-    let view = &mut slot.view;
-    if let Some(array) = buffer.exporter(py).filter(numpy_array::is_plain_array) {
+    let memory = &mut slot.memory;
+    let exporter = buffer.exporter(py);
+    if let Some(array) = exporter.as_ref().and_then(numpy_array::plain_array) {
         // TensorFlow makes a NumPy array of a tensor and exports that: the array is all it takes.
-        numpy_array::describe(&array, view).ok()?;
-        view.read_only |= buffer.get().readonly != 0;
-        slot.owner = Some(Owner::Object(Held::from(array)));
-    } else if buffer.describe(None, view) {
-        slot.owner = Some(Owner::Exported(buffer));
+        numpy_array::describe_in_slot(array, memory)?;
+        memory.restrict(buffer.get().readonly != 0);
     } else {
+        buffer::describe(buffer, None, memory).ok()?;
+    }
+    if !matches!(memory.view().dtype().kind(), Kind::Float | Kind::Complex) {
         return None;
     }
-    if !matches!(view.dtype.kind(), Kind::Float | Kind::Complex) {
-        return None;
-    }
-    slot.view.read_only |= framework.immutable;
+    slot.memory.restrict(framework.immutable);
     Some(())
 }
 
@@ -553,8 +558,8 @@ fn export(
     // The array's device has to be current: torch refuses to export otherwise.
     let capsule = device::within(py, loaded, device, |_| export.op.call(py, scope));
     let mut source = capsule.and_then(|c| capsule::take(&c)).map_err(failed)?;
-    source.view.read_only |= loaded.framework.immutable;
-    source.owner = holding(py, loaded, data, class, source.owner);
+    source.restrict(loaded.framework.immutable);
+    let source = holding(py, loaded, data, class, source);
     Ok(Opened { source, private: false })
 }
 
@@ -597,11 +602,13 @@ fn writable(data: &Bound<'_, PyAny>, cuda: Option<(usize, usize)>) -> Result<Ope
         let opened = super::open_any(data, cuda.map_or(legacy, |(_, stream)| stream))?;
         let numpy = crate::framework::generated::MemoryType::Numpy.framework();
         let ends = Endpoints::of(numpy);
-        let there = device::of_memory(opened.source.view.device);
+        let there = device::of_memory(opened.source.view().device());
         return match opened {
             _ if opened.private => Err(refused(ends, "the array is on another kind of device")),
             _ if there != wanted => Err(refused(ends, &elsewhere(there))),
-            _ if opened.source.view.read_only => Err(refused(ends, "the array is read-only")),
+            _ if opened.source.view().is_read_only() => {
+                Err(refused(ends, "the array is read-only"))
+            }
             opened => Ok(opened),
         };
     };
@@ -629,7 +636,7 @@ fn writable(data: &Bound<'_, PyAny>, cuda: Option<(usize, usize)>) -> Result<Ope
         None => open(py, ends, loaded, data, &class, dtype)?,
         Some((_, stream)) => export(py, ends, loaded, data, &class, there, stream)?,
     };
-    if opened.private || opened.source.view.read_only {
+    if opened.private || opened.source.view().is_read_only() {
         return Err(refused(ends, "the array is read-only"));
     }
     Ok(opened)
@@ -637,15 +644,11 @@ fn writable(data: &Bound<'_, PyAny>, cuda: Option<(usize, usize)>) -> Result<Ope
 
 pub(super) fn read_numpy(
     ends: Endpoints,
-    data: &Bound<'_, PyAny>,
+    array: &Bound<'_, PyUntypedArray>,
     private: bool,
 ) -> Result<Opened> {
-    let mut view = View::default();
-    match numpy_array::describe(data, &mut view) {
-        Ok(()) => {
-            let owner = Owner::Object(Held::new(data));
-            Ok(Opened { source: Source { view, owner }, private })
-        }
+    match numpy_array::source(array) {
+        Ok(source) => Ok(Opened { source, private }),
         Err(UnknownDtype(dtype)) => {
             let reason = format!(
                 "NumPy dtype {dtype} is none that arraybridge converts; cast it with astype first"
@@ -673,10 +676,11 @@ fn to_numpy(
         let numpy = py.import("numpy")?;
         array = numpy.call_method1(pyo3::intern!(py, "asarray"), (array,)).map_err(failed)?;
     }
-    let private = private || numpy_array::is_sole_owner(&array);
-    let opened = read_numpy(ends, &array, private)?;
+    let array = array.cast::<PyUntypedArray>().map_err(PyErr::from)?;
+    let private = private || numpy_array::is_sole_owner(array);
+    let opened = read_numpy(ends, array, private)?;
     // JAX keeps what it hands out, and therefore has it read-only.
-    Ok(Opened { private: private && !opened.source.view.read_only, ..opened })
+    Ok(Opened { private: private && !opened.source.view().is_read_only(), ..opened })
 }
 
 /// Copies an accelerator's array to the host.

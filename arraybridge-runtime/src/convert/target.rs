@@ -15,14 +15,12 @@ use crate::framework::loaded;
 use crate::framework::loaded::LoadedFramework;
 use crate::framework::oom;
 use crate::framework::spec::{DType, Framework, Handover, Import, Op};
-use crate::host::buffer::HostBuffer;
 use crate::host::cast::Scaling;
-use crate::host::layout::contiguous_strides;
-use crate::host::{self, copy, layout};
+use crate::host::layout;
 use crate::interpreter::error::{Error, Failure, Result, first_line, tried};
 use crate::memory::cast;
 use crate::memory::numpy_array;
-use crate::memory::view::{Owner, Source, View};
+use crate::memory::source::{Outgoing, Owner, Source};
 
 impl<'py> Prepared<'_, 'py> {
     /// Carries the plan out, and says which route was taken in the end.
@@ -54,11 +52,11 @@ impl<'py> Prepared<'_, 'py> {
 
 /// Whether a copy has to be made here, rather than by the target's own upload.
 fn needs_buffer(target: &LoadedFramework, opened: &Opened, route: Route, device: Device) -> bool {
-    let view = &opened.source.view;
+    let view = opened.source.view();
     let readable = view.is_empty()
-        || (layout::is_contiguous(&view.shape, &view.strides, view.dtype.size())
+        || (layout::is_contiguous(view.shape(), view.strides(), view.dtype().size())
             && view.is_aligned()
-            && !view.swapped);
+            && !view.is_swapped());
     let uploads = device != Device::Host && target.framework.from_numpy.is_some();
     let by_numpy = route == Route::Copy(Why::Dtype) && target.framework.from_numpy.is_some();
     !(readable && (uploads || by_numpy))
@@ -78,26 +76,19 @@ fn share<'py>(
         warnings::shared_immutable(py, ends)?;
     }
     if ends.source.export.as_ref().is_some_and(|export| export.pin.is_some()) && !slot.private {
-        slot.owner.as_ref().map_or(Ok(()), |owner| keep(py, ends, owner))?;
+        slot.memory.owner().map_or(Ok(()), |owner| keep(py, ends, owner))?;
     }
-    let owner = slot.owner.take().expect("the memory is taken once");
-    // Held so that a refused import can be tried again with a copy. NumPy and the exchange table
+    // Kept here too, so that a refused import can be tried again with a copy. NumPy and the exchange table
     // refuse nothing that the plan lets through.
-    let again = match &owner {
-        Owner::Object(held)
-            if copy.is_none() && framework.module != "numpy" && target.exchange(py).is_none() =>
-        {
-            Some(held.clone_ref(py))
-        }
-        _ => None,
-    };
-    match import(py, ends, target, &slot.view, owner) {
+    let again = copy.is_none() && framework.module != "numpy" && target.exchange(py).is_none();
+    let kept = matches!(slot.memory.owner(), Some(Owner::Object(_)));
+    let memory = if again && kept { slot.memory.share(py) } else { slot.memory.hand_over() };
+    match import(py, ends, target, memory.expect("the memory is taken once")) {
         Ok(array) => Ok((array, Route::Share)),
         Err(Error::Python(error)) if oom::passes_through(py, &error) => Err(Error::Python(error)),
-        Err(Error::Python(error)) => match again {
-            Some(held) => {
-                let source = Source { view: slot.view.clone(), owner: Owner::Object(held) };
-                let opened = fresh(py, Opened { source, private: false }, None)?;
+        Err(Error::Python(error)) => match slot.take() {
+            Some(opened) => {
+                let opened = fresh(py, opened, None)?;
                 let array = place(py, ends, target, opened, Device::Host)?;
                 Ok((array, Route::Copy(Why::Refused)))
             }
@@ -120,14 +111,15 @@ pub(crate) fn place<'py>(
         Error::Python(error) => import_failed(py, ends, error),
         error => error,
     };
-    let dtype = opened.source.view.dtype;
+    let dtype = opened.source.view().dtype();
     let imports = framework.import.is_some() && !framework.no_dlpack.contains(dtype);
     if device == Device::Host && imports {
-        return import(py, ends, target, &opened.source.view, opened.source.owner).map_err(failed);
+        let made = opened.source.hand_over(|memory| import(py, ends, target, memory));
+        return made.map_err(failed);
     }
     let Some(from_numpy) = framework.from_numpy else {
-        let array =
-            import(py, ends, target, &opened.source.view, opened.source.owner).map_err(failed)?;
+        let made = opened.source.hand_over(|memory| import(py, ends, target, memory));
+        let array = made.map_err(failed)?;
         return moved(py, ends, target, &array, device);
     };
     let array = wrap_numpy(py, ends, opened.source)?;
@@ -216,20 +208,19 @@ fn import<'py>(
     py: Python<'py>,
     ends: Endpoints,
     target: &LoadedFramework,
-    view: &View,
-    owner: Owner,
+    memory: Outgoing<'_>,
 ) -> Result<Bound<'py, PyAny>> {
     let framework = target.framework;
     if framework.module == "numpy" {
-        return wrap_view(py, ends, view, owner);
+        return wrap(py, ends, memory);
     }
     let Some(op) = &framework.import else {
         return Err(ends.error(Failure::Conversion, "import", no_way_in(framework)));
     };
     if let Some(exchange) = target.exchange(py) {
-        return Ok(exchange.import(py, managed::versioned_of(view, owner))?);
+        return Ok(exchange.import(py, managed::versioned(memory))?);
     }
-    hand_over(py, target, op, view, owner)
+    hand_over(py, target, op, memory)
 }
 
 fn no_way_in(framework: &Framework) -> String {
@@ -240,14 +231,13 @@ fn hand_over<'py>(
     py: Python<'py>,
     target: &LoadedFramework,
     import: &Import,
-    view: &View,
-    owner: Owner,
+    memory: Outgoing<'_>,
 ) -> Result<Bound<'py, PyAny>> {
     if let Some(fast) = target.fast_import(py, |op| behaves(py, target, import, op)) {
-        let capsule = capsule::give_legacy(py, managed::legacy_of(view, owner))?;
+        let capsule = capsule::give(py, managed::legacy(memory))?;
         return Ok(fast.call(py, [target.module(py), &capsule, &target.host(py)?])?);
     }
-    publicly(py, target, import, view, owner)
+    publicly(py, target, import, memory)
 }
 
 /// The import by the framework's public call.
@@ -255,15 +245,11 @@ fn publicly<'py>(
     py: Python<'py>,
     target: &LoadedFramework,
     import: &Import,
-    view: &View,
-    owner: Owner,
+    memory: Outgoing<'_>,
 ) -> Result<Bound<'py, PyAny>> {
     let data = match import.handover {
-        Handover::Capsule => capsule::give_legacy(py, managed::legacy_of(view, owner))?,
-        Handover::Object => {
-            let source = Source { view: view.clone(), owner };
-            Bound::new(py, Producer::new(source))?.into_any()
-        }
+        Handover::Capsule => capsule::give(py, managed::legacy(memory))?,
+        Handover::Object => Bound::new(py, Producer::new(memory.into_source()))?.into_any(),
     };
     Ok(import.op.call(py, [target.module(py), &data, &target.host(py)?])?)
 }
@@ -271,33 +257,14 @@ fn publicly<'py>(
 /// Whether a private way in makes the array that the public one makes: of the same class and repr,
 /// at the same address. It is asked once.
 fn behaves(py: Python<'_>, target: &LoadedFramework, import: &Import, op: &Op<3>) -> bool {
-    let probe = || -> Result<(Source, usize)> {
-        let mut buffer = HostBuffer::new(6 * size_of::<f32>()).map_err(cast::no_memory)?;
-        let data = buffer.as_mut_ptr();
-        for i in 0..6_u8 {
-            // SAFETY: the buffer holds six numbers.
-            unsafe { data.cast::<f32>().add(usize::from(i)).write(f32::from(i)) };
-        }
-        let shape = [2, 3];
-        let strides = contiguous_strides(&shape, size_of::<f32>());
-        let view = View {
-            data,
-            dtype: DType::Float32,
-            shape: shape.into_iter().collect(),
-            strides,
-            read_only: false,
-            swapped: false,
-            device: dlpark::ffi::DLDevice::CPU,
-        };
-        Ok((Source { view, owner: Owner::Buffer(buffer) }, data as usize))
-    };
+    let probe = || Source::from_slice(&[0.0_f32, 1.0, 2.0, 3.0, 4.0, 5.0], &[2, 3]);
     let compare = || -> Result<bool> {
-        let Source { view, owner } = probe()?.0;
-        let model = publicly(py, target, import, &view, owner)?;
-        let (source, address) = probe()?;
-        let capsule = capsule::give_legacy(py, managed::legacy(source))?;
+        let model = probe()?.hand_over(|memory| publicly(py, target, import, memory))?;
+        let source = probe()?;
+        let data = source.view().data();
+        let capsule = capsule::give(py, source.hand_over(managed::legacy))?;
         let made = op.call(py, [target.module(py), &capsule, &target.host(py)?])?;
-        let shares = source::open_host(&made)?.source.view.data as usize == address;
+        let shares = source::open_host(&made)?.source.view().data() == data;
         let same_class = made.get_type().is(model.get_type());
         Ok(shares && same_class && made.repr()?.to_str()? == model.repr()?.to_str()?)
     };
@@ -314,22 +281,16 @@ pub fn wrap_numpy<'py>(
     ends: Endpoints,
     source: Source,
 ) -> Result<Bound<'py, PyAny>> {
-    wrap_view(py, ends, &source.view, source.owner)
+    source.hand_over(|memory| wrap(py, ends, memory))
 }
 
-fn wrap_view<'py>(
-    py: Python<'py>,
-    ends: Endpoints,
-    view: &View,
-    owner: Owner,
-) -> Result<Bound<'py, PyAny>> {
+fn wrap<'py>(py: Python<'py>, ends: Endpoints, memory: Outgoing<'_>) -> Result<Bound<'py, PyAny>> {
     let numpy = loaded::load(py, numpy_framework(), ends)?;
-    numpy_array::wrap_view(py, view, owner, |dtype| numpy.dtype_object(py, dtype))?.ok_or_else(
-        || {
-            let reason = format!("NumPy has {} only through `pip install ml_dtypes`", view.dtype);
-            ends.error(Failure::Dtype, "dtype", reason)
-        },
-    )
+    let dtype = memory.view().dtype();
+    numpy_array::wrap(py, memory, |dtype| numpy.dtype_object(py, dtype))?.ok_or_else(|| {
+        let reason = format!("NumPy has {dtype} only through `pip install ml_dtypes`");
+        ends.error(Failure::Dtype, "dtype", reason)
+    })
 }
 
 pub(super) fn numpy_framework() -> &'static Framework {
@@ -338,40 +299,12 @@ pub(super) fn numpy_framework() -> &'static Framework {
 
 /// The same values in memory of our own, contiguous and aligned, perhaps of another element type.
 pub(crate) fn fresh(py: Python<'_>, opened: Opened, to: Option<DType>) -> Result<Opened> {
-    let view = &opened.source.view;
-    if let Some(dtype) = to.filter(|dtype| *dtype != view.dtype) {
-        let (source, _) = cast::cast(py, &opened.source, dtype, Scaling::Clamp)?;
-        return Ok(Opened { source, private: true });
-    }
-    let size = view.dtype.size();
-    let bytes = layout::contiguous_bytes(&view.shape, size).unwrap_or(usize::MAX);
-    let mut buffer = HostBuffer::new(bytes).map_err(cast::no_memory)?;
-    let large = bytes >= cast::DETACH_FROM;
-    // Raw pointers do not cross `detach`; addresses do.
-    let (to, from) = (buffer.as_mut_ptr() as usize, view.data as usize);
-    let (shape, strides, swap) = (&view.shape[..], &view.strides[..], view.swap_unit());
-    let gather = || {
-        let (to, from) = (to as *mut u8, from as *const u8);
-        let threads = if large { host::threads() } else { 1 };
-        // SAFETY: the buffer has the bytes of the contiguous array, and the source's view describes
-        // memory that its owner keeps alive until after this call.
-        unsafe { copy::gather(to, from, shape, strides, size, swap, threads) }
+    let source = &opened.source;
+    let source = match to.filter(|dtype| *dtype != source.view().dtype()) {
+        Some(dtype) => cast::cast(py, source, dtype, Scaling::Clamp)?.0,
+        None => cast::copied(py, source)?,
     };
-    if large {
-        py.detach(gather)
-    } else {
-        gather()
-    }
-    let made = View {
-        data: buffer.as_mut_ptr(),
-        strides: contiguous_strides(&view.shape, size),
-        shape: view.shape.clone(),
-        dtype: view.dtype,
-        read_only: false,
-        swapped: false,
-        device: dlpark::ffi::DLDevice::CPU,
-    };
-    Ok(Opened { source: Source { view: made, owner: Owner::Buffer(buffer) }, private: true })
+    Ok(Opened { source, private: true })
 }
 
 /// An array of the target's own framework that is not simply kept.

@@ -10,11 +10,9 @@ use crate::convert::{self, Opened};
 use crate::framework::device::{self, Device};
 use crate::framework::loaded::LoadedFramework;
 use crate::framework::spec::{ArrayOps, DType, Kind};
-use crate::host::buffer::HostBuffer;
 use crate::host::cast::Scaling;
-use crate::host::layout::contiguous_strides;
 use crate::interpreter::error::Error;
-use crate::memory::view::{Owner, Source, View};
+use crate::memory::source::Source;
 
 /// The ends of an integer type.
 pub(super) fn ends(dtype: DType) -> (i128, i128) {
@@ -243,21 +241,9 @@ impl<'py> Ops<'_, 'py> {
 /// One integer as an array without axes.
 fn scalar(value: i128, dtype: DType) -> PyResult<Source> {
     let size = dtype.size();
-    let mut buffer = HostBuffer::new(size).map_err(crate::memory::cast::no_memory)?;
     let bytes = value.to_ne_bytes();
     let start = if cfg!(target_endian = "little") { 0 } else { bytes.len() - size };
-    // SAFETY: the buffer has `size` bytes, and an integer of at most 8 bytes is a part of the 16.
-    unsafe { buffer.as_mut_ptr().copy_from_nonoverlapping(bytes[start..].as_ptr(), size) };
-    let view = View {
-        data: buffer.as_mut_ptr(),
-        strides: contiguous_strides(&[], size),
-        shape: Default::default(),
-        dtype,
-        read_only: false,
-        swapped: false,
-        device: dlpark::ffi::DLDevice::CPU,
-    };
-    Ok(Source { view, owner: Owner::Buffer(buffer) })
+    Ok(Source::from_bytes(&bytes[start..start + size], dtype, &[])?)
 }
 
 #[cfg(test)]

@@ -13,12 +13,10 @@ use crate::convert::{self, Opened};
 use crate::framework::device::Device;
 use crate::framework::oom;
 use crate::framework::spec::DType;
-use crate::host::buffer::HostBuffer;
 use crate::host::cast::Scaling;
-use crate::host::layout::contiguous_strides;
 use crate::interpreter::error::Result;
 use crate::memory::cast;
-use crate::memory::view::{Owner, Source, View};
+use crate::memory::source::Source;
 
 type Key = (usize, DType, DType, Scaling);
 
@@ -67,13 +65,13 @@ fn agree(job: &Job<'_, '_>, device: Device) -> PyResult<bool> {
     let (expected, _) = cast::cast(py, &source, to, scaling)?;
     let array = convert::place(py, ends, loaded, Opened { source, private: true }, device)?;
     let given = convert::open_host(&ops::cast(job, &array, Some(device))?)?.source;
-    if given.view.dtype != to || given.view.shape != expected.view.shape {
+    if given.view().dtype() != to || given.view().shape() != expected.view().shape() {
         return Ok(false);
     }
     let (given, _) = cast::cast(py, &given, to, Scaling::Clamp)?;
     let bytes = |source: &Source| {
         // SAFETY: a cast gives contiguous memory of its own, all of it written.
-        unsafe { std::slice::from_raw_parts(source.view.data, source.view.nbytes()) }.to_vec()
+        unsafe { std::slice::from_raw_parts(source.view().data(), source.view().nbytes()) }.to_vec()
     };
     Ok(bytes(&given) == bytes(&expected))
 }
@@ -87,18 +85,5 @@ fn edges() -> Result<Source> {
     }
     values.extend(values.clone().iter().map(|value| -value));
     values.push(f64::NAN);
-    let mut buffer = HostBuffer::new(size_of_val(&values[..])).map_err(cast::no_memory)?;
-    let data = buffer.as_mut_ptr();
-    // SAFETY: the buffer was made for these bytes and is aligned beyond what an f64 needs.
-    unsafe { data.cast::<f64>().copy_from_nonoverlapping(values.as_ptr(), values.len()) };
-    let view = View {
-        data,
-        shape: [values.len()].into_iter().collect(),
-        strides: contiguous_strides(&[values.len()], size_of::<f64>()),
-        dtype: DType::Float64,
-        read_only: false,
-        swapped: false,
-        device: dlpark::ffi::DLDevice::CPU,
-    };
-    Ok(Source { view, owner: Owner::Buffer(buffer) })
+    Source::from_slice(&values, &[values.len()])
 }

@@ -19,11 +19,11 @@ use crate::framework::oom;
 use crate::framework::spec::{DType, Framework, Kind, Memory};
 use crate::host::buffer::HostBuffer;
 use crate::host::cast::{Scaling, Strided, cast_strided};
-use crate::host::layout::contiguous_strides;
 use crate::host::{self, copy, layout};
 use crate::interpreter::error::{Error, Failure, Result};
 use crate::memory::cast;
-use crate::memory::view::{Dims, Owner, Source, View};
+use crate::memory::source::Source;
+use crate::memory::view::{Dims, View};
 use crate::policy;
 
 /// Where the arrays come to lie.
@@ -232,32 +232,24 @@ impl<'py> Job<'_, 'py> {
     fn through_host(&self, arrays: &[Bound<'py, PyAny>]) -> Result<Bound<'py, PyAny>> {
         let Job { py, ends, loaded, along, .. } = *self;
         let opened = arrays.iter().map(convert::open_host).collect::<Result<Vec<_>>>()?;
-        let views: Vec<_> = opened.iter().map(|opened| &opened.source.view).collect();
+        let views: Vec<_> = opened.iter().map(|opened| opened.source.view()).collect();
         let dtype = common_dtype(py, &views)?;
         let first = convert::class_of(&arrays[0])?.framework;
         let first = loaded::load(py, first, Endpoints::of(first))?;
         let device = self.device(device::device_of(py, first, &arrays[0])?)?;
         let shape = joined_shape(&views, along);
         let bytes = layout::contiguous_bytes(&shape, dtype.size()).unwrap_or(usize::MAX);
-        let mut buffer = HostBuffer::new(bytes).map_err(cast::no_memory)?;
-        let view = View {
-            data: buffer.as_mut_ptr(),
-            strides: contiguous_strides(&shape, dtype.size()),
-            shape,
-            dtype,
-            read_only: false,
-            swapped: false,
-            device: dlpark::ffi::DLDevice::CPU,
-        };
-        let joined =
-            Opened { source: Source { view, owner: Owner::Buffer(buffer) }, private: true };
+        let buffer = HostBuffer::new(bytes).map_err(cast::no_memory)?;
+        // SAFETY: it is filled below, before anybody reads it.
+        let source = unsafe { Source::from_buffer(buffer, dtype, shape) };
+        let joined = Opened { source, private: true };
         let facts = joined.facts();
         let dtypes = convert::dtypes(py, loaded, dtype, None)?;
         let target = Target { framework: loaded.framework, dtypes, device };
         plan::admit(&target, dtype, facts.ndim, facts.empty).map_err(|refusal| {
             convert::explain_refusal(py, ends, loaded, &facts, &Request::default(), refusal)
         })?;
-        let filled = fill(py, &joined.source.view, &views, along);
+        let filled = fill(py, joined.source.view(), &views, along);
         filled.map_err(|error| Error::Value(error.to_string()))?;
         convert::place(py, ends, loaded, joined, device)
     }
@@ -292,13 +284,13 @@ fn is_recorded<'py>(py: Python<'py>, loaded: &LoadedFramework, array: &Bound<'py
 
 /// The element type that can hold those of all arrays, as NumPy promotes them.
 fn common_dtype(py: Python<'_>, views: &[&View]) -> Result<DType> {
-    let first = views[0].dtype;
-    if views.iter().all(|view| view.dtype == first) {
+    let first = views[0].dtype();
+    if views.iter().all(|view| view.dtype() == first) {
         return Ok(first);
     }
     let framework = MemoryType::Numpy.framework();
     let numpy = loaded::load(py, framework, Endpoints::of(framework))?;
-    let mut names: Vec<DType> = views.iter().map(|view| view.dtype).collect();
+    let mut names: Vec<DType> = views.iter().map(|view| view.dtype()).collect();
     names.sort_unstable();
     names.dedup();
     let unknown = || {
@@ -316,10 +308,10 @@ fn common_dtype(py: Python<'_>, views: &[&View]) -> Result<DType> {
 }
 
 fn joined_shape(views: &[&View], along: Along) -> Dims<usize> {
-    let mut shape = views[0].shape.clone();
+    let mut shape = Dims::from_slice(views[0].shape());
     match along {
         Along::New => shape.insert(0, views.len()),
-        Along::Axis(axis) => shape[axis] = views.iter().map(|view| view.shape[axis]).sum(),
+        Along::Axis(axis) => shape[axis] = views.iter().map(|view| view.shape()[axis]).sum(),
     }
     shape
 }
@@ -344,10 +336,10 @@ struct Shape {
 
 impl Shape {
     fn of(view: &View, axis: usize) -> Shape {
-        let (outer, inner) = view.shape.split_at(axis);
-        let (outer_strides, inner_strides) = view.strides.split_at(axis);
+        let (outer, inner) = view.shape().split_at(axis);
+        let (outer_strides, inner_strides) = view.strides().split_at(axis);
         Shape {
-            dtype: view.dtype,
+            dtype: view.dtype(),
             swap: view.swap_unit(),
             outer: (outer.into(), outer_strides.into()),
             inner: (inner.into(), inner_strides.into()),
@@ -372,18 +364,18 @@ fn fill(
         Along::New => 0,
         Along::Axis(axis) => axis,
     };
-    let dtype = result.dtype;
+    let dtype = result.dtype();
     let shapes: Vec<_> = views.iter().map(|view| Shape::of(view, axis)).collect();
     let mut row = 0;
     let mut pieces = Vec::with_capacity(views.len());
     for (view, shape) in views.iter().zip(&shapes) {
-        pieces.push(Piece { data: view.data as usize, view: shape, offset: row });
+        pieces.push(Piece { data: view.data() as usize, view: shape, offset: row });
         row += shape.run(dtype);
     }
     if result.is_empty() {
         return Ok(());
     }
-    let to = result.data as usize;
+    let to = result.data() as usize;
     let large = result.nbytes() >= cast::DETACH_FROM;
     let threads = if large { host::threads() } else { 1 };
     let work = || {

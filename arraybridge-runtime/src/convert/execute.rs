@@ -11,7 +11,7 @@ use crate::framework::endpoints::Endpoints;
 use crate::framework::loaded::{self, LoadedFramework};
 use crate::framework::spec::{Export, Handover, Import};
 use crate::interpreter::error::{Error, Failure, Result};
-use crate::memory::view::Source;
+use crate::memory::source::Source;
 
 use super::record::Description;
 
@@ -113,11 +113,12 @@ impl<'t, 'py: 't> Run<'t, 'py> {
             let opened = slot.take().expect("the memory is taken once");
             return self.steps(State::Memory(opened), self.plan.steps);
         };
-        let owner = slot.owner.take().expect("the memory is taken once");
-        if !slot.private && self.endpoints.source.export.as_ref().is_some_and(|e| e.pin.is_some()) {
-            import::pin(self.py, self.endpoints, &owner)?;
+        let pins = self.endpoints.source.export.as_ref().is_some_and(|export| export.pin.is_some());
+        if let Some(owner) = slot.memory.owner().filter(|_| pins && !slot.private) {
+            import::pin(self.py, self.endpoints, owner)?;
         }
-        import::import(self.py, self.endpoints, self.target, self.plan.importer, &slot.view, owner)
+        let memory = slot.memory.hand_over().expect("the memory is taken once");
+        import::import(self.py, self.endpoints, self.target, self.plan.importer, memory)
             .map_err(|error| errors::in_our_words(self.py, self.endpoints, error))
     }
 
@@ -261,8 +262,10 @@ impl<'t, 'py: 't> Run<'t, 'py> {
     }
 
     fn imported(&self, opened: Opened) -> Result<Bound<'py, PyAny>> {
-        let Source { view, owner } = opened.source;
-        import::import(self.py, self.endpoints, self.target, self.plan.importer, &view, owner)
+        let Run { py, endpoints, target, plan } = *self;
+        opened
+            .source
+            .hand_over(|memory| import::import(py, endpoints, target, plan.importer, memory))
             .map_err(|error| errors::in_our_words(self.py, self.endpoints, error))
     }
 
@@ -272,7 +275,7 @@ impl<'t, 'py: 't> Run<'t, 'py> {
         let Some(op) = target.framework.from_numpy else {
             return Err(errors::no_import(self.endpoints));
         };
-        let dtype = source.view.dtype;
+        let dtype = source.view().dtype();
         let array = import::wrap_numpy(py, self.endpoints, source)
             .map_err(|error| errors::in_our_words(py, self.endpoints, error))?;
         let dtype = target.dtype_object(py, dtype).unwrap_or_else(|| py.None().into_bound(py));

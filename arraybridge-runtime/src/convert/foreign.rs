@@ -23,7 +23,7 @@ use crate::framework::oom;
 use crate::framework::shortcuts::{self, ShortCut};
 use crate::framework::spec::Framework;
 use crate::interpreter::error::{Error, Failure, Result, first_line};
-use crate::memory::view::{Owner, View};
+use crate::memory::source::Owner;
 
 /// Whether an object has the methods of the protocol.
 fn exports(data: &Bound<'_, PyAny>) -> bool {
@@ -50,9 +50,9 @@ pub(super) fn prepare<'a, 'py>(
         here => match described_in_place(data, place, endpoints) {
             Ok(described) => {
                 let facts = Facts { device: here, access: Access::Protocol, ..described.facts() };
-                let View { dtype, shape, .. } = described.source.view;
-                let material =
-                    Material::Array { data: data.clone(), described: Some((dtype, shape)) };
+                let view = described.source.view();
+                let known = Some((view.dtype(), view.shape().into()));
+                let material = Material::Array { data: data.clone(), described: known };
                 return decide(py, endpoints, material, &facts, request);
             }
             // What it is can be learned from a copy on the host alone.
@@ -143,9 +143,9 @@ pub fn open_to_hold(data: &Bound<'_, PyAny>, stream: usize) -> Result<Opened> {
     let opened = open_any(data, stream)?;
     if let Some(class) = detect::class_of(data)
         && !opened.private
-        && device::is_host(opened.source.view.device)
+        && opened.source.view().is_on_host()
     {
-        import::pin(data.py(), Endpoints::of(class.framework), &opened.source.owner)?;
+        import::pin(data.py(), Endpoints::of(class.framework), opened.source.owner())?;
     }
     Ok(opened)
 }
@@ -193,8 +193,10 @@ fn in_place(
     if stream.is_none_or(|stream| stream == LEGACY_STREAM as i64)
         && let Some(table) = exchange_of(data)
     {
-        let tensor = table.export(data).map_err(|error| export_failed(data, endpoints, error))?;
-        let source = capsule::described(Owner::Versioned(tensor))?;
+        // SAFETY: the table is that of the object's class.
+        let tensor = unsafe { table.export(data) };
+        let tensor = tensor.map_err(|error| export_failed(data, endpoints, error))?;
+        let source = capsule::described(tensor)?;
         return Ok(Opened { source, private: false });
     }
     let keywords = PyDict::new(data.py());
@@ -223,14 +225,14 @@ fn opened(
         answer => answer,
     };
     let mut source = capsule.and_then(|capsule| capsule::take(&capsule)).map_err(failed)?;
-    let (there, wanted) = (device::of_memory(source.view.device), device::of_memory(place));
+    let (there, wanted) = (device::of_memory(source.view().device()), device::of_memory(place));
     // Memory of a device must not be read as the host's, whatever the object says elsewhere.
     if there != wanted {
         let text = format!("its capsule is of memory on {there}, and not on {wanted}");
         return Err(failed(PyBufferError::new_err(text)));
     }
     // A legacy tensor cannot say whether it may be written to.
-    source.view.read_only |= matches!(source.owner, Owner::Legacy(_));
+    source.restrict(matches!(source.owner(), Owner::Legacy(_)));
     Ok(Opened { source, private: false })
 }
 

@@ -26,7 +26,7 @@ use pyo3::types::{PyDict, PyTuple};
 
 use crate::framework::spec::Framework;
 use crate::interpreter::error::{Error, Result};
-use crate::interpreter::vectorcall::{self, Given, Vectorcall};
+use crate::interpreter::vectorcall::{self, vectorcall_class};
 use crate::policy::Policy;
 use crate::slices;
 use arguments::{Aim, Fitted, Slots, Watched};
@@ -100,19 +100,11 @@ pub struct Core {
 /// array([0.5, 1. ])
 #[pyclass(frozen, dict, weakref, module = "arraybridge", name = "Declared")]
 pub struct Declared {
-    vectorcall: pyo3::ffi::vectorcallfunc,
+    vectorcall: vectorcall::Slot<Declared>,
     core: Core,
 }
 
-impl Vectorcall for Declared {
-    fn field(&self) -> &pyo3::ffi::vectorcallfunc {
-        &self.vectorcall
-    }
-
-    fn call<'py>(slf: &Bound<'py, Self>, given: &Given<'_, 'py>) -> PyResult<Bound<'py, PyAny>> {
-        fast::run(slf, given)
-    }
-}
+vectorcall_class!(Declared, vectorcall, fast::run);
 
 /// One call of a declared function.
 pub struct Call<'a, 'py> {
@@ -460,8 +452,9 @@ impl Declared {
         };
         core.short = Short::of(&core);
         let vectorcall = match core.short {
-            Some(Short::Blind) => fast::hand_on,
-            _ => vectorcall::slot::<Declared>(),
+            // SAFETY: it hands on what Python gives, and is for this class.
+            Some(Short::Blind) => unsafe { vectorcall::Slot::of(fast::hand_on) },
+            _ => vectorcall::Slot::new(),
         };
         let declared = Bound::new(py, Declared { vectorcall, core })?;
         static INSTALLED: PyOnceLock<()> = PyOnceLock::new();

@@ -134,7 +134,8 @@ fn fits<'py>(
             if array.is(lead) {
                 return true;
             }
-            if numpy_array::is_array(array) && numpy_array::is_array(lead) {
+            if let (Some(array), Some(lead)) = (numpy_array::array(array), numpy_array::array(lead))
+            {
                 let dtype = numpy_array::dtype_of(array);
                 return dtype.is_some() && dtype == numpy_array::dtype_of(lead);
             }

@@ -15,6 +15,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyType;
 
 use super::Invalid;
+use crate::memory::source::{Owner, Slot};
 use crate::memory::view::View;
 
 /// A framework's exchange table, which lives as long as the process.
@@ -23,7 +24,7 @@ pub struct Exchange(NonNull<DLPackExchangeAPI>);
 
 // SAFETY: the specification has the table immutable and alive for the process.
 unsafe impl Send for Exchange {}
-// SAFETY: as above.
+// SAFETY: the specification has the table immutable and alive for the process.
 unsafe impl Sync for Exchange {}
 
 impl Exchange {
@@ -51,11 +52,19 @@ impl Exchange {
 
     /// Exports an array of the table's type, without ordering any stream.
     ///
+    /// # Safety
+    ///
+    /// The object is of the type that the table was found on.
+    ///
     /// # Errors
     ///
     /// What the framework raises for an array that it cannot describe.
-    pub fn export(&self, data: &Bound<'_, PyAny>) -> PyResult<Managed<DLManagedTensorVersioned>> {
-        // SAFETY: the table is alive; the object is one of the type it was found on.
+    pub unsafe fn export(
+        &self,
+        data: &Bound<'_, PyAny>,
+    ) -> PyResult<Managed<DLManagedTensorVersioned>> {
+        // SAFETY: the table is alive; the object is one of the type that it was found on, and the tensor
+        // is the caller's.
         unsafe {
             let Some(export) = self.0.as_ref().managed_tensor_from_py_object_no_sync else {
                 return Err(PyBufferError::new_err("the exchange table cannot export"));
@@ -70,19 +79,39 @@ impl Exchange {
         }
     }
 
-    /// Describes an array of the table's type in `view` without an export: nothing keeps its memory
-    /// alive, and nothing says whether it may be written to. `false` if the table cannot do that.
+    /// Describes an array of the table's type in `slot` without an export. Nothing says whether its memory
+    /// may be written to.
+    ///
+    /// # Safety
+    ///
+    /// The object is of the type that the table was found on. The owner keeps its memory alive, which
+    /// may be written to.
     ///
     /// # Errors
     ///
-    /// What the framework raises for an array that it cannot describe.
+    /// What the framework raises for an array that it cannot describe, `BufferError` if the table cannot
+    /// describe.
     #[inline]
-    pub fn describe(&self, data: &Bound<'_, PyAny>, view: &mut View) -> PyResult<bool> {
-        // SAFETY: the table is alive; the object is one of the type it was found on, and lives
+    pub unsafe fn describe(
+        &self,
+        data: &Bound<'_, PyAny>,
+        owner: Owner,
+        slot: &mut Slot,
+    ) -> PyResult<()> {
+        // SAFETY: the owner keeps the array's memory alive, and the object is of the table's type.
+        unsafe { slot.describe(owner, |view| self.describe_in(data, view)) }
+    }
+
+    /// # Safety
+    ///
+    /// The object is of the type that the table was found on.
+    #[inline]
+    unsafe fn describe_in(&self, data: &Bound<'_, PyAny>, view: &mut View) -> PyResult<()> {
+        // SAFETY: the table is alive; the object is one of the type that it was found on, and lives
         // longer than the descriptor's extents, which are copied.
         unsafe {
             let Some(describe) = self.0.as_ref().dltensor_from_py_object_no_sync else {
-                return Ok(false);
+                return Err(PyBufferError::new_err("the exchange table cannot describe"));
             };
             let mut tensor = MaybeUninit::<DLTensor>::zeroed();
             if describe(data.as_ptr().cast(), tensor.as_mut_ptr()) != 0 {
@@ -96,8 +125,7 @@ impl Exchange {
                     true => Err(Invalid::NullData),
                     false => Ok(()),
                 })
-                .map_err(|error| PyBufferError::new_err(error.to_string()))?;
-            Ok(true)
+                .map_err(|error| PyBufferError::new_err(error.to_string()))
         }
     }
 

@@ -14,7 +14,7 @@ use dlpark::{Managed, ManagedTensorBase};
 
 use crate::host::dtype::DType;
 use crate::host::layout::contiguous_strides;
-use crate::memory::view::{self, View};
+use crate::memory::view::{Dims, View};
 
 /// Why a foreign tensor cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -48,57 +48,69 @@ pub enum Invalid {
 ///
 /// [`Invalid`] when the descriptor is not one that can be read.
 pub fn describe<M: ManagedTensorBase>(tensor: &Managed<M>) -> Result<View, Invalid> {
-    let mut view = view_of(&tensor.validate()?)?;
-    if raw(tensor).data.is_null() && !view.is_empty() {
+    let mut view = View::default();
+    describe_in(&tensor.validate()?, &mut view)?;
+    if view.data().is_null() && !view.is_empty() {
         return Err(Invalid::NullData);
     }
-    view.read_only = tensor.flags().contains(dlpark::DlpackFlags::READ_ONLY);
+    view.restrict(tensor.flags().contains(dlpark::DlpackFlags::READ_ONLY));
     Ok(view)
 }
 
-/// A checked descriptor in our words; whether there is memory is for the caller to look at.
+/// The element type and the shape of a checked descriptor.
+///
+/// # Errors
+///
+/// [`Invalid`] for an element type without a name.
+pub fn prototype(checked: &TensorRef<'_>) -> Result<(DType, Dims<usize>), Invalid> {
+    Ok((dtype(checked)?, checked.shape().iter().map(|n| *n as usize).collect()))
+}
+
+fn dtype(checked: &TensorRef<'_>) -> Result<DType, Invalid> {
+    let dtype = checked.dtype();
+    DType::from_dlpack(dtype).ok_or(Invalid::Dtype {
+        code: dtype.code.0,
+        bits: dtype.bits,
+        lanes: dtype.lanes,
+    })
+}
+
+/// Describes a checked descriptor in place; whether there is memory is for the caller to look at.
 ///
 /// # Errors
 ///
 /// [`Invalid`] for an element type without a name, and for strides beyond the address space.
-pub fn view_of(checked: &TensorRef<'_>) -> Result<View, Invalid> {
-    let mut view = View::default();
-    describe_in(checked, &mut view)?;
-    Ok(view)
-}
-
-/// As [`view_of`], in place.
 #[inline]
 fn describe_in(checked: &TensorRef<'_>, view: &mut View) -> Result<(), Invalid> {
-    let dtype = checked.dtype();
-    let dtype = DType::from_dlpack(dtype).ok_or(Invalid::Dtype {
-        code: dtype.code.0,
-        bits: dtype.bits,
-        lanes: dtype.lanes,
-    })?;
+    let dtype = dtype(checked)?;
     let size = dtype.size() as isize;
-    view::set(&mut view.shape, checked.shape().iter().map(|n| *n as usize));
-    match checked.strides() {
-        Some(strides) => {
-            let mut fits = true;
-            let bytes = strides.iter().map(|stride| {
-                let (bytes, over) = (*stride as isize).overflowing_mul(size);
-                fits &= !over;
-                bytes
-            });
-            view::set(&mut view.strides, bytes);
-            if !fits {
-                return Err(Invalid::TooLarge);
+    let shape = checked.shape().iter().map(|n| *n as usize);
+    let mut fits = true;
+    // SAFETY: there are as many strides as extents; by the DLPack convention the elements are in the
+    // tensor's allocation. Where the strides do not fit, the view gets no address.
+    unsafe {
+        match checked.strides() {
+            Some(strides) => {
+                let bytes = strides.iter().map(|stride| {
+                    let (bytes, over) = (*stride as isize).overflowing_mul(size);
+                    fits &= !over;
+                    bytes
+                });
+                view.set_axes(shape, bytes);
+            }
+            None => {
+                let shape: Dims<usize> = shape.collect();
+                let strides = contiguous_strides(&shape, dtype.size());
+                view.set_axes(shape.iter().copied(), strides.iter().copied());
             }
         }
-        None => view.strides = contiguous_strides(&view.shape, dtype.size()),
+        if !fits {
+            return Err(Invalid::TooLarge);
+        }
+        let data = checked.data_ptr().cast_mut().cast::<u8>();
+        let data = data.wrapping_add(checked.byte_offset() as usize);
+        view.set_elements(data, dtype, checked.device());
     }
-    let data = checked.data_ptr().cast_mut().cast::<u8>();
-    view.data = data.wrapping_add(checked.byte_offset() as usize);
-    view.dtype = dtype;
-    view.read_only = false;
-    view.swapped = false;
-    view.device = checked.device();
     Ok(())
 }
 

@@ -9,6 +9,7 @@ use crate::framework::endpoints::Endpoints;
 use crate::framework::loaded::LoadedFramework;
 use crate::framework::spec::Memory;
 use crate::interpreter::error::{Error, Failure, Result, first_line};
+pub use crate::memory::view::is_host;
 
 /// A place as a framework numbers it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -110,12 +111,6 @@ pub(crate) fn named(name: &str) -> Option<Device> {
         "accelerator" | "cuda" | "gpu" | "opencl" => Some(Device::Accelerator(index)),
         _ => None,
     }
-}
-
-/// Whether DLPack calls this host memory: plain, or pinned by CUDA or ROCm.
-pub fn is_host(device: DLDevice) -> bool {
-    let kinds = [DLDeviceType::CPU, DLDeviceType::CUDAHOST, DLDeviceType::ROCMHOST];
-    kinds.contains(&device.device_type)
 }
 
 /// Whether DLPack calls this CUDA memory: a device's own, or managed.

@@ -3,6 +3,7 @@
 //! PyO3 has no slot for it, so the class is set up when its first object is made.
 
 use std::any::Any;
+use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use pyo3::ffi;
@@ -13,9 +14,15 @@ use pyo3::pyclass::boolean_struct::True;
 use pyo3::types::{PyDict, PyTuple};
 
 /// A class whose objects are called this way. It is not subclassed.
-pub trait Vectorcall: PyClass<Frozen = True> + Sync {
-    /// The field that [`slot`] made.
-    fn field(&self) -> &ffi::vectorcallfunc;
+///
+/// # Safety
+///
+/// [`Vectorcall::OFFSET`] is that of a [`Slot`] of the class. ([`vectorcall_class`] sees to that.)
+///
+/// [`vectorcall_class`]: crate::interpreter::vectorcall::vectorcall_class
+pub unsafe trait Vectorcall: PyClass<Frozen = True> + Sync {
+    /// Where in the object the slot is.
+    const OFFSET: usize;
 
     /// Calls an object.
     ///
@@ -25,22 +32,66 @@ pub trait Vectorcall: PyClass<Frozen = True> + Sync {
     fn call<'py>(slf: &Bound<'py, Self>, given: &Given<'_, 'py>) -> PyResult<Bound<'py, PyAny>>;
 }
 
-/// What each object of the class holds in the field.
-pub fn slot<C: Vectorcall>() -> ffi::vectorcallfunc {
-    vectorcall::<C>
+/// Has the objects of a class called by a function, through a field of type [`Slot`].
+///
+/// ```text
+/// vectorcall_class!(Declared, vectorcall, fast::run);
+/// ```
+macro_rules! vectorcall_class {
+    ($class:ty, $field:ident, $call:expr) => {
+        // SAFETY: the offset is that of a field, whose type is checked.
+        unsafe impl $crate::interpreter::vectorcall::Vectorcall for $class {
+            const OFFSET: usize = {
+                let _: fn(&$class) -> &$crate::interpreter::vectorcall::Slot<$class> =
+                    |object| &object.$field;
+                ::std::mem::offset_of!($class, $field)
+            };
+
+            fn call<'py>(
+                slf: &::pyo3::Bound<'py, Self>,
+                given: &$crate::interpreter::vectorcall::Given<'_, 'py>,
+            ) -> ::pyo3::PyResult<::pyo3::Bound<'py, ::pyo3::PyAny>> {
+                $call(slf, given)
+            }
+        }
+    };
+}
+pub(crate) use vectorcall_class;
+
+/// The function that Python calls for an object of a class.
+#[repr(transparent)]
+pub struct Slot<C> {
+    _function: ffi::vectorcallfunc,
+    class: PhantomData<fn(C)>,
+}
+
+impl<C: Vectorcall> Slot<C> {
+    /// [`Vectorcall::call`].
+    pub fn new() -> Slot<C> {
+        // SAFETY: the function is one of Python's kind, and for objects of this class.
+        unsafe { Slot::of(vectorcall::<C>) }
+    }
+
+    /// Another function.
+    ///
+    /// # Safety
+    ///
+    /// It does for every object of the class what Python expects of a `vectorcallfunc`.
+    pub unsafe fn of(function: ffi::vectorcallfunc) -> Slot<C> {
+        Slot { _function: function, class: PhantomData }
+    }
 }
 
 /// Sets the class up; called with its first object, before anybody calls that.
 #[cfg(not(Py_LIMITED_API))]
 pub fn install<C: Vectorcall>(first: &Bound<'_, C>) {
-    let field = std::ptr::from_ref(first.get().field());
-    let offset = field as isize - first.as_ptr() as isize;
+    let contents = std::ptr::from_ref(first.get()) as usize - first.as_ptr() as usize;
     // SAFETY: the class is a heap type that lives as long as its object here; the interpreter is
-    // attached. Each object has the function's pointer at the same offset, since all objects of
-    // the class are laid out alike, and it never changes.
+    // attached. Each object has a slot at the same offset, since all objects of the class are laid out
+    // alike, and it never changes.
     unsafe {
         let class = ffi::Py_TYPE(first.as_ptr());
-        (*class).tp_vectorcall_offset = offset as ffi::Py_ssize_t;
+        (*class).tp_vectorcall_offset = (contents + C::OFFSET) as ffi::Py_ssize_t;
         (*class).tp_flags |= ffi::Py_TPFLAGS_HAVE_VECTORCALL;
         ffi::PyType_Modified(class);
     }
@@ -61,7 +112,7 @@ unsafe extern "C" fn vectorcall<C: Vectorcall>(
     nargsf: usize,
     names: *mut ffi::PyObject,
 ) -> *mut ffi::PyObject {
-    // SAFETY: the caller's promise.
+    // SAFETY: Python calls with an object of the class and with arguments that it keeps for the call.
     unsafe { serve(callable, args, nargsf, names, C::call) }
 }
 

@@ -1,14 +1,15 @@
-//! Casts of host arrays, with the exact kernels of [`host::cast`].
+//! Copies and casts of host arrays into memory of our own.
 
 use pyo3::prelude::*;
 
-use crate::host::buffer::HostBuffer;
+use crate::host::buffer::{AllocError, HostBuffer};
 use crate::host::cast::{Scaling, Strided, cast_strided};
+use crate::host::copy::gather;
 use crate::host::dtype::DType;
-use crate::host::layout::contiguous_strides;
 use crate::host::{self, layout};
 use crate::interpreter::error::{Error, Result};
-use crate::memory::view::{Owner, Source, View};
+use crate::memory::source::Source;
+use crate::memory::view::View;
 
 /// Work on at least this many bytes lets other Python threads run meanwhile. It takes tens of
 /// microseconds; to let go of the interpreter and take it again takes a tenth of one.
@@ -19,44 +20,85 @@ pub const DETACH_FROM: usize = 1 << 18;
 ///
 /// # Errors
 ///
-/// `MemoryError` when there is no memory for the result; [`Error::Value`] for complex to real.
+/// `MemoryError` when there is no memory for the result; [`Error::Value`] for complex to real, and for
+/// memory on a device.
 pub fn cast(
     py: Python<'_>,
     source: &Source,
     dtype: DType,
     scaling: Scaling,
 ) -> Result<(Source, u64)> {
-    let view = &source.view;
-    let bytes = layout::contiguous_bytes(&view.shape, dtype.size()).unwrap_or(usize::MAX);
-    let mut buffer = HostBuffer::new(bytes).map_err(no_memory)?;
-    let large = bytes.max(view.nbytes()) >= DETACH_FROM;
-    // Raw pointers do not cross `detach`; addresses do.
-    let (to, from) = (buffer.as_mut_ptr() as usize, view.data as usize);
-    let (shape, strides, swap) = (&view.shape[..], &view.strides[..], view.swap_unit());
-    let from_dtype = view.dtype;
+    let view = on_host(source)?;
+    let mut buffer = buffer_for(view.shape(), dtype)?;
+    let large = buffer.len().max(view.nbytes()) >= DETACH_FROM;
+    let target = &mut buffer;
     let work = || {
-        let data = from as *const u8;
-        let source = Strided { data, shape, strides, dtype: from_dtype, swap };
-        let threads = if large { host::threads() } else { 1 };
-        // SAFETY: the buffer has the bytes of the contiguous result, and the view describes memory
-        // that its owner keeps alive until after this call.
-        unsafe { cast_strided(to as *mut u8, dtype, source, scaling, threads) }
+        let source = Strided {
+            data: view.data(),
+            shape: view.shape(),
+            strides: view.strides(),
+            dtype: view.dtype(),
+            swap: view.swap_unit(),
+        };
+        // SAFETY: the buffer has the bytes of the contiguous result and is new; the source's owner keeps
+        // the source's memory alive. Nobody writes to that meanwhile: see "What is assumed of Python
+        // threads" in ARCHITECTURE.md.
+        unsafe { cast_strided(target.as_mut_ptr(), dtype, source, scaling, threads(large)) }
     };
-    let report = if large { py.detach(work) } else { work() };
-    let report = report.map_err(|error| Error::Value(error.to_string()))?;
-    let view = View {
-        data: buffer.as_mut_ptr(),
-        strides: contiguous_strides(&view.shape, dtype.size()),
-        shape: view.shape.clone(),
-        dtype,
-        read_only: false,
-        swapped: false,
-        device: dlpark::ffi::DLDevice::CPU,
+    let report = run(py, large, work).map_err(|error| Error::Value(error.to_string()))?;
+    // SAFETY: the cast has written every element.
+    let cast = unsafe { Source::from_buffer(buffer, dtype, view.shape().into()) };
+    Ok((cast, report.clipped))
+}
+
+/// The values of a host array in fresh, contiguous memory, in the machine's byte order.
+///
+/// # Errors
+///
+/// `MemoryError` when there is no memory for the copy; [`Error::Value`] for memory on a device.
+pub fn copied(py: Python<'_>, source: &Source) -> Result<Source> {
+    let view = on_host(source)?;
+    let dtype = view.dtype();
+    let mut buffer = buffer_for(view.shape(), dtype)?;
+    let large = buffer.len() >= DETACH_FROM;
+    let target = &mut buffer;
+    let work = || {
+        let (shape, strides, swap) = (view.shape(), view.strides(), view.swap_unit());
+        // SAFETY: the buffer has the bytes of the contiguous copy and is new; the source's owner keeps
+        // the source's memory alive. Nobody writes to that meanwhile: see "What is assumed of Python
+        // threads" in ARCHITECTURE.md.
+        unsafe {
+            let to = target.as_mut_ptr();
+            gather(to, view.data(), shape, strides, dtype.size(), swap, threads(large));
+        }
     };
-    Ok((Source { view, owner: Owner::Buffer(buffer) }, report.clipped))
+    run(py, large, work);
+    // SAFETY: the copy has written every element.
+    Ok(unsafe { Source::from_buffer(buffer, dtype, view.shape().into()) })
+}
+
+fn on_host(source: &Source) -> Result<&View> {
+    match source.view().is_on_host() {
+        true => Ok(source.view()),
+        false => Err(Error::Value("memory on a device cannot be read here".into())),
+    }
+}
+
+/// Runs the work, without the interpreter if it is large.
+fn run<T: Send>(py: Python<'_>, large: bool, work: impl FnOnce() -> T + Send) -> T {
+    if large { py.detach(work) } else { work() }
+}
+
+fn buffer_for(shape: &[usize], dtype: DType) -> Result<HostBuffer> {
+    let bytes = layout::contiguous_bytes(shape, dtype.size()).unwrap_or(usize::MAX);
+    HostBuffer::new(bytes).map_err(no_memory)
+}
+
+fn threads(large: bool) -> usize {
+    if large { host::threads() } else { 1 }
 }
 
 /// A failed allocation as Python's own exception.
-pub fn no_memory(error: host::buffer::AllocError) -> Error {
+pub fn no_memory(error: AllocError) -> Error {
     Error::Python(pyo3::exceptions::PyMemoryError::new_err(error.to_string()))
 }

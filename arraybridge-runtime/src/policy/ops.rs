@@ -10,12 +10,9 @@ use crate::convert::{self, Opened};
 use crate::framework::device::{self, Device};
 use crate::framework::loaded::LoadedFramework;
 use crate::framework::spec::{ArrayOps, DType, Kind};
-use crate::host::buffer::HostBuffer;
 use crate::host::cast::Scaling;
-use crate::host::layout::contiguous_strides;
 use crate::interpreter::error::{Error, Result};
-use crate::memory;
-use crate::memory::view::{Owner, Source, View};
+use crate::memory::source::Source;
 
 /// The smallest and the largest value of an integer type.
 fn integer_range(dtype: DType) -> (i128, i128) {
@@ -246,26 +243,7 @@ impl<'py> Ops<'_, 'py> {
 fn scalar(value: i128, dtype: DType) -> Result<Source> {
     let (bytes, size) = (value.to_ne_bytes(), dtype.size());
     let start = if cfg!(target_endian = "little") { 0 } else { bytes.len() - size };
-    contiguous(&bytes[start..][..size], &[], dtype)
-}
-
-/// A new contiguous array of these bytes.
-pub(super) fn contiguous(bytes: &[u8], shape: &[usize], dtype: DType) -> Result<Source> {
-    assert_eq!(bytes.len(), shape.iter().product::<usize>() * dtype.size());
-    let mut buffer = HostBuffer::new(bytes.len()).map_err(memory::cast::no_memory)?;
-    let data = buffer.as_mut_ptr();
-    // SAFETY: the buffer has room for these bytes and is new, so that it does not overlap them.
-    unsafe { data.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
-    let view = View {
-        data,
-        shape: shape.into(),
-        strides: contiguous_strides(shape, dtype.size()),
-        dtype,
-        read_only: false,
-        swapped: false,
-        device: dlpark::ffi::DLDevice::CPU,
-    };
-    Ok(Source { view, owner: Owner::Buffer(buffer) })
+    Source::from_bytes(&bytes[start..][..size], dtype, &[])
 }
 
 #[cfg(test)]

@@ -16,7 +16,7 @@ use crate::framework::spec::DType;
 use crate::host::cast::Scaling;
 use crate::interpreter::error::Result;
 use crate::memory;
-use crate::memory::view::Source;
+use crate::memory::source::Source;
 
 type Key = (usize, DType, DType, Scaling);
 
@@ -65,14 +65,14 @@ fn agree(cast: &DtypeCast<'_, '_>, device: Device) -> PyResult<bool> {
     let (expected, _) = memory::cast::cast(py, &source, to, scaling)?;
     let array = convert::place(py, endpoints, loaded, Opened { source, private: true }, device)?;
     let given = convert::open_host(&ops::cast(cast, &array, Some(device))?)?.source;
-    if given.view.dtype != to || given.view.shape != expected.view.shape {
+    if given.view().dtype() != to || given.view().shape() != expected.view().shape() {
         return Ok(false);
     }
     let (given, _) = memory::cast::cast(py, &given, to, Scaling::Clamp)?;
     let bytes = |source: &Source| {
         // SAFETY: the source is the result of a cast, whose `nbytes` bytes are contiguous, initialized
         // and owned by the source, which is borrowed meanwhile; nobody else has a reference to them.
-        unsafe { std::slice::from_raw_parts(source.view.data, source.view.nbytes()) }.to_vec()
+        unsafe { std::slice::from_raw_parts(source.view().data(), source.view().nbytes()) }.to_vec()
     };
     Ok(bytes(&given) == bytes(&expected))
 }
@@ -92,6 +92,5 @@ fn edge_values() -> Result<Source> {
     }
     values.extend(values.clone().iter().map(|value| -value));
     values.push(f64::NAN);
-    let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_ne_bytes()).collect();
-    ops::contiguous(&bytes, &[values.len()], DType::Float64)
+    Source::from_slice(&values, &[values.len()])
 }

@@ -9,7 +9,8 @@ use crate::cuda::Stream;
 use crate::cuda::driver::LEGACY_STREAM;
 use crate::interpreter::error::{Error, Result};
 use crate::memory::element::Element;
-use crate::memory::view::{Owner, Source, View};
+use crate::memory::source::Owner;
+use crate::memory::view::View;
 use crate::tensor::{Tensor, raw, raw_mut};
 
 /// An array argument of a declared function.
@@ -66,15 +67,19 @@ impl<'a, T: Element, D: Dimension> Argument<'a> for ArrayView<'a, T, D> {
 
     fn open(call: &Call<'_, '_>, index: usize) -> Result<Self::Holder> {
         let given = required(call, index)?;
-        if let Some(array) = call.in_place(index, &given, false, raw) {
+        // SAFETY: the caller keeps the array; nobody writes to it now: see "What is assumed of Python
+        // threads" in ARCHITECTURE.md.
+        if let Some(array) = call.in_place(index, &given, false, |view| unsafe { raw(view) }) {
             return Ok(Held { array, _owner: None });
         }
         let open = || {
             let opened = convert::open_on_host(&given)?;
-            expect::<T, D>(&opened.source.view, call.function.entry.cast)?;
+            expect::<T, D>(opened.source.view(), call.function.entry.cast)?;
             let opened = readable::<T>(call, opened)?;
-            let Source { view, owner } = opened.source;
-            let array = raw(&view)?;
+            let (view, owner) = opened.source.into_parts();
+            // SAFETY: the owner keeps the memory; nobody writes to it now: see "What is assumed of Python
+            // threads" in ARCHITECTURE.md.
+            let array = unsafe { raw(&view) }?;
             match opened.private {
                 true => call.has_copied(&view),
                 false => call.covers(index, view, false),
@@ -97,13 +102,17 @@ impl<'a, T: Element, D: Dimension> Argument<'a> for ArrayViewMut<'a, T, D> {
 
     fn open(call: &Call<'_, '_>, index: usize) -> Result<Self::Holder> {
         let given = required(call, index)?;
-        if let Some(array) = call.in_place(index, &given, true, raw_mut) {
+        // SAFETY: the caller keeps the array; nobody writes to it now: see "What is assumed of Python
+        // threads" in ARCHITECTURE.md.
+        if let Some(array) = call.in_place(index, &given, true, |view| unsafe { raw_mut(view) }) {
             return Ok(Held { array, _owner: None });
         }
         let open = || {
-            let Source { view, owner } = convert::open_writable(&given)?.source;
+            let (view, owner) = convert::open_writable(&given)?.source.into_parts();
             expect::<T, D>(&view, false)?;
-            let array = raw_mut(&view)?;
+            // SAFETY: the owner keeps the memory; nobody writes to it now: see "What is assumed of Python
+            // threads" in ARCHITECTURE.md.
+            let array = unsafe { raw_mut(&view) }?;
             call.covers(index, view, true);
             Ok(Held { array, _owner: Some(owner) })
         };
@@ -161,8 +170,8 @@ fn open_tensor(call: &Call<'_, '_>, index: usize) -> Result<Tensor> {
         let stream = call.stream.get();
         let opened = convert::open_to_hold(given, stream.map_or(LEGACY_STREAM, Stream::handle))?;
         match opened.private {
-            true => call.has_copied(&opened.source.view),
-            false => call.covers(index, opened.source.view.clone(), false),
+            true => call.has_copied(opened.source.view()),
+            false => call.covers(index, opened.source.view().clone(), false),
         }
         match stream {
             Some(stream) => Tensor::from_opened_on(call.py, call.keep(given, opened), stream),
@@ -181,23 +190,23 @@ pub(super) fn required<'a, 'py>(
 
 /// Checks rank and element type; with `cast` any element type will do.
 fn expect<T: Element, D: Dimension>(view: &View, cast: bool) -> Result<()> {
-    let ndim = view.shape.len();
+    let ndim = view.ndim();
     let rank_fits = D::NDIM.is_none_or(|wanted| wanted == ndim);
-    if rank_fits && (cast || view.dtype == T::DTYPE) {
+    if rank_fits && (cast || view.dtype() == T::DTYPE) {
         return Ok(());
     }
     let rank = D::NDIM.map(|wanted| format!("{wanted}-dimensional ")).unwrap_or_default();
     let wanted = T::DTYPE;
     Err(Error::Type(format!(
         "expected a {rank}{wanted} array, not a {ndim}-dimensional {} one",
-        view.dtype
+        view.dtype()
     )))
 }
 
 /// The memory itself, or a copy where Rust could not look at it or the element type is another.
 fn readable<T: Element>(call: &Call<'_, '_>, opened: Opened) -> Result<Opened> {
-    let view = &opened.source.view;
-    if view.dtype != T::DTYPE {
+    let view = opened.source.view();
+    if view.dtype() != T::DTYPE {
         return convert::fresh(call.py, opened, Some(T::DTYPE));
     }
     if view.can_be_read() { Ok(opened) } else { convert::fresh(call.py, opened, None) }

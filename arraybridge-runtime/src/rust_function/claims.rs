@@ -4,12 +4,14 @@
 //! Within a call every byte that is written to belongs to one argument. Toward other extension
 //! modules NumPy arrays are claimed by the borrow flags that those built with rust-numpy share.
 
-use numpy::{BorrowError, PyArrayDyn, PyArrayMethods, PyReadonlyArrayDyn, PyReadwriteArrayDyn};
+use numpy::{
+    BorrowError, PyArrayDyn, PyArrayMethods, PyReadonlyArrayDyn, PyReadwriteArrayDyn,
+    PyUntypedArray,
+};
 use pyo3::prelude::*;
 
 use super::Call;
 use crate::framework::detect::{self, Role};
-use crate::framework::device;
 use crate::host::overlap::{Strided, overlap};
 use crate::interpreter::error::{Error, Result};
 use crate::memory::numpy_array;
@@ -32,8 +34,7 @@ enum Flag<'py> {
 }
 
 impl<'py> Flag<'py> {
-    fn raise(array: &Bound<'py, PyAny>, mutable: bool) -> Result<Flag<'py>, BorrowError> {
-        debug_assert!(numpy_array::is_array(array));
+    fn raise(array: &Bound<'py, PyUntypedArray>, mutable: bool) -> Result<Flag<'py>, BorrowError> {
         // SAFETY: the object is a NumPy array; nothing is read through the element type.
         let array = unsafe { array.cast_unchecked::<PyArrayDyn<u8>>() };
         Ok(match mutable {
@@ -42,10 +43,10 @@ impl<'py> Flag<'py> {
         })
     }
 
-    fn array(&self) -> &Bound<'py, PyAny> {
+    fn array(&self) -> &Bound<'py, PyUntypedArray> {
         match self {
-            Flag::Shared(array) => array.as_any(),
-            Flag::Exclusive(array) => array.as_any(),
+            Flag::Shared(array) => array.as_untyped(),
+            Flag::Exclusive(array) => array.as_untyped(),
         }
     }
 }
@@ -64,8 +65,9 @@ impl Drop for Claim<'_> {
 
 impl Claim<'_> {
     fn memory(&self) -> Strided<'_> {
-        let View { data, shape, strides, dtype, .. } = &self.view;
-        Strided { address: *data as usize, shape, strides, size: dtype.size() }
+        let view = &self.view;
+        let (address, size) = (view.data() as usize, view.dtype().size());
+        Strided { address, shape: view.shape(), strides: view.strides(), size }
     }
 }
 
@@ -81,13 +83,11 @@ impl<'a, 'py> Call<'a, 'py> {
         mutable: bool,
         open: impl FnOnce(&View) -> Result<A>,
     ) -> Option<A> {
-        if !numpy_array::is_plain_array(given) {
-            return None;
-        }
+        let given = numpy_array::plain_array(given)?;
         let mut claims = self.claims.borrow_mut();
         claims.push(Claim { parameter, view: View::default(), mutable, flagged: true, flag: None });
         let view = &mut claims.last_mut()?.view;
-        let fits = numpy_array::describe(given, view).is_ok() && !(mutable && view.read_only);
+        let fits = numpy_array::describe(given, view).is_ok() && !(mutable && view.is_read_only());
         let array = if fits { open(view).ok() } else { None };
         if array.is_none() || view.is_empty() {
             claims.pop();
@@ -108,11 +108,11 @@ impl<'a, 'py> Call<'a, 'py> {
             class
                 .is_some_and(|class| class.framework.immutable && matches!(class.role, Role::Array))
         };
-        match view.read_only && constant() {
+        match view.is_read_only() && constant() {
             true => self.has_copied(&view),
             false => self.untouchable.set(None),
         }
-        let on_host = device::is_host(view.device);
+        let on_host = view.is_on_host();
         let flagged = on_host && given.is_some_and(|given| numpy_array::is_array(&given));
         // The host and CUDA's devices have one space of addresses.
         self.claims.borrow_mut().push(Claim { parameter, view, mutable, flagged, flag: None });
@@ -169,13 +169,14 @@ impl<'a, 'py> Call<'a, 'py> {
     #[inline]
     fn raise_flag(&self, claims: &mut [Claim<'py>], i: usize) -> Result<()> {
         let Claim { parameter, ref view, mutable, flagged, .. } = claims[i];
-        let Some(array) = self.given(parameter).filter(|_| flagged) else { return Ok(()) };
-        if self.given.len() > 1 && !numpy_array::is_described_by(&array, view) {
+        let array = self.given(parameter).filter(|_| flagged);
+        let Some(array) = array.as_deref().and_then(numpy_array::array) else { return Ok(()) };
+        if self.given.len() > 1 && !numpy_array::is_described_by(array, view) {
             // By what ran in Python while the other arguments were opened.
             let text = "the array was changed while the arguments were read".into();
             return Err(self.about(parameter, Error::Value(text)));
         }
-        match Flag::raise(&array, mutable) {
+        match Flag::raise(array, mutable) {
             Ok(flag) => claims[i].flag = Some(flag),
             Err(error) => self.do_without_flag(claims, i, error)?,
         }
@@ -200,7 +201,9 @@ impl<'a, 'py> Call<'a, 'py> {
             ))
         };
         let raise = |claim: &Claim<'py>| {
-            let flag = self.given(claim.parameter).map(|array| Flag::raise(&array, claim.mutable));
+            let array = self.given(claim.parameter);
+            let array = array.as_deref().and_then(numpy_array::array);
+            let flag = array.map(|array| Flag::raise(array, claim.mutable));
             flag.transpose().map_err(refused)
         };
         let own: Vec<_> = (0..claims.len()).filter(|own| claims[*own].flag.is_some()).collect();

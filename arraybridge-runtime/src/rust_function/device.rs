@@ -23,9 +23,9 @@ use crate::framework::spec::{Framework, Memory};
 use crate::interpreter::error::{Error, Failure, Result};
 use crate::interpreter::held::wait_detached;
 use crate::memory::element::Element;
-use crate::memory::view::{Owner, Source};
+use crate::memory::source::{Owner, Source};
 use crate::rust_function::device_memory::{DeviceView, DeviceViewMut, Layout};
-use crate::tensor::apart;
+use crate::tensor::expect_distinct;
 
 /// CUDA memory, kept for a call.
 pub struct Held {
@@ -64,7 +64,7 @@ impl<'a, T: Element> Argument<'a> for DeviceViewMut<'a, T> {
         let open = |given: &Bound<'_, PyAny>| {
             let stream = call.stream();
             let opened = convert::open_writable_on(given, stream.index(), stream.handle())?;
-            apart(&opened.source.view)?;
+            expect_distinct(opened.source.view())?;
             call.held::<T>(index, given, opened, true)
         };
         open(&*required(call, index)?).map_err(|error| call.about(index, error))
@@ -209,8 +209,8 @@ impl<'a, 'py> Call<'a, 'py> {
         opened: Opened,
         mutable: bool,
     ) -> Result<Held> {
-        let view = &opened.source.view;
-        if !device::is_cuda(view.device.device_type.0) {
+        let view = opened.source.view();
+        if !device::is_cuda(view.device().device_type.0) {
             return Err(Error::Type(format!("{} is not in CUDA memory", self.framework().title)));
         }
         let layout = Layout::of::<T>(view)?;
@@ -231,12 +231,13 @@ impl<'a, 'py> Call<'a, 'py> {
         let class = detect::class_of(given);
         let owner = class.is_some_and(|class| adopts(class.framework)) || on_host(given);
         let ordered = adopts(self.framework()) && owner;
-        if ordered || device::is_host(opened.source.view.device) {
+        if ordered || opened.source.view().is_on_host() {
             return opened;
         }
-        let Source { view, owner } = opened.source;
+        let (view, owner) = opened.source.into_parts();
         let kept = Kept { stream: Arc::clone(self.stream()), _owner: owner };
-        let source = Source { view, owner: Owner::Value(Box::new(kept)) };
+        // SAFETY: the new owner holds the one before.
+        let source = unsafe { Source::new(view, Owner::Value(Box::new(kept))) };
         Opened { source, private: opened.private }
     }
 }

@@ -12,7 +12,8 @@ use crate::framework::spec::DType;
 use crate::host::cast::{CastError, Scaling, Strided, cast_strided};
 use crate::host::{self, copy};
 use crate::memory::cast;
-use crate::memory::view::{Dims, Source, View};
+use crate::memory::source::Source;
+use crate::memory::view::{Dims, View};
 
 /// Fills the result with the arrays, cast to its dtype.
 ///
@@ -29,12 +30,12 @@ pub(super) fn fill(
         Along::NewAxis => 0,
         Along::Axis(axis) => axis,
     };
-    let result = &result.view;
+    let result = result.view();
     let mut row_bytes = 0;
     let mut pieces = Vec::with_capacity(arrays.len());
     for opened in arrays {
-        let piece = Piece::new(&opened.source.view, axis, row_bytes);
-        row_bytes += piece.run_bytes(result.dtype);
+        let piece = Piece::new(opened.source.view(), axis, row_bytes);
+        row_bytes += piece.run_bytes(result.dtype());
         pieces.push(piece);
     }
     if result.is_empty() {
@@ -42,9 +43,9 @@ pub(super) fn fill(
     }
     let is_large = result.nbytes() >= cast::DETACH_FROM;
     let rows = Rows {
-        address: result.data as usize,
+        address: result.data() as usize,
         row_bytes,
-        dtype: result.dtype,
+        dtype: result.dtype(),
         threads: if is_large { host::threads() } else { 1 },
     };
     let copy_all = || {
@@ -138,11 +139,11 @@ struct Axes {
 
 impl Piece {
     fn new(view: &View, axis: usize, offset: usize) -> Piece {
-        let (outer_shape, inner_shape) = view.shape.split_at(axis);
-        let (outer_strides, inner_strides) = view.strides.split_at(axis);
+        let (outer_shape, inner_shape) = view.shape().split_at(axis);
+        let (outer_strides, inner_strides) = view.strides().split_at(axis);
         Piece {
-            address: view.data as usize,
-            dtype: view.dtype,
+            address: view.data() as usize,
+            dtype: view.dtype(),
             swap: view.swap_unit(),
             outer: Axes { shape: outer_shape.into(), strides: outer_strides.into() },
             inner: Axes { shape: inner_shape.into(), strides: inner_strides.into() },

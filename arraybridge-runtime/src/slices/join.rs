@@ -19,10 +19,11 @@ use crate::framework::loaded::{self, LoadedFramework};
 use crate::framework::oom;
 use crate::framework::spec::{ArrayOps, DType, Framework, Kind, Memory};
 use crate::host::buffer::HostBuffer;
-use crate::host::layout::{contiguous_bytes, contiguous_strides};
+use crate::host::layout::contiguous_bytes;
 use crate::interpreter::error::{Error, Failure, Result, first_line};
 use crate::memory::cast;
-use crate::memory::view::{Dims, Owner, Source, View};
+use crate::memory::source::Source;
+use crate::memory::view::{Dims, View};
 use crate::policy;
 
 /// The axis along which arrays are joined.
@@ -212,13 +213,14 @@ impl<'py> Join<'_, 'py> {
     fn through_host(&self, arrays: &[Bound<'py, PyAny>]) -> Result<Bound<'py, PyAny>> {
         let Join { py, endpoints, loaded, along, .. } = *self;
         let opened = arrays.iter().map(convert::open_host).collect::<Result<Vec<_>>>()?;
-        let views: Vec<_> = opened.iter().map(|opened| &opened.source.view).collect();
+        let views: Vec<_> = opened.iter().map(|opened| opened.source.view()).collect();
         let dtype = common_dtype(py, &views)?;
         let first = convert::class_of(&arrays[0])?.framework;
         let first = loaded::load(py, first, Endpoints::of(first))?;
         let device = self.device(device::device_of(py, first, &arrays[0])?)?;
-        let mut joined =
-            Opened { source: allocate(joined_shape(&views, along), dtype)?, private: true };
+        // SAFETY: it is filled below, and dropped where that fails.
+        let source = unsafe { allocate(joined_shape(&views, along), dtype)? };
+        let mut joined = Opened { source, private: true };
         let facts = joined.facts();
         let dtypes = convert::dtypes(py, loaded, dtype)?;
         let framework = loaded.framework;
@@ -253,21 +255,17 @@ impl<'py> Join<'_, 'py> {
     }
 }
 
-/// A new contiguous host array, whose elements are not initialized.
-fn allocate(shape: Dims<usize>, dtype: DType) -> Result<Source> {
+/// A new contiguous host array.
+///
+/// # Safety
+///
+/// The elements are written before anybody reads them.
+unsafe fn allocate(shape: Dims<usize>, dtype: DType) -> Result<Source> {
     // More bytes than the address space has make the allocation fail.
     let bytes = contiguous_bytes(&shape, dtype.size()).unwrap_or(usize::MAX);
-    let mut buffer = HostBuffer::new(bytes).map_err(cast::no_memory)?;
-    let view = View {
-        data: buffer.as_mut_ptr(),
-        strides: contiguous_strides(&shape, dtype.size()),
-        shape,
-        dtype,
-        read_only: false,
-        swapped: false,
-        device: dlpark::ffi::DLDevice::CPU,
-    };
-    Ok(Source { view, owner: Owner::Buffer(buffer) })
+    let buffer = HostBuffer::new(bytes).map_err(cast::no_memory)?;
+    // SAFETY: the caller writes the elements before anybody reads them.
+    Ok(unsafe { Source::from_buffer(buffer, dtype, shape) })
 }
 
 /// Whether a gradient may pass through an array.
@@ -280,13 +278,13 @@ fn is_recorded<'py>(py: Python<'py>, loaded: &LoadedFramework, array: &Bound<'py
 
 /// The dtype to which NumPy promotes the dtypes of all arrays.
 fn common_dtype(py: Python<'_>, views: &[&View]) -> Result<DType> {
-    let first = views[0].dtype;
-    if views.iter().all(|view| view.dtype == first) {
+    let first = views[0].dtype();
+    if views.iter().all(|view| view.dtype() == first) {
         return Ok(first);
     }
     let framework = MemoryType::Numpy.framework();
     let numpy = loaded::load(py, framework, Endpoints::of(framework))?;
-    let mut dtypes: Vec<DType> = views.iter().map(|view| view.dtype).collect();
+    let mut dtypes: Vec<DType> = views.iter().map(|view| view.dtype()).collect();
     dtypes.sort_unstable();
     dtypes.dedup();
     let no_common_dtype = || {

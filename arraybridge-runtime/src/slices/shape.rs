@@ -75,10 +75,10 @@ pub(super) fn check_shapes(arrays: &[Bound<'_, PyAny>], along: Along) -> Result<
 
 /// The shape of the result of joining arrays whose shapes fit together.
 pub(super) fn joined_shape(views: &[&View], along: Along) -> Dims<usize> {
-    let mut shape = views[0].shape.clone();
+    let mut shape = Dims::from_slice(views[0].shape());
     match along {
         Along::NewAxis => shape.insert(0, views.len()),
-        Along::Axis(axis) => shape[axis] = views.iter().map(|view| view.shape[axis]).sum(),
+        Along::Axis(axis) => shape[axis] = views.iter().map(|view| view.shape()[axis]).sum(),
     }
     shape
 }

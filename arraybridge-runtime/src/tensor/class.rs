@@ -1,6 +1,6 @@
 //! `arraybridge.Tensor`: a tensor with the whole array protocol.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use dlpark::DlpackFlags;
 use dlpark::ffi::{DLDevice, DLDeviceType};
@@ -10,16 +10,16 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyTuple, PyType};
 
 use super::{Tensor, cuda, describe, place};
-use crate::convert::{self, Opened};
+use crate::convert;
 use crate::cuda::driver::{LEGACY_STREAM, lasting_stream};
 use crate::dlpack::{capsule, managed};
-use crate::framework::device;
 use crate::framework::endpoints::Endpoints;
 use crate::framework::generated::MemoryType;
 use crate::host::dtype::{DType, Kind};
-use crate::host::layout::contiguous_strides;
 use crate::interpreter::error::{Failure, Result};
-use crate::memory::view::{Dims, Owner, Source, View};
+use crate::memory::cast;
+use crate::memory::source::{SharedSource, Source};
+use crate::memory::view::{Dims, View};
 
 /// An n-dimensional array that belongs to no framework: what Rust functions make and hand over.
 ///
@@ -36,34 +36,20 @@ use crate::memory::view::{Dims, Owner, Source, View};
 /// np.uint64(15)
 #[pyclass(frozen, module = "arraybridge", name = "Tensor")]
 pub struct PyTensor {
-    view: Memory,
+    pub(super) memory: SharedSource,
     /// The shape and the strides, in elements, as a `DLTensor` points to them.
     pub(super) extents: [Dims<i64>; 2],
     stream: Mutex<Option<cuda::Stream>>,
-    owner: Arc<Mutex<Owner>>,
 }
-
-/// A described block of memory, which the tensor's owner keeps alive.
-struct Memory(View);
-
-// SAFETY: the description does not change, and whoever reads the memory behind it follows DLPack's
-// rules.
-unsafe impl Send for Memory {}
-// SAFETY: as above.
-unsafe impl Sync for Memory {}
 
 impl From<Tensor> for PyTensor {
     fn from(tensor: Tensor) -> PyTensor {
-        let Tensor { view, owner, stream } = tensor;
-        let size = view.dtype.size() as isize;
-        let shape = view.shape.iter().map(|n| *n as i64).collect();
-        let strides = view.strides.iter().map(|stride| (*stride / size) as i64).collect();
-        PyTensor {
-            view: Memory(view),
-            extents: [shape, strides],
-            stream: Mutex::new(stream),
-            owner: Arc::new(Mutex::new(owner)),
-        }
+        let Tensor { source, stream } = tensor;
+        let view = source.view();
+        let size = view.dtype().size() as isize;
+        let shape = view.shape().iter().map(|n| *n as i64).collect();
+        let strides = view.strides().iter().map(|stride| (*stride / size) as i64).collect();
+        PyTensor { extents: [shape, strides], stream: Mutex::new(stream), memory: source.into() }
     }
 }
 
@@ -71,37 +57,24 @@ const HOST: (u32, i32) = (DLDeviceType::CPU.0, 0);
 
 impl PyTensor {
     pub(super) fn view(&self) -> &View {
-        &self.view.0
+        self.memory.view()
     }
 
     fn is_host(&self) -> bool {
-        device::is_host(self.view().device)
+        self.view().is_on_host()
     }
 
     fn stream(&self) -> MutexGuard<'_, Option<cuda::Stream>> {
         self.stream.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The memory; it lives as long as this tensor and every source.
-    pub(super) fn shared(&self) -> Source {
-        Source { view: self.view().clone(), owner: Owner::Shared(self.owner.clone()) }
-    }
-
     /// Fresh host memory with the same values.
     fn copied(&self, py: Python<'_>) -> PyResult<Source> {
         if self.is_host() {
-            let opened = Opened { source: self.shared(), private: false };
-            return Ok(convert::fresh(py, opened, None)?.source);
+            Ok(cast::copied(py, &self.memory.source())?)
+        } else {
+            cuda::to_host(&self.memory, self.stream().as_ref())
         }
-        let mut buffer = cuda::to_host(self.view(), self.stream().as_ref())?;
-        let view = View {
-            data: buffer.as_mut_ptr(),
-            device: DLDevice::CPU,
-            read_only: false,
-            strides: contiguous_strides(&self.view().shape, self.view().dtype.size()),
-            ..self.view().clone()
-        };
-        Ok(Source { view, owner: Owner::Buffer(buffer) })
     }
 
     /// Orders the legacy default stream after the one that wrote the memory; from here on the
@@ -109,7 +82,7 @@ impl PyTensor {
     pub(super) fn settle(&self) -> PyResult<()> {
         let mut stream = self.stream();
         if stream.is_some() {
-            cuda::order(self.view().device.device_id, stream.as_ref(), 1)?;
+            cuda::order(self.view().device().device_id, stream.as_ref(), 1)?;
         }
         *stream = None;
         Ok(())
@@ -127,7 +100,7 @@ impl PyTensor {
                 Err(PyValueError::new_err(format!("{stream} is no CUDA stream")))
             }
             stream => {
-                cuda::order(self.view().device.device_id, self.stream().as_ref(), stream as usize)
+                cuda::order(self.view().device().device_id, self.stream().as_ref(), stream as usize)
             }
         }
     }
@@ -167,7 +140,7 @@ impl PyTensor {
             Some(true) => convert::open_any(data, LEGACY_STREAM)?,
             _ => convert::open_to_hold(data, LEGACY_STREAM)?,
         };
-        let (before, host) = (opened.source.view.data, device::is_host(opened.source.view.device));
+        let (before, host) = (opened.source.view().data(), opened.source.view().is_on_host());
         let private = opened.private;
         let opened = match copy {
             Some(true) if host && !private => convert::fresh(py, opened, None)?,
@@ -178,7 +151,7 @@ impl PyTensor {
             _ => opened,
         };
         let tensor = Tensor::from_opened(py, opened)?;
-        if copy == Some(false) && (private || tensor.view.data != before) {
+        if copy == Some(false) && (private || tensor.description().data() != before) {
             let numpy = MemoryType::Numpy.framework();
             let ends = Endpoints { source: numpy, target: numpy };
             let reason = "copy=False, but the memory cannot be described where it is".into();
@@ -192,11 +165,11 @@ impl PyTensor {
     #[staticmethod]
     #[pyo3(signature = (capsule, stream=None))]
     fn _adopt(capsule: &Bound<'_, PyAny>, stream: Option<usize>) -> Result<PyTensor> {
-        let Source { view, owner } = capsule::take(capsule)?;
-        let index = view.device.device_id as usize;
+        let source = capsule::take(capsule)?;
+        let index = source.view().device().device_id as usize;
         // SAFETY: the owner of the memory keeps the stream, or it is one that is never destroyed.
         let stream = stream.map(|handle| unsafe { lasting_stream(index, handle) }).transpose()?;
-        Ok(Tensor { view, owner, stream }.into())
+        Ok(Tensor { source, stream }.into())
     }
 
     /// Export the memory; see the DLPack specification for Python.
@@ -227,28 +200,28 @@ impl PyTensor {
             let text = "a copy on the device is made by the consumer; ask for one on the host";
             return Err(PyBufferError::new_err(text));
         }
-        let source = if copies { self.copied(py)? } else { self.shared() };
+        let source = if copies { self.copied(py)? } else { self.memory.source() };
         if !self.is_host() && !copies {
             self.order(stream.as_ref())?;
         }
         if max_version.is_some_and(|(major, _)| major >= 1) {
-            let mut tensor = managed::versioned(source);
+            let mut tensor = source.hand_over(managed::versioned);
             if copies {
                 // SAFETY: the memory was made for this export.
                 unsafe { *tensor.flags_mut() |= DlpackFlags::IS_COPIED };
             }
-            return capsule::give_versioned(py, tensor);
+            return capsule::give(py, tensor);
         }
-        if source.view.read_only {
+        if source.view().is_read_only() {
             let text = "a read-only tensor needs a consumer of DLPack 1.0, or copy=True";
             return Err(PyBufferError::new_err(text));
         }
-        capsule::give_legacy(py, managed::legacy(source))
+        capsule::give(py, source.hand_over(managed::legacy))
     }
 
     /// DLPack's type and index of the device.
     fn __dlpack_device__(&self) -> (u32, i32) {
-        let DLDevice { device_type, device_id } = self.view().device;
+        let DLDevice { device_type, device_id } = self.view().device();
         (device_type.0, device_id)
     }
 
@@ -273,25 +246,25 @@ impl PyTensor {
     /// Length of each axis.
     #[getter]
     fn shape<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
-        PyTuple::new(py, self.view().shape.iter())
+        PyTuple::new(py, self.view().shape().iter())
     }
 
     /// Bytes from one element to the next along each axis, as NumPy counts them.
     #[getter]
     fn strides<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
-        PyTuple::new(py, self.view().strides.iter())
+        PyTuple::new(py, self.view().strides().iter())
     }
 
     /// Name of the element type.
     #[getter]
     fn dtype(&self) -> &'static str {
-        self.view().dtype.name()
+        self.view().dtype().name()
     }
 
     /// Number of axes.
     #[getter]
     fn ndim(&self) -> usize {
-        self.view().shape.len()
+        self.view().ndim()
     }
 
     /// Size of the elements in bytes.
@@ -303,7 +276,7 @@ impl PyTensor {
     /// `"host"` or `"cuda:0"`.
     #[getter]
     fn device(&self) -> String {
-        place(self.view().device)
+        place(self.view().device())
     }
 
     fn __repr__(&self) -> String {
@@ -318,8 +291,8 @@ impl PyTensor {
         let interface = PyDict::new(py);
         interface.set_item("version", 3)?;
         interface.set_item("shape", self.shape(py)?)?;
-        interface.set_item("typestr", typestr(view.dtype)?)?;
-        interface.set_item("data", (view.data as usize, view.read_only))?;
+        interface.set_item("typestr", typestr(view.dtype())?)?;
+        interface.set_item("data", (view.data() as usize, view.is_read_only()))?;
         interface.set_item("strides", self.strides(py)?)?;
         Ok(interface)
     }
@@ -375,9 +348,9 @@ pub(super) fn into_object(py: Python<'_>, tensor: Tensor) -> PyResult<Bound<'_, 
     let Some(class) = package_class(py) else {
         return Ok(Bound::new(py, PyTensor::from(tensor))?.into_any());
     };
-    let Tensor { view, owner, stream } = tensor;
+    let Tensor { source, stream } = tensor;
     let handle = stream.as_ref().map(|stream| cuda::handle(Some(stream)));
-    let capsule = capsule::give_versioned(py, managed::versioned(Source { view, owner }))?;
+    let capsule = capsule::give(py, source.hand_over(managed::versioned))?;
     class.call_method1(pyo3::intern!(py, "_adopt"), (capsule, handle))
 }
 

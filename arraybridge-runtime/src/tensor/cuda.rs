@@ -8,13 +8,16 @@ use dlpark::ffi::{DLDevice, DLDeviceType};
 use pyo3::exceptions::PyBufferError;
 use pyo3::prelude::*;
 
-use super::{Tensor, expect};
+use super::{Tensor, expect_len};
 use crate::cuda::driver::checked;
 use crate::host::buffer::HostBuffer;
+use crate::host::layout::{Strides, contiguous_strides};
 use crate::interpreter::error::Result;
 use crate::interpreter::held::wait_detached;
+use crate::memory::cast::no_memory;
 use crate::memory::element::Element;
-use crate::memory::view::{Owner, View};
+use crate::memory::source::{Owner, SharedSource, Source};
+use crate::memory::view::View;
 
 /// The stream that a tensor was written on.
 pub(super) type Stream = Arc<CudaStream>;
@@ -50,17 +53,20 @@ impl Tensor {
     /// [`Error::Value`](crate::interpreter::error::Error::Value) when the shape has another number of elements
     /// than the slice.
     pub fn from_cuda<T: Element>(slice: CudaSlice<T>, shape: &[usize]) -> Result<Tensor> {
-        expect(shape, T::DTYPE, slice.len())?;
+        expect_len(shape, T::DTYPE, slice.len())?;
         let stream = slice.stream().clone();
         // Waits on the slice's stream for what was written on others.
         let data = slice.device_ptr(&stream).0 as usize as *mut u8;
         let context = stream.context().clone();
         let index = context.ordinal() as i32;
         let owner = Owner::Value(Box::new(Memory { slice: ManuallyDrop::new(slice), context }));
-        let mut tensor = Tensor::contiguous(data, T::DTYPE, shape, owner);
-        tensor.view.device = DLDevice { device_type: DLDeviceType::CUDA, device_id: index };
-        tensor.stream = Some(stream);
-        Ok(tensor)
+        let device = DLDevice { device_type: DLDeviceType::CUDA, device_id: index };
+        let strides = contiguous_strides(shape, size_of::<T>());
+        // SAFETY: the slice has the elements of the shape, and the owner holds it.
+        let source = unsafe {
+            Source::new(View::new(data, T::DTYPE, shape.into(), strides).on(device), owner)
+        };
+        Ok(Tensor { source, stream: Some(stream) })
     }
 }
 
@@ -99,14 +105,15 @@ fn context(device: i32, producer: Option<&Stream>) -> Result<Arc<CudaContext>, D
 }
 
 /// A contiguous device array, copied to the host when it is ready.
-pub(super) fn to_host(view: &View, producer: Option<&Stream>) -> PyResult<HostBuffer> {
-    if view.layout() != crate::host::layout::Strides::Contiguous {
+pub(super) fn to_host(memory: &SharedSource, producer: Option<&Stream>) -> PyResult<Source> {
+    let view = memory.view();
+    if view.layout() != Strides::Contiguous {
         let text = "a strided device array can only be copied by a framework of that device";
         return Err(PyBufferError::new_err(text));
     }
-    let mut buffer = HostBuffer::new(view.nbytes()).map_err(crate::memory::cast::no_memory)?;
+    let mut buffer = HostBuffer::new(view.nbytes()).map_err(no_memory)?;
     let copy = || {
-        context(view.device.device_id, producer)?;
+        context(view.device().device_id, producer)?;
         // SAFETY: the stream is alive or the legacy one; the buffer has the bytes of the array,
         // which its owner keeps alive, and is written before it is read.
         unsafe {
@@ -114,9 +121,10 @@ pub(super) fn to_host(view: &View, producer: Option<&Stream>) -> PyResult<HostBu
             let bytes = buffer.len();
             std::ptr::write_bytes(buffer.as_mut_ptr(), 0, bytes);
             let bytes = std::slice::from_raw_parts_mut(buffer.as_mut_ptr(), bytes);
-            result::memcpy_dtoh_sync(bytes, view.data as sys::CUdeviceptr)
+            result::memcpy_dtoh_sync(bytes, view.data() as sys::CUdeviceptr)
         }
     };
     wait_detached(|| checked(copy))?;
-    Ok(buffer)
+    // SAFETY: every byte was written.
+    Ok(unsafe { Source::from_buffer(buffer, view.dtype(), view.shape().into()) })
 }

@@ -17,10 +17,11 @@ use pyo3::prelude::*;
 
 use super::{PyTensor, Tensor};
 use crate::convert::Opened;
-use crate::dlpack::{self, managed};
+use crate::dlpack::{self, capsule, managed};
 use crate::framework::device;
 use crate::host::buffer::HostBuffer;
-use crate::memory::view::{Owner, Source};
+use crate::host::layout;
+use crate::memory::source::Source;
 
 fn refused(error: impl std::fmt::Display) -> PyErr {
     PyBufferError::new_err(error.to_string())
@@ -33,12 +34,12 @@ unsafe impl DlpackExchangeProducer for PyTensor {
 
     fn managed_tensor_no_sync(&self, _: Python<'_>) -> PyResult<Managed<DLManagedTensorVersioned>> {
         self.settle()?;
-        Ok(managed::versioned(self.shared()))
+        Ok(self.memory.source().hand_over(managed::versioned))
     }
 
     fn tensor_view_no_sync(&self, _: Python<'_>) -> PyResult<DLTensor> {
         let view = self.view();
-        if view.read_only {
+        if view.is_read_only() {
             return Err(refused("a bare DLTensor cannot say that its memory is read-only"));
         }
         self.settle()?;
@@ -47,10 +48,10 @@ unsafe impl DlpackExchangeProducer for PyTensor {
             false => extents.as_ptr().cast_mut(),
         });
         Ok(DLTensor {
-            data: view.data.cast(),
-            device: view.device,
-            ndim: view.shape.len() as i32,
-            dtype: view.dtype.dlpack(),
+            data: view.data().cast(),
+            device: view.device(),
+            ndim: view.ndim() as i32,
+            dtype: view.dtype().dlpack(),
             shape,
             strides,
             byte_offset: 0,
@@ -72,15 +73,15 @@ unsafe impl DlpackExchangeProducer for PyTensor {
         };
         // SAFETY: by the specification the prototype's shape has `ndim` entries.
         let asked = unsafe { TensorRef::from_raw(&asked) }.map_err(|error| error.to_string())?;
-        let view = dlpack::view_of(&asked).map_err(|error| error.to_string())?;
-        if view.device.device_type != DLDeviceType::CPU {
+        if asked.device().device_type != DLDeviceType::CPU {
             return Err("arraybridge allocates memory on the host only".into());
         }
-        let mut buffer = HostBuffer::new(view.nbytes()).map_err(|error| error.to_string())?;
-        let data = buffer.as_mut_ptr();
-        let Tensor { view, owner, .. } =
-            Tensor::contiguous(data, view.dtype, &view.shape, Owner::Buffer(buffer));
-        Ok(managed::versioned(Source { view, owner }))
+        let (dtype, shape) = dlpack::prototype(&asked).map_err(|error| error.to_string())?;
+        let bytes = layout::contiguous_bytes(&shape, dtype.size()).unwrap_or(usize::MAX);
+        let buffer = HostBuffer::new(bytes).map_err(|error| error.to_string())?;
+        // SAFETY: by the specification the caller writes what it has asked for before it reads.
+        let source = unsafe { Source::from_buffer(buffer, dtype, shape) };
+        Ok(source.hand_over(managed::versioned))
     }
 
     fn from_managed_tensor_no_sync(
@@ -90,12 +91,12 @@ unsafe impl DlpackExchangeProducer for PyTensor {
         // The specification does not say whose a refused tensor is. TVM FFI frees it, so it is left
         // to the caller here.
         let tensor = ManuallyDrop::new(tensor);
-        let view = dlpack::describe(&tensor).map_err(refused)?;
-        if !device::is_host(view.device) && view.device.device_type != DLDeviceType::CUDA {
+        let device = dlpack::describe(&tensor).map_err(refused)?.device();
+        if !device::is_host(device) && device.device_type != DLDeviceType::CUDA {
             return Err(refused("an arraybridge.Tensor is on the host or on a CUDA device"));
         }
-        let owner = Owner::Versioned(ManuallyDrop::into_inner(tensor));
-        let opened = Opened { source: Source { view, owner }, private: false };
+        let source = capsule::described(ManuallyDrop::into_inner(tensor))?;
+        let opened = Opened { source, private: false };
         Py::new(py, PyTensor::from(Tensor::from_opened(py, opened)?))
     }
 }

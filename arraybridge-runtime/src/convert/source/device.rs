@@ -73,8 +73,8 @@ impl<'py> Reader<'_, 'py> {
             places::within(self.py, self.loaded, device, |_| export.op.call(self.py, scope));
         let source = capsule.and_then(|capsule| capsule::take(&capsule));
         let mut source = source.map_err(|error| self.failed(data, error))?;
-        source.view.read_only |= self.loaded.framework.immutable;
-        source.owner = self.holding(data, class, source.owner);
+        source.restrict(self.loaded.framework.immutable);
+        let source = self.holding(data, class, source);
         Ok(Opened { source, private: false })
     }
 

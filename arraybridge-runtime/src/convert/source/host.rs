@@ -1,5 +1,6 @@
 //! Arrays in host memory: opened where they are, by the quickest way that their framework has.
 
+use numpy::PyUntypedArray;
 use pyo3::prelude::*;
 
 use super::device::version;
@@ -8,15 +9,15 @@ use crate::convert::plan::Access;
 use crate::dlpack::capsule;
 use crate::dlpack::exchange::Exchange;
 use crate::framework::detect::Class;
-use crate::framework::device;
 use crate::framework::endpoints::Endpoints;
 use crate::framework::loaded::LoadedFramework;
 use crate::framework::shortcuts::{self, ShortCut};
 use crate::framework::spec::{DType, Framework, Kind, Memory};
 use crate::interpreter::error::{Failure, Result, tried};
 use crate::interpreter::held::{Held, HeldBuffer};
+use crate::memory::buffer;
 use crate::memory::numpy_array::{self, UnknownDtype};
-use crate::memory::view::{Owner, Source, View};
+use crate::memory::source::{Owner, Slot as MemorySlot, Source};
 
 impl<'py> Reader<'_, 'py> {
     /// Opens the host memory of an array.
@@ -28,15 +29,15 @@ impl<'py> Reader<'_, 'py> {
     ) -> Result<(Opened, Access)> {
         let framework = self.loaded.framework;
         let failed = |error: PyErr| self.failed(data, error);
-        if numpy_array::is_array(data) {
-            return Ok((read_numpy(self.endpoints, data, false)?, Access::NumpyArray));
+        if let Some(array) = numpy_array::array(data) {
+            return Ok((read_numpy(self.endpoints, array, false)?, Access::NumpyArray));
         }
         let (mut source, access) = if framework.no_dlpack.contains(dtype) {
             return Ok((self.to_numpy(data, false)?, Access::ToNumpy));
         } else if let Some(exchange) = class.exchange {
-            let tensor = exchange.export(data).map_err(failed)?;
-            let source = capsule::described(Owner::Versioned(tensor)).map_err(failed)?;
-            (source, Access::ExchangeTable)
+            // SAFETY: the table is that of the array's class.
+            let tensor = unsafe { exchange.export(data) }.map_err(failed)?;
+            (capsule::described(tensor).map_err(failed)?, Access::ExchangeTable)
         } else if let Some(source) = by_buffer(framework, data, dtype) {
             (source, Access::BufferProtocol)
         } else if let Some(export) = &framework.export {
@@ -47,16 +48,18 @@ impl<'py> Reader<'_, 'py> {
         } else {
             return Ok((self.to_numpy(data, false)?, Access::ToNumpy));
         };
-        if source.view.dtype != dtype || !device::is_host(source.view.device) {
+        let view = source.view();
+        if view.dtype() != dtype || !view.is_on_host() {
+            let (found, device) = (view.dtype(), view.device().device_type.0);
             let reason = format!(
-                "{} exported {dtype} as {} on DLPack device type {}",
-                framework.title, source.view.dtype, source.view.device.device_type.0
+                "{} exported {dtype} as {found} on DLPack device type {device}",
+                framework.title
             );
             return Err(self.endpoints.error(Failure::Array, "export", reason));
         }
         // A legacy capsule cannot say that its array never changes.
-        source.view.read_only |= framework.immutable;
-        source.owner = self.holding(data, class, source.owner);
+        source.restrict(framework.immutable);
+        let source = self.holding(data, class, source);
         Ok((Opened { source, private: false }, access))
     }
 
@@ -78,12 +81,10 @@ impl<'py> Reader<'_, 'py> {
         }
         if framework.memory == Memory::Host
             && framework.guards.is_empty()
-            && numpy_array::is_array(data)
+            && let Some(array) = numpy_array::array(data)
         {
-            numpy_array::describe(data, &mut slot.view).ok()?;
-            slot.owner = Some(Owner::Object(Held::new(data)));
             slot.access = Access::NumpyArray;
-            return Some(());
+            return numpy_array::describe_in_slot(array, &mut slot.memory);
         }
         if !has_buffer(framework)
             || !framework.guards.is_empty()
@@ -92,21 +93,19 @@ impl<'py> Reader<'_, 'py> {
             return None;
         }
         let buffer = HeldBuffer::new(data).ok()?;
-        let view = &mut slot.view;
-        if let Some(array) = buffer.exporter(self.py).filter(numpy_array::is_plain_array) {
+        let memory = &mut slot.memory;
+        let exporter = buffer.exporter(self.py);
+        if let Some(array) = exporter.as_ref().and_then(numpy_array::plain_array) {
             // TensorFlow makes a NumPy array of a tensor and exports that: the array is all it takes.
-            numpy_array::describe(&array, view).ok()?;
-            view.read_only |= buffer.get().readonly != 0;
-            slot.owner = Some(Owner::Object(Held::from(array)));
-        } else if buffer.describe(None, view) {
-            slot.owner = Some(Owner::Exported(buffer));
+            numpy_array::describe_in_slot(array, memory)?;
+            memory.restrict(buffer.get().readonly != 0);
         } else {
+            buffer::describe(buffer, None, memory).ok()?;
+        }
+        if !matches!(memory.view().dtype().kind(), Kind::Float | Kind::Complex) {
             return None;
         }
-        if !matches!(view.dtype.kind(), Kind::Float | Kind::Complex) {
-            return None;
-        }
-        slot.view.read_only |= framework.immutable;
+        slot.memory.restrict(framework.immutable);
         slot.access = Access::BufferProtocol;
         Some(())
     }
@@ -127,21 +126,21 @@ impl<'py> Reader<'_, 'py> {
     ) -> Option<()> {
         let framework = self.loaded.framework;
         if self.describe_owned(data, class, exchange, slot).is_none() {
-            let tensor = tried(self.py, exchange.export(data))?;
-            let mut source = capsule::described(Owner::Versioned(tensor)).ok()?;
-            source.owner = self.holding(data, class, source.owner);
+            // SAFETY: the table is that of the array's class.
+            let tensor = tried(self.py, unsafe { exchange.export(data) })?;
+            let source = self.holding(data, class, capsule::described(tensor).ok()?);
             slot.set(Opened { source, private: false });
         }
-        let found = slot.view.dtype;
+        let found = slot.memory.view().dtype();
         let plain = matches!(found.kind(), Kind::Float | Kind::Complex)
             || dtype(self.py, self.loaded, data) == Some(found);
-        if !plain || !device::is_host(slot.view.device) || framework.no_dlpack.contains(found) {
+        if !plain || !slot.memory.view().is_on_host() || framework.no_dlpack.contains(found) {
             return None;
         }
         if self.loaded.is_guarded(self.py, data, Some(found.kind())) {
             return None;
         }
-        slot.view.read_only |= framework.immutable;
+        slot.memory.restrict(framework.immutable);
         slot.access = Access::ExchangeTable;
         Some(())
     }
@@ -160,8 +159,10 @@ impl<'py> Reader<'_, 'py> {
         {
             return None;
         }
-        slot.owner = Some(Owner::Object(self.owner(data)?));
-        exchange.describe(data, &mut slot.view).ok()?.then_some(())
+        let owner = Owner::Object(self.owner(data)?);
+        // SAFETY: the table is that of the array's class, and what the framework says owns the memory
+        // keeps it alive. The framework has no read-only arrays.
+        unsafe { exchange.describe(data, owner, &mut slot.memory) }.ok()
     }
 
     /// What keeps an array's host memory alive, where the table says so.
@@ -177,12 +178,13 @@ impl<'py> Reader<'_, 'py> {
         &self,
         data: &Bound<'py, PyAny>,
         class: &Class,
-        exported: Owner,
-    ) -> Owner {
+        exported: Source,
+    ) -> Source {
         match self.owner(data) {
             None => exported,
-            Some(owner) if class.own => Owner::Object(owner),
-            Some(owner) => Owner::With(Box::new(exported), owner),
+            // SAFETY: what the framework says owns the memory of the array keeps it alive.
+            Some(owner) if class.own => unsafe { exported.owned_by(Owner::Object(owner)) },
+            Some(owner) => exported.and_held(owner),
         }
     }
 
@@ -200,10 +202,11 @@ impl<'py> Reader<'_, 'py> {
             let asarray = pyo3::intern!(self.py, "asarray");
             array = numpy.call_method1(asarray, (array,)).map_err(failed)?;
         }
-        let private = private || numpy_array::is_sole_owner(&array);
-        let opened = read_numpy(self.endpoints, &array, private)?;
+        let array = array.cast::<PyUntypedArray>().map_err(PyErr::from)?;
+        let private = private || numpy_array::is_sole_owner(array);
+        let opened = read_numpy(self.endpoints, array, private)?;
         // JAX keeps what it hands out, and therefore has it read-only.
-        Ok(Opened { private: private && !opened.source.view.read_only, ..opened })
+        Ok(Opened { private: private && !opened.source.view().is_read_only(), ..opened })
     }
 }
 
@@ -231,8 +234,9 @@ fn by_buffer(framework: &Framework, data: &Bound<'_, PyAny>, dtype: DType) -> Op
         return None;
     }
     // What it raises, the export says in better words.
-    let (buffer, mut view) = (HeldBuffer::new(data).ok()?, View::default());
-    buffer.describe(Some(dtype), &mut view).then(|| Source { view, owner: Owner::Exported(buffer) })
+    let mut slot = MemorySlot::default();
+    buffer::describe(HeldBuffer::new(data).ok()?, Some(dtype), &mut slot).ok()?;
+    slot.take()
 }
 
 fn has_buffer(framework: &Framework) -> bool {
@@ -240,13 +244,13 @@ fn has_buffer(framework: &Framework) -> bool {
         && shortcuts::is_on(ShortCut::Buffer)
 }
 
-fn read_numpy(endpoints: Endpoints, data: &Bound<'_, PyAny>, private: bool) -> Result<Opened> {
-    let mut view = View::default();
-    match numpy_array::describe(data, &mut view) {
-        Ok(()) => {
-            let owner = Owner::Object(Held::new(data));
-            Ok(Opened { source: Source { view, owner }, private })
-        }
+fn read_numpy(
+    endpoints: Endpoints,
+    array: &Bound<'_, PyUntypedArray>,
+    private: bool,
+) -> Result<Opened> {
+    match numpy_array::source(array) {
+        Ok(source) => Ok(Opened { source, private }),
         Err(UnknownDtype(dtype)) => {
             let reason = format!(
                 "arraybridge does not convert NumPy's dtype {dtype}; cast the array with astype first"

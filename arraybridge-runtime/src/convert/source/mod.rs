@@ -18,7 +18,8 @@ use crate::framework::oom;
 use crate::framework::spec::{DType, Op, Strides};
 use crate::interpreter::error::{Error, Failure, Result, first_line};
 use crate::memory::numpy_array;
-use crate::memory::view::{Dims, Owner, Source, View};
+use crate::memory::source::{self as sources, Source};
+use crate::memory::view::{Dims, View};
 
 pub use device::shape_of;
 pub(super) use device::{layout_for, version};
@@ -49,7 +50,8 @@ impl Material<'_, '_> {
     pub(super) fn describe(&self, py: Python<'_>, target: &LoadedFramework) -> Description {
         let (dtype, shape) = match self {
             Material::Memory { slot, .. } => {
-                (slot.view.dtype.name().to_owned(), slot.view.shape.clone())
+                let view = slot.memory.view();
+                (view.dtype().name().to_owned(), view.shape().into())
             }
             Material::Array { described: Some((dtype, shape)), .. } => {
                 (dtype.name().to_owned(), shape.clone())
@@ -78,7 +80,7 @@ pub struct Opened {
 
 impl Opened {
     pub(crate) fn facts(&self) -> Facts {
-        facts(&self.source.view, Access::Given, self.private, None)
+        facts(self.source.view(), Access::Given, self.private, None)
     }
 }
 
@@ -86,10 +88,8 @@ impl Opened {
 /// that was just written costs more than to write it.
 #[derive(Default)]
 pub(super) struct Slot {
-    /// The description.
-    pub view: View,
-    /// Who keeps the memory alive, until somebody takes it over.
-    pub owner: Option<Owner>,
+    /// The memory, until somebody takes it over.
+    pub memory: sources::Slot,
     /// As [`Opened::private`].
     pub private: bool,
     /// Why the memory was made, if that was to read the array at all.
@@ -101,20 +101,18 @@ pub(super) struct Slot {
 impl Slot {
     /// Puts opened memory here.
     pub fn set(&mut self, opened: Opened) {
-        let Opened { source: Source { view, owner }, private } = opened;
-        *self = Slot { view, owner: Some(owner), private, ..Slot::default() };
+        self.memory.set(opened.source);
+        self.private = opened.private;
     }
 
     /// Takes the memory out again.
     pub fn take(&mut self) -> Option<Opened> {
-        let owner = self.owner.take()?;
-        let view = std::mem::take(&mut self.view);
-        Some(Opened { source: Source { view, owner }, private: self.private })
+        Some(Opened { source: self.memory.take()?, private: self.private })
     }
 
     #[inline(always)]
     pub fn facts(&self) -> Facts {
-        facts(&self.view, self.access, self.private, self.made)
+        facts(self.memory.view(), self.access, self.private, self.made)
     }
 }
 
@@ -124,17 +122,17 @@ fn facts(view: &View, access: Access, private: bool, made: Option<Why>) -> Facts
     let (empty, layout) = (view.is_empty(), view.layout());
     let whole_strides = empty || layout == Strides::Contiguous || view.has_element_strides();
     Facts {
-        dtype: view.dtype,
-        ndim: view.shape.len(),
+        dtype: view.dtype(),
+        ndim: view.ndim(),
         empty,
         layout,
-        alignment: 1 << (view.data as usize | 4096).trailing_zeros(),
+        alignment: 1 << (view.data() as usize | 4096).trailing_zeros(),
         aligned: empty || (view.starts_aligned() && whole_strides),
         whole_strides,
-        swapped: view.swapped,
-        read_only: view.read_only,
-        device_type: view.device.device_type.0 as i32,
-        device: places::of_memory(view.device),
+        swapped: view.is_swapped(),
+        read_only: view.is_read_only(),
+        device_type: view.device().device_type.0 as i32,
+        device: places::of_memory(view.device()),
         access,
         private,
         made,
@@ -211,8 +209,8 @@ impl<'a, 'py> Reader<'a, 'py> {
 
 /// The element type of an array, `None` if it has none that we know.
 pub fn dtype(py: Python<'_>, loaded: &LoadedFramework, data: &Bound<'_, PyAny>) -> Option<DType> {
-    if numpy_array::is_array(data) {
-        return numpy_array::dtype_of(data);
+    if let Some(array) = numpy_array::array(data) {
+        return numpy_array::dtype_of(array);
     }
     let object = crate::interpreter::error::tried(py, data.getattr(pyo3::intern!(py, "dtype")))?;
     loaded.dtype_of(py, &object)

@@ -74,8 +74,8 @@ fn writable_object(data: &Bound<'_, PyAny>, wanted: Wanted) -> Result<Opened> {
     if opened.private {
         return Err(wanted.refused(endpoints, "the array is on another kind of device"));
     }
-    wanted.check_device(endpoints, device::of_memory(opened.source.view.device))?;
-    match opened.source.view.read_only {
+    wanted.check_device(endpoints, device::of_memory(opened.source.view().device()))?;
+    match opened.source.view().is_read_only() {
         true => Err(wanted.refused(endpoints, "the array is read-only")),
         false => Ok(opened),
     }
@@ -106,7 +106,7 @@ fn writable_array(data: &Bound<'_, PyAny>, class: &Class, wanted: Wanted) -> Res
         Device::Host => reader.open(data, class, dtype)?.0,
         device => reader.export(data, class, device, wanted.stream)?,
     };
-    match opened.private || opened.source.view.read_only {
+    match opened.private || opened.source.view().is_read_only() {
         true => Err(wanted.refused(endpoints, "the array is read-only")),
         false => Ok(opened),
     }

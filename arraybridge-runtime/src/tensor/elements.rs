@@ -1,27 +1,32 @@
-//! Typed views of described host memory.
+//! Typed views of host memory.
 
 use ndarray::{
     ArrayViewD, Axis, Dimension, IxDyn, RawArrayView, RawArrayViewMut, ShapeBuilder, StrideShape,
 };
 
-use crate::framework::device;
 use crate::host::dtype::DType;
 use crate::host::layout;
 use crate::interpreter::error::{Error, Result};
 use crate::memory::element::Element;
+use crate::memory::source::Source;
 use crate::memory::view::{Dims, View};
 
 /// Described memory as `ndarray` sees it. Whoever dereferences it keeps the memory alive, and
 /// unwritten by others.
 ///
+/// # Safety
+///
+/// The described memory is alive, and nobody writes to it meanwhile: bools are looked at.
+///
 /// # Errors
 ///
 /// [`Error::Type`] for another rank or element type, for memory on a device, and for memory that
 /// Rust cannot look at in place: of the other byte order, misaligned, or bools that are none.
-pub(crate) fn raw<T: Element, D: Dimension>(view: &View) -> Result<RawArrayView<T, D>> {
-    let Laid { shape, data, turned } = laid_out::<T, D>(view)?;
-    // SAFETY: the description is of memory that was allocated as a whole, so that no offset
-    // overflows; nothing is dereferenced here.
+pub(crate) unsafe fn raw<T: Element, D: Dimension>(view: &View) -> Result<RawArrayView<T, D>> {
+    // SAFETY: the memory is alive.
+    let Laid { shape, data, turned } = unsafe { laid_out::<T, D>(view) }?;
+    // SAFETY: a view's elements lie in one allocation, so that no offset overflows; nothing is
+    // dereferenced here.
     let mut array = unsafe { RawArrayView::from_shape_ptr(shape, data) };
     if turned {
         backward(view).for_each(|axis| array.invert_axis(axis));
@@ -31,13 +36,21 @@ pub(crate) fn raw<T: Element, D: Dimension>(view: &View) -> Result<RawArrayView<
 
 /// The same for memory that is written to.
 ///
+/// # Safety
+///
+/// As for [`raw`].
+///
 /// # Errors
 ///
 /// As [`raw`], and [`Error::Value`] where elements share memory with one another.
-pub(crate) fn raw_mut<T: Element, D: Dimension>(view: &View) -> Result<RawArrayViewMut<T, D>> {
-    let Laid { shape, data, turned } = laid_out::<T, D>(view)?;
-    apart(view)?;
-    // SAFETY: as above.
+pub(crate) unsafe fn raw_mut<T: Element, D: Dimension>(
+    view: &View,
+) -> Result<RawArrayViewMut<T, D>> {
+    // SAFETY: the memory is alive.
+    let Laid { shape, data, turned } = unsafe { laid_out::<T, D>(view) }?;
+    expect_distinct(view)?;
+    // SAFETY: a view's elements lie in one allocation, so that no offset overflows; nothing is
+    // dereferenced here.
     let mut array = unsafe { RawArrayViewMut::from_shape_ptr(shape, data) };
     if turned {
         backward(view).for_each(|axis| array.invert_axis(axis));
@@ -54,26 +67,29 @@ struct Laid<T, D> {
     turned: bool,
 }
 
+/// # Safety
+///
+/// The described memory is alive, and nobody writes to it meanwhile.
 #[inline]
-fn laid_out<T: Element, D: Dimension>(view: &View) -> Result<Laid<T, D>> {
+unsafe fn laid_out<T: Element, D: Dimension>(view: &View) -> Result<Laid<T, D>> {
     let wanted = T::DTYPE;
-    if view.dtype != wanted {
-        return Err(Error::Type(format!("expected {wanted} elements, not {}", view.dtype)));
+    if view.dtype() != wanted {
+        return Err(Error::Type(format!("expected {wanted} elements, not {}", view.dtype())));
     }
-    if !device::is_host(view.device) {
+    if !view.is_on_host() {
         return Err(Error::Type("expected host memory, not a device's".into()));
     }
-    let ndim = view.shape.len();
+    let ndim = view.ndim();
     if let Some(rank) = D::NDIM.filter(|rank| *rank != ndim) {
         return Err(Error::Type(format!("expected {rank} axes, not {ndim}")));
     }
     let empty = view.is_empty();
     let size = size_of::<T>() as isize;
-    let mut data = view.data.cast::<T>();
-    let mut fits = !view.swapped && data.is_aligned();
+    let mut data = view.data().cast::<T>();
+    let mut fits = !view.is_swapped() && data.is_aligned();
     let mut turned = false;
     let (mut shape, mut strides) = (D::zeros(ndim), D::zeros(ndim));
-    for (axis, (n, stride)) in view.shape.iter().zip(&view.strides).enumerate() {
+    for (axis, (n, stride)) in view.shape().iter().zip(view.strides()).enumerate() {
         shape[axis] = *n;
         if *n <= 1 || empty {
             continue;
@@ -92,7 +108,8 @@ fn laid_out<T: Element, D: Dimension>(view: &View) -> Result<Laid<T, D>> {
         let text = format!("the {wanted} elements are misaligned or of the other byte order");
         return Err(Error::Type(text));
     }
-    if wanted == DType::Bool && !holds_bools(view) {
+    // SAFETY: the memory is alive, and its elements are bytes of the host's.
+    if wanted == DType::Bool && !unsafe { holds_bools(view) } {
         return Err(Error::Type("the bool array holds bytes that are neither 0 nor 1".into()));
     }
     Ok(Laid { shape: shape.strides(strides), data, turned })
@@ -100,8 +117,8 @@ fn laid_out<T: Element, D: Dimension>(view: &View) -> Result<Laid<T, D>> {
 
 /// The axes whose elements lie in the other order.
 fn backward(view: &View) -> impl Iterator<Item = Axis> {
-    let axes = if view.is_empty() { 0 } else { view.shape.len() };
-    (0..axes).filter(|axis| view.strides[*axis] < 0 && view.shape[*axis] > 1).map(Axis)
+    let axes = if view.is_empty() { 0 } else { view.ndim() };
+    (0..axes).filter(|axis| view.strides()[*axis] < 0 && view.shape()[*axis] > 1).map(Axis)
 }
 
 /// Checks that an array can be written to.
@@ -109,7 +126,7 @@ fn backward(view: &View) -> impl Iterator<Item = Axis> {
 /// # Errors
 ///
 /// [`Error::Value`] where elements share memory with one another.
-pub(crate) fn apart(view: &View) -> Result<()> {
+pub(crate) fn expect_distinct(view: &View) -> Result<()> {
     if is_injective(view) {
         return Ok(());
     }
@@ -120,10 +137,10 @@ pub(crate) fn apart(view: &View) -> Result<()> {
 /// Whether no two elements share bytes, as far as that can be seen from the strides: each axis
 /// steps over what the axes inside it cover.
 fn is_injective(view: &View) -> bool {
-    let axes = view.shape.iter().zip(&view.strides).filter(|(n, _)| **n > 1);
+    let axes = view.shape().iter().zip(view.strides()).filter(|(n, _)| **n > 1);
     let mut axes: Dims<(usize, usize)> = axes.map(|(n, s)| (s.unsigned_abs(), *n)).collect();
     axes.sort_unstable();
-    let mut covered = view.dtype.size();
+    let mut covered = view.dtype().size();
     axes.iter().all(|(stride, n)| {
         let apart = *stride >= covered;
         covered = covered.saturating_add(stride.saturating_mul(n - 1));
@@ -132,29 +149,37 @@ fn is_injective(view: &View) -> bool {
 }
 
 /// Whether every byte is a Rust `bool`.
-fn holds_bools(view: &View) -> bool {
+///
+/// # Safety
+///
+/// The view describes bytes on the host that are alive, and nobody writes to them meanwhile.
+unsafe fn holds_bools(view: &View) -> bool {
     if view.is_empty() {
         return true;
     }
-    let Some((low, high)) = layout::extent(&view.shape, &view.strides, 1) else { return false };
+    let Some((low, high)) = layout::extent(view.shape(), view.strides(), 1) else { return false };
     let bytes = (high - low) as usize;
     if bytes == view.len() {
-        let first = view.data.wrapping_offset(low);
-        // SAFETY: the elements fill this range, and their owner keeps it alive.
+        let first = view.data().wrapping_offset(low);
+        // SAFETY: the elements fill this range, and are alive.
         return unsafe { std::slice::from_raw_parts(first, bytes) }.iter().all(|byte| *byte <= 1);
     }
-    let view = View { dtype: DType::Uint8, ..view.clone() };
-    let Ok(array) = raw::<u8, IxDyn>(&view) else { return false };
-    // SAFETY: the memory is described by the view and alive, and every byte is a `u8`.
-    unsafe { array.deref_into_view() }.iter().all(|byte| *byte <= 1)
+    // SAFETY: these are the same bytes, and every byte is a `u8`.
+    unsafe {
+        let (shape, strides) = (view.shape().into(), view.strides().into());
+        let view = View::new(view.data(), DType::Uint8, shape, strides);
+        raw::<u8, IxDyn>(&view)
+            .is_ok_and(|array| array.deref_into_view().iter().all(|byte| *byte <= 1))
+    }
 }
 
-/// The elements of described memory.
+/// The elements of host memory.
 ///
 /// # Errors
 ///
 /// As [`raw`].
-pub(super) fn view<T: Element>(view: &View) -> Result<ArrayViewD<'_, T>> {
-    // SAFETY: the tensor that holds the view keeps the memory alive while it is borrowed.
-    raw(view).map(|array| unsafe { array.deref_into_view() })
+pub(super) fn view<T: Element>(source: &Source) -> Result<ArrayViewD<'_, T>> {
+    // SAFETY: the source is borrowed as long as the view, and its owner keeps the memory alive. Nobody
+    // writes to it meanwhile: see "What is assumed of Python threads" in ARCHITECTURE.md.
+    unsafe { Ok(raw(source.view())?.deref_into_view()) }
 }

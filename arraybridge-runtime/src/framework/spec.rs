@@ -304,8 +304,6 @@ pub struct ArrayOps {
     pub astype: Op<4>,
     /// Scope: `module, xp, mask, data, other`.
     pub r#where: Op<5>,
-    /// Scope: `module, xp, data`.
-    pub isnan: Op<3>,
     /// Along a new first axis. Scope: `module, xp, arrays`.
     pub stack: Op<3>,
     /// Along an existing axis. Scope: `module, xp, arrays, axis`.

@@ -183,7 +183,7 @@ fn moved<'py>(
 /// Why that cannot be.
 #[inline(never)]
 pub(super) fn keep(py: Python<'_>, ends: Endpoints, owner: &Owner) -> Result<()> {
-    let Some(loaded) = loaded::known(py, ends.source) else { return Ok(()) };
+    let Some(loaded) = loaded::if_loaded(py, ends.source) else { return Ok(()) };
     source::pin(py, loaded, owner).map_err(|error| not_pinned(py, ends, error))
 }
 

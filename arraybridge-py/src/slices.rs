@@ -229,7 +229,7 @@ fn device_id(array: &Bound<'_, PyAny>) -> Result<Option<usize>> {
 #[pyfunction]
 fn loaded_frameworks(py: Python<'_>) -> Vec<&'static str> {
     let frameworks = MemoryType::ALL.map(MemoryType::framework).into_iter();
-    frameworks.filter(|framework| memory::is_loaded(py, framework)).map(|f| f.name).collect()
+    frameworks.filter(|framework| memory::is_imported(py, framework)).map(|f| f.name).collect()
 }
 
 /// Adds them to the module.

@@ -39,7 +39,7 @@ pub mod package {
     pub mod memory {
         pub use crate::declared::ladder::retry;
         pub use crate::framework::cleanup::{Cleared, clear_all, clear_one};
-        pub use crate::framework::loaded::is_loaded;
+        pub use crate::framework::loaded::is_imported;
         pub use crate::framework::oom::framework_of;
     }
 

@@ -2,9 +2,9 @@
 
 use crate::op::Checked;
 
-/// Words that a table may use in one place, and the variants of a runtime enum that they stand for.
+/// The words that a key may have, and the variants of a runtime enum that they stand for.
 pub trait Word: Copy + PartialEq + 'static {
-    /// What messages call them.
+    /// What messages call them, in the plural.
     const WHAT: &'static str;
     /// Every word.
     const WORDS: &'static [(&'static str, Self)];
@@ -38,7 +38,7 @@ words! {
 }
 
 words! {
-    /// Strides that an importer takes.
+    /// Strides that an import can take.
     Strides "values" {
         "any" Any,
         "positive" Positive,
@@ -109,7 +109,7 @@ words! {
 /// The word that stands for [`STANDARD`] in a list of dtypes.
 pub const STANDARD_WORD: &str = "standard";
 
-/// How many of the first element types of [`DType::WORDS`] every large framework has.
+/// How many of the first element types in [`DType::WORDS`] every large framework has.
 pub const STANDARD: usize = 14;
 
 /// An op: one or more alternatives, of which the first that exists is used.
@@ -125,32 +125,26 @@ pub struct Op {
     pub last: Checked,
 }
 
+impl Op {
+    /// Every alternative.
+    pub fn alternatives(&self) -> impl Iterator<Item = &Checked> {
+        self.preferred.iter().chain([&self.last])
+    }
+}
+
 /// One table.
 #[derive(Debug)]
 pub struct Framework {
-    pub name: String,
-    pub variant: String,
-    pub title: String,
-    pub module: String,
-    pub install: String,
-    pub classes: Vec<String>,
+    pub identity: Identity,
+    pub objects: Objects,
     pub memory: Memory,
     pub immutable: bool,
     pub align: usize,
     pub cached_scalars: bool,
     pub isolate: Option<Isolate>,
-    pub dtypes: Vec<DType>,
-    /// Without it, the dtype is the module's attribute of that name.
-    pub dtype: Option<Op>,
-    pub dtype_names: Vec<(DType, String)>,
-    pub missing: Vec<Missing>,
-    pub no_dlpack: Vec<DType>,
+    pub dtypes: DTypes,
     pub ndim: (usize, usize),
     pub empty: bool,
-    pub values: Vec<(String, Op)>,
-    pub refuse: Vec<Refusal>,
-    pub guards: Vec<Guard>,
-    pub reasons: Vec<Guard>,
     pub export: Option<Export>,
     pub import: Option<Import>,
     pub to_numpy: Option<Op>,
@@ -162,6 +156,37 @@ pub struct Framework {
     pub oom: Vec<OomRule>,
     pub clear: Vec<Op>,
     pub host_modules: Vec<(String, String)>,
+}
+
+/// What a framework is called.
+#[derive(Debug)]
+pub struct Identity {
+    pub name: String,
+    pub variant: String,
+    pub title: String,
+    pub module: String,
+    pub install: String,
+}
+
+/// What objects of which classes are.
+#[derive(Debug)]
+pub struct Objects {
+    pub classes: Vec<String>,
+    pub values: Vec<(String, Op)>,
+    pub refuse: Vec<Refusal>,
+    pub guards: Vec<Guard>,
+    pub reasons: Vec<Guard>,
+}
+
+/// The element types of a framework.
+#[derive(Debug)]
+pub struct DTypes {
+    pub all: Vec<DType>,
+    /// Without it, the dtype is the module's attribute of that name.
+    pub op: Option<Op>,
+    pub names: Vec<(DType, String)>,
+    pub missing: Vec<Missing>,
+    pub no_dlpack: Vec<DType>,
 }
 
 /// Libraries whose symbols are kept apart from another module's.
@@ -178,7 +203,7 @@ pub enum Memory {
     Accelerated { host_too: bool, devices: Box<Devices>, streams: Option<Box<Streams>> },
 }
 
-/// A device op that a table may leave out: its key and its names after `module`.
+/// The optional device ops: key, and names in scope after `module`.
 pub const DEVICE_OPS: [(&str, &[&str]); 7] = [
     ("current", &[]),
     ("of", &["data"]),

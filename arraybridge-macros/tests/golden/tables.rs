@@ -39,7 +39,7 @@ impl MemoryType {
             _ => ::core::option::Option::None,
         }
     }
-    /// What is particular to the framework.
+    /// The framework's table.
     pub fn framework(self) -> &'static ::arraybridge_runtime::__private::Framework {
         match self {
             MemoryType::Host => &statics::HOST,
@@ -47,7 +47,7 @@ impl MemoryType {
         }
     }
 }
-/// What the tables say, one static a table.
+/// One static per table.
 pub mod statics {
     /// The table `host`: Host.
     pub static HOST: ::arraybridge_runtime::__private::Framework = ::arraybridge_runtime::__private::Framework {
@@ -834,26 +834,6 @@ pub mod statics {
                             xp,
                             ::arraybridge_runtime::__private::pyo3::intern!(py, "where"),
                             [mask, data, other],
-                            ::core::option::Option::None,
-                        )
-                    }
-                    op
-                },
-            },
-            isnan: ::arraybridge_runtime::__private::Op {
-                source: "xp.isnan(data)",
-                call: {
-                    fn op<'py>(
-                        py: ::arraybridge_runtime::__private::pyo3::Python<'py>,
-                        [_,
-                        xp,
-                        data,
-                        ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 3>,
-                    ) -> ::arraybridge_runtime::__private::op::Outcome<'py> {
-                        ::arraybridge_runtime::__private::op::call_method(
-                            xp,
-                            ::arraybridge_runtime::__private::pyo3::intern!(py, "isnan"),
-                            [data],
                             ::core::option::Option::None,
                         )
                     }

@@ -122,7 +122,7 @@ fn wrap<'py>(
 /// Why that cannot be.
 #[inline(never)]
 pub(super) fn pin(py: Python<'_>, endpoints: Endpoints, owner: &Owner) -> Result<()> {
-    let Some(loaded) = loaded::known(py, endpoints.source) else { return Ok(()) };
+    let Some(loaded) = loaded::if_loaded(py, endpoints.source) else { return Ok(()) };
     source::pin(py, loaded, owner).map_err(|error| errors::not_pinned(py, endpoints, error))
 }
 

@@ -16,7 +16,7 @@ use crate::cuda::driver::Lane;
 use crate::framework::device::{self, Device};
 use crate::framework::endpoints::Endpoints;
 use crate::framework::generated::MemoryType;
-use crate::framework::loaded::is_loaded;
+use crate::framework::loaded::is_imported;
 use crate::framework::loaded::{self, LoadedFramework};
 use crate::framework::spec::Streams;
 use crate::interpreter::error::Result;
@@ -213,7 +213,7 @@ fn enter<'py>(
 ) -> PyResult<()> {
     for framework in MemoryType::ALL.map(MemoryType::framework) {
         let Some(streams) = &framework.stream else { continue };
-        if !is_loaded(py, framework) {
+        if !is_imported(py, framework) {
             continue;
         }
         let loaded = loaded::load(py, framework, Endpoints::of(framework)).map_err(PyErr::from)?;

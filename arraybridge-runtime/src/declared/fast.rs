@@ -211,7 +211,7 @@ fn is_container(value: &Bound<'_, PyAny>) -> bool {
 
 /// Whether a framework has no accelerator here, so that there is no device to choose.
 fn hosted(py: Python<'_>, framework: &'static Framework) -> bool {
-    match loaded::known(py, framework) {
+    match loaded::if_loaded(py, framework) {
         Some(loaded) => loaded.accelerators(py) == 0,
         // What is not known yet is found out on the long way.
         None => !scope::concern(framework),

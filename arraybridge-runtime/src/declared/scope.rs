@@ -7,7 +7,7 @@ use super::options::Options;
 use crate::cuda::{driver, streams};
 use crate::framework::device::{self, Device, Placement};
 use crate::framework::endpoints::Endpoints;
-use crate::framework::loaded::{self, is_loaded};
+use crate::framework::loaded::{self, is_imported};
 use crate::framework::spec::{Framework, Memory};
 
 /// Whether a framework can have a device to make current or a stream to enter.
@@ -73,5 +73,5 @@ pub fn within<'py, T>(
 }
 
 fn may_stream(py: Python<'_>, framework: &Framework) -> bool {
-    framework.stream.is_some() && driver::is_present() && is_loaded(py, framework)
+    framework.stream.is_some() && driver::is_present() && is_imported(py, framework)
 }

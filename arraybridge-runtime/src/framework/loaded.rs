@@ -1,4 +1,4 @@
-//! What is found out about an installed framework, once per process: its module, its dtype
+//! Imported frameworks, and what is looked up in each once per process: its module, its dtype
 //! objects, its devices.
 
 use std::sync::OnceLock;
@@ -34,7 +34,7 @@ pub struct LoadedFramework {
 static LOADED: [PyOnceLock<LoadedFramework>; MemoryType::COUNT] =
     [const { PyOnceLock::new() }; MemoryType::COUNT];
 
-/// The imported framework; imports it if need be.
+/// The framework; imports it if necessary.
 ///
 /// # Errors
 ///
@@ -51,9 +51,12 @@ pub fn load<'py>(
     }
 }
 
-/// The framework, if something has made use of it.
+/// The framework, if it was loaded before. Never imports it.
 #[inline]
-pub fn known<'py>(py: Python<'py>, framework: &'static Framework) -> Option<&'py LoadedFramework> {
+pub fn if_loaded<'py>(
+    py: Python<'py>,
+    framework: &'static Framework,
+) -> Option<&'py LoadedFramework> {
     LOADED[framework.memory_type as usize].get(py)
 }
 
@@ -120,7 +123,7 @@ impl LoadedFramework {
                 let names = self.framework.dtype_names;
                 let name = names.iter().find(|(d, _)| *d == dtype).map_or(dtype.name(), |(_, n)| n);
                 let name = PyString::new(py, name).into_any();
-                // A dtype that the installed version lacks is one that it cannot hold.
+                // The installed version may lack the dtype.
                 let object = self.framework.dtype.call(py, [self.module(py), &name]).ok()?;
                 Some((dtype, object.unbind()))
             });
@@ -128,18 +131,18 @@ impl LoadedFramework {
         })
     }
 
-    /// Our name of one of the framework's dtype objects.
+    /// The dtype of one of the framework's dtype objects.
     pub fn dtype_of(&self, py: Python<'_>, object: &Bound<'_, PyAny>) -> Option<DType> {
         let objects = self.dtype_objects(py);
-        if let Some((dtype, _)) = objects.iter().find(|(_, known)| known.is(object)) {
+        if let Some((dtype, _)) = objects.iter().find(|(_, other)| other.is(object)) {
             return Some(*dtype);
         }
-        // A name and a NumPy dtype are equal, but it takes NumPy long to find that out.
-        let known = numpy_array::named_by(object);
-        if let Some((dtype, _)) = objects.iter().find(|(dtype, _)| known == Some(*dtype)) {
+        // A name equals NumPy's dtype, but comparing the two is slow.
+        let named = numpy_array::named_by(object);
+        if let Some((dtype, _)) = objects.iter().find(|(dtype, _)| named == Some(*dtype)) {
             return Some(*dtype);
         }
-        // Equal but not identical, as NumPy's dtypes can be.
+        // NumPy's dtypes can be equal without being identical.
         let equal = |other: &Py<PyAny>| object.eq(other.bind(py)).unwrap_or(false);
         objects.iter().find(|(_, other)| equal(other)).map(|(dtype, _)| *dtype)
     }
@@ -163,7 +166,7 @@ impl LoadedFramework {
         })
     }
 
-    /// The private way in that behaves, if there is one.
+    /// The first private import op that behaves as it should.
     #[inline]
     pub fn fast_import(
         &self,
@@ -196,7 +199,7 @@ impl LoadedFramework {
             return *count;
         }
         match self.count_accelerators(py) {
-            // Asking can run Python, so another thread may have been first; the answer is the same.
+            // Counting can run Python, so another thread may have been first, with the same answer.
             Ok(count) => *self.accelerators.get_or_init(|| count),
             // It is asked again the next time.
             Err(error) => {
@@ -206,7 +209,7 @@ impl LoadedFramework {
         }
     }
 
-    /// Fails with what is no failure of the framework, such as an interrupt.
+    /// Fails only for what is not an `Exception`, such as an interrupt.
     fn count_accelerators(&self, py: Python<'_>) -> PyResult<usize> {
         let Some(count) = self.framework.device.count else { return Ok(0) };
         match count.call(py, [self.module(py)]) {
@@ -214,15 +217,15 @@ impl LoadedFramework {
                 Ok(number) => number.extract().unwrap_or(0),
                 Err(_) => answer.len().unwrap_or(0),
             }),
-            // Frameworks raise here when there is no driver, which means that there is no device.
+            // Frameworks raise here when there is no driver, and so no device.
             Err(error) if error.is_instance_of::<PyException>(py) => Ok(0),
             Err(error) => Err(error),
         }
     }
 }
 
-/// Whether a program has imported the framework, completely.
-pub fn is_loaded(py: Python<'_>, framework: &Framework) -> bool {
+/// Whether the program has imported the framework's module, and the import has finished.
+pub fn is_imported(py: Python<'_>, framework: &Framework) -> bool {
     let find = || -> PyResult<bool> {
         let modules = py.import("sys")?.getattr("modules")?;
         if !modules.contains(framework.module)? {

@@ -1,5 +1,4 @@
-//! What a table becomes: its statics, its compiled operations, and what is found out about an
-//! installed framework.
+//! Frameworks: the tables as statics with compiled operations, and the imported modules.
 
 pub mod cleanup;
 pub mod conditions;

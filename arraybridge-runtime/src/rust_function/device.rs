@@ -127,7 +127,7 @@ impl<'a, 'py> Call<'a, 'py> {
     /// The device of the declaration, else that of the first array that is in CUDA memory.
     fn known_device(&self) -> Option<Device> {
         let declared = self.function.entry.settings.iter().find_map(|setting| match setting {
-            ("device", Setting::Name(name)) => device::named(name),
+            ("device", Setting::Name(name)) => Device::from_name(name),
             _ => None,
         });
         let of_array = || {

@@ -121,8 +121,8 @@ def about(runs: list[dict]) -> str:
     here = ", ".join(f"{title} {last[name]}" for name, title in versions.items() if name in last)
     count = "one run" if len(runs) == 1 else f"{len(runs)} runs, one after the other"
     return (
-        f"The tables are of **{count}, on a shared machine with {last['cpus']} cores**; its load "
-        f"before and after: {loads}.\n{here}; no GPU."
+        f"The tables show **{count}, on a shared machine with {last['cpus']} cores**. Its load before "
+        f"and after each run: {loads}.\n{here}; no GPU."
     )
 
 
@@ -130,8 +130,8 @@ def growth(rows: list[Row]) -> str:
     grown = {row.name: row.last["peak_mib"] for row in rows}
     text = ", ".join(f"{name} {mib:.0f}" for name, mib in grown.items() if mib and mib > 1)
     return (
-        "\n\nFor arrays of 64 MiB the process grows at its peak by, in MiB (all other pairs: "
-        f"nothing): {text}."
+        "\n\nPeak growth of the process for arrays of 64 MiB, in MiB (none for all other pairs): "
+        f"{text}."
     )
 
 

@@ -2,7 +2,7 @@
 //!
 //! Each of them is linked with a copy of this crate, and so has statics of its own. What must be one
 //! thing for the user is that of the `arraybridge` package: exception classes, `Tensor`, the
-//! defaults of the context, declarations, the traces of conversions and the CUDA streams. What is a
+//! defaults of the context, declarations, and the traces of conversions. What is a
 //! Python object is looked up in `arraybridge._core`; the rest is behind a capsule there, which points
 //! to the rooms' tables of C functions and has a version.
 
@@ -14,10 +14,9 @@ use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyCapsuleMethods};
 
 use crate::convert::trace::{self, TraceTable};
-use crate::cuda::streams::{self, StreamTable};
 
 /// The layout of the tables; another number is another layout.
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 
 const NAME: &CStr = c"arraybridge._core._C_API";
 
@@ -26,11 +25,9 @@ const NAME: &CStr = c"arraybridge._core._C_API";
 struct Api {
     version: u32,
     traces: &'static TraceTable,
-    streams: &'static StreamTable,
 }
 
-static OWN: Api =
-    Api { version: VERSION, traces: trace::TABLE.own(), streams: streams::TABLE.own() };
+static OWN: Api = Api { version: VERSION, traces: trace::TABLE.own() };
 
 /// Puts the tables into the package's module.
 ///
@@ -68,8 +65,7 @@ pub fn join(py: Python<'_>) -> PyResult<Bound<'_, PyModule>> {
         )));
     }
     // SAFETY: the version says that it has this layout, and extension modules are never unloaded.
-    let Api { traces, streams, .. } = unsafe { tables.as_ref() };
+    let Api { traces, .. } = unsafe { tables.as_ref() };
     trace::TABLE.join(traces);
-    streams::TABLE.join(streams);
     Ok(package)
 }

@@ -238,6 +238,7 @@ pub struct Devices {
 #[derive(Debug)]
 pub struct Streams {
     pub current: Op,
+    pub handle: Op,
     pub wrap: Op,
     pub scope: Op,
 }

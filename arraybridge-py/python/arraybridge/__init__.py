@@ -30,6 +30,7 @@ from ._core import (
     process_slices,
     registered_pairs,
     stack_slices,
+    thread_stream,
     trace,
     unstack_slices,
 )
@@ -93,6 +94,7 @@ __all__ = [
     "no_copy",
     "process_slices",
     "stack_slices",
+    "thread_stream",
     "trace",
     "unstack_slices",
     *decorators._OF_THE_TABLES,

@@ -2,7 +2,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 use cudarc::driver::{CudaContext, CudaStream, DriverError, result, sys};
 use pyo3::prelude::*;
@@ -10,7 +10,7 @@ use pyo3::types::PyInt;
 
 use crate::framework::device::Device;
 use crate::interpreter::error::{Error, Result};
-use crate::interpreter::held::wait_detached;
+use crate::interpreter::held::{Held, wait_detached};
 
 /// Whether libcuda can be loaded. cudarc panics on its first call where it cannot.
 pub fn is_present() -> bool {
@@ -44,87 +44,132 @@ pub fn wait_for_legacy_stream(device: Device) -> PyResult<()> {
     Ok(wait_detached(|| in_context(index, wait))?)
 }
 
-/// A stream that does not wait for the legacy default stream, and an event to order it with others.
+/// A new stream that does not wait for the legacy default stream. It is never destroyed.
 ///
-/// Neither is ever destroyed.
-#[derive(Clone, Copy, Debug)]
-pub struct Lane {
+/// # Errors
+///
+/// `RuntimeError` when there is no CUDA, or CUDA reports a failure.
+pub fn new_stream(index: usize) -> Result<usize> {
+    let create = || result::stream::create(result::stream::StreamKind::NonBlocking);
+    Ok(in_context(index, create)? as usize)
+}
+
+/// A point in the work of a stream.
+///
+/// Events are used again and never destroyed, so that nothing has to be done when the process ends.
+#[derive(Debug)]
+pub struct Event {
     index: usize,
-    stream: sys::CUstream,
     event: sys::CUevent,
 }
 
-// SAFETY: CUDA's streams and events may be used by any thread that has their context bound, which
-// every use here sees to.
-unsafe impl Send for Lane {}
+// SAFETY: CUDA's events may be used by any thread that has their context bound, which `in_context`
+// sees to.
+unsafe impl Send for Event {}
 
-impl Lane {
-    /// A new stream on a device.
-    ///
-    /// # Errors
-    ///
-    /// `RuntimeError` when there is no CUDA, or CUDA reports a failure.
-    pub fn new(index: usize) -> Result<Lane> {
-        use cudarc::driver::result::{event, stream};
-        in_context(index, || {
-            let stream = stream::create(stream::StreamKind::NonBlocking)?;
-            let event = event::create(sys::CUevent_flags::CU_EVENT_DISABLE_TIMING)?;
-            Ok(Lane { index, stream, event })
-        })
+static UNUSED: Mutex<Vec<(usize, usize)>> = Mutex::new(Vec::new());
+
+fn unused() -> MutexGuard<'static, Vec<(usize, usize)>> {
+    UNUSED.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Event {
+    fn new(index: usize) -> Result<Event, DriverError> {
+        let known = {
+            let mut unused = unused();
+            let place = unused.iter().position(|(device, _)| *device == index);
+            place.map(|place| unused.swap_remove(place).1 as sys::CUevent)
+        };
+        let event = match known {
+            Some(event) => event,
+            None => result::event::create(sys::CUevent_flags::CU_EVENT_DISABLE_TIMING)?,
+        };
+        Ok(Event { index, event })
     }
 
-    /// A stream that another module made, with an event of its own.
+    /// The end of the work that a stream of a device has now.
     ///
     /// # Safety
     ///
-    /// The handle is that of a stream of this device which is never destroyed.
+    /// The handle is that of a stream of this device which is not destroyed.
     ///
     /// # Errors
     ///
-    /// As [`Lane::new`].
-    pub unsafe fn over(index: usize, handle: usize) -> Result<Lane> {
-        let flags = sys::CUevent_flags::CU_EVENT_DISABLE_TIMING;
-        let event = in_context(index, || result::event::create(flags))?;
-        Ok(Lane { index, stream: handle as sys::CUstream, event })
+    /// As [`new_stream`].
+    pub unsafe fn at_end_of(index: usize, stream: usize) -> Result<Event> {
+        in_context(index, || {
+            let event = Event::new(index)?;
+            // SAFETY: the event is never destroyed, and the stream exists by the contract.
+            unsafe { result::event::record(event.event, stream as sys::CUstream) }?;
+            Ok(event)
+        })
     }
 
-    /// The stream as a number, which is how frameworks take it.
-    #[inline]
-    pub fn handle(self) -> usize {
-        self.stream as usize
-    }
-
-    /// What is put on this stream from now on waits for what is on `other` now.
+    /// Whether the work is done.
     ///
     /// # Errors
     ///
-    /// As [`Lane::new`].
-    pub fn wait_for(self, other: usize) -> Result<()> {
-        self.order(other as sys::CUstream, self.stream)
-    }
-
-    /// What is put on `other` from now on waits for what is on this stream now.
-    ///
-    /// # Errors
-    ///
-    /// As [`Lane::new`].
-    pub fn hand_over_to(self, other: usize) -> Result<()> {
-        self.order(self.stream, other as sys::CUstream)
-    }
-
-    /// One event serves for every pair: a wait is for the event as it was last recorded when the
-    /// wait is asked for.
-    fn order(self, first: sys::CUstream, second: sys::CUstream) -> Result<()> {
-        use cudarc::driver::result::{event, stream};
+    /// As [`new_stream`].
+    pub fn is_done(&self) -> Result<bool> {
         in_context(self.index, || {
-            // SAFETY: the event and this stream are never destroyed, and the other stream is the
-            // current one of a framework on this thread.
-            unsafe {
-                event::record(self.event, first)?;
-                stream::wait_event(second, self.event, WAIT)
+            // SAFETY: the event is never destroyed.
+            match unsafe { result::event::query(self.event) } {
+                Ok(()) => Ok(true),
+                Err(DriverError(sys::CUresult::CUDA_ERROR_NOT_READY)) => Ok(false),
+                Err(error) => Err(error),
             }
         })
     }
+
+    /// Blocks the host until the work is done.
+    ///
+    /// # Errors
+    ///
+    /// As [`new_stream`].
+    pub fn wait(&self) -> Result<()> {
+        // SAFETY: the event is never destroyed.
+        let wait = || unsafe { result::event::synchronize(self.event) };
+        wait_detached(|| in_context(self.index, wait))
+    }
+}
+
+impl Drop for Event {
+    fn drop(&mut self) {
+        unused().push((self.index, self.event as usize));
+    }
+}
+
+/// What is put on `second` from now on waits for what is on `first` now.
+///
+/// # Safety
+///
+/// The handles are those of streams of this device which are not destroyed.
+///
+/// # Errors
+///
+/// As [`new_stream`].
+pub unsafe fn order(index: usize, first: usize, second: usize) -> Result<()> {
+    if first == second {
+        return Ok(());
+    }
+    in_context(index, || {
+        let event = Event::new(index)?;
+        // SAFETY: the event is never destroyed, and the streams exist by the contract. A wait is for
+        // the event as it was last recorded, so the event can be used again at once.
+        unsafe {
+            result::event::record(event.event, first as sys::CUstream)?;
+            result::stream::wait_event(second as sys::CUstream, event.event, WAIT)
+        }
+    })
+}
+
+/// Blocks the host until a device has done all its work.
+///
+/// # Errors
+///
+/// As [`new_stream`].
+pub fn wait_for_device(index: usize) -> Result<()> {
+    wait_detached(|| in_context(index, result::ctx::synchronize))
 }
 
 const WAIT: sys::CUevent_wait_flags = sys::CUevent_wait_flags::CU_EVENT_WAIT_DEFAULT;
@@ -203,11 +248,57 @@ pub(crate) fn made_current(index: usize) -> Result<Former> {
     Ok(former)
 }
 
+/// The streams of other owners that cudarc's objects refer to, and what keeps each alive.
+type Borrowed = (usize, usize, Weak<CudaStream>, Held);
+
+static BORROWED: Mutex<Vec<Borrowed>> = Mutex::new(Vec::new());
+
+/// A stream of another owner as cudarc knows it. The owner is kept as long as anything refers to the
+/// stream: memory is freed on the stream that it was allocated on.
+///
+/// # Safety
+///
+/// The handle is that of a stream of this device, which exists as long as the owner.
+///
+/// # Errors
+///
+/// As [`checked`].
+pub(crate) unsafe fn borrowed_stream(
+    index: usize,
+    handle: usize,
+    owner: impl FnOnce() -> Held,
+) -> Result<Arc<CudaStream>> {
+    let (known, unused) = {
+        let mut borrowed = BORROWED.lock().unwrap_or_else(PoisonError::into_inner);
+        let find = |(device, other, stream, _): &Borrowed| match (*device, *other) {
+            pair if pair == (index, handle) => stream.upgrade(),
+            _ => None,
+        };
+        let known = borrowed.iter().find_map(find);
+        let is_unused = |entry: &mut Borrowed| entry.2.strong_count() == 0;
+        (known, borrowed.extract_if(.., is_unused).collect::<Vec<_>>())
+    };
+    // Python runs when a stream object goes, so the lock is not held here.
+    drop(unused);
+    if let Some(stream) = known {
+        return Ok(stream);
+    }
+    checked(|| {
+        let context = context(index)?;
+        context.bind_to_thread()?;
+        // SAFETY: by the contract the stream exists as long as its owner, who is kept.
+        let stream = unsafe { context.wrap_borrowed_stream(handle as sys::CUstream) };
+        let entry = (index, handle, Arc::downgrade(&stream), owner());
+        BORROWED.lock().unwrap_or_else(PoisonError::into_inner).push(entry);
+        Ok(stream)
+    })
+}
+
 /// A stream of another owner as cudarc knows it. Dropping it leaves the stream as it is.
 ///
 /// # Safety
 ///
-/// The handle is that of a stream of this device, which lives as long as what is returned is used.
+/// The handle is that of a stream of this device, which exists as long as what is returned is used.
 ///
 /// # Errors
 ///

@@ -1,7 +1,8 @@
-//! CUDA's driver, and the streams of this library.
+//! CUDA's driver, streams, and memory that frameworks lend to each other.
 
 pub mod driver;
 mod stream;
 pub mod streams;
+pub mod thread_stream;
 
 pub use stream::Stream;

@@ -138,6 +138,11 @@ impl<'py> Slot<'py> {
         self.usage == Usage::Written
     }
 
+    /// Whether the function opens its memory itself.
+    pub fn is_opened(&self) -> bool {
+        self.usage.is_opened()
+    }
+
     /// Whether it is an array of a framework, of any kind.
     pub fn is_of(&self, framework: &Framework) -> bool {
         self.class.framework.memory_type == framework.memory_type
@@ -181,6 +186,20 @@ pub struct Fitted<'py> {
     pub watched: Watched<'py>,
     /// The accelerator that the call was placed on, where that had to be found out.
     pub device: Option<Device>,
+}
+
+impl<'py> Fitted<'py> {
+    /// What the function gets for an array of the call.
+    pub fn at(&self, slot: &Slot<'py>) -> Option<Bound<'py, PyAny>> {
+        let outer = match &slot.place {
+            Place::Positional(index) => self.args.get_item(*index).ok(),
+            Place::Keyword(key) => self.kwargs.as_ref()?.get_item(key).ok()?,
+        }?;
+        match slot.inner {
+            Some(inner) => outer.get_item(inner).ok(),
+            None => Some(outer),
+        }
+    }
 }
 
 /// Arrays of the caller that a function could write to, with the number of writes so far, as far as
@@ -288,7 +307,9 @@ pub fn fit<'py>(
             }
             false => {
                 let (value, route) = foreign(loaded, options, slot, placement)?;
-                let later = target.ready.is_some() && !slot.class.framework.immutable;
+                // An immutable array on a device may go, and its memory be used again.
+                let host = !matches!(placement, Placement::On(Device::Accelerator(_)));
+                let later = target.ready.is_some() && !(host && slot.class.framework.immutable);
                 fitted.wait |= later && route == Route::Share;
                 (Some(value), route == Route::Share)
             }

@@ -211,7 +211,7 @@ impl<'a, 'py> Call<'a, 'py> {
         if !scope::concern(framework) {
             return body();
         }
-        scope::within(self.py, framework, fitted.device, slots, body)
+        scope::within(self.py, framework, fitted.device, slots, |slot| fitted.at(slot), body)
     }
 
     /// Calls the function, and again by the rungs of the ladder when its memory runs out.

@@ -1,16 +1,17 @@
-//! The device and the stream that a declared function is called on.
+//! The device that a declared function is called on, and the memory that is lent to it.
 
 use pyo3::prelude::*;
 
-use super::arguments::{self, Slots};
+use super::arguments::{self, Slot, Slots};
 use super::options::Options;
-use crate::cuda::{driver, streams};
+use crate::cuda::driver;
+use crate::cuda::streams::{self, Loan};
 use crate::framework::device::{self, Device, Placement};
 use crate::framework::endpoints::Endpoints;
-use crate::framework::loaded::{self, is_imported};
+use crate::framework::loaded::{self, LoadedFramework};
 use crate::framework::spec::{Framework, Memory};
 
-/// Whether a framework can have a device to make current or a stream to enter.
+/// Whether a framework can have a device to make current.
 #[inline]
 pub fn concern(framework: &Framework) -> bool {
     framework.memory != Memory::Host && framework.device.scope.is_some()
@@ -37,41 +38,65 @@ pub fn device_of<'py>(
     }
 }
 
-/// Runs `body` with the device of a call made current, on this thread's stream of that device.
-///
-/// Nothing is done for arrays on the host, and no stream is entered for a call with an array that is
-/// traced or needs a gradient.
+/// Runs `body` with the device of a call made current, and then ends the loans of the arrays that
+/// other frameworks have lent for it: `used` is what the function got for each. No stream is entered: the function works on the streams that
+/// the caller is on. Nothing is done for a call on the host.
 ///
 /// # Errors
 ///
-/// What `body` gives, what the framework raises, and `RuntimeError` for a failure of CUDA.
+/// What `body` returns, and what the framework raises.
 pub fn within<'py, T>(
     py: Python<'py>,
     framework: &'static Framework,
     device: Option<Device>,
     slots: &Slots<'py>,
+    used: impl Fn(&Slot<'py>) -> Option<Bound<'py, PyAny>>,
     body: impl FnOnce() -> PyResult<T>,
 ) -> PyResult<T> {
-    let loaded = || loaded::load(py, framework, Endpoints::of(framework)).map_err(PyErr::from);
-    let index = match device {
-        Some(Device::Accelerator(index)) => index,
-        // A function without arrays makes its own, on the current device.
-        None if slots.is_empty() && may_stream(py, framework) => {
-            match device::current(py, loaded()?) {
-                Ok(index) => index,
-                // There is no device, which the function will find out itself if it needs one.
-                Err(_) => return body(),
-            }
-        }
-        _ => return body(),
-    };
-    let streamed = || match may_stream(py, framework) && slots.iter().all(|s| s.is_concrete()) {
-        true => streams::on_lane(py, index, body),
-        false => body(),
-    };
-    streams::made_current(py, loaded()?, index, streamed)
+    let Some(Device::Accelerator(index)) = device else { return body() };
+    let loaded = loaded::load(py, framework, Endpoints::of(framework)).map_err(PyErr::from)?;
+    streams::on_device(py, loaded, index, || {
+        let done = body();
+        end_loans(py, loaded, index, slots, used);
+        done
+    })
 }
 
-fn may_stream(py: Python<'_>, framework: &Framework) -> bool {
-    framework.stream.is_some() && driver::is_present() && is_imported(py, framework)
+/// Ends the loans of a call's arguments.
+fn end_loans<'py>(
+    py: Python<'py>,
+    borrower: &LoadedFramework,
+    index: usize,
+    slots: &Slots<'py>,
+    used: impl Fn(&Slot<'py>) -> Option<Bound<'py, PyAny>>,
+) {
+    let is_lent = |slot: &&Slot<'py>| {
+        !slot.is_opened() && !slot.is_of(borrower.framework) && is_on_accelerator(py, slot)
+    };
+    let mut lent = slots.iter().filter(is_lent).peekable();
+    if lent.peek().is_none() || !driver::is_present() {
+        return;
+    }
+    match streams::current(py, borrower, index) {
+        Ok(Some(stream)) => {
+            let loans = lent
+                .filter_map(|slot| Some(Loan { lender: slot.class.framework, owner: used(slot)? }));
+            // SAFETY: the stream exists as long as its object, which is held here.
+            unsafe { streams::end_loans(py, index, stream.handle, loans) };
+        }
+        // The result has been waited for.
+        _ if borrower.framework.ready.is_some() => {}
+        // A device that reports a failure has no work left to wait for.
+        _ => drop(driver::wait_for_device(index)),
+    }
+}
+
+/// Whether an array of another framework is in its accelerator's memory.
+fn is_on_accelerator(py: Python<'_>, slot: &Slot<'_>) -> bool {
+    let framework = slot.class.framework;
+    let on_device = || -> PyResult<bool> {
+        let loaded = loaded::load(py, framework, Endpoints::of(framework)).map_err(PyErr::from)?;
+        Ok(matches!(device::device_of(py, loaded, &slot.value)?, Device::Accelerator(_)))
+    };
+    framework.memory != Memory::Host && on_device().unwrap_or(false)
 }

@@ -1,7 +1,7 @@
 //! Coroutines and generators of declared functions.
 //!
-//! The device and the stream of a call are entered for each step and left before the step's end,
-//! so that two tasks that take turns on one thread keep their own.
+//! The device of a call is entered for each step and left before the step's end, so that two tasks that
+//! take turns on one thread keep their own.
 
 use pyo3::exceptions::{PyRuntimeError, PyStopAsyncIteration, PyStopIteration};
 use pyo3::gc::{PyTraverseError, PyVisit};
@@ -9,7 +9,7 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString, PyTuple};
 
-use super::arguments::Watched;
+use super::arguments::{Slot, Watched};
 use super::result::Of;
 use super::{Call, Declared, Failed, Kind, Mode, result};
 use crate::declared::ladder::{self, Climbing, Ladder, Rung, Stop};
@@ -102,7 +102,8 @@ impl Origin {
         }
         let call = self.call(py);
         let device = scope::device_of(py, framework, &call.slots, &call.core.options)?;
-        scope::within(py, framework, device, &call.slots, body)
+        let given = |slot: &Slot<'py>| Some(slot.value.clone());
+        scope::within(py, framework, device, &call.slots, given, body)
     }
 
     fn finish<'py>(&self, value: Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {

@@ -60,7 +60,7 @@ impl PyTensor {
         self.memory.view()
     }
 
-    fn is_host(&self) -> bool {
+    pub(super) fn is_host(&self) -> bool {
         self.view().is_on_host()
     }
 
@@ -88,19 +88,23 @@ impl PyTensor {
         Ok(())
     }
 
-    /// Orders a consumer's stream after the work that writes the memory.
-    fn order(&self, stream: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
+    /// Orders a consumer's stream after the work that writes the memory. Returns whether it is the
+    /// stream on which the memory is freed.
+    fn order(&self, stream: Option<&Bound<'_, PyAny>>) -> PyResult<bool> {
         let stream: i64 = stream.map_or(Ok(1), |stream| stream.extract())?;
         match stream {
-            -1 => Ok(()),
+            // Such a consumer orders itself, to the end.
+            -1 => Ok(true),
             0 => Err(PyValueError::new_err(
                 "stream 0 is ambiguous; use 1 for the legacy default stream, 2 for the per-thread one",
             )),
             stream if stream < 0 => {
                 Err(PyValueError::new_err(format!("{stream} is no CUDA stream")))
             }
-            stream => {
-                cuda::order(self.view().device().device_id, self.stream().as_ref(), stream as usize)
+            consumer => {
+                let (stream, consumer) = (self.stream(), consumer as usize);
+                cuda::order(self.view().device().device_id, stream.as_ref(), consumer)?;
+                Ok(stream.is_some() && cuda::handle(stream.as_ref()) == consumer)
             }
         }
     }
@@ -200,9 +204,9 @@ impl PyTensor {
             let text = "a copy on the device is made by the consumer; ask for one on the host";
             return Err(PyBufferError::new_err(text));
         }
-        let source = if copies { self.copied(py)? } else { self.memory.source() };
-        if !self.is_host() && !copies {
-            self.order(stream.as_ref())?;
+        let mut source = if copies { self.copied(py)? } else { self.memory.source() };
+        if !self.is_host() && !copies && !self.order(stream.as_ref())? {
+            source = cuda::AfterDevice::of(source);
         }
         if max_version.is_some_and(|(major, _)| major >= 1) {
             let mut tensor = source.hand_over(managed::versioned);

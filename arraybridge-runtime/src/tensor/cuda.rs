@@ -9,7 +9,7 @@ use pyo3::exceptions::PyBufferError;
 use pyo3::prelude::*;
 
 use super::{Tensor, expect_len};
-use crate::cuda::driver::checked;
+use crate::cuda::driver::{checked, wait_for_device};
 use crate::host::buffer::HostBuffer;
 use crate::host::layout::{Strides, contiguous_strides};
 use crate::interpreter::error::Result;
@@ -22,10 +22,8 @@ use crate::memory::view::View;
 /// The stream that a tensor was written on.
 pub(super) type Stream = Arc<CudaStream>;
 
-/// Device memory, and its context. A consumer's kernel may still read it when the last reference
-/// goes, on a stream that is not known here: a consumer names the stream that it begins on, not those
-/// that it goes on to use, and that one may be destroyed by now. So the device's work is waited for
-/// first. The slice then frees it on the stream that it was allocated on.
+/// Device memory, and its context. The slice frees it in the order of the stream that it was allocated
+/// on, as CuPy and torch do with their own memory. [`AfterDevice`] is for consumers on other streams.
 struct Memory<T> {
     slice: ManuallyDrop<CudaSlice<T>>,
     context: Arc<CudaContext>,
@@ -34,13 +32,39 @@ struct Memory<T> {
 impl<T> Drop for Memory<T> {
     fn drop(&mut self) {
         let free = || {
-            // A context that reports a failure here is past being waited for.
-            let waited = self.context.synchronize();
+            // The handle of the legacy default stream is that of the current context's. A context that
+            // reports a failure here is past being helped.
+            let bound = self.context.bind_to_thread();
             // SAFETY: it is dropped once, here.
             unsafe { ManuallyDrop::drop(&mut self.slice) };
-            waited
+            bound
         };
-        let _ = wait_detached(|| checked(free));
+        let _ = checked(free);
+    }
+}
+
+/// Memory that is lent to a consumer on another stream than that of the memory. The stream that the
+/// consumer names is where it begins, not where it goes on, and may be destroyed by the time that the
+/// consumer lets go. So the device's work is waited for then.
+pub(super) struct AfterDevice {
+    index: usize,
+    // Held for its drop, which comes after the wait.
+    _owner: Owner,
+}
+
+impl Drop for AfterDevice {
+    fn drop(&mut self) {
+        let _ = wait_for_device(self.index);
+    }
+}
+
+impl AfterDevice {
+    /// The same memory, which is let go of when the device's work is done.
+    pub(super) fn of(source: Source) -> Source {
+        let (view, owner) = source.into_parts();
+        let index = view.device().device_id as usize;
+        // SAFETY: the new owner holds the one before.
+        unsafe { Source::new(view, Owner::Value(Box::new(AfterDevice { index, _owner: owner }))) }
     }
 }
 

@@ -2,11 +2,12 @@
 
 use arraybridge_runtime::cudarc::driver::result;
 use arraybridge_runtime::prelude::*;
+use pyo3::prelude::*;
 
 /// The elements once more.
 #[memory_type(cupy, returns = input)]
 fn device_copy(image: DeviceView<'_, f32>, stream: &Stream) -> Result<DeviceArray<f32>> {
-    let from = image.compact()?;
+    let from = image.contiguous()?;
     let mut copy = DeviceArray::zeros(image.shape(), stream)?;
     let bytes = 4 * image.len();
     if bytes > 0 {
@@ -17,6 +18,16 @@ fn device_copy(image: DeviceView<'_, f32>, stream: &Stream) -> Result<DeviceArra
         unsafe { result::memcpy_dtod_async(to, from, bytes, stream.cu_stream()) }?;
     }
     Ok(copy)
+}
+
+/// The elements once more, as a tensor of no framework.
+#[memory_type(cupy)]
+fn device_tensor<'py>(
+    py: Python<'py>,
+    image: DeviceView<'_, f32>,
+    stream: &Stream,
+) -> Result<Bound<'py, PyAny>> {
+    Ok(Tensor::from(device_copy(image, stream)?).into_pyobject(py)?)
 }
 
 fn pointer<T: Element>(array: &mut DeviceArray<T>, stream: &Stream) -> u64 {
@@ -48,7 +59,7 @@ fn device_copy_into(
     out: DeviceViewMut<'_, f32>,
     stream: &Stream,
 ) -> Result<()> {
-    let (from, to) = (image.compact()?, out.compact()?);
+    let (from, to) = (image.contiguous()?, out.contiguous()?);
     if image.shape() != out.shape() {
         return Err(Error::Value("the shapes differ".into()));
     }

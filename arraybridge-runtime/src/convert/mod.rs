@@ -27,9 +27,9 @@ use crate::framework::loaded::{self, LoadedFramework};
 use crate::framework::spec::{DType, DTypeSet, Framework, Kind, Memory};
 use crate::interpreter::error::{Failure, Result};
 use execute::Prepared;
-use plan::{Facts, Importer, Plan, Refusal, Route, Target, Why, Wish};
+use plan::{Facts, Importer, Plan, Refusal, Route, Step, Target, Why, Wish};
 use record::Record;
-use source::{Material, Reader, Slot};
+use source::{Guarded, Material, Reader, Slot};
 
 pub use errors::explain_refusal;
 pub use execute::place;
@@ -310,11 +310,29 @@ fn prepare_own<'a, 'py>(
         (Refusal::CopyRequired(why), _) => errors::copy_required(endpoints, request, why),
         (_, cast) => errors::missing_dtype(py, endpoints, target, cast.unwrap_or(DType::Bool)),
     })?;
-    let data = match plan.route {
-        Route::Keep => data.clone(),
-        _ => source::plain(py, endpoints, data)?,
-    };
+    if plan.route == Route::Keep {
+        return Ok(prepared(data.clone(), plan));
+    }
+    let data = source::plain(py, endpoints, data)?;
+    let reader = Reader { py, endpoints, loaded: target };
+    check_own(&reader, &data, &plan)?;
     Ok(prepared(data, plan))
+}
+
+/// Refuses an array of the target's own framework that its plan cannot be carried out for: one without
+/// plain values, if its memory is going to be read or it is not even a subclass of an array.
+fn check_own<'py>(reader: &Reader<'_, 'py>, data: &Bound<'py, PyAny>, plan: &Plan) -> Result<()> {
+    let Reader { py, endpoints, loaded } = *reader;
+    let is_read = plan.steps.iter().any(|step| matches!(step, Step::Open | Step::Download));
+    match class_of(data)?.role {
+        Role::Refused(why) if is_read || !detect::is_derived(loaded.framework, data) => {
+            return Err(errors::refused(endpoints, why, data));
+        }
+        _ if !is_read => return Ok(()),
+        _ => {}
+    }
+    let Guarded { data, .. } = reader.guarded(data)?;
+    loaded.reason(py, &data).map_or(Ok(()), |guard| Err(errors::refused_by_guard(endpoints, guard)))
 }
 
 /// What a framework can hold at a place; `dtype` is the one that is wanted there. It is asked about its

@@ -146,6 +146,18 @@ fn walk(class: &Bound<'_, PyType>) -> Option<Class> {
     None
 }
 
+/// Whether a framework's array class is among the bases of an object's class.
+#[cold]
+pub fn is_derived(framework: &Framework, data: &Bound<'_, PyAny>) -> bool {
+    let mro = data.get_type().getattr(pyo3::intern!(data.py(), "__mro__")).ok();
+    let bases = mro.and_then(|mro| mro.cast_into::<PyTuple>().ok());
+    bases
+        .into_iter()
+        .flatten()
+        .filter_map(|base| qualified_name(&base))
+        .any(|name| framework.classes.contains(&name.as_str()))
+}
+
 /// A framework's name as a Python string, made once.
 #[inline]
 pub fn name_of<'py>(py: Python<'py>, framework: &'static Framework) -> &'py Bound<'py, PyString> {

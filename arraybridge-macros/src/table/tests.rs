@@ -379,6 +379,19 @@ reasons = [{ why = "W", role = "lifted", when = "data.l" }, { why = "V", when = 
 }
 
 #[test]
+fn the_head_of_the_table_explains_every_key() {
+    let text = &Sources::embedded().all[0].text;
+    let head: String = text.lines().take_while(|line| line.starts_with('#')).collect();
+    let unknown = HOST.replace("guards =", "wavelength =");
+    let [message] = &mistakes(&[source("t.toml", &unknown)])[..] else { panic!() };
+    let (_, known) = message.split_once("known keys: ").unwrap();
+    for key in known.split(", ") {
+        let explained = [format!("#   {key} "), format!("#   [X.{key}] ")];
+        assert!(explained.iter().any(|line| head.contains(line)), "{key}");
+    }
+}
+
+#[test]
 fn known_frameworks_come_with_their_memory() {
     let known = known().unwrap_or_else(|problems| panic!("{}", problems.messages().join("\n")));
     let place = |name: &str| known.iter().find(|(known, _)| known == name).map(|(_, place)| *place);

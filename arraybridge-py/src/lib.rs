@@ -312,10 +312,10 @@ fn is_oom_error(
     Ok(found.is_some_and(|found| wanted.is_none_or(|w| w.memory_type == found.memory_type)))
 }
 
-/// Call `func`, and retry up to `max_retries` times with all caches cleared if the framework runs
-/// out of memory.
+/// Call `func`, and retry it with all caches cleared if the framework runs out of memory.
 ///
-/// Raises what `func` raises in the end, and `ValueError` if the framework is unknown.
+/// It is retried at most `max_retries` times. Raises what `func` raises in the end, and
+/// `ValueError` if the framework is unknown.
 ///
 /// >>> from arraybridge.oom_recovery import execute_with_oom_recovery
 /// >>> execute_with_oom_recovery(lambda: 42, "numpy")

@@ -17,10 +17,10 @@ def is_oom_error(error: BaseException, memory_type: str | None = None) -> bool:
     """
 
 def execute_with_oom_recovery(func: Callable[[], _T], memory_type: str, max_retries: int = 2) -> _T:
-    """Call `func`, and retry up to `max_retries` times with all caches cleared if the framework runs
-    out of memory.
+    """Call `func`, and retry it with all caches cleared if the framework runs out of memory.
 
-    Raises what `func` raises in the end, and `ValueError` if the framework is unknown.
+    It is retried at most `max_retries` times. Raises what `func` raises in the end, and
+    `ValueError` if the framework is unknown.
 
     >>> from arraybridge.oom_recovery import execute_with_oom_recovery
     >>> execute_with_oom_recovery(lambda: 42, "numpy")

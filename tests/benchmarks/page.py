@@ -121,8 +121,8 @@ def about(runs: list[dict]) -> str:
     here = ", ".join(f"{title} {last[name]}" for name, title in versions.items() if name in last)
     count = "one run" if len(runs) == 1 else f"{len(runs)} runs, one after the other"
     return (
-        f"The tables show **{count}, on a shared machine with {last['cpus']} cores**. Its load before "
-        f"and after each run: {loads}.\n{here}; no GPU."
+        f"The tables show **{count}, on a shared machine with {last['cpus']} cores**. Its load "
+        f"before and after each run: {loads}.\n{here}; no GPU."
     )
 
 

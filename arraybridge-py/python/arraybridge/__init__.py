@@ -1,14 +1,14 @@
 """Convert arrays between NumPy, CuPy, PyTorch, TensorFlow, JAX and pyclesperanto.
 
-One call brings an array to a framework, without a copy where the memory allows it:
+One call converts an array, without copying if the target can use its memory:
 
 >>> import numpy, arraybridge
 >>> image = numpy.arange(6, dtype="uint16").reshape(2, 3)
 >>> arraybridge.convert(image, "numpy") is image
 True
 
-``explain`` says beforehand what a conversion would do, and why it would copy. Importing this
-package imports no framework but NumPy.
+``explain`` says in advance what a conversion would do, and why it would copy. Importing this
+package imports no framework except NumPy.
 """
 
 from . import decorators
@@ -98,6 +98,6 @@ __all__ = [
     *decorators._OF_THE_TABLES,
 ]
 
-# One decorator for each table: `torch`, `jax`, ... They are objects of this package, and hide no
-# module of that name from anybody who imports it.
+# One decorator for each table: `torch`, `jax`, ... They are attributes of this package, so they do
+# not shadow the modules of the same names.
 globals().update(decorators._OF_THE_TABLES)

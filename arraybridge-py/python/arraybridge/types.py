@@ -1,4 +1,4 @@
-"""The frameworks as an enum, made from the table that the extension module was built with."""
+"""The frameworks as an enum, made from the table that this package was built with."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = [
 
 
 class Converter:
-    """Conversions out of one framework: ``to_numpy``, ``to_torch``, ... one for each table.
+    """Conversions from one framework: ``to_numpy``, ``to_torch`` and so on, one for each framework.
 
     >>> import numpy, arraybridge
     >>> zeros = numpy.zeros((2, 3), dtype="float32")
@@ -41,8 +41,8 @@ def _method(target: str, title: str) -> Any:
     to.__name__ = f"to_{target}"
     to.__qualname__ = f"Converter.to_{target}"
     to.__doc__ = (
-        f"Convert ``data``, of any shape, to {title}, on accelerator ``gpu_id`` where it is given."
-        f"\n\nRaises ``MemoryConversionError`` or one of its children, like ``convert_memory``."
+        f"Convert ``data``, of any shape, to {title}, on accelerator ``gpu_id`` if given.\n\n"
+        "Raises ``MemoryConversionError`` or a subclass, like ``convert_memory``."
     )
     return to
 
@@ -50,7 +50,7 @@ def _method(target: str, title: str) -> Any:
 class _MemoryType(StrEnum):
     @property
     def converter(self) -> Converter:
-        """The conversions out of this framework."""
+        """The conversions from this framework."""
         return _CONVERTERS[self.value]
 
     def __getattr__(self, name: str) -> Any:
@@ -81,10 +81,10 @@ True
 """
 
 CPU_MEMORY_TYPES = frozenset(MemoryType(f["name"]) for f in _TABLE if f["memory"] == "host")
-"""Frameworks whose arrays live in host memory only."""
+"""Frameworks whose arrays are in host memory only."""
 
 SUPPORTED_MEMORY_TYPES = frozenset(MemoryType)
-"""Every framework of the table."""
+"""All frameworks."""
 
 GPU_MEMORY_TYPES = SUPPORTED_MEMORY_TYPES - CPU_MEMORY_TYPES
-"""Frameworks whose arrays can live on an accelerator."""
+"""Frameworks whose arrays can be on an accelerator."""

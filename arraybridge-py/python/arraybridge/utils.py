@@ -1,4 +1,4 @@
-"""Small helpers around frameworks that may not be there."""
+"""Helpers for frameworks that may not be installed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["device_id", "loaded_frameworks", "optional_import"]
 
 
 class _Missing:
-    """Stands for a module that cannot be imported: false, and an ImportError when it is called."""
+    """Stands in for a module that is missing. It is falsy, and calling it raises ImportError."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -26,14 +26,14 @@ class _Missing:
         return _Missing(f"{self._name}.{name}")
 
     def __call__(self, *args: Any, **kwargs: Any) -> NoReturn:
-        raise ImportError(f"{self._name} cannot be used: its package is not installed")
+        raise ImportError(f"cannot use {self._name}: the package is not installed")
 
     def __repr__(self) -> str:
         return f"<missing module {self._name}>"
 
 
 def optional_import(module_name: str) -> ModuleType | _Missing:
-    """Import a module, or get a stand-in that is false and raises ImportError when it is called.
+    """Import a module, or return a stand-in that is falsy and raises ImportError when it is called.
 
     >>> from arraybridge.utils import optional_import
     >>> bool(optional_import("no_such_module"))

@@ -2,8 +2,8 @@
 //! drop, and what the extension modules of a process share.
 
 pub mod context;
+pub mod detached;
 pub mod error;
-pub mod held;
 pub mod shared;
 pub mod tuples;
 pub mod vectorcall;

@@ -13,8 +13,8 @@ use crate::framework::endpoints::Endpoints;
 use crate::framework::loaded::LoadedFramework;
 use crate::framework::shortcuts::{self, ShortCut};
 use crate::framework::spec::{DType, Framework, Kind, Memory};
+use crate::interpreter::detached::{DetachedBuffer, DetachedRef};
 use crate::interpreter::error::{Failure, Result, tried};
-use crate::interpreter::held::{Held, HeldBuffer};
 use crate::memory::buffer;
 use crate::memory::numpy_array::{self, UnknownDtype};
 use crate::memory::source::{Owner, Slot as MemorySlot, Source};
@@ -92,7 +92,7 @@ impl<'py> Reader<'_, 'py> {
         {
             return None;
         }
-        let buffer = HeldBuffer::new(data).ok()?;
+        let buffer = DetachedBuffer::new(data).ok()?;
         let memory = &mut slot.memory;
         let exporter = buffer.exporter(self.py);
         if let Some(array) = exporter.as_ref().and_then(numpy_array::plain_array) {
@@ -167,9 +167,9 @@ impl<'py> Reader<'_, 'py> {
 
     /// What keeps an array's host memory alive, where the table says so.
     #[inline]
-    pub(super) fn owner(&self, data: &Bound<'py, PyAny>) -> Option<Held> {
+    pub(super) fn owner(&self, data: &Bound<'py, PyAny>) -> Option<DetachedRef> {
         let op = self.loaded.framework.export.as_ref()?.owner?;
-        tried(self.py, op.call(self.py, self.scope(data))).map(Held::from)
+        tried(self.py, op.call(self.py, self.scope(data))).map(DetachedRef::from)
     }
 
     /// Who keeps exported memory alive. A subclass may answer for another array than itself, so that
@@ -183,8 +183,8 @@ impl<'py> Reader<'_, 'py> {
         match self.owner(data) {
             None => exported,
             // SAFETY: what the framework says owns the memory of the array keeps it alive.
-            Some(owner) if class.own => unsafe { exported.owned_by(Owner::Object(owner)) },
-            Some(owner) => exported.and_held(owner),
+            Some(owner) if class.own => unsafe { exported.with_owner(Owner::Object(owner)) },
+            Some(owner) => exported.with_object(owner),
         }
     }
 
@@ -203,7 +203,7 @@ impl<'py> Reader<'_, 'py> {
             array = numpy.call_method1(asarray, (array,)).map_err(failed)?;
         }
         let array = array.cast::<PyUntypedArray>().map_err(PyErr::from)?;
-        let private = private || numpy_array::is_sole_owner(array);
+        let private = private || numpy_array::is_unique_owner(array);
         let opened = read_numpy(self.endpoints, array, private)?;
         // JAX keeps what it hands out, and therefore has it read-only.
         Ok(Opened { private: private && !opened.source.view().is_read_only(), ..opened })
@@ -235,7 +235,7 @@ fn by_buffer(framework: &Framework, data: &Bound<'_, PyAny>, dtype: DType) -> Op
     }
     // What it raises, the export says in better words.
     let mut slot = MemorySlot::default();
-    buffer::describe(HeldBuffer::new(data).ok()?, Some(dtype), &mut slot).ok()?;
+    buffer::describe(DetachedBuffer::new(data).ok()?, Some(dtype), &mut slot).ok()?;
     slot.take()
 }
 

@@ -549,10 +549,10 @@ def test_another_version_of_the_package_is_refused(ext):
     code = """
 import ctypes, sys
 import arraybridge._core as core
-pointer = ctypes.pythonapi.PyCapsule_GetPointer
-pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
-table = pointer(core._C_API, b"arraybridge._core._C_API")
-ctypes.c_uint32.from_address(table).value = 7
+new = ctypes.pythonapi.PyCapsule_New
+new.restype, new.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+version, name = ctypes.c_uint32(7), b"arraybridge._core._C_API"
+core._C_API = new(ctypes.addressof(version), name, None)
 import importlib.util
 spec = importlib.util.spec_from_file_location("extension", sys.argv[1])
 try:

@@ -6,7 +6,7 @@ use arraybridge_runtime::prelude::*;
 /// The elements once more.
 #[memory_type(cupy, returns = input)]
 fn device_copy(image: DeviceView<'_, f32>, stream: &Stream) -> Result<DeviceArray<f32>> {
-    let from = image.compact()?;
+    let from = image.contiguous()?;
     let mut copy = DeviceArray::zeros(image.shape(), stream)?;
     let bytes = 4 * image.len();
     if bytes > 0 {
@@ -48,7 +48,7 @@ fn device_copy_into(
     out: DeviceViewMut<'_, f32>,
     stream: &Stream,
 ) -> Result<()> {
-    let (from, to) = (image.compact()?, out.compact()?);
+    let (from, to) = (image.contiguous()?, out.contiguous()?);
     if image.shape() != out.shape() {
         return Err(Error::Value("the shapes differ".into()));
     }

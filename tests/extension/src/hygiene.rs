@@ -29,7 +29,7 @@ fn device_hygienic(
     out: ::core::option::Option<DeviceViewMut<'_, f32>>,
     device: Device,
     stream: &Stream,
-) -> ::core::result::Result<DeviceArray<f32>, renamed::error::Error> {
+) -> ::core::result::Result<DeviceArray<f32>, renamed::prelude::Error> {
     let _ = (image, out, device);
     DeviceArray::zeros(&[1], stream)
 }

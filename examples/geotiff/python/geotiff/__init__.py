@@ -1,8 +1,9 @@
 """Read GeoTIFFs into the arrays of any framework.
 
 ``read(path, "torch")`` returns the pixels, as rasterio's ``read`` does. ``GeoTiff(path)`` also has
-their location and meaning. ``xarray.open_dataarray(path, engine="geotiff", framework="jax")`` returns
-bands, rows and columns with coordinates. It reads lazily, and only the parts that are needed.
+their location and meaning. ``xarray.open_dataarray(path, engine="geotiff", framework="jax")``
+returns bands, rows and columns with coordinates. It reads lazily, and only the parts that are
+needed.
 """
 
 import arraybridge

@@ -1,10 +1,10 @@
 """The call path of declared Rust functions in CUDA memory, on a fake driver and a fake CuPy.
 
-The fake driver's device memory is the host's, and everything is done at once: see tests/fakes.
-Seen here is which calls are made, on which stream and in which order, that memory is freed once,
-and what happens when a call fails. Nothing here is evidence that anything works on a device. Each
-test is a process of its own, with NumPy and the fake alone: no real framework must meet the fake
-driver.
+The fake driver's device memory is host memory, and all work is done at once: see tests/fakes.
+The tests check which calls are made, on which stream and in which order, that memory is freed once,
+and what happens when a call fails. They are not evidence that anything works on a device. Each
+test runs in a process of its own, with NumPy and the fake only, since no real framework must meet
+the fake driver.
 """
 
 import contextlib
@@ -355,7 +355,7 @@ def test_fake_cuda_a_machine_without_devices_gives_a_typed_error(run):
     run(
         """
         fake_cupy.DEVICES = 0
-        raises(ab.DeviceUnavailableError, r"device_copy\\(\\) works in CUDA memory, and CuPy sees "
+        raises(ab.DeviceUnavailableError, r"device_copy\\(\\) needs CUDA memory, but CuPy sees "
                "no CUDA device here; call it where", lambda: ext.device_copy(image))
         """
     )

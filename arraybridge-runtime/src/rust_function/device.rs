@@ -1,4 +1,4 @@
-//! Functions that work on a CUDA device: where they are called, and what they take.
+//! Functions that work on a CUDA device: their device, their stream and their arguments.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
@@ -27,17 +27,17 @@ use crate::memory::source::{Owner, Source};
 use crate::rust_function::device_memory::{DeviceView, DeviceViewMut, Layout};
 use crate::tensor::expect_distinct;
 
-/// CUDA memory, kept for a call.
-pub struct Held {
+/// CUDA memory that stays alive during a call.
+pub struct OpenedDeviceArray {
     layout: Layout,
-    // Held for its drop.
+    // It lives as long as the call.
     _source: Source,
 }
 
 impl<'a, T: Element> Argument<'a> for DeviceView<'a, T> {
-    type Holder = Held;
+    type Holder = OpenedDeviceArray;
 
-    fn open(call: &Call<'_, '_>, index: usize) -> Result<Held> {
+    fn open(call: &Call<'_, '_>, index: usize) -> Result<OpenedDeviceArray> {
         let open = |given: &Bound<'_, PyAny>| {
             let (framework, stream) = (call.framework(), call.stream());
             let request = Request {
@@ -47,30 +47,30 @@ impl<'a, T: Element> Argument<'a> for DeviceView<'a, T> {
             };
             let array = convert::convert_to(given, framework, &request)?;
             let opened = convert::open_any(&array, stream.handle())?;
-            call.held::<T>(index, given, opened, false)
+            call.hold::<T>(index, given, opened, false)
         };
         open(&*required(call, index)?).map_err(|error| call.about(index, error))
     }
 
-    fn get(holder: &'a mut Held) -> Self {
+    fn get(holder: &'a mut OpenedDeviceArray) -> Self {
         DeviceView::new(holder.layout.clone())
     }
 }
 
 impl<'a, T: Element> Argument<'a> for DeviceViewMut<'a, T> {
-    type Holder = Held;
+    type Holder = OpenedDeviceArray;
 
-    fn open(call: &Call<'_, '_>, index: usize) -> Result<Held> {
+    fn open(call: &Call<'_, '_>, index: usize) -> Result<OpenedDeviceArray> {
         let open = |given: &Bound<'_, PyAny>| {
             let stream = call.stream();
             let opened = convert::open_writable_on(given, stream.index(), stream.handle())?;
             expect_distinct(opened.source.view())?;
-            call.held::<T>(index, given, opened, true)
+            call.hold::<T>(index, given, opened, true)
         };
         open(&*required(call, index)?).map_err(|error| call.about(index, error))
     }
 
-    fn get(holder: &'a mut Held) -> Self {
+    fn get(holder: &'a mut OpenedDeviceArray) -> Self {
         DeviceViewMut::new(holder.layout.clone())
     }
 }
@@ -80,14 +80,14 @@ fn adopts(framework: &Framework) -> bool {
     framework.stream.is_some()
 }
 
-/// An owner that goes when a stream has done what it was given.
-struct Kept {
+/// An owner that is released once a stream has done its work.
+struct AwaitedOwner {
     stream: Arc<CudaStream>,
-    // Held for its drop, which comes after the wait.
+    // Fields are dropped after the wait in `drop`.
     _owner: Owner,
 }
 
-impl Drop for Kept {
+impl Drop for AwaitedOwner {
     fn drop(&mut self) {
         let _ = wait_detached(|| driver::checked(|| self.stream.synchronize()));
     }
@@ -103,8 +103,8 @@ impl<'a, 'py> Call<'a, 'py> {
         self.stream.get().expect("a function with a stream is called on it")
     }
 
-    /// The device of the call: that of the declaration, else that of the first array that is in CUDA
-    /// memory, else the current one of the declared framework, else the host.
+    /// The device of the call: the declared one, else the device of the first array in CUDA memory,
+    /// else the declared framework's current device, else the host.
     ///
     /// # Errors
     ///
@@ -124,7 +124,7 @@ impl<'a, 'py> Call<'a, 'py> {
         }
     }
 
-    /// The device of the declaration, else that of the first array that is in CUDA memory.
+    /// The declared device, else the device of the first array in CUDA memory.
     fn known_device(&self) -> Option<Device> {
         let declared = self.function.entry.settings.iter().find_map(|setting| match setting {
             ("device", Setting::Name(name)) => Device::from_name(name),
@@ -153,7 +153,7 @@ impl<'a, 'py> Call<'a, 'py> {
         let body = || match catch_unwind(AssertUnwindSafe(called)) {
             Ok(done) => Ok(done?),
             Err(panic) => {
-                // The frameworks have to be brought back to their own streams first.
+                // The frameworks have to return to their own streams first.
                 panicked = Some(panic);
                 Err(PyRuntimeError::new_err("the function panicked"))
             }
@@ -173,13 +173,13 @@ impl<'a, 'py> Call<'a, 'py> {
         let (py, framework, title) = (self.py, loaded.framework, loaded.framework.title);
         let name = self.function.entry.name;
         let unavailable = |why: String, way_out: &str| {
-            let reason = format!("{name}() works in CUDA memory, and {why}; {way_out}");
+            let reason = format!("{name}() needs CUDA memory, but {why}; {way_out}");
             Endpoints::of(framework).error(Failure::Device, "device", reason)
         };
         let cuda = DLDeviceType::CUDA.0 as i32;
         if !framework.import.as_ref().is_some_and(|import| import.devices.contains(&cuda)) {
             let why = format!("{title} has none");
-            return Err(unavailable(why, "declare the function for a framework that has"));
+            return Err(unavailable(why, "declare the function for a framework that does"));
         }
         let host = "call it where there is an NVIDIA GPU, or call a function that is declared for \
                     host memory";
@@ -201,33 +201,34 @@ impl<'a, 'py> Call<'a, 'py> {
         }
     }
 
-    /// Checked memory for a view, kept for the call.
-    fn held<T: Element>(
+    /// Checks memory for a view, and keeps it alive during the call.
+    fn hold<T: Element>(
         &self,
         index: usize,
         given: &Bound<'_, PyAny>,
         opened: Opened,
         mutable: bool,
-    ) -> Result<Held> {
+    ) -> Result<OpenedDeviceArray> {
         let view = opened.source.view();
         if !device::is_cuda(view.device().device_type.0) {
             return Err(Error::Type(format!("{} is not in CUDA memory", self.framework().title)));
         }
         let layout = Layout::of::<T>(view)?;
         self.covers(index, view.clone(), mutable);
-        Ok(Held { layout, _source: self.keep(given, opened).source })
+        Ok(OpenedDeviceArray { layout, _source: self.keep_until_done(given, opened).source })
     }
 
-    /// Memory that outlives the work on it which the function begins.
+    /// Makes memory outlive the work on it that the function starts.
     ///
-    /// That work ends after the function, whose references to the memory go when it returns. Where its
-    /// framework is on the call's stream while the function runs, nothing has to be done: what was
-    /// made for the call was allocated on that stream, and what the caller allocated on the stream
-    /// that it was on comes free there, after the call, for which that stream waits. (An array that was
-    /// allocated on a third stream is the caller's to order, as with the framework's own functions.)
-    /// JAX and TensorFlow know nothing of our streams and use freed memory at once, and what an object
-    /// of no framework does is not known: there, the call's reference goes when the stream is done.
-    pub(super) fn keep(&self, given: &Bound<'_, PyAny>, opened: Opened) -> Opened {
+    /// That work ends after the function returns, which is when its references to the memory are
+    /// released. Nothing has to be done if the memory's framework is on the call's stream while the
+    /// function runs. What was made for the call was allocated on that stream. What the caller
+    /// allocated on its own stream is reused on that stream, which waits for the call. (An array
+    /// that was allocated on a third stream is for the caller to order, as with the framework's own
+    /// functions.) JAX and TensorFlow do not know our streams and reuse freed memory at once, and
+    /// what an object of no framework does is unknown. For these, the call's reference is released
+    /// when the stream is done.
+    pub(super) fn keep_until_done(&self, given: &Bound<'_, PyAny>, opened: Opened) -> Opened {
         let class = detect::class_of(given);
         let owner = class.is_some_and(|class| adopts(class.framework)) || on_host(given);
         let ordered = adopts(self.framework()) && owner;
@@ -235,9 +236,9 @@ impl<'a, 'py> Call<'a, 'py> {
             return opened;
         }
         let (view, owner) = opened.source.into_parts();
-        let kept = Kept { stream: Arc::clone(self.stream()), _owner: owner };
+        let awaited = AwaitedOwner { stream: Arc::clone(self.stream()), _owner: owner };
         // SAFETY: the new owner holds the one before.
-        let source = unsafe { Source::new(view, Owner::Value(Box::new(kept))) };
+        let source = unsafe { Source::new(view, Owner::Value(Box::new(awaited))) };
         Opened { source, private: opened.private }
     }
 }
@@ -248,12 +249,12 @@ fn in_cuda(object: &Bound<'_, PyAny>) -> Option<usize> {
     device::is_cuda(place.device_type.0).then_some(place.device_id as usize)
 }
 
-/// Whether an object is an array in host memory, beyond doubt.
+/// Whether an object is certainly an array in host memory.
 fn on_host(object: &Bound<'_, PyAny>) -> bool {
     place(object).is_some_and(device::is_host)
 }
 
-/// Where an object says that its memory is.
+/// The device that an object names for its memory.
 fn place(object: &Bound<'_, PyAny>) -> Option<DLDevice> {
     if detect::class_of(object).is_some_and(|class| class.framework.memory == Memory::Host) {
         return Some(DLDevice::CPU);

@@ -8,9 +8,9 @@ use ::arraybridge_runtime::prelude::{Device, DeviceArray, DeviceView, DeviceView
 
 #[allow(dead_code, reason = "names that an expansion must not pick up")]
 mod core {}
-#[allow(dead_code, reason = "as above")]
+#[allow(dead_code, reason = "a name that an expansion must not pick up")]
 type Option = ();
-#[allow(dead_code, reason = "as above")]
+#[allow(dead_code, reason = "a name that an expansion must not pick up")]
 type Result = ();
 
 #[memory_type(numpy, crate = renamed, returns = input, defaults(n = 3))]
@@ -29,7 +29,7 @@ fn device_hygienic(
     out: ::core::option::Option<DeviceViewMut<'_, f32>>,
     device: Device,
     stream: &Stream,
-) -> ::core::result::Result<DeviceArray<f32>, renamed::error::Error> {
+) -> ::core::result::Result<DeviceArray<f32>, renamed::prelude::Error> {
     let _ = (image, out, device);
     DeviceArray::zeros(&[1], stream)
 }

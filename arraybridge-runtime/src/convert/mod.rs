@@ -48,7 +48,7 @@ pub struct Request {
     pub dtype: Option<DType>,
     /// Whether memory of an immutable array is copied where `copy` is `None`, for a caller that
     /// hands the result to somebody who may write to it.
-    pub apart: bool,
+    pub for_writing: bool,
 }
 
 impl Request {
@@ -67,7 +67,7 @@ impl Request {
     fn wish(&self, py: Python<'_>, endpoints: Endpoints, from: DType) -> Result<Wish> {
         let cast = cast_of(endpoints, from, self)?;
         Ok(match trace::copy_default(py, self.copy) {
-            None if self.apart => Wish { copy: Some(true), requested: Why::Immutable, cast },
+            None if self.for_writing => Wish { copy: Some(true), requested: Why::Immutable, cast },
             copy => Wish { copy, requested: Why::Requested, cast },
         })
     }

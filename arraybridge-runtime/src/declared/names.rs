@@ -1,4 +1,4 @@
-//! Frameworks and element types by the names that users write.
+//! Frameworks and dtypes by the names that users write.
 
 use pyo3::prelude::*;
 use pyo3::types::PyString;
@@ -9,7 +9,7 @@ use crate::interpreter::error::{Error, Result};
 
 pub use crate::policy::dtype_named as dtype;
 
-/// The framework of a name or of a `MemoryType`.
+/// The framework that a name or a `MemoryType` stands for.
 ///
 /// # Errors
 ///
@@ -19,7 +19,7 @@ pub fn framework(name: &Bound<'_, PyAny>) -> Result<&'static Framework> {
     let known = || MemoryType::ALL.map(MemoryType::name).join(", ");
     let Ok(text) = name.cast::<PyString>() else {
         return Err(Error::Type(format!(
-            "a framework is named by a str or a MemoryType ({}), not by {}",
+            "a memory type must be a str or a MemoryType ({}), not {}",
             known(),
             name.get_type().name()?
         )));
@@ -27,5 +27,5 @@ pub fn framework(name: &Bound<'_, PyAny>) -> Result<&'static Framework> {
     let text = text.to_str()?;
     MemoryType::from_name(text)
         .map(MemoryType::framework)
-        .ok_or_else(|| Error::Value(format!("unknown framework {text:?}; known are {}", known())))
+        .ok_or_else(|| Error::Value(format!("Unknown memory type {text:?}; known are {}", known())))
 }

@@ -24,7 +24,7 @@ impl<'py> Reader<'_, 'py> {
         let failed = |error: PyErr| self.failed(&data, error);
         let shape = shape_of(&data).map_err(failed)?;
         let device_type = match self.loaded.framework.export {
-            Some(_) => places::dlpack_device(&data).map_err(failed)?.0 as i32,
+            Some(_) => places::dlpack_place(self.py, self.loaded, &data).map_err(failed)?.0 as i32,
             None => 0,
         };
         let facts = Facts {
@@ -48,7 +48,8 @@ impl<'py> Reader<'_, 'py> {
 
     /// Whether an array's framework exports it, and it is in CUDA memory.
     pub(super) fn is_exported_cuda(&self, data: &Bound<'py, PyAny>) -> Result<bool> {
-        let is_cuda = || Ok(places::is_cuda(places::dlpack_device(data)?.0));
+        let place = || places::dlpack_place(self.py, self.loaded, data);
+        let is_cuda = || Ok(places::is_cuda(place()?.0));
         Ok(self.loaded.framework.export.is_some()
             && is_cuda().map_err(|error| self.failed(data, error))?)
     }

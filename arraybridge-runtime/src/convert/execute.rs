@@ -2,8 +2,8 @@
 
 use pyo3::prelude::*;
 
-use super::plan::{self, Access, Plan, Step, Steps, Target};
 use super::exporter::Exporter;
+use super::plan::{self, Access, Plan, Step, Steps, Target};
 use super::source::{self, Material, Opened, Reader, Slot};
 use super::{errors, foreign, import, warnings};
 use crate::cuda::driver;

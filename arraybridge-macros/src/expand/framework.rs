@@ -169,7 +169,7 @@ fn export(Export { op, ordered_by, buffer, owner, pin }: &Export) -> TokenStream
 }
 
 fn import(import: &Import) -> TokenStream {
-    let Import { capsule, devices, align, read_only, shares, .. } = import;
+    let Import { capsule, devices, align, device_align, read_only, shares, .. } = import;
     let op = op::expand(&import.op);
     let fast = import.fast.iter().map(op::expand);
     let handover = if *capsule { quote!(Capsule) } else { quote!(Object) };
@@ -183,6 +183,7 @@ fn import(import: &Import) -> TokenStream {
             devices: &[#(#devices),*],
             strides: #strides,
             align: #align,
+            device_align: #device_align,
             read_only: #read_only,
             shares: #shares,
             ordered_by: #ordered_by,

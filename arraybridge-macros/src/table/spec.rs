@@ -302,6 +302,7 @@ pub struct Import {
     pub devices: Vec<i32>,
     pub strides: Strides,
     pub align: usize,
+    pub device_align: usize,
     pub read_only: bool,
     pub shares: bool,
     pub ordered_by: OrderedBy,

@@ -2,6 +2,7 @@
 
 use pyo3::prelude::*;
 
+use super::exporter::Exporter;
 use super::plan::{self, Access, Plan, Step, Steps, Target};
 use super::source::{self, Material, Opened, Reader, Slot};
 use super::{errors, foreign, import, warnings};
@@ -9,7 +10,7 @@ use crate::cuda::driver;
 use crate::framework::device::{self as places, Device};
 use crate::framework::endpoints::Endpoints;
 use crate::framework::loaded::{self, LoadedFramework};
-use crate::framework::spec::{Export, Handover, Import};
+use crate::framework::spec::{Handover, Import, OrderedBy};
 use crate::interpreter::error::{Error, Failure, Result};
 use crate::memory::source::Source;
 
@@ -341,16 +342,22 @@ impl<'t, 'py: 't> Run<'t, 'py> {
         device: Device,
     ) -> PyResult<Bound<'py, PyAny>> {
         let py = self.py;
+        let export = source.and_then(|source| Some((source, source.framework.export.as_ref()?)));
         if import.handover == Handover::Object {
-            return Ok(data.clone());
+            return match export {
+                Some((source, export)) if export.ordered_by != OrderedBy::Stream => {
+                    Ok(Bound::new(py, Exporter::new(source, export, data)?)?.into_any())
+                }
+                _ => Ok(data.clone()),
+            };
         }
         let stream = driver::legacy_stream(py);
-        let capsule = match source.map(|source| (source, source.framework.export.as_ref())) {
-            Some((source, Some(Export { op, .. }))) => {
+        let capsule = match export {
+            Some((source, export)) => {
                 let none = py.None().into_bound(py);
-                op.call(py, [source.module(py), data, &stream, &none])?
+                export.op.call(py, [source.module(py), data, &stream, &none])?
             }
-            _ => {
+            None => {
                 let keywords = pyo3::types::PyDict::new(py);
                 keywords.set_item("stream", stream)?;
                 data.call_method(pyo3::intern!(py, "__dlpack__"), (), Some(&keywords))?

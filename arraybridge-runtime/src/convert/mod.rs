@@ -6,6 +6,7 @@
 
 mod errors;
 mod execute;
+mod exporter;
 mod foreign;
 mod import;
 pub mod plan;

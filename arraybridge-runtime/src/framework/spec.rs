@@ -242,8 +242,10 @@ pub struct Import {
     pub devices: &'static [i32],
     /// The strides that it takes.
     pub strides: Strides,
-    /// The alignment in bytes that memory needs to be shared.
+    /// The alignment in bytes that host memory needs to be shared.
     pub align: usize,
+    /// The same of an accelerator's memory.
+    pub device_align: usize,
     /// Whether its arrays carry a read-only flag.
     pub read_only: bool,
     /// Whether it shares the memory; otherwise it copies.

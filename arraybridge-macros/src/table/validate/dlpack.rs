@@ -54,7 +54,8 @@ pub(super) fn import(outer: &Section<'_>, place: Option<Place>) -> Option<Import
         fast: fast(&section),
         devices: devices(&section, place),
         strides: word(&section, "strides").unwrap_or(Strides::Any),
-        align: align(&section, 1),
+        align: align(&section, "align", 1),
+        device_align: device_align(&section, place),
         read_only: section.flag("read_only").unwrap_or(false),
         shares: section.flag("shares").unwrap_or(true),
         ordered_by: word(&section, "ordered_by").unwrap_or(OrderedBy::Stream),
@@ -77,6 +78,15 @@ fn import_op(section: &Section<'_>) -> Option<(Op, bool)> {
     }
     op.scope.retain(|name| *name != if capsule { "data" } else { "capsule" });
     Some((op, capsule))
+}
+
+fn device_align(section: &Section<'_>, place: Option<Place>) -> usize {
+    if place == Some(Place::Host) && section.has("device_align") {
+        let message = "`device_align` is of memory on an accelerator; remove it or write \
+                       memory = \"either\"";
+        section.problem(section.key_at("device_align"), message);
+    }
+    align(section, "device_align", 1)
 }
 
 fn fast(section: &Section<'_>) -> Vec<Op> {

@@ -199,8 +199,14 @@ fn accelerator_obstacle(target: &Target, facts: &Facts, dtype: DType, from: usiz
     match adopter(target, facts) {
         None => Some(Why::Memory),
         Some(_) if target.framework.no_dlpack.contains(dtype) => Some(Why::Dtype),
-        Some(import) => (facts.layout > import.strides).then_some(Why::Strides),
+        Some(import) if facts.layout > import.strides => Some(Why::Strides),
+        Some(import) => (!is_aligned_for(import, facts)).then_some(Why::Alignment),
     }
+}
+
+/// Whether an accelerator's memory lies where the import needs it.
+fn is_aligned_for(import: &Import, facts: &Facts) -> bool {
+    facts.empty || facts.alignment.is_multiple_of(import.device_align)
 }
 
 /// The target's import, where it takes memory of the source's kind.
@@ -296,8 +302,11 @@ fn from_accelerator(
         Some(Why::Strides) if source_copies => {
             (COPIED_BY_SOURCE, fallbacks![Strides: THROUGH_HOST])
         }
+        Some(Why::Alignment) if source_copies => {
+            (COPIED_BY_SOURCE, fallbacks![Alignment: THROUGH_HOST])
+        }
         Some(Why::Device)
-            if adopter(target, facts).is_some()
+            if adopter(target, facts).is_some_and(|import| is_aligned_for(import, facts))
                 && framework.device.r#move.is_some()
                 && from < target.accelerators =>
         {

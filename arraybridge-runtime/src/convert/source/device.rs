@@ -6,11 +6,12 @@ use pyo3::types::{PyInt, PyTuple};
 
 use super::{Guarded, Material, Opened, Reader};
 use crate::convert::plan::{Access, Facts, Why};
+use crate::cuda::driver::LEGACY_STREAM;
 use crate::dlpack::capsule;
 use crate::framework::detect::Class;
 use crate::framework::device::{self as places, Device};
 use crate::framework::spec::{DType, Framework, Strides};
-use crate::interpreter::error::{Failure, Result};
+use crate::interpreter::error::{Failure, Result, tried};
 use crate::memory::view::{Dims, layout_of};
 
 impl<'py> Reader<'_, 'py> {
@@ -18,13 +19,14 @@ impl<'py> Reader<'_, 'py> {
     pub(super) fn describe_remote<'b>(
         &self,
         guarded: Guarded<'py>,
+        class: &Class,
         device: Device,
     ) -> Result<(Material<'b, 'py>, Facts)> {
         let Guarded { data, dtype, made } = guarded;
         let failed = |error: PyErr| self.failed(&data, error);
         let shape = shape_of(&data).map_err(failed)?;
         let device_type = match self.loaded.framework.export {
-            Some(_) => places::dlpack_device(&data).map_err(failed)?.0 as i32,
+            Some(_) => places::dlpack_place(self.py, self.loaded, &data).map_err(failed)?.0 as i32,
             None => 0,
         };
         let facts = Facts {
@@ -32,7 +34,7 @@ impl<'py> Reader<'_, 'py> {
             ndim: shape.len(),
             empty: shape.contains(&0),
             layout: layout_for(self.endpoints.target, &data, &shape, dtype),
-            alignment: 4096,
+            alignment: self.alignment_for(&data, class, device)?,
             aligned: true,
             whole_strides: true,
             swapped: false,
@@ -46,9 +48,34 @@ impl<'py> Reader<'_, 'py> {
         Ok((Material::Array { data, described: Some((dtype, shape)) }, facts))
     }
 
+    /// The alignment of an array on an accelerator, as far as its target minds it. A view can begin
+    /// anywhere in the memory of its base.
+    fn alignment_for(
+        &self,
+        data: &Bound<'py, PyAny>,
+        class: &Class,
+        device: Device,
+    ) -> Result<usize> {
+        let import = self.endpoints.target.import.as_ref();
+        if import.is_none_or(|import| import.device_align == 1) {
+            return Ok(MOST_ALIGNMENT);
+        }
+        let address = match tried(self.py, interface_address(data)) {
+            Some(address) => address,
+            // Some dtypes have no array interface, and neither have TensorFlow's arrays.
+            None if self.is_exported_cuda(data)? => {
+                let opened = self.export(data, class, device, LEGACY_STREAM)?;
+                opened.source.view().data() as usize
+            }
+            None => return Ok(MOST_ALIGNMENT),
+        };
+        Ok(1 << (address | MOST_ALIGNMENT).trailing_zeros())
+    }
+
     /// Whether an array's framework exports it, and it is in CUDA memory.
     pub(super) fn is_exported_cuda(&self, data: &Bound<'py, PyAny>) -> Result<bool> {
-        let is_cuda = || Ok(places::is_cuda(places::dlpack_device(data)?.0));
+        let place = || places::dlpack_place(self.py, self.loaded, data);
+        let is_cuda = || Ok(places::is_cuda(place()?.0));
         Ok(self.loaded.framework.export.is_some()
             && is_cuda().map_err(|error| self.failed(data, error))?)
     }
@@ -96,6 +123,16 @@ impl<'py> Reader<'_, 'py> {
         let (opened, _) = self.open(&moved, &class, dtype)?;
         Ok(Opened { private: true, ..opened })
     }
+}
+
+/// The largest alignment that facts tell apart.
+const MOST_ALIGNMENT: usize = 4096;
+
+/// Where an array's memory on a CUDA device begins.
+fn interface_address(data: &Bound<'_, PyAny>) -> PyResult<usize> {
+    let py = data.py();
+    let interface = data.getattr(pyo3::intern!(py, "__cuda_array_interface__"))?;
+    interface.get_item(pyo3::intern!(py, "data"))?.get_item(0)?.extract()
 }
 
 /// The newest DLPack version that we read.

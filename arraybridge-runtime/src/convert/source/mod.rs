@@ -190,7 +190,7 @@ impl<'a, 'py> Reader<'a, 'py> {
         let guarded = self.guarded(data)?;
         let device = self.located(&guarded.data)?;
         if device != Device::Host {
-            return self.describe_remote(guarded, device).map(Some);
+            return self.describe_remote(guarded, class, device).map(Some);
         }
         let Guarded { data, dtype, made } = &guarded;
         let (opened, access) = self.open(data, class, *dtype)?;

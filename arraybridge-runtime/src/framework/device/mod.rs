@@ -3,7 +3,7 @@
 mod placement;
 
 use dlpark::ffi::{DLDevice, DLDeviceType};
-use pyo3::exceptions::PyException;
+use pyo3::exceptions::{PyAttributeError, PyException};
 use pyo3::prelude::*;
 use pyo3::types::{PyInt, PyTuple};
 
@@ -92,6 +92,29 @@ pub fn dlpack_device(data: &Bound<'_, PyAny>) -> PyResult<(u32, i32)> {
     let answer = answer.cast::<PyTuple>()?;
     // The type may be an IntEnum, the index any object with `__index__`.
     Ok((answer.get_item(0)?.extract()?, answer.get_item(1)?.extract()?))
+}
+
+/// The DLPack device of an array. One whose class does not name it is asked for its device alone, and
+/// is in CUDA memory if that is an accelerator.
+///
+/// # Errors
+///
+/// As [`device_of`].
+pub fn dlpack_place<'py>(
+    py: Python<'py>,
+    loaded: &LoadedFramework,
+    data: &Bound<'py, PyAny>,
+) -> PyResult<(u32, i32)> {
+    match dlpack_device(data) {
+        // TensorFlow has it since 2.20.
+        Err(error) if error.is_instance_of::<PyAttributeError>(py) => {
+            Ok(match device_of(py, loaded, data)? {
+                Device::Host => (DLDeviceType::CPU.0, 0),
+                Device::Accelerator(index) => (DLDeviceType::CUDA.0, i32::try_from(index)?),
+            })
+        }
+        answer => answer,
+    }
 }
 
 /// The index of a device object, by equality with the framework's own.

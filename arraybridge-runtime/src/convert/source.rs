@@ -15,8 +15,8 @@ use crate::framework::loaded::LoadedFramework;
 use crate::framework::oom;
 use crate::framework::shortcuts::{self, ShortCut};
 use crate::framework::spec::{DType, Framework, Guard, Kind, Memory, Strides};
+use crate::interpreter::detached::{DetachedBuffer, DetachedRef};
 use crate::interpreter::error::{Error, Failure, Result, first_line, tried};
-use crate::interpreter::held::{Held, HeldBuffer};
 use crate::memory::numpy_array::{self, UnknownDtype};
 use crate::memory::source::{Owner, Source};
 use crate::memory::view::{Dims, View, layout_of};
@@ -330,7 +330,7 @@ fn by_buffer(framework: &Framework, data: &Bound<'_, PyAny>, dtype: DType) -> Op
     }
     // What it raises, the export says in better words.
     let mut slot = memory::source::Slot::default();
-    buffer::describe(HeldBuffer::new(data).ok()?, Some(dtype), &mut slot).ok()?;
+    buffer::describe(DetachedBuffer::new(data).ok()?, Some(dtype), &mut slot).ok()?;
     slot.take()
 }
 
@@ -403,9 +403,9 @@ fn described(
 
 /// What keeps an array's host memory alive, where the table says so.
 #[inline]
-fn owner(py: Python<'_>, loaded: &LoadedFramework, data: &Bound<'_, PyAny>) -> Option<Held> {
+fn owner(py: Python<'_>, loaded: &LoadedFramework, data: &Bound<'_, PyAny>) -> Option<DetachedRef> {
     let op = loaded.framework.export.as_ref()?.owner?;
-    tried(py, op.call(py, [loaded.module(py), data])).map(Held::from)
+    tried(py, op.call(py, [loaded.module(py), data])).map(DetachedRef::from)
 }
 
 /// Makes memory on the host that is going to be shared stay where it is, if its owner could still give
@@ -434,8 +434,8 @@ fn holding(
     match owner(py, loaded, data) {
         None => exported,
         // SAFETY: what the framework says owns the memory of the array keeps it alive.
-        Some(owner) if class.own => unsafe { exported.owned_by(Owner::Object(owner)) },
-        Some(owner) => exported.and_held(owner),
+        Some(owner) if class.own => unsafe { exported.with_owner(Owner::Object(owner)) },
+        Some(owner) => exported.with_object(owner),
     }
 }
 
@@ -466,7 +466,7 @@ pub(super) fn quick(
     if !has_buffer(framework) || !framework.guards.is_empty() || loaded.accelerators(py) > 0 {
         return None;
     }
-    let buffer = HeldBuffer::new(data).ok()?;
+    let buffer = DetachedBuffer::new(data).ok()?;
     let memory = &mut slot.memory;
     let exporter = buffer.exporter(py);
     if let Some(array) = exporter.as_ref().and_then(numpy_array::plain_array) {
@@ -677,7 +677,7 @@ fn to_numpy(
         array = numpy.call_method1(pyo3::intern!(py, "asarray"), (array,)).map_err(failed)?;
     }
     let array = array.cast::<PyUntypedArray>().map_err(PyErr::from)?;
-    let private = private || numpy_array::is_sole_owner(array);
+    let private = private || numpy_array::is_unique_owner(array);
     let opened = read_numpy(ends, array, private)?;
     // JAX keeps what it hands out, and therefore has it read-only.
     Ok(Opened { private: private && !opened.source.view().is_read_only(), ..opened })

@@ -9,8 +9,8 @@ use pyo3::prelude::*;
 use pyo3::types::PyInt;
 
 use crate::framework::device::Device;
+use crate::interpreter::detached::wait_detached;
 use crate::interpreter::error::{Error, Result};
-use crate::interpreter::held::wait_detached;
 
 /// Whether libcuda can be loaded. cudarc panics on its first call where it cannot.
 pub fn is_present() -> bool {

@@ -15,8 +15,8 @@ use crate::framework::generated::MemoryType;
 use crate::framework::isolate;
 use crate::framework::shortcuts::{self, ShortCut};
 use crate::framework::spec::{DType, Framework, Op};
+use crate::interpreter::detached;
 use crate::interpreter::error::{Error, Failure, Result, first_line, postpone};
-use crate::interpreter::held;
 use crate::memory::numpy_array;
 
 /// An imported framework.
@@ -63,7 +63,7 @@ fn import<'py>(
     framework: &'static Framework,
     ends: Endpoints,
 ) -> Result<&'py LoadedFramework> {
-    held::watch_for_the_end(py)?;
+    detached::watch_finalization(py)?;
     numpy_array::load(py)?;
     isolate::before_import(py, framework);
     let module = py.import(framework.module).map_err(|error| {

@@ -1,4 +1,4 @@
-//! Copies and casts of host arrays into memory of our own.
+//! Copies and casts of host arrays into new memory.
 
 use pyo3::prelude::*;
 
@@ -11,17 +11,17 @@ use crate::interpreter::error::{Error, Result};
 use crate::memory::source::Source;
 use crate::memory::view::View;
 
-/// Work on at least this many bytes lets other Python threads run meanwhile. It takes tens of
-/// microseconds; to let go of the interpreter and take it again takes a tenth of one.
+/// From this many bytes on, the work is done with the interpreter released. It takes tens of
+/// microseconds then, and releasing the interpreter a tenth of one.
 pub const DETACH_FROM: usize = 1 << 18;
 
-/// The values of a host array as another element type, in fresh, contiguous memory; and how many of
-/// them the type could not hold. One pass, whatever the layout.
+/// Casts a host array into new, contiguous memory, in one pass whatever its layout. The number says how
+/// many values were out of the new type's range.
 ///
 /// # Errors
 ///
-/// `MemoryError` when there is no memory for the result; [`Error::Value`] for complex to real, and for
-/// memory on a device.
+/// `MemoryError` if the allocation fails; [`Error::Value`] for complex to real, and for memory on a
+/// device.
 pub fn cast(
     py: Python<'_>,
     source: &Source,
@@ -40,22 +40,22 @@ pub fn cast(
             dtype: view.dtype(),
             swap: view.swap_unit(),
         };
-        // SAFETY: the buffer has the bytes of the contiguous result and is new; the source's owner keeps
-        // the source's memory alive. Nobody writes to that meanwhile: see "What is assumed of Python
-        // threads" in ARCHITECTURE.md.
+        // SAFETY: the buffer is new and has room for the result. The source's owner keeps its memory
+        // alive. That nobody writes to it meanwhile is assumed: see "What is assumed of Python threads"
+        // in ARCHITECTURE.md.
         unsafe { cast_strided(target.as_mut_ptr(), dtype, source, scaling, threads(large)) }
     };
     let report = run(py, large, work).map_err(|error| Error::Value(error.to_string()))?;
-    // SAFETY: the cast has written every element.
+    // SAFETY: the cast wrote every element.
     let cast = unsafe { Source::from_buffer(buffer, dtype, view.shape().into()) };
     Ok((cast, report.clipped))
 }
 
-/// The values of a host array in fresh, contiguous memory, in the machine's byte order.
+/// Copies a host array into new, contiguous memory, in the machine's byte order.
 ///
 /// # Errors
 ///
-/// `MemoryError` when there is no memory for the copy; [`Error::Value`] for memory on a device.
+/// `MemoryError` if the allocation fails; [`Error::Value`] for memory on a device.
 pub fn copied(py: Python<'_>, source: &Source) -> Result<Source> {
     let view = on_host(source)?;
     let dtype = view.dtype();
@@ -64,27 +64,27 @@ pub fn copied(py: Python<'_>, source: &Source) -> Result<Source> {
     let target = &mut buffer;
     let work = || {
         let (shape, strides, swap) = (view.shape(), view.strides(), view.swap_unit());
-        // SAFETY: the buffer has the bytes of the contiguous copy and is new; the source's owner keeps
-        // the source's memory alive. Nobody writes to that meanwhile: see "What is assumed of Python
-        // threads" in ARCHITECTURE.md.
+        // SAFETY: the buffer is new and has room for the copy. The source's owner keeps its memory
+        // alive. That nobody writes to it meanwhile is assumed: see "What is assumed of Python threads"
+        // in ARCHITECTURE.md.
         unsafe {
             let to = target.as_mut_ptr();
             gather(to, view.data(), shape, strides, dtype.size(), swap, threads(large));
         }
     };
     run(py, large, work);
-    // SAFETY: the copy has written every element.
+    // SAFETY: the copy wrote every element.
     Ok(unsafe { Source::from_buffer(buffer, dtype, view.shape().into()) })
 }
 
 fn on_host(source: &Source) -> Result<&View> {
     match source.view().is_on_host() {
         true => Ok(source.view()),
-        false => Err(Error::Value("memory on a device cannot be read here".into())),
+        false => Err(Error::Value("the array is on a device; copy it to the host first".into())),
     }
 }
 
-/// Runs the work, without the interpreter if it is large.
+/// Runs the work, with the interpreter released if it is large.
 fn run<T: Send>(py: Python<'_>, large: bool, work: impl FnOnce() -> T + Send) -> T {
     if large { py.detach(work) } else { work() }
 }
@@ -98,7 +98,7 @@ fn threads(large: bool) -> usize {
     if large { host::threads() } else { 1 }
 }
 
-/// A failed allocation as Python's own exception.
+/// A failed allocation as `MemoryError`.
 pub fn no_memory(error: AllocError) -> Error {
     Error::Python(pyo3::exceptions::PyMemoryError::new_err(error.to_string()))
 }

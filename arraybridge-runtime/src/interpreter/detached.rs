@@ -227,3 +227,29 @@ unsafe impl OpaqueContext for DetachedBuffer {
         drop(DetachedBuffer(unsafe { Box::from_raw(raw.cast()) }));
     }
 }
+
+#[cfg(all(test, not(Py_LIMITED_API)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wait_may_call_into_python() {
+        Python::attach(|_| {
+            // SAFETY: any thread may ask this.
+            let attached = || unsafe { ffi::PyGILState_Check() == 1 };
+            let (before, during) = wait_detached(|| (attached(), Python::attach(|_| attached())));
+            assert!(!before && during && attached());
+        });
+    }
+
+    #[test]
+    fn a_reference_is_dropped_on_a_thread_that_is_not_attached() {
+        let (object, held) = Python::attach(|py| {
+            let object = pyo3::types::PyList::empty(py).into_any();
+            let held = DetachedRef::new(&object);
+            (object.unbind(), held)
+        });
+        std::thread::spawn(move || drop(held)).join().unwrap();
+        assert_eq!(Python::attach(|py| object.get_refcnt(py)), 1);
+    }
+}

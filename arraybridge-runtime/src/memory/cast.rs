@@ -102,3 +102,33 @@ fn threads(large: bool) -> usize {
 pub fn no_memory(error: AllocError) -> Error {
     Error::Python(pyo3::exceptions::PyMemoryError::new_err(error.to_string()))
 }
+
+#[cfg(test)]
+mod tests {
+    use dlpark::ffi::{DLDevice, DLDeviceType};
+
+    use super::*;
+
+    #[test]
+    fn memory_on_a_device_is_not_read() {
+        let (view, owner) = Source::from_slice(&[1_u8, 2], &[2]).unwrap().into_parts();
+        let cuda = DLDevice { device_type: DLDeviceType::CUDA, device_id: 0 };
+        // SAFETY: the owner is that of the view's memory.
+        let source = unsafe { Source::new(view.on(cuda), owner) };
+        Python::attach(|py| {
+            assert!(matches!(copied(py, &source), Err(Error::Value(_))));
+            let cast = cast(py, &source, DType::Uint16, Scaling::Clamp);
+            assert!(matches!(cast, Err(Error::Value(_))));
+        });
+    }
+
+    #[test]
+    fn a_copy_is_contiguous_and_in_the_order_of_the_axes() {
+        let array = ndarray::array![[1_u16, 2, 3], [4, 5, 6]].reversed_axes();
+        let copy = Python::attach(|py| copied(py, &Source::from(array))).unwrap();
+        assert_eq!((copy.view().shape(), copy.view().strides()), (&[3, 2][..], &[4, 2][..]));
+        // SAFETY: the copy has six elements, aligned for them.
+        let elements = unsafe { std::slice::from_raw_parts(copy.view().data().cast::<u16>(), 6) };
+        assert_eq!(elements, [1, 4, 2, 5, 3, 6]);
+    }
+}

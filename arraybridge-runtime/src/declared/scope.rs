@@ -66,10 +66,10 @@ pub fn within<'py, T>(
         _ => return body(),
     };
     let streamed = || match may_stream(py, framework) && slots.iter().all(|s| s.is_concrete()) {
-        true => streams::on_lane(py, index, body),
+        true => streams::with_stream(py, index, body),
         false => body(),
     };
-    streams::made_current(py, loaded()?, index, streamed)
+    streams::with_device(py, loaded()?, index, streamed)
 }
 
 fn may_stream(py: Python<'_>, framework: &Framework) -> bool {

@@ -146,7 +146,7 @@ impl<'a, 'py> Call<'a, 'py> {
             // SAFETY: a thread's streams are never destroyed.
             let stream = unsafe { Stream::new(index, handle) }?;
             let _ = self.stream.set(stream);
-            let _former = driver::made_current(index)?;
+            let _former = driver::set_current(index)?;
             (self.function.entry.call)(self)
         };
         let mut panicked = None;
@@ -158,7 +158,7 @@ impl<'a, 'py> Call<'a, 'py> {
                 Err(PyRuntimeError::new_err("the function panicked"))
             }
         };
-        let done = streams::on_device(py, loaded, index, body);
+        let done = streams::with_device_and_stream(py, loaded, index, body);
         if let Some(panic) = panicked {
             resume_unwind(panic);
         }

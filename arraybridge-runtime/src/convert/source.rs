@@ -16,7 +16,7 @@ use crate::framework::oom;
 use crate::framework::shortcuts::{self, ShortCut};
 use crate::framework::spec::{DType, Framework, Guard, Kind, Memory, Strides};
 use crate::interpreter::detached::{DetachedBuffer, DetachedRef};
-use crate::interpreter::error::{Error, Failure, Result, first_line, tried};
+use crate::interpreter::error::{Error, Failure, Result, attempt, first_line};
 use crate::memory::numpy_array::{self, UnknownDtype};
 use crate::memory::source::{Owner, Source};
 use crate::memory::view::{Dims, View, layout_of};
@@ -135,7 +135,7 @@ pub(crate) fn dtype(
     if let Some(array) = numpy_array::array(data) {
         return numpy_array::dtype_of(array);
     }
-    let object = tried(py, data.getattr(pyo3::intern!(py, "dtype")))?;
+    let object = attempt(py, data.getattr(pyo3::intern!(py, "dtype")))?;
     loaded.dtype_of(py, &object)
 }
 
@@ -237,7 +237,7 @@ fn reason(
 ) -> Option<Error> {
     let holds = |guard: &&Guard| {
         let answer = guard.when.call(py, [loaded.module(py), data]).and_then(|b| b.is_truthy());
-        tried(py, answer).unwrap_or(false)
+        attempt(py, answer).unwrap_or(false)
     };
     let guard = loaded.framework.reasons.iter().find(holds)?;
     let reason = format!(
@@ -356,7 +356,7 @@ fn by_exchange(
     let framework = loaded.framework;
     if described(py, loaded, data, class, exchange, slot).is_none() {
         // SAFETY: the table is that of the array's class.
-        let tensor = tried(py, unsafe { exchange.export(data) })?;
+        let tensor = attempt(py, unsafe { exchange.export(data) })?;
         let source = holding(py, loaded, data, class, capsule::described(tensor).ok()?);
         slot.set(Opened { source, private: false });
     }
@@ -368,8 +368,8 @@ fn by_exchange(
     }
     for guard in framework.guards {
         if guard.kinds.is_empty() || guard.kinds.contains(&found.kind()) {
-            let applies = tried(py, guard.when.call(py, [loaded.module(py), data]))?;
-            if tried(py, applies.is_truthy())? {
+            let applies = attempt(py, guard.when.call(py, [loaded.module(py), data]))?;
+            if attempt(py, applies.is_truthy())? {
                 return None;
             }
         }
@@ -405,7 +405,7 @@ fn described(
 #[inline]
 fn owner(py: Python<'_>, loaded: &LoadedFramework, data: &Bound<'_, PyAny>) -> Option<DetachedRef> {
     let op = loaded.framework.export.as_ref()?.owner?;
-    tried(py, op.call(py, [loaded.module(py), data])).map(DetachedRef::from)
+    attempt(py, op.call(py, [loaded.module(py), data])).map(DetachedRef::from)
 }
 
 /// Makes memory on the host that is going to be shared stay where it is, if its owner could still give

@@ -453,7 +453,7 @@ impl Declared {
         core.short = Short::of(&core);
         let vectorcall = match core.short {
             // SAFETY: it hands on what Python gives, and is for this class.
-            Some(Short::Blind) => unsafe { vectorcall::Slot::of(fast::hand_on) },
+            Some(Short::Blind) => unsafe { vectorcall::Slot::with_function(fast::hand_on) },
             _ => vectorcall::Slot::new(),
         };
         let declared = Bound::new(py, Declared { vectorcall, core })?;

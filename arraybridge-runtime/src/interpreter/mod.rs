@@ -1,5 +1,5 @@
-//! The Python interpreter: errors and exceptions, calls without tuples, references that any thread may
-//! drop, and what the extension modules of a process share.
+//! The Python interpreter: errors and exceptions, vectorcall, references that any thread may drop, and
+//! tables that extension modules share.
 
 pub mod detached;
 pub mod error;

@@ -10,7 +10,7 @@ use crate::framework::generated::MemoryType;
 use crate::framework::loaded::LoadedFramework;
 use crate::framework::oom;
 use crate::framework::spec::{DType, DTypeSet, Framework, Guard, Kind};
-use crate::interpreter::error::{ConversionError, Error, Failure, first_line, tried};
+use crate::interpreter::error::{ConversionError, Error, Failure, attempt, first_line};
 
 fn class_name(data: &Bound<'_, PyAny>) -> String {
     detect::qualified_name(data.get_type().as_any()).unwrap_or_default()
@@ -184,7 +184,7 @@ pub(super) fn missing_dtype(
     dtype: DType,
 ) -> Error {
     let framework = loaded.framework;
-    let hint = tried(py, loaded.missing(py, dtype)).flatten();
+    let hint = attempt(py, loaded.missing(py, dtype)).flatten();
     let title = framework.title;
     let reason = match hint {
         Some(missing) => format!(

@@ -12,7 +12,7 @@ use crate::framework::generated::MemoryType;
 use crate::framework::loaded::{self, LoadedFramework};
 use crate::framework::spec::{DType, Handover, Import, Op};
 use crate::host::cast::Scaling;
-use crate::interpreter::error::{Failure, Result, tried};
+use crate::interpreter::error::{Failure, Result, attempt};
 use crate::memory::cast;
 use crate::memory::numpy_array;
 use crate::memory::source::{Outgoing, Owner, Source};
@@ -85,7 +85,7 @@ fn behaves(py: Python<'_>, target: &LoadedFramework, import: &Import, op: &Op<3>
         let same_class = made.get_type().is(model.get_type());
         Ok(shares && same_class && made.repr()?.to_str()? == model.repr()?.to_str()?)
     };
-    tried(py, compare().map_err(PyErr::from)).unwrap_or(false)
+    attempt(py, compare().map_err(PyErr::from)).unwrap_or(false)
 }
 
 /// A NumPy array of a source's memory.

@@ -16,7 +16,7 @@ use crate::framework::isolate;
 use crate::framework::shortcuts::{self, ShortCut};
 use crate::framework::spec::{DType, Framework, Op};
 use crate::interpreter::detached;
-use crate::interpreter::error::{Error, Failure, Result, first_line, postpone};
+use crate::interpreter::error::{Error, Failure, Result, defer_interrupt, first_line};
 use crate::memory::numpy_array;
 
 /// An imported framework.
@@ -203,7 +203,7 @@ impl LoadedFramework {
             Ok(count) => *self.accelerators.get_or_init(|| count),
             // It is asked again the next time.
             Err(error) => {
-                postpone(py, &error);
+                defer_interrupt(py, &error);
                 0
             }
         }

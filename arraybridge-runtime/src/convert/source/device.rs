@@ -11,7 +11,7 @@ use crate::dlpack::capsule;
 use crate::framework::detect::Class;
 use crate::framework::device::{self as places, Device};
 use crate::framework::spec::{DType, Framework, Strides};
-use crate::interpreter::error::{Failure, Result, tried};
+use crate::interpreter::error::{Failure, Result, attempt};
 use crate::memory::view::{Dims, layout_of};
 
 impl<'py> Reader<'_, 'py> {
@@ -60,7 +60,7 @@ impl<'py> Reader<'_, 'py> {
         if import.is_none_or(|import| import.device_align == 1) {
             return Ok(MOST_ALIGNMENT);
         }
-        let address = match tried(self.py, interface_address(data)) {
+        let address = match attempt(self.py, interface_address(data)) {
             Some(address) => address,
             // Some dtypes have no array interface, and neither have TensorFlow's arrays.
             None if self.is_exported_cuda(data)? => {

@@ -14,7 +14,7 @@ use crate::framework::loaded::LoadedFramework;
 use crate::framework::shortcuts::{self, ShortCut};
 use crate::framework::spec::{DType, Framework, Kind, Memory};
 use crate::interpreter::detached::{DetachedBuffer, DetachedRef};
-use crate::interpreter::error::{Failure, Result, tried};
+use crate::interpreter::error::{Failure, Result, attempt};
 use crate::memory::buffer;
 use crate::memory::numpy_array::{self, UnknownDtype};
 use crate::memory::source::{Owner, Slot as MemorySlot, Source};
@@ -127,7 +127,7 @@ impl<'py> Reader<'_, 'py> {
         let framework = self.loaded.framework;
         if self.describe_owned(data, class, exchange, slot).is_none() {
             // SAFETY: the table is that of the array's class.
-            let tensor = tried(self.py, unsafe { exchange.export(data) })?;
+            let tensor = attempt(self.py, unsafe { exchange.export(data) })?;
             let source = self.holding(data, class, capsule::described(tensor).ok()?);
             slot.set(Opened { source, private: false });
         }
@@ -169,7 +169,7 @@ impl<'py> Reader<'_, 'py> {
     #[inline]
     pub(super) fn owner(&self, data: &Bound<'py, PyAny>) -> Option<DetachedRef> {
         let op = self.loaded.framework.export.as_ref()?.owner?;
-        tried(self.py, op.call(self.py, self.scope(data))).map(DetachedRef::from)
+        attempt(self.py, op.call(self.py, self.scope(data))).map(DetachedRef::from)
     }
 
     /// Who keeps exported memory alive. A subclass may answer for another array than itself, so that

@@ -212,7 +212,7 @@ pub fn dtype(py: Python<'_>, loaded: &LoadedFramework, data: &Bound<'_, PyAny>) 
     if let Some(array) = numpy_array::array(data) {
         return numpy_array::dtype_of(array);
     }
-    let object = crate::interpreter::error::tried(py, data.getattr(pyo3::intern!(py, "dtype")))?;
+    let object = crate::interpreter::error::attempt(py, data.getattr(pyo3::intern!(py, "dtype")))?;
     loaded.dtype_of(py, &object)
 }
 

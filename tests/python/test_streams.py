@@ -32,7 +32,7 @@ def run(code):
 
 
 @fake
-def test_fake_cupy_a_call_makes_its_device_current_and_the_former_one_again():
+def test_fake_cupy_a_call_makes_its_device_current_and_restores_the_previous_one():
     run(
         """
         @ab.cupy(device=1)
@@ -102,7 +102,7 @@ def test_fake_cupy_two_tasks_that_take_turns_keep_their_own_device():
 
 
 @fake
-def test_fake_cupy_generators_leave_their_device_before_they_give_a_result():
+def test_fake_cupy_generators_leave_their_device_before_they_yield():
     run(
         """
         @ab.cupy(device=1)
@@ -163,7 +163,7 @@ def test_a_call_with_host_arrays_enters_nothing():
 
     f(np.zeros(3, "float32"))
     with torch.device("meta"):
-        # The caller's own default stays what it is.
+        # The caller's own default device does not change.
         assert ab.torch(lambda image: torch.zeros(1))(torch.zeros(3)).device.type == "meta"
 
 
@@ -200,7 +200,7 @@ def test_a_thread_has_one_stream_in_every_framework_that_adopts_it():
 
 
 @pytest.mark.gpu
-def test_work_on_the_callers_stream_is_seen_and_waits_for_the_result():
+def test_a_call_waits_for_the_callers_stream_and_the_callers_stream_for_the_call():
     gpu("torch")
     import torch
 

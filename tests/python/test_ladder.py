@@ -64,7 +64,7 @@ class Failing:
 
 
 @pytest.mark.parametrize("name", HOSTED)
-def test_when_memory_runs_out_once_caches_are_cleared_and_the_call_is_repeated(name):
+def test_memory_that_ran_out_once_is_cleared_and_the_call_made_again(name):
     bridges.need(name)
     failing = Failing(name, 1)
     f = getattr(ab, name)(output_type="numpy")(failing)
@@ -154,7 +154,7 @@ def test_an_interrupt_on_a_rung_is_raised():
         ab.torch(host=host)(Failing("torch", 99))(image())
 
 
-def test_the_words_out_of_memory_alone_do_not_start_the_ladder():
+def test_a_users_own_words_are_no_exhausted_memory():
     bridges.need("torch", "jax", "tensorflow", "pyclesperanto")
     for name in (*HOSTED, "pyclesperanto"):
         for error in (RuntimeError("out of memory"), ValueError("RESOURCE_EXHAUSTED")):

@@ -32,7 +32,7 @@ def run(code):
 
 
 @fake
-def test_fake_cupy_a_call_makes_its_device_current_and_restores_the_previous_one():
+def test_fake_cupy_a_call_makes_its_device_current_and_the_former_one_again():
     run(
         """
         @ab.cupy(device=1)
@@ -200,7 +200,7 @@ def test_a_thread_has_one_stream_in_every_framework_that_adopts_it():
 
 
 @pytest.mark.gpu
-def test_a_call_waits_for_the_callers_stream_and_the_callers_stream_for_the_call():
+def test_work_on_the_callers_stream_is_seen_and_waits_for_the_result():
     gpu("torch")
     import torch
 

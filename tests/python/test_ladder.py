@@ -90,12 +90,13 @@ def test_the_first_exception_is_raised_with_notes_on_what_was_tried(name):
 
 
 @pytest.mark.parametrize("name", HOSTED)
-def test_a_lead_is_halved_until_its_parts_fit(name):
+def test_a_lead_is_cut_into_uneven_parts_until_they_fit(name):
     bridges.need(name)
     failing = Failing(name, 0, largest=2)
     f = getattr(ab, name)(split_axis=0, output_type="numpy")(failing)
     assert (f(image(8)) == image(8) * 2).all()
-    assert failing.shapes == [(8, 3)] * 2 + [(4, 3), (2, 3), (2, 3)] * 2
+    lengths = [length for length, _ in failing.shapes]
+    assert lengths == [8, 8, 3, 1, 2, 5, 2, 3, 1, 2]
     failing.shapes.clear()
     failing.largest = 0
     with pytest.raises(Exception) as caught:
@@ -103,10 +104,11 @@ def test_a_lead_is_halved_until_its_parts_fit(name):
     assert "tried split" in notes(caught)
 
 
-def test_what_is_sliced_is_split_with_the_lead_and_tuples_are_merged():
+def test_what_is_sliced_is_split_with_the_lead_and_tuples_are_joined():
     bridges.need("torch")
+    join = ("concatenate", lambda labels: labels[0])
 
-    @ab.torch(split_axis=1, sliced="mask", output_type="input")
+    @ab.torch(split_axis=1, sliced="mask", output_type="input", join=join)
     def f(image, mask, kernel):
         if image.shape[1] > 1:
             exhaust("torch")
@@ -115,6 +117,131 @@ def test_what_is_sliced_is_split_with_the_lead_and_tuples_are_merged():
 
     result = f(image(), image(), np.ones(3))
     assert (result[0] == image() * 2).all() and result[1] == "label"
+
+
+def split_of(result, options, rows=8, largest=5):
+    """The result of a NumPy function whose memory runs out for more rows than `largest`."""
+
+    @ab.numpy(split_axis=0, on_oom="split", dtype_conversion="native", **options)
+    def f(image):
+        if len(image) > largest:
+            exhaust("numpy")
+        return result(image)
+
+    return f(image(rows))
+
+
+@pytest.mark.parametrize(
+    "result",
+    [
+        lambda image: 1.0,
+        lambda image: None,
+        lambda image: "label",
+        lambda image: {"image": image},
+        lambda image: image.sum(),
+        lambda image: image.mean(0),
+        lambda image: image.mean(0, keepdims=True),
+        lambda image: np.zeros(3),  # as long as one of the parts
+        lambda image: image[::2],
+        lambda image: (image, len(image) * 0),
+        lambda image: image @ image.T,
+    ],
+)
+def test_a_result_that_does_not_follow_its_part_ends_the_split(result):
+    with pytest.raises(MemoryError) as caught:
+        split_of(result, {})
+    assert "tried split: ValueError" in notes(caught)
+
+
+def test_the_note_says_how_a_join_is_declared():
+    with pytest.raises(MemoryError) as caught:
+        split_of(lambda image: int(image.size), {})
+    assert 'join="concatenate", "sum"' in notes(caught) and "type int" in notes(caught)
+
+
+def test_single_slices_are_joined_only_as_declared():
+    def keep(image):
+        return image.mean(0, keepdims=True)
+
+    with pytest.raises(MemoryError) as caught:
+        split_of(keep, {}, largest=1)
+    assert "all parts have the length 1" in notes(caught)
+    joined = split_of(lambda image: image * 2, dict(join="concatenate"), largest=1)
+    assert (joined == image() * 2).all()
+
+
+@pytest.mark.parametrize(
+    ("join", "result"),
+    [
+        ("sum", lambda image: int(image.size)),
+        ("sum", lambda image: image.sum(0)),
+        ("max", lambda image: float(image.max())),
+        ("max", lambda image: image.max(0)),
+        ("min", lambda image: image.min()),
+        ("min", lambda image: image.min(0)),
+        ("concatenate", lambda image: image * 2),
+        (lambda parts: sum(parts), lambda image: image.sum()),
+        (("concatenate", "sum"), lambda image: (image > 3, int((image > 3).sum()))),
+        (("max", ("min", "sum")), lambda image: (image.max(), (image.min(), image.sum()))),
+    ],
+)
+def test_parts_are_joined_as_declared(join, result):
+    joined, whole = split_of(result, dict(join=join)), result(image())
+    assert type(joined) is type(whole)
+    if not isinstance(whole, tuple):
+        joined, whole = (joined,), (whole,)
+    assert all(np.array_equal(*pair) for pair in zip(joined, whole, strict=True))
+
+
+@pytest.mark.parametrize("name", HOSTED)
+def test_every_framework_joins_the_largest_and_the_sum(name):
+    bridges.need(name)
+
+    def f(image):
+        if image.shape[0] > 5:
+            exhaust(name)
+        return image[0], image[-1]
+
+    declared = getattr(ab, name)(
+        split_axis=0, join=("max", "sum"), output_type="numpy", dtype_conversion="native"
+    )(f)
+    largest, total = declared(image())
+    assert (largest == image()[3]).all() and (total == image()[2] + image()[7]).all()
+
+
+@pytest.mark.parametrize("join", ["max", "min"])
+def test_nan_is_the_largest_and_the_smallest_number(join):
+    for at in (0, 7):
+        nan = np.isnan(
+            split_of(lambda x, at=at: np.nan if at in x[:, 0] // 3 else 1.0, {"join": join})
+        )
+        assert nan
+
+
+@pytest.mark.parametrize(
+    ("join", "result", "text"),
+    [
+        ("sum", lambda image: "label", "arrays or numbers"),
+        ("concatenate", lambda image: 1, "needs arrays"),
+        ("sum", lambda image: image, "does not fit the shape"),
+        (("sum", "sum"), lambda image: (1, 2, 3), "2 elements"),
+        (("sum",), lambda image: 1, "different structures"),
+    ],
+)
+def test_a_join_that_does_not_fit_the_results_ends_the_split(join, result, text):
+    with pytest.raises(MemoryError) as caught:
+        split_of(result, dict(join=join))
+    assert text in notes(caught)
+
+
+def test_a_join_is_checked_where_it_is_written():
+    for options, error, text in (
+        (dict(split_axis=0, join="mean"), ValueError, "known are concatenate"),
+        (dict(split_axis=0, join=3), TypeError, "not int"),
+        (dict(join="sum"), ValueError, "add split_axis"),
+    ):
+        with pytest.raises(error, match=text):
+            ab.numpy(**options)
 
 
 def test_the_host_function_takes_over_with_a_warning():

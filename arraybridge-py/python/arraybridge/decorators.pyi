@@ -14,6 +14,7 @@ __all__ = [
 ]
 
 _Rung = Literal["clear", "split", "host"]
+_Join = Literal["concatenate", "sum", "max", "min"] | Callable[[list[Any]], Any]
 
 @final
 class Declared:
@@ -50,8 +51,8 @@ class Decorator:
     memory or raises.
     ``dtype_conversion``, ``scaling``: the dtype of results, as in ``dtype_policy``.
     ``oom_recovery=False``: do not retry when memory runs out. ``on_oom``: the ways to retry, in
-    order. ``split_axis``: the axis along which the first array may be split. ``host``: the function
-    to call on the host.
+    order. ``split_axis``: the axis along which the first array may be split. ``join``: how the
+    results of the parts become one. ``host``: the function to call on the host.
     ``contract``: a check of the result. If it returns False, ``ValueError`` is raised.
     ``slice_by_slice=True``: call the function with each 2-D slice of the first array.
 
@@ -87,6 +88,7 @@ class Decorator:
         oom_recovery: bool | None = None,
         on_oom: _Rung | Iterable[_Rung] | None = None,
         split_axis: int | None = None,
+        join: _Join | tuple[_Join, ...] | None = None,
         host: Callable[..., Any] | None = None,
         contract: Any = None,
         slice_by_slice: bool | None = None,

@@ -38,6 +38,10 @@ on_oom : str or sequence of str, optional
     How to retry when memory runs out, in order: \"clear\", \"split\", \"host\".
 split_axis : int, optional
     The axis along which the first array may be split.
+join : str, callable or tuple, optional
+    How the results of the parts become one: \"concatenate\", \"sum\", \"max\", \"min\", or a function
+    of the list of results; for a tuple, a tuple of these. By default, only arrays that are as long
+    as their part are joined: they are concatenated.
 host : callable, optional
     The function to call instead on the host.
 contract : callable, optional

@@ -4,7 +4,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyString};
 
 use super::names;
-use crate::declared::ladder::Rung;
+use crate::declared::ladder::{Join, Rung};
 use crate::framework::device::Placement;
 use crate::framework::endpoints::Endpoints;
 use crate::framework::spec::{DType, Framework};
@@ -48,6 +48,8 @@ pub struct Options {
     pub ladder: Vec<Rung>,
     /// The axis along which the first array may be split.
     pub split_axis: Option<usize>,
+    /// How the results of the parts are joined, if the declaration says it.
+    pub join: Option<Join>,
     /// The function that is called on the host instead.
     pub host: Option<Py<PyAny>>,
     /// A test of the result.
@@ -62,7 +64,7 @@ pub struct Options {
     pub delivers: bool,
 }
 
-const KNOWN: [&str; 15] = [
+const KNOWN: [&str; 16] = [
     "input_type",
     "output_type",
     "input_dtype",
@@ -75,6 +77,7 @@ const KNOWN: [&str; 15] = [
     "oom_recovery",
     "on_oom",
     "split_axis",
+    "join",
     "host",
     "contract",
     "slice_by_slice",
@@ -110,6 +113,7 @@ impl Options {
             scaling,
             ladder: if retries { ladder } else { Vec::new() },
             split_axis: keywords.split_axis()?,
+            join: keywords.join()?,
             host: keywords.callable("host")?,
             // The original package keeps any other object as an attribute.
             contract: keywords.get("contract")?.filter(|c| c.is_callable()).map(Bound::unbind),
@@ -212,6 +216,15 @@ impl<'py> Keywords<'_, 'py> {
         index.map(Some).ok_or_else(|| {
             Error::Value(format!("split_axis must be an int that is not negative, not {axis}"))
         })
+    }
+
+    fn join(&self) -> Result<Option<Join>> {
+        let join = self.get("join")?.map(|join| Join::read(&join)).transpose()?;
+        if join.is_some() && self.get("split_axis")?.is_none() {
+            let text = "join says how the parts of a split call are joined; add split_axis";
+            return Err(Error::Value(text.to_owned()));
+        }
+        Ok(join)
     }
 
     fn callable(&self, name: &str) -> Result<Option<Py<PyAny>>> {

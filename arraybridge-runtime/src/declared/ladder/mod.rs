@@ -4,6 +4,7 @@
 //! host. If every rung fails, the error of the first attempt is raised, with notes on what was tried.
 
 mod host;
+mod join;
 mod release;
 mod split;
 mod substitute;
@@ -29,6 +30,7 @@ use crate::interpreter::error::{Error, Result, first_line, warning_class};
 use crate::memory::view::Dims;
 
 pub(super) use host::host_scope;
+pub use join::Join;
 
 /// A way to retry a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -46,7 +46,8 @@ class Decorator:
     ``input_dtype``: the dtype that arguments are cast to.
     ``arrays``: the parameters that are converted. ``sliced``: the parameters that are sliced and
     split together with the first array.
-    ``device``: "host", "cuda:1" or an index. ``copy``: True copies every argument, False shares
+    ``device``: "host", "cuda:1" or an index. ``gpu_id``: the accelerator to prefer; without any, the
+    arrays stay on the host. ``copy``: True copies every argument, False shares
     memory or raises.
     ``dtype_conversion``, ``scaling``: the dtype of results, as in ``dtype_policy``.
     ``oom_recovery=False``: do not retry when memory runs out. ``on_oom``: the ways to retry, in
@@ -81,6 +82,7 @@ class Decorator:
         arrays: str | Iterable[str] | None = None,
         sliced: str | Iterable[str] | None = None,
         device: str | int | None = None,
+        gpu_id: int | None = None,
         copy: bool | None = None,
         dtype_conversion: Any = None,
         scaling: Literal["clamp", "unit", "stretch"] | None = None,

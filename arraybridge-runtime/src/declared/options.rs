@@ -62,13 +62,14 @@ pub struct Options {
     pub delivers: bool,
 }
 
-const KNOWN: [&str; 15] = [
+const KNOWN: &[&str] = &[
     "input_type",
     "output_type",
     "input_dtype",
     "arrays",
     "sliced",
     "device",
+    "gpu_id",
     "copy",
     "dtype_conversion",
     "scaling",
@@ -95,8 +96,6 @@ impl Options {
         keywords.check_names()?;
         let input = keywords.framework("input_type")?.unwrap_or(execution);
         let (conversion, scaling) = keywords.policy()?;
-        let retries = keywords.flag("oom_recovery")?.unwrap_or(true);
-        let ladder = keywords.ladder()?;
         Ok(Options {
             execution,
             input,
@@ -108,7 +107,7 @@ impl Options {
             copy: keywords.flag("copy")?,
             conversion,
             scaling,
-            ladder: if retries { ladder } else { Vec::new() },
+            ladder: keywords.ladder()?,
             split_axis: keywords.split_axis()?,
             host: keywords.callable("host")?,
             // The original package keeps any other object as an attribute.
@@ -190,10 +189,17 @@ impl<'py> Keywords<'_, 'py> {
         }
     }
 
-    fn device(&self, input: &'static Framework) -> Result<Placement> {
-        let endpoints = Endpoints { source: input, target: input };
-        self.get("device")?
-            .map_or(Ok(Placement::Auto), |device| Placement::from_device(&device, endpoints))
+    fn device(&self, framework: &'static Framework) -> Result<Placement> {
+        let endpoints = Endpoints::of(framework);
+        match (self.get("device")?, self.get("gpu_id")?) {
+            (None, None) => Ok(Placement::Auto),
+            (Some(device), None) => Placement::from_device(&device, endpoints),
+            (None, Some(index)) => Placement::from_gpu_id(&index, endpoints),
+            (Some(_), Some(_)) => {
+                let text = "device demands a device and gpu_id prefers one; give only one of them";
+                Err(Error::Type(text.to_owned()))
+            }
+        }
     }
 
     fn policy(&self) -> Result<(Option<Conversion>, Option<Scaling>)> {
@@ -203,7 +209,12 @@ impl<'py> Keywords<'_, 'py> {
     }
 
     fn ladder(&self) -> Result<Vec<Rung>> {
-        self.get("on_oom")?.map_or_else(|| Ok(Rung::ALL.to_vec()), |rungs| Rung::read(&rungs))
+        let rungs = match self.get("on_oom")? {
+            Some(rungs) => Rung::read(&rungs)?,
+            None => Rung::ALL.to_vec(),
+        };
+        let retries = self.flag("oom_recovery")?.unwrap_or(true);
+        Ok(if retries { rungs } else { Vec::new() })
     }
 
     fn split_axis(&self) -> Result<Option<usize>> {

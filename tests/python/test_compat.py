@@ -141,3 +141,23 @@ def test_memory_types_takes_a_gpu_id():
 def test_a_gpu_id_and_a_device_contradict_each_other():
     with pytest.raises(TypeError, match="only one"):
         ab.torch(gpu_id=0, device="host")
+
+
+def test_clear_cuda_cache_retries_with_all_caches_cleared():
+    calls = []
+
+    def fails_once(image):
+        calls.append(None)
+        if len(calls) == 1:
+            raise MemoryError
+        return image
+
+    with ab.trace() as records:
+        ab.numpy(oom_recovery=False, clear_cuda_cache=True)(fails_once)(image())
+    assert [record.how for record in records if record.route == "retry"] == ["clear"]
+    for options in ({}, {"clear_cuda_cache": False}):
+        calls.clear()
+        with pytest.raises(MemoryError):
+            ab.numpy(oom_recovery=False, **options)(fails_once)(image())
+    with pytest.raises(TypeError, match="True or False"):
+        ab.numpy(clear_cuda_cache="yes")

@@ -51,7 +51,8 @@ class Decorator:
     memory or raises.
     ``dtype_conversion``, ``scaling``: the dtype of results, as in ``dtype_policy``.
     ``oom_recovery=False``: do not retry when memory runs out. ``on_oom``: the ways to retry, in
-    order. ``split_axis``: the axis along which the first array may be split. ``host``: the function
+    order. ``clear_cuda_cache=True``: retry with all caches cleared, whatever these two say.
+    ``split_axis``: the axis along which the first array may be split. ``host``: the function
     to call on the host.
     ``contract``: a check of the result. If it returns False, ``ValueError`` is raised.
     ``slice_by_slice=True``: call the function with each 2-D slice of the first array.
@@ -88,6 +89,7 @@ class Decorator:
         scaling: Literal["clamp", "unit", "stretch"] | None = None,
         oom_recovery: bool | None = None,
         on_oom: _Rung | Iterable[_Rung] | None = None,
+        clear_cuda_cache: bool | None = None,
         split_axis: int | None = None,
         host: Callable[..., Any] | None = None,
         contract: Any = None,

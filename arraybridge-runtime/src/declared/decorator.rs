@@ -39,6 +39,8 @@ oom_recovery : bool, optional
     False disables retries when memory runs out.
 on_oom : str or sequence of str, optional
     How to retry when memory runs out, in order: \"clear\", \"split\", \"host\".
+clear_cuda_cache : bool, optional
+    True retries with all caches cleared, whatever the two options above say.
 split_axis : int, optional
     The axis along which the first array may be split.
 host : callable, optional

@@ -75,6 +75,7 @@ const KNOWN: &[&str] = &[
     "scaling",
     "oom_recovery",
     "on_oom",
+    "clear_cuda_cache",
     "split_axis",
     "host",
     "contract",
@@ -214,7 +215,13 @@ impl<'py> Keywords<'_, 'py> {
             None => Rung::ALL.to_vec(),
         };
         let retries = self.flag("oom_recovery")?.unwrap_or(true);
-        Ok(if retries { rungs } else { Vec::new() })
+        let mut rungs = if retries { rungs } else { Vec::new() };
+        // The original package's name for the first rung.
+        let clears = self.flag("clear_cuda_cache")?.unwrap_or(false);
+        if clears && !rungs.contains(&Rung::Clear) {
+            rungs.insert(0, Rung::Clear);
+        }
+        Ok(rungs)
     }
 
     fn split_axis(&self) -> Result<Option<usize>> {

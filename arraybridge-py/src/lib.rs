@@ -105,7 +105,9 @@ fn convert_<'py>(
 /// source_type, target_type : str or MemoryType
 ///     Names of frameworks.
 /// gpu_id : int, optional
-///     The index of the target's accelerator. Frameworks without device memory ignore it.
+///     The index of the target's accelerator to prefer. Frameworks without device memory ignore it. A
+///     framework that finds no accelerator on this machine leaves the array on the host, with one
+///     NoAcceleratorWarning per process and framework.
 /// copy : bool, optional
 ///     As in `convert`.
 ///
@@ -120,6 +122,8 @@ fn convert_<'py>(
 ///     As in `convert`, and if `data` is not an array of `source_type`.
 /// TypeError
 ///     If `gpu_id` is not an int.
+/// InvalidDeviceError
+///     If `gpu_id` is negative. It is also a ValueError.
 ///
 /// Examples
 /// --------

@@ -100,11 +100,11 @@ def test_an_absent_device_is_named_and_what_there_is_is_listed(target, device):
 
 
 @pytest.mark.parametrize("target", [f for f in bridges.CPU_FRAMEWORKS if f != "numpy"])
-def test_an_absent_gpu_id_is_an_error(target):
+def test_an_absent_device_is_an_error(target):
     bridges.need(target)
     for source in bridges.INSTALLED:
         with pytest.raises(ab.DeviceUnavailableError):
-            ab.convert_memory(image(source), source, target, 99)
+            ab.convert(image(source), target, device=99)
         expected = np.arange(6, dtype="float32").reshape(2, 3)
         result = ab.convert(image(source), target)
         assert bridges.difference(target, result, expected) is None

@@ -25,7 +25,9 @@ from .exceptions import (
     DeviceMemoryError,
     DeviceUnavailableError,
     FrameworkNotInstalledError,
+    InvalidDeviceError,
     MemoryConversionError,
+    NoAcceleratorWarning,
     OomFallbackWarning,
     SharedImmutableMemoryWarning,
     UnsupportedArrayError,
@@ -54,8 +56,10 @@ __all__ = [
     "DeviceUnavailableError",
     "DtypeConversion",
     "FrameworkNotInstalledError",
+    "InvalidDeviceError",
     "MemoryConversionError",
     "MemoryType",
+    "NoAcceleratorWarning",
     "OomFallbackWarning",
     "Record",
     "SharedImmutableMemoryWarning",
@@ -267,7 +271,9 @@ def convert_memory(
     source_type, target_type : str or MemoryType
         Names of frameworks.
     gpu_id : int, optional
-        The index of the target's accelerator. Frameworks without device memory ignore it.
+        The index of the target's accelerator to prefer. Frameworks without device memory ignore it. A
+        framework that finds no accelerator on this machine leaves the array on the host, with one
+        NoAcceleratorWarning per process and framework.
     copy : bool, optional
         As in `convert`.
 
@@ -282,6 +288,8 @@ def convert_memory(
         As in `convert`, and if `data` is not an array of `source_type`.
     TypeError
         If `gpu_id` is not an int.
+    InvalidDeviceError
+        If `gpu_id` is negative. It is also a ValueError.
 
     Examples
     --------

@@ -13,7 +13,9 @@ __all__ = [
     "DeviceMemoryError",
     "DeviceUnavailableError",
     "FrameworkNotInstalledError",
+    "InvalidDeviceError",
     "MemoryConversionError",
+    "NoAcceleratorWarning",
     "OomFallbackWarning",
     "SharedImmutableMemoryWarning",
     "UnsupportedArrayError",
@@ -49,6 +51,10 @@ class MemoryConversionError(Exception):
 
 class DeviceUnavailableError(MemoryConversionError):
     """The requested device does not exist. The message lists those that do."""
+
+
+class InvalidDeviceError(DeviceUnavailableError, ValueError):
+    """The number is not the index of a device, because it is negative or too large."""
 
 
 class UnsupportedDtypeError(MemoryConversionError):
@@ -93,6 +99,13 @@ class AliasedArgumentError(ValueError):
 
 class SharedImmutableMemoryWarning(UserWarning):
     """A writable array shares the memory of an immutable one."""
+
+
+class NoAcceleratorWarning(UserWarning):
+    """``gpu_id`` was given, but the framework finds no accelerator on this machine.
+
+    The arrays are on the host. The warning is given once per process and framework.
+    """
 
 
 class ClippedValuesWarning(UserWarning):

@@ -23,6 +23,8 @@ pub(super) struct Prepared<'a, 'py> {
     pub target: &'py LoadedFramework,
     pub plan: Plan,
     pub material: Material<'a, 'py>,
+    /// What a record says of a request that could not be met in full.
+    pub note: Option<&'static str>,
 }
 
 /// What a step leaves for the next one.
@@ -55,6 +57,7 @@ impl<'py> Prepared<'_, 'py> {
             source: self.endpoints.source.name,
             target: self.endpoints.target.name,
             device: device.to_string(),
+            note: self.note,
             access: match &self.material {
                 Material::Memory { slot, .. } => slot.access,
                 Material::Array { .. } if self.plan.is_foreign => Access::Protocol,
@@ -68,7 +71,7 @@ impl<'py> Prepared<'_, 'py> {
     /// steps, else the number of the fallback.
     #[inline]
     pub fn run(self) -> Result<(Bound<'py, PyAny>, usize)> {
-        let Prepared { py, endpoints, target, plan, material } = self;
+        let Prepared { py, endpoints, target, plan, material, .. } = self;
         let run = Run { py, endpoints, target, plan };
         if plan.aliases_immutable {
             warnings::shared_immutable(py, endpoints)?;

@@ -274,7 +274,8 @@ fn decide<'a, 'py>(
     let holds = target_at(py, target, device, facts.device, dtype)?;
     let plan = plan::between(endpoints.source, &holds, facts, &wish)
         .map_err(|refusal| explain_refusal(py, endpoints, target, facts, request, refusal))?;
-    Ok(Prepared { py, endpoints, target, plan, material })
+    let note = note_of(request, endpoints.target, device);
+    Ok(Prepared { py, endpoints, target, plan, material, note })
 }
 
 /// As `prepare`, for an array of the target's own framework. It may be anything that its framework
@@ -292,6 +293,7 @@ fn prepare_own<'a, 'py>(
         target,
         plan,
         material: Material::Array { data, described: None },
+        note: None,
     };
     let here = match endpoints.target.memory {
         Memory::Host => Device::Host,
@@ -311,13 +313,20 @@ fn prepare_own<'a, 'py>(
         (Refusal::CopyRequired(why), _) => errors::copy_required(endpoints, request, why),
         (_, cast) => errors::missing_dtype(py, endpoints, target, cast.unwrap_or(DType::Bool)),
     })?;
+    let note = note_of(request, endpoints.target, device);
     if plan.route == Route::Keep {
-        return Ok(prepared(data.clone(), plan));
+        return Ok(Prepared { note, ..prepared(data.clone(), plan) });
     }
     let data = source::plain(py, endpoints, data)?;
     let reader = Reader { py, endpoints, loaded: target };
     check_own(&reader, &data, &plan)?;
-    Ok(prepared(data, plan))
+    Ok(Prepared { note, ..prepared(data, plan) })
+}
+
+/// What a record says of a request that could not be met in full.
+#[inline]
+fn note_of(request: &Request, target: &Framework, device: Device) -> Option<&'static str> {
+    request.placement.is_missed(target, device).then_some("no accelerator")
 }
 
 /// Refuses an array of the target's own framework that its plan cannot be carried out for: one without

@@ -7,13 +7,15 @@ use pyo3::types::PySet;
 
 use crate::framework::endpoints::Endpoints;
 use crate::framework::generated::MemoryType;
+use crate::framework::spec::Framework;
 use crate::interpreter::error::{Result, warning_class};
 
 const N: usize = MemoryType::COUNT;
 
 static SHARED: [[AtomicBool; N]; N] = [const { [const { AtomicBool::new(false) }; N] }; N];
+static NO_ACCELERATOR: [AtomicBool; N] = [const { AtomicBool::new(false) }; N];
 
-/// The name under which the package's module keeps the pairs that any extension module warned of.
+/// The name under which the package's module keeps what any extension module warned of.
 const WARNED: &str = "_warned";
 
 /// Puts that set into the package's module.
@@ -25,11 +27,10 @@ pub fn install(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add(WARNED, PySet::empty(module.py())?)
 }
 
-fn is_first(py: Python<'_>, ends: Endpoints) -> PyResult<bool> {
+fn is_first(py: Python<'_>, key: (&str, &str)) -> PyResult<bool> {
     let warned = py.import("arraybridge._core")?.getattr(WARNED)?.cast_into::<PySet>()?;
-    let pair = (ends.source.name, ends.target.name);
-    let first = !warned.contains(pair)?;
-    warned.add(pair)?;
+    let first = !warned.contains(key)?;
+    warned.add(key)?;
     Ok(first)
 }
 
@@ -43,7 +44,7 @@ pub fn shared_immutable(py: Python<'_>, ends: Endpoints) -> Result<()> {
     let Endpoints { source, target } = ends;
     let given = &SHARED[source.memory_type as usize][target.memory_type as usize];
     let given = given.load(Ordering::Relaxed) || given.swap(true, Ordering::Relaxed);
-    if given || !is_first(py, ends).unwrap_or(true) {
+    if given || !is_first(py, (source.name, target.name)).unwrap_or(true) {
         return Ok(());
     }
     let class = warning_class(py, "SharedImmutableMemoryWarning");
@@ -52,6 +53,29 @@ pub fn shared_immutable(py: Python<'_>, ends: Endpoints) -> Result<()> {
          that {} takes for constant. Use copy=True for an array that is safe to write to, or \
          copy=False to say that sharing is meant",
         target.title, source.title, source.title
+    );
+    let text = std::ffi::CString::new(text).unwrap_or_default();
+    PyErr::warn(py, &class, &text, 1)?;
+    Ok(())
+}
+
+/// Says, once per process and framework, that `gpu_id` was ignored because the framework finds no
+/// accelerator.
+///
+/// # Errors
+///
+/// The warning itself, where the user's filters turn it into an exception.
+pub fn no_accelerator(py: Python<'_>, framework: &Framework) -> Result<()> {
+    let given = &NO_ACCELERATOR[framework.memory_type as usize];
+    let given = given.load(Ordering::Relaxed) || given.swap(true, Ordering::Relaxed);
+    if given || !is_first(py, ("accelerator", framework.name)).unwrap_or(true) {
+        return Ok(());
+    }
+    let class = warning_class(py, "NoAcceleratorWarning");
+    let text = format!(
+        "{} finds no accelerator on this machine, so gpu_id is ignored and arrays stay on the host. \
+         Use device=\"accelerator:0\" to make this an error",
+        framework.title
     );
     let text = std::ffi::CString::new(text).unwrap_or_default();
     PyErr::warn(py, &class, &text, 1)?;

@@ -28,6 +28,9 @@ sliced : str or sequence of str, optional
 device : str or int, optional
     As in `convert`. By default, the device of the first array that belongs to the framework, else
     the framework's current accelerator, else the host.
+gpu_id : int, optional
+    The index of the accelerator to prefer. If the framework finds no accelerator on this machine,
+    its arrays stay on the host, with a NoAcceleratorWarning.
 copy : bool, optional
     True gives the function memory of its own. False shares memory or raises CopyRequiredError.
 dtype_conversion, scaling : optional
@@ -36,6 +39,8 @@ oom_recovery : bool, optional
     False disables retries when memory runs out.
 on_oom : str or sequence of str, optional
     How to retry when memory runs out, in order: \"clear\", \"split\", \"host\".
+clear_cuda_cache : bool, optional
+    True retries with all caches cleared, whatever the two options above say.
 split_axis : int, optional
     The axis along which the first array may be split.
 join : str, callable or tuple, optional

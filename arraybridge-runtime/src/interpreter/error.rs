@@ -19,6 +19,8 @@ pub enum Failure {
     Conversion,
     /// `DeviceUnavailableError`.
     Device,
+    /// `InvalidDeviceError`.
+    DeviceIndex,
     /// `UnsupportedDtypeError`.
     Dtype,
     /// `UnsupportedArrayError`.
@@ -34,6 +36,7 @@ impl Failure {
         match self {
             Failure::Conversion => "MemoryConversionError",
             Failure::Device => "DeviceUnavailableError",
+            Failure::DeviceIndex => "InvalidDeviceError",
             Failure::Dtype => "UnsupportedDtypeError",
             Failure::Array => "UnsupportedArrayError",
             Failure::Copy => "CopyRequiredError",

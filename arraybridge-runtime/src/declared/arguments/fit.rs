@@ -6,7 +6,7 @@ use pyo3::types::{PyDict, PyTuple};
 use super::rebuild::rebuild;
 use super::{ArgumentSlot, ArgumentSlots, ArrayVersions};
 use crate::convert::plan::Route;
-use crate::convert::{self, Request};
+use crate::convert::{self, Request, warnings};
 use crate::declared::options::Options;
 use crate::framework::device::{self, Device, Placement};
 use crate::framework::endpoints::Endpoints;
@@ -111,10 +111,21 @@ pub fn call_placement<'py>(
     options: &Options,
     slots: &ArgumentSlots<'py>,
 ) -> Result<Placement> {
-    if options.device != Placement::Auto {
-        return Ok(options.device);
-    }
     let framework = loaded.framework;
+    match options.device {
+        Placement::Auto => {}
+        Placement::Gpu(index) if framework.memory != Memory::Host => {
+            if loaded.accelerators(py) > 0 {
+                return Ok(Placement::On(Device::Accelerator(index)));
+            }
+            if framework.memory == Memory::Either {
+                // An array of the framework itself is not converted, so this is the place to warn.
+                warnings::no_accelerator(py, framework)?;
+            }
+            return Ok(options.device);
+        }
+        device => return Ok(device),
+    }
     if framework.memory == Memory::Host || loaded.accelerators(py) == 0 {
         return Ok(Placement::Auto);
     }

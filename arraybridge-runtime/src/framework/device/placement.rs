@@ -4,9 +4,10 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyInt, PyString};
 
 use super::{Device, current};
+use crate::convert::warnings;
 use crate::framework::endpoints::Endpoints;
 use crate::framework::loaded::LoadedFramework;
-use crate::framework::spec::Memory;
+use crate::framework::spec::{Framework, Memory};
 use crate::interpreter::error::{Error, Failure, Result, first_line};
 
 /// Where the result of a conversion should be.
@@ -17,7 +18,8 @@ pub enum Placement {
     Auto,
     /// On this device, or the conversion fails.
     On(Device),
-    /// On this accelerator; frameworks with host memory only ignore it (`gpu_id`).
+    /// On this accelerator (`gpu_id`). Without any accelerator the array goes to the host, if the
+    /// target has host arrays.
     Gpu(usize),
 }
 
@@ -26,7 +28,7 @@ impl Placement {
     ///
     /// # Errors
     ///
-    /// [`Error::Type`] for anything but an `int`, [`Failure::Device`] for a negative one.
+    /// [`Error::Type`] for anything but an `int`, [`Failure::DeviceIndex`] for a negative one.
     pub fn from_gpu_id(value: &Bound<'_, PyAny>, endpoints: Endpoints) -> Result<Placement> {
         if value.is_none() {
             return Ok(Placement::Auto);
@@ -41,7 +43,7 @@ impl Placement {
         let index = value.extract().map_err(|_| {
             let reason =
                 format!("gpu_id {value} is not a device index; use None, 0 or a positive number");
-            endpoints.error(Failure::Device, "device", reason)
+            endpoints.error(Failure::DeviceIndex, "device", reason)
         })?;
         Ok(Placement::Gpu(index))
     }
@@ -50,7 +52,7 @@ impl Placement {
     ///
     /// # Errors
     ///
-    /// [`Error::Value`] for another name, [`Error::Type`] for another type, [`Failure::Device`]
+    /// [`Error::Value`] for another name, [`Error::Type`] for another type, [`Failure::DeviceIndex`]
     /// for a negative index.
     pub fn from_device(value: &Bound<'_, PyAny>, endpoints: Endpoints) -> Result<Placement> {
         if value.is_none() {
@@ -61,7 +63,7 @@ impl Placement {
                 let reason = format!(
                     "device {value} is not a device index; use 0 or a positive number, or \"host\""
                 );
-                endpoints.error(Failure::Device, "device", reason)
+                endpoints.error(Failure::DeviceIndex, "device", reason)
             })?;
             return Ok(Placement::On(Device::Accelerator(index)));
         }
@@ -79,13 +81,22 @@ impl Placement {
             ))
         })
     }
+
+    /// Whether an accelerator was preferred, and `device` is the host of a framework that can have
+    /// accelerators.
+    pub fn is_missed(self, framework: &Framework, device: Device) -> bool {
+        matches!(self, Placement::Gpu(_))
+            && device == Device::Host
+            && framework.memory == Memory::Either
+    }
 }
 
-/// The device that a placement means.
+/// The device that a placement means. Warns once if an accelerator was preferred and there is none.
 ///
 /// # Errors
 ///
-/// [`Failure::Device`] when the target has no such device.
+/// [`Failure::Device`] when the target has no such device; the warning, if a filter makes it an
+/// exception.
 pub fn place(
     py: Python<'_>,
     loaded: &LoadedFramework,
@@ -107,6 +118,9 @@ pub fn place(
             endpoints.caused(Failure::Device, "device", reason, Some(error))
         })?),
     };
+    if wanted.is_missed(loaded.framework, device) {
+        warnings::no_accelerator(py, loaded.framework)?;
+    }
     match absent(memory, device, count) {
         None => Ok(device),
         Some(what) => {
@@ -132,6 +146,7 @@ fn choose(memory: Memory, source: Device, wanted: Placement, count: impl Fn() ->
         (_, Memory::Host, _) | (Placement::Auto, Memory::Either, Device::Host) => {
             Choice::Is(Device::Host)
         }
+        (Placement::Gpu(_), Memory::Either, _) if count() == 0 => Choice::Is(Device::Host),
         (Placement::Gpu(index), ..) => Choice::Is(Device::Accelerator(index)),
         (Placement::Auto, Memory::Either, Device::Accelerator(index)) => match count() {
             0 => Choice::Is(Device::Host),
@@ -202,7 +217,9 @@ mod tests {
         assert_eq!(choose(Memory::Host, Device::Host, demanded, || 0), is(ACCELERATOR));
         let preferred = Placement::Gpu(1);
         assert_eq!(choose(Memory::Host, Device::Host, preferred, || 0), is(Device::Host));
-        assert_eq!(choose(Memory::Either, Device::Host, preferred, || 0), is(ACCELERATOR));
+        assert_eq!(choose(Memory::Either, Device::Host, preferred, || 0), is(Device::Host));
+        assert_eq!(choose(Memory::Either, Device::Host, preferred, || 1), is(ACCELERATOR));
+        assert_eq!(choose(Memory::Accelerator, Device::Host, preferred, || 0), is(ACCELERATOR));
     }
 
     #[test]

@@ -1,0 +1,163 @@
+"""Code that was written for arraybridge 0.2 runs."""
+
+import arraybridge as ab
+import bridges
+import numpy as np
+import pytest
+from arraybridge.exceptions import DeviceUnavailableError, InvalidDeviceError
+
+HOST_FRAMEWORKS = [f for f in bridges.CPU_FRAMEWORKS if f in ("torch", "jax", "tensorflow")]
+
+
+def image(dtype="float32"):
+    return np.arange(6, dtype=dtype).reshape(2, 3)
+
+
+def need_a_machine_without_accelerators():
+    bridges.need("torch")
+    import torch
+
+    if torch.cuda.device_count():
+        pytest.skip("this machine has an accelerator")
+
+
+# -- gpu_id ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("target", HOST_FRAMEWORKS)
+@pytest.mark.filterwarnings("ignore::arraybridge.NoAcceleratorWarning")
+def test_without_any_accelerator_a_gpu_id_means_the_host(target):
+    need_a_machine_without_accelerators()
+    bridges.need(target)
+    with ab.trace() as records:
+        result = ab.convert_memory(image(), "numpy", target, gpu_id=0)
+    assert bridges.difference(target, result, image()) is None
+    (record,) = records
+    assert record.device == "host" and record.via.endswith("; no accelerator")
+
+
+@pytest.mark.filterwarnings("ignore::arraybridge.NoAcceleratorWarning")
+def test_a_conversion_without_a_gpu_id_has_no_mark_in_its_record():
+    bridges.need("torch")
+    assert "no accelerator" not in ab.explain(image(), "torch").via
+
+
+def test_a_gpu_id_that_is_ignored_warns_once_per_process_and_framework():
+    need_a_machine_without_accelerators()
+    out = bridges.survives(
+        """
+        import warnings
+        import arraybridge as ab, numpy as np
+        x = np.zeros(3, "float32")
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            for _ in range(3):
+                t = ab.convert_memory(x, "numpy", "torch", gpu_id=0)
+            ab.torch(gpu_id=0)(lambda image: image)(t)
+        for warning in caught:
+            print(warning.category.__name__, "PyTorch" in str(warning.message))
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            ab.torch(gpu_id=0)(lambda image: image)(t)
+        print(len(caught))
+        """
+    )
+    assert out.splitlines() == ["NoAcceleratorWarning True", "0"]
+
+
+def test_a_declared_function_with_an_ignored_gpu_id_warns_for_its_own_arrays():
+    need_a_machine_without_accelerators()
+    out = bridges.survives(
+        """
+        import warnings
+        import arraybridge as ab, torch
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            ab.torch(gpu_id=0)(lambda image: image)(torch.zeros(3))
+        print([warning.category.__name__ for warning in caught])
+        """
+    )
+    assert out.split() == ["['NoAcceleratorWarning']"]
+
+
+def test_a_device_is_demanded():
+    need_a_machine_without_accelerators()
+    for device in (0, "cuda:0", "accelerator"):
+        with pytest.raises(DeviceUnavailableError):
+            ab.convert(image(), "torch", device=device)
+        with pytest.raises(DeviceUnavailableError):
+            ab.torch(device=device)(lambda image: image)(image())
+
+
+def test_an_index_that_does_not_exist_is_an_error_if_there_are_accelerators():
+    bridges.need("pyclesperanto")
+    with pytest.raises(DeviceUnavailableError, match="accelerator:0"):
+        ab.convert_memory(image(), "numpy", "pyclesperanto", gpu_id=99)
+    with pytest.raises(DeviceUnavailableError, match="accelerator:0"):
+        ab.pyclesperanto(gpu_id=99)(lambda image: image)(image())
+
+
+@pytest.mark.parametrize("gpu_id", [-1, 2**70])
+def test_a_number_that_is_not_an_index_is_a_value_error_too(gpu_id):
+    bridges.need("torch")
+    with pytest.raises(ValueError, match="not a device index") as caught:
+        ab.convert_memory(image(), "numpy", "torch", gpu_id=gpu_id)
+    assert isinstance(caught.value, InvalidDeviceError)
+    assert isinstance(caught.value, DeviceUnavailableError)
+    with pytest.raises(ValueError, match="not a device index"):
+        ab.torch(gpu_id=gpu_id)
+
+
+# -- Options of the decorators --------------------------------------------------------------------
+
+
+@pytest.mark.filterwarnings("ignore::arraybridge.NoAcceleratorWarning")
+def test_decorators_prefer_the_device_of_gpu_id():
+    out = bridges.survives(
+        """
+        import sys
+        sys.path.insert(0, sys.argv[1])
+        import fake_cupy
+        fake_cupy.mount()
+        import arraybridge as ab, numpy as np
+        for decorator in (ab.cupy, ab.memory_types("cupy", "cupy")):
+            for gpu_id in (0, 1):
+                seen = []
+                decorator(gpu_id=gpu_id)(lambda image: seen.append(image.device.id))(np.ones(3))
+                print(gpu_id, seen)
+        """,
+        str(bridges.ROOT / "tests" / "fakes"),
+    )
+    assert out.splitlines() == ["0 [0]", "1 [1]"] * 2
+
+
+@pytest.mark.filterwarnings("ignore::arraybridge.NoAcceleratorWarning")
+def test_memory_types_takes_a_gpu_id():
+    bridges.need("torch")
+    f = ab.memory_types("torch", "numpy", gpu_id=0)(lambda image: image + 1)
+    assert f(image()).tolist() == (image() + 1).tolist()
+
+
+def test_a_gpu_id_and_a_device_contradict_each_other():
+    with pytest.raises(TypeError, match="only one"):
+        ab.torch(gpu_id=0, device="host")
+
+
+def test_clear_cuda_cache_retries_with_all_caches_cleared():
+    calls = []
+
+    def fails_once(image):
+        calls.append(None)
+        if len(calls) == 1:
+            raise MemoryError
+        return image
+
+    with ab.trace() as records:
+        ab.numpy(oom_recovery=False, clear_cuda_cache=True)(fails_once)(image())
+    assert [record.how for record in records if record.route == "retry"] == ["clear"]
+    for options in ({}, {"clear_cuda_cache": False}):
+        calls.clear()
+        with pytest.raises(MemoryError):
+            ab.numpy(oom_recovery=False, **options)(fails_once)(image())
+    with pytest.raises(TypeError, match="True or False"):
+        ab.numpy(clear_cuda_cache="yes")

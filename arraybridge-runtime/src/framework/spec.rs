@@ -263,6 +263,9 @@ pub struct Devices {
     pub at: Option<Op<2>>,
     /// The current device, an index or an object. Scope: `module`.
     pub current: Option<Op<1>>,
+    /// The device on which host data goes that nobody places, an object or a name; `None` for the host.
+    /// Scope: `module`.
+    pub default: Option<Op<1>>,
     /// The device object of an array; without it, `__dlpack_device__` is used. Scope: `module, data`.
     pub of: Option<Op<2>>,
     /// A context manager that makes a device current. Scope: `module, device`.

@@ -280,6 +280,7 @@ pub struct Guard {
 #[derive(Debug)]
 pub struct Export {
     pub op: Op,
+    pub unversioned: Option<Op>,
     pub ordered_by: OrderedBy,
     pub buffer: bool,
     pub owner: Option<Op>,

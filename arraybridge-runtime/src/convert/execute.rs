@@ -366,7 +366,7 @@ impl<'t, 'py: 't> Run<'t, 'py> {
         let capsule = match export {
             Some((source, export)) => {
                 let none = py.None().into_bound(py);
-                export.op.call(py, [source.module(py), data, &stream, &none])?
+                source.export(py, export, [data, &stream, &none])?
             }
             None => {
                 let keywords = pyo3::types::PyDict::new(py);

@@ -3,7 +3,7 @@
 
 use std::sync::OnceLock;
 
-use pyo3::exceptions::{PyException, PyImportError};
+use pyo3::exceptions::{PyException, PyImportError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyInt, PyString, PyType};
@@ -14,7 +14,7 @@ use crate::framework::endpoints::Endpoints;
 use crate::framework::generated::MemoryType;
 use crate::framework::isolate;
 use crate::framework::shortcuts::{self, ShortCut};
-use crate::framework::spec::{DType, Framework, Op};
+use crate::framework::spec::{DType, Export, Framework, Op};
 use crate::interpreter::error::{Error, Failure, Result, first_line, postpone};
 use crate::interpreter::held;
 use crate::memory::numpy_array;
@@ -30,6 +30,7 @@ pub struct LoadedFramework {
     fast: PyOnceLock<Option<&'static Op<3>>>,
     host: PyOnceLock<Py<PyAny>>,
     several_hosts: OnceLock<bool>,
+    unversioned: OnceLock<()>,
 }
 
 static LOADED: [PyOnceLock<LoadedFramework>; MemoryType::COUNT] =
@@ -100,6 +101,7 @@ impl LoadedFramework {
             fast: PyOnceLock::new(),
             host: PyOnceLock::new(),
             several_hosts: OnceLock::new(),
+            unversioned: OnceLock::new(),
         }
     }
 
@@ -166,6 +168,35 @@ impl LoadedFramework {
             };
             self.framework.classes.iter().find_map(of_class)
         })
+    }
+
+    /// A capsule of an array, by the table's export. A framework that does not know versions raises
+    /// `TypeError` for one, and is asked without from then on.
+    ///
+    /// # Errors
+    ///
+    /// What the framework raises.
+    pub fn export<'py>(
+        &self,
+        py: Python<'py>,
+        export: &Export,
+        [data, stream, version]: [&Bound<'py, PyAny>; 3],
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let module = self.module(py);
+        let versioned = || export.op.call(py, [module, data, stream, version]);
+        let Some(older) = &export.unversioned else { return versioned() };
+        let unversioned = || older.call(py, [module, data, stream]);
+        if self.unversioned.get().is_some() {
+            return unversioned();
+        }
+        match versioned() {
+            Err(error) if error.is_instance_of::<PyTypeError>(py) => {
+                let capsule = unversioned()?;
+                self.unversioned.get_or_init(|| ());
+                Ok(capsule)
+            }
+            answer => answer,
+        }
     }
 
     /// The first private import op that behaves as it should.

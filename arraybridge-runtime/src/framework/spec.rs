@@ -208,6 +208,8 @@ pub struct Guard {
 pub struct Export {
     /// Returns a capsule. Scope: `module, data, stream, version`.
     pub op: Op<4>,
+    /// The same for a framework that does not know `max_version`. Scope: `module, data, stream`.
+    pub unversioned: Option<Op<3>>,
     /// What orders it on an accelerator.
     pub ordered_by: OrderedBy,
     /// Whether host arrays have Python's buffer protocol, which is faster for the dtypes it knows.

@@ -104,10 +104,11 @@ impl<'py> Reader<'_, 'py> {
         };
         let stream = PyInt::new(self.py, stream).into_any();
         let version = version(self.py);
-        let scope = [self.loaded.module(self.py), data, &stream, &version];
+        let scope = [data, &stream, &version];
         // The array's device has to be current: torch refuses to export otherwise.
-        let capsule =
-            places::within(self.py, self.loaded, device, |_| export.op.call(self.py, scope));
+        let capsule = places::within(self.py, self.loaded, device, |_| {
+            self.loaded.export(self.py, export, scope)
+        });
         let source = capsule.and_then(|capsule| capsule::take(&capsule));
         let mut source = source.map_err(|error| self.failed(data, error))?;
         source.restrict(self.loaded.framework.immutable);

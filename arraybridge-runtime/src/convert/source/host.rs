@@ -43,8 +43,8 @@ impl<'py> Reader<'_, 'py> {
             (source, Access::BufferProtocol)
         } else if let Some(export) = &framework.export {
             let (none, version) = (self.py.None().into_bound(self.py), version(self.py));
-            let scope = [self.loaded.module(self.py), data, &none, &version];
-            let capsule = export.op.call(self.py, scope).map_err(failed)?;
+            let capsule = self.loaded.export(self.py, export, [data, &none, &version]);
+            let capsule = capsule.map_err(failed)?;
             (capsule::take(&capsule).map_err(failed)?, Access::Capsule)
         } else {
             return Ok((self.to_numpy(data, Device::Host)?, Access::ToNumpy));
@@ -196,8 +196,7 @@ impl<'py> Reader<'_, 'py> {
             return Err(self.endpoints.error(Failure::Array, "to_numpy", reason));
         };
         let failed = |error: PyErr| self.failed(data, error);
-        let mut array =
-            self.on(device, || op.call(self.py, self.scope(data))).map_err(failed)?;
+        let mut array = self.on(device, || op.call(self.py, self.scope(data))).map_err(failed)?;
         if !numpy_array::is_array(&array) {
             // An array of no axes comes as a scalar.
             let numpy = self.py.import("numpy")?;

@@ -321,17 +321,17 @@ def test_devices_are_counted_again_after_an_interrupt():
         """
         import time
         import jax, numpy as np, arraybridge as ab
-        devices, asked = jax.devices, []
+        devices, asked = jax.local_devices, []
 
-        def fake_devices(kind):
-            if kind != "gpu":
-                return devices(kind)
-            asked.append(kind)
+        def fake_devices(backend):
+            if backend != "gpu":
+                return devices(backend=backend)
+            asked.append(backend)
             if len(asked) == 1:
                 raise KeyboardInterrupt
             raise RuntimeError("no such backend")
 
-        jax.devices = fake_devices
+        jax.local_devices = fake_devices
         x = np.arange(3, dtype="f4")
         try:
             ab.convert(x, "jax")

@@ -217,13 +217,16 @@ def test_a_strided_array_that_the_importer_cannot_take_is_copied_on_its_device_a
         import contextlib, jax
         imported = []
 
-        def from_dlpack(data):
+        def from_dlpack(data, device):
             assert data._host.flags.c_contiguous, "JAX refuses strides"
             imported.append(data)
             return jax.numpy.asarray(data._host)
 
-        host_devices = jax.devices
-        jax.devices = lambda kind: ["fake"] * 2 if kind == "gpu" else host_devices(kind)
+        type(jax.numpy.zeros(1)).__dlpack_device__ = lambda self: (2, 0)
+        hosts = jax.local_devices
+        jax.local_devices = (
+            lambda backend: ["fake"] * 2 if backend == "gpu" else hosts(backend=backend)
+        )
         jax.default_device = lambda device: contextlib.nullcontext()
         jax.dlpack.from_dlpack = from_dlpack
         whole = cupy.ndarray(image)

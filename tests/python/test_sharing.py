@@ -404,8 +404,8 @@ def test_the_host_copy_that_jax_keeps_of_a_device_array_cannot_be_written_throug
         bridges.load("jax", "torch")
         import jax, numpy as np, torch, arraybridge as ab
 
-        host_devices = jax.devices
-        jax.devices = lambda kind="cpu": host_devices("cpu")
+        host_devices = jax.local_devices
+        jax.local_devices = lambda backend="cpu": host_devices(backend="cpu")
         x = jax.numpy.arange(6.0)
         type(x).__dlpack_device__ = lambda self: (2, 0)
         kept = jax.device_get(x)

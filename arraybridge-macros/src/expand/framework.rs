@@ -150,8 +150,10 @@ fn conversions(framework: &Framework) -> TokenStream {
     }
 }
 
-fn export(Export { op, ordered_by, buffer, owner, pin }: &Export) -> TokenStream {
-    let (op, owner) = (op::expand(op), optional_op(owner));
+fn export(export: &Export) -> TokenStream {
+    let Export { op, unversioned, ordered_by, buffer, owner, pin } = export;
+    let op = op::expand(op);
+    let [unversioned, owner] = [unversioned, owner].map(optional_op);
     let ordered_by = word("OrderedBy", *ordered_by);
     let pin = option(pin.as_ref().map(|Pin { when, op }| {
         let (when, op) = (op::expand(when), op::expand(op));
@@ -160,6 +162,7 @@ fn export(Export { op, ordered_by, buffer, owner, pin }: &Export) -> TokenStream
     quote! {
         ::arraybridge_runtime::__private::Export {
             op: #op,
+            unversioned: #unversioned,
             ordered_by: #ordered_by,
             buffer: #buffer,
             owner: #owner,

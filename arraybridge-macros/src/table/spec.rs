@@ -204,8 +204,9 @@ pub enum Memory {
 }
 
 /// The optional device ops: key, and names in scope after `module`.
-pub const DEVICE_OPS: [(&str, &[&str]); 7] = [
+pub const DEVICE_OPS: [(&str, &[&str]); 8] = [
     ("current", &[]),
+    ("default", &[]),
     ("of", &["data"]),
     ("scope", &["device"]),
     ("host_scope", &["device"]),
@@ -279,6 +280,7 @@ pub struct Guard {
 #[derive(Debug)]
 pub struct Export {
     pub op: Op,
+    pub unversioned: Option<Op>,
     pub ordered_by: OrderedBy,
     pub buffer: bool,
     pub owner: Option<Op>,

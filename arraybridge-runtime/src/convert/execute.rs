@@ -206,10 +206,12 @@ impl<'t, 'py: 't> Run<'t, 'py> {
         else {
             return Err(errors::no_import(self.endpoints));
         };
-        places::within(self.py, loaded, self.adoption_device(), |_| {
+        let device = self.adoption_device();
+        let made = places::within(self.py, loaded, device, |_| {
             copy.call(self.py, [loaded.module(self.py), data])
-        })
-        .map_err(|error| self.reader(loaded).failed(data, error))
+        });
+        let copy = made.map_err(|error| self.reader(loaded).failed(data, error))?;
+        self.arrived(copy, loaded, device)
     }
 
     fn copied_contiguous(
@@ -242,25 +244,32 @@ impl<'t, 'py: 't> Run<'t, 'py> {
             let none = self.py.None().into_bound(self.py);
             op.call(self.py, [self.target.module(self.py), array, object.unwrap_or(&none)])
         });
-        self.arrived(made.map_err(|error| self.import_failed(error))?)
+        let moved = made.map_err(|error| self.import_failed(error))?;
+        self.arrived(moved, self.target, self.plan.device)
     }
 
     /// Reads a result's device back: some frameworks place arrays elsewhere without a word.
-    fn arrived(&self, array: Bound<'py, PyAny>) -> Result<Bound<'py, PyAny>> {
-        let there = self.reader(self.target).located(&array)?;
-        if there == self.plan.device {
+    fn arrived(
+        &self,
+        array: Bound<'py, PyAny>,
+        loaded: &LoadedFramework,
+        device: Device,
+    ) -> Result<Bound<'py, PyAny>> {
+        let there = self.reader(loaded).located(&array)?;
+        if there == device {
             return Ok(array);
         }
         let reason = format!(
-            "{} put the array on {there} instead of {}",
-            self.target.framework.title, self.plan.device
+            "{} put the array on {there} instead of {device}; it does so with some dtypes, so cast \
+             the array, or ask for {there}",
+            loaded.framework.title
         );
         Err(self.endpoints.error(Failure::Device, "device", reason))
     }
 
     fn downloaded(&self, data: &Bound<'py, PyAny>, whose: Whose) -> Result<Opened> {
         match self.loaded(whose)? {
-            Some(loaded) => self.reader(loaded).download(data),
+            Some(loaded) => self.reader(loaded).download(data, self.adoption_device()),
             None => foreign::download(data, self.endpoints),
         }
     }
@@ -287,7 +296,8 @@ impl<'t, 'py: 't> Run<'t, 'py> {
             let none = py.None().into_bound(py);
             op.call(py, [target.module(py), &array, &dtype, object.unwrap_or(&none)])
         });
-        self.arrived(made.map_err(|error| self.import_failed(error))?)
+        let array = made.map_err(|error| self.import_failed(error))?;
+        self.arrived(array, target, self.plan.device)
     }
 
     /// Hands over what arrived on the host, by the steps that the plan has for it.
@@ -333,7 +343,8 @@ impl<'t, 'py: 't> Run<'t, 'py> {
             Some(source) => places::within(py, source, device, |_| adopt()),
             None => adopt(),
         };
-        made.map_err(|error| self.import_failed(error))
+        let array = made.map_err(|error| self.import_failed(error))?;
+        self.arrived(array, target, device)
     }
 
     /// What the target's import is handed of an array on an accelerator.
@@ -358,7 +369,7 @@ impl<'t, 'py: 't> Run<'t, 'py> {
         let capsule = match export {
             Some((source, export)) => {
                 let none = py.None().into_bound(py);
-                export.op.call(py, [source.module(py), data, &stream, &none])?
+                source.export(py, export, [data, &stream, &none])?
             }
             None => {
                 let keywords = pyo3::types::PyDict::new(py);

@@ -4,7 +4,8 @@ use pyo3::exceptions::PyBufferError;
 use pyo3::prelude::*;
 
 use crate::framework::device;
-use crate::framework::loaded::LoadedFramework;
+use crate::framework::endpoints::Endpoints;
+use crate::framework::loaded::{self, LoadedFramework};
 use crate::framework::spec::{Export, Framework};
 
 /// What an import is handed of an array whose own `__dlpack__` takes no stream: TensorFlow raises for
@@ -15,7 +16,6 @@ pub struct Exporter {
     framework: &'static Framework,
     export: &'static Export,
     data: Py<PyAny>,
-    module: Py<PyAny>,
     place: (u32, i32),
 }
 
@@ -35,7 +35,6 @@ impl Exporter {
             framework: loaded.framework,
             export,
             data: data.clone().unbind(),
-            module: loaded.module(py).clone().unbind(),
             place: device::dlpack_place(py, loaded, data)?,
         })
     }
@@ -64,7 +63,9 @@ impl Exporter {
         }
         let [stream, version] =
             [stream, max_version].map(|given| given.unwrap_or_else(|| py.None().into_bound(py)));
-        self.export.op.call(py, [self.module.bind(py), self.data.bind(py), &stream, &version])
+        let endpoints = Endpoints::of(self.framework);
+        let loaded = loaded::load(py, self.framework, endpoints)?;
+        Ok(loaded.export(py, self.export, [self.data.bind(py), &stream, &version])?)
     }
 
     fn __dlpack_device__(&self) -> (u32, i32) {

@@ -3,7 +3,7 @@
 
 use std::sync::OnceLock;
 
-use pyo3::exceptions::{PyException, PyImportError};
+use pyo3::exceptions::{PyException, PyImportError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyInt, PyString, PyType};
@@ -14,7 +14,7 @@ use crate::framework::endpoints::Endpoints;
 use crate::framework::generated::MemoryType;
 use crate::framework::isolate;
 use crate::framework::shortcuts::{self, ShortCut};
-use crate::framework::spec::{DType, Framework, Op};
+use crate::framework::spec::{DType, Export, Framework, Op};
 use crate::interpreter::detached;
 use crate::interpreter::error::{Error, Failure, Result, defer_interrupt, first_line};
 use crate::memory::numpy_array;
@@ -29,6 +29,8 @@ pub struct LoadedFramework {
     exchange: PyOnceLock<Option<Exchange>>,
     fast: PyOnceLock<Option<&'static Op<3>>>,
     host: PyOnceLock<Py<PyAny>>,
+    several_hosts: OnceLock<bool>,
+    unversioned: OnceLock<()>,
 }
 
 static LOADED: [PyOnceLock<LoadedFramework>; MemoryType::COUNT] =
@@ -98,6 +100,8 @@ impl LoadedFramework {
             exchange: PyOnceLock::new(),
             fast: PyOnceLock::new(),
             host: PyOnceLock::new(),
+            several_hosts: OnceLock::new(),
+            unversioned: OnceLock::new(),
         }
     }
 
@@ -166,6 +170,35 @@ impl LoadedFramework {
         })
     }
 
+    /// A capsule of an array, by the table's export. A framework that does not know versions raises
+    /// `TypeError` for one, and is asked without from then on.
+    ///
+    /// # Errors
+    ///
+    /// What the framework raises.
+    pub fn export<'py>(
+        &self,
+        py: Python<'py>,
+        export: &Export,
+        [data, stream, version]: [&Bound<'py, PyAny>; 3],
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let module = self.module(py);
+        let versioned = || export.op.call(py, [module, data, stream, version]);
+        let Some(older) = &export.unversioned else { return versioned() };
+        let unversioned = || older.call(py, [module, data, stream]);
+        if self.unversioned.get().is_some() {
+            return unversioned();
+        }
+        match versioned() {
+            Err(error) if error.is_instance_of::<PyTypeError>(py) => {
+                let capsule = unversioned()?;
+                self.unversioned.get_or_init(|| ());
+                Ok(capsule)
+            }
+            answer => answer,
+        }
+    }
+
     /// The first private import op that behaves as it should.
     #[inline]
     pub fn fast_import(
@@ -191,6 +224,66 @@ impl LoadedFramework {
             Ok(object.map_or_else(|| py.None(), Bound::unbind))
         };
         Ok(self.host.get_or_try_init(py, make)?.bind(py).clone())
+    }
+
+    /// Where the framework puts host data that nobody places: on the host, unless the program set
+    /// another default.
+    ///
+    /// # Errors
+    ///
+    /// What the framework raises.
+    #[inline]
+    pub fn default_device(&self, py: Python<'_>) -> PyResult<Device> {
+        let Some(op) = self.framework.device.default else { return Ok(Device::Host) };
+        let object = op.call(py, [self.module(py)])?;
+        if object.is_none() { Ok(Device::Host) } else { self.device_named(py, &object) }
+    }
+
+    #[cold]
+    fn device_named(&self, py: Python<'_>, object: &Bound<'_, PyAny>) -> PyResult<Device> {
+        if let Ok(name) = object.cast::<PyString>() {
+            return Ok(Device::from_name(name.to_str()?).unwrap_or(Device::Host));
+        }
+        let index = device::index_of(py, self, object)?;
+        Ok(index.map_or(Device::Host, Device::Accelerator))
+    }
+
+    /// The host's device object on which host memory is imported: the default one, if the framework
+    /// has several and the program set one of them.
+    ///
+    /// # Errors
+    ///
+    /// What the framework raises.
+    #[inline]
+    pub fn import_host<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        match self.has_several_hosts(py)? {
+            true => self.default_host(py),
+            false => self.host(py),
+        }
+    }
+
+    fn has_several_hosts(&self, py: Python<'_>) -> PyResult<bool> {
+        if let Some(several) = self.several_hosts.get() {
+            return Ok(*several);
+        }
+        let ops = &self.framework.device;
+        let several = match (ops.hosts, ops.default) {
+            (Some(hosts), Some(_)) => hosts.call(py, [self.module(py)])?.len()? > 1,
+            _ => false,
+        };
+        Ok(*self.several_hosts.get_or_init(|| several))
+    }
+
+    #[cold]
+    fn default_host<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let ops = &self.framework.device;
+        if let (Some(hosts), Some(default)) = (ops.hosts, ops.default) {
+            let default = default.call(py, [self.module(py)])?;
+            if hosts.call(py, [self.module(py)])?.contains(&default)? {
+                return Ok(default);
+            }
+        }
+        self.host(py)
     }
 
     /// How many accelerators the framework has.

@@ -208,6 +208,8 @@ pub struct Guard {
 pub struct Export {
     /// Returns a capsule. Scope: `module, data, stream, version`.
     pub op: Op<4>,
+    /// The same for a framework that does not know `max_version`. Scope: `module, data, stream`.
+    pub unversioned: Option<Op<3>>,
     /// What orders it on an accelerator.
     pub ordered_by: OrderedBy,
     /// Whether host arrays have Python's buffer protocol, which is faster for the dtypes it knows.
@@ -263,6 +265,9 @@ pub struct Devices {
     pub at: Option<Op<2>>,
     /// The current device, an index or an object. Scope: `module`.
     pub current: Option<Op<1>>,
+    /// The device on which host data goes that nobody places, an object or a name; `None` for the host.
+    /// Scope: `module`.
+    pub default: Option<Op<1>>,
     /// The device object of an array; without it, `__dlpack_device__` is used. Scope: `module, data`.
     pub of: Option<Op<2>>,
     /// A context manager that makes a device current. Scope: `module, device`.

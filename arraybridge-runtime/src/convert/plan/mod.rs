@@ -352,7 +352,8 @@ pub fn within(target: &Target, from: Device, wish: &Wish) -> Result<Plan, Refusa
         Some(_) if framework.copy.is_some() && on_host => {
             (&[Step::Copy], fallbacks![Requested: BUFFERED])
         }
-        Some(_) if framework.copy.is_some() => (&[Step::Copy], &[]),
+        // The copy may land elsewhere: TensorFlow has no kernel on a GPU for some dtypes.
+        Some(_) if framework.copy.is_some() => (&[Step::Copy], fallbacks![Requested: THROUGH_HOST]),
         Some(_) if on_host => (BUFFERED, &[]),
         Some(_) => (THROUGH_HOST, &[]),
     };

@@ -72,6 +72,16 @@ impl<'py> Reader<'_, 'py> {
         Ok(1 << (address | MOST_ALIGNMENT).trailing_zeros())
     }
 
+    /// Runs `body` with an array's device made current.
+    pub(super) fn on<T>(&self, device: Device, body: impl FnOnce() -> PyResult<T>) -> PyResult<T> {
+        match device {
+            Device::Accelerator(_) if self.loaded.framework.device.scope.is_some() => {
+                places::within(self.py, self.loaded, device, |_| body())
+            }
+            _ => body(),
+        }
+    }
+
     /// Whether an array's framework exports it, and it is in CUDA memory.
     pub(super) fn is_exported_cuda(&self, data: &Bound<'py, PyAny>) -> Result<bool> {
         let place = || places::dlpack_place(self.py, self.loaded, data);
@@ -94,10 +104,11 @@ impl<'py> Reader<'_, 'py> {
         };
         let stream = PyInt::new(self.py, stream).into_any();
         let version = version(self.py);
-        let scope = [self.loaded.module(self.py), data, &stream, &version];
+        let scope = [data, &stream, &version];
         // The array's device has to be current: torch refuses to export otherwise.
-        let capsule =
-            places::within(self.py, self.loaded, device, |_| export.op.call(self.py, scope));
+        let capsule = places::within(self.py, self.loaded, device, |_| {
+            self.loaded.export(self.py, export, scope)
+        });
         let source = capsule.and_then(|capsule| capsule::take(&capsule));
         let mut source = source.map_err(|error| self.failed(data, error))?;
         source.restrict(self.loaded.framework.immutable);
@@ -105,11 +116,16 @@ impl<'py> Reader<'_, 'py> {
         Ok(Opened { source, private: false })
     }
 
-    /// Copies an accelerator's array to the host.
-    pub(in crate::convert) fn download(&self, data: &Bound<'py, PyAny>) -> Result<Opened> {
+    /// Copies an accelerator's array to the host, with its device made current: CuPy downloads on the
+    /// current stream, which is that of the current device.
+    pub(in crate::convert) fn download(
+        &self,
+        data: &Bound<'py, PyAny>,
+        device: Device,
+    ) -> Result<Opened> {
         let (py, framework) = (self.py, self.loaded.framework);
         if framework.to_numpy.is_some() {
-            return self.to_numpy(data, true);
+            return self.to_numpy(data, device);
         }
         let failed = |error: PyErr| self.failed(data, error);
         let host = places::object(py, self.loaded, Device::Host).map_err(failed)?;
@@ -117,7 +133,8 @@ impl<'py> Reader<'_, 'py> {
             let reason = format!("{} has no way to the host for it", framework.title);
             return Err(self.endpoints.error(Failure::Array, "device", reason));
         };
-        let moved = op.call(py, [self.loaded.module(py), data, &host]).map_err(failed)?;
+        let moved = self.on(device, || op.call(py, [self.loaded.module(py), data, &host]));
+        let moved = moved.map_err(failed)?;
         let class = crate::convert::class_of(&moved)?;
         let Guarded { data: moved, dtype, .. } = self.guarded(&moved)?;
         let (opened, _) = self.open(&moved, &class, dtype)?;

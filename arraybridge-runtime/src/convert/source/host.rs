@@ -9,6 +9,7 @@ use crate::convert::plan::Access;
 use crate::dlpack::capsule;
 use crate::dlpack::exchange::Exchange;
 use crate::framework::detect::Class;
+use crate::framework::device::Device;
 use crate::framework::endpoints::Endpoints;
 use crate::framework::loaded::LoadedFramework;
 use crate::framework::shortcuts::{self, ShortCut};
@@ -33,7 +34,7 @@ impl<'py> Reader<'_, 'py> {
             return Ok((read_numpy(self.endpoints, array, false)?, Access::NumpyArray));
         }
         let (mut source, access) = if framework.no_dlpack.contains(dtype) {
-            return Ok((self.to_numpy(data, false)?, Access::ToNumpy));
+            return Ok((self.to_numpy(data, Device::Host)?, Access::ToNumpy));
         } else if let Some(exchange) = class.exchange {
             // SAFETY: the table is that of the array's class.
             let tensor = unsafe { exchange.export(data) }.map_err(failed)?;
@@ -42,11 +43,11 @@ impl<'py> Reader<'_, 'py> {
             (source, Access::BufferProtocol)
         } else if let Some(export) = &framework.export {
             let (none, version) = (self.py.None().into_bound(self.py), version(self.py));
-            let scope = [self.loaded.module(self.py), data, &none, &version];
-            let capsule = export.op.call(self.py, scope).map_err(failed)?;
+            let capsule = self.loaded.export(self.py, export, [data, &none, &version]);
+            let capsule = capsule.map_err(failed)?;
             (capsule::take(&capsule).map_err(failed)?, Access::Capsule)
         } else {
-            return Ok((self.to_numpy(data, false)?, Access::ToNumpy));
+            return Ok((self.to_numpy(data, Device::Host)?, Access::ToNumpy));
         };
         let view = source.view();
         if view.dtype() != dtype || !view.is_on_host() {
@@ -189,13 +190,13 @@ impl<'py> Reader<'_, 'py> {
     }
 
     /// The array as its framework's own call gives it to NumPy.
-    pub(super) fn to_numpy(&self, data: &Bound<'py, PyAny>, private: bool) -> Result<Opened> {
+    pub(super) fn to_numpy(&self, data: &Bound<'py, PyAny>, device: Device) -> Result<Opened> {
         let Some(op) = self.loaded.framework.to_numpy else {
             let reason = format!("{} has no way to the host for it", self.loaded.framework.title);
             return Err(self.endpoints.error(Failure::Array, "to_numpy", reason));
         };
         let failed = |error: PyErr| self.failed(data, error);
-        let mut array = op.call(self.py, self.scope(data)).map_err(failed)?;
+        let mut array = self.on(device, || op.call(self.py, self.scope(data))).map_err(failed)?;
         if !numpy_array::is_array(&array) {
             // An array of no axes comes as a scalar.
             let numpy = self.py.import("numpy")?;
@@ -203,7 +204,7 @@ impl<'py> Reader<'_, 'py> {
             array = numpy.call_method1(asarray, (array,)).map_err(failed)?;
         }
         let array = array.cast::<PyUntypedArray>().map_err(PyErr::from)?;
-        let private = private || numpy_array::is_unique_owner(array);
+        let private = device != Device::Host || numpy_array::is_unique_owner(array);
         let opened = read_numpy(self.endpoints, array, private)?;
         // JAX keeps what it hands out, and therefore has it read-only.
         Ok(Opened { private: private && !opened.source.view().is_read_only(), ..opened })

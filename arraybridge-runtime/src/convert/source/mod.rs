@@ -248,7 +248,7 @@ fn opened(data: &Bound<'_, PyAny>, in_place: Option<usize>) -> Result<Opened> {
         Some(stream) if reader.is_exported_cuda(&data)? => {
             reader.export(&data, &class, device, stream)?
         }
-        _ => reader.download(&data)?,
+        _ => reader.download(&data, device)?,
     };
     Ok(Opened { private: opened.private || made, ..opened })
 }

@@ -118,7 +118,7 @@ pub fn dlpack_place<'py>(
 }
 
 /// The index of a device object, by equality with the framework's own.
-fn index_of<'py>(
+pub(super) fn index_of<'py>(
     py: Python<'py>,
     loaded: &LoadedFramework,
     object: &Bound<'py, PyAny>,

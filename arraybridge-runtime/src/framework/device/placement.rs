@@ -109,6 +109,7 @@ pub fn place(
     let count = || loaded.accelerators(py);
     let device = match choose(memory, source, wanted, count) {
         Choice::Is(device) => device,
+        Choice::Default => loaded.default_device(py)?,
         Choice::Current => Device::Accelerator(current(py, loaded).map_err(|error| {
             let line = first_line(py, &error);
             let reason = format!(
@@ -135,6 +136,8 @@ pub fn place(
 enum Choice {
     /// This device.
     Is(Device),
+    /// Where the target puts host data that nobody places.
+    Default,
     /// The accelerator that is current in the target.
     Current,
 }
@@ -143,9 +146,8 @@ enum Choice {
 fn choose(memory: Memory, source: Device, wanted: Placement, count: impl Fn() -> usize) -> Choice {
     match (wanted, memory, source) {
         (Placement::On(device), ..) => Choice::Is(device),
-        (_, Memory::Host, _) | (Placement::Auto, Memory::Either, Device::Host) => {
-            Choice::Is(Device::Host)
-        }
+        (_, Memory::Host, _) => Choice::Is(Device::Host),
+        (Placement::Auto, Memory::Either, Device::Host) => Choice::Default,
         (Placement::Gpu(_), Memory::Either, _) if count() == 0 => Choice::Is(Device::Host),
         (Placement::Gpu(index), ..) => Choice::Is(Device::Accelerator(index)),
         (Placement::Auto, Memory::Either, Device::Accelerator(index)) => match count() {
@@ -196,7 +198,7 @@ mod tests {
     #[test]
     fn an_array_stays_on_the_kind_of_device_where_it_is() {
         let auto = |memory, source, count| choose(memory, source, Placement::Auto, || count);
-        assert_eq!(auto(Memory::Either, Device::Host, 2), is(Device::Host));
+        assert_eq!(auto(Memory::Either, Device::Host, 2), Choice::Default);
         assert_eq!(auto(Memory::Either, ACCELERATOR, 2), is(ACCELERATOR));
         assert_eq!(auto(Memory::Host, ACCELERATOR, 0), is(Device::Host));
     }
@@ -225,7 +227,7 @@ mod tests {
     #[test]
     fn accelerators_are_not_counted_for_host_arrays() {
         let count = || panic!("counted");
-        assert_eq!(choose(Memory::Either, Device::Host, Placement::Auto, count), is(Device::Host));
+        assert_eq!(choose(Memory::Either, Device::Host, Placement::Auto, count), Choice::Default);
         assert_eq!(absent(Memory::Either, Device::Host, count), None);
     }
 

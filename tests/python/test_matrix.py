@@ -60,15 +60,17 @@ def test_every_dtype_in_every_layout_arrives_or_is_refused_by_name(source, targe
 @pytest.mark.parametrize(("source", "target"), PAIRS)
 def test_a_fresh_copy_has_the_same_bits(source, target, tmp_path):
     bridges.need(source, target)
-    wrong = []
+    wrong, cases = [], 0
     with bridges.x64(True):
         for dtype in ("bool", "uint16", "int64", "float32", "complex64", "bfloat16"):
             if not bridges.has_dtype(source, dtype):
                 continue
             for layout, (x, expected) in bridges.sources(source, dtype, tmp_path).items():
+                cases += 1
                 problem = judge(x, source, target, dtype, expected, copy=True)
                 if problem:
                     wrong.append(f"{dtype}, {layout}: {problem}")
+    assert cases >= 6
     report(wrong)
 
 

@@ -161,3 +161,39 @@ def test_clear_cuda_cache_retries_with_all_caches_cleared():
             ab.numpy(oom_recovery=False, **options)(fails_once)(image())
     with pytest.raises(TypeError, match="True or False"):
         ab.numpy(clear_cuda_cache="yes")
+
+
+# -- What a function receives ---------------------------------------------------------------------
+
+
+def test_a_function_always_receives_arrays_of_its_decorators_framework():
+    bridges.need("torch")
+    seen = []
+
+    def f(image):
+        seen.append(ab.detect_memory_type(image))
+        return image
+
+    both = ab.torch(input_type="numpy", output_type="numpy")(f)
+    assert ab.detect_memory_type(both(image())) == "numpy"
+    only_input = ab.torch(input_type="numpy")(f)
+    assert ab.detect_memory_type(only_input(image())) == "torch"
+    only_output = ab.torch(output_type="numpy")(f)
+    assert ab.detect_memory_type(only_output(image())) == "numpy"
+    assert seen == ["torch"] * 3
+    ends = [(g.input_memory_type, g.output_memory_type) for g in (both, only_input, only_output)]
+    assert ends == [("numpy", "numpy"), ("numpy", "torch"), ("torch", "numpy")]
+    assert {g.execution_memory_type for g in (both, only_input, only_output)} == {"torch"}
+
+
+def test_memory_types_hands_the_function_its_input_type():
+    bridges.need("torch")
+    seen = []
+
+    @ab.memory_types("torch", "numpy")
+    def f(image):
+        seen.append(ab.detect_memory_type(image))
+        return image
+
+    assert ab.detect_memory_type(f(image())) == "numpy" and seen == ["torch"]
+    assert (f.input_memory_type, f.execution_memory_type) == ("torch", "torch")

@@ -42,7 +42,9 @@ class Decorator:
 
     Use it as ``@torch``, ``@torch(..)`` or ``torch(function)``. Options:
 
-    ``input_type``, ``output_type``: the frameworks of the arguments and of the results.
+    ``input_type``: the framework that callers usually bring, which ``input_memory_type`` reports. The
+    function always receives arrays of the decorator's framework.
+    ``output_type``: the framework of the results.
     ``output_type="input"`` stands for the framework of the first array argument.
     ``input_dtype``: the dtype that arguments are cast to.
     ``arrays``: the parameters that are converted. ``sliced``: the parameters that are sliced and

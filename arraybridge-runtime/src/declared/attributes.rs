@@ -46,7 +46,7 @@ pub(super) fn set_attributes(
         OutputType::Fixed(framework) => framework.name,
         OutputType::Input => "input",
     };
-    declared.setattr("input_memory_type", options.input.name)?;
+    declared.setattr("input_memory_type", options.usual_input.name)?;
     declared.setattr("output_memory_type", output)?;
     declared.setattr("execution_memory_type", options.execution.name)?;
     if let Some(contract) = definition.keywords.bind(py).get_item("contract")? {

@@ -17,8 +17,9 @@ function : callable, optional
     A function, coroutine function, generator function, method or other callable. If it is left
     out, a decorator with the options is returned.
 input_type, output_type : str or MemoryType, optional
-    The frameworks of the arguments and of the results. The output type \"input\" stands for the
-    framework of the first array argument.
+    The framework that callers usually bring, which `input_memory_type` reports, and the framework
+    of the results. The function always receives arrays of the decorator's framework. The output
+    type \"input\" stands for the framework of the first array argument.
 input_dtype : str or dtype, optional
     The dtype that arguments are cast to.
 arrays : str or sequence of str, optional
@@ -163,7 +164,8 @@ impl Decorator {
     }
 }
 
-/// A decorator for functions that take arrays of `input_type` and return arrays of `output_type`.
+/// A decorator for functions that receive arrays of `input_type` and whose results are converted to
+/// `output_type`.
 ///
 /// # Errors
 ///

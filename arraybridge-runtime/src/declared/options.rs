@@ -28,6 +28,8 @@ pub struct Options {
     pub execution: &'static Framework,
     /// What array arguments are converted to.
     pub input: &'static Framework,
+    /// What callers usually bring, according to the declaration. It is only reported.
+    pub usual_input: &'static Framework,
     /// What results are converted to.
     pub output: OutputType,
     /// The dtype that arguments are cast to.
@@ -98,11 +100,15 @@ impl Options {
     pub fn read(execution: &'static Framework, keywords: &Bound<'_, PyDict>) -> Result<Options> {
         let keywords = Keywords(keywords);
         keywords.check_names()?;
-        let input = keywords.framework("input_type")?.unwrap_or(execution);
+        let usual_input = keywords.framework("input_type")?.unwrap_or(execution);
+        let delivers = keywords.flag("delivers")?.unwrap_or(false);
+        // Only functions that are written in Rust can take objects of a framework other than their own.
+        let input = if delivers { usual_input } else { execution };
         let (conversion, scaling) = keywords.policy()?;
         Ok(Options {
             execution,
             input,
+            usual_input,
             output: keywords.output_type(input)?,
             input_dtype: keywords.get("input_dtype")?.map(|d| names::dtype(&d)).transpose()?,
             arrays: keywords.parameters("arrays")?,
@@ -120,7 +126,7 @@ impl Options {
             slice_by_slice: keywords.flag("slice_by_slice")?.unwrap_or(false),
             opened: keywords.parameters("opened")?.unwrap_or_default(),
             written: keywords.parameters("written")?.unwrap_or_default(),
-            delivers: keywords.flag("delivers")?.unwrap_or(false),
+            delivers,
         })
     }
 

@@ -63,8 +63,8 @@ pub mod package {
     /// What is set up when the module is imported.
     pub mod start {
         pub use crate::convert::registry::converters;
-        pub use crate::convert::warnings::install;
         pub use crate::framework::isolate::at_start;
+        pub use crate::framework::warnings::install;
     }
 
     /// A framework's device of an array.

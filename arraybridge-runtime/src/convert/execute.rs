@@ -5,12 +5,13 @@ use pyo3::prelude::*;
 use super::exporter::Exporter;
 use super::plan::{self, Access, Plan, Step, Steps, Target};
 use super::source::{self, Material, Opened, Reader, Slot};
-use super::{errors, foreign, import, warnings};
+use super::{errors, foreign, import};
 use crate::cuda::driver;
 use crate::framework::device::{self as places, Device};
 use crate::framework::endpoints::Endpoints;
 use crate::framework::loaded::{self, LoadedFramework};
 use crate::framework::spec::{Handover, Import, OrderedBy};
+use crate::framework::warnings;
 use crate::interpreter::error::{Error, Failure, Result};
 use crate::memory::source::Source;
 

@@ -14,7 +14,6 @@ pub mod record;
 pub mod registry;
 mod source;
 pub mod trace;
-pub mod warnings;
 
 use std::time::Instant;
 

@@ -6,12 +6,13 @@ use pyo3::types::{PyDict, PyTuple};
 use super::rebuild::rebuild;
 use super::{ArgumentSlot, ArgumentSlots, ArrayVersions};
 use crate::convert::plan::Route;
-use crate::convert::{self, Request, warnings};
+use crate::convert::{self, Request};
 use crate::declared::options::Options;
 use crate::framework::device::{self, Device, Placement};
 use crate::framework::endpoints::Endpoints;
 use crate::framework::loaded::{self, LoadedFramework};
 use crate::framework::spec::{DType, Framework, Kind, Memory};
+use crate::framework::warnings;
 use crate::interpreter::error::Result;
 
 /// Where the arrays of an attempt go, if it is not where the declaration says.

@@ -4,10 +4,10 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyInt, PyString};
 
 use super::{Device, current};
-use crate::convert::warnings;
 use crate::framework::endpoints::Endpoints;
 use crate::framework::loaded::LoadedFramework;
 use crate::framework::spec::{Framework, Memory};
+use crate::framework::warnings;
 use crate::interpreter::error::{Error, Failure, Result, first_line};
 
 /// Where the result of a conversion should be.

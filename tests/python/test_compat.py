@@ -197,3 +197,73 @@ def test_memory_types_hands_the_function_its_input_type():
 
     assert ab.detect_memory_type(f(image())) == "numpy" and seen == ["torch"]
     assert (f.input_memory_type, f.execution_memory_type) == ("torch", "torch")
+
+
+# -- Names of frameworks --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("pytorch", "torch"), ("np", "numpy"), ("tf", "tensorflow"), ("NumPy", "numpy"),
+        ("cle", "pyclesperanto"), ("TORCH", "torch"), ("jnp", "jax"), ("cp", "cupy"),
+    ],
+)  # fmt: skip
+def test_an_unknown_framework_is_an_error_that_suggests_one(name, meant):
+    calls = (
+        lambda: ab.convert(image(), name),
+        lambda: ab.convert_memory(image(), name, "numpy"),
+        lambda: ab.memory_types("numpy", name),
+        lambda: ab.numpy(input_type=name),
+    )
+    for call in calls:
+        with pytest.raises(ab.UnknownFrameworkError, match=f'did you mean "{meant}"') as caught:
+            call()
+        assert isinstance(caught.value, ab.MemoryConversionError)
+        assert isinstance(caught.value, ValueError)
+        assert caught.value.source_type == name
+
+
+def test_a_name_that_is_like_no_other_lists_the_known_ones():
+    with pytest.raises(ab.UnknownFrameworkError, match="^unknown framework .*numpy, cupy") as caught:
+        ab.convert(image(), "mxnet")
+    assert "did you mean" not in str(caught.value)
+    with pytest.raises(TypeError, match="numpy, cupy"):
+        ab.convert(image(), 3)
+
+
+@pytest.mark.parametrize("name", bridges.CPU_FRAMEWORKS)
+def test_a_module_and_an_array_class_are_taken_as_the_frameworks_name(name):
+    import importlib
+
+    bridges.need(name)
+    x = image()
+    expected = ab.convert(x, name)
+    for target in (importlib.import_module(name), type(expected)):
+        assert bridges.difference(name, ab.convert(x, target), x) is None
+    for stranger in (bridges, dict):
+        with pytest.raises(ab.UnknownFrameworkError, match="bridges|dict"):
+            ab.convert(x, stranger)
+
+
+def test_a_framework_that_is_installed_and_cannot_be_imported_is_broken(tmp_path):
+    (tmp_path / "cupy").mkdir()
+    (tmp_path / "cupy" / "__init__.py").write_text("import a_module_that_is_not_there")
+    code = """
+        import sys
+        sys.path.insert(0, sys.argv[1])
+        import arraybridge as ab, numpy
+        from arraybridge.utils import optional_import
+        try:
+            ab.convert(numpy.zeros(3), "cupy")
+        except ab.FrameworkNotInstalledError as error:
+            print(error)
+        try:
+            optional_import("cupy").zeros(3)
+        except ImportError as error:
+            print(error)
+        """
+    for line in bridges.survives(code, str(tmp_path)).splitlines():
+        assert "installed but broken" in line and "a_module_that_is_not_there" in line
+    for line in bridges.survives(code, str(tmp_path / "nothing")).splitlines():
+        assert "not installed" in line and "broken" not in line

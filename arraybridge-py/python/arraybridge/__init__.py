@@ -46,6 +46,7 @@ from .exceptions import (
     NoAcceleratorWarning,
     OomFallbackWarning,
     SharedImmutableMemoryWarning,
+    UnknownFrameworkError,
     UnsupportedArrayError,
     UnsupportedDtypeError,
 )
@@ -80,6 +81,7 @@ __all__ = [
     "Record",
     "SharedImmutableMemoryWarning",
     "Tensor",
+    "UnknownFrameworkError",
     "UnsupportedArrayError",
     "UnsupportedDtypeError",
     "__version__",

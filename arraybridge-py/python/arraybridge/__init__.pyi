@@ -30,6 +30,7 @@ from .exceptions import (
     NoAcceleratorWarning,
     OomFallbackWarning,
     SharedImmutableMemoryWarning,
+    UnknownFrameworkError,
     UnsupportedArrayError,
     UnsupportedDtypeError,
 )
@@ -64,6 +65,7 @@ __all__ = [
     "Record",
     "SharedImmutableMemoryWarning",
     "Tensor",
+    "UnknownFrameworkError",
     "UnsupportedArrayError",
     "UnsupportedDtypeError",
     "__version__",
@@ -208,8 +210,9 @@ def convert(
     ----------
     data : array
         An array of any known framework, of any shape.
-    target : str or MemoryType
+    target : str, MemoryType, module or type
         The framework to convert to: "numpy", "cupy", "torch", "tensorflow", "jax", "pyclesperanto".
+        The framework's module and its array class are taken as its name.
     device : str or int, optional
         "host", "cpu", "accelerator:1", "cuda:1", or the index of an accelerator. By default the
         array stays on its kind of device if the target has one, and goes to the target's current

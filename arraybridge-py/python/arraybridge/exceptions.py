@@ -18,6 +18,7 @@ __all__ = [
     "NoAcceleratorWarning",
     "OomFallbackWarning",
     "SharedImmutableMemoryWarning",
+    "UnknownFrameworkError",
     "UnsupportedArrayError",
     "UnsupportedDtypeError",
 ]
@@ -70,7 +71,20 @@ class CopyRequiredError(MemoryConversionError):
 
 
 class FrameworkNotInstalledError(MemoryConversionError, ImportError):
-    """The framework cannot be imported. The message shows how to install it."""
+    """The framework cannot be imported: it is not installed, or it is broken.
+
+    The message says which, and how to install or repair it.
+    """
+
+
+class UnknownFrameworkError(MemoryConversionError, ValueError):
+    """There is no framework of this name. The message lists the known names.
+
+    ``source_type`` and ``target_type`` are the unknown name.
+    """
+
+    def __str__(self) -> str:
+        return self.reason
 
 
 class OomFallbackWarning(UserWarning):

@@ -14,8 +14,9 @@ __all__ = ["device_id", "loaded_frameworks", "optional_import"]
 class _Missing:
     """Stands in for a module that is missing. It is falsy, and calling it raises ImportError."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, why: str) -> None:
         self._name = name
+        self._why = why
 
     def __bool__(self) -> bool:
         return False
@@ -23,10 +24,10 @@ class _Missing:
     def __getattr__(self, name: str) -> _Missing:
         if name.startswith("__"):
             raise AttributeError(name)
-        return _Missing(f"{self._name}.{name}")
+        return _Missing(f"{self._name}.{name}", self._why)
 
     def __call__(self, *args: Any, **kwargs: Any) -> NoReturn:
-        raise ImportError(f"cannot use {self._name}: the package is not installed")
+        raise ImportError(f"cannot use {self._name}: {self._why}")
 
     def __repr__(self) -> str:
         return f"<missing module {self._name}>"
@@ -41,5 +42,12 @@ def optional_import(module_name: str) -> ModuleType | _Missing:
     """
     try:
         return importlib.import_module(module_name)
-    except ImportError:
-        return _Missing(module_name)
+    except ModuleNotFoundError as error:
+        absent = error.name is not None and f"{module_name}.".startswith(f"{error.name}.")
+        return _Missing(module_name, "the package is not installed" if absent else _broken(error))
+    except ImportError as error:
+        return _Missing(module_name, _broken(error))
+
+
+def _broken(error: ImportError) -> str:
+    return f"the package is installed but broken ({type(error).__name__}: {error})"

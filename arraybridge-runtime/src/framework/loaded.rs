@@ -3,7 +3,7 @@
 
 use std::sync::OnceLock;
 
-use pyo3::exceptions::{PyException, PyImportError, PyTypeError};
+use pyo3::exceptions::{PyException, PyModuleNotFoundError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyInt, PyString, PyType};
@@ -75,19 +75,29 @@ fn import<'py>(
         if !error.is_instance_of::<PyException>(py) {
             return Error::Python(error);
         }
-        let absent = error.is_instance_of::<PyImportError>(py);
-        let what = if absent { "is not installed" } else { "cannot be imported" };
-        let reason = format!(
-            "{} {what} ({}); install it with `pip install {}`",
-            framework.title,
-            first_line(py, &error),
-            framework.install
-        );
+        let Framework { title, install, .. } = framework;
+        let line = first_line(py, &error);
+        let reason = match is_absent(py, framework, &error) {
+            true => format!("{title} is not installed ({line}); install it with `pip install {install}`"),
+            false => format!(
+                "{title} is installed but broken ({line}); repair it, for example with `pip install \
+                 --force-reinstall {install}`"
+            ),
+        };
         ends.caused(Failure::NotInstalled, "import", reason, Some(error))
     })?;
     let module = module.into_any().unbind();
     let cell = &LOADED[framework.memory_type as usize];
     Ok(cell.get_or_init(py, || LoadedFramework::new(framework, module)))
+}
+
+/// Whether an import failed because the framework itself was not found, as opposed to something that
+/// it imports.
+fn is_absent(py: Python<'_>, framework: &Framework, error: &PyErr) -> bool {
+    let package = framework.module.split('.').next().unwrap_or_default();
+    let is_ours = |name: String| name == framework.module || name == package;
+    error.is_instance_of::<PyModuleNotFoundError>(py)
+        && error.value(py).getattr("name").and_then(|name| name.extract()).is_ok_and(is_ours)
 }
 
 impl LoadedFramework {

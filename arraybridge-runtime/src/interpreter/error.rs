@@ -71,6 +71,14 @@ pub enum Error {
     /// A value that is not allowed: `ValueError`.
     #[error("{0}")]
     Value(String),
+    /// A name that belongs to no framework: `UnknownFrameworkError`.
+    #[error("{reason}")]
+    UnknownFramework {
+        /// The name.
+        name: String,
+        /// Why, and the known names.
+        reason: String,
+    },
     /// An object of a wrong type: `TypeError`.
     #[error("{0}")]
     Type(String),
@@ -164,6 +172,10 @@ impl From<Error> for PyErr {
         Python::attach(|py| match error {
             Error::Python(error) => error,
             Error::Value(text) => PyValueError::new_err(text),
+            Error::UnknownFramework { name, reason } => match class(py, "UnknownFrameworkError") {
+                Some(class) => PyErr::from_type(class, (name.clone(), name, "name", reason)),
+                None => PyValueError::new_err(reason),
+            },
             Error::Type(text) => PyTypeError::new_err(text),
             Error::Aliased(text) => match class(py, "AliasedArgumentError") {
                 Some(class) => PyErr::from_type(class, (text,)),

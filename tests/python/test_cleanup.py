@@ -84,12 +84,12 @@ def test_every_framework_has_a_function_of_its_own():
 
 
 @pytest.mark.parametrize("bad", (-1, "0", 1.5))
-def test_a_device_that_is_no_index_is_an_error(bad):
+def test_a_device_that_is_not_an_index_is_an_error(bad):
     with pytest.raises((TypeError, OverflowError)):
         ab.cleanup_all_gpu_frameworks(bad)
 
 
-def test_a_missing_module_is_false_and_cannot_be_called():
+def test_a_missing_module_is_falsy_and_cannot_be_called():
     import numpy
 
     assert utils.optional_import("numpy") is numpy
@@ -99,7 +99,7 @@ def test_a_missing_module_is_false_and_cannot_be_called():
         missing.cuda.Stream()
 
 
-def test_upstreams_submodules_are_there():
+def test_the_original_packages_submodules_exist():
     import arraybridge.converters
     import arraybridge.dtype_scaling
     import arraybridge.slice_processing

@@ -1,6 +1,6 @@
-"""Every pair of frameworks, every dtype, every layout: all bits arrive, or a typed error says why.
+"""For every pair, dtype and layout, all bits arrive or a typed error says why not.
 
-The arrays are made and read by the frameworks themselves (`bridges.py`), not by arraybridge.
+The frameworks themselves make and read the arrays (`bridges.py`), not arraybridge.
 """
 
 import arraybridge as ab
@@ -12,7 +12,7 @@ PAIRS = bridges.pairs(same=False)
 
 
 def judge(x, source, target, dtype, expected, x64=True, **options):
-    """Convert once; what is wrong about the outcome, or None."""
+    """Convert once. Return what is wrong about the outcome, or None."""
     possible = bridges.has_dtype(target, dtype, x64) and bridges.has_shape(target, expected.shape)
     try:
         result = ab.convert(x, target, **options)
@@ -32,7 +32,7 @@ def judge(x, source, target, dtype, expected, x64=True, **options):
     except Exception as error:
         return f"untyped {type(error).__name__}: {error}"
     if not possible:
-        return f"neither refused nor possible: {bridges.read(target, result)[:2]}"
+        return f"impossible, but not refused: {bridges.read(target, result)[:2]}"
     return bridges.difference(target, result, expected)
 
 
@@ -75,7 +75,7 @@ def test_a_fresh_copy_has_the_same_bits(source, target, tmp_path):
 
 
 @pytest.mark.parametrize("framework", bridges.CPU_FRAMEWORKS)
-def test_its_own_framework_gets_the_same_object(framework, tmp_path):
+def test_an_array_of_the_target_framework_is_returned_itself(framework, tmp_path):
     bridges.need(framework)
     with bridges.x64(True):
         for dtype in bridges.DTYPES:
@@ -146,7 +146,7 @@ def test_the_switch_for_64_bit_types_is_read_at_every_call():
             assert bridges.difference("jax", ab.convert(ends, "jax"), ends) is None
 
 
-def test_the_switch_for_64_bit_types_is_that_of_the_context():
+def test_the_switch_for_64_bit_types_may_be_set_in_a_context():
     bridges.need("jax")
     import jax
 
@@ -161,7 +161,7 @@ def test_the_switch_for_64_bit_types_is_that_of_the_context():
 
 
 @pytest.mark.parametrize(("source", "target"), PAIRS)
-def test_a_dtype_that_is_asked_for_is_cast_to(source, target):
+def test_a_requested_dtype_is_cast_to(source, target):
     bridges.need(source, target)
     ints = np.array([[0, 1, 254], [255, 7, 100]], "uint8")
     result = ab.convert(bridges.make(source, ints), target, dtype="float32")
@@ -182,7 +182,7 @@ def test_a_cast_reaches_both_ends_of_wide_integers(dtype):
     assert bridges.difference("numpy", ab.convert(floats, "numpy", dtype=dtype), expected) is None
 
 
-def test_the_error_of_a_missing_dtype_shows_the_call_that_casts():
+def test_the_error_for_a_missing_dtype_shows_how_to_cast():
     bridges.need("pyclesperanto")
     with pytest.raises(ab.UnsupportedDtypeError, match="dtype="):
         ab.convert(np.zeros((2, 2)), "pyclesperanto")

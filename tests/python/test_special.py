@@ -1,4 +1,4 @@
-"""Objects that are not plain arrays: converted rightly, or refused by name. Never a wrong value."""
+"""Arrays that are not plain are converted correctly or refused by name. Values are never wrong."""
 
 import time
 
@@ -18,7 +18,7 @@ def others(framework):
 
 
 def refused(x, framework, *words, kind=REFUSALS):
-    """Every other framework refuses the object. The error names its framework and has a word."""
+    """Every other framework refuses the object. The error names its framework and has one word."""
     assert others(framework)
     for target in others(framework):
         for copy in (None, True, False):
@@ -80,7 +80,7 @@ def test_a_matrix_arrives_with_two_axes():
     ],
     ids=lambda value: value.dtype.name if isinstance(value, np.ndarray) else "",
 )
-def test_a_numpy_dtype_that_is_no_number_of_the_table_is_refused(array, word):
+def test_a_numpy_dtype_that_is_not_in_the_table_is_refused(array, word):
     refused(array, "numpy", word, str(array.dtype), array.dtype.name)
     assert ab.convert(array, "numpy") is array
 
@@ -106,7 +106,7 @@ def test_an_array_that_changes_its_strides_between_calls_arrives_each_time():
 
 
 class Variable:
-    """A fake of a Keras variable: its value is what a test says."""
+    """A fake Keras variable. The test determines its value."""
 
     def __init__(self, give):
         self.give = give
@@ -133,7 +133,7 @@ def test_a_variable_in_a_variable_arrives():
     assert bridges.difference("tensorflow", copied, np.arange(6, dtype="float32")) is None
 
 
-def test_an_interrupt_in_a_variable_is_raised_as_it_is():
+def test_an_interrupt_in_a_variable_is_raised_unchanged():
     bridges.need("tensorflow")
 
     def interrupted(_):
@@ -232,7 +232,7 @@ def test_a_tensor_under_grad_transformation_is_refused():
     )
 
 
-def test_an_interrupt_between_the_questions_to_a_tensor_is_raised_once(torch):
+def test_an_interrupt_while_a_tensor_is_inspected_is_raised_once(torch):
     calls = []
 
     class Interrupted(torch.Tensor):
@@ -252,7 +252,7 @@ def test_an_interrupt_between_the_questions_to_a_tensor_is_raised_once(torch):
 
 def test_a_fake_tensor_is_refused():
     bridges.need("torch")
-    # In a process without TensorFlow: the two abort each other at this import.
+    # In a process without TensorFlow: with it, this import aborts.
     bridges.survives(
         """
         import torch, arraybridge as ab, numpy
@@ -517,11 +517,11 @@ def test_pyclesperanto_gets_no_silent_32_bit_copy():
                 assert dtype in str(caught.value)
 
 
-# Objects of nobody
+# Objects of no framework
 
 
 class Exporter:
-    """Speaks DLPack for a NumPy array, and is of no framework."""
+    """An object of no framework that exports a NumPy array by DLPack."""
 
     def __init__(self, array):
         self.array = array

@@ -104,7 +104,8 @@ def test_what_is_handed_over_refuses_what_it_cannot_do():
         ab.convert(x, "cupy")
         handed, = given
         assert handed.__dlpack_device__() == (2, 0)
-        assert type(handed.__dlpack__(stream=7, dl_device=(2, 0), copy=False)).__name__ == "PyCapsule"
+        capsule = handed.__dlpack__(stream=7, dl_device=(2, 0), copy=False)
+        assert type(capsule).__name__ == "PyCapsule"
         for options in ({"copy": True}, {"dl_device": (1, 0)}):
             assert "TensorFlow" in str(raises(BufferError, lambda: handed.__dlpack__(**options)))
         """,
@@ -318,3 +319,49 @@ def test_exhausted_memory_is_recognised_by_class_and_text():
             assert is_oom_error(found, framework), found
     assert not is_oom_error(tf.errors.InternalError(None, None, "the kernel failed"))
     assert not is_oom_error(error(f"{libraries}.cublas.CUBLASError", "NOT_SUPPORTED", RuntimeError))
+
+
+def test_what_real_imports_ask_of_device_memory_is_what_our_object_answers():
+    bridges.need("tensorflow", "torch", "jax")
+    run(
+        """
+        import warnings
+        import jax, torch
+        from jax._src import xla_bridge
+        x = on_a_gpu(tf.constant(image))
+        given = []
+        real = cupy.from_dlpack
+        cupy.from_dlpack = lambda data: (given.append(data), real(data))[1]
+        ab.convert(x, "cupy")
+        handed, = given
+        asked = []
+
+        class Asked(Exception):
+            pass
+
+        class Recorder:
+            def __dlpack_device__(self):
+                return handed.__dlpack_device__()
+
+            def __dlpack__(self, *values, **options):
+                assert type(handed.__dlpack__(*values, **options)).__name__ == "PyCapsule"
+                asked.append((values, options))
+                # No consumer may have the capsule: what it describes is not on a device.
+                raise Asked
+
+        torch.cuda.current_stream = lambda *device: types.SimpleNamespace(cuda_stream=0)
+        device = types.SimpleNamespace(get_stream_for_external_ready_events=lambda: 7)
+        backend = types.SimpleNamespace(device_from_local_hardware_id=lambda index: device)
+        xla_bridge.get_backend = lambda platform=None: backend
+        warnings.simplefilter("error")
+        raises(Asked, lambda: torch.from_dlpack(Recorder()))
+        raises(Asked, lambda: jax.dlpack.from_dlpack(Recorder(), device=device))
+        # Both pass their stream, for which TensorFlow's own method raises.
+        assert [(values, options["stream"]) for values, options in asked] == [((), 1), ((), 7)]
+        """,
+        "numpy",
+        "torch",
+        "jax",
+        "tensorflow",
+        before=TENSORFLOW_ON_A_GPU,
+    )

@@ -9,6 +9,7 @@ CARGO ?= cargo
 VENV := .venv
 DEMO_VENV := .venv-demo
 SEVENTH_VENV := .venv-seventh
+OLDEST_VENV := .venv-oldest
 UPSTREAM := build/upstream
 IMAGES := build/images
 EXAMPLES := image-filters geotiff
@@ -18,13 +19,14 @@ stamp = $(1)/.stamp-$(shell cat $(2) | cksum | cut -d' ' -f1)
 TEST_STAMP := $(call stamp,$(VENV),tests/requirements.txt)
 DEMO_STAMP := $(call stamp,$(DEMO_VENV),examples/demo/requirements.txt)
 SEVENTH_STAMP := $(call stamp,$(SEVENTH_VENV),tests/seventh/requirements.txt)
+OLDEST_STAMP := $(call stamp,$(OLDEST_VENV),tests/requirements-oldest.txt)
 
 # The file is written by tests/tools/opencl, and names an OpenCL driver that the system lacks.
 OPENCL_ENV := build/opencl.env
 with_opencl = set -a; source $(OPENCL_ENV); set +a;
 
 .NOTPARALLEL:
-.PHONY: help demo demo-all pipeline test test-rust test-python seventh examples bench lint clean
+.PHONY: help demo demo-all pipeline test test-rust test-python test-oldest seventh examples bench lint clean
 
 help: ## print this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 14
@@ -55,6 +57,13 @@ test-python: $(TEST_STAMP) $(OPENCL_ENV) $(IMAGES)/.stamp
 	$(call install,$(VENV))
 	@$(with_opencl) ARRAYBRIDGE_SEVENTH_PYTHON=$(SEVENTH_VENV)/bin/python \
 	$(VENV)/bin/python -m pytest
+
+# TensorFlow 2.19 has no wheel for a Python later than 3.12.
+test-oldest: $(OLDEST_STAMP) $(OPENCL_ENV) ## the conversions with the oldest versions that pyproject.toml promises
+	$(call install,$(OLDEST_VENV))
+	@$(with_opencl) $(OLDEST_VENV)/bin/python -m pytest tests/python/test_matrix.py \
+	tests/python/test_special.py tests/python/test_sharing.py tests/python/test_declared.py \
+	tests/python/test_signatures.py
 
 # The wheel once more, with one more table and no other change.
 seventh: $(SEVENTH_STAMP) tests/seventh/tvm_ffi.toml
@@ -95,7 +104,7 @@ lint: $(TEST_STAMP) ## formatting and lints of Rust and Python, stubs against th
 	$(VENV)/bin/python -m mypy.stubtest arraybridge
 
 clean: ## remove what make and the builds made
-	rm -rf build target $(VENV) $(DEMO_VENV) $(SEVENTH_VENV) .pytest_cache .hypothesis
+	rm -rf build target $(VENV) $(DEMO_VENV) $(SEVENTH_VENV) $(OLDEST_VENV) .pytest_cache .hypothesis
 
 # Build the wheel for an environment and install it there, as a user gets it.
 define install
@@ -115,6 +124,7 @@ define venv
 endef
 
 $(TEST_STAMP): ; $(call venv,$(VENV),tests/requirements.txt)
+$(OLDEST_STAMP): ; $(call venv,$(OLDEST_VENV),tests/requirements-oldest.txt)
 $(DEMO_STAMP): ; $(call venv,$(DEMO_VENV),examples/demo/requirements.txt)
 
 # The other frameworks come from the environment of the tests, which this one looks into last.

@@ -9,6 +9,7 @@ CARGO ?= cargo
 VENV := .venv
 DEMO_VENV := .venv-demo
 SEVENTH_VENV := .venv-seventh
+OLDEST_VENV := .venv-oldest
 UPSTREAM := build/upstream
 IMAGES := build/images
 EXAMPLES := image-filters geotiff
@@ -26,6 +27,7 @@ stamp = $(1)/.stamp-$(shell cat $(2) | cksum | cut -d' ' -f1)
 TEST_STAMP := $(call stamp,$(VENV),tests/requirements.txt)
 DEMO_STAMP := $(call stamp,$(DEMO_VENV),examples/demo/requirements.txt)
 SEVENTH_STAMP := $(call stamp,$(SEVENTH_VENV),tests/seventh/requirements.txt)
+OLDEST_STAMP := $(call stamp,$(OLDEST_VENV),tests/requirements-oldest.txt)
 
 # Written by tests/tools/opencl. It sets variables if the system has no OpenCL driver.
 OPENCL_ENV := build/opencl.env
@@ -37,7 +39,7 @@ NO_CONVERSIONS := benchmarks cleanup detect docs fake_cuda fake_cupy fast gpu gp
 	registry rooms streams
 
 .NOTPARALLEL:
-.PHONY: help demo demo-all pipeline test test-rust test-python test-without-shortcuts wheel seventh \
+.PHONY: help demo demo-all pipeline test test-rust test-python test-without-shortcuts test-oldest wheel seventh \
 	examples bench lint clean
 
 help: ## list the targets
@@ -70,6 +72,13 @@ test-python: wheel seventh $(OPENCL_ENV) $(IMAGES)/.stamp
 test-without-shortcuts: wheel $(OPENCL_ENV) ## the Python tests of conversions, with ARRAYBRIDGE_FAST=0
 	@$(with_opencl) ARRAYBRIDGE_FAST=0 \
 	$(VENV)/bin/python -m pytest tests/python $(NO_CONVERSIONS:%=--ignore=tests/python/test_%.py)
+
+# TensorFlow 2.19 has no wheel for a Python later than 3.12.
+test-oldest: $(OLDEST_STAMP) $(OPENCL_ENV) ## the conversions with the oldest versions that pyproject.toml promises
+	$(call install,$(OLDEST_VENV))
+	@$(with_opencl) $(OLDEST_VENV)/bin/python -m pytest tests/python/test_matrix.py \
+	tests/python/test_special.py tests/python/test_sharing.py tests/python/test_declared.py \
+	tests/python/test_signatures.py
 
 # make builds this once, whatever the number of targets that need it.
 wheel: $(TEST_STAMP)
@@ -111,7 +120,7 @@ lint: wheel ## check formatting, lints and type stubs
 	@$(VENV)/bin/python -m mypy.stubtest arraybridge
 
 clean: ## remove everything that make and the builds created
-	rm -rf build target $(VENV) $(DEMO_VENV) $(SEVENTH_VENV) .pytest_cache .hypothesis
+	rm -rf build target $(VENV) $(DEMO_VENV) $(SEVENTH_VENV) $(OLDEST_VENV) .pytest_cache .hypothesis
 
 # Build the wheel for an environment and install it there, as a user would.
 define install
@@ -132,6 +141,7 @@ endef
 
 $(TEST_STAMP): ; $(call venv,$(VENV),tests/requirements.txt)
 $(DEMO_STAMP): ; $(call venv,$(DEMO_VENV),examples/demo/requirements.txt)
+$(OLDEST_STAMP): ; $(call venv,$(OLDEST_VENV),tests/requirements-oldest.txt)
 
 # This environment finds the other frameworks in the environment of the tests, which comes last in its path.
 $(SEVENTH_STAMP): $(TEST_STAMP)

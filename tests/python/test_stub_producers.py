@@ -104,7 +104,8 @@ def test_what_is_handed_over_refuses_what_it_cannot_do():
         ab.convert(x, "cupy")
         handed, = given
         assert handed.__dlpack_device__() == (2, 0)
-        assert type(handed.__dlpack__(stream=7, dl_device=(2, 0), copy=False)).__name__ == "PyCapsule"
+        capsule = handed.__dlpack__(stream=7, dl_device=(2, 0), copy=False)
+        assert type(capsule).__name__ == "PyCapsule"
         for options in ({"copy": True}, {"dl_device": (1, 0)}):
             assert "TensorFlow" in str(raises(BufferError, lambda: handed.__dlpack__(**options)))
         """,

@@ -110,6 +110,33 @@ pub mod statics {
                     op
                 },
             },
+            unversioned: ::core::option::Option::Some(::arraybridge_runtime::__private::Op {
+                source: "data.__dlpack__(stream = stream)",
+                call: {
+                    fn op<'py>(
+                        py: ::arraybridge_runtime::__private::pyo3::Python<'py>,
+                        [_,
+                        data,
+                        stream,
+                        ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 3>,
+                    ) -> ::arraybridge_runtime::__private::op::Outcome<'py> {
+                        ::arraybridge_runtime::__private::op::call_method(
+                            data,
+                            ::arraybridge_runtime::__private::pyo3::intern!(
+                                py, "__dlpack__"
+                            ),
+                            [stream],
+                            ::core::option::Option::Some({
+                                static NAMES: ::arraybridge_runtime::__private::op::Keywords = ::arraybridge_runtime::__private::op::Keywords::new(
+                                    &["stream"],
+                                );
+                                NAMES.get(py)?
+                            }),
+                        )
+                    }
+                    op
+                },
+            }),
             ordered_by: ::arraybridge_runtime::__private::OrderedBy::Stream,
             buffer: false,
             owner: ::core::option::Option::None,
@@ -402,6 +429,33 @@ pub mod statics {
                     op
                 },
             },
+            unversioned: ::core::option::Option::Some(::arraybridge_runtime::__private::Op {
+                source: "data.__dlpack__(stream = stream)",
+                call: {
+                    fn op<'py>(
+                        py: ::arraybridge_runtime::__private::pyo3::Python<'py>,
+                        [_,
+                        data,
+                        stream,
+                        ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 3>,
+                    ) -> ::arraybridge_runtime::__private::op::Outcome<'py> {
+                        ::arraybridge_runtime::__private::op::call_method(
+                            data,
+                            ::arraybridge_runtime::__private::pyo3::intern!(
+                                py, "__dlpack__"
+                            ),
+                            [stream],
+                            ::core::option::Option::Some({
+                                static NAMES: ::arraybridge_runtime::__private::op::Keywords = ::arraybridge_runtime::__private::op::Keywords::new(
+                                    &["stream"],
+                                );
+                                NAMES.get(py)?
+                            }),
+                        )
+                    }
+                    op
+                },
+            }),
             ordered_by: ::arraybridge_runtime::__private::OrderedBy::Stream,
             buffer: false,
             owner: ::core::option::Option::None,

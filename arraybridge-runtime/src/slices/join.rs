@@ -18,7 +18,7 @@ use crate::framework::loaded::{self, LoadedFramework};
 use crate::framework::oom;
 use crate::framework::spec::{DType, Framework, Kind, Memory};
 use crate::host::buffer::HostBuffer;
-use crate::host::cast::{Scaling, Strided, cast_strided};
+use crate::host::cast::{Scaling, StridedArray, cast_strided};
 use crate::host::{self, copy, layout};
 use crate::interpreter::error::{Error, Failure, Result};
 use crate::memory::cast;
@@ -413,7 +413,7 @@ unsafe fn run(
         unsafe { copy::gather(to, data, shape, strides, dtype.size(), piece.swap, threads) };
         return Ok(());
     }
-    let source = Strided { data, shape, strides, dtype: piece.dtype, swap: piece.swap };
+    let source = StridedArray { data, shape, strides, dtype: piece.dtype, swap: piece.swap };
     // SAFETY: the caller's promise.
     unsafe { cast_strided(to, dtype, source, Scaling::Clamp, threads) }.map(drop)
 }

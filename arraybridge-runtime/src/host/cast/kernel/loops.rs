@@ -1,4 +1,4 @@
-//! The loop over contiguous elements, compiled for the processors that are told apart at run time.
+//! Loops over contiguous elements, compiled twice: for AVX2, if the processor has it, and for any processor.
 
 use std::mem::MaybeUninit;
 

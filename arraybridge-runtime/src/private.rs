@@ -77,7 +77,7 @@ pub mod package {
     pub mod kernels {
         pub use crate::convert::plan::{Access, Facts, Importer, Target, Why, Wish, between};
         pub use crate::host::buffer::HostBuffer;
-        pub use crate::host::cast::{Scaling, Strided, cast, cast_strided};
+        pub use crate::host::cast::{Scaling, StridedArray, cast_strided};
         pub use crate::host::copy::gather;
         pub use crate::memory::view::View;
     }

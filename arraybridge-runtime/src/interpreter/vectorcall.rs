@@ -168,8 +168,12 @@ pub struct Given<'a, 'py> {
 
 impl<'a, 'py> Given<'a, 'py> {
     /// A list of arguments, the last of which have these names.
+    ///
+    /// # Panics
+    ///
+    /// If there are more names than arguments.
     pub fn of(args: &'a [Borrowed<'a, 'py, PyAny>], names: &'a Bound<'py, PyTuple>) -> Self {
-        let nargsf = args.len() - names.len();
+        let nargsf = args.len().checked_sub(names.len()).expect("every name has an argument");
         Given { args: args.as_ptr().cast(), nargsf, names: Some(names.as_borrowed()) }
     }
 

@@ -1,5 +1,7 @@
 """Code that was written for arraybridge 0.2 runs."""
 
+import dataclasses
+
 import arraybridge as ab
 import bridges
 import numpy as np
@@ -267,3 +269,87 @@ def test_a_framework_that_is_installed_and_cannot_be_imported_is_broken(tmp_path
         assert "installed but broken" in line and "a_module_that_is_not_there" in line
     for line in bridges.survives(code, str(tmp_path / "nothing")).splitlines():
         assert "not installed" in line and "broken" not in line
+
+
+# -- Containers -----------------------------------------------------------------------------------
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Pair:
+    image: object
+    name: str = "pair"
+    made: object = dataclasses.field(init=False, default=None)
+
+
+class Mapping(dict):
+    pass
+
+
+def kinds(value):
+    """Names of frameworks in place of arrays, in containers of any depth."""
+    if isinstance(value, dict):
+        return {key: kinds(item) for key, item in value.items()}
+    if dataclasses.is_dataclass(value):
+        return {f.name: kinds(getattr(value, f.name)) for f in dataclasses.fields(value)}
+    if isinstance(value, (list, tuple)):
+        return [kinds(item) for item in value]
+    try:
+        return ab.detect_memory_type(value)
+    except ValueError:
+        return value
+
+
+def test_arrays_in_dicts_and_dataclasses_go_in_converted():
+    bridges.need("torch")
+    seen = []
+    f = ab.torch(lambda *args, **kwargs: seen.append(kinds([*args, kwargs])))
+    by_name, pair = {"a": image(), "n": 3, "deep": [image()]}, Pair(image())
+    f(by_name, pair, more={"b": image()})
+    assert seen == [
+        [
+            {"a": "torch", "n": 3, "deep": ["numpy"]},
+            {"image": "torch", "name": "pair", "made": None},
+            {"more": {"b": "torch"}},
+        ]
+    ]
+    # The caller's own are as they were.
+    assert kinds(by_name["a"]) == kinds(pair.image) == "numpy"
+
+
+def test_arrays_limits_what_is_converted_in_dicts():
+    bridges.need("torch")
+    f = ab.torch(arrays="a", output_type="numpy")(lambda a, b: {"seen": str(kinds([a, b]))})
+    assert f({"x": image()}, {"x": image()}) == {"seen": "[{'x': 'torch'}, {'x': 'numpy'}]"}
+
+
+def test_arrays_in_results_that_are_dicts_and_dataclasses_come_back_converted():
+    bridges.need("torch")
+    f = ab.torch(output_type="numpy")
+
+    def result(image):
+        return {"a": image, "list": [image, 1], "deep": [[image]], "text": "x"}
+
+    assert kinds(f(result)(image())) == {
+        "a": "numpy", "list": ["numpy", 1], "deep": [["torch"]], "text": "x",
+    }  # fmt: skip
+    pair = f(Pair)(image())
+    assert type(pair) is Pair and kinds(pair.image) == "numpy" and pair.name == "pair"
+    assert kinds(f(lambda image: [[image], (image, 2)])(image())) == [["numpy"], ["numpy", 2]]
+    # On the fast way too, where the arguments fit.
+    import torch
+
+    assert kinds(f(result)(torch.zeros(3)))["a"] == "numpy"
+
+
+def test_the_first_array_of_a_dict_gets_the_dtype_of_the_lead():
+    f = ab.numpy(lambda image: {"half": image / 2, "other": image / 2})
+    halves = f(image("uint8"))
+    assert (halves["half"].dtype, halves["other"].dtype) == (np.uint8, np.float64)
+
+
+def test_other_mappings_are_passed_on_as_they_are():
+    bridges.need("torch")
+    given = Mapping(x=image())
+    assert ab.torch(output_type="numpy")(lambda value: value)(given) is given
+    result = ab.torch(output_type="numpy")(lambda image: Mapping(x=image))(image())
+    assert type(result) is Mapping and kinds(result) == {"x": "torch"}

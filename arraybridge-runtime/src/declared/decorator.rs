@@ -95,8 +95,8 @@ impl Decorator {
         let title = framework.title;
         let doc = format!(
             "Declare that a function works on {title} arrays, whatever arrays it is called with.\n\n\
-             Its array arguments, by position, by name and in lists and tuples, are converted to \
-             {title} arrays on one device. The first array of its result gets the dtype of the \
+             Its array arguments, by position, by name and in lists, tuples, dicts and \
+             dataclasses, are converted to {title} arrays on one device. The first array of its result gets the dtype of the \
              first array argument. When memory runs out, the call is retried: after the caches \
              were cleared, then part by part if `split_axis` is set, then on the host.\n\n\
              {OPTIONS_DOC}\n\n\

@@ -1,6 +1,7 @@
 """Code that was written for arraybridge 0.2 runs."""
 
 import dataclasses
+import importlib
 
 import arraybridge as ab
 import bridges
@@ -227,7 +228,9 @@ def test_an_unknown_framework_is_an_error_that_suggests_one(name, meant):
 
 
 def test_a_name_that_is_like_no_other_lists_the_known_ones():
-    with pytest.raises(ab.UnknownFrameworkError, match="^unknown framework .*numpy, cupy") as caught:
+    with pytest.raises(
+        ab.UnknownFrameworkError, match="^unknown framework .*numpy, cupy"
+    ) as caught:
         ab.convert(image(), "mxnet")
     assert "did you mean" not in str(caught.value)
     with pytest.raises(TypeError, match="numpy, cupy"):
@@ -236,8 +239,6 @@ def test_a_name_that_is_like_no_other_lists_the_known_ones():
 
 @pytest.mark.parametrize("name", bridges.CPU_FRAMEWORKS)
 def test_a_module_and_an_array_class_are_taken_as_the_frameworks_name(name):
-    import importlib
-
     bridges.need(name)
     x = image()
     expected = ab.convert(x, name)
@@ -353,3 +354,92 @@ def test_other_mappings_are_passed_on_as_they_are():
     assert ab.torch(output_type="numpy")(lambda value: value)(given) is given
     result = ab.torch(output_type="numpy")(lambda image: Mapping(x=image))(image())
     assert type(result) is Mapping and kinds(result) == {"x": "torch"}
+
+
+# -- Names that other projects import --------------------------------------------------------------
+
+
+def test_the_original_packages_names_can_be_imported():
+    out = bridges.survives(
+        """
+        import arraybridge
+        from arraybridge import _ensure_module, _execute_with_oom_recovery
+        from arraybridge import _get_device_id, _supports_dlpack
+        from arraybridge.decorators import (
+            PRESERVE_INPUT_DTYPE_CONFIG, DtypeConversion, DtypeConversionConfig,
+            PreserveInputDtypeConfig, SliceBySliceRuntimeParameter, _create_dtype_wrapper,
+        )
+        from arraybridge.oom_recovery import _execute_with_oom_recovery as retry
+        from arraybridge.types import MEMORY_TYPE_NUMPY, MEMORY_TYPE_PYCLESPERANTO
+        from arraybridge.types import VALID_GPU_MEMORY_TYPES, VALID_MEMORY_TYPES
+        from arraybridge.utils import _ensure_module, _get_device_id, _supports_dlpack
+        import numpy
+        print(MEMORY_TYPE_NUMPY, MEMORY_TYPE_PYCLESPERANTO, len(VALID_MEMORY_TYPES))
+        print("numpy" in VALID_GPU_MEMORY_TYPES, DtypeConversion is arraybridge.DtypeConversion)
+        print(retry is _execute_with_oom_recovery, _ensure_module("numpy") is numpy)
+        print(_supports_dlpack(numpy.zeros(3)), _get_device_id(numpy.zeros(3), "numpy"))
+        print(isinstance(PRESERVE_INPUT_DTYPE_CONFIG, PreserveInputDtypeConfig))
+        print(SliceBySliceRuntimeParameter.parameter(), DtypeConversionConfig.parameter().name)
+        half = _create_dtype_wrapper(lambda image: image / 2, arraybridge.MemoryType.NUMPY, "half")
+        print(half(numpy.ones(2, "uint8")).dtype)
+        """
+    )
+    assert out.splitlines() == [
+        "numpy pyclesperanto 6", "False True", "True True", "True None", "True",
+        "slice_by_slice: bool = False dtype_config", "uint8",
+    ]  # fmt: skip
+
+
+def test_views_of_the_table_name_their_successor():
+    from arraybridge.converters_registry import get_converter
+
+    for place in ("arraybridge", "arraybridge.framework_config"):
+        with pytest.warns(DeprecationWarning, match="frameworks") as caught:
+            view = importlib.import_module(place)._FRAMEWORK_CONFIG
+        assert caught[0].filename == __file__
+        assert view[ab.MemoryType.JAX]["display_name"] == "JAX"
+        with pytest.raises(TypeError):
+            view["jax"] = {}
+    with pytest.warns(DeprecationWarning, match="frameworks"):
+        assert importlib.import_module("arraybridge.framework_ops")._FRAMEWORK_OPS is view
+    with pytest.warns(DeprecationWarning, match=r"arraybridge\.convert"):
+        converter = get_converter("numpy")
+    assert converter.from_numpy(image(), 0).tolist() == converter.to_numpy(image(), 0).tolist()
+    with pytest.raises(ValueError, match="numpy, cupy"), pytest.warns(DeprecationWarning):
+        get_converter("mxnet")
+
+
+def test_submodules_are_there_after_the_import_and_loaded_when_they_are_used():
+    out = bridges.survives(
+        """
+        import sys
+        import arraybridge
+        names = [
+            "converters", "converters_registry", "framework_config", "framework_ops",
+            "gpu_cleanup", "oom_recovery", "slice_processing", "stack_utils", "utils",
+        ]
+        print([name for name in names if f"arraybridge.{name}" in sys.modules])
+        print([name for name in names if getattr(arraybridge, name) is None])
+        try:
+            arraybridge.nothing
+        except AttributeError as error:
+            print(error)
+        """
+    )
+    assert out.splitlines() == ["[]", "[]", "module 'arraybridge' has no attribute 'nothing'"]
+
+
+def test_calls_take_a_dtype_config():
+    from arraybridge.decorators import PRESERVE_INPUT_DTYPE_CONFIG, PreserveInputDtypeConfig
+
+    half = ab.numpy(lambda image: image / 2)
+    native = PreserveInputDtypeConfig(ab.DtypeConversion.NATIVE_OUTPUT)
+    assert half(image("uint8"), dtype_config=native).dtype == np.float64
+    assert half(image("uint8"), dtype_config=PRESERVE_INPUT_DTYPE_CONFIG).dtype == np.uint8
+
+
+def test_a_contract_that_is_not_a_function_is_kept_for_other_runtimes():
+    f = ab.memory_types("numpy", "numpy", contract="pure")(lambda image: image)
+    assert f.__processing_contract__ == "pure" and f(image()).shape == (2, 3)
+    checked = ab.memory_types("numpy", "numpy", contract=lambda result: True)(lambda image: image)
+    assert not hasattr(checked, "__processing_contract__")

@@ -32,6 +32,7 @@ class Declared:
     output_memory_type: str
     execution_memory_type: str
     contract: Any
+    __processing_contract__: Any
     def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
     def __get__(self, instance: Any, owner: Any = None, /) -> Any: ...
     def __reduce__(self) -> Any: ...
@@ -42,16 +43,16 @@ class Decorator:
 
     Use it as ``@torch``, ``@torch(..)`` or ``torch(function)``. Options:
 
-    ``input_type``: the framework that callers usually bring, which ``input_memory_type`` reports. The
-    function always receives arrays of the decorator's framework.
+    ``input_type``: the framework that callers usually bring, which ``input_memory_type`` reports.
+    The function always receives arrays of the decorator's framework.
     ``output_type``: the framework of the results.
     ``output_type="input"`` stands for the framework of the first array argument.
     ``input_dtype``: the dtype that arguments are cast to.
     ``arrays``: the parameters that are converted. ``sliced``: the parameters that are sliced and
     split together with the first array.
-    ``device``: "host", "cuda:1" or an index. ``gpu_id``: the accelerator to prefer; without any, the
-    arrays stay on the host. ``copy``: True copies every argument, False shares
-    memory or raises.
+    ``device``: "host", "cuda:1" or an index. ``gpu_id``: the accelerator to prefer; without
+    any, the arrays stay on the host. ``copy``: True copies every argument, False shares memory or
+    raises.
     ``dtype_conversion``, ``scaling``: the dtype of results, as in ``dtype_policy``.
     ``oom_recovery=False``: do not retry when memory runs out. ``on_oom``: the ways to retry, in
     order. ``clear_cuda_cache=True``: retry with all caches cleared, whatever these two say.

@@ -6,6 +6,7 @@ import importlib
 from types import ModuleType
 from typing import Any, NoReturn
 
+from . import compat
 from ._core import device_id, loaded_frameworks
 
 __all__ = ["device_id", "loaded_frameworks", "optional_import"]
@@ -51,3 +52,7 @@ def optional_import(module_name: str) -> ModuleType | _Missing:
 
 def _broken(error: ImportError) -> str:
     return f"the package is installed but broken ({type(error).__name__}: {error})"
+
+
+def __getattr__(name: str) -> Any:
+    return compat.find(__name__, name)

@@ -50,6 +50,10 @@ pub(super) fn set_attributes(
     declared.setattr("output_memory_type", output)?;
     declared.setattr("execution_memory_type", options.execution.name)?;
     if let Some(contract) = definition.keywords.bind(py).get_item("contract")? {
+        if !contract.is_none() && !contract.is_callable() {
+            // The original package's runtimes read it.
+            declared.setattr("__processing_contract__", &contract)?;
+        }
         declared.setattr("contract", contract)?;
     }
     if definition.kind == FunctionKind::Coroutine

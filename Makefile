@@ -113,7 +113,8 @@ $(UPSTREAM)/.stamp: $(TEST_STAMP)
 	@touch $@
 
 lint: wheel ## check formatting, lints and type stubs
-	@for crate in . $(CRATES); do $(CARGO) fmt --check --manifest-path $$crate/Cargo.toml; done
+	@$(CARGO) fmt --all --check
+	@for crate in $(CRATES); do $(CARGO) fmt --check --manifest-path $$crate/Cargo.toml; done
 	@$(VENV)/bin/ruff check . && $(VENV)/bin/ruff format --check .
 	@PYO3_PYTHON=$$(realpath -s $(VENV)/bin/python) \
 	$(CARGO) clippy --quiet --workspace --all-targets -- -D warnings

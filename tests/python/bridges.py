@@ -374,7 +374,7 @@ def python(code: str, *arguments: str, env: dict[str, str] | None = None, timeou
 def built(crate: str, profile: str = "dev", build: bool = True) -> Path:
     """Build an extension crate of this repository. Return the path of its library."""
     target = ROOT / "build" / "extension"
-    # The variables that maturin sets. With others, cargo would rebuild pyo3 after each of its builds.
+    # The variables that maturin sets. With others, cargo would rebuild pyo3 after each build.
     environment = {
         **os.environ,
         "CARGO_TARGET_DIR": str(target),

@@ -175,7 +175,7 @@ impl<'t, 'py: 't> Run<'t, 'py> {
                 State::Memory(import::fresh(self.py, opened, self.plan.cast)?)
             }
             (Step::Import, State::Memory(opened)) => target(self.imported(opened)?),
-            (Step::FromNumpy, State::Memory(opened)) => target(self.from_numpy(opened.source)?),
+            (Step::FromNumpy, State::Memory(opened)) => target(self.uploaded(opened.source)?),
             (Step::Land, State::Memory(opened)) => target(self.landed(opened)?),
             (Step::Adopt, State::Array(data, whose)) => target(self.adopted(&data, whose)?),
             (step, _) => unreachable!("{step:?} does not follow in a plan"),
@@ -284,7 +284,7 @@ impl<'t, 'py: 't> Run<'t, 'py> {
     }
 
     /// The target's array of memory that it copies to the result's device.
-    fn from_numpy(&self, source: Source) -> Result<Bound<'py, PyAny>> {
+    fn uploaded(&self, source: Source) -> Result<Bound<'py, PyAny>> {
         let (py, target) = (self.py, self.target);
         let Some(op) = target.framework.from_numpy else {
             return Err(errors::no_import(self.endpoints));

@@ -65,7 +65,7 @@ impl Exporter {
             [stream, max_version].map(|given| given.unwrap_or_else(|| py.None().into_bound(py)));
         let endpoints = Endpoints::of(self.framework);
         let loaded = loaded::load(py, self.framework, endpoints)?;
-        Ok(loaded.export(py, self.export, [self.data.bind(py), &stream, &version])?)
+        loaded.export(py, self.export, [self.data.bind(py), &stream, &version])
     }
 
     fn __dlpack_device__(&self) -> (u32, i32) {

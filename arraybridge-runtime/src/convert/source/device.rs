@@ -125,7 +125,7 @@ impl<'py> Reader<'_, 'py> {
     ) -> Result<Opened> {
         let (py, framework) = (self.py, self.loaded.framework);
         if framework.to_numpy.is_some() {
-            return self.to_numpy(data, device);
+            return self.open_as_numpy(data, device);
         }
         let failed = |error: PyErr| self.failed(data, error);
         let host = places::object(py, self.loaded, Device::Host).map_err(failed)?;

@@ -34,7 +34,7 @@ impl<'py> Reader<'_, 'py> {
             return Ok((read_numpy(self.endpoints, array, false)?, Access::NumpyArray));
         }
         let (mut source, access) = if framework.no_dlpack.contains(dtype) {
-            return Ok((self.to_numpy(data, Device::Host)?, Access::ToNumpy));
+            return Ok((self.open_as_numpy(data, Device::Host)?, Access::ToNumpy));
         } else if let Some(exchange) = class.exchange {
             // SAFETY: the table is that of the array's class.
             let tensor = unsafe { exchange.export(data) }.map_err(failed)?;
@@ -47,7 +47,7 @@ impl<'py> Reader<'_, 'py> {
             let capsule = capsule.map_err(failed)?;
             (capsule::take(&capsule).map_err(failed)?, Access::Capsule)
         } else {
-            return Ok((self.to_numpy(data, Device::Host)?, Access::ToNumpy));
+            return Ok((self.open_as_numpy(data, Device::Host)?, Access::ToNumpy));
         };
         let view = source.view();
         if view.dtype() != dtype || !view.is_on_host() {
@@ -190,7 +190,7 @@ impl<'py> Reader<'_, 'py> {
     }
 
     /// The array as its framework's own call gives it to NumPy.
-    pub(super) fn to_numpy(&self, data: &Bound<'py, PyAny>, device: Device) -> Result<Opened> {
+    pub(super) fn open_as_numpy(&self, data: &Bound<'py, PyAny>, device: Device) -> Result<Opened> {
         let Some(op) = self.loaded.framework.to_numpy else {
             let reason = format!("{} has no way to the host for it", self.loaded.framework.title);
             return Err(self.endpoints.error(Failure::Array, "to_numpy", reason));

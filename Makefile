@@ -104,7 +104,7 @@ $(UPSTREAM)/.stamp: $(TEST_STAMP)
 	@touch $@
 
 lint: wheel ## check formatting, lints and type stubs
-	@for crate in . $(CRATES); do $(CARGO) fmt --check --manifest-path $$crate/Cargo.toml; done
+	@for crate in . $(CRATES); do $(CARGO) fmt --all --check --manifest-path $$crate/Cargo.toml; done
 	@$(VENV)/bin/ruff check . && $(VENV)/bin/ruff format --check .
 	@PYO3_PYTHON=$$(realpath -s $(VENV)/bin/python) \
 	$(CARGO) clippy --quiet --workspace --all-targets -- -D warnings

@@ -354,6 +354,14 @@ def sources(framework: str, dtype: str, tmp_path: Path) -> dict[str, tuple[objec
     return plain_layouts(framework, dtype)
 
 
+def cases(framework, tmp_path, dtypes=DTYPES, x64: bool = True):
+    """A framework's arrays in every dtype and layout: a name, the array and its bits."""
+    for dtype in dtypes:
+        if has_dtype(framework, dtype, x64):
+            for layout, (x, expected) in sources(framework, dtype, tmp_path).items():
+                yield f"{dtype}, {layout}", x, expected
+
+
 def python(code: str, *arguments: str, env: dict[str, str] | None = None, timeout: int = 240):
     """Run code in a new interpreter that can import `bridges`."""
     variables = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "PYTHONFAULTHANDLER": "1"}
@@ -374,7 +382,7 @@ def python(code: str, *arguments: str, env: dict[str, str] | None = None, timeou
 def built(crate: str, profile: str = "dev", build: bool = True) -> Path:
     """Build an extension crate of this repository. Return the path of its library."""
     target = ROOT / "build" / "extension"
-    # The variables that maturin sets. With others, cargo would rebuild pyo3 after each of its builds.
+    # The variables that maturin sets. With others, cargo would rebuild pyo3 after each of them.
     environment = {
         **os.environ,
         "CARGO_TARGET_DIR": str(target),

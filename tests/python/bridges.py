@@ -354,6 +354,14 @@ def sources(framework: str, dtype: str, tmp_path: Path) -> dict[str, tuple[objec
     return plain_layouts(framework, dtype)
 
 
+def cases(framework, tmp_path, dtypes=DTYPES, x64: bool = True):
+    """A framework's arrays in every dtype and layout: a name, the array and its bits."""
+    for dtype in dtypes:
+        if has_dtype(framework, dtype, x64):
+            for layout, (x, expected) in sources(framework, dtype, tmp_path).items():
+                yield f"{dtype}, {layout}", x, expected
+
+
 def python(code: str, *arguments: str, env: dict[str, str] | None = None, timeout: int = 240):
     """Run code in a new interpreter that can import `bridges`."""
     variables = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "PYTHONFAULTHANDLER": "1"}

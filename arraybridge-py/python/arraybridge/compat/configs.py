@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from .._core import Declared, _declare
+from .._core import Declared, _declare  # type: ignore[import-not-found]
 from ..dtype_scaling import DtypeConversion
 
 __all__ = [

@@ -6,7 +6,7 @@ import importlib
 from types import ModuleType
 from typing import Any
 
-from .._core import device_id, execute_with_oom_recovery
+from .._core import device_id, execute_with_oom_recovery  # type: ignore[import-not-found]
 
 _execute_with_oom_recovery = execute_with_oom_recovery
 

@@ -6,7 +6,7 @@ import warnings
 from types import MappingProxyType
 from typing import Any
 
-from .._core import convert, convert_memory, frameworks
+from .._core import convert, convert_memory, frameworks  # type: ignore[import-not-found]
 from ..exceptions import UnknownFrameworkError
 from ..types import Converter, MemoryType
 

@@ -118,7 +118,7 @@ lint: wheel ## check formatting, lints and type stubs
 	@$(VENV)/bin/ruff check . && $(VENV)/bin/ruff format --check .
 	@PYO3_PYTHON=$$(realpath -s $(VENV)/bin/python) \
 	$(CARGO) clippy --quiet --workspace --all-targets -- -D warnings
-	@$(VENV)/bin/python -m mypy.stubtest arraybridge
+	@$(VENV)/bin/python -m mypy.stubtest --allowlist tests/stubtest-allowlist.txt arraybridge
 
 clean: ## remove everything that make and the builds created
 	rm -rf build target $(VENV) $(DEMO_VENV) $(SEVENTH_VENV) $(OLDEST_VENV) .pytest_cache .hypothesis

@@ -123,6 +123,9 @@ class Record:
     def why(self) -> str | None:
         """The reason for a copy; None if there is no copy."""
     @property
+    def via(self) -> str:
+        """The steps: how the source's memory is reached, what is done, how the target takes it."""
+    @property
     def dtype(self) -> str:
         """Name of the dtype."""
     @property

@@ -129,10 +129,17 @@ def test_an_array_that_is_not_a_stack_is_an_error_that_names_the_shape(call, tex
         call()
 
 
-def test_a_missing_device_is_an_error():
-    with pytest.raises(ab.DeviceUnavailableError):
-        bridges.need("torch")
-        ab.stack_slices([STACK[0].astype("float32")], "torch", 99)
+@pytest.mark.filterwarnings("ignore::arraybridge.NoAcceleratorWarning")
+def test_a_gpu_id_is_a_preference_where_there_is_no_accelerator():
+    bridges.need("torch")
+    slices = [STACK[0].astype("float32")]
+    import torch
+
+    if torch.cuda.device_count():
+        with pytest.raises(ab.DeviceUnavailableError):
+            ab.stack_slices(slices, "torch", 99)
+    else:
+        assert ab.stack_slices(slices, "torch", 99).device.type == "cpu"
     assert ab.stack_slices([STACK[0]], "numpy", 0).shape == (1, 3, 4)
 
 

@@ -40,8 +40,8 @@ fn request(
 /// data : array
 ///     An array of any known framework, of any shape.
 /// target : str, MemoryType, module or type
-///     The framework to convert to: "numpy", "cupy", "torch", "tensorflow", "jax", "pyclesperanto". The
-///     framework's module and its array class are taken as its name.
+///     The framework to convert to: "numpy", "cupy", "torch", "tensorflow", "jax", "pyclesperanto".
+///     The framework's module and its array class are taken as its name.
 /// device : str or int, optional
 ///     "host", "cpu", "accelerator:1", "cuda:1", or the index of an accelerator. By default the
 ///     array stays on its kind of device if the target has one, and goes to the target's current

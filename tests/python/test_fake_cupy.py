@@ -112,7 +112,7 @@ def test_the_error_for_a_missing_device_lists_the_others():
         for device in (2, "cuda:7", "accelerator:99"):
             error = raises(ab.DeviceUnavailableError,
                            lambda: ab.convert(image, "cupy", device=device))
-            assert "CuPy" in str(error) and "accelerators 0 to 1" in str(error), error
+            assert "CuPy" in str(error) and "accelerator:0, accelerator:1" in str(error), error
         assert ab.convert(image, "cupy").device.id == 0
         """
     )

@@ -106,8 +106,8 @@ fn convert_<'py>(
 /// source_type, target_type : str or MemoryType
 ///     Names of frameworks.
 /// gpu_id : int, optional
-///     The index of the target's accelerator to prefer. Frameworks without device memory ignore it. A
-///     framework that finds no accelerator on this machine leaves the array on the host, with one
+///     The index of the target's accelerator to prefer. Frameworks without device memory ignore it.
+///     A framework that finds no accelerator on this machine leaves the array on the host, with one
 ///     NoAcceleratorWarning per process and framework.
 /// copy : bool, optional
 ///     As in `convert`.

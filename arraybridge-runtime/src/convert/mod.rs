@@ -29,7 +29,7 @@ use crate::interpreter::error::{Failure, Result};
 use execute::Prepared;
 use plan::{Facts, Importer, Plan, Refusal, Route, Step, Target, Why, Wish};
 use record::Record;
-use source::{Guarded, Material, Reader, Slot};
+use source::{Material, Reader, Slot};
 
 pub use errors::explain_refusal;
 pub use execute::place;
@@ -66,10 +66,17 @@ impl Request {
     #[inline]
     fn wish(&self, py: Python<'_>, endpoints: Endpoints, from: DType) -> Result<Wish> {
         let cast = cast_of(endpoints, from, self)?;
-        Ok(match trace::copy_default(py, self.copy) {
-            None if self.for_writing => Wish { copy: Some(true), requested: Why::Immutable, cast },
-            copy => Wish { copy, requested: Why::Requested, cast },
-        })
+        Ok(Wish { cast, ..self.wish_to_copy(py) })
+    }
+
+    /// What it asks of an array, the dtype aside.
+    #[inline]
+    fn wish_to_copy(&self, py: Python<'_>) -> Wish {
+        let (copy, requested) = match trace::copy_default(py, self.copy) {
+            None if self.for_writing => (Some(true), Why::Immutable),
+            copy => (copy, Why::Requested),
+        };
+        Wish { copy, requested, cast: None }
     }
 }
 
@@ -224,7 +231,7 @@ fn prepare<'a, 'py>(
 ) -> Result<Prepared<'a, 'py>> {
     let endpoints = Endpoints { source, target };
     if source.memory_type == target.memory_type {
-        return prepare_own(endpoints, data, request);
+        return prepare_own(endpoints, data, request, slot);
     }
     let py = data.py();
     let class = class_of(data)?;
@@ -237,7 +244,8 @@ fn prepare<'a, 'py>(
             let class = class_of(&value)?;
             // Of another framework perhaps, as the value of a Keras variable can be.
             if class.framework.memory_type == target.memory_type {
-                return prepare_own(Endpoints { source: class.framework, target }, &value, request);
+                let endpoints = Endpoints { source: class.framework, target };
+                return prepare_own(endpoints, &value, request, slot);
             }
             if let Role::Refused(why) = class.role {
                 return Err(errors::refused(endpoints, why, &value));
@@ -283,29 +291,24 @@ fn prepare_own<'a, 'py>(
     endpoints: Endpoints,
     data: &Bound<'py, PyAny>,
     request: &Request,
+    slot: &'a mut Slot,
 ) -> Result<Prepared<'a, 'py>> {
     let py = data.py();
     let target = loaded::load(py, endpoints.target, endpoints)?;
-    let prepared = |data: Bound<'py, PyAny>, plan| Prepared {
-        py,
-        endpoints,
-        target,
-        plan,
-        material: Material::Array { data, described: None },
-        note: None,
-    };
+    let reader = Reader { py, endpoints, loaded: target };
     let here = match endpoints.target.memory {
         Memory::Host => Device::Host,
-        _ if request.is_plain() => return Ok(prepared(data.clone(), Plan::keep(Device::Host))),
-        _ => Reader { py, endpoints, loaded: target }.located(data)?,
+        // An array that is traced is nowhere.
+        _ if request.is_plain() => Device::Host,
+        _ => reader.located(data)?,
     };
     let device = match request.placement {
         Placement::Auto => here,
         wanted => device::place(py, target, here, wanted, endpoints)?,
     };
-    let wish = match source::dtype(py, target, data) {
+    let wish = match request.dtype.and_then(|_| source::dtype(py, target, data)) {
         Some(dtype) => request.wish(py, endpoints, dtype)?,
-        None => Wish { cast: request.dtype, ..request.wish(py, endpoints, DType::Bool)? },
+        None => Wish { cast: request.dtype, ..request.wish_to_copy(py) },
     };
     let holds = target_at(py, target, device, here, wish.cast.unwrap_or(DType::Bool))?;
     let plan = plan::within(&holds, here, &wish).map_err(|refusal| match (refusal, wish.cast) {
@@ -313,35 +316,44 @@ fn prepare_own<'a, 'py>(
         (_, cast) => errors::missing_dtype(py, endpoints, target, cast.unwrap_or(DType::Bool)),
     })?;
     let note = note_of(request, endpoints.target, device);
-    if plan.route == Route::Keep {
-        return Ok(Prepared { note, ..prepared(data.clone(), plan) });
+    let material = match plan.route {
+        Route::Keep => Material::Array { data: data.clone(), described: None },
+        _ => own_material(&reader, data, &plan, slot)?,
+    };
+    Ok(Prepared { py, endpoints, target, plan, material, note })
+}
+
+/// What the plan for an array of the target's own framework works on: its memory, where that is going
+/// to be read, or the array, for the framework's own operations.
+fn own_material<'a, 'py>(
+    reader: &Reader<'_, 'py>,
+    data: &Bound<'py, PyAny>,
+    plan: &Plan,
+    slot: &'a mut Slot,
+) -> Result<Material<'a, 'py>> {
+    let Reader { py, endpoints, loaded } = *reader;
+    let (mut data, mut class) = (data.clone(), class_of(data)?);
+    if let Role::Value(op) = class.role {
+        data = source::unwrap_value(py, endpoints, &data, op)?;
+        class = class_of(&data)?;
     }
-    let data = source::plain(py, endpoints, data)?;
-    let reader = Reader { py, endpoints, loaded: target };
-    check_own(&reader, &data, &plan)?;
-    Ok(Prepared { note, ..prepared(data, plan) })
+    let is_read = matches!(plan.steps, [Step::Gather | Step::Download, ..]);
+    match class.role {
+        Role::Refused(why) if is_read || !detect::is_derived(loaded.framework, &data) => {
+            Err(errors::refused(endpoints, why, &data))
+        }
+        _ if is_read => Ok(match reader.gather(&data, &class, slot)? {
+            None => Material::Memory { slot, object: None },
+            Some((material, _)) => material,
+        }),
+        _ => Ok(Material::Array { data, described: None }),
+    }
 }
 
 /// What a record says of a request that could not be met in full.
 #[inline]
 fn note_of(request: &Request, target: &Framework, device: Device) -> Option<&'static str> {
     request.placement.is_missed(target, device).then_some("no accelerator")
-}
-
-/// Refuses an array of the target's own framework that its plan cannot be carried out for: one without
-/// plain values, if its memory is going to be read or it is not even a subclass of an array.
-fn check_own<'py>(reader: &Reader<'_, 'py>, data: &Bound<'py, PyAny>, plan: &Plan) -> Result<()> {
-    let Reader { py, endpoints, loaded } = *reader;
-    let is_read = plan.steps.iter().any(|step| matches!(step, Step::Open | Step::Download));
-    match class_of(data)?.role {
-        Role::Refused(why) if is_read || !detect::is_derived(loaded.framework, data) => {
-            return Err(errors::refused(endpoints, why, data));
-        }
-        _ if !is_read => return Ok(()),
-        _ => {}
-    }
-    let Guarded { data, .. } = reader.guarded(data)?;
-    loaded.reason(py, &data).map_or(Ok(()), |guard| Err(errors::refused_by_guard(endpoints, guard)))
 }
 
 /// What a framework can hold at a place; `dtype` is the one that is wanted there. It is asked about its

@@ -340,21 +340,22 @@ pub fn within(target: &Target, from: Device, wish: &Wish) -> Result<Plan, Refusa
     if wish.cast.is_some_and(|dtype| !target.dtypes.contains(dtype)) {
         return Err(Refusal::Dtype);
     }
-    const BUFFERED: Steps = &[Step::Open, Step::Gather, Step::Land];
+    const COPIED_HERE: Steps = &[Step::Gather, Step::Land];
+    const REOPENED: Steps = &[Step::Open, Step::Gather, Step::Land];
     let on_host = from == Device::Host;
     let (steps, fallbacks): (Steps, &'static [Fallback]) = match why {
         None => (&[Step::Keep], &[]),
         Some(Why::Device) if framework.device.r#move.is_some() => (&[Step::Move], &[]),
         Some(Why::Device) if !on_host => (THROUGH_HOST, &[]),
         Some(Why::Cast) if !on_host => (CAST_THROUGH_HOST, &[]),
-        Some(Why::Cast | Why::Device) => (BUFFERED, &[]),
+        Some(Why::Cast | Why::Device) => (COPIED_HERE, &[]),
         // The framework's copy lacks some dtypes; on the host there is another way.
         Some(_) if framework.copy.is_some() && on_host => {
-            (&[Step::Copy], fallbacks![Requested: BUFFERED])
+            (&[Step::Copy], fallbacks![Requested: REOPENED])
         }
         // The copy may land elsewhere: TensorFlow has no kernel on a GPU for some dtypes.
         Some(_) if framework.copy.is_some() => (&[Step::Copy], fallbacks![Requested: THROUGH_HOST]),
-        Some(_) if on_host => (BUFFERED, &[]),
+        Some(_) if on_host => (COPIED_HERE, &[]),
         Some(_) => (THROUGH_HOST, &[]),
     };
     Ok(Plan {

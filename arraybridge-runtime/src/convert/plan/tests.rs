@@ -319,7 +319,8 @@ proptest! {
         }
         if let Ok(plan) = within(&target, facts.device, &wish) {
             for steps in [plan.steps].into_iter().chain(plan.fallbacks.iter().map(|f| f.steps)) {
-                prop_assert!(fit_together(true, steps), "{plan:?}");
+                // Memory that is going to be copied is described beforehand.
+                prop_assert!(fit_together(steps[0] != Step::Gather, steps), "{plan:?}");
             }
         }
     }

@@ -285,15 +285,3 @@ pub(super) fn unwrap_value<'py>(
     }
     Err(unreadable("it is wrapped in too many layers".into(), None))
 }
-
-/// The array inside a wrapper, or the array.
-pub(super) fn plain<'py>(
-    py: Python<'py>,
-    endpoints: Endpoints,
-    data: &Bound<'py, PyAny>,
-) -> Result<Bound<'py, PyAny>> {
-    match super::class_of(data)?.role {
-        Role::Value(op) => unwrap_value(py, endpoints, data, op),
-        _ => Ok(data.clone()),
-    }
-}

@@ -309,10 +309,10 @@ def test_memory_of_a_resized_tensor_is_refused_or_left_alone():
     )
 
 
-@pytest.mark.parametrize("options", ["dtype='int32'", "copy=True, dtype='int32'"])
-def test_a_tensor_without_storage_is_not_cast_within_torch(options):
+@pytest.mark.parametrize("options", ["copy=True", "dtype='int32'", "copy=True, dtype='int32'"])
+def test_a_tensor_without_storage_is_not_copied_within_torch(options):
     bridges.need("torch")
-    # torch itself crashes when it clones one, so copy=True alone is not tried.
+    # torch itself crashes when it clones one.
     survives(
         f"""
         import torch

@@ -107,10 +107,10 @@ fn objects(Objects { values, refuse, guards, reasons, .. }: &Objects) -> TokenSt
     }
 }
 
-fn refusal(Refusal { why, role, classes }: &Refusal) -> TokenStream {
+fn refusal(RefusedClasses { why, role, classes }: &RefusedClasses) -> TokenStream {
     let role = optional_role(*role);
     quote! {
-        ::arraybridge_runtime::__private::Refusal {
+        ::arraybridge_runtime::__private::RefusedClasses {
             why: #why,
             role: #role,
             classes: &[#(#classes),*],

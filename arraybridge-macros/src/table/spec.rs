@@ -63,6 +63,7 @@ words! {
         "gradient" Gradient,
         "traced" Traced,
         "lifted" Lifted,
+        "released" Released,
     }
 }
 
@@ -173,7 +174,7 @@ pub struct Identity {
 pub struct Objects {
     pub classes: Vec<String>,
     pub values: Vec<(String, Op)>,
-    pub refuse: Vec<Refusal>,
+    pub refuse: Vec<RefusedClasses>,
     pub guards: Vec<Guard>,
     pub reasons: Vec<Guard>,
 }
@@ -260,7 +261,7 @@ pub struct Missing {
 
 /// `refuse`.
 #[derive(Debug)]
-pub struct Refusal {
+pub struct RefusedClasses {
     pub why: String,
     pub role: Option<ReasonRole>,
     pub classes: Vec<String>,

@@ -306,12 +306,12 @@ pub mod statics {
             ),
         ],
         refuse: &[
-            ::arraybridge_runtime::__private::Refusal {
+            ::arraybridge_runtime::__private::RefusedClasses {
                 why: "sparse",
                 role: ::core::option::Option::None,
                 classes: &["chip.array.Sparse"],
             },
-            ::arraybridge_runtime::__private::Refusal {
+            ::arraybridge_runtime::__private::RefusedClasses {
                 why: "traced",
                 role: ::core::option::Option::Some(
                     ::arraybridge_runtime::__private::ReasonRole::Traced,

@@ -5,6 +5,7 @@ use pyo3::prelude::*;
 use super::Request;
 use super::plan::{Facts, Refusal, Why};
 use crate::framework::detect;
+use crate::framework::device::Device;
 use crate::framework::endpoints::Endpoints;
 use crate::framework::generated::MemoryType;
 use crate::framework::loaded::LoadedFramework;
@@ -173,6 +174,17 @@ pub(super) fn not_pinned(py: Python<'_>, endpoints: Endpoints, error: PyErr) -> 
 pub(super) fn no_import(endpoints: Endpoints) -> Error {
     let reason = format!("{} does not import host memory", endpoints.target.title);
     endpoints.error(Failure::Conversion, "import", reason)
+}
+
+/// The table of the target has no operation that leads to the device.
+#[cold]
+pub(super) fn no_way_to(endpoints: Endpoints, device: Device) -> Error {
+    let reason = format!(
+        "the table of {} has no operation that puts host memory on {device}; give it from_numpy or \
+         device.move",
+        endpoints.target.title
+    );
+    endpoints.error(Failure::Device, "device", reason)
 }
 
 /// The target lacks a dtype, for good or at the moment.

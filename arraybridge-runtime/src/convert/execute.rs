@@ -4,7 +4,7 @@ use pyo3::prelude::*;
 
 use super::exporter::Exporter;
 use super::plan::{self, Access, Plan, Step, Steps, Target};
-use super::source::{self, Material, Opened, Reader, Slot};
+use super::source::{self, Input, Opened, Reader, Slot};
 use super::{errors, foreign, import};
 use crate::cuda::driver;
 use crate::framework::device::{self as places, Device};
@@ -23,9 +23,9 @@ pub(super) struct Prepared<'a, 'py> {
     pub endpoints: Endpoints,
     pub target: &'py LoadedFramework,
     pub plan: Plan,
-    pub material: Material<'a, 'py>,
-    /// What a record says of a request that could not be met in full.
-    pub note: Option<&'static str>,
+    pub input: Input<'a, 'py>,
+    /// Whether an accelerator was preferred and there is none.
+    pub missed: bool,
 }
 
 /// What a step leaves for the next one.
@@ -47,9 +47,9 @@ enum Whose {
 impl<'py> Prepared<'_, 'py> {
     /// What a record says of the conversion beside what its plan says.
     pub fn description(&self) -> Description {
-        let device = match (&self.material, self.plan.steps) {
+        let device = match (&self.input, self.plan.steps) {
             // Nobody asked yet. An array that is traced is nowhere.
-            (Material::Array { data, .. }, [Step::Keep]) => {
+            (Input::Array { data, .. }, [Step::Keep]) => {
                 places::device_of(self.py, self.target, data).unwrap_or(self.plan.device)
             }
             _ => self.plan.device,
@@ -58,13 +58,13 @@ impl<'py> Prepared<'_, 'py> {
             source: self.endpoints.source.name,
             target: self.endpoints.target.name,
             device: device.to_string(),
-            note: self.note,
-            access: match &self.material {
-                Material::Memory { slot, .. } => slot.access,
-                Material::Array { .. } if self.plan.is_foreign => Access::Protocol,
-                Material::Array { .. } => Access::Framework,
+            note: self.missed.then_some("no accelerator"),
+            access: match &self.input {
+                Input::Memory { slot, .. } => slot.access,
+                Input::Array { .. } if self.plan.is_foreign => Access::Protocol,
+                Input::Array { .. } => Access::Framework,
             },
-            ..self.material.describe(self.py, self.target)
+            ..self.input.describe(self.py, self.target)
         }
     }
 
@@ -72,16 +72,19 @@ impl<'py> Prepared<'_, 'py> {
     /// steps, else the number of the fallback.
     #[inline]
     pub fn run(self) -> Result<(Bound<'py, PyAny>, usize)> {
-        let Prepared { py, endpoints, target, plan, material, .. } = self;
+        let Prepared { py, endpoints, target, plan, input, missed } = self;
         let run = Run { py, endpoints, target, plan };
+        if missed {
+            warnings::no_accelerator(py, target.framework)?;
+        }
         if plan.aliases_immutable {
             warnings::shared_immutable(py, endpoints)?;
         }
-        let (object, done) = match material {
-            Material::Memory { slot, object } => (object.cloned(), run.memory(slot)),
-            Material::Array { data, .. } => {
+        let (object, done) = match input {
+            Input::Memory { slot, object } => (object.cloned(), run.memory(slot)),
+            Input::Array { data, .. } => {
                 let again = (!plan.fallbacks.is_empty()).then(|| data.clone());
-                (again, run.steps(State::Array(data, run.owner_of_material()), plan.steps))
+                (again, run.steps(State::Array(data, run.owner_of_input()), plan.steps))
             }
         };
         match done {
@@ -100,7 +103,7 @@ struct Run<'t, 'py> {
 }
 
 impl<'t, 'py: 't> Run<'t, 'py> {
-    fn owner_of_material(&self) -> Whose {
+    fn owner_of_input(&self) -> Whose {
         match self.plan.is_foreign {
             true => Whose::Nobody,
             false if self.endpoints.source.memory_type == self.endpoints.target.memory_type => {
@@ -140,7 +143,7 @@ impl<'t, 'py: 't> Run<'t, 'py> {
             if !matches!(error, Error::Conversion(_)) {
                 break;
             }
-            let start = State::Array(object.clone(), self.owner_of_material());
+            let start = State::Array(object.clone(), self.owner_of_input());
             match self.steps(start, fallback.steps) {
                 Ok(array) => return Ok((array, index + 1)),
                 Err(next) => error = next,
@@ -202,12 +205,9 @@ impl<'t, 'py: 't> Run<'t, 'py> {
 
     /// A copy by the array's own framework, where the array is.
     fn copied(&self, data: &Bound<'py, PyAny>, whose: Whose) -> Result<Bound<'py, PyAny>> {
-        let loaded = self.loaded(whose)?.filter(|loaded| loaded.framework.copy.is_some());
-        let Some((loaded, copy)) = loaded.and_then(|loaded| Some((loaded, loaded.framework.copy?)))
-        else {
-            return Err(errors::no_import(self.endpoints));
-        };
-        let device = self.adoption_device();
+        let loaded = self.loaded(whose)?.expect("only a framework's array is copied");
+        let copy = loaded.framework.copy.expect("a plan copies where the table can");
+        let device = self.working_device();
         let made = places::within(self.py, loaded, device, |_| {
             copy.call(self.py, [loaded.module(self.py), data])
         });
@@ -239,7 +239,7 @@ impl<'t, 'py: 't> Run<'t, 'py> {
     /// Moves an array of the target's framework to the device of the result.
     fn moved(&self, array: &Bound<'py, PyAny>) -> Result<Bound<'py, PyAny>> {
         let Some(op) = self.target.framework.device.r#move else {
-            return Err(errors::no_import(self.endpoints));
+            return Err(errors::no_way_to(self.endpoints, self.plan.device));
         };
         let made = places::within(self.py, self.target, self.plan.device, |object| {
             let none = self.py.None().into_bound(self.py);
@@ -249,7 +249,7 @@ impl<'t, 'py: 't> Run<'t, 'py> {
         self.arrived(moved, self.target, self.plan.device)
     }
 
-    /// Reads a result's device back: some frameworks place arrays elsewhere without a word.
+    /// Checks where a result is: some frameworks silently place arrays elsewhere.
     fn arrived(
         &self,
         array: Bound<'py, PyAny>,
@@ -270,7 +270,7 @@ impl<'t, 'py: 't> Run<'t, 'py> {
 
     fn downloaded(&self, data: &Bound<'py, PyAny>, whose: Whose) -> Result<Opened> {
         match self.loaded(whose)? {
-            Some(loaded) => self.reader(loaded).download(data, self.adoption_device()),
+            Some(loaded) => self.reader(loaded).download(data, self.working_device()),
             None => foreign::download(data, self.endpoints),
         }
     }
@@ -286,9 +286,7 @@ impl<'t, 'py: 't> Run<'t, 'py> {
     /// The target's array of memory that it copies to the result's device.
     fn uploaded(&self, source: Source) -> Result<Bound<'py, PyAny>> {
         let (py, target) = (self.py, self.target);
-        let Some(op) = target.framework.from_numpy else {
-            return Err(errors::no_import(self.endpoints));
-        };
+        let op = target.framework.from_numpy.expect("a plan uploads where the table can");
         let dtype = source.view().dtype();
         let array = import::wrap_numpy(py, self.endpoints, source)
             .map_err(|error| errors::in_our_words(py, self.endpoints, error))?;
@@ -316,8 +314,8 @@ impl<'t, 'py: 't> Run<'t, 'py> {
         run.steps(State::Memory(opened), steps)
     }
 
-    /// The accelerator on which the target takes the source's memory: that where it is.
-    fn adoption_device(&self) -> Device {
+    /// The device where the source's array is. An array of the host is where the result goes.
+    fn working_device(&self) -> Device {
         match self.plan.from {
             Device::Accelerator(_) => self.plan.from,
             Device::Host => self.plan.device,
@@ -330,7 +328,7 @@ impl<'t, 'py: 't> Run<'t, 'py> {
         let Some(import) = &target.framework.import else {
             return Err(errors::no_import(self.endpoints));
         };
-        let device = self.adoption_device();
+        let device = self.working_device();
         let source = self.loaded(whose)?;
         let adopt = || {
             places::within(py, target, device, |object| {
@@ -389,7 +387,7 @@ impl<'t, 'py: 't> Run<'t, 'py> {
 /// # Errors
 ///
 /// As [`convert_to`](super::convert_to).
-pub fn place<'py>(
+pub fn make_array<'py>(
     py: Python<'py>,
     endpoints: Endpoints,
     target: &LoadedFramework,

@@ -29,10 +29,10 @@ use crate::interpreter::error::{Failure, Result};
 use execute::Prepared;
 use plan::{Facts, Importer, Plan, Refusal, Route, Step, Target, Why, Wish};
 use record::Record;
-use source::{Material, Reader, Slot};
+use source::{Input, Reader, Slot};
 
 pub use errors::explain_refusal;
-pub use execute::place;
+pub use execute::make_array;
 pub use foreign::{open_any, open_on_host, open_to_hold};
 pub use import::{fresh, wrap_numpy};
 pub use source::{Opened, dtype as dtype_of, open_host, open_writable, open_writable_on};
@@ -197,7 +197,7 @@ pub fn deliver<'py>(
     slot.set(opened);
     carry_out(|| {
         let facts = slot.facts();
-        decide(py, endpoints, Material::Memory { slot: &mut slot, object: None }, &facts, request)
+        decide(py, endpoints, Input::Memory { slot: &mut slot, object: None }, &facts, request)
     })
     .map(|(array, _)| array)
 }
@@ -207,17 +207,14 @@ pub fn deliver<'py>(
 fn carry_out<'a, 'py: 'a>(
     prepare: impl FnOnce() -> Result<Prepared<'a, 'py>>,
 ) -> Result<(Bound<'py, PyAny>, Route)> {
-    if !trace::is_tracing() {
-        let prepared = prepare()?;
-        let plan = prepared.plan;
-        return prepared.run().map(|(result, attempt)| (result, plan.attempt(attempt).1));
-    }
-    let start = Instant::now();
+    let start = trace::is_tracing().then(Instant::now);
     let prepared = prepare()?;
     let (py, plan) = (prepared.py, prepared.plan);
-    let description = prepared.description();
+    let traced = start.map(|start| (start, prepared.description()));
     let (result, attempt) = prepared.run()?;
-    trace::push(py, description.record(&plan, attempt), start.elapsed());
+    if let Some((start, description)) = traced {
+        trace::push(py, description.record(&plan, attempt), start.elapsed());
+    }
     Ok((result, plan.attempt(attempt).1))
 }
 
@@ -259,10 +256,10 @@ fn prepare<'a, 'py>(
     match reader.gather(inner, &class, slot)? {
         None => {
             let facts = slot.facts();
-            let material = Material::Memory { slot, object: Some(data) };
-            decide(py, endpoints, material, &facts, request)
+            let input = Input::Memory { slot, object: Some(data) };
+            decide(py, endpoints, input, &facts, request)
         }
-        Some((material, facts)) => decide(py, endpoints, material, &facts, request),
+        Some((input, facts)) => decide(py, endpoints, input, &facts, request),
     }
 }
 
@@ -270,19 +267,19 @@ fn prepare<'a, 'py>(
 fn decide<'a, 'py>(
     py: Python<'py>,
     endpoints: Endpoints,
-    material: Material<'a, 'py>,
+    input: Input<'a, 'py>,
     facts: &Facts,
     request: &Request,
 ) -> Result<Prepared<'a, 'py>> {
     let target = loaded::load(py, endpoints.target, endpoints)?;
-    let device = device::place(py, target, facts.device, request.placement, endpoints)?;
+    let device = device::resolve(py, target, facts.device, request.placement, endpoints)?;
     let wish = request.wish(py, endpoints, facts.dtype)?;
     let dtype = wish.cast.unwrap_or(facts.dtype);
     let holds = target_at(py, target, device, facts.device, dtype)?;
     let plan = plan::between(endpoints.source, &holds, facts, &wish)
         .map_err(|refusal| explain_refusal(py, endpoints, target, facts, request, refusal))?;
-    let note = note_of(request, endpoints.target, device);
-    Ok(Prepared { py, endpoints, target, plan, material, note })
+    let missed = request.placement.is_missed(endpoints.target, device);
+    Ok(Prepared { py, endpoints, target, plan, input, missed })
 }
 
 /// As `prepare`, for an array of the target's own framework. It may be anything that its framework
@@ -304,7 +301,7 @@ fn prepare_own<'a, 'py>(
     };
     let device = match request.placement {
         Placement::Auto => here,
-        wanted => device::place(py, target, here, wanted, endpoints)?,
+        wanted => device::resolve(py, target, here, wanted, endpoints)?,
     };
     let wish = match request.dtype.and_then(|_| source::dtype(py, target, data)) {
         Some(dtype) => request.wish(py, endpoints, dtype)?,
@@ -315,22 +312,22 @@ fn prepare_own<'a, 'py>(
         (Refusal::CopyRequired(why), _) => errors::copy_required(endpoints, request, why),
         (_, cast) => errors::missing_dtype(py, endpoints, target, cast.unwrap_or(DType::Bool)),
     })?;
-    let note = note_of(request, endpoints.target, device);
-    let material = match plan.route {
-        Route::Keep => Material::Array { data: data.clone(), described: None },
-        _ => own_material(&reader, data, &plan, slot)?,
+    let missed = request.placement.is_missed(endpoints.target, device);
+    let input = match plan.route {
+        Route::Keep => Input::Array { data: data.clone(), described: None },
+        _ => own_input(&reader, data, &plan, slot)?,
     };
-    Ok(Prepared { py, endpoints, target, plan, material, note })
+    Ok(Prepared { py, endpoints, target, plan, input, missed })
 }
 
 /// What the plan for an array of the target's own framework works on: its memory, where that is going
 /// to be read, or the array, for the framework's own operations.
-fn own_material<'a, 'py>(
+fn own_input<'a, 'py>(
     reader: &Reader<'_, 'py>,
     data: &Bound<'py, PyAny>,
     plan: &Plan,
     slot: &'a mut Slot,
-) -> Result<Material<'a, 'py>> {
+) -> Result<Input<'a, 'py>> {
     let Reader { py, endpoints, loaded } = *reader;
     let (mut data, mut class) = (data.clone(), class_of(data)?);
     if let Role::Value(op) = class.role {
@@ -343,17 +340,14 @@ fn own_material<'a, 'py>(
             Err(errors::refused(endpoints, why, &data))
         }
         _ if is_read => Ok(match reader.gather(&data, &class, slot)? {
-            None => Material::Memory { slot, object: None },
-            Some((material, _)) => material,
+            None => Input::Memory { slot, object: None },
+            Some((input, _)) => input,
         }),
-        _ => Ok(Material::Array { data, described: None }),
+        _ => match loaded.released(py, &data) {
+            Some(reason) => Err(errors::refused_by_guard(endpoints, reason)),
+            None => Ok(Input::Array { data, described: None }),
+        },
     }
-}
-
-/// What a record says of a request that could not be met in full.
-#[inline]
-fn note_of(request: &Request, target: &Framework, device: Device) -> Option<&'static str> {
-    request.placement.is_missed(target, device).then_some("no accelerator")
 }
 
 /// What a framework can hold at a place; `dtype` is the one that is wanted there. It is asked about its

@@ -9,7 +9,7 @@ use crate::memory::view::Dims;
 
 /// One conversion: its ends, its route, and the reason of a copy.
 #[pyclass(frozen, module = "arraybridge", name = "Record")]
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Record {
     /// The source framework.
     #[pyo3(get)]

@@ -83,6 +83,17 @@ impl LoadedFramework {
         self.framework.reasons.iter().find(holds)
     }
 
+    /// The reason why even the framework itself must not read an array, if the table knows one.
+    pub fn released<'py>(
+        &self,
+        py: Python<'py>,
+        data: &Bound<'py, PyAny>,
+    ) -> Option<&'static Guard> {
+        let is_released = |reason: &&Guard| reason.role == Some(ReasonRole::Released);
+        let reason = self.framework.reasons.iter().find(is_released)?;
+        attempt(py, reason.holds(py, self, data)).unwrap_or(false).then_some(reason)
+    }
+
     /// The condition that makes a dtype absent now, if there is one.
     ///
     /// # Errors

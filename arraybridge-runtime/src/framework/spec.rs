@@ -71,6 +71,8 @@ pub enum ReasonRole {
     /// Of a reason: the array is wrapped by a transformation, such as `vmap`. It has no memory, and
     /// the framework's operations work on it all the same.
     Lifted,
+    /// Of a reason: the array has elements and no memory. Even its own framework must not read it.
+    Released,
 }
 
 /// What an import operation takes.
@@ -124,7 +126,7 @@ pub struct Framework {
     /// Wrapper classes, and the array that an object wraps. Scope: `module, data`.
     pub values: &'static [(&'static str, Op<2>)],
     /// Classes that cannot be converted, by reason.
-    pub refuse: &'static [Refusal],
+    pub refuse: &'static [RefusedClasses],
     /// Conditions that are asked before an export.
     pub guards: &'static [Guard],
     /// Conditions that are asked after an export has failed.
@@ -179,7 +181,7 @@ pub struct Missing {
 
 /// Classes that cannot be converted.
 #[derive(Debug)]
-pub struct Refusal {
+pub struct RefusedClasses {
     /// The reason, in a few words: `"sparse"`.
     pub why: &'static str,
     /// What the reason means to the library.

@@ -1,5 +1,6 @@
 //! Warnings that are given once.
 
+use std::ffi::CString;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use pyo3::prelude::*;
@@ -27,6 +28,26 @@ pub fn install(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add(WARNED, PySet::empty(module.py())?)
 }
 
+/// Gives a warning, unless some extension module has given it before. `given` is this module's note of
+/// that, `key` that of the process.
+fn warn_once(
+    py: Python<'_>,
+    given: &AtomicBool,
+    key: (&str, &str),
+    class: &'static str,
+    text: impl FnOnce() -> String,
+) -> Result<()> {
+    if given.load(Ordering::Relaxed) || given.swap(true, Ordering::Relaxed) {
+        return Ok(());
+    }
+    if !is_first(py, key).unwrap_or(true) {
+        return Ok(());
+    }
+    let text = CString::new(text()).unwrap_or_default();
+    PyErr::warn(py, &warning_class(py, class), &text, 1)?;
+    Ok(())
+}
+
 fn is_first(py: Python<'_>, key: (&str, &str)) -> PyResult<bool> {
     let warned = py.import("arraybridge._core")?.getattr(WARNED)?.cast_into::<PySet>()?;
     let first = !warned.contains(key)?;
@@ -40,23 +61,17 @@ fn is_first(py: Python<'_>, key: (&str, &str)) -> PyResult<bool> {
 /// # Errors
 ///
 /// The warning itself, where the user's filters turn it into an exception.
-pub fn shared_immutable(py: Python<'_>, ends: Endpoints) -> Result<()> {
-    let Endpoints { source, target } = ends;
+pub fn shared_immutable(py: Python<'_>, endpoints: Endpoints) -> Result<()> {
+    let Endpoints { source, target } = endpoints;
     let given = &SHARED[source.memory_type as usize][target.memory_type as usize];
-    let given = given.load(Ordering::Relaxed) || given.swap(true, Ordering::Relaxed);
-    if given || !is_first(py, (source.name, target.name)).unwrap_or(true) {
-        return Ok(());
-    }
-    let class = warning_class(py, "SharedImmutableMemoryWarning");
-    let text = format!(
-        "this {} array shares the memory of an immutable {} array: writing into it changes values \
-         that {} takes for constant. Use copy=True for an array that is safe to write to, or \
-         copy=False to say that sharing is meant",
-        target.title, source.title, source.title
-    );
-    let text = std::ffi::CString::new(text).unwrap_or_default();
-    PyErr::warn(py, &class, &text, 1)?;
-    Ok(())
+    warn_once(py, given, (source.name, target.name), "SharedImmutableMemoryWarning", || {
+        format!(
+            "this {} array shares the memory of an immutable {} array: writing into it changes \
+             values that {} takes for constant. Use copy=True for an array that is safe to write \
+             to, or copy=False to say that sharing is meant",
+            target.title, source.title, source.title
+        )
+    })
 }
 
 /// Says, once per process and framework, that `gpu_id` was ignored because the framework finds no
@@ -67,17 +82,11 @@ pub fn shared_immutable(py: Python<'_>, ends: Endpoints) -> Result<()> {
 /// The warning itself, where the user's filters turn it into an exception.
 pub fn no_accelerator(py: Python<'_>, framework: &Framework) -> Result<()> {
     let given = &NO_ACCELERATOR[framework.memory_type as usize];
-    let given = given.load(Ordering::Relaxed) || given.swap(true, Ordering::Relaxed);
-    if given || !is_first(py, ("accelerator", framework.name)).unwrap_or(true) {
-        return Ok(());
-    }
-    let class = warning_class(py, "NoAcceleratorWarning");
-    let text = format!(
-        "{} finds no accelerator on this machine, so gpu_id is ignored and arrays stay on the host. \
-         Use device=\"accelerator:0\" to make this an error",
-        framework.title
-    );
-    let text = std::ffi::CString::new(text).unwrap_or_default();
-    PyErr::warn(py, &class, &text, 1)?;
-    Ok(())
+    warn_once(py, given, ("accelerator", framework.name), "NoAcceleratorWarning", || {
+        format!(
+            "{} finds no accelerator on this machine, so gpu_id is ignored and arrays stay on the \
+             host. Use device=\"accelerator:0\" to make this an error",
+            framework.title
+        )
+    })
 }

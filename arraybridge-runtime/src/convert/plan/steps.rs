@@ -175,7 +175,7 @@ pub enum Importer {
 }
 
 impl Importer {
-    /// The one that the table alone tells.
+    /// The one that follows from the table alone.
     pub fn of(framework: &Framework) -> Importer {
         match &framework.import {
             _ if framework.module == "numpy" => Importer::NumpyArray,

@@ -326,6 +326,36 @@ proptest! {
     }
 
     #[test]
+    fn a_plan_uses_only_operations_that_the_tables_have(
+        from in prop::sample::select(&MemoryType::ALL),
+        target in any_target(),
+        facts in any_facts(),
+        wish in any_wish(),
+    ) {
+        let to = target.framework;
+        let has = |copies: bool, steps: Steps| steps.iter().all(|step| match step {
+            Step::Copy => copies,
+            Step::CopyContiguous => from.framework().copy.is_some(),
+            Step::Move => to.device.r#move.is_some(),
+            Step::FromNumpy => to.from_numpy.is_some(),
+            Step::Import | Step::Adopt => to.import.is_some(),
+            Step::Keep | Step::Open | Step::Download | Step::Gather | Step::Land => true,
+        });
+        let arrived = Facts { device: Device::Host, device_type: 1, ..facts.clone() };
+        prop_assert!(has(false, landing(from.framework(), &target, &arrived, true)));
+        let plans = [
+            between(from.framework(), &target, &facts, &wish),
+            within(&target, facts.device, &wish),
+        ];
+        for plan in plans.into_iter().flatten() {
+            prop_assert!(has(to.copy.is_some(), plan.steps), "{plan:?}");
+            for fallback in plan.fallbacks {
+                prop_assert!(has(to.copy.is_some(), fallback.steps), "{plan:?}");
+            }
+        }
+    }
+
+    #[test]
     fn what_is_not_a_copy_has_no_step_that_copies(
         from in prop::sample::select(&MemoryType::ALL),
         target in any_target(),

@@ -4,7 +4,7 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyInt, PyTuple};
 
-use super::{Guarded, Material, Opened, Reader};
+use super::{Guarded, Input, Opened, Reader};
 use crate::convert::plan::{Access, Facts, Why};
 use crate::cuda::driver::LEGACY_STREAM;
 use crate::dlpack::capsule;
@@ -21,7 +21,7 @@ impl<'py> Reader<'_, 'py> {
         guarded: Guarded<'py>,
         class: &Class,
         device: Device,
-    ) -> Result<(Material<'b, 'py>, Facts)> {
+    ) -> Result<(Input<'b, 'py>, Facts)> {
         let Guarded { data, dtype, made } = guarded;
         let failed = |error: PyErr| self.failed(&data, error);
         let shape = shape_of(&data).map_err(failed)?;
@@ -45,10 +45,10 @@ impl<'py> Reader<'_, 'py> {
             private: made,
             made: made.then_some(Why::Values),
         };
-        Ok((Material::Array { data, described: Some((dtype, shape)) }, facts))
+        Ok((Input::Array { data, described: Some((dtype, shape)) }, facts))
     }
 
-    /// The alignment of an array on an accelerator, as far as its target minds it. A view can begin
+    /// The alignment of an array on an accelerator, if it matters to its target. A view can begin
     /// anywhere in the memory of its base.
     fn alignment_for(
         &self,
@@ -142,7 +142,7 @@ impl<'py> Reader<'_, 'py> {
     }
 }
 
-/// The largest alignment that facts tell apart.
+/// The largest alignment that facts distinguish.
 const MOST_ALIGNMENT: usize = 4096;
 
 /// Where an array's memory on a CUDA device begins.
@@ -162,8 +162,8 @@ pub(in crate::convert) fn version(py: Python<'_>) -> Bound<'_, PyAny> {
     }
 }
 
-/// The strides of an array on an accelerator, as far as its target minds them. Only the array
-/// interface tells them without an export; what it does not tell counts as contiguous.
+/// The strides of an array on an accelerator, if they matter to its target. Only the array interface
+/// gives them without an export. An array without the interface counts as contiguous.
 pub(in crate::convert) fn layout_for(
     target: &Framework,
     data: &Bound<'_, PyAny>,

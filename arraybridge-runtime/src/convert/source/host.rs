@@ -64,11 +64,11 @@ impl<'py> Reader<'_, 'py> {
         Ok((Opened { source, private: false }, access))
     }
 
-    /// The memory of an array on the host, if one question tells all of it.
+    /// The memory of an array on the host, if a single call describes all of it.
     ///
-    /// The buffer protocol is asked where arrays can only be on the host. It tells nothing of
-    /// quantised and packed integers, so only floats and complex numbers are taken at its word.
-    /// Everything else, and every failure, goes the long way.
+    /// The buffer protocol is used where arrays can only be on the host. It does not distinguish
+    /// quantised and packed integers, so it is trusted for floats and complex numbers only. Everything
+    /// else, and every failure, takes the long way.
     #[inline]
     pub(super) fn quick(
         &self,
@@ -114,10 +114,9 @@ impl<'py> Reader<'_, 'py> {
     /// The memory of a host array by the exchange table alone, for an array that no guard applies
     /// to.
     ///
-    /// The tensor says where the array is and what its elements are. It is believed of floats and
-    /// complex numbers; packed integers come out of the table as whole ones, so the array is asked
-    /// for the dtype of all others. Whatever is unusual goes the long way, which also finds the words
-    /// for what cannot be done.
+    /// The tensor says where the array is and what its elements are. It is trusted for floats and
+    /// complex numbers. Packed integers come out of the table as whole ones, so for all other dtypes
+    /// the array is asked. Anything unusual takes the long way, which also has the error messages.
     fn by_exchange(
         &self,
         data: &Bound<'py, PyAny>,
@@ -146,8 +145,8 @@ impl<'py> Reader<'_, 'py> {
         Some(())
     }
 
-    /// The memory of an array whose owner the table knows. The description says nothing of a
-    /// read-only flag, which is no loss for a framework without one.
+    /// The memory of an array whose owner the table knows. The description has no read-only flag, so
+    /// this is for frameworks whose arrays have none.
     #[inline]
     fn describe_owned(
         &self,

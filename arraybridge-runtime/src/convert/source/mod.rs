@@ -28,7 +28,7 @@ pub(super) use host::pin;
 pub use writable::{open_writable, open_writable_on};
 
 /// What a prepared conversion works on.
-pub(super) enum Material<'a, 'py> {
+pub(super) enum Input<'a, 'py> {
     /// Host memory.
     Memory {
         /// Its description.
@@ -45,18 +45,18 @@ pub(super) enum Material<'a, 'py> {
     },
 }
 
-impl Material<'_, '_> {
+impl Input<'_, '_> {
     /// The dtype and the shape that a record shows; `target` has the arrays of its own framework.
     pub(super) fn describe(&self, py: Python<'_>, target: &LoadedFramework) -> Description {
         let (dtype, shape) = match self {
-            Material::Memory { slot, .. } => {
+            Input::Memory { slot, .. } => {
                 let view = slot.memory.view();
                 (view.dtype().name().to_owned(), view.shape().into())
             }
-            Material::Array { described: Some((dtype, shape)), .. } => {
+            Input::Array { described: Some((dtype, shape)), .. } => {
                 (dtype.name().to_owned(), shape.clone())
             }
-            Material::Array { data, described: None } => {
+            Input::Array { data, described: None } => {
                 // The array may be anything that its framework calls one, and is not looked into.
                 let foreign = || {
                     let dtype = data.getattr(pyo3::intern!(py, "dtype"));
@@ -183,7 +183,7 @@ impl<'a, 'py> Reader<'a, 'py> {
         data: &Bound<'py, PyAny>,
         class: &Class,
         slot: &mut Slot,
-    ) -> Result<Option<(Material<'b, 'py>, Facts)>> {
+    ) -> Result<Option<(Input<'b, 'py>, Facts)>> {
         if self.quick(data, class, slot).is_some() {
             return Ok(None);
         }

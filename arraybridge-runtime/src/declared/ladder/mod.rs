@@ -27,7 +27,6 @@ use crate::framework::device::Device;
 use crate::framework::oom;
 use crate::framework::spec::Framework;
 use crate::interpreter::error::{Error, Result, first_line, warning_class};
-use crate::memory::view::Dims;
 
 pub(super) use host::host_scope;
 pub use join::Join;
@@ -282,14 +281,10 @@ impl Ladder {
             source: framework.name,
             target: framework.name,
             route: "retry",
-            via: String::new(),
             how: rung.name(),
             why: Some("memory ran out"),
-            dtype: String::new(),
-            nbytes: 0,
-            shape: Dims::new(),
             device: device.to_string(),
-            ns: None,
+            ..Record::default()
         };
         trace::push(call.py, record, Duration::ZERO);
     }

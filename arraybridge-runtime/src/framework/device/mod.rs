@@ -11,7 +11,7 @@ use crate::framework::loaded::LoadedFramework;
 use crate::framework::spec::Memory;
 pub use crate::memory::view::is_host;
 
-pub use placement::{Placement, place};
+pub use placement::{Placement, resolve};
 
 /// A device, as a framework numbers it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -7,7 +7,6 @@ use super::{Device, current};
 use crate::framework::endpoints::Endpoints;
 use crate::framework::loaded::LoadedFramework;
 use crate::framework::spec::{Framework, Memory};
-use crate::framework::warnings;
 use crate::interpreter::error::{Error, Failure, Result, first_line};
 
 /// Where the result of a conversion should be.
@@ -91,13 +90,12 @@ impl Placement {
     }
 }
 
-/// The device that a placement means. Warns once if an accelerator was preferred and there is none.
+/// The device that a placement means.
 ///
 /// # Errors
 ///
-/// [`Failure::Device`] when the target has no such device; the warning, if a filter makes it an
-/// exception.
-pub fn place(
+/// [`Failure::Device`] when the target has no such device.
+pub fn resolve(
     py: Python<'_>,
     loaded: &LoadedFramework,
     source: Device,
@@ -119,9 +117,6 @@ pub fn place(
             endpoints.caused(Failure::Device, "device", reason, Some(error))
         })?),
     };
-    if wanted.is_missed(loaded.framework, device) {
-        warnings::no_accelerator(py, loaded.framework)?;
-    }
     match absent(memory, device, count) {
         None => Ok(device),
         Some(what) => {

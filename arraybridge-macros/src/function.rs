@@ -1,11 +1,14 @@
 //! `#[memory_type(..)]`: from an attribute and a function to a declaration that cannot be wrong.
 
 mod annotation;
+mod check;
 mod expand;
 mod mistakes;
 mod options;
 mod parse;
 mod settings;
+mod trampoline;
+mod types;
 
 use proc_macro2::TokenStream;
 use quote::quote;
@@ -21,21 +24,21 @@ pub struct Declared {
     pub docs: String,
     /// The framework.
     pub framework: String,
-    /// The framework of its results; that of the first array argument without one.
+    /// The framework of its results; `None` for the one of the first array argument.
     pub returns: Option<String>,
     /// Whether arrays are cast to the element types of the parameters.
     pub cast: bool,
     /// Whether the interpreter is detached while it runs.
     pub detach: bool,
-    /// The runtime.
+    /// The path of the runtime.
     pub runtime: Path,
     /// What it takes.
     pub arguments: Vec<Argument>,
     /// What it gives.
     pub result: ReturnType,
-    /// What else the declaration says, by the names of the Python decorators' options.
+    /// Further options, by the names that the Python decorators have for them.
     pub settings: Vec<(&'static str, Setting)>,
-    /// The function for the host.
+    /// The function that takes over on the host.
     pub host: Option<Ident>,
 }
 
@@ -85,16 +88,28 @@ pub enum Kind {
     Device,
     /// A view or a tensor.
     Array,
-    /// A Python object; `true` behind a reference.
+    /// A Python object; `true` for one behind a reference.
     Object(bool),
     /// A plain value.
     Value,
 }
 
 impl Kind {
-    /// Whether it is none of the caller's: Python sees no such parameter.
+    /// Whether the call provides it, so that Python sees no such parameter.
     pub fn is_injected(self) -> bool {
         matches!(self, Kind::Python | Kind::Stream | Kind::Device)
+    }
+
+    /// Whether it is the interpreter's, and can be used only while attached to it.
+    pub fn needs_interpreter(self) -> bool {
+        matches!(self, Kind::Python | Kind::Object(_))
+    }
+}
+
+impl Argument {
+    /// Whether it may be an array.
+    pub fn is_array(&self) -> bool {
+        matches!(self.kind, Kind::Array | Kind::Object(_))
     }
 }
 

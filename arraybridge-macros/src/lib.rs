@@ -37,48 +37,48 @@ pub fn frameworks(input: TokenStream) -> TokenStream {
     TokenStream2::from_iter([tracking, tokens]).into()
 }
 
-/// Declares a Rust function: Python calls it with arrays of any framework, and gets back arrays of
-/// the framework that the attribute names.
+/// Declares a Rust function. Python calls it with arrays of any framework, and gets arrays of the
+/// framework that the attribute names.
 ///
 /// ```text
 /// #[memory_type(numpy, returns = input, defaults(sigma = 1.0))]
 /// fn gaussian(image: ArrayView2<'_, f32>, sigma: f32) -> Array2<f32> { .. }
 /// ```
 ///
-/// The function stays an ordinary Rust function. `arraybridge_runtime::python::export(module)` puts
-/// it into the extension module, with its documentation and signature.
+/// The function stays an ordinary Rust function. `arraybridge_runtime::python::export(module)` adds it
+/// to the extension module, with its documentation and signature.
 ///
 /// | option | meaning |
 /// |---|---|
 /// | `numpy` (required, first) | the framework that the function works on |
 /// | `returns = input` | results are arrays of the first array argument's framework |
-/// | `returns = torch` | results are arrays of that framework |
+/// | `returns = torch` | results are arrays of this framework |
 /// | `name = "gauss"` | the name in Python |
-/// | `defaults(sigma = 1.0)` | what plain values are when the caller leaves them out |
+/// | `defaults(sigma = 1.0)` | defaults of plain values |
 /// | `cast` | arrays of other element types are cast to those of the parameters |
-/// | `detach` | the interpreter is detached while the function runs: nobody else may write to the arrays meanwhile |
-/// | `dtype_conversion = preserve` | the element type of results: that of the first array argument (`preserve`), what `dtype_policy` says in the caller's context (`context`), an element type such as `uint16`, or what the signature says (`native`, which it is without the option) |
+/// | `detach` | the function runs detached from the interpreter; nobody else may write to its arrays meanwhile |
+/// | `dtype_conversion = preserve` | the element type of results: that of the first array argument (`preserve`), what `dtype_policy` says in the caller's context (`context`), a given one such as `uint16`, or that of the signature (`native`, the default) |
 /// | `scaling = unit` | how floats become integers then: `clamp`, `unit` or `stretch` |
 /// | `slice_by_slice` | the function is called for each 2-D slice of the first array |
 /// | `split_axis = 0` | the first array may be split along this axis when memory runs out |
 /// | `sliced(mask)` | arrays that are sliced and split together with the first one |
 /// | `host = other` | the declared function that takes over on the host when memory runs out |
-/// | `on_oom(clear, host)` | the ways to try again, in order: all of `clear`, `split`, `host` without it, but not `host` for a function in CUDA memory |
+/// | `on_oom(clear, host)` | the ways to try again, in order; by default `clear`, `split` and `host`, but not `host` for a function in CUDA memory |
 /// | `device = "cuda:1"` | where framework objects and device arrays go |
-/// | `input = torch` | what framework objects are converted to, when it is another framework |
-/// | `crate = path` | where the runtime is, when it is not `::arraybridge_runtime` |
+/// | `input = torch` | the framework that objects are converted to, if it is another one |
+/// | `crate = path` | the path of the runtime, if it is not `::arraybridge_runtime` |
 ///
-/// Python calls the function with the further keywords `dtype_conversion` and `slice_by_slice`. The
-/// attributes of a function that the decorators declare are there, too.
+/// Python callers have the keywords `dtype_conversion` and `slice_by_slice` as well, and the function
+/// has the attributes of one that a Python decorator declares.
 ///
 /// Arguments are views of `ndarray`, `Tensor`, framework objects (`Bound<PyAny>`), and whatever
-/// PyO3 extracts; `Python<'py>` is passed in; an `Option` may be left out. A view is the caller's
-/// own memory where Rust can look at it there, else a copy; an `ArrayViewMut` is the caller's own
-/// memory or the call is refused. Results are `ndarray` arrays, `Tensor`, framework objects and
-/// whatever PyO3 converts, alone, in an `Option`, in tuples, and in a `Result`.
+/// PyO3 extracts. `Python<'py>` is provided by the call. An `Option` may be left out. A view is of the
+/// caller's own memory if Rust can read it in place, else of a copy; an `ArrayViewMut` is of the caller's
+/// own memory, or the call is refused. Results are `ndarray` arrays, `Tensor`, framework objects and
+/// whatever PyO3 converts, on their own, in an `Option`, in tuples, and in a `Result`.
 ///
-/// A function for a framework with CUDA memory takes views of that, `DeviceView` and `DeviceViewMut`,
-/// and gives a `DeviceArray`; `&Stream` and `Device`, of the call, are passed in.
+/// A function for a framework with CUDA memory takes views of that memory, `DeviceView` and
+/// `DeviceViewMut`, and returns a `DeviceArray`. The call provides `&Stream` and `Device`.
 #[proc_macro_attribute]
 pub fn memory_type(attribute: TokenStream, item: TokenStream) -> TokenStream {
     function::declare(attribute.into(), item.into()).into()

@@ -1,9 +1,9 @@
-//! Converts arrays between NumPy, CuPy, PyTorch, TensorFlow, JAX, pyclesperanto and whatever else
-//! `frameworks.toml` declares, and declares Rust functions that take the arrays of all of them.
+//! Converts arrays between NumPy, CuPy, PyTorch, TensorFlow, JAX, pyclesperanto and any other framework
+//! in `frameworks.toml`, and declares Rust functions that take the arrays of all of them.
 //!
-//! - [`prelude`] is what the author of a declared Rust function imports.
-//! - [`python::export`] puts declared functions into an extension module.
-//! - [`memory_type`] is the attribute that declares one.
+//! - [`memory_type`] is the attribute that declares a function.
+//! - [`prelude`] has what the author of a declared function needs.
+//! - [`python::export`] adds declared functions to an extension module.
 //!
 //! Everything else is private. `ARCHITECTURE.md` in the repository describes the rooms of this crate
 //! and which of them may use which.

@@ -1,4 +1,4 @@
-//! What a crate of declared functions needs: `use arraybridge_runtime::prelude::*;`.
+//! What a crate of declared functions imports: `use arraybridge_runtime::prelude::*;`.
 
 pub use half::{bf16, f16};
 pub use ndarray::{

@@ -3,7 +3,7 @@ from typing import Any
 def accumulate(
     image: Any, out: Any, *, dtype_conversion: Any = None, slice_by_slice: bool = False
 ) -> None:
-    """Add an image to the sum of those before it, in place."""
+    """Add an image to a sum, in place."""
 
 def gaussian(
     image: Any, sigma: float = 1.0, *, dtype_conversion: Any = None, slice_by_slice: bool = False
@@ -13,7 +13,7 @@ def gaussian(
     The result is float32, of the framework of `image`."""
 
 def otsu(image: Any, *, dtype_conversion: Any = None, slice_by_slice: bool = False) -> int:
-    """The threshold that separates the values of a uint8 or uint16 image best, by Otsu's method."""
+    """The threshold that best separates the values of a uint8 or uint16 image, by Otsu's method."""
 
 def sobel(image: Any, *, dtype_conversion: Any = None, slice_by_slice: bool = False) -> Any:
     """The strength of the edges of an image, by Sobel's operator.
@@ -28,6 +28,6 @@ def sobel_cuda(image: Any, *, dtype_conversion: Any = None, slice_by_slice: bool
 def subtract_background(
     image: Any, background: Any, *, dtype_conversion: Any = None, slice_by_slice: bool = False
 ) -> Any:
-    """An image less its background, of the same shape.
+    """Subtract a background of the same shape from an image.
 
     Values below 0 become 0. The result has the element type and the framework of `image`."""

@@ -15,7 +15,7 @@ import fake_device
 import numpy as np
 
 __version__ = "0.12.0+fake"
-config = types.SimpleNamespace(jax_enable_x64=True)
+config = types.SimpleNamespace(jax_enable_x64=True, jax_default_device=None)
 LOG: list[str] = []
 _streams: dict[int, int] = {}
 
@@ -104,13 +104,16 @@ def block_until_ready(data):
     return data
 
 
-def devices(kind: str | None = None) -> list[Device]:
-    """Two of them; those of the host are never asked for."""
+def local_devices(backend: str) -> list[Device]:
+    """The devices of this process. Those of the host are never asked for."""
+    assert backend == "gpu", backend
     return [Device(0), Device(1)]
 
 
-local_devices = devices
 default_device = contextlib.nullcontext
+_src = types.SimpleNamespace(
+    config=types.SimpleNamespace(default_device=types.SimpleNamespace(value=None))
+)
 numpy = types.SimpleNamespace(dtype=np.dtype, array=array)
 dlpack = types.SimpleNamespace(from_dlpack=_from_dlpack)
 

@@ -65,8 +65,11 @@ class Tensor:
     def data_ptr(self) -> int:
         return self._host.ctypes.data
 
+    def numel(self) -> int:
+        return self._host.size
+
     def untyped_storage(self) -> object:
-        return self._host
+        return types.SimpleNamespace(nbytes=lambda: self._host.nbytes)
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return (2, self._index)

@@ -1,11 +1,10 @@
 """The call path of declared Rust functions in CUDA memory, on a fake driver and a fake CuPy.
 
-The fake driver does its work as late as it may, and knows when two accesses are in no order: see
-tests/fakes. Seen here is which calls are made, on which stream and in which order, that memory is
-freed once, and what happens when a call fails. Nothing here is evidence that anything works on a
-device. Each test is a process of its own, with NumPy and the fakes alone: no real framework must
-meet the fake
-driver.
+The fake driver's device memory is host memory. It does its work as late as CUDA allows, and reports two
+accesses that are in no order: see tests/fakes. The tests check which calls are made, on which stream and
+in which order, that memory is freed once, and what happens when a call fails. They are not evidence that
+anything works on a device. Each test runs in a process of its own, with NumPy and the fakes only, since
+no real framework must meet the fake driver.
 """
 
 import contextlib
@@ -378,7 +377,7 @@ def test_fake_cuda_a_machine_without_devices_gives_a_typed_error(run):
     run(
         """
         fake_cupy.DEVICES = 0
-        raises(ab.DeviceUnavailableError, r"device_copy\\(\\) works in CUDA memory, and CuPy sees "
+        raises(ab.DeviceUnavailableError, r"device_copy\\(\\) needs CUDA memory, but CuPy sees "
                "no CUDA device here; call it where", lambda: ext.device_copy(image))
         """
     )
@@ -428,10 +427,11 @@ def test_fake_cuda_the_sobel_kernel_gets_the_image_as_it_lies(run):
         np.testing.assert_allclose(ext.sobel_cuda(tall), expected(tall), atol=1e-6)
         assert ext.sobel_cuda(random[:0]).shape == (0, 70)
         raises(TypeError, "2-dimensional", lambda: ext.sobel_cuda(random[0]))
-        calls()
-        ext.sobel_cuda(cupy.ndarray(random))
-        handle = next(line for line in calls() if "launch" in line).split()[-1]
-        assert int(handle, 16) > 2
+        with cupy.cuda.Stream(non_blocking=True) as stream:
+            calls()
+            ext.sobel_cuda(cupy.ndarray(random))
+            handle = next(line for line in calls() if "launch" in line).split()[-1]
+            assert int(handle, 16) == stream.ptr > 2
         """,
         crate="examples/image-filters",
     )

@@ -1,7 +1,7 @@
 """Declared Rust functions on a real device. Skipped, with the reason, without one.
 
-The functions are those of tests/extension. None of these tests has been seen to pass: they have
-been written where there is no device.
+The functions are those of tests/extension. These tests were written without a device, and have
+not been run on one.
 """
 
 import contextlib
@@ -195,6 +195,6 @@ def test_memory_that_cannot_be_had_is_an_error_that_the_ladder_knows(ext):
     assert (ext.device_copy(image).get() == IMAGE).all()
 
 
-def test_the_device_of_a_call_without_a_stream_is_told(ext):
+def test_a_call_without_a_stream_has_the_device_of_its_array(ext):
     need("torch")
     assert ext.device_of(make("torch", IMAGE)) == "accelerator:0"

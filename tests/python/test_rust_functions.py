@@ -1,4 +1,4 @@
-"""Functions that are declared in Rust, in an extension crate that is built here."""
+"""Functions that are declared in Rust, in the extension crate tests/extension."""
 
 import ast
 import importlib.util
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::arraybridge.SharedImmutableMemo
 
 @pytest.fixture(scope="module")
 def ext():
-    """The crate in tests/extension, built outside of the workspace and imported."""
+    """The module of tests/extension, which is built outside the workspace."""
     if shutil.which("cargo") is None:
         pytest.skip("cargo is needed to build an extension")
     return bridges.extension("tests/extension")
@@ -152,24 +152,24 @@ def test_a_call_is_checked_as_python_checks_it(ext):
     ("args", "kwargs"),
     [((IMAGE,), {}), ((), {"image": IMAGE}), ((), {}), ((IMAGE, 1), {}), ((IMAGE,), {"nope": 1})],
 )
-def test_every_way_to_call_a_function_is_the_same(ext, args, kwargs):
+def test_every_way_to_call_a_function_gives_the_same_result(ext, args, kwargs):
     function = ext.total.__wrapped__
 
-    def told(call):
+    def outcome(call):
         try:
             return call(*args, **kwargs)
         except TypeError as error:
             return str(error)
 
-    # The slot is the way of the stable interface.
-    assert told(function.__call__) == told(function) == told(ext.total)
+    # With the stable ABI, calls go through this slot.
+    assert outcome(function.__call__) == outcome(function) == outcome(ext.total)
 
 
-def test_a_result_is_no_array_for_its_name(ext):
+def test_a_type_whose_name_starts_with_array_is_not_an_array(ext):
     assert ext.range(IMAGE) == {"least": 0.0, "most": 23.0}
 
 
-def test_a_value_out_of_range_is_pythons_error_with_the_argument_in_a_note(ext):
+def test_a_value_out_of_range_is_an_overflow_error_with_the_argument_in_a_note(ext):
     with pytest.raises(OverflowError) as error:
         ext.ones((-1, 2))
     assert error.value.__notes__ == ["ones() argument 'shape'"]
@@ -183,7 +183,7 @@ def test_a_wrong_dtype_or_rank_is_an_error_that_names_both(ext):
         ext.total(IMAGE[0])
 
 
-def test_an_object_that_is_no_array_is_refused(ext):
+def test_an_object_that_is_not_an_array_is_refused(ext):
     with pytest.raises(ab.UnsupportedArrayError, match=r"total\(\) argument 'image'"):
         ext.total([[1.0]])
 
@@ -262,7 +262,7 @@ def test_memory_that_is_written_to_belongs_to_one_argument(ext):
         ext.add_into(a, torch.from_numpy(a))
 
 
-def test_views_of_one_array_that_have_no_element_in_common_are_apart(ext):
+def test_views_of_one_array_without_a_common_element_are_accepted(ext):
     bridges.need("torch")
     import torch
 
@@ -283,7 +283,7 @@ def test_views_of_one_array_that_have_no_element_in_common_are_apart(ext):
 
 @given(st.data())
 @settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
-def test_what_numpy_finds_to_share_memory_is_refused_and_nothing_else(ext, data):
+def test_arguments_are_refused_exactly_when_they_share_memory(ext, data):
     base = np.zeros(60, "float32")
 
     def view():
@@ -317,7 +317,7 @@ def test_what_numpy_finds_to_share_memory_is_refused_and_nothing_else(ext, data)
 
 
 def refused_inside(outer, array, inner, error, *args):
-    """Calls `inner` while `outer` works on `array`; what it was refused with."""
+    """Call `inner` while `outer` works on `array`; return the errors that it raised."""
     caught = []
 
     def callback():
@@ -330,7 +330,7 @@ def refused_inside(outer, array, inner, error, *args):
     return caught
 
 
-def test_an_array_that_a_declared_function_works_on_is_borrowed_for_others(ext):
+def test_rust_numpy_sees_the_arrays_of_a_declared_function_as_borrowed(ext):
     array = np.zeros(8, "float32")
     nothing = lambda: None  # noqa: E731
     read = lambda array, callback: ext.during(array, callback)  # noqa: E731
@@ -348,7 +348,7 @@ def test_an_array_that_a_declared_function_works_on_is_borrowed_for_others(ext):
         ext.writing(array, nothing)
 
 
-def test_an_array_that_another_extension_has_borrowed_is_refused(ext):
+def test_an_array_that_rust_numpy_has_borrowed_is_refused(ext):
     array, other = np.zeros(8, "float32"), np.ones(1, "float32")
     nothing = lambda: None  # noqa: E731
     read = lambda: ext.during(array, nothing)  # noqa: E731
@@ -386,7 +386,7 @@ def test_a_borrow_ends_however_the_call_ends(ext):
         ext.writing(array, nothing)
 
 
-def test_arguments_that_are_apart_are_not_refused_for_one_anothers_borrow(ext):
+def test_arguments_without_a_common_element_are_not_refused_for_each_others_borrow(ext):
     matrix = np.zeros((10, 10), "float32")
     image, out = matrix[:, ::3], matrix[:, 1::3]  # rust-numpy takes them for overlapping
     nothing = lambda: None  # noqa: E731
@@ -406,7 +406,7 @@ def test_arguments_that_are_apart_are_not_refused_for_one_anothers_borrow(ext):
     assert seen == [True]
 
 
-def test_an_array_that_changes_its_shape_meanwhile_does_no_harm(ext):
+def test_an_array_may_change_its_shape_during_a_call(ext):
     array = np.zeros(8, "float32")
 
     def reshape():
@@ -418,7 +418,7 @@ def test_an_array_that_changes_its_shape_meanwhile_does_no_harm(ext):
     assert ext.touch(other[:4], other[4:]) == 0
 
 
-# --- what the Python decorators have, too
+# --- what the Python decorators have as well
 
 
 @pytest.mark.parametrize("framework", HOST)
@@ -430,7 +430,7 @@ def test_the_dtype_is_kept_where_the_declaration_says_so(ext, framework):
     assert bridges.difference(framework, result, np.array([[0, 2], [100, 128]], "uint8")) is None
 
 
-def test_the_dtype_is_that_of_the_signature_unless_something_is_said(ext):
+def test_the_dtype_is_that_of_the_signature_by_default(ext):
     image = np.array([1, 3], "uint8")
     assert ext.halved(image, dtype_conversion="native").tolist() == [0.5, 1.5]
     assert ext.halved(image, dtype_conversion="int16").dtype == np.int16
@@ -486,7 +486,7 @@ def test_a_function_without_rungs_is_called_once(ext):
     assert not hasattr(caught.value, "__notes__")
 
 
-def test_memory_that_was_written_to_is_not_written_to_again(ext):
+def test_a_function_that_has_written_to_an_argument_is_not_called_again(ext):
     out = np.zeros((2, 2), "float32")
     with pytest.raises(MemoryError) as caught:
         ext.written(out)
@@ -542,10 +542,10 @@ def test_another_version_of_the_package_is_refused(ext):
     code = """
 import ctypes, sys
 import arraybridge._core as core
-pointer = ctypes.pythonapi.PyCapsule_GetPointer
-pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
-table = pointer(core._C_API, b"arraybridge._core._C_API")
-ctypes.c_uint32.from_address(table).value = 7
+new = ctypes.pythonapi.PyCapsule_New
+new.restype, new.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+version, name = ctypes.c_uint32(7), b"arraybridge._core._C_API"
+core._C_API = new(ctypes.addressof(version), name, None)
 import importlib.util
 spec = importlib.util.spec_from_file_location("extension", sys.argv[1])
 try:
@@ -559,11 +559,11 @@ except ImportError as error:
     assert "installed package has version 7" in done.stdout, done.stderr
 
 
-def test_an_array_that_changes_while_the_others_are_read_is_refused(ext):
+def test_an_array_that_moves_while_other_arguments_are_read_is_refused(ext):
     array = np.zeros(8, "float32")
 
     class Meddler:
-        """An array of no framework, whose export frees the memory of another one."""
+        """An array of no framework, whose export frees the memory of another array."""
 
         def __dlpack__(self, **keywords):
             array.resize(1 << 20, refcheck=False)
@@ -649,7 +649,7 @@ def test_a_detached_function_runs_beside_others(ext):
 LARGE = np.ones((512, 512), "float32")
 
 
-def test_a_function_detaches_where_nobody_else_can_write_to_its_arrays(ext):
+def test_a_function_detaches_if_nobody_else_can_write_to_its_arrays(ext):
     assert not ext.attached(LARGE.astype("uint8"))  # a copy of the call's own
     for framework in ("jax", "tensorflow", "pyclesperanto"):
         if framework in bridges.INSTALLED:
@@ -661,7 +661,7 @@ def test_a_function_detaches_where_nobody_else_can_write_to_its_arrays(ext):
             assert not ext.attached_with_a_tensor(array), framework
 
 
-def test_a_function_stays_attached_where_others_can_write(ext):
+def test_a_function_stays_attached_if_others_can_write_to_its_arrays(ext):
     bridges.need("jax", "torch")
     fixed = LARGE.copy()
     fixed.flags.writeable = False
@@ -674,7 +674,7 @@ def test_a_function_stays_attached_where_others_can_write(ext):
     assert ext.attached_when_it_writes(constant, LARGE.copy())
 
 
-def test_a_function_stays_attached_where_it_is_not_worth_while_or_not_possible(ext):
+def test_a_function_stays_attached_if_detaching_is_not_worthwhile_or_not_possible(ext):
     bridges.need("jax")
     assert ext.attached(bridges.make("jax", LARGE[:8, :8]))
     assert ext.attached(LARGE[:8, :8].astype("uint8"))
@@ -696,7 +696,7 @@ def test_another_thread_runs_while_a_function_is_detached(ext):
     assert results == [True]
 
 
-def test_a_panic_without_the_interpreter_is_an_exception(ext):
+def test_a_panic_of_a_detached_function_is_an_exception(ext):
     assert not ext.attached(LARGE.astype("uint8"))
     with pytest.raises(BaseException, match="index") as caught:
         ext.panics(LARGE.ravel().astype("uint8"))
@@ -707,7 +707,7 @@ def test_a_panic_without_the_interpreter_is_an_exception(ext):
 # --- CUDA memory, without CUDA: see test_fake_cuda.py and test_gpu_functions.py
 
 
-def test_streams_and_devices_are_no_parameters_of_pythons(ext):
+def test_python_passes_no_streams_and_devices(ext):
     own = ["dtype_conversion", "slice_by_slice"]
     assert list(inspect.signature(ext.device_copy).parameters) == ["image", *own]
     assert list(inspect.signature(ext.device_copy_into).parameters) == ["image", "out", *own]
@@ -738,7 +738,7 @@ def test_a_framework_that_is_not_installed_is_named_first(ext):
         ext.device_copy(IMAGE)
 
 
-def test_exhausted_device_memory_of_a_rust_function_starts_the_ladder():
+def test_the_ladder_starts_when_a_rust_function_runs_out_of_device_memory():
     bridges.need("torch")
     tries = []
 
@@ -746,7 +746,7 @@ def test_exhausted_device_memory_of_a_rust_function_starts_the_ladder():
     def f(image):
         tries.append(image)
         if len(tries) == 1:
-            # What a Rust function raises that is declared for torch.
+            # What a Rust function that is declared for torch raises.
             error = ab.DeviceMemoryError("no memory left")
             error.memory_type = "torch"
             raise error

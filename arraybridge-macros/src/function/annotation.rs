@@ -1,8 +1,8 @@
-//! Rust types as Python's type checkers know them.
+//! Rust types, as Python's type checkers know them.
 
 use syn::{ReturnType, Type};
 
-use super::parse::{generics, last};
+use super::types::{generics, last};
 
 /// The annotation of a result.
 pub fn result(result: &ReturnType) -> String {
@@ -12,8 +12,8 @@ pub fn result(result: &ReturnType) -> String {
     }
 }
 
-/// The annotation of a type; `Any` where nothing more is known, and for the arrays of a framework,
-/// which have no class in common.
+/// The annotation of a type; `Any` if nothing more is known, and for arrays, since those of different
+/// frameworks have no class in common.
 pub fn of(ty: &Type) -> String {
     match ty {
         Type::Reference(reference) => return of(&reference.elem),

@@ -1,4 +1,4 @@
-//! Mistakes, gathered.
+//! Mistakes, collected so that one build reports all of them.
 
 use syn::spanned::Spanned;
 use syn::{Error, Result};
@@ -13,7 +13,7 @@ impl Mistakes {
         self.also(Error::new(at.span(), message));
     }
 
-    /// Adds those of an error.
+    /// Adds the mistakes of an error.
     pub fn also(&mut self, error: Error) {
         match &mut self.0 {
             Some(errors) => errors.combine(error),
@@ -21,12 +21,12 @@ impl Mistakes {
         }
     }
 
-    /// What is right, or one mistake more.
+    /// The value of a result; its error is one more mistake.
     pub fn take<T>(&mut self, result: Result<T>) -> Option<T> {
         result.map_err(|error| self.also(error)).ok()
     }
 
-    /// The value, where there was no mistake.
+    /// The value, if there was no mistake.
     pub fn gate<T>(self, value: T) -> Result<T> {
         self.0.map_or(Ok(value), Err)
     }

@@ -1,4 +1,4 @@
-//! What stands in the attribute's parentheses.
+//! The options in the attribute's parentheses.
 
 use syn::ext::IdentExt;
 use syn::parse::{Parse, ParseStream};

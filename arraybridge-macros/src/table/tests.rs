@@ -124,7 +124,7 @@ mistakes! {
         "t.toml:7:34: unknown role `gradeint`; write `gradient`",
     ];
     a_role_unlike_any_known_one: HOST, r#"why = "lazy""# => r#"why = "lazy", role = "autograd""#, [
-        "t.toml:7:34: unknown role `autograd`; known roles: gradient, traced, lifted",
+        "t.toml:7:34: unknown role `autograd`; known roles: gradient, traced, lifted, released",
     ];
     a_role_of_another_list: HOST, r#"why = "lazy""# => r#"why = "lazy", role = "lifted""#, [
         "t.toml:7:34: role `lifted` belongs to `reasons`; remove it from `guards`",
@@ -376,6 +376,19 @@ reasons = [{ why = "W", role = "lifted", when = "data.l" }, { why = "V", when = 
             roles(&table.replace("\"W\"", &format!("{w:?}")).replace("\"V\"", &format!("{v:?}"))),
             expected
         );
+    }
+}
+
+#[test]
+fn the_head_of_the_table_explains_every_key() {
+    let text = &Sources::embedded().all[0].text;
+    let head: String = text.lines().take_while(|line| line.starts_with('#')).collect();
+    let unknown = HOST.replace("guards =", "wavelength =");
+    let [message] = &mistakes(&[source("t.toml", &unknown)])[..] else { panic!() };
+    let (_, known) = message.split_once("known keys: ").unwrap();
+    for key in known.split(", ") {
+        let explained = [format!("#   {key} "), format!("#   [X.{key}] ")];
+        assert!(explained.iter().any(|line| head.contains(line)), "{key}");
     }
 }
 

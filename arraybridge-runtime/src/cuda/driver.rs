@@ -1,4 +1,4 @@
-//! CUDA's driver, loaded when it is needed and absent without harm.
+//! CUDA's driver API, through a library that is loaded on first use and may be missing.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
@@ -9,36 +9,35 @@ use pyo3::prelude::*;
 use pyo3::types::PyInt;
 
 use crate::framework::device::Device;
+use crate::interpreter::detached::{DetachedRef, wait_detached};
 use crate::interpreter::error::{Error, Result};
-use crate::interpreter::held::{Held, wait_detached};
 
-/// Whether libcuda can be loaded. cudarc panics on its first call where it cannot.
+/// Whether libcuda can be loaded. If it cannot, cudarc panics on the first call.
 pub fn is_present() -> bool {
     static PRESENT: OnceLock<bool> = OnceLock::new();
     *PRESENT.get_or_init(|| {
-        // SAFETY: it only tries to open the library.
+        // SAFETY: this only opens the library.
         catch_unwind(|| unsafe { sys::is_culib_present() }).unwrap_or(false)
     })
 }
 
-/// The legacy default stream as DLPack numbers it.
+/// DLPack's number for the legacy default stream.
 pub const LEGACY_STREAM: usize = 1;
 
-/// The same for an export.
+/// [`LEGACY_STREAM`] as an argument of `__dlpack__`.
 pub fn legacy_stream(py: Python<'_>) -> Bound<'_, PyAny> {
     PyInt::new(py, LEGACY_STREAM).into_any()
 }
 
-/// Blocks the host until the legacy default stream of a device is done; the device's other streams
-/// go on.
+/// Blocks the host until a device's legacy default stream has finished. Other streams are not waited for.
 ///
 /// # Errors
 ///
-/// `RuntimeError` when there is no CUDA, or CUDA reports a failure.
+/// `RuntimeError` if CUDA is not available or reports a failure.
 pub fn wait_for_legacy_stream(device: Device) -> PyResult<()> {
     let Device::Accelerator(index) = device else { return Ok(()) };
     let wait = || {
-        // SAFETY: the null stream always exists in a bound context.
+        // SAFETY: every context has the null stream.
         unsafe { result::stream::synchronize(ptr::null_mut()) }
     };
     Ok(wait_detached(|| in_context(index, wait))?)
@@ -48,7 +47,7 @@ pub fn wait_for_legacy_stream(device: Device) -> PyResult<()> {
 ///
 /// # Errors
 ///
-/// `RuntimeError` when there is no CUDA, or CUDA reports a failure.
+/// `RuntimeError` if CUDA is not available or reports a failure.
 pub fn new_stream(index: usize) -> Result<usize> {
     let create = || result::stream::create(result::stream::StreamKind::NonBlocking);
     Ok(in_context(index, create)? as usize)
@@ -56,16 +55,17 @@ pub fn new_stream(index: usize) -> Result<usize> {
 
 /// A point in the work of a stream.
 ///
-/// Events are used again and never destroyed, so that nothing has to be done when the process ends.
+/// CUDA's events are reused and never destroyed, so nothing has to be done when the process ends.
 #[derive(Debug)]
 pub struct Event {
     index: usize,
     event: sys::CUevent,
 }
 
-// SAFETY: CUDA's events may be used by any thread that has their context bound, which `in_context`
-// sees to.
+// SAFETY: any thread may use CUDA's events while their context is bound, and every use here binds it.
 unsafe impl Send for Event {}
+// SAFETY: any number of threads may query an event and wait for it at a time.
+unsafe impl Sync for Event {}
 
 static UNUSED: Mutex<Vec<(usize, usize)>> = Mutex::new(Vec::new());
 
@@ -91,7 +91,7 @@ impl Event {
     ///
     /// # Safety
     ///
-    /// The handle is that of a stream of this device which is not destroyed.
+    /// The handle is that of a stream on this device, and the stream is alive.
     ///
     /// # Errors
     ///
@@ -99,7 +99,7 @@ impl Event {
     pub unsafe fn at_end_of(index: usize, stream: usize) -> Result<Event> {
         in_context(index, || {
             let event = Event::new(index)?;
-            // SAFETY: the event is never destroyed, and the stream exists by the contract.
+            // SAFETY: the event is never destroyed, and the stream is alive and of the bound context.
             unsafe { result::event::record(event.event, stream as sys::CUstream) }?;
             Ok(event)
         })
@@ -139,11 +139,11 @@ impl Drop for Event {
     }
 }
 
-/// What is put on `second` from now on waits for what is on `first` now.
+/// Makes later work on `second` wait for the work that is on `first` now.
 ///
 /// # Safety
 ///
-/// The handles are those of streams of this device which are not destroyed.
+/// Both handles are those of streams on this device, and the streams are alive.
 ///
 /// # Errors
 ///
@@ -154,8 +154,8 @@ pub unsafe fn order(index: usize, first: usize, second: usize) -> Result<()> {
     }
     in_context(index, || {
         let event = Event::new(index)?;
-        // SAFETY: the event is never destroyed, and the streams exist by the contract. A wait is for
-        // the event as it was last recorded, so the event can be used again at once.
+        // SAFETY: the event is never destroyed, and both streams are alive and of the bound context. A
+        // wait is for the event's last record at the time of the call, so the event can be reused at once.
         unsafe {
             result::event::record(event.event, first as sys::CUstream)?;
             result::stream::wait_event(second as sys::CUstream, event.event, WAIT)
@@ -174,8 +174,8 @@ pub fn wait_for_device(index: usize) -> Result<()> {
 
 const WAIT: sys::CUevent_wait_flags = sys::CUevent_wait_flags::CU_EVENT_WAIT_DEFAULT;
 
-/// Runs calls to the driver with the primary context of a device bound to this thread. It is the
-/// one that the frameworks use.
+/// Calls the driver with a device's primary context bound to this thread, which is the context that the
+/// frameworks use.
 fn in_context<T>(index: usize, body: impl FnOnce() -> Result<T, DriverError>) -> Result<T> {
     checked(|| {
         let context = context(index)?;
@@ -184,18 +184,18 @@ fn in_context<T>(index: usize, body: impl FnOnce() -> Result<T, DriverError>) ->
     })
 }
 
-/// Calls the driver, where there is one.
+/// Calls the driver, and restores the thread's current context afterwards.
 ///
 /// # Errors
 ///
-/// [`Error::Cuda`] when there is no CUDA, or CUDA reports a failure; [`Error::DeviceMemory`] when a
-/// device has no memory left.
+/// [`Error::Cuda`] if CUDA is not available or reports a failure; [`Error::DeviceMemory`] if a device runs
+/// out of memory.
 pub fn checked<T>(call: impl FnOnce() -> Result<T, DriverError>) -> Result<T> {
     if !is_present() {
         return Err(Error::Cuda("the CUDA driver library cannot be loaded".into()));
     }
     let call = || {
-        let _former = Former::note();
+        let _previous = PreviousContext::save();
         call()
     };
     match catch_unwind(AssertUnwindSafe(call)) {
@@ -204,115 +204,111 @@ pub fn checked<T>(call: impl FnOnce() -> Result<T, DriverError>) -> Result<T> {
     }
 }
 
-/// The context that was current on this thread, and is again when this goes. To the frameworks it is
-/// the current device, which work for another device must not change.
-pub(crate) struct Former(Option<sys::CUcontext>);
+/// The context that was current on this thread, which is made current again on drop. Frameworks take the
+/// current context for the current device, and work on another device must not change that.
+pub(crate) struct PreviousContext(Option<sys::CUcontext>);
 
-impl Former {
-    fn note() -> Former {
+impl PreviousContext {
+    fn save() -> PreviousContext {
         match result::ctx::get_current() {
-            Ok(context) => Former(Some(context.unwrap_or(ptr::null_mut()))),
+            Ok(context) => PreviousContext(Some(context.unwrap_or(ptr::null_mut()))),
             Err(DriverError(sys::CUresult::CUDA_ERROR_NOT_INITIALIZED)) => {
-                Former(Some(ptr::null_mut()))
+                PreviousContext(Some(ptr::null_mut()))
             }
-            Err(_) => Former(None),
+            Err(_) => PreviousContext(None),
         }
     }
 
-    fn bring_back(&self) -> Result<(), DriverError> {
-        let Some(former) = self.0 else { return Ok(()) };
-        if result::ctx::get_current()?.unwrap_or(ptr::null_mut()) != former {
-            // SAFETY: the context was current, and those of devices are not destroyed.
-            unsafe { result::ctx::set_current(former) }?;
+    fn restore(&self) -> Result<(), DriverError> {
+        let Some(previous) = self.0 else { return Ok(()) };
+        if result::ctx::get_current()?.unwrap_or(ptr::null_mut()) != previous {
+            // SAFETY: the context was current, and primary contexts are not destroyed.
+            unsafe { result::ctx::set_current(previous) }?;
         }
         Ok(())
     }
 }
 
-impl Drop for Former {
+impl Drop for PreviousContext {
     fn drop(&mut self) {
-        // A driver that refuses this is past being helped.
-        let _ = catch_unwind(AssertUnwindSafe(|| self.bring_back()));
+        // If the driver fails here, there is nothing else to try.
+        let _ = catch_unwind(AssertUnwindSafe(|| self.restore()));
     }
 }
 
-/// Makes a device's context the current one of this thread, until what is returned is dropped.
+/// Makes a device's context current on this thread until the result is dropped.
 ///
 /// # Errors
 ///
 /// As [`checked`].
-pub(crate) fn made_current(index: usize) -> Result<Former> {
+pub(crate) fn set_current(index: usize) -> Result<PreviousContext> {
     let context = checked(|| context(index))?;
-    let former = Former::note();
+    let previous = PreviousContext::save();
     context.bind_to_thread()?;
-    Ok(former)
+    Ok(previous)
 }
 
-/// The streams of other owners that cudarc's objects refer to, and what keeps each alive.
-type Borrowed = (usize, usize, Weak<CudaStream>, Held);
+/// A stream that somebody else owns: its device, its handle, cudarc's object for it, and its owner.
+type BorrowedStream = (usize, usize, Weak<CudaStream>, DetachedRef);
 
-static BORROWED: Mutex<Vec<Borrowed>> = Mutex::new(Vec::new());
+static BORROWED: Mutex<Vec<BorrowedStream>> = Mutex::new(Vec::new());
 
-/// A stream of another owner as cudarc knows it. The owner is kept as long as anything refers to the
-/// stream: memory is freed on the stream that it was allocated on.
+/// A stream that somebody else owns, as cudarc's type. The owner is kept alive as long as anything refers to
+/// the result: memory is freed on the stream on which it was allocated.
 ///
 /// # Safety
 ///
-/// The handle is that of a stream of this device, which exists as long as the owner.
+/// The handle is that of a stream on this device, which lives as long as the owner.
 ///
 /// # Errors
 ///
 /// As [`checked`].
-pub(crate) unsafe fn borrowed_stream(
+pub(crate) unsafe fn owned_stream(
     index: usize,
     handle: usize,
-    owner: impl FnOnce() -> Held,
+    owner: impl FnOnce() -> DetachedRef,
 ) -> Result<Arc<CudaStream>> {
     let (known, unused) = {
         let mut borrowed = BORROWED.lock().unwrap_or_else(PoisonError::into_inner);
-        let find = |(device, other, stream, _): &Borrowed| match (*device, *other) {
+        let find = |(device, other, stream, _): &BorrowedStream| match (*device, *other) {
             pair if pair == (index, handle) => stream.upgrade(),
             _ => None,
         };
         let known = borrowed.iter().find_map(find);
-        let is_unused = |entry: &mut Borrowed| entry.2.strong_count() == 0;
+        let is_unused = |entry: &mut BorrowedStream| entry.2.strong_count() == 0;
         (known, borrowed.extract_if(.., is_unused).collect::<Vec<_>>())
     };
-    // Python runs when a stream object goes, so the lock is not held here.
+    // Dropping a stream object runs Python, so the lock is not held here.
     drop(unused);
     if let Some(stream) = known {
         return Ok(stream);
     }
-    checked(|| {
-        let context = context(index)?;
-        context.bind_to_thread()?;
-        // SAFETY: by the contract the stream exists as long as its owner, who is kept.
-        let stream = unsafe { context.wrap_borrowed_stream(handle as sys::CUstream) };
-        let entry = (index, handle, Arc::downgrade(&stream), owner());
-        BORROWED.lock().unwrap_or_else(PoisonError::into_inner).push(entry);
-        Ok(stream)
-    })
+    // SAFETY: the stream lives as long as its owner, which is kept.
+    let stream = unsafe { borrowed_stream(index, handle) }?;
+    let entry = (index, handle, Arc::downgrade(&stream), owner());
+    BORROWED.lock().unwrap_or_else(PoisonError::into_inner).push(entry);
+    Ok(stream)
 }
 
-/// A stream of another owner as cudarc knows it. Dropping it leaves the stream as it is.
+/// A stream that somebody else owns, as cudarc's type. Dropping it does not destroy the stream.
 ///
 /// # Safety
 ///
-/// The handle is that of a stream of this device, which exists as long as what is returned is used.
+/// The handle is that of a stream on this device, which lives as long as the result is used.
 ///
 /// # Errors
 ///
 /// As [`checked`].
-pub(crate) unsafe fn lasting_stream(index: usize, handle: usize) -> Result<Arc<CudaStream>> {
+pub(crate) unsafe fn borrowed_stream(index: usize, handle: usize) -> Result<Arc<CudaStream>> {
     checked(|| {
         let context = context(index)?;
         context.bind_to_thread()?;
-        // SAFETY: by the contract.
+        // SAFETY: the handle is that of a stream on this device, which lives as long as the result is used.
         Ok(unsafe { context.wrap_borrowed_stream(handle as sys::CUstream) })
     })
 }
 
-/// A device's primary context, retained once.
+/// A device's primary context, which is retained once and never released.
 pub(crate) fn context(index: usize) -> Result<Arc<CudaContext>, DriverError> {
     static KNOWN: Mutex<Vec<(usize, Arc<CudaContext>)>> = Mutex::new(Vec::new());
     let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,4 +1,4 @@
-//! CUDA's driver, streams, and memory that frameworks lend to each other.
+//! CUDA's driver API, the streams that calls run on, and memory that frameworks lend to each other.
 
 pub mod driver;
 mod stream;

@@ -1,4 +1,4 @@
-//! The stream of a call.
+//! The stream that a declared Rust function takes.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -7,36 +7,34 @@ use cudarc::driver::CudaStream;
 
 use crate::cuda::driver;
 use crate::framework::device::Device;
+use crate::interpreter::detached::DetachedRef;
 use crate::interpreter::error::Result;
-use crate::interpreter::held::Held;
 
 /// The CUDA stream of a call, which a declared function takes as `&Stream`.
 ///
-/// It is the current stream of the declared framework on the calling thread: the one that the
-/// framework's own functions would run on. A function puts its own work on it, too, or on streams of
-/// its own that it joins to this one before it returns. It need not wait for the work to end. The
-/// device's context is the current one of the thread.
+/// It is the current stream of the declared framework on the calling thread. The function puts its own work
+/// on this stream, or on other streams that it joins to this one before it returns. It does not have to wait
+/// for the work to finish. The device's context is current on the thread.
 ///
-/// It stands for cudarc's `Arc<CudaStream>`, with all that that can do: `launch_builder`,
-/// `memcpy_dtod`, `context`, `fork`. Whatever refers to it keeps the stream alive.
+/// It dereferences to cudarc's `Arc<CudaStream>`, with `launch_builder`, `memcpy_dtod`, `context`, `fork` and
+/// so on. A clone of that keeps the stream alive.
 #[derive(Debug)]
 pub struct Stream(Arc<CudaStream>);
 
 impl Stream {
     /// # Safety
     ///
-    /// The handle is that of a stream of this device, which exists as long as the owner.
+    /// The handle is that of a stream on this device, which lives as long as the owner.
     pub(crate) unsafe fn new(
         index: usize,
         handle: usize,
-        owner: impl FnOnce() -> Held,
+        owner: impl FnOnce() -> DetachedRef,
     ) -> Result<Stream> {
-        // SAFETY: by the contract the stream exists as long as the owner.
-        unsafe { driver::borrowed_stream(index, handle, owner) }.map(Stream)
+        // SAFETY: the handle is that of a stream on this device, which lives as long as the owner.
+        unsafe { driver::owned_stream(index, handle, owner) }.map(Stream)
     }
 
-    /// The stream as a number, which is how frameworks and other libraries take it; 1 for the legacy
-    /// default stream.
+    /// The handle as a number, as other libraries take it; 1 for the legacy default stream.
     pub fn handle(&self) -> usize {
         self.0.cu_stream() as usize
     }

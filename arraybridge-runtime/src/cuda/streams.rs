@@ -1,6 +1,6 @@
-//! The streams that work is put on, and memory that one framework lends to another.
+//! The frameworks' current streams, and memory that one framework lends to another.
 //!
-//! The section "Streams" of ARCHITECTURE.md has the rules that are kept here.
+//! The rules are in the section "Streams" of ARCHITECTURE.md.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -14,14 +14,14 @@ use crate::framework::device::{self, Device};
 use crate::framework::endpoints::Endpoints;
 use crate::framework::loaded::{self, LoadedFramework};
 use crate::framework::spec::Framework;
-use crate::interpreter::held::Held;
+use crate::interpreter::detached::DetachedRef;
 
-/// Runs `body` with a device made current in a framework.
+/// Runs `body` with a device made current in a framework. No stream is entered.
 ///
 /// # Errors
 ///
-/// What `body` returns, and what the framework raises.
-pub fn on_device<'py, T>(
+/// What `body` returns or the framework raises.
+pub fn with_device<'py, T>(
     py: Python<'py>,
     loaded: &LoadedFramework,
     index: usize,
@@ -34,15 +34,15 @@ pub fn on_device<'py, T>(
     device::within(py, loaded, Device::Accelerator(index), |_| body())
 }
 
-/// The stream that a framework of this thread puts its work on.
+/// A framework's current stream on this thread.
 pub struct Current<'py> {
-    /// Its number; that of the legacy default stream is always 1.
+    /// Its handle; 1 for the legacy default stream.
     pub handle: usize,
     /// The framework's object, which keeps the stream alive.
     pub object: Bound<'py, PyAny>,
 }
 
-/// The current stream of a framework; `None` for a framework that keeps its streams to itself.
+/// The current stream of a framework; `None` if the framework does not expose its streams.
 ///
 /// # Errors
 ///
@@ -58,7 +58,7 @@ pub fn current<'py>(
     let (module, number) = (loaded.module(py), PyInt::new(py, index));
     let object = streams.current.call(py, [module, &device, number.as_any()])?;
     let handle: usize = streams.handle.call(py, [module, &object])?.extract()?;
-    // DLPack and the driver number the legacy default stream 1, frameworks 0.
+    // For DLPack and the driver the legacy default stream is 1, for frameworks 0.
     Ok(Some(Current { handle: handle.max(LEGACY_STREAM), object }))
 }
 
@@ -70,14 +70,14 @@ pub struct Loan<'py> {
     pub owner: Bound<'py, PyAny>,
 }
 
-/// Ends loans when the work that uses the memory has been put on a stream of a device.
+/// Ends loans once the work that uses the memory is on a stream of a device.
 ///
-/// The lender's current stream waits for that stream, so the lender can use the memory again in its
-/// own order. A lender without a stream to order gets its memory back when the work is done.
+/// The lender's current stream waits for that stream, so the lender can reuse the memory in its own
+/// order. A lender without a stream to order gets its memory back when the work is done.
 ///
 /// # Safety
 ///
-/// The handle is that of a stream of this device which is not destroyed.
+/// The handle is that of a stream on this device, and the stream is alive.
 pub unsafe fn end_loans<'py>(
     py: Python<'py>,
     index: usize,
@@ -89,13 +89,13 @@ pub unsafe fn end_loans<'py>(
         if ordered.contains(&lender.memory_type) {
             continue;
         }
-        // SAFETY: the borrower's stream exists by the contract.
+        // SAFETY: the borrower's stream is of this device, and alive.
         if unsafe { lender_waits(py, index, borrower, lender) } {
             ordered.push(lender.memory_type);
         } else {
             drain_at_exit(py);
-            // SAFETY: the borrower's stream exists by the contract.
-            unsafe { keep_until_done(index, borrower, Box::new(Held::from(owner))) };
+            // SAFETY: the borrower's stream is of this device, and alive.
+            unsafe { keep_until_done(index, borrower, Box::new(DetachedRef::from(owner))) };
         }
     }
 }
@@ -104,7 +104,7 @@ pub unsafe fn end_loans<'py>(
 ///
 /// # Safety
 ///
-/// As [`end_loans`].
+/// The handle is that of a stream on this device, and the stream is alive.
 unsafe fn lender_waits(
     py: Python<'_>,
     index: usize,
@@ -113,14 +113,14 @@ unsafe fn lender_waits(
 ) -> bool {
     let Ok(loaded) = loaded::load(py, lender, Endpoints::of(lender)) else { return false };
     let Ok(Some(lender)) = current(py, loaded, index) else { return false };
-    // SAFETY: the borrower's stream exists by the contract, the lender's as long as its object.
+    // SAFETY: both streams are of this device; the borrower's is alive, and the lender's object is held.
     unsafe { driver::order(index, borrower, lender.handle) }.is_ok()
 }
 
-/// Something that is kept until work is done.
+/// An owner that is kept until an event has happened.
 struct Kept {
     event: Event,
-    // Held for its drop.
+    // Kept alive only.
     _owner: Box<dyn Send>,
 }
 
@@ -129,28 +129,28 @@ static KEPT: Mutex<Vec<Kept>> = Mutex::new(Vec::new());
 /// The length of the list, read without its lock.
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 
-/// With more than this the host waits for the oldest.
+/// If the list grows longer than this, the host waits for the oldest entry.
 const LIMIT: usize = 256;
 
 fn kept() -> MutexGuard<'static, Vec<Kept>> {
     KEPT.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Keeps an owner until a stream has done the work that it has now. Nothing waits for that, and
-/// [`release_finished`] lets go of what is done.
+/// Keeps an owner until a stream has done the work that it has now. Nothing waits for that:
+/// [`release_finished`] drops the owners whose work is done.
 ///
 /// # Safety
 ///
-/// As [`end_loans`].
+/// The handle is that of a stream on this device, and the stream is alive.
 pub unsafe fn keep_until_done(index: usize, stream: usize, owner: Box<dyn Send>) {
-    // SAFETY: the stream exists by the contract.
+    // SAFETY: the stream is of this device, and alive.
     match unsafe { Event::at_end_of(index, stream) } {
         Ok(event) => {
             let mut kept = kept();
             kept.push(Kept { event, _owner: owner });
             COUNT.store(kept.len(), Ordering::Relaxed);
         }
-        // Nobody can say when the memory is free, so it is never used again.
+        // It is not known when the work is done, so the memory is leaked.
         Err(_) => std::mem::forget(owner),
     }
     if COUNT.load(Ordering::Relaxed) > LIMIT {
@@ -161,7 +161,7 @@ pub unsafe fn keep_until_done(index: usize, stream: usize, owner: Box<dyn Send>)
     }
 }
 
-/// Lets go of what was kept for work that is done.
+/// Drops the owners whose work is done.
 #[inline]
 pub fn release_finished() {
     if COUNT.load(Ordering::Relaxed) > 0 {
@@ -177,11 +177,11 @@ fn release(is_over: impl Fn(&Kept) -> bool) {
         COUNT.store(kept.len(), Ordering::Relaxed);
         over
     };
-    // Python runs when an owner goes, so the lock is not held here.
+    // Dropping an owner may run Python, so the lock is not held here.
     drop(over);
 }
 
-/// Has the interpreter's end wait for what is kept, while the frameworks can still take it back.
+/// Makes the end of the interpreter wait for the kept owners, while the frameworks can still release them.
 pub fn drain_at_exit(py: Python<'_>) {
     static REGISTERED: PyOnceLock<()> = PyOnceLock::new();
     let register = || -> PyResult<()> {
@@ -194,6 +194,6 @@ pub fn drain_at_exit(py: Python<'_>) {
         })?;
         py.import("atexit")?.call_method1("register", (drain,)).map(drop)
     };
-    // Without it the process ends with the memory.
+    // If this fails, the operating system frees the memory.
     let _ = REGISTERED.get_or_try_init(py, register);
 }

@@ -15,69 +15,71 @@ use crate::framework::endpoints::Endpoints;
 use crate::framework::generated::MemoryType;
 use crate::framework::loaded::{self, LoadedFramework, is_imported};
 use crate::framework::spec::Streams;
-use crate::interpreter::error::postpone;
-use crate::interpreter::held::Held;
+use crate::interpreter::detached::DetachedRef;
+use crate::interpreter::error::defer_interrupt;
 
-/// A stream of a thread's own on a device.
+/// A stream that belongs to one thread.
 ///
-/// It is never destroyed: frameworks remember memory by the stream that it was allocated on. When its
-/// thread ends, it passes to another one.
-struct Own {
+/// It is never destroyed, since frameworks remember memory by the stream on which it was allocated. When
+/// its thread ends, another thread gets it.
+struct OwnStream {
     index: usize,
     handle: usize,
-    /// The streams that it was left to. Memory of its pools may be in use there, so it waits for them
-    /// before such memory is handed out again.
-    left_to: Vec<(usize, Held)>,
+    /// The streams that the frameworks returned to from it. Memory of its pools may be in use there, so it
+    /// waits for them before the pools reuse that memory.
+    left_to: Vec<(usize, DetachedRef)>,
 }
 
-static FREE: Mutex<Vec<Own>> = Mutex::new(Vec::new());
+/// The streams of threads that have ended.
+static IDLE: Mutex<Vec<OwnStream>> = Mutex::new(Vec::new());
 
 /// The streams of a thread.
-struct Mine(Vec<Own>);
+struct OwnStreams(Vec<OwnStream>);
 
 thread_local! {
-    static MINE: RefCell<Mine> = const { RefCell::new(Mine(Vec::new())) };
+    static STREAMS: RefCell<OwnStreams> = const { RefCell::new(OwnStreams(Vec::new())) };
 }
 
-impl Drop for Mine {
+impl Drop for OwnStreams {
     fn drop(&mut self) {
-        FREE.lock().unwrap_or_else(PoisonError::into_inner).append(&mut self.0);
+        IDLE.lock().unwrap_or_else(PoisonError::into_inner).append(&mut self.0);
     }
 }
 
-/// Looks at this thread's stream of a device, which is made if there is none.
-fn with_own<T>(index: usize, look: impl FnOnce(&mut Own) -> T) -> PyResult<T> {
-    let known = MINE.with_borrow(|mine| mine.0.iter().any(|own| own.index == index));
+/// Calls `look` with this thread's stream of a device. If there is none, an idle stream is taken, or a new
+/// one is made.
+fn with_own<T>(index: usize, look: impl FnOnce(&mut OwnStream) -> T) -> PyResult<T> {
+    let known = STREAMS.with_borrow(|streams| streams.0.iter().any(|own| own.index == index));
     if !known {
-        let free = {
-            let mut free = FREE.lock().unwrap_or_else(PoisonError::into_inner);
-            let place = free.iter().position(|own| own.index == index);
-            place.map(|place| free.swap_remove(place))
+        let idle = {
+            let mut idle = IDLE.lock().unwrap_or_else(PoisonError::into_inner);
+            let place = idle.iter().position(|own| own.index == index);
+            place.map(|place| idle.swap_remove(place))
         };
-        let own = match free {
+        let own = match idle {
             Some(own) => own,
-            None => Own { index, handle: driver::new_stream(index)?, left_to: Vec::new() },
+            None => OwnStream { index, handle: driver::new_stream(index)?, left_to: Vec::new() },
         };
-        MINE.with_borrow_mut(|mine| mine.0.push(own));
+        STREAMS.with_borrow_mut(|streams| streams.0.push(own));
     }
-    MINE.with_borrow_mut(|mine| {
-        let own = mine.0.iter_mut().find(|own| own.index == index);
+    STREAMS.with_borrow_mut(|streams| {
+        let own = streams.0.iter_mut().find(|own| own.index == index);
         Ok(look(own.expect("the stream was found or made")))
     })
 }
 
-/// A framework that was brought to the stream.
-struct Entered {
+/// The scopes of a framework that were entered, and the stream that the framework was on before.
+struct EnteredFramework {
     stream: Py<PyAny>,
     device: Option<Py<PyAny>>,
     before: usize,
-    owner: Held,
+    owner: DetachedRef,
 }
 
-/// One `with` of a thread.
+/// One `with` block of a thread.
 struct Visit {
     thread: ThreadId,
-    entered: Vec<Entered>,
+    entered: Vec<EnteredFramework>,
 }
 
 /// A CUDA stream of the calling thread's own, as a context manager.
@@ -131,7 +133,7 @@ impl ThreadStream {
             (own.handle, left_to)
         })?;
         for other in left_to {
-            // SAFETY: the object of each stream that this one was left to is kept.
+            // SAFETY: both streams are of this device; the owners of the others are kept.
             unsafe { driver::order(index, other, handle) }?;
         }
         let mut entered = Vec::new();
@@ -142,9 +144,9 @@ impl ThreadStream {
             let loaded = loaded::load(py, framework, Endpoints::of(framework))?;
             match enter(&slf, loaded, ops, handle) {
                 Ok(visit) => entered.extend(visit),
-                // It is left out: the others are not to suffer from it.
+                // It is left out, so that the others can be used.
                 Err(error) if error.is_instance_of::<PyException>(py) => {}
-                Err(error) => postpone(py, &error),
+                Err(error) => defer_interrupt(py, &error),
             }
         }
         let visit = Visit { thread: thread::current().id(), entered };
@@ -173,13 +175,13 @@ impl ThreadStream {
     }
 }
 
-/// Brings a framework to a stream; `None` where it does not have the device, or is on the stream.
+/// Enters a stream in a framework; `None` if the framework does not have the device or has no streams.
 fn enter(
     slf: &Bound<'_, ThreadStream>,
     loaded: &LoadedFramework,
     ops: &Streams,
     handle: usize,
-) -> PyResult<Option<Entered>> {
+) -> PyResult<Option<EnteredFramework>> {
     let (py, index) = (slf.py(), slf.get().index);
     if index >= loaded.accelerators(py) {
         return Ok(None);
@@ -187,16 +189,17 @@ fn enter(
     let none = || py.None().into_bound(py);
     let device = device::object(py, loaded, Device::Accelerator(index))?.unwrap_or_else(none);
     let scope = loaded.framework.device.scope;
-    // A stream is refused while another device is current.
+    // CuPy refuses a stream while another device is current.
     let scope = scope.map(|scope| scope.call(py, [loaded.module(py), &device])).transpose()?;
     if let Some(scope) = &scope {
         scope.call_method0(pyo3::intern!(py, "__enter__"))?;
     }
-    let entered = || -> PyResult<Option<Entered>> {
+    let entered = || -> PyResult<Option<EnteredFramework>> {
         let Some(Current { handle: before, object }) = streams::current(py, loaded, index)? else {
             return Ok(None);
         };
-        // SAFETY: the framework's object keeps its stream alive, and the thread's own always exists.
+        // SAFETY: both streams are of this device; the framework's object is held, and the thread's own stream
+        // is never destroyed.
         unsafe { driver::order(index, before, handle) }?;
         let (number, number_of_device) = (PyInt::new(py, handle), PyInt::new(py, index));
         let module = loaded.module(py);
@@ -204,11 +207,16 @@ fn enter(
         let stream = ops.wrap.call(py, names)?;
         let stream = ops.scope.call(py, [module, &stream])?;
         stream.call_method0(pyo3::intern!(py, "__enter__"))?;
-        Ok(Some(Entered { stream: stream.unbind(), device: None, before, owner: object.into() }))
+        Ok(Some(EnteredFramework {
+            stream: stream.unbind(),
+            device: None,
+            before,
+            owner: object.into(),
+        }))
     };
     match (entered(), scope) {
         (Ok(Some(entered)), scope) => {
-            Ok(Some(Entered { device: scope.map(Bound::unbind), ..entered }))
+            Ok(Some(EnteredFramework { device: scope.map(Bound::unbind), ..entered }))
         }
         (failed, Some(scope)) => {
             exit(&scope)?;
@@ -218,13 +226,14 @@ fn enter(
     }
 }
 
-/// Lets a framework return to the stream that it was on, which waits for the thread's own.
-fn leave(py: Python<'_>, index: usize, entered: Entered) -> PyResult<()> {
-    let Entered { stream, device, before, owner, .. } = entered;
+/// Returns a framework to the stream that it was on before, which waits for the thread's own.
+fn leave(py: Python<'_>, index: usize, entered: EnteredFramework) -> PyResult<()> {
+    let EnteredFramework { stream, device, before, owner, .. } = entered;
     let left = exit(stream.bind(py));
     let left = left.and(device.map_or(Ok(()), |device| exit(device.bind(py))));
     let handle = with_own(index, |own| own.handle)?;
-    // SAFETY: the owner keeps the stream alive, and the thread's own always exists.
+    // SAFETY: both streams are of this device; the owner is held, and the thread's own stream is never
+    // destroyed.
     unsafe { driver::order(index, handle, before) }?;
     let unused = with_own(index, |own| {
         let known = own.left_to.iter().any(|(other, _)| *other == before);

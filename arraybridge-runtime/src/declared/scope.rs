@@ -1,8 +1,8 @@
-//! The device that a declared function is called on, and the memory that is lent to it.
+//! The device of a call, and the memory that is lent to it.
 
 use pyo3::prelude::*;
 
-use super::arguments::{self, Slot, Slots};
+use super::arguments::{self, ArgumentSlot, ArgumentSlots};
 use super::options::Options;
 use crate::cuda::driver;
 use crate::cuda::streams::{self, Loan};
@@ -11,51 +11,51 @@ use crate::framework::endpoints::Endpoints;
 use crate::framework::loaded::{self, LoadedFramework};
 use crate::framework::spec::{Framework, Memory};
 
-/// Whether a framework can have a device to make current.
+/// Whether a framework may need a device to be made current.
 #[inline]
-pub fn concern(framework: &Framework) -> bool {
+pub fn applies_to(framework: &Framework) -> bool {
     framework.memory != Memory::Host && framework.device.scope.is_some()
 }
 
-/// The device of a call, where there is a choice.
+/// The device of a call, if there is a choice.
 ///
 /// # Errors
 ///
-/// As `fit`.
-pub fn device_of<'py>(
+/// As [`arguments::fit`].
+pub fn call_device<'py>(
     py: Python<'py>,
     framework: &'static Framework,
-    slots: &Slots<'py>,
+    slots: &ArgumentSlots<'py>,
     options: &Options,
 ) -> PyResult<Option<Device>> {
     if slots.is_empty() {
         return Ok(None);
     }
     let loaded = loaded::load(py, framework, Endpoints::of(framework)).map_err(PyErr::from)?;
-    match arguments::place(py, loaded, options, slots)? {
+    match arguments::call_placement(py, loaded, options, slots)? {
         Placement::On(device) => Ok(Some(device)),
         _ => Ok(None),
     }
 }
 
-/// Runs `body` with the device of a call made current, and then ends the loans of the arrays that
-/// other frameworks have lent for it: `used` is what the function got for each. No stream is entered: the function works on the streams that
-/// the caller is on. Nothing is done for a call on the host.
+/// Runs `body` with the device of a call made current, and then ends the loans of arrays that other
+/// frameworks lent to it. `used` gives what the function received for an array. No stream is entered. For
+/// a call on the host, `body` just runs.
 ///
 /// # Errors
 ///
 /// What `body` returns, and what the framework raises.
-pub fn within<'py, T>(
+pub fn enter<'py, T>(
     py: Python<'py>,
     framework: &'static Framework,
     device: Option<Device>,
-    slots: &Slots<'py>,
-    used: impl Fn(&Slot<'py>) -> Option<Bound<'py, PyAny>>,
+    slots: &ArgumentSlots<'py>,
+    used: impl Fn(&ArgumentSlot<'py>) -> Option<Bound<'py, PyAny>>,
     body: impl FnOnce() -> PyResult<T>,
 ) -> PyResult<T> {
     let Some(Device::Accelerator(index)) = device else { return body() };
     let loaded = loaded::load(py, framework, Endpoints::of(framework)).map_err(PyErr::from)?;
-    streams::on_device(py, loaded, index, || {
+    streams::with_device(py, loaded, index, || {
         let done = body();
         end_loans(py, loaded, index, slots, used);
         done
@@ -67,10 +67,10 @@ fn end_loans<'py>(
     py: Python<'py>,
     borrower: &LoadedFramework,
     index: usize,
-    slots: &Slots<'py>,
-    used: impl Fn(&Slot<'py>) -> Option<Bound<'py, PyAny>>,
+    slots: &ArgumentSlots<'py>,
+    used: impl Fn(&ArgumentSlot<'py>) -> Option<Bound<'py, PyAny>>,
 ) {
-    let is_lent = |slot: &&Slot<'py>| {
+    let is_lent = |slot: &&ArgumentSlot<'py>| {
         !slot.is_opened() && !slot.is_of(borrower.framework) && is_on_accelerator(py, slot)
     };
     let mut lent = slots.iter().filter(is_lent).peekable();
@@ -81,18 +81,18 @@ fn end_loans<'py>(
         Ok(Some(stream)) => {
             let loans = lent
                 .filter_map(|slot| Some(Loan { lender: slot.class.framework, owner: used(slot)? }));
-            // SAFETY: the stream exists as long as its object, which is held here.
+            // SAFETY: the stream is of this device, and its object is held here.
             unsafe { streams::end_loans(py, index, stream.handle, loans) };
         }
         // The result has been waited for.
         _ if borrower.framework.ready.is_some() => {}
-        // A device that reports a failure has no work left to wait for.
+        // After a failure there is nothing left to wait for.
         _ => drop(driver::wait_for_device(index)),
     }
 }
 
 /// Whether an array of another framework is in its accelerator's memory.
-fn is_on_accelerator(py: Python<'_>, slot: &Slot<'_>) -> bool {
+fn is_on_accelerator(py: Python<'_>, slot: &ArgumentSlot<'_>) -> bool {
     let framework = slot.class.framework;
     let on_device = || -> PyResult<bool> {
         let loaded = loaded::load(py, framework, Endpoints::of(framework)).map_err(PyErr::from)?;

@@ -1,4 +1,4 @@
-//! Capsules: taken once, and given.
+//! DLPack capsules.
 
 use std::ffi::CStr;
 
@@ -15,15 +15,16 @@ const LEGACY_USED: &CStr = c"used_dltensor";
 const VERSIONED: &CStr = c"dltensor_versioned";
 const VERSIONED_USED: &CStr = c"used_dltensor_versioned";
 
-/// Takes the tensor out of a capsule, which is marked as used. (dlpark's own conversion takes one of a
-/// known kind, which costs a producer that answers with the other kind a second export.)
+/// Takes the tensor out of a capsule and marks the capsule as used.
+///
+/// (dlpark's own import raises `ValueError` or `RuntimeError`, where the protocol has `BufferError`.)
 ///
 /// # Errors
 ///
-/// `BufferError` when it is no DLPack capsule, was used before, or holds a tensor that cannot be
-/// read; in the last case the tensor is freed.
+/// `BufferError` if the object is not a DLPack capsule, if it is used, or if its tensor cannot be read;
+/// in the last case the tensor is freed.
 pub fn take(capsule: &Bound<'_, PyAny>) -> PyResult<Source> {
-    // SAFETY: by the DLPack convention a capsule of one of these names holds a tensor of that layout.
+    // SAFETY: by the DLPack specification a capsule of one of these names holds a tensor of that layout.
     unsafe {
         if let Some(tensor) =
             take_named::<DLManagedTensorVersioned>(capsule, VERSIONED, VERSIONED_USED)?
@@ -40,19 +41,19 @@ pub fn take(capsule: &Bound<'_, PyAny>) -> PyResult<Source> {
     }
 }
 
-/// The tensor of a capsule of this name, which gets the other name.
+/// The tensor of a capsule of this name, which is renamed; `None` if it has another name.
 ///
 /// # Safety
 ///
-/// A capsule of this name holds a tensor of this layout, which whoever renames it owns.
+/// A capsule of this name holds a tensor of this layout, and belongs to whoever renames the capsule.
 unsafe fn take_named<M: ManagedTensorBase>(
     capsule: &Bound<'_, PyAny>,
     name: &CStr,
     used: &'static CStr,
 ) -> PyResult<Option<Managed<M>>> {
     let pointer = capsule.as_ptr();
-    // SAFETY: the object is alive, and the name that it gets lives as long as the process. The tensor is
-    // ours once the capsule is renamed.
+    // SAFETY: the object is alive, and its new name is a static. After the renaming the tensor belongs to
+    // the handle.
     unsafe {
         if ffi::PyCapsule_IsValid(pointer, name.as_ptr()) != 1 {
             return Ok(None);
@@ -65,18 +66,18 @@ unsafe fn take_named<M: ManagedTensorBase>(
     }
 }
 
-/// An imported tensor as described memory.
+/// The memory of an imported tensor.
 ///
 /// # Errors
 ///
-/// `BufferError` when the tensor cannot be read.
+/// `BufferError` if the tensor cannot be read.
 pub fn described<M: ManagedTensorBase>(tensor: Managed<M>) -> PyResult<Source>
 where
     Owner: From<Managed<M>>,
 {
     let view = super::describe(&tensor).map_err(invalid)?;
-    // SAFETY: by the DLPack convention the tensor's memory is valid until its deleter is called, which
-    // the owner does, and the view is read-only where the tensor says so.
+    // SAFETY: by the DLPack specification the memory is valid until the tensor's deleter is called, which
+    // happens when the owner is dropped, and the view is read-only if the tensor says so.
     Ok(unsafe { Source::new(view, tensor.into()) })
 }
 
@@ -84,11 +85,11 @@ fn invalid(error: impl std::fmt::Display) -> PyErr {
     PyBufferError::new_err(error.to_string())
 }
 
-/// A capsule that owns a tensor until somebody takes it.
+/// A capsule that owns a tensor until a consumer takes it.
 ///
 /// # Errors
 ///
-/// `MemoryError`; the tensor is freed.
+/// `MemoryError`, after the tensor is freed.
 pub fn give<'py, T: IntoPyObject<'py, Output = Bound<'py, PyAny>, Error = PyErr>>(
     py: Python<'py>,
     tensor: T,
@@ -121,11 +122,11 @@ mod tests {
     fn counted(frees: &Arc<AtomicUsize>) -> Source {
         let (view, owner) = Source::from_slice(&[1_u8, 2], &[2]).unwrap().into_parts();
         let owner = Owner::Value(Box::new((owner, Counted(frees.clone()))));
-        // SAFETY: the new owner holds the one before.
+        // SAFETY: the new owner contains the previous one.
         unsafe { Source::new(view, owner) }
     }
 
-    /// Runs `body` while Python has no memory for objects.
+    /// Runs `body` while Python cannot allocate objects.
     fn without_memory<T>(_py: Python<'_>, body: impl FnOnce() -> T) -> T {
         extern "C" fn malloc(_: *mut c_void, _: usize) -> *mut c_void {
             ptr::null_mut()
@@ -137,7 +138,7 @@ mod tests {
             ptr::null_mut()
         }
         extern "C" fn free(before: *mut c_void, memory: *mut c_void) {
-            // SAFETY: the context is the allocator that the memory is of.
+            // SAFETY: the context is the allocator that the memory came from.
             unsafe {
                 let before = &*before.cast::<PyMemAllocatorEx>();
                 before.free.unwrap()(before.ctx, memory);
@@ -152,7 +153,7 @@ mod tests {
             free: None,
         };
         let (mut before, mut none) = (nothing, nothing);
-        // SAFETY: the thread is attached, and stays so until the allocator is the one before again.
+        // SAFETY: the thread is attached until the previous allocator is back.
         unsafe {
             PyMem_GetAllocator(domain, &mut before);
             none.ctx = (&raw mut before).cast();
@@ -170,7 +171,7 @@ mod tests {
     #[test]
     fn a_tensor_is_freed_where_there_is_no_memory_for_its_capsule() {
         Python::attach(|py| {
-            // The first exception makes a class in PyO3, which takes memory.
+            // PyO3 makes a class of its own for the first exception.
             assert!(py.import("no_such_module").is_err());
             let frees = Arc::new(AtomicUsize::new(0));
             let versioned = counted(&frees).hand_over(managed::versioned);

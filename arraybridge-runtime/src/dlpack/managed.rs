@@ -1,4 +1,4 @@
-//! Our own exports: a managed tensor around described memory.
+//! Exports: managed tensors of described memory.
 
 use dlpark::ffi::{DLManagedTensor, DLManagedTensorVersioned};
 use dlpark::{DlpackFlags, Managed, ManagedTensorBase, OpaqueContext, allocation::dynamic};
@@ -12,11 +12,11 @@ pub fn versioned(memory: Outgoing<'_>) -> Managed<DLManagedTensorVersioned> {
     let flags = if view.is_read_only() { DlpackFlags::READ_ONLY } else { DlpackFlags::empty() };
     match owner {
         Owner::Versioned(mut tensor) if describes(&tensor, view) => {
-            // SAFETY: the flag is only ever added, never taken away.
+            // SAFETY: the flag can only be added here, which forbids writing.
             unsafe { *tensor.flags_mut() |= flags };
             tensor
         }
-        // SAFETY: in all cases the owner keeps the memory that the view describes.
+        // SAFETY: the owner keeps alive what the view describes, as it is or in a box.
         owner => unsafe {
             match owner {
                 Owner::Object(held) => build(view, flags, held),
@@ -33,7 +33,7 @@ pub fn legacy(memory: Outgoing<'_>) -> Managed<DLManagedTensor> {
     let flags = DlpackFlags::empty();
     match owner {
         Owner::Legacy(tensor) if describes(&tensor, view) => tensor,
-        // SAFETY: in all cases the owner keeps the memory that the view describes.
+        // SAFETY: the owner keeps alive what the view describes, as it is or in a box.
         owner => unsafe {
             match owner {
                 Owner::Object(held) => build(view, flags, held),
@@ -44,8 +44,8 @@ pub fn legacy(memory: Outgoing<'_>) -> Managed<DLManagedTensor> {
     }
 }
 
-/// Whether a tensor that was imported can be handed on as it is: consumers of DLPack 1.2 rely on
-/// strides being there, and the view may describe other memory than the tensor it came with.
+/// Whether an imported tensor can be passed on unchanged: the view may describe other memory than the
+/// tensor does, and from DLPack 1.2 on consumers rely on strides being there.
 fn describes<M: ManagedTensorBase>(tensor: &Managed<M>, view: &View) -> bool {
     let raw = super::raw(tensor);
     (raw.ndim == 0 || !raw.strides.is_null())
@@ -56,6 +56,8 @@ fn describes<M: ManagedTensorBase>(tensor: &Managed<M>, view: &View) -> bool {
         && raw.ndim as usize == view.ndim()
 }
 
+/// A new tensor of the memory that a view describes, with strides.
+///
 /// # Safety
 ///
 /// The context keeps alive what the view describes.
@@ -66,9 +68,9 @@ unsafe fn build<M: ManagedTensorBase, C: OpaqueContext>(
 ) -> Managed<M> {
     let ndim = view.ndim();
     let size = view.dtype().size() as isize;
-    // A rank that a `View` holds came from a framework or a checked descriptor: it fits.
+    // The rank comes from a framework or a checked descriptor, so it fits.
     let allocation = dynamic::Allocation::<M>::allocate(2 * ndim)
-        .expect("two extents an axis fit an allocation");
+        .expect("two numbers per axis fit an allocation");
     let mut tensor = allocation.initialize(context, ndim).expect("the rank fits a C int");
     let extra = tensor.extra_mut();
     for (axis, (n, stride)) in view.shape().iter().zip(view.strides()).enumerate() {
@@ -84,8 +86,8 @@ unsafe fn build<M: ManagedTensorBase, C: OpaqueContext>(
     descriptor.data = view.data().cast();
     descriptor.device = view.device();
     descriptor.dtype = view.dtype().dlpack();
-    // SAFETY: no flag claims a copy; the descriptor states the view's memory, which the context
-    // keeps alive, and its extents lie in the tensor's own allocation.
+    // SAFETY: no flag claims a copy. The descriptor is that of the view, whose memory the context keeps
+    // alive, and shape and strides are in the tensor's own allocation.
     unsafe {
         tensor.set_flags_unchecked(flags);
         tensor.finish()

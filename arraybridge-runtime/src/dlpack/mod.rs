@@ -1,7 +1,7 @@
-//! DLPack in both directions: capsules, the C exchange table, and our own exports.
+//! DLPack in both directions: capsules, the C exchange table, and exports of our own memory.
 //!
-//! What comes out of a foreign capsule is a `Managed` tensor; only [`describe`] turns it into a
-//! [`View`](crate::memory::view::View) that the rest of the crate reads.
+//! A foreign capsule yields a `Managed` tensor. Only [`describe`] turns it into a
+//! [`View`](crate::memory::view::View), which the rest of the crate reads.
 
 pub mod capsule;
 pub mod exchange;
@@ -22,22 +22,22 @@ pub enum Invalid {
     /// The descriptor contradicts itself.
     #[error("the DLPack tensor is invalid: {0}")]
     Descriptor(#[from] dlpark::tensor::Error),
-    /// Elements, but no memory.
+    /// The tensor has elements, but its data pointer is null.
     #[error("the DLPack tensor has elements but no data")]
     NullData,
-    /// An element type without a name here.
+    /// The element type is not one of [`DType`].
     #[error(
-        "the DLPack type with code {code}, {bits} bits and {lanes} lanes is none that arraybridge converts"
+        "arraybridge does not convert the DLPack type with code {code}, {bits} bits and {lanes} lanes"
     )]
     Dtype {
         /// The DLPack type code.
         code: u8,
-        /// Bits of one lane.
+        /// The bits of one lane.
         bits: u8,
-        /// Lanes.
+        /// The number of lanes.
         lanes: u16,
     },
-    /// The view's bytes do not fit an address space.
+    /// The strides in bytes overflow.
     #[error("the DLPack tensor is larger than the address space")]
     TooLarge,
 }
@@ -46,7 +46,7 @@ pub enum Invalid {
 ///
 /// # Errors
 ///
-/// [`Invalid`] when the descriptor is not one that can be read.
+/// [`Invalid`] if the descriptor cannot be read.
 pub fn describe<M: ManagedTensorBase>(tensor: &Managed<M>) -> Result<View, Invalid> {
     let mut view = View::default();
     describe_in(&tensor.validate()?, &mut view)?;
@@ -61,7 +61,7 @@ pub fn describe<M: ManagedTensorBase>(tensor: &Managed<M>) -> Result<View, Inval
 ///
 /// # Errors
 ///
-/// [`Invalid`] for an element type without a name.
+/// [`Invalid`] for an unknown element type.
 pub fn prototype(checked: &TensorRef<'_>) -> Result<(DType, Dims<usize>), Invalid> {
     Ok((dtype(checked)?, checked.shape().iter().map(|n| *n as usize).collect()))
 }
@@ -75,19 +75,20 @@ fn dtype(checked: &TensorRef<'_>) -> Result<DType, Invalid> {
     })
 }
 
-/// Describes a checked descriptor in place; whether there is memory is for the caller to look at.
+/// Describes the tensor of a checked descriptor in place. The caller checks that the data pointer is not
+/// null.
 ///
 /// # Errors
 ///
-/// [`Invalid`] for an element type without a name, and for strides beyond the address space.
+/// [`Invalid`] for an unknown element type, and for strides that overflow.
 #[inline]
 fn describe_in(checked: &TensorRef<'_>, view: &mut View) -> Result<(), Invalid> {
     let dtype = dtype(checked)?;
     let size = dtype.size() as isize;
     let shape = checked.shape().iter().map(|n| *n as usize);
     let mut fits = true;
-    // SAFETY: there are as many strides as extents; by the DLPack convention the elements are in the
-    // tensor's allocation. Where the strides do not fit, the view gets no address.
+    // SAFETY: there are as many strides as extents. By the DLPack specification the elements are in the
+    // tensor's allocation. If the strides overflow, the view gets no address.
     unsafe {
         match checked.strides() {
             Some(strides) => {
@@ -114,8 +115,8 @@ fn describe_in(checked: &TensorRef<'_>, view: &mut View) -> Result<(), Invalid> 
     Ok(())
 }
 
-/// The raw descriptor of a tensor that was checked before.
+/// The raw descriptor of a checked tensor.
 fn raw<M: ManagedTensorBase>(tensor: &Managed<M>) -> &DLTensor {
-    // SAFETY: the handle owns the tensor, whose descriptor does not change while it is owned.
+    // SAFETY: the handle owns the tensor, and an owned tensor's descriptor does not change.
     unsafe { tensor.tensor() }
 }

@@ -1,4 +1,4 @@
-//! A host array as a Python object that other libraries import.
+//! Host memory as a Python object that other libraries import.
 
 use dlpark::ffi::DLDeviceType;
 use pyo3::exceptions::{PyBufferError, PyValueError};
@@ -7,9 +7,9 @@ use pyo3::prelude::*;
 use super::{capsule, managed};
 use crate::memory::source::{SharedSource, Source};
 
-/// What `from_dlpack` functions are handed: host memory with the whole protocol.
+/// Host memory with the methods of the DLPack protocol, for the `from_dlpack` functions of frameworks.
 ///
-/// The producer and each export keep the memory alive.
+/// The object and each of its exports keep the memory alive.
 #[pyclass(frozen, module = "arraybridge", name = "_HostArray")]
 pub struct Producer(SharedSource);
 
@@ -39,7 +39,7 @@ impl Producer {
             return Err(PyBufferError::new_err("host memory can only be exported to the host"));
         }
         if copy == Some(true) {
-            return Err(PyBufferError::new_err("this export is made to be shared, not copied"));
+            return Err(PyBufferError::new_err("this object shares its memory and cannot copy it"));
         }
         let source = self.0.source();
         if max_version.is_some_and(|(major, _)| major >= 1) {

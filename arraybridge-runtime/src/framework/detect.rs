@@ -102,6 +102,11 @@ pub fn class_of(data: &Bound<'_, PyAny>) -> Option<Class> {
     class
 }
 
+/// The framework that a class belongs to, whatever its objects are.
+pub fn framework_of_class(class: &Bound<'_, PyType>) -> Option<&'static Framework> {
+    find(class).map(|class| class.framework)
+}
+
 #[cold]
 fn find(class: &Bound<'_, PyType>) -> Option<Class> {
     let address = class.as_ptr() as usize;
@@ -144,6 +149,18 @@ fn walk(class: &Bound<'_, PyType>) -> Option<Class> {
         }
     }
     None
+}
+
+/// Whether a framework's array class is among the bases of an object's class.
+#[cold]
+pub fn is_derived(framework: &Framework, data: &Bound<'_, PyAny>) -> bool {
+    let mro = data.get_type().getattr(pyo3::intern!(data.py(), "__mro__")).ok();
+    let bases = mro.and_then(|mro| mro.cast_into::<PyTuple>().ok());
+    bases
+        .into_iter()
+        .flatten()
+        .filter_map(|base| qualified_name(&base))
+        .any(|name| framework.classes.contains(&name.as_str()))
 }
 
 /// A framework's name as a Python string, made once.

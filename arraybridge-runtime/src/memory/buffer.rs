@@ -1,38 +1,38 @@
-//! Memory that an object hands out by the buffer protocol.
+//! Memory from the buffer protocol.
 
 use std::ffi::CStr;
 
 use dlpark::ffi::DLDevice;
 
 use crate::host::dtype::DType;
-use crate::interpreter::held::HeldBuffer;
+use crate::interpreter::detached::DetachedBuffer;
 use crate::memory::source::{Owner, Slot};
 use crate::memory::view::View;
 
-/// A buffer whose element type has no name here, or another size than the one that was asked for.
+/// The element type of a buffer is unknown, or its size is not that of the expected one.
 pub struct UnknownFormat;
 
-/// Describes a buffer in `slot`. Its element type is the given one, if the sizes agree, or the one that
-/// its format names without doubt: a float or a complex number.
+/// Describes a buffer in `slot`. The element type is `dtype`; if that is `None`, it is taken from the
+/// buffer's format, which is unambiguous for floats and complex numbers only.
 ///
 /// # Errors
 ///
-/// [`UnknownFormat`] when neither is so.
+/// [`UnknownFormat`] for any other format, and if the buffer's elements have another size.
 #[inline]
 pub fn describe(
-    buffer: HeldBuffer,
+    buffer: DetachedBuffer,
     dtype: Option<DType>,
     slot: &mut Slot,
 ) -> Result<(), UnknownFormat> {
-    let describe = |buffer: &HeldBuffer, view: &mut View| describe_in(buffer, dtype, view);
-    // SAFETY: the exporter keeps the memory where it is until the buffer is released, and the view is
-    // read-only where the exporter says so.
+    let describe = |buffer: &DetachedBuffer, view: &mut View| describe_in(buffer, dtype, view);
+    // SAFETY: the exporter keeps the memory in place until the buffer is released, and the view is
+    // read-only if the exporter says so.
     unsafe { slot.describe_by(buffer, Owner::Exported, describe) }
 }
 
 #[inline]
 fn describe_in(
-    buffer: &HeldBuffer,
+    buffer: &DetachedBuffer,
     dtype: Option<DType>,
     view: &mut View,
 ) -> Result<(), UnknownFormat> {
@@ -42,8 +42,8 @@ fn describe_in(
     if buffer.itemsize as usize != dtype.size() || (ndim > 0 && buffer.strides.is_null()) {
         return Err(UnknownFormat);
     }
-    // SAFETY: shape and strides were asked for, have `ndim` entries, and live as long as the buffer;
-    // they and the address are what the exporter says of its elements.
+    // SAFETY: shape and strides were requested, so they have `ndim` entries and live as long as the
+    // buffer. With the address they describe the exporter's memory.
     unsafe {
         let (shape, strides): (&[usize], &[isize]) = match ndim {
             0 => (&[], &[]),
@@ -59,7 +59,7 @@ fn describe_in(
     Ok(())
 }
 
-/// The element type of a format, where it is a float or a complex number.
+/// The element type of a format, if it is a float or a complex number.
 fn named_by(format: *const std::ffi::c_char) -> Option<DType> {
     if format.is_null() {
         return None;

@@ -1,4 +1,4 @@
-//! A described block of memory and who keeps it alive.
+//! Described memory and its owner; NumPy arrays; copies and casts of host memory.
 
 pub mod buffer;
 pub mod cast;

@@ -9,8 +9,8 @@ use ndarray::{Array, Dimension};
 use crate::host::buffer::HostBuffer;
 use crate::host::dtype::DType;
 use crate::host::layout::{self, contiguous_strides};
+use crate::interpreter::detached::{DetachedBuffer, DetachedRef};
 use crate::interpreter::error::{Error, Result};
-use crate::interpreter::held::{Held, HeldBuffer};
 use crate::memory::cast::no_memory;
 use crate::memory::element::Element;
 use crate::memory::view::{Dims, View};
@@ -18,21 +18,21 @@ use crate::memory::view::{Dims, View};
 /// What keeps an array's memory alive.
 pub enum Owner {
     /// A Python object.
-    Object(Held),
+    Object(DetachedRef),
     /// A view through the buffer protocol.
-    Exported(HeldBuffer),
+    Exported(DetachedBuffer),
     /// A tensor that another library exported.
     Versioned(Managed<DLManagedTensorVersioned>),
-    /// The same, with the legacy header.
+    /// A tensor that another library exported with the legacy header.
     Legacy(Managed<DLManagedTensor>),
-    /// Our own memory, which nobody else has seen.
+    /// A buffer of our own, to which there is no other reference.
     Buffer(HostBuffer),
-    /// A Rust value that owns it: a `Vec`, an array, a slice of a device.
+    /// A Rust value that owns the memory, such as a `Vec`, an array or a slice of device memory.
     Value(Box<dyn Send>),
-    /// One of these that has more than one user.
+    /// An owner that several sources share.
     Shared(Arc<Mutex<Owner>>),
-    /// One of these, and an object that its memory needs too.
-    With(Box<Owner>, Held),
+    /// An owner, and an object that the memory depends on too.
+    With(Box<Owner>, DetachedRef),
 }
 
 impl From<Managed<DLManagedTensorVersioned>> for Owner {
@@ -47,20 +47,20 @@ impl From<Managed<DLManagedTensor>> for Owner {
     }
 }
 
-/// A view and the owner of its memory: what is described stays valid for reads, and for writes unless
-/// it is read-only, as long as the owner lives.
+/// A view and the owner of its memory. The described memory is valid for reads, and for writes unless the
+/// view is read-only, as long as the owner lives.
 pub struct Source {
     view: View,
     owner: Owner,
 }
 
 impl Source {
-    /// Described memory of an owner.
+    /// Joins a view and the owner of its memory.
     ///
     /// # Safety
     ///
-    /// The described memory stays valid for reads, and for writes unless the view is read-only, as long
-    /// as the owner lives.
+    /// The described memory is valid for reads, and for writes unless the view is read-only, as long as the
+    /// owner lives.
     #[inline]
     pub unsafe fn new(view: View, owner: Owner) -> Source {
         Source { view, owner }
@@ -74,7 +74,7 @@ impl Source {
     ///
     /// # Panics
     ///
-    /// When the buffer is too small.
+    /// If the buffer is too small.
     pub unsafe fn from_buffer(mut buffer: HostBuffer, dtype: DType, shape: Dims<usize>) -> Source {
         let bytes = layout::contiguous_bytes(&shape, dtype.size());
         assert!(bytes.is_some_and(|bytes| bytes <= buffer.len()), "the buffer is too small");
@@ -90,7 +90,7 @@ impl Source {
     ///
     /// # Errors
     ///
-    /// [`Error::Value`] when the shape does not have as many bytes, `MemoryError` when there is no memory.
+    /// [`Error::Value`] if the shape needs another number of bytes, `MemoryError` if the allocation fails.
     pub fn from_bytes(bytes: &[u8], dtype: DType, shape: &[usize]) -> Result<Source> {
         if layout::contiguous_bytes(shape, dtype.size()) != Some(bytes.len()) {
             let text =
@@ -98,7 +98,7 @@ impl Source {
             return Err(Error::Value(text));
         }
         let mut buffer = HostBuffer::new(bytes.len()).map_err(no_memory)?;
-        // SAFETY: the buffer is new, has as many bytes, and all of them are written here.
+        // SAFETY: the buffer is new and has this many bytes. All of them are written here.
         unsafe {
             buffer.as_mut_ptr().copy_from_nonoverlapping(bytes.as_ptr(), bytes.len());
             Ok(Source::from_buffer(buffer, dtype, shape.into()))
@@ -117,16 +117,16 @@ impl Source {
         Source::from_bytes(bytes, T::DTYPE, shape)
     }
 
-    /// The elements of a vector, in row-major order, where they are.
+    /// The elements of a vector, in row-major order, without a copy.
     ///
     /// # Errors
     ///
-    /// [`Error::Value`] when the shape has another number of elements than the vector.
+    /// [`Error::Value`] if the shape has another number of elements than the vector.
     pub fn from_vec<T: Element>(mut elements: Vec<T>, shape: &[usize]) -> Result<Source> {
         expect_len(shape, T::DTYPE, elements.len())?;
         let strides = contiguous_strides(shape, size_of::<T>());
-        // SAFETY: the vector has the elements of the shape. It is the owner, and its memory stays where
-        // it is while the vector moves into the box.
+        // SAFETY: the vector has the elements of the shape. It becomes the owner, and moving it into the
+        // box does not move its elements.
         unsafe {
             let data = elements.as_mut_ptr().cast();
             let view = View::new(data, T::DTYPE, shape.into(), strides);
@@ -134,23 +134,23 @@ impl Source {
         }
     }
 
-    /// Adds an object that the memory needs too.
-    pub fn and_held(mut self, object: Held) -> Source {
+    /// Adds an object that the memory depends on too.
+    pub fn with_object(mut self, object: DetachedRef) -> Source {
         self.owner = Owner::With(Box::new(self.owner), object);
         self
     }
 
-    /// Replaces the owner.
+    /// Replaces the owner of the memory.
     ///
     /// # Safety
     ///
-    /// The new owner keeps the described memory valid, as for [`Source::new`].
-    pub unsafe fn owned_by(mut self, owner: Owner) -> Source {
+    /// The new owner keeps the memory valid, as for [`Source::new`].
+    pub unsafe fn with_owner(mut self, owner: Owner) -> Source {
         self.owner = owner;
         self
     }
 
-    /// Forbids writing, where `read_only` says so.
+    /// Forbids writing if `read_only` is true.
     pub fn restrict(&mut self, read_only: bool) {
         self.view.restrict(read_only);
     }
@@ -161,22 +161,22 @@ impl Source {
         &self.view
     }
 
-    /// Who keeps the memory alive.
+    /// The owner of the memory.
     #[inline]
     pub fn owner(&self) -> &Owner {
         &self.owner
     }
 
-    /// The description, which promises nothing any more, and the owner.
+    /// The description and the owner. From here on nothing ties the one to the other.
     #[inline]
     pub fn into_parts(self) -> (View, Owner) {
         (self.view, self.owner)
     }
 
-    /// Hands the memory over to `take`.
+    /// Passes the memory to `export`.
     #[inline]
-    pub fn hand_over<R>(self, take: impl FnOnce(Outgoing<'_>) -> R) -> R {
-        take(Outgoing { view: &self.view, owner: self.owner })
+    pub fn hand_over<R>(self, export: impl FnOnce(Outgoing<'_>) -> R) -> R {
+        export(Outgoing { view: &self.view, owner: self.owner })
     }
 }
 
@@ -185,8 +185,8 @@ impl<T: Element, D: Dimension + 'static> From<Array<T, D>> for Source {
         let size = size_of::<T>() as isize;
         let (shape, data) = (array.shape().into(), array.as_mut_ptr().cast());
         let strides = array.strides().iter().map(|stride| stride * size).collect();
-        // SAFETY: this is what the array says of its elements. It is the owner, and its memory stays
-        // where it is while the array moves into the box.
+        // SAFETY: these are the array's own address, shape and strides. It becomes the owner, and moving
+        // it into the box does not move its elements.
         unsafe {
             Source::new(View::new(data, T::DTYPE, shape, strides), Owner::Value(Box::new(array)))
         }
@@ -197,7 +197,7 @@ impl<T: Element, D: Dimension + 'static> From<Array<T, D>> for Source {
 ///
 /// # Errors
 ///
-/// [`Error::Value`] when it has not.
+/// [`Error::Value`] if it has another.
 pub(crate) fn expect_len(shape: &[usize], dtype: DType, len: usize) -> Result<()> {
     let wanted = layout::contiguous_bytes(shape, dtype.size());
     if wanted != len.checked_mul(dtype.size()) || wanted.is_none() {
@@ -207,8 +207,8 @@ pub(crate) fn expect_len(shape: &[usize], dtype: DType, len: usize) -> Result<()
     Ok(())
 }
 
-/// Memory on its way to a new owner, such as a framework's array. The description stays where it was
-/// written: to move what was just written stalls the processor.
+/// Memory on its way to a new owner, such as a framework's array. Its description is borrowed, since
+/// moving what was just written stalls the processor.
 pub struct Outgoing<'a> {
     view: &'a View,
     owner: Owner,
@@ -221,19 +221,19 @@ impl<'a> Outgoing<'a> {
         self.view
     }
 
-    /// The description, which promises nothing any more, and the owner.
+    /// The description and the owner. From here on nothing ties the one to the other.
     #[inline]
     pub fn into_parts(self) -> (&'a View, Owner) {
         (self.view, self.owner)
     }
 
-    /// The same with a copy of the description.
+    /// The memory with a copy of its description.
     pub fn into_source(self) -> Source {
         Source { view: self.view.clone(), owner: self.owner }
     }
 }
 
-/// A place where memory is described once, and stays described until it is handed over.
+/// A place in which memory is described, and from which it is handed over without moving the description.
 #[derive(Default)]
 pub struct Slot {
     view: View,
@@ -241,15 +241,15 @@ pub struct Slot {
 }
 
 impl Slot {
-    /// Describes the memory of an owner in place. Where `describe` fails, the slot is empty.
+    /// Describes the memory of an owner in place. If `describe` fails, the slot is empty.
     ///
     /// # Safety
     ///
-    /// What `describe` describes is valid as long as the owner lives, as for [`Source::new`].
+    /// The memory that `describe` describes is valid as long as the owner lives, as for [`Source::new`].
     ///
     /// # Errors
     ///
-    /// What `describe` gives.
+    /// The error of `describe`.
     #[inline]
     pub unsafe fn describe<E>(
         &mut self,
@@ -262,7 +262,15 @@ impl Slot {
         Ok(())
     }
 
-    /// As [`Slot::describe`], for an owner that is asked for the description.
+    /// As [`Slot::describe`], for an owner that describes its memory itself.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Slot::describe`].
+    ///
+    /// # Errors
+    ///
+    /// The error of `describe`.
     #[inline]
     pub(super) unsafe fn describe_by<O, E>(
         &mut self,
@@ -293,15 +301,14 @@ impl Slot {
         Some(Outgoing { view: &self.view, owner: self.owner.take()? })
     }
 
-    /// Hands the memory over and keeps it too, which takes an owner that is a Python object; `None` if it
-    /// is another one.
+    /// Hands the memory over and keeps a reference to it. `None` if the owner is not a Python object.
     #[inline]
     pub fn share(&mut self, py: pyo3::Python<'_>) -> Option<Outgoing<'_>> {
-        let Some(Owner::Object(held)) = &self.owner else { return None };
-        Some(Outgoing { view: &self.view, owner: Owner::Object(held.clone_ref(py)) })
+        let Some(Owner::Object(object)) = &self.owner else { return None };
+        Some(Outgoing { view: &self.view, owner: Owner::Object(object.clone_ref(py)) })
     }
 
-    /// Forbids writing, where `read_only` says so.
+    /// Forbids writing if `read_only` is true.
     #[inline]
     pub fn restrict(&mut self, read_only: bool) {
         self.view.restrict(read_only);
@@ -313,14 +320,14 @@ impl Slot {
         &self.view
     }
 
-    /// Who keeps the memory alive.
+    /// The owner of the memory.
     #[inline]
     pub fn owner(&self) -> Option<&Owner> {
         self.owner.as_ref()
     }
 }
 
-/// Memory that several sources are made of.
+/// Memory that can be exported several times.
 pub struct SharedSource {
     view: View,
     owner: Arc<Mutex<Owner>>,
@@ -332,7 +339,7 @@ impl SharedSource {
         &self.view
     }
 
-    /// The memory, which lives as long as this and every source.
+    /// A source of the memory. The owner lives as long as this and every source.
     pub fn source(&self) -> Source {
         Source { view: self.view.clone(), owner: Owner::Shared(self.owner.clone()) }
     }
@@ -364,7 +371,7 @@ mod tests {
         let mut slot = Slot::default();
         slot.set(Source::from_slice(&[1_u8, 2], &[2]).unwrap());
         let owner = Owner::Value(Box::new(()));
-        // SAFETY: nothing is described.
+        // SAFETY: `describe` describes nothing.
         let done = unsafe { slot.describe(owner, |_| Err(())) };
         assert!(done.is_err() && slot.owner().is_none() && slot.take().is_none());
     }

@@ -9,8 +9,8 @@ use crate::host::layout::Strides;
 
 /// Where the elements of an array are and how they are laid out.
 ///
-/// Like a raw pointer, a view keeps nothing alive and gives no access: a [`Source`] is a view with the
-/// owner of its memory. But a view cannot be made of just any address:
+/// Like a raw pointer, a view keeps nothing alive and gives no access to the memory. A [`Source`] has a
+/// view and the owner of its memory. Safe code cannot make a view of an arbitrary address:
 ///
 /// ```compile_fail,E0451
 /// use arraybridge_runtime::__private::package::kernels::View;
@@ -50,7 +50,7 @@ impl Clone for View {
 }
 
 impl Default for View {
-    /// Nothing yet: to be described in place.
+    /// A view to be filled in place. It describes nothing yet.
     #[inline]
     fn default() -> View {
         View {
@@ -66,12 +66,12 @@ impl Default for View {
 }
 
 impl View {
-    /// Host memory in the machine's byte order that may be written to. Strides are in bytes.
+    /// A view of writable host memory in the machine's byte order. Strides are in bytes.
     ///
     /// # Safety
     ///
     /// `shape` and `strides` have the same length. Unless there are no elements, all of them lie in one
-    /// allocation whose element at index zero is at `data`.
+    /// allocation, and `data` is the address of the element at index zero.
     pub unsafe fn new(
         data: *mut u8,
         dtype: DType,
@@ -83,11 +83,11 @@ impl View {
         View { data, dtype, shape, strides, read_only, swapped, device }
     }
 
-    /// Describes other memory in place, in the machine's byte order and not read-only.
+    /// Sets everything but the axes, for writable memory in the machine's byte order.
     ///
     /// # Safety
     ///
-    /// As for [`View::new`], together with [`View::set_axes`].
+    /// With the axes from [`View::set_axes`], as for [`View::new`].
     #[inline]
     pub(crate) unsafe fn set_elements(&mut self, data: *mut u8, dtype: DType, device: DLDevice) {
         self.data = data;
@@ -101,7 +101,7 @@ impl View {
     ///
     /// # Safety
     ///
-    /// As for [`View::new`], together with [`View::set_elements`].
+    /// With the elements from [`View::set_elements`], as for [`View::new`].
     #[inline]
     pub(crate) unsafe fn set_axes(
         &mut self,
@@ -113,13 +113,13 @@ impl View {
         refill(&mut self.strides, strides);
     }
 
-    /// Notes that the bytes of each element are in the other order than the machine's.
+    /// Sets whether the bytes of each element are in the opposite of the machine's order.
     #[inline]
     pub(super) fn set_swapped(&mut self, swapped: bool) {
         self.swapped = swapped;
     }
 
-    /// Forbids writing, where `read_only` says so; what is read-only stays so.
+    /// Forbids writing if `read_only` is true. A view that is read-only stays so.
     #[inline]
     pub fn restrict(&mut self, read_only: bool) {
         self.read_only |= read_only;
@@ -161,7 +161,7 @@ impl View {
         self.read_only
     }
 
-    /// Whether the bytes of each element are in the other order than the machine's.
+    /// Whether the bytes of each element are in the opposite of the machine's order.
     #[inline]
     pub fn is_swapped(&self) -> bool {
         self.swapped
@@ -179,7 +179,7 @@ impl View {
         is_host(self.device)
     }
 
-    /// The same memory as that of another device.
+    /// The view with its memory on another device.
     pub(crate) fn on(self, device: DLDevice) -> View {
         View { device, ..self }
     }
@@ -202,19 +202,20 @@ impl View {
         self.len() * self.dtype.size()
     }
 
-    /// The bytes to reverse at a time where the elements are in the other order: a complex number
-    /// is two real ones.
+    /// How many bytes to reverse at a time if the elements are byte-swapped. A complex number consists of
+    /// two real ones.
     pub fn swap_unit(&self) -> Option<usize> {
         let halves = if self.dtype.kind() == Kind::Complex { 2 } else { 1 };
         self.swapped.then_some(self.dtype.size() / halves)
     }
 
-    /// The tightest class that the strides belong to.
+    /// The narrowest class of layouts that the strides belong to.
     pub fn layout(&self) -> Strides {
         layout_of(&self.shape, &self.strides, self.dtype.size())
     }
 
-    /// Whether each element's address, and each stride, is a multiple of its size.
+    /// Whether the address and the strides are multiples of the element's size, or of half of it for complex
+    /// numbers.
     pub fn is_aligned(&self) -> bool {
         let unit = match self.dtype.kind() {
             Kind::Complex => self.dtype.size() / 2,
@@ -228,13 +229,12 @@ impl View {
         self.is_empty() || (!self.swapped && self.has_element_strides() && self.is_aligned())
     }
 
-    /// Whether the first element's address is a multiple of its size, both halves of a complex
-    /// number counted.
+    /// Whether the address is a multiple of the element's size, also for complex numbers.
     pub fn starts_aligned(&self) -> bool {
         is_multiple(self.data as usize, self.dtype.size())
     }
 
-    /// Whether each stride is a whole number of elements, as DLPack needs it.
+    /// Whether each stride is a whole number of elements, as DLPack requires.
     pub fn has_element_strides(&self) -> bool {
         self.has_strides_of(self.dtype.size())
     }
@@ -252,16 +252,16 @@ pub fn is_host(device: DLDevice) -> bool {
     kinds.contains(&device.device_type)
 }
 
-/// Puts a few numbers into `dims`, one by one, but without a look at the room for each.
+/// Replaces the numbers in `dims`. The capacity is checked once, and not for each number.
 #[inline]
 fn refill<T>(dims: &mut Dims<T>, numbers: impl ExactSizeIterator<Item = T>) {
-    let room = numbers.len();
+    let len = numbers.len();
     dims.clear();
-    dims.reserve(room);
+    dims.reserve(len);
     let first = dims.as_mut_ptr();
     let mut count = 0;
-    for number in numbers.take(room) {
-        // SAFETY: `count` is below `room`, and there is room for as many.
+    for number in numbers.take(len) {
+        // SAFETY: `count` is below `len`, and there is room for `len` numbers.
         unsafe { first.add(count).write(number) };
         count += 1;
     }
@@ -269,13 +269,13 @@ fn refill<T>(dims: &mut Dims<T>, numbers: impl ExactSizeIterator<Item = T>) {
     unsafe { dims.set_len(count) };
 }
 
-/// Whether a number is a multiple of a power of two, without a division.
+/// Whether a number is a multiple of a power of two, computed without a division.
 fn is_multiple(number: usize, power: usize) -> bool {
     debug_assert!(power.is_power_of_two());
     number & (power - 1) == 0
 }
 
-/// The tightest class that strides in bytes belong to.
+/// The narrowest class of layouts that strides in bytes belong to.
 pub fn layout_of(shape: &[usize], strides: &[isize], size: usize) -> Strides {
     if layout::is_contiguous(shape, strides, size) {
         Strides::Contiguous

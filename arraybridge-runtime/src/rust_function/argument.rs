@@ -1,4 +1,4 @@
-//! What a declared function takes.
+//! The arguments of a declared function.
 
 use ndarray::{ArrayView, ArrayViewMut, Dimension, RawArrayView, RawArrayViewMut};
 use pyo3::prelude::*;
@@ -16,8 +16,8 @@ use crate::tensor::{Tensor, raw, raw_mut};
 /// An array argument of a declared function.
 ///
 /// It is implemented for the views of `ndarray` of every rank and element type, for [`DeviceView`] and
-/// [`DeviceViewMut`], for [`Tensor`] and `&Tensor`, and for an `Option` of each. What is none of these and no Python value
-/// either does not compile:
+/// [`DeviceViewMut`], for [`Tensor`] and `&Tensor`, and for an `Option` of each. A type that is neither
+/// one of these nor a Python value does not compile:
 ///
 /// ```compile_fail,E0277
 /// struct Opaque;
@@ -41,36 +41,36 @@ use crate::tensor::{Tensor, raw, raw_mut};
             `&Tensor` or an `Option` of these"
 )]
 pub trait Argument<'a>: Sized {
-    /// What keeps the memory during the call.
+    /// Keeps the memory alive during the call.
     type Holder;
 
     /// Reads what the caller gave.
     ///
     /// # Errors
     ///
-    /// Why it cannot be such an argument.
+    /// Why the object cannot be such an argument.
     fn open(call: &Call<'_, '_>, index: usize) -> Result<Self::Holder>;
 
     /// The argument.
     fn get(holder: &'a mut Self::Holder) -> Self;
 }
 
-/// Host memory as an array that is not dereferenced yet, kept for a call.
-pub struct Held<A> {
+/// Host memory as an array that is not dereferenced yet.
+pub struct OpenedArray<A> {
     array: A,
-    // Held for its drop. A NumPy array that is looked at in place is kept by the call.
+    // It lives as long as the call. A NumPy array that is read in place is kept alive by the caller.
     _owner: Option<Owner>,
 }
 
 impl<'a, T: Element, D: Dimension> Argument<'a> for ArrayView<'a, T, D> {
-    type Holder = Held<RawArrayView<T, D>>;
+    type Holder = OpenedArray<RawArrayView<T, D>>;
 
     fn open(call: &Call<'_, '_>, index: usize) -> Result<Self::Holder> {
         let given = required(call, index)?;
         // SAFETY: the caller keeps the array; nobody writes to it now: see "What is assumed of Python
         // threads" in ARCHITECTURE.md.
         if let Some(array) = call.in_place(index, &given, false, |view| unsafe { raw(view) }) {
-            return Ok(Held { array, _owner: None });
+            return Ok(OpenedArray { array, _owner: None });
         }
         let open = || {
             let opened = convert::open_on_host(&given)?;
@@ -84,28 +84,30 @@ impl<'a, T: Element, D: Dimension> Argument<'a> for ArrayView<'a, T, D> {
                 true => call.has_copied(&view),
                 false => call.covers(index, view, false),
             }
-            Ok(Held { array, _owner: Some(owner) })
+            Ok(OpenedArray { array, _owner: Some(owner) })
         };
         open().map_err(|error| call.about(index, error))
     }
 
     fn get(holder: &'a mut Self::Holder) -> Self {
-        // SAFETY: the holder or the call keeps the memory, and the holder is borrowed for as long;
-        // nobody else runs while the interpreter is attached, and memory that this call writes to
-        // overlaps no other.
+        // SAFETY: `open` checked the element type, the alignment and the bounds. The holder, or the
+        // caller of the function, keeps the memory alive while the holder is borrowed. The call has
+        // claimed the memory, so that no other argument of it is written through. Python code that
+        // writes meanwhile, in this thread or in another one, breaks what ARCHITECTURE.md assumes of
+        // Python threads.
         unsafe { holder.array.clone().deref_into_view() }
     }
 }
 
 impl<'a, T: Element, D: Dimension> Argument<'a> for ArrayViewMut<'a, T, D> {
-    type Holder = Held<RawArrayViewMut<T, D>>;
+    type Holder = OpenedArray<RawArrayViewMut<T, D>>;
 
     fn open(call: &Call<'_, '_>, index: usize) -> Result<Self::Holder> {
         let given = required(call, index)?;
         // SAFETY: the caller keeps the array; nobody writes to it now: see "What is assumed of Python
         // threads" in ARCHITECTURE.md.
         if let Some(array) = call.in_place(index, &given, true, |view| unsafe { raw_mut(view) }) {
-            return Ok(Held { array, _owner: None });
+            return Ok(OpenedArray { array, _owner: None });
         }
         let open = || {
             let (view, owner) = convert::open_writable(&given)?.source.into_parts();
@@ -114,14 +116,17 @@ impl<'a, T: Element, D: Dimension> Argument<'a> for ArrayViewMut<'a, T, D> {
             // threads" in ARCHITECTURE.md.
             let array = unsafe { raw_mut(&view) }?;
             call.covers(index, view, true);
-            Ok(Held { array, _owner: Some(owner) })
+            Ok(OpenedArray { array, _owner: Some(owner) })
         };
         open().map_err(|error| call.about(index, error))
     }
 
     fn get(holder: &'a mut Self::Holder) -> Self {
-        // SAFETY: as above; the memory is writable, its elements are apart from one another, and
-        // it overlaps that of no other argument, or the call has been refused.
+        // SAFETY: `open` checked the element type, the alignment and the bounds, that the memory is
+        // writable, and that no two elements share bytes. The holder, or the caller of the function,
+        // keeps the memory alive while the holder is borrowed. The call has claimed the memory, so
+        // that no other argument of it has a byte in common. Python code that uses the memory
+        // meanwhile breaks what ARCHITECTURE.md assumes of Python threads.
         unsafe { holder.array.clone().deref_into_view_mut() }
     }
 }
@@ -174,7 +179,9 @@ fn open_tensor(call: &Call<'_, '_>, index: usize) -> Result<Tensor> {
             false => call.covers(index, opened.source.view().clone(), false),
         }
         match stream {
-            Some(stream) => Tensor::from_opened_on(call.py, call.keep(given, opened), stream),
+            Some(stream) => {
+                Tensor::from_opened_on(call.py, call.keep_until_done(given, opened), stream)
+            }
             None => Tensor::from_opened(call.py, opened),
         }
     };
@@ -188,7 +195,7 @@ pub(super) fn required<'a, 'py>(
     call.given(index).ok_or_else(|| call.about(index, Error::Type("an array is needed".into())))
 }
 
-/// Checks rank and element type; with `cast` any element type will do.
+/// Checks the rank, and the element type unless it is going to be cast.
 fn expect<T: Element, D: Dimension>(view: &View, cast: bool) -> Result<()> {
     let ndim = view.ndim();
     let rank_fits = D::NDIM.is_none_or(|wanted| wanted == ndim);
@@ -203,7 +210,7 @@ fn expect<T: Element, D: Dimension>(view: &View, cast: bool) -> Result<()> {
     )))
 }
 
-/// The memory itself, or a copy where Rust could not look at it or the element type is another.
+/// The memory itself, or a copy if the element type differs or Rust cannot read it in place.
 fn readable<T: Element>(call: &Call<'_, '_>, opened: Opened) -> Result<Opened> {
     let view = opened.source.view();
     if view.dtype() != T::DTYPE {
@@ -213,12 +220,12 @@ fn readable<T: Element>(call: &Call<'_, '_>, opened: Opened) -> Result<Opened> {
 }
 
 impl<'a, 'py> Call<'a, 'py> {
-    /// A plain Python value, or an object that the declaration has converted; `None` where the
-    /// caller left it out.
+    /// A plain Python value, or an object that the declaration has converted; `None` if the caller
+    /// left it out.
     ///
     /// # Errors
     ///
-    /// `TypeError` when it is of another type.
+    /// `TypeError` when it has another type.
     pub fn value<T: FromPyObject<'a, 'py>>(&self, index: usize) -> Result<Option<T>> {
         let Some(given) = self.given(index) else { return Ok(None) };
         let extracted = T::extract(given).map_err(|error| Error::Python(error.into()));

@@ -1,10 +1,10 @@
-//! The call of a declared function itself: without the interpreter where nobody can tell.
+//! The call of a declared function: detached from the interpreter where that is safe and worthwhile.
 //!
-//! A function is run detached by itself when neither its arguments nor its result need Python, its
-//! arrays are large, and nobody else can write to them: copies that were made for the call, and
-//! arrays of frameworks whose arrays never change. Whoever shares such an array's memory and writes
-//! there breaks its framework's rule too, whose threads read at any time. A NumPy array that is
-//! read-only does not count: the flag is that of one array, not of the memory.
+//! A function is detached by itself when neither its arguments nor its result need Python, its arrays
+//! are large, and nobody else can write to them: copies that were made for the call, and arrays of
+//! frameworks whose arrays never change. Whoever shares the memory of such an array and writes to it
+//! breaks the rules of its framework as well, whose threads read it at any time. NumPy's read-only
+//! flag does not count: it belongs to one array, not to the memory.
 
 use std::cell::Cell;
 
@@ -13,9 +13,9 @@ use crate::memory::cast::DETACH_FROM;
 
 /// A function and its arguments.
 ///
-/// Whether the types may leave the interpreter is found by the compiler: `(&attempt).run(call)` is
-/// that of [`Detachable`] where it exists, else that of [`Attached`], for which the call has to take
-/// one more reference.
+/// The compiler finds out whether the types may be used while detached: `(&attempt).call(call)` is
+/// the method of [`Detachable`] where that exists. Otherwise it is the method of [`Attached`], which
+/// needs one more reference.
 pub struct Attempt<A, R> {
     arguments: Cell<Option<A>>,
     body: fn(A) -> R,
@@ -27,20 +27,20 @@ impl<A, R> Attempt<A, R> {
         Attempt { arguments: Cell::new(Some(arguments)), body }
     }
 
-    fn arguments(&self) -> A {
-        self.arguments.take().expect("an attempt is run once")
+    fn take_arguments(&self) -> A {
+        self.arguments.take().expect("a function is called once")
     }
 }
 
-/// What can be run with or without the interpreter.
+/// A function that may be called detached.
 pub trait Detachable<R> {
-    /// Runs the function.
-    fn run(&self, call: &Call<'_, '_>) -> R;
+    /// Calls the function.
+    fn call(&self, call: &Call<'_, '_>) -> R;
 }
 
 impl<A: Send, R: Send> Detachable<R> for Attempt<A, R> {
-    fn run(&self, call: &Call<'_, '_>) -> R {
-        let (arguments, body) = (self.arguments(), self.body);
+    fn call(&self, call: &Call<'_, '_>) -> R {
+        let (arguments, body) = (self.take_arguments(), self.body);
         match call.untouchable.get() {
             Some(bytes) if bytes >= DETACH_FROM => call.py.detach(move || body(arguments)),
             _ => body(arguments),
@@ -48,14 +48,14 @@ impl<A: Send, R: Send> Detachable<R> for Attempt<A, R> {
     }
 }
 
-/// What needs the interpreter.
+/// A function that has to be called attached.
 pub trait Attached<R> {
-    /// Runs the function.
-    fn run(&self, call: &Call<'_, '_>) -> R;
+    /// Calls the function.
+    fn call(&self, call: &Call<'_, '_>) -> R;
 }
 
 impl<A, R> Attached<R> for &Attempt<A, R> {
-    fn run(&self, _: &Call<'_, '_>) -> R {
-        (self.body)(self.arguments())
+    fn call(&self, _: &Call<'_, '_>) -> R {
+        (self.body)(self.take_arguments())
     }
 }

@@ -11,8 +11,8 @@ use crate::framework::generated::MemoryType;
 use crate::framework::spec::Framework;
 use crate::interpreter::vectorcall::{self, Given, vectorcall_class};
 
-/// A Rust function as the declaration in front of it calls it: it opens the arrays that it is given
-/// itself, and gives arrays of the framework that it returns to.
+/// A Rust function as its declaration calls it: it opens the arrays that it is given by itself, and
+/// gives arrays of the framework that it returns.
 #[pyclass(frozen, dict, weakref, module = "arraybridge", name = "RustFunction")]
 pub struct Function {
     vectorcall: vectorcall::Slot<Function>,
@@ -37,13 +37,13 @@ impl Function {
     }
 
     fn called<'py>(slf: &Bound<'py, Self>, given: &Given<'_, 'py>) -> PyResult<Bound<'py, PyAny>> {
-        slf.get().run(slf.py(), given)
+        slf.get().invoke(slf.py(), given)
     }
 
-    fn run<'py>(&self, py: Python<'py>, given: &Given<'_, 'py>) -> PyResult<Bound<'py, PyAny>> {
+    fn invoke<'py>(&self, py: Python<'py>, given: &Given<'_, 'py>) -> PyResult<Bound<'py, PyAny>> {
         let mut sorted = Sorted::new();
         let given = self.declaration.entry.bind(given, &mut sorted)?;
-        Ok(Call::new(py, self.declaration, given).run()?)
+        Ok(Call::new(py, self.declaration, given).invoke()?)
     }
 }
 
@@ -58,7 +58,7 @@ impl Function {
         let py = args.py();
         let (names, values): (Vec<_>, Vec<_>) = kwargs.into_iter().flatten().unzip();
         let all = args.iter_borrowed().chain(values.iter().map(Bound::as_borrowed));
-        self.run(py, &Given::of(&all.collect::<Vec<_>>(), &PyTuple::new(py, names)?))
+        self.invoke(py, &Given::of(&all.collect::<Vec<_>>(), &PyTuple::new(py, names)?))
     }
 
     #[getter]
@@ -88,7 +88,7 @@ impl Function {
 
 fn framework(name: &'static str) -> PyResult<&'static Framework> {
     let found = MemoryType::from_name(name).map(MemoryType::framework);
-    // The attribute knows the tables that its crate was built with, the runtime its own.
+    // The attribute knows the tables that its crate was built with, and the runtime its own.
     found.ok_or_else(|| PyImportError::new_err(format!("this build has no framework {name:?}")))
 }
 
@@ -97,9 +97,9 @@ fn framework(name: &'static str) -> PyResult<&'static Framework> {
 ///
 /// # Errors
 ///
-/// `ImportError` when the `arraybridge` package is missing or of another version, when two functions
-/// have one name, when a framework is not in the tables, and when an option names a function that is
-/// not declared. One that is not there at all does not compile:
+/// `ImportError` when the `arraybridge` package is missing or has another version, when two functions
+/// have the same name, when a framework is not in the tables, and when an option names a function that
+/// is not declared. A function that does not exist at all does not compile:
 ///
 /// ```compile_fail,E0425
 /// #[arraybridge_runtime::memory_type(numpy, host = nowhere)]
@@ -113,7 +113,7 @@ pub fn export(module: &Bound<'_, PyModule>) -> PyResult<()> {
     if let Some(pair) = entries.windows(2).find(|pair| pair[0].name == pair[1].name) {
         let [one, other] = pair else { unreachable!("windows of two") };
         let text = format!(
-            "two declared functions are called {}: in {} and in {}; give one another `name`",
+            "two declared functions are called {}, in {} and in {}; give one of them another `name`",
             one.name, one.module, other.module
         );
         return Err(PyImportError::new_err(text));
@@ -166,7 +166,7 @@ fn options<'py>(
     Ok(options)
 }
 
-/// The declared function of an identifier: that of the same Rust module, else the only one.
+/// The declared function of an identifier: the one in the same Rust module, else the only one.
 fn declared<'a, 'py>(
     from: &FunctionEntry,
     ident: &str,

@@ -1,4 +1,4 @@
-//! Functions that work on a CUDA device: where they are called, and what they take.
+//! Functions that work on a CUDA device: their device, their stream and their arguments.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
@@ -26,17 +26,17 @@ use crate::memory::source::{Owner, Source};
 use crate::rust_function::device_memory::{DeviceView, DeviceViewMut, Layout};
 use crate::tensor::expect_distinct;
 
-/// CUDA memory, kept for a call.
-pub struct Held {
+/// CUDA memory that stays alive during a call.
+pub struct OpenedDeviceArray {
     layout: Layout,
-    // Held for its drop.
+    // It lives as long as the call.
     _source: Source,
 }
 
 impl<'a, T: Element> Argument<'a> for DeviceView<'a, T> {
-    type Holder = Held;
+    type Holder = OpenedDeviceArray;
 
-    fn open(call: &Call<'_, '_>, index: usize) -> Result<Held> {
+    fn open(call: &Call<'_, '_>, index: usize) -> Result<OpenedDeviceArray> {
         let open = |given: &Bound<'_, PyAny>| {
             let (framework, stream) = (call.framework(), call.stream());
             let request = Request {
@@ -46,45 +46,45 @@ impl<'a, T: Element> Argument<'a> for DeviceView<'a, T> {
             };
             let array = convert::convert_to(given, framework, &request)?;
             let opened = convert::open_any(&array, stream.handle())?;
-            call.held::<T>(index, given, opened, false)
+            call.hold::<T>(index, given, opened, false)
         };
         open(&*required(call, index)?).map_err(|error| call.about(index, error))
     }
 
-    fn get(holder: &'a mut Held) -> Self {
+    fn get(holder: &'a mut OpenedDeviceArray) -> Self {
         DeviceView::new(holder.layout.clone())
     }
 }
 
 impl<'a, T: Element> Argument<'a> for DeviceViewMut<'a, T> {
-    type Holder = Held;
+    type Holder = OpenedDeviceArray;
 
-    fn open(call: &Call<'_, '_>, index: usize) -> Result<Held> {
+    fn open(call: &Call<'_, '_>, index: usize) -> Result<OpenedDeviceArray> {
         let open = |given: &Bound<'_, PyAny>| {
             let stream = call.stream();
             let opened = convert::open_writable_on(given, stream.index(), stream.handle())?;
             expect_distinct(opened.source.view())?;
-            call.held::<T>(index, given, opened, true)
+            call.hold::<T>(index, given, opened, true)
         };
         open(&*required(call, index)?).map_err(|error| call.about(index, error))
     }
 
-    fn get(holder: &'a mut Held) -> Self {
+    fn get(holder: &'a mut OpenedDeviceArray) -> Self {
         DeviceViewMut::new(holder.layout.clone())
     }
 }
 
-/// An owner that goes when the work is done that a stream has by the time this is dropped.
-struct Kept {
+/// An owner that is released once a stream has done the work that it has when this is dropped.
+struct AwaitedOwner {
     stream: Arc<CudaStream>,
     owner: Option<Owner>,
 }
 
-impl Drop for Kept {
+impl Drop for AwaitedOwner {
     fn drop(&mut self) {
         let (index, handle) = (self.stream.context().ordinal(), self.stream.cu_stream() as usize);
         let Some(owner) = self.owner.take() else { return };
-        // SAFETY: the stream is referred to, which keeps it alive.
+        // SAFETY: the stream is of this device, and `self.stream` keeps it alive.
         unsafe { streams::keep_until_done(index, handle, Box::new(owner)) };
     }
 }
@@ -99,8 +99,8 @@ impl<'a, 'py> Call<'a, 'py> {
         self.stream.get().expect("a function with a stream is called on it")
     }
 
-    /// The device of the call: that of the declaration, else that of the first array that is in CUDA
-    /// memory, else the current one of the declared framework, else the host.
+    /// The device of the call: the declared one, else the device of the first array in CUDA memory,
+    /// else the declared framework's current device, else the host.
     ///
     /// # Errors
     ///
@@ -120,7 +120,7 @@ impl<'a, 'py> Call<'a, 'py> {
         }
     }
 
-    /// The device of the declaration, else that of the first array that is in CUDA memory.
+    /// The declared device, else the device of the first array in CUDA memory.
     fn known_device(&self) -> Option<Device> {
         let declared = self.function.entry.settings.iter().find_map(|setting| match setting {
             ("device", Setting::Name(name)) => Device::from_name(name),
@@ -142,12 +142,12 @@ impl<'a, 'py> Call<'a, 'py> {
             Ok(Ok(done)) => Ok(done),
             Ok(Err(error)) => Err(error.into()),
             Err(panic) => {
-                // The framework has to be brought back to its own device first.
+                // The framework has to return to its own device first.
                 panicked = Some(panic);
                 Err(PyRuntimeError::new_err("the function panicked"))
             }
         };
-        let done = streams::on_device(py, loaded, index, body);
+        let done = streams::with_device(py, loaded, index, body);
         if let Some(panic) = panicked {
             resume_unwind(panic);
         }
@@ -163,12 +163,12 @@ impl<'a, 'py> Call<'a, 'py> {
         loaded: &LoadedFramework,
         index: usize,
     ) -> std::thread::Result<Result<Bound<'py, PyAny>>> {
-        let begin = || -> Result<driver::Former> {
+        let begin = || -> Result<driver::PreviousContext> {
             let _ = self.stream.set(self.stream_of(loaded, index)?);
-            driver::made_current(index)
+            driver::set_current(index)
         };
-        let _former = match begin() {
-            Ok(former) => former,
+        let _previous = match begin() {
+            Ok(previous) => previous,
             Err(error) => return Ok(Err(error)),
         };
         let done = catch_unwind(AssertUnwindSafe(|| (self.function.entry.call)(self)));
@@ -179,19 +179,19 @@ impl<'a, 'py> Call<'a, 'py> {
                 && in_cuda(array).is_some();
             is_lent.then(|| Loan { lender, owner: array.as_any().clone() })
         });
-        // SAFETY: the stream is alive as long as the call refers to it.
+        // SAFETY: the stream is of this device, and alive as long as the call refers to it.
         unsafe { streams::end_loans(self.py, index, self.stream().handle(), lent) };
         done
     }
 
-    /// The current stream of the declared framework. One that keeps its streams to itself orders its
-    /// exports and imports with the legacy default stream.
+    /// The current stream of the declared framework; the legacy default stream if the framework does not
+    /// expose its streams, since it then orders its exports and imports with that.
     fn stream_of(&self, loaded: &LoadedFramework, index: usize) -> Result<Stream> {
         let (handle, owner) = match streams::current(self.py, loaded, index)? {
             Some(current) => (current.handle, current.object),
             None => (LEGACY_STREAM, self.py.None().into_bound(self.py)),
         };
-        // SAFETY: the framework's object keeps the stream alive, and the legacy one always exists.
+        // SAFETY: the framework's object keeps its stream alive, and the legacy default stream always exists.
         unsafe { Stream::new(index, handle, || owner.into()) }
     }
 
@@ -200,13 +200,13 @@ impl<'a, 'py> Call<'a, 'py> {
         let (py, framework, title) = (self.py, loaded.framework, loaded.framework.title);
         let name = self.function.entry.name;
         let unavailable = |why: String, way_out: &str| {
-            let reason = format!("{name}() works in CUDA memory, and {why}; {way_out}");
+            let reason = format!("{name}() needs CUDA memory, but {why}; {way_out}");
             Endpoints::of(framework).error(Failure::Device, "device", reason)
         };
         let cuda = DLDeviceType::CUDA.0 as i32;
         if !framework.import.as_ref().is_some_and(|import| import.devices.contains(&cuda)) {
             let why = format!("{title} has none");
-            return Err(unavailable(why, "declare the function for a framework that has"));
+            return Err(unavailable(why, "declare the function for a framework that does"));
         }
         let host = "call it where there is an NVIDIA GPU, or call a function that is declared for \
                     host memory";
@@ -228,31 +228,31 @@ impl<'a, 'py> Call<'a, 'py> {
         }
     }
 
-    /// Checked memory for a view, kept for the call.
-    fn held<T: Element>(
+    /// Checks memory for a view, and keeps it alive during the call.
+    fn hold<T: Element>(
         &self,
         index: usize,
         given: &Bound<'_, PyAny>,
         opened: Opened,
         mutable: bool,
-    ) -> Result<Held> {
+    ) -> Result<OpenedDeviceArray> {
         let view = opened.source.view();
         if !device::is_cuda(view.device().device_type.0) {
             return Err(Error::Type(format!("{} is not in CUDA memory", self.framework().title)));
         }
         let layout = Layout::of::<T>(view)?;
         self.covers(index, view.clone(), mutable);
-        Ok(Held { layout, _source: self.keep(given, opened).source })
+        Ok(OpenedDeviceArray { layout, _source: self.keep_until_done(given, opened).source })
     }
 
-    /// Memory that outlives the work on it which the function begins.
+    /// Makes memory outlive the work on it that the function starts.
     ///
-    /// The function's references to the memory go when it returns, and its work may end later. Memory of
-    /// the declared framework is used again in the order of its own stream, which is that of the call.
-    /// Another framework that has a stream waits for the call when it ends. JAX, TensorFlow and objects
-    /// of no framework cannot be made to wait: there the call's reference goes when the stream has done
-    /// its work.
-    pub(super) fn keep(&self, given: &Bound<'_, PyAny>, opened: Opened) -> Opened {
+    /// That work ends after the function returns, which is when its references to the memory are
+    /// released. Memory of the declared framework is reused in the order of its current stream, which is
+    /// that of the call. Another framework that has streams waits for the call when it ends. JAX and
+    /// TensorFlow cannot be made to wait, and what an object of no framework does is unknown. For these,
+    /// the call's reference is released when the stream has done its work.
+    pub(super) fn keep_until_done(&self, given: &Bound<'_, PyAny>, opened: Opened) -> Opened {
         let adopts = |framework: &Framework| framework.stream.is_some();
         let class = detect::class_of(given);
         let owner = class.is_some_and(|class| adopts(class.framework)) || on_host(given);
@@ -262,26 +262,26 @@ impl<'a, 'py> Call<'a, 'py> {
         }
         streams::drain_at_exit(self.py);
         let (view, owner) = opened.source.into_parts();
-        let kept = Kept { stream: Arc::clone(self.stream()), owner: Some(owner) };
+        let awaited = AwaitedOwner { stream: Arc::clone(self.stream()), owner: Some(owner) };
         // SAFETY: the new owner holds the one before.
-        let source = unsafe { Source::new(view, Owner::Value(Box::new(kept))) };
+        let source = unsafe { Source::new(view, Owner::Value(Box::new(awaited))) };
         Opened { source, private: opened.private }
     }
 }
 
 /// The CUDA device that an object's memory is on, if it is an array there.
 fn in_cuda(object: &Bound<'_, PyAny>) -> Option<usize> {
-    let place = place(object)?;
+    let place = dlpack_device_of(object)?;
     device::is_cuda(place.device_type.0).then_some(place.device_id as usize)
 }
 
-/// Whether an object is an array in host memory, beyond doubt.
+/// Whether an object is certainly an array in host memory.
 fn on_host(object: &Bound<'_, PyAny>) -> bool {
-    place(object).is_some_and(device::is_host)
+    dlpack_device_of(object).is_some_and(device::is_host)
 }
 
-/// Where an object says that its memory is.
-fn place(object: &Bound<'_, PyAny>) -> Option<DLDevice> {
+/// The device that an object names for its memory.
+fn dlpack_device_of(object: &Bound<'_, PyAny>) -> Option<DLDevice> {
     if detect::class_of(object).is_some_and(|class| class.framework.memory == Memory::Host) {
         return Some(DLDevice::CPU);
     }

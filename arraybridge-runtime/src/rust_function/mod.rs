@@ -1,12 +1,12 @@
-//! Rust functions that are declared with `#[memory_type(..)]`: called from Python with arrays of any
-//! framework, and giving back those of the framework that they name.
+//! Rust functions that are declared with `#[memory_type(..)]`. Python calls them with arrays of any
+//! framework, and gets arrays of the framework that they name.
 //!
-//! The attribute leaves the function as it is and registers a [`FunctionEntry`], whose trampoline
-//! takes the arguments of a [`Call`], first the plain Python values, then arrays by the trait
-//! [`Argument`]; claims the memory of the arrays; calls the function; and hands its result over.
+//! The attribute leaves the function as it is and registers a [`FunctionEntry`]. Its trampoline reads
+//! the arguments of a [`Call`]: first the plain Python values, then the arrays by the trait
+//! [`Argument`]. It claims the memory of the arrays, calls the function, and hands over the result.
 //! [`export`] puts every function of an extension crate into its module, declared as the Python
-//! decorators declare theirs: the element type of the result, streams and the way out of an
-//! exhausted memory are [`declared`](crate::declared)'s.
+//! decorators declare theirs. The element type of the result, the streams and the ways to go on when
+//! memory runs out are those of [`declared`](crate::declared).
 
 mod argument;
 mod attempt;
@@ -34,12 +34,12 @@ pub use argument::Argument;
 pub use attempt::{Attached, Attempt, Detachable};
 pub use class::export;
 
-/// What a declared function returns to.
+/// The framework that a declared function returns arrays of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Returns {
-    /// Arrays of the framework of this name.
+    /// The framework of this name.
     Framework(&'static str),
-    /// Arrays of the first array argument's framework.
+    /// The framework of the first array argument.
     Input,
 }
 
@@ -54,7 +54,7 @@ pub struct Parameter {
     pub annotation: &'static str,
     /// Whether it is an array, and what the function does with it.
     pub usage: Usage,
-    /// What it is when the caller leaves it out; without one it is required.
+    /// Its value when the caller leaves it out; without one it is required.
     pub default: Option<Make>,
 }
 
@@ -71,7 +71,7 @@ pub enum Usage {
     Written,
 }
 
-/// The value of an option that the Python decorators have, too.
+/// The value of an option that the Python decorators have as well.
 #[derive(Clone, Copy, Debug)]
 pub enum Setting {
     /// Yes or no.
@@ -102,13 +102,13 @@ pub struct FunctionEntry {
     pub returns: Returns,
     /// Whether arrays of other element types are cast to those that the function takes.
     pub cast: bool,
-    /// Whether it works on a CUDA device: it takes a view of its memory, or the stream.
+    /// Whether it works on a CUDA device: it takes a view of device memory, or the stream.
     pub cuda: bool,
     /// What Python may pass.
     pub parameters: &'static [Parameter],
-    /// The type of what it gives, as Python's type checkers know it.
+    /// The type of its result as Python's type checkers know it.
     pub annotation: &'static str,
-    /// What else its declaration says.
+    /// Further options of its declaration.
     pub settings: &'static [(&'static str, Setting)],
     /// Calls it.
     pub call: for<'py> fn(&Call<'_, 'py>) -> Result<Bound<'py, PyAny>>,
@@ -116,16 +116,16 @@ pub struct FunctionEntry {
 
 inventory::collect!(FunctionEntry);
 
-/// A declared function, its frameworks found.
+/// A declared function with its frameworks.
 #[derive(Clone, Copy)]
 struct Declaration {
     entry: &'static FunctionEntry,
     framework: &'static Framework,
-    /// The framework of the results; that of the first array argument without one.
+    /// The framework of the results; `None` for the one of the first array argument.
     output: Option<&'static Framework>,
 }
 
-/// What a caller gave for a parameter, and keeps.
+/// What a caller gave for a parameter; the caller keeps it alive.
 type Argued<'a, 'py> = Option<Borrowed<'a, 'py, PyAny>>;
 
 /// Room for arguments that have to be put into the parameters' order.
@@ -137,14 +137,14 @@ pub struct Call<'a, 'py> {
     function: Declaration,
     given: &'a [Argued<'a, 'py>],
     claims: RefCell<SmallVec<[Claim<'py>; 2]>>,
-    /// The bytes of the arrays, while nobody else can write to any of them.
+    /// The size of all arrays; `None` as soon as others can write to one of them.
     untouchable: Cell<Option<usize>>,
     /// The stream of a function that works on a CUDA device.
     stream: OnceCell<Stream>,
 }
 
 impl FunctionEntry {
-    /// What the caller gave by the parameters.
+    /// What the caller gave, in the order of the parameters.
     #[inline]
     fn bind<'s, 'a: 's, 'py: 'a>(
         &self,
@@ -153,7 +153,8 @@ impl FunctionEntry {
     ) -> PyResult<&'s [Argued<'a, 'py>]> {
         let all = given.all();
         if given.names().is_none() && all.len() == self.parameters.len() {
-            // SAFETY: a reference that is there is an `Option` of one: both are a pointer.
+            // SAFETY: `Borrowed` is a transparent non-null pointer, so that an `Option` of one has the
+            // same layout, and `Some` the same value.
             return Ok(unsafe { &*(std::ptr::from_ref(all) as *const [Option<_>]) });
         }
         self.sort(given, sorted)?;
@@ -205,7 +206,7 @@ impl<'a, 'py> Call<'a, 'py> {
     }
 
     /// Calls the function.
-    fn run(&self) -> Result<Bound<'py, PyAny>> {
+    fn invoke(&self) -> Result<Bound<'py, PyAny>> {
         let entry = self.function.entry;
         if entry.cuda { self.on_cuda() } else { (entry.call)(self) }
     }

@@ -1,4 +1,4 @@
-//! What a declared function gives back.
+//! The results of a declared function.
 
 use ::ndarray::{Array, Dimension};
 use pyo3::IntoPyObjectExt;
@@ -19,7 +19,7 @@ use crate::memory::numpy_array;
 use crate::rust_function::device_memory::DeviceArray;
 use crate::tensor::Tensor;
 
-/// An array that a declared function gives: that of `ndarray`, a [`DeviceArray`], or a [`Tensor`].
+/// An array that a declared function returns: an `Array` of `ndarray`, a [`DeviceArray`], or a [`Tensor`].
 ///
 /// ```compile_fail,E0277
 /// use arraybridge_runtime::prelude::*;
@@ -38,7 +38,7 @@ pub trait Output: Into<Tensor> {
     ///
     /// # Errors
     ///
-    /// The array itself, where it is not handed over as it is.
+    /// The array itself, if NumPy cannot own its memory.
     fn into_numpy(self, _: Python<'_>) -> Result<PyResult<Bound<'_, PyAny>>, Self> {
         Err(self)
     }
@@ -77,7 +77,7 @@ impl<'a, 'py> Call<'a, 'py> {
         Ok((framework, request))
     }
 
-    /// An array, or a tensor, as the framework's.
+    /// Gives an array or a tensor as an array of the target framework.
     ///
     /// # Errors
     ///
@@ -95,7 +95,7 @@ impl<'a, 'py> Call<'a, 'py> {
         }
     }
 
-    /// An object of a framework, which is converted where it is another one's than declared.
+    /// Gives an object; an array of another framework than the target's is converted.
     ///
     /// # Errors
     ///
@@ -109,7 +109,7 @@ impl<'a, 'py> Call<'a, 'py> {
         convert::convert_to(&object, target, &request)
     }
 
-    /// A plain value.
+    /// Gives a plain value.
     ///
     /// # Errors
     ///
@@ -118,7 +118,7 @@ impl<'a, 'py> Call<'a, 'py> {
         Ok(value.into_bound_py_any(self.py)?)
     }
 
-    /// An error of the function.
+    /// Gives the function's error.
     pub fn give_error<E: Into<PyErr>>(&self, error: E) -> Error {
         Error::Python(error.into())
     }

@@ -18,7 +18,7 @@ use crate::framework::spec::Framework;
 use crate::interpreter::error::{Error, Result};
 use crate::interpreter::tuples;
 use join::{Along, join};
-use shape::{ndim_of, shape_of, shape_text, slice_count};
+use shape::{check_shapes, ndim_of, shape_of, shape_text, slice_count};
 
 /// Converts a 3-D array to a framework, and returns its 2-D slices. They share its memory if the
 /// framework has views.
@@ -208,4 +208,13 @@ pub fn concatenate<'py>(parts: &[Bound<'py, PyAny>], axis: usize) -> Result<Boun
         }
         [] => Err(Error::Value("there are no arrays to concatenate".into())),
     }
+}
+
+/// Checks that arrays have one shape, so that an operation on two of them does not broadcast.
+///
+/// # Errors
+///
+/// [`Error::Value`] with the two shapes.
+pub fn check_same_shapes(arrays: &[Bound<'_, PyAny>]) -> Result<()> {
+    check_shapes(arrays, Along::NewAxis)
 }

@@ -1,7 +1,8 @@
-//! `arraybridge.Tensor`: a tensor with the whole array protocol.
+//! The Python class `arraybridge.Tensor`.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use cudarc::driver::CudaStream;
 use dlpark::DlpackFlags;
 use dlpark::ffi::{DLDevice, DLDeviceType};
 use pyo3::exceptions::{PyAttributeError, PyBufferError, PyValueError};
@@ -9,9 +10,9 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyTuple, PyType};
 
-use super::{Tensor, cuda, describe, place};
+use super::{Tensor, cuda, describe, device_name};
 use crate::convert;
-use crate::cuda::driver::{LEGACY_STREAM, lasting_stream};
+use crate::cuda::driver::{LEGACY_STREAM, borrowed_stream};
 use crate::dlpack::{capsule, managed};
 use crate::framework::endpoints::Endpoints;
 use crate::framework::generated::MemoryType;
@@ -21,10 +22,10 @@ use crate::memory::cast;
 use crate::memory::source::{SharedSource, Source};
 use crate::memory::view::{Dims, View};
 
-/// An n-dimensional array that belongs to no framework: what Rust functions make and hand over.
+/// An n-dimensional array that belongs to no framework, as Rust functions return it.
 ///
-/// `Tensor(data)` is `Tensor.from_dlpack(data)`. Any library that follows the DLPack protocol, and
-/// `arraybridge.convert`, takes it without a copy; `numpy.asarray` does too.
+/// `Tensor(data)` is short for `Tensor.from_dlpack(data)`. `arraybridge.convert`, `numpy.asarray` and any
+/// library that supports DLPack share its memory without a copy.
 ///
 /// Examples
 /// --------
@@ -37,9 +38,9 @@ use crate::memory::view::{Dims, View};
 #[pyclass(frozen, module = "arraybridge", name = "Tensor")]
 pub struct PyTensor {
     pub(super) memory: SharedSource,
-    /// The shape and the strides, in elements, as a `DLTensor` points to them.
+    /// The shape and the strides, in elements, that a `DLTensor` points to.
     pub(super) extents: [Dims<i64>; 2],
-    stream: Mutex<Option<cuda::Stream>>,
+    stream: Mutex<Option<Arc<CudaStream>>>,
 }
 
 impl From<Tensor> for PyTensor {
@@ -64,11 +65,11 @@ impl PyTensor {
         self.view().is_on_host()
     }
 
-    fn stream(&self) -> MutexGuard<'_, Option<cuda::Stream>> {
+    fn stream(&self) -> MutexGuard<'_, Option<Arc<CudaStream>>> {
         self.stream.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Fresh host memory with the same values.
+    /// A copy in new host memory.
     fn copied(&self, py: Python<'_>) -> PyResult<Source> {
         if self.is_host() {
             Ok(cast::copied(py, &self.memory.source())?)
@@ -77,34 +78,71 @@ impl PyTensor {
         }
     }
 
-    /// Orders the legacy default stream after the one that wrote the memory; from here on the
-    /// memory is in order with the former, whoever uses it there.
+    /// Makes the legacy default stream wait for the stream that wrote the memory. From then on every user
+    /// of the memory needs to wait for the legacy default stream only.
     pub(super) fn settle(&self) -> PyResult<()> {
         let mut stream = self.stream();
         if stream.is_some() {
-            cuda::order(self.view().device().device_id, stream.as_ref(), 1)?;
+            let device = self.view().device().device_id;
+            cuda::order_streams(device, stream.as_ref(), LEGACY_STREAM)?;
         }
         *stream = None;
         Ok(())
     }
 
-    /// Orders a consumer's stream after the work that writes the memory. Returns whether it is the
-    /// stream on which the memory is freed.
+    /// Whether an export has to copy the memory.
+    ///
+    /// # Errors
+    ///
+    /// Why the memory cannot be exported like this.
+    fn needs_copy(
+        &self,
+        has_stream: bool,
+        device: Option<(u32, i32)>,
+        copy: Option<bool>,
+    ) -> PyResult<bool> {
+        let own = self.__dlpack_device__();
+        let wanted = device.unwrap_or(own);
+        let moves = wanted != own && !(wanted == HOST && self.is_host());
+        if moves && wanted != HOST {
+            let text = format!("the tensor is on DLPack device {own:?}, not on {wanted:?}");
+            return Err(PyBufferError::new_err(text));
+        }
+        if has_stream && (self.is_host() || wanted == HOST) {
+            return Err(PyValueError::new_err("stream must be None for host memory"));
+        }
+        let copies = copy == Some(true) || moves;
+        if copies && copy == Some(false) {
+            return Err(PyBufferError::new_err("copy=False, but the memory is on another device"));
+        }
+        if copies && wanted != HOST {
+            let text =
+                "the tensor cannot be copied on its device; pass dl_device=(1, 0) for a host copy";
+            return Err(PyBufferError::new_err(text));
+        }
+        Ok(copies)
+    }
+
+    /// Makes a consumer's stream wait for the stream that wrote the memory. Returns whether it is the stream
+    /// on which the memory is freed.
     fn order(&self, stream: Option<&Bound<'_, PyAny>>) -> PyResult<bool> {
         let stream: i64 = stream.map_or(Ok(1), |stream| stream.extract())?;
         match stream {
-            // Such a consumer orders itself, to the end.
+            // Such a consumer orders its own work, also with the release of the memory.
             -1 => Ok(true),
             0 => Err(PyValueError::new_err(
-                "stream 0 is ambiguous; use 1 for the legacy default stream, 2 for the per-thread one",
+                "stream 0 is ambiguous; use 1 for the legacy default stream or 2 for the per-thread one",
             )),
             stream if stream < 0 => {
-                Err(PyValueError::new_err(format!("{stream} is no CUDA stream")))
+                Err(PyValueError::new_err(format!("{stream} is not a CUDA stream")))
             }
             consumer => {
                 let (stream, consumer) = (self.stream(), consumer as usize);
-                cuda::order(self.view().device().device_id, stream.as_ref(), consumer)?;
-                Ok(stream.is_some() && cuda::handle(stream.as_ref()) == consumer)
+                let device = self.view().device().device_id;
+                cuda::order_streams(device, stream.as_ref(), consumer)?;
+                Ok(stream
+                    .as_ref()
+                    .is_some_and(|stream| cuda::stream_handle(Some(stream)) == consumer))
             }
         }
     }
@@ -117,19 +155,19 @@ impl PyTensor {
         Ok(Tensor::from_py(data)?.into())
     }
 
-    /// The tensor of any framework's array, or of any object with `__dlpack__`.
+    /// Make a tensor of any framework's array, or of any object with `__dlpack__`.
     ///
     /// Parameters
     /// ----------
     /// data : array
-    ///     Host and CUDA memory is shared; that of other devices is copied to the host.
+    ///     Host and CUDA memory is shared. Memory of other devices is copied to the host.
     /// copy : bool, optional
-    ///     True makes fresh memory, False shares or raises CopyRequiredError.
+    ///     True copies the memory, False raises CopyRequiredError if it cannot be shared.
     ///
     /// Raises
     /// ------
     /// MemoryConversionError
-    ///     When the object cannot be read, or a copy would be needed and is forbidden.
+    ///     If the object cannot be read, or needs a copy that `copy=False` forbids.
     ///
     /// Examples
     /// --------
@@ -149,7 +187,8 @@ impl PyTensor {
         let opened = match copy {
             Some(true) if host && !private => convert::fresh(py, opened, None)?,
             Some(true) if !host => {
-                let text = "a copy on a device is made by its own framework, before";
+                let text =
+                    "copy the array with its own framework; a Tensor copies host memory only";
                 return Err(PyBufferError::new_err(text).into());
             }
             _ => opened,
@@ -157,26 +196,27 @@ impl PyTensor {
         let tensor = Tensor::from_opened(py, opened)?;
         if copy == Some(false) && (private || tensor.description().data() != before) {
             let numpy = MemoryType::Numpy.framework();
-            let ends = Endpoints { source: numpy, target: numpy };
-            let reason = "copy=False, but the memory cannot be described where it is".into();
-            return Err(ends.error(Failure::Copy, "plan", reason));
+            let endpoints = Endpoints { source: numpy, target: numpy };
+            let reason = "copy=False, but DLPack cannot describe the memory in place".into();
+            return Err(endpoints.error(Failure::Copy, "plan", reason));
         }
         Ok(tensor.into())
     }
 
-    /// A tensor of a capsule that another extension module made, and the stream that its memory
-    /// was written on.
+    /// Make a tensor of a capsule from another extension module, and of the stream on which its memory was
+    /// written.
     #[staticmethod]
     #[pyo3(signature = (capsule, stream=None))]
     fn _adopt(capsule: &Bound<'_, PyAny>, stream: Option<usize>) -> Result<PyTensor> {
         let source = capsule::take(capsule)?;
         let index = source.view().device().device_id as usize;
-        // SAFETY: the owner of the memory keeps the stream, or it is one that is never destroyed.
-        let stream = stream.map(|handle| unsafe { lasting_stream(index, handle) }).transpose()?;
+        // SAFETY: `into_object` passes the stream of the tensor. The memory's owner keeps it alive, or it is
+        // never destroyed.
+        let stream = stream.map(|handle| unsafe { borrowed_stream(index, handle) }).transpose()?;
         Ok(Tensor { source, stream }.into())
     }
 
-    /// Export the memory; see the DLPack specification for Python.
+    /// Export the memory by DLPack, as its specification for Python says.
     #[pyo3(signature = (*, stream=None, max_version=None, dl_device=None, copy=None))]
     fn __dlpack__<'py>(
         &self,
@@ -186,24 +226,7 @@ impl PyTensor {
         dl_device: Option<(u32, i32)>,
         copy: Option<bool>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let own = self.__dlpack_device__();
-        let wanted = dl_device.unwrap_or(own);
-        let crossing = wanted != own && !(wanted == HOST && self.is_host());
-        if crossing && wanted != HOST {
-            let text = format!("the tensor is on DLPack device {own:?}, not on {wanted:?}");
-            return Err(PyBufferError::new_err(text));
-        }
-        if stream.is_some() && (self.is_host() || wanted == HOST) {
-            return Err(PyValueError::new_err("stream must be None for host memory"));
-        }
-        let copies = copy == Some(true) || crossing;
-        if copies && copy == Some(false) {
-            return Err(PyBufferError::new_err("copy=False, but the memory is on another device"));
-        }
-        if copies && wanted != HOST {
-            let text = "a copy on the device is made by the consumer; ask for one on the host";
-            return Err(PyBufferError::new_err(text));
-        }
+        let copies = self.needs_copy(stream.is_some(), dl_device, copy)?;
         let mut source = if copies { self.copied(py)? } else { self.memory.source() };
         if !self.is_host() && !copies && !self.order(stream.as_ref())? {
             source = cuda::AfterDevice::of(source);
@@ -211,19 +234,19 @@ impl PyTensor {
         if max_version.is_some_and(|(major, _)| major >= 1) {
             let mut tensor = source.hand_over(managed::versioned);
             if copies {
-                // SAFETY: the memory was made for this export.
+                // SAFETY: the memory was copied for this export, so there is no other reference to it.
                 unsafe { *tensor.flags_mut() |= DlpackFlags::IS_COPIED };
             }
             return capsule::give(py, tensor);
         }
         if source.view().is_read_only() {
-            let text = "a read-only tensor needs a consumer of DLPack 1.0, or copy=True";
+            let text = "the tensor is read-only, which needs DLPack 1.0 (max_version) or copy=True";
             return Err(PyBufferError::new_err(text));
         }
         capsule::give(py, source.hand_over(managed::legacy))
     }
 
-    /// DLPack's type and index of the device.
+    /// DLPack's device type and device index.
     fn __dlpack_device__(&self) -> (u32, i32) {
         let DLDevice { device_type, device_id } = self.view().device();
         (device_type.0, device_id)
@@ -232,7 +255,7 @@ impl PyTensor {
     #[getter]
     fn __array_interface__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         if !self.is_host() {
-            return Err(PyAttributeError::new_err("the tensor is on a device"));
+            return Err(PyAttributeError::new_err("the tensor is not on the host"));
         }
         self.interface(py)
     }
@@ -240,10 +263,10 @@ impl PyTensor {
     #[getter]
     fn __cuda_array_interface__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         if self.is_host() {
-            return Err(PyAttributeError::new_err("the tensor is on the host"));
+            return Err(PyAttributeError::new_err("the tensor is not on a CUDA device"));
         }
         let interface = self.interface(py)?;
-        interface.set_item("stream", cuda::handle(self.stream().as_ref()))?;
+        interface.set_item("stream", cuda::stream_handle(self.stream().as_ref()))?;
         Ok(interface)
     }
 
@@ -253,7 +276,7 @@ impl PyTensor {
         PyTuple::new(py, self.view().shape().iter())
     }
 
-    /// Bytes from one element to the next along each axis, as NumPy counts them.
+    /// Bytes from one element to the next along each axis, as in NumPy.
     #[getter]
     fn strides<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
         PyTuple::new(py, self.view().strides().iter())
@@ -280,7 +303,7 @@ impl PyTensor {
     /// `"host"` or `"cuda:0"`.
     #[getter]
     fn device(&self) -> String {
-        place(self.view().device())
+        device_name(self.view().device())
     }
 
     fn __repr__(&self) -> String {
@@ -289,7 +312,7 @@ impl PyTensor {
 }
 
 impl PyTensor {
-    /// What both array interfaces say.
+    /// What both array interfaces have in common.
     fn interface<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let view = self.view();
         let interface = PyDict::new(py);
@@ -302,10 +325,10 @@ impl PyTensor {
     }
 }
 
-/// NumPy's code of an element type.
+/// NumPy's type code of an element type.
 fn typestr(dtype: DType) -> PyResult<String> {
     if !dtype.is_numpy() {
-        let text = format!("the array interface has no {dtype}; use DLPack");
+        let text = format!("the array interface has no code for {dtype}; use DLPack");
         return Err(PyAttributeError::new_err(text));
     }
     let kind = match dtype.kind() {
@@ -329,13 +352,13 @@ fn typestr(dtype: DType) -> PyResult<String> {
 ///
 /// # Errors
 ///
-/// What the interpreter raises.
+/// What Python raises.
 pub fn add_class(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<PyTensor>()?;
     dlpark::python::install_exchange_api::<PyTensor>(module.py())
 }
 
-/// The class of the `arraybridge` package, where that is another one than this module's own.
+/// The class of the `arraybridge` package, unless that is this module's own class.
 fn package_class(py: Python<'_>) -> Option<&Bound<'_, PyType>> {
     static CLASS: PyOnceLock<Option<Py<PyType>>> = PyOnceLock::new();
     let find = || {
@@ -346,14 +369,13 @@ fn package_class(py: Python<'_>) -> Option<&Bound<'_, PyType>> {
     CLASS.get_or_init(py, find).as_ref().map(|class| class.bind(py))
 }
 
-/// A tensor as a Python object: of the `arraybridge` package's class, whichever extension module
-/// made it.
+/// A tensor as an object of the `arraybridge` package's class, whichever extension module makes it.
 pub(super) fn into_object(py: Python<'_>, tensor: Tensor) -> PyResult<Bound<'_, PyAny>> {
     let Some(class) = package_class(py) else {
         return Ok(Bound::new(py, PyTensor::from(tensor))?.into_any());
     };
     let Tensor { source, stream } = tensor;
-    let handle = stream.as_ref().map(|stream| cuda::handle(Some(stream)));
+    let handle = stream.as_ref().map(|stream| cuda::stream_handle(Some(stream)));
     let capsule = capsule::give(py, source.hand_over(managed::versioned))?;
     class.call_method1(pyo3::intern!(py, "_adopt"), (capsule, handle))
 }

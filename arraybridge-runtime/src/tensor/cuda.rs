@@ -1,4 +1,4 @@
-//! Tensors of CUDA memory: made of cudarc's slices, and ordered with their consumers' streams.
+//! Tensors in CUDA memory: made from cudarc's slices, and ordered with their consumers' streams.
 
 use std::mem::ManuallyDrop;
 use std::sync::Arc;
@@ -9,33 +9,30 @@ use pyo3::exceptions::PyBufferError;
 use pyo3::prelude::*;
 
 use super::{Tensor, expect_len};
-use crate::cuda::driver::{checked, wait_for_device};
+use crate::cuda::driver::{LEGACY_STREAM, checked, wait_for_device};
 use crate::host::buffer::HostBuffer;
 use crate::host::layout::{Strides, contiguous_strides};
+use crate::interpreter::detached::wait_detached;
 use crate::interpreter::error::Result;
-use crate::interpreter::held::wait_detached;
 use crate::memory::cast::no_memory;
 use crate::memory::element::Element;
 use crate::memory::source::{Owner, SharedSource, Source};
 use crate::memory::view::View;
 
-/// The stream that a tensor was written on.
-pub(super) type Stream = Arc<CudaStream>;
-
-/// Device memory, and its context. The slice frees it in the order of the stream that it was allocated
-/// on, as CuPy and torch do with their own memory. [`AfterDevice`] is for consumers on other streams.
-struct Memory<T> {
+/// Device memory and its context. The slice frees the memory on the stream on which it was allocated, as
+/// CuPy and torch do. [`AfterDevice`] is for consumers on other streams.
+struct DeviceMemory<T: Element> {
     slice: ManuallyDrop<CudaSlice<T>>,
     context: Arc<CudaContext>,
 }
 
-impl<T> Drop for Memory<T> {
+impl<T: Element> Drop for DeviceMemory<T> {
     fn drop(&mut self) {
         let free = || {
-            // The handle of the legacy default stream is that of the current context's. A context that
-            // reports a failure here is past being helped.
+            // The handle of the legacy default stream stands for that of the current context. After a failure
+            // there is nothing else to try.
             let bound = self.context.bind_to_thread();
-            // SAFETY: it is dropped once, here.
+            // SAFETY: the slice is dropped once, here.
             unsafe { ManuallyDrop::drop(&mut self.slice) };
             bound
         };
@@ -43,12 +40,13 @@ impl<T> Drop for Memory<T> {
     }
 }
 
-/// Memory that is lent to a consumer on another stream than that of the memory. The stream that the
-/// consumer names is where it begins, not where it goes on, and may be destroyed by the time that the
-/// consumer lets go. So the device's work is waited for then.
+/// Memory that is lent to a consumer on another stream than that of the memory.
+///
+/// A consumer names the stream that it starts on, may go on to use others, and may have destroyed that one by
+/// the time it releases the memory. So all work of the device is waited for then.
 pub(super) struct AfterDevice {
     index: usize,
-    // Held for its drop, which comes after the wait.
+    // Fields are dropped after the wait in `drop`.
     _owner: Owner,
 }
 
@@ -59,7 +57,7 @@ impl Drop for AfterDevice {
 }
 
 impl AfterDevice {
-    /// The same memory, which is let go of when the device's work is done.
+    /// The same memory, released when the device's work is done.
     pub(super) fn of(source: Source) -> Source {
         let (view, owner) = source.into_parts();
         let index = view.device().device_id as usize;
@@ -69,24 +67,25 @@ impl AfterDevice {
 }
 
 impl Tensor {
-    /// A tensor of device memory, in row-major order, without a copy. Consumers are ordered after
-    /// the work on the slice's stream.
+    /// A tensor of device memory, in row-major order, without a copy. Consumers wait for the work on the
+    /// slice's stream.
     ///
     /// # Errors
     ///
-    /// [`Error::Value`](crate::interpreter::error::Error::Value) when the shape has another number of elements
+    /// [`Error::Value`](crate::interpreter::error::Error::Value) if the shape has another number of elements
     /// than the slice.
     pub fn from_cuda<T: Element>(slice: CudaSlice<T>, shape: &[usize]) -> Result<Tensor> {
         expect_len(shape, T::DTYPE, slice.len())?;
         let stream = slice.stream().clone();
-        // Waits on the slice's stream for what was written on others.
+        // This makes the slice's stream wait for writes on other streams.
         let data = slice.device_ptr(&stream).0 as usize as *mut u8;
         let context = stream.context().clone();
         let index = context.ordinal() as i32;
-        let owner = Owner::Value(Box::new(Memory { slice: ManuallyDrop::new(slice), context }));
+        let owner =
+            Owner::Value(Box::new(DeviceMemory { slice: ManuallyDrop::new(slice), context }));
         let device = DLDevice { device_type: DLDeviceType::CUDA, device_id: index };
         let strides = contiguous_strides(shape, size_of::<T>());
-        // SAFETY: the slice has the elements of the shape, and the owner holds it.
+        // SAFETY: the slice has the elements of the shape, and the owner has the slice.
         let source = unsafe {
             Source::new(View::new(data, T::DTYPE, shape.into(), strides).on(device), owner)
         };
@@ -94,22 +93,30 @@ impl Tensor {
     }
 }
 
-/// The raw handle of a producer's stream, as DLPack and the array interface number it.
-pub(super) fn handle(stream: Option<&Stream>) -> usize {
-    stream.map_or(1, |stream| (stream.cu_stream() as usize).max(1))
+/// The handle of a producer's stream as a number, in which 1 is the legacy default stream.
+pub(super) fn stream_handle(stream: Option<&Arc<CudaStream>>) -> usize {
+    stream.map_or(LEGACY_STREAM, |stream| (stream.cu_stream() as usize).max(LEGACY_STREAM))
 }
 
 /// Makes a consumer's stream wait for the producer's.
-pub(super) fn order(device: i32, producer: Option<&Stream>, consumer: usize) -> PyResult<()> {
-    let producer_handle = handle(producer);
+///
+/// # Errors
+///
+/// `RuntimeError` if CUDA reports a failure.
+pub(super) fn order_streams(
+    device: i32,
+    producer: Option<&Arc<CudaStream>>,
+    consumer: usize,
+) -> PyResult<()> {
+    let producer_handle = stream_handle(producer);
     if producer_handle == consumer {
         return Ok(());
     }
     let ordered = checked(|| {
         let context = context(device, producer)?;
         let event = context.new_event(None)?;
-        // SAFETY: the context is current, the producer's stream is alive or the legacy one, and
-        // the consumer's handle is what DLPack has a consumer pass.
+        // SAFETY: the context is current. The producer's stream is alive or the legacy default one, and
+        // DLPack requires the consumer to pass the handle of a stream.
         unsafe {
             result::event::record(event.cu_event(), producer_handle as sys::CUstream)?;
             let flags = sys::CUevent_wait_flags::CU_EVENT_WAIT_DEFAULT;
@@ -119,7 +126,11 @@ pub(super) fn order(device: i32, producer: Option<&Stream>, consumer: usize) -> 
     Ok(ordered?)
 }
 
-fn context(device: i32, producer: Option<&Stream>) -> Result<Arc<CudaContext>, DriverError> {
+/// Makes the device's context current.
+fn context(
+    device: i32,
+    producer: Option<&Arc<CudaStream>>,
+) -> Result<Arc<CudaContext>, DriverError> {
     let context = match producer {
         Some(stream) => stream.context().clone(),
         None => crate::cuda::driver::context(device as usize)?,
@@ -128,20 +139,29 @@ fn context(device: i32, producer: Option<&Stream>) -> Result<Arc<CudaContext>, D
     Ok(context)
 }
 
-/// A contiguous device array, copied to the host when it is ready.
-pub(super) fn to_host(memory: &SharedSource, producer: Option<&Stream>) -> PyResult<Source> {
+/// Copies a contiguous device array to the host, once the producer's stream has written it.
+///
+/// # Errors
+///
+/// `BufferError` if the array is strided, `MemoryError` if the allocation fails, `RuntimeError` if CUDA
+/// reports a failure.
+pub(super) fn to_host(
+    memory: &SharedSource,
+    producer: Option<&Arc<CudaStream>>,
+) -> PyResult<Source> {
     let view = memory.view();
     if view.layout() != Strides::Contiguous {
-        let text = "a strided device array can only be copied by a framework of that device";
+        let text =
+            "the device array is strided; make it contiguous with a framework of that device first";
         return Err(PyBufferError::new_err(text));
     }
     let mut buffer = HostBuffer::new(view.nbytes()).map_err(no_memory)?;
     let copy = || {
         context(view.device().device_id, producer)?;
-        // SAFETY: the stream is alive or the legacy one; the buffer has the bytes of the array,
-        // which its owner keeps alive, and is written before it is read.
+        // SAFETY: the stream is alive or the legacy default one. The array is contiguous, its owner keeps
+        // it alive, and the buffer has as many bytes, which are written before they are read.
         unsafe {
-            result::stream::synchronize(handle(producer) as sys::CUstream)?;
+            result::stream::synchronize(stream_handle(producer) as sys::CUstream)?;
             let bytes = buffer.len();
             std::ptr::write_bytes(buffer.as_mut_ptr(), 0, bytes);
             let bytes = std::slice::from_raw_parts_mut(buffer.as_mut_ptr(), bytes);
@@ -149,6 +169,6 @@ pub(super) fn to_host(memory: &SharedSource, producer: Option<&Stream>) -> PyRes
         }
     };
     wait_detached(|| checked(copy))?;
-    // SAFETY: every byte was written.
+    // SAFETY: all bytes are written.
     Ok(unsafe { Source::from_buffer(buffer, view.dtype(), view.shape().into()) })
 }

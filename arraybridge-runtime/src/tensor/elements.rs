@@ -1,4 +1,4 @@
-//! Typed views of host memory.
+//! Host memory as typed `ndarray` views.
 
 use ndarray::{
     ArrayViewD, Axis, Dimension, IxDyn, RawArrayView, RawArrayViewMut, ShapeBuilder, StrideShape,
@@ -11,30 +11,29 @@ use crate::memory::element::Element;
 use crate::memory::source::Source;
 use crate::memory::view::{Dims, View};
 
-/// Described memory as `ndarray` sees it. Whoever dereferences it keeps the memory alive, and
-/// unwritten by others.
+/// Described memory as a raw view of `ndarray`.
 ///
 /// # Safety
 ///
-/// The described memory is alive, and nobody writes to it meanwhile: bools are looked at.
+/// The memory is alive, and nobody writes to it during the call, which reads bools.
 ///
 /// # Errors
 ///
-/// [`Error::Type`] for another rank or element type, for memory on a device, and for memory that
-/// Rust cannot look at in place: of the other byte order, misaligned, or bools that are none.
+/// [`Error::Type`] for another rank or element type, for memory on a device, and for elements that Rust
+/// cannot use in place: byte-swapped, misaligned, or bools that are neither 0 nor 1.
 pub(crate) unsafe fn raw<T: Element, D: Dimension>(view: &View) -> Result<RawArrayView<T, D>> {
-    // SAFETY: the memory is alive.
-    let Laid { shape, data, turned } = unsafe { laid_out::<T, D>(view) }?;
-    // SAFETY: a view's elements lie in one allocation, so that no offset overflows; nothing is
+    // SAFETY: the memory is alive, and nobody writes to it.
+    let RawParts { shape, data, inverted } = unsafe { raw_parts::<T, D>(view) }?;
+    // SAFETY: a view's elements lie in one allocation, so that no offset overflows. Nothing is
     // dereferenced here.
     let mut array = unsafe { RawArrayView::from_shape_ptr(shape, data) };
-    if turned {
-        backward(view).for_each(|axis| array.invert_axis(axis));
+    if inverted {
+        negative_axes(view).for_each(|axis| array.invert_axis(axis));
     }
     Ok(array)
 }
 
-/// The same for memory that is written to.
+/// As [`raw`], for memory that is written to.
 ///
 /// # Safety
 ///
@@ -42,53 +41,42 @@ pub(crate) unsafe fn raw<T: Element, D: Dimension>(view: &View) -> Result<RawArr
 ///
 /// # Errors
 ///
-/// As [`raw`], and [`Error::Value`] where elements share memory with one another.
+/// As [`raw`], and [`Error::Value`] if elements share memory with each other.
 pub(crate) unsafe fn raw_mut<T: Element, D: Dimension>(
     view: &View,
 ) -> Result<RawArrayViewMut<T, D>> {
-    // SAFETY: the memory is alive.
-    let Laid { shape, data, turned } = unsafe { laid_out::<T, D>(view) }?;
+    // SAFETY: the memory is alive, and nobody writes to it.
+    let RawParts { shape, data, inverted } = unsafe { raw_parts::<T, D>(view) }?;
     expect_distinct(view)?;
-    // SAFETY: a view's elements lie in one allocation, so that no offset overflows; nothing is
+    // SAFETY: a view's elements lie in one allocation, so that no offset overflows. Nothing is
     // dereferenced here.
     let mut array = unsafe { RawArrayViewMut::from_shape_ptr(shape, data) };
-    if turned {
-        backward(view).for_each(|axis| array.invert_axis(axis));
+    if inverted {
+        negative_axes(view).for_each(|axis| array.invert_axis(axis));
     }
     Ok(array)
 }
 
-/// An array that begins at its lowest address.
-struct Laid<T, D> {
+/// The parts of a raw view. `ndarray` makes views of positive strides only, so axes with negative ones
+/// are inverted and `data` is the lowest address.
+struct RawParts<T, D> {
     shape: StrideShape<D>,
     data: *mut T,
-    /// Whether axes that run backward were turned round: ndarray has no negative strides to make an
-    /// array with.
-    turned: bool,
+    /// Whether there are axes to invert again.
+    inverted: bool,
 }
 
 /// # Safety
 ///
-/// The described memory is alive, and nobody writes to it meanwhile.
+/// The memory is alive, and nobody writes to it during the call, which reads bools.
 #[inline]
-unsafe fn laid_out<T: Element, D: Dimension>(view: &View) -> Result<Laid<T, D>> {
-    let wanted = T::DTYPE;
-    if view.dtype() != wanted {
-        return Err(Error::Type(format!("expected {wanted} elements, not {}", view.dtype())));
-    }
-    if !view.is_on_host() {
-        return Err(Error::Type("expected host memory, not a device's".into()));
-    }
-    let ndim = view.ndim();
-    if let Some(rank) = D::NDIM.filter(|rank| *rank != ndim) {
-        return Err(Error::Type(format!("expected {rank} axes, not {ndim}")));
-    }
-    let empty = view.is_empty();
-    let size = size_of::<T>() as isize;
+unsafe fn raw_parts<T: Element, D: Dimension>(view: &View) -> Result<RawParts<T, D>> {
+    check_type::<T, D>(view)?;
+    let (empty, size) = (view.is_empty(), size_of::<T>() as isize);
     let mut data = view.data().cast::<T>();
     let mut fits = !view.is_swapped() && data.is_aligned();
-    let mut turned = false;
-    let (mut shape, mut strides) = (D::zeros(ndim), D::zeros(ndim));
+    let mut inverted = false;
+    let (mut shape, mut strides) = (D::zeros(view.ndim()), D::zeros(view.ndim()));
     for (axis, (n, stride)) in view.shape().iter().zip(view.strides()).enumerate() {
         shape[axis] = *n;
         if *n <= 1 || empty {
@@ -99,24 +87,39 @@ unsafe fn laid_out<T: Element, D: Dimension>(view: &View) -> Result<Laid<T, D>> 
         strides[axis] = step.unsigned_abs();
         if step < 0 {
             data = data.wrapping_offset(step * (*n as isize - 1));
-            turned = true;
+            inverted = true;
         }
     }
     if empty {
         data = std::ptr::NonNull::dangling().as_ptr();
     } else if !fits {
-        let text = format!("the {wanted} elements are misaligned or of the other byte order");
+        let text = format!("the {} elements are misaligned or byte-swapped", T::DTYPE);
         return Err(Error::Type(text));
     }
-    // SAFETY: the memory is alive, and its elements are bytes of the host's.
-    if wanted == DType::Bool && !unsafe { holds_bools(view) } {
+    // SAFETY: the view describes bytes on the host that are alive, and nobody writes to them.
+    if T::DTYPE == DType::Bool && !unsafe { holds_bools(view) } {
         return Err(Error::Type("the bool array holds bytes that are neither 0 nor 1".into()));
     }
-    Ok(Laid { shape: shape.strides(strides), data, turned })
+    Ok(RawParts { shape: shape.strides(strides), data, inverted })
 }
 
-/// The axes whose elements lie in the other order.
-fn backward(view: &View) -> impl Iterator<Item = Axis> {
+/// Checks the element type, the rank, and that the memory is the host's.
+#[inline]
+fn check_type<T: Element, D: Dimension>(view: &View) -> Result<()> {
+    if view.dtype() != T::DTYPE {
+        return Err(Error::Type(format!("expected {} elements, not {}", T::DTYPE, view.dtype())));
+    }
+    if !view.is_on_host() {
+        return Err(Error::Type("expected host memory, not that of a device".into()));
+    }
+    match D::NDIM.filter(|rank| *rank != view.ndim()) {
+        Some(rank) => Err(Error::Type(format!("expected {rank} axes, not {}", view.ndim()))),
+        None => Ok(()),
+    }
+}
+
+/// The axes with negative strides.
+fn negative_axes(view: &View) -> impl Iterator<Item = Axis> {
     let axes = if view.is_empty() { 0 } else { view.ndim() };
     (0..axes).filter(|axis| view.strides()[*axis] < 0 && view.shape()[*axis] > 1).map(Axis)
 }
@@ -125,34 +128,34 @@ fn backward(view: &View) -> impl Iterator<Item = Axis> {
 ///
 /// # Errors
 ///
-/// [`Error::Value`] where elements share memory with one another.
+/// [`Error::Value`] if elements share memory with each other.
 pub(crate) fn expect_distinct(view: &View) -> Result<()> {
     if is_injective(view) {
         return Ok(());
     }
-    let text = "elements share memory with one another, so it cannot be written to";
+    let text = "elements share memory with each other, so the array cannot be written to";
     Err(Error::Value(text.into()))
 }
 
-/// Whether no two elements share bytes, as far as that can be seen from the strides: each axis
-/// steps over what the axes inside it cover.
+/// Whether no two elements share bytes. Each axis must step over what the axes with smaller strides
+/// cover; other strides that are injective all the same are not recognised.
 fn is_injective(view: &View) -> bool {
     let axes = view.shape().iter().zip(view.strides()).filter(|(n, _)| **n > 1);
     let mut axes: Dims<(usize, usize)> = axes.map(|(n, s)| (s.unsigned_abs(), *n)).collect();
     axes.sort_unstable();
     let mut covered = view.dtype().size();
     axes.iter().all(|(stride, n)| {
-        let apart = *stride >= covered;
+        let distinct = *stride >= covered;
         covered = covered.saturating_add(stride.saturating_mul(n - 1));
-        apart
+        distinct
     })
 }
 
-/// Whether every byte is a Rust `bool`.
+/// Whether every byte is a valid `bool`.
 ///
 /// # Safety
 ///
-/// The view describes bytes on the host that are alive, and nobody writes to them meanwhile.
+/// The view describes bytes on the host that are alive, and nobody writes to them during the call.
 unsafe fn holds_bools(view: &View) -> bool {
     if view.is_empty() {
         return true;
@@ -161,10 +164,10 @@ unsafe fn holds_bools(view: &View) -> bool {
     let bytes = (high - low) as usize;
     if bytes == view.len() {
         let first = view.data().wrapping_offset(low);
-        // SAFETY: the elements fill this range, and are alive.
+        // SAFETY: the elements fill this range and are alive, and nobody writes to them.
         return unsafe { std::slice::from_raw_parts(first, bytes) }.iter().all(|byte| *byte <= 1);
     }
-    // SAFETY: these are the same bytes, and every byte is a `u8`.
+    // SAFETY: these are the same bytes, which are alive, and every byte is a `u8`.
     unsafe {
         let (shape, strides) = (view.shape().into(), view.strides().into());
         let view = View::new(view.data(), DType::Uint8, shape, strides);
@@ -179,7 +182,7 @@ unsafe fn holds_bools(view: &View) -> bool {
 ///
 /// As [`raw`].
 pub(super) fn view<T: Element>(source: &Source) -> Result<ArrayViewD<'_, T>> {
-    // SAFETY: the source is borrowed as long as the view, and its owner keeps the memory alive. Nobody
-    // writes to it meanwhile: see "What is assumed of Python threads" in ARCHITECTURE.md.
+    // SAFETY: the source is borrowed as long as the view is, and its owner keeps the memory alive. That
+    // nobody writes to it is assumed: see "What is assumed of Python threads" in ARCHITECTURE.md.
     unsafe { Ok(raw(source.view())?.deref_into_view()) }
 }

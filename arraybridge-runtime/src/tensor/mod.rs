@@ -1,4 +1,4 @@
-//! An n-dimensional array that a Rust function made: owned memory, described as DLPack describes it.
+//! `Tensor`, an n-dimensional array that belongs to no framework, in Rust and in Python.
 
 mod class;
 mod cuda;
@@ -8,6 +8,7 @@ mod exchange;
 use std::fmt;
 use std::sync::Arc;
 
+use cudarc::driver::CudaStream;
 use dlpark::ffi::DLDevice;
 use ndarray::{Array, ArrayViewD, Dimension};
 use pyo3::prelude::*;
@@ -28,8 +29,8 @@ pub(crate) use crate::memory::source::expect_len;
 pub use class::{PyTensor, add_class};
 pub(crate) use elements::{expect_distinct, raw, raw_mut};
 
-/// An owned n-dimensional array, on the host or on a CUDA device, whose element type is known at
-/// run time. Its memory is freed once, by whoever holds it last: Rust, Python or a framework.
+/// An n-dimensional array on the host or on a CUDA device, whose element type is known at run time. Its
+/// memory is freed when the last user drops it, be that Rust, Python or a framework.
 ///
 /// ```
 /// use arraybridge_runtime::prelude::Tensor;
@@ -41,12 +42,11 @@ pub(crate) use elements::{expect_distinct, raw, raw_mut};
 /// ```
 pub struct Tensor {
     source: Source,
-    /// The stream that the memory was written on; the legacy default stream without one.
-    stream: Option<cuda::Stream>,
+    /// The stream on which the memory was written; `None` is the legacy default stream.
+    stream: Option<Arc<CudaStream>>,
 }
 
-// SAFETY: a shared reference gives the description and reads the memory; nothing of the owner is used
-// through it.
+// SAFETY: a shared reference reads the description and the memory, and does not use the owner.
 unsafe impl Sync for Tensor {}
 
 impl Tensor {
@@ -54,7 +54,7 @@ impl Tensor {
     ///
     /// # Errors
     ///
-    /// [`Error::Value`] when the shape has another number of elements than the vector.
+    /// [`Error::Value`] if the shape has another number of elements than the vector.
     pub fn from_vec<T: Element>(elements: Vec<T>, shape: &[usize]) -> Result<Tensor> {
         Ok(Source::from_vec(elements, shape)?.into())
     }
@@ -63,20 +63,20 @@ impl Tensor {
     ///
     /// # Errors
     ///
-    /// [`Error::Value`] when the shape does not have as many bytes, or when a byte of a bool is
-    /// neither 0 nor 1; `MemoryError` when there is no memory.
+    /// [`Error::Value`] if the shape needs another number of bytes, or a bool is neither 0 nor 1;
+    /// `MemoryError` if the allocation fails.
     pub fn from_bytes(bytes: &[u8], dtype: DType, shape: &[usize]) -> Result<Tensor> {
         if dtype == DType::Bool && bytes.iter().any(|byte| *byte > 1) {
-            return Err(Error::Value("a bool is a byte of 0 or 1".into()));
+            return Err(Error::Value("every byte of a bool array must be 0 or 1".into()));
         }
         Ok(Source::from_bytes(bytes, dtype, shape)?.into())
     }
 
-    /// A tensor of memory that was opened. What DLPack cannot describe is copied.
+    /// A tensor of an array's memory. Memory that DLPack cannot describe is copied.
     ///
     /// # Errors
     ///
-    /// `MemoryError` when there is no memory for a copy.
+    /// `MemoryError` if the allocation fails.
     pub(crate) fn from_opened(py: Python<'_>, opened: Opened) -> Result<Tensor> {
         let view = opened.source.view();
         let readable = !view.is_on_host() || view.can_be_read();
@@ -84,8 +84,8 @@ impl Tensor {
         Ok(opened.source.into())
     }
 
-    /// As [`from_opened`](Tensor::from_opened), of memory that a stream's work comes after, and whose
-    /// next consumer comes after that stream.
+    /// As [`from_opened`](Tensor::from_opened), for memory that is used on a stream: the next consumer waits
+    /// for that stream.
     pub(crate) fn from_opened_on(
         py: Python<'_>,
         opened: Opened,
@@ -104,8 +104,8 @@ impl Tensor {
         Ok(tensor)
     }
 
-    /// The tensor of any framework's array, or of any object that hands its memory out by DLPack,
-    /// without a copy where the memory can be described.
+    /// A tensor of the memory of any framework's array, or of any object that exports it by DLPack. Only
+    /// memory that DLPack cannot describe is copied.
     ///
     /// # Errors
     ///
@@ -123,12 +123,12 @@ impl Tensor {
         self.description().dtype()
     }
 
-    /// Elements along each axis.
+    /// The length of each axis.
     pub fn shape(&self) -> &[usize] {
         self.description().shape()
     }
 
-    /// Bytes from one element to the next along each axis.
+    /// The bytes from one element to the next along each axis.
     pub fn strides(&self) -> &[isize] {
         self.description().strides()
     }
@@ -138,12 +138,12 @@ impl Tensor {
         self.description().nbytes()
     }
 
-    /// Where the memory is.
+    /// The DLPack device that the memory belongs to.
     pub fn device(&self) -> DLDevice {
         self.description().device()
     }
 
-    /// Whether the memory must not be written to.
+    /// Whether writing is forbidden.
     pub fn is_read_only(&self) -> bool {
         self.description().is_read_only()
     }
@@ -152,8 +152,8 @@ impl Tensor {
     ///
     /// # Errors
     ///
-    /// [`Error::Type`] when the elements are of another type or on a device, or a bool is neither
-    /// 0 nor 1.
+    /// [`Error::Type`] if the elements have another type, are on a device, are misaligned, or if a bool is
+    /// neither 0 nor 1.
     pub fn view<T: Element>(&self) -> Result<ArrayViewD<'_, T>> {
         elements::view(&self.source)
     }
@@ -187,11 +187,11 @@ impl fmt::Debug for Tensor {
 
 /// `Tensor float32[2, 3] on host`.
 fn describe(view: &View) -> String {
-    format!("Tensor {}{:?} on {}", view.dtype(), view.shape(), place(view.device()))
+    format!("Tensor {}{:?} on {}", view.dtype(), view.shape(), device_name(view.device()))
 }
 
 /// `host` or `cuda:0`.
-fn place(device: DLDevice) -> String {
+fn device_name(device: DLDevice) -> String {
     if device::is_host(device) { "host".into() } else { format!("cuda:{}", device.device_id) }
 }
 
@@ -207,8 +207,8 @@ impl<T: Element, D: Dimension + 'static> From<Array<T, D>> for Tensor {
     }
 }
 
-/// Runs an expression with a [`Tensor`]'s elements as a view of their own type; the type is bound
-/// to a name. What is neither a real number nor an integer is an error.
+/// Evaluates an expression with a view of a [`Tensor`]'s elements, whose type is bound to a name. The
+/// elements must be integers, `float32` or `float64`.
 ///
 /// ```
 /// use arraybridge_runtime::prelude::{Result, Tensor, dispatch};
@@ -237,7 +237,7 @@ macro_rules! dispatch {
                 tensor.view::<$rust>().map(|$view| $body)
             })*
             other => ::core::result::Result::Err($crate::prelude::Error::Type(::std::format!(
-                "an array of integers or of float32 or float64 is needed, not of {other}"
+                "expected an array of integers, float32 or float64, not of {other}"
             ))),
         }
     }};
@@ -300,7 +300,7 @@ mod tests {
         let drops = Arc::new(AtomicUsize::new(0));
         let (view, owner) = Source::from_vec(vec![0_u8; 4], &[4]).unwrap().into_parts();
         let owner = Owner::Value(Box::new((owner, Counted(drops.clone()))));
-        // SAFETY: the new owner holds the one before.
+        // SAFETY: the new owner contains the previous one.
         let tensor = Tensor::from(unsafe { Source::new(view, owner) });
         std::thread::spawn(move || drop(tensor)).join().unwrap();
         assert_eq!(drops.load(Ordering::SeqCst), 1);

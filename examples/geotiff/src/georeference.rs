@@ -1,4 +1,4 @@
-//! What a file says of its pixels: where they are, and what their numbers mean.
+//! The location of a file's pixels, and the meaning of their values.
 
 use roxmltree::Document;
 use tiff_reader::{Ifd, TagValue};
@@ -18,9 +18,9 @@ const PROJECTED_CRS: u16 = 3072;
 pub struct Georeference {
     /// x = a * column + b * row + c, y = d * column + e * row + f, of the pixels' corners.
     pub transform: Option<[f64; 6]>,
-    /// The code of the coordinate system, where it has one.
+    /// The EPSG code of the coordinate system, if it has one.
     pub epsg: Option<u16>,
-    /// The value of pixels that are none.
+    /// The value of missing pixels.
     pub nodata: Option<f64>,
     /// Each band's physical value is scale * pixel + offset.
     pub scales: Vec<f64>,
@@ -35,7 +35,7 @@ impl Georeference {
             let mut entries = keys.chunks_exact(4).skip(1);
             entries.find(|entry| entry[0] == wanted && entry[1] == 0).map(|entry| entry[3])
         };
-        // A projected system of the user's own is not the geodetic one that it is based on.
+        // A user-defined projected system is not the geodetic system that it is based on.
         let code = match key(MODEL_TYPE) {
             Some(1) => key(PROJECTED_CRS),
             Some(_) => key(GEODETIC_CRS),
@@ -55,7 +55,7 @@ impl Georeference {
         place
     }
 
-    /// Reads `<Item sample="0" role="scale">0.1</Item>`. What is malformed says nothing, as in GDAL.
+    /// Reads `<Item sample="0" role="scale">0.1</Item>`. Malformed items are ignored, as in GDAL.
     fn describe(&mut self, metadata: &str) {
         let Ok(document) = Document::parse(metadata) else { return };
         for item in document.descendants().filter(|node| node.has_tag_name("Item")) {
@@ -104,7 +104,7 @@ fn transform(image: &Ifd, centred: bool) -> Option<[f64; 6]> {
     let numbers = |tag| image.tag(tag).and_then(|tag| tag.value.as_f64_vec());
     let [a, b, c, d, e, f] = match (numbers(SCALE).as_deref(), numbers(TIE_POINTS).as_deref()) {
         (Some([across, down, ..]), Some([column, row, _, x, y, ..])) => {
-            // GDAL takes rows to run downwards whatever the sign.
+            // GDAL assumes that rows run downwards, whatever the sign.
             let down = down.abs();
             [*across, 0.0, x - column * across, 0.0, -down, y + row * down]
         }
@@ -113,7 +113,7 @@ fn transform(image: &Ifd, centred: bool) -> Option<[f64; 6]> {
             _ => return None,
         },
     };
-    // Where the numbers are those of a pixel's centre, its corner is half a pixel before.
+    // If the coordinates are those of a pixel's centre, its corner is half a pixel before.
     Some(match centred {
         true => [a, b, c - (a + b) / 2.0, d, e, f - (d + e) / 2.0],
         false => [a, b, c, d, e, f],

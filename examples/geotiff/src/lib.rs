@@ -23,19 +23,19 @@ use tiff_reader::{Ifd, OpenOptions, RasterLayout, TiffError, TiffFile};
 use georeference::Georeference;
 use sample::Sample;
 
-/// Of an image: 0 of a page, 1 of an overview; 4 is added in masks.
+/// The kind of an image: 0 for a page, 1 for an overview; masks add 4.
 const TAG_NEW_SUBFILE_TYPE: u16 = 254;
 const REDUCED: u32 = 1;
 
 const JPEG: u16 = 7;
 
-/// The bytes of decoded tiles that an open file keeps for the next window.
+/// How many bytes of decoded tiles an open file caches for the next window.
 const CACHE_BYTES: usize = 16 << 20;
 
-/// An open GeoTIFF: its first image, or one of the overviews of it.
+/// An open GeoTIFF: its first image, or one of the overviews of that image.
 ///
-/// A file that is cut off or contradicts itself is a ValueError, as are pixels of more than
-/// `max_bytes`, at a time. They are read when `read` is called.
+/// A file that is truncated or inconsistent is a ValueError, and so is a read of more than
+/// `max_bytes` at a time. Pixels are read by `read`.
 #[pyclass(module = "geotiff", frozen)]
 struct GeoTiff {
     path: PathBuf,
@@ -53,7 +53,7 @@ struct GeoTiff {
 struct Blocks {
     rows: usize,
     columns: usize,
-    /// The numbers of blocks that the writer left out: their pixels are nodata.
+    /// The indices of blocks that the writer left out; their pixels are nodata.
     absent: HashSet<usize>,
 }
 
@@ -95,13 +95,13 @@ impl GeoTiff {
         self.place.epsg
     }
 
-    /// The value of pixels that are none, or None.
+    /// The value of missing pixels, or None.
     #[getter]
     fn nodata(&self) -> Option<f64> {
         self.place.nodata
     }
 
-    /// Each band's physical value is its scale * pixel + its offset.
+    /// A band's physical value is scale * pixel + offset.
     #[getter]
     fn scales(&self) -> Vec<f64> {
         self.place.scales.clone()
@@ -118,13 +118,13 @@ impl GeoTiff {
         self.place.descriptions.clone()
     }
 
-    /// By how much each overview of the first image is smaller; `overview` counts from 0.
+    /// The factor by which each overview of the first image is smaller; `overview` counts from 0.
     #[getter]
     fn overviews(&self) -> Vec<usize> {
         self.overviews.clone()
     }
 
-    /// Rows and columns of a tile or strip: what is decoded at a time.
+    /// Rows and columns of a tile or strip, the smallest part that can be decoded.
     #[getter]
     fn block_shape(&self) -> (usize, usize) {
         (self.blocks.rows, self.blocks.columns)
@@ -216,7 +216,7 @@ impl GeoTiff {
         let mut pixels = zeros::<T>(shape, self.max_bytes)?;
         let (width, plane) = (columns.len(), rows.len() * columns.len());
         let mut top = rows.start;
-        // One row of blocks at a time: a block is decoded once, and few of them are in memory.
+        // One row of blocks at a time, so that a block is decoded once and few are in memory.
         while top < rows.end && width > 0 {
             let bottom = rows.end.min((top / self.blocks.rows + 1) * self.blocks.rows);
             let part = (top - rows.start) * width..(bottom - rows.start) * width;
@@ -242,7 +242,7 @@ impl GeoTiff {
         Ok(Tensor::from_vec(pixels, &shape)?)
     }
 
-    /// The samples of a window, in the machine's byte order: of one band, or of all by pixel.
+    /// The samples of a window, in native byte order: those of one band, or of all bands by pixel.
     fn bytes(
         &self,
         band: Option<usize>,
@@ -283,7 +283,7 @@ impl Blocks {
         }
     }
 
-    /// The columns, from the first of a window, that belong to blocks which are not there.
+    /// The columns that belong to missing blocks, counted from the first column of a window.
     fn absent(
         &self,
         layout: &RasterLayout,
@@ -304,7 +304,7 @@ impl Blocks {
     }
 }
 
-/// Pixels of one band out of those of several.
+/// Picks the pixels of one band from those of several.
 fn pick<T: Sample>(bytes: &[u8], samples: usize, sample: usize, pixels: &mut [T]) -> PyResult<()> {
     let size = size_of::<T>();
     if bytes.len() != pixels.len() * samples * size {
@@ -331,8 +331,8 @@ fn zeros<T: Sample>(shape: [usize; 3], max_bytes: usize) -> PyResult<Vec<T>> {
     Ok(pixels)
 }
 
-/// The layout of an image whose tags are of the types that the decoder looks for. It takes a tag of
-/// another type for one that is not there.
+/// The layout of an image whose tags have the types that the decoder expects. The decoder ignores a
+/// tag of another type.
 fn layout(image: &Ifd) -> PyResult<RasterLayout> {
     let short = [
         TAG_COMPRESSION,
@@ -356,14 +356,14 @@ fn subfile_type(image: &Ifd) -> u32 {
     image.tag(TAG_NEW_SUBFILE_TYPE).and_then(|tag| tag.value.as_u32()).unwrap_or(0)
 }
 
-/// Threads for one call: the JPEG decoder's own pool would be dead in a process that was forked, as
-/// those are that load training data.
+/// Threads for one call. The JPEG decoder's own pool does not survive a fork, and the processes that
+/// load training data are often forked.
 fn pool() -> PyResult<ThreadPool> {
     let pool = ThreadPoolBuilder::new().num_threads(1).build();
     pool.map_err(|error| PyRuntimeError::new_err(error.to_string()))
 }
 
-/// A decoder of hostile files may fail in ways of its own.
+/// Turns a panic of the decoder, which reads untrusted files, into an error.
 fn guarded<T>(work: impl FnOnce() -> PyResult<T>) -> PyResult<T> {
     catch_unwind(AssertUnwindSafe(work))
         .unwrap_or_else(|_| Err(PyValueError::new_err("the TIFF cannot be decoded")))

@@ -2,12 +2,12 @@
 
 use arraybridge_runtime::prelude::*;
 
-/// What a pixel of one band is.
+/// The type of a pixel of one band.
 pub trait Sample: Element {
-    /// Of as many bytes as the type has, in the machine's order.
+    /// From the bytes of one value, in native order.
     fn from_bytes(bytes: &[u8]) -> Self;
 
-    /// The nearest value of the type; 0 for what is no number, in an integer.
+    /// The nearest value of the type; NaN becomes 0 in an integer.
     fn from_f64(value: f64) -> Self;
 }
 

@@ -1,4 +1,4 @@
-//! Sobel's operator as a CUDA kernel. It is compiled for each device when it is first needed.
+//! Sobel's operator as a CUDA kernel, which is compiled for each device at its first use.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -13,7 +13,7 @@ use pyo3::prelude::*;
 #[memory_type(cupy, returns = input)]
 fn sobel_cuda(image: DeviceView<'_, f32>, stream: &Stream) -> Result<DeviceArray<f32>> {
     let [height, width] = image.dim()?.map(|n| n as i64);
-    // SAFETY: the kernel writes each element, if there is one.
+    // SAFETY: the kernel writes every element.
     let mut result = unsafe { DeviceArray::uninit(image.shape(), stream) }?;
     if image.is_empty() {
         return Ok(result);
@@ -32,8 +32,8 @@ fn sobel_cuda(image: DeviceView<'_, f32>, stream: &Stream) -> Result<DeviceArray
     };
     let mut launch = stream.launch_builder(&kernel);
     launch.arg(&image).arg(&mut result).arg(&height).arg(&width).arg(&down).arg(&across);
-    // SAFETY: these are the kernel's parameters; it reads the elements of the image and writes those
-    // of the result.
+    // SAFETY: the arguments match the kernel's parameters. It reads elements of the image, whose
+    // strides it is given, and writes elements of the result, within height and width.
     unsafe { launch.launch(config) }?;
     Ok(result)
 }
@@ -48,30 +48,30 @@ fn kernel(stream: &Stream) -> Result<CudaFunction> {
     if let Some(kernel) = known(&lock()) {
         return Ok(kernel);
     }
-    // The lock is not held meanwhile: Python runs, and may hand over to a thread that waits for it.
+    // The lock is not held here, since Python runs, and may switch to a thread that waits for it.
     let kernel = stream.context().load_module(compile()?)?.load_function("sobel")?;
     lock().push((stream.index(), kernel.clone()));
     Ok(kernel)
 }
 
 fn compile() -> Result<Ptx> {
-    // SAFETY: it only tries to open the library.
+    // SAFETY: this only tries to open the library.
     let present = || unsafe { nvrtc::sys::is_culib_present() };
     if !present() {
         load_nvrtc_of_pip();
     }
     if !present() {
         return Err(Error::Cuda(
-            "the CUDA compiler (NVRTC of CUDA 12) was not found; `pip install \
-             nvidia-cuda-nvrtc-cu12`, or put the CUDA toolkit's libraries on LD_LIBRARY_PATH"
+            "the CUDA compiler (NVRTC of CUDA 12) was not found; run `pip install \
+             nvidia-cuda-nvrtc-cu12`, or add the CUDA toolkit's libraries to LD_LIBRARY_PATH"
                 .into(),
         ));
     }
     nvrtc::compile_ptx(include_str!("sobel.cu"))
-        .map_err(|error| Error::Cuda(format!("NVRTC does not compile sobel.cu: {error}")))
+        .map_err(|error| Error::Cuda(format!("NVRTC cannot compile sobel.cu: {error}")))
 }
 
-/// Loads NVRTC from where pip puts it, which is where no loader looks.
+/// Loads NVRTC from the folder where pip puts it, which loaders do not search.
 fn load_nvrtc_of_pip() {
     let load = |py: Python<'_>| -> PyResult<()> {
         let metadata = py.import("importlib.metadata")?;
@@ -84,6 +84,6 @@ fn load_nvrtc_of_pip() {
         }
         Ok(())
     };
-    // What is missing then is said by whoever needs it.
+    // The caller reports a library that is still missing.
     let _ = Python::attach(load);
 }

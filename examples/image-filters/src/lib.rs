@@ -31,7 +31,7 @@ fn sobel(image: ArrayView2<'_, f32>) -> Array2<f32> {
     strength
 }
 
-/// An image less its background, of the same shape.
+/// Subtract a background of the same shape from an image.
 ///
 /// Values below 0 become 0. The result has the element type and the framework of `image`.
 #[memory_type(
@@ -49,7 +49,7 @@ fn subtract_background(
     Ok((&image - &background).mapv_into(|x| if x < 0.0 { 0.0 } else { x }))
 }
 
-/// Add an image to the sum of those before it, in place.
+/// Add an image to a sum, in place.
 #[memory_type(numpy, cast)]
 fn accumulate(image: ArrayView2<'_, f32>, mut out: ArrayViewMut2<'_, f32>) -> Result<(), Error> {
     if image.dim() != out.dim() {
@@ -60,7 +60,7 @@ fn accumulate(image: ArrayView2<'_, f32>, mut out: ArrayViewMut2<'_, f32>) -> Re
     Ok(())
 }
 
-/// The threshold that separates the values of a uint8 or uint16 image best, by Otsu's method.
+/// The threshold that best separates the values of a uint8 or uint16 image, by Otsu's method.
 #[memory_type(numpy)]
 fn otsu(image: &Tensor) -> Result<usize, Error> {
     let mut counts = vec![0_u64; 1 << 16];
@@ -81,7 +81,7 @@ fn gaussian_kernel(sigma: f64) -> Vec<f64> {
     weights.into_iter().map(|weight| weight / sum).collect()
 }
 
-/// Each row, weighted with a kernel of odd length.
+/// Convolves each row with a kernel of odd length.
 fn along_rows(image: ArrayView2<'_, f32>, kernel: &[f64]) -> Array2<f32> {
     let (height, width) = image.dim();
     let radius = (kernel.len() / 2) as isize;
@@ -94,7 +94,7 @@ fn along_rows(image: ArrayView2<'_, f32>, kernel: &[f64]) -> Array2<f32> {
     })
 }
 
-/// The index on an axis that goes on in mirrors: `d c b a | a b c d | d c b a`.
+/// The index on an axis that is mirrored at its ends: `d c b a | a b c d | d c b a`.
 fn mirrored(index: isize, len: usize) -> usize {
     let folded = index.rem_euclid(2 * len as isize) as usize;
     if folded < len { folded } else { 2 * len - 1 - folded }

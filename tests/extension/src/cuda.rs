@@ -4,7 +4,7 @@ use arraybridge_runtime::cudarc::driver::result;
 use arraybridge_runtime::prelude::*;
 use pyo3::prelude::*;
 
-/// The elements once more.
+/// A copy of the elements.
 #[memory_type(cupy, returns = input)]
 fn device_copy(image: DeviceView<'_, f32>, stream: &Stream) -> Result<DeviceArray<f32>> {
     let from = image.contiguous()?;
@@ -14,7 +14,7 @@ fn device_copy(image: DeviceView<'_, f32>, stream: &Stream) -> Result<DeviceArra
         let memory = stream.context().clone();
         memory.bind_to_thread()?;
         let to = pointer(&mut copy, stream);
-        // SAFETY: both have as many bytes, and one is new.
+        // SAFETY: both have this many bytes on the device of the stream, and `copy` is new.
         unsafe { result::memcpy_dtod_async(to, from, bytes, stream.cu_stream()) }?;
     }
     Ok(copy)
@@ -63,7 +63,8 @@ fn device_copy_into(
     if image.shape() != out.shape() {
         return Err(Error::Value("the shapes differ".into()));
     }
-    // SAFETY: both have as many bytes, and do not overlap.
+    // SAFETY: both have this many bytes on the device of the stream, and the call has checked that
+    // they do not overlap.
     unsafe { result::memcpy_dtod_async(to, from, 4 * image.len(), stream.cu_stream()) }?;
     Ok(())
 }
@@ -74,7 +75,7 @@ fn device_ramp(n: usize, stream: &Stream) -> Result<DeviceArray<f16>> {
     DeviceArray::from_slice(&ramp, &[n], stream)
 }
 
-/// So many bytes of zeros.
+/// `n` bytes of zeros.
 #[memory_type(cupy)]
 fn device_bytes(n: usize, stream: &Stream) -> Result<DeviceArray<u8>> {
     DeviceArray::zeros(&[n], stream)

@@ -41,14 +41,14 @@ fn add_into(image: ArrayView1<'_, f32>, mut out: ArrayViewMut1<'_, f32>) {
     out += &image;
 }
 
-/// Adds one where the function writes, while `image` is looked at.
+/// Adds one to `out` while `image` is borrowed.
 #[memory_type(numpy)]
 fn touch(image: ArrayViewD<'_, f32>, mut out: ArrayViewMutD<'_, f32>) -> f32 {
     out += 1.0;
     image.sum()
 }
 
-/// Calls back while it looks at one array and writes to another.
+/// Calls back while it borrows one array to read and another one to write.
 #[memory_type(numpy)]
 fn during(
     image: ArrayViewD<'_, f32>,
@@ -145,9 +145,9 @@ fn square_root(data: ArrayView1<'_, f32>) -> Result<Array1<f32>, Negative> {
     }
 }
 
-/// Whether the function runs with the interpreter.
+/// Whether this thread is attached to the interpreter.
 fn is_attached() -> bool {
-    // SAFETY: it only asks, and may be asked by any thread.
+    // SAFETY: any thread may ask.
     unsafe { pyo3::ffi::PyGILState_Check() == 1 }
 }
 
@@ -181,7 +181,7 @@ fn label<'a>(image: ArrayViewD<'_, f32>, label: &'a str) -> &'a str {
     label
 }
 
-/// A value that must not leave the thread, so that its function is not detached.
+/// A value that cannot leave its thread, so that its function is not detached.
 struct Local(std::rc::Rc<f32>);
 
 impl<'py> FromPyObject<'_, 'py> for Local {
@@ -228,7 +228,7 @@ fn panics(data: ArrayView1<'_, f32>) -> f32 {
     data[data.len()]
 }
 
-// --- what the Python decorators have, too
+// --- what the Python decorators have as well
 
 #[memory_type(numpy, returns = input, cast, dtype_conversion = preserve)]
 fn halved(image: ArrayViewD<'_, f32>) -> ArrayD<f32> {
@@ -251,7 +251,7 @@ fn turned(image: ArrayView2<'_, f32>) -> Array2<f32> {
 }
 
 fn taken() -> PyErr {
-    // As much memory as no machine has.
+    // More memory than any machine has.
     Vec::<u8>::new().try_reserve_exact(isize::MAX as usize).expect_err("that much memory");
     pyo3::exceptions::PyMemoryError::new_err("no memory for the whole image")
 }
@@ -285,7 +285,7 @@ fn resigned(image: ArrayView2<'_, f32>) -> Result<Array2<f32>, PyErr> {
     hungry(image, ArrayView1::from(&[]), 0)
 }
 
-/// Adds 1 to `out`, and runs out of memory then.
+/// Adds 1 to `out`, and then runs out of memory.
 #[memory_type(numpy, on_oom(clear))]
 fn written(mut out: ArrayViewMutD<'_, f32>) -> Result<(), PyErr> {
     out += 1.0;
@@ -308,7 +308,7 @@ fn through(data: Tensor) -> Tensor {
     data
 }
 
-/// Not an array, whatever its name begins with.
+/// Not an array, although its name starts like one.
 #[derive(IntoPyObject)]
 struct ArrayRange {
     least: f32,

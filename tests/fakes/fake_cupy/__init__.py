@@ -1,11 +1,12 @@
-"""A fake CuPy: NumPy arrays that say that they are on a CUDA device.
+"""A fake CuPy: NumPy arrays that claim to be on a CUDA device.
 
-By itself it proves control flow only: which operation is called, in which device's scope, in which
-order, and what happens when one fails. After `attach()` its memory and its work are the fake
-driver's (see `fake_cuda`), and it follows CuPy 14's rules of devices, streams and pools. Each rule
-names the function of CuPy's that it was read in. It is no evidence that anything works with CuPy.
+By itself it checks control flow only: which operation is called, in which device's scope, in which
+order, and what happens when one fails. After `attach()` its memory and its work are the fake driver's
+(see `fake_cuda`), and it follows CuPy 14's rules of devices, streams and pools. Each rule names the
+function of CuPy in which it was read. It does not show that anything works with CuPy or on a device.
 
-`mount()` puts it into `sys.modules` as `cupy`. `LOG` holds the calls.
+`mount()` puts it into `sys.modules` as `cupy`. `LOG` holds the calls. With `SHARES`, arrays are
+exported and imported by DLPack without the fake driver, too.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ __version__ = "14.2.0+fake"
 
 LOG: list[str] = []
 DEVICES = 2
+SHARES = False
 FAIL: dict[str, BaseException] = {}
 
 _state = threading.local()
@@ -60,7 +62,7 @@ def _use(device: int) -> None:
 
 
 class CUDARuntimeError(RuntimeError):
-    """What the CUDA runtime answers."""
+    """The error of the CUDA runtime."""
 
     def __init__(self, status: int) -> None:
         super().__init__(f"cudaError {status}")
@@ -71,14 +73,14 @@ CUDARuntimeError.__module__ = "cupy_backends.cuda.api.runtime"
 
 
 class OutOfMemoryError(MemoryError):
-    """What the memory pool answers."""
+    """The error of the memory pool."""
 
 
 OutOfMemoryError.__module__ = "cupy.cuda.memory"
 
 
 class Device:
-    """A device, and the scope in which it is the current one."""
+    """A device, and the scope in which it is current."""
 
     def __init__(self, device: int | None = None) -> None:
         self.id = current_device() if device is None else int(device)
@@ -270,13 +272,13 @@ class ndarray:  # noqa: N801 - it is named as CuPy names it
         _called("__dlpack__")
         if dl_device is not None and tuple(dl_device) == (1, 0):
             return self._host.copy().__dlpack__(max_version=max_version)
-        if _driver is None:
+        if _driver is None and not SHARES:
             raise BufferError("a fake array has no device memory to export")
         LOG.append(f"export for stream {stream}")
         # cupy/_core/core.pyx, ndarray.__dlpack__: on the array's device, the consumer's stream
         # waits for the current one.
         with Device(self._device):
-            if stream != -1 and (stream or 1) != (_current() or 1):
+            if _driver is not None and stream != -1 and (stream or 1) != (_current() or 1):
                 fake_device.order(_current(), stream or 1)
         capsule = self._host.__dlpack__(max_version=max_version)
         return fake_device.labelled(capsule, 2, self._device)
@@ -337,12 +339,12 @@ def empty(shape, dtype="float32"):
 
 
 def asarray(data, dtype=None):
-    """Copy from the host."""
+    """Copies from the host."""
     return _upload("asarray", data)
 
 
 def array(data, dtype=None, copy=True):
-    """Copy from the host."""
+    """Copies from the host."""
     return _upload("array", data)
 
 
@@ -351,8 +353,8 @@ def from_dlpack(data, *, device=None, copy=None):
     _called("from_dlpack")
     if data.__dlpack_device__()[0] not in (2, 13):
         raise TypeError("CPU arrays cannot be directly imported to CuPy.")
-    if _driver is None:
-        raise BufferError("a fake has no device memory to import")
+    if _driver is None and not SHARES:
+        raise BufferError("the fake has no device memory to import")
     # cupy/_core/dlpack.pyx, from_dlpack: on the array's device, with the current stream there.
     device = data.__dlpack_device__()[1]
     with Device(device):
@@ -361,7 +363,7 @@ def from_dlpack(data, *, device=None, copy=None):
 
 
 def dtype(name):
-    """NumPy's dtypes are CuPy's."""
+    """CuPy uses the dtypes of NumPy."""
     return np.dtype(name)
 
 
@@ -408,7 +410,7 @@ cuda.memory.OutOfMemoryError = OutOfMemoryError
 
 
 def mount() -> types.ModuleType:
-    """Make `import cupy` give this module."""
+    """Make `import cupy` import this module."""
     module = sys.modules[__name__]
     sys.modules["cupy"] = module
     sys.modules["cupy.cuda"] = cuda
@@ -419,7 +421,7 @@ def mount() -> types.ModuleType:
 
 @contextlib.contextmanager
 def failing(name: str, error: BaseException):
-    """Let one call raise inside the block."""
+    """Make one function raise inside the block."""
     FAIL[name] = error
     try:
         yield

@@ -1,41 +1,39 @@
-//! NumPy's dtypes, named as ours.
+//! NumPy's dtypes and ours.
 
 use std::ffi::c_int;
 
-use numpy::npyffi::{self, NPY_TYPES, PY_ARRAY_API, PyArray_Descr};
-use pyo3::ffi;
+use numpy::npyffi::{NPY_TYPES, PY_ARRAY_API, PyArray_Descr};
+use numpy::{PyArrayDescr, PyArrayDescrMethods};
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 
 use crate::host::dtype::DType;
 
-/// The element type that a NumPy dtype of the machine's byte order is; `None` for other objects.
+/// The element type of a NumPy dtype in the machine's byte order; `None` for any other object.
 pub fn named_by(object: &Bound<'_, PyAny>) -> Option<DType> {
-    let py = object.py();
-    // SAFETY: the object is alive and the interpreter attached; the cast is of a dtype.
-    let descr = unsafe {
-        let class = npyffi::get_type_object(py, npyffi::NpyTypes::PyArrayDescr_Type);
-        if ffi::PyObject_TypeCheck(object.as_ptr(), class) == 0 {
-            return None;
-        }
-        &*object.as_ptr().cast::<PyArray_Descr>()
-    };
-    dtype(py, descr).filter(|dtype| !is_swapped(descr, *dtype))
+    let object = object.cast::<PyArrayDescr>().ok()?;
+    // SAFETY: the object is a dtype, and alive.
+    let (dtype, swapped) = known(object.py(), unsafe { &*object.as_dtype_ptr() })?;
+    (!swapped).then_some(dtype)
 }
 
-pub(super) fn is_swapped(descr: &PyArray_Descr, dtype: DType) -> bool {
-    let foreign = if cfg!(target_endian = "little") { b'>' } else { b'<' };
-    descr.fields.byteorder as u8 == foreign && dtype.size() > 1
-}
-
-pub(super) fn dtype(py: Python<'_>, descr: &PyArray_Descr) -> Option<DType> {
+/// The element type of a dtype, if it has a name here, and whether the bytes are in the opposite of the
+/// machine's order. (rust-numpy's `dtype()` takes a new reference, which is not needed here.)
+#[inline]
+pub(super) fn known(py: Python<'_>, descr: &PyArray_Descr) -> Option<(DType, bool)> {
+    let opposite = if cfg!(target_endian = "little") { b'>' } else { b'<' };
+    let swapped = descr.fields.byteorder as u8 == opposite;
     let number = descr.fields.type_num;
-    if let Some(dtype) = BY_NUMBER.get(number as usize).copied().flatten() {
-        return Some(dtype);
-    }
-    if number < NPY_TYPES::NPY_USERDEF as c_int {
-        return None;
-    }
+    let dtype = match BY_NUMBER.get(number as usize).copied().flatten() {
+        Some(dtype) => dtype,
+        None if number < NPY_TYPES::NPY_USERDEF as c_int => return None,
+        None => of_ml_dtypes(py, descr)?,
+    };
+    Some((dtype, swapped && dtype.size() > 1))
+}
+
+/// The element type of a dtype that ml_dtypes registered.
+fn of_ml_dtypes(py: Python<'_>, descr: &PyArray_Descr) -> Option<DType> {
     // SAFETY: a dtype's type object is a type, and lives as long as the dtype.
     let class = unsafe { Bound::from_borrowed_ptr(py, descr.fields.typeobj.cast()) };
     let module = class.getattr(pyo3::intern!(py, "__module__")).ok()?;
@@ -59,7 +57,8 @@ const fn integer(size: usize, signed: bool) -> Option<DType> {
     })
 }
 
-/// NumPy's type numbers: those of C's types, whose width the platform decides.
+/// The element types by NumPy's type number. The numbers are those of C's types, whose widths depend on the
+/// platform.
 const BY_NUMBER: [Option<DType>; 24] = {
     let mut table = [None; 24];
     table[NPY_TYPES::NPY_BOOL as usize] = Some(DType::Bool);
@@ -81,7 +80,8 @@ const BY_NUMBER: [Option<DType>; 24] = {
     table
 };
 
-pub(super) fn number(dtype: DType) -> Option<c_int> {
+/// NumPy's type number of an element type, if NumPy has the type itself.
+fn number(dtype: DType) -> Option<c_int> {
     let number = match dtype {
         DType::Bool => NPY_TYPES::NPY_BOOL,
         DType::Int8 => NPY_TYPES::NPY_BYTE,
@@ -90,8 +90,7 @@ pub(super) fn number(dtype: DType) -> Option<c_int> {
         DType::Uint16 => NPY_TYPES::NPY_USHORT,
         DType::Int32 => NPY_TYPES::NPY_INT,
         DType::Uint32 => NPY_TYPES::NPY_UINT,
-        // The number whose name is `int64` for NumPy is the platform's `long` where that has
-        // eight bytes.
+        // NumPy calls the platform's `long` int64 where that has eight bytes.
         DType::Int64 if size_of::<std::ffi::c_long>() == 8 => NPY_TYPES::NPY_LONG,
         DType::Uint64 if size_of::<std::ffi::c_long>() == 8 => NPY_TYPES::NPY_ULONG,
         DType::Int64 => NPY_TYPES::NPY_LONGLONG,
@@ -106,15 +105,21 @@ pub(super) fn number(dtype: DType) -> Option<c_int> {
     Some(number as c_int)
 }
 
-/// A new reference to NumPy's dtype object, or `None` when ml_dtypes, which has it, is absent.
+/// NumPy's dtype object of an element type that NumPy has itself.
+pub(super) fn builtin(py: Python<'_>, dtype: DType) -> Option<Bound<'_, PyArrayDescr>> {
+    let number = number(dtype)?;
+    // SAFETY: the number is one of NumPy's own, for which NumPy returns a new reference to a dtype.
+    unsafe {
+        let descr = PY_ARRAY_API.PyArray_DescrFromType(py, number);
+        Some(Bound::from_owned_ptr(py, descr.cast()).cast_into_unchecked())
+    }
+}
+
+/// The dtype object of an element type. `extended` knows those that NumPy does not have itself.
 pub(super) fn descr<'py>(
     py: Python<'py>,
     dtype: DType,
     extended: impl FnOnce(DType) -> Option<Bound<'py, PyAny>>,
-) -> Option<*mut PyArray_Descr> {
-    match number(dtype) {
-        // SAFETY: the number is one of NumPy's own.
-        Some(number) => Some(unsafe { PY_ARRAY_API.PyArray_DescrFromType(py, number) }),
-        None => extended(dtype).map(|object| object.into_ptr().cast()),
-    }
+) -> Option<Bound<'py, PyArrayDescr>> {
+    builtin(py, dtype).or_else(|| extended(dtype)?.cast_into().ok())
 }

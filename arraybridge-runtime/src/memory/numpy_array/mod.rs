@@ -1,4 +1,4 @@
-//! NumPy arrays, read and made without a call into Python.
+//! NumPy arrays: described and made through NumPy's C structures, without calls into Python.
 
 mod dtype;
 mod wrap;
@@ -10,18 +10,17 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 
 use crate::host::dtype::DType;
-use crate::interpreter::held::Held;
+use crate::interpreter::detached::DetachedRef;
 use crate::memory::source::{Owner, Slot, Source};
 use crate::memory::view::View;
 
 pub use dtype::named_by;
 pub use wrap::{own, wrap};
 
-/// Why a NumPy array cannot be read: its dtype, in NumPy's words.
+/// A dtype that has no name here, as NumPy spells it.
 pub struct UnknownDtype(pub String);
 
-/// Finds NumPy's C functions. What is used of them before this panics where NumPy cannot be imported,
-/// and where the import is interrupted.
+/// Finds NumPy's C functions. rust-numpy itself panics if the import of NumPy fails or is interrupted.
 ///
 /// # Errors
 ///
@@ -50,7 +49,7 @@ pub fn is_plain_array(data: &Bound<'_, PyAny>) -> bool {
 /// The object as a NumPy array, of any subclass, if it is one.
 #[inline]
 pub fn array<'a, 'py>(data: &'a Bound<'py, PyAny>) -> Option<&'a Bound<'py, PyUntypedArray>> {
-    // `cast` looks for the class anew to say what the object is not.
+    // PyO3's `cast` builds an error for every object that is not one.
     // SAFETY: the object is a NumPy array.
     is_array(data).then(|| unsafe { data.cast_unchecked() })
 }
@@ -62,28 +61,11 @@ pub fn plain_array<'a, 'py>(data: &'a Bound<'py, PyAny>) -> Option<&'a Bound<'py
     is_plain_array(data).then(|| unsafe { data.cast_unchecked() })
 }
 
-/// The fields of an array's structure.
+/// The fields of an array's C structure.
 #[inline]
 fn fields<'a>(array: &'a Bound<'_, PyUntypedArray>) -> &'a PyArrayObject_fields {
-    // SAFETY: the object is a NumPy array, so that they are there; only the thread that is attached
-    // changes them.
-    unsafe { &(*array.as_array_ptr()).fields }
-}
-
-/// The extents and the strides in bytes.
-#[inline]
-fn axes(fields: &PyArrayObject_fields) -> (&[usize], &[isize]) {
-    match fields.nd as usize {
-        0 => (&[], &[]),
-        // SAFETY: the extents, none of which is negative, and the strides of an array with axes are `nd`
-        // long, and change only where the array is.
-        ndim => unsafe {
-            (
-                std::slice::from_raw_parts(fields.dimensions.cast(), ndim),
-                std::slice::from_raw_parts(fields.strides, ndim),
-            )
-        },
-    }
+    // SAFETY: a NumPy array has these fields. Only threads that are attached change them.
+    unsafe { &*npyffi::_PyArray_GET_ITEM_DATA(array.as_array_ptr()) }
 }
 
 /// A NumPy array as described memory.
@@ -94,21 +76,17 @@ fn axes(fields: &PyArrayObject_fields) -> (&[usize], &[isize]) {
 pub fn source(array: &Bound<'_, PyUntypedArray>) -> Result<Source, UnknownDtype> {
     let mut view = View::default();
     describe(array, &mut view)?;
-    // SAFETY: the array keeps its memory as long as it lives; what NumPy lets its user do to that is
-    // under "What is assumed of Python threads" in ARCHITECTURE.md.
-    Ok(unsafe { Source::new(view, Owner::Object(Held::new(array.as_any()))) })
+    // SAFETY: the array keeps its memory alive, unless the user resizes it: see "What is assumed of Python
+    // threads" in ARCHITECTURE.md.
+    Ok(unsafe { Source::new(view, Owner::Object(DetachedRef::new(array.as_any()))) })
 }
 
-/// Describes a NumPy array in `slot`.
-///
-/// # Errors
-///
-/// As [`source`], in fewer words.
+/// Describes a NumPy array in `slot`; `None` for the arrays that [`source`] refuses.
 #[inline]
 pub fn describe_in_slot(array: &Bound<'_, PyUntypedArray>, slot: &mut Slot) -> Option<()> {
-    let owner = Owner::Object(Held::new(array.as_any()));
-    // SAFETY: the array keeps its memory as long as it lives; what NumPy lets its user do to that is
-    // under "What is assumed of Python threads" in ARCHITECTURE.md.
+    let owner = Owner::Object(DetachedRef::new(array.as_any()));
+    // SAFETY: the array keeps its memory alive, unless the user resizes it: see "What is assumed of Python
+    // threads" in ARCHITECTURE.md.
     unsafe { slot.describe(owner, |view| describe_in(array, view).ok_or(())) }.ok()
 }
 
@@ -127,42 +105,40 @@ pub fn describe(array: &Bound<'_, PyUntypedArray>, view: &mut View) -> Result<()
 
 #[inline]
 fn describe_in(array: &Bound<'_, PyUntypedArray>, view: &mut View) -> Option<()> {
-    let fields = fields(array);
     // SAFETY: an array has a dtype.
-    let descr = unsafe { &*fields.descr };
-    let dtype = dtype::dtype(array.py(), descr)?;
-    let (shape, strides) = axes(fields);
-    // SAFETY: there are as many strides as extents, and NumPy says that the elements are in the array's
-    // memory.
+    let (dtype, swapped) = dtype::known(array.py(), unsafe { &*fields(array).descr })?;
+    let fields = fields(array);
+    // SAFETY: an array has as many strides as extents, and its elements are in one allocation.
     unsafe {
-        view.set_axes(shape.iter().copied(), strides.iter().copied());
+        view.set_axes(array.shape().iter().copied(), array.strides().iter().copied());
         view.set_elements(fields.data.cast(), dtype, DLDevice::CPU);
     }
     view.restrict(fields.flags & npyffi::NPY_ARRAY_WRITEABLE == 0);
-    view.set_swapped(dtype::is_swapped(descr, dtype));
+    view.set_swapped(swapped);
     Some(())
 }
 
-/// Whether a NumPy array still is where and as it was described.
+/// Whether a NumPy array is still as the view describes it.
 pub fn is_described_by(array: &Bound<'_, PyUntypedArray>, view: &View) -> bool {
     let fields = fields(array);
     // SAFETY: an array has a dtype.
     let size = unsafe { npyffi::PyDataType_ELSIZE(array.py(), fields.descr) } as usize;
     fields.data.cast() == view.data()
         && size == view.dtype().size()
-        && axes(fields) == (view.shape(), view.strides())
+        && array.shape() == view.shape()
+        && array.strides() == view.strides()
 }
 
-/// Whether a NumPy array has memory of its own, and nobody else has the array.
-pub fn is_sole_owner(array: &Bound<'_, PyUntypedArray>) -> bool {
+/// Whether a NumPy array owns its memory, and this is the only reference to the array.
+pub fn is_unique_owner(array: &Bound<'_, PyUntypedArray>) -> bool {
     // SAFETY: the object is alive and the interpreter attached.
     let references = unsafe { ffi::Py_REFCNT(array.as_ptr()) };
     fields(array).flags & npyffi::NPY_ARRAY_OWNDATA != 0 && references == 1
 }
 
-/// The element type of a NumPy array, `None` if it is none that we know.
+/// The element type of a NumPy array, if it has a name here.
 #[inline]
 pub fn dtype_of(array: &Bound<'_, PyUntypedArray>) -> Option<DType> {
     // SAFETY: an array has a dtype.
-    dtype::dtype(array.py(), unsafe { &*fields(array).descr })
+    dtype::known(array.py(), unsafe { &*fields(array).descr }).map(|(dtype, _)| dtype)
 }

@@ -1,4 +1,4 @@
-//! Arrays in CUDA memory that a declared function makes.
+//! Arrays in CUDA memory that a declared function returns.
 
 use std::fmt;
 
@@ -12,9 +12,9 @@ use crate::memory::element::Element;
 use crate::memory::view::Dims;
 use crate::tensor::{self, Tensor};
 
-/// An owned array in CUDA memory, in row-major order, which a declared function gives back.
+/// An owned array in CUDA memory, in row-major order, which a declared function returns.
 ///
-/// Its memory is allocated on a stream, and freed in the order of that stream. A kernel takes it as a
+/// Its memory is allocated on a stream and freed in the order of that stream. A kernel takes it as a
 /// pointer to the first element: `&array` to read, `&mut array` to write.
 pub struct DeviceArray<T> {
     slice: CudaSlice<T>,
@@ -26,11 +26,11 @@ impl<T: Element> DeviceArray<T> {
     ///
     /// # Errors
     ///
-    /// [`Error::DeviceMemory`] when the device has no memory left, [`Error::Value`] for a shape that
-    /// no memory could hold, [`Error::Cuda`] for any other failure of the driver.
+    /// [`Error::DeviceMemory`] when the device runs out of memory, [`Error::Value`] for a shape that
+    /// is too large for any memory, [`Error::Cuda`] for any other failure of the driver.
     pub fn zeros(shape: &[usize], stream: &Stream) -> Result<DeviceArray<T>> {
         DeviceArray::new(shape, stream, |pointer, bytes| {
-            // SAFETY: the memory is new and has as many bytes.
+            // SAFETY: `new` allocated this many bytes at the pointer, on this stream.
             unsafe { result::memset_d8_async(pointer, 0, bytes, stream.cu_stream()) }
         })
     }
@@ -52,16 +52,16 @@ impl<T: Element> DeviceArray<T> {
     ///
     /// # Errors
     ///
-    /// As [`zeros`](DeviceArray::zeros), and [`Error::Value`] when the shape has another number of
-    /// elements than the slice.
+    /// As [`zeros`](DeviceArray::zeros), and [`Error::Value`] when the slice does not have as many
+    /// elements as the shape.
     pub fn from_slice(elements: &[T], shape: &[usize], stream: &Stream) -> Result<DeviceArray<T>> {
         tensor::expect_len(shape, T::DTYPE, elements.len())?;
         DeviceArray::new(shape, stream, |pointer, bytes| {
-            // SAFETY: an element has no bytes but those of its value, and the slice has this many.
+            // SAFETY: the slice has this many bytes, and elements have no padding.
             let from = unsafe { std::slice::from_raw_parts(elements.as_ptr().cast::<u8>(), bytes) };
-            // SAFETY: the memory is new and has as many bytes.
+            // SAFETY: `new` allocated as many bytes at the pointer, on this stream.
             unsafe { result::memcpy_htod_async(pointer, from, stream.cu_stream()) }?;
-            // The driver has taken pageable memory over by now; pinned memory it reads later.
+            // The driver has read pageable memory by now, but may read pinned memory later.
             if is_known_to_cuda(from) { stream.synchronize() } else { Ok(()) }
         })
     }
@@ -70,13 +70,13 @@ impl<T: Element> DeviceArray<T> {
     ///
     /// # Errors
     ///
-    /// [`Error::Value`] when the shape has another number of elements than the slice.
+    /// [`Error::Value`] when the slice does not have as many elements as the shape.
     pub fn from_cuda(slice: CudaSlice<T>, shape: &[usize]) -> Result<DeviceArray<T>> {
         tensor::expect_len(shape, T::DTYPE, slice.len())?;
         Ok(DeviceArray { slice, shape: shape.into() })
     }
 
-    /// New memory, on which `fill` begins to work.
+    /// New memory, which `fill` starts to write.
     fn new(
         shape: &[usize],
         stream: &Stream,
@@ -87,12 +87,13 @@ impl<T: Element> DeviceArray<T> {
             return Err(Error::Value(text));
         };
         let made = checked(|| {
-            // The driver refuses to allocate nothing. The bytes are adopted as elements, since
-            // cudarc allocates only those that it knows.
-            // SAFETY: they are not read before they are written: by the fill or by the caller.
+            // The driver refuses to allocate 0 bytes. Bytes are allocated rather than elements, since
+            // cudarc allocates only element types that it knows.
+            // SAFETY: the bytes are written before they are read, by `fill` or by the caller of
+            // `uninit`, who promises it.
             let memory = unsafe { stream.alloc::<u8>(bytes.max(1)) }?.leak();
-            // SAFETY: the memory was allocated on this stream, has room for the elements, and is
-            // nobody else's since it was leaked.
+            // SAFETY: the memory was allocated on this stream and has room for the elements. It was
+            // leaked, so that nobody else frees it.
             let slice = unsafe { stream.upgrade_device_ptr::<T>(memory, bytes / size_of::<T>()) };
             if bytes > 0 {
                 fill(memory, bytes)?;
@@ -129,7 +130,7 @@ impl<T: Element> DeviceArray<T> {
         &self.slice
     }
 
-    /// The memory, to be written to by cudarc's functions.
+    /// The memory, for cudarc's functions that write to it.
     pub fn slice_mut(&mut self) -> &mut CudaSlice<T> {
         &mut self.slice
     }
@@ -138,7 +139,7 @@ impl<T: Element> DeviceArray<T> {
 /// Whether the driver has allocated or pinned the memory.
 fn is_known_to_cuda(bytes: &[u8]) -> bool {
     let mut kind = 0_u32;
-    // SAFETY: the attribute is written as 32 bits; any address may be asked about.
+    // SAFETY: the attribute has 32 bits, and any address may be asked about.
     let answer = unsafe {
         sys::cuPointerGetAttribute(
             (&raw mut kind).cast(),
@@ -171,7 +172,7 @@ unsafe impl<'a, 'b: 'a, T: Element> PushKernelArg<&'b DeviceArray<T>> for Launch
     }
 }
 
-// SAFETY: as above.
+// SAFETY: cudarc pushes the pointer, and orders the launch after what used the memory.
 unsafe impl<'a, 'b: 'a, T: Element> PushKernelArg<&'b mut DeviceArray<T>> for LaunchArgs<'a> {
     #[inline(always)]
     fn arg(&mut self, array: &'b mut DeviceArray<T>) -> &mut Self {

@@ -1,10 +1,10 @@
-//! CUDA memory as Rust functions see it: the views and the stream that a declared function takes, and
-//! the arrays that it gives back.
+//! CUDA memory as Rust functions see it: the views that a declared function takes, and the arrays that
+//! it returns.
 //!
-//! Everything that a function begins on its [`Stream`] comes after the work that made its arguments,
-//! and before what their frameworks do next. So no function here waits, and none has to.
+//! What a function starts on its [`Stream`](crate::cuda::Stream) runs after the work that made its
+//! arguments, and before what their frameworks do next. No function has to wait.
 //!
-//! The driver is reached through [`cudarc`], whose types appear here; an extension uses the version
+//! The driver is reached through [`cudarc`], whose types appear here. An extension uses the version
 //! that this crate exports.
 
 mod array;

@@ -11,7 +11,7 @@ use crate::interpreter::error::{Error, Result};
 use crate::memory::element::Element;
 use crate::memory::view::{Dims, View};
 
-/// Where the elements of a device array are. Strides are in elements.
+/// The layout of a device array. Strides are in elements.
 #[derive(Clone, Debug)]
 pub(crate) struct Layout {
     pointer: CUdeviceptr,
@@ -21,13 +21,13 @@ pub(crate) struct Layout {
 }
 
 impl Layout {
-    /// Checks described memory of a CUDA device, and takes it apart.
+    /// The layout of described memory of a CUDA device, checked for kernels.
     pub(crate) fn of<T: Element>(view: &View) -> Result<Layout> {
         if view.dtype() != T::DTYPE {
             let text = format!("expected {} elements, not {}", T::DTYPE, view.dtype());
             return Err(Error::Type(text));
         }
-        // A kernel that reads a misaligned element ends the whole process's use of the device.
+        // A kernel that reads a misaligned element makes the device unusable for the whole process.
         if !(view.is_empty() || (view.is_aligned() && view.has_element_strides())) {
             let text = "its elements are misaligned in device memory; pass a copy of it";
             return Err(Error::Value(text.into()));
@@ -54,8 +54,8 @@ macro_rules! described {
                 &self.layout.shape
             }
 
-            /// Elements from one to the next along each axis; below zero where an axis runs
-            /// backward, 0 where it repeats one element.
+            /// The distance between neighbours along each axis, in elements; negative if an axis runs
+            /// backward, 0 if it repeats one element.
             pub fn strides(&self) -> &[isize] {
                 &self.layout.strides
             }
@@ -75,7 +75,7 @@ macro_rules! described {
                 self.layout.shape.contains(&0)
             }
 
-            /// The address of the first element on the device; perhaps 0 where there are none.
+            /// The device address of the first element; it may be 0 if there are no elements.
             pub fn pointer(&self) -> CUdeviceptr {
                 self.layout.pointer
             }
@@ -85,17 +85,17 @@ macro_rules! described {
                 self.layout.device
             }
 
-            /// Whether the elements lie one after the other in row-major order.
+            /// Whether the elements are contiguous in row-major order.
             pub fn is_contiguous(&self) -> bool {
                 layout::is_contiguous(&self.layout.shape, &self.layout.strides, 1)
             }
 
-            /// The address of the first of [`len`](Self::len) elements in row-major order, for a
-            /// kernel that knows no strides.
+            /// The device address of contiguous elements in row-major order, for a kernel that does
+            /// not take strides.
             ///
             /// # Errors
             ///
-            /// [`Error::Value`] when the elements lie otherwise.
+            /// [`Error::Value`] when the elements are not contiguous.
             pub fn contiguous(&self) -> Result<CUdeviceptr> {
                 if self.is_contiguous() {
                     return Ok(self.layout.pointer);
@@ -112,7 +112,7 @@ macro_rules! described {
             ///
             /// # Errors
             ///
-            /// [`Error::Type`] when it has another number of axes.
+            /// [`Error::Type`] when the array has another number of axes.
             pub fn dim<const N: usize>(&self) -> Result<[usize; N]> {
                 self.shape().try_into().map_err(|_| {
                     Error::Type(format!(
@@ -132,12 +132,12 @@ macro_rules! described {
     };
 }
 
-/// An array in CUDA memory that a declared function reads, of the type `T` and of any rank and
+/// An array in CUDA memory that a declared function reads, of element type `T` and of any rank and
 /// strides.
 ///
-/// Arrays of other frameworks, and of the host, are brought to the memory of the framework that the
-/// function is declared for, on the device of the call. The elements cannot be looked at from here;
-/// a kernel takes the view as a pointer to the first of them:
+/// Arrays in host memory, or on another device, are first converted to the framework that the function
+/// is declared for, on the device of the call. Rust cannot read the elements. A kernel takes the
+/// view as a pointer to the first of them:
 ///
 /// ```no_run
 /// use arraybridge_runtime::cudarc::driver::{CudaFunction, LaunchConfig, PushKernelArg};
@@ -160,8 +160,8 @@ macro_rules! described {
 /// }
 /// ```
 ///
-/// The memory is the caller's own where it can be, and nobody is kept from writing to it later; what
-/// is put on the call's stream before the function returns comes before that.
+/// The memory is the caller's own where possible, and others may write to it later. What is put on the
+/// call's stream before the function returns runs before that.
 pub struct DeviceView<'a, T> {
     layout: Layout,
     memory: PhantomData<&'a T>,
@@ -169,9 +169,9 @@ pub struct DeviceView<'a, T> {
 
 /// The caller's own array in CUDA memory, which a declared function writes to.
 ///
-/// It is never a copy, which would lose the write: what is on the host, on another device, immutable
-/// or read-only is refused with `CopyRequiredError`, and memory that belongs to another argument, too,
-/// with `AliasedArgumentError`. A kernel takes it as [`DeviceView`], by `&mut`.
+/// It is never a copy, which would lose the write. An array that is on the host, on another device,
+/// immutable or read-only is refused with `CopyRequiredError`; memory that is also another argument's,
+/// with `AliasedArgumentError`. A kernel takes it by `&mut`, otherwise like a [`DeviceView`].
 pub struct DeviceViewMut<'a, T> {
     layout: Layout,
     memory: PhantomData<&'a mut T>,
@@ -180,7 +180,7 @@ pub struct DeviceViewMut<'a, T> {
 described!(DeviceView);
 described!(DeviceViewMut);
 
-// SAFETY: what is pushed is the pointer, which lives as long as the view.
+// SAFETY: it pushes the address of the pointer, which lives as long as the borrowed view.
 unsafe impl<'a, 'b: 'a, T: Element> PushKernelArg<&'b DeviceView<'_, T>> for LaunchArgs<'a> {
     #[inline(always)]
     fn arg(&mut self, view: &'b DeviceView<'_, T>) -> &mut Self {
@@ -188,7 +188,7 @@ unsafe impl<'a, 'b: 'a, T: Element> PushKernelArg<&'b DeviceView<'_, T>> for Lau
     }
 }
 
-// SAFETY: as above.
+// SAFETY: it pushes the address of the pointer, which lives as long as the borrowed view.
 unsafe impl<'a, 'b: 'a, T: Element> PushKernelArg<&'b mut DeviceViewMut<'_, T>> for LaunchArgs<'a> {
     #[inline(always)]
     fn arg(&mut self, view: &'b mut DeviceViewMut<'_, T>) -> &mut Self {
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn only_row_major_memory_is_compact() {
+    fn only_row_major_memory_is_contiguous() {
         assert_eq!(described(&[3, 4], &[16, 4]).contiguous().unwrap(), 64);
         assert!(described(&[0, 4], &[3, 5]).is_contiguous());
         let error = described(&[3, 4], &[4, 12]).contiguous().unwrap_err().to_string();
@@ -230,13 +230,13 @@ mod tests {
     }
 
     #[test]
-    fn a_rank_is_asked_for() {
+    fn another_rank_is_an_error() {
         assert_eq!(described(&[3, 4], &[16, 4]).dim::<2>().unwrap(), [3, 4]);
         assert!(described(&[3], &[4]).dim::<2>().is_err());
     }
 
     #[test]
-    fn what_a_kernel_could_not_read_is_refused() {
+    fn elements_that_a_kernel_cannot_read_are_refused() {
         assert!(Layout::of::<f32>(&view(DType::Float64, 64, &[2], &[8])).is_err());
         assert!(Layout::of::<f32>(&view(DType::Float32, 66, &[2], &[4])).is_err());
         assert!(Layout::of::<f32>(&view(DType::Float32, 64, &[2], &[6])).is_err());

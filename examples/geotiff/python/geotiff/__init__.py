@@ -1,9 +1,9 @@
 """Read GeoTIFFs into the arrays of any framework.
 
-``read(path, "torch")`` gives the pixels, as rasterio's ``read`` does; ``GeoTiff(path)`` also says
-where they are and what they mean. ``xarray.open_dataarray(path, engine="geotiff",
-framework="jax")`` gives bands, rows and columns with coordinates. It reads when values are needed,
-and no more of the file than is asked for.
+``read(path, "torch")`` returns the pixels, as rasterio's ``read`` does. ``GeoTiff(path)`` also has
+their location and meaning. ``xarray.open_dataarray(path, engine="geotiff", framework="jax")``
+returns bands, rows and columns with coordinates. It reads lazily, and only the parts that are
+needed.
 """
 
 import arraybridge
@@ -21,8 +21,8 @@ def read(path, framework="numpy", device=None, *, bands=None, window=None, overv
     """The pixels (band, y, x) as an array of ``framework``.
 
     ``bands`` counts from 1, ``overview`` from 0, and ``window`` is ((first row, last row + 1),
-    (first column, last column + 1)). A damaged file is a ValueError, as are more than 4 GiB:
-    ``GeoTiff(path, max_bytes=...)`` has another limit.
+    (first column, last column + 1)). A damaged file is a ValueError, and so are more than
+    4 GiB; ``GeoTiff(path, max_bytes=...)`` sets another limit.
     """
     tensor = GeoTiff(path, overview).read(bands, window)
     return arraybridge.convert(tensor, framework, device=device)
@@ -34,7 +34,7 @@ class Pixels(BackendArray):
     def __init__(self, file, framework, device):
         self.file, self.framework, self.device = file, framework, device
         self.shape, self.dtype = file.shape, numpy.dtype(file.dtype)
-        # What cannot be placed is known here, and not at the first use.
+        # A framework that cannot hold the pixels fails here, and not at the first use.
         array = self.place(numpy.zeros((1, 1, 1), self.dtype))
         if not (hasattr(array, "__array_namespace__") or hasattr(array, "__array_function__")):
             raise ValueError(

@@ -1,0 +1,149 @@
+//! What a declared function cannot be, and cannot take.
+
+use syn::{GenericParam, Ident, ItemFn, Type};
+
+use super::mistakes::Mistakes;
+use super::options::Options;
+use super::types::{DEVICE_VIEWS, HOST_VIEWS, is_array, unraw};
+use super::{Argument, Default, Kind};
+use crate::table::spec::Place;
+
+/// Checks the function itself.
+pub fn signature(function: &ItemFn, mistakes: &mut Mistakes) {
+    let signature = &function.sig;
+    if let Some(token) = &signature.asyncness {
+        mistakes.add(token, "a declared function cannot be async; block on the work inside it");
+    }
+    if let syn::Safety::Unsafe(token) = &signature.safety {
+        let message = "a declared function cannot be unsafe, since Python calls it; declare a safe \
+                       function that calls this one";
+        mistakes.add(token, message);
+    }
+    if let Some(variadic) = &signature.variadic {
+        mistakes.add(variadic, "a declared function has a fixed number of parameters");
+    }
+    for parameter in &signature.generics.params {
+        if !matches!(parameter, GenericParam::Lifetime(_)) {
+            let message = "a declared function cannot be generic, since Python calls one function; \
+                           declare one for each type, or take a `Tensor` and dispatch";
+            mistakes.add(parameter, message);
+        }
+    }
+}
+
+/// Checks a parameter's name and type.
+pub fn argument(argument: &Argument, mistakes: &mut Mistakes) {
+    let Argument { ident, ty, kind, default } = argument;
+    if *kind == Kind::Object(true) && default.is_some() {
+        mistakes.add(ty, "an object in an `Option` is taken by value; remove the `&`");
+    }
+    let name = unraw(ident);
+    if !kind.is_injected() && is_keyword(&name) {
+        let message = format!(
+            "`{name}` is a keyword in Python and cannot name an argument there; write `{name}_`"
+        );
+        mistakes.add(ident, message);
+    }
+}
+
+/// The words that cannot be names in Python.
+const KEYWORDS: [&str; 35] = [
+    "False", "None", "True", "and", "as", "assert", "async", "await", "break", "class", "continue",
+    "def", "del", "elif", "else", "except", "finally", "for", "from", "global", "if", "import",
+    "in", "is", "lambda", "nonlocal", "not", "or", "pass", "raise", "return", "try", "while",
+    "with", "yield",
+];
+
+/// Whether Python reserves a word.
+pub fn is_keyword(name: &str) -> bool {
+    KEYWORDS.contains(&name)
+}
+
+/// Checks that views are of memory that the framework's arrays can be in.
+pub fn memory(framework: &str, place: &Place, arguments: &[Argument], mistakes: &mut Mistakes) {
+    match place {
+        Place::Accelerator => no_host_views(framework, arguments, mistakes),
+        Place::Host => no_devices(framework, arguments, mistakes),
+        Place::Either => {}
+    }
+}
+
+fn no_host_views(framework: &str, arguments: &[Argument], mistakes: &mut Mistakes) {
+    for argument in arguments.iter().filter(|argument| is_array(&argument.ty, &HOST_VIEWS)) {
+        let message = format!(
+            "arrays of `{framework}` are never in host memory, and this is a view of host memory; \
+             take a `Tensor`, or declare the function for `numpy`"
+        );
+        mistakes.add(&argument.ty, message);
+    }
+}
+
+fn no_devices(framework: &str, arguments: &[Argument], mistakes: &mut Mistakes) {
+    for argument in arguments {
+        let (what, instead) = match argument.kind {
+            _ if is_array(&argument.ty, &DEVICE_VIEWS) => {
+                ("this is a view of device memory", "take an `ArrayView`")
+            }
+            Kind::Stream => ("the host has no streams", "remove the parameter"),
+            Kind::Device => ("there is no device to choose", "remove the parameter"),
+            _ => continue,
+        };
+        let message = format!(
+            "arrays of `{framework}` are always in host memory, and {what}; {instead}, or declare \
+             the function for a framework with CUDA memory, such as `cupy`"
+        );
+        mistakes.add(&argument.ty, message);
+    }
+}
+
+/// Checks that the stream is borrowed.
+pub fn streams(arguments: &[Argument], mistakes: &mut Mistakes) {
+    for argument in arguments.iter().filter(|argument| argument.kind == Kind::Stream) {
+        if !matches!(argument.ty, Type::Reference(_)) {
+            mistakes.add(&argument.ty, "the call only borrows its stream; take `&Stream`");
+        }
+    }
+}
+
+/// Checks that a detached function takes nothing that needs the interpreter.
+pub fn detached(options: &Options, arguments: &[Argument], mistakes: &mut Mistakes) {
+    if !options.detach {
+        return;
+    }
+    for argument in arguments.iter().filter(|argument| argument.kind.needs_interpreter()) {
+        let message = "a detached function cannot take Python objects; remove `detach`, or take \
+                       arrays and plain values";
+        mistakes.add(&argument.ty, message);
+    }
+}
+
+/// Gives the parameters their defaults, and checks that those with one come last.
+pub fn defaults(arguments: &mut [Argument], options: &Options, mistakes: &mut Mistakes) {
+    for (name, value) in &options.defaults {
+        match arguments.iter_mut().find(|argument| argument.ident == *name) {
+            None => mistakes.add(name, format!("there is no parameter `{name}`")),
+            Some(Argument { default: Some(Default::Given(_)), .. }) => {
+                mistakes.add(name, format!("`{name}` already has a default; write it once"));
+            }
+            Some(argument) if argument.kind != Kind::Value => {
+                mistakes.add(name, "only plain values have defaults; make an array an `Option`");
+            }
+            Some(argument) => argument.default = Some(Default::Given(Box::new(value.clone()))),
+        }
+    }
+    let mut optional: Option<&Ident> = None;
+    for argument in arguments.iter().filter(|argument| !argument.kind.is_injected()) {
+        match (&argument.default, optional) {
+            (Some(_), _) => optional = Some(&argument.ident),
+            (None, Some(before)) => {
+                let ident = &argument.ident;
+                let message = format!(
+                    "`{ident}` has no default but follows `{before}`, which has one; give it one \
+                     too, or put it first"
+                );
+                mistakes.add(ident, message);
+            }
+            (None, None) => {}
+        }
+    }
+}

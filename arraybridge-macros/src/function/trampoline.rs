@@ -1,0 +1,184 @@
+//! The trampoline of a declared function: it reads the arguments, calls the function, and hands its
+//! result to Python.
+
+use proc_macro2::TokenStream;
+use quote::{format_ident, quote, quote_spanned};
+use syn::spanned::Spanned;
+use syn::{Ident, ReturnType, Type};
+
+use super::types::{generics, is_array, last};
+use super::{Argument, Declared, Default, Kind};
+
+/// The trampoline, a function `__call`.
+pub fn trampoline(declared: &Declared) -> TokenStream {
+    let runtime = &declared.runtime;
+    let Passed { values, arrays, passed } = Passed::of(declared);
+    let call = call(declared, &passed);
+    let given = match &declared.result {
+        ReturnType::Default => unit(quote!(__result)),
+        ReturnType::Type(_, ty) => give(ty, quote!(__result)),
+    };
+    quote! {
+        #[allow(clippy::let_unit_value, clippy::unit_arg, reason = "a function may give nothing")]
+        #[allow(clippy::needless_borrow, reason = "the reference tells two traits apart")]
+        fn __call<'py>(
+            __call: &#runtime::__private::Call<'_, 'py>,
+        ) -> #runtime::__private::Result<
+            #runtime::__private::pyo3::Bound<'py, #runtime::__private::pyo3::PyAny>,
+        > {
+            #(#values)*
+            #(#arrays)*
+            __call.check_aliases()?;
+            let __result = #call;
+            #given
+        }
+    }
+}
+
+/// The statements that read the arguments, and the expressions that pass them.
+#[derive(Default)]
+struct Passed {
+    values: Vec<TokenStream>,
+    /// They are read last: a plain value may run Python code when it is read, and that code could
+    /// change what is known about an array.
+    arrays: Vec<TokenStream>,
+    passed: Vec<TokenStream>,
+}
+
+impl Passed {
+    fn of(declared: &Declared) -> Passed {
+        let mut all = Passed::default();
+        let mut index = 0_usize;
+        for (position, argument) in declared.arguments.iter().enumerate() {
+            let holder = format_ident!("__argument_{position}");
+            let (read, pass) = argument_tokens(declared, argument, &holder, index);
+            let reads =
+                if argument.kind == Kind::Array { &mut all.arrays } else { &mut all.values };
+            reads.push(read);
+            all.passed.push(pass);
+            index += usize::from(!argument.kind.is_injected());
+        }
+        all
+    }
+}
+
+/// The call itself, attached to the interpreter or detached from it.
+fn call(declared: &Declared, passed: &[TokenStream]) -> TokenStream {
+    let Declared { runtime, ident, arguments, detach, .. } = declared;
+    let names: Vec<_> = (0..passed.len()).map(|i| format_ident!("__passed_{i}")).collect();
+    if *detach {
+        return quote! {{
+            #(let #names = #passed;)*
+            __call.py().detach(move || #ident(#(#names),*))
+        }};
+    }
+    if arguments.iter().any(|argument| argument.kind.needs_interpreter()) {
+        return quote!(#ident(#(#passed),*));
+    }
+    quote! {{
+        #[allow(unused_imports, reason = "which one is used depends on the types")]
+        use #runtime::__private::{Attached as _, Detachable as _};
+        let __attempt = #runtime::__private::Attempt::new(
+            (#(#passed,)*),
+            |(#(#names,)*)| #ident(#(#names),*),
+        );
+        (&__attempt).call(__call)
+    }}
+}
+
+/// The statement that reads an argument, and the expression that passes it.
+fn argument_tokens(
+    declared: &Declared,
+    argument: &Argument,
+    holder: &Ident,
+    index: usize,
+) -> (TokenStream, TokenStream) {
+    let runtime = &declared.runtime;
+    let Argument { ty, kind, default, .. } = argument;
+    let value = |ty: &Type| read_value(ty, default.as_ref(), holder, index);
+    match (kind, ty) {
+        (Kind::Python, _) => (quote!(), quote!(__call.py())),
+        (Kind::Stream, _) => (quote!(), quote!(__call.stream())),
+        (Kind::Device, _) => (quote!(let #holder = __call.device()?;), quote!(#holder)),
+        (Kind::Array, _) => {
+            let as_argument = quote!(#runtime::__private::Argument<'_>);
+            let open = quote_spanned!(ty.span()=> <#ty as #as_argument>::open(__call, #index));
+            (quote!(let mut #holder = #open?;), quote!(<#ty as #as_argument>::get(&mut #holder)))
+        }
+        (Kind::Object(true), Type::Reference(reference)) => {
+            (value(&reference.elem), quote!(&#holder))
+        }
+        (Kind::Object(_) | Kind::Value, _) => (value(ty), quote!(#holder)),
+    }
+}
+
+fn read_value(ty: &Type, default: Option<&Default>, holder: &Ident, index: usize) -> TokenStream {
+    let absent = match default {
+        Some(Default::Given(value)) => quote!(#value),
+        Some(Default::None) => quote!(::core::option::Option::None),
+        None => quote!(::core::unreachable!("required arguments were checked before the call")),
+    };
+    let read = quote_spanned!(ty.span()=> __call.value::<#ty>(#index));
+    quote! {
+        let #holder: #ty = match #read? {
+            ::core::option::Option::Some(value) => value,
+            ::core::option::Option::None => #absent,
+        };
+    }
+}
+
+/// The expression that hands a value of a type to Python.
+fn give(ty: &Type, value: TokenStream) -> TokenStream {
+    if let Type::Tuple(tuple) = ty {
+        return match tuple.elems.is_empty() {
+            true => unit(value),
+            false => give_tuple(&tuple.elems.iter().collect::<Vec<_>>(), value),
+        };
+    }
+    let segment = last(ty);
+    let name = segment.map(|segment| segment.ident.to_string()).unwrap_or_default();
+    let inner = segment.map(generics).unwrap_or_default();
+    match (name.as_str(), inner.first()) {
+        ("Result" | "PyResult", Some(inner)) => {
+            let inner = give(inner, quote!(__value));
+            let error = quote_spanned!(ty.span()=> __call.give_error(__error));
+            quote! {
+                match #value {
+                    ::core::result::Result::Ok(__value) => #inner,
+                    ::core::result::Result::Err(__error) => ::core::result::Result::Err(#error),
+                }
+            }
+        }
+        ("Option", Some(inner)) => {
+            let inner = give(inner, quote!(__value));
+            quote! {
+                match #value {
+                    ::core::option::Option::Some(__value) => #inner,
+                    ::core::option::Option::None => __call.give_value(__call.py().None()),
+                }
+            }
+        }
+        ("Bound" | "Py", _) => quote_spanned!(ty.span()=> __call.give_object(#value)),
+        _ if name == "Tensor" || is_array(ty, &["Array", "DeviceArray"]) => {
+            quote_spanned!(ty.span()=> __call.give_array(#value))
+        }
+        _ => quote_spanned!(ty.span()=> __call.give_value(#value)),
+    }
+}
+
+fn give_tuple(types: &[&Type], value: TokenStream) -> TokenStream {
+    let names: Vec<_> = (0..types.len()).map(|i| format_ident!("__part_{i}")).collect();
+    let given = types.iter().zip(&names).map(|(ty, name)| give(ty, quote!(#name)));
+    quote! {{
+        let (#(#names,)*) = #value;
+        __call.give_value((#(#given?,)*))
+    }}
+}
+
+/// The expression that hands nothing to Python, which is None there.
+fn unit(value: TokenStream) -> TokenStream {
+    quote! {{
+        let () = #value;
+        __call.give_value(__call.py().None())
+    }}
+}

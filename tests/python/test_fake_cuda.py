@@ -269,6 +269,35 @@ def test_fake_cuda_memory_without_a_stream_is_kept_until_the_call_is_done(run):
     )
 
 
+def test_fake_cuda_lent_memory_is_not_used_again_while_a_call_reads_it(run):
+    run(
+        """
+        import fake_torch
+        torch = fake_torch.mount()
+        with torch.cuda.stream(torch.cuda.Stream()), cupy.cuda.Stream(non_blocking=True):
+            x = torch.tensor(image)
+            calls()
+            result = ext.device_copy(x)
+            del x
+            gc.collect()
+            torch.empty(image.shape)
+            said = calls()
+        assert type(result) is torch.Tensor and not any("synchronize" in line for line in said), said
+        """
+    )
+
+
+def test_fake_cuda_memory_is_ordered_with_the_stream_of_the_call(run):
+    run(
+        """
+        with cupy.cuda.Stream(non_blocking=True) as stream:
+            fake_cupy.LOG.clear()
+            ext.device_facts(cupy.ndarray(image))
+        assert f"export for stream {stream.ptr}" in fake_cupy.LOG, fake_cupy.LOG
+        """
+    )
+
+
 def test_fake_cuda_an_out_parameter_is_the_callers_memory_or_refused(run):
     run(
         """

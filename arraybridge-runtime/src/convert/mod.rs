@@ -29,7 +29,7 @@ use plan::{Facts, Refusal, Route, Target, Why};
 use record::Record;
 use source::{Guarded, Material, Slot};
 
-pub use foreign::{open_any, open_on_host, open_to_hold};
+pub use foreign::{open_any, open_on_host, open_to_hold, pin};
 pub(crate) use source::dtype as dtype_of;
 pub use source::{Opened, open_host, open_writable, open_writable_on};
 pub use target::wrap_numpy;

@@ -4,14 +4,16 @@ mod class;
 mod cuda;
 mod exchange;
 mod rust;
+mod view;
 
 use std::fmt;
 use std::sync::Arc;
 
 use dlpark::ffi::DLDevice;
-use ndarray::{Array, ArrayViewD, Dimension};
+use ndarray::{Array, Dimension};
 use pyo3::prelude::*;
 
+use crate::c_api;
 use crate::convert::{self, Opened, Request};
 use crate::cuda::Stream;
 use crate::cuda::driver::LEGACY_STREAM;
@@ -27,6 +29,7 @@ use crate::memory::view::{Owner, Source, View};
 
 pub use class::{PyTensor, add_class};
 pub(crate) use rust::{apart, raw, raw_mut};
+pub use view::TensorView;
 
 /// An owned n-dimensional array, on the host or on a CUDA device, whose element type is known at
 /// run time. Its memory is freed once, by whoever holds it last: Rust, Python or a framework.
@@ -103,6 +106,8 @@ impl Tensor {
     ///
     /// `MemoryError` when there is no memory for a copy.
     pub(crate) fn from_opened(py: Python<'_>, opened: Opened) -> Result<Tensor> {
+        // The memory is claimed while it is read, toward all modules.
+        c_api::join_if_present(py);
         let view = &opened.source.view;
         let readable = !device::is_host(view.device) || view.can_be_read();
         let opened = if readable { opened } else { convert::fresh(py, opened, None)? };
@@ -162,16 +167,6 @@ impl Tensor {
         self.view.read_only
     }
 
-    /// The elements of a host tensor.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Type`] when the elements are of another type or on a device, or a bool is neither
-    /// 0 nor 1.
-    pub fn view<T: Element>(&self) -> Result<ArrayViewD<'_, T>> {
-        rust::view(&self.view)
-    }
-
     /// The tensor as an array of a framework.
     ///
     /// # Errors
@@ -186,8 +181,7 @@ impl Tensor {
         if !device::is_host(self.view.device) {
             return convert::convert_to(&class::into_object(py, self)?, target, request);
         }
-        let private =
-            !self.view.read_only && matches!(self.owner, Owner::Value(_) | Owner::Buffer(_));
+        let private = !self.view.read_only && self.is_sole_owner();
         let source = Source { view: self.view, owner: self.owner };
         convert::deliver(py, Opened { source, private }, target, request)
     }
@@ -287,7 +281,7 @@ mod tests {
         let tensor = Tensor::from_vec(elements, &[3, 2]).unwrap();
         assert_eq!(tensor.view.data as usize, address);
         assert_eq!(tensor.strides(), [8, 4]);
-        assert_eq!(tensor.view::<f32>().unwrap(), array![[1., 2.], [3., 4.], [5., 6.]].into_dyn());
+        assert_eq!(*tensor.view::<f32>().unwrap(), array![[1., 2.], [3., 4.], [5., 6.]].into_dyn());
     }
 
     #[test]
@@ -304,10 +298,10 @@ mod tests {
         let mut strided = array.clone().slice_move(s![1..;2, ..;3]);
         strided.invert_axis(Axis(1));
         let (transposed, expected) = (array.clone().reversed_axes(), strided.clone().into_dyn());
-        assert_eq!(Tensor::from(strided).view::<i32>().unwrap(), expected);
+        assert_eq!(*Tensor::from(strided).view::<i32>().unwrap(), expected);
         let tensor = Tensor::from(transposed);
         assert_eq!(tensor.strides(), [4, 24]);
-        assert_eq!(tensor.view::<i32>().unwrap(), array.t().into_dyn());
+        assert_eq!(*tensor.view::<i32>().unwrap(), array.t().into_dyn());
     }
 
     #[test]

@@ -1,8 +1,6 @@
 //! Typed views of described host memory.
 
-use ndarray::{
-    ArrayViewD, Axis, Dimension, IxDyn, RawArrayView, RawArrayViewMut, ShapeBuilder, StrideShape,
-};
+use ndarray::{Axis, Dimension, IxDyn, RawArrayView, RawArrayViewMut, ShapeBuilder, StrideShape};
 
 use crate::framework::device;
 use crate::host::dtype::DType;
@@ -93,7 +91,7 @@ fn laid_out<T: Element, D: Dimension>(view: &View) -> Result<Laid<T, D>> {
         return Err(Error::Type(text));
     }
     if wanted == DType::Bool && !holds_bools(view) {
-        return Err(Error::Type("the bool array holds bytes that are neither 0 nor 1".into()));
+        return Err(not_bools());
     }
     Ok(Laid { shape: shape.strides(strides), data, turned })
 }
@@ -131,6 +129,10 @@ fn is_injective(view: &View) -> bool {
     })
 }
 
+pub(super) fn not_bools() -> Error {
+    Error::Type("the bool array holds bytes that are neither 0 nor 1".into())
+}
+
 /// Whether every byte is a Rust `bool`.
 fn holds_bools(view: &View) -> bool {
     if view.is_empty() {
@@ -147,14 +149,4 @@ fn holds_bools(view: &View) -> bool {
     let Ok(array) = raw::<u8, IxDyn>(&view) else { return false };
     // SAFETY: the memory is described by the view and alive, and every byte is a `u8`.
     unsafe { array.deref_into_view() }.iter().all(|byte| *byte <= 1)
-}
-
-/// The elements of described memory.
-///
-/// # Errors
-///
-/// As [`raw`].
-pub(super) fn view<T: Element>(view: &View) -> Result<ArrayViewD<'_, T>> {
-    // SAFETY: the tensor that holds the view keeps the memory alive while it is borrowed.
-    raw(view).map(|array| unsafe { array.deref_into_view() })
 }

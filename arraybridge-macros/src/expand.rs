@@ -1,7 +1,7 @@
 //! From frameworks to tokens. Nothing here can fail.
 //!
-//! The tokens name only `::arraybridge_runtime::__private` and `::core`, and are a table: what
-//! they do is in ordinary functions of the runtime.
+//! The tokens name only `::arraybridge_runtime::__private` and `::core`. They are plain data:
+//! behaviour is in ordinary functions of the runtime.
 
 mod converter;
 mod framework;
@@ -23,7 +23,7 @@ pub fn expand(frameworks: &[Framework]) -> TokenStream {
     quote! {
         #memory_type
 
-        /// What the tables say, one static a table.
+        /// One static per table.
         pub mod statics {
             #(#statics)*
         }
@@ -37,20 +37,20 @@ pub fn expand(frameworks: &[Framework]) -> TokenStream {
 
 /// The enum's variant of a framework.
 fn variant(framework: &Framework) -> Ident {
-    format_ident!("{}", framework.variant)
+    format_ident!("{}", framework.identity.variant)
 }
 
 /// The static of a framework.
 fn constant(framework: &Framework) -> Ident {
-    format_ident!("{}", framework.name.to_uppercase())
+    format_ident!("{}", framework.identity.name.to_uppercase())
 }
 
 fn memory_type(frameworks: &[Framework]) -> TokenStream {
     let count = Literal::usize_unsuffixed(frameworks.len());
     let variants: Vec<_> = frameworks.iter().map(variant).collect();
     let constants = frameworks.iter().map(constant);
-    let names: Vec<_> = frameworks.iter().map(|framework| &framework.name).collect();
-    let docs = frameworks.iter().map(|framework| format!(" {}.", framework.title));
+    let names: Vec<_> = frameworks.iter().map(|framework| &framework.identity.name).collect();
+    let docs = frameworks.iter().map(|framework| format!(" {}.", framework.identity.title));
     quote! {
         /// A framework whose arrays can be converted.
         #[derive(
@@ -90,7 +90,7 @@ fn memory_type(frameworks: &[Framework]) -> TokenStream {
                 }
             }
 
-            /// What is particular to the framework.
+            /// The framework's table.
             pub fn framework(self) -> &'static ::arraybridge_runtime::__private::Framework {
                 match self {
                     #(MemoryType::#variants => &statics::#constants,)*

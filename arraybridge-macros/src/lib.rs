@@ -1,7 +1,7 @@
 //! The macros of [arraybridge](https://docs.rs/arraybridge-runtime).
 //!
 //! [`frameworks!`](frameworks) reads `frameworks.toml` at build time, checks it and expands to
-//! one static a table and one converter for every ordered pair of tables.
+//! one static per table and one converter for every ordered pair of tables.
 //! [`#[memory_type(..)]`](macro@memory_type) makes a Rust function callable from Python with arrays
 //! of any framework.
 
@@ -23,11 +23,11 @@ use sources::Sources;
 /// Expands the tables of `frameworks.toml`, and those of the file that the environment variable
 /// `ARRAYBRIDGE_FRAMEWORKS` names when the crate is built.
 ///
-/// It is invoked once, by `arraybridge-runtime`: an enum `MemoryType`, a module `statics` and a
-/// module `converters` appear where it stands. Each mistake in a table is a compile error of its
-/// own, `frameworks.toml:LINE:COLUMN: what is wrong; what to write instead`.
-// An argument, the path of a file of tables beside the invoking one, replaces all of these: the
-// tests of this crate show mistakes with it.
+/// `arraybridge-runtime` invokes it once. It expands to an enum `MemoryType`, a module `statics` and
+/// a module `converters`. Each mistake in a table is a compile error of its own,
+/// `frameworks.toml:LINE:COLUMN: what is wrong; what to write instead`.
+// With an argument, it reads only that file, which lies beside the invoking one: the tests of this
+// crate use it to show mistakes.
 #[proc_macro]
 pub fn frameworks(input: TokenStream) -> TokenStream {
     let sources = Sources::find(input.into());

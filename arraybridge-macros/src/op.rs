@@ -13,7 +13,7 @@ mod parse;
 /// The name of the framework's module, in scope everywhere.
 pub const MODULE: &str = "module";
 
-/// An expression. `N` is a name: as written, or one that is known to be in scope.
+/// An expression. `N` is a name: as it is written, or checked to be in scope.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Expr<N> {
     Name(N),
@@ -73,7 +73,7 @@ impl Checked {
         }
     }
 
-    /// The attribute names of an expression that is `module.a.b` and nothing else.
+    /// The attribute names, if the expression is a chain such as `module.a.b`.
     pub fn chain(&self) -> Option<Vec<&str>> {
         match self {
             Expr::Name(MODULE) => Some(Vec::new()),
@@ -86,7 +86,7 @@ impl Checked {
         }
     }
 
-    /// The attribute names that an expression begins with, from `module`.
+    /// The attribute names that follow `module` at the start of the expression.
     pub fn leading(&self) -> Vec<&str> {
         if let Some(chain) = self.chain() {
             return chain;

@@ -25,7 +25,7 @@ impl Source {
     }
 }
 
-/// The mistakes found so far. The only way to a result is [`Problems::gate`].
+/// The mistakes found so far. [`Problems::gate`] is the only way to a result.
 #[must_use]
 #[derive(Default)]
 pub struct Problems(RefCell<Vec<Problem>>);
@@ -43,7 +43,7 @@ impl Problems {
         self.0.borrow_mut().push(Problem { label: source.label.clone(), at, text });
     }
 
-    /// A single mistake that has no place in a table.
+    /// A mistake that is not in a table.
     pub fn outside(message: impl Display) -> Problems {
         let problem = Problem { label: String::new(), at: 0, text: message.to_string() };
         Problems(RefCell::new(vec![problem]))
@@ -61,14 +61,14 @@ impl Problems {
         problems.into_iter().map(|problem| problem.text).collect()
     }
 
-    /// One `compile_error!` a message, so that one build shows them all.
+    /// One `compile_error!` per message, so that one build shows them all.
     pub fn into_compile_errors(self) -> TokenStream {
         let messages = self.messages();
         quote!(#(::core::compile_error!(#messages);)*)
     }
 }
 
-/// What to write for a word that is not known: the nearest one, or the list.
+/// What to write in place of an unknown word: the nearest known one, or the list of them.
 pub fn instead(word: &str, what: &str, known: &[&str]) -> String {
     let near = known
         .iter()
@@ -81,7 +81,7 @@ pub fn instead(word: &str, what: &str, known: &[&str]) -> String {
     }
 }
 
-/// Levenshtein's distance.
+/// The Levenshtein distance.
 fn distance(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.chars().collect();
     let mut row: Vec<usize> = (0..=b.len()).collect();

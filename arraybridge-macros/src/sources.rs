@@ -1,4 +1,4 @@
-//! Where tables come from.
+//! Where the tables come from.
 
 use std::path::Path;
 use std::{env, fs, io};
@@ -12,11 +12,11 @@ use crate::problems::{Problems, Source};
 const EMBEDDED: &str = include_str!("../frameworks.toml");
 const VARIABLE: &str = "ARRAYBRIDGE_FRAMEWORKS";
 
-/// The files of tables of one build.
+/// The files of tables that one build reads.
 pub struct Sources {
-    /// Their texts.
+    /// The files, in order.
     pub all: Vec<Source>,
-    /// Files that a change of has to rebuild the invoking crate for, besides this crate.
+    /// Files whose changes have to rebuild the invoking crate.
     tracked: Vec<String>,
 }
 
@@ -54,7 +54,7 @@ impl Sources {
     fn add(&mut self, path: &Path) -> Result<(), Problems> {
         let shown = path.display();
         if !path.is_absolute() {
-            let message = format!("{VARIABLE}={shown} is no absolute path; write one");
+            let message = format!("{VARIABLE}={shown} is not an absolute path; write one");
             return Err(Problems::outside(message));
         }
         let text =

@@ -1,4 +1,4 @@
-//! From the text of the tables to frameworks that cannot be wrong.
+//! From the text of the tables to checked frameworks.
 
 mod raw;
 pub mod spec;
@@ -17,17 +17,18 @@ pub fn read(sources: &[Source]) -> Result<Vec<Framework>, Problems> {
     let sections: Vec<_> =
         documents.iter().flat_map(|document| document.sections(&problems)).collect();
     if let (true, Some(first)) = (sections.is_empty(), sources.first()) {
-        problems.add(first, 0, "there is no table; add one for each framework");
+        problems.add(first, 0, "the file has no tables; add one for each framework");
     }
     let frameworks = validate::frameworks(sections);
     problems.gate(frameworks)
 }
 
-/// The names of the frameworks and where their arrays live, for macros that are given a name.
+/// The names of the frameworks and where their arrays live, for macros that take a name.
 pub fn known() -> Result<Vec<(String, Place)>, Problems> {
     let sources = Sources::find(proc_macro2::TokenStream::new())?;
     let frameworks = read(&sources.all)?;
-    Ok(frameworks.into_iter().map(|framework| (framework.name, framework.memory.place())).collect())
+    let known = frameworks.into_iter();
+    Ok(known.map(|framework| (framework.identity.name, framework.memory.place())).collect())
 }
 
 #[cfg(test)]

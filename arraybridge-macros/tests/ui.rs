@@ -1,4 +1,4 @@
-//! Mistakes as the compiler shows them: one file of tables for each.
+//! Mistakes as the compiler shows them, one file for each.
 
 #[test]
 fn every_mistake_is_a_compile_error_at_its_place() {

@@ -1,4 +1,4 @@
-//! The extension module `arraybridge._core`: names, signatures and docstrings. What they do is in
+//! The extension module `arraybridge._core`: names, signatures and docstrings. The behaviour is in
 //! `arraybridge-runtime`.
 
 #![forbid(unsafe_code)]
@@ -14,7 +14,7 @@ use pyo3::exceptions::PyBaseException;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString};
 
-/// The element type of an optional argument.
+/// The dtype that an optional argument names.
 fn element_type(dtype: Option<&Bound<'_, PyAny>>) -> Result<Option<DType>> {
     dtype.map(names::dtype).transpose()
 }
@@ -25,10 +25,10 @@ fn request(
     copy: Option<bool>,
     dtype: Option<&Bound<'_, PyAny>>,
 ) -> Result<Request> {
-    let ends = Endpoints { source: target, target };
+    let endpoints = Endpoints { source: target, target };
     let placement = match device {
         None => Placement::Auto,
-        Some(device) => Placement::from_device(device, ends)?,
+        Some(device) => Placement::from_device(device, endpoints)?,
     };
     Ok(Request { placement, copy, dtype: element_type(dtype)?, ..Request::default() })
 }
@@ -38,39 +38,42 @@ fn request(
 /// Parameters
 /// ----------
 /// data : array
-///     An array of any shape and of any known framework.
-/// target : str or MemoryType
+///     An array of any known framework, of any shape.
+/// target : str, MemoryType, module or type
 ///     The framework to convert to: "numpy", "cupy", "torch", "tensorflow", "jax", "pyclesperanto".
+///     The framework's module and its array class are taken as its name.
 /// device : str or int, optional
-///     "host", "cpu", "accelerator:1", "cuda:1", or the index of an accelerator. Without it, the
-///     array stays on the kind of device where it is if the target has that, else it goes to the
-///     target's current device.
+///     "host", "cpu", "accelerator:1", "cuda:1", or the index of an accelerator. By default the
+///     array stays on its kind of device if the target has one, and goes to the target's current
+///     device otherwise.
 /// copy : bool, optional
-///     None shares memory where the target can wrap it, and copies where it cannot. True makes fresh
-///     memory, always. False shares, or raises CopyRequiredError with the reason.
+///     None shares memory if the target can wrap it, and copies otherwise. True always copies.
+///     False shares, or raises CopyRequiredError with the reason.
 /// dtype : str or dtype, optional
-///     The element type to cast to: floats are rounded half to even, values outside of an integer's
-///     range are clamped to its ends, NaN becomes 0. Without it no value and no dtype changes.
+///     The dtype to cast to, by name or as the dtype object of any framework. Floats are rounded
+///     half to even, values outside the range of an integer dtype are clamped, NaN becomes 0. By
+///     default neither values nor dtype change.
 ///
 /// Returns
 /// -------
 /// array
-///     An array of the target, of the same shape. An array that fits already is returned itself.
+///     An array of `target` with the same shape. If `data` already fits, it is returned itself.
 ///
 /// Raises
 /// ------
 /// MemoryConversionError
-///     Or one of its children: DeviceUnavailableError, UnsupportedDtypeError, UnsupportedArrayError,
+///     Or a subclass: DeviceUnavailableError, UnsupportedDtypeError, UnsupportedArrayError,
 ///     CopyRequiredError, FrameworkNotInstalledError.
 /// ValueError
-///     For an unknown name of a framework, a device or a dtype.
+///     If the name of a framework, device or dtype is unknown.
 ///
 /// Notes
 /// -----
-/// Shared memory is shared: writing into one array changes the other. JAX runs later than it returns,
-/// so writing into memory that was shared with it can change results already asked for. A torch tensor
-/// on the host whose memory is shared cannot be resized any more, as after ``t.numpy()``; one on a GPU
-/// can, and leaves the other array without memory.
+/// Arrays that share memory see each other's writes. JAX computes asynchronously, so writing to
+/// memory that JAX shares can change results that were already requested.
+///
+/// A torch tensor on the host can no longer be resized once it shares its memory, as after
+/// ``t.numpy()``. A tensor on a GPU still can, and then leaves the other array without memory.
 ///
 /// Examples
 /// --------
@@ -101,18 +104,27 @@ fn convert_<'py>(
 /// data : array
 ///     An array of `source_type`, of any shape.
 /// source_type, target_type : str or MemoryType
-///     Names of frameworks. A source that does not match the array is an error.
+///     Names of frameworks.
 /// gpu_id : int, optional
-///     The index of the target's accelerator. A framework with host memory only ignores it.
+///     The index of the target's accelerator to prefer. Frameworks without device memory ignore it.
+///     A framework that finds no accelerator on this machine leaves the array on the host, with one
+///     NoAcceleratorWarning per process and framework.
 /// copy : bool, optional
 ///     As in `convert`.
+///
+/// Returns
+/// -------
+/// array
+///     An array of `target_type` with the same shape.
 ///
 /// Raises
 /// ------
 /// MemoryConversionError
-///     As in `convert`, and where `source_type` is not the array's framework.
+///     As in `convert`, and if `data` is not an array of `source_type`.
 /// TypeError
-///     When `gpu_id` is not an int.
+///     If `gpu_id` is not an int.
+/// InvalidDeviceError
+///     If `gpu_id` is negative. It is also a ValueError.
 ///
 /// Examples
 /// --------
@@ -141,15 +153,15 @@ fn convert_memory<'py>(
     )
 }
 
-/// The name of the framework that an array belongs to. Nothing is imported to find out.
+/// Return the name of the framework that an array belongs to, without importing anything.
 ///
-/// The object's class and its bases are looked up by name, so subclasses and wrappers such as
-/// variables belong to the framework that they come from.
+/// The object's class and its base classes are looked up by name, so subclasses and wrappers such
+/// as variables belong to the framework they come from.
 ///
 /// Raises
 /// ------
 /// UnsupportedArrayError
-///     A ValueError, when the object is an array of none.
+///     If the object is not an array of a known framework. It is also a ValueError.
 ///
 /// Examples
 /// --------
@@ -161,23 +173,24 @@ fn detect_memory_type<'py>(data: &Bound<'py, PyAny>) -> Result<Bound<'py, PyStri
     Ok(names::name_of(data.py(), package::class_of(data)?.framework).clone())
 }
 
-/// What `convert` would do with the same arguments, and why, without doing it.
+/// Explain what `convert` would do with the same arguments, without doing it.
 ///
 /// Returns
 /// -------
 /// Record
-///     `route` is "keep", "share", "move" or "copy"; `why` is the reason for a copy.
+///     Its `route` is "keep", "share", "move" or "copy"; its `why` is the reason for a copy.
 ///
 /// Raises
 /// ------
 /// MemoryConversionError
-///     What `convert` would raise before it touches the data.
+///     If `convert` would raise it before reading the data.
 ///
 /// Examples
 /// --------
 /// >>> import numpy, arraybridge
-/// >>> print(arraybridge.explain(numpy.zeros((2, 3)), "numpy", copy=True))
-/// numpy -> numpy: copy (copy), float64[2, 3], 48 bytes, on host; copied because copy=True asks for fresh memory
+/// >>> record = arraybridge.explain(numpy.zeros((2, 3)), "numpy", copy=True)
+/// >>> record.route, record.why
+/// ('copy', 'copy=True asks for fresh memory')
 #[pyfunction]
 #[pyo3(signature = (data, target, *, device=None, copy=None, dtype=None))]
 fn explain(
@@ -191,7 +204,7 @@ fn explain(
     package::explain(data, target, &request(target, device, copy, dtype)?)
 }
 
-/// The registered converters as pairs of names, source first.
+/// Return the pairs of frameworks that have a converter, as names, source first.
 ///
 /// Examples
 /// --------
@@ -203,7 +216,10 @@ fn registered_pairs() -> Vec<(&'static str, &'static str)> {
     package::start::converters().map(|c| (c.source().name, c.target().name)).collect()
 }
 
-/// The frameworks that this module was built with: name, title, module, install, memory.
+/// Return a dict for each framework that this module was built with.
+///
+/// The keys are "name", "title", "module" (to import), "install" (what to give to pip) and "memory"
+/// ("host", "accelerator" or "either").
 ///
 /// Examples
 /// --------
@@ -230,27 +246,27 @@ fn frameworks(py: Python<'_>) -> PyResult<Bound<'_, PyList>> {
     Ok(list)
 }
 
-/// Declare the framework of a function's arguments and that of its results.
+/// Declare which frameworks a function takes and returns.
 ///
 /// Parameters
 /// ----------
 /// input_type, output_type : str or MemoryType
-///     The framework that array arguments are converted to, and that of the results. An output type
-///     "input" is the framework of the first array argument.
+///     The framework that array arguments are converted to, and the framework of the results. The
+///     output type "input" stands for the framework of the first array argument.
 /// contract : callable, optional
-///     A function of the result. False is a ValueError.
+///     A check that is called with the result. If it returns False, a ValueError is raised.
 /// **options
-///     Those of the decorators, such as `arraybridge.torch`.
+///     Options of the decorators, such as `arraybridge.torch`.
 ///
 /// Returns
 /// -------
 /// Decorator
-///     It takes the function.
+///     A decorator for the function.
 ///
 /// Raises
 /// ------
 /// TypeError, ValueError
-///     For unknown frameworks and options.
+///     If a framework or an option is unknown.
 ///
 /// Examples
 /// --------
@@ -271,7 +287,7 @@ fn memory_types<'py>(
     package::memory_types(input_type, output_type, contract, options)
 }
 
-/// A declared function of its parts: what pickle calls.
+/// Make a declared function from its parts. Pickle and extension modules call this.
 #[pyfunction]
 fn _declare<'py>(
     function: &Bound<'py, PyAny>,
@@ -281,7 +297,14 @@ fn _declare<'py>(
     package::declare(function, execution, options)
 }
 
-/// Whether an exception says that the memory of a framework, or of a certain one, ran out.
+/// Return whether an exception means that a framework, or the given one, ran out of memory.
+///
+/// The exception's class decides, together with its error code or with text that only the
+/// framework's allocator prints.
+///
+/// >>> from arraybridge.oom_recovery import is_oom_error
+/// >>> is_oom_error(MemoryError(), "numpy")
+/// True
 #[pyfunction]
 #[pyo3(signature = (error, memory_type=None))]
 fn is_oom_error(
@@ -294,7 +317,14 @@ fn is_oom_error(
     Ok(found.is_some_and(|found| wanted.is_none_or(|w| w.memory_type == found.memory_type)))
 }
 
-/// Call `func`, and again with all caches given back when the framework's memory runs out.
+/// Call `func`, and retry it with all caches cleared if the framework runs out of memory.
+///
+/// It is retried at most `max_retries` times. Raises what `func` raises in the end, and
+/// `ValueError` if the framework is unknown.
+///
+/// >>> from arraybridge.oom_recovery import execute_with_oom_recovery
+/// >>> execute_with_oom_recovery(lambda: 42, "numpy")
+/// 42
 #[pyfunction]
 #[pyo3(signature = (func, memory_type, max_retries=2))]
 fn execute_with_oom_recovery<'py>(
@@ -305,7 +335,7 @@ fn execute_with_oom_recovery<'py>(
     Ok(package::memory::retry(func, names::framework(memory_type)?, max_retries)?)
 }
 
-/// The decorators of all tables by name.
+/// Return the decorators of all frameworks by name.
 #[pyfunction]
 fn decorators(py: Python<'_>) -> Result<Bound<'_, PyDict>> {
     let all = PyDict::new(py);
@@ -315,7 +345,7 @@ fn decorators(py: Python<'_>) -> Result<Bound<'_, PyDict>> {
     Ok(all)
 }
 
-// Free-threaded builds are not tested yet, so the module asks for the lock there.
+// Free-threaded builds are not tested yet, so the module requests the GIL there.
 #[pymodule(gil_used = true)]
 fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     package::start::at_start(module.py());

@@ -8,15 +8,16 @@ use pyo3::prelude::*;
 
 use arraybridge_runtime::__private::package::names::framework;
 
-/// Stretch an array to the range of an integer dtype: its finite minimum becomes the smallest
-/// integer, its finite maximum the largest.
+/// Stretch an array of floats to the range of an integer dtype.
 ///
-/// The array is one of `memory_type`, of any shape; NaN and every value of a constant array become
-/// 0. Another dtype than an integer, and an array of integers, is a plain cast: integers saturate.
+/// Its finite minimum becomes the smallest integer, its finite maximum the largest. NaN becomes 0,
+/// and so does every value of a constant array. If `dtype` is not an integer dtype, or the array
+/// already has one, this is a plain cast, and integers saturate. `array` is an array of
+/// `memory_type`, of any shape.
 ///
-/// Raises `UnsupportedArrayError` for what is no array, `ValueError` for an unknown dtype, for an array
-/// of another framework and for a complex array that is to be real, `UnsupportedDtypeError` where the
-/// framework lacks the dtype.
+/// Raises `UnsupportedArrayError` if `array` is not an array. Raises `ValueError` for an unknown
+/// dtype, for an array of another framework, and for a cast from complex to real. Raises
+/// `UnsupportedDtypeError` if the framework lacks the dtype.
 ///
 /// >>> import numpy
 /// >>> from arraybridge import SCALING_FUNCTIONS
@@ -43,16 +44,17 @@ fn stretch<'py>(
     policy::finish(array, &Lead::default(), policy, &name)
 }
 
-/// Give a result the dtype that a policy wants, as declared functions do with theirs.
+/// Give a result the dtype of a policy, as declared functions do with their results.
 ///
-/// `result` is an array of any framework and shape, `lead` the array whose dtype is to be
-/// preserved. `dtype_conversion` is a `DtypeConversion`, its value, or a dtype; `scaling` says how
+/// `result` is an array of any framework and shape. `lead` is the array whose dtype is preserved by
+/// default. `dtype_conversion` is a `DtypeConversion`, its value, or a dtype. `scaling` is how
 /// floats become integers: "clamp" (round half to even, saturate, NaN to 0), "unit" (the values are
-/// in [0, 1] or [-1, 1]) or "stretch" (minimum to maximum). What is `None` is the context's default.
+/// in [0, 1] or [-1, 1]) or "stretch" (minimum to maximum). `None` stands for the default of the
+/// context.
 ///
-/// Raises `ValueError` for an unknown name and for a complex result that is to be real,
-/// `UnsupportedDtypeError` where the framework lacks the dtype. Warns with `ClippedValuesWarning`
-/// when values did not fit.
+/// Raises `ValueError` for an unknown name and for a cast from complex to real. Raises
+/// `UnsupportedDtypeError` if the framework lacks the dtype. Warns with `ClippedValuesWarning` if
+/// values did not fit.
 ///
 /// >>> import numpy, arraybridge
 /// >>> image = numpy.array([100, 500], dtype="uint16")
@@ -72,7 +74,7 @@ fn finish_dtype<'py>(
     policy::finish(result, &Lead::of(lead), policy, function)
 }
 
-/// Adds them to the module.
+/// Adds the functions and classes of this file to the module.
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     policy::install(module)?;
     module.add_class::<DtypePolicy>()?;

@@ -1,4 +1,4 @@
-//! Stacks of slices, and cleanup, for Python.
+//! Stacks of slices, and clearing of caches, for Python.
 
 use arraybridge_runtime::__private::package::memory::{self, Cleared};
 use arraybridge_runtime::__private::package::{
@@ -17,14 +17,15 @@ fn placement(gpu_id: Option<&Bound<'_, PyAny>>, target: &'static Framework) -> R
     }
 }
 
-/// Stack 2-D slices to a 3-D array of the framework `memory_type`, on accelerator `gpu_id`.
+/// Stack 2-D slices into a 3-D array of the framework `memory_type`.
 ///
-/// `slices` are n arrays of the shape (height, width), of one framework or of several; the result
-/// has the shape (n, height, width). It has their dtype; slices of several dtypes get the one that
-/// NumPy promotes them to. Without `gpu_id` the result is where `convert` would put the first slice.
+/// `slices` are n arrays of shape (height, width), which may be of different frameworks. The result
+/// has shape (n, height, width). If the slices have different dtypes, the result has the dtype that
+/// NumPy promotes them to. `gpu_id` is the accelerator of the result; by default the result is
+/// where `convert` would put the first slice.
 ///
-/// Raises `ValueError` when there are no slices, when one is not 2-D, when their shapes differ, and
-/// for an unknown name; otherwise what `convert` raises.
+/// Raises `ValueError` if there are no slices, if one is not 2-D, if their shapes differ, or if the
+/// framework is unknown. Otherwise raises what `convert` raises.
 ///
 /// >>> import numpy, arraybridge
 /// >>> arraybridge.stack_slices([numpy.zeros((2, 3)), numpy.ones((2, 3))], "numpy").shape
@@ -41,14 +42,14 @@ fn stack_slices<'py>(
     slices::stack(&slices, target, placement(gpu_id, target)?)
 }
 
-/// Take a 3-D array apart into a list of 2-D slices of the framework `memory_type`.
+/// Split a 3-D array into a list of 2-D slices of the framework `memory_type`.
 ///
-/// `array` has the shape (n, height, width) and is brought to `memory_type`, on accelerator
-/// `gpu_id`, first; the result is a list of n arrays of the shape (height, width), views where the
-/// framework has views. `validate_slices` checks that each slice is 2-D.
+/// `array` has shape (n, height, width). It is first converted to `memory_type`, on accelerator
+/// `gpu_id` if given. The result is a list of n arrays of shape (height, width), which are views if
+/// the framework has views. `validate_slices` checks that each slice is 2-D.
 ///
-/// Raises `ValueError` when the array is not 3-D, when a slice is not 2-D and for an unknown name;
-/// otherwise what `convert` raises.
+/// Raises `ValueError` if the array is not 3-D, if a slice is not 2-D, or if the framework is
+/// unknown. Otherwise raises what `convert` raises.
 ///
 /// >>> import numpy, arraybridge
 /// >>> [s.shape for s in arraybridge.unstack_slices(numpy.zeros((2, 4, 3)), "numpy")]
@@ -77,16 +78,16 @@ fn unstack_slices<'py>(
     Ok(PyList::new(py, parts)?)
 }
 
-/// Call a function with each 2-D slice of a 3-D array, and stack what it returns.
+/// Call a function with each 2-D slice of a 3-D array, and stack the results.
 ///
-/// `func` is called as `func(slice, *args, **kwargs)` with each of the n slices of `image`, which
-/// has the shape (n, height, width). The arrays that it returns, of any equal shape, are stacked in
-/// the image's framework, on accelerator `gpu_id`, or where the image is. Where it returns tuples,
-/// that is done with the first element, and every other element becomes a list of length n; results
-/// that are no arrays become a list.
+/// `image` has shape (n, height, width). `func` is called n times, as `func(slice, *args,
+/// **kwargs)`. The arrays that it returns must have equal shapes. They are stacked into an array of
+/// the image's framework, on accelerator `gpu_id` if given, otherwise where the image is. If `func`
+/// returns tuples, their first elements are stacked, and each of the other elements becomes a list
+/// of length n. Results that are not arrays become a list.
 ///
-/// Raises `ValueError` when the image is not 3-D or has no slices, and when results differ in shape
-/// or in number; what `func` raises; otherwise what `convert` raises.
+/// Raises `ValueError` if the image is not 3-D or has no slices, or if results differ in shape or
+/// number. Otherwise raises what `func` or `convert` raises.
 ///
 /// >>> import numpy, arraybridge
 /// >>> image = numpy.arange(12).reshape(2, 2, 3)
@@ -103,21 +104,21 @@ fn process_slices<'py>(
 ) -> Result<Bound<'py, PyAny>> {
     let py = image.py();
     let target = package::class_of(image)?.framework;
-    let others = match args {
+    let more = match args {
         Some(args) => args.try_iter()?.collect::<PyResult<Vec<_>>>()?,
         None => Vec::new(),
     };
-    let place = placement(gpu_id, target)?;
-    slices::process_into(py, image, Some((target, place)), &mut |_, slice| {
-        let args = PyTuple::new(py, [slice].iter().chain(&others).collect::<Vec<_>>())?;
+    let placement = placement(gpu_id, target)?;
+    slices::process_into(py, image, Some((target, placement)), &mut |_, slice| {
+        let args = PyTuple::new(py, [slice].iter().chain(&more).collect::<Vec<_>>())?;
         Ok(func.call(args, kwargs)?)
     })
 }
 
-/// Put arrays together along an axis that they have, in the framework of the first of them.
+/// Concatenate arrays along an existing axis, in the framework of the first one.
 ///
-/// Their other axes are equal. Raises `ValueError` when there are none, when they lack the axis and
-/// when their shapes do not fit; otherwise what `convert` raises.
+/// The other axes must have equal lengths. Raises `ValueError` if there are no arrays, if they lack
+/// the axis, or if their shapes do not fit. Otherwise raises what `convert` raises.
 ///
 /// >>> import numpy
 /// >>> from arraybridge.stack_utils import concatenate
@@ -128,9 +129,10 @@ fn concatenate<'py>(parts: Vec<Bound<'py, PyAny>>, axis: usize) -> Result<Bound<
     slices::concatenate(&parts, axis)
 }
 
-/// The elements from `start` to before `stop` along an axis; a view where there are views.
+/// Return the elements from `start` up to `stop` along an axis, as a view if the framework has
+/// views.
 ///
-/// Raises `ValueError` when the array has no such axis or no such elements.
+/// Raises `ValueError` if the array has no such axis or no such elements.
 ///
 /// >>> import numpy
 /// >>> from arraybridge.stack_utils import part
@@ -146,13 +148,14 @@ fn part<'py>(
     slices::part(array, axis, start, stop)
 }
 
-/// Have the frameworks that are loaded give back the device memory that they cache.
+/// Clear the device memory caches of every loaded framework.
 ///
-/// Garbage is collected first. `device_id` is the index of an accelerator; `None` means all. Nothing
-/// is imported, and without an accelerator nothing is done. Memory that arrays use stays as it is.
+/// Garbage is collected first. `device_id` is the index of an accelerator; `None` stands for all.
+/// This imports nothing, and does nothing without an accelerator. Memory that arrays use is not
+/// affected.
 ///
-/// Gives back which frameworks were cleared on which devices: `{"torch": [0]}`. A framework that
-/// fails is a `RuntimeWarning`. Raises `TypeError` for a `device_id` that is no index.
+/// Returns which frameworks were cleared on which devices, such as `{"torch": [0]}`. Warns with
+/// `RuntimeWarning` if a framework fails. Raises `TypeError` if `device_id` is not an index.
 ///
 /// >>> import arraybridge
 /// >>> cleared = arraybridge.cleanup_all_gpu_frameworks()
@@ -165,10 +168,10 @@ fn cleanup_all_gpu_frameworks<'py>(
     report(py, memory::clear_all(py, device_id)?)
 }
 
-/// Have one framework, if it is loaded, give back the device memory that it caches.
+/// Clear the device memory caches of one framework, if it is loaded.
 ///
-/// As `cleanup_all_gpu_frameworks`, for the framework of the name `memory_type`; raises `ValueError`
-/// for an unknown name.
+/// Like `cleanup_all_gpu_frameworks`, but for the framework `memory_type`. Raises `ValueError` if
+/// that is unknown.
 ///
 /// >>> from arraybridge.gpu_cleanup import MEMORY_TYPE_CLEANUP_REGISTRY
 /// >>> MEMORY_TYPE_CLEANUP_REGISTRY["numpy"]()
@@ -200,9 +203,9 @@ fn report(py: Python<'_>, cleared: Vec<Cleared>) -> Result<Bound<'_, PyDict>> {
     Ok(done)
 }
 
-/// The index of the accelerator that an array is on, `None` for one in host memory.
+/// Return the index of the accelerator that an array is on, or `None` if it is in host memory.
 ///
-/// Raises `UnsupportedArrayError` for what is no array of a known framework.
+/// Raises `UnsupportedArrayError` if the object is not an array of a known framework.
 ///
 /// >>> import numpy
 /// >>> from arraybridge.utils import device_id
@@ -212,15 +215,14 @@ fn report(py: Python<'_>, cleared: Vec<Cleared>) -> Result<Bound<'_, PyDict>> {
 fn device_id(array: &Bound<'_, PyAny>) -> Result<Option<usize>> {
     use arraybridge_runtime::__private::package::{Device, device};
     let framework = package::class_of(array)?.framework;
-    let ends = Endpoints::of(framework);
-    let loaded = device::load(array.py(), framework, ends)?;
+    let loaded = device::load(array.py(), framework, Endpoints::of(framework))?;
     Ok(match device::device_of(array.py(), loaded, array)? {
         Device::Host => None,
         Device::Accelerator(index) => Some(index),
     })
 }
 
-/// The names of the frameworks that are loaded, in the table's order.
+/// Return the names of the loaded frameworks, in the order of the table.
 ///
 /// >>> import numpy
 /// >>> from arraybridge.utils import loaded_frameworks
@@ -229,10 +231,10 @@ fn device_id(array: &Bound<'_, PyAny>) -> Result<Option<usize>> {
 #[pyfunction]
 fn loaded_frameworks(py: Python<'_>) -> Vec<&'static str> {
     let frameworks = MemoryType::ALL.map(MemoryType::framework).into_iter();
-    frameworks.filter(|framework| memory::is_loaded(py, framework)).map(|f| f.name).collect()
+    frameworks.filter(|framework| memory::is_imported(py, framework)).map(|f| f.name).collect()
 }
 
-/// Adds them to the module.
+/// Adds the functions of this file to the module.
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(stack_slices, module)?)?;
     module.add_function(wrap_pyfunction!(unstack_slices, module)?)?;

@@ -1,10 +1,10 @@
-//! What all extension modules of a process have in common.
+//! What all extension modules of a process share.
 //!
-//! Each of them is linked with a copy of this crate, and so has statics of its own. What must be one
-//! thing for the user is that of the `arraybridge` package: exception classes, `Tensor`, the
-//! defaults of the context, declarations, the traces of conversions, the CUDA streams, and the claims
-//! on memory. What is a Python object is looked up in `arraybridge._core`; the rest is behind a capsule
-//! there, which points to the rooms' tables of C functions and has a version.
+//! Each extension module is linked with its own copy of this crate and of its statics. Users expect one set
+//! of exception classes, one `Tensor` class, one default policy, one list of traces, one stream per thread
+//! and one registry of claims on memory, so all modules use those of the `arraybridge` package. Python
+//! objects are looked up in `arraybridge._core`. The rest is reached through a versioned capsule there,
+//! which points to tables of C functions.
 
 use std::ffi::CStr;
 use std::ptr::{self, NonNull};
@@ -15,16 +15,16 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyCapsule, PyCapsuleMethods};
 
 use crate::claims::{self, ClaimTable};
-use crate::convert::record::{self, TraceTable};
+use crate::convert::trace::{self, TraceTable};
 use crate::cuda::streams::{self, StreamTable};
 
-/// The layout of the tables; another number is another layout.
+/// The version of the tables' layout.
 const VERSION: u32 = 3;
 
 const NAME: &CStr = c"arraybridge._core._C_API";
 
-/// The tables. Their functions never unwind. Those of the claims may be called by any thread, all
-/// others by one that is attached to the interpreter.
+/// The tables. Their functions do not unwind. Those of the claims may be called by any thread, all others
+/// by attached threads.
 #[repr(C)]
 struct Api {
     version: u32,
@@ -35,35 +35,35 @@ struct Api {
 
 static OWN: Api = Api {
     version: VERSION,
-    traces: record::TABLE.own(),
+    traces: trace::TABLE.own(),
     streams: streams::TABLE.own(),
     claims: claims::TABLE.own(),
 };
 
-/// Puts the tables into the package's module.
+/// Adds the tables to the package's module.
 ///
 /// # Errors
 ///
 /// What Python raises.
 pub fn publish(module: &Bound<'_, PyModule>) -> PyResult<()> {
     let tables = NonNull::from(&OWN).cast();
-    // SAFETY: it is a static of this type, and nothing is done when the capsule goes.
+    // SAFETY: the pointer is to a static of this type, and the capsule has no destructor.
     let capsule = unsafe { PyCapsule::new_with_pointer(module.py(), tables, NAME)? };
     module.add("_C_API", capsule)
 }
 
-/// Has this module share what the package has, where the package can be imported; the first call counts.
-/// It is for modules that export no functions.
+/// Makes this module use the package's tables if the package can be imported. Only the first call has an
+/// effect. It is for modules that export no functions.
 pub fn join_if_present(py: Python<'_>) {
     static JOINED: PyOnceLock<()> = PyOnceLock::new();
     JOINED.get_or_init(py, || drop(join(py)));
 }
 
-/// Has this module share what the package has, and gives back the package's module.
+/// Makes this module use the package's tables, and returns the package's module.
 ///
 /// # Errors
 ///
-/// `ImportError` when the package is missing, or has another version of the tables.
+/// `ImportError` if the package is missing, or its tables have another version.
 pub fn join(py: Python<'_>) -> PyResult<Bound<'_, PyModule>> {
     let package = py.import("arraybridge._core").map_err(|cause| {
         let text = "this extension needs the arraybridge package: pip install arraybridge-rs";
@@ -73,18 +73,18 @@ pub fn join(py: Python<'_>) -> PyResult<Bound<'_, PyModule>> {
     })?;
     let capsule = package.getattr("_C_API")?.cast_into::<PyCapsule>()?;
     let tables = capsule.pointer_checked(Some(NAME))?.cast::<Api>();
-    // SAFETY: a capsule of this name points to a static that begins with its version.
+    // SAFETY: a capsule of this name points to a static that starts with its version.
     let version = unsafe { ptr::addr_of!((*tables.as_ptr()).version).read() };
     if version != VERSION {
         return Err(PyImportError::new_err(format!(
-            "this extension was built for version {VERSION} of arraybridge's interface, and the \
-             installed package has version {version}: install the arraybridge-rs that it was built \
-             with, or build it again"
+            "this extension was built for version {VERSION} of arraybridge's C interface, but the \
+             installed package has version {version}; rebuild the extension, or install the \
+             arraybridge-rs that it was built with"
         )));
     }
-    // SAFETY: the version says that it has this layout, and extension modules are never unloaded.
+    // SAFETY: a table of this version has this layout, and extension modules are never unloaded.
     let Api { traces, streams, claims, .. } = unsafe { tables.as_ref() };
-    record::TABLE.join(traces);
+    trace::TABLE.join(traces);
     streams::TABLE.join(streams);
     claims::TABLE.join(claims);
     Ok(package)

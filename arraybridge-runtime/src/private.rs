@@ -22,7 +22,8 @@ pub use crate::rust_function::{
 /// What the package's own extension module, the benchmark of the kernels and the tests are made of.
 pub mod package {
     pub use crate::c_api::publish;
-    pub use crate::convert::record::{NoCopy, Record, Trace};
+    pub use crate::convert::record::Record;
+    pub use crate::convert::trace::{NoCopy, Trace};
     pub use crate::convert::{Request, class_of, convert_labelled, convert_to, explain};
     pub use crate::cuda::streams::handle as stream_handle;
     pub use crate::declared::{Declared, Decorator, declare, memory_types};
@@ -38,7 +39,7 @@ pub mod package {
     pub mod memory {
         pub use crate::declared::ladder::retry;
         pub use crate::framework::cleanup::{Cleared, clear_all, clear_one};
-        pub use crate::framework::loaded::is_loaded;
+        pub use crate::framework::loaded::is_imported;
         pub use crate::framework::oom::framework_of;
     }
 
@@ -62,8 +63,8 @@ pub mod package {
     /// What is set up when the module is imported.
     pub mod start {
         pub use crate::convert::registry::converters;
-        pub use crate::convert::warnings::install;
         pub use crate::framework::isolate::at_start;
+        pub use crate::framework::warnings::install;
     }
 
     /// A framework's device of an array.
@@ -74,9 +75,9 @@ pub mod package {
 
     /// The kernels, for their benchmark.
     pub mod kernels {
-        pub use crate::convert::plan::{self, Facts, Target};
+        pub use crate::convert::plan::{Access, Facts, Importer, Target, Why, Wish, between};
         pub use crate::host::buffer::HostBuffer;
-        pub use crate::host::cast::{Scaling, Strided, cast, cast_strided};
+        pub use crate::host::cast::{Scaling, StridedArray, cast_strided};
         pub use crate::host::copy::gather;
         pub use crate::memory::view::View;
     }

@@ -1,26 +1,40 @@
-"""Count the instructions of the main paths: they are the same on a busy machine.
+"""Count the instructions of the main paths. Unlike times, counts repeat on a busy machine.
 
-Each group runs in one process under callgrind, which counts only while a path is called, after some
-calls that fill the caches. A number is the cost of a call, with the loop around it (the first row).
-It needs valgrind with its headers, and a C compiler.
+Each group of calls runs in one process under callgrind. A call is made a few hundred times before
+the count starts, to fill every cache; the cost of the loop around it is subtracted. This needs
+valgrind with its headers, and a C compiler.
 
-    python tests/benchmarks/instructions.py [numpy torch jax tensorflow functions ...]
+    python tests/benchmarks/instructions.py > docs/instructions.md
+    python tests/benchmarks/instructions.py --compare docs/instructions.md
+    python tests/benchmarks/instructions.py --only numpy functions
+
+A comparison ends with status 1 if a call has become slower than --tolerance allows.
 """
 
 from __future__ import annotations
 
+import argparse
+import contextlib
 import json
 import os
+import platform
 import re
 import subprocess
 import sys
 import tempfile
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import NamedTuple
+
+TESTS = Path(__file__).parents[1] / "python"
+sys.path.insert(0, str(TESTS))
+import bridges  # noqa: E402
 
 CALLS = 2000
 WARM_UP = 300
+FUNCTIONS = "tests/benchmarks/functions"
 
-# What switches the counting on and off are macros, so that it takes a C compiler.
+# Callgrind is switched on and off by macros, so it takes a C compiler.
 COUNTER = """
 #include <valgrind/callgrind.h>
 void on(void) { CALLGRIND_START_INSTRUMENTATION; CALLGRIND_ZERO_STATS; }
@@ -29,11 +43,13 @@ void off(const char *name) { CALLGRIND_DUMP_STATS_AT(name); CALLGRIND_STOP_INSTR
 
 CODE = """
 import ctypes, json, sys
-counter = ctypes.CDLL(sys.argv[1])
+counter, calls = ctypes.CDLL(sys.argv[1]), json.loads(sys.argv[2])
+import bridges
+bridges.load(*{frameworks})
 import numpy as np, arraybridge as ab
 x = np.ones((16, 16), "float32")
 {setup}
-for name, call in json.loads(sys.argv[2]).items():
+for name, call in calls.items():
     scope = dict(globals())
     exec("def loop(n):\\n    convert, detect = ab.convert, ab.detect_memory_type\\n"
          f"    for _ in range(n):\\n        {{call}}\\n", scope)
@@ -42,56 +58,89 @@ for name, call in json.loads(sys.argv[2]).items():
     scope["loop"]({calls})
     counter.off(name.encode())
 """
+LOOP = "the loop"
 
-TESTS = Path(__file__).parents[1] / "python"
-FUNCTIONS = (
-    f"sys.path.insert(0, {str(TESTS)!r}); import bridges;"
-    "functions = bridges.extension('tests/benchmarks/functions', 'release', build=False)"
-)
-# Setup, and paths.
+
+class Group(NamedTuple):
+    """Calls that are counted in one process: ours by name, and the same by hand where there is."""
+
+    frameworks: tuple[str, ...]
+    setup: str
+    ours: dict[str, str]
+    by_hand: dict[str, str]
+
+
 GROUPS = {
-    "numpy": (
-        "declared = ab.numpy(lambda x: x)",
+    "numpy": Group(
+        ("numpy",),
+        "declared = ab.numpy(lambda x: x); slices = [x] * 8",
         {
-            "empty loop": "pass",
             "detect_memory_type": "detect(x)",
             "numpy -> numpy, kept": "convert(x, 'numpy')",
             "numpy -> numpy, copy": "convert(x, 'numpy', copy=True)",
             "numpy -> numpy, uint16": "convert(x, 'numpy', dtype='uint16')",
+            "explain, numpy -> numpy": "ab.explain(x, 'numpy')",
+            "stack_slices, 8 of numpy": "ab.stack_slices(slices, 'numpy')",
             "@numpy, arguments fit": "declared(x)",
         },
-    ),
-    "torch": (
-        "import torch; t = torch.ones(16, 16)",
         {
-            "torch -> numpy": "convert(t, 'numpy')",
-            "t.numpy()": "t.numpy()",
+            "numpy -> numpy, copy": "x.copy()",
+            "numpy -> numpy, uint16": "np.clip(np.rint(x), 0, 65535).astype('uint16')",
+            "stack_slices, 8 of numpy": "np.stack(slices)",
+        },
+    ),
+    "torch": Group(
+        ("numpy", "torch"),
+        "import torch; t = torch.ones(16, 16); declared = ab.torch(lambda x: x)",
+        {
             "numpy -> torch": "convert(x, 'torch')",
-            "torch.from_numpy": "torch.from_numpy(x)",
+            "torch -> numpy": "convert(t, 'numpy')",
             "torch -> numpy, copy": "convert(t, 'numpy', copy=True)",
+            "@torch, arguments fit": "declared(t)",
+            "@torch, argument of numpy": "declared(x)",
         },
-    ),
-    "jax": (
-        "import jax, jax.numpy as jnp; t = jnp.ones((16, 16))",
         {
-            "jax -> numpy": "convert(t, 'numpy')",
-            "np.asarray of a JAX array": "np.asarray(t)",
+            "numpy -> torch": "torch.from_numpy(x)",
+            "torch -> numpy": "t.numpy()",
+            "torch -> numpy, copy": "t.numpy().copy()",
         },
     ),
-    "tensorflow": (
-        "import tensorflow as tf; t = tf.ones((16, 16))",
+    "jax": Group(
+        ("numpy", "torch", "jax"),
+        "import torch, jax.numpy as jnp; j = jnp.ones((16, 16)); t = torch.ones(16, 16)",
         {
-            "tensorflow -> numpy": "convert(t, 'numpy')",
-            "np.asarray of a tensor": "np.asarray(t)",
+            "numpy -> jax": "convert(x, 'jax')",
+            "jax -> numpy": "convert(j, 'numpy')",
+            "torch -> jax": "convert(t, 'jax')",
+            "jax -> torch": "convert(j, 'torch', copy=False)",
+        },
+        {"jax -> numpy": "np.asarray(j)", "jax -> torch": "torch.from_dlpack(j)"},
+    ),
+    "tensorflow": Group(
+        ("numpy", "torch", "tensorflow"),
+        "import torch, tensorflow as tf; f = tf.ones((16, 16)); t = torch.ones(16, 16)",
+        {
+            "numpy -> tensorflow": "convert(x, 'tensorflow')",
+            "tensorflow -> numpy": "convert(f, 'numpy')",
+            "torch -> tensorflow": "convert(t, 'tensorflow')",
+            "tensorflow -> torch": "convert(f, 'torch', copy=False)",
+        },
+        {
+            "numpy -> tensorflow": "tf.constant(x)",
+            "tensorflow -> numpy": "np.asarray(f)",
+            "tensorflow -> torch": "torch.from_dlpack(f)",
         },
     ),
-    "functions": (
-        FUNCTIONS,
+    "functions": Group(
+        ("numpy",),
+        f"functions = bridges.extension({FUNCTIONS!r}, 'release', build=False)",
         {
             "Rust function, array to number": "functions.total(x)",
-            "the same by hand": "functions.total_by_hand(x)",
             "Rust function, array to array": "functions.doubled(x)",
-            "the same by hand, too": "functions.doubled_by_hand(x)",
+        },
+        {
+            "Rust function, array to number": "functions.total_by_hand(x)",
+            "Rust function, array to array": "functions.doubled_by_hand(x)",
         },
     ),
 }
@@ -105,43 +154,84 @@ def counter(folder: Path) -> Path:
     return library
 
 
-def count(group: str, folder: Path) -> dict[str, float]:
-    """Instructions a call of each path of a group."""
-    setup, paths = GROUPS[group]
-    code = CODE.format(setup=setup, warm_up=WARM_UP, calls=CALLS)
-    out = folder / group
-    command = ["valgrind", "--tool=callgrind", "--instr-atstart=no"]
-    command += [f"--callgrind-out-file={out}", sys.executable, "-c", code]
-    environment = {"PYTHONHASHSEED": "0", "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
-    environment |= {name: os.environ[name] for name in ("HOME", "PATH") if name in os.environ}
-    done = subprocess.run(
-        [*command, str(counter(folder)), json.dumps(paths)],
-        env=environment, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+def dumped(folder: Path) -> dict[str, int]:
+    """The instructions in callgrind's dumps by the names they were dumped at."""
     found = {}
-    for dump in folder.glob(f"{group}.*"):
+    for dump in folder.glob("callgrind.out.*"):
         text = dump.read_text()
         trigger = re.search(r"Trigger: Client Request: (.+)", text)
         total = re.search(r"^(?:totals|summary): (\d+)", text, re.M)
         if trigger and total:
-            found[trigger[1]] = int(total[1]) / CALLS
-    if done.returncode != 0 or found.keys() != paths.keys():
-        raise SystemExit(f"{group} was not counted:\n{done.stderr[-2000:]}")
-    return {name: found[name] for name in paths}
+            found[trigger[1]] = int(total[1])
+    return found
 
 
-def main() -> None:
-    print("| path | instructions a call |\n|---|---|")
-    for group in sys.argv[1:] or GROUPS:
-        if group == "functions":
-            subprocess.run(
-                [sys.executable, "-c", f"import sys; {FUNCTIONS.replace('=False', '=True')}"],
-                check=True,
-            )
+def count(group: Group, folder: Path) -> dict[str, tuple[int, int | None]]:
+    """The instructions of each of our calls, and of the same by hand."""
+    calls = {LOOP: "pass", **group.ours}
+    calls |= {f"{name}, by hand": call for name, call in group.by_hand.items()}
+    code = CODE.format(frameworks=group.frameworks, setup=group.setup, warm_up=WARM_UP, calls=CALLS)
+    out = folder / "callgrind.out"
+    command = ["valgrind", "--tool=callgrind", "--instr-atstart=no", f"--callgrind-out-file={out}"]
+    command += [sys.executable, "-c", code, str(counter(folder)), json.dumps(calls)]
+    environment = {"PYTHONHASHSEED": "0", "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+    environment |= {name: os.environ[name] for name in ("HOME", "PATH") if name in os.environ}
+    environment["PYTHONPATH"] = os.pathsep.join(
+        [str(TESTS), *filter(None, [os.environ.get("PYTHONPATH")])]
+    )
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    found = dumped(folder)
+    if done.returncode != 0 or found.keys() != calls.keys():
+        raise SystemExit(f"{', '.join(group.ours)}: not counted\n{done.stderr[-2000:]}")
+
+    per_call = {name: round((total - found[LOOP]) / CALLS) for name, total in found.items()}
+    return {name: (per_call[name], per_call.get(f"{name}, by hand")) for name in group.ours}
+
+
+def read(table: str) -> dict[str, int]:
+    """The counts of our calls in a table that this program printed."""
+    rows = re.findall(r"^\| (.+?) \| (\d+) \|", table, re.M)
+    return {name: int(number) for name, number in rows}
+
+
+def versions() -> str:
+    """What the counts depend on beside this repository."""
+    found = [f"Python {platform.python_version()}"]
+    for package in ("numpy", "torch", "jax", "tensorflow-cpu"):
+        with contextlib.suppress(PackageNotFoundError):
+            found.append(f"{package} {version(package)}")
+    return ", ".join(found)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--only", nargs="+", choices=GROUPS, default=list(GROUPS))
+    parser.add_argument("--compare", type=Path, metavar="FILE", help="a table printed before")
+    parser.add_argument("--tolerance", type=float, default=0.02, help="0.02 allows 2 %% more")
+    options = parser.parse_args()
+    before = read(options.compare.read_text()) if options.compare else {}
+    if options.compare and not before:
+        parser.error(f"{options.compare} has no table of instructions")
+    if "functions" in options.only:
+        bridges.built(FUNCTIONS, "release")
+    print(f"{versions()}; (16, 16) float32; instructions of a call\n")
+    print("| path | instructions | by hand |" + " before | change |" * bool(before))
+    print("|---|---|---|" + "---|---|" * bool(before))
+    slower = []
+    for group in options.only:
         with tempfile.TemporaryDirectory() as folder:
-            for name, number in count(group, Path(folder)).items():
-                print(f"| {name} | {number:.0f} |", flush=True)
+            counts = count(GROUPS[group], Path(folder))
+        for name, (ours, by_hand) in counts.items():
+            line = f"| {name} | {ours} | {by_hand or ''} |"
+            if name in before:
+                line += f" {before[name]} | {ours / before[name] - 1:+.1%} |"
+                if ours > before[name] * (1 + options.tolerance):
+                    slower.append(name)
+            print(line, flush=True)
+    if slower:
+        print(f"\nslower by more than {options.tolerance:.0%}: {', '.join(slower)}")
+    return int(bool(slower))
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

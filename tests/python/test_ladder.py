@@ -1,4 +1,4 @@
-"""The way out of an exhausted memory, on allocations that really fail.
+"""Retries when memory runs out, on allocations that really fail.
 
 Each framework is asked for more than any machine has, which it refuses at once. pyclesperanto is
 not: PoCL allocates late and ends the process. What needs an accelerator runs on a fake CuPy, and
@@ -9,6 +9,7 @@ import asyncio
 import textwrap
 import traceback
 import warnings
+import weakref
 
 import arraybridge as ab
 import bridges
@@ -74,7 +75,7 @@ def test_memory_that_ran_out_once_is_cleared_and_the_call_made_again(name):
 
 
 @pytest.mark.parametrize("name", HOSTED)
-def test_the_first_exception_is_raised_with_notes_of_what_was_tried(name):
+def test_the_first_exception_is_raised_with_notes_on_what_was_tried(name):
     bridges.need(name)
     failing = Failing(name, 99)
     f = getattr(ab, name)(failing)
@@ -89,12 +90,13 @@ def test_the_first_exception_is_raised_with_notes_of_what_was_tried(name):
 
 
 @pytest.mark.parametrize("name", HOSTED)
-def test_a_lead_is_halved_until_its_parts_fit(name):
+def test_a_lead_is_cut_into_uneven_parts_until_they_fit(name):
     bridges.need(name)
     failing = Failing(name, 0, largest=2)
     f = getattr(ab, name)(split_axis=0, output_type="numpy")(failing)
     assert (f(image(8)) == image(8) * 2).all()
-    assert failing.shapes == [(8, 3)] * 2 + [(4, 3), (2, 3), (2, 3)] * 2
+    lengths = [length for length, _ in failing.shapes]
+    assert lengths == [8, 8, 3, 1, 2, 5, 2, 3, 1, 2]
     failing.shapes.clear()
     failing.largest = 0
     with pytest.raises(Exception) as caught:
@@ -102,10 +104,11 @@ def test_a_lead_is_halved_until_its_parts_fit(name):
     assert "tried split" in notes(caught)
 
 
-def test_what_is_sliced_is_split_with_the_lead_and_tuples_are_merged():
+def test_what_is_sliced_is_split_with_the_lead_and_tuples_are_joined():
     bridges.need("torch")
+    join = ("concatenate", lambda labels: labels[0])
 
-    @ab.torch(split_axis=1, sliced="mask", output_type="input")
+    @ab.torch(split_axis=1, sliced="mask", output_type="input", join=join)
     def f(image, mask, kernel):
         if image.shape[1] > 1:
             exhaust("torch")
@@ -114,6 +117,131 @@ def test_what_is_sliced_is_split_with_the_lead_and_tuples_are_merged():
 
     result = f(image(), image(), np.ones(3))
     assert (result[0] == image() * 2).all() and result[1] == "label"
+
+
+def split_of(result, options, rows=8, largest=5):
+    """The result of a NumPy function whose memory runs out for more rows than `largest`."""
+
+    @ab.numpy(split_axis=0, on_oom="split", dtype_conversion="native", **options)
+    def f(image):
+        if len(image) > largest:
+            exhaust("numpy")
+        return result(image)
+
+    return f(image(rows))
+
+
+@pytest.mark.parametrize(
+    "result",
+    [
+        lambda image: 1.0,
+        lambda image: None,
+        lambda image: "label",
+        lambda image: {"image": image},
+        lambda image: image.sum(),
+        lambda image: image.mean(0),
+        lambda image: image.mean(0, keepdims=True),
+        lambda image: np.zeros(3),  # as long as one of the parts
+        lambda image: image[::2],
+        lambda image: (image, len(image) * 0),
+        lambda image: image @ image.T,
+    ],
+)
+def test_a_result_that_does_not_follow_its_part_ends_the_split(result):
+    with pytest.raises(MemoryError) as caught:
+        split_of(result, {})
+    assert "tried split: ValueError" in notes(caught)
+
+
+def test_the_note_says_how_a_join_is_declared():
+    with pytest.raises(MemoryError) as caught:
+        split_of(lambda image: int(image.size), {})
+    assert 'join="concatenate", "sum"' in notes(caught) and "type int" in notes(caught)
+
+
+def test_single_slices_are_joined_only_as_declared():
+    def keep(image):
+        return image.mean(0, keepdims=True)
+
+    with pytest.raises(MemoryError) as caught:
+        split_of(keep, {}, largest=1)
+    assert "all parts have the length 1" in notes(caught)
+    joined = split_of(lambda image: image * 2, dict(join="concatenate"), largest=1)
+    assert (joined == image() * 2).all()
+
+
+@pytest.mark.parametrize(
+    ("join", "result"),
+    [
+        ("sum", lambda image: int(image.size)),
+        ("sum", lambda image: image.sum(0)),
+        ("max", lambda image: float(image.max())),
+        ("max", lambda image: image.max(0)),
+        ("min", lambda image: image.min()),
+        ("min", lambda image: image.min(0)),
+        ("concatenate", lambda image: image * 2),
+        (lambda parts: sum(parts), lambda image: image.sum()),
+        (("concatenate", "sum"), lambda image: (image > 3, int((image > 3).sum()))),
+        (("max", ("min", "sum")), lambda image: (image.max(), (image.min(), image.sum()))),
+    ],
+)
+def test_parts_are_joined_as_declared(join, result):
+    joined, whole = split_of(result, dict(join=join)), result(image())
+    assert type(joined) is type(whole)
+    if not isinstance(whole, tuple):
+        joined, whole = (joined,), (whole,)
+    assert all(np.array_equal(*pair) for pair in zip(joined, whole, strict=True))
+
+
+@pytest.mark.parametrize("name", HOSTED)
+def test_every_framework_joins_the_largest_and_the_sum(name):
+    bridges.need(name)
+
+    def f(image):
+        if image.shape[0] > 5:
+            exhaust(name)
+        return image[0], image[-1]
+
+    declared = getattr(ab, name)(
+        split_axis=0, join=("max", "sum"), output_type="numpy", dtype_conversion="native"
+    )(f)
+    largest, total = declared(image())
+    assert (largest == image()[3]).all() and (total == image()[2] + image()[7]).all()
+
+
+@pytest.mark.parametrize("join", ["max", "min"])
+def test_nan_is_the_largest_and_the_smallest_number(join):
+    for at in (0, 7):
+        nan = np.isnan(
+            split_of(lambda x, at=at: np.nan if at in x[:, 0] // 3 else 1.0, {"join": join})
+        )
+        assert nan
+
+
+@pytest.mark.parametrize(
+    ("join", "result", "text"),
+    [
+        ("sum", lambda image: "label", "arrays or numbers"),
+        ("concatenate", lambda image: 1, "needs arrays"),
+        ("sum", lambda image: image, "does not fit the shape"),
+        (("sum", "sum"), lambda image: (1, 2, 3), "2 elements"),
+        (("sum",), lambda image: 1, "different structures"),
+    ],
+)
+def test_a_join_that_does_not_fit_the_results_ends_the_split(join, result, text):
+    with pytest.raises(MemoryError) as caught:
+        split_of(result, dict(join=join))
+    assert text in notes(caught)
+
+
+def test_a_join_is_checked_where_it_is_written():
+    for options, error, text in (
+        (dict(split_axis=0, join="mean"), ValueError, "known are concatenate"),
+        (dict(split_axis=0, join=3), TypeError, "not int"),
+        (dict(join="sum"), ValueError, "add split_axis"),
+    ):
+        with pytest.raises(error, match=text):
+            ab.numpy(**options)
 
 
 def test_the_host_function_takes_over_with_a_warning():
@@ -132,7 +260,7 @@ def test_the_host_function_takes_over_with_a_warning():
         assert is_oom_error(caught.value.__cause__)
 
 
-def test_a_rung_that_fails_for_another_reason_is_a_note_and_no_exception():
+def test_a_rung_that_fails_for_another_reason_adds_a_note_and_raises_nothing():
     bridges.need("torch")
 
     def host(image):
@@ -297,7 +425,7 @@ def test_what_was_copied_for_the_call_may_be_written_to():
     assert f(torch.zeros(2)).tolist() == [1, 1] and len(calls) == 2
 
 
-def test_what_the_caller_is_handling_is_left_alone():
+def test_the_frames_of_the_exception_that_the_caller_handles_are_not_cleared():
     bridges.need("torch")
 
     def fail():
@@ -349,11 +477,11 @@ def test_a_retry_does_not_climb_in_the_functions_that_it_calls():
 
     with pytest.raises(RuntimeError, match="allocate memory"):
         f(image(), 6)
-    # 7 calls down; each level is tried once more, and goes down to the end.
+    # 7 nested calls. Each level is retried once, and calls all levels below it again.
     assert len(calls) == 7 + sum(range(1, 8))
 
 
-def test_the_arrays_of_a_failed_attempt_are_let_go_before_the_next():
+def test_the_arrays_of_a_failed_attempt_are_released_before_the_next():
     bridges.need("torch")
     import gc
     import weakref
@@ -381,7 +509,7 @@ def test_the_arrays_of_a_failed_attempt_are_let_go_before_the_next():
     assert alive == [0, 0]
 
 
-def test_a_coroutine_starts_afresh():
+def test_a_coroutine_is_restarted():
     bridges.need("torch")
     calls = []
 
@@ -407,7 +535,27 @@ def test_a_coroutine_starts_afresh():
     assert len(calls) == 2 and "tried clear" in notes(caught)
 
 
-def test_a_generator_starts_afresh_only_before_its_first_result():
+def test_a_later_failure_of_a_coroutine_keeps_no_arrays_during_the_retry():
+    bridges.need("torch")
+    arrays, alive = [], []
+
+    @ab.torch(on_oom=["clear", "clear"])
+    async def f(image):
+        alive.append([array() is not None for array in arrays])
+        temporary = image + 1
+        arrays.append(weakref.ref(temporary))
+        if len(arrays) == 1:
+            exhaust("torch")
+        await asyncio.sleep(0)
+        if len(arrays) == 2:
+            exhaust("torch")
+        return image
+
+    asyncio.run(f(image()))
+    assert alive == [[], [False], [False, False]]
+
+
+def test_a_generator_is_restarted_only_before_its_first_result():
     bridges.need("torch")
     calls = []
 
@@ -430,7 +578,7 @@ def test_a_generator_starts_afresh_only_before_its_first_result():
     assert len(calls) == 1
 
 
-def test_an_asynchronous_generator_starts_afresh_only_before_its_first_result():
+def test_an_asynchronous_generator_is_restarted_only_before_its_first_result():
     bridges.need("torch")
     calls = []
 
@@ -566,7 +714,7 @@ def test_fake_cupy_closures_decorators_and_declared_helpers_are_followed():
     )
 
 
-def test_fake_cupy_what_has_no_counterpart_ends_the_rung():
+def test_fake_cupy_an_object_without_a_counterpart_ends_the_rung():
     run(
         """
         import cupy as cp
@@ -620,7 +768,7 @@ def test_fake_cupy_the_caches_are_cleared_on_the_device_of_the_call():
     )
 
 
-def test_functions_are_called_again_as_upstream_does():
+def test_functions_are_retried_as_the_original_package_does():
     bridges.need("torch", "numpy")
     from arraybridge.oom_recovery import execute_with_oom_recovery
 

@@ -1,4 +1,7 @@
-"""The registry holds a converter for every ordered pair, and the names follow the table."""
+"""The registry has a converter for every ordered pair, and all names follow the table."""
+
+import itertools
+import os
 
 import arraybridge as ab
 import bridges
@@ -8,13 +11,10 @@ import pytest
 NAMES = {"numpy", "cupy", "torch", "tensorflow", "jax", "pyclesperanto"}
 
 
-def test_there_is_a_converter_for_every_ordered_pair(capsys):
-    found = ab.registered_pairs()
-    for source, target in found:
-        print(f"{source:>14} -> {target}")
-    assert len(found) == 36
-    assert {tuple(pair) for pair in found} == {(a, b) for a in NAMES for b in NAMES}
-    assert capsys.readouterr().out.count("->") == 36
+def test_there_is_a_converter_for_every_ordered_pair():
+    pairs = [tuple(pair) for pair in ab.registered_pairs()]
+    assert sorted(pairs) == sorted(itertools.product(NAMES, NAMES))
+    assert len(pairs) == 36
 
 
 def test_the_frameworks_describe_themselves():
@@ -45,7 +45,7 @@ def test_members_can_be_pickled_and_copied():
         assert copy.deepcopy(member) is member
 
 
-def test_the_sets_are_of_host_and_accelerator():
+def test_the_sets_split_the_members_into_host_and_accelerator():
     assert {ab.MemoryType.NUMPY} == ab.CPU_MEMORY_TYPES
     assert set(ab.MemoryType) == ab.SUPPORTED_MEMORY_TYPES
     assert not ab.CPU_MEMORY_TYPES & ab.GPU_MEMORY_TYPES
@@ -63,8 +63,8 @@ def test_a_member_converts_out_of_its_framework(source, target):
         assert bridges.difference(target, to(x, gpu_id=None), image) is None
 
 
-def test_a_member_refuses_what_is_not_of_its_framework():
-    with pytest.raises((ab.MemoryConversionError, ValueError)):
+def test_a_member_refuses_an_array_of_another_framework():
+    with pytest.raises(ab.MemoryConversionError, match="not a PyTorch one"):
         ab.MemoryType.TORCH.converter.to_numpy(np.zeros(3))
     with pytest.raises(AttributeError):
         ab.MemoryType.TORCH.to_nothing  # noqa: B018
@@ -97,20 +97,21 @@ def test_the_doctor_reports_every_framework():
     )
     for title in bridges.TITLES.values():
         assert title in done.stdout, done.stdout + done.stderr
-    assert "36 converters" in done.stdout
+    assert f"{len(ab.registered_pairs())} converters" in done.stdout
     assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_the_doctor_survives_a_framework_that_crashes(tmp_path):
     (tmp_path / "torch").mkdir()
     (tmp_path / "torch" / "__init__.py").write_text("import os; os.abort()")
+    path = [str(tmp_path), os.environ.get("PYTHONPATH", "")]
     done = bridges.python(
         """
         import arraybridge.__main__ as doctor
         print(doctor.examine("torch", "torch"))
         print(doctor.examine("cupy", "a_module_that_is_not_there"))
         """,
-        env={"PYTHONPATH": str(tmp_path), "PYTHONFAULTHANDLER": "0"},
+        env={"PYTHONPATH": os.pathsep.join(path), "PYTHONFAULTHANDLER": "0"},
     )
     assert done.returncode == 0, done.stderr
     assert "SIGABRT" in done.stdout

@@ -1,21 +1,20 @@
-"""The rooms of arraybridge-runtime use one another in one direction."""
+"""The rooms of arraybridge-runtime use each other in one direction only."""
 
 import sys
 
 import pytest
-
 from bridges import ROOT
 
 sys.path.insert(0, str(ROOT / "tests" / "tools"))
 import rooms  # noqa: E402
 
 
-def test_no_ring_of_rooms():
+def test_no_rooms_use_each_other_in_a_ring():
     ring = rooms.ring(rooms.uses())
     assert not ring, "\n".join(f"{use.user} uses {use.used}: {use.line}" for use in ring)
 
 
-def test_the_page_lists_the_rooms_as_they_are():
+def test_the_page_lists_the_rooms():
     page = rooms.PAGE.read_text()
     assert page == rooms.with_listing(page), "run: python tests/tools/rooms.py --write"
 
@@ -47,11 +46,15 @@ def test_a_ring_is_found_with_its_lines(crate):
         rooms.listing(sources)
 
 
-def test_rooms_in_one_direction_are_no_ring(crate):
+def test_rooms_in_one_direction_are_listed_with_what_they_are(crate):
     sources = crate(
         lib="use crate::a;\n",
-        a="// use crate::b;\nuse crate::b::{x, y};\n",
-        b="/// As [`crate::a`].\nuse crate::b::z;\n",
+        a="//! The upper room. It has\n//! [`T`].\n// use crate::b;\nuse crate::b::{x, y};\n",
+        b="//! The lower room:\n//! [`z`] and 0.5.\n//!\n//! More.\n"
+        "/// As [`crate::a`].\nuse crate::b::z;\n",
     )
     assert rooms.ring(rooms.uses(sources)) == []
-    assert rooms.listing(sources).split("\n")[2:] == ["| `b` | no other room |", "| `a` | `b` |"]
+    assert rooms.listing(sources).split("\n")[2:] == [
+        "| `b` | The lower room: `z` and 0.5 | no other room |",
+        "| `a` | The upper room | `b` |",
+    ]

@@ -1,7 +1,7 @@
-"""A seventh framework by a table alone: a wheel that was built with tests/seventh/tvm_ffi.toml.
+"""A seventh framework from a table alone: a wheel that was built with tests/seventh/tvm_ffi.toml.
 
-`make seventh` builds it and puts it into an environment of its own; the variable
-ARRAYBRIDGE_SEVENTH_PYTHON is that environment's interpreter. The checks run there.
+`make seventh` builds it and installs it into an environment of its own. The checks run there, with
+the interpreter that the variable ARRAYBRIDGE_SEVENTH_PYTHON names.
 """
 
 import os
@@ -14,7 +14,7 @@ PYTHON = os.environ.get("ARRAYBRIDGE_SEVENTH_PYTHON", "")
 
 pytestmark = pytest.mark.skipif(
     not (PYTHON and os.path.exists(PYTHON)),
-    reason="ARRAYBRIDGE_SEVENTH_PYTHON names no interpreter; `make seventh` makes one",
+    reason="ARRAYBRIDGE_SEVENTH_PYTHON does not name an interpreter; run `make seventh`",
 )
 
 PREFACE = """
@@ -58,7 +58,7 @@ def test_there_are_49_converters():
     assert out.strip() == "49"
 
 
-def test_the_enum_the_converter_and_the_table_have_it():
+def test_the_enum_the_converters_and_the_list_of_frameworks_have_it():
     run(
         """
         member = ab.MemoryType.TVM_FFI
@@ -153,7 +153,7 @@ def test_memory_is_shared_with_numpy_both_ways():
     )
 
 
-def test_a_dtype_that_it_lacks_is_refused_by_name():
+def test_a_dtype_that_it_lacks_is_named_in_the_error():
     run(
         """
         error = raises(ab.UnsupportedDtypeError,
@@ -163,7 +163,7 @@ def test_a_dtype_that_it_lacks_is_refused_by_name():
     )
 
 
-def test_an_unknown_name_is_answered_with_its_name_too():
+def test_the_error_for_an_unknown_name_lists_it():
     run(
         """
         assert "tvm_ffi" in str(raises(ValueError, lambda: ab.convert(image, "tvm")))
@@ -171,7 +171,7 @@ def test_an_unknown_name_is_answered_with_its_name_too():
     )
 
 
-def test_the_doctor_knows_it():
+def test_the_doctor_reports_it():
     run(
         """
         import arraybridge.__main__ as doctor
@@ -181,7 +181,7 @@ def test_the_doctor_knows_it():
     )
 
 
-def test_a_tensor_s_exchange_table_serves_its_compiled_functions():
+def test_its_compiled_functions_take_tensors_by_the_exchange_table():
     tests = os.path.join(os.path.dirname(os.path.dirname(__file__)), "python", "test_exchange.py")
     out = run(
         f"""

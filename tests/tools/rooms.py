@@ -1,7 +1,8 @@
-"""The rooms of arraybridge-runtime, and which of them use which, read from the `crate::` paths.
+"""List the rooms of arraybridge-runtime: what each is, and which others it uses.
 
-`python tests/tools/rooms.py --write` puts the listing into ARCHITECTURE.md, where
-`tests/python/test_rooms.py` keeps it true.
+A room is a top-level module. What it is comes from the first sentence of its documentation, what it
+uses from its `crate::` paths. `--write` puts the listing into ARCHITECTURE.md, and
+`tests/python/test_rooms.py` checks it there. Otherwise it is printed.
 """
 
 import argparse
@@ -17,14 +18,14 @@ PAGE = ROOT / "ARCHITECTURE.md"
 START = "<!-- rooms: written by tests/tools/rooms.py, checked by tests/python/test_rooms.py -->"
 END = "<!-- /rooms -->"
 
-# What is no room: the root, and the doors, which lead into every room.
+# Not rooms: the root of the crate, and the doors, which use every room.
 DOORS = {"lib", "prelude", "private"}
-# What macros export at the root of the crate.
+# Macros that are exported at the root of the crate.
 MACROS = {"dispatch"}
 
 
 class Use(NamedTuple):
-    """A line of one room that names another one."""
+    """A line in which one room uses another."""
 
     user: str
     used: str
@@ -37,7 +38,7 @@ def strip_comments(source: str) -> str:
 
 
 def names_in(source: str):
-    """The first name of each `crate::` path, and its line; groups in braces are taken apart."""
+    """The first name of each `crate::` path, and its line. `crate::{a, b}` has two."""
     for match in re.finditer(r"(?<![\w$])crate::(?:(\w+)|\{)", source):
         line = source.count("\n", 0, match.start()) + 1
         if match[1]:
@@ -62,7 +63,7 @@ def rooms(sources: Path = SOURCES) -> list[str]:
 
 
 def uses(sources: Path = SOURCES) -> list[Use]:
-    """Each line of a room that names another room."""
+    """Each line in which a room uses another."""
     known, found = set(rooms(sources)), []
     for path in sorted(sources.rglob("*.rs")):
         place = path.relative_to(sources)
@@ -78,17 +79,26 @@ def uses(sources: Path = SOURCES) -> list[Use]:
     return found
 
 
+def purpose(room: str, sources: Path = SOURCES) -> str:
+    """The first sentence of a room's documentation."""
+    file = sources / f"{room}.rs"
+    source = (file if file.exists() else sources / room / "mod.rs").read_text()
+    paragraph = re.match(r"(?://!.+\n)*", source)[0].replace("//!", "")
+    sentence = re.split(r"\.(?:\s|$)", " ".join(paragraph.split()))[0]
+    return re.sub(r"\[(`[^`]+`)\]", r"\1", sentence)
+
+
 def ring(found: list[Use]) -> list[Use]:
-    """The uses of one ring of rooms, or nothing."""
+    """The uses that form a ring of rooms; empty if there is none."""
     graph = defaultdict(dict)
     for use in found:
         graph[use.user].setdefault(use.used, use)
     done: set[str] = set()
 
     def visit(room: str, way: list[Use]) -> list[Use]:
-        inside = [use.user for use in way]
-        if room in inside:
-            return way[inside.index(room) :]
+        visited = [use.user for use in way]
+        if room in visited:
+            return way[visited.index(room) :]
         if room in done:
             return []
         for used, use in sorted(graph[room].items()):
@@ -104,7 +114,7 @@ def ring(found: list[Use]) -> list[Use]:
 
 
 def listing(sources: Path = SOURCES) -> str:
-    """The rooms from the lowest up, each with those that it uses."""
+    """The rooms, lowest first, each with its purpose and the rooms that it uses."""
     found = uses(sources)
     used = {room: {use.used for use in found if use.user == room} for room in rooms(sources)}
     order: list[str] = []
@@ -113,23 +123,22 @@ def listing(sources: Path = SOURCES) -> str:
         if not ready:
             raise ValueError(f"a ring of rooms: {ring(found)}")
         order += sorted(ready)
-    lines = ["| room | uses |", "|---|---|"]
+    lines = ["| room | what it is | uses |", "|---|---|---|"]
     for room in order:
         names = ", ".join(f"`{name}`" for name in order if name in used[room])
-        lines.append(f"| `{room}` | {names or 'no other room'} |")
+        lines.append(f"| `{room}` | {purpose(room, sources)} | {names or 'no other room'} |")
     return "\n".join(lines)
 
 
 def with_listing(page: str) -> str:
-    """The page with the listing between its marks."""
+    """The page with the listing between its markers."""
     before, rest = page.split(START)
     _, after = rest.split(END)
     return f"{before}{START}\n{listing()}\n{END}{after}"
 
 
 def main() -> None:
-    """Print the listing, or write it into the page."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--write", action="store_true", help="write ARCHITECTURE.md")
     if parser.parse_args().write:
         PAGE.write_text(with_listing(PAGE.read_text()))

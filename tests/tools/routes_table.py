@@ -1,6 +1,6 @@
-"""Write the README's table of routes from what `explain` says about real arrays.
+"""Make the README's table of routes from what `explain` says about real arrays.
 
-`--write` puts it into README.md; without it, the table is printed.
+`--write` puts it into README.md. Otherwise it is printed.
 """
 
 from __future__ import annotations
@@ -24,31 +24,31 @@ ORDER = ("numpy", "torch", "jax", "tensorflow", "pyclesperanto")
 
 
 def route(source: str, target: str) -> str:
-    """One cell: the route, its direction, and the notes below the table."""
+    """One cell: the route, its direction, and the number of a note below the table."""
     image = np.arange(64, dtype="float32").reshape(8, 8)
     x = bridges.make(source, image)
-    told = ab.explain(x, target).route
-    if told == "copy" and target == "pyclesperanto":
+    planned = ab.explain(x, target).route
+    if planned == "copy" and target == "pyclesperanto":
         return "upload"
-    if told == "copy" and source == "pyclesperanto":
+    if planned == "copy" and source == "pyclesperanto":
         return "download"
-    if told == "share" and target == "numpy" and not ab.convert(x, "numpy").flags.writeable:
+    if planned == "share" and target == "numpy" and not ab.convert(x, "numpy").flags.writeable:
         return "share, read-only"
-    if told == "share" and target in ("jax", "tensorflow") and source == "torch":
+    if planned == "share" and target in ("jax", "tensorflow") and source == "torch":
         return "share (1)"
-    if told == "share" and target == "torch" and source in ("jax", "tensorflow"):
+    if planned == "share" and target == "torch" and source in ("jax", "tensorflow"):
         return "share (2)"
-    return told
+    return planned
 
 
 def table() -> str:
-    """The table in Markdown. CuPy's row and column say what is not known from a run."""
+    """The table in Markdown. CuPy's routes come from its table, since no test has run CuPy."""
     lines = ["| | " + " | ".join(ORDER) + " | cupy |", "|---" * (len(ORDER) + 2) + "|"]
     for source in ORDER:
         cells = [route(source, target) for target in ORDER]
-        lines.append(f"| {source} | " + " | ".join(cells) + " | upload, not run |")
+        lines.append(f"| {source} | " + " | ".join(cells) + " | upload, untested |")
     lines.append(
-        "| cupy | " + " | ".join(["download, not run"] * len(ORDER)) + " | keep, not run |"
+        "| cupy | " + " | ".join(["download, untested"] * len(ORDER)) + " | keep, untested |"
     )
     return "\n".join(lines)
 

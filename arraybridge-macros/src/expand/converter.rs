@@ -8,48 +8,37 @@ use crate::table::spec::Framework;
 
 /// The converter's type, its trait and its entry in the registry.
 pub fn expand(source: &Framework, target: &Framework) -> TokenStream {
-    let name = format_ident!("{}To{}", source.variant, target.variant);
-    let doc = format!(" Converts arrays of {} to {}.", source.title, target.title);
+    let (from, to) = (&source.identity, &target.identity);
+    let name = format_ident!("{}To{}", from.variant, to.variant);
+    let doc = format!(" Converts arrays of {} to {}.", from.title, to.title);
     let (from, to) = (constant(source), constant(target));
+    let private = quote!(::arraybridge_runtime::__private);
+    let array = quote!(#private::pyo3::Bound<'py, #private::pyo3::PyAny>);
     quote! {
         #[doc = #doc]
         #[derive(::core::clone::Clone, ::core::marker::Copy, ::core::fmt::Debug)]
         pub struct #name;
 
-        impl ::arraybridge_runtime::__private::Converter for #name {
-            fn source(&self) -> &'static ::arraybridge_runtime::__private::Framework {
+        impl #private::Converter for #name {
+            fn source(&self) -> &'static #private::Framework {
                 &super::statics::#from
             }
 
-            fn target(&self) -> &'static ::arraybridge_runtime::__private::Framework {
+            fn target(&self) -> &'static #private::Framework {
                 &super::statics::#to
             }
 
             fn convert<'py>(
                 &self,
-                data: &::arraybridge_runtime::__private::pyo3::Bound<
-                    'py,
-                    ::arraybridge_runtime::__private::pyo3::PyAny,
-                >,
-                request: &::arraybridge_runtime::__private::Request,
-            ) -> ::core::result::Result<
-                ::arraybridge_runtime::__private::pyo3::Bound<
-                    'py,
-                    ::arraybridge_runtime::__private::pyo3::PyAny,
-                >,
-                ::arraybridge_runtime::__private::Error,
-            > {
-                ::arraybridge_runtime::__private::convert(
-                    &super::statics::#from,
-                    &super::statics::#to,
-                    data,
-                    request,
-                )
+                data: &#array,
+                request: &#private::Request,
+            ) -> ::core::result::Result<#array, #private::Error> {
+                #private::convert(&super::statics::#from, &super::statics::#to, data, request)
             }
         }
 
-        ::arraybridge_runtime::__private::inventory::submit! {
-            ::arraybridge_runtime::__private::Registered(&#name)
+        #private::inventory::submit! {
+            #private::Registered(&#name)
         }
     }
 }

@@ -1,157 +1,79 @@
-//! One static for a table.
+//! One static per table.
 
 use proc_macro2::{Ident, Literal, Span, TokenStream};
 use quote::{format_ident, quote};
 
-use super::{constant, op, variant};
+use super::{constant, op};
 use crate::table::spec::*;
 
 /// `pub static NAME: Framework = ..;`
 pub fn expand(framework: &Framework) -> TokenStream {
-    let Framework {
-        name,
-        title,
-        module,
-        install,
-        classes,
-        immutable,
-        align,
-        cached_scalars,
-        empty,
-        oom,
-        clear,
-        ..
-    } = framework;
+    let Identity { name, title, .. } = &framework.identity;
     let doc = format!(" The table `{name}`: {title}.");
-    let (constant, variant) = (constant(framework), variant(framework));
-    let (memory, device, stream) = memory(&framework.memory);
+    let constant = constant(framework);
+    let fields = [
+        identity(framework),
+        memory(framework),
+        dtypes(&framework.dtypes),
+        shapes(framework),
+        objects(&framework.objects),
+        conversions(framework),
+        devices(&framework.memory),
+        array(framework),
+        recovery(framework),
+    ];
+    quote! {
+        #[doc = #doc]
+        pub static #constant: ::arraybridge_runtime::__private::Framework =
+            ::arraybridge_runtime::__private::Framework { #(#fields)* };
+    }
+}
+
+fn identity(framework: &Framework) -> TokenStream {
+    let Identity { name, title, module, install, .. } = &framework.identity;
+    let variant = super::variant(framework);
+    let classes = &framework.objects.classes;
+    quote! {
+        memory_type: super::MemoryType::#variant,
+        name: #name,
+        title: #title,
+        module: #module,
+        install: #install,
+        classes: &[#(#classes),*],
+    }
+}
+
+fn memory(framework: &Framework) -> TokenStream {
+    let Framework { immutable, align, cached_scalars, .. } = framework;
+    let memory = word("Memory", framework.memory.place());
     let isolate = option(framework.isolate.as_ref().map(|Isolate { libraries, from }| {
         quote! {
             ::arraybridge_runtime::__private::Isolate { libraries: &[#(#libraries),*], from: #from }
         }
     }));
-    let dtypes = dtype_set(&framework.dtypes);
-    let no_dlpack = dtype_set(&framework.no_dlpack);
-    let dtype = framework.dtype.as_ref().map_or_else(attribute_of_name, op::expand);
-    let dtype_names = framework.dtype_names.iter().map(|(ours, theirs)| {
-        let ours = word("DType", *ours);
-        quote!((#ours, #theirs))
-    });
-    let missing = framework.missing.iter().map(missing);
-    let least = Literal::usize_unsuffixed(framework.ndim.0);
-    let most = Literal::usize_unsuffixed(framework.ndim.1);
-    let values = framework.values.iter().map(|(class, value)| {
-        let value = op::expand(value);
-        quote!((#class, #value))
-    });
-    let refuse = framework.refuse.iter().map(|(why, classes)| {
-        quote! {
-            ::arraybridge_runtime::__private::Refusal { why: #why, classes: &[#(#classes),*] }
-        }
-    });
-    let guards = framework.guards.iter().map(guard);
-    let reasons = framework.reasons.iter().map(guard);
-    let export = option(framework.export.as_ref().map(export));
-    let import = option(framework.import.as_ref().map(import));
-    let to_numpy = optional_op(&framework.to_numpy);
-    let from_numpy = optional_op(&framework.from_numpy);
-    let copy = optional_op(&framework.copy);
-    let ready = optional_op(&framework.ready);
-    let version = optional_op(&framework.version);
-    let array = option(framework.array.as_ref().map(array));
-    let oom = oom.iter().map(oom_rule);
-    let clear = clear.iter().map(op::expand);
-    let host_modules = framework.host_modules.iter().map(|(from, to)| quote!((#from, #to)));
     quote! {
-        #[doc = #doc]
-        pub static #constant: ::arraybridge_runtime::__private::Framework =
-            ::arraybridge_runtime::__private::Framework {
-                memory_type: super::MemoryType::#variant,
-                name: #name,
-                title: #title,
-                module: #module,
-                install: #install,
-                classes: &[#(#classes),*],
-                memory: #memory,
-                immutable: #immutable,
-                align: #align,
-                cached_scalars: #cached_scalars,
-                isolate: #isolate,
-                dtypes: #dtypes,
-                dtype: #dtype,
-                dtype_names: &[#(#dtype_names),*],
-                missing: &[#(#missing),*],
-                no_dlpack: #no_dlpack,
-                ndim: (#least, #most),
-                empty: #empty,
-                values: &[#(#values),*],
-                refuse: &[#(#refuse),*],
-                guards: &[#(#guards),*],
-                reasons: &[#(#reasons),*],
-                export: #export,
-                import: #import,
-                to_numpy: #to_numpy,
-                from_numpy: #from_numpy,
-                copy: #copy,
-                ready: #ready,
-                version: #version,
-                device: #device,
-                stream: #stream,
-                array: #array,
-                oom: &[#(#oom),*],
-                clear: &[#(#clear),*],
-                host_modules: &[#(#host_modules),*],
-            };
+        memory: #memory,
+        immutable: #immutable,
+        align: #align,
+        cached_scalars: #cached_scalars,
+        isolate: #isolate,
     }
 }
 
-/// The fields `memory`, `device` and `stream`.
-fn memory(memory: &Memory) -> (TokenStream, TokenStream, TokenStream) {
-    let (devices, streams) = match memory {
-        Memory::Host => (None, None),
-        Memory::Accelerated { devices, streams, .. } => {
-            (Some(devices.as_ref()), streams.as_deref())
-        }
-    };
-    let (count, at, optional) = match devices {
-        Some(Devices { count, at, optional }) => (Some(count), Some(at), optional.as_slice()),
-        None => (None, None, &[][..]),
-    };
-    let (count, at) = (option(count.map(op::expand)), option(at.map(op::expand)));
-    let fields = DEVICE_OPS.iter().map(|(name, _)| field(name));
-    let ops = DEVICE_OPS.iter().map(|(name, _)| {
-        let found = optional.iter().find(|(key, _)| key == name);
-        option(found.and_then(|(_, op)| op.as_ref()).map(op::expand))
+fn dtypes(DTypes { all, op, names, missing, no_dlpack }: &DTypes) -> TokenStream {
+    let (all, no_dlpack) = (dtype_set(all), dtype_set(no_dlpack));
+    let op = op.as_ref().map_or_else(attribute_of_name, op::expand);
+    let names = names.iter().map(|(ours, theirs)| {
+        let ours = word("DType", *ours);
+        quote!((#ours, #theirs))
     });
-    let devices = quote! {
-        ::arraybridge_runtime::__private::Devices {
-            count: #count,
-            at: #at,
-            #(#fields: #ops,)*
-        }
-    };
-    let streams = streams.map(|Streams { current, wrap, scope }| {
-        let (current, wrap, scope) = (op::expand(current), op::expand(wrap), op::expand(scope));
-        quote! {
-            ::arraybridge_runtime::__private::Streams {
-                current: #current,
-                wrap: #wrap,
-                scope: #scope,
-            }
-        }
-    });
-    (word("Memory", memory.place()), devices, option(streams))
-}
-
-fn array(ArrayOps { namespace, ops }: &ArrayOps) -> TokenStream {
-    let namespace = op::expand(namespace);
-    let fields = ops.iter().map(|(name, _)| field(name));
-    let ops = ops.iter().map(|(_, op)| op::expand(op));
+    let missing = missing.iter().map(self::missing);
     quote! {
-        ::arraybridge_runtime::__private::ArrayOps {
-            namespace: #namespace,
-            #(#fields: #ops,)*
-        }
+        dtypes: #all,
+        dtype: #op,
+        dtype_names: &[#(#names),*],
+        missing: &[#(#missing),*],
+        no_dlpack: #no_dlpack,
     }
 }
 
@@ -162,12 +84,48 @@ fn missing(Missing { when, dtypes, hint }: &Missing) -> TokenStream {
     }
 }
 
-fn guard(Guard { why, when, then, kinds }: &Guard) -> TokenStream {
+fn shapes(Framework { ndim: (least, most), empty, .. }: &Framework) -> TokenStream {
+    let [least, most] = [least, most].map(|ndim| Literal::usize_unsuffixed(*ndim));
+    quote! {
+        ndim: (#least, #most),
+        empty: #empty,
+    }
+}
+
+fn objects(Objects { values, refuse, guards, reasons, .. }: &Objects) -> TokenStream {
+    let values = values.iter().map(|(class, value)| {
+        let value = op::expand(value);
+        quote!((#class, #value))
+    });
+    let refuse = refuse.iter().map(refusal);
+    let [guards, reasons] = [guards, reasons].map(|guards| guards.iter().map(guard));
+    quote! {
+        values: &[#(#values),*],
+        refuse: &[#(#refuse),*],
+        guards: &[#(#guards),*],
+        reasons: &[#(#reasons),*],
+    }
+}
+
+fn refusal(RefusedClasses { why, role, classes }: &RefusedClasses) -> TokenStream {
+    let role = optional_role(*role);
+    quote! {
+        ::arraybridge_runtime::__private::RefusedClasses {
+            why: #why,
+            role: #role,
+            classes: &[#(#classes),*],
+        }
+    }
+}
+
+fn guard(Guard { why, role, when, then, kinds }: &Guard) -> TokenStream {
+    let role = optional_role(*role);
     let (when, then) = (op::expand(when), optional_op(then));
     let kinds = kinds.iter().map(|kind| word("Kind", *kind));
     quote! {
         ::arraybridge_runtime::__private::Guard {
             why: #why,
+            role: #role,
             when: #when,
             then: #then,
             kinds: &[#(#kinds),*],
@@ -175,8 +133,28 @@ fn guard(Guard { why, when, then, kinds }: &Guard) -> TokenStream {
     }
 }
 
-fn export(Export { op, sync, buffer, owner, pin }: &Export) -> TokenStream {
-    let (op, sync, owner) = (op::expand(op), word("Ordering", *sync), optional_op(owner));
+fn conversions(framework: &Framework) -> TokenStream {
+    let export = option(framework.export.as_ref().map(export));
+    let import = option(framework.import.as_ref().map(import));
+    let Framework { to_numpy, from_numpy, copy, ready, version, .. } = framework;
+    let [to_numpy, from_numpy, copy, ready, version] =
+        [to_numpy, from_numpy, copy, ready, version].map(optional_op);
+    quote! {
+        export: #export,
+        import: #import,
+        to_numpy: #to_numpy,
+        from_numpy: #from_numpy,
+        copy: #copy,
+        ready: #ready,
+        version: #version,
+    }
+}
+
+fn export(export: &Export) -> TokenStream {
+    let Export { op, unversioned, ordered_by, buffer, owner, pin } = export;
+    let op = op::expand(op);
+    let [unversioned, owner] = [unversioned, owner].map(optional_op);
+    let ordered_by = word("OrderedBy", *ordered_by);
     let pin = option(pin.as_ref().map(|Pin { when, op }| {
         let (when, op) = (op::expand(when), op::expand(op));
         quote!(::arraybridge_runtime::__private::Pin { when: #when, op: #op })
@@ -184,7 +162,8 @@ fn export(Export { op, sync, buffer, owner, pin }: &Export) -> TokenStream {
     quote! {
         ::arraybridge_runtime::__private::Export {
             op: #op,
-            sync: #sync,
+            unversioned: #unversioned,
+            ordered_by: #ordered_by,
             buffer: #buffer,
             owner: #owner,
             pin: #pin,
@@ -193,12 +172,12 @@ fn export(Export { op, sync, buffer, owner, pin }: &Export) -> TokenStream {
 }
 
 fn import(import: &Import) -> TokenStream {
-    let Import { capsule, devices, align, flag, shares, .. } = import;
+    let Import { capsule, devices, align, device_align, read_only, shares, .. } = import;
     let op = op::expand(&import.op);
     let fast = import.fast.iter().map(op::expand);
     let handover = if *capsule { quote!(Capsule) } else { quote!(Object) };
     let strides = word("Strides", import.strides);
-    let sync = word("Ordering", import.sync);
+    let ordered_by = word("OrderedBy", import.ordered_by);
     quote! {
         ::arraybridge_runtime::__private::Import {
             op: #op,
@@ -207,10 +186,73 @@ fn import(import: &Import) -> TokenStream {
             devices: &[#(#devices),*],
             strides: #strides,
             align: #align,
-            flag: #flag,
+            device_align: #device_align,
+            read_only: #read_only,
             shares: #shares,
-            sync: #sync,
+            ordered_by: #ordered_by,
         }
+    }
+}
+
+/// A host framework has no device ops and no streams.
+fn devices(memory: &Memory) -> TokenStream {
+    let (devices, streams) = match memory {
+        Memory::Host => (None, None),
+        Memory::Accelerated { devices, streams, .. } => (Some(devices), streams.as_deref()),
+    };
+    let count = option(devices.map(|devices| op::expand(&devices.count)));
+    let at = option(devices.map(|devices| op::expand(&devices.at)));
+    let optional = devices.map_or(&[][..], |devices| &devices.optional);
+    let fields = DEVICE_OPS.iter().map(|(name, _)| field(name));
+    let ops = DEVICE_OPS.iter().map(|(name, _)| {
+        let found = optional.iter().find(|(key, _)| key == name);
+        option(found.and_then(|(_, op)| op.as_ref()).map(op::expand))
+    });
+    let streams = option(streams.map(self::streams));
+    quote! {
+        device: ::arraybridge_runtime::__private::Devices {
+            count: #count,
+            at: #at,
+            #(#fields: #ops,)*
+        },
+        stream: #streams,
+    }
+}
+
+fn streams(Streams { current, wrap, scope }: &Streams) -> TokenStream {
+    let [current, wrap, scope] = [current, wrap, scope].map(op::expand);
+    quote! {
+        ::arraybridge_runtime::__private::Streams {
+            current: #current,
+            wrap: #wrap,
+            scope: #scope,
+        }
+    }
+}
+
+fn array(framework: &Framework) -> TokenStream {
+    let array = option(framework.array.as_ref().map(|ArrayOps { namespace, ops }| {
+        let namespace = op::expand(namespace);
+        let fields = ops.iter().map(|(name, _)| field(name));
+        let ops = ops.iter().map(|(_, op)| op::expand(op));
+        quote! {
+            ::arraybridge_runtime::__private::ArrayOps {
+                namespace: #namespace,
+                #(#fields: #ops,)*
+            }
+        }
+    }));
+    quote!(array: #array,)
+}
+
+fn recovery(framework: &Framework) -> TokenStream {
+    let oom = framework.oom.iter().map(oom_rule);
+    let clear = framework.clear.iter().map(op::expand);
+    let host_modules = framework.host_modules.iter().map(|(from, to)| quote!((#from, #to)));
+    quote! {
+        oom: &[#(#oom),*],
+        clear: &[#(#clear),*],
+        host_modules: &[#(#host_modules),*],
     }
 }
 
@@ -234,6 +276,10 @@ fn optional_op(op: &Option<Op>) -> TokenStream {
     option(op.as_ref().map(op::expand))
 }
 
+fn optional_role(role: Option<ReasonRole>) -> TokenStream {
+    option(role.map(|role| word("ReasonRole", role)))
+}
+
 fn option(value: Option<TokenStream>) -> TokenStream {
     match value {
         Some(value) => quote!(::core::option::Option::Some(#value)),
@@ -246,13 +292,13 @@ fn dtype_set(dtypes: &[DType]) -> TokenStream {
     quote!(::arraybridge_runtime::__private::DTypeSet::of(&[#(#dtypes),*]))
 }
 
-/// A variant of one of the runtime's enums.
+/// A variant of an enum of the runtime.
 fn word(of: &str, word: impl Word) -> TokenStream {
     let (of, variant) = (format_ident!("{of}"), format_ident!("{}", word.variant()));
     quote!(::arraybridge_runtime::__private::#of::#variant)
 }
 
-/// A field of one of the runtime's structs, whose name may be a keyword.
+/// A field of a struct of the runtime. Its name may be a keyword.
 fn field(name: &str) -> Ident {
     syn::parse_str(name).unwrap_or_else(|_| Ident::new_raw(name, Span::call_site()))
 }

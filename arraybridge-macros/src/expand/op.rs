@@ -1,7 +1,7 @@
 //! An op as a function of the names in scope.
 //!
-//! What an op calls is found once and kept (`module.cuda.device_count`); a value that it reads is
-//! read each time (`module.config.jax_enable_x64`), and only the way to it is kept.
+//! A function that an op calls is looked up once and cached (`module.cuda.device_count`). A value is
+//! read each time (`module.config.jax_enable_x64`); only the object that has it is cached.
 
 use proc_macro2::{Literal, TokenStream};
 use quote::{format_ident, quote};
@@ -49,6 +49,18 @@ fn ident(name: &str) -> TokenStream {
     quote!(#ident)
 }
 
+fn compare_op(comparison: Comparison) -> TokenStream {
+    let variant = match comparison {
+        Comparison::Eq => quote!(Eq),
+        Comparison::Ne => quote!(Ne),
+        Comparison::Lt => quote!(Lt),
+        Comparison::Le => quote!(Le),
+        Comparison::Gt => quote!(Gt),
+        Comparison::Ge => quote!(Ge),
+    };
+    quote!(::arraybridge_runtime::__private::pyo3::pyclass::CompareOp::#variant)
+}
+
 /// A function's body, and whether it needs `py`.
 struct Body {
     py: bool,
@@ -81,7 +93,7 @@ impl Body {
     fn result(&mut self, expr: &Checked) -> TokenStream {
         match expr {
             Expr::Attribute(object, name) => {
-                let object = self.way_to(object);
+                let object = self.cached(object);
                 let name = self.interned(name);
                 quote!(::arraybridge_runtime::__private::op::attribute(#object, #name))
             }
@@ -92,21 +104,8 @@ impl Body {
             }
             Expr::Compare(left, comparison, right) => {
                 let (left, right) = (self.reference(left), self.reference(right));
-                let comparison = match comparison {
-                    Comparison::Eq => quote!(Eq),
-                    Comparison::Ne => quote!(Ne),
-                    Comparison::Lt => quote!(Lt),
-                    Comparison::Le => quote!(Le),
-                    Comparison::Gt => quote!(Gt),
-                    Comparison::Ge => quote!(Ge),
-                };
-                quote! {
-                    ::arraybridge_runtime::__private::op::compare(
-                        #left,
-                        #right,
-                        ::arraybridge_runtime::__private::pyo3::pyclass::CompareOp::#comparison,
-                    )
-                }
+                let comparison = compare_op(*comparison);
+                quote!(::arraybridge_runtime::__private::op::compare(#left, #right, #comparison))
             }
             Expr::Name(_)
             | Expr::Str(_)
@@ -142,8 +141,8 @@ impl Body {
         }
     }
 
-    /// The same, kept where it is attributes of the module and nothing else.
-    fn way_to(&mut self, expr: &Checked) -> TokenStream {
+    /// The same, looked up only once if it is a chain of attributes of the module.
+    fn cached(&mut self, expr: &Checked) -> TokenStream {
         match expr.chain() {
             Some(names) if !names.is_empty() => quote! {{
                 static PATH: ::arraybridge_runtime::__private::op::Path =
@@ -169,7 +168,7 @@ impl Body {
                 let (receiver, name) = (self.reference(receiver), self.interned(name));
                 (quote!(call_method), quote!(#receiver, #name))
             }
-            None => (quote!(call), self.way_to(callee)),
+            None => (quote!(call), self.cached(callee)),
         };
         let values = positional.iter().chain(keywords.iter().map(|(_, value)| value));
         let values: Vec<_> = values.map(|value| self.reference(value)).collect();

@@ -27,7 +27,7 @@ fn arguments_are_sorted_into_kinds() {
             a: ArrayView2<'_, f32>,
             b: &Tensor,
             c: &Bound<'py, PyAny>,
-            d: Option<ArrayViewMutD<'_, bool>>,
+            d: Option<ArrayViewMutD<'_, u8>>,
             e: Option<f32>,
         ) {}
     };

@@ -1,7 +1,7 @@
 //! From an op's text to an expression.
 //!
-//! `syn::Expr` would refuse names that are keywords in Rust (`device.type`) and accept what means
-//! something else (`x.await`, `2 ** 3`), so this is a parser of its own on syn's tokens.
+//! `syn::Expr` would refuse names that are keywords in Rust (`device.type`) and accept text that
+//! means something else there (`x.await`, `2 ** 3`). So this is a parser of our own on syn's tokens.
 
 use proc_macro2::Span;
 use syn::ext::IdentExt;
@@ -10,7 +10,7 @@ use syn::{Ident, Lit, Token, bracketed, parenthesized, token};
 
 use super::{Comparison, Expr, Fault};
 
-/// A name as it stands in an op.
+/// A name as it is written in an op.
 pub struct Name {
     pub at: usize,
     pub text: String,
@@ -18,11 +18,10 @@ pub struct Name {
 
 type Parsed = Expr<Name>;
 
-/// Long enough for any op, short enough that no op exhausts the stack.
+/// Long enough for any op, and short enough that no op overflows the stack.
 const LONGEST: usize = 500;
 
-const SHAPE: &str =
-    "an op has attributes, calls, indexing, literals and at most one comparison of two of these";
+const SHAPE: &str = "write attributes, calls, indexing, literals and at most one comparison";
 
 /// Parses an op.
 pub fn parse(text: &str) -> Result<Parsed, Fault> {
@@ -45,7 +44,7 @@ pub fn parse(text: &str) -> Result<Parsed, Fault> {
 }
 
 /// While it lives, tokens carry their place in the text that they were parsed from. The compiler's
-/// own spans would all be those of the macro call.
+/// own spans would all point to the macro call.
 struct ExactSpans;
 
 impl ExactSpans {
@@ -61,8 +60,8 @@ impl Drop for ExactSpans {
     }
 }
 
-/// What Rust's lexer reads differently: it would skip what it takes for a comment, and the op would
-/// mean something else; and a quote may open a lifetime.
+/// Finds text that Rust's lexer reads differently from Python: it would skip `//` as a comment, and
+/// take a single quote for the start of a lifetime.
 fn foreign(text: &str) -> Option<Fault> {
     let bytes = text.as_bytes();
     let (mut at, mut string) = (0, false);
@@ -87,10 +86,10 @@ fn foreign(text: &str) -> Option<Fault> {
 
 fn fault(text: &str, error: &syn::Error) -> Fault {
     let range = error.span().byte_range();
-    // Only the end of the text has no token, and so no place.
+    // Only the end of the text has an empty span.
     let at = if range.is_empty() { text.len() } else { range.start };
     let message = match text.get(at..).and_then(|rest| rest.chars().next()) {
-        // This parser's own messages say what to write instead, those of syn and the lexer do not.
+        // This parser's own messages say what to write instead; those of syn and the lexer do not.
         _ if error.to_string().contains("; ") => error.to_string(),
         None => format!("the op ends too early; {SHAPE}"),
         Some(found) => format!("unexpected `{found}`; {SHAPE}"),
@@ -98,7 +97,7 @@ fn fault(text: &str, error: &syn::Error) -> Fault {
     Fault { at, message }
 }
 
-/// An error whose message depends on what stands there: [`fault`] writes it.
+/// An error at the next token. [`fault`] writes its message.
 fn unexpected(input: ParseStream<'_>) -> syn::Error {
     input.error("unexpected")
 }
@@ -222,7 +221,7 @@ fn literal(literal: Lit, span: Span) -> syn::Result<Parsed> {
             _ => other("the number is too large; write a finite one"),
         },
         Lit::Str(_) | Lit::Int(_) | Lit::Float(_) => {
-            other("a literal with a prefix or suffix; write a plain Python string or number")
+            other("the literal has a prefix or suffix; write a plain Python string or number")
         }
         _ => other("not a Python literal; write a string in double quotes, or a number"),
     }

@@ -58,14 +58,14 @@ fn slashes_inside_strings_are_text() {
 }
 
 #[test]
-fn an_argument_may_be_a_comparison_and_is_no_keyword_then() {
+fn an_argument_may_be_a_comparison_rather_than_a_keyword() {
     let Expr::Call { positional, keywords, .. } = ok("module.f(data == device)") else { panic!() };
     assert!(matches!(positional[..], [Expr::Compare(..)]));
     assert!(keywords.is_empty());
 }
 
 #[test]
-fn only_attributes_of_the_module_are_a_chain() {
+fn only_attributes_of_the_module_form_a_chain() {
     assert_eq!(ok("module.a.b").chain(), Some(vec!["a", "b"]));
     assert_eq!(ok("module.a().b").chain(), None);
     assert_eq!(ok("data.a").chain(), None);
@@ -113,7 +113,7 @@ fn what_python_or_rust_reads_differently_is_refused() {
 }
 
 #[test]
-fn an_op_that_would_exhaust_the_stack_is_refused() {
+fn an_op_that_would_overflow_the_stack_is_refused() {
     assert!(read(&"module(".repeat(100_000), SCOPE).is_err());
     assert!(read(&format!("data{}", ".a".repeat(100_000)), SCOPE).is_err());
 }

@@ -1,4 +1,4 @@
-//! Tables as they are written: every key and value with its place.
+//! Tables as they are written: every key and value with its place in the file.
 
 use std::cell::RefCell;
 use std::fmt::Display;
@@ -30,7 +30,7 @@ impl Text {
     }
 }
 
-/// A table that reports what it does not know and remembers what it was asked for.
+/// A table that remembers which keys were read, and so can report the unknown ones.
 pub struct Section<'a> {
     /// What messages call it: `[cupy.device]`.
     pub name: String,
@@ -39,7 +39,7 @@ pub struct Section<'a> {
     source: &'a Source,
     problems: &'a Problems,
     table: &'a DeTable<'a>,
-    asked: RefCell<Vec<&'static str>>,
+    known: RefCell<Vec<&'static str>>,
 }
 
 /// A source whose TOML has been read.
@@ -64,7 +64,7 @@ impl<'a> Document<'a> {
     pub fn sections(&'a self, problems: &'a Problems) -> Vec<(Text, Section<'a>)> {
         let (source, table) = (self.source, &self.table);
         let name = "the file".into();
-        let root = Section { name, at: 0, source, problems, table, asked: RefCell::default() };
+        let root = Section { name, at: 0, source, problems, table, known: RefCell::default() };
         root.entries(|name, value| {
             let section = root.section_of(format!("[{}]", name.value), name.at, value);
             section.map(|section| (name, section))
@@ -173,17 +173,12 @@ impl<'a> Section<'a> {
         self.free(key, |inner, name, value| Some((name, inner.alternatives_of(key, value)?)))
     }
 
-    /// A table of lists of strings whose keys are free.
-    pub fn named_lists(&self, key: &'static str) -> Vec<(Text, Vec<Text>)> {
-        self.free(key, |inner, name, value| Some((name, inner.texts_of(key, value)?)))
-    }
-
-    /// Reports the keys that nobody asked for. Everything has to be asked for before.
+    /// Reports the keys that were not read. All known keys have to be read before.
     pub fn finish(&self) {
-        let asked = self.asked.borrow();
+        let known = self.known.borrow();
         self.entries(|key, _| {
-            if !asked.contains(&key.value.as_str()) {
-                let instead = instead(&key.value, "keys", &asked);
+            if !known.contains(&key.value.as_str()) {
+                let instead = instead(&key.value, "keys", &known);
                 let message =
                     format_args!("unknown key `{}` in {}; {instead}", key.value, self.name);
                 self.problem(key.at, message);
@@ -201,7 +196,7 @@ impl<'a> Section<'a> {
         inner.entries(|name, value| read(&inner, name, value))
     }
 
-    /// What a function makes of the entries, in the order of the file.
+    /// Reads every entry, in the order of the file.
     fn entries<T>(
         &self,
         mut read: impl FnMut(Text, &'a Spanned<DeValue<'a>>) -> Option<T>,
@@ -215,7 +210,7 @@ impl<'a> Section<'a> {
     }
 
     fn value(&self, key: &'static str) -> Option<&'a Spanned<DeValue<'a>>> {
-        self.asked.borrow_mut().push(key);
+        self.known.borrow_mut().push(key);
         self.table.get(key)
     }
 
@@ -271,11 +266,11 @@ impl<'a> Section<'a> {
         let (source, problems) = (self.source, self.problems);
         match value.get_ref() {
             DeValue::Table(table) => {
-                Some(Section { name, at, source, problems, table, asked: RefCell::default() })
+                Some(Section { name, at, source, problems, table, known: RefCell::default() })
             }
             other => {
                 let found = other.type_str();
-                let message = format_args!("{name} holds a value of type {found}; write a table");
+                let message = format_args!("{name} is of type {found}; write a table");
                 self.problem(at, message);
                 None
             }
@@ -290,7 +285,7 @@ impl<'a> Section<'a> {
         expected: &str,
     ) -> Option<T> {
         let found = found.type_str();
-        let message = format_args!("`{key}` holds a value of type {found}; write {expected}");
+        let message = format_args!("`{key}` is of type {found}; write {expected}");
         self.problem(value.span().start, message);
         None
     }

@@ -2,9 +2,9 @@
 
 use crate::op::Checked;
 
-/// Words that a table may use in one place, and the variants of a runtime enum that they stand for.
+/// The words that a key may have, and the variants of a runtime enum that they stand for.
 pub trait Word: Copy + PartialEq + 'static {
-    /// What messages call them.
+    /// What messages call them, in the plural.
     const WHAT: &'static str;
     /// Every word.
     const WORDS: &'static [(&'static str, Self)];
@@ -38,7 +38,7 @@ words! {
 }
 
 words! {
-    /// Strides that an importer takes.
+    /// Strides that an import can take.
     Strides "values" {
         "any" Any,
         "positive" Positive,
@@ -49,11 +49,21 @@ words! {
 
 words! {
     /// What orders an export or an import.
-    Ordering "values" {
+    OrderedBy "values" {
         "stream" Stream,
         "host" Host,
         "device" Device,
-        "none" None,
+        "nothing" Nothing,
+    }
+}
+
+words! {
+    /// Reasons that the runtime acts on.
+    ReasonRole "roles" {
+        "gradient" Gradient,
+        "traced" Traced,
+        "lifted" Lifted,
+        "released" Released,
     }
 }
 
@@ -100,7 +110,7 @@ words! {
 /// The word that stands for [`STANDARD`] in a list of dtypes.
 pub const STANDARD_WORD: &str = "standard";
 
-/// How many of the first element types of [`DType::WORDS`] every large framework has.
+/// How many of the first element types in [`DType::WORDS`] every large framework has.
 pub const STANDARD: usize = 14;
 
 /// An op: one or more alternatives, of which the first that exists is used.
@@ -116,32 +126,26 @@ pub struct Op {
     pub last: Checked,
 }
 
+impl Op {
+    /// Every alternative.
+    pub fn alternatives(&self) -> impl Iterator<Item = &Checked> {
+        self.preferred.iter().chain([&self.last])
+    }
+}
+
 /// One table.
 #[derive(Debug)]
 pub struct Framework {
-    pub name: String,
-    pub variant: String,
-    pub title: String,
-    pub module: String,
-    pub install: String,
-    pub classes: Vec<String>,
+    pub identity: Identity,
+    pub objects: Objects,
     pub memory: Memory,
     pub immutable: bool,
     pub align: usize,
     pub cached_scalars: bool,
     pub isolate: Option<Isolate>,
-    pub dtypes: Vec<DType>,
-    /// Without it, the dtype is the module's attribute of that name.
-    pub dtype: Option<Op>,
-    pub dtype_names: Vec<(DType, String)>,
-    pub missing: Vec<Missing>,
-    pub no_dlpack: Vec<DType>,
+    pub dtypes: DTypes,
     pub ndim: (usize, usize),
     pub empty: bool,
-    pub values: Vec<(String, Op)>,
-    pub refuse: Vec<(String, Vec<String>)>,
-    pub guards: Vec<Guard>,
-    pub reasons: Vec<Guard>,
     pub export: Option<Export>,
     pub import: Option<Import>,
     pub to_numpy: Option<Op>,
@@ -153,6 +157,37 @@ pub struct Framework {
     pub oom: Vec<OomRule>,
     pub clear: Vec<Op>,
     pub host_modules: Vec<(String, String)>,
+}
+
+/// What a framework is called.
+#[derive(Debug)]
+pub struct Identity {
+    pub name: String,
+    pub variant: String,
+    pub title: String,
+    pub module: String,
+    pub install: String,
+}
+
+/// What objects of which classes are.
+#[derive(Debug)]
+pub struct Objects {
+    pub classes: Vec<String>,
+    pub values: Vec<(String, Op)>,
+    pub refuse: Vec<RefusedClasses>,
+    pub guards: Vec<Guard>,
+    pub reasons: Vec<Guard>,
+}
+
+/// The element types of a framework.
+#[derive(Debug)]
+pub struct DTypes {
+    pub all: Vec<DType>,
+    /// Without it, the dtype is the module's attribute of that name.
+    pub op: Option<Op>,
+    pub names: Vec<(DType, String)>,
+    pub missing: Vec<Missing>,
+    pub no_dlpack: Vec<DType>,
 }
 
 /// Libraries whose symbols are kept apart from another module's.
@@ -169,9 +204,10 @@ pub enum Memory {
     Accelerated { host_too: bool, devices: Box<Devices>, streams: Option<Box<Streams>> },
 }
 
-/// A device op that a table may leave out: its key and its names after `module`.
-pub const DEVICE_OPS: [(&str, &[&str]); 7] = [
+/// The optional device ops: key, and names in scope after `module`.
+pub const DEVICE_OPS: [(&str, &[&str]); 8] = [
     ("current", &[]),
+    ("default", &[]),
     ("of", &["data"]),
     ("scope", &["device"]),
     ("host_scope", &["device"]),
@@ -223,10 +259,19 @@ pub struct Missing {
     pub hint: String,
 }
 
+/// `refuse`.
+#[derive(Debug)]
+pub struct RefusedClasses {
+    pub why: String,
+    pub role: Option<ReasonRole>,
+    pub classes: Vec<String>,
+}
+
 /// `guards` and `reasons`.
 #[derive(Debug)]
 pub struct Guard {
     pub why: String,
+    pub role: Option<ReasonRole>,
     pub when: Op,
     pub then: Option<Op>,
     pub kinds: Vec<Kind>,
@@ -236,7 +281,8 @@ pub struct Guard {
 #[derive(Debug)]
 pub struct Export {
     pub op: Op,
-    pub sync: Ordering,
+    pub unversioned: Option<Op>,
+    pub ordered_by: OrderedBy,
     pub buffer: bool,
     pub owner: Option<Op>,
     pub pin: Option<Pin>,
@@ -259,9 +305,10 @@ pub struct Import {
     pub devices: Vec<i32>,
     pub strides: Strides,
     pub align: usize,
-    pub flag: bool,
+    pub device_align: usize,
+    pub read_only: bool,
     pub shares: bool,
-    pub sync: Ordering,
+    pub ordered_by: OrderedBy,
 }
 
 /// `oom`.

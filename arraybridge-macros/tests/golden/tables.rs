@@ -39,7 +39,7 @@ impl MemoryType {
             _ => ::core::option::Option::None,
         }
     }
-    /// What is particular to the framework.
+    /// The framework's table.
     pub fn framework(self) -> &'static ::arraybridge_runtime::__private::Framework {
         match self {
             MemoryType::Host => &statics::HOST,
@@ -47,7 +47,7 @@ impl MemoryType {
         }
     }
 }
-/// What the tables say, one static a table.
+/// One static per table.
 pub mod statics {
     /// The table `host`: Host.
     pub static HOST: ::arraybridge_runtime::__private::Framework = ::arraybridge_runtime::__private::Framework {
@@ -110,7 +110,34 @@ pub mod statics {
                     op
                 },
             },
-            sync: ::arraybridge_runtime::__private::Ordering::Stream,
+            unversioned: ::core::option::Option::Some(::arraybridge_runtime::__private::Op {
+                source: "data.__dlpack__(stream = stream)",
+                call: {
+                    fn op<'py>(
+                        py: ::arraybridge_runtime::__private::pyo3::Python<'py>,
+                        [_,
+                        data,
+                        stream,
+                        ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 3>,
+                    ) -> ::arraybridge_runtime::__private::op::Outcome<'py> {
+                        ::arraybridge_runtime::__private::op::call_method(
+                            data,
+                            ::arraybridge_runtime::__private::pyo3::intern!(
+                                py, "__dlpack__"
+                            ),
+                            [stream],
+                            ::core::option::Option::Some({
+                                static NAMES: ::arraybridge_runtime::__private::op::Keywords = ::arraybridge_runtime::__private::op::Keywords::new(
+                                    &["stream"],
+                                );
+                                NAMES.get(py)?
+                            }),
+                        )
+                    }
+                    op
+                },
+            }),
+            ordered_by: ::arraybridge_runtime::__private::OrderedBy::Stream,
             buffer: false,
             owner: ::core::option::Option::None,
             pin: ::core::option::Option::None,
@@ -145,9 +172,10 @@ pub mod statics {
             devices: &[1i32],
             strides: ::arraybridge_runtime::__private::Strides::Any,
             align: 1usize,
-            flag: true,
+            device_align: 1usize,
+            read_only: true,
             shares: true,
-            sync: ::arraybridge_runtime::__private::Ordering::Stream,
+            ordered_by: ::arraybridge_runtime::__private::OrderedBy::Stream,
         }),
         to_numpy: ::core::option::Option::None,
         from_numpy: ::core::option::Option::None,
@@ -158,6 +186,7 @@ pub mod statics {
             count: ::core::option::Option::None,
             at: ::core::option::Option::None,
             current: ::core::option::Option::None,
+            default: ::core::option::Option::None,
             of: ::core::option::Option::None,
             scope: ::core::option::Option::None,
             host_scope: ::core::option::Option::None,
@@ -277,14 +306,25 @@ pub mod statics {
             ),
         ],
         refuse: &[
-            ::arraybridge_runtime::__private::Refusal {
+            ::arraybridge_runtime::__private::RefusedClasses {
                 why: "sparse",
+                role: ::core::option::Option::None,
                 classes: &["chip.array.Sparse"],
+            },
+            ::arraybridge_runtime::__private::RefusedClasses {
+                why: "traced",
+                role: ::core::option::Option::Some(
+                    ::arraybridge_runtime::__private::ReasonRole::Traced,
+                ),
+                classes: &["chip.array.Tracer"],
             },
         ],
         guards: &[
             ::arraybridge_runtime::__private::Guard {
                 why: "lazy",
+                role: ::core::option::Option::Some(
+                    ::arraybridge_runtime::__private::ReasonRole::Gradient,
+                ),
                 when: ::arraybridge_runtime::__private::Op {
                     source: "data.lazy",
                     call: {
@@ -327,6 +367,9 @@ pub mod statics {
         reasons: &[
             ::arraybridge_runtime::__private::Guard {
                 why: "split",
+                role: ::core::option::Option::Some(
+                    ::arraybridge_runtime::__private::ReasonRole::Lifted,
+                ),
                 when: ::arraybridge_runtime::__private::Op {
                     source: "data.parts > 1",
                     call: {
@@ -386,7 +429,34 @@ pub mod statics {
                     op
                 },
             },
-            sync: ::arraybridge_runtime::__private::Ordering::Stream,
+            unversioned: ::core::option::Option::Some(::arraybridge_runtime::__private::Op {
+                source: "data.__dlpack__(stream = stream)",
+                call: {
+                    fn op<'py>(
+                        py: ::arraybridge_runtime::__private::pyo3::Python<'py>,
+                        [_,
+                        data,
+                        stream,
+                        ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 3>,
+                    ) -> ::arraybridge_runtime::__private::op::Outcome<'py> {
+                        ::arraybridge_runtime::__private::op::call_method(
+                            data,
+                            ::arraybridge_runtime::__private::pyo3::intern!(
+                                py, "__dlpack__"
+                            ),
+                            [stream],
+                            ::core::option::Option::Some({
+                                static NAMES: ::arraybridge_runtime::__private::op::Keywords = ::arraybridge_runtime::__private::op::Keywords::new(
+                                    &["stream"],
+                                );
+                                NAMES.get(py)?
+                            }),
+                        )
+                    }
+                    op
+                },
+            }),
+            ordered_by: ::arraybridge_runtime::__private::OrderedBy::Stream,
             buffer: false,
             owner: ::core::option::Option::None,
             pin: ::core::option::Option::None,
@@ -421,9 +491,10 @@ pub mod statics {
             devices: &[1i32, 2i32],
             strides: ::arraybridge_runtime::__private::Strides::Contiguous,
             align: 64usize,
-            flag: false,
+            device_align: 1usize,
+            read_only: false,
             shares: false,
-            sync: ::arraybridge_runtime::__private::Ordering::Stream,
+            ordered_by: ::arraybridge_runtime::__private::OrderedBy::Stream,
         }),
         to_numpy: ::core::option::Option::Some(::arraybridge_runtime::__private::Op {
             source: "data.get(None, 0.5, order = True)",
@@ -578,6 +649,7 @@ pub mod statics {
                 },
             }),
             current: ::core::option::Option::None,
+            default: ::core::option::Option::None,
             of: ::core::option::Option::None,
             scope: ::core::option::Option::None,
             host_scope: ::core::option::Option::None,
@@ -820,26 +892,6 @@ pub mod statics {
                             xp,
                             ::arraybridge_runtime::__private::pyo3::intern!(py, "where"),
                             [mask, data, other],
-                            ::core::option::Option::None,
-                        )
-                    }
-                    op
-                },
-            },
-            isnan: ::arraybridge_runtime::__private::Op {
-                source: "xp.isnan(data)",
-                call: {
-                    fn op<'py>(
-                        py: ::arraybridge_runtime::__private::pyo3::Python<'py>,
-                        [_,
-                        xp,
-                        data,
-                        ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 3>,
-                    ) -> ::arraybridge_runtime::__private::op::Outcome<'py> {
-                        ::arraybridge_runtime::__private::op::call_method(
-                            xp,
-                            ::arraybridge_runtime::__private::pyo3::intern!(py, "isnan"),
-                            [data],
                             ::core::option::Option::None,
                         )
                     }

@@ -1,17 +1,20 @@
 """Convert arrays between NumPy, CuPy, PyTorch, TensorFlow, JAX and pyclesperanto.
 
-One call brings an array to a framework, without a copy where the memory allows it:
+One call converts an array, without copying if the target can use its memory:
 
 >>> import numpy, arraybridge
 >>> image = numpy.arange(6, dtype="uint16").reshape(2, 3)
 >>> arraybridge.convert(image, "numpy") is image
 True
 
-``explain`` says beforehand what a conversion would do, and why it would copy. Importing this
-package imports no framework but NumPy.
+``explain`` says in advance what a conversion would do, and why it would copy. Importing this
+package imports no framework except NumPy.
 """
 
-from . import decorators
+import importlib
+from typing import Any
+
+from . import compat, decorators
 from ._core import (
     Declared,
     Record,
@@ -41,9 +44,12 @@ from .exceptions import (
     DeviceMemoryError,
     DeviceUnavailableError,
     FrameworkNotInstalledError,
+    InvalidDeviceError,
     MemoryConversionError,
+    NoAcceleratorWarning,
     OomFallbackWarning,
     SharedImmutableMemoryWarning,
+    UnknownFrameworkError,
     UnsupportedArrayError,
     UnsupportedDtypeError,
 )
@@ -70,12 +76,15 @@ __all__ = [
     "DeviceUnavailableError",
     "DtypeConversion",
     "FrameworkNotInstalledError",
+    "InvalidDeviceError",
     "MemoryConversionError",
     "MemoryType",
+    "NoAcceleratorWarning",
     "OomFallbackWarning",
     "Record",
     "SharedImmutableMemoryWarning",
     "Tensor",
+    "UnknownFrameworkError",
     "UnsupportedArrayError",
     "UnsupportedDtypeError",
     "__version__",
@@ -98,6 +107,19 @@ __all__ = [
     *decorators._OF_THE_TABLES,
 ]
 
-# One decorator for each table: `torch`, `jax`, ... They are objects of this package, and hide no
-# module of that name from anybody who imports it.
+# One decorator for each table: `torch`, `jax`, ... They are attributes of this package, so they do
+# not shadow the modules of the same names.
 globals().update(decorators._OF_THE_TABLES)
+
+# Submodules that are imported when they are first used.
+_SUBMODULES = {
+    "converters", "converters_registry", "framework_config", "framework_ops", "gpu_cleanup",
+    "oom_recovery", "slice_processing", "stack_utils", "utils",
+}  # fmt: skip
+__path__.append(compat.MODULES)
+
+
+def __getattr__(name: str) -> Any:
+    if name in _SUBMODULES:
+        return importlib.import_module(f"{__name__}.{name}")
+    return compat.find(__name__, name)

@@ -25,9 +25,12 @@ from .exceptions import (
     DeviceMemoryError,
     DeviceUnavailableError,
     FrameworkNotInstalledError,
+    InvalidDeviceError,
     MemoryConversionError,
+    NoAcceleratorWarning,
     OomFallbackWarning,
     SharedImmutableMemoryWarning,
+    UnknownFrameworkError,
     UnsupportedArrayError,
     UnsupportedDtypeError,
 )
@@ -54,12 +57,15 @@ __all__ = [
     "DeviceUnavailableError",
     "DtypeConversion",
     "FrameworkNotInstalledError",
+    "InvalidDeviceError",
     "MemoryConversionError",
     "MemoryType",
+    "NoAcceleratorWarning",
     "OomFallbackWarning",
     "Record",
     "SharedImmutableMemoryWarning",
     "Tensor",
+    "UnknownFrameworkError",
     "UnsupportedArrayError",
     "UnsupportedDtypeError",
     "__version__",
@@ -98,24 +104,27 @@ class _Framework(TypedDict):
 
 @final
 class Record:
-    """What a conversion does or did. ``str()`` of it is one readable paragraph."""
+    """What a conversion would do, or did. ``str()`` makes one readable line of it."""
 
     @property
     def source(self) -> str:
-        """Name of the framework that the array is of."""
+        """Name of the source framework."""
     @property
     def target(self) -> str:
-        """Name of the framework that it goes to."""
+        """Name of the target framework."""
     @property
     def route(self) -> Literal["keep", "share", "move", "copy", "retry"]:
         """keep: the same object. share: the same memory. move: another device. copy: new memory.
-        retry: a declared function was called again when memory ran out; ``how`` says which way."""
+        retry: a declared function ran out of memory and was retried; ``how`` says which way."""
     @property
     def how(self) -> str:
-        """The way that is taken."""
+        """How the route is carried out."""
     @property
     def why(self) -> str | None:
-        """The reason for a copy; None where there is none."""
+        """The reason for a copy; None if there is no copy."""
+    @property
+    def via(self) -> str:
+        """The steps: how the source's memory is reached, what is done, how the target takes it."""
     @property
     def dtype(self) -> str:
         """Name of the dtype."""
@@ -127,17 +136,17 @@ class Record:
         """Size of the elements in bytes."""
     @property
     def device(self) -> str:
-        """Where the result is."""
+        """Device of the result: "host" or "accelerator:0"."""
     @property
     def ns(self) -> int | None:
-        """Nanoseconds that the conversion took; None where it was only explained."""
+        """Duration of the conversion in nanoseconds; None if it was only explained."""
 
 @final
 class Tensor:
-    """An n-dimensional array that belongs to no framework: what Rust functions hand over.
+    """An n-dimensional array that belongs to no framework. Rust functions can return one.
 
-    ``Tensor(data)`` is ``Tensor.from_dlpack(data)``: the memory of any framework's array, or of any
-    object with ``__dlpack__``, on the host or a CUDA device.
+    ``Tensor(data)`` is ``Tensor.from_dlpack(data)``. ``data`` is an array of any framework or any
+    object with ``__dlpack__``, on the host or on a CUDA device.
 
     >>> import numpy, arraybridge
     >>> arraybridge.Tensor(numpy.zeros((2, 3)))
@@ -148,10 +157,10 @@ class Tensor:
     def __new__(cls, data: Any) -> Tensor: ...
     @staticmethod
     def from_dlpack(data: Any, /, *, copy: bool | None = None) -> Tensor:
-        """Share the memory of ``data``; copy it with ``copy=True`` or where it has to be.
+        """Share the memory of ``data``, or copy it if necessary or with ``copy=True``.
 
-        Raises ``MemoryConversionError`` where it cannot be read, ``CopyRequiredError`` where
-        ``copy=False`` forbids what would be needed.
+        Raises ``MemoryConversionError`` if ``data`` cannot be read, and ``CopyRequiredError`` if a
+        copy is necessary and ``copy=False``.
 
         >>> import numpy, arraybridge
         >>> arraybridge.Tensor.from_dlpack(numpy.zeros(3)).nbytes
@@ -188,7 +197,7 @@ class Tensor:
         """Size of the elements in bytes."""
     @property
     def device(self) -> str:
-        """ "host" or "cuda:0"."""
+        """Device of the elements: "host" or "cuda:0"."""
 
 def convert(
     data: Any,
@@ -198,24 +207,57 @@ def convert(
     copy: bool | None = None,
     dtype: Any = None,
 ) -> Any:
-    """Bring an array, of any shape and any known framework, to the framework ``target``.
+    """Convert an array of any framework to an array of `target`.
 
-    ``device``: "host", "cpu", "accelerator:1", "cuda:1" or an index. None leaves the array on the
-    kind of device that it is on, if the target has it.
-    ``copy``: None shares memory where the target can wrap it. True makes fresh memory, always.
-    False shares or raises ``CopyRequiredError`` with the reason.
-    ``dtype``: the dtype to cast to, as a name or as any framework's own object. Without
-    it, no value and no dtype changes.
+    Parameters
+    ----------
+    data : array
+        An array of any known framework, of any shape.
+    target : str, MemoryType, module or type
+        The framework to convert to: "numpy", "cupy", "torch", "tensorflow", "jax", "pyclesperanto".
+        The framework's module and its array class are taken as its name.
+    device : str or int, optional
+        "host", "cpu", "accelerator:1", "cuda:1", or the index of an accelerator. By default the
+        array stays on its kind of device if the target has one, and goes to the target's current
+        device otherwise.
+    copy : bool, optional
+        None shares memory if the target can wrap it, and copies otherwise. True always copies.
+        False shares, or raises CopyRequiredError with the reason.
+    dtype : str or dtype, optional
+        The dtype to cast to, by name or as the dtype object of any framework. Floats are rounded
+        half to even, values outside the range of an integer dtype are clamped, NaN becomes 0. By
+        default neither values nor dtype change.
 
-    JAX runs later than it returns: memory that it shares and that is written afterwards changes
-    results already asked for.
+    Returns
+    -------
+    array
+        An array of `target` with the same shape. If `data` already fits, it is returned itself.
 
-    Raises ``MemoryConversionError`` or one of its children, and ``ValueError`` for a name that no
-    table has.
+    Raises
+    ------
+    MemoryConversionError
+        Or a subclass: DeviceUnavailableError, UnsupportedDtypeError, UnsupportedArrayError,
+        CopyRequiredError, FrameworkNotInstalledError.
+    ValueError
+        If the name of a framework, device or dtype is unknown.
 
+    Notes
+    -----
+    Arrays that share memory see each other's writes. JAX computes asynchronously, so writing to
+    memory that JAX shares can change results that were already requested.
+
+    A torch tensor on the host can no longer be resized once it shares its memory, as after
+    ``t.numpy()``. A tensor on a GPU still can, and then leaves the other array without memory.
+
+    Examples
+    --------
     >>> import numpy, arraybridge
-    >>> arraybridge.convert(numpy.zeros(3), "numpy", copy=True)
-    array([0., 0., 0.])
+    >>> image = numpy.array([[100.0, 200.5], [-3.0, 70000.0]])
+    >>> arraybridge.convert(image, "numpy") is image
+    True
+    >>> arraybridge.convert(image, "numpy", dtype="uint16")
+    array([[  100,   200],
+           [    0, 65535]], dtype=uint16)
     """
 
 def convert_memory(
@@ -226,21 +268,55 @@ def convert_memory(
     *,
     copy: bool | None = None,
 ) -> Any:
-    """Bring an array of ``source_type`` to ``target_type``, on accelerator ``gpu_id``.
+    """Convert an array of `source_type` to `target_type`.
 
-    The array must be of ``source_type``: a wrong label is an error. A framework that has host
-    memory only ignores ``gpu_id``. Otherwise like ``convert``.
+    Parameters
+    ----------
+    data : array
+        An array of `source_type`, of any shape.
+    source_type, target_type : str or MemoryType
+        Names of frameworks.
+    gpu_id : int, optional
+        The index of the target's accelerator to prefer. Frameworks without device memory ignore it.
+        A framework that finds no accelerator on this machine leaves the array on the host, with one
+        NoAcceleratorWarning per process and framework.
+    copy : bool, optional
+        As in `convert`.
 
+    Returns
+    -------
+    array
+        An array of `target_type` with the same shape.
+
+    Raises
+    ------
+    MemoryConversionError
+        As in `convert`, and if `data` is not an array of `source_type`.
+    TypeError
+        If `gpu_id` is not an int.
+    InvalidDeviceError
+        If `gpu_id` is negative. It is also a ValueError.
+
+    Examples
+    --------
     >>> import numpy, arraybridge
     >>> arraybridge.convert_memory(numpy.zeros(3), "numpy", "numpy")
     array([0., 0., 0.])
     """
 
 def detect_memory_type(data: Any) -> str:
-    """Name of the framework that ``data`` is an array of. Nothing is imported to find out.
+    """Return the name of the framework that an array belongs to, without importing anything.
 
-    Raises ``UnsupportedArrayError``, a ``ValueError``, where it is an array of none.
+    The object's class and its base classes are looked up by name, so subclasses and wrappers such
+    as variables belong to the framework they come from.
 
+    Raises
+    ------
+    UnsupportedArrayError
+        If the object is not an array of a known framework. It is also a ValueError.
+
+    Examples
+    --------
     >>> import numpy, arraybridge
     >>> arraybridge.detect_memory_type(numpy.zeros(3))
     'numpy'
@@ -254,13 +330,24 @@ def explain(
     copy: bool | None = None,
     dtype: Any = None,
 ) -> Record:
-    """Say what ``convert`` would do with the same arguments, without doing it.
+    """Explain what `convert` would do with the same arguments, without doing it.
 
-    Raises what ``convert`` would raise before it touches the data.
+    Returns
+    -------
+    Record
+        Its `route` is "keep", "share", "move" or "copy"; its `why` is the reason for a copy.
 
+    Raises
+    ------
+    MemoryConversionError
+        If `convert` would raise it before reading the data.
+
+    Examples
+    --------
     >>> import numpy, arraybridge
-    >>> arraybridge.explain(numpy.zeros(3), "numpy").route
-    'keep'
+    >>> record = arraybridge.explain(numpy.zeros((2, 3)), "numpy", copy=True)
+    >>> record.route, record.why
+    ('copy', 'copy=True asks for fresh memory')
     """
 
 @final
@@ -286,9 +373,9 @@ class trace:
 
 @final
 class no_copy:
-    """Make every conversion inside the ``with`` block that names no ``copy`` share or raise.
+    """Make ``copy=False`` the default of every conversion inside the ``with`` block.
 
-    Raises, from the conversion, ``CopyRequiredError`` with the reason.
+    A conversion that would have to copy raises ``CopyRequiredError`` with the reason.
 
     >>> import numpy, arraybridge
     >>> with arraybridge.no_copy():
@@ -306,16 +393,23 @@ class no_copy:
     ) -> None: ...
 
 def registered_pairs() -> list[tuple[str, str]]:
-    """The registered conversions as pairs of names, source first.
+    """Return the pairs of frameworks that have a converter, as names, source first.
 
+    Examples
+    --------
     >>> import arraybridge
     >>> ("numpy", "torch") in arraybridge.registered_pairs()
     True
     """
 
 def frameworks() -> list[_Framework]:
-    """The frameworks of the table that this wheel was built with.
+    """Return a dict for each framework that this module was built with.
 
+    The keys are "name", "title", "module" (to import), "install" (what to give to pip) and "memory"
+    ("host", "accelerator" or "either").
+
+    Examples
+    --------
     >>> import arraybridge
     >>> arraybridge.frameworks()[0]["title"]
     'NumPy'
@@ -329,17 +423,17 @@ def finish_dtype(
     scaling: Literal["clamp", "unit", "stretch"] | None = None,
     function: str = "function",
 ) -> Any:
-    """Give a result the dtype that a policy wants, as declared functions do with theirs.
+    """Give a result the dtype of a policy, as declared functions do with their results.
 
-    `result` is an array of any framework and shape, `lead` the array whose dtype is to be
-    preserved. `dtype_conversion` is a `DtypeConversion`, its value, or a dtype; `scaling` says how
+    `result` is an array of any framework and shape. `lead` is the array whose dtype is preserved by
+    default. `dtype_conversion` is a `DtypeConversion`, its value, or a dtype. `scaling` is how
     floats become integers: "clamp" (round half to even, saturate, NaN to 0), "unit" (the values are
-    in [0, 1] or [-1, 1]) or "stretch" (minimum to maximum). What is `None` is the
-    context's default.
+    in [0, 1] or [-1, 1]) or "stretch" (minimum to maximum). `None` stands for the default of the
+    context.
 
-    Raises `ValueError` for an unknown name and for a complex result that is to be real,
-    `UnsupportedDtypeError` where the framework lacks the dtype. Warns with `ClippedValuesWarning`
-    when values did not fit.
+    Raises `ValueError` for an unknown name and for a cast from complex to real. Raises
+    `UnsupportedDtypeError` if the framework lacks the dtype. Warns with `ClippedValuesWarning` if
+    values did not fit.
 
     >>> import numpy, arraybridge
     >>> image = numpy.array([100, 500], dtype="uint16")
@@ -351,11 +445,11 @@ def finish_dtype(
 class dtype_policy(AbstractContextManager[None]):
     """Set the default dtype policy of declared functions: `with dtype_policy(scaling="unit"):`.
 
-    `dtype_conversion` is a `DtypeConversion`, "preserve", "native" or a dtype; `scaling` is
-    "clamp" (round half to even, saturate, NaN to 0), "unit" (results of [0, 1] or [-1, 1]) or
-    "stretch" (minimum to maximum). What is left out stays as it is outside of the block. What a
-    decorator or a call says itself goes before the default. The block affects its own context:
-    its thread, or its asyncio task.
+    `dtype_conversion` is a `DtypeConversion`, "preserve", "native" or a dtype. `scaling` is
+    "clamp" (round half to even, saturate, NaN to 0), "unit" (results are in [0, 1] or [-1, 1]) or
+    "stretch" (minimum to maximum). An argument that is left out keeps the value that it has outside
+    of the block. The arguments of a decorator or a call take precedence over the default. The block
+    affects its own context only: its thread, or its asyncio task.
 
     Raises `ValueError` for an unknown name, and `RuntimeError` when one object is entered twice.
 
@@ -373,15 +467,15 @@ class dtype_policy(AbstractContextManager[None]):
     def __exit__(self, *_exception: Any) -> None: ...
 
 def stack_slices(slices: Iterable[Any], memory_type: str, gpu_id: int | None = None) -> Any:
-    """Stack 2-D slices to a 3-D array of the framework `memory_type`, on accelerator `gpu_id`.
+    """Stack 2-D slices into a 3-D array of the framework `memory_type`.
 
-    `slices` are n arrays of the shape (height, width), of one framework or of several; the result
-    has the shape (n, height, width). It has their dtype; slices of several dtypes get the one that
-    NumPy promotes them to. Without `gpu_id` the result is where `convert` would put the first
-    slice.
+    `slices` are n arrays of shape (height, width), which may be of different frameworks. The result
+    has shape (n, height, width). If the slices have different dtypes, the result has the dtype that
+    NumPy promotes them to. `gpu_id` is the accelerator of the result; by default the result is
+    where `convert` would put the first slice.
 
-    Raises `ValueError` when there are no slices, when one is not 2-D, when their shapes differ, and
-    for an unknown name; otherwise what `convert` raises.
+    Raises `ValueError` if there are no slices, if one is not 2-D, if their shapes differ, or if the
+    framework is unknown. Otherwise raises what `convert` raises.
 
     >>> import numpy, arraybridge
     >>> arraybridge.stack_slices([numpy.zeros((2, 3)), numpy.ones((2, 3))], "numpy").shape
@@ -391,14 +485,14 @@ def stack_slices(slices: Iterable[Any], memory_type: str, gpu_id: int | None = N
 def unstack_slices(
     array: Any, memory_type: str, gpu_id: int | None = None, validate_slices: bool = True
 ) -> list[Any]:
-    """Take a 3-D array apart into a list of 2-D slices of the framework `memory_type`.
+    """Split a 3-D array into a list of 2-D slices of the framework `memory_type`.
 
-    `array` has the shape (n, height, width) and is brought to `memory_type`, on accelerator
-    `gpu_id`, first; the result is a list of n arrays of the shape (height, width), views where the
-    framework has views. `validate_slices` checks that each slice is 2-D.
+    `array` has shape (n, height, width). It is first converted to `memory_type`, on accelerator
+    `gpu_id` if given. The result is a list of n arrays of shape (height, width), which are views if
+    the framework has views. `validate_slices` checks that each slice is 2-D.
 
-    Raises `ValueError` when the array is not 3-D, when a slice is not 2-D and for an unknown name;
-    otherwise what `convert` raises.
+    Raises `ValueError` if the array is not 3-D, if a slice is not 2-D, or if the framework is
+    unknown. Otherwise raises what `convert` raises.
 
     >>> import numpy, arraybridge
     >>> [s.shape for s in arraybridge.unstack_slices(numpy.zeros((2, 4, 3)), "numpy")]
@@ -412,16 +506,16 @@ def process_slices(
     kwargs: dict[str, Any] | None = None,
     gpu_id: int | None = None,
 ) -> Any:
-    """Call a function with each 2-D slice of a 3-D array, and stack what it returns.
+    """Call a function with each 2-D slice of a 3-D array, and stack the results.
 
-    `func` is called as `func(slice, *args, **kwargs)` with each of the n slices of `image`, which
-    has the shape (n, height, width). The arrays that it returns, of any equal shape, are stacked in
-    the image's framework, on accelerator `gpu_id`, or where the image is. Where it returns tuples,
-    that is done with the first element, and every other element becomes a list of length n; results
-    that are no arrays become a list.
+    `image` has shape (n, height, width). `func` is called n times, as `func(slice, *args,
+    **kwargs)`. The arrays that it returns must have equal shapes. They are stacked into an array of
+    the image's framework, on accelerator `gpu_id` if given, otherwise where the image is. If `func`
+    returns tuples, their first elements are stacked, and each of the other elements becomes a list
+    of length n. Results that are not arrays become a list.
 
-    Raises `ValueError` when the image is not 3-D or has no slices, and when results differ in shape
-    or in number; what `func` raises; otherwise what `convert` raises.
+    Raises `ValueError` if the image is not 3-D or has no slices, or if results differ in shape or
+    number. Otherwise raises what `func` or `convert` raises.
 
     >>> import numpy, arraybridge
     >>> image = numpy.arange(12).reshape(2, 2, 3)
@@ -430,14 +524,14 @@ def process_slices(
     """
 
 def cleanup_all_gpu_frameworks(device_id: int | None = None) -> dict[str, list[int]]:
-    """Have the frameworks that are loaded give back the device memory that they cache.
+    """Clear the device memory caches of every loaded framework.
 
-    Garbage is collected first. `device_id` is the index of an accelerator; `None` means all.
-    Nothing
-    is imported, and without an accelerator nothing is done. Memory that arrays use stays as it is.
+    Garbage is collected first. `device_id` is the index of an accelerator; `None` stands for all.
+    This imports nothing, and does nothing without an accelerator. Memory that arrays use is not
+    affected.
 
-    Gives back which frameworks were cleared on which devices: `{"torch": [0]}`. A framework that
-    fails is a `RuntimeWarning`. Raises `TypeError` for a `device_id` that is no index.
+    Returns which frameworks were cleared on which devices, such as `{"torch": [0]}`. Warns with
+    `RuntimeWarning` if a framework fails. Raises `TypeError` if `device_id` is not an index.
 
     >>> import arraybridge
     >>> cleared = arraybridge.cleanup_all_gpu_frameworks()

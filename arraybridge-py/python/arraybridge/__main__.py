@@ -1,8 +1,9 @@
-"""``python -m arraybridge doctor``: what is installed here, and what works.
+"""Command line tools.
 
-``python -m arraybridge stubs MODULE``: the type stub of an extension's declared functions.
+``python -m arraybridge doctor`` reports which frameworks are installed here, and whether they work.
+It imports each in a separate process, so that a crash is only a line of the report.
 
-Each framework is imported in a process of its own: one that crashes is a line of the report.
+``python -m arraybridge stubs MODULE`` prints the type stub of an extension's declared functions.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from .stubs import stub
 
 TIMEOUT_S = 180
 
-# Says, as JSON on the last line, what one framework is and does.
+# Examines one framework, and prints what it found as JSON on the last line.
 PROBE = """
 import importlib, importlib.util, json, sys
 name, module = sys.argv[1:3]
@@ -56,7 +57,7 @@ except Exception as error:
 say()
 """
 
-# TensorFlow and PoCL each bring an LLVM: the second one to load may bring the process down.
+# TensorFlow and PoCL each come with an LLVM. The second to be loaded may crash the process.
 ORDER = """
 import numpy, tensorflow, arraybridge
 arraybridge.convert(numpy.zeros((2, 2), "float32"), "pyclesperanto")
@@ -64,7 +65,7 @@ arraybridge.convert(numpy.zeros((2, 2), "float32"), "pyclesperanto")
 
 
 def run(code: str, *arguments: str) -> tuple[str | None, str]:
-    """Run code in a new interpreter; give back what went wrong, and what it printed last."""
+    """Run code in a new interpreter. Return what went wrong, and the last line it printed."""
     try:
         done = subprocess.run(
             [sys.executable, "-c", code, *arguments],
@@ -74,7 +75,7 @@ def run(code: str, *arguments: str) -> tuple[str | None, str]:
             check=False,
         )
     except subprocess.TimeoutExpired:
-        return f"no answer after {TIMEOUT_S} s", ""
+        return f"it did not finish within {TIMEOUT_S} s", ""
     lines = done.stdout.strip().splitlines()
     last = lines[-1] if lines else ""
     if done.returncode < 0:
@@ -86,7 +87,7 @@ def run(code: str, *arguments: str) -> tuple[str | None, str]:
 
 
 def examine(name: str, module: str) -> dict[str, object]:
-    """What one framework is and does on this machine."""
+    """Whether one framework is installed and works on this machine."""
     problem, last = run(PROBE, name, module)
     if problem is not None:
         return {"error": problem}
@@ -94,23 +95,23 @@ def examine(name: str, module: str) -> dict[str, object]:
 
 
 def describe(found: dict[str, object], install: str) -> list[str]:
-    """The lines of the report about one framework; the first is its state."""
+    """The lines of the report about one framework. The first is its state."""
     if found.get("missing"):
         return [f"not installed (pip install {install})"]
     lines = [str(found.get("version", ""))]
     if "error" in found:
         lines.append(f"BROKEN: {found['error']}")
     elif found.get("works"):
-        lines.append(f"a uint16 image came back bit for bit from {found['device']}")
+        lines.append(f"works: a uint16 image made the round trip to {found['device']} unchanged")
     else:
-        lines.append("BROKEN: a uint16 image came back changed")
+        lines.append("BROKEN: a uint16 image came back with other values")
     if found.get("accelerators"):
         lines.append(str(found["accelerators"]))
     return lines
 
 
 def doctor() -> int:
-    """Print the report; 1 when an installed framework does not work, else 0."""
+    """Print the report. Return 1 if an installed framework does not work, otherwise 0."""
     print(
         f"arraybridge {__version__}, Python {platform.python_version()}, NumPy "
         f"{numpy.__version__}, {platform.platform()}"
@@ -129,15 +130,13 @@ def doctor() -> int:
     if {"tensorflow", "pyclesperanto"} <= installed:
         problem, _ = run(ORDER)
         print(
-            "\nTensorFlow first, OpenCL second: "
+            "\nOpenCL after TensorFlow: "
             + ("works" if problem is None else f"BROKEN: {problem}; import pyclesperanto first")
         )
         broken |= problem is not None
     pairs = registered_pairs()
     print(
-        f"\n{len(pairs)} converters are registered: "
-        + ", ".join(sorted({p[0] for p in pairs}))
-        + ", each to each"
+        f"\n{len(pairs)} converters between: " + ", ".join(sorted({source for source, _ in pairs}))
     )
     return int(broken)
 
@@ -146,9 +145,9 @@ def main() -> int:
     """Read the command line."""
     parser = argparse.ArgumentParser(prog="python -m arraybridge")
     commands = parser.add_subparsers(dest="command", required=True)
-    commands.add_parser("doctor", help="print what is installed and works")
+    commands.add_parser("doctor", help="report which frameworks are installed and work")
     stubs = commands.add_parser("stubs", help="print the type stub of an extension module")
-    stubs.add_argument("module", help="its name, as it is imported")
+    stubs.add_argument("module", help="the name that it is imported by")
     arguments = parser.parse_args()
     if arguments.command == "doctor":
         return doctor()

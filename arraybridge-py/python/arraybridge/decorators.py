@@ -9,17 +9,19 @@
 array([1, 1], dtype=uint8)
 
 Transformations of a function's own framework, such as ``jax.jit``, ``jax.grad``, ``tf.function``
-and ``torch.func.grad``, go through a declared function; ``torch.compile`` breaks its graph there.
+and ``torch.func.grad``, work on a declared function. ``torch.compile`` breaks its graph there.
 
-A call whose framework runs out of memory is made again: with every cache given back, then part by
-part where ``split_axis`` allows it, then on the host. A function that writes into its arguments
-before it fails may do so twice, unless torch's version counter tells; ``oom_recovery=False`` turns
-this off.
+If the framework runs out of memory, the call is retried: with all caches cleared, then in parts if
+``split_axis`` allows it, then on the host. A function that writes to its arguments before it fails
+may therefore write twice. torch arguments are safe, because torch counts writes. For others,
+``oom_recovery=False`` disables retries.
 """
 
 from __future__ import annotations
 
-from . import _core
+from typing import Any
+
+from . import _core, compat
 from ._core import Declared, Decorator, memory_types
 
 _OF_THE_TABLES = _core.decorators()
@@ -27,3 +29,7 @@ _OF_THE_TABLES = _core.decorators()
 __all__ = ["Declared", "Decorator", "memory_types", *_OF_THE_TABLES]
 
 globals().update(_OF_THE_TABLES)
+
+
+def __getattr__(name: str) -> Any:
+    return compat.find(__name__, name)

@@ -14,14 +14,15 @@ __all__ = [
 ]
 
 _Rung = Literal["clear", "split", "host"]
+_Join = Literal["concatenate", "sum", "max", "min"] | Callable[[list[Any]], Any]
 
 @final
 class Declared:
-    """A function that is called with arrays of any framework and gets those it is declared for.
+    """A declared function. Call it with arrays of any framework.
 
-    It is called as the function is, with two more keywords: ``dtype_conversion``, the element type
-    of this call's result, and ``slice_by_slice``, which calls the function for each slice of the
-    first array and stacks the results.
+    It takes two more keywords than the original function. ``dtype_conversion`` is the dtype of this
+    call's result. ``slice_by_slice`` calls the original function with each slice of the first array
+    and stacks the results.
     """
 
     __wrapped__: Callable[..., Any]
@@ -31,6 +32,7 @@ class Declared:
     output_memory_type: str
     execution_memory_type: str
     contract: Any
+    __processing_contract__: Any
     def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
     def __get__(self, instance: Any, owner: Any = None, /) -> Any: ...
     def __reduce__(self) -> Any: ...
@@ -39,22 +41,27 @@ class Declared:
 class Decorator:
     """A decorator for functions that work on one framework's arrays.
 
-    ``@torch``, ``@torch(..)`` and ``torch(function)`` all serve. Options:
+    Use it as ``@torch``, ``@torch(..)`` or ``torch(function)``. Options:
 
-    ``input_type``, ``output_type``: the frameworks of the arguments and of the results;
-    ``output_type="input"`` gives back the framework of the first array argument.
-    ``input_dtype``: what arguments are cast to. ``arrays``: the parameters that are converted.
-    ``sliced``: those that are sliced and split together with the first array.
-    ``device``: "host", "cuda:1" or an index. ``copy``: True for arguments of the function's own,
-    False to share memory or raise.
-    ``dtype_conversion``, ``scaling``: the element type of results, as in ``dtype_policy``.
-    ``oom_recovery=False`` raises at once when memory runs out. ``on_oom`` names the ways to try
-    again, in order. ``split_axis``: the axis along which the first array may be split. ``host``:
-    the function that takes over on the host.
-    ``contract``: a function of the result; ``ValueError`` where it returns False.
-    ``slice_by_slice=True`` calls the function for each 2-D slice of the first array.
+    ``input_type``: the framework that callers usually bring, which ``input_memory_type`` reports.
+    The function always receives arrays of the decorator's framework.
+    ``output_type``: the framework of the results.
+    ``output_type="input"`` stands for the framework of the first array argument.
+    ``input_dtype``: the dtype that arguments are cast to.
+    ``arrays``: the parameters that are converted. ``sliced``: the parameters that are sliced and
+    split together with the first array.
+    ``device``: "host", "cuda:1" or an index. ``gpu_id``: the accelerator to prefer; without
+    any, the arrays stay on the host. ``copy``: True copies every argument, False shares memory or
+    raises.
+    ``dtype_conversion``, ``scaling``: the dtype of results, as in ``dtype_policy``.
+    ``oom_recovery=False``: do not retry when memory runs out. ``on_oom``: the ways to retry, in
+    order. ``clear_cuda_cache=True``: retry with all caches cleared, whatever these two say.
+    ``split_axis``: the axis along which the first array may be split. ``join``: how the
+    results of the parts become one. ``host``: the function to call on the host.
+    ``contract``: a check of the result. If it returns False, ``ValueError`` is raised.
+    ``slice_by_slice=True``: call the function with each 2-D slice of the first array.
 
-    Raises ``TypeError`` and ``ValueError`` for options that are none.
+    Raises ``TypeError`` or ``ValueError`` for unknown options and values.
 
     >>> import numpy, arraybridge
     >>> @arraybridge.numpy(output_type="input")
@@ -80,12 +87,15 @@ class Decorator:
         arrays: str | Iterable[str] | None = None,
         sliced: str | Iterable[str] | None = None,
         device: str | int | None = None,
+        gpu_id: int | None = None,
         copy: bool | None = None,
         dtype_conversion: Any = None,
         scaling: Literal["clamp", "unit", "stretch"] | None = None,
         oom_recovery: bool | None = None,
         on_oom: _Rung | Iterable[_Rung] | None = None,
+        clear_cuda_cache: bool | None = None,
         split_axis: int | None = None,
+        join: _Join | tuple[_Join, ...] | None = None,
         host: Callable[..., Any] | None = None,
         contract: Any = None,
         slice_by_slice: bool | None = None,
@@ -95,13 +105,35 @@ class Decorator:
 def memory_types(
     input_type: str, output_type: str, contract: Any = None, **options: Any
 ) -> Decorator:
-    """Declare the framework of a function's arguments and that of its results.
+    """Declare which frameworks a function takes and returns.
 
-    ``contract`` and ``options`` are those of the decorators.
+    Parameters
+    ----------
+    input_type, output_type : str or MemoryType
+        The framework that array arguments are converted to, and the framework of the results. The
+        output type "input" stands for the framework of the first array argument.
+    contract : callable, optional
+        A check that is called with the result. If it returns False, a ValueError is raised.
+    **options
+        Options of the decorators, such as `arraybridge.torch`.
 
+    Returns
+    -------
+    Decorator
+        A decorator for the function.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If a framework or an option is unknown.
+
+    Examples
+    --------
     >>> import numpy, arraybridge
-    >>> double = arraybridge.memory_types("numpy", "numpy")(lambda image: image * 2)
-    >>> double(numpy.ones(2))
+    >>> @arraybridge.memory_types("numpy", "input")
+    ... def doubled(image):
+    ...     return image * 2
+    >>> doubled(numpy.ones(2))
     array([2., 2.])
     """
 

@@ -1,4 +1,4 @@
-"""Dtype conversions by name, and the stretch of floats to integers for each framework."""
+"""Dtype policies by name, and functions that stretch floats to integers."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ __all__ = ["SCALING_FUNCTIONS", "DtypeConversion"]
 
 
 class DtypeConversion(Enum):
-    """The dtype that a declared function gives back.
+    """The dtype of a declared function's result.
 
-    ``PRESERVE_INPUT``, the default, is that of its first array; ``NATIVE_OUTPUT`` is the one that
-    the function returned; the others are dtypes. Any other dtype can be given by its name.
+    ``PRESERVE_INPUT``, the default, stands for the dtype of the first array argument.
+    ``NATIVE_OUTPUT`` stands for the dtype that the function returns. The other members are dtypes.
+    Dtypes without a member can be given by name.
 
     >>> from arraybridge import DtypeConversion
     >>> DtypeConversion("preserve") is DtypeConversion.PRESERVE_INPUT
@@ -36,7 +37,7 @@ class DtypeConversion(Enum):
 
     @property
     def numpy_dtype(self) -> type[numpy.generic] | None:
-        """NumPy's type of the dtype; None where the conversion names none.
+        """NumPy's type for the dtype; None if the member is not a dtype.
 
         >>> from arraybridge import DtypeConversion
         >>> DtypeConversion.UINT16.numpy_dtype
@@ -48,4 +49,4 @@ class DtypeConversion(Enum):
 SCALING_FUNCTIONS: dict[str, Callable[[Any, Any], Any]] = {
     framework["name"]: partial(stretch, memory_type=framework["name"]) for framework in frameworks()
 }
-"""Functions of an array and a dtype, one for each framework, that stretch floats to integers."""
+"""For each framework, a function of an array and a dtype that stretches floats to integers."""

@@ -1,7 +1,7 @@
 """The exceptions and warnings of arraybridge.
 
-They are defined here, in Python, so that the extension module and every other extension that is
-built on ``arraybridge-runtime`` raise the same classes.
+They are defined in Python so that every extension built on ``arraybridge-runtime`` raises the same
+classes.
 """
 
 from __future__ import annotations
@@ -13,21 +13,25 @@ __all__ = [
     "DeviceMemoryError",
     "DeviceUnavailableError",
     "FrameworkNotInstalledError",
+    "InvalidDeviceError",
     "MemoryConversionError",
+    "NoAcceleratorWarning",
     "OomFallbackWarning",
     "SharedImmutableMemoryWarning",
+    "UnknownFrameworkError",
     "UnsupportedArrayError",
     "UnsupportedDtypeError",
 ]
 
 
 class MemoryConversionError(Exception):
-    """A conversion that cannot be done.
+    """A conversion is not possible.
 
-    ``source_type`` and ``target_type`` name the frameworks, ``method`` the step that failed and
-    ``reason`` why, and what to do about it. The framework's own exception, if there was one, is
-    ``__cause__``.
+    ``source_type`` and ``target_type`` are the names of the frameworks. ``method`` is the step that
+    failed. ``reason`` says why, and what to do about it. If the framework raised an exception, that
+    is the ``__cause__``.
 
+    >>> from arraybridge import MemoryConversionError
     >>> error = MemoryConversionError("torch", "jax", "dtype", "JAX has no int64")
     >>> str(error)
     'cannot convert from torch to jax: JAX has no int64'
@@ -47,34 +51,52 @@ class MemoryConversionError(Exception):
 
 
 class DeviceUnavailableError(MemoryConversionError):
-    """The device that was asked for is not there; the message says which are."""
+    """The requested device does not exist. The message lists those that do."""
+
+
+class InvalidDeviceError(DeviceUnavailableError, ValueError):
+    """The number is not the index of a device, because it is negative or too large."""
 
 
 class UnsupportedDtypeError(MemoryConversionError):
-    """The target lacks the dtype; the message shows the call that casts on purpose."""
+    """The target lacks the dtype. The message shows how to cast."""
 
 
 class UnsupportedArrayError(MemoryConversionError, ValueError):
-    """The object is none that can be converted: no array, masked, sparse, traced, deleted, ..."""
+    """The object cannot be converted: it is masked, sparse, traced, deleted, or not an array."""
 
 
 class CopyRequiredError(MemoryConversionError):
-    """``copy=False`` was asked for and the memory cannot be shared; the message says why."""
+    """``copy=False`` was given, but the memory cannot be shared. The message says why."""
 
 
 class FrameworkNotInstalledError(MemoryConversionError, ImportError):
-    """The framework cannot be imported; the message shows how to install it."""
+    """The framework cannot be imported: it is not installed, or it is broken.
+
+    The message says which, and how to install or repair it.
+    """
+
+
+class UnknownFrameworkError(MemoryConversionError, ValueError):
+    """There is no framework of this name. The message lists the known names.
+
+    ``source_type`` and ``target_type`` are the unknown name.
+    """
+
+    def __str__(self) -> str:
+        return self.reason
 
 
 class OomFallbackWarning(UserWarning):
-    """A declared function ran out of memory on its device, and was called again on the host."""
+    """A declared function ran out of memory on its device and was retried on the host."""
 
 
 class DeviceMemoryError(MemoryError):
-    """A Rust function found no device memory left; the out-of-memory ladder recognises it.
+    """A Rust function ran out of device memory. Declared functions are then retried.
 
-    ``memory_type`` names the framework that the function is declared for, if it is declared.
+    ``memory_type`` is the name of the framework that the function is declared for, if any.
 
+    >>> from arraybridge import DeviceMemoryError
     >>> DeviceMemoryError("CUDA has no device memory left").memory_type is None
     True
     """
@@ -83,23 +105,30 @@ class DeviceMemoryError(MemoryError):
 
 
 class AliasedArgumentError(ValueError):
-    """An argument that a Rust function writes to shares memory with another one.
+    """A Rust function would write to memory that another argument uses.
 
-    Or with what another Rust function works on at the moment, where one of the two writes.
+    The other argument may also belong to another Rust function that is running at the moment.
     """
 
 
 class SharedImmutableMemoryWarning(UserWarning):
-    """An array that can be written to shares the memory of one that never changes."""
+    """A writable array shares the memory of an immutable one."""
+
+
+class NoAcceleratorWarning(UserWarning):
+    """``gpu_id`` was given, but the framework finds no accelerator on this machine.
+
+    The arrays are on the host. The warning is given once per process and framework.
+    """
 
 
 class ClippedValuesWarning(UserWarning):
-    """Values of a function's result did not fit the dtype that its policy wants, and were clipped.
+    """Values of a function's result did not fit the dtype of its policy, and were clipped.
 
-    The message names the function and how many values it were.
+    The message names the function and says how many values were clipped.
     """
 
 
 for _name in __all__:
-    # They are imported from the package, and pickled by that name.
+    # Users import them from the package, and pickle uses that name.
     globals()[_name].__module__ = "arraybridge"

@@ -1,4 +1,4 @@
-"""Functions of other systems, called with a framework's arrays."""
+"""Call functions of other systems with a framework's arrays."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ __all__ = ["as_function"]
 
 
 def as_function(function: Callable[..., Any], framework: str) -> Callable[..., Any]:
-    """Make a function of DLPack tensors a function of the arrays of ``framework``.
+    """Turn a function of DLPack tensors into a function of the arrays of ``framework``.
 
-    ``function`` is anything that takes and gives objects with ``__dlpack__``, such as a compiled
-    function of another system. For each array, of any framework, it is given a ``Tensor`` that
-    shares the caller's memory, so that what it writes there is seen; the tensors and DLPack
-    capsules that it gives, alone or in a tuple or a list, become arrays of ``framework``, without
-    a copy where the memory allows it.
+    ``function`` takes and returns objects with ``__dlpack__``. It can be a compiled function of
+    another system. Each array argument, of any framework, is passed as a ``Tensor`` that shares the
+    caller's memory, so the caller sees what the function writes to it. Tensors and DLPack capsules
+    that the function returns, alone or in a tuple or list, become arrays of ``framework``, without
+    a copy if the memory allows it.
 
-    Raises ``ValueError`` for an unknown framework.
+    Raises ``ValueError`` if the framework is unknown.
 
     >>> import numpy, arraybridge
     >>> def double(tensor):

@@ -4,12 +4,15 @@ from typing import Any
 __all__ = ["as_function"]
 
 def as_function(function: Callable[..., Any], framework: str) -> Callable[..., Any]:
-    """Make a function of DLPack tensors a function of the arrays of ``framework``.
+    """Turn a function of DLPack tensors into a function of the arrays of ``framework``.
 
-    For each array it is given a ``Tensor`` that shares the caller's memory; the tensors and DLPack
-    capsules that it gives, alone or in a tuple or a list, become arrays of ``framework``.
+    ``function`` takes and returns objects with ``__dlpack__``. It can be a compiled function of
+    another system. Each array argument, of any framework, is passed as a ``Tensor`` that shares the
+    caller's memory, so the caller sees what the function writes to it. Tensors and DLPack capsules
+    that the function returns, alone or in a tuple or list, become arrays of ``framework``, without
+    a copy if the memory allows it.
 
-    Raises ``ValueError`` for an unknown framework.
+    Raises ``ValueError`` if the framework is unknown.
 
     >>> import numpy, arraybridge
     >>> def double(tensor):

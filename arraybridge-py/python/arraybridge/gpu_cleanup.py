@@ -1,7 +1,6 @@
-"""Giving cached device memory back, for all frameworks or for one.
+"""Clear the device memory caches of all frameworks, or of one.
 
-Beside what ``__all__`` names there is a function ``cleanup_<framework>_gpu(device_id=None)`` for
-every framework of the table.
+Each framework has a function ``cleanup_<framework>_gpu(device_id=None)``.
 """
 
 from __future__ import annotations
@@ -19,9 +18,7 @@ def _cleanup(framework: str, title: str) -> Callable[[int | None], dict[str, lis
 
     cleanup.__name__ = cleanup.__qualname__ = f"cleanup_{framework}_gpu"
     cleanup.__doc__ = (
-        f"Have {title}, if it is loaded, give back the memory that it caches on accelerator "
-        "``device_id``, or on all.\n\nGives back what was cleared, like "
-        "``cleanup_all_gpu_frameworks``."
+        f"Clear the device memory caches of {title}, like ``cleanup_all_gpu_frameworks``."
     )
     return cleanup
 
@@ -29,7 +26,7 @@ def _cleanup(framework: str, title: str) -> Callable[[int | None], dict[str, lis
 MEMORY_TYPE_CLEANUP_REGISTRY: dict[str, Callable[..., dict[str, list[int]]]] = {
     framework["name"]: _cleanup(framework["name"], framework["title"]) for framework in frameworks()
 }
-"""For each framework, a function of ``device_id=None`` that clears what it caches."""
+"""For each framework, a function of ``device_id=None`` that clears its caches."""
 
 for _function in MEMORY_TYPE_CLEANUP_REGISTRY.values():
     globals()[_function.__name__] = _function

@@ -16,9 +16,20 @@ __all__ = [
 
 MEMORY_TYPE_CLEANUP_REGISTRY: Final[dict[str, Callable[..., dict[str, list[int]]]]]
 
-def cleanup_numpy_gpu(device_id: int | None = None) -> dict[str, list[int]]: ...
-def cleanup_cupy_gpu(device_id: int | None = None) -> dict[str, list[int]]: ...
-def cleanup_torch_gpu(device_id: int | None = None) -> dict[str, list[int]]: ...
-def cleanup_tensorflow_gpu(device_id: int | None = None) -> dict[str, list[int]]: ...
-def cleanup_jax_gpu(device_id: int | None = None) -> dict[str, list[int]]: ...
-def cleanup_pyclesperanto_gpu(device_id: int | None = None) -> dict[str, list[int]]: ...
+def cleanup_numpy_gpu(device_id: int | None = None) -> dict[str, list[int]]:
+    """Clear the device memory caches of NumPy, like ``cleanup_all_gpu_frameworks``."""
+
+def cleanup_cupy_gpu(device_id: int | None = None) -> dict[str, list[int]]:
+    """Clear the device memory caches of CuPy, like ``cleanup_all_gpu_frameworks``."""
+
+def cleanup_torch_gpu(device_id: int | None = None) -> dict[str, list[int]]:
+    """Clear the device memory caches of PyTorch, like ``cleanup_all_gpu_frameworks``."""
+
+def cleanup_tensorflow_gpu(device_id: int | None = None) -> dict[str, list[int]]:
+    """Clear the device memory caches of TensorFlow, like ``cleanup_all_gpu_frameworks``."""
+
+def cleanup_jax_gpu(device_id: int | None = None) -> dict[str, list[int]]:
+    """Clear the device memory caches of JAX, like ``cleanup_all_gpu_frameworks``."""
+
+def cleanup_pyclesperanto_gpu(device_id: int | None = None) -> dict[str, list[int]]:
+    """Clear the device memory caches of pyclesperanto, like ``cleanup_all_gpu_frameworks``."""

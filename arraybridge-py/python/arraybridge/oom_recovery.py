@@ -1,7 +1,8 @@
-"""Recognising an exhausted memory, and calling again after giving caches back.
+"""Recognise out-of-memory errors, and retry a call with cleared caches.
 
-Declared functions do this by themselves, and more: see ``arraybridge.decorators``.
+Declared functions do this themselves, and more. See ``arraybridge.decorators``.
 
+>>> from arraybridge.oom_recovery import is_oom_error
 >>> is_oom_error(MemoryError()), is_oom_error(RuntimeError("out of memory"))
 (True, False)
 """

@@ -1,4 +1,4 @@
-"""Functions of 2-D slices, applied to a 3-D array."""
+"""Apply a function for 2-D slices to a 3-D array."""
 
 from ._core import process_slices
 

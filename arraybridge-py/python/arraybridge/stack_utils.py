@@ -1,4 +1,4 @@
-"""Stacks of 2-D slices, and parts of arrays."""
+"""Stack, split and concatenate arrays."""
 
 from ._core import concatenate, part, stack_slices, unstack_slices
 

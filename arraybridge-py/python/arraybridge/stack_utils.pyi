@@ -7,10 +7,10 @@ from . import unstack_slices as unstack_slices
 __all__ = ["concatenate", "part", "stack_slices", "unstack_slices"]
 
 def concatenate(parts: Sequence[Any], axis: int) -> Any:
-    """Put arrays together along an axis that they have, in the framework of the first of them.
+    """Concatenate arrays along an existing axis, in the framework of the first one.
 
-    Their other axes are equal. Raises `ValueError` when there are none, when they lack the axis and
-    when their shapes do not fit; otherwise what `convert` raises.
+    The other axes must have equal lengths. Raises `ValueError` if there are no arrays, if they lack
+    the axis, or if their shapes do not fit. Otherwise raises what `convert` raises.
 
     >>> import numpy
     >>> from arraybridge.stack_utils import concatenate
@@ -19,9 +19,10 @@ def concatenate(parts: Sequence[Any], axis: int) -> Any:
     """
 
 def part(array: Any, axis: int, start: int, stop: int) -> Any:
-    """The elements from `start` to before `stop` along an axis; a view where there are views.
+    """Return the elements from `start` up to `stop` along an axis, as a view if the framework has
+    views.
 
-    Raises `ValueError` when the array has no such axis or no such elements.
+    Raises `ValueError` if the array has no such axis or no such elements.
 
     >>> import numpy
     >>> from arraybridge.stack_utils import part

@@ -1,4 +1,4 @@
-"""Type stubs of extension modules whose functions are declared in Rust."""
+"""Write type stubs for extension modules whose functions are declared in Rust."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from ._core import Declared
 
 __all__ = ["stub"]
 
-# The keywords that a declaration adds have no annotation of their own.
+# The keywords that a declaration adds are not annotated.
 ADDED = {"dtype_conversion": "Any", "slice_by_slice": "bool"}
 
 
 def stub(module: ModuleType) -> str:
-    """The text of a ``.pyi`` file with the declared functions of a module, in order of their names.
+    """Return the text of a ``.pyi`` file for the declared functions of a module, sorted by name.
 
-    Arrays are ``Any``: those of different frameworks have no class in common.
-    ``python -m arraybridge stubs MODULE`` prints it.
+    Arrays are annotated as ``Any``, because frameworks have no common array class.
+    ``python -m arraybridge stubs MODULE`` prints the text.
 
     >>> import types, numpy, arraybridge
     >>> from arraybridge.stubs import stub
@@ -44,7 +44,7 @@ def _function(name: str, function: Declared) -> str:
         parameter.replace(annotation=inspect.Parameter.empty, default=inspect.Parameter.empty)
         for parameter in signature.parameters.values()
     ]
-    # Names, stars and slashes are laid out by `inspect`, types and defaults by us.
+    # `inspect` writes names, stars and slashes; annotations and defaults are added below.
     names = str(inspect.Signature(parameters))[1:-1].split(", ") if parameters else []
     by_name = signature.parameters
     shown = ", ".join(_parameter(name, by_name.get(name.lstrip("*"))) for name in names)

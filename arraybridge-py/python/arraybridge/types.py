@@ -1,10 +1,11 @@
-"""The frameworks as an enum, made from the table that the extension module was built with."""
+"""The frameworks as an enum, made from the table that this package was built with."""
 
 from __future__ import annotations
 
 from enum import StrEnum
 from typing import Any
 
+from . import compat
 from ._core import convert_memory, frameworks
 
 __all__ = [
@@ -17,7 +18,7 @@ __all__ = [
 
 
 class Converter:
-    """Conversions out of one framework: ``to_numpy``, ``to_torch``, ... one for each table.
+    """Conversions from one framework: ``to_numpy``, ``to_torch`` and so on, one for each framework.
 
     >>> import numpy, arraybridge
     >>> zeros = numpy.zeros((2, 3), dtype="float32")
@@ -41,8 +42,8 @@ def _method(target: str, title: str) -> Any:
     to.__name__ = f"to_{target}"
     to.__qualname__ = f"Converter.to_{target}"
     to.__doc__ = (
-        f"Convert ``data``, of any shape, to {title}, on accelerator ``gpu_id`` where it is given."
-        f"\n\nRaises ``MemoryConversionError`` or one of its children, like ``convert_memory``."
+        f"Convert ``data``, of any shape, to {title}, on accelerator ``gpu_id`` if given.\n\n"
+        "Raises ``MemoryConversionError`` or a subclass, like ``convert_memory``."
     )
     return to
 
@@ -50,7 +51,7 @@ def _method(target: str, title: str) -> Any:
 class _MemoryType(StrEnum):
     @property
     def converter(self) -> Converter:
-        """The conversions out of this framework."""
+        """The conversions from this framework."""
         return _CONVERTERS[self.value]
 
     def __getattr__(self, name: str) -> Any:
@@ -81,10 +82,14 @@ True
 """
 
 CPU_MEMORY_TYPES = frozenset(MemoryType(f["name"]) for f in _TABLE if f["memory"] == "host")
-"""Frameworks whose arrays live in host memory only."""
+"""Frameworks whose arrays are in host memory only."""
 
 SUPPORTED_MEMORY_TYPES = frozenset(MemoryType)
-"""Every framework of the table."""
+"""All frameworks."""
 
 GPU_MEMORY_TYPES = SUPPORTED_MEMORY_TYPES - CPU_MEMORY_TYPES
-"""Frameworks whose arrays can live on an accelerator."""
+"""Frameworks whose arrays can be on an accelerator."""
+
+
+def __getattr__(name: str) -> Any:
+    return compat.find(__name__, name)

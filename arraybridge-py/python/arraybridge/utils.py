@@ -1,4 +1,4 @@
-"""Small helpers around frameworks that may not be there."""
+"""Helpers for frameworks that may not be installed."""
 
 from __future__ import annotations
 
@@ -6,16 +6,18 @@ import importlib
 from types import ModuleType
 from typing import Any, NoReturn
 
+from . import compat
 from ._core import device_id, loaded_frameworks
 
 __all__ = ["device_id", "loaded_frameworks", "optional_import"]
 
 
 class _Missing:
-    """Stands for a module that cannot be imported: false, and an ImportError when it is called."""
+    """Stands in for a module that is missing. It is falsy, and calling it raises ImportError."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, why: str) -> None:
         self._name = name
+        self._why = why
 
     def __bool__(self) -> bool:
         return False
@@ -23,17 +25,17 @@ class _Missing:
     def __getattr__(self, name: str) -> _Missing:
         if name.startswith("__"):
             raise AttributeError(name)
-        return _Missing(f"{self._name}.{name}")
+        return _Missing(f"{self._name}.{name}", self._why)
 
     def __call__(self, *args: Any, **kwargs: Any) -> NoReturn:
-        raise ImportError(f"{self._name} cannot be used: its package is not installed")
+        raise ImportError(f"cannot use {self._name}: {self._why}")
 
     def __repr__(self) -> str:
         return f"<missing module {self._name}>"
 
 
 def optional_import(module_name: str) -> ModuleType | _Missing:
-    """Import a module, or get a stand-in that is false and raises ImportError when it is called.
+    """Import a module, or return a stand-in that is falsy and raises ImportError when it is called.
 
     >>> from arraybridge.utils import optional_import
     >>> bool(optional_import("no_such_module"))
@@ -41,5 +43,16 @@ def optional_import(module_name: str) -> ModuleType | _Missing:
     """
     try:
         return importlib.import_module(module_name)
-    except ImportError:
-        return _Missing(module_name)
+    except ModuleNotFoundError as error:
+        absent = error.name is not None and f"{module_name}.".startswith(f"{error.name}.")
+        return _Missing(module_name, "the package is not installed" if absent else _broken(error))
+    except ImportError as error:
+        return _Missing(module_name, _broken(error))
+
+
+def _broken(error: ImportError) -> str:
+    return f"the package is installed but broken ({type(error).__name__}: {error})"
+
+
+def __getattr__(name: str) -> Any:
+    return compat.find(__name__, name)

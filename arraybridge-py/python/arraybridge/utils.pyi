@@ -4,9 +4,9 @@ from typing import Any
 __all__ = ["device_id", "loaded_frameworks", "optional_import"]
 
 def device_id(array: Any) -> int | None:
-    """The index of the accelerator that an array is on, `None` for one in host memory.
+    """Return the index of the accelerator that an array is on, or `None` if it is in host memory.
 
-    Raises `UnsupportedArrayError` for what is no array of a known framework.
+    Raises `UnsupportedArrayError` if the object is not an array of a known framework.
 
     >>> import numpy
     >>> from arraybridge.utils import device_id
@@ -15,7 +15,7 @@ def device_id(array: Any) -> int | None:
     """
 
 def loaded_frameworks() -> list[str]:
-    """The names of the frameworks that are loaded, in the table's order.
+    """Return the names of the loaded frameworks, in the order of the table.
 
     >>> import numpy
     >>> from arraybridge.utils import loaded_frameworks
@@ -24,4 +24,9 @@ def loaded_frameworks() -> list[str]:
     """
 
 def optional_import(module_name: str) -> ModuleType | Any:
-    """Import a module, or get a stand-in that is false and raises ImportError when it is called."""
+    """Import a module, or return a stand-in that is falsy and raises ImportError when it is called.
+
+    >>> from arraybridge.utils import optional_import
+    >>> bool(optional_import("no_such_module"))
+    False
+    """

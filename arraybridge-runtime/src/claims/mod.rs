@@ -1,4 +1,4 @@
-//! The memory that Rust functions use now, claimed so that nobody writes to what another one reads.
+//! Claims on the memory that Rust functions use, so that nobody writes to what another function reads.
 //!
 //! A call claims the memory of its arguments while the function runs, and a view of a
 //! [`Tensor`](crate::tensor::Tensor) claims its memory while it lives. Several readers may share memory;
@@ -113,11 +113,11 @@ impl<'a> Wanted<'a> {
     /// The memory that a view describes.
     pub fn of(view: &'a View, user: User, writes: bool) -> Wanted<'a> {
         Wanted {
-            address: view.data as usize,
-            shape: view.shape.as_ptr(),
-            strides: view.strides.as_ptr(),
-            ndim: view.shape.len(),
-            size: view.dtype.size(),
+            address: view.data() as usize,
+            shape: view.shape().as_ptr(),
+            strides: view.strides().as_ptr(),
+            ndim: view.ndim(),
+            size: view.dtype().size(),
             user,
             writes,
             memory: PhantomData,

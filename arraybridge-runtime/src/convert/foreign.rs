@@ -7,21 +7,23 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyType};
 
-use super::source::{self, Material, Opened, Slot};
-use super::target::{keep, numpy_framework};
-use super::{Prepared, Request, carry_out, class_of, not_an_array, prepare_memory};
-use crate::convert::record::Record;
+use super::execute::Prepared;
+use super::plan::{Access, Facts, Why};
+use super::source::{self, Input, Opened, Slot};
+use super::{Request, class_of, decide, errors, import};
 use crate::cuda::driver::LEGACY_STREAM;
 use crate::dlpack::capsule;
 use crate::dlpack::exchange::Exchange;
 use crate::framework::detect;
-use crate::framework::device::{self, Device};
+use crate::framework::device::{self, Device, Placement};
 use crate::framework::endpoints::Endpoints;
+use crate::framework::generated::MemoryType;
+use crate::framework::loaded;
 use crate::framework::oom;
 use crate::framework::shortcuts::{self, ShortCut};
 use crate::framework::spec::Framework;
 use crate::interpreter::error::{Error, Failure, Result, first_line};
-use crate::memory::view::{Owner, View};
+use crate::memory::source::Owner;
 
 /// Whether an object has the methods of the protocol.
 fn exports(data: &Bound<'_, PyAny>) -> bool {
@@ -30,68 +32,82 @@ fn exports(data: &Bound<'_, PyAny>) -> bool {
     has(pyo3::intern!(py, "__dlpack__")) && has(pyo3::intern!(py, "__dlpack_device__"))
 }
 
-/// As [`convert_to`](super::convert_to), for an object of no framework.
-pub(super) fn convert<'py>(
-    data: &Bound<'py, PyAny>,
-    target: &'static Framework,
-    request: &Request,
-) -> Result<Bound<'py, PyAny>> {
-    let mut slot = Slot::default();
-    carry_out(|| prepare(data, target, request, &mut slot)).map(|(array, _)| array)
-}
-
-/// As [`explain`](super::explain), for an object of no framework.
-pub(super) fn explain(
-    data: &Bound<'_, PyAny>,
-    target: &'static Framework,
-    request: &Request,
-) -> Result<Record> {
-    prepare(data, target, request, &mut Slot::default())?.record()
-}
-
 /// Finds out where the memory is and what it looks like, which does not read it, and makes the plan.
-fn prepare<'a, 'py>(
-    data: &Bound<'py, PyAny>,
+/// The object counts as one of NumPy's: that is what it can be seen as on the host.
+pub(super) fn prepare<'a, 'py>(
+    data: &'a Bound<'py, PyAny>,
     target: &'static Framework,
     request: &Request,
     slot: &'a mut Slot,
 ) -> Result<Prepared<'a, 'py>> {
     if !exports(data) {
-        return Err(not_an_array(data, target.name));
+        return Err(errors::not_an_array(data, target.name));
     }
-    let (py, ends) = (data.py(), Endpoints { source: numpy_framework(), target });
-    let place = place_of(data, ends)?;
-    let (device, opened) = match device::of_memory(place) {
-        Device::Host => (Device::Host, in_place(data, place, ends, None)?),
-        here => {
-            // In no order with anything, since it is not read.
-            let stream = (place.device_type == DLDeviceType::CUDA).then_some(-1);
-            let described = match in_place(data, place, ends, stream) {
-                Err(Error::Conversion(_)) => in_place(data, place, ends, None),
-                answer => answer,
-            };
-            match described {
-                Ok(described) => {
-                    let (facts, View { dtype, shape, .. }) =
-                        (described.facts(), described.source.view);
-                    let material =
-                        Material::Remote { data: data.clone(), known: false, dtype, shape };
-                    return prepare_memory(py, here, material, facts, target, request);
-                }
-                // What it is can be learned from a copy on the host alone.
-                Err(Error::Conversion(_)) => (here, open_at(data, place, ends)?),
-                Err(error) => return Err(error),
+    let (py, endpoints) = (data.py(), Endpoints { source: MemoryType::Numpy.framework(), target });
+    let place = place_of(data, endpoints)?;
+    let opened = match device::of_memory(place) {
+        Device::Host => in_place(data, place, endpoints, None)?,
+        here => match described_in_place(data, place, endpoints) {
+            Ok(described) => {
+                let facts = Facts { device: here, access: Access::Protocol, ..described.facts() };
+                let view = described.source.view();
+                let known = Some((view.dtype(), view.shape().into()));
+                let input = Input::Array { data: data.clone(), described: known };
+                return decide(py, endpoints, input, &facts, request);
             }
-        }
+            // What it is can be learned from a copy on the host alone.
+            Err(Error::Conversion(_)) => {
+                let opened = open_at(data, place, endpoints)?;
+                return prepare_downloaded(py, endpoints, here, opened, request, slot);
+            }
+            Err(error) => return Err(error),
+        },
     };
     slot.set(opened);
+    slot.access = Access::Protocol;
     let facts = slot.facts();
-    prepare_memory(py, device, Material::Host(slot), facts, target, request)
+    let input = Input::Memory { slot, object: Some(data) };
+    decide(py, endpoints, input, &facts, request)
 }
 
-fn place_of(data: &Bound<'_, PyAny>, ends: Endpoints) -> Result<DLDevice> {
+/// Makes the plan for memory that had to be downloaded from a device to learn what it is.
+fn prepare_downloaded<'a, 'py>(
+    py: Python<'py>,
+    endpoints: Endpoints,
+    from: Device,
+    opened: Opened,
+    request: &Request,
+    slot: &'a mut Slot,
+) -> Result<Prepared<'a, 'py>> {
+    let target = loaded::load(py, endpoints.target, endpoints)?;
+    let device = device::resolve(py, target, from, request.placement, endpoints)?;
+    let request = Request { placement: Placement::On(device), ..*request };
+    slot.set(opened);
+    slot.access = Access::Protocol;
+    slot.made = Some(Why::Device);
+    let facts = slot.facts();
+    let input = Input::Memory { slot, object: None };
+    let mut prepared = decide(py, endpoints, input, &facts, &request)?;
+    prepared.plan.from = from;
+    Ok(prepared)
+}
+
+/// Describes device memory. It is not read, so the export is not ordered with any stream.
+fn described_in_place(
+    data: &Bound<'_, PyAny>,
+    place: DLDevice,
+    endpoints: Endpoints,
+) -> Result<Opened> {
+    let stream = (place.device_type == DLDeviceType::CUDA).then_some(-1);
+    match in_place(data, place, endpoints, stream) {
+        Err(Error::Conversion(_)) => in_place(data, place, endpoints, None),
+        answer => answer,
+    }
+}
+
+fn place_of(data: &Bound<'_, PyAny>, endpoints: Endpoints) -> Result<DLDevice> {
     let (device_type, device_id) =
-        device::dlpack_device(data).map_err(|error| export_failed(data, ends, error))?;
+        device::dlpack_device(data).map_err(|error| export_failed(data, endpoints, error))?;
     Ok(DLDevice { device_type: DLDeviceType(device_type), device_id })
 }
 
@@ -103,18 +119,19 @@ fn place_of(data: &Bound<'_, PyAny>, ends: Endpoints) -> Result<DLDevice> {
 ///
 /// As [`convert_to`](super::convert_to).
 pub fn open_any(data: &Bound<'_, PyAny>, stream: usize) -> Result<Opened> {
-    let ends = Endpoints { source: numpy_framework(), target: numpy_framework() };
+    let endpoints =
+        Endpoints { source: MemoryType::Numpy.framework(), target: MemoryType::Numpy.framework() };
     if detect::class_of(data).is_some() {
         return source::open_in_place(data, stream);
     }
     if !exports(data) {
         class_of(data)?;
     }
-    let place = place_of(data, ends)?;
+    let place = place_of(data, endpoints)?;
     if device::is_cuda(place.device_type.0) {
-        return in_place(data, place, ends, Some(stream as i64));
+        return in_place(data, place, endpoints, Some(stream as i64));
     }
-    open_at(data, place, ends)
+    open_at(data, place, endpoints)
 }
 
 /// As [`open_any`], for a holder that may outlive the call.
@@ -136,9 +153,9 @@ pub fn open_to_hold(data: &Bound<'_, PyAny>, stream: usize) -> Result<Opened> {
 pub fn pin(data: &Bound<'_, PyAny>, opened: &Opened) -> Result<()> {
     if let Some(class) = detect::class_of(data)
         && !opened.private
-        && device::is_host(opened.source.view.device)
+        && opened.source.view().is_on_host()
     {
-        keep(data.py(), Endpoints::of(class.framework), &opened.source.owner)?;
+        import::pin(data.py(), Endpoints::of(class.framework), opened.source.owner())?;
     }
     Ok(())
 }
@@ -155,23 +172,24 @@ pub fn open_on_host(data: &Bound<'_, PyAny>) -> Result<Opened> {
     if !exports(data) {
         class_of(data)?;
     }
-    let ends = Endpoints { source: numpy_framework(), target: numpy_framework() };
-    open_at(data, place_of(data, ends)?, ends)
+    let endpoints =
+        Endpoints { source: MemoryType::Numpy.framework(), target: MemoryType::Numpy.framework() };
+    open_at(data, place_of(data, endpoints)?, endpoints)
 }
 
 /// A copy of the memory on the host.
-pub(super) fn download(data: &Bound<'_, PyAny>, ends: Endpoints) -> Result<Opened> {
-    open_at(data, place_of(data, ends)?, ends)
+pub(super) fn download(data: &Bound<'_, PyAny>, endpoints: Endpoints) -> Result<Opened> {
+    open_at(data, place_of(data, endpoints)?, endpoints)
 }
 
 /// The memory on the host: shared where it is there, else a copy that the object makes.
-fn open_at(data: &Bound<'_, PyAny>, place: DLDevice, ends: Endpoints) -> Result<Opened> {
+fn open_at(data: &Bound<'_, PyAny>, place: DLDevice, endpoints: Endpoints) -> Result<Opened> {
     if device::is_host(place) {
-        return in_place(data, place, ends, None);
+        return in_place(data, place, endpoints, None);
     }
     let keywords = PyDict::new(data.py());
     keywords.set_item("dl_device", (DLDeviceType::CPU.0, 0))?;
-    Ok(Opened { private: true, ..opened(data, DLDevice::CPU, ends, keywords)? })
+    Ok(Opened { private: true, ..opened(data, DLDevice::CPU, endpoints, keywords)? })
 }
 
 /// The memory where it is; that of a CUDA device is ordered with a stream. The exchange table of a
@@ -179,32 +197,34 @@ fn open_at(data: &Bound<'_, PyAny>, place: DLDevice, ends: Endpoints) -> Result<
 fn in_place(
     data: &Bound<'_, PyAny>,
     place: DLDevice,
-    ends: Endpoints,
+    endpoints: Endpoints,
     stream: Option<i64>,
 ) -> Result<Opened> {
     if stream.is_none_or(|stream| stream == LEGACY_STREAM as i64)
         && let Some(table) = exchange_of(data)
     {
-        let tensor = table.export(data).map_err(|error| export_failed(data, ends, error))?;
-        let source = capsule::described(Owner::Versioned(tensor))?;
+        // SAFETY: the table is that of the object's class.
+        let tensor = unsafe { table.export(data) };
+        let tensor = tensor.map_err(|error| export_failed(data, endpoints, error))?;
+        let source = capsule::described(tensor)?;
         return Ok(Opened { source, private: false });
     }
     let keywords = PyDict::new(data.py());
     if let Some(stream) = stream {
         keywords.set_item("stream", stream)?;
     }
-    opened(data, place, ends, keywords)
+    opened(data, place, endpoints, keywords)
 }
 
 fn opened(
     data: &Bound<'_, PyAny>,
     place: DLDevice,
-    ends: Endpoints,
+    endpoints: Endpoints,
     keywords: Bound<'_, PyDict>,
 ) -> Result<Opened> {
     let py = data.py();
     let export = pyo3::intern!(py, "__dlpack__");
-    let failed = |error| export_failed(data, ends, error);
+    let failed = |error| export_failed(data, endpoints, error);
     let older = keywords.copy()?;
     keywords.set_item("max_version", source::version(py))?;
     let capsule = match data.call_method(export, (), Some(&keywords)) {
@@ -215,26 +235,26 @@ fn opened(
         answer => answer,
     };
     let mut source = capsule.and_then(|capsule| capsule::take(&capsule)).map_err(failed)?;
-    let (there, wanted) = (device::of_memory(source.view.device), device::of_memory(place));
+    let (there, wanted) = (device::of_memory(source.view().device()), device::of_memory(place));
     // Memory of a device must not be read as the host's, whatever the object says elsewhere.
     if there != wanted {
         let text = format!("its capsule is of memory on {there}, and not on {wanted}");
         return Err(failed(PyBufferError::new_err(text)));
     }
     // A legacy tensor cannot say whether it may be written to.
-    source.view.read_only |= matches!(source.owner, Owner::Legacy(_));
+    source.restrict(matches!(source.owner(), Owner::Legacy(_)));
     Ok(Opened { source, private: false })
 }
 
 #[cold]
-fn export_failed(data: &Bound<'_, PyAny>, ends: Endpoints, error: PyErr) -> Error {
+fn export_failed(data: &Bound<'_, PyAny>, endpoints: Endpoints, error: PyErr) -> Error {
     let py = data.py();
     if oom::passes_through(py, &error) {
         return Error::Python(error);
     }
     let class = detect::qualified_name(data.get_type().as_any()).unwrap_or_default();
     let reason = format!("{class} cannot hand out its memory ({})", first_line(py, &error));
-    ends.caused(Failure::Array, "export", reason, Some(error))
+    endpoints.caused(Failure::Array, "export", reason, Some(error))
 }
 
 /// The exchange table of the `arraybridge` package's tensors, for one of them.

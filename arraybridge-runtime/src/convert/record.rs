@@ -1,22 +1,15 @@
-//! Records of what was done, for those who ask, and the context's defaults.
-//!
-//! Nothing is recorded unless a trace is open somewhere in the process; the hot path reads one
-//! counter.
-
-use std::ffi::c_int;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
+//! What a conversion did or is going to do, as Python sees it.
 
 use pyo3::prelude::*;
-use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyList, PyTuple};
+use pyo3::types::PyTuple;
 
-use crate::interpreter::shared::{Shared, call_guarded};
+use super::plan::{Access, Plan, Why};
+use crate::framework::spec::DType;
 use crate::memory::view::Dims;
 
 /// One conversion: its ends, its route, and the reason of a copy.
 #[pyclass(frozen, module = "arraybridge", name = "Record")]
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Record {
     /// The source framework.
     #[pyo3(get)]
@@ -33,6 +26,11 @@ pub struct Record {
     /// Why memory is copied; `None` if it is not.
     #[pyo3(get)]
     pub why: Option<&'static str>,
+    /// The steps, one after the other: how the source's memory is reached, what is done with it, and
+    /// how the target takes it. After a semicolon: what could not be done as the caller asked, such
+    /// as `"no accelerator"` for a `gpu_id` that was ignored.
+    #[pyo3(get)]
+    pub via: String,
     /// The element type of the result.
     #[pyo3(get)]
     pub dtype: String,
@@ -47,6 +45,47 @@ pub struct Record {
     /// Nanoseconds that it took; `None` in an explanation.
     #[pyo3(get)]
     pub ns: Option<u64>,
+}
+
+/// What a record says of a conversion beside what its plan says.
+#[derive(Debug, Default)]
+pub(super) struct Description {
+    pub source: &'static str,
+    pub target: &'static str,
+    pub dtype: String,
+    pub shape: Dims<usize>,
+    pub device: String,
+    pub access: Access,
+    /// What could not be done as the caller asked.
+    pub note: Option<&'static str>,
+}
+
+impl Description {
+    /// The record of one attempt of a plan.
+    pub fn record(self, plan: &Plan, attempt: usize) -> Record {
+        let (_, route) = plan.attempt(attempt);
+        let dtype = plan.cast.map(|dtype| dtype.name().to_owned()).unwrap_or(self.dtype);
+        let elements: usize = self.shape.iter().product();
+        let size = DType::from_name(&dtype).map_or(0, DType::size);
+        let mut via = plan.via(self.access, attempt);
+        if let Some(note) = self.note {
+            via.push_str("; ");
+            via.push_str(note);
+        }
+        Record {
+            source: self.source,
+            target: self.target,
+            route: route.name(),
+            how: plan.how(attempt),
+            why: route.why().map(Why::text),
+            via,
+            dtype,
+            nbytes: elements.saturating_mul(size),
+            shape: self.shape,
+            device: self.device,
+            ns: None,
+        }
+    }
 }
 
 #[pymethods]
@@ -75,81 +114,6 @@ impl Record {
     }
 }
 
-/// Whether somebody, in any context, asked for records.
-#[inline]
-pub fn is_tracing() -> bool {
-    TABLE.get().traces.load(Ordering::Relaxed) != 0
-}
-
-fn variable<'py>(
-    py: Python<'py>,
-    cell: &'static PyOnceLock<Py<PyAny>>,
-    name: &str,
-) -> PyResult<&'py Bound<'py, PyAny>> {
-    let make = || -> PyResult<Py<PyAny>> {
-        let class = py.import("contextvars")?.getattr("ContextVar")?;
-        let default = pyo3::types::PyDict::new(py);
-        default.set_item("default", py.None())?;
-        Ok(class.call((name,), Some(&default))?.unbind())
-    };
-    Ok(cell.get_or_try_init(py, make)?.bind(py))
-}
-
-fn trace_variable(py: Python<'_>) -> PyResult<&Bound<'_, PyAny>> {
-    static CELL: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-    variable(py, &CELL, "arraybridge.trace")
-}
-
-fn strict_variable(py: Python<'_>) -> PyResult<&Bound<'_, PyAny>> {
-    static CELL: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-    variable(py, &CELL, "arraybridge.no_copy")
-}
-
-/// What the traces and the `no_copy` scopes of all extension modules have in common.
-#[repr(C)]
-pub struct TraceTable {
-    /// How many traces are open.
-    traces: AtomicUsize,
-    /// How many `no_copy` scopes are open.
-    strict: AtomicUsize,
-    /// Appends a record to the traces of the context.
-    push: unsafe extern "C" fn(*const RawRecord),
-    /// Whether the context is within a `no_copy` scope.
-    is_strict: unsafe extern "C" fn() -> c_int,
-}
-
-/// The table in use.
-pub static TABLE: Shared<TraceTable> = Shared::new(&OWN);
-
-static OWN: TraceTable = TraceTable {
-    traces: AtomicUsize::new(0),
-    strict: AtomicUsize::new(0),
-    push: raw_push,
-    is_strict: raw_is_strict,
-};
-
-impl TraceTable {
-    fn push(&self, _py: Python<'_>, record: &Record) {
-        // SAFETY: what the description refers to lives as long as the record.
-        unsafe { (self.push)(&RawRecord::of(record)) }
-    }
-
-    fn is_strict(&self, _py: Python<'_>) -> bool {
-        // SAFETY: the interpreter is attached.
-        unsafe { (self.is_strict)() != 0 }
-    }
-}
-
-unsafe extern "C" fn raw_push(record: *const RawRecord) {
-    // SAFETY: the caller describes a living record of its own.
-    let record = unsafe { (*record).get() };
-    call_guarded((), |py| append(py, record));
-}
-
-unsafe extern "C" fn raw_is_strict() -> c_int {
-    call_guarded(0, |py| c_int::from(is_strict(py)))
-}
-
 /// Text of another module, which is never unloaded where it is a literal.
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -174,13 +138,14 @@ impl RawText {
 
 /// A record as it goes from one module to another.
 #[repr(C)]
-struct RawRecord {
+pub(super) struct RawRecord {
     source: RawText,
     target: RawText,
     route: RawText,
     how: RawText,
     /// Empty for no reason.
     why: RawText,
+    via: RawText,
     dtype: RawText,
     device: RawText,
     shape: *const usize,
@@ -190,13 +155,14 @@ struct RawRecord {
 }
 
 impl RawRecord {
-    fn of(record: &Record) -> RawRecord {
+    pub fn of(record: &Record) -> RawRecord {
         RawRecord {
             source: RawText::of(record.source),
             target: RawText::of(record.target),
             route: RawText::of(record.route),
             how: RawText::of(record.how),
             why: RawText::of(record.why.unwrap_or_default()),
+            via: RawText::of(&record.via),
             dtype: RawText::of(&record.dtype),
             device: RawText::of(&record.device),
             shape: record.shape.as_ptr(),
@@ -209,7 +175,7 @@ impl RawRecord {
     /// # Safety
     ///
     /// What it refers to is alive, and the names are literals of a module.
-    unsafe fn get(&self) -> Record {
+    pub unsafe fn get(&self) -> Record {
         // SAFETY: what the texts and the shape refer to is alive by this function's contract.
         unsafe {
             Record {
@@ -218,6 +184,7 @@ impl RawRecord {
                 route: self.route.get(),
                 how: self.how.get(),
                 why: Some(self.why.get()).filter(|why: &&str| !why.is_empty()),
+                via: self.via.get().to_owned(),
                 dtype: self.dtype.get().to_owned(),
                 device: self.device.get().to_owned(),
                 shape: std::slice::from_raw_parts(self.shape, self.ndim).into(),
@@ -225,146 +192,5 @@ impl RawRecord {
                 ns: Some(self.ns),
             }
         }
-    }
-}
-
-/// Appends a record to every trace of the current context.
-pub fn push(py: Python<'_>, record: Record, took: Duration) {
-    TABLE.get().push(py, &Record { ns: Some(took.as_nanos() as u64), ..record });
-}
-
-/// The same for the traces of this module's class.
-fn append(py: Python<'_>, record: Record) {
-    // A conversion that was done is not failed for its record.
-    let _ = (|| -> PyResult<()> {
-        let traces = trace_variable(py)?.call_method0("get")?;
-        if let Ok(traces) = traces.cast::<PyTuple>() {
-            let record = Py::new(py, record)?;
-            for trace in traces {
-                trace.cast::<PyList>()?.append(&record)?;
-            }
-        }
-        Ok(())
-    })();
-}
-
-/// The `copy` argument, or what the context says where none was given.
-#[inline]
-pub fn copy_default(py: Python<'_>, copy: Option<bool>) -> Option<bool> {
-    match copy {
-        None => {
-            let table = TABLE.get();
-            let strict = table.strict.load(Ordering::Relaxed) != 0 && table.is_strict(py);
-            strict.then_some(false)
-        }
-        copy => copy,
-    }
-}
-
-/// Whether the context is within a scope of this module's class.
-fn is_strict(py: Python<'_>) -> bool {
-    let strict = strict_variable(py).and_then(|v| v.call_method0("get"));
-    strict.is_ok_and(|v| v.is_truthy().unwrap_or(false))
-}
-
-/// A context manager that sets a context variable and counts that it is open.
-struct Scope {
-    token: Py<PyAny>,
-}
-
-/// Collects the records of all conversions in the context: `with trace() as records`.
-///
-/// Traces nest: an outer one sees what an inner one sees. Other threads, and other asyncio tasks
-/// that were started before, have contexts of their own.
-///
-/// Examples
-/// --------
-/// >>> import numpy, arraybridge
-/// >>> with arraybridge.trace() as records:
-/// ...     _ = arraybridge.convert(numpy.zeros(3), "numpy", copy=True)
-/// >>> [record.route for record in records]
-/// ['copy']
-#[pyclass(module = "arraybridge", name = "trace")]
-#[derive(Default)]
-pub struct Trace(Option<Scope>);
-
-#[pymethods]
-impl Trace {
-    #[new]
-    fn new() -> Trace {
-        Trace(None)
-    }
-
-    fn __enter__<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
-        if self.0.is_some() {
-            return Err(pyo3::exceptions::PyRuntimeError::new_err(
-                "this trace is already open; make another one with arraybridge.trace()",
-            ));
-        }
-        let variable = trace_variable(py)?;
-        let list = PyList::empty(py);
-        let outer = variable.call_method0("get")?;
-        let traces = match outer.cast::<PyTuple>() {
-            Ok(outer) => {
-                let traces: Vec<_> = outer.iter().chain([list.clone().into_any()]).collect();
-                PyTuple::new(py, traces)?
-            }
-            Err(_) => PyTuple::new(py, [&list])?,
-        };
-        let token = variable.call_method1("set", (traces,))?.unbind();
-        TABLE.get().traces.fetch_add(1, Ordering::Relaxed);
-        self.0 = Some(Scope { token });
-        Ok(list)
-    }
-
-    #[pyo3(signature = (*_exception))]
-    fn __exit__(&mut self, py: Python<'_>, _exception: &Bound<'_, PyTuple>) -> PyResult<()> {
-        if let Some(Scope { token }) = self.0.take() {
-            TABLE.get().traces.fetch_sub(1, Ordering::Relaxed);
-            trace_variable(py)?.call_method1("reset", (token,))?;
-        }
-        Ok(())
-    }
-}
-
-/// Within it, conversions that name no `copy` share memory or raise: `with no_copy():`.
-///
-/// Raises, from the conversion, CopyRequiredError with the reason.
-///
-/// Examples
-/// --------
-/// >>> import numpy, arraybridge
-/// >>> with arraybridge.no_copy():
-/// ...     zeros = arraybridge.convert(numpy.zeros(3), "numpy")
-#[pyclass(module = "arraybridge", name = "no_copy")]
-#[derive(Default)]
-pub struct NoCopy(Option<Scope>);
-
-#[pymethods]
-impl NoCopy {
-    #[new]
-    fn new() -> NoCopy {
-        NoCopy(None)
-    }
-
-    fn __enter__(&mut self, py: Python<'_>) -> PyResult<()> {
-        if self.0.is_some() {
-            return Err(pyo3::exceptions::PyRuntimeError::new_err(
-                "this scope is already open; make another one with arraybridge.no_copy()",
-            ));
-        }
-        let token = strict_variable(py)?.call_method1("set", (true,))?.unbind();
-        TABLE.get().strict.fetch_add(1, Ordering::Relaxed);
-        self.0 = Some(Scope { token });
-        Ok(())
-    }
-
-    #[pyo3(signature = (*_exception))]
-    fn __exit__(&mut self, py: Python<'_>, _exception: &Bound<'_, PyTuple>) -> PyResult<()> {
-        if let Some(Scope { token }) = self.0.take() {
-            TABLE.get().strict.fetch_sub(1, Ordering::Relaxed);
-            strict_variable(py)?.call_method1("reset", (token,))?;
-        }
-        Ok(())
     }
 }

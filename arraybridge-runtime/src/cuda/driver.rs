@@ -1,4 +1,4 @@
-//! CUDA's driver, loaded when it is needed and absent without harm.
+//! CUDA's driver API, through a library that is loaded on first use and may be missing.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
@@ -9,116 +9,127 @@ use pyo3::prelude::*;
 use pyo3::types::PyInt;
 
 use crate::framework::device::Device;
+use crate::interpreter::detached::wait_detached;
 use crate::interpreter::error::{Error, Result};
-use crate::interpreter::held::wait_detached;
 
-/// Whether libcuda can be loaded. cudarc panics on its first call where it cannot.
+/// Whether libcuda can be loaded. If it cannot, cudarc panics on the first call.
 pub fn is_present() -> bool {
     static PRESENT: OnceLock<bool> = OnceLock::new();
     *PRESENT.get_or_init(|| {
-        // SAFETY: it only tries to open the library.
+        // SAFETY: this only opens the library.
         catch_unwind(|| unsafe { sys::is_culib_present() }).unwrap_or(false)
     })
 }
 
-/// The legacy default stream as DLPack numbers it.
+/// DLPack's number for the legacy default stream.
 pub const LEGACY_STREAM: usize = 1;
 
-/// The same for an export.
+/// [`LEGACY_STREAM`] as an argument of `__dlpack__`.
 pub fn legacy_stream(py: Python<'_>) -> Bound<'_, PyAny> {
     PyInt::new(py, LEGACY_STREAM).into_any()
 }
 
-/// Blocks the host until the legacy default stream of a device is done; the device's other streams
-/// go on.
+/// Blocks the host until a device's legacy default stream has finished. Other streams are not waited for.
 ///
 /// # Errors
 ///
-/// `RuntimeError` when there is no CUDA, or CUDA reports a failure.
+/// `RuntimeError` if CUDA is not available or reports a failure.
 pub fn wait_for_legacy_stream(device: Device) -> PyResult<()> {
     let Device::Accelerator(index) = device else { return Ok(()) };
     let wait = || {
-        // SAFETY: the null stream always exists in a bound context.
+        // SAFETY: every context has the null stream.
         unsafe { result::stream::synchronize(ptr::null_mut()) }
     };
     Ok(wait_detached(|| in_context(index, wait))?)
 }
 
-/// A stream that does not wait for the legacy default stream, and an event to order it with others.
-///
-/// Neither is ever destroyed.
+/// The stream of a thread on a device, with an event to order it with other streams. It does not wait for
+/// the legacy default stream. Stream and event are never destroyed.
 #[derive(Clone, Copy, Debug)]
-pub struct Lane {
+pub struct ThreadStream {
     index: usize,
     stream: sys::CUstream,
     event: sys::CUevent,
 }
 
-// SAFETY: CUDA's streams and events may be used by any thread that has their context bound, which
-// every use here sees to.
-unsafe impl Send for Lane {}
+// SAFETY: any thread may use CUDA's streams and events while their context is bound, and every use here
+// binds it.
+unsafe impl Send for ThreadStream {}
 
-impl Lane {
+impl ThreadStream {
     /// A new stream on a device.
     ///
     /// # Errors
     ///
-    /// `RuntimeError` when there is no CUDA, or CUDA reports a failure.
-    pub fn new(index: usize) -> Result<Lane> {
+    /// `RuntimeError` if CUDA is not available or reports a failure.
+    pub fn new(index: usize) -> Result<ThreadStream> {
         use cudarc::driver::result::{event, stream};
         in_context(index, || {
             let stream = stream::create(stream::StreamKind::NonBlocking)?;
             let event = event::create(sys::CUevent_flags::CU_EVENT_DISABLE_TIMING)?;
-            Ok(Lane { index, stream, event })
+            Ok(ThreadStream { index, stream, event })
         })
     }
 
-    /// A stream that another module made, with an event of its own.
+    /// A stream that another extension module made, with a new event.
     ///
     /// # Safety
     ///
-    /// The handle is that of a stream of this device which is never destroyed.
+    /// The handle is that of a stream on this device that is never destroyed.
     ///
     /// # Errors
     ///
-    /// As [`Lane::new`].
-    pub unsafe fn over(index: usize, handle: usize) -> Result<Lane> {
+    /// As [`ThreadStream::new`].
+    pub unsafe fn from_handle(index: usize, handle: usize) -> Result<ThreadStream> {
         let flags = sys::CUevent_flags::CU_EVENT_DISABLE_TIMING;
         let event = in_context(index, || result::event::create(flags))?;
-        Ok(Lane { index, stream: handle as sys::CUstream, event })
+        Ok(ThreadStream { index, stream: handle as sys::CUstream, event })
     }
 
-    /// The stream as a number, which is how frameworks take it.
+    /// The handle as a number, as frameworks take it.
     #[inline]
     pub fn handle(self) -> usize {
         self.stream as usize
     }
 
-    /// What is put on this stream from now on waits for what is on `other` now.
+    /// Makes later work on this stream wait for the work that is on `other` now.
+    ///
+    /// # Safety
+    ///
+    /// `other` is a stream of this device, and alive.
     ///
     /// # Errors
     ///
-    /// As [`Lane::new`].
-    pub fn wait_for(self, other: usize) -> Result<()> {
-        self.order(other as sys::CUstream, self.stream)
+    /// As [`ThreadStream::new`].
+    pub unsafe fn wait_for(self, other: usize) -> Result<()> {
+        // SAFETY: both streams are of this device, and alive.
+        unsafe { self.order(other as sys::CUstream, self.stream) }
     }
 
-    /// What is put on `other` from now on waits for what is on this stream now.
+    /// Makes later work on `other` wait for the work that is on this stream now.
+    ///
+    /// # Safety
+    ///
+    /// `other` is a stream of this device, and alive.
     ///
     /// # Errors
     ///
-    /// As [`Lane::new`].
-    pub fn hand_over_to(self, other: usize) -> Result<()> {
-        self.order(self.stream, other as sys::CUstream)
+    /// As [`ThreadStream::new`].
+    pub unsafe fn release_to(self, other: usize) -> Result<()> {
+        // SAFETY: both streams are of this device, and alive.
+        unsafe { self.order(self.stream, other as sys::CUstream) }
     }
 
-    /// One event serves for every pair: a wait is for the event as it was last recorded when the
-    /// wait is asked for.
-    fn order(self, first: sys::CUstream, second: sys::CUstream) -> Result<()> {
+    /// Makes the second stream wait for the first. One event serves all pairs, since a wait is for the
+    /// event's last record at the time of the call.
+    ///
+    /// # Safety
+    ///
+    /// Both are streams of this device, and alive.
+    unsafe fn order(self, first: sys::CUstream, second: sys::CUstream) -> Result<()> {
         use cudarc::driver::result::{event, stream};
         in_context(self.index, || {
-            // SAFETY: the event and this stream are never destroyed, and the other stream is the
-            // current one of a framework on this thread.
+            // SAFETY: the event is never destroyed, and both streams are alive and of the bound context.
             unsafe {
                 event::record(self.event, first)?;
                 stream::wait_event(second, self.event, WAIT)
@@ -129,8 +140,8 @@ impl Lane {
 
 const WAIT: sys::CUevent_wait_flags = sys::CUevent_wait_flags::CU_EVENT_WAIT_DEFAULT;
 
-/// Runs calls to the driver with the primary context of a device bound to this thread. It is the
-/// one that the frameworks use.
+/// Calls the driver with a device's primary context bound to this thread, which is the context that the
+/// frameworks use.
 fn in_context<T>(index: usize, body: impl FnOnce() -> Result<T, DriverError>) -> Result<T> {
     checked(|| {
         let context = context(index)?;
@@ -139,18 +150,18 @@ fn in_context<T>(index: usize, body: impl FnOnce() -> Result<T, DriverError>) ->
     })
 }
 
-/// Calls the driver, where there is one.
+/// Calls the driver, and restores the thread's current context afterwards.
 ///
 /// # Errors
 ///
-/// [`Error::Cuda`] when there is no CUDA, or CUDA reports a failure; [`Error::DeviceMemory`] when a
-/// device has no memory left.
+/// [`Error::Cuda`] if CUDA is not available or reports a failure; [`Error::DeviceMemory`] if a device runs
+/// out of memory.
 pub fn checked<T>(call: impl FnOnce() -> Result<T, DriverError>) -> Result<T> {
     if !is_present() {
         return Err(Error::Cuda("the CUDA driver library cannot be loaded".into()));
     }
     let call = || {
-        let _former = Former::note();
+        let _previous = PreviousContext::save();
         call()
     };
     match catch_unwind(AssertUnwindSafe(call)) {
@@ -159,69 +170,69 @@ pub fn checked<T>(call: impl FnOnce() -> Result<T, DriverError>) -> Result<T> {
     }
 }
 
-/// The context that was current on this thread, and is again when this goes. To the frameworks it is
-/// the current device, which work for another device must not change.
-pub(crate) struct Former(Option<sys::CUcontext>);
+/// The context that was current on this thread, which is made current again on drop. Frameworks take the
+/// current context for the current device, and work on another device must not change that.
+pub(crate) struct PreviousContext(Option<sys::CUcontext>);
 
-impl Former {
-    fn note() -> Former {
+impl PreviousContext {
+    fn save() -> PreviousContext {
         match result::ctx::get_current() {
-            Ok(context) => Former(Some(context.unwrap_or(ptr::null_mut()))),
+            Ok(context) => PreviousContext(Some(context.unwrap_or(ptr::null_mut()))),
             Err(DriverError(sys::CUresult::CUDA_ERROR_NOT_INITIALIZED)) => {
-                Former(Some(ptr::null_mut()))
+                PreviousContext(Some(ptr::null_mut()))
             }
-            Err(_) => Former(None),
+            Err(_) => PreviousContext(None),
         }
     }
 
-    fn bring_back(&self) -> Result<(), DriverError> {
-        let Some(former) = self.0 else { return Ok(()) };
-        if result::ctx::get_current()?.unwrap_or(ptr::null_mut()) != former {
-            // SAFETY: the context was current, and those of devices are not destroyed.
-            unsafe { result::ctx::set_current(former) }?;
+    fn restore(&self) -> Result<(), DriverError> {
+        let Some(previous) = self.0 else { return Ok(()) };
+        if result::ctx::get_current()?.unwrap_or(ptr::null_mut()) != previous {
+            // SAFETY: the context was current, and primary contexts are not destroyed.
+            unsafe { result::ctx::set_current(previous) }?;
         }
         Ok(())
     }
 }
 
-impl Drop for Former {
+impl Drop for PreviousContext {
     fn drop(&mut self) {
-        // A driver that refuses this is past being helped.
-        let _ = catch_unwind(AssertUnwindSafe(|| self.bring_back()));
+        // If the driver fails here, there is nothing else to try.
+        let _ = catch_unwind(AssertUnwindSafe(|| self.restore()));
     }
 }
 
-/// Makes a device's context the current one of this thread, until what is returned is dropped.
+/// Makes a device's context current on this thread until the result is dropped.
 ///
 /// # Errors
 ///
 /// As [`checked`].
-pub(crate) fn made_current(index: usize) -> Result<Former> {
+pub(crate) fn set_current(index: usize) -> Result<PreviousContext> {
     let context = checked(|| context(index))?;
-    let former = Former::note();
+    let previous = PreviousContext::save();
     context.bind_to_thread()?;
-    Ok(former)
+    Ok(previous)
 }
 
-/// A stream of another owner as cudarc knows it. Dropping it leaves the stream as it is.
+/// A stream that somebody else owns, as cudarc's type. Dropping it does not destroy the stream.
 ///
 /// # Safety
 ///
-/// The handle is that of a stream of this device, which lives as long as what is returned is used.
+/// The handle is that of a stream on this device, which lives as long as the result is used.
 ///
 /// # Errors
 ///
 /// As [`checked`].
-pub(crate) unsafe fn lasting_stream(index: usize, handle: usize) -> Result<Arc<CudaStream>> {
+pub(crate) unsafe fn borrowed_stream(index: usize, handle: usize) -> Result<Arc<CudaStream>> {
     checked(|| {
         let context = context(index)?;
         context.bind_to_thread()?;
-        // SAFETY: by the contract.
+        // SAFETY: the handle is that of a stream on this device, which lives as long as the result is used.
         Ok(unsafe { context.wrap_borrowed_stream(handle as sys::CUstream) })
     })
 }
 
-/// A device's primary context, retained once.
+/// A device's primary context, which is retained once and never released.
 pub(crate) fn context(index: usize) -> Result<Arc<CudaContext>, DriverError> {
     static KNOWN: Mutex<Vec<(usize, Arc<CudaContext>)>> = Mutex::new(Vec::new());
     let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);

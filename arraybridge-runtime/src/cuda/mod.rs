@@ -1,4 +1,4 @@
-//! CUDA's driver, and the streams of this library.
+//! CUDA's driver API, and the streams that calls run on.
 
 pub mod driver;
 mod stream;

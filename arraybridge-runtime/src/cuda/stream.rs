@@ -1,4 +1,4 @@
-//! The stream of a call.
+//! The stream that a declared Rust function takes.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -11,26 +11,25 @@ use crate::interpreter::error::Result;
 
 /// The CUDA stream of a call, which a declared function takes as `&Stream`.
 ///
-/// The calling thread has one for each device, and the frameworks that can adopt it work on it while
-/// the function runs. A function puts its own work on it, too, or on streams of its own that it joins
-/// to this one before it returns. It need not wait for the work to end. The device's context is the
-/// current one of the thread.
+/// A thread has one stream per device. While the function runs, CuPy and torch work on it too. The function
+/// puts its own work on this stream, or on other streams that it joins to this one before it returns. It
+/// does not have to wait for the work to finish. The device's context is current on the thread.
 ///
-/// It stands for cudarc's `Arc<CudaStream>`, with all that that can do: `launch_builder`,
-/// `memcpy_dtod`, `context`, `fork`.
+/// It dereferences to cudarc's `Arc<CudaStream>`, with `launch_builder`, `memcpy_dtod`, `context`, `fork` and
+/// so on.
 #[derive(Debug)]
 pub struct Stream(Arc<CudaStream>);
 
 impl Stream {
     /// # Safety
     ///
-    /// The handle is that of a stream of this device which is never destroyed.
+    /// The handle is that of a stream on this device that is never destroyed.
     pub(crate) unsafe fn new(index: usize, handle: usize) -> Result<Stream> {
-        // SAFETY: by the contract.
-        unsafe { driver::lasting_stream(index, handle) }.map(Stream)
+        // SAFETY: the handle is that of a stream on this device that is never destroyed.
+        unsafe { driver::borrowed_stream(index, handle) }.map(Stream)
     }
 
-    /// The stream as a number, which is how frameworks and other libraries take it.
+    /// The handle as a number, as other libraries take it.
     pub fn handle(&self) -> usize {
         self.0.cu_stream() as usize
     }

@@ -1,9 +1,9 @@
-//! The device and the stream that a declared function runs on.
+//! The device and the stream on which a declared function runs.
 //!
-//! A thread has one CUDA stream for each device, and every framework that can adopt it does while a
-//! declared function runs: what its CuPy, torch and Rust functions do is in order without a
-//! synchronise. When the stream is entered it waits for the stream that each framework was on, and
-//! when it is left they wait for it, by events; the host never waits.
+//! A thread has one CUDA stream per device. While a declared function runs, every framework that can adopt
+//! a stream works on that one, so the work of CuPy, torch and Rust functions is in order without
+//! synchronisation. On entry the stream waits for the streams that the frameworks were on, and on exit
+//! those wait for it. They wait by events; the host does not wait.
 
 use std::cell::RefCell;
 use std::ffi::c_int;
@@ -12,13 +12,13 @@ use std::sync::{Mutex, PoisonError};
 use pyo3::prelude::*;
 use pyo3::types::PyInt;
 
-use crate::cuda::driver::Lane;
+use crate::cuda::driver::ThreadStream;
 use crate::framework::device::{self, Device};
 use crate::framework::endpoints::Endpoints;
 use crate::framework::generated::MemoryType;
-use crate::framework::loaded::is_loaded;
+use crate::framework::loaded::is_imported;
 use crate::framework::loaded::{self, LoadedFramework};
-use crate::framework::spec::Streams;
+use crate::framework::spec::{Framework, Streams};
 use crate::interpreter::error::Result;
 use crate::interpreter::shared::{Shared, call_guarded};
 
@@ -26,18 +26,22 @@ use crate::interpreter::shared::{Shared, call_guarded};
 ///
 /// # Errors
 ///
-/// What `body` gives, what the framework raises, and `RuntimeError` for a failure of CUDA.
-pub fn on_device<'py, T>(
+/// What `body` returns or the framework raises, and `RuntimeError` if CUDA reports a failure.
+pub fn with_device_and_stream<'py, T>(
     py: Python<'py>,
     loaded: &LoadedFramework,
     index: usize,
     body: impl FnOnce() -> PyResult<T>,
 ) -> PyResult<T> {
-    made_current(py, loaded, index, || on_lane(py, index, body))
+    with_device(py, loaded, index, || with_stream(py, index, body))
 }
 
 /// Runs `body` with a device made current.
-pub fn made_current<'py, T>(
+///
+/// # Errors
+///
+/// What `body` returns or the framework raises.
+pub fn with_device<'py, T>(
     py: Python<'py>,
     loaded: &LoadedFramework,
     index: usize,
@@ -49,70 +53,70 @@ pub fn made_current<'py, T>(
     device::within(py, loaded, Device::Accelerator(index), |_| body())
 }
 
-/// A stream of a thread, as the frameworks know it.
-struct Adopted {
-    lane: Lane,
+/// A stream, and the frameworks' objects for it.
+struct KnownStream {
+    device: usize,
+    stream: ThreadStream,
     objects: Vec<(MemoryType, Py<PyAny>)>,
 }
 
-/// The streams of this thread by device. They outlive it: frameworks remember memory by the stream
-/// that it was allocated on, so that a stream is never destroyed, but handed to the next thread.
+/// The streams of this thread. They outlive the thread: frameworks remember memory by the stream on which
+/// it was allocated, so a stream is never destroyed, but passed to another thread.
 #[derive(Default)]
-struct Mine(Vec<(usize, Adopted)>);
+struct ThreadStreams(Vec<KnownStream>);
 
-static FREE: Mutex<Vec<(usize, Adopted)>> = Mutex::new(Vec::new());
+/// The streams of threads that have ended.
+static IDLE: Mutex<Vec<KnownStream>> = Mutex::new(Vec::new());
 
 thread_local! {
-    static MINE: RefCell<Mine> = const { RefCell::new(Mine(Vec::new())) };
+    static STREAMS: RefCell<ThreadStreams> = const { RefCell::new(ThreadStreams(Vec::new())) };
 }
 
-impl Drop for Mine {
+impl Drop for ThreadStreams {
     fn drop(&mut self) {
-        let mut free = FREE.lock().unwrap_or_else(PoisonError::into_inner);
-        free.append(&mut self.0);
+        let mut idle = IDLE.lock().unwrap_or_else(PoisonError::into_inner);
+        idle.append(&mut self.0);
     }
 }
 
-/// The stream of this thread that fits. If there is none it is one that a thread has left, or a new
-/// one.
-fn adopted(
-    index: usize,
-    fits: impl Fn(usize, Lane) -> bool,
-    make: impl FnOnce() -> Result<Lane>,
-) -> Result<Lane> {
-    let known = MINE.with_borrow(|mine| {
-        let mut lanes = mine.0.iter().map(|(device, adopted)| (*device, adopted.lane));
-        lanes.find(|(device, lane)| fits(*device, *lane)).map(|(_, lane)| lane)
+/// The stream of this thread that `fits`. If there is none, an idle stream is taken, or a new one is made.
+fn find_or_make(
+    device: usize,
+    fits: impl Fn(&KnownStream) -> bool,
+    make: impl FnOnce() -> Result<ThreadStream>,
+) -> Result<ThreadStream> {
+    let known = STREAMS.with_borrow(|streams| {
+        streams.0.iter().find(|known| fits(known)).map(|known| known.stream)
     });
-    if let Some(lane) = known {
-        return Ok(lane);
+    if let Some(stream) = known {
+        return Ok(stream);
     }
-    let left = {
-        let mut free = FREE.lock().unwrap_or_else(PoisonError::into_inner);
-        let place = free.iter().position(|(device, adopted)| fits(*device, adopted.lane));
-        place.map(|place| free.swap_remove(place).1)
+    let idle = {
+        let mut idle = IDLE.lock().unwrap_or_else(PoisonError::into_inner);
+        let place = idle.iter().position(&fits);
+        place.map(|place| idle.swap_remove(place))
     };
-    let adopted = match left {
-        Some(adopted) => adopted,
-        None => Adopted { lane: make()?, objects: Vec::new() },
+    let known = match idle {
+        Some(known) => known,
+        None => KnownStream { device, stream: make()?, objects: Vec::new() },
     };
-    let lane = adopted.lane;
-    MINE.with_borrow_mut(|mine| mine.0.push((index, adopted)));
-    Ok(lane)
+    let stream = known.stream;
+    STREAMS.with_borrow_mut(|streams| streams.0.push(known));
+    Ok(stream)
 }
 
 /// This thread's stream of a device.
-fn lane(py: Python<'_>, index: usize) -> PyResult<Lane> {
-    let handle = handle(py, index)?;
-    let is_it = |device, lane: Lane| device == index && lane.handle() == handle;
-    // SAFETY: it is a stream of this device, and those are never destroyed.
-    Ok(adopted(index, is_it, || unsafe { Lane::over(index, handle) })?)
+fn thread_stream(py: Python<'_>, device: usize) -> PyResult<ThreadStream> {
+    let handle = handle(py, device)?;
+    let fits = |known: &KnownStream| known.device == device && known.stream.handle() == handle;
+    // SAFETY: the handle is that of a stream on this device, and those are never destroyed.
+    Ok(find_or_make(device, fits, || unsafe { ThreadStream::from_handle(device, handle) })?)
 }
 
-/// What the modules of a process have in common of the streams.
+/// The functions that all extension modules of a process share.
 #[repr(C)]
 pub struct StreamTable {
-    /// The handle of this thread's stream of a device; -1 with a Python exception.
+    /// Writes the handle of this thread's stream of a device; returns -1 with a Python exception.
     stream: unsafe extern "C" fn(usize, *mut usize) -> c_int,
 }
 
@@ -121,10 +125,13 @@ pub static TABLE: Shared<StreamTable> = Shared::new(&OWN);
 
 static OWN: StreamTable = StreamTable { stream };
 
+/// # Safety
+///
+/// `handle` is valid for a write.
 unsafe extern "C" fn stream(device: usize, handle: *mut usize) -> c_int {
     call_guarded(-1, |py| match own_handle(device) {
         Ok(found) => {
-            // SAFETY: the pointer is to a variable of the caller's.
+            // SAFETY: the pointer is valid for a write.
             unsafe { handle.write(found) };
             0
         }
@@ -135,137 +142,156 @@ unsafe extern "C" fn stream(device: usize, handle: *mut usize) -> c_int {
     })
 }
 
-/// The handle of this thread's stream of a device, which all extension modules share. The stream is
-/// never destroyed.
+/// The handle of this thread's stream of a device, which is the same for all extension modules. The stream
+/// is never destroyed.
 ///
 /// # Errors
 ///
-/// `RuntimeError` when there is no CUDA, or CUDA reports a failure.
-pub fn handle(py: Python<'_>, index: usize) -> PyResult<usize> {
+/// `RuntimeError` if CUDA is not available or reports a failure.
+pub fn handle(py: Python<'_>, device: usize) -> PyResult<usize> {
     let mut handle = 0;
-    // SAFETY: the handle is written to, or an exception is set.
-    match unsafe { (TABLE.get().stream)(index, &mut handle) } {
+    // SAFETY: the pointer is to a local variable.
+    match unsafe { (TABLE.get().stream)(device, &mut handle) } {
         0 => Ok(handle),
         _ => Err(PyErr::fetch(py)),
     }
 }
 
-/// The same of the streams that this module has made.
-fn own_handle(index: usize) -> PyResult<usize> {
-    Ok(adopted(index, |device, _| device == index, || Lane::new(index))?.handle())
+/// The handle of this thread's stream among those that this module made.
+fn own_handle(device: usize) -> PyResult<usize> {
+    let made = || ThreadStream::new(device);
+    Ok(find_or_make(device, |known| known.device == device, made)?.handle())
 }
 
 /// A framework's object for this thread's stream.
-fn object<'py>(
+fn framework_stream<'py>(
     py: Python<'py>,
     loaded: &LoadedFramework,
     streams: &Streams,
     index: usize,
-    lane: Lane,
+    stream: ThreadStream,
     device: &Bound<'py, PyAny>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let name = loaded.framework.memory_type;
-    let known = MINE.with_borrow(|mine| {
-        let (_, adopted) = mine.0.iter().find(|(device, _)| *device == index)?;
-        let (_, object) = adopted.objects.iter().find(|(other, _)| *other == name)?;
+    let known = STREAMS.with_borrow(|streams| {
+        let known = streams.0.iter().find(|known| known.device == index)?;
+        let (_, object) = known.objects.iter().find(|(other, _)| *other == name)?;
         Some(object.bind(py).clone())
     });
     if let Some(object) = known {
         return Ok(object);
     }
-    let (handle, number) = (PyInt::new(py, lane.handle()), PyInt::new(py, index));
+    let (handle, number) = (PyInt::new(py, stream.handle()), PyInt::new(py, index));
     let scope = [loaded.module(py), handle.as_any(), device, number.as_any()];
     let object = streams.wrap.call(py, scope)?;
-    MINE.with_borrow_mut(|mine| {
-        if let Some((_, adopted)) = mine.0.iter_mut().find(|(device, _)| *device == index) {
-            adopted.objects.push((name, object.clone().unbind()));
+    STREAMS.with_borrow_mut(|streams| {
+        if let Some(known) = streams.0.iter_mut().find(|known| known.device == index) {
+            known.objects.push((name, object.clone().unbind()));
         }
     });
     Ok(object)
 }
 
-/// Frameworks that were brought to the stream, and the stream that each was on.
-struct Entered<'py> {
+/// The stream scope of a framework that was entered, and the stream that the framework was on before.
+struct EnteredScope<'py> {
     manager: Bound<'py, PyAny>,
-    before: usize,
+    previous: usize,
 }
 
 /// Runs `body` with every loaded framework on this thread's stream.
-pub fn on_lane<'py, T>(
+///
+/// # Errors
+///
+/// What `body` returns or a framework raises, and `RuntimeError` if CUDA reports a failure.
+pub fn with_stream<'py, T>(
     py: Python<'py>,
     index: usize,
     body: impl FnOnce() -> PyResult<T>,
 ) -> PyResult<T> {
-    let lane = lane(py, index)?;
+    let stream = thread_stream(py, index)?;
     let mut entered = Vec::new();
-    let done = match enter(py, index, lane, &mut entered) {
+    let result = match enter_all(py, index, stream, &mut entered) {
         Ok(()) => body(),
         Err(error) => Err(error),
     };
-    leave(py, lane, entered, done)
+    leave_all(py, stream, entered, result)
 }
 
-fn enter<'py>(
+fn enter_all<'py>(
     py: Python<'py>,
     index: usize,
-    lane: Lane,
-    entered: &mut Vec<Entered<'py>>,
+    stream: ThreadStream,
+    entered: &mut Vec<EnteredScope<'py>>,
 ) -> PyResult<()> {
     for framework in MemoryType::ALL.map(MemoryType::framework) {
-        let Some(streams) = &framework.stream else { continue };
-        if !is_loaded(py, framework) {
-            continue;
+        if let Some(streams) = &framework.stream
+            && is_imported(py, framework)
+        {
+            enter(py, framework, streams, index, stream, entered)?;
         }
-        let loaded = loaded::load(py, framework, Endpoints::of(framework)).map_err(PyErr::from)?;
-        if index >= loaded.accelerators(py) {
-            continue;
-        }
-        let device = device::object(py, loaded, Device::Accelerator(index))?;
-        let device = device.unwrap_or_else(|| py.None().into_bound(py));
-        let number = PyInt::new(py, index);
-        let current = streams.current.call(py, [loaded.module(py), &device, number.as_any()])?;
-        let before: usize = current.extract()?;
-        if before == lane.handle() {
-            // A declared function that was called by another one.
-            continue;
-        }
-        if !entered.iter().any(|other| other.before == before) {
-            lane.wait_for(before)?;
-        }
-        let stream = object(py, loaded, streams, index, lane, &device)?;
-        let manager = streams.scope.call(py, [loaded.module(py), &stream])?;
-        manager.call_method0(pyo3::intern!(py, "__enter__"))?;
-        entered.push(Entered { manager, before });
     }
     Ok(())
 }
 
-/// Leaves the stream, whatever happened on it: the streams that the frameworks return to wait for
-/// what was begun on it.
-fn leave<'py, T>(
+fn enter<'py>(
     py: Python<'py>,
-    lane: Lane,
-    entered: Vec<Entered<'py>>,
-    done: PyResult<T>,
+    framework: &'static Framework,
+    streams: &Streams,
+    index: usize,
+    stream: ThreadStream,
+    entered: &mut Vec<EnteredScope<'py>>,
+) -> PyResult<()> {
+    let loaded = loaded::load(py, framework, Endpoints::of(framework)).map_err(PyErr::from)?;
+    if index >= loaded.accelerators(py) {
+        return Ok(());
+    }
+    let device = device::object(py, loaded, Device::Accelerator(index))?;
+    let device = device.unwrap_or_else(|| py.None().into_bound(py));
+    let number = PyInt::new(py, index);
+    let current = streams.current.call(py, [loaded.module(py), &device, number.as_any()])?;
+    let previous: usize = current.extract()?;
+    if previous == stream.handle() {
+        // This call is nested in that of another declared function.
+        return Ok(());
+    }
+    if !entered.iter().any(|other| other.previous == previous) {
+        // SAFETY: it is the framework's current stream of this device.
+        unsafe { stream.wait_for(previous) }?;
+    }
+    let object = framework_stream(py, loaded, streams, index, stream, &device)?;
+    let manager = streams.scope.call(py, [loaded.module(py), &object])?;
+    manager.call_method0(pyo3::intern!(py, "__enter__"))?;
+    entered.push(EnteredScope { manager, previous });
+    Ok(())
+}
+
+/// Leaves the scopes in every case, and makes the streams that the frameworks return to wait for the work on
+/// this one.
+fn leave_all<'py, T>(
+    py: Python<'py>,
+    stream: ThreadStream,
+    entered: Vec<EnteredScope<'py>>,
+    result: PyResult<T>,
 ) -> PyResult<T> {
-    let mut failed = None;
-    let mut told = Vec::new();
-    for Entered { manager, before } in entered.into_iter().rev() {
+    let mut failure = None;
+    let mut released = Vec::new();
+    for EnteredScope { manager, previous } in entered.into_iter().rev() {
         let none = || py.None().into_bound(py);
         let exit = pyo3::intern!(py, "__exit__");
         if let Err(error) = manager.call_method1(exit, (none(), none(), none())) {
-            failed.get_or_insert(error);
+            failure.get_or_insert(error);
         }
-        if told.contains(&before) {
+        if released.contains(&previous) {
             continue;
         }
-        told.push(before);
-        if let Err(error) = lane.hand_over_to(before) {
-            failed.get_or_insert(error.into());
+        released.push(previous);
+        // SAFETY: it is a framework's stream of this device, which the framework has returned to.
+        if let Err(error) = unsafe { stream.release_to(previous) } {
+            failure.get_or_insert(error.into());
         }
     }
-    match (done, failed) {
+    match (result, failure) {
         (Ok(_), Some(error)) => Err(error),
-        (done, _) => done,
+        (result, _) => result,
     }
 }

@@ -1,94 +1,105 @@
-//! The decorators: one for each table, and one that names input and output.
+//! The decorators: one for each framework, and one with separate frameworks for input and output.
 
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
+use super::options::Options;
 use super::{Declared, names};
 use crate::framework::spec::Framework;
 use crate::interpreter::error::Result;
 
-/// The part of a decorator's documentation that is the same for every table.
-const OPTIONS: &str = "\
+/// The part of a decorator's docstring that is the same for every framework.
+const OPTIONS_DOC: &str = "\
 Parameters
 ----------
 function : callable, optional
-    A function, coroutine function, generator function, method or other callable. Without it, a
-    decorator with the options is returned.
+    A function, coroutine function, generator function, method or other callable. If it is left
+    out, a decorator with the options is returned.
 input_type, output_type : str or MemoryType, optional
-    The frameworks of the arguments and of the results. An output type \"input\" is the framework of
-    the first array argument.
+    The framework that callers usually bring, which `input_memory_type` reports, and the framework
+    of the results. The function always receives arrays of the decorator's framework. The output
+    type \"input\" stands for the framework of the first array argument.
 input_dtype : str or dtype, optional
-    The element type that arguments are cast to.
+    The dtype that arguments are cast to.
 arrays : str or sequence of str, optional
-    The parameters whose arrays are converted. All of them without it.
+    The parameters whose arrays are converted. By default, all of them.
 sliced : str or sequence of str, optional
     The parameters that are sliced and split together with the first array.
 device : str or int, optional
-    As in `convert`. Without it, that of the first array of the framework, else its current
-    accelerator, else the host.
+    As in `convert`. By default, the device of the first array that belongs to the framework, else
+    the framework's current accelerator, else the host.
+gpu_id : int, optional
+    The index of the accelerator to prefer. If the framework finds no accelerator on this machine,
+    its arrays stay on the host, with a NoAcceleratorWarning.
 copy : bool, optional
-    True hands the function memory of its own, False shares or raises CopyRequiredError.
+    True gives the function memory of its own. False shares memory or raises CopyRequiredError.
 dtype_conversion, scaling : optional
-    The element type of results, and how floats become integers, as in `dtype_policy`.
+    The dtype of results, and how floats become integers, as in `dtype_policy`.
 oom_recovery : bool, optional
-    False raises at once when memory runs out.
+    False disables retries when memory runs out.
 on_oom : str or sequence of str, optional
-    The ways to try again, in order: \"clear\", \"split\", \"host\".
+    How to retry when memory runs out, in order: \"clear\", \"split\", \"host\".
+clear_cuda_cache : bool, optional
+    True retries with all caches cleared, whatever the two options above say.
 split_axis : int, optional
     The axis along which the first array may be split.
+join : str, callable or tuple, optional
+    How the results of the parts become one: \"concatenate\", \"sum\", \"max\", \"min\", or a function
+    of the list of results; for a tuple, a tuple of these. By default, only arrays that are as long
+    as their part are joined: they are concatenated.
 host : callable, optional
-    The function that takes over on the host.
+    The function to call instead on the host.
 contract : callable, optional
-    A function of the result. False is a ValueError.
+    A test of the result. If it returns False, the call raises ValueError.
 slice_by_slice : bool, optional
     True calls the function for each 2-D slice of the first array, unless a call says otherwise.
 
 Returns
 -------
 Declared
-    It is called as the function is, with the further keywords `dtype_conversion` and
+    It is called like the function, and has the additional keywords `dtype_conversion` and
     `slice_by_slice`.
 
 Raises
 ------
 TypeError
-    For an unknown option, a value of a wrong type, and for what cannot be called.
+    For an unknown option, a value of a wrong type, and an object that cannot be called.
 ValueError
-    For an unknown framework, element type, device, way to try again or name of a parameter.";
+    For an unknown framework, dtype, device, way to retry or name of a parameter.";
 
-/// A decorator for functions that work on one framework's arrays.
+/// A decorator for functions that work on the arrays of one framework.
 #[pyclass(frozen, dict, module = "arraybridge._core", name = "Decorator")]
 pub struct Decorator {
     framework: &'static Framework,
-    given: Option<Py<PyDict>>,
+    keywords: Option<Py<PyDict>>,
 }
 
 impl Decorator {
-    /// The decorator of a table, with options.
+    /// The decorator of a framework, with options.
     ///
     /// # Errors
     ///
-    /// As [`Options::read`](super::Options::read).
+    /// As [`Options::read`].
     pub fn new<'py>(
         py: Python<'py>,
         framework: &'static Framework,
-        given: Option<Bound<'py, PyDict>>,
+        keywords: Option<Bound<'py, PyDict>>,
     ) -> Result<Bound<'py, Decorator>> {
-        if let Some(given) = &given {
-            // A mistake in the options is told where they are written.
-            super::Options::read(framework, given)?;
+        if let Some(keywords) = &keywords {
+            // A mistake in the options is an error where they are written.
+            Options::read(framework, keywords)?;
         }
-        let given = given.map(Bound::unbind);
-        let decorator = Bound::new(py, Decorator { framework, given })?;
+        let keywords = keywords.map(Bound::unbind);
+        let decorator = Bound::new(py, Decorator { framework, keywords })?;
         let title = framework.title;
         let doc = format!(
             "Declare that a function works on {title} arrays, whatever arrays it is called with.\n\n\
-             Its array arguments, by position, by name and in lists and tuples, are converted to \
-             {title} arrays on one device; the first array of its result gets the element type of \
-             the first array argument. When memory runs out, the call is made again with caches \
-             given back, then part by part where `split_axis` allows it, then on the host.\n\n\
-             {OPTIONS}\n\n\
+             Its array arguments, by position, by name and in lists, tuples, dicts and \
+             dataclasses, are converted to {title} arrays on one device. The first array of its result gets the dtype of the \
+             first array argument. When memory runs out, the call is retried: after the caches \
+             were cleared, then part by part if `split_axis` is set, then on the host.\n\n\
+             {OPTIONS_DOC}\n\n\
              Examples\n--------\n\
              >>> import numpy, arraybridge\n\
              >>> @arraybridge.{name}(output_type=\"numpy\")\n\
@@ -107,7 +118,7 @@ impl Decorator {
 
 #[pymethods]
 impl Decorator {
-    /// Declares `function`; without one, gives a decorator with these options.
+    /// Declares `function`. Without one, returns a decorator with these options.
     #[pyo3(signature = (function=None, /, **options))]
     fn __call__<'py>(
         &self,
@@ -115,21 +126,21 @@ impl Decorator {
         function: Option<&Bound<'py, PyAny>>,
         options: Option<&Bound<'py, PyDict>>,
     ) -> Result<Bound<'py, PyAny>> {
-        let given = match &self.given {
-            Some(given) => given.bind(py).copy()?,
+        let keywords = match &self.keywords {
+            Some(keywords) => keywords.bind(py).copy()?,
             None => PyDict::new(py),
         };
         if let Some(options) = options {
-            given.update(options.as_mapping())?;
+            keywords.update(options.as_mapping())?;
         }
         match function {
-            Some(function) => Ok(Declared::new(function, self.framework, &given)?.into_any()),
-            None => Ok(Decorator::new(py, self.framework, Some(given))?.into_any()),
+            Some(function) => Ok(Declared::new(function, self.framework, &keywords)?.into_any()),
+            None => Ok(Decorator::new(py, self.framework, Some(keywords))?.into_any()),
         }
     }
 
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
-        visit.call(&self.given)
+        visit.call(&self.keywords)
     }
 
     fn __repr__(&self) -> String {
@@ -138,13 +149,11 @@ impl Decorator {
 
     fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let class = py.get_type::<Decorator>();
-        let plain = class.getattr("_restore")?;
-        let none = py.None().into_bound(py);
-        let given = self.given.as_ref().map_or(none, |given| given.bind(py).clone().into_any());
-        Ok((plain, (self.framework.name, given)).into_pyobject(py)?.into_any())
+        let restore = class.getattr("_restore")?;
+        Ok((restore, (self.framework.name, &self.keywords)).into_pyobject(py)?.into_any())
     }
 
-    /// The decorator of a name and its options, for pickle.
+    /// The decorator of a framework's name and options, for pickle.
     #[staticmethod]
     #[pyo3(signature = (name, options))]
     fn _restore<'py>(
@@ -155,11 +164,12 @@ impl Decorator {
     }
 }
 
-/// A decorator for functions that take arrays of `input_type` and give arrays of `output_type`.
+/// A decorator for functions that receive arrays of `input_type` and whose results are converted to
+/// `output_type`.
 ///
 /// # Errors
 ///
-/// As [`Options::read`](super::Options::read).
+/// As [`Options::read`].
 pub fn memory_types<'py>(
     input_type: &Bound<'py, PyAny>,
     output_type: &Bound<'py, PyAny>,
@@ -167,19 +177,19 @@ pub fn memory_types<'py>(
     options: Option<&Bound<'py, PyDict>>,
 ) -> Result<Bound<'py, Decorator>> {
     let py = input_type.py();
-    let given = PyDict::new(py);
-    given.set_item("input_type", input_type)?;
-    given.set_item("output_type", output_type)?;
+    let keywords = PyDict::new(py);
+    keywords.set_item("input_type", input_type)?;
+    keywords.set_item("output_type", output_type)?;
     if let Some(contract) = contract {
-        given.set_item("contract", contract)?;
+        keywords.set_item("contract", contract)?;
     }
     if let Some(options) = options {
-        given.update(options.as_mapping())?;
+        keywords.update(options.as_mapping())?;
     }
-    Decorator::new(py, names::framework(input_type)?, Some(given))
+    Decorator::new(py, names::framework(input_type)?, Some(keywords))
 }
 
-/// A declared function of its parts, for pickle.
+/// Declares a function with the options of a dictionary, for pickle and for functions in Rust.
 ///
 /// # Errors
 ///

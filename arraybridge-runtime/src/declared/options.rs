@@ -1,10 +1,10 @@
-//! What a declaration says beside the function.
+//! The options of a declaration.
 
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyString};
 
 use super::names;
-use crate::declared::ladder::Rung;
+use crate::declared::ladder::{Join, Rung};
 use crate::framework::device::Placement;
 use crate::framework::endpoints::Endpoints;
 use crate::framework::spec::{DType, Framework};
@@ -12,171 +12,142 @@ use crate::host::cast::Scaling;
 use crate::interpreter::error::{Error, Result};
 use crate::policy::{Conversion, Policy};
 
-/// Where results go.
+/// The framework that results are converted to.
 #[derive(Clone, Copy, Debug)]
-pub enum Output {
-    /// To this framework.
+pub enum OutputType {
+    /// A given one.
     Fixed(&'static Framework),
-    /// To that of the lead.
+    /// That of the first array argument.
     Input,
 }
 
-/// A declaration, read and checked.
+/// A declaration's options, read and checked.
 #[derive(Debug)]
 pub struct Options {
-    /// What the function works on, whose device, streams and allocator it uses.
+    /// What the function works on; its device, streams and allocator are used.
     pub execution: &'static Framework,
-    /// What its array arguments are converted to.
+    /// What array arguments are converted to.
     pub input: &'static Framework,
-    /// What its results are converted to.
-    pub output: Output,
-    /// The element type that arguments are cast to.
+    /// What callers usually bring, according to the declaration. It is only reported.
+    pub usual_input: &'static Framework,
+    /// What results are converted to.
+    pub output: OutputType,
+    /// The dtype that arguments are cast to.
     pub input_dtype: Option<DType>,
-    /// The parameters whose arrays are converted; all of them without it.
+    /// The parameters whose arrays are converted; `None` for all of them.
     pub arrays: Option<Vec<String>>,
-    /// The parameters that are sliced and split together with the lead.
+    /// The parameters that are sliced and split together with the first array.
     pub sliced: Vec<String>,
-    /// Where the arguments go.
+    /// The device that arguments are brought to.
     pub device: Placement,
     /// Whether arguments are copied, as in `convert`.
     pub copy: Option<bool>,
-    /// The element type of results, where the declaration says it.
+    /// The dtype of results, if the declaration says it.
     pub conversion: Option<Conversion>,
-    /// How floating point results become integers, where the declaration says it.
+    /// How floating point results become integers, if the declaration says it.
     pub scaling: Option<Scaling>,
-    /// The rungs of the ladder out of an exhausted memory, in order.
+    /// How a call is retried when memory runs out, in order.
     pub ladder: Vec<Rung>,
-    /// The axis of the lead that the function lets us split.
+    /// The axis along which the first array may be split.
     pub split_axis: Option<usize>,
-    /// The function that takes over on the host.
+    /// How the results of the parts are joined, if the declaration says it.
+    pub join: Option<Join>,
+    /// The function that is called on the host instead.
     pub host: Option<Py<PyAny>>,
     /// A test of the result.
     pub contract: Option<Py<PyAny>>,
-    /// Whether calls are made slice by slice unless they say otherwise.
+    /// Whether calls are made slice by slice, unless they say otherwise.
     pub slice_by_slice: bool,
-    /// The parameters whose arrays the function opens itself, of any framework.
+    /// The parameters whose arrays, of any framework, the function opens itself.
     pub opened: Vec<String>,
-    /// Those among them that it writes to.
+    /// Those of them that it writes to.
     pub written: Vec<String>,
-    /// Whether the function gives arrays of the output's framework itself.
+    /// Whether the function returns arrays of the output framework.
     pub delivers: bool,
 }
 
-const KNOWN: [&str; 15] = [
+const KNOWN: &[&str] = &[
     "input_type",
     "output_type",
     "input_dtype",
     "arrays",
     "sliced",
     "device",
+    "gpu_id",
     "copy",
     "dtype_conversion",
     "scaling",
     "oom_recovery",
     "on_oom",
+    "clear_cuda_cache",
     "split_axis",
+    "join",
     "host",
     "contract",
     "slice_by_slice",
 ];
 
-/// What only this crate says: the framework, where it is not the decorator's, and how far a function
-/// written in Rust sees to its arrays itself.
-const OWN: [&str; 4] = ["execution_type", "opened", "written", "delivers"];
+/// The options of functions that are written in Rust, and that only this crate uses.
+const PRIVATE: [&str; 3] = ["opened", "written", "delivers"];
 
 impl Options {
     /// Reads the keyword arguments of a decorator.
     ///
     /// # Errors
     ///
-    /// [`Error::Type`] for an unknown option or a value of a wrong type, [`Error::Value`] for a
-    /// value that is none of those allowed.
-    pub fn read(execution: &'static Framework, given: &Bound<'_, PyDict>) -> Result<Options> {
-        for (key, _) in given {
-            let key = key.to_string();
-            if !KNOWN.contains(&key.as_str()) && !OWN.contains(&key.as_str()) {
-                let known = KNOWN.join(", ");
-                return Err(Error::Type(format!("unknown option {key:?}; known are {known}")));
-            }
-        }
-        let get = |name: &str| -> Result<Option<Bound<'_, PyAny>>> {
-            Ok(given.get_item(name)?.filter(|value| !value.is_none()))
-        };
-        let execution = match get("execution_type")? {
-            Some(name) => names::framework(&name)?,
-            None => execution,
-        };
-        let input = get("input_type")?.map_or(Ok(execution), |name| names::framework(&name))?;
-        let output = match get("output_type")? {
-            Some(name) if name.cast::<PyString>().is_ok_and(|name| name == "input") => {
-                Output::Input
-            }
-            Some(name) => Output::Fixed(names::framework(&name)?),
-            None => Output::Fixed(input),
-        };
-        let device = match get("device")? {
-            Some(device) => {
-                Placement::from_device(&device, Endpoints { source: input, target: input })?
-            }
-            None => Placement::Auto,
-        };
-        let (conversion, scaling) = (get("dtype_conversion")?, get("scaling")?);
-        let base = Policy { conversion: Conversion::PreserveInput, scaling: Scaling::Clamp };
-        let policy = Policy::from_py(conversion.as_ref(), scaling.as_ref(), base)?;
-        let callable = |name: &str| -> Result<Option<Py<PyAny>>> {
-            let value = get(name)?;
-            if let Some(value) = value.as_ref().filter(|value| !value.is_callable()) {
-                let class = value.get_type().name()?;
-                return Err(Error::Type(format!("{name} must be a function, not {class}")));
-            }
-            Ok(value.map(Bound::unbind))
-        };
-        let is = |name: &str, default: bool| -> Result<bool> {
-            get(name)?.map_or(Ok(default), |value| flag(name, &value))
-        };
-        let named = |name: &str| -> Result<Vec<String>> {
-            get(name)?.map_or(Ok(Vec::new()), |names| parameters(name, &names))
-        };
-        let ladder = match get("on_oom")? {
-            Some(rungs) => Rung::read(&rungs)?,
-            None => Rung::ALL.to_vec(),
-        };
-        let ladder = if is("oom_recovery", true)? { ladder } else { Vec::new() };
-        let split_axis = get("split_axis")?.map(|axis| {
-            let number = axis.extract::<usize>().ok().filter(|_| !axis.is_instance_of::<PyBool>());
-            number.ok_or_else(|| {
-                Error::Value(format!("split_axis must be 0 or a larger int, not {axis}"))
-            })
-        });
+    /// [`Error::Type`] for an unknown option or a value of a wrong type, [`Error::Value`] for a value
+    /// that is not allowed.
+    pub fn read(execution: &'static Framework, keywords: &Bound<'_, PyDict>) -> Result<Options> {
+        let keywords = Keywords(keywords);
+        keywords.check_names()?;
+        let usual_input = keywords.framework("input_type")?.unwrap_or(execution);
+        let delivers = keywords.flag("delivers")?.unwrap_or(false);
+        // Only functions that are written in Rust can take objects of a framework other than their own.
+        let input = if delivers { usual_input } else { execution };
+        let (conversion, scaling) = keywords.policy()?;
         Ok(Options {
             execution,
             input,
-            output,
-            input_dtype: get("input_dtype")?.map(|dtype| names::dtype(&dtype)).transpose()?,
-            arrays: get("arrays")?.map(|names| parameters("arrays", &names)).transpose()?,
-            sliced: named("sliced")?,
-            device,
-            copy: get("copy")?.map(|value| flag("copy", &value)).transpose()?,
-            conversion: conversion.map(|_| policy.conversion),
-            scaling: scaling.map(|_| policy.scaling),
-            ladder,
-            split_axis: split_axis.transpose()?,
-            host: callable("host")?,
-            // An object that is no function is kept as an attribute, as upstream does.
-            contract: get("contract")?.filter(|c| c.is_callable()).map(|c| c.clone().unbind()),
-            slice_by_slice: is("slice_by_slice", false)?,
-            opened: named("opened")?,
-            written: named("written")?,
-            delivers: is("delivers", false)?,
+            usual_input,
+            output: keywords.output_type(input)?,
+            input_dtype: keywords.get("input_dtype")?.map(|d| names::dtype(&d)).transpose()?,
+            arrays: keywords.parameters("arrays")?,
+            sliced: keywords.parameters("sliced")?.unwrap_or_default(),
+            device: keywords.device(input)?,
+            copy: keywords.flag("copy")?,
+            conversion,
+            scaling,
+            ladder: keywords.ladder()?,
+            split_axis: keywords.split_axis()?,
+            join: keywords.join()?,
+            host: keywords.callable("host")?,
+            // The original package keeps any other object as an attribute.
+            contract: keywords.get("contract")?.filter(|c| c.is_callable()).map(Bound::unbind),
+            slice_by_slice: keywords.flag("slice_by_slice")?.unwrap_or(false),
+            opened: keywords.parameters("opened")?.unwrap_or_default(),
+            written: keywords.parameters("written")?.unwrap_or_default(),
+            delivers,
         })
     }
 
-    /// Whether the declaration says something of single parameters.
-    pub(super) fn names_parameters(&self) -> bool {
+    /// Whether the declaration names parameters, so that the function needs a signature.
+    pub fn names_parameters(&self) -> bool {
         self.arrays.is_some() || !(self.sliced.is_empty() && self.opened.is_empty())
     }
 
-    /// The policy for results, by the declaration and by the context.
+    /// Whether arrays of the declared framework are passed on wherever they are.
+    #[inline]
+    pub fn accepts_own_arrays(&self) -> bool {
+        self.device == Placement::Auto && self.input_dtype.is_none() && self.copy != Some(true)
+    }
+
+    /// Whether a call is retried when memory runs out.
+    #[inline]
+    pub fn retries(&self) -> bool {
+        !self.ladder.is_empty()
+    }
+
+    /// The policy for results: what the declaration leaves open is taken from the context.
     #[inline]
     pub fn policy(&self, py: Python<'_>) -> Policy {
         match (self.conversion, self.scaling) {
@@ -192,8 +163,123 @@ impl Options {
     }
 }
 
-/// True or False, Python's or NumPy's.
-pub(super) fn flag(name: &str, value: &Bound<'_, PyAny>) -> Result<bool> {
+/// The keyword arguments of a decorator. `None` counts as left out.
+struct Keywords<'a, 'py>(&'a Bound<'py, PyDict>);
+
+impl<'py> Keywords<'_, 'py> {
+    fn check_names(&self) -> Result<()> {
+        for (key, _) in self.0 {
+            let key = key.to_string();
+            if !KNOWN.contains(&key.as_str()) && !PRIVATE.contains(&key.as_str()) {
+                let known = KNOWN.join(", ");
+                return Err(Error::Type(format!("unknown option {key:?}; known are {known}")));
+            }
+        }
+        Ok(())
+    }
+
+    fn get(&self, name: &str) -> Result<Option<Bound<'py, PyAny>>> {
+        Ok(self.0.get_item(name)?.filter(|value| !value.is_none()))
+    }
+
+    fn flag(&self, name: &str) -> Result<Option<bool>> {
+        self.get(name)?.map(|value| flag(name, &value)).transpose()
+    }
+
+    fn framework(&self, name: &str) -> Result<Option<&'static Framework>> {
+        self.get(name)?.map(|value| names::framework(&value)).transpose()
+    }
+
+    fn output_type(&self, input: &'static Framework) -> Result<OutputType> {
+        match self.get("output_type")? {
+            Some(name) if name.cast::<PyString>().is_ok_and(|name| name == "input") => {
+                Ok(OutputType::Input)
+            }
+            Some(name) => Ok(OutputType::Fixed(names::framework(&name)?)),
+            None => Ok(OutputType::Fixed(input)),
+        }
+    }
+
+    fn device(&self, framework: &'static Framework) -> Result<Placement> {
+        let endpoints = Endpoints::of(framework);
+        match (self.get("device")?, self.get("gpu_id")?) {
+            (None, None) => Ok(Placement::Auto),
+            (Some(device), None) => Placement::from_device(&device, endpoints),
+            (None, Some(index)) => Placement::from_gpu_id(&index, endpoints),
+            (Some(_), Some(_)) => {
+                let text = "device demands a device and gpu_id prefers one; give only one of them";
+                Err(Error::Type(text.to_owned()))
+            }
+        }
+    }
+
+    fn policy(&self) -> Result<(Option<Conversion>, Option<Scaling>)> {
+        let (conversion, scaling) = (self.get("dtype_conversion")?, self.get("scaling")?);
+        let policy = Policy::from_py(conversion.as_ref(), scaling.as_ref(), Policy::default())?;
+        Ok((conversion.map(|_| policy.conversion), scaling.map(|_| policy.scaling)))
+    }
+
+    fn ladder(&self) -> Result<Vec<Rung>> {
+        let rungs = match self.get("on_oom")? {
+            Some(rungs) => Rung::read(&rungs)?,
+            None => Rung::ALL.to_vec(),
+        };
+        let retries = self.flag("oom_recovery")?.unwrap_or(true);
+        let mut rungs = if retries { rungs } else { Vec::new() };
+        // The original package's name for the first rung.
+        let clears = self.flag("clear_cuda_cache")?.unwrap_or(false);
+        if clears && !rungs.contains(&Rung::Clear) {
+            rungs.insert(0, Rung::Clear);
+        }
+        Ok(rungs)
+    }
+
+    fn split_axis(&self) -> Result<Option<usize>> {
+        let Some(axis) = self.get("split_axis")? else { return Ok(None) };
+        let index = axis.extract().ok().filter(|_| !axis.is_instance_of::<PyBool>());
+        index.map(Some).ok_or_else(|| {
+            Error::Value(format!("split_axis must be an int that is not negative, not {axis}"))
+        })
+    }
+
+    fn join(&self) -> Result<Option<Join>> {
+        let join = self.get("join")?.map(|join| Join::read(&join)).transpose()?;
+        if join.is_some() && self.get("split_axis")?.is_none() {
+            let text = "join says how the parts of a split call are joined; add split_axis";
+            return Err(Error::Value(text.to_owned()));
+        }
+        Ok(join)
+    }
+
+    fn callable(&self, name: &str) -> Result<Option<Py<PyAny>>> {
+        match self.get(name)? {
+            Some(value) if !value.is_callable() => {
+                let class = value.get_type().name()?;
+                Err(Error::Type(format!("{name} must be a function, not {class}")))
+            }
+            value => Ok(value.map(Bound::unbind)),
+        }
+    }
+
+    /// The names of parameters: one or several.
+    fn parameters(&self, option: &str) -> Result<Option<Vec<String>>> {
+        let Some(names) = self.get(option)? else { return Ok(None) };
+        if let Ok(name) = names.cast::<PyString>() {
+            return Ok(Some(vec![name.to_string()]));
+        }
+        names.extract().map(Some).map_err(|_| {
+            let text = format!("{option} must be the name of a parameter or a sequence of names");
+            Error::Type(text)
+        })
+    }
+}
+
+/// True or False, of Python or of NumPy.
+///
+/// # Errors
+///
+/// [`Error::Type`] for anything else.
+pub fn flag(name: &str, value: &Bound<'_, PyAny>) -> Result<bool> {
     match value.extract() {
         Ok(value) => Ok(value),
         Err(_) => Err(Error::Type(format!(
@@ -201,14 +287,4 @@ pub(super) fn flag(name: &str, value: &Bound<'_, PyAny>) -> Result<bool> {
             value.get_type().name()?
         ))),
     }
-}
-
-/// One name or several.
-fn parameters(option: &str, names: &Bound<'_, PyAny>) -> Result<Vec<String>> {
-    if let Ok(name) = names.cast::<PyString>() {
-        return Ok(vec![name.to_string()]);
-    }
-    names.extract().map_err(|_| {
-        Error::Type(format!("{option} must be a parameter's name or a sequence of them"))
-    })
 }

@@ -1,126 +1,153 @@
-//! The result of a declared function: its element type and its framework.
+//! The result of a declared function: its dtype and its framework.
 
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyIterator, PyList};
+use pyo3::types::PyIterator;
 
-use super::{Call, Options, Output};
-use crate::convert::record;
+use super::call::Call;
+use super::options::{Options, OutputType};
+use crate::convert::trace;
 use crate::convert::{self, Request};
 use crate::framework::detect::{self, Class};
 use crate::framework::endpoints::Endpoints;
 use crate::framework::loaded;
 use crate::framework::spec::Framework;
+use crate::interpreter::containers::Container;
 use crate::interpreter::error::Result;
-use crate::interpreter::tuples::{plain_tuple, rebuilt};
 use crate::memory::numpy_array;
 use crate::policy::{self, Conversion, Lead, Policy};
 
-/// What a result is the result of.
+/// What a result comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Of {
-    /// A call.
-    Whole,
-    /// A call for one slice. What will be stacked is finished as a stack.
+pub enum ResultScope {
+    /// A call with the whole arrays.
+    Call,
+    /// A call for one slice. The arrays that will be stacked are finished with the stack.
     Slice,
-    /// The calls for all slices.
+    /// The calls for all slices, whose results were stacked.
     Stack,
 }
 
-/// Applies the policy to the first array of a result, and converts each to the declared output.
+/// Applies the policy to the first array of a result, and converts each array to the declared output.
+///
+/// # Errors
+///
+/// As [`policy::finish`] and [`convert::convert_to`].
 #[inline]
 pub fn finish<'py>(
     call: &Call<'_, 'py>,
     result: Bound<'py, PyAny>,
-    of: Of,
+    scope: ResultScope,
 ) -> Result<Bound<'py, PyAny>> {
     if let Some(class) = detect::class_of(&result) {
-        return if of == Of::Slice { Ok(result) } else { array(call, result, class, true, of) };
-    }
-    let tuple = plain_tuple(&result).is_some();
-    if !tuple && !result.is_exact_instance_of::<PyList>() {
-        return Ok(result);
-    }
-    let (mut first, mut changed) = (true, false);
-    let mut elements = Vec::new();
-    for element in result.try_iter()? {
-        let element = element?;
-        let stacked = of == Of::Slice && tuple && elements.is_empty();
-        let Some(class) = detect::class_of(&element) else {
-            elements.push(element);
-            continue;
+        return match scope {
+            ResultScope::Slice => Ok(result),
+            _ => finish_array(call, result, class, true, scope),
         };
-        let made = match stacked {
-            true => element.clone(),
-            false => array(call, element.clone(), class, first, of)?,
-        };
-        first = false;
-        changed |= !made.is(&element);
-        elements.push(made);
     }
-    if changed { Ok(rebuilt(&result, elements)?) } else { Ok(result) }
+    let finished = match Container::of(&result) {
+        Some(container) => finish_items(call, &container, scope, &mut true, true)?,
+        None => None,
+    };
+    Ok(finished.unwrap_or(result))
 }
 
+/// Finishes the arrays of a container, and with `nested` those of the lists and tuples in it; `None` if
+/// that changes nothing.
+fn finish_items<'py>(
+    call: &Call<'_, 'py>,
+    container: &Container<'_, 'py>,
+    scope: ResultScope,
+    is_first: &mut bool,
+    nested: bool,
+) -> Result<Option<Bound<'py, PyAny>>> {
+    let mut changed = false;
+    let mut items = container.items()?;
+    for (index, item) in items.iter_mut().enumerate() {
+        let will_be_stacked =
+            scope == ResultScope::Slice && nested && container.is_tuple() && index == 0;
+        let finished = match detect::class_of(item) {
+            Some(class) => {
+                let is_first = std::mem::take(is_first);
+                match will_be_stacked {
+                    true => continue,
+                    false => Some(finish_array(call, item.clone(), class, is_first, scope)?),
+                }
+            }
+            None => match Container::of(item).filter(|inner| nested && inner.is_sequence()) {
+                Some(inner) => finish_items(call, &inner, scope, is_first, false)?,
+                None => None,
+            },
+        };
+        if let Some(finished) = finished.filter(|finished| !finished.is(&*item)) {
+            *item = finished;
+            changed = true;
+        }
+    }
+    if changed { Ok(Some(container.with(items)?)) } else { Ok(None) }
+}
+
+/// Finishes one array of a result. Only the first one gets the policy's dtype.
 #[inline]
-fn array<'py>(
+fn finish_array<'py>(
     call: &Call<'_, 'py>,
     mut array: Bound<'py, PyAny>,
     mut class: Class,
-    first: bool,
-    of: Of,
+    is_first: bool,
+    scope: ResultScope,
 ) -> Result<Bound<'py, PyAny>> {
     let lead_array = call.slots.first().map(|slot| &slot.value);
-    if first && !fits(call.policy, lead_array, &array, class) {
+    if is_first && !has_wanted_dtype(call.policy, lead_array, &array, class) {
         let mut lead = lead_array.map_or_else(Lead::default, Lead::of);
-        if of == Of::Stack {
-            lead.reduced = Some(1);
+        if scope == ResultScope::Stack {
+            lead.reduced_ndim = Some(1);
         }
-        let name = &call.core.name;
+        let name = &call.definition.name;
         array = match policy::finish(&array, &lead, call.policy, name) {
-            // The framework of the function may lack the dtype that the output has.
+            // The function's framework may lack a dtype that the output framework has.
             Err(error) if error.is_missing_dtype() => match call.output() {
                 Some(output) if output.memory_type != class.framework.memory_type => {
-                    let there = deliver(call, &array, class, output)?;
-                    policy::finish(&there, &lead, call.policy, name)?
+                    let converted = convert_to_output(call, &array, class, output)?;
+                    policy::finish(&converted, &lead, call.policy, name)?
                 }
                 _ => return Err(error),
             },
-            done => done?,
+            finished => finished?,
         };
         class = detect::class_of(&array).unwrap_or(class);
     }
     match call.output() {
         Some(output) if output.memory_type != class.framework.memory_type => {
-            deliver(call, &array, class, output)
+            convert_to_output(call, &array, class, output)
         }
         _ => Ok(array),
     }
 }
 
-/// Converts an array of a result to the output.
-fn deliver<'py>(
+/// Converts an array of a result to the output framework.
+fn convert_to_output<'py>(
     call: &Call<'_, 'py>,
     array: &Bound<'py, PyAny>,
     class: Class,
     output: &'static Framework,
 ) -> Result<Bound<'py, PyAny>> {
-    let copy = match record::copy_default(call.py, call.core.options.copy) {
+    let copy = match trace::copy_default(call.py, call.definition.options.copy) {
         Some(false) => Some(false).filter(|_| class.framework.immutable),
         copy => copy,
     };
-    // What the function gave is not shared with an array that can be written to.
-    let apart = class.framework.immutable && !is_flagged(output);
-    convert::convert_to(array, output, &Request { copy, apart, ..Request::default() })
+    // Memory of an immutable array is not shared with an array that can be written to.
+    let for_writing = class.framework.immutable && !respects_read_only(output);
+    convert::convert_to(array, output, &Request { copy, for_writing, ..Request::default() })
 }
 
-/// Whether a framework's arrays cannot be written to where their memory must not be.
-fn is_flagged(framework: &Framework) -> bool {
-    framework.immutable || framework.import.as_ref().is_some_and(|import| import.flag)
+/// Whether a framework's arrays cannot be written to if their memory is read-only.
+fn respects_read_only(framework: &Framework) -> bool {
+    framework.immutable || framework.import.as_ref().is_some_and(|import| import.read_only)
 }
 
-/// Whether an array has the element type that the policy asks for, as far as a glance tells.
+/// Whether an array has the dtype that the policy asks for. A cheap test: false if that is not obvious.
 #[inline]
-fn fits<'py>(
+fn has_wanted_dtype<'py>(
     policy: Policy,
     lead: Option<&Bound<'py, PyAny>>,
     array: &Bound<'py, PyAny>,
@@ -134,12 +161,13 @@ fn fits<'py>(
             if array.is(lead) {
                 return true;
             }
-            if numpy_array::is_array(array) && numpy_array::is_array(lead) {
+            if let (Some(array), Some(lead)) = (numpy_array::array(array), numpy_array::array(lead))
+            {
                 let dtype = numpy_array::dtype_of(array);
                 return dtype.is_some() && dtype == numpy_array::dtype_of(lead);
             }
-            let of = |class: Class| class.framework.memory_type;
-            if detect::class_of(lead).is_none_or(|lead| of(lead) != of(class)) {
+            let own = class.framework.memory_type;
+            if detect::class_of(lead).is_none_or(|lead| lead.framework.memory_type != own) {
                 return false;
             }
             let dtype = |array: &Bound<'py, PyAny>| array.getattr(intern!(array.py(), "dtype"));
@@ -151,29 +179,32 @@ fn fits<'py>(
     }
 }
 
-/// Whether a result can be handed out as it is.
+/// Whether a result can be returned as it is.
 #[inline]
-pub fn is_done<'py>(
+pub fn is_finished<'py>(
     options: &Options,
     policy: Policy,
     lead: Option<&Bound<'py, PyAny>>,
     result: &Bound<'py, PyAny>,
 ) -> bool {
-    // A function that delivers was told where to.
-    let delivered = |class: Class| match options.output {
-        Output::Fixed(output) => output.memory_type == class.framework.memory_type,
-        Output::Input => options.delivers,
+    let is_of_output = |class: Class| match options.output {
+        OutputType::Fixed(output) => output.memory_type == class.framework.memory_type,
+        OutputType::Input => options.delivers,
     };
     match detect::class_of(result) {
-        Some(class) => delivered(class) && fits(policy, lead, result, class),
-        None => !result.is_exact_instance_of::<PyList>() && plain_tuple(result).is_none(),
+        Some(class) => is_of_output(class) && has_wanted_dtype(policy, lead, result, class),
+        None => Container::of(result).is_none(),
     }
 }
 
-/// Waits for the arrays of a result, where their framework returns before they are computed.
+/// Waits for the arrays of a result, if their framework returns before they are computed.
+///
+/// # Errors
+///
+/// What the framework raises when their computation failed.
 pub fn wait(framework: &'static Framework, result: &Bound<'_, PyAny>) -> PyResult<()> {
     let Some(ready) = framework.ready else { return Ok(()) };
-    // What an iterator gives is not there yet.
+    // The items of an iterator do not exist yet.
     if result.cast::<PyIterator>().is_ok() {
         return Ok(());
     }

@@ -1,118 +1,199 @@
-//! Capsules: taken once, and given.
+//! DLPack capsules.
 
 use std::ffi::CStr;
 
-use dlpark::Managed;
 use dlpark::ffi::{DLManagedTensor, DLManagedTensorVersioned};
+use dlpark::{Managed, ManagedTensorBase};
 use pyo3::exceptions::PyBufferError;
 use pyo3::ffi;
 use pyo3::prelude::*;
 
-use crate::memory::view::{Owner, Source};
+use crate::memory::source::{Owner, Source};
 
 const LEGACY: &CStr = c"dltensor";
 const LEGACY_USED: &CStr = c"used_dltensor";
 const VERSIONED: &CStr = c"dltensor_versioned";
 const VERSIONED_USED: &CStr = c"used_dltensor_versioned";
 
-/// Takes the tensor out of a capsule, which is marked as used.
+/// Takes the tensor out of a capsule and marks the capsule as used.
+///
+/// (dlpark's own import raises `ValueError` or `RuntimeError`, where the protocol has `BufferError`.)
 ///
 /// # Errors
 ///
-/// `BufferError` when it is no DLPack capsule, was used before, or holds a tensor that cannot be
-/// read; in the last case the tensor is freed.
+/// `BufferError` if the object is not a DLPack capsule, if it is used, or if its tensor cannot be read;
+/// in the last case the tensor is freed.
 pub fn take(capsule: &Bound<'_, PyAny>) -> PyResult<Source> {
-    let pointer = capsule.as_ptr();
-    // SAFETY: the object is alive and the names are C strings; a capsule of a matching name
-    // holds a tensor of that layout by the DLPack convention, and renaming it before use makes
-    // us its only owner.
-    let owner = unsafe {
-        if ffi::PyCapsule_IsValid(pointer, VERSIONED.as_ptr()) == 1 {
-            let tensor = ffi::PyCapsule_GetPointer(pointer, VERSIONED.as_ptr());
-            rename(capsule, VERSIONED_USED)?;
-            Owner::Versioned(
-                Managed::<DLManagedTensorVersioned>::from_raw(tensor.cast()).map_err(invalid)?,
-            )
-        } else if ffi::PyCapsule_IsValid(pointer, LEGACY.as_ptr()) == 1 {
-            let tensor = ffi::PyCapsule_GetPointer(pointer, LEGACY.as_ptr());
-            rename(capsule, LEGACY_USED)?;
-            Owner::Legacy(Managed::<DLManagedTensor>::from_raw(tensor.cast()).map_err(invalid)?)
+    // SAFETY: by the DLPack specification a capsule of one of these names holds a tensor of that layout.
+    unsafe {
+        if let Some(tensor) =
+            take_named::<DLManagedTensorVersioned>(capsule, VERSIONED, VERSIONED_USED)?
+        {
+            described(tensor)
+        } else if let Some(tensor) = take_named::<DLManagedTensor>(capsule, LEGACY, LEGACY_USED)? {
+            described(tensor)
         } else {
-            return Err(PyBufferError::new_err(format!(
+            Err(PyBufferError::new_err(format!(
                 "expected an unused DLPack capsule, found {}",
                 capsule.repr().map(|r| r.to_string()).unwrap_or_default()
-            )));
+            )))
         }
-    };
-    described(owner)
+    }
 }
 
-/// Describes an imported tensor.
-pub fn described(owner: Owner) -> PyResult<Source> {
-    let view = match &owner {
-        Owner::Versioned(tensor) => super::describe(tensor),
-        Owner::Legacy(tensor) => super::describe(tensor),
-        _ => unreachable!("only imported tensors are described"),
-    };
-    Ok(Source { view: view.map_err(invalid)?, owner })
+/// The tensor of a capsule of this name, which is renamed; `None` if it has another name.
+///
+/// # Safety
+///
+/// A capsule of this name holds a tensor of this layout, and belongs to whoever renames the capsule.
+unsafe fn take_named<M: ManagedTensorBase>(
+    capsule: &Bound<'_, PyAny>,
+    name: &CStr,
+    used: &'static CStr,
+) -> PyResult<Option<Managed<M>>> {
+    let pointer = capsule.as_ptr();
+    // SAFETY: the object is alive, and its new name is a static. After the renaming the tensor belongs to
+    // the handle.
+    unsafe {
+        if ffi::PyCapsule_IsValid(pointer, name.as_ptr()) != 1 {
+            return Ok(None);
+        }
+        let tensor = ffi::PyCapsule_GetPointer(pointer, name.as_ptr());
+        if ffi::PyCapsule_SetName(pointer, used.as_ptr()) != 0 {
+            return Err(PyErr::fetch(capsule.py()));
+        }
+        Managed::from_raw(tensor.cast()).map(Some).map_err(invalid)
+    }
+}
+
+/// The memory of an imported tensor.
+///
+/// # Errors
+///
+/// `BufferError` if the tensor cannot be read.
+pub fn described<M: ManagedTensorBase>(tensor: Managed<M>) -> PyResult<Source>
+where
+    Owner: From<Managed<M>>,
+{
+    let view = super::describe(&tensor).map_err(invalid)?;
+    // SAFETY: by the DLPack specification the memory is valid until the tensor's deleter is called, which
+    // happens when the owner is dropped, and the view is read-only if the tensor says so.
+    Ok(unsafe { Source::new(view, tensor.into()) })
 }
 
 fn invalid(error: impl std::fmt::Display) -> PyErr {
     PyBufferError::new_err(error.to_string())
 }
 
-fn rename(capsule: &Bound<'_, PyAny>, name: &'static CStr) -> PyResult<()> {
-    // SAFETY: the capsule is valid, and the name lives as long as the process.
-    match unsafe { ffi::PyCapsule_SetName(capsule.as_ptr(), name.as_ptr()) } {
-        0 => Ok(()),
-        _ => Err(PyErr::fetch(capsule.py())),
-    }
-}
-
-/// A legacy capsule that owns a tensor until somebody takes it.
-pub fn give_legacy(py: Python<'_>, tensor: Managed<DLManagedTensor>) -> PyResult<Bound<'_, PyAny>> {
-    give(py, tensor.into_raw().cast(), LEGACY, drop_legacy)
-}
-
-/// A versioned capsule that owns a tensor until somebody takes it.
-pub fn give_versioned(
-    py: Python<'_>,
-    tensor: Managed<DLManagedTensorVersioned>,
-) -> PyResult<Bound<'_, PyAny>> {
-    give(py, tensor.into_raw().cast(), VERSIONED, drop_versioned)
-}
-
-fn give<'py>(
+/// A capsule that owns a tensor until a consumer takes it.
+///
+/// # Errors
+///
+/// `MemoryError`, after the tensor is freed.
+pub fn give<'py, T: IntoPyObject<'py, Output = Bound<'py, PyAny>, Error = PyErr>>(
     py: Python<'py>,
-    tensor: *mut std::ffi::c_void,
-    name: &'static CStr,
-    destructor: unsafe extern "C" fn(*mut ffi::PyObject),
+    tensor: T,
 ) -> PyResult<Bound<'py, PyAny>> {
-    // SAFETY: the pointer is a tensor of the layout that the name promises, and the destructor
-    // belongs to that name.
-    unsafe {
-        let capsule = ffi::PyCapsule_New(tensor, name.as_ptr(), Some(destructor));
-        Bound::from_owned_ptr_or_err(py, capsule)
-    }
+    tensor.into_pyobject(py)
 }
 
-unsafe extern "C" fn drop_legacy(capsule: *mut ffi::PyObject) {
-    // SAFETY: called by the interpreter with the capsule that is being freed; one that was taken
-    // has another name.
-    unsafe {
-        if ffi::PyCapsule_IsValid(capsule, LEGACY.as_ptr()) == 1 {
-            let tensor = ffi::PyCapsule_GetPointer(capsule, LEGACY.as_ptr());
-            drop(Managed::<DLManagedTensor>::from_raw(tensor.cast()));
+#[cfg(all(test, not(Py_LIMITED_API)))]
+mod tests {
+    use std::ffi::c_void;
+    use std::ptr;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use ffi::{PyMem_GetAllocator, PyMem_SetAllocator, PyMemAllocatorDomain, PyMemAllocatorEx};
+    use pyo3::exceptions::PyMemoryError;
+
+    use super::*;
+    use crate::dlpack::managed;
+
+    struct Counted(Arc<AtomicUsize>);
+
+    impl Drop for Counted {
+        fn drop(&mut self) {
+            self.0.fetch_add(1, Ordering::SeqCst);
         }
     }
-}
 
-unsafe extern "C" fn drop_versioned(capsule: *mut ffi::PyObject) {
-    // SAFETY: as above.
-    unsafe {
-        if ffi::PyCapsule_IsValid(capsule, VERSIONED.as_ptr()) == 1 {
-            let tensor = ffi::PyCapsule_GetPointer(capsule, VERSIONED.as_ptr());
-            drop(Managed::<DLManagedTensorVersioned>::from_raw(tensor.cast()));
+    /// Memory that counts how often it is freed.
+    fn counted(frees: &Arc<AtomicUsize>) -> Source {
+        let (view, owner) = Source::from_slice(&[1_u8, 2], &[2]).unwrap().into_parts();
+        let owner = Owner::Value(Box::new((owner, Counted(frees.clone()))));
+        // SAFETY: the new owner contains the previous one.
+        unsafe { Source::new(view, owner) }
+    }
+
+    /// Runs `body` while Python cannot allocate objects.
+    fn without_memory<T>(_py: Python<'_>, body: impl FnOnce() -> T) -> T {
+        extern "C" fn malloc(_: *mut c_void, _: usize) -> *mut c_void {
+            ptr::null_mut()
         }
+        extern "C" fn calloc(_: *mut c_void, _: usize, _: usize) -> *mut c_void {
+            ptr::null_mut()
+        }
+        extern "C" fn realloc(_: *mut c_void, _: *mut c_void, _: usize) -> *mut c_void {
+            ptr::null_mut()
+        }
+        extern "C" fn free(before: *mut c_void, memory: *mut c_void) {
+            // SAFETY: the context is the allocator that the memory came from.
+            unsafe {
+                let before = &*before.cast::<PyMemAllocatorEx>();
+                before.free.unwrap()(before.ctx, memory);
+            }
+        }
+        let domain = PyMemAllocatorDomain::PYMEM_DOMAIN_OBJ;
+        let nothing = PyMemAllocatorEx {
+            ctx: ptr::null_mut(),
+            malloc: None,
+            calloc: None,
+            realloc: None,
+            free: None,
+        };
+        let (mut before, mut none) = (nothing, nothing);
+        // SAFETY: the thread is attached until the previous allocator is back.
+        unsafe {
+            PyMem_GetAllocator(domain, &mut before);
+            none.ctx = (&raw mut before).cast();
+            none.malloc = Some(malloc);
+            none.calloc = Some(calloc);
+            none.realloc = Some(realloc);
+            none.free = Some(free);
+            PyMem_SetAllocator(domain, &mut none);
+            let done = body();
+            PyMem_SetAllocator(domain, &mut before);
+            done
+        }
+    }
+
+    #[test]
+    fn a_tensor_is_freed_where_there_is_no_memory_for_its_capsule() {
+        Python::attach(|py| {
+            // PyO3 makes a class of its own for the first exception.
+            assert!(py.import("no_such_module").is_err());
+            let frees = Arc::new(AtomicUsize::new(0));
+            let versioned = counted(&frees).hand_over(managed::versioned);
+            let legacy = counted(&frees).hand_over(managed::legacy);
+            let (one, other) = without_memory(py, || (give(py, versioned), give(py, legacy)));
+            assert!(one.unwrap_err().is_instance_of::<PyMemoryError>(py));
+            assert!(other.unwrap_err().is_instance_of::<PyMemoryError>(py));
+            assert_eq!(frees.load(Ordering::SeqCst), 2);
+        });
+    }
+
+    #[test]
+    fn a_capsule_is_consumed_once() {
+        Python::attach(|py| {
+            let frees = Arc::new(AtomicUsize::new(0));
+            let capsule = give(py, counted(&frees).hand_over(managed::versioned)).unwrap();
+            let source = take(&capsule).unwrap();
+            assert!(take(&capsule).is_err());
+            drop(capsule);
+            assert_eq!(frees.load(Ordering::SeqCst), 0);
+            drop(source);
+            assert_eq!(frees.load(Ordering::SeqCst), 1);
+        });
     }
 }

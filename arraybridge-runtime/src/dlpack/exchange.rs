@@ -1,7 +1,7 @@
-//! The C exchange table that a type can carry since DLPack 1.3.
+//! The C exchange table of a type (DLPack 1.3).
 //!
-//! It skips the framework's own checks: an export does not look at `requires_grad`, conjugate or
-//! negative bits, so the table's guards are asked first.
+//! It skips the framework's own checks: an export ignores `requires_grad` and the conjugate and negative
+//! bits. The guards in `frameworks.toml` are checked first.
 
 use std::mem::MaybeUninit;
 use std::ptr::NonNull;
@@ -15,24 +15,25 @@ use pyo3::prelude::*;
 use pyo3::types::PyType;
 
 use super::Invalid;
+use crate::memory::source::{Owner, Slot};
 use crate::memory::view::View;
 
 /// A framework's exchange table, which lives as long as the process.
 #[derive(Clone, Copy)]
 pub struct Exchange(NonNull<DLPackExchangeAPI>);
 
-// SAFETY: the specification has the table immutable and alive for the process.
+// SAFETY: by the specification the table is immutable and lives as long as the process.
 unsafe impl Send for Exchange {}
-// SAFETY: as above.
+// SAFETY: by the specification the table is immutable and lives as long as the process.
 unsafe impl Sync for Exchange {}
 
 impl Exchange {
-    /// The table of a type, if it has one whose major version we know.
+    /// The table of a type, if it has one of our major version.
     pub fn of_type(class: &Bound<'_, PyType>) -> Option<Exchange> {
         let capsule = class.getattr(pyo3::intern!(class.py(), "__dlpack_c_exchange_api__")).ok()?;
         let name = c"dlpack_exchange_api";
-        // SAFETY: the object is alive, and the pointer of a capsule of this name is the header of
-        // an exchange table by the specification.
+        // SAFETY: the object is alive. By the specification a capsule of this name points to the header of
+        // an exchange table.
         unsafe {
             if ffi::PyCapsule_IsValid(capsule.as_ptr(), name.as_ptr()) != 1 {
                 return None;
@@ -49,13 +50,21 @@ impl Exchange {
         None
     }
 
-    /// Exports an array of the table's type, without ordering any stream.
+    /// Exports an array, without waiting for any stream.
+    ///
+    /// # Safety
+    ///
+    /// The object is an instance of the type that has this table.
     ///
     /// # Errors
     ///
     /// What the framework raises for an array that it cannot describe.
-    pub fn export(&self, data: &Bound<'_, PyAny>) -> PyResult<Managed<DLManagedTensorVersioned>> {
-        // SAFETY: the table is alive; the object is one of the type it was found on.
+    pub unsafe fn export(
+        &self,
+        data: &Bound<'_, PyAny>,
+    ) -> PyResult<Managed<DLManagedTensorVersioned>> {
+        // SAFETY: the table is alive, the object is an instance of its type, and the tensor that it exports
+        // belongs to the caller.
         unsafe {
             let Some(export) = self.0.as_ref().managed_tensor_from_py_object_no_sync else {
                 return Err(PyBufferError::new_err("the exchange table cannot export"));
@@ -70,19 +79,39 @@ impl Exchange {
         }
     }
 
-    /// Describes an array of the table's type in `view` without an export: nothing keeps its memory
-    /// alive, and nothing says whether it may be written to. `false` if the table cannot do that.
+    /// Describes an array in `slot` without exporting it. The table does not say whether the memory is
+    /// read-only.
+    ///
+    /// # Safety
+    ///
+    /// The object is an instance of the type that has this table. The owner keeps its memory alive, and the
+    /// memory may be written to.
     ///
     /// # Errors
     ///
-    /// What the framework raises for an array that it cannot describe.
+    /// What the framework raises for an array that it cannot describe; `BufferError` if the table lacks the
+    /// function.
     #[inline]
-    pub fn describe(&self, data: &Bound<'_, PyAny>, view: &mut View) -> PyResult<bool> {
-        // SAFETY: the table is alive; the object is one of the type it was found on, and lives
-        // longer than the descriptor's extents, which are copied.
+    pub unsafe fn describe(
+        &self,
+        data: &Bound<'_, PyAny>,
+        owner: Owner,
+        slot: &mut Slot,
+    ) -> PyResult<()> {
+        // SAFETY: the owner keeps the array's memory alive, and the object is an instance of the table's type.
+        unsafe { slot.describe(owner, |view| self.describe_in(data, view)) }
+    }
+
+    /// # Safety
+    ///
+    /// The object is an instance of the type that has this table.
+    #[inline]
+    unsafe fn describe_in(&self, data: &Bound<'_, PyAny>, view: &mut View) -> PyResult<()> {
+        // SAFETY: the table is alive and the object an instance of its type. The object outlives the
+        // descriptor, which is copied here.
         unsafe {
             let Some(describe) = self.0.as_ref().dltensor_from_py_object_no_sync else {
-                return Ok(false);
+                return Err(PyBufferError::new_err("the exchange table cannot describe"));
             };
             let mut tensor = MaybeUninit::<DLTensor>::zeroed();
             if describe(data.as_ptr().cast(), tensor.as_mut_ptr()) != 0 {
@@ -96,13 +125,12 @@ impl Exchange {
                     true => Err(Invalid::NullData),
                     false => Ok(()),
                 })
-                .map_err(|error| PyBufferError::new_err(error.to_string()))?;
-            Ok(true)
+                .map_err(|error| PyBufferError::new_err(error.to_string()))
         }
     }
 
-    /// Makes an array of the table's framework. The tensor is the framework's from here on; one
-    /// that it refuses may leak, so it has to fit what the framework takes.
+    /// Makes an array of the table's framework, which takes over the tensor. A tensor that it refuses may
+    /// leak, so it must be one that the framework accepts.
     ///
     /// # Errors
     ///
@@ -112,8 +140,8 @@ impl Exchange {
         py: Python<'py>,
         tensor: Managed<DLManagedTensorVersioned>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        // SAFETY: the table is alive, the tensor is owned and handed over whole, and the object
-        // that comes back is a new reference.
+        // SAFETY: the table is alive, the framework takes over the tensor, and the resulting object is a
+        // new reference.
         unsafe {
             let Some(import) = self.0.as_ref().managed_tensor_to_py_object_no_sync else {
                 return Err(PyBufferError::new_err("the exchange table cannot import"));

@@ -1,7 +1,7 @@
-//! DLPack in both directions: capsules, the C exchange table, and our own exports.
+//! DLPack in both directions: capsules, the C exchange table, and exports of our own memory.
 //!
-//! What comes out of a foreign capsule is a `Managed` tensor; only [`describe`] turns it into a
-//! [`View`](crate::memory::view::View) that the rest of the crate reads.
+//! A foreign capsule yields a `Managed` tensor. Only [`describe`] turns it into a
+//! [`View`](crate::memory::view::View), which the rest of the crate reads.
 
 pub mod capsule;
 pub mod exchange;
@@ -14,7 +14,7 @@ use dlpark::{Managed, ManagedTensorBase};
 
 use crate::host::dtype::DType;
 use crate::host::layout::contiguous_strides;
-use crate::memory::view::{self, View};
+use crate::memory::view::{Dims, View};
 
 /// Why a foreign tensor cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -22,22 +22,22 @@ pub enum Invalid {
     /// The descriptor contradicts itself.
     #[error("the DLPack tensor is invalid: {0}")]
     Descriptor(#[from] dlpark::tensor::Error),
-    /// Elements, but no memory.
+    /// The tensor has elements, but its data pointer is null.
     #[error("the DLPack tensor has elements but no data")]
     NullData,
-    /// An element type without a name here.
+    /// The element type is not one of [`DType`].
     #[error(
-        "the DLPack type with code {code}, {bits} bits and {lanes} lanes is none that arraybridge converts"
+        "arraybridge does not convert the DLPack type with code {code}, {bits} bits and {lanes} lanes"
     )]
     Dtype {
         /// The DLPack type code.
         code: u8,
-        /// Bits of one lane.
+        /// The bits of one lane.
         bits: u8,
-        /// Lanes.
+        /// The number of lanes.
         lanes: u16,
     },
-    /// The view's bytes do not fit an address space.
+    /// The strides in bytes overflow.
     #[error("the DLPack tensor is larger than the address space")]
     TooLarge,
 }
@@ -46,64 +46,77 @@ pub enum Invalid {
 ///
 /// # Errors
 ///
-/// [`Invalid`] when the descriptor is not one that can be read.
+/// [`Invalid`] if the descriptor cannot be read.
 pub fn describe<M: ManagedTensorBase>(tensor: &Managed<M>) -> Result<View, Invalid> {
-    let mut view = view_of(&tensor.validate()?)?;
-    if raw(tensor).data.is_null() && !view.is_empty() {
+    let mut view = View::default();
+    describe_in(&tensor.validate()?, &mut view)?;
+    if view.data().is_null() && !view.is_empty() {
         return Err(Invalid::NullData);
     }
-    view.read_only = tensor.flags().contains(dlpark::DlpackFlags::READ_ONLY);
+    view.restrict(tensor.flags().contains(dlpark::DlpackFlags::READ_ONLY));
     Ok(view)
 }
 
-/// A checked descriptor in our words; whether there is memory is for the caller to look at.
+/// The element type and the shape of a checked descriptor.
 ///
 /// # Errors
 ///
-/// [`Invalid`] for an element type without a name, and for strides beyond the address space.
-pub fn view_of(checked: &TensorRef<'_>) -> Result<View, Invalid> {
-    let mut view = View::default();
-    describe_in(checked, &mut view)?;
-    Ok(view)
+/// [`Invalid`] for an unknown element type.
+pub fn prototype(checked: &TensorRef<'_>) -> Result<(DType, Dims<usize>), Invalid> {
+    Ok((dtype(checked)?, checked.shape().iter().map(|n| *n as usize).collect()))
 }
 
-/// As [`view_of`], in place.
-#[inline]
-fn describe_in(checked: &TensorRef<'_>, view: &mut View) -> Result<(), Invalid> {
+fn dtype(checked: &TensorRef<'_>) -> Result<DType, Invalid> {
     let dtype = checked.dtype();
-    let dtype = DType::from_dlpack(dtype).ok_or(Invalid::Dtype {
+    DType::from_dlpack(dtype).ok_or(Invalid::Dtype {
         code: dtype.code.0,
         bits: dtype.bits,
         lanes: dtype.lanes,
-    })?;
+    })
+}
+
+/// Describes the tensor of a checked descriptor in place. The caller checks that the data pointer is not
+/// null.
+///
+/// # Errors
+///
+/// [`Invalid`] for an unknown element type, and for strides that overflow.
+#[inline]
+fn describe_in(checked: &TensorRef<'_>, view: &mut View) -> Result<(), Invalid> {
+    let dtype = dtype(checked)?;
     let size = dtype.size() as isize;
-    view::set(&mut view.shape, checked.shape().iter().map(|n| *n as usize));
-    match checked.strides() {
-        Some(strides) => {
-            let mut fits = true;
-            let bytes = strides.iter().map(|stride| {
-                let (bytes, over) = (*stride as isize).overflowing_mul(size);
-                fits &= !over;
-                bytes
-            });
-            view::set(&mut view.strides, bytes);
-            if !fits {
-                return Err(Invalid::TooLarge);
+    let shape = checked.shape().iter().map(|n| *n as usize);
+    let mut fits = true;
+    // SAFETY: there are as many strides as extents. By the DLPack specification the elements are in the
+    // tensor's allocation. If the strides overflow, the view gets no address.
+    unsafe {
+        match checked.strides() {
+            Some(strides) => {
+                let bytes = strides.iter().map(|stride| {
+                    let (bytes, over) = (*stride as isize).overflowing_mul(size);
+                    fits &= !over;
+                    bytes
+                });
+                view.set_axes(shape, bytes);
+            }
+            None => {
+                let shape: Dims<usize> = shape.collect();
+                let strides = contiguous_strides(&shape, dtype.size());
+                view.set_axes(shape.iter().copied(), strides.iter().copied());
             }
         }
-        None => view.strides = contiguous_strides(&view.shape, dtype.size()),
+        if !fits {
+            return Err(Invalid::TooLarge);
+        }
+        let data = checked.data_ptr().cast_mut().cast::<u8>();
+        let data = data.wrapping_add(checked.byte_offset() as usize);
+        view.set_elements(data, dtype, checked.device());
     }
-    let data = checked.data_ptr().cast_mut().cast::<u8>();
-    view.data = data.wrapping_add(checked.byte_offset() as usize);
-    view.dtype = dtype;
-    view.read_only = false;
-    view.swapped = false;
-    view.device = checked.device();
     Ok(())
 }
 
-/// The raw descriptor of a tensor that was checked before.
+/// The raw descriptor of a checked tensor.
 fn raw<M: ManagedTensorBase>(tensor: &Managed<M>) -> &DLTensor {
-    // SAFETY: the handle owns the tensor, whose descriptor does not change while it is owned.
+    // SAFETY: the handle owns the tensor, and an owned tensor's descriptor does not change.
     unsafe { tensor.tensor() }
 }

@@ -1,35 +1,22 @@
-//! A host array as a Python object that other libraries import.
+//! Host memory as a Python object that other libraries import.
 
 use dlpark::ffi::DLDeviceType;
 use pyo3::exceptions::{PyBufferError, PyValueError};
 use pyo3::prelude::*;
 
 use super::{capsule, managed};
-use crate::interpreter::held::Held;
-use crate::memory::view::{Owner, Source, View};
+use crate::memory::source::{SharedSource, Source};
 
-/// What `from_dlpack` functions are handed: host memory with the whole protocol.
+/// Host memory with the methods of the DLPack protocol, for the `from_dlpack` functions of frameworks.
 ///
-/// Each export keeps the producer alive, and the producer keeps the memory.
+/// The object and each of its exports keep the memory alive.
 #[pyclass(frozen, module = "arraybridge", name = "_HostArray")]
-pub struct Producer {
-    view: ViewOfHost,
-    // Held for its drop.
-    _owner: std::sync::Mutex<Owner>,
-}
-
-/// A host view. The pointer is only read through an export, which the producer outlives.
-struct ViewOfHost(View);
-
-// SAFETY: the view is immutable, and whoever reads the memory behind it follows DLPack's rules.
-unsafe impl Send for ViewOfHost {}
-// SAFETY: as above.
-unsafe impl Sync for ViewOfHost {}
+pub struct Producer(SharedSource);
 
 impl Producer {
     /// Wraps a source.
     pub fn new(source: Source) -> Producer {
-        Producer { view: ViewOfHost(source.view), _owner: std::sync::Mutex::new(source.owner) }
+        Producer(source.into())
     }
 }
 
@@ -37,34 +24,33 @@ impl Producer {
 impl Producer {
     #[pyo3(signature = (*, stream=None, max_version=None, dl_device=None, copy=None))]
     fn __dlpack__<'py>(
-        slf: &Bound<'py, Self>,
+        &self,
+        py: Python<'py>,
         stream: Option<Bound<'py, PyAny>>,
         max_version: Option<(u32, u32)>,
         dl_device: Option<(u32, i32)>,
         copy: Option<bool>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let py = slf.py();
-        let view = &slf.get().view.0;
         if stream.is_some() {
             return Err(PyValueError::new_err("stream must be None for host memory"));
         }
-        let own = (view.device.device_type.0, view.device.device_id);
+        let own = self.__dlpack_device__();
         if dl_device.is_some_and(|device| device != own && device != (DLDeviceType::CPU.0, 0)) {
             return Err(PyBufferError::new_err("host memory can only be exported to the host"));
         }
         if copy == Some(true) {
-            return Err(PyBufferError::new_err("this export is made to be shared, not copied"));
+            return Err(PyBufferError::new_err("this object shares its memory and cannot copy it"));
         }
-        let owner = Owner::Object(Held::new(slf.as_any()));
-        let source = Source { view: view.clone(), owner };
+        let source = self.0.source();
         if max_version.is_some_and(|(major, _)| major >= 1) {
-            capsule::give_versioned(py, managed::versioned(source))
+            capsule::give(py, source.hand_over(managed::versioned))
         } else {
-            capsule::give_legacy(py, managed::legacy(source))
+            capsule::give(py, source.hand_over(managed::legacy))
         }
     }
 
     fn __dlpack_device__(&self) -> (u32, i32) {
-        (self.view.0.device.device_type.0, self.view.0.device.device_id)
+        let device = self.0.view().device();
+        (device.device_type.0, device.device_id)
     }
 }

@@ -1,4 +1,4 @@
-//! Giving cached device memory back.
+//! Releasing cached device memory.
 
 use pyo3::prelude::*;
 use pyo3::types::PyModule;
@@ -22,13 +22,12 @@ pub struct Cleared {
     pub error: Option<String>,
 }
 
-/// Collects garbage, then has every loaded framework give back the memory that it caches on a
-/// device, or on all devices. A framework that is not loaded is not imported; without a device there
-/// is nothing to do.
+/// Collects garbage, then makes every imported framework release the memory that it caches on a
+/// device, or on all its devices. No framework is imported for this.
 ///
 /// # Errors
 ///
-/// What is no failure of a framework, such as an interrupt; failures are in the answer.
+/// What is not an `Exception`, such as an interrupt. What a framework raises is in the result.
 pub fn clear_all(py: Python<'_>, device: Option<usize>) -> Result<Vec<Cleared>> {
     collect_garbage(py)?;
     let mut cleared = Vec::new();
@@ -38,11 +37,11 @@ pub fn clear_all(py: Python<'_>, device: Option<usize>) -> Result<Vec<Cleared>> 
     Ok(cleared)
 }
 
-/// As [`clear_all`], for one framework.
+/// Does the same as [`clear_all`] for one framework.
 ///
 /// # Errors
 ///
-/// As [`clear_all`].
+/// What is not an `Exception`, such as an interrupt. What a framework raises is in the result.
 pub fn clear_one(
     py: Python<'_>,
     framework: &'static Framework,
@@ -54,7 +53,7 @@ pub fn clear_one(
     Ok(cleared)
 }
 
-/// Arrays in cycles, such as those that an exception's traceback holds, hold memory too.
+/// Arrays in reference cycles hold memory too, such as those in the traceback of an exception.
 fn collect_garbage(py: Python<'_>) -> PyResult<()> {
     PyModule::import(py, "gc")?.call_method0("collect").map(drop)
 }
@@ -65,7 +64,7 @@ fn clear(
     device: Option<usize>,
     cleared: &mut Vec<Cleared>,
 ) -> Result<()> {
-    if framework.clear.is_empty() || !loaded::is_loaded(py, framework) {
+    if framework.clear.is_empty() || !loaded::is_imported(py, framework) {
         return Ok(());
     }
     let loaded = loaded::load(py, framework, Endpoints::of(framework))?;
@@ -82,7 +81,7 @@ fn clear(
         let done = device::within(py, loaded, Device::Accelerator(index), ops);
         let error = match done {
             Ok(()) => None,
-            // Clearing allocates nothing that would matter; that memory is out is no news here.
+            // Memory has run out already, so this is a failure like any other.
             Err(error) if oom::framework_of(py, &error).is_some() => Some(first_line(py, &error)),
             Err(error) if oom::passes_through(py, &error) => return Err(error.into()),
             Err(error) => Some(first_line(py, &error)),

@@ -1,7 +1,7 @@
 //! Which framework an object belongs to.
 //!
-//! The class names on the object's method resolution order are looked up in the tables; nothing
-//! is imported. What was found for a class is remembered.
+//! The class names in the object's method resolution order are looked up in the tables. Nothing is
+//! imported. The answer for a class is cached.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -23,7 +23,7 @@ pub enum Role {
     Array,
     /// A wrapper around an array. Scope of the op: `module, data`.
     Value(&'static Op<2>),
-    /// No plain array, for this reason.
+    /// Not a plain array, for this reason.
     Refused(&'static str),
 }
 
@@ -36,7 +36,7 @@ pub struct Class {
     pub role: Role,
     /// The C exchange table, where the class has one.
     pub exchange: Option<Exchange>,
-    /// Whether a table names the class itself. A subclass may answer questions as it likes.
+    /// Whether a table lists the class itself. A subclass may override anything.
     pub own: bool,
 }
 
@@ -61,26 +61,28 @@ fn names() -> &'static Names {
     })
 }
 
-/// Classes live as long as the process as far as this cache is concerned: it holds a reference to
-/// each, and starts over when a program makes classes without end.
+/// The shared cache is emptied when it is full: some programs make classes without end.
 const MOST_CLASSES: usize = 1024;
 
-struct Known {
+/// An entry of the shared cache. It keeps the class alive, so that no other class gets its address.
+struct Cached {
     class: Option<Class>,
     _alive: Py<PyType>,
 }
 
-static KNOWN: Mutex<Option<HashMap<usize, Known>>> = Mutex::new(None);
+/// The shared cache, by the address of the class.
+static CACHE: Mutex<Option<HashMap<usize, Cached>>> = Mutex::new(None);
 
 const SLOTS: usize = 32;
 
 thread_local! {
-    /// The classes that this thread saw last, by address. An entry is only used while the shared
-    /// cache, of the same generation, keeps the class alive.
+    /// The classes that this thread saw last: address, generation, answer. An entry is valid while
+    /// the generation of the shared cache is the same, since that keeps the class alive.
     static RECENT: RefCell<[(usize, u64, Option<Class>); SLOTS]> =
         const { RefCell::new([(0, 0, None); SLOTS]) };
 }
 
+/// How often the shared cache was emptied, plus one.
 static GENERATION: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(1);
 
 /// What is known about an object's class; `None` if it belongs to no framework.
@@ -93,37 +95,43 @@ pub fn class_of(data: &Bound<'_, PyAny>) -> Option<Class> {
     if recent.0 == address && recent.1 == generation {
         return recent.2;
     }
-    // Of the generation before: what was found may be forgotten again by now.
+    // The entry gets the generation that was read before: if the cache is emptied meanwhile, the
+    // entry is not used.
     let class = find(&data.get_type());
     RECENT.with_borrow_mut(|recent| recent[slot] = (address, generation, class));
     class
 }
 
+/// The framework that a class belongs to, whatever its objects are.
+pub fn framework_of_class(class: &Bound<'_, PyType>) -> Option<&'static Framework> {
+    find(class).map(|class| class.framework)
+}
+
 #[cold]
 fn find(class: &Bound<'_, PyType>) -> Option<Class> {
     let address = class.as_ptr() as usize;
-    if let Some(known) = lock().get_or_insert_default().get(&address) {
-        return known.class;
+    if let Some(cached) = lock().get_or_insert_default().get(&address) {
+        return cached.class;
     }
     // Reading names can run Python code, so the lock is not held.
     let found = walk(class);
-    let mut forgotten = None;
+    let mut dropped = None;
     {
         let mut guard = lock();
-        let known = guard.get_or_insert_default();
-        if known.len() >= MOST_CLASSES {
+        let cache = guard.get_or_insert_default();
+        if cache.len() >= MOST_CLASSES {
             GENERATION.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-            forgotten = Some(std::mem::take(known));
+            dropped = Some(std::mem::take(cache));
         }
-        known.insert(address, Known { class: found, _alive: class.clone().unbind() });
+        cache.insert(address, Cached { class: found, _alive: class.clone().unbind() });
     }
-    // Dropping classes can run Python code, so that too happens outside the lock.
-    drop(forgotten);
+    // Dropping classes can run Python code too, so the lock is released before.
+    drop(dropped);
     found
 }
 
-fn lock() -> std::sync::MutexGuard<'static, Option<HashMap<usize, Known>>> {
-    KNOWN.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock() -> std::sync::MutexGuard<'static, Option<HashMap<usize, Cached>>> {
+    CACHE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn walk(class: &Bound<'_, PyType>) -> Option<Class> {
@@ -141,6 +149,18 @@ fn walk(class: &Bound<'_, PyType>) -> Option<Class> {
         }
     }
     None
+}
+
+/// Whether a framework's array class is among the bases of an object's class.
+#[cold]
+pub fn is_derived(framework: &Framework, data: &Bound<'_, PyAny>) -> bool {
+    let mro = data.get_type().getattr(pyo3::intern!(data.py(), "__mro__")).ok();
+    let bases = mro.and_then(|mro| mro.cast_into::<PyTuple>().ok());
+    bases
+        .into_iter()
+        .flatten()
+        .filter_map(|base| qualified_name(&base))
+        .any(|name| framework.classes.contains(&name.as_str()))
 }
 
 /// A framework's name as a Python string, made once.

@@ -15,7 +15,7 @@ pub struct Endpoints {
 }
 
 impl Endpoints {
-    /// Both endpoints are one framework: for an error about an array that goes nowhere.
+    /// One framework at both ends, for an error about an array that is not converted.
     pub fn of(framework: &'static Framework) -> Endpoints {
         Endpoints { source: framework, target: framework }
     }

@@ -1,7 +1,7 @@
 //! What the tables expand to: the enum of the frameworks, a static for each, and a converter for
 //! every ordered pair.
 
-// The expansion has to stand alone, whatever is in scope where it lands.
+// The expansion must not depend on what is in scope.
 #![no_implicit_prelude]
 #![deny(warnings, missing_docs)]
 

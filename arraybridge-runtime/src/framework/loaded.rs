@@ -1,9 +1,9 @@
-//! What is found out about an installed framework, once per process: its module, its dtype
+//! Imported frameworks, and what is looked up in each once per process: its module, its dtype
 //! objects, its devices.
 
 use std::sync::OnceLock;
 
-use pyo3::exceptions::{PyException, PyImportError};
+use pyo3::exceptions::{PyException, PyModuleNotFoundError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyInt, PyString, PyType};
@@ -14,9 +14,9 @@ use crate::framework::endpoints::Endpoints;
 use crate::framework::generated::MemoryType;
 use crate::framework::isolate;
 use crate::framework::shortcuts::{self, ShortCut};
-use crate::framework::spec::{DType, Framework, Op};
-use crate::interpreter::error::{Error, Failure, Result, first_line, postpone};
-use crate::interpreter::held;
+use crate::framework::spec::{DType, Export, Framework, Op};
+use crate::interpreter::detached;
+use crate::interpreter::error::{Error, Failure, Result, defer_interrupt, first_line};
 use crate::memory::numpy_array;
 
 /// An imported framework.
@@ -29,12 +29,14 @@ pub struct LoadedFramework {
     exchange: PyOnceLock<Option<Exchange>>,
     fast: PyOnceLock<Option<&'static Op<3>>>,
     host: PyOnceLock<Py<PyAny>>,
+    several_hosts: OnceLock<bool>,
+    unversioned: OnceLock<()>,
 }
 
-static LIVE: [PyOnceLock<LoadedFramework>; MemoryType::COUNT] =
+static LOADED: [PyOnceLock<LoadedFramework>; MemoryType::COUNT] =
     [const { PyOnceLock::new() }; MemoryType::COUNT];
 
-/// The imported framework; imports it if need be.
+/// The framework; imports it if necessary.
 ///
 /// # Errors
 ///
@@ -44,17 +46,20 @@ pub fn load<'py>(
     framework: &'static Framework,
     ends: Endpoints,
 ) -> Result<&'py LoadedFramework> {
-    let cell = &LIVE[framework.memory_type as usize];
+    let cell = &LOADED[framework.memory_type as usize];
     match cell.get(py) {
         Some(loaded) => Ok(loaded),
         None => import(py, framework, ends),
     }
 }
 
-/// The framework, if something has made use of it.
+/// The framework, if it was loaded before. Never imports it.
 #[inline]
-pub fn known<'py>(py: Python<'py>, framework: &'static Framework) -> Option<&'py LoadedFramework> {
-    LIVE[framework.memory_type as usize].get(py)
+pub fn if_loaded<'py>(
+    py: Python<'py>,
+    framework: &'static Framework,
+) -> Option<&'py LoadedFramework> {
+    LOADED[framework.memory_type as usize].get(py)
 }
 
 #[cold]
@@ -63,35 +68,53 @@ fn import<'py>(
     framework: &'static Framework,
     ends: Endpoints,
 ) -> Result<&'py LoadedFramework> {
-    held::watch_for_the_end(py)?;
+    detached::watch_finalization(py)?;
     numpy_array::load(py)?;
     isolate::before_import(py, framework);
     let module = py.import(framework.module).map_err(|error| {
         if !error.is_instance_of::<PyException>(py) {
             return Error::Python(error);
         }
-        let absent = error.is_instance_of::<PyImportError>(py);
-        let what = if absent { "is not installed" } else { "cannot be imported" };
-        let reason = format!(
-            "{} {what} ({}); install it with `pip install {}`",
-            framework.title,
-            first_line(py, &error),
-            framework.install
-        );
+        let Framework { title, install, .. } = framework;
+        let line = first_line(py, &error);
+        let reason = match is_absent(py, framework, &error) {
+            true => format!("{title} is not installed ({line}); install it with `pip install {install}`"),
+            false => format!(
+                "{title} is installed but broken ({line}); repair it, for example with `pip install \
+                 --force-reinstall {install}`"
+            ),
+        };
         ends.caused(Failure::NotInstalled, "import", reason, Some(error))
     })?;
-    Ok(LIVE[framework.memory_type as usize].get_or_init(py, || LoadedFramework {
-        framework,
-        module: module.into_any().unbind(),
-        dtypes: PyOnceLock::new(),
-        accelerators: OnceLock::new(),
-        exchange: PyOnceLock::new(),
-        fast: PyOnceLock::new(),
-        host: PyOnceLock::new(),
-    }))
+    let module = module.into_any().unbind();
+    let cell = &LOADED[framework.memory_type as usize];
+    Ok(cell.get_or_init(py, || LoadedFramework::new(framework, module)))
+}
+
+/// Whether an import failed because the framework itself was not found, as opposed to something that
+/// it imports.
+fn is_absent(py: Python<'_>, framework: &Framework, error: &PyErr) -> bool {
+    let package = framework.module.split('.').next().unwrap_or_default();
+    let is_ours = |name: String| name == framework.module || name == package;
+    error.is_instance_of::<PyModuleNotFoundError>(py)
+        && error.value(py).getattr("name").and_then(|name| name.extract()).is_ok_and(is_ours)
 }
 
 impl LoadedFramework {
+    pub(super) fn new(framework: &'static Framework, module: Py<PyAny>) -> LoadedFramework {
+        LoadedFramework {
+            framework,
+            module,
+            dtypes: PyOnceLock::new(),
+            accelerators: OnceLock::new(),
+            exchange: PyOnceLock::new(),
+            fast: PyOnceLock::new(),
+            host: PyOnceLock::new(),
+            several_hosts: OnceLock::new(),
+            unversioned: OnceLock::new(),
+        }
+    }
+
     /// The module.
     #[inline]
     pub fn module<'py>(&self, py: Python<'py>) -> &Bound<'py, PyAny> {
@@ -114,7 +137,7 @@ impl LoadedFramework {
                 let names = self.framework.dtype_names;
                 let name = names.iter().find(|(d, _)| *d == dtype).map_or(dtype.name(), |(_, n)| n);
                 let name = PyString::new(py, name).into_any();
-                // A dtype that the installed version lacks is one that it cannot hold.
+                // The installed version may lack the dtype.
                 let object = self.framework.dtype.call(py, [self.module(py), &name]).ok()?;
                 Some((dtype, object.unbind()))
             });
@@ -122,18 +145,18 @@ impl LoadedFramework {
         })
     }
 
-    /// Our name of one of the framework's dtype objects.
+    /// The dtype of one of the framework's dtype objects.
     pub fn dtype_of(&self, py: Python<'_>, object: &Bound<'_, PyAny>) -> Option<DType> {
         let objects = self.dtype_objects(py);
-        if let Some((dtype, _)) = objects.iter().find(|(_, known)| known.is(object)) {
+        if let Some((dtype, _)) = objects.iter().find(|(_, other)| other.is(object)) {
             return Some(*dtype);
         }
-        // A name and a NumPy dtype are equal, but it takes NumPy long to find that out.
-        let known = numpy_array::named_by(object);
-        if let Some((dtype, _)) = objects.iter().find(|(dtype, _)| known == Some(*dtype)) {
+        // A name equals NumPy's dtype, but comparing the two is slow.
+        let named = numpy_array::named_by(object);
+        if let Some((dtype, _)) = objects.iter().find(|(dtype, _)| named == Some(*dtype)) {
             return Some(*dtype);
         }
-        // Equal but not identical, as NumPy's dtypes can be.
+        // NumPy's dtypes can be equal without being identical.
         let equal = |other: &Py<PyAny>| object.eq(other.bind(py)).unwrap_or(false);
         objects.iter().find(|(_, other)| equal(other)).map(|(dtype, _)| *dtype)
     }
@@ -157,7 +180,36 @@ impl LoadedFramework {
         })
     }
 
-    /// The private way in that behaves, if there is one.
+    /// A capsule of an array, by the table's export. A framework that does not know versions raises
+    /// `TypeError` for one, and is asked without from then on.
+    ///
+    /// # Errors
+    ///
+    /// What the framework raises.
+    pub fn export<'py>(
+        &self,
+        py: Python<'py>,
+        export: &Export,
+        [data, stream, version]: [&Bound<'py, PyAny>; 3],
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let module = self.module(py);
+        let versioned = || export.op.call(py, [module, data, stream, version]);
+        let Some(older) = &export.unversioned else { return versioned() };
+        let unversioned = || older.call(py, [module, data, stream]);
+        if self.unversioned.get().is_some() {
+            return unversioned();
+        }
+        match versioned() {
+            Err(error) if error.is_instance_of::<PyTypeError>(py) => {
+                let capsule = unversioned()?;
+                self.unversioned.get_or_init(|| ());
+                Ok(capsule)
+            }
+            answer => answer,
+        }
+    }
+
+    /// The first private import op that behaves as it should.
     #[inline]
     pub fn fast_import(
         &self,
@@ -184,23 +236,83 @@ impl LoadedFramework {
         Ok(self.host.get_or_try_init(py, make)?.bind(py).clone())
     }
 
+    /// Where the framework puts host data that nobody places: on the host, unless the program set
+    /// another default.
+    ///
+    /// # Errors
+    ///
+    /// What the framework raises.
+    #[inline]
+    pub fn default_device(&self, py: Python<'_>) -> PyResult<Device> {
+        let Some(op) = self.framework.device.default else { return Ok(Device::Host) };
+        let object = op.call(py, [self.module(py)])?;
+        if object.is_none() { Ok(Device::Host) } else { self.device_named(py, &object) }
+    }
+
+    #[cold]
+    fn device_named(&self, py: Python<'_>, object: &Bound<'_, PyAny>) -> PyResult<Device> {
+        if let Ok(name) = object.cast::<PyString>() {
+            return Ok(Device::from_name(name.to_str()?).unwrap_or(Device::Host));
+        }
+        let index = device::index_of(py, self, object)?;
+        Ok(index.map_or(Device::Host, Device::Accelerator))
+    }
+
+    /// The host's device object on which host memory is imported: the default one, if the framework
+    /// has several and the program set one of them.
+    ///
+    /// # Errors
+    ///
+    /// What the framework raises.
+    #[inline]
+    pub fn import_host<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        match self.has_several_hosts(py)? {
+            true => self.default_host(py),
+            false => self.host(py),
+        }
+    }
+
+    fn has_several_hosts(&self, py: Python<'_>) -> PyResult<bool> {
+        if let Some(several) = self.several_hosts.get() {
+            return Ok(*several);
+        }
+        let ops = &self.framework.device;
+        let several = match (ops.hosts, ops.default) {
+            (Some(hosts), Some(_)) => hosts.call(py, [self.module(py)])?.len()? > 1,
+            _ => false,
+        };
+        Ok(*self.several_hosts.get_or_init(|| several))
+    }
+
+    #[cold]
+    fn default_host<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let ops = &self.framework.device;
+        if let (Some(hosts), Some(default)) = (ops.hosts, ops.default) {
+            let default = default.call(py, [self.module(py)])?;
+            if hosts.call(py, [self.module(py)])?.contains(&default)? {
+                return Ok(default);
+            }
+        }
+        self.host(py)
+    }
+
     /// How many accelerators the framework has.
     pub fn accelerators(&self, py: Python<'_>) -> usize {
         if let Some(count) = self.accelerators.get() {
             return *count;
         }
         match self.count_accelerators(py) {
-            // Asking can run Python, so another thread may have been first; the answer is the same.
+            // Counting can run Python, so another thread may have been first, with the same answer.
             Ok(count) => *self.accelerators.get_or_init(|| count),
             // It is asked again the next time.
             Err(error) => {
-                postpone(py, &error);
+                defer_interrupt(py, &error);
                 0
             }
         }
     }
 
-    /// Fails with what is no failure of the framework, such as an interrupt.
+    /// Fails only for what is not an `Exception`, such as an interrupt.
     fn count_accelerators(&self, py: Python<'_>) -> PyResult<usize> {
         let Some(count) = self.framework.device.count else { return Ok(0) };
         match count.call(py, [self.module(py)]) {
@@ -208,15 +320,15 @@ impl LoadedFramework {
                 Ok(number) => number.extract().unwrap_or(0),
                 Err(_) => answer.len().unwrap_or(0),
             }),
-            // Frameworks raise here when there is no driver, which means that there is no device.
+            // Frameworks raise here when there is no driver, and so no device.
             Err(error) if error.is_instance_of::<PyException>(py) => Ok(0),
             Err(error) => Err(error),
         }
     }
 }
 
-/// Whether a program has imported the framework, completely.
-pub fn is_loaded(py: Python<'_>, framework: &Framework) -> bool {
+/// Whether the program has imported the framework's module, and the import has finished.
+pub fn is_imported(py: Python<'_>, framework: &Framework) -> bool {
     let find = || -> PyResult<bool> {
         let modules = py.import("sys")?.getattr("modules")?;
         if !modules.contains(framework.module)? {

@@ -1,7 +1,7 @@
-//! What a table becomes: its statics, its compiled operations, and what is found out about an
-//! installed framework.
+//! Frameworks: the tables as statics with compiled operations, and the imported modules.
 
 pub mod cleanup;
+pub mod conditions;
 pub mod detect;
 pub mod device;
 pub mod endpoints;
@@ -12,3 +12,4 @@ pub mod oom;
 pub mod op;
 pub mod shortcuts;
 pub mod spec;
+pub mod warnings;

@@ -1,4 +1,4 @@
-//! Recognising out-of-memory errors, by class and by what the tables say of it.
+//! Recognising out-of-memory errors by the rules of the tables.
 
 use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
@@ -9,12 +9,12 @@ use crate::framework::endpoints::Endpoints;
 use crate::framework::generated::MemoryType;
 use crate::framework::loaded;
 use crate::framework::spec::{Framework, OomRule};
-use crate::interpreter::error::is_device_memory;
+use crate::interpreter::error::{attempt, is_device_memory};
 
-/// The framework whose memory ran out, if that is what an exception says.
+/// The framework whose memory ran out, if the exception is an out-of-memory error.
 ///
-/// The most specific class on the exception's method resolution order decides: CuPy's error is
-/// also a `MemoryError`.
+/// The most specific class in the exception's method resolution order decides: CuPy's error is also
+/// a `MemoryError`.
 pub fn framework_of(py: Python<'_>, error: &PyErr) -> Option<&'static Framework> {
     let class = error.get_type(py);
     let mro = class.getattr(pyo3::intern!(py, "__mro__")).ok()?;
@@ -28,7 +28,7 @@ pub fn framework_of(py: Python<'_>, error: &PyErr) -> Option<&'static Framework>
         let frameworks = MemoryType::ALL.map(MemoryType::framework);
         let found = frameworks.into_iter().find(|framework| {
             let mut rules = framework.oom.iter().filter(|rule| rule.class == name);
-            rules.any(|rule| holds(py, framework, rule, error))
+            rules.any(|rule| applies(py, framework, rule, error))
         });
         if found.is_some() {
             return found;
@@ -40,14 +40,13 @@ pub fn framework_of(py: Python<'_>, error: &PyErr) -> Option<&'static Framework>
 /// The class of [`Error::DeviceMemory`](crate::interpreter::error::Error::DeviceMemory).
 const DEVICE_MEMORY: &str = "arraybridge.DeviceMemoryError";
 
-/// The framework that the function was declared for that ran out of a device's memory.
+/// The framework of the declared function that ran out of device memory, as the error names it.
 fn named(py: Python<'_>, error: &PyErr) -> Option<&'static Framework> {
     let name = error.value(py).getattr(pyo3::intern!(py, "memory_type")).ok()?;
     MemoryType::from_name(name.cast::<PyString>().ok()?.to_str().ok()?).map(MemoryType::framework)
 }
 
-/// Names that framework, where an exception says that a device has no memory left and nobody has
-/// named one yet.
+/// Adds the framework to an error about device memory that does not name one yet.
 pub(crate) fn belongs_to(py: Python<'_>, error: &PyErr, framework: &Framework) -> PyResult<()> {
     if is_device_memory(py, error) && named(py, error).is_none() {
         error.value(py).setattr(pyo3::intern!(py, "memory_type"), framework.name)?;
@@ -55,7 +54,7 @@ pub(crate) fn belongs_to(py: Python<'_>, error: &PyErr, framework: &Framework) -
     Ok(())
 }
 
-fn holds(py: Python<'_>, framework: &'static Framework, rule: &OomRule, error: &PyErr) -> bool {
+fn applies(py: Python<'_>, framework: &'static Framework, rule: &OomRule, error: &PyErr) -> bool {
     let text = rule.text.is_none_or(|text| {
         let message = error.value(py).to_string().to_lowercase();
         message.contains(&text.to_lowercase())
@@ -64,14 +63,14 @@ fn holds(py: Python<'_>, framework: &'static Framework, rule: &OomRule, error: &
         let Ok(loaded) = loaded::load(py, framework, Endpoints::of(framework)) else {
             return false;
         };
-        let answer = when.call(py, [loaded.module(py), error.value(py).as_any()]);
-        answer.and_then(|b| b.is_truthy()).unwrap_or(false)
+        let answer = when.holds(py, [loaded.module(py), error.value(py).as_any()]);
+        attempt(py, answer).unwrap_or(false)
     });
     text && test
 }
 
-/// Whether a framework's exception leaves a conversion as it is: out of memory, which callers and
-/// the recovery ladder recognise by its class, and what is no `Exception`, such as an interrupt.
+/// Whether an exception leaves a conversion unchanged: an out-of-memory error, which callers and the
+/// recovery ladder recognise by its class, or what is not an `Exception`, such as an interrupt.
 pub fn passes_through(py: Python<'_>, error: &PyErr) -> bool {
     !error.is_instance_of::<PyException>(py) || framework_of(py, error).is_some()
 }

@@ -1,8 +1,8 @@
 //! What compiled operations call.
 //!
-//! `frameworks!()` turns each op of a table into a function that is made of these. They are on the
-//! path of every conversion: names are interned once, arguments are passed by vectorcall, and the
-//! functions that an op calls are looked up once for each module object.
+//! `frameworks!()` compiles each op of a table to calls of these functions. They are on the path of
+//! every conversion: names are interned once, arguments are passed by vectorcall, and the functions
+//! that an op calls are looked up once for each module object.
 
 use std::sync::OnceLock;
 
@@ -15,17 +15,17 @@ use pyo3::types::{PyBool, PyFloat, PyInt, PyNone, PyString, PyTuple};
 /// The values of the names in an op's scope.
 pub type Scope<'a, 'py, const N: usize> = [&'a Bound<'py, PyAny>; N];
 
-/// What an op gives.
+/// The result of an op.
 pub type Outcome<'py> = PyResult<Bound<'py, PyAny>>;
 
-/// A value for each module object that asked for it. Entries are never dropped: a process has one
-/// module of a name, or a few where a test puts a fake in its place.
+/// A value for each module object. Entries are never dropped: a process has one module with a name,
+/// or a few if a test replaces it.
 struct PerModule<T> {
     first: OnceLock<Box<Entry<T>>>,
 }
 
 struct Entry<T> {
-    /// Held, so that no other object can take its address.
+    /// A reference, so that no other object gets its address.
     module: Py<PyAny>,
     value: T,
     next: OnceLock<Box<Entry<T>>>,
@@ -62,8 +62,8 @@ impl<T> PerModule<T> {
             slot = &entry.next;
         }
         let (module, next) = (module.clone().unbind(), OnceLock::new());
-        // No lock is held here, so `make` may run Python. Another thread may have been quicker
-        // with the same module; then there are two entries, and the first is found.
+        // No lock is held here, so `make` may run Python. If another thread adds the same module
+        // first, there are two entries, and the first one is used.
         let mut entry = Box::new(Entry { module, value: make()?, next });
         while let Err(refused) = slot.set(entry) {
             entry = refused;
@@ -76,7 +76,7 @@ impl<T> PerModule<T> {
     }
 }
 
-/// Attributes that lead from a module to an object that stays the same, such as a function.
+/// The way from a module to an object that does not change, such as a function.
 pub struct Path {
     names: &'static [&'static str],
     found: PerModule<Py<PyAny>>,
@@ -88,7 +88,7 @@ impl Path {
         Path { names, found: PerModule::new() }
     }
 
-    /// The object at the end of the path. A failure is not remembered.
+    /// The object at the end of the path. A failure is not cached.
     #[inline]
     pub fn get<'a, 'py>(&'a self, module: &Bound<'py, PyAny>) -> PyResult<&'a Bound<'py, PyAny>> {
         let found = self.found.get(module, || walk(module, self.names).map(Bound::unbind))?;
@@ -102,7 +102,7 @@ fn walk<'py>(module: &Bound<'py, PyAny>, names: &[&str]) -> PyResult<Bound<'py, 
     })
 }
 
-/// Which of several alternatives an installed version has.
+/// Which of several alternatives the installed version has.
 pub struct Choice {
     /// The attributes that each alternative but the last begins with.
     paths: &'static [&'static [&'static str]],
@@ -110,12 +110,12 @@ pub struct Choice {
 }
 
 impl Choice {
-    /// The choice between these and one more.
+    /// The choice between these alternatives and a last one.
     pub const fn new(paths: &'static [&'static [&'static str]]) -> Self {
         Choice { paths, chosen: PerModule::new() }
     }
 
-    /// The index of the first whose attributes exist, or of the last.
+    /// The index of the first alternative whose attributes exist, or of the last one.
     #[inline]
     pub fn get(&self, module: &Bound<'_, PyAny>) -> usize {
         let choose = || {
@@ -139,7 +139,7 @@ impl Keywords {
         Keywords { names, tuple: PyOnceLock::new() }
     }
 
-    /// As Python's calling convention wants them.
+    /// The tuple for a vectorcall.
     #[inline]
     pub fn get<'py>(&self, py: Python<'py>) -> PyResult<&Bound<'py, PyTuple>> {
         let make = || {
@@ -197,7 +197,7 @@ pub fn attribute<'py>(object: &Bound<'py, PyAny>, name: &Bound<'py, PyString>) -
     object.getattr(name)
 }
 
-/// `getattr(module, name)`, which is what a dtype is by default.
+/// `getattr(module, name)`, the default op for a dtype.
 pub fn attribute_of_name<'py>(_: Python<'py>, [module, name]: Scope<'_, 'py, 2>) -> Outcome<'py> {
     module.getattr(name.cast::<PyString>()?)
 }
@@ -208,7 +208,7 @@ pub fn item<'py>(object: &Bound<'py, PyAny>, key: &Bound<'py, PyAny>) -> Outcome
     object.get_item(key)
 }
 
-/// `left == right` and its like: whatever object the comparison gives.
+/// `left == right` or another comparison. The result need not be a bool.
 #[inline]
 pub fn compare<'py>(
     left: &Bound<'py, PyAny>,
@@ -218,7 +218,7 @@ pub fn compare<'py>(
     left.rich_compare(right, comparison)
 }
 
-/// The arguments of a vectorcall. Python may use the slot before the first argument.
+/// The arguments of a vectorcall. The callee may write to the slot before the first argument.
 #[repr(C)]
 struct Frame<const N: usize> {
     spare: *mut ffi::PyObject,
@@ -233,8 +233,8 @@ impl<const N: usize> Frame<N> {
         Frame { spare, receiver, arguments: arguments.map(Bound::as_ptr) }
     }
 
-    /// How many of them are positional, counting `extra`, with the mark that the slot before them
-    /// may be written.
+    /// The number of positional arguments, plus `extra`, with the flag that the slot before them may
+    /// be written to.
     #[inline]
     fn positional(extra: usize, names: Option<&Bound<'_, PyTuple>>) -> usize {
         let keywords = names.map_or(0, PyTupleMethods::len);
@@ -243,7 +243,7 @@ impl<const N: usize> Frame<N> {
     }
 }
 
-/// `callable(..)`: the last arguments are those of the keywords.
+/// `callable(..)`. The last arguments are those with keywords.
 #[inline]
 pub fn call<'py, const N: usize>(
     callable: &Bound<'py, PyAny>,
@@ -254,9 +254,9 @@ pub fn call<'py, const N: usize>(
     let names = names.map_or(std::ptr::null_mut(), Bound::as_ptr);
     let mut frame = Frame::new(std::ptr::null_mut(), arguments);
     let frame = &raw mut frame;
-    // SAFETY: the thread is attached, as `callable` shows. The callable and the arguments are
-    // borrowed for longer than the call. `arguments` has N pointers, of which the last belong to
-    // the names, and the slot before the first, `receiver`, is ours and may be written.
+    // SAFETY: the thread is attached, since there is a `Bound`. The callable and the arguments are
+    // borrowed for longer than the call. `arguments` points to N pointers, the last of which belong
+    // to `names`, and the slot before the first, `receiver`, may be written to.
     unsafe {
         let arguments = (&raw const (*frame).receiver).add(1);
         let result = ffi::PyObject_Vectorcall(callable.as_ptr(), arguments, positional, names);
@@ -264,7 +264,7 @@ pub fn call<'py, const N: usize>(
     }
 }
 
-/// `receiver.name(..)`: the last arguments are those of the keywords.
+/// `receiver.name(..)`. The last arguments are those with keywords.
 #[inline]
 pub fn call_method<'py, const N: usize>(
     receiver: &Bound<'py, PyAny>,
@@ -276,9 +276,10 @@ pub fn call_method<'py, const N: usize>(
     let names = names.map_or(std::ptr::null_mut(), Bound::as_ptr);
     let mut frame = Frame::new(receiver.as_ptr(), arguments);
     let frame = &raw mut frame;
-    // SAFETY: the thread is attached, as `receiver` shows. The receiver, the name and the arguments
-    // are borrowed for longer than the call. From `receiver` on there are 1 + N pointers, of which
-    // the last belong to the names, and the slot before, `spare`, is ours and may be written.
+    // SAFETY: the thread is attached, since there is a `Bound`. The receiver, the name and the
+    // arguments are borrowed for longer than the call. `arguments` points to 1 + N pointers from
+    // `receiver` on, the last of which belong to `names`, and the slot before, `spare`, may be
+    // written to.
     unsafe {
         let arguments = (&raw const (*frame).spare).add(1);
         let result = ffi::PyObject_VectorcallMethod(name.as_ptr(), arguments, positional, names);
@@ -306,7 +307,7 @@ def make(size, *, fill=None):
     return (size, fill)
 ";
 
-    /// Not imported, so that each call gives a module of its own.
+    /// A new module for each call.
     fn fake(py: Python<'_>) -> Bound<'_, PyAny> {
         let module = PyModule::new(py, "fake").unwrap();
         py.run(FAKE, Some(&module.dict()), None).unwrap();
@@ -318,7 +319,7 @@ def make(size, *, fill=None):
     }
 
     #[test]
-    fn the_last_arguments_are_those_of_the_keywords() {
+    fn the_last_arguments_are_those_with_keywords() {
         static ONE: Keywords = Keywords::new(&["fill"]);
         static TWO: Keywords = Keywords::new(&["offset", "reverse"]);
         Python::attach(|py| {
@@ -340,7 +341,7 @@ def make(size, *, fill=None):
     }
 
     #[test]
-    fn an_error_of_the_callee_is_the_error() {
+    fn an_exception_of_the_callee_is_returned() {
         Python::attach(|py| {
             let make = fake(py).getattr("make").unwrap();
             let error = call(&make, [], None).unwrap_err();
@@ -349,7 +350,7 @@ def make(size, *, fill=None):
     }
 
     #[test]
-    fn a_path_is_found_once_for_each_module_object() {
+    fn a_path_is_looked_up_once_for_each_module_object() {
         static PATH: Path = Path::new(&["make"]);
         Python::attach(|py| {
             let (first, second) = (fake(py), fake(py));
@@ -364,7 +365,7 @@ def make(size, *, fill=None):
     }
 
     #[test]
-    fn a_path_that_is_not_there_is_looked_for_again() {
+    fn a_missing_path_is_looked_up_again() {
         static PATH: Path = Path::new(&["config", "late"]);
         Python::attach(|py| {
             let module = fake(py);
@@ -375,7 +376,7 @@ def make(size, *, fill=None):
     }
 
     #[test]
-    fn the_first_alternative_that_exists_is_chosen_and_else_the_last() {
+    fn the_first_alternative_that_exists_is_chosen_or_else_the_last() {
         static SECOND: Choice = Choice::new(&[&["gone"], &["config", "wide"], &["make"]]);
         static LAST: Choice = Choice::new(&[&["gone"], &["config", "gone"]]);
         Python::attach(|py| {
@@ -388,7 +389,7 @@ def make(size, *, fill=None):
     }
 
     #[test]
-    fn literals_are_the_objects_of_python() {
+    fn literals_are_python_objects() {
         static INT: Literal = Literal::new(Value::Int(1_000_000));
         static FLOAT: Literal = Literal::new(Value::Float(0.5));
         static BOOL: Literal = Literal::new(Value::Bool(true));
@@ -401,7 +402,7 @@ def make(size, *, fill=None):
     }
 
     #[test]
-    fn a_compiled_op_reads_a_value_each_time_and_keeps_the_way_to_it() {
+    fn a_compiled_op_reads_a_value_each_time() {
         let jax = crate::framework::generated::statics::JAX.missing[0].when;
         Python::attach(|py| {
             let module = fake(py);

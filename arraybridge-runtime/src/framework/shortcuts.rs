@@ -1,26 +1,26 @@
 //! The switch for short cuts.
 //!
-//! Short cuts give the same results as the public calls that they stand in for, and the tests run
-//! once with them and once without. `ARRAYBRIDGE_FAST` in the environment says which are used, to
-//! find out whether a problem is one of theirs; it is read once, at the first conversion:
+//! A short cut replaces a public call and has the same results. The environment variable
+//! `ARRAYBRIDGE_FAST` says which ones are used, to find out whether one of them causes a problem. It is
+//! read once, at the first conversion:
 //!
-//! - not set, empty, or `1`: all of them;
-//! - `0`: none of them;
-//! - a list of names, such as `exchange,buffer`: these alone. A word that is no name is passed
-//!   over, so `none` switches all of them off too.
+//! - not set, empty or `1`: all;
+//! - `0`: none;
+//! - a list of names, such as `exchange,buffer`: only these. Unknown names are ignored, so `none`
+//!   switches off all of them too.
 
 use std::sync::OnceLock;
 
-/// A way that is quicker than the public call it stands in for.
+/// A faster replacement of a public call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ShortCut {
-    /// `exchange`: DLPack's C table in place of capsules, or of any tensor where a table says who
-    /// owns the memory.
+    /// `exchange`: DLPack's C table in place of capsules. Where the framework's table says who owns
+    /// the memory, it only describes the array.
     Exchange,
-    /// `buffer`: Python's buffer protocol in place of an export, where a table says it is there; the
-    /// exporter itself where that is a NumPy array.
+    /// `buffer`: Python's buffer protocol in place of an export, where the framework's table says
+    /// that arrays have it; the exporter itself if that is a NumPy array.
     Buffer,
-    /// `import`: a framework's private way in, from `fast` of its table.
+    /// `import`: a private import op, from `fast` in the framework's table.
     Import,
 }
 
@@ -83,14 +83,14 @@ mod tests {
     }
 
     #[test]
-    fn zero_and_words_that_name_nothing_switch_all_off() {
+    fn zero_and_unknown_names_switch_all_off() {
         for value in ["0", " 0", "none", "off", ",", "2"] {
             assert_eq!(on(value), [false; 3], "{value:?}");
         }
     }
 
     #[test]
-    fn a_list_leaves_on_what_it_names_and_nothing_else() {
+    fn a_list_leaves_on_only_what_it_names() {
         assert_eq!(on("exchange"), [true, false, false]);
         assert_eq!(on(" import , exchange"), [true, false, true]);
         assert_eq!(on("buffer,typo"), [false, true, false]);

@@ -1,8 +1,7 @@
-//! What a framework's table becomes: plain data with compiled operations.
+//! A framework's table as plain data with compiled operations.
 //!
 //! [`frameworks!`](arraybridge_macros::frameworks) reads `frameworks.toml` when this crate is
-//! built and emits one [`Framework`] static per table. Nothing here acts; the modules that act
-//! take a `&'static Framework`.
+//! built and emits one [`Framework`] static per table.
 
 use pyo3::prelude::*;
 
@@ -13,11 +12,11 @@ pub use crate::host::layout::Strides;
 
 /// An operation of a table, compiled from its Python expression into PyO3 calls.
 ///
-/// `N` is the number of names in scope. Each field that holds an `Op` lists them in order; the
-/// first one is always the framework's module.
+/// `N` is the number of names in scope. Each field with an `Op` lists them in order. The first one
+/// is always the framework's module.
 #[derive(Clone, Copy)]
 pub struct Op<const N: usize> {
-    /// The expression as it stands in the table, for messages.
+    /// The expression as it is written in the table, for messages.
     pub source: &'static str,
     /// The compiled expression.
     pub call: for<'py> fn(Python<'py>, Scope<'_, 'py, N>) -> Outcome<'py>,
@@ -48,20 +47,35 @@ pub enum Memory {
     Either,
 }
 
-/// How an export or an import is ordered with the work that produced the data.
+/// What orders an export or an import after the work that produces the data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ordering {
-    /// It orders itself after the stream that it is given.
+pub enum OrderedBy {
+    /// It is ordered after the work on the stream that it gets.
     Stream,
-    /// It blocks the host until the data is there.
+    /// It blocks the host until the data is ready.
     Host,
-    /// It blocks the whole device.
+    /// It waits for all work on the device.
     Device,
-    /// It does nothing: the caller has to order it.
-    None,
+    /// The caller has to order it.
+    Nothing,
 }
 
-/// What an import operation is handed.
+/// What a table's reason means to the library, whatever its words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReasonRole {
+    /// Of a guard: operations on the array are recorded, so that a gradient can be computed.
+    Gradient,
+    /// Of a refusal: the classes stand for arrays while a function is traced. Gradients are computed
+    /// by such traces, so operations on ordinary arrays are not recorded.
+    Traced,
+    /// Of a reason: the array is wrapped by a transformation, such as `vmap`. It has no memory, and
+    /// the framework's operations work on it all the same.
+    Lifted,
+    /// Of a reason: the array has elements and no memory. Even its own framework must not read it.
+    Released,
+}
+
+/// What an import operation takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Handover {
     /// An object with `__dlpack__` and `__dlpack_device__` (the op names `data`).
@@ -70,10 +84,10 @@ pub enum Handover {
     Capsule,
 }
 
-/// Everything that is particular to one framework.
+/// One framework: everything in which it differs from the others.
 #[derive(Debug)]
 pub struct Framework {
-    /// The framework's member of the generated enum; `as usize` is its index.
+    /// The framework's variant of the generated enum; `as usize` is its index.
     pub memory_type: MemoryType,
     /// The table's name, which users write: `"torch"`.
     pub name: &'static str,
@@ -83,7 +97,7 @@ pub struct Framework {
     pub module: &'static str,
     /// The distribution to install, for messages.
     pub install: &'static str,
-    /// Module-qualified class names, matched on the method resolution order.
+    /// Module-qualified class names, looked up in the method resolution order of an object.
     pub classes: &'static [&'static str],
     /// Where its arrays can live.
     pub memory: Memory,
@@ -93,29 +107,29 @@ pub struct Framework {
     pub align: usize,
     /// Whether a 0-d array may be a constant that the whole process shares.
     pub cached_scalars: bool,
-    /// Shared libraries to keep apart from another framework's.
+    /// Shared libraries whose symbols collide with another framework's.
     pub isolate: Option<Isolate>,
     /// The dtypes that its arrays can have.
     pub dtypes: DTypeSet,
-    /// Name to dtype object. Scope: `module, name`.
+    /// The dtype object of a name. Scope: `module, name`.
     pub dtype: Op<2>,
-    /// Names that differ from ours.
+    /// Dtypes with another name in the framework.
     pub dtype_names: &'static [(DType, &'static str)],
     /// Dtypes that are absent under a condition.
     pub missing: &'static [Missing],
-    /// Dtypes that DLPack does not carry for this framework.
+    /// Dtypes that the framework does not exchange by DLPack.
     pub no_dlpack: DTypeSet,
-    /// The least and the largest number of axes.
+    /// The smallest and the largest number of axes.
     pub ndim: (usize, usize),
     /// Whether an array may have no elements.
     pub empty: bool,
-    /// Wrapper classes and the array inside. Scope: `module, data`.
+    /// Wrapper classes, and the array that an object wraps. Scope: `module, data`.
     pub values: &'static [(&'static str, Op<2>)],
     /// Classes that cannot be converted, by reason.
-    pub refuse: &'static [Refusal],
-    /// Conditions to ask before an export.
+    pub refuse: &'static [RefusedClasses],
+    /// Conditions that are asked before an export.
     pub guards: &'static [Guard],
-    /// Conditions to ask after an export has failed.
+    /// Conditions that are asked after an export has failed.
     pub reasons: &'static [Guard],
     /// DLPack export.
     pub export: Option<Export>,
@@ -129,7 +143,7 @@ pub struct Framework {
     pub copy: Option<Op<2>>,
     /// Waits for the arrays in what a function returned. Scope: `module, data`.
     pub ready: Option<Op<2>>,
-    /// A number that grows when an array is written to. Scope: `module, data`.
+    /// A number that grows with each write to an array. Scope: `module, data`.
     pub version: Option<Op<2>>,
     /// Device operations.
     pub device: Devices,
@@ -139,16 +153,16 @@ pub struct Framework {
     pub array: Option<ArrayOps>,
     /// What counts as out of memory.
     pub oom: &'static [OomRule],
-    /// Calls that give cached memory back. Scope: `module`.
+    /// Calls that release cached memory. Scope: `module`.
     pub clear: &'static [Op<1>],
-    /// Modules and the host modules that stand in for them.
+    /// Modules, and the host modules that replace them.
     pub host_modules: &'static [(&'static str, &'static str)],
 }
 
-/// Shared libraries whose symbols have to be kept apart from another framework's.
+/// Shared libraries whose symbols collide with those of another framework.
 #[derive(Debug)]
 pub struct Isolate {
-    /// The libraries, opened with their symbols bound to themselves before the module is imported.
+    /// The libraries. They are opened with their symbols bound to themselves.
     pub libraries: &'static [&'static str],
     /// The module whose libraries they collide with.
     pub from: &'static str,
@@ -161,27 +175,31 @@ pub struct Missing {
     pub when: Op<1>,
     /// The dtypes.
     pub dtypes: DTypeSet,
-    /// What a user can do about it.
+    /// What a user can do to get them.
     pub hint: &'static str,
 }
 
 /// Classes that cannot be converted.
 #[derive(Debug)]
-pub struct Refusal {
+pub struct RefusedClasses {
     /// The reason, in a few words: `"sparse"`.
     pub why: &'static str,
+    /// What the reason means to the library.
+    pub role: Option<ReasonRole>,
     /// Module-qualified class names.
     pub classes: &'static [&'static str],
 }
 
-/// A condition on an array, and what to do when it holds.
+/// A condition on an array, and what to do if it holds.
 #[derive(Debug)]
 pub struct Guard {
     /// The reason, in a few words: `"requires_grad"`.
     pub why: &'static str,
-    /// True when the guard applies. Scope: `module, data`.
+    /// What the reason means to the library.
+    pub role: Option<ReasonRole>,
+    /// True if the guard applies. Scope: `module, data`.
     pub when: Op<2>,
-    /// What to use in its place; without it, the array is refused. Scope: `module, data`.
+    /// The array to use instead; without it, the array is refused. Scope: `module, data`.
     pub then: Option<Op<2>>,
     /// The dtype kinds for which it is asked; empty means all.
     pub kinds: &'static [Kind],
@@ -190,25 +208,27 @@ pub struct Guard {
 /// DLPack export.
 #[derive(Debug)]
 pub struct Export {
-    /// Scope: `module, data, stream, version`. Gives a capsule.
+    /// Returns a capsule. Scope: `module, data, stream, version`.
     pub op: Op<4>,
+    /// The same for a framework that does not know `max_version`. Scope: `module, data, stream`.
+    pub unversioned: Option<Op<3>>,
     /// What orders it on an accelerator.
-    pub sync: Ordering,
-    /// Whether host arrays have Python's buffer protocol, which is quicker for the dtypes it knows.
+    pub ordered_by: OrderedBy,
+    /// Whether host arrays have Python's buffer protocol, which is faster for the dtypes it knows.
     pub buffer: bool,
-    /// The object that keeps an array's host memory alive, where that is not the array: its memory
-    /// can be exchanged for other memory. Scope: `module, data`.
+    /// The object that owns an array's host memory, if the array can be given other memory. Scope:
+    /// `module, data`.
     pub owner: Option<Op<2>>,
-    /// What makes an owner keep its memory, where it could give that back.
+    /// Makes an owner keep its memory.
     pub pin: Option<Pin>,
 }
 
 /// How an owner is made to keep its memory.
 #[derive(Debug)]
 pub struct Pin {
-    /// Whether it could still give it back. Scope: `module, owner`.
+    /// True if it could still release it. Scope: `module, owner`.
     pub when: Op<2>,
-    /// Makes it keep it. Scope: `module, owner`.
+    /// Makes it keep its memory. Scope: `module, owner`.
     pub op: Op<2>,
 }
 
@@ -217,35 +237,40 @@ pub struct Pin {
 pub struct Import {
     /// Scope: `module`, `data` or `capsule`, `device`.
     pub op: Op<3>,
-    /// Private ways in, quicker than `op`; each is used only where it is there and behaves like
-    /// `op`. Scope: `module, capsule, device`.
+    /// Private import functions that are faster than `op`. One is used only if it exists and behaves
+    /// like `op`. Scope: `module, capsule, device`.
     pub fast: &'static [Op<3>],
-    /// What the second name is.
+    /// What the second name in scope is.
     pub handover: Handover,
-    /// DLPack device types that it takes.
+    /// The DLPack device types that it takes.
     pub devices: &'static [i32],
-    /// Strides that it takes.
+    /// The strides that it takes.
     pub strides: Strides,
-    /// Byte alignment of the data that it needs in order to share it.
+    /// The alignment in bytes that host memory needs to be shared.
     pub align: usize,
+    /// The same of an accelerator's memory.
+    pub device_align: usize,
     /// Whether its arrays carry a read-only flag.
-    pub flag: bool,
-    /// Whether it shares the memory; if not, it copies.
+    pub read_only: bool,
+    /// Whether it shares the memory; otherwise it copies.
     pub shares: bool,
     /// What orders it on an accelerator.
-    pub sync: Ordering,
+    pub ordered_by: OrderedBy,
 }
 
 /// Device operations.
 #[derive(Debug)]
 pub struct Devices {
-    /// Number of accelerators, or a sequence of them; raising means none. Scope: `module`.
+    /// The number of accelerators, or a sequence of them; none if it raises. Scope: `module`.
     pub count: Option<Op<1>>,
     /// The device object of an index. Scope: `module, index`.
     pub at: Option<Op<2>>,
     /// The current device, an index or an object. Scope: `module`.
     pub current: Option<Op<1>>,
-    /// The device object of an array; without it, its DLPack device is asked. Scope: `module, data`.
+    /// The device on which host data goes that nobody places, an object or a name; `None` for the host.
+    /// Scope: `module`.
+    pub default: Option<Op<1>>,
+    /// The device object of an array; without it, `__dlpack_device__` is used. Scope: `module, data`.
     pub of: Option<Op<2>>,
     /// A context manager that makes a device current. Scope: `module, device`.
     pub scope: Option<Op<2>>,
@@ -253,7 +278,8 @@ pub struct Devices {
     pub host_scope: Option<Op<2>>,
     /// The host device object. Scope: `module`.
     pub host: Option<Op<1>>,
-    /// The host devices, where there may be none. Scope: `module`.
+    /// The host devices, if there may be none. In a framework without host arrays, the accelerators
+    /// that are the processor under another name. Scope: `module`.
     pub hosts: Option<Op<1>>,
     /// Moves an array to a device. Scope: `module, data, device`.
     pub r#move: Option<Op<3>>,
@@ -264,7 +290,7 @@ pub struct Devices {
 pub struct Streams {
     /// The raw handle of the current stream. Scope: `module, device, index`.
     pub current: Op<3>,
-    /// A stream object of a raw handle. Scope: `module, handle, device, index`.
+    /// A stream object for a raw handle. Scope: `module, handle, device, index`.
     pub wrap: Op<4>,
     /// A context manager that makes a stream current. Scope: `module, stream`.
     pub scope: Op<2>,
@@ -273,13 +299,13 @@ pub struct Streams {
 /// Operations on arrays that stay on their device.
 #[derive(Debug)]
 pub struct ArrayOps {
-    /// The namespace of the others (`xp`). Scope: `module`.
+    /// The namespace `xp` of the other operations. Scope: `module`.
     pub namespace: Op<1>,
     /// Scope: `module, xp, data`.
     pub min: Op<3>,
     /// Scope: `module, xp, data`.
     pub max: Op<3>,
-    /// Round half to even. Scope: `module, xp, data`.
+    /// Rounds half to even. Scope: `module, xp, data`.
     pub round: Op<3>,
     /// Scope: `module, xp, data, low, high`.
     pub clip: Op<5>,
@@ -287,8 +313,6 @@ pub struct ArrayOps {
     pub astype: Op<4>,
     /// Scope: `module, xp, mask, data, other`.
     pub r#where: Op<5>,
-    /// Scope: `module, xp, data`.
-    pub isnan: Op<3>,
     /// Along a new first axis. Scope: `module, xp, arrays`.
     pub stack: Op<3>,
     /// Along an existing axis. Scope: `module, xp, arrays, axis`.
@@ -298,10 +322,10 @@ pub struct ArrayOps {
 /// One way to recognise an out-of-memory error.
 #[derive(Debug)]
 pub struct OomRule {
-    /// Module-qualified class name of the exception.
+    /// The module-qualified class name of the exception.
     pub class: &'static str,
-    /// A further test. Scope: `module, error`.
+    /// Has to be true as well. Scope: `module, error`.
     pub when: Option<Op<2>>,
-    /// Text that has to be in the message, whatever its case.
+    /// Has to be in the message, in upper or lower case.
     pub text: Option<&'static str>,
 }

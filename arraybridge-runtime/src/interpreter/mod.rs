@@ -1,8 +1,10 @@
 //! The Python interpreter: errors and exceptions, calls without tuples, references that any thread may
 //! drop, and what the extension modules of a process share.
 
+pub mod containers;
+pub mod context;
+pub mod detached;
 pub mod error;
-pub mod held;
 pub mod shared;
 pub mod tuples;
 pub mod vectorcall;

@@ -1,62 +1,134 @@
-//! Casts of host arrays, with the exact kernels of [`host::cast`].
+//! Copies and casts of host arrays into new memory.
 
 use pyo3::prelude::*;
 
-use crate::host::buffer::HostBuffer;
-use crate::host::cast::{Scaling, Strided, cast_strided};
+use crate::host::buffer::{AllocError, HostBuffer};
+use crate::host::cast::{Scaling, StridedArray, cast_strided};
+use crate::host::copy::gather;
 use crate::host::dtype::DType;
-use crate::host::layout::contiguous_strides;
 use crate::host::{self, layout};
 use crate::interpreter::error::{Error, Result};
-use crate::memory::view::{Owner, Source, View};
+use crate::memory::source::Source;
+use crate::memory::view::View;
 
-/// Work on at least this many bytes lets other Python threads run meanwhile. It takes tens of
-/// microseconds; to let go of the interpreter and take it again takes a tenth of one.
+/// From this many bytes on, the work is done with the interpreter released. It takes tens of
+/// microseconds then, and releasing the interpreter a tenth of one.
 pub const DETACH_FROM: usize = 1 << 18;
 
-/// The values of a host array as another element type, in fresh, contiguous memory; and how many of
-/// them the type could not hold. One pass, whatever the layout.
+/// Casts a host array into new, contiguous memory, in one pass whatever its layout. The number says how
+/// many values were out of the new type's range.
 ///
 /// # Errors
 ///
-/// `MemoryError` when there is no memory for the result; [`Error::Value`] for complex to real.
+/// `MemoryError` if the allocation fails; [`Error::Value`] for complex to real, and for memory on a
+/// device.
 pub fn cast(
     py: Python<'_>,
     source: &Source,
     dtype: DType,
     scaling: Scaling,
 ) -> Result<(Source, u64)> {
-    let view = &source.view;
-    let bytes = layout::contiguous_bytes(&view.shape, dtype.size()).unwrap_or(usize::MAX);
-    let mut buffer = HostBuffer::new(bytes).map_err(no_memory)?;
-    let large = bytes.max(view.nbytes()) >= DETACH_FROM;
-    // Raw pointers do not cross `detach`; addresses do.
-    let (to, from) = (buffer.as_mut_ptr() as usize, view.data as usize);
-    let (shape, strides, swap) = (&view.shape[..], &view.strides[..], view.swap_unit());
-    let from_dtype = view.dtype;
+    let view = on_host(source)?;
+    let mut buffer = buffer_for(view.shape(), dtype)?;
+    let large = buffer.len().max(view.nbytes()) >= DETACH_FROM;
+    let target = &mut buffer;
     let work = || {
-        let data = from as *const u8;
-        let source = Strided { data, shape, strides, dtype: from_dtype, swap };
-        let threads = if large { host::threads() } else { 1 };
-        // SAFETY: the buffer has the bytes of the contiguous result, and the view describes memory
-        // that its owner keeps alive until after this call.
-        unsafe { cast_strided(to as *mut u8, dtype, source, scaling, threads) }
+        let source = StridedArray {
+            data: view.data(),
+            shape: view.shape(),
+            strides: view.strides(),
+            dtype: view.dtype(),
+            swap: view.swap_unit(),
+        };
+        // SAFETY: the buffer is new and has room for the result. The source's owner keeps its memory
+        // alive. That nobody writes to it meanwhile is assumed: see "What is assumed of Python threads"
+        // in ARCHITECTURE.md.
+        unsafe { cast_strided(target.as_mut_ptr(), dtype, source, scaling, threads(large)) }
     };
-    let report = if large { py.detach(work) } else { work() };
-    let report = report.map_err(|error| Error::Value(error.to_string()))?;
-    let view = View {
-        data: buffer.as_mut_ptr(),
-        strides: contiguous_strides(&view.shape, dtype.size()),
-        shape: view.shape.clone(),
-        dtype,
-        read_only: false,
-        swapped: false,
-        device: dlpark::ffi::DLDevice::CPU,
-    };
-    Ok((Source { view, owner: Owner::Buffer(buffer) }, report.clipped))
+    let report = run(py, large, work).map_err(|error| Error::Value(error.to_string()))?;
+    // SAFETY: the cast wrote every element.
+    let cast = unsafe { Source::from_buffer(buffer, dtype, view.shape().into()) };
+    Ok((cast, report.clipped))
 }
 
-/// A failed allocation as Python's own exception.
-pub fn no_memory(error: host::buffer::AllocError) -> Error {
+/// Copies a host array into new, contiguous memory, in the machine's byte order.
+///
+/// # Errors
+///
+/// `MemoryError` if the allocation fails; [`Error::Value`] for memory on a device.
+pub fn copied(py: Python<'_>, source: &Source) -> Result<Source> {
+    let view = on_host(source)?;
+    let dtype = view.dtype();
+    let mut buffer = buffer_for(view.shape(), dtype)?;
+    let large = buffer.len() >= DETACH_FROM;
+    let target = &mut buffer;
+    let work = || {
+        let (shape, strides, swap) = (view.shape(), view.strides(), view.swap_unit());
+        // SAFETY: the buffer is new and has room for the copy. The source's owner keeps its memory
+        // alive. That nobody writes to it meanwhile is assumed: see "What is assumed of Python threads"
+        // in ARCHITECTURE.md.
+        unsafe {
+            let to = target.as_mut_ptr();
+            gather(to, view.data(), shape, strides, dtype.size(), swap, threads(large));
+        }
+    };
+    run(py, large, work);
+    // SAFETY: the copy wrote every element.
+    Ok(unsafe { Source::from_buffer(buffer, dtype, view.shape().into()) })
+}
+
+fn on_host(source: &Source) -> Result<&View> {
+    match source.view().is_on_host() {
+        true => Ok(source.view()),
+        false => Err(Error::Value("the array is on a device; copy it to the host first".into())),
+    }
+}
+
+/// Runs the work, with the interpreter released if it is large.
+fn run<T: Send>(py: Python<'_>, large: bool, work: impl FnOnce() -> T + Send) -> T {
+    if large { py.detach(work) } else { work() }
+}
+
+fn buffer_for(shape: &[usize], dtype: DType) -> Result<HostBuffer> {
+    let bytes = layout::contiguous_bytes(shape, dtype.size()).unwrap_or(usize::MAX);
+    HostBuffer::new(bytes).map_err(no_memory)
+}
+
+fn threads(large: bool) -> usize {
+    if large { host::threads() } else { 1 }
+}
+
+/// A failed allocation as `MemoryError`.
+pub fn no_memory(error: AllocError) -> Error {
     Error::Python(pyo3::exceptions::PyMemoryError::new_err(error.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use dlpark::ffi::{DLDevice, DLDeviceType};
+
+    use super::*;
+
+    #[test]
+    fn memory_on_a_device_is_not_read() {
+        let (view, owner) = Source::from_slice(&[1_u8, 2], &[2]).unwrap().into_parts();
+        let cuda = DLDevice { device_type: DLDeviceType::CUDA, device_id: 0 };
+        // SAFETY: the owner is that of the view's memory.
+        let source = unsafe { Source::new(view.on(cuda), owner) };
+        Python::attach(|py| {
+            assert!(matches!(copied(py, &source), Err(Error::Value(_))));
+            let cast = cast(py, &source, DType::Uint16, Scaling::Clamp);
+            assert!(matches!(cast, Err(Error::Value(_))));
+        });
+    }
+
+    #[test]
+    fn a_copy_is_contiguous_and_in_the_order_of_the_axes() {
+        let array = ndarray::array![[1_u16, 2, 3], [4, 5, 6]].reversed_axes();
+        let copy = Python::attach(|py| copied(py, &Source::from(array))).unwrap();
+        assert_eq!((copy.view().shape(), copy.view().strides()), (&[3, 2][..], &[4, 2][..]));
+        // SAFETY: the copy has six elements, aligned for them.
+        let elements = unsafe { std::slice::from_raw_parts(copy.view().data().cast::<u16>(), 6) };
+        assert_eq!(elements, [1, 4, 2, 5, 3, 6]);
+    }
 }

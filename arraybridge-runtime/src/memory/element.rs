@@ -1,16 +1,16 @@
-//! Rust types that are elements of arrays.
+//! The Rust types of array elements.
 
 use half::{bf16, f16};
 use num_complex::Complex;
 
 use crate::host::dtype::DType;
 
-/// A Rust type that has the layout of an element type.
+/// The Rust type of an element type.
 ///
 /// # Safety
 ///
-/// The type has the size and the meaning that [`Element::DTYPE`] says. Every pattern of bits is a
-/// value of it, or the type is `bool`, whose bytes are looked at before they are seen as such.
+/// The type has the size and the representation of [`Element::DTYPE`]. Every bit pattern is a valid
+/// value, or the type is `bool`, whose bytes are checked before they are used as such.
 pub unsafe trait Element: Copy + Default + Send + Sync + 'static {
     /// The element type.
     const DTYPE: DType;
@@ -19,7 +19,7 @@ pub unsafe trait Element: Copy + Default + Send + Sync + 'static {
 macro_rules! elements {
     ($($type:ty => $dtype:ident,)*) => {
         $(
-            // SAFETY: the layouts are the same, and only `bool` has invalid patterns.
+            // SAFETY: the representations are the same, and only `bool` has invalid bit patterns.
             unsafe impl Element for $type {
                 const DTYPE: DType = DType::$dtype;
             }

@@ -1,36 +1,45 @@
-//! A described block of host memory and whoever keeps it alive.
+//! The description of an array's memory.
 
-use std::ffi::CStr;
-use std::sync::{Arc, Mutex};
+use dlpark::ffi::{DLDevice, DLDeviceType};
 
-use dlpark::Managed;
-use dlpark::ffi::{DLDevice, DLManagedTensor, DLManagedTensorVersioned};
-
-use crate::host::buffer::HostBuffer;
 use crate::host::dtype::{DType, Kind};
 use crate::host::layout;
 pub use crate::host::layout::Dims;
 use crate::host::layout::Strides;
-use crate::interpreter::held::{Held, HeldBuffer};
 
-/// Where the elements of a host array are and how they are laid out.
+/// Where the elements of an array are and how they are laid out.
+///
+/// Like a raw pointer, a view keeps nothing alive and gives no access to the memory. A [`Source`] has a
+/// view and the owner of its memory. Safe code cannot make a view of an arbitrary address:
+///
+/// ```compile_fail,E0451
+/// use arraybridge_runtime::__private::package::kernels::View;
+///
+/// let view = View { data: 64 as *mut u8, ..View::default() };
+/// ```
+///
+/// ```compile_fail,E0133
+/// use arraybridge_runtime::__private::package::{DType, kernels::View};
+///
+/// let view = View::new(64 as *mut u8, DType::Uint8, [1][..].into(), [1][..].into());
+/// ```
+///
+/// [`Source`]: super::source::Source
 #[derive(Debug)]
 pub struct View {
-    /// The first element. Not null unless there are no elements.
-    pub data: *mut u8,
-    /// The element type.
-    pub dtype: DType,
-    /// Elements along each axis.
-    pub shape: Dims<usize>,
-    /// Bytes from one element to the next along each axis.
-    pub strides: Dims<isize>,
-    /// Whether writing is forbidden.
-    pub read_only: bool,
-    /// Whether the bytes of each element are in the other order than the machine's.
-    pub swapped: bool,
-    /// The DLPack device that the memory belongs to.
-    pub device: DLDevice,
+    data: *mut u8,
+    dtype: DType,
+    shape: Dims<usize>,
+    strides: Dims<isize>,
+    read_only: bool,
+    swapped: bool,
+    device: DLDevice,
 }
+
+// SAFETY: a view gives no access to the memory that it describes.
+unsafe impl Send for View {}
+// SAFETY: a view gives no access to the memory that it describes, and a shared one does not change.
+unsafe impl Sync for View {}
 
 impl Clone for View {
     fn clone(&self) -> View {
@@ -41,7 +50,7 @@ impl Clone for View {
 }
 
 impl Default for View {
-    /// No axes and no memory, to be described in place.
+    /// A view to be filled in place. It describes nothing yet.
     #[inline]
     fn default() -> View {
         View {
@@ -57,11 +66,122 @@ impl Default for View {
 }
 
 impl View {
-    /// Sets the extents and the strides in bytes.
+    /// A view of writable host memory in the machine's byte order. Strides are in bytes.
+    ///
+    /// # Safety
+    ///
+    /// `shape` and `strides` have the same length. Unless there are no elements, all of them lie in one
+    /// allocation, and `data` is the address of the element at index zero.
+    pub unsafe fn new(
+        data: *mut u8,
+        dtype: DType,
+        shape: Dims<usize>,
+        strides: Dims<isize>,
+    ) -> View {
+        debug_assert_eq!(shape.len(), strides.len());
+        let (read_only, swapped, device) = (false, false, DLDevice::CPU);
+        View { data, dtype, shape, strides, read_only, swapped, device }
+    }
+
+    /// Sets everything but the axes, for writable memory in the machine's byte order.
+    ///
+    /// # Safety
+    ///
+    /// With the axes from [`View::set_axes`], as for [`View::new`].
     #[inline]
-    pub fn set_axes(&mut self, shape: &[usize], strides: &[isize]) {
-        set(&mut self.shape, shape.iter().copied());
-        set(&mut self.strides, strides.iter().copied());
+    pub(crate) unsafe fn set_elements(&mut self, data: *mut u8, dtype: DType, device: DLDevice) {
+        self.data = data;
+        self.dtype = dtype;
+        self.read_only = false;
+        self.swapped = false;
+        self.device = device;
+    }
+
+    /// Sets the extents and the strides in bytes.
+    ///
+    /// # Safety
+    ///
+    /// With the elements from [`View::set_elements`], as for [`View::new`].
+    #[inline]
+    pub(crate) unsafe fn set_axes(
+        &mut self,
+        shape: impl ExactSizeIterator<Item = usize>,
+        strides: impl ExactSizeIterator<Item = isize>,
+    ) {
+        debug_assert_eq!(shape.len(), strides.len());
+        refill(&mut self.shape, shape);
+        refill(&mut self.strides, strides);
+    }
+
+    /// Sets whether the bytes of each element are in the opposite of the machine's order.
+    #[inline]
+    pub(super) fn set_swapped(&mut self, swapped: bool) {
+        self.swapped = swapped;
+    }
+
+    /// Forbids writing if `read_only` is true. A view that is read-only stays so.
+    #[inline]
+    pub fn restrict(&mut self, read_only: bool) {
+        self.read_only |= read_only;
+    }
+
+    /// The element at index zero. Not null unless there are no elements.
+    #[inline]
+    pub fn data(&self) -> *mut u8 {
+        self.data
+    }
+
+    /// The element type.
+    #[inline]
+    pub fn dtype(&self) -> DType {
+        self.dtype
+    }
+
+    /// The length of each axis.
+    #[inline]
+    pub fn shape(&self) -> &[usize] {
+        &self.shape
+    }
+
+    /// The bytes from one element to the next along each axis.
+    #[inline]
+    pub fn strides(&self) -> &[isize] {
+        &self.strides
+    }
+
+    /// The number of axes.
+    #[inline]
+    pub fn ndim(&self) -> usize {
+        self.shape.len()
+    }
+
+    /// Whether writing is forbidden.
+    #[inline]
+    pub fn is_read_only(&self) -> bool {
+        self.read_only
+    }
+
+    /// Whether the bytes of each element are in the opposite of the machine's order.
+    #[inline]
+    pub fn is_swapped(&self) -> bool {
+        self.swapped
+    }
+
+    /// The DLPack device that the memory belongs to.
+    #[inline]
+    pub fn device(&self) -> DLDevice {
+        self.device
+    }
+
+    /// Whether the memory is the host's.
+    #[inline]
+    pub fn is_on_host(&self) -> bool {
+        is_host(self.device)
+    }
+
+    /// The view with its memory on another device.
+    pub(crate) fn on(self, device: DLDevice) -> View {
+        View { device, ..self }
     }
 
     /// The number of elements.
@@ -82,19 +202,20 @@ impl View {
         self.len() * self.dtype.size()
     }
 
-    /// The bytes to reverse at a time where the elements are in the other order: a complex number
-    /// is two real ones.
+    /// How many bytes to reverse at a time if the elements are byte-swapped. A complex number consists of
+    /// two real ones.
     pub fn swap_unit(&self) -> Option<usize> {
         let halves = if self.dtype.kind() == Kind::Complex { 2 } else { 1 };
         self.swapped.then_some(self.dtype.size() / halves)
     }
 
-    /// The tightest class that the strides belong to.
+    /// The narrowest class of layouts that the strides belong to.
     pub fn layout(&self) -> Strides {
         layout_of(&self.shape, &self.strides, self.dtype.size())
     }
 
-    /// Whether each element's address, and each stride, is a multiple of its size.
+    /// Whether the address and the strides are multiples of the element's size, or of half of it for complex
+    /// numbers.
     pub fn is_aligned(&self) -> bool {
         let unit = match self.dtype.kind() {
             Kind::Complex => self.dtype.size() / 2,
@@ -108,13 +229,12 @@ impl View {
         self.is_empty() || (!self.swapped && self.has_element_strides() && self.is_aligned())
     }
 
-    /// Whether the first element's address is a multiple of its size, both halves of a complex
-    /// number counted.
+    /// Whether the address is a multiple of the element's size, also for complex numbers.
     pub fn starts_aligned(&self) -> bool {
         is_multiple(self.data as usize, self.dtype.size())
     }
 
-    /// Whether each stride is a whole number of elements, as DLPack needs it.
+    /// Whether each stride is a whole number of elements, as DLPack requires.
     pub fn has_element_strides(&self) -> bool {
         self.has_strides_of(self.dtype.size())
     }
@@ -125,30 +245,37 @@ impl View {
     }
 }
 
-/// Puts a few numbers into `dims`, one by one, but without a look at the room for each.
+/// Whether DLPack calls this host memory: plain, or pinned by CUDA or ROCm.
 #[inline]
-pub fn set<T>(dims: &mut Dims<T>, numbers: impl ExactSizeIterator<Item = T>) {
-    let room = numbers.len();
+pub fn is_host(device: DLDevice) -> bool {
+    let kinds = [DLDeviceType::CPU, DLDeviceType::CUDAHOST, DLDeviceType::ROCMHOST];
+    kinds.contains(&device.device_type)
+}
+
+/// Replaces the numbers in `dims`. The capacity is checked once, and not for each number.
+#[inline]
+fn refill<T>(dims: &mut Dims<T>, numbers: impl ExactSizeIterator<Item = T>) {
+    let len = numbers.len();
     dims.clear();
-    dims.reserve(room);
+    dims.reserve(len);
     let first = dims.as_mut_ptr();
     let mut count = 0;
-    for number in numbers.take(room) {
-        // SAFETY: there is room for as many.
+    for number in numbers.take(len) {
+        // SAFETY: `count` is below `len`, and there is room for `len` numbers.
         unsafe { first.add(count).write(number) };
         count += 1;
     }
-    // SAFETY: as many were written.
+    // SAFETY: the first `count` numbers were written.
     unsafe { dims.set_len(count) };
 }
 
-/// Whether a number is a multiple of a power of two, without a division.
+/// Whether a number is a multiple of a power of two, computed without a division.
 fn is_multiple(number: usize, power: usize) -> bool {
     debug_assert!(power.is_power_of_two());
     number & (power - 1) == 0
 }
 
-/// The tightest class that strides in bytes belong to.
+/// The narrowest class of layouts that strides in bytes belong to.
 pub fn layout_of(shape: &[usize], strides: &[isize], size: usize) -> Strides {
     if layout::is_contiguous(shape, strides, size) {
         Strides::Contiguous
@@ -161,85 +288,15 @@ pub fn layout_of(shape: &[usize], strides: &[isize], size: usize) -> Strides {
     }
 }
 
-/// What keeps a view's memory alive.
-pub enum Owner {
-    /// A Python object.
-    Object(Held),
-    /// A view through the buffer protocol.
-    Exported(HeldBuffer),
-    /// A tensor that another library exported.
-    Versioned(Managed<DLManagedTensorVersioned>),
-    /// The same, with the legacy header.
-    Legacy(Managed<DLManagedTensor>),
-    /// Our own memory, which nobody else has seen.
-    Buffer(HostBuffer),
-    /// A Rust value that owns it: a `Vec`, an array, a slice of a device.
-    Value(Box<dyn Send>),
-    /// One of these that has more than one user.
-    Shared(Arc<Mutex<Owner>>),
-    /// One of these, and an object that its memory needs too.
-    With(Box<Owner>, Held),
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-/// A view and its owner.
-pub struct Source {
-    /// The description.
-    pub view: View,
-    /// Who keeps it alive.
-    pub owner: Owner,
-}
-
-impl HeldBuffer {
-    /// Describes the buffer in `view`. Its element type is the given one, if the sizes agree, or the
-    /// one that its format names without doubt: a float or a complex number.
-    #[inline]
-    pub fn describe(&self, dtype: Option<DType>, view: &mut View) -> bool {
-        let buffer = self.get();
-        let ndim = buffer.ndim as usize;
-        let Some(dtype) = dtype.or_else(|| self.float()) else { return false };
-        if buffer.itemsize as usize != dtype.size() || (ndim > 0 && buffer.strides.is_null()) {
-            return false;
-        }
-        if ndim == 0 {
-            view.set_axes(&[], &[]);
-        } else {
-            // SAFETY: shape and strides were asked for, have `ndim` entries, and live as long as
-            // the buffer.
-            let (shape, strides) = unsafe {
-                (
-                    std::slice::from_raw_parts(buffer.shape.cast(), ndim),
-                    std::slice::from_raw_parts(buffer.strides, ndim),
-                )
-            };
-            view.set_axes(shape, strides);
-        }
-        view.data = buffer.buf.cast();
-        view.dtype = dtype;
-        view.read_only = buffer.readonly != 0;
-        view.swapped = false;
-        view.device = DLDevice::CPU;
-        true
-    }
-
-    fn float(&self) -> Option<DType> {
-        let format = self.get().format;
-        if format.is_null() {
-            return None;
-        }
-        // SAFETY: the exporter's format is a C string that lives as long as the buffer.
-        let format = unsafe { CStr::from_ptr(format) }.to_bytes();
-        let native: &[u8] = if cfg!(target_endian = "little") { b"@=<" } else { b"@=>" };
-        let format = match format.split_first() {
-            Some((order, rest)) if native.contains(order) => rest,
-            _ => format,
-        };
-        match format {
-            b"e" => Some(DType::Float16),
-            b"f" => Some(DType::Float32),
-            b"d" => Some(DType::Float64),
-            b"Zf" => Some(DType::Complex64),
-            b"Zd" => Some(DType::Complex128),
-            _ => None,
-        }
+    #[test]
+    fn a_read_only_view_stays_read_only() {
+        let mut view = View::default();
+        view.restrict(true);
+        view.restrict(false);
+        assert!(view.is_read_only());
     }
 }

@@ -1,15 +1,14 @@
-//! How users say which policy they want: arguments, and a default for the context.
+//! Policies as users write them: the arguments of a call, and the context's default.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
-use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyDict, PyString, PyTuple};
+use pyo3::types::{PyString, PyTuple};
 
 use super::{Conversion, Policy};
 use crate::framework::spec::DType;
 use crate::host::cast::Scaling;
+use crate::interpreter::context::{ContextBlock, ContextVariable};
 use crate::interpreter::error::{Error, Result};
 
 const PRESERVE: &str = "preserve";
@@ -19,34 +18,34 @@ const SCALINGS: [(&str, Scaling); 3] =
     [("clamp", Scaling::Clamp), ("unit", Scaling::Unit), ("stretch", Scaling::Stretch)];
 
 impl Policy {
-    /// Reads the arguments `dtype_conversion` and `scaling`; what is `None` is taken from `base`.
+    /// Reads the arguments `dtype_conversion` and `scaling`. Where one is missing or `None`, that part
+    /// of `base` is used.
     ///
-    /// A conversion is a member of any enum, by its value, or a string: `"preserve"`, `"native"`,
-    /// their upper case names, a dtype's name; or a framework's dtype object. An object with an
-    /// attribute `default_dtype_conversion` stands for that.
+    /// A conversion is one of the strings `"preserve"` and `"native"`, in either case, a dtype's name
+    /// or a framework's dtype object. A member of an enum counts as its value, an object with an
+    /// attribute `default_dtype_conversion` as that attribute.
     ///
     /// # Errors
     ///
-    /// [`Error::Value`] for a name that is none, [`Error::Type`] for another object.
+    /// [`Error::Value`] for anything else.
     pub fn from_py(
         dtype_conversion: Option<&Bound<'_, PyAny>>,
         scaling: Option<&Bound<'_, PyAny>>,
         base: Policy,
     ) -> Result<Policy> {
-        let given = |argument: Option<&Bound<'_, PyAny>>| argument.is_some_and(|a| !a.is_none());
-        let conversion = match dtype_conversion {
-            Some(object) if given(dtype_conversion) => conversion(object)?,
-            _ => base.conversion,
+        let conversion = match dtype_conversion.filter(|object| !object.is_none()) {
+            Some(object) => conversion(object)?,
+            None => base.conversion,
         };
-        let scaling = match scaling {
-            Some(object) if given(scaling) => scaling_named(object)?,
-            _ => base.scaling,
+        let scaling = match scaling.filter(|object| !object.is_none()) {
+            Some(object) => scaling_named(object)?,
+            None => base.scaling,
         };
         Ok(Policy { conversion, scaling })
     }
 
-    /// The default of the current context: the innermost `dtype_policy` block, or
-    /// [`Policy::default`].
+    /// The default of the current context: that of the innermost `dtype_policy` block, or
+    /// [`Policy::default`] outside of all blocks.
     pub fn default_of_context(py: Python<'_>) -> Policy {
         if OWNER.load(Ordering::Relaxed) && !USED.load(Ordering::Relaxed) {
             return Policy::default();
@@ -60,7 +59,7 @@ impl Policy {
         read().unwrap_or_default()
     }
 
-    /// The names of both parts, by which the context remembers them.
+    /// The names of both parts, which are what the context variable holds.
     fn names(self) -> (&'static str, &'static str) {
         let conversion = match self.conversion {
             Conversion::PreserveInput => PRESERVE,
@@ -73,15 +72,15 @@ impl Policy {
 }
 
 fn conversion(object: &Bound<'_, PyAny>) -> Result<Conversion> {
-    let mut value = by_value(object);
+    let mut value = enum_value(object);
     if !value.is_instance_of::<PyString>()
         && let Ok(config) = value.getattr("default_dtype_conversion")
     {
-        value = by_value(&config);
+        value = enum_value(&config);
     }
     let name = name_of(&value)?;
-    let short = name.rsplit('.').next().unwrap_or_default().to_lowercase();
-    match short.as_str() {
+    let last_part = name.rsplit('.').next().unwrap_or_default().to_lowercase();
+    match last_part.as_str() {
         PRESERVE | "preserve_input" => Ok(Conversion::PreserveInput),
         NATIVE | "native_output" => Ok(Conversion::NativeOutput),
         name => {
@@ -95,14 +94,13 @@ fn unknown_conversion(object: &Bound<'_, PyAny>) -> Error {
     let names: Vec<_> = DType::ALL.iter().map(|dtype| dtype.name()).collect();
     let text = object.repr().map(|text| text.to_string()).unwrap_or_default();
     Error::Value(format!(
-        "dtype_conversion {text} is none; use DtypeConversion, {PRESERVE:?}, {NATIVE:?} or a dtype: \
-         {}",
+        "unknown dtype_conversion {text}; use DtypeConversion, {PRESERVE:?}, {NATIVE:?} or a dtype: {}",
         names.join(", ")
     ))
 }
 
-/// An enum's member by its value: callers have enums of their own.
-fn by_value<'py>(object: &Bound<'py, PyAny>) -> Bound<'py, PyAny> {
+/// The value of an enum's member, of whatever enum; other objects as they are.
+fn enum_value<'py>(object: &Bound<'py, PyAny>) -> Bound<'py, PyAny> {
     if object.is_instance_of::<PyString>()
         && object.get_type().is(object.py().get_type::<PyString>())
     {
@@ -111,7 +109,7 @@ fn by_value<'py>(object: &Bound<'py, PyAny>) -> Bound<'py, PyAny> {
     object.getattr(pyo3::intern!(object.py(), "value")).unwrap_or_else(|_| object.clone())
 }
 
-/// The name that a string, a dtype object or a type of scalars has.
+/// The name of a dtype: the string itself, or the name of a dtype object or scalar type.
 fn name_of(object: &Bound<'_, PyAny>) -> Result<String> {
     if let Ok(name) = object.cast::<PyString>() {
         return Ok(name.to_str()?.to_owned());
@@ -123,77 +121,66 @@ fn name_of(object: &Bound<'_, PyAny>) -> Result<String> {
     }
 }
 
-/// The element type of a name or of any framework's dtype object: `"uint16"`, `numpy.uint16`,
+/// The dtype that a name or any framework's dtype object stands for: `"uint16"`, `numpy.uint16`,
 /// `numpy.dtype("uint16")`, `torch.uint16`, `tf.uint16`, `DtypeConversion.UINT16`.
 ///
 /// # Errors
 ///
 /// [`Error::Value`] for anything else.
 pub fn dtype_named(object: &Bound<'_, PyAny>) -> Result<DType> {
-    let name = name_of(&by_value(object))?;
-    let short = name.rsplit('.').next().unwrap_or_default();
-    DType::from_name(short).ok_or_else(|| {
+    let name = name_of(&enum_value(object))?;
+    let last_part = name.rsplit('.').next().unwrap_or_default();
+    DType::from_name(last_part).ok_or_else(|| {
         let known: Vec<_> = DType::ALL.iter().map(|dtype| dtype.name()).collect();
         Error::Value(format!("unknown dtype {name:?}; known are {}", known.join(", ")))
     })
 }
 
 fn scaling_named(object: &Bound<'_, PyAny>) -> Result<Scaling> {
-    let value = by_value(object);
+    let value = enum_value(object);
     let name = value.cast::<PyString>().ok().map(|name| name.to_string().to_lowercase());
     let found = SCALINGS.iter().find(|(known, _)| Some(*known) == name.as_deref());
     found.map(|(_, scaling)| *scaling).ok_or_else(|| {
         let text = object.repr().map(|text| text.to_string()).unwrap_or_default();
-        Error::Value(format!("scaling {text} is none; use \"clamp\", \"unit\" or \"stretch\""))
+        Error::Value(format!("unknown scaling {text}; use \"clamp\", \"unit\" or \"stretch\""))
     })
 }
 
-/// Whether this module made the context variable, so that it knows when it is set.
+/// Whether only this module sets the context variable, so that [`USED`] says whether it is set.
 static OWNER: AtomicBool = AtomicBool::new(false);
 
-/// Whether a `dtype_policy` block was ever entered.
+/// Whether a `dtype_policy` block of this module was ever entered.
 static USED: AtomicBool = AtomicBool::new(false);
 
-/// The name under which the wheel's module keeps the variable.
-const VARIABLE: &str = "_dtype_policy";
+/// The names of the context's conversion and scaling, `None` outside of every `dtype_policy` block.
+static VARIABLE: ContextVariable = ContextVariable::new("arraybridge.dtype_policy");
 
-fn new_variable<'py>(py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-    let default = PyDict::new(py);
-    default.set_item("default", py.None())?;
-    let class = py.import("contextvars")?.getattr("ContextVar")?;
-    class.call(("arraybridge.dtype_policy",), Some(&default))
-}
+/// The attribute of the package's module that holds the variable.
+const ATTRIBUTE: &str = "_dtype_policy";
 
-static CELL: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-
-/// Puts the context variable into the wheel's module, where other extension modules find it.
+/// Puts the context variable into the package's module, where other extension modules find it.
 ///
 /// # Errors
 ///
 /// What Python raises.
 pub fn install(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    let py = module.py();
-    let variable = CELL.get_or_try_init(py, || new_variable(py).map(Bound::unbind))?;
+    let variable = VARIABLE.get(module.py())?;
     OWNER.store(true, Ordering::Relaxed);
-    module.add(VARIABLE, variable)
+    module.add(ATTRIBUTE, variable)
 }
 
 fn variable(py: Python<'_>) -> PyResult<&Bound<'_, PyAny>> {
-    let find = || -> PyResult<Py<PyAny>> {
-        let shared = py.import("arraybridge._core").and_then(|module| module.getattr(VARIABLE));
-        // A program that embeds Python without the package has a default of its own.
-        shared.or_else(|_| new_variable(py)).map(Bound::unbind)
-    };
-    Ok(CELL.get_or_try_init(py, find)?.bind(py))
+    // A program that embeds Python without the package has a variable of its own.
+    VARIABLE.get_or_adopt(py, || py.import("arraybridge._core")?.getattr(ATTRIBUTE))
 }
 
 /// Set the default dtype policy of declared functions: `with dtype_policy(scaling="unit"):`.
 ///
-/// `dtype_conversion` is a `DtypeConversion`, "preserve", "native" or a dtype; `scaling` is
-/// "clamp" (round half to even, saturate, NaN to 0), "unit" (results of [0, 1] or [-1, 1]) or
-/// "stretch" (minimum to maximum). What is left out stays as it is outside of the block. What a
-/// decorator or a call says itself goes before the default. The block affects its own context:
-/// its thread, or its asyncio task.
+/// `dtype_conversion` is a `DtypeConversion`, "preserve", "native" or a dtype. `scaling` is
+/// "clamp" (round half to even, saturate, NaN to 0), "unit" (results are in [0, 1] or [-1, 1]) or
+/// "stretch" (minimum to maximum). An argument that is left out keeps the value that it has outside
+/// of the block. The arguments of a decorator or a call take precedence over the default. The block
+/// affects its own context only: its thread, or its asyncio task.
 ///
 /// Raises `ValueError` for an unknown name, and `RuntimeError` when one object is entered twice.
 ///
@@ -204,7 +191,7 @@ fn variable(py: Python<'_>) -> PyResult<&Bound<'_, PyAny>> {
 pub struct DtypePolicy {
     dtype_conversion: Option<Py<PyAny>>,
     scaling: Option<Py<PyAny>>,
-    token: Option<Py<PyAny>>,
+    block: ContextBlock,
 }
 
 impl DtypePolicy {
@@ -223,29 +210,19 @@ impl DtypePolicy {
         dtype_conversion: Option<Py<PyAny>>,
         scaling: Option<Py<PyAny>>,
     ) -> Result<DtypePolicy> {
-        let made = DtypePolicy { dtype_conversion, scaling, token: None };
-        made.policy(py, Policy::default())?;
-        Ok(made)
+        let manager = DtypePolicy { dtype_conversion, scaling, block: ContextBlock::default() };
+        manager.policy(py, Policy::default())?;
+        Ok(manager)
     }
 
     fn __enter__(&mut self, py: Python<'_>) -> Result<()> {
-        if self.token.is_some() {
-            return Err(Error::Python(PyRuntimeError::new_err(
-                "this block is already open; make another one with arraybridge.dtype_policy()",
-            )));
-        }
         let policy = self.policy(py, Policy::default_of_context(py))?;
         USED.store(true, Ordering::Relaxed);
-        let token = variable(py)?.call_method1("set", (policy.names(),))?;
-        self.token = Some(token.unbind());
-        Ok(())
+        Ok(self.block.enter(variable(py)?, policy.names())?)
     }
 
     #[pyo3(signature = (*_exception))]
     fn __exit__(&mut self, py: Python<'_>, _exception: &Bound<'_, PyTuple>) -> PyResult<()> {
-        match self.token.take() {
-            Some(token) => variable(py)?.call_method1("reset", (token,)).map(drop),
-            None => Ok(()),
-        }
+        self.block.exit(variable(py)?)
     }
 }

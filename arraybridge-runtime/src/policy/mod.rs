@@ -1,10 +1,10 @@
-//! What happens to the dtype of a function's result.
+//! The dtype of a function's result.
 //!
-//! [`finish`] gives the first array of a result the dtype that the policy wants, on the device
-//! where it is. Three ways lead there, and all give the same values: the kernels of
-//! [`host::cast`](crate::host::cast) for host memory, the framework's own operations for arrays
-//! that must stay in their graph or on their accelerator ([`ops`]), and the kernels again, by way
-//! of the host, for accelerators whose operations do not pass the [`probe`].
+//! [`finish`] casts the first array of a result to the dtype that the policy asks for, on the device
+//! where the array is. There are three ways, and all of them compute the same values: the kernels of
+//! [`host::cast`](crate::host::cast) for host memory, the framework's own operations ([`ops`]) for
+//! arrays that must stay in their graph or on their accelerator, and the kernels after a copy to the
+//! host for accelerators whose operations do not pass the [`probe`].
 
 mod declare;
 mod ops;
@@ -15,29 +15,31 @@ use std::time::Instant;
 use pyo3::prelude::*;
 
 use crate::convert::plan::Why;
-use crate::convert::record::{self, Record};
+use crate::convert::record::Record;
+use crate::convert::trace;
 use crate::convert::{self, Opened};
 use crate::framework::detect::{self, Role};
 use crate::framework::device::{self, Device};
 use crate::framework::endpoints::Endpoints;
 use crate::framework::loaded::{self, LoadedFramework};
 use crate::framework::oom;
-use crate::framework::spec::{DType, Framework, Guard, Kind, Memory};
+use crate::framework::spec::{DType, Kind, Memory, ReasonRole};
 use crate::host::cast::Scaling;
 use crate::interpreter::error::{Error, Failure, Result, warning_class};
 use crate::memory::cast;
+use crate::memory::view::Dims;
 
 pub use declare::{DtypePolicy, dtype_named, install};
 
 /// Which dtype a function's result gets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Conversion {
-    /// The lead's.
+    /// The dtype of the first array argument.
     #[default]
     PreserveInput,
-    /// The one that the function returned.
+    /// The dtype that the function returned.
     NativeOutput,
-    /// This one.
+    /// A given dtype.
     Force(DType),
 }
 
@@ -50,52 +52,53 @@ pub struct Policy {
     pub scaling: Scaling,
 }
 
-/// What the policy needs to know of a call's first array.
+/// What the policy needs to know about the lead, a call's first array argument.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Lead {
-    /// Its element type, `None` if it is none that we know.
+    /// Its dtype; `None` if it is not one of ours.
     pub dtype: Option<DType>,
-    /// How many axes a result has that was reduced to one number, and so keeps its dtype: none, or
-    /// one where it is a number for each slice. `None` where the array is but one number itself.
-    pub reduced: Option<usize>,
+    /// The number of axes of a result that was reduced to one number and therefore keeps its dtype:
+    /// 0, or 1 for a stack with one number per slice. `None` if the lead itself is 0-d.
+    pub reduced_ndim: Option<usize>,
 }
 
 impl Lead {
-    /// The facts of an array; of an object that belongs to no framework, none.
+    /// Describes an array. The result is empty for an object that belongs to no framework.
     pub fn of(array: &Bound<'_, PyAny>) -> Lead {
         let py = array.py();
         let Some(class) = detect::class_of(array) else { return Lead::default() };
         let loaded = loaded::load(py, class.framework, Endpoints::of(class.framework));
         let dtype = loaded.ok().and_then(|loaded| convert::dtype_of(py, loaded, array));
-        Lead { dtype, reduced: ndim(array).filter(|ndim| *ndim > 0).map(|_| 0) }
+        Lead { dtype, reduced_ndim: ndim(array).filter(|ndim| *ndim > 0).map(|_| 0) }
     }
 }
 
-/// The number of axes, where it is known.
+/// The number of axes, if it is known.
 fn ndim(array: &Bound<'_, PyAny>) -> Option<usize> {
     array.getattr(pyo3::intern!(array.py(), "shape")).ok()?.len().ok()
 }
 
-/// The first array of a function's result, with the dtype that the policy wants.
+/// Casts the first array of a function's result to the dtype that the policy asks for.
 ///
-/// An array that has the dtype already is handed back as the same object. So is what has no dtype
-/// of ours: an object of no framework, a table of strings. With
-/// [`PreserveInput`](Conversion::PreserveInput) a bool or complex result of another input, numbers of
-/// a bool input, and a 0-d result of an input with axes, keep their dtype.
+/// An array that already has the dtype is returned as it is. So is everything whose dtype is not one
+/// of ours, such as an object of no framework or an array of strings. With
+/// [`PreserveInput`](Conversion::PreserveInput), these keep their dtype: a bool or complex result of
+/// an input that is neither, numbers computed from a bool input, and a 0-d result of an input with
+/// axes.
 ///
-/// Tracers, symbolic and vmapped arrays are cast by their framework's operations, without a look
-/// at the values; where those cannot, the array stays as it is, and so do masked, sparse and other
-/// arrays that are no plain ones. In a trace, scaling other than [`Scaling::Clamp`] is computed in
-/// the widest float that the framework has, and can be off by one for wider integers.
+/// Tracers, symbolic and vmapped arrays are cast by their framework's operations, whatever their
+/// values are. If the framework has no such operations, the array is returned as it is; masked,
+/// sparse and other special arrays always are. In a trace, any scaling but [`Scaling::Clamp`] is
+/// computed in the framework's widest float, and can be off by one for wider integers.
 ///
-/// A host array with values that its integer dtype cannot hold causes one `ClippedValuesWarning`
-/// with the function's name and their number.
+/// A host array with values that its integer dtype cannot hold causes one `ClippedValuesWarning`,
+/// which names the function and counts the values.
 ///
 /// # Errors
 ///
-/// [`Failure::Dtype`] when the framework lacks the dtype, [`Error::Value`] for a complex array that
-/// is to be real, [`Error::Python`] for exhausted memory and for a warning that filters turned into
-/// an exception.
+/// [`Failure::Dtype`] when the framework lacks the dtype, [`Error::Value`] when a complex array would
+/// become real, [`Error::Python`] when memory runs out or a filter turns the warning into an
+/// exception.
 pub fn finish<'py>(
     array: &Bound<'py, PyAny>,
     lead: &Lead,
@@ -107,22 +110,23 @@ pub fn finish<'py>(
     }
     let Some(class) = detect::class_of(array) else { return Ok(array.clone()) };
     let py = array.py();
-    let ends = Endpoints::of(class.framework);
-    let loaded = loaded::load(py, class.framework, ends)?;
+    let endpoints = Endpoints::of(class.framework);
+    let loaded = loaded::load(py, class.framework, endpoints)?;
     let Some(from) = convert::dtype_of(py, loaded, array) else { return Ok(array.clone()) };
-    let Some(to) = wanted(array, from, lead, policy.conversion) else { return Ok(array.clone()) };
-    let job = Job { py, ends, loaded, from, to, scaling: policy.scaling, function };
-    if !record::is_tracing() {
-        return job.run(array, class.role);
+    let to = target_dtype(array, from, lead, policy.conversion);
+    let Some(to) = to else { return Ok(array.clone()) };
+    let cast = DtypeCast { py, endpoints, loaded, from, to, scaling: policy.scaling, function };
+    if !trace::is_tracing() {
+        return cast.apply(array, class.role);
     }
     let start = Instant::now();
-    let result = job.run(array, class.role)?;
-    record::push(py, job.record(&result), start.elapsed());
+    let result = cast.apply(array, class.role)?;
+    trace::push(py, cast.record(&result), start.elapsed());
     Ok(result)
 }
 
-/// The dtype to cast to, `None` where the array stays as it is.
-fn wanted(
+/// The dtype to cast to; `None` if the array stays as it is.
+fn target_dtype(
     array: &Bound<'_, PyAny>,
     from: DType,
     lead: &Lead,
@@ -133,14 +137,14 @@ fn wanted(
         Conversion::Force(dtype) => dtype,
         Conversion::PreserveInput => {
             let dtype = lead.dtype?;
-            let reduced = || lead.reduced.is_some() && ndim(array) == lead.reduced;
-            let keeps = match from.kind() {
+            let is_reduced = || lead.reduced_ndim.is_some() && ndim(array) == lead.reduced_ndim;
+            let keeps_dtype = match from.kind() {
                 Kind::Bool => dtype.kind() != Kind::Bool,
                 Kind::Complex => dtype.kind() != Kind::Complex,
-                // Distances in a mask, or its labels, are no mask.
+                // The labels of a mask, or distances in it, are not a mask.
                 _ => dtype.kind() == Kind::Bool,
             };
-            if from == dtype || keeps || reduced() {
+            if from == dtype || keeps_dtype || is_reduced() {
                 return None;
             }
             dtype
@@ -149,11 +153,11 @@ fn wanted(
     (to != from).then_some(to)
 }
 
-/// One cast.
+/// A cast of a result to the dtype of its policy.
 #[derive(Clone, Copy)]
-struct Job<'a, 'py> {
+struct DtypeCast<'a, 'py> {
     py: Python<'py>,
-    ends: Endpoints,
+    endpoints: Endpoints,
     loaded: &'a LoadedFramework,
     from: DType,
     to: DType,
@@ -161,35 +165,35 @@ struct Job<'a, 'py> {
     function: &'a str,
 }
 
-impl<'py> Job<'_, 'py> {
-    fn run(&self, array: &Bound<'py, PyAny>, role: Role) -> Result<Bound<'py, PyAny>> {
-        let Job { py, loaded, from, to, .. } = *self;
+impl<'py> DtypeCast<'_, 'py> {
+    fn apply(&self, array: &Bound<'py, PyAny>, role: Role) -> Result<Bound<'py, PyAny>> {
+        let DtypeCast { py, loaded, from, to, .. } = *self;
         let real = !matches!(to.kind(), Kind::Complex | Kind::Bool);
         if from.kind() == Kind::Complex && real {
             return Err(Error::Value(format!(
-                "{} returned a {from} array and its dtype policy wants {to}: the imaginary part \
-                 would be lost; return the real part, or declare NATIVE_OUTPUT",
+                "{} returned a {from} array and its dtype policy asks for {to}: the imaginary \
+                 part would be lost; return the real part, or declare NATIVE_OUTPUT",
                 self.function
             )));
         }
-        if !convert::dtypes(py, loaded, to, None)?.contains(to) {
-            return Err(self.lacks_dtype());
+        if !convert::dtypes(py, loaded, to)?.contains(to) {
+            return Err(self.missing_dtype());
         }
         match role {
-            Role::Array => self.concrete(array),
-            Role::Value(op) => self.concrete(&op.call(py, [loaded.module(py), array])?),
-            Role::Refused(_) => self.symbolic(array),
+            Role::Array => self.cast_array(array),
+            Role::Value(op) => self.cast_array(&op.call(py, [loaded.module(py), array])?),
+            Role::Refused(_) => self.cast_symbolic(array),
         }
     }
 
-    /// An array of an array class, which can still turn out to have no values.
-    fn concrete(&self, array: &Bound<'py, PyAny>) -> Result<Bound<'py, PyAny>> {
-        let Job { py, loaded, .. } = *self;
+    /// Casts an object of an array class, which may still turn out to have no values.
+    fn cast_array(&self, array: &Bound<'py, PyAny>) -> Result<Bound<'py, PyAny>> {
+        let DtypeCast { py, loaded, .. } = *self;
         if self.is_differentiable() {
             match recording(py, loaded, array) {
-                Recording::Certain => return self.symbolic(array),
+                Recording::Certain => return self.cast_symbolic(array),
                 Recording::Possible => {
-                    if let Some(result) = self.by_operations(array)? {
+                    if let Some(result) = self.cast_in_graph(array)? {
                         return Ok(result);
                     }
                 }
@@ -197,64 +201,73 @@ impl<'py> Job<'_, 'py> {
             }
         }
         match device::device_of(py, loaded, array) {
-            Ok(Device::Host) => self.in_host_memory(array),
-            Ok(device) => self.on_device(array, device),
+            Ok(Device::Host) => self.cast_on_host(array),
+            Ok(device) => self.cast_on_device(array, device),
             Err(error) if oom::passes_through(py, &error) => Err(Error::Python(error)),
-            Err(_) => self.symbolic(array),
+            Err(_) => self.cast_symbolic(array),
         }
     }
 
-    /// Between numbers with a fraction, where a gradient can pass.
+    /// Whether a gradient can pass: both dtypes are floating point or complex.
     fn is_differentiable(&self) -> bool {
         let smooth = |dtype: DType| matches!(dtype.kind(), Kind::Float | Kind::Complex);
         smooth(self.from) && smooth(self.to)
     }
 
-    fn in_host_memory(&self, array: &Bound<'py, PyAny>) -> Result<Bound<'py, PyAny>> {
-        match self.by_kernel(array, Device::Host) {
+    fn cast_on_host(&self, array: &Bound<'py, PyAny>) -> Result<Bound<'py, PyAny>> {
+        match self.cast_by_kernel(array, Device::Host) {
             Err(Error::Conversion(error)) if error.failure == Failure::Array => {
-                self.symbolic(array)
+                self.cast_symbolic(array)
             }
             result => result,
         }
     }
 
-    /// On an accelerator: by its framework's operations where they are exact.
-    fn on_device(&self, array: &Bound<'py, PyAny>, device: Device) -> Result<Bound<'py, PyAny>> {
+    /// Casts by the framework's operations if they are exact on this accelerator, else by the kernels.
+    fn cast_on_device(
+        &self,
+        array: &Bound<'py, PyAny>,
+        device: Device,
+    ) -> Result<Bound<'py, PyAny>> {
         if probe::passes(self, device)? {
             match ops::cast(self, array, Some(device)) {
                 Ok(result) => return Ok(result),
                 Err(error) if oom::passes_through(self.py, &error) => return Err(error.into()),
-                Err(_) => probe::forget(self),
+                Err(_) => probe::reject(self),
             }
         }
-        self.by_kernel(array, device)
+        self.cast_by_kernel(array, device)
     }
 
-    /// Through the kernels, and back to the device where the array was.
-    fn by_kernel(&self, array: &Bound<'py, PyAny>, device: Device) -> Result<Bound<'py, PyAny>> {
-        let Job { py, ends, loaded, .. } = *self;
+    /// Casts on the host by the kernels, and puts the result on the array's device.
+    fn cast_by_kernel(
+        &self,
+        array: &Bound<'py, PyAny>,
+        device: Device,
+    ) -> Result<Bound<'py, PyAny>> {
+        let DtypeCast { py, endpoints, loaded, .. } = *self;
         let opened = convert::open_host(array)?;
         let (source, clipped) = cast::cast(py, &opened.source, self.to, self.scaling)?;
         if clipped > 0 {
-            self.warn(clipped)?;
+            self.warn_of_clipping(clipped)?;
         }
-        convert::place(py, ends, loaded, Opened { source, private: true }, device)
+        convert::make_array(py, endpoints, loaded, Opened { source, private: true }, device)
     }
 
-    /// By the framework's operations, which work on arrays without values and keep their graph.
-    fn symbolic(&self, array: &Bound<'py, PyAny>) -> Result<Bound<'py, PyAny>> {
-        // A framework without accelerators and tracers has none but masked and other odd arrays,
-        // which its operations would silently turn into plain ones.
+    /// Casts by the framework's operations, which keep the graph and need no values. Where they fail,
+    /// the array stays as it is.
+    fn cast_symbolic(&self, array: &Bound<'py, PyAny>) -> Result<Bound<'py, PyAny>> {
+        // A host framework has no tracers, but masked and other special arrays, which its operations
+        // would silently turn into plain ones.
         if self.loaded.framework.memory == Memory::Host || is_odd(self.py, self.loaded, array) {
             return Ok(array.clone());
         }
-        // The policy is no reason for a function to fail that works without it.
-        Ok(self.by_operations(array)?.unwrap_or_else(|| array.clone()))
+        // A function that works without a policy must not fail because of the policy.
+        Ok(self.cast_in_graph(array)?.unwrap_or_else(|| array.clone()))
     }
 
-    /// `None` where the operations fail.
-    fn by_operations(&self, array: &Bound<'py, PyAny>) -> Result<Option<Bound<'py, PyAny>>> {
+    /// Casts by the framework's operations; `None` if they fail.
+    fn cast_in_graph(&self, array: &Bound<'py, PyAny>) -> Result<Option<Bound<'py, PyAny>>> {
         match ops::cast(self, array, None) {
             Ok(result) => Ok(Some(result)),
             Err(error) if oom::passes_through(self.py, &error) => Err(error.into()),
@@ -263,26 +276,26 @@ impl<'py> Job<'_, 'py> {
     }
 
     #[cold]
-    fn lacks_dtype(&self) -> Error {
-        let Job { ends, loaded, to, function, .. } = *self;
+    fn missing_dtype(&self) -> Error {
+        let DtypeCast { endpoints, loaded, to, function, .. } = *self;
         let title = loaded.framework.title;
         let missing = loaded.framework.missing.iter().find(|missing| missing.dtypes.contains(to));
         let hint = missing.map_or_else(String::new, |missing| format!(", or {}", missing.hint));
         let reason = format!(
-            "{title} has no {to}, which the dtype policy of {function} wants; declare \
+            "{title} has no {to}, which the dtype policy of {function} asks for; declare \
              NATIVE_OUTPUT or a dtype that {title} has{hint}"
         );
-        ends.error(Failure::Dtype, "dtype", reason)
+        endpoints.error(Failure::Dtype, "dtype", reason)
     }
 
     #[cold]
-    fn warn(&self, clipped: u64) -> Result<()> {
-        let Job { py, from, to, function, .. } = *self;
+    fn warn_of_clipping(&self, clipped: u64) -> Result<()> {
+        let DtypeCast { py, from, to, function, .. } = *self;
         let (values, were) = if clipped == 1 { ("value", "was") } else { ("values", "were") };
         let text = format!(
             "{function}: {clipped} {values} of its {from} result did not fit {to} and {were} clipped \
-             (NaN became 0). Use dtype_conversion=NATIVE_OUTPUT for the result as it is, or \
-             scaling=\"unit\" or \"stretch\" for another range"
+             (NaN became 0). Use dtype_conversion=NATIVE_OUTPUT to keep the result as it is, or \
+             scaling=\"unit\" or \"stretch\" to change its range"
         );
         let text = std::ffi::CString::new(text).unwrap_or_default();
         PyErr::warn(py, &warning_class(py, "ClippedValuesWarning"), &text, 1)?;
@@ -290,11 +303,11 @@ impl<'py> Job<'_, 'py> {
     }
 
     fn record(&self, result: &Bound<'py, PyAny>) -> Record {
-        let Job { py, loaded, to, .. } = *self;
+        let DtypeCast { py, loaded, to, .. } = *self;
         let shape = result.getattr(pyo3::intern!(py, "shape")).and_then(|shape| {
             shape.try_iter()?.map(|n| n?.extract::<usize>()).collect::<PyResult<_>>()
         });
-        let shape: crate::memory::view::Dims<usize> = shape.unwrap_or_default();
+        let shape: Dims<usize> = shape.unwrap_or_default();
         let device = device::device_of(py, loaded, result);
         Record {
             source: loaded.framework.name,
@@ -306,39 +319,26 @@ impl<'py> Job<'_, 'py> {
             nbytes: shape.iter().product::<usize>().saturating_mul(to.size()),
             device: device.map_or_else(|_| String::from("unknown"), |device| device.to_string()),
             shape,
-            ns: None,
+            ..Record::default()
         }
     }
 }
 
-/// The reason by which a table's guard knows that an array has a gradient.
-const REQUIRES_GRAD: &str = "requires_grad";
-
-/// The reason by which a table refuses the objects that stand for arrays in a trace.
-const TRACED: &str = "traced";
-
-/// The reason by which a table knows an array that is wrapped by a transformation.
-const LIFTED: &str = "vmapped or functional";
-
 /// Whether the array is one without plain values, and none that is traced: meta, sparse, deleted.
 /// Operations on some of them load modules of torch that end the process when TensorFlow is there.
 fn is_odd<'py>(py: Python<'py>, loaded: &LoadedFramework, array: &Bound<'py, PyAny>) -> bool {
-    let holds = |guard: &&Guard| {
-        let answer = guard.when.call(py, [loaded.module(py), array]);
-        answer.and_then(|answer| answer.is_truthy()).unwrap_or(false)
-    };
-    let reason = loaded.framework.reasons.iter().find(holds);
-    reason.is_some_and(|guard| guard.why != LIFTED)
+    let reason = loaded.reason(py, array);
+    reason.is_some_and(|reason| reason.role != Some(ReasonRole::Lifted))
 }
 
-/// Whether what is done with an array is recorded, so that a gradient can be computed.
+/// Whether operations on an array are recorded to compute a gradient.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Recording {
-    /// It is not.
+    /// They are not.
     None,
-    /// The framework records operations on ordinary arrays, and nobody can tell.
+    /// The framework may record operations on ordinary arrays, and does not say whether it does.
     Possible,
-    /// The array says so.
+    /// The array says that they are.
     Certain,
 }
 
@@ -347,20 +347,21 @@ fn recording<'py>(
     loaded: &LoadedFramework,
     array: &Bound<'py, PyAny>,
 ) -> Recording {
-    let framework: &Framework = loaded.framework;
-    if let Some(guard) = framework.guards.iter().find(|guard| guard.why == REQUIRES_GRAD) {
-        let answer = guard.when.call(py, [loaded.module(py), array]);
-        let recorded = answer.and_then(|answer| answer.is_truthy()).unwrap_or(true);
-        return if recorded { Recording::Certain } else { Recording::None };
+    match loaded.is_recorded(py, array) {
+        Some(true) => return Recording::Certain,
+        Some(false) => return Recording::None,
+        None => {}
     }
-    let traces = framework.refuse.iter().any(|refusal| refusal.why == TRACED);
+    let framework = loaded.framework;
+    let mut refusals = framework.refuse.iter();
+    let traces = refusals.any(|refusal| refusal.role == Some(ReasonRole::Traced));
     match framework.memory == Memory::Either && !traces {
         true => Recording::Possible,
         false => Recording::None,
     }
 }
 
-/// Whether an operation on the array may have to be recorded for a gradient.
+/// Whether an operation on the array may be recorded to compute a gradient.
 pub(crate) fn is_recorded<'py>(
     py: Python<'py>,
     loaded: &LoadedFramework,

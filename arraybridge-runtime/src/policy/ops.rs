@@ -1,23 +1,21 @@
-//! Casts by a framework's own array operations, from its table: on the array's device, inside its
-//! graph, and without a decision that depends on values, so that they can be traced.
+//! Casts by a framework's own array operations, which its table lists. They run on the array's device,
+//! stay in its graph, and can be traced, since nothing depends on values.
 
 use pyo3::prelude::*;
 use pyo3::pyclass::CompareOp;
 use pyo3::types::PyFloat;
 
-use super::Job;
+use super::DtypeCast;
 use crate::convert::{self, Opened};
 use crate::framework::device::{self, Device};
 use crate::framework::loaded::LoadedFramework;
 use crate::framework::spec::{ArrayOps, DType, Kind};
-use crate::host::buffer::HostBuffer;
 use crate::host::cast::Scaling;
-use crate::host::layout::contiguous_strides;
-use crate::interpreter::error::Error;
-use crate::memory::view::{Owner, Source, View};
+use crate::interpreter::error::{Error, Result};
+use crate::memory::source::Source;
 
-/// The ends of an integer type.
-pub(super) fn ends(dtype: DType) -> (i128, i128) {
+/// The smallest and the largest value of an integer type.
+fn integer_range(dtype: DType) -> (i128, i128) {
     let bits = dtype.size() as u32 * 8;
     match dtype.kind() {
         Kind::Signed => (-(1 << (bits - 1)), (1 << (bits - 1)) - 1),
@@ -25,9 +23,9 @@ pub(super) fn ends(dtype: DType) -> (i128, i128) {
     }
 }
 
-/// The largest number of a float type that is no larger than an integer type's largest, and whether
+/// The largest value of a float type that does not exceed an integer type's largest value, and whether
 /// the two are equal.
-fn largest_below(float: DType, max: i128) -> (f64, bool) {
+fn largest_float_up_to(float: DType, max: i128) -> (f64, bool) {
     let rounded = match float {
         DType::Float32 => f64::from(max as f32),
         _ => max as f64,
@@ -42,34 +40,32 @@ fn largest_below(float: DType, max: i128) -> (f64, bool) {
     (below, false)
 }
 
-/// The cast of an array. `device` is where a constant goes; without it, the array has no place.
+/// Casts an array. Constants are created on `device`; an array in a trace has none.
 ///
 /// # Errors
 ///
-/// What the framework raises, whatever that is.
+/// Whatever the framework raises.
 pub(super) fn cast<'py>(
-    job: &Job<'_, 'py>,
-    array: &Bound<'py, PyAny>,
+    cast: &DtypeCast<'_, 'py>,
+    array: &Array<'py>,
     device: Option<Device>,
-) -> PyResult<Bound<'py, PyAny>> {
-    let Some(table) = &job.loaded.framework.array else {
-        return Err(Error::Value(format!(
-            "{} has no array operations",
-            job.loaded.framework.title
-        ))
-        .into());
+) -> PyResult<Array<'py>> {
+    let DtypeCast { py, loaded, .. } = *cast;
+    let Some(table) = &loaded.framework.array else {
+        let title = loaded.framework.title;
+        return Err(Error::Value(format!("{title} has no array operations")).into());
     };
-    let cast = || {
-        let xp = table.namespace.call(job.py, [job.loaded.module(job.py)])?;
-        Ops { job, table, xp, device }.cast(array)
+    let apply = || {
+        let xp = table.namespace.call(py, [loaded.module(py)])?;
+        Ops { cast, table, xp, device }.cast(array)
     };
     match device {
-        Some(device) => device::within(job.py, job.loaded, device, |_| cast()),
-        None => cast(),
+        Some(device) => device::within(py, loaded, device, |_| apply()),
+        None => apply(),
     }
 }
 
-/// Whether the operations could be exact at all, on hardware that rounds as IEEE says.
+/// Whether the operations can be exact at all on hardware that rounds as IEEE 754 demands.
 pub(super) fn can_be_exact(from: DType, to: DType, scaling: Scaling, has_f64: bool) -> bool {
     let to_integer = matches!(to.kind(), Kind::Signed | Kind::Unsigned);
     if from.kind() != Kind::Float || !to_integer {
@@ -77,41 +73,42 @@ pub(super) fn can_be_exact(from: DType, to: DType, scaling: Scaling, has_f64: bo
     }
     match scaling {
         Scaling::Clamp => true,
-        // The product of 24 bits with 16 is exact in an f64.
+        // The product of a 24-bit and a 16-bit number is exact in an f64.
         Scaling::Unit => has_f64 && from.size() <= 4 && to.size() <= 2,
         Scaling::Stretch => has_f64 && to.size() <= 4,
     }
 }
 
+type Array<'py> = Bound<'py, PyAny>;
+
+/// A cast and the framework's operations for it.
 struct Ops<'a, 'py> {
-    job: &'a Job<'a, 'py>,
+    cast: &'a DtypeCast<'a, 'py>,
     table: &'a ArrayOps,
-    xp: Bound<'py, PyAny>,
+    xp: Array<'py>,
     device: Option<Device>,
 }
 
-type Array<'py> = Bound<'py, PyAny>;
-
 impl<'py> Ops<'_, 'py> {
     fn py(&self) -> Python<'py> {
-        self.job.py
+        self.cast.py
     }
 
     fn loaded(&self) -> &LoadedFramework {
-        self.job.loaded
+        self.cast.loaded
     }
 
     fn module(&self) -> &Array<'py> {
-        self.job.loaded.module(self.job.py)
+        self.cast.loaded.module(self.cast.py)
     }
 
     fn cast(&self, array: &Array<'py>) -> PyResult<Array<'py>> {
-        let Job { from, to, scaling, .. } = *self.job;
+        let DtypeCast { from, to, scaling, .. } = *self.cast;
         let integer = |kind| matches!(kind, Kind::Signed | Kind::Unsigned);
         match (from.kind(), to.kind()) {
             (Kind::Float, kind) if integer(kind) => match scaling {
                 Scaling::Clamp => self.clamp_float(array),
-                Scaling::Unit => self.unit(array),
+                Scaling::Unit => self.scale_unit(array),
                 Scaling::Stretch => self.stretch(array),
             },
             (source, target) if integer(source) && integer(target) => self.clamp_integer(array),
@@ -119,78 +116,79 @@ impl<'py> Ops<'_, 'py> {
         }
     }
 
-    /// Integers to integers: clipped to the range that both have.
+    /// Casts integers to integers, clipped to the range that the two types have in common.
     fn clamp_integer(&self, array: &Array<'py>) -> PyResult<Array<'py>> {
-        let Job { from, to, .. } = *self.job;
-        let ((least, most), (low, high)) = (ends(from), ends(to));
-        if low <= least && most <= high {
+        let DtypeCast { from, to, .. } = *self.cast;
+        let ((from_min, from_max), (to_min, to_max)) = (integer_range(from), integer_range(to));
+        if to_min <= from_min && from_max <= to_max {
             return self.astype(array, to);
         }
         let py = self.py();
-        let (low, high) = (low.max(least).into_pyobject(py)?, high.min(most).into_pyobject(py)?);
-        let clipped = self.clip(array, low.as_any(), high.as_any())?;
+        let min = to_min.max(from_min).into_pyobject(py)?;
+        let max = to_max.min(from_max).into_pyobject(py)?;
+        let clipped = self.clip(array, min.as_any(), max.as_any())?;
         self.astype(&clipped, to)
     }
 
-    /// Floats to integers: rounded half to even, saturated, NaN is zero.
+    /// Casts floats to integers: rounds half to even and saturates; NaN becomes 0.
     fn clamp_float(&self, array: &Array<'py>) -> PyResult<Array<'py>> {
-        match self.job.from {
-            DType::Float32 | DType::Float64 => self.saturate(array, self.job.from),
-            // A float of 16 bits cannot tell the ends of most integers.
+        match self.cast.from {
+            DType::Float32 | DType::Float64 => self.saturate(array, self.cast.from),
+            // A 16-bit float cannot represent the bounds of most integer types.
             _ => self.saturate(&self.astype(array, DType::Float32)?, DType::Float32),
         }
     }
 
-    /// As [`Ops::clamp_float`], for an array of `float`.
+    /// As [`Ops::clamp_float`], for an array whose dtype is `float`.
     fn saturate(&self, array: &Array<'py>, float: DType) -> PyResult<Array<'py>> {
         let py = self.py();
-        let to = self.job.to;
-        let (min, max) = ends(to);
-        let (high, exact) = largest_below(float, max);
+        let to = self.cast.to;
+        let (min, max) = integer_range(to);
+        let (high, exact) = largest_float_up_to(float, max);
         let (low, high) = (PyFloat::new(py, min as f64), PyFloat::new(py, high));
         let rounded = self.table.round.call(py, [self.module(), &self.xp, array])?;
         let clipped = self.clip(&rounded, low.as_any(), high.as_any())?;
-        // Only NaN differs from itself. The array stands first: TensorFlow takes the dtype from there.
+        // Only NaN differs from itself. The array comes first: TensorFlow takes the dtype from there.
         let is_number = array.rich_compare(array, CompareOp::Eq)?;
         let number = self.select(&is_number, &clipped, PyFloat::new(py, 0.0).as_any())?;
         let integers = self.astype(&number, to)?;
         if exact {
             return Ok(integers);
         }
-        // What lies beyond the float below the end rounds to the end itself.
+        // Values above the largest float that fits round to the integer type's maximum.
         let beyond = array.rich_compare(&high, CompareOp::Gt)?;
         self.select(&beyond, &self.constant(max)?, &integers)
     }
 
-    /// The floating point type with the most digits that the framework has now.
+    /// The widest float that the framework has in its current configuration.
     fn widest(&self) -> PyResult<DType> {
-        let dtypes = convert::dtypes(self.py(), self.loaded(), DType::Float64, None)?;
+        let dtypes = convert::dtypes(self.py(), self.loaded(), DType::Float64)?;
         Ok(if dtypes.contains(DType::Float64) { DType::Float64 } else { DType::Float32 })
     }
 
-    /// Floats of [0, 1] or [-1, 1] to integers.
-    fn unit(&self, array: &Array<'py>) -> PyResult<Array<'py>> {
+    /// Casts floats in [0, 1] or [-1, 1] to integers.
+    fn scale_unit(&self, array: &Array<'py>) -> PyResult<Array<'py>> {
         let wide = self.widest()?;
         let array = self.astype(array, wide)?;
-        let (_, max) = ends(self.job.to);
+        let (_, max) = integer_range(self.cast.to);
         self.saturate(&array.mul(PyFloat::new(self.py(), max as f64))?, wide)
     }
 
-    /// The finite minimum and maximum become the integer's ends.
+    /// Maps the range of the finite values to the range of the integer type.
     fn stretch(&self, array: &Array<'py>) -> PyResult<Array<'py>> {
         let py = self.py();
         let wide = self.widest()?;
         let array = self.astype(array, wide)?;
         let largest = if wide == DType::Float64 { f64::MAX } else { f64::from(f32::MAX) };
         let zero = PyFloat::new(py, 0.0);
-        // The difference with itself is zero for finite values, else NaN.
+        // A finite value minus itself is 0; for any other, the result is NaN.
         let finite = array.sub(&array)?.rich_compare(&zero, CompareOp::Eq)?;
-        let least = self.select(&finite, &array, PyFloat::new(py, largest).as_any())?;
-        let most = self.select(&finite, &array, PyFloat::new(py, -largest).as_any())?;
-        let least = self.table.min.call(py, [self.module(), &self.xp, &least])?;
-        let most = self.table.max.call(py, [self.module(), &self.xp, &most])?;
-        let position = array.sub(&least)?.div(most.sub(&least)?)?;
-        let (min, max) = ends(self.job.to);
+        let or_largest = self.select(&finite, &array, PyFloat::new(py, largest).as_any())?;
+        let or_smallest = self.select(&finite, &array, PyFloat::new(py, -largest).as_any())?;
+        let low = self.table.min.call(py, [self.module(), &self.xp, &or_largest])?;
+        let high = self.table.max.call(py, [self.module(), &self.xp, &or_smallest])?;
+        let position = array.sub(&low)?.div(high.sub(&low)?)?;
+        let (min, max) = integer_range(self.cast.to);
         let span = PyFloat::new(py, max as f64 - min as f64);
         let scaled = position.mul(span)?;
         let scaled = self.table.round.call(py, [self.module(), &self.xp, &scaled])?;
@@ -215,7 +213,7 @@ impl<'py> Ops<'_, 'py> {
         self.table.clip.call(self.py(), [self.module(), &self.xp, array, low, high])
     }
 
-    /// The elements of the first array where the mask holds, else those of the second.
+    /// Takes elements from `chosen` where the mask is true, from `other` elsewhere.
     fn select(
         &self,
         mask: &Array<'py>,
@@ -225,39 +223,33 @@ impl<'py> Ops<'_, 'py> {
         self.table.r#where.call(self.py(), [self.module(), &self.xp, mask, chosen, other])
     }
 
-    /// A 0-d array of the target's dtype: a Python number that large would be taken for another.
+    /// A 0-d array of the dtype that is cast to. Frameworks would give a Python int this large another
+    /// dtype.
     fn constant(&self, value: i128) -> PyResult<Array<'py>> {
-        let Job { py, ends, loaded, to, .. } = *self.job;
+        let DtypeCast { py, endpoints, loaded, to, .. } = *self.cast;
         let source = scalar(value, to)?;
         match (self.device, loaded.framework.from_numpy) {
-            // In a trace, an array would bring a device with it that may not be the trace's.
-            (None, Some(_)) => Ok(convert::wrap_numpy(py, ends, source)?),
+            // An array of the framework would be on a device, which need not be the device of the trace.
+            (None, Some(_)) => Ok(convert::wrap_numpy(py, endpoints, source)?),
             (device, _) => {
                 let opened = Opened { source, private: true };
-                Ok(convert::place(py, ends, loaded, opened, device.unwrap_or(Device::Host))?)
+                Ok(convert::make_array(
+                    py,
+                    endpoints,
+                    loaded,
+                    opened,
+                    device.unwrap_or(Device::Host),
+                )?)
             }
         }
     }
 }
 
-/// One integer as an array without axes.
-fn scalar(value: i128, dtype: DType) -> PyResult<Source> {
-    let size = dtype.size();
-    let mut buffer = HostBuffer::new(size).map_err(crate::memory::cast::no_memory)?;
-    let bytes = value.to_ne_bytes();
+/// A 0-d array of one integer.
+fn scalar(value: i128, dtype: DType) -> Result<Source> {
+    let (bytes, size) = (value.to_ne_bytes(), dtype.size());
     let start = if cfg!(target_endian = "little") { 0 } else { bytes.len() - size };
-    // SAFETY: the buffer has `size` bytes, and an integer of at most 8 bytes is a part of the 16.
-    unsafe { buffer.as_mut_ptr().copy_from_nonoverlapping(bytes[start..].as_ptr(), size) };
-    let view = View {
-        data: buffer.as_mut_ptr(),
-        strides: contiguous_strides(&[], size),
-        shape: Default::default(),
-        dtype,
-        read_only: false,
-        swapped: false,
-        device: dlpark::ffi::DLDevice::CPU,
-    };
-    Ok(Source { view, owner: Owner::Buffer(buffer) })
+    Source::from_bytes(&bytes[start..][..size], dtype, &[])
 }
 
 #[cfg(test)]
@@ -265,19 +257,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bounds_are_floats_that_the_integer_can_hold() {
-        assert_eq!(largest_below(DType::Float32, 65535), (65535.0, true));
-        assert_eq!(largest_below(DType::Float32, (1 << 32) - 1), (4294967040.0, false));
-        assert_eq!(largest_below(DType::Float32, (1 << 31) - 1), (2147483520.0, false));
-        assert_eq!(largest_below(DType::Float64, (1 << 32) - 1), (4294967295.0, true));
-        assert_eq!(largest_below(DType::Float64, (1 << 63) - 1).0 as i128, (1 << 63) - 1024);
-        assert_eq!(largest_below(DType::Float64, (1 << 64) - 1).0 as i128, (1 << 64) - 2048);
+    fn the_upper_bound_is_a_float_that_the_integer_type_can_hold() {
+        assert_eq!(largest_float_up_to(DType::Float32, 65535), (65535.0, true));
+        assert_eq!(largest_float_up_to(DType::Float32, (1 << 32) - 1), (4294967040.0, false));
+        assert_eq!(largest_float_up_to(DType::Float32, (1 << 31) - 1), (2147483520.0, false));
+        assert_eq!(largest_float_up_to(DType::Float64, (1 << 32) - 1), (4294967295.0, true));
+        assert_eq!(largest_float_up_to(DType::Float64, (1 << 63) - 1).0 as i128, (1 << 63) - 1024);
+        assert_eq!(largest_float_up_to(DType::Float64, (1 << 64) - 1).0 as i128, (1 << 64) - 2048);
     }
 
     #[test]
-    fn ends_are_those_of_the_types() {
-        assert_eq!(ends(DType::Int8), (-128, 127));
-        assert_eq!(ends(DType::Uint64), (0, i128::from(u64::MAX)));
-        assert_eq!(ends(DType::Int64), (i128::from(i64::MIN), i128::from(i64::MAX)));
+    fn an_integer_range_is_that_of_the_type() {
+        assert_eq!(integer_range(DType::Int8), (-128, 127));
+        assert_eq!(integer_range(DType::Uint64), (0, i128::from(u64::MAX)));
+        assert_eq!(integer_range(DType::Int64), (i128::from(i64::MIN), i128::from(i64::MAX)));
     }
 }

@@ -1,104 +1,97 @@
-//! Whether a framework's operations give on an accelerator what the kernels give.
+//! Whether a framework's operations on an accelerator compute the same values as the kernels.
 //!
-//! They are run once on a handful of edge values for each pair of dtypes, and used from then on if
-//! every bit agrees: libraries differ in how they round, and lack operations for some dtypes.
+//! Libraries round differently, and lack operations for some dtypes. So the operations are run once
+//! for each pair of dtypes, on a handful of edge values, and used from then on if every bit agrees.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
 use pyo3::prelude::*;
 
-use super::{Job, ops};
+use super::{DtypeCast, ops};
 use crate::convert::{self, Opened};
 use crate::framework::device::Device;
 use crate::framework::oom;
 use crate::framework::spec::DType;
-use crate::host::buffer::HostBuffer;
 use crate::host::cast::Scaling;
-use crate::host::layout::contiguous_strides;
 use crate::interpreter::error::Result;
-use crate::memory::cast;
-use crate::memory::view::{Owner, Source, View};
+use crate::memory;
+use crate::memory::source::Source;
 
 type Key = (usize, DType, DType, Scaling);
 
 static KNOWN: Mutex<Option<HashMap<Key, bool>>> = Mutex::new(None);
 
-fn key(job: &Job<'_, '_>) -> Key {
-    (job.loaded.framework.memory_type as usize, job.from, job.to, job.scaling)
+fn key(cast: &DtypeCast<'_, '_>) -> Key {
+    (cast.loaded.framework.memory_type as usize, cast.from, cast.to, cast.scaling)
 }
 
-fn note(job: &Job<'_, '_>, passes: bool) {
+fn remember(cast: &DtypeCast<'_, '_>, passes: bool) {
     let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-    known.get_or_insert_default().insert(key(job), passes);
+    known.get_or_insert_default().insert(key(cast), passes);
 }
 
-/// Whether the operations serve for this cast.
+/// Whether the operations are exact for this cast.
 ///
 /// # Errors
 ///
-/// Exhausted memory, which says nothing about the operations.
-pub(super) fn passes(job: &Job<'_, '_>, device: Device) -> Result<bool> {
+/// What a framework raises when memory runs out, which says nothing about the operations.
+pub(super) fn passes(cast: &DtypeCast<'_, '_>, device: Device) -> Result<bool> {
     let known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(passes) = known.as_ref().and_then(|known| known.get(&key(job))) {
+    if let Some(passes) = known.as_ref().and_then(|known| known.get(&key(cast))) {
         return Ok(*passes);
     }
     drop(known);
-    let has_f64 =
-        convert::dtypes(job.py, job.loaded, DType::Float64, None)?.contains(DType::Float64);
-    let passes = ops::can_be_exact(job.from, job.to, job.scaling, has_f64)
-        && match agree(job, device) {
+    let has_f64 = convert::dtypes(cast.py, cast.loaded, DType::Float64)?.contains(DType::Float64);
+    let passes = ops::can_be_exact(cast.from, cast.to, cast.scaling, has_f64)
+        && match agree(cast, device) {
             Ok(agree) => agree,
-            Err(error) if oom::passes_through(job.py, &error) => return Err(error.into()),
+            Err(error) if oom::passes_through(cast.py, &error) => return Err(error.into()),
             Err(_) => false,
         };
-    note(job, passes);
+    remember(cast, passes);
     Ok(passes)
 }
 
-/// From now on this cast goes through the host.
-pub(super) fn forget(job: &Job<'_, '_>) {
-    note(job, false);
+/// Makes this cast use the kernels from now on.
+pub(super) fn reject(cast: &DtypeCast<'_, '_>) {
+    remember(cast, false);
 }
 
-fn agree(job: &Job<'_, '_>, device: Device) -> PyResult<bool> {
-    let Job { py, ends, loaded, from, to, scaling, .. } = *job;
-    let (source, _) = cast::cast(py, &edges()?, from, Scaling::Clamp)?;
-    let (expected, _) = cast::cast(py, &source, to, scaling)?;
-    let array = convert::place(py, ends, loaded, Opened { source, private: true }, device)?;
-    let given = convert::open_host(&ops::cast(job, &array, Some(device))?)?.source;
-    if given.view.dtype != to || given.view.shape != expected.view.shape {
+/// Whether the operations compute the bits that the kernels compute.
+fn agree(cast: &DtypeCast<'_, '_>, device: Device) -> PyResult<bool> {
+    let DtypeCast { py, endpoints, loaded, from, to, scaling, .. } = *cast;
+    let (source, _) = memory::cast::cast(py, &edge_values()?, from, Scaling::Clamp)?;
+    let (expected, _) = memory::cast::cast(py, &source, to, scaling)?;
+    let array =
+        convert::make_array(py, endpoints, loaded, Opened { source, private: true }, device)?;
+    let given = convert::open_host(&ops::cast(cast, &array, Some(device))?)?.source;
+    if given.view().dtype() != to || given.view().shape() != expected.view().shape() {
         return Ok(false);
     }
-    let (given, _) = cast::cast(py, &given, to, Scaling::Clamp)?;
+    let (given, _) = memory::cast::cast(py, &given, to, Scaling::Clamp)?;
     let bytes = |source: &Source| {
-        // SAFETY: a cast gives contiguous memory of its own, all of it written.
-        unsafe { std::slice::from_raw_parts(source.view.data, source.view.nbytes()) }.to_vec()
+        // SAFETY: the source is the result of a cast, whose `nbytes` bytes are contiguous, initialized
+        // and owned by the source, which is borrowed meanwhile; nobody else has a reference to them.
+        unsafe { std::slice::from_raw_parts(source.view().data(), source.view().nbytes()) }.to_vec()
     };
     Ok(bytes(&given) == bytes(&expected))
 }
 
-/// Ties, ends of integers and what lies beyond them.
-fn edges() -> Result<Source> {
+/// Ties, and values near the bounds of the integer types and beyond them.
+fn edge_values() -> Result<Source> {
     let mut values = vec![0.0, 0.25, 0.5, 1.0, 1.5, 2.5, 3.5, 99.99, 1e300, f64::INFINITY];
     for bits in [7, 8, 15, 16, 24, 31, 32, 53, 63, 64] {
-        let end = (1_u128 << bits) as f64;
-        values.extend([end - 1.0, end - 0.5, end, end * (1.0 - 1e-7), end * (1.0 + 1e-7)]);
+        let power = (1_u128 << bits) as f64;
+        values.extend([
+            power - 1.0,
+            power - 0.5,
+            power,
+            power * (1.0 - 1e-7),
+            power * (1.0 + 1e-7),
+        ]);
     }
     values.extend(values.clone().iter().map(|value| -value));
     values.push(f64::NAN);
-    let mut buffer = HostBuffer::new(size_of_val(&values[..])).map_err(cast::no_memory)?;
-    let data = buffer.as_mut_ptr();
-    // SAFETY: the buffer was made for these bytes and is aligned beyond what an f64 needs.
-    unsafe { data.cast::<f64>().copy_from_nonoverlapping(values.as_ptr(), values.len()) };
-    let view = View {
-        data,
-        shape: [values.len()].into_iter().collect(),
-        strides: contiguous_strides(&[values.len()], size_of::<f64>()),
-        dtype: DType::Float64,
-        read_only: false,
-        swapped: false,
-        device: dlpark::ffi::DLDevice::CPU,
-    };
-    Ok(Source { view, owner: Owner::Buffer(buffer) })
+    Source::from_slice(&values, &[values.len()])
 }

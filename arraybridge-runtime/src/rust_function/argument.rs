@@ -10,7 +10,8 @@ use crate::cuda::driver::LEGACY_STREAM;
 use crate::host::dtype::DType;
 use crate::interpreter::error::{Error, Result};
 use crate::memory::element::Element;
-use crate::memory::view::{Owner, Source, View};
+use crate::memory::source::Owner;
+use crate::memory::view::View;
 use crate::tensor::{Tensor, raw, raw_mut};
 
 /// An array argument of a declared function.
@@ -69,18 +70,23 @@ impl<'a, T: Element, D: Dimension> Argument<'a> for ArrayView<'a, T, D> {
         let given = required(call, index)?;
         // Python code may write any byte, and a byte of 2 is not a `bool`.
         let copies = T::DTYPE == DType::Bool && call.python_runs();
-        if !copies && let Some(array) = call.in_place(index, &given, false, raw) {
+        // SAFETY: the caller keeps the array; nobody writes to it now: see "What is assumed of Python
+        // threads" in ARCHITECTURE.md.
+        let open_raw = |view: &View| unsafe { raw(view) };
+        if !copies && let Some(array) = call.in_place(index, &given, false, open_raw) {
             return Ok(OpenedArray { array, _owner: None });
         }
         let open = || {
             let opened = convert::open_on_host(&given)?;
-            expect::<T, D>(&opened.source.view, call.function.entry.cast)?;
+            expect::<T, D>(opened.source.view(), call.function.entry.cast)?;
             let opened = readable::<T>(call, opened, copies)?;
             if !opened.private {
                 call.pin(&given, &opened)?;
             }
-            let Source { view, owner } = opened.source;
-            let array = raw(&view)?;
+            let (view, owner) = opened.source.into_parts();
+            // SAFETY: the owner keeps the memory; nobody writes to it now: see "What is assumed of Python
+            // threads" in ARCHITECTURE.md.
+            let array = unsafe { raw(&view) }?;
             match opened.private {
                 true => call.note_private(&view),
                 false => call.note(index, view, false),
@@ -108,15 +114,19 @@ impl<'a, T: Element, D: Dimension> Argument<'a> for ArrayViewMut<'a, T, D> {
         if T::DTYPE == DType::Bool && call.python_runs() {
             return Err(call.about(index, writable_bools()));
         }
-        if let Some(array) = call.in_place(index, &given, true, raw_mut) {
+        // SAFETY: the caller keeps the array; nobody writes to it now: see "What is assumed of Python
+        // threads" in ARCHITECTURE.md.
+        if let Some(array) = call.in_place(index, &given, true, |view| unsafe { raw_mut(view) }) {
             return Ok(OpenedArray { array, _owner: None });
         }
         let open = || {
             let opened = convert::open_writable(&given)?;
-            expect::<T, D>(&opened.source.view, false)?;
+            expect::<T, D>(opened.source.view(), false)?;
             call.pin(&given, &opened)?;
-            let Source { view, owner } = opened.source;
-            let array = raw_mut(&view)?;
+            let (view, owner) = opened.source.into_parts();
+            // SAFETY: the owner keeps the memory; nobody writes to it now: see "What is assumed of Python
+            // threads" in ARCHITECTURE.md.
+            let array = unsafe { raw_mut(&view) }?;
             call.note(index, view, true);
             Ok(OpenedArray { array, _owner: Some(owner) })
         };
@@ -177,8 +187,8 @@ fn open_tensor(call: &Call<'_, '_>, index: usize) -> Result<Tensor> {
         let stream = call.stream.get();
         let opened = convert::open_to_hold(given, stream.map_or(LEGACY_STREAM, Stream::handle))?;
         match opened.private {
-            true => call.note_private(&opened.source.view),
-            false => call.note(index, opened.source.view.clone(), false),
+            true => call.note_private(opened.source.view()),
+            false => call.note(index, opened.source.view().clone(), false),
         }
         match stream {
             Some(stream) => {
@@ -199,24 +209,24 @@ pub(super) fn required<'a, 'py>(
 
 /// Checks the rank, and the element type unless it is going to be cast.
 fn expect<T: Element, D: Dimension>(view: &View, cast: bool) -> Result<()> {
-    let ndim = view.shape.len();
+    let ndim = view.ndim();
     let rank_fits = D::NDIM.is_none_or(|wanted| wanted == ndim);
-    if rank_fits && (cast || view.dtype == T::DTYPE) {
+    if rank_fits && (cast || view.dtype() == T::DTYPE) {
         return Ok(());
     }
     let rank = D::NDIM.map(|wanted| format!("{wanted}-dimensional ")).unwrap_or_default();
     let wanted = T::DTYPE;
     Err(Error::Type(format!(
         "expected a {rank}{wanted} array, not a {ndim}-dimensional {} one",
-        view.dtype
+        view.dtype()
     )))
 }
 
 /// The memory itself, or a copy: if the element type differs, if Rust cannot read it in place, or if
 /// `copies` asks for one of memory that others have.
 fn readable<T: Element>(call: &Call<'_, '_>, opened: Opened, copies: bool) -> Result<Opened> {
-    let view = &opened.source.view;
-    if view.dtype != T::DTYPE {
+    let view = opened.source.view();
+    if view.dtype() != T::DTYPE {
         return convert::fresh(call.py, opened, Some(T::DTYPE));
     }
     match view.can_be_read() && (opened.private || !copies) {

@@ -1,9 +1,10 @@
 //! The borrow flags of NumPy arrays that all extensions built with rust-numpy share.
 
-use numpy::{BorrowError, PyArrayDyn, PyArrayMethods, PyReadonlyArrayDyn, PyReadwriteArrayDyn};
+use numpy::{
+    BorrowError, PyArrayDyn, PyArrayMethods, PyReadonlyArrayDyn, PyReadwriteArrayDyn,
+    PyUntypedArray,
+};
 use pyo3::prelude::*;
-
-use crate::memory::numpy_array;
 
 /// A raised flag, which is lowered when this is dropped. The element type has no meaning: a flag
 /// belongs to memory.
@@ -15,10 +16,9 @@ pub(super) enum BorrowFlag<'py> {
 impl<'py> BorrowFlag<'py> {
     /// Raises the flag of a NumPy array.
     pub(super) fn raise(
-        array: &Bound<'py, PyAny>,
+        array: &Bound<'py, PyUntypedArray>,
         exclusive: bool,
     ) -> Result<BorrowFlag<'py>, BorrowError> {
-        debug_assert!(numpy_array::is_array(array));
         // SAFETY: the object is a NumPy array, and nothing is read through the element type.
         let array = unsafe { array.cast_unchecked::<PyArrayDyn<u8>>() };
         Ok(match exclusive {
@@ -28,10 +28,10 @@ impl<'py> BorrowFlag<'py> {
     }
 
     /// The array whose flag it is.
-    pub(super) fn array(&self) -> &Bound<'py, PyAny> {
+    pub(super) fn array(&self) -> &Bound<'py, PyUntypedArray> {
         match self {
-            BorrowFlag::Shared(array) => array.as_any(),
-            BorrowFlag::Exclusive(array) => array.as_any(),
+            BorrowFlag::Shared(array) => array.as_untyped(),
+            BorrowFlag::Exclusive(array) => array.as_untyped(),
         }
     }
 }

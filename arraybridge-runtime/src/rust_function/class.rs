@@ -9,29 +9,21 @@ use super::{Call, Declaration, FunctionEntry, Returns, Setting, Sorted, Usage};
 use crate::c_api;
 use crate::framework::generated::MemoryType;
 use crate::framework::spec::Framework;
-use crate::interpreter::vectorcall::{self, Given, Vectorcall};
+use crate::interpreter::vectorcall::{self, Given, vectorcall_class};
 
 /// A Rust function as its declaration calls it: it opens the arrays that it is given by itself, and
 /// gives arrays of the framework that it returns.
 #[pyclass(frozen, dict, weakref, module = "arraybridge", name = "RustFunction")]
 pub struct Function {
-    vectorcall: pyo3::ffi::vectorcallfunc,
+    vectorcall: vectorcall::Slot<Function>,
     declaration: Declaration,
 }
 
-impl Vectorcall for Function {
-    fn field(&self) -> &pyo3::ffi::vectorcallfunc {
-        &self.vectorcall
-    }
-
-    fn call<'py>(slf: &Bound<'py, Self>, given: &Given<'_, 'py>) -> PyResult<Bound<'py, PyAny>> {
-        slf.get().invoke(slf.py(), given)
-    }
-}
+vectorcall_class!(Function, vectorcall, Function::called);
 
 impl Function {
     fn new<'py>(py: Python<'py>, declaration: Declaration) -> PyResult<Bound<'py, Function>> {
-        let vectorcall = vectorcall::slot::<Function>();
+        let vectorcall = vectorcall::Slot::new();
         let function = Bound::new(py, Function { vectorcall, declaration })?;
         static INSTALLED: PyOnceLock<()> = PyOnceLock::new();
         INSTALLED.get_or_init(py, || vectorcall::install(&function));
@@ -42,6 +34,10 @@ impl Function {
             function.setattr(name, value)?;
         }
         Ok(function)
+    }
+
+    fn called<'py>(slf: &Bound<'py, Self>, given: &Given<'_, 'py>) -> PyResult<Bound<'py, PyAny>> {
+        slf.get().invoke(slf.py(), given)
     }
 
     fn invoke<'py>(&self, py: Python<'py>, given: &Given<'_, 'py>) -> PyResult<Bound<'py, PyAny>> {

@@ -20,12 +20,12 @@ use crate::framework::endpoints::Endpoints;
 use crate::framework::loaded::{self, LoadedFramework};
 use crate::framework::oom;
 use crate::framework::spec::{Framework, Memory};
+use crate::interpreter::detached::wait_detached;
 use crate::interpreter::error::{Error, Failure, Result};
-use crate::interpreter::held::wait_detached;
 use crate::memory::element::Element;
-use crate::memory::view::{Owner, Source};
+use crate::memory::source::{Owner, Source};
 use crate::rust_function::device_memory::{DeviceView, DeviceViewMut, Layout};
-use crate::tensor::apart;
+use crate::tensor::expect_distinct;
 
 /// CUDA memory that stays alive during a call.
 pub struct OpenedDeviceArray {
@@ -64,7 +64,7 @@ impl<'a, T: Element> Argument<'a> for DeviceViewMut<'a, T> {
         let open = |given: &Bound<'_, PyAny>| {
             let stream = call.stream();
             let opened = convert::open_writable_on(given, stream.index(), stream.handle())?;
-            apart(&opened.source.view)?;
+            expect_distinct(opened.source.view())?;
             call.hold::<T>(index, given, opened, true)
         };
         open(&*required(call, index)?).map_err(|error| call.about(index, error))
@@ -127,7 +127,7 @@ impl<'a, 'py> Call<'a, 'py> {
     /// The declared device, else the device of the first array in CUDA memory.
     fn known_device(&self) -> Option<Device> {
         let declared = self.function.entry.settings.iter().find_map(|setting| match setting {
-            ("device", Setting::Name(name)) => device::named(name),
+            ("device", Setting::Name(name)) => Device::from_name(name),
             _ => None,
         });
         let of_array = || {
@@ -146,7 +146,7 @@ impl<'a, 'py> Call<'a, 'py> {
             // SAFETY: a thread's streams are never destroyed.
             let stream = unsafe { Stream::new(index, handle) }?;
             let _ = self.stream.set(stream);
-            let _former = driver::made_current(index)?;
+            let _former = driver::set_current(index)?;
             (self.function.entry.call)(self)
         };
         let mut panicked = None;
@@ -158,7 +158,7 @@ impl<'a, 'py> Call<'a, 'py> {
                 Err(PyRuntimeError::new_err("the function panicked"))
             }
         };
-        let done = streams::on_device(py, loaded, index, body);
+        let done = streams::with_device_and_stream(py, loaded, index, body);
         if let Some(panic) = panicked {
             resume_unwind(panic);
         }
@@ -209,8 +209,8 @@ impl<'a, 'py> Call<'a, 'py> {
         opened: Opened,
         written: bool,
     ) -> Result<OpenedDeviceArray> {
-        let view = &opened.source.view;
-        if !device::is_cuda(view.device.device_type.0) {
+        let view = opened.source.view();
+        if !device::is_cuda(view.device().device_type.0) {
             return Err(Error::Type(format!("{} is not in CUDA memory", self.framework().title)));
         }
         let layout = Layout::of::<T>(view)?;
@@ -232,29 +232,30 @@ impl<'a, 'py> Call<'a, 'py> {
         let class = detect::class_of(given);
         let owner = class.is_some_and(|class| adopts(class.framework)) || on_host(given);
         let ordered = adopts(self.framework()) && owner;
-        if ordered || device::is_host(opened.source.view.device) {
+        if ordered || opened.source.view().is_on_host() {
             return opened;
         }
-        let Source { view, owner } = opened.source;
+        let (view, owner) = opened.source.into_parts();
         let awaited = AwaitedOwner { stream: Arc::clone(self.stream()), _owner: owner };
-        let source = Source { view, owner: Owner::Value(Box::new(awaited)) };
+        // SAFETY: the new owner holds the one before.
+        let source = unsafe { Source::new(view, Owner::Value(Box::new(awaited))) };
         Opened { source, private: opened.private }
     }
 }
 
 /// The CUDA device that an object's memory is on, if it is an array there.
 fn in_cuda(object: &Bound<'_, PyAny>) -> Option<usize> {
-    let place = place(object)?;
+    let place = dlpack_device_of(object)?;
     device::is_cuda(place.device_type.0).then_some(place.device_id as usize)
 }
 
 /// Whether an object is certainly an array in host memory.
 fn on_host(object: &Bound<'_, PyAny>) -> bool {
-    place(object).is_some_and(device::is_host)
+    dlpack_device_of(object).is_some_and(device::is_host)
 }
 
 /// The device that an object names for its memory.
-fn place(object: &Bound<'_, PyAny>) -> Option<DLDevice> {
+fn dlpack_device_of(object: &Bound<'_, PyAny>) -> Option<DLDevice> {
     if detect::class_of(object).is_some_and(|class| class.framework.memory == Memory::Host) {
         return Some(DLDevice::CPU);
     }

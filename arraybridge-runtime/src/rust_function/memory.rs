@@ -13,7 +13,6 @@ use super::{Call, Usage};
 use crate::claims::{Claim, Conflict, User, Wanted};
 use crate::convert::{self, Opened};
 use crate::framework::detect::{self, Role};
-use crate::framework::device;
 use crate::interpreter::error::{Error, Result};
 use crate::memory::numpy_array;
 use crate::memory::view::View;
@@ -52,14 +51,12 @@ impl<'a, 'py> Call<'a, 'py> {
         written: bool,
         open: impl FnOnce(&View) -> Result<A>,
     ) -> Option<A> {
-        if !numpy_array::is_plain_array(given) {
-            return None;
-        }
+        let given = numpy_array::plain_array(given)?;
         let mut memory = self.memory.borrow_mut();
         let view = View::default();
         memory.push(ArgumentMemory { parameter, view, written, is_numpy: true, flag: None });
         let view = &mut memory.last_mut()?.view;
-        let fits = numpy_array::describe(given, view).is_ok() && !(written && view.read_only);
+        let fits = numpy_array::describe(given, view).is_ok() && !(written && view.is_read_only());
         let array = if fits { open(view).ok() } else { None };
         if array.is_none() || view.is_empty() {
             memory.pop();
@@ -74,9 +71,9 @@ impl<'a, 'py> Call<'a, 'py> {
         if view.is_empty() {
             return;
         }
-        let on_host = device::is_host(view.device);
+        let on_host = view.is_on_host();
         let given = self.given(parameter);
-        if view.read_only && given.is_some_and(|given| never_changes(&given)) {
+        if view.is_read_only() && given.is_some_and(|given| never_changes(&given)) {
             self.note_private(&view);
         } else if on_host {
             self.exposure.on_host.set(true);
@@ -183,13 +180,14 @@ impl<'a, 'py> Call<'a, 'py> {
     #[inline]
     fn raise_flag(&self, memory: &mut [ArgumentMemory<'py>], i: usize) -> Result<()> {
         let ArgumentMemory { parameter, ref view, written, is_numpy, .. } = memory[i];
-        let Some(array) = self.given(parameter).filter(|_| is_numpy) else { return Ok(()) };
-        if self.given.len() > 1 && !numpy_array::is_described_by(&array, view) {
+        let array = self.given(parameter).filter(|_| is_numpy);
+        let Some(array) = array.as_deref().and_then(numpy_array::array) else { return Ok(()) };
+        if self.given.len() > 1 && !numpy_array::is_described_by(array, view) {
             // Python code ran while the other arguments were opened.
             let text = "the array was changed while the arguments were read".into();
             return Err(self.about(parameter, Error::Value(text)));
         }
-        match BorrowFlag::raise(&array, written) {
+        match BorrowFlag::raise(array, written) {
             Ok(flag) => memory[i].flag = Some(flag),
             Err(error) => self.do_without_flag(memory, i, error)?,
         }
@@ -215,7 +213,8 @@ impl<'a, 'py> Call<'a, 'py> {
         };
         let raise = |memory: &ArgumentMemory<'py>| {
             let array = self.given(memory.parameter);
-            let flag = array.map(|array| BorrowFlag::raise(&array, memory.written));
+            let array = array.as_deref().and_then(numpy_array::array);
+            let flag = array.map(|array| BorrowFlag::raise(array, memory.written));
             flag.transpose().map_err(refused)
         };
         let own: Vec<_> = (0..memory.len()).filter(|own| memory[*own].flag.is_some()).collect();

@@ -5,7 +5,7 @@ use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
 
 use super::{Call, Returns};
-use crate::convert::record;
+use crate::convert::trace;
 use crate::convert::{self, Request};
 use crate::framework::detect::{self, Role};
 use crate::framework::device::{self, Device, Placement};
@@ -85,7 +85,7 @@ impl<'a, 'py> Call<'a, 'py> {
     pub fn give_array(&self, array: impl Output) -> Result<Bound<'py, PyAny>> {
         let (target, request) = self.target()?;
         let numpy = target.memory_type == MemoryType::Numpy;
-        if !numpy || !request.is_plain() || record::is_tracing() {
+        if !numpy || !request.is_plain() || trace::is_tracing() {
             return array.into().into_framework(self.py, target, &request);
         }
         loaded::load(self.py, target, Endpoints::of(target))?;

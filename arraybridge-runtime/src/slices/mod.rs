@@ -1,10 +1,12 @@
-//! Stacks of slices: taken apart, processed one by one, and put together again.
+//! Stacks of slices: unstacked, processed slice by slice, and stacked again.
 //!
-//! A stack is a 3-D array of 2-D slices along its first axis. Putting slices together touches each
-//! of them once ([`join`]): either one operation of the framework, or one host buffer that is
-//! filled and handed over, never an array that is copied for every slice.
+//! A stack is a 3-D array of 2-D slices along its first axis. Stacking copies each slice once
+//! ([`join`]): either one operation of the framework does it, or one host buffer is filled and handed
+//! over. The result is never copied again for each slice.
 
+mod fill;
 mod join;
+mod shape;
 
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PySlice, PyTuple};
@@ -15,40 +17,11 @@ use crate::framework::device::Placement;
 use crate::framework::spec::Framework;
 use crate::interpreter::error::{Error, Result};
 use crate::interpreter::tuples;
-use crate::memory::view::Dims;
 use join::{Along, join};
+use shape::{check_shapes, ndim_of, shape_of, shape_text, slice_count};
 
-/// The lengths of an object's axes, `None` where it has no shape or a trace does not know it.
-fn shape_of(array: &Bound<'_, PyAny>) -> Option<Dims<usize>> {
-    let shape = array.getattr(pyo3::intern!(array.py(), "shape")).ok()?;
-    shape.try_iter().ok()?.map(|length| length.ok()?.extract().ok()).collect()
-}
-
-/// How many axes an object has; a trace can know it without their lengths.
-fn ndim_of(array: &Bound<'_, PyAny>) -> Option<usize> {
-    array.getattr(pyo3::intern!(array.py(), "shape")).ok()?.len().ok()
-}
-
-fn shape_text(array: &Bound<'_, PyAny>) -> String {
-    let shape = array.getattr(pyo3::intern!(array.py(), "shape"));
-    shape.map_or_else(|_| String::from("unknown"), |shape| shape.to_string())
-}
-
-/// The number of slices of a 3-D stack.
-fn slices_of(array: &Bound<'_, PyAny>) -> Result<usize> {
-    if ndim_of(array) != Some(3) {
-        return Err(Error::Value(format!(
-            "a stack of slices is a 3D array, and this one has the shape {}",
-            shape_text(array)
-        )));
-    }
-    shape_of(array).map(|shape| shape[0]).ok_or_else(|| {
-        Error::Value("the number of slices is not known; give the trace a static shape".into())
-    })
-}
-
-/// The 2-D arrays of a 3-D one, brought to a framework first. Where the framework has views, they
-/// share the array's memory.
+/// Converts a 3-D array to a framework, and returns its 2-D slices. They share its memory if the
+/// framework has views.
 ///
 /// # Errors
 ///
@@ -58,15 +31,15 @@ pub fn unstack<'py>(
     target: &'static Framework,
     placement: Placement,
 ) -> Result<Vec<Bound<'py, PyAny>>> {
-    let count = slices_of(array)?;
+    let count = slice_count(array)?;
     let request = Request { placement, ..Request::default() };
     let array = convert::convert_to(array, target, &request)?;
     (0..count).map(|index| Ok(array.get_item(index)?)).collect()
 }
 
-/// A 3-D array of 2-D ones, of one framework or of several.
+/// Stacks 2-D arrays, of one framework or of several, to a 3-D array.
 ///
-/// Slices of different dtypes get the one that NumPy would promote them to.
+/// Slices of different dtypes get the dtype that NumPy promotes them to.
 ///
 /// # Errors
 ///
@@ -77,26 +50,25 @@ pub fn stack<'py>(
     target: &'static Framework,
     placement: Placement,
 ) -> Result<Bound<'py, PyAny>> {
-    let flat = |slice: &Bound<'py, PyAny>| ndim_of(slice) == Some(2);
-    if let Some(index) = slices.iter().position(|slice| !flat(slice)) {
+    if let Some(index) = slices.iter().position(|slice| ndim_of(slice) != Some(2)) {
         return Err(Error::Value(format!(
-            "every slice has to be a 2D array, and the one at index {index} has the shape {}",
+            "the slice at index {index} is not a 2D array; its shape is {}",
             shape_text(&slices[index])
         )));
     }
-    join(slices, target, placement, Along::New)
+    join(slices, target, placement, Along::NewAxis)
 }
 
-/// Calls a function with every 2-D slice of a 3-D array, and puts its results together.
+/// Calls a function with every 2-D slice of a 3-D array, and merges the results.
 ///
-/// Arrays are stacked along a new first axis, in the framework of the first. Of a tuple, that is
-/// done with the first element, and each of the others becomes a list with one element a slice; a
-/// namedtuple stays one. Results that are no arrays become a list.
+/// Arrays are stacked along a new first axis, in the framework of the first result. If the function
+/// returns tuples, their first elements are merged like this, and each other element becomes a list
+/// with one item per slice; a namedtuple stays one. Results that are not arrays become a list.
 ///
 /// # Errors
 ///
-/// [`Error::Value`] when the array is not 3-D, has no slices, or when the results differ in their
-/// shapes or in their number; what the function raises.
+/// [`Error::Value`] when the array is not 3-D or has no slices, and when the results differ in shape
+/// or number; what the function raises.
 pub fn process<'py>(
     py: Python<'py>,
     lead: &Bound<'py, PyAny>,
@@ -105,7 +77,7 @@ pub fn process<'py>(
     process_into(py, lead, None, call)
 }
 
-/// As [`process`]; the results are put together in a framework of choice, on a device of choice.
+/// As [`process`], but the results are merged in a given framework, on a given device.
 ///
 /// # Errors
 ///
@@ -116,10 +88,10 @@ pub fn process_into<'py>(
     target: Option<(&'static Framework, Placement)>,
     call: &mut dyn FnMut(usize, Bound<'py, PyAny>) -> Result<Bound<'py, PyAny>>,
 ) -> Result<Bound<'py, PyAny>> {
-    let count = slices_of(lead)?;
+    let count = slice_count(lead)?;
     if count == 0 {
         return Err(Error::Value(format!(
-            "there are no slices to process in an array of the shape {}",
+            "there are no slices to process; the shape of the array is {}",
             shape_text(lead)
         )));
     }
@@ -127,17 +99,17 @@ pub fn process_into<'py>(
     for index in 0..count {
         results.add(call(index, lead.get_item(index)?)?, index)?;
     }
-    results.together(py, target)
+    results.merge(py, target)
 }
 
 /// What the calls for the slices returned.
 #[derive(Default)]
 struct Results<'py> {
-    /// The first tuple, whose class the result has.
+    /// The first result, if it is a tuple: the merged result has its class.
     tuple: Option<Bound<'py, PyTuple>>,
     /// The results, or the first elements of the tuples.
-    mains: Vec<Bound<'py, PyAny>>,
-    /// The other elements of the tuples, one list for each place.
+    main: Vec<Bound<'py, PyAny>>,
+    /// The other elements of the tuples, one list for each index.
     others: Vec<Bound<'py, PyList>>,
 }
 
@@ -154,34 +126,34 @@ impl<'py> Results<'py> {
         let outputs = |tuple: &Option<Bound<'py, PyTuple>>| tuple.as_ref().map(|t| t.len());
         if outputs(&tuple) != outputs(&self.tuple) {
             return Err(Error::Value(format!(
-                "the function returned another number of outputs for slice {index} than for the \
-                 first one"
+                "the function returned a different number of outputs for slice {index} than for the \
+                 first slice"
             )));
         }
         let Some(tuple) = tuple else {
-            self.mains.push(result);
+            self.main.push(result);
             return Ok(());
         };
         let mut elements = tuple.iter();
-        self.mains.extend(elements.next());
+        self.main.extend(elements.next());
         for (list, element) in self.others.iter().zip(elements) {
             list.append(element)?;
         }
         Ok(())
     }
 
-    fn together(
+    fn merge(
         self,
         py: Python<'py>,
         target: Option<(&'static Framework, Placement)>,
     ) -> Result<Bound<'py, PyAny>> {
-        let first = self.mains.iter().find_map(detect::class_of);
+        let first = self.main.iter().find_map(detect::class_of);
         let main = match first {
             Some(class) => {
                 let (framework, placement) = target.unwrap_or((class.framework, Placement::Auto));
-                join(&self.mains, framework, placement, Along::New)?
+                join(&self.main, framework, placement, Along::NewAxis)?
             }
-            None => PyList::new(py, &self.mains)?.into_any(),
+            None => PyList::new(py, &self.main)?.into_any(),
         };
         let Some(tuple) = self.tuple else { return Ok(main) };
         let others = self.others.into_iter().map(Bound::into_any);
@@ -193,7 +165,7 @@ impl<'py> Results<'py> {
     }
 }
 
-/// The elements from `start` to before `stop` along an axis; a view where the framework has views.
+/// The elements in `start..stop` along an axis; a view if the framework has views.
 ///
 /// # Errors
 ///
@@ -215,17 +187,17 @@ pub fn part<'py>(
     if start == 0 && stop == length {
         return Ok(array.clone());
     }
-    let whole = (0..axis).map(|_| PySlice::full(py));
-    let chosen = PySlice::new(py, start as isize, stop as isize, 1);
-    let index = PyTuple::new(py, whole.chain([chosen]).collect::<Vec<_>>())?;
+    let all = (0..axis).map(|_| PySlice::full(py));
+    let range = PySlice::new(py, start as isize, stop as isize, 1);
+    let index = PyTuple::new(py, all.chain([range]).collect::<Vec<_>>())?;
     Ok(array.get_item(index)?)
 }
 
-/// Arrays put together along an existing axis, in the framework and on the device of the first.
+/// Concatenates arrays along an existing axis, in the framework and on the device of the first.
 ///
 /// # Errors
 ///
-/// [`Error::Value`] when there are none, when they have no such axis, and when their other axes
+/// [`Error::Value`] when there are no arrays, when they have no such axis, and when their other axes
 /// differ; as [`convert::convert_to`].
 pub fn concatenate<'py>(parts: &[Bound<'py, PyAny>], axis: usize) -> Result<Bound<'py, PyAny>> {
     match parts {
@@ -236,4 +208,13 @@ pub fn concatenate<'py>(parts: &[Bound<'py, PyAny>], axis: usize) -> Result<Boun
         }
         [] => Err(Error::Value("there are no arrays to concatenate".into())),
     }
+}
+
+/// Checks that arrays have one shape, so that an operation on two of them does not broadcast.
+///
+/// # Errors
+///
+/// [`Error::Value`] with the two shapes.
+pub fn check_same_shapes(arrays: &[Bound<'_, PyAny>]) -> Result<()> {
+    check_shapes(arrays, Along::NewAxis)
 }

@@ -1,7 +1,8 @@
-//! `arraybridge.Tensor`: a tensor with the whole array protocol.
+//! The Python class `arraybridge.Tensor`.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use cudarc::driver::CudaStream;
 use dlpark::DlpackFlags;
 use dlpark::ffi::{DLDevice, DLDeviceType};
 use pyo3::exceptions::{PyAttributeError, PyBufferError, PyValueError};
@@ -9,22 +10,22 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyTuple, PyType};
 
-use super::{Tensor, cuda, describe, place};
-use crate::convert::{self, Opened};
-use crate::cuda::driver::{LEGACY_STREAM, lasting_stream};
+use super::{Tensor, cuda, describe, device_name};
+use crate::convert;
+use crate::cuda::driver::{LEGACY_STREAM, borrowed_stream};
 use crate::dlpack::{capsule, managed};
-use crate::framework::device;
 use crate::framework::endpoints::Endpoints;
 use crate::framework::generated::MemoryType;
 use crate::host::dtype::{DType, Kind};
-use crate::host::layout::contiguous_strides;
 use crate::interpreter::error::{Failure, Result};
-use crate::memory::view::{Dims, Owner, Source, View};
+use crate::memory::cast;
+use crate::memory::source::{SharedSource, Source};
+use crate::memory::view::{Dims, View};
 
-/// An n-dimensional array that belongs to no framework: what Rust functions make and hand over.
+/// An n-dimensional array that belongs to no framework, as Rust functions return it.
 ///
-/// `Tensor(data)` is `Tensor.from_dlpack(data)`. Any library that follows the DLPack protocol, and
-/// `arraybridge.convert`, takes it without a copy; `numpy.asarray` does too.
+/// `Tensor(data)` is short for `Tensor.from_dlpack(data)`. `arraybridge.convert`, `numpy.asarray` and any
+/// library that supports DLPack share its memory without a copy.
 ///
 /// Examples
 /// --------
@@ -36,34 +37,20 @@ use crate::memory::view::{Dims, Owner, Source, View};
 /// np.uint64(15)
 #[pyclass(frozen, module = "arraybridge", name = "Tensor")]
 pub struct PyTensor {
-    view: Memory,
-    /// The shape and the strides, in elements, as a `DLTensor` points to them.
+    pub(super) memory: SharedSource,
+    /// The shape and the strides, in elements, that a `DLTensor` points to.
     pub(super) extents: [Dims<i64>; 2],
-    stream: Mutex<Option<cuda::Stream>>,
-    owner: Arc<Mutex<Owner>>,
+    stream: Mutex<Option<Arc<CudaStream>>>,
 }
-
-/// A described block of memory, which the tensor's owner keeps alive.
-struct Memory(View);
-
-// SAFETY: the description does not change, and whoever reads the memory behind it follows DLPack's
-// rules.
-unsafe impl Send for Memory {}
-// SAFETY: as above.
-unsafe impl Sync for Memory {}
 
 impl From<Tensor> for PyTensor {
     fn from(tensor: Tensor) -> PyTensor {
-        let Tensor { view, owner, stream } = tensor;
-        let size = view.dtype.size() as isize;
-        let shape = view.shape.iter().map(|n| *n as i64).collect();
-        let strides = view.strides.iter().map(|stride| (*stride / size) as i64).collect();
-        PyTensor {
-            view: Memory(view),
-            extents: [shape, strides],
-            stream: Mutex::new(stream),
-            owner: Arc::new(Mutex::new(owner)),
-        }
+        let Tensor { source, stream } = tensor;
+        let view = source.view();
+        let size = view.dtype().size() as isize;
+        let shape = view.shape().iter().map(|n| *n as i64).collect();
+        let strides = view.strides().iter().map(|stride| (*stride / size) as i64).collect();
+        PyTensor { extents: [shape, strides], stream: Mutex::new(stream), memory: source.into() }
     }
 }
 
@@ -71,63 +58,85 @@ const HOST: (u32, i32) = (DLDeviceType::CPU.0, 0);
 
 impl PyTensor {
     pub(super) fn view(&self) -> &View {
-        &self.view.0
+        self.memory.view()
     }
 
     fn is_host(&self) -> bool {
-        device::is_host(self.view().device)
+        self.view().is_on_host()
     }
 
-    fn stream(&self) -> MutexGuard<'_, Option<cuda::Stream>> {
+    fn stream(&self) -> MutexGuard<'_, Option<Arc<CudaStream>>> {
         self.stream.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The memory; it lives as long as this tensor and every source.
-    pub(super) fn shared(&self) -> Source {
-        Source { view: self.view().clone(), owner: Owner::Shared(self.owner.clone()) }
-    }
-
-    /// Fresh host memory with the same values.
+    /// A copy in new host memory.
     fn copied(&self, py: Python<'_>) -> PyResult<Source> {
         if self.is_host() {
-            let opened = Opened { source: self.shared(), private: false };
-            return Ok(convert::fresh(py, opened, None)?.source);
+            Ok(cast::copied(py, &self.memory.source())?)
+        } else {
+            cuda::to_host(&self.memory, self.stream().as_ref())
         }
-        let mut buffer = cuda::to_host(self.view(), self.stream().as_ref())?;
-        let view = View {
-            data: buffer.as_mut_ptr(),
-            device: DLDevice::CPU,
-            read_only: false,
-            strides: contiguous_strides(&self.view().shape, self.view().dtype.size()),
-            ..self.view().clone()
-        };
-        Ok(Source { view, owner: Owner::Buffer(buffer) })
     }
 
-    /// Orders the legacy default stream after the one that wrote the memory; from here on the
-    /// memory is in order with the former, whoever uses it there.
+    /// Makes the legacy default stream wait for the stream that wrote the memory. From then on every user
+    /// of the memory needs to wait for the legacy default stream only.
     pub(super) fn settle(&self) -> PyResult<()> {
         let mut stream = self.stream();
         if stream.is_some() {
-            cuda::order(self.view().device.device_id, stream.as_ref(), 1)?;
+            let device = self.view().device().device_id;
+            cuda::order_streams(device, stream.as_ref(), LEGACY_STREAM)?;
         }
         *stream = None;
         Ok(())
     }
 
-    /// Orders a consumer's stream after the work that writes the memory.
+    /// Whether an export has to copy the memory.
+    ///
+    /// # Errors
+    ///
+    /// Why the memory cannot be exported like this.
+    fn needs_copy(
+        &self,
+        has_stream: bool,
+        device: Option<(u32, i32)>,
+        copy: Option<bool>,
+    ) -> PyResult<bool> {
+        let own = self.__dlpack_device__();
+        let wanted = device.unwrap_or(own);
+        let moves = wanted != own && !(wanted == HOST && self.is_host());
+        if moves && wanted != HOST {
+            let text = format!("the tensor is on DLPack device {own:?}, not on {wanted:?}");
+            return Err(PyBufferError::new_err(text));
+        }
+        if has_stream && (self.is_host() || wanted == HOST) {
+            return Err(PyValueError::new_err("stream must be None for host memory"));
+        }
+        let copies = copy == Some(true) || moves;
+        if copies && copy == Some(false) {
+            return Err(PyBufferError::new_err("copy=False, but the memory is on another device"));
+        }
+        if copies && wanted != HOST {
+            let text =
+                "the tensor cannot be copied on its device; pass dl_device=(1, 0) for a host copy";
+            return Err(PyBufferError::new_err(text));
+        }
+        Ok(copies)
+    }
+
+    /// Makes a consumer's stream wait for the stream that wrote the memory.
     fn order(&self, stream: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
         let stream: i64 = stream.map_or(Ok(1), |stream| stream.extract())?;
         match stream {
             -1 => Ok(()),
             0 => Err(PyValueError::new_err(
-                "stream 0 is ambiguous; use 1 for the legacy default stream, 2 for the per-thread one",
+                "stream 0 is ambiguous; use 1 for the legacy default stream or 2 for the per-thread one",
             )),
             stream if stream < 0 => {
-                Err(PyValueError::new_err(format!("{stream} is no CUDA stream")))
+                Err(PyValueError::new_err(format!("{stream} is not a CUDA stream")))
             }
             stream => {
-                cuda::order(self.view().device.device_id, self.stream().as_ref(), stream as usize)
+                let device = self.view().device().device_id;
+                cuda::order_streams(device, self.stream().as_ref(), stream as usize)
             }
         }
     }
@@ -140,19 +149,19 @@ impl PyTensor {
         Ok(Tensor::from_py(data)?.into())
     }
 
-    /// The tensor of any framework's array, or of any object with `__dlpack__`.
+    /// Make a tensor of any framework's array, or of any object with `__dlpack__`.
     ///
     /// Parameters
     /// ----------
     /// data : array
-    ///     Host and CUDA memory is shared; that of other devices is copied to the host.
+    ///     Host and CUDA memory is shared. Memory of other devices is copied to the host.
     /// copy : bool, optional
-    ///     True makes fresh memory, False shares or raises CopyRequiredError.
+    ///     True copies the memory, False raises CopyRequiredError if it cannot be shared.
     ///
     /// Raises
     /// ------
     /// MemoryConversionError
-    ///     When the object cannot be read, or a copy would be needed and is forbidden.
+    ///     If the object cannot be read, or needs a copy that `copy=False` forbids.
     ///
     /// Examples
     /// --------
@@ -167,39 +176,41 @@ impl PyTensor {
             Some(true) => convert::open_any(data, LEGACY_STREAM)?,
             _ => convert::open_to_hold(data, LEGACY_STREAM)?,
         };
-        let (before, host) = (opened.source.view.data, device::is_host(opened.source.view.device));
+        let (before, host) = (opened.source.view().data(), opened.source.view().is_on_host());
         let private = opened.private;
         let opened = match copy {
             Some(true) if host && !private => convert::fresh(py, opened, None)?,
             Some(true) if !host => {
-                let text = "a copy on a device is made by its own framework, before";
+                let text =
+                    "copy the array with its own framework; a Tensor copies host memory only";
                 return Err(PyBufferError::new_err(text).into());
             }
             _ => opened,
         };
         let tensor = Tensor::from_opened(py, opened)?;
-        if copy == Some(false) && (private || tensor.view.data != before) {
+        if copy == Some(false) && (private || tensor.description().data() != before) {
             let numpy = MemoryType::Numpy.framework();
-            let ends = Endpoints { source: numpy, target: numpy };
-            let reason = "copy=False, but the memory cannot be described where it is".into();
-            return Err(ends.error(Failure::Copy, "plan", reason));
+            let endpoints = Endpoints { source: numpy, target: numpy };
+            let reason = "copy=False, but DLPack cannot describe the memory in place".into();
+            return Err(endpoints.error(Failure::Copy, "plan", reason));
         }
         Ok(tensor.into())
     }
 
-    /// A tensor of a capsule that another extension module made, and the stream that its memory
-    /// was written on.
+    /// Make a tensor of a capsule from another extension module, and of the stream on which its memory was
+    /// written.
     #[staticmethod]
     #[pyo3(signature = (capsule, stream=None))]
     fn _adopt(capsule: &Bound<'_, PyAny>, stream: Option<usize>) -> Result<PyTensor> {
-        let Source { view, owner } = capsule::take(capsule)?;
-        let index = view.device.device_id as usize;
-        // SAFETY: the owner of the memory keeps the stream, or it is one that is never destroyed.
-        let stream = stream.map(|handle| unsafe { lasting_stream(index, handle) }).transpose()?;
-        Ok(Tensor { view, owner, stream }.into())
+        let source = capsule::take(capsule)?;
+        let index = source.view().device().device_id as usize;
+        // SAFETY: `into_object` passes the stream of the tensor. The memory's owner keeps it alive, or it is
+        // never destroyed.
+        let stream = stream.map(|handle| unsafe { borrowed_stream(index, handle) }).transpose()?;
+        Ok(Tensor { source, stream }.into())
     }
 
-    /// Export the memory; see the DLPack specification for Python.
+    /// Export the memory by DLPack, as its specification for Python says.
     #[pyo3(signature = (*, stream=None, max_version=None, dl_device=None, copy=None))]
     fn __dlpack__<'py>(
         &self,
@@ -209,53 +220,36 @@ impl PyTensor {
         dl_device: Option<(u32, i32)>,
         copy: Option<bool>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let own = self.__dlpack_device__();
-        let wanted = dl_device.unwrap_or(own);
-        let crossing = wanted != own && !(wanted == HOST && self.is_host());
-        if crossing && wanted != HOST {
-            let text = format!("the tensor is on DLPack device {own:?}, not on {wanted:?}");
-            return Err(PyBufferError::new_err(text));
-        }
-        if stream.is_some() && (self.is_host() || wanted == HOST) {
-            return Err(PyValueError::new_err("stream must be None for host memory"));
-        }
-        let copies = copy == Some(true) || crossing;
-        if copies && copy == Some(false) {
-            return Err(PyBufferError::new_err("copy=False, but the memory is on another device"));
-        }
-        if copies && wanted != HOST {
-            let text = "a copy on the device is made by the consumer; ask for one on the host";
-            return Err(PyBufferError::new_err(text));
-        }
-        let source = if copies { self.copied(py)? } else { self.shared() };
+        let copies = self.needs_copy(stream.is_some(), dl_device, copy)?;
+        let source = if copies { self.copied(py)? } else { self.memory.source() };
         if !self.is_host() && !copies {
             self.order(stream.as_ref())?;
         }
         if max_version.is_some_and(|(major, _)| major >= 1) {
-            let mut tensor = managed::versioned(source);
+            let mut tensor = source.hand_over(managed::versioned);
             if copies {
-                // SAFETY: the memory was made for this export.
+                // SAFETY: the memory was copied for this export, so there is no other reference to it.
                 unsafe { *tensor.flags_mut() |= DlpackFlags::IS_COPIED };
             }
-            return capsule::give_versioned(py, tensor);
+            return capsule::give(py, tensor);
         }
-        if source.view.read_only {
-            let text = "a read-only tensor needs a consumer of DLPack 1.0, or copy=True";
+        if source.view().is_read_only() {
+            let text = "the tensor is read-only, which needs DLPack 1.0 (max_version) or copy=True";
             return Err(PyBufferError::new_err(text));
         }
-        capsule::give_legacy(py, managed::legacy(source))
+        capsule::give(py, source.hand_over(managed::legacy))
     }
 
-    /// DLPack's type and index of the device.
+    /// DLPack's device type and device index.
     fn __dlpack_device__(&self) -> (u32, i32) {
-        let DLDevice { device_type, device_id } = self.view().device;
+        let DLDevice { device_type, device_id } = self.view().device();
         (device_type.0, device_id)
     }
 
     #[getter]
     fn __array_interface__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         if !self.is_host() {
-            return Err(PyAttributeError::new_err("the tensor is on a device"));
+            return Err(PyAttributeError::new_err("the tensor is not on the host"));
         }
         self.interface(py)
     }
@@ -263,35 +257,35 @@ impl PyTensor {
     #[getter]
     fn __cuda_array_interface__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         if self.is_host() {
-            return Err(PyAttributeError::new_err("the tensor is on the host"));
+            return Err(PyAttributeError::new_err("the tensor is not on a CUDA device"));
         }
         let interface = self.interface(py)?;
-        interface.set_item("stream", cuda::handle(self.stream().as_ref()))?;
+        interface.set_item("stream", cuda::stream_handle(self.stream().as_ref()))?;
         Ok(interface)
     }
 
     /// Length of each axis.
     #[getter]
     fn shape<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
-        PyTuple::new(py, self.view().shape.iter())
+        PyTuple::new(py, self.view().shape().iter())
     }
 
-    /// Bytes from one element to the next along each axis, as NumPy counts them.
+    /// Bytes from one element to the next along each axis, as in NumPy.
     #[getter]
     fn strides<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
-        PyTuple::new(py, self.view().strides.iter())
+        PyTuple::new(py, self.view().strides().iter())
     }
 
     /// Name of the element type.
     #[getter]
     fn dtype(&self) -> &'static str {
-        self.view().dtype.name()
+        self.view().dtype().name()
     }
 
     /// Number of axes.
     #[getter]
     fn ndim(&self) -> usize {
-        self.view().shape.len()
+        self.view().ndim()
     }
 
     /// Size of the elements in bytes.
@@ -303,7 +297,7 @@ impl PyTensor {
     /// `"host"` or `"cuda:0"`.
     #[getter]
     fn device(&self) -> String {
-        place(self.view().device)
+        device_name(self.view().device())
     }
 
     fn __repr__(&self) -> String {
@@ -312,23 +306,23 @@ impl PyTensor {
 }
 
 impl PyTensor {
-    /// What both array interfaces say.
+    /// What both array interfaces have in common.
     fn interface<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let view = self.view();
         let interface = PyDict::new(py);
         interface.set_item("version", 3)?;
         interface.set_item("shape", self.shape(py)?)?;
-        interface.set_item("typestr", typestr(view.dtype)?)?;
-        interface.set_item("data", (view.data as usize, view.read_only))?;
+        interface.set_item("typestr", typestr(view.dtype())?)?;
+        interface.set_item("data", (view.data() as usize, view.is_read_only()))?;
         interface.set_item("strides", self.strides(py)?)?;
         Ok(interface)
     }
 }
 
-/// NumPy's code of an element type.
+/// NumPy's type code of an element type.
 fn typestr(dtype: DType) -> PyResult<String> {
     if !dtype.is_numpy() {
-        let text = format!("the array interface has no {dtype}; use DLPack");
+        let text = format!("the array interface has no code for {dtype}; use DLPack");
         return Err(PyAttributeError::new_err(text));
     }
     let kind = match dtype.kind() {
@@ -352,13 +346,13 @@ fn typestr(dtype: DType) -> PyResult<String> {
 ///
 /// # Errors
 ///
-/// What the interpreter raises.
+/// What Python raises.
 pub fn add_class(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<PyTensor>()?;
     dlpark::python::install_exchange_api::<PyTensor>(module.py())
 }
 
-/// The class of the `arraybridge` package, where that is another one than this module's own.
+/// The class of the `arraybridge` package, unless that is this module's own class.
 fn package_class(py: Python<'_>) -> Option<&Bound<'_, PyType>> {
     static CLASS: PyOnceLock<Option<Py<PyType>>> = PyOnceLock::new();
     let find = || {
@@ -369,15 +363,14 @@ fn package_class(py: Python<'_>) -> Option<&Bound<'_, PyType>> {
     CLASS.get_or_init(py, find).as_ref().map(|class| class.bind(py))
 }
 
-/// A tensor as a Python object: of the `arraybridge` package's class, whichever extension module
-/// made it.
+/// A tensor as an object of the `arraybridge` package's class, whichever extension module makes it.
 pub(super) fn into_object(py: Python<'_>, tensor: Tensor) -> PyResult<Bound<'_, PyAny>> {
     let Some(class) = package_class(py) else {
         return Ok(Bound::new(py, PyTensor::from(tensor))?.into_any());
     };
-    let Tensor { view, owner, stream } = tensor;
-    let handle = stream.as_ref().map(|stream| cuda::handle(Some(stream)));
-    let capsule = capsule::give_versioned(py, managed::versioned(Source { view, owner }))?;
+    let Tensor { source, stream } = tensor;
+    let handle = stream.as_ref().map(|stream| cuda::stream_handle(Some(stream)));
+    let capsule = capsule::give(py, source.hand_over(managed::versioned))?;
     class.call_method1(pyo3::intern!(py, "_adopt"), (capsule, handle))
 }
 

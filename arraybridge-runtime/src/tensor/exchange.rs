@@ -1,9 +1,9 @@
-//! The C exchange table of `arraybridge.Tensor` (DLPack 1.3): what a consumer in C calls in place of
-//! `__dlpack__`, without a capsule and without a word of Python.
+//! The C exchange table of `arraybridge.Tensor` (DLPack 1.3), which a consumer in C calls instead of
+//! `__dlpack__`.
 //!
-//! dlpark has the table and its callbacks: they keep panics in, and raise. Nothing here waits for a
-//! device: memory that another stream wrote is put in order with the legacy default stream, which
-//! the table names as the one to work on.
+//! dlpark provides the table and its callbacks, which turn panics and errors into exceptions. Nothing
+//! here waits for a device: the legacy default stream, which the table names as the one to work on, is
+//! made to wait for the stream that wrote the memory.
 
 use std::ffi::c_void;
 use std::mem::ManuallyDrop;
@@ -17,29 +17,30 @@ use pyo3::prelude::*;
 
 use super::{PyTensor, Tensor};
 use crate::convert::Opened;
-use crate::dlpack::{self, managed};
+use crate::dlpack::{self, capsule, managed};
 use crate::framework::device;
 use crate::host::buffer::HostBuffer;
-use crate::memory::view::{Owner, Source};
+use crate::host::layout;
+use crate::memory::source::Source;
 
-fn refused(error: impl std::fmt::Display) -> PyErr {
+fn buffer_error(error: impl std::fmt::Display) -> PyErr {
     PyBufferError::new_err(error.to_string())
 }
 
-// SAFETY: the view points into the object itself, whose extents and memory do not change while it
-// lives; null is the handle of the legacy default stream, which every device has.
+// SAFETY: the `DLTensor` points into the object, whose extents and memory do not change while it lives.
+// Null is the handle of the legacy default stream, which every device has.
 unsafe impl DlpackExchangeProducer for PyTensor {
     const HAS_DLTENSOR_VIEW: bool = true;
 
     fn managed_tensor_no_sync(&self, _: Python<'_>) -> PyResult<Managed<DLManagedTensorVersioned>> {
         self.settle()?;
-        Ok(managed::versioned(self.shared()))
+        Ok(self.memory.source().hand_over(managed::versioned))
     }
 
     fn tensor_view_no_sync(&self, _: Python<'_>) -> PyResult<DLTensor> {
         let view = self.view();
-        if view.read_only {
-            return Err(refused("a bare DLTensor cannot say that its memory is read-only"));
+        if view.is_read_only() {
+            return Err(buffer_error("a DLTensor cannot mark its memory as read-only"));
         }
         self.settle()?;
         let [shape, strides] = self.extents.each_ref().map(|extents| match extents.is_empty() {
@@ -47,10 +48,10 @@ unsafe impl DlpackExchangeProducer for PyTensor {
             false => extents.as_ptr().cast_mut(),
         });
         Ok(DLTensor {
-            data: view.data.cast(),
-            device: view.device,
-            ndim: view.shape.len() as i32,
-            dtype: view.dtype.dlpack(),
+            data: view.data().cast(),
+            device: view.device(),
+            ndim: view.ndim() as i32,
+            dtype: view.dtype().dlpack(),
             shape,
             strides,
             byte_offset: 0,
@@ -61,9 +62,9 @@ unsafe impl DlpackExchangeProducer for PyTensor {
         Ok(std::ptr::null_mut())
     }
 
-    /// Contiguous host memory, aligned for every consumer; its contents are whatever was there.
+    /// Uninitialised, contiguous host memory, aligned for every consumer.
     fn allocate(prototype: &DLTensor) -> Result<Managed<DLManagedTensorVersioned>, String> {
-        // The other fields are not the caller's to fill in.
+        // The specification leaves these fields undefined.
         let asked = DLTensor {
             data: std::ptr::null_mut(),
             strides: std::ptr::null_mut(),
@@ -72,30 +73,31 @@ unsafe impl DlpackExchangeProducer for PyTensor {
         };
         // SAFETY: by the specification the prototype's shape has `ndim` entries.
         let asked = unsafe { TensorRef::from_raw(&asked) }.map_err(|error| error.to_string())?;
-        let view = dlpack::view_of(&asked).map_err(|error| error.to_string())?;
-        if view.device.device_type != DLDeviceType::CPU {
-            return Err("arraybridge allocates memory on the host only".into());
+        if asked.device().device_type != DLDeviceType::CPU {
+            return Err("arraybridge.Tensor allocates host memory only".into());
         }
-        let mut buffer = HostBuffer::new(view.nbytes()).map_err(|error| error.to_string())?;
-        let data = buffer.as_mut_ptr();
-        let Tensor { view, owner, .. } =
-            Tensor::contiguous(data, view.dtype, &view.shape, Owner::Buffer(buffer));
-        Ok(managed::versioned(Source { view, owner }))
+        let (dtype, shape) = dlpack::prototype(&asked).map_err(|error| error.to_string())?;
+        let bytes = layout::contiguous_bytes(&shape, dtype.size()).unwrap_or(usize::MAX);
+        let buffer = HostBuffer::new(bytes).map_err(|error| error.to_string())?;
+        // SAFETY: by the specification the caller writes the elements before they are read.
+        let source = unsafe { Source::from_buffer(buffer, dtype, shape) };
+        Ok(source.hand_over(managed::versioned))
     }
 
     fn from_managed_tensor_no_sync(
         py: Python<'_>,
         tensor: Managed<DLManagedTensorVersioned>,
     ) -> PyResult<Py<PyTensor>> {
-        // The specification does not say whose a refused tensor is. TVM FFI frees it, so it is left
-        // to the caller here.
+        // The specification does not say who frees a tensor that is refused. TVM FFI does so itself, so
+        // the caller keeps it.
         let tensor = ManuallyDrop::new(tensor);
-        let view = dlpack::describe(&tensor).map_err(refused)?;
-        if !device::is_host(view.device) && view.device.device_type != DLDeviceType::CUDA {
-            return Err(refused("an arraybridge.Tensor is on the host or on a CUDA device"));
+        let device = dlpack::describe(&tensor).map_err(buffer_error)?.device();
+        if !device::is_host(device) && device.device_type != DLDeviceType::CUDA {
+            let text = "an arraybridge.Tensor can only be on the host or on a CUDA device";
+            return Err(buffer_error(text));
         }
-        let owner = Owner::Versioned(ManuallyDrop::into_inner(tensor));
-        let opened = Opened { source: Source { view, owner }, private: false };
+        let source = capsule::described(ManuallyDrop::into_inner(tensor))?;
+        let opened = Opened { source, private: false };
         Py::new(py, PyTensor::from(Tensor::from_opened(py, opened)?))
     }
 }

@@ -1,14 +1,15 @@
-//! An n-dimensional array that a Rust function made: owned memory, described as DLPack describes it.
+//! `Tensor`, an n-dimensional array that belongs to no framework, in Rust and in Python.
 
 mod class;
 mod cuda;
+mod elements;
 mod exchange;
-mod rust;
 mod view;
 
 use std::fmt;
 use std::sync::Arc;
 
+use cudarc::driver::CudaStream;
 use dlpark::ffi::DLDevice;
 use ndarray::{Array, Dimension};
 use pyo3::prelude::*;
@@ -19,20 +20,20 @@ use crate::cuda::Stream;
 use crate::cuda::driver::LEGACY_STREAM;
 use crate::framework::device;
 use crate::framework::spec::Framework;
-use crate::host::buffer::HostBuffer;
 use crate::host::dtype::DType;
-use crate::host::layout;
-use crate::host::layout::contiguous_strides;
 use crate::interpreter::error::{Error, Result};
 use crate::memory::element::Element;
-use crate::memory::view::{Owner, Source, View};
+use crate::memory::source::Source;
+use crate::memory::view::View;
+
+pub(crate) use crate::memory::source::expect_len;
 
 pub use class::{PyTensor, add_class};
-pub(crate) use rust::{apart, raw, raw_mut};
+pub(crate) use elements::{expect_distinct, raw, raw_mut};
 pub use view::TensorView;
 
-/// An owned n-dimensional array, on the host or on a CUDA device, whose element type is known at
-/// run time. Its memory is freed once, by whoever holds it last: Rust, Python or a framework.
+/// An n-dimensional array on the host or on a CUDA device, whose element type is known at run time. Its
+/// memory is freed when the last user drops it, be that Rust, Python or a framework.
 ///
 /// ```
 /// use arraybridge_runtime::prelude::Tensor;
@@ -43,15 +44,12 @@ pub use view::TensorView;
 /// assert!(tensor.view::<f32>().is_err());
 /// ```
 pub struct Tensor {
-    view: View,
-    owner: Owner,
-    /// The stream that the memory was written on; the legacy default stream without one.
-    stream: Option<cuda::Stream>,
+    source: Source,
+    /// The stream on which the memory was written; `None` is the legacy default stream.
+    stream: Option<Arc<CudaStream>>,
 }
 
-// SAFETY: the view describes memory that the owner, which is `Send`, keeps alive.
-unsafe impl Send for Tensor {}
-// SAFETY: a shared reference gives the description and reads the memory; the owner is not touched.
+// SAFETY: a shared reference reads the description and the memory, and does not use the owner.
 unsafe impl Sync for Tensor {}
 
 impl Tensor {
@@ -59,76 +57,52 @@ impl Tensor {
     ///
     /// # Errors
     ///
-    /// [`Error::Value`] when the shape has another number of elements than the vector.
-    pub fn from_vec<T: Element>(mut elements: Vec<T>, shape: &[usize]) -> Result<Tensor> {
-        expect(shape, T::DTYPE, elements.len())?;
-        let data = elements.as_mut_ptr().cast();
-        Ok(Tensor::contiguous(data, T::DTYPE, shape, Owner::Value(Box::new(elements))))
+    /// [`Error::Value`] if the shape has another number of elements than the vector.
+    pub fn from_vec<T: Element>(elements: Vec<T>, shape: &[usize]) -> Result<Tensor> {
+        Ok(Source::from_vec(elements, shape)?.into())
     }
 
     /// A tensor of raw bytes in the machine's byte order, copied to aligned memory.
     ///
     /// # Errors
     ///
-    /// [`Error::Value`] when the shape does not have as many bytes, or when a byte of a bool is
-    /// neither 0 nor 1; `MemoryError` when there is no memory.
+    /// [`Error::Value`] if the shape needs another number of bytes, or a bool is neither 0 nor 1;
+    /// `MemoryError` if the allocation fails.
     pub fn from_bytes(bytes: &[u8], dtype: DType, shape: &[usize]) -> Result<Tensor> {
-        if layout::contiguous_bytes(shape, dtype.size()) != Some(bytes.len()) {
-            let text = format!("{} bytes are no {dtype} array of shape {shape:?}", bytes.len());
-            return Err(Error::Value(text));
-        }
         if dtype == DType::Bool && bytes.iter().any(|byte| *byte > 1) {
-            return Err(Error::Value("a bool is a byte of 0 or 1".into()));
+            return Err(Error::Value("every byte of a bool array must be 0 or 1".into()));
         }
-        let mut buffer = HostBuffer::new(bytes.len()).map_err(crate::memory::cast::no_memory)?;
-        let data = buffer.as_mut_ptr();
-        // SAFETY: the buffer is new and has as many bytes.
-        unsafe { data.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
-        Ok(Tensor::contiguous(data, dtype, shape, Owner::Buffer(buffer)))
+        Ok(Source::from_bytes(bytes, dtype, shape)?.into())
     }
 
-    fn contiguous(data: *mut u8, dtype: DType, shape: &[usize], owner: Owner) -> Tensor {
-        let view = View {
-            data,
-            dtype,
-            strides: contiguous_strides(shape, dtype.size()),
-            shape: shape.into(),
-            read_only: false,
-            swapped: false,
-            device: DLDevice::CPU,
-        };
-        Tensor { view, owner, stream: None }
-    }
-
-    /// A tensor of memory that was opened. What DLPack cannot describe is copied.
+    /// A tensor of an array's memory. Memory that DLPack cannot describe is copied.
     ///
     /// # Errors
     ///
-    /// `MemoryError` when there is no memory for a copy.
+    /// `MemoryError` if the allocation fails.
     pub(crate) fn from_opened(py: Python<'_>, opened: Opened) -> Result<Tensor> {
         // The memory is claimed while it is read, toward all modules.
         c_api::join_if_present(py);
-        let view = &opened.source.view;
-        let readable = !device::is_host(view.device) || view.can_be_read();
+        let view = opened.source.view();
+        let readable = !view.is_on_host() || view.can_be_read();
         let opened = if readable { opened } else { convert::fresh(py, opened, None)? };
-        let Source { view, owner } = opened.source;
-        Ok(Tensor { view, owner, stream: None })
+        Ok(opened.source.into())
     }
 
-    /// As [`from_opened`](Tensor::from_opened), of memory that a stream's work comes after, and whose
-    /// next consumer comes after that stream.
+    /// As [`from_opened`](Tensor::from_opened), for memory that is used on a stream: the next consumer waits
+    /// for that stream.
     pub(crate) fn from_opened_on(
         py: Python<'_>,
         opened: Opened,
         stream: &Stream,
     ) -> Result<Tensor> {
         let mut tensor = Tensor::from_opened(py, opened)?;
-        tensor.stream = (!device::is_host(tensor.view.device)).then(|| Arc::clone(stream));
+        tensor.stream = (!tensor.description().is_on_host()).then(|| Arc::clone(stream));
         Ok(tensor)
     }
 
-    /// The tensor of any framework's array, or of any object that hands its memory out by DLPack,
-    /// without a copy where the memory can be described.
+    /// A tensor of the memory of any framework's array, or of any object that exports it by DLPack. Only
+    /// memory that DLPack cannot describe is copied.
     ///
     /// # Errors
     ///
@@ -137,34 +111,38 @@ impl Tensor {
         Tensor::from_opened(data.py(), convert::open_to_hold(data, LEGACY_STREAM)?)
     }
 
+    fn description(&self) -> &View {
+        self.source.view()
+    }
+
     /// The element type.
     pub fn dtype(&self) -> DType {
-        self.view.dtype
+        self.description().dtype()
     }
 
-    /// Elements along each axis.
+    /// The length of each axis.
     pub fn shape(&self) -> &[usize] {
-        &self.view.shape
+        self.description().shape()
     }
 
-    /// Bytes from one element to the next along each axis.
+    /// The bytes from one element to the next along each axis.
     pub fn strides(&self) -> &[isize] {
-        &self.view.strides
+        self.description().strides()
     }
 
     /// The bytes of all elements.
     pub fn nbytes(&self) -> usize {
-        self.view.nbytes()
+        self.description().nbytes()
     }
 
-    /// Where the memory is.
+    /// The DLPack device that the memory belongs to.
     pub fn device(&self) -> DLDevice {
-        self.view.device
+        self.description().device()
     }
 
-    /// Whether the memory must not be written to.
+    /// Whether writing is forbidden.
     pub fn is_read_only(&self) -> bool {
-        self.view.read_only
+        self.description().is_read_only()
     }
 
     /// The tensor as an array of a framework.
@@ -178,59 +156,45 @@ impl Tensor {
         target: &'static Framework,
         request: &Request,
     ) -> Result<Bound<'py, PyAny>> {
-        if !device::is_host(self.view.device) {
+        if !self.description().is_on_host() {
             return convert::convert_to(&class::into_object(py, self)?, target, request);
         }
-        let private = !self.view.read_only && self.is_sole_owner();
-        let source = Source { view: self.view, owner: self.owner };
+        let private = self.is_sole_owner() && !self.is_read_only();
+        let source = self.source;
         convert::deliver(py, Opened { source, private }, target, request)
     }
 }
 
 impl fmt::Debug for Tensor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&describe(&self.view))
+        f.write_str(&describe(self.description()))
     }
 }
 
 /// `Tensor float32[2, 3] on host`.
 fn describe(view: &View) -> String {
-    format!("Tensor {}{:?} on {}", view.dtype, view.shape.as_slice(), place(view.device))
+    format!("Tensor {}{:?} on {}", view.dtype(), view.shape(), device_name(view.device()))
 }
 
 /// `host` or `cuda:0`.
-fn place(device: DLDevice) -> String {
+fn device_name(device: DLDevice) -> String {
     if device::is_host(device) { "host".into() } else { format!("cuda:{}", device.device_id) }
 }
 
-/// Checks that a shape has this number of elements.
-pub(crate) fn expect(shape: &[usize], dtype: DType, len: usize) -> Result<()> {
-    let wanted = layout::contiguous_bytes(shape, dtype.size());
-    if wanted != len.checked_mul(dtype.size()) || wanted.is_none() {
-        let text = format!("{len} elements are no {dtype} array of shape {shape:?}");
-        return Err(Error::Value(text));
+impl From<Source> for Tensor {
+    fn from(source: Source) -> Tensor {
+        Tensor { source, stream: None }
     }
-    Ok(())
 }
 
 impl<T: Element, D: Dimension + 'static> From<Array<T, D>> for Tensor {
-    fn from(mut array: Array<T, D>) -> Tensor {
-        let size = size_of::<T>() as isize;
-        let view = View {
-            data: array.as_mut_ptr().cast(),
-            dtype: T::DTYPE,
-            shape: array.shape().into(),
-            strides: array.strides().iter().map(|stride| stride * size).collect(),
-            read_only: false,
-            swapped: false,
-            device: DLDevice::CPU,
-        };
-        Tensor { view, owner: Owner::Value(Box::new(array)), stream: None }
+    fn from(array: Array<T, D>) -> Tensor {
+        Source::from(array).into()
     }
 }
 
-/// Runs an expression with a [`Tensor`]'s elements as a view of their own type; the type is bound
-/// to a name. What is neither a real number nor an integer is an error.
+/// Evaluates an expression with a view of a [`Tensor`]'s elements, whose type is bound to a name. The
+/// elements must be integers, `float32` or `float64`.
 ///
 /// ```
 /// use arraybridge_runtime::prelude::{Result, Tensor, dispatch};
@@ -259,7 +223,7 @@ macro_rules! dispatch {
                 tensor.view::<$rust>().map(|$view| $body)
             })*
             other => ::core::result::Result::Err($crate::prelude::Error::Type(::std::format!(
-                "an array of integers or of float32 or float64 is needed, not of {other}"
+                "expected an array of integers, float32 or float64, not of {other}"
             ))),
         }
     }};
@@ -273,13 +237,14 @@ mod tests {
     use ndarray::{Array2, Axis, array, s};
 
     use super::*;
+    use crate::memory::source::Owner;
 
     #[test]
     fn a_vector_becomes_a_tensor_of_its_own_memory() {
         let elements = vec![1.0_f32, 2.0, 3.0, 4.0, 5.0, 6.0];
         let address = elements.as_ptr() as usize;
         let tensor = Tensor::from_vec(elements, &[3, 2]).unwrap();
-        assert_eq!(tensor.view.data as usize, address);
+        assert_eq!(tensor.description().data() as usize, address);
         assert_eq!(tensor.strides(), [8, 4]);
         assert_eq!(*tensor.view::<f32>().unwrap(), array![[1., 2.], [3., 4.], [5., 6.]].into_dyn());
     }
@@ -320,9 +285,10 @@ mod tests {
             }
         }
         let drops = Arc::new(AtomicUsize::new(0));
-        let mut tensor = Tensor::from_vec(vec![0_u8; 4], &[4]).unwrap();
-        let owner = std::mem::replace(&mut tensor.owner, Owner::Value(Box::new(())));
-        tensor.owner = Owner::Value(Box::new((owner, Counted(drops.clone()))));
+        let (view, owner) = Source::from_vec(vec![0_u8; 4], &[4]).unwrap().into_parts();
+        let owner = Owner::Value(Box::new((owner, Counted(drops.clone()))));
+        // SAFETY: the new owner contains the previous one.
+        let tensor = Tensor::from(unsafe { Source::new(view, owner) });
         std::thread::spawn(move || drop(tensor)).join().unwrap();
         assert_eq!(drops.load(Ordering::SeqCst), 1);
     }

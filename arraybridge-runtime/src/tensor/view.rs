@@ -6,13 +6,14 @@ use std::ops::Deref;
 
 use ndarray::{ArrayRef, ArrayViewD, CowArray, IxDyn};
 
-use super::rust::not_bools;
-use super::{Tensor, raw};
+use super::Tensor;
+use super::elements::{as_bytes, not_bools, raw};
 use crate::claims::{Claim, User, Wanted};
 use crate::host::dtype::DType;
 use crate::interpreter::error::{Error, Result};
 use crate::memory::element::Element;
-use crate::memory::view::{Owner, View};
+use crate::memory::source::Owner;
+use crate::memory::view::View;
 
 /// The elements of a host [`Tensor`], borrowed to read.
 ///
@@ -68,18 +69,18 @@ impl Tensor {
     /// [`Error::Type`] when the elements have another type, are on a device, or are bools that are
     /// neither 0 nor 1. [`Error::Aliased`] while a declared function writes to the memory.
     pub fn view<T: Element>(&self) -> Result<TensorView<'_, T>> {
-        let claim = if self.is_sole_owner() { None } else { claim(&self.view)? };
-        let bools = [T::DTYPE, self.view.dtype] == [DType::Bool; 2];
+        let claim = if self.is_sole_owner() { None } else { claim(self.description())? };
+        let bools = [T::DTYPE, self.dtype()] == [DType::Bool; 2];
         let array = match bools && claim.is_some() {
-            true => copy_of_bools(&self.view)?,
-            false => CowArray::from(elements(&self.view)?),
+            true => copy_of_bools(self.description())?,
+            false => CowArray::from(elements(self.description())?),
         };
         Ok(TensorView { array, _claim: claim })
     }
 
     /// Whether the memory is Rust's, and nobody else's.
     pub(super) fn is_sole_owner(&self) -> bool {
-        matches!(self.owner, Owner::Value(_) | Owner::Buffer(_))
+        matches!(self.source.owner(), Owner::Value(_) | Owner::Buffer(_))
     }
 }
 
@@ -96,15 +97,14 @@ fn claim(view: &View) -> Result<Option<Claim>> {
 /// The elements where they are.
 fn elements<T: Element>(view: &View) -> Result<ArrayViewD<'_, T>> {
     // SAFETY: the tensor whose description is borrowed keeps the memory alive. Nobody writes to memory
-    // that is its own, and no declared function to memory that is claimed; what Python code must not do
-    // is in ARCHITECTURE.md, "What is assumed of Python threads".
-    raw(view).map(|array| unsafe { array.deref_into_view() })
+    // that only the tensor has, and no declared function writes to memory that is claimed. What Python
+    // code must not do is in ARCHITECTURE.md, "What is assumed of Python threads".
+    unsafe { Ok(raw(view)?.deref_into_view()) }
 }
 
 /// Bools that are copied before they are checked: others may write any byte meanwhile.
 fn copy_of_bools<T: Element>(view: &View) -> Result<CowArray<'static, T, IxDyn>> {
-    debug_assert_eq!(T::DTYPE, DType::Bool);
-    let bytes = View { dtype: DType::Uint8, ..view.clone() };
+    let bytes = as_bytes(view);
     let bytes = elements::<u8>(&bytes)?.to_owned();
     if bytes.iter().any(|byte| *byte > 1) {
         return Err(not_bools());

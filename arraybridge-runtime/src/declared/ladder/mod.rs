@@ -1,38 +1,40 @@
-//! The way out of an exhausted memory, rung by rung.
+//! Retries of a call whose framework ran out of memory, rung by rung.
 //!
-//! A call whose framework ran out of memory is made again: with the caches of every framework given
-//! back, then part by part, then on the host. What was tried stands in the notes of the exception
-//! that is raised in the end, which is always the first one.
+//! First the caches of every framework are cleared, then the call is made part by part, then on the
+//! host. If every rung fails, the error of the first attempt is raised, with notes on what was tried.
 
+mod host;
+mod join;
 mod release;
 mod split;
 mod substitute;
 
 use std::cell::Cell;
+use std::ffi::CString;
 use std::time::Duration;
 
 use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
-use pyo3::types::{PyInt, PyString};
+use pyo3::types::PyString;
 
-use crate::convert::record::{self, Record};
-use crate::declared::arguments::{Aim, Slots};
-use crate::declared::scope;
-use crate::declared::{Call, Failed, Mode};
+use super::arguments::ArgumentSlots;
+use super::call::{AttemptOptions, Call, FailedAttempt};
+use super::scope;
+use crate::convert::record::Record;
+use crate::convert::trace;
 use crate::framework::cleanup;
-use crate::framework::device::{self, Device, Placement};
-use crate::framework::endpoints::Endpoints;
-use crate::framework::generated::MemoryType;
-use crate::framework::loaded;
+use crate::framework::device::Device;
 use crate::framework::oom;
-use crate::framework::spec::{Framework, Memory};
+use crate::framework::spec::Framework;
 use crate::interpreter::error::{Error, Result, first_line, warning_class};
-use crate::memory::view::Dims;
 
-/// A way to try again.
+pub(super) use host::host_scope;
+pub use join::Join;
+
+/// A way to retry a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rung {
-    /// With the caches of every framework given back.
+    /// After the caches of every framework were cleared.
     Clear,
     /// Part by part.
     Split,
@@ -57,7 +59,7 @@ impl Rung {
     ///
     /// # Errors
     ///
-    /// [`Error::Value`] for an unknown name.
+    /// [`Error::Type`] for anything but names, [`Error::Value`] for an unknown name.
     pub fn read(names: &Bound<'_, PyAny>) -> Result<Vec<Rung>> {
         let names: Vec<String> = match names.cast::<PyString>() {
             Ok(name) => vec![name.to_string()],
@@ -76,324 +78,254 @@ impl Rung {
 }
 
 /// Why a rung gave no result.
-pub enum Stop {
-    /// It is no way for this call.
+pub enum RungFailure {
+    /// It does not apply to the call, for this reason.
     Skipped(String),
-    /// The function failed on it.
-    Failed(Failed),
+    /// The attempt failed.
+    Failed(FailedAttempt),
 }
 
-impl<E: Into<Failed>> From<E> for Stop {
-    fn from(error: E) -> Stop {
-        Stop::Failed(error.into())
+impl<E: Into<FailedAttempt>> From<E> for RungFailure {
+    fn from(error: E) -> RungFailure {
+        RungFailure::Failed(error.into())
     }
 }
 
 thread_local! {
-    /// Whether this thread is on a ladder. A declared function that is called from a retry does not
-    /// climb one of its own: it did so before, and the tries would multiply with the depth.
-    static CLIMBING: Cell<bool> = const { Cell::new(false) };
+    /// Whether this thread is on a ladder.
+    static IS_CLIMBING: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Held while a thread is on a ladder.
-pub struct Climbing;
+/// Exists while a thread is on a ladder. A declared function that is called by a retry does not start
+/// a ladder of its own: it already did so in the first attempt, and the number of attempts would
+/// multiply with the depth of the calls.
+struct ClimbGuard;
 
-impl Climbing {
-    /// Steps on a ladder, unless the thread is on one.
-    pub fn start() -> Option<Climbing> {
-        (!CLIMBING.replace(true)).then(|| Climbing)
-    }
-}
-
-impl Drop for Climbing {
-    fn drop(&mut self) {
-        CLIMBING.set(false);
-    }
-}
-
-/// Tries again, if the error says that memory ran out.
-///
-/// # Errors
-///
-/// The first attempt's error.
-#[cold]
-pub fn climb<'py>(
-    call: &Call<'_, 'py>,
-    slots: &Slots<'py>,
-    failed: Failed,
-) -> PyResult<Bound<'py, PyAny>> {
-    let py = call.py;
-    let Some(mut ladder) = Ladder::of(call, slots, &failed) else { return Err(failed.error) };
-    let Some(_climbing) = Climbing::start() else { return Err(failed.error) };
-    let error = failed.error;
-    while let Some(rung) = ladder.next(py, &error) {
-        let tried = match rung {
-            Rung::Clear => ladder.cleared(call, slots),
-            Rung::Split => split::split(&ladder, call, slots),
-            Rung::Host => ladder.on_host(call, slots),
-        };
-        match tried {
-            Ok(result) => {
-                ladder.reached(call, rung, &error)?;
-                return Ok(result);
-            }
-            Err(stop) => ladder.note(py, &error, rung, stop)?,
+impl ClimbGuard {
+    /// `None` if the thread is on a ladder already.
+    fn acquire() -> Option<ClimbGuard> {
+        match IS_CLIMBING.replace(true) {
+            true => None,
+            false => Some(ClimbGuard),
         }
     }
-    Err(error)
 }
 
-/// Calls a function, and again with all caches given back when a framework's memory runs out.
+impl Drop for ClimbGuard {
+    fn drop(&mut self) {
+        IS_CLIMBING.set(false);
+    }
+}
+
+/// Retries a failed call if memory ran out.
 ///
 /// # Errors
 ///
-/// What the function raises last.
+/// The error of the first attempt, if it is not recoverable or every rung fails.
+#[cold]
+pub fn retry_call<'py>(
+    call: &Call<'_, 'py>,
+    slots: &ArgumentSlots<'py>,
+    failed: FailedAttempt,
+) -> PyResult<Bound<'py, PyAny>> {
+    let ladder = Ladder::new(call, slots, failed)?;
+    let attempt = |ladder: &Ladder, rung| match rung {
+        Rung::Clear => {
+            ladder.clear_caches(call.py);
+            Ok(call.attempt(slots, &AttemptOptions::default())?.0)
+        }
+        Rung::Split => split::split(ladder, call, slots),
+        Rung::Host => {
+            let on_host = ladder.host_attempt(call).map_err(RungFailure::Skipped)?;
+            ladder.clear_caches(call.py);
+            Ok(call.attempt(slots, &on_host)?.0)
+        }
+    };
+    ladder.climb(call, attempt).map(|(result, _)| result)
+}
+
+/// Calls a function, and again with all caches cleared while it fails because the framework runs out
+/// of memory, at most `max_retries` times.
+///
+/// # Errors
+///
+/// What the last call raises.
 pub fn retry<'py>(
     function: &Bound<'py, PyAny>,
     framework: &'static Framework,
-    most: usize,
+    max_retries: usize,
 ) -> PyResult<Bound<'py, PyAny>> {
     let py = function.py();
-    let mut done = function.call0();
-    for _ in 0..most {
-        let Err(error) = &done else { break };
-        let exhausted = oom::framework_of(py, error);
-        if exhausted.is_none_or(|found| found.memory_type != framework.memory_type) {
+    let mut result = function.call0();
+    for _ in 0..max_retries {
+        let Err(error) = &result else { break };
+        let out_of_memory = oom::framework_of(py, error);
+        if out_of_memory.is_none_or(|found| found.memory_type != framework.memory_type) {
             break;
         }
-        release::references(py, error);
+        release::clear_frames(py, error);
         cleanup::clear_all(py, None).map_err(PyErr::from)?;
-        done = function.call0();
+        result = function.call0();
     }
-    done
+    result
 }
 
 /// The rungs that are left for a call.
 pub struct Ladder {
-    exhausted: &'static Framework,
+    /// The error of the first attempt.
+    error: PyErr,
+    /// The framework that ran out of memory.
+    framework: &'static Framework,
+    /// The device of the call, if there was a choice.
     device: Option<Device>,
     rungs: std::vec::IntoIter<Rung>,
 }
 
 impl Ladder {
-    /// The ladder for a failed attempt; `None` where the error is to be raised as it is.
-    pub fn of<'py>(call: &Call<'_, 'py>, slots: &Slots<'py>, failed: &Failed) -> Option<Ladder> {
-        let options = &call.core.options;
-        if options.ladder.is_empty() {
-            return None;
+    /// The ladder for a failed attempt.
+    ///
+    /// # Errors
+    ///
+    /// The attempt's error, if the call cannot be retried.
+    pub fn new<'py>(
+        call: &Call<'_, 'py>,
+        slots: &ArgumentSlots<'py>,
+        failed: FailedAttempt,
+    ) -> PyResult<Ladder> {
+        let (py, options) = (call.py, &call.definition.options);
+        let FailedAttempt { error, written } = failed;
+        if !options.retries() {
+            return Err(error);
         }
-        let exhausted = oom::framework_of(call.py, &failed.error)?;
-        if failed.written {
+        let Some(framework) = oom::framework_of(py, &error) else { return Err(error) };
+        if written {
             let text = "arraybridge did not try again: the function had written to an argument";
-            let _ = failed.error.add_note(call.py, text);
-            return None;
+            let _ = error.add_note(py, text);
+            return Err(error);
         }
         if slots.iter().any(|slot| slot.is_of(options.input) && !slot.is_concrete()) {
-            return None;
+            return Err(error);
         }
-        let device = scope::device_of(call.py, options.input, slots, options).ok().flatten();
-        Some(Ladder { exhausted, device, rungs: options.ladder.clone().into_iter() })
+        let device = scope::call_device(py, options.input, slots, options).ok().flatten();
+        Ok(Ladder { error, framework, device, rungs: options.ladder.clone().into_iter() })
     }
 
-    /// The next rung. What the failed attempt held is let go before.
-    pub fn next(&mut self, py: Python<'_>, error: &PyErr) -> Option<Rung> {
-        let rung = self.rungs.next()?;
-        release::references(py, error);
-        Some(rung)
+    /// Makes attempts on the rungs that are left until one succeeds. Returns its result, and the ladder
+    /// for a later failure of the same call.
+    ///
+    /// # Errors
+    ///
+    /// The error of the first attempt if every rung fails, and any interrupt. The warning about a call
+    /// on the host, if a filter makes it an exception.
+    pub fn climb<T>(
+        mut self,
+        call: &Call<'_, '_>,
+        mut attempt: impl FnMut(&Ladder, Rung) -> Result<T, RungFailure>,
+    ) -> PyResult<(T, Ladder)> {
+        let py = call.py;
+        let Some(_guard) = ClimbGuard::acquire() else { return Err(self.error) };
+        while let Some(rung) = self.rungs.next() {
+            release::clear_frames(py, &self.error);
+            match attempt(&self, rung) {
+                Ok(result) => {
+                    self.report_success(call, rung)?;
+                    return Ok((result, self));
+                }
+                Err(failure) => self.note_failure(py, rung, failure)?,
+            }
+        }
+        Err(self.error)
     }
 
-    /// Collects what is not referred to any more, and gives the caches of every loaded framework
-    /// back.
-    pub fn clear(&self, py: Python<'_>) {
+    /// The ladder for a later failure of a call that was retried before.
+    ///
+    /// # Errors
+    ///
+    /// The error of the first attempt, if the function has written to an argument.
+    pub fn resume(self, py: Python<'_>, failed: FailedAttempt) -> PyResult<Ladder> {
+        if failed.written {
+            self.note_write(py)?;
+            return Err(self.error);
+        }
+        Ok(self)
+    }
+
+    /// Collects garbage, and clears the caches of every loaded framework.
+    pub fn clear_caches(&self, py: Python<'_>) {
         let device = match self.device {
             Some(Device::Accelerator(index)) => Some(index),
             _ => None,
         };
-        // A framework that cannot clear its caches may still have room after the others did.
+        // If one framework cannot clear its caches, the others have still made room.
         let _ = cleanup::clear_all(py, device);
     }
 
-    fn cleared<'py>(
-        &self,
-        call: &Call<'_, 'py>,
-        slots: &Slots<'py>,
-    ) -> Result<Bound<'py, PyAny>, Stop> {
-        self.clear(call.py);
-        Ok(call.attempt(slots, &Mode::default())?.0)
-    }
-
-    fn on_host<'py>(
-        &self,
-        call: &Call<'_, 'py>,
-        slots: &Slots<'py>,
-    ) -> Result<Bound<'py, PyAny>, Stop> {
-        let mode = self.host_mode(call).map_err(Stop::Skipped)?;
-        self.clear(call.py);
-        Ok(call.attempt(slots, &mode)?.0)
-    }
-
-    /// How the call is made on the host; if it cannot be, why.
-    ///
-    /// # Errors
-    ///
-    /// The reason in words.
-    pub fn host_mode<'py>(&self, call: &Call<'_, 'py>) -> Result<Mode<'py>, String> {
-        let (py, options) = (call.py, &call.core.options);
-        let (input, execution) = (options.input, options.execution);
-        let function = options.host.as_ref().map(|host| host.bind(py).clone());
-        let numpy = Aim { target: MemoryType::Numpy.framework(), placement: Placement::Auto };
-        let failed = |error: PyErr| first_line(py, &error);
-        match input.memory {
-            Memory::Either => {
-                let loaded = loaded::load(py, input, Endpoints::of(input));
-                let loaded = loaded.map_err(|error| failed(error.into()))?;
-                let there = loaded.accelerators(py) == 0 || self.device == Some(Device::Host);
-                if there && function.is_none() {
-                    return Err("the call was on the host already".to_owned());
-                }
-                let aim = Aim { target: input, placement: Placement::On(Device::Host) };
-                let scope = host_scope(py, execution).map_err(failed)?;
-                Ok(Mode { aim: Some(aim), function, scope })
-            }
-            Memory::Host if execution.memory == Memory::Host && function.is_none() => {
-                Err("the call was on the host already".to_owned())
-            }
-            Memory::Host => {
-                let scope = host_scope(py, execution).map_err(failed)?;
-                Ok(Mode { aim: None, function, scope })
-            }
-            Memory::Accelerator if function.is_some() => {
-                Ok(Mode { aim: Some(numpy), function, scope: None })
-            }
-            Memory::Accelerator if !execution.host_modules.is_empty() => {
-                let function = call.core.function.bind(py);
-                let function = Some(substitute::on_host(function, execution)?);
-                Ok(Mode { aim: Some(numpy), function, scope: None })
-            }
-            Memory::Accelerator => {
-                let device = host_device(py, input, self.device).map_err(failed)?;
-                let Some(index) = device else {
-                    let title = input.title;
-                    return Err(format!("{title} has no other device that is a processor"));
-                };
-                let placement = Placement::On(Device::Accelerator(index));
-                let aim = Some(Aim { target: input, placement });
-                Ok(Mode { aim, function: None, scope: None })
-            }
+    /// Records which rung succeeded, and warns if it was the host.
+    fn report_success(&self, call: &Call<'_, '_>, rung: Rung) -> PyResult<()> {
+        if trace::is_tracing() {
+            self.record(call, rung);
+        }
+        match rung {
+            Rung::Host => self.warn_of_host(call),
+            Rung::Clear | Rung::Split => Ok(()),
         }
     }
 
-    /// Says which rung held.
-    ///
-    /// # Errors
-    ///
-    /// The warning, where the user's filters make it an exception.
-    pub fn reached(&self, call: &Call<'_, '_>, rung: Rung, error: &PyErr) -> PyResult<()> {
-        let (py, framework) = (call.py, call.core.options.execution);
-        if record::is_tracing() {
-            let device = match rung {
-                Rung::Host => Device::Host,
-                _ => self.device.unwrap_or(Device::Host),
-            };
-            let record = Record {
-                source: framework.name,
-                target: framework.name,
-                route: "retry",
-                how: rung.name(),
-                why: Some("memory ran out"),
-                dtype: String::new(),
-                nbytes: 0,
-                shape: Dims::new(),
-                device: device.to_string(),
-                ns: None,
-            };
-            record::push(py, record, Duration::ZERO);
-        }
-        if rung != Rung::Host {
-            return Ok(());
-        }
+    fn record(&self, call: &Call<'_, '_>, rung: Rung) {
+        let framework = call.definition.options.execution;
+        let device = match rung {
+            Rung::Host => Device::Host,
+            Rung::Clear | Rung::Split => self.device.unwrap_or(Device::Host),
+        };
+        let record = Record {
+            source: framework.name,
+            target: framework.name,
+            route: "retry",
+            how: rung.name(),
+            why: Some("memory ran out"),
+            device: device.to_string(),
+            ..Record::default()
+        };
+        trace::push(call.py, record, Duration::ZERO);
+    }
+
+    fn warn_of_host(&self, call: &Call<'_, '_>) -> PyResult<()> {
+        let py = call.py;
         let text = format!(
             "{} ran out of {} memory and was called again on the host ({})",
-            call.core.name,
-            self.exhausted.title,
-            first_line(py, error)
+            call.definition.name,
+            self.framework.title,
+            first_line(py, &self.error)
         );
-        let text = std::ffi::CString::new(text).unwrap_or_default();
+        let text = CString::new(text).unwrap_or_default();
         PyErr::warn(py, &warning_class(py, "OomFallbackWarning"), &text, 1).inspect_err(|raised| {
-            raised.set_cause(py, Some(error.clone_ref(py)));
+            raised.set_cause(py, Some(self.error.clone_ref(py)));
         })
     }
 
-    /// Writes to the exception what a rung came to; an interrupt is raised in its place.
-    ///
-    /// # Errors
-    ///
-    /// What is no `Exception`.
-    pub fn note(&mut self, py: Python<'_>, error: &PyErr, rung: Rung, stop: Stop) -> PyResult<()> {
+    /// Adds a note to the first error on why a rung failed. An interrupt is raised instead.
+    fn note_failure(&mut self, py: Python<'_>, rung: Rung, failure: RungFailure) -> PyResult<()> {
         let rung = rung.name();
-        let failed = match stop {
-            Stop::Failed(failed) => failed,
-            Stop::Skipped(why) => {
-                return error.add_note(py, format!("arraybridge: no {rung}: {why}"));
+        let failed = match failure {
+            RungFailure::Failed(failed) => failed,
+            RungFailure::Skipped(why) => {
+                return self.error.add_note(py, format!("arraybridge: no {rung}: {why}"));
             }
         };
         if !failed.error.is_instance_of::<PyException>(py) {
             return Err(failed.error);
         }
         let line = first_line(py, &failed.error);
-        release::references(py, &failed.error);
-        error.add_note(py, format!("arraybridge tried {rung}: {line}"))?;
+        release::clear_frames(py, &failed.error);
+        self.error.add_note(py, format!("arraybridge tried {rung}: {line}"))?;
         if failed.written {
             self.rungs = Vec::new().into_iter();
-            self.stop(py, error)?;
+            self.note_write(py)?;
         }
         Ok(())
     }
 
-    /// Writes to the exception that an attempt changed what the next one would be given.
-    ///
-    /// # Errors
-    ///
-    /// What Python raises.
-    pub fn stop(&self, py: Python<'_>, error: &PyErr) -> PyResult<()> {
-        error.add_note(py, "arraybridge stopped: the function had written to an argument")
+    fn note_write(&self, py: Python<'_>) -> PyResult<()> {
+        self.error.add_note(py, "arraybridge stopped: the function had written to an argument")
     }
-}
-
-/// A context manager that makes the host the place where a framework makes new arrays.
-pub fn host_scope<'py>(
-    py: Python<'py>,
-    framework: &'static Framework,
-) -> PyResult<Option<Bound<'py, PyAny>>> {
-    let Some(scope) = framework.device.host_scope else { return Ok(None) };
-    let loaded = loaded::load(py, framework, Endpoints::of(framework)).map_err(PyErr::from)?;
-    let Some(host) = device::object(py, loaded, Device::Host)? else { return Ok(None) };
-    scope.call(py, [loaded.module(py), &host]).map(Some)
-}
-
-/// The index of an accelerator that is the processor under another name, as OpenCL has it.
-fn host_device(
-    py: Python<'_>,
-    framework: &'static Framework,
-    exhausted: Option<Device>,
-) -> PyResult<Option<usize>> {
-    let ops = &framework.device;
-    let (Some(hosts), Some(at)) = (ops.hosts, ops.at) else { return Ok(None) };
-    let loaded = loaded::load(py, framework, Endpoints::of(framework)).map_err(PyErr::from)?;
-    let hosts = hosts.call(py, [loaded.module(py)])?;
-    let used = match exhausted {
-        Some(device) => device,
-        None => Device::Accelerator(device::current(py, loaded)?),
-    };
-    for index in (0..loaded.accelerators(py)).filter(|index| used != Device::Accelerator(*index)) {
-        let device = at.call(py, [loaded.module(py), PyInt::new(py, index).as_any()])?;
-        let named = match device.getattr(pyo3::intern!(py, "name")) {
-            Ok(name) => hosts.contains(name)?,
-            Err(_) => false,
-        };
-        if named || hosts.contains(&device)? {
-            return Ok(Some(index));
-        }
-    }
-    Ok(None)
 }

@@ -1,12 +1,14 @@
-//! Letting go of what a failed attempt holds.
+//! Releases the memory that a failed attempt keeps alive.
 
 use pyo3::intern;
 use pyo3::prelude::*;
 
-/// Drops what a failed attempt holds: the frames of its traceback keep every local variable alive.
-/// An exception that the caller is handling stands behind the attempt's own; its frames are not ours.
-pub fn references(py: Python<'_>, error: &PyErr) {
-    // What cannot be let go is no reason to fail.
+/// Clears the frames of an error's traceback, which keep every local variable of the attempt alive.
+///
+/// The error that the caller is handling may be its context. The frames of that one are the caller's
+/// and are left alone.
+pub fn clear_frames(py: Python<'_>, error: &PyErr) {
+    // A frame that cannot be cleared is not a reason to fail.
     let _ = (|| -> PyResult<()> {
         let clear = py.import(intern!(py, "traceback"))?.getattr(intern!(py, "clear_frames"))?;
         if let Some(traceback) = error.traceback(py) {

@@ -23,8 +23,8 @@ pub(crate) struct Layout {
 impl Layout {
     /// The layout of described memory of a CUDA device, checked for kernels.
     pub(crate) fn of<T: Element>(view: &View) -> Result<Layout> {
-        if view.dtype != T::DTYPE {
-            let text = format!("expected {} elements, not {}", T::DTYPE, view.dtype);
+        if view.dtype() != T::DTYPE {
+            let text = format!("expected {} elements, not {}", T::DTYPE, view.dtype());
             return Err(Error::Type(text));
         }
         // A kernel that reads a misaligned element makes the device unusable for the whole process.
@@ -34,10 +34,10 @@ impl Layout {
         }
         let size = size_of::<T>() as isize;
         Ok(Layout {
-            pointer: view.data as usize as CUdeviceptr,
-            shape: view.shape.clone(),
-            strides: view.strides.iter().map(|stride| stride / size).collect(),
-            device: view.device.device_id as usize,
+            pointer: view.data() as usize as CUdeviceptr,
+            shape: view.shape().into(),
+            strides: view.strides().iter().map(|stride| stride / size).collect(),
+            device: view.device().device_id as usize,
         })
     }
 }
@@ -204,15 +204,9 @@ mod tests {
     use crate::framework::spec::DType;
 
     fn view(dtype: DType, data: usize, shape: &[usize], strides: &[isize]) -> View {
-        View {
-            data: data as *mut u8,
-            dtype,
-            shape: shape.into(),
-            strides: strides.into(),
-            read_only: false,
-            swapped: false,
-            device: DLDevice { device_type: DLDeviceType::CUDA, device_id: 1 },
-        }
+        let device = DLDevice { device_type: DLDeviceType::CUDA, device_id: 1 };
+        // SAFETY: there is no memory, and nobody looks for it.
+        unsafe { View::new(data as *mut u8, dtype, shape.into(), strides.into()) }.on(device)
     }
 
     fn described(shape: &[usize], strides: &[isize]) -> DeviceView<'static, f32> {

@@ -1,0 +1,129 @@
+//! `[X.export]` and `[X.import]`.
+
+use super::ops::{self, op, single};
+use super::words::word;
+use super::{Export, Import, Op, OrderedBy, Pin, Place, Section, Strides, align};
+
+/// DLPack device types end here (`kDLTrn` is 18).
+const LAST_DEVICE_TYPE: i64 = 18;
+
+const EXPORT_SCOPE: &[&str] = &["data", "stream", "version"];
+const EXPORT: &str = "data.__dlpack__(stream = stream, max_version = version)";
+const UNVERSIONED_SCOPE: &[&str] = &["data", "stream"];
+/// What is asked of a framework of before DLPack 1.0, which does not know `max_version`.
+const UNVERSIONED: &str = "data.__dlpack__(stream = stream)";
+
+/// How arrays are exported. A framework that imports exports too.
+pub(super) fn export(outer: &Section<'_>, place: Option<Place>) -> Option<Export> {
+    let default_op = || ops::default(EXPORT, EXPORT_SCOPE);
+    let default_unversioned = || ops::default(UNVERSIONED, UNVERSIONED_SCOPE);
+    let Some(section) = outer.section("export") else {
+        let (op, unversioned) = (default_op(), Some(default_unversioned()));
+        let ordered_by = OrderedBy::Stream;
+        let implied = outer.has("import") && !outer.has("export");
+        return implied.then_some(Export {
+            op,
+            unversioned,
+            ordered_by,
+            buffer: false,
+            owner: None,
+            pin: None,
+        });
+    };
+    let unversioned = (!section.has("op")).then(default_unversioned);
+    let op = op(&section, "op", EXPORT_SCOPE).unwrap_or_else(default_op);
+    let ordered_by = word(&section, "ordered_by").unwrap_or(OrderedBy::Stream);
+    if place != Some(Place::Host) && ordered_by == OrderedBy::Stream && !op.all_use("stream") {
+        let message = "the op does not use `stream`, so nothing orders it; \
+                       use it or write ordered_by = \"host\", \"device\" or \"nothing\"";
+        section.problem(section.key_at("op"), message);
+    }
+    let buffer = section.flag("buffer").unwrap_or(false);
+    let owner = self::op(&section, "owner", &["data"]);
+    if section.has("pin") && !section.has("owner") {
+        let message = "`pin` needs `owner`; add owner = \"op(data)\"";
+        section.problem(section.key_at("pin"), message);
+    }
+    let pin = pin(&section);
+    section.finish();
+    Some(Export { op, unversioned, ordered_by, buffer, owner, pin })
+}
+
+fn pin(outer: &Section<'_>) -> Option<Pin> {
+    let section = outer.section("pin")?;
+    section.require("when", "\"op(owner)\"");
+    section.require("op", "\"op(owner)\"");
+    let (when, op) = (op(&section, "when", &["owner"]), op(&section, "op", &["owner"]));
+    section.finish();
+    Some(Pin { when: when?, op: op? })
+}
+
+/// How arrays are imported.
+pub(super) fn import(outer: &Section<'_>, place: Option<Place>) -> Option<Import> {
+    let section = outer.section("import")?;
+    section.require("op", "\"op(data)\" or \"op(capsule)\"");
+    let imported = import_op(&section);
+    let import = Import {
+        fast: fast(&section),
+        devices: devices(&section, place),
+        strides: word(&section, "strides").unwrap_or(Strides::Any),
+        align: align(&section, "align", 1),
+        device_align: device_align(&section, place),
+        read_only: section.flag("read_only").unwrap_or(false),
+        shares: section.flag("shares").unwrap_or(true),
+        ordered_by: word(&section, "ordered_by").unwrap_or(OrderedBy::Stream),
+        capsule: imported.as_ref().is_some_and(|(_, capsule)| *capsule),
+        op: imported.map(|(op, _)| op)?,
+    };
+    section.finish();
+    Some(import)
+}
+
+/// The op, and whether it takes a legacy capsule (`capsule`) rather than an object (`data`).
+fn import_op(section: &Section<'_>) -> Option<(Op, bool)> {
+    let mut op = op(section, "op", &["data", "capsule", "device"])?;
+    let at = section.key_at("op");
+    let capsule = op.any_uses("capsule");
+    if capsule && op.any_uses("data") {
+        section.problem(at, "the op uses both `data` and `capsule`; use one of them");
+    } else if !op.all_use(if capsule { "capsule" } else { "data" }) {
+        section.problem(at, "the op uses neither `data` nor `capsule`; use one of them");
+    }
+    op.scope.retain(|name| *name != if capsule { "data" } else { "capsule" });
+    Some((op, capsule))
+}
+
+fn device_align(section: &Section<'_>, place: Option<Place>) -> usize {
+    if place == Some(Place::Host) && section.has("device_align") {
+        let message = "`device_align` is of memory on an accelerator; remove it or write \
+                       memory = \"either\"";
+        section.problem(section.key_at("device_align"), message);
+    }
+    align(section, "device_align", 1)
+}
+
+fn fast(section: &Section<'_>) -> Vec<Op> {
+    let ops = section.texts("fast").unwrap_or_default();
+    ops.iter().filter_map(|op| single(section, op, &["capsule", "device"])).collect()
+}
+
+fn devices(section: &Section<'_>, place: Option<Place>) -> Vec<i32> {
+    let Some(devices) = section.integers("devices") else {
+        return if place == Some(Place::Host) { vec![1] } else { vec![1, 2] };
+    };
+    if devices.is_empty() {
+        section.problem(section.key_at("devices"), "`devices` is empty; write [1] for the host");
+    }
+    devices.into_iter().map(|device| device_type(section, device)).collect()
+}
+
+fn device_type(section: &Section<'_>, (device, at): (i64, usize)) -> i32 {
+    if !(1..=LAST_DEVICE_TYPE).contains(&device) {
+        let message = format_args!(
+            "{device} is not a DLPack device type; write 1 for the host, 2 for CUDA, \
+             at most {LAST_DEVICE_TYPE}"
+        );
+        section.problem(at, message);
+    }
+    i32::try_from(device).unwrap_or_default()
+}

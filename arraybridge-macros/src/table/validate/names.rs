@@ -1,0 +1,117 @@
+//! The names of tables, modules and classes.
+
+use std::collections::HashMap;
+
+use super::{Section, Text};
+
+/// Keywords of Rust and Python. They cannot name a table: a variant, a static and a Python decorator
+/// have its name.
+const KEYWORDS: &[&str] = &[
+    "abstract", "and", "as", "assert", "async", "await", "become", "box", "break", "class",
+    "const", "continue", "crate", "def", "del", "do", "dyn", "elif", "else", "enum", "except",
+    "extern", "false", "final", "finally", "fn", "for", "from", "gen", "global", "if", "impl",
+    "import", "in", "is", "lambda", "let", "loop", "macro", "match", "mod", "move", "mut",
+    "nonlocal", "not", "or", "override", "pass", "priv", "pub", "raise", "ref", "return", "self",
+    "static", "struct", "super", "trait", "true", "try", "type", "typeof", "unsafe", "unsized",
+    "use", "virtual", "where", "while", "with", "yield",
+];
+
+/// The names that tables have claimed so far.
+#[derive(Default)]
+pub(super) struct Names {
+    tables: Vec<String>,
+    /// Variants and converters, with the tables that they are named after.
+    items: HashMap<String, String>,
+    /// Classes, with the tables that list them.
+    classes: HashMap<String, String>,
+}
+
+impl Names {
+    pub(super) fn claim_table(&mut self, name: &Text, section: &Section<'_>) {
+        let Text { value, at, .. } = name;
+        if self.tables.contains(value) {
+            let message = format_args!("there is already a table [{value}]; use another name");
+            return section.problem(*at, message);
+        }
+        let lower = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
+        if !value.starts_with(|c: char| c.is_ascii_lowercase()) || !value.chars().all(lower) {
+            let message = format_args!(
+                "`{value}` cannot name a table; use lower-case letters, digits and underscores"
+            );
+            return section.problem(*at, message);
+        }
+        if KEYWORDS.contains(&value.as_str()) {
+            let message =
+                format_args!("`{value}` is a keyword and cannot name a table; use another name");
+            return section.problem(*at, message);
+        }
+        self.tables.push(value.clone());
+        for item in self.items_of(value) {
+            if let Some(other) = self.items.insert(item.clone(), value.clone()) {
+                let message = format_args!(
+                    "[{value}] and [{other}] both generate the name `{item}`; rename one of them"
+                );
+                return section.problem(*at, message);
+            }
+        }
+    }
+
+    /// What a new table generates: its variant, and its converters from and to all others.
+    fn items_of(&self, new: &str) -> Vec<String> {
+        let new = camel(new);
+        let mut items = vec![new.clone(), format!("{new}To{new}")];
+        for other in self.tables.iter().map(|name| camel(name)).filter(|other| *other != new) {
+            items.push(format!("{new}To{other}"));
+            items.push(format!("{other}To{new}"));
+        }
+        items
+    }
+
+    /// Checks a class name, which only one table may list.
+    pub(super) fn claim_class(
+        &mut self,
+        class: Text,
+        section: &Section<'_>,
+        table: &str,
+    ) -> String {
+        if let Some(other) = self.classes.insert(class.value.clone(), table.to_owned()) {
+            let Text { value, at, .. } = &class;
+            let message = format_args!("`{value}` is already listed in [{other}]; list it once");
+            section.problem(*at, message);
+        }
+        qualified(section, class)
+    }
+}
+
+/// `some_name` as `SomeName`.
+pub(super) fn camel(name: &str) -> String {
+    let capital = |word: &str| {
+        let mut chars = word.chars();
+        chars.next().map(|first| first.to_ascii_uppercase()).into_iter().chain(chars).collect()
+    };
+    name.split('_').map(capital).collect::<Vec<String>>().concat()
+}
+
+/// A class name with its module.
+pub(super) fn qualified(section: &Section<'_>, class: Text) -> String {
+    if class.value.contains('.') {
+        return dotted(section, class);
+    }
+    let Text { value, at, .. } = class;
+    section.problem(at, format_args!("class `{value}` has no module; write `module.{value}`"));
+    value
+}
+
+/// A dotted Python name.
+pub(super) fn dotted(section: &Section<'_>, name: Text) -> String {
+    let part = |part: &str| {
+        part.starts_with(|c: char| c == '_' || c.is_alphabetic())
+            && part.chars().all(|c| c == '_' || c.is_alphanumeric())
+    };
+    let Text { value, at, .. } = name;
+    if !value.split('.').all(part) {
+        let message = format_args!("`{value}` is not a Python name; write names and dots");
+        section.problem(at, message);
+    }
+    value
+}

@@ -1,0 +1,3 @@
+arraybridge_macros::frameworks!("an_unknown_role.toml");
+
+fn main() {}

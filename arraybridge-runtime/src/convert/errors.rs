@@ -1,0 +1,275 @@
+//! Why a conversion cannot be done, in words that name the way out.
+
+use pyo3::prelude::*;
+
+use super::Request;
+use super::plan::{Facts, Refusal, Why};
+use crate::framework::detect;
+use crate::framework::device::Device;
+use crate::framework::endpoints::Endpoints;
+use crate::framework::generated::MemoryType;
+use crate::framework::loaded::LoadedFramework;
+use crate::framework::oom;
+use crate::framework::spec::{DType, DTypeSet, Framework, Guard, Kind};
+use crate::interpreter::error::{ConversionError, Error, Failure, attempt, first_line};
+
+fn class_name(data: &Bound<'_, PyAny>) -> String {
+    detect::qualified_name(data.get_type().as_any()).unwrap_or_default()
+}
+
+/// The object belongs to no framework.
+#[cold]
+pub(super) fn not_an_array(data: &Bound<'_, PyAny>, target: &'static str) -> Error {
+    let titles = MemoryType::ALL.map(|name| name.framework().title).join(", ");
+    let class = class_name(data);
+    let reason = format!(
+        "{class} is not an array of {titles}; wrap numbers, lists and scalars in \
+         numpy.asarray(..) first"
+    );
+    Error::Conversion(Box::new(ConversionError {
+        failure: Failure::Array,
+        source: class.into(),
+        target,
+        method: "detect",
+        reason,
+        cause: None,
+    }))
+}
+
+/// The object is an array of another framework than the caller says.
+#[cold]
+pub(super) fn mislabelled(
+    endpoints: Endpoints,
+    found: &Framework,
+    data: &Bound<'_, PyAny>,
+) -> Error {
+    let reason = format!(
+        "the object is a {} array ({}), not a {} one; use arraybridge.convert, which detects the \
+         framework",
+        found.title,
+        class_name(data),
+        endpoints.source.title,
+    );
+    endpoints.error(Failure::Conversion, "detect", reason)
+}
+
+/// The class is one that the table refuses.
+#[cold]
+pub(super) fn refused(endpoints: Endpoints, why: &str, data: &Bound<'_, PyAny>) -> Error {
+    let reason = format!(
+        "this {} array is {why} ({}); only dense arrays with values can be converted",
+        endpoints.source.title,
+        class_name(data)
+    );
+    endpoints.error(Failure::Array, "detect", reason)
+}
+
+/// A guard of the table refuses the array.
+#[cold]
+pub(super) fn refused_by_guard(endpoints: Endpoints, guard: &Guard) -> Error {
+    endpoints.error(Failure::Array, "guard", not_dense(endpoints, guard))
+}
+
+fn not_dense(endpoints: Endpoints, guard: &Guard) -> String {
+    format!(
+        "this {} array is {}; only dense arrays with values can be converted",
+        endpoints.source.title, guard.why
+    )
+}
+
+/// The array's dtype is not one that the table lists.
+#[cold]
+pub(super) fn unknown_dtype(
+    py: Python<'_>,
+    endpoints: Endpoints,
+    loaded: &LoadedFramework,
+    data: &Bound<'_, PyAny>,
+) -> Error {
+    if let Some(error) = reason(py, endpoints, loaded, data, None) {
+        return error;
+    }
+    let dtype = data.getattr(pyo3::intern!(py, "dtype"));
+    match dtype.and_then(|dtype| dtype.str()) {
+        Ok(name) => {
+            let title = endpoints.source.title;
+            let reason = format!(
+                "arraybridge does not convert {title}'s dtype {name}; cast the array with {title} \
+                 first"
+            );
+            endpoints.error(Failure::Dtype, "dtype", reason)
+        }
+        Err(error) => export_failed(py, endpoints, loaded, data, error),
+    }
+}
+
+/// The table's reason for an export that failed, if one of them holds.
+fn reason(
+    py: Python<'_>,
+    endpoints: Endpoints,
+    loaded: &LoadedFramework,
+    data: &Bound<'_, PyAny>,
+    cause: Option<PyErr>,
+) -> Option<Error> {
+    let guard = loaded.reason(py, data)?;
+    Some(endpoints.caused(Failure::Array, "export", not_dense(endpoints, guard), cause))
+}
+
+/// The source raised when its array was read. Out of memory and interrupts stay as they are.
+#[cold]
+pub(super) fn export_failed(
+    py: Python<'_>,
+    endpoints: Endpoints,
+    loaded: &LoadedFramework,
+    data: &Bound<'_, PyAny>,
+    error: PyErr,
+) -> Error {
+    if oom::passes_through(py, &error) {
+        return Error::Python(error);
+    }
+    let line = first_line(py, &error);
+    if let Some(error) = reason(py, endpoints, loaded, data, Some(error.clone_ref(py))) {
+        return error;
+    }
+    let reason = format!("{} cannot export this array ({line})", endpoints.source.title);
+    endpoints.caused(Failure::Array, "export", reason, Some(error))
+}
+
+/// The target raised when it was handed the array. Out of memory and interrupts stay as they are.
+#[cold]
+pub(super) fn import_failed(py: Python<'_>, endpoints: Endpoints, error: PyErr) -> Error {
+    if oom::passes_through(py, &error) {
+        return Error::Python(error);
+    }
+    let reason =
+        format!("{} refused the array ({})", endpoints.target.title, first_line(py, &error));
+    endpoints.caused(Failure::Conversion, "import", reason, Some(error))
+}
+
+/// The same of an error that may be in our words already.
+#[cold]
+pub(super) fn in_our_words(py: Python<'_>, endpoints: Endpoints, error: Error) -> Error {
+    match error {
+        Error::Python(error) => import_failed(py, endpoints, error),
+        error => error,
+    }
+}
+
+/// The source's memory could go away while it is shared.
+#[cold]
+pub(super) fn not_pinned(py: Python<'_>, endpoints: Endpoints, error: PyErr) -> Error {
+    if oom::passes_through(py, &error) {
+        return Error::Python(error);
+    }
+    let reason = format!(
+        "the memory of this {} array could be freed while it is shared, and that cannot be \
+         prevented ({}); pass copy=True",
+        endpoints.source.title,
+        first_line(py, &error)
+    );
+    endpoints.caused(Failure::Conversion, "export", reason, Some(error))
+}
+
+/// The framework has no way in for host memory.
+#[cold]
+pub(super) fn no_import(endpoints: Endpoints) -> Error {
+    let reason = format!("{} does not import host memory", endpoints.target.title);
+    endpoints.error(Failure::Conversion, "import", reason)
+}
+
+/// The table of the target has no operation that leads to the device.
+#[cold]
+pub(super) fn no_way_to(endpoints: Endpoints, device: Device) -> Error {
+    let reason = format!(
+        "the table of {} has no operation that puts host memory on {device}; give it from_numpy or \
+         device.move",
+        endpoints.target.title
+    );
+    endpoints.error(Failure::Device, "device", reason)
+}
+
+/// The target lacks a dtype, for good or at the moment.
+#[cold]
+pub(super) fn missing_dtype(
+    py: Python<'_>,
+    endpoints: Endpoints,
+    loaded: &LoadedFramework,
+    dtype: DType,
+) -> Error {
+    let framework = loaded.framework;
+    let hint = attempt(py, loaded.missing(py, dtype)).flatten();
+    let title = framework.title;
+    let reason = match hint {
+        Some(missing) => format!(
+            "{title} has no {dtype} at the moment; {}, or {}",
+            missing.hint,
+            way_out(framework, dtype, framework.dtypes.without(missing.dtypes)),
+        ),
+        None => format!("{title} has no {dtype}; {}", way_out(framework, dtype, framework.dtypes)),
+    };
+    endpoints.error(Failure::Dtype, "dtype", reason)
+}
+
+fn way_out(framework: &Framework, dtype: DType, set: DTypeSet) -> String {
+    let to = nearest(dtype, set);
+    if dtype.kind() == Kind::Complex && to.kind() != Kind::Complex {
+        return "convert the real and the imaginary part".to_owned();
+    }
+    let (name, to) = (framework.name, to.name());
+    format!("cast on purpose with convert(data, {name:?}, dtype={to:?})")
+}
+
+/// The dtype of a set that a user would most likely cast to.
+fn nearest(dtype: DType, set: DTypeSet) -> DType {
+    let mut best = DType::Float32;
+    for candidate in set.iter().filter(|candidate| candidate.kind() == dtype.kind()) {
+        let nearer = candidate.size().abs_diff(dtype.size()) <= best.size().abs_diff(dtype.size());
+        if best.kind() != dtype.kind() || nearer {
+            best = candidate;
+        }
+    }
+    best
+}
+
+/// The plan's refusal.
+#[cold]
+pub fn explain_refusal(
+    py: Python<'_>,
+    endpoints: Endpoints,
+    loaded: &LoadedFramework,
+    facts: &Facts,
+    request: &Request,
+    refusal: Refusal,
+) -> Error {
+    let framework = loaded.framework;
+    let title = framework.title;
+    match refusal {
+        Refusal::Dtype => {
+            missing_dtype(py, endpoints, loaded, request.dtype.unwrap_or(facts.dtype))
+        }
+        Refusal::Ndim => {
+            let (least, most) = framework.ndim;
+            let reason = format!(
+                "{title} holds arrays of {least} to {most} axes and this one has {}; reshape it, or \
+                 convert it slice by slice",
+                facts.ndim
+            );
+            endpoints.error(Failure::Array, "plan", reason)
+        }
+        Refusal::Empty => {
+            let reason = format!("{title} cannot hold an array without elements");
+            endpoints.error(Failure::Array, "plan", reason)
+        }
+        Refusal::CopyRequired(why) => copy_required(endpoints, request, why),
+    }
+}
+
+/// A copy is needed and forbidden: by the call, or by a `no_copy` around it.
+#[cold]
+pub(super) fn copy_required(endpoints: Endpoints, request: &Request, why: Why) -> Error {
+    let (forbidden, way) = match request.copy {
+        Some(_) => ("copy=False", "leave copy out"),
+        None => ("no_copy() forbids it", "leave its scope, or say copy=True,"),
+    };
+    let reason = format!("{forbidden}, but {}; {way} to allow it", why.text());
+    endpoints.error(Failure::Copy, "plan", reason)
+}

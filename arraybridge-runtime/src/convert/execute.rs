@@ -1,0 +1,403 @@
+//! Plans, carried out. The steps decide nothing: each does what its name says, or fails.
+
+use pyo3::prelude::*;
+
+use super::exporter::Exporter;
+use super::plan::{self, Access, Plan, Step, Steps, Target};
+use super::source::{self, Input, Opened, Reader, Slot};
+use super::{errors, foreign, import};
+use crate::cuda::driver;
+use crate::framework::device::{self as places, Device};
+use crate::framework::endpoints::Endpoints;
+use crate::framework::loaded::{self, LoadedFramework};
+use crate::framework::spec::{Handover, Import, OrderedBy};
+use crate::framework::warnings;
+use crate::interpreter::error::{Error, Failure, Result};
+use crate::memory::source::Source;
+
+use super::record::Description;
+
+/// A conversion that is decided but not yet carried out.
+pub(super) struct Prepared<'a, 'py> {
+    pub py: Python<'py>,
+    pub endpoints: Endpoints,
+    pub target: &'py LoadedFramework,
+    pub plan: Plan,
+    pub input: Input<'a, 'py>,
+    /// Whether an accelerator was preferred and there is none.
+    pub missed: bool,
+}
+
+/// What a step leaves for the next one.
+enum State<'py> {
+    /// An array or an object on an accelerator, or one of the target's framework.
+    Array(Bound<'py, PyAny>, Whose),
+    /// Host memory.
+    Memory(Opened),
+}
+
+/// Whose array it is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Whose {
+    Source,
+    Target,
+    Nobody,
+}
+
+impl<'py> Prepared<'_, 'py> {
+    /// What a record says of the conversion beside what its plan says.
+    pub fn description(&self) -> Description {
+        let device = match (&self.input, self.plan.steps) {
+            // Nobody asked yet. An array that is traced is nowhere.
+            (Input::Array { data, .. }, [Step::Keep]) => {
+                places::device_of(self.py, self.target, data).unwrap_or(self.plan.device)
+            }
+            _ => self.plan.device,
+        };
+        Description {
+            source: self.endpoints.source.name,
+            target: self.endpoints.target.name,
+            device: device.to_string(),
+            note: self.missed.then_some("no accelerator"),
+            access: match &self.input {
+                Input::Memory { slot, .. } => slot.access,
+                Input::Array { .. } if self.plan.is_foreign => Access::Protocol,
+                Input::Array { .. } => Access::Framework,
+            },
+            ..self.input.describe(self.py, self.target)
+        }
+    }
+
+    /// Carries the plan out. Gives back the result and the attempt that made it: 0 for the plan's own
+    /// steps, else the number of the fallback.
+    #[inline]
+    pub fn run(self) -> Result<(Bound<'py, PyAny>, usize)> {
+        let Prepared { py, endpoints, target, plan, input, missed } = self;
+        let run = Run { py, endpoints, target, plan };
+        if missed {
+            warnings::no_accelerator(py, target.framework)?;
+        }
+        if plan.aliases_immutable {
+            warnings::shared_immutable(py, endpoints)?;
+        }
+        let (object, done) = match input {
+            Input::Memory { slot, object } => (object.cloned(), run.memory(slot)),
+            Input::Array { data, .. } => {
+                let again = (!plan.fallbacks.is_empty()).then(|| data.clone());
+                (again, run.steps(State::Array(data, run.owner_of_input()), plan.steps))
+            }
+        };
+        match done {
+            Ok(array) => Ok((array, 0)),
+            Err(error) => run.fall_back(object, error),
+        }
+    }
+}
+
+/// A plan while it is carried out.
+struct Run<'t, 'py> {
+    py: Python<'py>,
+    endpoints: Endpoints,
+    target: &'t LoadedFramework,
+    plan: Plan,
+}
+
+impl<'t, 'py: 't> Run<'t, 'py> {
+    fn owner_of_input(&self) -> Whose {
+        match self.plan.is_foreign {
+            true => Whose::Nobody,
+            false if self.endpoints.source.memory_type == self.endpoints.target.memory_type => {
+                Whose::Target
+            }
+            false => Whose::Source,
+        }
+    }
+
+    /// The steps for described memory. Most conversions are one import, which takes the description
+    /// from where it was written.
+    #[inline]
+    fn memory(&self, slot: &mut Slot) -> Result<Bound<'py, PyAny>> {
+        let [Step::Import] = self.plan.steps else {
+            let opened = slot.take().expect("the memory is taken once");
+            return self.steps(State::Memory(opened), self.plan.steps);
+        };
+        let pins = self.endpoints.source.export.as_ref().is_some_and(|export| export.pin.is_some());
+        if let Some(owner) = slot.memory.owner().filter(|_| pins && !slot.private) {
+            import::pin(self.py, self.endpoints, owner)?;
+        }
+        let memory = slot.memory.hand_over().expect("the memory is taken once");
+        import::import(self.py, self.endpoints, self.target, self.plan.importer, memory)
+            .map_err(|error| errors::in_our_words(self.py, self.endpoints, error))
+    }
+
+    /// The fallbacks, after the plan's own steps have failed.
+    #[cold]
+    fn fall_back(
+        &self,
+        object: Option<Bound<'py, PyAny>>,
+        mut error: Error,
+    ) -> Result<(Bound<'py, PyAny>, usize)> {
+        let Some(object) = object else { return Err(error) };
+        for (index, fallback) in self.plan.fallbacks.iter().enumerate() {
+            // Out of memory and interrupts are not refusals.
+            if !matches!(error, Error::Conversion(_)) {
+                break;
+            }
+            let start = State::Array(object.clone(), self.owner_of_input());
+            match self.steps(start, fallback.steps) {
+                Ok(array) => return Ok((array, index + 1)),
+                Err(next) => error = next,
+            }
+        }
+        Err(error)
+    }
+
+    fn steps(&self, start: State<'py>, steps: Steps) -> Result<Bound<'py, PyAny>> {
+        match steps.iter().try_fold(start, |state, step| self.step(state, *step))? {
+            State::Array(array, _) => Ok(array),
+            State::Memory(_) => unreachable!("the steps of a plan end with an array"),
+        }
+    }
+
+    fn step(&self, state: State<'py>, step: Step) -> Result<State<'py>> {
+        let target = |array| State::Array(array, Whose::Target);
+        Ok(match (step, state) {
+            (Step::Keep, state) => state,
+            (Step::Copy, State::Array(data, whose)) => {
+                State::Array(self.copied(&data, whose)?, whose)
+            }
+            (Step::CopyContiguous, State::Array(data, whose)) => {
+                State::Array(self.copied_contiguous(&data, whose)?, whose)
+            }
+            (Step::Move, State::Array(data, _)) => target(self.moved(&data)?),
+            (Step::Open, State::Array(data, _)) => State::Memory(foreign::open_on_host(&data)?),
+            (Step::Download, State::Array(data, whose)) => {
+                State::Memory(self.downloaded(&data, whose)?)
+            }
+            (Step::Gather, State::Memory(opened)) => {
+                State::Memory(import::fresh(self.py, opened, self.plan.cast)?)
+            }
+            (Step::Import, State::Memory(opened)) => target(self.imported(opened)?),
+            (Step::FromNumpy, State::Memory(opened)) => target(self.uploaded(opened.source)?),
+            (Step::Land, State::Memory(opened)) => target(self.landed(opened)?),
+            (Step::Adopt, State::Array(data, whose)) => target(self.adopted(&data, whose)?),
+            (step, _) => unreachable!("{step:?} does not follow in a plan"),
+        })
+    }
+
+    fn loaded(&self, whose: Whose) -> Result<Option<&'t LoadedFramework>> {
+        match whose {
+            Whose::Target => Ok(Some(self.target)),
+            Whose::Source => loaded::load(self.py, self.endpoints.source, self.endpoints).map(Some),
+            Whose::Nobody => Ok(None),
+        }
+    }
+
+    fn reader(&self, loaded: &'t LoadedFramework) -> Reader<'t, 'py> {
+        let Endpoints { target, .. } = self.endpoints;
+        let endpoints = Endpoints { source: loaded.framework, target };
+        Reader { py: self.py, endpoints, loaded }
+    }
+
+    fn import_failed(&self, error: PyErr) -> Error {
+        errors::import_failed(self.py, self.endpoints, error)
+    }
+
+    /// A copy by the array's own framework, where the array is.
+    fn copied(&self, data: &Bound<'py, PyAny>, whose: Whose) -> Result<Bound<'py, PyAny>> {
+        let loaded = self.loaded(whose)?.expect("only a framework's array is copied");
+        let copy = loaded.framework.copy.expect("a plan copies where the table can");
+        let device = self.working_device();
+        let made = places::within(self.py, loaded, device, |_| {
+            copy.call(self.py, [loaded.module(self.py), data])
+        });
+        let copy = made.map_err(|error| self.reader(loaded).failed(data, error))?;
+        self.arrived(copy, loaded, device)
+    }
+
+    fn copied_contiguous(
+        &self,
+        data: &Bound<'py, PyAny>,
+        whose: Whose,
+    ) -> Result<Bound<'py, PyAny>> {
+        let copy = self.copied(data, whose)?;
+        let dtype = self.loaded(whose)?.and_then(|loaded| source::dtype(self.py, loaded, &copy));
+        let shape = source::shape_of(&copy).map_err(|error| self.import_failed(error))?;
+        let target = self.endpoints.target;
+        let fits = dtype.zip(target.import.as_ref()).is_some_and(|(dtype, import)| {
+            source::layout_for(target, &copy, &shape, dtype) <= import.strides
+        });
+        match fits {
+            true => Ok(copy),
+            false => {
+                let reason = "a copy keeps the order of the axes".to_owned();
+                Err(self.endpoints.error(Failure::Conversion, "copy", reason))
+            }
+        }
+    }
+
+    /// Moves an array of the target's framework to the device of the result.
+    fn moved(&self, array: &Bound<'py, PyAny>) -> Result<Bound<'py, PyAny>> {
+        let Some(op) = self.target.framework.device.r#move else {
+            return Err(errors::no_way_to(self.endpoints, self.plan.device));
+        };
+        let made = places::within(self.py, self.target, self.plan.device, |object| {
+            let none = self.py.None().into_bound(self.py);
+            op.call(self.py, [self.target.module(self.py), array, object.unwrap_or(&none)])
+        });
+        let moved = made.map_err(|error| self.import_failed(error))?;
+        self.arrived(moved, self.target, self.plan.device)
+    }
+
+    /// Checks where a result is: some frameworks silently place arrays elsewhere.
+    fn arrived(
+        &self,
+        array: Bound<'py, PyAny>,
+        loaded: &LoadedFramework,
+        device: Device,
+    ) -> Result<Bound<'py, PyAny>> {
+        let there = self.reader(loaded).located(&array)?;
+        if there == device {
+            return Ok(array);
+        }
+        let reason = format!(
+            "{} put the array on {there} instead of {device}; it does so with some dtypes, so cast \
+             the array, or ask for {there}",
+            loaded.framework.title
+        );
+        Err(self.endpoints.error(Failure::Device, "device", reason))
+    }
+
+    fn downloaded(&self, data: &Bound<'py, PyAny>, whose: Whose) -> Result<Opened> {
+        match self.loaded(whose)? {
+            Some(loaded) => self.reader(loaded).download(data, self.working_device()),
+            None => foreign::download(data, self.endpoints),
+        }
+    }
+
+    fn imported(&self, opened: Opened) -> Result<Bound<'py, PyAny>> {
+        let Run { py, endpoints, target, plan } = *self;
+        opened
+            .source
+            .hand_over(|memory| import::import(py, endpoints, target, plan.importer, memory))
+            .map_err(|error| errors::in_our_words(self.py, self.endpoints, error))
+    }
+
+    /// The target's array of memory that it copies to the result's device.
+    fn uploaded(&self, source: Source) -> Result<Bound<'py, PyAny>> {
+        let (py, target) = (self.py, self.target);
+        let op = target.framework.from_numpy.expect("a plan uploads where the table can");
+        let dtype = source.view().dtype();
+        let array = import::wrap_numpy(py, self.endpoints, source)
+            .map_err(|error| errors::in_our_words(py, self.endpoints, error))?;
+        let dtype = target.dtype_object(py, dtype).unwrap_or_else(|| py.None().into_bound(py));
+        let made = places::within(py, target, self.plan.device, |object| {
+            let none = py.None().into_bound(py);
+            op.call(py, [target.module(py), &array, &dtype, object.unwrap_or(&none)])
+        });
+        let array = made.map_err(|error| self.import_failed(error))?;
+        self.arrived(array, target, self.plan.device)
+    }
+
+    /// Hands over what arrived on the host, by the steps that the plan has for it.
+    fn landed(&self, opened: Opened) -> Result<Bound<'py, PyAny>> {
+        let target = Target {
+            framework: self.target.framework,
+            dtypes: self.target.framework.dtypes,
+            device: self.plan.device,
+            importer: self.plan.importer,
+            accelerators: 0,
+        };
+        let facts = opened.facts();
+        let steps = plan::landing(self.endpoints.source, &target, &facts, self.plan.fresh);
+        let run = Run { plan: Plan { cast: None, ..self.plan }, ..*self };
+        run.steps(State::Memory(opened), steps)
+    }
+
+    /// The device where the source's array is. An array of the host is where the result goes.
+    fn working_device(&self) -> Device {
+        match self.plan.from {
+            Device::Accelerator(_) => self.plan.from,
+            Device::Host => self.plan.device,
+        }
+    }
+
+    /// Shares memory on one accelerator, in the order that the target's import asks for.
+    fn adopted(&self, data: &Bound<'py, PyAny>, whose: Whose) -> Result<Bound<'py, PyAny>> {
+        let (py, target) = (self.py, self.target);
+        let Some(import) = &target.framework.import else {
+            return Err(errors::no_import(self.endpoints));
+        };
+        let device = self.working_device();
+        let source = self.loaded(whose)?;
+        let adopt = || {
+            places::within(py, target, device, |object| {
+                let none = py.None().into_bound(py);
+                let handed = self.handed(source, import, data, device)?;
+                import.op.call(py, [target.module(py), &handed, object.unwrap_or(&none)])
+            })
+        };
+        let made = match source {
+            // The exporter's device has to be current too: torch refuses to export otherwise.
+            Some(source) => places::within(py, source, device, |_| adopt()),
+            None => adopt(),
+        };
+        let array = made.map_err(|error| self.import_failed(error))?;
+        self.arrived(array, target, device)
+    }
+
+    /// What the target's import is handed of an array on an accelerator.
+    fn handed(
+        &self,
+        source: Option<&LoadedFramework>,
+        import: &Import,
+        data: &Bound<'py, PyAny>,
+        device: Device,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let py = self.py;
+        let export = source.and_then(|source| Some((source, source.framework.export.as_ref()?)));
+        if import.handover == Handover::Object {
+            return match export {
+                Some((source, export)) if export.ordered_by != OrderedBy::Stream => {
+                    Ok(Bound::new(py, Exporter::new(source, export, data)?)?.into_any())
+                }
+                _ => Ok(data.clone()),
+            };
+        }
+        let stream = driver::legacy_stream(py);
+        let capsule = match export {
+            Some((source, export)) => {
+                let none = py.None().into_bound(py);
+                source.export(py, export, [data, &stream, &none])?
+            }
+            None => {
+                let keywords = pyo3::types::PyDict::new(py);
+                keywords.set_item("stream", stream)?;
+                data.call_method(pyo3::intern!(py, "__dlpack__"), (), Some(&keywords))?
+            }
+        };
+        driver::wait_for_legacy_stream(device)?;
+        Ok(capsule)
+    }
+}
+
+/// Makes the target's array of host memory: by the steps that a plan has for memory that nobody else
+/// needs.
+///
+/// # Errors
+///
+/// As [`convert_to`](super::convert_to).
+pub fn make_array<'py>(
+    py: Python<'py>,
+    endpoints: Endpoints,
+    target: &LoadedFramework,
+    opened: Opened,
+    device: Device,
+) -> Result<Bound<'py, PyAny>> {
+    let importer = match device {
+        Device::Host => import::importer(py, target),
+        Device::Accelerator(_) => plan::Importer::of(target.framework),
+    };
+    let plan = Plan { device, importer, ..Plan::keep(Device::Host) };
+    Run { py, endpoints, target, plan }.landed(opened)
+}

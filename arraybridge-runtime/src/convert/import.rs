@@ -1,0 +1,141 @@
+//! Host memory on its way into the target: copied into a buffer of ours, or handed over as it is.
+
+use pyo3::prelude::*;
+
+use super::plan::Importer;
+use super::source::{Opened, open_host};
+use super::{errors, source};
+use crate::dlpack::producer::Producer;
+use crate::dlpack::{capsule, managed};
+use crate::framework::endpoints::Endpoints;
+use crate::framework::generated::MemoryType;
+use crate::framework::loaded::{self, LoadedFramework};
+use crate::framework::spec::{DType, Handover, Import, Op};
+use crate::host::cast::Scaling;
+use crate::interpreter::error::{Failure, Result, attempt};
+use crate::memory::cast;
+use crate::memory::numpy_array;
+use crate::memory::source::{Outgoing, Owner, Source};
+
+/// How a framework takes host memory: by the quickest way that it has.
+#[inline]
+pub(super) fn importer(py: Python<'_>, target: &LoadedFramework) -> Importer {
+    match Importer::of(target.framework) {
+        by_table @ (Importer::NumpyArray | Importer::Missing) => by_table,
+        _ if target.exchange(py).is_some() => Importer::ExchangeTable,
+        by_table => match (&target.framework.import, by_table) {
+            (Some(import), _) if !import.fast.is_empty() => target
+                .fast_import(py, |op| behaves(py, target, import, op))
+                .map_or(by_table, Importer::Private),
+            _ => by_table,
+        },
+    }
+}
+
+/// The target's array of the memory that a view describes.
+#[inline]
+pub(super) fn import<'py>(
+    py: Python<'py>,
+    endpoints: Endpoints,
+    target: &LoadedFramework,
+    importer: Importer,
+    memory: Outgoing<'_>,
+) -> Result<Bound<'py, PyAny>> {
+    if let Importer::NumpyArray = importer {
+        return wrap(py, endpoints, memory);
+    }
+    let Some(import) = &target.framework.import else { return Err(errors::no_import(endpoints)) };
+    match (importer, target.exchange(py)) {
+        (Importer::ExchangeTable, Some(exchange)) => {
+            Ok(exchange.import(py, managed::versioned(memory))?)
+        }
+        (Importer::Private(op), _) => {
+            let capsule = capsule::give(py, managed::legacy(memory))?;
+            Ok(op.call(py, [target.module(py), &capsule, &target.import_host(py)?])?)
+        }
+        _ => import_publicly(py, target, import, memory),
+    }
+}
+
+/// The import by the framework's public call.
+fn import_publicly<'py>(
+    py: Python<'py>,
+    target: &LoadedFramework,
+    import: &Import,
+    memory: Outgoing<'_>,
+) -> Result<Bound<'py, PyAny>> {
+    let data = match import.handover {
+        Handover::Capsule => capsule::give(py, managed::legacy(memory))?,
+        Handover::Object => Bound::new(py, Producer::new(memory.into_source()))?.into_any(),
+    };
+    Ok(import.op.call(py, [target.module(py), &data, &target.import_host(py)?])?)
+}
+
+/// Whether a private entry point makes the array that the public one makes: of the same class and
+/// repr, at the same address. It is asked once.
+fn behaves(py: Python<'_>, target: &LoadedFramework, import: &Import, op: &Op<3>) -> bool {
+    let probe = || Source::from_slice(&[0.0_f32, 1.0, 2.0, 3.0, 4.0, 5.0], &[2, 3]);
+    let compare = || -> Result<bool> {
+        let model = probe()?.hand_over(|memory| import_publicly(py, target, import, memory))?;
+        let source = probe()?;
+        let data = source.view().data();
+        let capsule = capsule::give(py, source.hand_over(managed::legacy))?;
+        let made = op.call(py, [target.module(py), &capsule, &target.import_host(py)?])?;
+        let shares = open_host(&made)?.source.view().data() == data;
+        let same_class = made.get_type().is(model.get_type());
+        Ok(shares && same_class && made.repr()?.to_str()? == model.repr()?.to_str()?)
+    };
+    attempt(py, compare().map_err(PyErr::from)).unwrap_or(false)
+}
+
+/// A NumPy array of a source's memory.
+///
+/// # Errors
+///
+/// [`Failure::Dtype`] when the dtype comes from ml_dtypes and that is not installed.
+pub fn wrap_numpy<'py>(
+    py: Python<'py>,
+    endpoints: Endpoints,
+    source: Source,
+) -> Result<Bound<'py, PyAny>> {
+    source.hand_over(|memory| wrap(py, endpoints, memory))
+}
+
+fn wrap<'py>(
+    py: Python<'py>,
+    endpoints: Endpoints,
+    memory: Outgoing<'_>,
+) -> Result<Bound<'py, PyAny>> {
+    let numpy = loaded::load(py, MemoryType::Numpy.framework(), endpoints)?;
+    let dtype = memory.view().dtype();
+    numpy_array::wrap(py, memory, |dtype| numpy.dtype_object(py, dtype))?.ok_or_else(|| {
+        let reason = format!("NumPy has {dtype} only through `pip install ml_dtypes`");
+        endpoints.error(Failure::Dtype, "dtype", reason)
+    })
+}
+
+/// Makes memory on the host that belongs to an array stay where it is, if the array could still free
+/// it.
+///
+/// # Errors
+///
+/// Why that cannot be.
+#[inline(never)]
+pub(super) fn pin(py: Python<'_>, endpoints: Endpoints, owner: &Owner) -> Result<()> {
+    let Some(loaded) = loaded::if_loaded(py, endpoints.source) else { return Ok(()) };
+    source::pin(py, loaded, owner).map_err(|error| errors::not_pinned(py, endpoints, error))
+}
+
+/// The same values in memory of our own, contiguous and aligned, perhaps of another element type.
+///
+/// # Errors
+///
+/// `MemoryError` when there is no memory for the copy.
+pub fn fresh(py: Python<'_>, opened: Opened, to: Option<DType>) -> Result<Opened> {
+    let source = &opened.source;
+    let source = match to.filter(|dtype| *dtype != source.view().dtype()) {
+        Some(dtype) => cast::cast(py, source, dtype, Scaling::Clamp)?.0,
+        None => cast::copied(py, source)?,
+    };
+    Ok(Opened { source, private: true })
+}

@@ -1,0 +1,377 @@
+//! What to do, decided from facts alone: no interpreter, no device, no effect.
+//!
+//! A [`Plan`] holds the route that the caller learns of and the steps that carry it out. What only an
+//! attempt can tell, such as an importer that refuses, is part of it too: a list of fallbacks, each
+//! with its reason. The steps decide nothing; `execute` runs them one after the other.
+
+mod facts;
+mod steps;
+#[cfg(test)]
+mod tests;
+
+use crate::framework::device::Device;
+use crate::framework::spec::{DType, DTypeSet, Framework, Import};
+
+pub use facts::{Access, Facts};
+pub use steps::{Fallback, Importer, Plan, Route, Step, Steps, Why};
+
+/// Why a conversion cannot be done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// The target lacks the element type.
+    Dtype,
+    /// The target cannot hold this number of axes.
+    Ndim,
+    /// The target cannot hold arrays without elements.
+    Empty,
+    /// `copy=False`, and this needs a copy.
+    CopyRequired(Why),
+}
+
+/// What the target can hold at the moment.
+#[derive(Clone, Copy, Debug)]
+pub struct Target {
+    /// Its table.
+    pub framework: &'static Framework,
+    /// The dtypes that it has, without those that are switched off.
+    pub dtypes: DTypeSet,
+    /// Where the result goes.
+    pub device: Device,
+    /// How it takes host memory.
+    pub importer: Importer,
+    /// How many accelerators it has.
+    pub accelerators: usize,
+}
+
+/// What the caller asks for.
+#[derive(Clone, Copy, Debug)]
+pub struct Wish {
+    /// `Some(false)`: share or fail. `Some(true)`: fresh memory. `None`: share where possible.
+    pub copy: Option<bool>,
+    /// Why fresh memory is asked for, where it is.
+    pub requested: Why,
+    /// The element type to cast to, where it is another one.
+    pub cast: Option<DType>,
+}
+
+/// Checks that the target can hold the array.
+///
+/// # Errors
+///
+/// [`Refusal::Dtype`], [`Refusal::Ndim`] or [`Refusal::Empty`].
+pub fn admit(
+    framework: &Framework,
+    dtypes: DTypeSet,
+    dtype: DType,
+    ndim: usize,
+    empty: bool,
+) -> Result<(), Refusal> {
+    if !dtypes.contains(dtype) {
+        return Err(Refusal::Dtype);
+    }
+    if ndim < framework.ndim.0 || ndim > framework.ndim.1 {
+        return Err(Refusal::Ndim);
+    }
+    if empty && !framework.empty {
+        return Err(Refusal::Empty);
+    }
+    Ok(())
+}
+
+/// Plans a conversion between two frameworks, or of memory of no framework.
+///
+/// # Errors
+///
+/// [`Refusal`] when the target cannot hold the array, or `copy` is `Some(false)` and sharing is
+/// impossible.
+#[inline]
+pub fn between(
+    source: &'static Framework,
+    target: &Target,
+    facts: &Facts,
+    wish: &Wish,
+) -> Result<Plan, Refusal> {
+    let dtype = wish.cast.unwrap_or(facts.dtype);
+    admit(target.framework, target.dtypes, dtype, facts.ndim, facts.empty)?;
+    let obstacle = match facts.device {
+        Device::Host => host_obstacle(source, target, facts, dtype, wish.copy),
+        Device::Accelerator(from) => accelerator_obstacle(target, facts, dtype, from),
+    };
+    let obstacle = match (wish.copy, obstacle) {
+        // An upload and a download are fresh memory whether or not that was asked for, and so is
+        // memory that was made for this conversion.
+        (Some(true), Some(Why::Device)) => Some(Why::Device),
+        (Some(true), None) if !facts.private => Some(wish.requested),
+        (Some(true), Some(_)) if !facts.private && facts.device == Device::Host => {
+            Some(wish.requested)
+        }
+        (Some(false), Some(why)) => return Err(Refusal::CopyRequired(why)),
+        (_, obstacle) => obstacle,
+    };
+    let why = wish.cast.map(|_| Why::Cast).or(obstacle);
+    if let (Some(false), Some(why)) = (wish.copy, wish.cast.map(|_| Why::Cast).or(facts.made)) {
+        return Err(Refusal::CopyRequired(why));
+    }
+    let (steps, fallbacks) = match facts.device {
+        Device::Host => from_host(target, facts, dtype, why, wish),
+        Device::Accelerator(from) => from_accelerator(source, target, facts, why, from, wish),
+    };
+    let shares = why.is_none() && !facts.private;
+    Ok(Plan {
+        // What the caller learns of memory that was made on the way and handed over is why it was made.
+        route: why.or(facts.made).map_or(Route::Share, Route::Copy),
+        steps,
+        fallbacks,
+        importer: target.importer,
+        cast: wish.cast,
+        from: facts.device,
+        device: target.device,
+        fresh: wish.copy == Some(true) || can_be_written(target.framework),
+        aliases_immutable: shares
+            && source.immutable
+            && wish.copy.is_none()
+            && can_be_written(target.framework),
+        is_foreign: facts.is_foreign(),
+    })
+}
+
+/// Whether a framework's arrays can be written to, also where their memory must not be.
+const fn can_be_written(framework: &Framework) -> bool {
+    match &framework.import {
+        Some(import) => !framework.immutable && !import.read_only,
+        None => false,
+    }
+}
+
+/// What keeps the target from sharing host memory.
+fn host_obstacle(
+    source: &'static Framework,
+    target: &Target,
+    facts: &Facts,
+    dtype: DType,
+    copy: Option<bool>,
+) -> Option<Why> {
+    let framework = target.framework;
+    if target.device != Device::Host {
+        return Some(Why::Device);
+    }
+    let Some(import) = &framework.import else { return Some(Why::Memory) };
+    if framework.no_dlpack.contains(dtype) {
+        return Some(Why::Dtype);
+    }
+    if !import.devices.contains(&facts.device_type) {
+        return Some(Why::Memory);
+    }
+    if !import.shares {
+        return Some(Why::Importer);
+    }
+    if facts.swapped {
+        return Some(Why::ByteOrder);
+    }
+    if facts.layout > import.strides || !facts.whole_strides {
+        return Some(Why::Strides);
+    }
+    if !facts.aligned || !facts.alignment.is_multiple_of(import.align) {
+        return Some(Why::Alignment);
+    }
+    if source.cached_scalars && facts.ndim == 0 && !facts.private {
+        return Some(Why::CachedScalar);
+    }
+    if facts.private || framework.immutable {
+        // Nobody writes, or nobody else reads.
+        let chance = import.align > source.align && !facts.private;
+        return (chance && copy != Some(false)).then_some(Why::Chance);
+    }
+    if import.read_only {
+        return None;
+    }
+    if facts.read_only && !source.immutable {
+        return Some(Why::ReadOnly);
+    }
+    None
+}
+
+/// What keeps the target from sharing the memory of an accelerator.
+fn accelerator_obstacle(target: &Target, facts: &Facts, dtype: DType, from: usize) -> Option<Why> {
+    if target.device != Device::Accelerator(from) {
+        return Some(Why::Device);
+    }
+    match adopter(target, facts) {
+        None => Some(Why::Memory),
+        Some(_) if target.framework.no_dlpack.contains(dtype) => Some(Why::Dtype),
+        Some(import) if facts.layout > import.strides => Some(Why::Strides),
+        Some(import) => (!is_aligned_for(import, facts)).then_some(Why::Alignment),
+    }
+}
+
+/// Whether an accelerator's memory lies where the import needs it.
+fn is_aligned_for(import: &Import, facts: &Facts) -> bool {
+    facts.empty || facts.alignment.is_multiple_of(import.device_align)
+}
+
+/// The target's import, where it takes memory of the source's kind.
+fn adopter(target: &Target, facts: &Facts) -> Option<&'static Import> {
+    let import = target.framework.import.as_ref()?;
+    import.devices.contains(&facts.device_type).then_some(import)
+}
+
+const REFUSED: &[Fallback] =
+    &[Fallback { why: Why::Refused, steps: &[Step::Open, Step::Gather, Step::Import] }];
+
+/// The steps for host memory, copied for a reason or shared.
+fn from_host(
+    target: &Target,
+    facts: &Facts,
+    dtype: DType,
+    why: Option<Why>,
+    wish: &Wish,
+) -> (Steps, &'static [Fallback]) {
+    let steps = handing_over(target, facts, dtype, why);
+    let again = why.is_none()
+        && wish.copy.is_none()
+        && target.importer.may_refuse()
+        && facts.access != Access::Given;
+    (steps, if again { REFUSED } else { &[] })
+}
+
+/// How described host memory becomes the target's array; copied before that for a reason, unless the
+/// target makes the copy.
+fn handing_over(target: &Target, facts: &Facts, dtype: DType, why: Option<Why>) -> Steps {
+    let framework = target.framework;
+    let on_host = target.device == Device::Host;
+    let imports = on_host && framework.import.is_some() && !framework.no_dlpack.contains(dtype);
+    let from_numpy = !imports && framework.from_numpy.is_some();
+    let copied_by_target = from_numpy
+        && facts.is_readable()
+        && (why == Some(Why::Dtype) || (!on_host && why != Some(Why::Cast)));
+    match (why.is_some() && !copied_by_target, from_numpy, on_host) {
+        (false, true, _) => &[Step::FromNumpy],
+        (true, true, _) => &[Step::Gather, Step::FromNumpy],
+        (false, false, true) => &[Step::Import],
+        (true, false, true) => &[Step::Gather, Step::Import],
+        (false, false, false) => &[Step::Import, Step::Move],
+        (true, false, false) => &[Step::Gather, Step::Import, Step::Move],
+    }
+}
+
+/// The steps for memory that a plan has brought to the host. They are planned from the facts of what
+/// arrived: some frameworks download into memory of their own, some hand out what they keep.
+pub fn landing(source: &'static Framework, target: &Target, facts: &Facts, fresh: bool) -> Steps {
+    let copy = fresh.then_some(true);
+    let obstacle = host_obstacle(source, target, facts, facts.dtype, copy);
+    let why = obstacle.or_else(|| (fresh && !facts.private).then_some(Why::Requested));
+    handing_over(target, facts, facts.dtype, why)
+}
+
+const THROUGH_HOST: Steps = &[Step::Download, Step::Land];
+const CAST_THROUGH_HOST: Steps = &[Step::Download, Step::Gather, Step::Land];
+
+macro_rules! fallbacks {
+    ($($why:ident: $steps:expr),*) => {
+        const { &[$(Fallback { why: Why::$why, steps: $steps }),*] }
+    };
+}
+
+/// The steps for an array on an accelerator, copied for a reason or shared.
+fn from_accelerator(
+    source: &'static Framework,
+    target: &Target,
+    facts: &Facts,
+    why: Option<Why>,
+    from: usize,
+    wish: &Wish,
+) -> (Steps, &'static [Fallback]) {
+    const ADOPT: Steps = &[Step::Adopt];
+    const COPIED_BY_SOURCE: Steps = &[Step::CopyContiguous, Step::Adopt];
+    let here = target.device == Device::Accelerator(from);
+    let source_copies = source.copy.is_some() && !facts.is_foreign();
+    let framework = target.framework;
+    match why {
+        Some(Why::Cast) if here && facts.is_foreign() && adopter(target, facts).is_some() => (
+            // The object need not know a way to the host; the target's array does.
+            &[Step::Adopt, Step::Download, Step::Gather, Step::Land],
+            fallbacks![Cast: CAST_THROUGH_HOST],
+        ),
+        Some(Why::Cast) => (CAST_THROUGH_HOST, &[]),
+        _ if target.device == Device::Host => (THROUGH_HOST, &[]),
+        None if wish.copy == Some(false) => (ADOPT, &[]),
+        None if source_copies => {
+            (ADOPT, fallbacks![Refused: COPIED_BY_SOURCE, Refused: THROUGH_HOST])
+        }
+        None => (ADOPT, fallbacks![Refused: THROUGH_HOST]),
+        Some(Why::Strides) if source_copies => {
+            (COPIED_BY_SOURCE, fallbacks![Strides: THROUGH_HOST])
+        }
+        Some(Why::Alignment) if source_copies => {
+            (COPIED_BY_SOURCE, fallbacks![Alignment: THROUGH_HOST])
+        }
+        Some(Why::Device)
+            if adopter(target, facts).is_some_and(|import| is_aligned_for(import, facts))
+                && framework.device.r#move.is_some()
+                && from < target.accelerators =>
+        {
+            (&[Step::Adopt, Step::Move], fallbacks![Device: THROUGH_HOST])
+        }
+        Some(Why::Requested | Why::Immutable) if here && framework.copy.is_some() => {
+            (&[Step::Adopt, Step::Copy], fallbacks![Requested: THROUGH_HOST])
+        }
+        Some(_) => (THROUGH_HOST, &[]),
+    }
+}
+
+/// Plans what becomes of an array of the target's own framework, which is kept unless something else
+/// is asked for.
+///
+/// # Errors
+///
+/// [`Refusal::Dtype`] when the framework lacks the element type, [`Refusal::CopyRequired`] when `copy`
+/// is `Some(false)` and the array has to be copied.
+pub fn within(target: &Target, from: Device, wish: &Wish) -> Result<Plan, Refusal> {
+    let framework = target.framework;
+    let why = match (wish.cast, from == target.device, wish.copy) {
+        (Some(_), ..) => Some(Why::Cast),
+        (None, false, _) => Some(Why::Device),
+        (None, true, Some(true)) => Some(wish.requested),
+        (None, true, _) => None,
+    };
+    if let (Some(false), Some(why)) = (wish.copy, why) {
+        return Err(Refusal::CopyRequired(why));
+    }
+    if wish.cast.is_some_and(|dtype| !target.dtypes.contains(dtype)) {
+        return Err(Refusal::Dtype);
+    }
+    const COPIED_HERE: Steps = &[Step::Gather, Step::Land];
+    const REOPENED: Steps = &[Step::Open, Step::Gather, Step::Land];
+    let on_host = from == Device::Host;
+    let (steps, fallbacks): (Steps, &'static [Fallback]) = match why {
+        None => (&[Step::Keep], &[]),
+        Some(Why::Device) if framework.device.r#move.is_some() => (&[Step::Move], &[]),
+        Some(Why::Device) if !on_host => (THROUGH_HOST, &[]),
+        Some(Why::Cast) if !on_host => (CAST_THROUGH_HOST, &[]),
+        Some(Why::Cast | Why::Device) => (COPIED_HERE, &[]),
+        // The framework's copy lacks some dtypes; on the host there is another way.
+        Some(_) if framework.copy.is_some() && on_host => {
+            (&[Step::Copy], fallbacks![Requested: REOPENED])
+        }
+        // The copy may land elsewhere: TensorFlow has no kernel on a GPU for some dtypes.
+        Some(_) if framework.copy.is_some() => (&[Step::Copy], fallbacks![Requested: THROUGH_HOST]),
+        Some(_) if on_host => (COPIED_HERE, &[]),
+        Some(_) => (THROUGH_HOST, &[]),
+    };
+    Ok(Plan {
+        route: match why {
+            None => Route::Keep,
+            Some(Why::Device) => Route::Move,
+            Some(why) => Route::Copy(why),
+        },
+        steps,
+        fallbacks,
+        importer: target.importer,
+        cast: wish.cast,
+        from,
+        device: target.device,
+        fresh: why.is_some(),
+        aliases_immutable: false,
+        is_foreign: false,
+    })
+}

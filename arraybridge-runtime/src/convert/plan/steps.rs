@@ -1,0 +1,303 @@
+//! A plan: the route that the caller learns of, and the steps that carry it out.
+
+use crate::framework::device::Device;
+use crate::framework::spec::{DType, Framework, Handover, Import, Op};
+
+use super::Access;
+
+/// Why memory is copied rather than shared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Why {
+    /// The caller asked for fresh memory.
+    Requested,
+    /// The source's arrays never change, and somebody may write to the target's.
+    Immutable,
+    /// Source and target are on different devices.
+    Device,
+    /// The target cannot import memory of this kind.
+    Memory,
+    /// The target cannot take these strides.
+    Strides,
+    /// The data does not lie where the target needs it.
+    Alignment,
+    /// The source's allocator aligns by chance, so sharing would depend on luck.
+    Chance,
+    /// Elements in the other byte order.
+    ByteOrder,
+    /// The source is read-only and the target's arrays cannot say so.
+    ReadOnly,
+    /// The framework may have handed the same scalar to others.
+    CachedScalar,
+    /// The dtype does not travel by DLPack between these two.
+    Dtype,
+    /// The elements of a view such as a conjugate are not in memory as they are.
+    Values,
+    /// The element type changes.
+    Cast,
+    /// The target copies whatever it imports.
+    Importer,
+    /// The target refused to share.
+    Refused,
+}
+
+impl Why {
+    /// The reason in words.
+    pub const fn text(self) -> &'static str {
+        match self {
+            Why::Requested => "copy=True asks for fresh memory",
+            Why::Immutable => "the source's arrays never change, and this one may be written to",
+            Why::Device => "source and target are on different devices",
+            Why::Memory => "the target cannot use the source's kind of memory",
+            Why::Strides => "the target cannot take these strides",
+            Why::Alignment => "the data is not aligned as the target needs it",
+            Why::Chance => {
+                "the source's memory is aligned for the target only by chance; copy=False shares it \
+                 when it is"
+            }
+            Why::ByteOrder => "the elements are in the other byte order",
+            Why::ReadOnly => "the source is read-only and the target's arrays cannot be",
+            Why::CachedScalar => "a 0-d array may be a constant that the whole process shares",
+            Why::Dtype => "this dtype does not travel by DLPack between these frameworks",
+            Why::Values => "the values differ from those in the source's memory",
+            Why::Cast => "the dtype changes",
+            Why::Importer => "the target copies what it imports",
+            Why::Refused => "the target refused to share the memory",
+        }
+    }
+}
+
+/// How the elements get to the target, as the caller learns it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Route {
+    /// The same object.
+    Keep,
+    /// The target wraps the source's memory.
+    Share,
+    /// The same framework, another device.
+    Move,
+    /// Other memory.
+    Copy(Why),
+}
+
+impl Route {
+    /// The name that records show.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Route::Keep => "keep",
+            Route::Share => "share",
+            Route::Move => "move",
+            Route::Copy(_) => "copy",
+        }
+    }
+
+    /// The reason of a copy.
+    pub const fn why(self) -> Option<Why> {
+        match self {
+            Route::Copy(why) => Some(why),
+            _ => None,
+        }
+    }
+}
+
+/// One step of a conversion. It works on what the step before left: an array, or host memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// The object itself is the result.
+    Keep,
+    /// The array's own framework copies it.
+    Copy,
+    /// The same, to make it contiguous; a copy that keeps other strides is a failure.
+    CopyContiguous,
+    /// The array's own framework moves it to the result's device.
+    Move,
+    /// The object's host memory is opened where it is.
+    Open,
+    /// A copy of the object's memory is made on the host.
+    Download,
+    /// Host memory is copied into a contiguous, aligned buffer, and cast on the way if that is asked.
+    Gather,
+    /// The target wraps host memory.
+    Import,
+    /// The target copies host memory to the result's device.
+    FromNumpy,
+    /// What arrived on the host is handed over by the steps that [`landing`] gives for it.
+    Land,
+    /// The target wraps the memory of an array on an accelerator.
+    Adopt,
+}
+
+impl Step {
+    /// The name that records show.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Step::Keep => "keep",
+            Step::Copy => "copy",
+            Step::CopyContiguous => "contiguous copy",
+            Step::Move => "move",
+            Step::Open => "open",
+            Step::Download => "download",
+            Step::Gather => "gather",
+            Step::Import => "import",
+            Step::FromNumpy => "from_numpy",
+            Step::Land => "hand over",
+            Step::Adopt => "import on the device",
+        }
+    }
+}
+
+/// The steps of a conversion.
+pub type Steps = &'static [Step];
+
+/// What is done where the steps of a plan fail.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Fallback {
+    /// Why it is done.
+    pub why: Why,
+    /// Its steps.
+    pub steps: Steps,
+}
+
+/// How a framework takes host memory.
+#[derive(Clone, Copy, Debug)]
+pub enum Importer {
+    /// An array struct of NumPy's is filled in.
+    NumpyArray,
+    /// Its class has DLPack's C exchange table.
+    ExchangeTable,
+    /// A private entry point, which was found to behave as the public one.
+    Private(&'static Op<3>),
+    /// Its import is handed a legacy capsule.
+    Capsule,
+    /// Its import is handed an object with the DLPack methods.
+    Object,
+    /// It takes none.
+    Missing,
+}
+
+impl Importer {
+    /// The one that follows from the table alone.
+    pub fn of(framework: &Framework) -> Importer {
+        match &framework.import {
+            _ if framework.module == "numpy" => Importer::NumpyArray,
+            None => Importer::Missing,
+            Some(Import { handover: Handover::Capsule, .. }) => Importer::Capsule,
+            Some(Import { handover: Handover::Object, .. }) => Importer::Object,
+        }
+    }
+
+    /// The name that records show.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Importer::NumpyArray => "NumPy array",
+            Importer::ExchangeTable => "exchange table",
+            Importer::Private(_) => "private import",
+            Importer::Capsule => "capsule",
+            Importer::Object => "__dlpack__",
+            Importer::Missing => "no import",
+        }
+    }
+
+    /// Whether it may refuse memory that fits the table. NumPy and the exchange table do not.
+    pub(super) const fn may_refuse(self) -> bool {
+        matches!(self, Importer::Private(_) | Importer::Capsule | Importer::Object)
+    }
+}
+
+/// What is done, and what if that fails.
+#[derive(Clone, Copy, Debug)]
+pub struct Plan {
+    /// The route that the caller learns of.
+    pub route: Route,
+    /// The steps.
+    pub steps: Steps,
+    /// What is tried where they fail, in this order.
+    pub fallbacks: &'static [Fallback],
+    /// How the target takes host memory.
+    pub importer: Importer,
+    /// The element type to cast to on the way.
+    pub cast: Option<DType>,
+    /// Where the array is.
+    pub from: Device,
+    /// Where the result goes.
+    pub device: Device,
+    /// Whether the result must be memory of its own that may be written to.
+    pub fresh: bool,
+    /// Whether the result can be written to and shares memory that its source takes for constant.
+    pub aliases_immutable: bool,
+    /// Whether the source is an object of no framework.
+    pub is_foreign: bool,
+}
+
+impl Plan {
+    /// The object itself is the result.
+    pub const fn keep(device: Device) -> Plan {
+        Plan {
+            route: Route::Keep,
+            steps: &[Step::Keep],
+            fallbacks: &[],
+            importer: Importer::Missing,
+            cast: None,
+            from: device,
+            device,
+            fresh: false,
+            aliases_immutable: false,
+            is_foreign: false,
+        }
+    }
+
+    /// The steps and the route of the plan itself (0) or of one of its fallbacks.
+    pub fn attempt(&self, attempt: usize) -> (Steps, Route) {
+        match attempt.checked_sub(1).map(|index| &self.fallbacks[index]) {
+            None => (self.steps, self.route),
+            Some(fallback) => {
+                let route = match self.route {
+                    Route::Share => Route::Copy(fallback.why),
+                    route => route,
+                };
+                (fallback.steps, route)
+            }
+        }
+    }
+
+    /// How an attempt is made, in a word or two.
+    pub fn how(&self, attempt: usize) -> &'static str {
+        let (steps, route) = self.attempt(attempt);
+        let downloads = steps.contains(&Step::Download);
+        match (route, self.from, self.device) {
+            (Route::Keep, ..) => "same object",
+            (Route::Move, ..) if !downloads => "move",
+            (_, Device::Host, Device::Accelerator(_)) => "upload",
+            (_, Device::Accelerator(_), Device::Host) => "download",
+            _ if downloads => "through the host",
+            (_, Device::Accelerator(from), Device::Accelerator(to)) if from != to => {
+                "device to device"
+            }
+            (Route::Share, ..) if matches!(self.importer, Importer::NumpyArray) => "view",
+            (Route::Share, ..) => "DLPack",
+            _ => "copy",
+        }
+    }
+}
+
+impl Plan {
+    /// The steps of an attempt in words, with the names of the doors on both sides.
+    pub fn via(&self, access: Access, attempt: usize) -> String {
+        let (steps, _) = self.attempt(attempt);
+        let access = match steps {
+            [Step::Keep] | [Step::Open, ..] => "",
+            _ => access.name(),
+        };
+        let mut via = String::with_capacity(64);
+        via.push_str(access);
+        for step in steps {
+            if !via.is_empty() {
+                via.push_str(", ");
+            }
+            via.push_str(match step {
+                Step::Import => self.importer.name(),
+                step => step.name(),
+            });
+        }
+        via
+    }
+}

@@ -1,0 +1,192 @@
+//! Arrays on an accelerator: described without an export, downloaded, or opened for a stream.
+
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyInt, PyTuple};
+
+use super::{Guarded, Input, Opened, Reader};
+use crate::convert::plan::{Access, Facts, Why};
+use crate::cuda::driver::LEGACY_STREAM;
+use crate::dlpack::capsule;
+use crate::framework::detect::Class;
+use crate::framework::device::{self as places, Device};
+use crate::framework::spec::{DType, Framework, Strides};
+use crate::interpreter::error::{Failure, Result, attempt};
+use crate::memory::view::{Dims, layout_of};
+
+impl<'py> Reader<'_, 'py> {
+    /// The facts of an array on an accelerator, which is not exported to learn them.
+    pub(super) fn describe_remote<'b>(
+        &self,
+        guarded: Guarded<'py>,
+        class: &Class,
+        device: Device,
+    ) -> Result<(Input<'b, 'py>, Facts)> {
+        let Guarded { data, dtype, made } = guarded;
+        let failed = |error: PyErr| self.failed(&data, error);
+        let shape = shape_of(&data).map_err(failed)?;
+        let device_type = match self.loaded.framework.export {
+            Some(_) => places::dlpack_place(self.py, self.loaded, &data).map_err(failed)?.0 as i32,
+            None => 0,
+        };
+        let facts = Facts {
+            dtype,
+            ndim: shape.len(),
+            empty: shape.contains(&0),
+            layout: layout_for(self.endpoints.target, &data, &shape, dtype),
+            alignment: self.alignment_for(&data, class, device)?,
+            aligned: true,
+            whole_strides: true,
+            swapped: false,
+            read_only: self.loaded.framework.immutable,
+            device_type,
+            device,
+            access: Access::Framework,
+            private: made,
+            made: made.then_some(Why::Values),
+        };
+        Ok((Input::Array { data, described: Some((dtype, shape)) }, facts))
+    }
+
+    /// The alignment of an array on an accelerator, if it matters to its target. A view can begin
+    /// anywhere in the memory of its base.
+    fn alignment_for(
+        &self,
+        data: &Bound<'py, PyAny>,
+        class: &Class,
+        device: Device,
+    ) -> Result<usize> {
+        let import = self.endpoints.target.import.as_ref();
+        if import.is_none_or(|import| import.device_align == 1) {
+            return Ok(MOST_ALIGNMENT);
+        }
+        let address = match attempt(self.py, interface_address(data)) {
+            Some(address) => address,
+            // Some dtypes have no array interface, and neither have TensorFlow's arrays.
+            None if self.is_exported_cuda(data)? => {
+                let opened = self.export(data, class, device, LEGACY_STREAM)?;
+                opened.source.view().data() as usize
+            }
+            None => return Ok(MOST_ALIGNMENT),
+        };
+        Ok(1 << (address | MOST_ALIGNMENT).trailing_zeros())
+    }
+
+    /// Runs `body` with an array's device made current.
+    pub(super) fn on<T>(&self, device: Device, body: impl FnOnce() -> PyResult<T>) -> PyResult<T> {
+        match device {
+            Device::Accelerator(_) if self.loaded.framework.device.scope.is_some() => {
+                places::within(self.py, self.loaded, device, |_| body())
+            }
+            _ => body(),
+        }
+    }
+
+    /// Whether an array's framework exports it, and it is in CUDA memory.
+    pub(super) fn is_exported_cuda(&self, data: &Bound<'py, PyAny>) -> Result<bool> {
+        let place = || places::dlpack_place(self.py, self.loaded, data);
+        let is_cuda = || Ok(places::is_cuda(place()?.0));
+        Ok(self.loaded.framework.export.is_some()
+            && is_cuda().map_err(|error| self.failed(data, error))?)
+    }
+
+    /// Opens the CUDA memory of an array, ordered with a stream.
+    pub(super) fn export(
+        &self,
+        data: &Bound<'py, PyAny>,
+        class: &Class,
+        device: Device,
+        stream: usize,
+    ) -> Result<Opened> {
+        let Some(export) = &self.loaded.framework.export else {
+            let reason = format!("{} does not export by DLPack", self.loaded.framework.title);
+            return Err(self.endpoints.error(Failure::Array, "export", reason));
+        };
+        let stream = PyInt::new(self.py, stream).into_any();
+        let version = version(self.py);
+        let scope = [data, &stream, &version];
+        // The array's device has to be current: torch refuses to export otherwise.
+        let capsule = places::within(self.py, self.loaded, device, |_| {
+            self.loaded.export(self.py, export, scope)
+        });
+        let source = capsule.and_then(|capsule| capsule::take(&capsule));
+        let mut source = source.map_err(|error| self.failed(data, error))?;
+        source.restrict(self.loaded.framework.immutable);
+        let source = self.holding(data, class, source);
+        Ok(Opened { source, private: false })
+    }
+
+    /// Copies an accelerator's array to the host, with its device made current: CuPy downloads on the
+    /// current stream, which is that of the current device.
+    pub(in crate::convert) fn download(
+        &self,
+        data: &Bound<'py, PyAny>,
+        device: Device,
+    ) -> Result<Opened> {
+        let (py, framework) = (self.py, self.loaded.framework);
+        if framework.to_numpy.is_some() {
+            return self.open_as_numpy(data, device);
+        }
+        let failed = |error: PyErr| self.failed(data, error);
+        let host = places::object(py, self.loaded, Device::Host).map_err(failed)?;
+        let (Some(op), Some(host)) = (framework.device.r#move, host) else {
+            let reason = format!("{} has no way to the host for it", framework.title);
+            return Err(self.endpoints.error(Failure::Array, "device", reason));
+        };
+        let moved = self.on(device, || op.call(py, [self.loaded.module(py), data, &host]));
+        let moved = moved.map_err(failed)?;
+        let class = crate::convert::class_of(&moved)?;
+        let Guarded { data: moved, dtype, .. } = self.guarded(&moved)?;
+        let (opened, _) = self.open(&moved, &class, dtype)?;
+        Ok(Opened { private: true, ..opened })
+    }
+}
+
+/// The largest alignment that facts distinguish.
+const MOST_ALIGNMENT: usize = 4096;
+
+/// Where an array's memory on a CUDA device begins.
+fn interface_address(data: &Bound<'_, PyAny>) -> PyResult<usize> {
+    let py = data.py();
+    let interface = data.getattr(pyo3::intern!(py, "__cuda_array_interface__"))?;
+    interface.get_item(pyo3::intern!(py, "data"))?.get_item(0)?.extract()
+}
+
+/// The newest DLPack version that we read.
+pub(in crate::convert) fn version(py: Python<'_>) -> Bound<'_, PyAny> {
+    static VERSION: PyOnceLock<Py<PyTuple>> = PyOnceLock::new();
+    let make = || PyTuple::new(py, [1, 3]).map(Bound::unbind);
+    match VERSION.get_or_try_init(py, make) {
+        Ok(version) => version.bind(py).clone().into_any(),
+        Err(_) => py.None().into_bound(py),
+    }
+}
+
+/// The strides of an array on an accelerator, if they matter to its target. Only the array interface
+/// gives them without an export. An array without the interface counts as contiguous.
+pub(in crate::convert) fn layout_for(
+    target: &Framework,
+    data: &Bound<'_, PyAny>,
+    shape: &[usize],
+    dtype: DType,
+) -> Strides {
+    if target.import.as_ref().is_none_or(|import| import.strides == Strides::Any) {
+        return Strides::Contiguous;
+    }
+    let strides = || -> PyResult<Dims<isize>> {
+        let py = data.py();
+        let interface = data.getattr(pyo3::intern!(py, "__cuda_array_interface__"))?;
+        let strides = interface.get_item(pyo3::intern!(py, "strides"))?;
+        strides.try_iter()?.map(|stride| stride?.extract()).collect()
+    };
+    match strides() {
+        Ok(strides) if strides.len() == shape.len() => layout_of(shape, &strides, dtype.size()),
+        _ => Strides::Contiguous,
+    }
+}
+
+/// The extents of an array, as its framework gives them.
+pub fn shape_of(data: &Bound<'_, PyAny>) -> PyResult<Dims<usize>> {
+    let shape = data.getattr(pyo3::intern!(data.py(), "shape"))?;
+    shape.try_iter()?.map(|extent| extent?.extract::<usize>()).collect()
+}

@@ -1,0 +1,49 @@
+//! What is asked of an array before it is exported.
+
+use pyo3::prelude::*;
+
+use super::{Reader, dtype};
+use crate::convert::errors;
+use crate::framework::spec::DType;
+use crate::interpreter::error::Result;
+
+/// An array that the guards let through.
+pub(in crate::convert) struct Guarded<'py> {
+    /// The array, or what a guard has in its place.
+    pub data: Bound<'py, PyAny>,
+    /// Its element type.
+    pub dtype: DType,
+    /// Whether a guard made it, in other memory, so that nobody else has it.
+    pub made: bool,
+}
+
+impl<'py> Reader<'_, 'py> {
+    /// Asks the guards, and names the element type. It is asked before any export: TensorFlow ends
+    /// the process when a string tensor is exported.
+    pub(in crate::convert) fn guarded(&self, data: &Bound<'py, PyAny>) -> Result<Guarded<'py>> {
+        let Some(dtype) = dtype(self.py, self.loaded, data) else {
+            return Err(errors::unknown_dtype(self.py, self.endpoints, self.loaded, data));
+        };
+        let (given, mut data) = (data, data.clone());
+        for guard in self.loaded.framework.guards {
+            let holds = || guard.holds(self.py, self.loaded, &data);
+            if !guard.is_for(dtype.kind()) || !holds().map_err(|error| self.failed(&data, error))? {
+                continue;
+            }
+            match guard.then {
+                Some(then) => data = then.call(self.py, self.scope(&data))?,
+                None => return Err(errors::refused_by_guard(self.endpoints, guard)),
+            }
+        }
+        let made = !data.is(given) && !self.have_one_owner(given, &data);
+        Ok(Guarded { data, dtype, made })
+    }
+
+    /// Whether two arrays are in the same memory, as far as the table says who owns that.
+    fn have_one_owner(&self, one: &Bound<'py, PyAny>, other: &Bound<'py, PyAny>) -> bool {
+        match (self.owner(one), self.owner(other)) {
+            (Some(one), Some(other)) => one.get(self.py).is(&*other.get(self.py)),
+            _ => true,
+        }
+    }
+}

@@ -1,0 +1,261 @@
+//! Arrays in host memory: opened where they are, by the quickest way that their framework has.
+
+use numpy::PyUntypedArray;
+use pyo3::prelude::*;
+
+use super::device::version;
+use super::{Opened, Reader, Slot, dtype};
+use crate::convert::plan::Access;
+use crate::dlpack::capsule;
+use crate::dlpack::exchange::Exchange;
+use crate::framework::detect::Class;
+use crate::framework::device::Device;
+use crate::framework::endpoints::Endpoints;
+use crate::framework::loaded::LoadedFramework;
+use crate::framework::shortcuts::{self, ShortCut};
+use crate::framework::spec::{DType, Framework, Kind, Memory};
+use crate::interpreter::detached::{DetachedBuffer, DetachedRef};
+use crate::interpreter::error::{Failure, Result, attempt};
+use crate::memory::buffer;
+use crate::memory::numpy_array::{self, UnknownDtype};
+use crate::memory::source::{Owner, Slot as MemorySlot, Source};
+
+impl<'py> Reader<'_, 'py> {
+    /// Opens the host memory of an array.
+    pub(super) fn open(
+        &self,
+        data: &Bound<'py, PyAny>,
+        class: &Class,
+        dtype: DType,
+    ) -> Result<(Opened, Access)> {
+        let framework = self.loaded.framework;
+        let failed = |error: PyErr| self.failed(data, error);
+        if let Some(array) = numpy_array::array(data) {
+            return Ok((read_numpy(self.endpoints, array, false)?, Access::NumpyArray));
+        }
+        let (mut source, access) = if framework.no_dlpack.contains(dtype) {
+            return Ok((self.open_as_numpy(data, Device::Host)?, Access::ToNumpy));
+        } else if let Some(exchange) = class.exchange {
+            // SAFETY: the table is that of the array's class.
+            let tensor = unsafe { exchange.export(data) }.map_err(failed)?;
+            (capsule::described(tensor).map_err(failed)?, Access::ExchangeTable)
+        } else if let Some(source) = by_buffer(framework, data, dtype) {
+            (source, Access::BufferProtocol)
+        } else if let Some(export) = &framework.export {
+            let (none, version) = (self.py.None().into_bound(self.py), version(self.py));
+            let capsule = self.loaded.export(self.py, export, [data, &none, &version]);
+            let capsule = capsule.map_err(failed)?;
+            (capsule::take(&capsule).map_err(failed)?, Access::Capsule)
+        } else {
+            return Ok((self.open_as_numpy(data, Device::Host)?, Access::ToNumpy));
+        };
+        let view = source.view();
+        if view.dtype() != dtype || !view.is_on_host() {
+            let (found, device) = (view.dtype(), view.device().device_type.0);
+            let reason = format!(
+                "{} exported {dtype} as {found} on DLPack device type {device}",
+                framework.title
+            );
+            return Err(self.endpoints.error(Failure::Array, "export", reason));
+        }
+        // A legacy capsule cannot say that its array never changes.
+        source.restrict(framework.immutable);
+        let source = self.holding(data, class, source);
+        Ok((Opened { source, private: false }, access))
+    }
+
+    /// The memory of an array on the host, if a single call describes all of it.
+    ///
+    /// The buffer protocol is used where arrays can only be on the host. It does not distinguish
+    /// quantised and packed integers, so it is trusted for floats and complex numbers only. Everything
+    /// else, and every failure, takes the long way.
+    #[inline]
+    pub(super) fn quick(
+        &self,
+        data: &Bound<'py, PyAny>,
+        class: &Class,
+        slot: &mut Slot,
+    ) -> Option<()> {
+        let framework = self.loaded.framework;
+        if let Some(exchange) = class.exchange.filter(|_| framework.memory != Memory::Accelerator) {
+            return self.by_exchange(data, class, exchange, slot);
+        }
+        if framework.memory == Memory::Host
+            && framework.guards.is_empty()
+            && let Some(array) = numpy_array::array(data)
+        {
+            slot.access = Access::NumpyArray;
+            return numpy_array::describe_in_slot(array, &mut slot.memory);
+        }
+        if !has_buffer(framework)
+            || !framework.guards.is_empty()
+            || self.loaded.accelerators(self.py) > 0
+        {
+            return None;
+        }
+        let buffer = DetachedBuffer::new(data).ok()?;
+        let memory = &mut slot.memory;
+        let exporter = buffer.exporter(self.py);
+        if let Some(array) = exporter.as_ref().and_then(numpy_array::plain_array) {
+            // TensorFlow makes a NumPy array of a tensor and exports that: the array is all it takes.
+            numpy_array::describe_in_slot(array, memory)?;
+            memory.restrict(buffer.get().readonly != 0);
+        } else {
+            buffer::describe(buffer, None, memory).ok()?;
+        }
+        if !matches!(memory.view().dtype().kind(), Kind::Float | Kind::Complex) {
+            return None;
+        }
+        slot.memory.restrict(framework.immutable);
+        slot.access = Access::BufferProtocol;
+        Some(())
+    }
+
+    /// The memory of a host array by the exchange table alone, for an array that no guard applies
+    /// to.
+    ///
+    /// The tensor says where the array is and what its elements are. It is trusted for floats and
+    /// complex numbers. Packed integers come out of the table as whole ones, so for all other dtypes
+    /// the array is asked. Anything unusual takes the long way, which also has the error messages.
+    fn by_exchange(
+        &self,
+        data: &Bound<'py, PyAny>,
+        class: &Class,
+        exchange: Exchange,
+        slot: &mut Slot,
+    ) -> Option<()> {
+        let framework = self.loaded.framework;
+        if self.describe_owned(data, class, exchange, slot).is_none() {
+            // SAFETY: the table is that of the array's class.
+            let tensor = attempt(self.py, unsafe { exchange.export(data) })?;
+            let source = self.holding(data, class, capsule::described(tensor).ok()?);
+            slot.set(Opened { source, private: false });
+        }
+        let found = slot.memory.view().dtype();
+        let plain = matches!(found.kind(), Kind::Float | Kind::Complex)
+            || dtype(self.py, self.loaded, data) == Some(found);
+        if !plain || !slot.memory.view().is_on_host() || framework.no_dlpack.contains(found) {
+            return None;
+        }
+        if self.loaded.is_guarded(self.py, data, Some(found.kind())) {
+            return None;
+        }
+        slot.memory.restrict(framework.immutable);
+        slot.access = Access::ExchangeTable;
+        Some(())
+    }
+
+    /// The memory of an array whose owner the table knows. The description has no read-only flag, so
+    /// this is for frameworks whose arrays have none.
+    #[inline]
+    fn describe_owned(
+        &self,
+        data: &Bound<'py, PyAny>,
+        class: &Class,
+        exchange: Exchange,
+        slot: &mut Slot,
+    ) -> Option<()> {
+        if self.loaded.framework.import.as_ref().is_none_or(|import| import.read_only) || !class.own
+        {
+            return None;
+        }
+        let owner = Owner::Object(self.owner(data)?);
+        // SAFETY: the table is that of the array's class, and what the framework says owns the memory
+        // keeps it alive. The framework has no read-only arrays.
+        unsafe { exchange.describe(data, owner, &mut slot.memory) }.ok()
+    }
+
+    /// What keeps an array's host memory alive, where the table says so.
+    #[inline]
+    pub(super) fn owner(&self, data: &Bound<'py, PyAny>) -> Option<DetachedRef> {
+        let op = self.loaded.framework.export.as_ref()?.owner?;
+        attempt(self.py, op.call(self.py, self.scope(data))).map(DetachedRef::from)
+    }
+
+    /// Who keeps exported memory alive. A subclass may answer for another array than itself, so that
+    /// what it exported is held too.
+    pub(super) fn holding(
+        &self,
+        data: &Bound<'py, PyAny>,
+        class: &Class,
+        exported: Source,
+    ) -> Source {
+        match self.owner(data) {
+            None => exported,
+            // SAFETY: what the framework says owns the memory of the array keeps it alive.
+            Some(owner) if class.own => unsafe { exported.with_owner(Owner::Object(owner)) },
+            Some(owner) => exported.with_object(owner),
+        }
+    }
+
+    /// The array as its framework's own call gives it to NumPy.
+    pub(super) fn open_as_numpy(&self, data: &Bound<'py, PyAny>, device: Device) -> Result<Opened> {
+        let Some(op) = self.loaded.framework.to_numpy else {
+            let reason = format!("{} has no way to the host for it", self.loaded.framework.title);
+            return Err(self.endpoints.error(Failure::Array, "to_numpy", reason));
+        };
+        let failed = |error: PyErr| self.failed(data, error);
+        let mut array = self.on(device, || op.call(self.py, self.scope(data))).map_err(failed)?;
+        if !numpy_array::is_array(&array) {
+            // An array of no axes comes as a scalar.
+            let numpy = self.py.import("numpy")?;
+            let asarray = pyo3::intern!(self.py, "asarray");
+            array = numpy.call_method1(asarray, (array,)).map_err(failed)?;
+        }
+        let array = array.cast::<PyUntypedArray>().map_err(PyErr::from)?;
+        let private = device != Device::Host || numpy_array::is_unique_owner(array);
+        let opened = read_numpy(self.endpoints, array, private)?;
+        // JAX keeps what it hands out, and therefore has it read-only.
+        Ok(Opened { private: private && !opened.source.view().is_read_only(), ..opened })
+    }
+}
+
+/// Makes memory on the host that is going to be shared stay where it is, if its owner could still free
+/// it.
+pub(in crate::convert) fn pin(
+    py: Python<'_>,
+    loaded: &LoadedFramework,
+    owner: &Owner,
+) -> PyResult<()> {
+    let pin = loaded.framework.export.as_ref().and_then(|export| export.pin.as_ref());
+    let (Some(pin), Owner::Object(owner) | Owner::With(_, owner)) = (pin, owner) else {
+        return Ok(());
+    };
+    let scope = [loaded.module(py), &owner.get(py)];
+    if pin.when.holds(py, scope)? {
+        pin.op.call(py, scope)?;
+    }
+    Ok(())
+}
+
+/// The memory of an array through the buffer protocol, where its framework has that on the host.
+fn by_buffer(framework: &Framework, data: &Bound<'_, PyAny>, dtype: DType) -> Option<Source> {
+    if !has_buffer(framework) || !dtype.is_numpy() {
+        return None;
+    }
+    // What it raises, the export says in better words.
+    let mut slot = MemorySlot::default();
+    buffer::describe(DetachedBuffer::new(data).ok()?, Some(dtype), &mut slot).ok()?;
+    slot.take()
+}
+
+fn has_buffer(framework: &Framework) -> bool {
+    framework.export.as_ref().is_some_and(|export| export.buffer)
+        && shortcuts::is_on(ShortCut::Buffer)
+}
+
+fn read_numpy(
+    endpoints: Endpoints,
+    array: &Bound<'_, PyUntypedArray>,
+    private: bool,
+) -> Result<Opened> {
+    match numpy_array::source(array) {
+        Ok(source) => Ok(Opened { source, private }),
+        Err(UnknownDtype(dtype)) => {
+            let reason = format!(
+                "arraybridge does not convert NumPy's dtype {dtype}; cast the array with astype first"
+            );
+            Err(endpoints.error(Failure::Dtype, "dtype", reason))
+        }
+    }
+}

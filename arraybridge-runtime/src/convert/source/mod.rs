@@ -1,0 +1,287 @@
+//! The source side: whose array it is, where it is, and the memory itself.
+
+mod device;
+mod guards;
+mod host;
+mod writable;
+
+use pyo3::prelude::*;
+
+use super::errors;
+use super::plan::{Access, Facts, Why};
+use super::record::Description;
+use crate::framework::detect::{Class, Role};
+use crate::framework::device::{self as places, Device};
+use crate::framework::endpoints::Endpoints;
+use crate::framework::loaded::{self, LoadedFramework};
+use crate::framework::oom;
+use crate::framework::spec::{DType, Op, Strides};
+use crate::interpreter::error::{Error, Failure, Result, first_line};
+use crate::memory::numpy_array;
+use crate::memory::source::{self as sources, Source};
+use crate::memory::view::{Dims, View};
+
+pub use device::shape_of;
+pub(super) use device::{layout_for, version};
+pub(super) use guards::Guarded;
+pub(super) use host::pin;
+pub use writable::{open_writable, open_writable_on};
+
+/// What a prepared conversion works on.
+pub(super) enum Input<'a, 'py> {
+    /// Host memory.
+    Memory {
+        /// Its description.
+        slot: &'a mut Slot,
+        /// The object that it was opened from, if there is one.
+        object: Option<&'a Bound<'py, PyAny>>,
+    },
+    /// An array: one on an accelerator, or one of the target's own framework.
+    Array {
+        /// The array.
+        data: Bound<'py, PyAny>,
+        /// Its dtype and shape, where they were asked for.
+        described: Option<(DType, Dims<usize>)>,
+    },
+}
+
+impl Input<'_, '_> {
+    /// The dtype and the shape that a record shows; `target` has the arrays of its own framework.
+    pub(super) fn describe(&self, py: Python<'_>, target: &LoadedFramework) -> Description {
+        let (dtype, shape) = match self {
+            Input::Memory { slot, .. } => {
+                let view = slot.memory.view();
+                (view.dtype().name().to_owned(), view.shape().into())
+            }
+            Input::Array { described: Some((dtype, shape)), .. } => {
+                (dtype.name().to_owned(), shape.clone())
+            }
+            Input::Array { data, described: None } => {
+                // The array may be anything that its framework calls one, and is not looked into.
+                let foreign = || {
+                    let dtype = data.getattr(pyo3::intern!(py, "dtype"));
+                    dtype.and_then(|dtype| Ok(dtype.str()?.to_string())).unwrap_or_default()
+                };
+                let known = dtype(py, target, data).map(|dtype| dtype.name().to_owned());
+                (known.unwrap_or_else(foreign), shape_of(data).unwrap_or_default())
+            }
+        };
+        Description { dtype, shape, ..Description::default() }
+    }
+}
+
+/// Host memory, and what is known about how it was got.
+pub struct Opened {
+    /// The memory.
+    pub source: Source,
+    /// Whether it was made by this conversion, so that nobody else has it.
+    pub private: bool,
+}
+
+impl Opened {
+    pub(crate) fn facts(&self) -> Facts {
+        facts(self.source.view(), Access::Given, self.private, None)
+    }
+}
+
+/// Host memory that is being converted. It is described here and stays here: to move a description
+/// that was just written costs more than to write it.
+#[derive(Default)]
+pub(super) struct Slot {
+    /// The memory, until somebody takes it over.
+    pub memory: sources::Slot,
+    /// As [`Opened::private`].
+    pub private: bool,
+    /// Why the memory was made, if that was to read the array at all.
+    pub made: Option<Why>,
+    /// How it was reached.
+    pub access: Access,
+}
+
+impl Slot {
+    /// Puts opened memory here.
+    pub fn set(&mut self, opened: Opened) {
+        self.memory.set(opened.source);
+        self.private = opened.private;
+    }
+
+    /// Takes the memory out again.
+    pub fn take(&mut self) -> Option<Opened> {
+        Some(Opened { source: self.memory.take()?, private: self.private })
+    }
+
+    #[inline(always)]
+    pub fn facts(&self) -> Facts {
+        facts(self.memory.view(), self.access, self.private, self.made)
+    }
+}
+
+// Facts that are written in one function and moved in another stall the processor, as above.
+#[inline(always)]
+fn facts(view: &View, access: Access, private: bool, made: Option<Why>) -> Facts {
+    let (empty, layout) = (view.is_empty(), view.layout());
+    let whole_strides = empty || layout == Strides::Contiguous || view.has_element_strides();
+    Facts {
+        dtype: view.dtype(),
+        ndim: view.ndim(),
+        empty,
+        layout,
+        alignment: 1 << (view.data() as usize | 4096).trailing_zeros(),
+        aligned: empty || (view.starts_aligned() && whole_strides),
+        whole_strides,
+        swapped: view.is_swapped(),
+        read_only: view.is_read_only(),
+        device_type: view.device().device_type.0 as i32,
+        device: places::of_memory(view.device()),
+        access,
+        private,
+        made,
+    }
+}
+
+/// The framework whose array is read, and what its errors name.
+#[derive(Clone, Copy)]
+pub(super) struct Reader<'a, 'py> {
+    /// The interpreter.
+    pub py: Python<'py>,
+    /// The conversion that the array is read for.
+    pub endpoints: Endpoints,
+    /// The framework.
+    pub loaded: &'a LoadedFramework,
+}
+
+impl<'a, 'py> Reader<'a, 'py> {
+    /// For an array that is read in Rust.
+    fn of(data: &Bound<'py, PyAny>, class: &Class) -> Result<Reader<'py, 'py>> {
+        let (py, endpoints) = (data.py(), Endpoints::of(class.framework));
+        Ok(Reader { py, endpoints, loaded: loaded::load(py, class.framework, endpoints)? })
+    }
+
+    /// The module and an array, which are in scope of most operations.
+    fn scope<'b>(&'b self, data: &'b Bound<'py, PyAny>) -> [&'b Bound<'py, PyAny>; 2]
+    where
+        'a: 'b,
+    {
+        [self.loaded.module(self.py), data]
+    }
+
+    /// Names why an array cannot be read.
+    #[cold]
+    pub fn failed(&self, data: &Bound<'_, PyAny>, error: PyErr) -> Error {
+        errors::export_failed(self.py, self.endpoints, self.loaded, data, error)
+    }
+
+    /// Where an array is.
+    pub fn located(&self, data: &Bound<'py, PyAny>) -> Result<Device> {
+        places::device_of(self.py, self.loaded, data).map_err(|error| self.failed(data, error))
+    }
+
+    /// Describes an array's memory in `slot`, if it is on the host; else says what is known of it.
+    #[inline]
+    pub fn gather<'b>(
+        &self,
+        data: &Bound<'py, PyAny>,
+        class: &Class,
+        slot: &mut Slot,
+    ) -> Result<Option<(Input<'b, 'py>, Facts)>> {
+        if self.quick(data, class, slot).is_some() {
+            return Ok(None);
+        }
+        let guarded = self.guarded(data)?;
+        let device = self.located(&guarded.data)?;
+        if device != Device::Host {
+            return self.describe_remote(guarded, class, device).map(Some);
+        }
+        let Guarded { data, dtype, made } = &guarded;
+        let (opened, access) = self.open(data, class, *dtype)?;
+        slot.set(opened);
+        slot.access = access;
+        slot.private |= made;
+        // What was made on the way is handed over, which is not to share the source's memory.
+        slot.made = match (slot.private, access) {
+            (false, _) => None,
+            (true, Access::ToNumpy) if !made => Some(Why::Dtype),
+            (true, _) => Some(Why::Values),
+        };
+        Ok(None)
+    }
+}
+
+/// The element type of an array, `None` if it has none that we know.
+pub fn dtype(py: Python<'_>, loaded: &LoadedFramework, data: &Bound<'_, PyAny>) -> Option<DType> {
+    if let Some(array) = numpy_array::array(data) {
+        return numpy_array::dtype_of(array);
+    }
+    let object = crate::interpreter::error::attempt(py, data.getattr(pyo3::intern!(py, "dtype")))?;
+    loaded.dtype_of(py, &object)
+}
+
+/// Opens any framework's array that lies in host memory, for a caller that reads it in Rust.
+///
+/// # Errors
+///
+/// As [`convert_to`](super::convert_to).
+pub fn open_host(data: &Bound<'_, PyAny>) -> Result<Opened> {
+    opened(data, None)
+}
+
+/// As [`open_host`], but CUDA memory stays where it is: what a stream does next with it comes after
+/// what its framework has done so far.
+pub(super) fn open_in_place(data: &Bound<'_, PyAny>, stream: usize) -> Result<Opened> {
+    opened(data, Some(stream))
+}
+
+fn opened(data: &Bound<'_, PyAny>, in_place: Option<usize>) -> Result<Opened> {
+    let class = super::class_of(data)?;
+    let reader = Reader::of(data, &class)?;
+    match class.role {
+        Role::Refused(why) => return Err(errors::refused(reader.endpoints, why, data)),
+        Role::Value(op) => {
+            return opened(&unwrap_value(reader.py, reader.endpoints, data, op)?, in_place);
+        }
+        Role::Array => {}
+    }
+    let Guarded { data, dtype, made } = reader.guarded(data)?;
+    let device = reader.located(&data)?;
+    let opened = match in_place {
+        _ if device == Device::Host => reader.open(&data, &class, dtype)?.0,
+        Some(stream) if reader.is_exported_cuda(&data)? => {
+            reader.export(&data, &class, device, stream)?
+        }
+        _ => reader.download(&data, device)?,
+    };
+    Ok(Opened { private: opened.private || made, ..opened })
+}
+
+/// Wrappers around one another: a Keras variable is around one of TensorFlow's.
+const MOST_WRAPPERS: usize = 8;
+
+/// The value inside a wrapper such as a variable, and inside those that are in it.
+pub(super) fn unwrap_value<'py>(
+    py: Python<'py>,
+    endpoints: Endpoints,
+    data: &Bound<'py, PyAny>,
+    op: &Op<2>,
+) -> Result<Bound<'py, PyAny>> {
+    let unreadable = |why: String, cause| {
+        let class =
+            crate::framework::detect::qualified_name(data.get_type().as_any()).unwrap_or_default();
+        let reason = format!("the value of this {class} cannot be read ({why})");
+        endpoints.caused(Failure::Array, "value", reason, cause)
+    };
+    let (mut value, mut op) = (data.clone(), *op);
+    for _ in 0..MOST_WRAPPERS {
+        let loaded = loaded::load(py, super::class_of(&value)?.framework, endpoints)?;
+        value = op.call(py, [loaded.module(py), &value]).map_err(
+            |error| match oom::passes_through(py, &error) {
+                true => Error::Python(error),
+                false => unreadable(first_line(py, &error), Some(error)),
+            },
+        )?;
+        match super::class_of(&value)?.role {
+            Role::Value(inner) => op = *inner,
+            _ => return Ok(value),
+        }
+    }
+    Err(unreadable("it is wrapped in too many layers".into(), None))
+}

@@ -1,0 +1,237 @@
+//! Converts the arrays of a call to the declared framework and to one device.
+
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyTuple};
+
+use super::rebuild::rebuild;
+use super::{ArgumentSlot, ArgumentSlots, ArrayVersions};
+use crate::convert::plan::Route;
+use crate::convert::{self, Request};
+use crate::declared::options::Options;
+use crate::framework::device::{self, Device, Placement};
+use crate::framework::endpoints::Endpoints;
+use crate::framework::loaded::{self, LoadedFramework};
+use crate::framework::spec::{DType, Framework, Kind, Memory};
+use crate::framework::warnings;
+use crate::interpreter::error::Result;
+
+/// Where the arrays of an attempt go, if it is not where the declaration says.
+#[derive(Clone, Copy, Debug)]
+pub struct Destination {
+    /// The framework.
+    pub framework: &'static Framework,
+    /// The device.
+    pub placement: Placement,
+}
+
+/// The arguments as the function receives them.
+pub struct FittedArguments<'py> {
+    /// By position.
+    pub args: Bound<'py, PyTuple>,
+    /// By name.
+    pub kwargs: Option<Bound<'py, PyDict>>,
+    /// Whether the result has to be waited for: the function reads memory that the caller may write
+    /// to, and its framework returns before the work is done.
+    pub must_wait: bool,
+    /// The caller's arrays that the function could write to.
+    pub versions: ArrayVersions<'py>,
+    /// The accelerator of the call, if there was a choice.
+    pub device: Option<Device>,
+}
+
+impl<'py> FittedArguments<'py> {
+    #[inline]
+    fn unchanged(
+        args: &Bound<'py, PyTuple>,
+        kwargs: Option<&Bound<'py, PyDict>>,
+    ) -> FittedArguments<'py> {
+        let (args, kwargs) = (args.clone(), kwargs.cloned());
+        let versions = ArrayVersions::default();
+        FittedArguments { args, kwargs, must_wait: false, versions, device: None }
+    }
+}
+
+/// Converts the arrays of a call to the declared framework and to one device. An array that fits
+/// already is not touched.
+///
+/// # Errors
+///
+/// As `convert`.
+pub fn fit<'py>(
+    options: &Options,
+    args: &Bound<'py, PyTuple>,
+    kwargs: Option<&Bound<'py, PyDict>>,
+    slots: &ArgumentSlots<'py>,
+    destination: Option<Destination>,
+) -> Result<FittedArguments<'py>> {
+    let mut fitted = FittedArguments::unchanged(args, kwargs);
+    let target = destination.map_or(options.input, |destination| destination.framework);
+    let fits = options.accepts_own_arrays()
+        && destination.is_none()
+        && slots.iter().all(|slot| !slot.is_part && (slot.usage.is_opened() || slot.is_of(target)));
+    let one_device = slots.len() <= 1 || target.memory == Memory::Host;
+    if fits && one_device && target.version.is_none() && target.stream.is_none() {
+        return Ok(fitted);
+    }
+    let Some(first) = slots.first() else { return Ok(fitted) };
+    let py = first.value.py();
+    let loaded = loaded::load(py, target, Endpoints::of(target))?;
+    if fits && loaded.accelerators(py) == 0 {
+        if options.retries() {
+            let own = slots.iter().filter(|slot| slot.is_plain() && slot.is_of(target));
+            own.for_each(|slot| fitted.versions.record(target, &slot.value));
+        }
+        return Ok(fitted);
+    }
+    let placement = match destination {
+        Some(destination) => destination.placement,
+        None => call_placement(py, loaded, options, slots)?,
+    };
+    if let Placement::On(device) = placement {
+        fitted.device = Some(device);
+    }
+    let fitter = Fitter { py, loaded, options, placement };
+    let mut replaced = Vec::new();
+    for (index, slot) in slots.iter().enumerate() {
+        replaced.extend(fitter.fit_slot(slot, &mut fitted)?.map(|value| (index, value)));
+    }
+    if !replaced.is_empty() {
+        rebuild(&mut fitted, slots, replaced)?;
+    }
+    Ok(fitted)
+}
+
+/// The one device of a call.
+///
+/// # Errors
+///
+/// What the framework raises when it is asked where an array is.
+pub fn call_placement<'py>(
+    py: Python<'py>,
+    loaded: &LoadedFramework,
+    options: &Options,
+    slots: &ArgumentSlots<'py>,
+) -> Result<Placement> {
+    let framework = loaded.framework;
+    match options.device {
+        Placement::Auto => {}
+        Placement::Gpu(index) if framework.memory != Memory::Host => {
+            if loaded.accelerators(py) > 0 {
+                return Ok(Placement::On(Device::Accelerator(index)));
+            }
+            if framework.memory == Memory::Either {
+                // An array of the framework itself is not converted, so this is the place to warn.
+                warnings::no_accelerator(py, framework)?;
+            }
+            return Ok(options.device);
+        }
+        device => return Ok(device),
+    }
+    if framework.memory == Memory::Host || loaded.accelerators(py) == 0 {
+        return Ok(Placement::Auto);
+    }
+    match slots.iter().find(|slot| slot.is_of(framework) && slot.is_plain()) {
+        Some(slot) => Ok(Placement::On(device::device_of(py, loaded, &slot.value)?)),
+        None => Ok(Placement::On(Device::Accelerator(device::current(py, loaded)?))),
+    }
+}
+
+/// Where arrays are converted to, and how.
+struct Fitter<'a, 'py> {
+    py: Python<'py>,
+    loaded: &'a LoadedFramework,
+    options: &'a Options,
+    placement: Placement,
+}
+
+impl<'py> Fitter<'_, 'py> {
+    /// What the function receives for an array; `None` if that is what the caller passed.
+    fn fit_slot(
+        &self,
+        slot: &ArgumentSlot<'py>,
+        fitted: &mut FittedArguments<'py>,
+    ) -> Result<Option<Bound<'py, PyAny>>> {
+        let target = self.loaded.framework;
+        let (value, is_shared) = if slot.usage.is_opened() {
+            (None, false)
+        } else if slot.is_of(target) {
+            let value = self.fit_own(slot)?;
+            let is_shared = value.is_none();
+            (value, is_shared)
+        } else {
+            let (value, route) = self.convert(slot)?;
+            let is_shared = route == Route::Share;
+            fitted.must_wait |=
+                is_shared && target.ready.is_some() && !slot.class.framework.immutable;
+            (Some(value), is_shared)
+        };
+        let value = value.or_else(|| slot.is_part.then(|| slot.value.clone()));
+        if is_shared && self.options.retries() && slot.is_plain() {
+            fitted.versions.record(target, value.as_ref().unwrap_or(&slot.value));
+        }
+        Ok(value)
+    }
+
+    /// Converts an array of another framework.
+    fn convert(&self, slot: &ArgumentSlot<'py>) -> Result<(Bound<'py, PyAny>, Route)> {
+        let Fitter { loaded, options, placement, .. } = *self;
+        let target = loaded.framework;
+        // The function may write to what it receives.
+        let for_writing = slot.class.framework.immutable && !target.immutable;
+        let request =
+            Request { placement, copy: options.copy, dtype: options.input_dtype, for_writing };
+        convert::convert_routed(&slot.value, target, &request)
+    }
+
+    /// Casts, moves or copies an array of the declared framework, if it has to be; `None` if not.
+    fn fit_own(&self, slot: &ArgumentSlot<'py>) -> Result<Option<Bound<'py, PyAny>>> {
+        let Fitter { py, loaded, options, placement } = *self;
+        let cast = match options.input_dtype {
+            Some(dtype) => self.cast(slot, dtype)?,
+            None => None,
+        };
+        if !slot.is_plain() {
+            return Ok(cast);
+        }
+        let value = cast.as_ref().unwrap_or(&slot.value);
+        let moves = match placement {
+            Placement::On(device) if loaded.framework.memory != Memory::Host => {
+                device::device_of(py, loaded, value)? != device
+            }
+            // The conversion raises the error that a host framework has no such device.
+            Placement::On(_) => true,
+            _ => false,
+        };
+        let copy = options.copy.filter(|copy| !copy || cast.is_none());
+        if !moves && copy != Some(true) {
+            return Ok(cast);
+        }
+        let placement = if moves { placement } else { Placement::Auto };
+        let request = Request { placement, copy, ..Request::default() };
+        Ok(Some(convert::convert_to(value, loaded.framework, &request)?))
+    }
+
+    /// Casts an array of the declared framework; `None` if it has the dtype. The framework's own
+    /// operation does it if the dtype is floating point or complex, so that a gradient can pass, or if
+    /// the array is traced; else the exact kernels do, which saturate.
+    fn cast(&self, slot: &ArgumentSlot<'py>, dtype: DType) -> Result<Option<Bound<'py, PyAny>>> {
+        let Fitter { py, loaded, .. } = *self;
+        let request = Request { dtype: Some(dtype), ..Request::default() };
+        // The frameworks' own operations would drop the imaginary part.
+        if let Some(from) = convert::dtype_of(py, loaded, &slot.value)
+            && convert::cast_of(Endpoints::of(loaded.framework), from, &request)?.is_none()
+        {
+            return Ok(None);
+        }
+        let saturates = !matches!(dtype.kind(), Kind::Float | Kind::Complex);
+        let object = loaded.dtype_object(py, dtype);
+        if let (Some(ops), Some(object)) = (&loaded.framework.array, object)
+            && (!saturates || !slot.is_plain())
+        {
+            let xp = ops.namespace.call(py, [loaded.module(py)])?;
+            let value = ops.astype.call(py, [loaded.module(py), &xp, &slot.value, &object])?;
+            return Ok(Some(value));
+        }
+        Ok(Some(convert::convert_to(&slot.value, loaded.framework, &request)?))
+    }
+}

@@ -1,0 +1,57 @@
+//! Argument lists with converted arrays.
+
+use pyo3::prelude::*;
+use pyo3::types::PyTuple;
+
+use super::{ArgumentKey, ArgumentSlots, FittedArguments};
+use crate::interpreter::containers::Container;
+use crate::interpreter::error::Result;
+
+/// Replaces arrays by converted ones, given with the indices of their slots in ascending order. The
+/// caller's own containers are not changed.
+///
+/// # Errors
+///
+/// What Python raises.
+pub(super) fn rebuild<'py>(
+    fitted: &mut FittedArguments<'py>,
+    slots: &ArgumentSlots<'py>,
+    replaced: Vec<(usize, Bound<'py, PyAny>)>,
+) -> Result<()> {
+    let py = fitted.args.py();
+    let mut args: Vec<Bound<'py, PyAny>> = fitted.args.iter().collect();
+    let kwargs = fitted.kwargs.as_ref().map(|kwargs| kwargs.copy()).transpose()?;
+    let mut replaced = replaced.into_iter().peekable();
+    while let Some((index, value)) = replaced.next() {
+        let slot = &slots[index];
+        let argument = match &slot.key {
+            ArgumentKey::Positional(position) => Some(args[*position].clone()),
+            ArgumentKey::Keyword(name) => {
+                kwargs.as_ref().map(|kwargs| kwargs.get_item(name)).transpose()?.flatten()
+            }
+        };
+        let container = argument.as_ref().and_then(Container::of);
+        let value = match (slot.element, container) {
+            (Some(element), Some(container)) => {
+                let mut elements = container.items()?;
+                elements[element] = value;
+                // The slots of one container follow one another.
+                while let Some((next, value)) =
+                    replaced.next_if(|(next, _)| slots[*next].key.is(&slot.key))
+                {
+                    elements[slots[next].element.unwrap_or(element)] = value;
+                }
+                container.with(elements)?
+            }
+            _ => value,
+        };
+        match (&slot.key, &kwargs) {
+            (ArgumentKey::Positional(position), _) => args[*position] = value,
+            (ArgumentKey::Keyword(name), Some(kwargs)) => kwargs.set_item(name, value)?,
+            (ArgumentKey::Keyword(_), None) => {}
+        }
+    }
+    fitted.args = PyTuple::new(py, args)?;
+    fitted.kwargs = kwargs;
+    Ok(())
+}

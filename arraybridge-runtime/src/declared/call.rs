@@ -1,0 +1,177 @@
+//! One call of a declared function.
+
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyTuple};
+
+use super::arguments::{
+    self, ArgumentSlot, ArgumentSlots, ArrayVersions, Destination, FittedArguments,
+};
+use super::definition::{Definition, FunctionKind};
+use super::options::OutputType;
+use super::result::{self, ResultScope};
+use super::{ladder, scope};
+use crate::framework::device;
+use crate::framework::spec::Framework;
+use crate::interpreter::error::Error;
+use crate::policy::Policy;
+
+/// One call of a declared function.
+pub struct Call<'a, 'py> {
+    /// The interpreter.
+    pub py: Python<'py>,
+    /// The function and its declaration.
+    pub definition: &'a Definition,
+    /// The caller's positional arguments.
+    pub args: Bound<'py, PyTuple>,
+    /// The caller's keyword arguments, without those that the declaration adds.
+    pub kwargs: Option<Bound<'py, PyDict>>,
+    /// The arrays in both.
+    pub slots: ArgumentSlots<'py>,
+    /// The policy for the dtype of the result.
+    pub policy: Policy,
+}
+
+/// How an attempt differs from a plain call.
+#[derive(Default)]
+pub struct AttemptOptions<'py> {
+    /// Where the arrays go, unless it is where the declaration says.
+    pub destination: Option<Destination>,
+    /// What is called instead of the function.
+    pub function: Option<Bound<'py, PyAny>>,
+    /// A context manager around the call.
+    pub scope: Option<Bound<'py, PyAny>>,
+}
+
+/// A failed attempt.
+pub struct FailedAttempt {
+    /// What was raised.
+    pub error: PyErr,
+    /// Whether the function had written to an argument by then.
+    pub written: bool,
+}
+
+impl From<Error> for FailedAttempt {
+    fn from(error: Error) -> FailedAttempt {
+        PyErr::from(error).into()
+    }
+}
+
+impl From<PyErr> for FailedAttempt {
+    fn from(error: PyErr) -> FailedAttempt {
+        FailedAttempt { error, written: false }
+    }
+}
+
+impl<'a, 'py> Call<'a, 'py> {
+    /// A call with these arguments.
+    #[inline]
+    pub fn new(
+        py: Python<'py>,
+        definition: &'a Definition,
+        args: &Bound<'py, PyTuple>,
+        kwargs: Option<&Bound<'py, PyDict>>,
+        policy: Policy,
+    ) -> Call<'a, 'py> {
+        let slots = arguments::find(definition, args, kwargs);
+        Call { py, definition, args: args.clone(), kwargs: kwargs.cloned(), slots, policy }
+    }
+
+    /// Calls the function once, with the arrays of `slots`. Returns its result, and the arrays that it
+    /// could have written to.
+    ///
+    /// # Errors
+    ///
+    /// What the function raises, what `convert` raises for an argument, and whether an argument was
+    /// written to.
+    pub fn attempt(
+        &self,
+        slots: &ArgumentSlots<'py>,
+        attempt: &AttemptOptions<'py>,
+    ) -> Result<(Bound<'py, PyAny>, ArrayVersions<'py>), FailedAttempt> {
+        let definition = self.definition;
+        let options = &definition.options;
+        let destination = attempt.destination;
+        let fitted = arguments::fit(options, &self.args, self.kwargs.as_ref(), slots, destination)?;
+        let function = attempt.function.as_ref().unwrap_or(definition.function.bind(self.py));
+        let call = || -> PyResult<Bound<'py, PyAny>> {
+            let result = function.call(&fitted.args, fitted.kwargs.as_ref())?;
+            if fitted.must_wait {
+                result::wait(options.execution, &result)?;
+            }
+            Ok(result)
+        };
+        let called = match &attempt.scope {
+            None if definition.kind == FunctionKind::Plain => self.scoped(slots, &fitted, call),
+            None => call(),
+            Some(scope) => device::entered(scope, call),
+        };
+        called
+            .map_err(|error| {
+                // Writes to memory that the function opens itself are not counted by any framework.
+                let opened = slots.iter().any(ArgumentSlot::is_written);
+                let written = opened || fitted.versions.any_changed(options.input);
+                FailedAttempt { error, written }
+            })
+            .map(|result| (result, fitted.versions))
+    }
+
+    /// Runs `body` on the device and the stream of the call.
+    #[inline]
+    fn scoped<T>(
+        &self,
+        slots: &ArgumentSlots<'py>,
+        fitted: &FittedArguments<'py>,
+        body: impl FnOnce() -> PyResult<T>,
+    ) -> PyResult<T> {
+        let framework = self.definition.options.execution;
+        if !scope::applies_to(framework) {
+            return body();
+        }
+        scope::enter(self.py, framework, fitted.device, slots, body)
+    }
+
+    /// Calls the function, and again on the rungs of the ladder when memory runs out.
+    ///
+    /// # Errors
+    ///
+    /// What the first attempt raises.
+    #[inline]
+    pub fn recover(&self, slots: &ArgumentSlots<'py>) -> PyResult<Bound<'py, PyAny>> {
+        match self.attempt(slots, &AttemptOptions::default()) {
+            Ok((result, _)) => Ok(result),
+            Err(failed) => ladder::retry_call(self, slots, failed),
+        }
+    }
+
+    /// The framework that results are converted to; `None` if it is that of the first array and there
+    /// is none.
+    pub fn output(&self) -> Option<&'static Framework> {
+        match self.definition.options.output {
+            OutputType::Fixed(framework) => Some(framework),
+            OutputType::Input => self.slots.first().map(|lead| lead.class.framework),
+        }
+    }
+
+    /// Gives a result its dtype and its framework, and tests the contract.
+    ///
+    /// # Errors
+    ///
+    /// As [`result::finish`]; what the contract raises; `ValueError` when the result violates it.
+    #[inline]
+    pub fn finish(
+        &self,
+        result: Bound<'py, PyAny>,
+        scope: ResultScope,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let result = result::finish(self, result, scope)?;
+        let Some(contract) = &self.definition.options.contract else { return Ok(result) };
+        let answer = contract.bind(self.py).call1((&result,))?;
+        // A contract that asserts returns None.
+        if !answer.is_none() && !answer.is_truthy()? {
+            let text = format!("{} violated its output contract", self.definition.name);
+            return Err(PyValueError::new_err(text));
+        }
+        Ok(result)
+    }
+}

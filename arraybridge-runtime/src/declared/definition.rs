@@ -1,0 +1,133 @@
+//! A function and its declaration, read once when the function is declared.
+
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+use super::options::Options;
+use super::passthrough::Passthrough;
+use super::signature::Parameters;
+use crate::framework::spec::Framework;
+use crate::interpreter::error::{Error, Result};
+
+/// What calling a function returns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FunctionKind {
+    /// Its result.
+    Plain,
+    /// A coroutine.
+    Coroutine,
+    /// A generator.
+    Generator,
+    /// An asynchronous generator.
+    AsyncGenerator,
+}
+
+/// How a function in the body of a class is bound when it is looked up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Binding {
+    /// To the instance.
+    Instance,
+    /// To the class.
+    Class,
+    /// Not at all.
+    Static,
+}
+
+/// A function and its declaration.
+pub struct Definition {
+    /// The function.
+    pub function: Py<PyAny>,
+    /// The declaration.
+    pub options: Options,
+    /// The options as they were written, for pickle.
+    pub keywords: Py<PyDict>,
+    /// The function's name in messages.
+    pub name: String,
+    /// The function's parameters.
+    pub parameters: Parameters,
+    /// What a call returns.
+    pub kind: FunctionKind,
+    /// How the function is bound.
+    pub binding: Binding,
+    /// How arguments that fit are passed through, if they can be.
+    pub passthrough: Option<Passthrough>,
+}
+
+impl Definition {
+    /// Reads a function and its declaration. The second value is the signature that the declared
+    /// function shows.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Type`] for an object that cannot be called; as [`Options::read`] and
+    /// [`Parameters::read`].
+    pub fn new<'py>(
+        function: &Bound<'py, PyAny>,
+        execution: &'static Framework,
+        keywords: &Bound<'py, PyDict>,
+    ) -> Result<(Definition, Option<Bound<'py, PyAny>>)> {
+        let (function, binding) = unwrap_method(function)?;
+        if !function.is_callable() {
+            let class = function.get_type().name()?;
+            return Err(Error::Type(format!("a declaration is for a function, not for {class}")));
+        }
+        let options = Options::read(execution, keywords)?;
+        let (parameters, signature) = Parameters::read(&function, &options)?;
+        let mut definition = Definition {
+            name: name_of(&function)?,
+            kind: kind_of(&function)?,
+            keywords: keywords.copy()?.unbind(),
+            function: function.unbind(),
+            options,
+            parameters,
+            binding,
+            passthrough: None,
+        };
+        definition.passthrough = Passthrough::of(&definition);
+        Ok((definition, signature))
+    }
+}
+
+/// The function inside a `staticmethod` or a `classmethod`.
+fn unwrap_method<'py>(function: &Bound<'py, PyAny>) -> PyResult<(Bound<'py, PyAny>, Binding)> {
+    let builtins = function.py().import("builtins")?;
+    for (name, binding) in [("staticmethod", Binding::Static), ("classmethod", Binding::Class)] {
+        if function.is_instance(&builtins.getattr(name)?)? {
+            return Ok((function.getattr("__func__")?, binding));
+        }
+    }
+    Ok((function.clone(), Binding::Instance))
+}
+
+/// The name of a function in messages: of a partial, that of its function, and of any other callable
+/// object, that of its class. Their own `repr` may contain whole arrays.
+fn name_of(function: &Bound<'_, PyAny>) -> PyResult<String> {
+    let py = function.py();
+    let partial = py.import("functools")?.getattr("partial")?;
+    let mut named = function.clone();
+    while named.is_instance(&partial)? {
+        named = named.getattr("func")?;
+    }
+    let name = named.getattr(intern!(py, "__qualname__")).and_then(|name| name.extract());
+    name.or_else(|_| Ok(named.get_type().qualname()?.to_string()))
+}
+
+/// What a call returns, judged by the function, or by the `__call__` method of another object.
+fn kind_of(function: &Bound<'_, PyAny>) -> PyResult<FunctionKind> {
+    let inspect = function.py().import("inspect")?;
+    let method = function.get_type().getattr(intern!(function.py(), "__call__"))?;
+    let is = |name: &str| -> PyResult<bool> {
+        Ok(inspect.call_method1(name, (function,))?.is_truthy()?
+            || inspect.call_method1(name, (&method,))?.is_truthy()?)
+    };
+    Ok(if is("iscoroutinefunction")? {
+        FunctionKind::Coroutine
+    } else if is("isasyncgenfunction")? {
+        FunctionKind::AsyncGenerator
+    } else if is("isgeneratorfunction")? {
+        FunctionKind::Generator
+    } else {
+        FunctionKind::Plain
+    })
+}

@@ -1,0 +1,234 @@
+//! How the results of the parts of a split call become the result of the whole.
+//!
+//! The parts of a lead differ in length, so that an array as long as each part follows the lead: a
+//! reduction, a histogram or a count would have the same length for every part. Only such arrays are
+//! concatenated on their own. Everything else is joined as the declaration says.
+
+use pyo3::PyTraverseError;
+use pyo3::gc::PyVisit;
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::pyclass::CompareOp;
+use pyo3::types::{PyList, PyString, PyTuple};
+
+use crate::declared::arguments::length_along;
+use crate::framework::detect;
+use crate::framework::endpoints::Endpoints;
+use crate::framework::loaded;
+use crate::interpreter::error::{Error, Result};
+use crate::interpreter::tuples::{plain_tuple, rebuilt};
+use crate::slices;
+
+/// How the results of the parts are joined, as the option `join` says it.
+#[derive(Debug)]
+pub enum Join {
+    /// Arrays are concatenated along the axis of the split.
+    Concatenate,
+    /// Arrays or numbers are added.
+    Sum,
+    /// The largest of each element, or of the numbers.
+    Max,
+    /// The smallest of each element, or of the numbers.
+    Min,
+    /// A function makes the result of the list of parts.
+    Call(Py<PyAny>),
+    /// The elements of a tuple or a list are joined one by one.
+    Each(Vec<Join>),
+}
+
+impl Join {
+    /// Reads the option: a name, a function, or a tuple of both.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Value`] for an unknown name, [`Error::Type`] for anything else.
+    pub fn read(value: &Bound<'_, PyAny>) -> Result<Join> {
+        if let Ok(tuple) = value.cast::<PyTuple>() {
+            return tuple
+                .iter()
+                .map(|value| Join::read(&value))
+                .collect::<Result<_>>()
+                .map(Join::Each);
+        }
+        if value.is_callable() {
+            return Ok(Join::Call(value.clone().unbind()));
+        }
+        let Ok(name) = value.cast::<PyString>() else {
+            let class = value.get_type().name()?;
+            let text = format!("join must be a name, a function or a tuple of them, not {class}");
+            return Err(Error::Type(text));
+        };
+        match name.to_string_lossy().as_ref() {
+            "concatenate" => Ok(Join::Concatenate),
+            "sum" => Ok(Join::Sum),
+            "max" => Ok(Join::Max),
+            "min" => Ok(Join::Min),
+            name => Err(Error::Value(format!(
+                "unknown join {name:?}; known are concatenate, sum, max, min"
+            ))),
+        }
+    }
+
+    /// Visits the functions, for the garbage collector.
+    ///
+    /// # Errors
+    ///
+    /// What the visitor returns.
+    pub fn visit(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
+        match self {
+            Join::Call(function) => visit.call(function),
+            Join::Each(joins) => joins.iter().try_for_each(|join| join.visit(visit)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Joins the results of the parts along an axis.
+    fn apply<'py>(&self, parts: &[Bound<'py, PyAny>], axis: usize) -> Result<Bound<'py, PyAny>> {
+        let first = &parts[0];
+        match self {
+            Join::Concatenate if detect::class_of(first).is_some() => {
+                slices::concatenate(parts, axis)
+            }
+            Join::Concatenate => {
+                let class = first.get_type().name()?;
+                Err(Error::Value(format!("join=\"concatenate\" needs arrays, not {class}")))
+            }
+            Join::Sum => fold(parts, |one, other| Ok(one.add(other)?)),
+            Join::Max => fold(parts, |one, other| extreme(one, other, CompareOp::Gt)),
+            Join::Min => fold(parts, |one, other| extreme(one, other, CompareOp::Lt)),
+            Join::Call(function) => {
+                let py = first.py();
+                Ok(function.bind(py).call1((PyList::new(py, parts)?,))?)
+            }
+            Join::Each(joins) => {
+                let columns = columns(parts)?;
+                if columns.len() != joins.len() {
+                    let (found, wanted) = (columns.len(), joins.len());
+                    let text = format!("join has {wanted} elements and the result has {found}");
+                    return Err(Error::Value(text));
+                }
+                let joined =
+                    joins.iter().zip(columns).map(|(join, column)| join.apply(&column, axis));
+                Ok(rebuilt(first, joined.collect::<Result<_>>()?)?)
+            }
+        }
+    }
+}
+
+/// Joins the results of parts, whose lengths along the axis are given.
+///
+/// # Errors
+///
+/// [`Error::Value`] when the declaration does not say how and the results are not arrays that follow
+/// the lead; what a join raises.
+pub(super) fn join<'py>(
+    how: Option<&Join>,
+    results: &[Bound<'py, PyAny>],
+    lengths: &[usize],
+    axis: usize,
+) -> Result<Bound<'py, PyAny>> {
+    if results.is_empty() {
+        return Err(Error::Value("there are no parts".to_owned()));
+    }
+    match how {
+        Some(how) => how.apply(results, axis),
+        None if lengths.iter().all(|length| *length == lengths[0]) => {
+            let length = lengths[0];
+            Err(undeclared(&format!("all parts have the length {length}, as a reduction could")))
+        }
+        None => concatenate_followers(results, lengths, axis),
+    }
+}
+
+/// Concatenates arrays that are as long as their parts, also in tuples and lists.
+fn concatenate_followers<'py>(
+    results: &[Bound<'py, PyAny>],
+    lengths: &[usize],
+    axis: usize,
+) -> Result<Bound<'py, PyAny>> {
+    let first = &results[0];
+    if detect::class_of(first).is_some() {
+        for (result, wanted) in results.iter().zip(lengths) {
+            let length = length_along(result, axis);
+            if length != Some(*wanted) {
+                let length = length.map_or("unknown".to_owned(), |length| length.to_string());
+                return Err(undeclared(&format!(
+                    "along axis {axis}, the length of a part is {wanted} and that of its result is \
+                     {length}"
+                )));
+            }
+        }
+        return slices::concatenate(results, axis);
+    }
+    if first.is_exact_instance_of::<PyList>() || plain_tuple(first).is_some() {
+        let columns = columns(results)?;
+        let joined = columns.iter().map(|column| concatenate_followers(column, lengths, axis));
+        return Ok(rebuilt(first, joined.collect::<Result<_>>()?)?);
+    }
+    let class = first.get_type().name()?;
+    Err(undeclared(&format!("the parts returned values of type {class}")))
+}
+
+#[cold]
+fn undeclared(why: &str) -> Error {
+    Error::Value(format!(
+        "{why}; declare how the results are joined with join=\"concatenate\", \"sum\", \"max\", \
+         \"min\" or a function of the list of results, or with a tuple of these for a tuple"
+    ))
+}
+
+/// The elements of lists or tuples, by index.
+fn columns<'py>(results: &[Bound<'py, PyAny>]) -> Result<Vec<Vec<Bound<'py, PyAny>>>> {
+    let first = &results[0];
+    let is_sequence = first.is_exact_instance_of::<PyList>() || plain_tuple(first).is_some();
+    let length = if is_sequence { first.len()? } else { 0 };
+    for result in results {
+        if !is_sequence || !result.get_type().is(first.get_type()) || result.len()? != length {
+            return Err(Error::Value("the parts returned different structures".to_owned()));
+        }
+    }
+    let column = |index| results.iter().map(|result| result.get_item(index)).collect();
+    Ok((0..length).map(column).collect::<PyResult<_>>()?)
+}
+
+/// Joins the arrays or numbers two by two.
+fn fold<'py>(
+    parts: &[Bound<'py, PyAny>],
+    two: impl Fn(&Bound<'py, PyAny>, &Bound<'py, PyAny>) -> Result<Bound<'py, PyAny>>,
+) -> Result<Bound<'py, PyAny>> {
+    let py = parts[0].py();
+    let number = py.import(intern!(py, "numbers"))?.getattr(intern!(py, "Number"))?;
+    for part in parts {
+        if detect::class_of(part).is_none() && !part.is_instance(&number)? {
+            let class = part.get_type().name()?;
+            let text = format!("join needs arrays or numbers here, not {class}; use a function");
+            return Err(Error::Value(text));
+        }
+    }
+    // Arrays of different shapes would be broadcast.
+    slices::check_same_shapes(parts)?;
+    parts[1..].iter().try_fold(parts[0].clone(), |joined, part| two(&joined, part))
+}
+
+/// The larger or the smaller of two numbers, or of the elements of two arrays; NaN if one is NaN.
+fn extreme<'py>(
+    one: &Bound<'py, PyAny>,
+    other: &Bound<'py, PyAny>,
+    wanted: CompareOp,
+) -> Result<Bound<'py, PyAny>> {
+    let py = one.py();
+    let Some(class) = detect::class_of(one) else {
+        let takes_first =
+            one.ne(one)? || (other.eq(other)? && one.rich_compare(other, wanted)?.is_truthy()?);
+        return Ok(if takes_first { one } else { other }.clone());
+    };
+    let name = if matches!(wanted, CompareOp::Gt) { "maximum" } else { "minimum" };
+    let loaded = loaded::load(py, class.framework, Endpoints::of(class.framework))?;
+    let missing = || {
+        let title = class.framework.title;
+        Error::Value(format!("{title} has no {name}; use a function as join"))
+    };
+    let ops = loaded.framework.array.as_ref().ok_or_else(missing)?;
+    let namespace = ops.namespace.call(py, [loaded.module(py)])?;
+    Ok(namespace.getattr(name).map_err(|_| missing())?.call1((one, other))?)
+}

@@ -1,0 +1,264 @@
+//! Calls whose arguments are passed through to the function as they are.
+//!
+//! Most arguments fit already. They are looked at where the caller has put them, without a tuple or a
+//! dictionary, and the function is called with them. All other calls take the general way,
+//! [`Declared::__call__`].
+
+use pyo3::ffi;
+use pyo3::prelude::*;
+use pyo3::types::PyString;
+use smallvec::SmallVec;
+
+use super::arguments::{ArgumentSlot, has_changed, version};
+use super::call::{Call, FailedAttempt};
+use super::definition::{Definition, FunctionKind};
+use super::options::OutputType;
+use super::result::{self, ResultScope};
+use super::signature::ArrayUsage;
+use super::{Declared, ladder, scope};
+use crate::framework::detect::{self, Role};
+use crate::framework::loaded;
+use crate::framework::oom;
+use crate::framework::spec::{Framework, Memory};
+use crate::interpreter::containers::Container;
+use crate::interpreter::vectorcall::{self, Given};
+use crate::policy::{Conversion, Policy};
+
+/// How arguments are passed through.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Passthrough {
+    /// If a look at the arguments finds that they fit; the result is looked at, too.
+    Checked,
+    /// Always: the function opens all arrays itself, and its result needs no conversion.
+    Unchecked,
+}
+
+impl Passthrough {
+    /// How a function's arguments are passed through; `None` if they cannot be.
+    pub fn of(definition: &Definition) -> Option<Passthrough> {
+        let options = &definition.options;
+        let is_input = |other: &Framework| other.memory_type == options.input.memory_type;
+        let keeps_results = match options.output {
+            OutputType::Fixed(output) => options.delivers || is_input(output),
+            OutputType::Input => options.delivers,
+        };
+        let is_simple = definition.kind == FunctionKind::Plain
+            && options.accepts_own_arrays()
+            && options.contract.is_none()
+            && !options.slice_by_slice
+            && is_input(options.execution)
+            && keeps_results;
+        let needs_no_check = options.delivers
+            && options.conversion == Some(Conversion::NativeOutput)
+            && !definition.parameters.converts()
+            && !scope::applies_to(options.execution);
+        is_simple.then_some(match needs_no_check {
+            true => Passthrough::Unchecked,
+            false => Passthrough::Checked,
+        })
+    }
+}
+
+/// Calls a declared function: passes the arguments through if possible, else takes the general way.
+pub fn call<'py>(
+    declared: &Bound<'py, Declared>,
+    given: &Given<'_, 'py>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let (py, definition) = (declared.py(), declared.get().definition());
+    match definition.passthrough {
+        Some(Passthrough::Unchecked) if !has_added_keyword(definition, given) => {
+            return call_unchecked(py, definition, given);
+        }
+        Some(Passthrough::Checked) => {
+            let policy = definition.options.policy(py);
+            if !matches!(policy.conversion, Conversion::Force(_))
+                && let Some(checked) = check(py, definition, given)
+            {
+                return call_checked(py, definition, given, policy, checked);
+            }
+        }
+        _ => {}
+    }
+    let (args, kwargs) = given.packed(py)?;
+    Declared::__call__(declared, &args, kwargs.as_ref())
+}
+
+/// Whether a keyword argument is one that the declaration adds.
+fn has_added_keyword(definition: &Definition, given: &Given<'_, '_>) -> bool {
+    let is_added = |name: Borrowed<'_, '_, PyAny>| {
+        name.cast::<PyString>().is_ok_and(|name| definition.parameters.is_added(&name))
+    };
+    given.names().is_some_and(|names| names.iter_borrowed().any(is_added))
+}
+
+/// The calling convention of functions with [`Passthrough::Unchecked`]. Without keyword arguments the
+/// call is forwarded in C, and Rust deals only with the error that it may raise.
+///
+/// # Safety
+///
+/// As Python's `vectorcallfunc`, with an instance of [`Declared`] as `callable`.
+pub unsafe extern "C" fn vectorcall_unchecked(
+    callable: *mut ffi::PyObject,
+    args: *const *mut ffi::PyObject,
+    nargsf: usize,
+    names: *mut ffi::PyObject,
+) -> *mut ffi::PyObject {
+    // SAFETY: Python calls this with the interpreter attached and with a callable, arguments and names
+    // that are valid until it returns, which is what `serve` and `PyObject_Vectorcall` need. Only
+    // instances of `Declared` have this function in their vectorcall field, so the cast is right, and
+    // `callable` keeps its definition and thereby the function alive. PyO3 need not know about the
+    // attachment before `serve`, since nothing is dropped until then.
+    unsafe {
+        if !names.is_null() {
+            return vectorcall::serve(callable, args, nargsf, names, call);
+        }
+        let py = Python::assume_attached();
+        let declared = Borrowed::from_ptr(py, callable).cast_unchecked::<Declared>();
+        let function = declared.get().definition().function.as_ptr();
+        let result = ffi::PyObject_Vectorcall(function, args, nargsf, names);
+        if !result.is_null() {
+            return result;
+        }
+        vectorcall::serve(callable, args, nargsf, names, |declared: &Bound<'_, Declared>, given| {
+            let py = declared.py();
+            recover_unchecked(py, declared.get().definition(), given, PyErr::fetch(py))
+        })
+    }
+}
+
+fn call_unchecked<'py>(
+    py: Python<'py>,
+    definition: &Definition,
+    given: &Given<'_, 'py>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let result = given.pass(definition.function.bind(py));
+    result.or_else(|error| recover_unchecked(py, definition, given, error))
+}
+
+/// Retries a call that failed with `error`, if memory ran out.
+#[cold]
+fn recover_unchecked<'py>(
+    py: Python<'py>,
+    definition: &Definition,
+    given: &Given<'_, 'py>,
+    error: PyErr,
+) -> PyResult<Bound<'py, PyAny>> {
+    if !is_recoverable(py, definition, &error) {
+        return Err(error);
+    }
+    let (args, kwargs) = given.packed(py)?;
+    let policy = definition.options.policy(py);
+    let call = Call::new(py, definition, &args, kwargs.as_ref(), policy);
+    let written = call.slots.iter().any(ArgumentSlot::is_written);
+    let result = ladder::retry_call(&call, &call.slots, FailedAttempt { error, written })?;
+    call.finish(result, ResultScope::Call)
+}
+
+/// Whether memory ran out and the declaration allows a retry.
+fn is_recoverable(py: Python<'_>, definition: &Definition, error: &PyErr) -> bool {
+    definition.options.retries() && oom::framework_of(py, error).is_some()
+}
+
+/// What was found out about arguments that fit.
+struct CheckedArguments<'a, 'py> {
+    /// The first array.
+    lead: Option<Borrowed<'a, 'py, PyAny>>,
+    /// Arrays that the function could write to, with their versions.
+    versions: SmallVec<[(Borrowed<'a, 'py, PyAny>, i64); 2]>,
+    /// Whether the function opens an array to write to it.
+    written: bool,
+}
+
+/// Looks at each argument; `None` if one does not fit, or if a device has to be made current.
+#[inline]
+fn check<'a, 'py: 'a>(
+    py: Python<'py>,
+    definition: &Definition,
+    given: &Given<'a, 'py>,
+) -> Option<CheckedArguments<'a, 'py>> {
+    let framework = definition.options.input;
+    if framework.memory != Memory::Host && !has_host_only(py, framework) {
+        return None;
+    }
+    let records = framework.version.is_some() && definition.options.retries();
+    let mut checked = CheckedArguments { lead: None, versions: SmallVec::new(), written: false };
+    let (positional, named) = given.all().split_at(given.positional());
+    for (index, &value) in positional.iter().enumerate() {
+        let (usage, _) = definition.parameters.positional(index);
+        if usage == ArrayUsage::Ignored {
+            continue;
+        }
+        match detect::class_of(&value) {
+            Some(_) if usage.is_opened() => {
+                checked.written |= usage == ArrayUsage::Written;
+                checked.lead.get_or_insert(value);
+            }
+            Some(class) if class.framework.memory_type != framework.memory_type => return None,
+            Some(class) => {
+                if records && matches!(class.role, Role::Array) {
+                    let version = version(framework, &value);
+                    checked.versions.extend(version.map(|version| (value, version)));
+                }
+                checked.lead.get_or_insert(value);
+            }
+            None if Container::of(&value).is_some() => return None,
+            None => {}
+        }
+    }
+    fit_by_name(definition, given, named).then_some(checked)
+}
+
+/// Whether none of the keyword arguments concerns the declaration. Finding the first array among them
+/// is left to the general way.
+#[inline]
+fn fit_by_name<'py>(
+    definition: &Definition,
+    given: &Given<'_, 'py>,
+    values: &[Borrowed<'_, 'py, PyAny>],
+) -> bool {
+    let Some(names) = given.names() else { return true };
+    names.iter_borrowed().zip(values).all(|(name, value)| {
+        name.cast::<PyString>().is_ok_and(|name| !definition.parameters.is_added(&name))
+            && detect::class_of(value).is_none()
+            && Container::of(value).is_none()
+    })
+}
+
+/// Whether a framework has no accelerator on this machine, so that there is no device to choose.
+fn has_host_only(py: Python<'_>, framework: &'static Framework) -> bool {
+    match loaded::if_loaded(py, framework) {
+        Some(loaded) => loaded.accelerators(py) == 0,
+        // The general way loads the framework and finds out.
+        None => !scope::applies_to(framework),
+    }
+}
+
+fn call_checked<'py>(
+    py: Python<'py>,
+    definition: &Definition,
+    given: &Given<'_, 'py>,
+    policy: Policy,
+    checked: CheckedArguments<'_, 'py>,
+) -> PyResult<Bound<'py, PyAny>> {
+    match given.pass(definition.function.bind(py)) {
+        Ok(result) => {
+            let lead = checked.lead.as_deref();
+            if result::is_finished(&definition.options, policy, lead, &result) {
+                return Ok(result);
+            }
+            let (args, kwargs) = given.packed(py)?;
+            let call = Call::new(py, definition, &args, kwargs.as_ref(), policy);
+            call.finish(result, ResultScope::Call)
+        }
+        Err(error) if !is_recoverable(py, definition, &error) => Err(error),
+        Err(error) => {
+            let (args, kwargs) = given.packed(py)?;
+            let call = Call::new(py, definition, &args, kwargs.as_ref(), policy);
+            let input = definition.options.input;
+            let mut versions = checked.versions.iter();
+            let changed = versions.any(|(array, before)| has_changed(input, array, *before));
+            let failed = FailedAttempt { error, written: checked.written || changed };
+            call.finish(ladder::retry_call(&call, &call.slots, failed)?, ResultScope::Call)
+        }
+    }
+}

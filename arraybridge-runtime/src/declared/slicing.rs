@@ -1,0 +1,85 @@
+//! Calls for parts of the first array, which the declaration's `sliced` arrays are cut with.
+
+use pyo3::prelude::*;
+
+use super::arguments::{ArgumentKey, ArgumentSlot, ArgumentSlots, length_along};
+use super::call::Call;
+use super::result::{self, ResultScope};
+use crate::interpreter::error::{Error, Result};
+use crate::slices;
+
+impl<'py> Call<'_, 'py> {
+    /// Calls the function for each slice of the first array along its first axis.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Value`] when there is no array, or when the arrays that are sliced together differ in
+    /// length; as [`slices::process`].
+    pub fn slice_by_slice(&self) -> Result<Bound<'py, PyAny>> {
+        let Some(lead) = self.slots.first() else {
+            let text = "slice_by_slice needs an array among the arguments".to_owned();
+            return Err(Error::Value(text));
+        };
+        self.check_sliced(&self.slots, 0)?;
+        slices::process(self.py, &lead.value, &mut |index, slice| {
+            let part = |array: &Bound<'py, PyAny>| Ok(array.get_item(index)?);
+            let slots = self.with_parts(&self.slots, slice, &part)?;
+            result::finish(self, self.recover(&slots)?, ResultScope::Slice)
+        })
+    }
+
+    /// The arrays of the call with a part of the first array, and of those that are sliced with it.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Value`] when a part is not an array; what `part` returns.
+    pub fn with_parts(
+        &self,
+        whole: &ArgumentSlots<'py>,
+        lead: Bound<'py, PyAny>,
+        part: &dyn Fn(&Bound<'py, PyAny>) -> Result<Bound<'py, PyAny>>,
+    ) -> Result<ArgumentSlots<'py>> {
+        let not_an_array = || Error::Value("a slice of the first array is not an array".to_owned());
+        let mut slots = ArgumentSlots::new();
+        for (index, slot) in whole.iter().enumerate() {
+            slots.push(match index {
+                0 => slot.with_part(lead.clone()).ok_or_else(not_an_array)?,
+                _ if self.is_sliced(slot) => {
+                    slot.with_part(part(&slot.value)?).ok_or_else(not_an_array)?
+                }
+                _ => slot.clone(),
+            });
+        }
+        Ok(slots)
+    }
+
+    /// Checks that arrays that are sliced together have the same length.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Value`] with both lengths.
+    pub fn check_sliced(&self, slots: &ArgumentSlots<'py>, axis: usize) -> Result<()> {
+        let mut lengths = slots
+            .iter()
+            .enumerate()
+            .filter(|(index, slot)| *index == 0 || self.is_sliced(slot))
+            .filter_map(|(_, slot)| length_along(&slot.value, axis));
+        let Some(lead) = lengths.next() else { return Ok(()) };
+        match lengths.find(|length| *length != lead) {
+            None => Ok(()),
+            Some(other) => Err(Error::Value(format!(
+                "arrays that are sliced together have the lengths {lead} and {other} along axis {axis}"
+            ))),
+        }
+    }
+
+    fn is_sliced(&self, slot: &ArgumentSlot<'py>) -> bool {
+        let is_named = |name: &str| self.definition.options.sliced.iter().any(|n| n == name);
+        match &slot.key {
+            ArgumentKey::Positional(index) => {
+                self.definition.parameters.name_of(*index).is_some_and(is_named)
+            }
+            ArgumentKey::Keyword(name) => is_named(&name.to_string_lossy()),
+        }
+    }
+}

@@ -1,0 +1,251 @@
+//! Coroutines and generators of declared functions.
+//!
+//! The device and the stream of a call are entered for each step and left at its end, so that two
+//! tasks that take turns on one thread do not run in each other's scopes.
+
+mod async_generator;
+mod origin;
+
+use pyo3::exceptions::{PyAttributeError, PyRuntimeError, PyStopIteration};
+use pyo3::gc::{PyTraverseError, PyVisit};
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::types::{PyString, PyTuple};
+
+use super::Declared;
+use super::arguments::{ArrayVersions, UnboundVersions};
+use super::call::{AttemptOptions, Call, FailedAttempt};
+use super::definition::FunctionKind;
+use super::ladder::{self, Ladder, Rung};
+use crate::framework::oom;
+use async_generator::AsyncSteps;
+use origin::CallOrigin;
+
+/// Calls a function that returns a coroutine or a generator, and wraps what it returns.
+///
+/// # Errors
+///
+/// What the call raises.
+pub(super) fn start<'py>(
+    declared: &Bound<'py, Declared>,
+    call: Call<'_, 'py>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let py = call.py;
+    let (inner, versions) = match call.attempt(&call.slots, &AttemptOptions::default()) {
+        Ok((inner, versions)) => (inner, versions.unbind()),
+        Err(failed) => (ladder::retry_call(&call, &call.slots, failed)?, Vec::new()),
+    };
+    let origin = CallOrigin::new(declared, &call);
+    let kind = call.definition.kind;
+    if kind == FunctionKind::AsyncGenerator {
+        return Ok(Bound::new(py, AsyncSteps::new(inner, origin, versions))?.into_any());
+    }
+    let steps = Steps {
+        inner: Some(inner.unbind()),
+        origin,
+        yields_results: kind == FunctionKind::Generator,
+        returns_result: true,
+        can_restart: true,
+        versions,
+        generator: None,
+        on_host: false,
+        ladder: None,
+    };
+    match kind {
+        FunctionKind::Generator => {
+            let steps = PyClassInitializer::from(steps).add_subclass(Generator);
+            Ok(Bound::new(py, steps)?.into_any())
+        }
+        _ => Ok(Coroutine::new(py, steps)?.into_any()),
+    }
+}
+
+/// A coroutine, a generator, or one step of an asynchronous generator.
+#[pyclass(module = "arraybridge", name = "Steps", weakref, subclass)]
+pub struct Steps {
+    /// What the function returned.
+    inner: Option<Py<PyAny>>,
+    origin: CallOrigin,
+    /// Whether what it yields are results. A coroutine yields to its event loop.
+    yields_results: bool,
+    /// Whether what it returns is a result.
+    returns_result: bool,
+    /// Whether the function may be called again when memory runs out.
+    can_restart: bool,
+    /// The arrays that it could write to.
+    versions: UnboundVersions,
+    /// The asynchronous generator whose first step this is.
+    generator: Option<Py<AsyncSteps>>,
+    /// Whether it runs on the host after a retry.
+    on_host: bool,
+    /// The rungs that are left after a retry.
+    ladder: Option<Ladder>,
+}
+
+impl Steps {
+    /// Makes one step. The object is not borrowed meanwhile, since the step may use it.
+    fn step<'py>(
+        slf: &Bound<'py, Self>,
+        method: &Bound<'py, PyString>,
+        arguments: &Bound<'py, PyTuple>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let py = slf.py();
+        let (inner, origin, on_host) = {
+            let this = slf.try_borrow()?;
+            let Some(inner) = &this.inner else {
+                return Err(PyRuntimeError::new_err("it has been closed"));
+            };
+            (inner.bind(py).clone(), this.origin.clone_ref(py), this.on_host)
+        };
+        let mut result = origin.scoped(py, on_host, || inner.call_method1(method, arguments));
+        if let Err(error) = result {
+            result = Steps::retry(slf, &origin, error);
+        }
+        let (yields_results, returns_result) = {
+            let mut this = slf.try_borrow_mut()?;
+            // A new generator would yield the first result once more.
+            this.can_restart &= !(this.yields_results && result.is_ok());
+            (this.yields_results, this.returns_result)
+        };
+        match result {
+            Ok(value) if yields_results => origin.finish(value),
+            Err(error) if returns_result && error.is_instance_of::<PyStopIteration>(py) => {
+                let value = error.value(py).getattr(intern!(py, "value"))?;
+                if yields_results && value.is_none() {
+                    return Err(error);
+                }
+                Err(PyStopIteration::new_err((origin.finish(value)?.unbind(),)))
+            }
+            result => result,
+        }
+    }
+
+    /// Calls the function again on the next rung of the ladder, if memory ran out. Returns the result of
+    /// the first step.
+    fn retry<'py>(
+        slf: &Bound<'py, Self>,
+        origin: &CallOrigin,
+        error: PyErr,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let py = slf.py();
+        let (ladder, generator, versions) = {
+            let mut this = slf.try_borrow_mut()?;
+            if !this.can_restart || oom::framework_of(py, &error).is_none() {
+                return Err(error);
+            }
+            let generator = this.generator.as_ref().map(|generator| generator.bind(py).clone());
+            (this.ladder.take(), generator, ArrayVersions::bind(py, &this.versions))
+        };
+        let call = origin.call(py);
+        let written = versions.any_changed(call.definition.options.input);
+        drop(versions);
+        let failed = FailedAttempt { error, written };
+        let ladder = match ladder {
+            Some(ladder) => ladder.resume(py, failed)?,
+            None => Ladder::new(&call, &call.slots, failed)?,
+        };
+        let ((rung, restarted), ladder) = ladder.climb(&call, |ladder, rung| {
+            Ok((rung, origin.restart(&call, ladder, rung, generator.as_ref())?))
+        })?;
+        let mut this = slf.try_borrow_mut()?;
+        this.versions = restarted.versions;
+        this.inner = Some(restarted.inner.unbind());
+        this.on_host = rung == Rung::Host;
+        if let Some(generator) = generator {
+            generator.try_borrow_mut()?.on_host = this.on_host;
+        }
+        this.ladder = Some(ladder);
+        restarted.first_step
+    }
+}
+
+#[pymethods]
+impl Steps {
+    fn __next__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        let py = slf.py();
+        Steps::step(slf, intern!(py, "send"), &PyTuple::new(py, [py.None()])?)
+    }
+
+    fn send<'py>(slf: &Bound<'py, Self>, value: Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        let py = slf.py();
+        Steps::step(slf, intern!(py, "send"), &PyTuple::new(py, [value])?)
+    }
+
+    #[pyo3(signature = (*exception))]
+    fn throw<'py>(
+        slf: &Bound<'py, Self>,
+        exception: &Bound<'py, PyTuple>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        Steps::step(slf, intern!(slf.py(), "throw"), exception)
+    }
+
+    fn close<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        let py = slf.py();
+        let (inner, origin, on_host) = {
+            let this = slf.try_borrow()?;
+            let Some(inner) = &this.inner else { return Ok(py.None().into_bound(py)) };
+            (inner.bind(py).clone(), this.origin.clone_ref(py), this.on_host)
+        };
+        origin.scoped(py, on_host, || inner.call_method0(intern!(py, "close")))
+    }
+
+    /// `cr_running`, `gi_frame` and the like are those of what the function returned.
+    fn __getattr__<'py>(&self, name: &Bound<'py, PyString>) -> PyResult<Bound<'py, PyAny>> {
+        delegate(self.inner.as_ref(), name)
+    }
+
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        visit.call(&self.inner)?;
+        visit.call(&self.generator)?;
+        self.versions.iter().try_for_each(|(array, _)| visit.call(array))?;
+        self.origin.visit(&visit)
+    }
+
+    fn __clear__(&mut self) {
+        self.inner = None;
+        self.generator = None;
+    }
+}
+
+/// An awaitable [`Steps`].
+#[pyclass(module = "arraybridge", name = "Coroutine", extends = Steps)]
+pub struct Coroutine;
+
+impl Coroutine {
+    fn new(py: Python<'_>, steps: Steps) -> PyResult<Bound<'_, Coroutine>> {
+        Bound::new(py, PyClassInitializer::from(steps).add_subclass(Coroutine))
+    }
+}
+
+#[pymethods]
+impl Coroutine {
+    fn __await__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
+        slf
+    }
+}
+
+/// An iterable [`Steps`].
+#[pyclass(module = "arraybridge", name = "Generator", extends = Steps)]
+pub struct Generator;
+
+#[pymethods]
+impl Generator {
+    fn __iter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
+        slf
+    }
+}
+
+/// An attribute by which Python inspects coroutines and generators.
+fn delegate<'py>(
+    inner: Option<&Py<PyAny>>,
+    name: &Bound<'py, PyString>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let text = name.to_string();
+    let known = ["cr_", "gi_", "ag_", "__name__", "__qualname__"];
+    match inner.filter(|_| known.iter().any(|prefix| text.starts_with(prefix))) {
+        Some(inner) => inner.bind(name.py()).getattr(name),
+        None => Err(PyAttributeError::new_err(format!(
+            "a coroutine or generator of a declared function has no attribute {text:?}"
+        ))),
+    }
+}

@@ -1,0 +1,153 @@
+//! The call that a coroutine or a generator comes from.
+
+use pyo3::exceptions::{PyStopAsyncIteration, PyStopIteration};
+use pyo3::gc::{PyTraverseError, PyVisit};
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyTuple};
+
+use super::async_generator::AsyncSteps;
+use crate::declared::Declared;
+use crate::declared::arguments::UnboundVersions;
+use crate::declared::call::{AttemptOptions, Call, FailedAttempt};
+use crate::declared::ladder::{self, Ladder, Rung, RungFailure};
+use crate::declared::result::{self, ResultScope};
+use crate::declared::scope;
+use crate::framework::device;
+use crate::policy::Policy;
+
+/// A call, independent of the interpreter's lifetime.
+pub(super) struct CallOrigin {
+    declared: Py<Declared>,
+    args: Py<PyTuple>,
+    kwargs: Option<Py<PyDict>>,
+    policy: Policy,
+}
+
+/// A coroutine or a generator that was created by a retry, after its first step.
+pub(super) struct Restarted<'py> {
+    /// The coroutine, the generator, or the first step of an asynchronous generator.
+    pub inner: Bound<'py, PyAny>,
+    /// What the first step returned: a value, or the end.
+    pub first_step: PyResult<Bound<'py, PyAny>>,
+    /// The arrays that the function could write to.
+    pub versions: UnboundVersions,
+}
+
+impl CallOrigin {
+    pub fn new<'py>(declared: &Bound<'py, Declared>, call: &Call<'_, 'py>) -> CallOrigin {
+        CallOrigin {
+            declared: declared.clone().unbind(),
+            args: call.args.clone().unbind(),
+            kwargs: call.kwargs.clone().map(Bound::unbind),
+            policy: call.policy,
+        }
+    }
+
+    pub fn clone_ref(&self, py: Python<'_>) -> CallOrigin {
+        CallOrigin {
+            declared: self.declared.clone_ref(py),
+            args: self.args.clone_ref(py),
+            kwargs: self.kwargs.as_ref().map(|kwargs| kwargs.clone_ref(py)),
+            policy: self.policy,
+        }
+    }
+
+    /// The call.
+    pub fn call<'a, 'py>(&'a self, py: Python<'py>) -> Call<'a, 'py> {
+        let kwargs = self.kwargs.as_ref().map(|kwargs| kwargs.bind(py));
+        Call::new(py, self.declared.get().definition(), self.args.bind(py), kwargs, self.policy)
+    }
+
+    /// Runs one step on the device and the stream of the call, or in the host's scope.
+    ///
+    /// # Errors
+    ///
+    /// What `body` returns and what the framework raises.
+    pub fn scoped<'py>(
+        &self,
+        py: Python<'py>,
+        on_host: bool,
+        body: impl FnOnce() -> PyResult<Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let framework = self.declared.get().definition().options.execution;
+        if on_host {
+            return match ladder::host_scope(py, framework)? {
+                Some(scope) => device::entered(&scope, body),
+                None => body(),
+            };
+        }
+        if !scope::applies_to(framework) {
+            return body();
+        }
+        let call = self.call(py);
+        let options = &call.definition.options;
+        let device = scope::call_device(py, framework, &call.slots, options)?;
+        scope::enter(py, framework, device, &call.slots, body)
+    }
+
+    /// Gives a result its dtype and its framework.
+    ///
+    /// # Errors
+    ///
+    /// As [`Call::finish`].
+    pub fn finish<'py>(&self, value: Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        let call = self.call(value.py());
+        let execution = call.definition.options.execution;
+        // The function may still read memory that was shared, and that the caller may write to.
+        if execution.ready.is_some()
+            && call.slots.iter().any(|slot| !slot.class.framework.immutable)
+        {
+            result::wait(execution, &value)?;
+        }
+        call.finish(value, ResultScope::Call)
+    }
+
+    /// Calls the function again, and makes the first step.
+    ///
+    /// # Errors
+    ///
+    /// The reason why the rung does not apply, and what the call or the step raises. The end of the
+    /// iteration is not an error, but the result of the step.
+    pub fn restart<'py>(
+        &self,
+        call: &Call<'_, 'py>,
+        ladder: &Ladder,
+        rung: Rung,
+        generator: Option<&Bound<'py, AsyncSteps>>,
+    ) -> Result<Restarted<'py>, RungFailure> {
+        let py = call.py;
+        let attempt = match rung {
+            Rung::Clear => AttemptOptions::default(),
+            Rung::Host => ladder.host_attempt(call).map_err(RungFailure::Skipped)?,
+            Rung::Split => {
+                let why = "a coroutine or a generator cannot be split";
+                return Err(RungFailure::Skipped(why.to_owned()));
+            }
+        };
+        ladder.clear_caches(py);
+        // The scope is entered for each step, not for the call.
+        let attempt = AttemptOptions { scope: None, ..attempt };
+        let (mut inner, versions) = call.attempt(&call.slots, &attempt)?;
+        if let Some(generator) = generator {
+            generator.try_borrow_mut().map_err(PyErr::from)?.restart(&inner);
+            inner = inner.call_method0(intern!(py, "__anext__"))?;
+        }
+        let send = || inner.call_method1(intern!(py, "send"), (py.None(),));
+        let first_step = self.scoped(py, rung == Rung::Host, send);
+        if let Err(error) = &first_step
+            && !error.is_instance_of::<PyStopIteration>(py)
+            && !error.is_instance_of::<PyStopAsyncIteration>(py)
+        {
+            let written = versions.any_changed(call.definition.options.input);
+            return Err(FailedAttempt { error: error.clone_ref(py), written }.into());
+        }
+        Ok(Restarted { inner, first_step, versions: versions.unbind() })
+    }
+
+    pub fn visit(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
+        visit.call(&self.declared)?;
+        visit.call(&self.args)?;
+        visit.call(&self.kwargs)
+    }
+}

@@ -1,0 +1,222 @@
+//! Asking the conditions of a table.
+//!
+//! A guard protects a conversion, a reason explains why one has failed. So when a condition raises,
+//! a guard holds and a reason does not. Callers that can report the error use [`Guard::holds`].
+
+use pyo3::prelude::*;
+
+use crate::framework::loaded::LoadedFramework;
+use crate::framework::op::Scope;
+use crate::framework::spec::{DType, Guard, Kind, Missing, Op, ReasonRole};
+use crate::interpreter::error::attempt;
+
+impl<const N: usize> Op<N> {
+    /// Runs the operation and takes the truth value of what it returns.
+    ///
+    /// # Errors
+    ///
+    /// What the framework raises.
+    #[inline]
+    pub fn holds<'py>(&self, py: Python<'py>, scope: Scope<'_, 'py, N>) -> PyResult<bool> {
+        self.call(py, scope)?.is_truthy()
+    }
+}
+
+impl Guard {
+    /// Whether it is asked for arrays with dtypes of this kind.
+    #[inline]
+    pub fn is_for(&self, kind: Kind) -> bool {
+        self.kinds.is_empty() || self.kinds.contains(&kind)
+    }
+
+    /// Whether its condition holds for an array.
+    ///
+    /// # Errors
+    ///
+    /// What the framework raises.
+    #[inline]
+    pub fn holds<'py>(
+        &self,
+        py: Python<'py>,
+        loaded: &LoadedFramework,
+        data: &Bound<'py, PyAny>,
+    ) -> PyResult<bool> {
+        self.when.holds(py, [loaded.module(py), data])
+    }
+
+    fn holds_or_raises<'py>(
+        &self,
+        py: Python<'py>,
+        loaded: &LoadedFramework,
+        data: &Bound<'py, PyAny>,
+    ) -> bool {
+        attempt(py, self.holds(py, loaded, data)).unwrap_or(true)
+    }
+}
+
+impl LoadedFramework {
+    /// Whether a guard holds for an array, of those for a kind of dtype or of all.
+    #[inline]
+    pub fn is_guarded<'py>(
+        &self,
+        py: Python<'py>,
+        data: &Bound<'py, PyAny>,
+        kind: Option<Kind>,
+    ) -> bool {
+        let mut guards = self.framework.guards.iter();
+        guards.any(|guard| {
+            kind.is_none_or(|kind| guard.is_for(kind)) && guard.holds_or_raises(py, self, data)
+        })
+    }
+
+    /// Whether operations on the array are recorded for a gradient; `None` if its table has no guard
+    /// that answers this.
+    pub fn is_recorded<'py>(&self, py: Python<'py>, data: &Bound<'py, PyAny>) -> Option<bool> {
+        let mut guards = self.framework.guards.iter();
+        let guard = guards.find(|guard| guard.role == Some(ReasonRole::Gradient))?;
+        Some(guard.holds_or_raises(py, self, data))
+    }
+
+    /// The reason why an array has no memory to export, if the table knows it.
+    pub fn reason<'py>(&self, py: Python<'py>, data: &Bound<'py, PyAny>) -> Option<&'static Guard> {
+        let holds = |reason: &&Guard| attempt(py, reason.holds(py, self, data)).unwrap_or(false);
+        self.framework.reasons.iter().find(holds)
+    }
+
+    /// The reason why even the framework itself must not read an array, if the table knows one.
+    pub fn released<'py>(
+        &self,
+        py: Python<'py>,
+        data: &Bound<'py, PyAny>,
+    ) -> Option<&'static Guard> {
+        let is_released = |reason: &&Guard| reason.role == Some(ReasonRole::Released);
+        let reason = self.framework.reasons.iter().find(is_released)?;
+        attempt(py, reason.holds(py, self, data)).unwrap_or(false).then_some(reason)
+    }
+
+    /// The condition that makes a dtype absent now, if there is one.
+    ///
+    /// # Errors
+    ///
+    /// What the framework raises.
+    pub fn missing(&self, py: Python<'_>, dtype: DType) -> PyResult<Option<&'static Missing>> {
+        for missing in self.framework.missing {
+            if missing.dtypes.contains(dtype) && missing.when.holds(py, [self.module(py)])? {
+                return Ok(Some(missing));
+            }
+        }
+        Ok(None)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pyo3::types::PyModule;
+
+    use super::*;
+    use crate::framework::generated::statics::{JAX, TORCH};
+    use crate::framework::spec::Framework;
+
+    const FAKE: &std::ffi::CStr = c"
+class Tensor:
+    'A dense tensor of torch, unless something is set. A Tensor() attribute raises when it is read.'
+    def __init__(self, **attributes):
+        self.attributes = attributes
+    def __getattr__(self, name):
+        defaults = {'requires_grad': False, 'is_quantized': False, 'is_nested': False,
+                    'layout': strided, 'device': cpu, 'is_conj': no, 'is_neg': no}
+        found = self.attributes.get(name, defaults[name])
+        if found is broken:
+            raise RuntimeError(name)
+        return found
+
+class cpu:
+    type = 'cpu'
+
+class config:
+    jax_enable_x64 = False
+
+strided, broken = 'strided', object()
+
+def no():
+    return False
+";
+
+    /// A framework whose module is a fake, and a way to make its arrays.
+    fn with_fake(
+        framework: &'static Framework,
+        test: impl Fn(Python<'_>, &LoadedFramework, &dyn Fn(&str) -> Py<PyAny>),
+    ) {
+        Python::attach(|py| {
+            let module = PyModule::new(py, "fake").unwrap();
+            py.run(FAKE, Some(&module.dict()), None).unwrap();
+            let array = |attributes: &str| {
+                let code = std::ffi::CString::new(format!("Tensor({attributes})")).unwrap();
+                py.eval(&code, Some(&module.dict()), None).unwrap().unbind()
+            };
+            let loaded = LoadedFramework::new(framework, module.clone().into_any().unbind());
+            test(py, &loaded, &array);
+        });
+    }
+
+    #[test]
+    fn a_guard_that_cannot_be_asked_holds() {
+        with_fake(&TORCH, |py, loaded, array| {
+            let is_guarded =
+                |attributes, kind| loaded.is_guarded(py, array(attributes).bind(py), kind);
+            assert!(!is_guarded("", None));
+            assert!(is_guarded("requires_grad=True", None));
+            assert!(is_guarded("requires_grad=broken", None));
+            assert!(is_guarded("is_neg=broken", Some(Kind::Float)));
+        });
+    }
+
+    #[test]
+    fn a_guard_is_asked_for_its_kinds_of_dtypes_alone() {
+        with_fake(&TORCH, |py, loaded, array| {
+            let conjugate = array("is_conj=lambda: True");
+            assert!(!loaded.is_guarded(py, conjugate.bind(py), Some(Kind::Float)));
+            assert!(loaded.is_guarded(py, conjugate.bind(py), Some(Kind::Complex)));
+            let broken = array("requires_grad=broken");
+            assert!(!loaded.is_guarded(py, broken.bind(py), Some(Kind::Signed)));
+        });
+    }
+
+    #[test]
+    fn the_guard_with_the_role_answers_for_gradients() {
+        with_fake(&TORCH, |py, loaded, array| {
+            let is_recorded = |attributes| loaded.is_recorded(py, array(attributes).bind(py));
+            assert_eq!(is_recorded("is_conj=lambda: True"), Some(false));
+            assert_eq!(is_recorded("requires_grad=True"), Some(true));
+            assert_eq!(is_recorded("requires_grad=broken"), Some(true));
+        });
+        with_fake(&JAX, |py, loaded, array| {
+            assert_eq!(loaded.is_recorded(py, array("").bind(py)), None);
+        });
+    }
+
+    #[test]
+    fn a_reason_that_cannot_be_asked_is_passed_over() {
+        with_fake(&TORCH, |py, loaded, array| {
+            let reason = |attributes| loaded.reason(py, array(attributes).bind(py)).map(|r| r.why);
+            // The fake module lacks what the last reason asks.
+            assert_eq!(reason(""), None);
+            assert_eq!(reason("is_nested=True"), Some("nested"));
+            assert_eq!(reason("layout=broken, is_quantized=True"), Some("quantized"));
+        });
+    }
+
+    #[test]
+    fn a_dtype_is_missing_while_the_condition_holds() {
+        with_fake(&JAX, |py, loaded, _| {
+            let missing = |dtype| loaded.missing(py, dtype).unwrap().is_some();
+            assert!(missing(DType::Float64) && !missing(DType::Float32));
+            let config = loaded.module(py).getattr("config").unwrap();
+            config.setattr("jax_enable_x64", true).unwrap();
+            assert!(!missing(DType::Float64));
+            config.delattr("jax_enable_x64").unwrap();
+            assert!(loaded.missing(py, DType::Float64).is_err());
+            assert!(loaded.missing(py, DType::Float32).is_ok());
+        });
+    }
+}

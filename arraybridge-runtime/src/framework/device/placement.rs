@@ -1,0 +1,260 @@
+//! Where a caller wants an array to be, and the device that this means.
+
+use pyo3::prelude::*;
+use pyo3::types::{PyBool, PyInt, PyString};
+
+use super::{Device, current};
+use crate::framework::endpoints::Endpoints;
+use crate::framework::loaded::LoadedFramework;
+use crate::framework::spec::{Framework, Memory};
+use crate::interpreter::error::{Error, Failure, Result, first_line};
+
+/// Where the result of a conversion should be.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Placement {
+    /// On the kind of device where the source is, else on the target's current device.
+    #[default]
+    Auto,
+    /// On this device, or the conversion fails.
+    On(Device),
+    /// On this accelerator (`gpu_id`). Without any accelerator the array goes to the host, if the
+    /// target has host arrays.
+    Gpu(usize),
+}
+
+impl Placement {
+    /// Reads a `gpu_id` argument: `None` or an index that is not negative.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Type`] for anything but an `int`, [`Failure::DeviceIndex`] for a negative one.
+    pub fn from_gpu_id(value: &Bound<'_, PyAny>, endpoints: Endpoints) -> Result<Placement> {
+        if value.is_none() {
+            return Ok(Placement::Auto);
+        }
+        if value.is_instance_of::<PyBool>() || !value.is_instance_of::<PyInt>() {
+            return Err(Error::Type(format!(
+                "gpu_id must be None or an int, not {}; convert(.., device=..) takes names such as \
+                 \"cuda:1\" and \"host\"",
+                value.get_type().name()?
+            )));
+        }
+        let index = value.extract().map_err(|_| {
+            let reason =
+                format!("gpu_id {value} is not a device index; use None, 0 or a positive number");
+            endpoints.error(Failure::DeviceIndex, "device", reason)
+        })?;
+        Ok(Placement::Gpu(index))
+    }
+
+    /// Reads a `device` argument: `None`, a name that [`Device::from_name`] knows, or an index.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Value`] for another name, [`Error::Type`] for another type, [`Failure::DeviceIndex`]
+    /// for a negative index.
+    pub fn from_device(value: &Bound<'_, PyAny>, endpoints: Endpoints) -> Result<Placement> {
+        if value.is_none() {
+            return Ok(Placement::Auto);
+        }
+        if value.is_instance_of::<PyInt>() && !value.is_instance_of::<PyBool>() {
+            let index = value.extract().map_err(|_| {
+                let reason = format!(
+                    "device {value} is not a device index; use 0 or a positive number, or \"host\""
+                );
+                endpoints.error(Failure::DeviceIndex, "device", reason)
+            })?;
+            return Ok(Placement::On(Device::Accelerator(index)));
+        }
+        let Ok(name) = value.cast::<PyString>() else {
+            return Err(Error::Type(format!(
+                "device must be None, a str or an int, not {}",
+                value.get_type().name()?
+            )));
+        };
+        let name = name.to_str()?;
+        Device::from_name(name).map(Placement::On).ok_or_else(|| {
+            Error::Value(format!(
+                "unknown device {name:?}; use \"host\", \"cpu\", \"accelerator\", \
+                 \"accelerator:1\", \"cuda:1\", \"gpu:1\" or an index"
+            ))
+        })
+    }
+
+    /// Whether an accelerator was preferred, and `device` is the host of a framework that can have
+    /// accelerators.
+    pub fn is_missed(self, framework: &Framework, device: Device) -> bool {
+        matches!(self, Placement::Gpu(_))
+            && device == Device::Host
+            && framework.memory == Memory::Either
+    }
+}
+
+/// The device that a placement means.
+///
+/// # Errors
+///
+/// [`Failure::Device`] when the target has no such device.
+pub fn resolve(
+    py: Python<'_>,
+    loaded: &LoadedFramework,
+    source: Device,
+    wanted: Placement,
+    endpoints: Endpoints,
+) -> Result<Device> {
+    let (title, memory) = (loaded.framework.title, loaded.framework.memory);
+    // Counting makes some frameworks set up their devices, so it waits until the count matters.
+    let count = || loaded.accelerators(py);
+    let device = match choose(memory, source, wanted, count) {
+        Choice::Is(device) => device,
+        Choice::Default => loaded.default_device(py)?,
+        Choice::Current => Device::Accelerator(current(py, loaded).map_err(|error| {
+            let line = first_line(py, &error);
+            let reason = format!(
+                "{title} does not name its current device ({line}); ask for one, as in \
+                 device=\"accelerator:0\""
+            );
+            endpoints.caused(Failure::Device, "device", reason, Some(error))
+        })?),
+    };
+    match absent(memory, device, count) {
+        None => Ok(device),
+        Some(what) => {
+            let reason = format!("{title} {what}");
+            Err(endpoints.error(Failure::Device, "device", reason))
+        }
+    }
+}
+
+/// What a placement comes down to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Choice {
+    /// This device.
+    Is(Device),
+    /// Where the target puts host data that nobody places.
+    Default,
+    /// The accelerator that is current in the target.
+    Current,
+}
+
+/// Decides where an array goes that is on `source`, whether the target has that device or not.
+fn choose(memory: Memory, source: Device, wanted: Placement, count: impl Fn() -> usize) -> Choice {
+    match (wanted, memory, source) {
+        (Placement::On(device), ..) => Choice::Is(device),
+        (_, Memory::Host, _) => Choice::Is(Device::Host),
+        (Placement::Auto, Memory::Either, Device::Host) => Choice::Default,
+        (Placement::Gpu(_), Memory::Either, _) if count() == 0 => Choice::Is(Device::Host),
+        (Placement::Gpu(index), ..) => Choice::Is(Device::Accelerator(index)),
+        (Placement::Auto, Memory::Either, Device::Accelerator(index)) => match count() {
+            0 => Choice::Is(Device::Host),
+            count if index < count => Choice::Is(Device::Accelerator(index)),
+            _ => Choice::Current,
+        },
+        (Placement::Auto, Memory::Accelerator, _) => match count() {
+            0 => Choice::Is(Device::Accelerator(0)),
+            _ => Choice::Current,
+        },
+    }
+}
+
+/// Why an array cannot be on a device, with the devices that there are; `None` if it can.
+fn absent(memory: Memory, device: Device, count: impl Fn() -> usize) -> Option<String> {
+    let count = match (device, memory) {
+        (Device::Host, Memory::Host | Memory::Either) => return None,
+        (Device::Accelerator(_), Memory::Host) => 0,
+        _ => count(),
+    };
+    let what = match device {
+        Device::Accelerator(index) if index < count => return None,
+        Device::Accelerator(index) => format!("has no accelerator {index}"),
+        Device::Host => "has no host arrays".to_owned(),
+    };
+    let host = (memory != Memory::Accelerator).then_some(Device::Host);
+    let devices = host.into_iter().chain((0..count).map(Device::Accelerator));
+    let devices: Vec<_> = devices.map(|device| device.to_string()).collect();
+    Some(match devices.is_empty() {
+        true => "finds no accelerator on this machine, and has no host arrays; convert to another \
+                 framework"
+            .to_owned(),
+        false => format!("{what}; available: {}", devices.join(", ")),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ACCELERATOR: Device = Device::Accelerator(1);
+
+    fn is(device: Device) -> Choice {
+        Choice::Is(device)
+    }
+
+    #[test]
+    fn an_array_stays_on_the_kind_of_device_where_it_is() {
+        let auto = |memory, source, count| choose(memory, source, Placement::Auto, || count);
+        assert_eq!(auto(Memory::Either, Device::Host, 2), Choice::Default);
+        assert_eq!(auto(Memory::Either, ACCELERATOR, 2), is(ACCELERATOR));
+        assert_eq!(auto(Memory::Host, ACCELERATOR, 0), is(Device::Host));
+    }
+
+    #[test]
+    fn an_array_goes_to_the_current_device_where_its_own_does_not_exist() {
+        let auto = |memory, source, count| choose(memory, source, Placement::Auto, || count);
+        assert_eq!(auto(Memory::Either, ACCELERATOR, 1), Choice::Current);
+        assert_eq!(auto(Memory::Accelerator, Device::Host, 1), Choice::Current);
+        assert_eq!(auto(Memory::Either, ACCELERATOR, 0), is(Device::Host));
+        // Without any accelerator, the framework is not asked for its current one.
+        assert_eq!(auto(Memory::Accelerator, Device::Host, 0), is(Device::Accelerator(0)));
+    }
+
+    #[test]
+    fn a_device_is_demanded_and_a_gpu_id_preferred() {
+        let demanded = Placement::On(ACCELERATOR);
+        assert_eq!(choose(Memory::Host, Device::Host, demanded, || 0), is(ACCELERATOR));
+        let preferred = Placement::Gpu(1);
+        assert_eq!(choose(Memory::Host, Device::Host, preferred, || 0), is(Device::Host));
+        assert_eq!(choose(Memory::Either, Device::Host, preferred, || 0), is(Device::Host));
+        assert_eq!(choose(Memory::Either, Device::Host, preferred, || 1), is(ACCELERATOR));
+        assert_eq!(choose(Memory::Accelerator, Device::Host, preferred, || 0), is(ACCELERATOR));
+    }
+
+    #[test]
+    fn accelerators_are_not_counted_for_host_arrays() {
+        let count = || panic!("counted");
+        assert_eq!(choose(Memory::Either, Device::Host, Placement::Auto, count), Choice::Default);
+        assert_eq!(absent(Memory::Either, Device::Host, count), None);
+    }
+
+    #[test]
+    fn a_device_that_is_absent_is_answered_with_those_that_are_there() {
+        let text = |memory, device, count| absent(memory, device, || count).unwrap();
+        assert_eq!(
+            text(Memory::Either, Device::Accelerator(7), 2),
+            "has no accelerator 7; available: host, accelerator:0, accelerator:1"
+        );
+        assert_eq!(
+            text(Memory::Accelerator, Device::Host, 1),
+            "has no host arrays; available: accelerator:0"
+        );
+        assert_eq!(text(Memory::Host, ACCELERATOR, 0), "has no accelerator 1; available: host");
+        assert_eq!(
+            text(Memory::Accelerator, Device::Accelerator(0), 0),
+            "finds no accelerator on this machine, and has no host arrays; convert to another \
+             framework"
+        );
+        assert_eq!(absent(Memory::Either, ACCELERATOR, || 2), None);
+    }
+
+    #[test]
+    fn devices_have_names() {
+        let device = Device::from_name;
+        assert_eq!(device("cpu"), Some(Device::Host));
+        assert_eq!(device("cuda"), Some(Device::Accelerator(0)));
+        assert_eq!(device(&ACCELERATOR.to_string()), Some(ACCELERATOR));
+        assert_eq!(device(&Device::Host.to_string()), Some(Device::Host));
+        for name in ["", "cpu:1", "cuda:", "cuda:-1", "cuda:x", "tpu:0"] {
+            assert_eq!(device(name), None, "{name:?}");
+        }
+    }
+}

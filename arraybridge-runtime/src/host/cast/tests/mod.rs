@@ -1,0 +1,347 @@
+//! Every cast against a reference that computes with numbers instead of bits.
+
+mod reference;
+
+use half::f16;
+use proptest::prelude::*;
+
+use self::reference::*;
+use super::*;
+use crate::host::copy;
+use crate::host::dtype::Kind;
+
+const SCALINGS: [Scaling; 3] = [Scaling::Clamp, Scaling::Unit, Scaling::Stretch];
+
+/// Casts `len` contiguous elements.
+///
+/// # Safety
+///
+/// As for [`cast_strided`].
+unsafe fn cast(
+    dst: *mut u8,
+    dst_dtype: DType,
+    src: *const u8,
+    src_dtype: DType,
+    len: usize,
+    scaling: Scaling,
+    threads: usize,
+) -> Result<CastReport, CastError> {
+    let (shape, strides) = ([len], [src_dtype.size() as isize]);
+    let src =
+        StridedArray { data: src, shape: &shape, strides: &strides, dtype: src_dtype, swap: None };
+    // SAFETY: the one axis is contiguous, and source and target hold the elements.
+    unsafe { cast_strided(dst, dst_dtype, src, scaling, threads) }
+}
+
+fn run(dst: DType, src: DType, bytes: &[u8], scaling: Scaling, threads: usize) -> (Vec<u8>, u64) {
+    let len = bytes.len() / src.size();
+    let mut out = vec![0xee; len * dst.size() + 1];
+    // SAFETY: both hold `len` elements.
+    let report =
+        unsafe { cast(out.as_mut_ptr(), dst, bytes.as_ptr(), src, len, scaling, threads).unwrap() };
+    assert_eq!(out.pop(), Some(0xee));
+    (out, report.clipped)
+}
+
+/// Casts and compares every element and the count.
+fn check(dst: DType, src: DType, bytes: &[u8], scaling: Scaling) {
+    let numbers: Vec<Number> =
+        bytes.chunks(src.size()).map(|bytes| Number::read(src, bytes)).collect();
+    let finite = || numbers.iter().map(|x| x.float()).filter(|x| x.is_finite());
+    let ends = (finite().fold(f64::INFINITY, f64::min), finite().fold(f64::NEG_INFINITY, f64::max));
+    let (out, clipped) = run(dst, src, bytes, scaling, 1);
+    let mut count = 0;
+    for (x, bytes) in numbers.iter().zip(out.chunks(dst.size())) {
+        let (number, clip) = expected(*x, dst, scaling, ends);
+        count += u64::from(clip);
+        let same = match (number, Number::read(dst, bytes)) {
+            (Number::Int(expected), Number::Int(read)) => expected == read,
+            _ => same_float(dst, bytes, *x),
+        };
+        assert!(same, "{src} {x:?} -> {dst} {scaling:?}: {bytes:?}, not {number:?}");
+    }
+    assert_eq!(clipped, count, "{src} -> {dst} {scaling:?}");
+}
+
+#[test]
+fn every_pair_is_exact_on_special_values() {
+    for src in reals() {
+        let bytes = specials(src);
+        for dst in reals() {
+            for scaling in SCALINGS {
+                if src.kind() != Kind::Float && scaling != Scaling::Clamp {
+                    continue;
+                }
+                check(dst, src, &bytes, scaling);
+            }
+        }
+    }
+}
+
+#[test]
+fn the_scaling_does_not_affect_integer_sources() {
+    for (src, dst) in [(DType::Int32, DType::Uint16), (DType::Bool, DType::Uint8)] {
+        let bytes = specials(src);
+        for scaling in SCALINGS {
+            assert_eq!(run(dst, src, &bytes, scaling, 1), run(dst, src, &bytes, Scaling::Clamp, 1));
+        }
+    }
+}
+
+#[test]
+fn the_position_of_an_element_does_not_matter() {
+    for src in DType::ALL.iter().copied() {
+        let size = src.size();
+        let bytes: Vec<u8> = match is_real(src) {
+            true => specials(src),
+            false => special_floats().into_iter().flat_map(f64::to_ne_bytes).collect(),
+        };
+        let bytes = &bytes[..bytes.len().min(400 * size) / size * size];
+        for dst in DType::ALL.iter().copied() {
+            if !is_real(src) && is_real(dst) && dst != DType::Bool {
+                continue;
+            }
+            let (whole, _) = run(dst, src, bytes, Scaling::Unit, 1);
+            for len in 0..=70 {
+                let first = (len * 7) % 29;
+                let part = [&[0][..], &bytes[first * size..][..len * size]].concat();
+                let mut out = vec![0xee; 3 + len * dst.size() + 1];
+                // SAFETY: both hold `len` elements behind a misalignment.
+                unsafe {
+                    let (to, from) = (out.as_mut_ptr().add(3), part.as_ptr().add(1));
+                    cast(to, dst, from, src, len, Scaling::Unit, 1).unwrap();
+                }
+                let expected = &whole[first * dst.size()..][..len * dst.size()];
+                assert_eq!(&out[3..3 + expected.len()], expected, "{src} -> {dst}, {len}");
+                assert_eq!(out.last(), Some(&0xee));
+            }
+        }
+    }
+}
+
+#[test]
+fn threads_do_not_change_the_result() {
+    let mut state = 1_u64;
+    let mut random = || {
+        state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        (state >> 32) as u32
+    };
+    let bytes: Vec<u8> = (0..1_500_001).flat_map(|_| random().to_ne_bytes()).collect();
+    for dst in [DType::Uint16, DType::Int64, DType::Float16, DType::Complex64] {
+        for scaling in SCALINGS {
+            let one = run(dst, DType::Float32, &bytes, scaling, 1);
+            for threads in [0, 2, 3, 5] {
+                assert!(one == run(dst, DType::Float32, &bytes, scaling, threads));
+            }
+        }
+    }
+}
+
+#[test]
+fn a_result_that_bypasses_the_caches_is_the_same() {
+    let len = STREAM_MIN / 8 + 1001;
+    let bytes: Vec<u8> = (0..len as u32)
+        .flat_map(|i| f32::from_bits(i.wrapping_mul(0x9e37_79b1)).to_ne_bytes())
+        .collect();
+    let (src, dst) = (DType::Float32, DType::Int64);
+    let parts: Vec<(Vec<u8>, u64)> =
+        bytes.chunks(4 << 20).map(|part| run(dst, src, part, Scaling::Clamp, 1)).collect();
+    let (expected, clipped): (Vec<Vec<u8>>, Vec<u64>) = parts.into_iter().unzip();
+    let (expected, clipped) = (expected.concat(), clipped.iter().sum::<u64>());
+    let mut buffer = crate::host::buffer::HostBuffer::new(8 * len + 64).unwrap();
+    // From the start of a line, from inside of one, and unaligned.
+    for shift in [0, 24, 3] {
+        for threads in [1, 2] {
+            // SAFETY: the buffer has room for the elements behind the shift.
+            let (written, report) = unsafe {
+                let to = buffer.as_mut_ptr().add(shift);
+                let from = bytes.as_ptr();
+                let report = cast(to, dst, from, src, len, Scaling::Clamp, threads).unwrap();
+                (std::slice::from_raw_parts(to, 8 * len), report)
+            };
+            assert!(written == expected, "shift {shift}");
+            assert_eq!(report.clipped, clipped);
+        }
+    }
+}
+
+fn cast_one<S: Copy, D: Copy + Default>(
+    src: DType,
+    x: S,
+    dst: DType,
+    scaling: Scaling,
+) -> (D, u64) {
+    let mut out = D::default();
+    assert_eq!((size_of::<S>(), size_of::<D>()), (src.size(), dst.size()));
+    // SAFETY: one element of each type.
+    let report = unsafe {
+        cast((&raw mut out).cast(), dst, (&raw const x).cast(), src, 1, scaling, 1).unwrap()
+    };
+    (out, report.clipped)
+}
+
+#[test]
+fn the_limits_of_the_integers_are_exact() {
+    use DType::*;
+    let clamp = Scaling::Clamp;
+    assert_eq!(cast_one(Float32, 4294967296.0_f32, Uint32, clamp), (u32::MAX, 1));
+    assert_eq!(cast_one(Float32, 4294967040.0_f32, Uint32, clamp), (4294967040_u32, 0));
+    assert_eq!(cast_one(Float32, 2_f32.powi(63), Int64, clamp), (i64::MAX, 1));
+    assert_eq!(cast_one(Float32, -2_f32.powi(63), Int64, clamp), (i64::MIN, 0));
+    assert_eq!(cast_one(Float64, 2_f64.powi(64), Uint64, clamp), (u64::MAX, 1));
+    assert_eq!(cast_one(Float64, -0.5_f64, Uint8, clamp), (0_u8, 0));
+    assert_eq!(cast_one(Float32, 65535.5_f32, Uint16, clamp), (u16::MAX, 1));
+    assert_eq!(cast_one(Float32, 65535.49_f32, Uint16, clamp), (u16::MAX, 0));
+    assert_eq!(cast_one(Float32, f32::NAN, Int8, clamp), (0_i8, 1));
+    assert_eq!(cast_one(Float32, f32::NEG_INFINITY, Int32, clamp), (i32::MIN, 1));
+    for (x, max) in [(1.0_f64, i64::MAX), (-1.0, -i64::MAX)] {
+        assert_eq!(cast_one(Float64, x, Int64, Scaling::Unit), (max, 0));
+        assert_eq!(cast_one(Float32, x as f32, Int64, Scaling::Unit), (max, 0));
+    }
+    assert_eq!(cast_one(Float64, 1.0_f64, Uint64, Scaling::Unit), (u64::MAX, 0));
+    assert_eq!(cast_one(Float32, 1.0_f32, Uint32, Scaling::Unit), (u32::MAX, 0));
+    assert_eq!(cast_one(Float32, 0.5_f32, Uint8, Scaling::Unit), (128_u8, 0));
+    assert_eq!(cast_one(Float64, 0.5_f64, Uint64, Scaling::Unit), (1_u64 << 63, 0));
+}
+
+#[test]
+fn a_large_integer_is_rounded_once() {
+    let tie = (1_u64 << 63) + (1 << 55);
+    for (x, bits) in [(tie, 0x5f00_u16), (tie + 1, 0x5f01), (tie - 1, 0x5f00)] {
+        let expected = (bits, 0);
+        assert_eq!(cast_one(DType::Uint64, x, DType::Bfloat16, Scaling::Clamp), expected, "{x}");
+    }
+    let tie = (1_u64 << 63) + (1 << 39);
+    let expected = f32::from_bits(0x5f00_0001);
+    assert_eq!(cast_one(DType::Uint64, tie + 1, DType::Float32, Scaling::Clamp), (expected, 0));
+}
+
+fn stretch<D: Copy>(values: &[f64], dst: DType) -> Vec<D> {
+    let mut out = Vec::with_capacity(values.len());
+    let src = values.as_ptr().cast();
+    // SAFETY: both hold as many elements, and all of them are written.
+    unsafe {
+        let to = out.as_mut_ptr() as *mut u8;
+        cast(to, dst, src, DType::Float64, values.len(), Scaling::Stretch, 1).unwrap();
+        out.set_len(values.len());
+    }
+    out
+}
+
+#[test]
+fn a_stretch_reaches_both_limits_and_ignores_special_values() {
+    let (nan, inf) = (f64::NAN, f64::INFINITY);
+    let values = [nan, -3.0, inf, 0.1, -inf, 7.0];
+    let ints: Vec<i16> = stretch(&values, DType::Int16);
+    let plain: Vec<i16> = stretch(&[-3.0, 0.1, 7.0], DType::Int16);
+    assert_eq!(ints, [0, i16::MIN, i16::MAX, plain[1], i16::MIN, i16::MAX]);
+    assert_eq!(stretch::<u64>(&[-1e308, 1e308], DType::Uint64), [0, u64::MAX]);
+    assert_eq!(stretch::<i64>(&[0.1, 0.3, 0.2], DType::Int64)[..2], [i64::MIN, i64::MAX]);
+    assert_eq!(stretch::<u8>(&[0.0, 5e-324], DType::Uint8), [0, 255]);
+    assert_eq!(stretch::<i8>(&[5.0, 5.0, inf, nan], DType::Int8), [0, 0, 127, 0]);
+    assert_eq!(stretch::<u8>(&[nan, -inf, inf], DType::Uint8), [0, 0, 255]);
+    assert!(stretch::<u8>(&[], DType::Uint8).is_empty());
+}
+
+#[test]
+fn a_complex_array_is_not_cast_to_a_real_one() {
+    for dst in reals().filter(|dtype| *dtype != DType::Bool) {
+        let (mut out, x) = ([0_u8; 8], [1.0_f32, 0.0]);
+        let (to, from) = (out.as_mut_ptr(), x.as_ptr().cast());
+        // SAFETY: one element of each type.
+        let result = unsafe { cast(to, dst, from, DType::Complex64, 1, Scaling::Clamp, 1) };
+        assert_eq!(result, Err(CastError { from: DType::Complex64, to: dst }));
+    }
+}
+
+#[test]
+fn the_parts_of_complex_numbers_are_cast_separately() {
+    use DType::*;
+    let clamp = Scaling::Clamp;
+    let z = [0.1_f64, -1e300];
+    let narrow: ([f32; 2], u64) = ([0.1, f32::NEG_INFINITY], 0);
+    assert_eq!(cast_one(Complex128, z, Complex64, clamp), narrow);
+    assert_eq!(cast_one(Complex64, [0.5_f32, 2.0], Complex128, clamp), ([0.5_f64, 2.0], 0));
+    assert_eq!(cast_one(Int64, -3_i64, Complex128, clamp), ([-3.0_f64, 0.0], 0));
+    assert_eq!(cast_one(Float16, f16::from_f32(1.5), Complex64, clamp), ([1.5_f32, 0.0], 0));
+    assert_eq!(cast_one(Complex64, [0.0_f32, 1.0], Bool, clamp), (1_u8, 0));
+    assert_eq!(cast_one(Complex64, [0.0_f32, -0.0], Bool, clamp), (0_u8, 0));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(100))]
+
+    #[test]
+    fn random_bits_are_cast_exactly(
+        words in proptest::collection::vec(any::<u64>(), 0..40),
+        unit in proptest::collection::vec(-1.2_f64..1.2, 0..40),
+        scaling in proptest::sample::select(SCALINGS.to_vec()),
+    ) {
+        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
+        let wide: Vec<u8> = unit.iter().flat_map(|x| x.to_ne_bytes()).collect();
+        let narrow: Vec<u8> = unit.iter().flat_map(|x| (*x as f32).to_ne_bytes()).collect();
+        for dst in reals() {
+            check(dst, DType::Float64, &wide, scaling);
+            check(dst, DType::Float32, &narrow, scaling);
+            for src in reals() {
+                if src.kind() == Kind::Float || scaling == Scaling::Clamp {
+                    check(dst, src, &bytes, scaling);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_strided_cast_is_a_copy_and_a_cast(
+        axes in proptest::collection::vec((0_usize..45, -40_isize..40), 0..4),
+        src in proptest::sample::select(DType::ALL.to_vec()),
+        dst in proptest::sample::select(DType::ALL.to_vec()),
+        scaling in proptest::sample::select(SCALINGS.to_vec()),
+        swapped in any::<bool>(),
+    ) {
+        let (shape, strides): (Vec<usize>, Vec<isize>) = axes.into_iter().unzip();
+        strided(&shape, &strides, src, dst, scaling, swapped);
+    }
+
+    #[test]
+    fn a_transposed_cast_is_a_copy_and_a_cast(
+        (rows, cols, depth) in (1_usize..90, 1_usize..90, 1_usize..3),
+        src in proptest::sample::select(DType::ALL.to_vec()),
+        dst in proptest::sample::select(DType::ALL.to_vec()),
+        scaling in proptest::sample::select(SCALINGS.to_vec()),
+    ) {
+        let size = src.size() as isize;
+        let down = size * rows as isize;
+        let strides = [down * cols as isize, size, -down];
+        strided(&[depth, rows, cols], &strides, src, dst, scaling, false);
+    }
+}
+
+fn strided(
+    shape: &[usize],
+    strides: &[isize],
+    src: DType,
+    dst: DType,
+    scaling: Scaling,
+    swapped: bool,
+) {
+    if !is_real(src) && is_real(dst) && dst != DType::Bool {
+        return;
+    }
+    let parts = if is_real(src) { 1 } else { 2 };
+    let swap = swapped.then_some(src.size() / parts);
+    let (lowest, end) = crate::host::layout::extent(shape, strides, src.size()).unwrap();
+    let memory: Vec<u8> = (0..end - lowest).map(|i| (i * i * 31 + i / 7) as u8).collect();
+    let len: usize = shape.iter().product();
+    let mut contiguous = vec![0; len * src.size()];
+    let mut out = vec![0xee; len * dst.size() + 1];
+    // SAFETY: the memory covers the view, and the targets hold its elements.
+    let report = unsafe {
+        let data = memory.as_ptr().add(lowest.unsigned_abs());
+        let view = StridedArray { data, shape, strides, dtype: src, swap };
+        copy::gather(contiguous.as_mut_ptr(), data, shape, strides, src.size(), swap, 1);
+        cast_strided(out.as_mut_ptr(), dst, view, scaling, 1).unwrap()
+    };
+    assert_eq!(out.pop(), Some(0xee));
+    assert_eq!((out, report.clipped), run(dst, src, &contiguous, scaling, 1));
+}

@@ -1,0 +1,100 @@
+//! Context variables, and the `with` blocks that set them.
+//!
+//! A value that such a block sets holds in its own context: its thread, or its asyncio task.
+
+use pyo3::exceptions::PyRuntimeError;
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::PyDict;
+
+/// A `contextvars.ContextVar` of this module, whose default is `None`.
+pub struct ContextVariable {
+    name: &'static str,
+    object: PyOnceLock<Py<PyAny>>,
+}
+
+impl ContextVariable {
+    /// The variable of this name. Errors name the function that makes the blocks by it:
+    /// `"arraybridge.trace"`.
+    pub const fn new(name: &'static str) -> ContextVariable {
+        ContextVariable { name, object: PyOnceLock::new() }
+    }
+
+    /// The Python object, created on first use.
+    ///
+    /// # Errors
+    ///
+    /// What Python raises.
+    pub fn get<'py>(&'py self, py: Python<'py>) -> PyResult<&'py Bound<'py, PyAny>> {
+        Ok(self.object.get_or_try_init(py, || self.create(py))?.bind(py))
+    }
+
+    /// As [`get`](Self::get); on first use, another module's variable is adopted if `find` succeeds.
+    ///
+    /// # Errors
+    ///
+    /// What Python raises when a variable is created.
+    pub fn get_or_adopt<'py>(
+        &'py self,
+        py: Python<'py>,
+        find: impl FnOnce() -> PyResult<Bound<'py, PyAny>>,
+    ) -> PyResult<&'py Bound<'py, PyAny>> {
+        let adopt = || find().map(Bound::unbind).or_else(|_| self.create(py));
+        Ok(self.object.get_or_try_init(py, adopt)?.bind(py))
+    }
+
+    fn create(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        let default = PyDict::new(py);
+        default.set_item("default", py.None())?;
+        let class = py.import("contextvars")?.getattr("ContextVar")?;
+        class.call((self.name,), Some(&default)).map(Bound::unbind)
+    }
+}
+
+/// A `with` block that sets a context variable. It is entered once at a time.
+#[derive(Default)]
+pub struct ContextBlock {
+    token: Option<Py<PyAny>>,
+}
+
+impl ContextBlock {
+    /// Whether the block has been entered and not left.
+    pub fn is_open(&self) -> bool {
+        self.token.is_some()
+    }
+
+    /// Sets the variable until [`exit`](Self::exit).
+    ///
+    /// # Errors
+    ///
+    /// `RuntimeError` when the block is open.
+    pub fn enter<'py>(
+        &mut self,
+        variable: &Bound<'py, PyAny>,
+        value: impl IntoPyObject<'py>,
+    ) -> PyResult<()> {
+        let py = variable.py();
+        if self.is_open() {
+            let name = variable.getattr(intern!(py, "name"))?;
+            let text = format!("this block is already open; make another one with {name}()");
+            return Err(PyRuntimeError::new_err(text));
+        }
+        self.token = Some(variable.call_method1(intern!(py, "set"), (value,))?.unbind());
+        Ok(())
+    }
+
+    /// Gives the variable the value that it had before, if the block is open.
+    ///
+    /// # Errors
+    ///
+    /// What Python raises when the block is left in another context than it was entered in.
+    pub fn exit(&mut self, variable: &Bound<'_, PyAny>) -> PyResult<()> {
+        match self.token.take() {
+            Some(token) => {
+                variable.call_method1(intern!(variable.py(), "reset"), (token,)).map(drop)
+            }
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! NumPy arrays: described and made through NumPy's C structures, without calls into Python.
+
+mod dtype;
+mod wrap;
+
+use dlpark::ffi::DLDevice;
+use numpy::npyffi::{self, PY_ARRAY_API, PyArrayObject_fields};
+use numpy::{PyUntypedArray, PyUntypedArrayMethods};
+use pyo3::ffi;
+use pyo3::prelude::*;
+
+use crate::host::dtype::DType;
+use crate::interpreter::detached::DetachedRef;
+use crate::memory::source::{Owner, Slot, Source};
+use crate::memory::view::View;
+
+pub use dtype::named_by;
+pub use wrap::{own, wrap};
+
+/// A dtype that has no name here, as NumPy spells it.
+pub struct UnknownDtype(pub String);
+
+/// Finds NumPy's C functions. rust-numpy itself panics if the import of NumPy fails or is interrupted.
+///
+/// # Errors
+///
+/// What the import raises.
+pub fn load(py: Python<'_>) -> PyResult<()> {
+    numpy::get_array_module(py)?;
+    // SAFETY: the interpreter is attached.
+    unsafe { PY_ARRAY_API.PyArray_GetNDArrayCVersion(py) };
+    Ok(())
+}
+
+/// Whether an object is a NumPy array, of any subclass.
+#[inline]
+pub fn is_array(data: &Bound<'_, PyAny>) -> bool {
+    // SAFETY: the object is alive and the interpreter attached.
+    unsafe { npyffi::PyArray_Check(data.py(), data.as_ptr()) != 0 }
+}
+
+/// Whether an object is a NumPy array and of no subclass.
+#[inline]
+pub fn is_plain_array(data: &Bound<'_, PyAny>) -> bool {
+    // SAFETY: the object is alive and the interpreter attached.
+    unsafe { npyffi::PyArray_CheckExact(data.py(), data.as_ptr()) != 0 }
+}
+
+/// The object as a NumPy array, of any subclass, if it is one.
+#[inline]
+pub fn array<'a, 'py>(data: &'a Bound<'py, PyAny>) -> Option<&'a Bound<'py, PyUntypedArray>> {
+    // PyO3's `cast` builds an error for every object that is not one.
+    // SAFETY: the object is a NumPy array.
+    is_array(data).then(|| unsafe { data.cast_unchecked() })
+}
+
+/// The object as a NumPy array of no subclass, if it is one.
+#[inline]
+pub fn plain_array<'a, 'py>(data: &'a Bound<'py, PyAny>) -> Option<&'a Bound<'py, PyUntypedArray>> {
+    // SAFETY: the object is a NumPy array.
+    is_plain_array(data).then(|| unsafe { data.cast_unchecked() })
+}
+
+/// The fields of an array's C structure.
+#[inline]
+fn fields<'a>(array: &'a Bound<'_, PyUntypedArray>) -> &'a PyArrayObject_fields {
+    // SAFETY: a NumPy array has these fields. Only threads that are attached change them.
+    unsafe { &*npyffi::_PyArray_GET_ITEM_DATA(array.as_array_ptr()) }
+}
+
+/// A NumPy array as described memory.
+///
+/// # Errors
+///
+/// [`UnknownDtype`] for strings, objects, records, dates and extended precision.
+pub fn source(array: &Bound<'_, PyUntypedArray>) -> Result<Source, UnknownDtype> {
+    let mut view = View::default();
+    describe(array, &mut view)?;
+    // SAFETY: the array keeps its memory alive, unless the user resizes it: see "What is assumed of Python
+    // threads" in ARCHITECTURE.md.
+    Ok(unsafe { Source::new(view, Owner::Object(DetachedRef::new(array.as_any()))) })
+}
+
+/// Describes a NumPy array in `slot`; `None` for the arrays that [`source`] refuses.
+#[inline]
+pub fn describe_in_slot(array: &Bound<'_, PyUntypedArray>, slot: &mut Slot) -> Option<()> {
+    let owner = Owner::Object(DetachedRef::new(array.as_any()));
+    // SAFETY: the array keeps its memory alive, unless the user resizes it: see "What is assumed of Python
+    // threads" in ARCHITECTURE.md.
+    unsafe { slot.describe(owner, |view| describe_in(array, view).ok_or(())) }.ok()
+}
+
+/// Describes a NumPy array in `view`.
+///
+/// # Errors
+///
+/// [`UnknownDtype`] for strings, objects, records, dates and extended precision.
+#[inline]
+pub fn describe(array: &Bound<'_, PyUntypedArray>, view: &mut View) -> Result<(), UnknownDtype> {
+    describe_in(array, view).ok_or_else(|| {
+        let dtype = array.as_any().getattr(pyo3::intern!(array.py(), "dtype"));
+        UnknownDtype(dtype.map(|d| d.to_string()).unwrap_or_default())
+    })
+}
+
+#[inline]
+fn describe_in(array: &Bound<'_, PyUntypedArray>, view: &mut View) -> Option<()> {
+    // SAFETY: an array has a dtype.
+    let (dtype, swapped) = dtype::known(array.py(), unsafe { &*fields(array).descr })?;
+    let fields = fields(array);
+    // SAFETY: an array has as many strides as extents, and its elements are in one allocation.
+    unsafe {
+        view.set_axes(array.shape().iter().copied(), array.strides().iter().copied());
+        view.set_elements(fields.data.cast(), dtype, DLDevice::CPU);
+    }
+    view.restrict(fields.flags & npyffi::NPY_ARRAY_WRITEABLE == 0);
+    view.set_swapped(swapped);
+    Some(())
+}
+
+/// Whether a NumPy array is still as the view describes it.
+pub fn is_described_by(array: &Bound<'_, PyUntypedArray>, view: &View) -> bool {
+    let fields = fields(array);
+    // SAFETY: an array has a dtype.
+    let size = unsafe { npyffi::PyDataType_ELSIZE(array.py(), fields.descr) } as usize;
+    fields.data.cast() == view.data()
+        && size == view.dtype().size()
+        && array.shape() == view.shape()
+        && array.strides() == view.strides()
+}
+
+/// Whether a NumPy array owns its memory, and this is the only reference to the array.
+pub fn is_unique_owner(array: &Bound<'_, PyUntypedArray>) -> bool {
+    // SAFETY: the object is alive and the interpreter attached.
+    let references = unsafe { ffi::Py_REFCNT(array.as_ptr()) };
+    fields(array).flags & npyffi::NPY_ARRAY_OWNDATA != 0 && references == 1
+}
+
+/// The element type of a NumPy array, if it has a name here.
+#[inline]
+pub fn dtype_of(array: &Bound<'_, PyUntypedArray>) -> Option<DType> {
+    // SAFETY: an array has a dtype.
+    dtype::known(array.py(), unsafe { &*fields(array).descr }).map(|(dtype, _)| dtype)
+}

@@ -1,0 +1,242 @@
+//! Memory of any owner as a NumPy array.
+
+use std::ffi::{CStr, c_int, c_void};
+use std::ptr::{self, NonNull};
+
+use dlpark::ffi::DLManagedTensorVersioned;
+use dlpark::{Managed, OpaqueContext};
+use ndarray::{Array, Dimension};
+use numpy::PyArrayDescr;
+use numpy::npyffi::{self, PY_ARRAY_API, PyArrayObject};
+use pyo3::exceptions::PyBufferError;
+use pyo3::ffi;
+use pyo3::prelude::*;
+use pyo3::types::PyCapsule;
+
+use super::dtype::{builtin, descr};
+use super::{dtype_of, fields, is_described_by, plain_array};
+use crate::host::dtype::DType;
+use crate::interpreter::detached::DetachedRef;
+use crate::memory::element::Element;
+use crate::memory::source::{Outgoing, Owner};
+use crate::memory::view::View;
+
+/// Makes a NumPy array of host memory. It is read-only if the view is.
+///
+/// `extended` returns the dtype object of a dtype that NumPy does not have itself. If there is none, the
+/// result is `None`.
+///
+/// # Errors
+///
+/// What NumPy raises, and `BufferError` for memory that NumPy cannot describe: that of a device, and
+/// elements whose bytes are swapped.
+pub fn wrap<'py>(
+    py: Python<'py>,
+    memory: Outgoing<'_>,
+    extended: impl FnOnce(DType) -> Option<Bound<'py, PyAny>>,
+) -> PyResult<Option<Bound<'py, PyAny>>> {
+    let (view, owner) = memory.into_parts();
+    if !view.is_on_host() || view.is_swapped() {
+        return Err(not_wrapped(view));
+    }
+    let owner = match owner {
+        Owner::Object(object) if is_this_array(py, &object, view) => {
+            let array = object.into_bound(py);
+            if view.is_read_only() {
+                // SAFETY: it is a NumPy array, and this is the only reference to it.
+                unsafe { clear_writeable(&array) };
+            }
+            return Ok(Some(array));
+        }
+        owner => owner,
+    };
+    let Some(descr) = descr(py, view.dtype(), extended) else { return Ok(None) };
+    let strides = view.strides().as_ptr();
+    // SAFETY: the view has as many strides as extents, and the owner keeps its elements alive. The array
+    // is new, so this is the only reference to it.
+    unsafe {
+        let array = new(py, descr, view.data(), view.shape(), strides, || base(py, owner))?;
+        if view.is_read_only() {
+            clear_writeable(&array);
+        }
+        Ok(Some(array))
+    }
+}
+
+#[cold]
+fn not_wrapped(view: &View) -> PyErr {
+    PyBufferError::new_err(match view.is_on_host() {
+        true => "NumPy cannot share elements whose bytes are swapped",
+        false => "NumPy cannot share memory of a device",
+    })
+}
+
+/// A NumPy array that owns an array of Rust, or the exception that NumPy raises.
+///
+/// # Errors
+///
+/// The array itself, if NumPy does not have its element type.
+pub fn own<T: Element, D: Dimension + 'static>(
+    py: Python<'_>,
+    array: Array<T, D>,
+) -> Result<PyResult<Bound<'_, PyAny>>, Array<T, D>> {
+    let Some(descr) = builtin(py, T::DTYPE) else { return Err(array) };
+    // The strides go where there is room for them: a dimension has as many numbers.
+    let (shape, mut strides) = (array.raw_dim(), array.raw_dim());
+    for (bytes, stride) in strides.slice_mut().iter_mut().zip(array.strides()) {
+        *bytes = (stride * size_of::<T>() as isize).cast_unsigned();
+    }
+    let mut array = Box::new(array);
+    let data = array.as_mut_ptr().cast();
+    let strides = strides.slice().as_ptr().cast();
+    // SAFETY: shape and strides describe the elements of the array, which the capsule owns.
+    Ok(unsafe { new(py, descr, data, shape.slice(), strides, || capsule(py, array)) })
+}
+
+/// Makes a NumPy array of memory that `base` keeps alive. NumPy allocates an array without elements
+/// itself.
+///
+/// rust-numpy's own constructor is private, and takes memory only together with a Rust value of one
+/// of its element types.
+///
+/// # Errors
+///
+/// What NumPy raises.
+///
+/// # Safety
+///
+/// There are as many strides, in bytes, as extents. They describe elements that `base` keeps alive and
+/// that may be written to, or the caller makes the array read-only before anybody sees it.
+#[inline]
+unsafe fn new<'py>(
+    py: Python<'py>,
+    descr: Bound<'py, PyArrayDescr>,
+    data: *mut u8,
+    shape: &[usize],
+    strides: *const isize,
+    base: impl FnOnce() -> PyResult<Bound<'py, PyAny>>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let empty = shape.contains(&0);
+    // SAFETY: NumPy takes over the dtype and the base, and copies extents and strides. An array that
+    // gets no base is dropped before anybody reads it.
+    unsafe {
+        let array = PY_ARRAY_API.PyArray_NewFromDescr(
+            py,
+            npyffi::get_type_object(py, npyffi::NpyTypes::PyArray_Type),
+            descr.into_ptr().cast(),
+            shape.len() as c_int,
+            shape.as_ptr().cast_mut().cast(),
+            if empty { ptr::null_mut() } else { strides.cast_mut() },
+            if empty { ptr::null_mut() } else { data.cast::<c_void>() },
+            npyffi::NPY_ARRAY_WRITEABLE,
+            ptr::null_mut(),
+        );
+        let array = Bound::from_owned_ptr_or_err(py, array)?;
+        if empty {
+            return Ok(array);
+        }
+        match PY_ARRAY_API.PyArray_SetBaseObject(py, array.as_ptr().cast(), base()?.into_ptr()) {
+            0 => Ok(array),
+            _ => Err(PyErr::fetch(py)),
+        }
+    }
+}
+
+/// # Safety
+///
+/// The object is a NumPy array, and this is the only reference to it.
+unsafe fn clear_writeable(array: &Bound<'_, PyAny>) {
+    // SAFETY: a NumPy array has flags, and nobody else reads them.
+    unsafe {
+        (*array.as_ptr().cast::<PyArrayObject>()).fields.flags &= !npyffi::NPY_ARRAY_WRITEABLE;
+    }
+}
+
+/// Whether an owner is the NumPy array that the view describes, with no other reference to it: then the
+/// array itself is the result.
+fn is_this_array(py: Python<'_>, object: &DetachedRef, view: &View) -> bool {
+    let is_unique = object.is_unique(py);
+    let object = object.get(py);
+    let Some(array) = plain_array(&object).filter(|_| is_unique) else { return false };
+    is_described_by(array, view)
+        && dtype_of(array) == Some(view.dtype())
+        && (view.is_read_only() || fields(array).flags & npyffi::NPY_ARRAY_WRITEABLE != 0)
+}
+
+/// The object that keeps an array's memory alive: the owner itself, or a capsule of it.
+fn base(py: Python<'_>, owner: Owner) -> PyResult<Bound<'_, PyAny>> {
+    match owner {
+        Owner::Object(object) => Ok(object.into_bound(py)),
+        // These two need no box: a capsule holds one pointer, and that is what they are.
+        Owner::Versioned(tensor) => capsule(py, VersionedTensor(tensor)),
+        Owner::Exported(buffer) => capsule(py, buffer),
+        owner => capsule(py, Box::new(owner)),
+    }
+}
+
+/// A tensor as the contents of a capsule.
+struct VersionedTensor(Managed<DLManagedTensorVersioned>);
+
+// SAFETY: a managed tensor may be dropped on any thread.
+unsafe impl OpaqueContext for VersionedTensor {
+    fn into_raw(self) -> *mut c_void {
+        self.0.into_raw().cast()
+    }
+
+    unsafe fn drop_raw(raw: *mut c_void) {
+        // SAFETY: by the trait's contract the pointer comes from `into_raw`, and is used once.
+        drop(unsafe { Managed::<DLManagedTensorVersioned>::from_raw(raw.cast()) });
+    }
+}
+
+const NAME: &CStr = c"arraybridge.memory";
+
+/// A capsule that owns memory. (PyO3's own conversion boxes what has a pointer already, and leaks what
+/// it gets no capsule for.)
+fn capsule<C: OpaqueContext>(py: Python<'_>, owner: C) -> PyResult<Bound<'_, PyAny>> {
+    unsafe extern "C" fn destructor<C: OpaqueContext>(capsule: *mut ffi::PyObject) {
+        // SAFETY: the interpreter calls this once, for a capsule of this name, whose pointer comes from
+        // `into_raw`.
+        unsafe { C::drop_raw(ffi::PyCapsule_GetPointer(capsule, NAME.as_ptr())) };
+    }
+    let raw = owner.into_raw();
+    let pointer = NonNull::new(raw).expect("an owner has an address");
+    // SAFETY: the pointer is an owner's, which any thread may drop, and the destructor drops it. Without
+    // a capsule nobody else does.
+    unsafe {
+        let made =
+            PyCapsule::new_with_pointer_and_destructor(py, pointer, NAME, Some(destructor::<C>));
+        made.map(Bound::into_any).inspect_err(|_| C::drop_raw(raw))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use dlpark::ffi::{DLDevice, DLDeviceType};
+
+    use super::*;
+    use crate::memory::source::Source;
+
+    #[test]
+    fn memory_of_a_device_does_not_become_a_numpy_array() {
+        let (view, owner) = Source::from_slice(&[1_u8, 2], &[2]).unwrap().into_parts();
+        let cuda = DLDevice { device_type: DLDeviceType::CUDA, device_id: 0 };
+        // SAFETY: the owner is that of the view's memory.
+        let source = unsafe { Source::new(view.on(cuda), owner) };
+        Python::attach(|py| {
+            let error = source.hand_over(|memory| wrap(py, memory, |_| None)).unwrap_err();
+            assert!(error.is_instance_of::<PyBufferError>(py));
+        });
+    }
+
+    #[test]
+    fn an_extended_dtype_that_is_not_a_dtype_is_refused() {
+        Python::attach(|py| {
+            super::super::load(py).unwrap();
+            let source = Source::from_slice(&[half::bf16::ONE], &[1]).unwrap();
+            let no_dtype = |_| Some(py.None().into_bound(py));
+            let made = source.hand_over(|memory| wrap(py, memory, no_dtype)).unwrap();
+            assert!(made.is_none());
+        });
+    }
+}

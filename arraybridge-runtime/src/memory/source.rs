@@ -1,0 +1,386 @@
+//! Described memory and its owner.
+
+use std::sync::{Arc, Mutex};
+
+use dlpark::Managed;
+use dlpark::ffi::{DLManagedTensor, DLManagedTensorVersioned};
+use ndarray::{Array, Dimension};
+
+use crate::host::buffer::HostBuffer;
+use crate::host::dtype::DType;
+use crate::host::layout::{self, contiguous_strides};
+use crate::interpreter::detached::{DetachedBuffer, DetachedRef};
+use crate::interpreter::error::{Error, Result};
+use crate::memory::cast::no_memory;
+use crate::memory::element::Element;
+use crate::memory::view::{Dims, View};
+
+/// What keeps an array's memory alive.
+pub enum Owner {
+    /// A Python object.
+    Object(DetachedRef),
+    /// A view through the buffer protocol.
+    Exported(DetachedBuffer),
+    /// A tensor that another library exported.
+    Versioned(Managed<DLManagedTensorVersioned>),
+    /// A tensor that another library exported with the legacy header.
+    Legacy(Managed<DLManagedTensor>),
+    /// A buffer of our own, to which there is no other reference.
+    Buffer(HostBuffer),
+    /// A Rust value that owns the memory, such as a `Vec`, an array or a slice of device memory.
+    Value(Box<dyn Send>),
+    /// An owner that several sources share.
+    Shared(Arc<Mutex<Owner>>),
+    /// An owner, and an object that the memory depends on too.
+    With(Box<Owner>, DetachedRef),
+}
+
+impl From<Managed<DLManagedTensorVersioned>> for Owner {
+    fn from(tensor: Managed<DLManagedTensorVersioned>) -> Owner {
+        Owner::Versioned(tensor)
+    }
+}
+
+impl From<Managed<DLManagedTensor>> for Owner {
+    fn from(tensor: Managed<DLManagedTensor>) -> Owner {
+        Owner::Legacy(tensor)
+    }
+}
+
+/// A view and the owner of its memory. The described memory is valid for reads, and for writes unless the
+/// view is read-only, as long as the owner lives.
+pub struct Source {
+    view: View,
+    owner: Owner,
+}
+
+impl Source {
+    /// Joins a view and the owner of its memory.
+    ///
+    /// # Safety
+    ///
+    /// The described memory is valid for reads, and for writes unless the view is read-only, as long as the
+    /// owner lives.
+    #[inline]
+    pub unsafe fn new(view: View, owner: Owner) -> Source {
+        Source { view, owner }
+    }
+
+    /// An array in row-major order in a buffer of our own.
+    ///
+    /// # Safety
+    ///
+    /// The elements are written before anybody reads them.
+    ///
+    /// # Panics
+    ///
+    /// If the buffer is too small.
+    pub unsafe fn from_buffer(mut buffer: HostBuffer, dtype: DType, shape: Dims<usize>) -> Source {
+        let bytes = layout::contiguous_bytes(&shape, dtype.size());
+        assert!(bytes.is_some_and(|bytes| bytes <= buffer.len()), "the buffer is too small");
+        let strides = contiguous_strides(&shape, dtype.size());
+        // SAFETY: the buffer has the bytes of the contiguous array, and is the owner.
+        unsafe {
+            let view = View::new(buffer.as_mut_ptr(), dtype, shape, strides);
+            Source::new(view, Owner::Buffer(buffer))
+        }
+    }
+
+    /// An array of bytes in the machine's byte order, copied to aligned memory.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Value`] if the shape needs another number of bytes, `MemoryError` if the allocation fails.
+    pub fn from_bytes(bytes: &[u8], dtype: DType, shape: &[usize]) -> Result<Source> {
+        if layout::contiguous_bytes(shape, dtype.size()) != Some(bytes.len()) {
+            let text =
+                format!("{} bytes do not make a {dtype} array of shape {shape:?}", bytes.len());
+            return Err(Error::Value(text));
+        }
+        let mut buffer = HostBuffer::new(bytes.len()).map_err(no_memory)?;
+        // SAFETY: the buffer is new and has this many bytes. All of them are written here.
+        unsafe {
+            buffer.as_mut_ptr().copy_from_nonoverlapping(bytes.as_ptr(), bytes.len());
+            Ok(Source::from_buffer(buffer, dtype, shape.into()))
+        }
+    }
+
+    /// An array of elements, copied to aligned memory.
+    ///
+    /// # Errors
+    ///
+    /// As [`Source::from_bytes`].
+    pub fn from_slice<T: Element>(elements: &[T], shape: &[usize]) -> Result<Source> {
+        // SAFETY: the bytes of an element are all initialised.
+        let bytes =
+            unsafe { std::slice::from_raw_parts(elements.as_ptr().cast(), size_of_val(elements)) };
+        Source::from_bytes(bytes, T::DTYPE, shape)
+    }
+
+    /// The elements of a vector, in row-major order, without a copy.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Value`] if the shape has another number of elements than the vector.
+    pub fn from_vec<T: Element>(mut elements: Vec<T>, shape: &[usize]) -> Result<Source> {
+        expect_len(shape, T::DTYPE, elements.len())?;
+        let strides = contiguous_strides(shape, size_of::<T>());
+        // SAFETY: the vector has the elements of the shape. It becomes the owner, and moving it into the
+        // box does not move its elements.
+        unsafe {
+            let data = elements.as_mut_ptr().cast();
+            let view = View::new(data, T::DTYPE, shape.into(), strides);
+            Ok(Source::new(view, Owner::Value(Box::new(elements))))
+        }
+    }
+
+    /// Adds an object that the memory depends on too.
+    pub fn with_object(mut self, object: DetachedRef) -> Source {
+        self.owner = Owner::With(Box::new(self.owner), object);
+        self
+    }
+
+    /// Replaces the owner of the memory.
+    ///
+    /// # Safety
+    ///
+    /// The new owner keeps the memory valid, as for [`Source::new`].
+    pub unsafe fn with_owner(mut self, owner: Owner) -> Source {
+        self.owner = owner;
+        self
+    }
+
+    /// Forbids writing if `read_only` is true.
+    pub fn restrict(&mut self, read_only: bool) {
+        self.view.restrict(read_only);
+    }
+
+    /// The description.
+    #[inline]
+    pub fn view(&self) -> &View {
+        &self.view
+    }
+
+    /// The owner of the memory.
+    #[inline]
+    pub fn owner(&self) -> &Owner {
+        &self.owner
+    }
+
+    /// The description and the owner. From here on nothing ties the one to the other.
+    #[inline]
+    pub fn into_parts(self) -> (View, Owner) {
+        (self.view, self.owner)
+    }
+
+    /// Passes the memory to `export`.
+    #[inline]
+    pub fn hand_over<R>(self, export: impl FnOnce(Outgoing<'_>) -> R) -> R {
+        export(Outgoing { view: &self.view, owner: self.owner })
+    }
+}
+
+impl<T: Element, D: Dimension + 'static> From<Array<T, D>> for Source {
+    fn from(mut array: Array<T, D>) -> Source {
+        let size = size_of::<T>() as isize;
+        let (shape, data) = (array.shape().into(), array.as_mut_ptr().cast());
+        let strides = array.strides().iter().map(|stride| stride * size).collect();
+        // SAFETY: these are the array's own address, shape and strides. It becomes the owner, and moving
+        // it into the box does not move its elements.
+        unsafe {
+            Source::new(View::new(data, T::DTYPE, shape, strides), Owner::Value(Box::new(array)))
+        }
+    }
+}
+
+/// Checks that a shape has this number of elements.
+///
+/// # Errors
+///
+/// [`Error::Value`] if it has another.
+pub(crate) fn expect_len(shape: &[usize], dtype: DType, len: usize) -> Result<()> {
+    let wanted = layout::contiguous_bytes(shape, dtype.size());
+    if wanted != len.checked_mul(dtype.size()) || wanted.is_none() {
+        let text = format!("{len} elements do not make a {dtype} array of shape {shape:?}");
+        return Err(Error::Value(text));
+    }
+    Ok(())
+}
+
+/// Memory on its way to a new owner, such as a framework's array. Its description is borrowed, since
+/// moving what was just written stalls the processor.
+pub struct Outgoing<'a> {
+    view: &'a View,
+    owner: Owner,
+}
+
+impl<'a> Outgoing<'a> {
+    /// The description.
+    #[inline]
+    pub fn view(&self) -> &'a View {
+        self.view
+    }
+
+    /// The description and the owner. From here on nothing ties the one to the other.
+    #[inline]
+    pub fn into_parts(self) -> (&'a View, Owner) {
+        (self.view, self.owner)
+    }
+
+    /// The memory with a copy of its description.
+    pub fn into_source(self) -> Source {
+        Source { view: self.view.clone(), owner: self.owner }
+    }
+}
+
+/// A place in which memory is described, and from which it is handed over without moving the description.
+#[derive(Default)]
+pub struct Slot {
+    view: View,
+    owner: Option<Owner>,
+}
+
+impl Slot {
+    /// Describes the memory of an owner in place. If `describe` fails, the slot is empty.
+    ///
+    /// # Safety
+    ///
+    /// The memory that `describe` describes is valid as long as the owner lives, as for [`Source::new`].
+    ///
+    /// # Errors
+    ///
+    /// The error of `describe`.
+    #[inline]
+    pub unsafe fn describe<E>(
+        &mut self,
+        owner: Owner,
+        describe: impl FnOnce(&mut View) -> Result<(), E>,
+    ) -> Result<(), E> {
+        self.owner = None;
+        describe(&mut self.view)?;
+        self.owner = Some(owner);
+        Ok(())
+    }
+
+    /// As [`Slot::describe`], for an owner that describes its memory itself.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Slot::describe`].
+    ///
+    /// # Errors
+    ///
+    /// The error of `describe`.
+    #[inline]
+    pub(super) unsafe fn describe_by<O, E>(
+        &mut self,
+        owner: O,
+        wrap: impl FnOnce(O) -> Owner,
+        describe: impl FnOnce(&O, &mut View) -> Result<(), E>,
+    ) -> Result<(), E> {
+        self.owner = None;
+        describe(&owner, &mut self.view)?;
+        self.owner = Some(wrap(owner));
+        Ok(())
+    }
+
+    /// Puts memory here.
+    pub fn set(&mut self, Source { view, owner }: Source) {
+        *self = Slot { view, owner: Some(owner) };
+    }
+
+    /// Takes the memory out again; `None` if there is none.
+    pub fn take(&mut self) -> Option<Source> {
+        let owner = self.owner.take()?;
+        Some(Source { view: std::mem::take(&mut self.view), owner })
+    }
+
+    /// Hands the memory over; `None` if there is none.
+    #[inline]
+    pub fn hand_over(&mut self) -> Option<Outgoing<'_>> {
+        Some(Outgoing { view: &self.view, owner: self.owner.take()? })
+    }
+
+    /// Hands the memory over and keeps a reference to it. `None` if the owner is not a Python object.
+    #[inline]
+    pub fn share(&mut self, py: pyo3::Python<'_>) -> Option<Outgoing<'_>> {
+        let Some(Owner::Object(object)) = &self.owner else { return None };
+        Some(Outgoing { view: &self.view, owner: Owner::Object(object.clone_ref(py)) })
+    }
+
+    /// Forbids writing if `read_only` is true.
+    #[inline]
+    pub fn restrict(&mut self, read_only: bool) {
+        self.view.restrict(read_only);
+    }
+
+    /// The description.
+    #[inline]
+    pub fn view(&self) -> &View {
+        &self.view
+    }
+
+    /// The owner of the memory.
+    #[inline]
+    pub fn owner(&self) -> Option<&Owner> {
+        self.owner.as_ref()
+    }
+}
+
+/// Memory that can be exported several times.
+pub struct SharedSource {
+    view: View,
+    owner: Arc<Mutex<Owner>>,
+}
+
+impl SharedSource {
+    /// The description.
+    pub fn view(&self) -> &View {
+        &self.view
+    }
+
+    /// A source of the memory. The owner lives as long as this and every source.
+    pub fn source(&self) -> Source {
+        Source { view: self.view.clone(), owner: Owner::Shared(self.owner.clone()) }
+    }
+}
+
+impl From<Source> for SharedSource {
+    fn from(source: Source) -> SharedSource {
+        let Source { view, owner } = source;
+        SharedSource { view, owner: Arc::new(Mutex::new(owner)) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_buffer_that_is_too_small_is_not_described() {
+        let described = std::panic::catch_unwind(|| {
+            let buffer = HostBuffer::new(11).unwrap();
+            // SAFETY: nobody reads the elements.
+            unsafe { Source::from_buffer(buffer, DType::Float32, [3][..].into()) }
+        });
+        assert!(described.is_err());
+    }
+
+    #[test]
+    fn a_description_that_fails_leaves_the_slot_empty() {
+        let mut slot = Slot::default();
+        slot.set(Source::from_slice(&[1_u8, 2], &[2]).unwrap());
+        let owner = Owner::Value(Box::new(()));
+        // SAFETY: `describe` describes nothing.
+        let done = unsafe { slot.describe(owner, |_| Err(())) };
+        assert!(done.is_err() && slot.owner().is_none() && slot.take().is_none());
+    }
+
+    #[test]
+    fn memory_is_handed_over_once() {
+        let mut slot = Slot::default();
+        slot.set(Source::from_slice(&[1_u8, 2], &[2]).unwrap());
+        assert!(slot.hand_over().is_some());
+        assert!(slot.hand_over().is_none() && slot.take().is_none());
+    }
+}

@@ -1,0 +1,207 @@
+//! Copies several host arrays into one, which was allocated for them.
+//!
+//! A row of the result is one position along the axes before the joined one. It consists of runs: the
+//! elements of each array at that position, one array after the other.
+
+use pyo3::prelude::*;
+use smallvec::SmallVec;
+
+use super::join::Along;
+use crate::convert::Opened;
+use crate::framework::spec::DType;
+use crate::host::cast::{CastError, Scaling, StridedArray, cast_strided};
+use crate::host::{self, copy};
+use crate::memory::cast;
+use crate::memory::source::Source;
+use crate::memory::view::{Dims, View};
+
+/// Fills the result with the arrays, cast to its dtype.
+///
+/// # Errors
+///
+/// [`CastError`] when a complex array would become real.
+pub(super) fn fill(
+    py: Python<'_>,
+    result: &mut Source,
+    arrays: &[Opened],
+    along: Along,
+) -> Result<(), CastError> {
+    let axis = match along {
+        Along::NewAxis => 0,
+        Along::Axis(axis) => axis,
+    };
+    let result = result.view();
+    let mut row_bytes = 0;
+    let mut pieces = Vec::with_capacity(arrays.len());
+    for opened in arrays {
+        let piece = Piece::new(opened.source.view(), axis, row_bytes);
+        row_bytes += piece.run_bytes(result.dtype());
+        pieces.push(piece);
+    }
+    if result.is_empty() {
+        return Ok(());
+    }
+    let is_large = result.nbytes() >= cast::DETACH_FROM;
+    let rows = Rows {
+        address: result.data() as usize,
+        row_bytes,
+        dtype: result.dtype(),
+        threads: if is_large { host::threads() } else { 1 },
+    };
+    let copy_all = || {
+        pieces.iter().try_for_each(|piece| {
+            // SAFETY: `result` and `arrays` are borrowed until this function returns, and their owners
+            // keep the memory alive that the views describe. `result` owns its memory, which has room
+            // for all rows, and is borrowed mutably, so that nobody else reads or writes it and it
+            // overlaps no array. That no other thread writes to the arrays meanwhile is assumed of
+            // Python threads: see "What is assumed of Python threads" in ARCHITECTURE.md.
+            unsafe { rows.copy_from(piece) }
+        })
+    };
+    if is_large { py.detach(copy_all) } else { copy_all() }
+}
+
+/// The memory of the result. Its address is an integer, since raw pointers do not cross `detach`.
+struct Rows {
+    address: usize,
+    row_bytes: usize,
+    dtype: DType,
+    threads: usize,
+}
+
+impl Rows {
+    /// Copies an array to its place in every row.
+    ///
+    /// # Safety
+    ///
+    /// Every element of the array can be read and is not written meanwhile. The rows can be written,
+    /// nobody else reads or writes them meanwhile, they have room for the runs of the array, and they
+    /// do not overlap it.
+    unsafe fn copy_from(&self, piece: &Piece) -> Result<(), CastError> {
+        let mut run = self.address + piece.offset;
+        for_each_offset(&piece.outer.shape, &piece.outer.strides, |offset| {
+            let data = piece.address.wrapping_add_signed(offset) as *const u8;
+            // SAFETY: `data` is the first element of a run of the array, and `run` is the place of this
+            // run in its row; both satisfy the conditions of this function.
+            let copied = unsafe { self.copy_run(run as *mut u8, data, piece) };
+            run += self.row_bytes;
+            copied
+        })
+    }
+
+    /// Copies one run, and casts it if the dtypes differ.
+    ///
+    /// # Safety
+    ///
+    /// `data` is the first element of a run of the array. Its elements can be read and are not written
+    /// meanwhile. `run` can be written, is not accessed by anybody else meanwhile, has room for the
+    /// elements in the result's dtype, and does not overlap them.
+    unsafe fn copy_run(
+        &self,
+        run: *mut u8,
+        data: *const u8,
+        piece: &Piece,
+    ) -> Result<(), CastError> {
+        let &Piece { dtype, swap, .. } = piece;
+        let (shape, strides) = (&piece.inner.shape[..], &piece.inner.strides[..]);
+        if dtype == self.dtype {
+            // SAFETY: the conditions of this function are those of `gather`; the shape and the strides
+            // are parts of one view and equally long, and `swap` is the view's swap unit, which divides
+            // the size of an element.
+            unsafe { copy::gather(run, data, shape, strides, dtype.size(), swap, self.threads) };
+            return Ok(());
+        }
+        let source = StridedArray { data, shape, strides, dtype, swap };
+        // SAFETY: the conditions of this function are those of `cast_strided`; the shape, the strides
+        // and the swap unit are those of one view.
+        unsafe { cast_strided(run, self.dtype, source, Scaling::Clamp, self.threads) }.map(drop)
+    }
+}
+
+/// One of the arrays. Its address is an integer, since raw pointers do not cross `detach`.
+struct Piece {
+    address: usize,
+    dtype: DType,
+    swap: Option<usize>,
+    /// The axes before the joined one.
+    outer: Axes,
+    /// The joined axis and those after it.
+    inner: Axes,
+    /// Where its run begins in each row of the result, in bytes.
+    offset: usize,
+}
+
+struct Axes {
+    shape: Dims<usize>,
+    /// In bytes.
+    strides: Dims<isize>,
+}
+
+impl Piece {
+    fn new(view: &View, axis: usize, offset: usize) -> Piece {
+        let (outer_shape, inner_shape) = view.shape().split_at(axis);
+        let (outer_strides, inner_strides) = view.strides().split_at(axis);
+        Piece {
+            address: view.data() as usize,
+            dtype: view.dtype(),
+            swap: view.swap_unit(),
+            outer: Axes { shape: outer_shape.into(), strides: outer_strides.into() },
+            inner: Axes { shape: inner_shape.into(), strides: inner_strides.into() },
+            offset,
+        }
+    }
+
+    /// The size of a run in a result of this dtype.
+    fn run_bytes(&self, dtype: DType) -> usize {
+        self.inner.shape.iter().product::<usize>() * dtype.size()
+    }
+}
+
+/// Calls `each` with the byte offset of every position along some axes, in C order.
+fn for_each_offset<E>(
+    shape: &[usize],
+    strides: &[isize],
+    mut each: impl FnMut(isize) -> Result<(), E>,
+) -> Result<(), E> {
+    if shape.contains(&0) {
+        return Ok(());
+    }
+    let mut index: SmallVec<[usize; 6]> = shape.iter().map(|_| 0).collect();
+    let mut offset = 0;
+    loop {
+        each(offset)?;
+        let Some(axis) = (0..shape.len()).rev().find(|axis| index[*axis] + 1 < shape[*axis]) else {
+            return Ok(());
+        };
+        for later in axis + 1..shape.len() {
+            offset -= index[later] as isize * strides[later];
+            index[later] = 0;
+        }
+        index[axis] += 1;
+        offset += strides[axis];
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn offsets(shape: &[usize], strides: &[isize]) -> Vec<isize> {
+        let mut found = Vec::new();
+        let collect = |offset| {
+            found.push(offset);
+            Ok::<_, ()>(())
+        };
+        for_each_offset(shape, strides, collect).unwrap();
+        found
+    }
+
+    #[test]
+    fn offsets_follow_the_positions_in_c_order() {
+        assert_eq!(offsets(&[], &[]), [0]);
+        assert_eq!(offsets(&[3], &[-4]), [0, -4, -8]);
+        assert_eq!(offsets(&[2, 3], &[100, 1]), [0, 1, 2, 100, 101, 102]);
+        assert_eq!(offsets(&[2, 1, 2], &[10, 7, 0]), [0, 0, 10, 10]);
+        assert!(offsets(&[2, 0], &[10, 7]).is_empty());
+    }
+}

@@ -1,0 +1,84 @@
+//! The shapes of the arrays that are stacked or joined.
+
+use pyo3::prelude::*;
+
+use super::join::Along;
+use crate::interpreter::error::{Error, Result};
+use crate::memory::view::{Dims, View};
+
+/// The shape of an object; `None` if it has no shape or a trace does not know all of it.
+pub(super) fn shape_of(array: &Bound<'_, PyAny>) -> Option<Dims<usize>> {
+    let shape = array.getattr(pyo3::intern!(array.py(), "shape")).ok()?;
+    shape.try_iter().ok()?.map(|length| length.ok()?.extract().ok()).collect()
+}
+
+/// The number of axes of an object, which a trace can know even if it does not know their lengths.
+pub(super) fn ndim_of(array: &Bound<'_, PyAny>) -> Option<usize> {
+    array.getattr(pyo3::intern!(array.py(), "shape")).ok()?.len().ok()
+}
+
+/// The shape of an object as messages quote it.
+pub(super) fn shape_text(array: &Bound<'_, PyAny>) -> String {
+    let shape = array.getattr(pyo3::intern!(array.py(), "shape"));
+    shape.map_or_else(|_| String::from("unknown"), |shape| shape.to_string())
+}
+
+/// The number of 2-D slices in a 3-D array.
+///
+/// # Errors
+///
+/// [`Error::Value`] when the array is not 3-D or a trace does not know its length.
+pub(super) fn slice_count(array: &Bound<'_, PyAny>) -> Result<usize> {
+    if ndim_of(array) != Some(3) {
+        return Err(Error::Value(format!(
+            "Array must be 3D, a stack of 2D slices, but its shape is {}",
+            shape_text(array)
+        )));
+    }
+    shape_of(array).map(|shape| shape[0]).ok_or_else(|| {
+        Error::Value("the number of slices is unknown; give the trace a static shape".into())
+    })
+}
+
+/// Checks that the shapes fit together, as far as they are known. Frameworks report a mismatch in
+/// words of their own, or not at all.
+///
+/// # Errors
+///
+/// [`Error::Value`] with the two shapes.
+pub(super) fn check_shapes(arrays: &[Bound<'_, PyAny>], along: Along) -> Result<()> {
+    let Some(first) = arrays.first().and_then(shape_of) else { return Ok(()) };
+    if let Along::Axis(axis) = along
+        && axis >= first.len()
+    {
+        let shape = shape_text(&arrays[0]);
+        return Err(Error::Value(format!("arrays of the shape {shape} have no axis {axis}")));
+    }
+    for (index, array) in arrays.iter().enumerate() {
+        let Some(mut shape) = shape_of(array) else { continue };
+        if let Along::Axis(axis) = along
+            && shape.len() == first.len()
+        {
+            shape[axis] = first[axis];
+        }
+        if shape != first {
+            return Err(Error::Value(format!(
+                "the array at index {index} has the shape {}, which does not fit the shape of the \
+                 first one, {}",
+                shape_text(array),
+                shape_text(&arrays[0])
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// The shape of the result of joining arrays whose shapes fit together.
+pub(super) fn joined_shape(views: &[&View], along: Along) -> Dims<usize> {
+    let mut shape = Dims::from_slice(views[0].shape());
+    match along {
+        Along::NewAxis => shape.insert(0, views.len()),
+        Along::Axis(axis) => shape[axis] = views.iter().map(|view| view.shape()[axis]).sum(),
+    }
+    shape
+}

@@ -1,0 +1,184 @@
+//! Host memory as typed `ndarray` views.
+
+use ndarray::{Axis, Dimension, IxDyn, RawArrayView, RawArrayViewMut, ShapeBuilder, StrideShape};
+
+use crate::host::dtype::DType;
+use crate::host::layout;
+use crate::interpreter::error::{Error, Result};
+use crate::memory::element::Element;
+use crate::memory::view::{Dims, View};
+
+/// Described memory as a raw view of `ndarray`.
+///
+/// # Safety
+///
+/// The memory is alive, and nobody writes to it during the call, which reads bools.
+///
+/// # Errors
+///
+/// [`Error::Type`] for another rank or element type, for memory on a device, and for elements that Rust
+/// cannot use in place: byte-swapped, misaligned, or bools that are neither 0 nor 1.
+pub(crate) unsafe fn raw<T: Element, D: Dimension>(view: &View) -> Result<RawArrayView<T, D>> {
+    // SAFETY: the memory is alive, and nobody writes to it.
+    let RawParts { shape, data, inverted } = unsafe { raw_parts::<T, D>(view) }?;
+    // SAFETY: a view's elements lie in one allocation, so that no offset overflows. Nothing is
+    // dereferenced here.
+    let mut array = unsafe { RawArrayView::from_shape_ptr(shape, data) };
+    if inverted {
+        negative_axes(view).for_each(|axis| array.invert_axis(axis));
+    }
+    Ok(array)
+}
+
+/// As [`raw`], for memory that is written to.
+///
+/// # Safety
+///
+/// As for [`raw`].
+///
+/// # Errors
+///
+/// As [`raw`], and [`Error::Value`] if elements share memory with each other.
+pub(crate) unsafe fn raw_mut<T: Element, D: Dimension>(
+    view: &View,
+) -> Result<RawArrayViewMut<T, D>> {
+    // SAFETY: the memory is alive, and nobody writes to it.
+    let RawParts { shape, data, inverted } = unsafe { raw_parts::<T, D>(view) }?;
+    expect_distinct(view)?;
+    // SAFETY: a view's elements lie in one allocation, so that no offset overflows. Nothing is
+    // dereferenced here.
+    let mut array = unsafe { RawArrayViewMut::from_shape_ptr(shape, data) };
+    if inverted {
+        negative_axes(view).for_each(|axis| array.invert_axis(axis));
+    }
+    Ok(array)
+}
+
+/// The parts of a raw view. `ndarray` makes views of positive strides only, so axes with negative ones
+/// are inverted and `data` is the lowest address.
+struct RawParts<T, D> {
+    shape: StrideShape<D>,
+    data: *mut T,
+    /// Whether there are axes to invert again.
+    inverted: bool,
+}
+
+/// # Safety
+///
+/// The memory is alive, and nobody writes to it during the call, which reads bools.
+#[inline]
+unsafe fn raw_parts<T: Element, D: Dimension>(view: &View) -> Result<RawParts<T, D>> {
+    check_type::<T, D>(view)?;
+    let (empty, size) = (view.is_empty(), size_of::<T>() as isize);
+    let mut data = view.data().cast::<T>();
+    let mut fits = !view.is_swapped() && data.is_aligned();
+    let mut inverted = false;
+    let (mut shape, mut strides) = (D::zeros(view.ndim()), D::zeros(view.ndim()));
+    for (axis, (n, stride)) in view.shape().iter().zip(view.strides()).enumerate() {
+        shape[axis] = *n;
+        if *n <= 1 || empty {
+            continue;
+        }
+        fits &= stride % size == 0;
+        let step = stride / size;
+        strides[axis] = step.unsigned_abs();
+        if step < 0 {
+            data = data.wrapping_offset(step * (*n as isize - 1));
+            inverted = true;
+        }
+    }
+    if empty {
+        data = std::ptr::NonNull::dangling().as_ptr();
+    } else if !fits {
+        let text = format!("the {} elements are misaligned or byte-swapped", T::DTYPE);
+        return Err(Error::Type(text));
+    }
+    // SAFETY: the view describes bytes on the host that are alive, and nobody writes to them.
+    if T::DTYPE == DType::Bool && !unsafe { holds_bools(view) } {
+        return Err(not_bools());
+    }
+    Ok(RawParts { shape: shape.strides(strides), data, inverted })
+}
+
+/// Checks the element type, the rank, and that the memory is the host's.
+#[inline]
+fn check_type<T: Element, D: Dimension>(view: &View) -> Result<()> {
+    if view.dtype() != T::DTYPE {
+        return Err(Error::Type(format!("expected {} elements, not {}", T::DTYPE, view.dtype())));
+    }
+    if !view.is_on_host() {
+        return Err(Error::Type("expected host memory, not that of a device".into()));
+    }
+    match D::NDIM.filter(|rank| *rank != view.ndim()) {
+        Some(rank) => Err(Error::Type(format!("expected {rank} axes, not {}", view.ndim()))),
+        None => Ok(()),
+    }
+}
+
+/// The axes with negative strides.
+fn negative_axes(view: &View) -> impl Iterator<Item = Axis> {
+    let axes = if view.is_empty() { 0 } else { view.ndim() };
+    (0..axes).filter(|axis| view.strides()[*axis] < 0 && view.shape()[*axis] > 1).map(Axis)
+}
+
+/// Checks that an array can be written to.
+///
+/// # Errors
+///
+/// [`Error::Value`] if elements share memory with each other.
+pub(crate) fn expect_distinct(view: &View) -> Result<()> {
+    if is_injective(view) {
+        return Ok(());
+    }
+    let text = "elements share memory with each other, so the array cannot be written to";
+    Err(Error::Value(text.into()))
+}
+
+/// Whether no two elements share bytes. Each axis must step over what the axes with smaller strides
+/// cover; other strides that are injective all the same are not recognised.
+fn is_injective(view: &View) -> bool {
+    let axes = view.shape().iter().zip(view.strides()).filter(|(n, _)| **n > 1);
+    let mut axes: Dims<(usize, usize)> = axes.map(|(n, s)| (s.unsigned_abs(), *n)).collect();
+    axes.sort_unstable();
+    let mut covered = view.dtype().size();
+    axes.iter().all(|(stride, n)| {
+        let distinct = *stride >= covered;
+        covered = covered.saturating_add(stride.saturating_mul(n - 1));
+        distinct
+    })
+}
+
+/// Whether every byte is a valid `bool`.
+///
+/// # Safety
+///
+/// The view describes bytes on the host that are alive, and nobody writes to them during the call.
+unsafe fn holds_bools(view: &View) -> bool {
+    if view.is_empty() {
+        return true;
+    }
+    let Some((low, high)) = layout::extent(view.shape(), view.strides(), 1) else { return false };
+    let bytes = (high - low) as usize;
+    if bytes == view.len() {
+        let first = view.data().wrapping_offset(low);
+        // SAFETY: the elements fill this range and are alive, and nobody writes to them.
+        return unsafe { std::slice::from_raw_parts(first, bytes) }.iter().all(|byte| *byte <= 1);
+    }
+    // SAFETY: these bytes are alive, and nobody writes to them.
+    unsafe {
+        raw::<u8, IxDyn>(&as_bytes(view))
+            .is_ok_and(|array| array.deref_into_view().iter().all(|byte| *byte <= 1))
+    }
+}
+
+/// The bytes of bools.
+pub(super) fn as_bytes(view: &View) -> View {
+    debug_assert_eq!(view.dtype(), DType::Bool);
+    let (shape, strides) = (view.shape().into(), view.strides().into());
+    // SAFETY: a bool is one byte, so these are the elements that the view describes.
+    unsafe { View::new(view.data(), DType::Uint8, shape, strides) }.on(view.device())
+}
+
+pub(super) fn not_bools() -> Error {
+    Error::Type("the bool array holds bytes that are neither 0 nor 1".into())
+}

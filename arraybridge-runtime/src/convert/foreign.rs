@@ -140,13 +140,23 @@ pub fn open_any(data: &Bound<'_, PyAny>, stream: usize) -> Result<Opened> {
 /// As [`open_any`].
 pub fn open_to_hold(data: &Bound<'_, PyAny>, stream: usize) -> Result<Opened> {
     let opened = open_any(data, stream)?;
+    pin(data, &opened)?;
+    Ok(opened)
+}
+
+/// Makes host memory that was opened stay where it is while its owner is kept alive.
+///
+/// # Errors
+///
+/// Why that cannot be.
+pub fn pin(data: &Bound<'_, PyAny>, opened: &Opened) -> Result<()> {
     if let Some(class) = detect::class_of(data)
         && !opened.private
         && opened.source.view().is_on_host()
     {
         import::pin(data.py(), Endpoints::of(class.framework), opened.source.owner())?;
     }
-    Ok(opened)
+    Ok(())
 }
 
 /// As [`open_any`], but memory of every device is downloaded.

@@ -33,7 +33,7 @@ use source::{Input, Reader, Slot};
 
 pub use errors::explain_refusal;
 pub use execute::make_array;
-pub use foreign::{open_any, open_on_host, open_to_hold};
+pub use foreign::{open_any, open_on_host, open_to_hold, pin};
 pub use import::{fresh, wrap_numpy};
 pub use source::{Opened, dtype as dtype_of, open_host, open_writable, open_writable_on};
 

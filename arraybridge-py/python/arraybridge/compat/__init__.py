@@ -15,7 +15,7 @@ from typing import Any
 __all__ = ["MODULES", "find"]
 
 # Not by `pathlib`, which takes longer to import than this package.
-MODULES = os.path.join(os.path.dirname(__file__), "modules")  # noqa: PTH118, PTH120
+MODULES = os.path.join(os.path.dirname(__file__), "modules")
 """The folder of the submodules that only the original package has."""
 
 _HERE = {

@@ -1,17 +1,20 @@
 //! What all extension modules of a process share.
 //!
 //! Each extension module is linked with its own copy of this crate and of its statics. Users expect one set
-//! of exception classes, one `Tensor` class, one default policy and one list of traces, so all modules use
-//! those of the `arraybridge` package. Python objects are looked up in `arraybridge._core`. The rest is
-//! reached through a versioned capsule there, which points to tables of C functions.
+//! of exception classes, one `Tensor` class, one default policy, one list of traces and one registry of
+//! claims on memory, so all modules use those of the `arraybridge` package. Python objects are looked up in
+//! `arraybridge._core`. The rest is reached through a versioned capsule there, which points to tables of C
+//! functions.
 
 use std::ffi::CStr;
 use std::ptr::{self, NonNull};
 
 use pyo3::exceptions::PyImportError;
 use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyCapsule, PyCapsuleMethods};
 
+use crate::claims::{self, ClaimTable};
 use crate::convert::trace::{self, TraceTable};
 
 /// The version of the tables' layout.
@@ -19,14 +22,16 @@ const VERSION: u32 = 3;
 
 const NAME: &CStr = c"arraybridge._core._C_API";
 
-/// The tables. Their functions are called by attached threads and do not unwind.
+/// The tables. Their functions do not unwind. Those of the claims may be called by any thread, all others
+/// by attached threads.
 #[repr(C)]
 struct Api {
     version: u32,
     traces: &'static TraceTable,
+    claims: &'static ClaimTable,
 }
 
-static OWN: Api = Api { version: VERSION, traces: trace::TABLE.own() };
+static OWN: Api = Api { version: VERSION, traces: trace::TABLE.own(), claims: claims::TABLE.own() };
 
 /// Adds the tables to the package's module.
 ///
@@ -38,6 +43,13 @@ pub fn publish(module: &Bound<'_, PyModule>) -> PyResult<()> {
     // SAFETY: the pointer is to a static of this type, and the capsule has no destructor.
     let capsule = unsafe { PyCapsule::new_with_pointer(module.py(), tables, NAME)? };
     module.add("_C_API", capsule)
+}
+
+/// Makes this module use the package's tables if the package can be imported. Only the first call has an
+/// effect. It is for modules that export no functions.
+pub fn join_if_present(py: Python<'_>) {
+    static JOINED: PyOnceLock<()> = PyOnceLock::new();
+    JOINED.get_or_init(py, || drop(join(py)));
 }
 
 /// Makes this module use the package's tables, and returns the package's module.
@@ -64,7 +76,8 @@ pub fn join(py: Python<'_>) -> PyResult<Bound<'_, PyModule>> {
         )));
     }
     // SAFETY: a table of this version has this layout, and extension modules are never unloaded.
-    let Api { traces, .. } = unsafe { tables.as_ref() };
+    let Api { traces, claims, .. } = unsafe { tables.as_ref() };
     trace::TABLE.join(traces);
+    claims::TABLE.join(claims);
     Ok(package)
 }

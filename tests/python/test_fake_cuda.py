@@ -1,10 +1,10 @@
 """The call path of declared Rust functions in CUDA memory, on a fake driver and a fake CuPy.
 
-The fake driver's device memory is host memory. It does its work as late as CUDA allows, and reports two
-accesses that are in no order: see tests/fakes. The tests check which calls are made, on which stream and
-in which order, that memory is freed once, and what happens when a call fails. They are not evidence that
-anything works on a device. Each test runs in a process of its own, with NumPy and the fakes only, since
-no real framework must meet the fake driver.
+The fake driver's device memory is host memory. It does its work as late as CUDA allows, and reports
+two accesses that are in no order: see tests/fakes. The tests check which calls are made, on which
+stream and in which order, that memory is freed once, and what happens when a call fails. They are
+not evidence that anything works on a device. Each test runs in a process of its own, with NumPy and
+the fakes only, since no real framework must meet the fake driver.
 """
 
 import contextlib
@@ -282,7 +282,8 @@ def test_fake_cuda_lent_memory_is_not_used_again_while_a_call_reads_it(run):
             gc.collect()
             torch.empty(image.shape)
             said = calls()
-        assert type(result) is torch.Tensor and not any("synchronize" in line for line in said), said
+        assert type(result) is torch.Tensor
+        assert not any("synchronize" in line for line in said), said
         """
     )
 

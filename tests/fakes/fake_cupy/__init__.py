@@ -1,9 +1,10 @@
 """A fake CuPy: NumPy arrays that claim to be on a CUDA device.
 
 By itself it checks control flow only: which operation is called, in which device's scope, in which
-order, and what happens when one fails. After `attach()` its memory and its work are the fake driver's
-(see `fake_cuda`), and it follows CuPy 14's rules of devices, streams and pools. Each rule names the
-function of CuPy in which it was read. It does not show that anything works with CuPy or on a device.
+order, and what happens when one fails. After `attach()` its memory and its work are the fake
+driver's (see `fake_cuda`), and it follows CuPy 14's rules of devices, streams and pools. Each rule
+names the function of CuPy in which it was read. It does not show that anything works with CuPy or
+on a device.
 
 `mount()` puts it into `sys.modules` as `cupy`. `LOG` holds the calls. With `SHARES`, arrays are
 exported and imported by DLPack without the fake driver, too.

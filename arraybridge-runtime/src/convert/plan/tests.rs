@@ -138,6 +138,41 @@ fn a_view_that_begins_elsewhere_than_the_target_needs_is_copied_on_its_device() 
 }
 
 #[test]
+fn host_memory_that_is_not_aligned_for_the_target_is_copied() {
+    let view = Facts { alignment: 32, ..facts() };
+    for to in [Jax, Tensorflow] {
+        assert_eq!(route(Torch, to, &view, None), Ok(Route::Copy(Why::Alignment)));
+        let refused = Err(Refusal::CopyRequired(Why::Alignment));
+        assert_eq!(route(Torch, to, &view, Some(false)), refused);
+    }
+    assert_eq!(route(Torch, Numpy, &view, None), Ok(Route::Share));
+}
+
+#[test]
+fn memory_that_is_moved_to_another_device_is_adopted_only_where_it_is_aligned() {
+    let steps = |alignment| {
+        let target = Target { device: Device::Accelerator(1), ..target(Jax) };
+        let facts = Facts { alignment, ..on_cuda() };
+        between(Cupy.framework(), &target, &facts, &wish(None)).unwrap().steps
+    };
+    assert_eq!(steps(16), [Step::Adopt, Step::Move]);
+    assert_eq!(steps(8), THROUGH_HOST);
+}
+
+#[test]
+fn what_arrives_on_the_host_is_copied_if_a_writable_result_would_share_it() {
+    let arrived = |to, private| {
+        let facts = Facts { private, ..facts() };
+        let fresh = plan(Cupy, to, &on_cuda(), None).unwrap().fresh;
+        landing(Cupy.framework(), &target(to), &facts, fresh)
+    };
+    assert_eq!(arrived(Torch, false), [Step::Gather, Step::Import]);
+    assert_eq!(arrived(Torch, true), [Step::Import]);
+    // JAX's arrays never change.
+    assert_eq!(arrived(Jax, false), [Step::Import]);
+}
+
+#[test]
 fn memory_of_a_kind_that_the_target_does_not_import_goes_through_the_host() {
     let opencl = Facts { device_type: 4, ..on_cuda() };
     for device in [0, 1] {

@@ -1,0 +1,119 @@
+"""Make, read and change arrays of each framework with its own functions.
+
+A check must not look at the result of a conversion with another one: a mistake could undo itself.
+Places are ``"host"`` and ``"accelerator:0"``, as arraybridge writes them.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy
+
+__all__ = ["KNOWN", "address", "finish", "import_order", "make", "places", "read", "write"]
+
+KNOWN = ("numpy", "cupy", "torch", "tensorflow", "jax", "pyclesperanto")
+# Their arrays can be written to, and the write is seen by all who share the memory.
+MUTABLE = ("numpy", "cupy", "torch")
+
+
+def import_order(names: Sequence[str]) -> list[str]:
+    """The names in an order that works: OpenCL comes before TensorFlow."""
+    return sorted(names, key=lambda name: (name != "pyclesperanto", name == "tensorflow"))
+
+
+def _index(place: str) -> int:
+    return int(place.partition(":")[2])
+
+
+def _get(name: str) -> Any:
+    return importlib.import_module(name)
+
+
+def places(name: str) -> list[str]:
+    """Where the framework can keep arrays on this machine."""
+    module = _get(name)
+    count = 0
+    if name == "cupy":
+        count = module.cuda.runtime.getDeviceCount()
+    elif name == "torch":
+        count = module.cuda.device_count()
+    elif name == "tensorflow":
+        count = len(module.config.list_logical_devices("GPU"))
+    elif name == "jax":
+        count = sum(device.platform == "gpu" for device in module.local_devices())
+    elif name == "pyclesperanto":
+        count = len(module.list_available_devices("all"))
+    host = [] if name in ("cupy", "pyclesperanto") else ["host"]
+    return host + [f"accelerator:{index}" for index in range(count)]
+
+
+def make(name: str, array: numpy.ndarray, place: str = "host") -> Any:
+    """An array of the framework with the values of a NumPy array, in memory of its own."""
+    native = numpy.array(array, order="C", copy=True)
+    module = _get(name)
+    if name == "numpy":
+        return native
+    if name == "cupy":
+        with module.cuda.Device(_index(place)):
+            return module.asarray(native)
+    if name == "torch":
+        there = "cpu" if place == "host" else f"cuda:{_index(place)}"
+        return module.from_numpy(native).clone().to(there)
+    if name == "tensorflow":
+        with module.device("CPU:0" if place == "host" else f"GPU:{_index(place)}"):
+            return module.identity(module.constant(native))
+    if name == "jax":
+        devices = module.local_devices(backend="cpu" if place == "host" else "gpu")
+        device = devices[0 if place == "host" else _index(place)]
+        return module.device_put(module.numpy.array(native), device)
+    device = module.select_device(module.list_available_devices("all")[_index(place)], "all")
+    return module.push(native, device=device)
+
+
+def read(name: str, array: Any) -> numpy.ndarray:
+    """The values, copied to the host by the framework."""
+    if name in ("cupy", "pyclesperanto"):
+        return array.get()
+    if name == "torch":
+        return array.detach().cpu().numpy()
+    return array.numpy() if name == "tensorflow" else numpy.asarray(array)
+
+
+def write(name: str, array: Any) -> bool:
+    """Set the first element to 77. Return False if the arrays of the framework never change."""
+    if name not in MUTABLE:
+        return False
+    array[(0,) * array.ndim] = 77
+    return True
+
+
+def address(name: str, array: Any) -> int | None:
+    """The address of the first element; None if the framework does not say."""
+    if name == "numpy":
+        return array.__array_interface__["data"][0]
+    if name == "cupy":
+        return array.data.ptr
+    if name == "torch":
+        return array.data_ptr()
+    if name == "jax":
+        return array.unsafe_buffer_pointer()
+    if name == "tensorflow" and "CPU" in array.backing_device:
+        return numpy.asarray(memoryview(array)).__array_interface__["data"][0]
+    return None
+
+
+def finish(name: str, array: Any) -> None:
+    """Wait until the array has its values."""
+    if name == "jax":
+        array.block_until_ready()
+    elif name == "torch" and array.is_cuda:
+        _get(name).cuda.synchronize(array.device)
+    elif name == "cupy":
+        array.device.synchronize()
+    elif name == "tensorflow" and "GPU" in array.backing_device:
+        # There is no call that waits, but a copy of one element waits for what was queued before.
+        _reshaped: Callable[..., Any] = _get(name).reshape
+        _reshaped(array, (-1,))[:1].numpy()

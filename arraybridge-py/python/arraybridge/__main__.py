@@ -1,6 +1,7 @@
 """Command line tools: ``python -m arraybridge COMMAND``.
 
 ``doctor`` reports which frameworks work on this machine, and on which devices.
+``selftest`` checks the conversions of the installed package on whatever devices there are.
 ``frameworks`` prints the frameworks that this package was built with.
 ``stubs MODULE`` prints the type stub of an extension's declared functions.
 """
@@ -13,7 +14,7 @@ import json
 import sys
 
 from . import __version__, frameworks
-from ._tools import doctor
+from ._tools import doctor, selftest
 from ._tools.page import table
 from .stubs import stub
 
@@ -29,7 +30,9 @@ def _arguments() -> argparse.ArgumentParser:
     examined.add_argument(
         "--full", action="store_true", help="also convert between every pair, and measure"
     )
-    for command in (examined,):
+    about = "check the conversions on this machine, on whatever devices there are"
+    tested = commands.add_parser("selftest", help=about, description=about)
+    for command in (examined, tested):
         command.add_argument(
             "--timeout",
             type=float,
@@ -40,7 +43,7 @@ def _arguments() -> argparse.ArgumentParser:
     listed = commands.add_parser(
         "frameworks", help="print the frameworks that this package was built with"
     )
-    for command in (examined, listed):
+    for command in (examined, tested, listed):
         command.add_argument("--json", action="store_true", help="print JSON")
     stubs = commands.add_parser("stubs", help="print the type stub of an extension module")
     stubs.add_argument("module", help="the name that it is imported by")
@@ -61,6 +64,8 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     if options.command == "doctor":
         return doctor.run(options.full, options.json, options.timeout)
+    if options.command == "selftest":
+        return selftest.run(options.json, options.timeout)
     if options.command == "frameworks":
         return _frameworks(options.json)
     text = stub(importlib.import_module(options.module))

@@ -12,7 +12,17 @@ from typing import Any
 
 import numpy
 
-__all__ = ["KNOWN", "address", "finish", "import_order", "make", "places", "read", "write"]
+__all__ = [
+    "KNOWN",
+    "address",
+    "finish",
+    "import_order",
+    "make",
+    "places",
+    "read",
+    "read_again",
+    "write",
+]
 
 KNOWN = ("numpy", "cupy", "torch", "tensorflow", "jax", "pyclesperanto")
 # Their arrays can be written to, and the write is seen by all who share the memory.
@@ -80,6 +90,11 @@ def read(name: str, array: Any) -> numpy.ndarray:
     if name == "torch":
         return array.detach().cpu().numpy()
     return array.numpy() if name == "tensorflow" else numpy.asarray(array)
+
+
+def read_again(name: str, array: Any) -> numpy.ndarray:
+    """The values now: JAX remembers what it has copied to the host."""
+    return read(name, _get(name).numpy.copy(array) if name == "jax" else array)
 
 
 def write(name: str, array: Any) -> bool:

@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-__all__ = ["doctor_page", "paragraph", "table"]
+__all__ = ["doctor_page", "paragraph", "selftest_page", "table"]
 
 WIDTH = 80
 COLUMN = 16
@@ -164,3 +164,38 @@ def _summary(report: dict[str, Any]) -> str:
     faults = sum(finding["level"] == "fault" for finding in report["findings"])
     faulty = f"{faults} fault{'s' * (faults != 1)}." if faults else "No fault."
     return f"Frameworks: {', '.join(counts)}. {faulty}"
+
+
+def selftest_page(report: dict[str, Any]) -> str:
+    """The report of the selftest."""
+    about = f"arraybridge {report['arraybridge']}, Python {report['python']}"
+    frameworks = [
+        paragraph(name, f"{found['version']}, on {', '.join(found['places']) or 'no device'}")
+        for name, found in report["frameworks"].items()
+    ]
+    parts = [about, "\n".join(frameworks), _groups(report["checks"])]
+    failures = [check for check in report["checks"] if check["status"] == "failed"]
+    if failures:
+        shown = (paragraph("FAILED", f"{check['name']}: {check['reason']}") for check in failures)
+        parts.append("\n".join(shown))
+    not_tried = [f"{each['name']}: {each['reason']}" for each in report["not_tried"]]
+    parts.append("\n".join(paragraph("not tried", line) for line in not_tried))
+    if not report["gpus"]:
+        parts.append("There is no GPU here: NOTHING OF A GPU WAS RUN.")
+    result = (
+        f"{len(failures)} of {len(report['checks'])} checks failed"
+        if failures
+        else (f"All {len(report['checks'])} checks passed")
+    )
+    parts.append(f"{result}, in {report['seconds']:g} s.")
+    return "\n\n".join(filter(None, parts))
+
+
+def _groups(checks: list[dict[str, Any]]) -> str:
+    rows = [("group", "passed", "failed", "conversions")]
+    for group in dict.fromkeys(check["group"] for check in checks):
+        found = [check for check in checks if check["group"] == group]
+        passed = sum(check["status"] == "passed" for check in found)
+        made = sum(check.get("conversions", 0) for check in found)
+        rows.append((group, str(passed), str(len(found) - passed), str(made)))
+    return table(rows)

@@ -193,7 +193,7 @@ class FakeCuda:
             elif name == "nvmlDeviceGetName":
                 arguments[1].value = b"a made-up GPU"
             elif name == "nvmlDeviceGetMemoryInfo":
-                pointers[0].total, pointers[0].free = 80 << 30, 79 << 30
+                pointers[0][0], pointers[0][1] = 80 << 30, 79 << 30
             return 0
 
         return call

@@ -51,7 +51,7 @@ def _arguments() -> argparse.ArgumentParser:
 
 
 def _frameworks(as_json: bool) -> int:
-    found = frameworks()
+    found: list[dict[str, object]] = [dict(framework) for framework in frameworks()]
     keys = ("name", "title", "module", "memory", "install")
     rows = [keys, *(tuple(str(framework[key]) for key in keys) for framework in found)]
     print(json.dumps(found, indent=1) if as_json else table(rows))

@@ -15,10 +15,6 @@ NVML, CUDA, OPENCL = "libnvidia-ml.so.1", "libcuda.so.1", "libOpenCL.so.1"
 CL_DEVICE_TYPES = {2: "CPU", 4: "GPU", 8: "accelerator"}
 
 
-class _Memory(ctypes.Structure):
-    _fields_ = [(name, ctypes.c_uint64) for name in ("total", "free", "used")]
-
-
 def _check(what: str, status: int) -> None:
     if status:
         raise RuntimeError(f"{what} failed with status {status}")
@@ -57,7 +53,8 @@ def _nvml(nvml: ctypes.CDLL) -> dict[str, Any]:
     count = ctypes.c_uint()
     _check("nvmlDeviceGetCount", nvml.nvmlDeviceGetCount_v2(ctypes.byref(count)))
     for index in range(count.value):
-        handle, memory = ctypes.c_void_p(), _Memory()
+        handle = ctypes.c_void_p()
+        memory = (ctypes.c_uint64 * 3)()  # total, free, used
         _check(
             "nvmlDeviceGetHandleByIndex",
             nvml.nvmlDeviceGetHandleByIndex_v2(index, ctypes.byref(handle)),
@@ -66,7 +63,7 @@ def _nvml(nvml: ctypes.CDLL) -> dict[str, Any]:
         device = {"index": index, "name": text.value.decode()}
         # The whole of a GPU that is divided into instances does not say how much is free.
         if nvml.nvmlDeviceGetMemoryInfo(handle, ctypes.byref(memory)) == 0:
-            device |= {"memory_total": memory.total, "memory_free": memory.free}
+            device |= {"memory_total": memory[0], "memory_free": memory[1]}
         found["devices"].append(device)
     return found
 
@@ -126,5 +123,4 @@ def _text(function: Any, of: ctypes.c_void_p, number: int) -> str:
 DRIVERS: dict[str, Callable[[], dict[str, Any]]] = {"cuda": cuda, "opencl": opencl}
 
 if __name__ == "__main__":
-    report = reporter()
-    report(**DRIVERS[sys.argv[1]]())
+    reporter()(**DRIVERS[sys.argv[1]]())

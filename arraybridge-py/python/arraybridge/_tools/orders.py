@@ -10,6 +10,11 @@ import sys
 
 __all__: list[str] = []
 
-if __name__ == "__main__":
-    for module in sys.argv[1:]:
+
+def _import_all(modules: list[str]) -> None:
+    for module in modules:
         importlib.import_module(module)
+
+
+if __name__ == "__main__":
+    _import_all(sys.argv[1:])

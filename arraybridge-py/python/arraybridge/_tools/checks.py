@@ -366,11 +366,6 @@ def _run(over: list[str], report: Callable[..., None]) -> None:
 
 
 if __name__ == "__main__":
-    # What they warn of is what is tested here.
-    for category in (
-        arraybridge.SharedImmutableMemoryWarning,
-        arraybridge.OomFallbackWarning,
-        UserWarning,
-    ):
-        warnings.simplefilter("ignore", category)
+    # What is warned of, such as sharing immutable memory, is what is tested here.
+    warnings.simplefilter("ignore", UserWarning)
     _run(json.loads(sys.argv[1]), reporter())

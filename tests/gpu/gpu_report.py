@@ -42,6 +42,8 @@ def failures(record: dict[str, Any]) -> list[str]:
     ]
     if not record["tests"].get("passed"):
         found.append("test: no test that needs a GPU has passed")
+    if not record["bench"].get("outcomes", True):
+        found.append("bench: no pair could be measured")
     for outcome in record["bench"].get("outcomes", ()):
         if "error" in outcome:
             found.append(f"bench: {outcome['group']}, {outcome['name']}: {outcome['error']}")

@@ -59,9 +59,11 @@ def test_made_up_a_run_without_any_gpu_test_is_a_failure():
     record = copy.deepcopy(MADE_UP)
     record["selftest"]["gpus"] = []
     record["tests"] = {"passed": 0, "failed": [], "skipped": []}
+    record["bench"] = {"outcomes": []}
     failures = gpu_report.failures(record)
     assert "selftest: no framework finds a GPU" in failures
     assert "test: no test that needs a GPU has passed" in failures
+    assert "bench: no pair could be measured" in failures
 
 
 def test_failed_and_skipped_tests_are_read_from_pytests_report():

@@ -232,7 +232,7 @@ def test_a_report_of_a_made_up_gpu_fits_80_columns():
     }  # fmt: skip
     text = page.doctor_page(report)
     assert all(len(line) <= 80 for line in text.splitlines()), text
-    for words in ("79.0 GiB of 80.0 GiB free, 2 MiB in the pool", "12.3 ms", "1.4", "FAILED"):
+    for words in ("79.0 GiB of 80.0 GiB free, 2.0 MiB in the pool", "12.3 ms", "1.4", "FAILED"):
         assert words in " ".join(text.split())
     assert text.endswith("Frameworks: 1 work, 1 without a device. No fault.")
 

@@ -6,17 +6,20 @@ import textwrap
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-__all__ = ["doctor_page", "paragraph", "selftest_page", "table"]
+__all__ = ["doctor_page", "reasoned_table", "selftest_page", "table"]
 
 WIDTH = 80
 COLUMN = 16
 
 
 def size(count: int | None) -> str:
-    """A number of bytes in GiB or MiB."""
+    """A number of bytes with its unit."""
     if count is None:
         return "?"
-    return f"{count / 2**30:.1f} GiB" if count >= 2**30 else f"{count / 2**20:.0f} MiB"
+    for unit, factor in (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
+        if count >= factor:
+            return f"{count / factor:.1f} {unit}"
+    return f"{count} B"
 
 
 def duration(seconds: float) -> str:
@@ -47,6 +50,19 @@ def table(rows: Sequence[Sequence[str]]) -> str:
             head.rstrip()
         ]
     return "\n".join(lines)
+
+
+def reasoned_table(head: Sequence[str], rows: Sequence[tuple[Sequence[str], str | None]]) -> str:
+    """A table of rows that may have a reason. Reasons are numbered, and listed below it."""
+    reasons: list[str] = []
+    shown = [head]
+    for (*cells, last), reason in rows:
+        if reason is not None:
+            reasons += [] if reason in reasons else [reason]
+            last = f"{last} ({reasons.index(reason) + 1})"
+        shown.append((*cells, last))
+    notes = [paragraph(f"({number})", reason) for number, reason in enumerate(reasons, 1)]
+    return "\n".join([table(shown), *notes])
 
 
 def doctor_page(report: dict[str, Any]) -> str:
@@ -132,21 +148,16 @@ def _framework(found: dict[str, Any]) -> str:
 
 
 def _pairs(pairs: list[dict[str, Any]]) -> str:
-    rows = [("float32, 16 MiB", "route", "time", "GB/s", "how")]
-    reasons: list[str] = []
+    rows: list[tuple[Sequence[str], str | None]] = []
     for pair in pairs:
         name = pair["name"].replace("accelerator:", "").replace(" (host)", "")
         if pair["status"] == "failed":
-            rows.append((name, "FAILED", "", "", ""))
+            rows.append(((name, "FAILED", "", "", ""), None))
             continue
-        how, why = pair["how"], pair["reason"]
-        if why is not None:
-            reasons += [] if why in reasons else [why]
-            how = f"{how} ({reasons.index(why) + 1})"
         speed = "" if pair["gb_per_s"] is None else f"{pair['gb_per_s']:.1f}"
-        rows.append((name, pair["route"], duration(pair["seconds"]), speed, how))
-    notes = [paragraph(f"({number})", why) for number, why in enumerate(reasons, 1)]
-    return "\n".join([table(rows), *notes])
+        cells = (name, pair["route"], duration(pair["seconds"]), speed, pair["how"])
+        rows.append((cells, pair["reason"]))
+    return reasoned_table(("float32, 16 MiB", "route", "time", "GB/s", "how"), rows)
 
 
 def _summary(report: dict[str, Any]) -> str:

@@ -37,8 +37,8 @@ with_opencl = set -a; source $(OPENCL_ENV); set +a;
 
 # The tests that convert between frameworks or read foreign memory, where shortcuts are used. The others
 # run without frameworks, on fakes, on a GPU only, or switch shortcuts off themselves.
-NO_CONVERSIONS := benchmarks cleanup detect docs fake_cuda fake_cupy fast gpu gpu_functions pipeline \
-	registry rooms streams
+NO_CONVERSIONS := benchmarks cleanup detect docs doctor fake_cuda fake_cupy fast gpu gpu_functions \
+	gpu_report pipeline registry rooms streams trace
 
 .NOTPARALLEL:
 .PHONY: help demo demo-all pipeline test test-rust test-python test-without-shortcuts test-oldest wheel seventh gpu \

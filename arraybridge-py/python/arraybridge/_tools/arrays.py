@@ -56,8 +56,18 @@ def places(name: str) -> list[str]:
         count = sum(device.platform == "gpu" for device in module.local_devices())
     elif name == "pyclesperanto":
         count = len(module.list_available_devices("all"))
-    host = [] if name in ("cupy", "pyclesperanto") else ["host"]
+    host = ["host"] if _has_host(name) else []
     return host + [f"accelerator:{index}" for index in range(count)]
+
+
+def _has_host(name: str) -> bool:
+    """JAX may have been told to use nothing but a GPU."""
+    if name != "jax":
+        return name not in ("cupy", "pyclesperanto")
+    try:
+        return bool(_get(name).local_devices(backend="cpu"))
+    except RuntimeError:
+        return False
 
 
 def make(name: str, array: numpy.ndarray, place: str = "host") -> Any:
@@ -79,8 +89,7 @@ def make(name: str, array: numpy.ndarray, place: str = "host") -> Any:
         devices = module.local_devices(backend="cpu" if place == "host" else "gpu")
         device = devices[0 if place == "host" else _index(place)]
         return module.device_put(module.numpy.array(native), device)
-    device = module.select_device(module.list_available_devices("all")[_index(place)], "all")
-    return module.push(native, device=device)
+    return module.push(native, device=module.select_device(_index(place), "all"))
 
 
 def read(name: str, array: Any) -> numpy.ndarray:

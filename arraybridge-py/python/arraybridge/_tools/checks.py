@@ -36,9 +36,10 @@ DTYPES = (
 # Every framework has these, so that a refusal is a failure.
 COMMON = ("uint8", "uint16", "int32", "float32")
 IMAGE = numpy.arange(3 * 16 * 16, dtype="float32").reshape(3, 16, 16)
-LONG = (2048, 2048)
-LONG_STEPS = 40
-LONG_ROUNDS = 5
+# Large enough that a device is still at work when the last step has been queued.
+LONG = (4096, 4096)
+LONG_STEPS = 100
+LONG_ROUNDS = 3
 THREADS = 4
 
 

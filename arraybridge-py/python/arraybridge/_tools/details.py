@@ -104,7 +104,7 @@ def _jax(jax: ModuleType) -> dict[str, Any]:
 def _pyclesperanto(cle: ModuleType) -> dict[str, Any]:
     devices = []
     for index, name in enumerate(cle.list_available_devices("all")):
-        info = str(cle.select_device(name, "all").info)
+        info = str(cle.select_device(index, "all").info)
         rows = [line.partition(":") for line in info.splitlines()]
         found = {key.strip(): value.strip() for key, _, value in rows}
         memory = found.get("Global Memory Size", "").removesuffix(" MB")

@@ -4,6 +4,7 @@ import copy
 import ctypes
 import json
 import os
+import re
 import subprocess
 import sys
 
@@ -36,6 +37,13 @@ def run(*arguments, path=(), **environment):
     )
 
 
+def documented(heading):
+    """The keys in the first columns of the tables below a heading of docs/tools.md."""
+    text = (bridges.ROOT / "docs" / "tools.md").read_text().split(heading)[1].split("\n## ")[0]
+    cells = [line.split("|")[1] for line in text.splitlines() if line.startswith("| `")]
+    return set(re.findall(r"`(\w+)`", " ".join(cells)))
+
+
 def test_every_installed_framework_works_here():
     done = run("doctor", "--json")
     report = json.loads(done.stdout)
@@ -47,6 +55,8 @@ def test_every_installed_framework_works_here():
         assert found["used"][0] == ("accelerator:0" if name == "pyclesperanto" else "host")
     assert report["schema"] == 1 and report["converters"] == len(ab.registered_pairs())
     assert all(len(line) <= 80 for line in page.doctor_page(report).splitlines())
+    used = {*report, *(key for found in report["frameworks"].values() for key in found)}
+    assert used <= documented("### The keys of `doctor --json`"), "docs/tools.md lacks a key"
 
 
 def test_a_crash_a_hang_and_a_broken_installation_are_lines_of_the_report(tmp_path):

@@ -30,6 +30,9 @@ def test_it_says_what_was_run_and_what_was_not(tmp_path):
     not_tried = {each["name"]: each["reason"] for each in report["not_tried"]}
     assert not_tried["jax"] == not_tried["cupy"] == "not installed"
     assert report["gpus"] == [] and not_tried["everything on a GPU"]
+    about = (bridges.ROOT / "docs" / "tools.md").read_text().split("## selftest")[1]
+    keys = {*report, *(key for check in report["checks"] for key in check)}
+    assert all(f"`{key}`" in about for key in keys), "docs/tools.md lacks a key"
     text = page.selftest_page(report)
     assert "NOTHING OF A GPU WAS RUN" in text and "1 of" in text.splitlines()[-1]
     assert all(len(line) <= 80 for line in text.splitlines())

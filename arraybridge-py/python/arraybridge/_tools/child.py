@@ -59,10 +59,11 @@ class Child:
         return self
 
     def kill(self) -> None:
-        """End the process and those that it started."""
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.wait()
+        """End the process, if it still runs, and those that it started."""
+        if self._process.poll() is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait()
 
     def messages(self) -> list[dict[str, Any]]:
         """What it has reported so far."""

@@ -165,45 +165,39 @@ def check_declared(name: str, sources: list[End]) -> int:
 def check_ladder(name: str, place: str) -> int:
     """Raise MemoryError in a declared function, and see that each kind of retry is made."""
     decorator = getattr(arraybridge, name)
-    calls = []
-
-    def fails_once(image: Any) -> Any:
-        calls.append(image.shape)
-        if len(calls) == 1:
-            raise MemoryError("made up by the selftest")
-        return image + image
-
-    def fails_if_large(image: Any) -> Any:
-        if image.shape[0] > 1:
-            raise MemoryError("made up by the selftest")
-        return image + image
-
-    def always_fails(image: Any) -> Any:
-        raise MemoryError("made up by the selftest")
-
-    tried = [("clear", decorator(on_oom=("clear",))(fails_once))]
-    if name != "pyclesperanto":
-        tried.append(
-            (
-                "split",
-                decorator(split_axis=0, join="concatenate", on_oom=("split",))(fails_if_large),
-            )
-        )
-    host = decorator(host=lambda image: image * 2, on_oom=("host",))(always_fails)
-    tried += [("host", host)] if name == "numpy" else []
-    for how, function in tried:
+    tried = {"clear": decorator(on_oom=("clear",))(fails(lambda image, calls: calls == 1))}
+    split = decorator(split_axis=0, join="concatenate", on_oom=("split",))
+    tried["split"] = split(fails(lambda image, calls: image.shape[0] > 1))
+    always = fails(lambda image, calls: True)
+    if name == "numpy":  # the others may be on the host already
+        tried["host"] = decorator(host=fails(lambda image, calls: False), on_oom=("host",))(always)
+    for how, function in tried.items():
         with arraybridge.trace() as records:
             result = function(arrays.make(name, IMAGE, place))
         retries = [record.how for record in records if record.route == "retry"]
         assert retries == [how], f"the retries were {retries} instead of {how}"
         same(arrays.read(name, result), IMAGE * 2)
     try:
-        decorator(on_oom=("clear",))(always_fails)(arrays.make(name, IMAGE, place))
+        decorator(on_oom=("clear",))(always)(arrays.make(name, IMAGE, place))
     except MemoryError as error:
         assert getattr(error, "__notes__", None), "the exception does not say what was tried"
     else:
         raise AssertionError("the exception of the function was lost")
     return len(tried) + 1
+
+
+def fails(when: Callable[[Any, int], bool]) -> Callable[[Any], Any]:
+    """A function that doubles an image, or raises MemoryError if its argument and calls say so."""
+    calls = 0
+
+    def double(image: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        if when(image, calls):
+            raise MemoryError("made up by the selftest")
+        return image + image
+
+    return double
 
 
 def check_threads(ends: list[End], places: dict[str, list[str]]) -> int:

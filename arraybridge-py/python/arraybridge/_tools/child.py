@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
-__all__ = ["Child", "reporter", "run_cases"]
+__all__ = ["Child", "reporter", "run_cases", "wait_for"]
 
 # By default, JAX and TensorFlow take most of a GPU's memory when they start. Children run side by
 # side, and beside the user's own programs.
@@ -48,7 +48,7 @@ class Child:
             start_new_session=True,
         )
 
-    def wait(self, silence: float) -> Child:
+    def wait(self, silence: float) -> None:
         """Wait for the end. Kill the process if it reports nothing for ``silence`` seconds."""
         while self._process.poll() is None:
             time.sleep(POLL_S)
@@ -56,7 +56,6 @@ class Child:
             if time.time() - last > silence:
                 self._hung = silence
                 self.kill()
-        return self
 
     def kill(self) -> None:
         """End the process, if it still runs, and those that it started."""
@@ -85,6 +84,17 @@ class Child:
         return None
 
 
+def wait_for(children: Iterable[Child], silence: float) -> None:
+    """Wait for children that run side by side. None is left if the wait is interrupted."""
+    children = list(children)
+    try:
+        for child in children:
+            child.wait(silence)
+    finally:
+        for child in children:
+            child.kill()
+
+
 def reporter() -> Callable[..., None]:
     """Return the function with which a child reports.
 
@@ -110,10 +120,7 @@ def run_cases(module: str, *arguments: str, silence: float) -> Iterable[dict[str
     over: list[str] = []
     while True:
         child = Child(module, *arguments, json.dumps(over))
-        try:
-            child.wait(silence)
-        finally:
-            child.kill()
+        wait_for([child], silence)
         current = None
         for message in child.messages():
             if "start" in message:

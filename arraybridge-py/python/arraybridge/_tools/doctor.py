@@ -15,7 +15,7 @@ from typing import Any
 import numpy
 from arraybridge import __version__, frameworks, registered_pairs
 
-from .child import Child, run_cases
+from .child import Child, run_cases, wait_for
 from .page import doctor_page
 
 __all__ = ["gather", "judge"]
@@ -59,13 +59,7 @@ def gather(full: bool = False, silence: float = 120) -> dict[str, Any]:
     modules = [framework["module"] for framework in table]
     probes = {f["name"]: Child("probe", f["name"], f["module"], *modules) for f in table}
     drivers = {name: Child("drivers", name) for name in ("cuda", "opencl")}
-    children = [*probes.values(), *drivers.values()]
-    try:
-        for child in children:
-            child.wait(silence)
-    finally:
-        for child in children:
-            child.kill()
+    wait_for([*probes.values(), *drivers.values()], silence)
     report: dict[str, Any] = {"schema": SCHEMA, **_about()}
     for name, child in drivers.items():
         report[name] = _merged(child)
@@ -78,8 +72,10 @@ def gather(full: bool = False, silence: float = 120) -> dict[str, Any]:
         }
         for f in table
     }
-    report["pairs"] = list(_pairs(report, silence)) if full else None
-    report["orders"] = _orders(report, silence) if full else None
+    report["pairs"] = report["orders"] = None
+    if full:
+        report["pairs"] = list(run_cases("pairs", json.dumps(_works(report)), silence=silence))
+        report["orders"] = _orders(report, silence)
     return report
 
 
@@ -137,10 +133,6 @@ def _works(report: dict[str, Any]) -> dict[str, list[str]]:
     return found
 
 
-def _pairs(report: dict[str, Any], silence: float) -> Any:
-    yield from run_cases("pairs", json.dumps(_works(report)), silence=silence)
-
-
 def _orders(report: dict[str, Any], silence: float) -> dict[str, str | None]:
     """How each order of imports ends: None if it works."""
     installed = {
@@ -153,7 +145,8 @@ def _orders(report: dict[str, Any], silence: float) -> dict[str, str | None]:
         for order, modules in ORDERS.items()
         if {module.partition(".")[0] for module in modules} <= installed
     }
-    return {order: child.wait(silence).problem() for order, child in children.items()}
+    wait_for(children.values(), silence)
+    return {order: child.problem() for order, child in children.items()}
 
 
 def judge(report: dict[str, Any]) -> list[dict[str, str]]:

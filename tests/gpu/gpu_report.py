@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 PAIRS = "| pair | route | time | GB/s | why it is copied |\n|---|---|---|---|---|"
@@ -97,10 +98,10 @@ def _summary(record: dict[str, Any]) -> str:
 
 def _failures(record: dict[str, Any]) -> str:
     lines = [f"- {_line(each)}" for each in failures(record)] or ["Nothing failed."]
-    skipped = [
-        f"- {each['name']}: {_line(each['reason'])}" for each in record["tests"].get("skipped", ())
-    ]
     text = "## Failures\n\n" + "\n".join(lines)
+    # Dozens of tests are skipped for the same reason.
+    reasons = Counter(_line(each["reason"]) for each in record["tests"].get("skipped", ()))
+    skipped = [f"- {number}: {reason}" for reason, number in reasons.most_common()]
     return text + ("\n\n## Skipped tests\n\n" + "\n".join(skipped) if skipped else "")
 
 

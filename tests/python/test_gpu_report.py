@@ -32,7 +32,7 @@ def test_made_up_the_page_has_the_commit_the_versions_the_numbers_and_the_failur
         "- compute-sanitizer: not installed",
         "copy | 1250.0 us | 13.4 | a made-up \\| reason |",
         "| cupy -> torch | 1.50 us | 3.00 us, dlpack | 0.50 |",
-        "- test_gpu.test_tf: TensorFlow sees no GPU",
+        "- 1: TensorFlow sees no GPU",
         "- two GPUs: there is only one",
     ):
         assert words in text, words

@@ -6,23 +6,18 @@ Places are ``"host"`` and ``"accelerator:0"``, as arraybridge writes them.
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy
 
 __all__ = [
-    "KNOWN",
-    "address",
-    "finish",
-    "import_order",
-    "make",
-    "places",
-    "read",
-    "read_again",
-    "write",
-]
+    "KNOWN", "address", "fill", "finish", "import_order", "make", "places", "read", "read_again",
+    "scope", "write",
+]  # fmt: skip
 
 KNOWN = ("numpy", "cupy", "torch", "tensorflow", "jax", "pyclesperanto")
 # Their arrays can be written to, and the write is seen by all who share the memory.
@@ -77,13 +72,13 @@ def make(name: str, array: numpy.ndarray, place: str = "host") -> Any:
     if name == "numpy":
         return native
     if name == "cupy":
-        with module.cuda.Device(_index(place)):
+        with scope(name, place):
             return module.asarray(native)
     if name == "torch":
         there = "cpu" if place == "host" else f"cuda:{_index(place)}"
         return module.from_numpy(native).clone().to(there)
     if name == "tensorflow":
-        with module.device("CPU:0" if place == "host" else f"GPU:{_index(place)}"):
+        with scope(name, place):
             return module.identity(module.constant(native))
     if name == "jax":
         devices = module.local_devices(backend="cpu" if place == "host" else "gpu")
@@ -94,7 +89,10 @@ def make(name: str, array: numpy.ndarray, place: str = "host") -> Any:
 
 def read(name: str, array: Any) -> numpy.ndarray:
     """The values, copied to the host by the framework."""
-    if name in ("cupy", "pyclesperanto"):
+    if name == "cupy":
+        with array.device:
+            return array.get()
+    if name == "pyclesperanto":
         return array.get()
     if name == "torch":
         return array.detach().cpu().numpy()
@@ -107,11 +105,27 @@ def read_again(name: str, array: Any) -> numpy.ndarray:
 
 
 def write(name: str, array: Any) -> bool:
-    """Set the first element to 77. Return False if the arrays of the framework never change."""
+    """Write 77 to the first row. Return False if the arrays of the framework never change."""
     if name not in MUTABLE:
         return False
-    array[(0,) * array.ndim] = 77
+    fill(name, array[:1] if array.ndim else array, 77)
     return True
+
+
+def fill(name: str, array: Any, value: int) -> None:
+    """Set all elements of an array that can be written to."""
+    with array.device if name == "cupy" else contextlib.nullcontext():
+        array[...] = value
+
+
+def scope(name: str, place: str) -> AbstractContextManager[Any]:
+    """Makes a device current, so that operations on its arrays run there."""
+    module = _get(name)
+    if name == "cupy":
+        return module.cuda.Device(_index(place))
+    if name == "tensorflow":
+        return module.device("CPU:0" if place == "host" else f"GPU:{_index(place)}")
+    return contextlib.nullcontext()
 
 
 def address(name: str, array: Any) -> int | None:

@@ -6,6 +6,7 @@ other exception if it fails, and returns how many conversions it made.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import gc
 import importlib
@@ -229,19 +230,25 @@ def check_threads(ends: list[End], places: dict[str, list[str]]) -> int:
 def long_work(name: str, place: str) -> Any:
     """An array that is still being computed, and whose values are then all LONG_STEPS."""
     x = arrays.make(name, numpy.zeros(LONG, "float32"), place)
-    for _ in range(LONG_STEPS):
-        x = x + 1
+    with arrays.scope(name, place):
+        for _ in range(LONG_STEPS):
+            x = x + 1
     return x
 
 
-def side_stream(name: str, place: str) -> Any:
-    """The scope of a new stream of the framework, which waits for no other."""
+@contextlib.contextmanager
+def side_stream(name: str, place: str) -> Iterator[None]:
+    """Makes a new stream of the framework current, which waits for no other."""
     module = importlib.import_module(name)
-    index = int(place.partition(":")[2])
-    if name == "cupy":
-        with module.cuda.Device(index):
-            return module.cuda.Stream(non_blocking=True)
-    return module.cuda.stream(module.cuda.Stream(index))
+    with arrays.scope(name, place):
+        if name == "cupy":
+            stream = scope = module.cuda.Stream(non_blocking=True)
+        else:
+            stream = module.cuda.Stream(int(place.partition(":")[2]))
+            scope = module.cuda.stream(stream)
+        with scope:
+            yield
+        stream.synchronize()
 
 
 def check_order(source: End, target: End, device: str | None) -> int:
@@ -253,7 +260,7 @@ def check_order(source: End, target: End, device: str | None) -> int:
         if source[0] in arrays.MUTABLE:
             x = long_work(*source)
             y = arraybridge.convert(x, target[0], device=device, copy=True)
-            x[...] = -1
+            arrays.fill(source[0], x, -1)
             same(arrays.read(target[0], y), expected)
     return LONG_ROUNDS
 

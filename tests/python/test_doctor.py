@@ -12,7 +12,7 @@ import arraybridge as ab
 import bridges
 import pytest
 from arraybridge import __main__ as command
-from arraybridge._tools import child, doctor, drivers, page
+from arraybridge._tools import child, details, doctor, drivers, page
 
 # Packages that are found before the installed ones.
 FAKES = {
@@ -259,3 +259,87 @@ def test_the_version_is_printed(capsys):
     with pytest.raises(SystemExit, match="0"):
         command.main(["--version"])
     assert capsys.readouterr().out == f"arraybridge {ab.__version__}\n"
+
+
+class Fake:
+    """A made-up module: each attribute is what it was given, or another one that can be called."""
+
+    def __init__(self, **attributes):
+        self.__dict__.update(attributes)
+
+    def __getattr__(self, name):
+        return Fake()
+
+    def __call__(self, *arguments):
+        return self
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exception):
+        pass
+
+
+def answer(value):
+    return lambda *arguments: value
+
+
+FAKE_MODULES = {
+    "cupy": Fake(
+        cuda=Fake(
+            runtime=Fake(
+                runtimeGetVersion=answer(13020),
+                getDeviceCount=answer(1),
+                getDeviceProperties=answer({"name": b"a made-up GPU"}),
+            ),
+            Device=answer(Fake(mem_info=(GPU["memory_free"], GPU["memory_total"]))),
+        ),
+        get_default_memory_pool=answer(Fake(total_bytes=answer(512))),
+    ),
+    "torch": Fake(
+        version=Fake(cuda="13.2"),
+        cuda=Fake(
+            is_available=answer(True),
+            device_count=answer(1),
+            mem_get_info=answer((GPU["memory_free"], GPU["memory_total"])),
+            memory_reserved=answer(512),
+            get_device_name=answer("a made-up GPU"),
+        ),
+    ),
+    "jax": Fake(
+        local_devices=answer(
+            [
+                Fake(platform="cpu"),
+                Fake(
+                    platform="gpu",
+                    device_kind="a made-up GPU",
+                    memory_stats=answer({"bytes_limit": GPU["memory_total"], "pool_bytes": 512}),
+                ),
+            ]
+        ),
+        default_backend=answer("gpu"),
+        config=Fake(jax_enable_x64=False),
+    ),
+    "tensorflow": Fake(
+        sysconfig=Fake(get_build_info=answer({"is_cuda_build": True, "cuda_version": "12.5"})),
+        config=Fake(
+            list_physical_devices=answer([Fake(name="/physical_device:GPU:0")]),
+            get_soft_device_placement=answer(True),
+            experimental=Fake(
+                get_device_details=answer({"device_name": "a made-up GPU"}),
+                get_memory_info=answer({"current": 512, "peak": 1024}),
+            ),
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FAKE_MODULES)
+def test_fake_devices_are_described(name):
+    found = details.DETAILS[name](FAKE_MODULES[name])
+    (device,) = found["devices"]
+    assert (device["id"], device["name"]) == ("accelerator:0", "a made-up GPU")
+    assert device["memory_pooled"] == 512
+    assert device.get("memory_total") in (None, GPU["memory_total"])
+    assert device.get("memory_free") in (None, GPU["memory_free"])
+    assert found["build"] in ("CUDA runtime 13.2", "CUDA 13.2", "backend gpu", "CUDA 12.5")

@@ -33,6 +33,7 @@ from ._core import (
     process_slices,
     registered_pairs,
     stack_slices,
+    thread_stream,
     unstack_slices,
 )
 from .dtype_scaling import SCALING_FUNCTIONS, DtypeConversion
@@ -102,6 +103,7 @@ __all__ = [
     "no_copy",
     "process_slices",
     "stack_slices",
+    "thread_stream",
     "trace",
     "unstack_slices",
     *decorators._OF_THE_TABLES,

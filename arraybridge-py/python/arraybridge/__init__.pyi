@@ -84,6 +84,7 @@ __all__ = [
     "no_copy",
     "process_slices",
     "stack_slices",
+    "thread_stream",
     "trace",
     "unstack_slices",
     "numpy",
@@ -420,6 +421,23 @@ def finish_dtype(
     >>> arraybridge.finish_dtype(numpy.array([99.99, 500.0]), image)
     array([100, 500], dtype=uint16)
     """
+
+@final
+class thread_stream:
+    """A CUDA stream of the calling thread's own, for CuPy, torch and Rust functions alike.
+
+    Inside the ``with`` block the frameworks work on it, on device ``device``. Entering and leaving
+    order it with the streams that they were on; the host does not wait.
+
+    >>> import arraybridge
+    >>> with arraybridge.thread_stream(device=0):  # doctest: +SKIP
+    ...     result = denoise(image)
+    """
+
+    def __new__(cls, device: int = 0) -> thread_stream: ...
+    def __cuda_stream__(self) -> tuple[int, int]: ...
+    def __enter__(self) -> thread_stream: ...
+    def __exit__(self, *_error: object) -> bool: ...
 
 @final
 class dtype_policy(AbstractContextManager[None]):

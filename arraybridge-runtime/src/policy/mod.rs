@@ -315,9 +315,9 @@ impl<'py> DtypeCast<'_, 'py> {
             route: "copy",
             how: "dtype policy",
             why: Some(Why::Cast.text()),
-            dtype: to.name().to_owned(),
+            dtype: to.name().into(),
             nbytes: shape.iter().product::<usize>().saturating_mul(to.size()),
-            device: device.map_or_else(|_| String::from("unknown"), |device| device.to_string()),
+            device: device.map_or("unknown".into(), Device::name),
             shape,
             ..Record::default()
         }

@@ -33,7 +33,6 @@ from ._core import (
     process_slices,
     registered_pairs,
     stack_slices,
-    trace,
     unstack_slices,
 )
 from .dtype_scaling import SCALING_FUNCTIONS, DtypeConversion
@@ -54,6 +53,7 @@ from .exceptions import (
     UnsupportedDtypeError,
 )
 from .functions import as_function
+from .tracing import trace
 from .types import (
     CPU_MEMORY_TYPES,
     GPU_MEMORY_TYPES,

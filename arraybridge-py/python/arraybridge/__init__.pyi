@@ -35,6 +35,7 @@ from .exceptions import (
     UnsupportedDtypeError,
 )
 from .functions import as_function
+from .tracing import trace
 from .types import (
     CPU_MEMORY_TYPES,
     GPU_MEMORY_TYPES,
@@ -349,27 +350,6 @@ def explain(
     >>> record.route, record.why
     ('copy', 'copy=True asks for fresh memory')
     """
-
-@final
-class trace:
-    """Collect a record of every conversion inside the ``with`` block.
-
-    >>> import numpy, arraybridge
-    >>> with arraybridge.trace() as records:
-    ...     _ = arraybridge.convert(numpy.zeros(3), "numpy", copy=True)
-    >>> [record.route for record in records]
-    ['copy']
-    """
-
-    def __new__(cls) -> trace: ...
-    def __enter__(self) -> list[Record]: ...
-    def __exit__(
-        self,
-        kind: type[BaseException] | None = None,
-        error: BaseException | None = None,
-        traceback: TracebackType | None = None,
-        /,
-    ) -> None: ...
 
 @final
 class no_copy:

@@ -178,6 +178,7 @@ def test_the_hierarchy_is_what_is_promised():
         assert getattr(ab, child.__name__) is child
     assert issubclass(ab.FrameworkNotInstalledError, ImportError)
     assert issubclass(ab.SharedImmutableMemoryWarning, UserWarning)
+    assert issubclass(ab.GradientDetachedWarning, UserWarning)
     assert not issubclass(ab.MemoryConversionError, ImportError)
 
 

@@ -13,6 +13,7 @@ __all__ = [
     "DeviceMemoryError",
     "DeviceUnavailableError",
     "FrameworkNotInstalledError",
+    "GradientDetachedWarning",
     "MemoryConversionError",
     "OomFallbackWarning",
     "SharedImmutableMemoryWarning",
@@ -93,6 +94,14 @@ class AliasedArgumentError(ValueError):
 
 class SharedImmutableMemoryWarning(UserWarning):
     """A writable array shares the memory of an immutable one."""
+
+
+class GradientDetachedWarning(UserWarning):
+    """An array that requires a gradient was converted, and no gradient flows back through it.
+
+    The warning is given once per process and pair of frameworks. ``x.detach()`` says that it is
+    intended.
+    """
 
 
 class ClippedValuesWarning(UserWarning):

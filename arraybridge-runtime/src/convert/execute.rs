@@ -57,6 +57,7 @@ impl<'py> Prepared<'_, 'py> {
             access: match &self.material {
                 Material::Memory { slot, .. } => slot.access,
                 Material::Array { .. } if self.plan.is_foreign => Access::Protocol,
+                Material::Array { .. } if self.plan.detaches => Access::Detached,
                 Material::Array { .. } => Access::Framework,
             },
             ..self.material.describe(self.py, self.target)
@@ -71,6 +72,9 @@ impl<'py> Prepared<'_, 'py> {
         let run = Run { py, endpoints, target, plan };
         if plan.aliases_immutable {
             warnings::shared_immutable(py, endpoints)?;
+        }
+        if plan.detaches {
+            warnings::gradient_detached(py, endpoints)?;
         }
         let (object, done) = match material {
             Material::Memory { slot, object } => (object.cloned(), run.memory(slot)),

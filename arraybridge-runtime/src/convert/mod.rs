@@ -315,24 +315,47 @@ fn prepare_own<'a, 'py>(
     }
     let data = source::plain(py, endpoints, data)?;
     let reader = Reader { py, endpoints, loaded: target };
-    check_own(&reader, &data, &plan)?;
-    Ok(prepared(data, plan))
+    let detaches = check_own(&reader, &data, &plan)?;
+    Ok(prepared(data, Plan { detaches, ..plan }))
 }
 
 /// Refuses an array of the target's own framework that its plan cannot be carried out for: one without
-/// plain values, if its memory is going to be read or it is not even a subclass of an array.
-fn check_own<'py>(reader: &Reader<'_, 'py>, data: &Bound<'py, PyAny>, plan: &Plan) -> Result<()> {
+/// plain values, if its memory is going to be read or it is not even a subclass of an array. Returns
+/// whether it is detached to be read.
+fn check_own<'py>(reader: &Reader<'_, 'py>, data: &Bound<'py, PyAny>, plan: &Plan) -> Result<bool> {
     let Reader { py, endpoints, loaded } = *reader;
     let is_read = plan.steps.iter().any(|step| matches!(step, Step::Open | Step::Download));
     match class_of(data)?.role {
         Role::Refused(why) if is_read || !detect::is_derived(loaded.framework, data) => {
             return Err(errors::refused(endpoints, why, data));
         }
-        _ if !is_read => return Ok(()),
+        _ if !is_read => return Ok(false),
         _ => {}
     }
-    let Guarded { data, .. } = reader.guarded(data)?;
-    loaded.reason(py, &data).map_or(Ok(()), |guard| Err(errors::refused_by_guard(endpoints, guard)))
+    let Guarded { data, detached, .. } = reader.guarded(data)?;
+    match loaded.reason(py, &data) {
+        Some(guard) => Err(errors::refused_by_guard(endpoints, guard)),
+        None => Ok(detached),
+    }
+}
+
+/// Warns if operations on an array are recorded for a gradient, for a caller that has read it where it
+/// is. `target` is the framework that it was read for.
+///
+/// # Errors
+///
+/// The warning, if a filter makes it an exception.
+pub fn warn_if_detached(data: &Bound<'_, PyAny>, target: &'static Framework) -> Result<()> {
+    let Some(class) = detect::class_of(data) else { return Ok(()) };
+    let (py, source) = (data.py(), class.framework);
+    if source.guards.is_empty() {
+        return Ok(());
+    }
+    let endpoints = Endpoints { source, target };
+    match loaded::load(py, source, endpoints)?.is_recorded(py, data) {
+        Some(true) => warnings::gradient_detached(py, endpoints),
+        _ => Ok(()),
+    }
 }
 
 /// What a framework can hold at a place; `dtype` is the one that is wanted there. It is asked about its

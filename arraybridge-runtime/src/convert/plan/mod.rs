@@ -132,6 +132,7 @@ pub fn between(
             && wish.copy.is_none()
             && can_be_written(target.framework),
         is_foreign: facts.is_foreign(),
+        detaches: facts.access == Access::Detached,
     })
 }
 
@@ -362,5 +363,6 @@ pub fn within(target: &Target, from: Device, wish: &Wish) -> Result<Plan, Refusa
         fresh: why.is_some(),
         aliases_immutable: false,
         is_foreign: false,
+        detaches: false,
     })
 }

@@ -226,6 +226,8 @@ pub struct Plan {
     pub aliases_immutable: bool,
     /// Whether the source is an object of no framework.
     pub is_foreign: bool,
+    /// Whether the source was detached from what is recorded for a gradient.
+    pub detaches: bool,
 }
 
 impl Plan {
@@ -242,6 +244,7 @@ impl Plan {
             fresh: false,
             aliases_immutable: false,
             is_foreign: false,
+            detaches: false,
         }
     }
 

@@ -20,7 +20,7 @@ impl<'py> Reader<'_, 'py> {
         guarded: Guarded<'py>,
         device: Device,
     ) -> Result<(Material<'b, 'py>, Facts)> {
-        let Guarded { data, dtype, made } = guarded;
+        let Guarded { data, dtype, made, detached } = guarded;
         let failed = |error: PyErr| self.failed(&data, error);
         let shape = shape_of(&data).map_err(failed)?;
         let device_type = match self.loaded.framework.export {
@@ -39,7 +39,7 @@ impl<'py> Reader<'_, 'py> {
             read_only: self.loaded.framework.immutable,
             device_type,
             device,
-            access: Access::Framework,
+            access: if detached { Access::Detached } else { Access::Framework },
             private: made,
             made: made.then_some(Why::Values),
         };

@@ -1,4 +1,4 @@
-# `make demo` and `make test` set up all that they need: Rust, Python >= 3.11 and make are enough.
+# Every target sets up what it needs. Rust, Python >= 3.11 and make are enough.
 
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
@@ -9,41 +9,55 @@ CARGO ?= cargo
 VENV := .venv
 DEMO_VENV := .venv-demo
 SEVENTH_VENV := .venv-seventh
+OLDEST_VENV := .venv-oldest
 UPSTREAM := build/upstream
 IMAGES := build/images
 EXAMPLES := image-filters geotiff
+# Crates outside the workspace.
+CRATES := $(EXAMPLES:%=examples/%) tests/extension tests/benchmarks/functions tests/benchmarks/floors
 
-# A stamp is named after the text of the requirements: an edit makes a new one necessary.
+# Extension modules share one target folder (see `built` in tests/python/bridges.py). The Rust tests
+# have another, since they link to the interpreter and so need other builds of the dependencies.
+EXTENSIONS := $(CURDIR)/build/extension
+maturin = CARGO_TARGET_DIR=$(EXTENSIONS) $(1)/bin/maturin build --quiet -i $(CURDIR)/$(1)/bin/python
+pip_install = -m pip install --quiet --force-reinstall --no-deps
+
+# A stamp is named after the checksum of the requirements, so that an edit makes a new one necessary.
 stamp = $(1)/.stamp-$(shell cat $(2) | cksum | cut -d' ' -f1)
 TEST_STAMP := $(call stamp,$(VENV),tests/requirements.txt)
 DEMO_STAMP := $(call stamp,$(DEMO_VENV),examples/demo/requirements.txt)
 SEVENTH_STAMP := $(call stamp,$(SEVENTH_VENV),tests/seventh/requirements.txt)
+OLDEST_STAMP := $(call stamp,$(OLDEST_VENV),tests/requirements-oldest.txt)
 
-# The file is written by tests/tools/opencl, and names an OpenCL driver that the system lacks.
+# Written by tests/tools/opencl. It sets variables if the system has no OpenCL driver.
 OPENCL_ENV := build/opencl.env
 with_opencl = set -a; source $(OPENCL_ENV); set +a;
 
+# The tests that convert between frameworks or read foreign memory, where shortcuts are used. The others
+# run without frameworks, on fakes, on a GPU only, or switch shortcuts off themselves.
+NO_CONVERSIONS := benchmarks cleanup detect docs fake_cuda fake_cupy fast gpu gpu_functions pipeline \
+	registry rooms streams
+
 .NOTPARALLEL:
-.PHONY: help demo demo-all pipeline test test-rust test-python seventh examples bench lint clean
+.PHONY: help demo demo-all pipeline test test-rust test-python test-without-shortcuts test-oldest wheel seventh \
+	examples bench lint clean
 
-help: ## print this list
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 14
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 24
 
-demo: $(DEMO_STAMP) $(OPENCL_ENV) $(IMAGES)/.stamp ## a microscopy image through every framework of a light environment
+demo: $(DEMO_STAMP) $(OPENCL_ENV) $(IMAGES)/.stamp ## microscopy images through the frameworks that install quickly
 	$(call install,$(DEMO_VENV))
 	@$(with_opencl) $(DEMO_VENV)/bin/python examples/demo/demo.py --images $(IMAGES)
 
-demo-all: $(TEST_STAMP) $(OPENCL_ENV) $(IMAGES)/.stamp ## the same with every framework that runs on a CPU
-	$(call install,$(VENV))
+demo-all: wheel $(OPENCL_ENV) $(IMAGES)/.stamp ## the same with every framework that runs on a CPU
 	@$(with_opencl) $(VENV)/bin/python examples/demo/demo.py --images $(IMAGES)
 
-pipeline: $(TEST_STAMP) $(OPENCL_ENV) $(IMAGES)/.stamp ## a 16 bit stack through declared functions of three frameworks
-	$(call install,$(VENV))
+pipeline: wheel $(OPENCL_ENV) $(IMAGES)/.stamp ## a 16-bit stack through declared functions of three frameworks
 	@$(with_opencl) $(VENV)/bin/python examples/pipeline/pipeline.py --images $(IMAGES)
 
-test: test-rust seventh test-python ## all tests: Rust, then Python, then a table for a seventh framework
+test: test-rust test-python ## all tests: Rust, then Python
 
-# The tests embed an interpreter: it is that of the environment, and finds NumPy there.
+# The tests embed the interpreter of the environment, and import NumPy from there.
 test-rust: $(TEST_STAMP)
 	@python=$$(realpath -s $(VENV)/bin/python); \
 	libdir=$$($$python -c 'import sysconfig; print(sysconfig.get_config_var("LIBDIR"))'); \
@@ -51,34 +65,45 @@ test-rust: $(TEST_STAMP)
 	PYO3_PYTHON=$$python LD_LIBRARY_PATH=$$libdir$${LD_LIBRARY_PATH:+:$$LD_LIBRARY_PATH} \
 	PYTHONPATH=$$site $(CARGO) test --workspace
 
-test-python: $(TEST_STAMP) $(OPENCL_ENV) $(IMAGES)/.stamp
-	$(call install,$(VENV))
+test-python: wheel seventh $(OPENCL_ENV) $(IMAGES)/.stamp
 	@$(with_opencl) ARRAYBRIDGE_SEVENTH_PYTHON=$(SEVENTH_VENV)/bin/python \
 	$(VENV)/bin/python -m pytest
 
-# The wheel once more, with one more table and no other change.
+test-without-shortcuts: wheel $(OPENCL_ENV) ## the Python tests of conversions, with ARRAYBRIDGE_FAST=0
+	@$(with_opencl) ARRAYBRIDGE_FAST=0 \
+	$(VENV)/bin/python -m pytest tests/python $(NO_CONVERSIONS:%=--ignore=tests/python/test_%.py)
+
+# TensorFlow 2.19 has no wheel for a Python later than 3.12.
+test-oldest: $(OLDEST_STAMP) $(OPENCL_ENV) ## the conversions with the oldest versions that pyproject.toml promises
+	$(call install,$(OLDEST_VENV))
+	@$(with_opencl) $(OLDEST_VENV)/bin/python -m pytest tests/python/test_matrix.py \
+	tests/python/test_special.py tests/python/test_sharing.py tests/python/test_declared.py \
+	tests/python/test_signatures.py
+
+# make builds this once, whatever the number of targets that need it.
+wheel: $(TEST_STAMP)
+	$(call install,$(VENV))
+
+# The same wheel with one more table. It goes into its own environment.
 seventh: $(SEVENTH_STAMP) tests/seventh/tvm_ffi.toml
 	@echo "building the wheel with tests/seventh/tvm_ffi.toml"
-	@rm -rf build/seventh-wheels
-	@ARRAYBRIDGE_FRAMEWORKS=$(CURDIR)/tests/seventh/tvm_ffi.toml CARGO_TARGET_DIR=$(CURDIR)/build/seventh \
-	$(VENV)/bin/maturin build --quiet --profile dev -i $(SEVENTH_VENV)/bin/python -o build/seventh-wheels
-	@$(SEVENTH_VENV)/bin/python -m pip install --quiet --force-reinstall --no-deps build/seventh-wheels/*.whl
+	@rm -rf build/wheels/seventh
+	@ARRAYBRIDGE_FRAMEWORKS=$(CURDIR)/tests/seventh/tvm_ffi.toml \
+	$(call maturin,$(VENV)) --profile dev -o build/wheels/seventh
+	@$(SEVENTH_VENV)/bin/python $(pip_install) build/wheels/seventh/*.whl
 
-examples: $(TEST_STAMP) $(OPENCL_ENV) ## the extension crates under examples/, built as wheels and tested
-	$(call install,$(VENV))
-	@rm -rf build/example-wheels
+examples: wheel $(OPENCL_ENV) ## build and test the extension crates under examples/
+	@rm -rf build/wheels/examples
 	@for crate in $(EXAMPLES); do \
 		echo "building examples/$$crate"; \
-		CARGO_TARGET_DIR=$(CURDIR)/build/extension $(VENV)/bin/maturin build --quiet --profile dev \
-		-m examples/$$crate/Cargo.toml -i $(VENV)/bin/python -o build/example-wheels; \
+		$(call maturin,$(VENV)) --profile dev -m examples/$$crate/Cargo.toml -o build/wheels/examples; \
 	done
-	@$(VENV)/bin/python -m pip install --quiet --force-reinstall --no-deps build/example-wheels/*.whl
+	@$(VENV)/bin/python $(pip_install) build/wheels/examples/*.whl
 	@$(VENV)/bin/python -m pip install --quiet -r examples/requirements.txt
 	@$(with_opencl) $(VENV)/bin/python -m pytest $(EXAMPLES:%=examples/%/tests) examples/tests
 
 # matplotlib goes into the environment of the tests; the Python original into a folder of its own.
-bench: $(TEST_STAMP) $(OPENCL_ENV) $(UPSTREAM)/.stamp ## speed against calls by hand: a table, build/bench/bench.{json,svg}
-	$(call install,$(VENV))
+bench: wheel $(OPENCL_ENV) $(UPSTREAM)/.stamp ## compare the speed with calls by hand: tables, build/bench/bench.{json,svg}
 	@$(VENV)/bin/python -m pip install --quiet -r tests/benchmarks/requirements.txt
 	@$(with_opencl) $(VENV)/bin/python tests/benchmarks/bench.py --out build/bench --upstream $(UPSTREAM)
 
@@ -87,22 +112,23 @@ $(UPSTREAM)/.stamp: $(TEST_STAMP)
 	@$(VENV)/bin/python -m pip install --quiet --target $(UPSTREAM) arraybridge==0.2.11
 	@touch $@
 
-lint: $(TEST_STAMP) ## formatting and lints of Rust and Python, stubs against the module
-	$(CARGO) fmt --check
-	PYO3_PYTHON=$$(realpath -s $(VENV)/bin/python) $(CARGO) clippy --workspace --all-targets -- -D warnings
-	$(VENV)/bin/ruff check . && $(VENV)/bin/ruff format --check .
-	$(call install,$(VENV))
-	$(VENV)/bin/python -m mypy.stubtest arraybridge
+lint: wheel ## check formatting, lints and type stubs
+	@$(CARGO) fmt --all --check
+	@for crate in $(CRATES); do $(CARGO) fmt --check --manifest-path $$crate/Cargo.toml; done
+	@$(VENV)/bin/ruff check . && $(VENV)/bin/ruff format --check .
+	@PYO3_PYTHON=$$(realpath -s $(VENV)/bin/python) \
+	$(CARGO) clippy --quiet --workspace --all-targets -- -D warnings
+	@$(VENV)/bin/python -m mypy.stubtest --allowlist tests/stubtest-allowlist.txt arraybridge
 
-clean: ## remove what make and the builds made
-	rm -rf build target $(VENV) $(DEMO_VENV) $(SEVENTH_VENV) .pytest_cache .hypothesis
+clean: ## remove everything that make and the builds created
+	rm -rf build target $(VENV) $(DEMO_VENV) $(SEVENTH_VENV) $(OLDEST_VENV) .pytest_cache .hypothesis
 
-# Build the wheel for an environment and install it there, as a user gets it.
+# Build the wheel for an environment and install it there, as a user would.
 define install
 @echo "building the wheel for $(1)"
 @rm -rf build/wheels/$(1)
-@$(1)/bin/maturin build --quiet --release -i $(1)/bin/python -o build/wheels/$(1)
-@$(1)/bin/python -m pip install --quiet --force-reinstall --no-deps build/wheels/$(1)/*.whl
+@$(call maturin,$(1)) --release -o build/wheels/$(1)
+@$(1)/bin/python $(pip_install) build/wheels/$(1)/*.whl
 endef
 
 define venv
@@ -116,8 +142,9 @@ endef
 
 $(TEST_STAMP): ; $(call venv,$(VENV),tests/requirements.txt)
 $(DEMO_STAMP): ; $(call venv,$(DEMO_VENV),examples/demo/requirements.txt)
+$(OLDEST_STAMP): ; $(call venv,$(OLDEST_VENV),tests/requirements-oldest.txt)
 
-# The other frameworks come from the environment of the tests, which this one looks into last.
+# This environment finds the other frameworks in the environment of the tests, which comes last in its path.
 $(SEVENTH_STAMP): $(TEST_STAMP)
 	@test -x $(SEVENTH_VENV)/bin/python || $(PYTHON) -m venv $(SEVENTH_VENV)
 	@site() { $$1 -c 'import sysconfig; print(sysconfig.get_path("platlib"))'; }; \
@@ -128,7 +155,7 @@ $(OPENCL_ENV): tests/tools/opencl
 	@mkdir -p build
 	@PYTHON=$(PYTHON) bash tests/tools/opencl $@
 
-# Real 16 bit fluorescence images come inside the wheel of StarDist. It is unpacked, not installed.
+# StarDist's wheel contains real 16-bit fluorescence images. It is downloaded, but not installed.
 $(IMAGES)/.stamp:
 	@mkdir -p $(IMAGES)
 	@$(PYTHON) -m pip download --quiet --no-deps --only-binary=:all: --python-version 3.11 \

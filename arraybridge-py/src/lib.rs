@@ -39,8 +39,9 @@ fn request(
 /// ----------
 /// data : array
 ///     An array of any known framework, of any shape.
-/// target : str or MemoryType
+/// target : str, MemoryType, module or type
 ///     The framework to convert to: "numpy", "cupy", "torch", "tensorflow", "jax", "pyclesperanto".
+///     The framework's module and its array class are taken as its name.
 /// device : str or int, optional
 ///     "host", "cpu", "accelerator:1", "cuda:1", or the index of an accelerator. By default the
 ///     array stays on its kind of device if the target has one, and goes to the target's current
@@ -105,7 +106,9 @@ fn convert_<'py>(
 /// source_type, target_type : str or MemoryType
 ///     Names of frameworks.
 /// gpu_id : int, optional
-///     The index of the target's accelerator. Frameworks without device memory ignore it.
+///     The index of the target's accelerator to prefer. Frameworks without device memory ignore it.
+///     A framework that finds no accelerator on this machine leaves the array on the host, with one
+///     NoAcceleratorWarning per process and framework.
 /// copy : bool, optional
 ///     As in `convert`.
 ///
@@ -120,6 +123,8 @@ fn convert_<'py>(
 ///     As in `convert`, and if `data` is not an array of `source_type`.
 /// TypeError
 ///     If `gpu_id` is not an int.
+/// InvalidDeviceError
+///     If `gpu_id` is negative. It is also a ValueError.
 ///
 /// Examples
 /// --------

@@ -1,14 +1,14 @@
-//! Host kernels against the memory limit, and what facts and a plan cost:
-//! `cargo bench -p arraybridge-runtime --bench host`.
+//! Casts and copies compared with the memory bandwidth, for growing numbers of threads, and the cost of facts
+//! and plans: `cargo bench -p arraybridge-runtime --bench host`.
 //!
-//! Each comparison is interleaved: one round runs every contestant once, in turn, and the ratios are
-//! those of the rounds. Results are checked before anything is timed.
+//! A round runs every contestant once, in turn, and the ratios are those within a round. Results are checked
+//! before anything is timed.
 
 use std::hint::black_box;
 use std::time::Instant;
 
 use arraybridge_runtime::__private::package::kernels::{
-    Access, Facts, HostBuffer, Importer, Scaling, Strided, Target, View, Why, Wish, between, cast,
+    Access, Facts, HostBuffer, Importer, Scaling, StridedArray, Target, View, Why, Wish, between,
     cast_strided, gather,
 };
 use arraybridge_runtime::__private::package::{DType, Device, MemoryType};
@@ -26,13 +26,14 @@ fn main() {
     }
     casts(&floats);
     fresh_cast(&floats);
+    contiguous_copy(&floats);
     transposed(&floats);
     page_faults();
     decisions();
 }
 
-/// Nanoseconds a call: the quartiles over rounds of many calls each.
-fn each<T>(title: &str, mut call: impl FnMut() -> T) {
+/// Times many calls in each round, and prints the quartiles of the nanoseconds per call.
+fn time_call<T>(title: &str, mut call: impl FnMut() -> T) {
     const CALLS: u32 = 100_000;
     let mut round = || {
         let start = Instant::now();
@@ -45,17 +46,17 @@ fn each<T>(title: &str, mut call: impl FnMut() -> T) {
     println!("  {title:34} {median:7.1} ns [{low:6.1}, {high:6.1}]");
 }
 
-/// What a conversion costs before anything is done: the facts of a view, and the plan.
+/// The cost of a conversion before it has any effect: the facts of a view, and the plan.
 fn decisions() {
     let data = std::ptr::dangling_mut::<u64>().cast();
     let (shape, strides) = ([16, 16].into_iter().collect(), [64, 4].into_iter().collect());
-    // SAFETY: there is no memory, and nobody looks for it.
+    // SAFETY: nothing dereferences the address.
     let view = unsafe { View::new(data, DType::Float32, shape, strides) };
     let view = black_box(&view);
     println!("facts and plan, (16, 16) float32");
-    each("layout", || view.layout());
-    each("alignment and strides", || (view.is_aligned(), view.has_element_strides()));
-    each("view, cloned", || view.clone());
+    time_call("layout", || view.layout());
+    time_call("alignment and strides", || (view.is_aligned(), view.has_element_strides()));
+    time_call("clone of a view", || view.clone());
     let facts = Facts {
         dtype: view.dtype(),
         ndim: 2,
@@ -80,19 +81,25 @@ fn decisions() {
         let holds = Target { framework, dtypes, device: Device::Host, importer, accelerators: 0 };
         let wish = Wish { copy: None, requested: Why::Requested, cast: None };
         let source = MemoryType::Numpy.framework();
-        each(&format!("plan, NumPy to {}", framework.title), || {
+        time_call(&format!("plan, NumPy to {}", framework.title), || {
             between(source, black_box(&holds), facts, &wish)
         });
     }
 }
 
-/// The quartiles of some numbers.
+/// The quartiles of a list of numbers.
 fn quartiles(mut numbers: Vec<f64>) -> [f64; 3] {
     numbers.sort_by(f64::total_cmp);
     [1, 2, 3].map(|quarter| numbers[(numbers.len() - 1) * quarter / 4])
 }
 
-/// Times the contestants in turn and prints each, with its speed over the first one.
+/// The numbers of threads to compare: powers of two, up to the cores of the machine.
+fn thread_counts() -> Vec<usize> {
+    let cores = std::thread::available_parallelism().map_or(1, |n| n.get());
+    (0..).map(|power| 1 << power).take_while(|threads| *threads <= cores).collect()
+}
+
+/// Times the contestants in turn, and prints each with its speed relative to the first one.
 fn compare(title: &str, bytes: usize, contestants: &mut [(&str, &mut dyn FnMut())]) {
     let mut times = vec![Vec::new(); contestants.len()];
     for round in 0..ROUNDS + 2 {
@@ -119,17 +126,28 @@ fn compare(title: &str, bytes: usize, contestants: &mut [(&str, &mut dyn FnMut()
     }
 }
 
-/// Reads 4 bytes and writes 2 for each element, as a cast of `f32` to `uint16` must.
+/// Compares one operation with growing numbers of threads.
+fn compare_threads(title: &str, bytes: usize, run: &dyn Fn(usize)) {
+    let counts = thread_counts();
+    let names: Vec<_> = counts.iter().map(|threads| format!("threads: {threads}")).collect();
+    let mut runs: Vec<_> = counts.into_iter().map(|threads| move || run(threads)).collect();
+    let contestants = names.iter().zip(&mut runs);
+    let mut contestants: Vec<(&str, &mut dyn FnMut())> =
+        contestants.map(|(name, run)| (name.as_str(), run as _)).collect();
+    compare(title, bytes, &mut contestants);
+}
+
+/// Reads 4 bytes and writes 2 for each element, as a cast from `f32` to `uint16` has to.
 ///
 /// # Safety
 ///
-/// The source has `4 * len` bytes and the target `2 * len`.
+/// The source is valid for reads of `4 * len` bytes, the target for writes of `2 * len`.
 unsafe fn same_traffic(dst: *mut u8, src: *const u8, len: usize, threads: usize) {
     let run = |dst: usize, src: usize, len: usize| {
         const BLOCK: usize = 16 << 10;
         for start in (0..2 * len).step_by(BLOCK) {
             let count = BLOCK.min(2 * len - start);
-            // SAFETY: inside both arrays; the second half of the block is only read.
+            // SAFETY: the addresses are inside both arrays. The second half of the block is only read.
             unsafe {
                 let (dst, src) = ((dst + start) as *mut u8, (src + 2 * start) as *const u8);
                 let other = std::slice::from_raw_parts(src.add(count).cast::<u64>(), count / 8);
@@ -167,16 +185,16 @@ fn casts(floats: &HostBuffer) {
         let dst = out.as_mut_ptr();
         let run = |threads| {
             // SAFETY: both buffers hold `LEN` elements.
-            unsafe { cast(dst, dtype, src, DType::Float32, LEN, scaling, threads) }
+            unsafe { cast_strided(dst, dtype, contiguous(src), scaling, threads) }
         };
         let report = run(1).expect("a real cast");
         if dtype == DType::Uint16 && scaling == Scaling::Clamp {
             check_uint16(src, dst, report.clipped);
         }
-        // SAFETY: the target has at least `2 * LEN` bytes where this is run.
+        // SAFETY: the target has at least `2 * LEN` bytes for the dtypes with which this is called.
         let limit = |threads| unsafe { same_traffic(dst, src, LEN, threads) };
         let bytes = (4 + dtype.size()) * LEN;
-        for threads in [1, 2] {
+        for threads in thread_counts() {
             let title = format!("float32 -> {dtype} {scaling:?}, 4096 x 4096, threads: {threads}");
             let mut run = || {
                 run(threads).expect("a real cast");
@@ -191,6 +209,11 @@ fn casts(floats: &HostBuffer) {
     }
 }
 
+/// The floats as the source of a cast.
+fn contiguous(src: *const u8) -> StridedArray<'static> {
+    StridedArray { data: src, shape: &[LEN], strides: &[4], dtype: DType::Float32, swap: None }
+}
+
 fn check_uint16(src: *const u8, dst: *const u8, clipped: u64) {
     let mut count = 0;
     for i in 0..LEN {
@@ -203,31 +226,31 @@ fn check_uint16(src: *const u8, dst: *const u8, clipped: u64) {
     assert_eq!(clipped, count);
 }
 
-/// Into memory that was never touched, as a caller does.
+/// A cast into new memory.
 fn fresh_cast(floats: &HostBuffer) {
     let src = floats.as_ptr();
-    let limit = || {
-        let mut out = HostBuffer::new(2 * LEN).expect("memory for the result");
-        // SAFETY: both buffers hold `LEN` elements.
-        unsafe { same_traffic(out.as_mut_ptr(), src, LEN, 1) };
-    };
-    let run = |threads| {
-        let mut out = HostBuffer::new(2 * LEN).expect("memory for the result");
-        let dst = out.as_mut_ptr();
-        // SAFETY: both buffers hold `LEN` elements.
-        unsafe { cast(dst, DType::Uint16, src, DType::Float32, LEN, Scaling::Clamp, threads) }
-            .expect("a real cast");
-    };
-    let (mut limit, mut one, mut two) = (limit, || run(1), || run(2));
-    compare(
-        "float32 -> uint16 Clamp, 4096 x 4096, into a fresh buffer",
+    compare_threads(
+        "float32 -> uint16 Clamp, 4096 x 4096, into a new buffer",
         6 * LEN,
-        &mut [
-            ("same traffic, one thread", &mut limit),
-            ("cast, one thread", &mut one),
-            ("cast, two threads", &mut two),
-        ],
+        &|threads| {
+            let mut out = HostBuffer::new(2 * LEN).expect("memory for the result");
+            let dst = out.as_mut_ptr();
+            // SAFETY: both buffers hold `LEN` elements.
+            unsafe { cast_strided(dst, DType::Uint16, contiguous(src), Scaling::Clamp, threads) }
+                .expect("a real cast");
+        },
     );
+}
+
+/// A copy of contiguous memory, whose only limit is the memory bandwidth.
+fn contiguous_copy(floats: &HostBuffer) {
+    let src = floats.as_ptr();
+    let mut out = HostBuffer::new(4 * LEN).expect("memory for the result");
+    let dst = out.as_mut_ptr();
+    compare_threads("copy of contiguous float32, 4096 x 4096", 8 * LEN, &|threads| {
+        // SAFETY: both buffers hold the elements.
+        unsafe { gather(dst, src, &[LEN], &[4], 4, None, threads) };
+    });
 }
 
 fn transposed(floats: &HostBuffer) {
@@ -239,7 +262,7 @@ fn transposed(floats: &HostBuffer) {
         // SAFETY: both buffers hold the elements.
         unsafe { gather(dst, src, &shape, &strides, 4, None, threads) }
     };
-    let straight = || {
+    let simple_loop = || {
         for i in 0..LEN {
             // SAFETY: both buffers hold the elements.
             unsafe {
@@ -256,29 +279,29 @@ fn transposed(floats: &HostBuffer) {
         };
         assert_eq!(x, y);
     }
-    // SAFETY: both buffers have the bytes.
+    // SAFETY: both buffers hold the elements.
     let mut copy = || unsafe { dst.copy_from_nonoverlapping(src, 4 * LEN) };
     let dtype = DType::Float32;
-    let view = Strided { data: src, shape: &shape, strides: &strides, dtype, swap: None };
+    let view = StridedArray { data: src, shape: &shape, strides: &strides, dtype, swap: None };
     let cast = |threads| {
         // SAFETY: both buffers hold the elements.
         unsafe { cast_strided(dst, DType::Uint16, view, Scaling::Clamp, threads) }
             .expect("a real cast");
     };
-    let (mut one, mut two, mut loops) = (|| run(1), || run(2), straight);
-    let (mut cast_one, mut cast_two) = (|| cast(1), || cast(2));
+    let (mut one, mut loops, mut cast_one) = (|| run(1), simple_loop, || cast(1));
+    let title = "transposed float32, 4096 x 4096";
     compare(
-        "transposed float32, 4096 x 4096",
+        title,
         8 * LEN,
         &mut [
-            ("straightforward loop", &mut loops),
-            ("gather, one thread", &mut one),
-            ("gather, two threads", &mut two),
-            ("cast to uint16, one thread", &mut cast_one),
-            ("cast to uint16, two threads", &mut cast_two),
+            ("simple loop", &mut loops),
+            ("gather", &mut one),
+            ("cast to uint16", &mut cast_one),
             ("memcpy, not transposed", &mut copy),
         ],
     );
+    compare_threads(&format!("{title}, gather"), 8 * LEN, &run);
+    compare_threads(&format!("{title}, cast to uint16"), 6 * LEN, &cast);
 }
 
 fn page_faults() {
@@ -296,7 +319,7 @@ fn page_faults() {
         black_box(fresh.as_ptr());
     };
     compare(
-        "fill 64 MiB of fresh memory",
+        "fill 64 MiB of new memory",
         bytes,
         &mut [("Vec", &mut small), ("HostBuffer", &mut huge)],
     );

@@ -63,8 +63,8 @@ pub mod package {
     /// What is set up when the module is imported.
     pub mod start {
         pub use crate::convert::registry::converters;
-        pub use crate::convert::warnings::install;
         pub use crate::framework::isolate::at_start;
+        pub use crate::framework::warnings::install;
     }
 
     /// A framework's device of an array.
@@ -77,7 +77,7 @@ pub mod package {
     pub mod kernels {
         pub use crate::convert::plan::{Access, Facts, Importer, Target, Why, Wish, between};
         pub use crate::host::buffer::HostBuffer;
-        pub use crate::host::cast::{Scaling, Strided, cast, cast_strided};
+        pub use crate::host::cast::{Scaling, StridedArray, cast_strided};
         pub use crate::host::copy::gather;
         pub use crate::memory::view::View;
     }

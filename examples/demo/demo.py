@@ -1,7 +1,7 @@
-"""Microscopy images go through every framework that is installed here, and come back bit for bit.
+"""Send microscopy images through every installed framework, and compare them bit for bit.
 
-Run by `make demo` (a light environment) and `make demo-all` (every framework of the CPU). Ends
-with status 1 if a single bit differs.
+Run by `make demo` (frameworks that install quickly) and `make demo-all` (every framework that runs
+on a CPU). The exit status is 1 if a single bit differs.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ import numpy as np  # noqa: E402
 LABEL, CELL, WIDTH = 14, 14, 98
 WRONG: list[str] = []
 
-# Each framework does what it is good at, in its own functions: (image) -> image.
+# What each framework does with an image, with its own functions: (image) -> image.
 
 
 def stretch_contrast(image: np.ndarray) -> np.ndarray:
@@ -86,7 +86,7 @@ OPERATIONS: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "pyclesperanto": ("top hat, radius 9", pyclesperanto_top_hat),
 }
 
-# The way to the host that each framework itself has: the judge of what arraybridge hands over.
+# Each framework's own copy to the host, to check arraybridge without arraybridge.
 TO_HOST: dict[str, Callable[[Any], np.ndarray]] = {
     "numpy": np.array,
     "cupy": lambda x: x.get(),
@@ -98,7 +98,7 @@ TO_HOST: dict[str, Callable[[Any], np.ndarray]] = {
 
 
 def load_images(folder: Path) -> dict[str, np.ndarray]:
-    """An 8 bit image from scikit-image's wheel and a 16 bit one from StarDist's."""
+    """An 8-bit image from scikit-image's wheel and a 16-bit one from StarDist's."""
     import skimage
     import tifffile
     from skimage.io import imread
@@ -110,14 +110,14 @@ def load_images(folder: Path) -> dict[str, np.ndarray]:
             nuclei = tifffile.imread(io.BytesIO(archive.read("stardist/data/images/img2d.tif")))
         images["nuclei, fluorescence (StarDist, Data Science Bowl 2018)"] = nuclei
     if len(images) != 2:
-        sys.exit(f"the 16 bit image is missing: no stardist wheel in {folder}; run `make demo`")
+        sys.exit(f"the 16-bit image is missing: no stardist wheel in {folder}; run `make demo`")
     return images
 
 
 def find_frameworks() -> dict[str, str | None]:
-    """For each framework why it takes no part, or None."""
+    """For each framework, why it cannot be used, or None."""
     found: dict[str, str | None] = {}
-    # pyclesperanto before TensorFlow: other orders need arraybridge to do the import.
+    # pyclesperanto before TensorFlow. In another order, arraybridge must do the import.
     for framework in sorted(ab.frameworks(), key=lambda f: f["name"] == "tensorflow"):
         name = framework["name"]
         if importlib.util.find_spec(framework["module"]) is None:
@@ -134,7 +134,7 @@ def find_frameworks() -> dict[str, str | None]:
 
 
 def check(what: str, got: np.ndarray, expected: np.ndarray) -> str:
-    """Compare every bit; note a difference for the exit status."""
+    """Compare every bit, and note a difference for the exit status."""
     same = (
         got.dtype == expected.dtype
         and got.shape == expected.shape
@@ -146,7 +146,7 @@ def check(what: str, got: np.ndarray, expected: np.ndarray) -> str:
 
 
 def median_ns(call: Callable[[], Any]) -> float:
-    """The median duration of a call, from at most a twentieth of a second."""
+    """The median duration of a call, measured for a twentieth of a second."""
     call()
     times: list[int] = []
     end = time.perf_counter_ns() + 50_000_000
@@ -168,14 +168,14 @@ def duration(ns: float) -> str:
 
 
 def round_trips(title: str, image: np.ndarray, names: list[str]) -> None:
-    """Every framework works on the image; the image and the result come back."""
+    """Convert the image to every framework and back, and the result of its operation too."""
     print(f"\n{title}: {image.dtype}, {image.shape[0]} x {image.shape[1]}")
-    print(f"  {'framework':<{LABEL}} {'its own operation':<46} {'there and back':<16} result")
+    print(f"  {'framework':<{LABEL}} {'operation':<46} {'round trip':<16} result")
     x: Any = image
     for name in names:
         text, operation = OPERATIONS[name]
         there = ab.convert(image, name)
-        back = check(f"{title}, {name} and back", ab.convert(there, "numpy"), image)
+        back = check(f"{title}, round trip to {name}", ab.convert(there, "numpy"), image)
         result = operation(there)
         outcome = check(
             f"{title}, result of {name}", ab.convert(result, "numpy"), TO_HOST[name](result)
@@ -183,11 +183,11 @@ def round_trips(title: str, image: np.ndarray, names: list[str]) -> None:
         print(f"  {name:<{LABEL}} {text:<46} {back:<16} {outcome}")
         x = ab.convert(x, name)
     chain = check(f"{title}, chain", ab.convert(x, "numpy"), image)
-    print(f"  through all of them in a row: {chain}")
+    print(f"  through all of them, one after the other: {chain}")
 
 
 def label(record: Any, memory: dict[str, str]) -> str:
-    """The route, with its direction where it goes to or comes from an accelerator."""
+    """The route, or its direction if it copies to or from an accelerator."""
     if record.route == "copy":
         source = memory[record.source] == "accelerator"
         target = memory[record.target] == "accelerator"
@@ -204,8 +204,8 @@ def matrix(image: np.ndarray, absent: dict[str, str | None]) -> None:
     there = {name: ab.convert(image, name) for name, why in absent.items() if why is None}
     reasons: dict[str, list[str]] = {}
     print(
-        f"\nAll pairs, {image.dtype} of {image.shape[0]} x {image.shape[1]}: "
-        "route and median time; rows are sources"
+        f"\nRoute and median time of all pairs, {image.dtype}, {image.shape[0]} x {image.shape[1]} "
+        "(rows are sources)"
     )
     print(" " * LABEL + "".join(f"{name:>{CELL}}" for name in absent))
     for source in absent:
@@ -226,12 +226,12 @@ def matrix(image: np.ndarray, absent: dict[str, str | None]) -> None:
         print(f"{source:<{LABEL}}" + "".join(f"{route:>{CELL}}" for route in routes))
         if any(times):
             print((" " * LABEL + "".join(f"{t:>{CELL}}" for t in times)).rstrip())
-    print("\nWhy memory is copied")
+    print("\nReasons for copies")
     for why, pairs in reasons.items():
         say(f"{', '.join(pairs)}: {why}")
     missing = {name: why for name, why in absent.items() if why}
     if missing:
-        print("\nNot in the table")
+        print("\nNot included")
         for name, why in missing.items():
             say(f"{name}: {why}")
 
@@ -255,7 +255,7 @@ def main() -> int:
     if WRONG:
         print("\nDIFFERENT: " + "; ".join(WRONG))
         return 1
-    print("\nEvery value of every conversion was equal, bit for bit.")
+    print("\nAll conversions were equal, bit for bit.")
     return 0
 
 

@@ -1,8 +1,8 @@
-"""A real 16 bit stack of images through PyTorch, JAX and pyclesperanto, by declared functions.
+"""Process a real 16-bit stack of images with functions declared for PyTorch, JAX and pyclesperanto.
 
-Each step names the framework that it is written for, and nothing else: it is called with whatever
-array the step before gave. The intensities stay uint16 all the way, masks and labels have their own
-dtype. Every result is compared with NumPy, SciPy and scikit-image; the status is 1 if one differs.
+Each step declares only the framework that it is written for, and is called with the array that the
+previous step returned. Intensities stay uint16 throughout. Masks and labels have their own dtypes.
+Every result is compared with NumPy, SciPy and scikit-image. The exit status is 1 if one differs.
 
 Run by `make pipeline`.
 """
@@ -21,7 +21,7 @@ from typing import Any
 import arraybridge as ab
 import numpy as np
 
-# pyclesperanto renames its morphology; these are the names that every release has.
+# Newer releases of pyclesperanto deprecate these names, but every release has them.
 warnings.filterwarnings("ignore", category=DeprecationWarning)
 
 SIGMA, RADIUS = 1.5, 6
@@ -31,7 +31,7 @@ WRONG: list[str] = []
 
 @ab.torch
 def blur(stack: Any) -> Any:
-    """Blur each slice in float64; the declaration makes uint16 of that again, rounded."""
+    """Blur each slice in float64. The declaration rounds the result to uint16."""
     import torch
 
     line = torch.exp(-(torch.arange(-RADIUS, RADIUS + 1, dtype=torch.float64) ** 2) / 2 / SIGMA**2)
@@ -43,7 +43,7 @@ def blur(stack: Any) -> Any:
 
 @ab.jax(dtype_conversion=NATIVE)
 def segment(stack: Any) -> Any:
-    """The mask, as uint8, of what is brighter than Otsu's threshold."""
+    """The mask, as uint8, of the pixels that are brighter than Otsu's threshold."""
     import jax.numpy as jnp
 
     x = stack.astype(jnp.int32)
@@ -59,7 +59,7 @@ def segment(stack: Any) -> Any:
 
 @ab.pyclesperanto(dtype_conversion=NATIVE)
 def nuclei(mask: Any) -> Any:
-    """Numbers for the connected parts of the mask, after what is smaller than a box is removed."""
+    """Label the connected parts of the mask, without those that are smaller than a box."""
     import pyclesperanto as cle
 
     opened = cle.opening_box(mask, radius_x=1, radius_y=1, radius_z=1)
@@ -84,7 +84,7 @@ def brightness(stack: np.ndarray, labels: np.ndarray) -> dict[int, float]:
 
 @ab.torch(split_axis=0)
 def greedy_blur(stack: Any) -> Any:
-    """`blur` with a workspace that no machine has for 31 slices, and every machine for 16."""
+    """`blur` with a workspace that fails on any machine for 31 slices, and fits for 16."""
     import torch
 
     torch.empty(1 << max(2 * len(stack) - 15, 0))
@@ -92,7 +92,7 @@ def greedy_blur(stack: Any) -> Any:
 
 
 def blur_in_scipy(stack: Any) -> np.ndarray:
-    """What takes over for `hopeless_blur` on the host."""
+    """Replaces `hopeless_blur` on the host."""
     from scipy import ndimage
 
     x = np.asarray(stack).astype("float64")
@@ -103,24 +103,24 @@ def blur_in_scipy(stack: Any) -> np.ndarray:
 
 @ab.torch(host=blur_in_scipy, on_oom=("clear", "host"))
 def hopeless_blur(stack: Any) -> Any:
-    """A function whose memory runs out at any size."""
+    """A function that runs out of memory at any size."""
     import torch
 
     return torch.empty(1 << 47)
 
 
 def load_stack(folder: Path) -> np.ndarray:
-    """A 16 bit stack of 31 real slices, from the test data in StarDist's wheel."""
+    """A 16-bit stack of 31 real slices, from the test data in StarDist's wheel."""
     import tifffile
 
     for wheel in sorted(folder.glob("stardist-*.whl")):
         with zipfile.ZipFile(wheel) as archive:
             return tifffile.imread(io.BytesIO(archive.read("stardist/data/images/img3d.tif")))
-    sys.exit(f"the 16 bit stack is missing: no stardist wheel in {folder}; run `make pipeline`")
+    sys.exit(f"the 16-bit stack is missing: no stardist wheel in {folder}; run `make pipeline`")
 
 
 def reference(stack: np.ndarray) -> dict[str, Any]:
-    """The same steps by NumPy, SciPy and scikit-image alone."""
+    """The same steps with only NumPy, SciPy and scikit-image."""
     from scipy import ndimage
     from skimage.filters import threshold_otsu
 
@@ -135,7 +135,7 @@ def reference(stack: np.ndarray) -> dict[str, Any]:
 
 
 def check(step: str, same: bool, what: str) -> None:
-    """Print whether a result is as it should be, and note it for the status."""
+    """Print whether a result is right, and note it for the exit status."""
     if not same:
         WRONG.append(step)
     print(f"  {step:<16}{what:<52}{'equal to the reference' if same else 'DIFFERENT'}")
@@ -155,7 +155,7 @@ def same(array: Any, expected: np.ndarray) -> bool:
 
 
 def renumbered(labels: np.ndarray) -> np.ndarray:
-    """Labels in the order in which they first appear."""
+    """Labels renumbered in the order of their first appearance."""
     values, first = np.unique(labels, return_index=True)
     order = np.argsort(first[values > 0])
     table = np.zeros(int(labels.max()) + 1, "int64")
@@ -173,7 +173,7 @@ def show(records: list[Any]) -> None:
 
 
 def steps(stack: np.ndarray, expected: dict[str, Any]) -> None:
-    """The pipeline; each step takes what the one before gave."""
+    """Run the pipeline. Each step gets the result of the previous one."""
     print("\nOne step in each framework")
     with ab.trace() as records:
         blurred = blur(stack)
@@ -192,13 +192,13 @@ def steps(stack: np.ndarray, expected: dict[str, Any]) -> None:
     ]
     close = len(means) == len(table) and np.allclose(sorted(table.values()), sorted(means))
     check("brightness", close, f"{len(table)} nuclei, {min(means):.1f} to {max(means):.1f}")
-    print("  what was converted")
+    print("  conversions")
     show(records)
 
 
 def out_of_memory(stack: np.ndarray, expected: dict[str, Any]) -> None:
-    """Allocations that really fail, and the ways out."""
-    print("\nWhere memory runs out")
+    """Run out of memory for real, and recover."""
+    print("\nRunning out of memory")
     tries: list[tuple[str, Callable[[Any], Any]]] = [
         ("split", greedy_blur),
         ("host", hopeless_blur),
@@ -228,7 +228,7 @@ def main() -> int:
     if WRONG:
         print("\nDIFFERENT: " + ", ".join(WRONG))
         return 1
-    print("\nEvery result was that of NumPy, SciPy and scikit-image.")
+    print("\nEvery result equals that of NumPy, SciPy and scikit-image.")
     return 0
 
 

@@ -1,8 +1,8 @@
-"""Compare arraybridge with what a user would write by hand, interleaved in one run.
+"""Compare the speed of arraybridge with calls written by hand.
 
-Each case lists several correct hand-written calls; all results are checked first, the fastest of
-the calls is kept, and then ours, theirs and the floor take turns (`measure.py`). What is compared
-is in `cases.py` and `pairs.py`; `page.py` makes tables and a plot of one run or of several.
+Each case has several correct calls by hand. All results are checked, the fastest call is kept, and
+then ours, theirs and the floor take turns (`measure.py`). The cases are in `cases.py` and
+`pairs.py`. `page.py` makes tables and a plot of one or more runs.
 
     python tests/benchmarks/bench.py --out build/bench [--only small large ...] [--upstream FOLDER]
 """
@@ -21,7 +21,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1] / "python"))
 import bridges  # noqa: E402
 
-bridges.load()  # before the cases, which import the frameworks in another order
+bridges.load()  # the cases would import the frameworks in another order
 import arraybridge  # noqa: E402
 import page  # noqa: E402
 import upstream  # noqa: E402
@@ -55,7 +55,7 @@ def main() -> None:
             found = theirs.get(case.name, {})
             outcome.original_ns, outcome.original_note = found.get("ns"), found.get("note", "")
             outcomes.append(outcome)
-        print(f"measured: {group}", file=sys.stderr)
+        print(f"measured {group}", file=sys.stderr)
     report = {
         "about": {
             "load": {"before": before, "after": load()},

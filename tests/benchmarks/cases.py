@@ -1,4 +1,4 @@
-"""What the benchmark compares: groups of cases."""
+"""The groups of cases that the benchmark compares."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pairs import FRAMEWORKS, SMALL, equal, finished, pairs, sources
 
 
 def decorated() -> Iterator[Case]:
-    """What a declaration adds: a target is a number of added nanoseconds, not a ratio."""
+    """The cost that a declaration adds. Targets are added nanoseconds, not ratios."""
     image = np.ones((16, 16), "float32")
     most = {"numpy": 150, "torch": 250, "jax": 250, "tensorflow": 350}
 
@@ -65,7 +65,7 @@ def decorated() -> Iterator[Case]:
 
 
 def functions() -> Iterator[Case]:
-    """Declared Rust functions, against the same written by hand with PyO3 and rust-numpy."""
+    """Declared Rust functions, and the same functions with PyO3 and rust-numpy."""
     module = bridges.extension("tests/benchmarks/functions", "release")
     image = np.arange(256, dtype="float32").reshape(16, 16)
 
@@ -101,7 +101,7 @@ def policies() -> Iterator[Case]:
         "float32 -> uint16, against a copy of the same traffic",
         lambda: ab.convert(image, "numpy", dtype="uint16"),
         {"np.copyto": lambda: np.copyto(sink, source)},
-        note="ours goes into fresh memory, the copy into warm",
+        note="ours writes to fresh memory, the copy to warm memory",
     )
     tensor = torch.from_numpy(image)
     yield Case(
@@ -170,8 +170,10 @@ def stacking() -> Iterator[Case]:
 
 
 def threads() -> Iterator[Case]:
-    """The same work twice, at once and one after the other. Work of this size takes two threads by
-    itself, so that on two cores 1 is what can be had, and more is what is lost."""
+    """Two calls at once, and one after the other.
+
+    A single call of this size already uses two threads. On two cores, 1 is the best possible ratio.
+    """
     pool = ThreadPoolExecutor(2)
 
     def both(call: Call) -> Call:

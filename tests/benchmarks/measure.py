@@ -1,7 +1,7 @@
-"""How a case of the benchmark is measured: its calls take turns, batch by batch.
+"""Measure a case of the benchmark: its calls take turns in batches.
 
-What counts is the ratio of neighbouring batches: its median and its quartiles. Times of a shared
-machine do not repeat.
+The result is the median and the quartiles of the ratio of neighbouring batches, because absolute
+times do not repeat on a shared machine.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ BATCH_NS = 3e6
 
 @dataclass
 class Target:
-    """At most so much: times the call by hand, nanoseconds added to it, or times the original."""
+    """An upper limit: a ratio to the call by hand or to the original, or added nanoseconds."""
 
     most: float
     of: str = "hand"
@@ -36,9 +36,9 @@ class Case:
     ours: Call
     hands: dict[str, Call]
     check: Callable[[object], None] = lambda result: None
-    # The first is the floor, any other is told along with it.
+    # The first is the floor. Others are reported beside it.
     floors: dict[str, Call] = field(default_factory=dict)
-    # The call of the original package, made from its module.
+    # Makes the call of the original package from its module.
     original: Callable[[ModuleType], Call] | None = None
     target: Target | None = None
     note: str = ""
@@ -70,26 +70,25 @@ def batch(call: Call, number: int) -> float:
 
 
 def median_ns(call: Call, batches: int) -> float:
-    """The time of a call that nothing takes turns with."""
+    """The time of a call that does not take turns."""
     number = max(1, int(BATCH_NS / max(batch(call, 2), 1)))
     return statistics.median(batch(call, number) for _ in range(batches))
 
 
 def right(case: Case, calls: dict[str, Call]) -> dict[str, Call]:
-    """Those of some calls whose results are right."""
+    """The calls whose results are right."""
     found = {}
     for name, call in calls.items():
         try:
             case.check(call())
             found[name] = call
         except Exception as error:
-            print(f"  {case.name}: {name} is wrong ({error}), left out", file=sys.stderr)
+            print(f"  {case.name}: {name} left out, its result is wrong ({error})", file=sys.stderr)
     return found
 
 
 def measure(group: str, case: Case, rounds: int) -> Outcome:
-    """Checks every result, keeps the fastest call by hand, and lets it, ours and the floors take
-    turns."""
+    """Check every result, keep the fastest call by hand, and let the calls take turns."""
     case.check(case.ours())
     hands, floors = right(case, case.hands), right(case, case.floors)
     gc.collect()
@@ -100,7 +99,7 @@ def measure(group: str, case: Case, rounds: int) -> Outcome:
     calls = [hands[best], case.ours, *floors.values()]
     times: list[list[float]] = [[] for _ in calls]
     for turn in range(rounds):
-        # The one that goes first changes, so that a drift of the machine favours none.
+        # The order alternates, so that a drift of the machine favours none.
         order = list(zip(calls, times, strict=True))
         for call, found in order if turn % 2 else reversed(order):
             found.append(batch(call, number))
@@ -119,7 +118,7 @@ def measure(group: str, case: Case, rounds: int) -> Outcome:
 
 
 def peak_mib(call: Call) -> float | None:
-    """How much the process grows at most during a call, by the kernel's own counter."""
+    """The peak growth of the process during a call, as counted by the kernel."""
     try:
         gc.collect()
         Path("/proc/self/clear_refs").write_text("5")
@@ -140,7 +139,7 @@ def resident(key: str) -> int:
 
 
 def import_ms() -> dict[str, float]:
-    """Import times, each in a process of its own; ours is what it adds once NumPy is there."""
+    """Import times in separate processes. Ours is what importing adds after NumPy."""
     code = (
         "import time; a = time.perf_counter(); import numpy; b = time.perf_counter();"
         "import arraybridge; print(1e3 * (b - a), 1e3 * (time.perf_counter() - b))"

@@ -1,6 +1,6 @@
-"""Tables and a plot of runs of the benchmark, in docs/performance.md.
+"""Write tables and a plot of benchmark runs into docs/performance.md.
 
-A table is written between `<!-- bench NAME -->` and `<!-- end -->`; what is around stays.
+A table is written between `<!-- bench NAME -->` and `<!-- end -->`. The rest of the page stays.
 
     python tests/benchmarks/page.py run1/bench.json [run2/bench.json ...]
 """
@@ -47,7 +47,7 @@ class Row:
         return f"**{self.ratio:.2f}** ({spread})"
 
     def floors(self) -> list[tuple[str, float, float]]:
-        """Name, time and ratio to the call by hand; the first is the floor."""
+        """Name, time and ratio to the call by hand. The first is the floor."""
         runs = zip(*(outcome["floors"] for outcome in self.outcomes), strict=False)
         return [
             (run[0]["name"], median(f["ns"] for f in run), median(f["ratio"] for f in run))
@@ -61,7 +61,7 @@ class Row:
         ]
 
     def target(self) -> tuple[str, str, bool] | None:
-        """What was asked for, what was measured, and whether that is enough."""
+        """The target, the measurement, and whether the target is met."""
         most, of = (self.wanted["most"], self.wanted["of"]) if self.wanted else (0, "")
         if of == "hand":
             return f"{most:g}", f"{self.ratio:.2f}", self.ratio <= most
@@ -136,7 +136,7 @@ def growth(rows: list[Row]) -> str:
 
 
 def blocks(runs: list[dict]) -> dict[str, str]:
-    """The text for each name that the page has a place for."""
+    """The text for each marker of the page."""
     groups = grouped(runs)
     found = {"about": about(runs)}
     for group, rows in groups.items():
@@ -156,7 +156,7 @@ def blocks(runs: list[dict]) -> dict[str, str]:
 
 
 def plot(runs: list[dict], path: Path) -> None:
-    """Ratios of the small conversions between frameworks, with floors and targets."""
+    """Plot the ratios of the small conversions between frameworks, with floors and targets."""
     try:
         import matplotlib
     except ImportError:

@@ -1,4 +1,4 @@
-"""The conversions of the benchmark: how each is written by hand, and its floor."""
+"""The conversions of the benchmark, with calls by hand and floors."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ cle = sys.modules.get("pyclesperanto")
 FRAMEWORKS = [name for name in bridges.CPU_FRAMEWORKS if name in bridges.INSTALLED]
 SMALL = np.arange(256, dtype="float32").reshape(16, 16)
 
-# DESIGN targets: ours / hand, median.
+# Targets for the median of ours / by hand.
 TARGETS = {
     "numpy -> torch": 0.75,
     "torch -> numpy": 0.5,
@@ -53,7 +53,7 @@ def sources(image: np.ndarray) -> dict[str, object]:
 
 
 def by_hand(source: str, target: str, x: object) -> dict[str, Call]:
-    """Correct calls that an expert would write, several for each pair, without a detour."""
+    """Several correct calls that an expert would write for a pair."""
     constant, tensor = tf.constant, tf.convert_to_tensor
     from_dlpack = tf.experimental.dlpack.from_dlpack
     if source == target:
@@ -118,8 +118,7 @@ def by_hand(source: str, target: str, x: object) -> dict[str, Call]:
 
 @functools.cache
 def native() -> dict[str, Callable[[object], object]]:
-    """The floors that are native code (`floors/src/lib.rs`), bound to the private entry points that
-    are there."""
+    """The floors in `floors/src/lib.rs`, bound to the private entry points that exist."""
 
     def entry(find: Callable[[], object]) -> object:
         with contextlib.suppress(Exception):
@@ -150,7 +149,7 @@ def native() -> dict[str, Callable[[object], object]]:
 
 @functools.cache
 def through_opencl() -> tuple[Callable[[np.ndarray], object], Callable[[object], np.ndarray]]:
-    """What `cle.push` and `Array.get` come down to: the functions of its C++ library."""
+    """The functions of the C++ library that `cle.push` and `Array.get` end up calling."""
     create = type(cle.push(SMALL)).create
     device = cle.get_device()
 
@@ -163,7 +162,7 @@ def through_opencl() -> tuple[Callable[[np.ndarray], object], Callable[[object],
 
 
 def floors(source: str, target: str, x: object) -> dict[str, Call]:
-    """Calls that know the pair, the dtype and the shape beforehand and ask nothing."""
+    """Calls that know the pair, the dtype and the shape in advance and check nothing."""
     if source == target:
         return {}
     if (source, target) == ("torch", "numpy"):
@@ -190,7 +189,7 @@ def floors(source: str, target: str, x: object) -> dict[str, Call]:
 
 
 def finished(call: Call) -> Call:
-    """JAX returns before it is done."""
+    """The same call, waiting for JAX to finish."""
     return lambda: call().block_until_ready()
 
 

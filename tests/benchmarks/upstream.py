@@ -1,6 +1,7 @@
-"""The original Python package, timed in a process of its own: some of its calls end the process.
+"""Time the original Python package in a separate process, because some of its calls crash.
 
-As a program it is that process, and prints the name of each case before, and a result after it.
+Run as a program, this is that process. It prints the name of each case before running it, and the
+result afterwards.
 """
 
 from __future__ import annotations
@@ -15,14 +16,14 @@ NAME = "arraybridge"
 
 
 def measure(folder: str, group: str) -> dict[str, dict[str, object]]:
-    """Times of the package in a folder by the names of cases, or notes on what does not work."""
+    """The time of each case with the package in a folder, or a note on what does not work."""
     found: dict[str, dict[str, object]] = {}
     while True:
         command = [sys.executable, __file__, folder, group, *found]
         done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
         lines = [json.loads(x) for x in done.stdout.splitlines() if x.startswith('{"case"')]
         for line in lines:
-            found[line["case"]] = line if len(line) > 1 else {"note": "ends the process"}
+            found[line["case"]] = line if len(line) > 1 else {"note": "crashes"}
         if done.returncode == 0 or not lines:
             return found
 
@@ -35,7 +36,7 @@ def work(folder: str, group: str, skip: set[str]) -> None:
     from measure import median_ns
 
     todo = [case for case in cases.GROUPS[group]() if case.original is not None]
-    # It imports from itself when it is called: from here on its modules go by the name.
+    # It imports parts of itself when called. From here on, the name refers to its modules.
     for name in [name for name in sys.modules if name.split(".")[0] == NAME]:
         del sys.modules[name]
     sys.path.insert(0, folder)

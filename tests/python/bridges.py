@@ -1,7 +1,7 @@
-"""Arrays of every framework, made and read without arraybridge.
+"""Make and read arrays of every framework without arraybridge.
 
-A test that compares what arraybridge made must not use arraybridge to look at it: each framework
-is read through its own way to the host, and addresses come from its own accessors.
+A test must not look at the result of arraybridge with arraybridge. Here, arrays are copied to the
+host by the framework itself, and addresses come from its own accessors.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ TITLES = {
     "jax": "JAX",
     "pyclesperanto": "pyclesperanto",
 }
-# OpenCL has to be enumerated before TensorFlow is loaded: see test_crashes.py for the other order.
+# OpenCL must be enumerated before TensorFlow is loaded. test_crashes.py tests the other order.
 CPU_FRAMEWORKS = ("numpy", "pyclesperanto", "torch", "jax", "tensorflow")
 INSTALLED: list[str] = []
 MISSING: dict[str, str] = {}
@@ -59,7 +59,7 @@ _HAS = {
 
 
 def load(*names: str) -> None:
-    """Import every framework that is installed, or those that are named, once."""
+    """Import the given frameworks, or all that are installed, once."""
     if INSTALLED:
         return
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
@@ -79,13 +79,13 @@ def load(*names: str) -> None:
 
 
 def need(*names: str) -> None:
-    """Skip the test, with the reason, where one of the frameworks is missing."""
+    """Skip the test, with the reason, if one of the frameworks is missing."""
     import pytest
 
     load()
     for name in names:
         if name in MISSING:
-            pytest.skip(f"{name} is not there: {MISSING[name]}")
+            pytest.skip(f"{name} is missing: {MISSING[name]}")
 
 
 def pairs(names=CPU_FRAMEWORKS, other=CPU_FRAMEWORKS, same=True):
@@ -107,7 +107,7 @@ def has_shape(framework: str, shape: tuple[int, ...]) -> bool:
 
 @contextlib.contextmanager
 def x64(on: bool):
-    """JAX with or without 64 bit dtypes inside the block."""
+    """Switch the 64-bit dtypes of JAX on or off inside the block."""
     if "jax" not in INSTALLED:
         yield
         return
@@ -122,12 +122,12 @@ def x64(on: bool):
 
 
 def np_dtype(name: str) -> np.dtype:
-    """The NumPy dtype of a name, those of ml_dtypes included."""
+    """The NumPy dtype of a name, which may be one of ml_dtypes."""
     return np.dtype(getattr(ml_dtypes, name, name)) if name not in STANDARD else np.dtype(name)
 
 
 def values(dtype: str, shape: tuple[int, ...] = (3, 5, 7), seed: int = 0) -> np.ndarray:
-    """Random bits of a dtype with both of its ends, its zeros and its special values in front."""
+    """Random values of a dtype, after its extremes, zeros and special values."""
     kind = np_dtype(dtype)
     count = int(np.prod(shape))
     rng = np.random.default_rng([seed, *dtype.encode()])
@@ -148,7 +148,7 @@ def values(dtype: str, shape: tuple[int, ...] = (3, 5, 7), seed: int = 0) -> np.
     else:
         info = ml_dtypes.finfo(kind)
         flat = np.frombuffer(rng.bytes(count * kind.itemsize), kind).copy()
-        # One NaN is enough: what its unused bits hold is not a value.
+        # One NaN is enough: the payload of a NaN is not part of its value.
         flat[np.isnan(flat.astype("float64"))] = kind.type(1)
         special = np.array([info.max, info.smallest_subnormal, 1, float("nan")], "float64")
         special = special.astype(kind)
@@ -163,7 +163,7 @@ def values(dtype: str, shape: tuple[int, ...] = (3, 5, 7), seed: int = 0) -> np.
 
 
 def aligned(array: np.ndarray, offset: int = 0, boundary: int = 64) -> np.ndarray:
-    """A C-ordered copy whose address is `offset` bytes after a multiple of `boundary`."""
+    """A C-contiguous copy whose address is `offset` bytes after a multiple of `boundary`."""
     room = np.empty(array.nbytes + 2 * boundary + offset, np.uint8)
     start = -room.ctypes.data % boundary + offset
     copy = room[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
@@ -172,7 +172,7 @@ def aligned(array: np.ndarray, offset: int = 0, boundary: int = 64) -> np.ndarra
 
 
 def make(framework: str, array: np.ndarray):
-    """An array of the framework with its own memory and the bits of a NumPy array."""
+    """An array of the framework with the bits of a NumPy array, in memory of its own."""
     native = np.array(array, order="C", copy=True)
     if framework == "numpy":
         return native
@@ -203,13 +203,13 @@ def make(framework: str, array: np.ndarray):
 
 
 def read(framework: str, x) -> tuple[str, tuple[int, ...], bytes]:
-    """Dtype, shape and bits in C order, by the framework's own way to the host."""
+    """Dtype, shape and bits in C order, copied to the host by the framework."""
     if framework == "torch":
         import torch
 
         assert isinstance(x, torch.Tensor), type(x)
         host = x.detach().resolve_conj().resolve_neg().reshape(-1)
-        # Torch takes one element with any stride for contiguous, and then refuses to see its bytes.
+        # torch calls one element with any stride contiguous, but then refuses to view its bytes.
         host = host.clone(memory_format=torch.contiguous_format)
         bits = host.view(torch.uint8).numpy().tobytes() if host.numel() else b""
         return str(x.dtype).removeprefix("torch."), tuple(x.shape), bits
@@ -238,7 +238,7 @@ def read(framework: str, x) -> tuple[str, tuple[int, ...], bytes]:
 
 
 def address(framework: str, x) -> int:
-    """Where the first element is in host memory."""
+    """The host address of the first element."""
     if framework == "numpy":
         return x.__array_interface__["data"][0]
     if framework == "torch":
@@ -251,7 +251,7 @@ def address(framework: str, x) -> int:
 
 
 def difference(framework: str, x, expected: np.ndarray) -> str | None:
-    """What is not as expected about an array; None when every bit is there."""
+    """How an array differs from the expected one; None if every bit is equal."""
     native = expected.view(np.ndarray)
     native = native.astype(native.dtype.newbyteorder("="), copy=False)
     dtype, shape, bits = read(framework, x)
@@ -270,12 +270,12 @@ def difference(framework: str, x, expected: np.ndarray) -> str | None:
 
 
 def names(framework: str, text: str) -> bool:
-    """Whether a message says which framework it is about."""
+    """Whether a message names the framework."""
     return framework in text.lower() or TITLES[framework].lower() in text.lower()
 
 
 def layouts(dtype: str, tmp_path: Path) -> dict[str, np.ndarray]:
-    """NumPy arrays of a dtype in every layout that an array can come in."""
+    """NumPy arrays of a dtype in every layout."""
     base = values(dtype)
     read_only = base.copy()
     read_only.flags.writeable = False
@@ -328,7 +328,7 @@ def torch_layouts(dtype: str) -> dict[str, tuple[object, np.ndarray]]:
 
 
 def plain_layouts(framework: str, dtype: str) -> dict[str, tuple[object, np.ndarray]]:
-    """Arrays of a framework that has no strides, each with the NumPy array of its bits."""
+    """Arrays of a framework without strides, each with the NumPy array of its bits."""
     base = values(dtype)
     shapes = {
         "C": base,
@@ -354,8 +354,16 @@ def sources(framework: str, dtype: str, tmp_path: Path) -> dict[str, tuple[objec
     return plain_layouts(framework, dtype)
 
 
+def cases(framework, tmp_path, dtypes=DTYPES, x64: bool = True):
+    """A framework's arrays in every dtype and layout: a name, the array and its bits."""
+    for dtype in dtypes:
+        if has_dtype(framework, dtype, x64):
+            for layout, (x, expected) in sources(framework, dtype, tmp_path).items():
+                yield f"{dtype}, {layout}", x, expected
+
+
 def python(code: str, *arguments: str, env: dict[str, str] | None = None, timeout: int = 240):
-    """Run code in a new interpreter, in which `bridges` can be imported."""
+    """Run code in a new interpreter that can import `bridges`."""
     variables = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "PYTHONFAULTHANDLER": "1"}
     variables["PYTHONPATH"] = os.pathsep.join(
         [str(HERE), *filter(None, [variables.get("PYTHONPATH")])]
@@ -372,12 +380,16 @@ def python(code: str, *arguments: str, env: dict[str, str] | None = None, timeou
 
 
 def built(crate: str, profile: str = "dev", build: bool = True) -> Path:
-    """The library of an extension crate of this repository, which cargo builds here."""
+    """Build an extension crate of this repository. Return the path of its library."""
     target = ROOT / "build" / "extension"
+    # The variables that maturin sets. With others, cargo would rebuild pyo3 after each build.
     environment = {
         **os.environ,
         "CARGO_TARGET_DIR": str(target),
         "PYO3_PYTHON": sys.executable,
+        "PYO3_ENVIRONMENT_SIGNATURE": "{}-{}.{}-{}bit".format(
+            sys.implementation.name, *sys.version_info[:2], 64 if sys.maxsize > 2**32 else 32
+        ),
         "PYO3_BUILD_EXTENSION_MODULE": "1",
     }
     command = ["cargo", "build", "--quiet", "--profile", profile]
@@ -389,7 +401,7 @@ def built(crate: str, profile: str = "dev", build: bool = True) -> Path:
 
 
 def module(path: str | Path):
-    """An extension module, imported from its library."""
+    """Import an extension module from its library."""
     name = Path(path).stem.removeprefix("lib")
     spec = importlib.util.spec_from_file_location(name, path)
     loaded = importlib.util.module_from_spec(spec)
@@ -399,12 +411,12 @@ def module(path: str | Path):
 
 
 def extension(crate: str, profile: str = "dev", build: bool = True):
-    """An extension crate of this repository, built and imported."""
+    """Build and import an extension crate of this repository."""
     return module(built(crate, profile, build))
 
 
 def survives(code: str, *arguments: str, env: dict[str, str] | None = None) -> str:
-    """Run code that must not bring its process down; give back what it printed."""
+    """Run code in a process that must exit with status 0. Return what it printed."""
     done = python(code, *arguments, env=env)
     assert done.returncode == 0, (
         f"exit status {done.returncode}\n{done.stdout[-2000:]}\n{done.stderr[-4000:]}"
@@ -413,7 +425,7 @@ def survives(code: str, *arguments: str, env: dict[str, str] | None = None) -> s
 
 
 def resident() -> int:
-    """Resident memory of this process in bytes, after the allocator gave back what it can."""
+    """Resident memory of this process in bytes, after the allocator released what it could."""
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).malloc_trim(0)
     pages = int(Path("/proc/self/statm").read_text().split()[1])

@@ -1,13 +1,25 @@
-"""Set-up of the tests: the frameworks are loaded here, in the one order that no machine minds."""
+"""Load the frameworks before the tests, in the one order that works on every machine.
+
+`ARRAYBRIDGE_REQUIRE` lists frameworks that must be there. Tests of others are skipped.
+"""
 
 import gc
+import os
 
 import bridges
+import pytest
 
 bridges.load()
-# The frameworks' own objects stay: without them a collection takes milliseconds, not a second.
+# Without the frameworks' own objects, a collection takes milliseconds instead of a second.
 gc.collect()
 gc.freeze()
+
+
+def pytest_configure(config):
+    required = os.environ.get("ARRAYBRIDGE_REQUIRE", "").split()
+    missing = [f"{name}: {why}" for name, why in bridges.MISSING.items() if name in required]
+    if missing:
+        pytest.exit("required, but not there: " + "; ".join(missing), returncode=1)
 
 
 def pytest_report_header(config):

@@ -1,4 +1,4 @@
-"""The calls that the benchmark compares, and its floors: right, and clean with memory."""
+"""The calls of the benchmark are right, and its floors handle memory correctly."""
 
 import gc
 import itertools
@@ -46,19 +46,19 @@ def of_pair(source, target):
 
 
 @pytest.mark.parametrize(("source", "target"), PAIRS)
-def test_the_result_of_a_floor_keeps_its_memory_and_gives_it_back(benchmark, source, target):
+def test_the_result_of_a_floor_keeps_the_memory_alive_and_releases_it(benchmark, source, target):
     for call in of_pair(source, target):
         x = bridges.make(source, bridges.aligned(benchmark.SMALL))
         gone = weakref.ref(x)
         y = call(x)
         del x
         gc.collect()
-        # What was freed too early is given to the next that asks for as much.
+        # If the memory was freed too early, one of these gets it.
         rubbish = [bridges.make(source, np.full_like(benchmark.SMALL, -1)) for _ in range(50)]
         assert bridges.difference(target, y, benchmark.SMALL) is None
         del y, rubbish
         gc.collect()
-        # JAX gives an object back with one of its next calls.
+        # JAX releases an object with one of its next calls.
         bridges.make("jax", benchmark.SMALL)
         assert gone() is None, call
 
@@ -87,7 +87,7 @@ def test_a_floor_leaks_nothing(benchmark, source, target):
         before = bridges.resident()
         for _ in range(30_000):
             call(x)
-        # A tensor that is not deleted is 128 bytes, a NumPy array more.
+        # A leaked tensor takes 128 bytes, a NumPy array more.
         assert bridges.resident() - before < 30_000 * 64, call
 
 

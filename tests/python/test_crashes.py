@@ -1,6 +1,6 @@
-"""Ways in which frameworks bring the process down on each other, tried through arraybridge.
+"""Conversions that crash the process if they are done naively.
 
-Each runs in a process of its own, which must end by itself.
+Each runs in a separate process, which must exit normally.
 """
 
 import textwrap
@@ -19,12 +19,12 @@ import numpy as np, arraybridge as ab
 
 
 def survives(code, *names):
-    """Run code in a process that has loaded the named frameworks, or all."""
+    """Run code in a process that has loaded the given frameworks, or all."""
     preface = PREFACE.format(names=", ".join(map(repr, names)))
     return bridges.survives(preface + textwrap.dedent(code))
 
 
-def test_tensorflow_can_compute_on_what_was_not_aligned():
+def test_tensorflow_can_compute_on_memory_that_was_not_aligned():
     bridges.need("tensorflow", "torch")
     survives(
         """
@@ -224,7 +224,7 @@ def test_a_process_may_end_while_jax_still_computes():
         z = f(y)
         del x, y
         """
-    # It is a race, which processes that hinder one another lose more often.
+    # This is a race, lost more often when several processes compete for the cores.
     with ThreadPoolExecutor(4) as pool:
         runs = [pool.submit(survives, code, "jax", "torch") for _ in range(12)]
     for run in runs:
@@ -245,8 +245,8 @@ def test_a_tensorflow_scalar_cannot_be_written_through_torch():
     )
 
 
-def test_memory_is_freed_without_the_interpreter_where_there_is_a_second_one():
-    # `PyGILState_Check` says yes on every thread from then on.
+def test_memory_is_freed_on_a_detached_thread_beside_a_second_interpreter():
+    # Once there is a second interpreter, `PyGILState_Check` always returns 1.
     survives(
         """
         import ctypes, sys, weakref
@@ -275,7 +275,7 @@ def test_memory_is_freed_without_the_interpreter_where_there_is_a_second_one():
             del x
             tensor = pointer(capsule, b"dltensor")
             rename(capsule, used)
-            # ctypes lets go of the interpreter for the call.
+            # ctypes releases the GIL for the call.
             Managed.from_address(tensor).deleter(tensor)
             return bool(gone)
 
@@ -312,7 +312,7 @@ def test_memory_of_a_resized_tensor_is_refused_or_left_alone():
 @pytest.mark.parametrize("options", ["copy=True", "dtype='int32'", "copy=True, dtype='int32'"])
 def test_a_tensor_without_storage_is_not_copied_within_torch(options):
     bridges.need("torch")
-    # torch itself ends the process when it clones one.
+    # torch itself crashes when it clones one.
     survives(
         f"""
         import torch

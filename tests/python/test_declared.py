@@ -1,4 +1,4 @@
-"""Declared functions: how they may be called, what they hand the function, what they give back."""
+"""Declared functions: how they are called, what the function receives, and what they return."""
 
 import asyncio
 import collections
@@ -39,7 +39,7 @@ def kind(array):
 
 
 @pytest.mark.parametrize("name", bridges.TITLES)
-def test_there_is_a_decorator_for_every_table(name):
+def test_every_framework_has_a_decorator(name):
     decorator = getattr(ab, name)
     assert decorator.__name__ == name and bridges.TITLES[name] in decorator.__doc__
     assert decorator is getattr(ab.decorators, name) and name in ab.__all__
@@ -109,7 +109,7 @@ def test_memory_types_names_input_and_output():
     assert kind(g(image())) == "torch"
 
 
-def test_no_parameter_can_be_named_where_the_signature_is_not_known():
+def test_no_parameter_can_be_named_if_the_signature_is_unknown():
     with pytest.raises(ValueError):
         inspect.signature(getattr)
     assert ab.numpy(getattr)(image(), "ndim") == 2
@@ -175,7 +175,7 @@ def test_a_call_without_arrays_is_a_plain_call():
     assert f() == ((), {}) and f(1, "two", three=[3]) == ((1, "two"), {"three": [3]})
 
 
-def test_the_lists_of_the_caller_stay_as_they_are():
+def test_the_callers_lists_do_not_change():
     bridges.need("torch")
     Pair = collections.namedtuple("Pair", "left right")
     x = image()
@@ -204,7 +204,7 @@ def test_arguments_that_fit_are_the_same_objects():
         assert a is x and b is values and c is x
 
 
-def test_arrays_limits_what_is_converted_and_who_leads():
+def test_arrays_limits_what_is_converted_and_which_array_leads():
     bridges.need("torch")
 
     @ab.torch(arrays=("image",), output_type="input")
@@ -387,7 +387,7 @@ def test_copy_false_raises_where_memory_cannot_be_shared():
         ab.pyclesperanto(copy=False)(lambda image: image)(image())
 
 
-def test_a_device_that_is_not_there_is_named():
+def test_a_missing_device_is_named():
     bridges.need("torch")
 
     @ab.torch(device="cuda:17")
@@ -414,7 +414,7 @@ def test_a_contract_that_returns_false_is_a_value_error():
     def steps(image):
         yield image
 
-    # That a generator ends is no result.
+    # The end of a generator is not a result.
     assert len(list(steps(image()))) == 1
 
 
@@ -431,7 +431,7 @@ def test_every_array_of_a_result_comes_back_as_the_output_type():
     assert ab.torch(lambda image: None)(image()) is None
 
 
-def test_named_tuples_that_are_written_in_c_are_tuples():
+def test_named_tuples_written_in_c_are_tuples():
     bridges.need("torch")
     import torch
 
@@ -476,7 +476,7 @@ def test_slice_by_slice_calls_for_each_slice_of_the_lead():
 
 
 @pytest.mark.parametrize("name", ("torch", "jax", "tensorflow"))
-def test_a_number_for_each_slice_keeps_its_dtype_as_one_number_does(name):
+def test_one_number_per_slice_keeps_its_dtype_as_a_single_number_does(name):
     bridges.need(name)
     stack = np.arange(24, dtype="uint8").reshape(2, 3, 4)
 
@@ -489,7 +489,7 @@ def test_a_number_for_each_slice_keeps_its_dtype_as_one_number_does(name):
     assert found.dtype == "float32" and found.tolist() == [0.25, 15.25]
 
 
-def test_every_array_of_the_results_of_slices_comes_back_as_the_output_type():
+def test_every_array_of_the_results_of_slices_is_converted_to_the_output_type():
     bridges.need("torch")
     stack = np.arange(24, dtype="uint8").reshape(2, 3, 4)
 
@@ -507,7 +507,7 @@ def test_every_array_of_the_results_of_slices_comes_back_as_the_output_type():
         assert isinstance(half, np.ndarray) and half.dtype == "float32"
 
 
-def test_upstreams_dtype_config_is_taken():
+def test_the_dtype_config_of_the_original_package_is_accepted():
     class Config:
         default_dtype_conversion = "native"
 
@@ -558,7 +558,7 @@ def test_worker_processes_and_threads_call_it():
 # Coroutines and generators
 
 
-def test_coroutine_functions_are_known_as_such():
+def test_coroutine_functions_are_recognized_as_such():
     @ab.numpy
     async def f(image):
         return image
@@ -784,7 +784,7 @@ def test_a_data_loader_worker_calls_it():
     )
 
 
-def test_jax_results_do_not_see_later_writes_into_shared_memory():
+def test_jax_results_do_not_see_later_writes_to_shared_memory():
     bridges.need("jax", "torch")
     import jax
     import torch
@@ -800,7 +800,7 @@ def test_jax_results_do_not_see_later_writes_into_shared_memory():
     x.zero_()
     assert float(np.asarray(y).min()) == 1
 
-    # Wherever the arrays stand in what is returned.
+    # Wherever the arrays are in the result.
     for wrap in (lambda y: {"y": [y]}, lambda y: (1, (y,)), lambda y: [[y]]):
 
         @ab.jax
@@ -910,7 +910,7 @@ def test_no_reference_is_lost_or_kept():
     assert after == before
 
 
-def test_an_upload_is_recorded_as_one_though_the_source_never_changes():
+def test_an_upload_of_an_immutable_array_is_recorded_as_an_upload():
     bridges.need("jax", "pyclesperanto")
 
     @ab.pyclesperanto

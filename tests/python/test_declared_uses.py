@@ -1,4 +1,4 @@
-"""Uses of the decorators that nobody plans for, and that have to be right all the same."""
+"""Unusual uses of the decorators, which have to work all the same."""
 
 import abc
 import ast
@@ -38,7 +38,7 @@ def torch():
     bridges.need("torch")
 
 
-def test_an_object_that_is_called_is_what_its_method_is():
+def test_a_callable_object_is_of_the_kind_of_its_call_method():
     class Coroutine:
         async def __call__(self, image):
             return image
@@ -111,7 +111,7 @@ def test_arrays_are_found_in_starred_arguments_and_one_level_deep():
     assert f(*given, key=image(2)) == ["torch", "builtins", "torch", "builtins", "torch", "torch"]
 
 
-def test_a_default_value_is_handed_over_as_it_is():
+def test_a_default_value_is_passed_as_it_is():
     default = image(3)
 
     @ab.torch
@@ -121,7 +121,7 @@ def test_a_default_value_is_handed_over_as_it_is():
     assert f(image(2))
 
 
-def test_properties_and_class_bodies_take_declared_functions():
+def test_properties_and_class_bodies_accept_declared_functions():
     @dataclasses.dataclass
     class Data:
         by: int = 2
@@ -176,7 +176,7 @@ def test_properties_and_class_bodies_take_declared_functions():
         Base()
 
 
-def test_a_class_is_called_as_a_function():
+def test_a_class_can_be_declared_as_a_function():
     @ab.torch
     class Holder:
         def __init__(self, image):
@@ -233,13 +233,13 @@ def test_a_dtype_that_a_call_asks_for_passes_through_every_declaration():
     assert ab.numpy(own)(image(2), dtype_conversion="its own")[1] == "its own"
 
 
-def test_results_that_are_no_arrays_are_the_same_objects():
+def test_results_that_are_not_arrays_are_the_same_objects():
     results = [None, "text", (1, "a"), {"a": 1}, {1}, iter([1]), range(2), Ellipsis, 10**40]
     for result in results:
         assert ab.torch(lambda image, result=result: result)(image(2)) is result
 
 
-def test_exceptions_come_out_with_no_frames_but_the_functions():
+def test_exceptions_have_no_frames_but_those_of_the_function():
     @ab.torch
     def f(image):
         raise KeyError("mine")
@@ -341,7 +341,7 @@ def test_tools_see_the_function():
     "doc",
     ['a "quoted" word', 'its "end"', "both \"\"\" and '''", "a \\ slash", "its end \\", '"""'],
 )
-def test_every_docstring_stands_in_a_stub(doc):
+def test_every_docstring_fits_into_a_stub(doc):
     module = types.ModuleType("filters")
     module.f = ab.numpy(lambda image: image)
     module.f.__doc__ = f"{doc}\n\n{doc}"
@@ -349,7 +349,7 @@ def test_every_docstring_stands_in_a_stub(doc):
     assert ast.get_docstring(function) == module.f.__doc__
 
 
-def test_copies_and_pickles_work_as_the_original():
+def test_copies_and_pickles_work_like_the_original():
     f = ab.torch(output_type="numpy", on_oom=("clear",), host=declared_module.plain)(
         declared_module.plain
     )
@@ -363,7 +363,7 @@ def test_copies_and_pickles_work_as_the_original():
         pickle.dumps(ab.torch(lambda image: image))
 
 
-def test_declared_functions_are_collected_with_their_cycles():
+def test_reference_cycles_of_declared_functions_are_collected():
     f = ab.numpy(lambda image: image)
     f.itself = f
     gone = weakref.ref(f)
@@ -414,7 +414,7 @@ def test_arrays_that_are_sliced_together_have_one_length(rows):
         lambda image: (image, 1)[: 2 - int(image.sum() > 20)],
     ],
 )
-def test_results_that_do_not_add_up_end_the_split(result):
+def test_results_whose_lengths_do_not_add_up_end_the_split(result):
     import torch
 
     @ab.torch(split_axis=0, dtype_conversion="native")

@@ -42,7 +42,7 @@ def test_the_table_of_routes_is_what_explain_says():
     )
 
 
-def test_the_table_of_the_guide_is_the_one_that_is_tested():
+def test_the_guide_shows_the_table_that_is_tested():
     guide = blocks(bridges.ROOT / "CONTRIBUTING.md", "toml")
     tested = (bridges.ROOT / "tests" / "seventh" / "tvm_ffi.toml").read_text()
     without_comments = "\n".join(
@@ -114,7 +114,7 @@ def anchors(text):
 PAGES = [*bridges.ROOT.glob("*.md"), *bridges.ROOT.glob("docs/*.md")]
 
 
-def test_the_links_of_the_documents_lead_somewhere():
+def test_every_link_has_a_target():
     found = 0
     for page in PAGES:
         for target, anchor in re.findall(r"\]\(([^)#:]*)(?:#([^)]+))?\)", page.read_text()):
@@ -125,7 +125,7 @@ def test_the_links_of_the_documents_lead_somewhere():
     assert found >= 10
 
 
-def test_every_promise_of_the_paper_names_tests_that_exist():
+def test_every_promise_of_the_paper_names_existing_tests():
     text = (bridges.ROOT / "docs" / "claims.md").read_text()
     rows = [line for line in text.splitlines() if line.startswith("| ")][1:]
     assert len(rows) >= 20
@@ -136,7 +136,7 @@ def test_every_promise_of_the_paper_names_tests_that_exist():
         for file, test in named:
             source = (bridges.HERE / file).read_text()
             assert f"\ndef {test}(" in source, f"{promise}: {file}::{test}"
-            # What was not run, and what ran on a fake only, may not be called passed.
+            # Tests that were not run, or ran on a fake only, must not be called passed.
             assert "fake" not in test or "fake" in result, promise
             assert not file.startswith("test_gpu") or result.strip().startswith("not run"), promise
 

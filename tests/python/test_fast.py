@@ -1,4 +1,4 @@
-"""Short cuts give the results of the public calls they replace, and each can be switched off.
+"""Shortcuts give the results of the public calls they replace, and each can be switched off.
 
 `make test-without-shortcuts` runs the tests of conversions with all of them off.
 """
@@ -6,13 +6,13 @@
 import bridges
 import pytest
 
-SHORT_CUTS = ("exchange", "buffer", "import")
+SHORTCUTS = ("exchange", "buffer", "import")
 
 
-@pytest.mark.parametrize("off", SHORT_CUTS)
-def test_each_short_cut_can_be_switched_off_by_itself(off):
+@pytest.mark.parametrize("off", SHORTCUTS)
+def test_each_shortcut_can_be_switched_off_by_itself(off):
     bridges.need("torch", "jax")
-    on = ",".join(name for name in SHORT_CUTS if name != off)
+    on = ",".join(name for name in SHORTCUTS if name != off)
     code = """
         import sys
         import bridges, numpy as np
@@ -21,7 +21,7 @@ def test_each_short_cut_can_be_switched_off_by_itself(off):
 
         image = np.arange(12, dtype="float32").reshape(3, 4)
         arrays = {name: bridges.make(name, image) for name in bridges.INSTALLED}
-        # A short cut, the public call that it replaces, and a conversion that makes the call.
+        # A shortcut, the public call that it replaces, and a conversion that then makes the call.
         replaced = [
             ("exchange", torch.Tensor, "__dlpack__", "torch", "numpy"),
             ("buffer", type(arrays["jax"]), "__dlpack__", "jax", "numpy"),
@@ -35,7 +35,7 @@ def test_each_short_cut_can_be_switched_off_by_itself(off):
                 return public(*args, **options)
 
             setattr(owner, attribute, counted)
-            ab.convert(arrays[source], target)  # a private way in is compared with the public one
+            ab.convert(arrays[source], target)  # compares private with public calls
             calls.clear()
             ab.convert(arrays[source], target)
             assert bool(calls) == (name == sys.argv[1]), (name, calls)
@@ -51,13 +51,13 @@ def test_each_short_cut_can_be_switched_off_by_itself(off):
 @pytest.mark.skipif("jax" not in bridges.INSTALLED, reason="JAX is not installed")
 @pytest.mark.parametrize("dtype", ["float32", "int32", "uint8", "bfloat16", "bool", "complex64"])
 @pytest.mark.parametrize("shape", [(), (3,), (2, 3), (0, 4)])
-def test_a_jax_array_of_the_private_way_in_is_like_one_of_the_public(dtype, shape):
+def test_a_jax_array_from_the_private_entry_point_is_like_a_public_one(dtype, shape):
     import arraybridge as ab
     import jax
     import jax.numpy as jnp
     import numpy as np
 
-    # JAX shares memory of 64 bytes' alignment alone, so both get the same aligned array.
+    # JAX only shares memory that is aligned to 64 bytes, so both get the same aligned array.
     array = np.zeros(shape, jnp.dtype(dtype))
     ours = ab.convert(array, "jax", copy=True)
     theirs = jax.dlpack.from_dlpack(jax.block_until_ready(jnp.array(array)))

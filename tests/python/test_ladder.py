@@ -1,4 +1,4 @@
-"""The way out of an exhausted memory, on allocations that really fail.
+"""Retries when memory runs out, on allocations that really fail.
 
 Each framework is asked for more than any machine has, which it refuses at once. pyclesperanto is
 not: PoCL allocates late and ends the process. What needs an accelerator runs on a fake CuPy, and
@@ -9,6 +9,7 @@ import asyncio
 import textwrap
 import traceback
 import warnings
+import weakref
 
 import arraybridge as ab
 import bridges
@@ -74,7 +75,7 @@ def test_memory_that_ran_out_once_is_cleared_and_the_call_made_again(name):
 
 
 @pytest.mark.parametrize("name", HOSTED)
-def test_the_first_exception_is_raised_with_notes_of_what_was_tried(name):
+def test_the_first_exception_is_raised_with_notes_on_what_was_tried(name):
     bridges.need(name)
     failing = Failing(name, 99)
     f = getattr(ab, name)(failing)
@@ -259,7 +260,7 @@ def test_the_host_function_takes_over_with_a_warning():
         assert is_oom_error(caught.value.__cause__)
 
 
-def test_a_rung_that_fails_for_another_reason_is_a_note_and_no_exception():
+def test_a_rung_that_fails_for_another_reason_adds_a_note_and_raises_nothing():
     bridges.need("torch")
 
     def host(image):
@@ -424,7 +425,7 @@ def test_what_was_copied_for_the_call_may_be_written_to():
     assert f(torch.zeros(2)).tolist() == [1, 1] and len(calls) == 2
 
 
-def test_what_the_caller_is_handling_is_left_alone():
+def test_the_frames_of_the_exception_that_the_caller_handles_are_not_cleared():
     bridges.need("torch")
 
     def fail():
@@ -476,11 +477,11 @@ def test_a_retry_does_not_climb_in_the_functions_that_it_calls():
 
     with pytest.raises(RuntimeError, match="allocate memory"):
         f(image(), 6)
-    # 7 calls down; each level is tried once more, and goes down to the end.
+    # 7 nested calls. Each level is retried once, and calls all levels below it again.
     assert len(calls) == 7 + sum(range(1, 8))
 
 
-def test_the_arrays_of_a_failed_attempt_are_let_go_before_the_next():
+def test_the_arrays_of_a_failed_attempt_are_released_before_the_next():
     bridges.need("torch")
     import gc
     import weakref
@@ -508,7 +509,7 @@ def test_the_arrays_of_a_failed_attempt_are_let_go_before_the_next():
     assert alive == [0, 0]
 
 
-def test_a_coroutine_starts_afresh():
+def test_a_coroutine_is_restarted():
     bridges.need("torch")
     calls = []
 
@@ -534,7 +535,27 @@ def test_a_coroutine_starts_afresh():
     assert len(calls) == 2 and "tried clear" in notes(caught)
 
 
-def test_a_generator_starts_afresh_only_before_its_first_result():
+def test_a_later_failure_of_a_coroutine_keeps_no_arrays_during_the_retry():
+    bridges.need("torch")
+    arrays, alive = [], []
+
+    @ab.torch(on_oom=["clear", "clear"])
+    async def f(image):
+        alive.append([array() is not None for array in arrays])
+        temporary = image + 1
+        arrays.append(weakref.ref(temporary))
+        if len(arrays) == 1:
+            exhaust("torch")
+        await asyncio.sleep(0)
+        if len(arrays) == 2:
+            exhaust("torch")
+        return image
+
+    asyncio.run(f(image()))
+    assert alive == [[], [False], [False, False]]
+
+
+def test_a_generator_is_restarted_only_before_its_first_result():
     bridges.need("torch")
     calls = []
 
@@ -557,7 +578,7 @@ def test_a_generator_starts_afresh_only_before_its_first_result():
     assert len(calls) == 1
 
 
-def test_an_asynchronous_generator_starts_afresh_only_before_its_first_result():
+def test_an_asynchronous_generator_is_restarted_only_before_its_first_result():
     bridges.need("torch")
     calls = []
 
@@ -693,7 +714,7 @@ def test_fake_cupy_closures_decorators_and_declared_helpers_are_followed():
     )
 
 
-def test_fake_cupy_what_has_no_counterpart_ends_the_rung():
+def test_fake_cupy_an_object_without_a_counterpart_ends_the_rung():
     run(
         """
         import cupy as cp
@@ -747,7 +768,7 @@ def test_fake_cupy_the_caches_are_cleared_on_the_device_of_the_call():
     )
 
 
-def test_functions_are_called_again_as_upstream_does():
+def test_functions_are_retried_as_the_original_package_does():
     bridges.need("torch", "numpy")
     from arraybridge.oom_recovery import execute_with_oom_recovery
 

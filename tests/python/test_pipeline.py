@@ -1,4 +1,4 @@
-"""The script of the pipeline is right about a real stack, and notices when it is not."""
+"""The pipeline script gives right results for a real stack, and notices wrong ones."""
 
 import subprocess
 import sys

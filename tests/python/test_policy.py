@@ -1,4 +1,4 @@
-"""The dtype of a result is the one that its policy wants, and every value is the nearest one."""
+"""A result gets the dtype that its policy asks for, and every value is the nearest one."""
 
 import enum
 import math
@@ -182,7 +182,7 @@ def test_integers_saturate(framework, data):
 @pytest.mark.parametrize("framework", FRAMEWORKS)
 @quiet
 @given(st.data())
-def test_a_stretch_takes_the_minimum_and_the_maximum_to_the_ends(framework, data):
+def test_a_stretch_maps_the_minimum_and_the_maximum_to_the_integer_range(framework, data):
     source = data.draw(st.sampled_from([f for f in FLOATS if bridges.has_dtype(framework, f)]))
     small = ("uint8", "int8", "uint16", "int16", "uint32", "int32")
     dtype = data.draw(st.sampled_from(small))
@@ -215,7 +215,7 @@ def test_other_results_become_the_nearest_float(framework, source, dtype):
     same(finish(framework, result, lead), wanted)
 
 
-# What stays as it is.
+# Arrays that do not change.
 
 
 @pytest.mark.parametrize("framework", FRAMEWORKS)
@@ -248,7 +248,7 @@ def test_masks_spectra_and_reductions_keep_their_dtype(framework, result):
 
 @pytest.mark.parametrize("framework", ("numpy", "torch", "jax", "tensorflow"))
 @pytest.mark.parametrize("dtype", ("uint8", "int32", "float32"))
-def test_numbers_of_a_mask_are_no_mask(framework, dtype):
+def test_numbers_computed_from_a_mask_do_not_become_a_mask(framework, dtype):
     bridges.need(framework)
     distances = bridges.make(framework, np.array([0, 1, 2, 3], dtype))
     mask = bridges.make(framework, np.array([False, True, True, True]))
@@ -258,7 +258,7 @@ def test_numbers_of_a_mask_are_no_mask(framework, dtype):
 
 
 @pytest.mark.parametrize("result", [None, 3, "text", [1.5], np.float32(2), np.array(["a"])])
-def test_what_has_no_dtype_of_ours_is_the_same_object(result):
+def test_an_object_of_an_unknown_dtype_is_returned_as_it_is(result):
     assert ab.finish_dtype(result, np.ones(3, "uint8")) is result
 
 
@@ -267,7 +267,7 @@ def test_a_masked_array_keeps_its_mask():
     assert ab.finish_dtype(result, np.ones(3, "uint8")) is result
 
 
-def test_arrays_without_values_stay_as_they_are():
+def test_arrays_without_values_are_returned_as_they_are():
     bridges.need("torch")
     import torch
 
@@ -276,7 +276,7 @@ def test_arrays_without_values_stay_as_they_are():
         assert ab.finish_dtype(result, lead) is result
 
 
-# How a policy is said.
+# How a policy is written.
 
 
 def test_conversions_are_compared_by_value():
@@ -300,7 +300,7 @@ def test_a_forced_dtype_is_that_dtype(member):
     assert result.dtype == member.numpy_dtype == np.dtype(member.value)
 
 
-def test_dtypes_are_named_as_every_framework_names_them():
+def test_dtypes_of_every_framework_name_a_dtype():
     bridges.need("torch", "jax", "tensorflow")
     import jax.numpy as jnp
     import tensorflow as tf
@@ -392,7 +392,7 @@ def test_clipped_values_are_counted_in_one_warning(framework, scaling):
 
 
 @pytest.mark.parametrize("framework", FRAMEWORKS)
-def test_rounding_is_no_reason_to_warn(framework):
+def test_rounding_does_not_warn(framework):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         finish(framework, np.array([0.4, 254.6, 255.4], "float32"), np.zeros(1, "uint8"))
@@ -405,7 +405,7 @@ def test_a_warning_can_be_an_error():
             ab.finish_dtype(np.array([300.0]), np.ones(1, "uint8"))
 
 
-# Where the framework has to stay in charge.
+# Traces and gradients.
 
 HARD = np.array(
     [[0.5, 1.5, -0.5, 99.99], [np.nan, np.inf, -np.inf, 255.5], [4294967295, 4294967040, 2**31, -3],
@@ -430,7 +430,7 @@ def traced(kind, function, array):
 @pytest.mark.parametrize("kind", ("jit", "vmap", "tf.function", "torch.vmap"))
 @pytest.mark.parametrize("source", FLOATS)
 @pytest.mark.parametrize("dtype", INTEGERS)
-def test_a_trace_gives_what_the_kernels_give(kind, source, dtype):
+def test_a_trace_computes_what_the_kernels_compute(kind, source, dtype):
     bridges.need("jax", "tensorflow", "torch")
     with np.errstate(all="ignore"):
         array = HARD.astype(bridges.np_dtype(source))
@@ -546,7 +546,7 @@ def test_the_result_stays_where_it_is(framework):
 
 
 @pytest.mark.parametrize("layout", ("F", "strided", "negative", "byte-swapped", "read-only"))
-def test_every_layout_is_read(layout):
+def test_every_layout_can_be_read(layout):
     base = np.arange(60, dtype="float32").reshape(3, 4, 5)
     result = {
         "F": np.asfortranarray(base),
@@ -558,7 +558,7 @@ def test_every_layout_is_read(layout):
     same(ab.finish_dtype(result, np.ones(1, "uint8")), result.astype("uint8"))
 
 
-# Accelerators: a fake CuPy with two devices shows which way is taken; no evidence for CuPy.
+# Accelerators. A fake CuPy with two devices shows which way is taken; it proves nothing about CuPy.
 
 FAKE = """
     import sys
@@ -652,7 +652,7 @@ def test_an_operation_that_begins_to_fail_is_not_tried_again():
     )
 
 
-def test_exhausted_memory_is_not_a_reason_to_go_through_the_host():
+def test_a_cast_that_runs_out_of_memory_does_not_go_through_the_host():
     on_a_fake_device(
         """
         for when in ("probe", "cast"):

@@ -1,4 +1,4 @@
-"""The rooms of arraybridge-runtime use one another in one direction."""
+"""The rooms of arraybridge-runtime use each other in one direction only."""
 
 import sys
 

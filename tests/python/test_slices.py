@@ -1,4 +1,4 @@
-"""Stacks of slices: taken apart, processed and put together, each slice touched once."""
+"""Stacks of slices: unstacked, processed and stacked, with one copy of each slice."""
 
 import collections
 
@@ -19,7 +19,7 @@ quiet = settings(deadline=None, max_examples=80, suppress_health_check=list(Heal
 
 @pytest.mark.parametrize("source, target", bridges.pairs())
 @pytest.mark.parametrize("dtype", ("uint16", "float32"))
-def test_slices_come_back_as_the_stack_they_were(source, target, dtype):
+def test_unstacked_slices_stack_to_the_same_stack(source, target, dtype):
     bridges.need(source, target)
     image = STACK.astype(dtype)
     slices = ab.unstack_slices(bridges.make(source, image), target)
@@ -30,7 +30,7 @@ def test_slices_come_back_as_the_stack_they_were(source, target, dtype):
 
 
 @pytest.mark.parametrize("target", FRAMEWORKS)
-def test_slices_of_several_frameworks_make_one_stack(target):
+def test_slices_of_several_frameworks_become_one_stack(target):
     bridges.need(*FRAMEWORKS)
     image = np.arange(len(FRAMEWORKS) * 12, dtype="int32").reshape(-1, 3, 4)
     slices = [bridges.make(name, image[index]) for index, name in enumerate(FRAMEWORKS)]
@@ -69,7 +69,7 @@ def test_any_slices_stack_as_numpy_stacks_them(count, shape, dtype, target, tran
     target=st.sampled_from(["numpy", "torch", "jax", "tensorflow"]),
     dtype=st.sampled_from(["uint8", "int32", "float32", "bool"]),
 )
-def test_parts_concatenate_to_the_array_they_were(data, shape, target, dtype):
+def test_parts_concatenate_to_the_same_array(data, shape, target, dtype):
     bridges.need(target)
     axis = data.draw(st.integers(0, len(shape) - 1))
     array = bridges.values(dtype, tuple(shape))
@@ -88,14 +88,14 @@ def test_parts_of_a_framework_without_concatenation_go_through_the_host(axis):
     assert bridges.difference("pyclesperanto", concatenate(parts, axis), image) is None
 
 
-def test_the_whole_is_no_part():
+def test_a_part_that_is_the_whole_array_is_the_same_object():
     image = np.ones((3, 4))
     assert part(image, 1, 0, 4) is image
     assert concatenate([image], 0) is image
 
 
 @pytest.mark.parametrize("framework", ("numpy", "torch"))
-def test_slices_are_views_where_there_are_views(framework):
+def test_slices_are_views_if_the_framework_has_views(framework):
     bridges.need(framework)
     image = bridges.make(framework, STACK.astype("float32"))
     second = ab.unstack_slices(image, framework)[1]
@@ -124,15 +124,22 @@ def test_slices_are_views_where_there_are_views(framework):
         (lambda: concatenate([STACK, STACK[:, :1]], 0), "index 1"),
     ],
 )
-def test_what_is_no_stack_is_an_error_that_names_the_shape(call, text):
+def test_an_array_that_is_not_a_stack_is_an_error_that_names_the_shape(call, text):
     with pytest.raises(ValueError, match=text):
         call()
 
 
-def test_a_device_that_is_not_there_is_an_error():
-    with pytest.raises(ab.DeviceUnavailableError):
-        bridges.need("torch")
-        ab.stack_slices([STACK[0].astype("float32")], "torch", 99)
+@pytest.mark.filterwarnings("ignore::arraybridge.NoAcceleratorWarning")
+def test_a_gpu_id_is_a_preference_where_there_is_no_accelerator():
+    bridges.need("torch")
+    slices = [STACK[0].astype("float32")]
+    import torch
+
+    if torch.cuda.device_count():
+        with pytest.raises(ab.DeviceUnavailableError):
+            ab.stack_slices(slices, "torch", 99)
+    else:
+        assert ab.stack_slices(slices, "torch", 99).device.type == "cpu"
     assert ab.stack_slices([STACK[0]], "numpy", 0).shape == (1, 3, 4)
 
 
@@ -178,7 +185,7 @@ def test_namedtuples_stay_namedtuples():
     assert type(done) is Result and done.count == [3, 3]
 
 
-def test_results_that_are_no_arrays_become_a_list():
+def test_results_that_are_not_arrays_become_a_list():
     assert ab.process_slices(STACK, lambda s: float(s.mean())) == [5.5, 17.5]
 
 
@@ -200,7 +207,7 @@ def test_results_that_differ_are_an_error():
         ab.process_slices(STACK, lambda s: s[: 1 + s[0, 0] % 5])
 
 
-def test_what_the_function_raises_comes_out():
+def test_an_exception_of_the_function_is_raised():
     with pytest.raises(ZeroDivisionError):
         ab.process_slices(STACK, lambda s: 1 / 0)
 

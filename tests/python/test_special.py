@@ -1,4 +1,4 @@
-"""Objects that are not plain arrays: converted rightly, or refused by name. Never a wrong value."""
+"""Arrays that are not plain are converted correctly or refused by name. Values are never wrong."""
 
 import time
 import warnings
@@ -19,7 +19,8 @@ def others(framework):
 
 
 def refused(x, framework, *words, kind=REFUSALS):
-    """Every other framework refuses the object, names its framework and says the words."""
+    """Every other framework refuses the object. The error names its framework and has one word."""
+    assert others(framework)
     for target in others(framework):
         for copy in (None, True, False):
             try:
@@ -33,13 +34,16 @@ def refused(x, framework, *words, kind=REFUSALS):
                 raise AssertionError(f"{target}, copy={copy}: made {type(result)}")
 
 
-def arrives(x, framework, expected, targets=None):
+def arrives(x, framework, expected):
     """Every other framework that has the dtype gets the bits."""
-    for target in targets or others(framework):
-        if not bridges.has_dtype(target, expected.dtype.name):
-            continue
-        if not bridges.has_shape(target, expected.shape):
-            continue
+    possible = [
+        target
+        for target in others(framework)
+        if bridges.has_dtype(target, expected.dtype.name)
+        and bridges.has_shape(target, expected.shape)
+    ]
+    assert possible
+    for target in possible:
         for copy in (None, True):
             result = ab.convert(x, target, copy=copy)
             assert bridges.difference(target, result, expected) is None, (target, copy)
@@ -77,22 +81,17 @@ def test_a_matrix_arrives_with_two_axes():
     ],
     ids=lambda value: value.dtype.name if isinstance(value, np.ndarray) else "",
 )
-def test_a_numpy_dtype_that_is_no_number_of_the_table_is_refused(array, word):
+def test_a_numpy_dtype_that_is_not_in_the_table_is_refused(array, word):
     refused(array, "numpy", word, str(array.dtype), array.dtype.name)
     assert ab.convert(array, "numpy") is array
 
 
-def test_a_numpy_scalar_arrives_with_its_value_or_is_refused_by_type():
+def test_a_numpy_scalar_is_refused_with_its_type_and_the_way_out():
     for scalar in (np.float32(1.5), np.uint8(7), np.bool_(True)):
-        for target in others("numpy"):
-            if not bridges.has_shape(target, ()):
-                continue
-            try:
-                result = ab.convert(scalar, target)
-            except (ab.MemoryConversionError, ValueError, TypeError) as error:
-                assert type(scalar).__name__ in str(error)
-            else:
-                assert bridges.difference(target, result, np.asarray(scalar)) is None
+        for target in bridges.INSTALLED:
+            with pytest.raises(ab.UnsupportedArrayError, match=r"numpy\.asarray") as caught:
+                ab.convert(scalar, target)
+            assert type(scalar).__name__ in str(caught.value)
 
 
 def test_a_record_array_of_numbers_arrives():
@@ -108,7 +107,7 @@ def test_an_array_that_changes_its_strides_between_calls_arrives_each_time():
 
 
 class Variable:
-    """A fake of a Keras variable: its value is what a test says."""
+    """A fake Keras variable. The test determines its value."""
 
     def __init__(self, give):
         self.give = give
@@ -135,7 +134,7 @@ def test_a_variable_in_a_variable_arrives():
     assert bridges.difference("tensorflow", copied, np.arange(6, dtype="float32")) is None
 
 
-def test_an_interrupt_in_a_variable_is_raised_as_it_is():
+def test_an_interrupt_in_a_variable_is_raised_unchanged():
     bridges.need("tensorflow")
 
     def interrupted(_):
@@ -187,7 +186,7 @@ def test_a_mkldnn_tensor_is_refused(torch):
     refused(torch.ones(3, 4).to_mkldnn(), "torch", "sparse", "mkldnn", "layout")
 
 
-def test_a_tensor_without_storage_is_refused_or_empty(torch):
+def test_a_tensor_without_storage_is_refused(torch):
     x = torch.ones(4)
     x.untyped_storage().resize_(0)
     for target in others("torch"):
@@ -211,20 +210,20 @@ def test_a_vmapped_tensor_is_refused(torch):
     assert seen
 
 
-def test_a_tensor_under_grad_transformation_is_refused_or_right():
+def test_a_tensor_under_grad_transformation_is_refused():
     bridges.need("torch")
-    # In a process without TensorFlow: torch.func.grad imports torch._dynamo, and that aborts.
+    # In a process without TensorFlow: torch.func.grad imports torch._dynamo, which aborts there.
     bridges.survives(
         """
         import torch, arraybridge as ab
         seen = []
         def inside(x):
             try:
-                result = ab.convert(x, "numpy")
-            except (ab.UnsupportedArrayError, ab.UnsupportedDtypeError) as error:
-                assert "torch" in str(error)
+                ab.convert(x, "numpy")
+            except ab.UnsupportedArrayError as error:
+                assert "torch" in str(error).lower(), error
             else:
-                assert result.tolist() == [1.0, 1.0]
+                raise SystemExit("converted")
             assert ab.convert(x, "torch") is x
             seen.append(True)
             return x.sum()
@@ -234,7 +233,7 @@ def test_a_tensor_under_grad_transformation_is_refused_or_right():
     )
 
 
-def test_an_interrupt_between_the_questions_to_a_tensor_is_raised_once(torch):
+def test_an_interrupt_while_a_tensor_is_inspected_is_raised_once(torch):
     calls = []
 
     class Interrupted(torch.Tensor):
@@ -254,7 +253,7 @@ def test_an_interrupt_between_the_questions_to_a_tensor_is_raised_once(torch):
 
 def test_a_fake_tensor_is_refused():
     bridges.need("torch")
-    # In a process without TensorFlow: the two abort each other at this import.
+    # In a process without TensorFlow: with it, this import aborts.
     bridges.survives(
         """
         import torch, arraybridge as ab, numpy
@@ -379,7 +378,7 @@ def test_an_inference_tensor_arrives(torch):
     arrives(x, "torch", np.arange(4, dtype="float32"))
 
 
-def test_sub_byte_and_complex32_tensors_are_refused_or_right(torch):
+def test_sub_byte_and_complex32_tensors_are_refused(torch):
     x = torch.ones(3, dtype=torch.complex32)
     refused(x, "torch", "complex32")
     for name in ("uint4", "int4", "uint1"):
@@ -576,11 +575,11 @@ def test_pyclesperanto_gets_no_silent_32_bit_copy():
                 assert dtype in str(caught.value)
 
 
-# Objects of nobody
+# Objects of no framework
 
 
 class Exporter:
-    """Speaks DLPack for a NumPy array, and is of no framework."""
+    """An object of no framework that exports a NumPy array by DLPack."""
 
     def __init__(self, array):
         self.array = array
@@ -592,12 +591,9 @@ class Exporter:
         return self.array.__dlpack_device__()
 
 
-def test_a_foreign_exporter_is_refused_by_type_or_arrives():
+def test_a_foreign_exporter_arrives():
     x = np.arange(3, dtype="float32")
     for target in bridges.INSTALLED:
-        try:
-            result = ab.convert(Exporter(x), target)
-        except (ab.MemoryConversionError, ValueError, TypeError) as error:
-            assert "Exporter" in str(error)
-        else:
+        for copy in (None, True):
+            result = ab.convert(Exporter(x), target, copy=copy)
             assert bridges.difference(target, result, x) is None

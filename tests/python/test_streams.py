@@ -102,7 +102,7 @@ def test_fake_cupy_two_tasks_that_take_turns_keep_their_own_device():
 
 
 @fake
-def test_fake_cupy_generators_leave_their_device_before_they_give_a_result():
+def test_fake_cupy_generators_leave_their_device_before_they_yield():
     run(
         """
         @ab.cupy(device=1)
@@ -163,7 +163,7 @@ def test_a_call_with_host_arrays_enters_nothing():
 
     f(np.zeros(3, "float32"))
     with torch.device("meta"):
-        # The caller's own default stays what it is.
+        # The caller's own default device does not change.
         assert ab.torch(lambda image: torch.zeros(1))(torch.zeros(3)).device.type == "meta"
 
 

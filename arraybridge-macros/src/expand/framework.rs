@@ -107,10 +107,10 @@ fn objects(Objects { values, refuse, guards, reasons, .. }: &Objects) -> TokenSt
     }
 }
 
-fn refusal(Refusal { why, role, classes }: &Refusal) -> TokenStream {
+fn refusal(RefusedClasses { why, role, classes }: &RefusedClasses) -> TokenStream {
     let role = optional_role(*role);
     quote! {
-        ::arraybridge_runtime::__private::Refusal {
+        ::arraybridge_runtime::__private::RefusedClasses {
             why: #why,
             role: #role,
             classes: &[#(#classes),*],
@@ -150,8 +150,10 @@ fn conversions(framework: &Framework) -> TokenStream {
     }
 }
 
-fn export(Export { op, ordered_by, buffer, owner, pin }: &Export) -> TokenStream {
-    let (op, owner) = (op::expand(op), optional_op(owner));
+fn export(export: &Export) -> TokenStream {
+    let Export { op, unversioned, ordered_by, buffer, owner, pin } = export;
+    let op = op::expand(op);
+    let [unversioned, owner] = [unversioned, owner].map(optional_op);
     let ordered_by = word("OrderedBy", *ordered_by);
     let pin = option(pin.as_ref().map(|Pin { when, op }| {
         let (when, op) = (op::expand(when), op::expand(op));
@@ -160,6 +162,7 @@ fn export(Export { op, ordered_by, buffer, owner, pin }: &Export) -> TokenStream
     quote! {
         ::arraybridge_runtime::__private::Export {
             op: #op,
+            unversioned: #unversioned,
             ordered_by: #ordered_by,
             buffer: #buffer,
             owner: #owner,
@@ -169,7 +172,7 @@ fn export(Export { op, ordered_by, buffer, owner, pin }: &Export) -> TokenStream
 }
 
 fn import(import: &Import) -> TokenStream {
-    let Import { capsule, devices, align, read_only, shares, .. } = import;
+    let Import { capsule, devices, align, device_align, read_only, shares, .. } = import;
     let op = op::expand(&import.op);
     let fast = import.fast.iter().map(op::expand);
     let handover = if *capsule { quote!(Capsule) } else { quote!(Object) };
@@ -183,6 +186,7 @@ fn import(import: &Import) -> TokenStream {
             devices: &[#(#devices),*],
             strides: #strides,
             align: #align,
+            device_align: #device_align,
             read_only: #read_only,
             shares: #shares,
             ordered_by: #ordered_by,

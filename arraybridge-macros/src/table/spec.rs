@@ -63,6 +63,7 @@ words! {
         "gradient" Gradient,
         "traced" Traced,
         "lifted" Lifted,
+        "released" Released,
     }
 }
 
@@ -173,7 +174,7 @@ pub struct Identity {
 pub struct Objects {
     pub classes: Vec<String>,
     pub values: Vec<(String, Op)>,
-    pub refuse: Vec<Refusal>,
+    pub refuse: Vec<RefusedClasses>,
     pub guards: Vec<Guard>,
     pub reasons: Vec<Guard>,
 }
@@ -204,8 +205,9 @@ pub enum Memory {
 }
 
 /// The optional device ops: key, and names in scope after `module`.
-pub const DEVICE_OPS: [(&str, &[&str]); 7] = [
+pub const DEVICE_OPS: [(&str, &[&str]); 8] = [
     ("current", &[]),
+    ("default", &[]),
     ("of", &["data"]),
     ("scope", &["device"]),
     ("host_scope", &["device"]),
@@ -259,7 +261,7 @@ pub struct Missing {
 
 /// `refuse`.
 #[derive(Debug)]
-pub struct Refusal {
+pub struct RefusedClasses {
     pub why: String,
     pub role: Option<ReasonRole>,
     pub classes: Vec<String>,
@@ -279,6 +281,7 @@ pub struct Guard {
 #[derive(Debug)]
 pub struct Export {
     pub op: Op,
+    pub unversioned: Option<Op>,
     pub ordered_by: OrderedBy,
     pub buffer: bool,
     pub owner: Option<Op>,
@@ -302,6 +305,7 @@ pub struct Import {
     pub devices: Vec<i32>,
     pub strides: Strides,
     pub align: usize,
+    pub device_align: usize,
     pub read_only: bool,
     pub shares: bool,
     pub ordered_by: OrderedBy,

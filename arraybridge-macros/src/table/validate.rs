@@ -40,7 +40,7 @@ fn framework(name: &str, section: &Section<'_>, names: &mut Names) -> Framework 
         objects,
         memory: devices::memory(section, place).unwrap_or(Memory::Host),
         immutable: section.flag("immutable").unwrap_or(false),
-        align: align(section, 64),
+        align: align(section, "align", 64),
         cached_scalars: section.flag("cached_scalars").unwrap_or(false),
         isolate: isolate(section),
         dtypes: dtypes::dtypes(section),
@@ -104,11 +104,11 @@ fn ways(section: &Section<'_>) {
     }
 }
 
-fn align(section: &Section<'_>, default: usize) -> usize {
-    let Some((align, at)) = section.integer("align") else { return default };
+fn align(section: &Section<'_>, key: &'static str, default: usize) -> usize {
+    let Some((align, at)) = section.integer(key) else { return default };
     let bytes = usize::try_from(align).unwrap_or_default();
     if !bytes.is_power_of_two() {
-        let message = format_args!("align = {align} is not a power of two; write one such as 64");
+        let message = format_args!("{key} = {align} is not a power of two; write one such as 64");
         section.problem(at, message);
     }
     bytes

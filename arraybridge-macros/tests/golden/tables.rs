@@ -110,6 +110,33 @@ pub mod statics {
                     op
                 },
             },
+            unversioned: ::core::option::Option::Some(::arraybridge_runtime::__private::Op {
+                source: "data.__dlpack__(stream = stream)",
+                call: {
+                    fn op<'py>(
+                        py: ::arraybridge_runtime::__private::pyo3::Python<'py>,
+                        [_,
+                        data,
+                        stream,
+                        ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 3>,
+                    ) -> ::arraybridge_runtime::__private::op::Outcome<'py> {
+                        ::arraybridge_runtime::__private::op::call_method(
+                            data,
+                            ::arraybridge_runtime::__private::pyo3::intern!(
+                                py, "__dlpack__"
+                            ),
+                            [stream],
+                            ::core::option::Option::Some({
+                                static NAMES: ::arraybridge_runtime::__private::op::Keywords = ::arraybridge_runtime::__private::op::Keywords::new(
+                                    &["stream"],
+                                );
+                                NAMES.get(py)?
+                            }),
+                        )
+                    }
+                    op
+                },
+            }),
             ordered_by: ::arraybridge_runtime::__private::OrderedBy::Stream,
             buffer: false,
             owner: ::core::option::Option::None,
@@ -145,6 +172,7 @@ pub mod statics {
             devices: &[1i32],
             strides: ::arraybridge_runtime::__private::Strides::Any,
             align: 1usize,
+            device_align: 1usize,
             read_only: true,
             shares: true,
             ordered_by: ::arraybridge_runtime::__private::OrderedBy::Stream,
@@ -158,6 +186,7 @@ pub mod statics {
             count: ::core::option::Option::None,
             at: ::core::option::Option::None,
             current: ::core::option::Option::None,
+            default: ::core::option::Option::None,
             of: ::core::option::Option::None,
             scope: ::core::option::Option::None,
             host_scope: ::core::option::Option::None,
@@ -277,12 +306,12 @@ pub mod statics {
             ),
         ],
         refuse: &[
-            ::arraybridge_runtime::__private::Refusal {
+            ::arraybridge_runtime::__private::RefusedClasses {
                 why: "sparse",
                 role: ::core::option::Option::None,
                 classes: &["chip.array.Sparse"],
             },
-            ::arraybridge_runtime::__private::Refusal {
+            ::arraybridge_runtime::__private::RefusedClasses {
                 why: "traced",
                 role: ::core::option::Option::Some(
                     ::arraybridge_runtime::__private::ReasonRole::Traced,
@@ -400,6 +429,33 @@ pub mod statics {
                     op
                 },
             },
+            unversioned: ::core::option::Option::Some(::arraybridge_runtime::__private::Op {
+                source: "data.__dlpack__(stream = stream)",
+                call: {
+                    fn op<'py>(
+                        py: ::arraybridge_runtime::__private::pyo3::Python<'py>,
+                        [_,
+                        data,
+                        stream,
+                        ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 3>,
+                    ) -> ::arraybridge_runtime::__private::op::Outcome<'py> {
+                        ::arraybridge_runtime::__private::op::call_method(
+                            data,
+                            ::arraybridge_runtime::__private::pyo3::intern!(
+                                py, "__dlpack__"
+                            ),
+                            [stream],
+                            ::core::option::Option::Some({
+                                static NAMES: ::arraybridge_runtime::__private::op::Keywords = ::arraybridge_runtime::__private::op::Keywords::new(
+                                    &["stream"],
+                                );
+                                NAMES.get(py)?
+                            }),
+                        )
+                    }
+                    op
+                },
+            }),
             ordered_by: ::arraybridge_runtime::__private::OrderedBy::Stream,
             buffer: false,
             owner: ::core::option::Option::None,
@@ -435,6 +491,7 @@ pub mod statics {
             devices: &[1i32, 2i32],
             strides: ::arraybridge_runtime::__private::Strides::Contiguous,
             align: 64usize,
+            device_align: 1usize,
             read_only: false,
             shares: false,
             ordered_by: ::arraybridge_runtime::__private::OrderedBy::Stream,
@@ -592,6 +649,7 @@ pub mod statics {
                 },
             }),
             current: ::core::option::Option::None,
+            default: ::core::option::Option::None,
             of: ::core::option::Option::None,
             scope: ::core::option::Option::None,
             host_scope: ::core::option::Option::None,

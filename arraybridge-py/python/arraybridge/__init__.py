@@ -11,7 +11,10 @@ True
 package imports no framework except NumPy.
 """
 
-from . import decorators
+import importlib
+from typing import Any
+
+from . import compat, decorators
 from ._core import (
     Declared,
     Record,
@@ -42,9 +45,12 @@ from .exceptions import (
     DeviceUnavailableError,
     FrameworkNotInstalledError,
     GradientDetachedWarning,
+    InvalidDeviceError,
     MemoryConversionError,
+    NoAcceleratorWarning,
     OomFallbackWarning,
     SharedImmutableMemoryWarning,
+    UnknownFrameworkError,
     UnsupportedArrayError,
     UnsupportedDtypeError,
 )
@@ -72,12 +78,15 @@ __all__ = [
     "DtypeConversion",
     "FrameworkNotInstalledError",
     "GradientDetachedWarning",
+    "InvalidDeviceError",
     "MemoryConversionError",
     "MemoryType",
+    "NoAcceleratorWarning",
     "OomFallbackWarning",
     "Record",
     "SharedImmutableMemoryWarning",
     "Tensor",
+    "UnknownFrameworkError",
     "UnsupportedArrayError",
     "UnsupportedDtypeError",
     "__version__",
@@ -103,3 +112,16 @@ __all__ = [
 # One decorator for each table: `torch`, `jax`, ... They are attributes of this package, so they do
 # not shadow the modules of the same names.
 globals().update(decorators._OF_THE_TABLES)
+
+# Submodules that are imported when they are first used.
+_SUBMODULES = {
+    "converters", "converters_registry", "framework_config", "framework_ops", "gpu_cleanup",
+    "oom_recovery", "slice_processing", "stack_utils", "utils",
+}  # fmt: skip
+__path__.append(compat.MODULES)
+
+
+def __getattr__(name: str) -> Any:
+    if name in _SUBMODULES:
+        return importlib.import_module(f"{__name__}.{name}")
+    return compat.find(__name__, name)

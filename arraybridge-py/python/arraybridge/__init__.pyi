@@ -26,9 +26,12 @@ from .exceptions import (
     DeviceUnavailableError,
     FrameworkNotInstalledError,
     GradientDetachedWarning,
+    InvalidDeviceError,
     MemoryConversionError,
+    NoAcceleratorWarning,
     OomFallbackWarning,
     SharedImmutableMemoryWarning,
+    UnknownFrameworkError,
     UnsupportedArrayError,
     UnsupportedDtypeError,
 )
@@ -56,12 +59,15 @@ __all__ = [
     "DtypeConversion",
     "FrameworkNotInstalledError",
     "GradientDetachedWarning",
+    "InvalidDeviceError",
     "MemoryConversionError",
     "MemoryType",
+    "NoAcceleratorWarning",
     "OomFallbackWarning",
     "Record",
     "SharedImmutableMemoryWarning",
     "Tensor",
+    "UnknownFrameworkError",
     "UnsupportedArrayError",
     "UnsupportedDtypeError",
     "__version__",
@@ -118,6 +124,9 @@ class Record:
     @property
     def why(self) -> str | None:
         """The reason for a copy; None if there is no copy."""
+    @property
+    def via(self) -> str:
+        """The steps: how the source's memory is reached, what is done, how the target takes it."""
     @property
     def dtype(self) -> str:
         """Name of the dtype."""
@@ -206,8 +215,9 @@ def convert(
     ----------
     data : array
         An array of any known framework, of any shape.
-    target : str or MemoryType
+    target : str, MemoryType, module or type
         The framework to convert to: "numpy", "cupy", "torch", "tensorflow", "jax", "pyclesperanto".
+        The framework's module and its array class are taken as its name.
     device : str or int, optional
         "host", "cpu", "accelerator:1", "cuda:1", or the index of an accelerator. By default the
         array stays on its kind of device if the target has one, and goes to the target's current
@@ -269,7 +279,9 @@ def convert_memory(
     source_type, target_type : str or MemoryType
         Names of frameworks.
     gpu_id : int, optional
-        The index of the target's accelerator. Frameworks without device memory ignore it.
+        The index of the target's accelerator to prefer. Frameworks without device memory ignore it.
+        A framework that finds no accelerator on this machine leaves the array on the host, with one
+        NoAcceleratorWarning per process and framework.
     copy : bool, optional
         As in `convert`.
 
@@ -284,6 +296,8 @@ def convert_memory(
         As in `convert`, and if `data` is not an array of `source_type`.
     TypeError
         If `gpu_id` is not an int.
+    InvalidDeviceError
+        If `gpu_id` is negative. It is also a ValueError.
 
     Examples
     --------

@@ -19,7 +19,9 @@ may therefore write twice. torch arguments are safe, because torch counts writes
 
 from __future__ import annotations
 
-from . import _core
+from typing import Any
+
+from . import _core, compat
 from ._core import Declared, Decorator, memory_types
 
 _OF_THE_TABLES = _core.decorators()
@@ -27,3 +29,7 @@ _OF_THE_TABLES = _core.decorators()
 __all__ = ["Declared", "Decorator", "memory_types", *_OF_THE_TABLES]
 
 globals().update(_OF_THE_TABLES)
+
+
+def __getattr__(name: str) -> Any:
+    return compat.find(__name__, name)

@@ -32,6 +32,7 @@ class Declared:
     output_memory_type: str
     execution_memory_type: str
     contract: Any
+    __processing_contract__: Any
     def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
     def __get__(self, instance: Any, owner: Any = None, /) -> Any: ...
     def __reduce__(self) -> Any: ...
@@ -42,16 +43,20 @@ class Decorator:
 
     Use it as ``@torch``, ``@torch(..)`` or ``torch(function)``. Options:
 
-    ``input_type``, ``output_type``: the frameworks of the arguments and of the results.
+    ``input_type``: the framework that callers usually bring, which ``input_memory_type`` reports.
+    The function always receives arrays of the decorator's framework.
+    ``output_type``: the framework of the results.
     ``output_type="input"`` stands for the framework of the first array argument.
     ``input_dtype``: the dtype that arguments are cast to.
     ``arrays``: the parameters that are converted. ``sliced``: the parameters that are sliced and
     split together with the first array.
-    ``device``: "host", "cuda:1" or an index. ``copy``: True copies every argument, False shares
-    memory or raises.
+    ``device``: "host", "cuda:1" or an index. ``gpu_id``: the accelerator to prefer; without
+    any, the arrays stay on the host. ``copy``: True copies every argument, False shares memory or
+    raises.
     ``dtype_conversion``, ``scaling``: the dtype of results, as in ``dtype_policy``.
     ``oom_recovery=False``: do not retry when memory runs out. ``on_oom``: the ways to retry, in
-    order. ``split_axis``: the axis along which the first array may be split. ``join``: how the
+    order. ``clear_cuda_cache=True``: retry with all caches cleared, whatever these two say.
+    ``split_axis``: the axis along which the first array may be split. ``join``: how the
     results of the parts become one. ``host``: the function to call on the host.
     ``contract``: a check of the result. If it returns False, ``ValueError`` is raised.
     ``slice_by_slice=True``: call the function with each 2-D slice of the first array.
@@ -82,11 +87,13 @@ class Decorator:
         arrays: str | Iterable[str] | None = None,
         sliced: str | Iterable[str] | None = None,
         device: str | int | None = None,
+        gpu_id: int | None = None,
         copy: bool | None = None,
         dtype_conversion: Any = None,
         scaling: Literal["clamp", "unit", "stretch"] | None = None,
         oom_recovery: bool | None = None,
         on_oom: _Rung | Iterable[_Rung] | None = None,
+        clear_cuda_cache: bool | None = None,
         split_axis: int | None = None,
         join: _Join | tuple[_Join, ...] | None = None,
         host: Callable[..., Any] | None = None,

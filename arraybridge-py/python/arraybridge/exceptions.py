@@ -14,9 +14,12 @@ __all__ = [
     "DeviceUnavailableError",
     "FrameworkNotInstalledError",
     "GradientDetachedWarning",
+    "InvalidDeviceError",
     "MemoryConversionError",
+    "NoAcceleratorWarning",
     "OomFallbackWarning",
     "SharedImmutableMemoryWarning",
+    "UnknownFrameworkError",
     "UnsupportedArrayError",
     "UnsupportedDtypeError",
 ]
@@ -52,6 +55,10 @@ class DeviceUnavailableError(MemoryConversionError):
     """The requested device does not exist. The message lists those that do."""
 
 
+class InvalidDeviceError(DeviceUnavailableError, ValueError):
+    """The number is not the index of a device, because it is negative or too large."""
+
+
 class UnsupportedDtypeError(MemoryConversionError):
     """The target lacks the dtype. The message shows how to cast."""
 
@@ -65,7 +72,20 @@ class CopyRequiredError(MemoryConversionError):
 
 
 class FrameworkNotInstalledError(MemoryConversionError, ImportError):
-    """The framework cannot be imported. The message shows how to install it."""
+    """The framework cannot be imported: it is not installed, or it is broken.
+
+    The message says which, and how to install or repair it.
+    """
+
+
+class UnknownFrameworkError(MemoryConversionError, ValueError):
+    """There is no framework of this name. The message lists the known names.
+
+    ``source_type`` and ``target_type`` are the unknown name.
+    """
+
+    def __str__(self) -> str:
+        return self.reason
 
 
 class OomFallbackWarning(UserWarning):
@@ -101,6 +121,13 @@ class GradientDetachedWarning(UserWarning):
 
     The warning is given once per process and pair of frameworks. ``x.detach()`` says that it is
     intended.
+    """
+
+
+class NoAcceleratorWarning(UserWarning):
+    """``gpu_id`` was given, but the framework finds no accelerator on this machine.
+
+    The arrays are on the host. The warning is given once per process and framework.
     """
 
 

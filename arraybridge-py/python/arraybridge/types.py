@@ -5,6 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Any
 
+from . import compat
 from ._core import convert_memory, frameworks
 
 __all__ = [
@@ -88,3 +89,7 @@ SUPPORTED_MEMORY_TYPES = frozenset(MemoryType)
 
 GPU_MEMORY_TYPES = SUPPORTED_MEMORY_TYPES - CPU_MEMORY_TYPES
 """Frameworks whose arrays can be on an accelerator."""
+
+
+def __getattr__(name: str) -> Any:
+    return compat.find(__name__, name)

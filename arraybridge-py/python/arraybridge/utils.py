@@ -6,6 +6,7 @@ import importlib
 from types import ModuleType
 from typing import Any, NoReturn
 
+from . import compat
 from ._core import device_id, loaded_frameworks
 
 __all__ = ["device_id", "loaded_frameworks", "optional_import"]
@@ -14,8 +15,9 @@ __all__ = ["device_id", "loaded_frameworks", "optional_import"]
 class _Missing:
     """Stands in for a module that is missing. It is falsy, and calling it raises ImportError."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, why: str) -> None:
         self._name = name
+        self._why = why
 
     def __bool__(self) -> bool:
         return False
@@ -23,10 +25,10 @@ class _Missing:
     def __getattr__(self, name: str) -> _Missing:
         if name.startswith("__"):
             raise AttributeError(name)
-        return _Missing(f"{self._name}.{name}")
+        return _Missing(f"{self._name}.{name}", self._why)
 
     def __call__(self, *args: Any, **kwargs: Any) -> NoReturn:
-        raise ImportError(f"cannot use {self._name}: the package is not installed")
+        raise ImportError(f"cannot use {self._name}: {self._why}")
 
     def __repr__(self) -> str:
         return f"<missing module {self._name}>"
@@ -41,5 +43,16 @@ def optional_import(module_name: str) -> ModuleType | _Missing:
     """
     try:
         return importlib.import_module(module_name)
-    except ImportError:
-        return _Missing(module_name)
+    except ModuleNotFoundError as error:
+        absent = error.name is not None and f"{module_name}.".startswith(f"{error.name}.")
+        return _Missing(module_name, "the package is not installed" if absent else _broken(error))
+    except ImportError as error:
+        return _Missing(module_name, _broken(error))
+
+
+def _broken(error: ImportError) -> str:
+    return f"the package is installed but broken ({type(error).__name__}: {error})"
+
+
+def __getattr__(name: str) -> Any:
+    return compat.find(__name__, name)

@@ -5,12 +5,13 @@ use pyo3::prelude::*;
 use super::Request;
 use super::plan::{Facts, Refusal, Why};
 use crate::framework::detect;
+use crate::framework::device::Device;
 use crate::framework::endpoints::Endpoints;
 use crate::framework::generated::MemoryType;
 use crate::framework::loaded::LoadedFramework;
 use crate::framework::oom;
 use crate::framework::spec::{DType, DTypeSet, Framework, Guard, Kind};
-use crate::interpreter::error::{ConversionError, Error, Failure, first_line, tried};
+use crate::interpreter::error::{ConversionError, Error, Failure, attempt, first_line};
 
 fn class_name(data: &Bound<'_, PyAny>) -> String {
     detect::qualified_name(data.get_type().as_any()).unwrap_or_default()
@@ -175,6 +176,17 @@ pub(super) fn no_import(endpoints: Endpoints) -> Error {
     endpoints.error(Failure::Conversion, "import", reason)
 }
 
+/// The table of the target has no operation that leads to the device.
+#[cold]
+pub(super) fn no_way_to(endpoints: Endpoints, device: Device) -> Error {
+    let reason = format!(
+        "the table of {} has no operation that puts host memory on {device}; give it from_numpy or \
+         device.move",
+        endpoints.target.title
+    );
+    endpoints.error(Failure::Device, "device", reason)
+}
+
 /// The target lacks a dtype, for good or at the moment.
 #[cold]
 pub(super) fn missing_dtype(
@@ -184,7 +196,7 @@ pub(super) fn missing_dtype(
     dtype: DType,
 ) -> Error {
     let framework = loaded.framework;
-    let hint = tried(py, loaded.missing(py, dtype)).flatten();
+    let hint = attempt(py, loaded.missing(py, dtype)).flatten();
     let title = framework.title;
     let reason = match hint {
         Some(missing) => format!(

@@ -2,14 +2,16 @@
 
 use pyo3::prelude::*;
 
+use super::exporter::Exporter;
 use super::plan::{self, Access, Plan, Step, Steps, Target};
-use super::source::{self, Material, Opened, Reader, Slot};
-use super::{errors, foreign, import, warnings};
+use super::source::{self, Input, Opened, Reader, Slot};
+use super::{errors, foreign, import};
 use crate::cuda::driver;
 use crate::framework::device::{self as places, Device};
 use crate::framework::endpoints::Endpoints;
 use crate::framework::loaded::{self, LoadedFramework};
-use crate::framework::spec::{Export, Handover, Import};
+use crate::framework::spec::{Handover, Import, OrderedBy};
+use crate::framework::warnings;
 use crate::interpreter::error::{Error, Failure, Result};
 use crate::memory::source::Source;
 
@@ -21,7 +23,9 @@ pub(super) struct Prepared<'a, 'py> {
     pub endpoints: Endpoints,
     pub target: &'py LoadedFramework,
     pub plan: Plan,
-    pub material: Material<'a, 'py>,
+    pub input: Input<'a, 'py>,
+    /// Whether an accelerator was preferred and there is none.
+    pub missed: bool,
 }
 
 /// What a step leaves for the next one.
@@ -43,9 +47,9 @@ enum Whose {
 impl<'py> Prepared<'_, 'py> {
     /// What a record says of the conversion beside what its plan says.
     pub fn description(&self) -> Description {
-        let device = match (&self.material, self.plan.steps) {
+        let device = match (&self.input, self.plan.steps) {
             // Nobody asked yet. An array that is traced is nowhere.
-            (Material::Array { data, .. }, [Step::Keep]) => {
+            (Input::Array { data, .. }, [Step::Keep]) => {
                 places::device_of(self.py, self.target, data).unwrap_or(self.plan.device)
             }
             _ => self.plan.device,
@@ -54,13 +58,14 @@ impl<'py> Prepared<'_, 'py> {
             source: self.endpoints.source.name,
             target: self.endpoints.target.name,
             device: device.to_string(),
-            access: match &self.material {
-                Material::Memory { slot, .. } => slot.access,
-                Material::Array { .. } if self.plan.is_foreign => Access::Protocol,
-                Material::Array { .. } if self.plan.detaches => Access::Detached,
-                Material::Array { .. } => Access::Framework,
+            note: self.missed.then_some("no accelerator"),
+            access: match &self.input {
+                Input::Memory { slot, .. } => slot.access,
+                Input::Array { .. } if self.plan.is_foreign => Access::Protocol,
+                Input::Array { .. } if self.plan.detaches => Access::Detached,
+                Input::Array { .. } => Access::Framework,
             },
-            ..self.material.describe(self.py, self.target)
+            ..self.input.describe(self.py, self.target)
         }
     }
 
@@ -68,19 +73,22 @@ impl<'py> Prepared<'_, 'py> {
     /// steps, else the number of the fallback.
     #[inline]
     pub fn run(self) -> Result<(Bound<'py, PyAny>, usize)> {
-        let Prepared { py, endpoints, target, plan, material } = self;
+        let Prepared { py, endpoints, target, plan, input, missed } = self;
         let run = Run { py, endpoints, target, plan };
+        if missed {
+            warnings::no_accelerator(py, target.framework)?;
+        }
         if plan.aliases_immutable {
             warnings::shared_immutable(py, endpoints)?;
         }
         if plan.detaches {
             warnings::gradient_detached(py, endpoints)?;
         }
-        let (object, done) = match material {
-            Material::Memory { slot, object } => (object.cloned(), run.memory(slot)),
-            Material::Array { data, .. } => {
+        let (object, done) = match input {
+            Input::Memory { slot, object } => (object.cloned(), run.memory(slot)),
+            Input::Array { data, .. } => {
                 let again = (!plan.fallbacks.is_empty()).then(|| data.clone());
-                (again, run.steps(State::Array(data, run.owner_of_material()), plan.steps))
+                (again, run.steps(State::Array(data, run.owner_of_input()), plan.steps))
             }
         };
         match done {
@@ -99,7 +107,7 @@ struct Run<'t, 'py> {
 }
 
 impl<'t, 'py: 't> Run<'t, 'py> {
-    fn owner_of_material(&self) -> Whose {
+    fn owner_of_input(&self) -> Whose {
         match self.plan.is_foreign {
             true => Whose::Nobody,
             false if self.endpoints.source.memory_type == self.endpoints.target.memory_type => {
@@ -139,7 +147,7 @@ impl<'t, 'py: 't> Run<'t, 'py> {
             if !matches!(error, Error::Conversion(_)) {
                 break;
             }
-            let start = State::Array(object.clone(), self.owner_of_material());
+            let start = State::Array(object.clone(), self.owner_of_input());
             match self.steps(start, fallback.steps) {
                 Ok(array) => return Ok((array, index + 1)),
                 Err(next) => error = next,
@@ -174,7 +182,7 @@ impl<'t, 'py: 't> Run<'t, 'py> {
                 State::Memory(import::fresh(self.py, opened, self.plan.cast)?)
             }
             (Step::Import, State::Memory(opened)) => target(self.imported(opened)?),
-            (Step::FromNumpy, State::Memory(opened)) => target(self.from_numpy(opened.source)?),
+            (Step::FromNumpy, State::Memory(opened)) => target(self.uploaded(opened.source)?),
             (Step::Land, State::Memory(opened)) => target(self.landed(opened)?),
             (Step::Adopt, State::Array(data, whose)) => target(self.adopted(&data, whose)?),
             (step, _) => unreachable!("{step:?} does not follow in a plan"),
@@ -201,15 +209,14 @@ impl<'t, 'py: 't> Run<'t, 'py> {
 
     /// A copy by the array's own framework, where the array is.
     fn copied(&self, data: &Bound<'py, PyAny>, whose: Whose) -> Result<Bound<'py, PyAny>> {
-        let loaded = self.loaded(whose)?.filter(|loaded| loaded.framework.copy.is_some());
-        let Some((loaded, copy)) = loaded.and_then(|loaded| Some((loaded, loaded.framework.copy?)))
-        else {
-            return Err(errors::no_import(self.endpoints));
-        };
-        places::within(self.py, loaded, self.adoption_device(), |_| {
+        let loaded = self.loaded(whose)?.expect("only a framework's array is copied");
+        let copy = loaded.framework.copy.expect("a plan copies where the table can");
+        let device = self.working_device();
+        let made = places::within(self.py, loaded, device, |_| {
             copy.call(self.py, [loaded.module(self.py), data])
-        })
-        .map_err(|error| self.reader(loaded).failed(data, error))
+        });
+        let copy = made.map_err(|error| self.reader(loaded).failed(data, error))?;
+        self.arrived(copy, loaded, device)
     }
 
     fn copied_contiguous(
@@ -236,31 +243,38 @@ impl<'t, 'py: 't> Run<'t, 'py> {
     /// Moves an array of the target's framework to the device of the result.
     fn moved(&self, array: &Bound<'py, PyAny>) -> Result<Bound<'py, PyAny>> {
         let Some(op) = self.target.framework.device.r#move else {
-            return Err(errors::no_import(self.endpoints));
+            return Err(errors::no_way_to(self.endpoints, self.plan.device));
         };
         let made = places::within(self.py, self.target, self.plan.device, |object| {
             let none = self.py.None().into_bound(self.py);
             op.call(self.py, [self.target.module(self.py), array, object.unwrap_or(&none)])
         });
-        self.arrived(made.map_err(|error| self.import_failed(error))?)
+        let moved = made.map_err(|error| self.import_failed(error))?;
+        self.arrived(moved, self.target, self.plan.device)
     }
 
-    /// Reads a result's device back: some frameworks place arrays elsewhere without a word.
-    fn arrived(&self, array: Bound<'py, PyAny>) -> Result<Bound<'py, PyAny>> {
-        let there = self.reader(self.target).located(&array)?;
-        if there == self.plan.device {
+    /// Checks where a result is: some frameworks silently place arrays elsewhere.
+    fn arrived(
+        &self,
+        array: Bound<'py, PyAny>,
+        loaded: &LoadedFramework,
+        device: Device,
+    ) -> Result<Bound<'py, PyAny>> {
+        let there = self.reader(loaded).located(&array)?;
+        if there == device {
             return Ok(array);
         }
         let reason = format!(
-            "{} put the array on {there} instead of {}",
-            self.target.framework.title, self.plan.device
+            "{} put the array on {there} instead of {device}; it does so with some dtypes, so cast \
+             the array, or ask for {there}",
+            loaded.framework.title
         );
         Err(self.endpoints.error(Failure::Device, "device", reason))
     }
 
     fn downloaded(&self, data: &Bound<'py, PyAny>, whose: Whose) -> Result<Opened> {
         match self.loaded(whose)? {
-            Some(loaded) => self.reader(loaded).download(data),
+            Some(loaded) => self.reader(loaded).download(data, self.working_device()),
             None => foreign::download(data, self.endpoints),
         }
     }
@@ -274,11 +288,9 @@ impl<'t, 'py: 't> Run<'t, 'py> {
     }
 
     /// The target's array of memory that it copies to the result's device.
-    fn from_numpy(&self, source: Source) -> Result<Bound<'py, PyAny>> {
+    fn uploaded(&self, source: Source) -> Result<Bound<'py, PyAny>> {
         let (py, target) = (self.py, self.target);
-        let Some(op) = target.framework.from_numpy else {
-            return Err(errors::no_import(self.endpoints));
-        };
+        let op = target.framework.from_numpy.expect("a plan uploads where the table can");
         let dtype = source.view().dtype();
         let array = import::wrap_numpy(py, self.endpoints, source)
             .map_err(|error| errors::in_our_words(py, self.endpoints, error))?;
@@ -287,7 +299,8 @@ impl<'t, 'py: 't> Run<'t, 'py> {
             let none = py.None().into_bound(py);
             op.call(py, [target.module(py), &array, &dtype, object.unwrap_or(&none)])
         });
-        self.arrived(made.map_err(|error| self.import_failed(error))?)
+        let array = made.map_err(|error| self.import_failed(error))?;
+        self.arrived(array, target, self.plan.device)
     }
 
     /// Hands over what arrived on the host, by the steps that the plan has for it.
@@ -305,8 +318,8 @@ impl<'t, 'py: 't> Run<'t, 'py> {
         run.steps(State::Memory(opened), steps)
     }
 
-    /// The accelerator on which the target takes the source's memory: that where it is.
-    fn adoption_device(&self) -> Device {
+    /// The device where the source's array is. An array of the host is where the result goes.
+    fn working_device(&self) -> Device {
         match self.plan.from {
             Device::Accelerator(_) => self.plan.from,
             Device::Host => self.plan.device,
@@ -319,7 +332,7 @@ impl<'t, 'py: 't> Run<'t, 'py> {
         let Some(import) = &target.framework.import else {
             return Err(errors::no_import(self.endpoints));
         };
-        let device = self.adoption_device();
+        let device = self.working_device();
         let source = self.loaded(whose)?;
         let adopt = || {
             places::within(py, target, device, |object| {
@@ -333,7 +346,8 @@ impl<'t, 'py: 't> Run<'t, 'py> {
             Some(source) => places::within(py, source, device, |_| adopt()),
             None => adopt(),
         };
-        made.map_err(|error| self.import_failed(error))
+        let array = made.map_err(|error| self.import_failed(error))?;
+        self.arrived(array, target, device)
     }
 
     /// What the target's import is handed of an array on an accelerator.
@@ -345,16 +359,22 @@ impl<'t, 'py: 't> Run<'t, 'py> {
         device: Device,
     ) -> PyResult<Bound<'py, PyAny>> {
         let py = self.py;
+        let export = source.and_then(|source| Some((source, source.framework.export.as_ref()?)));
         if import.handover == Handover::Object {
-            return Ok(data.clone());
+            return match export {
+                Some((source, export)) if export.ordered_by != OrderedBy::Stream => {
+                    Ok(Bound::new(py, Exporter::new(source, export, data)?)?.into_any())
+                }
+                _ => Ok(data.clone()),
+            };
         }
         let stream = driver::legacy_stream(py);
-        let capsule = match source.map(|source| (source, source.framework.export.as_ref())) {
-            Some((source, Some(Export { op, .. }))) => {
+        let capsule = match export {
+            Some((source, export)) => {
                 let none = py.None().into_bound(py);
-                op.call(py, [source.module(py), data, &stream, &none])?
+                source.export(py, export, [data, &stream, &none])?
             }
-            _ => {
+            None => {
                 let keywords = pyo3::types::PyDict::new(py);
                 keywords.set_item("stream", stream)?;
                 data.call_method(pyo3::intern!(py, "__dlpack__"), (), Some(&keywords))?
@@ -371,7 +391,7 @@ impl<'t, 'py: 't> Run<'t, 'py> {
 /// # Errors
 ///
 /// As [`convert_to`](super::convert_to).
-pub fn place<'py>(
+pub fn make_array<'py>(
     py: Python<'py>,
     endpoints: Endpoints,
     target: &LoadedFramework,

@@ -9,7 +9,7 @@ use pyo3::types::{PyDict, PyType};
 
 use super::execute::Prepared;
 use super::plan::{Access, Facts, Why};
-use super::source::{self, Material, Opened, Slot};
+use super::source::{self, Input, Opened, Slot};
 use super::{Request, class_of, decide, errors, import};
 use crate::cuda::driver::LEGACY_STREAM;
 use crate::dlpack::capsule;
@@ -52,8 +52,8 @@ pub(super) fn prepare<'a, 'py>(
                 let facts = Facts { device: here, access: Access::Protocol, ..described.facts() };
                 let view = described.source.view();
                 let known = Some((view.dtype(), view.shape().into()));
-                let material = Material::Array { data: data.clone(), described: known };
-                return decide(py, endpoints, material, &facts, request);
+                let input = Input::Array { data: data.clone(), described: known };
+                return decide(py, endpoints, input, &facts, request);
             }
             // What it is can be learned from a copy on the host alone.
             Err(Error::Conversion(_)) => {
@@ -66,8 +66,8 @@ pub(super) fn prepare<'a, 'py>(
     slot.set(opened);
     slot.access = Access::Protocol;
     let facts = slot.facts();
-    let material = Material::Memory { slot, object: Some(data) };
-    decide(py, endpoints, material, &facts, request)
+    let input = Input::Memory { slot, object: Some(data) };
+    decide(py, endpoints, input, &facts, request)
 }
 
 /// Makes the plan for memory that had to be downloaded from a device to learn what it is.
@@ -80,19 +80,19 @@ fn prepare_downloaded<'a, 'py>(
     slot: &'a mut Slot,
 ) -> Result<Prepared<'a, 'py>> {
     let target = loaded::load(py, endpoints.target, endpoints)?;
-    let device = device::place(py, target, from, request.placement, endpoints)?;
+    let device = device::resolve(py, target, from, request.placement, endpoints)?;
     let request = Request { placement: Placement::On(device), ..*request };
     slot.set(opened);
     slot.access = Access::Protocol;
     slot.made = Some(Why::Device);
     let facts = slot.facts();
-    let material = Material::Memory { slot, object: None };
-    let mut prepared = decide(py, endpoints, material, &facts, &request)?;
+    let input = Input::Memory { slot, object: None };
+    let mut prepared = decide(py, endpoints, input, &facts, &request)?;
     prepared.plan.from = from;
     Ok(prepared)
 }
 
-/// Describes device memory, in no order with any stream, since it is not read.
+/// Describes device memory. It is not read, so the export is not ordered with any stream.
 fn described_in_place(
     data: &Bound<'_, PyAny>,
     place: DLDevice,

@@ -12,7 +12,7 @@ use crate::framework::generated::MemoryType;
 use crate::framework::loaded::{self, LoadedFramework};
 use crate::framework::spec::{DType, Handover, Import, Op};
 use crate::host::cast::Scaling;
-use crate::interpreter::error::{Failure, Result, tried};
+use crate::interpreter::error::{Failure, Result, attempt};
 use crate::memory::cast;
 use crate::memory::numpy_array;
 use crate::memory::source::{Outgoing, Owner, Source};
@@ -51,7 +51,7 @@ pub(super) fn import<'py>(
         }
         (Importer::Private(op), _) => {
             let capsule = capsule::give(py, managed::legacy(memory))?;
-            Ok(op.call(py, [target.module(py), &capsule, &target.host(py)?])?)
+            Ok(op.call(py, [target.module(py), &capsule, &target.import_host(py)?])?)
         }
         _ => import_publicly(py, target, import, memory),
     }
@@ -68,7 +68,7 @@ fn import_publicly<'py>(
         Handover::Capsule => capsule::give(py, managed::legacy(memory))?,
         Handover::Object => Bound::new(py, Producer::new(memory.into_source()))?.into_any(),
     };
-    Ok(import.op.call(py, [target.module(py), &data, &target.host(py)?])?)
+    Ok(import.op.call(py, [target.module(py), &data, &target.import_host(py)?])?)
 }
 
 /// Whether a private entry point makes the array that the public one makes: of the same class and
@@ -80,12 +80,12 @@ fn behaves(py: Python<'_>, target: &LoadedFramework, import: &Import, op: &Op<3>
         let source = probe()?;
         let data = source.view().data();
         let capsule = capsule::give(py, source.hand_over(managed::legacy))?;
-        let made = op.call(py, [target.module(py), &capsule, &target.host(py)?])?;
+        let made = op.call(py, [target.module(py), &capsule, &target.import_host(py)?])?;
         let shares = open_host(&made)?.source.view().data() == data;
         let same_class = made.get_type().is(model.get_type());
         Ok(shares && same_class && made.repr()?.to_str()? == model.repr()?.to_str()?)
     };
-    tried(py, compare().map_err(PyErr::from)).unwrap_or(false)
+    attempt(py, compare().map_err(PyErr::from)).unwrap_or(false)
 }
 
 /// A NumPy array of a source's memory.

@@ -6,6 +6,7 @@
 
 mod errors;
 mod execute;
+mod exporter;
 mod foreign;
 mod import;
 pub mod plan;
@@ -13,7 +14,6 @@ pub mod record;
 pub mod registry;
 mod source;
 pub mod trace;
-pub mod warnings;
 
 use std::time::Instant;
 
@@ -25,14 +25,15 @@ use crate::framework::endpoints::Endpoints;
 use crate::framework::generated::MemoryType;
 use crate::framework::loaded::{self, LoadedFramework};
 use crate::framework::spec::{DType, DTypeSet, Framework, Kind, Memory};
+use crate::framework::warnings;
 use crate::interpreter::error::{Failure, Result};
 use execute::Prepared;
-use plan::{Facts, Importer, Plan, Refusal, Route, Step, Target, Why, Wish};
+use plan::{Access, Facts, Importer, Plan, Refusal, Route, Step, Target, Why, Wish};
 use record::Record;
-use source::{Guarded, Material, Reader, Slot};
+use source::{Input, Reader, Slot};
 
 pub use errors::explain_refusal;
-pub use execute::place;
+pub use execute::make_array;
 pub use foreign::{open_any, open_on_host, open_to_hold};
 pub use import::{fresh, wrap_numpy};
 pub use source::{Opened, dtype as dtype_of, open_host, open_writable, open_writable_on};
@@ -66,10 +67,17 @@ impl Request {
     #[inline]
     fn wish(&self, py: Python<'_>, endpoints: Endpoints, from: DType) -> Result<Wish> {
         let cast = cast_of(endpoints, from, self)?;
-        Ok(match trace::copy_default(py, self.copy) {
-            None if self.for_writing => Wish { copy: Some(true), requested: Why::Immutable, cast },
-            copy => Wish { copy, requested: Why::Requested, cast },
-        })
+        Ok(Wish { cast, ..self.wish_to_copy(py) })
+    }
+
+    /// What it asks of an array, the dtype aside.
+    #[inline]
+    fn wish_to_copy(&self, py: Python<'_>) -> Wish {
+        let (copy, requested) = match trace::copy_default(py, self.copy) {
+            None if self.for_writing => (Some(true), Why::Immutable),
+            copy => (copy, Why::Requested),
+        };
+        Wish { copy, requested, cast: None }
     }
 }
 
@@ -190,7 +198,7 @@ pub fn deliver<'py>(
     slot.set(opened);
     carry_out(|| {
         let facts = slot.facts();
-        decide(py, endpoints, Material::Memory { slot: &mut slot, object: None }, &facts, request)
+        decide(py, endpoints, Input::Memory { slot: &mut slot, object: None }, &facts, request)
     })
     .map(|(array, _)| array)
 }
@@ -200,17 +208,14 @@ pub fn deliver<'py>(
 fn carry_out<'a, 'py: 'a>(
     prepare: impl FnOnce() -> Result<Prepared<'a, 'py>>,
 ) -> Result<(Bound<'py, PyAny>, Route)> {
-    if !trace::is_tracing() {
-        let prepared = prepare()?;
-        let plan = prepared.plan;
-        return prepared.run().map(|(result, attempt)| (result, plan.attempt(attempt).1));
-    }
-    let start = Instant::now();
+    let start = trace::is_tracing().then(Instant::now);
     let prepared = prepare()?;
     let (py, plan) = (prepared.py, prepared.plan);
-    let description = prepared.description();
+    let traced = start.map(|start| (start, prepared.description()));
     let (result, attempt) = prepared.run()?;
-    trace::push(py, description.record(&plan, attempt), start.elapsed());
+    if let Some((start, description)) = traced {
+        trace::push(py, description.record(&plan, attempt), start.elapsed());
+    }
     Ok((result, plan.attempt(attempt).1))
 }
 
@@ -224,7 +229,7 @@ fn prepare<'a, 'py>(
 ) -> Result<Prepared<'a, 'py>> {
     let endpoints = Endpoints { source, target };
     if source.memory_type == target.memory_type {
-        return prepare_own(endpoints, data, request);
+        return prepare_own(endpoints, data, request, slot);
     }
     let py = data.py();
     let class = class_of(data)?;
@@ -237,7 +242,8 @@ fn prepare<'a, 'py>(
             let class = class_of(&value)?;
             // Of another framework perhaps, as the value of a Keras variable can be.
             if class.framework.memory_type == target.memory_type {
-                return prepare_own(Endpoints { source: class.framework, target }, &value, request);
+                let endpoints = Endpoints { source: class.framework, target };
+                return prepare_own(endpoints, &value, request, slot);
             }
             if let Role::Refused(why) = class.role {
                 return Err(errors::refused(endpoints, why, &value));
@@ -251,10 +257,10 @@ fn prepare<'a, 'py>(
     match reader.gather(inner, &class, slot)? {
         None => {
             let facts = slot.facts();
-            let material = Material::Memory { slot, object: Some(data) };
-            decide(py, endpoints, material, &facts, request)
+            let input = Input::Memory { slot, object: Some(data) };
+            decide(py, endpoints, input, &facts, request)
         }
-        Some((material, facts)) => decide(py, endpoints, material, &facts, request),
+        Some((input, facts)) => decide(py, endpoints, input, &facts, request),
     }
 }
 
@@ -262,18 +268,19 @@ fn prepare<'a, 'py>(
 fn decide<'a, 'py>(
     py: Python<'py>,
     endpoints: Endpoints,
-    material: Material<'a, 'py>,
+    input: Input<'a, 'py>,
     facts: &Facts,
     request: &Request,
 ) -> Result<Prepared<'a, 'py>> {
     let target = loaded::load(py, endpoints.target, endpoints)?;
-    let device = device::place(py, target, facts.device, request.placement, endpoints)?;
+    let device = device::resolve(py, target, facts.device, request.placement, endpoints)?;
     let wish = request.wish(py, endpoints, facts.dtype)?;
     let dtype = wish.cast.unwrap_or(facts.dtype);
     let holds = target_at(py, target, device, facts.device, dtype)?;
     let plan = plan::between(endpoints.source, &holds, facts, &wish)
         .map_err(|refusal| explain_refusal(py, endpoints, target, facts, request, refusal))?;
-    Ok(Prepared { py, endpoints, target, plan, material })
+    let missed = request.placement.is_missed(endpoints.target, device);
+    Ok(Prepared { py, endpoints, target, plan, input, missed })
 }
 
 /// As `prepare`, for an array of the target's own framework. It may be anything that its framework
@@ -282,60 +289,68 @@ fn prepare_own<'a, 'py>(
     endpoints: Endpoints,
     data: &Bound<'py, PyAny>,
     request: &Request,
+    slot: &'a mut Slot,
 ) -> Result<Prepared<'a, 'py>> {
     let py = data.py();
     let target = loaded::load(py, endpoints.target, endpoints)?;
-    let prepared = |data: Bound<'py, PyAny>, plan| Prepared {
-        py,
-        endpoints,
-        target,
-        plan,
-        material: Material::Array { data, described: None },
-    };
+    let reader = Reader { py, endpoints, loaded: target };
     let here = match endpoints.target.memory {
         Memory::Host => Device::Host,
-        _ if request.is_plain() => return Ok(prepared(data.clone(), Plan::keep(Device::Host))),
-        _ => Reader { py, endpoints, loaded: target }.located(data)?,
+        // An array that is traced is nowhere.
+        _ if request.is_plain() => Device::Host,
+        _ => reader.located(data)?,
     };
     let device = match request.placement {
         Placement::Auto => here,
-        wanted => device::place(py, target, here, wanted, endpoints)?,
+        wanted => device::resolve(py, target, here, wanted, endpoints)?,
     };
-    let wish = match source::dtype(py, target, data) {
+    let wish = match request.dtype.and_then(|_| source::dtype(py, target, data)) {
         Some(dtype) => request.wish(py, endpoints, dtype)?,
-        None => Wish { cast: request.dtype, ..request.wish(py, endpoints, DType::Bool)? },
+        None => Wish { cast: request.dtype, ..request.wish_to_copy(py) },
     };
     let holds = target_at(py, target, device, here, wish.cast.unwrap_or(DType::Bool))?;
     let plan = plan::within(&holds, here, &wish).map_err(|refusal| match (refusal, wish.cast) {
         (Refusal::CopyRequired(why), _) => errors::copy_required(endpoints, request, why),
         (_, cast) => errors::missing_dtype(py, endpoints, target, cast.unwrap_or(DType::Bool)),
     })?;
-    if plan.route == Route::Keep {
-        return Ok(prepared(data.clone(), plan));
-    }
-    let data = source::plain(py, endpoints, data)?;
-    let reader = Reader { py, endpoints, loaded: target };
-    let detaches = check_own(&reader, &data, &plan)?;
-    Ok(prepared(data, Plan { detaches, ..plan }))
+    let missed = request.placement.is_missed(endpoints.target, device);
+    let (input, detaches) = match plan.route {
+        Route::Keep => (Input::Array { data: data.clone(), described: None }, false),
+        _ => own_input(&reader, data, &plan, slot)?,
+    };
+    Ok(Prepared { py, endpoints, target, plan: Plan { detaches, ..plan }, input, missed })
 }
 
-/// Refuses an array of the target's own framework that its plan cannot be carried out for: one without
-/// plain values, if its memory is going to be read or it is not even a subclass of an array. Returns
-/// whether it is detached to be read.
-fn check_own<'py>(reader: &Reader<'_, 'py>, data: &Bound<'py, PyAny>, plan: &Plan) -> Result<bool> {
+/// What the plan for an array of the target's own framework works on: its memory, where that is going
+/// to be read, or the array, for the framework's own operations. Says whether it is detached for that.
+fn own_input<'a, 'py>(
+    reader: &Reader<'_, 'py>,
+    data: &Bound<'py, PyAny>,
+    plan: &Plan,
+    slot: &'a mut Slot,
+) -> Result<(Input<'a, 'py>, bool)> {
     let Reader { py, endpoints, loaded } = *reader;
-    let is_read = plan.steps.iter().any(|step| matches!(step, Step::Open | Step::Download));
-    match class_of(data)?.role {
-        Role::Refused(why) if is_read || !detect::is_derived(loaded.framework, data) => {
-            return Err(errors::refused(endpoints, why, data));
-        }
-        _ if !is_read => return Ok(false),
-        _ => {}
+    let (mut data, mut class) = (data.clone(), class_of(data)?);
+    if let Role::Value(op) = class.role {
+        data = source::unwrap_value(py, endpoints, &data, op)?;
+        class = class_of(&data)?;
     }
-    let Guarded { data, detached, .. } = reader.guarded(data)?;
-    match loaded.reason(py, &data) {
-        Some(guard) => Err(errors::refused_by_guard(endpoints, guard)),
-        None => Ok(detached),
+    let is_read = matches!(plan.steps, [Step::Gather | Step::Download, ..]);
+    match class.role {
+        Role::Refused(why) if is_read || !detect::is_derived(loaded.framework, &data) => {
+            Err(errors::refused(endpoints, why, &data))
+        }
+        _ if is_read => Ok(match reader.gather(&data, &class, slot)? {
+            None => {
+                let detaches = slot.access == Access::Detached;
+                (Input::Memory { slot, object: None }, detaches)
+            }
+            Some((input, facts)) => (input, facts.access == Access::Detached),
+        }),
+        _ => match loaded.released(py, &data) {
+            Some(reason) => Err(errors::refused_by_guard(endpoints, reason)),
+            None => Ok((Input::Array { data, described: None }, false)),
+        },
     }
 }
 

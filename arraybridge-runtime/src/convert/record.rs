@@ -9,7 +9,7 @@ use crate::memory::view::Dims;
 
 /// One conversion: its ends, its route, and the reason of a copy.
 #[pyclass(frozen, module = "arraybridge", name = "Record")]
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Record {
     /// The source framework.
     #[pyo3(get)]
@@ -27,7 +27,8 @@ pub struct Record {
     #[pyo3(get)]
     pub why: Option<&'static str>,
     /// The steps, one after the other: how the source's memory is reached, what is done with it, and
-    /// how the target takes it.
+    /// how the target takes it. After a semicolon: what could not be done as the caller asked, such
+    /// as `"no accelerator"` for a `gpu_id` that was ignored.
     #[pyo3(get)]
     pub via: String,
     /// The element type of the result.
@@ -55,6 +56,8 @@ pub(super) struct Description {
     pub shape: Dims<usize>,
     pub device: String,
     pub access: Access,
+    /// What could not be done as the caller asked.
+    pub note: Option<&'static str>,
 }
 
 impl Description {
@@ -64,13 +67,18 @@ impl Description {
         let dtype = plan.cast.map(|dtype| dtype.name().to_owned()).unwrap_or(self.dtype);
         let elements: usize = self.shape.iter().product();
         let size = DType::from_name(&dtype).map_or(0, DType::size);
+        let mut via = plan.via(self.access, attempt);
+        if let Some(note) = self.note {
+            via.push_str("; ");
+            via.push_str(note);
+        }
         Record {
             source: self.source,
             target: self.target,
             route: route.name(),
             how: plan.how(attempt),
             why: route.why().map(Why::text),
-            via: plan.via(self.access, attempt),
+            via,
             dtype,
             nbytes: elements.saturating_mul(size),
             shape: self.shape,

@@ -46,10 +46,14 @@ pub(super) fn set_attributes(
         OutputType::Fixed(framework) => framework.name,
         OutputType::Input => "input",
     };
-    declared.setattr("input_memory_type", options.input.name)?;
+    declared.setattr("input_memory_type", options.usual_input.name)?;
     declared.setattr("output_memory_type", output)?;
     declared.setattr("execution_memory_type", options.execution.name)?;
     if let Some(contract) = definition.keywords.bind(py).get_item("contract")? {
+        if !contract.is_none() && !contract.is_callable() {
+            // The original package's runtimes read it.
+            declared.setattr("__processing_contract__", &contract)?;
+        }
         declared.setattr("contract", contract)?;
     }
     if definition.kind == FunctionKind::Coroutine

@@ -17,8 +17,9 @@ function : callable, optional
     A function, coroutine function, generator function, method or other callable. If it is left
     out, a decorator with the options is returned.
 input_type, output_type : str or MemoryType, optional
-    The frameworks of the arguments and of the results. The output type \"input\" stands for the
-    framework of the first array argument.
+    The framework that callers usually bring, which `input_memory_type` reports, and the framework
+    of the results. The function always receives arrays of the decorator's framework. The output
+    type \"input\" stands for the framework of the first array argument.
 input_dtype : str or dtype, optional
     The dtype that arguments are cast to.
 arrays : str or sequence of str, optional
@@ -28,6 +29,9 @@ sliced : str or sequence of str, optional
 device : str or int, optional
     As in `convert`. By default, the device of the first array that belongs to the framework, else
     the framework's current accelerator, else the host.
+gpu_id : int, optional
+    The index of the accelerator to prefer. If the framework finds no accelerator on this machine,
+    its arrays stay on the host, with a NoAcceleratorWarning.
 copy : bool, optional
     True gives the function memory of its own. False shares memory or raises CopyRequiredError.
 dtype_conversion, scaling : optional
@@ -36,6 +40,8 @@ oom_recovery : bool, optional
     False disables retries when memory runs out.
 on_oom : str or sequence of str, optional
     How to retry when memory runs out, in order: \"clear\", \"split\", \"host\".
+clear_cuda_cache : bool, optional
+    True retries with all caches cleared, whatever the two options above say.
 split_axis : int, optional
     The axis along which the first array may be split.
 join : str, callable or tuple, optional
@@ -89,8 +95,8 @@ impl Decorator {
         let title = framework.title;
         let doc = format!(
             "Declare that a function works on {title} arrays, whatever arrays it is called with.\n\n\
-             Its array arguments, by position, by name and in lists and tuples, are converted to \
-             {title} arrays on one device. The first array of its result gets the dtype of the \
+             Its array arguments, by position, by name and in lists, tuples, dicts and \
+             dataclasses, are converted to {title} arrays on one device. The first array of its result gets the dtype of the \
              first array argument. When memory runs out, the call is retried: after the caches \
              were cleared, then part by part if `split_axis` is set, then on the host.\n\n\
              {OPTIONS_DOC}\n\n\
@@ -158,7 +164,8 @@ impl Decorator {
     }
 }
 
-/// A decorator for functions that take arrays of `input_type` and return arrays of `output_type`.
+/// A decorator for functions that receive arrays of `input_type` and whose results are converted to
+/// `output_type`.
 ///
 /// # Errors
 ///

@@ -65,7 +65,7 @@ impl Declared {
         let vectorcall = match definition.passthrough {
             // SAFETY: it hands on what Python gives, and is for this class.
             Some(Passthrough::Unchecked) => unsafe {
-                vectorcall::Slot::of(passthrough::vectorcall_unchecked)
+                vectorcall::Slot::with_function(passthrough::vectorcall_unchecked)
             },
             _ => vectorcall::Slot::new(),
         };

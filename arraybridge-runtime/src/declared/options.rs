@@ -28,6 +28,8 @@ pub struct Options {
     pub execution: &'static Framework,
     /// What array arguments are converted to.
     pub input: &'static Framework,
+    /// What callers usually bring, according to the declaration. It is only reported.
+    pub usual_input: &'static Framework,
     /// What results are converted to.
     pub output: OutputType,
     /// The dtype that arguments are cast to.
@@ -64,18 +66,20 @@ pub struct Options {
     pub delivers: bool,
 }
 
-const KNOWN: [&str; 16] = [
+const KNOWN: &[&str] = &[
     "input_type",
     "output_type",
     "input_dtype",
     "arrays",
     "sliced",
     "device",
+    "gpu_id",
     "copy",
     "dtype_conversion",
     "scaling",
     "oom_recovery",
     "on_oom",
+    "clear_cuda_cache",
     "split_axis",
     "join",
     "host",
@@ -96,13 +100,15 @@ impl Options {
     pub fn read(execution: &'static Framework, keywords: &Bound<'_, PyDict>) -> Result<Options> {
         let keywords = Keywords(keywords);
         keywords.check_names()?;
-        let input = keywords.framework("input_type")?.unwrap_or(execution);
+        let usual_input = keywords.framework("input_type")?.unwrap_or(execution);
+        let delivers = keywords.flag("delivers")?.unwrap_or(false);
+        // Only functions that are written in Rust can take objects of a framework other than their own.
+        let input = if delivers { usual_input } else { execution };
         let (conversion, scaling) = keywords.policy()?;
-        let retries = keywords.flag("oom_recovery")?.unwrap_or(true);
-        let ladder = keywords.ladder()?;
         Ok(Options {
             execution,
             input,
+            usual_input,
             output: keywords.output_type(input)?,
             input_dtype: keywords.get("input_dtype")?.map(|d| names::dtype(&d)).transpose()?,
             arrays: keywords.parameters("arrays")?,
@@ -111,7 +117,7 @@ impl Options {
             copy: keywords.flag("copy")?,
             conversion,
             scaling,
-            ladder: if retries { ladder } else { Vec::new() },
+            ladder: keywords.ladder()?,
             split_axis: keywords.split_axis()?,
             join: keywords.join()?,
             host: keywords.callable("host")?,
@@ -120,7 +126,7 @@ impl Options {
             slice_by_slice: keywords.flag("slice_by_slice")?.unwrap_or(false),
             opened: keywords.parameters("opened")?.unwrap_or_default(),
             written: keywords.parameters("written")?.unwrap_or_default(),
-            delivers: keywords.flag("delivers")?.unwrap_or(false),
+            delivers,
         })
     }
 
@@ -194,10 +200,17 @@ impl<'py> Keywords<'_, 'py> {
         }
     }
 
-    fn device(&self, input: &'static Framework) -> Result<Placement> {
-        let endpoints = Endpoints { source: input, target: input };
-        self.get("device")?
-            .map_or(Ok(Placement::Auto), |device| Placement::from_device(&device, endpoints))
+    fn device(&self, framework: &'static Framework) -> Result<Placement> {
+        let endpoints = Endpoints::of(framework);
+        match (self.get("device")?, self.get("gpu_id")?) {
+            (None, None) => Ok(Placement::Auto),
+            (Some(device), None) => Placement::from_device(&device, endpoints),
+            (None, Some(index)) => Placement::from_gpu_id(&index, endpoints),
+            (Some(_), Some(_)) => {
+                let text = "device demands a device and gpu_id prefers one; give only one of them";
+                Err(Error::Type(text.to_owned()))
+            }
+        }
     }
 
     fn policy(&self) -> Result<(Option<Conversion>, Option<Scaling>)> {
@@ -207,7 +220,18 @@ impl<'py> Keywords<'_, 'py> {
     }
 
     fn ladder(&self) -> Result<Vec<Rung>> {
-        self.get("on_oom")?.map_or_else(|| Ok(Rung::ALL.to_vec()), |rungs| Rung::read(&rungs))
+        let rungs = match self.get("on_oom")? {
+            Some(rungs) => Rung::read(&rungs)?,
+            None => Rung::ALL.to_vec(),
+        };
+        let retries = self.flag("oom_recovery")?.unwrap_or(true);
+        let mut rungs = if retries { rungs } else { Vec::new() };
+        // The original package's name for the first rung.
+        let clears = self.flag("clear_cuda_cache")?.unwrap_or(false);
+        if clears && !rungs.contains(&Rung::Clear) {
+            rungs.insert(0, Rung::Clear);
+        }
+        Ok(rungs)
     }
 
     fn split_axis(&self) -> Result<Option<usize>> {

@@ -6,7 +6,7 @@
 
 use pyo3::ffi;
 use pyo3::prelude::*;
-use pyo3::types::{PyList, PyString};
+use pyo3::types::PyString;
 use smallvec::SmallVec;
 
 use super::arguments::{ArgumentSlot, has_changed, version};
@@ -20,7 +20,7 @@ use crate::framework::detect::{self, Role};
 use crate::framework::loaded;
 use crate::framework::oom;
 use crate::framework::spec::{Framework, Memory};
-use crate::interpreter::tuples::plain_tuple;
+use crate::interpreter::containers::Container;
 use crate::interpreter::vectorcall::{self, Given};
 use crate::policy::{Conversion, Policy};
 
@@ -201,7 +201,7 @@ fn check<'a, 'py: 'a>(
                 }
                 checked.lead.get_or_insert(value);
             }
-            None if is_container(&value) => return None,
+            None if Container::of(&value).is_some() => return None,
             None => {}
         }
     }
@@ -220,12 +220,8 @@ fn fit_by_name<'py>(
     names.iter_borrowed().zip(values).all(|(name, value)| {
         name.cast::<PyString>().is_ok_and(|name| !definition.parameters.is_added(&name))
             && detect::class_of(value).is_none()
-            && !is_container(value)
+            && Container::of(value).is_none()
     })
-}
-
-fn is_container(value: &Bound<'_, PyAny>) -> bool {
-    value.is_exact_instance_of::<PyList>() || plain_tuple(value).is_some()
 }
 
 /// Whether a framework has no accelerator on this machine, so that there is no device to choose.

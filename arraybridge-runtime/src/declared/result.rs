@@ -2,7 +2,7 @@
 
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyIterator, PyList};
+use pyo3::types::PyIterator;
 
 use super::call::Call;
 use super::options::{Options, OutputType};
@@ -12,8 +12,8 @@ use crate::framework::detect::{self, Class};
 use crate::framework::endpoints::Endpoints;
 use crate::framework::loaded;
 use crate::framework::spec::Framework;
+use crate::interpreter::containers::Container;
 use crate::interpreter::error::Result;
-use crate::interpreter::tuples::{plain_tuple, rebuilt};
 use crate::memory::numpy_array;
 use crate::policy::{self, Conversion, Lead, Policy};
 
@@ -45,28 +45,46 @@ pub fn finish<'py>(
             _ => finish_array(call, result, class, true, scope),
         };
     }
-    let is_tuple = plain_tuple(&result).is_some();
-    if !is_tuple && !result.is_exact_instance_of::<PyList>() {
-        return Ok(result);
-    }
-    let (mut is_first, mut changed) = (true, false);
-    let mut elements = Vec::new();
-    for element in result.try_iter()? {
-        let element = element?;
-        let will_be_stacked = scope == ResultScope::Slice && is_tuple && elements.is_empty();
-        let Some(class) = detect::class_of(&element) else {
-            elements.push(element);
-            continue;
+    let finished = match Container::of(&result) {
+        Some(container) => finish_items(call, &container, scope, &mut true, true)?,
+        None => None,
+    };
+    Ok(finished.unwrap_or(result))
+}
+
+/// Finishes the arrays of a container, and with `nested` those of the lists and tuples in it; `None` if
+/// that changes nothing.
+fn finish_items<'py>(
+    call: &Call<'_, 'py>,
+    container: &Container<'_, 'py>,
+    scope: ResultScope,
+    is_first: &mut bool,
+    nested: bool,
+) -> Result<Option<Bound<'py, PyAny>>> {
+    let mut changed = false;
+    let mut items = container.items()?;
+    for (index, item) in items.iter_mut().enumerate() {
+        let will_be_stacked =
+            scope == ResultScope::Slice && nested && container.is_tuple() && index == 0;
+        let finished = match detect::class_of(item) {
+            Some(class) => {
+                let is_first = std::mem::take(is_first);
+                match will_be_stacked {
+                    true => continue,
+                    false => Some(finish_array(call, item.clone(), class, is_first, scope)?),
+                }
+            }
+            None => match Container::of(item).filter(|inner| nested && inner.is_sequence()) {
+                Some(inner) => finish_items(call, &inner, scope, is_first, false)?,
+                None => None,
+            },
         };
-        let finished = match will_be_stacked {
-            true => element.clone(),
-            false => finish_array(call, element.clone(), class, is_first, scope)?,
-        };
-        is_first = false;
-        changed |= !finished.is(&element);
-        elements.push(finished);
+        if let Some(finished) = finished.filter(|finished| !finished.is(&*item)) {
+            *item = finished;
+            changed = true;
+        }
     }
-    if changed { Ok(rebuilt(&result, elements)?) } else { Ok(result) }
+    if changed { Ok(Some(container.with(items)?)) } else { Ok(None) }
 }
 
 /// Finishes one array of a result. Only the first one gets the policy's dtype.
@@ -175,7 +193,7 @@ pub fn is_finished<'py>(
     };
     match detect::class_of(result) {
         Some(class) => is_of_output(class) && has_wanted_dtype(policy, lead, result, class),
-        None => !result.is_exact_instance_of::<PyList>() && plain_tuple(result).is_none(),
+        None => Container::of(result).is_none(),
     }
 }
 

@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 use crate::framework::loaded::LoadedFramework;
 use crate::framework::op::Scope;
 use crate::framework::spec::{DType, Guard, Kind, Missing, Op, ReasonRole};
-use crate::interpreter::error::tried;
+use crate::interpreter::error::attempt;
 
 impl<const N: usize> Op<N> {
     /// Runs the operation and takes the truth value of what it returns.
@@ -50,7 +50,7 @@ impl Guard {
         loaded: &LoadedFramework,
         data: &Bound<'py, PyAny>,
     ) -> bool {
-        tried(py, self.holds(py, loaded, data)).unwrap_or(true)
+        attempt(py, self.holds(py, loaded, data)).unwrap_or(true)
     }
 }
 
@@ -79,8 +79,19 @@ impl LoadedFramework {
 
     /// The reason why an array has no memory to export, if the table knows it.
     pub fn reason<'py>(&self, py: Python<'py>, data: &Bound<'py, PyAny>) -> Option<&'static Guard> {
-        let holds = |reason: &&Guard| tried(py, reason.holds(py, self, data)).unwrap_or(false);
+        let holds = |reason: &&Guard| attempt(py, reason.holds(py, self, data)).unwrap_or(false);
         self.framework.reasons.iter().find(holds)
+    }
+
+    /// The reason why even the framework itself must not read an array, if the table knows one.
+    pub fn released<'py>(
+        &self,
+        py: Python<'py>,
+        data: &Bound<'py, PyAny>,
+    ) -> Option<&'static Guard> {
+        let is_released = |reason: &&Guard| reason.role == Some(ReasonRole::Released);
+        let reason = self.framework.reasons.iter().find(is_released)?;
+        attempt(py, reason.holds(py, self, data)).unwrap_or(false).then_some(reason)
     }
 
     /// The condition that makes a dtype absent now, if there is one.

@@ -102,6 +102,11 @@ pub fn class_of(data: &Bound<'_, PyAny>) -> Option<Class> {
     class
 }
 
+/// The framework that a class belongs to, whatever its objects are.
+pub fn framework_of_class(class: &Bound<'_, PyType>) -> Option<&'static Framework> {
+    find(class).map(|class| class.framework)
+}
+
 #[cold]
 fn find(class: &Bound<'_, PyType>) -> Option<Class> {
     let address = class.as_ptr() as usize;

@@ -3,7 +3,7 @@
 
 use std::sync::OnceLock;
 
-use pyo3::exceptions::{PyException, PyImportError};
+use pyo3::exceptions::{PyException, PyModuleNotFoundError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyInt, PyString, PyType};
@@ -14,9 +14,9 @@ use crate::framework::endpoints::Endpoints;
 use crate::framework::generated::MemoryType;
 use crate::framework::isolate;
 use crate::framework::shortcuts::{self, ShortCut};
-use crate::framework::spec::{DType, Framework, Op};
+use crate::framework::spec::{DType, Export, Framework, Op};
 use crate::interpreter::detached;
-use crate::interpreter::error::{Error, Failure, Result, first_line, postpone};
+use crate::interpreter::error::{Error, Failure, Result, defer_interrupt, first_line};
 use crate::memory::numpy_array;
 
 /// An imported framework.
@@ -29,6 +29,8 @@ pub struct LoadedFramework {
     exchange: PyOnceLock<Option<Exchange>>,
     fast: PyOnceLock<Option<&'static Op<3>>>,
     host: PyOnceLock<Py<PyAny>>,
+    several_hosts: OnceLock<bool>,
+    unversioned: OnceLock<()>,
 }
 
 static LOADED: [PyOnceLock<LoadedFramework>; MemoryType::COUNT] =
@@ -73,19 +75,29 @@ fn import<'py>(
         if !error.is_instance_of::<PyException>(py) {
             return Error::Python(error);
         }
-        let absent = error.is_instance_of::<PyImportError>(py);
-        let what = if absent { "is not installed" } else { "cannot be imported" };
-        let reason = format!(
-            "{} {what} ({}); install it with `pip install {}`",
-            framework.title,
-            first_line(py, &error),
-            framework.install
-        );
+        let Framework { title, install, .. } = framework;
+        let line = first_line(py, &error);
+        let reason = match is_absent(py, framework, &error) {
+            true => format!("{title} is not installed ({line}); install it with `pip install {install}`"),
+            false => format!(
+                "{title} is installed but broken ({line}); repair it, for example with `pip install \
+                 --force-reinstall {install}`"
+            ),
+        };
         ends.caused(Failure::NotInstalled, "import", reason, Some(error))
     })?;
     let module = module.into_any().unbind();
     let cell = &LOADED[framework.memory_type as usize];
     Ok(cell.get_or_init(py, || LoadedFramework::new(framework, module)))
+}
+
+/// Whether an import failed because the framework itself was not found, as opposed to something that
+/// it imports.
+fn is_absent(py: Python<'_>, framework: &Framework, error: &PyErr) -> bool {
+    let package = framework.module.split('.').next().unwrap_or_default();
+    let is_ours = |name: String| name == framework.module || name == package;
+    error.is_instance_of::<PyModuleNotFoundError>(py)
+        && error.value(py).getattr("name").and_then(|name| name.extract()).is_ok_and(is_ours)
 }
 
 impl LoadedFramework {
@@ -98,6 +110,8 @@ impl LoadedFramework {
             exchange: PyOnceLock::new(),
             fast: PyOnceLock::new(),
             host: PyOnceLock::new(),
+            several_hosts: OnceLock::new(),
+            unversioned: OnceLock::new(),
         }
     }
 
@@ -166,6 +180,35 @@ impl LoadedFramework {
         })
     }
 
+    /// A capsule of an array, by the table's export. A framework that does not know versions raises
+    /// `TypeError` for one, and is asked without from then on.
+    ///
+    /// # Errors
+    ///
+    /// What the framework raises.
+    pub fn export<'py>(
+        &self,
+        py: Python<'py>,
+        export: &Export,
+        [data, stream, version]: [&Bound<'py, PyAny>; 3],
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let module = self.module(py);
+        let versioned = || export.op.call(py, [module, data, stream, version]);
+        let Some(older) = &export.unversioned else { return versioned() };
+        let unversioned = || older.call(py, [module, data, stream]);
+        if self.unversioned.get().is_some() {
+            return unversioned();
+        }
+        match versioned() {
+            Err(error) if error.is_instance_of::<PyTypeError>(py) => {
+                let capsule = unversioned()?;
+                self.unversioned.get_or_init(|| ());
+                Ok(capsule)
+            }
+            answer => answer,
+        }
+    }
+
     /// The first private import op that behaves as it should.
     #[inline]
     pub fn fast_import(
@@ -193,6 +236,66 @@ impl LoadedFramework {
         Ok(self.host.get_or_try_init(py, make)?.bind(py).clone())
     }
 
+    /// Where the framework puts host data that nobody places: on the host, unless the program set
+    /// another default.
+    ///
+    /// # Errors
+    ///
+    /// What the framework raises.
+    #[inline]
+    pub fn default_device(&self, py: Python<'_>) -> PyResult<Device> {
+        let Some(op) = self.framework.device.default else { return Ok(Device::Host) };
+        let object = op.call(py, [self.module(py)])?;
+        if object.is_none() { Ok(Device::Host) } else { self.device_named(py, &object) }
+    }
+
+    #[cold]
+    fn device_named(&self, py: Python<'_>, object: &Bound<'_, PyAny>) -> PyResult<Device> {
+        if let Ok(name) = object.cast::<PyString>() {
+            return Ok(Device::from_name(name.to_str()?).unwrap_or(Device::Host));
+        }
+        let index = device::index_of(py, self, object)?;
+        Ok(index.map_or(Device::Host, Device::Accelerator))
+    }
+
+    /// The host's device object on which host memory is imported: the default one, if the framework
+    /// has several and the program set one of them.
+    ///
+    /// # Errors
+    ///
+    /// What the framework raises.
+    #[inline]
+    pub fn import_host<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        match self.has_several_hosts(py)? {
+            true => self.default_host(py),
+            false => self.host(py),
+        }
+    }
+
+    fn has_several_hosts(&self, py: Python<'_>) -> PyResult<bool> {
+        if let Some(several) = self.several_hosts.get() {
+            return Ok(*several);
+        }
+        let ops = &self.framework.device;
+        let several = match (ops.hosts, ops.default) {
+            (Some(hosts), Some(_)) => hosts.call(py, [self.module(py)])?.len()? > 1,
+            _ => false,
+        };
+        Ok(*self.several_hosts.get_or_init(|| several))
+    }
+
+    #[cold]
+    fn default_host<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let ops = &self.framework.device;
+        if let (Some(hosts), Some(default)) = (ops.hosts, ops.default) {
+            let default = default.call(py, [self.module(py)])?;
+            if hosts.call(py, [self.module(py)])?.contains(&default)? {
+                return Ok(default);
+            }
+        }
+        self.host(py)
+    }
+
     /// How many accelerators the framework has.
     pub fn accelerators(&self, py: Python<'_>) -> usize {
         if let Some(count) = self.accelerators.get() {
@@ -203,7 +306,7 @@ impl LoadedFramework {
             Ok(count) => *self.accelerators.get_or_init(|| count),
             // It is asked again the next time.
             Err(error) => {
-                postpone(py, &error);
+                defer_interrupt(py, &error);
                 0
             }
         }

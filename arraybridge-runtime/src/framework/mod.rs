@@ -12,3 +12,4 @@ pub mod oom;
 pub mod op;
 pub mod shortcuts;
 pub mod spec;
+pub mod warnings;

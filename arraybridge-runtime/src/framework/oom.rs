@@ -9,7 +9,7 @@ use crate::framework::endpoints::Endpoints;
 use crate::framework::generated::MemoryType;
 use crate::framework::loaded;
 use crate::framework::spec::{Framework, OomRule};
-use crate::interpreter::error::{is_device_memory, tried};
+use crate::interpreter::error::{attempt, is_device_memory};
 
 /// The framework whose memory ran out, if the exception is an out-of-memory error.
 ///
@@ -64,7 +64,7 @@ fn applies(py: Python<'_>, framework: &'static Framework, rule: &OomRule, error:
             return false;
         };
         let answer = when.holds(py, [loaded.module(py), error.value(py).as_any()]);
-        tried(py, answer).unwrap_or(false)
+        attempt(py, answer).unwrap_or(false)
     });
     text && test
 }

@@ -71,6 +71,8 @@ pub enum ReasonRole {
     /// Of a reason: the array is wrapped by a transformation, such as `vmap`. It has no memory, and
     /// the framework's operations work on it all the same.
     Lifted,
+    /// Of a reason: the array has elements and no memory. Even its own framework must not read it.
+    Released,
 }
 
 /// What an import operation takes.
@@ -124,7 +126,7 @@ pub struct Framework {
     /// Wrapper classes, and the array that an object wraps. Scope: `module, data`.
     pub values: &'static [(&'static str, Op<2>)],
     /// Classes that cannot be converted, by reason.
-    pub refuse: &'static [Refusal],
+    pub refuse: &'static [RefusedClasses],
     /// Conditions that are asked before an export.
     pub guards: &'static [Guard],
     /// Conditions that are asked after an export has failed.
@@ -179,7 +181,7 @@ pub struct Missing {
 
 /// Classes that cannot be converted.
 #[derive(Debug)]
-pub struct Refusal {
+pub struct RefusedClasses {
     /// The reason, in a few words: `"sparse"`.
     pub why: &'static str,
     /// What the reason means to the library.
@@ -208,6 +210,8 @@ pub struct Guard {
 pub struct Export {
     /// Returns a capsule. Scope: `module, data, stream, version`.
     pub op: Op<4>,
+    /// The same for a framework that does not know `max_version`. Scope: `module, data, stream`.
+    pub unversioned: Option<Op<3>>,
     /// What orders it on an accelerator.
     pub ordered_by: OrderedBy,
     /// Whether host arrays have Python's buffer protocol, which is faster for the dtypes it knows.
@@ -242,8 +246,10 @@ pub struct Import {
     pub devices: &'static [i32],
     /// The strides that it takes.
     pub strides: Strides,
-    /// The alignment in bytes that memory needs to be shared.
+    /// The alignment in bytes that host memory needs to be shared.
     pub align: usize,
+    /// The same of an accelerator's memory.
+    pub device_align: usize,
     /// Whether its arrays carry a read-only flag.
     pub read_only: bool,
     /// Whether it shares the memory; otherwise it copies.
@@ -261,6 +267,9 @@ pub struct Devices {
     pub at: Option<Op<2>>,
     /// The current device, an index or an object. Scope: `module`.
     pub current: Option<Op<1>>,
+    /// The device on which host data goes that nobody places, an object or a name; `None` for the host.
+    /// Scope: `module`.
+    pub default: Option<Op<1>>,
     /// The device object of an array; without it, `__dlpack_device__` is used. Scope: `module, data`.
     pub of: Option<Op<2>>,
     /// A context manager that makes a device current. Scope: `module, device`.

@@ -1,7 +1,7 @@
 //! Owned host memory for results.
 //!
-//! The cost of a large fresh buffer is its page faults, so one of 2 MiB or more is aligned to huge
-//! pages and asks the kernel for them before it is touched.
+//! The cost of a large new buffer is its page faults. A buffer of 2 MiB or more is therefore aligned to huge
+//! pages, and asks the kernel for them before it is written.
 
 use std::alloc::Layout;
 use std::ptr::NonNull;
@@ -11,17 +11,17 @@ pub const ALIGNMENT: usize = 64;
 
 const HUGE_PAGE: usize = 2 << 20;
 
-/// A buffer of this size cannot be had.
+/// A buffer cannot be allocated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("cannot allocate {bytes} bytes of host memory")]
 pub struct AllocError {
-    /// The size that was asked for.
+    /// The size in bytes.
     pub bytes: usize,
 }
 
-/// An owned allocation with contents that are not initialised, freed when it is dropped.
+/// An owned, uninitialised allocation.
 ///
-/// It hands out raw pointers only: whoever reads must have written before.
+/// It only gives raw pointers: what is read must have been written before.
 #[derive(Debug)]
 pub struct HostBuffer {
     pointer: NonNull<u8>,
@@ -29,9 +29,9 @@ pub struct HostBuffer {
     layout: Layout,
 }
 
-// SAFETY: the buffer owns its memory alone, and the global allocator frees from any thread.
+// SAFETY: the buffer owns its memory, which any thread may free.
 unsafe impl Send for HostBuffer {}
-// SAFETY: a shared reference gives a pointer and a length, and no access to the memory.
+// SAFETY: a shared reference gives a pointer and a length, but no access to the memory.
 unsafe impl Sync for HostBuffer {}
 
 impl HostBuffer {
@@ -39,12 +39,12 @@ impl HostBuffer {
     ///
     /// # Errors
     ///
-    /// [`AllocError`] if the size is beyond `isize::MAX` or the allocator refuses it.
+    /// [`AllocError`] if the size exceeds `isize::MAX` or the allocation fails.
     pub fn new(bytes: usize) -> Result<HostBuffer, AllocError> {
         let alignment = if bytes >= HUGE_PAGE { HUGE_PAGE } else { ALIGNMENT };
         let layout =
             Layout::from_size_align(bytes.max(1), alignment).map_err(|_| AllocError { bytes })?;
-        // SAFETY: the size of the layout is at least one.
+        // SAFETY: the layout's size is not zero.
         let pointer = NonNull::new(unsafe { std::alloc::alloc(layout) });
         let pointer = pointer.ok_or(AllocError { bytes })?;
         if bytes >= HUGE_PAGE {
@@ -53,22 +53,22 @@ impl HostBuffer {
         Ok(HostBuffer { pointer, len: bytes, layout })
     }
 
-    /// The first byte; well aligned and not to be read where `len` is zero.
+    /// The address of the first byte, which is aligned to [`ALIGNMENT`] also if there are no bytes.
     pub fn as_ptr(&self) -> *const u8 {
         self.pointer.as_ptr()
     }
 
-    /// The first byte, for writing.
+    /// The address of the first byte, for writing.
     pub fn as_mut_ptr(&mut self) -> *mut u8 {
         self.pointer.as_ptr()
     }
 
-    /// Bytes.
+    /// The size in bytes.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether it has no bytes.
+    /// Whether the size is zero.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -76,17 +76,17 @@ impl HostBuffer {
 
 impl Drop for HostBuffer {
     fn drop(&mut self) {
-        // SAFETY: the pointer came from the global allocator with this layout and is freed here only.
+        // SAFETY: the memory was allocated with this layout, and is freed only here.
         unsafe { std::alloc::dealloc(self.pointer.as_ptr(), self.layout) }
     }
 }
 
 #[cfg(target_os = "linux")]
 fn advise_huge_pages(pointer: NonNull<u8>, bytes: usize) {
-    // Whole huge pages only: the rest of the last one may belong to another allocation.
+    // Whole pages only: the rest of the last one may belong to another allocation.
     let whole = bytes / HUGE_PAGE * HUGE_PAGE;
-    // SAFETY: the range lies in an allocation that we own, and the advice changes no contents.
-    // A refusal leaves small pages, which are slower and as correct.
+    // SAFETY: the range is in an allocation of ours, and the advice does not change its contents. If the
+    // kernel refuses, the pages are small, which is only slower.
     unsafe { libc::madvise(pointer.as_ptr().cast(), whole, libc::MADV_HUGEPAGE) };
 }
 

@@ -1,4 +1,4 @@
-//! Element types, named as NumPy and ml_dtypes name them, and their DLPack descriptions.
+//! Element types, with their names in NumPy and ml_dtypes, and their DLPack descriptions.
 
 use dlpark::ffi::{DLDataType, DLDataTypeCode};
 
@@ -19,7 +19,7 @@ pub enum Kind {
 
 macro_rules! dtypes {
     ($($variant:ident $name:literal $kind:ident $code:ident $bits:literal;)*) => {
-        /// An element type that arraybridge converts.
+        /// An element type.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
         #[repr(u8)]
         pub enum DType {
@@ -27,15 +27,15 @@ macro_rules! dtypes {
         }
 
         impl DType {
-            /// Every element type, in declaration order.
+            /// All element types, in declaration order.
             pub const ALL: &'static [DType] = &[$(DType::$variant),*];
 
-            /// The name that NumPy and ml_dtypes use.
+            /// The name in NumPy or ml_dtypes.
             pub const fn name(self) -> &'static str {
                 match self { $(DType::$variant => $name),* }
             }
 
-            /// The element type of a name.
+            /// The element type with this name.
             pub fn from_name(name: &str) -> Option<DType> {
                 match name { $($name => Some(DType::$variant),)* _ => None }
             }
@@ -45,7 +45,7 @@ macro_rules! dtypes {
                 match self { $(DType::$variant => Kind::$kind),* }
             }
 
-            /// Bytes of one element.
+            /// The size of an element in bytes.
             pub const fn size(self) -> usize {
                 match self { $(DType::$variant => $bits / 8),* }
             }
@@ -56,9 +56,9 @@ macro_rules! dtypes {
             }
         }
 
-        /// The element type of a DLPack code and width, for one lane.
+        /// The element type of a DLPack code and width with one lane.
         const fn of_dlpack(code: u8, bits: u8) -> Option<DType> {
-            // One number to compare, so that this becomes a jump.
+            // As one number, so that the comparisons become a jump table.
             let both = (code as u16) << 8 | bits as u16;
             $(if both == (DLDataTypeCode::$code.0 as u16) << 8 | $bits {
                 return Some(DType::$variant);
@@ -108,7 +108,7 @@ impl DType {
         of_dlpack(dtype.code.0, dtype.bits)
     }
 
-    /// Whether NumPy itself has it; the others come from ml_dtypes.
+    /// Whether NumPy itself has the type; the others come from ml_dtypes.
     pub const fn is_numpy(self) -> bool {
         !matches!(self, DType::Bfloat16) && (self as u8) < (DType::Float8E3m4 as u8)
     }
@@ -125,7 +125,7 @@ impl std::fmt::Display for DType {
 pub struct DTypeSet(u32);
 
 impl DTypeSet {
-    /// The set of these element types.
+    /// A set of these element types.
     pub const fn of(dtypes: &[DType]) -> DTypeSet {
         let mut bits = 0;
         let mut i = 0;
@@ -136,12 +136,12 @@ impl DTypeSet {
         DTypeSet(bits)
     }
 
-    /// Whether the set has it.
+    /// Whether the set contains an element type.
     pub const fn contains(self, dtype: DType) -> bool {
         self.0 & (1 << dtype as u32) != 0
     }
 
-    /// The members that the other set lacks.
+    /// The members that the other set does not contain.
     pub const fn without(self, other: DTypeSet) -> DTypeSet {
         DTypeSet(self.0 & !other.0)
     }

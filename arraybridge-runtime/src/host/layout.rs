@@ -1,12 +1,12 @@
-//! What the strides of an array say, by NumPy's rules: the stride of an axis of length one does not
-//! count, and an array without elements has every layout. Strides are in bytes.
+//! Layouts of strided arrays, by NumPy's rules: the stride of an axis of length one does not matter, and an
+//! array without elements has every layout. Strides are in bytes.
 
 use smallvec::SmallVec;
 
-/// Extents or strides; up to six axes need no allocation.
+/// Extents or strides. Up to six axes need no allocation.
 pub type Dims<T> = SmallVec<[T; 6]>;
 
-/// Bytes between elements in row-major order.
+/// The strides of a row-major array.
 pub fn contiguous_strides(shape: &[usize], size: usize) -> Dims<isize> {
     let mut strides: Dims<isize> = Dims::from_elem(0, shape.len());
     let mut step = size as isize;
@@ -17,12 +17,12 @@ pub fn contiguous_strides(shape: &[usize], size: usize) -> Dims<isize> {
     strides
 }
 
-/// Strides that a framework's importer accepts.
+/// A class of strides, such as the one that a framework's import accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Strides {
-    /// Row-major and dense.
+    /// Row-major without gaps.
     Contiguous,
-    /// Dense in some order of the axes.
+    /// Without gaps in some order of the axes.
     Permuted,
     /// Any strides that are not negative.
     Positive,
@@ -30,7 +30,7 @@ pub enum Strides {
     Any,
 }
 
-/// Whether the elements lie one after the other in C order.
+/// Whether the elements follow one another in C order.
 pub fn is_contiguous(shape: &[usize], strides: &[isize], itemsize: usize) -> bool {
     if shape.contains(&0) {
         return true;
@@ -38,7 +38,7 @@ pub fn is_contiguous(shape: &[usize], strides: &[isize], itemsize: usize) -> boo
     is_dense(shape.iter().copied().zip(strides.iter().copied()).rev(), itemsize)
 }
 
-/// Whether the elements fill their memory without a gap in some order of the axes, all forward.
+/// Whether the elements follow one another in some order of the axes, with positive strides.
 pub fn is_permuted_contiguous(shape: &[usize], strides: &[isize], itemsize: usize) -> bool {
     if shape.contains(&0) {
         return true;
@@ -49,13 +49,13 @@ pub fn is_permuted_contiguous(shape: &[usize], strides: &[isize], itemsize: usiz
     is_dense(axes.into_iter(), itemsize)
 }
 
-/// Whether an axis that has a second element runs backward.
+/// Whether an axis with more than one element has a negative stride.
 pub fn has_negative(shape: &[usize], strides: &[isize]) -> bool {
     !shape.contains(&0) && shape.iter().zip(strides).any(|(len, stride)| *len > 1 && *stride < 0)
 }
 
-/// The bytes that a strided array covers, relative to its first element: the lowest offset and the
-/// offset past its last byte. Both are zero where there are no elements; `None` on overflow.
+/// The range of bytes that a strided array covers, relative to its first element: the lowest offset, and the
+/// offset past the last byte. Both are zero if there are no elements. `None` if they overflow.
 pub fn extent(shape: &[usize], strides: &[isize], itemsize: usize) -> Option<(isize, isize)> {
     if shape.contains(&0) {
         return Some((0, 0));
@@ -73,7 +73,7 @@ pub fn extent(shape: &[usize], strides: &[isize], itemsize: usize) -> Option<(is
     Some((lowest, end))
 }
 
-/// Bytes of the contiguous array of this shape; `None` on overflow.
+/// The size in bytes of a contiguous array; `None` if it overflows.
 pub fn contiguous_bytes(shape: &[usize], itemsize: usize) -> Option<usize> {
     if shape.contains(&0) {
         return Some(0);
@@ -81,7 +81,7 @@ pub fn contiguous_bytes(shape: &[usize], itemsize: usize) -> Option<usize> {
     shape.iter().try_fold(itemsize, |bytes, len| bytes.checked_mul(*len))
 }
 
-/// Axes from the fastest to the slowest: each starts where the ones before it are full.
+/// Whether each axis, from the fastest to the slowest, steps over exactly what the previous ones cover.
 fn is_dense(axes: impl Iterator<Item = (usize, isize)>, itemsize: usize) -> bool {
     let mut expected = itemsize;
     for (len, stride) in axes {
@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_c_order_is_compact() {
+    fn only_c_order_is_contiguous() {
         assert!(is_contiguous(&[2, 3], &[12, 4], 4));
         assert!(!is_contiguous(&[2, 3], &[4, 8], 4));
         assert!(!is_contiguous(&[2, 3], &[-12, 4], 4));
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dense_permutation_is_permuted_compact() {
+    fn a_dense_permutation_is_permuted_contiguous() {
         assert!(is_permuted_contiguous(&[2, 3, 4], &[4, 32, 8], 4));
         assert!(!is_permuted_contiguous(&[2, 3, 4], &[4, 40, 8], 4));
         assert!(!is_permuted_contiguous(&[4, 4], &[4, 0], 4));
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn strides_of_single_and_empty_axes_do_not_count() {
+    fn strides_of_single_and_empty_axes_do_not_matter() {
         assert!(is_contiguous(&[1, 3], &[-7, 4], 4));
         assert!(is_permuted_contiguous(&[3, 1], &[4, 99], 4));
         assert!(is_contiguous(&[0, 3], &[1, -1], 4));
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn the_extent_reaches_both_ways() {
+    fn the_extent_covers_negative_strides() {
         assert_eq!(extent(&[3, 4], &[-16, 4], 4), Some((-32, 16)));
         assert_eq!(extent(&[], &[], 8), Some((0, 8)));
         assert_eq!(extent(&[0], &[8], 8), Some((0, 0)));
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn the_size_of_an_absurd_shape_overflows() {
+    fn the_size_of_a_huge_shape_overflows() {
         assert_eq!(contiguous_bytes(&[3, 5], 4), Some(60));
         assert_eq!(contiguous_bytes(&[usize::MAX, 2], 4), None);
         assert_eq!(contiguous_bytes(&[usize::MAX, 2, 0], 4), Some(0));

@@ -1,4 +1,4 @@
-//! Whether two strided arrays share memory, by elements and not only by the range that they span.
+//! Whether two strided arrays share memory: exactly, and not only by the ranges that they span.
 
 use smallvec::SmallVec;
 
@@ -9,31 +9,31 @@ use super::layout;
 pub struct Strided<'a> {
     /// The address of its first element.
     pub address: usize,
-    /// Elements along each axis.
+    /// The length of each axis.
     pub shape: &'a [usize],
-    /// Bytes from one element to the next along each axis.
+    /// The bytes from one element to the next along each axis.
     pub strides: &'a [isize],
-    /// Bytes of an element.
+    /// The size of an element in bytes.
     pub size: usize,
 }
 
 impl Strided<'_> {
-    /// The addresses of its first byte and past its last one.
+    /// The lowest address, and the address past the last byte.
     fn range(&self) -> Option<(usize, usize)> {
         let (low, end) = layout::extent(self.shape, self.strides, self.size)?;
         Some((self.address.checked_add_signed(low)?, self.address.checked_add_signed(end)?))
     }
 }
 
-/// Steps of a search before it is given up: a tenth of a millisecond. Slices of one array that is
-/// not made of overlapping elements itself take a few.
-const MOST_STEPS: usize = 10_000;
+/// The steps after which the search stops, which take a tenth of a millisecond. Slices of an array whose own
+/// elements do not overlap take a few steps.
+const MAX_STEPS: usize = 10_000;
 
-/// Whether two arrays have a byte in common; `None` where it takes too long to find out.
+/// Whether two arrays have a byte in common; `None` if that takes too long to decide.
 ///
-/// A byte of an array is at its lowest address plus a sum of strides times indices. Both sums are
-/// brought to one side: with the indices of the second array counted from its end, the question is
-/// whether strides times indices, all of them positive and bounded, make a given distance.
+/// The address of a byte is the lowest address of its array plus a sum of strides times indices. With the
+/// indices of the second array counted from its end, both sums can be brought to one side. Then the
+/// question is whether a sum of positive strides times bounded indices equals a given distance.
 pub fn overlap(one: Strided<'_>, other: Strided<'_>) -> Option<bool> {
     if one.shape.contains(&0) || other.shape.contains(&0) {
         return Some(false);
@@ -42,44 +42,53 @@ pub fn overlap(one: Strided<'_>, other: Strided<'_>) -> Option<bool> {
     if end <= other_low || other_end <= low {
         return Some(false);
     }
-    let distance = other_end - 1 - low;
+    let mut steps = MAX_STEPS;
+    adds_up(&terms(one, other)?, other_end - 1 - low, &mut steps)
+}
+
+/// The strides of both arrays, from the smallest to the largest, with the bytes of an element as an axis of
+/// stride one; `None` if their sum overflows.
+fn terms(one: Strided<'_>, other: Strided<'_>) -> Option<SmallVec<[Term; 16]>> {
     let axes = [one, other].into_iter().flat_map(|array| {
         let axes = array.strides.iter().zip(array.shape);
         axes.map(|(stride, n)| (stride.unsigned_abs(), n - 1)).chain([(1, array.size - 1)])
     });
     let mut axes: SmallVec<[(usize, usize); 16]> =
-        axes.filter(|(step, most)| *step > 0 && *most > 0).collect();
-    axes.sort_unstable_by_key(|axis| std::cmp::Reverse(axis.0));
+        axes.filter(|(stride, max_index)| *stride > 0 && *max_index > 0).collect();
+    axes.sort_unstable_by_key(|axis| axis.0);
     axes.dedup_by(|next, kept| {
         let same = next.0 == kept.0;
         kept.1 += if same { next.1 } else { 0 };
         same
     });
-    let mut rest = (0_usize, 0_usize);
-    let mut terms: SmallVec<[Term; 16]> = SmallVec::new();
-    for (step, most) in axes.into_iter().rev() {
-        terms.push(Term { step, most, divisor: rest.0, reach: rest.1 });
-        rest = (gcd(step, rest.0), rest.1.checked_add(step.checked_mul(most)?)?);
+    let (mut divisor, mut reach) = (0, 0_usize);
+    let mut terms = SmallVec::new();
+    for (stride, max_index) in axes {
+        terms.push(Term { stride, max_index, divisor, reach });
+        divisor = gcd(stride, divisor);
+        reach = reach.checked_add(stride.checked_mul(max_index)?)?;
     }
-    makes(&terms, distance, &mut MOST_STEPS.clone())
+    Some(terms)
 }
 
-/// A stride and the largest index; what the smaller strides can make, and what divides it.
+/// A stride with its largest index.
 struct Term {
-    step: usize,
-    most: usize,
+    stride: usize,
+    max_index: usize,
+    /// The greatest common divisor of the smaller strides.
     divisor: usize,
+    /// The largest sum of the smaller strides.
     reach: usize,
 }
 
-/// Whether indices, the last term's first, make a distance.
-fn makes(terms: &[Term], distance: usize, steps: &mut usize) -> Option<bool> {
+/// Whether strides times indices can add up to a distance, trying the last term's indices first.
+fn adds_up(terms: &[Term], distance: usize, steps: &mut usize) -> Option<bool> {
     let Some((term, rest)) = terms.split_last() else { return Some(distance == 0) };
-    let least = distance.saturating_sub(term.reach).div_ceil(term.step);
-    for index in least..=term.most.min(distance / term.step) {
+    let first = distance.saturating_sub(term.reach).div_ceil(term.stride);
+    for index in first..=term.max_index.min(distance / term.stride) {
         *steps = steps.checked_sub(1)?;
-        let left = distance - index * term.step;
-        if left.is_multiple_of(term.divisor) && makes(rest, left, steps)? {
+        let left = distance - index * term.stride;
+        if left.is_multiple_of(term.divisor) && adds_up(rest, left, steps)? {
             return Some(true);
         }
     }
@@ -110,7 +119,7 @@ mod tests {
         Strided { address, shape, strides, size }
     }
 
-    /// All addresses, one by one.
+    /// The addresses of all bytes.
     fn bytes(array: Strided<'_>) -> HashSet<usize> {
         let mut found: HashSet<isize> = (0..array.size as isize).collect();
         for (n, stride) in array.shape.iter().zip(array.strides) {
@@ -143,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn views_of_a_large_array_are_decided() {
+    fn views_of_a_large_array_are_decided_exactly() {
         let block = |first: usize| strided(4 * first, &[1 << 20, 1 << 11], &[1 << 14, 4], 4);
         assert_eq!(overlap(block(0), block(1 << 11)), Some(false));
         assert_eq!(overlap(block(0), block((1 << 11) - 1)), Some(true));
@@ -153,8 +162,8 @@ mod tests {
     }
 
     #[test]
-    fn what_takes_too_long_or_does_not_fit_is_left_open() {
-        // Strides without a common measure and far more elements than steps.
+    fn a_question_that_takes_too_long_or_overflows_is_left_open() {
+        // Strides without a common divisor, and far more elements than steps.
         let shape = [3000, 3000, 3000];
         let one = strided(1 << 40, &shape, &[1_000_003, 1_000_033, 1_000_037], 1);
         let other = strided((1 << 40) + 500_000, &shape, &[1_000_039, 1_000_081, 1_000_099], 1);

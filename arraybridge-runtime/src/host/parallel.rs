@@ -1,24 +1,24 @@
-//! Splits work over threads that end with the call.
+//! Splits work over threads that end before the call returns.
 
 use std::ops::Range;
 
-/// Below this many bytes of traffic a thread costs more than it saves.
-const MIN_BYTES: usize = 4 << 20;
+/// A thread that moves fewer bytes than this costs more than it saves: it takes as long to start as to move
+/// a tenth of them.
+const MIN_BYTES: usize = 2 << 20;
 
-/// The number of threads that is worth while: `threads` at most, one for a small array.
-pub(super) fn worth(threads: usize, bytes: usize) -> usize {
-    if bytes < MIN_BYTES { 1 } else { threads.max(1) }
+/// The number of threads for an operation that moves this many bytes, at most `threads`.
+pub(super) fn threads_for(bytes: usize, threads: usize) -> usize {
+    (bytes / MIN_BYTES).clamp(1, threads.max(1))
 }
 
-/// Calls `work` for `parts` ranges that cover `0..len`, one per thread, and gives the results in
-/// order. Each boundary is a multiple of `step`. What no thread can be had for runs here.
+/// Calls `work` for `parts` ranges that cover `0..len`, each on its own thread, and returns the results in
+/// order. The first range, and those for which no thread can be started, run on this thread.
 pub(super) fn split<R: Send>(
     len: usize,
     parts: usize,
-    step: usize,
     work: impl Fn(Range<usize>) -> R + Sync,
 ) -> Vec<R> {
-    let share = len.div_ceil(parts.max(1)).next_multiple_of(step).max(1);
+    let share = len.div_ceil(parts.max(1)).max(1);
     let range = |part: usize| part * share..((part + 1) * share).min(len);
     let count = len.div_ceil(share).max(1);
     if count == 1 {
@@ -53,14 +53,19 @@ mod tests {
     fn the_ranges_cover_everything_once_and_in_order() {
         for len in [0, 1, 5, 64, 65, 1000] {
             for parts in [1, 2, 3, 7] {
-                for step in [1, 16] {
-                    let ranges = split(len, parts, step, |range| range);
-                    assert!(ranges.len() <= parts);
-                    assert!(ranges.iter().skip(1).all(|range| range.start % step == 0));
-                    let all: Vec<usize> = ranges.into_iter().flatten().collect();
-                    assert_eq!(all, (0..len).collect::<Vec<_>>());
-                }
+                let ranges = split(len, parts, |range| range);
+                assert!(ranges.len() <= parts);
+                let all: Vec<usize> = ranges.into_iter().flatten().collect();
+                assert_eq!(all, (0..len).collect::<Vec<_>>());
             }
         }
+    }
+
+    #[test]
+    fn every_thread_has_enough_to_do() {
+        assert_eq!(threads_for(MIN_BYTES - 1, 8), 1);
+        assert_eq!(threads_for(2 * MIN_BYTES, 8), 2);
+        assert_eq!(threads_for(100 * MIN_BYTES, 8), 8);
+        assert_eq!(threads_for(100 * MIN_BYTES, 0), 1);
     }
 }

@@ -1,10 +1,10 @@
-//! The order in which a strided array is read.
+//! The order in which the elements of a strided array are visited.
 
 use std::ops::Range;
 
 use smallvec::SmallVec;
 
-/// One axis: its length, the step in the source in bytes, and in the target in elements.
+/// An axis: its length, its stride in the source in bytes, and in the target in elements.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Axis {
     pub len: usize,
@@ -12,21 +12,21 @@ pub(super) struct Axis {
     pub dst: usize,
 }
 
-/// A strided array that has elements, with the fewest axes that describe it in C order.
+/// A strided array with elements, with as few axes as describe it in C order.
 #[derive(Clone, Debug)]
 pub(super) struct Walk {
     outer: SmallVec<[Axis; 6]>,
-    /// The axis whose elements are neighbours in the target.
+    /// The innermost axis, whose elements are adjacent in the target.
     cols: Axis,
 }
 
-/// The two innermost loops of a walk, over an area that is `rows` by `cols`.
+/// Two axes of a walk, as the two innermost loops.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Plane {
     pub rows: Axis,
     pub cols: Axis,
-    /// Whether the source is nearer along the rows than along the columns, so that the area is best
-    /// read in tiles.
+    /// Whether elements are closer in the source along the rows than along the columns. Then the plane is
+    /// best read in tiles.
     pub tiled: bool,
 }
 
@@ -55,20 +55,19 @@ impl Walk {
         Some(Walk { outer: axes, cols })
     }
 
-    /// Elements.
+    /// The number of elements.
     pub fn len(&self) -> usize {
         self.outer.iter().map(|axis| axis.len).product::<usize>() * self.cols.len
     }
 
-    /// The axis to split over `parts` threads: the outermost that is long enough, else the longest.
+    /// The axis to split over `parts` threads: the outermost one that is long enough, or the longest.
     pub fn split_axis(&self, parts: usize) -> (usize, Axis) {
         let axes = || self.outer.iter().chain([&self.cols]).copied().enumerate();
         let longest = || axes().max_by_key(|(_, axis)| axis.len);
         axes().find(|(_, axis)| axis.len >= 8 * parts).or_else(longest).unwrap_or((0, self.cols))
     }
 
-    /// The walk over a part of one axis, and where it starts: bytes of the source, elements of the
-    /// target.
+    /// The walk over a part of one axis, with its offset in the source (bytes) and the target (elements).
     pub fn part(&self, index: usize, range: Range<usize>) -> (Walk, isize, usize) {
         let mut walk = self.clone();
         let axis = walk.outer.get_mut(index).unwrap_or(&mut walk.cols);
@@ -77,21 +76,16 @@ impl Walk {
         (walk, start.0, start.1)
     }
 
-    /// Calls `f` for every plane, with its start in the source (bytes) and the target (elements).
+    /// Calls `f` for every plane, with its offset in the source (bytes) and the target (elements).
     pub fn planes(&self, mut f: impl FnMut(&Plane, isize, usize)) {
         let mut outer = self.outer.clone();
-        let near = |axis: &Axis| axis.src != 0 && axis.src.abs() < self.cols.src.abs();
-        let nearest =
-            (0..outer.len()).filter(|i| near(&outer[*i])).min_by_key(|i| outer[*i].src.abs());
-        let rows = match nearest {
-            Some(index) => outer.remove(index),
-            None => outer.pop().unwrap_or(Axis { len: 1, src: 0, dst: 0 }),
-        };
-        let plane = Plane { rows, cols: self.cols, tiled: nearest.is_some() };
+        let (rows, tiled) = self.take_rows(&mut outer);
+        let plane = Plane { rows, cols: self.cols, tiled };
         let mut index: SmallVec<[usize; 6]> = SmallVec::from_elem(0, outer.len());
         let (mut src, mut dst) = (0_isize, 0_usize);
         loop {
             f(&plane, src, dst);
+            // Counts the indices up like the digits of a number, the innermost first.
             let mut axis = outer.len();
             loop {
                 if axis == 0 {
@@ -111,24 +105,31 @@ impl Walk {
             }
         }
     }
+
+    /// Removes the axis that becomes the rows of a plane from the outer ones: the one along which elements
+    /// are closest in the source, if that is closer than along the columns, or the innermost. The flag says
+    /// that it is the former.
+    fn take_rows(&self, outer: &mut SmallVec<[Axis; 6]>) -> (Axis, bool) {
+        let closer = |axis: &Axis| axis.src != 0 && axis.src.abs() < self.cols.src.abs();
+        let closest =
+            (0..outer.len()).filter(|i| closer(&outer[*i])).min_by_key(|i| outer[*i].src.abs());
+        match closest {
+            Some(index) => (outer.remove(index), true),
+            None => (outer.pop().unwrap_or(Axis { len: 1, src: 0, dst: 0 }), false),
+        }
+    }
 }
 
 impl Plane {
-    /// Calls `f` for tiles of at most `rows` by `cols`, with the start of each.
-    pub fn tiles(
-        &self,
-        (rows, cols): (usize, usize),
-        src: isize,
-        dst: usize,
-        mut f: impl FnMut(&Plane, isize, usize),
-    ) {
+    /// Calls `f` for tiles of at most `rows` by `cols`, with the offset of each.
+    pub fn tiles(&self, (rows, cols): (usize, usize), mut f: impl FnMut(&Plane, isize, usize)) {
         for row in (0..self.rows.len).step_by(rows) {
             for col in (0..self.cols.len).step_by(cols) {
                 let mut tile = *self;
                 tile.rows.len = rows.min(self.rows.len - row);
                 tile.cols.len = cols.min(self.cols.len - col);
-                let src = src + row as isize * self.rows.src + col as isize * self.cols.src;
-                let dst = dst + row * self.rows.dst + col * self.cols.dst;
+                let src = row as isize * self.rows.src + col as isize * self.cols.src;
+                let dst = row * self.rows.dst + col * self.cols.dst;
                 f(&tile, src, dst);
             }
         }

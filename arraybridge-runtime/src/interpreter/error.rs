@@ -1,4 +1,4 @@
-//! Errors, and the one border where they become Python exceptions.
+//! Errors, and their conversion to Python exceptions.
 
 use std::borrow::Cow;
 
@@ -12,13 +12,15 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyType;
 
-/// What went wrong in a conversion; each has an exception class of its own.
+/// The kind of a failed conversion. Each has its own exception class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Failure {
     /// `MemoryConversionError`.
     Conversion,
     /// `DeviceUnavailableError`.
     Device,
+    /// `InvalidDeviceError`.
+    DeviceIndex,
     /// `UnsupportedDtypeError`.
     Dtype,
     /// `UnsupportedArrayError`.
@@ -34,6 +36,7 @@ impl Failure {
         match self {
             Failure::Conversion => "MemoryConversionError",
             Failure::Device => "DeviceUnavailableError",
+            Failure::DeviceIndex => "InvalidDeviceError",
             Failure::Dtype => "UnsupportedDtypeError",
             Failure::Array => "UnsupportedArrayError",
             Failure::Copy => "CopyRequiredError",
@@ -42,20 +45,20 @@ impl Failure {
     }
 }
 
-/// A conversion that cannot be done, and why.
+/// A conversion that cannot be done, and the reason.
 #[derive(Debug)]
 pub struct ConversionError {
-    /// What went wrong.
+    /// The kind of failure.
     pub failure: Failure,
-    /// The source framework's name, or the class of an object that belongs to none.
+    /// The name of the source framework, or the class of an object that belongs to no framework.
     pub source: Cow<'static, str>,
-    /// The target framework's name.
+    /// The name of the target framework.
     pub target: &'static str,
-    /// The step that failed: `"dlpack"`, `"detect"`, `"device"`, ...
+    /// The step that failed, such as `"dlpack"`, `"detect"` or `"device"`.
     pub method: &'static str,
-    /// Why, and what to do.
+    /// The reason, and what to do about it.
     pub reason: String,
-    /// The Python exception behind it.
+    /// The Python exception that caused it.
     pub cause: Option<PyErr>,
 }
 
@@ -65,28 +68,36 @@ pub enum Error {
     /// A conversion that cannot be done.
     #[error("cannot convert from {} to {}: {}", .0.source, .0.target, .0.reason)]
     Conversion(Box<ConversionError>),
-    /// A value that is not one of those allowed: `ValueError`.
+    /// A value that is not allowed: `ValueError`.
     #[error("{0}")]
     Value(String),
+    /// A name that belongs to no framework: `UnknownFrameworkError`.
+    #[error("{reason}")]
+    UnknownFramework {
+        /// The name.
+        name: String,
+        /// Why, and the known names.
+        reason: String,
+    },
     /// An object of a wrong type: `TypeError`.
     #[error("{0}")]
     Type(String),
-    /// An argument that is written to shares memory with another one: `AliasedArgumentError`.
+    /// An argument that is written to shares memory with another user of it: `AliasedArgumentError`.
     #[error("{0}")]
     Aliased(String),
-    /// A device has no memory left: `DeviceMemoryError`.
+    /// A device ran out of memory: `DeviceMemoryError`.
     #[error("{0}")]
     DeviceMemory(String),
-    /// CUDA's driver reports any other failure: `RuntimeError`.
+    /// Another failure of CUDA's driver: `RuntimeError`.
     #[error("{0}")]
     Cuda(String),
-    /// An exception that passes through as it is.
+    /// An exception that passes through unchanged.
     #[error(transparent)]
     Python(#[from] PyErr),
 }
 
 impl Error {
-    /// Whether a framework lacks the element type.
+    /// Whether the cause is an element type that a framework does not have.
     #[must_use]
     pub fn is_missing_dtype(&self) -> bool {
         matches!(self, Error::Conversion(error) if matches!(error.failure, Failure::Dtype))
@@ -94,21 +105,22 @@ impl Error {
 }
 
 impl From<DriverError> for Error {
-    /// The driver's own words are not asked for: that is a call, and there may be no driver.
+    /// Without the driver's description of the error, since asking for that calls the driver, which may be
+    /// missing.
     fn from(DriverError(code): DriverError) -> Error {
         match code {
             CUresult::CUDA_ERROR_OUT_OF_MEMORY => {
-                Error::DeviceMemory("CUDA has no device memory left (out of memory)".into())
+                Error::DeviceMemory("CUDA ran out of device memory".into())
             }
             code => Error::Cuda(format!("CUDA reports error {} ({code:?})", code as u32)),
         }
     }
 }
 
-/// Short for a result with this crate's error.
+/// A result with this crate's error.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// The first line of an exception's message; frameworks append their C++ frames to it.
+/// An exception's class and the first line of its message. Frameworks append C++ stack traces.
 pub fn first_line(py: Python<'_>, error: &PyErr) -> String {
     let text = error.value(py).to_string();
     let line = text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
@@ -116,25 +128,24 @@ pub fn first_line(py: Python<'_>, error: &PyErr) -> String {
     if line.is_empty() { name } else { format!("{name}: {line}") }
 }
 
-/// What was tried, where a failure means only that it cannot be had. An interrupt is no such failure:
-/// where it cannot be raised, it comes again.
-pub(crate) fn tried<T>(py: Python<'_>, result: PyResult<T>) -> Option<T> {
-    result.map_err(|error| postpone(py, &error)).ok()
+/// The value of an attempt that may fail. Its exception is dropped, except that a `KeyboardInterrupt` is
+/// raised again later.
+pub(crate) fn attempt<T>(py: Python<'_>, result: PyResult<T>) -> Option<T> {
+    result.map_err(|error| defer_interrupt(py, &error)).ok()
 }
 
-/// Has an interrupt come again, as soon as Python code runs. Other exceptions are dropped.
+/// Has a `KeyboardInterrupt` raised again as soon as Python code runs. Other exceptions are dropped.
 #[cold]
-pub(crate) fn postpone(py: Python<'_>, error: &PyErr) {
+pub(crate) fn defer_interrupt(py: Python<'_>, error: &PyErr) {
     if error.is_instance_of::<PyKeyboardInterrupt>(py) {
         // SAFETY: the thread is attached.
         unsafe { pyo3::ffi::PyErr_SetInterrupt() };
     }
 }
 
-/// An exception or warning class of the `arraybridge` package.
-///
-/// The classes are Python's, in `arraybridge.exceptions`, so that every extension module raises
-/// the same ones. A program that embeds Python without the package gets a built-in class.
+/// An exception or warning class of the `arraybridge` package. They are defined in Python, in
+/// `arraybridge.exceptions`, so that every extension module raises the same classes. A program that embeds
+/// Python without the package gets built-in classes.
 fn class<'py>(py: Python<'py>, name: &'static str) -> Option<Bound<'py, PyType>> {
     static MODULE: PyOnceLock<Option<Py<PyModule>>> = PyOnceLock::new();
     let module = MODULE
@@ -146,12 +157,12 @@ fn class<'py>(py: Python<'py>, name: &'static str) -> Option<Bound<'py, PyType>>
 /// The class of [`Error::DeviceMemory`].
 const DEVICE_MEMORY: &str = "DeviceMemoryError";
 
-/// Whether an exception says that a device's memory is exhausted.
+/// Whether an exception says that a device ran out of memory.
 pub(crate) fn is_device_memory(py: Python<'_>, error: &PyErr) -> bool {
     class(py, DEVICE_MEMORY).is_some_and(|class| error.is_instance(py, &class))
 }
 
-/// The class of `SharedImmutableMemoryWarning` and its like.
+/// A warning class of the package, such as `SharedImmutableMemoryWarning`.
 pub fn warning_class<'py>(py: Python<'py>, name: &'static str) -> Bound<'py, PyAny> {
     class(py, name).unwrap_or_else(|| py.get_type::<PyUserWarning>()).into_any()
 }
@@ -161,6 +172,10 @@ impl From<Error> for PyErr {
         Python::attach(|py| match error {
             Error::Python(error) => error,
             Error::Value(text) => PyValueError::new_err(text),
+            Error::UnknownFramework { name, reason } => match class(py, "UnknownFrameworkError") {
+                Some(class) => PyErr::from_type(class, (name.clone(), name, "name", reason)),
+                None => PyValueError::new_err(reason),
+            },
             Error::Type(text) => PyTypeError::new_err(text),
             Error::Aliased(text) => match class(py, "AliasedArgumentError") {
                 Some(class) => PyErr::from_type(class, (text,)),
@@ -171,27 +186,25 @@ impl From<Error> for PyErr {
                 None => PyMemoryError::new_err(text),
             },
             Error::Cuda(text) => PyRuntimeError::new_err(text),
-            Error::Conversion(error) => {
-                // An interrupt that was put off may be the reason of the failure.
-                if let Err(interrupt) = py.check_signals() {
-                    return interrupt;
-                }
-                let ConversionError { failure, source, target, method, reason, cause } = *error;
-                let raised = match class(py, failure.class()) {
-                    Some(class) => PyErr::from_type(class, (source, target, method, reason)),
-                    None => {
-                        let text = format!("cannot convert from {source} to {target}: {reason}");
-                        match failure {
-                            Failure::NotInstalled => PyImportError::new_err(text),
-                            _ => PyRuntimeError::new_err(text),
-                        }
-                    }
-                };
-                raised.set_cause(py, cause);
-                raised
-            }
+            Error::Conversion(error) => conversion_error(py, *error),
         })
     }
+}
+
+fn conversion_error(py: Python<'_>, error: ConversionError) -> PyErr {
+    // A deferred interrupt may be the reason for the failure.
+    if let Err(interrupt) = py.check_signals() {
+        return interrupt;
+    }
+    let ConversionError { failure, source, target, method, reason, cause } = error;
+    let text = || format!("cannot convert from {source} to {target}: {reason}");
+    let raised = match (class(py, failure.class()), failure) {
+        (Some(class), _) => PyErr::from_type(class, (source, target, method, reason)),
+        (None, Failure::NotInstalled) => PyImportError::new_err(text()),
+        (None, _) => PyRuntimeError::new_err(text()),
+    };
+    raised.set_cause(py, cause);
+    raised
 }
 
 #[cfg(test)]
@@ -199,7 +212,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_error_of_the_driver_is_told_without_the_driver() {
+    fn an_error_of_the_driver_is_described_without_the_driver() {
         let exhausted = Error::from(DriverError(CUresult::CUDA_ERROR_OUT_OF_MEMORY));
         assert!(matches!(exhausted, Error::DeviceMemory(_)), "{exhausted}");
         let other = Error::from(DriverError(CUresult::CUDA_ERROR_ILLEGAL_ADDRESS)).to_string();

@@ -1,6 +1,7 @@
 //! The Python interpreter: errors and exceptions, calls without tuples, references that any thread may
 //! drop, and what the extension modules of a process share.
 
+pub mod containers;
 pub mod context;
 pub mod detached;
 pub mod error;

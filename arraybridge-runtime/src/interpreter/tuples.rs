@@ -1,17 +1,17 @@
-//! Tuples and lists that are made anew, named tuples included.
+//! Tuples, named tuples and lists with new elements.
 
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
 
-/// A tuple that can be made anew from its elements: a plain or a named one.
+/// The object as a tuple that can be built from elements: a plain one or a named one.
 pub fn plain_tuple<'a, 'py>(value: &'a Bound<'py, PyAny>) -> Option<&'a Bound<'py, PyTuple>> {
     let tuple = value.cast::<PyTuple>().ok()?;
     let known = tuple.is_exact_instance_of::<PyTuple>() || maker(tuple).is_some();
     known.then_some(tuple)
 }
 
-/// What makes a named tuple of an iterable: `_make`, or the class of those that are written in C, such
-/// as `torch.return_types.max`.
+/// The callable that builds a named tuple from an iterable: `_make`, or the class itself for those written
+/// in C, such as `torch.return_types.max`.
 pub fn maker<'py>(tuple: &Bound<'py, PyTuple>) -> Option<Bound<'py, PyAny>> {
     let (py, class) = (tuple.py(), tuple.get_type());
     let make = class.getattr_opt(pyo3::intern!(py, "_make")).ok()?;
@@ -21,7 +21,7 @@ pub fn maker<'py>(tuple: &Bound<'py, PyTuple>) -> Option<Bound<'py, PyAny>> {
     })
 }
 
-/// A list or tuple like another one, of other elements.
+/// A list or tuple of the same type as another, with new elements.
 pub fn rebuilt<'py>(
     like: &Bound<'py, PyAny>,
     elements: Vec<Bound<'py, PyAny>>,

@@ -1,6 +1,6 @@
-//! Python's calling convention without tuples, for classes of this crate whose objects are called.
+//! Python's vectorcall protocol, which calls objects without building a tuple, for classes of this crate.
 //!
-//! PyO3 has no slot for it, so the class is set up when its first object is made.
+//! PyO3 does not support it for classes, so a class is set up when its first object is made.
 
 use std::any::Any;
 use std::marker::PhantomData;
@@ -13,15 +13,14 @@ use pyo3::pyclass::PyClass;
 use pyo3::pyclass::boolean_struct::True;
 use pyo3::types::{PyDict, PyTuple};
 
-/// A class whose objects are called this way. It is not subclassed.
+/// A class whose objects support vectorcall. It cannot be subclassed. Implement it with
+/// `vectorcall_class!`.
 ///
 /// # Safety
 ///
-/// [`Vectorcall::OFFSET`] is that of a [`Slot`] of the class. ([`vectorcall_class`] sees to that.)
-///
-/// [`vectorcall_class`]: crate::interpreter::vectorcall::vectorcall_class
+/// There is a [`Slot`] of the class at [`Vectorcall::OFFSET`].
 pub unsafe trait Vectorcall: PyClass<Frozen = True> + Sync {
-    /// Where in the object the slot is.
+    /// The offset of the slot in the Rust value, in bytes.
     const OFFSET: usize;
 
     /// Calls an object.
@@ -32,14 +31,14 @@ pub unsafe trait Vectorcall: PyClass<Frozen = True> + Sync {
     fn call<'py>(slf: &Bound<'py, Self>, given: &Given<'_, 'py>) -> PyResult<Bound<'py, PyAny>>;
 }
 
-/// Has the objects of a class called by a function, through a field of type [`Slot`].
+/// Implements [`Vectorcall`] for a class, with the field that is its [`Slot`] and the function to call.
 ///
 /// ```text
 /// vectorcall_class!(Declared, vectorcall, fast::run);
 /// ```
 macro_rules! vectorcall_class {
     ($class:ty, $field:ident, $call:expr) => {
-        // SAFETY: the offset is that of a field, whose type is checked.
+        // SAFETY: the offset is that of the field, and the closure compiles only if the field is a slot.
         unsafe impl $crate::interpreter::vectorcall::Vectorcall for $class {
             const OFFSET: usize = {
                 let _: fn(&$class) -> &$crate::interpreter::vectorcall::Slot<$class> =
@@ -58,7 +57,7 @@ macro_rules! vectorcall_class {
 }
 pub(crate) use vectorcall_class;
 
-/// The function that Python calls for an object of a class.
+/// The field of an object through which Python calls it.
 #[repr(transparent)]
 pub struct Slot<C> {
     _function: ffi::vectorcallfunc,
@@ -66,29 +65,28 @@ pub struct Slot<C> {
 }
 
 impl<C: Vectorcall> Slot<C> {
-    /// [`Vectorcall::call`].
+    /// Calls [`Vectorcall::call`].
     pub fn new() -> Slot<C> {
-        // SAFETY: the function is one of Python's kind, and for objects of this class.
-        unsafe { Slot::of(vectorcall::<C>) }
+        // SAFETY: the function implements the protocol for objects of this class.
+        unsafe { Slot::with_function(vectorcall::<C>) }
     }
 
-    /// Another function.
+    /// Calls another function.
     ///
     /// # Safety
     ///
-    /// It does for every object of the class what Python expects of a `vectorcallfunc`.
-    pub unsafe fn of(function: ffi::vectorcallfunc) -> Slot<C> {
+    /// The function implements the protocol for every object of the class.
+    pub unsafe fn with_function(function: ffi::vectorcallfunc) -> Slot<C> {
         Slot { _function: function, class: PhantomData }
     }
 }
 
-/// Sets the class up; called with its first object, before anybody calls that.
+/// Sets up the class of its first object, before that is called.
 #[cfg(not(Py_LIMITED_API))]
 pub fn install<C: Vectorcall>(first: &Bound<'_, C>) {
     let contents = std::ptr::from_ref(first.get()) as usize - first.as_ptr() as usize;
-    // SAFETY: the class is a heap type that lives as long as its object here; the interpreter is
-    // attached. Each object has a slot at the same offset, since all objects of the class are laid out
-    // alike, and it never changes.
+    // SAFETY: the object keeps its class alive, which is a heap type, and the thread is attached. All objects
+    // of the class have the same layout, so each has a slot at this offset, and a slot never changes.
     unsafe {
         let class = ffi::Py_TYPE(first.as_ptr());
         (*class).tp_vectorcall_offset = (contents + C::OFFSET) as ffi::Py_ssize_t;
@@ -97,30 +95,30 @@ pub fn install<C: Vectorcall>(first: &Bound<'_, C>) {
     }
 }
 
-/// The stable interface does not let a class be set up afterwards; `__call__` serves there.
+/// With the stable interface a class cannot be changed afterwards, and Python calls `__call__`.
 #[cfg(Py_LIMITED_API)]
 pub fn install<C: Vectorcall>(_first: &Bound<'_, C>) {}
 
-/// The function at the offset that [`install`] tells Python.
+/// The function in the slot.
 ///
 /// # Safety
 ///
-/// As Python's `vectorcallfunc`, with an object of the class.
+/// Python calls it for an object of the class.
 unsafe extern "C" fn vectorcall<C: Vectorcall>(
     callable: *mut ffi::PyObject,
     args: *const *mut ffi::PyObject,
     nargsf: usize,
     names: *mut ffi::PyObject,
 ) -> *mut ffi::PyObject {
-    // SAFETY: Python calls with an object of the class and with arguments that it keeps for the call.
+    // SAFETY: Python calls this for an object of the class.
     unsafe { serve(callable, args, nargsf, names, C::call) }
 }
 
-/// Calls `body` with the object and the arguments, and gives Python what it gives.
+/// Calls `body` with the object and the arguments, and returns its result to Python.
 ///
 /// # Safety
 ///
-/// As Python's `vectorcallfunc`, with an object of the class.
+/// The arguments are those with which Python calls an object of the class by vectorcall.
 pub unsafe fn serve<C: Vectorcall>(
     callable: *mut ffi::PyObject,
     args: *const *mut ffi::PyObject,
@@ -130,7 +128,8 @@ pub unsafe fn serve<C: Vectorcall>(
 ) -> *mut ffi::PyObject {
     let attached = |py: Python<'_>| {
         let call = || {
-            // SAFETY: Python's promise for the arguments of such a call, and its class.
+            // SAFETY: the callable is an object of the class, and Python passes the names as a tuple or as null.
+            // It keeps all arguments alive during the call.
             unsafe {
                 let object = Borrowed::from_ptr(py, callable).cast_unchecked();
                 let names = Borrowed::from_ptr_or_opt(py, names)
@@ -138,8 +137,8 @@ pub unsafe fn serve<C: Vectorcall>(
                 body(&object, &Given { args, nargsf, names })
             }
         };
-        let done =
-            catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|panic| Err(raised(&*panic)));
+        let done = catch_unwind(AssertUnwindSafe(call))
+            .unwrap_or_else(|panic| Err(panic_exception(&*panic)));
         match done {
             Ok(result) => result.into_ptr(),
             Err(error) => {
@@ -148,19 +147,19 @@ pub unsafe fn serve<C: Vectorcall>(
             }
         }
     };
-    // SAFETY: the interpreter calls, so it is there; PyO3 only has to count the attachment.
+    // SAFETY: Python calls from an attached thread; PyO3 only has to take note of that.
     unsafe { Python::attach_unchecked(attached) }
 }
 
-/// A panic as PyO3's own calling conventions raise it.
+/// A panic as the exception that PyO3 raises for it.
 #[cold]
-fn raised(panic: &(dyn Any + Send)) -> PyErr {
+fn panic_exception(panic: &(dyn Any + Send)) -> PyErr {
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
     let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
     PanicException::new_err(text.unwrap_or_else(|| "panic from Rust code".to_owned()))
 }
 
-/// The arguments of a call, where the caller has put them and keeps them.
+/// The arguments of a call, borrowed from the caller.
 pub struct Given<'a, 'py> {
     args: *const *mut ffi::PyObject,
     nargsf: usize,
@@ -168,33 +167,37 @@ pub struct Given<'a, 'py> {
 }
 
 impl<'a, 'py> Given<'a, 'py> {
-    /// The arguments of a list, whose last ones have these names.
+    /// A list of arguments, the last of which have these names.
+    ///
+    /// # Panics
+    ///
+    /// If there are more names than arguments.
     pub fn of(args: &'a [Borrowed<'a, 'py, PyAny>], names: &'a Bound<'py, PyTuple>) -> Self {
-        let nargsf = args.len() - names.len();
+        let nargsf = args.len().checked_sub(names.len()).expect("every name has an argument");
         Given { args: args.as_ptr().cast(), nargsf, names: Some(names.as_borrowed()) }
     }
 
-    /// How many are given by position.
+    /// The number of positional arguments.
     #[inline]
     pub fn positional(&self) -> usize {
         self.nargsf & !ffi::PY_VECTORCALL_ARGUMENTS_OFFSET
     }
 
-    /// The names of those that follow.
+    /// The names of the keyword arguments, which follow the positional ones.
     #[inline]
     pub fn names(&self) -> Option<Borrowed<'a, 'py, PyTuple>> {
         self.names
     }
 
-    /// All arguments, those by name after those by position.
+    /// All arguments, first the positional ones.
     #[inline]
     pub fn all(&self) -> &'a [Borrowed<'a, 'py, PyAny>] {
         let count = self.positional() + self.names.map_or(0, |names| names.len());
         if count == 0 {
             return &[];
         }
-        // SAFETY: there are as many, none is null, and the caller keeps them; a borrowed reference
-        // is a pointer and a token without a size.
+        // SAFETY: the caller keeps this many arguments alive, none of which is null. A `Borrowed` has the
+        // representation of a pointer.
         unsafe { std::slice::from_raw_parts(self.args.cast(), count) }
     }
 
@@ -217,15 +220,15 @@ impl<'a, 'py> Given<'a, 'py> {
         Ok((args, Some(kwargs)))
     }
 
-    /// Hands the arguments on to another callable, as they are.
+    /// Passes the arguments to another callable unchanged.
     ///
     /// # Errors
     ///
-    /// What it raises.
+    /// What the callable raises.
     #[inline]
     pub fn pass(&self, function: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-        // SAFETY: the arguments are those that Python gave, with the permission that came with
-        // them.
+        // SAFETY: these are the arguments of a call by vectorcall. The flag in `nargsf` lets the callable
+        // change the entry before the first one, and was set by the caller.
         unsafe {
             let names = self.names.map_or(std::ptr::null_mut(), |names| names.as_ptr());
             let result = ffi::PyObject_Vectorcall(function.as_ptr(), self.args, self.nargsf, names);

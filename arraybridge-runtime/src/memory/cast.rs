@@ -3,7 +3,7 @@
 use pyo3::prelude::*;
 
 use crate::host::buffer::{AllocError, HostBuffer};
-use crate::host::cast::{Scaling, Strided, cast_strided};
+use crate::host::cast::{Scaling, StridedArray, cast_strided};
 use crate::host::copy::gather;
 use crate::host::dtype::DType;
 use crate::host::{self, layout};
@@ -33,7 +33,7 @@ pub fn cast(
     let large = buffer.len().max(view.nbytes()) >= DETACH_FROM;
     let target = &mut buffer;
     let work = || {
-        let source = Strided {
+        let source = StridedArray {
             data: view.data(),
             shape: view.shape(),
             strides: view.strides(),

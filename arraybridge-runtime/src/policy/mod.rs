@@ -251,7 +251,7 @@ impl<'py> DtypeCast<'_, 'py> {
         if clipped > 0 {
             self.warn_of_clipping(clipped)?;
         }
-        convert::place(py, endpoints, loaded, Opened { source, private: true }, device)
+        convert::make_array(py, endpoints, loaded, Opened { source, private: true }, device)
     }
 
     /// Casts by the framework's operations, which keep the graph and need no values. Where they fail,
@@ -313,14 +313,13 @@ impl<'py> DtypeCast<'_, 'py> {
             source: loaded.framework.name,
             target: loaded.framework.name,
             route: "copy",
-            via: String::new(),
             how: "dtype policy",
             why: Some(Why::Cast.text()),
             dtype: to.name().to_owned(),
             nbytes: shape.iter().product::<usize>().saturating_mul(to.size()),
             device: device.map_or_else(|_| String::from("unknown"), |device| device.to_string()),
             shape,
-            ns: None,
+            ..Record::default()
         }
     }
 }

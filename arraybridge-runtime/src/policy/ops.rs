@@ -233,7 +233,13 @@ impl<'py> Ops<'_, 'py> {
             (None, Some(_)) => Ok(convert::wrap_numpy(py, endpoints, source)?),
             (device, _) => {
                 let opened = Opened { source, private: true };
-                Ok(convert::place(py, endpoints, loaded, opened, device.unwrap_or(Device::Host))?)
+                Ok(convert::make_array(
+                    py,
+                    endpoints,
+                    loaded,
+                    opened,
+                    device.unwrap_or(Device::Host),
+                )?)
             }
         }
     }

@@ -63,7 +63,8 @@ fn agree(cast: &DtypeCast<'_, '_>, device: Device) -> PyResult<bool> {
     let DtypeCast { py, endpoints, loaded, from, to, scaling, .. } = *cast;
     let (source, _) = memory::cast::cast(py, &edge_values()?, from, Scaling::Clamp)?;
     let (expected, _) = memory::cast::cast(py, &source, to, scaling)?;
-    let array = convert::place(py, endpoints, loaded, Opened { source, private: true }, device)?;
+    let array =
+        convert::make_array(py, endpoints, loaded, Opened { source, private: true }, device)?;
     let given = convert::open_host(&ops::cast(cast, &array, Some(device))?)?.source;
     if given.view().dtype() != to || given.view().shape() != expected.view().shape() {
         return Ok(false);

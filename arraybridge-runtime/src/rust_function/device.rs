@@ -246,17 +246,17 @@ impl<'a, 'py> Call<'a, 'py> {
 
 /// The CUDA device that an object's memory is on, if it is an array there.
 fn in_cuda(object: &Bound<'_, PyAny>) -> Option<usize> {
-    let place = place(object)?;
+    let place = dlpack_device_of(object)?;
     device::is_cuda(place.device_type.0).then_some(place.device_id as usize)
 }
 
 /// Whether an object is certainly an array in host memory.
 fn on_host(object: &Bound<'_, PyAny>) -> bool {
-    place(object).is_some_and(device::is_host)
+    dlpack_device_of(object).is_some_and(device::is_host)
 }
 
 /// The device that an object names for its memory.
-fn place(object: &Bound<'_, PyAny>) -> Option<DLDevice> {
+fn dlpack_device_of(object: &Bound<'_, PyAny>) -> Option<DLDevice> {
     if detect::class_of(object).is_some_and(|class| class.framework.memory == Memory::Host) {
         return Some(DLDevice::CPU);
     }

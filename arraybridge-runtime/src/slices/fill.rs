@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 use super::join::Along;
 use crate::convert::Opened;
 use crate::framework::spec::DType;
-use crate::host::cast::{CastError, Scaling, Strided, cast_strided};
+use crate::host::cast::{CastError, Scaling, StridedArray, cast_strided};
 use crate::host::{self, copy};
 use crate::memory::cast;
 use crate::memory::source::Source;
@@ -111,7 +111,7 @@ impl Rows {
             unsafe { copy::gather(run, data, shape, strides, dtype.size(), swap, self.threads) };
             return Ok(());
         }
-        let source = Strided { data, shape, strides, dtype, swap };
+        let source = StridedArray { data, shape, strides, dtype, swap };
         // SAFETY: the conditions of this function are those of `cast_strided`; the shape, the strides
         // and the swap unit are those of one view.
         unsafe { cast_strided(run, self.dtype, source, Scaling::Clamp, self.threads) }.map(drop)

@@ -18,6 +18,7 @@ use crate::framework::generated::MemoryType;
 use crate::framework::loaded::{self, LoadedFramework};
 use crate::framework::oom;
 use crate::framework::spec::{ArrayOps, DType, Framework, Kind, Memory};
+use crate::framework::warnings;
 use crate::host::buffer::HostBuffer;
 use crate::host::layout::contiguous_bytes;
 use crate::interpreter::error::{Error, Failure, Result, first_line};
@@ -156,7 +157,12 @@ impl<'py> Join<'_, 'py> {
 
     /// The device of the result when the first array is on `source`.
     fn device(&self, source: Device) -> Result<Device> {
-        device::place(self.py, self.loaded, source, self.placement, self.endpoints)
+        let Join { py, loaded, placement, endpoints, .. } = *self;
+        let device = device::resolve(py, loaded, source, placement, endpoints)?;
+        if placement.is_missed(loaded.framework, device) {
+            warnings::no_accelerator(py, loaded.framework)?;
+        }
+        Ok(device)
     }
 
     /// Joins by one operation of the target framework.
@@ -234,7 +240,7 @@ impl<'py> Join<'_, 'py> {
         })?;
         fill(py, &mut joined.source, &opened, along)
             .map_err(|error| Error::Value(error.to_string()))?;
-        convert::place(py, endpoints, loaded, joined, device)
+        convert::make_array(py, endpoints, loaded, joined, device)
     }
 
     fn record(&self, result: &Bound<'py, PyAny>) -> Record {
@@ -247,14 +253,13 @@ impl<'py> Join<'_, 'py> {
             source: endpoints.source.name,
             target: endpoints.target.name,
             route: "copy",
-            via: String::new(),
             how: if along == Along::NewAxis { "stack" } else { "concatenate" },
             why: Some("several arrays become one"),
             dtype: dtype.map(|dtype| dtype.name().to_owned()).unwrap_or_default(),
             nbytes: shape.iter().product::<usize>().saturating_mul(size),
             device: device.map_or_else(|_| String::from("unknown"), |device| device.to_string()),
             shape,
-            ns: None,
+            ..Record::default()
         }
     }
 }

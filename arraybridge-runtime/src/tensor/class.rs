@@ -10,7 +10,7 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyTuple, PyType};
 
-use super::{Tensor, cuda, describe, place};
+use super::{Tensor, cuda, describe, device_name};
 use crate::convert;
 use crate::cuda::driver::{LEGACY_STREAM, borrowed_stream};
 use crate::dlpack::{capsule, managed};
@@ -297,7 +297,7 @@ impl PyTensor {
     /// `"host"` or `"cuda:0"`.
     #[getter]
     fn device(&self) -> String {
-        place(self.view().device())
+        device_name(self.view().device())
     }
 
     fn __repr__(&self) -> String {

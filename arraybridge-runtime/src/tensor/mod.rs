@@ -179,11 +179,11 @@ impl fmt::Debug for Tensor {
 
 /// `Tensor float32[2, 3] on host`.
 fn describe(view: &View) -> String {
-    format!("Tensor {}{:?} on {}", view.dtype(), view.shape(), place(view.device()))
+    format!("Tensor {}{:?} on {}", view.dtype(), view.shape(), device_name(view.device()))
 }
 
 /// `host` or `cuda:0`.
-fn place(device: DLDevice) -> String {
+fn device_name(device: DLDevice) -> String {
     if device::is_host(device) { "host".into() } else { format!("cuda:{}", device.device_id) }
 }
 

@@ -1,5 +1,5 @@
-/* What a CUDA kernel uses, for a C compiler: the threads of a grid are the steps of a loop. A kernel
-   that is compiled so is proven in its arithmetic only. */
+/* Compiles a CUDA kernel with a C compiler. The threads of a grid become the iterations of a loop, so this
+   only tests the kernel's arithmetic. */
 #pragma once
 #include <math.h>
 

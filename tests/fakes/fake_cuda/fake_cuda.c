@@ -1,10 +1,9 @@
-/* A fake of CUDA's driver, and of its compiler: "device memory" is the host's, every call is done at
-   once, and a kernel is its own source, compiled for the host.
+/* A fake of CUDA's driver and compiler. "Device memory" is host memory, calls are executed immediately,
+   and kernels are compiled for the host.
 
-   It proves control flow: which calls are made, with which arguments, on which stream, in which order,
-   and what happens when one fails. Nothing that it does is evidence that anything works on a device.
-   The functions have the names of the library that it stands for; those that begin with fake_ are for
-   the tests. */
+   It checks control flow: which calls are made, with which arguments, on which stream, in which order,
+   and what happens when one fails. It does not show that anything works on a device. The functions have
+   the names of the real libraries. Those whose names begin with fake_ are for the tests. */
 #include "cuda_on_host.h"
 #include SOBEL
 
@@ -33,7 +32,7 @@ static void say(const char *format, ...)
     va_end(arguments);
 }
 
-/* The name of a function of the driver fails, so many times. */
+/* Makes the next calls of a driver function fail. */
 void fake_fail(const char *name, int code, int times)
 {
     snprintf(failing, sizeof failing, "%s", name);
@@ -41,7 +40,7 @@ void fake_fail(const char *name, int code, int times)
     failures = times;
 }
 
-/* What was called since the last time, a line each. */
+/* The calls since the last time, one per line. */
 const char *fake_calls(void)
 {
     static char answer[sizeof calls];
@@ -51,19 +50,19 @@ const char *fake_calls(void)
     return answer;
 }
 
-/* Blocks that are allocated and not yet freed. */
+/* The number of blocks that are allocated and not freed. */
 long fake_allocated(void)
 {
     return allocated;
 }
 
-/* The device whose context is current on this thread, -1 for none. */
+/* The device whose context is current on this thread, or -1. */
 int fake_current(void)
 {
     return bound ? bound - 0xc0 : -1;
 }
 
-/* Makes a device's context current, as the runtime of a framework does. */
+/* Makes a device's context current, as a framework does. */
 void fake_make_current(int device)
 {
     bound = 0xc0 + device;

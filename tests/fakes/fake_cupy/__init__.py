@@ -1,10 +1,11 @@
-"""A fake CuPy: NumPy arrays that say that they are on a CUDA device.
+"""A fake CuPy: NumPy arrays that claim to be on a CUDA device.
 
-It proves control flow only: which operation is called, in which device's scope, in which order,
-and what happens when one fails. It is no evidence that anything works with CuPy or on a device.
+It checks control flow only: which operation is called, in which device's scope, in which order, and
+what happens when one fails. It does not show that anything works with CuPy or on a device.
 
 `mount()` puts it into `sys.modules` as `cupy`. `LOG` holds the calls. With `SHARES`, arrays are
-handed out and taken by DLPack: beside the driver of `fake_cuda`, whose device memory is the host's.
+exported and imported by DLPack, for use with the driver of `fake_cuda`, whose device memory is host
+memory.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ def current_device() -> int:
 
 
 class CUDARuntimeError(RuntimeError):
-    """What the CUDA runtime answers."""
+    """The error of the CUDA runtime."""
 
     def __init__(self, status: int) -> None:
         super().__init__(f"cudaError {status}")
@@ -51,14 +52,14 @@ CUDARuntimeError.__module__ = "cupy_backends.cuda.api.runtime"
 
 
 class OutOfMemoryError(MemoryError):
-    """What the memory pool answers."""
+    """The error of the memory pool."""
 
 
 OutOfMemoryError.__module__ = "cupy.cuda.memory"
 
 
 class Device:
-    """A device, and the scope in which it is the current one."""
+    """A device, and the scope in which it is current."""
 
     def __init__(self, device: int | None = None) -> None:
         self.id = current_device() if device is None else int(device)
@@ -128,7 +129,7 @@ def get_current_stream(device_id: int = -1) -> Stream:
 
 
 def _labelled(capsule: object, device_type: int, device: int) -> object:
-    """The same capsule, whose memory is said to be on another device."""
+    """The same capsule, labelled with another device."""
     api = ctypes.pythonapi
     api.PyCapsule_GetName.restype = ctypes.c_char_p
     api.PyCapsule_GetName.argtypes = [ctypes.py_object]
@@ -142,7 +143,7 @@ def _labelled(capsule: object, device_type: int, device: int) -> object:
 
 
 class _Lent:
-    """What NumPy imports."""
+    """An exporter of a capsule, for NumPy to import."""
 
     def __init__(self, capsule: object) -> None:
         self._capsule = capsule
@@ -226,12 +227,12 @@ def _upload(name: str, data: object) -> ndarray:
 
 
 def asarray(data, dtype=None):
-    """Copy from the host."""
+    """Copies from the host."""
     return _upload("asarray", data)
 
 
 def array(data, dtype=None, copy=True):
-    """Copy from the host."""
+    """Copies from the host."""
     return _upload("array", data)
 
 
@@ -246,11 +247,11 @@ def from_dlpack(data, *, device=None, copy=None):
         array = ndarray(np.from_dlpack(_Lent(_labelled(capsule, 1, 0))))
         array._device = data.__dlpack_device__()[1]
         return array
-    raise BufferError("a fake has no device memory to import")
+    raise BufferError("the fake has no device memory to import")
 
 
 def dtype(name):
-    """NumPy's dtypes are CuPy's."""
+    """CuPy uses the dtypes of NumPy."""
     return np.dtype(name)
 
 
@@ -297,7 +298,7 @@ cuda.memory.OutOfMemoryError = OutOfMemoryError
 
 
 def mount() -> types.ModuleType:
-    """Make `import cupy` give this module."""
+    """Make `import cupy` import this module."""
     module = sys.modules[__name__]
     sys.modules["cupy"] = module
     sys.modules["cupy.cuda"] = cuda
@@ -308,7 +309,7 @@ def mount() -> types.ModuleType:
 
 @contextlib.contextmanager
 def failing(name: str, error: BaseException):
-    """Let one call raise inside the block."""
+    """Make one function raise inside the block."""
     FAIL[name] = error
     try:
         yield

@@ -9,15 +9,28 @@ const LAST_DEVICE_TYPE: i64 = 18;
 
 const EXPORT_SCOPE: &[&str] = &["data", "stream", "version"];
 const EXPORT: &str = "data.__dlpack__(stream = stream, max_version = version)";
+const UNVERSIONED_SCOPE: &[&str] = &["data", "stream"];
+/// What is asked of a framework of before DLPack 1.0, which does not know `max_version`.
+const UNVERSIONED: &str = "data.__dlpack__(stream = stream)";
 
 /// How arrays are exported. A framework that imports exports too.
 pub(super) fn export(outer: &Section<'_>, place: Option<Place>) -> Option<Export> {
     let default_op = || ops::default(EXPORT, EXPORT_SCOPE);
+    let default_unversioned = || ops::default(UNVERSIONED, UNVERSIONED_SCOPE);
     let Some(section) = outer.section("export") else {
-        let (op, ordered_by) = (default_op(), OrderedBy::Stream);
+        let (op, unversioned) = (default_op(), Some(default_unversioned()));
+        let ordered_by = OrderedBy::Stream;
         let implied = outer.has("import") && !outer.has("export");
-        return implied.then_some(Export { op, ordered_by, buffer: false, owner: None, pin: None });
+        return implied.then_some(Export {
+            op,
+            unversioned,
+            ordered_by,
+            buffer: false,
+            owner: None,
+            pin: None,
+        });
     };
+    let unversioned = (!section.has("op")).then(default_unversioned);
     let op = op(&section, "op", EXPORT_SCOPE).unwrap_or_else(default_op);
     let ordered_by = word(&section, "ordered_by").unwrap_or(OrderedBy::Stream);
     if place != Some(Place::Host) && ordered_by == OrderedBy::Stream && !op.all_use("stream") {
@@ -33,7 +46,7 @@ pub(super) fn export(outer: &Section<'_>, place: Option<Place>) -> Option<Export
     }
     let pin = pin(&section);
     section.finish();
-    Some(Export { op, ordered_by, buffer, owner, pin })
+    Some(Export { op, unversioned, ordered_by, buffer, owner, pin })
 }
 
 fn pin(outer: &Section<'_>) -> Option<Pin> {
@@ -54,7 +67,8 @@ pub(super) fn import(outer: &Section<'_>, place: Option<Place>) -> Option<Import
         fast: fast(&section),
         devices: devices(&section, place),
         strides: word(&section, "strides").unwrap_or(Strides::Any),
-        align: align(&section, 1),
+        align: align(&section, "align", 1),
+        device_align: device_align(&section, place),
         read_only: section.flag("read_only").unwrap_or(false),
         shares: section.flag("shares").unwrap_or(true),
         ordered_by: word(&section, "ordered_by").unwrap_or(OrderedBy::Stream),
@@ -77,6 +91,15 @@ fn import_op(section: &Section<'_>) -> Option<(Op, bool)> {
     }
     op.scope.retain(|name| *name != if capsule { "data" } else { "capsule" });
     Some((op, capsule))
+}
+
+fn device_align(section: &Section<'_>, place: Option<Place>) -> usize {
+    if place == Some(Place::Host) && section.has("device_align") {
+        let message = "`device_align` is of memory on an accelerator; remove it or write \
+                       memory = \"either\"";
+        section.problem(section.key_at("device_align"), message);
+    }
+    align(section, "device_align", 1)
 }
 
 fn fast(section: &Section<'_>) -> Vec<Op> {

@@ -3,7 +3,7 @@
 use super::names::Names;
 use super::ops::{alternatives, op};
 use super::words::{filled, word_of};
-use super::{Guard, Objects, Op, ReasonRole, Refusal, Section, Text};
+use super::{Guard, Objects, Op, ReasonRole, RefusedClasses, Section, Text};
 
 /// The classes of a table, and its conditions on their objects.
 pub(super) fn objects(table: &str, section: &Section<'_>, names: &mut Names) -> Objects {
@@ -35,7 +35,7 @@ fn values(table: &str, section: &Section<'_>, names: &mut Names) -> Vec<(String,
     values.collect()
 }
 
-fn refuse(table: &str, section: &Section<'_>, names: &mut Names) -> Vec<Refusal> {
+fn refuse(table: &str, section: &Section<'_>, names: &mut Names) -> Vec<RefusedClasses> {
     let refusals = section.sections("refuse").into_iter().filter_map(|refusal| {
         refusal.require("why", "\"a few words\"");
         refusal.require("classes", format_args!("[\"{table}.SomeClass\"]"));
@@ -43,7 +43,7 @@ fn refuse(table: &str, section: &Section<'_>, names: &mut Names) -> Vec<Refusal>
         let role = role(&refusal, "refuse");
         let classes = classes(table, &refusal, names);
         refusal.finish();
-        Some(Refusal { why: why?, role, classes })
+        Some(RefusedClasses { why: why?, role, classes })
     });
     refusals.collect()
 }
@@ -71,7 +71,7 @@ fn role(reason: &Section<'_>, list: &str) -> Option<ReasonRole> {
     let belongs = match role {
         ReasonRole::Gradient => "guards",
         ReasonRole::Traced => "refuse",
-        ReasonRole::Lifted => "reasons",
+        ReasonRole::Lifted | ReasonRole::Released => "reasons",
     };
     if list != belongs {
         let Text { value, at, .. } = &text;

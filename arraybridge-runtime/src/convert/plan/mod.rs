@@ -200,8 +200,14 @@ fn accelerator_obstacle(target: &Target, facts: &Facts, dtype: DType, from: usiz
     match adopter(target, facts) {
         None => Some(Why::Memory),
         Some(_) if target.framework.no_dlpack.contains(dtype) => Some(Why::Dtype),
-        Some(import) => (facts.layout > import.strides).then_some(Why::Strides),
+        Some(import) if facts.layout > import.strides => Some(Why::Strides),
+        Some(import) => (!is_aligned_for(import, facts)).then_some(Why::Alignment),
     }
+}
+
+/// Whether an accelerator's memory lies where the import needs it.
+fn is_aligned_for(import: &Import, facts: &Facts) -> bool {
+    facts.empty || facts.alignment.is_multiple_of(import.device_align)
 }
 
 /// The target's import, where it takes memory of the source's kind.
@@ -297,8 +303,11 @@ fn from_accelerator(
         Some(Why::Strides) if source_copies => {
             (COPIED_BY_SOURCE, fallbacks![Strides: THROUGH_HOST])
         }
+        Some(Why::Alignment) if source_copies => {
+            (COPIED_BY_SOURCE, fallbacks![Alignment: THROUGH_HOST])
+        }
         Some(Why::Device)
-            if adopter(target, facts).is_some()
+            if adopter(target, facts).is_some_and(|import| is_aligned_for(import, facts))
                 && framework.device.r#move.is_some()
                 && from < target.accelerators =>
         {
@@ -332,20 +341,22 @@ pub fn within(target: &Target, from: Device, wish: &Wish) -> Result<Plan, Refusa
     if wish.cast.is_some_and(|dtype| !target.dtypes.contains(dtype)) {
         return Err(Refusal::Dtype);
     }
-    const BUFFERED: Steps = &[Step::Open, Step::Gather, Step::Land];
+    const COPIED_HERE: Steps = &[Step::Gather, Step::Land];
+    const REOPENED: Steps = &[Step::Open, Step::Gather, Step::Land];
     let on_host = from == Device::Host;
     let (steps, fallbacks): (Steps, &'static [Fallback]) = match why {
         None => (&[Step::Keep], &[]),
         Some(Why::Device) if framework.device.r#move.is_some() => (&[Step::Move], &[]),
         Some(Why::Device) if !on_host => (THROUGH_HOST, &[]),
         Some(Why::Cast) if !on_host => (CAST_THROUGH_HOST, &[]),
-        Some(Why::Cast | Why::Device) => (BUFFERED, &[]),
+        Some(Why::Cast | Why::Device) => (COPIED_HERE, &[]),
         // The framework's copy lacks some dtypes; on the host there is another way.
         Some(_) if framework.copy.is_some() && on_host => {
-            (&[Step::Copy], fallbacks![Requested: BUFFERED])
+            (&[Step::Copy], fallbacks![Requested: REOPENED])
         }
-        Some(_) if framework.copy.is_some() => (&[Step::Copy], &[]),
-        Some(_) if on_host => (BUFFERED, &[]),
+        // The copy may land elsewhere: TensorFlow has no kernel on a GPU for some dtypes.
+        Some(_) if framework.copy.is_some() => (&[Step::Copy], fallbacks![Requested: THROUGH_HOST]),
+        Some(_) if on_host => (COPIED_HERE, &[]),
         Some(_) => (THROUGH_HOST, &[]),
     };
     Ok(Plan {

@@ -175,7 +175,7 @@ pub enum Importer {
 }
 
 impl Importer {
-    /// The one that the table alone tells.
+    /// The one that follows from the table alone.
     pub fn of(framework: &Framework) -> Importer {
         match &framework.import {
             _ if framework.module == "numpy" => Importer::NumpyArray,
@@ -286,11 +286,21 @@ impl Plan {
     /// The steps of an attempt in words, with the names of the doors on both sides.
     pub fn via(&self, access: Access, attempt: usize) -> String {
         let (steps, _) = self.attempt(attempt);
-        let first = (!matches!(steps, [Step::Keep] | [Step::Open, ..])).then(|| access.name());
-        let name = |step: &Step| match step {
-            Step::Import => self.importer.name(),
-            step => step.name(),
+        let access = match steps {
+            [Step::Keep] | [Step::Open, ..] => "",
+            _ => access.name(),
         };
-        first.into_iter().chain(steps.iter().map(name)).collect::<Vec<_>>().join(", ")
+        let mut via = String::with_capacity(64);
+        via.push_str(access);
+        for step in steps {
+            if !via.is_empty() {
+                via.push_str(", ");
+            }
+            via.push_str(match step {
+                Step::Import => self.importer.name(),
+                step => step.name(),
+            });
+        }
+        via
     }
 }

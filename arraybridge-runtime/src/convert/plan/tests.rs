@@ -120,6 +120,24 @@ fn an_accelerator_s_array_is_copied_for_the_reason_that_there_is() {
 }
 
 #[test]
+fn a_view_that_begins_elsewhere_than_the_target_needs_is_copied_on_its_device() {
+    let plan = |to, alignment, device, copy| {
+        let target = Target { device: Device::Accelerator(device), ..target(to) };
+        let facts = Facts { alignment, ..on_cuda() };
+        between(Cupy.framework(), &target, &facts, &wish(copy))
+    };
+    for (to, needed) in [(Jax, 16), (Tensorflow, 64)] {
+        assert_eq!(plan(to, needed, 0, None).unwrap().route, Route::Share);
+        let copied = plan(to, needed / 2, 0, None).unwrap();
+        assert_eq!(copied.route, Route::Copy(Why::Alignment));
+        assert_eq!(copied.steps, [Step::CopyContiguous, Step::Adopt]);
+        let refused = plan(to, needed / 2, 0, Some(false)).map(|plan| plan.route);
+        assert_eq!(refused, Err(Refusal::CopyRequired(Why::Alignment)));
+    }
+    assert_eq!(plan(Torch, 4, 0, None).unwrap().route, Route::Share);
+}
+
+#[test]
 fn memory_of_a_kind_that_the_target_does_not_import_goes_through_the_host() {
     let opencl = Facts { device_type: 4, ..on_cuda() };
     for device in [0, 1] {
@@ -301,7 +319,38 @@ proptest! {
         }
         if let Ok(plan) = within(&target, facts.device, &wish) {
             for steps in [plan.steps].into_iter().chain(plan.fallbacks.iter().map(|f| f.steps)) {
-                prop_assert!(fit_together(true, steps), "{plan:?}");
+                // Memory that is going to be copied is described beforehand.
+                prop_assert!(fit_together(steps[0] != Step::Gather, steps), "{plan:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_plan_uses_only_operations_that_the_tables_have(
+        from in prop::sample::select(&MemoryType::ALL),
+        target in any_target(),
+        facts in any_facts(),
+        wish in any_wish(),
+    ) {
+        let to = target.framework;
+        let has = |copies: bool, steps: Steps| steps.iter().all(|step| match step {
+            Step::Copy => copies,
+            Step::CopyContiguous => from.framework().copy.is_some(),
+            Step::Move => to.device.r#move.is_some(),
+            Step::FromNumpy => to.from_numpy.is_some(),
+            Step::Import | Step::Adopt => to.import.is_some(),
+            Step::Keep | Step::Open | Step::Download | Step::Gather | Step::Land => true,
+        });
+        let arrived = Facts { device: Device::Host, device_type: 1, ..facts.clone() };
+        prop_assert!(has(false, landing(from.framework(), &target, &arrived, true)));
+        let plans = [
+            between(from.framework(), &target, &facts, &wish),
+            within(&target, facts.device, &wish),
+        ];
+        for plan in plans.into_iter().flatten() {
+            prop_assert!(has(to.copy.is_some(), plan.steps), "{plan:?}");
+            for fallback in plan.fallbacks {
+                prop_assert!(has(to.copy.is_some(), fallback.steps), "{plan:?}");
             }
         }
     }
@@ -329,6 +378,24 @@ proptest! {
         if wish.cast.is_some() {
             prop_assert!(plan.steps.contains(&Step::Gather), "{:?}", plan);
         }
+    }
+
+    #[test]
+    fn what_is_adopted_is_aligned_for_the_importer(
+        from in prop::sample::select(&MemoryType::ALL),
+        target in any_target(),
+        facts in any_facts(),
+        wish in any_wish(),
+    ) {
+        let on_device = facts.device != Device::Host && target.device != Device::Host;
+        let Ok(plan) = between(from.framework(), &target, &facts, &wish) else { return Ok(()) };
+        if !on_device || facts.is_foreign() || plan.steps.first() != Some(&Step::Adopt) {
+            return Ok(());
+        }
+        let import = target.framework.import.as_ref().expect("to adopt is to import");
+        let aligned = facts.empty || facts.alignment.is_multiple_of(import.device_align);
+        // Memory that is copied at once is not computed with where it is.
+        prop_assert!(aligned || plan.steps.contains(&Step::Copy), "{plan:?}");
     }
 
     #[test]

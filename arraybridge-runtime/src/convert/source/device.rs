@@ -4,13 +4,14 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyInt, PyTuple};
 
-use super::{Guarded, Material, Opened, Reader};
+use super::{Guarded, Input, Opened, Reader};
 use crate::convert::plan::{Access, Facts, Why};
+use crate::cuda::driver::LEGACY_STREAM;
 use crate::dlpack::capsule;
 use crate::framework::detect::Class;
 use crate::framework::device::{self as places, Device};
 use crate::framework::spec::{DType, Framework, Strides};
-use crate::interpreter::error::{Failure, Result};
+use crate::interpreter::error::{Failure, Result, attempt};
 use crate::memory::view::{Dims, layout_of};
 
 impl<'py> Reader<'_, 'py> {
@@ -18,13 +19,14 @@ impl<'py> Reader<'_, 'py> {
     pub(super) fn describe_remote<'b>(
         &self,
         guarded: Guarded<'py>,
+        class: &Class,
         device: Device,
-    ) -> Result<(Material<'b, 'py>, Facts)> {
+    ) -> Result<(Input<'b, 'py>, Facts)> {
         let Guarded { data, dtype, made, detached } = guarded;
         let failed = |error: PyErr| self.failed(&data, error);
         let shape = shape_of(&data).map_err(failed)?;
         let device_type = match self.loaded.framework.export {
-            Some(_) => places::dlpack_device(&data).map_err(failed)?.0 as i32,
+            Some(_) => places::dlpack_place(self.py, self.loaded, &data).map_err(failed)?.0 as i32,
             None => 0,
         };
         let facts = Facts {
@@ -32,7 +34,7 @@ impl<'py> Reader<'_, 'py> {
             ndim: shape.len(),
             empty: shape.contains(&0),
             layout: layout_for(self.endpoints.target, &data, &shape, dtype),
-            alignment: 4096,
+            alignment: self.alignment_for(&data, class, device)?,
             aligned: true,
             whole_strides: true,
             swapped: false,
@@ -43,12 +45,47 @@ impl<'py> Reader<'_, 'py> {
             private: made,
             made: made.then_some(Why::Values),
         };
-        Ok((Material::Array { data, described: Some((dtype, shape)) }, facts))
+        Ok((Input::Array { data, described: Some((dtype, shape)) }, facts))
+    }
+
+    /// The alignment of an array on an accelerator, if it matters to its target. A view can begin
+    /// anywhere in the memory of its base.
+    fn alignment_for(
+        &self,
+        data: &Bound<'py, PyAny>,
+        class: &Class,
+        device: Device,
+    ) -> Result<usize> {
+        let import = self.endpoints.target.import.as_ref();
+        if import.is_none_or(|import| import.device_align == 1) {
+            return Ok(MOST_ALIGNMENT);
+        }
+        let address = match attempt(self.py, interface_address(data)) {
+            Some(address) => address,
+            // Some dtypes have no array interface, and neither have TensorFlow's arrays.
+            None if self.is_exported_cuda(data)? => {
+                let opened = self.export(data, class, device, LEGACY_STREAM)?;
+                opened.source.view().data() as usize
+            }
+            None => return Ok(MOST_ALIGNMENT),
+        };
+        Ok(1 << (address | MOST_ALIGNMENT).trailing_zeros())
+    }
+
+    /// Runs `body` with an array's device made current.
+    pub(super) fn on<T>(&self, device: Device, body: impl FnOnce() -> PyResult<T>) -> PyResult<T> {
+        match device {
+            Device::Accelerator(_) if self.loaded.framework.device.scope.is_some() => {
+                places::within(self.py, self.loaded, device, |_| body())
+            }
+            _ => body(),
+        }
     }
 
     /// Whether an array's framework exports it, and it is in CUDA memory.
     pub(super) fn is_exported_cuda(&self, data: &Bound<'py, PyAny>) -> Result<bool> {
-        let is_cuda = || Ok(places::is_cuda(places::dlpack_device(data)?.0));
+        let place = || places::dlpack_place(self.py, self.loaded, data);
+        let is_cuda = || Ok(places::is_cuda(place()?.0));
         Ok(self.loaded.framework.export.is_some()
             && is_cuda().map_err(|error| self.failed(data, error))?)
     }
@@ -67,10 +104,11 @@ impl<'py> Reader<'_, 'py> {
         };
         let stream = PyInt::new(self.py, stream).into_any();
         let version = version(self.py);
-        let scope = [self.loaded.module(self.py), data, &stream, &version];
+        let scope = [data, &stream, &version];
         // The array's device has to be current: torch refuses to export otherwise.
-        let capsule =
-            places::within(self.py, self.loaded, device, |_| export.op.call(self.py, scope));
+        let capsule = places::within(self.py, self.loaded, device, |_| {
+            self.loaded.export(self.py, export, scope)
+        });
         let source = capsule.and_then(|capsule| capsule::take(&capsule));
         let mut source = source.map_err(|error| self.failed(data, error))?;
         source.restrict(self.loaded.framework.immutable);
@@ -78,11 +116,16 @@ impl<'py> Reader<'_, 'py> {
         Ok(Opened { source, private: false })
     }
 
-    /// Copies an accelerator's array to the host.
-    pub(in crate::convert) fn download(&self, data: &Bound<'py, PyAny>) -> Result<Opened> {
+    /// Copies an accelerator's array to the host, with its device made current: CuPy downloads on the
+    /// current stream, which is that of the current device.
+    pub(in crate::convert) fn download(
+        &self,
+        data: &Bound<'py, PyAny>,
+        device: Device,
+    ) -> Result<Opened> {
         let (py, framework) = (self.py, self.loaded.framework);
         if framework.to_numpy.is_some() {
-            return self.to_numpy(data, true);
+            return self.open_as_numpy(data, device);
         }
         let failed = |error: PyErr| self.failed(data, error);
         let host = places::object(py, self.loaded, Device::Host).map_err(failed)?;
@@ -90,12 +133,23 @@ impl<'py> Reader<'_, 'py> {
             let reason = format!("{} has no way to the host for it", framework.title);
             return Err(self.endpoints.error(Failure::Array, "device", reason));
         };
-        let moved = op.call(py, [self.loaded.module(py), data, &host]).map_err(failed)?;
+        let moved = self.on(device, || op.call(py, [self.loaded.module(py), data, &host]));
+        let moved = moved.map_err(failed)?;
         let class = crate::convert::class_of(&moved)?;
         let Guarded { data: moved, dtype, .. } = self.guarded(&moved)?;
         let (opened, _) = self.open(&moved, &class, dtype)?;
         Ok(Opened { private: true, ..opened })
     }
+}
+
+/// The largest alignment that facts distinguish.
+const MOST_ALIGNMENT: usize = 4096;
+
+/// Where an array's memory on a CUDA device begins.
+fn interface_address(data: &Bound<'_, PyAny>) -> PyResult<usize> {
+    let py = data.py();
+    let interface = data.getattr(pyo3::intern!(py, "__cuda_array_interface__"))?;
+    interface.get_item(pyo3::intern!(py, "data"))?.get_item(0)?.extract()
 }
 
 /// The newest DLPack version that we read.
@@ -108,8 +162,8 @@ pub(in crate::convert) fn version(py: Python<'_>) -> Bound<'_, PyAny> {
     }
 }
 
-/// The strides of an array on an accelerator, as far as its target minds them. Only the array
-/// interface tells them without an export; what it does not tell counts as contiguous.
+/// The strides of an array on an accelerator, if they matter to its target. Only the array interface
+/// gives them without an export. An array without the interface counts as contiguous.
 pub(in crate::convert) fn layout_for(
     target: &Framework,
     data: &Bound<'_, PyAny>,

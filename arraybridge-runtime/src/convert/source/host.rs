@@ -9,12 +9,13 @@ use crate::convert::plan::Access;
 use crate::dlpack::capsule;
 use crate::dlpack::exchange::Exchange;
 use crate::framework::detect::Class;
+use crate::framework::device::Device;
 use crate::framework::endpoints::Endpoints;
 use crate::framework::loaded::LoadedFramework;
 use crate::framework::shortcuts::{self, ShortCut};
 use crate::framework::spec::{DType, Framework, Kind, Memory};
 use crate::interpreter::detached::{DetachedBuffer, DetachedRef};
-use crate::interpreter::error::{Failure, Result, tried};
+use crate::interpreter::error::{Failure, Result, attempt};
 use crate::memory::buffer;
 use crate::memory::numpy_array::{self, UnknownDtype};
 use crate::memory::source::{Owner, Slot as MemorySlot, Source};
@@ -33,7 +34,7 @@ impl<'py> Reader<'_, 'py> {
             return Ok((read_numpy(self.endpoints, array, false)?, Access::NumpyArray));
         }
         let (mut source, access) = if framework.no_dlpack.contains(dtype) {
-            return Ok((self.to_numpy(data, false)?, Access::ToNumpy));
+            return Ok((self.open_as_numpy(data, Device::Host)?, Access::ToNumpy));
         } else if let Some(exchange) = class.exchange {
             // SAFETY: the table is that of the array's class.
             let tensor = unsafe { exchange.export(data) }.map_err(failed)?;
@@ -42,11 +43,11 @@ impl<'py> Reader<'_, 'py> {
             (source, Access::BufferProtocol)
         } else if let Some(export) = &framework.export {
             let (none, version) = (self.py.None().into_bound(self.py), version(self.py));
-            let scope = [self.loaded.module(self.py), data, &none, &version];
-            let capsule = export.op.call(self.py, scope).map_err(failed)?;
+            let capsule = self.loaded.export(self.py, export, [data, &none, &version]);
+            let capsule = capsule.map_err(failed)?;
             (capsule::take(&capsule).map_err(failed)?, Access::Capsule)
         } else {
-            return Ok((self.to_numpy(data, false)?, Access::ToNumpy));
+            return Ok((self.open_as_numpy(data, Device::Host)?, Access::ToNumpy));
         };
         let view = source.view();
         if view.dtype() != dtype || !view.is_on_host() {
@@ -63,11 +64,11 @@ impl<'py> Reader<'_, 'py> {
         Ok((Opened { source, private: false }, access))
     }
 
-    /// The memory of an array on the host, if one question tells all of it.
+    /// The memory of an array on the host, if a single call describes all of it.
     ///
-    /// The buffer protocol is asked where arrays can only be on the host. It tells nothing of
-    /// quantised and packed integers, so only floats and complex numbers are taken at its word.
-    /// Everything else, and every failure, goes the long way.
+    /// The buffer protocol is used where arrays can only be on the host. It does not distinguish
+    /// quantised and packed integers, so it is trusted for floats and complex numbers only. Everything
+    /// else, and every failure, takes the long way.
     #[inline]
     pub(super) fn quick(
         &self,
@@ -113,10 +114,9 @@ impl<'py> Reader<'_, 'py> {
     /// The memory of a host array by the exchange table alone, for an array that no guard applies
     /// to.
     ///
-    /// The tensor says where the array is and what its elements are. It is believed of floats and
-    /// complex numbers; packed integers come out of the table as whole ones, so the array is asked
-    /// for the dtype of all others. Whatever is unusual goes the long way, which also finds the words
-    /// for what cannot be done.
+    /// The tensor says where the array is and what its elements are. It is trusted for floats and
+    /// complex numbers. Packed integers come out of the table as whole ones, so for all other dtypes
+    /// the array is asked. Anything unusual takes the long way, which also has the error messages.
     fn by_exchange(
         &self,
         data: &Bound<'py, PyAny>,
@@ -127,7 +127,7 @@ impl<'py> Reader<'_, 'py> {
         let framework = self.loaded.framework;
         if self.describe_owned(data, class, exchange, slot).is_none() {
             // SAFETY: the table is that of the array's class.
-            let tensor = tried(self.py, unsafe { exchange.export(data) })?;
+            let tensor = attempt(self.py, unsafe { exchange.export(data) })?;
             let source = self.holding(data, class, capsule::described(tensor).ok()?);
             slot.set(Opened { source, private: false });
         }
@@ -145,8 +145,8 @@ impl<'py> Reader<'_, 'py> {
         Some(())
     }
 
-    /// The memory of an array whose owner the table knows. The description says nothing of a
-    /// read-only flag, which is no loss for a framework without one.
+    /// The memory of an array whose owner the table knows. The description has no read-only flag, so
+    /// this is for frameworks whose arrays have none.
     #[inline]
     fn describe_owned(
         &self,
@@ -169,7 +169,7 @@ impl<'py> Reader<'_, 'py> {
     #[inline]
     pub(super) fn owner(&self, data: &Bound<'py, PyAny>) -> Option<DetachedRef> {
         let op = self.loaded.framework.export.as_ref()?.owner?;
-        tried(self.py, op.call(self.py, self.scope(data))).map(DetachedRef::from)
+        attempt(self.py, op.call(self.py, self.scope(data))).map(DetachedRef::from)
     }
 
     /// Who keeps exported memory alive. A subclass may answer for another array than itself, so that
@@ -189,13 +189,13 @@ impl<'py> Reader<'_, 'py> {
     }
 
     /// The array as its framework's own call gives it to NumPy.
-    pub(super) fn to_numpy(&self, data: &Bound<'py, PyAny>, private: bool) -> Result<Opened> {
+    pub(super) fn open_as_numpy(&self, data: &Bound<'py, PyAny>, device: Device) -> Result<Opened> {
         let Some(op) = self.loaded.framework.to_numpy else {
             let reason = format!("{} has no way to the host for it", self.loaded.framework.title);
             return Err(self.endpoints.error(Failure::Array, "to_numpy", reason));
         };
         let failed = |error: PyErr| self.failed(data, error);
-        let mut array = op.call(self.py, self.scope(data)).map_err(failed)?;
+        let mut array = self.on(device, || op.call(self.py, self.scope(data))).map_err(failed)?;
         if !numpy_array::is_array(&array) {
             // An array of no axes comes as a scalar.
             let numpy = self.py.import("numpy")?;
@@ -203,7 +203,7 @@ impl<'py> Reader<'_, 'py> {
             array = numpy.call_method1(asarray, (array,)).map_err(failed)?;
         }
         let array = array.cast::<PyUntypedArray>().map_err(PyErr::from)?;
-        let private = private || numpy_array::is_unique_owner(array);
+        let private = device != Device::Host || numpy_array::is_unique_owner(array);
         let opened = read_numpy(self.endpoints, array, private)?;
         // JAX keeps what it hands out, and therefore has it read-only.
         Ok(Opened { private: private && !opened.source.view().is_read_only(), ..opened })

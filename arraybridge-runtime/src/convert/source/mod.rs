@@ -28,7 +28,7 @@ pub(super) use host::pin;
 pub use writable::{open_writable, open_writable_on};
 
 /// What a prepared conversion works on.
-pub(super) enum Material<'a, 'py> {
+pub(super) enum Input<'a, 'py> {
     /// Host memory.
     Memory {
         /// Its description.
@@ -45,18 +45,18 @@ pub(super) enum Material<'a, 'py> {
     },
 }
 
-impl Material<'_, '_> {
+impl Input<'_, '_> {
     /// The dtype and the shape that a record shows; `target` has the arrays of its own framework.
     pub(super) fn describe(&self, py: Python<'_>, target: &LoadedFramework) -> Description {
         let (dtype, shape) = match self {
-            Material::Memory { slot, .. } => {
+            Input::Memory { slot, .. } => {
                 let view = slot.memory.view();
                 (view.dtype().name().to_owned(), view.shape().into())
             }
-            Material::Array { described: Some((dtype, shape)), .. } => {
+            Input::Array { described: Some((dtype, shape)), .. } => {
                 (dtype.name().to_owned(), shape.clone())
             }
-            Material::Array { data, described: None } => {
+            Input::Array { data, described: None } => {
                 // The array may be anything that its framework calls one, and is not looked into.
                 let foreign = || {
                     let dtype = data.getattr(pyo3::intern!(py, "dtype"));
@@ -183,14 +183,14 @@ impl<'a, 'py> Reader<'a, 'py> {
         data: &Bound<'py, PyAny>,
         class: &Class,
         slot: &mut Slot,
-    ) -> Result<Option<(Material<'b, 'py>, Facts)>> {
+    ) -> Result<Option<(Input<'b, 'py>, Facts)>> {
         if self.quick(data, class, slot).is_some() {
             return Ok(None);
         }
         let guarded = self.guarded(data)?;
         let device = self.located(&guarded.data)?;
         if device != Device::Host {
-            return self.describe_remote(guarded, device).map(Some);
+            return self.describe_remote(guarded, class, device).map(Some);
         }
         let Guarded { data, dtype, made, detached } = &guarded;
         let (opened, access) = self.open(data, class, *dtype)?;
@@ -212,7 +212,7 @@ pub fn dtype(py: Python<'_>, loaded: &LoadedFramework, data: &Bound<'_, PyAny>) 
     if let Some(array) = numpy_array::array(data) {
         return numpy_array::dtype_of(array);
     }
-    let object = crate::interpreter::error::tried(py, data.getattr(pyo3::intern!(py, "dtype")))?;
+    let object = crate::interpreter::error::attempt(py, data.getattr(pyo3::intern!(py, "dtype")))?;
     loaded.dtype_of(py, &object)
 }
 
@@ -248,7 +248,7 @@ fn opened(data: &Bound<'_, PyAny>, in_place: Option<usize>) -> Result<Opened> {
         Some(stream) if reader.is_exported_cuda(&data)? => {
             reader.export(&data, &class, device, stream)?
         }
-        _ => reader.download(&data)?,
+        _ => reader.download(&data, device)?,
     };
     Ok(Opened { private: opened.private || made, ..opened })
 }
@@ -284,16 +284,4 @@ pub(super) fn unwrap_value<'py>(
         }
     }
     Err(unreadable("it is wrapped in too many layers".into(), None))
-}
-
-/// The array inside a wrapper, or the array.
-pub(super) fn plain<'py>(
-    py: Python<'py>,
-    endpoints: Endpoints,
-    data: &Bound<'py, PyAny>,
-) -> Result<Bound<'py, PyAny>> {
-    match super::class_of(data)?.role {
-        Role::Value(op) => unwrap_value(py, endpoints, data, op),
-        _ => Ok(data.clone()),
-    }
 }

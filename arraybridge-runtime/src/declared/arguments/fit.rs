@@ -12,6 +12,7 @@ use crate::framework::device::{self, Device, Placement};
 use crate::framework::endpoints::Endpoints;
 use crate::framework::loaded::{self, LoadedFramework};
 use crate::framework::spec::{DType, Framework, Kind, Memory};
+use crate::framework::warnings;
 use crate::interpreter::error::Result;
 
 /// Where the arrays of an attempt go, if it is not where the declaration says.
@@ -111,10 +112,21 @@ pub fn call_placement<'py>(
     options: &Options,
     slots: &ArgumentSlots<'py>,
 ) -> Result<Placement> {
-    if options.device != Placement::Auto {
-        return Ok(options.device);
-    }
     let framework = loaded.framework;
+    match options.device {
+        Placement::Auto => {}
+        Placement::Gpu(index) if framework.memory != Memory::Host => {
+            if loaded.accelerators(py) > 0 {
+                return Ok(Placement::On(Device::Accelerator(index)));
+            }
+            if framework.memory == Memory::Either {
+                // An array of the framework itself is not converted, so this is the place to warn.
+                warnings::no_accelerator(py, framework)?;
+            }
+            return Ok(options.device);
+        }
+        device => return Ok(device),
+    }
     if framework.memory == Memory::Host || loaded.accelerators(py) == 0 {
         return Ok(Placement::Auto);
     }

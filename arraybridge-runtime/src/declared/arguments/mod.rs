@@ -6,7 +6,7 @@ mod rebuild;
 mod versions;
 
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList, PyString, PyTuple};
+use pyo3::types::{PyDict, PyString, PyTuple};
 use smallvec::SmallVec;
 
 use super::definition::Definition;
@@ -15,7 +15,7 @@ use crate::framework::detect::{self, Class, Role};
 use crate::framework::endpoints::Endpoints;
 use crate::framework::loaded;
 use crate::framework::spec::Framework;
-use crate::interpreter::tuples::plain_tuple;
+use crate::interpreter::containers::Container;
 
 pub use fit::{Destination, FittedArguments, call_placement, fit};
 pub use versions::{ArrayVersions, UnboundVersions, has_changed, version};
@@ -45,7 +45,7 @@ impl ArgumentKey<'_> {
 pub struct ArgumentSlot<'py> {
     /// The argument.
     pub key: ArgumentKey<'py>,
-    /// The array's index in the argument, if that is a list or a tuple.
+    /// The array's index in the argument, if that is a container.
     element: Option<usize>,
     /// The argument's index in the signature.
     order: usize,
@@ -103,16 +103,13 @@ fn find_in<'py>(
         slots.push(ArgumentSlot { key, element, order, value, class, is_part, usage });
         return;
     }
-    let mut add = |(index, value): (usize, Bound<'py, PyAny>)| {
+    let Some(container) = Container::of(&value) else { return };
+    // What cannot be read is passed on as it is.
+    for (index, value) in container.items().unwrap_or_default().into_iter().enumerate() {
         if let Some(class) = detect::class_of(&value) {
             let (key, element, is_part) = (key.clone(), Some(index), false);
             slots.push(ArgumentSlot { key, element, order, value, class, is_part, usage });
         }
-    };
-    if let Ok(list) = value.cast_exact::<PyList>() {
-        list.iter().enumerate().for_each(&mut add);
-    } else if let Some(tuple) = plain_tuple(&value) {
-        tuple.iter().enumerate().for_each(&mut add);
     }
 }
 

@@ -4,11 +4,11 @@ use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
 use super::{ArgumentKey, ArgumentSlots, FittedArguments};
+use crate::interpreter::containers::Container;
 use crate::interpreter::error::Result;
-use crate::interpreter::tuples::rebuilt;
 
 /// Replaces arrays by converted ones, given with the indices of their slots in ascending order. The
-/// caller's own lists and dictionaries are not changed.
+/// caller's own containers are not changed.
 ///
 /// # Errors
 ///
@@ -30,17 +30,18 @@ pub(super) fn rebuild<'py>(
                 kwargs.as_ref().map(|kwargs| kwargs.get_item(name)).transpose()?.flatten()
             }
         };
-        let value = match (slot.element, argument) {
-            (Some(element), Some(sequence)) => {
-                let mut elements: Vec<_> = sequence.try_iter()?.collect::<PyResult<_>>()?;
+        let container = argument.as_ref().and_then(Container::of);
+        let value = match (slot.element, container) {
+            (Some(element), Some(container)) => {
+                let mut elements = container.items()?;
                 elements[element] = value;
-                // The slots of one list follow one another.
+                // The slots of one container follow one another.
                 while let Some((next, value)) =
                     replaced.next_if(|(next, _)| slots[*next].key.is(&slot.key))
                 {
                     elements[slots[next].element.unwrap_or(element)] = value;
                 }
-                rebuilt(&sequence, elements)?
+                container.with(elements)?
             }
             _ => value,
         };

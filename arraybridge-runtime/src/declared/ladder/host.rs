@@ -99,17 +99,17 @@ pub fn host_scope<'py>(
 }
 
 /// The index of an accelerator that is the processor, which OpenCL lists among the devices. The device
-/// whose memory ran out does not count.
+/// that ran out of memory does not count.
 fn processor(
     py: Python<'_>,
     framework: &'static Framework,
-    exhausted: Option<Device>,
+    out_of_memory: Option<Device>,
 ) -> PyResult<Option<usize>> {
     let ops = &framework.device;
     let (Some(hosts), Some(at)) = (ops.hosts, ops.at) else { return Ok(None) };
     let loaded = loaded::load(py, framework, Endpoints::of(framework)).map_err(PyErr::from)?;
     let hosts = hosts.call(py, [loaded.module(py)])?;
-    let used = match exhausted {
+    let used = match out_of_memory {
         Some(device) => device,
         None => Device::Accelerator(device::current(py, loaded)?),
     };

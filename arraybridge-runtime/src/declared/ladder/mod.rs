@@ -27,7 +27,6 @@ use crate::framework::device::Device;
 use crate::framework::oom;
 use crate::framework::spec::Framework;
 use crate::interpreter::error::{Error, Result, first_line, warning_class};
-use crate::memory::view::Dims;
 
 pub(super) use host::host_scope;
 pub use join::Join;
@@ -160,8 +159,8 @@ pub fn retry<'py>(
     let mut result = function.call0();
     for _ in 0..max_retries {
         let Err(error) = &result else { break };
-        let exhausted = oom::framework_of(py, error);
-        if exhausted.is_none_or(|found| found.memory_type != framework.memory_type) {
+        let out_of_memory = oom::framework_of(py, error);
+        if out_of_memory.is_none_or(|found| found.memory_type != framework.memory_type) {
             break;
         }
         release::clear_frames(py, error);
@@ -175,8 +174,8 @@ pub fn retry<'py>(
 pub struct Ladder {
     /// The error of the first attempt.
     error: PyErr,
-    /// The framework whose memory ran out.
-    exhausted: &'static Framework,
+    /// The framework that ran out of memory.
+    framework: &'static Framework,
     /// The device of the call, if there was a choice.
     device: Option<Device>,
     rungs: std::vec::IntoIter<Rung>,
@@ -198,7 +197,7 @@ impl Ladder {
         if !options.retries() {
             return Err(error);
         }
-        let Some(exhausted) = oom::framework_of(py, &error) else { return Err(error) };
+        let Some(framework) = oom::framework_of(py, &error) else { return Err(error) };
         if written {
             let text = "arraybridge did not try again: the function had written to an argument";
             let _ = error.add_note(py, text);
@@ -208,7 +207,7 @@ impl Ladder {
             return Err(error);
         }
         let device = scope::call_device(py, options.input, slots, options).ok().flatten();
-        Ok(Ladder { error, exhausted, device, rungs: options.ladder.clone().into_iter() })
+        Ok(Ladder { error, framework, device, rungs: options.ladder.clone().into_iter() })
     }
 
     /// Makes attempts on the rungs that are left until one succeeds. Returns its result, and the ladder
@@ -282,14 +281,10 @@ impl Ladder {
             source: framework.name,
             target: framework.name,
             route: "retry",
-            via: String::new(),
             how: rung.name(),
             why: Some("memory ran out"),
-            dtype: String::new(),
-            nbytes: 0,
-            shape: Dims::new(),
             device: device.to_string(),
-            ns: None,
+            ..Record::default()
         };
         trace::push(call.py, record, Duration::ZERO);
     }
@@ -299,7 +294,7 @@ impl Ladder {
         let text = format!(
             "{} ran out of {} memory and was called again on the host ({})",
             call.definition.name,
-            self.exhausted.title,
+            self.framework.title,
             first_line(py, &self.error)
         );
         let text = CString::new(text).unwrap_or_default();

@@ -3,7 +3,7 @@
 mod placement;
 
 use dlpark::ffi::{DLDevice, DLDeviceType};
-use pyo3::exceptions::PyException;
+use pyo3::exceptions::{PyAttributeError, PyException};
 use pyo3::prelude::*;
 use pyo3::types::{PyInt, PyTuple};
 
@@ -11,7 +11,7 @@ use crate::framework::loaded::LoadedFramework;
 use crate::framework::spec::Memory;
 pub use crate::memory::view::is_host;
 
-pub use placement::{Placement, place};
+pub use placement::{Placement, resolve};
 
 /// A device, as a framework numbers it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -94,8 +94,31 @@ pub fn dlpack_device(data: &Bound<'_, PyAny>) -> PyResult<(u32, i32)> {
     Ok((answer.get_item(0)?.extract()?, answer.get_item(1)?.extract()?))
 }
 
+/// The DLPack device of an array. One whose class does not name it is asked for its device alone, and
+/// is in CUDA memory if that is an accelerator.
+///
+/// # Errors
+///
+/// As [`device_of`].
+pub fn dlpack_place<'py>(
+    py: Python<'py>,
+    loaded: &LoadedFramework,
+    data: &Bound<'py, PyAny>,
+) -> PyResult<(u32, i32)> {
+    match dlpack_device(data) {
+        // TensorFlow has it since 2.20.
+        Err(error) if error.is_instance_of::<PyAttributeError>(py) => {
+            Ok(match device_of(py, loaded, data)? {
+                Device::Host => (DLDeviceType::CPU.0, 0),
+                Device::Accelerator(index) => (DLDeviceType::CUDA.0, i32::try_from(index)?),
+            })
+        }
+        answer => answer,
+    }
+}
+
 /// The index of a device object, by equality with the framework's own.
-fn index_of<'py>(
+pub(super) fn index_of<'py>(
     py: Python<'py>,
     loaded: &LoadedFramework,
     object: &Bound<'py, PyAny>,

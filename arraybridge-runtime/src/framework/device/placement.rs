@@ -6,7 +6,7 @@ use pyo3::types::{PyBool, PyInt, PyString};
 use super::{Device, current};
 use crate::framework::endpoints::Endpoints;
 use crate::framework::loaded::LoadedFramework;
-use crate::framework::spec::Memory;
+use crate::framework::spec::{Framework, Memory};
 use crate::interpreter::error::{Error, Failure, Result, first_line};
 
 /// Where the result of a conversion should be.
@@ -17,7 +17,8 @@ pub enum Placement {
     Auto,
     /// On this device, or the conversion fails.
     On(Device),
-    /// On this accelerator; frameworks with host memory only ignore it (`gpu_id`).
+    /// On this accelerator (`gpu_id`). Without any accelerator the array goes to the host, if the
+    /// target has host arrays.
     Gpu(usize),
 }
 
@@ -26,7 +27,7 @@ impl Placement {
     ///
     /// # Errors
     ///
-    /// [`Error::Type`] for anything but an `int`, [`Failure::Device`] for a negative one.
+    /// [`Error::Type`] for anything but an `int`, [`Failure::DeviceIndex`] for a negative one.
     pub fn from_gpu_id(value: &Bound<'_, PyAny>, endpoints: Endpoints) -> Result<Placement> {
         if value.is_none() {
             return Ok(Placement::Auto);
@@ -41,7 +42,7 @@ impl Placement {
         let index = value.extract().map_err(|_| {
             let reason =
                 format!("gpu_id {value} is not a device index; use None, 0 or a positive number");
-            endpoints.error(Failure::Device, "device", reason)
+            endpoints.error(Failure::DeviceIndex, "device", reason)
         })?;
         Ok(Placement::Gpu(index))
     }
@@ -50,7 +51,7 @@ impl Placement {
     ///
     /// # Errors
     ///
-    /// [`Error::Value`] for another name, [`Error::Type`] for another type, [`Failure::Device`]
+    /// [`Error::Value`] for another name, [`Error::Type`] for another type, [`Failure::DeviceIndex`]
     /// for a negative index.
     pub fn from_device(value: &Bound<'_, PyAny>, endpoints: Endpoints) -> Result<Placement> {
         if value.is_none() {
@@ -61,7 +62,7 @@ impl Placement {
                 let reason = format!(
                     "device {value} is not a device index; use 0 or a positive number, or \"host\""
                 );
-                endpoints.error(Failure::Device, "device", reason)
+                endpoints.error(Failure::DeviceIndex, "device", reason)
             })?;
             return Ok(Placement::On(Device::Accelerator(index)));
         }
@@ -79,6 +80,14 @@ impl Placement {
             ))
         })
     }
+
+    /// Whether an accelerator was preferred, and `device` is the host of a framework that can have
+    /// accelerators.
+    pub fn is_missed(self, framework: &Framework, device: Device) -> bool {
+        matches!(self, Placement::Gpu(_))
+            && device == Device::Host
+            && framework.memory == Memory::Either
+    }
 }
 
 /// The device that a placement means.
@@ -86,7 +95,7 @@ impl Placement {
 /// # Errors
 ///
 /// [`Failure::Device`] when the target has no such device.
-pub fn place(
+pub fn resolve(
     py: Python<'_>,
     loaded: &LoadedFramework,
     source: Device,
@@ -98,6 +107,7 @@ pub fn place(
     let count = || loaded.accelerators(py);
     let device = match choose(memory, source, wanted, count) {
         Choice::Is(device) => device,
+        Choice::Default => loaded.default_device(py)?,
         Choice::Current => Device::Accelerator(current(py, loaded).map_err(|error| {
             let line = first_line(py, &error);
             let reason = format!(
@@ -121,6 +131,8 @@ pub fn place(
 enum Choice {
     /// This device.
     Is(Device),
+    /// Where the target puts host data that nobody places.
+    Default,
     /// The accelerator that is current in the target.
     Current,
 }
@@ -129,9 +141,9 @@ enum Choice {
 fn choose(memory: Memory, source: Device, wanted: Placement, count: impl Fn() -> usize) -> Choice {
     match (wanted, memory, source) {
         (Placement::On(device), ..) => Choice::Is(device),
-        (_, Memory::Host, _) | (Placement::Auto, Memory::Either, Device::Host) => {
-            Choice::Is(Device::Host)
-        }
+        (_, Memory::Host, _) => Choice::Is(Device::Host),
+        (Placement::Auto, Memory::Either, Device::Host) => Choice::Default,
+        (Placement::Gpu(_), Memory::Either, _) if count() == 0 => Choice::Is(Device::Host),
         (Placement::Gpu(index), ..) => Choice::Is(Device::Accelerator(index)),
         (Placement::Auto, Memory::Either, Device::Accelerator(index)) => match count() {
             0 => Choice::Is(Device::Host),
@@ -181,7 +193,7 @@ mod tests {
     #[test]
     fn an_array_stays_on_the_kind_of_device_where_it_is() {
         let auto = |memory, source, count| choose(memory, source, Placement::Auto, || count);
-        assert_eq!(auto(Memory::Either, Device::Host, 2), is(Device::Host));
+        assert_eq!(auto(Memory::Either, Device::Host, 2), Choice::Default);
         assert_eq!(auto(Memory::Either, ACCELERATOR, 2), is(ACCELERATOR));
         assert_eq!(auto(Memory::Host, ACCELERATOR, 0), is(Device::Host));
     }
@@ -202,13 +214,15 @@ mod tests {
         assert_eq!(choose(Memory::Host, Device::Host, demanded, || 0), is(ACCELERATOR));
         let preferred = Placement::Gpu(1);
         assert_eq!(choose(Memory::Host, Device::Host, preferred, || 0), is(Device::Host));
-        assert_eq!(choose(Memory::Either, Device::Host, preferred, || 0), is(ACCELERATOR));
+        assert_eq!(choose(Memory::Either, Device::Host, preferred, || 0), is(Device::Host));
+        assert_eq!(choose(Memory::Either, Device::Host, preferred, || 1), is(ACCELERATOR));
+        assert_eq!(choose(Memory::Accelerator, Device::Host, preferred, || 0), is(ACCELERATOR));
     }
 
     #[test]
     fn accelerators_are_not_counted_for_host_arrays() {
         let count = || panic!("counted");
-        assert_eq!(choose(Memory::Either, Device::Host, Placement::Auto, count), is(Device::Host));
+        assert_eq!(choose(Memory::Either, Device::Host, Placement::Auto, count), Choice::Default);
         assert_eq!(absent(Memory::Either, Device::Host, count), None);
     }
 

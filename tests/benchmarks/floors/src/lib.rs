@@ -1,8 +1,8 @@
-//! Floors of conversions: what native code needs that knows both frameworks, the dtype and the shape
-//! beforehand, and asks nothing. They are for the small arrays of the benchmark, (16, 16) float32 in
-//! one piece in host memory: of any other array they read what is not there.
+//! Floors of conversions: native code that knows both frameworks, the dtype and the shape in advance,
+//! and checks nothing. They are only for the small arrays of the benchmark, contiguous (16, 16) float32
+//! in host memory. With any other array they read invalid memory.
 //!
-//! As after every conversion, a result keeps the memory that it shares, and gives it back once.
+//! As after every conversion, a result keeps the memory that it shares alive, and releases it once.
 
 use std::ffi::{CStr, c_int, c_void};
 use std::ptr::null_mut;
@@ -22,38 +22,39 @@ static SHAPE: [i64; 2] = [16, 16];
 static STRIDES: [i64; 2] = [16, 1];
 const CAPSULE: &CStr = c"dltensor";
 
-/// A floor gets the entry points that it calls, and the array.
+/// A floor takes the entry points that it calls, and the array.
 type Floor = for<'py> fn(&Entry, &Array<'py>) -> PyResult<Array<'py>>;
 type Array<'py> = Bound<'py, PyAny>;
 
-/// The private entry points of the frameworks; a floor fails where its own is `None`.
+/// The private entry points of the frameworks. A floor fails if its own is `None`.
 #[pyclass(frozen)]
 struct Entry {
     torch: Option<Torch>,
     /// TensorFlow's import of a capsule, and the handle of its context.
     tensorflow: Option<(Py<PyAny>, Py<PyAny>)>,
-    /// JAX's `batched_device_put`, and the type, the sharding and the list of devices that it wants.
+    /// JAX's `batched_device_put`, and the type, the sharding and the devices that it takes.
     jax: Option<[Py<PyAny>; 4]>,
 }
 
-/// What PyTorch's exchange table has for us.
+/// The functions of PyTorch's exchange table.
 #[derive(Clone, Copy)]
 struct Torch {
     describe: unsafe extern "C" fn(*mut c_void, *mut DLTensor) -> c_int,
     make: unsafe extern "C" fn(*mut DLManagedTensorVersioned, *mut *mut c_void) -> c_int,
 }
 
-/// An object that keeps memory.
+/// An object that keeps memory alive.
 struct Object(*mut ffi::PyObject);
 
-/// A buffer that keeps memory. It may move: JAX's has no pointers into itself.
+/// A buffer that keeps memory alive. It may move: JAX's buffers do not point into themselves.
 struct Buffer(ffi::Py_buffer);
 
-/// Memory of our own, aligned as TensorFlow wants it.
+/// Memory of our own, aligned for TensorFlow.
 #[repr(align(64))]
 struct Copy([f32; 256]);
 
-/// A DLPack tensor and what keeps its memory; `T` is first, so that a pointer to either is the same.
+/// A DLPack tensor and what keeps its memory alive. `T` is first, so a pointer to one is a pointer to
+/// the other.
 #[repr(C)]
 struct Managed<T, O> {
     tensor: T,
@@ -68,13 +69,13 @@ impl Object {
 
 impl Drop for Object {
     fn drop(&mut self) {
-        // SAFETY: the reference is ours.
+        // SAFETY: the reference is owned by this object.
         attached(|| unsafe { ffi::Py_DECREF(self.0) });
     }
 }
 
 impl Buffer {
-    /// JAX keeps the memory of a buffer even when the array is deleted.
+    /// JAX keeps the memory of a buffer alive even if the array is deleted.
     fn of(x: &Array<'_>) -> PyResult<Buffer> {
         let mut buffer = ffi::Py_buffer::new();
         // SAFETY: the object is alive, and the buffer is written only if there is one.
@@ -87,14 +88,14 @@ impl Buffer {
 
 impl Drop for Buffer {
     fn drop(&mut self) {
-        // SAFETY: the buffer was got, and is released here only.
+        // SAFETY: the buffer was acquired in `of`, and is released only here.
         attached(|| unsafe { ffi::PyBuffer_Release(&mut self.0) });
     }
 }
 
-/// Runs with the interpreter, which a consumer may have let go of.
+/// Runs attached to the interpreter, which a consumer may have released.
 fn attached(work: impl FnOnce()) {
-    // SAFETY: the interpreter is running: the benchmark drops its results.
+    // SAFETY: the interpreter is running, because the benchmark drops its results before it exits.
     let state = unsafe { ffi::PyGILState_Ensure() };
     work();
     // SAFETY: it undoes the call above, on the same thread.
@@ -119,17 +120,17 @@ fn numpy_data(x: &Array<'_>) -> *mut c_void {
     unsafe { (*x.as_ptr().cast::<PyArrayObject>()).fields.data.cast() }
 }
 
-/// The NumPy array that TensorFlow makes of a tensor without a copy; TensorFlow's memory is read-only.
+/// The NumPy array that TensorFlow makes of a tensor without a copy. The memory is read-only.
 fn tensorflow_array<'py>(x: &Array<'py>) -> PyResult<Array<'py>> {
     let array = x.call_method0(intern!(x.py(), "_numpy_internal"))?;
-    // SAFETY: the object is a NumPy array that nobody else has seen.
+    // SAFETY: the object is a NumPy array that nobody else refers to.
     unsafe {
         (*array.as_ptr().cast::<PyArrayObject>()).fields.flags &= !npyffi::NPY_ARRAY_WRITEABLE;
     }
     Ok(array)
 }
 
-/// A NumPy array of memory that `base` keeps.
+/// A NumPy array of memory that `base` keeps alive.
 fn numpy_array<'py>(
     data: *mut c_void,
     flags: c_int,
@@ -159,7 +160,7 @@ fn numpy_array<'py>(
 }
 
 impl Torch {
-    /// From the capsule of the exchange table; `None` where that has gaps.
+    /// From the capsule of the exchange table; `None` if a function is missing.
     fn of(capsule: &Bound<'_, PyCapsule>) -> Option<Torch> {
         let table = capsule.pointer_checked(Some(c"dlpack_exchange_api")).ok()?;
         // SAFETY: a capsule of this name points to such a table.
@@ -177,7 +178,7 @@ impl Entry {
     }
 }
 
-/// The memory of a tensor of PyTorch.
+/// The memory of a PyTorch tensor.
 fn torch_data(entry: &Entry, x: &Array<'_>) -> PyResult<*mut c_void> {
     let mut tensor = described(null_mut());
     // SAFETY: the object is a tensor of the class that the table is from.
@@ -187,7 +188,7 @@ fn torch_data(entry: &Entry, x: &Array<'_>) -> PyResult<*mut c_void> {
     }
 }
 
-/// A tensor of PyTorch of memory that `owner` keeps.
+/// A PyTorch tensor of memory that `owner` keeps alive.
 fn torch_tensor<'py, O>(
     py: Python<'py>,
     entry: &Entry,
@@ -195,7 +196,7 @@ fn torch_tensor<'py, O>(
     owner: O,
 ) -> PyResult<Array<'py>> {
     unsafe extern "C" fn delete<O>(tensor: *mut DLManagedTensorVersioned) {
-        // SAFETY: it is the tensor from below, and its consumer deletes it once.
+        // SAFETY: this is the tensor made below, and its consumer deletes it once.
         drop(unsafe { Box::from_raw(tensor.cast::<Managed<DLManagedTensorVersioned, O>>()) });
     }
     let Torch { make, .. } = entry.torch()?;
@@ -208,7 +209,7 @@ fn torch_tensor<'py, O>(
     };
     let managed = Box::into_raw(Box::new(Managed { tensor, _owner: owner }));
     let mut made = null_mut();
-    // SAFETY: the tensor is handed over whole, and what is made is a new reference.
+    // SAFETY: the table takes ownership of the tensor, and returns a new reference.
     unsafe {
         match make(managed.cast(), &mut made) {
             0 => Bound::from_owned_ptr_or_err(py, made.cast()),
@@ -217,7 +218,7 @@ fn torch_tensor<'py, O>(
     }
 }
 
-/// A tensor of TensorFlow of memory that `owner` keeps, by its private import of a capsule.
+/// A TensorFlow tensor of memory that `owner` keeps alive, by its private import of a capsule.
 fn tensorflow_tensor<'py, O>(
     py: Python<'py>,
     entry: &Entry,
@@ -225,10 +226,10 @@ fn tensorflow_tensor<'py, O>(
     owner: O,
 ) -> PyResult<Array<'py>> {
     unsafe extern "C" fn delete<O>(tensor: *mut DLManagedTensor) {
-        // SAFETY: it is the tensor from below, and is deleted once.
+        // SAFETY: this is the tensor made below, and it is deleted once.
         drop(unsafe { Box::from_raw(tensor.cast::<Managed<DLManagedTensor, O>>()) });
     }
-    /// A consumer renames a capsule: one that has its name yet was not consumed.
+    /// A consumer renames a capsule. One that still has its name was not consumed.
     unsafe extern "C" fn abandoned<O>(capsule: *mut ffi::PyObject) {
         // SAFETY: the capsule is alive in its destructor.
         unsafe {
@@ -253,7 +254,7 @@ fn tensorflow_tensor<'py, O>(
     import.bind(py).call1((capsule, handle))
 }
 
-/// An array of JAX from one of NumPy, by `batched_device_put`. It shares the memory unless `copy`.
+/// A JAX array from a NumPy array, by `batched_device_put`. It shares the memory unless `copy`.
 fn jax_array<'py>(entry: &Entry, array: &Array<'py>, copy: bool) -> PyResult<Array<'py>> {
     let py = array.py();
     let lacks = || PyTypeError::new_err("JAX has no private import");
@@ -261,43 +262,43 @@ fn jax_array<'py>(entry: &Entry, array: &Array<'py>, copy: bool) -> PyResult<Arr
     put.bind(py).call1((aval, sharding, PyList::new(py, [array])?, devices, false, copy))
 }
 
-/// A tensor of the array's memory, which the array keeps.
+/// A tensor of the array's memory. It keeps the array alive.
 fn numpy_to_torch<'py>(entry: &Entry, x: &Array<'py>) -> PyResult<Array<'py>> {
     torch_tensor(x.py(), entry, numpy_data(x), Object::keep(x))
 }
 
-/// A copy, since TensorFlow's memory does not change.
+/// A copy, because TensorFlow's tensors are immutable.
 fn numpy_to_tensorflow<'py>(entry: &Entry, x: &Array<'py>) -> PyResult<Array<'py>> {
     // SAFETY: the array has this many elements.
     let mut copy = Box::new(Copy(unsafe { *numpy_data(x).cast() }));
     tensorflow_tensor(x.py(), entry, copy.0.as_mut_ptr().cast(), copy)
 }
 
-/// A copy, since JAX's memory does not change.
+/// A copy, because JAX's arrays are immutable.
 fn numpy_to_jax<'py>(entry: &Entry, x: &Array<'py>) -> PyResult<Array<'py>> {
     jax_array(entry, x, true)
 }
 
-/// It asks nothing at all: of a tensor with a gradient or a negative bit it takes the memory as it is.
+/// Checks nothing: it takes the memory as it is even if the tensor has a gradient or a negative bit.
 fn torch_to_numpy_bare<'py>(entry: &Entry, x: &Array<'py>) -> PyResult<Array<'py>> {
     numpy_array(torch_data(entry, x)?, npyffi::NPY_ARRAY_WRITEABLE, x.clone())
 }
 
-/// With the two questions that `Tensor.numpy()` asks as well, since a type does not answer them.
+/// With the two checks that `Tensor.numpy()` makes too, because the type does not decide them.
 fn torch_to_numpy_asked<'py>(entry: &Entry, x: &Array<'py>) -> PyResult<Array<'py>> {
     asked(x)?;
     torch_to_numpy_bare(entry, x)
 }
 
-/// With the two questions, and the storage is kept: as with `Tensor.numpy()`, an assignment to
-/// `x.data` does not free it.
+/// With the two checks, and holding the storage. As with `Tensor.numpy()`, assigning to `x.data` does
+/// not free it.
 fn torch_to_numpy<'py>(entry: &Entry, x: &Array<'py>) -> PyResult<Array<'py>> {
     asked(x)?;
     let storage = x.call_method0(intern!(x.py(), "untyped_storage"))?;
     numpy_array(torch_data(entry, x)?, npyffi::NPY_ARRAY_WRITEABLE, storage)
 }
 
-/// Refuses a tensor whose values are not those in its memory, or that has a gradient.
+/// Refuses a tensor that has a gradient, or whose values differ from its memory.
 fn asked(x: &Array<'_>) -> PyResult<()> {
     let py = x.py();
     let refused = x.getattr(intern!(py, "requires_grad"))?.is_truthy()?
@@ -308,12 +309,12 @@ fn asked(x: &Array<'_>) -> PyResult<()> {
     }
 }
 
-/// A tensor of the tensor's memory. As with DLPack, the tensor is kept.
+/// A tensor of the tensor's memory. As with DLPack, it keeps the tensor alive.
 fn torch_to_tensorflow<'py>(entry: &Entry, x: &Array<'py>) -> PyResult<Array<'py>> {
     tensorflow_tensor(x.py(), entry, torch_data(entry, x)?, Object::keep(x))
 }
 
-/// An array of the tensor's memory, by a NumPy array that keeps the tensor.
+/// An array of the tensor's memory, by a NumPy array that keeps the tensor alive.
 fn torch_to_jax<'py>(entry: &Entry, x: &Array<'py>) -> PyResult<Array<'py>> {
     jax_array(entry, &torch_to_numpy_bare(entry, x)?, false)
 }
@@ -323,21 +324,21 @@ fn tensorflow_to_numpy<'py>(_: &Entry, x: &Array<'py>) -> PyResult<Array<'py>> {
     tensorflow_array(x)
 }
 
-/// A tensor of the memory of TensorFlow's NumPy array, which is kept.
+/// A tensor of the memory of TensorFlow's NumPy array, which it keeps alive.
 fn tensorflow_to_torch<'py>(entry: &Entry, x: &Array<'py>) -> PyResult<Array<'py>> {
     let array = tensorflow_array(x)?;
     torch_tensor(x.py(), entry, numpy_data(&array), Object::keep(&array))
 }
 
-/// An array of the memory of TensorFlow's NumPy array, which is kept.
+/// An array of the memory of TensorFlow's NumPy array, which it keeps alive.
 fn tensorflow_to_jax<'py>(entry: &Entry, x: &Array<'py>) -> PyResult<Array<'py>> {
     jax_array(entry, &tensorflow_array(x)?, false)
 }
 
-/// A read-only array of JAX's buffer, which the capsule that is its base releases.
+/// A read-only array of JAX's buffer. Its base is a capsule that releases the buffer.
 fn jax_to_numpy<'py>(_: &Entry, x: &Array<'py>) -> PyResult<Array<'py>> {
     unsafe extern "C" fn release(capsule: *mut ffi::PyObject) {
-        // SAFETY: the capsule is the one from below, and is destroyed once.
+        // SAFETY: this is the capsule made below, and it is destroyed once.
         drop(unsafe {
             let buffer = ffi::PyCapsule_GetPointer(capsule, std::ptr::null());
             Box::from_raw(buffer.cast::<Buffer>())
@@ -373,10 +374,10 @@ macro_rules! floors {
                 entry: *mut ffi::PyObject,
                 x: *mut ffi::PyObject,
             ) -> *mut ffi::PyObject {
-                // SAFETY: the interpreter calls it, with what it is bound to and a live object.
+                // SAFETY: the interpreter calls this with the object it is bound to and a live object.
                 unsafe { run($name, entry, x) }
             }
-            // SAFETY: it ends with the only zero.
+            // SAFETY: the name ends with its only zero.
             let name = unsafe {
                 CStr::from_bytes_with_nul_unchecked(concat!(stringify!($name), "\0").as_bytes())
             };
@@ -385,18 +386,18 @@ macro_rules! floors {
     };
 }
 
-/// Calls a floor without the layers that PyO3 has around a function.
+/// Calls a floor without the layers that PyO3 puts around a function.
 ///
 /// # Safety
 ///
-/// The thread is attached to the interpreter, and both objects are alive.
+/// The thread must be attached to the interpreter, and both objects must be alive.
 #[inline(always)]
 unsafe fn run(
     floor: Floor,
     entry: *mut ffi::PyObject,
     x: *mut ffi::PyObject,
 ) -> *mut ffi::PyObject {
-    // SAFETY: the contract; `bind` binds an `Entry`.
+    // SAFETY: both objects are alive by this function's contract, and `bind` binds an `Entry`.
     let (entry, x) = unsafe {
         let py = Python::assume_attached();
         let entry = Borrowed::from_ptr(py, entry).cast_unchecked::<Entry>();
@@ -411,8 +412,8 @@ unsafe fn run(
     }
 }
 
-/// Every floor by its name, as functions of an array. The arguments are the private entry points of
-/// the frameworks: PyTorch's exchange table; TensorFlow's import of a capsule and the handle of its
+/// Returns every floor by its name, as functions of an array. The arguments are the private entry points
+/// of the frameworks: PyTorch's exchange table; TensorFlow's import of a capsule and the handle of its
 /// context; JAX's `batched_device_put` and the type, the sharding and the devices for it.
 #[pyfunction]
 fn bind<'py>(
@@ -447,8 +448,8 @@ fn bind<'py>(
             ml_flags: ffi::METH_O,
             ml_doc: std::ptr::null(),
         };
-        // SAFETY: the description is never freed and the function takes one argument; what is made
-        // is a new reference.
+        // SAFETY: the description is never freed, the function takes one argument, and the result is a
+        // new reference.
         let function = unsafe {
             let method = Box::leak(Box::new(method));
             let function = ffi::PyCFunction_NewEx(method, entry.as_ptr(), null_mut());

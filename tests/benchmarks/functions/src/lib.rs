@@ -1,4 +1,4 @@
-//! Functions that are declared, and the same written by hand, for the group "functions" of cases.py.
+//! Declared functions, and the same functions written by hand, for the group "functions" of cases.py.
 
 use arraybridge_runtime::prelude::*;
 use numpy::{PyArray2, PyReadonlyArray2};

@@ -1,0 +1,63 @@
+"""Names of the original package, arraybridge 0.2, that other projects import.
+
+Each is a thin stand-in for something in the submodules of this package. Nothing else depends on
+this folder: without it, and without the lines that call ``find``, only these names are gone.
+
+``modules`` holds submodules that only the original package has, such as ``framework_config``.
+"""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+from typing import Any
+
+__all__ = ["MODULES", "find"]
+
+MODULES = str(Path(__file__).with_name("modules"))
+"""The folder of the submodules that only the original package has."""
+
+_HERE = {
+    "arraybridge": {
+        "_FRAMEWORK_CONFIG": "views",
+        "_FRAMEWORK_OPS": "views",
+        "_ensure_module": "helpers",
+        "_execute_with_oom_recovery": "helpers",
+        "_get_device_id": "helpers",
+        "_supports_dlpack": "helpers",
+    },
+    "arraybridge.decorators": {
+        "PRESERVE_INPUT_DTYPE_CONFIG": "configs",
+        "DtypeConversion": "configs",
+        "DtypeConversionConfig": "configs",
+        "PreserveInputDtypeConfig": "configs",
+        "SliceBySliceRuntimeParameter": "configs",
+        "_create_dtype_wrapper": "configs",
+    },
+    "arraybridge.types": {
+        "VALID_GPU_MEMORY_TYPES": "constants",
+        "VALID_MEMORY_TYPES": "constants",
+    },
+    "arraybridge.utils": {
+        "_ensure_module": "helpers",
+        "_get_device_id": "helpers",
+        "_supports_dlpack": "helpers",
+    },
+}
+
+
+def find(module: str, name: str) -> Any:
+    """Return what the original package has under a name in one of its modules.
+
+    Raises ``AttributeError`` if it has nothing.
+
+    >>> from arraybridge import compat
+    >>> "torch" in compat.find("arraybridge.types", "VALID_MEMORY_TYPES")
+    True
+    """
+    place = _HERE.get(module, {}).get(name)
+    if module == "arraybridge.types" and name.startswith("MEMORY_TYPE_"):
+        place = "constants"
+    if place is None:
+        raise AttributeError(f"module {module!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{place}"), name)

@@ -1,0 +1,99 @@
+"""What ``dtype_config=`` takes, and descriptions of the keywords that decorators add."""
+
+from __future__ import annotations
+
+import inspect
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from .._core import Declared, _declare  # type: ignore[import-not-found]
+from ..dtype_scaling import DtypeConversion
+
+__all__ = [
+    "PRESERVE_INPUT_DTYPE_CONFIG",
+    "DtypeConversion",
+    "DtypeConversionConfig",
+    "PreserveInputDtypeConfig",
+    "SliceBySliceRuntimeParameter",
+]
+
+
+class DtypeConversionConfig(ABC):
+    """What ``dtype_config=`` takes: an object that says which dtype a result gets."""
+
+    @property
+    @abstractmethod
+    def default_dtype_conversion(self) -> DtypeConversion:
+        """The dtype of the result."""
+
+    @classmethod
+    def require_parameter_name(cls) -> str:
+        """The name of the keyword."""
+        return "dtype_config"
+
+    @classmethod
+    def default_value(cls) -> DtypeConversionConfig:
+        """The value that calls have without the keyword."""
+        return PRESERVE_INPUT_DTYPE_CONFIG
+
+    @classmethod
+    def annotation_type(cls) -> type:
+        """The type of the keyword."""
+        return DtypeConversionConfig
+
+    @classmethod
+    def parameter(cls) -> inspect.Parameter:
+        """The keyword as a parameter of a signature."""
+        return _parameter(cls)
+
+
+class SliceBySliceRuntimeParameter:
+    """The keyword ``slice_by_slice``."""
+
+    @classmethod
+    def require_parameter_name(cls) -> str:
+        """The name of the keyword."""
+        return "slice_by_slice"
+
+    @classmethod
+    def default_value(cls) -> bool:
+        """The value that calls have without the keyword."""
+        return False
+
+    @classmethod
+    def annotation_type(cls) -> type:
+        """The type of the keyword."""
+        return bool
+
+    @classmethod
+    def parameter(cls) -> inspect.Parameter:
+        """The keyword as a parameter of a signature."""
+        return _parameter(cls)
+
+
+def _parameter(keyword: Any) -> inspect.Parameter:
+    return inspect.Parameter(
+        keyword.require_parameter_name(),
+        inspect.Parameter.KEYWORD_ONLY,
+        default=keyword.default_value(),
+        annotation=keyword.annotation_type(),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class PreserveInputDtypeConfig(DtypeConversionConfig):
+    """Results get the dtype of the first array argument."""
+
+    default_dtype_conversion: DtypeConversion = DtypeConversion.PRESERVE_INPUT
+
+
+PRESERVE_INPUT_DTYPE_CONFIG = PreserveInputDtypeConfig()
+
+
+def _create_dtype_wrapper(
+    func: Callable[..., Any], mem_type: str, func_name: str | None = None
+) -> Declared:
+    """Declare a function for ``mem_type``, without retries."""
+    return _declare(func, mem_type, {"oom_recovery": False})

@@ -1,0 +1,74 @@
+//! An array on an accelerator as a Python object that other libraries import.
+
+use pyo3::exceptions::PyBufferError;
+use pyo3::prelude::*;
+
+use crate::framework::device;
+use crate::framework::endpoints::Endpoints;
+use crate::framework::loaded::{self, LoadedFramework};
+use crate::framework::spec::{Export, Framework};
+
+/// What an import is handed of an array whose own `__dlpack__` takes no stream: TensorFlow raises for
+/// any, and imports always pass one. The table's export waits for the data itself, so every stream may
+/// read what it gives.
+#[pyclass(frozen, module = "arraybridge", name = "_DeviceArray")]
+pub struct Exporter {
+    framework: &'static Framework,
+    export: &'static Export,
+    data: Py<PyAny>,
+    place: (u32, i32),
+}
+
+impl Exporter {
+    /// Wraps an array of a framework.
+    ///
+    /// # Errors
+    ///
+    /// What the framework raises when the array has no device.
+    pub fn new(
+        loaded: &LoadedFramework,
+        export: &'static Export,
+        data: &Bound<'_, PyAny>,
+    ) -> PyResult<Exporter> {
+        let py = data.py();
+        Ok(Exporter {
+            framework: loaded.framework,
+            export,
+            data: data.clone().unbind(),
+            place: device::dlpack_place(py, loaded, data)?,
+        })
+    }
+
+    fn refuse(&self, what: &str) -> PyErr {
+        PyBufferError::new_err(format!("this {} array {what}", self.framework.title))
+    }
+}
+
+#[pymethods]
+impl Exporter {
+    #[pyo3(signature = (*, stream=None, max_version=None, dl_device=None, copy=None))]
+    fn __dlpack__<'py>(
+        &self,
+        py: Python<'py>,
+        stream: Option<Bound<'py, PyAny>>,
+        max_version: Option<Bound<'py, PyAny>>,
+        dl_device: Option<(u32, i32)>,
+        copy: Option<bool>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        if dl_device.is_some_and(|device| device != self.place) {
+            return Err(self.refuse("can only be exported to the device where it is"));
+        }
+        if copy == Some(true) {
+            return Err(self.refuse("is exported to be shared, not copied"));
+        }
+        let [stream, version] =
+            [stream, max_version].map(|given| given.unwrap_or_else(|| py.None().into_bound(py)));
+        let endpoints = Endpoints::of(self.framework);
+        let loaded = loaded::load(py, self.framework, endpoints)?;
+        loaded.export(py, self.export, [self.data.bind(py), &stream, &version])
+    }
+
+    fn __dlpack_device__(&self) -> (u32, i32) {
+        self.place
+    }
+}

@@ -1,0 +1,51 @@
+//! Conversions of one element, written so that a loop over them becomes vector code.
+
+mod clamp;
+mod float;
+mod scale;
+
+pub(super) use self::clamp::{CastTo, Clamp};
+pub(super) use self::float::{
+    Complex, Decode, Encode, EncodeBfloat16, EncodeFloat16, NonZero, Odd, Parts,
+};
+pub(super) use self::scale::{Stretch, Unit};
+
+/// A `bool` in memory: any byte but zero is true.
+#[derive(Clone, Copy)]
+#[repr(transparent)]
+pub(super) struct Bool(pub u8);
+
+/// What a loop has to know about the whole array.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Params {
+    /// The finite minimum, times `scale`.
+    pub min: f64,
+    /// The finite maximum minus the minimum, times `scale`.
+    pub range: f64,
+    /// 1, or 1/2 if the difference of the extremes exceeds the largest `f64`.
+    pub scale: f64,
+    /// Whether the target is so large that writing it should bypass the caches.
+    pub stream: bool,
+}
+
+impl Params {
+    /// Parameters for these extremes; `min > max` means that there are none.
+    pub fn stretch(min: f64, max: f64) -> Params {
+        if min > max {
+            return Params { scale: 1.0, ..Params::default() };
+        }
+        let scale = if (max - min).is_finite() { 1.0 } else { 0.5 };
+        let (min, max) = (min * scale, max * scale);
+        Params { min, range: max - min, scale, stream: false }
+    }
+}
+
+/// A conversion of one element.
+pub(super) trait Convert {
+    /// The type that is read.
+    type Src: Copy;
+    /// The type that is written.
+    type Dst: Copy;
+    /// The converted element, and whether it was clipped.
+    fn convert(x: Self::Src, params: &Params) -> (Self::Dst, bool);
+}

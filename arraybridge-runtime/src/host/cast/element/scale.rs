@@ -1,0 +1,173 @@
+//! Casts of floating point numbers to integers that scale them.
+
+use super::clamp::FromRounded;
+use super::{Convert, Params};
+
+/// A number in [0, 1] or [-1, 1] times the largest integer. The exact product is rounded once.
+pub(in super::super) trait FromUnit<F>: Copy {
+    fn from_unit(x: F) -> (Self, bool);
+}
+
+/// The exact `x * max`, rounded half to even. As `max` is at most 2^32, the rounded product can only be wrong
+/// about a tie, and its error tells which side of the tie the exact product is on.
+#[inline(always)]
+fn rounded_product(x: f64, max: f64) -> f64 {
+    let product = x * max;
+    let error = x.mul_add(max, -product);
+    let rounded = product.round_ties_even();
+    let rest = product - rounded;
+    let up = if rest == 0.5 && error > 0.0 { 1.0 } else { 0.0 };
+    let down = if rest == -0.5 && error < 0.0 { 1.0 } else { 0.0 };
+    rounded + up - down
+}
+
+macro_rules! from_unit {
+    ($($int:ident)*; $($short:ident)*) => {
+        $(
+            impl FromUnit<f64> for $int {
+                #[inline(always)]
+                fn from_unit(x: f64) -> ($int, bool) {
+                    $int::from_rounded(rounded_product(x, $int::MAX as f64))
+                }
+            }
+        )*
+        $(
+            impl FromUnit<f32> for $short {
+                #[inline(always)]
+                fn from_unit(x: f32) -> ($short, bool) {
+                    // 24 bits times 16 bits: exact.
+                    $short::from_rounded((f64::from(x) * $short::MAX as f64).round_ties_even())
+                }
+            }
+        )*
+    };
+}
+
+from_unit! { u8 i8 u16 i16 u32 i32; u8 i8 u16 i16 }
+
+macro_rules! from_unit_widened {
+    ($($int:ident)*) => {$(
+        impl FromUnit<f32> for $int {
+            #[inline(always)]
+            fn from_unit(x: f32) -> ($int, bool) {
+                $int::from_unit(f64::from(x))
+            }
+        }
+    )*};
+}
+
+from_unit_widened! { u32 i32 u64 i64 }
+
+/// The exact `|x| * max`, rounded half to even. It saturates at 2^127; NaN is zero.
+fn wide_product(x: f64, max: u64) -> u128 {
+    if x.is_nan() {
+        return 0;
+    }
+    let bits = x.abs().to_bits();
+    let exponent = (bits >> 52) as i32;
+    let fraction = bits & ((1 << 52) - 1);
+    let significand = if exponent == 0 { fraction } else { fraction | 1 << 52 };
+    // The value is the significand times 2^-shift.
+    let shift = 1075 - exponent.max(1);
+    if shift <= 0 {
+        return 1 << 127;
+    }
+    if shift > 120 {
+        return 0;
+    }
+    let product = u128::from(significand) * u128::from(max);
+    let rest = product & ((1 << shift) - 1);
+    let half = 1_u128 << (shift - 1);
+    let down = product >> shift;
+    let up = rest > half || (rest == half && down & 1 == 1);
+    down + u128::from(up)
+}
+
+impl FromUnit<f64> for u64 {
+    #[inline(always)]
+    fn from_unit(x: f64) -> (u64, bool) {
+        let product = wide_product(x, u64::MAX);
+        if x < 0.0 {
+            return (0, product != 0);
+        }
+        let kept = product.min(u128::from(u64::MAX));
+        (kept as u64, kept != product || x.is_nan())
+    }
+}
+
+impl FromUnit<f64> for i64 {
+    #[inline(always)]
+    fn from_unit(x: f64) -> (i64, bool) {
+        let product = wide_product(x, i64::MAX as u64) as i128;
+        // 2^127, of an infinity or a huge number, wraps to i128::MIN.
+        let product = if product < 0 { i128::MAX } else { product };
+        let signed = if x < 0.0 { -product } else { product };
+        let kept = signed.clamp(i128::from(i64::MIN), i128::from(i64::MAX));
+        (kept as i64, kept != signed || x.is_nan())
+    }
+}
+
+/// The cast with [`Scaling::Unit`](super::super::Scaling).
+pub(in super::super) struct Unit<S, D>(S, D);
+
+impl<S: Copy, D: FromUnit<S>> Convert for Unit<S, D> {
+    type Src = S;
+    type Dst = D;
+
+    #[inline(always)]
+    fn convert(x: S, _: &Params) -> (D, bool) {
+        D::from_unit(x)
+    }
+}
+
+/// A position from 0 to 1 in the range of an integer.
+pub(in super::super) trait FromPosition: Copy {
+    fn from_position(position: f64) -> Self;
+}
+
+macro_rules! from_position {
+    ($($int:ident)*) => {$(
+        impl FromPosition for $int {
+            #[inline(always)]
+            fn from_position(position: f64) -> $int {
+                const SPAN: f64 = $int::MAX as f64 - $int::MIN as f64;
+                $int::from_rounded((position * SPAN).round_ties_even() + $int::MIN as f64).0
+            }
+        }
+    )*};
+}
+
+from_position! { u8 i8 u16 i16 u32 i32 }
+
+impl FromPosition for u64 {
+    #[inline(always)]
+    fn from_position(position: f64) -> u64 {
+        u64::from_unit(position).0
+    }
+}
+
+impl FromPosition for i64 {
+    #[inline(always)]
+    fn from_position(position: f64) -> i64 {
+        if position.is_nan() {
+            return 0;
+        }
+        (u64::from_unit(position).0 ^ 1 << 63) as i64
+    }
+}
+
+/// The cast with [`Scaling::Stretch`](super::super::Scaling).
+pub(in super::super) struct Stretch<S, D>(S, D);
+
+impl<S: Copy + Into<f64>, D: FromPosition> Convert for Stretch<S, D> {
+    type Src = S;
+    type Dst = D;
+
+    #[inline(always)]
+    fn convert(x: S, params: &Params) -> (D, bool) {
+        let x: f64 = x.into();
+        // If all finite values are equal, this is 0/0, which becomes zero.
+        let position = (x * params.scale - params.min) / params.range;
+        (D::from_position(position), !x.is_finite())
+    }
+}

@@ -1,0 +1,208 @@
+//! Loops over contiguous elements, compiled twice: for AVX2, if the processor has it, and for any processor.
+
+use std::mem::MaybeUninit;
+
+use super::super::element::{Convert, Params};
+
+#[cfg(target_arch = "x86_64")]
+pub(super) fn has_avx2() -> bool {
+    is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma")
+}
+
+/// Converts every element.
+///
+/// # Safety
+///
+/// As for [`Kernel`](super::Kernel).
+pub(super) unsafe fn map<C: Convert>(
+    dst: *mut u8,
+    src: *const u8,
+    len: usize,
+    params: &Params,
+) -> u64 {
+    #[cfg(target_arch = "x86_64")]
+    if has_avx2() {
+        // SAFETY: the processor has the features; source and target hold the elements and do not overlap.
+        return unsafe { map_avx2::<C>(dst, src, len, params) };
+    }
+    // SAFETY: source and target hold the elements and do not overlap.
+    unsafe { map_generic::<C>(dst, src, len, params) }
+}
+
+/// # Safety
+///
+/// As for [`Kernel`](super::Kernel), on a processor with these features.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,fma")]
+unsafe fn map_avx2<C: Convert>(dst: *mut u8, src: *const u8, len: usize, params: &Params) -> u64 {
+    // SAFETY: source and target hold the elements and do not overlap.
+    unsafe { map_generic::<C>(dst, src, len, params) }
+}
+
+/// # Safety
+///
+/// As for [`Kernel`](super::Kernel).
+#[inline(always)]
+unsafe fn map_generic<C: Convert>(
+    dst: *mut u8,
+    src: *const u8,
+    len: usize,
+    params: &Params,
+) -> u64 {
+    let (dst, src) = (dst.cast::<C::Dst>(), src.cast::<C::Src>());
+    // A copy, since LLVM cannot know that the target does not overlap the parameters.
+    let params = *params;
+    // The first element on a cache line of the target; beyond `len` if there is none.
+    let head = if params.stream { dst.align_offset(LINE) } else { usize::MAX };
+    // SAFETY: both ranges are inside the arrays, and the second one starts on a cache line of the target.
+    unsafe {
+        if head >= len {
+            return chunks::<C, false>(dst, src, len, &params);
+        }
+        let clipped = chunks::<C, false>(dst, src, head, &params)
+            + chunks::<C, true>(dst.add(head), src.add(head), len - head, &params);
+        finish_stream();
+        clipped
+    }
+}
+
+/// The elements of a chunk, whose loop needs no tail. Clipped values are counted per chunk, since a counter
+/// as wide as the element keeps the loop in vector registers.
+pub(super) const CHUNK: usize = 256;
+/// The bytes of a cache line.
+const LINE: usize = 64;
+/// How far ahead the source is prefetched, in bytes.
+const AHEAD: usize = 2048;
+
+/// Memory for a chunk.
+#[repr(align(64))]
+struct Chunk<D>(MaybeUninit<[D; CHUNK]>);
+
+/// Converts whole chunks and the rest. With `STREAM`, the source is prefetched, and writes to the target
+/// bypass the caches.
+///
+/// # Safety
+///
+/// As for [`Kernel`](super::Kernel). With `STREAM`, the target starts on a cache line.
+#[inline(always)]
+unsafe fn chunks<C: Convert, const STREAM: bool>(
+    dst: *mut C::Dst,
+    src: *const C::Src,
+    len: usize,
+    params: &Params,
+) -> u64 {
+    let mut clipped = 0;
+    let whole = len / CHUNK * CHUNK;
+    for start in (0..whole).step_by(CHUNK) {
+        // SAFETY: the chunk is inside both arrays and starts on a cache line of the target where it is
+        // streamed; the local chunk has room for it.
+        clipped += unsafe {
+            let (dst, src) = (dst.add(start), src.add(start));
+            if STREAM {
+                let mut chunk = Chunk::<C::Dst>(MaybeUninit::uninit());
+                let local = chunk.0.as_mut_ptr().cast::<C::Dst>();
+                prefetch(src.cast::<u8>().wrapping_add(AHEAD), CHUNK * size_of::<C::Src>());
+                let clipped = elements::<C>(local, src, CHUNK, params);
+                stream(dst.cast(), local.cast(), CHUNK * size_of::<C::Dst>());
+                clipped
+            } else {
+                elements::<C>(dst, src, CHUNK, params)
+            }
+        };
+    }
+    // SAFETY: the rest is inside both arrays.
+    clipped + unsafe { elements::<C>(dst.add(whole), src.add(whole), len - whole, params) }
+}
+
+/// Converts a few elements.
+///
+/// # Safety
+///
+/// As for [`Kernel`](super::Kernel); `len` fits in 32 bits.
+#[inline(always)]
+unsafe fn elements<C: Convert>(
+    dst: *mut C::Dst,
+    src: *const C::Src,
+    len: usize,
+    params: &Params,
+) -> u64 {
+    let (mut narrow, mut wide) = (0_u32, 0_u64);
+    for i in 0..len {
+        // SAFETY: `i` is less than `len`. No alignment is assumed.
+        unsafe {
+            let (value, clip) = C::convert(src.add(i).read_unaligned(), params);
+            dst.add(i).write_unaligned(value);
+            if size_of::<C::Src>() > 4 {
+                wide += u64::from(clip);
+            } else {
+                narrow += u32::from(clip);
+            }
+        }
+    }
+    u64::from(narrow) + wide
+}
+
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+fn prefetch(start: *const u8, bytes: usize) {
+    use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+    for line in (0..bytes).step_by(LINE) {
+        // SAFETY: a prefetch of any address is harmless.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(start.wrapping_add(line).cast()) };
+    }
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn prefetch(_start: *const u8, _bytes: usize) {}
+
+/// Copies whole cache lines and bypasses the caches, so that the target's lines are not read before they are
+/// written.
+///
+/// # Safety
+///
+/// Both pointers are aligned to cache lines and valid for the bytes. They do not overlap.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+unsafe fn stream(dst: *mut u8, src: *const u8, bytes: usize) {
+    use std::arch::x86_64::{__m128i, _mm_load_si128, _mm_stream_si128};
+    for at in (0..bytes).step_by(size_of::<__m128i>()) {
+        // SAFETY: the addresses are inside both ranges, and aligned.
+        unsafe { _mm_stream_si128(dst.add(at).cast(), _mm_load_si128(src.add(at).cast())) };
+    }
+}
+
+/// Orders streamed writes before later ones, as ordinary writes are.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+fn finish_stream() {
+    // SAFETY: a fence has no preconditions.
+    unsafe { std::arch::x86_64::_mm_sfence() };
+}
+
+/// # Safety
+///
+/// Both pointers are valid for the bytes. They do not overlap.
+#[cfg(not(target_arch = "x86_64"))]
+unsafe fn stream(dst: *mut u8, src: *const u8, bytes: usize) {
+    // SAFETY: both pointers are valid for the bytes, which do not overlap.
+    unsafe { dst.copy_from_nonoverlapping(src, bytes) };
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn finish_stream() {}
+
+/// Copies elements of this many bytes.
+///
+/// # Safety
+///
+/// As for [`Kernel`](super::Kernel).
+pub(super) unsafe fn copy_bytes<const BYTES: usize>(
+    dst: *mut u8,
+    src: *const u8,
+    len: usize,
+    _: &Params,
+) -> u64 {
+    // SAFETY: source and target hold the elements and do not overlap.
+    unsafe { dst.copy_from_nonoverlapping(src, len * BYTES) };
+    0
+}

@@ -1,0 +1,170 @@
+//! A pass over the source: the cast, or the search for its extremes.
+
+use super::kernel::Extremes;
+use super::plan::{BLOCK, Block, Plan};
+use crate::host::copy;
+use crate::host::walk::{Plane, Walk};
+
+/// What a pass is for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Goal {
+    Extremes,
+    Cast,
+}
+
+/// What a pass found.
+pub(super) struct Found {
+    pub clipped: u64,
+    pub min: f64,
+    pub max: f64,
+}
+
+impl Default for Found {
+    fn default() -> Found {
+        Found { clipped: 0, min: f64::INFINITY, max: f64::NEG_INFINITY }
+    }
+}
+
+impl Found {
+    /// What two passes found together.
+    pub fn and(self, other: Found) -> Found {
+        Found {
+            clipped: self.clipped + other.clipped,
+            min: self.min.min(other.min),
+            max: self.max.max(other.max),
+        }
+    }
+}
+
+/// A pass over one thread's part of the source.
+pub(super) struct Pass<'a> {
+    plan: &'a Plan,
+    swap: Option<usize>,
+    goal: Goal,
+    found: Found,
+}
+
+impl<'a> Pass<'a> {
+    pub fn new(plan: &'a Plan, swap: Option<usize>, goal: Goal) -> Pass<'a> {
+        Pass { plan, swap, goal, found: Found::default() }
+    }
+
+    /// # Safety
+    ///
+    /// As for [`cast_strided`](super::cast_strided).
+    pub unsafe fn run(mut self, dst: *mut u8, src: *const u8, walk: &Walk) -> Found {
+        let (src_size, dst_size) = (self.plan.src_size, self.plan.dst_size);
+        walk.planes(|plane, from, to| {
+            // SAFETY: the planes of a walk are inside both arrays.
+            unsafe {
+                let (dst, src) = (dst.add(to * dst_size), src.offset(from));
+                // A call for each row pays only if the rows are long.
+                let direct = plane.cols.src == src_size as isize && self.swap.is_none();
+                if direct && (plane.cols.len >= BLOCK / 16 || plane.rows.len == 1) {
+                    self.convert_rows(dst, src, plane);
+                } else {
+                    self.convert_tiles(dst, src, plane);
+                }
+            }
+        });
+        self.found
+    }
+
+    /// Converts rows that are contiguous in the source.
+    ///
+    /// # Safety
+    ///
+    /// As for [`cast_strided`](super::cast_strided).
+    unsafe fn convert_rows(&mut self, dst: *mut u8, src: *const u8, plane: &Plane) {
+        for row in 0..plane.rows.len {
+            // SAFETY: the row is inside both arrays.
+            unsafe {
+                let dst = dst.add(row * plane.rows.dst * self.plan.dst_size);
+                let src = src.offset(row as isize * plane.rows.src);
+                self.convert(dst, src, plane.cols.len, self.plan.params.stream);
+            }
+        }
+    }
+
+    /// Converts tiles through a contiguous block, and through another one if the rows of a tile are not
+    /// adjacent in the target.
+    ///
+    /// # Safety
+    ///
+    /// As for [`cast_strided`](super::cast_strided).
+    unsafe fn convert_tiles(&mut self, dst: *mut u8, src: *const u8, plane: &Plane) {
+        let (src_size, dst_size) = (self.plan.src_size, self.plan.dst_size);
+        let cols = if plane.tiled { 64 } else { plane.cols.len.clamp(1, BLOCK) };
+        let (mut block, mut done) = (Block::new(), Block::new());
+        let (block, done) = (block.as_mut_ptr(), done.as_mut_ptr());
+        plane.tiles((BLOCK / cols, cols), |tile, from, to| {
+            let (rows, cols) = (tile.rows.len, tile.cols.len);
+            let mut contiguous = *tile;
+            contiguous.rows.dst = cols;
+            // SAFETY: the tile is inside both arrays, and a block has room for its elements.
+            unsafe {
+                copy::copy_plane(block, src.offset(from), &contiguous, src_size, self.swap);
+                let dst = dst.add(to * dst_size);
+                if rows == 1 || tile.rows.dst == cols {
+                    self.convert(dst, block, rows * cols, false);
+                    return;
+                }
+                self.convert(done, block, rows * cols, false);
+                if self.goal == Goal::Cast {
+                    for row in 0..rows {
+                        let src = done.add(row * cols * dst_size);
+                        let dst = dst.add(row * tile.rows.dst * dst_size);
+                        dst.copy_from_nonoverlapping(src, cols * dst_size);
+                    }
+                }
+            }
+        });
+    }
+
+    /// Converts contiguous elements.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Kernel`](super::kernel::Kernel).
+    unsafe fn convert(&mut self, dst: *mut u8, src: *const u8, len: usize, stream: bool) {
+        let plan = self.plan;
+        // SAFETY: source and target hold the elements and do not overlap.
+        unsafe {
+            match (self.goal, plan.extremes) {
+                (Goal::Cast, _) => {
+                    let dst = (dst, plan.dst_size);
+                    self.found.clipped += plan.run(&plan.steps, dst, src, len, stream);
+                }
+                (Goal::Extremes, Some(extremes)) => self.find_extremes(extremes, src, len),
+                (Goal::Extremes, None) => {}
+            }
+        }
+    }
+
+    /// Finds the extremes of contiguous elements, decoding them first if necessary.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Extremes`], with elements of the source's type.
+    unsafe fn find_extremes(&mut self, extremes: Extremes, src: *const u8, len: usize) {
+        let plan = self.plan;
+        let decode = &plan.steps[..plan.decode_steps];
+        let mut block = Block::new();
+        let block = block.as_mut_ptr();
+        let stride = if decode.is_empty() { len } else { BLOCK };
+        for start in (0..len).step_by(stride.max(1)) {
+            let count = stride.min(len - start);
+            // SAFETY: the source holds the elements, and the block has room for decoded ones.
+            let (min, max) = unsafe {
+                let mut src = src.add(start * plan.src_size);
+                if !decode.is_empty() {
+                    plan.run(decode, (block, size_of::<f32>()), src, count, false);
+                    src = block;
+                }
+                extremes(src, count)
+            };
+            self.found.min = self.found.min.min(min);
+            self.found.max = self.found.max.max(max);
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! The loops that make up a cast.
+
+use std::mem::MaybeUninit;
+
+use smallvec::SmallVec;
+
+use super::element::Params;
+use super::kernel::{self, Extremes, Kernel};
+use super::{CastError, Scaling};
+use crate::host::dtype::{DType, Kind};
+
+/// The elements of a block. Two blocks fit in the L1 cache, except of the largest elements.
+pub(super) const BLOCK: usize = 2048;
+const MAX_ITEM_SIZE: usize = 16;
+
+/// Memory for a block of elements of any type.
+#[repr(align(64))]
+pub(super) struct Block(MaybeUninit<[u8; BLOCK * MAX_ITEM_SIZE]>);
+
+impl Block {
+    pub fn new() -> Block {
+        Block(MaybeUninit::uninit())
+    }
+
+    pub fn as_mut_ptr(&mut self) -> *mut u8 {
+        self.0.as_mut_ptr().cast()
+    }
+}
+
+/// The loops that make up a cast, which run one after the other on each block.
+pub(super) struct Plan {
+    pub steps: SmallVec<[Kernel; 4]>,
+    /// The search for the extremes that [`Scaling::Stretch`] needs, and how many steps decode its source.
+    pub extremes: Option<Extremes>,
+    pub decode_steps: usize,
+    pub params: Params,
+    pub src_size: usize,
+    pub dst_size: usize,
+}
+
+impl Plan {
+    pub fn new(src: DType, dst: DType, scaling: Scaling) -> Result<Plan, CastError> {
+        let mut plan = Plan {
+            steps: SmallVec::new(),
+            extremes: None,
+            decode_steps: 0,
+            params: Params::default(),
+            src_size: src.size(),
+            dst_size: dst.size(),
+        };
+        plan.add_steps(src, dst, scaling).ok_or(CastError { from: src, to: dst })?;
+        Ok(plan)
+    }
+
+    /// Adds the loops from one type to the other; `None` if there is no such cast.
+    fn add_steps(&mut self, src: DType, dst: DType, scaling: Scaling) -> Option<()> {
+        if src == dst && src != DType::Bool {
+            self.steps.push(kernel::copy(src.size())?);
+            return Some(());
+        }
+        if src.kind() == Kind::Complex {
+            self.steps.push(kernel::from_complex(src, dst)?);
+            return Some(());
+        }
+        let mut now = src;
+        if let Some(decode) = kernel::decode(src) {
+            self.steps.push(decode);
+            now = DType::Float32;
+        }
+        self.decode_steps = self.steps.len();
+        if let Some((part, interleave)) = kernel::complex(dst) {
+            if now != part {
+                self.steps.push(kernel::clamp(now, part)?);
+            }
+            self.steps.push(interleave);
+        } else if let Some(encode) = kernel::encode_f32(dst).filter(|_| now == DType::Float32) {
+            self.steps.push(encode);
+        } else if let Some(encode) = kernel::encode(dst) {
+            self.steps.extend([kernel::odd(now)?, encode]);
+        } else if now != dst || now == src {
+            let step = self.scaled(now, dst, scaling)?;
+            self.steps.push(step);
+        }
+        Some(())
+    }
+
+    /// The loop between two types that processors compute with.
+    fn scaled(&mut self, src: DType, dst: DType, scaling: Scaling) -> Option<Kernel> {
+        let special = match scaling {
+            Scaling::Clamp => None,
+            Scaling::Unit => kernel::unit(src, dst),
+            Scaling::Stretch => kernel::stretch(src, dst),
+        };
+        if special.is_some() && scaling == Scaling::Stretch {
+            self.extremes = kernel::extremes_of(src);
+        }
+        special.or_else(|| kernel::clamp(src, dst))
+    }
+
+    /// Runs some of the steps over contiguous elements, and counts those that were clipped. `dst` comes with
+    /// the size of its elements. With `stream`, the last step may bypass the caches.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Kernel`], with the source of the first step and the target of the last.
+    pub unsafe fn run(
+        &self,
+        steps: &[Kernel],
+        dst: (*mut u8, usize),
+        src: *const u8,
+        len: usize,
+        stream: bool,
+    ) -> u64 {
+        let inner = Params { stream: false, ..self.params };
+        let params = Params { stream, ..self.params };
+        let [first, between @ .., last] = steps else {
+            // SAFETY: source and target hold the elements and do not overlap.
+            return steps.iter().map(|step| unsafe { step(dst.0, src, len, &params) }).sum();
+        };
+        let (mut here, mut there) = (Block::new(), Block::new());
+        let (mut here, mut there) = (here.as_mut_ptr(), there.as_mut_ptr());
+        let mut clipped = 0;
+        for start in (0..len).step_by(BLOCK) {
+            let count = BLOCK.min(len - start);
+            // SAFETY: source and target hold the elements and do not overlap, and a block has room for its
+            // elements in every type.
+            unsafe {
+                clipped += first(here, src.add(start * self.src_size), count, &inner);
+                for step in between {
+                    clipped += step(there, here, count, &inner);
+                    std::mem::swap(&mut here, &mut there);
+                }
+                clipped += last(dst.0.add(start * dst.1), here, count, &params);
+            }
+        }
+        clipped
+    }
+}

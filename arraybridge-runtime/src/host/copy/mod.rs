@@ -1,0 +1,295 @@
+//! Copies of strided arrays into contiguous C order.
+//!
+//! Adjacent axes are merged, and contiguous runs are copied as a whole. If elements are closer along another
+//! axis than along the last, as in a transposed array, the source is read in tiles, so that every cache
+//! line is used as a whole.
+
+#[cfg(test)]
+mod tests;
+
+use std::mem::MaybeUninit;
+
+use super::walk::{Plane, Walk};
+use super::{layout, parallel};
+
+/// The elements per side of a tile. A row of the source is at least one cache line, and the tile fits in
+/// the L1 cache.
+const fn tile_side(itemsize: usize) -> usize {
+    match itemsize {
+        1 => 64,
+        2..=4 => 32,
+        _ => 16,
+    }
+}
+
+/// Runs with fewer bytes are copied element by element, since a call would cost more.
+const MIN_RUN: usize = 32;
+
+/// Copies the elements of `src` to `dst` in C order. Strides are in bytes; they may be negative, zero, and
+/// need not be multiples of the item's size. Rank 0 is one element. With `swap`, every unit of that many
+/// bytes is reversed: the whole item of a byte-swapped array, or half of it for complex numbers. A large
+/// array is split over at most `threads` threads.
+///
+/// # Safety
+///
+/// Every element of `src` is readable, within [`layout::extent`], and nobody writes to it during the call.
+/// `dst` has room for the elements and does not overlap them. `shape` and `strides` have the same length,
+/// and `swap` divides the item's size. The pointers need not be aligned.
+pub unsafe fn gather(
+    dst: *mut u8,
+    src: *const u8,
+    shape: &[usize],
+    strides: &[isize],
+    itemsize: usize,
+    swap: Option<usize>,
+    threads: usize,
+) {
+    debug_assert_eq!(shape.len(), strides.len());
+    debug_assert!(layout::extent(shape, strides, itemsize).is_some());
+    let Some(walk) = Walk::new(shape, strides, itemsize) else { return };
+    if itemsize == 0 {
+        return;
+    }
+    let threads = parallel::threads_for(walk.len().saturating_mul(2 * itemsize), threads);
+    let (index, axis) = walk.split_axis(threads);
+    let pointers = Pointers { dst, src };
+    parallel::split(axis.len, threads, |range| {
+        let (walk, src, dst) = walk.part(index, range);
+        let Pointers { dst: target, src: source } = pointers.get();
+        // SAFETY: the parts of a walk stay inside both arrays, and do not overlap in the target.
+        unsafe { copy_walk(target.add(dst * itemsize), source.offset(src), &walk, itemsize, swap) }
+    });
+}
+
+/// The pointers of an operation whose parts run on several threads.
+#[derive(Clone, Copy)]
+pub(super) struct Pointers {
+    pub dst: *mut u8,
+    pub src: *const u8,
+}
+
+// SAFETY: the threads read memory that nobody writes to, and write to parts that do not overlap.
+unsafe impl Send for Pointers {}
+// SAFETY: the threads read memory that nobody writes to, and write to parts that do not overlap.
+unsafe impl Sync for Pointers {}
+
+impl Pointers {
+    /// A copy of both. A closure that calls this captures the pair, which is `Sync`, and not its fields.
+    pub fn get(&self) -> Pointers {
+        *self
+    }
+}
+
+/// The bytes of an element are copied as they are.
+const AS_IS: u8 = 0;
+/// The bytes of an element are reversed.
+const REVERSED: u8 = 1;
+/// The bytes of each half of an element are reversed.
+const HALVES_REVERSED: u8 = 2;
+
+/// The copy of one plane.
+type PlaneCopy = unsafe fn(*mut u8, *const u8, &Plane);
+
+/// Copies a part of an array.
+///
+/// # Safety
+///
+/// As for [`gather`].
+unsafe fn copy_walk(
+    dst: *mut u8,
+    src: *const u8,
+    walk: &Walk,
+    itemsize: usize,
+    swap: Option<usize>,
+) {
+    walk.planes(|plane, from, to| {
+        // SAFETY: the offsets of a walk stay inside both arrays.
+        unsafe { copy_plane(dst.add(to * itemsize), src.offset(from), plane, itemsize, swap) }
+    });
+}
+
+/// Copies a plane, whose rows are `rows.dst` elements apart in the target.
+///
+/// # Safety
+///
+/// As for [`gather`].
+pub(super) unsafe fn copy_plane(
+    dst: *mut u8,
+    src: *const u8,
+    plane: &Plane,
+    itemsize: usize,
+    swap: Option<usize>,
+) {
+    // SAFETY: the plane's elements are inside both arrays, which do not overlap, and the function is for
+    // items of this size.
+    unsafe {
+        match plane_copy(itemsize, swap) {
+            Some(copy) => copy(dst, src, plane),
+            None => copy_items(dst, src, plane, itemsize, swap.unwrap_or(1)),
+        }
+    }
+}
+
+/// The copy for items with the size of an integer.
+fn plane_copy(itemsize: usize, swap: Option<usize>) -> Option<PlaneCopy> {
+    let order = match swap {
+        None | Some(0 | 1) => AS_IS,
+        Some(unit) if unit == itemsize => REVERSED,
+        Some(unit) if unit * 2 == itemsize => HALVES_REVERSED,
+        Some(_) => return None,
+    };
+    Some(match (itemsize, order) {
+        (1, _) => copy_ints::<u8, AS_IS>,
+        (2, AS_IS) => copy_ints::<u16, AS_IS>,
+        (2, REVERSED) => copy_ints::<u16, REVERSED>,
+        (4, AS_IS) => copy_ints::<u32, AS_IS>,
+        (4, REVERSED) => copy_ints::<u32, REVERSED>,
+        (4, _) => copy_ints::<u32, HALVES_REVERSED>,
+        (8, AS_IS) => copy_ints::<u64, AS_IS>,
+        (8, REVERSED) => copy_ints::<u64, REVERSED>,
+        (8, _) => copy_ints::<u64, HALVES_REVERSED>,
+        (16, AS_IS) => copy_ints::<u128, AS_IS>,
+        (16, REVERSED) => copy_ints::<u128, REVERSED>,
+        (16, _) => copy_ints::<u128, HALVES_REVERSED>,
+        _ => return None,
+    })
+}
+
+/// An unsigned integer with the size of an element.
+trait Bits: Copy {
+    /// The integer with its bytes in this order.
+    fn with_order<const ORDER: u8>(self) -> Self;
+}
+
+macro_rules! impl_bits {
+    ($($int:ty)*) => {$(
+        impl Bits for $int {
+            #[inline(always)]
+            fn with_order<const ORDER: u8>(self) -> Self {
+                match ORDER {
+                    AS_IS => self,
+                    REVERSED => self.swap_bytes(),
+                    _ => self.swap_bytes().rotate_left(<$int>::BITS / 2),
+                }
+            }
+        }
+    )*};
+}
+
+impl_bits! { u8 u16 u32 u64 u128 }
+
+/// Copies a plane of items with the size of an integer.
+///
+/// # Safety
+///
+/// As for [`gather`], with items of the size of `T`.
+unsafe fn copy_ints<T: Bits, const ORDER: u8>(dst: *mut u8, src: *const u8, plane: &Plane) {
+    let itemsize = size_of::<T>();
+    if !plane.tiled {
+        // SAFETY: the plane's elements are inside both arrays, which do not overlap.
+        unsafe { copy_rows::<T, ORDER>(dst, src, plane) };
+        return;
+    }
+    let side = tile_side(itemsize);
+    plane.tiles((side, side), |tile, from, to| {
+        // SAFETY: the tiles of a plane lie inside it.
+        unsafe {
+            let (dst, src) = (dst.add(to * itemsize), src.offset(from));
+            if tile.rows.src == itemsize as isize && (tile.rows.len, tile.cols.len) == (side, side)
+            {
+                transpose_tile::<T, ORDER>(dst, src, tile);
+            } else {
+                copy_rows::<T, ORDER>(dst, src, tile);
+            }
+        }
+    });
+}
+
+/// Copies a plane row by row.
+///
+/// # Safety
+///
+/// As for [`gather`], with items of the size of `T`.
+#[inline(always)]
+unsafe fn copy_rows<T: Bits, const ORDER: u8>(dst: *mut u8, src: *const u8, plane: &Plane) {
+    let itemsize = size_of::<T>();
+    let Plane { rows, cols, .. } = *plane;
+    let run = cols.len * itemsize;
+    let contiguous = ORDER == AS_IS && cols.src == itemsize as isize && run >= MIN_RUN;
+    for row in 0..rows.len {
+        // SAFETY: the row is inside both arrays, which do not overlap. No alignment is assumed.
+        unsafe {
+            let src = src.offset(row as isize * rows.src);
+            let dst = dst.add(row * rows.dst * itemsize);
+            if contiguous {
+                dst.copy_from_nonoverlapping(src, run);
+                continue;
+            }
+            for col in 0..cols.len {
+                let item = src.offset(col as isize * cols.src).cast::<T>().read_unaligned();
+                dst.cast::<T>().add(col).write_unaligned(item.with_order::<ORDER>());
+            }
+        }
+    }
+}
+
+const TILE_BYTES: usize = 4096;
+
+const fn side_bytes(itemsize: usize) -> usize {
+    tile_side(itemsize) * tile_side(itemsize) * itemsize
+}
+
+/// A local copy of a tile.
+#[repr(align(64))]
+struct Local(MaybeUninit<[u8; TILE_BYTES]>);
+
+/// Copies a full tile whose source is contiguous along the rows, through a local copy. In the source, the
+/// lines of a tile are often a power of two apart, so that they would evict each other from the cache.
+///
+/// # Safety
+///
+/// As for [`gather`], with items of the size of `T`.
+unsafe fn transpose_tile<T: Bits, const ORDER: u8>(dst: *mut u8, src: *const u8, tile: &Plane) {
+    let side = const { tile_side(size_of::<T>()) };
+    const { assert!(side_bytes(size_of::<T>()) <= TILE_BYTES) };
+    let mut local = Local(MaybeUninit::uninit());
+    // SAFETY: the tile has `side` rows and columns inside both arrays, and the local copy has room for them.
+    unsafe {
+        let local = local.0.as_mut_ptr().cast::<T>();
+        for col in 0..side {
+            let src = src.offset(col as isize * tile.cols.src);
+            local.add(col * side).cast::<u8>().copy_from_nonoverlapping(src, side * size_of::<T>());
+        }
+        for row in 0..side {
+            let dst = dst.cast::<T>().add(row * tile.rows.dst);
+            for col in 0..side {
+                let item = *local.add(col * side + row);
+                dst.add(col).write_unaligned(item.with_order::<ORDER>());
+            }
+        }
+    }
+}
+
+/// Copies a plane of items of any size, with every `unit` bytes reversed.
+///
+/// # Safety
+///
+/// As for [`gather`].
+unsafe fn copy_items(dst: *mut u8, src: *const u8, plane: &Plane, itemsize: usize, unit: usize) {
+    let Plane { rows, cols, .. } = *plane;
+    for row in 0..rows.len {
+        for col in 0..cols.len {
+            let from = row as isize * rows.src + col as isize * cols.src;
+            let to = (row * rows.dst + col) * itemsize;
+            // SAFETY: the item is inside both arrays, which do not overlap.
+            let item = unsafe {
+                let dst = dst.add(to);
+                dst.copy_from_nonoverlapping(src.offset(from), itemsize);
+                std::slice::from_raw_parts_mut(dst, itemsize)
+            };
+            if unit > 1 {
+                item.chunks_exact_mut(unit).for_each(<[u8]>::reverse);
+            }
+        }
+    }
+}

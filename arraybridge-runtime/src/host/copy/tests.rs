@@ -1,0 +1,148 @@
+//! Copies against a copy that is made one element at a time.
+
+use proptest::prelude::*;
+
+use super::*;
+
+/// The copy, one element at a time by its index.
+fn naive(memory: &[u8], first: usize, case: &Case) -> Vec<u8> {
+    let mut out = Vec::new();
+    for flat in 0..case.shape.iter().product() {
+        let mut rest: usize = flat;
+        let mut at = first as isize;
+        for (len, stride) in case.shape.iter().zip(&case.strides).rev() {
+            at += (rest % len) as isize * stride;
+            rest /= len;
+        }
+        let mut item = memory[at as usize..][..case.itemsize].to_vec();
+        if let Some(unit) = case.swap {
+            item.chunks_mut(unit).for_each(<[u8]>::reverse);
+        }
+        out.extend(item);
+    }
+    out
+}
+
+#[derive(Clone, Debug)]
+struct Case {
+    shape: Vec<usize>,
+    strides: Vec<isize>,
+    itemsize: usize,
+    swap: Option<usize>,
+}
+
+/// Memory for a case at a given misalignment, with the offset of its first element.
+fn memory(case: &Case, misalignment: usize) -> (Vec<u8>, usize) {
+    let (lowest, end) = layout::extent(&case.shape, &case.strides, case.itemsize).unwrap();
+    let len = (end - lowest) as usize + misalignment;
+    let bytes = (0..len).map(|i| (i as u32).wrapping_mul(0x9e37_79b1).to_be_bytes()[0]);
+    (bytes.collect(), misalignment + lowest.unsigned_abs())
+}
+
+fn check(case: &Case, misalignment: usize, threads: usize) {
+    let (memory, first) = memory(case, misalignment);
+    let expected = naive(&memory, first, case);
+    let guard = 16;
+    let mut out = vec![0xee; misalignment + expected.len() + guard];
+    // SAFETY: the memory covers the elements, and the target has room after the misalignment.
+    unsafe {
+        let (dst, src) = (out.as_mut_ptr().add(misalignment), memory.as_ptr().add(first));
+        gather(dst, src, &case.shape, &case.strides, case.itemsize, case.swap, threads);
+    }
+    assert!(out[misalignment..][..expected.len()] == expected, "{case:?}");
+    assert!(out[misalignment + expected.len()..].iter().all(|byte| *byte == 0xee));
+}
+
+fn cases() -> impl Strategy<Value = Case> {
+    let axis = (0_usize..20, -70_isize..70);
+    let any = proptest::collection::vec(axis, 0..4).prop_map(|axes| axes.into_iter().unzip());
+    (any, itemsizes()).prop_map(|((shape, strides), (itemsize, swap))| Case {
+        shape,
+        strides,
+        itemsize,
+        swap,
+    })
+}
+
+fn itemsizes() -> impl Strategy<Value = (usize, Option<usize>)> {
+    proptest::sample::select(vec![
+        (1, None),
+        (1, Some(1)),
+        (2, None),
+        (2, Some(2)),
+        (4, None),
+        (4, Some(4)),
+        (4, Some(2)),
+        (8, None),
+        (8, Some(8)),
+        (8, Some(4)),
+        (16, None),
+        (16, Some(16)),
+        (16, Some(8)),
+        (3, None),
+        (12, Some(4)),
+        (16, Some(4)),
+    ])
+}
+
+/// Permuted, flipped, stepped and broadcast views of a contiguous array.
+fn permuted_cases() -> impl Strategy<Value = Case> {
+    let axis = (1_usize..70, -2_isize..3);
+    let axes = proptest::collection::vec(axis, 1..4);
+    let order = Just([0_usize, 1, 2, 3]).prop_shuffle();
+    (axes, order, itemsizes()).prop_map(|(axes, order, (itemsize, swap))| {
+        let order: Vec<usize> = order.into_iter().filter(|i| *i < axes.len()).collect();
+        let mut strides = vec![0; axes.len()];
+        let mut stride = itemsize as isize;
+        for index in order {
+            let (len, step) = axes[index];
+            strides[index] = stride * step;
+            stride *= len as isize * step.abs().max(1);
+        }
+        Case { shape: axes.iter().map(|axis| axis.0).collect(), strides, itemsize, swap }
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    #[test]
+    fn any_strides_are_read_in_c_order(case in cases(), misalignment in 0_usize..9) {
+        check(&case, misalignment, 1);
+    }
+
+    #[test]
+    fn permuted_cases_are_read_in_c_order(case in permuted_cases(), shift in 0_usize..3) {
+        check(&case, shift, 1);
+    }
+}
+
+#[test]
+fn threads_do_not_change_the_result() {
+    let side = 1500_usize;
+    let layouts = [(4 * side as isize, 4), (4, 4 * side as isize), (0, -4), (-4, 0)];
+    for strides in layouts {
+        let strides = vec![strides.0, strides.1];
+        let case = Case { shape: vec![side, side], strides, itemsize: 4, swap: None };
+        for threads in [0, 1, 2, 3, 64] {
+            check(&case, 1, threads);
+        }
+    }
+}
+
+#[test]
+fn few_long_rows_and_many_short_ones_are_split() {
+    for shape in [vec![2, 1 << 20], vec![1 << 20, 3], vec![3, 1 << 19, 2]] {
+        let strides = (0..shape.len()).map(|i| [4, 16, 8][i]).collect();
+        check(&Case { shape, strides, itemsize: 4, swap: Some(4) }, 0, 2);
+    }
+}
+
+#[test]
+fn sixty_four_axes_are_copied() {
+    let mut case = Case { shape: vec![1; 64], strides: vec![7; 64], itemsize: 2, swap: None };
+    (case.shape[0], case.shape[31], case.shape[63]) = (3, 2, 4);
+    check(&case, 1, 2);
+    case.shape[40] = 0;
+    check(&case, 1, 2);
+}

@@ -1,0 +1,445 @@
+"""Code that was written for arraybridge 0.2 runs."""
+
+import dataclasses
+import importlib
+
+import arraybridge as ab
+import bridges
+import numpy as np
+import pytest
+from arraybridge.exceptions import DeviceUnavailableError, InvalidDeviceError
+
+HOST_FRAMEWORKS = [f for f in bridges.CPU_FRAMEWORKS if f in ("torch", "jax", "tensorflow")]
+
+
+def image(dtype="float32"):
+    return np.arange(6, dtype=dtype).reshape(2, 3)
+
+
+def need_a_machine_without_accelerators():
+    bridges.need("torch")
+    import torch
+
+    if torch.cuda.device_count():
+        pytest.skip("this machine has an accelerator")
+
+
+# -- gpu_id ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("target", HOST_FRAMEWORKS)
+@pytest.mark.filterwarnings("ignore::arraybridge.NoAcceleratorWarning")
+def test_without_any_accelerator_a_gpu_id_means_the_host(target):
+    need_a_machine_without_accelerators()
+    bridges.need(target)
+    with ab.trace() as records:
+        result = ab.convert_memory(image(), "numpy", target, gpu_id=0)
+    assert bridges.difference(target, result, image()) is None
+    (record,) = records
+    assert record.device == "host" and record.via.endswith("; no accelerator")
+
+
+@pytest.mark.filterwarnings("ignore::arraybridge.NoAcceleratorWarning")
+def test_a_conversion_without_a_gpu_id_has_no_mark_in_its_record():
+    bridges.need("torch")
+    assert "no accelerator" not in ab.explain(image(), "torch").via
+
+
+def test_a_gpu_id_that_is_ignored_warns_once_per_process_and_framework():
+    need_a_machine_without_accelerators()
+    out = bridges.survives(
+        """
+        import warnings
+        import arraybridge as ab, numpy as np
+        x = np.zeros(3, "float32")
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            for _ in range(3):
+                t = ab.convert_memory(x, "numpy", "torch", gpu_id=0)
+            ab.torch(gpu_id=0)(lambda image: image)(t)
+        for warning in caught:
+            print(warning.category.__name__, "PyTorch" in str(warning.message))
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            ab.torch(gpu_id=0)(lambda image: image)(t)
+        print(len(caught))
+        """
+    )
+    assert out.splitlines() == ["NoAcceleratorWarning True", "0"]
+
+
+def test_a_declared_function_with_an_ignored_gpu_id_warns_for_its_own_arrays():
+    need_a_machine_without_accelerators()
+    out = bridges.survives(
+        """
+        import warnings
+        import arraybridge as ab, torch
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            ab.torch(gpu_id=0)(lambda image: image)(torch.zeros(3))
+        print([warning.category.__name__ for warning in caught])
+        """
+    )
+    assert out.split() == ["['NoAcceleratorWarning']"]
+
+
+def test_a_device_is_demanded():
+    need_a_machine_without_accelerators()
+    for device in (0, "cuda:0", "accelerator"):
+        with pytest.raises(DeviceUnavailableError):
+            ab.convert(image(), "torch", device=device)
+        with pytest.raises(DeviceUnavailableError):
+            ab.torch(device=device)(lambda image: image)(image())
+
+
+def test_an_index_that_does_not_exist_is_an_error_if_there_are_accelerators():
+    bridges.need("pyclesperanto")
+    with pytest.raises(DeviceUnavailableError, match="accelerator:0"):
+        ab.convert_memory(image(), "numpy", "pyclesperanto", gpu_id=99)
+    with pytest.raises(DeviceUnavailableError, match="accelerator:0"):
+        ab.pyclesperanto(gpu_id=99)(lambda image: image)(image())
+
+
+@pytest.mark.parametrize("gpu_id", [-1, 2**70])
+def test_a_number_that_is_not_an_index_is_a_value_error_too(gpu_id):
+    bridges.need("torch")
+    with pytest.raises(ValueError, match="not a device index") as caught:
+        ab.convert_memory(image(), "numpy", "torch", gpu_id=gpu_id)
+    assert isinstance(caught.value, InvalidDeviceError)
+    assert isinstance(caught.value, DeviceUnavailableError)
+    with pytest.raises(ValueError, match="not a device index"):
+        ab.torch(gpu_id=gpu_id)
+
+
+# -- Options of the decorators --------------------------------------------------------------------
+
+
+@pytest.mark.filterwarnings("ignore::arraybridge.NoAcceleratorWarning")
+def test_decorators_prefer_the_device_of_gpu_id():
+    out = bridges.survives(
+        """
+        import sys
+        sys.path.insert(0, sys.argv[1])
+        import fake_cupy
+        fake_cupy.mount()
+        import arraybridge as ab, numpy as np
+        for decorator in (ab.cupy, ab.memory_types("cupy", "cupy")):
+            for gpu_id in (0, 1):
+                seen = []
+                decorator(gpu_id=gpu_id)(lambda image: seen.append(image.device.id))(np.ones(3))
+                print(gpu_id, seen)
+        """,
+        str(bridges.ROOT / "tests" / "fakes"),
+    )
+    assert out.splitlines() == ["0 [0]", "1 [1]"] * 2
+
+
+@pytest.mark.filterwarnings("ignore::arraybridge.NoAcceleratorWarning")
+def test_memory_types_takes_a_gpu_id():
+    bridges.need("torch")
+    f = ab.memory_types("torch", "numpy", gpu_id=0)(lambda image: image + 1)
+    assert f(image()).tolist() == (image() + 1).tolist()
+
+
+def test_a_gpu_id_and_a_device_contradict_each_other():
+    with pytest.raises(TypeError, match="only one"):
+        ab.torch(gpu_id=0, device="host")
+
+
+def test_clear_cuda_cache_retries_with_all_caches_cleared():
+    calls = []
+
+    def fails_once(image):
+        calls.append(None)
+        if len(calls) == 1:
+            raise MemoryError
+        return image
+
+    with ab.trace() as records:
+        ab.numpy(oom_recovery=False, clear_cuda_cache=True)(fails_once)(image())
+    assert [record.how for record in records if record.route == "retry"] == ["clear"]
+    for options in ({}, {"clear_cuda_cache": False}):
+        calls.clear()
+        with pytest.raises(MemoryError):
+            ab.numpy(oom_recovery=False, **options)(fails_once)(image())
+    with pytest.raises(TypeError, match="True or False"):
+        ab.numpy(clear_cuda_cache="yes")
+
+
+# -- What a function receives ---------------------------------------------------------------------
+
+
+def test_a_function_always_receives_arrays_of_its_decorators_framework():
+    bridges.need("torch")
+    seen = []
+
+    def f(image):
+        seen.append(ab.detect_memory_type(image))
+        return image
+
+    both = ab.torch(input_type="numpy", output_type="numpy")(f)
+    assert ab.detect_memory_type(both(image())) == "numpy"
+    only_input = ab.torch(input_type="numpy")(f)
+    assert ab.detect_memory_type(only_input(image())) == "torch"
+    only_output = ab.torch(output_type="numpy")(f)
+    assert ab.detect_memory_type(only_output(image())) == "numpy"
+    assert seen == ["torch"] * 3
+    ends = [(g.input_memory_type, g.output_memory_type) for g in (both, only_input, only_output)]
+    assert ends == [("numpy", "numpy"), ("numpy", "torch"), ("torch", "numpy")]
+    assert {g.execution_memory_type for g in (both, only_input, only_output)} == {"torch"}
+
+
+def test_memory_types_hands_the_function_its_input_type():
+    bridges.need("torch")
+    seen = []
+
+    @ab.memory_types("torch", "numpy")
+    def f(image):
+        seen.append(ab.detect_memory_type(image))
+        return image
+
+    assert ab.detect_memory_type(f(image())) == "numpy" and seen == ["torch"]
+    assert (f.input_memory_type, f.execution_memory_type) == ("torch", "torch")
+
+
+# -- Names of frameworks --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("pytorch", "torch"), ("np", "numpy"), ("tf", "tensorflow"), ("NumPy", "numpy"),
+        ("cle", "pyclesperanto"), ("TORCH", "torch"), ("jnp", "jax"), ("cp", "cupy"),
+    ],
+)  # fmt: skip
+def test_an_unknown_framework_is_an_error_that_suggests_one(name, meant):
+    calls = (
+        lambda: ab.convert(image(), name),
+        lambda: ab.convert_memory(image(), name, "numpy"),
+        lambda: ab.memory_types("numpy", name),
+        lambda: ab.numpy(input_type=name),
+    )
+    for call in calls:
+        with pytest.raises(ab.UnknownFrameworkError, match=f'did you mean "{meant}"') as caught:
+            call()
+        assert isinstance(caught.value, ab.MemoryConversionError)
+        assert isinstance(caught.value, ValueError)
+        assert caught.value.source_type == name
+
+
+def test_a_name_that_is_like_no_other_lists_the_known_ones():
+    with pytest.raises(
+        ab.UnknownFrameworkError, match="^unknown framework .*numpy, cupy"
+    ) as caught:
+        ab.convert(image(), "mxnet")
+    assert "did you mean" not in str(caught.value)
+    with pytest.raises(TypeError, match="numpy, cupy"):
+        ab.convert(image(), 3)
+
+
+@pytest.mark.parametrize("name", bridges.CPU_FRAMEWORKS)
+def test_a_module_and_an_array_class_are_taken_as_the_frameworks_name(name):
+    bridges.need(name)
+    x = image()
+    expected = ab.convert(x, name)
+    for target in (importlib.import_module(name), type(expected)):
+        assert bridges.difference(name, ab.convert(x, target), x) is None
+    for stranger in (bridges, dict):
+        with pytest.raises(ab.UnknownFrameworkError, match="bridges|dict"):
+            ab.convert(x, stranger)
+
+
+def test_a_framework_that_is_installed_and_cannot_be_imported_is_broken(tmp_path):
+    (tmp_path / "cupy").mkdir()
+    (tmp_path / "cupy" / "__init__.py").write_text("import a_module_that_is_not_there")
+    code = """
+        import sys
+        sys.path.insert(0, sys.argv[1])
+        import arraybridge as ab, numpy
+        from arraybridge.utils import optional_import
+        try:
+            ab.convert(numpy.zeros(3), "cupy")
+        except ab.FrameworkNotInstalledError as error:
+            print(error)
+        try:
+            optional_import("cupy").zeros(3)
+        except ImportError as error:
+            print(error)
+        """
+    for line in bridges.survives(code, str(tmp_path)).splitlines():
+        assert "installed but broken" in line and "a_module_that_is_not_there" in line
+    for line in bridges.survives(code, str(tmp_path / "nothing")).splitlines():
+        assert "not installed" in line and "broken" not in line
+
+
+# -- Containers -----------------------------------------------------------------------------------
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Pair:
+    image: object
+    name: str = "pair"
+    made: object = dataclasses.field(init=False, default=None)
+
+
+class Mapping(dict):
+    pass
+
+
+def kinds(value):
+    """Names of frameworks in place of arrays, in containers of any depth."""
+    if isinstance(value, dict):
+        return {key: kinds(item) for key, item in value.items()}
+    if dataclasses.is_dataclass(value):
+        return {f.name: kinds(getattr(value, f.name)) for f in dataclasses.fields(value)}
+    if isinstance(value, (list, tuple)):
+        return [kinds(item) for item in value]
+    try:
+        return ab.detect_memory_type(value)
+    except ValueError:
+        return value
+
+
+def test_arrays_in_dicts_and_dataclasses_go_in_converted():
+    bridges.need("torch")
+    seen = []
+    f = ab.torch(lambda *args, **kwargs: seen.append(kinds([*args, kwargs])))
+    by_name, pair = {"a": image(), "n": 3, "deep": [image()]}, Pair(image())
+    f(by_name, pair, more={"b": image()})
+    assert seen == [
+        [
+            {"a": "torch", "n": 3, "deep": ["numpy"]},
+            {"image": "torch", "name": "pair", "made": None},
+            {"more": {"b": "torch"}},
+        ]
+    ]
+    # The caller's own are as they were.
+    assert kinds(by_name["a"]) == kinds(pair.image) == "numpy"
+
+
+def test_arrays_limits_what_is_converted_in_dicts():
+    bridges.need("torch")
+    f = ab.torch(arrays="a", output_type="numpy")(lambda a, b: {"seen": str(kinds([a, b]))})
+    assert f({"x": image()}, {"x": image()}) == {"seen": "[{'x': 'torch'}, {'x': 'numpy'}]"}
+
+
+def test_arrays_in_results_that_are_dicts_and_dataclasses_come_back_converted():
+    bridges.need("torch")
+    f = ab.torch(output_type="numpy")
+
+    def result(image):
+        return {"a": image, "list": [image, 1], "deep": [[image]], "text": "x"}
+
+    assert kinds(f(result)(image())) == {
+        "a": "numpy", "list": ["numpy", 1], "deep": [["torch"]], "text": "x",
+    }  # fmt: skip
+    pair = f(Pair)(image())
+    assert type(pair) is Pair and kinds(pair.image) == "numpy" and pair.name == "pair"
+    assert kinds(f(lambda image: [[image], (image, 2)])(image())) == [["numpy"], ["numpy", 2]]
+    # On the fast way too, where the arguments fit.
+    import torch
+
+    assert kinds(f(result)(torch.zeros(3)))["a"] == "numpy"
+
+
+def test_the_first_array_of_a_dict_gets_the_dtype_of_the_lead():
+    f = ab.numpy(lambda image: {"half": image / 2, "other": image / 2})
+    halves = f(image("uint8"))
+    assert (halves["half"].dtype, halves["other"].dtype) == (np.uint8, np.float64)
+
+
+def test_other_mappings_are_passed_on_as_they_are():
+    bridges.need("torch")
+    given = Mapping(x=image())
+    assert ab.torch(output_type="numpy")(lambda value: value)(given) is given
+    result = ab.torch(output_type="numpy")(lambda image: Mapping(x=image))(image())
+    assert type(result) is Mapping and kinds(result) == {"x": "torch"}
+
+
+# -- Names that other projects import --------------------------------------------------------------
+
+
+def test_the_original_packages_names_can_be_imported():
+    out = bridges.survives(
+        """
+        import arraybridge
+        from arraybridge import _ensure_module, _execute_with_oom_recovery
+        from arraybridge import _get_device_id, _supports_dlpack
+        from arraybridge.decorators import (
+            PRESERVE_INPUT_DTYPE_CONFIG, DtypeConversion, DtypeConversionConfig,
+            PreserveInputDtypeConfig, SliceBySliceRuntimeParameter, _create_dtype_wrapper,
+        )
+        from arraybridge.oom_recovery import _execute_with_oom_recovery as retry
+        from arraybridge.types import MEMORY_TYPE_NUMPY, MEMORY_TYPE_PYCLESPERANTO
+        from arraybridge.types import VALID_GPU_MEMORY_TYPES, VALID_MEMORY_TYPES
+        from arraybridge.utils import _ensure_module, _get_device_id, _supports_dlpack
+        import numpy
+        print(MEMORY_TYPE_NUMPY, MEMORY_TYPE_PYCLESPERANTO, len(VALID_MEMORY_TYPES))
+        print("numpy" in VALID_GPU_MEMORY_TYPES, DtypeConversion is arraybridge.DtypeConversion)
+        print(retry is _execute_with_oom_recovery, _ensure_module("numpy") is numpy)
+        print(_supports_dlpack(numpy.zeros(3)), _get_device_id(numpy.zeros(3), "numpy"))
+        print(isinstance(PRESERVE_INPUT_DTYPE_CONFIG, PreserveInputDtypeConfig))
+        print(SliceBySliceRuntimeParameter.parameter(), DtypeConversionConfig.parameter().name)
+        half = _create_dtype_wrapper(lambda image: image / 2, arraybridge.MemoryType.NUMPY, "half")
+        print(half(numpy.ones(2, "uint8")).dtype)
+        """
+    )
+    assert out.splitlines() == [
+        "numpy pyclesperanto 6", "False True", "True True", "True None", "True",
+        "slice_by_slice: bool = False dtype_config", "uint8",
+    ]  # fmt: skip
+
+
+def test_views_of_the_table_name_their_successor():
+    from arraybridge.converters_registry import get_converter
+
+    for place in ("arraybridge", "arraybridge.framework_config"):
+        with pytest.warns(DeprecationWarning, match="frameworks") as caught:
+            view = importlib.import_module(place)._FRAMEWORK_CONFIG
+        assert caught[0].filename == __file__
+        assert view[ab.MemoryType.JAX]["display_name"] == "JAX"
+        with pytest.raises(TypeError):
+            view["jax"] = {}
+    with pytest.warns(DeprecationWarning, match="frameworks"):
+        assert importlib.import_module("arraybridge.framework_ops")._FRAMEWORK_OPS is view
+    with pytest.warns(DeprecationWarning, match=r"arraybridge\.convert"):
+        converter = get_converter("numpy")
+    assert converter.from_numpy(image(), 0).tolist() == converter.to_numpy(image(), 0).tolist()
+    with pytest.raises(ValueError, match="numpy, cupy"), pytest.warns(DeprecationWarning):
+        get_converter("mxnet")
+
+
+def test_submodules_are_there_after_the_import_and_loaded_when_they_are_used():
+    out = bridges.survives(
+        """
+        import sys
+        import arraybridge
+        names = [
+            "converters", "converters_registry", "framework_config", "framework_ops",
+            "gpu_cleanup", "oom_recovery", "slice_processing", "stack_utils", "utils",
+        ]
+        print([name for name in names if f"arraybridge.{name}" in sys.modules])
+        print([name for name in names if getattr(arraybridge, name) is None])
+        try:
+            arraybridge.nothing
+        except AttributeError as error:
+            print(error)
+        """
+    )
+    assert out.splitlines() == ["[]", "[]", "module 'arraybridge' has no attribute 'nothing'"]
+
+
+def test_calls_take_a_dtype_config():
+    from arraybridge.decorators import PRESERVE_INPUT_DTYPE_CONFIG, PreserveInputDtypeConfig
+
+    half = ab.numpy(lambda image: image / 2)
+    native = PreserveInputDtypeConfig(ab.DtypeConversion.NATIVE_OUTPUT)
+    assert half(image("uint8"), dtype_config=native).dtype == np.float64
+    assert half(image("uint8"), dtype_config=PRESERVE_INPUT_DTYPE_CONFIG).dtype == np.uint8
+
+
+def test_a_contract_that_is_not_a_function_is_kept_for_other_runtimes():
+    f = ab.memory_types("numpy", "numpy", contract="pure")(lambda image: image)
+    assert f.__processing_contract__ == "pure" and f(image()).shape == (2, 3)
+    checked = ab.memory_types("numpy", "numpy", contract=lambda result: True)(lambda image: image)
+    assert not hasattr(checked, "__processing_contract__")

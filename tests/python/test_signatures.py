@@ -1,0 +1,105 @@
+"""Every call in `frameworks.toml` fits the signature of what it calls in the installed framework.
+
+An argument that does not exist is found here without a device and without a call.
+"""
+
+import ast
+import functools
+import importlib
+import inspect
+import tomllib
+
+import bridges
+import numpy as np
+import pytest
+
+TABLES = tomllib.loads((bridges.ROOT / "frameworks.toml").read_text())
+# Private ways in are probed before they are used, and left out where they do not fit.
+NOT_CALLED = {"fast"}
+TEXT = {
+    "title", "install", "module", "classes", "memory", "dtypes", "dtype_names", "no_dlpack", "why",
+    "role", "kinds", "hint", "class", "text", "host_modules", "isolate", "ordered_by", "strides",
+}  # fmt: skip
+
+
+def operations(value, path=()):
+    """The operations of a table: the path of their keys, and their alternatives."""
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            if key not in TEXT | NOT_CALLED:
+                yield from operations(inner, (*path, key))
+    elif isinstance(value, list) and value and isinstance(value[0], dict):
+        for index, inner in enumerate(value):
+            yield from operations(inner, (*path, str(index)))
+    elif isinstance(value, str):
+        yield path, [value]
+    elif isinstance(value, list) and value and isinstance(value[0], str):
+        # Each entry of `clear` is called; of other lists the first that exists.
+        yield from [(path, [each]) for each in value] if path[-1] == "clear" else [(path, value)]
+
+
+ALL = [
+    (framework, ".".join(path), alternatives)
+    for framework, table in TABLES.items()
+    for path, alternatives in operations(table)
+]
+
+
+@functools.cache
+def names(framework):
+    """What the names in scope stand for, as far as they exist without a device."""
+    module = importlib.import_module(TABLES[framework].get("module", framework))
+    scope = {"module": module}
+    if framework in bridges.INSTALLED:
+        scope["data"] = bridges.make(framework, np.ones((2, 3), "f4"))
+    namespace = TABLES[framework].get("array", {}).get("namespace")
+    if namespace:
+        scope["xp"] = resolve(ast.parse(namespace, mode="eval").body, scope)
+    return scope
+
+
+class Unknown(Exception):
+    """The expression depends on a device or on the result of a call."""
+
+
+def resolve(node, scope):
+    """What a chain of attributes stands for."""
+    if isinstance(node, ast.Name) and node.id in scope:
+        return scope[node.id]
+    if isinstance(node, ast.Attribute):
+        return getattr(resolve(node.value, scope), node.attr)
+    raise Unknown
+
+
+def misfit(text, scope):
+    """Why an operation cannot be called; `None` if nothing speaks against it."""
+    for call in (node for node in ast.walk(ast.parse(text, mode="eval")) if type(node) is ast.Call):
+        try:
+            signature = inspect.signature(resolve(call.func, scope))
+            keywords = {keyword.arg: None for keyword in call.keywords}
+            signature.bind(*[None] * len(call.args), **keywords)
+        except (Unknown, ValueError):
+            continue  # It has no signature, or nothing that could be asked for one.
+        except (AttributeError, TypeError) as error:
+            return f"{ast.unparse(call)}: {error}"
+    return None
+
+
+@pytest.mark.parametrize(
+    ("framework", "key", "alternatives"), ALL, ids=[f"{name}.{key}" for name, key, _ in ALL]
+)
+def test_a_call_of_the_table_fits_what_is_called(framework, key, alternatives):
+    if framework == "cupy":
+        pytest.importorskip("cupy")
+    else:
+        bridges.need(framework)
+    misfits = [misfit(text, names(framework)) for text in alternatives]
+    if None not in misfits and not key.startswith(("values", "import.fast")):
+        pytest.fail("; ".join(misfits))
+
+
+def test_a_misfit_is_found():
+    scope = {"module": inspect}
+    assert misfit("module.signature(data, follow = 1)", scope)
+    assert misfit("module.no_such_function(data)", scope)
+    assert misfit("module.signature(data, follow_wrapped = True)", scope) is None

@@ -1,0 +1,321 @@
+"""Imports of arrays that only say that they are on a device.
+
+No memory here is on a device. The frameworks are real, or the fake CuPy of tests/fakes; what stands
+in for the device is the answer to the question where an array is. So these tests show which calls
+an import makes on what it is handed, and that what arraybridge hands over answers them. They are no
+evidence that anything works on a device. Each test is a process of its own.
+"""
+
+import os
+import textwrap
+
+import bridges
+import pytest
+
+PREFACE = """
+import sys
+sys.path.insert(0, sys.argv[1])
+import bridges
+bridges.load({names})
+import types
+import fake_cupy
+cupy = fake_cupy.mount()
+fake_cupy.SHARES = True
+import numpy as np, arraybridge as ab
+image = bridges.aligned(np.arange(6, dtype="f4").reshape(2, 3))
+
+def raises(kind, call):
+    try:
+        result = call()
+    except kind as error:
+        return error
+    raise SystemExit(f"no {{kind.__name__}} but {{result!r}}")
+"""
+
+TENSORFLOW_ON_A_GPU = """
+import tensorflow as tf
+from tensorflow.python.framework.ops import EagerTensor
+on_host = tf.config.list_logical_devices
+gpu = types.SimpleNamespace(name="/device:GPU:0")
+tf.config.list_logical_devices = lambda kind: [gpu] if kind == "GPU" else on_host(kind)
+
+def on_a_gpu(tensor):
+    full = "/job:localhost/replica:0/task:0" + gpu.name
+    EagerTensor.backing_device = property(lambda self: full)
+    EagerTensor.__dlpack_device__ = lambda self: (2, 0)
+    return tensor
+"""
+
+pytestmark = pytest.mark.skipif(
+    "CUDA_VISIBLE_DEVICES" in os.environ,
+    reason="a device is assigned to this process: the fake and real frameworks would disagree",
+)
+
+
+def run(code, *names, before=""):
+    preface = PREFACE.format(names=", ".join(map(repr, names)))
+    code = preface + before + textwrap.dedent(code)
+    return bridges.survives(code, str(bridges.ROOT / "tests" / "fakes"))
+
+
+def test_a_framework_that_refuses_streams_is_exported_by_its_table():
+    bridges.need("tensorflow")
+    run(
+        """
+        x = on_a_gpu(tf.constant(image))
+        assert ab.explain(x, "cupy").how == "DLPack", ab.explain(x, "cupy")
+        y = ab.convert(x, "cupy", copy=False)
+        assert type(y) is cupy.ndarray and (y._host == image).all()
+        """,
+        "numpy",
+        "tensorflow",
+        before=TENSORFLOW_ON_A_GPU,
+    )
+
+
+def test_an_array_that_does_not_name_its_dlpack_device_is_where_its_framework_says():
+    bridges.need("tensorflow")
+    run(
+        """
+        x = on_a_gpu(tf.constant(image))
+        from tensorflow.python.framework import ops
+        for cls in (EagerTensor, *EagerTensor.__mro__):
+            for name in ("__dlpack__", "__dlpack_device__"):
+                if name in vars(cls):
+                    delattr(cls, name)
+        assert not hasattr(x, "__dlpack_device__")
+        y = ab.convert(x, "cupy", copy=False)
+        assert type(y) is cupy.ndarray and (y._host == image).all()
+        """,
+        "numpy",
+        "tensorflow",
+        before=TENSORFLOW_ON_A_GPU,
+    )
+
+
+def test_what_is_handed_over_refuses_what_it_cannot_do():
+    bridges.need("tensorflow")
+    run(
+        """
+        x = on_a_gpu(tf.constant(image))
+        given = []
+        real = cupy.from_dlpack
+        cupy.from_dlpack = lambda data: (given.append(data), real(data))[1]
+        ab.convert(x, "cupy")
+        handed, = given
+        assert handed.__dlpack_device__() == (2, 0)
+        capsule = handed.__dlpack__(stream=7, dl_device=(2, 0), copy=False)
+        assert type(capsule).__name__ == "PyCapsule"
+        for options in ({"copy": True}, {"dl_device": (1, 0)}):
+            assert "TensorFlow" in str(raises(BufferError, lambda: handed.__dlpack__(**options)))
+        """,
+        "numpy",
+        "tensorflow",
+        before=TENSORFLOW_ON_A_GPU,
+    )
+
+
+def test_a_view_that_is_not_aligned_for_the_target_is_copied_on_its_device():
+    bridges.need("jax")
+    run(
+        """
+        import jax
+        given = []
+
+        def from_dlpack(data, device):
+            given.append(data)
+            return jax.numpy.asarray(data._host)
+
+        type(jax.numpy.zeros(1)).__dlpack_device__ = lambda self: (2, 0)
+        hosts = jax.local_devices
+        jax.local_devices = lambda backend: ["gpu"] if backend == "gpu" else hosts(backend=backend)
+        jax.default_device = lambda device: __import__("contextlib").nullcontext()
+        jax.dlpack.from_dlpack = from_dlpack
+
+        class WithoutInterface(cupy.ndarray):
+            @property
+            def __cuda_array_interface__(self):
+                raise AttributeError("no array interface")
+
+        line = bridges.aligned(np.arange(32, dtype="f4"))
+        for kind, first in ((cupy.ndarray, 1), (WithoutInterface, 1), (cupy.ndarray, 4)):
+            view = kind(line[first:])
+            view._address = line[first:].ctypes.data
+            told = ab.explain(view, "jax")
+            assert told.route == ("share" if first == 4 else "copy"), told
+            assert first == 4 or "aligned" in told.why, told
+            y = ab.convert(view, "jax")
+            assert y.tolist() == line[first:].tolist()
+            assert (given[-1] is view) == (first == 4), (first, told)
+        """,
+        "numpy",
+        "jax",
+    )
+
+
+def test_a_result_that_landed_elsewhere_is_not_passed_off_as_what_was_asked_for():
+    bridges.need("tensorflow")
+    run(
+        """
+        far = cupy.cuda.Device(1)
+
+        def astray(self, order="C"):
+            with far:
+                return cupy.ndarray(self._host.copy(order))
+
+        x = cupy.ndarray(image)
+        cupy.ndarray.copy = astray
+        y = ab.convert(x, "cupy", copy=True)
+        assert y.device.id == 0 and (y._host == image).all()
+        # TensorFlow keeps integers on the host.
+        ints = image.astype("i4")
+        error = raises(ab.DeviceUnavailableError, lambda: ab.convert(ints, "tensorflow", device=0))
+        assert "host instead of accelerator:0" in str(error), error
+        # An import that lands elsewhere is one that failed.
+        on_a_gpu(tf.constant(image))
+        cupy.from_dlpack = lambda data: astray(cupy.ndarray(image))
+        with ab.trace() as records:
+            y = ab.convert(tf.constant(image), "cupy")
+        assert y.device.id == 0 and records[0].how == "through the host", records
+        """,
+        "numpy",
+        "tensorflow",
+        before=TENSORFLOW_ON_A_GPU,
+    )
+
+
+def test_a_download_runs_on_the_device_of_its_source():
+    run(
+        """
+        with cupy.cuda.Device(1):
+            x = cupy.ndarray(image)
+        for call in (
+            lambda: ab.convert(x, "numpy"),
+            lambda: ab.convert(x, "cupy", device=0),
+        ):
+            fake_cupy.LOG.clear()
+            call()
+            assert fake_cupy.LOG[0] == "get on 1", fake_cupy.LOG
+        assert ab.explain(x, "cupy", device=0).how == "through the host"
+        """,
+        "numpy",
+    )
+
+
+def test_host_data_follows_the_default_device_of_jax():
+    bridges.need("jax", "torch")
+    code = """
+        import bridges
+        bridges.load("jax", "torch", "numpy")
+        import jax, numpy as np, arraybridge as ab, torch
+        first, second, third = jax.local_devices(backend="cpu")
+        for x in (np.arange(6.0, dtype="f4"), torch.arange(6.0)):
+            assert ab.convert(x, "jax").devices() == {first}
+            for default in (second, third):
+                with jax.default_device(default):
+                    y = ab.convert(x, "jax")
+                    assert y.devices() == {default} == jax.numpy.asarray(np.zeros(1)).devices()
+                    assert y.tolist() == [0, 1, 2, 3, 4, 5]
+                    assert (y + jax.numpy.ones(6)).devices() == {default}
+            with jax.default_device("cpu"):
+                assert ab.convert(x, "jax").devices() == {first}
+    """
+    env = {"XLA_FLAGS": "--xla_force_host_platform_device_count=3"}
+    bridges.survives(code, env=env)
+    bridges.survives(code, env={**env, "ARRAYBRIDGE_FAST": "0"})
+
+
+def test_a_jax_whose_default_device_is_an_accelerator_gets_host_data_there():
+    bridges.need("jax")
+    bridges.survives(
+        """
+        import bridges
+        bridges.load("jax", "numpy")
+        import jax, numpy as np, arraybridge as ab
+        first, second = jax.local_devices(backend="cpu")
+        hosts = jax.local_devices
+        jax.local_devices = (
+            lambda backend: [second] if backend == "gpu" else hosts(backend=backend)[:1]
+        )
+        type(jax.numpy.zeros(1)).__dlpack_device__ = (
+            lambda self: (2, 0) if self.devices() == {second} else (1, 0)
+        )
+        x = np.arange(6.0, dtype="f4")
+        assert ab.convert(x, "jax").devices() == {first}
+        for default in (second, "gpu"):
+            with jax.default_device(default):
+                assert ab.explain(x, "jax").device == "accelerator:0"
+                assert ab.convert(x, "jax").devices() == {second}
+                assert ab.convert(x, "jax", device="host").devices() == {first}
+        """,
+        env={"XLA_FLAGS": "--xla_force_host_platform_device_count=2"},
+    )
+
+
+def test_a_framework_that_knows_no_dlpack_versions_is_asked_without_one():
+    bridges.need("torch")
+    bridges.survives(
+        """
+        import torch, numpy as np, arraybridge as ab
+        export, asked = torch.Tensor.__dlpack__, []
+
+        def older(self, stream=None):
+            asked.append(stream)
+            return export(self)
+
+        class Meter:
+            def __get__(self, tensor, cls=None):
+                def call(**options):
+                    names.append(sorted(options))
+                    return older(tensor, **options)
+                return call
+
+        names = []
+        torch.Tensor.__dlpack__ = Meter()
+        for _ in range(2):
+            x = torch.arange(6.0)
+            y = ab.convert(x, "numpy")
+            assert np.shares_memory(y, x.numpy()) and y.tolist() == [0, 1, 2, 3, 4, 5]
+        # The answer is remembered.
+        assert names == [["max_version", "stream"], ["stream"], ["stream"]], names
+        assert asked == [None, None]
+        """,
+        # These versions have no exchange table.
+        env={"ARRAYBRIDGE_FAST": "buffer"},
+    )
+
+
+def test_exhausted_memory_is_recognised_by_class_and_text():
+    bridges.need("tensorflow")
+    import tensorflow as tf
+    from arraybridge.oom_recovery import is_oom_error
+
+    def error(name, text, *bases):
+        module, _, name = name.rpartition(".")
+        return type(name, bases, {"__module__": module, "__qualname__": name})(text)
+
+    libraries = "cupy_backends.cuda.libs"
+    told = {
+        "tensorflow": [tf.errors.InternalError(None, None, "Dst tensor is not initialized.")],
+        "jax": [
+            error("jaxlib.xla_extension.XlaRuntimeError", "RESOURCE_EXHAUSTED: Out", RuntimeError)
+        ],
+        "cupy": [
+            error(f"{libraries}.cublas.CUBLASError", "CUBLAS_STATUS_ALLOC_FAILED", RuntimeError),
+            error(
+                f"{libraries}.cusolver.CUSOLVERError", "CUSOLVER_STATUS_ALLOC_FAILED", RuntimeError
+            ),
+        ],
+        "torch": [
+            RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate`"),
+            RuntimeError("cuDNN error: CUDNN_STATUS_ALLOC_FAILED"),
+        ],
+        "pyclesperanto": [
+            RuntimeError("Error: Failed to read buffer CUDA error: CUDA_ERROR_OUT_OF_MEMORY"),
+        ],
+    }
+    for framework, errors in told.items():
+        for found in errors:
+            assert is_oom_error(found, framework), found
+    assert not is_oom_error(tf.errors.InternalError(None, None, "the kernel failed"))
+    assert not is_oom_error(error(f"{libraries}.cublas.CUBLASError", "NOT_SUPPORTED", RuntimeError))

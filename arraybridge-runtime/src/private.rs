@@ -38,7 +38,7 @@ pub mod package {
     /// Cached memory, and what counts as out of memory.
     pub mod memory {
         pub use crate::declared::ladder::retry;
-        pub use crate::framework::cleanup::{Cleared, clear_all, clear_one};
+        pub use crate::framework::cleanup::{Cleared, clear_accelerators};
         pub use crate::framework::loaded::is_imported;
         pub use crate::framework::oom::framework_of;
     }

@@ -529,8 +529,8 @@ def cleanup_all_gpu_frameworks(device_id: int | None = None) -> dict[str, list[i
     """Clear the device memory caches of every loaded framework.
 
     Garbage is collected first. `device_id` is the index of an accelerator; `None` stands for all.
-    This imports nothing, and does nothing without an accelerator. Memory that arrays use is not
-    affected.
+    This imports nothing. If no loaded framework has an accelerator, it does nothing, and garbage is
+    not collected either. Memory that arrays use is not affected.
 
     Returns which frameworks were cleared on which devices, such as `{"torch": [0]}`. Warns with
     `RuntimeWarning` if a framework fails. Raises `TypeError` if `device_id` is not an index.

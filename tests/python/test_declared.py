@@ -340,6 +340,59 @@ def test_input_dtype_casts_arguments_and_the_lead_keeps_its_own():
             assert "uint16" in str(result.dtype), (name, source, result.dtype)
 
 
+@pytest.mark.parametrize("name", (*HOSTED, "pyclesperanto"))
+def test_input_dtype_is_the_cast_of_convert_whoever_brings_the_array(name):
+    bridges.need(name)
+    values = np.array([[-3.5, 0.5, 2.5, 300]], dtype="float32")
+
+    @decorator(name)(input_dtype="uint8", output_type="numpy", dtype_conversion="native")
+    def f(image):
+        return image
+
+    for source in ("numpy", name):
+        given = bridges.make(source, values)
+        with ab.trace() as records:
+            assert f(given).tolist() == [[0, 0, 2, 255]], source
+        assert [r.dtype for r in records if r.why == "the dtype changes"] == ["uint8"], source
+        with ab.no_copy(), pytest.raises(ab.CopyRequiredError):
+            f(given)
+
+
+def test_a_value_that_is_too_large_for_an_input_dtype_is_nan_whoever_brings_it():
+    bridges.need("torch")
+    import torch
+
+    f = ab.torch(input_dtype="float8_e4m3fn", dtype_conversion="native")(lambda image: image)
+    for given in (np.full(2, 1e6, "float32"), torch.full((2,), 1e6)):
+        assert torch.isnan(f(given).float()).all()
+
+
+def test_an_input_dtype_that_the_framework_lacks_is_refused_whoever_brings_the_array():
+    bridges.need("jax")
+    import jax
+
+    f = ab.jax(input_dtype="float64")(lambda image: image)
+    for given in (image("float32"), jax.numpy.ones(2), jax.numpy.ones(2, "int32")):
+        with pytest.raises(ab.UnsupportedDtypeError, match="jax_enable_x64"):
+            f(given)
+    with pytest.raises(ab.UnsupportedDtypeError, match="jax_enable_x64"):
+        jax.jit(f)(jax.numpy.ones(2))
+
+
+def test_a_cast_that_keeps_a_gradient_is_recorded_and_can_be_refused():
+    bridges.need("torch")
+    import torch
+
+    f = ab.torch(input_dtype="float64", dtype_conversion="native")(lambda image: image * 2)
+    x = torch.ones(3, requires_grad=True)
+    with ab.trace() as records:
+        f(x).sum().backward()
+    assert x.grad.tolist() == [2, 2, 2]
+    assert [(r.route, r.why, r.dtype) for r in records] == [("copy", "the dtype changes", "float64")]
+    with ab.no_copy(), pytest.raises(ab.CopyRequiredError):
+        f(x)
+
+
 def test_input_dtype_does_not_lose_the_imaginary_part():
     for name in HOSTED:
 

@@ -8,6 +8,7 @@ mod errors;
 mod execute;
 mod exporter;
 mod foreign;
+mod graph;
 mod import;
 pub mod plan;
 pub mod record;
@@ -34,6 +35,7 @@ use source::{Input, Reader, Slot};
 
 pub use errors::explain_refusal;
 pub use execute::make_array;
+pub use graph::cast_in_graph;
 pub use foreign::{open_any, open_on_host, open_to_hold};
 pub use import::{fresh, wrap_numpy};
 pub use source::{Opened, dtype as dtype_of, open_host, open_writable, open_writable_on};

@@ -14,7 +14,6 @@ use std::time::Instant;
 
 use pyo3::prelude::*;
 
-use crate::convert::plan::Why;
 use crate::convert::record::Record;
 use crate::convert::trace;
 use crate::convert::{self, Opened};
@@ -27,7 +26,6 @@ use crate::framework::spec::{DType, Kind, Memory, ReasonRole};
 use crate::host::cast::Scaling;
 use crate::interpreter::error::{Error, Failure, Result, warning_class};
 use crate::memory::cast;
-use crate::memory::view::Dims;
 
 pub use declare::{DtypePolicy, dtype_named, install};
 
@@ -121,7 +119,8 @@ pub fn finish<'py>(
     }
     let start = Instant::now();
     let result = cast.apply(array, class.role)?;
-    trace::push(py, cast.record(&result), start.elapsed());
+    let record = Record::of_cast(loaded, &result, to, "dtype policy");
+    trace::push(py, record, start.elapsed());
     Ok(result)
 }
 
@@ -300,27 +299,6 @@ impl<'py> DtypeCast<'_, 'py> {
         let text = std::ffi::CString::new(text).unwrap_or_default();
         PyErr::warn(py, &warning_class(py, "ClippedValuesWarning"), &text, 1)?;
         Ok(())
-    }
-
-    fn record(&self, result: &Bound<'py, PyAny>) -> Record {
-        let DtypeCast { py, loaded, to, .. } = *self;
-        let shape = result.getattr(pyo3::intern!(py, "shape")).and_then(|shape| {
-            shape.try_iter()?.map(|n| n?.extract::<usize>()).collect::<PyResult<_>>()
-        });
-        let shape: Dims<usize> = shape.unwrap_or_default();
-        let device = device::device_of(py, loaded, result);
-        Record {
-            source: loaded.framework.name,
-            target: loaded.framework.name,
-            route: "copy",
-            how: "dtype policy",
-            why: Some(Why::Cast.text()),
-            dtype: to.name().to_owned(),
-            nbytes: shape.iter().product::<usize>().saturating_mul(to.size()),
-            device: device.map_or_else(|_| String::from("unknown"), |device| device.to_string()),
-            shape,
-            ..Record::default()
-        }
     }
 }
 

@@ -11,9 +11,10 @@ use crate::declared::options::Options;
 use crate::framework::device::{self, Device, Placement};
 use crate::framework::endpoints::Endpoints;
 use crate::framework::loaded::{self, LoadedFramework};
-use crate::framework::spec::{DType, Framework, Kind, Memory};
+use crate::framework::spec::{DType, Framework, Kind, Memory, ReasonRole};
 use crate::framework::warnings;
 use crate::interpreter::error::Result;
+use crate::policy;
 
 /// Where the arrays of an attempt go, if it is not where the declaration says.
 #[derive(Clone, Copy, Debug)]
@@ -186,12 +187,20 @@ impl<'py> Fitter<'_, 'py> {
     /// Casts, moves or copies an array of the declared framework, if it has to be; `None` if not.
     fn fit_own(&self, slot: &ArgumentSlot<'py>) -> Result<Option<Bound<'py, PyAny>>> {
         let Fitter { py, loaded, options, placement } = *self;
-        let cast = match options.input_dtype {
-            Some(dtype) => self.cast(slot, dtype)?,
-            None => None,
+        let has = |dtype: &DType| convert::dtype_of(py, loaded, &slot.value) == Some(*dtype);
+        let dtype = options.input_dtype.filter(|dtype| !has(dtype));
+        let mut request = Request { copy: options.copy, dtype, ..Request::default() };
+        let in_graph = dtype.is_some_and(|dtype| self.is_in_graph(slot, dtype));
+        let cast = match in_graph {
+            true => convert::cast_in_graph(&slot.value, loaded, &request)?,
+            false => None,
         };
         if !slot.is_plain() {
             return Ok(cast);
+        }
+        if in_graph {
+            request.dtype = None;
+            request.copy = options.copy.filter(|copy| !copy || cast.is_none());
         }
         let value = cast.as_ref().unwrap_or(&slot.value);
         let moves = match placement {
@@ -202,36 +211,27 @@ impl<'py> Fitter<'_, 'py> {
             Placement::On(_) => true,
             _ => false,
         };
-        let copy = options.copy.filter(|copy| !copy || cast.is_none());
-        if !moves && copy != Some(true) {
+        request.placement = if moves { placement } else { Placement::Auto };
+        if request.is_plain() {
             return Ok(cast);
         }
-        let placement = if moves { placement } else { Placement::Auto };
-        let request = Request { placement, copy, ..Request::default() };
         Ok(Some(convert::convert_to(value, loaded.framework, &request)?))
     }
 
-    /// Casts an array of the declared framework; `None` if it has the dtype. The framework's own
-    /// operation does it if the dtype is floating point or complex, so that a gradient can pass, or if
-    /// the array is traced; else the exact kernels do, which saturate.
-    fn cast(&self, slot: &ArgumentSlot<'py>, dtype: DType) -> Result<Option<Bound<'py, PyAny>>> {
+    /// Whether the framework's own operation casts an array: it is traced, or the cast is recorded for a
+    /// gradient, or may be. A gradient has no meaning in eight bits.
+    fn is_in_graph(&self, slot: &ArgumentSlot<'py>, dtype: DType) -> bool {
         let Fitter { py, loaded, .. } = *self;
-        let request = Request { dtype: Some(dtype), ..Request::default() };
-        // The frameworks' own operations would drop the imaginary part.
-        if let Some(from) = convert::dtype_of(py, loaded, &slot.value)
-            && convert::cast_of(Endpoints::of(loaded.framework), from, &request)?.is_none()
-        {
-            return Ok(None);
-        }
-        let saturates = !matches!(dtype.kind(), Kind::Float | Kind::Complex);
-        let object = loaded.dtype_object(py, dtype);
-        if let (Some(ops), Some(object)) = (&loaded.framework.array, object)
-            && (!saturates || !slot.is_plain())
-        {
-            let xp = ops.namespace.call(py, [loaded.module(py)])?;
-            let value = ops.astype.call(py, [loaded.module(py), &xp, &slot.value, &object])?;
-            return Ok(Some(value));
-        }
-        Ok(Some(convert::convert_to(&slot.value, loaded.framework, &request)?))
+        let is_smooth = |dtype: DType| matches!(dtype.kind(), Kind::Float | Kind::Complex);
+        let is_lifted = || {
+            let reason = loaded.reason(py, &slot.value);
+            reason.is_some_and(|reason| reason.role == Some(ReasonRole::Lifted))
+        };
+        let passes = is_smooth(dtype)
+            && dtype.size() > 1
+            && convert::dtype_of(py, loaded, &slot.value).is_some_and(is_smooth);
+        !slot.is_plain()
+            || (passes && policy::is_recorded(py, loaded, &slot.value))
+            || is_lifted()
     }
 }

@@ -52,7 +52,7 @@ pub mod package {
     /// The dtype policy.
     pub mod policy {
         pub use crate::host::cast::Scaling;
-        pub use crate::policy::{dtype_named, finish, install};
+        pub use crate::policy::{Function, dtype_named, finish, install};
     }
 
     /// Stacks and slices.

@@ -179,6 +179,7 @@ def test_errors_have_the_documented_base_classes():
     assert issubclass(ab.FrameworkNotInstalledError, ImportError)
     assert issubclass(ab.SharedImmutableMemoryWarning, UserWarning)
     assert issubclass(ab.GradientDetachedWarning, UserWarning)
+    assert issubclass(ab.FractionsLostWarning, UserWarning)
     assert not issubclass(ab.MemoryConversionError, ImportError)
 
 

@@ -12,6 +12,7 @@ __all__ = [
     "CopyRequiredError",
     "DeviceMemoryError",
     "DeviceUnavailableError",
+    "FractionsLostWarning",
     "FrameworkNotInstalledError",
     "GradientDetachedWarning",
     "InvalidDeviceError",
@@ -132,9 +133,18 @@ class NoAcceleratorWarning(UserWarning):
 
 
 class ClippedValuesWarning(UserWarning):
-    """Values of a function's result did not fit the dtype of its policy, and were clipped.
+    """Values of a function's result did not fit the dtype of its policy.
 
-    The message names the function and says how many values were clipped.
+    Integers were clipped, and finite numbers became infinite. The message names the function and
+    says how many values were lost.
+    """
+
+
+class FractionsLostWarning(UserWarning):
+    """The default dtype policy rounded a function's result, whose values lay between whole numbers.
+
+    The message names the function, counts the values and names a policy that keeps them. It is
+    given once per function, and not if a policy was chosen.
     """
 
 

@@ -1,5 +1,7 @@
 //! A function and its declaration, read once when the function is declared.
 
+use std::sync::atomic::AtomicBool;
+
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -52,6 +54,8 @@ pub struct Definition {
     pub binding: Binding,
     /// How arguments that fit are passed through, if they can be.
     pub passthrough: Option<Passthrough>,
+    /// Whether it was warned that its results lose what they have between whole numbers.
+    pub warned_of_fractions: AtomicBool,
 }
 
 impl Definition {
@@ -83,6 +87,7 @@ impl Definition {
             parameters,
             binding,
             passthrough: None,
+            warned_of_fractions: AtomicBool::new(false),
         };
         definition.passthrough = Passthrough::of(&definition);
         Ok((definition, signature))

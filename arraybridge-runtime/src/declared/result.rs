@@ -15,7 +15,7 @@ use crate::framework::spec::Framework;
 use crate::interpreter::containers::Container;
 use crate::interpreter::error::Result;
 use crate::memory::numpy_array;
-use crate::policy::{self, Conversion, Lead, Policy};
+use crate::policy::{self, Conversion, Function, Lead, Policy};
 
 /// What a result comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,13 +102,15 @@ fn finish_array<'py>(
         if scope == ResultScope::Stack {
             lead.reduced_ndim = Some(1);
         }
-        let name = &call.definition.name;
-        array = match policy::finish(&array, &lead, call.policy, name) {
+        let definition = call.definition;
+        let warned = Some(&definition.warned_of_fractions);
+        let function = Function { name: &definition.name, warned };
+        array = match policy::finish(&array, &lead, call.policy, function) {
             // The function's framework may lack a dtype that the output framework has.
             Err(error) if error.is_missing_dtype() => match call.output() {
                 Some(output) if output.memory_type != class.framework.memory_type => {
                     let converted = convert_to_output(call, &array, class, output)?;
-                    policy::finish(&converted, &lead, call.policy, name)?
+                    policy::finish(&converted, &lead, call.policy, function)?
                 }
                 _ => return Err(error),
             },

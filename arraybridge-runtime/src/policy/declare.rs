@@ -33,6 +33,8 @@ impl Policy {
         scaling: Option<&Bound<'_, PyAny>>,
         base: Policy,
     ) -> Result<Policy> {
+        let is_given = |object: Option<&Bound<'_, PyAny>>| object.is_some_and(|o| !o.is_none());
+        let is_chosen = base.is_chosen || is_given(dtype_conversion) || is_given(scaling);
         let conversion = match dtype_conversion.filter(|object| !object.is_none()) {
             Some(object) => conversion(object)?,
             None => base.conversion,
@@ -41,7 +43,7 @@ impl Policy {
             Some(object) => scaling_named(object)?,
             None => base.scaling,
         };
-        Ok(Policy { conversion, scaling })
+        Ok(Policy { conversion, scaling, is_chosen })
     }
 
     /// The default of the current context: that of the innermost `dtype_policy` block, or

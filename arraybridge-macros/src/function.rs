@@ -10,6 +10,7 @@ mod settings;
 mod trampoline;
 mod types;
 
+use options::Detach;
 use proc_macro2::TokenStream;
 use quote::quote;
 use syn::{Expr, Ident, Path, ReturnType, Type};
@@ -28,8 +29,8 @@ pub struct Declared {
     pub returns: Option<String>,
     /// Whether arrays are cast to the element types of the parameters.
     pub cast: bool,
-    /// Whether the interpreter is detached while it runs.
-    pub detach: bool,
+    /// When it is detached from the interpreter.
+    pub detach: Option<Detach>,
     /// The path of the runtime.
     pub runtime: Path,
     /// What it takes.

@@ -56,7 +56,8 @@ pub fn frameworks(input: TokenStream) -> TokenStream {
 /// | `name = "gauss"` | the name in Python |
 /// | `defaults(sigma = 1.0)` | defaults of plain values |
 /// | `cast` | arrays of other element types are cast to those of the parameters |
-/// | `detach` | the function runs detached from the interpreter; nobody else may write to its arrays meanwhile |
+/// | `detach` | the function runs detached from the interpreter, unless others can write to its arrays |
+/// | `unsafe(detach)` | the function always runs detached; the author promises that nobody writes to its arrays meanwhile |
 /// | `dtype_conversion = preserve` | the element type of results: that of the first array argument (`preserve`), what `dtype_policy` says in the caller's context (`context`), a given one such as `uint16`, or that of the signature (`native`, the default) |
 /// | `scaling = unit` | how floats become integers then: `clamp`, `unit` or `stretch` |
 /// | `slice_by_slice` | the function is called for each 2-D slice of the first array |

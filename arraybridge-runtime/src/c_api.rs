@@ -1,36 +1,44 @@
 //! What all extension modules of a process share.
 //!
 //! Each extension module is linked with its own copy of this crate and of its statics. Users expect one set
-//! of exception classes, one `Tensor` class, one default policy, one list of traces and one stream per
-//! thread, so all modules use those of the `arraybridge` package. Python objects are looked up in
-//! `arraybridge._core`. The rest is reached through a versioned capsule there, which points to tables of C
-//! functions.
+//! of exception classes, one `Tensor` class, one default policy, one list of traces, one stream per thread
+//! and one registry of claims on memory, so all modules use those of the `arraybridge` package. Python
+//! objects are looked up in `arraybridge._core`. The rest is reached through a versioned capsule there,
+//! which points to tables of C functions.
 
 use std::ffi::CStr;
 use std::ptr::{self, NonNull};
 
 use pyo3::exceptions::PyImportError;
 use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyCapsule, PyCapsuleMethods};
 
+use crate::claims::{self, ClaimTable};
 use crate::convert::trace::{self, TraceTable};
 use crate::cuda::streams::{self, StreamTable};
 
 /// The version of the tables' layout.
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 
 const NAME: &CStr = c"arraybridge._core._C_API";
 
-/// The tables. Their functions are called by attached threads and do not unwind.
+/// The tables. Their functions do not unwind. Those of the claims may be called by any thread, all others
+/// by attached threads.
 #[repr(C)]
 struct Api {
     version: u32,
     traces: &'static TraceTable,
     streams: &'static StreamTable,
+    claims: &'static ClaimTable,
 }
 
-static OWN: Api =
-    Api { version: VERSION, traces: trace::TABLE.own(), streams: streams::TABLE.own() };
+static OWN: Api = Api {
+    version: VERSION,
+    traces: trace::TABLE.own(),
+    streams: streams::TABLE.own(),
+    claims: claims::TABLE.own(),
+};
 
 /// Adds the tables to the package's module.
 ///
@@ -42,6 +50,13 @@ pub fn publish(module: &Bound<'_, PyModule>) -> PyResult<()> {
     // SAFETY: the pointer is to a static of this type, and the capsule has no destructor.
     let capsule = unsafe { PyCapsule::new_with_pointer(module.py(), tables, NAME)? };
     module.add("_C_API", capsule)
+}
+
+/// Makes this module use the package's tables if the package can be imported. Only the first call has an
+/// effect. It is for modules that export no functions.
+pub fn join_if_present(py: Python<'_>) {
+    static JOINED: PyOnceLock<()> = PyOnceLock::new();
+    JOINED.get_or_init(py, || drop(join(py)));
 }
 
 /// Makes this module use the package's tables, and returns the package's module.
@@ -68,8 +83,9 @@ pub fn join(py: Python<'_>) -> PyResult<Bound<'_, PyModule>> {
         )));
     }
     // SAFETY: a table of this version has this layout, and extension modules are never unloaded.
-    let Api { traces, streams, .. } = unsafe { tables.as_ref() };
+    let Api { traces, streams, claims, .. } = unsafe { tables.as_ref() };
     trace::TABLE.join(traces);
     streams::TABLE.join(streams);
+    claims::TABLE.join(claims);
     Ok(package)
 }

@@ -11,6 +11,7 @@
 extern crate self as arraybridge_runtime;
 
 mod c_api;
+mod claims;
 mod convert;
 mod cuda;
 mod declared;

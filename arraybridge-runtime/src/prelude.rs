@@ -2,8 +2,8 @@
 
 pub use half::{bf16, f16};
 pub use ndarray::{
-    Array, Array0, Array1, Array2, Array3, Array4, Array5, Array6, ArrayD, ArrayView, ArrayView0,
-    ArrayView1, ArrayView2, ArrayView3, ArrayView4, ArrayView5, ArrayView6, ArrayViewD,
+    Array, Array0, Array1, Array2, Array3, Array4, Array5, Array6, ArrayD, ArrayRef, ArrayView,
+    ArrayView0, ArrayView1, ArrayView2, ArrayView3, ArrayView4, ArrayView5, ArrayView6, ArrayViewD,
     ArrayViewMut, ArrayViewMut0, ArrayViewMut1, ArrayViewMut2, ArrayViewMut3, ArrayViewMut4,
     ArrayViewMut5, ArrayViewMut6, ArrayViewMutD,
 };
@@ -18,4 +18,4 @@ pub use crate::interpreter::error::{Error, Result};
 pub use crate::memory::element::Element;
 pub use crate::memory_type;
 pub use crate::rust_function::device_memory::{DeviceArray, DeviceView, DeviceViewMut};
-pub use crate::tensor::Tensor;
+pub use crate::tensor::{Tensor, TensorView};

@@ -712,6 +712,21 @@ def test_a_function_stays_attached_if_detaching_is_not_worthwhile_or_not_possibl
     assert ext.label(bridges.make("jax", LARGE), "x") == "x"
 
 
+def test_detach_detaches_unless_others_can_write_to_the_arrays(ext):
+    small = LARGE[:8, :8]
+    for array in (None, small.astype("uint8"), LARGE.astype("uint8")):
+        assert not ext.attached_in_spite_of_detach(array)
+    assert ext.attached_in_spite_of_detach(small) and ext.attached_in_spite_of_detach(LARGE)
+    if "jax" in bridges.INSTALLED:
+        assert not ext.attached_in_spite_of_detach(bridges.make("jax", small))
+    if "torch" in bridges.INSTALLED:
+        assert ext.attached_in_spite_of_detach(bridges.make("torch", small))
+
+
+def test_unsafe_detach_always_detaches(ext):
+    assert not ext.attached_in_spite_of_unsafe_detach(LARGE, np.zeros(3, "float32"))
+
+
 def test_another_thread_runs_while_a_function_is_detached(ext):
     bridges.need("jax")
     results = []

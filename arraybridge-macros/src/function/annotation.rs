@@ -35,6 +35,10 @@ pub fn of(ty: &Type) -> String {
             "Any" => "Any".to_owned(),
             inner => format!("{inner} | None"),
         },
+        // PyO3 makes bytes of a vector of bytes.
+        "Vec" if inner.first().and_then(|ty| last(ty)).is_some_and(|inner| inner.ident == "u8") => {
+            "bytes".to_owned()
+        }
         "Vec" => format!("list[{}]", first()),
         "HashMap" | "BTreeMap" if inner.len() >= 2 => {
             format!("dict[{}]", all(inner.into_iter().take(2)))

@@ -3,8 +3,8 @@
 use syn::{GenericParam, Ident, ItemFn, Type};
 
 use super::mistakes::Mistakes;
-use super::options::Options;
-use super::types::{DEVICE_VIEWS, HOST_VIEWS, is_array, unraw};
+use super::options::{Detach, Options};
+use super::types::{DEVICE_VIEWS, HOST_VIEWS, element, is_array, is_written, unraw};
 use super::{Argument, Default, Kind};
 use crate::table::spec::Place;
 
@@ -105,15 +105,35 @@ pub fn streams(arguments: &[Argument], mistakes: &mut Mistakes) {
     }
 }
 
-/// Checks that a detached function takes nothing that needs the interpreter.
+/// Checks that a detached function takes nothing that needs the interpreter, and that the option has an
+/// effect.
 pub fn detached(options: &Options, arguments: &[Argument], mistakes: &mut Mistakes) {
-    if !options.detach {
+    let Some(detach) = options.detach else { return };
+    for Argument { kind, ty, .. } in arguments {
+        if kind.needs_interpreter() {
+            let message = "a detached function cannot take Python objects; remove `detach`, or take \
+                           arrays and plain values";
+            mistakes.add(ty, message);
+        } else if detach == Detach::IfPrivate && is_array(ty, &["ArrayViewMut"]) {
+            let message = "`detach` has no effect, since others can write to the caller's own memory; \
+                           write `unsafe(detach)` if they never do while the function runs, or remove \
+                           it";
+            mistakes.add(ty, message);
+        }
+    }
+}
+
+/// Checks that bools are not written to while Python code runs, which could write other bytes there.
+pub fn written_bools(arguments: &[Argument], mistakes: &mut Mistakes) {
+    if !arguments.iter().any(|argument| argument.kind.needs_interpreter()) {
         return;
     }
-    for argument in arguments.iter().filter(|argument| argument.kind.needs_interpreter()) {
-        let message = "a detached function cannot take Python objects; remove `detach`, or take \
-                       arrays and plain values";
-        mistakes.add(&argument.ty, message);
+    for Argument { ty, .. } in arguments.iter().filter(|argument| is_written(&argument.ty)) {
+        if element(ty).is_some_and(|element| element == "bool") {
+            let message = "a function that takes Python objects cannot write to bools in place: Python \
+                           code may write bytes that are neither 0 nor 1; return a new array";
+            mistakes.add(ty, message);
+        }
     }
 }
 

@@ -3,8 +3,9 @@
 use proc_macro2::TokenStream;
 use quote::{quote, quote_spanned};
 
+use super::options::Detach;
 use super::trampoline::trampoline;
-use super::types::{is_written, unraw, works_in_cuda};
+use super::types::{is_written, takes_python, unraw, works_in_cuda};
 use super::{Argument, Declared, Default, Kind, Setting, annotation};
 
 /// Expands a declaration; it cannot fail.
@@ -30,6 +31,8 @@ fn entry(declared: &Declared) -> TokenStream {
         None => quote!(Input),
     };
     let cuda = declared.arguments.iter().any(works_in_cuda);
+    let takes_python = declared.arguments.iter().any(takes_python);
+    let always_detached = declared.detach == Some(Detach::Always);
     let seen = declared.arguments.iter().filter(|argument| !argument.kind.is_injected());
     let parameters = seen.map(|argument| parameter(argument, declared));
     let annotation = annotation::result(&declared.result);
@@ -47,6 +50,8 @@ fn entry(declared: &Declared) -> TokenStream {
             returns: #runtime::__private::Returns::#returns,
             cast: #cast,
             cuda: #cuda,
+            takes_python: #takes_python,
+            always_detached: #always_detached,
             parameters: &[#(#parameters),*],
             annotation: #annotation,
             settings: &[#(#settings),*],

@@ -7,13 +7,14 @@ use syn::{Error, Expr, Ident, LitInt, LitStr, Path, Result, Token, parenthesized
 
 use crate::problems::instead;
 
-const NAMES: [&str; 15] = [
+const NAMES: [&str; 16] = [
     "returns",
     "input",
     "name",
     "defaults",
     "cast",
     "detach",
+    "unsafe(detach)",
     "dtype_conversion",
     "scaling",
     "device",
@@ -36,7 +37,7 @@ pub struct Options {
     pub name: Option<LitStr>,
     pub defaults: Vec<(Ident, Expr)>,
     pub cast: bool,
-    pub detach: bool,
+    pub detach: Option<Detach>,
     pub dtype_conversion: Option<Ident>,
     pub scaling: Option<Ident>,
     pub device: Option<LitStr>,
@@ -46,6 +47,15 @@ pub struct Options {
     pub host: Option<Ident>,
     pub slice_by_slice: Option<Ident>,
     pub runtime: Option<Path>,
+}
+
+/// When a function is detached from the interpreter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Detach {
+    /// Unless others can write to its arrays.
+    IfPrivate,
+    /// Always: the author promises that nobody writes to its arrays meanwhile.
+    Always,
 }
 
 impl Parse for Options {
@@ -69,7 +79,10 @@ impl Parse for Options {
 
 impl Options {
     fn read(&mut self, input: ParseStream<'_>) -> Result<()> {
-        let key = input.call(Ident::parse_any)?;
+        let (key, detach) = match input.peek(Token![unsafe]) {
+            true => (unsafe_option(input)?, Detach::Always),
+            false => (input.call(Ident::parse_any)?, Detach::IfPrivate),
+        };
         if self.given.contains(&key) {
             return Err(Error::new(key.span(), format!("`{key}` is given twice; write it once")));
         }
@@ -86,7 +99,7 @@ impl Options {
                 self.defaults = list::<Pair>(input)?.map(|pair| (pair.0, pair.1)).collect();
             }
             "cast" => self.cast = true,
-            "detach" => self.detach = true,
+            "detach" => self.detach = Some(detach),
             "dtype_conversion" => self.dtype_conversion = value(input)?,
             "scaling" => self.scaling = value(input)?,
             "device" => self.device = value(input)?,
@@ -102,6 +115,18 @@ impl Options {
         }
         Ok(())
     }
+}
+
+/// `unsafe(detach)`.
+fn unsafe_option(input: ParseStream<'_>) -> Result<Ident> {
+    input.parse::<Token![unsafe]>()?;
+    let content;
+    parenthesized!(content in input);
+    let key: Ident = content.parse()?;
+    if key != "detach" || !content.is_empty() {
+        return Err(Error::new(key.span(), "only `detach` is unsafe; write `unsafe(detach)`"));
+    }
+    Ok(key)
 }
 
 /// `= value`.

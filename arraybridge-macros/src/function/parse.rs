@@ -59,6 +59,7 @@ fn arguments(
     }
     check::streams(&arguments, mistakes);
     check::detached(options, &arguments, mistakes);
+    check::written_bools(&arguments, mistakes);
     check::defaults(&mut arguments, options, mistakes);
     arguments
 }

@@ -1,6 +1,8 @@
 use quote::quote;
 
+use super::options::Detach;
 use super::parse::read;
+use super::types::takes_python;
 use super::{Declared, Kind, Setting, annotation};
 use crate::table::spec::Place;
 
@@ -25,7 +27,7 @@ fn arguments_are_sorted_into_kinds() {
             a: ArrayView2<'_, f32>,
             b: &Tensor,
             c: &Bound<'py, PyAny>,
-            d: Option<ArrayViewMutD<'_, bool>>,
+            d: Option<ArrayViewMutD<'_, u8>>,
             e: Option<f32>,
         ) {}
     };
@@ -39,7 +41,7 @@ fn arguments_are_sorted_into_kinds() {
 }
 
 #[test]
-fn what_is_injected_is_no_parameter_of_pythons() {
+fn the_call_provides_streams_and_devices() {
     let item = quote! {
         fn f(
             image: DeviceView<'_, f32>,
@@ -53,6 +55,44 @@ fn what_is_injected_is_no_parameter_of_pythons() {
     assert!(kinds == [Kind::Array, Kind::Stream, Kind::Array, Kind::Device]);
     let injected: Vec<_> = kinds.into_iter().map(Kind::is_injected).collect();
     assert_eq!(injected, [false, true, false, true]);
+}
+
+#[test]
+fn python_may_run_where_an_argument_may_hold_an_object() {
+    for (ty, expected) in [
+        (quote!(f32), false),
+        (quote!(&str), false),
+        (quote!(Option<Vec<(u8, String)>>), false),
+        (quote!([f64; 3]), false),
+        (quote!(HashMap<String, Complex<f32>>), false),
+        (quote!(ArrayView2<'_, f32>), false),
+        (quote!(Option<Tensor>), false),
+        (quote!(Python<'_>), true),
+        (quote!(&Bound<'_, PyAny>), true),
+        (quote!(Option<Py<PyAny>>), true),
+        (quote!(Callback), true),
+        (quote!(Vec<Callback>), true),
+        (quote!((f32, Callback)), true),
+    ] {
+        let item = quote!(fn f(x: #ty) {});
+        let declared = declared(quote!(numpy), item).ok().unwrap();
+        assert_eq!(takes_python(&declared.arguments[0]), expected, "{ty}");
+    }
+}
+
+#[test]
+fn detaching_whatever_the_arrays_are_is_unsafe() {
+    let detach = |attribute| {
+        let item = quote!(
+            fn f(x: ArrayView2<'_, f32>) {}
+        );
+        declared(attribute, item).map(|declared| declared.detach)
+    };
+    assert_eq!(detach(quote!(numpy)).unwrap(), None);
+    assert_eq!(detach(quote!(numpy, detach)).unwrap(), Some(Detach::IfPrivate));
+    assert_eq!(detach(quote!(numpy, unsafe(detach))).unwrap(), Some(Detach::Always));
+    assert!(detach(quote!(numpy, detach, unsafe(detach))).is_err());
+    assert!(detach(quote!(numpy, unsafe(cast))).is_err());
 }
 
 #[test]
@@ -118,7 +158,8 @@ fn types_are_annotated_as_python_knows_them() {
         (quote!(Option<f32>), "float | None"),
         (quote!(Option<ArrayView2<'_, f32>>), "Any"),
         (quote!((Array2<f32>, bool)), "tuple[Any, bool]"),
-        (quote!(Result<Vec<u8>, Error>), "list[int]"),
+        (quote!(Result<Vec<u16>, Error>), "list[int]"),
+        (quote!(Vec<u8>), "bytes"),
         (quote!(()), "None"),
         (quote!(std::collections::HashMap<String, f64>), "dict[str, float]"),
         (quote!([u8; 3]), "Any"),

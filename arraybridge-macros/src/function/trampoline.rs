@@ -6,6 +6,7 @@ use quote::{format_ident, quote, quote_spanned};
 use syn::spanned::Spanned;
 use syn::{Ident, ReturnType, Type};
 
+use super::options::Detach;
 use super::types::{generics, is_array, last};
 use super::{Argument, Declared, Default, Kind};
 
@@ -28,7 +29,7 @@ pub fn trampoline(declared: &Declared) -> TokenStream {
         > {
             #(#values)*
             #(#arrays)*
-            __call.check_aliases()?;
+            __call.claim_memory()?;
             let __result = #call;
             #given
         }
@@ -66,10 +67,14 @@ impl Passed {
 fn call(declared: &Declared, passed: &[TokenStream]) -> TokenStream {
     let Declared { runtime, ident, arguments, detach, .. } = declared;
     let names: Vec<_> = (0..passed.len()).map(|i| format_ident!("__passed_{i}")).collect();
-    if *detach {
+    if let Some(detach) = detach {
+        let method = match detach {
+            Detach::IfPrivate => quote!(detach_if_private),
+            Detach::Always => quote!(detach),
+        };
         return quote! {{
             #(let #names = #passed;)*
-            __call.py().detach(move || #ident(#(#names),*))
+            __call.#method(move || #ident(#(#names),*))
         }};
     }
     if arguments.iter().any(|argument| argument.kind.needs_interpreter()) {

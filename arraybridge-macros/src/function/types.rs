@@ -50,6 +50,46 @@ pub fn is_written(ty: &Type) -> bool {
     is_array(ty, &["ArrayViewMut", "DeviceViewMut"])
 }
 
+/// The name of an array's element type.
+pub fn element(ty: &Type) -> Option<String> {
+    let segment = last(inner_of_option(ty).unwrap_or(ty))?;
+    let element = generics(segment).first().copied().and_then(last)?;
+    Some(element.ident.to_string())
+}
+
+/// Whether Python code may run while a function has this argument: it is the interpreter, a Python
+/// object, or a value of a type that may hold one.
+pub fn takes_python(argument: &Argument) -> bool {
+    match argument.kind {
+        Kind::Python | Kind::Object(_) => true,
+        Kind::Value => !is_plain(&argument.ty),
+        Kind::Stream | Kind::Device | Kind::Array => false,
+    }
+}
+
+/// Whether a type is known not to hold Python objects.
+fn is_plain(ty: &Type) -> bool {
+    const PLAIN: [&str; 24] = [
+        "bool", "u8", "u16", "u32", "u64", "u128", "usize", "i8", "i16", "i32", "i64", "i128",
+        "isize", "f16", "bf16", "f32", "f64", "char", "str", "String", "Path", "PathBuf",
+        "Duration", "Device",
+    ];
+    const CONTAINERS: [&str; 9] =
+        ["Option", "Vec", "Box", "Cow", "HashMap", "BTreeMap", "HashSet", "BTreeSet", "Complex"];
+    match ty {
+        Type::Reference(reference) => is_plain(&reference.elem),
+        Type::Tuple(tuple) => tuple.elems.iter().all(is_plain),
+        Type::Array(array) => is_plain(&array.elem),
+        Type::Slice(slice) => is_plain(&slice.elem),
+        _ => last(ty).is_some_and(|segment| {
+            let name = segment.ident.to_string();
+            let inner = generics(segment);
+            PLAIN.contains(&name.as_str())
+                || (CONTAINERS.contains(&name.as_str()) && inner.into_iter().all(is_plain))
+        }),
+    }
+}
+
 /// Whether a function with this argument has to be called on a CUDA device.
 pub fn works_in_cuda(argument: &Argument) -> bool {
     argument.kind == Kind::Stream || is_array(&argument.ty, &DEVICE_VIEWS)

@@ -24,6 +24,8 @@ pub(super) struct Prepared<'a, 'py> {
     pub target: &'py LoadedFramework,
     pub plan: Plan,
     pub input: Input<'a, 'py>,
+    /// Where it is described.
+    pub slot: &'a mut Slot,
     /// Whether an accelerator was preferred and there is none.
     pub missed: bool,
 }
@@ -32,8 +34,12 @@ pub(super) struct Prepared<'a, 'py> {
 enum State<'py> {
     /// An array or an object on an accelerator, or one of the target's framework.
     Array(Bound<'py, PyAny>, Whose),
-    /// Host memory.
-    Memory(Opened),
+    /// Host memory, in the slot.
+    Memory,
+}
+
+fn taken(slot: &mut Slot) -> Opened {
+    slot.take().expect("a step takes the memory that the one before has left")
 }
 
 /// Whose array it is.
@@ -49,23 +55,25 @@ impl<'py> Prepared<'_, 'py> {
     pub fn description(&self) -> Description {
         let device = match (&self.input, self.plan.steps) {
             // Nobody asked yet. An array that is traced is nowhere.
-            (Input::Array { data, .. }, [Step::Keep]) => {
+            (Input::Array(data), [Step::Keep]) => {
                 places::device_of(self.py, self.target, data).unwrap_or(self.plan.device)
             }
             _ => self.plan.device,
         };
+        let (dtype, shape) = self.input.describe(self.py, self.target, self.slot);
         Description {
             source: self.endpoints.source.name,
             target: self.endpoints.target.name,
-            device: device.to_string(),
+            dtype,
+            shape,
+            device: device.name(),
             note: self.missed.then_some("no accelerator"),
-            access: match &self.input {
-                Input::Memory { slot, .. } => slot.access,
-                Input::Array { .. } if self.plan.is_foreign => Access::Protocol,
-                Input::Array { .. } if self.plan.detaches => Access::Detached,
-                Input::Array { .. } => Access::Framework,
+            access: match self.input {
+                Input::Memory(_) => self.slot.access,
+                Input::Array(_) if self.plan.is_foreign => Access::Protocol,
+                Input::Array(_) if self.plan.detaches => Access::Detached,
+                Input::Array(_) => Access::Framework,
             },
-            ..self.input.describe(self.py, self.target)
         }
     }
 
@@ -73,7 +81,7 @@ impl<'py> Prepared<'_, 'py> {
     /// steps, else the number of the fallback.
     #[inline]
     pub fn run(self) -> Result<(Bound<'py, PyAny>, usize)> {
-        let Prepared { py, endpoints, target, plan, input, missed } = self;
+        let Prepared { py, endpoints, target, plan, input, slot, missed } = self;
         let run = Run { py, endpoints, target, plan };
         if missed {
             warnings::no_accelerator(py, target.framework)?;
@@ -84,16 +92,16 @@ impl<'py> Prepared<'_, 'py> {
         if plan.detaches {
             warnings::gradient_detached(py, endpoints)?;
         }
-        let (object, done) = match input {
-            Input::Memory { slot, object } => (object.cloned(), run.memory(slot)),
-            Input::Array { data, .. } => {
+        let (object, start) = match input {
+            Input::Memory(object) => (object.cloned(), State::Memory),
+            Input::Array(data) => {
                 let again = (!plan.fallbacks.is_empty()).then(|| data.clone());
-                (again, run.steps(State::Array(data, run.owner_of_input()), plan.steps))
+                (again, State::Array(data, run.owner_of_input()))
             }
         };
-        match done {
+        match run.steps(start, slot, plan.steps) {
             Ok(array) => Ok((array, 0)),
-            Err(error) => run.fall_back(object, error),
+            Err(error) => run.fall_back(object, slot, error),
         }
     }
 }
@@ -117,28 +125,12 @@ impl<'t, 'py: 't> Run<'t, 'py> {
         }
     }
 
-    /// The steps for described memory. Most conversions are one import, which takes the description
-    /// from where it was written.
-    #[inline]
-    fn memory(&self, slot: &mut Slot) -> Result<Bound<'py, PyAny>> {
-        let [Step::Import] = self.plan.steps else {
-            let opened = slot.take().expect("the memory is taken once");
-            return self.steps(State::Memory(opened), self.plan.steps);
-        };
-        let pins = self.endpoints.source.export.as_ref().is_some_and(|export| export.pin.is_some());
-        if let Some(owner) = slot.memory.owner().filter(|_| pins && !slot.private) {
-            import::pin(self.py, self.endpoints, owner)?;
-        }
-        let memory = slot.memory.hand_over().expect("the memory is taken once");
-        import::import(self.py, self.endpoints, self.target, self.plan.importer, memory)
-            .map_err(|error| errors::in_our_words(self.py, self.endpoints, error))
-    }
-
     /// The fallbacks, after the plan's own steps have failed.
     #[cold]
     fn fall_back(
         &self,
         object: Option<Bound<'py, PyAny>>,
+        slot: &mut Slot,
         mut error: Error,
     ) -> Result<(Bound<'py, PyAny>, usize)> {
         let Some(object) = object else { return Err(error) };
@@ -148,7 +140,7 @@ impl<'t, 'py: 't> Run<'t, 'py> {
                 break;
             }
             let start = State::Array(object.clone(), self.owner_of_input());
-            match self.steps(start, fallback.steps) {
+            match self.steps(start, slot, fallback.steps) {
                 Ok(array) => return Ok((array, index + 1)),
                 Err(next) => error = next,
             }
@@ -156,14 +148,23 @@ impl<'t, 'py: 't> Run<'t, 'py> {
         Err(error)
     }
 
-    fn steps(&self, start: State<'py>, steps: Steps) -> Result<Bound<'py, PyAny>> {
-        match steps.iter().try_fold(start, |state, step| self.step(state, *step))? {
+    #[inline]
+    fn steps(
+        &self,
+        mut state: State<'py>,
+        slot: &mut Slot,
+        steps: Steps,
+    ) -> Result<Bound<'py, PyAny>> {
+        for step in steps {
+            state = self.step(state, slot, *step)?;
+        }
+        match state {
             State::Array(array, _) => Ok(array),
-            State::Memory(_) => unreachable!("the steps of a plan end with an array"),
+            State::Memory => unreachable!("the steps of a plan end with an array"),
         }
     }
 
-    fn step(&self, state: State<'py>, step: Step) -> Result<State<'py>> {
+    fn step(&self, state: State<'py>, slot: &mut Slot, step: Step) -> Result<State<'py>> {
         let target = |array| State::Array(array, Whose::Target);
         Ok(match (step, state) {
             (Step::Keep, state) => state,
@@ -174,16 +175,22 @@ impl<'t, 'py: 't> Run<'t, 'py> {
                 State::Array(self.copied_contiguous(&data, whose)?, whose)
             }
             (Step::Move, State::Array(data, _)) => target(self.moved(&data)?),
-            (Step::Open, State::Array(data, _)) => State::Memory(foreign::open_on_host(&data)?),
+            (Step::Open, State::Array(data, _)) => {
+                slot.set(foreign::open_on_host(&data)?);
+                State::Memory
+            }
             (Step::Download, State::Array(data, whose)) => {
-                State::Memory(self.downloaded(&data, whose)?)
+                slot.set(self.downloaded(&data, whose)?);
+                State::Memory
             }
-            (Step::Gather, State::Memory(opened)) => {
-                State::Memory(import::fresh(self.py, opened, self.plan.cast)?)
+            (Step::Gather, State::Memory) => {
+                let gathered = import::fresh(self.py, taken(slot), self.plan.cast)?;
+                slot.set(gathered);
+                State::Memory
             }
-            (Step::Import, State::Memory(opened)) => target(self.imported(opened)?),
-            (Step::FromNumpy, State::Memory(opened)) => target(self.uploaded(opened.source)?),
-            (Step::Land, State::Memory(opened)) => target(self.landed(opened)?),
+            (Step::Import, State::Memory) => target(self.imported(slot)?),
+            (Step::FromNumpy, State::Memory) => target(self.uploaded(taken(slot).source)?),
+            (Step::Land, State::Memory) => target(self.landed(slot)?),
             (Step::Adopt, State::Array(data, whose)) => target(self.adopted(&data, whose)?),
             (step, _) => unreachable!("{step:?} does not follow in a plan"),
         })
@@ -279,12 +286,17 @@ impl<'t, 'py: 't> Run<'t, 'py> {
         }
     }
 
-    fn imported(&self, opened: Opened) -> Result<Bound<'py, PyAny>> {
+    /// Most conversions are this step alone. It takes the description from where it was written.
+    #[inline]
+    fn imported(&self, slot: &mut Slot) -> Result<Bound<'py, PyAny>> {
         let Run { py, endpoints, target, plan } = *self;
-        opened
-            .source
-            .hand_over(|memory| import::import(py, endpoints, target, plan.importer, memory))
-            .map_err(|error| errors::in_our_words(self.py, self.endpoints, error))
+        let pins = endpoints.source.export.as_ref().is_some_and(|export| export.pin.is_some());
+        if let Some(owner) = slot.memory.owner().filter(|_| pins && !slot.private) {
+            import::pin(py, endpoints, owner)?;
+        }
+        let memory = slot.memory.hand_over().expect("the step before has left memory");
+        import::import(py, endpoints, target, plan.importer, memory)
+            .map_err(|error| errors::in_our_words(py, endpoints, error))
     }
 
     /// The target's array of memory that it copies to the result's device.
@@ -304,7 +316,7 @@ impl<'t, 'py: 't> Run<'t, 'py> {
     }
 
     /// Hands over what arrived on the host, by the steps that the plan has for it.
-    fn landed(&self, opened: Opened) -> Result<Bound<'py, PyAny>> {
+    fn landed(&self, slot: &mut Slot) -> Result<Bound<'py, PyAny>> {
         let target = Target {
             framework: self.target.framework,
             dtypes: self.target.framework.dtypes,
@@ -312,10 +324,9 @@ impl<'t, 'py: 't> Run<'t, 'py> {
             importer: self.plan.importer,
             accelerators: 0,
         };
-        let facts = opened.facts();
-        let steps = plan::landing(self.endpoints.source, &target, &facts, self.plan.fresh);
+        let steps = plan::landing(self.endpoints.source, &target, &slot.facts(), self.plan.fresh);
         let run = Run { plan: Plan { cast: None, ..self.plan }, ..*self };
-        run.steps(State::Memory(opened), steps)
+        run.steps(State::Memory, slot, steps)
     }
 
     /// The device where the source's array is. An array of the host is where the result goes.
@@ -403,5 +414,7 @@ pub fn make_array<'py>(
         Device::Accelerator(_) => plan::Importer::of(target.framework),
     };
     let plan = Plan { device, importer, ..Plan::keep(Device::Host) };
-    Run { py, endpoints, target, plan }.landed(opened)
+    let mut slot = Slot::default();
+    slot.set(opened);
+    Run { py, endpoints, target, plan }.landed(&mut slot)
 }

@@ -51,9 +51,10 @@ pub(super) fn prepare<'a, 'py>(
             Ok(described) => {
                 let facts = Facts { device: here, access: Access::Protocol, ..described.facts() };
                 let view = described.source.view();
-                let known = Some((view.dtype(), view.shape().into()));
-                let input = Input::Array { data: data.clone(), described: known };
-                return decide(py, endpoints, input, &facts, request);
+                slot.described = Some((view.dtype(), view.shape().into()));
+                slot.access = Access::Protocol;
+                let input = Input::Array(data.clone());
+                return decide(py, endpoints, input, slot, &facts, request);
             }
             // What it is can be learned from a copy on the host alone.
             Err(Error::Conversion(_)) => {
@@ -66,8 +67,7 @@ pub(super) fn prepare<'a, 'py>(
     slot.set(opened);
     slot.access = Access::Protocol;
     let facts = slot.facts();
-    let input = Input::Memory { slot, object: Some(data) };
-    decide(py, endpoints, input, &facts, request)
+    decide(py, endpoints, Input::Memory(Some(data)), slot, &facts, request)
 }
 
 /// Makes the plan for memory that had to be downloaded from a device to learn what it is.
@@ -86,8 +86,7 @@ fn prepare_downloaded<'a, 'py>(
     slot.access = Access::Protocol;
     slot.made = Some(Why::Device);
     let facts = slot.facts();
-    let input = Input::Memory { slot, object: None };
-    let mut prepared = decide(py, endpoints, input, &facts, &request)?;
+    let mut prepared = decide(py, endpoints, Input::Memory(None), slot, &facts, &request)?;
     prepared.plan.from = from;
     Ok(prepared)
 }
@@ -141,13 +140,23 @@ pub fn open_any(data: &Bound<'_, PyAny>, stream: usize) -> Result<Opened> {
 /// As [`open_any`].
 pub fn open_to_hold(data: &Bound<'_, PyAny>, stream: usize) -> Result<Opened> {
     let opened = open_any(data, stream)?;
+    pin(data, &opened)?;
+    Ok(opened)
+}
+
+/// Makes host memory that was opened stay where it is while its owner is kept alive.
+///
+/// # Errors
+///
+/// Why that cannot be.
+pub fn pin(data: &Bound<'_, PyAny>, opened: &Opened) -> Result<()> {
     if let Some(class) = detect::class_of(data)
         && !opened.private
         && opened.source.view().is_on_host()
     {
         import::pin(data.py(), Endpoints::of(class.framework), opened.source.owner())?;
     }
-    Ok(opened)
+    Ok(())
 }
 
 /// As [`open_any`], but memory of every device is downloaded.

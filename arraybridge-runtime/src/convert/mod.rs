@@ -35,8 +35,8 @@ use source::{Input, Reader, Slot};
 
 pub use errors::explain_refusal;
 pub use execute::make_array;
+pub use foreign::{open_any, open_on_host, open_to_hold, pin};
 pub use graph::cast_in_graph;
-pub use foreign::{open_any, open_on_host, open_to_hold};
 pub use import::{fresh, wrap_numpy};
 pub use source::{Opened, dtype as dtype_of, open_host, open_writable, open_writable_on};
 
@@ -200,7 +200,7 @@ pub fn deliver<'py>(
     slot.set(opened);
     carry_out(|| {
         let facts = slot.facts();
-        decide(py, endpoints, Input::Memory { slot: &mut slot, object: None }, &facts, request)
+        decide(py, endpoints, Input::Memory(None), &mut slot, &facts, request)
     })
     .map(|(array, _)| array)
 }
@@ -256,14 +256,11 @@ fn prepare<'a, 'py>(
     let endpoints = Endpoints { source, target };
     let loaded = loaded::load(py, source, endpoints)?;
     let reader = Reader { py, endpoints, loaded };
-    match reader.gather(inner, &class, slot)? {
-        None => {
-            let facts = slot.facts();
-            let input = Input::Memory { slot, object: Some(data) };
-            decide(py, endpoints, input, &facts, request)
-        }
-        Some((input, facts)) => decide(py, endpoints, input, &facts, request),
-    }
+    let (input, facts) = match reader.gather(inner, &class, slot)? {
+        None => (Input::Memory(Some(data)), slot.facts()),
+        Some((array, facts)) => (Input::Array(array), facts),
+    };
+    decide(py, endpoints, input, slot, &facts, request)
 }
 
 /// Makes the plan for what is known of an array, or of memory that no framework's array describes.
@@ -271,6 +268,7 @@ fn decide<'a, 'py>(
     py: Python<'py>,
     endpoints: Endpoints,
     input: Input<'a, 'py>,
+    slot: &'a mut Slot,
     facts: &Facts,
     request: &Request,
 ) -> Result<Prepared<'a, 'py>> {
@@ -282,7 +280,7 @@ fn decide<'a, 'py>(
     let plan = plan::between(endpoints.source, &holds, facts, &wish)
         .map_err(|refusal| explain_refusal(py, endpoints, target, facts, request, refusal))?;
     let missed = request.placement.is_missed(endpoints.target, device);
-    Ok(Prepared { py, endpoints, target, plan, input, missed })
+    Ok(Prepared { py, endpoints, target, plan, input, slot, missed })
 }
 
 /// As `prepare`, for an array of the target's own framework. It may be anything that its framework
@@ -317,10 +315,10 @@ fn prepare_own<'a, 'py>(
     })?;
     let missed = request.placement.is_missed(endpoints.target, device);
     let (input, detaches) = match plan.route {
-        Route::Keep => (Input::Array { data: data.clone(), described: None }, false),
+        Route::Keep => (Input::Array(data.clone()), false),
         _ => own_input(&reader, data, &plan, slot)?,
     };
-    Ok(Prepared { py, endpoints, target, plan: Plan { detaches, ..plan }, input, missed })
+    Ok(Prepared { py, endpoints, target, plan: Plan { detaches, ..plan }, input, slot, missed })
 }
 
 /// What the plan for an array of the target's own framework works on: its memory, where that is going
@@ -329,7 +327,7 @@ fn own_input<'a, 'py>(
     reader: &Reader<'_, 'py>,
     data: &Bound<'py, PyAny>,
     plan: &Plan,
-    slot: &'a mut Slot,
+    slot: &mut Slot,
 ) -> Result<(Input<'a, 'py>, bool)> {
     let Reader { py, endpoints, loaded } = *reader;
     let (mut data, mut class) = (data.clone(), class_of(data)?);
@@ -343,15 +341,12 @@ fn own_input<'a, 'py>(
             Err(errors::refused(endpoints, why, &data))
         }
         _ if is_read => Ok(match reader.gather(&data, &class, slot)? {
-            None => {
-                let detaches = slot.access == Access::Detached;
-                (Input::Memory { slot, object: None }, detaches)
-            }
-            Some((input, facts)) => (input, facts.access == Access::Detached),
+            None => (Input::Memory(None), slot.access == Access::Detached),
+            Some((array, facts)) => (Input::Array(array), facts.access == Access::Detached),
         }),
         _ => match loaded.released(py, &data) {
             Some(reason) => Err(errors::refused_by_guard(endpoints, reason)),
-            None => Ok((Input::Array { data, described: None }, false)),
+            None => Ok((Input::Array(data), false)),
         },
     }
 }

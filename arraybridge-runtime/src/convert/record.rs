@@ -1,11 +1,13 @@
 //! What a conversion did or is going to do, as Python sees it.
 
+use std::borrow::Cow;
+
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
 use super::plan::{Access, Plan, Why};
 use super::source::shape_of;
-use crate::framework::device;
+use crate::framework::device::{self, Device};
 use crate::framework::loaded::LoadedFramework;
 use crate::framework::spec::DType;
 use crate::memory::view::Dims;
@@ -36,7 +38,7 @@ pub struct Record {
     pub via: String,
     /// The element type of the result.
     #[pyo3(get)]
-    pub dtype: String,
+    pub dtype: Cow<'static, str>,
     /// The bytes of the result's elements.
     #[pyo3(get)]
     pub nbytes: usize,
@@ -44,7 +46,7 @@ pub struct Record {
     pub shape: Dims<usize>,
     /// `"host"` or `"accelerator:0"`, where the result is.
     #[pyo3(get)]
-    pub device: String,
+    pub device: Cow<'static, str>,
     /// Nanoseconds that it took; `None` in an explanation.
     #[pyo3(get)]
     pub ns: Option<u64>,
@@ -55,9 +57,9 @@ pub struct Record {
 pub(super) struct Description {
     pub source: &'static str,
     pub target: &'static str,
-    pub dtype: String,
+    pub dtype: Cow<'static, str>,
     pub shape: Dims<usize>,
-    pub device: String,
+    pub device: Cow<'static, str>,
     pub access: Access,
     /// What could not be done as the caller asked.
     pub note: Option<&'static str>,
@@ -67,7 +69,7 @@ impl Description {
     /// The record of one attempt of a plan.
     pub fn record(self, plan: &Plan, attempt: usize) -> Record {
         let (_, route) = plan.attempt(attempt);
-        let dtype = plan.cast.map(|dtype| dtype.name().to_owned()).unwrap_or(self.dtype);
+        let dtype = plan.cast.map_or(self.dtype, |dtype| dtype.name().into());
         let elements: usize = self.shape.iter().product();
         let size = DType::from_name(&dtype).map_or(0, DType::size);
         let mut via = plan.via(self.access, attempt);
@@ -107,9 +109,9 @@ impl Record {
             route: "copy",
             how,
             why: Some(Why::Cast.text()),
-            dtype: to.name().to_owned(),
+            dtype: to.name().into(),
             nbytes: shape.iter().product::<usize>().saturating_mul(to.size()),
-            device: device.map_or_else(|_| String::from("unknown"), |device| device.to_string()),
+            device: device.map_or("unknown".into(), Device::name),
             shape,
             ..Record::default()
         }
@@ -213,8 +215,8 @@ impl RawRecord {
                 how: self.how.get(),
                 why: Some(self.why.get()).filter(|why: &&str| !why.is_empty()),
                 via: self.via.get().to_owned(),
-                dtype: self.dtype.get().to_owned(),
-                device: self.device.get().to_owned(),
+                dtype: self.dtype.get().to_owned().into(),
+                device: self.device.get().to_owned().into(),
                 shape: std::slice::from_raw_parts(self.shape, self.ndim).into(),
                 nbytes: self.nbytes,
                 ns: Some(self.ns),

@@ -84,6 +84,7 @@ impl LoadedFramework {
     }
 
     /// The reason why even the framework itself must not read an array, if the table knows one.
+    #[inline]
     pub fn released<'py>(
         &self,
         py: Python<'py>,
@@ -99,6 +100,7 @@ impl LoadedFramework {
     /// # Errors
     ///
     /// What the framework raises.
+    #[inline]
     pub fn missing(&self, py: Python<'_>, dtype: DType) -> PyResult<Option<&'static Missing>> {
         for missing in self.framework.missing {
             if missing.dtypes.contains(dtype) && missing.when.holds(py, [self.module(py)])? {

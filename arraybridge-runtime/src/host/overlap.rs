@@ -19,7 +19,7 @@ pub struct Strided<'a> {
 
 impl Strided<'_> {
     /// The lowest address, and the address past the last byte.
-    fn range(&self) -> Option<(usize, usize)> {
+    pub fn range(&self) -> Option<(usize, usize)> {
         let (low, end) = layout::extent(self.shape, self.strides, self.size)?;
         Some((self.address.checked_add_signed(low)?, self.address.checked_add_signed(end)?))
     }

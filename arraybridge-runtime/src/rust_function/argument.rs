@@ -7,6 +7,7 @@ use super::Call;
 use crate::convert::{self, Opened};
 use crate::cuda::Stream;
 use crate::cuda::driver::LEGACY_STREAM;
+use crate::host::dtype::DType;
 use crate::interpreter::error::{Error, Result};
 use crate::memory::element::Element;
 use crate::memory::source::Owner;
@@ -67,23 +68,29 @@ impl<'a, T: Element, D: Dimension> Argument<'a> for ArrayView<'a, T, D> {
 
     fn open(call: &Call<'_, '_>, index: usize) -> Result<Self::Holder> {
         let given = required(call, index)?;
+        // Python code may write any byte, and a byte of 2 is not a `bool`.
+        let copies = T::DTYPE == DType::Bool && call.python_runs();
         // SAFETY: the caller keeps the array; nobody writes to it now: see "What is assumed of Python
         // threads" in ARCHITECTURE.md.
-        if let Some(array) = call.in_place(index, &given, false, |view| unsafe { raw(view) }) {
+        let open_raw = |view: &View| unsafe { raw(view) };
+        if !copies && let Some(array) = call.in_place(index, &given, false, open_raw) {
             return Ok(OpenedArray { array, _owner: None });
         }
         let open = || {
             let opened = convert::open_on_host(&given)?;
             convert::warn_if_detached(&given, call.framework())?;
             expect::<T, D>(opened.source.view(), call.function.entry.cast)?;
-            let opened = readable::<T>(call, opened)?;
+            let opened = readable::<T>(call, opened, copies)?;
+            if !opened.private {
+                call.pin(&given, &opened)?;
+            }
             let (view, owner) = opened.source.into_parts();
             // SAFETY: the owner keeps the memory; nobody writes to it now: see "What is assumed of Python
             // threads" in ARCHITECTURE.md.
             let array = unsafe { raw(&view) }?;
             match opened.private {
-                true => call.has_copied(&view),
-                false => call.covers(index, view, false),
+                true => call.note_private(&view),
+                false => call.note(index, view, false),
             }
             Ok(OpenedArray { array, _owner: Some(owner) })
         };
@@ -105,18 +112,23 @@ impl<'a, T: Element, D: Dimension> Argument<'a> for ArrayViewMut<'a, T, D> {
 
     fn open(call: &Call<'_, '_>, index: usize) -> Result<Self::Holder> {
         let given = required(call, index)?;
+        if T::DTYPE == DType::Bool && call.python_runs() {
+            return Err(call.about(index, writable_bools()));
+        }
         // SAFETY: the caller keeps the array; nobody writes to it now: see "What is assumed of Python
         // threads" in ARCHITECTURE.md.
         if let Some(array) = call.in_place(index, &given, true, |view| unsafe { raw_mut(view) }) {
             return Ok(OpenedArray { array, _owner: None });
         }
         let open = || {
-            let (view, owner) = convert::open_writable(&given)?.source.into_parts();
-            expect::<T, D>(&view, false)?;
+            let opened = convert::open_writable(&given)?;
+            expect::<T, D>(opened.source.view(), false)?;
+            call.pin(&given, &opened)?;
+            let (view, owner) = opened.source.into_parts();
             // SAFETY: the owner keeps the memory; nobody writes to it now: see "What is assumed of Python
             // threads" in ARCHITECTURE.md.
             let array = unsafe { raw_mut(&view) }?;
-            call.covers(index, view, true);
+            call.note(index, view, true);
             Ok(OpenedArray { array, _owner: Some(owner) })
         };
         open().map_err(|error| call.about(index, error))
@@ -177,8 +189,8 @@ fn open_tensor(call: &Call<'_, '_>, index: usize) -> Result<Tensor> {
         let opened = convert::open_to_hold(given, stream.map_or(LEGACY_STREAM, Stream::handle))?;
         convert::warn_if_detached(given, call.framework())?;
         match opened.private {
-            true => call.has_copied(opened.source.view()),
-            false => call.covers(index, opened.source.view().clone(), false),
+            true => call.note_private(opened.source.view()),
+            false => call.note(index, opened.source.view().clone(), false),
         }
         match stream {
             Some(stream) => {
@@ -212,13 +224,24 @@ fn expect<T: Element, D: Dimension>(view: &View, cast: bool) -> Result<()> {
     )))
 }
 
-/// The memory itself, or a copy if the element type differs or Rust cannot read it in place.
-fn readable<T: Element>(call: &Call<'_, '_>, opened: Opened) -> Result<Opened> {
+/// The memory itself, or a copy: if the element type differs, if Rust cannot read it in place, or if
+/// `copies` asks for one of memory that others have.
+fn readable<T: Element>(call: &Call<'_, '_>, opened: Opened, copies: bool) -> Result<Opened> {
     let view = opened.source.view();
     if view.dtype() != T::DTYPE {
         return convert::fresh(call.py, opened, Some(T::DTYPE));
     }
-    if view.can_be_read() { Ok(opened) } else { convert::fresh(call.py, opened, None) }
+    match view.can_be_read() && (opened.private || !copies) {
+        true => Ok(opened),
+        false => convert::fresh(call.py, opened, None),
+    }
+}
+
+#[cold]
+fn writable_bools() -> Error {
+    let text = "bools cannot be written to in place while Python code runs, which could write other \
+                bytes to them; return a new array";
+    Error::Type(text.into())
 }
 
 impl<'a, 'py> Call<'a, 'py> {

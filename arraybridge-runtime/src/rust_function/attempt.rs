@@ -8,7 +8,7 @@
 
 use std::cell::Cell;
 
-use super::Call;
+use super::{Call, Exposure};
 use crate::memory::cast::DETACH_FROM;
 
 /// A function and its arguments.
@@ -41,9 +41,11 @@ pub trait Detachable<R> {
 impl<A: Send, R: Send> Detachable<R> for Attempt<A, R> {
     fn call(&self, call: &Call<'_, '_>) -> R {
         let (arguments, body) = (self.take_arguments(), self.body);
-        match call.untouchable.get() {
-            Some(bytes) if bytes >= DETACH_FROM => call.py.detach(move || body(arguments)),
-            _ => body(arguments),
+        let Exposure { private_bytes, on_host, on_device } = &call.exposure;
+        let large = private_bytes.get() >= DETACH_FROM;
+        match large && !on_host.get() && !on_device.get() {
+            true => call.py.detach(move || body(arguments)),
+            false => body(arguments),
         }
     }
 }
@@ -57,5 +59,18 @@ pub trait Attached<R> {
 impl<A, R> Attached<R> for &Attempt<A, R> {
     fn call(&self, _: &Call<'_, '_>) -> R {
         (self.body)(self.take_arguments())
+    }
+}
+
+impl Call<'_, '_> {
+    /// Runs a function detached.
+    pub fn detach<R: Send>(&self, body: impl FnOnce() -> R + Send) -> R {
+        self.py.detach(body)
+    }
+
+    /// Runs a function detached, unless others can write to its arrays. Those on a device do not count:
+    /// kernels read them, in the order of streams, and not the function.
+    pub fn detach_if_private<R: Send>(&self, body: impl FnOnce() -> R + Send) -> R {
+        if self.exposure.on_host.get() { body() } else { self.py.detach(body) }
     }
 }

@@ -208,14 +208,14 @@ impl<'a, 'py> Call<'a, 'py> {
         index: usize,
         given: &Bound<'_, PyAny>,
         opened: Opened,
-        mutable: bool,
+        written: bool,
     ) -> Result<OpenedDeviceArray> {
         let view = opened.source.view();
         if !device::is_cuda(view.device().device_type.0) {
             return Err(Error::Type(format!("{} is not in CUDA memory", self.framework().title)));
         }
         let layout = Layout::of::<T>(view)?;
-        self.covers(index, view.clone(), mutable);
+        self.note(index, view.clone(), written);
         Ok(OpenedDeviceArray { layout, _source: self.keep_until_done(given, opened).source })
     }
 

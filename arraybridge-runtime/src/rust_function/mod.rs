@@ -10,10 +10,11 @@
 
 mod argument;
 mod attempt;
-mod claims;
+mod borrow_flag;
 mod class;
 mod device;
 pub mod device_memory;
+mod memory;
 mod result;
 
 use std::cell::{Cell, OnceCell, RefCell};
@@ -23,12 +24,13 @@ use pyo3::prelude::*;
 use pyo3::types::PyString;
 use smallvec::SmallVec;
 
+use crate::claims::Claim;
 use crate::cuda::Stream;
 use crate::framework::spec::Framework;
 use crate::interpreter::error::{Error, Result};
 use crate::interpreter::vectorcall::Given;
 
-use claims::Claim;
+use memory::ArgumentMemory;
 
 pub use argument::Argument;
 pub use attempt::{Attached, Attempt, Detachable};
@@ -104,6 +106,11 @@ pub struct FunctionEntry {
     pub cast: bool,
     /// Whether it works on a CUDA device: it takes a view of device memory, or the stream.
     pub cuda: bool,
+    /// Whether Python code may run during the call: it takes the interpreter, Python objects, or values
+    /// that may hold some.
+    pub takes_python: bool,
+    /// Whether it is detached from the interpreter whatever its arrays are.
+    pub always_detached: bool,
     /// What Python may pass.
     pub parameters: &'static [Parameter],
     /// The type of its result as Python's type checkers know it.
@@ -136,11 +143,23 @@ pub struct Call<'a, 'py> {
     py: Python<'py>,
     function: Declaration,
     given: &'a [Argued<'a, 'py>],
-    claims: RefCell<SmallVec<[Claim<'py>; 2]>>,
-    /// The size of all arrays; `None` as soon as others can write to one of them.
-    untouchable: Cell<Option<usize>>,
+    memory: RefCell<SmallVec<[ArgumentMemory<'py>; 2]>>,
+    /// The claim on that memory.
+    claim: Cell<Option<Claim>>,
+    exposure: Exposure,
     /// The stream of a function that works on a CUDA device.
     stream: OnceCell<Stream>,
+}
+
+/// Whether others can write to the arrays of a call.
+#[derive(Default)]
+struct Exposure {
+    /// The size of the arrays that nobody else can write to.
+    private_bytes: Cell<usize>,
+    /// Whether others can write to an array in host memory.
+    on_host: Cell<bool>,
+    /// Whether others can write to an array in device memory.
+    on_device: Cell<bool>,
 }
 
 impl FunctionEntry {
@@ -200,9 +219,8 @@ impl FunctionEntry {
 impl<'a, 'py> Call<'a, 'py> {
     #[inline]
     fn new(py: Python<'py>, function: Declaration, given: &'a [Argued<'a, 'py>]) -> Self {
-        let untouchable = Cell::new(Some(0));
-        let (claims, stream) = (RefCell::default(), OnceCell::new());
-        Call { py, function, given, claims, untouchable, stream }
+        let (memory, claim, exposure) = Default::default();
+        Call { py, function, given, memory, claim, exposure, stream: OnceCell::new() }
     }
 
     /// Calls the function.

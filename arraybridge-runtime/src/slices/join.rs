@@ -255,9 +255,9 @@ impl<'py> Join<'_, 'py> {
             route: "copy",
             how: if along == Along::NewAxis { "stack" } else { "concatenate" },
             why: Some("several arrays become one"),
-            dtype: dtype.map(|dtype| dtype.name().to_owned()).unwrap_or_default(),
+            dtype: dtype.map_or("", DType::name).into(),
             nbytes: shape.iter().product::<usize>().saturating_mul(size),
-            device: device.map_or_else(|_| String::from("unknown"), |device| device.to_string()),
+            device: device.map_or("unknown".into(), Device::name),
             shape,
             ..Record::default()
         }

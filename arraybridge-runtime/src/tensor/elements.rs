@@ -1,14 +1,11 @@
 //! Host memory as typed `ndarray` views.
 
-use ndarray::{
-    ArrayViewD, Axis, Dimension, IxDyn, RawArrayView, RawArrayViewMut, ShapeBuilder, StrideShape,
-};
+use ndarray::{Axis, Dimension, IxDyn, RawArrayView, RawArrayViewMut, ShapeBuilder, StrideShape};
 
 use crate::host::dtype::DType;
 use crate::host::layout;
 use crate::interpreter::error::{Error, Result};
 use crate::memory::element::Element;
-use crate::memory::source::Source;
 use crate::memory::view::{Dims, View};
 
 /// Described memory as a raw view of `ndarray`.
@@ -98,7 +95,7 @@ unsafe fn raw_parts<T: Element, D: Dimension>(view: &View) -> Result<RawParts<T,
     }
     // SAFETY: the view describes bytes on the host that are alive, and nobody writes to them.
     if T::DTYPE == DType::Bool && !unsafe { holds_bools(view) } {
-        return Err(Error::Type("the bool array holds bytes that are neither 0 nor 1".into()));
+        return Err(not_bools());
     }
     Ok(RawParts { shape: shape.strides(strides), data, inverted })
 }
@@ -167,22 +164,21 @@ unsafe fn holds_bools(view: &View) -> bool {
         // SAFETY: the elements fill this range and are alive, and nobody writes to them.
         return unsafe { std::slice::from_raw_parts(first, bytes) }.iter().all(|byte| *byte <= 1);
     }
-    // SAFETY: these are the same bytes, which are alive, and every byte is a `u8`.
+    // SAFETY: these bytes are alive, and nobody writes to them.
     unsafe {
-        let (shape, strides) = (view.shape().into(), view.strides().into());
-        let view = View::new(view.data(), DType::Uint8, shape, strides);
-        raw::<u8, IxDyn>(&view)
+        raw::<u8, IxDyn>(&as_bytes(view))
             .is_ok_and(|array| array.deref_into_view().iter().all(|byte| *byte <= 1))
     }
 }
 
-/// The elements of host memory.
-///
-/// # Errors
-///
-/// As [`raw`].
-pub(super) fn view<T: Element>(source: &Source) -> Result<ArrayViewD<'_, T>> {
-    // SAFETY: the source is borrowed as long as the view is, and its owner keeps the memory alive. That
-    // nobody writes to it is assumed: see "What is assumed of Python threads" in ARCHITECTURE.md.
-    unsafe { Ok(raw(source.view())?.deref_into_view()) }
+/// The bytes of bools.
+pub(super) fn as_bytes(view: &View) -> View {
+    debug_assert_eq!(view.dtype(), DType::Bool);
+    let (shape, strides) = (view.shape().into(), view.strides().into());
+    // SAFETY: a bool is one byte, so these are the elements that the view describes.
+    unsafe { View::new(view.data(), DType::Uint8, shape, strides) }.on(view.device())
+}
+
+pub(super) fn not_bools() -> Error {
+    Error::Type("the bool array holds bytes that are neither 0 nor 1".into())
 }

@@ -4,15 +4,17 @@ mod class;
 mod cuda;
 mod elements;
 mod exchange;
+mod view;
 
 use std::fmt;
 use std::sync::Arc;
 
 use cudarc::driver::CudaStream;
 use dlpark::ffi::DLDevice;
-use ndarray::{Array, ArrayViewD, Dimension};
+use ndarray::{Array, Dimension};
 use pyo3::prelude::*;
 
+use crate::c_api;
 use crate::convert::{self, Opened, Request};
 use crate::cuda::Stream;
 use crate::cuda::driver::LEGACY_STREAM;
@@ -21,13 +23,14 @@ use crate::framework::spec::Framework;
 use crate::host::dtype::DType;
 use crate::interpreter::error::{Error, Result};
 use crate::memory::element::Element;
-use crate::memory::source::{Owner, Source};
+use crate::memory::source::Source;
 use crate::memory::view::View;
 
 pub(crate) use crate::memory::source::expect_len;
 
 pub use class::{PyTensor, add_class};
 pub(crate) use elements::{expect_distinct, raw, raw_mut};
+pub use view::TensorView;
 
 /// An n-dimensional array on the host or on a CUDA device, whose element type is known at run time. Its
 /// memory is freed when the last user drops it, be that Rust, Python or a framework.
@@ -78,6 +81,8 @@ impl Tensor {
     ///
     /// `MemoryError` if the allocation fails.
     pub(crate) fn from_opened(py: Python<'_>, opened: Opened) -> Result<Tensor> {
+        // The memory is claimed while it is read, toward all modules.
+        c_api::join_if_present(py);
         let view = opened.source.view();
         let readable = !view.is_on_host() || view.can_be_read();
         let opened = if readable { opened } else { convert::fresh(py, opened, None)? };
@@ -140,16 +145,6 @@ impl Tensor {
         self.description().is_read_only()
     }
 
-    /// The elements of a host tensor.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Type`] if the elements have another type, are on a device, are misaligned, or if a bool is
-    /// neither 0 nor 1.
-    pub fn view<T: Element>(&self) -> Result<ArrayViewD<'_, T>> {
-        elements::view(&self.source)
-    }
-
     /// The tensor as an array of a framework.
     ///
     /// # Errors
@@ -164,9 +159,8 @@ impl Tensor {
         if !self.description().is_on_host() {
             return convert::convert_to(&class::into_object(py, self)?, target, request);
         }
+        let private = self.is_sole_owner() && !self.is_read_only();
         let source = self.source;
-        let own = matches!(source.owner(), Owner::Value(_) | Owner::Buffer(_));
-        let private = own && !source.view().is_read_only();
         convert::deliver(py, Opened { source, private }, target, request)
     }
 }
@@ -243,6 +237,7 @@ mod tests {
     use ndarray::{Array2, Axis, array, s};
 
     use super::*;
+    use crate::memory::source::Owner;
 
     #[test]
     fn a_vector_becomes_a_tensor_of_its_own_memory() {
@@ -251,7 +246,7 @@ mod tests {
         let tensor = Tensor::from_vec(elements, &[3, 2]).unwrap();
         assert_eq!(tensor.description().data() as usize, address);
         assert_eq!(tensor.strides(), [8, 4]);
-        assert_eq!(tensor.view::<f32>().unwrap(), array![[1., 2.], [3., 4.], [5., 6.]].into_dyn());
+        assert_eq!(*tensor.view::<f32>().unwrap(), array![[1., 2.], [3., 4.], [5., 6.]].into_dyn());
     }
 
     #[test]
@@ -268,10 +263,10 @@ mod tests {
         let mut strided = array.clone().slice_move(s![1..;2, ..;3]);
         strided.invert_axis(Axis(1));
         let (transposed, expected) = (array.clone().reversed_axes(), strided.clone().into_dyn());
-        assert_eq!(Tensor::from(strided).view::<i32>().unwrap(), expected);
+        assert_eq!(*Tensor::from(strided).view::<i32>().unwrap(), expected);
         let tensor = Tensor::from(transposed);
         assert_eq!(tensor.strides(), [4, 24]);
-        assert_eq!(tensor.view::<i32>().unwrap(), array.t().into_dyn());
+        assert_eq!(*tensor.view::<i32>().unwrap(), array.t().into_dyn());
     }
 
     #[test]

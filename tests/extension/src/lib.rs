@@ -2,6 +2,7 @@
 
 #![deny(warnings)]
 
+mod aliasing;
 mod by_hand;
 mod cuda;
 mod hygiene;
@@ -137,7 +138,7 @@ impl From<Negative> for PyErr {
     }
 }
 
-#[memory_type(numpy, name = "root", detach)]
+#[memory_type(numpy, name = "root", unsafe(detach))]
 fn square_root(data: ArrayView1<'_, f32>) -> Result<Array1<f32>, Negative> {
     match data.iter().find(|x| **x < 0.0) {
         Some(x) => Err(Negative(*x)),
@@ -172,6 +173,18 @@ fn attached_when_it_writes(image: ArrayViewD<'_, f32>, out: ArrayViewMutD<'_, f3
 #[memory_type(numpy)]
 fn attached_without_arrays(n: usize) -> bool {
     n > 0 && is_attached()
+}
+
+#[memory_type(numpy, cast, detach)]
+fn attached_in_spite_of_detach(image: Option<ArrayViewD<'_, f32>>) -> bool {
+    let _ = image;
+    is_attached()
+}
+
+#[memory_type(numpy, unsafe(detach))]
+fn attached_in_spite_of_unsafe_detach(image: &Tensor, out: ArrayViewMutD<'_, f32>) -> bool {
+    let _ = (image, out);
+    is_attached()
 }
 
 /// A result that borrows from an argument.
@@ -331,6 +344,12 @@ fn range(image: ArrayViewD<'_, f32>) -> ArrayRange {
 #[memory_type(numpy)]
 fn as_object(py: Python<'_>, n: usize) -> PyResult<Bound<'_, PyAny>> {
     Tensor::from_vec(vec![1_u8; n], &[n])?.into_pyobject(py)
+}
+
+/// A module that declares no functions.
+#[pymodule]
+fn bare(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_function(wrap_pyfunction!(aliasing::call_while_read, module)?)
 }
 
 #[pymodule]

@@ -9,12 +9,13 @@ this folder: without it, and without the lines that call ``find``, only these na
 from __future__ import annotations
 
 import importlib
-from pathlib import Path
+import os
 from typing import Any
 
 __all__ = ["MODULES", "find"]
 
-MODULES = str(Path(__file__).with_name("modules"))
+# Not by `pathlib`, which takes longer to import than this package.
+MODULES = os.path.join(os.path.dirname(__file__), "modules")
 """The folder of the submodules that only the original package has."""
 
 _HERE = {

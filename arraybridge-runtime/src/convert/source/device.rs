@@ -1,10 +1,11 @@
 //! Arrays on an accelerator: described without an export, downloaded, or opened for a stream.
 
+use numpy::PyUntypedArrayMethods;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyInt, PyTuple};
 
-use super::{Guarded, Input, Opened, Reader};
+use super::{Guarded, Opened, Reader, Slot};
 use crate::convert::plan::{Access, Facts, Why};
 use crate::cuda::driver::LEGACY_STREAM;
 use crate::dlpack::capsule;
@@ -12,16 +13,18 @@ use crate::framework::detect::Class;
 use crate::framework::device::{self as places, Device};
 use crate::framework::spec::{DType, Framework, Strides};
 use crate::interpreter::error::{Failure, Result, attempt};
+use crate::memory::numpy_array;
 use crate::memory::view::{Dims, layout_of};
 
 impl<'py> Reader<'_, 'py> {
     /// The facts of an array on an accelerator, which is not exported to learn them.
-    pub(super) fn describe_remote<'b>(
+    pub(super) fn describe_remote(
         &self,
         guarded: Guarded<'py>,
         class: &Class,
         device: Device,
-    ) -> Result<(Input<'b, 'py>, Facts)> {
+        slot: &mut Slot,
+    ) -> Result<(Bound<'py, PyAny>, Facts)> {
         let Guarded { data, dtype, made, detached } = guarded;
         let failed = |error: PyErr| self.failed(&data, error);
         let shape = shape_of(&data).map_err(failed)?;
@@ -45,7 +48,9 @@ impl<'py> Reader<'_, 'py> {
             private: made,
             made: made.then_some(Why::Values),
         };
-        Ok((Input::Array { data, described: Some((dtype, shape)) }, facts))
+        slot.access = Access::Framework;
+        slot.described = Some((dtype, shape));
+        Ok((data, facts))
     }
 
     /// The alignment of an array on an accelerator, if it matters to its target. A view can begin
@@ -187,6 +192,9 @@ pub(in crate::convert) fn layout_for(
 
 /// The extents of an array, as its framework gives them.
 pub fn shape_of(data: &Bound<'_, PyAny>) -> PyResult<Dims<usize>> {
+    if let Some(array) = numpy_array::array(data) {
+        return Ok(array.shape().into());
+    }
     let shape = data.getattr(pyo3::intern!(data.py(), "shape"))?;
     shape.try_iter()?.map(|extent| extent?.extract::<usize>()).collect()
 }

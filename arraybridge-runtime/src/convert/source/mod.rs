@@ -5,11 +5,12 @@ mod guards;
 mod host;
 mod writable;
 
+use std::borrow::Cow;
+
 use pyo3::prelude::*;
 
 use super::errors;
 use super::plan::{Access, Facts, Why};
-use super::record::Description;
 use crate::framework::detect::{Class, Role};
 use crate::framework::device::{self as places, Device};
 use crate::framework::endpoints::Endpoints;
@@ -29,44 +30,36 @@ pub use writable::{open_writable, open_writable_on};
 
 /// What a prepared conversion works on.
 pub(super) enum Input<'a, 'py> {
-    /// Host memory.
-    Memory {
-        /// Its description.
-        slot: &'a mut Slot,
-        /// The object that it was opened from, if there is one.
-        object: Option<&'a Bound<'py, PyAny>>,
-    },
+    /// Host memory, described in the slot. It was opened from the object, if there is one.
+    Memory(Option<&'a Bound<'py, PyAny>>),
     /// An array: one on an accelerator, or one of the target's own framework.
-    Array {
-        /// The array.
-        data: Bound<'py, PyAny>,
-        /// Its dtype and shape, where they were asked for.
-        described: Option<(DType, Dims<usize>)>,
-    },
+    Array(Bound<'py, PyAny>),
 }
 
 impl Input<'_, '_> {
     /// The dtype and the shape that a record shows; `target` has the arrays of its own framework.
-    pub(super) fn describe(&self, py: Python<'_>, target: &LoadedFramework) -> Description {
-        let (dtype, shape) = match self {
-            Input::Memory { slot, .. } => {
+    pub(super) fn describe(
+        &self,
+        py: Python<'_>,
+        target: &LoadedFramework,
+        slot: &Slot,
+    ) -> (Cow<'static, str>, Dims<usize>) {
+        match (self, &slot.described) {
+            (Input::Memory(_), _) => {
                 let view = slot.memory.view();
-                (view.dtype().name().to_owned(), view.shape().into())
+                (view.dtype().name().into(), view.shape().into())
             }
-            Input::Array { described: Some((dtype, shape)), .. } => {
-                (dtype.name().to_owned(), shape.clone())
-            }
-            Input::Array { data, described: None } => {
+            (Input::Array(_), Some((dtype, shape))) => (dtype.name().into(), shape.clone()),
+            (Input::Array(data), None) => {
                 // The array may be anything that its framework calls one, and is not looked into.
                 let foreign = || {
                     let dtype = data.getattr(pyo3::intern!(py, "dtype"));
                     dtype.and_then(|dtype| Ok(dtype.str()?.to_string())).unwrap_or_default()
                 };
-                let known = dtype(py, target, data).map(|dtype| dtype.name().to_owned());
-                (known.unwrap_or_else(foreign), shape_of(data).unwrap_or_default())
+                let known = dtype(py, target, data).map(|dtype| dtype.name().into());
+                (known.unwrap_or_else(|| foreign().into()), shape_of(data).unwrap_or_default())
             }
-        };
-        Description { dtype, shape, ..Description::default() }
+        }
     }
 }
 
@@ -84,7 +77,7 @@ impl Opened {
     }
 }
 
-/// Host memory that is being converted. It is described here and stays here: to move a description
+/// What is being converted. Host memory is described here and stays here: to move a description
 /// that was just written costs more than to write it.
 #[derive(Default)]
 pub(super) struct Slot {
@@ -96,6 +89,8 @@ pub(super) struct Slot {
     pub made: Option<Why>,
     /// How it was reached.
     pub access: Access,
+    /// The dtype and the shape of an array on an accelerator, where it was asked for them.
+    pub described: Option<(DType, Dims<usize>)>,
 }
 
 impl Slot {
@@ -103,6 +98,8 @@ impl Slot {
     pub fn set(&mut self, opened: Opened) {
         self.memory.set(opened.source);
         self.private = opened.private;
+        self.made = None;
+        self.access = Access::Given;
     }
 
     /// Takes the memory out again.
@@ -176,21 +173,22 @@ impl<'a, 'py> Reader<'a, 'py> {
         places::device_of(self.py, self.loaded, data).map_err(|error| self.failed(data, error))
     }
 
-    /// Describes an array's memory in `slot`, if it is on the host; else says what is known of it.
+    /// Describes an array in `slot`. An array on an accelerator is returned with what is known of it:
+    /// it may have been made on the way.
     #[inline]
-    pub fn gather<'b>(
+    pub fn gather(
         &self,
         data: &Bound<'py, PyAny>,
         class: &Class,
         slot: &mut Slot,
-    ) -> Result<Option<(Input<'b, 'py>, Facts)>> {
+    ) -> Result<Option<(Bound<'py, PyAny>, Facts)>> {
         if self.quick(data, class, slot).is_some() {
             return Ok(None);
         }
         let guarded = self.guarded(data)?;
         let device = self.located(&guarded.data)?;
         if device != Device::Host {
-            return self.describe_remote(guarded, class, device).map(Some);
+            return self.describe_remote(guarded, class, device, slot).map(Some);
         }
         let Guarded { data, dtype, made, detached } = &guarded;
         let (opened, access) = self.open(data, class, *dtype)?;

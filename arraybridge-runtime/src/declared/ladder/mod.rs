@@ -302,7 +302,7 @@ impl Ladder {
             route: "retry",
             how: rung.name(),
             why: Some("memory ran out"),
-            device: device.to_string(),
+            device: device.name(),
             ..Record::default()
         };
         trace::push(call.py, record, Duration::ZERO);

@@ -2,6 +2,8 @@
 
 mod placement;
 
+use std::borrow::Cow;
+
 use dlpark::ffi::{DLDevice, DLDeviceType};
 use pyo3::exceptions::{PyAttributeError, PyException};
 use pyo3::prelude::*;
@@ -32,6 +34,14 @@ impl std::fmt::Display for Device {
 }
 
 impl Device {
+    /// Its name in records, as [`Device::from_name`] takes it.
+    pub fn name(self) -> Cow<'static, str> {
+        match self {
+            Device::Host => "host".into(),
+            Device::Accelerator(_) => self.to_string().into(),
+        }
+    }
+
     /// The device that users write as `"host"`, `"cpu"`, `"accelerator:1"`, `"cuda:1"`, `"gpu:1"` or
     /// `"opencl:1"`. Without an index it is the first one.
     pub fn from_name(name: &str) -> Option<Device> {
@@ -62,17 +72,25 @@ pub fn of_memory(device: DLDevice) -> Device {
 /// # Errors
 ///
 /// What the framework raises when the array has no device: it is deleted, traced or symbolic.
+#[inline]
 pub fn device_of<'py>(
     py: Python<'py>,
     loaded: &LoadedFramework,
     data: &Bound<'py, PyAny>,
 ) -> PyResult<Device> {
     match loaded.framework.memory {
-        Memory::Host => return Ok(Device::Host),
-        Memory::Either if loaded.accelerators(py) == 0 => return Ok(Device::Host),
-        Memory::Accelerator if loaded.accelerators(py) == 1 => return Ok(Device::Accelerator(0)),
-        _ => {}
+        Memory::Host => Ok(Device::Host),
+        Memory::Either if loaded.accelerators(py) == 0 => Ok(Device::Host),
+        Memory::Accelerator if loaded.accelerators(py) == 1 => Ok(Device::Accelerator(0)),
+        _ => ask_device_of(py, loaded, data),
     }
+}
+
+fn ask_device_of<'py>(
+    py: Python<'py>,
+    loaded: &LoadedFramework,
+    data: &Bound<'py, PyAny>,
+) -> PyResult<Device> {
     if let Some(of) = loaded.framework.device.of {
         let object = of.call(py, [loaded.module(py), data])?;
         if let Some(index) = index_of(py, loaded, &object)? {
@@ -163,6 +181,7 @@ pub fn object<'py>(
 }
 
 /// Runs `body` with a device made current, and makes the previous one current again.
+#[inline]
 pub fn within<'py, T>(
     py: Python<'py>,
     loaded: &LoadedFramework,

@@ -1,0 +1,200 @@
+//! The registry of claims.
+
+use std::num::NonZeroU64;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use super::{Conflict, User, Wanted};
+use crate::host::layout::Dims;
+use crate::host::overlap::{Strided, overlap};
+
+/// The claims that are not released yet.
+pub struct Registry(Mutex<State>);
+
+struct State {
+    /// In the order of their claims.
+    entries: Vec<Entry>,
+    /// The ticket of the last claim.
+    last: u64,
+}
+
+/// Claimed memory. The description is a copy, since a forgotten claim outlives what it was made from.
+struct Entry {
+    ticket: u64,
+    range: (usize, usize),
+    address: usize,
+    shape: Dims<usize>,
+    strides: Dims<isize>,
+    size: usize,
+    user: User,
+    writes: bool,
+}
+
+/// The registry of this module.
+pub static REGISTRY: Registry = Registry(Mutex::new(State { entries: Vec::new(), last: 0 }));
+
+impl Registry {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Claims all of the wanted memory, or none, and returns a ticket.
+    pub fn claim(&self, wanted: &[Wanted<'_>]) -> Result<NonZeroU64, Conflict> {
+        let state = &mut *self.lock();
+        state.last += 1;
+        let (ticket, before) = (state.last, state.entries.len());
+        for (index, wanted) in wanted.iter().enumerate() {
+            let memory = wanted.memory();
+            // A range that overflows is compared with everything.
+            let range = memory.range().unwrap_or((0, usize::MAX));
+            if let Some((place, certain)) = state.conflict(memory, range, wanted.writes) {
+                let Entry { user, writes, .. } = state.entries[place];
+                state.entries.truncate(before);
+                return Err(Conflict {
+                    wanted: index,
+                    user,
+                    writes,
+                    certain,
+                    own: place >= before,
+                });
+            }
+            state.entries.push(Entry {
+                ticket,
+                range,
+                address: memory.address,
+                shape: Dims::from_slice(memory.shape),
+                strides: Dims::from_slice(memory.strides),
+                size: memory.size,
+                user: wanted.user,
+                writes: wanted.writes,
+            });
+        }
+        Ok(NonZeroU64::new(ticket).expect("tickets are counted from 1"))
+    }
+
+    /// Releases the memory of a claim.
+    pub fn release(&self, ticket: u64) {
+        let entries = &mut self.lock().entries;
+        // A claim is mostly released before an older one. The entries of one claim are neighbours.
+        match entries.iter().rposition(|entry| entry.ticket != ticket) {
+            Some(place) if place + 1 == entries.len() => {
+                entries.retain(|entry| entry.ticket != ticket);
+            }
+            place => entries.truncate(place.map_or(0, |place| place + 1)),
+        }
+    }
+}
+
+impl State {
+    /// The index of claimed memory that conflicts with a wanted one, and whether that is certain.
+    #[inline]
+    fn conflict(
+        &self,
+        memory: Strided<'_>,
+        (low, end): (usize, usize),
+        writes: bool,
+    ) -> Option<(usize, bool)> {
+        self.entries.iter().enumerate().find_map(|(place, entry)| {
+            let near = entry.range.0 < end && low < entry.range.1;
+            if !near || !(writes || entry.writes) {
+                return None;
+            }
+            let answer = overlap(memory, entry.memory());
+            (answer != Some(false)).then_some((place, answer.is_some()))
+        })
+    }
+}
+
+impl Entry {
+    fn memory(&self) -> Strided<'_> {
+        let Entry { address, ref shape, ref strides, size, .. } = *self;
+        Strided { address, shape, strides, size }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::host::dtype::DType;
+    use crate::memory::view::View;
+
+    const USER: User = User::parameter("f", "x");
+
+    fn view(address: usize, shape: &[usize], strides: &[isize]) -> View {
+        // SAFETY: the claims compare addresses, and nobody uses the memory.
+        unsafe { View::new(address as *mut u8, DType::Float32, shape.into(), strides.into()) }
+    }
+
+    fn registry() -> Registry {
+        Registry(Mutex::new(State { entries: Vec::new(), last: 0 }))
+    }
+
+    fn wants(registry: &Registry, view: &View, writes: bool) -> Result<NonZeroU64, Conflict> {
+        registry.claim(&[Wanted::of(view, USER, writes)])
+    }
+
+    #[test]
+    fn readers_share_memory_and_a_writer_does_not() {
+        let (all, half) = (view(64, &[8], &[4]), view(64, &[4], &[4]));
+        for (one, other) in [(&all, &half), (&half, &all), (&all, &all)] {
+            for (writes, too, fits) in [
+                (false, false, true),
+                (false, true, false),
+                (true, false, false),
+                (true, true, false),
+            ] {
+                let registry = registry();
+                wants(&registry, one, writes).ok().unwrap();
+                assert_eq!(wants(&registry, other, too).is_ok(), fits);
+            }
+        }
+    }
+
+    #[test]
+    fn elements_that_are_apart_are_no_conflict() {
+        let registry = registry();
+        let (even, odd) = (view(64, &[8], &[8]), view(68, &[8], &[8]));
+        wants(&registry, &even, true).ok().unwrap();
+        wants(&registry, &odd, true).ok().unwrap();
+        assert!(wants(&registry, &view(64, &[2], &[4]), false).is_err());
+    }
+
+    #[test]
+    fn memory_is_free_once_its_claim_is_released() {
+        let (registry, memory) = (registry(), view(64, &[8], &[4]));
+        let tickets: Vec<_> =
+            (0..3).map(|_| wants(&registry, &memory, false).ok().unwrap()).collect();
+        for ticket in [tickets[1], tickets[0], tickets[2]] {
+            assert!(wants(&registry, &memory, true).is_err());
+            registry.release(ticket.get());
+        }
+        wants(&registry, &memory, true).ok().unwrap();
+    }
+
+    #[test]
+    fn a_claim_that_fails_claims_nothing() {
+        let registry = registry();
+        let (free, taken) = (view(64, &[8], &[4]), view(256, &[8], &[4]));
+        wants(&registry, &taken, false).ok().unwrap();
+        let both = [Wanted::of(&free, USER, true), Wanted::of(&taken, USER, true)];
+        let conflict = registry.claim(&both).err().unwrap();
+        assert_eq!((conflict.wanted, conflict.own, conflict.writes), (1, false, false));
+        wants(&registry, &free, true).ok().unwrap();
+    }
+
+    #[test]
+    fn one_claim_may_not_want_memory_twice() {
+        let memory = view(64, &[8], &[4]);
+        let both = [Wanted::of(&memory, USER, false), Wanted::of(&memory, USER, true)];
+        let conflict = registry().claim(&both).err().unwrap();
+        assert_eq!((conflict.wanted, conflict.own), (1, true));
+        assert_eq!(conflict.to_string(), "the memory that f() reads as 'x'");
+    }
+
+    #[test]
+    fn what_cannot_be_decided_is_a_conflict() {
+        let registry = registry();
+        wants(&registry, &view(usize::MAX - 8, &[8], &[8]), true).ok().unwrap();
+        let conflict = wants(&registry, &view(64, &[8], &[4]), false).err().unwrap();
+        assert_eq!(conflict.overlaps(), "may overlap");
+    }
+}

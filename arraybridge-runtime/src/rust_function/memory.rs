@@ -1,0 +1,237 @@
+//! The memory of a call's arguments: claimed while the function runs, and kept from going away.
+//!
+//! [`claims`](crate::claims) keeps Rust functions off memory that another one writes to. NumPy arrays
+//! are borrowed in the sense of rust-numpy as well, for the functions of extensions that are built with
+//! that.
+
+use numpy::BorrowError;
+use pyo3::prelude::*;
+use smallvec::SmallVec;
+
+use super::borrow_flag::BorrowFlag;
+use super::{Call, Usage};
+use crate::claims::{Claim, Conflict, User, Wanted};
+use crate::convert::{self, Opened};
+use crate::framework::detect::{self, Role};
+use crate::interpreter::error::{Error, Result};
+use crate::memory::numpy_array;
+use crate::memory::view::View;
+
+/// The caller's memory that an argument is a view of.
+pub(super) struct ArgumentMemory<'py> {
+    parameter: usize,
+    view: View,
+    written: bool,
+    /// Whether the argument is a NumPy array, which has a flag.
+    is_numpy: bool,
+    flag: Option<BorrowFlag<'py>>,
+}
+
+impl Drop for ArgumentMemory<'_> {
+    fn drop(&mut self) {
+        // rust-numpy finds a flag by the array's shape and strides. If they have changed meanwhile, it
+        // panics while it holds its lock. Such a flag stays up.
+        if let Some(flag) = self.flag.take()
+            && !numpy_array::is_described_by(flag.array(), &self.view)
+        {
+            std::mem::forget(flag);
+        }
+    }
+}
+
+impl<'a, 'py> Call<'a, 'py> {
+    /// Opens an array of NumPy's own class in place; `None` if that is not possible, so that the
+    /// general way finds the reason. The view is written where it stays: to move what was just
+    /// written stalls the processor.
+    #[inline]
+    pub(super) fn in_place<A>(
+        &self,
+        parameter: usize,
+        given: &Bound<'py, PyAny>,
+        written: bool,
+        open: impl FnOnce(&View) -> Result<A>,
+    ) -> Option<A> {
+        let given = numpy_array::plain_array(given)?;
+        let mut memory = self.memory.borrow_mut();
+        let view = View::default();
+        memory.push(ArgumentMemory { parameter, view, written, is_numpy: true, flag: None });
+        let view = &mut memory.last_mut()?.view;
+        let fits = numpy_array::describe(given, view).is_ok() && !(written && view.is_read_only());
+        let array = if fits { open(view).ok() } else { None };
+        if array.is_none() || view.is_empty() {
+            memory.pop();
+        } else {
+            self.exposure.on_host.set(true);
+        }
+        array
+    }
+
+    /// Notes the caller's memory that an argument is a view of.
+    pub(super) fn note(&self, parameter: usize, view: View, written: bool) {
+        if view.is_empty() {
+            return;
+        }
+        let on_host = view.is_on_host();
+        let given = self.given(parameter);
+        if view.is_read_only() && given.is_some_and(|given| never_changes(&given)) {
+            self.note_private(&view);
+        } else if on_host {
+            self.exposure.on_host.set(true);
+        } else {
+            self.exposure.on_device.set(true);
+        }
+        let is_numpy = on_host && given.is_some_and(|given| numpy_array::is_array(&given));
+        // The host and CUDA devices share one address space.
+        let memory = ArgumentMemory { parameter, view, written, is_numpy, flag: None };
+        self.memory.borrow_mut().push(memory);
+    }
+
+    /// Notes memory that nobody else can write to.
+    pub(super) fn note_private(&self, view: &View) {
+        let bytes = &self.exposure.private_bytes;
+        bytes.set(bytes.get().saturating_add(view.nbytes()));
+    }
+
+    /// Whether Python code may run between the opening of an argument and the function's return: the
+    /// function takes Python objects, or the opening of another argument calls into Python.
+    pub(super) fn python_runs(&self) -> bool {
+        self.function.entry.takes_python || (self.given.len() > 1 && self.has_foreign_arrays())
+    }
+
+    #[cold]
+    fn has_foreign_arrays(&self) -> bool {
+        let arguments = self.function.entry.parameters.iter().zip(self.given);
+        arguments.filter(|(parameter, _)| parameter.usage != Usage::Value).any(|(_, given)| {
+            given.is_some_and(|given| {
+                !given.is_none() && !detect::class_of(&given).is_some_and(|class| class.own)
+            })
+        })
+    }
+
+    /// Makes opened memory stay where it is if other code may run before the function returns. It stays
+    /// so afterwards, as memory that was shared with another framework does.
+    ///
+    /// # Errors
+    ///
+    /// As [`convert::pin`].
+    pub(super) fn pin(&self, given: &Bound<'_, PyAny>, opened: &Opened) -> Result<()> {
+        match self.function.entry.always_detached || self.python_runs() {
+            true => convert::pin(given, opened),
+            false => Ok(()),
+        }
+    }
+
+    /// Claims the memory of all arguments until the call ends.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Aliased`] when memory that the function writes to is in use, by another argument or by
+    /// another call, and when the function reads memory that another call writes to.
+    pub fn claim_memory(&self) -> Result<()> {
+        let memory = &mut self.memory.borrow_mut()[..];
+        if memory.is_empty() {
+            return Ok(());
+        }
+        self.claim.set(Some(self.claim_all(memory)?));
+        // Memory that is written to comes first: where two flags conflict, its flag keeps others off the
+        // memory of both.
+        memory.sort_by_key(|memory| !memory.written);
+        (0..memory.len()).try_for_each(|i| self.raise_flag(memory, i))
+    }
+
+    #[inline]
+    fn claim_all(&self, memory: &[ArgumentMemory<'py>]) -> Result<Claim> {
+        let wanted: SmallVec<[Wanted<'_>; 2]> = memory
+            .iter()
+            .map(|memory| {
+                let user = User::parameter(self.function.entry.name, self.name(memory.parameter));
+                Wanted::of(&memory.view, user, memory.written)
+            })
+            .collect();
+        Claim::new(&wanted).map_err(|conflict| self.aliased(&memory[conflict.wanted], conflict))
+    }
+
+    #[cold]
+    fn aliased(&self, memory: &ArgumentMemory<'py>, conflict: Conflict) -> Error {
+        let (function, overlaps) = (self.function.entry.name, conflict.overlaps());
+        let (name, other) = (self.name(memory.parameter), conflict.parameter());
+        Error::Aliased(match (conflict.own, memory.written) {
+            (true, written) => {
+                let (written, other) = if written { (name, other) } else { (other, name) };
+                format!(
+                    "{function}() writes to '{written}', whose memory {overlaps} that of '{other}'; \
+                     pass a copy of one of them"
+                )
+            }
+            (false, written) => {
+                let verb = if written { "writes to" } else { "reads" };
+                format!(
+                    "{function}() {verb} '{name}', whose memory {overlaps} {conflict}; pass a copy of \
+                     it, or wait until that has ended"
+                )
+            }
+        })
+    }
+
+    fn name(&self, parameter: usize) -> &'static str {
+        self.function.entry.parameters[parameter].name
+    }
+
+    #[inline]
+    fn raise_flag(&self, memory: &mut [ArgumentMemory<'py>], i: usize) -> Result<()> {
+        let ArgumentMemory { parameter, ref view, written, is_numpy, .. } = memory[i];
+        let array = self.given(parameter).filter(|_| is_numpy);
+        let Some(array) = array.as_deref().and_then(numpy_array::array) else { return Ok(()) };
+        if self.given.len() > 1 && !numpy_array::is_described_by(array, view) {
+            // Python code ran while the other arguments were opened.
+            let text = "the array was changed while the arguments were read".into();
+            return Err(self.about(parameter, Error::Value(text)));
+        }
+        match BorrowFlag::raise(array, written) {
+            Ok(flag) => memory[i].flag = Some(flag),
+            Err(error) => self.do_without_flag(memory, i, error)?,
+        }
+        Ok(())
+    }
+
+    /// rust-numpy's check is coarser than ours, and may find that this call's own arguments conflict.
+    /// Then this argument does without a flag.
+    #[cold]
+    fn do_without_flag(
+        &self,
+        memory: &mut [ArgumentMemory<'py>],
+        i: usize,
+        error: BorrowError,
+    ) -> Result<()> {
+        let name = self.name(memory[i].parameter);
+        let refused = |error: BorrowError| {
+            Error::Aliased(format!(
+                "{}() argument '{name}': another Rust function uses this memory ({error}); pass a copy \
+                 of it",
+                self.function.entry.name,
+            ))
+        };
+        let raise = |memory: &ArgumentMemory<'py>| {
+            let array = self.given(memory.parameter);
+            let array = array.as_deref().and_then(numpy_array::array);
+            let flag = array.map(|array| BorrowFlag::raise(array, memory.written));
+            flag.transpose().map_err(refused)
+        };
+        let own: Vec<_> = (0..memory.len()).filter(|own| memory[*own].flag.is_some()).collect();
+        if own.is_empty() {
+            return Err(refused(error));
+        }
+        own.iter().for_each(|own| memory[*own].flag = None);
+        drop(raise(&memory[i])?);
+        own.into_iter().try_for_each(|own| {
+            memory[own].flag = raise(&memory[own])?;
+            Ok(())
+        })
+    }
+}
+
+/// Whether an object is an array of a framework whose arrays never change.
+fn never_changes(given: &Bound<'_, PyAny>) -> bool {
+    detect::class_of(given)
+        .is_some_and(|class| class.framework.immutable && matches!(class.role, Role::Array))
+}

@@ -7,8 +7,8 @@ mod policy;
 mod slices;
 
 use arraybridge_runtime::__private::package::{
-    self, DType, Declared, Decorator, Endpoints, Framework, Memory, MemoryType, NoCopy, Placement,
-    Record, Request, Result, Trace, names,
+    self, DType, Declared, Decorator, Endpoints, Framework, Memory, MemoryType, Narrow, Narrowing,
+    NoCopy, Placement, Policy, Record, Request, Result, Trace, WarnedDtypes, names,
 };
 use pyo3::exceptions::PyBaseException;
 use pyo3::prelude::*;
@@ -115,12 +115,14 @@ fn convert_<'py>(
 /// Returns
 /// -------
 /// array
-///     An array of `target_type` with the same shape.
+///     An array of `target_type` with the same shape. If the target lacks the dtype, the array gets
+///     the nearest dtype that it has, with one NarrowedDtypeWarning per dtype.
 ///
 /// Raises
 /// ------
 /// MemoryConversionError
-///     As in `convert`, and if `data` is not an array of `source_type`.
+///     As in `convert`, and if `data` is not an array of `source_type`, or an integer does not fit
+///     the nearest dtype.
 /// TypeError
 ///     If `gpu_id` is not an int.
 /// InvalidDeviceError
@@ -145,12 +147,11 @@ fn convert_memory<'py>(
         None => Placement::Auto,
         Some(gpu_id) => Placement::from_gpu_id(gpu_id, Endpoints { source, target })?,
     };
-    package::convert_labelled(
-        data,
-        source,
-        target,
-        &Request { placement, copy, ..Request::default() },
-    )
+    static NARROWED: WarnedDtypes = WarnedDtypes::new();
+    let allows = Policy::default_of_context(data.py()).narrow == Narrow::Warn;
+    let narrowing = Narrowing { function: "convert_memory", warned: &NARROWED };
+    let request = Request { placement, copy, ..Request::default() };
+    package::convert_labelled(data, source, target, &request, allows.then_some(narrowing))
 }
 
 /// Return the name of the framework that an array belongs to, without importing anything.

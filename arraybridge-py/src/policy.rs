@@ -40,7 +40,8 @@ fn stretch<'py>(
     }
     let conversion = Conversion::Force(policy::dtype_named(dtype)?);
     let name = format!("SCALING_FUNCTIONS[{:?}]", wanted.name);
-    let policy = Policy { conversion, scaling: Scaling::Stretch, is_chosen: true };
+    let policy =
+        Policy { conversion, scaling: Scaling::Stretch, is_chosen: true, ..Policy::default() };
     policy::finish(array, &Lead::default(), policy, Function { name: &name, warned: None })
 }
 

@@ -24,7 +24,9 @@ pub mod package {
     pub use crate::c_api::publish;
     pub use crate::convert::record::Record;
     pub use crate::convert::trace::{NoCopy, Trace};
-    pub use crate::convert::{Request, class_of, convert_labelled, convert_to, explain};
+    pub use crate::convert::{
+        Narrowing, Request, WarnedDtypes, class_of, convert_labelled, convert_to, explain,
+    };
     pub use crate::cuda::streams::handle as stream_handle;
     pub use crate::declared::{Declared, Decorator, declare, memory_types};
     pub use crate::framework::device::{Device, Placement};
@@ -32,7 +34,7 @@ pub mod package {
     pub use crate::framework::generated::MemoryType;
     pub use crate::framework::spec::{DType, Framework, Memory};
     pub use crate::interpreter::error::{Error, Result};
-    pub use crate::policy::{Conversion, DtypePolicy, Lead, Policy};
+    pub use crate::policy::{Conversion, DtypePolicy, Lead, Narrow, Policy};
     pub use crate::tensor::add_class as add_tensor_class;
 
     /// Cached memory, and what counts as out of memory.

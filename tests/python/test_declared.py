@@ -388,9 +388,89 @@ def test_a_cast_that_keeps_a_gradient_is_recorded_and_can_be_refused():
     with ab.trace() as records:
         f(x).sum().backward()
     assert x.grad.tolist() == [2, 2, 2]
-    assert [(r.route, r.why, r.dtype) for r in records] == [("copy", "the dtype changes", "float64")]
+    assert [(r.route, r.why, r.dtype) for r in records] == [
+        ("copy", "the dtype changes", "float64")
+    ]
     with ab.no_copy(), pytest.raises(ab.CopyRequiredError):
         f(x)
+
+
+def narrowings(function, *arguments):
+    """The warnings about narrowed arrays, and the result."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        result = function(*arguments)
+    return [str(w.message) for w in caught if w.category is ab.NarrowedDtypeWarning], result
+
+
+@pytest.mark.parametrize(
+    ("name", "dtype", "nearest"),
+    [
+        ("pyclesperanto", "float64", "float32"),
+        ("pyclesperanto", "int64", "int32"),
+        ("pyclesperanto", "bool", "uint8"),
+        ("jax", "float64", "float32"),
+        ("jax", "uint64", "uint32"),
+        ("jax", "complex128", "complex64"),
+    ],
+)
+def test_an_argument_gets_the_nearest_dtype_with_one_warning_per_dtype(name, dtype, nearest):
+    bridges.need(name)
+    given = np.ones((2, 3), dtype)
+
+    @decorator(name)(output_type="input")
+    def f(image):
+        seen.append(str(image.dtype))
+        return image
+
+    seen = []
+    with ab.trace() as records:
+        (text,), result = narrowings(f, given)
+    assert seen == [nearest] and result.dtype == (nearest if dtype == "bool" else dtype)
+    assert (result == given).all()
+    assert f"has no {dtype}" in text and nearest in text and "f:" in text
+    record = next(r for r in records if r.why == "the dtype changes")
+    assert record.dtype == nearest and record.via.endswith("; narrowed")
+    assert narrowings(f, given)[0] == []
+
+
+def test_narrowing_can_be_refused():
+    bridges.need("jax")
+    given = np.ones(3)
+    strict = ab.jax(narrow="error")(lambda image: image)
+    with pytest.raises(ab.UnsupportedDtypeError, match="float64"):
+        strict(given)
+    f = ab.jax(lambda image: image)
+    for scope in (ab.dtype_policy(narrow="error"), ab.no_copy()):
+        with scope, pytest.raises(ab.UnsupportedDtypeError, match="float64"):
+            f(given)
+    with ab.dtype_policy(narrow="error"), pytest.raises(ab.UnsupportedDtypeError):
+        ab.convert_memory(given, "numpy", "jax")
+    with ab.dtype_policy(narrow="error"), ab.dtype_policy(narrow="warn"):
+        assert str(f(given).dtype) == "float32"
+    with pytest.raises(ab.UnsupportedDtypeError):
+        ab.jax(copy=False)(lambda image: image)(given)
+    with pytest.raises(ValueError, match='"warn" or "error"'):
+        ab.jax(narrow="maybe")
+
+
+def test_an_integer_that_does_not_fit_the_nearest_dtype_is_an_error():
+    bridges.need("jax")
+    f = ab.jax(output_type="numpy")(lambda image: image)
+    fits = np.array([-(2**31), 2**31 - 1])
+    assert (narrowings(f, fits)[1] == fits).all()
+    for given in (np.array([2**31, 0]), np.array([2**32], "uint64")):
+        with pytest.raises(ab.UnsupportedDtypeError, match="1 value does not fit"):
+            f(given)
+
+
+def test_convert_memory_narrows_and_convert_does_not():
+    bridges.need("jax")
+    given = np.arange(3.0)
+    assert str(narrowings(ab.convert_memory, given, "numpy", "jax")[1].dtype) == "float32"
+    for strict in (ab.convert, ab.explain):
+        with pytest.raises(ab.UnsupportedDtypeError):
+            strict(given, "jax")
 
 
 def test_input_dtype_does_not_lose_the_imaginary_part():

@@ -180,6 +180,7 @@ def test_errors_have_the_documented_base_classes():
     assert issubclass(ab.SharedImmutableMemoryWarning, UserWarning)
     assert issubclass(ab.GradientDetachedWarning, UserWarning)
     assert issubclass(ab.FractionsLostWarning, UserWarning)
+    assert issubclass(ab.NarrowedDtypeWarning, UserWarning)
     assert not issubclass(ab.MemoryConversionError, ImportError)
 
 

@@ -29,6 +29,7 @@ from .exceptions import (
     GradientDetachedWarning,
     InvalidDeviceError,
     MemoryConversionError,
+    NarrowedDtypeWarning,
     NoAcceleratorWarning,
     OomFallbackWarning,
     SharedImmutableMemoryWarning,
@@ -64,6 +65,7 @@ __all__ = [
     "InvalidDeviceError",
     "MemoryConversionError",
     "MemoryType",
+    "NarrowedDtypeWarning",
     "NoAcceleratorWarning",
     "OomFallbackWarning",
     "Record",
@@ -290,12 +292,14 @@ def convert_memory(
     Returns
     -------
     array
-        An array of `target_type` with the same shape.
+        An array of `target_type` with the same shape. If the target lacks the dtype, the array gets
+        the nearest dtype that it has, with one NarrowedDtypeWarning per dtype.
 
     Raises
     ------
     MemoryConversionError
-        As in `convert`, and if `data` is not an array of `source_type`.
+        As in `convert`, and if `data` is not an array of `source_type`, or an integer does not fit
+        the nearest dtype.
     TypeError
         If `gpu_id` is not an int.
     InvalidDeviceError
@@ -451,9 +455,12 @@ class dtype_policy(AbstractContextManager[None]):
 
     `dtype_conversion` is a `DtypeConversion`, "preserve", "native" or a dtype. `scaling` is
     "clamp" (round half to even, saturate, NaN to 0), "unit" (results are in [0, 1] or [-1, 1]) or
-    "stretch" (minimum to maximum). An argument that is left out keeps the value that it has outside
-    of the block. The arguments of a decorator or a call take precedence over the default. The block
-    affects its own context only: its thread, or its asyncio task.
+    "stretch" (minimum to maximum). `narrow` is what becomes of arguments whose dtype the framework
+    lacks: "warn" converts them to the nearest dtype that it has, with a NarrowedDtypeWarning, and
+    "error" raises UnsupportedDtypeError; it also applies to `convert_memory`. An argument that is
+    left out keeps the value that it has outside of the block. The arguments of a decorator or a
+    call take precedence over the default. The block affects its own context only: its thread, or
+    its asyncio task.
 
     Raises `ValueError` for an unknown name, and `RuntimeError` when one object is entered twice.
 
@@ -467,6 +474,7 @@ class dtype_policy(AbstractContextManager[None]):
         dtype_conversion: Any = None,
         scaling: Literal["clamp", "unit", "stretch"] | None = None,
     ) -> dtype_policy: ...
+        narrow: Literal["warn", "error"] | None = None,
     def __enter__(self) -> None: ...
     def __exit__(self, *_exception: Any) -> None: ...
 

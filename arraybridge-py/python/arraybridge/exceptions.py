@@ -17,6 +17,7 @@ __all__ = [
     "GradientDetachedWarning",
     "InvalidDeviceError",
     "MemoryConversionError",
+    "NarrowedDtypeWarning",
     "NoAcceleratorWarning",
     "OomFallbackWarning",
     "SharedImmutableMemoryWarning",
@@ -129,6 +130,13 @@ class NoAcceleratorWarning(UserWarning):
     """``gpu_id`` was given, but the framework finds no accelerator on this machine.
 
     The arrays are on the host. The warning is given once per process and framework.
+    """
+
+
+class NarrowedDtypeWarning(UserWarning):
+    """A framework lacks a dtype, so arrays were converted to the nearest dtype that it has.
+
+    The warning is given once per function and dtype. ``narrow="error"`` makes it an error.
     """
 
 

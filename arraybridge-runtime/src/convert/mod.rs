@@ -10,6 +10,7 @@ mod exporter;
 mod foreign;
 mod graph;
 mod import;
+mod narrow;
 pub mod plan;
 pub mod record;
 pub mod registry;
@@ -38,6 +39,7 @@ pub use execute::make_array;
 pub use foreign::{open_any, open_on_host, open_to_hold, pin};
 pub use graph::cast_in_graph;
 pub use import::{fresh, wrap_numpy};
+pub use narrow::{Narrowing, WarnedDtypes, convert_narrowed, narrowed};
 pub use source::{Opened, dtype as dtype_of, open_host, open_writable, open_writable_on};
 
 /// What a caller asks of a conversion beside the target.
@@ -52,6 +54,8 @@ pub struct Request {
     /// Whether memory of an immutable array is copied where `copy` is `None`, for a caller that
     /// hands the result to somebody who may write to it.
     pub for_writing: bool,
+    /// Whether `dtype` is the nearest one that the target has, so that an integer has to fit.
+    pub is_narrowed: bool,
 }
 
 impl Request {
@@ -69,7 +73,7 @@ impl Request {
     #[inline]
     fn wish(&self, py: Python<'_>, endpoints: Endpoints, from: DType) -> Result<Wish> {
         let cast = cast_of(endpoints, from, self)?;
-        Ok(Wish { cast, ..self.wish_to_copy(py) })
+        Ok(Wish { cast, is_narrowed: self.is_narrowed, ..self.wish_to_copy(py) })
     }
 
     /// What it asks of an array, the dtype aside.
@@ -79,7 +83,7 @@ impl Request {
             None if self.for_writing => (Some(true), Why::Immutable),
             copy => (copy, Why::Requested),
         };
-        Wish { copy, requested, cast: None }
+        Wish { copy, requested, cast: None, is_narrowed: false }
     }
 }
 
@@ -108,22 +112,29 @@ pub fn convert_to<'py>(
     registry::converter(class.framework.memory_type, target.memory_type).convert(data, request)
 }
 
-/// Converts an array that is labelled as one of `source`.
+/// Converts an array that is labelled as one of `source`. If the target lacks its dtype and `narrowing`
+/// allows it, the array is narrowed.
 ///
 /// # Errors
 ///
-/// As [`convert_to`], and when the label does not match the object.
+/// As [`convert_to`] and [`convert_narrowed`], and when the label does not match the object.
 pub fn convert_labelled<'py>(
     data: &Bound<'py, PyAny>,
     source: &'static Framework,
     target: &'static Framework,
     request: &Request,
+    narrowing: Option<Narrowing<'_>>,
 ) -> Result<Bound<'py, PyAny>> {
     let class = detect::class_of(data).ok_or_else(|| errors::not_an_array(data, target.name))?;
     if class.framework.memory_type != source.memory_type {
         return Err(errors::mislabelled(Endpoints { source, target }, class.framework, data));
     }
-    convert_to(data, target, request)
+    match (convert_to(data, target, request), narrowing) {
+        (Err(error), Some(narrowing)) if error.is_missing_dtype() => {
+            narrow::narrow(data, target, request, narrowing, error).map(|(array, _)| array)
+        }
+        (done, _) => done,
+    }
 }
 
 /// The class of an array of any framework.

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use pyo3::prelude::*;
 use pyo3::types::{PyString, PyTuple};
 
-use super::{Conversion, Policy};
+use super::{Conversion, Narrow, Policy};
 use crate::framework::spec::DType;
 use crate::host::cast::Scaling;
 use crate::interpreter::context::{ContextBlock, ContextVariable};
@@ -16,6 +16,8 @@ const NATIVE: &str = "native";
 
 const SCALINGS: [(&str, Scaling); 3] =
     [("clamp", Scaling::Clamp), ("unit", Scaling::Unit), ("stretch", Scaling::Stretch)];
+
+const NARROWS: [(&str, Narrow); 2] = [("warn", Narrow::Warn), ("error", Narrow::Error)];
 
 impl Policy {
     /// Reads the arguments `dtype_conversion` and `scaling`. Where one is missing or `None`, that part
@@ -43,7 +45,7 @@ impl Policy {
             Some(object) => scaling_named(object)?,
             None => base.scaling,
         };
-        Ok(Policy { conversion, scaling, is_chosen })
+        Ok(Policy { conversion, scaling, is_chosen, narrow: base.narrow })
     }
 
     /// The default of the current context: that of the innermost `dtype_policy` block, or
@@ -56,20 +58,24 @@ impl Policy {
             let value = variable(py)?.call_method0(pyo3::intern!(py, "get"))?;
             let Ok(parts) = value.cast::<PyTuple>() else { return Ok(Policy::default()) };
             let (conversion, scaling) = (parts.get_item(0)?, parts.get_item(1)?);
-            Policy::from_py(Some(&conversion), Some(&scaling), Policy::default())
+            let policy = Policy::from_py(Some(&conversion), Some(&scaling), Policy::default())?;
+            let narrow = narrow_named(&parts.get_item(2)?)?;
+            Ok(Policy { narrow, is_chosen: parts.get_item(3)?.is_truthy()?, ..policy })
         };
         read().unwrap_or_default()
     }
 
-    /// The names of both parts, which are what the context variable holds.
-    fn names(self) -> (&'static str, &'static str) {
+    /// The names of the parts and whether they were chosen, which is what the context variable holds.
+    fn names(self) -> (&'static str, &'static str, &'static str, bool) {
         let conversion = match self.conversion {
             Conversion::PreserveInput => PRESERVE,
             Conversion::NativeOutput => NATIVE,
             Conversion::Force(dtype) => dtype.name(),
         };
         let scaling = SCALINGS.iter().find(|(_, scaling)| *scaling == self.scaling);
-        (conversion, scaling.map_or("clamp", |(name, _)| name))
+        let narrow = NARROWS.iter().find(|(_, narrow)| *narrow == self.narrow);
+        let scaling = scaling.map_or("clamp", |(name, _)| name);
+        (conversion, scaling, narrow.map_or("warn", |(name, _)| name), self.is_chosen)
     }
 }
 
@@ -130,7 +136,8 @@ fn name_of(object: &Bound<'_, PyAny>) -> Result<String> {
 ///
 /// [`Error::Value`] for anything else.
 pub fn dtype_named(object: &Bound<'_, PyAny>) -> Result<DType> {
-    let name = name_of(&enum_value(object))?;
+    let value = enum_value(object);
+    let name = name_of(&value)?;
     let last_part = name.rsplit('.').next().unwrap_or_default();
     DType::from_name(last_part).ok_or_else(|| {
         let known: Vec<_> = DType::ALL.iter().map(|dtype| dtype.name()).collect();
@@ -161,6 +168,20 @@ static VARIABLE: ContextVariable = ContextVariable::new("arraybridge.dtype_polic
 const ATTRIBUTE: &str = "_dtype_policy";
 
 /// Puts the context variable into the package's module, where other extension modules find it.
+/// Reads the argument `narrow`.
+///
+/// # Errors
+///
+/// [`Error::Value`] for anything but `"warn"` and `"error"`.
+pub fn narrow_named(object: &Bound<'_, PyAny>) -> Result<Narrow> {
+    let name = object.cast::<PyString>().ok().map(|name| name.to_string());
+    let found = NARROWS.iter().find(|(known, _)| Some(*known) == name.as_deref());
+    found.map(|(_, narrow)| *narrow).ok_or_else(|| {
+        let text = object.repr().map(|text| text.to_string()).unwrap_or_default();
+        Error::Value(format!("unknown narrow {text}; use \"warn\" or \"error\""))
+    })
+}
+
 ///
 /// # Errors
 ///
@@ -180,9 +201,12 @@ fn variable(py: Python<'_>) -> PyResult<&Bound<'_, PyAny>> {
 ///
 /// `dtype_conversion` is a `DtypeConversion`, "preserve", "native" or a dtype. `scaling` is
 /// "clamp" (round half to even, saturate, NaN to 0), "unit" (results are in [0, 1] or [-1, 1]) or
-/// "stretch" (minimum to maximum). An argument that is left out keeps the value that it has outside
-/// of the block. The arguments of a decorator or a call take precedence over the default. The block
-/// affects its own context only: its thread, or its asyncio task.
+/// "stretch" (minimum to maximum). `narrow` is what becomes of arguments whose dtype the framework
+/// lacks: "warn" converts them to the nearest dtype that it has, with a NarrowedDtypeWarning, and
+/// "error" raises UnsupportedDtypeError; it also applies to `convert_memory`. An argument that is
+/// left out keeps the value that it has outside of the block. The arguments of a decorator or a
+/// call take precedence over the default. The block affects its own context only: its thread, or
+/// its asyncio task.
 ///
 /// Raises `ValueError` for an unknown name, and `RuntimeError` when one object is entered twice.
 ///
@@ -199,20 +223,27 @@ pub struct DtypePolicy {
 impl DtypePolicy {
     fn policy(&self, py: Python<'_>, base: Policy) -> Result<Policy> {
         let conversion = self.dtype_conversion.as_ref().map(|object| object.bind(py));
-        Policy::from_py(conversion, self.scaling.as_ref().map(|object| object.bind(py)), base)
+        let scaling = self.scaling.as_ref().map(|object| object.bind(py));
+        let policy = Policy::from_py(conversion, scaling, base)?;
+        Ok(match &self.narrow {
+            Some(narrow) => Policy { narrow: narrow_named(narrow.bind(py))?, ..policy },
+            None => policy,
+        })
     }
 }
 
 #[pymethods]
 impl DtypePolicy {
     #[new]
-    #[pyo3(signature = (dtype_conversion=None, scaling=None))]
+    narrow: Option<Py<PyAny>>,
+    #[pyo3(signature = (dtype_conversion=None, scaling=None, narrow=None))]
     fn new(
         py: Python<'_>,
         dtype_conversion: Option<Py<PyAny>>,
         scaling: Option<Py<PyAny>>,
     ) -> Result<DtypePolicy> {
-        let manager = DtypePolicy { dtype_conversion, scaling, block: ContextBlock::default() };
+        let block = ContextBlock::default();
+        let manager = DtypePolicy { dtype_conversion, scaling, narrow, block };
         manager.policy(py, Policy::default())?;
         Ok(manager)
     }
@@ -224,6 +255,7 @@ impl DtypePolicy {
     }
 
     #[pyo3(signature = (*_exception))]
+        narrow: Option<Py<PyAny>>,
     fn __exit__(&mut self, py: Python<'_>, _exception: &Bound<'_, PyTuple>) -> PyResult<()> {
         self.block.exit(variable(py)?)
     }

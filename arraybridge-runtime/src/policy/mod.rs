@@ -29,7 +29,7 @@ use crate::interpreter::error::{Error, Failure, Result, warning_class};
 use crate::memory::cast;
 use crate::memory::source::Source;
 
-pub use declare::{DtypePolicy, dtype_named, install};
+pub use declare::{DtypePolicy, dtype_named, install, narrow_named};
 
 /// Which dtype a function's result gets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -52,6 +52,18 @@ pub struct Policy {
     pub scaling: Scaling,
     /// Whether somebody chose it: a decorator, a call or a `dtype_policy` block.
     pub is_chosen: bool,
+    /// What becomes of arguments whose dtype the framework lacks.
+    pub narrow: Narrow,
+}
+
+/// What becomes of an array whose dtype its target lacks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Narrow {
+    /// It gets the nearest dtype that the target has, with a warning.
+    #[default]
+    Warn,
+    /// That is an error.
+    Error,
 }
 
 /// The function whose result it is, for warnings.

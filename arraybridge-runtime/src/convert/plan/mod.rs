@@ -52,6 +52,8 @@ pub struct Wish {
     pub requested: Why,
     /// The element type to cast to, where it is another one.
     pub cast: Option<DType>,
+    /// Whether that is narrower, so that an integer has to fit.
+    pub is_narrowed: bool,
 }
 
 /// Checks that the target can hold the array.
@@ -133,6 +135,7 @@ pub fn between(
             && can_be_written(target.framework),
         is_foreign: facts.is_foreign(),
         detaches: facts.access == Access::Detached,
+        is_narrowed: wish.is_narrowed,
     })
 }
 
@@ -375,5 +378,6 @@ pub fn within(target: &Target, from: Device, wish: &Wish) -> Result<Plan, Refusa
         aliases_immutable: false,
         is_foreign: false,
         detaches: false,
+        is_narrowed: false,
     })
 }

@@ -228,6 +228,8 @@ pub struct Plan {
     pub is_foreign: bool,
     /// Whether the source was detached from what is recorded for a gradient.
     pub detaches: bool,
+    /// Whether the cast is to a narrower dtype, which an integer has to fit.
+    pub is_narrowed: bool,
 }
 
 impl Plan {
@@ -245,6 +247,7 @@ impl Plan {
             aliases_immutable: false,
             is_foreign: false,
             detaches: false,
+            is_narrowed: false,
         }
     }
 

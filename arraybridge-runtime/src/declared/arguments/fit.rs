@@ -7,6 +7,7 @@ use super::rebuild::rebuild;
 use super::{ArgumentSlot, ArgumentSlots, ArrayVersions};
 use crate::convert::plan::Route;
 use crate::convert::{self, Request};
+use crate::declared::definition::Definition;
 use crate::declared::options::Options;
 use crate::framework::device::{self, Device, Placement};
 use crate::framework::endpoints::Endpoints;
@@ -59,12 +60,13 @@ impl<'py> FittedArguments<'py> {
 ///
 /// As `convert`.
 pub fn fit<'py>(
-    options: &Options,
+    definition: &Definition,
     args: &Bound<'py, PyTuple>,
     kwargs: Option<&Bound<'py, PyDict>>,
     slots: &ArgumentSlots<'py>,
     destination: Option<Destination>,
 ) -> Result<FittedArguments<'py>> {
+    let options = &definition.options;
     let mut fitted = FittedArguments::unchanged(args, kwargs);
     let target = destination.map_or(options.input, |destination| destination.framework);
     let fits = options.accepts_own_arrays()
@@ -91,7 +93,7 @@ pub fn fit<'py>(
     if let Placement::On(device) = placement {
         fitted.device = Some(device);
     }
-    let fitter = Fitter { py, loaded, options, placement };
+    let fitter = Fitter { py, loaded, definition, placement };
     let mut replaced = Vec::new();
     for (index, slot) in slots.iter().enumerate() {
         replaced.extend(fitter.fit_slot(slot, &mut fitted)?.map(|value| (index, value)));
@@ -141,7 +143,7 @@ pub fn call_placement<'py>(
 struct Fitter<'a, 'py> {
     py: Python<'py>,
     loaded: &'a LoadedFramework,
-    options: &'a Options,
+    definition: &'a Definition,
     placement: Placement,
 }
 
@@ -167,7 +169,7 @@ impl<'py> Fitter<'_, 'py> {
             (Some(value), is_shared)
         };
         let value = value.or_else(|| slot.is_part.then(|| slot.value.clone()));
-        if is_shared && self.options.retries() && slot.is_plain() {
+        if is_shared && self.definition.options.retries() && slot.is_plain() {
             fitted.versions.record(target, value.as_ref().unwrap_or(&slot.value));
         }
         Ok(value)
@@ -175,18 +177,19 @@ impl<'py> Fitter<'_, 'py> {
 
     /// Converts an array of another framework.
     fn convert(&self, slot: &ArgumentSlot<'py>) -> Result<(Bound<'py, PyAny>, Route)> {
-        let Fitter { loaded, options, placement, .. } = *self;
-        let target = loaded.framework;
+        let Fitter { py, loaded, definition, placement } = *self;
+        let (target, options) = (loaded.framework, &definition.options);
         // The function may write to what it receives.
         let for_writing = slot.class.framework.immutable && !target.immutable;
-        let request =
-            Request { placement, copy: options.copy, dtype: options.input_dtype, for_writing };
-        convert::convert_routed(&slot.value, target, &request)
+        let (copy, dtype) = (options.copy, options.input_dtype);
+        let request = Request { placement, copy, dtype, for_writing, ..Request::default() };
+        convert::convert_narrowed(&slot.value, target, &request, || definition.narrowing(py))
     }
 
     /// Casts, moves or copies an array of the declared framework, if it has to be; `None` if not.
     fn fit_own(&self, slot: &ArgumentSlot<'py>) -> Result<Option<Bound<'py, PyAny>>> {
-        let Fitter { py, loaded, options, placement } = *self;
+        let Fitter { py, loaded, definition, placement } = *self;
+        let options = &definition.options;
         let has = |dtype: &DType| convert::dtype_of(py, loaded, &slot.value) == Some(*dtype);
         let dtype = options.input_dtype.filter(|dtype| !has(dtype));
         let mut request = Request { copy: options.copy, dtype, ..Request::default() };
@@ -230,8 +233,6 @@ impl<'py> Fitter<'_, 'py> {
         let passes = is_smooth(dtype)
             && dtype.size() > 1
             && convert::dtype_of(py, loaded, &slot.value).is_some_and(is_smooth);
-        !slot.is_plain()
-            || (passes && policy::is_recorded(py, loaded, &slot.value))
-            || is_lifted()
+        !slot.is_plain() || (passes && policy::is_recorded(py, loaded, &slot.value)) || is_lifted()
     }
 }

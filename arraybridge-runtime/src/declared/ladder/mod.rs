@@ -222,7 +222,12 @@ impl Ladder {
             return Err(error);
         }
         let device = scope::call_device(py, options.input, slots, options).ok().flatten();
-        Ok(Ladder { error, framework, device, rungs: expanded(&options.ladder).into_iter().peekable() })
+        Ok(Ladder {
+            error,
+            framework,
+            device,
+            rungs: expanded(&options.ladder).into_iter().peekable(),
+        })
     }
 
     /// Makes attempts on the rungs that are left until one succeeds. Returns its result, and the ladder

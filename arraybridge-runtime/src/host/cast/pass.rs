@@ -29,11 +29,7 @@ impl Found {
     /// What two passes found together.
     pub fn and(mut self, other: Found) -> Found {
         self.losses += other.losses;
-        Found {
-            losses: self.losses,
-            min: self.min.min(other.min),
-            max: self.max.max(other.max),
-        }
+        Found { losses: self.losses, min: self.min.min(other.min), max: self.max.max(other.max) }
     }
 }
 

@@ -153,7 +153,7 @@ impl CastTo<f32> for f64 {
         // Half a unit beyond the largest f32. What is less is rounded to that, the tie is not.
         const TOO_LARGE: f64 = ((1_u128 << 127) as f64) * 2.0 - (1_u128 << 103) as f64;
         let size = self.abs();
-        (self as f32, size >= TOO_LARGE && size < f64::INFINITY)
+        (self as f32, (TOO_LARGE..f64::INFINITY).contains(&size))
     }
 }
 

@@ -35,7 +35,12 @@ pub(super) unsafe fn map<C: Convert>(
 /// As for [`Kernel`](super::Kernel), on a processor with these features.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,fma")]
-unsafe fn map_avx2<C: Convert>(dst: *mut u8, src: *const u8, len: usize, params: &Params) -> Losses {
+unsafe fn map_avx2<C: Convert>(
+    dst: *mut u8,
+    src: *const u8,
+    len: usize,
+    params: &Params,
+) -> Losses {
     // SAFETY: source and target hold the elements and do not overlap.
     unsafe { map_generic::<C>(dst, src, len, params) }
 }

@@ -47,7 +47,7 @@ pub mod package {
 
     /// Names in messages and arguments.
     pub mod names {
-        pub use crate::declared::names::{dtype, framework};
+        pub use crate::declared::names::{dtype, flag, framework};
         pub use crate::framework::detect::name_of;
     }
 

@@ -209,7 +209,7 @@ def convert(
     data: Any,
     target: str,
     *,
-    device: str | int | None = None,
+    device: Any = None,
     copy: bool | None = None,
     dtype: Any = None,
 ) -> Any:
@@ -222,17 +222,18 @@ def convert(
     target : str, MemoryType, module or type
         The framework to convert to: "numpy", "cupy", "torch", "tensorflow", "jax", "pyclesperanto".
         The framework's module and its array class are taken as its name.
-    device : str or int, optional
-        "host", "cpu", "accelerator:1", "cuda:1", or the index of an accelerator. By default the
-        array stays on its kind of device if the target has one, and goes to the target's current
-        device otherwise.
+    device : str, int or device, optional
+        "host", "cpu", "accelerator:1", "cuda:1", the index of an accelerator, or a torch.device.
+        All of a machine's processors are the host, so "cpu:1" is too. By default the array stays on
+        its kind of device if the target has one, and goes to the target's current device otherwise.
     copy : bool, optional
         None shares memory if the target can wrap it, and copies otherwise. True always copies.
         False shares, or raises CopyRequiredError with the reason.
     dtype : str or dtype, optional
-        The dtype to cast to, by name or as the dtype object of any framework. Floats are rounded
-        half to even, values outside the range of an integer dtype are clamped, NaN becomes 0. By
-        default neither values nor dtype change.
+        The dtype to cast to: a name, also one of NumPy's such as "f4", the dtype object of any
+        framework, or a type such as float. Floats are rounded half to even, values outside the
+        range of an integer dtype are clamped, NaN becomes 0. By default neither values nor dtype
+        change.
 
     Returns
     -------
@@ -334,7 +335,7 @@ def explain(
     data: Any,
     target: str,
     *,
-    device: str | int | None = None,
+    device: Any = None,
     copy: bool | None = None,
     dtype: Any = None,
 ) -> Record:
@@ -473,8 +474,8 @@ class dtype_policy(AbstractContextManager[None]):
         cls,
         dtype_conversion: Any = None,
         scaling: Literal["clamp", "unit", "stretch"] | None = None,
-    ) -> dtype_policy: ...
         narrow: Literal["warn", "error"] | None = None,
+    ) -> dtype_policy: ...
     def __enter__(self) -> None: ...
     def __exit__(self, *_exception: Any) -> None: ...
 

@@ -88,7 +88,7 @@ class Decorator:
         input_dtype: Any = None,
         arrays: str | Iterable[str] | None = None,
         sliced: str | Iterable[str] | None = None,
-        device: str | int | None = None,
+        device: Any = None,
         gpu_id: int | None = None,
         copy: bool | None = None,
         dtype_conversion: Any = None,

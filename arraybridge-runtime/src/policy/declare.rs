@@ -3,13 +3,13 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use pyo3::prelude::*;
-use pyo3::types::{PyString, PyTuple};
+use pyo3::types::{PyString, PyTuple, PyType};
 
 use super::{Conversion, Narrow, Policy};
 use crate::framework::spec::DType;
 use crate::host::cast::Scaling;
 use crate::interpreter::context::{ContextBlock, ContextVariable};
-use crate::interpreter::error::{Error, Result};
+use crate::interpreter::error::{Error, Result, attempt};
 
 const PRESERVE: &str = "preserve";
 const NATIVE: &str = "native";
@@ -92,7 +92,8 @@ fn conversion(object: &Bound<'_, PyAny>) -> Result<Conversion> {
         PRESERVE | "preserve_input" => Ok(Conversion::PreserveInput),
         NATIVE | "native_output" => Ok(Conversion::NativeOutput),
         name => {
-            DType::from_name(name).map(Conversion::Force).ok_or_else(|| unknown_conversion(object))
+            let dtype = DType::from_name(name).or_else(|| named_by_numpy(&value));
+            dtype.map(Conversion::Force).ok_or_else(|| unknown_conversion(object))
         }
     }
 }
@@ -129,8 +130,20 @@ fn name_of(object: &Bound<'_, PyAny>) -> Result<String> {
     }
 }
 
-/// The dtype that a name or any framework's dtype object stands for: `"uint16"`, `numpy.uint16`,
-/// `numpy.dtype("uint16")`, `torch.uint16`, `tf.uint16`, `DtypeConversion.UINT16`.
+/// The dtype that a string or a type means to NumPy: `"f4"`, `"float"`, `float`.
+#[cold]
+fn named_by_numpy(object: &Bound<'_, PyAny>) -> Option<DType> {
+    if !object.is_instance_of::<PyString>() && !object.is_instance_of::<PyType>() {
+        return None;
+    }
+    let py = object.py();
+    let read = || py.import("numpy")?.call_method1("dtype", (object,))?.getattr("name")?.extract();
+    DType::from_name(&attempt::<String>(py, read())?)
+}
+
+/// The dtype that a name or any framework's dtype object stands for: `"uint16"`, `"u2"`,
+/// `numpy.uint16`, `numpy.dtype("uint16")`, `torch.uint16`, `tf.uint16`, `DtypeConversion.UINT16`,
+/// `float`.
 ///
 /// # Errors
 ///
@@ -139,7 +152,7 @@ pub fn dtype_named(object: &Bound<'_, PyAny>) -> Result<DType> {
     let value = enum_value(object);
     let name = name_of(&value)?;
     let last_part = name.rsplit('.').next().unwrap_or_default();
-    DType::from_name(last_part).ok_or_else(|| {
+    DType::from_name(last_part).or_else(|| named_by_numpy(&value)).ok_or_else(|| {
         let known: Vec<_> = DType::ALL.iter().map(|dtype| dtype.name()).collect();
         Error::Value(format!("unknown dtype {name:?}; known are {}", known.join(", ")))
     })
@@ -152,6 +165,20 @@ fn scaling_named(object: &Bound<'_, PyAny>) -> Result<Scaling> {
     found.map(|(_, scaling)| *scaling).ok_or_else(|| {
         let text = object.repr().map(|text| text.to_string()).unwrap_or_default();
         Error::Value(format!("unknown scaling {text}; use \"clamp\", \"unit\" or \"stretch\""))
+    })
+}
+
+/// Reads the argument `narrow`.
+///
+/// # Errors
+///
+/// [`Error::Value`] for anything but `"warn"` and `"error"`.
+pub fn narrow_named(object: &Bound<'_, PyAny>) -> Result<Narrow> {
+    let name = object.cast::<PyString>().ok().map(|name| name.to_string());
+    let found = NARROWS.iter().find(|(known, _)| Some(*known) == name.as_deref());
+    found.map(|(_, narrow)| *narrow).ok_or_else(|| {
+        let text = object.repr().map(|text| text.to_string()).unwrap_or_default();
+        Error::Value(format!("unknown narrow {text}; use \"warn\" or \"error\""))
     })
 }
 
@@ -168,20 +195,6 @@ static VARIABLE: ContextVariable = ContextVariable::new("arraybridge.dtype_polic
 const ATTRIBUTE: &str = "_dtype_policy";
 
 /// Puts the context variable into the package's module, where other extension modules find it.
-/// Reads the argument `narrow`.
-///
-/// # Errors
-///
-/// [`Error::Value`] for anything but `"warn"` and `"error"`.
-pub fn narrow_named(object: &Bound<'_, PyAny>) -> Result<Narrow> {
-    let name = object.cast::<PyString>().ok().map(|name| name.to_string());
-    let found = NARROWS.iter().find(|(known, _)| Some(*known) == name.as_deref());
-    found.map(|(_, narrow)| *narrow).ok_or_else(|| {
-        let text = object.repr().map(|text| text.to_string()).unwrap_or_default();
-        Error::Value(format!("unknown narrow {text}; use \"warn\" or \"error\""))
-    })
-}
-
 ///
 /// # Errors
 ///
@@ -217,6 +230,7 @@ fn variable(py: Python<'_>) -> PyResult<&Bound<'_, PyAny>> {
 pub struct DtypePolicy {
     dtype_conversion: Option<Py<PyAny>>,
     scaling: Option<Py<PyAny>>,
+    narrow: Option<Py<PyAny>>,
     block: ContextBlock,
 }
 
@@ -235,12 +249,12 @@ impl DtypePolicy {
 #[pymethods]
 impl DtypePolicy {
     #[new]
-    narrow: Option<Py<PyAny>>,
     #[pyo3(signature = (dtype_conversion=None, scaling=None, narrow=None))]
     fn new(
         py: Python<'_>,
         dtype_conversion: Option<Py<PyAny>>,
         scaling: Option<Py<PyAny>>,
+        narrow: Option<Py<PyAny>>,
     ) -> Result<DtypePolicy> {
         let block = ContextBlock::default();
         let manager = DtypePolicy { dtype_conversion, scaling, narrow, block };
@@ -255,7 +269,6 @@ impl DtypePolicy {
     }
 
     #[pyo3(signature = (*_exception))]
-        narrow: Option<Py<PyAny>>,
     fn __exit__(&mut self, py: Python<'_>, _exception: &Bound<'_, PyTuple>) -> PyResult<()> {
         self.block.exit(variable(py)?)
     }

@@ -27,7 +27,7 @@ pub mod package {
     pub use crate::convert::{
         Narrowing, Request, WarnedDtypes, class_of, convert_labelled, convert_to, explain,
     };
-    pub use crate::cuda::streams::handle as stream_handle;
+    pub use crate::cuda::thread_stream::ThreadStream;
     pub use crate::declared::{Declared, Decorator, declare, memory_types};
     pub use crate::framework::device::{Device, Placement};
     pub use crate::framework::endpoints::Endpoints;

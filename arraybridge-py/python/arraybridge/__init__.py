@@ -33,7 +33,7 @@ from ._core import (
     process_slices,
     registered_pairs,
     stack_slices,
-    trace,
+    thread_stream,
     unstack_slices,
 )
 from .dtype_scaling import SCALING_FUNCTIONS, DtypeConversion
@@ -57,6 +57,7 @@ from .exceptions import (
     UnsupportedDtypeError,
 )
 from .functions import as_function
+from .tracing import trace
 from .types import (
     CPU_MEMORY_TYPES,
     GPU_MEMORY_TYPES,
@@ -108,6 +109,7 @@ __all__ = [
     "no_copy",
     "process_slices",
     "stack_slices",
+    "thread_stream",
     "trace",
     "unstack_slices",
     *decorators._OF_THE_TABLES,

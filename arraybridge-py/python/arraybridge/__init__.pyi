@@ -38,6 +38,7 @@ from .exceptions import (
     UnsupportedDtypeError,
 )
 from .functions import as_function
+from .tracing import trace
 from .types import (
     CPU_MEMORY_TYPES,
     GPU_MEMORY_TYPES,
@@ -89,6 +90,7 @@ __all__ = [
     "no_copy",
     "process_slices",
     "stack_slices",
+    "thread_stream",
     "trace",
     "unstack_slices",
     "numpy",
@@ -360,27 +362,6 @@ def explain(
     """
 
 @final
-class trace:
-    """Collect a record of every conversion inside the ``with`` block.
-
-    >>> import numpy, arraybridge
-    >>> with arraybridge.trace() as records:
-    ...     _ = arraybridge.convert(numpy.zeros(3), "numpy", copy=True)
-    >>> [record.route for record in records]
-    ['copy']
-    """
-
-    def __new__(cls) -> trace: ...
-    def __enter__(self) -> list[Record]: ...
-    def __exit__(
-        self,
-        kind: type[BaseException] | None = None,
-        error: BaseException | None = None,
-        traceback: TracebackType | None = None,
-        /,
-    ) -> None: ...
-
-@final
 class no_copy:
     """Make ``copy=False`` the default of every conversion inside the ``with`` block.
 
@@ -449,6 +430,23 @@ def finish_dtype(
     >>> arraybridge.finish_dtype(numpy.array([99.99, 500.0]), image)
     array([100, 500], dtype=uint16)
     """
+
+@final
+class thread_stream:
+    """A CUDA stream of the calling thread's own, for CuPy, torch and Rust functions alike.
+
+    Inside the ``with`` block the frameworks work on it, on device ``device``. Entering and leaving
+    order it with the streams that they were on; the host does not wait.
+
+    >>> import arraybridge
+    >>> with arraybridge.thread_stream(device=0):  # doctest: +SKIP
+    ...     result = denoise(image)
+    """
+
+    def __new__(cls, device: int = 0) -> thread_stream: ...
+    def __cuda_stream__(self) -> tuple[int, int]: ...
+    def __enter__(self) -> thread_stream: ...
+    def __exit__(self, *_error: object) -> bool: ...
 
 @final
 class dtype_policy(AbstractContextManager[None]):

@@ -116,7 +116,7 @@ impl<'a, 'py> Call<'a, 'py> {
             .map(|result| (result, fitted.versions))
     }
 
-    /// Runs `body` on the device and the stream of the call.
+    /// Runs `body` on the device of the call.
     #[inline]
     fn scoped<T>(
         &self,
@@ -128,7 +128,8 @@ impl<'a, 'py> Call<'a, 'py> {
         if !scope::applies_to(framework) {
             return body();
         }
-        scope::enter(self.py, framework, fitted.device, slots, body)
+        let used = |slot: &ArgumentSlot<'py>| fitted.array(slot);
+        scope::enter(self.py, framework, fitted.device, slots, used, body)
     }
 
     /// Calls the function, and again on the rungs of the ladder when memory runs out.

@@ -23,7 +23,7 @@ use crate::framework::spec::Framework;
 use crate::host::dtype::DType;
 use crate::interpreter::error::{Error, Result};
 use crate::memory::element::Element;
-use crate::memory::source::Source;
+use crate::memory::source::{Owner, Source};
 use crate::memory::view::View;
 
 pub(crate) use crate::memory::source::expect_len;
@@ -97,7 +97,15 @@ impl Tensor {
         stream: &Stream,
     ) -> Result<Tensor> {
         let mut tensor = Tensor::from_opened(py, opened)?;
-        tensor.stream = (!tensor.description().is_on_host()).then(|| Arc::clone(stream));
+        if tensor.description().is_on_host() {
+            return Ok(tensor);
+        }
+        let (view, owner) = tensor.source.into_parts();
+        // The stream is named to whoever the memory is handed to, in whichever module that is.
+        let owner = Owner::Value(Box::new((owner, Arc::clone(stream))));
+        // SAFETY: the new owner holds the one before.
+        tensor.source = unsafe { Source::new(view, owner) };
+        tensor.stream = Some(Arc::clone(stream));
         Ok(tensor)
     }
 
@@ -237,7 +245,6 @@ mod tests {
     use ndarray::{Array2, Axis, array, s};
 
     use super::*;
-    use crate::memory::source::Owner;
 
     #[test]
     fn a_vector_becomes_a_tensor_of_its_own_memory() {

@@ -4,7 +4,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
 use super::rebuild::rebuild;
-use super::{ArgumentSlot, ArgumentSlots, ArrayVersions};
+use super::{ArgumentKey, ArgumentSlot, ArgumentSlots, ArrayVersions};
 use crate::convert::plan::Route;
 use crate::convert::{self, Request};
 use crate::declared::definition::Definition;
@@ -14,6 +14,7 @@ use crate::framework::endpoints::Endpoints;
 use crate::framework::loaded::{self, LoadedFramework};
 use crate::framework::spec::{DType, Framework, Kind, Memory, ReasonRole};
 use crate::framework::warnings;
+use crate::interpreter::containers::Container;
 use crate::interpreter::error::Result;
 use crate::policy;
 
@@ -33,7 +34,7 @@ pub struct FittedArguments<'py> {
     /// By name.
     pub kwargs: Option<Bound<'py, PyDict>>,
     /// Whether the result has to be waited for: the function reads memory that the caller may write
-    /// to, and its framework returns before the work is done.
+    /// to or free, and its framework returns before the work is done.
     pub must_wait: bool,
     /// The caller's arrays that the function could write to.
     pub versions: ArrayVersions<'py>,
@@ -42,6 +43,18 @@ pub struct FittedArguments<'py> {
 }
 
 impl<'py> FittedArguments<'py> {
+    /// What the function receives for an array of the call.
+    pub fn array(&self, slot: &ArgumentSlot<'py>) -> Option<Bound<'py, PyAny>> {
+        let argument = match &slot.key {
+            ArgumentKey::Positional(index) => self.args.get_item(*index).ok(),
+            ArgumentKey::Keyword(name) => self.kwargs.as_ref()?.get_item(name).ok()?,
+        }?;
+        match slot.element {
+            Some(element) => Container::of(&argument)?.items().ok()?.into_iter().nth(element),
+            None => Some(argument),
+        }
+    }
+
     #[inline]
     fn unchanged(
         args: &Bound<'py, PyTuple>,
@@ -164,8 +177,10 @@ impl<'py> Fitter<'_, 'py> {
         } else {
             let (value, route) = self.convert(slot)?;
             let is_shared = route == Route::Share;
-            fitted.must_wait |=
-                is_shared && target.ready.is_some() && !slot.class.framework.immutable;
+            // Immutable memory on a device may be freed and reused before the work is done.
+            let on_device = matches!(self.placement, Placement::On(Device::Accelerator(_)));
+            let may_change = on_device || !slot.class.framework.immutable;
+            fitted.must_wait |= is_shared && target.ready.is_some() && may_change;
             (Some(value), is_shared)
         };
         let value = value.or_else(|| slot.is_part.then(|| slot.value.clone()));

@@ -75,6 +75,28 @@ def test_a_tensor_that_requires_grad_keeps_its_graph(ext):
     assert x.grad.tolist() == [2, 2, 2]
 
 
+def test_a_gradient_that_ends_in_a_function_is_warned_about_once(ext):
+    bridges.need("torch")
+    code = """
+import sys, warnings
+import importlib.util, torch, arraybridge as ab
+spec = importlib.util.spec_from_file_location("extension", sys.argv[1])
+ext = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(ext)
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    ext.total(torch.ones((2, 2)))
+    for _ in range(2):
+        ext.total(torch.ones((2, 2), requires_grad=True))
+    ab.convert(torch.ones((2, 2), requires_grad=True), "numpy")
+print([w.category.__name__ for w in caught])
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code, ext.__file__], capture_output=True, text=True, check=False
+    )
+    assert done.stdout.strip() == "['GradientDetachedWarning']", done.stderr
+
+
 def test_every_layout_arrives(ext):
     for image in (IMAGE[::2, ::-1], IMAGE.T, np.broadcast_to(IMAGE[0], (3, 6)), IMAGE[:0],
                   IMAGE.astype(">f4"), np.frombuffer(b"x" + IMAGE.tobytes(), "u1")[1:].view("f4")

@@ -33,6 +33,8 @@ pub enum Owner {
     Shared(Arc<Mutex<Owner>>),
     /// An owner, and an object that the memory depends on too.
     With(Box<Owner>, DetachedRef),
+    /// An owner, and a Rust value that must live as long, such as the stream that frees the memory.
+    Beside(Box<Owner>, Box<dyn Send>),
 }
 
 impl From<Managed<DLManagedTensorVersioned>> for Owner {
@@ -74,6 +76,7 @@ impl Owner {
         match self {
             Owner::Buffer(_) | Owner::Value(_) => true,
             Owner::Shared(owner) => owner.lock().unwrap_or_else(PoisonError::into_inner).is_rust(),
+            Owner::Beside(owner, _) => owner.is_rust(),
             _ => false,
         }
     }

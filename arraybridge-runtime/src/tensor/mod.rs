@@ -101,11 +101,9 @@ impl Tensor {
         if tensor.description().is_on_host() {
             return Ok(tensor);
         }
-        let (view, owner) = tensor.source.into_parts();
         // The stream is named to whoever the memory is handed to, in whichever module that is.
-        let owner = Owner::Value(Box::new((owner, Arc::clone(stream))));
-        // SAFETY: the new owner holds the one before.
-        tensor.source = unsafe { Source::new(view, owner) };
+        let owner = tensor.owner.into_inner().unwrap_or_else(PoisonError::into_inner);
+        tensor.owner = Mutex::new(Owner::Beside(Box::new(owner), Box::new(Arc::clone(stream))));
         tensor.stream = Some(Arc::clone(stream));
         Ok(tensor)
     }

@@ -10,6 +10,7 @@ VENV := .venv
 DEMO_VENV := .venv-demo
 SEVENTH_VENV := .venv-seventh
 OLDEST_VENV := .venv-oldest
+GPU_VENV := .venv-gpu
 UPSTREAM := build/upstream
 IMAGES := build/images
 EXAMPLES := image-filters geotiff
@@ -27,6 +28,7 @@ stamp = $(1)/.stamp-$(shell cat $(2) | cksum | cut -d' ' -f1)
 TEST_STAMP := $(call stamp,$(VENV),tests/requirements.txt)
 DEMO_STAMP := $(call stamp,$(DEMO_VENV),examples/demo/requirements.txt)
 SEVENTH_STAMP := $(call stamp,$(SEVENTH_VENV),tests/seventh/requirements.txt)
+GPU_STAMP := $(call stamp,$(GPU_VENV),tests/gpu/requirements.txt)
 OLDEST_STAMP := $(call stamp,$(OLDEST_VENV),tests/requirements-oldest.txt)
 
 # Written by tests/tools/opencl. It sets variables if the system has no OpenCL driver.
@@ -35,12 +37,12 @@ with_opencl = set -a; source $(OPENCL_ENV); set +a;
 
 # The tests that convert between frameworks or read foreign memory, where shortcuts are used. The others
 # run without frameworks, on fakes, on a GPU only, or switch shortcuts off themselves.
-NO_CONVERSIONS := benchmarks cleanup detect docs fake_cuda fake_cupy fast gpu gpu_functions pipeline \
-	registry rooms streams
+NO_CONVERSIONS := benchmarks cleanup detect docs doctor fake_cuda fake_cupy fast gpu gpu_functions \
+	gpu_report pipeline registry rooms streams trace
 
 .NOTPARALLEL:
-.PHONY: help demo demo-all pipeline test test-rust test-python test-without-shortcuts test-oldest wheel seventh \
-	examples mutants bench lint clean
+.PHONY: help demo demo-all pipeline test test-rust test-python test-without-shortcuts test-oldest wheel seventh gpu \
+	gpu-wheel examples mutants bench lint clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 24
@@ -79,6 +81,15 @@ test-oldest: $(OLDEST_STAMP) $(OPENCL_ENV) ## the conversions with the oldest ve
 	@$(with_opencl) $(OLDEST_VENV)/bin/python -m pytest tests/python/test_matrix.py \
 	tests/python/test_special.py tests/python/test_sharing.py tests/python/test_declared.py \
 	tests/python/test_signatures.py
+
+# Without a GPU, this stops before anything is installed or built. `make gpu WHEEL=PATH` takes that wheel.
+gpu: ## run everything that needs a GPU, and write docs/gpu-report.md
+	@$(PYTHON) tests/gpu/gpu_present.py
+	@$(MAKE) gpu-wheel $(OPENCL_ENV)
+	@$(with_opencl) $(GPU_VENV)/bin/python tests/gpu/gpu_run.py
+
+gpu-wheel: $(GPU_STAMP)
+	$(if $(WHEEL),@$(GPU_VENV)/bin/python $(pip_install) $(WHEEL),$(call install,$(GPU_VENV)))
 
 # make builds this once, whatever the number of targets that need it.
 wheel: $(TEST_STAMP)
@@ -125,7 +136,7 @@ lint: wheel ## check formatting, lints and type stubs
 	@$(VENV)/bin/python -m mypy.stubtest --allowlist tests/stubtest-allowlist.txt arraybridge
 
 clean: ## remove everything that make and the builds created
-	rm -rf build target $(VENV) $(DEMO_VENV) $(SEVENTH_VENV) $(OLDEST_VENV) .pytest_cache .hypothesis
+	rm -rf build target $(VENV) $(DEMO_VENV) $(SEVENTH_VENV) $(OLDEST_VENV) $(GPU_VENV) .pytest_cache .hypothesis
 
 # Build the wheel for an environment and install it there, as a user would.
 define install
@@ -146,6 +157,7 @@ endef
 
 $(TEST_STAMP): ; $(call venv,$(VENV),tests/requirements.txt)
 $(DEMO_STAMP): ; $(call venv,$(DEMO_VENV),examples/demo/requirements.txt)
+$(GPU_STAMP): ; $(call venv,$(GPU_VENV),tests/gpu/requirements.txt)
 $(OLDEST_STAMP): ; $(call venv,$(OLDEST_VENV),tests/requirements-oldest.txt)
 
 # This environment finds the other frameworks in the environment of the tests, which comes last in its path.

@@ -1,7 +1,6 @@
 """The registry has a converter for every ordered pair, and all names follow the table."""
 
 import itertools
-import os
 
 import arraybridge as ab
 import bridges
@@ -84,35 +83,3 @@ def test_the_stubs_and_the_package_have_the_same_names():
     assert {line.strip().strip('",') for line in listed.splitlines() if line.strip()} == set(
         ab.__all__
     )
-
-
-def test_the_doctor_reports_every_framework():
-    done = bridges.python(
-        """
-        import runpy, sys
-        sys.argv = ["arraybridge", "doctor"]
-        runpy.run_module("arraybridge", run_name="__main__")
-        """,
-        timeout=500,
-    )
-    for title in bridges.TITLES.values():
-        assert title in done.stdout, done.stdout + done.stderr
-    assert f"{len(ab.registered_pairs())} converters" in done.stdout
-    assert done.returncode == 0, done.stdout + done.stderr
-
-
-def test_the_doctor_survives_a_framework_that_crashes(tmp_path):
-    (tmp_path / "torch").mkdir()
-    (tmp_path / "torch" / "__init__.py").write_text("import os; os.abort()")
-    path = [str(tmp_path), os.environ.get("PYTHONPATH", "")]
-    done = bridges.python(
-        """
-        import arraybridge.__main__ as doctor
-        print(doctor.examine("torch", "torch"))
-        print(doctor.examine("cupy", "a_module_that_is_not_there"))
-        """,
-        env={"PYTHONPATH": os.pathsep.join(path), "PYTHONFAULTHANDLER": "0"},
-    )
-    assert done.returncode == 0, done.stderr
-    assert "SIGABRT" in done.stdout
-    assert "'missing': True" in done.stdout

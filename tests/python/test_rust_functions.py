@@ -75,6 +75,28 @@ def test_a_tensor_that_requires_grad_keeps_its_graph(ext):
     assert x.grad.tolist() == [2, 2, 2]
 
 
+def test_a_gradient_that_ends_in_a_function_is_warned_about_once(ext):
+    bridges.need("torch")
+    code = """
+import sys, warnings
+import importlib.util, torch, arraybridge as ab
+spec = importlib.util.spec_from_file_location("extension", sys.argv[1])
+ext = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(ext)
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    ext.total(torch.ones((2, 2)))
+    for _ in range(2):
+        ext.total(torch.ones((2, 2), requires_grad=True))
+    ab.convert(torch.ones((2, 2), requires_grad=True), "numpy")
+print([w.category.__name__ for w in caught])
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code, ext.__file__], capture_output=True, text=True, check=False
+    )
+    assert done.stdout.strip() == "['GradientDetachedWarning']", done.stderr
+
+
 def test_every_layout_arrives(ext):
     for image in (IMAGE[::2, ::-1], IMAGE.T, np.broadcast_to(IMAGE[0], (3, 6)), IMAGE[:0],
                   IMAGE.astype(">f4"), np.frombuffer(b"x" + IMAGE.tobytes(), "u1")[1:].view("f4")
@@ -744,6 +766,39 @@ def test_without_a_device_the_error_names_framework_reason_and_way_out(ext):
         with pytest.raises(ab.DeviceUnavailableError, match=text):
             call()
     assert ext.device_of(IMAGE) == "host"
+
+
+@pytest.mark.parametrize("framework", ["numpy", "torch"])
+def test_a_class_keeps_the_array_that_it_was_given(ext, framework):
+    bridges.need(framework)
+    array = bridges.make(framework, np.arange(4, dtype="float32"))
+    image = ext.Image(array)
+    array[0] = 10
+    assert image.sum() == 16
+    pixels = np.asarray(image.pixels)
+    pixels[1] = 20
+    assert array[1] == 20 and image.sum() == 35
+    image.pixels = np.ones(2, "float32")
+    assert image.sum() == 2
+
+
+def test_memory_that_rust_keeps_is_read_only_in_python(ext):
+    image = ext.Image.ones(4)
+    for pixels in (np.asarray(image.pixels), ab.convert(image.pixels, "numpy"), ext.shared_ones(4)):
+        assert not pixels.flags.writeable
+        with pytest.raises(ab.CopyRequiredError):
+            ext.touch(np.zeros(1, "float32"), pixels)
+    assert ext.ones_shared_before(4).flags.writeable
+    if "torch" in bridges.INSTALLED:
+        ab.convert(image.pixels, "torch").zero_()
+    assert image.sum() == 4
+
+
+def test_a_plain_function_extracts_tensors(ext):
+    arrays = [bridges.make(name, np.ones(3, "float32")) for name in bridges.INSTALLED]
+    assert ext.sums(arrays) == [3] * len(arrays)
+    with pytest.raises(ab.MemoryConversionError):
+        ext.sums(["no array"])
 
 
 def test_a_framework_that_is_not_installed_is_named_first(ext):

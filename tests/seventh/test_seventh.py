@@ -174,9 +174,10 @@ def test_the_error_for_an_unknown_name_lists_it():
 def test_the_doctor_reports_it():
     run(
         """
-        import arraybridge.__main__ as doctor
-        found = doctor.examine("tvm_ffi", "tvm_ffi")
-        assert found["works"] is True, found
+        from arraybridge._tools import probe
+        found = {}
+        probe.examine("tvm_ffi", "tvm_ffi", [], lambda **message: found.update(message))
+        assert found["status"] == "works", found
         """
     )
 

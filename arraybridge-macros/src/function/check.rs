@@ -1,16 +1,23 @@
 //! What a declared function cannot be, and cannot take.
 
-use syn::{GenericParam, Ident, ItemFn, Type};
+use syn::{Attribute, GenericParam, Ident, ItemFn, ReturnType, Type};
 
 use super::mistakes::Mistakes;
 use super::options::{Detach, Options};
-use super::types::{DEVICE_VIEWS, HOST_VIEWS, element, is_array, is_written, unraw};
+use super::types::{
+    DEVICE_VIEWS, HOST_VIEWS, element, generics, inner_of_option, is_array, is_written, last, rank,
+    unraw,
+};
 use super::{Argument, Default, Kind};
 use crate::table::spec::Place;
 
 /// Checks the function itself.
 pub fn signature(function: &ItemFn, mistakes: &mut Mistakes) {
     let signature = &function.sig;
+    attributes(&function.attrs, mistakes);
+    if let ReturnType::Type(_, ty) = &signature.output {
+        result(ty, mistakes);
+    }
     if let Some(token) = &signature.asyncness {
         mistakes.add(token, "a declared function cannot be async; block on the work inside it");
     }
@@ -31,12 +38,81 @@ pub fn signature(function: &ItemFn, mistakes: &mut Mistakes) {
     }
 }
 
+/// Checks that PyO3 does not declare the function too.
+fn attributes(attributes: &[Attribute], mistakes: &mut Mistakes) {
+    for attribute in attributes {
+        if attribute.path().segments.last().is_some_and(|name| name.ident == "pyfunction") {
+            let message = "`#[memory_type(..)]` makes the Python function; remove `#[pyfunction]`, and \
+                           call `arraybridge_runtime::python::export` in the module";
+            mistakes.add(attribute, message);
+        } else if attribute.path().is_ident("pyo3") {
+            let message = "a declared function has no PyO3 options; use those of \
+                           `#[memory_type(..)]`, such as `name = \"..\"` and `defaults(..)`";
+            mistakes.add(attribute, message);
+        }
+    }
+}
+
+/// Checks that a result owns its memory.
+fn result(ty: &Type, mistakes: &mut Mistakes) {
+    if let Some(segment) = last(ty)
+        && ["Result", "PyResult", "Option"].iter().any(|name| segment.ident == name)
+    {
+        return generics(segment).first().into_iter().for_each(|ty| result(ty, mistakes));
+    }
+    let borrowed = match ty {
+        Type::Tuple(tuple) => return tuple.elems.iter().for_each(|ty| result(ty, mistakes)),
+        Type::Reference(reference) => is_array(&reference.elem, &OWNED),
+        ty => [&HOST_VIEWS[..], &DEVICE_VIEWS, &["TensorView"]]
+            .iter()
+            .any(|views| is_array(ty, views)),
+    };
+    if borrowed {
+        let message = "a result cannot borrow memory, since Python may use it for longer; return an owned \
+                       array, such as that of `to_owned()`";
+        mistakes.add(ty, message);
+    }
+}
+
+/// Arrays of ndarray that are not views.
+const OWNED: [&str; 4] = ["Array", "ArcArray", "CowArray", "ArrayRef"];
+
+/// The rank and the element type of an array that owns its memory, or of a slice.
+fn owned_array(ty: &Type) -> Option<(&'static str, String)> {
+    if let Type::Slice(slice) = ty {
+        return Some(("1", last(&slice.elem)?.ident.to_string()));
+    }
+    let rank = rank(ty, &OWNED)?;
+    let rank = if rank.is_empty() { "D" } else { rank };
+    Some((rank, element(ty).unwrap_or_else(|| "_".to_owned())))
+}
+
+/// Checks that an array is taken as a view.
+fn view(ty: &Type, mistakes: &mut Mistakes) {
+    let array = inner_of_option(ty).unwrap_or(ty);
+    let (array, mutable) = match array {
+        Type::Reference(reference) => (&*reference.elem, reference.mutability.is_some()),
+        array => (array, false),
+    };
+    let Some((rank, element)) = owned_array(array) else { return };
+    // PyO3 borrows the bytes of `bytes`.
+    if matches!(array, Type::Slice(_)) && element == "u8" && !mutable {
+        return;
+    }
+    let view = if mutable { "ArrayViewMut" } else { "ArrayView" };
+    let message = format!(
+        "an array argument is a view of the caller's memory; take `{view}{rank}<'_, {element}>`"
+    );
+    mistakes.add(ty, message);
+}
+
 /// Checks a parameter's name and type.
 pub fn argument(argument: &Argument, mistakes: &mut Mistakes) {
     let Argument { ident, ty, kind, default } = argument;
     if *kind == Kind::Object(true) && default.is_some() {
         mistakes.add(ty, "an object in an `Option` is taken by value; remove the `&`");
     }
+    view(ty, mistakes);
     let name = unraw(ident);
     if !kind.is_injected() && is_keyword(&name) {
         let message = format!(

@@ -9,6 +9,9 @@ pub const HOST_VIEWS: [&str; 2] = ["ArrayView", "ArrayViewMut"];
 /// The same in device memory.
 pub const DEVICE_VIEWS: [&str; 2] = ["DeviceView", "DeviceViewMut"];
 
+/// What follows in the name of an array type.
+const RANKS: [&str; 9] = ["", "0", "1", "2", "3", "4", "5", "6", "D"];
+
 /// How an argument of a type is made.
 pub fn kind(ty: &Type) -> Kind {
     if let Type::Reference(reference) = ty {
@@ -39,10 +42,16 @@ pub fn kind(ty: &Type) -> Kind {
 
 /// Whether a type, or the one in an `Option`, has one of these names, with or without a rank.
 pub fn is_array(ty: &Type, names: &[&str]) -> bool {
-    let ranks = ["", "0", "1", "2", "3", "4", "5", "6", "D"];
-    let Some(segment) = last(inner_of_option(ty).unwrap_or(ty)) else { return false };
-    let found = segment.ident.to_string();
-    names.iter().any(|name| found.strip_prefix(name).is_some_and(|rank| ranks.contains(&rank)))
+    rank(ty, names).is_some()
+}
+
+/// The rank in the name of a type, or of the one in an `Option`, that has one of these names.
+pub fn rank(ty: &Type, names: &[&str]) -> Option<&'static str> {
+    let found = last(inner_of_option(ty).unwrap_or(ty))?.ident.to_string();
+    names.iter().find_map(|name| {
+        let rank = found.strip_prefix(name)?;
+        RANKS.into_iter().find(|known| *known == rank)
+    })
 }
 
 /// Whether a type is a view that is written through.

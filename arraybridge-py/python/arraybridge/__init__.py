@@ -34,7 +34,6 @@ from ._core import (
     registered_pairs,
     stack_slices,
     thread_stream,
-    trace,
     unstack_slices,
 )
 from .dtype_scaling import SCALING_FUNCTIONS, DtypeConversion
@@ -44,9 +43,12 @@ from .exceptions import (
     CopyRequiredError,
     DeviceMemoryError,
     DeviceUnavailableError,
+    FractionsLostWarning,
     FrameworkNotInstalledError,
+    GradientDetachedWarning,
     InvalidDeviceError,
     MemoryConversionError,
+    NarrowedDtypeWarning,
     NoAcceleratorWarning,
     OomFallbackWarning,
     SharedImmutableMemoryWarning,
@@ -55,6 +57,7 @@ from .exceptions import (
     UnsupportedDtypeError,
 )
 from .functions import as_function
+from .tracing import trace
 from .types import (
     CPU_MEMORY_TYPES,
     GPU_MEMORY_TYPES,
@@ -76,10 +79,13 @@ __all__ = [
     "DeviceMemoryError",
     "DeviceUnavailableError",
     "DtypeConversion",
+    "FractionsLostWarning",
     "FrameworkNotInstalledError",
+    "GradientDetachedWarning",
     "InvalidDeviceError",
     "MemoryConversionError",
     "MemoryType",
+    "NarrowedDtypeWarning",
     "NoAcceleratorWarning",
     "OomFallbackWarning",
     "Record",

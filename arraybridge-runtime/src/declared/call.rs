@@ -91,8 +91,8 @@ impl<'a, 'py> Call<'a, 'py> {
     ) -> Result<(Bound<'py, PyAny>, ArrayVersions<'py>), FailedAttempt> {
         let definition = self.definition;
         let options = &definition.options;
-        let destination = attempt.destination;
-        let fitted = arguments::fit(options, &self.args, self.kwargs.as_ref(), slots, destination)?;
+        let kwargs = self.kwargs.as_ref();
+        let fitted = arguments::fit(definition, &self.args, kwargs, slots, attempt.destination)?;
         let function = attempt.function.as_ref().unwrap_or(definition.function.bind(self.py));
         let call = || -> PyResult<Bound<'py, PyAny>> {
             let result = function.call(&fitted.args, fitted.kwargs.as_ref())?;

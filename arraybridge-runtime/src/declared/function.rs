@@ -63,7 +63,7 @@ impl Declared {
         let py = function.py();
         let (definition, signature) = Definition::new(function, execution, keywords)?;
         let vectorcall = match definition.passthrough {
-            // SAFETY: it hands on what Python gives, and is for this class.
+            // SAFETY: the function implements the vectorcall protocol for instances of `Declared`.
             Some(Passthrough::Unchecked) => unsafe {
                 vectorcall::Slot::with_function(passthrough::vectorcall_unchecked)
             },

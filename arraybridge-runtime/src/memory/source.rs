@@ -1,6 +1,6 @@
 //! Described memory and its owner.
 
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use dlpark::Managed;
 use dlpark::ffi::{DLManagedTensor, DLManagedTensorVersioned};
@@ -33,6 +33,8 @@ pub enum Owner {
     Shared(Arc<Mutex<Owner>>),
     /// An owner, and an object that the memory depends on too.
     With(Box<Owner>, DetachedRef),
+    /// An owner, and a Rust value that must live as long, such as the stream that frees the memory.
+    Beside(Box<Owner>, Box<dyn Send>),
 }
 
 impl From<Managed<DLManagedTensorVersioned>> for Owner {
@@ -44,6 +46,39 @@ impl From<Managed<DLManagedTensorVersioned>> for Owner {
 impl From<Managed<DLManagedTensor>> for Owner {
     fn from(tensor: Managed<DLManagedTensor>) -> Owner {
         Owner::Legacy(tensor)
+    }
+}
+
+impl Owner {
+    /// Another owner of the same memory.
+    pub fn share(&mut self) -> Owner {
+        let shared = match std::mem::replace(self, Owner::Value(Box::new(()))) {
+            Owner::Shared(shared) => shared,
+            owner => Arc::new(Mutex::new(owner)),
+        };
+        *self = Owner::Shared(Arc::clone(&shared));
+        Owner::Shared(shared)
+    }
+
+    /// The owner itself if it is shared with nobody any more.
+    pub fn unshare(self) -> Owner {
+        match self {
+            Owner::Shared(shared) => match Arc::try_unwrap(shared) {
+                Ok(owner) => owner.into_inner().unwrap_or_else(PoisonError::into_inner).unshare(),
+                Err(shared) => Owner::Shared(shared),
+            },
+            owner => owner,
+        }
+    }
+
+    /// Whether the memory was allocated by Rust code.
+    pub fn is_rust(&self) -> bool {
+        match self {
+            Owner::Buffer(_) | Owner::Value(_) => true,
+            Owner::Shared(owner) => owner.lock().unwrap_or_else(PoisonError::into_inner).is_rust(),
+            Owner::Beside(owner, _) => owner.is_rust(),
+            _ => false,
+        }
     }
 }
 
@@ -348,7 +383,11 @@ impl SharedSource {
 impl From<Source> for SharedSource {
     fn from(source: Source) -> SharedSource {
         let Source { view, owner } = source;
-        SharedSource { view, owner: Arc::new(Mutex::new(owner)) }
+        let owner = match owner {
+            Owner::Shared(owner) => owner,
+            owner => Arc::new(Mutex::new(owner)),
+        };
+        SharedSource { view, owner }
     }
 }
 

@@ -46,6 +46,7 @@ impl<'a, T: Element> Argument<'a> for DeviceView<'a, T> {
             };
             let array = convert::convert_to(given, framework, &request)?;
             let opened = convert::open_any(&array, stream.handle())?;
+            convert::warn_if_detached(&array, framework)?;
             call.hold::<T>(index, given, opened, false)
         };
         open(&*required(call, index)?).map_err(|error| call.about(index, error))

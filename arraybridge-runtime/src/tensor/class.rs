@@ -17,7 +17,7 @@ use crate::dlpack::{capsule, managed};
 use crate::framework::endpoints::Endpoints;
 use crate::framework::generated::MemoryType;
 use crate::host::dtype::{DType, Kind};
-use crate::interpreter::error::{Failure, Result};
+use crate::interpreter::error::{Error, Failure, Result};
 use crate::memory::cast;
 use crate::memory::source::{SharedSource, Source};
 use crate::memory::view::{Dims, View};
@@ -45,7 +45,7 @@ pub struct PyTensor {
 
 impl From<Tensor> for PyTensor {
     fn from(tensor: Tensor) -> PyTensor {
-        let Tensor { source, stream } = tensor;
+        let (source, stream) = tensor.into_parts();
         let view = source.view();
         let size = view.dtype().size() as isize;
         let shape = view.shape().iter().map(|n| *n as i64).collect();
@@ -213,7 +213,7 @@ impl PyTensor {
         // SAFETY: `into_object` passes the stream of the tensor. The memory's owner keeps it alive, or it is
         // never destroyed.
         let stream = stream.map(|handle| unsafe { borrowed_stream(index, handle) }).transpose()?;
-        Ok(Tensor { source, stream }.into())
+        Ok(Tensor { stream, ..source.into() }.into())
     }
 
     /// Export the memory by DLPack, as its specification for Python says.
@@ -374,7 +374,7 @@ pub(super) fn into_object(py: Python<'_>, tensor: Tensor) -> PyResult<Bound<'_, 
     let Some(class) = package_class(py) else {
         return Ok(Bound::new(py, PyTensor::from(tensor))?.into_any());
     };
-    let Tensor { source, stream } = tensor;
+    let (source, stream) = tensor.into_parts();
     let handle = stream.as_ref().map(|stream| cuda::stream_handle(Some(stream)));
     let capsule = capsule::give(py, source.hand_over(managed::versioned))?;
     class.call_method1(pyo3::intern!(py, "_adopt"), (capsule, handle))
@@ -387,5 +387,23 @@ impl<'py> IntoPyObject<'py> for Tensor {
 
     fn into_pyobject(self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         into_object(py, self)
+    }
+}
+
+impl<'py> IntoPyObject<'py> for &Tensor {
+    type Target = PyAny;
+    type Output = Bound<'py, PyAny>;
+    type Error = PyErr;
+
+    fn into_pyobject(self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        into_object(py, self.clone())
+    }
+}
+
+impl<'py> FromPyObject<'_, 'py> for Tensor {
+    type Error = Error;
+
+    fn extract(data: Borrowed<'_, 'py, PyAny>) -> Result<Tensor> {
+        Tensor::from_py(&data)
     }
 }

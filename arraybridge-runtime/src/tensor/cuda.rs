@@ -89,7 +89,7 @@ impl Tensor {
         let source = unsafe {
             Source::new(View::new(data, T::DTYPE, shape.into(), strides).on(device), owner)
         };
-        Ok(Tensor { source, stream: Some(stream) })
+        Ok(Tensor { stream: Some(stream), ..source.into() })
     }
 }
 

@@ -7,7 +7,7 @@ mod exchange;
 mod view;
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use cudarc::driver::CudaStream;
 use dlpark::ffi::DLDevice;
@@ -35,6 +35,9 @@ pub use view::TensorView;
 /// An n-dimensional array on the host or on a CUDA device, whose element type is known at run time. Its
 /// memory is freed when the last user drops it, be that Rust, Python or a framework.
 ///
+/// A clone shares the memory. Host memory that was allocated in Rust and has several tensors is read-only
+/// in Python, since Rust code may be reading it.
+///
 /// ```
 /// use arraybridge_runtime::prelude::Tensor;
 ///
@@ -44,13 +47,11 @@ pub use view::TensorView;
 /// assert!(tensor.view::<f32>().is_err());
 /// ```
 pub struct Tensor {
-    source: Source,
+    view: View,
+    owner: Mutex<Owner>,
     /// The stream on which the memory was written; `None` is the legacy default stream.
     stream: Option<Arc<CudaStream>>,
 }
-
-// SAFETY: a shared reference reads the description and the memory, and does not use the owner.
-unsafe impl Sync for Tensor {}
 
 impl Tensor {
     /// A tensor of the elements of a vector, in row-major order, without a copy.
@@ -100,11 +101,9 @@ impl Tensor {
         if tensor.description().is_on_host() {
             return Ok(tensor);
         }
-        let (view, owner) = tensor.source.into_parts();
         // The stream is named to whoever the memory is handed to, in whichever module that is.
-        let owner = Owner::Value(Box::new((owner, Arc::clone(stream))));
-        // SAFETY: the new owner holds the one before.
-        tensor.source = unsafe { Source::new(view, owner) };
+        let owner = tensor.owner.into_inner().unwrap_or_else(PoisonError::into_inner);
+        tensor.owner = Mutex::new(Owner::Beside(Box::new(owner), Box::new(Arc::clone(stream))));
         tensor.stream = Some(Arc::clone(stream));
         Ok(tensor)
     }
@@ -120,7 +119,22 @@ impl Tensor {
     }
 
     fn description(&self) -> &View {
-        self.source.view()
+        &self.view
+    }
+
+    fn owner(&self) -> MutexGuard<'_, Owner> {
+        self.owner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The memory, read-only if other tensors of Rust share it, and the stream on which it was written.
+    fn into_parts(self) -> (Source, Option<Arc<CudaStream>>) {
+        let owner = self.owner.into_inner().unwrap_or_else(PoisonError::into_inner).unshare();
+        let shared = matches!(owner, Owner::Shared(_)) && owner.is_rust();
+        let frozen = shared && self.view.is_on_host();
+        // SAFETY: the owner keeps the memory valid that the tensor's view describes.
+        let mut source = unsafe { Source::new(self.view, owner) };
+        source.restrict(frozen);
+        (source, self.stream)
     }
 
     /// The element type.
@@ -167,8 +181,9 @@ impl Tensor {
         if !self.description().is_on_host() {
             return convert::convert_to(&class::into_object(py, self)?, target, request);
         }
-        let private = self.is_sole_owner() && !self.is_read_only();
-        let source = self.source;
+        let source = self.into_parts().0;
+        let sole = matches!(source.owner(), Owner::Value(_) | Owner::Buffer(_));
+        let private = sole && !source.view().is_read_only();
         convert::deliver(py, Opened { source, private }, target, request)
     }
 }
@@ -191,7 +206,16 @@ fn device_name(device: DLDevice) -> String {
 
 impl From<Source> for Tensor {
     fn from(source: Source) -> Tensor {
-        Tensor { source, stream: None }
+        let (view, owner) = source.into_parts();
+        Tensor { view, owner: Mutex::new(owner), stream: None }
+    }
+}
+
+impl Clone for Tensor {
+    /// A tensor of the same memory.
+    fn clone(&self) -> Tensor {
+        let owner = Mutex::new(self.owner().share());
+        Tensor { view: self.view.clone(), owner, stream: self.stream.clone() }
     }
 }
 
@@ -296,7 +320,24 @@ mod tests {
         let owner = Owner::Value(Box::new((owner, Counted(drops.clone()))));
         // SAFETY: the new owner contains the previous one.
         let tensor = Tensor::from(unsafe { Source::new(view, owner) });
+        let clone = tensor.clone();
         std::thread::spawn(move || drop(tensor)).join().unwrap();
+        assert_eq!(drops.load(Ordering::SeqCst), 0);
+        drop(clone);
         assert_eq!(drops.load(Ordering::SeqCst), 1);
+    }
+
+    #[test]
+    fn a_clone_shares_the_memory_which_is_then_read_only_for_others() {
+        let tensor = Tensor::from_vec(vec![1_u8, 2], &[2]).unwrap();
+        let address = tensor.description().data();
+        let (first, second) = (tensor.clone(), tensor.clone().clone());
+        assert_eq!(*second.view::<u8>().unwrap(), array![1, 2].into_dyn());
+        let shared = first.into_parts().0;
+        assert_eq!(shared.view().data(), address);
+        assert!(shared.view().is_read_only());
+        drop((shared, second));
+        let last = tensor.into_parts().0;
+        assert!(!last.view().is_read_only() && matches!(last.owner(), Owner::Value(_)));
     }
 }

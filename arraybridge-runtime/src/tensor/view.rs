@@ -80,7 +80,7 @@ impl Tensor {
 
     /// Whether the memory is Rust's, and nobody else's.
     pub(super) fn is_sole_owner(&self) -> bool {
-        matches!(self.source.owner(), Owner::Value(_) | Owner::Buffer(_))
+        matches!(*self.owner(), Owner::Value(_) | Owner::Buffer(_))
     }
 }
 

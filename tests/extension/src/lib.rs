@@ -6,6 +6,7 @@ mod aliasing;
 mod by_hand;
 mod cuda;
 mod hygiene;
+mod tensors;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -349,5 +350,6 @@ fn bare(module: &Bound<'_, PyModule>) -> PyResult<()> {
 #[pymodule]
 fn extension(module: &Bound<'_, PyModule>) -> PyResult<()> {
     by_hand::add(module)?;
+    tensors::add(module)?;
     arraybridge_runtime::python::export(module)
 }

@@ -52,6 +52,8 @@ pub struct Wish {
     pub requested: Why,
     /// The element type to cast to, where it is another one.
     pub cast: Option<DType>,
+    /// Whether that is narrower, so that an integer has to fit.
+    pub is_narrowed: bool,
 }
 
 /// Checks that the target can hold the array.
@@ -132,6 +134,8 @@ pub fn between(
             && wish.copy.is_none()
             && can_be_written(target.framework),
         is_foreign: facts.is_foreign(),
+        detaches: facts.access == Access::Detached,
+        is_narrowed: wish.is_narrowed,
     })
 }
 
@@ -237,21 +241,36 @@ fn from_host(
 /// How described host memory becomes the target's array; copied before that for a reason, unless the
 /// target makes the copy.
 fn handing_over(target: &Target, facts: &Facts, dtype: DType, why: Option<Why>) -> Steps {
-    let framework = target.framework;
-    let on_host = target.device == Device::Host;
-    let imports = on_host && framework.import.is_some() && !framework.no_dlpack.contains(dtype);
-    let from_numpy = !imports && framework.from_numpy.is_some();
+    let (from_numpy, on_host) = (takes_numpy(target, dtype), target.device == Device::Host);
     let copied_by_target = from_numpy
         && facts.is_readable()
         && (why == Some(Why::Dtype) || (!on_host && why != Some(Why::Cast)));
-    match (why.is_some() && !copied_by_target, from_numpy, on_host) {
-        (false, true, _) => &[Step::FromNumpy],
-        (true, true, _) => &[Step::Gather, Step::FromNumpy],
-        (false, false, true) => &[Step::Import],
-        (true, false, true) => &[Step::Gather, Step::Import],
-        (false, false, false) => &[Step::Import, Step::Move],
-        (true, false, false) => &[Step::Gather, Step::Import, Step::Move],
+    if why.is_some() && !copied_by_target {
+        return gathering(target, dtype);
     }
+    match (from_numpy, on_host) {
+        (true, _) => &[Step::FromNumpy],
+        (false, true) => &[Step::Import],
+        (false, false) => &[Step::Import, Step::Move],
+    }
+}
+
+/// How host memory becomes the target's array after it was copied or cast.
+fn gathering(target: &Target, dtype: DType) -> Steps {
+    match (takes_numpy(target, dtype), target.device == Device::Host) {
+        (true, _) => &[Step::Gather, Step::FromNumpy],
+        (false, true) => &[Step::Gather, Step::Import],
+        (false, false) => &[Step::Gather, Step::Import, Step::Move],
+    }
+}
+
+/// Whether the target copies a NumPy array, since it cannot import the memory where it is wanted.
+fn takes_numpy(target: &Target, dtype: DType) -> bool {
+    let framework = target.framework;
+    let imports = target.device == Device::Host
+        && framework.import.is_some()
+        && !framework.no_dlpack.contains(dtype);
+    !imports && framework.from_numpy.is_some()
 }
 
 /// The steps for memory that a plan has brought to the host. They are planned from the facts of what
@@ -343,20 +362,23 @@ pub fn within(target: &Target, from: Device, wish: &Wish) -> Result<Plan, Refusa
     const COPIED_HERE: Steps = &[Step::Gather, Step::Land];
     const REOPENED: Steps = &[Step::Open, Step::Gather, Step::Land];
     let on_host = from == Device::Host;
-    let (steps, fallbacks): (Steps, &'static [Fallback]) = match why {
-        None => (&[Step::Keep], &[]),
-        Some(Why::Device) if framework.device.r#move.is_some() => (&[Step::Move], &[]),
-        Some(Why::Device) if !on_host => (THROUGH_HOST, &[]),
-        Some(Why::Cast) if !on_host => (CAST_THROUGH_HOST, &[]),
-        Some(Why::Cast | Why::Device) => (COPIED_HERE, &[]),
+    let (steps, fallbacks): (Steps, &'static [Fallback]) = match (why, wish.cast) {
+        (None, _) => (&[Step::Keep], &[]),
+        (_, Some(dtype)) if on_host => (gathering(target, dtype), &[]),
+        (_, Some(_)) => (CAST_THROUGH_HOST, &[]),
+        (Some(Why::Device), _) if framework.device.r#move.is_some() => (&[Step::Move], &[]),
+        (Some(Why::Device), _) if on_host => (COPIED_HERE, &[]),
+        (Some(Why::Device), _) => (THROUGH_HOST, &[]),
         // The framework's copy lacks some dtypes; on the host there is another way.
-        Some(_) if framework.copy.is_some() && on_host => {
+        (Some(_), _) if framework.copy.is_some() && on_host => {
             (&[Step::Copy], fallbacks![Requested: REOPENED])
         }
         // The copy may land elsewhere: TensorFlow has no kernel on a GPU for some dtypes.
-        Some(_) if framework.copy.is_some() => (&[Step::Copy], fallbacks![Requested: THROUGH_HOST]),
-        Some(_) if on_host => (COPIED_HERE, &[]),
-        Some(_) => (THROUGH_HOST, &[]),
+        (Some(_), _) if framework.copy.is_some() => {
+            (&[Step::Copy], fallbacks![Requested: THROUGH_HOST])
+        }
+        (Some(_), _) if on_host => (COPIED_HERE, &[]),
+        (Some(_), _) => (THROUGH_HOST, &[]),
     };
     Ok(Plan {
         route: match why {
@@ -373,5 +395,7 @@ pub fn within(target: &Target, from: Device, wish: &Wish) -> Result<Plan, Refusa
         fresh: why.is_some(),
         aliases_immutable: false,
         is_foreign: false,
+        detaches: false,
+        is_narrowed: false,
     })
 }

@@ -119,7 +119,7 @@ impl CallOrigin {
     ) -> Result<Restarted<'py>, RungFailure> {
         let py = call.py;
         let attempt = match rung {
-            Rung::Clear => AttemptOptions::default(),
+            Rung::Clear | Rung::ClearAgain => AttemptOptions::default(),
             Rung::Host => ladder.host_attempt(call).map_err(RungFailure::Skipped)?,
             Rung::Split => {
                 let why = "a coroutine or a generator cannot be split";

@@ -1,0 +1,157 @@
+"""Make, read and change arrays of each framework with its own functions.
+
+A check must not look at the result of a conversion with another one: a mistake could undo itself.
+Places are ``"host"`` and ``"accelerator:0"``, as arraybridge writes them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from typing import Any
+
+import numpy
+
+__all__ = [
+    "KNOWN", "address", "fill", "finish", "import_order", "make", "places", "read", "read_again",
+    "scope", "write",
+]  # fmt: skip
+
+KNOWN = ("numpy", "cupy", "torch", "tensorflow", "jax", "pyclesperanto")
+# Their arrays can be written to, and the write is seen by all who share the memory.
+MUTABLE = ("numpy", "cupy", "torch")
+
+
+def import_order(names: Sequence[str]) -> list[str]:
+    """The names in an order that works: OpenCL comes before TensorFlow."""
+    return sorted(names, key=lambda name: (name != "pyclesperanto", name == "tensorflow"))
+
+
+def _index(place: str) -> int:
+    return int(place.partition(":")[2])
+
+
+def _get(name: str) -> Any:
+    return importlib.import_module(name)
+
+
+def places(name: str) -> list[str]:
+    """Where the framework can keep arrays on this machine."""
+    module = _get(name)
+    count = 0
+    if name == "cupy":
+        count = module.cuda.runtime.getDeviceCount()
+    elif name == "torch":
+        count = module.cuda.device_count()
+    elif name == "tensorflow":
+        count = len(module.config.list_logical_devices("GPU"))
+    elif name == "jax":
+        count = sum(device.platform == "gpu" for device in module.local_devices())
+    elif name == "pyclesperanto":
+        count = len(module.list_available_devices("all"))
+    host = ["host"] if _has_host(name) else []
+    return host + [f"accelerator:{index}" for index in range(count)]
+
+
+def _has_host(name: str) -> bool:
+    """JAX may have been told to use nothing but a GPU."""
+    if name != "jax":
+        return name not in ("cupy", "pyclesperanto")
+    try:
+        return bool(_get(name).local_devices(backend="cpu"))
+    except RuntimeError:
+        return False
+
+
+def make(name: str, array: numpy.ndarray, place: str = "host") -> Any:
+    """An array of the framework with the values of a NumPy array, in memory of its own."""
+    native = numpy.array(array, order="C", copy=True)
+    module = _get(name)
+    if name == "numpy":
+        return native
+    if name == "cupy":
+        with scope(name, place):
+            return module.asarray(native)
+    if name == "torch":
+        there = "cpu" if place == "host" else f"cuda:{_index(place)}"
+        return module.from_numpy(native).clone().to(there)
+    if name == "tensorflow":
+        with scope(name, place):
+            return module.identity(module.constant(native))
+    if name == "jax":
+        devices = module.local_devices(backend="cpu" if place == "host" else "gpu")
+        device = devices[0 if place == "host" else _index(place)]
+        return module.device_put(module.numpy.array(native), device)
+    return module.push(native, device=module.select_device(_index(place), "all"))
+
+
+def read(name: str, array: Any) -> numpy.ndarray:
+    """The values, copied to the host by the framework."""
+    if name == "cupy":
+        with array.device:
+            return array.get()
+    if name == "pyclesperanto":
+        return array.get()
+    if name == "torch":
+        return array.detach().cpu().numpy()
+    return array.numpy() if name == "tensorflow" else numpy.asarray(array)
+
+
+def read_again(name: str, array: Any) -> numpy.ndarray:
+    """The values now: JAX remembers what it has copied to the host."""
+    return read(name, _get(name).numpy.copy(array) if name == "jax" else array)
+
+
+def write(name: str, array: Any) -> bool:
+    """Write 77 to the first row. Return False if the arrays of the framework never change."""
+    if name not in MUTABLE:
+        return False
+    fill(name, array[:1] if array.ndim else array, 77)
+    return True
+
+
+def fill(name: str, array: Any, value: int) -> None:
+    """Set all elements of an array that can be written to."""
+    with array.device if name == "cupy" else contextlib.nullcontext():
+        array[...] = value
+
+
+def scope(name: str, place: str) -> AbstractContextManager[Any]:
+    """Makes a device current, so that operations on its arrays run there."""
+    module = _get(name)
+    if name == "cupy":
+        return module.cuda.Device(_index(place))
+    if name == "tensorflow":
+        return module.device("CPU:0" if place == "host" else f"GPU:{_index(place)}")
+    return contextlib.nullcontext()
+
+
+def address(name: str, array: Any) -> int | None:
+    """The address of the first element; None if the framework does not say."""
+    if name == "numpy":
+        return array.__array_interface__["data"][0]
+    if name == "cupy":
+        return array.data.ptr
+    if name == "torch":
+        return array.data_ptr()
+    if name == "jax":
+        return array.unsafe_buffer_pointer()
+    if name == "tensorflow" and "CPU" in array.backing_device:
+        return numpy.asarray(memoryview(array)).__array_interface__["data"][0]
+    return None
+
+
+def finish(name: str, array: Any) -> None:
+    """Wait until the array has its values."""
+    if name == "jax":
+        array.block_until_ready()
+    elif name == "torch" and array.is_cuda:
+        _get(name).cuda.synchronize(array.device)
+    elif name == "cupy":
+        array.device.synchronize()
+    elif name == "tensorflow" and "GPU" in array.backing_device:
+        # There is no call that waits, but a copy of one element waits for what was queued before.
+        _reshaped: Callable[..., Any] = _get(name).reshape
+        _reshaped(array, (-1,))[:1].numpy()

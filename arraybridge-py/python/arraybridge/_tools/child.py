@@ -1,0 +1,140 @@
+"""Processes that report what they find, one JSON object per line.
+
+The parent starts a ``Child`` and waits for it; the child calls ``reporter`` first of all.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterable
+from typing import Any
+
+__all__ = ["Child", "reporter", "run_cases", "wait_for"]
+
+# By default, JAX and TensorFlow take most of a GPU's memory when they start. Children run side by
+# side, and beside the user's own programs.
+ENVIRONMENT = {
+    "TF_CPP_MIN_LOG_LEVEL": "3",
+    "TF_FORCE_GPU_ALLOW_GROWTH": "true",
+    "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
+}
+POLL_S = 0.02
+
+
+class Child:
+    """A module of this folder, run in a new interpreter.
+
+    Its output goes to files: a pipe could fill up, or be held open by a process that it started.
+    """
+
+    def __init__(self, module: str, *arguments: str) -> None:
+        self._out = tempfile.TemporaryFile()  # noqa: SIM115
+        self._err = tempfile.TemporaryFile()  # noqa: SIM115
+        self._started = time.time()
+        self._hung: float | None = None
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", f"{__package__}.{module}", *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=self._out,
+            stderr=self._err,
+            env={**os.environ, **ENVIRONMENT},
+            start_new_session=True,
+        )
+
+    def wait(self, silence: float) -> None:
+        """Wait for the end. Kill the process if it reports nothing for ``silence`` seconds."""
+        while self._process.poll() is None:
+            time.sleep(POLL_S)
+            last = max(self._started, os.fstat(self._out.fileno()).st_mtime)
+            if time.time() - last > silence:
+                self._hung = silence
+                self.kill()
+
+    def kill(self) -> None:
+        """End the process, if it still runs, and those that it started."""
+        if self._process.poll() is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait()
+
+    def messages(self) -> list[dict[str, Any]]:
+        """What it has reported so far."""
+        self._out.seek(0)
+        lines = self._out.read().decode(errors="replace").split("\n")
+        return [json.loads(line) for line in lines[:-1]]
+
+    def problem(self) -> str | None:
+        """How the process failed; None if it did not."""
+        code = self._process.returncode
+        if self._hung is not None:
+            return f"hung: it reported nothing for {self._hung:g} s"
+        if code < 0:
+            return f"crashed: the process was killed by {signal.Signals(-code).name}"
+        if code:
+            self._err.seek(0)
+            errors = self._err.read().decode(errors="replace").strip().splitlines()
+            return errors[-1] if errors else f"exit status {code}"
+        return None
+
+
+def wait_for(children: Iterable[Child], silence: float) -> None:
+    """Wait for children that run side by side. None is left if the wait is interrupted."""
+    children = list(children)
+    try:
+        for child in children:
+            child.wait(silence)
+    finally:
+        for child in children:
+            child.kill()
+
+
+def reporter() -> Callable[..., None]:
+    """Return the function with which a child reports.
+
+    Standard output is then for messages only: what frameworks print goes to standard error.
+    """
+    out = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+
+    def report(**message: Any) -> None:
+        out.write(json.dumps(message) + "\n")
+        out.flush()
+
+    return report
+
+
+def run_cases(module: str, *arguments: str, silence: float) -> Iterable[dict[str, Any]]:
+    """Run a child that goes through cases, and start it again after the case that ended it.
+
+    The child gets the names of the cases to leave out as its last argument, a JSON list. It reports
+    ``start=name`` before each case, and the case with its ``name`` and ``status`` after it. Other
+    messages are passed on. A case that ended the child has the status "failed" and a ``reason``.
+    """
+    over: list[str] = []
+    while True:
+        child = Child(module, *arguments, json.dumps(over))
+        wait_for([child], silence)
+        current = None
+        for message in child.messages():
+            if "start" in message:
+                current = message["start"]
+                continue
+            if "name" in message:
+                over.append(message["name"])
+                current = None
+            yield message
+        problem = child.problem()
+        if problem is None:
+            return
+        name = current or "start of the process"
+        yield {"name": name, "status": "failed", "reason": problem}
+        if current is None:
+            return
+        over.append(current)

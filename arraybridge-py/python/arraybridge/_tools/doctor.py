@@ -1,0 +1,265 @@
+"""Report which frameworks work on this machine, on which devices, and what to look out for.
+
+``gather`` runs the frameworks, ``judge`` draws the conclusions from what was found, and ``text``
+writes them for a terminal. The report is the same dict that ``--json`` prints.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import sys
+from typing import Any
+
+import numpy
+from arraybridge import __version__, frameworks, registered_pairs
+
+from .child import Child, run_cases, wait_for
+from .page import doctor_page
+
+__all__ = ["gather", "judge"]
+
+SCHEMA = 1
+# What changes how the frameworks or arraybridge behave.
+VARIABLES = (
+    "ARRAYBRIDGE_FAST",
+    "CUDA_VISIBLE_DEVICES",
+    "CUPY_ACCELERATORS",
+    "CUPY_CUDA_PER_THREAD_DEFAULT_STREAM",
+    "JAX_ENABLE_X64",
+    "JAX_PLATFORMS",
+    "LD_LIBRARY_PATH",
+    "LD_PRELOAD",
+    "OCL_ICD_FILENAMES",
+    "OCL_ICD_VENDORS",
+    "POCL_DEVICES",
+    "PYTORCH_CUDA_ALLOC_CONF",
+    "TF_FORCE_GPU_ALLOW_GROWTH",
+    "TF_GPU_ALLOCATOR",
+    "XLA_FLAGS",
+    "XLA_PYTHON_CLIENT_ALLOCATOR",
+    "XLA_PYTHON_CLIENT_MEM_FRACTION",
+    "XLA_PYTHON_CLIENT_PREALLOCATE",
+)
+# Orders of imports that end some processes, without any help of arraybridge.
+ORDERS = {
+    "OpenCL after TensorFlow": ("tensorflow", "pyclesperanto"),
+    "torch.compile after TensorFlow": ("torch", "tensorflow", "torch._dynamo"),
+}
+
+
+def gather(full: bool = False, silence: float = 120) -> dict[str, Any]:
+    """Run every framework, side by side, and return what was found.
+
+    A process that reports nothing for ``silence`` seconds is ended. ``full`` also converts between
+    every pair of the frameworks that work.
+    """
+    table = frameworks()
+    modules = [framework["module"] for framework in table]
+    probes = {f["name"]: Child("probe", f["name"], f["module"], *modules) for f in table}
+    drivers = {name: Child("drivers", name) for name in ("cuda", "opencl")}
+    wait_for([*probes.values(), *drivers.values()], silence)
+    report: dict[str, Any] = {"schema": SCHEMA, **_about()}
+    for name, child in drivers.items():
+        report[name] = _merged(child)
+    report["frameworks"] = {
+        f["name"]: {
+            "title": f["title"],
+            "install": f["install"],
+            "memory": f["memory"],
+            **_framework(probes[f["name"]]),
+        }
+        for f in table
+    }
+    report["pairs"] = report["orders"] = None
+    if full:
+        report["pairs"] = list(run_cases("pairs", json.dumps(_works(report)), silence=silence))
+        report["orders"] = _orders(report, silence)
+    return report
+
+
+def _about() -> dict[str, Any]:
+    return {
+        "arraybridge": __version__,
+        "python": platform.python_version(),
+        "numpy": numpy.__version__,
+        "platform": platform.platform(),
+        "cpus": os.cpu_count(),
+        "memory_total": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+        "converters": len(registered_pairs()),
+        "environment": {name: os.environ[name] for name in VARIABLES if name in os.environ},
+        "preallocation": {
+            "jax": _switch("XLA_PYTHON_CLIENT_PREALLOCATE", True),
+            "tensorflow": not _switch("TF_FORCE_GPU_ALLOW_GROWTH", False),
+        },
+    }
+
+
+def _switch(variable: str, default: bool) -> bool:
+    return os.environ.get(variable, str(default)).lower() in ("true", "1")
+
+
+def _merged(child: Child) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for message in child.messages():
+        found.update(message)
+    problem = child.problem()
+    if problem is not None:
+        found["error"] = problem
+    return found
+
+
+def _framework(child: Child) -> dict[str, Any]:
+    """What a probe found. A crash after the conversion leaves what was found before."""
+    found = _merged(child)
+    step = found.pop("step", "start")
+    if child.problem() is None:
+        return found
+    problem = f"{step}: {found.pop('error')}"
+    if step == "OpenCL after TensorFlow":
+        return {**found, "opencl_second": problem}
+    return {**found, "status": "broken", "error": problem}
+
+
+def _works(report: dict[str, Any]) -> dict[str, list[str]]:
+    """The places of each framework that works. The first is where arrays go by default."""
+    found = {}
+    for name, framework in report["frameworks"].items():
+        if framework.get("status") == "works":
+            host = [] if framework["memory"] == "accelerator" else ["host"]
+            used = framework["used"]
+            found[name] = host + [place for place in used if place != "host"]
+    return found
+
+
+def _orders(report: dict[str, Any], silence: float) -> dict[str, str | None]:
+    """How each order of imports ends: None if it works."""
+    installed = {
+        name
+        for name, f in report["frameworks"].items()
+        if f.get("status") in ("works", "no device")
+    }
+    children = {
+        order: Child("orders", *modules)
+        for order, modules in ORDERS.items()
+        if {module.partition(".")[0] for module in modules} <= installed
+    }
+    wait_for(children.values(), silence)
+    return {order: child.problem() for order, child in children.items()}
+
+
+def judge(report: dict[str, Any]) -> list[dict[str, str]]:
+    """What to look out for: dicts with a ``level``, "fault" or "note", and a ``text``.
+
+    A framework that is not installed and a device that is not there are neither.
+    """
+    found: list[dict[str, str]] = []
+    for framework in report["frameworks"].values():
+        found += _of_framework(report, framework)
+    found += _of_settings(report)
+    found += _of_orders(report)
+    for name in ("cuda", "opencl"):
+        driver = report[name]
+        if "error" in driver or driver.get("broken"):
+            found.append(_note(f"The {name} driver: {driver.get('error', driver.get('reason'))}."))
+    for pair in report["pairs"] or ():
+        if pair["status"] == "failed":
+            found.append(_fault(f"{pair['name']}: {pair['reason']}"))
+    return sorted(found, key=lambda each: each["level"])
+
+
+def _fault(text: str) -> dict[str, str]:
+    return {"level": "fault", "text": text}
+
+
+def _note(text: str) -> dict[str, str]:
+    return {"level": "note", "text": text}
+
+
+def _of_framework(report: dict[str, Any], framework: dict[str, Any]) -> list[dict[str, str]]:
+    title, status = framework["title"], framework.get("status")
+    if status == "broken":
+        return [_fault(f"{title} is installed and does not work: {framework.get('error', '')}")]
+    if status == "missing" or framework["memory"] == "host":
+        return []
+    error = framework.get("details_error")
+    hidden = report["environment"].get("CUDA_VISIBLE_DEVICES") in ("", "-1")
+    gpus = 0 if hidden else len(report["cuda"].get("devices", ()))
+    if gpus and not framework.get("devices"):
+        seen = f"The driver finds {gpus} GPU{'s' * (gpus != 1)}, but {title} finds none"
+        why = error or framework.get("no_device") or framework.get("build")
+        # One that cannot even list its devices was built for another driver.
+        return [(_fault if error else _note)(f"{seen} ({why})." if why else f"{seen}.")]
+    if error and status == "works":
+        return [_note(f"{title} does not describe its devices: {error}")]
+    return []
+
+
+def _of_settings(report: dict[str, Any]) -> list[dict[str, str]]:
+    by_name, set_to = report["frameworks"], report["environment"]
+    found = []
+    jax, tensorflow = by_name.get("jax", {}), by_name.get("tensorflow", {})
+    if jax.get("settings", {}).get("jax_enable_x64") is False:
+        found.append(
+            _note(
+                "JAX has no 64-bit dtypes unless JAX_ENABLE_X64=1 is set. "
+                "arraybridge raises UnsupportedDtypeError for them."
+            )
+        )
+    if jax.get("devices") and report["preallocation"]["jax"]:
+        found.append(
+            _note(
+                "JAX takes most of a GPU's memory when it starts, and leaves little to the other "
+                "frameworks. XLA_PYTHON_CLIENT_PREALLOCATE=false prevents that."
+            )
+        )
+    if tensorflow.get("devices") and report["preallocation"]["tensorflow"]:
+        found.append(
+            _note(
+                "TensorFlow takes nearly all memory of a GPU when it starts. "
+                "TF_FORCE_GPU_ALLOW_GROWTH=true prevents that."
+            )
+        )
+    if tensorflow.get("settings", {}).get("soft_device_placement"):
+        found.append(
+            _note(
+                'TensorFlow\'s soft placement is on: tf.device("GPU:0") uses the CPU without a '
+                "word if there is no GPU. arraybridge checks where each result is."
+            )
+        )
+    if set_to.get("CUPY_CUDA_PER_THREAD_DEFAULT_STREAM", "0") != "0":
+        found.append(
+            _note(
+                "CUPY_CUDA_PER_THREAD_DEFAULT_STREAM is set: torch refuses arrays of CuPy's "
+                "per-thread default stream."
+            )
+        )
+    return found
+
+
+def _of_orders(report: dict[str, Any]) -> list[dict[str, str]]:
+    found = []
+    second = report["frameworks"].get("tensorflow", {}).get("opencl_second")
+    if second not in (None, "works", "no device"):
+        found.append(
+            _fault(
+                f"pyclesperanto fails in a process that has loaded TensorFlow ({second}). "
+                "Import pyclesperanto first."
+            )
+        )
+    for order, problem in (report["orders"] or {}).items():
+        if problem is not None:
+            modules = ", then ".join(ORDERS[order])
+            found.append(_note(f"{order}: a process that imports {modules} {problem}."))
+    return found
+
+
+def run(full: bool, as_json: bool, silence: float) -> int:
+    """Print the report. Return 1 if there is a fault, otherwise 0."""
+    report = gather(full, silence)
+    report["findings"] = judge(report)
+    report["ok"] = all(finding["level"] != "fault" for finding in report["findings"])
+    print(json.dumps(report, indent=1) if as_json else doctor_page(report))
+    sys.stdout.flush()
+    return int(not report["ok"])

@@ -1,0 +1,81 @@
+"""Convert between every pair of frameworks and places, and measure. ``doctor --full`` starts it."""
+
+from __future__ import annotations
+
+import json
+import statistics
+import sys
+import time
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import arraybridge
+import numpy
+
+from . import arrays
+from .child import reporter
+
+__all__ = ["measure"]
+
+IMAGE = numpy.arange(4 * 2**20, dtype="float32").reshape(2048, 2048)
+ROUNDS = 7
+
+
+def measure(source: str, here: str, target: str, there: str, device: str | None) -> dict[str, Any]:
+    """Convert an image of 16 MiB, check its values, and return how it went."""
+    image = arraybridge.convert(IMAGE, source, device=here, copy=True)
+    times = []
+    for _ in range(ROUNDS):
+        _finish(source, image)
+        with arraybridge.trace() as records:
+            start = time.perf_counter()
+            result = arraybridge.convert(image, target, device=device)
+            _finish(target, result)
+            times.append(time.perf_counter() - start)
+    record = records[0]
+    if not (arraybridge.convert(result, "numpy") == IMAGE).all():
+        return {"status": "failed", "reason": "the values changed"}
+    if record.device != there:
+        return {"status": "failed", "reason": f"the result is on {record.device}"}
+    seconds = statistics.median(times)
+    moved = record.route in ("copy", "move")
+    return {
+        "status": "works",
+        "route": record.route,
+        "how": record.how,
+        "reason": record.why,
+        "seconds": seconds,
+        "gb_per_s": round(record.nbytes / seconds / 1e9, 2) if moved else None,
+    }
+
+
+def _finish(name: str, array: Any) -> None:
+    if name in arrays.KNOWN:
+        arrays.finish(name, array)
+
+
+def _run(places: dict[str, list[str]], over: list[str], report: Callable[..., None]) -> None:
+    for name in arrays.import_order(list(places)):
+        arraybridge.convert(IMAGE[:2, :2], name)
+    ends = [(name, place) for name, found in places.items() for place in found]
+    for source, here in ends:
+        for target, there in ends:
+            name = f"{source} ({here}) -> {target} ({there})"
+            if name in over:
+                continue
+            report(start=name)
+            # Without an accelerator, what is measured is what happens by default.
+            device = there if len(places[target]) > 1 else None
+            try:
+                found = measure(source, here, target, there, device)
+            except Exception as error:
+                found = {"status": "failed", "reason": f"{type(error).__name__}: {error}"}
+            ends_of = {"source": source, "from": here, "target": target, "to": there}
+            report(name=name, **ends_of, **found)
+
+
+if __name__ == "__main__":
+    # Sharing the memory of an immutable array is what is asked for here.
+    warnings.simplefilter("ignore", arraybridge.SharedImmutableMemoryWarning)
+    _run(json.loads(sys.argv[1]), json.loads(sys.argv[2]), reporter())

@@ -1,0 +1,118 @@
+"""Examine one framework, in a process of its own. ``doctor`` starts it.
+
+Each step is reported before it is taken, so that a crash can be told from which step it came.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+import time
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+import arraybridge
+import numpy
+
+from .child import reporter
+from .details import DETAILS
+
+__all__ = ["examine"]
+
+IMAGE = numpy.arange(6, dtype="uint16").reshape(2, 3)
+MOST_DEVICES = 64
+
+
+def examine(name: str, module: str, others: list[str], report: Callable[..., None]) -> None:
+    """Report whether a framework is installed and works, and on which devices."""
+    report(step="import")
+    if not _installed(module):
+        report(status="missing")
+        return
+    start = time.perf_counter()
+    try:
+        loaded = importlib.import_module(module)
+    except BaseException as error:  # a package may exit, or raise what is not an Exception
+        report(status="broken", error=f"import {module}: {_words(error)}")
+        return
+    report(
+        version=str(getattr(loaded, "__version__", "?")),
+        import_s=round(time.perf_counter() - start, 2),
+    )
+    report(step="conversion")
+    try:
+        report(**_used(name))
+    except Exception as error:
+        report(status="broken", error=_words(error))
+    report(step="devices")
+    report(**_details(name, loaded))
+    if name == "tensorflow" and "pyclesperanto" in others and _installed("pyclesperanto"):
+        _opencl_second(report)
+
+
+def _installed(module: str) -> bool:
+    try:
+        return importlib.util.find_spec(module) is not None
+    except (ImportError, ValueError):
+        return False
+
+
+def _words(error: BaseException) -> str:
+    # The messages of frameworks can be pages long; the first line names the problem.
+    lines = str(error).strip().splitlines() or [""]
+    return f"{type(error).__name__}: {lines[0]}".removesuffix(": ")
+
+
+def _used(name: str) -> dict[str, Any]:
+    """Make a round trip by default, and over each accelerator."""
+    try:
+        by_default = _round_trip(name, None)
+    except arraybridge.DeviceUnavailableError as error:
+        return {"status": "no device", "used": [], "reason": error.reason}
+    used = [by_default]
+    for index in range(MOST_DEVICES):
+        place = f"accelerator:{index}"
+        if place in used:
+            continue
+        try:
+            used.append(_round_trip(name, place))
+        except arraybridge.DeviceUnavailableError:
+            break
+    return {"status": "works", "used": used}
+
+
+def _round_trip(name: str, device: str | None) -> str:
+    there = arraybridge.convert(IMAGE, name, device=device)
+    place = arraybridge.explain(there, name).device
+    back = arraybridge.convert(there, "numpy")
+    if back.dtype != IMAGE.dtype or not (back == IMAGE).all():
+        raise ValueError(f"a uint16 image came back from {place} with other values")
+    return str(place)
+
+
+def _details(name: str, loaded: ModuleType) -> dict[str, Any]:
+    if name not in DETAILS:
+        return {}
+    try:
+        return DETAILS[name](loaded)
+    except Exception as error:
+        return {"details_error": _words(error)}
+
+
+def _opencl_second(report: Callable[..., None]) -> None:
+    # TensorFlow and PoCL each bring an LLVM. The second one to be loaded may crash the process.
+    report(step="OpenCL after TensorFlow")
+    try:
+        _round_trip("pyclesperanto", None)
+    except arraybridge.DeviceUnavailableError:
+        report(opencl_second="no device")
+    except Exception as error:
+        report(opencl_second=_words(error))
+    else:
+        report(opencl_second="works")
+
+
+if __name__ == "__main__":
+    examine(sys.argv[1], sys.argv[2], sys.argv[3:], reporter())

@@ -1,0 +1,59 @@
+"""Check the conversions of the installed package on whatever devices this machine has."""
+
+from __future__ import annotations
+
+import json
+import platform
+import time
+from typing import Any
+
+from arraybridge import __version__
+
+from .checks import gpus
+from .child import run_cases
+from .page import selftest_page
+
+__all__ = ["gather"]
+
+SCHEMA = 1
+GPU_CHECKS = "everything on a GPU"
+
+
+def gather(silence: float = 120) -> dict[str, Any]:
+    """Run the checks, and return the report. A check that takes ``silence`` seconds is ended."""
+    start = time.perf_counter()
+    frameworks: dict[str, Any] = {}
+    missing: dict[str, str] = {}
+    checks = []
+    for message in run_cases("checks", silence=silence):
+        if "framework" in message:
+            name = message.pop("framework")
+            frameworks[name] = message
+        elif "not_tried" in message:
+            missing[message["not_tried"]] = message["reason"]
+        else:
+            checks.append({"group": "import", **message})
+    found = {place for _, place in gpus({name: f["places"] for name, f in frameworks.items()})}
+    if not found:
+        missing[GPU_CHECKS] = "no framework finds a GPU"
+    elif len(found) < 2:
+        missing["two GPUs"] = "there is only one"
+    return {
+        "schema": SCHEMA,
+        "arraybridge": __version__,
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "frameworks": frameworks,
+        "gpus": sorted(found),
+        "checks": checks,
+        "not_tried": [{"name": name, "reason": reason} for name, reason in missing.items()],
+        "seconds": round(time.perf_counter() - start, 1),
+        "ok": bool(checks) and all(check["status"] == "passed" for check in checks),
+    }
+
+
+def run(as_json: bool, silence: float) -> int:
+    """Print the report. Return 1 if a check failed, otherwise 0."""
+    report = gather(silence)
+    print(json.dumps(report, indent=1) if as_json else selftest_page(report))
+    return int(not report["ok"])

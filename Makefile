@@ -42,7 +42,7 @@ NO_CONVERSIONS := benchmarks cleanup detect docs doctor fake_cuda fake_cupy fast
 
 .NOTPARALLEL:
 .PHONY: help demo demo-all pipeline test test-rust test-python test-without-shortcuts test-oldest wheel seventh gpu \
-	gpu-wheel examples bench lint clean
+	gpu-wheel examples mutants bench lint clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 24
@@ -112,6 +112,10 @@ examples: wheel $(OPENCL_ENV) ## build and test the extension crates under examp
 	@$(VENV)/bin/python $(pip_install) build/wheels/examples/*.whl
 	@$(VENV)/bin/python -m pip install --quiet -r examples/requirements.txt
 	@$(with_opencl) $(VENV)/bin/python -m pytest $(EXAMPLES:%=examples/%/tests) examples/tests
+
+# Each change takes a build, so this is not part of `make test`.
+mutants: $(TEST_STAMP) ## break the rules in tests/mutants one by one, and check that a test fails
+	@$(VENV)/bin/python tests/tools/mutants.py
 
 # matplotlib goes into the environment of the tests; the Python original into a folder of its own.
 bench: wheel $(OPENCL_ENV) $(UPSTREAM)/.stamp ## compare the speed with calls by hand: tables, build/bench/bench.{json,svg}

@@ -7,12 +7,17 @@ mod policy;
 mod slices;
 
 use arraybridge_runtime::__private::package::{
-    self, DType, Declared, Decorator, Endpoints, Framework, Memory, MemoryType, NoCopy, Placement,
-    Record, Request, Result, Trace, names,
+    self, DType, Declared, Decorator, Endpoints, Framework, Memory, MemoryType, Narrow, Narrowing,
+    NoCopy, Placement, Policy, Record, Request, Result, ThreadStream, Trace, WarnedDtypes, names,
 };
 use pyo3::exceptions::PyBaseException;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString};
+
+/// The argument `copy`.
+fn flag(copy: Option<&Bound<'_, PyAny>>) -> Result<Option<bool>> {
+    copy.map(|copy| names::flag("copy", copy)).transpose()
+}
 
 /// The dtype that an optional argument names.
 fn element_type(dtype: Option<&Bound<'_, PyAny>>) -> Result<Option<DType>> {
@@ -22,7 +27,7 @@ fn element_type(dtype: Option<&Bound<'_, PyAny>>) -> Result<Option<DType>> {
 fn request(
     target: &'static Framework,
     device: Option<&Bound<'_, PyAny>>,
-    copy: Option<bool>,
+    copy: Option<&Bound<'_, PyAny>>,
     dtype: Option<&Bound<'_, PyAny>>,
 ) -> Result<Request> {
     let endpoints = Endpoints { source: target, target };
@@ -30,7 +35,7 @@ fn request(
         None => Placement::Auto,
         Some(device) => Placement::from_device(device, endpoints)?,
     };
-    Ok(Request { placement, copy, dtype: element_type(dtype)?, ..Request::default() })
+    Ok(Request { placement, copy: flag(copy)?, dtype: element_type(dtype)?, ..Request::default() })
 }
 
 /// Convert an array of any framework to an array of `target`.
@@ -42,17 +47,18 @@ fn request(
 /// target : str, MemoryType, module or type
 ///     The framework to convert to: "numpy", "cupy", "torch", "tensorflow", "jax", "pyclesperanto".
 ///     The framework's module and its array class are taken as its name.
-/// device : str or int, optional
-///     "host", "cpu", "accelerator:1", "cuda:1", or the index of an accelerator. By default the
-///     array stays on its kind of device if the target has one, and goes to the target's current
-///     device otherwise.
+/// device : str, int or device, optional
+///     "host", "cpu", "accelerator:1", "cuda:1", the index of an accelerator, or a torch.device.
+///     All of a machine's processors are the host, so "cpu:1" is too. By default the array stays on
+///     its kind of device if the target has one, and goes to the target's current device otherwise.
 /// copy : bool, optional
 ///     None shares memory if the target can wrap it, and copies otherwise. True always copies.
 ///     False shares, or raises CopyRequiredError with the reason.
 /// dtype : str or dtype, optional
-///     The dtype to cast to, by name or as the dtype object of any framework. Floats are rounded
-///     half to even, values outside the range of an integer dtype are clamped, NaN becomes 0. By
-///     default neither values nor dtype change.
+///     The dtype to cast to: a name, also one of NumPy's such as "f4", the dtype object of any
+///     framework, or a type such as float. Floats are rounded half to even, values outside the
+///     range of an integer dtype are clamped, NaN becomes 0. By default neither values nor dtype
+///     change.
 ///
 /// Returns
 /// -------
@@ -90,7 +96,7 @@ fn convert_<'py>(
     data: &Bound<'py, PyAny>,
     target: &Bound<'py, PyAny>,
     device: Option<&Bound<'py, PyAny>>,
-    copy: Option<bool>,
+    copy: Option<&Bound<'py, PyAny>>,
     dtype: Option<&Bound<'py, PyAny>>,
 ) -> Result<Bound<'py, PyAny>> {
     let target = names::framework(target)?;
@@ -115,12 +121,14 @@ fn convert_<'py>(
 /// Returns
 /// -------
 /// array
-///     An array of `target_type` with the same shape.
+///     An array of `target_type` with the same shape. If the target lacks the dtype, the array gets
+///     the nearest dtype that it has, with one NarrowedDtypeWarning per dtype.
 ///
 /// Raises
 /// ------
 /// MemoryConversionError
-///     As in `convert`, and if `data` is not an array of `source_type`.
+///     As in `convert`, and if `data` is not an array of `source_type`, or an integer does not fit
+///     the nearest dtype.
 /// TypeError
 ///     If `gpu_id` is not an int.
 /// InvalidDeviceError
@@ -138,19 +146,18 @@ fn convert_memory<'py>(
     source_type: &Bound<'py, PyAny>,
     target_type: &Bound<'py, PyAny>,
     gpu_id: Option<&Bound<'py, PyAny>>,
-    copy: Option<bool>,
+    copy: Option<&Bound<'py, PyAny>>,
 ) -> Result<Bound<'py, PyAny>> {
     let (source, target) = (names::framework(source_type)?, names::framework(target_type)?);
     let placement = match gpu_id {
         None => Placement::Auto,
         Some(gpu_id) => Placement::from_gpu_id(gpu_id, Endpoints { source, target })?,
     };
-    package::convert_labelled(
-        data,
-        source,
-        target,
-        &Request { placement, copy, ..Request::default() },
-    )
+    static NARROWED: WarnedDtypes = WarnedDtypes::new();
+    let allows = Policy::default_of_context(data.py()).narrow == Narrow::Warn;
+    let narrowing = Narrowing { function: "convert_memory", warned: &NARROWED };
+    let request = Request { placement, copy: flag(copy)?, ..Request::default() };
+    package::convert_labelled(data, source, target, &request, allows.then_some(narrowing))
 }
 
 /// Return the name of the framework that an array belongs to, without importing anything.
@@ -197,7 +204,7 @@ fn explain(
     data: &Bound<'_, PyAny>,
     target: &Bound<'_, PyAny>,
     device: Option<&Bound<'_, PyAny>>,
-    copy: Option<bool>,
+    copy: Option<&Bound<'_, PyAny>>,
     dtype: Option<&Bound<'_, PyAny>>,
 ) -> Result<Record> {
     let target = names::framework(target)?;
@@ -353,6 +360,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<Record>()?;
     module.add_class::<Trace>()?;
     module.add_class::<NoCopy>()?;
+    module.add_class::<ThreadStream>()?;
     module.add_class::<Declared>()?;
     module.add_class::<Decorator>()?;
     package::add_tensor_class(module)?;

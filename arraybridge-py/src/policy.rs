@@ -1,6 +1,6 @@
 //! Dtype policies, slices and cleanup for Python.
 
-use arraybridge_runtime::__private::package::policy::{self, Scaling};
+use arraybridge_runtime::__private::package::policy::{self, Function, Scaling};
 use arraybridge_runtime::__private::package::{
     Conversion, DtypePolicy, Error, Lead, Policy, Result, class_of,
 };
@@ -40,8 +40,9 @@ fn stretch<'py>(
     }
     let conversion = Conversion::Force(policy::dtype_named(dtype)?);
     let name = format!("SCALING_FUNCTIONS[{:?}]", wanted.name);
-    let policy = Policy { conversion, scaling: Scaling::Stretch };
-    policy::finish(array, &Lead::default(), policy, &name)
+    let policy =
+        Policy { conversion, scaling: Scaling::Stretch, is_chosen: true, ..Policy::default() };
+    policy::finish(array, &Lead::default(), policy, Function { name: &name, warned: None })
 }
 
 /// Give a result the dtype of a policy, as declared functions do with their results.
@@ -71,7 +72,7 @@ fn finish_dtype<'py>(
 ) -> Result<Bound<'py, PyAny>> {
     let base = Policy::default_of_context(result.py());
     let policy = Policy::from_py(dtype_conversion, scaling, base)?;
-    policy::finish(result, &Lead::of(lead), policy, function)
+    policy::finish(result, &Lead::of(lead), policy, Function { name: function, warned: None })
 }
 
 /// Adds the functions and classes of this file to the module.

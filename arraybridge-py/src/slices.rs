@@ -151,8 +151,8 @@ fn part<'py>(
 /// Clear the device memory caches of every loaded framework.
 ///
 /// Garbage is collected first. `device_id` is the index of an accelerator; `None` stands for all.
-/// This imports nothing, and does nothing without an accelerator. Memory that arrays use is not
-/// affected.
+/// This imports nothing. If no loaded framework has an accelerator, it does nothing, and garbage is
+/// not collected either. Memory that arrays use is not affected.
 ///
 /// Returns which frameworks were cleared on which devices, such as `{"torch": [0]}`. Warns with
 /// `RuntimeWarning` if a framework fails. Raises `TypeError` if `device_id` is not an index.
@@ -165,7 +165,8 @@ fn cleanup_all_gpu_frameworks<'py>(
     py: Python<'py>,
     device_id: Option<usize>,
 ) -> Result<Bound<'py, PyDict>> {
-    report(py, memory::clear_all(py, device_id)?)
+    let all = MemoryType::ALL.map(MemoryType::framework);
+    report(py, memory::clear_accelerators(py, &all, device_id)?)
 }
 
 /// Clear the device memory caches of one framework, if it is loaded.
@@ -183,7 +184,7 @@ fn cleanup_framework<'py>(
     device_id: Option<usize>,
     memory_type: &Bound<'py, PyAny>,
 ) -> Result<Bound<'py, PyDict>> {
-    report(py, memory::clear_one(py, framework(memory_type)?, device_id)?)
+    report(py, memory::clear_accelerators(py, &[framework(memory_type)?], device_id)?)
 }
 
 fn report(py: Python<'_>, cleared: Vec<Cleared>) -> Result<Bound<'_, PyDict>> {

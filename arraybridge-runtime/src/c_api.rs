@@ -1,10 +1,10 @@
 //! What all extension modules of a process share.
 //!
 //! Each extension module is linked with its own copy of this crate and of its statics. Users expect one set
-//! of exception classes, one `Tensor` class, one default policy, one list of traces, one stream per thread
-//! and one registry of claims on memory, so all modules use those of the `arraybridge` package. Python
-//! objects are looked up in `arraybridge._core`. The rest is reached through a versioned capsule there,
-//! which points to tables of C functions.
+//! of exception classes, one `Tensor` class, one default policy, one list of traces and one registry of
+//! claims on memory, so all modules use those of the `arraybridge` package. Python objects are looked up in
+//! `arraybridge._core`. The rest is reached through a versioned capsule there, which points to tables of C
+//! functions.
 
 use std::ffi::CStr;
 use std::ptr::{self, NonNull};
@@ -16,7 +16,6 @@ use pyo3::types::{PyCapsule, PyCapsuleMethods};
 
 use crate::claims::{self, ClaimTable};
 use crate::convert::trace::{self, TraceTable};
-use crate::cuda::streams::{self, StreamTable};
 
 /// The version of the tables' layout.
 const VERSION: u32 = 3;
@@ -29,16 +28,10 @@ const NAME: &CStr = c"arraybridge._core._C_API";
 struct Api {
     version: u32,
     traces: &'static TraceTable,
-    streams: &'static StreamTable,
     claims: &'static ClaimTable,
 }
 
-static OWN: Api = Api {
-    version: VERSION,
-    traces: trace::TABLE.own(),
-    streams: streams::TABLE.own(),
-    claims: claims::TABLE.own(),
-};
+static OWN: Api = Api { version: VERSION, traces: trace::TABLE.own(), claims: claims::TABLE.own() };
 
 /// Adds the tables to the package's module.
 ///
@@ -83,9 +76,8 @@ pub fn join(py: Python<'_>) -> PyResult<Bound<'_, PyModule>> {
         )));
     }
     // SAFETY: a table of this version has this layout, and extension modules are never unloaded.
-    let Api { traces, streams, claims, .. } = unsafe { tables.as_ref() };
+    let Api { traces, claims, .. } = unsafe { tables.as_ref() };
     trace::TABLE.join(traces);
-    streams::TABLE.join(streams);
     claims::TABLE.join(claims);
     Ok(package)
 }

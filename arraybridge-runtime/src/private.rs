@@ -24,35 +24,37 @@ pub mod package {
     pub use crate::c_api::publish;
     pub use crate::convert::record::Record;
     pub use crate::convert::trace::{NoCopy, Trace};
-    pub use crate::convert::{Request, class_of, convert_labelled, convert_to, explain};
-    pub use crate::cuda::streams::handle as stream_handle;
+    pub use crate::convert::{
+        Narrowing, Request, WarnedDtypes, class_of, convert_labelled, convert_to, explain,
+    };
+    pub use crate::cuda::thread_stream::ThreadStream;
     pub use crate::declared::{Declared, Decorator, declare, memory_types};
     pub use crate::framework::device::{Device, Placement};
     pub use crate::framework::endpoints::Endpoints;
     pub use crate::framework::generated::MemoryType;
     pub use crate::framework::spec::{DType, Framework, Memory};
     pub use crate::interpreter::error::{Error, Result};
-    pub use crate::policy::{Conversion, DtypePolicy, Lead, Policy};
+    pub use crate::policy::{Conversion, DtypePolicy, Lead, Narrow, Policy};
     pub use crate::tensor::add_class as add_tensor_class;
 
     /// Cached memory, and what counts as out of memory.
     pub mod memory {
         pub use crate::declared::ladder::retry;
-        pub use crate::framework::cleanup::{Cleared, clear_all, clear_one};
+        pub use crate::framework::cleanup::{Cleared, clear_accelerators};
         pub use crate::framework::loaded::is_imported;
         pub use crate::framework::oom::framework_of;
     }
 
     /// Names in messages and arguments.
     pub mod names {
-        pub use crate::declared::names::{dtype, framework};
+        pub use crate::declared::names::{dtype, flag, framework};
         pub use crate::framework::detect::name_of;
     }
 
     /// The dtype policy.
     pub mod policy {
         pub use crate::host::cast::Scaling;
-        pub use crate::policy::{dtype_named, finish, install};
+        pub use crate::policy::{Function, dtype_named, finish, install};
     }
 
     /// Stacks and slices.

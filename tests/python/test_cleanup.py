@@ -1,5 +1,6 @@
 """Clearing caches calls the loaded frameworks, and imports none."""
 
+import gc
 import types
 
 import arraybridge as ab
@@ -24,30 +25,48 @@ def test_cleaning_up_imports_nothing():
     assert out.splitlines() == ["{} {}", str([{}] * 6), "[] ['numpy']"]
 
 
-def test_without_an_accelerator_there_is_nothing_to_clear():
+def test_without_an_accelerator_nothing_is_done_and_no_garbage_collected(monkeypatch):
     bridges.need("torch")
     import torch
 
     if torch.cuda.device_count():
         pytest.skip("this machine has one")
-    assert ab.cleanup_all_gpu_frameworks() == {}
-    assert ab.cleanup_all_gpu_frameworks(0) == {}
+
+    def called(*_):
+        raise AssertionError("called without an accelerator")
+
+    monkeypatch.setattr(torch.cuda, "empty_cache", called)
+    with monkeypatch.context() as patched:
+        patched.setattr(gc, "collect", called)
+        assert gpu_cleanup.cleanup_torch_gpu() == gpu_cleanup.cleanup_torch_gpu(0) == {}
+        assert gpu_cleanup.cleanup_numpy_gpu() == gpu_cleanup.cleanup_tensorflow_gpu() == {}
+    assert ab.cleanup_all_gpu_frameworks() == ab.cleanup_all_gpu_frameworks(0) == {}
 
 
-def test_garbage_is_collected_first():
-    class Cycle:
-        alive = 0
+def test_with_an_accelerator_garbage_is_collected_first():
+    # A fake CuPy, whose device is the accelerator.
+    bridges.survives(
+        """
+        import sys
+        sys.path.insert(0, sys.argv[1])
+        import fake_cupy
+        fake_cupy.mount()
+        import arraybridge as ab
 
-        def __init__(self):
-            self.me = self
-            Cycle.alive += 1
+        class Cycle:
+            def __init__(self):
+                self.me = self
 
-        def __del__(self):
-            Cycle.alive -= 1
+            def __del__(self):
+                fake_cupy.LOG.append("collected")
 
-    Cycle()
-    ab.cleanup_all_gpu_frameworks()
-    assert Cycle.alive == 0
+        Cycle()
+        fake_cupy.LOG.clear()
+        ab.cleanup_all_gpu_frameworks(0)
+        assert fake_cupy.LOG[0] == "collected" and len(fake_cupy.LOG) == 3, fake_cupy.LOG
+        """,
+        str(bridges.ROOT / "tests" / "fakes"),
+    )
 
 
 def test_each_device_is_cleared_in_its_own_scope():

@@ -340,6 +340,139 @@ def test_input_dtype_casts_arguments_and_the_lead_keeps_its_own():
             assert "uint16" in str(result.dtype), (name, source, result.dtype)
 
 
+@pytest.mark.parametrize("name", (*HOSTED, "pyclesperanto"))
+def test_input_dtype_is_the_cast_of_convert_whoever_brings_the_array(name):
+    bridges.need(name)
+    values = np.array([[-3.5, 0.5, 2.5, 300]], dtype="float32")
+
+    @decorator(name)(input_dtype="uint8", output_type="numpy", dtype_conversion="native")
+    def f(image):
+        return image
+
+    for source in ("numpy", name):
+        given = bridges.make(source, values)
+        with ab.trace() as records:
+            assert f(given).tolist() == [[0, 0, 2, 255]], source
+        assert [r.dtype for r in records if r.why == "the dtype changes"] == ["uint8"], source
+        with ab.no_copy(), pytest.raises(ab.CopyRequiredError):
+            f(given)
+
+
+def test_a_value_that_is_too_large_for_an_input_dtype_is_nan_whoever_brings_it():
+    bridges.need("torch")
+    import torch
+
+    f = ab.torch(input_dtype="float8_e4m3fn", dtype_conversion="native")(lambda image: image)
+    for given in (np.full(2, 1e6, "float32"), torch.full((2,), 1e6)):
+        assert torch.isnan(f(given).float()).all()
+
+
+def test_an_input_dtype_that_the_framework_lacks_is_refused_whoever_brings_the_array():
+    bridges.need("jax")
+    import jax
+
+    f = ab.jax(input_dtype="float64")(lambda image: image)
+    for given in (image("float32"), jax.numpy.ones(2), jax.numpy.ones(2, "int32")):
+        with pytest.raises(ab.UnsupportedDtypeError, match="jax_enable_x64"):
+            f(given)
+    with pytest.raises(ab.UnsupportedDtypeError, match="jax_enable_x64"):
+        jax.jit(f)(jax.numpy.ones(2))
+
+
+def test_a_cast_that_keeps_a_gradient_is_recorded_and_can_be_refused():
+    bridges.need("torch")
+    import torch
+
+    f = ab.torch(input_dtype="float64", dtype_conversion="native")(lambda image: image * 2)
+    x = torch.ones(3, requires_grad=True)
+    with ab.trace() as records:
+        f(x).sum().backward()
+    assert x.grad.tolist() == [2, 2, 2]
+    assert [(r.route, r.why, r.dtype) for r in records] == [
+        ("copy", "the dtype changes", "float64")
+    ]
+    with ab.no_copy(), pytest.raises(ab.CopyRequiredError):
+        f(x)
+
+
+def narrowings(function, *arguments):
+    """The warnings about narrowed arrays, and the result."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        result = function(*arguments)
+    return [str(w.message) for w in caught if w.category is ab.NarrowedDtypeWarning], result
+
+
+@pytest.mark.parametrize(
+    ("name", "dtype", "nearest"),
+    [
+        ("pyclesperanto", "float64", "float32"),
+        ("pyclesperanto", "int64", "int32"),
+        ("pyclesperanto", "bool", "uint8"),
+        ("jax", "float64", "float32"),
+        ("jax", "uint64", "uint32"),
+        ("jax", "complex128", "complex64"),
+    ],
+)
+def test_an_argument_gets_the_nearest_dtype_with_one_warning_per_dtype(name, dtype, nearest):
+    bridges.need(name)
+    given = np.ones((2, 3), dtype)
+
+    @decorator(name)(output_type="input")
+    def f(image):
+        seen.append(str(image.dtype))
+        return image
+
+    seen = []
+    with ab.trace() as records:
+        (text,), result = narrowings(f, given)
+    assert seen == [nearest] and result.dtype == (nearest if dtype == "bool" else dtype)
+    assert (result == given).all()
+    assert f"has no {dtype}" in text and nearest in text and "f:" in text
+    record = next(r for r in records if r.why == "the dtype changes")
+    assert record.dtype == nearest and record.via.endswith("; narrowed")
+    assert narrowings(f, given)[0] == []
+
+
+def test_narrowing_can_be_refused():
+    bridges.need("jax")
+    given = np.ones(3)
+    strict = ab.jax(narrow="error")(lambda image: image)
+    with pytest.raises(ab.UnsupportedDtypeError, match="float64"):
+        strict(given)
+    f = ab.jax(lambda image: image)
+    for scope in (ab.dtype_policy(narrow="error"), ab.no_copy()):
+        with scope, pytest.raises(ab.UnsupportedDtypeError, match="float64"):
+            f(given)
+    with ab.dtype_policy(narrow="error"), pytest.raises(ab.UnsupportedDtypeError):
+        ab.convert_memory(given, "numpy", "jax")
+    with ab.dtype_policy(narrow="error"), ab.dtype_policy(narrow="warn"):
+        assert str(f(given).dtype) == "float32"
+    with pytest.raises(ab.UnsupportedDtypeError):
+        ab.jax(copy=False)(lambda image: image)(given)
+    with pytest.raises(ValueError, match='"warn" or "error"'):
+        ab.jax(narrow="maybe")
+
+
+def test_an_integer_that_does_not_fit_the_nearest_dtype_is_an_error():
+    bridges.need("jax")
+    f = ab.jax(output_type="numpy")(lambda image: image)
+    fits = np.array([-(2**31), 2**31 - 1])
+    assert (narrowings(f, fits)[1] == fits).all()
+    for given in (np.array([2**31, 0]), np.array([2**32], "uint64")):
+        with pytest.raises(ab.UnsupportedDtypeError, match="1 value does not fit"):
+            f(given)
+
+
+def test_convert_memory_narrows_and_convert_does_not():
+    bridges.need("jax")
+    given = np.arange(3.0)
+    assert str(narrowings(ab.convert_memory, given, "numpy", "jax")[1].dtype) == "float32"
+    for strict in (ab.convert, ab.explain):
+        with pytest.raises(ab.UnsupportedDtypeError):
+            strict(given, "jax")
+
+
 def test_input_dtype_does_not_lose_the_imaginary_part():
     for name in HOSTED:
 

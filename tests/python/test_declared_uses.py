@@ -393,8 +393,12 @@ def test_the_output_may_have_the_dtype_that_the_function_lacks(name):
     f = getattr(ab, name)(input_dtype="float32", output_type="input")(lambda image: image + 0)
     result = f(np.ones((2, 3)))
     assert result.dtype == np.float64 and (result == 1).all()
+    options = dict(input_dtype="float32")
+    with pytest.warns(ab.NarrowedDtypeWarning, match="float64 arrays become float32"):
+        result = getattr(ab, name)(**options)(lambda image: image)(np.ones((2, 3)))
+    assert "float32" in str(result.dtype)
     with pytest.raises(ab.UnsupportedDtypeError, match="NATIVE_OUTPUT"):
-        getattr(ab, name)(input_dtype="float32")(lambda image: image)(np.ones((2, 3)))
+        getattr(ab, name)(narrow="error", **options)(lambda image: image)(np.ones((2, 3)))
 
 
 @pytest.mark.parametrize("rows", [1, 5])

@@ -178,6 +178,9 @@ def test_errors_have_the_documented_base_classes():
         assert getattr(ab, child.__name__) is child
     assert issubclass(ab.FrameworkNotInstalledError, ImportError)
     assert issubclass(ab.SharedImmutableMemoryWarning, UserWarning)
+    assert issubclass(ab.GradientDetachedWarning, UserWarning)
+    assert issubclass(ab.FractionsLostWarning, UserWarning)
+    assert issubclass(ab.NarrowedDtypeWarning, UserWarning)
     assert not issubclass(ab.MemoryConversionError, ImportError)
 
 
@@ -262,7 +265,7 @@ def test_a_broken_installation_is_distinguished_from_a_missing_one(tmp_path, fau
             try:
                 ab.convert(x, "torch")
             except ab.MemoryConversionError as error:
-                assert "torch" in str(error).lower()
+                assert "PyTorch is installed but broken" in str(error)
                 assert error.__cause__ is not None
                 cause = str(error.__cause__)
                 assert cause in str(error), (cause, str(error))
@@ -313,6 +316,88 @@ def test_a_suggested_cast_works():
             ab.convert(x, "pyclesperanto")
         (advised,) = re.findall(r'dtype="(\w+)"', str(caught.value))
         assert ab.convert(x, "pyclesperanto", dtype=advised).dtype == advised
+        assert advised == {"bool": "uint8", "int64": "int32", "uint64": "uint32"}.get(
+            dtype, "float32"
+        )
+
+
+@pytest.mark.parametrize(
+    ("dtype", "name"),
+    [
+        ("f4", "float32"),
+        ("<u2", "uint16"),
+        ("float", "float64"),
+        (float, "float64"),
+        (int, "int64"),
+        (bool, "bool"),
+        (np.float32, "float32"),
+        (np.dtype(">i2"), "int16"),
+    ],
+)
+def test_dtypes_are_named_as_numpy_names_them(dtype, name):
+    x = np.arange(3.0)
+    assert ab.convert(x, "numpy", dtype=dtype).dtype == name
+    f = ab.numpy(input_dtype=dtype, dtype_conversion=dtype)(lambda image: image)
+    assert f(x).dtype == name
+
+
+@pytest.mark.parametrize("dtype", ("f5", "U3", "f4,f4", object, str, 3, np.longdouble))
+def test_a_dtype_that_is_none_of_ours_is_refused_by_name(dtype):
+    with pytest.raises(ValueError, match="unknown dtype .*known are bool"):
+        ab.convert(np.arange(3.0), "numpy", dtype=dtype)
+
+
+def test_devices_of_torch_and_numbered_processors_are_understood():
+    bridges.need("torch")
+    import torch
+
+    x = np.ones(3, "float32")
+    for device in (torch.device("cpu"), torch.device("cpu", 1), "cpu:1"):
+        assert ab.convert(x, "torch", device=device).device.type == "cpu"
+    if not torch.cuda.device_count():
+        with pytest.raises(ab.DeviceUnavailableError, match="accelerator 1"):
+            ab.convert(x, "torch", device=torch.device("cuda", 1))
+    with pytest.raises(ValueError, match='unknown device "mps"'):
+        ab.convert(x, "torch", device=torch.device("mps"))
+    with pytest.raises(TypeError, match="a torch.device, not float"):
+        ab.convert(x, "torch", device=1.0)
+
+
+@pytest.mark.parametrize("copy", (1, 0, "no"))
+def test_a_copy_that_is_not_a_bool_is_refused_by_name(copy):
+    for use in (ab.convert, ab.explain):
+        with pytest.raises(TypeError, match=f"copy must be .*not {type(copy).__name__}"):
+            use(np.ones(3), "numpy", copy=copy)
+    with pytest.raises(TypeError, match="copy must be"):
+        ab.convert_memory(np.ones(3), "numpy", "numpy", copy=copy)
+
+
+def test_a_package_that_raises_anything_is_broken_to_optional_import(tmp_path):
+    (tmp_path / "a_broken_package.py").write_text("raise OSError('libcuda.so: cannot open')")
+    bridges.survives(
+        """
+        import sys
+        sys.path.insert(0, sys.argv[1])
+        from arraybridge.utils import optional_import
+        missing = optional_import("a_broken_package")
+        assert not missing
+        try:
+            missing.zeros(3)
+        except ImportError as error:
+            assert "installed but broken (OSError: libcuda.so" in str(error), error
+        """,
+        str(tmp_path),
+    )
+
+
+def test_the_advice_names_a_dtype_that_holds_every_value():
+    bridges.need("torch", "jax")
+    import ml_dtypes
+
+    x = np.array([0.25, 1.5, -2], ml_dtypes.float8_e3m4)
+    with pytest.raises(ab.UnsupportedDtypeError, match='dtype="float16"'):
+        ab.convert(x, "torch")
+    assert ab.convert(x, "torch", dtype="float16").tolist() == [0.25, 1.5, -2]
 
 
 def test_devices_are_counted_again_after_an_interrupt():

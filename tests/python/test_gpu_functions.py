@@ -108,21 +108,17 @@ def test_an_immutable_out_parameter_is_refused(ext):
         ext.device_copy_into(IMAGE, make("jax", IMAGE))
 
 
-def test_a_thread_keeps_its_stream_and_has_it_to_itself(ext):
+def test_a_function_runs_on_the_current_stream_of_its_framework(ext):
+    import cupy
+
     def handle():
         return ext.device_facts(make("cupy", IMAGE))[-1]
 
-    def inside(handles):
-        handles += [handle(), handle()]
-
-    mine, theirs = [], []
-    inside(mine)
-    thread = threading.Thread(target=inside, args=(theirs,))
-    thread.start()
-    thread.join()
-    inside(mine)
-    assert len(set(mine)) == 1 and len(set(theirs)) == 1 and mine[0] != theirs[0]
-    assert min(mine[0], theirs[0]) > 2
+    assert handle() == 1
+    with cupy.cuda.Stream(non_blocking=True) as stream:
+        assert handle() == stream.ptr
+    with ab.thread_stream() as own:
+        assert handle() == own.__cuda_stream__()[1] > 2
 
 
 def test_the_callers_stream_is_current_again(ext):

@@ -398,6 +398,64 @@ def test_rounding_does_not_warn(framework):
         finish(framework, np.array([0.4, 254.6, 255.4], "float32"), np.zeros(1, "uint8"))
 
 
+def fractions(function, *arguments, **keywords):
+    """The texts of the warnings about rounded values."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        function(*arguments, **keywords)
+    return [str(w.message) for w in caught if w.category is ab.FractionsLostWarning]
+
+
+@pytest.mark.parametrize("framework", ("numpy", "torch"))
+def test_fractions_that_the_default_policy_rounds_are_counted_once_per_function(framework):
+    bridges.need(framework)
+    given = np.arange(6, dtype="uint16").reshape(2, 3)
+
+    def halves(image):
+        return image / 2
+
+    declared = getattr(ab, framework)(halves)
+    texts = [text for _ in range(2) for text in fractions(declared, given)]
+    (text,) = texts
+    assert "halves: 3 values of its float" in text and "became uint16" in text
+    assert 'dtype_conversion="native"' in text and "unit" not in text
+    # Each function is warned about, and names the policy for intensities.
+    (text,) = fractions(getattr(ab, framework)(lambda image: image / 5), given)
+    assert ": 4 values" in text and 'scaling="unit"' in text
+
+
+def test_a_policy_that_was_chosen_loses_no_fractions_by_accident():
+    given = np.arange(3, dtype="uint8")
+
+    def halves(image):
+        return image / 2
+
+    for options in (
+        dict(dtype_conversion="preserve"),
+        dict(scaling="clamp"),
+        dict(scaling="unit"),
+        dict(dtype_conversion="int16"),
+    ):
+        assert fractions(ab.numpy(halves, **options), given) == []
+    declared = ab.numpy(halves)
+    assert fractions(declared, given, dtype_conversion="preserve") == []
+    with ab.dtype_policy(dtype_conversion="preserve"):
+        assert fractions(declared, given) == []
+    # Nothing is lost of whole numbers, and of what is not finite.
+    whole = ab.numpy(lambda image: np.array([2.0, np.nan, np.inf]))
+    assert fractions(whole, given) == []
+    assert len(fractions(declared, given)) == 1
+
+
+@pytest.mark.parametrize("dtype", ("float16", "float32", "bfloat16"))
+def test_finite_values_that_become_infinite_are_counted(dtype):
+    bridges.need("numpy")
+    lead = np.ones(1, bridges.np_dtype(dtype))
+    with pytest.warns(ab.ClippedValuesWarning, match="blur: 2 values.*infinite") as caught:
+        ab.finish_dtype(np.array([1e300, -1e300, np.inf, np.nan, 1.0]), lead, function="blur")
+    assert len(caught) == 1
+
+
 def test_a_warning_can_be_an_error():
     with warnings.catch_warnings():
         warnings.simplefilter("error")

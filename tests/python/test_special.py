@@ -1,6 +1,7 @@
 """Arrays that are not plain are converted correctly or refused by name. Values are never wrong."""
 
 import time
+import warnings
 
 import arraybridge as ab
 import bridges
@@ -276,6 +277,62 @@ def test_requires_grad_is_detached_only_when_crossing(torch):
     assert ab.convert(x, "torch") is x and x.requires_grad
     arrives(x, "torch", np.arange(3, dtype="float32"))
     assert x.requires_grad
+
+
+@pytest.mark.parametrize(
+    "crossings",
+    [
+        # Each process warns once of each pair.
+        ["ab.convert(x, 'numpy')", "ab.convert(x, 'jax')", "ab.convert(x, 'torch', dtype='int32')"],
+        ["ab.stack_slices([x], 'numpy')", "ab.jax(lambda image: image)(x)"],
+        ["ab.torch(lambda image: x, output_type='numpy')(x.detach())"],
+    ],
+)
+def test_a_gradient_that_ends_is_warned_about_once(torch, crossings):
+    bridges.need("jax")
+    calls = ", ".join(f"lambda: {crossing}" for crossing in crossings)
+    bridges.survives(
+        f"""
+        import warnings
+        import bridges
+        import torch
+        import arraybridge as ab
+
+        def ours(call):
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                call()
+            return [w for w in caught if issubclass(w.category, ab.GradientDetachedWarning)]
+
+        x = torch.ones((2, 2), requires_grad=True)
+        for crossing in [{calls}]:
+            found = [w for _ in range(2) for w in ours(crossing)]
+            assert len(found) == 1, found
+            assert "x.detach()" in str(found[0].message), found[0].message
+        """
+    )
+
+
+def test_a_gradient_that_goes_on_or_was_ended_on_purpose_is_not_warned_about(torch):
+    bridges.need("jax")
+    x = torch.ones((2, 2), requires_grad=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ab.GradientDetachedWarning)
+        ab.convert(x.detach(), "numpy")
+        ab.convert(x, "torch", copy=True)
+        ab.torch(lambda image: image * 2)(x).sum().backward()
+        ab.explain(x, "jax")
+
+
+def test_a_trace_and_an_explanation_show_that_an_array_was_detached(torch):
+    x = torch.ones(3, requires_grad=True)
+    with ab.trace() as records, warnings.catch_warnings():
+        warnings.simplefilter("ignore", ab.GradientDetachedWarning)
+        ab.convert(x, "numpy")
+        ab.convert(x.detach(), "numpy")
+    detached, plain = (record.via for record in records)
+    assert "detached array" in detached and "detached" not in plain
+    assert "detached array" in ab.explain(x, "numpy").via
 
 
 def test_a_parameter_arrives_with_its_values(torch):

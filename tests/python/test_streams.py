@@ -1,9 +1,14 @@
 """Devices and streams of declared functions, as far as they can be seen without a device.
 
-The fake CuPy has devices to enter and no CUDA behind it, so that no stream of ours is ever made.
-What the streams themselves do needs a GPU: those tests carry the marker and are skipped without.
+The first tests need no driver: a fake CuPy has devices to enter. The others run on a fake driver
+that does its work as late as it may, and knows when two accesses to the same memory are in no
+order. What the real frameworks do needs a GPU: those tests carry the marker and are skipped
+without.
 """
 
+import shutil
+import subprocess
+import sys
 import textwrap
 
 import arraybridge as ab
@@ -177,7 +182,7 @@ def gpu(*names):
 
 
 @pytest.mark.gpu
-def test_a_thread_has_one_stream_in_every_framework_that_adopts_it():
+def test_a_function_runs_on_the_streams_that_the_caller_is_on():
     gpu("torch", "cupy")
     import cupy
     import torch
@@ -185,18 +190,14 @@ def test_a_thread_has_one_stream_in_every_framework_that_adopts_it():
     def handles():
         return torch.cuda.current_stream().cuda_stream, cupy.cuda.get_current_stream().ptr
 
-    @ab.torch
-    def f(image):
-        return handles(), g(image)
-
-    @ab.cupy
-    def g(image):
-        return handles()
-
-    before = handles()
-    (a, b), inner = f(torch.zeros(4, device="cuda"))
-    assert a == b != 0 and inner == (a, b) and handles() == before
-    assert f(torch.zeros(4, device="cuda"))[0] == (a, b)
+    f = ab.torch(lambda image: handles())
+    x = torch.zeros(4, device="cuda")
+    assert f(x) == handles()
+    with torch.cuda.stream(torch.cuda.Stream()), cupy.cuda.Stream():
+        assert f(x) == handles()
+    with ab.thread_stream():
+        a, b = handles()
+        assert a == b != 0 and f(x) == (a, b)
 
 
 @pytest.mark.gpu
@@ -220,3 +221,486 @@ def test_work_on_the_callers_stream_is_seen_and_waits_for_the_result():
             y = f(x)
             x.zero_()
             assert float(y.min()) == float(y.max()) == 3
+
+
+# The rest is on the fake driver: see tests/fakes. Each program ends by asking it which rules were
+# broken.
+
+DRIVER = """
+import sys
+sys.path.insert(0, sys.argv[1])
+import fake_cupy, fake_torch, fake_jax, fake_device
+driver = fake_cupy.attach()
+cupy, torch, jax = fake_cupy.mount(), fake_torch.mount(), fake_jax.mount()
+import gc, re, threading, warnings, numpy as np, arraybridge as ab
+warnings.simplefilter("error")
+image = np.arange(6, dtype="f4").reshape(2, 3)
+reading = []
+
+def calls():
+    return driver.fake_calls().decode().splitlines()
+
+def violations():
+    return driver.fake_violations().decode()
+
+def reader(framework):
+    "A function that reads its argument, and gives nothing that anybody would wait for."
+    def f(x):
+        reading.append(x + 1)
+        reading.clear()
+    return framework(f)
+"""
+
+
+@pytest.fixture(scope="module")
+def on_driver(tmp_path_factory):
+    """Runs a program on the fake driver."""
+    if sys.platform != "linux" or not shutil.which("cc"):
+        pytest.skip("cc builds the fake driver, which stands for libcuda.so")
+    folder = tmp_path_factory.mktemp("fake_cuda")
+    kernel = bridges.ROOT / "examples" / "image-filters" / "src" / "sobel.cu"
+    source = bridges.ROOT / "tests" / "fakes" / "fake_cuda" / "fake_cuda.c"
+    command = ["cc", "-std=gnu11", "-O1", "-shared", "-fPIC", f'-DSOBEL="{kernel}"', "-o"]
+    libraries = ["-lm", "-lpthread"]
+    subprocess.run([*command, folder / "libcuda.so", source, *libraries], check=True)
+
+    def on_driver(code):
+        end = "\nfound = violations()\nassert not found, found\n"
+        code = DRIVER + textwrap.dedent(code) + end
+        env = {"LD_LIBRARY_PATH": str(folder)}
+        bridges.survives(code, str(bridges.ROOT / "tests" / "fakes"), env=env)
+
+    return on_driver
+
+
+@fake
+def test_fake_driver_work_waits_until_it_is_asked_for(on_driver):
+    on_driver(
+        """
+        x = cupy.asarray(image)
+        y = x + 1
+        assert driver.fake_pending() >= 3 and not (y._host == image + 1).any()
+        assert (y.get() == image + 1).all()
+        """
+    )
+
+
+@fake
+def test_fake_driver_a_read_in_no_order_with_its_write_is_a_violation(on_driver):
+    on_driver(
+        """
+        with cupy.cuda.Stream(non_blocking=True) as one:
+            x = cupy.asarray(image)
+        with cupy.cuda.Stream(non_blocking=True) as other:
+            y = x + 1
+        found = violations()
+        assert f"cupy's sum on {other.ptr:#x} reads what an upload on {one.ptr:#x}" in found, found
+        # An event puts them in order, and so does a wait of the host.
+        fake_device.order(one.ptr, other.ptr)
+        with other:
+            y = x + 1
+        assert not violations()
+        """
+    )
+
+
+@fake
+def test_fake_driver_the_default_stream_waits_for_blocking_streams_alone(on_driver):
+    on_driver(
+        """
+        for non_blocking in (False, True):
+            with cupy.cuda.Stream(non_blocking=non_blocking) as stream:
+                x = cupy.asarray(image)
+            x + 1
+            assert bool(violations()) is non_blocking
+        """
+    )
+
+
+@fake
+def test_fake_driver_a_block_that_is_used_again_too_early_is_a_violation(on_driver):
+    on_driver(
+        """
+        one, other = (cupy.cuda.Stream(non_blocking=True) for _ in range(2))
+        with one:
+            x = cupy.asarray(image)
+        fake_device.order(one.ptr, other.ptr)
+        with other:
+            x + 1
+        del x
+        with one:
+            cupy.empty((2, 3))
+        found = violations()
+        assert "reuse of a block" in found and "cupy's sum" in found, found
+        """
+    )
+
+
+@fake
+def test_fake_driver_handles_that_do_not_exist_are_refused(on_driver):
+    on_driver(
+        """
+        stream = fake_device.create_stream(True)
+        fake_device.destroy_stream(stream)
+        pointer = fake_device.ctypes.c_void_p
+        for handle in (stream, 0x1234):
+            assert driver.cuStreamSynchronize(pointer(handle)) == 400
+        found = violations()
+        assert "used after it was destroyed" in found and "0x1234 does not exist" in found, found
+        """
+    )
+
+
+@fake
+def test_fake_driver_an_error_of_the_device_stays(on_driver):
+    on_driver(
+        """
+        driver.fake_fail(b"cuCtxSynchronize", 700, 1)
+        assert [driver.cuCtxSynchronize() for _ in range(2)] == [700, 700]
+        """
+    )
+
+
+@fake
+def test_fake_driver_a_cupy_stream_is_refused_on_another_device(on_driver):
+    on_driver(
+        """
+        stream = cupy.cuda.Stream()
+        try:
+            with cupy.cuda.Device(1), stream:
+                raise SystemExit("it is entered")
+        except RuntimeError as error:
+            assert "does not match with the current device (1)" in str(error)
+        """
+    )
+
+
+@fake
+def test_fake_driver_results_of_one_stream_may_be_used_and_dropped_on_another(on_driver):
+    # Each call allocates on the stream that its caller is on.
+    on_driver(
+        """
+        one, other = (cupy.cuda.Stream(non_blocking=True) for _ in range(2))
+        with one:
+            x = cupy.asarray(image)
+        with other:
+            x2 = cupy.asarray(image)
+        f = ab.cupy(lambda x: x + 1)
+        for _ in range(3):
+            with one:
+                y = f(x)
+                z = y + 1
+                del y
+            with other:
+                f(x2)
+        with one:
+            assert (z.get() == image + 2).all()
+        """
+    )
+
+
+@fake
+def test_fake_driver_threads_share_no_pool(on_driver):
+    on_driver(
+        """
+        f = ab.cupy(lambda x: x + 1)
+
+        def work():
+            with cupy.cuda.Stream(non_blocking=True):
+                x = cupy.asarray(image)
+                for _ in range(3):
+                    x = f(x)
+                x.get()
+
+        for _ in range(2):
+            threads = [threading.Thread(target=work) for _ in range(2)]
+            [thread.start() for thread in threads]
+            [thread.join() for thread in threads]
+        """
+    )
+
+
+@fake
+def test_fake_driver_a_call_waits_for_nothing_and_enters_no_stream(on_driver):
+    on_driver(
+        """
+        x = cupy.asarray(image)
+        f = ab.cupy(lambda x: x + 1)
+        calls(), fake_cupy.LOG.clear()
+        f(x)
+        assert not calls() and "enter stream" not in fake_cupy.LOG
+        """
+    )
+
+
+@fake
+@pytest.mark.parametrize("pair", ["torch cupy", "cupy torch"])
+def test_fake_driver_a_conversion_is_ordered_with_the_consumers_stream(on_driver, pair):
+    on_driver(
+        f"""
+        pair = {pair!r}.split()
+        """
+        + """
+        make = {"torch": torch.tensor, "cupy": cupy.asarray}[pair[0]]
+        one, other = torch.cuda.Stream(), cupy.cuda.Stream(non_blocking=True)
+        with torch.cuda.stream(one), other:
+            x = make(image)
+            y = ab.convert(x, pair[1])
+            z = y + 1
+            read = z.get if pair[1] == "cupy" else z.cpu
+            assert (read() == image + 1).all()
+        """
+    )
+
+
+@fake
+@pytest.mark.parametrize("pair", ["torch cupy", "cupy torch"])
+def test_fake_driver_lent_memory_is_not_used_again_while_a_call_reads_it(on_driver, pair):
+    on_driver(
+        f"""
+        pair = {pair!r}.split()
+        """
+        + """
+        lender, borrower = ({"torch": torch, "cupy": cupy}[name] for name in pair)
+        make = {"torch": torch.tensor, "cupy": cupy.asarray}[pair[0]]
+        f = reader({"torch": ab.torch, "cupy": ab.cupy}[pair[1]])
+        one, other = torch.cuda.Stream(), cupy.cuda.Stream(non_blocking=True)
+        with torch.cuda.stream(one), other:
+            x = make(image)
+            f(x)
+            calls()
+            del x
+            lender.empty((2, 3))
+            assert not any("synchronize" in line for line in calls())
+        """
+    )
+
+
+@fake
+def test_fake_driver_frameworks_on_the_same_stream_need_no_event(on_driver):
+    on_driver(
+        """
+        f = reader(ab.cupy)
+        x = torch.tensor(image)
+        calls()
+        f(x)
+        assert not calls()
+        """
+    )
+
+
+@fake
+def test_fake_driver_a_call_that_fails_gives_lent_memory_back_as_well(on_driver):
+    on_driver(
+        """
+        @ab.cupy(oom_recovery=False)
+        def f(x):
+            x + 1
+            raise KeyError("inside")
+
+        with torch.cuda.stream(torch.cuda.Stream()):
+            x = torch.tensor(image)
+            try:
+                f(x)
+            except KeyError as error:
+                error.__traceback__ = None
+            del x
+            torch.empty((2, 3))
+        """
+    )
+
+
+@fake
+def test_fake_driver_memory_of_a_framework_without_streams_is_kept_until_a_call_is_done(on_driver):
+    on_driver(
+        """
+        f = reader(ab.cupy(copy=False))
+        x = jax.array(image)
+        f(x)
+        calls()
+        del x
+        gc.collect()
+        for _ in range(3):
+            # It must not get the block, whose reader has not run yet.
+            jax.array(image)
+            f(jax.array(image))
+        assert not any("synchronize" in line for line in calls())
+        """
+    )
+
+
+@fake
+def test_fake_driver_kept_memory_goes_back_when_the_call_is_done(on_driver):
+    on_driver(
+        """
+        import weakref
+        f = reader(ab.cupy(copy=False))
+        x = jax.array(image)
+        owner = weakref.ref(x._host.base)
+        f(x)
+        del x
+        f(cupy.asarray(image))
+        gc.collect()
+        assert owner() is not None
+        driver.fake_finish()
+        f(cupy.asarray(image))
+        assert owner() is None
+        """
+    )
+
+
+@fake
+def test_fake_driver_the_host_waits_when_too_much_is_kept(on_driver):
+    on_driver(
+        """
+        f = reader(ab.cupy(copy=False))
+        for _ in range(300):
+            f(jax.array(image))
+        assert any("synchronize event" in line for line in calls())
+        """
+    )
+
+
+@fake
+def test_fake_driver_the_end_of_the_interpreter_waits_for_what_is_kept(on_driver):
+    on_driver(
+        """
+        import atexit
+
+        def at_the_end():
+            assert any("synchronize event" in line for line in calls())
+            print("waited")
+
+        atexit.register(at_the_end)
+        reader(ab.cupy(copy=False))(jax.array(image))
+        calls()
+        """
+    )
+
+
+@fake
+def test_fake_driver_a_jax_function_is_done_before_lent_memory_goes_back(on_driver):
+    on_driver(
+        """
+        f = ab.jax(lambda x: x + 1)
+        with torch.cuda.stream(torch.cuda.Stream()):
+            x = torch.tensor(image)
+            f(x)
+            del x
+            torch.empty((2, 3))
+        assert jax.LOG == ["block_until_ready"]
+        """
+    )
+
+
+@fake
+def test_fake_driver_a_framework_that_fails_does_not_fail_the_call_of_another_one(on_driver):
+    on_driver(
+        """
+        torch.FAIL["current_stream"] = RuntimeError("the driver is too old")
+        f = ab.cupy(lambda x: x + 1)
+        assert (f(cupy.asarray(image)).get() == image + 1).all()
+        with ab.thread_stream():
+            assert (f(cupy.asarray(image)).get() == image + 1).all()
+        """
+    )
+
+
+@fake
+def test_fake_driver_a_function_is_called_on_another_device_than_the_current_one(on_driver):
+    on_driver(
+        """
+        with cupy.cuda.Device(1):
+            far = cupy.asarray(image)
+            x = torch.tensor(image)
+        with cupy.cuda.Stream(), torch.cuda.stream(torch.cuda.Stream(0)):
+            assert ab.cupy(lambda x: x + 1)(far).device.id == 1
+            reader(ab.jax(device="cuda:1"))(x)
+            reader(ab.cupy(device="cuda:1"))(x)
+        assert fake_cupy.current_device() == 0
+        """
+    )
+
+
+@fake
+def test_fake_driver_a_thread_stream_is_that_of_every_framework(on_driver):
+    on_driver(
+        """
+        def handles():
+            return cupy.cuda.get_current_stream().ptr, torch.cuda.current_stream().cuda_stream
+
+        with ab.thread_stream(device=0) as stream:
+            mine = handles()
+            assert mine == (stream.__cuda_stream__()[1],) * 2 and mine[0] > 2
+            with ab.thread_stream():
+                assert handles() == mine
+            assert handles() == mine
+        assert handles() == (0, 0)
+        with ab.thread_stream():
+            assert handles() == mine
+        theirs = []
+        def work():
+            with ab.thread_stream():
+                theirs.append(handles())
+        thread = threading.Thread(target=work)
+        thread.start(); thread.join()
+        assert theirs[0] != mine
+        thread = threading.Thread(target=work)
+        thread.start(); thread.join()
+        assert theirs[0] == theirs[1], "the stream of a thread that ended is used again"
+        """
+    )
+
+
+@fake
+def test_fake_driver_a_thread_stream_is_ordered_with_what_is_around_it(on_driver):
+    on_driver(
+        """
+        with cupy.cuda.Stream(non_blocking=True):
+            x = cupy.asarray(image)
+            with ab.thread_stream():
+                y = x + 1
+            z = y + 1
+            assert (z.get() == image + 2).all()
+        """
+    )
+
+
+@fake
+def test_fake_driver_a_thread_streams_memory_is_not_used_again_too_early(on_driver):
+    # Its memory is used on a stream that it was left to, and it is entered from another one.
+    on_driver(
+        """
+        one, other = (cupy.cuda.Stream(non_blocking=True) for _ in range(2))
+        with one:
+            with ab.thread_stream():
+                y = cupy.asarray(image)
+            y + 1
+            del y
+        del one
+        gc.collect()
+        with other, ab.thread_stream():
+            cupy.empty((2, 3))
+        """
+    )
+
+
+@fake
+def test_fake_driver_a_thread_stream_makes_its_device_current_before_its_stream(on_driver):
+    on_driver(
+        """
+        with ab.thread_stream(device=1):
+            assert fake_cupy.current_device() == 1
+            x = cupy.asarray(image)
+            assert x.device.id == 1 and (x + 1).get().sum() == 21
+        assert fake_cupy.current_device() == 0 and cupy.cuda.get_current_stream().ptr == 0
+        with cupy.cuda.Device(1), ab.thread_stream(device=0):
+            assert fake_cupy.current_device() == 0
+        """
+    )
+
+
+@pytest.mark.skipif(bool(shutil.which("nvidia-smi")), reason="there is a CUDA driver")
+def test_a_thread_stream_without_cuda_says_why():
+    with pytest.raises(RuntimeError, match="CUDA driver library cannot be loaded"):
+        ab.thread_stream().__enter__()

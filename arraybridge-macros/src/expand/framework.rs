@@ -219,11 +219,12 @@ fn devices(memory: &Memory) -> TokenStream {
     }
 }
 
-fn streams(Streams { current, wrap, scope }: &Streams) -> TokenStream {
-    let [current, wrap, scope] = [current, wrap, scope].map(op::expand);
+fn streams(Streams { current, handle, wrap, scope }: &Streams) -> TokenStream {
+    let [current, handle, wrap, scope] = [current, handle, wrap, scope].map(op::expand);
     quote! {
         ::arraybridge_runtime::__private::Streams {
             current: #current,
+            handle: #handle,
             wrap: #wrap,
             scope: #scope,
         }

@@ -240,6 +240,7 @@ pub struct Devices {
 #[derive(Debug)]
 pub struct Streams {
     pub current: Op,
+    pub handle: Op,
     pub wrap: Op,
     pub scope: Op,
 }

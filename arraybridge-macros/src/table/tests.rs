@@ -144,7 +144,7 @@ mistakes! {
     a_host_with_a_device: HOST, "guards" => "device = { count = \"1\", at = \"index\" }\nguards", [
         r#"t.toml:7:1: [x] has host memory and cannot have `device`; remove it or write memory = "either""#,
     ];
-    a_host_with_a_stream: HOST, "guards" => "stream = { current = \"1\", wrap = \"1\", scope = \"stream\" }\nguards", [
+    a_host_with_a_stream: HOST, "guards" => "stream = { current = \"1\", handle = \"1\", wrap = \"1\", scope = \"stream\" }\nguards", [
         r#"t.toml:7:1: [x] has host memory and cannot have `stream`; remove it or write memory = "either""#,
     ];
     no_way_in: HOST, r#"import = { op = "module.from_dlpack(data)" }"# => "export = {}", [
@@ -282,8 +282,9 @@ mistakes! {
         r#"t.toml:9:1: `host_scope` needs `host`; add host = "op()""#,
     ];
     a_stream_without_its_ops: GPU, "[g.device]" => "[g.stream]\nscope = \"stream\"\n[g.device]", [
-        r#"t.toml:6:4: [g.stream] has no `current`; add current = "op(device, index)", the raw handle"#,
-        r#"t.toml:6:4: [g.stream] has no `wrap`; add wrap = "op(handle, device, index)""#,
+        r#"t.toml:6:4: [g.stream] has no `current`; add current = "op(device, index)""#,
+        r#"t.toml:6:4: [g.stream] has no `handle`; add handle = "op(stream)", the raw handle"#,
+        r#"t.toml:6:4: [g.stream] has no `wrap`; add wrap = "op(handle, device, index, stream)""#,
     ];
     an_export_that_nothing_orders: GPU, "[g.device]" => "[g.export]\nop = \"data.__dlpack__()\"\n[g.device]", [
         r#"t.toml:7:1: the op does not use `stream`, so nothing orders it; use it or write ordered_by = "host", "device" or "nothing""#,

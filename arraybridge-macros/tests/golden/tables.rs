@@ -688,26 +688,40 @@ pub mod statics {
         },
         stream: ::core::option::Option::Some(::arraybridge_runtime::__private::Streams {
             current: ::arraybridge_runtime::__private::Op {
-                source: "module.stream(index).handle",
+                source: "module.stream(index)",
                 call: {
                     fn op<'py>(
-                        py: ::arraybridge_runtime::__private::pyo3::Python<'py>,
+                        _: ::arraybridge_runtime::__private::pyo3::Python<'py>,
                         [module,
                         _,
                         index,
                         ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 3>,
                     ) -> ::arraybridge_runtime::__private::op::Outcome<'py> {
+                        ::arraybridge_runtime::__private::op::call(
+                            {
+                                static PATH: ::arraybridge_runtime::__private::op::Path = ::arraybridge_runtime::__private::op::Path::new(
+                                    &["stream"],
+                                );
+                                PATH.get(module)?
+                            },
+                            [index],
+                            ::core::option::Option::None,
+                        )
+                    }
+                    op
+                },
+            },
+            handle: ::arraybridge_runtime::__private::Op {
+                source: "stream.handle",
+                call: {
+                    fn op<'py>(
+                        py: ::arraybridge_runtime::__private::pyo3::Python<'py>,
+                        [_,
+                        stream,
+                        ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 2>,
+                    ) -> ::arraybridge_runtime::__private::op::Outcome<'py> {
                         ::arraybridge_runtime::__private::op::attribute(
-                            &::arraybridge_runtime::__private::op::call(
-                                {
-                                    static PATH: ::arraybridge_runtime::__private::op::Path = ::arraybridge_runtime::__private::op::Path::new(
-                                        &["stream"],
-                                    );
-                                    PATH.get(module)?
-                                },
-                                [index],
-                                ::core::option::Option::None,
-                            )?,
+                            stream,
                             ::arraybridge_runtime::__private::pyo3::intern!(py, "handle"),
                         )
                     }
@@ -723,7 +737,8 @@ pub mod statics {
                         handle,
                         device,
                         _,
-                        ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 4>,
+                        _,
+                        ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 5>,
                     ) -> ::arraybridge_runtime::__private::op::Outcome<'py> {
                         ::arraybridge_runtime::__private::op::call(
                             {

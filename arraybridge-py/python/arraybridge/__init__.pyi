@@ -24,9 +24,12 @@ from .exceptions import (
     CopyRequiredError,
     DeviceMemoryError,
     DeviceUnavailableError,
+    FractionsLostWarning,
     FrameworkNotInstalledError,
+    GradientDetachedWarning,
     InvalidDeviceError,
     MemoryConversionError,
+    NarrowedDtypeWarning,
     NoAcceleratorWarning,
     OomFallbackWarning,
     SharedImmutableMemoryWarning,
@@ -57,10 +60,13 @@ __all__ = [
     "DeviceMemoryError",
     "DeviceUnavailableError",
     "DtypeConversion",
+    "FractionsLostWarning",
     "FrameworkNotInstalledError",
+    "GradientDetachedWarning",
     "InvalidDeviceError",
     "MemoryConversionError",
     "MemoryType",
+    "NarrowedDtypeWarning",
     "NoAcceleratorWarning",
     "OomFallbackWarning",
     "Record",
@@ -84,6 +90,7 @@ __all__ = [
     "no_copy",
     "process_slices",
     "stack_slices",
+    "thread_stream",
     "trace",
     "unstack_slices",
     "numpy",
@@ -204,7 +211,7 @@ def convert(
     data: Any,
     target: str,
     *,
-    device: str | int | None = None,
+    device: Any = None,
     copy: bool | None = None,
     dtype: Any = None,
 ) -> Any:
@@ -217,17 +224,18 @@ def convert(
     target : str, MemoryType, module or type
         The framework to convert to: "numpy", "cupy", "torch", "tensorflow", "jax", "pyclesperanto".
         The framework's module and its array class are taken as its name.
-    device : str or int, optional
-        "host", "cpu", "accelerator:1", "cuda:1", or the index of an accelerator. By default the
-        array stays on its kind of device if the target has one, and goes to the target's current
-        device otherwise.
+    device : str, int or device, optional
+        "host", "cpu", "accelerator:1", "cuda:1", the index of an accelerator, or a torch.device.
+        All of a machine's processors are the host, so "cpu:1" is too. By default the array stays on
+        its kind of device if the target has one, and goes to the target's current device otherwise.
     copy : bool, optional
         None shares memory if the target can wrap it, and copies otherwise. True always copies.
         False shares, or raises CopyRequiredError with the reason.
     dtype : str or dtype, optional
-        The dtype to cast to, by name or as the dtype object of any framework. Floats are rounded
-        half to even, values outside the range of an integer dtype are clamped, NaN becomes 0. By
-        default neither values nor dtype change.
+        The dtype to cast to: a name, also one of NumPy's such as "f4", the dtype object of any
+        framework, or a type such as float. Floats are rounded half to even, values outside the
+        range of an integer dtype are clamped, NaN becomes 0. By default neither values nor dtype
+        change.
 
     Returns
     -------
@@ -287,12 +295,14 @@ def convert_memory(
     Returns
     -------
     array
-        An array of `target_type` with the same shape.
+        An array of `target_type` with the same shape. If the target lacks the dtype, the array gets
+        the nearest dtype that it has, with one NarrowedDtypeWarning per dtype.
 
     Raises
     ------
     MemoryConversionError
-        As in `convert`, and if `data` is not an array of `source_type`.
+        As in `convert`, and if `data` is not an array of `source_type`, or an integer does not fit
+        the nearest dtype.
     TypeError
         If `gpu_id` is not an int.
     InvalidDeviceError
@@ -327,7 +337,7 @@ def explain(
     data: Any,
     target: str,
     *,
-    device: str | int | None = None,
+    device: Any = None,
     copy: bool | None = None,
     dtype: Any = None,
 ) -> Record:
@@ -422,14 +432,34 @@ def finish_dtype(
     """
 
 @final
+class thread_stream:
+    """A CUDA stream of the calling thread's own, for CuPy, torch and Rust functions alike.
+
+    Inside the ``with`` block the frameworks work on it, on device ``device``. Entering and leaving
+    order it with the streams that they were on; the host does not wait.
+
+    >>> import arraybridge
+    >>> with arraybridge.thread_stream(device=0):  # doctest: +SKIP
+    ...     result = denoise(image)
+    """
+
+    def __new__(cls, device: int = 0) -> thread_stream: ...
+    def __cuda_stream__(self) -> tuple[int, int]: ...
+    def __enter__(self) -> thread_stream: ...
+    def __exit__(self, *_error: object) -> bool: ...
+
+@final
 class dtype_policy(AbstractContextManager[None]):
     """Set the default dtype policy of declared functions: `with dtype_policy(scaling="unit"):`.
 
     `dtype_conversion` is a `DtypeConversion`, "preserve", "native" or a dtype. `scaling` is
     "clamp" (round half to even, saturate, NaN to 0), "unit" (results are in [0, 1] or [-1, 1]) or
-    "stretch" (minimum to maximum). An argument that is left out keeps the value that it has outside
-    of the block. The arguments of a decorator or a call take precedence over the default. The block
-    affects its own context only: its thread, or its asyncio task.
+    "stretch" (minimum to maximum). `narrow` is what becomes of arguments whose dtype the framework
+    lacks: "warn" converts them to the nearest dtype that it has, with a NarrowedDtypeWarning, and
+    "error" raises UnsupportedDtypeError; it also applies to `convert_memory`. An argument that is
+    left out keeps the value that it has outside of the block. The arguments of a decorator or a
+    call take precedence over the default. The block affects its own context only: its thread, or
+    its asyncio task.
 
     Raises `ValueError` for an unknown name, and `RuntimeError` when one object is entered twice.
 
@@ -442,6 +472,7 @@ class dtype_policy(AbstractContextManager[None]):
         cls,
         dtype_conversion: Any = None,
         scaling: Literal["clamp", "unit", "stretch"] | None = None,
+        narrow: Literal["warn", "error"] | None = None,
     ) -> dtype_policy: ...
     def __enter__(self) -> None: ...
     def __exit__(self, *_exception: Any) -> None: ...
@@ -507,8 +538,8 @@ def cleanup_all_gpu_frameworks(device_id: int | None = None) -> dict[str, list[i
     """Clear the device memory caches of every loaded framework.
 
     Garbage is collected first. `device_id` is the index of an accelerator; `None` stands for all.
-    This imports nothing, and does nothing without an accelerator. Memory that arrays use is not
-    affected.
+    This imports nothing. If no loaded framework has an accelerator, it does nothing, and garbage is
+    not collected either. Memory that arrays use is not affected.
 
     Returns which frameworks were cleared on which devices, such as `{"torch": [0]}`. Warns with
     `RuntimeWarning` if a framework fails. Raises `TypeError` if `device_id` is not an index.

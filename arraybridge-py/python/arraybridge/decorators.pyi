@@ -54,6 +54,8 @@ class Decorator:
     any, the arrays stay on the host. ``copy``: True copies every argument, False shares memory or
     raises.
     ``dtype_conversion``, ``scaling``: the dtype of results, as in ``dtype_policy``.
+    ``narrow="error"``: raise if the framework lacks the dtype of an argument, instead of converting
+    it to the nearest dtype with a warning.
     ``oom_recovery=False``: do not retry when memory runs out. ``on_oom``: the ways to retry, in
     order. ``clear_cuda_cache=True``: retry with all caches cleared, whatever these two say.
     ``split_axis``: the axis along which the first array may be split. ``join``: how the
@@ -86,11 +88,12 @@ class Decorator:
         input_dtype: Any = None,
         arrays: str | Iterable[str] | None = None,
         sliced: str | Iterable[str] | None = None,
-        device: str | int | None = None,
+        device: Any = None,
         gpu_id: int | None = None,
         copy: bool | None = None,
         dtype_conversion: Any = None,
         scaling: Literal["clamp", "unit", "stretch"] | None = None,
+        narrow: Literal["warn", "error"] | None = None,
         oom_recovery: bool | None = None,
         on_oom: _Rung | Iterable[_Rung] | None = None,
         clear_cuda_cache: bool | None = None,

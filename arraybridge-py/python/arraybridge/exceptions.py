@@ -12,9 +12,12 @@ __all__ = [
     "CopyRequiredError",
     "DeviceMemoryError",
     "DeviceUnavailableError",
+    "FractionsLostWarning",
     "FrameworkNotInstalledError",
+    "GradientDetachedWarning",
     "InvalidDeviceError",
     "MemoryConversionError",
+    "NarrowedDtypeWarning",
     "NoAcceleratorWarning",
     "OomFallbackWarning",
     "SharedImmutableMemoryWarning",
@@ -115,6 +118,14 @@ class SharedImmutableMemoryWarning(UserWarning):
     """A writable array shares the memory of an immutable one."""
 
 
+class GradientDetachedWarning(UserWarning):
+    """An array that requires a gradient was converted, and no gradient flows back through it.
+
+    The warning is given once per process and pair of frameworks. ``x.detach()`` says that it is
+    intended.
+    """
+
+
 class NoAcceleratorWarning(UserWarning):
     """``gpu_id`` was given, but the framework finds no accelerator on this machine.
 
@@ -122,10 +133,26 @@ class NoAcceleratorWarning(UserWarning):
     """
 
 
-class ClippedValuesWarning(UserWarning):
-    """Values of a function's result did not fit the dtype of its policy, and were clipped.
+class NarrowedDtypeWarning(UserWarning):
+    """A framework lacks a dtype, so arrays were converted to the nearest dtype that it has.
 
-    The message names the function and says how many values were clipped.
+    The warning is given once per function and dtype. ``narrow="error"`` makes it an error.
+    """
+
+
+class ClippedValuesWarning(UserWarning):
+    """Values of a function's result did not fit the dtype of its policy.
+
+    Integers were clipped, and finite numbers became infinite. The message names the function and
+    says how many values were lost.
+    """
+
+
+class FractionsLostWarning(UserWarning):
+    """The default dtype policy rounded a function's result, whose values lay between whole numbers.
+
+    The message names the function, counts the values and names a policy that keeps them. It is
+    given once per function, and not if a policy was chosen.
     """
 
 

@@ -46,11 +46,11 @@ def optional_import(module_name: str) -> ModuleType | _Missing:
     except ModuleNotFoundError as error:
         absent = error.name is not None and f"{module_name}.".startswith(f"{error.name}.")
         return _Missing(module_name, "the package is not installed" if absent else _broken(error))
-    except ImportError as error:
+    except Exception as error:  # A broken package can raise anything.
         return _Missing(module_name, _broken(error))
 
 
-def _broken(error: ImportError) -> str:
+def _broken(error: Exception) -> str:
     return f"the package is installed but broken ({type(error).__name__}: {error})"
 
 

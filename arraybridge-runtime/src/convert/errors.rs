@@ -3,6 +3,7 @@
 use pyo3::prelude::*;
 
 use super::Request;
+use super::narrow::nearest;
 use super::plan::{Facts, Refusal, Why};
 use crate::framework::detect;
 use crate::framework::device::Device;
@@ -210,24 +211,26 @@ pub(super) fn missing_dtype(
 }
 
 fn way_out(framework: &Framework, dtype: DType, set: DTypeSet) -> String {
-    let to = nearest(dtype, set);
-    if dtype.kind() == Kind::Complex && to.kind() != Kind::Complex {
-        return "convert the real and the imaginary part".to_owned();
-    }
-    let (name, to) = (framework.name, to.name());
-    format!("cast on purpose with convert(data, {name:?}, dtype={to:?})")
+    let Some(to) = nearest(dtype, set) else {
+        return match dtype.kind() {
+            Kind::Complex => "convert the real and the imaginary part".to_owned(),
+            _ => "convert to another framework".to_owned(),
+        };
+    };
+    format!("cast on purpose with convert(data, {:?}, dtype={:?})", framework.name, to.name())
 }
 
-/// The dtype of a set that a user would most likely cast to.
-fn nearest(dtype: DType, set: DTypeSet) -> DType {
-    let mut best = DType::Float32;
-    for candidate in set.iter().filter(|candidate| candidate.kind() == dtype.kind()) {
-        let nearer = candidate.size().abs_diff(dtype.size()) <= best.size().abs_diff(dtype.size());
-        if best.kind() != dtype.kind() || nearer {
-            best = candidate;
-        }
-    }
-    best
+/// Integers that do not fit the nearest dtype that the target has.
+#[cold]
+pub(super) fn not_narrowed(endpoints: Endpoints, from: DType, to: DType, count: u64) -> Error {
+    let (title, name) = (endpoints.target.title, endpoints.target.name);
+    let values = if count == 1 { "value does" } else { "values do" };
+    let reason = format!(
+        "{title} has no {from}, and {count} {values} not fit {to}, the nearest dtype that it has; \
+         convert(data, {name:?}, dtype={:?}) clips them",
+        to.name()
+    );
+    endpoints.error(Failure::Dtype, "narrow", reason)
 }
 
 /// The plan's refusal.

@@ -10,7 +10,7 @@ use crate::cuda::driver;
 use crate::framework::device::{self as places, Device};
 use crate::framework::endpoints::Endpoints;
 use crate::framework::loaded::{self, LoadedFramework};
-use crate::framework::spec::{Handover, Import, OrderedBy};
+use crate::framework::spec::{Handover, Import, Kind, OrderedBy};
 use crate::framework::warnings;
 use crate::interpreter::error::{Error, Failure, Result};
 use crate::memory::source::Source;
@@ -67,10 +67,16 @@ impl<'py> Prepared<'_, 'py> {
             dtype,
             shape,
             device: device.name(),
-            note: self.missed.then_some("no accelerator"),
+            note: match (self.missed, self.plan.is_narrowed) {
+                (false, false) => None,
+                (true, false) => Some("no accelerator"),
+                (false, true) => Some("narrowed"),
+                (true, true) => Some("no accelerator, narrowed"),
+            },
             access: match self.input {
                 Input::Memory(_) => self.slot.access,
                 Input::Array(_) if self.plan.is_foreign => Access::Protocol,
+                Input::Array(_) if self.plan.detaches => Access::Detached,
                 Input::Array(_) => Access::Framework,
             },
         }
@@ -87,6 +93,9 @@ impl<'py> Prepared<'_, 'py> {
         }
         if plan.aliases_immutable {
             warnings::shared_immutable(py, endpoints)?;
+        }
+        if plan.detaches {
+            warnings::gradient_detached(py, endpoints)?;
         }
         let (object, start) = match input {
             Input::Memory(object) => (object.cloned(), State::Memory),
@@ -180,7 +189,7 @@ impl<'t, 'py: 't> Run<'t, 'py> {
                 State::Memory
             }
             (Step::Gather, State::Memory) => {
-                let gathered = import::fresh(self.py, taken(slot), self.plan.cast)?;
+                let gathered = self.gathered(taken(slot))?;
                 slot.set(gathered);
                 State::Memory
             }
@@ -208,6 +217,18 @@ impl<'t, 'py: 't> Run<'t, 'py> {
 
     fn import_failed(&self, error: PyErr) -> Error {
         errors::import_failed(self.py, self.endpoints, error)
+    }
+
+    /// A contiguous copy of our own, cast if the plan says so. Integers have to fit a narrower dtype.
+    fn gathered(&self, opened: Opened) -> Result<Opened> {
+        let Run { py, endpoints, plan, .. } = *self;
+        let from = opened.source.view().dtype();
+        let (gathered, clipped) = import::gather(py, opened, plan.cast)?;
+        let to = gathered.source.view().dtype();
+        match plan.is_narrowed && clipped > 0 && from.kind() != Kind::Float {
+            true => Err(errors::not_narrowed(endpoints, from, to, clipped)),
+            false => Ok(gathered),
+        }
     }
 
     /// A copy by the array's own framework, where the array is.

@@ -8,7 +8,9 @@ mod errors;
 mod execute;
 mod exporter;
 mod foreign;
+mod graph;
 mod import;
+mod narrow;
 pub mod plan;
 pub mod record;
 pub mod registry;
@@ -25,16 +27,19 @@ use crate::framework::endpoints::Endpoints;
 use crate::framework::generated::MemoryType;
 use crate::framework::loaded::{self, LoadedFramework};
 use crate::framework::spec::{DType, DTypeSet, Framework, Kind, Memory};
+use crate::framework::warnings;
 use crate::interpreter::error::{Failure, Result};
 use execute::Prepared;
-use plan::{Facts, Importer, Plan, Refusal, Route, Step, Target, Why, Wish};
+use plan::{Access, Facts, Importer, Plan, Refusal, Route, Step, Target, Why, Wish};
 use record::Record;
 use source::{Input, Reader, Slot};
 
 pub use errors::explain_refusal;
 pub use execute::make_array;
 pub use foreign::{open_any, open_on_host, open_to_hold, pin};
+pub use graph::cast_in_graph;
 pub use import::{fresh, wrap_numpy};
+pub use narrow::{Narrowing, WarnedDtypes, convert_narrowed, narrowed};
 pub use source::{Opened, dtype as dtype_of, open_host, open_writable, open_writable_on};
 
 /// What a caller asks of a conversion beside the target.
@@ -49,6 +54,8 @@ pub struct Request {
     /// Whether memory of an immutable array is copied where `copy` is `None`, for a caller that
     /// hands the result to somebody who may write to it.
     pub for_writing: bool,
+    /// Whether `dtype` is the nearest one that the target has, so that an integer has to fit.
+    pub is_narrowed: bool,
 }
 
 impl Request {
@@ -66,7 +73,7 @@ impl Request {
     #[inline]
     fn wish(&self, py: Python<'_>, endpoints: Endpoints, from: DType) -> Result<Wish> {
         let cast = cast_of(endpoints, from, self)?;
-        Ok(Wish { cast, ..self.wish_to_copy(py) })
+        Ok(Wish { cast, is_narrowed: self.is_narrowed, ..self.wish_to_copy(py) })
     }
 
     /// What it asks of an array, the dtype aside.
@@ -76,7 +83,7 @@ impl Request {
             None if self.for_writing => (Some(true), Why::Immutable),
             copy => (copy, Why::Requested),
         };
-        Wish { copy, requested, cast: None }
+        Wish { copy, requested, cast: None, is_narrowed: false }
     }
 }
 
@@ -105,22 +112,29 @@ pub fn convert_to<'py>(
     registry::converter(class.framework.memory_type, target.memory_type).convert(data, request)
 }
 
-/// Converts an array that is labelled as one of `source`.
+/// Converts an array that is labelled as one of `source`. If the target lacks its dtype and `narrowing`
+/// allows it, the array is narrowed.
 ///
 /// # Errors
 ///
-/// As [`convert_to`], and when the label does not match the object.
+/// As [`convert_to`] and [`convert_narrowed`], and when the label does not match the object.
 pub fn convert_labelled<'py>(
     data: &Bound<'py, PyAny>,
     source: &'static Framework,
     target: &'static Framework,
     request: &Request,
+    narrowing: Option<Narrowing<'_>>,
 ) -> Result<Bound<'py, PyAny>> {
     let class = detect::class_of(data).ok_or_else(|| errors::not_an_array(data, target.name))?;
     if class.framework.memory_type != source.memory_type {
         return Err(errors::mislabelled(Endpoints { source, target }, class.framework, data));
     }
-    convert_to(data, target, request)
+    match (convert_to(data, target, request), narrowing) {
+        (Err(error), Some(narrowing)) if error.is_missing_dtype() => {
+            narrow::narrow(data, target, request, narrowing, error).map(|(array, _)| array)
+        }
+        (done, _) => done,
+    }
 }
 
 /// The class of an array of any framework.
@@ -311,21 +325,21 @@ fn prepare_own<'a, 'py>(
         (_, cast) => errors::missing_dtype(py, endpoints, target, cast.unwrap_or(DType::Bool)),
     })?;
     let missed = request.placement.is_missed(endpoints.target, device);
-    let input = match plan.route {
-        Route::Keep => Input::Array(data.clone()),
+    let (input, detaches) = match plan.route {
+        Route::Keep => (Input::Array(data.clone()), false),
         _ => own_input(&reader, data, &plan, slot)?,
     };
-    Ok(Prepared { py, endpoints, target, plan, input, slot, missed })
+    Ok(Prepared { py, endpoints, target, plan: Plan { detaches, ..plan }, input, slot, missed })
 }
 
 /// What the plan for an array of the target's own framework works on: its memory, where that is going
-/// to be read, or the array, for the framework's own operations.
+/// to be read, or the array, for the framework's own operations. Says whether it is detached for that.
 fn own_input<'a, 'py>(
     reader: &Reader<'_, 'py>,
     data: &Bound<'py, PyAny>,
     plan: &Plan,
     slot: &mut Slot,
-) -> Result<Input<'a, 'py>> {
+) -> Result<(Input<'a, 'py>, bool)> {
     let Reader { py, endpoints, loaded } = *reader;
     let (mut data, mut class) = (data.clone(), class_of(data)?);
     if let Role::Value(op) = class.role {
@@ -338,13 +352,32 @@ fn own_input<'a, 'py>(
             Err(errors::refused(endpoints, why, &data))
         }
         _ if is_read => Ok(match reader.gather(&data, &class, slot)? {
-            None => Input::Memory(None),
-            Some((array, _)) => Input::Array(array),
+            None => (Input::Memory(None), slot.access == Access::Detached),
+            Some((array, facts)) => (Input::Array(array), facts.access == Access::Detached),
         }),
         _ => match loaded.released(py, &data) {
             Some(reason) => Err(errors::refused_by_guard(endpoints, reason)),
-            None => Ok(Input::Array(data)),
+            None => Ok((Input::Array(data), false)),
         },
+    }
+}
+
+/// Warns if operations on an array are recorded for a gradient, for a caller that has read it where it
+/// is. `target` is the framework that it was read for.
+///
+/// # Errors
+///
+/// The warning, if a filter makes it an exception.
+pub fn warn_if_detached(data: &Bound<'_, PyAny>, target: &'static Framework) -> Result<()> {
+    let Some(class) = detect::class_of(data) else { return Ok(()) };
+    let (py, source) = (data.py(), class.framework);
+    if source.guards.is_empty() {
+        return Ok(());
+    }
+    let endpoints = Endpoints { source, target };
+    match loaded::load(py, source, endpoints)?.is_recorded(py, data) {
+        Some(true) => warnings::gradient_detached(py, endpoints),
+        _ => Ok(()),
     }
 }
 

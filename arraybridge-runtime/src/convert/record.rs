@@ -6,6 +6,9 @@ use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
 use super::plan::{Access, Plan, Why};
+use super::source::shape_of;
+use crate::framework::device::{self, Device};
+use crate::framework::loaded::LoadedFramework;
 use crate::framework::spec::DType;
 use crate::memory::view::Dims;
 
@@ -86,6 +89,31 @@ impl Description {
             shape: self.shape,
             device: self.device,
             ns: None,
+        }
+    }
+}
+
+impl Record {
+    /// The record of a cast by the array's own framework, or of a result to the dtype of its policy.
+    pub fn of_cast(
+        loaded: &LoadedFramework,
+        result: &Bound<'_, PyAny>,
+        to: DType,
+        how: &'static str,
+    ) -> Record {
+        let shape = shape_of(result).unwrap_or_default();
+        let device = device::device_of(result.py(), loaded, result);
+        Record {
+            source: loaded.framework.name,
+            target: loaded.framework.name,
+            route: "copy",
+            how,
+            why: Some(Why::Cast.text()),
+            dtype: to.name().into(),
+            nbytes: shape.iter().product::<usize>().saturating_mul(to.size()),
+            device: device.map_or("unknown".into(), Device::name),
+            shape,
+            ..Record::default()
         }
     }
 }

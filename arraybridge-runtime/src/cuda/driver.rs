@@ -2,14 +2,14 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 use cudarc::driver::{CudaContext, CudaStream, DriverError, result, sys};
 use pyo3::prelude::*;
 use pyo3::types::PyInt;
 
 use crate::framework::device::Device;
-use crate::interpreter::detached::wait_detached;
+use crate::interpreter::detached::{DetachedRef, wait_detached};
 use crate::interpreter::error::{Error, Result};
 
 /// Whether libcuda can be loaded. If it cannot, cudarc panics on the first call.
@@ -43,99 +43,133 @@ pub fn wait_for_legacy_stream(device: Device) -> PyResult<()> {
     Ok(wait_detached(|| in_context(index, wait))?)
 }
 
-/// The stream of a thread on a device, with an event to order it with other streams. It does not wait for
-/// the legacy default stream. Stream and event are never destroyed.
-#[derive(Clone, Copy, Debug)]
-pub struct ThreadStream {
+/// A new stream that does not wait for the legacy default stream. It is never destroyed.
+///
+/// # Errors
+///
+/// `RuntimeError` if CUDA is not available or reports a failure.
+pub fn new_stream(index: usize) -> Result<usize> {
+    let create = || result::stream::create(result::stream::StreamKind::NonBlocking);
+    Ok(in_context(index, create)? as usize)
+}
+
+/// A point in the work of a stream.
+///
+/// CUDA's events are reused and never destroyed, so nothing has to be done when the process ends.
+#[derive(Debug)]
+pub struct Event {
     index: usize,
-    stream: sys::CUstream,
     event: sys::CUevent,
 }
 
-// SAFETY: any thread may use CUDA's streams and events while their context is bound, and every use here
-// binds it.
-unsafe impl Send for ThreadStream {}
+// SAFETY: any thread may use CUDA's events while their context is bound, and every use here binds it.
+unsafe impl Send for Event {}
+// SAFETY: any number of threads may query an event and wait for it at a time.
+unsafe impl Sync for Event {}
 
-impl ThreadStream {
-    /// A new stream on a device.
+static UNUSED: Mutex<Vec<(usize, usize)>> = Mutex::new(Vec::new());
+
+fn unused() -> MutexGuard<'static, Vec<(usize, usize)>> {
+    UNUSED.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Event {
+    fn new(index: usize) -> Result<Event, DriverError> {
+        let known = {
+            let mut unused = unused();
+            let place = unused.iter().position(|(device, _)| *device == index);
+            place.map(|place| unused.swap_remove(place).1 as sys::CUevent)
+        };
+        let event = match known {
+            Some(event) => event,
+            None => result::event::create(sys::CUevent_flags::CU_EVENT_DISABLE_TIMING)?,
+        };
+        Ok(Event { index, event })
+    }
+
+    /// The end of the work that a stream of a device has now.
+    ///
+    /// # Safety
+    ///
+    /// The handle is that of a stream on this device, and the stream is alive.
     ///
     /// # Errors
     ///
-    /// `RuntimeError` if CUDA is not available or reports a failure.
-    pub fn new(index: usize) -> Result<ThreadStream> {
-        use cudarc::driver::result::{event, stream};
+    /// As [`new_stream`].
+    pub unsafe fn at_end_of(index: usize, stream: usize) -> Result<Event> {
         in_context(index, || {
-            let stream = stream::create(stream::StreamKind::NonBlocking)?;
-            let event = event::create(sys::CUevent_flags::CU_EVENT_DISABLE_TIMING)?;
-            Ok(ThreadStream { index, stream, event })
+            let event = Event::new(index)?;
+            // SAFETY: the event is never destroyed, and the stream is alive and of the bound context.
+            unsafe { result::event::record(event.event, stream as sys::CUstream) }?;
+            Ok(event)
         })
     }
 
-    /// A stream that another extension module made, with a new event.
-    ///
-    /// # Safety
-    ///
-    /// The handle is that of a stream on this device that is never destroyed.
+    /// Whether the work is done.
     ///
     /// # Errors
     ///
-    /// As [`ThreadStream::new`].
-    pub unsafe fn from_handle(index: usize, handle: usize) -> Result<ThreadStream> {
-        let flags = sys::CUevent_flags::CU_EVENT_DISABLE_TIMING;
-        let event = in_context(index, || result::event::create(flags))?;
-        Ok(ThreadStream { index, stream: handle as sys::CUstream, event })
-    }
-
-    /// The handle as a number, as frameworks take it.
-    #[inline]
-    pub fn handle(self) -> usize {
-        self.stream as usize
-    }
-
-    /// Makes later work on this stream wait for the work that is on `other` now.
-    ///
-    /// # Safety
-    ///
-    /// `other` is a stream of this device, and alive.
-    ///
-    /// # Errors
-    ///
-    /// As [`ThreadStream::new`].
-    pub unsafe fn wait_for(self, other: usize) -> Result<()> {
-        // SAFETY: both streams are of this device, and alive.
-        unsafe { self.order(other as sys::CUstream, self.stream) }
-    }
-
-    /// Makes later work on `other` wait for the work that is on this stream now.
-    ///
-    /// # Safety
-    ///
-    /// `other` is a stream of this device, and alive.
-    ///
-    /// # Errors
-    ///
-    /// As [`ThreadStream::new`].
-    pub unsafe fn release_to(self, other: usize) -> Result<()> {
-        // SAFETY: both streams are of this device, and alive.
-        unsafe { self.order(self.stream, other as sys::CUstream) }
-    }
-
-    /// Makes the second stream wait for the first. One event serves all pairs, since a wait is for the
-    /// event's last record at the time of the call.
-    ///
-    /// # Safety
-    ///
-    /// Both are streams of this device, and alive.
-    unsafe fn order(self, first: sys::CUstream, second: sys::CUstream) -> Result<()> {
-        use cudarc::driver::result::{event, stream};
+    /// As [`new_stream`].
+    pub fn is_done(&self) -> Result<bool> {
         in_context(self.index, || {
-            // SAFETY: the event is never destroyed, and both streams are alive and of the bound context.
-            unsafe {
-                event::record(self.event, first)?;
-                stream::wait_event(second, self.event, WAIT)
+            // SAFETY: the event is never destroyed.
+            match unsafe { result::event::query(self.event) } {
+                Ok(()) => Ok(true),
+                Err(DriverError(sys::CUresult::CUDA_ERROR_NOT_READY)) => Ok(false),
+                Err(error) => Err(error),
             }
         })
     }
+
+    /// Blocks the host until the work is done.
+    ///
+    /// # Errors
+    ///
+    /// As [`new_stream`].
+    pub fn wait(&self) -> Result<()> {
+        // SAFETY: the event is never destroyed.
+        let wait = || unsafe { result::event::synchronize(self.event) };
+        wait_detached(|| in_context(self.index, wait))
+    }
+}
+
+impl Drop for Event {
+    fn drop(&mut self) {
+        unused().push((self.index, self.event as usize));
+    }
+}
+
+/// Makes later work on `second` wait for the work that is on `first` now.
+///
+/// # Safety
+///
+/// Both handles are those of streams on this device, and the streams are alive.
+///
+/// # Errors
+///
+/// As [`new_stream`].
+pub unsafe fn order(index: usize, first: usize, second: usize) -> Result<()> {
+    if first == second {
+        return Ok(());
+    }
+    in_context(index, || {
+        let event = Event::new(index)?;
+        // SAFETY: the event is never destroyed, and both streams are alive and of the bound context. A
+        // wait is for the event's last record at the time of the call, so the event can be reused at once.
+        unsafe {
+            result::event::record(event.event, first as sys::CUstream)?;
+            result::stream::wait_event(second as sys::CUstream, event.event, WAIT)
+        }
+    })
+}
+
+/// Blocks the host until a device has done all its work.
+///
+/// # Errors
+///
+/// As [`new_stream`].
+pub fn wait_for_device(index: usize) -> Result<()> {
+    wait_detached(|| in_context(index, result::ctx::synchronize))
 }
 
 const WAIT: sys::CUevent_wait_flags = sys::CUevent_wait_flags::CU_EVENT_WAIT_DEFAULT;
@@ -212,6 +246,48 @@ pub(crate) fn set_current(index: usize) -> Result<PreviousContext> {
     let previous = PreviousContext::save();
     context.bind_to_thread()?;
     Ok(previous)
+}
+
+/// A stream that somebody else owns: its device, its handle, cudarc's object for it, and its owner.
+type BorrowedStream = (usize, usize, Weak<CudaStream>, DetachedRef);
+
+static BORROWED: Mutex<Vec<BorrowedStream>> = Mutex::new(Vec::new());
+
+/// A stream that somebody else owns, as cudarc's type. The owner is kept alive as long as anything refers to
+/// the result: memory is freed on the stream on which it was allocated.
+///
+/// # Safety
+///
+/// The handle is that of a stream on this device, which lives as long as the owner.
+///
+/// # Errors
+///
+/// As [`checked`].
+pub(crate) unsafe fn owned_stream(
+    index: usize,
+    handle: usize,
+    owner: impl FnOnce() -> DetachedRef,
+) -> Result<Arc<CudaStream>> {
+    let (known, unused) = {
+        let mut borrowed = BORROWED.lock().unwrap_or_else(PoisonError::into_inner);
+        let find = |(device, other, stream, _): &BorrowedStream| match (*device, *other) {
+            pair if pair == (index, handle) => stream.upgrade(),
+            _ => None,
+        };
+        let known = borrowed.iter().find_map(find);
+        let is_unused = |entry: &mut BorrowedStream| entry.2.strong_count() == 0;
+        (known, borrowed.extract_if(.., is_unused).collect::<Vec<_>>())
+    };
+    // Dropping a stream object runs Python, so the lock is not held here.
+    drop(unused);
+    if let Some(stream) = known {
+        return Ok(stream);
+    }
+    // SAFETY: the stream lives as long as its owner, which is kept.
+    let stream = unsafe { borrowed_stream(index, handle) }?;
+    let entry = (index, handle, Arc::downgrade(&stream), owner());
+    BORROWED.lock().unwrap_or_else(PoisonError::into_inner).push(entry);
+    Ok(stream)
 }
 
 /// A stream that somebody else owns, as cudarc's type. Dropping it does not destroy the stream.

@@ -1,7 +1,8 @@
-//! CUDA's driver API, and the streams that calls run on.
+//! CUDA's driver API, the streams that calls run on, and memory that frameworks lend to each other.
 
 pub mod driver;
 mod stream;
 pub mod streams;
+pub mod thread_stream;
 
 pub use stream::Stream;

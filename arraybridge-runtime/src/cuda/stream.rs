@@ -7,29 +7,34 @@ use cudarc::driver::CudaStream;
 
 use crate::cuda::driver;
 use crate::framework::device::Device;
+use crate::interpreter::detached::DetachedRef;
 use crate::interpreter::error::Result;
 
 /// The CUDA stream of a call, which a declared function takes as `&Stream`.
 ///
-/// A thread has one stream per device. While the function runs, CuPy and torch work on it too. The function
-/// puts its own work on this stream, or on other streams that it joins to this one before it returns. It
-/// does not have to wait for the work to finish. The device's context is current on the thread.
+/// It is the current stream of the declared framework on the calling thread. The function puts its own work
+/// on this stream, or on other streams that it joins to this one before it returns. It does not have to wait
+/// for the work to finish. The device's context is current on the thread.
 ///
 /// It dereferences to cudarc's `Arc<CudaStream>`, with `launch_builder`, `memcpy_dtod`, `context`, `fork` and
-/// so on.
+/// so on. A clone of that keeps the stream alive.
 #[derive(Debug)]
 pub struct Stream(Arc<CudaStream>);
 
 impl Stream {
     /// # Safety
     ///
-    /// The handle is that of a stream on this device that is never destroyed.
-    pub(crate) unsafe fn new(index: usize, handle: usize) -> Result<Stream> {
-        // SAFETY: the handle is that of a stream on this device that is never destroyed.
-        unsafe { driver::borrowed_stream(index, handle) }.map(Stream)
+    /// The handle is that of a stream on this device, which lives as long as the owner.
+    pub(crate) unsafe fn new(
+        index: usize,
+        handle: usize,
+        owner: impl FnOnce() -> DetachedRef,
+    ) -> Result<Stream> {
+        // SAFETY: the handle is that of a stream on this device, which lives as long as the owner.
+        unsafe { driver::owned_stream(index, handle, owner) }.map(Stream)
     }
 
-    /// The handle as a number, as other libraries take it.
+    /// The handle as a number, as other libraries take it; 1 for the legacy default stream.
     pub fn handle(&self) -> usize {
         self.0.cu_stream() as usize
     }

@@ -91,8 +91,8 @@ impl<'a, 'py> Call<'a, 'py> {
     ) -> Result<(Bound<'py, PyAny>, ArrayVersions<'py>), FailedAttempt> {
         let definition = self.definition;
         let options = &definition.options;
-        let destination = attempt.destination;
-        let fitted = arguments::fit(options, &self.args, self.kwargs.as_ref(), slots, destination)?;
+        let kwargs = self.kwargs.as_ref();
+        let fitted = arguments::fit(definition, &self.args, kwargs, slots, attempt.destination)?;
         let function = attempt.function.as_ref().unwrap_or(definition.function.bind(self.py));
         let call = || -> PyResult<Bound<'py, PyAny>> {
             let result = function.call(&fitted.args, fitted.kwargs.as_ref())?;
@@ -116,7 +116,7 @@ impl<'a, 'py> Call<'a, 'py> {
             .map(|result| (result, fitted.versions))
     }
 
-    /// Runs `body` on the device and the stream of the call.
+    /// Runs `body` on the device of the call.
     #[inline]
     fn scoped<T>(
         &self,
@@ -128,7 +128,8 @@ impl<'a, 'py> Call<'a, 'py> {
         if !scope::applies_to(framework) {
             return body();
         }
-        scope::enter(self.py, framework, fitted.device, slots, body)
+        let used = |slot: &ArgumentSlot<'py>| fitted.array(slot);
+        scope::enter(self.py, framework, fitted.device, slots, used, body)
     }
 
     /// Calls the function, and again on the rungs of the ladder when memory runs out.

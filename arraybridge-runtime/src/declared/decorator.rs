@@ -36,10 +36,14 @@ copy : bool, optional
     True gives the function memory of its own. False shares memory or raises CopyRequiredError.
 dtype_conversion, scaling : optional
     The dtype of results, and how floats become integers, as in `dtype_policy`.
+narrow : str, optional
+    What becomes of an array whose dtype the framework lacks: \"warn\" converts it to the nearest
+    dtype, with one NarrowedDtypeWarning per dtype; \"error\" raises UnsupportedDtypeError.
 oom_recovery : bool, optional
     False disables retries when memory runs out.
 on_oom : str or sequence of str, optional
-    How to retry when memory runs out, in order: \"clear\", \"split\", \"host\".
+    How to retry when memory runs out, in order: \"clear\", \"split\", \"host\". \"clear\" is tried
+    a second time after a short wait.
 clear_cuda_cache : bool, optional
     True retries with all caches cleared, whatever the two options above say.
 split_axis : int, optional

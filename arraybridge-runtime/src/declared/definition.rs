@@ -1,5 +1,7 @@
 //! A function and its declaration, read once when the function is declared.
 
+use std::sync::atomic::AtomicBool;
+
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -7,8 +9,10 @@ use pyo3::types::PyDict;
 use super::options::Options;
 use super::passthrough::Passthrough;
 use super::signature::Parameters;
+use crate::convert::{Narrowing, WarnedDtypes, trace};
 use crate::framework::spec::Framework;
 use crate::interpreter::error::{Error, Result};
+use crate::policy::{Narrow, Policy};
 
 /// What calling a function returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,6 +56,10 @@ pub struct Definition {
     pub binding: Binding,
     /// How arguments that fit are passed through, if they can be.
     pub passthrough: Option<Passthrough>,
+    /// Whether it was warned that its results lose what they have between whole numbers.
+    pub warned_of_fractions: AtomicBool,
+    /// Of which dtypes it was warned that arrays are narrowed.
+    pub warned_of_narrowing: WarnedDtypes,
 }
 
 impl Definition {
@@ -83,9 +91,21 @@ impl Definition {
             parameters,
             binding,
             passthrough: None,
+            warned_of_fractions: AtomicBool::new(false),
+            warned_of_narrowing: WarnedDtypes::new(),
         };
         definition.passthrough = Passthrough::of(&definition);
         Ok((definition, signature))
+    }
+
+    /// How arrays are narrowed whose dtype their target lacks; `None` if that is an error.
+    #[cold]
+    pub fn narrowing(&self, py: Python<'_>) -> Option<Narrowing<'_>> {
+        let narrow = || Policy::default_of_context(py).narrow;
+        let is_allowed = self.options.narrow.unwrap_or_else(narrow) == Narrow::Warn
+            && trace::copy_default(py, self.options.copy) != Some(false);
+        let narrowing = Narrowing { function: &self.name, warned: &self.warned_of_narrowing };
+        is_allowed.then_some(narrowing)
     }
 }
 

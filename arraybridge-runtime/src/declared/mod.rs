@@ -1,9 +1,8 @@
 //! Declared functions: a decorator says which framework a function works on. Conversions, dtypes,
-//! streams and retries when memory runs out follow from that.
+//! devices and retries when memory runs out follow from that.
 //!
 //! A call is `finish( recover( scopes( fit -> function ) ) )`: [`arguments`] finds the arrays and
-//! converts them to the declared framework, [`scope`] makes its device and stream current, [`ladder`]
-//! retries, and [`result`] gives the result its dtype and its framework. Where every argument fits
+//! converts them to the declared framework, [`scope`] makes its device current, [`ladder`] retries, and [`result`] gives the result its dtype and its framework. Where every argument fits
 //! already, [`passthrough`] only looks at the class of each.
 
 mod arguments;

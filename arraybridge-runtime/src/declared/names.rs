@@ -9,6 +9,7 @@ use crate::framework::generated::MemoryType;
 use crate::framework::spec::Framework;
 use crate::interpreter::error::{Error, Result};
 
+pub use super::options::flag;
 pub use crate::policy::dtype_named as dtype;
 
 /// The names that frameworks are imported as, for suggestions.

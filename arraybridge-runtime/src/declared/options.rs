@@ -10,7 +10,7 @@ use crate::framework::endpoints::Endpoints;
 use crate::framework::spec::{DType, Framework};
 use crate::host::cast::Scaling;
 use crate::interpreter::error::{Error, Result};
-use crate::policy::{Conversion, Policy};
+use crate::policy::{self, Conversion, Narrow, Policy};
 
 /// The framework that results are converted to.
 #[derive(Clone, Copy, Debug)]
@@ -46,6 +46,8 @@ pub struct Options {
     pub conversion: Option<Conversion>,
     /// How floating point results become integers, if the declaration says it.
     pub scaling: Option<Scaling>,
+    /// What becomes of arguments whose dtype the framework lacks, if the declaration says it.
+    pub narrow: Option<Narrow>,
     /// How a call is retried when memory runs out, in order.
     pub ladder: Vec<Rung>,
     /// The axis along which the first array may be split.
@@ -77,6 +79,7 @@ const KNOWN: &[&str] = &[
     "copy",
     "dtype_conversion",
     "scaling",
+    "narrow",
     "oom_recovery",
     "on_oom",
     "clear_cuda_cache",
@@ -117,6 +120,7 @@ impl Options {
             copy: keywords.flag("copy")?,
             conversion,
             scaling,
+            narrow: keywords.get("narrow")?.map(|name| policy::narrow_named(&name)).transpose()?,
             ladder: keywords.ladder()?,
             split_axis: keywords.split_axis()?,
             join: keywords.join()?,
@@ -151,12 +155,16 @@ impl Options {
     #[inline]
     pub fn policy(&self, py: Python<'_>) -> Policy {
         match (self.conversion, self.scaling) {
-            (Some(conversion), Some(scaling)) => Policy { conversion, scaling },
+            (Some(conversion), Some(scaling)) => {
+                Policy { conversion, scaling, is_chosen: true, ..Policy::default() }
+            }
             (conversion, scaling) => {
                 let base = Policy::default_of_context(py);
                 Policy {
                     conversion: conversion.unwrap_or(base.conversion),
                     scaling: scaling.unwrap_or(base.scaling),
+                    is_chosen: base.is_chosen || conversion.is_some() || scaling.is_some(),
+                    narrow: base.narrow,
                 }
             }
         }

@@ -13,9 +13,9 @@ use crate::framework::endpoints::Endpoints;
 use crate::framework::loaded;
 use crate::framework::spec::Framework;
 use crate::interpreter::containers::Container;
-use crate::interpreter::error::Result;
+use crate::interpreter::error::{Error, Result};
 use crate::memory::numpy_array;
-use crate::policy::{self, Conversion, Lead, Policy};
+use crate::policy::{self, Conversion, Function, Lead, Policy};
 
 /// What a result comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,16 +102,10 @@ fn finish_array<'py>(
         if scope == ResultScope::Stack {
             lead.reduced_ndim = Some(1);
         }
-        let name = &call.definition.name;
-        array = match policy::finish(&array, &lead, call.policy, name) {
-            // The function's framework may lack a dtype that the output framework has.
-            Err(error) if error.is_missing_dtype() => match call.output() {
-                Some(output) if output.memory_type != class.framework.memory_type => {
-                    let converted = convert_to_output(call, &array, class, output)?;
-                    policy::finish(&converted, &lead, call.policy, name)?
-                }
-                _ => return Err(error),
-            },
+        array = match policy::finish(&array, &lead, call.policy, function_of(call)) {
+            Err(error) if error.is_missing_dtype() => {
+                finish_without_dtype(call, &array, class, lead, error)?
+            }
             finished => finished?,
         };
         class = detect::class_of(&array).unwrap_or(class);
@@ -122,6 +116,42 @@ fn finish_array<'py>(
         }
         _ => Ok(array),
     }
+}
+
+/// Applies the policy to an array whose framework lacks the policy's dtype. The output framework may have
+/// it; else the array gets the nearest dtype, as an argument would.
+#[cold]
+fn finish_without_dtype<'py>(
+    call: &Call<'_, 'py>,
+    array: &Bound<'py, PyAny>,
+    class: Class,
+    mut lead: Lead,
+    mut error: Error,
+) -> Result<Bound<'py, PyAny>> {
+    let (mut array, mut framework) = (array.clone(), class.framework);
+    if let Some(output) = call.output().filter(|o| o.memory_type != framework.memory_type) {
+        array = convert_to_output(call, &array, class, output)?;
+        framework = output;
+        match policy::finish(&array, &lead, call.policy, function_of(call)) {
+            Err(next) if next.is_missing_dtype() => error = next,
+            finished => return finished,
+        }
+    }
+    let py = call.py;
+    let preserves = call.policy.conversion == Conversion::PreserveInput;
+    let narrowing = call.definition.narrowing(py).filter(|_| preserves);
+    let (Some(narrowing), Some(from)) = (narrowing, lead.dtype) else { return Err(error) };
+    let Some(to) = convert::narrowed(py, from, framework)? else { return Err(error) };
+    lead.dtype = Some(to);
+    let finished = policy::finish(&array, &lead, call.policy, function_of(call))?;
+    narrowing.warn(py, from, to, framework)?;
+    Ok(finished)
+}
+
+/// The function of a call, for the warnings about its result.
+fn function_of<'a>(call: &Call<'a, '_>) -> Function<'a> {
+    let definition = call.definition;
+    Function { name: &definition.name, warned: Some(&definition.warned_of_fractions) }
 }
 
 /// Converts an array of a result to the output framework.
@@ -137,7 +167,9 @@ fn convert_to_output<'py>(
     };
     // Memory of an immutable array is not shared with an array that can be written to.
     let for_writing = class.framework.immutable && !respects_read_only(output);
-    convert::convert_to(array, output, &Request { copy, for_writing, ..Request::default() })
+    let request = Request { copy, for_writing, ..Request::default() };
+    let narrowing = || call.definition.narrowing(call.py);
+    Ok(convert::convert_narrowed(array, output, &request, narrowing)?.0)
 }
 
 /// Whether a framework's arrays cannot be written to if their memory is read-only.

@@ -1,16 +1,17 @@
-//! The device and the stream of a call.
+//! The device of a call, and the memory that is lent to it.
 
 use pyo3::prelude::*;
 
-use super::arguments::{self, ArgumentSlots};
+use super::arguments::{self, ArgumentSlot, ArgumentSlots};
 use super::options::Options;
-use crate::cuda::{driver, streams};
+use crate::cuda::driver;
+use crate::cuda::streams::{self, Loan};
 use crate::framework::device::{self, Device, Placement};
 use crate::framework::endpoints::Endpoints;
-use crate::framework::loaded::{self, is_imported};
+use crate::framework::loaded::{self, LoadedFramework};
 use crate::framework::spec::{Framework, Memory};
 
-/// Whether a framework may need a device to be made current or a stream to be entered.
+/// Whether a framework may need a device to be made current.
 #[inline]
 pub fn applies_to(framework: &Framework) -> bool {
     framework.memory != Memory::Host && framework.device.scope.is_some()
@@ -37,41 +38,65 @@ pub fn call_device<'py>(
     }
 }
 
-/// Runs `body` with the device of a call made current, on this thread's stream of that device.
-///
-/// For arrays on the host, `body` just runs. No stream is entered if an array is traced or needs a
-/// gradient.
+/// Runs `body` with the device of a call made current, and then ends the loans of arrays that other
+/// frameworks lent to it. `used` gives what the function received for an array. No stream is entered. For
+/// a call on the host, `body` just runs.
 ///
 /// # Errors
 ///
-/// What `body` returns, what the framework raises, and `RuntimeError` for a failure of CUDA.
+/// What `body` returns, and what the framework raises.
 pub fn enter<'py, T>(
     py: Python<'py>,
     framework: &'static Framework,
     device: Option<Device>,
     slots: &ArgumentSlots<'py>,
+    used: impl Fn(&ArgumentSlot<'py>) -> Option<Bound<'py, PyAny>>,
     body: impl FnOnce() -> PyResult<T>,
 ) -> PyResult<T> {
-    let loaded = || loaded::load(py, framework, Endpoints::of(framework)).map_err(PyErr::from);
-    let index = match device {
-        Some(Device::Accelerator(index)) => index,
-        // A function without array arguments creates its own arrays on the current device.
-        None if slots.is_empty() && may_stream(py, framework) => {
-            match device::current(py, loaded()?) {
-                Ok(index) => index,
-                // There is no device. The function will raise an error itself if it needs one.
-                Err(_) => return body(),
-            }
-        }
-        _ => return body(),
-    };
-    let on_stream = || match may_stream(py, framework) && slots.iter().all(|s| s.is_concrete()) {
-        true => streams::with_stream(py, index, body),
-        false => body(),
-    };
-    streams::with_device(py, loaded()?, index, on_stream)
+    let Some(Device::Accelerator(index)) = device else { return body() };
+    let loaded = loaded::load(py, framework, Endpoints::of(framework)).map_err(PyErr::from)?;
+    streams::with_device(py, loaded, index, || {
+        let done = body();
+        end_loans(py, loaded, index, slots, used);
+        done
+    })
 }
 
-fn may_stream(py: Python<'_>, framework: &Framework) -> bool {
-    framework.stream.is_some() && driver::is_present() && is_imported(py, framework)
+/// Ends the loans of a call's arguments.
+fn end_loans<'py>(
+    py: Python<'py>,
+    borrower: &LoadedFramework,
+    index: usize,
+    slots: &ArgumentSlots<'py>,
+    used: impl Fn(&ArgumentSlot<'py>) -> Option<Bound<'py, PyAny>>,
+) {
+    let is_lent = |slot: &&ArgumentSlot<'py>| {
+        !slot.is_opened() && !slot.is_of(borrower.framework) && is_on_accelerator(py, slot)
+    };
+    let mut lent = slots.iter().filter(is_lent).peekable();
+    if lent.peek().is_none() || !driver::is_present() {
+        return;
+    }
+    match streams::current(py, borrower, index) {
+        Ok(Some(stream)) => {
+            let loans = lent
+                .filter_map(|slot| Some(Loan { lender: slot.class.framework, owner: used(slot)? }));
+            // SAFETY: the stream is of this device, and its object is held here.
+            unsafe { streams::end_loans(py, index, stream.handle, loans) };
+        }
+        // The result has been waited for.
+        _ if borrower.framework.ready.is_some() => {}
+        // After a failure there is nothing left to wait for.
+        _ => drop(driver::wait_for_device(index)),
+    }
+}
+
+/// Whether an array of another framework is in its accelerator's memory.
+fn is_on_accelerator(py: Python<'_>, slot: &ArgumentSlot<'_>) -> bool {
+    let framework = slot.class.framework;
+    let on_device = || -> PyResult<bool> {
+        let loaded = loaded::load(py, framework, Endpoints::of(framework)).map_err(PyErr::from)?;
+        Ok(matches!(device::device_of(py, loaded, &slot.value)?, Device::Accelerator(_)))
+    };
+    framework.memory != Memory::Host && on_device().unwrap_or(false)
 }

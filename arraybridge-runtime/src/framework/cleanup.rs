@@ -6,7 +6,7 @@ use pyo3::types::PyModule;
 use crate::framework::device::{self, Device};
 use crate::framework::endpoints::Endpoints;
 use crate::framework::generated::MemoryType;
-use crate::framework::loaded;
+use crate::framework::loaded::{self, LoadedFramework};
 use crate::framework::oom;
 use crate::framework::spec::Framework;
 use crate::interpreter::error::{Result, first_line};
@@ -37,20 +37,39 @@ pub fn clear_all(py: Python<'_>, device: Option<usize>) -> Result<Vec<Cleared>> 
     Ok(cleared)
 }
 
-/// Does the same as [`clear_all`] for one framework.
+/// As [`clear_all`], for some frameworks. If none of them has an accelerator, nothing is done: to collect
+/// the garbage of a program that has imported them takes half a second.
 ///
 /// # Errors
 ///
 /// What is not an `Exception`, such as an interrupt. What a framework raises is in the result.
-pub fn clear_one(
+pub fn clear_accelerators(
     py: Python<'_>,
-    framework: &'static Framework,
+    frameworks: &[&'static Framework],
     device: Option<usize>,
 ) -> Result<Vec<Cleared>> {
-    collect_garbage(py)?;
     let mut cleared = Vec::new();
-    clear(py, framework, device, &mut cleared)?;
+    if !frameworks.iter().any(|framework| may_have_accelerator(py, framework)) {
+        return Ok(cleared);
+    }
+    collect_garbage(py)?;
+    for framework in frameworks {
+        clear(py, framework, device, &mut cleared)?;
+    }
     Ok(cleared)
+}
+
+/// Whether a framework is loaded and has an accelerator, as far as that is known: a framework without
+/// caches to clear is not asked, since the answer can start its runtime, which reserves memory.
+fn may_have_accelerator(py: Python<'_>, framework: &'static Framework) -> bool {
+    if !loaded::is_imported(py, framework) {
+        return false;
+    }
+    match framework.clear.is_empty() {
+        true => loaded::if_loaded(py, framework).is_some_and(LoadedFramework::has_counted_any),
+        false => loaded::load(py, framework, Endpoints::of(framework))
+            .is_ok_and(|loaded| loaded.accelerators(py) > 0),
+    }
 }
 
 /// Arrays in reference cycles hold memory too, such as those in the traceback of an exception.

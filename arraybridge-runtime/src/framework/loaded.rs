@@ -312,6 +312,11 @@ impl LoadedFramework {
         }
     }
 
+    /// Whether the accelerators were counted before, and there are some.
+    pub fn has_counted_any(&self) -> bool {
+        self.accelerators.get().is_some_and(|count| *count > 0)
+    }
+
     /// Fails only for what is not an `Exception`, such as an interrupt.
     fn count_accelerators(&self, py: Python<'_>) -> PyResult<usize> {
         let Some(count) = self.framework.device.count else { return Ok(0) };

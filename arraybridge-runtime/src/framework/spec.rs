@@ -288,10 +288,13 @@ pub struct Devices {
 /// Stream operations.
 #[derive(Debug)]
 pub struct Streams {
-    /// The raw handle of the current stream. Scope: `module, device, index`.
+    /// The current stream of this thread. Scope: `module, device, index`.
     pub current: Op<3>,
-    /// A stream object for a raw handle. Scope: `module, handle, device, index`.
-    pub wrap: Op<4>,
+    /// The raw handle of a stream. Scope: `module, stream`.
+    pub handle: Op<2>,
+    /// The framework's object for a stream of another owner, given as a raw handle and as an object
+    /// with `__cuda_stream__`. Scope: `module, handle, device, index, stream`.
+    pub wrap: Op<5>,
     /// A context manager that makes a stream current. Scope: `module, stream`.
     pub scope: Op<2>,
 }

@@ -4,7 +4,7 @@ use std::ffi::CString;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use pyo3::prelude::*;
-use pyo3::types::PySet;
+use pyo3::types::{PySet, PyTuple};
 
 use crate::framework::endpoints::Endpoints;
 use crate::framework::generated::MemoryType;
@@ -14,6 +14,7 @@ use crate::interpreter::error::{Result, warning_class};
 const N: usize = MemoryType::COUNT;
 
 static SHARED: [[AtomicBool; N]; N] = [const { [const { AtomicBool::new(false) }; N] }; N];
+static DETACHED: [[AtomicBool; N]; N] = [const { [const { AtomicBool::new(false) }; N] }; N];
 static NO_ACCELERATOR: [AtomicBool; N] = [const { AtomicBool::new(false) }; N];
 
 /// The name under which the package's module keeps what any extension module warned of.
@@ -33,14 +34,14 @@ pub fn install(module: &Bound<'_, PyModule>) -> PyResult<()> {
 fn warn_once(
     py: Python<'_>,
     given: &AtomicBool,
-    key: (&str, &str),
+    key: &[&str],
     class: &'static str,
     text: impl FnOnce() -> String,
 ) -> Result<()> {
     if given.load(Ordering::Relaxed) || given.swap(true, Ordering::Relaxed) {
         return Ok(());
     }
-    if !is_first(py, key).unwrap_or(true) {
+    if !is_first(py, class, key).unwrap_or(true) {
         return Ok(());
     }
     let text = CString::new(text()).unwrap_or_default();
@@ -48,9 +49,10 @@ fn warn_once(
     Ok(())
 }
 
-fn is_first(py: Python<'_>, key: (&str, &str)) -> PyResult<bool> {
+fn is_first(py: Python<'_>, class: &str, key: &[&str]) -> PyResult<bool> {
     let warned = py.import("arraybridge._core")?.getattr(WARNED)?.cast_into::<PySet>()?;
-    let first = !warned.contains(key)?;
+    let key = PyTuple::new(py, [&[class], key].concat())?;
+    let first = !warned.contains(&key)?;
     warned.add(key)?;
     Ok(first)
 }
@@ -64,12 +66,30 @@ fn is_first(py: Python<'_>, key: (&str, &str)) -> PyResult<bool> {
 pub fn shared_immutable(py: Python<'_>, endpoints: Endpoints) -> Result<()> {
     let Endpoints { source, target } = endpoints;
     let given = &SHARED[source.memory_type as usize][target.memory_type as usize];
-    warn_once(py, given, (source.name, target.name), "SharedImmutableMemoryWarning", || {
+    warn_once(py, given, &[source.name, target.name], "SharedImmutableMemoryWarning", || {
         format!(
             "this {} array shares the memory of an immutable {} array: writing into it changes \
              values that {} takes for constant. Use copy=True for an array that is safe to write \
              to, or copy=False to say that sharing is meant",
             target.title, source.title, source.title
+        )
+    })
+}
+
+/// Says, once per process and pair, that no gradient flows back through a converted array.
+///
+/// # Errors
+///
+/// The warning itself, where the user's filters turn it into an exception.
+pub fn gradient_detached(py: Python<'_>, endpoints: Endpoints) -> Result<()> {
+    let Endpoints { source, target } = endpoints;
+    let given = &DETACHED[source.memory_type as usize][target.memory_type as usize];
+    warn_once(py, given, &[source.name, target.name], "GradientDetachedWarning", || {
+        format!(
+            "this {} array requires a gradient and was detached to be read as a {} array: no \
+             gradient flows back, and training learns nothing through it. Pass x.detach() if that \
+             is intended",
+            source.title, target.title
         )
     })
 }
@@ -82,7 +102,7 @@ pub fn shared_immutable(py: Python<'_>, endpoints: Endpoints) -> Result<()> {
 /// The warning itself, where the user's filters turn it into an exception.
 pub fn no_accelerator(py: Python<'_>, framework: &Framework) -> Result<()> {
     let given = &NO_ACCELERATOR[framework.memory_type as usize];
-    warn_once(py, given, ("accelerator", framework.name), "NoAcceleratorWarning", || {
+    warn_once(py, given, &[framework.name], "NoAcceleratorWarning", || {
         format!(
             "{} finds no accelerator on this machine, so gpu_id is ignored and arrays stay on the \
              host. Use device=\"accelerator:0\" to make this an error",

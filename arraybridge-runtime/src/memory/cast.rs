@@ -3,7 +3,7 @@
 use pyo3::prelude::*;
 
 use crate::host::buffer::{AllocError, HostBuffer};
-use crate::host::cast::{Scaling, StridedArray, cast_strided};
+use crate::host::cast::{CastReport, Scaling, StridedArray, cast_strided};
 use crate::host::copy::gather;
 use crate::host::dtype::DType;
 use crate::host::{self, layout};
@@ -15,8 +15,8 @@ use crate::memory::view::View;
 /// microseconds then, and releasing the interpreter a tenth of one.
 pub const DETACH_FROM: usize = 1 << 18;
 
-/// Casts a host array into new, contiguous memory, in one pass whatever its layout. The number says how
-/// many values were out of the new type's range.
+/// Casts a host array into new, contiguous memory, in one pass whatever its layout. The report counts
+/// what was lost.
 ///
 /// # Errors
 ///
@@ -27,7 +27,7 @@ pub fn cast(
     source: &Source,
     dtype: DType,
     scaling: Scaling,
-) -> Result<(Source, u64)> {
+) -> Result<(Source, CastReport)> {
     let view = on_host(source)?;
     let mut buffer = buffer_for(view.shape(), dtype)?;
     let large = buffer.len().max(view.nbytes()) >= DETACH_FROM;
@@ -48,7 +48,7 @@ pub fn cast(
     let report = run(py, large, work).map_err(|error| Error::Value(error.to_string()))?;
     // SAFETY: the cast wrote every element.
     let cast = unsafe { Source::from_buffer(buffer, dtype, view.shape().into()) };
-    Ok((cast, report.clipped))
+    Ok((cast, report))
 }
 
 /// Copies a host array into new, contiguous memory, in the machine's byte order.

@@ -3,19 +3,21 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use pyo3::prelude::*;
-use pyo3::types::{PyString, PyTuple};
+use pyo3::types::{PyString, PyTuple, PyType};
 
-use super::{Conversion, Policy};
+use super::{Conversion, Narrow, Policy};
 use crate::framework::spec::DType;
 use crate::host::cast::Scaling;
 use crate::interpreter::context::{ContextBlock, ContextVariable};
-use crate::interpreter::error::{Error, Result};
+use crate::interpreter::error::{Error, Result, attempt};
 
 const PRESERVE: &str = "preserve";
 const NATIVE: &str = "native";
 
 const SCALINGS: [(&str, Scaling); 3] =
     [("clamp", Scaling::Clamp), ("unit", Scaling::Unit), ("stretch", Scaling::Stretch)];
+
+const NARROWS: [(&str, Narrow); 2] = [("warn", Narrow::Warn), ("error", Narrow::Error)];
 
 impl Policy {
     /// Reads the arguments `dtype_conversion` and `scaling`. Where one is missing or `None`, that part
@@ -33,6 +35,8 @@ impl Policy {
         scaling: Option<&Bound<'_, PyAny>>,
         base: Policy,
     ) -> Result<Policy> {
+        let is_given = |object: Option<&Bound<'_, PyAny>>| object.is_some_and(|o| !o.is_none());
+        let is_chosen = base.is_chosen || is_given(dtype_conversion) || is_given(scaling);
         let conversion = match dtype_conversion.filter(|object| !object.is_none()) {
             Some(object) => conversion(object)?,
             None => base.conversion,
@@ -41,7 +45,7 @@ impl Policy {
             Some(object) => scaling_named(object)?,
             None => base.scaling,
         };
-        Ok(Policy { conversion, scaling })
+        Ok(Policy { conversion, scaling, is_chosen, narrow: base.narrow })
     }
 
     /// The default of the current context: that of the innermost `dtype_policy` block, or
@@ -54,20 +58,24 @@ impl Policy {
             let value = variable(py)?.call_method0(pyo3::intern!(py, "get"))?;
             let Ok(parts) = value.cast::<PyTuple>() else { return Ok(Policy::default()) };
             let (conversion, scaling) = (parts.get_item(0)?, parts.get_item(1)?);
-            Policy::from_py(Some(&conversion), Some(&scaling), Policy::default())
+            let policy = Policy::from_py(Some(&conversion), Some(&scaling), Policy::default())?;
+            let narrow = narrow_named(&parts.get_item(2)?)?;
+            Ok(Policy { narrow, is_chosen: parts.get_item(3)?.is_truthy()?, ..policy })
         };
         read().unwrap_or_default()
     }
 
-    /// The names of both parts, which are what the context variable holds.
-    fn names(self) -> (&'static str, &'static str) {
+    /// The names of the parts and whether they were chosen, which is what the context variable holds.
+    fn names(self) -> (&'static str, &'static str, &'static str, bool) {
         let conversion = match self.conversion {
             Conversion::PreserveInput => PRESERVE,
             Conversion::NativeOutput => NATIVE,
             Conversion::Force(dtype) => dtype.name(),
         };
         let scaling = SCALINGS.iter().find(|(_, scaling)| *scaling == self.scaling);
-        (conversion, scaling.map_or("clamp", |(name, _)| name))
+        let narrow = NARROWS.iter().find(|(_, narrow)| *narrow == self.narrow);
+        let scaling = scaling.map_or("clamp", |(name, _)| name);
+        (conversion, scaling, narrow.map_or("warn", |(name, _)| name), self.is_chosen)
     }
 }
 
@@ -84,7 +92,8 @@ fn conversion(object: &Bound<'_, PyAny>) -> Result<Conversion> {
         PRESERVE | "preserve_input" => Ok(Conversion::PreserveInput),
         NATIVE | "native_output" => Ok(Conversion::NativeOutput),
         name => {
-            DType::from_name(name).map(Conversion::Force).ok_or_else(|| unknown_conversion(object))
+            let dtype = DType::from_name(name).or_else(|| named_by_numpy(&value));
+            dtype.map(Conversion::Force).ok_or_else(|| unknown_conversion(object))
         }
     }
 }
@@ -121,16 +130,29 @@ fn name_of(object: &Bound<'_, PyAny>) -> Result<String> {
     }
 }
 
-/// The dtype that a name or any framework's dtype object stands for: `"uint16"`, `numpy.uint16`,
-/// `numpy.dtype("uint16")`, `torch.uint16`, `tf.uint16`, `DtypeConversion.UINT16`.
+/// The dtype that a string or a type means to NumPy: `"f4"`, `"float"`, `float`.
+#[cold]
+fn named_by_numpy(object: &Bound<'_, PyAny>) -> Option<DType> {
+    if !object.is_instance_of::<PyString>() && !object.is_instance_of::<PyType>() {
+        return None;
+    }
+    let py = object.py();
+    let read = || py.import("numpy")?.call_method1("dtype", (object,))?.getattr("name")?.extract();
+    DType::from_name(&attempt::<String>(py, read())?)
+}
+
+/// The dtype that a name or any framework's dtype object stands for: `"uint16"`, `"u2"`,
+/// `numpy.uint16`, `numpy.dtype("uint16")`, `torch.uint16`, `tf.uint16`, `DtypeConversion.UINT16`,
+/// `float`.
 ///
 /// # Errors
 ///
 /// [`Error::Value`] for anything else.
 pub fn dtype_named(object: &Bound<'_, PyAny>) -> Result<DType> {
-    let name = name_of(&enum_value(object))?;
+    let value = enum_value(object);
+    let name = name_of(&value)?;
     let last_part = name.rsplit('.').next().unwrap_or_default();
-    DType::from_name(last_part).ok_or_else(|| {
+    DType::from_name(last_part).or_else(|| named_by_numpy(&value)).ok_or_else(|| {
         let known: Vec<_> = DType::ALL.iter().map(|dtype| dtype.name()).collect();
         Error::Value(format!("unknown dtype {name:?}; known are {}", known.join(", ")))
     })
@@ -143,6 +165,20 @@ fn scaling_named(object: &Bound<'_, PyAny>) -> Result<Scaling> {
     found.map(|(_, scaling)| *scaling).ok_or_else(|| {
         let text = object.repr().map(|text| text.to_string()).unwrap_or_default();
         Error::Value(format!("unknown scaling {text}; use \"clamp\", \"unit\" or \"stretch\""))
+    })
+}
+
+/// Reads the argument `narrow`.
+///
+/// # Errors
+///
+/// [`Error::Value`] for anything but `"warn"` and `"error"`.
+pub fn narrow_named(object: &Bound<'_, PyAny>) -> Result<Narrow> {
+    let name = object.cast::<PyString>().ok().map(|name| name.to_string());
+    let found = NARROWS.iter().find(|(known, _)| Some(*known) == name.as_deref());
+    found.map(|(_, narrow)| *narrow).ok_or_else(|| {
+        let text = object.repr().map(|text| text.to_string()).unwrap_or_default();
+        Error::Value(format!("unknown narrow {text}; use \"warn\" or \"error\""))
     })
 }
 
@@ -178,9 +214,12 @@ fn variable(py: Python<'_>) -> PyResult<&Bound<'_, PyAny>> {
 ///
 /// `dtype_conversion` is a `DtypeConversion`, "preserve", "native" or a dtype. `scaling` is
 /// "clamp" (round half to even, saturate, NaN to 0), "unit" (results are in [0, 1] or [-1, 1]) or
-/// "stretch" (minimum to maximum). An argument that is left out keeps the value that it has outside
-/// of the block. The arguments of a decorator or a call take precedence over the default. The block
-/// affects its own context only: its thread, or its asyncio task.
+/// "stretch" (minimum to maximum). `narrow` is what becomes of arguments whose dtype the framework
+/// lacks: "warn" converts them to the nearest dtype that it has, with a NarrowedDtypeWarning, and
+/// "error" raises UnsupportedDtypeError; it also applies to `convert_memory`. An argument that is
+/// left out keeps the value that it has outside of the block. The arguments of a decorator or a
+/// call take precedence over the default. The block affects its own context only: its thread, or
+/// its asyncio task.
 ///
 /// Raises `ValueError` for an unknown name, and `RuntimeError` when one object is entered twice.
 ///
@@ -191,26 +230,34 @@ fn variable(py: Python<'_>) -> PyResult<&Bound<'_, PyAny>> {
 pub struct DtypePolicy {
     dtype_conversion: Option<Py<PyAny>>,
     scaling: Option<Py<PyAny>>,
+    narrow: Option<Py<PyAny>>,
     block: ContextBlock,
 }
 
 impl DtypePolicy {
     fn policy(&self, py: Python<'_>, base: Policy) -> Result<Policy> {
         let conversion = self.dtype_conversion.as_ref().map(|object| object.bind(py));
-        Policy::from_py(conversion, self.scaling.as_ref().map(|object| object.bind(py)), base)
+        let scaling = self.scaling.as_ref().map(|object| object.bind(py));
+        let policy = Policy::from_py(conversion, scaling, base)?;
+        Ok(match &self.narrow {
+            Some(narrow) => Policy { narrow: narrow_named(narrow.bind(py))?, ..policy },
+            None => policy,
+        })
     }
 }
 
 #[pymethods]
 impl DtypePolicy {
     #[new]
-    #[pyo3(signature = (dtype_conversion=None, scaling=None))]
+    #[pyo3(signature = (dtype_conversion=None, scaling=None, narrow=None))]
     fn new(
         py: Python<'_>,
         dtype_conversion: Option<Py<PyAny>>,
         scaling: Option<Py<PyAny>>,
+        narrow: Option<Py<PyAny>>,
     ) -> Result<DtypePolicy> {
-        let manager = DtypePolicy { dtype_conversion, scaling, block: ContextBlock::default() };
+        let block = ContextBlock::default();
+        let manager = DtypePolicy { dtype_conversion, scaling, narrow, block };
         manager.policy(py, Policy::default())?;
         Ok(manager)
     }

@@ -10,11 +10,11 @@ mod declare;
 mod ops;
 mod probe;
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use pyo3::prelude::*;
 
-use crate::convert::plan::Why;
 use crate::convert::record::Record;
 use crate::convert::trace;
 use crate::convert::{self, Opened};
@@ -27,9 +27,9 @@ use crate::framework::spec::{DType, Kind, Memory, ReasonRole};
 use crate::host::cast::Scaling;
 use crate::interpreter::error::{Error, Failure, Result, warning_class};
 use crate::memory::cast;
-use crate::memory::view::Dims;
+use crate::memory::source::Source;
 
-pub use declare::{DtypePolicy, dtype_named, install};
+pub use declare::{DtypePolicy, dtype_named, install, narrow_named};
 
 /// Which dtype a function's result gets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -50,6 +50,29 @@ pub struct Policy {
     pub conversion: Conversion,
     /// How floats become integers.
     pub scaling: Scaling,
+    /// Whether somebody chose it: a decorator, a call or a `dtype_policy` block.
+    pub is_chosen: bool,
+    /// What becomes of arguments whose dtype the framework lacks.
+    pub narrow: Narrow,
+}
+
+/// What becomes of an array whose dtype its target lacks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Narrow {
+    /// It gets the nearest dtype that the target has, with a warning.
+    #[default]
+    Warn,
+    /// That is an error.
+    Error,
+}
+
+/// The function whose result it is, for warnings.
+#[derive(Clone, Copy, Debug)]
+pub struct Function<'a> {
+    /// The name.
+    pub name: &'a str,
+    /// Whether it was warned that fractions are lost; `None` if that is not warned about.
+    pub warned: Option<&'a AtomicBool>,
 }
 
 /// What the policy needs to know about the lead, a call's first array argument.
@@ -91,8 +114,10 @@ fn ndim(array: &Bound<'_, PyAny>) -> Option<usize> {
 /// sparse and other special arrays always are. In a trace, any scaling but [`Scaling::Clamp`] is
 /// computed in the framework's widest float, and can be off by one for wider integers.
 ///
-/// A host array with values that its integer dtype cannot hold causes one `ClippedValuesWarning`,
-/// which names the function and counts the values.
+/// A host array with values that its dtype cannot hold causes one `ClippedValuesWarning`, which names
+/// the function and counts the values. If nobody chose the policy and a host array of floats becomes
+/// integers, the values between whole numbers are counted, and cause one `FractionsLostWarning` per
+/// function.
 ///
 /// # Errors
 ///
@@ -103,7 +128,7 @@ pub fn finish<'py>(
     array: &Bound<'py, PyAny>,
     lead: &Lead,
     policy: Policy,
-    function: &str,
+    function: Function<'_>,
 ) -> Result<Bound<'py, PyAny>> {
     if policy.conversion == Conversion::NativeOutput {
         return Ok(array.clone());
@@ -115,13 +140,14 @@ pub fn finish<'py>(
     let Some(from) = convert::dtype_of(py, loaded, array) else { return Ok(array.clone()) };
     let to = target_dtype(array, from, lead, policy.conversion);
     let Some(to) = to else { return Ok(array.clone()) };
-    let cast = DtypeCast { py, endpoints, loaded, from, to, scaling: policy.scaling, function };
+    let cast = DtypeCast { py, endpoints, loaded, from, to, policy, function };
     if !trace::is_tracing() {
         return cast.apply(array, class.role);
     }
     let start = Instant::now();
     let result = cast.apply(array, class.role)?;
-    trace::push(py, cast.record(&result), start.elapsed());
+    let record = Record::of_cast(loaded, &result, to, "dtype policy");
+    trace::push(py, record, start.elapsed());
     Ok(result)
 }
 
@@ -161,8 +187,8 @@ struct DtypeCast<'a, 'py> {
     loaded: &'a LoadedFramework,
     from: DType,
     to: DType,
-    scaling: Scaling,
-    function: &'a str,
+    policy: Policy,
+    function: Function<'a>,
 }
 
 impl<'py> DtypeCast<'_, 'py> {
@@ -173,7 +199,7 @@ impl<'py> DtypeCast<'_, 'py> {
             return Err(Error::Value(format!(
                 "{} returned a {from} array and its dtype policy asks for {to}: the imaginary \
                  part would be lost; return the real part, or declare NATIVE_OUTPUT",
-                self.function
+                self.function.name
             )));
         }
         if !convert::dtypes(py, loaded, to)?.contains(to) {
@@ -247,9 +273,12 @@ impl<'py> DtypeCast<'_, 'py> {
     ) -> Result<Bound<'py, PyAny>> {
         let DtypeCast { py, endpoints, loaded, .. } = *self;
         let opened = convert::open_host(array)?;
-        let (source, clipped) = cast::cast(py, &opened.source, self.to, self.scaling)?;
-        if clipped > 0 {
-            self.warn_of_clipping(clipped)?;
+        let (source, lost) = cast::cast(py, &opened.source, self.to, self.policy.scaling)?;
+        if lost.clipped > 0 {
+            self.warn_of_clipping(lost.clipped)?;
+        }
+        if lost.fractions > 0 && !self.policy.is_chosen {
+            self.warn_of_fractions(&opened.source, lost.fractions)?;
         }
         convert::make_array(py, endpoints, loaded, Opened { source, private: true }, device)
     }
@@ -283,44 +312,56 @@ impl<'py> DtypeCast<'_, 'py> {
         let hint = missing.map_or_else(String::new, |missing| format!(", or {}", missing.hint));
         let reason = format!(
             "{title} has no {to}, which the dtype policy of {function} asks for; declare \
-             NATIVE_OUTPUT or a dtype that {title} has{hint}"
+             NATIVE_OUTPUT or a dtype that {title} has{hint}",
+            function = function.name
         );
         endpoints.error(Failure::Dtype, "dtype", reason)
+    }
+
+    /// Warns once per function that the default policy rounds what lies between whole numbers.
+    #[cold]
+    fn warn_of_fractions(&self, source: &Source, lost: u64) -> Result<()> {
+        let DtypeCast { py, from, to, function, .. } = *self;
+        let Some(warned) = function.warned else { return Ok(()) };
+        if warned.swap(true, Ordering::Relaxed) {
+            return Ok(());
+        }
+        // A cast to intensities clips what is not in [0, 1].
+        let unit = cast::cast(py, source, DType::Uint16, Scaling::Unit);
+        let way = match unit.is_ok_and(|(_, lost)| lost.clipped == 0) {
+            true => "scaling=\"unit\" to map [0, 1] to the range of the integers",
+            false => "dtype_conversion=\"native\" to keep the result as it is",
+        };
+        let (values, lie) = if lost == 1 { ("value", "lies") } else { ("values", "lie") };
+        let text = format!(
+            "{}: {lost} {values} of its {from} result {lie} between whole numbers and became {to}. \
+             Use {way}, or dtype_conversion=\"preserve\" if rounding is intended",
+            function.name
+        );
+        let text = std::ffi::CString::new(text).unwrap_or_default();
+        PyErr::warn(py, &warning_class(py, "FractionsLostWarning"), &text, 1)?;
+        Ok(())
     }
 
     #[cold]
     fn warn_of_clipping(&self, clipped: u64) -> Result<()> {
         let DtypeCast { py, from, to, function, .. } = *self;
-        let (values, were) = if clipped == 1 { ("value", "was") } else { ("values", "were") };
+        let (values, were) = match clipped {
+            1 => ("value", "was clipped (NaN became 0)"),
+            _ => ("values", "were clipped (NaN became 0)"),
+        };
+        let (became, way) = match to.kind() {
+            Kind::Float => ("became infinite or NaN", ""),
+            _ => (were, ", or scaling=\"unit\" or \"stretch\" to change its range"),
+        };
         let text = format!(
-            "{function}: {clipped} {values} of its {from} result did not fit {to} and {were} clipped \
-             (NaN became 0). Use dtype_conversion=NATIVE_OUTPUT to keep the result as it is, or \
-             scaling=\"unit\" or \"stretch\" to change its range"
+            "{}: {clipped} {values} of its {from} result did not fit {to} and {became}. Use \
+             dtype_conversion=NATIVE_OUTPUT to keep the result as it is{way}",
+            function.name
         );
         let text = std::ffi::CString::new(text).unwrap_or_default();
         PyErr::warn(py, &warning_class(py, "ClippedValuesWarning"), &text, 1)?;
         Ok(())
-    }
-
-    fn record(&self, result: &Bound<'py, PyAny>) -> Record {
-        let DtypeCast { py, loaded, to, .. } = *self;
-        let shape = result.getattr(pyo3::intern!(py, "shape")).and_then(|shape| {
-            shape.try_iter()?.map(|n| n?.extract::<usize>()).collect::<PyResult<_>>()
-        });
-        let shape: Dims<usize> = shape.unwrap_or_default();
-        let device = device::device_of(py, loaded, result);
-        Record {
-            source: loaded.framework.name,
-            target: loaded.framework.name,
-            route: "copy",
-            how: "dtype policy",
-            why: Some(Why::Cast.text()),
-            dtype: to.name().into(),
-            nbytes: shape.iter().product::<usize>().saturating_mul(to.size()),
-            device: device.map_or("unknown".into(), Device::name),
-            shape,
-            ..Record::default()
-        }
     }
 }
 

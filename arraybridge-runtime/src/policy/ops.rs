@@ -103,10 +103,10 @@ impl<'py> Ops<'_, 'py> {
     }
 
     fn cast(&self, array: &Array<'py>) -> PyResult<Array<'py>> {
-        let DtypeCast { from, to, scaling, .. } = *self.cast;
+        let DtypeCast { from, to, policy, .. } = *self.cast;
         let integer = |kind| matches!(kind, Kind::Signed | Kind::Unsigned);
         match (from.kind(), to.kind()) {
-            (Kind::Float, kind) if integer(kind) => match scaling {
+            (Kind::Float, kind) if integer(kind) => match policy.scaling {
                 Scaling::Clamp => self.clamp_float(array),
                 Scaling::Unit => self.scale_unit(array),
                 Scaling::Stretch => self.stretch(array),

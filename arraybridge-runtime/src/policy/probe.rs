@@ -23,7 +23,7 @@ type Key = (usize, DType, DType, Scaling);
 static KNOWN: Mutex<Option<HashMap<Key, bool>>> = Mutex::new(None);
 
 fn key(cast: &DtypeCast<'_, '_>) -> Key {
-    (cast.loaded.framework.memory_type as usize, cast.from, cast.to, cast.scaling)
+    (cast.loaded.framework.memory_type as usize, cast.from, cast.to, cast.policy.scaling)
 }
 
 fn remember(cast: &DtypeCast<'_, '_>, passes: bool) {
@@ -43,7 +43,7 @@ pub(super) fn passes(cast: &DtypeCast<'_, '_>, device: Device) -> Result<bool> {
     }
     drop(known);
     let has_f64 = convert::dtypes(cast.py, cast.loaded, DType::Float64)?.contains(DType::Float64);
-    let passes = ops::can_be_exact(cast.from, cast.to, cast.scaling, has_f64)
+    let passes = ops::can_be_exact(cast.from, cast.to, cast.policy.scaling, has_f64)
         && match agree(cast, device) {
             Ok(agree) => agree,
             Err(error) if oom::passes_through(cast.py, &error) => return Err(error.into()),
@@ -60,9 +60,9 @@ pub(super) fn reject(cast: &DtypeCast<'_, '_>) {
 
 /// Whether the operations compute the bits that the kernels compute.
 fn agree(cast: &DtypeCast<'_, '_>, device: Device) -> PyResult<bool> {
-    let DtypeCast { py, endpoints, loaded, from, to, scaling, .. } = *cast;
+    let DtypeCast { py, endpoints, loaded, from, to, policy, .. } = *cast;
     let (source, _) = memory::cast::cast(py, &edge_values()?, from, Scaling::Clamp)?;
-    let (expected, _) = memory::cast::cast(py, &source, to, scaling)?;
+    let (expected, _) = memory::cast::cast(py, &source, to, policy.scaling)?;
     let array =
         convert::make_array(py, endpoints, loaded, Opened { source, private: true }, device)?;
     let given = convert::open_host(&ops::cast(cast, &array, Some(device))?)?.source;

@@ -78,6 +78,7 @@ impl<'a, T: Element, D: Dimension> Argument<'a> for ArrayView<'a, T, D> {
         }
         let open = || {
             let opened = convert::open_on_host(&given)?;
+            convert::warn_if_detached(&given, call.framework())?;
             expect::<T, D>(opened.source.view(), call.function.entry.cast)?;
             let opened = readable::<T>(call, opened, copies)?;
             if !opened.private {
@@ -186,6 +187,7 @@ fn open_tensor(call: &Call<'_, '_>, index: usize) -> Result<Tensor> {
     let open = |given: &Bound<'_, PyAny>| {
         let stream = call.stream.get();
         let opened = convert::open_to_hold(given, stream.map_or(LEGACY_STREAM, Stream::handle))?;
+        convert::warn_if_detached(given, call.framework())?;
         match opened.private {
             true => call.note_private(opened.source.view()),
             false => call.note(index, opened.source.view().clone(), false),

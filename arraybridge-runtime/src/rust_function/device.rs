@@ -12,15 +12,14 @@ use super::argument::required;
 use super::{Argument, Call, Setting};
 use crate::convert::{self, Opened, Request};
 use crate::cuda::Stream;
-use crate::cuda::driver;
-use crate::cuda::streams;
+use crate::cuda::driver::{self, LEGACY_STREAM};
+use crate::cuda::streams::{self, Loan};
 use crate::framework::detect;
 use crate::framework::device::{self, Device, Placement};
 use crate::framework::endpoints::Endpoints;
 use crate::framework::loaded::{self, LoadedFramework};
 use crate::framework::oom;
 use crate::framework::spec::{Framework, Memory};
-use crate::interpreter::detached::wait_detached;
 use crate::interpreter::error::{Error, Failure, Result};
 use crate::memory::element::Element;
 use crate::memory::source::{Owner, Source};
@@ -47,6 +46,7 @@ impl<'a, T: Element> Argument<'a> for DeviceView<'a, T> {
             };
             let array = convert::convert_to(given, framework, &request)?;
             let opened = convert::open_any(&array, stream.handle())?;
+            convert::warn_if_detached(&array, framework)?;
             call.hold::<T>(index, given, opened, false)
         };
         open(&*required(call, index)?).map_err(|error| call.about(index, error))
@@ -75,21 +75,18 @@ impl<'a, T: Element> Argument<'a> for DeviceViewMut<'a, T> {
     }
 }
 
-/// Whether a framework works on our streams while a function runs.
-fn adopts(framework: &Framework) -> bool {
-    framework.stream.is_some()
-}
-
-/// An owner that is released once a stream has done its work.
+/// An owner that is released once a stream has done the work that it has when this is dropped.
 struct AwaitedOwner {
     stream: Arc<CudaStream>,
-    // Fields are dropped after the wait in `drop`.
-    _owner: Owner,
+    owner: Option<Owner>,
 }
 
 impl Drop for AwaitedOwner {
     fn drop(&mut self) {
-        let _ = wait_detached(|| driver::checked(|| self.stream.synchronize()));
+        let (index, handle) = (self.stream.context().ordinal(), self.stream.cu_stream() as usize);
+        let Some(owner) = self.owner.take() else { return };
+        // SAFETY: the stream is of this device, and `self.stream` keeps it alive.
+        unsafe { streams::keep_until_done(index, handle, Box::new(owner)) };
     }
 }
 
@@ -136,29 +133,22 @@ impl<'a, 'py> Call<'a, 'py> {
         declared.or_else(of_array)
     }
 
-    /// Calls the function on a CUDA device, on this thread's stream of it.
+    /// Calls the function on a CUDA device, on the stream that the declared framework is on.
     pub(super) fn on_cuda(&self) -> Result<Bound<'py, PyAny>> {
         let (py, framework) = (self.py, self.framework());
         let loaded = loaded::load(py, framework, Endpoints::of(framework))?;
         let index = self.accelerator(loaded)?;
-        let called = || -> Result<Bound<'py, PyAny>> {
-            let handle = streams::handle(py, index)?;
-            // SAFETY: a thread's streams are never destroyed.
-            let stream = unsafe { Stream::new(index, handle) }?;
-            let _ = self.stream.set(stream);
-            let _former = driver::set_current(index)?;
-            (self.function.entry.call)(self)
-        };
         let mut panicked = None;
-        let body = || match catch_unwind(AssertUnwindSafe(called)) {
-            Ok(done) => Ok(done?),
+        let body = || match self.called(loaded, index) {
+            Ok(Ok(done)) => Ok(done),
+            Ok(Err(error)) => Err(error.into()),
             Err(panic) => {
-                // The frameworks have to return to their own streams first.
+                // The framework has to return to its own device first.
                 panicked = Some(panic);
                 Err(PyRuntimeError::new_err("the function panicked"))
             }
         };
-        let done = streams::with_device_and_stream(py, loaded, index, body);
+        let done = streams::with_device(py, loaded, index, body);
         if let Some(panic) = panicked {
             resume_unwind(panic);
         }
@@ -166,6 +156,44 @@ impl<'a, 'py> Call<'a, 'py> {
             Ok(()) => Error::Python(error),
             Err(other) => Error::Python(other),
         })
+    }
+
+    /// Calls the function on the framework's current stream, and ends the loans of its arguments.
+    fn called(
+        &self,
+        loaded: &LoadedFramework,
+        index: usize,
+    ) -> std::thread::Result<Result<Bound<'py, PyAny>>> {
+        let begin = || -> Result<driver::PreviousContext> {
+            let _ = self.stream.set(self.stream_of(loaded, index)?);
+            driver::set_current(index)
+        };
+        let _previous = match begin() {
+            Ok(previous) => previous,
+            Err(error) => return Ok(Err(error)),
+        };
+        let done = catch_unwind(AssertUnwindSafe(|| (self.function.entry.call)(self)));
+        let lent = self.given.iter().flatten().filter_map(|array| {
+            let lender = detect::class_of(array)?.framework;
+            let is_lent = lender.stream.is_some()
+                && lender.memory_type != self.framework().memory_type
+                && in_cuda(array).is_some();
+            is_lent.then(|| Loan { lender, owner: array.as_any().clone() })
+        });
+        // SAFETY: the stream is of this device, and alive as long as the call refers to it.
+        unsafe { streams::end_loans(self.py, index, self.stream().handle(), lent) };
+        done
+    }
+
+    /// The current stream of the declared framework; the legacy default stream if the framework does not
+    /// expose its streams, since it then orders its exports and imports with that.
+    fn stream_of(&self, loaded: &LoadedFramework, index: usize) -> Result<Stream> {
+        let (handle, owner) = match streams::current(self.py, loaded, index)? {
+            Some(current) => (current.handle, current.object),
+            None => (LEGACY_STREAM, self.py.None().into_bound(self.py)),
+        };
+        // SAFETY: the framework's object keeps its stream alive, and the legacy default stream always exists.
+        unsafe { Stream::new(index, handle, || owner.into()) }
     }
 
     /// The CUDA device that the function is called on.
@@ -221,22 +249,21 @@ impl<'a, 'py> Call<'a, 'py> {
     /// Makes memory outlive the work on it that the function starts.
     ///
     /// That work ends after the function returns, which is when its references to the memory are
-    /// released. Nothing has to be done if the memory's framework is on the call's stream while the
-    /// function runs. What was made for the call was allocated on that stream. What the caller
-    /// allocated on its own stream is reused on that stream, which waits for the call. (An array
-    /// that was allocated on a third stream is for the caller to order, as with the framework's own
-    /// functions.) JAX and TensorFlow do not know our streams and reuse freed memory at once, and
-    /// what an object of no framework does is unknown. For these, the call's reference is released
-    /// when the stream is done.
+    /// released. Memory of the declared framework is reused in the order of its current stream, which is
+    /// that of the call. Another framework that has streams waits for the call when it ends. JAX and
+    /// TensorFlow cannot be made to wait, and what an object of no framework does is unknown. For these,
+    /// the call's reference is released when the stream has done its work.
     pub(super) fn keep_until_done(&self, given: &Bound<'_, PyAny>, opened: Opened) -> Opened {
+        let adopts = |framework: &Framework| framework.stream.is_some();
         let class = detect::class_of(given);
         let owner = class.is_some_and(|class| adopts(class.framework)) || on_host(given);
         let ordered = adopts(self.framework()) && owner;
         if ordered || opened.source.view().is_on_host() {
             return opened;
         }
+        streams::drain_at_exit(self.py);
         let (view, owner) = opened.source.into_parts();
-        let awaited = AwaitedOwner { stream: Arc::clone(self.stream()), _owner: owner };
+        let awaited = AwaitedOwner { stream: Arc::clone(self.stream()), owner: Some(owner) };
         // SAFETY: the new owner holds the one before.
         let source = unsafe { Source::new(view, Owner::Value(Box::new(awaited))) };
         Opened { source, private: opened.private }

@@ -218,7 +218,11 @@ impl<'py> Join<'_, 'py> {
     /// Fills one host buffer from all arrays, and makes an array of the target of it.
     fn through_host(&self, arrays: &[Bound<'py, PyAny>]) -> Result<Bound<'py, PyAny>> {
         let Join { py, endpoints, loaded, along, .. } = *self;
-        let opened = arrays.iter().map(convert::open_host).collect::<Result<Vec<_>>>()?;
+        let open = |array| {
+            convert::warn_if_detached(array, endpoints.target)?;
+            convert::open_host(array)
+        };
+        let opened = arrays.iter().map(open).collect::<Result<Vec<_>>>()?;
         let views: Vec<_> = opened.iter().map(|opened| opened.source.view()).collect();
         let dtype = common_dtype(py, &views)?;
         let first = convert::class_of(&arrays[0])?.framework;

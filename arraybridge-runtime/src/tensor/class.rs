@@ -61,7 +61,7 @@ impl PyTensor {
         self.memory.view()
     }
 
-    fn is_host(&self) -> bool {
+    pub(super) fn is_host(&self) -> bool {
         self.view().is_on_host()
     }
 
@@ -123,20 +123,26 @@ impl PyTensor {
         Ok(copies)
     }
 
-    /// Makes a consumer's stream wait for the stream that wrote the memory.
-    fn order(&self, stream: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
+    /// Makes a consumer's stream wait for the stream that wrote the memory. Returns whether it is the stream
+    /// on which the memory is freed.
+    fn order(&self, stream: Option<&Bound<'_, PyAny>>) -> PyResult<bool> {
         let stream: i64 = stream.map_or(Ok(1), |stream| stream.extract())?;
         match stream {
-            -1 => Ok(()),
+            // Such a consumer orders its own work, also with the release of the memory.
+            -1 => Ok(true),
             0 => Err(PyValueError::new_err(
                 "stream 0 is ambiguous; use 1 for the legacy default stream or 2 for the per-thread one",
             )),
             stream if stream < 0 => {
                 Err(PyValueError::new_err(format!("{stream} is not a CUDA stream")))
             }
-            stream => {
+            consumer => {
+                let (stream, consumer) = (self.stream(), consumer as usize);
                 let device = self.view().device().device_id;
-                cuda::order_streams(device, self.stream().as_ref(), stream as usize)
+                cuda::order_streams(device, stream.as_ref(), consumer)?;
+                Ok(stream
+                    .as_ref()
+                    .is_some_and(|stream| cuda::stream_handle(Some(stream)) == consumer))
             }
         }
     }
@@ -221,9 +227,9 @@ impl PyTensor {
         copy: Option<bool>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let copies = self.needs_copy(stream.is_some(), dl_device, copy)?;
-        let source = if copies { self.copied(py)? } else { self.memory.source() };
-        if !self.is_host() && !copies {
-            self.order(stream.as_ref())?;
+        let mut source = if copies { self.copied(py)? } else { self.memory.source() };
+        if !self.is_host() && !copies && !self.order(stream.as_ref())? {
+            source = cuda::AfterDevice::of(source);
         }
         if max_version.is_some_and(|(major, _)| major >= 1) {
             let mut tensor = source.hand_over(managed::versioned);

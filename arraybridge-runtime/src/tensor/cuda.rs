@@ -9,7 +9,7 @@ use pyo3::exceptions::PyBufferError;
 use pyo3::prelude::*;
 
 use super::{Tensor, expect_len};
-use crate::cuda::driver::{LEGACY_STREAM, checked};
+use crate::cuda::driver::{LEGACY_STREAM, checked, wait_for_device};
 use crate::host::buffer::HostBuffer;
 use crate::host::layout::{Strides, contiguous_strides};
 use crate::interpreter::detached::wait_detached;
@@ -19,12 +19,8 @@ use crate::memory::element::Element;
 use crate::memory::source::{Owner, SharedSource, Source};
 use crate::memory::view::View;
 
-/// Device memory and its context.
-///
-/// When the last reference is dropped, a consumer's kernel may still be reading the memory, on a stream that
-/// is not known here: a consumer names the stream that it starts on, may go on to use others, and may
-/// have destroyed that one since. So all work of the device is waited for. Then the slice frees the memory
-/// on the stream on which it was allocated.
+/// Device memory and its context. The slice frees the memory on the stream on which it was allocated, as
+/// CuPy and torch do. [`AfterDevice`] is for consumers on other streams.
 struct DeviceMemory<T: Element> {
     slice: ManuallyDrop<CudaSlice<T>>,
     context: Arc<CudaContext>,
@@ -33,13 +29,40 @@ struct DeviceMemory<T: Element> {
 impl<T: Element> Drop for DeviceMemory<T> {
     fn drop(&mut self) {
         let free = || {
-            // After a failure there is nothing left to wait for.
-            let waited = self.context.synchronize();
+            // The handle of the legacy default stream stands for that of the current context. After a failure
+            // there is nothing else to try.
+            let bound = self.context.bind_to_thread();
             // SAFETY: the slice is dropped once, here.
             unsafe { ManuallyDrop::drop(&mut self.slice) };
-            waited
+            bound
         };
-        let _ = wait_detached(|| checked(free));
+        let _ = checked(free);
+    }
+}
+
+/// Memory that is lent to a consumer on another stream than that of the memory.
+///
+/// A consumer names the stream that it starts on, may go on to use others, and may have destroyed that one by
+/// the time it releases the memory. So all work of the device is waited for then.
+pub(super) struct AfterDevice {
+    index: usize,
+    // Fields are dropped after the wait in `drop`.
+    _owner: Owner,
+}
+
+impl Drop for AfterDevice {
+    fn drop(&mut self) {
+        let _ = wait_for_device(self.index);
+    }
+}
+
+impl AfterDevice {
+    /// The same memory, released when the device's work is done.
+    pub(super) fn of(source: Source) -> Source {
+        let (view, owner) = source.into_parts();
+        let index = view.device().device_id as usize;
+        // SAFETY: the new owner holds the one before.
+        unsafe { Source::new(view, Owner::Value(Box::new(AfterDevice { index, _owner: owner }))) }
     }
 }
 

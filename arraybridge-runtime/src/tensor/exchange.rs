@@ -15,7 +15,7 @@ use dlpark::tensor::TensorRef;
 use pyo3::exceptions::PyBufferError;
 use pyo3::prelude::*;
 
-use super::{PyTensor, Tensor};
+use super::{PyTensor, Tensor, cuda};
 use crate::convert::Opened;
 use crate::dlpack::{self, capsule, managed};
 use crate::framework::device;
@@ -34,7 +34,9 @@ unsafe impl DlpackExchangeProducer for PyTensor {
 
     fn managed_tensor_no_sync(&self, _: Python<'_>) -> PyResult<Managed<DLManagedTensorVersioned>> {
         self.settle()?;
-        Ok(self.memory.source().hand_over(managed::versioned))
+        let source = self.memory.source();
+        let source = if self.is_host() { source } else { cuda::AfterDevice::of(source) };
+        Ok(source.hand_over(managed::versioned))
     }
 
     fn tensor_view_no_sync(&self, _: Python<'_>) -> PyResult<DLTensor> {

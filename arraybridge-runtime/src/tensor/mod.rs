@@ -98,7 +98,15 @@ impl Tensor {
         stream: &Stream,
     ) -> Result<Tensor> {
         let mut tensor = Tensor::from_opened(py, opened)?;
-        tensor.stream = (!tensor.description().is_on_host()).then(|| Arc::clone(stream));
+        if tensor.description().is_on_host() {
+            return Ok(tensor);
+        }
+        let (view, owner) = tensor.source.into_parts();
+        // The stream is named to whoever the memory is handed to, in whichever module that is.
+        let owner = Owner::Value(Box::new((owner, Arc::clone(stream))));
+        // SAFETY: the new owner holds the one before.
+        tensor.source = unsafe { Source::new(view, owner) };
+        tensor.stream = Some(Arc::clone(stream));
         Ok(tensor)
     }
 

@@ -2,6 +2,7 @@
 
 use arraybridge_runtime::cudarc::driver::result;
 use arraybridge_runtime::prelude::*;
+use pyo3::prelude::*;
 
 /// A copy of the elements.
 #[memory_type(cupy, returns = input)]
@@ -17,6 +18,16 @@ fn device_copy(image: DeviceView<'_, f32>, stream: &Stream) -> Result<DeviceArra
         unsafe { result::memcpy_dtod_async(to, from, bytes, stream.cu_stream()) }?;
     }
     Ok(copy)
+}
+
+/// The elements once more, as a tensor of no framework.
+#[memory_type(cupy)]
+fn device_tensor<'py>(
+    py: Python<'py>,
+    image: DeviceView<'_, f32>,
+    stream: &Stream,
+) -> Result<Bound<'py, PyAny>> {
+    Ok(Tensor::from(device_copy(image, stream)?).into_pyobject(py)?)
 }
 
 fn pointer<T: Element>(array: &mut DeviceArray<T>, stream: &Stream) -> u64 {

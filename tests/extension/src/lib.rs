@@ -337,12 +337,6 @@ fn through(data: Tensor) -> Tensor {
     data
 }
 
-/// The handle of the thread's CUDA stream of a device.
-#[memory_type(numpy)]
-fn stream(py: Python<'_>, device: usize) -> PyResult<usize> {
-    arraybridge_runtime::__private::package::stream_handle(py, device)
-}
-
 /// Not an array, although its name starts like one.
 #[derive(IntoPyObject)]
 struct ArrayRange {

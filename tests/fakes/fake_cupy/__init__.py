@@ -1,21 +1,24 @@
 """A fake CuPy: NumPy arrays that claim to be on a CUDA device.
 
-It checks control flow only: which operation is called, in which device's scope, in which order, and
-what happens when one fails. It does not show that anything works with CuPy or on a device.
+By itself it checks control flow only: which operation is called, in which device's scope, in which
+order, and what happens when one fails. After `attach()` its memory and its work are the fake
+driver's (see `fake_cuda`), and it follows CuPy 14's rules of devices, streams and pools. Each rule
+names the function of CuPy in which it was read. It does not show that anything works with CuPy or
+on a device.
 
 `mount()` puts it into `sys.modules` as `cupy`. `LOG` holds the calls. With `SHARES`, arrays are
-exported and imported by DLPack, for use with the driver of `fake_cuda`, whose device memory is host
-memory.
+exported and imported by DLPack without the fake driver, too.
 """
 
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import sys
 import threading
 import types
+import warnings
 
+import fake_device
 import numpy as np
 
 __version__ = "14.2.0+fake"
@@ -35,9 +38,28 @@ def _called(name: str) -> None:
         raise FAIL[name]
 
 
+def attach():
+    """Work on the fake driver, which is given back."""
+    global _driver
+    _driver = fake_device.attach()
+    _use(0)
+    return _driver
+
+
+_driver = None
+
+
 def current_device() -> int:
-    """The device of this thread."""
+    """The device of this thread. CUDA's runtime takes it from the context that is current."""
+    if _driver is not None:
+        return max(_driver.fake_current(), 0)
     return getattr(_state, "device", 0)
+
+
+def _use(device: int) -> None:
+    _state.device = device
+    if _driver is not None:
+        _driver.fake_make_current(device)
 
 
 class CUDARuntimeError(RuntimeError):
@@ -81,14 +103,14 @@ class Device:
         if not 0 <= self.id < DEVICES:
             raise CUDARuntimeError(101)
         self._before.append(current_device())
-        _state.device = self.id
+        _use(self.id)
         return self
 
     def __exit__(self, *error: object) -> None:
-        _state.device = self._before.pop()
+        _use(self._before.pop())
 
     def use(self) -> None:
-        _state.device = self.id
+        _use(self.id)
 
     def synchronize(self) -> None:
         _called("synchronize")
@@ -97,62 +119,111 @@ class Device:
 Device.__module__ = "cupy.cuda.device"
 
 
-class Stream:
-    """A stream without work."""
+class _BaseStream:
+    """A stream, and the scope in which it is the current one of its device."""
 
-    def __init__(self, ptr: int = 0, device_id: int = -1) -> None:
+    def __init__(self, ptr: int, device_id: int) -> None:
         self.ptr = ptr
         self.device_id = device_id
 
-    def __enter__(self) -> Stream:
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _BaseStream) and other.ptr == self.ptr
+
+    def __hash__(self) -> int:
+        return self.ptr
+
+    def __cuda_stream__(self) -> tuple[int, int]:
+        return (0, self.ptr)
+
+    def __enter__(self) -> _BaseStream:
         LOG.append("enter stream")
-        _streams().append(self)
+        # cupy/cuda/stream.pyx, check_stream_device_match: a stream is refused on another device.
+        device = current_device() if self.device_id == -1 else self.device_id
+        if device != current_device():
+            raise RuntimeError(
+                f"The device that the stream is created on ({device}) does not match with the "
+                f"current device ({current_device()})"
+            )
+        # cupy/cuda/stream.pyx, _ThreadLocal.push_stream: a stack for each device and thread.
+        _streams(device).append(self)
+        _entered().append(device)
         return self
 
     def __exit__(self, *error: object) -> None:
         LOG.append("leave stream")
-        _streams().pop()
+        # cupy/cuda/stream.pyx, _ThreadLocal.pop_stream, which ends in set_current_stream: a stream
+        # without a device (that of ExternalStream) becomes current on the device that is current
+        # then.
+        device = _entered().pop()
+        _streams(device).pop()
+        assert _streams(device)[-1].device_id in (-1, device)
 
     def synchronize(self) -> None:
         LOG.append("synchronize stream")
+        if _driver is not None:
+            fake_device.check(_driver.cuStreamSynchronize(fake_device.ctypes.c_void_p(self.ptr)))
 
 
-def _streams() -> list[Stream]:
+class Stream(_BaseStream):
+    """A stream of its own, or the default one. It goes with the object."""
+
+    def __init__(self, null: bool = False, non_blocking: bool = False) -> None:
+        self._owned = not null and _driver is not None
+        # cupy/cuda/stream.pyx, Stream.__init__: the device is that which is current, none for
+        # `null`.
+        ptr = fake_device.create_stream(non_blocking) if self._owned else 0
+        super().__init__(ptr, -1 if null else current_device())
+
+    def __del__(self) -> None:
+        # cupy/cuda/stream.pyx, Stream.__del__
+        if getattr(self, "_owned", False):
+            fake_device.destroy_stream(self.ptr)
+
+    @staticmethod
+    def from_external(stream: object) -> _BaseStream:
+        # cupy/cuda/stream.pyx, Stream.from_external: by the protocol, without a device.
+        version, ptr = stream.__cuda_stream__()
+        assert version == 0
+        made = _ExternalStream(ptr, -1)
+        made._owner = stream
+        return made
+
+
+class _ExternalStream(_BaseStream):
+    """A stream of another owner."""
+
+
+def ExternalStream(ptr: int, device_id: int = -1) -> _BaseStream:  # noqa: N802 - CuPy's name
+    """A stream by its number."""
+    # cupy/cuda/stream.pyx, ExternalStream.__init__
+    text = "ExternalStream is deprecated; use Stream.from_external"
+    warnings.warn(text, DeprecationWarning, stacklevel=2)
+    return _ExternalStream(ptr, device_id)
+
+
+Stream.null = Stream(null=True)
+
+
+def _streams(device: int) -> list[_BaseStream]:
+    # cupy/cuda/stream.pyx, _ThreadLocal.__init__: the null stream is the first of each stack.
     if not hasattr(_state, "streams"):
-        _state.streams = []
-    return _state.streams
+        _state.streams = [[Stream.null] for _ in range(8)]
+    return _state.streams[device]
 
 
-def get_current_stream(device_id: int = -1) -> Stream:
-    """The stream of this thread."""
-    return _streams()[-1] if _streams() else Stream(0, device_id)
+def _entered() -> list[int]:
+    if not hasattr(_state, "entered"):
+        _state.entered = []
+    return _state.entered
 
 
-def _labelled(capsule: object, device_type: int, device: int) -> object:
-    """The same capsule, labelled with another device."""
-    api = ctypes.pythonapi
-    api.PyCapsule_GetName.restype = ctypes.c_char_p
-    api.PyCapsule_GetName.argtypes = [ctypes.py_object]
-    api.PyCapsule_GetPointer.restype = ctypes.c_void_p
-    api.PyCapsule_GetPointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
-    name = api.PyCapsule_GetName(capsule)
-    tensor = api.PyCapsule_GetPointer(capsule, name) + 32 * name.endswith(b"_versioned")
-    where = (ctypes.c_int32 * 2).from_address(tensor + 8)
-    where[:] = [device_type, device]
-    return capsule
+def get_current_stream(device_id: int = -1) -> _BaseStream:
+    """The stream of this thread on a device."""
+    return _streams(current_device() if device_id == -1 else device_id)[-1]
 
 
-class _Lent:
-    """An exporter of a capsule, for NumPy to import."""
-
-    def __init__(self, capsule: object) -> None:
-        self._capsule = capsule
-
-    def __dlpack_device__(self) -> tuple[int, int]:
-        return (1, 0)
-
-    def __dlpack__(self, **options: object) -> object:
-        return self._capsule
+def _current() -> int:
+    return get_current_stream().ptr
 
 
 class ndarray:  # noqa: N801 - it is named as CuPy names it
@@ -164,6 +235,15 @@ class ndarray:  # noqa: N801 - it is named as CuPy names it
         self._device = current_device()
         self._address = _next_address
         _next_address += 1 << 20
+        if _driver is not None:
+            self._address = host.ctypes.data
+            fake_device.adopt(host, self._device)
+
+    @classmethod
+    def _of_memory(cls, memory: np.ndarray, device: int) -> ndarray:
+        self = object.__new__(cls)
+        self._host, self._device, self._address = memory, device, memory.ctypes.data
+        return self
 
     shape = property(lambda self: self._host.shape)
     dtype = property(lambda self: self._host.dtype)
@@ -193,21 +273,44 @@ class ndarray:  # noqa: N801 - it is named as CuPy names it
         _called("__dlpack__")
         if dl_device is not None and tuple(dl_device) == (1, 0):
             return self._host.copy().__dlpack__(max_version=max_version)
-        if SHARES:
-            LOG.append(f"export for stream {stream}")
-            return _labelled(self._host.__dlpack__(max_version=max_version), 2, self._device)
-        raise BufferError("a fake array has no device memory to export")
+        if _driver is None and not SHARES:
+            raise BufferError("a fake array has no device memory to export")
+        LOG.append(f"export for stream {stream}")
+        # cupy/_core/core.pyx, ndarray.__dlpack__: on the array's device, the consumer's stream
+        # waits for the current one.
+        with Device(self._device):
+            if _driver is not None and stream != -1 and (stream or 1) != (_current() or 1):
+                fake_device.order(_current(), stream or 1)
+        capsule = self._host.__dlpack__(max_version=max_version)
+        return fake_device.labelled(capsule, 2, self._device)
 
     def __array__(self, *args: object, **options: object) -> np.ndarray:
         raise TypeError("Implicit conversion to a NumPy array is not allowed.")
 
     def get(self, stream=None, order="C", out=None, blocking=True) -> np.ndarray:
         _called("get")
+        if _driver is not None:
+            # cupy/_core/core.pyx, ndarray.get: the current stream of the array's device, and it
+            # waits.
+            with Device(self._device):
+                return fake_device.download(self._host, _current(), order)
         return self._host.copy(order)
 
     def copy(self, order: str = "C") -> ndarray:
         _called("copy")
+        if _driver is not None:
+            # cupy/_core/core.pyx, ndarray.copy: on the array's device.
+            with Device(self._device):
+                made = fake_device.copy(self._host, _current(), order)
+                return ndarray._of_memory(made, self._device)
         return ndarray(self._host.copy(order))
+
+    def __add__(self, number: float) -> ndarray:
+        made = fake_device.affine("cupy's sum", self._host, 1, number, _current())
+        return ndarray._of_memory(made, current_device())
+
+    def fill(self, number: float) -> None:
+        fake_device.affine_into("cupy's fill", self._host, self._host, 0, number, _current())
 
     def astype(self, dtype, copy=True):
         _called("astype")
@@ -223,7 +326,17 @@ def _upload(name: str, data: object) -> ndarray:
         return data
     if DEVICES == 0:
         raise CUDARuntimeError(35)
+    if _driver is not None:
+        return ndarray._of_memory(fake_device.upload(data, _current()), current_device())
     return ndarray(np.array(data))
+
+
+def empty(shape, dtype="float32"):
+    """Memory of the pool of the current stream."""
+    # cupy/cuda/memory.pyx, SingleDeviceMemoryPool._arenas: by the current stream when it is
+    # allocated.
+    made = fake_device.empty(shape, dtype, _current())
+    return ndarray._of_memory(made, current_device())
 
 
 def asarray(data, dtype=None):
@@ -241,13 +354,13 @@ def from_dlpack(data, *, device=None, copy=None):
     _called("from_dlpack")
     if data.__dlpack_device__()[0] not in (2, 13):
         raise TypeError("CPU arrays cannot be directly imported to CuPy.")
-    if SHARES:
-        stream = get_current_stream().ptr or 1
-        capsule = data.__dlpack__(stream=stream, max_version=(1, 0))
-        array = ndarray(np.from_dlpack(_Lent(_labelled(capsule, 1, 0))))
-        array._device = data.__dlpack_device__()[1]
-        return array
-    raise BufferError("the fake has no device memory to import")
+    if _driver is None and not SHARES:
+        raise BufferError("the fake has no device memory to import")
+    # cupy/_core/dlpack.pyx, from_dlpack: on the array's device, with the current stream there.
+    device = data.__dlpack_device__()[1]
+    with Device(device):
+        capsule = data.__dlpack__(stream=_current() or 1, max_version=(1, 0))
+    return ndarray._of_memory(fake_device.imported(capsule), device)
 
 
 def dtype(name):
@@ -286,7 +399,7 @@ def _get_device() -> int:
 cuda = types.ModuleType("cupy.cuda")
 cuda.Device = Device
 cuda.Stream = Stream
-cuda.ExternalStream = Stream
+cuda.ExternalStream = ExternalStream
 cuda.get_current_stream = get_current_stream
 cuda.is_available = lambda: DEVICES > 0
 cuda.runtime = types.ModuleType("cupy.cuda.runtime")

@@ -67,14 +67,16 @@ fn devices(section: &Section<'_>, place: Place) -> Option<Devices> {
 }
 
 fn streams(section: &Section<'_>) -> Option<Streams> {
-    section.require("current", "\"op(device, index)\", the raw handle");
-    section.require("wrap", "\"op(handle, device, index)\"");
+    section.require("current", "\"op(device, index)\"");
+    section.require("handle", "\"op(stream)\", the raw handle");
+    section.require("wrap", "\"op(handle, device, index, stream)\"");
     section.require("scope", "\"op(stream)\"");
     let current = op(section, "current", &["device", "index"]);
-    let wrap = op(section, "wrap", &["handle", "device", "index"]);
+    let handle = op(section, "handle", &["stream"]);
+    let wrap = op(section, "wrap", &["handle", "device", "index", "stream"]);
     let scope = op(section, "scope", &["stream"]);
     section.finish();
-    Some(Streams { current: current?, wrap: wrap?, scope: scope? })
+    Some(Streams { current: current?, handle: handle?, wrap: wrap?, scope: scope? })
 }
 
 /// The operations on arrays, as far as they differ from the defaults.

@@ -68,6 +68,8 @@ pub enum Access {
     ToNumpy,
     /// The array is on an accelerator, and its framework was asked about it.
     Framework,
+    /// The array was detached first: operations on it were recorded for a gradient.
+    Detached,
     /// The DLPack methods of an object of no framework.
     Protocol,
 }
@@ -83,6 +85,7 @@ impl Access {
             Access::Capsule => "capsule",
             Access::ToNumpy => "to_numpy",
             Access::Framework => "device array",
+            Access::Detached => "detached array",
             Access::Protocol => "__dlpack__",
         }
     }

@@ -52,6 +52,8 @@ pub struct Wish {
     pub requested: Why,
     /// The element type to cast to, where it is another one.
     pub cast: Option<DType>,
+    /// Whether that is narrower, so that an integer has to fit.
+    pub is_narrowed: bool,
 }
 
 /// Checks that the target can hold the array.
@@ -132,6 +134,8 @@ pub fn between(
             && wish.copy.is_none()
             && can_be_written(target.framework),
         is_foreign: facts.is_foreign(),
+        detaches: facts.access == Access::Detached,
+        is_narrowed: wish.is_narrowed,
     })
 }
 
@@ -391,5 +395,7 @@ pub fn within(target: &Target, from: Device, wish: &Wish) -> Result<Plan, Refusa
         fresh: why.is_some(),
         aliases_immutable: false,
         is_foreign: false,
+        detaches: false,
+        is_narrowed: false,
     })
 }

@@ -41,7 +41,7 @@ fn target(memory_type: MemoryType) -> Target {
 }
 
 fn wish(copy: Option<bool>) -> Wish {
-    Wish { copy, requested: Why::Requested, cast: None }
+    Wish { copy, requested: Why::Requested, cast: None, is_narrowed: false }
 }
 
 fn plan(
@@ -284,7 +284,7 @@ fn any_facts() -> impl Strategy<Value = Facts> {
 fn any_wish() -> impl Strategy<Value = Wish> {
     let copy = prop::sample::select(&[None, Some(false), Some(true)]);
     let cast = prop::option::of(prop::sample::select(DType::ALL));
-    (copy, cast).prop_map(|(copy, cast)| Wish { copy, requested: Why::Requested, cast })
+    (copy, cast).prop_map(|(copy, cast)| Wish { cast, ..wish(copy) })
 }
 
 fn any_target() -> impl Strategy<Value = Target> {

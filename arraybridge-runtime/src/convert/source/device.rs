@@ -25,7 +25,7 @@ impl<'py> Reader<'_, 'py> {
         device: Device,
         slot: &mut Slot,
     ) -> Result<(Bound<'py, PyAny>, Facts)> {
-        let Guarded { data, dtype, made } = guarded;
+        let Guarded { data, dtype, made, detached } = guarded;
         let failed = |error: PyErr| self.failed(&data, error);
         let shape = shape_of(&data).map_err(failed)?;
         let device_type = match self.loaded.framework.export {
@@ -44,7 +44,7 @@ impl<'py> Reader<'_, 'py> {
             read_only: self.loaded.framework.immutable,
             device_type,
             device,
-            access: Access::Framework,
+            access: if detached { Access::Detached } else { Access::Framework },
             private: made,
             made: made.then_some(Why::Values),
         };

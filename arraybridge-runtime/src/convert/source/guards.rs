@@ -4,7 +4,7 @@ use pyo3::prelude::*;
 
 use super::{Reader, dtype};
 use crate::convert::errors;
-use crate::framework::spec::DType;
+use crate::framework::spec::{DType, ReasonRole};
 use crate::interpreter::error::Result;
 
 /// An array that the guards let through.
@@ -15,6 +15,8 @@ pub(in crate::convert) struct Guarded<'py> {
     pub dtype: DType,
     /// Whether a guard made it, in other memory, so that nobody else has it.
     pub made: bool,
+    /// Whether it was detached from what is recorded for a gradient.
+    pub detached: bool,
 }
 
 impl<'py> Reader<'_, 'py> {
@@ -24,19 +26,22 @@ impl<'py> Reader<'_, 'py> {
         let Some(dtype) = dtype(self.py, self.loaded, data) else {
             return Err(errors::unknown_dtype(self.py, self.endpoints, self.loaded, data));
         };
-        let (given, mut data) = (data, data.clone());
+        let (given, mut data, mut detached) = (data, data.clone(), false);
         for guard in self.loaded.framework.guards {
             let holds = || guard.holds(self.py, self.loaded, &data);
             if !guard.is_for(dtype.kind()) || !holds().map_err(|error| self.failed(&data, error))? {
                 continue;
             }
             match guard.then {
-                Some(then) => data = then.call(self.py, self.scope(&data))?,
+                Some(then) => {
+                    data = then.call(self.py, self.scope(&data))?;
+                    detached |= guard.role == Some(ReasonRole::Gradient);
+                }
                 None => return Err(errors::refused_by_guard(self.endpoints, guard)),
             }
         }
         let made = !data.is(given) && !self.have_one_owner(given, &data);
-        Ok(Guarded { data, dtype, made })
+        Ok(Guarded { data, dtype, made, detached })
     }
 
     /// Whether two arrays are in the same memory, as far as the table says who owns that.

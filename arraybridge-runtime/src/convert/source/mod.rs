@@ -190,10 +190,10 @@ impl<'a, 'py> Reader<'a, 'py> {
         if device != Device::Host {
             return self.describe_remote(guarded, class, device, slot).map(Some);
         }
-        let Guarded { data, dtype, made } = &guarded;
+        let Guarded { data, dtype, made, detached } = &guarded;
         let (opened, access) = self.open(data, class, *dtype)?;
         slot.set(opened);
-        slot.access = access;
+        slot.access = if *detached { Access::Detached } else { access };
         slot.private |= made;
         // What was made on the way is handed over, which is not to share the source's memory.
         slot.made = match (slot.private, access) {
@@ -239,7 +239,7 @@ fn opened(data: &Bound<'_, PyAny>, in_place: Option<usize>) -> Result<Opened> {
         }
         Role::Array => {}
     }
-    let Guarded { data, dtype, made } = reader.guarded(data)?;
+    let Guarded { data, dtype, made, .. } = reader.guarded(data)?;
     let device = reader.located(&data)?;
     let opened = match in_place {
         _ if device == Device::Host => reader.open(&data, &class, dtype)?.0,

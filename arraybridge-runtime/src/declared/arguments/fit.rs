@@ -4,16 +4,19 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
 use super::rebuild::rebuild;
-use super::{ArgumentSlot, ArgumentSlots, ArrayVersions};
+use super::{ArgumentKey, ArgumentSlot, ArgumentSlots, ArrayVersions};
 use crate::convert::plan::Route;
 use crate::convert::{self, Request};
+use crate::declared::definition::Definition;
 use crate::declared::options::Options;
 use crate::framework::device::{self, Device, Placement};
 use crate::framework::endpoints::Endpoints;
 use crate::framework::loaded::{self, LoadedFramework};
-use crate::framework::spec::{DType, Framework, Kind, Memory};
+use crate::framework::spec::{DType, Framework, Kind, Memory, ReasonRole};
 use crate::framework::warnings;
+use crate::interpreter::containers::Container;
 use crate::interpreter::error::Result;
+use crate::policy;
 
 /// Where the arrays of an attempt go, if it is not where the declaration says.
 #[derive(Clone, Copy, Debug)]
@@ -31,7 +34,7 @@ pub struct FittedArguments<'py> {
     /// By name.
     pub kwargs: Option<Bound<'py, PyDict>>,
     /// Whether the result has to be waited for: the function reads memory that the caller may write
-    /// to, and its framework returns before the work is done.
+    /// to or free, and its framework returns before the work is done.
     pub must_wait: bool,
     /// The caller's arrays that the function could write to.
     pub versions: ArrayVersions<'py>,
@@ -40,6 +43,18 @@ pub struct FittedArguments<'py> {
 }
 
 impl<'py> FittedArguments<'py> {
+    /// What the function receives for an array of the call.
+    pub fn array(&self, slot: &ArgumentSlot<'py>) -> Option<Bound<'py, PyAny>> {
+        let argument = match &slot.key {
+            ArgumentKey::Positional(index) => self.args.get_item(*index).ok(),
+            ArgumentKey::Keyword(name) => self.kwargs.as_ref()?.get_item(name).ok()?,
+        }?;
+        match slot.element {
+            Some(element) => Container::of(&argument)?.items().ok()?.into_iter().nth(element),
+            None => Some(argument),
+        }
+    }
+
     #[inline]
     fn unchanged(
         args: &Bound<'py, PyTuple>,
@@ -58,12 +73,13 @@ impl<'py> FittedArguments<'py> {
 ///
 /// As `convert`.
 pub fn fit<'py>(
-    options: &Options,
+    definition: &Definition,
     args: &Bound<'py, PyTuple>,
     kwargs: Option<&Bound<'py, PyDict>>,
     slots: &ArgumentSlots<'py>,
     destination: Option<Destination>,
 ) -> Result<FittedArguments<'py>> {
+    let options = &definition.options;
     let mut fitted = FittedArguments::unchanged(args, kwargs);
     let target = destination.map_or(options.input, |destination| destination.framework);
     let fits = options.accepts_own_arrays()
@@ -90,7 +106,7 @@ pub fn fit<'py>(
     if let Placement::On(device) = placement {
         fitted.device = Some(device);
     }
-    let fitter = Fitter { py, loaded, options, placement };
+    let fitter = Fitter { py, loaded, definition, placement };
     let mut replaced = Vec::new();
     for (index, slot) in slots.iter().enumerate() {
         replaced.extend(fitter.fit_slot(slot, &mut fitted)?.map(|value| (index, value)));
@@ -140,7 +156,7 @@ pub fn call_placement<'py>(
 struct Fitter<'a, 'py> {
     py: Python<'py>,
     loaded: &'a LoadedFramework,
-    options: &'a Options,
+    definition: &'a Definition,
     placement: Placement,
 }
 
@@ -161,12 +177,14 @@ impl<'py> Fitter<'_, 'py> {
         } else {
             let (value, route) = self.convert(slot)?;
             let is_shared = route == Route::Share;
-            fitted.must_wait |=
-                is_shared && target.ready.is_some() && !slot.class.framework.immutable;
+            // Immutable memory on a device may be freed and reused before the work is done.
+            let on_device = matches!(self.placement, Placement::On(Device::Accelerator(_)));
+            let may_change = on_device || !slot.class.framework.immutable;
+            fitted.must_wait |= is_shared && target.ready.is_some() && may_change;
             (Some(value), is_shared)
         };
         let value = value.or_else(|| slot.is_part.then(|| slot.value.clone()));
-        if is_shared && self.options.retries() && slot.is_plain() {
+        if is_shared && self.definition.options.retries() && slot.is_plain() {
             fitted.versions.record(target, value.as_ref().unwrap_or(&slot.value));
         }
         Ok(value)
@@ -174,24 +192,33 @@ impl<'py> Fitter<'_, 'py> {
 
     /// Converts an array of another framework.
     fn convert(&self, slot: &ArgumentSlot<'py>) -> Result<(Bound<'py, PyAny>, Route)> {
-        let Fitter { loaded, options, placement, .. } = *self;
-        let target = loaded.framework;
+        let Fitter { py, loaded, definition, placement } = *self;
+        let (target, options) = (loaded.framework, &definition.options);
         // The function may write to what it receives.
         let for_writing = slot.class.framework.immutable && !target.immutable;
-        let request =
-            Request { placement, copy: options.copy, dtype: options.input_dtype, for_writing };
-        convert::convert_routed(&slot.value, target, &request)
+        let (copy, dtype) = (options.copy, options.input_dtype);
+        let request = Request { placement, copy, dtype, for_writing, ..Request::default() };
+        convert::convert_narrowed(&slot.value, target, &request, || definition.narrowing(py))
     }
 
     /// Casts, moves or copies an array of the declared framework, if it has to be; `None` if not.
     fn fit_own(&self, slot: &ArgumentSlot<'py>) -> Result<Option<Bound<'py, PyAny>>> {
-        let Fitter { py, loaded, options, placement } = *self;
-        let cast = match options.input_dtype {
-            Some(dtype) => self.cast(slot, dtype)?,
-            None => None,
+        let Fitter { py, loaded, definition, placement } = *self;
+        let options = &definition.options;
+        let has = |dtype: &DType| convert::dtype_of(py, loaded, &slot.value) == Some(*dtype);
+        let dtype = options.input_dtype.filter(|dtype| !has(dtype));
+        let mut request = Request { copy: options.copy, dtype, ..Request::default() };
+        let in_graph = dtype.is_some_and(|dtype| self.is_in_graph(slot, dtype));
+        let cast = match in_graph {
+            true => convert::cast_in_graph(&slot.value, loaded, &request)?,
+            false => None,
         };
         if !slot.is_plain() {
             return Ok(cast);
+        }
+        if in_graph {
+            request.dtype = None;
+            request.copy = options.copy.filter(|copy| !copy || cast.is_none());
         }
         let value = cast.as_ref().unwrap_or(&slot.value);
         let moves = match placement {
@@ -202,36 +229,25 @@ impl<'py> Fitter<'_, 'py> {
             Placement::On(_) => true,
             _ => false,
         };
-        let copy = options.copy.filter(|copy| !copy || cast.is_none());
-        if !moves && copy != Some(true) {
+        request.placement = if moves { placement } else { Placement::Auto };
+        if request.is_plain() {
             return Ok(cast);
         }
-        let placement = if moves { placement } else { Placement::Auto };
-        let request = Request { placement, copy, ..Request::default() };
         Ok(Some(convert::convert_to(value, loaded.framework, &request)?))
     }
 
-    /// Casts an array of the declared framework; `None` if it has the dtype. The framework's own
-    /// operation does it if the dtype is floating point or complex, so that a gradient can pass, or if
-    /// the array is traced; else the exact kernels do, which saturate.
-    fn cast(&self, slot: &ArgumentSlot<'py>, dtype: DType) -> Result<Option<Bound<'py, PyAny>>> {
+    /// Whether the framework's own operation casts an array: it is traced, or the cast is recorded for a
+    /// gradient, or may be. A gradient has no meaning in eight bits.
+    fn is_in_graph(&self, slot: &ArgumentSlot<'py>, dtype: DType) -> bool {
         let Fitter { py, loaded, .. } = *self;
-        let request = Request { dtype: Some(dtype), ..Request::default() };
-        // The frameworks' own operations would drop the imaginary part.
-        if let Some(from) = convert::dtype_of(py, loaded, &slot.value)
-            && convert::cast_of(Endpoints::of(loaded.framework), from, &request)?.is_none()
-        {
-            return Ok(None);
-        }
-        let saturates = !matches!(dtype.kind(), Kind::Float | Kind::Complex);
-        let object = loaded.dtype_object(py, dtype);
-        if let (Some(ops), Some(object)) = (&loaded.framework.array, object)
-            && (!saturates || !slot.is_plain())
-        {
-            let xp = ops.namespace.call(py, [loaded.module(py)])?;
-            let value = ops.astype.call(py, [loaded.module(py), &xp, &slot.value, &object])?;
-            return Ok(Some(value));
-        }
-        Ok(Some(convert::convert_to(&slot.value, loaded.framework, &request)?))
+        let is_smooth = |dtype: DType| matches!(dtype.kind(), Kind::Float | Kind::Complex);
+        let is_lifted = || {
+            let reason = loaded.reason(py, &slot.value);
+            reason.is_some_and(|reason| reason.role == Some(ReasonRole::Lifted))
+        };
+        let passes = is_smooth(dtype)
+            && dtype.size() > 1
+            && convert::dtype_of(py, loaded, &slot.value).is_some_and(is_smooth);
+        !slot.is_plain() || (passes && policy::is_recorded(py, loaded, &slot.value)) || is_lifted()
     }
 }

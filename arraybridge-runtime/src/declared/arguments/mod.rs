@@ -131,6 +131,11 @@ impl<'py> ArgumentSlot<'py> {
         self.usage == ArrayUsage::Written
     }
 
+    /// Whether the function opens the array itself.
+    pub fn is_opened(&self) -> bool {
+        self.usage.is_opened()
+    }
+
     /// Whether it belongs to a framework, as an array of any kind.
     pub fn is_of(&self, framework: &Framework) -> bool {
         self.class.framework.memory_type == framework.memory_type

@@ -1,7 +1,7 @@
 //! Retries of a call whose framework ran out of memory, rung by rung.
 //!
-//! First the caches of every framework are cleared, then the call is made part by part, then on the
-//! host. If every rung fails, the error of the first attempt is raised, with notes on what was tried.
+//! First the caches of every framework are cleared, twice at most, then the call is made part by part,
+//! then on the host. If every rung fails, the error of the first attempt is raised, with notes on what was tried.
 
 mod host;
 mod join;
@@ -36,6 +36,8 @@ pub use join::Join;
 pub enum Rung {
     /// After the caches of every framework were cleared.
     Clear,
+    /// After a short wait, and after the caches were cleared once more.
+    ClearAgain,
     /// Part by part.
     Split,
     /// In host memory.
@@ -43,13 +45,14 @@ pub enum Rung {
 }
 
 impl Rung {
-    /// Every rung, in order.
+    /// The rungs that users write, in order.
     pub const ALL: [Rung; 3] = [Rung::Clear, Rung::Split, Rung::Host];
 
-    /// The name that users write.
+    /// The name that users write, and that records and notes show.
     pub const fn name(self) -> &'static str {
         match self {
             Rung::Clear => "clear",
+            Rung::ClearAgain => "second clear",
             Rung::Split => "split",
             Rung::Host => "host",
         }
@@ -75,6 +78,18 @@ impl Rung {
         };
         names.into_iter().map(read).collect()
     }
+}
+
+/// How long the second clear waits for memory that another process gives back.
+const WAIT: Duration = Duration::from_millis(200);
+
+/// The rungs that are climbed for those of a declaration.
+fn expanded(rungs: &[Rung]) -> Vec<Rung> {
+    let expand = |rung: &Rung| match rung {
+        Rung::Clear => [Some(Rung::Clear), Some(Rung::ClearAgain)],
+        rung => [Some(*rung), None],
+    };
+    rungs.iter().flat_map(expand).flatten().collect()
 }
 
 /// Why a rung gave no result.
@@ -130,7 +145,7 @@ pub fn retry_call<'py>(
 ) -> PyResult<Bound<'py, PyAny>> {
     let ladder = Ladder::new(call, slots, failed)?;
     let attempt = |ladder: &Ladder, rung| match rung {
-        Rung::Clear => {
+        Rung::Clear | Rung::ClearAgain => {
             ladder.clear_caches(call.py);
             Ok(call.attempt(slots, &AttemptOptions::default())?.0)
         }
@@ -178,7 +193,7 @@ pub struct Ladder {
     framework: &'static Framework,
     /// The device of the call, if there was a choice.
     device: Option<Device>,
-    rungs: std::vec::IntoIter<Rung>,
+    rungs: std::iter::Peekable<std::vec::IntoIter<Rung>>,
 }
 
 impl Ladder {
@@ -207,7 +222,12 @@ impl Ladder {
             return Err(error);
         }
         let device = scope::call_device(py, options.input, slots, options).ok().flatten();
-        Ok(Ladder { error, framework, device, rungs: options.ladder.clone().into_iter() })
+        Ok(Ladder {
+            error,
+            framework,
+            device,
+            rungs: expanded(&options.ladder).into_iter().peekable(),
+        })
     }
 
     /// Makes attempts on the rungs that are left until one succeeds. Returns its result, and the ladder
@@ -226,6 +246,10 @@ impl Ladder {
         let Some(_guard) = ClimbGuard::acquire() else { return Err(self.error) };
         while let Some(rung) = self.rungs.next() {
             release::clear_frames(py, &self.error);
+            if rung == Rung::ClearAgain {
+                py.detach(|| std::thread::sleep(WAIT));
+                py.check_signals()?;
+            }
             match attempt(&self, rung) {
                 Ok(result) => {
                     self.report_success(call, rung)?;
@@ -267,7 +291,7 @@ impl Ladder {
         }
         match rung {
             Rung::Host => self.warn_of_host(call),
-            Rung::Clear | Rung::Split => Ok(()),
+            Rung::Clear | Rung::ClearAgain | Rung::Split => Ok(()),
         }
     }
 
@@ -275,7 +299,7 @@ impl Ladder {
         let framework = call.definition.options.execution;
         let device = match rung {
             Rung::Host => Device::Host,
-            Rung::Clear | Rung::Split => self.device.unwrap_or(Device::Host),
+            Rung::Clear | Rung::ClearAgain | Rung::Split => self.device.unwrap_or(Device::Host),
         };
         let record = Record {
             source: framework.name,
@@ -305,11 +329,11 @@ impl Ladder {
 
     /// Adds a note to the first error on why a rung failed. An interrupt is raised instead.
     fn note_failure(&mut self, py: Python<'_>, rung: Rung, failure: RungFailure) -> PyResult<()> {
-        let rung = rung.name();
+        let name = rung.name();
         let failed = match failure {
             RungFailure::Failed(failed) => failed,
             RungFailure::Skipped(why) => {
-                return self.error.add_note(py, format!("arraybridge: no {rung}: {why}"));
+                return self.error.add_note(py, format!("arraybridge: no {name}: {why}"));
             }
         };
         if !failed.error.is_instance_of::<PyException>(py) {
@@ -317,9 +341,13 @@ impl Ladder {
         }
         let line = first_line(py, &failed.error);
         release::clear_frames(py, &failed.error);
-        self.error.add_note(py, format!("arraybridge tried {rung}: {line}"))?;
+        self.error.add_note(py, format!("arraybridge tried {name}: {line}"))?;
+        if rung == Rung::Clear && oom::framework_of(py, &failed.error).is_none() {
+            // A second clear helps only if memory ran out again.
+            let _ = self.rungs.next_if_eq(&Rung::ClearAgain);
+        }
         if failed.written {
-            self.rungs = Vec::new().into_iter();
+            self.rungs = Vec::new().into_iter().peekable();
             self.note_write(py)?;
         }
         Ok(())

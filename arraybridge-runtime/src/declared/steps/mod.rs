@@ -1,7 +1,7 @@
 //! Coroutines and generators of declared functions.
 //!
-//! The device and the stream of a call are entered for each step and left at its end, so that two
-//! tasks that take turns on one thread do not run in each other's scopes.
+//! The device of a call is entered for each step and left at its end, so that two tasks that take
+//! turns on one thread do not run in each other's scopes.
 
 mod async_generator;
 mod origin;

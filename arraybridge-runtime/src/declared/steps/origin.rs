@@ -8,7 +8,7 @@ use pyo3::types::{PyDict, PyTuple};
 
 use super::async_generator::AsyncSteps;
 use crate::declared::Declared;
-use crate::declared::arguments::UnboundVersions;
+use crate::declared::arguments::{ArgumentSlot, UnboundVersions};
 use crate::declared::call::{AttemptOptions, Call, FailedAttempt};
 use crate::declared::ladder::{self, Ladder, Rung, RungFailure};
 use crate::declared::result::{self, ResultScope};
@@ -83,7 +83,8 @@ impl CallOrigin {
         let call = self.call(py);
         let options = &call.definition.options;
         let device = scope::call_device(py, framework, &call.slots, options)?;
-        scope::enter(py, framework, device, &call.slots, body)
+        let used = |slot: &ArgumentSlot<'py>| Some(slot.value.clone());
+        scope::enter(py, framework, device, &call.slots, used, body)
     }
 
     /// Gives a result its dtype and its framework.
@@ -118,7 +119,7 @@ impl CallOrigin {
     ) -> Result<Restarted<'py>, RungFailure> {
         let py = call.py;
         let attempt = match rung {
-            Rung::Clear => AttemptOptions::default(),
+            Rung::Clear | Rung::ClearAgain => AttemptOptions::default(),
             Rung::Host => ladder.host_attempt(call).map_err(RungFailure::Skipped)?,
             Rung::Split => {
                 let why = "a coroutine or a generator cannot be split";

@@ -42,7 +42,7 @@ impl Device {
         }
     }
 
-    /// The device that users write as `"host"`, `"cpu"`, `"accelerator:1"`, `"cuda:1"`, `"gpu:1"` or
+    /// The device that users write as `"host"`, `"cpu"`, `"cpu:1"`, `"accelerator:1"`, `"cuda:1"`, `"gpu:1"` or
     /// `"opencl:1"`. Without an index it is the first one.
     pub fn from_name(name: &str) -> Option<Device> {
         let (kind, index) = match name.split_once(':') {
@@ -50,7 +50,9 @@ impl Device {
             None => (name, 0),
         };
         match kind {
-            "host" | "cpu" => (index == 0).then_some(Device::Host),
+            "host" => (index == 0).then_some(Device::Host),
+            // Some frameworks number the processors, whose memory is the host's.
+            "cpu" => Some(Device::Host),
             "accelerator" | "cuda" | "gpu" | "opencl" => Some(Device::Accelerator(index)),
             _ => None,
         }

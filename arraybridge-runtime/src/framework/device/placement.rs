@@ -47,7 +47,8 @@ impl Placement {
         Ok(Placement::Gpu(index))
     }
 
-    /// Reads a `device` argument: `None`, a name that [`Device::from_name`] knows, or an index.
+    /// Reads a `device` argument: `None`, a name that [`Device::from_name`] knows, an index, or a device of
+    /// torch's.
     ///
     /// # Errors
     ///
@@ -66,14 +67,13 @@ impl Placement {
             })?;
             return Ok(Placement::On(Device::Accelerator(index)));
         }
-        let Ok(name) = value.cast::<PyString>() else {
+        let Some(name) = device_name(value) else {
             return Err(Error::Type(format!(
-                "device must be None, a str or an int, not {}",
+                "device must be None, a str, an int or a torch.device, not {}",
                 value.get_type().name()?
             )));
         };
-        let name = name.to_str()?;
-        Device::from_name(name).map(Placement::On).ok_or_else(|| {
+        Device::from_name(&name).map(Placement::On).ok_or_else(|| {
             Error::Value(format!(
                 "unknown device {name:?}; use \"host\", \"cpu\", \"accelerator\", \
                  \"accelerator:1\", \"cuda:1\", \"gpu:1\" or an index"
@@ -88,6 +88,16 @@ impl Placement {
             && device == Device::Host
             && framework.memory == Memory::Either
     }
+}
+
+/// The name of a device: a string, or that of an object with a type and an index, as torch's have.
+fn device_name(value: &Bound<'_, PyAny>) -> Option<String> {
+    if let Ok(name) = value.cast::<PyString>() {
+        return name.to_str().ok().map(str::to_owned);
+    }
+    let kind: String = value.getattr("type").ok()?.extract().ok()?;
+    let index: Option<usize> = value.getattr("index").ok()?.extract().ok()?;
+    Some(index.map_or_else(|| kind.clone(), |index| format!("{kind}:{index}")))
 }
 
 /// The device that a placement means.
@@ -250,10 +260,11 @@ mod tests {
     fn devices_have_names() {
         let device = Device::from_name;
         assert_eq!(device("cpu"), Some(Device::Host));
+        assert_eq!(device("cpu:1"), Some(Device::Host));
         assert_eq!(device("cuda"), Some(Device::Accelerator(0)));
         assert_eq!(device(&ACCELERATOR.to_string()), Some(ACCELERATOR));
         assert_eq!(device(&Device::Host.to_string()), Some(Device::Host));
-        for name in ["", "cpu:1", "cuda:", "cuda:-1", "cuda:x", "tpu:0"] {
+        for name in ["", "host:1", "cpu:x", "cuda:", "cuda:-1", "cuda:x", "tpu:0"] {
             assert_eq!(device(name), None, "{name:?}");
         }
     }

@@ -12,6 +12,7 @@ mod small;
 mod tests;
 
 use self::element::Params;
+use self::kernel::Losses;
 use self::pass::{Found, Goal, Pass};
 use self::plan::Plan;
 use super::copy::Pointers;
@@ -38,8 +39,12 @@ pub enum Scaling {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CastReport {
     /// The number of values that were out of the integer's range after rounding, or NaN. For
-    /// [`Scaling::Stretch`], the number of infinities and NaN.
+    /// [`Scaling::Stretch`], the number of infinities and NaN. For a target of floats, the number of
+    /// finite values that became infinite or NaN.
     pub clipped: u64,
+    /// The number of values between whole numbers that were rounded to an integer. 0 for any scaling
+    /// but [`Scaling::Clamp`].
+    pub fractions: u64,
 }
 
 /// A cast from complex to real numbers.
@@ -123,5 +128,6 @@ pub unsafe fn cast_strided(
         plan.params = Params::stretch(min, max);
     }
     plan.params.stream = walk.len().saturating_mul(plan.dst_size) >= STREAM_MIN;
-    Ok(CastReport { clipped: run(&plan, Goal::Cast).clipped })
+    let Losses { clipped, fractions } = run(&plan, Goal::Cast).losses;
+    Ok(CastReport { clipped, fractions })
 }

@@ -1,6 +1,6 @@
 //! A pass over the source: the cast, or the search for its extremes.
 
-use super::kernel::Extremes;
+use super::kernel::{Extremes, Losses};
 use super::plan::{BLOCK, Block, Plan};
 use crate::host::copy;
 use crate::host::walk::{Plane, Walk};
@@ -14,25 +14,22 @@ pub(super) enum Goal {
 
 /// What a pass found.
 pub(super) struct Found {
-    pub clipped: u64,
+    pub losses: Losses,
     pub min: f64,
     pub max: f64,
 }
 
 impl Default for Found {
     fn default() -> Found {
-        Found { clipped: 0, min: f64::INFINITY, max: f64::NEG_INFINITY }
+        Found { losses: Losses::default(), min: f64::INFINITY, max: f64::NEG_INFINITY }
     }
 }
 
 impl Found {
     /// What two passes found together.
-    pub fn and(self, other: Found) -> Found {
-        Found {
-            clipped: self.clipped + other.clipped,
-            min: self.min.min(other.min),
-            max: self.max.max(other.max),
-        }
+    pub fn and(mut self, other: Found) -> Found {
+        self.losses += other.losses;
+        Found { losses: self.losses, min: self.min.min(other.min), max: self.max.max(other.max) }
     }
 }
 
@@ -133,7 +130,7 @@ impl<'a> Pass<'a> {
             match (self.goal, plan.extremes) {
                 (Goal::Cast, _) => {
                     let dst = (dst, plan.dst_size);
-                    self.found.clipped += plan.run(&plan.steps, dst, src, len, stream);
+                    self.found.losses += plan.run(&plan.steps, dst, src, len, stream);
                 }
                 (Goal::Extremes, Some(extremes)) => self.find_extremes(extremes, src, len),
                 (Goal::Extremes, None) => {}

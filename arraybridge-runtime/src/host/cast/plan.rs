@@ -5,7 +5,7 @@ use std::mem::MaybeUninit;
 use smallvec::SmallVec;
 
 use super::element::Params;
-use super::kernel::{self, Extremes, Kernel};
+use super::kernel::{self, Extremes, Kernel, Losses};
 use super::{CastError, Scaling};
 use crate::host::dtype::{DType, Kind};
 
@@ -97,8 +97,8 @@ impl Plan {
         special.or_else(|| kernel::clamp(src, dst))
     }
 
-    /// Runs some of the steps over contiguous elements, and counts those that were clipped. `dst` comes with
-    /// the size of its elements. With `stream`, the last step may bypass the caches.
+    /// Runs some of the steps over contiguous elements, and counts what is lost. `dst` comes with the
+    /// size of its elements. With `stream`, the last step may bypass the caches.
     ///
     /// # Safety
     ///
@@ -110,29 +110,30 @@ impl Plan {
         src: *const u8,
         len: usize,
         stream: bool,
-    ) -> u64 {
+    ) -> Losses {
         let inner = Params { stream: false, ..self.params };
         let params = Params { stream, ..self.params };
         let [first, between @ .., last] = steps else {
+            let [step] = steps else { return Losses::default() };
             // SAFETY: source and target hold the elements and do not overlap.
-            return steps.iter().map(|step| unsafe { step(dst.0, src, len, &params) }).sum();
+            return unsafe { step(dst.0, src, len, &params) };
         };
         let (mut here, mut there) = (Block::new(), Block::new());
         let (mut here, mut there) = (here.as_mut_ptr(), there.as_mut_ptr());
-        let mut clipped = 0;
+        let mut losses = Losses::default();
         for start in (0..len).step_by(BLOCK) {
             let count = BLOCK.min(len - start);
             // SAFETY: source and target hold the elements and do not overlap, and a block has room for its
             // elements in every type.
             unsafe {
-                clipped += first(here, src.add(start * self.src_size), count, &inner);
+                losses += first(here, src.add(start * self.src_size), count, &inner);
                 for step in between {
-                    clipped += step(there, here, count, &inner);
+                    losses += step(there, here, count, &inner);
                     std::mem::swap(&mut here, &mut there);
                 }
-                clipped += last(dst.0.add(start * dst.1), here, count, &params);
+                losses += last(dst.0.add(start * dst.1), here, count, &params);
             }
         }
-        clipped
+        losses
     }
 }

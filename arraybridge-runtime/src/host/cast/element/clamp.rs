@@ -5,6 +5,12 @@ use super::{Bool, Convert, Params};
 /// The cast with [`Scaling::Clamp`](super::super::Scaling), and whether the value was clipped.
 pub(in super::super) trait CastTo<D>: Copy {
     fn cast(self) -> (D, bool);
+
+    /// As [`Convert::loses_fraction`].
+    #[inline(always)]
+    fn loses_fraction(self) -> bool {
+        false
+    }
 }
 
 /// A rounded floating point number as an integer: saturates, NaN is zero. The flag says whether the value
@@ -74,6 +80,12 @@ macro_rules! float_to_int {
             fn cast(self) -> ($int, bool) {
                 $int::from_rounded($wide::from(self.round_ties_even()))
             }
+
+            #[inline(always)]
+            fn loses_fraction(self) -> bool {
+                // The difference of an infinity or a NaN is NaN, which is not greater than zero.
+                (self - self.round_ties_even()).abs() > 0.0
+            }
         }
     )*};
 }
@@ -133,7 +145,17 @@ macro_rules! int {
 
 int! { u8 i8 u16 i16 u32 i32 u64 i64 }
 real! { f32 zero 0.0: f32 f64 }
-real! { f64 zero 0.0: f32 f64 }
+real! { f64 zero 0.0: f64 }
+
+impl CastTo<f32> for f64 {
+    #[inline(always)]
+    fn cast(self) -> (f32, bool) {
+        // Half a unit beyond the largest f32. What is less is rounded to that, the tie is not.
+        const TOO_LARGE: f64 = ((1_u128 << 127) as f64) * 2.0 - (1_u128 << 103) as f64;
+        let size = self.abs();
+        (self as f32, (TOO_LARGE..f64::INFINITY).contains(&size))
+    }
+}
 
 impl<D> CastTo<D> for Bool
 where
@@ -155,5 +177,10 @@ impl<S: CastTo<D>, D: Copy> Convert for Clamp<S, D> {
     #[inline(always)]
     fn convert(x: S, _: &Params) -> (D, bool) {
         x.cast()
+    }
+
+    #[inline(always)]
+    fn loses_fraction(x: S) -> bool {
+        x.loses_fraction()
     }
 }

@@ -84,7 +84,8 @@ impl<F: SmallFloat> Convert for Encode<F> {
 
     #[inline(always)]
     fn convert(x: f64, _: &Params) -> (F::Bits, bool) {
-        (F::encode(x), false)
+        let bits = F::encode(x);
+        (bits, x.is_finite() && !F::decode(bits).is_finite())
     }
 }
 
@@ -97,7 +98,8 @@ impl Convert for EncodeBfloat16 {
 
     #[inline(always)]
     fn convert(x: f32, _: &Params) -> (u16, bool) {
-        (bf16::from_f32(x).to_bits(), false)
+        const TOO_LARGE: f32 = f32::from_bits(0x7f7f_8000);
+        (bf16::from_f32(x).to_bits(), x.abs() >= TOO_LARGE && x.is_finite())
     }
 }
 
@@ -110,7 +112,8 @@ impl Convert for EncodeFloat16 {
 
     #[inline(always)]
     fn convert(x: f32, _: &Params) -> (u16, bool) {
-        (small::f32_to_f16(x), false)
+        const TOO_LARGE: f32 = 65520.0;
+        (small::f32_to_f16(x), x.abs() >= TOO_LARGE && x.is_finite())
     }
 }
 

@@ -48,4 +48,10 @@ pub(super) trait Convert {
     type Dst: Copy;
     /// The converted element, and whether it was clipped.
     fn convert(x: Self::Src, params: &Params) -> (Self::Dst, bool);
+
+    /// Whether rounding loses what the element has beyond a whole number.
+    #[inline(always)]
+    fn loses_fraction(_: Self::Src) -> bool {
+        false
+    }
 }

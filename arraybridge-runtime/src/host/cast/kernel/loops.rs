@@ -3,6 +3,7 @@
 use std::mem::MaybeUninit;
 
 use super::super::element::{Convert, Params};
+use super::Losses;
 
 #[cfg(target_arch = "x86_64")]
 pub(super) fn has_avx2() -> bool {
@@ -19,7 +20,7 @@ pub(super) unsafe fn map<C: Convert>(
     src: *const u8,
     len: usize,
     params: &Params,
-) -> u64 {
+) -> Losses {
     #[cfg(target_arch = "x86_64")]
     if has_avx2() {
         // SAFETY: the processor has the features; source and target hold the elements and do not overlap.
@@ -34,7 +35,12 @@ pub(super) unsafe fn map<C: Convert>(
 /// As for [`Kernel`](super::Kernel), on a processor with these features.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,fma")]
-unsafe fn map_avx2<C: Convert>(dst: *mut u8, src: *const u8, len: usize, params: &Params) -> u64 {
+unsafe fn map_avx2<C: Convert>(
+    dst: *mut u8,
+    src: *const u8,
+    len: usize,
+    params: &Params,
+) -> Losses {
     // SAFETY: source and target hold the elements and do not overlap.
     unsafe { map_generic::<C>(dst, src, len, params) }
 }
@@ -48,7 +54,7 @@ unsafe fn map_generic<C: Convert>(
     src: *const u8,
     len: usize,
     params: &Params,
-) -> u64 {
+) -> Losses {
     let (dst, src) = (dst.cast::<C::Dst>(), src.cast::<C::Src>());
     // A copy, since LLVM cannot know that the target does not overlap the parameters.
     let params = *params;
@@ -59,14 +65,14 @@ unsafe fn map_generic<C: Convert>(
         if head >= len {
             return chunks::<C, false>(dst, src, len, &params);
         }
-        let clipped = chunks::<C, false>(dst, src, head, &params)
-            + chunks::<C, true>(dst.add(head), src.add(head), len - head, &params);
+        let mut losses = chunks::<C, false>(dst, src, head, &params);
+        losses += chunks::<C, true>(dst.add(head), src.add(head), len - head, &params);
         finish_stream();
-        clipped
+        losses
     }
 }
 
-/// The elements of a chunk, whose loop needs no tail. Clipped values are counted per chunk, since a counter
+/// The elements of a chunk, whose loop needs no tail. Losses are counted per chunk, since a counter
 /// as wide as the element keeps the loop in vector registers.
 pub(super) const CHUNK: usize = 256;
 /// The bytes of a cache line.
@@ -90,28 +96,29 @@ unsafe fn chunks<C: Convert, const STREAM: bool>(
     src: *const C::Src,
     len: usize,
     params: &Params,
-) -> u64 {
-    let mut clipped = 0;
+) -> Losses {
+    let mut losses = Losses::default();
     let whole = len / CHUNK * CHUNK;
     for start in (0..whole).step_by(CHUNK) {
         // SAFETY: the chunk is inside both arrays and starts on a cache line of the target where it is
         // streamed; the local chunk has room for it.
-        clipped += unsafe {
+        losses += unsafe {
             let (dst, src) = (dst.add(start), src.add(start));
             if STREAM {
                 let mut chunk = Chunk::<C::Dst>(MaybeUninit::uninit());
                 let local = chunk.0.as_mut_ptr().cast::<C::Dst>();
                 prefetch(src.cast::<u8>().wrapping_add(AHEAD), CHUNK * size_of::<C::Src>());
-                let clipped = elements::<C>(local, src, CHUNK, params);
+                let losses = elements::<C>(local, src, CHUNK, params);
                 stream(dst.cast(), local.cast(), CHUNK * size_of::<C::Dst>());
-                clipped
+                losses
             } else {
                 elements::<C>(dst, src, CHUNK, params)
             }
         };
     }
     // SAFETY: the rest is inside both arrays.
-    clipped + unsafe { elements::<C>(dst.add(whole), src.add(whole), len - whole, params) }
+    losses += unsafe { elements::<C>(dst.add(whole), src.add(whole), len - whole, params) };
+    losses
 }
 
 /// Converts a few elements.
@@ -125,21 +132,26 @@ unsafe fn elements<C: Convert>(
     src: *const C::Src,
     len: usize,
     params: &Params,
-) -> u64 {
-    let (mut narrow, mut wide) = (0_u32, 0_u64);
+) -> Losses {
+    // Counters as wide as the elements: clipped ones, then fractions.
+    let (mut narrow, mut wide) = ([0_u32; 2], [0_u64; 2]);
     for i in 0..len {
         // SAFETY: `i` is less than `len`. No alignment is assumed.
         unsafe {
-            let (value, clip) = C::convert(src.add(i).read_unaligned(), params);
+            let x = src.add(i).read_unaligned();
+            let (value, clip) = C::convert(x, params);
             dst.add(i).write_unaligned(value);
             if size_of::<C::Src>() > 4 {
-                wide += u64::from(clip);
+                wide[0] += u64::from(clip);
+                wide[1] += u64::from(C::loses_fraction(x));
             } else {
-                narrow += u32::from(clip);
+                narrow[0] += u32::from(clip);
+                narrow[1] += u32::from(C::loses_fraction(x));
             }
         }
     }
-    u64::from(narrow) + wide
+    let [clipped, fractions] = [0, 1].map(|i| u64::from(narrow[i]) + wide[i]);
+    Losses { clipped, fractions }
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -201,8 +213,8 @@ pub(super) unsafe fn copy_bytes<const BYTES: usize>(
     src: *const u8,
     len: usize,
     _: &Params,
-) -> u64 {
+) -> Losses {
     // SAFETY: source and target hold the elements and do not overlap.
     unsafe { dst.copy_from_nonoverlapping(src, len * BYTES) };
-    0
+    Losses::default()
 }

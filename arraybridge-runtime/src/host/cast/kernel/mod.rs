@@ -3,6 +3,8 @@
 mod extremes;
 mod loops;
 
+use std::ops::AddAssign;
+
 use self::loops::{copy_bytes, map};
 use super::element::*;
 use super::small::*;
@@ -10,13 +12,30 @@ use crate::host::dtype::DType;
 
 pub(super) use self::extremes::extremes_of;
 
-/// Converts `len` elements from the second pointer to the first, and counts those that were clipped.
+/// What a cast loses.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Losses {
+    /// The elements that were clipped.
+    pub clipped: u64,
+    /// The elements that were between whole numbers.
+    pub fractions: u64,
+}
+
+impl AddAssign for Losses {
+    #[inline(always)]
+    fn add_assign(&mut self, other: Losses) {
+        self.clipped += other.clipped;
+        self.fractions += other.fractions;
+    }
+}
+
+/// Converts `len` elements from the second pointer to the first, and counts what is lost.
 ///
 /// # Safety
 ///
 /// The source holds this many elements, the target has room for them, and they do not overlap. The pointers
 /// need not be aligned.
-pub(super) type Kernel = unsafe fn(*mut u8, *const u8, usize, &Params) -> u64;
+pub(super) type Kernel = unsafe fn(*mut u8, *const u8, usize, &Params) -> Losses;
 
 /// The finite minimum and maximum of `len` elements; `(inf, -inf)` if no element is finite.
 ///

@@ -33,14 +33,20 @@ unsafe fn cast(
     unsafe { cast_strided(dst, dst_dtype, src, scaling, threads) }
 }
 
-fn run(dst: DType, src: DType, bytes: &[u8], scaling: Scaling, threads: usize) -> (Vec<u8>, u64) {
+fn run(
+    dst: DType,
+    src: DType,
+    bytes: &[u8],
+    scaling: Scaling,
+    threads: usize,
+) -> (Vec<u8>, CastReport) {
     let len = bytes.len() / src.size();
     let mut out = vec![0xee; len * dst.size() + 1];
     // SAFETY: both hold `len` elements.
     let report =
         unsafe { cast(out.as_mut_ptr(), dst, bytes.as_ptr(), src, len, scaling, threads).unwrap() };
     assert_eq!(out.pop(), Some(0xee));
-    (out, report.clipped)
+    (out, report)
 }
 
 /// Casts and compares every element and the count.
@@ -49,18 +55,22 @@ fn check(dst: DType, src: DType, bytes: &[u8], scaling: Scaling) {
         bytes.chunks(src.size()).map(|bytes| Number::read(src, bytes)).collect();
     let finite = || numbers.iter().map(|x| x.float()).filter(|x| x.is_finite());
     let ends = (finite().fold(f64::INFINITY, f64::min), finite().fold(f64::NEG_INFINITY, f64::max));
-    let (out, clipped) = run(dst, src, bytes, scaling, 1);
-    let mut count = 0;
+    let (out, report) = run(dst, src, bytes, scaling, 1);
+    let mut count = CastReport::default();
     for (x, bytes) in numbers.iter().zip(out.chunks(dst.size())) {
         let (number, clip) = expected(*x, dst, scaling, ends);
-        count += u64::from(clip);
+        let overflows = dst.kind() == Kind::Float
+            && x.float().is_finite()
+            && !read_float(dst, bytes).is_finite();
+        count.clipped += u64::from(clip || overflows);
+        count.fractions += u64::from(has_fraction(*x, dst, scaling));
         let same = match (number, Number::read(dst, bytes)) {
             (Number::Int(expected), Number::Int(read)) => expected == read,
             _ => same_float(dst, bytes, *x),
         };
         assert!(same, "{src} {x:?} -> {dst} {scaling:?}: {bytes:?}, not {number:?}");
     }
-    assert_eq!(clipped, count, "{src} -> {dst} {scaling:?}");
+    assert_eq!(report, count, "{src} -> {dst} {scaling:?}");
 }
 
 #[test]
@@ -144,10 +154,14 @@ fn a_result_that_bypasses_the_caches_is_the_same() {
         .flat_map(|i| f32::from_bits(i.wrapping_mul(0x9e37_79b1)).to_ne_bytes())
         .collect();
     let (src, dst) = (DType::Float32, DType::Int64);
-    let parts: Vec<(Vec<u8>, u64)> =
+    let parts: Vec<(Vec<u8>, CastReport)> =
         bytes.chunks(4 << 20).map(|part| run(dst, src, part, Scaling::Clamp, 1)).collect();
-    let (expected, clipped): (Vec<Vec<u8>>, Vec<u64>) = parts.into_iter().unzip();
-    let (expected, clipped) = (expected.concat(), clipped.iter().sum::<u64>());
+    let (expected, reports): (Vec<Vec<u8>>, Vec<CastReport>) = parts.into_iter().unzip();
+    let (expected, mut counted) = (expected.concat(), CastReport::default());
+    for part in reports {
+        counted.clipped += part.clipped;
+        counted.fractions += part.fractions;
+    }
     let mut buffer = crate::host::buffer::HostBuffer::new(8 * len + 64).unwrap();
     // From the start of a line, from inside of one, and unaligned.
     for shift in [0, 24, 3] {
@@ -160,7 +174,7 @@ fn a_result_that_bypasses_the_caches_is_the_same() {
                 (std::slice::from_raw_parts(to, 8 * len), report)
             };
             assert!(written == expected, "shift {shift}");
-            assert_eq!(report.clipped, clipped);
+            assert_eq!(report, counted);
         }
     }
 }
@@ -343,5 +357,5 @@ fn strided(
         cast_strided(out.as_mut_ptr(), dst, view, scaling, 1).unwrap()
     };
     assert_eq!(out.pop(), Some(0xee));
-    assert_eq!((out, report.clipped), run(dst, src, &contiguous, scaling, 1));
+    assert_eq!((out, report), run(dst, src, &contiguous, scaling, 1));
 }

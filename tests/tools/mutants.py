@@ -1,0 +1,188 @@
+"""Change the source, one line at a time, and check that a test fails.
+
+The changes are in `tests/mutants/*.toml`. Each names a rule, a file, a text that occurs once in it,
+the text that replaces it, and the tests that have to fail: Python tests by file or node id, or a
+filter for the Rust tests of arraybridge-runtime. Everything is built in a copy of the repository
+under `build/mutants`. The exit status is 1 if a change goes unnoticed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+import time
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+TREE = ROOT / "build" / "mutants" / "tree"
+SITE = ROOT / "build" / "mutants" / "site"
+# A mutant may wait forever. A build on a busy machine does not take this long.
+TIMEOUT = 900
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """A change of the source that breaks a rule."""
+
+    rule: str
+    file: str
+    old: str
+    new: str
+    python: tuple[str, ...] = ()
+    rust: str = ""
+
+    def mutated(self) -> str:
+        """The source with the change."""
+        source = (TREE / self.file).read_text()
+        if source.count(self.old) != 1:
+            text = f"{self.file} has {source.count(self.old)} times {self.old!r}"
+            raise SystemExit(f"{self.rule}: {text}")
+        return source.replace(self.old, self.new)
+
+
+def listed(text: str) -> list[Mutant]:
+    """The mutants whose file or rule contains a text."""
+    mutants = []
+    for path in sorted((ROOT / "tests" / "mutants").glob("*.toml")):
+        for entry in tomllib.loads(path.read_text())["mutant"]:
+            mutant = Mutant(**{**entry, "python": tuple(entry.get("python", ()))})
+            assert bool(mutant.python) != bool(mutant.rust), mutant.rule
+            if text in path.stem or text in mutant.rule:
+                mutants.append(mutant)
+    return mutants
+
+
+def copy_tree() -> None:
+    """Copy the files under version control and new ones.
+
+    Files that are the same keep their time, so that cargo builds only what has changed.
+    """
+    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"]
+    names = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    for name in filter(None, names.split("\0")):
+        source, target = ROOT / name, TREE / name
+        if not source.is_file():
+            target.unlink(missing_ok=True)
+        elif not target.is_file() or target.read_bytes() != source.read_bytes():
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(source, target)
+
+
+def run(command: list[str], **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run a command in the copy. The status of one that takes too long is 124."""
+    variables = {**os.environ, **environment}
+    options = {"cwd": TREE, "env": variables, "capture_output": True, "text": True}
+    try:
+        return subprocess.run(command, check=False, timeout=TIMEOUT, **options)
+    except subprocess.TimeoutExpired:
+        return subprocess.CompletedProcess(command, 124, "", "timeout")
+
+
+def build_wheel() -> subprocess.CompletedProcess[str]:
+    """Build the package of the copy."""
+    # The folder and the variables of `built` in tests/python/bridges.py. With others, cargo would
+    # build pyo3 twice.
+    target = TREE / "build" / "extension"
+    major, minor = sys.version_info[:2]
+    done = run(
+        ["cargo", "build", "--quiet", "-p", "arraybridge-py"],
+        CARGO_TARGET_DIR=str(target),
+        PYO3_PYTHON=sys.executable,
+        PYO3_ENVIRONMENT_SIGNATURE=f"{sys.implementation.name}-{major}.{minor}-64bit",
+        PYO3_BUILD_EXTENSION_MODULE="1",
+    )
+    if done.returncode == 0:
+        package = SITE / "arraybridge"
+        source = TREE / "arraybridge-py" / "python" / "arraybridge"
+        shutil.copytree(source, package, dirs_exist_ok=True)
+        suffix = sysconfig.get_config_var("EXT_SUFFIX")
+        shutil.copy(target / "debug" / "lib_core.so", package / f"_core{suffix}")
+    return done
+
+
+def cargo_test(*options: str) -> subprocess.CompletedProcess[str]:
+    """Build or run the Rust tests of the runtime."""
+    return run(
+        ["cargo", "test", "--quiet", "-p", "arraybridge-runtime", "--lib", *options],
+        CARGO_TARGET_DIR=str(TREE / "target"),
+        PYO3_PYTHON=sys.executable,
+        LD_LIBRARY_PATH=sysconfig.get_config_var("LIBDIR"),
+        PYTHONPATH=sysconfig.get_path("platlib"),
+    )
+
+
+def pytest(tests: tuple[str, ...]) -> subprocess.CompletedProcess[str]:
+    """Run Python tests with the package of the copy."""
+    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *tests]
+    return run(command, PYTHONPATH=str(SITE))
+
+
+def built_and_tested(mutant: Mutant) -> tuple[bool, subprocess.CompletedProcess[str]]:
+    """Whether the copy builds, and what the tests, or the build, returned."""
+    built = cargo_test("--no-run") if mutant.rust else build_wheel()
+    if built.returncode:
+        return False, built
+    return True, cargo_test(mutant.rust) if mutant.rust else pytest(mutant.python)
+
+
+def unchanged_passes(mutants: list[Mutant]) -> bool:
+    """Whether the tests pass without a change."""
+    python = tuple(sorted({test for mutant in mutants for test in mutant.python}))
+    rust = sorted({mutant.rust for mutant in mutants if mutant.rust})
+    checks = [Mutant("unchanged", "", "", "", rust=text) for text in rust]
+    checks += [Mutant("unchanged", "", "", "", python=python)] if python else []
+    for check in checks:
+        built, done = built_and_tested(check)
+        if not built or done.returncode:
+            print(done.stdout[-4000:], done.stderr[-4000:], "The tests fail without a change.")
+            return False
+    return True
+
+
+def verdict(mutant: Mutant) -> str:
+    """Make a change, build, test, and undo the change."""
+    path, mutated = TREE / mutant.file, mutant.mutated()
+    source = path.read_text()
+    try:
+        path.write_text(mutated)
+        built, done = built_and_tested(mutant)
+    finally:
+        path.write_text(source)
+    if not built:
+        print(done.stderr[-2000:])
+        return "NO BUILD"
+    return "caught" if done.returncode else "MISSED"
+
+
+def main() -> int:
+    """Try the mutants whose file or rule contains a text."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("text", nargs="?", default="", help="part of a file's name or of a rule")
+    parser.add_argument("--check", action="store_true", help="only check the texts")
+    arguments = parser.parse_args()
+    mutants = listed(arguments.text)
+    copy_tree()
+    for mutant in mutants:
+        mutant.mutated()
+    if arguments.check:
+        return 0
+    if not unchanged_passes(mutants):
+        return 1
+    caught = 0
+    for mutant in mutants:
+        start = time.monotonic()
+        found = verdict(mutant)
+        caught += found == "caught"
+        print(f"{found:8} {time.monotonic() - start:4.0f} s  {mutant.rule}", flush=True)
+    print(f"{caught} of {len(mutants)} mutants caught")
+    return int(caught != len(mutants))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

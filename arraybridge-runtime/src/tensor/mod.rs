@@ -97,17 +97,16 @@ impl Tensor {
         opened: Opened,
         stream: &Stream,
     ) -> Result<Tensor> {
-        let mut tensor = Tensor::from_opened(py, opened)?;
+        let tensor = Tensor::from_opened(py, opened)?;
         if tensor.description().is_on_host() {
             return Ok(tensor);
         }
-        let (view, owner) = tensor.source.into_parts();
+        let (view, owner) = tensor.into_parts().0.into_parts();
         // The stream is named to whoever the memory is handed to, in whichever module that is.
         let owner = Owner::Value(Box::new((owner, Arc::clone(stream))));
         // SAFETY: the new owner holds the one before.
-        tensor.source = unsafe { Source::new(view, owner) };
-        tensor.stream = Some(Arc::clone(stream));
-        Ok(tensor)
+        let source = unsafe { Source::new(view, owner) };
+        Ok(Tensor { stream: Some(Arc::clone(stream)), ..source.into() })
     }
 
     /// A tensor of the memory of any framework's array, or of any object that exports it by DLPack. Only

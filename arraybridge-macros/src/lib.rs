@@ -62,6 +62,7 @@ pub fn frameworks(input: TokenStream) -> TokenStream {
 /// | `scaling = unit` | how floats become integers then: `clamp`, `unit` or `stretch` |
 /// | `slice_by_slice` | the function is called for each 2-D slice of the first array |
 /// | `split_axis = 0` | the first array may be split along this axis when memory runs out |
+/// | `join(sum)` | how the results of the parts become one: `concatenate`, `sum`, `max` or `min`; one word for each element of a tuple |
 /// | `sliced(mask)` | arrays that are sliced and split together with the first one |
 /// | `host = other` | the declared function that takes over on the host when memory runs out |
 /// | `on_oom(clear, host)` | the ways to try again, in order; by default `clear`, `split` and `host`, but not `host` for a function in CUDA memory |

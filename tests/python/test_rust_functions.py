@@ -494,6 +494,13 @@ def test_a_call_that_does_not_fit_is_split(ext, framework):
     assert any("tried split" in note for note in caught.value.__notes__)
 
 
+def test_the_results_of_a_split_call_are_joined_as_declared(ext):
+    image = np.arange(-10, 25, dtype="float32").reshape(7, 5)
+    mask, count = ext.positive(image, 2)
+    assert (mask == (image > 0)).all() and count == 24
+    assert ext.maximum(image, 2) == 24
+
+
 def test_a_function_for_the_host_takes_over(ext):
     bridges.need("torch")
     image = bridges.make("torch", IMAGE)

@@ -7,7 +7,7 @@ use syn::{Error, Expr, Ident, LitInt, LitStr, Path, Result, Token, parenthesized
 
 use crate::problems::instead;
 
-const NAMES: [&str; 16] = [
+const NAMES: [&str; 17] = [
     "returns",
     "input",
     "name",
@@ -20,6 +20,7 @@ const NAMES: [&str; 16] = [
     "device",
     "on_oom",
     "split_axis",
+    "join",
     "sliced",
     "host",
     "slice_by_slice",
@@ -43,6 +44,7 @@ pub struct Options {
     pub device: Option<LitStr>,
     pub on_oom: Option<Vec<Ident>>,
     pub split_axis: Option<LitInt>,
+    pub join: Vec<Ident>,
     pub sliced: Vec<Ident>,
     pub host: Option<Ident>,
     pub slice_by_slice: Option<Ident>,
@@ -105,6 +107,7 @@ impl Options {
             "device" => self.device = value(input)?,
             "on_oom" => self.on_oom = Some(list(input)?.collect()),
             "split_axis" => self.split_axis = value(input)?,
+            "join" => self.join = list(input)?.collect(),
             "sliced" => self.sliced = list(input)?.collect(),
             "host" => self.host = value(input)?,
             "slice_by_slice" => self.slice_by_slice = Some(key),

@@ -19,6 +19,7 @@ const SCALINGS: [&str; 3] = ["clamp", "unit", "stretch"];
 
 const SPLIT: &str = "split";
 const HOST: &str = "host";
+const JOINS: [&str; 4] = ["concatenate", "sum", "max", "min"];
 const RUNGS: [&str; 3] = ["clear", SPLIT, HOST];
 
 /// The settings of a declaration, with the names that Python has for them.
@@ -33,6 +34,7 @@ pub fn settings(
     settings.dtype();
     settings.device();
     settings.out_of_memory();
+    settings.join();
     settings.slices();
     settings.found
 }
@@ -94,6 +96,23 @@ impl Settings<'_> {
             self.expect_rung("host", HOST, host);
             self.found.push(("host", Setting::Function(unraw(host))));
         }
+    }
+
+    /// How the results of the parts become one: one word for the result, or one for each of a tuple.
+    fn join(&mut self) {
+        let Options { join, split_axis, .. } = self.options;
+        let Some(first) = join.first() else { return };
+        if split_axis.is_none() {
+            let message = "`join` says how the parts of a split call are joined; add `split_axis`";
+            self.mistakes.add(first, message);
+        }
+        let mut words: Vec<_> =
+            join.iter().filter_map(|word| one_of(word, "join", &JOINS, self.mistakes)).collect();
+        let setting = match words.len() {
+            1 => Setting::Name(words.remove(0)),
+            _ => Setting::Names(words),
+        };
+        self.found.push(("join", setting));
     }
 
     fn slices(&mut self) {

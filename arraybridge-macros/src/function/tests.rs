@@ -114,6 +114,7 @@ fn options_become_those_of_the_python_decorators() {
         device = "cuda:1",
         on_oom(clear, split, host),
         split_axis = 1,
+        join(concatenate, sum),
         sliced(mask),
         host = other,
         slice_by_slice
@@ -131,6 +132,7 @@ fn options_become_those_of_the_python_decorators() {
         ("on_oom", names(&["clear", "split", "host"])),
         ("split_axis", Setting::Number(1)),
         ("host", Setting::Function("other".into())),
+        ("join", names(&["concatenate", "sum"])),
         ("slice_by_slice", Setting::Flag),
         ("sliced", names(&["mask"])),
     ];

@@ -17,16 +17,22 @@ struct State {
     last: u64,
 }
 
-/// Claimed memory. The description is a copy, since a forgotten claim outlives what it was made from.
+/// Claimed memory.
 struct Entry {
     ticket: u64,
     range: (usize, usize),
+    /// The elements, unless all of the range is claimed.
+    elements: Option<Box<Elements>>,
+    user: User,
+    writes: bool,
+}
+
+/// A description, copied since a forgotten claim outlives what it was made from.
+struct Elements {
     address: usize,
     shape: Dims<usize>,
     strides: Dims<isize>,
     size: usize,
-    user: User,
-    writes: bool,
 }
 
 /// The registry of this module.
@@ -57,16 +63,9 @@ impl Registry {
                     own: place >= before,
                 });
             }
-            state.entries.push(Entry {
-                ticket,
-                range,
-                address: memory.address,
-                shape: Dims::from_slice(memory.shape),
-                strides: Dims::from_slice(memory.strides),
-                size: memory.size,
-                user: wanted.user,
-                writes: wanted.writes,
-            });
+            let (user, writes) = (wanted.user, wanted.writes);
+            let elements = Elements::unless_dense(memory, range);
+            state.entries.push(Entry { ticket, range, elements, user, writes });
         }
         Ok(NonZeroU64::new(ticket).expect("tickets are counted from 1"))
     }
@@ -98,16 +97,40 @@ impl State {
             if !near || !(writes || entry.writes) {
                 return None;
             }
-            let answer = overlap(memory, entry.memory());
+            let answer = entry.overlaps(memory);
             (answer != Some(false)).then_some((place, answer.is_some()))
         })
     }
 }
 
 impl Entry {
-    fn memory(&self) -> Strided<'_> {
-        let Entry { address, ref shape, ref strides, size, .. } = *self;
-        Strided { address, shape, strides, size }
+    /// Whether the memory has a byte in common with this; `None` if that takes too long to decide.
+    #[cold]
+    fn overlaps(&self, memory: Strided<'_>) -> Option<bool> {
+        let (low, end) = self.range;
+        match self.elements.as_deref() {
+            Some(Elements { address, shape, strides, size }) => {
+                overlap(memory, Strided { address: *address, shape, strides, size: *size })
+            }
+            None => {
+                overlap(memory, Strided { address: low, shape: &[], strides: &[], size: end - low })
+            }
+        }
+    }
+}
+
+impl Elements {
+    /// The elements, unless there are as many bytes as in the range, which nearly always means that they fill
+    /// it. Only elements that share bytes with each other can leave gaps then, and the gaps are claimed too.
+    #[inline]
+    fn unless_dense(memory: Strided<'_>, (low, end): (usize, usize)) -> Option<Box<Elements>> {
+        let Strided { address, shape, strides, size } = memory;
+        let bytes = shape.iter().try_fold(size, |bytes, n| bytes.checked_mul(*n));
+        if bytes == Some(end - low) {
+            return None;
+        }
+        let (shape, strides) = (Dims::from_slice(shape), Dims::from_slice(strides));
+        Some(Box::new(Elements { address, shape, strides, size }))
     }
 }
 

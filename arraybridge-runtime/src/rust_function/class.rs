@@ -159,7 +159,9 @@ fn options<'py>(
             Setting::Flag(value) => options.set_item(name, value)?,
             Setting::Number(value) => options.set_item(name, value)?,
             Setting::Name(value) => options.set_item(name, value)?,
-            Setting::Names(values) => options.set_item(name, values.to_vec())?,
+            Setting::Names(values) => {
+                options.set_item(name, PyTuple::new(function.py(), values.iter())?)?
+            }
             Setting::Function(ident) => options.set_item(name, declared(entry, ident, all)?)?,
         }
     }

@@ -141,14 +141,20 @@ impl<'a, 'py> Call<'a, 'py> {
 
     #[inline]
     fn claim_all(&self, memory: &[ArgumentMemory<'py>]) -> Result<Claim> {
-        let wanted: SmallVec<[Wanted<'_>; 2]> = memory
-            .iter()
-            .map(|memory| {
-                let user = User::parameter(self.function.entry.name, self.name(memory.parameter));
-                Wanted::of(&memory.view, user, memory.written)
-            })
-            .collect();
-        Claim::new(&wanted).map_err(|conflict| self.aliased(&memory[conflict.wanted], conflict))
+        let claimed = match memory {
+            [only] => Claim::new(&[self.wanted(only)]),
+            several => {
+                let wanted: SmallVec<[_; 3]> = several.iter().map(|one| self.wanted(one)).collect();
+                Claim::new(&wanted)
+            }
+        };
+        claimed.map_err(|conflict| self.aliased(&memory[conflict.wanted], conflict))
+    }
+
+    #[inline]
+    fn wanted<'m>(&self, memory: &'m ArgumentMemory<'py>) -> Wanted<'m> {
+        let user = User::parameter(self.function.entry.name, self.name(memory.parameter));
+        Wanted::of(&memory.view, user, memory.written)
     }
 
     #[cold]

@@ -284,6 +284,21 @@ fn hungry(
     Ok(result)
 }
 
+/// A mask and its count, of at most `rows` rows.
+#[memory_type(numpy, split_axis = 0, join(concatenate, sum))]
+fn positive(image: ArrayView2<'_, f32>, rows: usize) -> Result<(Array2<bool>, usize), PyErr> {
+    let mask = image.mapv(|x| x > 0.0);
+    let count = mask.iter().filter(|positive| **positive).count();
+    if image.nrows() > rows { Err(taken()) } else { Ok((mask, count)) }
+}
+
+/// The largest element, of at most `rows` rows.
+#[memory_type(numpy, split_axis = 0, join(max))]
+fn maximum(image: ArrayView2<'_, f32>, rows: usize) -> Result<f32, PyErr> {
+    let largest = image.iter().fold(f32::MIN, |most, x| most.max(*x));
+    if image.nrows() > rows { Err(taken()) } else { Ok(largest) }
+}
+
 #[memory_type(numpy)]
 fn frugal(image: ArrayViewD<'_, f32>) -> ArrayD<f32> {
     -&image

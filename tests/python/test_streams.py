@@ -689,8 +689,10 @@ def test_fake_driver_a_thread_streams_memory_is_not_used_again_too_early(on_driv
 def test_fake_driver_a_thread_stream_makes_its_device_current_before_its_stream(on_driver):
     on_driver(
         """
-        with ab.thread_stream(device=1):
+        with ab.thread_stream(device=1) as stream:
             assert fake_cupy.current_device() == 1
+            # CuPy enters a stream on the device that is current.
+            assert cupy.cuda.get_current_stream().ptr == stream.__cuda_stream__()[1]
             x = cupy.asarray(image)
             assert x.device.id == 1 and (x + 1).get().sum() == 21
         assert fake_cupy.current_device() == 0 and cupy.cuda.get_current_stream().ptr == 0

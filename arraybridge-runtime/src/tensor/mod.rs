@@ -97,7 +97,7 @@ impl Tensor {
         opened: Opened,
         stream: &Stream,
     ) -> Result<Tensor> {
-        let tensor = Tensor::from_opened(py, opened)?;
+        let mut tensor = Tensor::from_opened(py, opened)?;
         if tensor.description().is_on_host() {
             return Ok(tensor);
         }

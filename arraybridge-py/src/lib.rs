@@ -127,7 +127,7 @@ fn convert_<'py>(
 /// Raises
 /// ------
 /// MemoryConversionError
-///     As in `convert`, and if `data` is not an array of `source_type`, or an integer does not fit
+///     As in `convert`, and if `data` is not an array of `source_type`, or a value does not fit
 ///     the nearest dtype.
 /// TypeError
 ///     If `gpu_id` is not an int.

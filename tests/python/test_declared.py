@@ -454,12 +454,15 @@ def test_narrowing_can_be_refused():
         ab.jax(narrow="maybe")
 
 
-def test_an_integer_that_does_not_fit_the_nearest_dtype_is_an_error():
+def test_a_value_that_does_not_fit_the_nearest_dtype_is_an_error():
     bridges.need("jax")
     f = ab.jax(output_type="numpy")(lambda image: image)
     fits = np.array([-(2**31), 2**31 - 1])
     assert (narrowings(f, fits)[1] == fits).all()
-    for given in (np.array([2**31, 0]), np.array([2**32], "uint64")):
+    not_finite = np.array([np.inf, -np.inf, np.nan, 1e-300])
+    assert np.array_equal(f(not_finite), [np.inf, -np.inf, np.nan, 0], equal_nan=True)
+    lost = [np.array([2**31, 0]), np.array([2**32], "uint64"), np.array([1e300, 1.0])]
+    for given in [*lost, np.array([1 - 1e300j, np.inf])]:
         with pytest.raises(ab.UnsupportedDtypeError, match="1 value does not fit"):
             f(given)
 

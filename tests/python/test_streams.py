@@ -706,3 +706,8 @@ def test_fake_driver_a_thread_stream_makes_its_device_current_before_its_stream(
 def test_a_thread_stream_without_cuda_says_why():
     with pytest.raises(RuntimeError, match="CUDA driver library cannot be loaded"):
         ab.thread_stream().__enter__()
+
+
+def test_a_stream_of_a_negative_device_is_refused():
+    with pytest.raises(ValueError, match="device must not be negative, not -1"):
+        ab.thread_stream(device=-1)

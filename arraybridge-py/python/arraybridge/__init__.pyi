@@ -301,7 +301,7 @@ def convert_memory(
     Raises
     ------
     MemoryConversionError
-        As in `convert`, and if `data` is not an array of `source_type`, or an integer does not fit
+        As in `convert`, and if `data` is not an array of `source_type`, or a value does not fit
         the nearest dtype.
     TypeError
         If `gpu_id` is not an int.
@@ -437,6 +437,8 @@ class thread_stream:
 
     Inside the ``with`` block the frameworks work on it, on device ``device``. Entering and leaving
     order it with the streams that they were on; the host does not wait.
+
+    Raises `ValueError` for a negative index, and `RuntimeError` on entry without a CUDA driver.
 
     >>> import arraybridge
     >>> with arraybridge.thread_stream(device=0):  # doctest: +SKIP

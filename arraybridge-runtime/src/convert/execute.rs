@@ -10,7 +10,7 @@ use crate::cuda::driver;
 use crate::framework::device::{self as places, Device};
 use crate::framework::endpoints::Endpoints;
 use crate::framework::loaded::{self, LoadedFramework};
-use crate::framework::spec::{Handover, Import, Kind, OrderedBy};
+use crate::framework::spec::{Handover, Import, OrderedBy};
 use crate::framework::warnings;
 use crate::interpreter::error::{Error, Failure, Result};
 use crate::memory::source::Source;
@@ -225,7 +225,7 @@ impl<'t, 'py: 't> Run<'t, 'py> {
         let from = opened.source.view().dtype();
         let (gathered, clipped) = import::gather(py, opened, plan.cast)?;
         let to = gathered.source.view().dtype();
-        match plan.is_narrowed && clipped > 0 && from.kind() != Kind::Float {
+        match plan.is_narrowed && clipped > 0 {
             true => Err(errors::not_narrowed(endpoints, from, to, clipped)),
             false => Ok(gathered),
         }

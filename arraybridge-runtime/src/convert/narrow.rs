@@ -68,7 +68,7 @@ impl WarnedDtypes {
 ///
 /// # Errors
 ///
-/// As [`convert_routed`], and where an integer does not fit. The warning, if a filter makes it an
+/// As [`convert_routed`], and where a value does not fit. The warning, if a filter makes it an
 /// exception.
 pub fn convert_narrowed<'a, 'py>(
     data: &Bound<'py, PyAny>,

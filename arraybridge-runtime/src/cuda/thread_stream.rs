@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::sync::{Mutex, PoisonError};
 use std::thread::{self, ThreadId};
 
-use pyo3::exceptions::{PyException, PyRuntimeError};
+use pyo3::exceptions::{PyException, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyInt;
 
@@ -99,6 +99,8 @@ struct Visit {
 ///
 /// Raises
 /// ------
+/// ValueError
+///     If the index is negative.
 /// RuntimeError
 ///     When the block is entered, if the CUDA driver cannot be loaded, or reports a failure.
 ///
@@ -117,8 +119,11 @@ pub struct ThreadStream {
 impl ThreadStream {
     #[new]
     #[pyo3(signature = (device=0))]
-    fn new(device: usize) -> ThreadStream {
-        ThreadStream { index: device, visits: Mutex::new(Vec::new()) }
+    fn new(device: i64) -> PyResult<ThreadStream> {
+        let index = usize::try_from(device).map_err(|_| {
+            PyValueError::new_err(format!("device must not be negative, not {device}"))
+        })?;
+        Ok(ThreadStream { index, visits: Mutex::new(Vec::new()) })
     }
 
     /// The version of the protocol, and the handle of the calling thread's stream.

@@ -139,7 +139,8 @@ impl<S: CastTo<D>, D: Copy> Convert for Parts<S, D> {
 
     #[inline(always)]
     fn convert(x: [S; 2], _: &Params) -> ([D; 2], bool) {
-        (x.map(|part| part.cast().0), false)
+        let [(real, real_clipped), (imaginary, imaginary_clipped)] = x.map(CastTo::cast);
+        ([real, imaginary], real_clipped | imaginary_clipped)
     }
 }
 

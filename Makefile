@@ -40,6 +40,9 @@ with_opencl = set -a; source $(OPENCL_ENV); set +a;
 NO_CONVERSIONS := benchmarks cleanup detect docs doctor fake_cuda fake_cupy fast gpu gpu_functions \
 	gpu_report pipeline registry rooms streams trace
 
+# Two processes, with each file in one of them. Each loads all frameworks, which takes 2 GB.
+PYTEST := -m pytest -n 2 --dist loadfile
+
 .NOTPARALLEL:
 .PHONY: help demo demo-all pipeline test test-rust test-python test-without-shortcuts test-oldest wheel seventh gpu \
 	gpu-wheel examples mutants bench lint clean
@@ -69,16 +72,16 @@ test-rust: $(TEST_STAMP)
 
 test-python: wheel seventh $(OPENCL_ENV) $(IMAGES)/.stamp
 	@$(with_opencl) ARRAYBRIDGE_SEVENTH_PYTHON=$(SEVENTH_VENV)/bin/python \
-	$(VENV)/bin/python -m pytest
+	$(VENV)/bin/python $(PYTEST)
 
 test-without-shortcuts: wheel $(OPENCL_ENV) ## the Python tests of conversions, with ARRAYBRIDGE_FAST=0
 	@$(with_opencl) ARRAYBRIDGE_FAST=0 \
-	$(VENV)/bin/python -m pytest tests/python $(NO_CONVERSIONS:%=--ignore=tests/python/test_%.py)
+	$(VENV)/bin/python $(PYTEST) tests/python $(NO_CONVERSIONS:%=--ignore=tests/python/test_%.py)
 
 # TensorFlow 2.19 has no wheel for a Python later than 3.12.
 test-oldest: $(OLDEST_STAMP) $(OPENCL_ENV) ## the conversions with the oldest versions that pyproject.toml promises
 	$(call install,$(OLDEST_VENV))
-	@$(with_opencl) $(OLDEST_VENV)/bin/python -m pytest tests/python/test_matrix.py \
+	@$(with_opencl) $(OLDEST_VENV)/bin/python $(PYTEST) tests/python/test_matrix.py \
 	tests/python/test_special.py tests/python/test_sharing.py tests/python/test_declared.py \
 	tests/python/test_signatures.py
 

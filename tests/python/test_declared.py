@@ -1059,3 +1059,15 @@ def test_an_upload_of_an_immutable_array_is_recorded_as_an_upload():
     told = ab.explain(bridges.make("jax", image), "pyclesperanto", copy=True)
     assert (records[0].how, records[0].why) == (told.how, told.why)
     assert "different devices" in told.why
+
+
+def test_an_object_that_is_called_is_named_after_its_class():
+    class Threshold:
+        def __call__(self, image):
+            return image > 1
+
+    f = ab.numpy(Threshold())
+    assert f.__name__ == "Threshold" and f.__qualname__ == Threshold.__qualname__
+    assert f(np.arange(3)).sum() == 1
+    named = ab.numpy(lambda image: image)
+    assert named.__name__ == "<lambda>"

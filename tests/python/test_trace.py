@@ -1,6 +1,8 @@
 """A trace adds up what its records say."""
 
+import copy
 import json
+import pickle
 
 import arraybridge as ab
 import numpy as np
@@ -68,3 +70,17 @@ def test_a_trace_has_the_records_of_its_last_block(collected):
         with pytest.raises(RuntimeError), collected:
             pass
     assert collected.totals() == []
+
+
+def test_a_record_is_equal_to_its_copies():
+    image = np.zeros((2, 3), "float32")
+    with ab.trace() as records:
+        ab.convert(image, "numpy", copy=True)
+        ab.convert(image, "numpy", dtype="uint8")
+    explained = ab.explain(image, "numpy", copy=True)
+    for record in [*records, explained]:
+        for copied in (pickle.loads(pickle.dumps(record)), copy.deepcopy(record)):
+            assert copied == record and hash(copied) == hash(record)
+            assert str(copied) == str(record) and copied.shape == (2, 3)
+    assert explained == ab.explain(image, "numpy", copy=True) != records[0]
+    assert records[0] != records[1]

@@ -1,4 +1,4 @@
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import Any, ClassVar, Literal, TypedDict, final
@@ -112,8 +112,26 @@ class _Framework(TypedDict):
 
 @final
 class Record:
-    """What a conversion would do, or did. ``str()`` makes one readable line of it."""
+    """What a conversion would do, or did. ``str()`` makes one readable line of it.
 
+    Records are equal if all their fields are. They can be pickled and copied.
+    """
+
+    def __new__(
+        cls,
+        source: str,
+        target: str,
+        route: str,
+        how: str,
+        why: str | None,
+        via: str,
+        dtype: str,
+        shape: Sequence[int],
+        nbytes: int,
+        device: str,
+        ns: int | None,
+    ) -> Record: ...
+    def __getnewargs__(self) -> tuple[Any, ...]: ...
     @property
     def source(self) -> str:
         """Name of the source framework."""

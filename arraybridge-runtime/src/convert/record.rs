@@ -12,25 +12,28 @@ use crate::framework::loaded::LoadedFramework;
 use crate::framework::spec::DType;
 use crate::memory::view::Dims;
 
+/// Text of a record, which is a literal unless the record comes from another process.
+type Text = Cow<'static, str>;
+
 /// One conversion: its ends, its route, and the reason of a copy.
-#[pyclass(frozen, module = "arraybridge", name = "Record")]
-#[derive(Clone, Debug, Default)]
+#[pyclass(frozen, eq, hash, module = "arraybridge", name = "Record")]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Record {
     /// The source framework.
     #[pyo3(get)]
-    pub source: &'static str,
+    pub source: Text,
     /// The target framework.
     #[pyo3(get)]
-    pub target: &'static str,
+    pub target: Text,
     /// `"keep"`, `"share"`, `"move"` or `"copy"`.
     #[pyo3(get)]
-    pub route: &'static str,
+    pub route: Text,
     /// How it is done, in a word or two.
     #[pyo3(get)]
-    pub how: &'static str,
+    pub how: Text,
     /// Why memory is copied; `None` if it is not.
     #[pyo3(get)]
-    pub why: Option<&'static str>,
+    pub why: Option<Text>,
     /// The steps, one after the other: how the source's memory is reached, what is done with it, and
     /// how the target takes it. After a semicolon: what could not be done as the caller asked, such
     /// as `"no accelerator"` for a `gpu_id` that was ignored.
@@ -38,7 +41,7 @@ pub struct Record {
     pub via: String,
     /// The element type of the result.
     #[pyo3(get)]
-    pub dtype: Cow<'static, str>,
+    pub dtype: Text,
     /// The bytes of the result's elements.
     #[pyo3(get)]
     pub nbytes: usize,
@@ -46,7 +49,7 @@ pub struct Record {
     pub shape: Dims<usize>,
     /// `"host"` or `"accelerator:0"`, where the result is.
     #[pyo3(get)]
-    pub device: Cow<'static, str>,
+    pub device: Text,
     /// Nanoseconds that it took; `None` in an explanation.
     #[pyo3(get)]
     pub ns: Option<u64>,
@@ -57,9 +60,9 @@ pub struct Record {
 pub(super) struct Description {
     pub source: &'static str,
     pub target: &'static str,
-    pub dtype: Cow<'static, str>,
+    pub dtype: Text,
     pub shape: Dims<usize>,
-    pub device: Cow<'static, str>,
+    pub device: Text,
     pub access: Access,
     /// What could not be done as the caller asked.
     pub note: Option<&'static str>,
@@ -78,11 +81,11 @@ impl Description {
             via.push_str(note);
         }
         Record {
-            source: self.source,
-            target: self.target,
-            route: route.name(),
-            how: plan.how(attempt),
-            why: route.why().map(Why::text),
+            source: self.source.into(),
+            target: self.target.into(),
+            route: route.name().into(),
+            how: plan.how(attempt).into(),
+            why: route.why().map(|why| why.text().into()),
             via,
             dtype,
             nbytes: elements.saturating_mul(size),
@@ -104,11 +107,11 @@ impl Record {
         let shape = shape_of(result).unwrap_or_default();
         let device = device::device_of(result.py(), loaded, result);
         Record {
-            source: loaded.framework.name,
-            target: loaded.framework.name,
-            route: "copy",
-            how,
-            why: Some(Why::Cast.text()),
+            source: loaded.framework.name.into(),
+            target: loaded.framework.name.into(),
+            route: "copy".into(),
+            how: how.into(),
+            why: Some(Why::Cast.text().into()),
             dtype: to.name().into(),
             nbytes: shape.iter().product::<usize>().saturating_mul(to.size()),
             device: device.map_or("unknown".into(), Device::name),
@@ -120,6 +123,43 @@ impl Record {
 
 #[pymethods]
 impl Record {
+    /// A record of another process: one that was pickled.
+    #[new]
+    #[expect(clippy::too_many_arguments, reason = "these are the fields of a record")]
+    fn new(
+        source: String,
+        target: String,
+        route: String,
+        how: String,
+        why: Option<String>,
+        via: String,
+        dtype: String,
+        shape: Vec<usize>,
+        nbytes: usize,
+        device: String,
+        ns: Option<u64>,
+    ) -> Record {
+        Record {
+            source: source.into(),
+            target: target.into(),
+            route: route.into(),
+            how: how.into(),
+            why: why.map(Text::from),
+            via,
+            dtype: dtype.into(),
+            nbytes,
+            shape: shape.into(),
+            device: device.into(),
+            ns,
+        }
+    }
+
+    fn __getnewargs__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        let Record { source, target, route, how, why, via, dtype, nbytes, device, ns, .. } = self;
+        let shape = self.shape(py)?;
+        (source, target, route, how, why, via, dtype, shape, nbytes, device, ns).into_pyobject(py)
+    }
+
     /// Elements along each axis.
     #[getter]
     fn shape<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
@@ -130,7 +170,7 @@ impl Record {
         let Record { source, target, route, how, dtype, device, .. } = self;
         let mut text = format!("{source} -> {target}: {route} ({how}), {dtype}");
         text.push_str(&format!("{:?}, {} bytes, on {device}", self.shape.as_slice(), self.nbytes));
-        if let Some(why) = self.why {
+        if let Some(why) = &self.why {
             text.push_str(&format!("; copied because {why}"));
         }
         if let Some(ns) = self.ns {
@@ -186,12 +226,15 @@ pub(super) struct RawRecord {
 
 impl RawRecord {
     pub fn of(record: &Record) -> RawRecord {
+        let Record { source, target, route, how, .. } = record;
+        let is_literal = |text: &Text| matches!(text, Cow::Borrowed(_));
+        debug_assert!([source, target, route, how].into_iter().chain(&record.why).all(is_literal));
         RawRecord {
-            source: RawText::of(record.source),
-            target: RawText::of(record.target),
-            route: RawText::of(record.route),
-            how: RawText::of(record.how),
-            why: RawText::of(record.why.unwrap_or_default()),
+            source: RawText::of(&record.source),
+            target: RawText::of(&record.target),
+            route: RawText::of(&record.route),
+            how: RawText::of(&record.how),
+            why: RawText::of(record.why.as_deref().unwrap_or_default()),
             via: RawText::of(&record.via),
             dtype: RawText::of(&record.dtype),
             device: RawText::of(&record.device),
@@ -209,11 +252,11 @@ impl RawRecord {
         // SAFETY: what the texts and the shape refer to is alive by this function's contract.
         unsafe {
             Record {
-                source: self.source.get(),
-                target: self.target.get(),
-                route: self.route.get(),
-                how: self.how.get(),
-                why: Some(self.why.get()).filter(|why: &&str| !why.is_empty()),
+                source: self.source.get().into(),
+                target: self.target.get().into(),
+                route: self.route.get().into(),
+                how: self.how.get().into(),
+                why: Some(self.why.get()).filter(|why| !why.is_empty()).map(Text::from),
                 via: self.via.get().to_owned(),
                 dtype: self.dtype.get().to_owned().into(),
                 device: self.device.get().to_owned().into(),

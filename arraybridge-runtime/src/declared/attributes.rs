@@ -37,6 +37,11 @@ pub(super) fn set_attributes(
             declared.setattr(name, value)?;
         }
     }
+    // An object that can be called, such as a torch module, need not have a name.
+    if function.getattr(intern!(py, "__name__")).is_err() {
+        declared.setattr("__name__", function.get_type().name()?)?;
+        declared.setattr("__qualname__", function.get_type().qualname()?)?;
+    }
     declared.setattr("__wrapped__", function)?;
     if let Some(signature) = signature {
         declared.setattr("__signature__", signature)?;

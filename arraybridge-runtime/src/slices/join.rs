@@ -250,11 +250,11 @@ impl<'py> Join<'_, 'py> {
         let size = dtype.map_or(0, DType::size);
         let device = device::device_of(py, loaded, result);
         Record {
-            source: endpoints.source.name,
-            target: endpoints.target.name,
-            route: "copy",
-            how: if along == Along::NewAxis { "stack" } else { "concatenate" },
-            why: Some("several arrays become one"),
+            source: endpoints.source.name.into(),
+            target: endpoints.target.name.into(),
+            route: "copy".into(),
+            how: if along == Along::NewAxis { "stack" } else { "concatenate" }.into(),
+            why: Some("several arrays become one".into()),
             dtype: dtype.map_or("", DType::name).into(),
             nbytes: shape.iter().product::<usize>().saturating_mul(size),
             device: device.map_or("unknown".into(), Device::name),

@@ -302,11 +302,11 @@ impl Ladder {
             Rung::Clear | Rung::ClearAgain | Rung::Split => self.device.unwrap_or(Device::Host),
         };
         let record = Record {
-            source: framework.name,
-            target: framework.name,
-            route: "retry",
-            how: rung.name(),
-            why: Some("memory ran out"),
+            source: framework.name.into(),
+            target: framework.name.into(),
+            route: "retry".into(),
+            how: rung.name().into(),
+            why: Some("memory ran out".into()),
             device: device.name(),
             ..Record::default()
         };

@@ -160,6 +160,10 @@ impl<'t, 'py: 't> Run<'t, 'py> {
         slot: &mut Slot,
         steps: Steps,
     ) -> Result<Bound<'py, PyAny>> {
+        // Most conversions are this step alone. It takes the description from where it was written.
+        if let ([Step::Import], State::Memory) = (steps, &state) {
+            return self.imported(slot);
+        }
         for step in steps {
             state = self.step(state, slot, *step)?;
         }
@@ -303,7 +307,6 @@ impl<'t, 'py: 't> Run<'t, 'py> {
         }
     }
 
-    /// Most conversions are this step alone. It takes the description from where it was written.
     #[inline]
     fn imported(&self, slot: &mut Slot) -> Result<Bound<'py, PyAny>> {
         let Run { py, endpoints, target, plan } = *self;

@@ -79,10 +79,8 @@ def test_a_gradient_that_ends_in_a_function_is_warned_about_once(ext):
     bridges.need("torch")
     code = """
 import sys, warnings
-import importlib.util, torch, arraybridge as ab
-spec = importlib.util.spec_from_file_location("extension", sys.argv[1])
-ext = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(ext)
+import bridges, torch, arraybridge as ab
+ext = bridges.module(sys.argv[1])
 with warnings.catch_warnings(record=True) as caught:
     warnings.simplefilter("always")
     ext.total(torch.ones((2, 2)))
@@ -91,9 +89,7 @@ with warnings.catch_warnings(record=True) as caught:
     ab.convert(torch.ones((2, 2), requires_grad=True), "numpy")
 print([w.category.__name__ for w in caught])
 """
-    done = subprocess.run(
-        [sys.executable, "-c", code, ext.__file__], capture_output=True, text=True, check=False
-    )
+    done = bridges.python(code, ext.__file__)
     assert done.stdout.strip() == "['GradientDetachedWarning']", done.stderr
 
 
@@ -550,10 +546,8 @@ def test_all_modules_warn_of_shared_memory_once(ext):
     bridges.need("torch", "jax")
     code = """
 import sys, warnings
-import importlib.util, jax.numpy as jnp, arraybridge as ab
-spec = importlib.util.spec_from_file_location("extension", sys.argv[1])
-ext = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(ext)
+import bridges, jax.numpy as jnp, arraybridge as ab
+ext = bridges.module(sys.argv[1])
 with warnings.catch_warnings(record=True) as caught:
     warnings.simplefilter("always")
     ext.through(jnp.zeros(3))
@@ -561,9 +555,7 @@ with warnings.catch_warnings(record=True) as caught:
     ext.through(jnp.zeros(3))
 print([w.category.__name__ for w in caught])
 """
-    done = subprocess.run(
-        [sys.executable, "-c", code, ext.__file__], capture_output=True, text=True, check=False
-    )
+    done = bridges.python(code, ext.__file__)
     assert done.stdout.strip() == "['SharedImmutableMemoryWarning']", done.stderr
 
 
@@ -582,9 +574,7 @@ try:
 except ImportError as error:
     print(error)
 """
-    done = subprocess.run(
-        [sys.executable, "-c", code, ext.__file__], capture_output=True, text=True, check=False
-    )
+    done = bridges.python(code, ext.__file__)
     assert "installed package has version 7" in done.stdout, done.stderr
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
-from . import _core
-from ._core import Record
+from . import _core  # type: ignore[attr-defined]
+
+if TYPE_CHECKING:
+    from . import Record
 
 __all__ = ["trace"]
 

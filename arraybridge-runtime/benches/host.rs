@@ -79,7 +79,7 @@ fn decisions() {
         let dtypes = framework.dtypes;
         let importer = Importer::of(framework);
         let holds = Target { framework, dtypes, device: Device::Host, importer, accelerators: 0 };
-        let wish = Wish { copy: None, requested: Why::Requested, cast: None, is_narrowed: false };
+        let wish = Wish { copy: None, requested: Why::Requested, cast: None };
         let source = MemoryType::Numpy.framework();
         time_call(&format!("plan, NumPy to {}", framework.title), || {
             between(source, black_box(&holds), facts, &wish)

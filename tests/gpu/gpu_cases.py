@@ -10,8 +10,9 @@ import argparse
 import importlib
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import asdict
+from itertools import permutations
 from pathlib import Path
 from typing import Any
 
@@ -86,19 +87,25 @@ def case(source: str, target: str, image: np.ndarray, large: bool) -> Case:
     return Case(f"{source} -> {target}", ours, hands, check)
 
 
-def cases(size: str) -> Iterator[Case]:
+def pairs() -> list[tuple[str, str]]:
     """The pairs of the frameworks that have a GPU here. At least one end is on it."""
-    image = np.arange(np.prod(SIZES[size]), dtype="float32").reshape(SIZES[size])
     found = ["numpy"]
     for name in ("cupy", "torch", "jax", "tensorflow"):
         try:
             found += [name] if GPU in arrays.places(name) else []
         except Exception as error:
             print(f"{name} is left out: {error}", file=sys.stderr)
-    for source in found:
-        for target in found:
-            if source != target:
-                yield case(source, target, image, size == "large")
+    return list(permutations(found, 2))
+
+
+def outcome(size: str, source: str, target: str, rounds: int) -> dict[str, Any]:
+    """What was measured for a pair, or the error of the step that failed."""
+    image = np.arange(np.prod(SIZES[size]), dtype="float32").reshape(SIZES[size])
+    try:
+        return asdict(measure(size, case(source, target, image, size == "large"), rounds))
+    except Exception as error:
+        words = f"{type(error).__name__}: {error}"
+        return {"group": size, "name": f"{source} -> {target}", "error": words}
 
 
 def main() -> None:
@@ -107,15 +114,8 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--rounds", type=int, default=15)
     options = parser.parse_args()
-    outcomes: list[dict[str, Any]] = []
-    for size in SIZES:
-        for each in cases(size):
-            try:
-                outcome = asdict(measure(size, each, options.rounds))
-            except Exception as error:
-                words = f"{type(error).__name__}: {error}"
-                outcome = {"group": size, "name": each.name, "error": words}
-            outcomes.append(outcome)
+    found = pairs()
+    outcomes = [outcome(size, *pair, options.rounds) for size in SIZES for pair in found]
     options.out.write_text(json.dumps(outcomes, indent=1))
 
 

@@ -65,12 +65,14 @@ def _machine(doctor: dict[str, Any]) -> str:
     if "error" in doctor:
         return ""
     cuda = doctor["cuda"]
+    versions = f"{cuda.get('driver', '?')}, CUDA {cuda.get('cuda', '?')}"
     rows = [
         ("machine", f"{doctor['platform']}, {doctor['cpus']} CPUs"),
         ("Python", f"{doctor['python']}, arraybridge {doctor['arraybridge']}"),
-        ("driver", f"{cuda.get('driver', '?')}, CUDA {cuda.get('cuda', '?')}"),
+        # A crash of the process that asks the driver leaves nothing but the error.
+        ("driver", cuda.get("error", versions)),
     ]
-    for device in cuda["devices"]:
+    for device in cuda.get("devices", ()):
         size = device.get("memory_total", 0) / 2**30
         rows.append((f"GPU {device['index']}", f"{device['name']}, {size:.1f} GiB"))
     for found in doctor["frameworks"].values():

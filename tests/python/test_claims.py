@@ -139,15 +139,17 @@ def test_a_claim_ends_however_the_call_ends(ext):
     def fails():
         raise KeyError("no")
 
-    for call in (
-        lambda: writes(fails, tensor)(ext),
-        lambda: reads(fails, tensor)(ext),
-        lambda: ext.panics(tensor),
-        lambda: ext.touch(tensor, tensor[::2]),
-        lambda: ext.during(tensor, nothing, np.zeros(3, "int8")),
+    for call, name, words in (
+        (lambda: writes(fails, tensor)(ext), "KeyError", "no"),
+        (lambda: reads(fails, tensor)(ext), "KeyError", "no"),
+        (lambda: ext.panics(tensor), "PanicException", "out of bounds"),
+        (lambda: ext.touch(tensor, tensor[::2]), "AliasedArgumentError", "overlaps"),
+        (lambda: ext.during(tensor, nothing, np.zeros(3, "int8")), "TypeError", "int8"),
     ):
-        with pytest.raises(BaseException):  # noqa: B017, PT011
+        # PanicException is not an Exception, and cannot be imported.
+        with pytest.raises(BaseException, match=words) as caught:
             call()
+        assert type(caught.value).__name__ == name
         writes(nothing, tensor)(ext)
 
 
@@ -157,7 +159,7 @@ def detached(ext, *arguments):
     before = ext.waiting()
     thread = threading.Thread(target=lambda: results.append(ext.wait_for_release(*arguments)))
     thread.start()
-    while ext.waiting() == before:
+    while ext.waiting() == before and thread.is_alive():
         time.sleep(0.001)
     return thread, results
 

@@ -53,6 +53,11 @@ def test_every_installed_framework_works_here():
         found = report["frameworks"][name]
         assert (found["status"], found["version"]) == ("works", bridges.VERSIONS[name]), found
         assert found["used"][0] == ("accelerator:0" if name == "pyclesperanto" else "host")
+        assert "details_error" not in found, found
+    for driver in ("cuda", "opencl"):
+        assert "error" not in report[driver], report[driver]
+    if "pyclesperanto" in bridges.INSTALLED:
+        assert report["opencl"]["platforms"]
     assert report["schema"] == 1 and report["converters"] == len(ab.registered_pairs())
     assert all(len(line) <= 80 for line in page.doctor_page(report).splitlines())
     used = {*report, *(key for found in report["frameworks"].values() for key in found)}
@@ -63,7 +68,8 @@ def test_a_crash_a_hang_and_a_broken_installation_are_lines_of_the_report(tmp_pa
     for name, code in FAKES.items():
         (tmp_path / name).mkdir()
         (tmp_path / name / "__init__.py").write_text(code)
-    done = run("doctor", "--json", "--timeout", "8", path=[tmp_path], CUDA_VISIBLE_DEVICES="")
+    arguments = ("doctor", "--json", "--full", "--timeout", "8")
+    done = run(*arguments, path=[tmp_path], CUDA_VISIBLE_DEVICES="")
     report = json.loads(done.stdout)
     errors = {name: found.get("error") for name, found in report["frameworks"].items()}
     assert done.returncode == 1 and not report["ok"]
@@ -75,6 +81,9 @@ def test_a_crash_a_hang_and_a_broken_installation_are_lines_of_the_report(tmp_pa
     assert report["frameworks"]["numpy"]["status"] == "works"
     faults = [each["text"] for each in report["findings"] if each["level"] == "fault"]
     assert len(faults) == len(FAKES)
+    # Only what works is converted, and only what can be imported is put in an order.
+    pairs = [(pair["name"], pair["status"]) for pair in report["pairs"]]
+    assert pairs == [("numpy (host) -> numpy (host)", "works")] and report["orders"] == {}
 
 
 CASES = """
@@ -334,12 +343,18 @@ FAKE_MODULES = {
 }
 
 
+MEMORY = {key: GPU[key] for key in ("memory_total", "memory_free")}
+DESCRIBED = {
+    "cupy": ("CUDA runtime 13.2", MEMORY),
+    "torch": ("CUDA 13.2", MEMORY),
+    "jax": ("backend gpu", {"memory_total": GPU["memory_total"]}),
+    "tensorflow": ("CUDA 12.5", {}),
+}
+
+
 @pytest.mark.parametrize("name", FAKE_MODULES)
 def test_fake_devices_are_described(name):
     found = details.DETAILS[name](FAKE_MODULES[name])
-    (device,) = found["devices"]
-    assert (device["id"], device["name"]) == ("accelerator:0", "a made-up GPU")
-    assert device["memory_pooled"] == 512
-    assert device.get("memory_total") in (None, GPU["memory_total"])
-    assert device.get("memory_free") in (None, GPU["memory_free"])
-    assert found["build"] in ("CUDA runtime 13.2", "CUDA 13.2", "backend gpu", "CUDA 12.5")
+    build, memory = DESCRIBED[name]
+    device = {"id": "accelerator:0", "name": "a made-up GPU", "memory_pooled": 512, **memory}
+    assert (found["build"], found["devices"]) == (build, [device])

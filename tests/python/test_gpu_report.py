@@ -2,8 +2,11 @@
 
 import copy
 import json
+import subprocess
+from pathlib import Path
 
 import bridges
+import gpu_cases
 import gpu_present
 import gpu_report
 import gpu_run
@@ -55,6 +58,14 @@ def test_made_up_every_failure_counts():
         assert f"- {step}: it did not start" in gpu_report.page(record)
 
 
+def test_made_up_a_driver_that_crashed_is_shown_with_its_error():
+    record = copy.deepcopy(MADE_UP)
+    record["doctor"]["cuda"] = {"error": "crashed: the process was killed by SIGSEGV"}
+    text = gpu_report.page(record)
+    assert "| driver | crashed: the process was killed by SIGSEGV |" in text
+    assert "| CuPy | 14.2.0" in text and "| GPU 0 |" not in text
+
+
 def test_made_up_a_run_without_any_gpu_test_is_a_failure():
     record = copy.deepcopy(MADE_UP)
     record["selftest"]["gpus"] = []
@@ -92,3 +103,45 @@ def test_a_step_that_does_not_do_its_work_is_an_error(monkeypatch, tmp_path):
     assert gpu_run.command("selftest")["error"].startswith("exit status 1")
     assert gpu_run.tests(tmp_path)["error"].startswith("exit status 1")
     assert gpu_run.bench(tmp_path)["error"].startswith("exit status 1")
+    hangs = tmp_path / "hangs"
+    hangs.write_text("#!/bin/sh\nexec sleep 600\n")
+    hangs.chmod(0o755)
+    monkeypatch.setattr(gpu_run.sys, "executable", str(hangs))
+    monkeypatch.setattr(gpu_run.shutil, "which", lambda name: str(hangs))
+    monkeypatch.setattr(gpu_run, "TIMEOUT_S", 0)
+    error = {"error": "exit status 124: no end after 0 s"}
+    assert gpu_run.command("selftest") == error
+    assert gpu_run.tests(tmp_path) == gpu_run.bench(tmp_path) == error
+    assert gpu_run.sanitizer(tmp_path) == error
+
+
+@pytest.mark.parametrize(
+    ("case", "found"),
+    [
+        ("<testcase />", {"state": "found nothing"}),
+        ("<testcase><skipped /></testcase>", {"error": "no test ran"}),
+        ("", {"error": "no test ran"}),
+    ],
+)
+def test_the_sanitizer_has_found_nothing_only_if_a_test_ran(monkeypatch, tmp_path, case, found):
+    def run(*command):
+        (option,) = (part for part in command if part.startswith("--junitxml="))
+        Path(option.partition("=")[2]).write_text(f"<testsuites>{case}</testsuites>")
+        return subprocess.CompletedProcess(command, 0, "", "")
+
+    monkeypatch.setattr(gpu_run.shutil, "which", lambda name: name)
+    monkeypatch.setattr(gpu_run, "run", run)
+    assert gpu_run.sanitizer(tmp_path) == found
+
+
+def test_a_pair_whose_array_or_calls_cannot_be_made_is_an_outcome(monkeypatch, tmp_path):
+    out = tmp_path / "bench.json"
+    monkeypatch.setattr("sys.argv", ["gpu_cases.py", "--out", str(out)])
+    monkeypatch.setattr(gpu_cases, "SIZES", {"small": (2, 2)})
+    monkeypatch.setattr(gpu_cases, "pairs", lambda: [("absent", "numpy"), ("numpy", "absent")])
+    gpu_cases.main()
+    error = "ModuleNotFoundError: No module named 'absent'"
+    assert json.loads(out.read_text()) == [
+        {"group": "small", "name": "absent -> numpy", "error": error},
+        {"group": "small", "name": "numpy -> absent", "error": error},
+    ]

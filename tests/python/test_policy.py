@@ -456,6 +456,12 @@ def test_finite_values_that_become_infinite_are_counted(dtype):
     assert len(caught) == 1
 
 
+def test_complex_values_that_become_infinite_are_counted():
+    lead = np.ones(1, "complex64")
+    with pytest.warns(ab.ClippedValuesWarning, match="blur: 1 value.*infinite"):
+        ab.finish_dtype(np.array([1 + 1e300j, np.inf, 1.0]), lead, function="blur")
+
+
 def test_a_warning_can_be_an_error():
     with warnings.catch_warnings():
         warnings.simplefilter("error")

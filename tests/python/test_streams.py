@@ -404,18 +404,21 @@ def test_fake_driver_threads_share_no_pool(on_driver):
     on_driver(
         """
         f = ab.cupy(lambda x: x + 1)
+        results = []
 
         def work():
             with cupy.cuda.Stream(non_blocking=True):
                 x = cupy.asarray(image)
                 for _ in range(3):
                     x = f(x)
-                x.get()
+                results.append(x.get())
 
         for _ in range(2):
             threads = [threading.Thread(target=work) for _ in range(2)]
             [thread.start() for thread in threads]
             [thread.join() for thread in threads]
+        # A thread that raised has appended nothing.
+        assert len(results) == 4 and all((result == image + 3).all() for result in results)
         """
     )
 

@@ -220,12 +220,15 @@ fn way_out(framework: &Framework, dtype: DType, set: DTypeSet) -> String {
     format!("cast on purpose with convert(data, {:?}, dtype={:?})", framework.name, to.name())
 }
 
-/// Integers that do not fit the nearest dtype that the target has, or floats that would be infinite.
+/// Integers that do not fit the nearest dtype that the target has, or floating point numbers that would be infinite.
 #[cold]
 pub(super) fn not_narrowed(endpoints: Endpoints, from: DType, to: DType, count: u64) -> Error {
     let (title, name) = (endpoints.target.title, endpoints.target.name);
     let values = if count == 1 { "value does" } else { "values do" };
-    let effect = if to.kind() == Kind::Float { "makes them infinite" } else { "clips them" };
+    let effect = match to.kind() {
+        Kind::Float | Kind::Complex => "makes them infinite",
+        _ => "clips them",
+    };
     let reason = format!(
         "{title} has no {from}, and {count} {values} not fit {to}, the nearest dtype that it has; \
          convert(data, {name:?}, dtype={:?}) {effect}",

@@ -28,6 +28,8 @@ pub(super) struct Prepared<'a, 'py> {
     pub slot: &'a mut Slot,
     /// Whether an accelerator was preferred and there is none.
     pub missed: bool,
+    /// Whether the array is cast because the target lacks its dtype, so that every value has to fit.
+    pub is_narrowed: bool,
 }
 
 /// What a step leaves for the next one.
@@ -67,17 +69,16 @@ impl<'py> Prepared<'_, 'py> {
             dtype,
             shape,
             device: device.name(),
-            note: match (self.missed, self.plan.is_narrowed) {
+            note: match (self.missed, self.is_narrowed) {
                 (false, false) => None,
                 (true, false) => Some("no accelerator"),
                 (false, true) => Some("narrowed"),
                 (true, true) => Some("no accelerator, narrowed"),
             },
-            access: match self.input {
-                Input::Memory(_) => self.slot.access,
-                Input::Array(_) if self.plan.is_foreign => Access::Protocol,
-                Input::Array(_) if self.plan.detaches => Access::Detached,
-                Input::Array(_) => Access::Framework,
+            access: match (&self.input, self.slot.access) {
+                // An array that is left to its framework is not described.
+                (Input::Array(_), Access::Given) => Access::Framework,
+                (_, access) => access,
             },
         }
     }
@@ -86,15 +87,15 @@ impl<'py> Prepared<'_, 'py> {
     /// steps, else the number of the fallback.
     #[inline]
     pub fn run(self) -> Result<(Bound<'py, PyAny>, usize)> {
-        let Prepared { py, endpoints, target, plan, input, slot, missed } = self;
-        let run = Run { py, endpoints, target, plan };
+        let Prepared { py, endpoints, target, plan, input, slot, missed, is_narrowed } = self;
+        let run = Run { py, endpoints, target, plan, is_narrowed };
         if missed {
             warnings::no_accelerator(py, target.framework)?;
         }
         if plan.aliases_immutable {
             warnings::shared_immutable(py, endpoints)?;
         }
-        if plan.detaches {
+        if slot.access == Access::Detached {
             warnings::gradient_detached(py, endpoints)?;
         }
         let (object, start) = match input {
@@ -117,6 +118,7 @@ struct Run<'t, 'py> {
     endpoints: Endpoints,
     target: &'t LoadedFramework,
     plan: Plan,
+    is_narrowed: bool,
 }
 
 impl<'t, 'py: 't> Run<'t, 'py> {
@@ -223,13 +225,13 @@ impl<'t, 'py: 't> Run<'t, 'py> {
         errors::import_failed(self.py, self.endpoints, error)
     }
 
-    /// A contiguous copy of our own, cast if the plan says so. Integers have to fit a narrower dtype.
+    /// A contiguous copy of our own, cast if the plan says so.
     fn gathered(&self, opened: Opened) -> Result<Opened> {
         let Run { py, endpoints, plan, .. } = *self;
         let from = opened.source.view().dtype();
         let (gathered, clipped) = import::gather(py, opened, plan.cast)?;
         let to = gathered.source.view().dtype();
-        match plan.is_narrowed && clipped > 0 {
+        match self.is_narrowed && clipped > 0 {
             true => Err(errors::not_narrowed(endpoints, from, to, clipped)),
             false => Ok(gathered),
         }
@@ -309,7 +311,7 @@ impl<'t, 'py: 't> Run<'t, 'py> {
 
     #[inline]
     fn imported(&self, slot: &mut Slot) -> Result<Bound<'py, PyAny>> {
-        let Run { py, endpoints, target, plan } = *self;
+        let Run { py, endpoints, target, plan, .. } = *self;
         let pins = endpoints.source.export.as_ref().is_some_and(|export| export.pin.is_some());
         if let Some(owner) = slot.memory.owner().filter(|_| pins && !slot.private) {
             import::pin(py, endpoints, owner)?;
@@ -436,5 +438,5 @@ pub fn make_array<'py>(
     let plan = Plan { device, importer, ..Plan::keep(Device::Host) };
     let mut slot = Slot::default();
     slot.set(opened);
-    Run { py, endpoints, target, plan }.landed(&mut slot)
+    Run { py, endpoints, target, plan, is_narrowed: false }.landed(&mut slot)
 }

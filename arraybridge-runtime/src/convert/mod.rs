@@ -30,7 +30,7 @@ use crate::framework::spec::{DType, DTypeSet, Framework, Kind, Memory};
 use crate::framework::warnings;
 use crate::interpreter::error::{Failure, Result};
 use execute::Prepared;
-use plan::{Access, Facts, Importer, Plan, Refusal, Route, Step, Target, Why, Wish};
+use plan::{Facts, Importer, Plan, Refusal, Route, Step, Target, Why, Wish};
 use record::Record;
 use source::{Input, Reader, Slot};
 
@@ -54,7 +54,7 @@ pub struct Request {
     /// Whether memory of an immutable array is copied where `copy` is `None`, for a caller that
     /// hands the result to somebody who may write to it.
     pub for_writing: bool,
-    /// Whether `dtype` is the nearest one that the target has, so that an integer has to fit.
+    /// Whether `dtype` is the nearest one that the target has, so that every value has to fit.
     pub is_narrowed: bool,
 }
 
@@ -73,7 +73,7 @@ impl Request {
     #[inline]
     fn wish(&self, py: Python<'_>, endpoints: Endpoints, from: DType) -> Result<Wish> {
         let cast = cast_of(endpoints, from, self)?;
-        Ok(Wish { cast, is_narrowed: self.is_narrowed, ..self.wish_to_copy(py) })
+        Ok(Wish { cast, ..self.wish_to_copy(py) })
     }
 
     /// What it asks of an array, the dtype aside.
@@ -83,7 +83,7 @@ impl Request {
             None if self.for_writing => (Some(true), Why::Immutable),
             copy => (copy, Why::Requested),
         };
-        Wish { copy, requested, cast: None, is_narrowed: false }
+        Wish { copy, requested, cast: None }
     }
 }
 
@@ -291,7 +291,8 @@ fn decide<'a, 'py>(
     let plan = plan::between(endpoints.source, &holds, facts, &wish)
         .map_err(|refusal| explain_refusal(py, endpoints, target, facts, request, refusal))?;
     let missed = request.placement.is_missed(endpoints.target, device);
-    Ok(Prepared { py, endpoints, target, plan, input, slot, missed })
+    let is_narrowed = request.is_narrowed;
+    Ok(Prepared { py, endpoints, target, plan, input, slot, missed, is_narrowed })
 }
 
 /// As `prepare`, for an array of the target's own framework. It may be anything that its framework
@@ -308,7 +309,7 @@ fn prepare_own<'a, 'py>(
     let here = match endpoints.target.memory {
         Memory::Host => Device::Host,
         // An array that is traced is nowhere.
-        _ if request.is_plain() => Device::Host,
+        _ if request.is_plain() && !request.for_writing => Device::Host,
         _ => reader.located(data)?,
     };
     let device = match request.placement {
@@ -325,21 +326,21 @@ fn prepare_own<'a, 'py>(
         (_, cast) => errors::missing_dtype(py, endpoints, target, cast.unwrap_or(DType::Bool)),
     })?;
     let missed = request.placement.is_missed(endpoints.target, device);
-    let (input, detaches) = match plan.route {
-        Route::Keep => (Input::Array(data.clone()), false),
+    let input = match plan.route {
+        Route::Keep => Input::Array(data.clone()),
         _ => own_input(&reader, data, &plan, slot)?,
     };
-    Ok(Prepared { py, endpoints, target, plan: Plan { detaches, ..plan }, input, slot, missed })
+    Ok(Prepared { py, endpoints, target, plan, input, slot, missed, is_narrowed: false })
 }
 
 /// What the plan for an array of the target's own framework works on: its memory, where that is going
-/// to be read, or the array, for the framework's own operations. Says whether it is detached for that.
+/// to be read, or the array, for the framework's own operations.
 fn own_input<'a, 'py>(
     reader: &Reader<'_, 'py>,
     data: &Bound<'py, PyAny>,
     plan: &Plan,
     slot: &mut Slot,
-) -> Result<(Input<'a, 'py>, bool)> {
+) -> Result<Input<'a, 'py>> {
     let Reader { py, endpoints, loaded } = *reader;
     let (mut data, mut class) = (data.clone(), class_of(data)?);
     if let Role::Value(op) = class.role {
@@ -352,12 +353,12 @@ fn own_input<'a, 'py>(
             Err(errors::refused(endpoints, why, &data))
         }
         _ if is_read => Ok(match reader.gather(&data, &class, slot)? {
-            None => (Input::Memory(None), slot.access == Access::Detached),
-            Some((array, facts)) => (Input::Array(array), facts.access == Access::Detached),
+            None => Input::Memory(None),
+            Some((array, _)) => Input::Array(array),
         }),
         _ => match loaded.released(py, &data) {
             Some(reason) => Err(errors::refused_by_guard(endpoints, reason)),
-            None => Ok((Input::Array(data), false)),
+            None => Ok(Input::Array(data)),
         },
     }
 }

@@ -1,6 +1,5 @@
 //! Narrowing: an array whose dtype the target lacks gets the nearest one that the target has.
 
-use std::ffi::CString;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use pyo3::prelude::*;
@@ -10,7 +9,7 @@ use super::{Request, class_of, convert_routed, dtype_of, dtypes, trace};
 use crate::framework::endpoints::Endpoints;
 use crate::framework::loaded;
 use crate::framework::spec::{DType, DTypeSet, Framework, Kind};
-use crate::interpreter::error::{Error, Result, warning_class};
+use crate::interpreter::error::{Error, Result, warn};
 
 /// Whose arrays may be narrowed, for the warning.
 #[derive(Clone, Copy, Debug)]
@@ -40,9 +39,7 @@ impl Narrowing<'_> {
              narrow=\"error\" to make this an error{hint}",
             self.function
         );
-        let text = CString::new(text).unwrap_or_default();
-        PyErr::warn(py, &warning_class(py, "NarrowedDtypeWarning"), &text, 1)?;
-        Ok(())
+        Ok(warn(py, "NarrowedDtypeWarning", text)?)
     }
 }
 
@@ -114,11 +111,7 @@ pub(super) fn narrow<'py>(
 pub fn narrowed(py: Python<'_>, from: DType, target: &'static Framework) -> Result<Option<DType>> {
     let loaded = loaded::load(py, target, Endpoints::of(target))?;
     let set = dtypes(py, loaded, from)?;
-    let is_like = |to: &DType| match from.kind() {
-        Kind::Bool | Kind::Unsigned | Kind::Signed => is_integer(*to),
-        kind => to.kind() == kind,
-    };
-    Ok(nearest(from, set).filter(is_like).filter(|_| !set.contains(from)))
+    Ok(if set.contains(from) { None } else { nearest(from, set) })
 }
 
 fn is_integer(dtype: DType) -> bool {

@@ -144,17 +144,19 @@ fn kept() -> MutexGuard<'static, Vec<Kept>> {
 /// The handle is that of a stream on this device, and the stream is alive.
 pub unsafe fn keep_until_done(index: usize, stream: usize, owner: Box<dyn Send>) {
     // SAFETY: the stream is of this device, and alive.
-    match unsafe { Event::at_end_of(index, stream) } {
-        Ok(event) => {
-            let mut kept = kept();
-            kept.push(Kept { event, _owner: owner });
-            COUNT.store(kept.len(), Ordering::Relaxed);
-        }
+    let Ok(event) = (unsafe { Event::at_end_of(index, stream) }) else {
         // It is not known when the work is done, so the memory is leaked.
-        Err(_) => std::mem::forget(owner),
-    }
-    if COUNT.load(Ordering::Relaxed) > LIMIT {
-        let oldest = kept().remove(0);
+        std::mem::forget(owner);
+        return;
+    };
+    let oldest = {
+        let mut kept = kept();
+        kept.push(Kept { event, _owner: owner });
+        let oldest = (kept.len() > LIMIT).then(|| kept.remove(0));
+        COUNT.store(kept.len(), Ordering::Relaxed);
+        oldest
+    };
+    if let Some(oldest) = oldest {
         let _ = oldest.event.wait();
         drop(oldest);
         release_finished();
@@ -186,8 +188,11 @@ pub fn drain_at_exit(py: Python<'_>) {
     static REGISTERED: PyOnceLock<()> = PyOnceLock::new();
     let register = || -> PyResult<()> {
         let drain = PyCFunction::new_closure(py, None, None, |_, _| {
-            let all = std::mem::take(&mut *kept());
-            COUNT.store(0, Ordering::Relaxed);
+            let all = {
+                let mut kept = kept();
+                COUNT.store(0, Ordering::Relaxed);
+                std::mem::take(&mut *kept)
+            };
             for kept in &all {
                 let _ = kept.event.wait();
             }

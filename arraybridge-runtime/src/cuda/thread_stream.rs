@@ -146,8 +146,8 @@ impl ThreadStream {
             let Some(ops) = framework.stream.as_ref().filter(|_| is_imported(py, framework)) else {
                 continue;
             };
-            let loaded = loaded::load(py, framework, Endpoints::of(framework))?;
-            match enter(&slf, loaded, ops, handle) {
+            let loaded = loaded::load(py, framework, Endpoints::of(framework));
+            match loaded.map_err(PyErr::from).and_then(|loaded| enter(&slf, loaded, ops, handle)) {
                 Ok(visit) => entered.extend(visit),
                 // It is left out, so that the others can be used.
                 Err(error) if error.is_instance_of::<PyException>(py) => {}

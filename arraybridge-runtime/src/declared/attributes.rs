@@ -32,15 +32,14 @@ pub(super) fn set_attributes(
     if let Ok(dict) = function.getattr(intern!(py, "__dict__")) {
         declared.getattr(intern!(py, "__dict__"))?.call_method1("update", (dict,))?;
     }
+    // An object that can be called, such as a torch module, need not have a name.
+    let class = function.get_type();
+    declared.setattr("__name__", class.name()?)?;
+    declared.setattr("__qualname__", class.qualname()?)?;
     for name in COPIED {
         if let Ok(value) = function.getattr(name) {
             declared.setattr(name, value)?;
         }
-    }
-    // An object that can be called, such as a torch module, need not have a name.
-    if function.getattr(intern!(py, "__name__")).is_err() {
-        declared.setattr("__name__", function.get_type().name()?)?;
-        declared.setattr("__qualname__", function.get_type().qualname()?)?;
     }
     declared.setattr("__wrapped__", function)?;
     if let Some(signature) = signature {

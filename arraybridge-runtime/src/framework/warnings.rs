@@ -1,6 +1,5 @@
 //! Warnings that are given once.
 
-use std::ffi::CString;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use pyo3::prelude::*;
@@ -9,7 +8,7 @@ use pyo3::types::{PySet, PyTuple};
 use crate::framework::endpoints::Endpoints;
 use crate::framework::generated::MemoryType;
 use crate::framework::spec::Framework;
-use crate::interpreter::error::{Result, warning_class};
+use crate::interpreter::error::{Result, warn};
 
 const N: usize = MemoryType::COUNT;
 
@@ -44,9 +43,7 @@ fn warn_once(
     if !is_first(py, class, key).unwrap_or(true) {
         return Ok(());
     }
-    let text = CString::new(text()).unwrap_or_default();
-    PyErr::warn(py, &warning_class(py, class), &text, 1)?;
-    Ok(())
+    Ok(warn(py, class, text())?)
 }
 
 fn is_first(py: Python<'_>, class: &str, key: &[&str]) -> PyResult<bool> {

@@ -1,6 +1,7 @@
 //! Errors, and their conversion to Python exceptions.
 
 use std::borrow::Cow;
+use std::ffi::CString;
 
 use cudarc::driver::DriverError;
 use cudarc::driver::sys::CUresult;
@@ -162,9 +163,15 @@ pub(crate) fn is_device_memory(py: Python<'_>, error: &PyErr) -> bool {
     class(py, DEVICE_MEMORY).is_some_and(|class| error.is_instance(py, &class))
 }
 
-/// A warning class of the package, such as `SharedImmutableMemoryWarning`.
-pub fn warning_class<'py>(py: Python<'py>, name: &'static str) -> Bound<'py, PyAny> {
-    class(py, name).unwrap_or_else(|| py.get_type::<PyUserWarning>()).into_any()
+/// Gives a warning of one of the package's classes, such as `SharedImmutableMemoryWarning`.
+///
+/// # Errors
+///
+/// The warning itself, where the user's filters turn it into an exception.
+pub fn warn(py: Python<'_>, name: &'static str, text: String) -> PyResult<()> {
+    let class = class(py, name).unwrap_or_else(|| py.get_type::<PyUserWarning>());
+    let text = CString::new(text).unwrap_or_default();
+    PyErr::warn(py, class.as_any(), &text, 1)
 }
 
 impl From<Error> for PyErr {

@@ -33,8 +33,6 @@ pub enum Owner {
     Shared(Arc<Mutex<Owner>>),
     /// An owner, and an object that the memory depends on too.
     With(Box<Owner>, DetachedRef),
-    /// An owner, and a Rust value that must live as long, such as the stream that frees the memory.
-    Beside(Box<Owner>, Box<dyn Send>),
 }
 
 impl From<Managed<DLManagedTensorVersioned>> for Owner {
@@ -74,11 +72,14 @@ impl Owner {
     /// Whether the memory was allocated by Rust code.
     pub fn is_rust(&self) -> bool {
         match self {
-            Owner::Buffer(_) | Owner::Value(_) => true,
             Owner::Shared(owner) => owner.lock().unwrap_or_else(PoisonError::into_inner).is_rust(),
-            Owner::Beside(owner, _) => owner.is_rust(),
-            _ => false,
+            owner => owner.is_sole(),
         }
+    }
+
+    /// Whether the memory was allocated by Rust code, and nobody shares it.
+    pub fn is_sole(&self) -> bool {
+        matches!(self, Owner::Buffer(_) | Owner::Value(_))
     }
 }
 

@@ -25,7 +25,7 @@ use crate::framework::loaded::{self, LoadedFramework};
 use crate::framework::oom;
 use crate::framework::spec::{DType, Kind, Memory, ReasonRole};
 use crate::host::cast::Scaling;
-use crate::interpreter::error::{Error, Failure, Result, warning_class};
+use crate::interpreter::error::{Error, Failure, Result, warn};
 use crate::memory::cast;
 use crate::memory::source::Source;
 
@@ -338,9 +338,7 @@ impl<'py> DtypeCast<'_, 'py> {
              Use {way}, or dtype_conversion=\"preserve\" if rounding is intended",
             function.name
         );
-        let text = std::ffi::CString::new(text).unwrap_or_default();
-        PyErr::warn(py, &warning_class(py, "FractionsLostWarning"), &text, 1)?;
-        Ok(())
+        Ok(warn(py, "FractionsLostWarning", text)?)
     }
 
     #[cold]
@@ -351,7 +349,7 @@ impl<'py> DtypeCast<'_, 'py> {
             _ => ("values", "were clipped (NaN became 0)"),
         };
         let (became, way) = match to.kind() {
-            Kind::Float => ("became infinite or NaN", ""),
+            Kind::Float | Kind::Complex => ("became infinite or NaN", ""),
             _ => (were, ", or scaling=\"unit\" or \"stretch\" to change its range"),
         };
         let text = format!(
@@ -359,9 +357,7 @@ impl<'py> DtypeCast<'_, 'py> {
              dtype_conversion=NATIVE_OUTPUT to keep the result as it is{way}",
             function.name
         );
-        let text = std::ffi::CString::new(text).unwrap_or_default();
-        PyErr::warn(py, &warning_class(py, "ClippedValuesWarning"), &text, 1)?;
-        Ok(())
+        Ok(warn(py, "ClippedValuesWarning", text)?)
     }
 }
 

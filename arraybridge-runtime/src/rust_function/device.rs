@@ -255,10 +255,9 @@ impl<'a, 'py> Call<'a, 'py> {
     /// the call's reference is released when the stream has done its work.
     pub(super) fn keep_until_done(&self, given: &Bound<'_, PyAny>, opened: Opened) -> Opened {
         let adopts = |framework: &Framework| framework.stream.is_some();
-        let class = detect::class_of(given);
-        let owner = class.is_some_and(|class| adopts(class.framework)) || on_host(given);
-        let ordered = adopts(self.framework()) && owner;
-        if ordered || opened.source.view().is_on_host() {
+        let is_lenders = || detect::class_of(given).is_some_and(|class| adopts(class.framework));
+        let is_ordered = || adopts(self.framework()) && (is_lenders() || on_host(given));
+        if opened.source.view().is_on_host() || is_ordered() {
             return opened;
         }
         streams::drain_at_exit(self.py);

@@ -74,7 +74,9 @@ impl PyTensor {
         if self.is_host() {
             Ok(cast::copied(py, &self.memory.source())?)
         } else {
-            cuda::to_host(&self.memory, self.stream().as_ref())
+            // The copy releases the interpreter, and the lock must not be held then.
+            let stream = self.stream().clone();
+            cuda::to_host(&self.memory, stream.as_ref())
         }
     }
 

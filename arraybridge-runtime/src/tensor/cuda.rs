@@ -3,13 +3,13 @@
 use std::mem::ManuallyDrop;
 use std::sync::Arc;
 
-use cudarc::driver::{CudaContext, CudaSlice, CudaStream, DevicePtr, DriverError, result, sys};
+use cudarc::driver::{CudaSlice, CudaStream, DevicePtr, result, sys};
 use dlpark::ffi::{DLDevice, DLDeviceType};
 use pyo3::exceptions::PyBufferError;
 use pyo3::prelude::*;
 
 use super::{Tensor, expect_len};
-use crate::cuda::driver::{LEGACY_STREAM, checked, wait_for_device};
+use crate::cuda::driver::{self, LEGACY_STREAM, checked, wait_for_device};
 use crate::host::buffer::HostBuffer;
 use crate::host::layout::{Strides, contiguous_strides};
 use crate::interpreter::detached::wait_detached;
@@ -19,24 +19,23 @@ use crate::memory::element::Element;
 use crate::memory::source::{Owner, SharedSource, Source};
 use crate::memory::view::View;
 
-/// Device memory and its context. The slice frees the memory on the stream on which it was allocated, as
-/// CuPy and torch do. [`AfterDevice`] is for consumers on other streams.
-struct DeviceMemory<T: Element> {
-    slice: ManuallyDrop<CudaSlice<T>>,
-    context: Arc<CudaContext>,
-}
+/// Device memory. The slice frees it on the stream on which it was allocated, as CuPy and torch do.
+/// [`AfterDevice`] is for consumers on other streams.
+struct DeviceMemory<T: Element>(ManuallyDrop<CudaSlice<T>>);
 
 impl<T: Element> Drop for DeviceMemory<T> {
     fn drop(&mut self) {
+        let waits = !self.0.context().has_async_alloc();
         let free = || {
             // The handle of the legacy default stream stands for that of the current context. After a failure
             // there is nothing else to try.
-            let bound = self.context.bind_to_thread();
+            let bound = self.0.context().bind_to_thread();
             // SAFETY: the slice is dropped once, here.
-            unsafe { ManuallyDrop::drop(&mut self.slice) };
+            unsafe { ManuallyDrop::drop(&mut self.0) };
             bound
         };
-        let _ = checked(free);
+        // Without an allocator in the order of streams, the slice waits for its stream.
+        let _ = if waits { wait_detached(|| checked(free)) } else { checked(free) };
     }
 }
 
@@ -79,10 +78,8 @@ impl Tensor {
         let stream = slice.stream().clone();
         // This makes the slice's stream wait for writes on other streams.
         let data = slice.device_ptr(&stream).0 as usize as *mut u8;
-        let context = stream.context().clone();
-        let index = context.ordinal() as i32;
-        let owner =
-            Owner::Value(Box::new(DeviceMemory { slice: ManuallyDrop::new(slice), context }));
+        let index = stream.context().ordinal() as i32;
+        let owner = Owner::Value(Box::new(DeviceMemory(ManuallyDrop::new(slice))));
         let device = DLDevice { device_type: DLDeviceType::CUDA, device_id: index };
         let strides = contiguous_strides(shape, size_of::<T>());
         // SAFETY: the slice has the elements of the shape, and the owner has the slice.
@@ -108,35 +105,9 @@ pub(super) fn order_streams(
     producer: Option<&Arc<CudaStream>>,
     consumer: usize,
 ) -> PyResult<()> {
-    let producer_handle = stream_handle(producer);
-    if producer_handle == consumer {
-        return Ok(());
-    }
-    let ordered = checked(|| {
-        let context = context(device, producer)?;
-        let event = context.new_event(None)?;
-        // SAFETY: the context is current. The producer's stream is alive or the legacy default one, and
-        // DLPack requires the consumer to pass the handle of a stream.
-        unsafe {
-            result::event::record(event.cu_event(), producer_handle as sys::CUstream)?;
-            let flags = sys::CUevent_wait_flags::CU_EVENT_WAIT_DEFAULT;
-            result::stream::wait_event(consumer as sys::CUstream, event.cu_event(), flags)
-        }
-    });
-    Ok(ordered?)
-}
-
-/// Makes the device's context current.
-fn context(
-    device: i32,
-    producer: Option<&Arc<CudaStream>>,
-) -> Result<Arc<CudaContext>, DriverError> {
-    let context = match producer {
-        Some(stream) => stream.context().clone(),
-        None => crate::cuda::driver::context(device as usize)?,
-    };
-    context.bind_to_thread()?;
-    Ok(context)
+    // SAFETY: the producer's stream is alive or the legacy default one, and DLPack requires the consumer to
+    // pass the handle of a stream of the device.
+    Ok(unsafe { driver::order(device as usize, stream_handle(producer), consumer) }?)
 }
 
 /// Copies a contiguous device array to the host, once the producer's stream has written it.
@@ -157,7 +128,7 @@ pub(super) fn to_host(
     }
     let mut buffer = HostBuffer::new(view.nbytes()).map_err(no_memory)?;
     let copy = || {
-        context(view.device().device_id, producer)?;
+        driver::context(view.device().device_id as usize)?.bind_to_thread()?;
         // SAFETY: the stream is alive or the legacy default one. The array is contiguous, its owner keeps
         // it alive, and the buffer has as many bytes, which are written before they are read.
         unsafe {

@@ -103,7 +103,7 @@ impl Tensor {
         }
         // The stream is named to whoever the memory is handed to, in whichever module that is.
         let owner = tensor.owner.into_inner().unwrap_or_else(PoisonError::into_inner);
-        tensor.owner = Mutex::new(Owner::Beside(Box::new(owner), Box::new(Arc::clone(stream))));
+        tensor.owner = Mutex::new(Owner::Value(Box::new((owner, Arc::clone(stream)))));
         tensor.stream = Some(Arc::clone(stream));
         Ok(tensor)
     }
@@ -182,7 +182,7 @@ impl Tensor {
             return convert::convert_to(&class::into_object(py, self)?, target, request);
         }
         let source = self.into_parts().0;
-        let sole = matches!(source.owner(), Owner::Value(_) | Owner::Buffer(_));
+        let sole = source.owner().is_sole();
         let private = sole && !source.view().is_read_only();
         convert::deliver(py, Opened { source, private }, target, request)
     }

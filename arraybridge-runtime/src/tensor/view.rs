@@ -12,7 +12,6 @@ use crate::claims::{Claim, User, Wanted};
 use crate::host::dtype::DType;
 use crate::interpreter::error::{Error, Result};
 use crate::memory::element::Element;
-use crate::memory::source::Owner;
 use crate::memory::view::View;
 
 /// The elements of a host [`Tensor`], borrowed to read.
@@ -80,7 +79,7 @@ impl Tensor {
 
     /// Whether the memory is Rust's, and nobody else's.
     pub(super) fn is_sole_owner(&self) -> bool {
-        matches!(*self.owner(), Owner::Value(_) | Owner::Buffer(_))
+        self.owner().is_sole()
     }
 }
 

@@ -52,8 +52,6 @@ pub struct Wish {
     pub requested: Why,
     /// The element type to cast to, where it is another one.
     pub cast: Option<DType>,
-    /// Whether that is narrower, so that an integer has to fit.
-    pub is_narrowed: bool,
 }
 
 /// Checks that the target can hold the array.
@@ -95,25 +93,7 @@ pub fn between(
 ) -> Result<Plan, Refusal> {
     let dtype = wish.cast.unwrap_or(facts.dtype);
     admit(target.framework, target.dtypes, dtype, facts.ndim, facts.empty)?;
-    let obstacle = match facts.device {
-        Device::Host => host_obstacle(source, target, facts, dtype, wish.copy),
-        Device::Accelerator(from) => accelerator_obstacle(target, facts, dtype, from),
-    };
-    let obstacle = match (wish.copy, obstacle) {
-        // An upload and a download are fresh memory whether or not that was asked for, and so is
-        // memory that was made for this conversion.
-        (Some(true), Some(Why::Device)) => Some(Why::Device),
-        (Some(true), None) if !facts.private => Some(wish.requested),
-        (Some(true), Some(_)) if !facts.private && facts.device == Device::Host => {
-            Some(wish.requested)
-        }
-        (Some(false), Some(why)) => return Err(Refusal::CopyRequired(why)),
-        (_, obstacle) => obstacle,
-    };
-    let why = wish.cast.map(|_| Why::Cast).or(obstacle);
-    if let (Some(false), Some(why)) = (wish.copy, wish.cast.map(|_| Why::Cast).or(facts.made)) {
-        return Err(Refusal::CopyRequired(why));
-    }
+    let why = reason_between(source, target, facts, dtype, wish)?;
     let (steps, fallbacks) = match facts.device {
         Device::Host => from_host(target, facts, dtype, why, wish),
         Device::Accelerator(from) => from_accelerator(source, target, facts, why, from, wish),
@@ -134,9 +114,37 @@ pub fn between(
             && wish.copy.is_none()
             && can_be_written(target.framework),
         is_foreign: facts.is_foreign(),
-        detaches: facts.access == Access::Detached,
-        is_narrowed: wish.is_narrowed,
     })
+}
+
+/// Why an array is copied on its way to another framework, if it is.
+#[inline]
+fn reason_between(
+    source: &'static Framework,
+    target: &Target,
+    facts: &Facts,
+    dtype: DType,
+    wish: &Wish,
+) -> Result<Option<Why>, Refusal> {
+    let obstacle = match facts.device {
+        Device::Host => host_obstacle(source, target, facts, dtype, wish.copy),
+        Device::Accelerator(from) => accelerator_obstacle(target, facts, dtype, from),
+    };
+    let obstacle = match (wish.copy, obstacle) {
+        // An upload and a download are fresh memory whether or not that was asked for, and so is
+        // memory that was made for this conversion.
+        (Some(true), Some(Why::Device)) => Some(Why::Device),
+        (Some(true), None) if !facts.private => Some(wish.requested),
+        (Some(true), Some(_)) if !facts.private && facts.device == Device::Host => {
+            Some(wish.requested)
+        }
+        (Some(false), Some(why)) => return Err(Refusal::CopyRequired(why)),
+        (_, obstacle) => obstacle,
+    };
+    if let (Some(false), Some(why)) = (wish.copy, wish.cast.map(|_| Why::Cast).or(facts.made)) {
+        return Err(Refusal::CopyRequired(why));
+    }
+    Ok(wish.cast.map(|_| Why::Cast).or(obstacle))
 }
 
 /// Whether a framework's arrays can be written to, also where their memory must not be.
@@ -346,7 +354,6 @@ fn from_accelerator(
 /// [`Refusal::Dtype`] when the framework lacks the element type, [`Refusal::CopyRequired`] when `copy`
 /// is `Some(false)` and the array has to be copied.
 pub fn within(target: &Target, from: Device, wish: &Wish) -> Result<Plan, Refusal> {
-    let framework = target.framework;
     let why = match (wish.cast, from == target.device, wish.copy) {
         (Some(_), ..) => Some(Why::Cast),
         (None, false, _) => Some(Why::Device),
@@ -359,10 +366,36 @@ pub fn within(target: &Target, from: Device, wish: &Wish) -> Result<Plan, Refusa
     if wish.cast.is_some_and(|dtype| !target.dtypes.contains(dtype)) {
         return Err(Refusal::Dtype);
     }
+    let (steps, fallbacks) = steps_within(target, from, why, wish.cast);
+    Ok(Plan {
+        route: match why {
+            None => Route::Keep,
+            Some(Why::Device) => Route::Move,
+            Some(why) => Route::Copy(why),
+        },
+        steps,
+        fallbacks,
+        importer: target.importer,
+        cast: wish.cast,
+        device: target.device,
+        fresh: why.is_some(),
+        ..Plan::keep(from)
+    })
+}
+
+/// The steps for an array of the target's own framework, and what if they fail.
+#[inline]
+fn steps_within(
+    target: &Target,
+    from: Device,
+    why: Option<Why>,
+    cast: Option<DType>,
+) -> (Steps, &'static [Fallback]) {
+    let framework = target.framework;
     const COPIED_HERE: Steps = &[Step::Gather, Step::Land];
     const REOPENED: Steps = &[Step::Open, Step::Gather, Step::Land];
     let on_host = from == Device::Host;
-    let (steps, fallbacks): (Steps, &'static [Fallback]) = match (why, wish.cast) {
+    match (why, cast) {
         (None, _) => (&[Step::Keep], &[]),
         (_, Some(dtype)) if on_host => (gathering(target, dtype), &[]),
         (_, Some(_)) => (CAST_THROUGH_HOST, &[]),
@@ -379,23 +412,5 @@ pub fn within(target: &Target, from: Device, wish: &Wish) -> Result<Plan, Refusa
         }
         (Some(_), _) if on_host => (COPIED_HERE, &[]),
         (Some(_), _) => (THROUGH_HOST, &[]),
-    };
-    Ok(Plan {
-        route: match why {
-            None => Route::Keep,
-            Some(Why::Device) => Route::Move,
-            Some(why) => Route::Copy(why),
-        },
-        steps,
-        fallbacks,
-        importer: target.importer,
-        cast: wish.cast,
-        from,
-        device: target.device,
-        fresh: why.is_some(),
-        aliases_immutable: false,
-        is_foreign: false,
-        detaches: false,
-        is_narrowed: false,
-    })
+    }
 }

@@ -226,10 +226,6 @@ pub struct Plan {
     pub aliases_immutable: bool,
     /// Whether the source is an object of no framework.
     pub is_foreign: bool,
-    /// Whether the source was detached from what is recorded for a gradient.
-    pub detaches: bool,
-    /// Whether the cast is to a narrower dtype, which an integer has to fit.
-    pub is_narrowed: bool,
 }
 
 impl Plan {
@@ -246,8 +242,6 @@ impl Plan {
             fresh: false,
             aliases_immutable: false,
             is_foreign: false,
-            detaches: false,
-            is_narrowed: false,
         }
     }
 

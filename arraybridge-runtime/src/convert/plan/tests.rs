@@ -41,7 +41,7 @@ fn target(memory_type: MemoryType) -> Target {
 }
 
 fn wish(copy: Option<bool>) -> Wish {
-    Wish { copy, requested: Why::Requested, cast: None, is_narrowed: false }
+    Wish { copy, requested: Why::Requested, cast: None }
 }
 
 fn plan(

@@ -32,6 +32,7 @@ impl<'py> Reader<'_, 'py> {
             Some(_) => places::dlpack_place(self.py, self.loaded, &data).map_err(failed)?.0 as i32,
             None => 0,
         };
+        slot.access = if detached { Access::Detached } else { Access::Framework };
         let facts = Facts {
             dtype,
             ndim: shape.len(),
@@ -44,11 +45,10 @@ impl<'py> Reader<'_, 'py> {
             read_only: self.loaded.framework.immutable,
             device_type,
             device,
-            access: if detached { Access::Detached } else { Access::Framework },
+            access: slot.access,
             private: made,
             made: made.then_some(Why::Values),
         };
-        slot.access = Access::Framework;
         slot.described = Some((dtype, shape));
         Ok((data, facts))
     }

@@ -10,7 +10,6 @@ mod split;
 mod substitute;
 
 use std::cell::Cell;
-use std::ffi::CString;
 use std::time::Duration;
 
 use pyo3::exceptions::PyException;
@@ -26,7 +25,7 @@ use crate::framework::cleanup;
 use crate::framework::device::Device;
 use crate::framework::oom;
 use crate::framework::spec::Framework;
-use crate::interpreter::error::{Error, Result, first_line, warning_class};
+use crate::interpreter::error::{Error, Result, first_line, warn};
 
 pub(super) use host::host_scope;
 pub use join::Join;
@@ -321,8 +320,7 @@ impl Ladder {
             self.framework.title,
             first_line(py, &self.error)
         );
-        let text = CString::new(text).unwrap_or_default();
-        PyErr::warn(py, &warning_class(py, "OomFallbackWarning"), &text, 1).inspect_err(|raised| {
+        warn(py, "OomFallbackWarning", text).inspect_err(|raised| {
             raised.set_cause(py, Some(self.error.clone_ref(py)));
         })
     }

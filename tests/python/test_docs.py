@@ -32,6 +32,18 @@ def test_the_code_of_the_readme_runs():
     bridges.survives("\n".join(found))
 
 
+def pages_with_code():
+    return [page for page in sorted(bridges.ROOT.glob("docs/**/*.md")) if blocks(page, "python")]
+
+
+# Each page is one program, with a folder of its own for the files that it writes.
+@pytest.mark.parametrize("page", pages_with_code(), ids=lambda page: page.stem)
+def test_the_code_of_a_page_runs(page, tmp_path):
+    code = "\n".join(blocks(page, "python"))
+    bridges.need(*(name for name in ("torch", "jax", "tensorflow") if name in code))
+    bridges.survives(f"import os\nos.chdir({str(tmp_path)!r})\n{code}")
+
+
 @pytest.mark.filterwarnings("ignore::arraybridge.SharedImmutableMemoryWarning")
 def test_the_table_of_routes_is_what_explain_says():
     bridges.need(*bridges.CPU_FRAMEWORKS)

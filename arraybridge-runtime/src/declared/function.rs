@@ -13,8 +13,9 @@ use super::definition::{Binding, Definition, FunctionKind};
 use super::passthrough::{self, Passthrough};
 use super::result::ResultScope;
 use super::steps;
+use crate::convert::trace;
 use crate::framework::spec::Framework;
-use crate::interpreter::error::Result;
+use crate::interpreter::error::{Result, first_line};
 use crate::interpreter::vectorcall::{self, vectorcall_class};
 use crate::policy::Policy;
 
@@ -83,10 +84,26 @@ impl Declared {
     }
 }
 
-#[pymethods]
 impl Declared {
-    #[pyo3(signature = (*args, **kwargs))]
-    pub(super) fn __call__<'py>(
+    /// Records a call as a span of the traces, if there are any.
+    #[inline]
+    pub(super) fn traced<'py>(
+        slf: &Bound<'py, Self>,
+        call: impl FnOnce() -> PyResult<Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let Some(start) = trace::start() else { return call() };
+        let result = call();
+        let definition = &slf.get().definition;
+        // The call of a generator or a coroutine only makes it.
+        if definition.kind == FunctionKind::Plain {
+            let error = result.as_ref().err().map(|error| first_line(slf.py(), error));
+            trace::push_span(slf.py(), definition.span(error), start);
+        }
+        result
+    }
+
+    /// Calls the function with arguments that may have to be converted.
+    pub(super) fn call_generally<'py>(
         slf: &Bound<'py, Self>,
         args: &Bound<'py, PyTuple>,
         kwargs: Option<&Bound<'py, PyDict>>,
@@ -114,6 +131,18 @@ impl Declared {
                 Err(PyTypeError::new_err(text))
             }
         }
+    }
+}
+
+#[pymethods]
+impl Declared {
+    #[pyo3(signature = (*args, **kwargs))]
+    fn __call__<'py>(
+        slf: &Bound<'py, Self>,
+        args: &Bound<'py, PyTuple>,
+        kwargs: Option<&Bound<'py, PyDict>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        Declared::traced(slf, || Declared::call_generally(slf, args, kwargs))
     }
 
     fn __get__<'py>(

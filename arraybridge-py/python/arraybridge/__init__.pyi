@@ -157,6 +157,9 @@ class Record:
     def why(self) -> str | None:
         """The reason for a copy; None if there is no copy."""
     @property
+    def remedy(self) -> str | None:
+        """What can be done to avoid the copy; None if there is none, or nothing can be done."""
+    @property
     def via(self) -> str:
         """The steps: how the source's memory is reached, what is done, how the target takes it."""
     @property

@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 __all__ = ["trace"]
 
 FIELDS = (
-    "source", "target", "route", "how", "why", "via", "dtype", "shape", "nbytes", "device", "ns",
-    "start", "pid", "thread", "file", "line",
+    "source", "target", "route", "how", "why", "remedy", "via", "dtype", "shape", "nbytes",
+    "device", "ns", "start", "pid", "thread", "file", "line",
 )  # fmt: skip
-PAIR = FIELDS[:5]
+PAIR = FIELDS[:6]
 HEAD = ("conversion", "number", "size", "time", "route")
 
 
@@ -89,9 +89,9 @@ class trace:
     def totals(self, *by: str) -> list[dict[str, Any]]:
         """Add up the records that have equal fields.
 
-        The fields are ``source``, ``target``, ``route``, ``how`` and ``why`` unless others are
-        given, such as ``"file", "line"``. Returns a list of dicts with these keys and ``number``
-        (of records), ``nbytes`` and ``ns``. What took the most time comes first.
+        The fields are ``source``, ``target``, ``route``, ``how``, ``why`` and ``remedy`` unless
+        others are given, such as ``"file", "line"``. Returns a list of dicts with these keys and
+        ``number`` (of records), ``nbytes`` and ``ns``. What took the most time comes first.
         """
         found: dict[tuple[str | None, ...], dict[str, Any]] = {}
         for record in self.records:
@@ -138,7 +138,8 @@ class trace:
         for total in self.totals():
             name, route = "{source} -> {target}", "{route}: {how}"
             row = (*summed(name.format_map(total), [total]), route.format_map(total))
-            rows.append((row, total["why"]))
+            advice = total["remedy"] and f"{total['why']}; to avoid that, {total['remedy']}"
+            rows.append((row, advice or total["why"]))
         return [*rows, ((*summed("total", self.totals()), ""), None)]
 
     def __str__(self) -> str:

@@ -216,6 +216,13 @@ impl Record {
         Ok(what.into_pyobject(py)?.add(origin)?.cast_into()?)
     }
 
+    /// What can be done to avoid the copy; `None` if nothing is copied or nothing can be done.
+    #[getter]
+    pub fn remedy(&self) -> Option<&'static str> {
+        let why = self.why.as_deref()?;
+        Why::ALL.into_iter().find(|known| known.text() == why).map(Why::remedy)
+    }
+
     /// Elements along each axis.
     #[getter]
     fn shape<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
@@ -228,6 +235,9 @@ impl Record {
         text.push_str(&format!("{:?}, {} bytes, on {device}", self.shape.as_slice(), self.nbytes));
         if let Some(why) = &self.why {
             text.push_str(&format!("; copied because {why}"));
+        }
+        if let Some(remedy) = self.remedy() {
+            text.push_str(&format!("; to avoid that, {remedy}"));
         }
         if let Some(ns) = self.ns {
             text.push_str(&format!("; took {:.1} us", ns as f64 / 1e3));

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 __all__ = ["trace_events"]
 
 ARGUMENTS = (
-    "source", "target", "route", "how", "why", "via", "dtype", "shape", "nbytes", "device", "file",
-    "line",
+    "source", "target", "route", "how", "why", "remedy", "via", "dtype", "shape", "nbytes",
+    "device", "file", "line",
 )  # fmt: skip
 
 

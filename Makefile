@@ -48,7 +48,7 @@ NO_CONVERSIONS := benchmarks cleanup detect docs doctor fake_cuda fake_cupy fast
 PYTEST := -m pytest -n 2 --dist loadfile
 
 .NOTPARALLEL:
-.PHONY: help demo demo-all pipeline test test-rust test-python test-without-shortcuts test-oldest wheel seventh gpu \
+.PHONY: help demo demo-all pipeline test test-rust test-python test-without-shortcuts test-oldest wheel wheels seventh gpu \
 	gpu-wheel examples dask docs mutants bench lint clean
 
 help: ## list the targets
@@ -101,6 +101,10 @@ gpu-wheel: $(GPU_STAMP)
 # make builds this once, whatever the number of targets that need it.
 wheel: $(TEST_STAMP)
 	$(call install,$(VENV))
+
+# Three release builds, so this is not part of `make test`.
+wheels: $(TEST_STAMP) ## build the wheels and the sdist, and try each with every CPython on this machine
+	@CARGO_TARGET_DIR=$(EXTENSIONS) $(VENV)/bin/python tests/tools/wheels.py --maturin $(VENV)/bin/maturin
 
 # The same wheel with one more table. It goes into its own environment.
 seventh: $(SEVENTH_STAMP) tests/seventh/tvm_ffi.toml

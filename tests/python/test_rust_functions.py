@@ -530,10 +530,14 @@ def test_objects_are_converted_to_the_input_type(ext):
 
 def test_traces_and_no_copy_reach_an_extension(ext):
     bridges.need("torch")
-    with ab.trace() as records:
+    trace = ab.trace()
+    with trace as records:
         ext.ones((2, 3))
     assert [type(record) for record in records] == [ab.Record]
-    (record,) = records
+    (record,), (call,) = records, trace.spans
+    # The extension and the package have one clock.
+    assert call.start <= record.start <= record.start + record.ns <= call.start + call.ns
+    assert (call.route, call.how, call.file) == ("call", "ones", __file__)
     assert (record.target, record.shape, record.dtype) == ("torch", (2, 3), "float32")
     assert record.ns > 0
     bridges.need("pyclesperanto")

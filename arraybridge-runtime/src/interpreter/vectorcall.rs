@@ -21,6 +21,10 @@ use pyo3::types::{PyDict, PyTuple};
 /// There is a [`Slot`] of the class at [`Vectorcall::OFFSET`].
 pub unsafe trait Vectorcall: PyClass<Frozen = True> + Sync {
     /// The offset of the slot in the Rust value, in bytes.
+    #[cfg_attr(
+        Py_LIMITED_API,
+        expect(dead_code, reason = "install() uses it, which does nothing there")
+    )]
     const OFFSET: usize;
 
     /// Calls an object.

@@ -11,6 +11,7 @@ pub use ::pyo3;
 
 pub use crate::convert::registry::{Converter, Registered};
 pub use crate::convert::{Request, pair as convert};
+pub use crate::framework::detect::Class;
 pub use crate::framework::op;
 pub use crate::framework::spec::*;
 pub use crate::interpreter::error::{Error, Result};

@@ -132,18 +132,9 @@ pub(super) fn pin(py: Python<'_>, endpoints: Endpoints, owner: &Owner) -> Result
 ///
 /// `MemoryError` when there is no memory for the copy.
 pub fn fresh(py: Python<'_>, opened: Opened, to: Option<DType>) -> Result<Opened> {
-    gather(py, opened, to).map(|(opened, _)| opened)
-}
-
-/// As [`fresh`], with the number of values that were clipped.
-pub(super) fn gather(py: Python<'_>, opened: Opened, to: Option<DType>) -> Result<(Opened, u64)> {
-    let source = &opened.source;
-    let (source, clipped) = match to.filter(|dtype| *dtype != source.view().dtype()) {
-        Some(dtype) => {
-            let (source, lost) = cast::cast(py, source, dtype, Scaling::Clamp)?;
-            (source, lost.clipped)
-        }
-        None => (cast::copied(py, source)?, 0),
+    let source = match to {
+        Some(dtype) => cast::cast(py, &opened.source, dtype, Scaling::Clamp)?.0,
+        None => cast::copied(py, &opened.source)?,
     };
-    Ok((Opened { source, private: true }, clipped))
+    Ok(Opened { source, private: true })
 }

@@ -109,7 +109,8 @@ pub fn convert_to<'py>(
     {
         return Ok(data.clone());
     }
-    registry::converter(class.framework.memory_type, target.memory_type).convert(data, request)
+    let converter = registry::converter(class.framework.memory_type, target.memory_type);
+    converter.convert(data, &class, request)
 }
 
 /// Converts an array that is labelled as one of `source`. If the target lacks its dtype and `narrowing`
@@ -156,10 +157,11 @@ pub fn pair<'py>(
     source: &'static Framework,
     target: &'static Framework,
     data: &Bound<'py, PyAny>,
+    class: &Class,
     request: &Request,
 ) -> Result<Bound<'py, PyAny>> {
-    let mut slot = Slot::default();
-    carry_out(|| prepare(source, target, data, request, &mut slot)).map(|(array, _)| array)
+    let (endpoints, mut slot) = (Endpoints { source, target }, Slot::default());
+    carry_out(|| prepare(endpoints, data, class, request, &mut slot)).map(|(array, _)| array)
 }
 
 /// As [`convert_to`], and says which route was taken.
@@ -172,8 +174,9 @@ pub fn convert_routed<'py>(
     target: &'static Framework,
     request: &Request,
 ) -> Result<(Bound<'py, PyAny>, Route)> {
-    let mut slot = Slot::default();
-    carry_out(|| prepare(class_of(data)?.framework, target, data, request, &mut slot))
+    let (class, mut slot) = (class_of(data)?, Slot::default());
+    let endpoints = Endpoints { source: class.framework, target };
+    carry_out(|| prepare(endpoints, data, &class, request, &mut slot))
 }
 
 /// What [`convert_to`] would do, without doing it.
@@ -188,7 +191,10 @@ pub fn explain(
 ) -> Result<Record> {
     let mut slot = Slot::default();
     let prepared = match detect::class_of(data) {
-        Some(class) => prepare(class.framework, target, data, request, &mut slot)?,
+        Some(class) => {
+            let endpoints = Endpoints { source: class.framework, target };
+            prepare(endpoints, data, &class, request, &mut slot)?
+        }
         None => foreign::prepare(data, target, request, &mut slot)?,
     };
     Ok(prepared.description().record(&prepared.plan, 0))
@@ -234,40 +240,40 @@ fn carry_out<'a, 'py: 'a>(
 
 /// Gathers the facts of an array and makes the plan.
 fn prepare<'a, 'py>(
-    source: &'static Framework,
-    target: &'static Framework,
+    endpoints: Endpoints,
     data: &'a Bound<'py, PyAny>,
+    class: &Class,
     request: &Request,
     slot: &'a mut Slot,
 ) -> Result<Prepared<'a, 'py>> {
-    let endpoints = Endpoints { source, target };
+    let Endpoints { source, target } = endpoints;
     if source.memory_type == target.memory_type {
-        return prepare_own(endpoints, data, request, slot);
+        return prepare_own(endpoints, data, class, request, slot);
     }
     let py = data.py();
-    let class = class_of(data)?;
     let value;
+    let inside;
     let (source, inner, class) = match class.role {
         Role::Array => (source, data, class),
         Role::Refused(why) => return Err(errors::refused(endpoints, why, data)),
         Role::Value(op) => {
             value = source::unwrap_value(py, endpoints, data, op)?;
-            let class = class_of(&value)?;
+            inside = class_of(&value)?;
             // Of another framework perhaps, as the value of a Keras variable can be.
-            if class.framework.memory_type == target.memory_type {
-                let endpoints = Endpoints { source: class.framework, target };
-                return prepare_own(endpoints, &value, request, slot);
+            if inside.framework.memory_type == target.memory_type {
+                let endpoints = Endpoints { source: inside.framework, target };
+                return prepare_own(endpoints, &value, &inside, request, slot);
             }
-            if let Role::Refused(why) = class.role {
+            if let Role::Refused(why) = inside.role {
                 return Err(errors::refused(endpoints, why, &value));
             }
-            (class.framework, &value, class)
+            (inside.framework, &value, &inside)
         }
     };
     let endpoints = Endpoints { source, target };
     let loaded = loaded::load(py, source, endpoints)?;
     let reader = Reader { py, endpoints, loaded };
-    let (input, facts) = match reader.gather(inner, &class, slot)? {
+    let (input, facts) = match reader.gather(inner, class, slot)? {
         None => (Input::Memory(Some(data)), slot.facts()),
         Some((array, facts)) => (Input::Array(array), facts),
     };
@@ -300,6 +306,7 @@ fn decide<'a, 'py>(
 fn prepare_own<'a, 'py>(
     endpoints: Endpoints,
     data: &Bound<'py, PyAny>,
+    class: &Class,
     request: &Request,
     slot: &'a mut Slot,
 ) -> Result<Prepared<'a, 'py>> {
@@ -328,7 +335,7 @@ fn prepare_own<'a, 'py>(
     let missed = request.placement.is_missed(endpoints.target, device);
     let input = match plan.route {
         Route::Keep => Input::Array(data.clone()),
-        _ => own_input(&reader, data, &plan, slot)?,
+        _ => own_input(&reader, data, *class, &plan, slot)?,
     };
     Ok(Prepared { py, endpoints, target, plan, input, slot, missed, is_narrowed: false })
 }
@@ -338,11 +345,12 @@ fn prepare_own<'a, 'py>(
 fn own_input<'a, 'py>(
     reader: &Reader<'_, 'py>,
     data: &Bound<'py, PyAny>,
+    mut class: Class,
     plan: &Plan,
     slot: &mut Slot,
 ) -> Result<Input<'a, 'py>> {
     let Reader { py, endpoints, loaded } = *reader;
-    let (mut data, mut class) = (data.clone(), class_of(data)?);
+    let mut data = data.clone();
     if let Role::Value(op) = class.role {
         data = source::unwrap_value(py, endpoints, &data, op)?;
         class = class_of(&data)?;

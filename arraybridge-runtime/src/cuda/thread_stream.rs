@@ -199,27 +199,7 @@ fn enter(
     if let Some(scope) = &scope {
         scope.call_method0(pyo3::intern!(py, "__enter__"))?;
     }
-    let entered = || -> PyResult<Option<EnteredFramework>> {
-        let Some(Current { handle: before, object }) = streams::current(py, loaded, index)? else {
-            return Ok(None);
-        };
-        // SAFETY: both streams are of this device; the framework's object is held, and the thread's own stream
-        // is never destroyed.
-        unsafe { driver::order(index, before, handle) }?;
-        let (number, number_of_device) = (PyInt::new(py, handle), PyInt::new(py, index));
-        let module = loaded.module(py);
-        let names = [module, number.as_any(), &device, number_of_device.as_any(), slf.as_any()];
-        let stream = ops.wrap.call(py, names)?;
-        let stream = ops.scope.call(py, [module, &stream])?;
-        stream.call_method0(pyo3::intern!(py, "__enter__"))?;
-        Ok(Some(EnteredFramework {
-            stream: stream.unbind(),
-            device: None,
-            before,
-            owner: object.into(),
-        }))
-    };
-    match (entered(), scope) {
+    match (enter_stream(slf, loaded, ops, handle, &device), scope) {
         (Ok(Some(entered)), scope) => {
             Ok(Some(EnteredFramework { device: scope.map(Bound::unbind), ..entered }))
         }
@@ -229,6 +209,34 @@ fn enter(
         }
         (failed, None) => failed,
     }
+}
+
+/// As [`enter`], with the device current.
+fn enter_stream(
+    slf: &Bound<'_, ThreadStream>,
+    loaded: &LoadedFramework,
+    ops: &Streams,
+    handle: usize,
+    device: &Bound<'_, PyAny>,
+) -> PyResult<Option<EnteredFramework>> {
+    let (py, index, module) = (slf.py(), slf.get().index, loaded.module(slf.py()));
+    let Some(Current { handle: before, object }) = streams::current(py, loaded, index)? else {
+        return Ok(None);
+    };
+    // SAFETY: both streams are of this device; the framework's object is held, and the thread's own stream
+    // is never destroyed.
+    unsafe { driver::order(index, before, handle) }?;
+    let (number, number_of_device) = (PyInt::new(py, handle), PyInt::new(py, index));
+    let names = [module, number.as_any(), device, number_of_device.as_any(), slf.as_any()];
+    let stream = ops.wrap.call(py, names)?;
+    let stream = ops.scope.call(py, [module, &stream])?;
+    stream.call_method0(pyo3::intern!(py, "__enter__"))?;
+    Ok(Some(EnteredFramework {
+        stream: stream.unbind(),
+        device: None,
+        before,
+        owner: object.into(),
+    }))
 }
 
 /// Returns a framework to the stream that it was on before, which waits for the thread's own.

@@ -11,6 +11,8 @@ import types
 from collections.abc import Callable
 from typing import Any
 
+__all__: list[str] = []
+
 
 def _code() -> types.CodeType:
     # Rust knows the code of these functions by the name of their only free variable.

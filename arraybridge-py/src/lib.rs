@@ -300,8 +300,14 @@ fn _declare<'py>(
     function: &Bound<'py, PyAny>,
     execution: &Bound<'py, PyAny>,
     options: &Bound<'py, PyDict>,
-) -> Result<Bound<'py, Declared>> {
+) -> Result<Bound<'py, PyAny>> {
     package::declare(function, execution, options)
+}
+
+/// Return whether an object is a declared function.
+#[pyfunction]
+fn _is_declared(object: &Bound<'_, PyAny>) -> bool {
+    Declared::of(object).is_some()
 }
 
 /// Return whether an exception means that a framework, or the given one, ran out of memory.
@@ -373,6 +379,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(decorators, module)?)?;
     module.add_function(wrap_pyfunction!(memory_types, module)?)?;
     module.add_function(wrap_pyfunction!(_declare, module)?)?;
+    module.add_function(wrap_pyfunction!(_is_declared, module)?)?;
     module.add_function(wrap_pyfunction!(is_oom_error, module)?)?;
     module.add_function(wrap_pyfunction!(execute_with_oom_recovery, module)?)?;
     package::publish(module)?;

@@ -60,7 +60,7 @@ def test_a_declared_function_looks_like_the_function():
     g = ab.numpy(f)
     for name in ("__name__", "__qualname__", "__module__", "__doc__", "__annotations__"):
         assert getattr(g, name) == getattr(f, name)
-    assert g.__wrapped__ is f and g.tag == "kept" and "numpy" in repr(g)
+    assert g.__wrapped__ is f and g.tag == "kept"
     g.extra = 1
     assert g.__dict__["extra"] == 1 and not hasattr(f, "extra")
     assert weakref.ref(g)() is g and hash(g) == hash(g) and g != ab.numpy(f)
@@ -269,7 +269,7 @@ def test_methods_bind_to_their_object():
         assert (owner.above_static(x).numpy() == x + 1).all()
         assert (owner.below_class(x).numpy() == x * 2).all()
         assert (owner.above_class(x).numpy() == x * 2).all()
-    assert inspect.ismethod(filters.times) and isinstance(Filters.times, ab.Declared)
+    assert inspect.ismethod(filters.times) and inspect.isfunction(Filters.times)
 
 
 def test_an_object_that_is_an_array_itself_is_not_the_lead_of_its_methods():
@@ -666,10 +666,11 @@ def test_a_declared_function_pickles_by_its_name():
         assert copy.copy(f) is f and copy.deepcopy(f) is f
 
 
-def test_a_function_that_is_wrapped_under_another_name_pickles_with_its_options():
+def test_a_callable_that_is_not_a_function_pickles_with_its_options():
     f = pickle.loads(pickle.dumps(declared_module.wrapped))
-    assert f is not declared_module.wrapped and f.__wrapped__ is declared_module.plain
+    assert f is not declared_module.wrapped and f.__wrapped__.func is declared_module.plain
     assert (f(image()) == image() + 1).all() and f.input_memory_type == "numpy"
+    assert "plain" in repr(f) and "numpy" in repr(f)
     again = copy.copy(declared_module.wrapped)
     assert (again(image()) == image() + 1).all()
 

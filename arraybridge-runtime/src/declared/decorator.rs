@@ -61,8 +61,8 @@ slice_by_slice : bool, optional
 
 Returns
 -------
-Declared
-    It is called like the function, and has the additional keywords `dtype_conversion` and
+function or Declared
+    A Python function for a Python function, a Declared for any other callable. It is called like the function, and has the additional keywords `dtype_conversion` and
     `slice_by_slice`.
 
 Raises
@@ -138,7 +138,7 @@ impl Decorator {
             keywords.update(options.as_mapping())?;
         }
         match function {
-            Some(function) => Ok(Declared::new(function, self.framework, &keywords)?.into_any()),
+            Some(function) => Declared::declare(function, self.framework, &keywords),
             None => Ok(Decorator::new(py, self.framework, Some(keywords))?.into_any()),
         }
     }
@@ -197,11 +197,11 @@ pub fn memory_types<'py>(
 ///
 /// # Errors
 ///
-/// As [`Declared::new`].
+/// As [`Declared::declare`].
 pub fn declare<'py>(
     function: &Bound<'py, PyAny>,
     execution: &Bound<'py, PyAny>,
     options: &Bound<'py, PyDict>,
-) -> Result<Bound<'py, Declared>> {
-    Declared::new(function, names::framework(execution)?, options)
+) -> Result<Bound<'py, PyAny>> {
+    Declared::declare(function, names::framework(execution)?, options)
 }

@@ -5,6 +5,7 @@ pub mod containers;
 pub mod context;
 pub mod detached;
 pub mod error;
+pub mod function_code;
 pub mod shared;
 pub mod tuples;
 pub mod vectorcall;

@@ -11,6 +11,8 @@ DEMO_VENV := .venv-demo
 SEVENTH_VENV := .venv-seventh
 OLDEST_VENV := .venv-oldest
 GPU_VENV := .venv-gpu
+DOCS_VENV := .venv-docs
+DASK_VENV := .venv-dask
 UPSTREAM := build/upstream
 IMAGES := build/images
 EXAMPLES := image-filters geotiff
@@ -30,6 +32,8 @@ DEMO_STAMP := $(call stamp,$(DEMO_VENV),examples/demo/requirements.txt)
 SEVENTH_STAMP := $(call stamp,$(SEVENTH_VENV),tests/seventh/requirements.txt)
 GPU_STAMP := $(call stamp,$(GPU_VENV),tests/gpu/requirements.txt)
 OLDEST_STAMP := $(call stamp,$(OLDEST_VENV),tests/requirements-oldest.txt)
+DOCS_STAMP := $(call stamp,$(DOCS_VENV),docs/requirements.txt)
+DASK_STAMP := $(call stamp,$(DASK_VENV),examples/dask/requirements.txt)
 
 # Written by tests/tools/opencl. It sets variables if the system has no OpenCL driver.
 OPENCL_ENV := build/opencl.env
@@ -45,7 +49,7 @@ PYTEST := -m pytest -n 2 --dist loadfile
 
 .NOTPARALLEL:
 .PHONY: help demo demo-all pipeline test test-rust test-python test-without-shortcuts test-oldest wheel seventh gpu \
-	gpu-wheel examples mutants bench lint clean
+	gpu-wheel examples dask docs mutants bench lint clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 24
@@ -116,6 +120,14 @@ examples: wheel $(OPENCL_ENV) ## build and test the extension crates under examp
 	@$(VENV)/bin/python -m pip install --quiet -r examples/requirements.txt
 	@$(with_opencl) $(VENV)/bin/python -m pytest $(EXAMPLES:%=examples/%/tests) examples/tests
 
+# Two processes of workers and one that computes the same alone: about half a minute.
+dask: wheel $(DASK_STAMP) ## a plate of images on a Dask cluster that loses a worker
+	@$(DASK_VENV)/bin/python examples/dask/plate.py
+
+docs: $(DOCS_STAMP) ## build the documentation site into build/site-docs; a warning is an error
+	@$(DOCS_VENV)/bin/mkdocs build --strict
+	@echo "build/site-docs/index.html"
+
 # Each change takes a build, so this is not part of `make test`.
 mutants: $(TEST_STAMP) ## break the rules in tests/mutants one by one, and check that a test fails
 	@$(VENV)/bin/python tests/tools/mutants.py
@@ -139,7 +151,7 @@ lint: wheel ## check formatting, lints and type stubs
 	@$(VENV)/bin/python -m mypy.stubtest --allowlist tests/stubtest-allowlist.txt arraybridge
 
 clean: ## remove everything that make and the builds created
-	rm -rf build target $(VENV) $(DEMO_VENV) $(SEVENTH_VENV) $(OLDEST_VENV) $(GPU_VENV) .pytest_cache .hypothesis
+	rm -rf build target $(VENV) $(DEMO_VENV) $(SEVENTH_VENV) $(OLDEST_VENV) $(GPU_VENV) $(DOCS_VENV) $(DASK_VENV) .pytest_cache .hypothesis
 
 # Build the wheel for an environment and install it there, as a user would.
 define install
@@ -162,6 +174,15 @@ $(TEST_STAMP): ; $(call venv,$(VENV),tests/requirements.txt)
 $(DEMO_STAMP): ; $(call venv,$(DEMO_VENV),examples/demo/requirements.txt)
 $(GPU_STAMP): ; $(call venv,$(GPU_VENV),tests/gpu/requirements.txt)
 $(OLDEST_STAMP): ; $(call venv,$(OLDEST_VENV),tests/requirements-oldest.txt)
+
+$(DOCS_STAMP): ; $(call venv,$(DOCS_VENV),docs/requirements.txt)
+
+# This environment finds the package and the other frameworks in the environment of the tests.
+$(DASK_STAMP): $(TEST_STAMP)
+	@test -x $(DASK_VENV)/bin/python || $(PYTHON) -m venv $(DASK_VENV)
+	@site() { $$1 -c 'import sysconfig; print(sysconfig.get_path("platlib"))'; }; \
+	site $(CURDIR)/$(VENV)/bin/python >"$$(site $(DASK_VENV)/bin/python)/tests.pth"
+	$(call venv,$(DASK_VENV),examples/dask/requirements.txt)
 
 # This environment finds the other frameworks in the environment of the tests, which comes last in its path.
 $(SEVENTH_STAMP): $(TEST_STAMP)

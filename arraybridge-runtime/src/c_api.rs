@@ -18,7 +18,7 @@ use crate::claims::{self, ClaimTable};
 use crate::convert::trace::{self, TraceTable};
 
 /// The version of the tables' layout.
-const VERSION: u32 = 3;
+const VERSION: u32 = 4;
 
 const NAME: &CStr = c"arraybridge._core._C_API";
 

@@ -25,6 +25,7 @@ bridges.load()  # the cases would import the frameworks in another order
 import arraybridge  # noqa: E402
 import page  # noqa: E402
 import upstream  # noqa: E402
+from arraybridge._tools.progress import progress  # noqa: E402
 from cases import GROUPS  # noqa: E402
 from measure import Outcome, import_ms, measure, peak_mib  # noqa: E402
 
@@ -48,13 +49,17 @@ def main() -> None:
     outcomes: list[Outcome] = []
     for group in options.only:
         theirs = upstream.measure(options.upstream, group) if options.upstream else {}
+        bar = progress(group, show=True)
         for case in GROUPS[group]():
+            bar.set_postfix_str(case.name)
             outcome = measure(group, case, 9 if group in HEAVY else options.rounds)
             if group == "large":
                 outcome.peak_mib = peak_mib(case.ours)
             found = theirs.get(case.name, {})
             outcome.original_ns, outcome.original_note = found.get("ns"), found.get("note", "")
             outcomes.append(outcome)
+            bar.update()
+        bar.close()
         print(f"measured {group}", file=sys.stderr)
     report = {
         "about": {

@@ -4,6 +4,7 @@ import ast
 import doctest
 import importlib.util
 import inspect
+import json
 import re
 import types
 
@@ -30,6 +31,28 @@ def test_the_code_of_the_readme_runs():
     found = blocks(README, "python")
     assert len(found) >= 4
     bridges.survives("\n".join(found))
+
+
+RUN_PAGES = """
+import json, sys, warnings
+for name, code in json.loads(sys.argv[1]).items():
+    with warnings.catch_warnings():
+        exec(compile(code, name, "exec"), {"__name__": name})
+    print(name)
+"""
+
+
+def test_the_code_of_every_page_of_docs_runs(tmp_path):
+    bridges.need("torch", "jax")
+    pages = {
+        page.relative_to(bridges.ROOT).as_posix(): "\n".join(blocks(page, "python"))
+        for page in sorted(bridges.ROOT.glob("docs/**/*.md"))
+    }
+    pages = {name: code for name, code in pages.items() if code}
+    # One process for all of them, since each would import the frameworks again.
+    code = f"import os\nos.chdir({str(tmp_path)!r})\n{RUN_PAGES}"
+    ran = bridges.survives(code, json.dumps(pages)).splitlines()
+    assert len(pages) >= 11 and pages.keys() <= set(ran)
 
 
 @pytest.mark.filterwarnings("ignore::arraybridge.SharedImmutableMemoryWarning")
@@ -111,7 +134,7 @@ def anchors(text):
     return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
-PAGES = [*bridges.ROOT.glob("*.md"), *bridges.ROOT.glob("docs/*.md")]
+PAGES = [*bridges.ROOT.glob("*.md"), *bridges.ROOT.glob("docs/**/*.md")]
 
 
 def test_every_link_has_a_target():

@@ -114,7 +114,8 @@ class _Framework(TypedDict):
 class Record:
     """What a conversion would do, or did. ``str()`` makes one readable line of it.
 
-    Records are equal if all their fields are. They can be pickled and copied.
+    The spans of a trace are records too, of calls and of retries. Records are equal if the same was
+    done, whenever and wherever that was. They can be pickled and copied.
     """
 
     def __new__(
@@ -130,6 +131,11 @@ class Record:
         nbytes: int,
         device: str,
         ns: int | None,
+        start: int | None = None,
+        pid: int | None = None,
+        thread: int | None = None,
+        file: str | None = None,
+        line: int | None = None,
     ) -> Record: ...
     def __getnewargs__(self) -> tuple[Any, ...]: ...
     @property
@@ -139,15 +145,20 @@ class Record:
     def target(self) -> str:
         """Name of the target framework."""
     @property
-    def route(self) -> Literal["keep", "share", "move", "copy", "retry"]:
+    def route(self) -> Literal["keep", "share", "move", "copy", "retry", "call", "rung"]:
         """keep: the same object. share: the same memory. move: another device. copy: new memory.
-        retry: a declared function ran out of memory and was retried; ``how`` says which way."""
+        retry: a declared function ran out of memory and was retried; ``how`` says which way.
+
+        Of spans: call, of the declared function ``how``; rung, one retry. ``why`` is its error."""
     @property
     def how(self) -> str:
         """How the route is carried out."""
     @property
     def why(self) -> str | None:
         """The reason for a copy; None if there is no copy."""
+    @property
+    def remedy(self) -> str | None:
+        """What can be done to avoid the copy; None if there is none, or nothing can be done."""
     @property
     def via(self) -> str:
         """The steps: how the source's memory is reached, what is done, how the target takes it."""
@@ -166,6 +177,21 @@ class Record:
     @property
     def ns(self) -> int | None:
         """Duration of the conversion in nanoseconds; None if it was only explained."""
+    @property
+    def start(self) -> int | None:
+        """When it started, in nanoseconds since 1970; None if it was only explained."""
+    @property
+    def pid(self) -> int | None:
+        """The process."""
+    @property
+    def thread(self) -> int | None:
+        """The thread, as ``threading.get_native_id`` numbers it."""
+    @property
+    def file(self) -> str | None:
+        """The file of the innermost code that asked for it and is not part of arraybridge."""
+    @property
+    def line(self) -> int | None:
+        """The line in that file."""
 
 @final
 class Tensor:

@@ -2,6 +2,7 @@
 
 ``doctor`` reports which frameworks work on this machine, and on which devices.
 ``selftest`` checks the conversions of the installed package on whatever devices there are.
+``trace SCRIPT`` runs a program, and prints what its conversions did.
 ``frameworks`` prints the frameworks that this package was built with.
 ``stubs MODULE`` prints the type stub of an extension's declared functions.
 """
@@ -14,7 +15,7 @@ import json
 import sys
 
 from . import __version__, frameworks
-from ._tools import doctor, selftest
+from ._tools import doctor, program, selftest
 from ._tools.page import table
 from .stubs import stub
 
@@ -45,9 +46,22 @@ def _arguments() -> argparse.ArgumentParser:
     )
     for command in (examined, tested, listed):
         command.add_argument("--json", action="store_true", help="print JSON")
+    _add_trace(commands)
     stubs = commands.add_parser("stubs", help="print the type stub of an extension module")
     stubs.add_argument("module", help="the name that it is imported by")
     return parser
+
+
+def _add_trace(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    about = "run a program, and print to stderr what its conversions did"
+    traced = commands.add_parser("trace", help=about, description=about)
+    traced.add_argument("--json", action="store_true", help="print JSON")
+    traced.add_argument(
+        "--save", metavar="FILE", help="also write a timeline for Perfetto and Chrome"
+    )
+    traced.add_argument("-m", dest="is_module", action="store_true", help="run a module")
+    traced.add_argument("program", help="the script or the module")
+    traced.add_argument("arguments", nargs=argparse.REMAINDER, help="what is passed to it")
 
 
 def _frameworks(as_json: bool) -> int:
@@ -66,6 +80,9 @@ def main(arguments: list[str] | None = None) -> int:
         return doctor.run(options.full, options.json, options.timeout)
     if options.command == "selftest":
         return selftest.run(options.json, options.timeout)
+    if options.command == "trace":
+        command = [options.program, *options.arguments]
+        return program.run(command, options.is_module, options.save, options.json)
     if options.command == "frameworks":
         return _frameworks(options.json)
     text = stub(importlib.import_module(options.module))

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, final
 
 from . import _core  # type: ignore[attr-defined]
 
 if TYPE_CHECKING:
+    from os import PathLike
+
     from . import Record
 
 __all__ = ["trace"]
 
 FIELDS = (
-    "source", "target", "route", "how", "why", "via", "dtype", "shape", "nbytes", "device", "ns",
+    "source", "target", "route", "how", "why", "remedy", "via", "dtype", "shape", "nbytes",
+    "device", "ns", "start", "pid", "thread", "file", "line",
 )  # fmt: skip
+PAIR = FIELDS[:6]
 HEAD = ("conversion", "number", "size", "time", "route")
 
 
@@ -22,10 +29,14 @@ class trace:
     """Collect a record of every conversion in the context: ``with trace() as records``.
 
     Traces nest: an outer trace also collects the records of an inner one. Other threads, and
-    asyncio tasks that were started before, have contexts of their own. Raises ``RuntimeError`` when
-    one object is entered twice.
+    asyncio tasks that were started before, have contexts of their own; ``everywhere=True`` collects
+    from all of them. Raises ``RuntimeError`` when one object is entered twice.
 
-    ``str()`` of the object is a table of totals, which notebooks show as HTML.
+    As a decorator it collects the records of all calls of a function. The object is then the
+    function's attribute ``trace``.
+
+    ``str()`` of the object is a table of totals, which notebooks show as HTML. ``save`` writes a
+    file that Perfetto and Chrome show as a timeline.
 
     >>> import numpy, arraybridge
     >>> collected = arraybridge.trace()
@@ -37,29 +48,54 @@ class trace:
     24
     """
 
-    __slots__ = ("_block", "records")
+    __slots__ = ("_block", "_everywhere", "records", "spans")
 
-    def __init__(self) -> None:
-        self._block = _core.trace()
+    def __init__(self, *, everywhere: bool = False) -> None:
+        self._everywhere = everywhere
+        self._block = _core.trace(everywhere)
         self.records: list[Record] = []
-        """The records of the last ``with`` block, in order."""
+        """The records of the last ``with`` block, or of all calls, in order."""
+        self.spans: list[Record] = []
+        """The calls of declared functions and the rungs of their ladders, as they ended."""
 
     def __enter__(self) -> list[Record]:
-        self.records = self._block.__enter__()
+        self.records, self.spans = self._block.__enter__()
         return self.records
 
     def __exit__(self, kind: Any = None, error: Any = None, traceback: Any = None, /) -> None:
         self._block.__exit__(kind, error, traceback)
 
-    def totals(self) -> list[dict[str, Any]]:
-        """Add up the records of equal ``source``, ``target``, ``route``, ``how`` and ``why``.
+    def __call__(self, function: Callable[..., Any], /) -> Callable[..., Any]:
+        """Return the function with a trace around each call. Calls may overlap."""
+        if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+            raise TypeError("trace() does not decorate generators; use it in the function")
+        if inspect.iscoroutinefunction(function):
 
-        Returns a list of dicts with these keys and ``number`` (of records), ``nbytes`` and ``ns``.
-        What took the most time comes first.
+            @functools.wraps(function)
+            async def traced(*args: Any, **kwargs: Any) -> Any:
+                with _Part(self):
+                    return await function(*args, **kwargs)
+
+        else:
+
+            @functools.wraps(function)
+            def traced(*args: Any, **kwargs: Any) -> Any:
+                with _Part(self):
+                    return function(*args, **kwargs)
+
+        traced.trace = self  # type: ignore[attr-defined]
+        return traced
+
+    def totals(self, *by: str) -> list[dict[str, Any]]:
+        """Add up the records that have equal fields.
+
+        The fields are ``source``, ``target``, ``route``, ``how``, ``why`` and ``remedy`` unless
+        others are given, such as ``"file", "line"``. Returns a list of dicts with these keys and
+        ``number`` (of records), ``nbytes`` and ``ns``. What took the most time comes first.
         """
         found: dict[tuple[str | None, ...], dict[str, Any]] = {}
         for record in self.records:
-            key = {name: getattr(record, name) for name in FIELDS[:5]}
+            key = {name: getattr(record, name) for name in by or PAIR}
             zero = {**key, "number": 0, "nbytes": 0, "ns": 0}
             total = found.setdefault(tuple(key.values()), zero)
             total["number"] += 1
@@ -68,26 +104,43 @@ class trace:
         return sorted(found.values(), key=lambda total: -total["ns"])
 
     def to_json(self) -> str:
-        """Return a JSON object with ``records``, each with its fields, and ``totals``."""
+        """Return a JSON object with ``records``, ``spans`` and ``totals``, each with its fields."""
         import json
 
-        records = [{name: getattr(each, name) for name in FIELDS} for each in self.records]
-        return json.dumps({"records": records, "totals": self.totals()})
+        records, spans = (
+            [{name: getattr(each, name) for name in FIELDS} for each in found]
+            for found in (self.records, self.spans)
+        )
+        return json.dumps({"records": records, "spans": spans, "totals": self.totals()})
+
+    def to_trace_events(self) -> dict[str, Any]:
+        """Return the trace in the trace-event format of Chrome and Perfetto.
+
+        Conversions, calls of declared functions and the rungs of their ladders are complete events,
+        nested in each thread. Times are in microseconds since the first of them.
+        """
+        from ._tools.events import trace_events
+
+        return trace_events(self.records, self.spans)
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write ``to_trace_events`` to a JSON file, for https://ui.perfetto.dev and chrome://tracing."""
+        import json
+
+        text = json.dumps(self.to_trace_events())
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
 
     def _rows(self) -> list[tuple[tuple[str, ...], str | None]]:
-        from ._tools.page import duration, size
+        from ._tools.page import summed
 
-        def cells(name: str, found: list[dict[str, Any]], route: str) -> tuple[str, ...]:
-            number, nbytes, ns = (sum(t[key] for t in found) for key in ("number", "nbytes", "ns"))
-            return name, str(number), size(nbytes), duration(ns / 1e9), route
-
-        totals = self.totals()
-        rows = []
-        for total in totals:
+        rows: list[tuple[tuple[str, ...], str | None]] = []
+        for total in self.totals():
             name, route = "{source} -> {target}", "{route}: {how}"
-            row = cells(name.format_map(total), [total], route.format_map(total))
-            rows.append((row, total["why"]))
-        return [*rows, (cells("total", totals, ""), None)]
+            row = (*summed(name.format_map(total), [total]), route.format_map(total))
+            advice = total["remedy"] and f"{total['why']}; to avoid that, {total['remedy']}"
+            rows.append((row, advice or total["why"]))
+        return [*rows, ((*summed("total", self.totals()), ""), None)]
 
     def __str__(self) -> str:
         from ._tools.page import reasoned_table
@@ -101,6 +154,22 @@ class trace:
         for row, why in self._rows():
             table.append("".join(f"<td>{escape(cell)}</td>" for cell in (*row, why or "")))
         return "<table>" + "".join(f"<tr>{row}</tr>" for row in table) + "</table>"
+
+
+class _Part:
+    """A call of a decorated function."""
+
+    def __init__(self, whole: trace) -> None:
+        self.whole = whole
+        self.part = trace(everywhere=whole._everywhere)
+
+    def __enter__(self) -> None:
+        self.part.__enter__()
+
+    def __exit__(self, *exception: Any) -> None:
+        self.part.__exit__(*exception)
+        self.whole.records.extend(self.part.records)
+        self.whole.spans.extend(self.part.spans)
 
 
 trace.__module__ = "arraybridge"

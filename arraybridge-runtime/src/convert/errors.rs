@@ -277,6 +277,7 @@ pub(super) fn copy_required(endpoints: Endpoints, request: &Request, why: Why) -
         Some(_) => ("copy=False", "leave copy out"),
         None => ("no_copy() forbids it", "leave its scope, or say copy=True,"),
     };
-    let reason = format!("{forbidden}, but {}; {way} to allow it", why.text());
+    let (text, remedy) = (why.text(), why.remedy());
+    let reason = format!("{forbidden}, but {text}; {way} to allow it, or {remedy}");
     endpoints.error(Failure::Copy, "plan", reason)
 }

@@ -1,7 +1,5 @@
 //! Casts by a framework's own operation, for arrays whose operations are traced or recorded.
 
-use std::time::Instant;
-
 use pyo3::prelude::*;
 
 use super::plan::Why;
@@ -37,12 +35,12 @@ pub fn cast_in_graph<'py>(
     if trace::copy_default(py, request.copy) == Some(false) {
         return Err(errors::copy_required(endpoints, request, Why::Cast));
     }
-    let start = trace::is_tracing().then(Instant::now);
+    let start = trace::start();
     let xp = ops.namespace.call(py, [loaded.module(py)])?;
     let result = ops.astype.call(py, [loaded.module(py), &xp, data, &object])?;
     if let Some(start) = start {
         let record = Record::of_cast(loaded, &result, to, "the framework's cast");
-        trace::push(py, record, start.elapsed());
+        trace::push(py, record, start);
     }
     Ok(Some(result))
 }

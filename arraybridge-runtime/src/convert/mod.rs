@@ -17,8 +17,6 @@ pub mod registry;
 mod source;
 pub mod trace;
 
-use std::time::Instant;
-
 use pyo3::prelude::*;
 
 use crate::framework::detect::{self, Class, Role};
@@ -227,13 +225,13 @@ pub fn deliver<'py>(
 fn carry_out<'a, 'py: 'a>(
     prepare: impl FnOnce() -> Result<Prepared<'a, 'py>>,
 ) -> Result<(Bound<'py, PyAny>, Route)> {
-    let start = trace::is_tracing().then(Instant::now);
+    let start = trace::start();
     let prepared = prepare()?;
     let (py, plan) = (prepared.py, prepared.plan);
     let traced = start.map(|start| (start, prepared.description()));
     let (result, attempt) = prepared.run()?;
     if let Some((start, description)) = traced {
-        trace::push(py, description.record(&plan, attempt), start.elapsed());
+        trace::push(py, description.record(&plan, attempt), start);
     }
     Ok((result, plan.attempt(attempt).1))
 }

@@ -1,6 +1,7 @@
 //! What a conversion did or is going to do, as Python sees it.
 
 use std::borrow::Cow;
+use std::hash::{Hash, Hasher};
 
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
@@ -15,9 +16,12 @@ use crate::memory::view::Dims;
 /// Text of a record, which is a literal unless the record comes from another process.
 type Text = Cow<'static, str>;
 
-/// One conversion: its ends, its route, and the reason of a copy.
+/// One conversion: its ends, its route, and the reason of a copy. As a span, a call of a declared
+/// function or a rung of its ladder.
+///
+/// Records are compared by what was done, not by when and where.
 #[pyclass(frozen, eq, hash, module = "arraybridge", name = "Record")]
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default)]
 pub struct Record {
     /// The source framework.
     #[pyo3(get)]
@@ -53,6 +57,21 @@ pub struct Record {
     /// Nanoseconds that it took; `None` in an explanation.
     #[pyo3(get)]
     pub ns: Option<u64>,
+    /// When it started, in nanoseconds since 1970; `None` in an explanation, as all below.
+    #[pyo3(get)]
+    pub start: Option<u64>,
+    /// The process.
+    #[pyo3(get)]
+    pub pid: Option<u32>,
+    /// The thread, by the operating system's number.
+    #[pyo3(get)]
+    pub thread: Option<u64>,
+    /// The file of the code that asked for it.
+    #[pyo3(get)]
+    pub file: Option<String>,
+    /// The line there.
+    #[pyo3(get)]
+    pub line: Option<u32>,
 }
 
 /// What a record says of a conversion beside what its plan says.
@@ -91,12 +110,34 @@ impl Description {
             nbytes: elements.saturating_mul(size),
             shape: self.shape,
             device: self.device,
-            ns: None,
+            ..Record::default()
         }
     }
 }
 
+impl PartialEq for Record {
+    fn eq(&self, other: &Record) -> bool {
+        self.compared() == other.compared()
+    }
+}
+
+impl Eq for Record {}
+
+impl Hash for Record {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.compared().hash(state);
+    }
+}
+
 impl Record {
+    /// What is compared. An explanation differs from the record of what was done.
+    fn compared(&self) -> impl Eq + Hash + '_ {
+        let Record { source, target, route, how, why, via, dtype, shape, nbytes, device, .. } =
+            self;
+        let texts = [source, target, route, how, dtype, device];
+        (texts, why, via, shape.as_slice(), nbytes, self.ns.is_some())
+    }
+
     /// The record of a cast by the array's own framework, or of a result to the dtype of its policy.
     pub fn of_cast(
         loaded: &LoadedFramework,
@@ -125,6 +166,8 @@ impl Record {
 impl Record {
     /// A record of another process: one that was pickled.
     #[new]
+    #[pyo3(signature = (source, target, route, how, why, via, dtype, shape, nbytes, device, ns,
+        start=None, pid=None, thread=None, file=None, line=None))]
     #[expect(clippy::too_many_arguments, reason = "these are the fields of a record")]
     fn new(
         source: String,
@@ -138,6 +181,11 @@ impl Record {
         nbytes: usize,
         device: String,
         ns: Option<u64>,
+        start: Option<u64>,
+        pid: Option<u32>,
+        thread: Option<u64>,
+        file: Option<String>,
+        line: Option<u32>,
     ) -> Record {
         Record {
             source: source.into(),
@@ -151,13 +199,28 @@ impl Record {
             shape: shape.into(),
             device: device.into(),
             ns,
+            start,
+            pid,
+            thread,
+            file,
+            line,
         }
     }
 
     fn __getnewargs__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
-        let Record { source, target, route, how, why, via, dtype, nbytes, device, ns, .. } = self;
+        let Record { source, target, route, how, why, via, dtype, nbytes, device, .. } = self;
         let shape = self.shape(py)?;
-        (source, target, route, how, why, via, dtype, shape, nbytes, device, ns).into_pyobject(py)
+        let what = (source, target, route, how, why, via, dtype, shape, nbytes, device);
+        let Record { ns, start, pid, thread, file, line, .. } = self;
+        let origin = (ns, start, pid, thread, file, line).into_pyobject(py)?;
+        Ok(what.into_pyobject(py)?.add(origin)?.cast_into()?)
+    }
+
+    /// What can be done to avoid the copy; `None` if nothing is copied or nothing can be done.
+    #[getter]
+    pub fn remedy(&self) -> Option<&'static str> {
+        let why = self.why.as_deref()?;
+        Why::ALL.into_iter().find(|known| known.text() == why).map(Why::remedy)
     }
 
     /// Elements along each axis.
@@ -172,6 +235,9 @@ impl Record {
         text.push_str(&format!("{:?}, {} bytes, on {device}", self.shape.as_slice(), self.nbytes));
         if let Some(why) = &self.why {
             text.push_str(&format!("; copied because {why}"));
+        }
+        if let Some(remedy) = self.remedy() {
+            text.push_str(&format!("; to avoid that, {remedy}"));
         }
         if let Some(ns) = self.ns {
             text.push_str(&format!("; took {:.1} us", ns as f64 / 1e3));
@@ -221,14 +287,15 @@ pub(super) struct RawRecord {
     shape: *const usize,
     ndim: usize,
     nbytes: usize,
+    start: u64,
     ns: u64,
 }
 
 impl RawRecord {
     pub fn of(record: &Record) -> RawRecord {
-        let Record { source, target, route, how, .. } = record;
+        let Record { source, target, route, .. } = record;
         let is_literal = |text: &Text| matches!(text, Cow::Borrowed(_));
-        debug_assert!([source, target, route, how].into_iter().chain(&record.why).all(is_literal));
+        debug_assert!([source, target, route].into_iter().all(is_literal));
         RawRecord {
             source: RawText::of(&record.source),
             target: RawText::of(&record.target),
@@ -241,13 +308,14 @@ impl RawRecord {
             shape: record.shape.as_ptr(),
             ndim: record.shape.len(),
             nbytes: record.nbytes,
+            start: record.start.unwrap_or_default(),
             ns: record.ns.unwrap_or_default(),
         }
     }
 
     /// # Safety
     ///
-    /// What it refers to is alive, and the names are literals of a module.
+    /// What it refers to is alive. The names of the frameworks and of the route are literals of a module.
     pub unsafe fn get(&self) -> Record {
         // SAFETY: what the texts and the shape refer to is alive by this function's contract.
         unsafe {
@@ -255,14 +323,18 @@ impl RawRecord {
                 source: self.source.get().into(),
                 target: self.target.get().into(),
                 route: self.route.get().into(),
-                how: self.how.get().into(),
-                why: Some(self.why.get()).filter(|why| !why.is_empty()).map(Text::from),
+                how: self.how.get().to_owned().into(),
+                why: Some(self.why.get())
+                    .filter(|why| !why.is_empty())
+                    .map(|why| why.to_owned().into()),
                 via: self.via.get().to_owned(),
                 dtype: self.dtype.get().to_owned().into(),
                 device: self.device.get().to_owned().into(),
                 shape: std::slice::from_raw_parts(self.shape, self.ndim).into(),
                 nbytes: self.nbytes,
+                start: Some(self.start),
                 ns: Some(self.ns),
+                ..Record::default()
             }
         }
     }

@@ -4,14 +4,18 @@
 //! counter.
 
 use std::ffi::c_int;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyList, PyTuple};
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyList, PyString, PyTuple};
 
 use super::record::{RawRecord, Record};
-use crate::interpreter::context::{ContextBlock, ContextVariable};
+use crate::interpreter::context::{ContextBlock, ContextVariable, already_open};
+use crate::interpreter::function_code;
 use crate::interpreter::shared::{Shared, call_guarded};
 
 /// Whether somebody, in any context, asked for records.
@@ -20,8 +24,37 @@ pub fn is_tracing() -> bool {
     TABLE.get().traces.load(Ordering::Relaxed) != 0
 }
 
-/// The lists of the open traces, the outermost first.
+/// When something started, in nanoseconds since 1970. Moments of one process are in order, whatever
+/// happens to the system's clock, so that spans nest.
+pub type Moment = u64;
+
+/// The present moment, if somebody, in any context, asked for records.
+#[inline]
+pub fn start() -> Option<Moment> {
+    is_tracing().then(now)
+}
+
+/// The present moment.
+#[cold]
+pub fn now() -> Moment {
+    (TABLE.get().now)()
+}
+
+/// What is recorded.
+#[repr(C)]
+#[derive(Clone, Copy)]
+enum Kind {
+    /// A conversion, or another step that makes an array.
+    Conversion = 0,
+    /// A call or a rung, in which there may be conversions.
+    Span = 1,
+}
+
+/// The open traces of the context, the outermost first, each with a list for each [`Kind`].
 static TRACES: ContextVariable = ContextVariable::new("arraybridge.trace");
+
+/// The open traces of all threads.
+static EVERYWHERE: PyOnceLock<Py<PyList>> = PyOnceLock::new();
 
 /// Whether a `no_copy` block is open.
 static STRICT: ContextVariable = ContextVariable::new("arraybridge.no_copy");
@@ -33,8 +66,10 @@ pub struct TraceTable {
     traces: AtomicUsize,
     /// How many `no_copy` scopes are open.
     strict: AtomicUsize,
+    /// The present moment.
+    now: extern "C" fn() -> Moment,
     /// Appends a record to the traces of the context.
-    push: unsafe extern "C" fn(*const RawRecord),
+    push: unsafe extern "C" fn(*const RawRecord, Kind),
     /// Whether the context is within a `no_copy` scope.
     is_strict: unsafe extern "C" fn() -> c_int,
 }
@@ -45,14 +80,17 @@ pub static TABLE: Shared<TraceTable> = Shared::new(&OWN);
 static OWN: TraceTable = TraceTable {
     traces: AtomicUsize::new(0),
     strict: AtomicUsize::new(0),
+    now: raw_now,
     push: raw_push,
     is_strict: raw_is_strict,
 };
 
 impl TraceTable {
-    fn push(&self, _py: Python<'_>, record: &Record) {
+    fn push(&self, _py: Python<'_>, record: Record, start: Moment, kind: Kind) {
+        let ns = (self.now)().saturating_sub(start);
+        let record = Record { start: Some(start), ns: Some(ns), ..record };
         // SAFETY: what the description refers to lives as long as the record.
-        unsafe { (self.push)(&RawRecord::of(record)) }
+        unsafe { (self.push)(&RawRecord::of(&record), kind) }
     }
 
     fn is_strict(&self, _py: Python<'_>) -> bool {
@@ -61,34 +99,82 @@ impl TraceTable {
     }
 }
 
-unsafe extern "C" fn raw_push(record: *const RawRecord) {
+extern "C" fn raw_now() -> Moment {
+    static ANCHOR: OnceLock<(Instant, Duration)> = OnceLock::new();
+    let since_1970 = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let (instant, anchor) = ANCHOR.get_or_init(|| (Instant::now(), since_1970()));
+    (*anchor + instant.elapsed()).as_nanos() as Moment
+}
+
+unsafe extern "C" fn raw_push(record: *const RawRecord, kind: Kind) {
     // SAFETY: the caller describes a living record of its own.
     let record = unsafe { (*record).get() };
-    call_guarded((), |py| append(py, record));
+    call_guarded((), |py| append(py, record, kind));
 }
 
 unsafe extern "C" fn raw_is_strict() -> c_int {
     call_guarded(0, |py| c_int::from(is_strict(py)))
 }
 
-/// Appends a record to every trace of the current context.
-pub fn push(py: Python<'_>, record: Record, took: Duration) {
-    TABLE.get().push(py, &Record { ns: Some(took.as_nanos() as u64), ..record });
+/// Appends the record of what was done since `start` to every trace of the current context.
+pub fn push(py: Python<'_>, record: Record, start: Moment) {
+    TABLE.get().push(py, record, start, Kind::Conversion);
 }
 
-/// The same for the traces of this module's class.
-fn append(py: Python<'_>, record: Record) {
+/// The same for a call or a rung.
+pub fn push_span(py: Python<'_>, span: Record, start: Moment) {
+    TABLE.get().push(py, span, start, Kind::Span);
+}
+
+/// Appends a record to the traces of this module's class.
+fn append(py: Python<'_>, record: Record, kind: Kind) {
     // A conversion that was done is not failed for its record.
     let _ = (|| -> PyResult<()> {
-        let traces = TRACES.get(py)?.call_method0("get")?;
-        if let Ok(traces) = traces.cast::<PyTuple>() {
-            let record = Py::new(py, record)?;
-            for trace in traces {
-                trace.cast::<PyList>()?.append(&record)?;
-            }
+        let mut traces = Vec::new();
+        if let Ok(own) = TRACES.get(py)?.call_method0("get")?.cast::<PyTuple>() {
+            traces.extend(own);
         }
-        Ok(())
+        traces.extend(EVERYWHERE.get(py).into_iter().flat_map(|list| list.bind(py)));
+        if traces.is_empty() {
+            return Ok(());
+        }
+        let record = Py::new(py, located(py, record))?;
+        traces
+            .iter()
+            .try_for_each(|trace| trace.get_item(kind as usize)?.cast::<PyList>()?.append(&record))
     })();
+}
+
+/// Adds the process, the thread and the caller, which are known while nobody else has run.
+fn located(py: Python<'_>, record: Record) -> Record {
+    let thread = py.import("_thread").and_then(|module| module.call_method0("get_native_id"));
+    let (file, line) = caller(py).map_or((None, None), |(file, line)| (Some(file), line));
+    Record {
+        pid: Some(std::process::id()),
+        thread: thread.and_then(|thread| thread.extract()).ok(),
+        file,
+        line,
+        ..record
+    }
+}
+
+/// The file and the line of the innermost Python code that is not part of this package.
+fn caller(py: Python<'_>) -> PyResult<(String, Option<u32>)> {
+    let mut frame = py.import("sys")?.call_method0("_getframe")?;
+    loop {
+        let name = frame.getattr(intern!(py, "f_globals"))?.get_item("__name__").ok();
+        let name = name.and_then(|name| name.cast_into::<PyString>().ok());
+        let name = name.as_ref().map_or(Ok(""), |name| name.to_str())?;
+        let outer = frame.getattr(intern!(py, "f_back"))?;
+        let code = frame.getattr(intern!(py, "f_code"))?;
+        let is_inside =
+            name.split('.').next() == Some("arraybridge") || function_code::is_ours(&code);
+        if !is_inside || outer.is_none() {
+            let file = code.getattr("co_filename")?;
+            return Ok((file.extract()?, frame.getattr(intern!(py, "f_lineno"))?.extract()?));
+        }
+        frame = outer;
+    }
 }
 
 /// The `copy` argument, or what the context says where none was given.
@@ -110,53 +196,74 @@ fn is_strict(py: Python<'_>) -> bool {
     strict.is_ok_and(|v| v.is_truthy().unwrap_or(false))
 }
 
-/// Collects the records of all conversions in the context: `with trace() as records`.
+/// Collects records. `arraybridge.trace` is made of it.
 ///
-/// Traces nest: an outer trace also collects the records of an inner one. Other threads, and
-/// asyncio tasks that were started before, have contexts of their own.
+/// `with trace() as (records, spans)` collects the conversions of the context, and the calls and rungs
+/// in which they were made. `trace(everywhere=True)` collects those of all threads.
 ///
 /// Raises `RuntimeError` when one object is entered twice.
-///
-/// Examples
-/// --------
-/// >>> import numpy, arraybridge
-/// >>> with arraybridge.trace() as records:
-/// ...     _ = arraybridge.convert(numpy.zeros(3), "numpy", copy=True)
-/// >>> [record.route for record in records]
-/// ['copy']
-#[pyclass(module = "arraybridge", name = "trace")]
+#[pyclass(module = "arraybridge._core", name = "trace")]
 #[derive(Default)]
-pub struct Trace(ContextBlock);
+pub struct Trace {
+    block: ContextBlock,
+    /// The lists of a trace of all threads.
+    everywhere: Option<Py<PyTuple>>,
+    is_everywhere: bool,
+}
 
 #[pymethods]
 impl Trace {
     #[new]
-    fn new() -> Trace {
-        Trace::default()
+    #[pyo3(signature = (everywhere=false))]
+    fn new(everywhere: bool) -> Trace {
+        Trace { is_everywhere: everywhere, ..Trace::default() }
     }
 
-    fn __enter__<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
-        let variable = TRACES.get(py)?;
-        let list = PyList::empty(py);
-        let outer = variable.call_method0("get")?;
-        let traces = match outer.cast::<PyTuple>() {
-            Ok(outer) => {
-                let traces: Vec<_> = outer.iter().chain([list.clone().into_any()]).collect();
-                PyTuple::new(py, traces)?
-            }
-            Err(_) => PyTuple::new(py, [&list])?,
-        };
-        self.0.enter(variable, traces)?;
+    fn __enter__<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        let lists = PyTuple::new(py, [PyList::empty(py), PyList::empty(py)])?;
+        if self.is_everywhere {
+            self.enter_everywhere(&lists)?;
+        } else {
+            let variable = TRACES.get(py)?;
+            let outer = variable.call_method0("get")?;
+            let outer = outer.cast::<PyTuple>().into_iter().flatten();
+            let traces: Vec<_> = outer.chain([lists.clone().into_any()]).collect();
+            self.block.enter(variable, PyTuple::new(py, traces)?)?;
+        }
         TABLE.get().traces.fetch_add(1, Ordering::Relaxed);
-        Ok(list)
+        Ok(lists)
     }
 
     #[pyo3(signature = (*_exception))]
     fn __exit__(&mut self, py: Python<'_>, _exception: &Bound<'_, PyTuple>) -> PyResult<()> {
-        if self.0.is_open() {
+        if self.block.is_open() || self.everywhere.is_some() {
             TABLE.get().traces.fetch_sub(1, Ordering::Relaxed);
         }
-        self.0.exit(TRACES.get(py)?)
+        match self.everywhere.take() {
+            Some(lists) => leave_everywhere(lists.bind(py)),
+            None => self.block.exit(TRACES.get(py)?),
+        }
+    }
+}
+
+impl Trace {
+    fn enter_everywhere(&mut self, lists: &Bound<'_, PyTuple>) -> PyResult<()> {
+        let py = lists.py();
+        if self.everywhere.is_some() {
+            return Err(already_open("arraybridge.trace"));
+        }
+        EVERYWHERE.get_or_init(py, || PyList::empty(py).unbind()).bind(py).append(lists)?;
+        self.everywhere = Some(lists.clone().unbind());
+        Ok(())
+    }
+}
+
+fn leave_everywhere(lists: &Bound<'_, PyTuple>) -> PyResult<()> {
+    let Some(traces) = EVERYWHERE.get(lists.py()) else { return Ok(()) };
+    let traces = traces.bind(lists.py());
+    match traces.iter().position(|other| other.is(lists)) {
+        Some(index) => traces.del_item(index),
+        None => Ok(()),
     }
 }
 

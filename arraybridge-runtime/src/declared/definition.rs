@@ -6,9 +6,10 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use super::options::Options;
+use super::options::{Options, OutputType};
 use super::passthrough::Passthrough;
 use super::signature::Parameters;
+use crate::convert::record::Record;
 use crate::convert::{Narrowing, WarnedDtypes, trace};
 use crate::framework::spec::Framework;
 use crate::interpreter::error::{Error, Result};
@@ -96,6 +97,22 @@ impl Definition {
         };
         definition.passthrough = Passthrough::of(&definition);
         Ok((definition, signature))
+    }
+
+    /// The span of a call, with the error that it raised.
+    pub fn span(&self, error: Option<String>) -> Record {
+        let output = match self.options.output {
+            OutputType::Fixed(framework) => framework.name,
+            OutputType::Input => "input",
+        };
+        Record {
+            source: self.options.input.name.into(),
+            target: output.into(),
+            route: "call".into(),
+            how: self.name.clone().into(),
+            why: error.map(Into::into),
+            ..Record::default()
+        }
     }
 
     /// How arrays are narrowed whose dtype their target lacks; `None` if that is an error.

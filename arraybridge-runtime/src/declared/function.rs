@@ -14,16 +14,17 @@ use super::passthrough::{self, Passthrough};
 use super::python_function;
 use super::result::ResultScope;
 use super::{names, steps};
+use crate::convert::trace;
 use crate::framework::spec::Framework;
-use crate::interpreter::error::Result;
+use crate::interpreter::error::{Result, first_line};
 use crate::interpreter::vectorcall::{self, vectorcall_class};
 use crate::policy::Policy;
 
 /// A function that takes arrays of any framework and receives those of the framework that it is
 /// declared for.
 ///
-/// The decorators create it. From a Python function they make a Python function that calls it. It is called like the function, with two more keywords.
-/// `dtype_conversion` is the dtype of this call's result, as in `dtype_policy`. `slice_by_slice=True`
+/// The decorators create it. From a Python function they make a Python function that calls it. It is
+/// called like the function, with two more keywords. `dtype_conversion` is the dtype of this call's result, as in `dtype_policy`. `slice_by_slice=True`
 /// calls the function for each 2-D slice of the first array and stacks the results, as
 /// `process_slices` does. `__wrapped__` is the function; `input_memory_type`, `output_memory_type` and
 /// `execution_memory_type` are names of frameworks.
@@ -100,10 +101,26 @@ impl Declared {
     }
 }
 
-#[pymethods]
 impl Declared {
-    #[pyo3(signature = (*args, **kwargs))]
-    pub(super) fn __call__<'py>(
+    /// Records a call as a span of the traces, if there are any.
+    #[inline]
+    pub(super) fn traced<'py>(
+        slf: &Bound<'py, Self>,
+        call: impl FnOnce() -> PyResult<Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let Some(start) = trace::start() else { return call() };
+        let result = call();
+        let definition = &slf.get().definition;
+        // The call of a generator or a coroutine only makes it.
+        if definition.kind == FunctionKind::Plain {
+            let error = result.as_ref().err().map(|error| first_line(slf.py(), error));
+            trace::push_span(slf.py(), definition.span(error), start);
+        }
+        result
+    }
+
+    /// Calls the function with arguments that may have to be converted.
+    pub(super) fn call_generally<'py>(
         slf: &Bound<'py, Self>,
         args: &Bound<'py, PyTuple>,
         kwargs: Option<&Bound<'py, PyDict>>,
@@ -131,6 +148,18 @@ impl Declared {
                 Err(PyTypeError::new_err(text))
             }
         }
+    }
+}
+
+#[pymethods]
+impl Declared {
+    #[pyo3(signature = (*args, **kwargs))]
+    fn __call__<'py>(
+        slf: &Bound<'py, Self>,
+        args: &Bound<'py, PyTuple>,
+        kwargs: Option<&Bound<'py, PyDict>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        Declared::traced(slf, || Declared::call_generally(slf, args, kwargs))
     }
 
     fn __get__<'py>(

@@ -2,7 +2,7 @@
 //!
 //! Most arguments fit already. They are looked at where the caller has put them, without a tuple or a
 //! dictionary, and the function is called with them. All other calls take the general way,
-//! [`Declared::__call__`].
+//! [`Declared::call_generally`].
 
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -16,6 +16,7 @@ use super::options::OutputType;
 use super::result::{self, ResultScope};
 use super::signature::ArrayUsage;
 use super::{Declared, ladder, scope};
+use crate::convert::trace;
 use crate::framework::detect::{self, Role};
 use crate::framework::loaded;
 use crate::framework::oom;
@@ -64,6 +65,14 @@ pub fn call<'py>(
     declared: &Bound<'py, Declared>,
     given: &Given<'_, 'py>,
 ) -> PyResult<Bound<'py, PyAny>> {
+    Declared::traced(declared, || dispatch(declared, given))
+}
+
+#[inline]
+fn dispatch<'py>(
+    declared: &Bound<'py, Declared>,
+    given: &Given<'_, 'py>,
+) -> PyResult<Bound<'py, PyAny>> {
     let (py, definition) = (declared.py(), declared.get().definition());
     match definition.passthrough {
         Some(Passthrough::Unchecked) if !has_added_keyword(definition, given) => {
@@ -80,7 +89,7 @@ pub fn call<'py>(
         _ => {}
     }
     let (args, kwargs) = given.packed(py)?;
-    Declared::__call__(declared, &args, kwargs.as_ref())
+    Declared::call_generally(declared, &args, kwargs.as_ref())
 }
 
 /// Whether a keyword argument is one that the declaration adds.
@@ -109,7 +118,7 @@ pub unsafe extern "C" fn vectorcall_unchecked(
     // `callable` keeps its definition and thereby the function alive. PyO3 need not know about the
     // attachment before `serve`, since nothing is dropped until then.
     unsafe {
-        if !names.is_null() {
+        if !names.is_null() || trace::is_tracing() {
             return vectorcall::serve(callable, args, nargsf, names, call);
         }
         let py = Python::assume_attached();

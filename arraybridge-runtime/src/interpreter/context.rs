@@ -52,6 +52,11 @@ impl ContextVariable {
     }
 }
 
+/// The error of entering a block twice. The function of this name makes another one.
+pub fn already_open(name: &str) -> PyErr {
+    PyRuntimeError::new_err(format!("this block is already open; make another one with {name}()"))
+}
+
 /// A `with` block that sets a context variable. It is entered once at a time.
 #[derive(Default)]
 pub struct ContextBlock {
@@ -76,9 +81,8 @@ impl ContextBlock {
     ) -> PyResult<()> {
         let py = variable.py();
         if self.is_open() {
-            let name = variable.getattr(intern!(py, "name"))?;
-            let text = format!("this block is already open; make another one with {name}()");
-            return Err(PyRuntimeError::new_err(text));
+            let name: String = variable.getattr(intern!(py, "name"))?.extract()?;
+            return Err(already_open(&name));
         }
         self.token = Some(variable.call_method1(intern!(py, "set"), (value,))?.unbind());
         Ok(())

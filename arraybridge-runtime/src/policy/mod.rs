@@ -10,10 +10,8 @@ mod declare;
 mod ops;
 mod probe;
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
-
 use pyo3::prelude::*;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::convert::record::Record;
 use crate::convert::trace;
@@ -141,13 +139,10 @@ pub fn finish<'py>(
     let to = target_dtype(array, from, lead, policy.conversion);
     let Some(to) = to else { return Ok(array.clone()) };
     let cast = DtypeCast { py, endpoints, loaded, from, to, policy, function };
-    if !trace::is_tracing() {
-        return cast.apply(array, class.role);
-    }
-    let start = Instant::now();
+    let Some(start) = trace::start() else { return cast.apply(array, class.role) };
     let result = cast.apply(array, class.role)?;
     let record = Record::of_cast(loaded, &result, to, "dtype policy");
-    trace::push(py, record, start.elapsed());
+    trace::push(py, record, start);
     Ok(result)
 }
 

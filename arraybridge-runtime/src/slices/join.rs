@@ -1,7 +1,5 @@
 //! Joins several arrays into one, and copies each of them once.
 
-use std::time::Instant;
-
 use pyo3::prelude::*;
 use pyo3::types::{PyInt, PyList, PyTuple};
 
@@ -59,10 +57,10 @@ pub(super) fn join<'py>(
     let endpoints = Endpoints { source: convert::class_of(first)?.framework, target };
     let loaded = loaded::load(py, target, endpoints)?;
     let join = Join { py, endpoints, loaded, placement, along };
-    let start = Instant::now();
+    let start = trace::start();
     let result = join.execute(&unwrap_values(arrays)?)?;
-    if trace::is_tracing() {
-        trace::push(py, join.record(&result), start.elapsed());
+    if let Some(start) = start {
+        trace::push(py, join.record(&result), start);
     }
     Ok(result)
 }

@@ -14,6 +14,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
 __all__ = ["Child", "reporter", "run_cases", "wait_for"]
@@ -48,9 +49,14 @@ class Child:
             start_new_session=True,
         )
 
-    def wait(self, silence: float) -> None:
+    def is_over(self) -> bool:
+        """Whether the process has ended."""
+        return self._process.poll() is not None
+
+    def wait(self, silence: float, watch: Callable[[], None] = lambda: None) -> None:
         """Wait for the end. Kill the process if it reports nothing for ``silence`` seconds."""
-        while self._process.poll() is None:
+        while not self.is_over():
+            watch()
             time.sleep(POLL_S)
             last = max(self._started, os.fstat(self._out.fileno()).st_mtime)
             if time.time() - last > silence:
@@ -66,8 +72,9 @@ class Child:
 
     def messages(self) -> list[dict[str, Any]]:
         """What it has reported so far."""
-        self._out.seek(0)
-        lines = self._out.read().decode(errors="replace").split("\n")
+        # The child shares the position in the file, so it must not change.
+        file = self._out.fileno()
+        lines = os.pread(file, os.fstat(file).st_size, 0).decode(errors="replace").split("\n")
         return [json.loads(line) for line in lines[:-1]]
 
     def problem(self) -> str | None:
@@ -84,12 +91,17 @@ class Child:
         return None
 
 
-def wait_for(children: Iterable[Child], silence: float) -> None:
-    """Wait for children that run side by side. None is left if the wait is interrupted."""
+def wait_for(
+    children: Iterable[Child], silence: float, watch: Callable[[], None] = lambda: None
+) -> None:
+    """Wait for children that run side by side. None is left if the wait is interrupted.
+
+    ``watch`` is called now and then.
+    """
     children = list(children)
     try:
         for child in children:
-            child.wait(silence)
+            child.wait(silence, watch)
     finally:
         for child in children:
             child.kill()
@@ -110,17 +122,29 @@ def reporter() -> Callable[..., None]:
     return report
 
 
-def run_cases(module: str, *arguments: str, silence: float) -> Iterable[dict[str, Any]]:
+def _show(bar: Any, child: Child, before: int) -> None:
+    if bar is None or bar.disable:
+        return
+    messages = child.messages()
+    started = [message["start"] for message in messages if "start" in message]
+    bar.set_postfix_str("".join(started[-1:]), refresh=False)
+    bar.update(before + sum("name" in message for message in messages) - bar.n)
+
+
+def run_cases(
+    module: str, *arguments: str, silence: float, bar: Any = None
+) -> Iterable[dict[str, Any]]:
     """Run a child that goes through cases, and start it again after the case that ended it.
 
     The child gets the names of the cases to leave out as its last argument, a JSON list. It reports
     ``start=name`` before each case, and the case with its ``name`` and ``status`` after it. Other
     messages are passed on. A case that ended the child has the status "failed" and a ``reason``.
+    ``bar`` shows the case that is running.
     """
     over: list[str] = []
     while True:
         child = Child(module, *arguments, json.dumps(over))
-        wait_for([child], silence)
+        wait_for([child], silence, partial(_show, bar, child, len(over)))
         current = None
         for message in child.messages():
             if "start" in message:

@@ -17,6 +17,7 @@ from arraybridge import __version__, frameworks, registered_pairs
 
 from .child import Child, run_cases, wait_for
 from .page import doctor_page
+from .progress import progress
 
 __all__ = ["gather", "judge"]
 
@@ -49,17 +50,17 @@ ORDERS = {
 }
 
 
-def gather(full: bool = False, silence: float = 120) -> dict[str, Any]:
+def gather(full: bool = False, silence: float = 120, show: bool = False) -> dict[str, Any]:
     """Run every framework, side by side, and return what was found.
 
     A process that reports nothing for ``silence`` seconds is ended. ``full`` also converts between
-    every pair of the frameworks that work.
+    every pair of the frameworks that work. ``show`` shows how far that is on a terminal.
     """
     table = frameworks()
     modules = [framework["module"] for framework in table]
     probes = {f["name"]: Child("probe", f["name"], f["module"], *modules) for f in table}
     drivers = {name: Child("drivers", name) for name in ("cuda", "opencl")}
-    wait_for([*probes.values(), *drivers.values()], silence)
+    _wait_for({**probes, **drivers}, silence, show)
     report: dict[str, Any] = {"schema": SCHEMA, **_about()}
     for name, child in drivers.items():
         report[name] = _merged(child)
@@ -74,9 +75,22 @@ def gather(full: bool = False, silence: float = 120) -> dict[str, Any]:
     }
     report["pairs"] = report["orders"] = None
     if full:
-        report["pairs"] = list(run_cases("pairs", json.dumps(_works(report)), silence=silence))
+        works = _works(report)
+        with progress("pairs", sum(map(len, works.values())) ** 2, show) as bar:
+            report["pairs"] = list(run_cases("pairs", json.dumps(works), silence=silence, bar=bar))
         report["orders"] = _orders(report, silence)
     return report
+
+
+def _wait_for(children: dict[str, Child], silence: float, show: bool) -> None:
+    with progress("frameworks", len(children), show) as bar:
+
+        def watch() -> None:
+            left = [name for name, child in children.items() if not child.is_over()]
+            bar.set_postfix_str(", ".join(left), refresh=False)
+            bar.update(len(children) - len(left) - bar.n)
+
+        wait_for(children.values(), silence, watch)
 
 
 def _about() -> dict[str, Any]:
@@ -257,7 +271,7 @@ def _of_orders(report: dict[str, Any]) -> list[dict[str, str]]:
 
 def run(full: bool, as_json: bool, silence: float) -> int:
     """Print the report. Return 1 if there is a fault, otherwise 0."""
-    report = gather(full, silence)
+    report = gather(full, silence, show=True)
     report["findings"] = judge(report)
     report["ok"] = all(finding["level"] != "fault" for finding in report["findings"])
     print(json.dumps(report, indent=1) if as_json else doctor_page(report))

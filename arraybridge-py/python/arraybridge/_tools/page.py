@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-__all__ = ["doctor_page", "reasoned_table", "selftest_page", "table"]
+__all__ = ["callers_table", "doctor_page", "reasoned_table", "selftest_page", "summed", "table"]
 
 WIDTH = 80
 COLUMN = 16
@@ -63,6 +63,18 @@ def reasoned_table(head: Sequence[str], rows: Sequence[tuple[Sequence[str], str 
         shown.append((*cells, last))
     notes = [paragraph(f"({number})", reason) for number, reason in enumerate(reasons, 1)]
     return "\n".join([table(shown), *notes])
+
+
+def summed(name: str, totals: Sequence[dict[str, Any]]) -> tuple[str, ...]:
+    """A name with the sum of what a trace has added up: number, size and time."""
+    number, nbytes, ns = (sum(t[key] for t in totals) for key in ("number", "nbytes", "ns"))
+    return name, str(number), size(nbytes), duration(ns / 1e9)
+
+
+def callers_table(totals: Sequence[dict[str, Any]]) -> str:
+    """The lines that asked for most, where ``totals`` are by file and line."""
+    rows = [summed("{file}:{line}".format_map(total), [total]) for total in totals]
+    return table([("caller", "number", "size", "time"), *rows])
 
 
 def doctor_page(report: dict[str, Any]) -> str:

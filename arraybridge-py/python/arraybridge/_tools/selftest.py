@@ -12,6 +12,7 @@ from arraybridge import __version__
 from .checks import gpus
 from .child import run_cases
 from .page import selftest_page
+from .progress import progress
 
 __all__ = ["gather"]
 
@@ -19,13 +20,18 @@ SCHEMA = 1
 GPU_CHECKS = "everything on a GPU"
 
 
-def gather(silence: float = 120) -> dict[str, Any]:
-    """Run the checks, and return the report. A check that takes ``silence`` seconds is ended."""
+def gather(silence: float = 120, show: bool = False) -> dict[str, Any]:
+    """Run the checks, and return the report. A check that takes ``silence`` seconds is ended.
+
+    ``show`` shows how far that is on a terminal.
+    """
     start = time.perf_counter()
     frameworks: dict[str, Any] = {}
     missing: dict[str, str] = {}
     checks = []
-    for message in run_cases("checks", silence=silence):
+    with progress("checks", show=show) as bar:
+        messages = list(run_cases("checks", silence=silence, bar=bar))
+    for message in messages:
         if "framework" in message:
             name = message.pop("framework")
             frameworks[name] = message
@@ -54,6 +60,6 @@ def gather(silence: float = 120) -> dict[str, Any]:
 
 def run(as_json: bool, silence: float) -> int:
     """Print the report. Return 1 if a check failed, otherwise 0."""
-    report = gather(silence)
+    report = gather(silence, show=True)
     print(json.dumps(report, indent=1) if as_json else selftest_page(report))
     return int(not report["ok"])

@@ -41,6 +41,70 @@ pub enum Why {
 }
 
 impl Why {
+    /// All reasons.
+    pub const ALL: [Why; 15] = [
+        Why::Requested,
+        Why::Immutable,
+        Why::Device,
+        Why::Memory,
+        Why::Strides,
+        Why::Alignment,
+        Why::Chance,
+        Why::ByteOrder,
+        Why::ReadOnly,
+        Why::CachedScalar,
+        Why::Dtype,
+        Why::Values,
+        Why::Cast,
+        Why::Importer,
+        Why::Refused,
+    ];
+
+    /// What a user can do to avoid the copy.
+    pub const fn remedy(self) -> &'static str {
+        match self {
+            Why::Requested => {
+                "leave copy=True out, so that memory is shared where that is possible"
+            }
+            Why::Immutable => {
+                "declare the function with copy=False if it does not write to its arguments"
+            }
+            Why::Device => {
+                "make the array on the target's device, or convert it once and reuse the result"
+            }
+            Why::Memory | Why::Importer | Why::Refused => "convert it once and reuse the result",
+            Why::Strides => {
+                "make it contiguous once, with numpy.ascontiguousarray(array) or \
+                 tensor.contiguous(), and reuse that"
+            }
+            Why::Alignment => {
+                "allocate aligned memory: array.copy() is aligned to its elements, \
+                 torch.empty(shape).numpy() to 64 bytes"
+            }
+            Why::Chance => {
+                "pass copy=False, which shares memory that is aligned, as that of \
+                 torch.empty(shape).numpy() is, and refuses other memory"
+            }
+            Why::ByteOrder => {
+                "store it in the machine's byte order: array.astype(array.dtype.newbyteorder(\"=\"))"
+            }
+            Why::ReadOnly => {
+                "set array.flags.writeable = True, if the memory is yours and may be written to"
+            }
+            Why::CachedScalar => "give it an axis: tensorflow.reshape(tensor, [1])",
+            Why::Dtype => {
+                "view it as an integer dtype of the same size, such as uint8, and convert that"
+            }
+            Why::Values => {
+                "resolve it once, with tensor.resolve_conj() or tensor.resolve_neg(), and reuse that"
+            }
+            Why::Cast => {
+                "keep the array in the dtype that is needed; dtype_conversion=\"native\" leaves the \
+                 result of a declared function as it is"
+            }
+        }
+    }
+
     /// The reason in words.
     pub const fn text(self) -> &'static str {
         match self {
@@ -50,10 +114,7 @@ impl Why {
             Why::Memory => "the target cannot use the source's kind of memory",
             Why::Strides => "the target cannot take these strides",
             Why::Alignment => "the data is not aligned as the target needs it",
-            Why::Chance => {
-                "the source's memory is aligned for the target only by chance; copy=False shares it \
-                 when it is"
-            }
+            Why::Chance => "the source's memory is aligned for the target only by chance",
             Why::ByteOrder => "the elements are in the other byte order",
             Why::ReadOnly => "the source is read-only and the target's arrays cannot be",
             Why::CachedScalar => "a 0-d array may be a constant that the whole process shares",

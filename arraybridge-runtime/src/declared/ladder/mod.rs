@@ -105,6 +105,15 @@ impl<E: Into<FailedAttempt>> From<E> for RungFailure {
     }
 }
 
+impl RungFailure {
+    fn text(&self, py: Python<'_>) -> String {
+        match self {
+            RungFailure::Skipped(why) => format!("skipped: {why}"),
+            RungFailure::Failed(failed) => first_line(py, &failed.error),
+        }
+    }
+}
+
 thread_local! {
     /// Whether this thread is on a ladder.
     static IS_CLIMBING: Cell<bool> = const { Cell::new(false) };
@@ -249,7 +258,13 @@ impl Ladder {
                 py.detach(|| std::thread::sleep(WAIT));
                 py.check_signals()?;
             }
-            match attempt(&self, rung) {
+            let start = trace::start();
+            let attempted = attempt(&self, rung);
+            if let Some(start) = start {
+                let error = attempted.as_ref().err().map(|failure| failure.text(py));
+                trace::push_span(py, self.record(call, "rung", rung, error), start);
+            }
+            match attempted {
                 Ok(result) => {
                     self.report_success(call, rung)?;
                     return Ok((result, self));
@@ -286,7 +301,8 @@ impl Ladder {
     /// Records which rung succeeded, and warns if it was the host.
     fn report_success(&self, call: &Call<'_, '_>, rung: Rung) -> PyResult<()> {
         if trace::is_tracing() {
-            self.record(call, rung);
+            let why = Some("memory ran out".to_owned());
+            trace::push(call.py, self.record(call, "retry", rung, why), trace::now());
         }
         match rung {
             Rung::Host => self.warn_of_host(call),
@@ -294,22 +310,27 @@ impl Ladder {
         }
     }
 
-    fn record(&self, call: &Call<'_, '_>, rung: Rung) {
+    fn record(
+        &self,
+        call: &Call<'_, '_>,
+        route: &'static str,
+        rung: Rung,
+        why: Option<String>,
+    ) -> Record {
         let framework = call.definition.options.execution;
         let device = match rung {
             Rung::Host => Device::Host,
             Rung::Clear | Rung::ClearAgain | Rung::Split => self.device.unwrap_or(Device::Host),
         };
-        let record = Record {
+        Record {
             source: framework.name.into(),
             target: framework.name.into(),
-            route: "retry".into(),
+            route: route.into(),
             how: rung.name().into(),
-            why: Some("memory ran out".into()),
+            why: why.map(Into::into),
             device: device.name(),
             ..Record::default()
-        };
-        trace::push(call.py, record, Duration::ZERO);
+        }
     }
 
     fn warn_of_host(&self, call: &Call<'_, '_>) -> PyResult<()> {

@@ -1,0 +1,71 @@
+"""Run a program with a trace around it, as ``python -m arraybridge trace`` does."""
+
+from __future__ import annotations
+
+import os
+import runpy
+import sys
+import traceback
+from collections.abc import Sequence
+
+from arraybridge import trace
+
+from .page import callers_table
+
+__all__ = ["run"]
+
+MOST_CALLERS = 10
+INTERRUPTED = 130
+
+
+def run(program: Sequence[str], is_module: bool, save: str | None, as_json: bool) -> int:
+    """Run a script or a module with its arguments, and print the report to stderr.
+
+    Returns the status with which the program would have ended.
+    """
+    collected = trace(everywhere=True)
+    with collected:
+        status = _status_of(program, is_module)
+    sys.stdout.flush()
+    print(collected.to_json() if as_json else _page(collected), file=sys.stderr)
+    if save is not None:
+        collected.save(save)
+    return status
+
+
+def _page(collected: trace) -> str:
+    callers = [total for total in collected.totals("file", "line") if total["file"]]
+    parts = [str(collected), callers_table(callers[:MOST_CALLERS])]
+    return "\n\n".join(parts[: 1 + bool(callers)])
+
+
+def _status_of(program: Sequence[str], is_module: bool) -> int:
+    sys.argv = list(program)
+    sys.path[0] = os.getcwd() if is_module else os.path.dirname(os.path.abspath(program[0]))
+    try:
+        if is_module:
+            runpy.run_module(program[0], run_name="__main__", alter_sys=True)
+        else:
+            runpy.run_path(program[0], run_name="__main__")
+    except SystemExit as end:
+        if end.code is None or isinstance(end.code, int):
+            return end.code or 0
+        print(end.code, file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        traceback.print_exc()
+        return INTERRUPTED
+    except BaseException as error:
+        _print(error)
+        return 1
+    return 0
+
+
+def _print(error: BaseException) -> None:
+    """Print an error as Python does, without the frames of this file and of runpy."""
+    frames = error.__traceback__
+    inner = frames
+    while inner is not None and inner.tb_frame.f_globals.get("__name__") in (__name__, "runpy"):
+        inner = inner.tb_next
+    # A script that could not even be read has no frames of its own.
+    sys.excepthook(type(error), error.with_traceback(inner or frames), inner or frames)

@@ -1,0 +1,75 @@
+"""Show how far a command is: with tqdm if it is installed, else with one line.
+
+Nothing is shown unless the caller asks for it and stderr is a terminal.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import sys
+from typing import Any, TextIO
+
+__all__ = ["Line", "progress"]
+
+
+class Line:
+    """The part of tqdm's interface that the commands use, on a line that is written anew."""
+
+    def __init__(
+        self,
+        *,
+        desc: str,
+        total: int | None = None,
+        file: TextIO,
+        disable: bool = False,
+        leave: bool = False,
+    ) -> None:
+        self.desc, self.total, self.file, self.leave = desc, total, file, leave
+        self.disable = disable
+        self.n = 0
+        self._postfix, self._shown = "", ""
+        self.refresh()
+
+    def update(self, n: int = 1) -> None:
+        self.n += n
+        self.refresh()
+
+    def set_postfix_str(self, text: str = "", refresh: bool = True) -> None:
+        self._postfix = text
+        if refresh:
+            self.refresh()
+
+    def refresh(self) -> None:
+        of = "" if self.total is None else f"/{self.total}"
+        self._write(f"{self.desc}: {self.n}{of} {self._postfix}".rstrip())
+
+    def close(self) -> None:
+        if self.leave and not self.disable:
+            self.file.write("\n")
+        else:
+            self._write("")
+        self.disable = True
+
+    def _write(self, text: str) -> None:
+        if not self.disable and text != self._shown:
+            blank = " " * (len(self._shown) - len(text))
+            self.file.write(f"\r{text}{blank}" + "\r" * (not text))
+            self.file.flush()
+            self._shown = text
+
+    def __enter__(self) -> Line:
+        return self
+
+    def __exit__(self, *exception: Any) -> None:
+        self.close()
+
+
+def progress(desc: str, total: int | None = None, show: bool = False) -> Any:
+    """A bar of tqdm, or a ``Line``. It leaves nothing behind when it is closed."""
+    disable = not show or not sys.stderr.isatty()
+    make: Any = Line
+    if not disable:
+        with contextlib.suppress(ImportError):
+            make = importlib.import_module("tqdm").tqdm
+    return make(desc=desc, total=total, file=sys.stderr, disable=disable, leave=False)

@@ -1,0 +1,179 @@
+"""Whoever follows the remedy for a copy gets rid of the copy."""
+
+import re
+import warnings
+
+import arraybridge as ab
+import bridges
+import numpy as np
+import pytest
+
+
+def texts(name):
+    """The words of a method of `Why`, by variant."""
+    steps = bridges.ROOT / "arraybridge-runtime" / "src" / "convert" / "plan" / "steps.rs"
+    (body,) = re.findall(rf"pub const fn {name}\(self\).*?\n    }}\n", steps.read_text(), re.DOTALL)
+    body = re.sub(r"\\\n\s*", "", body)
+    found = re.findall(r"((?:\| )?(?:Why::\w+(?: \| )?)+) => (?:{\s*)?\"((?:[^\"\\]|\\.)*)\"", body)
+    return {
+        why: words.replace('\\"', '"')
+        for variants, words in found
+        for why in re.findall(r"Why::(\w+)", variants)
+    }
+
+
+REASONS = texts("text")
+REMEDIES = texts("remedy")
+
+
+def torch():
+    bridges.need("torch")
+    return pytest.importorskip("torch")
+
+
+def tensorflow():
+    bridges.need("tensorflow", "torch")
+    return pytest.importorskip("tensorflow")
+
+
+def requested():
+    x = np.ones(4)
+    return (x, "torch", {"copy": True}), (x, "torch", {})
+
+
+def device():
+    bridges.need("pyclesperanto")
+    x = np.ones((4, 4), "float32")
+    return (x, "pyclesperanto", {}), (ab.convert(x, "pyclesperanto"), "pyclesperanto", {})
+
+
+def strides():
+    reverse, t = np.ones(4)[::-1], torch().ones(4, 4)[:, ::2]
+    yield (reverse, "torch", {}), (np.ascontiguousarray(reverse), "torch", {})
+    yield (t, "jax", {}), (t.contiguous(), "jax", {})
+
+
+def alignment():
+    odd = np.frombuffer(bytearray(33), "float64", 4, offset=1)
+    yield (odd, "torch", {}), (odd.copy(), "torch", {})
+    aligned = torch().empty(4).numpy()
+    yield (torch().ones(64)[1:], "jax", {}), (aligned, "jax", {"copy": False})
+
+
+def chance():
+    x = torch().empty(4).numpy()
+    return (x, "jax", {}), (x, "jax", {"copy": False})
+
+
+def byte_order():
+    x = np.ones(4, ">f4")
+    return (x, "torch", {}), (x.astype(x.dtype.newbyteorder("=")), "torch", {})
+
+
+def read_only():
+    x, y = np.ones(4), np.ones(4)
+    x.flags.writeable = y.flags.writeable = False
+    y.flags.writeable = True
+    return (x, "torch", {}), (y, "torch", {})
+
+
+def cached_scalar():
+    tf = tensorflow()
+    x = tf.constant(1.0)
+    return (x, "torch", {}), (tf.reshape(x, [1]), "torch", {"copy": False})
+
+
+def dtype():
+    tensorflow()
+    t = torch().ones(64).to(torch().float8_e5m2)
+    return (t, "tensorflow", {}), (t.view(torch().uint8), "tensorflow", {})
+
+
+def values():
+    t = torch().tensor([1 + 2j, 3]).conj()
+    yield (t, "numpy", {}), (t.resolve_conj(), "numpy", {})
+    yield (t.imag, "numpy", {}), (t.imag.resolve_neg(), "numpy", {})
+
+
+def cast():
+    x = np.ones(4)
+    wanted = {"dtype": "float32"}
+    return (x, "torch", wanted), (x.astype("float32"), "torch", wanted)
+
+
+CASES = {
+    "Requested": requested,
+    "Device": device,
+    "Strides": strides,
+    "Alignment": alignment,
+    "Chance": chance,
+    "ByteOrder": byte_order,
+    "ReadOnly": read_only,
+    "CachedScalar": cached_scalar,
+    "Dtype": dtype,
+    "Values": values,
+    "Cast": cast,
+}
+
+
+def record_of(array, target, options):
+    with ab.trace() as records, warnings.catch_warnings():
+        warnings.simplefilter("ignore", ab.SharedImmutableMemoryWarning)
+        ab.convert(array, target, **options)
+    (record,) = records
+    assert ab.explain(array, target, **options) is not None
+    return record
+
+
+@pytest.mark.parametrize("why", CASES)
+def test_the_remedy_makes_the_copy_go_away(why):
+    found = CASES[why]()
+    for before, after in [found] if isinstance(found, tuple) else found:
+        copied, remedied = record_of(*before), record_of(*after)
+        assert (copied.why, copied.remedy) == (REASONS[why], REMEDIES[why])
+        assert remedied.route in ("share", "keep") and remedied.remedy is None
+
+
+def test_the_remedy_for_immutable_arguments_makes_the_copy_go_away():
+    bridges.need("jax")
+    x = ab.convert(np.ones(4, "float32"), "jax")
+
+    def routes(**options):
+        with ab.trace() as records:
+            ab.torch(lambda t: None, **options)(x)
+        return [(record.route, record.why, record.remedy) for record in records]
+
+    torch()
+    assert routes() == [("copy", REASONS["Immutable"], REMEDIES["Immutable"])]
+    assert routes(copy=False) == [("share", None, None)]
+
+
+def test_a_native_result_is_not_cast():
+    def routes(conversion):
+        with ab.trace() as records:
+            ab.numpy(lambda x: x * 1.5)(np.ones(4, "uint8") * 2, dtype_conversion=conversion)
+        return [record.remedy for record in records]
+
+    assert routes("preserve") == [REMEDIES["Cast"]] and routes("native") == []
+
+
+def test_an_error_of_copy_false_has_the_remedy():
+    bridges.need("torch")
+    with pytest.raises(ab.CopyRequiredError) as error:
+        ab.convert(np.ones(4)[::-1], "torch", copy=False)
+    assert f"{REASONS['Strides']}; leave copy out to allow it, or {REMEDIES['Strides']}" in str(
+        error.value
+    )
+
+
+def test_every_reason_has_a_remedy_and_every_remedy_is_tried_where_that_can_be_done():
+    assert len(REASONS) == 15 and REASONS.keys() == REMEDIES.keys()
+    # On a CPU, nothing between frameworks is copied for the last three reasons.
+    assert REASONS.keys() - CASES.keys() == {"Immutable", "Memory", "Importer", "Refused"}
+
+
+def test_a_record_without_a_copy_has_no_remedy():
+    record = ab.explain(np.ones(3), "numpy")
+    assert record.why is record.remedy is None and "to avoid" not in str(record)
+    copied = ab.explain(np.ones(3), "numpy", copy=True)
+    assert str(copied).endswith(f"{REASONS['Requested']}; to avoid that, {REMEDIES['Requested']}")

@@ -13,6 +13,7 @@ use crate::framework::loaded::LoadedFramework;
 use crate::framework::oom;
 use crate::framework::spec::{DType, DTypeSet, Framework, Guard, Kind};
 use crate::interpreter::error::{ConversionError, Error, Failure, attempt, first_line};
+use crate::interpreter::fork;
 
 fn class_name(data: &Bound<'_, PyAny>) -> String {
     detect::qualified_name(data.get_type().as_any()).unwrap_or_default()
@@ -132,6 +133,7 @@ pub(super) fn export_failed(
         return error;
     }
     let reason = format!("{} cannot export this array ({line})", endpoints.source.title);
+    let reason = fork::with_lost_cuda(reason);
     endpoints.caused(Failure::Array, "export", reason, Some(error))
 }
 
@@ -143,6 +145,7 @@ pub(super) fn import_failed(py: Python<'_>, endpoints: Endpoints, error: PyErr) 
     }
     let reason =
         format!("{} refused the array ({})", endpoints.target.title, first_line(py, &error));
+    let reason = fork::with_lost_cuda(reason);
     endpoints.caused(Failure::Conversion, "import", reason, Some(error))
 }
 

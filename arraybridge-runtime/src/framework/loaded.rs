@@ -15,8 +15,8 @@ use crate::framework::generated::MemoryType;
 use crate::framework::isolate;
 use crate::framework::shortcuts::{self, ShortCut};
 use crate::framework::spec::{DType, Export, Framework, Op};
-use crate::interpreter::detached;
 use crate::interpreter::error::{Error, Failure, Result, defer_interrupt, first_line};
+use crate::interpreter::{detached, fork};
 use crate::memory::numpy_array;
 
 /// An imported framework.
@@ -296,8 +296,20 @@ impl LoadedFramework {
         self.host(py)
     }
 
-    /// How many accelerators the framework has.
+    /// How many accelerators the framework can use: none of CUDA's in a process that was forked from one that
+    /// used CUDA.
+    #[inline]
     pub fn accelerators(&self, py: Python<'_>) -> usize {
+        if self.has_lost_cuda() { 0 } else { self.known_accelerators(py) }
+    }
+
+    /// Whether its accelerators are CUDA devices that were lost in a fork.
+    pub fn has_lost_cuda(&self) -> bool {
+        fork::has_lost_cuda() && self.framework.takes_cuda_memory()
+    }
+
+    /// How many accelerators there are on which arrays may be.
+    pub fn known_accelerators(&self, py: Python<'_>) -> usize {
         if let Some(count) = self.accelerators.get() {
             return *count;
         }

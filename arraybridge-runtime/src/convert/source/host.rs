@@ -89,7 +89,7 @@ impl<'py> Reader<'_, 'py> {
         }
         if !has_buffer(framework)
             || !framework.guards.is_empty()
-            || self.loaded.accelerators(self.py) > 0
+            || self.loaded.known_accelerators(self.py) > 0
         {
             return None;
         }

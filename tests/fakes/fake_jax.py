@@ -114,7 +114,7 @@ default_device = contextlib.nullcontext
 _src = types.SimpleNamespace(
     config=types.SimpleNamespace(default_device=types.SimpleNamespace(value=None))
 )
-numpy = types.SimpleNamespace(dtype=np.dtype, array=array)
+numpy = types.SimpleNamespace(promote_types=np.promote_types, array=array)
 dlpack = types.SimpleNamespace(from_dlpack=_from_dlpack)
 
 

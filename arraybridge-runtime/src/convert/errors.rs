@@ -104,6 +104,16 @@ pub(super) fn unknown_dtype(
     }
 }
 
+/// The installed version cannot hand out the dtype.
+#[cold]
+pub(in crate::convert) fn not_exchanged(endpoints: Endpoints, dtype: DType) -> Error {
+    let title = endpoints.source.title;
+    let reason = format!(
+        "the installed {title} cannot exchange {dtype}; upgrade it, or cast the array with {title} first"
+    );
+    endpoints.error(Failure::Dtype, "dtype", reason)
+}
+
 /// The table's reason for an export that failed, if one of them holds.
 fn reason(
     py: Python<'_>,
@@ -202,13 +212,19 @@ pub(super) fn missing_dtype(
     let framework = loaded.framework;
     let hint = attempt(py, loaded.missing(py, dtype)).flatten();
     let title = framework.title;
+    let set = attempt(py, super::dtypes(py, loaded, dtype).map_err(PyErr::from));
+    let set = set.unwrap_or(framework.dtypes);
     let reason = match hint {
         Some(missing) => format!(
             "{title} has no {dtype} at the moment; {}, or {}",
             missing.hint,
-            way_out(framework, dtype, framework.dtypes.without(missing.dtypes)),
+            way_out(framework, dtype, set),
         ),
-        None => format!("{title} has no {dtype}; {}", way_out(framework, dtype, framework.dtypes)),
+        None if framework.dtypes.contains(dtype) => format!(
+            "the installed {title} cannot exchange {dtype}; upgrade it, or {}",
+            way_out(framework, dtype, set)
+        ),
+        None => format!("{title} has no {dtype}; {}", way_out(framework, dtype, set)),
     };
     endpoints.error(Failure::Dtype, "dtype", reason)
 }

@@ -14,7 +14,7 @@ use crate::framework::endpoints::Endpoints;
 use crate::framework::generated::MemoryType;
 use crate::framework::isolate;
 use crate::framework::shortcuts::{self, ShortCut};
-use crate::framework::spec::{DType, Export, Framework, Op};
+use crate::framework::spec::{DType, DTypeSet, Export, Framework, Memory, Op};
 use crate::interpreter::error::{Error, Failure, Result, defer_interrupt, first_line};
 use crate::interpreter::{detached, fork};
 use crate::memory::numpy_array;
@@ -31,6 +31,16 @@ pub struct LoadedFramework {
     host: PyOnceLock<Py<PyAny>>,
     several_hosts: OnceLock<bool>,
     unversioned: OnceLock<()>,
+    lacking: PyOnceLock<Lacking>,
+}
+
+/// What the installed version of a framework lacks of the dtypes that its table lists.
+#[derive(Clone, Copy, Debug)]
+pub struct Lacking {
+    /// It does not have them, or there is no way for them.
+    pub dtypes: DTypeSet,
+    /// It does not exchange them by DLPack.
+    pub dlpack: DTypeSet,
 }
 
 static LOADED: [PyOnceLock<LoadedFramework>; MemoryType::COUNT] =
@@ -112,6 +122,7 @@ impl LoadedFramework {
             host: PyOnceLock::new(),
             several_hosts: OnceLock::new(),
             unversioned: OnceLock::new(),
+            lacking: PyOnceLock::new(),
         }
     }
 
@@ -207,6 +218,29 @@ impl LoadedFramework {
             }
             answer => answer,
         }
+    }
+
+    /// What the installed version lacks of the dtypes that NumPy does not have by itself. `exchanges` tries one.
+    pub fn lacking(&self, py: Python<'_>, exchanges: impl Fn(DType) -> bool) -> Lacking {
+        let Framework { memory, to_numpy, from_numpy, no_dlpack, .. } = self.framework;
+        let (mut dtypes, mut dlpack) = (DTypeSet::of(&[]), DTypeSet::of(&[]));
+        if *memory != Memory::Either {
+            return Lacking { dtypes, dlpack };
+        }
+        *self.lacking.get_or_init(py, || {
+            for dtype in self.framework.dtypes.iter().filter(|dtype| !dtype.is_numpy()) {
+                let one = DTypeSet::of(&[dtype]);
+                if self.dtype_object(py, dtype).is_none() {
+                    dtypes = dtypes.union(one);
+                } else if !no_dlpack.contains(dtype) && !exchanges(dtype) {
+                    match to_numpy.is_some() && from_numpy.is_some() {
+                        true => dlpack = dlpack.union(one),
+                        false => dtypes = dtypes.union(one),
+                    }
+                }
+            }
+            Lacking { dtypes, dlpack }
+        })
     }
 
     /// The first private import op that behaves as it should.

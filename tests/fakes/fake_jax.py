@@ -92,7 +92,8 @@ def array(data, index: int = 0) -> ArrayImpl:
 def _from_dlpack(data, device=None, copy=None) -> ArrayImpl:
     index = data.__dlpack_device__()[1]
     with _on(index) as own:
-        capsule = data.__dlpack__(stream=own, max_version=(1, 0))
+        # jax/_src/dlpack.py, from_dlpack: a stream, and no version.
+        capsule = data.__dlpack__(stream=own)
     return ArrayImpl(fake_device.imported(capsule), index)
 
 

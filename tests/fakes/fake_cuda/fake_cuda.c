@@ -513,8 +513,10 @@ int cuCtxGetCurrent(void **context)
 }
 int cuCtxSetCurrent(void *context)
 {
-    if (lost)
+    if (lost) {
+        violation("a context of the parent is made current in a forked process\n");
         return NOT_INITIALIZED;
+    }
     bound = (int)(uintptr_t)context;
     return SUCCESS;
 }

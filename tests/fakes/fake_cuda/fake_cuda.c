@@ -506,6 +506,8 @@ int cuDevicePrimaryCtxRetain(void **context, int device)
 int cuDevicePrimaryCtxRelease_v2(int device) { return SUCCESS; }
 int cuCtxGetCurrent(void **context)
 {
+    if (lost)
+        say("the context is asked for in a forked process\n");
     if (!initialized || lost)
         return NOT_INITIALIZED;
     *context = bound ? (void *)(uintptr_t)bound : NULL;

@@ -13,6 +13,7 @@ use crate::framework::loaded::LoadedFramework;
 use crate::framework::oom;
 use crate::framework::spec::{DType, DTypeSet, Framework, Guard, Kind};
 use crate::interpreter::error::{ConversionError, Error, Failure, attempt, first_line};
+use crate::interpreter::fork;
 
 fn class_name(data: &Bound<'_, PyAny>) -> String {
     detect::qualified_name(data.get_type().as_any()).unwrap_or_default()
@@ -103,6 +104,16 @@ pub(super) fn unknown_dtype(
     }
 }
 
+/// The installed version cannot hand out the dtype.
+#[cold]
+pub(in crate::convert) fn not_exchanged(endpoints: Endpoints, dtype: DType) -> Error {
+    let title = endpoints.source.title;
+    let reason = format!(
+        "the installed {title} cannot exchange {dtype}; upgrade it, or cast the array with {title} first"
+    );
+    endpoints.error(Failure::Dtype, "dtype", reason)
+}
+
 /// The table's reason for an export that failed, if one of them holds.
 fn reason(
     py: Python<'_>,
@@ -132,6 +143,7 @@ pub(super) fn export_failed(
         return error;
     }
     let reason = format!("{} cannot export this array ({line})", endpoints.source.title);
+    let reason = fork::with_lost_cuda(reason);
     endpoints.caused(Failure::Array, "export", reason, Some(error))
 }
 
@@ -143,6 +155,7 @@ pub(super) fn import_failed(py: Python<'_>, endpoints: Endpoints, error: PyErr) 
     }
     let reason =
         format!("{} refused the array ({})", endpoints.target.title, first_line(py, &error));
+    let reason = fork::with_lost_cuda(reason);
     endpoints.caused(Failure::Conversion, "import", reason, Some(error))
 }
 
@@ -199,13 +212,19 @@ pub(super) fn missing_dtype(
     let framework = loaded.framework;
     let hint = attempt(py, loaded.missing(py, dtype)).flatten();
     let title = framework.title;
+    let set = attempt(py, super::dtypes(py, loaded, dtype).map_err(PyErr::from));
+    let set = set.unwrap_or(framework.dtypes);
     let reason = match hint {
         Some(missing) => format!(
             "{title} has no {dtype} at the moment; {}, or {}",
             missing.hint,
-            way_out(framework, dtype, framework.dtypes.without(missing.dtypes)),
+            way_out(framework, dtype, set),
         ),
-        None => format!("{title} has no {dtype}; {}", way_out(framework, dtype, framework.dtypes)),
+        None if framework.dtypes.contains(dtype) => format!(
+            "the installed {title} cannot exchange {dtype}; upgrade it, or {}",
+            way_out(framework, dtype, set)
+        ),
+        None => format!("{title} has no {dtype}; {}", way_out(framework, dtype, set)),
     };
     endpoints.error(Failure::Dtype, "dtype", reason)
 }

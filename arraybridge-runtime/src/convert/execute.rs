@@ -344,6 +344,7 @@ impl<'t, 'py: 't> Run<'t, 'py> {
         let target = Target {
             framework: self.target.framework,
             dtypes: self.target.framework.dtypes,
+            no_dlpack: super::no_dlpack(self.py, self.target, slot.memory.view().dtype()),
             device: self.plan.device,
             importer: self.plan.importer,
             accelerators: 0,

@@ -407,7 +407,8 @@ fn target_at(
         Device::Host => import::importer(py, target),
         Device::Accelerator(_) => Importer::of(framework),
     };
-    Ok(Target { framework, dtypes, device, importer, accelerators })
+    let no_dlpack = no_dlpack(py, target, dtype);
+    Ok(Target { framework, dtypes, no_dlpack, device, importer, accelerators })
 }
 
 /// The element type to cast to, where that is another one.
@@ -439,9 +440,22 @@ fn castable(endpoints: Endpoints, from: DType, to: DType) -> Result<()> {
 
 /// The dtypes that a framework has now, as far as the wanted one is concerned.
 pub(crate) fn dtypes(py: Python<'_>, loaded: &LoadedFramework, wanted: DType) -> Result<DTypeSet> {
-    let dtypes = loaded.framework.dtypes;
+    let dtypes = match wanted.is_numpy() {
+        true => loaded.framework.dtypes,
+        false => loaded.framework.dtypes.without(import::lacking(py, loaded).dtypes),
+    };
     Ok(match loaded.missing(py, wanted)? {
         Some(missing) => dtypes.without(missing.dtypes),
         None => dtypes,
     })
+}
+
+/// The dtypes that a framework does not exchange by DLPack, as far as the given one is concerned.
+#[inline]
+fn no_dlpack(py: Python<'_>, loaded: &LoadedFramework, dtype: DType) -> DTypeSet {
+    let by_table = loaded.framework.no_dlpack;
+    match dtype.is_numpy() {
+        true => by_table,
+        false => by_table.union(import::lacking(py, loaded).dlpack),
+    }
 }

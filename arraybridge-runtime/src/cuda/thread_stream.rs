@@ -22,7 +22,7 @@ use crate::interpreter::error::defer_interrupt;
 ///
 /// It is never destroyed, since frameworks remember memory by the stream on which it was allocated. When
 /// its thread ends, another thread gets it.
-struct OwnStream {
+pub(super) struct OwnStream {
     index: usize,
     handle: usize,
     /// The streams that the frameworks returned to from it. Memory of its pools may be in use there, so it
@@ -31,7 +31,7 @@ struct OwnStream {
 }
 
 /// The streams of threads that have ended.
-static IDLE: Mutex<Vec<OwnStream>> = Mutex::new(Vec::new());
+pub(super) static IDLE: Mutex<Vec<OwnStream>> = Mutex::new(Vec::new());
 
 /// The streams of a thread.
 struct OwnStreams(Vec<OwnStream>);
@@ -49,6 +49,7 @@ impl Drop for OwnStreams {
 /// Calls `look` with this thread's stream of a device. If there is none, an idle stream is taken, or a new
 /// one is made.
 fn with_own<T>(index: usize, look: impl FnOnce(&mut OwnStream) -> T) -> PyResult<T> {
+    driver::check_not_lost()?;
     let known = STREAMS.with_borrow(|streams| streams.0.iter().any(|own| own.index == index));
     if !known {
         let idle = {

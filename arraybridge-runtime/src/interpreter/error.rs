@@ -13,7 +13,7 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyType;
 
-use super::function_code;
+use super::{fork, function_code};
 
 /// The kind of a failed conversion. Each has its own exception class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -115,6 +115,8 @@ impl From<DriverError> for Error {
             CUresult::CUDA_ERROR_OUT_OF_MEMORY => {
                 Error::DeviceMemory("CUDA ran out of device memory".into())
             }
+            // CUDA is always initialized first, so this is what a forked process is told.
+            CUresult::CUDA_ERROR_NOT_INITIALIZED => Error::Cuda(fork::LOST_CUDA.into()),
             code => Error::Cuda(format!("CUDA reports error {} ({code:?})", code as u32)),
         }
     }

@@ -358,6 +358,31 @@ def test_input_dtype_is_the_cast_of_convert_whoever_brings_the_array(name):
             f(given)
 
 
+@pytest.mark.parametrize("dtype", ("uint8", "uint32", "int64"))
+@pytest.mark.parametrize("how", ("variable", "traced", "mapped"))
+def test_input_dtype_rounds_and_clamps_what_is_traced_or_held_by_a_variable(how, dtype):
+    name = dict(variable="tensorflow", traced="jax", mapped="torch")[how]
+    bridges.need(name)
+    values = np.array([-3.5, 0.5, 2.5, 300.7, np.nan, 1e30], "float32")
+    options = dict(input_dtype=dtype, dtype_conversion="native")
+    with bridges.x64(True):
+        f = decorator(name)(**options)(lambda image: image)
+        if how == "variable":
+            import tensorflow as tf
+
+            result = f(tf.Variable(values))
+        elif how == "traced":
+            import jax
+
+            result = jax.jit(f)(values)
+        else:
+            import torch
+
+            # One row for each value.
+            result = torch.vmap(f)(torch.from_numpy(values)[:, None])[:, 0]
+        assert np.asarray(result).tolist() == ab.convert(values, "numpy", dtype=dtype).tolist()
+
+
 def test_a_value_that_is_too_large_for_an_input_dtype_is_nan_whoever_brings_it():
     bridges.need("torch")
     import torch

@@ -190,7 +190,7 @@ pub(super) fn no_way_to(endpoints: Endpoints, device: Device) -> Error {
 
 /// The target lacks a dtype, for good or at the moment.
 #[cold]
-pub(super) fn missing_dtype(
+pub(crate) fn missing_dtype(
     py: Python<'_>,
     endpoints: Endpoints,
     loaded: &LoadedFramework,
@@ -272,7 +272,7 @@ pub fn explain_refusal(
 
 /// A copy is needed and forbidden: by the call, or by a `no_copy` around it.
 #[cold]
-pub(super) fn copy_required(endpoints: Endpoints, request: &Request, why: Why) -> Error {
+pub(crate) fn copy_required(endpoints: Endpoints, request: &Request, why: Why) -> Error {
     let (forbidden, way) = match request.copy {
         Some(_) => ("copy=False", "leave copy out"),
         None => ("no_copy() forbids it", "leave its scope, or say copy=True,"),

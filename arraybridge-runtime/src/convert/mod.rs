@@ -8,7 +8,6 @@ mod errors;
 mod execute;
 mod exporter;
 mod foreign;
-mod graph;
 mod import;
 mod narrow;
 pub mod plan;
@@ -35,9 +34,9 @@ use record::Record;
 use source::{Input, Reader, Slot};
 
 pub use errors::explain_refusal;
+pub(crate) use errors::{copy_required, missing_dtype};
 pub use execute::make_array;
 pub use foreign::{open_any, open_on_host, open_to_hold, pin};
-pub use graph::cast_in_graph;
 pub use import::{fresh, wrap_numpy};
 pub use narrow::{Narrowing, WarnedDtypes, convert_narrowed, narrowed};
 pub use source::{Opened, dtype as dtype_of, open_host, open_writable, open_writable_on};
@@ -322,8 +321,8 @@ fn prepare_own<'a, 'py>(
     };
     let holds = target_at(py, target, device, here, wish.cast.unwrap_or(DType::Bool))?;
     let plan = plan::within(&holds, here, &wish).map_err(|refusal| match (refusal, wish.cast) {
-        (Refusal::CopyRequired(why), _) => errors::copy_required(endpoints, request, why),
-        (_, cast) => errors::missing_dtype(py, endpoints, target, cast.unwrap_or(DType::Bool)),
+        (Refusal::CopyRequired(why), _) => copy_required(endpoints, request, why),
+        (_, cast) => missing_dtype(py, endpoints, target, cast.unwrap_or(DType::Bool)),
     })?;
     let missed = request.placement.is_missed(endpoints.target, device);
     let input = match plan.route {

@@ -7,6 +7,7 @@
 //! host for accelerators whose operations do not pass the [`probe`].
 
 mod declare;
+mod graph;
 mod ops;
 mod probe;
 
@@ -30,6 +31,7 @@ use crate::memory::cast;
 use crate::memory::source::Source;
 
 pub use declare::{DtypePolicy, dtype_named, install, narrow_named};
+pub use graph::cast_in_graph;
 
 /// Which dtype a function's result gets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

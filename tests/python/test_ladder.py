@@ -6,6 +6,7 @@ says nothing about CuPy itself.
 """
 
 import asyncio
+import ctypes
 import textwrap
 import traceback
 import warnings
@@ -303,6 +304,46 @@ def test_an_interrupt_on_a_rung_is_raised():
 
     with pytest.raises(KeyboardInterrupt):
         ab.torch(host=host)(Failing("torch", 99))(image())
+
+
+class Interrupting:
+    """Interrupts the program when the last reference is dropped, where no Python frame notices."""
+
+    watched: list = []  # noqa: RUF012
+
+    def __init__(self):
+        interrupt = ctypes.PYFUNCTYPE(None, ctypes.py_object)
+        interrupt = interrupt(("PyErr_SetInterrupt", ctypes.pythonapi))
+        self.watched.append(weakref.ref(self, interrupt))
+
+
+def test_an_interrupt_while_a_failed_attempt_is_cleared_away_ends_the_ladder():
+    shapes = []
+
+    @ab.numpy
+    def f(image):
+        local = Interrupting()  # noqa: F841
+        shapes.append(image.shape)
+        exhaust("numpy")
+
+    with pytest.raises(KeyboardInterrupt):
+        f(image())
+    assert len(shapes) == 1
+
+
+def test_an_interrupt_ends_a_split_call_before_the_next_part_is_converted():
+    bridges.need("torch")
+
+    @ab.torch(split_axis=0, on_oom="split")
+    def f(image):
+        if len(image) == 8:
+            exhaust("torch")
+        local = Interrupting()  # noqa: F841
+        return image
+
+    with ab.trace() as records, pytest.raises(KeyboardInterrupt):
+        f(image())
+    assert [record.shape[0] for record in records] == [8, 3]
 
 
 def test_a_users_own_words_are_no_exhausted_memory():

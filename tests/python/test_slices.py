@@ -1,6 +1,9 @@
 """Stacks of slices: unstacked, processed and stacked, with one copy of each slice."""
 
+import _thread
 import collections
+import ctypes
+import signal
 
 import arraybridge as ab
 import bridges
@@ -210,6 +213,34 @@ def test_results_that_differ_are_an_error():
 def test_an_exception_of_the_function_is_raised():
     with pytest.raises(ZeroDivisionError):
         ab.process_slices(STACK, lambda s: 1 / 0)
+
+
+@pytest.mark.parametrize("call", (
+    lambda stack, function: ab.process_slices(stack, function),
+    lambda stack, function: ab.torch(function)(stack, slice_by_slice=True),
+))  # fmt: skip
+def test_an_interrupt_ends_the_calls_of_a_function_without_python_frames(call):
+    bridges.need("torch")
+    import torch
+
+    # The function sends the signal that it gets as a tensor of one element. There is no signal -1.
+    stack = torch.tensor([int(signal.SIGINT), -1]).reshape(2, 1, 1)
+    with pytest.raises(KeyboardInterrupt):
+        call(stack, _thread.interrupt_main)
+
+
+def test_an_interrupt_ends_unstacking():
+    answers = []
+    send = ctypes.pythonapi["PyErr_SetInterruptEx"]
+    send.argtypes, send.restype = [ctypes.c_int], answers.append
+
+    class Stack(np.ndarray):
+        __getitem__ = send  # sends the signal of the index
+
+    last = int(signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt):
+        ab.unstack_slices(np.zeros((last + 3, 1, 1)).view(Stack), "numpy")
+    assert len(answers) == last + 1
 
 
 def test_slices_of_a_trace_stay_in_the_trace():

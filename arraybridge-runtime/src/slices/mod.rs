@@ -34,7 +34,11 @@ pub fn unstack<'py>(
     let count = slice_count(array)?;
     let request = Request { placement, ..Request::default() };
     let array = convert::convert_to(array, target, &request)?;
-    (0..count).map(|index| Ok(array.get_item(index)?)).collect()
+    let slice = |index| {
+        array.py().check_signals()?;
+        Ok(array.get_item(index)?)
+    };
+    (0..count).map(slice).collect()
 }
 
 /// Stacks 2-D arrays, of one framework or of several, to a 3-D array.
@@ -97,6 +101,8 @@ pub fn process_into<'py>(
     }
     let mut results = Results::default();
     for index in 0..count {
+        // A function without Python frames does not look for an interrupt.
+        py.check_signals()?;
         results.add(call(index, lead.get_item(index)?)?, index)?;
     }
     results.merge(py, target)

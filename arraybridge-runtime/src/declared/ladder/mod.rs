@@ -177,7 +177,7 @@ pub fn retry<'py>(
         if out_of_memory.is_none_or(|found| found.memory_type != framework.memory_type) {
             break;
         }
-        release::clear_frames(py, error);
+        release::clear_frames(py, error)?;
         cleanup::clear_all(py, None).map_err(PyErr::from)?;
         result = function.call0();
     }
@@ -244,7 +244,7 @@ impl Ladder {
         let py = call.py;
         let Some(_guard) = ClimbGuard::acquire() else { return Err(self.error) };
         while let Some(rung) = self.rungs.next() {
-            release::clear_frames(py, &self.error);
+            release::clear_frames(py, &self.error)?;
             if rung == Rung::ClearAgain {
                 py.detach(|| std::thread::sleep(WAIT));
                 py.check_signals()?;
@@ -338,7 +338,7 @@ impl Ladder {
             return Err(failed.error);
         }
         let line = first_line(py, &failed.error);
-        release::clear_frames(py, &failed.error);
+        release::clear_frames(py, &failed.error)?;
         self.error.add_note(py, format!("arraybridge tried {name}: {line}"))?;
         if rung == Rung::Clear && oom::framework_of(py, &failed.error).is_none() {
             // A second clear helps only if memory ran out again.

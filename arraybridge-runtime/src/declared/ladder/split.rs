@@ -68,7 +68,7 @@ impl<'py> Parts<'_, '_, 'py> {
                         && !failed.written
                         && oom::framework_of(self.call.py, &failed.error).is_some() =>
                 {
-                    release::clear_frames(self.call.py, &failed.error);
+                    release::clear_frames(self.call.py, &failed.error)?;
                     self.ladder.clear_caches(self.call.py);
                     self.cut(start, stop)?;
                 }
@@ -79,6 +79,8 @@ impl<'py> Parts<'_, '_, 'py> {
     }
 
     fn attempt(&mut self, start: usize, stop: usize) -> Result<(), FailedAttempt> {
+        // A function without Python frames does not look for an interrupt.
+        self.call.py.check_signals()?;
         let axis = self.axis;
         let lead = slices::part(&self.slots[0].value, axis, start, stop)?;
         let part = |array: &Bound<'py, PyAny>| slices::part(array, axis, start, stop);

@@ -107,7 +107,7 @@ impl Declared {
             (FunctionKind::Plain, false) => {
                 call.finish(call.recover(&call.slots)?, ResultScope::Call)
             }
-            (FunctionKind::Plain, true) => call.finish(call.slice_by_slice()?, ResultScope::Stack),
+            (FunctionKind::Plain, true) => call.slice_by_slice(),
             (_, false) => steps::start(slf, call),
             (_, true) => {
                 let text = "slice_by_slice is for functions that return their result";

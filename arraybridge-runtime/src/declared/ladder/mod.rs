@@ -275,12 +275,21 @@ impl Ladder {
 
     /// Collects garbage, and clears the caches of every loaded framework.
     pub fn clear_caches(&self, py: Python<'_>) {
-        let device = match self.device {
+        // If one framework cannot clear its caches, the others have still made room.
+        let _ = cleanup::clear_all(py, self.accelerator());
+    }
+
+    /// Clears the caches of every loaded framework, without looking for garbage.
+    pub fn clear_pools(&self, py: Python<'_>) {
+        let _ = cleanup::clear_pools(py, self.accelerator());
+    }
+
+    /// The index of the accelerator of the call.
+    fn accelerator(&self) -> Option<usize> {
+        match self.device {
             Some(Device::Accelerator(index)) => Some(index),
             _ => None,
-        };
-        // If one framework cannot clear its caches, the others have still made room.
-        let _ = cleanup::clear_all(py, device);
+        }
     }
 
     /// Records which rung succeeded, and warns if it was the host.

@@ -37,6 +37,26 @@ pub(super) fn not_an_array(data: &Bound<'_, PyAny>, target: &'static str) -> Err
     }))
 }
 
+/// The object belongs to no framework, and NumPy cannot see it as an array of numbers.
+#[cold]
+pub(super) fn not_seen(
+    data: &Bound<'_, PyAny>,
+    target: &'static Framework,
+    why: &str,
+    cause: Option<PyErr>,
+) -> Error {
+    let class = class_name(data);
+    let reason = format!("{class} cannot be converted: {why}");
+    Error::Conversion(Box::new(ConversionError {
+        failure: Failure::Array,
+        source: class.into(),
+        target: target.name,
+        method: "detect",
+        reason,
+        cause,
+    }))
+}
+
 /// The object is an array of another framework than the caller says.
 #[cold]
 pub(super) fn mislabelled(

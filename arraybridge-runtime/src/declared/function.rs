@@ -102,7 +102,8 @@ impl Declared {
             slice_by_slice = added.slice_by_slice;
         }
         let kwargs = kwargs.filter(|kwargs| !kwargs.is_empty());
-        let call = Call::new(py, definition, args, kwargs, policy);
+        let mut call = Call::new(py, definition, args, kwargs, policy);
+        call.find_arrays()?;
         match (definition.kind, slice_by_slice) {
             (FunctionKind::Plain, false) => {
                 call.finish(call.recover(&call.slots)?, ResultScope::Call)

@@ -198,7 +198,7 @@ def test_a_jagged_tensor_is_refused_by_its_name():
             try:
                 ab.convert(nested, "numpy", copy=copy)
             except ab.UnsupportedArrayError as error:
-                assert "jagged nested tensor (call to_padded_tensor(0.0) first)" in str(error), error
+                assert "jagged nested tensor (call to_padded_tensor(0.0) first)" in str(error)
             else:
                 raise AssertionError("a jagged tensor was converted")
         padded = ab.convert(nested.to_padded_tensor(0.0), "numpy")

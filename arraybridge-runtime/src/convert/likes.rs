@@ -34,7 +34,9 @@ enum Likeness {
 const MOST_CLASSES: usize = 1024;
 
 /// The answers, by the address of the class, which an entry keeps alive.
-static KNOWN: Mutex<Option<HashMap<usize, (Likeness, Py<PyType>)>>> = Mutex::new(None);
+type Known = HashMap<usize, (Likeness, Py<PyType>)>;
+
+static KNOWN: Mutex<Option<Known>> = Mutex::new(None);
 
 /// Whether an object of no framework is like an array.
 #[inline]

@@ -43,7 +43,9 @@ fn request(
 /// Parameters
 /// ----------
 /// data : array
-///     An array of any known framework, of any shape.
+///     An array of any known framework, of any shape, or what NumPy sees as an array: a data
+///     frame, an image, a buffer, or an object with `__array__`, `__array_interface__` or
+///     `__dlpack__`.
 /// target : str, MemoryType, module or type
 ///     The framework to convert to: "numpy", "cupy", "torch", "tensorflow", "jax", "pyclesperanto".
 ///     The framework's module and its array class are taken as its name.

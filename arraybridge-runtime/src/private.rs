@@ -60,7 +60,7 @@ pub mod package {
 
     /// Stacks and slices.
     pub mod slices {
-        pub use crate::slices::{concatenate, part, process_into, stack, unstack};
+        pub use crate::slices::{Merge, concatenate, part, process, stack, unstack};
     }
 
     /// What is set up when the module is imported.

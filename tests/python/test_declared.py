@@ -127,7 +127,7 @@ def test_unknown_options_and_values_are_refused_where_they_are_written():
         (dict(copy="yes"), TypeError, "True or False"),
         (dict(oom_recovery=1), TypeError, "True or False"),
         (dict(device="moon"), ValueError, "unknown device"),
-        (dict(split_axis=-1), ValueError, "split_axis"),
+        (dict(split_axis=1.5), ValueError, "split_axis"),
         (dict(host=3), TypeError, "function"),
         (dict(scaling="loud"), ValueError, "loud"),
         (dict(input_dtype="float31"), ValueError, "float31"),
@@ -356,6 +356,31 @@ def test_input_dtype_is_the_cast_of_convert_whoever_brings_the_array(name):
         assert [r.dtype for r in records if r.why == "the dtype changes"] == ["uint8"], source
         with ab.no_copy(), pytest.raises(ab.CopyRequiredError):
             f(given)
+
+
+@pytest.mark.parametrize("dtype", ("uint8", "uint32", "int64"))
+@pytest.mark.parametrize("how", ("variable", "traced", "mapped"))
+def test_input_dtype_rounds_and_clamps_what_is_traced_or_held_by_a_variable(how, dtype):
+    name = dict(variable="tensorflow", traced="jax", mapped="torch")[how]
+    bridges.need(name)
+    values = np.array([-3.5, 0.5, 2.5, 300.7, np.nan, 1e30], "float32")
+    options = dict(input_dtype=dtype, dtype_conversion="native")
+    with bridges.x64(True):
+        f = decorator(name)(**options)(lambda image: image)
+        if how == "variable":
+            import tensorflow as tf
+
+            result = f(tf.Variable(values))
+        elif how == "traced":
+            import jax
+
+            result = jax.jit(f)(values)
+        else:
+            import torch
+
+            # One row for each value.
+            result = torch.vmap(f)(torch.from_numpy(values)[:, None])[:, 0]
+        assert np.asarray(result).tolist() == ab.convert(values, "numpy", dtype=dtype).tolist()
 
 
 def test_a_value_that_is_too_large_for_an_input_dtype_is_nan_whoever_brings_it():

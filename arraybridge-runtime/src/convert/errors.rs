@@ -38,6 +38,26 @@ pub(super) fn not_an_array(data: &Bound<'_, PyAny>, target: &'static str) -> Err
     }))
 }
 
+/// The object belongs to no framework, and NumPy cannot see it as an array of numbers.
+#[cold]
+pub(super) fn not_seen(
+    data: &Bound<'_, PyAny>,
+    target: &'static Framework,
+    why: &str,
+    cause: Option<PyErr>,
+) -> Error {
+    let class = class_name(data);
+    let reason = format!("{class} cannot be converted: {why}");
+    Error::Conversion(Box::new(ConversionError {
+        failure: Failure::Array,
+        source: class.into(),
+        target: target.name,
+        method: "detect",
+        reason,
+        cause,
+    }))
+}
+
 /// The object is an array of another framework than the caller says.
 #[cold]
 pub(super) fn mislabelled(
@@ -203,7 +223,7 @@ pub(super) fn no_way_to(endpoints: Endpoints, device: Device) -> Error {
 
 /// The target lacks a dtype, for good or at the moment.
 #[cold]
-pub(super) fn missing_dtype(
+pub(crate) fn missing_dtype(
     py: Python<'_>,
     endpoints: Endpoints,
     loaded: &LoadedFramework,
@@ -291,7 +311,7 @@ pub fn explain_refusal(
 
 /// A copy is needed and forbidden: by the call, or by a `no_copy` around it.
 #[cold]
-pub(super) fn copy_required(endpoints: Endpoints, request: &Request, why: Why) -> Error {
+pub(crate) fn copy_required(endpoints: Endpoints, request: &Request, why: Why) -> Error {
     let (forbidden, way) = match request.copy {
         Some(_) => ("copy=False", "leave copy out"),
         None => ("no_copy() forbids it", "leave its scope, or say copy=True,"),

@@ -8,8 +8,8 @@ mod errors;
 mod execute;
 mod exporter;
 mod foreign;
-mod graph;
 mod import;
+mod likes;
 mod narrow;
 pub mod plan;
 pub mod record;
@@ -33,10 +33,11 @@ use record::Record;
 use source::{Input, Reader, Slot};
 
 pub use errors::explain_refusal;
+pub(crate) use errors::{copy_required, missing_dtype};
 pub use execute::make_array;
 pub use foreign::{open_any, open_on_host, open_to_hold, pin};
-pub use graph::cast_in_graph;
 pub use import::{fresh, wrap_numpy};
+pub use likes::{as_numpy, is_like_array, seen_as_array};
 pub use narrow::{Narrowing, WarnedDtypes, convert_narrowed, narrowed};
 pub use source::{Opened, dtype as dtype_of, open_host, open_writable, open_writable_on};
 
@@ -97,9 +98,7 @@ pub fn convert_to<'py>(
     request: &Request,
 ) -> Result<Bound<'py, PyAny>> {
     let Some(class) = detect::class_of(data) else {
-        let mut slot = Slot::default();
-        return carry_out(|| foreign::prepare(data, target, request, &mut slot))
-            .map(|(array, _)| array);
+        return convert_foreign(data, target, request);
     };
     if class.framework.memory_type == target.memory_type
         && request.is_plain()
@@ -109,6 +108,22 @@ pub fn convert_to<'py>(
     }
     let converter = registry::converter(class.framework.memory_type, target.memory_type);
     converter.convert(data, &class, request)
+}
+
+/// As [`convert_to`], for an object of no framework.
+#[cold]
+fn convert_foreign<'py>(
+    data: &Bound<'py, PyAny>,
+    target: &'static Framework,
+    request: &Request,
+) -> Result<Bound<'py, PyAny>> {
+    if !foreign::exports(data)
+        && let Some(array) = seen_as_array(data, target)?
+    {
+        return convert_to(&array, target, request);
+    }
+    let mut slot = Slot::default();
+    carry_out(|| foreign::prepare(data, target, request, &mut slot)).map(|(array, _)| array)
 }
 
 /// Converts an array that is labelled as one of `source`. If the target lacks its dtype and `narrowing`
@@ -188,7 +203,14 @@ pub fn explain(
     request: &Request,
 ) -> Result<Record> {
     let mut slot = Slot::default();
-    let prepared = match detect::class_of(data) {
+    let class = detect::class_of(data);
+    if class.is_none()
+        && !foreign::exports(data)
+        && let Some(array) = seen_as_array(data, target)?
+    {
+        return explain(&array, target, request);
+    }
+    let prepared = match class {
         Some(class) => {
             let endpoints = Endpoints { source: class.framework, target };
             prepare(endpoints, data, &class, request, &mut slot)?
@@ -327,8 +349,8 @@ fn prepare_own<'a, 'py>(
     };
     let holds = target_at(py, target, device, here, wish.cast.unwrap_or(DType::Bool))?;
     let plan = plan::within(&holds, here, &wish).map_err(|refusal| match (refusal, wish.cast) {
-        (Refusal::CopyRequired(why), _) => errors::copy_required(endpoints, request, why),
-        (_, cast) => errors::missing_dtype(py, endpoints, target, cast.unwrap_or(DType::Bool)),
+        (Refusal::CopyRequired(why), _) => copy_required(endpoints, request, why),
+        (_, cast) => missing_dtype(py, endpoints, target, cast.unwrap_or(DType::Bool)),
     })?;
     let missed = request.placement.is_missed(endpoints.target, device);
     let input = match plan.route {

@@ -136,12 +136,13 @@ impl Declared {
             slice_by_slice = added.slice_by_slice;
         }
         let kwargs = kwargs.filter(|kwargs| !kwargs.is_empty());
-        let call = Call::new(py, definition, args, kwargs, policy);
+        let mut call = Call::new(py, definition, args, kwargs, policy);
+        call.find_arrays()?;
         match (definition.kind, slice_by_slice) {
             (FunctionKind::Plain, false) => {
                 call.finish(call.recover(&call.slots)?, ResultScope::Call)
             }
-            (FunctionKind::Plain, true) => call.finish(call.slice_by_slice()?, ResultScope::Stack),
+            (FunctionKind::Plain, true) => call.slice_by_slice(),
             (_, false) => steps::start(slf, call),
             (_, true) => {
                 let text = "slice_by_slice is for functions that return their result";

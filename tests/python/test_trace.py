@@ -139,10 +139,11 @@ def test_the_caller_of_a_declared_function_is_the_line_of_the_call():
     def copied(image):
         return ab.convert(image, "numpy", copy=True)
 
-    with ab.trace() as records:
+    trace = ab.trace()
+    with trace as records:
         asked = line() + 1
         copied(IMAGE, dtype_conversion="float64")
-    assert [(span.file, span.line) for span in records.spans] == [(__file__, asked)]
+    assert [(span.file, span.line) for span in trace.spans] == [(__file__, asked)]
     assert records[-1].line == asked
 
 

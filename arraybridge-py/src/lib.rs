@@ -43,7 +43,9 @@ fn request(
 /// Parameters
 /// ----------
 /// data : array
-///     An array of any known framework, of any shape.
+///     An array of any known framework, of any shape, or what NumPy sees as an array: a data
+///     frame, an image, a buffer, or an object with `__array__`, `__array_interface__` or
+///     `__dlpack__`.
 /// target : str, MemoryType, module or type
 ///     The framework to convert to: "numpy", "cupy", "torch", "tensorflow", "jax", "pyclesperanto".
 ///     The framework's module and its array class are taken as its name.
@@ -300,8 +302,14 @@ fn _declare<'py>(
     function: &Bound<'py, PyAny>,
     execution: &Bound<'py, PyAny>,
     options: &Bound<'py, PyDict>,
-) -> Result<Bound<'py, Declared>> {
+) -> Result<Bound<'py, PyAny>> {
     package::declare(function, execution, options)
+}
+
+/// Return whether an object is a declared function.
+#[pyfunction]
+fn _is_declared(object: &Bound<'_, PyAny>) -> bool {
+    Declared::of(object).is_some()
 }
 
 /// Return whether an exception means that a framework, or the given one, ran out of memory.
@@ -373,6 +381,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(decorators, module)?)?;
     module.add_function(wrap_pyfunction!(memory_types, module)?)?;
     module.add_function(wrap_pyfunction!(_declare, module)?)?;
+    module.add_function(wrap_pyfunction!(_is_declared, module)?)?;
     module.add_function(wrap_pyfunction!(is_oom_error, module)?)?;
     module.add_function(wrap_pyfunction!(execute_with_oom_recovery, module)?)?;
     package::publish(module)?;

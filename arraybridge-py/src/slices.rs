@@ -108,8 +108,9 @@ fn process_slices<'py>(
         Some(args) => args.try_iter()?.collect::<PyResult<Vec<_>>>()?,
         None => Vec::new(),
     };
-    let placement = placement(gpu_id, target)?;
-    slices::process_into(py, image, Some((target, placement)), &mut |_, slice| {
+    let target = Some((target, placement(gpu_id, target)?));
+    let merge = slices::Merge { target, ..slices::Merge::default() };
+    slices::process(image, &merge, &mut |_, slice| {
         let args = PyTuple::new(py, [slice].iter().chain(&more).collect::<Vec<_>>())?;
         Ok(func.call(args, kwargs)?)
     })

@@ -78,7 +78,8 @@ fn decisions() {
         let framework = target.framework();
         let dtypes = framework.dtypes;
         let importer = Importer::of(framework);
-        let holds = Target { framework, dtypes, device: Device::Host, importer, accelerators: 0 };
+        let (no_dlpack, device) = (framework.no_dlpack, Device::Host);
+        let holds = Target { framework, dtypes, no_dlpack, device, importer, accelerators: 0 };
         let wish = Wish { copy: None, requested: Why::Requested, cast: None };
         let source = MemoryType::Numpy.framework();
         time_call(&format!("plan, NumPy to {}", framework.title), || {

@@ -16,6 +16,8 @@ use pyo3::types::{PyCapsule, PyCapsuleMethods};
 
 use crate::claims::{self, ClaimTable};
 use crate::convert::trace::{self, TraceTable};
+use crate::cuda;
+use crate::interpreter::fork::{self, Lock};
 
 /// The version of the tables' layout.
 const VERSION: u32 = 4;
@@ -31,6 +33,12 @@ struct Api {
     claims: &'static ClaimTable,
 }
 
+/// The locks that threads take which are not attached to the interpreter.
+static LOCKS: [&dyn Lock; 6] = {
+    let [kept, idle, borrowed, contexts, unused] = cuda::LOCKS;
+    [&claims::REGISTRY, kept, idle, borrowed, contexts, unused]
+};
+
 static OWN: Api = Api { version: VERSION, traces: trace::TABLE.own(), claims: claims::TABLE.own() };
 
 /// Adds the tables to the package's module.
@@ -39,6 +47,7 @@ static OWN: Api = Api { version: VERSION, traces: trace::TABLE.own(), claims: cl
 ///
 /// What Python raises.
 pub fn publish(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    fork::watch(module.py(), &LOCKS);
     let tables = NonNull::from(&OWN).cast();
     // SAFETY: the pointer is to a static of this type, and the capsule has no destructor.
     let capsule = unsafe { PyCapsule::new_with_pointer(module.py(), tables, NAME)? };
@@ -58,6 +67,7 @@ pub fn join_if_present(py: Python<'_>) {
 ///
 /// `ImportError` if the package is missing, or its tables have another version.
 pub fn join(py: Python<'_>) -> PyResult<Bound<'_, PyModule>> {
+    fork::watch(py, &LOCKS);
     let package = py.import("arraybridge._core").map_err(|cause| {
         let text = "this extension needs the arraybridge package: pip install arraybridge-rs";
         let error = PyImportError::new_err(text);

@@ -11,6 +11,7 @@ pub use ::pyo3;
 
 pub use crate::convert::registry::{Converter, Registered};
 pub use crate::convert::{Request, pair as convert};
+pub use crate::framework::detect::Class;
 pub use crate::framework::op;
 pub use crate::framework::spec::*;
 pub use crate::interpreter::error::{Error, Result};
@@ -59,7 +60,7 @@ pub mod package {
 
     /// Stacks and slices.
     pub mod slices {
-        pub use crate::slices::{concatenate, part, process_into, stack, unstack};
+        pub use crate::slices::{Merge, concatenate, part, process, stack, unstack};
     }
 
     /// What is set up when the module is imported.

@@ -92,7 +92,8 @@ def array(data, index: int = 0) -> ArrayImpl:
 def _from_dlpack(data, device=None, copy=None) -> ArrayImpl:
     index = data.__dlpack_device__()[1]
     with _on(index) as own:
-        capsule = data.__dlpack__(stream=own, max_version=(1, 0))
+        # jax/_src/dlpack.py, from_dlpack: a stream, and no version.
+        capsule = data.__dlpack__(stream=own)
     return ArrayImpl(fake_device.imported(capsule), index)
 
 
@@ -114,7 +115,7 @@ default_device = contextlib.nullcontext
 _src = types.SimpleNamespace(
     config=types.SimpleNamespace(default_device=types.SimpleNamespace(value=None))
 )
-numpy = types.SimpleNamespace(dtype=np.dtype, array=array)
+numpy = types.SimpleNamespace(promote_types=np.promote_types, array=array)
 dlpack = types.SimpleNamespace(from_dlpack=_from_dlpack)
 
 

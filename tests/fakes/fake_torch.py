@@ -24,7 +24,17 @@ for _name in _DTYPES:
     globals()[_name] = f"torch.{_name}"
 
 
+def _lazy_init() -> None:
+    # torch/cuda/__init__.py, _lazy_init. `device_count` asks NVML, which works in a forked process.
+    if fake_device.driver.fake_lost():
+        raise RuntimeError(
+            "Cannot re-initialize CUDA in forked subprocess. To use CUDA with multiprocessing, you "
+            "must use the 'spawn' start method"
+        )
+
+
 def _now() -> int:
+    _lazy_init()
     return max(fake_device.driver.fake_current(), 0)
 
 
@@ -152,6 +162,7 @@ def _current() -> dict[int, object]:
 
 
 def _current_stream(of: object = None) -> object:
+    _lazy_init()
     if "current_stream" in FAIL:
         raise FAIL["current_stream"]
     default = types.SimpleNamespace(cuda_stream=0, device_index=_index(of))
@@ -176,6 +187,7 @@ def _stream_scope(stream):
 
 @contextlib.contextmanager
 def _device_scope(of):
+    _lazy_init()
     before = fake_device.driver.fake_current()
     fake_device.driver.fake_make_current(_index(of))
     try:

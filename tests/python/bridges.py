@@ -56,6 +56,9 @@ _HAS = {
     "tensorflow": {*STANDARD, "bfloat16", "float8_e4m3fn", "float8_e5m2"},
     "pyclesperanto": {"float32", "int8", "int16", "int32", "uint8", "uint16", "uint32"},
 }  # fmt: skip
+# What the oldest supported versions may lack. torch exchanged no float8 at first.
+_NEW = {"torch": FLOAT8, "jax": ("float8_e8m0fnu",)}
+LACKING: dict[str, set[str]] = {}
 
 
 def load(*names: str) -> None:
@@ -75,7 +78,21 @@ def load(*names: str) -> None:
             MISSING[name] = f"{type(error).__name__}: {error}"
         else:
             INSTALLED.append(name)
+            new = _HAS[name].intersection(_NEW.get(name, ()))
+            LACKING[name] = {dtype for dtype in new if not _exchanges(module, dtype)}
+            _HAS[name] -= LACKING[name]
             VERSIONS[name] = str(getattr(module, "__version__", "?"))
+
+
+def _exchanges(module, dtype: str) -> bool:
+    """Whether the installed framework has the dtype, and exports its arrays."""
+    numpy = getattr(module, "numpy", module)
+    try:
+        numpy.ones(1, dtype=getattr(numpy, dtype)).__dlpack__()
+    except (AttributeError, RuntimeError, BufferError) as error:
+        # JAX goes through the host where DLPack does not have the dtype.
+        return numpy is not module and not isinstance(error, AttributeError)
+    return True
 
 
 def need(*names: str) -> None:

@@ -18,6 +18,8 @@ gc.freeze()
 def pytest_configure(config):
     required = os.environ.get("ARRAYBRIDGE_REQUIRE", "").split()
     missing = [f"{name}: {why}" for name, why in bridges.MISSING.items() if name in required]
+    lacking = bridges.LACKING.items()
+    missing += [f"{name} with {dtypes}" for name, dtypes in lacking if dtypes and name in required]
     if missing:
         pytest.exit("required, but not there: " + "; ".join(missing), returncode=1)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import arraybridge
 
 
@@ -20,7 +22,10 @@ def plain(image):
     return image + 1
 
 
-wrapped = arraybridge.numpy(plain)
+wrapped = arraybridge.numpy(functools.partial(plain))
+renamed = arraybridge.numpy(plain)
+named = arraybridge.numpy(plain)
+named.__qualname__ = "named"
 
 
 class Filters:

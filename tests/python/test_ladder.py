@@ -6,6 +6,8 @@ says nothing about CuPy itself.
 """
 
 import asyncio
+import ctypes
+import gc
 import textwrap
 import traceback
 import warnings
@@ -120,12 +122,52 @@ def test_a_lead_is_cut_into_uneven_parts_until_they_fit(name):
     f = getattr(ab, name)(split_axis=0, output_type="numpy")(failing)
     assert (f(image(8)) == image(8) * 2).all()
     lengths = [length for length, _ in failing.shapes]
-    assert lengths == [8, 8, 8, 3, 1, 2, 5, 2, 3, 1, 2]
+    assert lengths == [8, 8, 8, 3, 1, 1, 2, 2, 2]
     failing.shapes.clear()
     failing.largest = 0
     with pytest.raises(Exception) as caught:
         f(image(2))
     assert "tried split" in notes(caught)
+
+
+def test_a_size_that_fitted_is_kept_for_the_rest_of_the_call_and_for_the_next_calls():
+    failing = Failing("numpy", 0, largest=4)
+    f = ab.numpy(split_axis=0, on_oom="split")(failing)
+    assert (f(image(32)) == image(32) * 2).all()
+    assert [length for length, _ in failing.shapes] == [32, 15, 7, 3, *[1], *[4] * 7]
+    # Less than half of what fitted before is left of each part if the rows are twice as wide.
+    for wide, lengths in ((1, [3, 1, 4, 4]), (2, [1, 1, 2, 2, 2, 2, 2])):
+        failing.shapes.clear()
+        lead = np.ones((12, 3 * wide))
+        assert (f(lead) == lead * 2).all()
+        assert [length for length, _ in failing.shapes] == [12, *lengths]
+
+
+def test_garbage_is_collected_once_for_each_rung(monkeypatch):
+    collections = []
+    monkeypatch.setattr(gc, "collect", lambda *_: collections.append(1))
+    failing = Failing("numpy", 0, largest=1)
+    f = ab.numpy(split_axis=0, join="concatenate")(failing)
+    assert (f(image(16)) == image(16) * 2).all()
+    assert len(collections) == 3
+
+
+@pytest.mark.parametrize("axis", (-1, -2, 1, 0))
+def test_a_negative_split_axis_counts_from_the_last(axis):
+    shapes = []
+
+    @ab.numpy(split_axis=axis, on_oom="split")
+    def f(image):
+        shapes.append(image.shape)
+        if image.size == 24:
+            exhaust("numpy")
+        return image * 2
+
+    assert (f(image()) == image() * 2).all()
+    assert shapes[1:] == ([(8, 1), (8, 2)] if axis % 2 else [(3, 3), (5, 3)])
+    with pytest.raises(MemoryError) as caught:
+        ab.numpy(split_axis=-3)(lambda image: exhaust("numpy"))(image())
+    assert "no axis -3" in notes(caught)
 
 
 def test_what_is_sliced_is_split_with_the_lead_and_tuples_are_joined():
@@ -303,6 +345,46 @@ def test_an_interrupt_on_a_rung_is_raised():
 
     with pytest.raises(KeyboardInterrupt):
         ab.torch(host=host)(Failing("torch", 99))(image())
+
+
+class Interrupting:
+    """Interrupts the program when the last reference is dropped, where no Python frame notices."""
+
+    watched: list = []  # noqa: RUF012
+
+    def __init__(self):
+        interrupt = ctypes.PYFUNCTYPE(None, ctypes.py_object)
+        interrupt = interrupt(("PyErr_SetInterrupt", ctypes.pythonapi))
+        self.watched.append(weakref.ref(self, interrupt))
+
+
+def test_an_interrupt_while_a_failed_attempt_is_cleared_away_ends_the_ladder():
+    shapes = []
+
+    @ab.numpy
+    def f(image):
+        local = Interrupting()  # noqa: F841
+        shapes.append(image.shape)
+        exhaust("numpy")
+
+    with pytest.raises(KeyboardInterrupt):
+        f(image())
+    assert len(shapes) == 1
+
+
+def test_an_interrupt_ends_a_split_call_before_the_next_part_is_converted():
+    bridges.need("torch")
+
+    @ab.torch(split_axis=0, on_oom="split")
+    def f(image):
+        if len(image) == 8:
+            exhaust("torch")
+        local = Interrupting()  # noqa: F841
+        return image
+
+    with ab.trace() as records, pytest.raises(KeyboardInterrupt):
+        f(image())
+    assert [record.shape[0] for record in records] == [8, 3]
 
 
 def test_a_users_own_words_are_no_exhausted_memory():

@@ -167,3 +167,42 @@ def test_an_array_larger_than_a_cache_arrives(source, target):
     image = np.arange(5_000_011, dtype="float32")
     result = ab.convert(bridges.make(source, image), target)
     assert bridges.difference(target, result, image) is None
+
+
+def test_a_dtype_that_the_installed_version_does_not_exchange_is_copied_or_refused():
+    bridges.need("jax", "torch")
+    bridges.survives(
+        """
+        import bridges
+        bridges.load("jax", "torch", "numpy")
+        import jax, ml_dtypes, numpy as np, torch, arraybridge as ab
+
+        def older(function):
+            # As jax 0.5.0 and torch 2.6 do.
+            def call(data, **options):
+                made = function(data, **options)
+                if "float8" in str(made.dtype):
+                    raise RuntimeError("there is no DLPack equivalent")
+                return made
+            return call
+
+        jax.dlpack.from_dlpack = older(jax.dlpack.from_dlpack)
+        torch.from_dlpack = older(torch.from_dlpack)
+        x = np.arange(4).astype(ml_dtypes.float8_e5m2)
+        y = ab.convert(x, "jax")
+        assert y.dtype == x.dtype and (np.asarray(y) == x).all()
+        assert "DLPack" in ab.explain(x, "jax").why
+        z = ab.convert(y, "numpy")
+        assert z.dtype == x.dtype and (z == x).all()
+        tensor = torch.ones(2).to(torch.float8_e5m2)
+        for given, target in ((x, "torch"), (tensor, "numpy")):
+            try:
+                ab.convert(given, target)
+            except ab.UnsupportedDtypeError as error:
+                assert "installed PyTorch cannot exchange float8_e5m2; upgrade" in str(error)
+            else:
+                raise SystemExit(f"{target} got an array")
+        assert ab.convert(np.ones(2, ml_dtypes.bfloat16), "torch").dtype == torch.bfloat16
+        """,
+        env={"ARRAYBRIDGE_FAST": "0"},
+    )

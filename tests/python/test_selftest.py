@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import types
 
 import arraybridge as ab
 import bridges
@@ -102,6 +103,26 @@ def test_a_refused_dtype_that_every_framework_has_is_seen(wrong):
     assert not checks.refusal_is_wrong("pyclesperanto", "float64", "contiguous")
     assert not checks.refusal_is_wrong("pyclesperanto", "float32", "empty")
     assert checks.refusal_is_wrong("pyclesperanto", "float32", "contiguous")
+
+
+def test_a_dtype_that_tensorflow_keeps_on_the_host_may_be_refused_elsewhere(wrong, monkeypatch):
+    def refuse(data, target, **options):
+        raise ab.DeviceUnavailableError("numpy", target, "device", "made up")
+
+    def make(name, array, place="host"):
+        if name == "numpy":
+            return array.copy()
+        kept = "CPU" if array.dtype == "int32" else "GPU"
+        return types.SimpleNamespace(backing_device=f"/device:{kept}:0")
+
+    wrong(refuse)
+    monkeypatch.setattr(arrays, "make", make)
+    gpu = ("tensorflow", "accelerator:0")
+    monkeypatch.setattr(checks, "DTYPES", ("int32",))
+    assert checks.check_pair(HOST, gpu, gpu[1]) > 0
+    monkeypatch.setattr(checks, "DTYPES", ("float32",))
+    with pytest.raises(ab.DeviceUnavailableError):
+        checks.check_pair(HOST, gpu, gpu[1])
 
 
 def test_a_function_that_receives_other_arrays_is_seen(monkeypatch):

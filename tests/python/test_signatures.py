@@ -98,6 +98,76 @@ def test_a_call_of_the_table_fits_what_is_called(framework, key, alternatives):
         pytest.fail("; ".join(misfits))
 
 
+# What an operation is when a table does not say it. pyclesperanto has no such functions.
+DEFAULTS = {
+    "array.min": "xp.min(data)",
+    "array.max": "xp.max(data)",
+    "array.clip": "xp.clip(data, low, high)",
+    "array.where": "xp.where(mask, data, other)",
+    "array.stack": "xp.stack(arrays)",
+    "array.concatenate": "xp.concatenate(arrays, axis)",
+}
+
+
+@pytest.mark.parametrize("framework", ["torch", "tensorflow", "jax", "numpy"])
+def test_a_call_that_a_table_leaves_out_fits_as_well(framework):
+    bridges.need(framework)
+    written = {key for name, key, _ in ALL if name == framework}
+    for key in DEFAULTS.keys() - written:
+        assert misfit(DEFAULTS[key], names(framework)) is None, key
+    # A framework that knows no versions is asked without one.
+    exports = ["stream = stream, max_version = version", "stream = stream"]
+    misfits = [misfit(f"data.__dlpack__({options})", names(framework)) for options in exports]
+    assert None in misfits or "export.op" in written, misfits
+
+
+def has_signature(call, scope):
+    """Whether a call can be checked without being made."""
+    try:
+        inspect.signature(resolve(call.func, scope))
+    except (Unknown, ValueError):
+        return False
+    return True
+
+
+def stubs(framework):
+    """Values on the host for every name."""
+    scope = dict(names(framework))
+    data, table = scope["data"], TABLES[framework]
+    host = table.get("device", {}).get("host")
+    scope |= {"name": "float32", "index": 0, "low": 0, "high": 1, "axis": 0, "arrays": [data, data]}
+    scope |= {"dtype": data.dtype, "device": eval(host, scope) if host else None}
+    return scope | {"owner": data.untyped_storage() if framework == "torch" else None}
+
+
+@pytest.mark.parametrize("framework", list(TABLES))
+def test_a_call_without_a_signature_is_made_on_the_host(framework):
+    if framework == "cupy":
+        pytest.skip("CuPy's calls without a signature need a device")
+    bridges.need(framework)
+    scope, called = stubs(framework), 0
+    for name, key, alternatives in ALL:
+        # Other classes than the arrays' have their own operations.
+        if name != framework or key.startswith("values"):
+            continue
+        for text in alternatives:
+            calls = (node for node in ast.walk(ast.parse(text)) if type(node) is ast.Call)
+            if not all(has_signature(call, scope) for call in calls):
+                eval(text, scope)
+                called += 1
+    assert called or framework == "numpy"
+
+
+def test_a_stream_has_the_attribute_that_holds_its_handle():
+    bridges.need("torch")
+    import torch
+
+    if torch.version.cuda is None:
+        pytest.skip("this torch was built without CUDA")
+    name = TABLES["torch"]["stream"]["handle"].removeprefix("stream.")
+    assert all(hasattr(kind, name) for kind in (torch.cuda.Stream, torch.cuda.ExternalStream))
+
+
 def test_a_misfit_is_found():
     scope = {"module": inspect}
     assert misfit("module.signature(data, follow = 1)", scope)

@@ -1,6 +1,12 @@
 """Stacks of slices: unstacked, processed and stacked, with one copy of each slice."""
 
+import _thread
 import collections
+import ctypes
+import itertools
+import signal
+import warnings
+from pathlib import Path
 
 import arraybridge as ab
 import bridges
@@ -212,6 +218,34 @@ def test_an_exception_of_the_function_is_raised():
         ab.process_slices(STACK, lambda s: 1 / 0)
 
 
+@pytest.mark.parametrize("call", (
+    lambda stack, function: ab.process_slices(stack, function),
+    lambda stack, function: ab.torch(function)(stack, slice_by_slice=True),
+))  # fmt: skip
+def test_an_interrupt_ends_the_calls_of_a_function_without_python_frames(call):
+    bridges.need("torch")
+    import torch
+
+    # The function sends the signal that it gets as a tensor of one element. There is no signal -1.
+    stack = torch.tensor([int(signal.SIGINT), -1]).reshape(2, 1, 1)
+    with pytest.raises(KeyboardInterrupt):
+        call(stack, _thread.interrupt_main)
+
+
+def test_an_interrupt_ends_unstacking():
+    answers = []
+    send = ctypes.pythonapi["PyErr_SetInterruptEx"]
+    send.argtypes, send.restype = [ctypes.c_int], answers.append
+
+    class Stack(np.ndarray):
+        __getitem__ = send  # sends the signal of the index
+
+    last = int(signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt):
+        ab.unstack_slices(np.zeros((last + 3, 1, 1)).view(Stack), "numpy")
+    assert len(answers) == last + 1
+
+
 def test_slices_of_a_trace_stay_in_the_trace():
     bridges.need("jax", "tensorflow", "torch")
     import jax
@@ -247,6 +281,144 @@ def test_gradients_pass_through_a_stack():
     with tf.GradientTape() as tape:
         y = ab.process_slices(v * 1, lambda s: s * 3)
     assert (tape.gradient(y, v).numpy() == 3).all()
+
+
+# Stacks that are filled as their slices come.
+
+STACKS = ("numpy", "torch", "jax", "tensorflow", "pyclesperanto")
+
+
+def sliced(name, function, lead, **options):
+    """The result for the whole stack, and that of the calls for its slices."""
+    declared = getattr(ab, name)(output_type="numpy", **options)(function)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        result = declared(lead, slice_by_slice=True)
+    return result, [str(w.message) for w in caught if w.category is not ab.NarrowedDtypeWarning]
+
+
+@pytest.mark.parametrize("name", STACKS)
+@pytest.mark.parametrize("scaling", ("clamp", "unit", "stretch"))
+def test_slices_that_are_cast_one_by_one_have_the_values_of_the_whole_stack(name, scaling):
+    bridges.need(name)
+    lead = np.linspace(0, 255, 60).astype("uint8").reshape(3, 4, 5)
+    expected = ab.finish_dtype((lead / np.float32(128)).astype("float32"), lead, scaling=scaling)
+    with bridges.x64(True):
+        result, _ = sliced(name, lambda s: s / 128.0, lead, input_dtype="float32", scaling=scaling)
+    assert result.dtype == "uint8" and np.array_equal(result, expected)
+
+
+@pytest.mark.parametrize("factor, found", [
+    (0.01, "uint8 image: 117 values .* between whole numbers .*native"),
+    (1 / 512, "uint8 image: 118 values .* between whole numbers .*unit"),
+    (2, "uint8 image: 119 values .* did not fit uint8 and were clipped"),
+])  # fmt: skip
+def test_the_warnings_count_the_values_of_all_slices(factor, found):
+    lead = np.arange(120).reshape(2, 6, 10).astype("uint8") + np.uint8(factor == 2) * np.uint8(129)
+
+    def image(slice):
+        return slice * np.float64(factor)
+
+    image.__qualname__ = "uint8 image"
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        ab.numpy(image)(lead)
+    _, messages = sliced("numpy", image, lead)
+    assert messages == [str(w.message) for w in caught] and len(messages) == 1
+
+
+def test_a_slice_of_another_dtype_changes_the_dtype_of_the_stack():
+    lead = np.arange(24).reshape(2, 3, 4).astype("uint8")
+    by_dtype = {dtype: lead[1].astype(dtype) for dtype in ("uint8", "int16", "float64", "bool")}
+    for first, second in itertools.permutations(by_dtype, 2):
+        slices = iter([by_dtype[first], by_dtype[second]])
+        native, _ = sliced("numpy", lambda s: next(slices), lead, dtype_conversion="native")  # noqa: B023
+        stacked = np.stack([by_dtype[first], by_dtype[second]])
+        assert native.dtype == stacked.dtype and np.array_equal(native, stacked)
+        slices = iter([by_dtype[first], by_dtype[second]])
+        cast, _ = sliced("numpy", lambda s: next(slices), lead)  # noqa: B023
+        assert cast.dtype == "uint8" and np.array_equal(cast, stacked)
+
+
+def test_a_complex_slice_after_others_were_cast_is_an_error():
+    lead = np.ones((2, 3, 4), "uint8")
+    slices = iter([lead[0] / 2, lead[0] * 1j])
+    with pytest.raises(ValueError, match="complex128 for slice 1, and float64"):
+        sliced("numpy", lambda s: next(slices), lead)
+
+
+def test_a_slice_that_needs_a_gradient_keeps_it_after_others_that_do_not():
+    bridges.need("torch")
+    import torch
+
+    x = torch.ones(3, 2, 2)
+    w = torch.tensor(2.0, requires_grad=True)
+    factors = iter([torch.tensor(3.0), w, w])
+    result = ab.torch(lambda s: s * next(factors))(x, slice_by_slice=True)
+    result.sum().backward()
+    assert result[:, 0, 0].tolist() == [3, 2, 2] and w.grad == 8
+
+
+def test_results_that_are_arrays_only_at_first_cannot_be_stacked():
+    results = iter([STACK[0], None])
+    with pytest.raises(ab.UnsupportedArrayError, match="NoneType is not an array"):
+        ab.process_slices(STACK, lambda s: next(results))
+
+
+def test_further_images_of_a_declared_function_are_stacked():
+    lead = np.arange(24).reshape(2, 3, 4).astype("uint8")
+    (image, half, row), _ = sliced("numpy", lambda s: (s + 1, s / 2, s[0]), lead)
+    assert np.array_equal(image, lead + 1) and image.dtype == "uint8"
+    # The policy is for the first one, as without slices.
+    assert np.array_equal(half, lead / 2) and half.dtype == "float64"
+    # An array of another shape does not follow the slice, and may have another length for each.
+    assert isinstance(row, list) and [r.tolist() for r in row] == lead[:, 0].tolist()
+
+
+def test_a_further_output_that_is_an_image_only_for_some_slices_is_a_list():
+    lead = np.arange(24).reshape(2, 3, 4)
+    for order in (1, -1):
+        extra = iter([lead[0], lead[0][:2]][::order])
+        (_, found), _ = sliced("numpy", lambda s: (s, next(extra)), lead)  # noqa: B023
+        assert [f.shape for f in found] == [(3, 4), (2, 4)][::order]
+        assert np.array_equal(found[0], lead[0][: len(found[0])])
+
+
+@pytest.mark.parametrize("shape", ((3, 4), (2, 3, 4)))
+def test_a_2d_image_is_one_slice(shape):
+    seen = []
+    f = ab.numpy(lambda image: seen.append(image.shape) or image + 1)
+    image = np.ones(shape, "uint8")
+    assert np.array_equal(f(image, slice_by_slice=True), image + 1)
+    assert seen == [(3, 4)] * (image.ndim // 3 * 2 or 1)
+    # The result is that of a plain call, also if it has one axis.
+    first = ab.numpy(lambda image: image[0] / 2, scaling="clamp")
+    assert first(np.ones((3, 4), "uint8"), slice_by_slice=True).dtype == "uint8"
+    with pytest.raises(ValueError, match="3D"):
+        f(np.ones((2, 2, 2, 2)), slice_by_slice=True)
+
+
+@pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="no peak of a part of a run")
+def test_the_results_of_slices_are_not_kept():
+    bridges.survives(
+        r"""
+        import re, pathlib, numpy as np, arraybridge as ab
+
+        def memory(key):
+            status = pathlib.Path("/proc/self/status").read_text()
+            return int(re.search(key + r":\s+(\d+) kB", status)[1]) * 1024
+
+        stack = np.full((64, 512, 512), 1000, "uint16")
+        function = lambda image: np.sqrt(image.astype("float64"))
+        f = ab.numpy(scaling="clamp")(function)
+        f(stack[:2], slice_by_slice=True)
+        pathlib.Path("/proc/self/clear_refs").write_text("5")
+        before = memory("VmRSS")
+        result = f(stack, slice_by_slice=True)
+        peak = memory("VmHWM") - before + stack.nbytes
+        assert peak < 1.3 * (stack.nbytes + result.nbytes), peak / stack.nbytes
+        """
+    )
 
 
 # Cost.

@@ -183,7 +183,34 @@ def test_a_nested_tensor_is_refused(torch):
 def test_a_mkldnn_tensor_is_refused(torch):
     if not torch.backends.mkldnn.is_available():
         pytest.skip("this torch has no mkldnn")
-    refused(torch.ones(3, 4).to_mkldnn(), "torch", "sparse", "mkldnn", "layout")
+    refused(torch.ones(3, 4).to_mkldnn(), "torch", "mkldnn tensor (call to_dense() first)")
+
+
+def test_a_jagged_tensor_is_refused_by_its_name():
+    bridges.need("torch")
+    # It loads triton, which ends a process that has loaded TensorFlow.
+    bridges.survives(
+        """
+        import torch, arraybridge as ab
+        rows = [torch.ones(2), torch.ones(3)]
+        nested = torch.nested.nested_tensor(rows, layout=torch.jagged)
+        for copy in (None, True):
+            try:
+                ab.convert(nested, "numpy", copy=copy)
+            except ab.UnsupportedArrayError as error:
+                assert "jagged nested tensor (call to_padded_tensor(0.0) first)" in str(error)
+            else:
+                raise AssertionError("a jagged tensor was converted")
+        padded = ab.convert(nested.to_padded_tensor(0.0), "numpy")
+        assert padded.tolist() == [[1, 1, 0], [1, 1, 1]]
+        """
+    )
+
+
+def test_an_uninitialised_parameter_is_refused(torch):
+    module = torch.nn.LazyLinear(3)
+    refused(module.weight, "torch", "uninitialized (run its module once first)")
+    assert ab.convert(module.weight, "torch") is module.weight
 
 
 def test_a_tensor_without_storage_is_refused(torch):

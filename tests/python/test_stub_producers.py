@@ -104,6 +104,9 @@ def test_what_is_handed_over_refuses_what_it_cannot_do():
         ab.convert(x, "cupy")
         handed, = given
         assert handed.__dlpack_device__() == (2, 0)
+        # As torch, JAX and older consumers ask.
+        for options in ({"stream": 7, "max_version": (1, 0)}, {"stream": 7}, {}):
+            assert type(handed.__dlpack__(**options)).__name__ == "PyCapsule"
         capsule = handed.__dlpack__(stream=7, dl_device=(2, 0), copy=False)
         assert type(capsule).__name__ == "PyCapsule"
         for options in ({"copy": True}, {"dl_device": (1, 0)}):
@@ -112,6 +115,93 @@ def test_what_is_handed_over_refuses_what_it_cannot_do():
         "numpy",
         "tensorflow",
         before=TENSORFLOW_ON_A_GPU,
+    )
+
+
+RECORDER = """
+import warnings
+warnings.simplefilter("error")
+
+class Recorder:
+    "Claims to be on a device, and notes how it is asked for its memory."
+
+    def __init__(self, *unknown):
+        self.asked, self.unknown = [], set(unknown)
+
+    def __dlpack_device__(self):
+        return (2, 0)
+
+    def __dlpack__(self, **options):
+        self.asked.append(options)
+        if self.unknown & options.keys():
+            raise TypeError(f"unexpected keywords among {options}")
+        raise BufferError("it has no memory")
+
+def asked(consumer, *unknown):
+    recorder = Recorder(*unknown)
+    raises(BufferError, lambda: consumer(recorder))
+    return recorder.asked
+"""
+
+
+def test_torch_asks_a_producer_on_a_device_as_its_fake_does():
+    bridges.need("torch")
+    run(
+        """
+        import fake_device, fake_torch, torch
+        fake_device.driver = types.SimpleNamespace(fake_lost=lambda: 0)
+        for handle, passed in ((0, 1), (0x70, 0x70)):
+            stream = types.SimpleNamespace(cuda_stream=handle)
+            torch.cuda.current_stream = fake_torch.cuda.current_stream = lambda device: stream
+            expected = {"stream": passed, "max_version": (1, 0)}
+            assert asked(torch.from_dlpack) == asked(fake_torch.from_dlpack) == [expected]
+            # A producer that does not know versions is asked without one.
+            again = asked(torch.from_dlpack, "max_version")
+            assert again == [expected, {"stream": passed}], again
+        # arraybridge passes no other arguments.
+        for options in ({"copy": True}, {"device": torch.device("cuda", 0)}):
+            more, = asked(lambda data: torch.from_dlpack(data, **options))
+            assert more.keys() - expected.keys() <= {"copy", "dl_device"}, more
+        """,
+        "torch",
+        "numpy",
+        before=RECORDER,
+    )
+
+
+def test_jax_asks_a_producer_on_a_device_as_its_fake_does():
+    bridges.need("jax")
+    run(
+        """
+        import contextlib, fake_device, fake_jax, jax
+        from jax._src import dlpack
+        # Without this, JAX looks for a GPU, and raises.
+        device = types.SimpleNamespace(get_stream_for_external_ready_events=lambda: 0x70)
+        backend = types.SimpleNamespace(device_from_local_hardware_id=lambda index: device)
+        dlpack.xla_bridge.get_backend = lambda platform: backend
+        fake_jax._on = lambda index: contextlib.nullcontext(0x70)
+        assert asked(jax.dlpack.from_dlpack) == asked(fake_jax._from_dlpack) == [{"stream": 0x70}]
+        """,
+        "jax",
+        "numpy",
+        before=RECORDER,
+    )
+
+
+def test_tensorflow_asks_no_producer():
+    bridges.need("tensorflow")
+    run(
+        """
+        import inspect, tensorflow as tf
+        # It takes a capsule, so that arraybridge asks. A capsule on a device that is not there ends
+        # the process, which is why none is handed over here.
+        recorder = Recorder()
+        error = raises(Exception, lambda: tf.experimental.dlpack.from_dlpack(recorder))
+        assert not recorder.asked, (recorder.asked, error)
+        """,
+        "tensorflow",
+        "numpy",
+        before=RECORDER,
     )
 
 

@@ -421,3 +421,15 @@ def test_as_function_writes_into_the_callers_memory():
 def test_as_function_wants_a_known_framework():
     with pytest.raises(ValueError, match="numpi"):
         ab.as_function(len, "numpi")
+
+
+@pytest.mark.parametrize("dtype", ("bfloat16", "float8_e4m3fn", "uint16"))
+def test_numpy_sees_a_tensor_of_any_dtype(dtype):
+    array = IMAGE.astype(getattr(ml_dtypes, dtype, dtype))
+    seen = np.asarray(ab.Tensor(array))
+    assert seen.dtype == array.dtype and np.array_equal(seen, array)
+    assert seen.ctypes.data == array.ctypes.data
+    cast = np.asarray(ab.Tensor(array), dtype="float64")
+    assert cast.dtype == "float64" and np.array_equal(cast, array.astype("float64"))
+    copied = np.array(ab.Tensor(array), copy=True)
+    assert copied.dtype == array.dtype and copied.ctypes.data != array.ctypes.data

@@ -134,6 +134,19 @@ def test_the_caller_of_a_conversion_in_arraybridge_is_whoever_called_arraybridge
     assert {record.file for record in records} == {__file__}
 
 
+def test_the_caller_of_a_declared_function_is_the_line_of_the_call():
+    @ab.numpy
+    def copied(image):
+        return ab.convert(image, "numpy", copy=True)
+
+    trace = ab.trace()
+    with trace as records:
+        asked = line() + 1
+        copied(IMAGE, dtype_conversion="float64")
+    assert [(span.file, span.line) for span in trace.spans] == [(__file__, asked)]
+    assert records[-1].line == asked
+
+
 def test_an_explanation_has_no_time_and_no_place():
     explained = ab.explain(IMAGE, "numpy", copy=True)
     origin = ("ns", "start", "pid", "thread", "file", "line")

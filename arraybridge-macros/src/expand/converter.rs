@@ -31,9 +31,10 @@ pub fn expand(source: &Framework, target: &Framework) -> TokenStream {
             fn convert<'py>(
                 &self,
                 data: &#array,
+                class: &#private::Class,
                 request: &#private::Request,
             ) -> ::core::result::Result<#array, #private::Error> {
-                #private::convert(&super::statics::#from, &super::statics::#to, data, request)
+                #private::convert(&super::statics::#from, &super::statics::#to, data, class, request)
             }
         }
 

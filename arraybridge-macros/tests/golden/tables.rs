@@ -1039,6 +1039,7 @@ pub mod converters {
                 'py,
                 ::arraybridge_runtime::__private::pyo3::PyAny,
             >,
+            class: &::arraybridge_runtime::__private::Class,
             request: &::arraybridge_runtime::__private::Request,
         ) -> ::core::result::Result<
             ::arraybridge_runtime::__private::pyo3::Bound<
@@ -1051,6 +1052,7 @@ pub mod converters {
                 &super::statics::HOST,
                 &super::statics::HOST,
                 data,
+                class,
                 request,
             )
         }
@@ -1074,6 +1076,7 @@ pub mod converters {
                 'py,
                 ::arraybridge_runtime::__private::pyo3::PyAny,
             >,
+            class: &::arraybridge_runtime::__private::Class,
             request: &::arraybridge_runtime::__private::Request,
         ) -> ::core::result::Result<
             ::arraybridge_runtime::__private::pyo3::Bound<
@@ -1086,6 +1089,7 @@ pub mod converters {
                 &super::statics::HOST,
                 &super::statics::CHIP,
                 data,
+                class,
                 request,
             )
         }
@@ -1109,6 +1113,7 @@ pub mod converters {
                 'py,
                 ::arraybridge_runtime::__private::pyo3::PyAny,
             >,
+            class: &::arraybridge_runtime::__private::Class,
             request: &::arraybridge_runtime::__private::Request,
         ) -> ::core::result::Result<
             ::arraybridge_runtime::__private::pyo3::Bound<
@@ -1121,6 +1126,7 @@ pub mod converters {
                 &super::statics::CHIP,
                 &super::statics::HOST,
                 data,
+                class,
                 request,
             )
         }
@@ -1144,6 +1150,7 @@ pub mod converters {
                 'py,
                 ::arraybridge_runtime::__private::pyo3::PyAny,
             >,
+            class: &::arraybridge_runtime::__private::Class,
             request: &::arraybridge_runtime::__private::Request,
         ) -> ::core::result::Result<
             ::arraybridge_runtime::__private::pyo3::Bound<
@@ -1156,6 +1163,7 @@ pub mod converters {
                 &super::statics::CHIP,
                 &super::statics::CHIP,
                 data,
+                class,
                 request,
             )
         }

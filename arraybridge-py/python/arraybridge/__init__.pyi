@@ -228,6 +228,7 @@ class Tensor:
         copy: bool | None = None,
     ) -> Any: ...
     def __dlpack_device__(self) -> tuple[int, int]: ...
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any: ...
     @property
     def __array_interface__(self) -> dict[str, Any]: ...
     @property
@@ -264,7 +265,9 @@ def convert(
     Parameters
     ----------
     data : array
-        An array of any known framework, of any shape.
+        An array of any known framework, of any shape, or what NumPy sees as an array: a data
+        frame, an image, a buffer, or an object with `__array__`, `__array_interface__` or
+        `__dlpack__`.
     target : str, MemoryType, module or type
         The framework to convert to: "numpy", "cupy", "torch", "tensorflow", "jax", "pyclesperanto".
         The framework's module and its array class are taken as its name.
@@ -409,7 +412,10 @@ def explain(
 class no_copy:
     """Make ``copy=False`` the default of every conversion inside the ``with`` block.
 
-    A conversion that would have to copy raises ``CopyRequiredError`` with the reason.
+    A conversion that would have to copy raises ``CopyRequiredError`` with the reason. That is so
+    for ``convert``, and for the arguments and the results of declared functions, ``input_dtype``
+    included. Stacking, joining parts, the dtype policy of a result, and what NumPy copies to see a
+    data frame as an array are not conversions, and still copy.
 
     >>> import numpy, arraybridge
     >>> with arraybridge.no_copy():

@@ -1,4 +1,5 @@
 from collections.abc import Callable, Iterable
+from types import FunctionType
 from typing import Any, Final, Literal, final, overload
 
 __all__ = [
@@ -18,7 +19,7 @@ _Join = Literal["concatenate", "sum", "max", "min"] | Callable[[list[Any]], Any]
 
 @final
 class Declared:
-    """A declared function. Call it with arrays of any framework.
+    """A declared callable other than a Python function. Call it with arrays of any framework.
 
     It takes two more keywords than the original function. ``dtype_conversion`` is the dtype of this
     call's result. ``slice_by_slice`` calls the original function with each slice of the first array
@@ -75,6 +76,8 @@ class Decorator:
 
     __name__: str
     __qualname__: str
+    @overload
+    def __call__(self, function: FunctionType, /, **options: Any) -> FunctionType: ...
     @overload
     def __call__(self, function: Callable[..., Any], /, **options: Any) -> Declared: ...
     @overload

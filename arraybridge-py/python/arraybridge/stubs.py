@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import ast
 import inspect
+from collections.abc import Callable
 from types import ModuleType
+from typing import Any
 
-from ._core import Declared
+from ._core import _is_declared  # type: ignore[import-not-found]
 
 __all__ = ["stub"]
 
@@ -33,12 +35,12 @@ def stub(module: ModuleType) -> str:
     functions = {
         name: value
         for name, value in sorted(vars(module).items())
-        if isinstance(value, Declared) and not name.startswith("_")
+        if _is_declared(value) and not name.startswith("_")
     }
     return "\n".join(["from typing import Any", "", *map(_function, functions, functions.values())])
 
 
-def _function(name: str, function: Declared) -> str:
+def _function(name: str, function: Callable[..., Any]) -> str:
     signature = inspect.signature(function)
     parameters = [
         parameter.replace(annotation=inspect.Parameter.empty, default=inspect.Parameter.empty)

@@ -19,7 +19,7 @@ use crate::host::overlap::Strided;
 use crate::interpreter::shared::Shared;
 use crate::memory::view::View;
 
-use registry::REGISTRY;
+pub use registry::REGISTRY;
 
 /// The functions of the registry. They need no interpreter.
 #[repr(C)]

@@ -1,11 +1,13 @@
 //! The registry of claims.
 
+use std::any::Any;
 use std::num::NonZeroU64;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::{Conflict, User, Wanted};
 use crate::host::layout::Dims;
 use crate::host::overlap::{Strided, overlap};
+use crate::interpreter::fork::Lock;
 
 /// The claims that are not released yet.
 pub struct Registry(Mutex<State>);
@@ -37,6 +39,12 @@ struct Elements {
 
 /// The registry of this module.
 pub static REGISTRY: Registry = Registry(Mutex::new(State { entries: Vec::new(), last: 0 }));
+
+impl Lock for Registry {
+    fn hold(&'static self) -> Box<dyn Any> {
+        self.0.hold()
+    }
+}
 
 impl Registry {
     fn lock(&self) -> MutexGuard<'_, State> {

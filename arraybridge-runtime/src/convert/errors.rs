@@ -13,6 +13,7 @@ use crate::framework::loaded::LoadedFramework;
 use crate::framework::oom;
 use crate::framework::spec::{DType, DTypeSet, Framework, Guard, Kind};
 use crate::interpreter::error::{ConversionError, Error, Failure, attempt, first_line};
+use crate::interpreter::fork;
 
 fn class_name(data: &Bound<'_, PyAny>) -> String {
     detect::qualified_name(data.get_type().as_any()).unwrap_or_default()
@@ -34,6 +35,26 @@ pub(super) fn not_an_array(data: &Bound<'_, PyAny>, target: &'static str) -> Err
         method: "detect",
         reason,
         cause: None,
+    }))
+}
+
+/// The object belongs to no framework, and NumPy cannot see it as an array of numbers.
+#[cold]
+pub(super) fn not_seen(
+    data: &Bound<'_, PyAny>,
+    target: &'static Framework,
+    why: &str,
+    cause: Option<PyErr>,
+) -> Error {
+    let class = class_name(data);
+    let reason = format!("{class} cannot be converted: {why}");
+    Error::Conversion(Box::new(ConversionError {
+        failure: Failure::Array,
+        source: class.into(),
+        target: target.name,
+        method: "detect",
+        reason,
+        cause,
     }))
 }
 
@@ -103,6 +124,16 @@ pub(super) fn unknown_dtype(
     }
 }
 
+/// The installed version cannot hand out the dtype.
+#[cold]
+pub(in crate::convert) fn not_exchanged(endpoints: Endpoints, dtype: DType) -> Error {
+    let title = endpoints.source.title;
+    let reason = format!(
+        "the installed {title} cannot exchange {dtype}; upgrade it, or cast the array with {title} first"
+    );
+    endpoints.error(Failure::Dtype, "dtype", reason)
+}
+
 /// The table's reason for an export that failed, if one of them holds.
 fn reason(
     py: Python<'_>,
@@ -132,6 +163,7 @@ pub(super) fn export_failed(
         return error;
     }
     let reason = format!("{} cannot export this array ({line})", endpoints.source.title);
+    let reason = fork::with_lost_cuda(reason);
     endpoints.caused(Failure::Array, "export", reason, Some(error))
 }
 
@@ -143,6 +175,7 @@ pub(super) fn import_failed(py: Python<'_>, endpoints: Endpoints, error: PyErr) 
     }
     let reason =
         format!("{} refused the array ({})", endpoints.target.title, first_line(py, &error));
+    let reason = fork::with_lost_cuda(reason);
     endpoints.caused(Failure::Conversion, "import", reason, Some(error))
 }
 
@@ -190,7 +223,7 @@ pub(super) fn no_way_to(endpoints: Endpoints, device: Device) -> Error {
 
 /// The target lacks a dtype, for good or at the moment.
 #[cold]
-pub(super) fn missing_dtype(
+pub(crate) fn missing_dtype(
     py: Python<'_>,
     endpoints: Endpoints,
     loaded: &LoadedFramework,
@@ -199,13 +232,19 @@ pub(super) fn missing_dtype(
     let framework = loaded.framework;
     let hint = attempt(py, loaded.missing(py, dtype)).flatten();
     let title = framework.title;
+    let set = attempt(py, super::dtypes(py, loaded, dtype).map_err(PyErr::from));
+    let set = set.unwrap_or(framework.dtypes);
     let reason = match hint {
         Some(missing) => format!(
             "{title} has no {dtype} at the moment; {}, or {}",
             missing.hint,
-            way_out(framework, dtype, framework.dtypes.without(missing.dtypes)),
+            way_out(framework, dtype, set),
         ),
-        None => format!("{title} has no {dtype}; {}", way_out(framework, dtype, framework.dtypes)),
+        None if framework.dtypes.contains(dtype) => format!(
+            "the installed {title} cannot exchange {dtype}; upgrade it, or {}",
+            way_out(framework, dtype, set)
+        ),
+        None => format!("{title} has no {dtype}; {}", way_out(framework, dtype, set)),
     };
     endpoints.error(Failure::Dtype, "dtype", reason)
 }
@@ -272,7 +311,7 @@ pub fn explain_refusal(
 
 /// A copy is needed and forbidden: by the call, or by a `no_copy` around it.
 #[cold]
-pub(super) fn copy_required(endpoints: Endpoints, request: &Request, why: Why) -> Error {
+pub(crate) fn copy_required(endpoints: Endpoints, request: &Request, why: Why) -> Error {
     let (forbidden, way) = match request.copy {
         Some(_) => ("copy=False", "leave copy out"),
         None => ("no_copy() forbids it", "leave its scope, or say copy=True,"),

@@ -13,6 +13,7 @@ use crate::framework::loaded::{self, LoadedFramework};
 use crate::framework::spec::{Handover, Import, OrderedBy};
 use crate::framework::warnings;
 use crate::interpreter::error::{Error, Failure, Result};
+use crate::memory::cast;
 use crate::memory::source::Source;
 
 use super::record::Description;
@@ -162,9 +163,11 @@ impl<'t, 'py: 't> Run<'t, 'py> {
         slot: &mut Slot,
         steps: Steps,
     ) -> Result<Bound<'py, PyAny>> {
-        // Most conversions are this step alone. It takes the description from where it was written.
-        if let ([Step::Import], State::Memory) = (steps, &state) {
-            return self.imported(slot);
+        // Most conversions are one of these steps alone.
+        match (steps, &state) {
+            ([Step::Import], State::Memory) => return self.imported(slot),
+            ([Step::Copy], State::Array(data, whose)) => return self.copied(data, *whose),
+            _ => {}
         }
         for step in steps {
             state = self.step(state, slot, *step)?;
@@ -195,8 +198,7 @@ impl<'t, 'py: 't> Run<'t, 'py> {
                 State::Memory
             }
             (Step::Gather, State::Memory) => {
-                let gathered = self.gathered(taken(slot))?;
-                slot.set(gathered);
+                self.gather(slot)?;
                 State::Memory
             }
             (Step::Import, State::Memory) => target(self.imported(slot)?),
@@ -225,16 +227,16 @@ impl<'t, 'py: 't> Run<'t, 'py> {
         errors::import_failed(self.py, self.endpoints, error)
     }
 
-    /// A contiguous copy of our own, cast if the plan says so.
-    fn gathered(&self, opened: Opened) -> Result<Opened> {
-        let Run { py, endpoints, plan, .. } = *self;
-        let from = opened.source.view().dtype();
-        let (gathered, clipped) = import::gather(py, opened, plan.cast)?;
-        let to = gathered.source.view().dtype();
-        match self.is_narrowed && clipped > 0 {
-            true => Err(errors::not_narrowed(endpoints, from, to, clipped)),
-            false => Ok(gathered),
+    /// Replaces the memory by a contiguous copy of our own, cast if the plan says so.
+    fn gather(&self, slot: &mut Slot) -> Result<()> {
+        let from = slot.memory.view().dtype();
+        let clipped = cast::gather(self.py, &mut slot.memory, self.plan.cast)?;
+        let to = slot.memory.view().dtype();
+        if self.is_narrowed && clipped > 0 {
+            return Err(errors::not_narrowed(self.endpoints, from, to, clipped));
         }
+        slot.set_copied();
+        Ok(())
     }
 
     /// A copy by the array's own framework, where the array is.
@@ -342,6 +344,7 @@ impl<'t, 'py: 't> Run<'t, 'py> {
         let target = Target {
             framework: self.target.framework,
             dtypes: self.target.framework.dtypes,
+            no_dlpack: super::no_dlpack(self.py, self.target, slot.memory.view().dtype()),
             device: self.plan.device,
             importer: self.plan.importer,
             accelerators: 0,

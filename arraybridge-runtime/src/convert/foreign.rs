@@ -26,7 +26,7 @@ use crate::interpreter::error::{Error, Failure, Result, first_line};
 use crate::memory::source::Owner;
 
 /// Whether an object has the methods of the protocol.
-fn exports(data: &Bound<'_, PyAny>) -> bool {
+pub(super) fn exports(data: &Bound<'_, PyAny>) -> bool {
     let py = data.py();
     let has = |name| data.get_type().hasattr(name).unwrap_or(false);
     has(pyo3::intern!(py, "__dlpack__")) && has(pyo3::intern!(py, "__dlpack_device__"))

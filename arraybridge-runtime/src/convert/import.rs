@@ -9,7 +9,7 @@ use crate::dlpack::producer::Producer;
 use crate::dlpack::{capsule, managed};
 use crate::framework::endpoints::Endpoints;
 use crate::framework::generated::MemoryType;
-use crate::framework::loaded::{self, LoadedFramework};
+use crate::framework::loaded::{self, Lacking, LoadedFramework};
 use crate::framework::spec::{DType, Handover, Import, Op};
 use crate::host::cast::Scaling;
 use crate::interpreter::error::{Failure, Result, attempt};
@@ -88,6 +88,27 @@ fn behaves(py: Python<'_>, target: &LoadedFramework, import: &Import, op: &Op<3>
     attempt(py, compare().map_err(PyErr::from)).unwrap_or(false)
 }
 
+/// What the installed version lacks of the dtypes that the table lists: torch and JAX exchanged no float8 at
+/// first. Each is tried once.
+pub(super) fn lacking(py: Python<'_>, loaded: &LoadedFramework) -> Lacking {
+    loaded.lacking(py, |dtype| {
+        attempt(py, exchange(py, loaded, dtype).map_err(PyErr::from)).is_some()
+    })
+}
+
+/// Imports an element by DLPack, and exports it again.
+fn exchange(py: Python<'_>, loaded: &LoadedFramework, dtype: DType) -> Result<()> {
+    let (element, _) =
+        cast::cast(py, &Source::from_slice(&[1.0_f32], &[1])?, dtype, Scaling::Clamp)?;
+    let (endpoints, importer) = (Endpoints::of(loaded.framework), importer(py, loaded));
+    let array = element.hand_over(|memory| import(py, endpoints, loaded, importer, memory))?;
+    if let Some(export) = &loaded.framework.export {
+        let (none, version) = (py.None().into_bound(py), source::version(py));
+        loaded.export(py, export, [&array, &none, &version])?;
+    }
+    Ok(())
+}
+
 /// A NumPy array of a source's memory.
 ///
 /// # Errors
@@ -132,18 +153,9 @@ pub(super) fn pin(py: Python<'_>, endpoints: Endpoints, owner: &Owner) -> Result
 ///
 /// `MemoryError` when there is no memory for the copy.
 pub fn fresh(py: Python<'_>, opened: Opened, to: Option<DType>) -> Result<Opened> {
-    gather(py, opened, to).map(|(opened, _)| opened)
-}
-
-/// As [`fresh`], with the number of values that were clipped.
-pub(super) fn gather(py: Python<'_>, opened: Opened, to: Option<DType>) -> Result<(Opened, u64)> {
-    let source = &opened.source;
-    let (source, clipped) = match to.filter(|dtype| *dtype != source.view().dtype()) {
-        Some(dtype) => {
-            let (source, lost) = cast::cast(py, source, dtype, Scaling::Clamp)?;
-            (source, lost.clipped)
-        }
-        None => (cast::copied(py, source)?, 0),
+    let source = match to {
+        Some(dtype) => cast::cast(py, &opened.source, dtype, Scaling::Clamp)?.0,
+        None => cast::copied(py, &opened.source)?,
     };
-    Ok((Opened { source, private: true }, clipped))
+    Ok(Opened { source, private: true })
 }

@@ -8,8 +8,8 @@ mod errors;
 mod execute;
 mod exporter;
 mod foreign;
-mod graph;
 mod import;
+mod likes;
 mod narrow;
 pub mod plan;
 pub mod record;
@@ -33,10 +33,11 @@ use record::Record;
 use source::{Input, Reader, Slot};
 
 pub use errors::explain_refusal;
+pub(crate) use errors::{copy_required, missing_dtype};
 pub use execute::make_array;
 pub use foreign::{open_any, open_on_host, open_to_hold, pin};
-pub use graph::cast_in_graph;
 pub use import::{fresh, wrap_numpy};
+pub use likes::{as_numpy, is_like_array, seen_as_array};
 pub use narrow::{Narrowing, WarnedDtypes, convert_narrowed, narrowed};
 pub use source::{Opened, dtype as dtype_of, open_host, open_writable, open_writable_on};
 
@@ -97,9 +98,7 @@ pub fn convert_to<'py>(
     request: &Request,
 ) -> Result<Bound<'py, PyAny>> {
     let Some(class) = detect::class_of(data) else {
-        let mut slot = Slot::default();
-        return carry_out(|| foreign::prepare(data, target, request, &mut slot))
-            .map(|(array, _)| array);
+        return convert_foreign(data, target, request);
     };
     if class.framework.memory_type == target.memory_type
         && request.is_plain()
@@ -107,7 +106,24 @@ pub fn convert_to<'py>(
     {
         return Ok(data.clone());
     }
-    registry::converter(class.framework.memory_type, target.memory_type).convert(data, request)
+    let converter = registry::converter(class.framework.memory_type, target.memory_type);
+    converter.convert(data, &class, request)
+}
+
+/// As [`convert_to`], for an object of no framework.
+#[cold]
+fn convert_foreign<'py>(
+    data: &Bound<'py, PyAny>,
+    target: &'static Framework,
+    request: &Request,
+) -> Result<Bound<'py, PyAny>> {
+    if !foreign::exports(data)
+        && let Some(array) = seen_as_array(data, target)?
+    {
+        return convert_to(&array, target, request);
+    }
+    let mut slot = Slot::default();
+    carry_out(|| foreign::prepare(data, target, request, &mut slot)).map(|(array, _)| array)
 }
 
 /// Converts an array that is labelled as one of `source`. If the target lacks its dtype and `narrowing`
@@ -154,10 +170,11 @@ pub fn pair<'py>(
     source: &'static Framework,
     target: &'static Framework,
     data: &Bound<'py, PyAny>,
+    class: &Class,
     request: &Request,
 ) -> Result<Bound<'py, PyAny>> {
-    let mut slot = Slot::default();
-    carry_out(|| prepare(source, target, data, request, &mut slot)).map(|(array, _)| array)
+    let (endpoints, mut slot) = (Endpoints { source, target }, Slot::default());
+    carry_out(|| prepare(endpoints, data, class, request, &mut slot)).map(|(array, _)| array)
 }
 
 /// As [`convert_to`], and says which route was taken.
@@ -170,8 +187,9 @@ pub fn convert_routed<'py>(
     target: &'static Framework,
     request: &Request,
 ) -> Result<(Bound<'py, PyAny>, Route)> {
-    let mut slot = Slot::default();
-    carry_out(|| prepare(class_of(data)?.framework, target, data, request, &mut slot))
+    let (class, mut slot) = (class_of(data)?, Slot::default());
+    let endpoints = Endpoints { source: class.framework, target };
+    carry_out(|| prepare(endpoints, data, &class, request, &mut slot))
 }
 
 /// What [`convert_to`] would do, without doing it.
@@ -185,8 +203,18 @@ pub fn explain(
     request: &Request,
 ) -> Result<Record> {
     let mut slot = Slot::default();
-    let prepared = match detect::class_of(data) {
-        Some(class) => prepare(class.framework, target, data, request, &mut slot)?,
+    let class = detect::class_of(data);
+    if class.is_none()
+        && !foreign::exports(data)
+        && let Some(array) = seen_as_array(data, target)?
+    {
+        return explain(&array, target, request);
+    }
+    let prepared = match class {
+        Some(class) => {
+            let endpoints = Endpoints { source: class.framework, target };
+            prepare(endpoints, data, &class, request, &mut slot)?
+        }
         None => foreign::prepare(data, target, request, &mut slot)?,
     };
     Ok(prepared.description().record(&prepared.plan, 0))
@@ -232,40 +260,40 @@ fn carry_out<'a, 'py: 'a>(
 
 /// Gathers the facts of an array and makes the plan.
 fn prepare<'a, 'py>(
-    source: &'static Framework,
-    target: &'static Framework,
+    endpoints: Endpoints,
     data: &'a Bound<'py, PyAny>,
+    class: &Class,
     request: &Request,
     slot: &'a mut Slot,
 ) -> Result<Prepared<'a, 'py>> {
-    let endpoints = Endpoints { source, target };
+    let Endpoints { source, target } = endpoints;
     if source.memory_type == target.memory_type {
-        return prepare_own(endpoints, data, request, slot);
+        return prepare_own(endpoints, data, class, request, slot);
     }
     let py = data.py();
-    let class = class_of(data)?;
     let value;
+    let inside;
     let (source, inner, class) = match class.role {
         Role::Array => (source, data, class),
         Role::Refused(why) => return Err(errors::refused(endpoints, why, data)),
         Role::Value(op) => {
             value = source::unwrap_value(py, endpoints, data, op)?;
-            let class = class_of(&value)?;
+            inside = class_of(&value)?;
             // Of another framework perhaps, as the value of a Keras variable can be.
-            if class.framework.memory_type == target.memory_type {
-                let endpoints = Endpoints { source: class.framework, target };
-                return prepare_own(endpoints, &value, request, slot);
+            if inside.framework.memory_type == target.memory_type {
+                let endpoints = Endpoints { source: inside.framework, target };
+                return prepare_own(endpoints, &value, &inside, request, slot);
             }
-            if let Role::Refused(why) = class.role {
+            if let Role::Refused(why) = inside.role {
                 return Err(errors::refused(endpoints, why, &value));
             }
-            (class.framework, &value, class)
+            (inside.framework, &value, &inside)
         }
     };
     let endpoints = Endpoints { source, target };
     let loaded = loaded::load(py, source, endpoints)?;
     let reader = Reader { py, endpoints, loaded };
-    let (input, facts) = match reader.gather(inner, &class, slot)? {
+    let (input, facts) = match reader.gather(inner, class, slot)? {
         None => (Input::Memory(Some(data)), slot.facts()),
         Some((array, facts)) => (Input::Array(array), facts),
     };
@@ -298,6 +326,7 @@ fn decide<'a, 'py>(
 fn prepare_own<'a, 'py>(
     endpoints: Endpoints,
     data: &Bound<'py, PyAny>,
+    class: &Class,
     request: &Request,
     slot: &'a mut Slot,
 ) -> Result<Prepared<'a, 'py>> {
@@ -320,13 +349,13 @@ fn prepare_own<'a, 'py>(
     };
     let holds = target_at(py, target, device, here, wish.cast.unwrap_or(DType::Bool))?;
     let plan = plan::within(&holds, here, &wish).map_err(|refusal| match (refusal, wish.cast) {
-        (Refusal::CopyRequired(why), _) => errors::copy_required(endpoints, request, why),
-        (_, cast) => errors::missing_dtype(py, endpoints, target, cast.unwrap_or(DType::Bool)),
+        (Refusal::CopyRequired(why), _) => copy_required(endpoints, request, why),
+        (_, cast) => missing_dtype(py, endpoints, target, cast.unwrap_or(DType::Bool)),
     })?;
     let missed = request.placement.is_missed(endpoints.target, device);
     let input = match plan.route {
         Route::Keep => Input::Array(data.clone()),
-        _ => own_input(&reader, data, &plan, slot)?,
+        _ => own_input(&reader, data, *class, &plan, slot)?,
     };
     Ok(Prepared { py, endpoints, target, plan, input, slot, missed, is_narrowed: false })
 }
@@ -336,11 +365,12 @@ fn prepare_own<'a, 'py>(
 fn own_input<'a, 'py>(
     reader: &Reader<'_, 'py>,
     data: &Bound<'py, PyAny>,
+    mut class: Class,
     plan: &Plan,
     slot: &mut Slot,
 ) -> Result<Input<'a, 'py>> {
     let Reader { py, endpoints, loaded } = *reader;
-    let (mut data, mut class) = (data.clone(), class_of(data)?);
+    let mut data = data.clone();
     if let Role::Value(op) = class.role {
         data = source::unwrap_value(py, endpoints, &data, op)?;
         class = class_of(&data)?;
@@ -399,7 +429,8 @@ fn target_at(
         Device::Host => import::importer(py, target),
         Device::Accelerator(_) => Importer::of(framework),
     };
-    Ok(Target { framework, dtypes, device, importer, accelerators })
+    let no_dlpack = no_dlpack(py, target, dtype);
+    Ok(Target { framework, dtypes, no_dlpack, device, importer, accelerators })
 }
 
 /// The element type to cast to, where that is another one.
@@ -431,9 +462,22 @@ fn castable(endpoints: Endpoints, from: DType, to: DType) -> Result<()> {
 
 /// The dtypes that a framework has now, as far as the wanted one is concerned.
 pub(crate) fn dtypes(py: Python<'_>, loaded: &LoadedFramework, wanted: DType) -> Result<DTypeSet> {
-    let dtypes = loaded.framework.dtypes;
+    let dtypes = match wanted.is_numpy() {
+        true => loaded.framework.dtypes,
+        false => loaded.framework.dtypes.without(import::lacking(py, loaded).dtypes),
+    };
     Ok(match loaded.missing(py, wanted)? {
         Some(missing) => dtypes.without(missing.dtypes),
         None => dtypes,
     })
+}
+
+/// The dtypes that a framework does not exchange by DLPack, as far as the given one is concerned.
+#[inline]
+fn no_dlpack(py: Python<'_>, loaded: &LoadedFramework, dtype: DType) -> DTypeSet {
+    let by_table = loaded.framework.no_dlpack;
+    match dtype.is_numpy() {
+        true => by_table,
+        false => by_table.union(import::lacking(py, loaded).dlpack),
+    }
 }

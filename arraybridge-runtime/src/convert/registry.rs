@@ -5,6 +5,7 @@ use std::sync::OnceLock;
 use pyo3::prelude::*;
 
 use crate::convert::Request;
+use crate::framework::detect::Class;
 use crate::framework::generated::MemoryType;
 use crate::framework::spec::Framework;
 use crate::interpreter::error::Error;
@@ -15,7 +16,7 @@ pub trait Converter: Send + Sync {
     fn source(&self) -> &'static Framework;
     /// Where they go.
     fn target(&self) -> &'static Framework;
-    /// Converts one array.
+    /// Converts one array of a class of the source's.
     ///
     /// # Errors
     ///
@@ -23,6 +24,7 @@ pub trait Converter: Send + Sync {
     fn convert<'py>(
         &self,
         data: &Bound<'py, PyAny>,
+        class: &Class,
         request: &Request,
     ) -> Result<Bound<'py, PyAny>, Error>;
 }

@@ -15,6 +15,7 @@ use pyo3::types::{PyList, PyString, PyTuple};
 
 use super::record::{RawRecord, Record};
 use crate::interpreter::context::{ContextBlock, ContextVariable, already_open};
+use crate::interpreter::function_code;
 use crate::interpreter::shared::{Shared, call_guarded};
 
 /// Whether somebody, in any context, asked for records.
@@ -165,8 +166,11 @@ fn caller(py: Python<'_>) -> PyResult<(String, Option<u32>)> {
         let name = name.and_then(|name| name.cast_into::<PyString>().ok());
         let name = name.as_ref().map_or(Ok(""), |name| name.to_str())?;
         let outer = frame.getattr(intern!(py, "f_back"))?;
-        if name.split('.').next() != Some("arraybridge") || outer.is_none() {
-            let file = frame.getattr(intern!(py, "f_code"))?.getattr("co_filename")?;
+        let code = frame.getattr(intern!(py, "f_code"))?;
+        let is_inside =
+            name.split('.').next() == Some("arraybridge") || function_code::is_ours(&code);
+        if !is_inside || outer.is_none() {
+            let file = code.getattr("co_filename")?;
             return Ok((file.extract()?, frame.getattr(intern!(py, "f_lineno"))?.extract()?));
         }
         frame = outer;
@@ -265,8 +269,10 @@ fn leave_everywhere(lists: &Bound<'_, PyTuple>) -> PyResult<()> {
 
 /// Makes conversions without a `copy` argument share memory or raise: `with no_copy():`.
 ///
-/// The conversion raises `CopyRequiredError` with the reason. Entering one object twice raises
-/// `RuntimeError`.
+/// The conversion raises `CopyRequiredError` with the reason. That is so for `convert`, and for the
+/// arguments and the results of declared functions, `input_dtype` included. Stacking, joining parts, the
+/// dtype policy of a result, and what NumPy copies to see a data frame as an array are not conversions,
+/// and still copy. Entering one object twice raises `RuntimeError`.
 ///
 /// Examples
 /// --------

@@ -11,6 +11,7 @@ use pyo3::types::PyInt;
 use crate::framework::device::Device;
 use crate::interpreter::detached::{DetachedRef, wait_detached};
 use crate::interpreter::error::{Error, Result};
+use crate::interpreter::fork;
 
 /// Whether libcuda can be loaded. If it cannot, cudarc panics on the first call.
 pub fn is_present() -> bool {
@@ -67,7 +68,7 @@ unsafe impl Send for Event {}
 // SAFETY: any number of threads may query an event and wait for it at a time.
 unsafe impl Sync for Event {}
 
-static UNUSED: Mutex<Vec<(usize, usize)>> = Mutex::new(Vec::new());
+pub(super) static UNUSED: Mutex<Vec<(usize, usize)>> = Mutex::new(Vec::new());
 
 fn unused() -> MutexGuard<'static, Vec<(usize, usize)>> {
     UNUSED.lock().unwrap_or_else(PoisonError::into_inner)
@@ -184,6 +185,15 @@ fn in_context<T>(index: usize, body: impl FnOnce() -> Result<T, DriverError>) ->
     })
 }
 
+/// Fails in a process that was forked from one that used CUDA. All handles belong to the parent.
+///
+/// # Errors
+///
+/// [`Error::Cuda`].
+pub(super) fn check_not_lost() -> Result<()> {
+    if fork::has_lost_cuda() { Err(Error::Cuda(fork::LOST_CUDA.into())) } else { Ok(()) }
+}
+
 /// Calls the driver, and restores the thread's current context afterwards.
 ///
 /// # Errors
@@ -194,6 +204,7 @@ pub fn checked<T>(call: impl FnOnce() -> Result<T, DriverError>) -> Result<T> {
     if !is_present() {
         return Err(Error::Cuda("the CUDA driver library cannot be loaded".into()));
     }
+    check_not_lost()?;
     let call = || {
         let _previous = PreviousContext::save();
         call()
@@ -249,9 +260,9 @@ pub(crate) fn set_current(index: usize) -> Result<PreviousContext> {
 }
 
 /// A stream that somebody else owns: its device, its handle, cudarc's object for it, and its owner.
-type BorrowedStream = (usize, usize, Weak<CudaStream>, DetachedRef);
+pub(super) type BorrowedStream = (usize, usize, Weak<CudaStream>, DetachedRef);
 
-static BORROWED: Mutex<Vec<BorrowedStream>> = Mutex::new(Vec::new());
+pub(super) static BORROWED: Mutex<Vec<BorrowedStream>> = Mutex::new(Vec::new());
 
 /// A stream that somebody else owns, as cudarc's type. The owner is kept alive as long as anything refers to
 /// the result: memory is freed on the stream on which it was allocated.
@@ -308,10 +319,11 @@ pub(crate) unsafe fn borrowed_stream(index: usize, handle: usize) -> Result<Arc<
     })
 }
 
+pub(super) static CONTEXTS: Mutex<Vec<(usize, Arc<CudaContext>)>> = Mutex::new(Vec::new());
+
 /// A device's primary context, which is retained once and never released.
 pub(crate) fn context(index: usize) -> Result<Arc<CudaContext>, DriverError> {
-    static KNOWN: Mutex<Vec<(usize, Arc<CudaContext>)>> = Mutex::new(Vec::new());
-    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut known = CONTEXTS.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some((_, context)) = known.iter().find(|(device, _)| *device == index) {
         return Ok(context.clone());
     }

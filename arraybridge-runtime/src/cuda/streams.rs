@@ -15,6 +15,7 @@ use crate::framework::endpoints::Endpoints;
 use crate::framework::loaded::{self, LoadedFramework};
 use crate::framework::spec::Framework;
 use crate::interpreter::detached::DetachedRef;
+use crate::interpreter::fork;
 
 /// Runs `body` with a device made current in a framework. No stream is entered.
 ///
@@ -118,13 +119,13 @@ unsafe fn lender_waits(
 }
 
 /// An owner that is kept until an event has happened.
-struct Kept {
+pub(super) struct Kept {
     event: Event,
     // Kept alive only.
     _owner: Box<dyn Send>,
 }
 
-static KEPT: Mutex<Vec<Kept>> = Mutex::new(Vec::new());
+pub(super) static KEPT: Mutex<Vec<Kept>> = Mutex::new(Vec::new());
 
 /// The length of the list, read without its lock.
 static COUNT: AtomicUsize = AtomicUsize::new(0);
@@ -193,6 +194,11 @@ pub fn drain_at_exit(py: Python<'_>) {
                 COUNT.store(0, Ordering::Relaxed);
                 std::mem::take(&mut *kept)
             };
+            if fork::has_lost_cuda() {
+                // The parent has it, and gives it back.
+                std::mem::forget(all);
+                return;
+            }
             for kept in &all {
                 let _ = kept.event.wait();
             }

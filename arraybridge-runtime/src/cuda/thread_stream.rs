@@ -22,7 +22,7 @@ use crate::interpreter::error::defer_interrupt;
 ///
 /// It is never destroyed, since frameworks remember memory by the stream on which it was allocated. When
 /// its thread ends, another thread gets it.
-struct OwnStream {
+pub(super) struct OwnStream {
     index: usize,
     handle: usize,
     /// The streams that the frameworks returned to from it. Memory of its pools may be in use there, so it
@@ -31,7 +31,7 @@ struct OwnStream {
 }
 
 /// The streams of threads that have ended.
-static IDLE: Mutex<Vec<OwnStream>> = Mutex::new(Vec::new());
+pub(super) static IDLE: Mutex<Vec<OwnStream>> = Mutex::new(Vec::new());
 
 /// The streams of a thread.
 struct OwnStreams(Vec<OwnStream>);
@@ -49,6 +49,7 @@ impl Drop for OwnStreams {
 /// Calls `look` with this thread's stream of a device. If there is none, an idle stream is taken, or a new
 /// one is made.
 fn with_own<T>(index: usize, look: impl FnOnce(&mut OwnStream) -> T) -> PyResult<T> {
+    driver::check_not_lost()?;
     let known = STREAMS.with_borrow(|streams| streams.0.iter().any(|own| own.index == index));
     if !known {
         let idle = {
@@ -199,27 +200,7 @@ fn enter(
     if let Some(scope) = &scope {
         scope.call_method0(pyo3::intern!(py, "__enter__"))?;
     }
-    let entered = || -> PyResult<Option<EnteredFramework>> {
-        let Some(Current { handle: before, object }) = streams::current(py, loaded, index)? else {
-            return Ok(None);
-        };
-        // SAFETY: both streams are of this device; the framework's object is held, and the thread's own stream
-        // is never destroyed.
-        unsafe { driver::order(index, before, handle) }?;
-        let (number, number_of_device) = (PyInt::new(py, handle), PyInt::new(py, index));
-        let module = loaded.module(py);
-        let names = [module, number.as_any(), &device, number_of_device.as_any(), slf.as_any()];
-        let stream = ops.wrap.call(py, names)?;
-        let stream = ops.scope.call(py, [module, &stream])?;
-        stream.call_method0(pyo3::intern!(py, "__enter__"))?;
-        Ok(Some(EnteredFramework {
-            stream: stream.unbind(),
-            device: None,
-            before,
-            owner: object.into(),
-        }))
-    };
-    match (entered(), scope) {
+    match (enter_stream(slf, loaded, ops, handle, &device), scope) {
         (Ok(Some(entered)), scope) => {
             Ok(Some(EnteredFramework { device: scope.map(Bound::unbind), ..entered }))
         }
@@ -229,6 +210,34 @@ fn enter(
         }
         (failed, None) => failed,
     }
+}
+
+/// As [`enter`], with the device current.
+fn enter_stream(
+    slf: &Bound<'_, ThreadStream>,
+    loaded: &LoadedFramework,
+    ops: &Streams,
+    handle: usize,
+    device: &Bound<'_, PyAny>,
+) -> PyResult<Option<EnteredFramework>> {
+    let (py, index, module) = (slf.py(), slf.get().index, loaded.module(slf.py()));
+    let Some(Current { handle: before, object }) = streams::current(py, loaded, index)? else {
+        return Ok(None);
+    };
+    // SAFETY: both streams are of this device; the framework's object is held, and the thread's own stream
+    // is never destroyed.
+    unsafe { driver::order(index, before, handle) }?;
+    let (number, number_of_device) = (PyInt::new(py, handle), PyInt::new(py, index));
+    let names = [module, number.as_any(), device, number_of_device.as_any(), slf.as_any()];
+    let stream = ops.wrap.call(py, names)?;
+    let stream = ops.scope.call(py, [module, &stream])?;
+    stream.call_method0(pyo3::intern!(py, "__enter__"))?;
+    Ok(Some(EnteredFramework {
+        stream: stream.unbind(),
+        device: None,
+        before,
+        owner: object.into(),
+    }))
 }
 
 /// Returns a framework to the stream that it was on before, which waits for the thread's own.

@@ -4,7 +4,7 @@ use pyo3::intern;
 use pyo3::prelude::*;
 
 use super::Declared;
-use super::definition::FunctionKind;
+use super::definition::{Definition, FunctionKind};
 use super::options::OutputType;
 
 /// What is copied besides the function's `__dict__`. `inspect` finds the kind of a function by its code
@@ -20,15 +20,9 @@ const COPIED: [&str; 8] = [
     "__kwdefaults__",
 ];
 
-/// Makes a declared function look like its function, with the signature that it shows and the
-/// attributes that callers of the original package read.
-pub(super) fn set_attributes(
-    declared: &Bound<'_, Declared>,
-    signature: Option<Bound<'_, PyAny>>,
-) -> PyResult<()> {
+/// Copies the attributes of a function to an object; a Python function has them already.
+fn copy_attributes(declared: &Bound<'_, PyAny>, function: &Bound<'_, PyAny>) -> PyResult<()> {
     let py = declared.py();
-    let definition = declared.get().definition();
-    let function = definition.function.bind(py);
     if let Ok(dict) = function.getattr(intern!(py, "__dict__")) {
         declared.getattr(intern!(py, "__dict__"))?.call_method1("update", (dict,))?;
     }
@@ -41,7 +35,20 @@ pub(super) fn set_attributes(
             declared.setattr(name, value)?;
         }
     }
-    declared.setattr("__wrapped__", function)?;
+    declared.setattr("__wrapped__", function)
+}
+
+/// Makes a declared function look like its function, with the signature that it shows and the
+/// attributes that callers of the original package read.
+pub(super) fn set_attributes(
+    declared: &Bound<'_, PyAny>,
+    definition: &Definition,
+    signature: Option<Bound<'_, PyAny>>,
+) -> PyResult<()> {
+    let py = declared.py();
+    if declared.is_instance_of::<Declared>() {
+        copy_attributes(declared, definition.function.bind(py))?;
+    }
     if let Some(signature) = signature {
         declared.setattr("__signature__", signature)?;
     }

@@ -13,7 +13,7 @@ use super::result::{self, ResultScope};
 use super::{ladder, scope};
 use crate::framework::device;
 use crate::framework::spec::Framework;
-use crate::interpreter::error::Error;
+use crate::interpreter::error::{Error, Result};
 use crate::policy::Policy;
 
 /// One call of a declared function.
@@ -64,7 +64,7 @@ impl From<PyErr> for FailedAttempt {
 }
 
 impl<'a, 'py> Call<'a, 'py> {
-    /// A call with these arguments.
+    /// A call with these arguments, whose arrays are still to be found.
     #[inline]
     pub fn new(
         py: Python<'py>,
@@ -73,8 +73,19 @@ impl<'a, 'py> Call<'a, 'py> {
         kwargs: Option<&Bound<'py, PyDict>>,
         policy: Policy,
     ) -> Call<'a, 'py> {
-        let slots = arguments::find(definition, args, kwargs);
-        Call { py, definition, args: args.clone(), kwargs: kwargs.cloned(), slots, policy }
+        let (args, kwargs, slots) = (args.clone(), kwargs.cloned(), ArgumentSlots::new());
+        Call { py, definition, args, kwargs, slots, policy }
+    }
+
+    /// Finds the arrays among the arguments.
+    ///
+    /// # Errors
+    ///
+    /// As [`arguments::find`].
+    // The call stays where it is: a second one in each frame would shorten recursions.
+    #[inline]
+    pub fn find_arrays(&mut self) -> Result<()> {
+        arguments::find(&mut self.slots, self.definition, &self.args, self.kwargs.as_ref())
     }
 
     /// Calls the function once, with the arrays of `slots`. Returns its result, and the arrays that it

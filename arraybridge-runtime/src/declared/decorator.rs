@@ -47,7 +47,8 @@ on_oom : str or sequence of str, optional
 clear_cuda_cache : bool, optional
     True retries with all caches cleared, whatever the two options above say.
 split_axis : int, optional
-    The axis along which the first array may be split.
+    The axis along which the first array may be split; a negative one counts from the last. Its parts
+    are halved until they fit, and the next call begins with parts of the size that did.
 join : str, callable or tuple, optional
     How the results of the parts become one: \"concatenate\", \"sum\", \"max\", \"min\", or a function
     of the list of results; for a tuple, a tuple of these. By default, only arrays that are as long
@@ -61,8 +62,8 @@ slice_by_slice : bool, optional
 
 Returns
 -------
-Declared
-    It is called like the function, and has the additional keywords `dtype_conversion` and
+function or Declared
+    A Python function for a Python function, a Declared for any other callable. It is called like the function, and has the additional keywords `dtype_conversion` and
     `slice_by_slice`.
 
 Raises
@@ -138,7 +139,7 @@ impl Decorator {
             keywords.update(options.as_mapping())?;
         }
         match function {
-            Some(function) => Ok(Declared::new(function, self.framework, &keywords)?.into_any()),
+            Some(function) => Declared::declare(function, self.framework, &keywords),
             None => Ok(Decorator::new(py, self.framework, Some(keywords))?.into_any()),
         }
     }
@@ -197,11 +198,11 @@ pub fn memory_types<'py>(
 ///
 /// # Errors
 ///
-/// As [`Declared::new`].
+/// As [`Declared::declare`].
 pub fn declare<'py>(
     function: &Bound<'py, PyAny>,
     execution: &Bound<'py, PyAny>,
     options: &Bound<'py, PyDict>,
-) -> Result<Bound<'py, Declared>> {
-    Declared::new(function, names::framework(execution)?, options)
+) -> Result<Bound<'py, PyAny>> {
+    Declared::declare(function, names::framework(execution)?, options)
 }

@@ -1,6 +1,6 @@
 //! A function and its declaration, read once when the function is declared.
 
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicUsize};
 
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -59,6 +59,9 @@ pub struct Definition {
     pub passthrough: Option<Passthrough>,
     /// Whether it was warned that its results lose what they have between whole numbers.
     pub warned_of_fractions: AtomicBool,
+    /// The number of elements of the first array for which memory sufficed when a call was split; 0 if none
+    /// was.
+    pub fitted: AtomicUsize,
     /// Of which dtypes it was warned that arrays are narrowed.
     pub warned_of_narrowing: WarnedDtypes,
 }
@@ -93,6 +96,7 @@ impl Definition {
             binding,
             passthrough: None,
             warned_of_fractions: AtomicBool::new(false),
+            fitted: AtomicUsize::new(0),
             warned_of_narrowing: WarnedDtypes::new(),
         };
         definition.passthrough = Passthrough::of(&definition);

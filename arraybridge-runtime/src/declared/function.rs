@@ -11,8 +11,9 @@ use super::attributes::set_attributes;
 use super::call::Call;
 use super::definition::{Binding, Definition, FunctionKind};
 use super::passthrough::{self, Passthrough};
+use super::python_function;
 use super::result::ResultScope;
-use super::steps;
+use super::{names, steps};
 use crate::convert::trace;
 use crate::framework::spec::Framework;
 use crate::interpreter::error::{Result, first_line};
@@ -22,8 +23,8 @@ use crate::policy::Policy;
 /// A function that takes arrays of any framework and receives those of the framework that it is
 /// declared for.
 ///
-/// The decorators create it. It is called like the function, with two more keywords.
-/// `dtype_conversion` is the dtype of this call's result, as in `dtype_policy`. `slice_by_slice=True`
+/// The decorators create it. From a Python function they make a Python function that calls it. It is
+/// called like the function, with two more keywords. `dtype_conversion` is the dtype of this call's result, as in `dtype_policy`. `slice_by_slice=True`
 /// calls the function for each 2-D slice of the first array and stacks the results, as
 /// `process_slices` does. `__wrapped__` is the function; `input_memory_type`, `output_memory_type` and
 /// `execution_memory_type` are names of frameworks.
@@ -51,18 +52,29 @@ pub struct Declared {
 vectorcall_class!(Declared, vectorcall, passthrough::call);
 
 impl Declared {
-    /// Declares a function.
+    /// Declares a function: a Python function becomes a Python function, anything else a [`Declared`].
     ///
     /// # Errors
     ///
     /// As [`Definition::new`].
-    pub fn new<'py>(
+    pub fn declare<'py>(
         function: &Bound<'py, PyAny>,
         execution: &'static Framework,
         keywords: &Bound<'py, PyDict>,
-    ) -> Result<Bound<'py, Declared>> {
-        let py = function.py();
+    ) -> Result<Bound<'py, PyAny>> {
         let (definition, signature) = Definition::new(function, execution, keywords)?;
+        let is_plain = definition.kind == FunctionKind::Plain;
+        let declared = Declared::new(function.py(), definition)?;
+        let shown = if is_plain && python_function::is_one(function)? {
+            python_function::calling(&declared, function)?
+        } else {
+            declared.clone().into_any()
+        };
+        set_attributes(&shown, declared.get().definition(), signature)?;
+        Ok(shown)
+    }
+
+    fn new(py: Python<'_>, definition: Definition) -> Result<Bound<'_, Declared>> {
         let vectorcall = match definition.passthrough {
             // SAFETY: the function implements the vectorcall protocol for instances of `Declared`.
             Some(Passthrough::Unchecked) => unsafe {
@@ -73,8 +85,13 @@ impl Declared {
         let declared = Bound::new(py, Declared { vectorcall, definition })?;
         static INSTALLED: PyOnceLock<()> = PyOnceLock::new();
         INSTALLED.get_or_init(py, || vectorcall::install(&declared));
-        set_attributes(&declared, signature)?;
         Ok(declared)
+    }
+
+    /// The object that a declared function is, or that it calls; `None` for anything else.
+    pub fn of<'py>(function: &Bound<'py, PyAny>) -> Option<Bound<'py, Declared>> {
+        let called = || python_function::called(function);
+        function.cast::<Declared>().cloned().ok().or_else(called)
     }
 
     /// The function and its declaration.
@@ -119,12 +136,13 @@ impl Declared {
             slice_by_slice = added.slice_by_slice;
         }
         let kwargs = kwargs.filter(|kwargs| !kwargs.is_empty());
-        let call = Call::new(py, definition, args, kwargs, policy);
+        let mut call = Call::new(py, definition, args, kwargs, policy);
+        call.find_arrays()?;
         match (definition.kind, slice_by_slice) {
             (FunctionKind::Plain, false) => {
                 call.finish(call.recover(&call.slots)?, ResultScope::Call)
             }
-            (FunctionKind::Plain, true) => call.finish(call.slice_by_slice()?, ResultScope::Stack),
+            (FunctionKind::Plain, true) => call.slice_by_slice(),
             (_, false) => steps::start(slf, call),
             (_, true) => {
                 let text = "slice_by_slice is for functions that return their result";
@@ -177,10 +195,24 @@ impl Declared {
             Binding::Class => builtins.getattr("classmethod")?.call1((function,))?,
             Binding::Static => builtins.getattr("staticmethod")?.call1((function,))?,
         };
-        let declare = py.import("arraybridge._core")?.getattr("_declare")?;
+        let declare = py.get_type::<Declared>().getattr("_restore")?;
         let execution = definition.options.execution.name;
         let arguments = (function, execution, definition.keywords.bind(py));
         Ok((declare, arguments).into_pyobject(py)?.into_any())
+    }
+
+    /// The object of a function and its declaration, for pickle.
+    #[staticmethod]
+    fn _restore<'py>(
+        function: &Bound<'py, PyAny>,
+        execution: &Bound<'py, PyAny>,
+        keywords: &Bound<'py, PyDict>,
+    ) -> Result<Bound<'py, Declared>> {
+        let execution = names::framework(execution)?;
+        let (definition, signature) = Definition::new(function, execution, keywords)?;
+        let declared = Declared::new(function.py(), definition)?;
+        set_attributes(&declared, declared.get().definition(), signature)?;
+        Ok(declared)
     }
 
     fn __repr__(&self) -> String {

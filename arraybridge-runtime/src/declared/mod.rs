@@ -15,6 +15,7 @@ pub mod ladder;
 pub mod names;
 mod options;
 mod passthrough;
+mod python_function;
 mod result;
 mod scope;
 mod signature;

@@ -50,8 +50,8 @@ pub struct Options {
     pub narrow: Option<Narrow>,
     /// How a call is retried when memory runs out, in order.
     pub ladder: Vec<Rung>,
-    /// The axis along which the first array may be split.
-    pub split_axis: Option<usize>,
+    /// The axis along which the first array may be split. A negative one is counted from the last.
+    pub split_axis: Option<isize>,
     /// How the results of the parts are joined, if the declaration says it.
     pub join: Option<Join>,
     /// The function that is called on the host instead.
@@ -242,12 +242,12 @@ impl<'py> Keywords<'_, 'py> {
         Ok(rungs)
     }
 
-    fn split_axis(&self) -> Result<Option<usize>> {
+    fn split_axis(&self) -> Result<Option<isize>> {
         let Some(axis) = self.get("split_axis")? else { return Ok(None) };
         let index = axis.extract().ok().filter(|_| !axis.is_instance_of::<PyBool>());
-        index.map(Some).ok_or_else(|| {
-            Error::Value(format!("split_axis must be an int that is not negative, not {axis}"))
-        })
+        index
+            .map(Some)
+            .ok_or_else(|| Error::Value(format!("split_axis must be an int, not {axis}")))
     }
 
     fn join(&self) -> Result<Option<Join>> {

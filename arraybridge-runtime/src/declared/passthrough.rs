@@ -16,7 +16,7 @@ use super::options::OutputType;
 use super::result::{self, ResultScope};
 use super::signature::ArrayUsage;
 use super::{Declared, ladder, scope};
-use crate::convert::trace;
+use crate::convert::{self, trace};
 use crate::framework::detect::{self, Role};
 use crate::framework::loaded;
 use crate::framework::oom;
@@ -157,7 +157,8 @@ fn recover_unchecked<'py>(
     }
     let (args, kwargs) = given.packed(py)?;
     let policy = definition.options.policy(py);
-    let call = Call::new(py, definition, &args, kwargs.as_ref(), policy);
+    let mut call = Call::new(py, definition, &args, kwargs.as_ref(), policy);
+    call.find_arrays()?;
     let written = call.slots.iter().any(ArgumentSlot::is_written);
     let result = ladder::retry_call(&call, &call.slots, FailedAttempt { error, written })?;
     call.finish(result, ResultScope::Call)
@@ -210,7 +211,9 @@ fn check<'a, 'py: 'a>(
                 }
                 checked.lead.get_or_insert(value);
             }
-            None if Container::of(&value).is_some() => return None,
+            None if Container::of(&value).is_some() || convert::is_like_array(&value) => {
+                return None;
+            }
             None => {}
         }
     }
@@ -230,6 +233,7 @@ fn fit_by_name<'py>(
         name.cast::<PyString>().is_ok_and(|name| !definition.parameters.is_added(&name))
             && detect::class_of(value).is_none()
             && Container::of(value).is_none()
+            && !convert::is_like_array(value)
     })
 }
 
@@ -256,13 +260,15 @@ fn call_checked<'py>(
                 return Ok(result);
             }
             let (args, kwargs) = given.packed(py)?;
-            let call = Call::new(py, definition, &args, kwargs.as_ref(), policy);
+            let mut call = Call::new(py, definition, &args, kwargs.as_ref(), policy);
+            call.find_arrays()?;
             call.finish(result, ResultScope::Call)
         }
         Err(error) if !is_recoverable(py, definition, &error) => Err(error),
         Err(error) => {
             let (args, kwargs) = given.packed(py)?;
-            let call = Call::new(py, definition, &args, kwargs.as_ref(), policy);
+            let mut call = Call::new(py, definition, &args, kwargs.as_ref(), policy);
+            call.find_arrays()?;
             let input = definition.options.input;
             let mut versions = checked.versions.iter();
             let changed = versions.any(|(array, before)| has_changed(input, array, *before));

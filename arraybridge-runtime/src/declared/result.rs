@@ -15,7 +15,7 @@ use crate::framework::spec::Framework;
 use crate::interpreter::containers::Container;
 use crate::interpreter::error::{Error, Result};
 use crate::memory::numpy_array;
-use crate::policy::{self, Conversion, Function, Lead, Policy};
+use crate::policy::{self, Conversion, Function, Lead, Policy, StackPolicy};
 
 /// What a result comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -146,6 +146,12 @@ fn finish_without_dtype<'py>(
     let finished = policy::finish(&array, &lead, call.policy, function_of(call))?;
     narrowing.warn(py, from, to, framework)?;
     Ok(finished)
+}
+
+/// The policy for the stack of the results of a call.
+pub fn stack_policy<'a>(call: &Call<'a, '_>) -> StackPolicy<'a> {
+    let lead = call.slots.first().map_or_else(Lead::default, |slot| Lead::of(&slot.value));
+    StackPolicy::new(call.policy, Lead { reduced_ndim: Some(1), ..lead }, function_of(call))
 }
 
 /// The function of a call, for the warnings about its result.

@@ -257,7 +257,7 @@ fn leads_to_declared(function: &Bound<'_, PyAny>) -> PyResult<bool> {
     let partial = py.import(intern!(py, "functools"))?.getattr("partial")?;
     let mut next = Some(function.clone());
     while let Some(function) = next {
-        if let Ok(declared) = function.cast::<Declared>() {
+        if let Some(declared) = Declared::of(&function) {
             let parameters = &declared.get().definition().parameters;
             return Ok(!parameters.own.dtype_conversion || parameters.forwards_dtype);
         }

@@ -6,26 +6,33 @@ use super::arguments::{ArgumentKey, ArgumentSlot, ArgumentSlots, length_along};
 use super::call::Call;
 use super::result::{self, ResultScope};
 use crate::interpreter::error::{Error, Result};
-use crate::slices;
+use crate::slices::{self, Merge};
 
 impl<'py> Call<'_, 'py> {
-    /// Calls the function for each slice of the first array along its first axis.
+    /// Calls the function for each slice of the first array along its first axis, and finishes the stack
+    /// of the results. A 2-D array is a slice itself.
     ///
     /// # Errors
     ///
     /// [`Error::Value`] when there is no array, or when the arrays that are sliced together differ in
-    /// length; as [`slices::process`].
-    pub fn slice_by_slice(&self) -> Result<Bound<'py, PyAny>> {
+    /// length; as [`slices::process`] and [`Call::finish`].
+    pub fn slice_by_slice(&self) -> PyResult<Bound<'py, PyAny>> {
         let Some(lead) = self.slots.first() else {
             let text = "slice_by_slice needs an array among the arguments".to_owned();
-            return Err(Error::Value(text));
+            return Err(Error::Value(text).into());
         };
+        if slices::is_slice(&lead.value) {
+            return self.finish(self.recover(&self.slots)?, ResultScope::Call);
+        }
         self.check_sliced(&self.slots, 0)?;
-        slices::process(self.py, &lead.value, &mut |index, slice| {
+        let merge =
+            Merge { target: None, policy: Some(result::stack_policy(self)), stacks_images: true };
+        let stack = slices::process(&lead.value, &merge, &mut |index, slice| {
             let part = |array: &Bound<'py, PyAny>| Ok(array.get_item(index)?);
             let slots = self.with_parts(&self.slots, slice, &part)?;
             result::finish(self, self.recover(&slots)?, ResultScope::Slice)
-        })
+        })?;
+        self.finish(stack, ResultScope::Stack)
     }
 
     /// The arrays of the call with a part of the first array, and of those that are sliced with it.

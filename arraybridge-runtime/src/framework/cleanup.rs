@@ -30,6 +30,15 @@ pub struct Cleared {
 /// What is not an `Exception`, such as an interrupt. What a framework raises is in the result.
 pub fn clear_all(py: Python<'_>, device: Option<usize>) -> Result<Vec<Cleared>> {
     collect_garbage(py)?;
+    clear_pools(py, device)
+}
+
+/// As [`clear_all`], but garbage is not collected.
+///
+/// # Errors
+///
+/// As [`clear_all`].
+pub fn clear_pools(py: Python<'_>, device: Option<usize>) -> Result<Vec<Cleared>> {
     let mut cleared = Vec::new();
     for framework in MemoryType::ALL.map(MemoryType::framework) {
         clear(py, framework, device, &mut cleared)?;

@@ -14,9 +14,9 @@ use crate::framework::endpoints::Endpoints;
 use crate::framework::generated::MemoryType;
 use crate::framework::isolate;
 use crate::framework::shortcuts::{self, ShortCut};
-use crate::framework::spec::{DType, Export, Framework, Op};
-use crate::interpreter::detached;
+use crate::framework::spec::{DType, DTypeSet, Export, Framework, Memory, Op};
 use crate::interpreter::error::{Error, Failure, Result, defer_interrupt, first_line};
+use crate::interpreter::{detached, fork};
 use crate::memory::numpy_array;
 
 /// An imported framework.
@@ -31,6 +31,16 @@ pub struct LoadedFramework {
     host: PyOnceLock<Py<PyAny>>,
     several_hosts: OnceLock<bool>,
     unversioned: OnceLock<()>,
+    lacking: PyOnceLock<Lacking>,
+}
+
+/// What the installed version of a framework lacks of the dtypes that its table lists.
+#[derive(Clone, Copy, Debug)]
+pub struct Lacking {
+    /// It does not have them, or there is no way for them.
+    pub dtypes: DTypeSet,
+    /// It does not exchange them by DLPack.
+    pub dlpack: DTypeSet,
 }
 
 static LOADED: [PyOnceLock<LoadedFramework>; MemoryType::COUNT] =
@@ -112,6 +122,7 @@ impl LoadedFramework {
             host: PyOnceLock::new(),
             several_hosts: OnceLock::new(),
             unversioned: OnceLock::new(),
+            lacking: PyOnceLock::new(),
         }
     }
 
@@ -209,6 +220,29 @@ impl LoadedFramework {
         }
     }
 
+    /// What the installed version lacks of the dtypes that NumPy does not have by itself. `exchanges` tries one.
+    pub fn lacking(&self, py: Python<'_>, exchanges: impl Fn(DType) -> bool) -> Lacking {
+        let Framework { memory, to_numpy, from_numpy, no_dlpack, .. } = self.framework;
+        let (mut dtypes, mut dlpack) = (DTypeSet::of(&[]), DTypeSet::of(&[]));
+        if *memory != Memory::Either {
+            return Lacking { dtypes, dlpack };
+        }
+        *self.lacking.get_or_init(py, || {
+            for dtype in self.framework.dtypes.iter().filter(|dtype| !dtype.is_numpy()) {
+                let one = DTypeSet::of(&[dtype]);
+                if self.dtype_object(py, dtype).is_none() {
+                    dtypes = dtypes.union(one);
+                } else if !no_dlpack.contains(dtype) && !exchanges(dtype) {
+                    match to_numpy.is_some() && from_numpy.is_some() {
+                        true => dlpack = dlpack.union(one),
+                        false => dtypes = dtypes.union(one),
+                    }
+                }
+            }
+            Lacking { dtypes, dlpack }
+        })
+    }
+
     /// The first private import op that behaves as it should.
     #[inline]
     pub fn fast_import(
@@ -296,8 +330,20 @@ impl LoadedFramework {
         self.host(py)
     }
 
-    /// How many accelerators the framework has.
+    /// How many accelerators the framework can use: none of CUDA's in a process that was forked from one that
+    /// used CUDA.
+    #[inline]
     pub fn accelerators(&self, py: Python<'_>) -> usize {
+        if self.has_lost_cuda() { 0 } else { self.known_accelerators(py) }
+    }
+
+    /// Whether its accelerators are CUDA devices that were lost in a fork.
+    pub fn has_lost_cuda(&self) -> bool {
+        fork::has_lost_cuda() && self.framework.takes_cuda_memory()
+    }
+
+    /// How many accelerators there are on which arrays may be.
+    pub fn known_accelerators(&self, py: Python<'_>) -> usize {
         if let Some(count) = self.accelerators.get() {
             return *count;
         }

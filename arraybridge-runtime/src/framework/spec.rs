@@ -3,6 +3,7 @@
 //! [`frameworks!`](arraybridge_macros::frameworks) reads `frameworks.toml` when this crate is
 //! built and emits one [`Framework`] static per table.
 
+use dlpark::ffi::DLDeviceType;
 use pyo3::prelude::*;
 
 use crate::framework::generated::MemoryType;
@@ -157,6 +158,14 @@ pub struct Framework {
     pub clear: &'static [Op<1>],
     /// Modules, and the host modules that replace them.
     pub host_modules: &'static [(&'static str, &'static str)],
+}
+
+impl Framework {
+    /// Whether it takes memory of CUDA devices, which are its accelerators then.
+    pub fn takes_cuda_memory(&self) -> bool {
+        let cuda = DLDeviceType::CUDA.0 as i32;
+        self.import.as_ref().is_some_and(|import| import.devices.contains(&cuda))
+    }
 }
 
 /// Shared libraries whose symbols collide with those of another framework.

@@ -9,6 +9,7 @@ use crate::framework::endpoints::Endpoints;
 use crate::framework::generated::MemoryType;
 use crate::framework::spec::Framework;
 use crate::interpreter::error::{Result, warn};
+use crate::interpreter::fork;
 
 const N: usize = MemoryType::COUNT;
 
@@ -100,10 +101,14 @@ pub fn gradient_detached(py: Python<'_>, endpoints: Endpoints) -> Result<()> {
 pub fn no_accelerator(py: Python<'_>, framework: &Framework) -> Result<()> {
     let given = &NO_ACCELERATOR[framework.memory_type as usize];
     warn_once(py, given, &[framework.name], "NoAcceleratorWarning", || {
+        let title = framework.title;
+        let why = match fork::has_lost_cuda() && framework.takes_cuda_memory() {
+            true => format!("{title} cannot use a GPU: {}. So", fork::LOST_CUDA),
+            false => format!("{title} finds no accelerator on this machine, so"),
+        };
         format!(
-            "{} finds no accelerator on this machine, so gpu_id is ignored and arrays stay on the \
-             host. Use device=\"accelerator:0\" to make this an error",
-            framework.title
+            "{why} gpu_id is ignored and arrays stay on the host. Use device=\"accelerator:0\" to make \
+             this an error"
         )
     })
 }

@@ -141,6 +141,11 @@ impl DTypeSet {
         self.0 & (1 << dtype as u32) != 0
     }
 
+    /// The members of either set.
+    pub const fn union(self, other: DTypeSet) -> DTypeSet {
+        DTypeSet(self.0 | other.0)
+    }
+
     /// The members that the other set does not contain.
     pub const fn without(self, other: DTypeSet) -> DTypeSet {
         DTypeSet(self.0 & !other.0)

@@ -9,12 +9,17 @@ pub type Dims<T> = SmallVec<[T; 6]>;
 /// The strides of a row-major array.
 pub fn contiguous_strides(shape: &[usize], size: usize) -> Dims<isize> {
     let mut strides: Dims<isize> = Dims::from_elem(0, shape.len());
+    set_contiguous_strides(&mut strides, shape, size);
+    strides
+}
+
+/// Writes the strides of a row-major array. There are as many strides as extents.
+pub fn set_contiguous_strides(strides: &mut [isize], shape: &[usize], size: usize) {
     let mut step = size as isize;
     for (stride, n) in strides.iter_mut().zip(shape).rev() {
         *stride = step;
         step = step.saturating_mul((*n).max(1) as isize);
     }
-    strides
 }
 
 /// A class of strides, such as the one that a framework's import accepts.

@@ -13,6 +13,8 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyType;
 
+use super::{fork, function_code};
+
 /// The kind of a failed conversion. Each has its own exception class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Failure {
@@ -113,6 +115,8 @@ impl From<DriverError> for Error {
             CUresult::CUDA_ERROR_OUT_OF_MEMORY => {
                 Error::DeviceMemory("CUDA ran out of device memory".into())
             }
+            // CUDA is always initialized first, so this is what a forked process is told.
+            CUresult::CUDA_ERROR_NOT_INITIALIZED => Error::Cuda(fork::LOST_CUDA.into()),
             code => Error::Cuda(format!("CUDA reports error {} ({code:?})", code as u32)),
         }
     }
@@ -171,7 +175,7 @@ pub(crate) fn is_device_memory(py: Python<'_>, error: &PyErr) -> bool {
 pub fn warn(py: Python<'_>, name: &'static str, text: String) -> PyResult<()> {
     let class = class(py, name).unwrap_or_else(|| py.get_type::<PyUserWarning>());
     let text = CString::new(text).unwrap_or_default();
-    PyErr::warn(py, class.as_any(), &text, 1)
+    PyErr::warn(py, class.as_any(), &text, function_code::stack_level(py))
 }
 
 impl From<Error> for PyErr {

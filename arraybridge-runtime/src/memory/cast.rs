@@ -4,11 +4,10 @@ use pyo3::prelude::*;
 
 use crate::host::buffer::{AllocError, HostBuffer};
 use crate::host::cast::{CastReport, Scaling, StridedArray, cast_strided};
-use crate::host::copy::gather;
 use crate::host::dtype::DType;
-use crate::host::{self, layout};
+use crate::host::{self, copy, layout};
 use crate::interpreter::error::{Error, Result};
-use crate::memory::source::Source;
+use crate::memory::source::{Slot, Source};
 use crate::memory::view::View;
 
 /// From this many bytes on, the work is done with the interpreter released. It takes tens of
@@ -28,7 +27,52 @@ pub fn cast(
     dtype: DType,
     scaling: Scaling,
 ) -> Result<(Source, CastReport)> {
-    let view = on_host(source)?;
+    let view = source.view();
+    let (buffer, report) = cast_to_buffer(py, view, dtype, scaling)?;
+    // SAFETY: the cast wrote every element.
+    Ok((unsafe { Source::from_buffer(buffer, dtype, view.shape().into()) }, report))
+}
+
+/// Copies a host array into new, contiguous memory, in the machine's byte order.
+///
+/// # Errors
+///
+/// `MemoryError` if the allocation fails; [`Error::Value`] for memory on a device.
+pub fn copied(py: Python<'_>, source: &Source) -> Result<Source> {
+    let view = source.view();
+    let buffer = copy_to_buffer(py, view)?;
+    // SAFETY: the copy wrote every element.
+    Ok(unsafe { Source::from_buffer(buffer, view.dtype(), view.shape().into()) })
+}
+
+/// Replaces the memory in a slot by a copy, perhaps of another dtype, and returns how many values were
+/// clipped. The description is changed where it is.
+///
+/// # Errors
+///
+/// As [`cast`] and [`copied`]. The slot is unchanged then.
+pub fn gather(py: Python<'_>, slot: &mut Slot, to: Option<DType>) -> Result<u64> {
+    let view = slot.view();
+    let dtype = to.unwrap_or(view.dtype());
+    let (buffer, clipped) = match dtype == view.dtype() {
+        true => (copy_to_buffer(py, view)?, 0),
+        false => {
+            let (buffer, report) = cast_to_buffer(py, view, dtype, Scaling::Clamp)?;
+            (buffer, report.clipped)
+        }
+    };
+    // SAFETY: every element was written.
+    unsafe { slot.set_buffer(buffer, dtype) };
+    Ok(clipped)
+}
+
+fn cast_to_buffer(
+    py: Python<'_>,
+    view: &View,
+    dtype: DType,
+    scaling: Scaling,
+) -> Result<(HostBuffer, CastReport)> {
+    expect_host(view)?;
     let mut buffer = buffer_for(view.shape(), dtype)?;
     let large = buffer.len().max(view.nbytes()) >= DETACH_FROM;
     let target = &mut buffer;
@@ -40,46 +84,38 @@ pub fn cast(
             dtype: view.dtype(),
             swap: view.swap_unit(),
         };
-        // SAFETY: the buffer is new and has room for the result. The source's owner keeps its memory
+        // SAFETY: the buffer is new and has room for the result. The view's owner keeps its memory
         // alive. That nobody writes to it meanwhile is assumed: see "What is assumed of Python threads"
         // in ARCHITECTURE.md.
         unsafe { cast_strided(target.as_mut_ptr(), dtype, source, scaling, threads(large)) }
     };
     let report = run(py, large, work).map_err(|error| Error::Value(error.to_string()))?;
-    // SAFETY: the cast wrote every element.
-    let cast = unsafe { Source::from_buffer(buffer, dtype, view.shape().into()) };
-    Ok((cast, report))
+    Ok((buffer, report))
 }
 
-/// Copies a host array into new, contiguous memory, in the machine's byte order.
-///
-/// # Errors
-///
-/// `MemoryError` if the allocation fails; [`Error::Value`] for memory on a device.
-pub fn copied(py: Python<'_>, source: &Source) -> Result<Source> {
-    let view = on_host(source)?;
+fn copy_to_buffer(py: Python<'_>, view: &View) -> Result<HostBuffer> {
+    expect_host(view)?;
     let dtype = view.dtype();
     let mut buffer = buffer_for(view.shape(), dtype)?;
     let large = buffer.len() >= DETACH_FROM;
     let target = &mut buffer;
     let work = || {
         let (shape, strides, swap) = (view.shape(), view.strides(), view.swap_unit());
-        // SAFETY: the buffer is new and has room for the copy. The source's owner keeps its memory
+        // SAFETY: the buffer is new and has room for the copy. The view's owner keeps its memory
         // alive. That nobody writes to it meanwhile is assumed: see "What is assumed of Python threads"
         // in ARCHITECTURE.md.
         unsafe {
             let to = target.as_mut_ptr();
-            gather(to, view.data(), shape, strides, dtype.size(), swap, threads(large));
+            copy::gather(to, view.data(), shape, strides, dtype.size(), swap, threads(large));
         }
     };
     run(py, large, work);
-    // SAFETY: the copy wrote every element.
-    Ok(unsafe { Source::from_buffer(buffer, dtype, view.shape().into()) })
+    Ok(buffer)
 }
 
-fn on_host(source: &Source) -> Result<&View> {
-    match source.view().is_on_host() {
-        true => Ok(source.view()),
+fn expect_host(view: &View) -> Result<()> {
+    match view.is_on_host() {
+        true => Ok(()),
         false => Err(Error::Value("the array is on a device; copy it to the host first".into())),
     }
 }

@@ -112,8 +112,7 @@ impl Source {
     ///
     /// If the buffer is too small.
     pub unsafe fn from_buffer(mut buffer: HostBuffer, dtype: DType, shape: Dims<usize>) -> Source {
-        let bytes = layout::contiguous_bytes(&shape, dtype.size());
-        assert!(bytes.is_some_and(|bytes| bytes <= buffer.len()), "the buffer is too small");
+        expect_room(&buffer, dtype, &shape);
         let strides = contiguous_strides(&shape, dtype.size());
         // SAFETY: the buffer has the bytes of the contiguous array, and is the owner.
         unsafe {
@@ -229,6 +228,14 @@ impl<T: Element, D: Dimension + 'static> From<Array<T, D>> for Source {
     }
 }
 
+/// # Panics
+///
+/// If a buffer is too small for a contiguous array.
+fn expect_room(buffer: &HostBuffer, dtype: DType, shape: &[usize]) {
+    let bytes = layout::contiguous_bytes(shape, dtype.size());
+    assert!(bytes.is_some_and(|bytes| bytes <= buffer.len()), "the buffer is too small");
+}
+
 /// Checks that a shape has this number of elements.
 ///
 /// # Errors
@@ -318,6 +325,22 @@ impl Slot {
         describe(&owner, &mut self.view)?;
         self.owner = Some(wrap(owner));
         Ok(())
+    }
+
+    /// Replaces the memory by a buffer with an array of the same shape in row-major order.
+    ///
+    /// # Safety
+    ///
+    /// The elements are written before anybody reads them.
+    ///
+    /// # Panics
+    ///
+    /// If the buffer is too small.
+    pub unsafe fn set_buffer(&mut self, mut buffer: HostBuffer, dtype: DType) {
+        expect_room(&buffer, dtype, self.view.shape());
+        // SAFETY: the buffer has the bytes of the contiguous array, and is the owner.
+        unsafe { self.view.set_contiguous(buffer.as_mut_ptr(), dtype) };
+        self.owner = Some(Owner::Buffer(buffer));
     }
 
     /// Puts memory here.

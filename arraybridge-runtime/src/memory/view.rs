@@ -5,7 +5,7 @@ use dlpark::ffi::{DLDevice, DLDeviceType};
 use crate::host::dtype::{DType, Kind};
 use crate::host::layout;
 pub use crate::host::layout::Dims;
-use crate::host::layout::Strides;
+use crate::host::layout::{Strides, set_contiguous_strides};
 
 /// Where the elements of an array are and how they are laid out.
 ///
@@ -95,6 +95,17 @@ impl View {
         self.read_only = false;
         self.swapped = false;
         self.device = device;
+    }
+
+    /// Sets everything but the shape, for a contiguous array in writable host memory.
+    ///
+    /// # Safety
+    ///
+    /// With the shape as it is, as for [`View::new`].
+    pub(crate) unsafe fn set_contiguous(&mut self, data: *mut u8, dtype: DType) {
+        set_contiguous_strides(&mut self.strides, &self.shape, dtype.size());
+        // SAFETY: the caller vouches for the elements.
+        unsafe { self.set_elements(data, dtype, DLDevice::CPU) };
     }
 
     /// Sets the extents and the strides in bytes.

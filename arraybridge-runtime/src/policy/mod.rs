@@ -7,8 +7,10 @@
 //! host for accelerators whose operations do not pass the [`probe`].
 
 mod declare;
+mod graph;
 mod ops;
 mod probe;
+mod stack;
 
 use pyo3::prelude::*;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -28,6 +30,8 @@ use crate::memory::cast;
 use crate::memory::source::Source;
 
 pub use declare::{DtypePolicy, dtype_named, install, narrow_named};
+pub use graph::cast_in_graph;
+pub use stack::StackPolicy;
 
 /// Which dtype a function's result gets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -136,7 +140,7 @@ pub fn finish<'py>(
     let endpoints = Endpoints::of(class.framework);
     let loaded = loaded::load(py, class.framework, endpoints)?;
     let Some(from) = convert::dtype_of(py, loaded, array) else { return Ok(array.clone()) };
-    let to = target_dtype(array, from, lead, policy.conversion);
+    let to = target_dtype(|| ndim(array), from, lead, policy.conversion);
     let Some(to) = to else { return Ok(array.clone()) };
     let cast = DtypeCast { py, endpoints, loaded, from, to, policy, function };
     let Some(start) = trace::start() else { return cast.apply(array, class.role) };
@@ -148,7 +152,7 @@ pub fn finish<'py>(
 
 /// The dtype to cast to; `None` if the array stays as it is.
 fn target_dtype(
-    array: &Bound<'_, PyAny>,
+    ndim: impl FnOnce() -> Option<usize>,
     from: DType,
     lead: &Lead,
     conversion: Conversion,
@@ -158,7 +162,7 @@ fn target_dtype(
         Conversion::Force(dtype) => dtype,
         Conversion::PreserveInput => {
             let dtype = lead.dtype?;
-            let is_reduced = || lead.reduced_ndim.is_some() && ndim(array) == lead.reduced_ndim;
+            let is_reduced = || lead.reduced_ndim.is_some() && ndim() == lead.reduced_ndim;
             let keeps_dtype = match from.kind() {
                 Kind::Bool => dtype.kind() != Kind::Bool,
                 Kind::Complex => dtype.kind() != Kind::Complex,
@@ -273,7 +277,7 @@ impl<'py> DtypeCast<'_, 'py> {
             self.warn_of_clipping(lost.clipped)?;
         }
         if lost.fractions > 0 && !self.policy.is_chosen {
-            self.warn_of_fractions(&opened.source, lost.fractions)?;
+            self.warn_of_fractions(lost.fractions, || is_unit(py, &opened.source))?;
         }
         convert::make_array(py, endpoints, loaded, Opened { source, private: true }, device)
     }
@@ -315,15 +319,13 @@ impl<'py> DtypeCast<'_, 'py> {
 
     /// Warns once per function that the default policy rounds what lies between whole numbers.
     #[cold]
-    fn warn_of_fractions(&self, source: &Source, lost: u64) -> Result<()> {
+    fn warn_of_fractions(&self, lost: u64, is_unit: impl FnOnce() -> bool) -> Result<()> {
         let DtypeCast { py, from, to, function, .. } = *self;
         let Some(warned) = function.warned else { return Ok(()) };
         if warned.swap(true, Ordering::Relaxed) {
             return Ok(());
         }
-        // A cast to intensities clips what is not in [0, 1].
-        let unit = cast::cast(py, source, DType::Uint16, Scaling::Unit);
-        let way = match unit.is_ok_and(|(_, lost)| lost.clipped == 0) {
+        let way = match is_unit() {
             true => "scaling=\"unit\" to map [0, 1] to the range of the integers",
             false => "dtype_conversion=\"native\" to keep the result as it is",
         };
@@ -354,6 +356,12 @@ impl<'py> DtypeCast<'_, 'py> {
         );
         Ok(warn(py, "ClippedValuesWarning", text)?)
     }
+}
+
+/// Whether all values are in [0, 1]: a cast to intensities clips what is not.
+fn is_unit(py: Python<'_>, source: &Source) -> bool {
+    let unit = cast::cast(py, source, DType::Uint16, Scaling::Unit);
+    unit.is_ok_and(|(_, lost)| lost.clipped == 0)
 }
 
 /// Whether the array is one without plain values, and none that is traced: meta, sparse, deleted.

@@ -21,6 +21,7 @@ use crate::framework::loaded::{self, LoadedFramework};
 use crate::framework::oom;
 use crate::framework::spec::{Framework, Memory};
 use crate::interpreter::error::{Error, Failure, Result};
+use crate::interpreter::fork;
 use crate::memory::element::Element;
 use crate::memory::source::{Owner, Source};
 use crate::rust_function::device_memory::{DeviceView, DeviceViewMut, Layout};
@@ -204,13 +205,15 @@ impl<'a, 'py> Call<'a, 'py> {
             let reason = format!("{name}() needs CUDA memory, but {why}; {way_out}");
             Endpoints::of(framework).error(Failure::Device, "device", reason)
         };
-        let cuda = DLDeviceType::CUDA.0 as i32;
-        if !framework.import.as_ref().is_some_and(|import| import.devices.contains(&cuda)) {
+        if !framework.takes_cuda_memory() {
             let why = format!("{title} has none");
             return Err(unavailable(why, "declare the function for a framework that does"));
         }
         let host = "call it where there is an NVIDIA GPU, or call a function that is declared for \
                     host memory";
+        if loaded.has_lost_cuda() {
+            return Err(unavailable(format!("{title} cannot use a GPU"), fork::LOST_CUDA));
+        }
         let count = loaded.accelerators(py);
         if count == 0 {
             return Err(unavailable(format!("{title} sees no CUDA device here"), host));

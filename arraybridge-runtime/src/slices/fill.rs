@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 use super::join::Along;
 use crate::convert::Opened;
 use crate::framework::spec::DType;
-use crate::host::cast::{CastError, Scaling, StridedArray, cast_strided};
+use crate::host::cast::{CastError, CastReport, Scaling, StridedArray, cast_strided};
 use crate::host::{self, copy};
 use crate::memory::cast;
 use crate::memory::source::Source;
@@ -61,6 +61,58 @@ pub(super) fn fill(
     if is_large { py.detach(copy_all) } else { copy_all() }
 }
 
+/// Writes an array to a row of a stack, cast to its dtype, and counts what was lost.
+///
+/// # Errors
+///
+/// [`CastError`] when a complex array would become real.
+///
+/// # Panics
+///
+/// If the stack has no such row, or the shape of its rows is not that of the array.
+pub(super) fn fill_row(
+    py: Python<'_>,
+    stack: &mut Source,
+    row: usize,
+    array: &Source,
+    scaling: Scaling,
+) -> Result<CastReport, CastError> {
+    let (stack, array) = (stack.view(), array.view());
+    assert!(row < stack.shape()[0] && stack.shape()[1..] == *array.shape());
+    let piece = Piece::new(array, 0, 0);
+    let row_bytes = piece.run_bytes(stack.dtype());
+    if row_bytes == 0 {
+        return Ok(CastReport::default());
+    }
+    let is_large = row_bytes.max(array.nbytes()) >= cast::DETACH_FROM;
+    let rows = Rows {
+        address: stack.data() as usize + row * row_bytes,
+        row_bytes,
+        dtype: stack.dtype(),
+        threads: if is_large { host::threads() } else { 1 },
+    };
+    let copy = || {
+        let (run, data) = (rows.address as *mut u8, piece.address as *const u8);
+        // SAFETY: `stack` and `array` are borrowed until this function returns, and their owners keep the
+        // memory alive that the views describe. `stack` owns its memory and is borrowed mutably, so that
+        // nobody else reads or writes it and it does not overlap the array. It has the row, which has
+        // the shape of the array. That no other thread writes to the array meanwhile is assumed of
+        // Python threads: see "What is assumed of Python threads" in ARCHITECTURE.md.
+        unsafe { rows.copy_run(run, data, &piece, scaling) }
+    };
+    if is_large { py.detach(copy) } else { copy() }
+}
+
+/// Sets the rows of a stack from `row` on to zero.
+pub(super) fn clear_rows(stack: &mut Source, row: usize) {
+    let view = stack.view();
+    let row_bytes = view.shape()[1..].iter().product::<usize>() * view.dtype().size();
+    let bytes = view.nbytes().saturating_sub(row * row_bytes);
+    // SAFETY: `stack` owns its contiguous memory and is borrowed mutably; the bytes from this row on are
+    // inside of it.
+    unsafe { view.data().add(view.nbytes() - bytes).write_bytes(0, bytes) };
+}
+
 /// The memory of the result. Its address is an integer, since raw pointers do not cross `detach`.
 struct Rows {
     address: usize,
@@ -83,9 +135,9 @@ impl Rows {
             let data = piece.address.wrapping_add_signed(offset) as *const u8;
             // SAFETY: `data` is the first element of a run of the array, and `run` is the place of this
             // run in its row; both satisfy the conditions of this function.
-            let copied = unsafe { self.copy_run(run as *mut u8, data, piece) };
+            let copied = unsafe { self.copy_run(run as *mut u8, data, piece, Scaling::Clamp) };
             run += self.row_bytes;
-            copied
+            copied.map(drop)
         })
     }
 
@@ -101,7 +153,8 @@ impl Rows {
         run: *mut u8,
         data: *const u8,
         piece: &Piece,
-    ) -> Result<(), CastError> {
+        scaling: Scaling,
+    ) -> Result<CastReport, CastError> {
         let &Piece { dtype, swap, .. } = piece;
         let (shape, strides) = (&piece.inner.shape[..], &piece.inner.strides[..]);
         if dtype == self.dtype {
@@ -109,12 +162,12 @@ impl Rows {
             // are parts of one view and equally long, and `swap` is the view's swap unit, which divides
             // the size of an element.
             unsafe { copy::gather(run, data, shape, strides, dtype.size(), swap, self.threads) };
-            return Ok(());
+            return Ok(CastReport::default());
         }
         let source = StridedArray { data, shape, strides, dtype, swap };
         // SAFETY: the conditions of this function are those of `cast_strided`; the shape, the strides
         // and the swap unit are those of one view.
-        unsafe { cast_strided(run, self.dtype, source, Scaling::Clamp, self.threads) }.map(drop)
+        unsafe { cast_strided(run, self.dtype, source, scaling, self.threads) }
     }
 }
 

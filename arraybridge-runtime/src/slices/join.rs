@@ -22,7 +22,7 @@ use crate::host::layout::contiguous_bytes;
 use crate::interpreter::error::{Error, Failure, Result, first_line};
 use crate::memory::cast;
 use crate::memory::source::Source;
-use crate::memory::view::{Dims, View};
+use crate::memory::view::Dims;
 use crate::policy;
 
 /// The axis along which arrays are joined.
@@ -54,9 +54,7 @@ pub(super) fn join<'py>(
     };
     let py = first.py();
     check_shapes(arrays, along)?;
-    let endpoints = Endpoints { source: convert::class_of(first)?.framework, target };
-    let loaded = loaded::load(py, target, endpoints)?;
-    let join = Join { py, endpoints, loaded, placement, along };
+    let join = Join::new(first, target, placement, along)?;
     let start = trace::start();
     let result = join.execute(&unwrap_values(arrays)?)?;
     if let Some(start) = start {
@@ -78,12 +76,28 @@ fn unwrap_values<'py>(arrays: &[Bound<'py, PyAny>]) -> Result<Vec<Bound<'py, PyA
 }
 
 /// How arrays are joined.
-struct Join<'a, 'py> {
-    py: Python<'py>,
-    endpoints: Endpoints,
-    loaded: &'a LoadedFramework,
-    placement: Placement,
-    along: Along,
+#[derive(Clone, Copy)]
+pub(super) struct Join<'a, 'py> {
+    pub py: Python<'py>,
+    pub endpoints: Endpoints,
+    pub loaded: &'a LoadedFramework,
+    pub placement: Placement,
+    pub along: Along,
+}
+
+impl<'py> Join<'py, 'py> {
+    /// Joins arrays that are like the first one.
+    pub fn new(
+        first: &Bound<'py, PyAny>,
+        target: &'static Framework,
+        placement: Placement,
+        along: Along,
+    ) -> Result<Join<'py, 'py>> {
+        let py = first.py();
+        let endpoints = Endpoints { source: convert::class_of(first)?.framework, target };
+        let loaded = loaded::load(py, target, endpoints)?;
+        Ok(Join { py, endpoints, loaded, placement, along })
+    }
 }
 
 impl<'py> Join<'_, 'py> {
@@ -131,7 +145,7 @@ impl<'py> Join<'_, 'py> {
     }
 
     /// Whether an array cannot be read without a loss, or is on an accelerator where it should stay.
-    fn needs_operation(&self, arrays: &[Bound<'py, PyAny>]) -> Result<bool> {
+    pub fn needs_operation(&self, arrays: &[Bound<'py, PyAny>]) -> Result<bool> {
         let Join { py, loaded, .. } = *self;
         let shares = loaded.framework.import.is_some();
         for array in arrays {
@@ -154,7 +168,7 @@ impl<'py> Join<'_, 'py> {
     }
 
     /// The device of the result when the first array is on `source`.
-    fn device(&self, source: Device) -> Result<Device> {
+    pub fn device(&self, source: Device) -> Result<Device> {
         let Join { py, loaded, placement, endpoints, .. } = *self;
         let device = device::resolve(py, loaded, source, placement, endpoints)?;
         if placement.is_missed(loaded.framework, device) {
@@ -222,26 +236,32 @@ impl<'py> Join<'_, 'py> {
         };
         let opened = arrays.iter().map(open).collect::<Result<Vec<_>>>()?;
         let views: Vec<_> = opened.iter().map(|opened| opened.source.view()).collect();
-        let dtype = common_dtype(py, &views)?;
+        let dtype = common_dtype(py, views.iter().map(|view| view.dtype()).collect())?;
         let first = convert::class_of(&arrays[0])?.framework;
         let first = loaded::load(py, first, Endpoints::of(first))?;
         let device = self.device(device::device_of(py, first, &arrays[0])?)?;
         // SAFETY: it is filled below, and dropped where that fails.
         let source = unsafe { allocate(joined_shape(&views, along), dtype)? };
         let mut joined = Opened { source, private: true };
-        let facts = joined.facts();
-        let dtypes = convert::dtypes(py, loaded, dtype)?;
-        let framework = loaded.framework;
-        plan::admit(framework, dtypes, dtype, facts.ndim, facts.empty).map_err(|refusal| {
-            let request = Request::default();
-            convert::explain_refusal(py, endpoints, loaded, &facts, &request, refusal)
-        })?;
+        self.admit(&joined)?;
         fill(py, &mut joined.source, &opened, along)
             .map_err(|error| Error::Value(error.to_string()))?;
         convert::make_array(py, endpoints, loaded, joined, device)
     }
 
-    fn record(&self, result: &Bound<'py, PyAny>) -> Record {
+    /// Checks that the target can have the joined array.
+    pub fn admit(&self, joined: &Opened) -> Result<()> {
+        let Join { py, endpoints, loaded, .. } = *self;
+        let facts = joined.facts();
+        let dtypes = convert::dtypes(py, loaded, facts.dtype)?;
+        let admitted = plan::admit(loaded.framework, dtypes, facts.dtype, facts.ndim, facts.empty);
+        admitted.map_err(|refusal| {
+            let request = Request::default();
+            convert::explain_refusal(py, endpoints, loaded, &facts, &request, refusal)
+        })
+    }
+
+    pub fn record(&self, result: &Bound<'py, PyAny>) -> Record {
         let Join { py, endpoints, loaded, along, .. } = *self;
         let dtype = convert::dtype_of(py, loaded, result);
         let shape = shape_of(result).unwrap_or_default();
@@ -267,7 +287,7 @@ impl<'py> Join<'_, 'py> {
 /// # Safety
 ///
 /// The elements are written before anybody reads them.
-unsafe fn allocate(shape: Dims<usize>, dtype: DType) -> Result<Source> {
+pub(super) unsafe fn allocate(shape: Dims<usize>, dtype: DType) -> Result<Source> {
     // More bytes than the address space has make the allocation fail.
     let bytes = contiguous_bytes(&shape, dtype.size()).unwrap_or(usize::MAX);
     let buffer = HostBuffer::new(bytes).map_err(cast::no_memory)?;
@@ -284,14 +304,13 @@ fn is_recorded<'py>(py: Python<'py>, loaded: &LoadedFramework, array: &Bound<'py
 }
 
 /// The dtype to which NumPy promotes the dtypes of all arrays.
-fn common_dtype(py: Python<'_>, views: &[&View]) -> Result<DType> {
-    let first = views[0].dtype();
-    if views.iter().all(|view| view.dtype() == first) {
+pub(super) fn common_dtype(py: Python<'_>, mut dtypes: Vec<DType>) -> Result<DType> {
+    let first = dtypes[0];
+    if dtypes.iter().all(|dtype| *dtype == first) {
         return Ok(first);
     }
     let framework = MemoryType::Numpy.framework();
     let numpy = loaded::load(py, framework, Endpoints::of(framework))?;
-    let mut dtypes: Vec<DType> = views.iter().map(|view| view.dtype()).collect();
     dtypes.sort_unstable();
     dtypes.dedup();
     let no_common_dtype = || {

@@ -2,23 +2,32 @@
 //!
 //! A stack is a 3-D array of 2-D slices along its first axis. Stacking copies each slice once
 //! ([`join`]): either one operation of the framework does it, or one host buffer is filled and handed
-//! over. The result is never copied again for each slice.
+//! over. The results of a function fill the buffer as they come ([`column`]). The result is never copied
+//! again for each slice.
 
+mod column;
 mod fill;
 mod join;
 mod shape;
 
 use pyo3::prelude::*;
-use pyo3::types::{PyList, PySlice, PyTuple};
+use pyo3::types::{PySlice, PyTuple};
 
 use crate::convert::{self, Request};
-use crate::framework::detect;
 use crate::framework::device::Placement;
 use crate::framework::spec::Framework;
 use crate::interpreter::error::{Error, Result};
 use crate::interpreter::tuples;
+use crate::memory::view::Dims;
+use crate::policy::StackPolicy;
+use column::{Column, Images};
 use join::{Along, join};
 use shape::{check_shapes, ndim_of, shape_of, shape_text, slice_count};
+
+/// Whether an array is a single slice.
+pub fn is_slice(array: &Bound<'_, PyAny>) -> bool {
+    ndim_of(array) == Some(2)
+}
 
 /// Converts a 3-D array to a framework, and returns its 2-D slices. They share its memory if the
 /// framework has views.
@@ -34,7 +43,11 @@ pub fn unstack<'py>(
     let count = slice_count(array)?;
     let request = Request { placement, ..Request::default() };
     let array = convert::convert_to(array, target, &request)?;
-    (0..count).map(|index| Ok(array.get_item(index)?)).collect()
+    let slice = |index| {
+        array.py().check_signals()?;
+        Ok(array.get_item(index)?)
+    };
+    (0..count).map(slice).collect()
 }
 
 /// Stacks 2-D arrays, of one framework or of several, to a 3-D array.
@@ -65,63 +78,67 @@ pub fn stack<'py>(
 /// returns tuples, their first elements are merged like this, and each other element becomes a list
 /// with one item per slice; a namedtuple stays one. Results that are not arrays become a list.
 ///
+/// An array in host memory is copied to its place in the stack as soon as it is there, so that the results
+/// are not kept.
+///
 /// # Errors
 ///
 /// [`Error::Value`] when the array is not 3-D or has no slices, and when the results differ in shape
 /// or number; what the function raises.
 pub fn process<'py>(
-    py: Python<'py>,
     lead: &Bound<'py, PyAny>,
+    merge: &Merge<'_>,
     call: &mut dyn FnMut(usize, Bound<'py, PyAny>) -> Result<Bound<'py, PyAny>>,
 ) -> Result<Bound<'py, PyAny>> {
-    process_into(py, lead, None, call)
-}
-
-/// As [`process`], but the results are merged in a given framework, on a given device.
-///
-/// # Errors
-///
-/// As [`process`].
-pub fn process_into<'py>(
-    py: Python<'py>,
-    lead: &Bound<'py, PyAny>,
-    target: Option<(&'static Framework, Placement)>,
-    call: &mut dyn FnMut(usize, Bound<'py, PyAny>) -> Result<Bound<'py, PyAny>>,
-) -> Result<Bound<'py, PyAny>> {
-    let count = slice_count(lead)?;
+    let (py, count) = (lead.py(), slice_count(lead)?);
     if count == 0 {
         return Err(Error::Value(format!(
             "there are no slices to process; the shape of the array is {}",
             shape_text(lead)
         )));
     }
-    let mut results = Results::default();
+    let shape = shape_of(lead).map(|shape| shape[1..].into());
+    let mut results = Results { merge, count, shape, tuple: None, columns: Vec::new() };
     for index in 0..count {
+        // A function without Python frames does not look for an interrupt.
+        py.check_signals()?;
         results.add(call(index, lead.get_item(index)?)?, index)?;
     }
-    results.merge(py, target)
+    results.merge(py)
+}
+
+/// How results are merged.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Merge<'a> {
+    /// The framework and the device of the stacks; `None` if they are those of the first result.
+    pub target: Option<(&'static Framework, Placement)>,
+    /// The policy for the dtype of the first stack.
+    pub policy: Option<StackPolicy<'a>>,
+    /// Whether arrays that have the shape of their slices are stacked in further elements of tuples.
+    pub stacks_images: bool,
 }
 
 /// What the calls for the slices returned.
-#[derive(Default)]
-struct Results<'py> {
+struct Results<'a, 'py> {
+    merge: &'a Merge<'a>,
+    /// The number of slices.
+    count: usize,
+    /// The shape of a slice.
+    shape: Option<Dims<usize>>,
     /// The first result, if it is a tuple: the merged result has its class.
     tuple: Option<Bound<'py, PyTuple>>,
-    /// The results, or the first elements of the tuples.
-    main: Vec<Bound<'py, PyAny>>,
-    /// The other elements of the tuples, one list for each index.
-    others: Vec<Bound<'py, PyList>>,
+    /// The results, or the elements of the tuples by index.
+    columns: Vec<Column<'a, 'py>>,
 }
 
-impl<'py> Results<'py> {
+impl<'a, 'py> Results<'a, 'py> {
     fn add(&mut self, result: Bound<'py, PyAny>, index: usize) -> Result<()> {
         let py = result.py();
         let tuple = result.cast::<PyTuple>().ok().filter(|tuple| !tuple.is_empty()).cloned();
-        if index == 0
-            && let Some(first) = &tuple
-        {
-            self.others = (1..first.len()).map(|_| PyList::empty(py)).collect();
-            self.tuple = Some(first.clone());
+        if index == 0 {
+            let outputs = tuple.as_ref().map_or(1, |tuple| tuple.len());
+            self.columns = (0..outputs).map(|output| self.column(py, output)).collect();
+            self.tuple.clone_from(&tuple);
         }
         let outputs = |tuple: &Option<Bound<'py, PyTuple>>| tuple.as_ref().map(|t| t.len());
         if outputs(&tuple) != outputs(&self.tuple) {
@@ -130,34 +147,29 @@ impl<'py> Results<'py> {
                  first slice"
             )));
         }
-        let Some(tuple) = tuple else {
-            self.main.push(result);
-            return Ok(());
-        };
-        let mut elements = tuple.iter();
-        self.main.extend(elements.next());
-        for (list, element) in self.others.iter().zip(elements) {
-            list.append(element)?;
+        let Some(tuple) = tuple else { return self.columns[0].add(result) };
+        drop(result);
+        for (column, element) in self.columns.iter_mut().zip(tuple.iter()) {
+            column.add(element)?;
         }
         Ok(())
     }
 
-    fn merge(
-        self,
-        py: Python<'py>,
-        target: Option<(&'static Framework, Placement)>,
-    ) -> Result<Bound<'py, PyAny>> {
-        let first = self.main.iter().find_map(detect::class_of);
-        let main = match first {
-            Some(class) => {
-                let (framework, placement) = target.unwrap_or((class.framework, Placement::Auto));
-                join(&self.main, framework, placement, Along::NewAxis)?
-            }
-            None => PyList::new(py, &self.main)?.into_any(),
+    /// The column for an element of the tuples.
+    fn column(&self, py: Python<'py>, output: usize) -> Column<'a, 'py> {
+        let Merge { target, policy, stacks_images } = *self.merge;
+        let images = match (output, stacks_images) {
+            (0, _) => Images::All,
+            (_, true) => self.shape.clone().map_or(Images::None, Images::Shape),
+            (_, false) => Images::None,
         };
-        let Some(tuple) = self.tuple else { return Ok(main) };
-        let others = self.others.into_iter().map(Bound::into_any);
-        let elements = PyTuple::new(py, [main].into_iter().chain(others).collect::<Vec<_>>())?;
+        Column::new(py, self.count, images, target, policy.filter(|_| output == 0))
+    }
+
+    fn merge(self, py: Python<'py>) -> Result<Bound<'py, PyAny>> {
+        let merged = self.columns.into_iter().map(Column::merge).collect::<Result<Vec<_>>>()?;
+        let Some(tuple) = self.tuple else { return Ok(merged[0].clone()) };
+        let elements = PyTuple::new(py, merged)?;
         match tuples::maker(&tuple) {
             Some(make) => Ok(make.call1((elements,))?),
             None => Ok(elements.into_any()),

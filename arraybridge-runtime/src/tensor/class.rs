@@ -5,13 +5,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use cudarc::driver::CudaStream;
 use dlpark::DlpackFlags;
 use dlpark::ffi::{DLDevice, DLDeviceType};
-use pyo3::exceptions::{PyAttributeError, PyBufferError, PyValueError};
+use pyo3::exceptions::{PyAttributeError, PyBufferError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyTuple, PyType};
 
 use super::{Tensor, cuda, describe, device_name};
-use crate::convert;
+use crate::convert::{self, Request};
 use crate::cuda::driver::{LEGACY_STREAM, borrowed_stream};
 use crate::dlpack::{capsule, managed};
 use crate::framework::endpoints::Endpoints;
@@ -252,6 +252,26 @@ impl PyTensor {
     fn __dlpack_device__(&self) -> (u32, i32) {
         let DLDevice { device_type, device_id } = self.view().device();
         (device_type.0, device_id)
+    }
+
+    /// The elements as a NumPy array, also those whose dtype the array interface has no code for.
+    #[pyo3(signature = (dtype=None, copy=None))]
+    fn __array__<'py>(
+        slf: &Bound<'py, Self>,
+        dtype: Option<Bound<'py, PyAny>>,
+        copy: Option<bool>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let py = slf.py();
+        if !slf.get().is_host() {
+            let text = "the tensor is not on the host; use arraybridge.convert(tensor, \"numpy\")";
+            return Err(PyTypeError::new_err(text));
+        }
+        let request = Request { copy, ..Request::default() };
+        let array = convert::convert_to(slf.as_any(), MemoryType::Numpy.framework(), &request)?;
+        let Some(dtype) = dtype else { return Ok(array) };
+        let keywords = PyDict::new(py);
+        keywords.set_item("copy", false)?;
+        array.call_method("astype", (dtype,), Some(&keywords))
     }
 
     #[getter]

@@ -77,7 +77,7 @@ static char calls[1 << 16], violations[1 << 16];
 static size_t calls_length, violations_length;
 static __thread int bound;
 static long allocated;
-static int initialized, sticky;
+static int initialized, sticky, lost;
 static char failing[64];
 static int failure, failures;
 
@@ -135,9 +135,26 @@ int fake_current(void) { return bound ? bound - CONTEXT : -1; }
 /* Makes a device's context current, as the runtime of a framework does. */
 void fake_make_current(int device) { bound = CONTEXT + device; }
 
+/* A process that was forked from one that had initialized CUDA has lost it: each call fails. The handles
+   are the parent's, so that a call which takes one is a violation. */
+static void before_fork(void) { pthread_mutex_lock(&lock); }
+static void after_fork_in_parent(void) { pthread_mutex_unlock(&lock); }
+static void after_fork_in_child(void)
+{
+    lost = initialized;
+    pthread_mutex_unlock(&lock);
+}
+
+/* Whether this process has lost CUDA, which the runtime of a framework finds out by a call. */
+int fake_lost(void) { return lost; }
+
 static int enter(const char *name)
 {
     pthread_mutex_lock(&lock);
+    if (lost) {
+        violation("%s is called in a forked process\n", name);
+        return NOT_INITIALIZED;
+    }
     if (sticky)
         return sticky;
     if (!initialized)
@@ -465,32 +482,46 @@ int fake_pending(void)
 int cuInit(unsigned flags)
 {
     pthread_mutex_lock(&lock);
-    if (!initialized)
+    if (!initialized) {
+        pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
         for (int i = 0; i < DEVICES; i++)
             add_stream(1, i, 0);
+    }
     initialized = 1;
-    return leave(SUCCESS);
+    return leave(lost ? NOT_INITIALIZED : SUCCESS);
 }
 int cuDeviceGet(int *device, int ordinal)
 {
     *device = ordinal;
+    if (lost)
+        return NOT_INITIALIZED;
     return ordinal < DEVICES ? SUCCESS : INVALID_DEVICE;
 }
 int cuDeviceGetAttribute(int *value, int attribute, int device) { *value = 1; return SUCCESS; }
 int cuDevicePrimaryCtxRetain(void **context, int device)
 {
     *context = (void *)(uintptr_t)(CONTEXT + device);
-    return SUCCESS;
+    return lost ? NOT_INITIALIZED : SUCCESS;
 }
 int cuDevicePrimaryCtxRelease_v2(int device) { return SUCCESS; }
 int cuCtxGetCurrent(void **context)
 {
-    if (!initialized)
+    if (lost)
+        say("the context is asked for in a forked process\n");
+    if (!initialized || lost)
         return NOT_INITIALIZED;
     *context = bound ? (void *)(uintptr_t)bound : NULL;
     return SUCCESS;
 }
-int cuCtxSetCurrent(void *context) { bound = (int)(uintptr_t)context; return SUCCESS; }
+int cuCtxSetCurrent(void *context)
+{
+    if (lost) {
+        violation("a context of the parent is made current in a forked process\n");
+        return NOT_INITIALIZED;
+    }
+    bound = (int)(uintptr_t)context;
+    return SUCCESS;
+}
 int cuCtxSynchronize(void)
 {
     ENTER("cuCtxSynchronize");

@@ -33,6 +33,7 @@ _next_address = 0x7000_0000_0000
 
 
 def _called(name: str) -> None:
+    _check_runtime()
     LOG.append(f"{name} on {current_device()}")
     if name in FAIL:
         raise FAIL[name]
@@ -73,6 +74,12 @@ class CUDARuntimeError(RuntimeError):
 CUDARuntimeError.__module__ = "cupy_backends.cuda.api.runtime"
 
 
+def _check_runtime() -> None:
+    # Every call of the runtime fails in a process that was forked from one that used CUDA.
+    if _driver is not None and _driver.fake_lost():
+        raise CUDARuntimeError(3)
+
+
 class OutOfMemoryError(MemoryError):
     """The error of the memory pool."""
 
@@ -100,6 +107,7 @@ class Device:
         return f"<CUDA Device {self.id}>"
 
     def __enter__(self) -> Device:
+        _check_runtime()
         if not 0 <= self.id < DEVICES:
             raise CUDARuntimeError(101)
         self._before.append(current_device())
@@ -385,12 +393,14 @@ def get_default_pinned_memory_pool():
 
 
 def _count() -> int:
+    _check_runtime()
     if DEVICES == 0:
         raise CUDARuntimeError(35)
     return DEVICES
 
 
 def _get_device() -> int:
+    _check_runtime()
     if DEVICES == 0:
         raise CUDARuntimeError(35)
     return current_device()

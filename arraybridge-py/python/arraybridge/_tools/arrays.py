@@ -16,7 +16,7 @@ import numpy
 
 __all__ = [
     "KNOWN", "address", "fill", "finish", "import_order", "make", "places", "read", "read_again",
-    "scope", "write",
+    "scope", "stays", "write",
 ]  # fmt: skip
 
 KNOWN = ("numpy", "cupy", "torch", "tensorflow", "jax", "pyclesperanto")
@@ -85,6 +85,13 @@ def make(name: str, array: numpy.ndarray, place: str = "host") -> Any:
         device = devices[0 if place == "host" else _index(place)]
         return module.device_put(module.numpy.array(native), device)
     return module.push(native, device=module.select_device(_index(place), "all"))
+
+
+def stays(name: str, array: numpy.ndarray, place: str) -> bool:
+    """Whether the framework keeps such an array there. TensorFlow has int32 on the host."""
+    if name != "tensorflow" or place == "host":
+        return True
+    return "GPU" in make(name, array, place).backing_device
 
 
 def read(name: str, array: Any) -> numpy.ndarray:

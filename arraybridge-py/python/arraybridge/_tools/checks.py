@@ -92,6 +92,9 @@ def check_pair(source: End, target: End, device: str | None) -> int:
                 x = change(arrays.make(source[0], native, source[1]))
                 try:
                     check_array(x, change(native), source, target, device, copy)
+                except arraybridge.DeviceUnavailableError:
+                    if arrays.stays(target[0], native, target[1]):
+                        raise
                 except arraybridge.MemoryConversionError:
                     if refusal_is_wrong(target[0], dtype, layout):
                         raise

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from .._core import Declared, _declare  # type: ignore[import-not-found]
+from .._core import _declare  # type: ignore[import-not-found]
 from ..dtype_scaling import DtypeConversion
 
 __all__ = [
@@ -94,6 +94,6 @@ PRESERVE_INPUT_DTYPE_CONFIG = PreserveInputDtypeConfig()
 
 def _create_dtype_wrapper(
     func: Callable[..., Any], mem_type: str, func_name: str | None = None
-) -> Declared:
+) -> Callable[..., Any]:
     """Declare a function for ``mem_type``, without retries."""
     return _declare(func, mem_type, {"oom_recovery": False})

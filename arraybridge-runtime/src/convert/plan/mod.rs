@@ -35,6 +35,8 @@ pub struct Target {
     pub framework: &'static Framework,
     /// The dtypes that it has, without those that are switched off.
     pub dtypes: DTypeSet,
+    /// The dtypes that it does not exchange by DLPack.
+    pub no_dlpack: DTypeSet,
     /// Where the result goes.
     pub device: Device,
     /// How it takes host memory.
@@ -168,7 +170,7 @@ fn host_obstacle(
         return Some(Why::Device);
     }
     let Some(import) = &framework.import else { return Some(Why::Memory) };
-    if framework.no_dlpack.contains(dtype) {
+    if target.no_dlpack.contains(dtype) {
         return Some(Why::Dtype);
     }
     if !import.devices.contains(&facts.device_type) {
@@ -210,7 +212,7 @@ fn accelerator_obstacle(target: &Target, facts: &Facts, dtype: DType, from: usiz
     }
     match adopter(target, facts) {
         None => Some(Why::Memory),
-        Some(_) if target.framework.no_dlpack.contains(dtype) => Some(Why::Dtype),
+        Some(_) if target.no_dlpack.contains(dtype) => Some(Why::Dtype),
         Some(import) if facts.layout > import.strides => Some(Why::Strides),
         Some(import) => (!is_aligned_for(import, facts)).then_some(Why::Alignment),
     }
@@ -277,7 +279,7 @@ fn takes_numpy(target: &Target, dtype: DType) -> bool {
     let framework = target.framework;
     let imports = target.device == Device::Host
         && framework.import.is_some()
-        && !framework.no_dlpack.contains(dtype);
+        && !target.no_dlpack.contains(dtype);
     !imports && framework.from_numpy.is_some()
 }
 

@@ -36,8 +36,9 @@ fn target(memory_type: MemoryType) -> Target {
         Memory::Accelerator => Device::Accelerator(0),
         _ => Device::Host,
     };
-    let (dtypes, importer) = (framework.dtypes, Importer::of(framework));
-    Target { framework, dtypes, device, importer, accelerators: 1 }
+    let Framework { dtypes, no_dlpack, .. } = *framework;
+    let importer = Importer::of(framework);
+    Target { framework, dtypes, no_dlpack, device, importer, accelerators: 1 }
 }
 
 fn wish(copy: Option<bool>) -> Wish {

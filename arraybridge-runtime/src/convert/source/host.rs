@@ -5,6 +5,9 @@ use pyo3::prelude::*;
 
 use super::device::version;
 use super::{Opened, Reader, Slot, dtype};
+use crate::convert::errors::not_exchanged;
+use crate::convert::import::lacking;
+use crate::convert::no_dlpack;
 use crate::convert::plan::Access;
 use crate::dlpack::capsule;
 use crate::dlpack::exchange::Exchange;
@@ -33,8 +36,10 @@ impl<'py> Reader<'_, 'py> {
         if let Some(array) = numpy_array::array(data) {
             return Ok((read_numpy(self.endpoints, array, false)?, Access::NumpyArray));
         }
-        let (mut source, access) = if framework.no_dlpack.contains(dtype) {
+        let (mut source, access) = if no_dlpack(self.py, self.loaded, dtype).contains(dtype) {
             return Ok((self.open_as_numpy(data, Device::Host)?, Access::ToNumpy));
+        } else if !dtype.is_numpy() && lacking(self.py, self.loaded).dtypes.contains(dtype) {
+            return Err(not_exchanged(self.endpoints, dtype));
         } else if let Some(exchange) = class.exchange {
             // SAFETY: the table is that of the array's class.
             let tensor = unsafe { exchange.export(data) }.map_err(failed)?;
@@ -89,7 +94,7 @@ impl<'py> Reader<'_, 'py> {
         }
         if !has_buffer(framework)
             || !framework.guards.is_empty()
-            || self.loaded.accelerators(self.py) > 0
+            || self.loaded.known_accelerators(self.py) > 0
         {
             return None;
         }

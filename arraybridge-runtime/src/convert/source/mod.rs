@@ -102,6 +102,13 @@ impl Slot {
         self.access = Access::Given;
     }
 
+    /// Notes that the memory was replaced by a copy that nobody else has.
+    pub fn set_copied(&mut self) {
+        self.private = true;
+        self.made = None;
+        self.access = Access::Given;
+    }
+
     /// Takes the memory out again.
     pub fn take(&mut self) -> Option<Opened> {
         Some(Opened { source: self.memory.take()?, private: self.private })

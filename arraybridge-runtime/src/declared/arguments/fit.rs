@@ -210,7 +210,7 @@ impl<'py> Fitter<'_, 'py> {
         let mut request = Request { copy: options.copy, dtype, ..Request::default() };
         let in_graph = dtype.is_some_and(|dtype| self.is_in_graph(slot, dtype));
         let cast = match in_graph {
-            true => convert::cast_in_graph(&slot.value, loaded, &request)?,
+            true => policy::cast_in_graph(&slot.value, loaded, &request)?,
             false => None,
         };
         if !slot.is_plain() {

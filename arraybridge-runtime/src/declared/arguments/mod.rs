@@ -10,12 +10,15 @@ use pyo3::types::{PyDict, PyString, PyTuple};
 use smallvec::SmallVec;
 
 use super::definition::Definition;
+use super::options::Options;
 use super::signature::ArrayUsage;
+use crate::convert;
 use crate::framework::detect::{self, Class, Role};
 use crate::framework::endpoints::Endpoints;
 use crate::framework::loaded;
 use crate::framework::spec::Framework;
 use crate::interpreter::containers::Container;
+use crate::interpreter::error::Result;
 
 pub use fit::{Destination, FittedArguments, call_placement, fit};
 pub use versions::{ArrayVersions, UnboundVersions, has_changed, version};
@@ -53,7 +56,7 @@ pub struct ArgumentSlot<'py> {
     pub value: Bound<'py, PyAny>,
     /// What is known about its class.
     pub class: Class,
-    /// Whether the value is a part of what the caller passed.
+    /// Whether the value is a part of what the caller passed, or was made of it.
     is_part: bool,
     /// What the declaration does with it.
     usage: ArrayUsage,
@@ -62,55 +65,106 @@ pub struct ArgumentSlot<'py> {
 /// The arrays of a call, in the order of the signature.
 pub type ArgumentSlots<'py> = SmallVec<[ArgumentSlot<'py>; 4]>;
 
-/// Finds the arrays that the declaration is concerned with.
+/// Finds the arrays that the declaration is concerned with. Of what is only like an array, NumPy makes one.
+///
+/// # Errors
+///
+/// As [`convert::seen_as_array`].
 pub fn find<'py>(
+    slots: &mut ArgumentSlots<'py>,
     definition: &Definition,
     args: &Bound<'py, PyTuple>,
     kwargs: Option<&Bound<'py, PyDict>>,
-) -> ArgumentSlots<'py> {
+) -> Result<()> {
     let parameters = &definition.parameters;
-    let mut slots = ArgumentSlots::new();
+    let options = &definition.options;
     for (index, value) in args.iter_borrowed().enumerate() {
         let (usage, order) = parameters.positional(index);
         if usage != ArrayUsage::Ignored {
             let key = ArgumentKey::Positional(index);
-            find_in(&mut slots, key, usage, order, value.to_owned());
+            find_in(slots, options, key, usage, order, value.to_owned())?;
         }
     }
-    let Some(kwargs) = kwargs.filter(|kwargs| !kwargs.is_empty()) else { return slots };
+    let Some(kwargs) = kwargs.filter(|kwargs| !kwargs.is_empty()) else { return Ok(()) };
     for (name, value) in kwargs {
         let Ok(name) = name.cast_into::<PyString>() else { continue };
         let (usage, order) = parameters.keyword(&name.to_string_lossy());
         if usage != ArrayUsage::Ignored {
-            find_in(&mut slots, ArgumentKey::Keyword(name), usage, order, value);
+            find_in(slots, options, ArgumentKey::Keyword(name), usage, order, value)?;
         }
     }
     slots.sort_by_key(|slot| slot.order);
-    slots
+    Ok(())
 }
 
 /// Adds the array that an argument is, or the arrays that it contains.
 #[inline]
 fn find_in<'py>(
     slots: &mut ArgumentSlots<'py>,
+    options: &Options,
     key: ArgumentKey<'py>,
     usage: ArrayUsage,
     order: usize,
     value: Bound<'py, PyAny>,
-) {
+) -> Result<()> {
     if let Some(class) = detect::class_of(&value) {
         let (element, is_part) = (None, false);
         slots.push(ArgumentSlot { key, element, order, value, class, is_part, usage });
-        return;
+        return Ok(());
     }
-    let Some(container) = Container::of(&value) else { return };
+    let Some(container) = Container::of(&value) else {
+        let slot = seen(options, key, None, order, value, usage)?;
+        slots.extend(slot);
+        return Ok(());
+    };
+    let before = slots.len();
     // What cannot be read is passed on as it is.
     for (index, value) in container.items().unwrap_or_default().into_iter().enumerate() {
-        if let Some(class) = detect::class_of(&value) {
-            let (key, element, is_part) = (key.clone(), Some(index), false);
-            slots.push(ArgumentSlot { key, element, order, value, class, is_part, usage });
+        let (key, element, is_part) = (key.clone(), Some(index), false);
+        match detect::class_of(&value) {
+            Some(class) => {
+                slots.push(ArgumentSlot { key, element, order, value, class, is_part, usage });
+            }
+            None => slots.extend(seen(options, key, element, order, value, usage)?),
         }
     }
+    // The declaration says that this is an array.
+    let is_array = container.is_sequence() && usage == ArrayUsage::Converted;
+    if is_array && options.arrays.is_some() && slots.len() == before && !value.is_empty()? {
+        let value = convert::as_numpy(&value, options.input)?;
+        slots.extend(made(key, None, order, value, usage));
+    }
+    Ok(())
+}
+
+/// The array that an object of no framework is like, if it is like one and the function does not open it
+/// itself.
+#[inline]
+fn seen<'py>(
+    options: &Options,
+    key: ArgumentKey<'py>,
+    element: Option<usize>,
+    order: usize,
+    value: Bound<'py, PyAny>,
+    usage: ArrayUsage,
+) -> Result<Option<ArgumentSlot<'py>>> {
+    if usage.is_opened() || !convert::is_like_array(&value) {
+        return Ok(None);
+    }
+    let array = convert::seen_as_array(&value, options.input)?;
+    Ok(array.and_then(|array| made(key, element, order, array, usage)))
+}
+
+/// An array that was made of an argument, and takes its place.
+fn made<'py>(
+    key: ArgumentKey<'py>,
+    element: Option<usize>,
+    order: usize,
+    value: Bound<'py, PyAny>,
+    usage: ArrayUsage,
+) -> Option<ArgumentSlot<'py>> {
+    let class = detect::class_of(&value)?;
+    Some(ArgumentSlot { key, element, order, value, class, is_part: true, usage })
 }
 
 /// The length of an array along an axis, if the array has the axis and the length is known.

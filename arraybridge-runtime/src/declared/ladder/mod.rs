@@ -186,7 +186,7 @@ pub fn retry<'py>(
         if out_of_memory.is_none_or(|found| found.memory_type != framework.memory_type) {
             break;
         }
-        release::clear_frames(py, error);
+        release::clear_frames(py, error)?;
         cleanup::clear_all(py, None).map_err(PyErr::from)?;
         result = function.call0();
     }
@@ -253,7 +253,7 @@ impl Ladder {
         let py = call.py;
         let Some(_guard) = ClimbGuard::acquire() else { return Err(self.error) };
         while let Some(rung) = self.rungs.next() {
-            release::clear_frames(py, &self.error);
+            release::clear_frames(py, &self.error)?;
             if rung == Rung::ClearAgain {
                 py.detach(|| std::thread::sleep(WAIT));
                 py.check_signals()?;
@@ -290,12 +290,21 @@ impl Ladder {
 
     /// Collects garbage, and clears the caches of every loaded framework.
     pub fn clear_caches(&self, py: Python<'_>) {
-        let device = match self.device {
+        // If one framework cannot clear its caches, the others have still made room.
+        let _ = cleanup::clear_all(py, self.accelerator());
+    }
+
+    /// Clears the caches of every loaded framework, without looking for garbage.
+    pub fn clear_pools(&self, py: Python<'_>) {
+        let _ = cleanup::clear_pools(py, self.accelerator());
+    }
+
+    /// The index of the accelerator of the call.
+    fn accelerator(&self) -> Option<usize> {
+        match self.device {
             Some(Device::Accelerator(index)) => Some(index),
             _ => None,
-        };
-        // If one framework cannot clear its caches, the others have still made room.
-        let _ = cleanup::clear_all(py, device);
+        }
     }
 
     /// Records which rung succeeded, and warns if it was the host.
@@ -359,7 +368,7 @@ impl Ladder {
             return Err(failed.error);
         }
         let line = first_line(py, &failed.error);
-        release::clear_frames(py, &failed.error);
+        release::clear_frames(py, &failed.error)?;
         self.error.add_note(py, format!("arraybridge tried {name}: {line}"))?;
         if rung == Rung::Clear && oom::framework_of(py, &failed.error).is_none() {
             // A second clear helps only if memory ran out again.

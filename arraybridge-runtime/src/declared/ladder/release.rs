@@ -1,5 +1,6 @@
 //! Releases the memory that a failed attempt keeps alive.
 
+use pyo3::exceptions::PyException;
 use pyo3::intern;
 use pyo3::prelude::*;
 
@@ -7,9 +8,12 @@ use pyo3::prelude::*;
 ///
 /// The error that the caller is handling may be its context. The frames of that one are the caller's
 /// and are left alone.
-pub fn clear_frames(py: Python<'_>, error: &PyErr) {
-    // A frame that cannot be cleared is not a reason to fail.
-    let _ = (|| -> PyResult<()> {
+///
+/// # Errors
+///
+/// An interrupt. A frame that cannot be cleared is not a reason to fail.
+pub fn clear_frames(py: Python<'_>, error: &PyErr) -> PyResult<()> {
+    let cleared = (|| -> PyResult<()> {
         let clear = py.import(intern!(py, "traceback"))?.getattr(intern!(py, "clear_frames"))?;
         if let Some(traceback) = error.traceback(py) {
             clear.call1((traceback,))?;
@@ -31,4 +35,9 @@ pub fn clear_frames(py: Python<'_>, error: &PyErr) {
         }
         Ok(())
     })();
+    py.check_signals()?;
+    cleared.or_else(|error| match error.is_instance_of::<PyException>(py) {
+        true => Ok(()),
+        false => Err(error),
+    })
 }

@@ -1,5 +1,7 @@
 //! The rung that makes the call for parts of the first array, and joins the results.
 
+use std::sync::atomic::Ordering;
+
 use pyo3::intern;
 use pyo3::prelude::*;
 
@@ -10,39 +12,65 @@ use crate::declared::call::{AttemptOptions, Call, FailedAttempt};
 use crate::framework::oom;
 use crate::slices;
 
-/// Cuts the first array in two until the calls for its parts succeed, down to single slices.
+/// Makes the call for parts of the first array, and halves them until the calls succeed, down to single
+/// slices. The next call of the function begins with parts of the size that succeeded.
 pub(super) fn split<'py>(
     ladder: &Ladder,
     call: &Call<'_, 'py>,
     slots: &ArgumentSlots<'py>,
 ) -> Result<Bound<'py, PyAny>, RungFailure> {
-    let Some(axis) = call.definition.options.split_axis else {
-        return Err(RungFailure::Skipped("the declaration has no split_axis".to_owned()));
-    };
-    let Some(lead) = slots.first() else {
-        return Err(RungFailure::Skipped("there is no array to split".to_owned()));
-    };
-    let shape = lead.value.getattr(intern!(call.py, "shape"))?;
-    if shape.len()? <= axis {
-        return Err(RungFailure::Skipped(format!("the first array has no axis {axis}")));
-    }
-    let extent: usize = shape.get_item(axis)?.extract()?;
-    if extent < 2 {
-        let why = format!("the length of the first array along axis {axis} is {extent}");
-        return Err(RungFailure::Skipped(why));
-    }
+    let Lead { axis, extent, per_index } = Lead::of(call, slots)?;
     call.check_sliced(slots, axis)?;
     ladder.clear_caches(call.py);
     let (results, lengths, versions) = (Vec::new(), Vec::new(), ArrayVersions::default());
     let mut parts = Parts { ladder, call, slots, axis, results, lengths, versions };
-    let called = parts.cut(0, extent);
+    let fitted = &call.definition.fitted;
+    let known = match fitted.load(Ordering::Relaxed) {
+        0 => extent,
+        elements => elements / per_index,
+    };
+    let called = parts.cut(extent, known.clamp(1, half(extent)));
     let how = call.definition.options.join.as_ref();
-    let joined = called.and_then(|()| Ok(join(how, &parts.results, &parts.lengths, axis)?));
+    let joined = called.and_then(|longest| {
+        fitted.store(longest * per_index, Ordering::Relaxed);
+        Ok(join(how, &parts.results, &parts.lengths, axis)?)
+    });
     joined.map_err(|failed| {
         // The calls that succeeded may have written to their parts.
         let written = failed.written || parts.versions.any_changed(call.definition.options.input);
         RungFailure::Failed(FailedAttempt { written, ..failed })
     })
+}
+
+/// The array that is cut.
+struct Lead {
+    axis: usize,
+    /// Its length along the axis.
+    extent: usize,
+    /// The number of elements for each position along the axis, at least 1.
+    per_index: usize,
+}
+
+impl Lead {
+    fn of(call: &Call<'_, '_>, slots: &ArgumentSlots<'_>) -> Result<Lead, RungFailure> {
+        let skip = |why: &str| RungFailure::Skipped(why.to_owned());
+        let axis = call.definition.options.split_axis;
+        let axis = axis.ok_or_else(|| skip("the declaration has no split_axis"))?;
+        let lead = slots.first().ok_or_else(|| skip("there is no array to split"))?;
+        let shape = lead.value.getattr(intern!(call.py, "shape"))?;
+        let shape: Vec<usize> = shape.try_iter()?.map(|n| n?.extract()).collect::<PyResult<_>>()?;
+        let counted = if axis < 0 { axis + shape.len() as isize } else { axis };
+        let Some(index) = usize::try_from(counted).ok().filter(|index| *index < shape.len()) else {
+            return Err(skip(&format!("the first array has no axis {axis}")));
+        };
+        let extent = shape[index];
+        if extent < 2 {
+            let why = format!("the length of the first array along axis {axis} is {extent}");
+            return Err(skip(&why));
+        }
+        let per_index = (shape.iter().product::<usize>() / extent).max(1);
+        Ok(Lead { axis: index, extent, per_index })
+    }
 }
 
 /// The parts for which the call has succeeded so far.
@@ -57,28 +85,45 @@ struct Parts<'a, 'b, 'py> {
 }
 
 impl<'py> Parts<'_, '_, 'py> {
-    /// Calls the function for two parts of `start..stop`, and cuts a part again that does not fit into
-    /// memory.
-    fn cut(&mut self, start: usize, stop: usize) -> Result<(), FailedAttempt> {
-        let middle = start + first_length(stop - start);
-        for (start, stop) in [(start, middle), (middle, stop)] {
+    /// Calls the function for all parts, which are at most `longest` long and are halved when one does not
+    /// fit into memory. Returns how long they are at most in the end.
+    fn cut(&mut self, extent: usize, mut longest: usize) -> Result<usize, FailedAttempt> {
+        let mut start = 0;
+        while start < extent {
+            let stop = start + self.next_length(extent - start, longest);
             match self.attempt(start, stop) {
                 Err(failed)
                     if stop - start > 1
                         && !failed.written
                         && oom::framework_of(self.call.py, &failed.error).is_some() =>
                 {
-                    release::clear_frames(self.call.py, &failed.error);
-                    self.ladder.clear_caches(self.call.py);
-                    self.cut(start, stop)?;
+                    release::clear_frames(self.call.py, &failed.error)?;
+                    // The garbage of this rung was collected at its beginning.
+                    self.ladder.clear_pools(self.call.py);
+                    longest = half(stop - start);
                 }
-                attempted => attempted?,
+                attempted => {
+                    attempted?;
+                    start = stop;
+                }
             }
         }
-        Ok(())
+        Ok(longest)
+    }
+
+    /// The length of the next part. The first one takes the remainder, or is shorter by 1, so that the
+    /// parts differ in length wherever they can: [`join`] sees then which results follow their part.
+    fn next_length(&self, rest: usize, longest: usize) -> usize {
+        match rest % longest {
+            0 if self.lengths.is_empty() => (longest - 1).max(1),
+            0 => longest,
+            remainder => remainder,
+        }
     }
 
     fn attempt(&mut self, start: usize, stop: usize) -> Result<(), FailedAttempt> {
+        // A function without Python frames does not look for an interrupt.
+        self.call.py.check_signals()?;
         let axis = self.axis;
         let lead = slices::part(&self.slots[0].value, axis, start, stop)?;
         let part = |array: &Bound<'py, PyAny>| slices::part(array, axis, start, stop);
@@ -91,8 +136,7 @@ impl<'py> Parts<'_, '_, 'py> {
     }
 }
 
-/// The length of the first of two parts. They differ in length wherever they can, by 1 or 2, so that
-/// [`join`] sees which results follow their part.
-fn first_length(extent: usize) -> usize {
-    ((extent - 1) / 2).max(1)
+/// The length of the longer one of two parts. They differ in length if they can.
+fn half(extent: usize) -> usize {
+    extent - ((extent - 1) / 2).max(1)
 }

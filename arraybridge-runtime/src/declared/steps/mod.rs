@@ -136,7 +136,7 @@ impl Steps {
             let generator = this.generator.as_ref().map(|generator| generator.bind(py).clone());
             (this.ladder.take(), generator, ArrayVersions::bind(py, &this.versions))
         };
-        let call = origin.call(py);
+        let call = origin.call(py)?;
         let written = versions.any_changed(call.definition.options.input);
         drop(versions);
         let failed = FailedAttempt { error, written };

@@ -14,6 +14,7 @@ use crate::declared::ladder::{self, Ladder, Rung, RungFailure};
 use crate::declared::result::{self, ResultScope};
 use crate::declared::scope;
 use crate::framework::device;
+use crate::interpreter::error::Result;
 use crate::policy::Policy;
 
 /// A call, independent of the interpreter's lifetime.
@@ -54,9 +55,16 @@ impl CallOrigin {
     }
 
     /// The call.
-    pub fn call<'a, 'py>(&'a self, py: Python<'py>) -> Call<'a, 'py> {
+    ///
+    /// # Errors
+    ///
+    /// As [`Call::new`].
+    pub fn call<'a, 'py>(&'a self, py: Python<'py>) -> Result<Call<'a, 'py>> {
         let kwargs = self.kwargs.as_ref().map(|kwargs| kwargs.bind(py));
-        Call::new(py, self.declared.get().definition(), self.args.bind(py), kwargs, self.policy)
+        let definition = self.declared.get().definition();
+        let mut call = Call::new(py, definition, self.args.bind(py), kwargs, self.policy);
+        call.find_arrays()?;
+        Ok(call)
     }
 
     /// Runs one step on the device and the stream of the call, or in the host's scope.
@@ -80,7 +88,7 @@ impl CallOrigin {
         if !scope::applies_to(framework) {
             return body();
         }
-        let call = self.call(py);
+        let call = self.call(py)?;
         let options = &call.definition.options;
         let device = scope::call_device(py, framework, &call.slots, options)?;
         let used = |slot: &ArgumentSlot<'py>| Some(slot.value.clone());
@@ -93,7 +101,7 @@ impl CallOrigin {
     ///
     /// As [`Call::finish`].
     pub fn finish<'py>(&self, value: Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-        let call = self.call(value.py());
+        let call = self.call(value.py())?;
         let execution = call.definition.options.execution;
         // The function may still read memory that was shared, and that the caller may write to.
         if execution.ready.is_some()

@@ -82,8 +82,8 @@ pub fn device_of<'py>(
 ) -> PyResult<Device> {
     match loaded.framework.memory {
         Memory::Host => Ok(Device::Host),
-        Memory::Either if loaded.accelerators(py) == 0 => Ok(Device::Host),
-        Memory::Accelerator if loaded.accelerators(py) == 1 => Ok(Device::Accelerator(0)),
+        Memory::Either if loaded.known_accelerators(py) == 0 => Ok(Device::Host),
+        Memory::Accelerator if loaded.known_accelerators(py) == 1 => Ok(Device::Accelerator(0)),
         _ => ask_device_of(py, loaded, data),
     }
 }
@@ -144,7 +144,7 @@ pub(super) fn index_of<'py>(
     object: &Bound<'py, PyAny>,
 ) -> PyResult<Option<usize>> {
     let Some(at) = loaded.framework.device.at else { return Ok(None) };
-    for index in 0..loaded.accelerators(py) {
+    for index in 0..loaded.known_accelerators(py) {
         let candidate = at.call(py, [loaded.module(py), PyInt::new(py, index).as_any()])?;
         if candidate.eq(object)? {
             return Ok(Some(index));

@@ -8,6 +8,7 @@ use crate::framework::endpoints::Endpoints;
 use crate::framework::loaded::LoadedFramework;
 use crate::framework::spec::{Framework, Memory};
 use crate::interpreter::error::{Error, Failure, Result, first_line};
+use crate::interpreter::fork;
 
 /// Where the result of a conversion should be.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -130,7 +131,10 @@ pub fn resolve(
     match absent(memory, device, count) {
         None => Ok(device),
         Some(what) => {
-            let reason = format!("{title} {what}");
+            let reason = match loaded.has_lost_cuda() {
+                true => format!("{title} cannot use a GPU: {}", fork::LOST_CUDA),
+                false => format!("{title} {what}"),
+            };
             Err(endpoints.error(Failure::Device, "device", reason))
         }
     }

@@ -91,7 +91,7 @@ impl<'py> Copier<'py> {
             let numpy = MemoryType::Numpy.framework();
             return Ok(Some(convert::convert_to(value, numpy, &Request::default())?));
         }
-        if let Ok(declared) = value.cast::<Declared>() {
+        if let Some(declared) = Declared::of(value) {
             let definition = declared.get().definition();
             if definition.options.execution.memory_type != self.framework.memory_type {
                 return Ok(None);
@@ -120,11 +120,9 @@ impl<'py> Copier<'py> {
         value: &Bound<'py, PyAny>,
         globals: &Bound<'py, PyDict>,
     ) -> Replacement<'py> {
-        let function = match value.cast::<Declared>() {
-            Ok(declared) => declared.get().definition().function.bind(self.py),
-            Err(_) => value,
-        };
-        match globals_of(function)? {
+        let declared = Declared::of(value);
+        let function = declared.as_ref().map(|declared| &declared.get().definition().function);
+        match globals_of(function.map_or(value, |function| function.bind(self.py)))? {
             Some(theirs) if !theirs.is(globals) => {
                 imported_counterpart(self.framework, name, value)
             }

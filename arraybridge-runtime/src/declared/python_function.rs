@@ -1,0 +1,111 @@
+//! Declared Python functions, which are Python functions themselves.
+//!
+//! `arraybridge._function` makes them. They have their [`Declared`] in a closure and call it. CPython 3.12
+//! and later call a vectorcall of ours instead of their code, unless a tool looks at every frame.
+
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::PyTuple;
+
+use super::Declared;
+use crate::interpreter::error::Result;
+use crate::interpreter::function_code;
+
+/// Whether an object is a Python function.
+///
+/// # Errors
+///
+/// What Python raises.
+pub(super) fn is_one(object: &Bound<'_, PyAny>) -> PyResult<bool> {
+    static CLASS: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    Ok(object.get_type().is(CLASS.import(object.py(), "types", "FunctionType")?))
+}
+
+/// A Python function that looks like `function` and calls `declared`.
+///
+/// # Errors
+///
+/// What Python raises.
+pub(super) fn calling<'py>(
+    declared: &Bound<'py, Declared>,
+    function: &Bound<'py, PyAny>,
+) -> Result<Bound<'py, PyAny>> {
+    static FUNCTION_OF: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    let make = FUNCTION_OF.import(declared.py(), "arraybridge._function", "function_of")?;
+    let calling = make.call1((declared, function))?;
+    fast::install(&calling);
+    Ok(calling)
+}
+
+/// What a function calls that [`calling`] has made, here or in a process that pickled it by value.
+pub(super) fn called<'py>(function: &Bound<'py, PyAny>) -> Option<Bound<'py, Declared>> {
+    let py = function.py();
+    if !is_one(function).ok()? || !function_code::is_ours(&function.getattr("__code__").ok()?) {
+        return None;
+    }
+    let closure = function.getattr(intern!(py, "__closure__")).ok()?.cast_into::<PyTuple>().ok()?;
+    let contents = closure.get_item(0).ok()?.getattr(intern!(py, "cell_contents")).ok()?;
+    contents.cast_into().ok()
+}
+
+/// The vectorcall. CPython 3.11 runs the code of every Python function, and the stable interface does not
+/// give access to it.
+#[cfg(all(Py_3_12, unix, not(Py_LIMITED_API), not(PyPy), not(GraalPy)))]
+mod fast {
+    use pyo3::ffi;
+    use pyo3::prelude::*;
+
+    use crate::declared::{Declared, passthrough};
+    use crate::interpreter::vectorcall::serve;
+
+    unsafe extern "C" {
+        fn PyFunction_SetVectorcall(function: *mut ffi::PyObject, call: ffi::vectorcallfunc);
+        fn _PyFunction_Vectorcall(
+            callable: *mut ffi::PyObject,
+            args: *const *mut ffi::PyObject,
+            nargsf: usize,
+            names: *mut ffi::PyObject,
+        ) -> *mut ffi::PyObject;
+    }
+
+    /// Lets Python go straight to the [`Declared`] of a function.
+    pub fn install(function: &Bound<'_, PyAny>) {
+        // SAFETY: it is a Python function, and no thread has called it yet. `vectorcall` implements the
+        // protocol for Python functions.
+        unsafe { PyFunction_SetVectorcall(function.as_ptr(), vectorcall) }
+    }
+
+    /// Calls the [`Declared`] in the closure of a function.
+    ///
+    /// # Safety
+    ///
+    /// Python calls it for a Python function.
+    unsafe extern "C" fn vectorcall(
+        callable: *mut ffi::PyObject,
+        args: *const *mut ffi::PyObject,
+        nargsf: usize,
+        names: *mut ffi::PyObject,
+    ) -> *mut ffi::PyObject {
+        // SAFETY: Python calls this from an attached thread for a function that `install` was called for. Its
+        // closure has one cell, and cannot be set. The contents of the cell can be, so they are checked, and a
+        // reference to them is held during the call.
+        unsafe {
+            let py = Python::assume_attached();
+            let closure = ffi::PyFunction_GetClosure(callable);
+            let contents = ffi::PyCell_Get(ffi::PyTuple_GET_ITEM(closure, 0));
+            let contents = Bound::from_owned_ptr_or_opt(py, contents);
+            match contents.map(|contents| contents.cast_into::<Declared>()) {
+                Some(Ok(declared)) => {
+                    serve(declared.as_ptr(), args, nargsf, names, passthrough::call)
+                }
+                _ => _PyFunction_Vectorcall(callable, args, nargsf, names),
+            }
+        }
+    }
+}
+
+#[cfg(not(all(Py_3_12, unix, not(Py_LIMITED_API), not(PyPy), not(GraalPy))))]
+mod fast {
+    pub fn install(_function: &pyo3::Bound<'_, pyo3::PyAny>) {}
+}

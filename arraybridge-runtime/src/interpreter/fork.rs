@@ -1,0 +1,178 @@
+//! What a forked process inherits: one thread, the locks as they were, and a CUDA that does not work.
+
+use std::any::Any;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyCFunction, PyDict};
+
+/// Why a forked process cannot use CUDA, and the way out.
+pub const LOST_CUDA: &str = "this process was forked after CUDA had been initialized, and CUDA does not work in it; start worker \
+     processes with multiprocessing's \"spawn\" or \"forkserver\" method, or fork before CUDA is used";
+
+static HAS_LOST: AtomicBool = AtomicBool::new(false);
+
+/// Whether this process was forked from one that had initialized CUDA. Every call of CUDA then fails.
+#[inline]
+pub fn has_lost_cuda() -> bool {
+    HAS_LOST.load(Ordering::Relaxed)
+}
+
+/// Adds [`LOST_CUDA`] to the reason of an error, if that is what is behind it.
+pub fn with_lost_cuda(reason: String) -> String {
+    if has_lost_cuda() { format!("{reason}; {LOST_CUDA}") } else { reason }
+}
+
+/// A lock that threads take which are not attached to the interpreter.
+pub trait Lock: Sync {
+    /// Takes the lock. It is released when the result is dropped.
+    fn hold(&'static self) -> Box<dyn Any>;
+}
+
+impl<T: Send> Lock for Mutex<T> {
+    fn hold(&'static self) -> Box<dyn Any> {
+        Box::new(self.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// Prepares for forks, once. The locks are given in the order in which they are taken where one is taken
+/// while another is held.
+pub fn watch(py: Python<'_>, locks: &'static [&'static dyn Lock]) {
+    static WATCHED: PyOnceLock<()> = PyOnceLock::new();
+    WATCHED.get_or_init(py, || {
+        locks::hold_during_forks(locks);
+        // A system without `fork` lacks the function.
+        let _ = note_initialized_cuda(py);
+    });
+}
+
+/// Notes in a child whether CUDA was initialized in its parent. The child cannot find out: a driver that has
+/// lost its threads gives the same answer as one that was never initialized.
+fn note_initialized_cuda(py: Python<'_>) -> PyResult<()> {
+    static WAS_INITIALIZED: AtomicBool = AtomicBool::new(false);
+    let before = PyCFunction::new_closure(py, None, None, |_, _| {
+        WAS_INITIALIZED.store(is_cuda_initialized(), Ordering::Relaxed);
+    })?;
+    let after_in_child = PyCFunction::new_closure(py, None, None, |_, _| {
+        HAS_LOST.fetch_or(WAS_INITIALIZED.load(Ordering::Relaxed), Ordering::Relaxed);
+    })?;
+    let hooks = PyDict::new(py);
+    hooks.set_item("before", before)?;
+    hooks.set_item("after_in_child", after_in_child)?;
+    py.import("os")?.call_method("register_at_fork", (), Some(&hooks)).map(drop)
+}
+
+/// Whether this process has initialized CUDA. The driver is not loaded for that.
+#[cfg(target_os = "linux")]
+fn is_cuda_initialized() -> bool {
+    type GetCurrent = unsafe extern "C" fn(*mut *mut std::ffi::c_void) -> i32;
+    [c"libcuda.so.1", c"libcuda.so"].iter().any(|name| {
+        // SAFETY: the names are C strings, and a library that is not loaded is left alone. The handle stays open:
+        // the driver is never unloaded. The function has this signature in every version of CUDA, needs no
+        // initialization, and writes one pointer.
+        unsafe {
+            let library = libc::dlopen(name.as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD);
+            if library.is_null() {
+                return false;
+            }
+            let function = libc::dlsym(library, c"cuCtxGetCurrent".as_ptr());
+            let mut context = std::ptr::null_mut();
+            !function.is_null()
+                && std::mem::transmute::<*mut std::ffi::c_void, GetCurrent>(function)(&mut context)
+                    == 0
+        }
+    })
+}
+
+#[cfg(not(target_os = "linux"))]
+fn is_cuda_initialized() -> bool {
+    false
+}
+
+#[cfg(target_os = "linux")]
+mod locks {
+    use std::cell::RefCell;
+    use std::sync::OnceLock;
+
+    use super::{Any, Lock};
+
+    static LOCKS: OnceLock<&'static [&'static dyn Lock]> = OnceLock::new();
+
+    thread_local! {
+        static HELD: RefCell<Vec<Box<dyn Any>>> = const { RefCell::new(Vec::new()) };
+    }
+
+    /// Holds the locks while the process is forked. If another thread held one of them at that moment, it
+    /// would be locked forever in the child, which does not have that thread.
+    ///
+    /// Python's own hooks do not serve here: Python code runs between them, which may take the same locks.
+    pub(super) fn hold_during_forks(locks: &'static [&'static dyn Lock]) {
+        if LOCKS.set(locks).is_ok() {
+            // SAFETY: the functions do not unwind, and an extension module is never unloaded.
+            unsafe { libc::pthread_atfork(Some(hold), Some(release), Some(release)) };
+        }
+    }
+
+    extern "C" fn hold() {
+        let locks = LOCKS.get().copied().unwrap_or_default();
+        let _ =
+            HELD.try_with(|held| held.borrow_mut().extend(locks.iter().map(|lock| lock.hold())));
+    }
+
+    extern "C" fn release() {
+        let _ = HELD.try_with(|held| held.borrow_mut().clear());
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+mod locks {
+    pub(super) fn hold_during_forks(_locks: &'static [&'static dyn super::Lock]) {}
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use std::sync::mpsc;
+    use std::thread;
+
+    use super::*;
+
+    static LOCK: Mutex<()> = Mutex::new(());
+    static LOCKS: [&dyn Lock; 1] = [&LOCK];
+
+    #[test]
+    fn a_child_does_not_inherit_a_lock_that_another_thread_held() {
+        locks::hold_during_forks(&LOCKS);
+        let (started, starts) = mpsc::channel();
+        let (stop, stops) = mpsc::channel::<()>();
+        let busy = thread::spawn(move || {
+            let mut turns = 0;
+            while stops.try_recv() == Err(mpsc::TryRecvError::Empty) {
+                let _held = LOCK.lock().unwrap();
+                turns += 1;
+                if turns == 3 {
+                    started.send(()).unwrap();
+                }
+                // It holds the lock nearly all the time.
+                thread::sleep(std::time::Duration::from_millis(1));
+            }
+        });
+        starts.recv().unwrap();
+        for _ in 0..20 {
+            // SAFETY: the child calls nothing that needs another thread, and ends at once.
+            let child = unsafe { libc::fork() };
+            if child == 0 {
+                let status = i32::from(LOCK.try_lock().is_err());
+                // SAFETY: this ends the child without any cleanup.
+                unsafe { libc::_exit(status) };
+            }
+            let mut status = 0;
+            // SAFETY: the child exists, and the status is written to a local.
+            assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+            assert_eq!(status, 0, "the child found the lock taken");
+        }
+        drop(stop);
+        busy.join().unwrap();
+    }
+}

@@ -1,0 +1,265 @@
+//! A stack that is filled while its slices come.
+
+use std::slice;
+
+use pyo3::prelude::*;
+use pyo3::types::{PyList, PyTuple};
+
+use super::fill::{clear_rows, fill_row};
+use super::join::{Along, Join, allocate, common_dtype, join};
+use super::shape::{shape_of, shape_text};
+use crate::convert::record::Record;
+use crate::convert::{self, Opened, trace};
+use crate::framework::detect::{self, Role};
+use crate::framework::device::{self, Device, Placement};
+use crate::framework::endpoints::Endpoints;
+use crate::framework::loaded;
+use crate::framework::spec::{DType, Framework};
+use crate::host::cast::Scaling;
+use crate::interpreter::error::{Error, Result};
+use crate::memory::view::Dims;
+use crate::policy::StackPolicy;
+
+/// Which arrays are stacked.
+pub(super) enum Images {
+    /// All arrays. Their shapes have to be equal.
+    All,
+    /// Those of this shape, if all items have it.
+    Shape(Dims<usize>),
+    /// None: the items become a list.
+    None,
+}
+
+/// The results of a function for all slices, or an element of each of them.
+pub(super) struct Column<'a, 'py> {
+    py: Python<'py>,
+    count: usize,
+    images: Images,
+    target: Option<(&'static Framework, Placement)>,
+    policy: Option<StackPolicy<'a>>,
+    /// The stack, as long as every item could be copied to it.
+    stack: Option<Stack<'py>>,
+    /// All items otherwise.
+    items: Vec<Bound<'py, PyAny>>,
+}
+
+/// A stack in host memory, and what is known about its slices.
+struct Stack<'py> {
+    join: Join<'py, 'py>,
+    device: Device,
+    joined: Opened,
+    /// The number of slices that are there.
+    filled: usize,
+    /// The dtype to which NumPy promotes those of the slices.
+    from: DType,
+}
+
+impl<'a, 'py> Column<'a, 'py> {
+    pub fn new(
+        py: Python<'py>,
+        count: usize,
+        images: Images,
+        target: Option<(&'static Framework, Placement)>,
+        policy: Option<StackPolicy<'a>>,
+    ) -> Column<'a, 'py> {
+        Column { py, count, images, target, policy, stack: None, items: Vec::new() }
+    }
+
+    /// Adds the next item.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Value`] when it does not fit the items before; as [`convert::open_host`].
+    pub fn add(&mut self, item: Bound<'py, PyAny>) -> Result<()> {
+        if self.items.is_empty() {
+            if self.copy(&item)? {
+                return Ok(());
+            }
+            self.items = self.unstacked()?;
+        }
+        self.items.push(item);
+        Ok(())
+    }
+
+    /// The stack, or the list of the items.
+    ///
+    /// # Errors
+    ///
+    /// As [`join`]; the warnings of the policy, if a filter makes them exceptions.
+    pub fn merge(mut self) -> Result<Bound<'py, PyAny>> {
+        if let Some(stack) = self.stack.take() {
+            if let Some(policy) = &self.policy {
+                policy.warn(self.py, stack.join.loaded, stack.from, stack.dtype())?;
+            }
+            return stack.finish();
+        }
+        let are_images = |shape: &Dims<usize>| {
+            self.items.iter().all(|item| {
+                detect::class_of(item).is_some() && shape_of(item).as_ref() == Some(shape)
+            })
+        };
+        let is_stacked = match &self.images {
+            Images::All => true,
+            Images::Shape(shape) => are_images(shape),
+            Images::None => false,
+        };
+        match self.items.iter().find_map(detect::class_of).filter(|_| is_stacked) {
+            Some(class) => {
+                let (target, placement) = self.target.unwrap_or((class.framework, Placement::Auto));
+                join(&self.items, target, placement, Along::NewAxis)
+            }
+            None => Ok(PyList::new(self.py, &self.items)?.into_any()),
+        }
+    }
+
+    /// Copies an item to the stack; false if it has to be kept as it is.
+    fn copy(&mut self, item: &Bound<'py, PyAny>) -> Result<bool> {
+        let is_stacked = match &self.images {
+            Images::All => true,
+            Images::Shape(shape) => shape_of(item).as_ref() == Some(shape),
+            Images::None => false,
+        };
+        let Some(class) = detect::class_of(item).filter(|_| is_stacked) else { return Ok(false) };
+        if !matches!(class.role, Role::Array) {
+            return Ok(false);
+        }
+        let join = match &self.stack {
+            Some(stack) => stack.join,
+            None => {
+                let (target, placement) = self.target.unwrap_or((class.framework, Placement::Auto));
+                Join::new(item, target, placement, Along::NewAxis)?
+            }
+        };
+        if join.needs_operation(slice::from_ref(item))? {
+            return Ok(false);
+        }
+        convert::warn_if_detached(item, join.endpoints.target)?;
+        let opened = match convert::open_host(item) {
+            Err(Error::Conversion(_)) => return Ok(false),
+            opened => opened?,
+        };
+        let stack = match self.stack.take() {
+            Some(stack) => stack,
+            None => self.start(join, item, &opened)?,
+        };
+        let stack = self.stack.insert(stack);
+        stack.check_shape(item, &opened)?;
+        if !stack.admits(self.py, &opened, self.policy.as_ref())? {
+            return Ok(false);
+        }
+        stack.push(self.py, &opened, self.policy.as_mut())?;
+        Ok(true)
+    }
+
+    /// A stack for slices that are like the first one.
+    fn start(
+        &self,
+        join: Join<'py, 'py>,
+        item: &Bound<'py, PyAny>,
+        first: &Opened,
+    ) -> Result<Stack<'py>> {
+        let (py, view) = (self.py, first.source.view());
+        let own = convert::class_of(item)?.framework;
+        let own = loaded::load(py, own, Endpoints::of(own))?;
+        let device = join.device(device::device_of(py, own, item)?)?;
+        let (from, ndim) = (view.dtype(), view.ndim() + 1);
+        let policy = self.policy.as_ref();
+        let to = policy.map_or(Ok(None), |policy| policy.dtype(py, join.loaded, from, ndim))?;
+        let mut shape = Dims::from_slice(view.shape());
+        shape.insert(0, self.count);
+        // SAFETY: the elements are written before the stack is finished.
+        let source = unsafe { allocate(shape, to.unwrap_or(from))? };
+        let joined = Opened { source, private: true };
+        join.admit(&joined)?;
+        Ok(Stack { join, device, joined, filled: 0, from })
+    }
+
+    /// The items of the stack, which is given up.
+    fn unstacked(&mut self) -> Result<Vec<Bound<'py, PyAny>>> {
+        let Some(mut stack) = self.stack.take() else { return Ok(Vec::new()) };
+        let filled = stack.filled;
+        clear_rows(&mut stack.joined.source, filled);
+        let array = stack.finish()?;
+        (0..filled).map(|index| Ok(array.get_item(index)?)).collect()
+    }
+}
+
+impl<'py> Stack<'py> {
+    fn dtype(&self) -> DType {
+        self.joined.source.view().dtype()
+    }
+
+    fn check_shape(&self, item: &Bound<'py, PyAny>, opened: &Opened) -> Result<()> {
+        let shape = &self.joined.source.view().shape()[1..];
+        if shape == opened.source.view().shape() {
+            return Ok(());
+        }
+        Err(Error::Value(format!(
+            "the array at index {} has the shape {}, which does not fit the shape of the first one, {}",
+            self.filled,
+            shape_text(item),
+            PyTuple::new(item.py(), shape)?
+        )))
+    }
+
+    /// Whether an array of another dtype than the slices before can be copied to the stack.
+    fn admits(
+        &mut self,
+        py: Python<'py>,
+        opened: &Opened,
+        policy: Option<&StackPolicy<'_>>,
+    ) -> Result<bool> {
+        let dtype = opened.source.view().dtype();
+        if dtype == self.from {
+            return Ok(true);
+        }
+        let from = common_dtype(py, vec![self.from, dtype])?;
+        let ndim = self.joined.source.view().ndim();
+        let to =
+            policy.map_or(Ok(None), |policy| policy.dtype(py, self.join.loaded, from, ndim))?;
+        if to.unwrap_or(from) == self.dtype() {
+            self.from = from;
+            return Ok(true);
+        }
+        if self.from == self.dtype() {
+            return Ok(false);
+        }
+        Err(Error::Value(format!(
+            "the function returned {dtype} for slice {}, and {} for the slices before, which are {} now",
+            self.filled,
+            self.from,
+            self.dtype()
+        )))
+    }
+
+    fn push(
+        &mut self,
+        py: Python<'py>,
+        opened: &Opened,
+        policy: Option<&mut StackPolicy<'_>>,
+    ) -> Result<()> {
+        let scaling = policy.as_ref().map_or(Scaling::Clamp, |policy| policy.scaling());
+        let (row, source) = (self.filled, &opened.source);
+        let lost = fill_row(py, &mut self.joined.source, row, source, scaling)
+            .map_err(|error| Error::Value(error.to_string()))?;
+        if let Some(policy) = policy {
+            policy.count(py, source, lost);
+        }
+        self.filled += 1;
+        Ok(())
+    }
+
+    fn finish(self) -> Result<Bound<'py, PyAny>> {
+        let (start, to) = (trace::start(), self.dtype());
+        let Join { py, endpoints, loaded, .. } = self.join;
+        let result = convert::make_array(py, endpoints, loaded, self.joined, self.device)?;
+        if let Some(start) = start {
+            trace::push(py, self.join.record(&result), start);
+            if to != self.from {
+                let record = Record::of_cast(loaded, &result, to, "dtype policy");
+                trace::push(py, record, start);
+            }
+        }
+        Ok(result)
+    }
+}

@@ -1,0 +1,317 @@
+"""A declared Python function is a Python function, and tools treat it as one."""
+
+import concurrent.futures
+import copy
+import doctest
+import functools
+import gc
+import inspect
+import multiprocessing
+import pickle
+import sys
+import traceback
+import types
+import typing
+import warnings
+import weakref
+
+import arraybridge as ab
+import bridges
+import declared_module
+import numpy as np
+import pytest
+
+VALUES = np.arange(6, dtype="int32").reshape(2, 3)
+
+
+class Shift:
+    def __call__(self, image):
+        return image + 1
+
+    def method(self, image):
+        return image + 1
+
+
+@pytest.mark.parametrize("name", bridges.TITLES)
+def test_a_declared_python_function_is_a_python_function(name):
+    function = getattr(ab, name)(lambda image: image)
+    assert type(function) is types.FunctionType and inspect.isfunction(function)
+
+
+@pytest.mark.parametrize(
+    "what", [Shift(), Shift().method, Shift, len, np.sqrt, functools.partial(declared_module.plain)]
+)
+def test_any_other_callable_becomes_an_object(what):
+    assert type(ab.numpy(what)) is ab.Declared
+
+
+def test_coroutine_and_generator_functions_stay_objects_of_their_kind():
+    async def coroutine(image): ...
+    def generator(image):
+        yield image
+
+    assert inspect.iscoroutinefunction(ab.numpy(coroutine))
+    assert inspect.isgeneratorfunction(ab.numpy(generator))
+
+
+def test_static_and_class_methods_bind_as_before():
+    class Filters:
+        @ab.numpy
+        @staticmethod
+        def static(image):
+            return image + 1
+
+        @ab.numpy
+        @classmethod
+        def of_class(cls, image):
+            return cls, image
+
+    assert (Filters().static(VALUES) == VALUES + 1).all()
+    assert Filters().of_class(VALUES)[0] is Filters
+
+
+@pytest.mark.parametrize("call", ["f(a)", "f(a, 2)", "f(image=a, by=2)", "f(*[a], **{'by': 2})"])
+def test_every_way_to_call_it_goes_through_the_declaration(call):
+    bridges.need("torch")
+    seen = []
+
+    @ab.torch(output_type="numpy")
+    def f(image, by=2):
+        seen.append(type(image).__module__)
+        return image * by
+
+    code = compile(call, "call", "eval")
+    for _ in range(20):  # the interpreter specializes calls
+        assert np.array_equal(eval(code, {"f": f, "a": VALUES}), VALUES * 2)
+    assert set(seen) == {"torch"}
+
+
+def test_a_missing_argument_is_an_error_of_the_function():
+    with pytest.raises(TypeError, match=r"doubled\(\) missing 1 required positional argument"):
+        declared_module.doubled()
+
+
+def test_tracebacks_name_the_function_and_its_file():
+    @ab.numpy
+    def f(image):
+        raise KeyError("mine")
+
+    with pytest.raises(KeyError) as caught:
+        f(VALUES)
+    *_, frame = ours = traceback.extract_tb(caught.value.__traceback__)[1:]
+    first = f.__wrapped__.__code__.co_firstlineno
+    assert {(entry.name, entry.filename) for entry in ours} == {("f", __file__)}
+    assert [entry.lineno for entry in ours][:-1] in ([], [first]) and "mine" in frame.line
+
+
+def test_warnings_name_the_line_of_the_call():
+    inner = ab.numpy(lambda image: image + 0.5)
+    other = ab.numpy(lambda image: image + 0.5)
+    outer = ab.numpy(lambda image: other(image))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        inner(VALUES)
+        line = sys._getframe().f_lineno - 1
+    assert [(w.filename, w.lineno) for w in caught] == [(__file__, line)]
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        outer(VALUES)
+    # The call is in the function that the outer declaration is for.
+    assert [(w.filename, w.lineno) for w in caught] == [(__file__, line - 3)]
+
+
+def test_an_exchanged_closure_is_called_as_python_calls_it():
+    f = ab.numpy(lambda image: image)
+    f.__closure__[0].cell_contents = lambda *args, **kwargs: (args, kwargs)
+    assert f(1, by=2) == ((1,), {"by": 2})
+    f.__closure__[0].cell_contents = 3
+    with pytest.raises(TypeError, match="not callable"):
+        f(1)
+    del f.__closure__[0].cell_contents
+    with pytest.raises(NameError):
+        f(1)
+
+
+# Introspection
+
+
+def test_inspect_sees_the_function():
+    f = declared_module.doubled
+    assert inspect.getsource(f).startswith("@arraybridge.numpy\ndef doubled(image):")
+    assert inspect.getsourcefile(f) == declared_module.__file__
+    assert inspect.getmodule(f) is declared_module and f.__globals__ is vars(declared_module)
+    keywords = ["dtype_conversion", "slice_by_slice"]
+    assert list(inspect.signature(f).parameters) == ["image", *keywords]
+    assert inspect.getfullargspec(f).kwonlyargs == keywords
+    assert inspect.getdoc(f) == "Twice the image." and inspect.unwrap(f) is f.__wrapped__
+
+
+def test_type_hints_are_found_where_the_function_was_written():
+    @ab.numpy
+    def f(image: "np.ndarray", by: "int" = 2) -> "np.ndarray": ...
+
+    assert typing.get_type_hints(f) == {"image": np.ndarray, "by": int, "return": np.ndarray}
+
+
+def test_functools_wraps_keeps_the_declaration_visible():
+    @functools.wraps(declared_module.doubled)
+    def wrapper(*args, **kwargs):
+        return declared_module.doubled(*args, **kwargs)
+
+    assert wrapper.input_memory_type == "numpy" and wrapper.__name__ == "doubled"
+    assert inspect.signature(wrapper) == inspect.signature(declared_module.doubled)
+    assert (wrapper(VALUES) == VALUES * 2).all()
+    # A dtype that the call asks for reaches the declared function through the wrapper.
+    shown = ab.numpy(wrapper)(VALUES, dtype_conversion="float32")
+    assert shown.dtype == "float32"
+
+
+def test_doctest_finds_its_examples():
+    module = types.ModuleType("filters")
+    code = "def f(image):\n    '''\n    >>> 1 + 1\n    2\n    '''\n"
+    exec(code, vars(module))
+    module.f = ab.numpy(module.f)
+    (found,) = (t for t in doctest.DocTestFinder().find(module) if t.name.endswith("f"))
+    assert len(found.examples) == 1
+
+
+def test_sphinx_documents_it_as_a_function(tmp_path):
+    pytest.importorskip("sphinx")
+    (tmp_path / "conf.py").write_text("extensions = ['sphinx.ext.autodoc']\n")
+    (tmp_path / "index.rst").write_text(".. automodule:: declared_module\n   :members:\n")
+    code = """
+        import sys
+        from sphinx.cmd.build import build_main
+        source, target = sys.argv[1:]
+        sys.exit(build_main(["-q", "-b", "text", source, target]))
+    """
+    bridges.survives(code, str(tmp_path), str(tmp_path / "out"))
+    page = (tmp_path / "out" / "index.txt").read_text()
+    assert "declared_module.doubled(image, *, dtype_conversion=None" in page
+    assert "Twice the image." in page
+
+
+# Copies and processes
+
+
+def test_it_pickles_by_its_name():
+    f = declared_module.doubled
+    assert pickle.loads(pickle.dumps(f)) is f
+    assert copy.copy(f) is f and copy.deepcopy(f) is f
+    with pytest.raises((AttributeError, pickle.PicklingError)):
+        pickle.dumps(ab.numpy(lambda image: image))
+
+
+def test_a_function_under_another_name_pickles_if_it_is_given_that_name():
+    with pytest.raises(pickle.PicklingError, match="not the same object as declared_module.plain"):
+        pickle.dumps(declared_module.renamed)
+    spawn = multiprocessing.get_context("spawn")
+    with concurrent.futures.ProcessPoolExecutor(1, mp_context=spawn) as pool:
+        result = pool.submit(declared_module.named, VALUES).result()
+    assert (result == VALUES + 1).all()
+
+
+def test_cloudpickle_takes_the_declaration_along(tmp_path):
+    cloudpickle = pytest.importorskip("cloudpickle")
+    bridges.need("torch")
+    by = 3
+    f = ab.torch(lambda image: image * by, output_type="numpy")
+    (tmp_path / "pickle").write_bytes(cloudpickle.dumps(f))
+    code = """
+        import pathlib, pickle, sys, numpy as np
+        f = pickle.loads(pathlib.Path(sys.argv[1]).read_bytes())
+        assert f(np.ones(2, "uint8")).tolist() == [3, 3]
+        assert f.execution_memory_type == "torch"
+        assert f(np.ones(2, "uint8"), dtype_conversion="float64").dtype == "float64"
+        from arraybridge._core import _is_declared
+        assert _is_declared(f)
+    """
+    bridges.survives(code, str(tmp_path / "pickle"))
+
+
+def test_joblib_runs_it_and_notices_when_its_code_changes(tmp_path):
+    joblib = pytest.importorskip("joblib")
+    f = ab.numpy(lambda image: image + 1)
+    with joblib.parallel_config(backend="loky", n_jobs=1):
+        (result,) = joblib.Parallel()([joblib.delayed(f)(VALUES)])
+    assert (result == VALUES + 1).all()
+    from joblib.func_inspect import get_func_code
+
+    source, file, _ = get_func_code(declared_module.doubled)
+    assert "return image * 2" in source and file == declared_module.__file__
+
+
+def test_a_declared_function_in_a_cycle_is_collected():
+    f = ab.numpy(lambda image: image)
+    f.itself = f
+    gone = weakref.ref(f)
+    del f
+    gc.collect()
+    assert gone() is None
+
+
+# Other libraries
+
+
+def test_pydantic_validates_its_calls():
+    pydantic = pytest.importorskip("pydantic")
+
+    @ab.numpy
+    def f(image: typing.Any, by: int = 2):
+        return image * by
+
+    checked = pydantic.validate_call(f)
+    assert (checked(VALUES, by="3") == VALUES * 3).all()
+    assert checked(VALUES, dtype_conversion="float32").dtype == "float32"
+    with pytest.raises(pydantic.ValidationError):
+        checked(VALUES, by="three")
+
+
+def test_beartype_checks_its_calls():
+    beartype = pytest.importorskip("beartype")
+
+    @beartype.beartype
+    @ab.numpy
+    def f(image: np.ndarray, by: int = 2) -> np.ndarray:
+        return image * by
+
+    assert (f(VALUES, by=3) == VALUES * 3).all()
+    assert f(VALUES, dtype_conversion="float32").dtype == "float32"
+    with pytest.raises(beartype.roar.BeartypeCallHintParamViolation):
+        f(VALUES, by="three")
+
+
+def test_a_function_that_numba_compiles_can_be_declared():
+    numba = pytest.importorskip("numba")
+    f = ab.numpy(numba.njit(lambda image: image * 2))
+    assert (f(VALUES) == VALUES * 2).all()
+
+
+def test_torch_compiles_around_it():
+    bridges.need("torch")
+    # Dynamo cannot be imported after TensorFlow.
+    code = """
+        import torch, arraybridge as ab
+        f = ab.torch(lambda image: image * 2)
+        around = torch.compile(lambda image: f(image) + 1, backend="eager")
+        itself = torch.compile(f, backend="eager")
+        x = torch.arange(4)
+        assert around(x).tolist() == [1, 3, 5, 7] and itself(x).tolist() == [0, 2, 4, 6]
+        assert itself(x.numpy()).tolist() == [0, 2, 4, 6]
+    """
+    bridges.survives(code)
+
+
+def test_tensorflow_traces_it_with_its_declaration(caplog):
+    bridges.need("tensorflow")
+    import tensorflow as tf
+
+    kinds = []
+
+    @ab.tensorflow(output_type="tensorflow", input_dtype="float32")
+    def f(image):
+        kinds.append(image.dtype.name)
+        return image * 2
+
+    assert tf.function(f)(tf.constant(VALUES)).numpy().tolist() == (VALUES * 2).tolist()
+    assert kinds == ["float32"] and "AutoGraph" not in caplog.text

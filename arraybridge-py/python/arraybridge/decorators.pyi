@@ -1,5 +1,4 @@
 from collections.abc import Callable, Iterable
-from types import FunctionType
 from typing import Any, Final, Literal, final, overload
 
 __all__ = [
@@ -19,7 +18,9 @@ _Join = Literal["concatenate", "sum", "max", "min"] | Callable[[list[Any]], Any]
 
 @final
 class Declared:
-    """A declared callable other than a Python function. Call it with arrays of any framework.
+    """What a decorator returns, to type checkers. Call it with arrays of any framework.
+
+    At run time, a declared Python function is a Python function with these attributes.
 
     It takes two more keywords than the original function. ``dtype_conversion`` is the dtype of this
     call's result. ``slice_by_slice`` calls the original function with each slice of the first array
@@ -76,8 +77,6 @@ class Decorator:
 
     __name__: str
     __qualname__: str
-    @overload
-    def __call__(self, function: FunctionType, /, **options: Any) -> FunctionType: ...
     @overload
     def __call__(self, function: Callable[..., Any], /, **options: Any) -> Declared: ...
     @overload

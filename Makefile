@@ -41,8 +41,8 @@ with_opencl = set -a; source $(OPENCL_ENV); set +a;
 
 # The tests that convert between frameworks or read foreign memory, where shortcuts are used. The others
 # run without frameworks, on fakes, on a GPU only, or switch shortcuts off themselves.
-NO_CONVERSIONS := benchmarks cleanup detect docs doctor fake_cuda fake_cupy fast gpu gpu_functions \
-	gpu_report pipeline registry rooms streams trace
+NO_CONVERSIONS := benchmarks cleanup detect docs doctor fake_cuda fake_cupy fast fork gpu gpu_functions \
+	gpu_report mutants pipeline progress python_functions registry rooms streams trace
 
 # Two processes, with each file in one of them. Each loads all frameworks, which takes 2 GB.
 PYTEST := -m pytest -n 2 --dist loadfile

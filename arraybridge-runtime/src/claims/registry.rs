@@ -5,7 +5,7 @@ use std::num::NonZeroU64;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::{Conflict, User, Wanted};
-use crate::host::layout::Dims;
+use crate::host::layout::{self, Dims};
 use crate::host::overlap::{Strided, overlap};
 use crate::interpreter::fork::Lock;
 
@@ -58,8 +58,7 @@ impl Registry {
         let (ticket, before) = (state.last, state.entries.len());
         for (index, wanted) in wanted.iter().enumerate() {
             let memory = wanted.memory();
-            // A range that overflows is compared with everything.
-            let range = memory.range().unwrap_or((0, usize::MAX));
+            let (range, is_dense) = span(memory);
             if let Some((place, certain)) = state.conflict(memory, range, wanted.writes) {
                 let Entry { user, writes, .. } = state.entries[place];
                 state.entries.truncate(before);
@@ -72,7 +71,7 @@ impl Registry {
                 });
             }
             let (user, writes) = (wanted.user, wanted.writes);
-            let elements = Elements::unless_dense(memory, range);
+            let elements = (!is_dense).then(|| Elements::copied(memory));
             state.entries.push(Entry { ticket, range, elements, user, writes });
         }
         Ok(NonZeroU64::new(ticket).expect("tickets are counted from 1"))
@@ -82,6 +81,13 @@ impl Registry {
     pub fn release(&self, ticket: u64) {
         let entries = &mut self.lock().entries;
         // A claim is mostly released before an older one. The entries of one claim are neighbours.
+        if let [.., last] = &entries[..]
+            && last.ticket == ticket
+            && entries.iter().nth_back(1).is_none_or(|entry| entry.ticket != ticket)
+        {
+            entries.pop();
+            return;
+        }
         match entries.iter().rposition(|entry| entry.ticket != ticket) {
             Some(place) if place + 1 == entries.len() => {
                 entries.retain(|entry| entry.ticket != ticket);
@@ -128,18 +134,29 @@ impl Entry {
 }
 
 impl Elements {
-    /// The elements, unless there are as many bytes as in the range, which nearly always means that they fill
-    /// it. Only elements that share bytes with each other can leave gaps then, and the gaps are claimed too.
-    #[inline]
-    fn unless_dense(memory: Strided<'_>, (low, end): (usize, usize)) -> Option<Box<Elements>> {
-        let Strided { address, shape, strides, size } = memory;
-        let bytes = shape.iter().try_fold(size, |bytes, n| bytes.checked_mul(*n));
-        if bytes == Some(end - low) {
-            return None;
-        }
+    #[cold]
+    fn copied(Strided { address, shape, strides, size }: Strided<'_>) -> Box<Elements> {
         let (shape, strides) = (Dims::from_slice(shape), Dims::from_slice(strides));
-        Some(Box::new(Elements { address, shape, strides, size }))
+        Box::new(Elements { address, shape, strides, size })
     }
+}
+
+/// The range of the memory, and whether all of it is claimed: whether there are as many bytes as in the range,
+/// which nearly always means that the elements fill it. Only elements that share bytes with each other can leave
+/// gaps then, and the gaps are claimed too.
+#[inline]
+fn span(memory: Strided<'_>) -> ((usize, usize), bool) {
+    let Strided { address, shape, strides, size } = memory;
+    let bytes = layout::contiguous_bytes(shape, size);
+    // This is most of what is claimed.
+    if let Some(end) = bytes.and_then(|bytes| address.checked_add(bytes))
+        && layout::is_contiguous(shape, strides, size)
+    {
+        return ((address, end), true);
+    }
+    // A range that overflows is compared with everything.
+    let (low, end) = memory.range().unwrap_or((0, usize::MAX));
+    ((low, end), bytes == Some(end - low))
 }
 
 #[cfg(test)]
@@ -199,6 +216,14 @@ mod tests {
             registry.release(ticket.get());
         }
         wants(&registry, &memory, true).ok().unwrap();
+    }
+
+    #[test]
+    fn all_memory_of_a_claim_is_released_with_it() {
+        let (registry, views) = (registry(), [64, 256, 512].map(|at| view(at, &[8], &[4])));
+        let ticket = registry.claim(&views.each_ref().map(|view| Wanted::of(view, USER, true)));
+        registry.release(ticket.ok().unwrap().get());
+        assert!(views.iter().all(|view| wants(&registry, view, true).is_ok()));
     }
 
     #[test]

@@ -63,8 +63,8 @@ slice_by_slice : bool, optional
 Returns
 -------
 function or Declared
-    A Python function for a Python function, a Declared for any other callable. It is called like the function, and has the additional keywords `dtype_conversion` and
-    `slice_by_slice`.
+    A Python function for a Python function, a Declared for any other callable. It is called like the
+    function, and has the additional keywords `dtype_conversion` and `slice_by_slice`.
 
 Raises
 ------

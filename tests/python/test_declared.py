@@ -1103,3 +1103,30 @@ def test_an_object_that_is_called_is_named_after_its_class():
     assert f(np.arange(3)).sum() == 1
     named = ab.numpy(lambda image: image)
     assert named.__name__ == "<lambda>"
+
+
+@pytest.mark.parametrize("name", ["jax", "tensorflow"])
+def test_results_of_immutable_arrays_can_be_written_to_if_the_declaration_says_so(name):
+    bridges.need(name)
+
+    def negative(x):
+        return -x
+
+    shared = getattr(ab, name)(output_type="numpy")(negative)(image("float32"))
+    assert not shared.flags.writeable
+    for declared in (
+        getattr(ab, name)(output_type="numpy", writable=True)(negative),
+        ab.memory_types(name, "numpy", writable=True)(negative),
+    ):
+        with ab.no_copy(), ab.trace() as records:
+            result = declared(ab.convert(image("float32"), name, copy=True))
+        result -= 1
+        assert (result == -image("float32") - 1).all()
+        assert (records[-1].route, records[-1].why[:27]) == ("copy", "the source's arrays never c")
+    # Where results can be written to anyway, nothing is copied.
+    with ab.no_copy():
+        assert ab.torch(output_type="numpy", writable=True)(negative)(
+            image("float32")
+        ).flags.writeable
+    with pytest.raises(ValueError, match="which copy=False forbids"):
+        getattr(ab, name)(writable=True, copy=False)

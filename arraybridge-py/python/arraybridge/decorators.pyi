@@ -64,6 +64,7 @@ class Decorator:
     results of the parts become one. ``host``: the function to call on the host.
     ``contract``: a check of the result. If it returns False, ``ValueError`` is raised.
     ``slice_by_slice=True``: call the function with each 2-D slice of the first array.
+    ``writable=True``: copy results of JAX and TensorFlow, so that NumPy can write to them.
 
     Raises ``TypeError`` or ``ValueError`` for unknown options and values.
 
@@ -104,6 +105,7 @@ class Decorator:
         host: Callable[..., Any] | None = None,
         contract: Any = None,
         slice_by_slice: bool | None = None,
+        writable: bool | None = None,
     ) -> Decorator: ...
     def __reduce__(self) -> Any: ...
 

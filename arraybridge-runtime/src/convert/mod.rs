@@ -50,7 +50,7 @@ pub struct Request {
     pub copy: Option<bool>,
     /// The element type to cast to.
     pub dtype: Option<DType>,
-    /// Whether memory of an immutable array is copied where `copy` is `None`, for a caller that
+    /// Whether memory of an immutable array is copied unless `copy` forbids it, for a caller that
     /// hands the result to somebody who may write to it.
     pub for_writing: bool,
     /// Whether `dtype` is the nearest one that the target has, so that every value has to fit.
@@ -79,7 +79,7 @@ impl Request {
     #[inline]
     fn wish_to_copy(&self, py: Python<'_>) -> Wish {
         let (copy, requested) = match trace::copy_default(py, self.copy) {
-            None if self.for_writing => (Some(true), Why::Immutable),
+            None | Some(true) if self.for_writing => (Some(true), Why::Immutable),
             copy => (copy, Why::Requested),
         };
         Wish { copy, requested, cast: None }

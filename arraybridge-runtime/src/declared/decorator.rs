@@ -59,6 +59,9 @@ contract : callable, optional
     A test of the result. If it returns False, the call raises ValueError.
 slice_by_slice : bool, optional
     True calls the function for each 2-D slice of the first array, unless a call says otherwise.
+writable : bool, optional
+    True copies results that come from immutable arrays, such as those of JAX and TensorFlow, so that they
+    can be written to. By default NumPy shares their memory and gets a read-only array.
 
 Returns
 -------

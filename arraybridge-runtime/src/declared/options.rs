@@ -60,6 +60,8 @@ pub struct Options {
     pub contract: Option<Py<PyAny>>,
     /// Whether calls are made slice by slice, unless they say otherwise.
     pub slice_by_slice: bool,
+    /// Whether results of immutable arrays are copied, so that they can be written to.
+    pub writable: bool,
     /// The parameters whose arrays, of any framework, the function opens itself.
     pub opened: Vec<String>,
     /// Those of them that it writes to.
@@ -88,6 +90,7 @@ const KNOWN: &[&str] = &[
     "host",
     "contract",
     "slice_by_slice",
+    "writable",
 ];
 
 /// The options of functions that are written in Rust, and that only this crate uses.
@@ -128,6 +131,7 @@ impl Options {
             // The original package keeps any other object as an attribute.
             contract: keywords.get("contract")?.filter(|c| c.is_callable()).map(Bound::unbind),
             slice_by_slice: keywords.flag("slice_by_slice")?.unwrap_or(false),
+            writable: keywords.writable()?,
             opened: keywords.parameters("opened")?.unwrap_or_default(),
             written: keywords.parameters("written")?.unwrap_or_default(),
             delivers,
@@ -257,6 +261,16 @@ impl<'py> Keywords<'_, 'py> {
             return Err(Error::Value(text.to_owned()));
         }
         Ok(join)
+    }
+
+    fn writable(&self) -> Result<bool> {
+        let writable = self.flag("writable")?.unwrap_or(false);
+        if writable && self.flag("copy")? == Some(false) {
+            let text =
+                "writable=True copies the results of immutable arrays, which copy=False forbids";
+            return Err(Error::Value(text.to_owned()));
+        }
+        Ok(writable)
     }
 
     fn callable(&self, name: &str) -> Result<Option<Py<PyAny>>> {

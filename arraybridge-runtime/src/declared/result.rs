@@ -172,7 +172,9 @@ fn convert_to_output<'py>(
         copy => copy,
     };
     // Memory of an immutable array is not shared with an array that can be written to.
-    let for_writing = class.framework.immutable && !respects_read_only(output);
+    let is_asked_for = call.definition.options.writable && !output.immutable;
+    let for_writing = class.framework.immutable && (is_asked_for || !respects_read_only(output));
+    let copy = if for_writing && is_asked_for { Some(true) } else { copy };
     let request = Request { copy, for_writing, ..Request::default() };
     let narrowing = || call.definition.narrowing(call.py);
     Ok(convert::convert_narrowed(array, output, &request, narrowing)?.0)

@@ -60,6 +60,7 @@ pub fn frameworks(input: TokenStream) -> TokenStream {
 /// | `unsafe(detach)` | the function always runs detached; the author promises that nobody writes to its arrays meanwhile |
 /// | `dtype_conversion = preserve` | the element type of results: that of the first array argument (`preserve`), what `dtype_policy` says in the caller's context (`context`), a given one such as `uint16`, or that of the signature (`native`, the default) |
 /// | `scaling = unit` | how floats become integers then: `clamp`, `unit` or `stretch` |
+/// | `narrow = error` | an object whose dtype the framework lacks is refused; with `warn`, the default, it gets the nearest dtype |
 /// | `slice_by_slice` | the function is called for each 2-D slice of the first array |
 /// | `split_axis = 0` | the first array may be split along this axis when memory runs out |
 /// | `join(sum)` | how the results of the parts become one: `concatenate`, `sum`, `max` or `min`; one word for each element of a tuple |

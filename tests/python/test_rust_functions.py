@@ -201,6 +201,19 @@ def test_a_wrong_dtype_or_rank_is_an_error_that_names_both(ext):
         ext.total(IMAGE[0])
 
 
+def test_a_declaration_says_whether_objects_are_narrowed(ext):
+    bridges.need("jax")
+    import jax
+
+    if jax.config.jax_enable_x64:
+        pytest.skip("JAX has int64 here")
+    image = IMAGE.astype("int64")
+    with pytest.warns(ab.NarrowedDtypeWarning, match="int32"):
+        assert "jax" in ext.class_name(image)
+    with pytest.raises(ab.UnsupportedDtypeError, match="int64"):
+        ext.class_name_if_not_narrowed(image)
+
+
 def test_an_object_that_is_not_an_array_is_refused(ext):
     with pytest.raises(ab.UnsupportedArrayError, match=r"total\(\) argument 'image'"):
         ext.total([[1.0]])

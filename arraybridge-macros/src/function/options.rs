@@ -7,7 +7,7 @@ use syn::{Error, Expr, Ident, LitInt, LitStr, Path, Result, Token, parenthesized
 
 use crate::problems::instead;
 
-const NAMES: [&str; 17] = [
+const NAMES: [&str; 18] = [
     "returns",
     "input",
     "name",
@@ -17,6 +17,7 @@ const NAMES: [&str; 17] = [
     "unsafe(detach)",
     "dtype_conversion",
     "scaling",
+    "narrow",
     "device",
     "on_oom",
     "split_axis",
@@ -41,6 +42,7 @@ pub struct Options {
     pub detach: Option<Detach>,
     pub dtype_conversion: Option<Ident>,
     pub scaling: Option<Ident>,
+    pub narrow: Option<Ident>,
     pub device: Option<LitStr>,
     pub on_oom: Option<Vec<Ident>>,
     pub split_axis: Option<LitInt>,
@@ -104,6 +106,7 @@ impl Options {
             "detach" => self.detach = Some(detach),
             "dtype_conversion" => self.dtype_conversion = value(input)?,
             "scaling" => self.scaling = value(input)?,
+            "narrow" => self.narrow = value(input)?,
             "device" => self.device = value(input)?,
             "on_oom" => self.on_oom = Some(list(input)?.collect()),
             "split_axis" => self.split_axis = value(input)?,

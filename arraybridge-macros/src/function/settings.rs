@@ -16,6 +16,7 @@ const NATIVE: &str = "native";
 const CONTEXT: &str = "context";
 
 const SCALINGS: [&str; 3] = ["clamp", "unit", "stretch"];
+const NARROWINGS: [&str; 2] = ["warn", "error"];
 
 const SPLIT: &str = "split";
 const HOST: &str = "host";
@@ -59,9 +60,12 @@ impl Settings<'_> {
             CONTEXT => {}
             other => self.found.push(("dtype_conversion", Setting::Name(other.to_owned()))),
         }
-        if let Some(name) = &self.options.scaling {
-            let scaling = one_of(name, "scaling", &SCALINGS, self.mistakes);
-            self.found.extend(scaling.map(|scaling| ("scaling", Setting::Name(scaling))));
+        let Options { scaling, narrow, .. } = self.options;
+        for (option, name, known) in
+            [("scaling", scaling, &SCALINGS[..]), ("narrow", narrow, &NARROWINGS[..])]
+        {
+            let word = name.as_ref().and_then(|name| one_of(name, option, known, self.mistakes));
+            self.found.extend(word.map(|word| (option, Setting::Name(word))));
         }
     }
 

@@ -321,6 +321,11 @@ fn written(mut out: ArrayViewMutD<'_, f32>) -> Result<(), PyErr> {
     Err(taken())
 }
 
+#[memory_type(jax, narrow = error)]
+fn class_name_if_not_narrowed(image: &Bound<'_, PyAny>) -> PyResult<String> {
+    class_name(image)
+}
+
 #[memory_type(torch, input = jax)]
 fn input_class(image: &Bound<'_, PyAny>) -> PyResult<String> {
     class_name(image)

@@ -177,6 +177,8 @@ def test_what_numpy_does_not_see_as_numbers_is_refused_by_name(make, text):
         with pytest.raises(ab.UnsupportedArrayError, match=text):
             call()
     # A declaration can leave it to the function.
+    with pytest.raises(ab.UnsupportedArrayError, match="list the other parameters in arrays="):
+        f(VALUES, value)
     assert ab.numpy(arrays=("image",))(lambda image, value: value)(VALUES, value) is value
 
 

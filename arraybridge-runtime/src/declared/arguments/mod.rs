@@ -18,7 +18,7 @@ use crate::framework::endpoints::Endpoints;
 use crate::framework::loaded;
 use crate::framework::spec::Framework;
 use crate::interpreter::containers::Container;
-use crate::interpreter::error::Result;
+use crate::interpreter::error::{Error, Result};
 
 pub use fit::{Destination, FittedArguments, call_placement, fit};
 pub use versions::{ArrayVersions, UnboundVersions, has_changed, version};
@@ -151,7 +151,13 @@ fn seen<'py>(
     if usage.is_opened() || !convert::is_like_array(&value) {
         return Ok(None);
     }
-    let array = convert::seen_as_array(&value, options.input)?;
+    let array = convert::seen_as_array(&value, options.input).map_err(|mut error| {
+        if let Error::Conversion(error) = &mut error {
+            let way = "; if the function takes it as it is, list the other parameters in arrays=";
+            error.reason.push_str(way);
+        }
+        error
+    })?;
     Ok(array.and_then(|array| made(key, element, order, array, usage)))
 }
 

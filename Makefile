@@ -14,6 +14,7 @@ GPU_VENV := .venv-gpu
 DOCS_VENV := .venv-docs
 DASK_VENV := .venv-dask
 UPSTREAM := build/upstream
+CUPY := build/cupy
 IMAGES := build/images
 EXAMPLES := image-filters geotiff
 # Crates outside the workspace.
@@ -48,7 +49,7 @@ NO_CONVERSIONS := benchmarks cleanup detect docs doctor fake_cuda fake_cupy fast
 PYTEST := -m pytest -n 2 --dist loadfile
 
 .NOTPARALLEL:
-.PHONY: help demo demo-all pipeline test test-rust test-python test-without-shortcuts test-oldest wheel wheels seventh gpu \
+.PHONY: help demo demo-all pipeline test test-rust test-cupy test-python test-without-shortcuts test-oldest wheel wheels seventh gpu \
 	gpu-wheel examples dask docs mutants bench lint clean
 
 help: ## list the targets
@@ -64,7 +65,7 @@ demo-all: wheel $(OPENCL_ENV) $(IMAGES)/.stamp ## the same with every framework 
 pipeline: wheel $(OPENCL_ENV) $(IMAGES)/.stamp ## a 16-bit stack through declared functions of three frameworks
 	@$(with_opencl) $(VENV)/bin/python examples/pipeline/pipeline.py --images $(IMAGES)
 
-test: test-rust test-python ## all tests: Rust, then Python
+test: test-rust test-cupy test-python ## all tests: Rust, then Python
 
 # The tests embed the interpreter of the environment, and import NumPy from there.
 test-rust: $(TEST_STAMP)
@@ -77,6 +78,20 @@ test-rust: $(TEST_STAMP)
 test-python: wheel seventh $(OPENCL_ENV) $(IMAGES)/.stamp
 	@$(with_opencl) ARRAYBRIDGE_SEVENTH_PYTHON=$(SEVENTH_VENV)/bin/python \
 	$(VENV)/bin/python $(PYTEST)
+
+# CuPy imports without a GPU, and has wheels for Linux.
+test-cupy: wheel $(CUPY)/.stamp
+	@if [ -d $(CUPY)/cupy ]; then \
+		PYTHONPATH=$(CUPY) $(VENV)/bin/python -m pytest tests/python/test_cupy.py tests/python/test_signatures.py -k cupy; \
+	fi
+
+$(CUPY)/.stamp: $(TEST_STAMP)
+	@mkdir -p $(CUPY)
+	@case "$$(uname -sm)" in "Linux x86_64" | "Linux aarch64") \
+		echo "installing CuPy into $(CUPY)"; \
+		$(VENV)/bin/python -m pip install --quiet --no-deps --upgrade --target $(CUPY) "cupy-cuda13x>=14" ;; \
+	esac
+	@touch $@
 
 test-without-shortcuts: wheel $(OPENCL_ENV) ## the Python tests of conversions, with ARRAYBRIDGE_FAST=0
 	@$(with_opencl) ARRAYBRIDGE_FAST=0 \

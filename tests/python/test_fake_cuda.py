@@ -252,7 +252,7 @@ def test_fake_cuda_memory_without_a_stream_is_kept_until_the_call_is_done(run):
             def __dlpack__(self, **options):
                 return self.array.__dlpack__(**options)
 
-        memory = cupy.empty((3, 4))
+        memory = cupy.empty((3, 4), "float32")
         owner = weakref.ref(memory._host.base)
         calls()
         ext.device_copy(Foreign(memory))

@@ -7,6 +7,7 @@ import ast
 import functools
 import importlib
 import inspect
+import re
 import tomllib
 
 import bridges
@@ -50,7 +51,10 @@ def names(framework):
     """What the names in scope stand for, as far as they exist without a device."""
     module = importlib.import_module(TABLES[framework].get("module", framework))
     scope = {"module": module}
-    if framework in bridges.INSTALLED:
+    if framework == "cupy":
+        # Without a device there are no arrays, but their class has all that is called.
+        scope["data"] = module.ndarray
+    elif framework in bridges.INSTALLED:
         scope["data"] = bridges.make(framework, np.ones((2, 3), "f4"))
     namespace = TABLES[framework].get("array", {}).get("namespace")
     if namespace:
@@ -71,11 +75,28 @@ def resolve(node, scope):
     raise Unknown
 
 
+def signature_of(function):
+    """The signature, for CuPy's Cython functions from the first line of their docstrings."""
+    try:
+        return inspect.signature(function)
+    except ValueError:
+        owners = (getattr(function, "__objclass__", None), function, type(function))
+        if not any(str(getattr(owner, "__module__", "")).startswith("cupy") for owner in owners):
+            raise
+    line = function.__doc__.partition("\n")[0].replace("\\*", "*")
+    found = re.match(r"[\w.]+\((?:self\b,? ?)?(.*)\)", line)
+    # C types stand before names: "tuple max_version=None".
+    python = re.sub(r"\b\w+ (?=\w+[=,)]|\w+$)", "", found[1])
+    scope = {}
+    exec(f"def documented({python}): ...", scope)
+    return inspect.signature(scope["documented"])
+
+
 def misfit(text, scope):
     """Why an operation cannot be called; `None` if nothing speaks against it."""
     for call in (node for node in ast.walk(ast.parse(text, mode="eval")) if type(node) is ast.Call):
         try:
-            signature = inspect.signature(resolve(call.func, scope))
+            signature = signature_of(resolve(call.func, scope))
             keywords = {keyword.arg: None for keyword in call.keywords}
             signature.bind(*[None] * len(call.args), **keywords)
         except (Unknown, ValueError):
@@ -124,7 +145,7 @@ def test_a_call_that_a_table_leaves_out_fits_as_well(framework):
 def has_signature(call, scope):
     """Whether a call can be checked without being made."""
     try:
-        inspect.signature(resolve(call.func, scope))
+        signature_of(resolve(call.func, scope))
     except (Unknown, ValueError):
         return False
     return True

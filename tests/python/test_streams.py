@@ -329,7 +329,7 @@ def test_fake_driver_a_block_that_is_used_again_too_early_is_a_violation(on_driv
             x + 1
         del x
         with one:
-            cupy.empty((2, 3))
+            cupy.empty((2, 3), "float32")
         found = violations()
         assert "reuse of a block" in found and "cupy's sum" in found, found
         """
@@ -473,7 +473,7 @@ def test_fake_driver_lent_memory_is_not_used_again_while_a_call_reads_it(on_driv
             f(x)
             calls()
             del x
-            lender.empty((2, 3))
+            lender.empty((2, 3), dtype="float32")
             assert not any("synchronize" in line for line in calls())
         """
     )
@@ -684,7 +684,7 @@ def test_fake_driver_a_thread_streams_memory_is_not_used_again_too_early(on_driv
         del one
         gc.collect()
         with other, ab.thread_stream():
-            cupy.empty((2, 3))
+            cupy.empty((2, 3), "float32")
         """
     )
 

@@ -339,7 +339,7 @@ def _upload(name: str, data: object) -> ndarray:
     return ndarray(np.array(data))
 
 
-def empty(shape, dtype="float32"):
+def empty(shape, dtype=float):
     """Memory of the pool of the current stream."""
     # cupy/cuda/memory.pyx, SingleDeviceMemoryPool._arenas: by the current stream when it is
     # allocated.
@@ -347,27 +347,27 @@ def empty(shape, dtype="float32"):
     return ndarray._of_memory(made, current_device())
 
 
-def asarray(data, dtype=None):
+def asarray(a, dtype=None):
     """Copies from the host."""
-    return _upload("asarray", data)
+    return _upload("asarray", a)
 
 
-def array(data, dtype=None, copy=True):
+def array(obj, dtype=None, copy=True):
     """Copies from the host."""
-    return _upload("array", data)
+    return _upload("array", obj)
 
 
-def from_dlpack(data, *, device=None, copy=None):
+def from_dlpack(array, *, device=None, copy=None):
     """Refuses host memory, as CuPy does."""
     _called("from_dlpack")
-    if data.__dlpack_device__()[0] not in (2, 13):
+    if array.__dlpack_device__()[0] not in (2, 13):
         raise TypeError("CPU arrays cannot be directly imported to CuPy.")
     if _driver is None and not SHARES:
         raise BufferError("the fake has no device memory to import")
     # cupy/_core/dlpack.pyx, from_dlpack: on the array's device, with the current stream there.
-    device = data.__dlpack_device__()[1]
+    device = array.__dlpack_device__()[1]
     with Device(device):
-        capsule = data.__dlpack__(stream=_current() or 1, max_version=(1, 0))
+        capsule = array.__dlpack__(stream=_current() or 1, max_version=(1, 0))
     return ndarray._of_memory(fake_device.imported(capsule), device)
 
 

@@ -1,4 +1,4 @@
-"""CuPy itself on a machine without a GPU: its classes, its signatures, and what is said without a device.
+"""CuPy itself on a machine without a GPU: its classes, its signatures, and what is refused.
 
 `make test-cupy` installs it into a folder of its own. What needs a device is in test_gpu.py.
 """
@@ -6,12 +6,11 @@
 import importlib
 import inspect
 
+import arraybridge as ab
 import fake_cupy
 import numpy as np
 import pytest
 import test_signatures
-
-import arraybridge as ab
 
 cupy = pytest.importorskip("cupy")
 TABLE = test_signatures.TABLES["cupy"]

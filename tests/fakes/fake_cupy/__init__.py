@@ -179,6 +179,10 @@ class Stream(_BaseStream):
         self._owned = not null and _driver is not None
         # cupy/cuda/stream.pyx, Stream.__init__: the device is that which is current, none for
         # `null`.
+        if self._owned:
+            # Every call of CUDA's runtime, as cudaStreamCreate, makes a context current on a new
+            # thread.
+            _use(current_device())
         ptr = fake_device.create_stream(non_blocking) if self._owned else 0
         super().__init__(ptr, -1 if null else current_device())
 

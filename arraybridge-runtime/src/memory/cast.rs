@@ -75,6 +75,7 @@ fn cast_to_buffer(
     expect_host(view)?;
     let mut buffer = buffer_for(view.shape(), dtype)?;
     let large = buffer.len().max(view.nbytes()) >= DETACH_FROM;
+    let threads = threads(py, large);
     let target = &mut buffer;
     let work = || {
         let source = StridedArray {
@@ -87,7 +88,7 @@ fn cast_to_buffer(
         // SAFETY: the buffer is new and has room for the result. The view's owner keeps its memory
         // alive. That nobody writes to it meanwhile is assumed: see "What is assumed of Python threads"
         // in ARCHITECTURE.md.
-        unsafe { cast_strided(target.as_mut_ptr(), dtype, source, scaling, threads(large)) }
+        unsafe { cast_strided(target.as_mut_ptr(), dtype, source, scaling, threads) }
     };
     let report = run(py, large, work).map_err(|error| Error::Value(error.to_string()))?;
     Ok((buffer, report))
@@ -98,6 +99,7 @@ fn copy_to_buffer(py: Python<'_>, view: &View) -> Result<HostBuffer> {
     let dtype = view.dtype();
     let mut buffer = buffer_for(view.shape(), dtype)?;
     let large = buffer.len() >= DETACH_FROM;
+    let threads = threads(py, large);
     let target = &mut buffer;
     let work = || {
         let (shape, strides, swap) = (view.shape(), view.strides(), view.swap_unit());
@@ -106,7 +108,7 @@ fn copy_to_buffer(py: Python<'_>, view: &View) -> Result<HostBuffer> {
         // in ARCHITECTURE.md.
         unsafe {
             let to = target.as_mut_ptr();
-            copy::gather(to, view.data(), shape, strides, dtype.size(), swap, threads(large));
+            copy::gather(to, view.data(), shape, strides, dtype.size(), swap, threads);
         }
     };
     run(py, large, work);
@@ -130,7 +132,9 @@ fn buffer_for(shape: &[usize], dtype: DType) -> Result<HostBuffer> {
     HostBuffer::new(bytes).map_err(no_memory)
 }
 
-fn threads(large: bool) -> usize {
+/// The number is found out while the interpreter is held. A process that is forked while another thread finds it
+/// out would wait for that thread, which it does not have.
+fn threads(_attached: Python<'_>, large: bool) -> usize {
     if large { host::threads() } else { 1 }
 }
 

@@ -168,6 +168,7 @@ lint: wheel ## check formatting, lints and type stubs
 	@PYO3_PYTHON=$$(realpath -s $(VENV)/bin/python) \
 	$(CARGO) clippy --quiet --workspace --all-targets -- -D warnings
 	@$(VENV)/bin/python -m mypy.stubtest --allowlist tests/stubtest-allowlist.txt arraybridge
+	@$(VENV)/bin/python -m mypy --strict tests/typing/sample.py
 
 clean: ## remove everything that make and the builds created
 	rm -rf build target $(VENV) $(DEMO_VENV) $(SEVENTH_VENV) $(OLDEST_VENV) $(GPU_VENV) $(DOCS_VENV) $(DASK_VENV) .pytest_cache .hypothesis

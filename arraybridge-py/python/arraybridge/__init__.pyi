@@ -6,6 +6,7 @@ from typing import Any, ClassVar, Literal, TypedDict, final
 from . import decorators as decorators
 from .decorators import (
     Declared,
+    _FrameworkName,
     cupy,
     jax,
     memory_types,
@@ -254,7 +255,7 @@ class Tensor:
 
 def convert(
     data: Any,
-    target: str,
+    target: _FrameworkName,
     *,
     device: Any = None,
     copy: bool | None = None,
@@ -318,8 +319,8 @@ def convert(
 
 def convert_memory(
     data: Any,
-    source_type: str,
-    target_type: str,
+    source_type: _FrameworkName,
+    target_type: _FrameworkName,
     gpu_id: int | None = None,
     *,
     copy: bool | None = None,
@@ -382,7 +383,7 @@ def detect_memory_type(data: Any) -> str:
 
 def explain(
     data: Any,
-    target: str,
+    target: _FrameworkName,
     *,
     device: Any = None,
     copy: bool | None = None,
@@ -529,7 +530,9 @@ class dtype_policy(AbstractContextManager[None]):
     def __enter__(self) -> None: ...
     def __exit__(self, *_exception: Any) -> None: ...
 
-def stack_slices(slices: Iterable[Any], memory_type: str, gpu_id: int | None = None) -> Any:
+def stack_slices(
+    slices: Iterable[Any], memory_type: _FrameworkName, gpu_id: int | None = None
+) -> Any:
     """Stack 2-D slices into a 3-D array of the framework `memory_type`.
 
     `slices` are n arrays of shape (height, width), which may be of different frameworks. The result
@@ -546,7 +549,7 @@ def stack_slices(slices: Iterable[Any], memory_type: str, gpu_id: int | None = N
     """
 
 def unstack_slices(
-    array: Any, memory_type: str, gpu_id: int | None = None, validate_slices: bool = True
+    array: Any, memory_type: _FrameworkName, gpu_id: int | None = None, validate_slices: bool = True
 ) -> list[Any]:
     """Split a 3-D array into a list of 2-D slices of the framework `memory_type`.
 

@@ -1,4 +1,5 @@
 from collections.abc import Callable, Iterable
+from types import ModuleType
 from typing import Any, Final, Literal, final, overload
 
 __all__ = [
@@ -14,6 +15,8 @@ __all__ = [
 ]
 
 _Rung = Literal["clear", "split", "host"]
+# A framework: its name, its module or its array class.
+_FrameworkName = str | ModuleType | type[Any]
 _Join = Literal["concatenate", "sum", "max", "min"] | Callable[[list[Any]], Any]
 
 @final
@@ -86,8 +89,8 @@ class Decorator:
         function: None = None,
         /,
         *,
-        input_type: str | None = None,
-        output_type: str | None = None,
+        input_type: _FrameworkName | None = None,
+        output_type: _FrameworkName | None = None,
         input_dtype: Any = None,
         arrays: str | Iterable[str] | None = None,
         sliced: str | Iterable[str] | None = None,
@@ -110,7 +113,10 @@ class Decorator:
     def __reduce__(self) -> Any: ...
 
 def memory_types(
-    input_type: str, output_type: str, contract: Any = None, **options: Any
+    input_type: _FrameworkName,
+    output_type: _FrameworkName,
+    contract: Any = None,
+    **options: Any,
 ) -> Decorator:
     """Declare which frameworks a function takes and returns.
 

@@ -1,9 +1,11 @@
 from collections.abc import Callable
 from typing import Any
 
+from .decorators import _FrameworkName
+
 __all__ = ["as_function"]
 
-def as_function(function: Callable[..., Any], framework: str) -> Callable[..., Any]:
+def as_function(function: Callable[..., Any], framework: _FrameworkName) -> Callable[..., Any]:
     """Turn a function of DLPack tensors into a function of the arrays of ``framework``.
 
     ``function`` takes and returns objects with ``__dlpack__``. It can be a compiled function of

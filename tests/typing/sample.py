@@ -1,0 +1,117 @@
+"""Every public name as a type checker sees it. `make lint` checks this file with `mypy --strict`.
+
+A line with an ignored error is a mistake that has to be found: an ignore without an error is one.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import arraybridge as ab
+import numpy as np
+
+Image = np.ndarray[Any, np.dtype[np.float32]]
+
+
+def conversions(image: Image) -> None:
+    for target in ("torch", ab.MemoryType.TORCH, np, np.ndarray):
+        ab.convert(image, target)
+    tensor: Any = ab.convert(image, "torch", device="cpu", copy=True, dtype="uint16")
+    ab.convert(image)  # type: ignore[call-arg]
+    ab.convert(image, "torch", "cpu")  # type: ignore[call-arg]
+    ab.convert(image, "torch", copying=True)  # type: ignore[call-arg]
+    back: Any = ab.convert_memory(tensor, "torch", "numpy", gpu_id=None)
+    name: str = ab.detect_memory_type(back)
+    number: int = ab.detect_memory_type(back)  # type: ignore[assignment]
+    record: ab.Record = ab.explain(image, name, copy=False)
+    parts: tuple[str, str | None, str | None] = (record.route, record.why, record.remedy)
+    shape: tuple[int, ...] = record.shape
+    record.rout  # type: ignore[attr-defined] # noqa: B018
+    print(number, parts, shape)
+
+
+def contexts(image: Image) -> None:
+    with ab.no_copy(), ab.dtype_policy(dtype_conversion="native", scaling="unit"):
+        ab.convert(image, "numpy")
+    with ab.dtype_policy(scaling="stetch"):  # type: ignore[arg-type]
+        pass
+    collected = ab.trace()
+    with collected as records:
+        ab.convert(image, "numpy", copy=True)
+    found: list[ab.Record] = records
+    text: str = collected.to_json()
+    with ab.thread_stream():
+        pass
+    print(found, text, collected.totals("file", "line"))
+
+
+@ab.numpy
+def doubled(image: Image) -> Image:
+    return image * 2
+
+
+@ab.torch(output_type="numpy", split_axis=0, on_oom=("clear", "split"), writable=True)
+def halved(tensor: Any, by: float = 2.0) -> Any:
+    return tensor / by
+
+
+@ab.memory_types("torch", "numpy", contract=lambda result: result.ndim == 2)
+def negated(tensor: Any) -> Any:
+    return -tensor
+
+
+others = [ab.cupy, ab.tensorflow, ab.jax, ab.pyclesperanto]
+ab.torch(split_axes=0)  # type: ignore[call-overload]
+ab.torch(split_axis="0")  # type: ignore[call-overload]
+
+
+def calls(image: Image) -> None:
+    declared: ab.Declared = doubled
+    declared(image, dtype_conversion="native", slice_by_slice=True)
+    halved(image, by=3.0)
+    negated(image)
+    framework: str = declared.input_memory_type
+    function: Callable[..., Any] = ab.as_function(np.sort, "torch")
+    print(framework, function)
+
+
+def stacks(images: list[Image]) -> None:
+    stack = ab.stack_slices(images, "numpy", 0)
+    slices: list[Any] = ab.unstack_slices(stack, "numpy", 0)
+    processed: Any = ab.process_slices(lambda image: image, stack)
+    finished: Any = ab.finish_dtype(processed, stack)
+    print(slices, finished)
+
+
+def tensors(image: Image) -> None:
+    tensor = ab.Tensor(image)
+    array = np.from_dlpack(tensor)
+    dimensions: int = tensor.ndim
+    print(array, dimensions, tensor.shape, tensor.dtype)
+
+
+def tables() -> None:
+    pairs = ab.registered_pairs()
+    converters: list[ab.Converter] = [ab.Converter(source) for source, _ in pairs]
+    names = [framework["name"] for framework in ab.frameworks()]
+    constants = (ab.CPU_MEMORY_TYPES, ab.GPU_MEMORY_TYPES, ab.SUPPORTED_MEMORY_TYPES)
+    conversion: ab.DtypeConversion = ab.DtypeConversion.PRESERVE_INPUT
+    print(converters, names, constants, ab.SCALING_FUNCTIONS, conversion, ab.__version__)
+    print(ab.cleanup_all_gpu_frameworks())
+
+
+def errors() -> None:
+    kinds: list[type[Exception]] = [
+        ab.AliasedArgumentError, ab.CopyRequiredError, ab.DeviceMemoryError,
+        ab.DeviceUnavailableError, ab.FrameworkNotInstalledError, ab.InvalidDeviceError,
+        ab.UnknownFrameworkError, ab.UnsupportedArrayError, ab.UnsupportedDtypeError,
+    ]  # fmt: skip
+    warnings: list[type[Warning]] = [
+        ab.ClippedValuesWarning, ab.FractionsLostWarning, ab.GradientDetachedWarning,
+        ab.NarrowedDtypeWarning, ab.NoAcceleratorWarning, ab.OomFallbackWarning,
+        ab.SharedImmutableMemoryWarning,
+    ]  # fmt: skip
+    try:
+        print(kinds, warnings)
+    except ab.MemoryConversionError as error:
+        ends: tuple[str, str] = (error.source_type, error.target_type)
+        print(ends)

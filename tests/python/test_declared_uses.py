@@ -367,12 +367,14 @@ def test_copies_and_pickles_work_like_the_original():
 
 
 def test_reference_cycles_of_declared_functions_are_collected():
-    f = ab.numpy(lambda image: image)
-    f.itself = f
-    gone = weakref.ref(f)
-    del f
-    gc.collect()
-    assert gone() is None
+    # A Python function, and a `Declared`.
+    for make in (lambda: lambda image: image, lambda: functools.partial(lambda image: image)):
+        f = ab.numpy(make())
+        f.itself = f
+        gone = weakref.ref(f)
+        del f
+        gc.collect()
+        assert gone() is None
 
     def host(image): ...
 

@@ -20,12 +20,14 @@ use proc_macro2::TokenStream as TokenStream2;
 use problems::Problems;
 use sources::Sources;
 
-/// Expands the tables of `frameworks.toml`, and those of the file that the environment variable
-/// `ARRAYBRIDGE_FRAMEWORKS` names when the crate is built.
+/// Expands the tables of `frameworks.toml`, and those of the files that the environment variable
+/// `ARRAYBRIDGE_FRAMEWORKS` lists when the crate is built. The list is separated as `PATH` is: by `:`,
+/// on Windows by `;`.
 ///
 /// `arraybridge-runtime` invokes it once. It expands to an enum `MemoryType`, a module `statics` and
 /// a module `converters`. Each mistake in a table is a compile error of its own,
-/// `frameworks.toml:LINE:COLUMN: what is wrong; what to write instead`.
+/// `frameworks.toml:LINE:COLUMN: what is wrong; what to write instead`. A file of the list is called what it is
+/// called there.
 // With an argument, it reads only that file, which lies beside the invoking one: the tests of this
 // crate use it to show mistakes.
 #[proc_macro]

@@ -43,10 +43,17 @@ impl Problems {
         self.0.borrow_mut().push(Problem { label: source.label.clone(), at, text });
     }
 
+    /// Notes a mistake that is not in a table.
+    pub fn add_outside(&self, message: impl Display) {
+        let problem = Problem { label: String::new(), at: 0, text: message.to_string() };
+        self.0.borrow_mut().push(problem);
+    }
+
     /// A mistake that is not in a table.
     pub fn outside(message: impl Display) -> Problems {
-        let problem = Problem { label: String::new(), at: 0, text: message.to_string() };
-        Problems(RefCell::new(vec![problem]))
+        let problems = Problems::default();
+        problems.add_outside(message);
+        problems
     }
 
     /// The value if nothing was noted.

@@ -1,5 +1,7 @@
-//! Where the tables come from.
+//! Where the tables come from: this crate, and the files that `ARRAYBRIDGE_FRAMEWORKS` lists, separated as in
+//! `PATH`.
 
+use std::ffi::OsStr;
 use std::path::Path;
 use std::{env, fs, io};
 
@@ -26,11 +28,17 @@ impl Sources {
         if !input.is_empty() {
             return Sources::named(input);
         }
+        Sources::with(&env::var_os(VARIABLE).unwrap_or_default())
+    }
+
+    /// The tables that this crate carries, and those of a list of files.
+    fn with(files: &OsStr) -> Result<Sources, Problems> {
         let mut sources = Sources::embedded();
-        if let Some(path) = env::var_os(VARIABLE).filter(|path| !path.is_empty()) {
-            sources.add(Path::new(&path))?;
+        let problems = Problems::default();
+        for path in env::split_paths(files).filter(|path| !path.as_os_str().is_empty()) {
+            sources.add_listed(&path, &problems);
         }
-        Ok(sources)
+        problems.gate(sources)
     }
 
     /// The tables that this crate carries.
@@ -45,23 +53,30 @@ impl Sources {
             .map_err(|_| Problems::outside("frameworks!() has an argument; remove it"))?;
         let invoking = Span::call_site().local_file().unwrap_or_default();
         let path = invoking.with_file_name(name.value());
-        let path = fs::canonicalize(path).map_err(|error| unreadable(&name.value(), &error))?;
         let mut sources = Sources { all: Vec::new(), tracked: Vec::new() };
-        sources.add(&path)?;
+        let added = fs::canonicalize(path).and_then(|path| sources.add(name.value(), &path));
+        added.map_err(|error| Problems::outside(unreadable(&name.value(), &error)))?;
         Ok(sources)
     }
 
-    fn add(&mut self, path: &Path) -> Result<(), Problems> {
-        let shown = path.display();
+    /// A file that the variable lists.
+    fn add_listed(&mut self, path: &Path, problems: &Problems) {
+        let shown = path.display().to_string();
         if !path.is_absolute() {
-            let message = format!("{VARIABLE}={shown} is not an absolute path; write one");
-            return Err(Problems::outside(message));
+            problems.add_outside(format_args!(
+                "{VARIABLE}: {shown} is a relative path; write an absolute one"
+            ));
+        } else if self.tracked.contains(&shown) {
+            problems.add_outside(format_args!("{VARIABLE}: {shown} is listed twice; list it once"));
+        } else if let Err(error) = self.add(shown.clone(), path) {
+            problems.add_outside(format_args!("{VARIABLE}: {}", unreadable(&shown, &error)));
         }
-        let text =
-            fs::read_to_string(path).map_err(|error| unreadable(&shown.to_string(), &error))?;
-        let label = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    }
+
+    fn add(&mut self, label: String, path: &Path) -> io::Result<()> {
+        let text = fs::read_to_string(path)?;
         self.all.push(Source { label, text });
-        self.tracked.push(shown.to_string());
+        self.tracked.push(path.display().to_string());
         Ok(())
     }
 
@@ -75,6 +90,9 @@ impl Sources {
     }
 }
 
-fn unreadable(path: &str, error: &io::Error) -> Problems {
-    Problems::outside(format!("{path} cannot be read: {error}; write the path of a file of tables"))
+fn unreadable(path: &str, error: &io::Error) -> String {
+    format!("{path} cannot be read: {error}; write the path of a file of tables")
 }
+
+#[cfg(test)]
+mod tests;

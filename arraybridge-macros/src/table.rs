@@ -14,11 +14,7 @@ pub fn read(sources: &[Source]) -> Result<Vec<Framework>, Problems> {
     let problems = Problems::default();
     let documents: Vec<_> =
         sources.iter().map(|source| Document::parse(source, &problems)).collect();
-    let sections: Vec<_> =
-        documents.iter().flat_map(|document| document.sections(&problems)).collect();
-    if let (true, Some(first)) = (sections.is_empty(), sources.first()) {
-        problems.add(first, 0, "the file has no tables; add one for each framework");
-    }
+    let sections = documents.iter().flat_map(|document| document.sections(&problems)).collect();
     let frameworks = validate::frameworks(sections);
     problems.gate(frameworks)
 }

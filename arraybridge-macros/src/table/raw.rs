@@ -46,18 +46,20 @@ pub struct Section<'a> {
 pub struct Document<'a> {
     source: &'a Source,
     table: DeTable<'a>,
+    is_broken: bool,
 }
 
 impl<'a> Document<'a> {
     /// Reads the TOML and reports every mistake in it.
     pub fn parse(source: &'a Source, problems: &Problems) -> Document<'a> {
         let (table, errors) = DeTable::parse_recoverable(&source.text);
+        let is_broken = !errors.is_empty();
         for error in errors {
             let at = error.span().map_or(0, |span| span.start);
             let message = error.message().replace('\n', ", ");
             problems.add(source, at, format_args!("{message}; write valid TOML"));
         }
-        Document { source, table: table.into_inner() }
+        Document { source, table: table.into_inner(), is_broken }
     }
 
     /// The tables with their names, in the order of the file.
@@ -65,6 +67,9 @@ impl<'a> Document<'a> {
         let (source, table) = (self.source, &self.table);
         let name = "the file".into();
         let root = Section { name, at: 0, source, problems, table, known: RefCell::default() };
+        if table.is_empty() && !self.is_broken {
+            root.problem(0, "the file has no tables; add one for each framework");
+        }
         root.entries(|name, value| {
             let section = root.section_of(format!("[{}]", name.value), name.at, value);
             section.map(|section| (name, section))

@@ -169,6 +169,12 @@ mistakes! {
         "t.toml:6:37: unknown name `dat`; write `data`",
         "t.toml:6:44: unknown key `aline` in [x.import]; write `align`",
     ];
+    an_isolated_library_with_a_path_of_the_system: HOST, "guards" => "isolate = { libraries = [\"/usr/lib/x.so\"], from = \"y\" }\nguards", [
+        "t.toml:7:26: `/usr/lib/x.so` is not a file in a package; write `package/folder/name.so`, or a name alone",
+    ];
+    an_isolated_library_outside_its_package: HOST, "guards" => "isolate = { libraries = [\"libx.so\", \"x/../y.so\"], from = \"y\" }\nguards", [
+        "t.toml:7:37: `x/../y.so` is not a file in a package; write `package/folder/name.so`, or a name alone",
+    ];
     an_init_with_data: HOST, "guards" => "init = \"module.init(data)\"\nguards", [
         "t.toml:7:21: unknown name `data`; known names: module",
     ];

@@ -81,8 +81,22 @@ fn isolate(outer: &Section<'_>) -> Option<Isolate> {
     let libraries = section.texts("libraries");
     let from = filled(&section, "from");
     section.finish();
-    let libraries = libraries?.into_iter().map(|library| library.value).collect();
+    let libraries = libraries?.into_iter().map(|library| self::library(outer, library)).collect();
     Some(Isolate { libraries, from: from? })
+}
+
+/// The name of a library, or a path in a package.
+fn library(section: &Section<'_>, library: Text) -> String {
+    let Text { value, at, .. } = library;
+    if let Some((package, file)) = value.split_once('/')
+        && (!names::is_name(package) || file.split('/').any(|part| part.is_empty() || part == ".."))
+    {
+        let message = format_args!(
+            "`{value}` is not a file in a package; write `package/folder/name.so`, or a name alone"
+        );
+        section.problem(at, message);
+    }
+    value
 }
 
 /// Arrays have to get in and out, and so do the dtypes that DLPack does not carry.

@@ -102,14 +102,16 @@ pub(super) fn qualified(section: &Section<'_>, class: Text) -> String {
     value
 }
 
+/// Whether a text is a Python name.
+pub(super) fn is_name(text: &str) -> bool {
+    text.starts_with(|c: char| c == '_' || c.is_alphabetic())
+        && text.chars().all(|c| c == '_' || c.is_alphanumeric())
+}
+
 /// A dotted Python name.
 pub(super) fn dotted(section: &Section<'_>, name: Text) -> String {
-    let part = |part: &str| {
-        part.starts_with(|c: char| c == '_' || c.is_alphabetic())
-            && part.chars().all(|c| c == '_' || c.is_alphanumeric())
-    };
     let Text { value, at, .. } = name;
-    if !value.split('.').all(part) {
+    if !value.split('.').all(is_name) {
         let message = format_args!("`{value}` is not a Python name; write names and dots");
         section.problem(at, message);
     }

@@ -1,10 +1,13 @@
 """What the macro and the package say of the tables, compared with each other."""
 
+import pathlib
 import re
 import subprocess
 import sys
 
+import arraybridge as ab
 import bridges
+import pytest
 
 NAMES = bridges.ROOT / "arraybridge-macros/src/table/validate/names.rs"
 
@@ -34,3 +37,12 @@ print(*(here | modules) - tables)
     used = {name for name in done.stdout.split() if name[0].islower()}
     # A decorator's `output_type` may be "input".
     assert listed("TAKEN") == used | {"input"}
+
+
+STUBS = sorted((bridges.ROOT / "arraybridge-py/python/arraybridge").glob("*.pyi"))
+
+
+@pytest.mark.parametrize("stub", STUBS, ids=lambda stub: stub.stem)
+def test_the_stubs_of_a_wheel_are_those_of_the_repository(stub):
+    # arraybridge-py/build.rs writes them from the tables. Where this fails, copy them back.
+    assert pathlib.Path(ab.__file__).with_name(stub.name).read_text() == stub.read_text()

@@ -198,6 +198,40 @@ def test_its_compiled_functions_take_tensors_by_the_exchange_table():
     assert "skipped" not in out
 
 
+TYPED = """
+import arraybridge as ab
+
+ab.MemoryType.TVM_FFI.converter.to_numpy([1])
+ab.MemoryType.NUMPY.converter.to_tvm_ffi([1])
+
+@ab.tvm_ffi(gpu_id=0)
+def same(image: object) -> object:
+    return image
+
+ab.tvm  # type: ignore[attr-defined]
+ab.MemoryType.TVM  # type: ignore[attr-defined]
+ab.MemoryType.NUMPY.converter.to_tvm([1])  # type: ignore[attr-defined]
+"""
+
+
+def test_type_checkers_know_the_tables(tmp_path):
+    (tmp_path / "typed.py").write_text(TYPED)
+    allowed = os.path.join(os.path.dirname(FAKES), "stubtest-allowlist.txt")
+    run(
+        f"""
+        import os, subprocess, sys
+        os.chdir({str(tmp_path)!r})
+        for command in (
+            ["mypy", "--strict", "typed.py"],
+            ["mypy.stubtest", "--allowlist", {allowed!r}, "arraybridge"],
+        ):
+            done = subprocess.run([sys.executable, "-m", *command], capture_output=True, text=True)
+            assert done.returncode == 0, done.stdout + done.stderr
+        """,
+        "",
+    )
+
+
 PICKY = """
 import fake_picky
 assert fake_picky.starts == 0

@@ -88,6 +88,15 @@ impl Sources {
             #(const _: &[u8] = ::core::include_bytes!(#files);)*
         }
     }
+
+    /// The files as they are written, for tools that check a framework against its table.
+    pub fn texts(&self) -> TokenStream {
+        let texts = self.all.iter().map(|source| &source.text);
+        quote! {
+            /// The files of tables, as they are written.
+            pub const TABLES: &[&str] = &[#(#texts),*];
+        }
+    }
 }
 
 fn unreadable(path: &str, error: &io::Error) -> String {

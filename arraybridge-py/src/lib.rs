@@ -12,7 +12,7 @@ use arraybridge_runtime::__private::package::{
 };
 use pyo3::exceptions::PyBaseException;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList, PyString};
+use pyo3::types::{PyDict, PyList, PyString, PyTuple};
 
 /// The argument `copy`.
 fn flag(copy: Option<&Bound<'_, PyAny>>) -> Result<Option<bool>> {
@@ -371,6 +371,8 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<ThreadStream>()?;
     module.add_class::<Declared>()?;
     module.add_class::<Decorator>()?;
+    // As they are written, for `python -m arraybridge check`.
+    module.add("_TABLES", PyTuple::new(module.py(), package::TABLES)?)?;
     package::add_tensor_class(module)?;
     module.add_function(wrap_pyfunction!(convert_, module)?)?;
     module.add_function(wrap_pyfunction!(convert_memory, module)?)?;

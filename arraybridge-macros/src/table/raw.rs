@@ -178,6 +178,11 @@ impl<'a> Section<'a> {
         self.free(key, |inner, name, value| Some((name, inner.alternatives_of(key, value)?)))
     }
 
+    /// A key for other tools: it is known, whatever its value.
+    pub fn skip(&self, key: &'static str) {
+        self.value(key);
+    }
+
     /// Reports the keys that were not read. All known keys have to be read before.
     pub fn finish(&self) {
         let known = self.known.borrow();

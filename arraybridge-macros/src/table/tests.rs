@@ -61,7 +61,7 @@ mistakes! {
         "t.toml:2:1: unknown key `titel` in [x]; write `title`",
     ];
     a_key_unlike_any_known_one: HOST, "title = \"X\"\n" => "title = \"X\"\nwavelength = 3\n", [
-        "t.toml:3:1: unknown key `wavelength` in [x]; known keys: title, module, install, classes, values, refuse, guards, reasons, memory, device, stream, immutable, align, cached_scalars, isolate, dtypes, dtype, dtype_names, missing, no_dlpack, ndim, empty, export, import, to_numpy, from_numpy, copy, ready, version, array, oom, clear, host_modules",
+        "t.toml:3:1: unknown key `wavelength` in [x]; known keys: title, module, install, classes, values, refuse, guards, reasons, memory, device, stream, immutable, align, cached_scalars, isolate, dtypes, dtype, dtype_names, missing, no_dlpack, ndim, empty, export, import, to_numpy, from_numpy, copy, ready, version, array, oom, clear, host_modules, check",
     ];
     a_value_of_the_wrong_type: HOST, r#""X""# => "3", [
         "t.toml:2:9: `title` is of type integer; write a string",

@@ -131,6 +131,16 @@ impl Op {
     pub fn alternatives(&self) -> impl Iterator<Item = &Checked> {
         self.preferred.iter().chain([&self.last])
     }
+
+    /// Whether every alternative uses a name.
+    pub fn all_use(&self, name: &str) -> bool {
+        self.alternatives().all(|op| op.uses(name))
+    }
+
+    /// Whether an alternative uses a name.
+    pub fn any_uses(&self, name: &str) -> bool {
+        self.alternatives().any(|op| op.uses(name))
+    }
 }
 
 /// One table.
@@ -143,6 +153,7 @@ pub struct Framework {
     pub align: usize,
     pub cached_scalars: bool,
     pub isolate: Option<Isolate>,
+    pub init: Option<Op>,
     pub dtypes: DTypes,
     pub ndim: (usize, usize),
     pub empty: bool,
@@ -187,7 +198,8 @@ pub struct DTypes {
     pub op: Option<Op>,
     pub names: Vec<(DType, String)>,
     pub missing: Vec<Missing>,
-    pub no_dlpack: Vec<DType>,
+    pub not_exported: Vec<DType>,
+    pub not_imported: Vec<DType>,
 }
 
 /// Libraries whose symbols are kept apart from another module's.

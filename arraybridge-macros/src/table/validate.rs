@@ -34,6 +34,7 @@ pub fn frameworks(sections: Vec<(Text, Section<'_>)>) -> Vec<Framework> {
 fn framework(name: &str, section: &Section<'_>, names: &mut Names) -> Framework {
     let identity = identity(name, section);
     let objects = objects::objects(name, section, names);
+    let mut dtypes = dtypes::dtypes(section);
     let place = if section.has("memory") { word(section, "memory") } else { Some(Place::Either) };
     let framework = Framework {
         identity,
@@ -43,11 +44,11 @@ fn framework(name: &str, section: &Section<'_>, names: &mut Names) -> Framework 
         align: align(section, "align", 64),
         cached_scalars: section.flag("cached_scalars").unwrap_or(false),
         isolate: isolate(section),
-        dtypes: dtypes::dtypes(section),
+        init: op(section, "init", &[]),
         ndim: ndim(section),
         empty: section.flag("empty").unwrap_or(true),
-        export: dlpack::export(section, place),
-        import: dlpack::import(section, place),
+        export: dlpack::export(section, place, &mut dtypes),
+        import: dlpack::import(section, place, &mut dtypes),
         to_numpy: op(section, "to_numpy", &["data"]),
         from_numpy: op(section, "from_numpy", &["data", "dtype", "device"]),
         copy: op(section, "copy", &["data"]),
@@ -57,6 +58,7 @@ fn framework(name: &str, section: &Section<'_>, names: &mut Names) -> Framework 
         oom: oom(section),
         clear: clear(section),
         host_modules: host_modules(section),
+        dtypes,
     };
     ways(section);
     // What `python -m arraybridge check` reads, and nothing that is built.
@@ -98,11 +100,19 @@ fn ways(section: &Section<'_>) {
             format_args!("nothing can be converted from {name}; add `export` or `to_numpy`");
         section.problem(section.at, message);
     }
-    for (key, example) in [("to_numpy", "op(data)"), ("from_numpy", "op(data, dtype, device)")] {
-        if section.has("no_dlpack") && !section.has(key) {
-            let message = format_args!("`no_dlpack` needs `{key}`; add {key} = \"{example}\"");
-            section.problem(section.key_at("no_dlpack"), message);
-        }
+    replaced(section, section, TO_NUMPY);
+    replaced(section, section, FROM_NUMPY);
+}
+
+/// The ops that take DLPack's place, and examples of them.
+const TO_NUMPY: (&str, &str) = ("to_numpy", "op(data)");
+const FROM_NUMPY: (&str, &str) = ("from_numpy", "op(data, dtype, device)");
+
+/// Dtypes that DLPack does not carry need an op of the table that does.
+fn replaced(section: &Section<'_>, table: &Section<'_>, (key, example): (&str, &str)) {
+    if section.has("no_dlpack") && !table.has(key) {
+        let message = format_args!("`no_dlpack` needs `{key}`; add {key} = \"{example}\"");
+        section.problem(section.key_at("no_dlpack"), message);
     }
 }
 

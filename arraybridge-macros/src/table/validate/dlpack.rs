@@ -2,7 +2,10 @@
 
 use super::ops::{self, op, single};
 use super::words::word;
-use super::{Export, Import, Op, OrderedBy, Pin, Place, Section, Strides, align};
+use super::{
+    DTypes, Export, FROM_NUMPY, Import, Op, OrderedBy, Pin, Place, Section, Strides, TO_NUMPY,
+    align, replaced,
+};
 
 /// DLPack device types end here (`kDLTrn` is 18).
 const LAST_DEVICE_TYPE: i64 = 18;
@@ -14,7 +17,11 @@ const UNVERSIONED_SCOPE: &[&str] = &["data", "stream"];
 const UNVERSIONED: &str = "data.__dlpack__(stream = stream)";
 
 /// How arrays are exported. A framework that imports exports too.
-pub(super) fn export(outer: &Section<'_>, place: Option<Place>) -> Option<Export> {
+pub(super) fn export(
+    outer: &Section<'_>,
+    place: Option<Place>,
+    dtypes: &mut DTypes,
+) -> Option<Export> {
     let default_op = || ops::default(EXPORT, EXPORT_SCOPE);
     let default_unversioned = || ops::default(UNVERSIONED, UNVERSIONED_SCOPE);
     let Some(section) = outer.section("export") else {
@@ -45,6 +52,8 @@ pub(super) fn export(outer: &Section<'_>, place: Option<Place>) -> Option<Export
         section.problem(section.key_at("pin"), message);
     }
     let pin = pin(&section);
+    dtypes.read_not_exported(&section);
+    replaced(&section, outer, TO_NUMPY);
     section.finish();
     Some(Export { op, unversioned, ordered_by, buffer, owner, pin })
 }
@@ -59,29 +68,42 @@ fn pin(outer: &Section<'_>) -> Option<Pin> {
 }
 
 /// How arrays are imported.
-pub(super) fn import(outer: &Section<'_>, place: Option<Place>) -> Option<Import> {
+pub(super) fn import(
+    outer: &Section<'_>,
+    place: Option<Place>,
+    dtypes: &mut DTypes,
+) -> Option<Import> {
     let section = outer.section("import")?;
     section.require("op", "\"op(data)\" or \"op(capsule)\"");
-    let imported = import_op(&section);
-    let import = Import {
-        fast: fast(&section),
-        devices: devices(&section, place),
-        strides: word(&section, "strides").unwrap_or(Strides::Any),
-        align: align(&section, "align", 1),
-        device_align: device_align(&section, place),
-        read_only: section.flag("read_only").unwrap_or(false),
-        shares: section.flag("shares").unwrap_or(true),
-        ordered_by: word(&section, "ordered_by").unwrap_or(OrderedBy::Stream),
-        capsule: imported.as_ref().is_some_and(|(_, capsule)| *capsule),
-        op: imported.map(|(op, _)| op)?,
-    };
+    let op = import_op(&section);
+    let (fast, devices) = (fast(&section), devices(&section, place));
+    let strides = word(&section, "strides").unwrap_or(Strides::Any);
+    let align = align(&section, "align", 1);
+    let device_align = device_align(&section, place);
+    let read_only = section.flag("read_only").unwrap_or(false);
+    let shares = section.flag("shares").unwrap_or(true);
+    let ordered_by = word(&section, "ordered_by").unwrap_or(OrderedBy::Stream);
+    dtypes.read_not_imported(&section);
+    replaced(&section, outer, FROM_NUMPY);
     section.finish();
-    Some(import)
+    let (op, capsule) = op?;
+    Some(Import {
+        op,
+        fast,
+        capsule,
+        devices,
+        strides,
+        align,
+        device_align,
+        read_only,
+        shares,
+        ordered_by,
+    })
 }
 
 /// The op, and whether it takes a legacy capsule (`capsule`) rather than an object (`data`).
 fn import_op(section: &Section<'_>) -> Option<(Op, bool)> {
-    let mut op = op(section, "op", &["data", "capsule", "device"])?;
+    let mut op = op(section, "op", &["data", "capsule", "device", "dtype"])?;
     let at = section.key_at("op");
     let capsule = op.any_uses("capsule");
     if capsule && op.any_uses("data") {

@@ -2,6 +2,7 @@
 
 ``doctor`` reports which frameworks work on this machine, and on which devices.
 ``selftest`` checks the conversions of the installed package on whatever devices there are.
+``check NAME`` compares a framework with what its table says, and names the keys to change.
 ``trace SCRIPT`` runs a program, and prints what its conversions did.
 ``frameworks`` prints the frameworks that this package was built with.
 ``stubs MODULE`` prints the type stub of an extension's declared functions.
@@ -15,7 +16,7 @@ import json
 import sys
 
 from . import __version__, frameworks
-from ._tools import doctor, program, selftest
+from ._tools import check, doctor, program, selftest
 from ._tools.page import table
 from .stubs import stub
 
@@ -33,7 +34,13 @@ def _arguments() -> argparse.ArgumentParser:
     )
     about = "check the conversions on this machine, on whatever devices there are"
     tested = commands.add_parser("selftest", help=about, description=about)
-    for command in (examined, tested):
+    about = "compare frameworks with what their tables say, and name the keys to change"
+    checked = commands.add_parser("check", help=about, description=about)
+    checked.add_argument("names", nargs="+", metavar="NAME", help="the framework's table")
+    checked.add_argument(
+        "--against", nargs="*", metavar="NAME", help="other frameworks (all that are installed)"
+    )
+    for command in (examined, tested, checked):
         command.add_argument(
             "--timeout",
             type=float,
@@ -44,7 +51,7 @@ def _arguments() -> argparse.ArgumentParser:
     listed = commands.add_parser(
         "frameworks", help="print the frameworks that this package was built with"
     )
-    for command in (examined, tested, listed):
+    for command in (examined, tested, checked, listed):
         command.add_argument("--json", action="store_true", help="print JSON")
     _add_trace(commands)
     stubs = commands.add_parser("stubs", help="print the type stub of an extension module")
@@ -80,6 +87,8 @@ def main(arguments: list[str] | None = None) -> int:
         return doctor.run(options.full, options.json, options.timeout)
     if options.command == "selftest":
         return selftest.run(options.json, options.timeout)
+    if options.command == "check":
+        return check.run(options.names, options.against, options.json, options.timeout)
     if options.command == "trace":
         command = [options.program, *options.arguments]
         return program.run(command, options.is_module, options.save, options.json)

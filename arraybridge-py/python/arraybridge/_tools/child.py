@@ -145,10 +145,10 @@ def run_cases(
     while True:
         child = Child(module, *arguments, json.dumps(over))
         wait_for([child], silence, partial(_show, bar, child, len(over)))
-        current = None
+        current, key = None, ""
         for message in child.messages():
             if "start" in message:
-                current = message["start"]
+                current, key = message["start"], message.get("key", "")
                 continue
             if "name" in message:
                 over.append(message["name"])
@@ -158,7 +158,7 @@ def run_cases(
         if problem is None:
             return
         name = current or "start of the process"
-        yield {"name": name, "status": "failed", "reason": problem}
+        yield {"name": name, "status": "failed", "reason": problem, **({"key": key} if key else {})}
         if current is None:
             return
         over.append(current)

@@ -3,6 +3,7 @@
 ``doctor`` reports which frameworks work on this machine, and on which devices.
 ``selftest`` checks the conversions of the installed package on whatever devices there are.
 ``check NAME`` compares a framework with what its table says, and names the keys to change.
+``add TABLE`` builds this package with another framework's table, and installs it.
 ``trace SCRIPT`` runs a program, and prints what its conversions did.
 ``frameworks`` prints the frameworks that this package was built with.
 ``stubs MODULE`` prints the type stub of an extension's declared functions.
@@ -16,7 +17,7 @@ import json
 import sys
 
 from . import __version__, frameworks
-from ._tools import check, doctor, program, selftest
+from ._tools import add, check, doctor, program, selftest
 from ._tools.page import table
 from .stubs import stub
 
@@ -53,10 +54,25 @@ def _arguments() -> argparse.ArgumentParser:
     )
     for command in (examined, tested, checked, listed):
         command.add_argument("--json", action="store_true", help="print JSON")
+    _add_add(commands)
     _add_trace(commands)
     stubs = commands.add_parser("stubs", help="print the type stub of an extension module")
     stubs.add_argument("module", help="the name that it is imported by")
     return parser
+
+
+def _add_add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    about = "build this package with more tables, and install it; this needs Rust"
+    added = commands.add_parser("add", help=about, description=about)
+    added.add_argument(
+        "tables", nargs="+", metavar="TABLE", help="a file, or a name of those in the sources"
+    )
+    added.add_argument(
+        "--source", metavar="PATH", help="a checkout or an sdist (by default pip finds the sdist)"
+    )
+    added.add_argument(
+        "--dry-run", action="store_true", help="check the tables and what the build needs"
+    )
 
 
 def _add_trace(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -89,6 +105,8 @@ def main(arguments: list[str] | None = None) -> int:
         return selftest.run(options.json, options.timeout)
     if options.command == "check":
         return check.run(options.names, options.against, options.json, options.timeout)
+    if options.command == "add":
+        return add.run(options.tables, options.source, options.dry_run)
     if options.command == "trace":
         command = [options.program, *options.arguments]
         return program.run(command, options.is_module, options.save, options.json)

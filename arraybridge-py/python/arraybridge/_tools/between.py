@@ -1,7 +1,7 @@
 """Convert between one framework and another, in a process of their own. ``check`` starts it.
 
-Arrays are made and read by the frameworks' own functions (``tables``). Each case is one direction and one
-dtype, or one thing that has to hold for a pair. A mistake names the key of the checked framework's table.
+Arrays are made and read by the frameworks' own functions (``tables``). Each case is one direction
+and one dtype, or one thing that has to hold for a pair. A mistake names a key of the checked table.
 """
 
 from __future__ import annotations
@@ -20,14 +20,13 @@ from typing import Any
 import arraybridge
 import numpy
 
-from .arrays import KNOWN
 from .child import reporter
-from .claims import lowest, missing, words
+from .claims import missing, words
 from .tables import Lie, Table, bits, same, sample, tables
 
 __all__ = ["cases"]
 
-# A layout: its name, the shape to begin with, what is done to the array, and the key that limits it.
+# A layout: its name, the shape to begin with, what is done to the array, and the key for it.
 LAYOUTS: tuple[tuple[str, tuple[int, ...], Callable[[Any], Any], str], ...] = (
     ("contiguous", (4, 6), lambda x: x, "op"),
     ("one axis", (13,), lambda x: x, "op"),
@@ -95,8 +94,11 @@ class Pair:
         frozen = native.copy()
         frozen.flags.writeable = False
         yield "read-only", "read_only", frozen, native
-        yield "broadcast", "strides", numpy.broadcast_to(native[0], native.shape), (
-            numpy.array(numpy.broadcast_to(native[0], native.shape))
+        yield (
+            "broadcast",
+            "strides",
+            numpy.broadcast_to(native[0], native.shape),
+            (numpy.array(numpy.broadcast_to(native[0], native.shape))),
         )
 
     def convert(self, x: Any, **options: Any) -> Any:
@@ -143,7 +145,9 @@ class Pair:
         same(self.target.read(y, dtype), expected, key, label)
         same(self.source.read(x, dtype), expected, key, f"{label}: the source afterwards")
         if record.route != planned.route:
-            raise Lie(key, f"{label}: explain says {planned.route}, and the route is {record.route}")
+            raise Lie(
+                key, f"{label}: explain says {planned.route}, and the route is {record.route}"
+            )
         self.check_sharing(x, y, expected, record.route in ("keep", "share"), label)
 
     def check_sharing(
@@ -161,7 +165,7 @@ class Pair:
     def some(self) -> tuple[Any, numpy.ndarray, str]:
         """An array that both frameworks can have."""
         both = [dtype for dtype in self.source.dtypes if dtype in self.target.dtypes]
-        dtype = lowest(self.checked) if lowest(self.checked) in both else both[0]
+        dtype = self.checked.plain_dtype() if self.checked.plain_dtype() in both else both[0]
         least = max(self.source.get("ndim", [0, 64])[0], self.target.get("ndim", [0, 64])[0], 1)
         native = sample(dtype, (*(1,) * (least - 1), 5000))
         return self.source.make(native), native, dtype
@@ -273,7 +277,7 @@ def check_ladder(table: Table, rule: dict[str, Any]) -> str | None:
             raise error
         return image
 
-    native = sample(lowest(table), (2, 3)[-max(table.get("ndim", [0])[0], 1) :])
+    native = sample(table.plain_dtype(), table.plain_shape())
     function(table.make(native))
     if len(calls) != 2:
         raise Lie("oom", f"{rule['class']} was raised, and there was no retry")
@@ -304,11 +308,15 @@ def cases(checked: Table, other: Table) -> Iterator[tuple[str, str, Callable[[],
     if other.name == checked.name:
         for index, rule in enumerate(checked.get("oom", [])):
             run = functools.partial(check_ladder, checked, rule)
-            yield f"retry after {rule['class']} {rule.get('text', '')}".strip(), f"oom[{index}]", run
+            yield (
+                f"retry after {rule['class']} {rule.get('text', '')}".strip(),
+                f"oom[{index}]",
+                run,
+            )
 
 
 def has(table: Table, dtype: str) -> bool:
-    """Whether the installed version has the dtype. What is missing is reported once, by ``claims``."""
+    """Whether the installed version has the dtype. ``claims`` reports what is missing."""
     try:
         table.dtype(dtype)
     except Exception:
@@ -324,7 +332,7 @@ def _run(checked: Table, other: Table, over: list[str], report: Callable[..., No
     report(start="import")
     for table in (checked, other):
         # arraybridge imports it, with what protects one framework from the other.
-        native = sample(lowest(table), (2, 3))
+        native = sample(table.plain_dtype(), table.plain_shape())
         arraybridge.convert(native, table.name)
         table.module  # noqa: B018
         if table.name == "jax":

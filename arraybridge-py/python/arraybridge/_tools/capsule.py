@@ -93,9 +93,11 @@ def _values(tensor: _Tensor, dtype: str, shape: tuple[int, ...], first: int) -> 
     if 0 in shape or not shape:
         size = native.itemsize * (0 not in shape)
         return numpy.frombuffer(ctypes.string_at(first, size), native).reshape(shape).copy()
-    strides = [step * native.itemsize for step in tensor.strides[: tensor.ndim]] if (
-        tensor.strides
-    ) else list(numpy.empty(shape, native).strides)
+    strides = (
+        [step * native.itemsize for step in tensor.strides[: tensor.ndim]]
+        if (tensor.strides)
+        else list(numpy.empty(shape, native).strides)
+    )
     ends = [step * (size - 1) for step, size in zip(strides, shape, strict=True)]
     low, high = sum(min(end, 0) for end in ends), sum(max(end, 0) for end in ends)
     raw = (ctypes.c_uint8 * (high - low + native.itemsize)).from_address(first + low)

@@ -1,7 +1,7 @@
 """Check frameworks against their tables, and report which key to change.
 
 ``gather`` runs the cases of each framework alone (``claims``) and with every other installed one
-(``between``), in processes of their own. A case that ends its process or hangs is a line of the report.
+(``between``), in processes of their own. A case that ends its process is a line of the report.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ def gather(
 ) -> dict[str, Any]:
     """Check frameworks, and return the report. A case that takes ``silence`` seconds is ended.
 
-    ``against`` are the other frameworks; by default all that are installed. ``show`` shows how far that
-    is on a terminal.
+    ``against`` are the other frameworks; by default all that are installed. ``show`` shows how far
+    that is on a terminal.
     """
     start, known = time.perf_counter(), tables()
     found = {name: _framework(known[name], known, against, silence, show) for name in names}
@@ -76,7 +76,9 @@ def _framework(
     show: bool,
 ) -> dict[str, Any]:
     if not installed(table):
-        reason = f"not installed (pip install {table.get('install', table.get('module', table.name))})"
+        reason = (
+            f"not installed (pip install {table.get('install', table.get('module', table.name))})"
+        )
         return {"title": table.title, "ok": False, "reason": reason, "against": [], "lines": []}
     with_others = others(table, known, against)
     lines = []
@@ -128,9 +130,7 @@ def explain(
     return unused
 
 
-def run(
-    names: Sequence[str], against: Sequence[str] | None, as_json: bool, silence: float
-) -> int:
+def run(names: Sequence[str], against: Sequence[str] | None, as_json: bool, silence: float) -> int:
     """Print the report. Return 1 if a line failed, 2 if a name is unknown, otherwise 0."""
     known = tables()
     unknown = [name for name in (*names, *(against or ())) if name not in known]

@@ -1,7 +1,7 @@
 """Compare one framework with what its table says, in a process of its own. ``check`` starts it.
 
-Each case is one statement of the table. What the framework does is found out with its own functions,
-the ops of the table, and the DLPack structures that it exports.
+Each case is one statement of the table. What the framework does is found out with its own
+functions, the ops of the table, and the DLPack structures that it exports.
 """
 
 from __future__ import annotations
@@ -65,20 +65,9 @@ def cases(table: Table) -> Iterator[Case]:
     yield "memory is released", "export", functools.partial(check_released, table)
 
 
-def lowest(table: Table) -> str:
-    """A dtype that the table has, as plain as possible."""
-    plain = ("float32", "uint8", "int32", *table.dtypes)
-    return next(dtype for dtype in plain if dtype in table.dtypes)
-
-
-def shape_of(table: Table) -> tuple[int, ...]:
-    least, most = table.get("ndim", [0, 64])
-    return (2, 3, 4)[-max(least, min(most, 3)) :]
-
-
 def some(table: Table, dtype: str = "") -> tuple[Any, numpy.ndarray]:
     """An array and its values."""
-    native = sample(dtype or lowest(table), shape_of(table))
+    native = sample(dtype or table.plain_dtype(), table.plain_shape())
     return table.make(native), native
 
 
@@ -133,7 +122,7 @@ def words(error: BaseException) -> str:
 
 def left_out(table: Table, dtype: str) -> str | None:
     """A framework that can exchange more than its table says."""
-    native = sample(dtype, shape_of(table))
+    native = sample(dtype, table.plain_shape())
     try:
         array = table.bring(producer(native))
         same(table.read(array, dtype), native, "dtypes", dtype)
@@ -144,7 +133,7 @@ def left_out(table: Table, dtype: str) -> str | None:
 
 
 def check_no_dlpack(table: Table, dtype: str) -> str | None:
-    native = sample(dtype, shape_of(table))
+    native = sample(dtype, table.plain_shape())
     try:
         array = table.bring(producer(native))
         same(table.export(array).values, native, "no_dlpack", dtype)
@@ -155,7 +144,7 @@ def check_no_dlpack(table: Table, dtype: str) -> str | None:
 
 def check_ndim(table: Table) -> str | None:
     least, most = table.get("ndim", [0, 64])
-    dtype = lowest(table)
+    dtype = table.plain_dtype()
     for axes in sorted({least, min(least + 1, most), min(9, most), min(32, most), most}):
         native = sample(dtype, (1,) * (axes - 1) + (3,) if axes else ())
         try:
@@ -174,10 +163,10 @@ def check_ndim(table: Table) -> str | None:
 
 
 def check_empty(table: Table) -> str | None:
-    shape = (0, *shape_of(table)[1:])
-    native = numpy.zeros(shape, lowest(table))
+    shape = (0, *table.plain_shape()[1:])
+    native = numpy.zeros(shape, table.plain_dtype())
     try:
-        same(table.read(table.make(native), lowest(table)), native, "empty", "no elements")
+        same(table.read(table.make(native), table.plain_dtype()), native, "empty", "no elements")
     except Exception as error:
         if not table.get("empty", True):
             return words(error)
@@ -204,7 +193,9 @@ def check_align(table: Table) -> str | None:
     if table.name not in KNOWN and not (table.get("copy") or not table.get("import.shares", True)):
         return "nothing makes memory of the framework's own; add copy to have it checked"
     for size in SIZES:
-        native = sample(lowest(table), (size,) if table.get("ndim", [0, 1])[0] < 2 else (1, size))
+        native = sample(
+            table.plain_dtype(), (size,) if table.get("ndim", [0, 1])[0] < 2 else (1, size)
+        )
         kept.append(table.make(native))
         address = table.address(kept[-1])
         if address is not None and address % align:
@@ -420,7 +411,7 @@ def check_copy(table: Table) -> str | None:
 def check_to_numpy(table: Table) -> str | None:
     dtypes = [dtype for dtype in table.dtypes if not table.uses_dlpack(dtype, "export")]
     if not dtypes:
-        dtypes = [lowest(table)]
+        dtypes = [table.plain_dtype()]
     array, native = some(table, dtypes[0])
     got = table.run("to_numpy", data=array)
     if not isinstance(got, numpy.ndarray):
@@ -434,7 +425,7 @@ def check_to_numpy(table: Table) -> str | None:
 
 
 def check_from_numpy(table: Table) -> str | None:
-    native = sample(lowest(table), shape_of(table))
+    native = sample(table.plain_dtype(), table.plain_shape())
     expected = native.copy()
     made = table.upload(native)
     native[...] = 0
@@ -697,7 +688,7 @@ def check_rule(table: Table, rule: dict[str, Any]) -> str | None:
 
 
 def check_out_of_memory(table: Table) -> str | None:
-    """Ask for more memory than there is, and see whether a rule of the table recognises the error."""
+    """Ask for more memory than there is, and see whether a rule recognises the error."""
     op = table.get("check.too_much")
     if op is None:
         return "add check.too_much, an op that runs out of memory, to see that it is recognised"

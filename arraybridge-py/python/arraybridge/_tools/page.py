@@ -7,7 +7,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 __all__ = [
-    "callers_table", "check_page", "doctor_page", "reasoned_table", "selftest_page", "summed", "table",
+    "callers_table", "check_page", "doctor_page", "reasoned_table", "selftest_page", "summed",
+    "table",
 ]  # fmt: skip
 
 WIDTH = 80

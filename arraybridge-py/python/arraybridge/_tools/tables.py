@@ -1,7 +1,7 @@
-"""The tables of the installed package, and their operations as the Python expressions that they are.
+"""The tables of the installed package, with operations as the Python expressions that they are.
 
-arraybridge compiles the operations. Here they are evaluated, so that a framework can be compared with
-what its table says and arraybridge is not asked.
+arraybridge compiles the operations. Here they are evaluated, so that a framework can be compared
+with what its table says and arraybridge is not asked.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from types import ModuleType
 from typing import Any
 
@@ -75,6 +75,16 @@ class Table:
                 return default
             found = found[part]
         return found
+
+    def plain_dtype(self, among: Iterable[str] = ()) -> str:
+        """A dtype that the table has, as plain as possible; one ``among`` others, if given."""
+        found = [dtype for dtype in self.dtypes if not among or dtype in among]
+        return next(dtype for dtype in ("float32", "uint8", "int32", *found) if dtype in found)
+
+    def plain_shape(self) -> tuple[int, ...]:
+        """A shape of three axes, or as many as the table allows."""
+        least, most = self.get("ndim", [0, 64])
+        return (1,) * (least - 3) + (2, 3, 4)[-min(most, 3) :] if most else ()
 
     @property
     def module(self) -> ModuleType:
@@ -197,7 +207,7 @@ class Table:
 
 
 def aligned_copy(array: numpy.ndarray) -> numpy.ndarray:
-    """A copy where every framework takes memory: some end the process when they use memory elsewhere."""
+    """A copy at an address that every framework takes: some end the process at others."""
     raw = numpy.zeros(array.nbytes + 128, "uint8")
     start = -raw.ctypes.data % 128
     found = raw[start : start + array.nbytes].view(array.dtype).reshape(array.shape)

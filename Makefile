@@ -121,11 +121,14 @@ wheel: $(TEST_STAMP)
 wheels: $(TEST_STAMP) ## build the wheels and the sdist, and try each with every CPython on this machine
 	@CARGO_TARGET_DIR=$(EXTENSIONS) $(VENV)/bin/python tests/tools/wheels.py --maturin $(VENV)/bin/maturin
 
-# The same wheel with one more table. It goes into its own environment.
-seventh: $(SEVENTH_STAMP) tests/seventh/tvm_ffi.toml
-	@echo "building the wheel with tests/seventh/tvm_ffi.toml"
+# The same wheel with more tables. It goes into its own environment.
+SEVENTH_TABLES := $(wildcard tests/seventh/*.toml)
+list = $(subst $(eval ) ,:,$(strip $(1)))
+
+seventh: $(SEVENTH_STAMP) $(SEVENTH_TABLES)
+	@echo "building the wheel with $(SEVENTH_TABLES)"
 	@rm -rf build/wheels/seventh
-	@ARRAYBRIDGE_FRAMEWORKS=$(CURDIR)/tests/seventh/tvm_ffi.toml \
+	@ARRAYBRIDGE_FRAMEWORKS=$(call list,$(SEVENTH_TABLES:%=$(CURDIR)/%)) \
 	$(call maturin,$(VENV)) --profile dev -o build/wheels/seventh
 	@$(SEVENTH_VENV)/bin/python $(pip_install) build/wheels/seventh/*.whl
 

@@ -13,10 +13,12 @@ pub trait Word: Copy + PartialEq + 'static {
 }
 
 macro_rules! words {
-    ($(#[$doc:meta])* $name:ident $what:literal { $($word:literal $variant:ident,)* }) => {
+    ($(#[$doc:meta])* $name:ident $what:literal {
+        $($word:literal $variant:ident $(= $number:literal)?,)*
+    }) => {
         $(#[$doc])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        pub enum $name { $($variant),* }
+        pub enum $name { $($variant $(= $number)?),* }
 
         impl Word for $name {
             const WHAT: &'static str = $what;
@@ -54,6 +56,28 @@ words! {
         "host" Host,
         "device" Device,
         "nothing" Nothing,
+    }
+}
+
+words! {
+    /// DLPack's device types: those of `DLDeviceType`, without `kDL`.
+    DeviceType "devices" {
+        "cpu" Cpu = 1,
+        "cuda" Cuda = 2,
+        "cuda_host" CudaHost = 3,
+        "opencl" Opencl = 4,
+        "vulkan" Vulkan = 7,
+        "metal" Metal = 8,
+        "vpi" Vpi = 9,
+        "rocm" Rocm = 10,
+        "rocm_host" RocmHost = 11,
+        "ext_dev" ExtDev = 12,
+        "cuda_managed" CudaManaged = 13,
+        "oneapi" Oneapi = 14,
+        "webgpu" Webgpu = 15,
+        "hexagon" Hexagon = 16,
+        "maia" Maia = 17,
+        "trn" Trn = 18,
     }
 }
 

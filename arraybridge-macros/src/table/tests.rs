@@ -57,7 +57,6 @@ macro_rules! mistakes {
 
 mistakes! {
     a_misspelt_key: HOST, "title =" => "titel =", [
-        r#"t.toml:1:2: [x] has no `title`; add title = "X""#,
         "t.toml:2:1: unknown key `titel` in [x]; write `title`",
     ];
     a_key_unlike_any_known_one: HOST, "title = \"X\"\n" => "title = \"X\"\nwavelength = 3\n", [
@@ -169,6 +168,12 @@ mistakes! {
         "t.toml:6:37: unknown name `dat`; write `data`",
         "t.toml:6:44: unknown key `aline` in [x.import]; write `align`",
     ];
+    an_isolated_library_with_a_path_of_the_system: HOST, "guards" => "isolate = { libraries = [\"/usr/lib/x.so\"], from = \"y\" }\nguards", [
+        "t.toml:7:26: `/usr/lib/x.so` is not a file in a package; write `package/folder/name.so`, or a name alone",
+    ];
+    an_isolated_library_outside_its_package: HOST, "guards" => "isolate = { libraries = [\"libx.so\", \"x/../y.so\"], from = \"y\" }\nguards", [
+        "t.toml:7:37: `x/../y.so` is not a file in a package; write `package/folder/name.so`, or a name alone",
+    ];
     an_init_with_data: HOST, "guards" => "init = \"module.init(data)\"\nguards", [
         "t.toml:7:21: unknown name `data`; known names: module",
     ];
@@ -196,8 +201,30 @@ mistakes! {
     unknown_strides: HOST, r#"(data)" }"# => r#"(data)", strides = "sparse" }"#, [
         "t.toml:6:55: unknown value `sparse`; known values: any, positive, permuted, contiguous",
     ];
-    an_unknown_device_type: HOST, r#"(data)" }"# => r#"(data)", devices = [1, 99] }"#, [
-        "t.toml:6:59: 99 is not a DLPack device type; write 1 for the host, 2 for CUDA, at most 18",
+    an_unknown_device_type: HOST, r#"(data)" }"# => r#"(data)", devices = [1, 99, 5] }"#, [
+        "t.toml:6:59: 99 is not a DLPack device type; write one of cpu, cuda, cuda_host, opencl, vulkan, metal, vpi, rocm, rocm_host, ext_dev, cuda_managed, oneapi, webgpu, hexagon, maia, trn",
+        "t.toml:6:63: 5 is not a DLPack device type; write one of cpu, cuda, cuda_host, opencl, vulkan, metal, vpi, rocm, rocm_host, ext_dev, cuda_managed, oneapi, webgpu, hexagon, maia, trn",
+    ];
+    a_misspelt_device: HOST, r#"(data)" }"# => r#"(data)", devices = ["cpu", "cuda_mangd"] }"#, [
+        "t.toml:6:63: unknown device `cuda_mangd`; write `cuda_managed`",
+    ];
+    a_device_of_the_wrong_type: HOST, r#"(data)" }"# => r#"(data)", devices = "cpu" }"#, [
+        "t.toml:6:55: `devices` is of type string; write a list of names or numbers",
+    ];
+    a_misspelt_way_in: HOST, "import =" => "imports =", [
+        "t.toml:6:1: unknown key `imports` in [x]; write `import`",
+    ];
+    a_misspelt_way_out: HOST, r#"import = { op = "module.from_dlpack(data)" }"# => "from_numpy = \"data\"\nto_nunpy = \"data\"", [
+        "t.toml:7:1: unknown key `to_nunpy` in [x]; write `to_numpy`",
+    ];
+    a_misspelt_device_table: GPU, "[g.device]" => "[g.devise]", [
+        "t.toml:6:4: unknown key `devise` in [g]; write `device`",
+    ];
+    a_misspelt_at: GPU, "at =" => "att =", [
+        "t.toml:8:1: unknown key `att` in [g.device]; write `at`",
+    ];
+    a_name_of_the_package: HOST, "[x]" => "[convert]", [
+        "t.toml:1:2: `convert` is a name of the package and cannot name a table; use another name",
     ];
     a_dtype_op_that_ignores_the_name: HOST, "guards" => "dtype = \"module.float32\"\nguards", [
         "t.toml:7:1: the op does not use `name`, so every dtype would be the same; write op(name)",
@@ -329,7 +356,6 @@ fn all_mistakes_of_all_files_are_reported_at_once_in_their_order() {
     assert_eq!(
         found,
         [
-            r#"a.toml:1:2: [x] has no `title`; add title = "X""#,
             "a.toml:2:1: unknown key `titel` in [x]; write `title`",
             "a.toml:7:45: unexpected `+`; write attributes, calls, indexing, literals and at most \
              one comparison",
@@ -383,6 +409,13 @@ fn dtypes_lack_dlpack_in_both_directions_or_in_one() {
     let dtypes = &frameworks(&text)[0].dtypes;
     assert_eq!(dtypes.not_exported, [Float16, Float64]);
     assert_eq!(dtypes.not_imported, [Float16, Float32]);
+}
+
+#[test]
+fn a_device_is_a_name_or_a_number_of_dlpack() {
+    let text = HOST.replace(r#"(data)" }"#, r#"(data)", devices = ["cpu", 3, "rocm_host", 13] }"#);
+    let import = frameworks(&text).remove(0).import.unwrap();
+    assert_eq!(import.devices, [1, 3, 11, 13]);
 }
 
 /// The roles of every reason of the first table, list by list.

@@ -11,7 +11,7 @@ mod objects;
 mod ops;
 mod words;
 
-use super::raw::{Section, Text};
+use super::raw::{NumberOrName, Section, Text};
 use super::spec::*;
 use names::{Names, camel, dotted};
 use ops::{op, single};
@@ -83,23 +83,35 @@ fn isolate(outer: &Section<'_>) -> Option<Isolate> {
     let libraries = section.texts("libraries");
     let from = filled(&section, "from");
     section.finish();
-    let libraries = libraries?.into_iter().map(|library| library.value).collect();
+    let libraries = libraries?.into_iter().map(|library| self::library(outer, library)).collect();
     Some(Isolate { libraries, from: from? })
+}
+
+/// The name of a library, or a path in a package.
+fn library(section: &Section<'_>, library: Text) -> String {
+    let Text { value, at, .. } = library;
+    if let Some((package, file)) = value.split_once('/')
+        && (!names::is_name(package) || file.split('/').any(|part| part.is_empty() || part == ".."))
+    {
+        let message = format_args!(
+            "`{value}` is not a file in a package; write `package/folder/name.so`, or a name alone"
+        );
+        section.problem(at, message);
+    }
+    value
 }
 
 /// Arrays have to get in and out, and so do the dtypes that DLPack does not carry.
 fn ways(section: &Section<'_>) {
     let name = &section.name;
-    if !section.has("import") && !section.has("from_numpy") {
-        let message =
-            format_args!("nothing can be converted to {name}; add `import` or `from_numpy`");
-        section.problem(section.at, message);
-    }
-    if !section.has("export") && !section.has("import") && !section.has("to_numpy") {
-        let message =
-            format_args!("nothing can be converted from {name}; add `export` or `to_numpy`");
-        section.problem(section.at, message);
-    }
+    section.require_any(
+        vec!["import", "from_numpy"],
+        format!("nothing can be converted to {name}; add `import` or `from_numpy`"),
+    );
+    section.require_any(
+        vec!["export", "import", "to_numpy"],
+        format!("nothing can be converted from {name}; add `export` or `to_numpy`"),
+    );
     replaced(section, section, TO_NUMPY);
     replaced(section, section, FROM_NUMPY);
 }

@@ -1,14 +1,11 @@
 //! `[X.export]` and `[X.import]`.
 
 use super::ops::{self, op, single};
-use super::words::word;
+use super::words::{word, word_of};
 use super::{
-    DTypes, Export, FROM_NUMPY, Import, Op, OrderedBy, Pin, Place, Section, Strides, TO_NUMPY,
-    align, replaced,
+    DTypes, DeviceType, Export, FROM_NUMPY, Import, NumberOrName, Op, OrderedBy, Pin, Place,
+    Section, Strides, TO_NUMPY, Word, align, replaced,
 };
-
-/// DLPack device types end here (`kDLTrn` is 18).
-const LAST_DEVICE_TYPE: i64 = 18;
 
 const EXPORT_SCOPE: &[&str] = &["data", "stream", "version"];
 const EXPORT: &str = "data.__dlpack__(stream = stream, max_version = version)";
@@ -130,22 +127,32 @@ fn fast(section: &Section<'_>) -> Vec<Op> {
 }
 
 fn devices(section: &Section<'_>, place: Option<Place>) -> Vec<i32> {
-    let Some(devices) = section.integers("devices") else {
+    let Some(devices) = section.numbers_and_names("devices") else {
         return if place == Some(Place::Host) { vec![1] } else { vec![1, 2] };
     };
     if devices.is_empty() {
-        section.problem(section.key_at("devices"), "`devices` is empty; write [1] for the host");
+        let message = "`devices` is empty; write [\"cpu\"] for the host";
+        section.problem(section.key_at("devices"), message);
     }
-    devices.into_iter().map(|device| device_type(section, device)).collect()
+    devices.into_iter().filter_map(|device| device_type(section, device)).collect()
 }
 
-fn device_type(section: &Section<'_>, (device, at): (i64, usize)) -> i32 {
-    if !(1..=LAST_DEVICE_TYPE).contains(&device) {
+fn device_type(section: &Section<'_>, device: NumberOrName) -> Option<i32> {
+    let (written, at) = match device {
+        NumberOrName::Name(name) => {
+            return word_of::<DeviceType>(section, &name).map(|word| word as i32);
+        }
+        NumberOrName::Number(number, at) => (number, at),
+    };
+    let known = DeviceType::WORDS.iter().map(|(_, word)| *word as i32);
+    let found = known.into_iter().find(|number| i64::from(*number) == written);
+    if found.is_none() {
+        let names: Vec<_> = DeviceType::WORDS.iter().map(|(name, _)| *name).collect();
         let message = format_args!(
-            "{device} is not a DLPack device type; write 1 for the host, 2 for CUDA, \
-             at most {LAST_DEVICE_TYPE}"
+            "{written} is not a DLPack device type; write one of {}",
+            names.join(", ")
         );
         section.problem(at, message);
     }
-    i32::try_from(device).unwrap_or_default()
+    found
 }

@@ -1,0 +1,36 @@
+"""What the macro and the package say of the tables, compared with each other."""
+
+import re
+import subprocess
+import sys
+
+import bridges
+
+NAMES = bridges.ROOT / "arraybridge-macros/src/table/validate/names.rs"
+
+
+def listed(constant):
+    text = re.search(rf"const {constant}: &\[&str\] = &\[(.*?)\];", NAMES.read_text(), re.DOTALL)
+    return set(re.findall(r'"(\w+)"', text[1]))
+
+
+def test_a_table_cannot_have_a_name_that_the_package_uses():
+    # In a process of its own: here the tests have imported more of the package.
+    code = """
+import pathlib
+import arraybridge
+here = set(dir(arraybridge)) | set(arraybridge.__all__) | arraybridge._SUBMODULES
+modules = {
+    path.stem
+    for folder in arraybridge.__path__
+    for path in pathlib.Path(folder).iterdir()
+    if path.suffix == ".py" or path.is_dir()
+}
+tables = {framework["name"] for framework in arraybridge.frameworks()}
+print(*(here | modules) - tables)
+"""
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
+    used = {name for name in done.stdout.split() if name[0].islower()}
+    # A decorator's `output_type` may be "input".
+    assert listed("TAKEN") == used | {"input"}

@@ -394,9 +394,9 @@ def check_copy(table: Table) -> str | None:
             lacking.append(dtype)
             problem = words(error)
             continue
-        same(table.read(copied, dtype), native, "copy", f"the copy of {dtype}")
         if type(copied) is not type(array):
             raise Lie("copy", f"the copy is a {type(copied)}")
+        same(table.read(copied, dtype), native, "copy", f"the copy of {dtype}")
         ends = table.address(array), table.address(copied)
         if None not in ends and ends[0] == ends[1]:
             raise Lie("copy", "the copy has the memory of the array")

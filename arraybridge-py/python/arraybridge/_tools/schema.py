@@ -1,7 +1,7 @@
 """Read tables without Rust, as far as that goes: keys, ops, and whether the names in them exist.
 
-The build checks tables in full. This is for ``add``, which would rather say what is wrong at once than
-after minutes of compiling.
+The build checks tables in full. This is for ``add``, which would rather say what is wrong at once
+than after minutes of compiling.
 """
 
 from __future__ import annotations

@@ -178,7 +178,7 @@ class Table:
         """The values, by the framework's own functions or the structure that it exports."""
         self.wait(array)
         if self.name == "numpy" or (self.name in arrays.KNOWN and dtype in STANDARD):
-            return numpy.array(arrays.read_again(self.name, array))
+            return numpy.array(arrays.read(self.name, array))
         found = None
         if self.uses_dlpack(dtype, "export"):
             found = self.export(array).values

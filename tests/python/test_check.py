@@ -58,6 +58,11 @@ def failures(cases, name):
     return found
 
 
+def few(name):
+    dtypes = [dtype for dtype in FEW if dtype in KNOWN[name].dtypes]
+    return Table(name, {**KNOWN[name].keys, "dtypes": dtypes})
+
+
 @pytest.mark.parametrize("name", bridges.INSTALLED)
 def test_the_tables_that_ship_are_right(name):
     if name == "cupy":
@@ -65,9 +70,7 @@ def test_the_tables_that_ship_are_right(name):
     with bridges.x64(True):
         assert failures(claims.cases(KNOWN[name]), name) == []
         # All dtypes are converted by test_matrix.py; JAX compiles anew for each.
-        dtypes = [dtype for dtype in FEW if dtype in KNOWN[name].dtypes]
-        few = Table(name, {**KNOWN[name].keys, "dtypes": dtypes})
-        assert failures(between.cases(few, KNOWN["numpy"]), name) == []
+        assert failures(between.cases(few(name), few("numpy")), name) == []
 
 
 GRADIENT = {"why": "requires_grad", "array": "module.ones(2, requires_grad = True)"}

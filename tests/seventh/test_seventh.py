@@ -139,6 +139,18 @@ def test_every_pair_with_the_frameworks_there_gives_the_bits():
         assert repr(name) in out
 
 
+def test_it_is_as_its_table_says():
+    run(
+        """
+        from arraybridge._tools import check
+        report = check.gather(["tvm_ffi"], ["numpy", "tvm_ffi"])
+        lines = report["frameworks"]["tvm_ffi"]["lines"]
+        failed = [line for line in lines if line["status"] == "failed"]
+        assert report["ok"] and len(lines) > 100, failed
+        """
+    )
+
+
 def test_memory_is_shared_with_numpy_both_ways():
     run(
         """

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import fnmatch
+import functools
 import importlib.util
 import json
 import platform
@@ -36,6 +37,12 @@ def installed(table: Table) -> bool:
         return importlib.util.find_spec(table.get("module", table.name)) is not None
     except (ImportError, ValueError):
         return False
+
+
+def environment(table: Table) -> dict[str, str]:
+    """The variables that a framework needs to be checked here. ``{prefix}`` is Python's."""
+    found = table.get("check.environment", {})
+    return {name: value.replace("{prefix}", sys.prefix) for name, value in found.items()}
 
 
 def others(checked: Table, known: dict[str, Table], against: Sequence[str] | None) -> list[str]:
@@ -82,11 +89,12 @@ def _framework(
         return {"title": table.title, "ok": False, "reason": reason, "against": [], "lines": []}
     with_others = others(table, known, against)
     lines = []
+    variables = environment(table)
     with progress(table.name, show=show) as bar:
-        lines += _lines(ALONE, run_cases("claims", table.name, silence=silence, bar=bar))
+        run = functools.partial(run_cases, silence=silence, bar=bar, environment=variables)
+        lines += _lines(ALONE, run("claims", table.name))
         for name in with_others:
-            messages = run_cases("between", table.name, name, silence=silence, bar=bar)
-            lines += _lines(name, messages)
+            lines += _lines(name, run("between", table.name, name))
     unused = explain(lines, table.get("check.limits", []), partial=against is not None)
     return {
         "title": table.title,

@@ -65,6 +65,7 @@ TABLE: dict[str, Any] = {
         "concatenate": ("xp", "arrays", "axis"),
     },
     "check": {
+        "environment": None,
         "examples": {"why": None, "array": None}, "too_much": None,
         "limits": {"line": None, "text": None, "why": None},
     },

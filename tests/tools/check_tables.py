@@ -2,8 +2,8 @@
 
     python tests/tools/check_tables.py --out build/tables paddle warp
 
-Each report goes into the folder as JSON and as text. The exit status is 1 if a framework is not as its
-table says.
+Each report goes into the folder as JSON and as text. The exit status is 1 if a framework is not as
+its table says.
 """
 
 from __future__ import annotations

@@ -210,6 +210,40 @@ def test_its_compiled_functions_take_tensors_by_the_exchange_table():
     assert "skipped" not in out
 
 
+TYPED = """
+import arraybridge as ab
+
+ab.MemoryType.TVM_FFI.converter.to_numpy([1])
+ab.MemoryType.NUMPY.converter.to_tvm_ffi([1])
+
+@ab.tvm_ffi(gpu_id=0)
+def same(image: object) -> object:
+    return image
+
+ab.tvm  # type: ignore[attr-defined]
+ab.MemoryType.TVM  # type: ignore[attr-defined]
+ab.MemoryType.NUMPY.converter.to_tvm([1])  # type: ignore[attr-defined]
+"""
+
+
+def test_type_checkers_know_the_tables(tmp_path):
+    (tmp_path / "typed.py").write_text(TYPED)
+    allowed = os.path.join(os.path.dirname(FAKES), "stubtest-allowlist.txt")
+    run(
+        f"""
+        import os, subprocess, sys
+        os.chdir({str(tmp_path)!r})
+        for command in (
+            ["mypy", "--strict", "typed.py"],
+            ["mypy.stubtest", "--allowlist", {allowed!r}, "arraybridge"],
+        ):
+            done = subprocess.run([sys.executable, "-m", *command], capture_output=True, text=True)
+            assert done.returncode == 0, done.stdout + done.stderr
+        """,
+        "",
+    )
+
+
 PICKY = """
 import fake_picky
 assert fake_picky.starts == 0
@@ -299,5 +333,21 @@ def test_negative_numbers_and_tuples_reach_the_framework():
         there = ab.convert(u1, "fake_picky")
         again = ab.convert(there, "fake_picky", copy=True)
         assert again is not there and again.numpy().tolist() == u1.tolist()
+        """
+    )
+
+
+def test_a_dtype_object_is_known_by_its_table_and_not_by_its_text():
+    run_picky(
+        """
+        fake_picky.start()  # as a program does that uses it
+        wanted = fake_picky.dtype("uint8")
+        assert str(wanted) == "float64"
+        fake_picky.starts = 0
+        assert ab.convert(i2, "numpy", dtype=wanted).dtype == "uint8"
+        assert ab.convert(i2, "fake_picky", dtype=wanted).dtype is wanted
+        stranger = fake_picky.DType("uint8")
+        error = raises(ValueError, lambda: ab.convert(i2, "numpy", dtype=stranger))
+        assert "unknown dtype" in str(error)
         """
     )

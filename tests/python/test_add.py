@@ -77,7 +77,10 @@ def test_a_module_that_cannot_be_imported_is_a_mistake(tmp_path, monkeypatch):
 
 
 def test_what_is_not_installed_is_not_looked_at():
-    assert problems(GOOD.replace('"numpy"', '"is_not_there"').replace("ndarray", "nothing")) == []
+    for module in ("is_not_there", "is_not_there.core"):
+        other = GOOD.replace('"numpy"', f'"{module}"').replace("ndarray", "nothing")
+        assert problems(other) == []
+    assert problems(GOOD.replace('"numpy"', '"numpy.is_not_there"')) != []
 
 
 @pytest.fixture

@@ -139,7 +139,7 @@ def _existing(name: str, keys: dict[str, Any]) -> Iterator[str]:
     """Names that do not exist, if the framework is installed; nothing else can be known then."""
     module = keys.get("module", name)
     try:
-        if importlib.util.find_spec(module) is None:
+        if importlib.util.find_spec(module.partition(".")[0]) is None:
             return
         importlib.import_module(module)
     except ImportError as error:

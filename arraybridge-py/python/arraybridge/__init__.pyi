@@ -27,6 +27,7 @@ from .exceptions import (
     DeviceUnavailableError,
     FractionsLostWarning,
     FrameworkNotInstalledError,
+    FrameworkTableError,
     GradientDetachedWarning,
     InvalidDeviceError,
     MemoryConversionError,
@@ -63,6 +64,7 @@ __all__ = [
     "DtypeConversion",
     "FractionsLostWarning",
     "FrameworkNotInstalledError",
+    "FrameworkTableError",
     "GradientDetachedWarning",
     "InvalidDeviceError",
     "MemoryConversionError",
@@ -294,7 +296,7 @@ def convert(
     ------
     MemoryConversionError
         Or a subclass: DeviceUnavailableError, UnsupportedDtypeError, UnsupportedArrayError,
-        CopyRequiredError, FrameworkNotInstalledError.
+        CopyRequiredError, FrameworkNotInstalledError, FrameworkTableError.
     ValueError
         If the name of a framework, device or dtype is unknown.
 

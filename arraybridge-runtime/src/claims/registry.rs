@@ -147,16 +147,15 @@ impl Elements {
 #[inline]
 fn span(memory: Strided<'_>) -> ((usize, usize), bool) {
     let Strided { address, shape, strides, size } = memory;
-    let bytes = layout::contiguous_bytes(shape, size);
     // This is most of what is claimed.
-    if let Some(end) = bytes.and_then(|bytes| address.checked_add(bytes))
-        && layout::is_contiguous(shape, strides, size)
+    if let Some(bytes) = layout::contiguous_end(shape, strides, size)
+        && let Some(end) = address.checked_add(bytes)
     {
         return ((address, end), true);
     }
     // A range that overflows is compared with everything.
     let (low, end) = memory.range().unwrap_or((0, usize::MAX));
-    ((low, end), bytes == Some(end - low))
+    ((low, end), layout::contiguous_bytes(shape, size) == Some(end - low))
 }
 
 #[cfg(test)]

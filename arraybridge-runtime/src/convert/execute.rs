@@ -100,14 +100,23 @@ impl<'py> Prepared<'_, 'py> {
         if slot.access == Access::Detached {
             warnings::gradient_detached(py, endpoints)?;
         }
-        let (object, start) = match input {
-            Input::Memory(object) => (object.cloned(), State::Memory),
-            Input::Array(data) => {
-                let again = (!plan.fallbacks.is_empty()).then(|| data.clone());
-                (again, State::Array(data, run.owner_of_input()))
+        // Most conversions are one of these steps alone. Where there is a fallback, the object is kept.
+        let mut again = None;
+        let (object, made) = match (input, plan.steps) {
+            (Input::Memory(object), [Step::Import]) => (object, run.imported(slot)),
+            (Input::Memory(object), steps) => (object, run.steps(State::Memory, slot, steps)),
+            (Input::Array(data), [Step::Copy]) => {
+                let data = again.insert(data);
+                let made = run.copied(data, run.owner_of_input());
+                (Some(&*data), made)
+            }
+            (Input::Array(data), steps) => {
+                again = (!plan.fallbacks.is_empty()).then(|| data.clone());
+                let start = State::Array(data, run.owner_of_input());
+                (again.as_ref(), run.steps(start, slot, steps))
             }
         };
-        match run.steps(start, slot, plan.steps) {
+        match made {
             Ok(array) => Ok((array, 0)),
             Err(error) => run.fall_back(object, slot, error),
         }
@@ -138,7 +147,7 @@ impl<'t, 'py: 't> Run<'t, 'py> {
     #[cold]
     fn fall_back(
         &self,
-        object: Option<Bound<'py, PyAny>>,
+        object: Option<&Bound<'py, PyAny>>,
         slot: &mut Slot,
         mut error: Error,
     ) -> Result<(Bound<'py, PyAny>, usize)> {
@@ -158,19 +167,12 @@ impl<'t, 'py: 't> Run<'t, 'py> {
         Err(error)
     }
 
-    #[inline]
     fn steps(
         &self,
         mut state: State<'py>,
         slot: &mut Slot,
         steps: Steps,
     ) -> Result<Bound<'py, PyAny>> {
-        // Most conversions are one of these steps alone.
-        match (steps, &state) {
-            ([Step::Import], State::Memory) => return self.imported(slot),
-            ([Step::Copy], State::Array(data, whose)) => return self.copied(data, *whose),
-            _ => {}
-        }
         for step in steps {
             state = self.step(state, slot, *step)?;
         }

@@ -37,10 +37,14 @@ pub enum Strides {
 
 /// Whether the elements follow one another in C order.
 pub fn is_contiguous(shape: &[usize], strides: &[isize], itemsize: usize) -> bool {
-    if shape.contains(&0) {
-        return true;
-    }
-    is_dense(shape.iter().copied().zip(strides.iter().copied()).rev(), itemsize)
+    shape.contains(&0) || contiguous_end(shape, strides, itemsize).is_some()
+}
+
+/// The size in bytes of an array with elements that follow one another in C order; `None` if they do not, if
+/// there are no elements, and if it overflows.
+#[inline]
+pub fn contiguous_end(shape: &[usize], strides: &[isize], itemsize: usize) -> Option<usize> {
+    dense_end(shape.iter().copied().zip(strides.iter().copied()).rev(), itemsize)
 }
 
 /// Whether the elements follow one another in some order of the axes, with positive strides.
@@ -51,7 +55,7 @@ pub fn is_permuted_contiguous(shape: &[usize], strides: &[isize], itemsize: usiz
     let mut axes: SmallVec<[(usize, isize); 8]> =
         shape.iter().copied().zip(strides.iter().copied()).filter(|axis| axis.0 > 1).collect();
     axes.sort_unstable_by_key(|axis| axis.1);
-    is_dense(axes.into_iter(), itemsize)
+    dense_end(axes.into_iter(), itemsize).is_some()
 }
 
 /// Whether an axis with more than one element has a negative stride.
@@ -86,22 +90,15 @@ pub fn contiguous_bytes(shape: &[usize], itemsize: usize) -> Option<usize> {
     shape.iter().try_fold(itemsize, |bytes, len| bytes.checked_mul(*len))
 }
 
-/// Whether each axis, from the fastest to the slowest, steps over exactly what the previous ones cover.
-fn is_dense(axes: impl Iterator<Item = (usize, isize)>, itemsize: usize) -> bool {
-    let mut expected = itemsize;
-    for (len, stride) in axes {
-        if len == 1 {
-            continue;
-        }
-        if usize::try_from(stride) != Ok(expected) {
-            return false;
-        }
-        match expected.checked_mul(len) {
-            Some(bytes) => expected = bytes,
-            None => return false,
-        }
-    }
-    true
+/// The size in bytes of elements each of whose axes, from the fastest to the slowest, steps over exactly what
+/// the previous ones cover; `None` if they do not.
+#[inline]
+fn dense_end(mut axes: impl Iterator<Item = (usize, isize)>, itemsize: usize) -> Option<usize> {
+    axes.try_fold(itemsize, |end, (len, stride)| match len {
+        1 => Some(end),
+        _ if usize::try_from(stride) == Ok(end) => end.checked_mul(len).filter(|end| *end > 0),
+        _ => None,
+    })
 }
 
 #[cfg(test)]
@@ -115,6 +112,15 @@ mod tests {
         assert!(!is_contiguous(&[2, 3], &[-12, 4], 4));
         assert!(!is_contiguous(&[2, 3], &[0, 4], 4));
         assert!(is_contiguous(&[], &[], 4));
+    }
+
+    #[test]
+    fn a_contiguous_array_ends_after_its_elements() {
+        assert_eq!(contiguous_end(&[2, 1, 3], &[12, 99, 4], 4), Some(24));
+        assert_eq!(contiguous_end(&[], &[], 4), Some(4));
+        assert_eq!(contiguous_end(&[2, 3], &[16, 4], 4), None);
+        assert_eq!(contiguous_end(&[0, 3], &[12, 4], 4), None);
+        assert_eq!(contiguous_end(&[usize::MAX, 2], &[8, 4], 4), None);
     }
 
     #[test]

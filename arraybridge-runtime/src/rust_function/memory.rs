@@ -4,7 +4,7 @@
 //! are borrowed in the sense of rust-numpy as well, for the functions of extensions that are built with
 //! that.
 
-use numpy::BorrowError;
+use numpy::{BorrowError, PyUntypedArray};
 use pyo3::prelude::*;
 use smallvec::SmallVec;
 
@@ -186,8 +186,11 @@ impl<'a, 'py> Call<'a, 'py> {
     #[inline]
     fn raise_flag(&self, memory: &mut [ArgumentMemory<'py>], i: usize) -> Result<()> {
         let ArgumentMemory { parameter, ref view, written, is_numpy, .. } = memory[i];
-        let array = self.given(parameter).filter(|_| is_numpy);
-        let Some(array) = array.as_deref().and_then(numpy_array::array) else { return Ok(()) };
+        let given = self.given(parameter).filter(|_| is_numpy);
+        // SAFETY: it is a NumPy array. Another class that is assigned to it derives from NumPy's too.
+        let array =
+            given.as_deref().map(|given| unsafe { given.cast_unchecked::<PyUntypedArray>() });
+        let Some(array) = array else { return Ok(()) };
         if self.given.len() > 1 && !numpy_array::is_described_by(array, view) {
             // Python code ran while the other arguments were opened.
             let text = "the array was changed while the arguments were read".into();

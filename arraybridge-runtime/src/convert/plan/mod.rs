@@ -355,6 +355,7 @@ fn from_accelerator(
 ///
 /// [`Refusal::Dtype`] when the framework lacks the element type, [`Refusal::CopyRequired`] when `copy`
 /// is `Some(false)` and the array has to be copied.
+#[inline]
 pub fn within(target: &Target, from: Device, wish: &Wish) -> Result<Plan, Refusal> {
     let why = match (wish.cast, from == target.device, wish.copy) {
         (Some(_), ..) => Some(Why::Cast),

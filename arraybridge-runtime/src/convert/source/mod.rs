@@ -176,6 +176,7 @@ impl<'a, 'py> Reader<'a, 'py> {
     }
 
     /// Where an array is.
+    #[inline]
     pub fn located(&self, data: &Bound<'py, PyAny>) -> Result<Device> {
         places::device_of(self.py, self.loaded, data).map_err(|error| self.failed(data, error))
     }

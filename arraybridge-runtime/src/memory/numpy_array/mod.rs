@@ -125,8 +125,14 @@ pub fn is_described_by(array: &Bound<'_, PyUntypedArray>, view: &View) -> bool {
     let size = unsafe { npyffi::PyDataType_ELSIZE(array.py(), fields.descr) } as usize;
     fields.data.cast() == view.data()
         && size == view.dtype().size()
-        && array.shape() == view.shape()
-        && array.strides() == view.strides()
+        && is_same(array.shape(), view.shape())
+        && is_same(array.strides(), view.strides())
+}
+
+/// Whether extents or strides are the same. `==` calls `memcmp`, which costs more for a few numbers.
+#[inline]
+fn is_same<T: PartialEq>(one: &[T], other: &[T]) -> bool {
+    one.len() == other.len() && one.iter().zip(other).all(|(a, b)| a == b)
 }
 
 /// Whether a NumPy array owns its memory, or is a view of one that does, and this is the only reference to the

@@ -121,13 +121,14 @@ wheel: $(TEST_STAMP)
 wheels: $(TEST_STAMP) ## build the wheels and the sdist, and try each with every CPython on this machine
 	@CARGO_TARGET_DIR=$(EXTENSIONS) $(VENV)/bin/python tests/tools/wheels.py --maturin $(VENV)/bin/maturin
 
-# The same wheel with the table of one more framework, and with tables that lie about fakes. It goes into its own
-# environment.
-SEVENTH_TABLES := tests/seventh/tvm_ffi.toml tests/seventh/lies.toml
+# The same wheel with more tables. It goes into its own environment.
+SEVENTH_TABLES := $(wildcard tests/seventh/*.toml)
+list = $(subst $(eval ) ,:,$(strip $(1)))
+
 seventh: $(SEVENTH_STAMP) $(SEVENTH_TABLES)
 	@echo "building the wheel with $(SEVENTH_TABLES)"
 	@rm -rf build/wheels/seventh
-	@ARRAYBRIDGE_FRAMEWORKS=$$(printf '$(CURDIR)/%s:' $(SEVENTH_TABLES)) \
+	@ARRAYBRIDGE_FRAMEWORKS=$(call list,$(SEVENTH_TABLES:%=$(CURDIR)/%)) \
 	$(call maturin,$(VENV)) --profile dev -o build/wheels/seventh
 	@$(SEVENTH_VENV)/bin/python $(pip_install) build/wheels/seventh/*.whl
 

@@ -32,10 +32,14 @@ use sources::Sources;
 // crate use it to show mistakes.
 #[proc_macro]
 pub fn frameworks(input: TokenStream) -> TokenStream {
+    let is_test = !input.is_empty();
     let sources = Sources::find(input.into());
     let tracking = sources.as_ref().map(Sources::tracking).unwrap_or_default();
-    let expanded = sources.and_then(|sources| expansion(&sources));
-    let tokens = expanded.unwrap_or_else(Problems::into_compile_errors);
+    let tokens = match sources.and_then(|sources| expansion(&sources)) {
+        Ok(tokens) => tokens,
+        Err(problems) if is_test => problems.into_compile_errors(),
+        Err(problems) => TokenStream2::from_iter([problems.into_compile_errors(), stand_in()]),
+    };
     TokenStream2::from_iter([tracking, tokens]).into()
 }
 
@@ -89,7 +93,38 @@ pub fn memory_type(attribute: TokenStream, item: TokenStream) -> TokenStream {
     function::declare(attribute.into(), item.into()).into()
 }
 
+/// What the runtime is compiled with if the tables have mistakes, so that these are the only errors.
+const STAND_IN: &str = r#"
+[numpy]
+title = "NumPy"
+classes = ["numpy.ndarray"]
+memory = "host"
+dtypes = ["standard"]
+import = { op = "module.from_dlpack(data)" }
+"#;
+
+fn stand_in() -> TokenStream2 {
+    let source = problems::Source { label: "the stand-in".into(), text: STAND_IN.into() };
+    table::read(&[source]).map(|frameworks| expand::expand(&frameworks)).unwrap_or_default()
+}
+
 fn expansion(sources: &Sources) -> Result<TokenStream2, Problems> {
     let frameworks = table::read(&sources.all)?;
     Ok(expand::expand(&frameworks))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::stand_in;
+
+    /// Without these, each use of them would be an error beside those of the tables.
+    #[test]
+    fn the_stand_in_defines_what_the_runtime_uses() {
+        let tokens = stand_in().to_string();
+        for item in
+            ["pub enum MemoryType", "MemoryType :: Numpy", "pub static NUMPY", "NumpyToNumpy"]
+        {
+            assert!(tokens.contains(item), "{item}");
+        }
+    }
 }

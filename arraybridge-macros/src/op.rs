@@ -2,8 +2,10 @@
 //!
 //! ```text
 //! op      = postfix [ ("=="|"!="|"<"|"<="|">"|">=") postfix ]
-//! postfix = atom { "." NAME | "(" args ")" | "[" op "]" }
-//! atom    = NAME | "STRING" | NUMBER | True | False | None
+//! postfix = atom { "." NAME | "(" args ")" | "[" op { "," op } "]" }
+//! atom    = NAME | "STRING" | [ "-" ] NUMBER | True | False | None | list | tuple
+//! list    = "[" [ op { "," op } ] "]"
+//! tuple   = "(" [ op "," { op "," } ] ")"
 //! args    = positional..., NAME "=" op ...
 //! ```
 
@@ -22,6 +24,8 @@ pub enum Expr<N> {
     Float(f64),
     Bool(bool),
     None,
+    List(Vec<Expr<N>>),
+    Tuple(Vec<Expr<N>>),
     Attribute(Box<Expr<N>>, String),
     Call { callee: Box<Expr<N>>, positional: Vec<Expr<N>>, keywords: Vec<(String, Expr<N>)> },
     Index(Box<Expr<N>>, Box<Expr<N>>),
@@ -61,6 +65,7 @@ impl Checked {
         match self {
             Expr::Name(found) => *found == name,
             Expr::Str(_) | Expr::Int(_) | Expr::Float(_) | Expr::Bool(_) | Expr::None => false,
+            Expr::List(values) | Expr::Tuple(values) => values.iter().any(|value| value.uses(name)),
             Expr::Attribute(object, _) => object.uses(name),
             Expr::Call { callee, positional, keywords } => {
                 callee.uses(name)

@@ -77,15 +77,20 @@ impl Problems {
 
 /// What to write in place of an unknown word: the nearest known one, or the list of them.
 pub fn instead(word: &str, what: &str, known: &[&str]) -> String {
-    let near = known
-        .iter()
-        .map(|candidate| (distance(word, candidate), candidate))
-        .filter(|(distance, candidate)| *distance <= candidate.chars().count().div_ceil(3).min(2))
-        .min();
-    match near {
-        Some((_, candidate)) => format!("write `{candidate}`"),
+    match nearest(word, known) {
+        Some(candidate) => format!("write `{candidate}`"),
         None => format!("known {what}: {}", known.join(", ")),
     }
+}
+
+/// The known word that an unknown one is probably meant to be.
+pub fn nearest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
+    let near = known
+        .iter()
+        .map(|candidate| (distance(word, candidate), *candidate))
+        .filter(|(distance, candidate)| *distance <= candidate.chars().count().div_ceil(3).min(2))
+        .min();
+    near.map(|(_, candidate)| candidate)
 }
 
 /// The Levenshtein distance.

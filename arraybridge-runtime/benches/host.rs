@@ -78,8 +78,8 @@ fn decisions() {
         let framework = target.framework();
         let dtypes = framework.dtypes;
         let importer = Importer::of(framework);
-        let (no_dlpack, device) = (framework.no_dlpack, Device::Host);
-        let holds = Target { framework, dtypes, no_dlpack, device, importer, accelerators: 0 };
+        let (not_imported, device) = (framework.not_imported, Device::Host);
+        let holds = Target { framework, dtypes, not_imported, device, importer, accelerators: 0 };
         let wish = Wish { copy: None, requested: Why::Requested, cast: None };
         let source = MemoryType::Numpy.framework();
         time_call(&format!("plan, NumPy to {}", framework.title), || {

@@ -1,5 +1,6 @@
 """The registry has a converter for every ordered pair, and all names follow the table."""
 
+import ast
 import itertools
 
 import arraybridge as ab
@@ -79,7 +80,5 @@ def test_all_names_of_the_package_exist_and_are_documented():
 
 def test_the_stubs_and_the_package_have_the_same_names():
     stub = (bridges.ROOT / "arraybridge-py/python/arraybridge/__init__.pyi").read_text()
-    listed = stub.split("__all__ = [", 1)[1].split("]", 1)[0]
-    assert {line.strip().strip('",') for line in listed.splitlines() if line.strip()} == set(
-        ab.__all__
-    )
+    listed = "[" + stub.split("__all__ = [", 1)[1].split("]", 1)[0] + "]"
+    assert set(ast.literal_eval(listed)) == set(ab.__all__)

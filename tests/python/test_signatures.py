@@ -20,6 +20,7 @@ NOT_CALLED = {"fast"}
 TEXT = {
     "title", "install", "module", "classes", "memory", "dtypes", "dtype_names", "no_dlpack", "why",
     "role", "kinds", "hint", "class", "text", "host_modules", "isolate", "ordered_by", "strides",
+    "devices",
 }  # fmt: skip
 
 

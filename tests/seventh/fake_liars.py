@@ -1,8 +1,4 @@
-"""Fake frameworks whose tables, in lies.toml, say one thing each that is not so.
-
-They are NumPy in disguise. Two tables tell no lie: those of the frameworks that compute later, and whose
-memory runs out.
-"""
+"""Fake frameworks, which are NumPy in disguise. Their tables, in lies.toml, say what is not so."""
 
 import threading
 
@@ -120,7 +116,7 @@ class Writable(Fake):
 
 
 class Replaced(Fake):
-    """An assignment gives an array other memory. Its memory never changes, so its table does not lie."""
+    """An assignment gives an array other memory, so memory never changes."""
 
     def __setitem__(self, index, value):
         self.values = self.values.copy()

@@ -1,6 +1,6 @@
-"""A table is checked against its framework, and not believed: lies.toml has tables that say what is not so.
+"""A table is checked against its framework, and not believed.
 
-The wheel of `make seventh` has these tables too. See test_seventh.py.
+lies.toml has tables that say what is not so, of the fakes in fake_liars.py. The wheel of `make seventh` has these tables too. See test_seventh.py.
 """
 
 import os
@@ -94,7 +94,8 @@ def test_strides_that_a_framework_does_not_take_are_found_without_reading_the_ar
     run(
         """
         image = np.arange(20.0).reshape(4, 5)
-        for name, what in ("fake_contiguous", "read it in another order"), ("fake_unstrided", "copied it"):
+        lies = {"fake_contiguous": "read it in another order", "fake_unstrided": "copied it"}
+        for name, what in lies.items():
             assert ab.convert(image, name).values.tolist() == image.tolist()
             layouts = {"transposed": image.T, "strided": image[:, ::2], "reversed": image[::-1]}
             for layout, view in layouts.items():

@@ -1,4 +1,5 @@
-"""A seventh framework from a table alone: a wheel that was built with tests/seventh/tvm_ffi.toml (and lies.toml).
+"""A seventh framework from a table alone, and a fake one with keys that no other table has: a wheel
+that was built with the tables of this folder.
 
 `make seventh` builds it and installs it into an environment of its own. The checks run there, with
 the interpreter that the variable ARRAYBRIDGE_SEVENTH_PYTHON names.
@@ -6,10 +7,12 @@ the interpreter that the variable ARRAYBRIDGE_SEVENTH_PYTHON names.
 
 import os
 import subprocess
+import sys
 import textwrap
 
 import pytest
 
+FAKES = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "fakes")
 PYTHON = os.environ.get("ARRAYBRIDGE_SEVENTH_PYTHON", "")
 
 pytestmark = pytest.mark.skipif(
@@ -32,10 +35,11 @@ def raises(kind, call):
 """
 
 
-def run(code):
-    variables = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "VIRTUAL_ENV")}
+def run(code, preface=PREFACE, **variables):
+    kept = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "VIRTUAL_ENV")}
+    variables = kept | {"PYTHONPATH": FAKES} | variables
     done = subprocess.run(
-        [os.path.abspath(PYTHON), "-c", PREFACE + textwrap.dedent(code)],
+        [os.path.abspath(PYTHON), "-c", preface + textwrap.dedent(code)],
         capture_output=True,
         text=True,
         env=variables,
@@ -110,7 +114,8 @@ def test_every_pair_with_the_frameworks_there_gives_the_bits():
         dtypes = ["bool", "uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64",
                   "float16", "float32", "float64", "bfloat16"]
         others = [f["name"] for f in ab.frameworks()
-                  if f["name"] != "cupy" and importlib.util.find_spec(f["module"])]
+                  if not f["name"].startswith(("cupy", "fake_"))
+                  and importlib.util.find_spec(f["module"])]
         done = 0
         for dtype in dtypes:
             kind = np.dtype(getattr(ml_dtypes, dtype, dtype))
@@ -190,3 +195,130 @@ def test_its_compiled_functions_take_tensors_by_the_exchange_table():
         """
     )
     assert "skipped" not in out
+
+
+TYPED = """
+import arraybridge as ab
+
+ab.MemoryType.TVM_FFI.converter.to_numpy([1])
+ab.MemoryType.NUMPY.converter.to_tvm_ffi([1])
+
+@ab.tvm_ffi(gpu_id=0)
+def same(image: object) -> object:
+    return image
+
+ab.tvm  # type: ignore[attr-defined]
+ab.MemoryType.TVM  # type: ignore[attr-defined]
+ab.MemoryType.NUMPY.converter.to_tvm([1])  # type: ignore[attr-defined]
+"""
+
+
+def test_type_checkers_know_the_tables(tmp_path):
+    (tmp_path / "typed.py").write_text(TYPED)
+    allowed = os.path.join(os.path.dirname(FAKES), "stubtest-allowlist.txt")
+    run(
+        f"""
+        import os, subprocess, sys
+        os.chdir({str(tmp_path)!r})
+        for command in (
+            ["mypy", "--strict", "typed.py"],
+            ["mypy.stubtest", "--allowlist", {allowed!r}, "arraybridge"],
+        ):
+            done = subprocess.run([sys.executable, "-m", *command], capture_output=True, text=True)
+            assert done.returncode == 0, done.stdout + done.stderr
+        """,
+        "",
+    )
+
+
+PICKY = """
+import fake_picky
+assert fake_picky.starts == 0
+u1, u2, i2 = (np.arange(6, dtype=dtype).reshape(2, 3) for dtype in ("u1", "u2", "i2"))
+"""
+
+
+def run_picky(code, **variables):
+    return run(code, PREFACE + PICKY, **variables)
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="RTLD_DEEPBIND is of Linux")
+def test_a_library_in_a_package_is_opened_if_its_rival_is_there():
+    code = """
+        import pathlib, sys
+        import numpy as np, arraybridge as ab
+        opened = lambda: "libtvm_ffi" in pathlib.Path("/proc/self/maps").read_text()
+        if {rival}:
+            sys.modules["fake_rival"] = sys
+        assert not opened()
+        ab.convert(np.zeros(3, "u1"), "fake_picky")
+        assert opened() == {rival} and "tvm_ffi" not in sys.modules
+    """
+    for rival in (False, True):
+        run(code.format(rival=rival), "")
+
+
+def test_init_runs_once_and_before_anything_else():
+    run_picky(
+        """
+        from concurrent.futures import ThreadPoolExecutor
+        with ThreadPoolExecutor(8) as pool:
+            there = list(pool.map(lambda _: ab.convert(u1, "fake_picky"), range(8)))
+        assert fake_picky.starts == 1
+        assert all(ab.convert(each, "numpy").tolist() == u1.tolist() for each in there)
+        """
+    )
+
+
+def test_a_failing_init_is_an_installation_that_is_broken():
+    run_picky(
+        """
+        for _ in range(2):
+            error = raises(ab.FrameworkNotInstalledError, lambda: ab.convert(u1, "fake_picky"))
+            assert "Fake Picky is installed but broken" in str(error) and "no licence" in str(error)
+        """,
+        FAKE_PICKY_BROKEN="1",
+    )
+
+
+def test_an_import_is_handed_the_dtype_object():
+    run_picky(
+        """
+        for image in (u1, u1.astype("f4"), i2):
+            there = ab.convert(image, "fake_picky")
+            assert there.dtype.name == image.dtype.name
+            assert ab.explain(image, "fake_picky").route == "share"
+        """
+    )
+
+
+def test_a_dtype_that_is_not_imported_goes_through_numpy():
+    run_picky(
+        """
+        assert ab.convert(u2, "fake_picky").numpy().tolist() == u2.tolist()
+        assert ab.explain(u2, "fake_picky").why.startswith("this dtype does not travel by DLPack")
+        there = fake_picky.Array(u2)
+        assert ab.explain(there, "torch").via.startswith("capsule")
+        """
+    )
+
+
+def test_a_dtype_that_is_not_exported_goes_through_numpy():
+    run_picky(
+        """
+        there = fake_picky.Array(i2)
+        assert np.shares_memory(ab.convert(there, "numpy"), i2)
+        assert ab.explain(there, "numpy").via.startswith("to_numpy")
+        assert ab.explain(i2, "fake_picky").route == "share"
+        """
+    )
+
+
+def test_negative_numbers_and_tuples_reach_the_framework():
+    run_picky(
+        """
+        there = ab.convert(u1, "fake_picky")
+        again = ab.convert(there, "fake_picky", copy=True)
+        assert again is not there and again.numpy().tolist() == u1.tolist()
+        """
+    )

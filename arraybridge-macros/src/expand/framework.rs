@@ -52,17 +52,20 @@ fn memory(framework: &Framework) -> TokenStream {
             ::arraybridge_runtime::__private::Isolate { libraries: &[#(#libraries),*], from: #from }
         }
     }));
+    let init = optional_op(&framework.init);
     quote! {
         memory: #memory,
         immutable: #immutable,
         align: #align,
         cached_scalars: #cached_scalars,
         isolate: #isolate,
+        init: #init,
     }
 }
 
-fn dtypes(DTypes { all, op, names, missing, no_dlpack }: &DTypes) -> TokenStream {
-    let (all, no_dlpack) = (dtype_set(all), dtype_set(no_dlpack));
+fn dtypes(DTypes { all, op, names, missing, not_exported, not_imported }: &DTypes) -> TokenStream {
+    let [all, not_exported, not_imported] =
+        [all, not_exported, not_imported].map(|set| dtype_set(set));
     let op = op.as_ref().map_or_else(attribute_of_name, op::expand);
     let names = names.iter().map(|(ours, theirs)| {
         let ours = word("DType", *ours);
@@ -74,7 +77,8 @@ fn dtypes(DTypes { all, op, names, missing, no_dlpack }: &DTypes) -> TokenStream
         dtype: #op,
         dtype_names: &[#(#names),*],
         missing: &[#(#missing),*],
-        no_dlpack: #no_dlpack,
+        not_exported: #not_exported,
+        not_imported: #not_imported,
     }
 }
 
@@ -175,6 +179,7 @@ fn export(export: &Export) -> TokenStream {
 
 fn import(import: &Import) -> TokenStream {
     let Import { capsule, devices, align, device_align, read_only, shares, .. } = import;
+    let uses_dtype = import.op.any_uses("dtype");
     let op = op::expand(&import.op);
     let fast = import.fast.iter().map(op::expand);
     let handover = if *capsule { quote!(Capsule) } else { quote!(Object) };
@@ -183,6 +188,7 @@ fn import(import: &Import) -> TokenStream {
     quote! {
         ::arraybridge_runtime::__private::Import {
             op: #op,
+            uses_dtype: #uses_dtype,
             fast: &[#(#fast),*],
             handover: ::arraybridge_runtime::__private::Handover::#handover,
             devices: &[#(#devices),*],

@@ -107,6 +107,8 @@ impl Body {
                 let comparison = compare_op(*comparison);
                 quote!(::arraybridge_runtime::__private::op::compare(#left, #right, #comparison))
             }
+            Expr::List(values) => self.sequence(&quote!(list), values),
+            Expr::Tuple(values) => self.sequence(&quote!(tuple), values),
             Expr::Name(_)
             | Expr::Str(_)
             | Expr::Int(_)
@@ -176,6 +178,12 @@ impl Body {
         quote! {
             ::arraybridge_runtime::__private::op::#function(#receiver, [#(#values),*], #names)
         }
+    }
+
+    fn sequence(&mut self, kind: &TokenStream, values: &[Checked]) -> TokenStream {
+        self.py = true;
+        let values: Vec<_> = values.iter().map(|value| self.reference(value)).collect();
+        quote!(::arraybridge_runtime::__private::op::#kind(py, [#(#values),*]))
     }
 
     fn keywords(&mut self, keywords: &[(String, Checked)]) -> TokenStream {

@@ -27,6 +27,8 @@ impl Checker<'_> {
             Expr::Float(value) => Expr::Float(value),
             Expr::Bool(value) => Expr::Bool(value),
             Expr::None => Expr::None,
+            Expr::List(values) => Expr::List(self.all(values)?),
+            Expr::Tuple(values) => Expr::Tuple(self.all(values)?),
             Expr::Attribute(object, name) => Expr::Attribute(self.boxed(*object)?, name),
             Expr::Index(object, key) => {
                 let (object, key) = (self.boxed(*object), self.boxed(*key));
@@ -38,19 +40,24 @@ impl Checker<'_> {
             }
             Expr::Call { callee, positional, keywords } => {
                 let callee = self.boxed(*callee);
-                let positional: Vec<_> =
-                    positional.into_iter().map(|value| self.resolve(value)).collect();
+                let positional = self.all(positional);
                 let keywords: Vec<_> = keywords
                     .into_iter()
                     .map(|(name, value)| Some((name, self.resolve(value)?)))
                     .collect();
                 Expr::Call {
                     callee: callee?,
-                    positional: positional.into_iter().collect::<Option<_>>()?,
+                    positional: positional?,
                     keywords: keywords.into_iter().collect::<Option<_>>()?,
                 }
             }
         })
+    }
+
+    /// Not short-circuiting: every name is reported.
+    fn all(&mut self, values: Vec<Expr<Name>>) -> Option<Vec<Checked>> {
+        let values: Vec<_> = values.into_iter().map(|value| self.resolve(value)).collect();
+        values.into_iter().collect()
     }
 
     fn boxed(&mut self, expr: Expr<Name>) -> Option<Box<Checked>> {

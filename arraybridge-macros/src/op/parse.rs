@@ -6,7 +6,7 @@
 use proc_macro2::Span;
 use syn::ext::IdentExt;
 use syn::parse::{ParseStream, Parser};
-use syn::{Ident, Lit, Token, bracketed, parenthesized, token};
+use syn::{Ident, Lit, LitFloat, LitInt, Token, bracketed, parenthesized, token};
 
 use super::{Comparison, Expr, Fault};
 
@@ -22,6 +22,18 @@ type Parsed = Expr<Name>;
 const LONGEST: usize = 500;
 
 const SHAPE: &str = "write attributes, calls, indexing, literals and at most one comparison";
+
+/// Operators of Python that are words, and what to write instead.
+const WORDS: &[(&str, &str)] = &[
+    ("or", "write an entry for each condition, or call a function that tests both"),
+    ("and", "call a function that tests both conditions"),
+    ("not", "write `== False`"),
+    ("is", "write `==`"),
+    ("in", "call `__contains__`"),
+    ("if", SHAPE),
+    ("for", SHAPE),
+    ("lambda", SHAPE),
+];
 
 /// Parses an op.
 pub fn parse(text: &str) -> Result<Parsed, Fault> {
@@ -92,14 +104,22 @@ fn fault(text: &str, error: &syn::Error) -> Fault {
         // This parser's own messages say what to write instead; those of syn and the lexer do not.
         _ if error.to_string().contains("; ") => error.to_string(),
         None => format!("the op ends too early; {SHAPE}"),
+        Some(':') => "an op has no slices; call a function or a method that takes the part".into(),
         Some(found) => format!("unexpected `{found}`; {SHAPE}"),
     };
     Fault { at, message }
 }
 
-/// An error at the next token. [`fault`] writes its message.
+/// An error at the next token. [`fault`] writes the message, unless the token is an operator.
 fn unexpected(input: ParseStream<'_>) -> syn::Error {
-    input.error("unexpected")
+    let word = input.fork().call(Ident::parse_any).ok();
+    word.as_ref().and_then(operator).unwrap_or_else(|| input.error("unexpected"))
+}
+
+/// The error for a word that is an operator of Python.
+fn operator(word: &Ident) -> Option<syn::Error> {
+    let (text, instead) = WORDS.iter().find(|(text, _)| word == text)?;
+    Some(syn::Error::new(word.span(), format!("an op has no `{text}`; {instead}")))
 }
 
 fn op(input: ParseStream<'_>) -> syn::Result<Parsed> {
@@ -140,10 +160,11 @@ fn postfix(input: ParseStream<'_>) -> syn::Result<Parsed> {
         } else if input.peek(token::Bracket) {
             let inside;
             bracketed!(inside in input);
-            let key = op(&inside)?;
-            if !inside.is_empty() {
-                return Err(unexpected(&inside));
-            }
+            let key = match elements(&inside)? {
+                (mut keys, false) if keys.len() == 1 => keys.remove(0),
+                (keys, _) if keys.is_empty() => return Err(unexpected(&inside)),
+                (keys, _) => Expr::Tuple(keys),
+            };
             expr = Expr::Index(Box::new(expr), Box::new(key));
         } else {
             return Ok(expr);
@@ -176,7 +197,37 @@ fn call(callee: Parsed, input: ParseStream<'_>) -> syn::Result<Parsed> {
     Ok(Expr::Call { callee: Box::new(callee), positional, keywords })
 }
 
+/// Ops with commas between them, and whether the last one has a comma too.
+fn elements(input: ParseStream<'_>) -> syn::Result<(Vec<Parsed>, bool)> {
+    let (mut values, mut comma) = (Vec::new(), false);
+    while !input.is_empty() {
+        values.push(op(input)?);
+        comma = !input.is_empty();
+        if comma {
+            input.parse::<Token![,]>().map_err(|_| unexpected(input))?;
+        }
+    }
+    Ok((values, comma))
+}
+
 fn atom(input: ParseStream<'_>) -> syn::Result<Parsed> {
+    let inside;
+    if input.peek(token::Bracket) {
+        bracketed!(inside in input);
+        return Ok(Expr::List(elements(&inside)?.0));
+    }
+    if input.peek(token::Paren) {
+        let start = input.span();
+        parenthesized!(inside in input);
+        return match elements(&inside)? {
+            (values, comma) if comma || values.len() != 1 => Ok(Expr::Tuple(values)),
+            _ => {
+                let message =
+                    "parentheses around one value; remove them, or write `(x,)` for a tuple";
+                Err(syn::Error::new(start, message))
+            }
+        };
+    }
     if input.peek(Ident::peek_any) {
         let name = name(input)?;
         return Ok(match name.text.as_str() {
@@ -186,11 +237,16 @@ fn atom(input: ParseStream<'_>) -> syn::Result<Parsed> {
             _ => Expr::Name(name),
         });
     }
+    // syn takes a minus sign for a part of the number that follows it.
+    let negative = input.peek(Token![-]) && (input.peek2(LitInt) || input.peek2(LitFloat));
+    if negative {
+        input.parse::<Token![-]>()?;
+    }
     if input.peek(Token![-]) || !input.peek(Lit) {
         return Err(unexpected(input));
     }
     let span = input.span();
-    literal(input.parse()?, span)
+    literal(input.parse()?, span, negative)
 }
 
 fn name(input: ParseStream<'_>) -> syn::Result<Name> {
@@ -199,6 +255,9 @@ fn name(input: ParseStream<'_>) -> syn::Result<Name> {
     }
     let ident = Ident::parse_any(input)?;
     let (at, text) = (ident.span().byte_range().start, ident.to_string());
+    if let Some(error) = operator(&ident) {
+        return Err(error);
+    }
     if let Some(name) = text.strip_prefix("r#") {
         let message = format!("unexpected `r#`; write `{name}`");
         return Err(syn::Error::new(ident.span(), message));
@@ -206,18 +265,20 @@ fn name(input: ParseStream<'_>) -> syn::Result<Name> {
     Ok(Name { at, text })
 }
 
-fn literal(literal: Lit, span: Span) -> syn::Result<Parsed> {
+fn literal(literal: Lit, span: Span, negative: bool) -> syn::Result<Parsed> {
     let other = |message: &str| Err(syn::Error::new(span, message));
     match literal {
         Lit::Str(text) if text.suffix().is_empty() && text.token().to_string().starts_with('"') => {
             Ok(Expr::Str(text.value()))
         }
-        Lit::Int(number) if number.suffix().is_empty() => match number.base10_parse() {
-            Ok(value) => Ok(Expr::Int(value)),
-            Err(_) => other("the number is too large; write one of at most 63 bits"),
+        Lit::Int(number) if number.suffix().is_empty() => match signed(&number, negative) {
+            Some(value) => Ok(Expr::Int(value)),
+            None => other("the number is too large; write one of at most 63 bits"),
         },
         Lit::Float(number) if number.suffix().is_empty() => match number.base10_parse::<f64>() {
-            Ok(value) if value.is_finite() => Ok(Expr::Float(value)),
+            Ok(value) if value.is_finite() => {
+                Ok(Expr::Float(if negative { -value } else { value }))
+            }
             _ => other("the number is too large; write a finite one"),
         },
         Lit::Str(_) | Lit::Int(_) | Lit::Float(_) => {
@@ -225,4 +286,9 @@ fn literal(literal: Lit, span: Span) -> syn::Result<Parsed> {
         }
         _ => other("not a Python literal; write a string in double quotes, or a number"),
     }
+}
+
+fn signed(number: &LitInt, negative: bool) -> Option<i64> {
+    let value: i128 = number.base10_parse().ok()?;
+    i64::try_from(if negative { -value } else { value }).ok()
 }

@@ -33,6 +33,15 @@ fn literals_are_those_of_python() {
         (r#""a\"b""#, Expr::Str("a\"b".into())),
         ("7", Expr::Int(7)),
         ("0x10", Expr::Int(16)),
+        ("-1", Expr::Int(-1)),
+        ("-9223372036854775808", Expr::Int(i64::MIN)),
+        ("-2.5", Expr::Float(-2.5)),
+        ("[]", Expr::List(vec![])),
+        ("[1]", Expr::List(vec![Expr::Int(1)])),
+        ("[1, 2,]", Expr::List(vec![Expr::Int(1), Expr::Int(2)])),
+        ("()", Expr::Tuple(vec![])),
+        ("(1,)", Expr::Tuple(vec![Expr::Int(1)])),
+        ("(1, -2)", Expr::Tuple(vec![Expr::Int(1), Expr::Int(-2)])),
         ("2.5", Expr::Float(2.5)),
         ("True", Expr::Bool(true)),
         ("False", Expr::Bool(false)),
@@ -75,7 +84,6 @@ fn only_attributes_of_the_module_form_a_chain() {
 #[test]
 fn what_python_or_rust_reads_differently_is_refused() {
     for text in [
-        "-1",
         "not data",
         "data if data else data",
         "*data",
@@ -88,12 +96,20 @@ fn what_python_or_rust_reads_differently_is_refused() {
         "r\"x\"",
         "c\"x\"",
         "(data)",
-        "[data]",
+        "-data",
+        "--1",
+        "- \"x\"",
+        "-9223372036854775809",
+        "[1 2]",
+        "(,)",
         "{data}",
         "data, device",
         "lambda: data",
         "data[:]",
-        "data[0, 1]",
+        "data[]",
+        "data[0 1]",
+        "data or device",
+        "data is None",
         "data::x",
         "module.f(**data)",
         "module.f!(data)",
@@ -109,6 +125,51 @@ fn what_python_or_rust_reads_differently_is_refused() {
         "1e999",
     ] {
         assert!(read(text, SCOPE).is_err(), "{text}");
+    }
+}
+
+#[test]
+fn several_keys_are_a_tuple() {
+    let index = |text| match ok(text) {
+        Expr::Index(_, key) => *key,
+        other => panic!("{other:?}"),
+    };
+    let pair = || vec![Expr::Int(0), Expr::Int(-1)];
+    assert_eq!(index("data[0, -1]"), Expr::Tuple(pair()));
+    assert_eq!(index("data[0,]"), Expr::Tuple(vec![Expr::Int(0)]));
+    assert_eq!(index("data[[0, -1]]"), Expr::List(pair()));
+}
+
+#[test]
+fn a_name_in_a_list_or_a_tuple_is_used_and_checked() {
+    assert!(ok("module.f([data], 1)").uses("data") && ok("module.f((1, data))").uses("data"));
+    let faults = read("[one, (two, 3)]", SCOPE).unwrap_err();
+    assert_eq!(faults.iter().map(|fault| fault.at).collect::<Vec<_>>(), [1, 7]);
+}
+
+#[test]
+fn what_python_has_and_an_op_has_not_is_named() {
+    for (text, at, message) in [
+        (
+            "data.a or data.b",
+            7,
+            "an op has no `or`; write an entry for each condition, or call a function that tests both",
+        ),
+        ("data.a and data.b", 7, "an op has no `and`; call a function that tests both conditions"),
+        ("not data.a", 0, "an op has no `not`; write `== False`"),
+        ("data.a is None", 7, "an op has no `is`; write `==`"),
+        ("data in device", 5, "an op has no `in`; call `__contains__`"),
+        ("data[1:2]", 6, "an op has no slices; call a function or a method that takes the part"),
+        ("data[:]", 5, "an op has no slices; call a function or a method that takes the part"),
+        (
+            "module.f(1:2)",
+            10,
+            "an op has no slices; call a function or a method that takes the part",
+        ),
+        ("(data)", 0, "parentheses around one value; remove them, or write `(x,)` for a tuple"),
+    ] {
+        let fault = Fault { at, message: message.into() };
+        assert_eq!(read(text, SCOPE), Err(vec![fault]), "{text}");
     }
 }
 

@@ -6,7 +6,7 @@ use std::fmt::Display;
 use toml::Spanned;
 use toml::de::{DeArray, DeString, DeTable, DeValue};
 
-use crate::problems::{Problems, Source, instead};
+use crate::problems::{Problems, Source, instead, nearest};
 use crate::sources::EMBEDDED_LABEL;
 
 /// A string and where it stands.
@@ -31,6 +31,12 @@ impl Text {
     }
 }
 
+/// What may be written as a name or as a number, which has a place.
+pub enum NumberOrName {
+    Number(i64, usize),
+    Name(Text),
+}
+
 /// A table that remembers which keys were read, and so can report the unknown ones.
 pub struct Section<'a> {
     /// What messages call it: `[cupy.device]`.
@@ -41,6 +47,8 @@ pub struct Section<'a> {
     problems: &'a Problems,
     table: &'a DeTable<'a>,
     known: RefCell<Vec<&'static str>>,
+    /// What is missing, with the messages for it.
+    missing: RefCell<Vec<(Vec<&'static str>, String)>>,
 }
 
 /// A source whose TOML has been read.
@@ -67,7 +75,15 @@ impl<'a> Document<'a> {
     pub fn sections(&'a self, problems: &'a Problems) -> Vec<(Text, Section<'a>)> {
         let (source, table) = (self.source, &self.table);
         let name = "the file".into();
-        let root = Section { name, at: 0, source, problems, table, known: RefCell::default() };
+        let root = Section {
+            name,
+            at: 0,
+            source,
+            problems,
+            table,
+            known: RefCell::default(),
+            missing: RefCell::default(),
+        };
         if table.is_empty() && !self.is_broken {
             root.problem(0, "the file has no tables; add one for each framework");
         }
@@ -100,10 +116,21 @@ impl<'a> Section<'a> {
     }
 
     /// Reports a key that is not there.
-    pub fn require(&self, key: &str, example: impl Display) {
-        if !self.has(key) {
-            let message = format_args!("{} has no `{key}`; add {key} = {example}", self.name);
-            self.problem(self.at, message);
+    pub fn require(&self, key: &'static str, example: impl Display) {
+        self.require_for(key, "", example);
+    }
+
+    /// Reports a key that is not there, and what needs it.
+    pub fn require_for(&self, key: &'static str, why: impl Display, example: impl Display) {
+        let message = format!("{} has no `{key}`{why}; add {key} = {example}", self.name);
+        self.require_any(vec![key], message);
+    }
+
+    /// Reports that none of several keys is there. A key that is probably meant to be one of them is
+    /// reported instead ([`Section::finish`]).
+    pub fn require_any(&self, keys: Vec<&'static str>, message: String) {
+        if !keys.iter().any(|key| self.has(key)) {
+            self.missing.borrow_mut().push((keys, message));
         }
     }
 
@@ -151,6 +178,19 @@ impl<'a> Section<'a> {
         }
     }
 
+    /// A list of whole numbers and names.
+    pub fn numbers_and_names(&self, key: &'static str) -> Option<Vec<NumberOrName>> {
+        let value = self.value(key)?;
+        let element = |value: &'a Spanned<DeValue<'a>>| match value.get_ref() {
+            DeValue::String(_) => self.text_of(key, value).map(NumberOrName::Name),
+            _ => self.integer_of(key, value).map(|(number, at)| NumberOrName::Number(number, at)),
+        };
+        match value.get_ref() {
+            DeValue::Array(array) => array.iter().map(element).collect(),
+            other => self.wrong_type(key, value, other, "a list of names or numbers"),
+        }
+    }
+
     /// A table inside this one, called `[outer.key]`.
     pub fn section(&self, key: &'static str) -> Option<Section<'a>> {
         let value = self.value(key)?;
@@ -187,8 +227,10 @@ impl<'a> Section<'a> {
     /// Reports the keys that were not read. All known keys have to be read before.
     pub fn finish(&self) {
         let known = self.known.borrow();
+        let mut meant = Vec::new();
         self.entries(|key, _| {
             if !known.contains(&key.value.as_str()) {
+                meant.extend(nearest(&key.value, &known));
                 let instead = instead(&key.value, "keys", &known);
                 let message =
                     format_args!("unknown key `{}` in {}; {instead}", key.value, self.name);
@@ -196,6 +238,12 @@ impl<'a> Section<'a> {
             }
             None::<()>
         });
+        // A misspelt key is one mistake.
+        for (keys, message) in self.missing.take() {
+            if !keys.iter().any(|key| meant.contains(key)) {
+                self.problem(self.at, message);
+            }
+        }
     }
 
     fn free<T>(
@@ -276,9 +324,15 @@ impl<'a> Section<'a> {
     ) -> Option<Section<'a>> {
         let (source, problems) = (self.source, self.problems);
         match value.get_ref() {
-            DeValue::Table(table) => {
-                Some(Section { name, at, source, problems, table, known: RefCell::default() })
-            }
+            DeValue::Table(table) => Some(Section {
+                name,
+                at,
+                source,
+                problems,
+                table,
+                known: RefCell::default(),
+                missing: RefCell::default(),
+            }),
             other => {
                 let found = other.type_str();
                 let message = format_args!("{name} is of type {found}; write a table");

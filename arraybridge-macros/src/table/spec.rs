@@ -13,10 +13,12 @@ pub trait Word: Copy + PartialEq + 'static {
 }
 
 macro_rules! words {
-    ($(#[$doc:meta])* $name:ident $what:literal { $($word:literal $variant:ident,)* }) => {
+    ($(#[$doc:meta])* $name:ident $what:literal {
+        $($word:literal $variant:ident $(= $number:literal)?,)*
+    }) => {
         $(#[$doc])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        pub enum $name { $($variant),* }
+        pub enum $name { $($variant $(= $number)?),* }
 
         impl Word for $name {
             const WHAT: &'static str = $what;
@@ -54,6 +56,28 @@ words! {
         "host" Host,
         "device" Device,
         "nothing" Nothing,
+    }
+}
+
+words! {
+    /// DLPack's device types: those of `DLDeviceType`, without `kDL`.
+    DeviceType "devices" {
+        "cpu" Cpu = 1,
+        "cuda" Cuda = 2,
+        "cuda_host" CudaHost = 3,
+        "opencl" Opencl = 4,
+        "vulkan" Vulkan = 7,
+        "metal" Metal = 8,
+        "vpi" Vpi = 9,
+        "rocm" Rocm = 10,
+        "rocm_host" RocmHost = 11,
+        "ext_dev" ExtDev = 12,
+        "cuda_managed" CudaManaged = 13,
+        "oneapi" Oneapi = 14,
+        "webgpu" Webgpu = 15,
+        "hexagon" Hexagon = 16,
+        "maia" Maia = 17,
+        "trn" Trn = 18,
     }
 }
 
@@ -131,6 +155,16 @@ impl Op {
     pub fn alternatives(&self) -> impl Iterator<Item = &Checked> {
         self.preferred.iter().chain([&self.last])
     }
+
+    /// Whether every alternative uses a name.
+    pub fn all_use(&self, name: &str) -> bool {
+        self.alternatives().all(|op| op.uses(name))
+    }
+
+    /// Whether an alternative uses a name.
+    pub fn any_uses(&self, name: &str) -> bool {
+        self.alternatives().any(|op| op.uses(name))
+    }
 }
 
 /// One table.
@@ -145,6 +179,7 @@ pub struct Framework {
     pub align: usize,
     pub cached_scalars: bool,
     pub isolate: Option<Isolate>,
+    pub init: Option<Op>,
     pub dtypes: DTypes,
     pub ndim: (usize, usize),
     pub empty: bool,
@@ -190,7 +225,8 @@ pub struct DTypes {
     pub op: Option<Op>,
     pub names: Vec<(DType, String)>,
     pub missing: Vec<Missing>,
-    pub no_dlpack: Vec<DType>,
+    pub not_exported: Vec<DType>,
+    pub not_imported: Vec<DType>,
 }
 
 /// Libraries whose symbols are kept apart from another module's.

@@ -57,11 +57,10 @@ macro_rules! mistakes {
 
 mistakes! {
     a_misspelt_key: HOST, "title =" => "titel =", [
-        r#"t.toml:1:2: [x] has no `title`; add title = "X""#,
         "t.toml:2:1: unknown key `titel` in [x]; write `title`",
     ];
     a_key_unlike_any_known_one: HOST, "title = \"X\"\n" => "title = \"X\"\nwavelength = 3\n", [
-        "t.toml:3:1: unknown key `wavelength` in [x]; known keys: title, module, install, classes, values, refuse, guards, reasons, memory, device, stream, immutable, align, cached_scalars, isolate, dtypes, dtype, dtype_names, missing, no_dlpack, ndim, empty, export, import, to_numpy, from_numpy, copy, ready, lazy, version, array, oom, clear, host_modules",
+        "t.toml:3:1: unknown key `wavelength` in [x]; known keys: title, module, install, classes, values, refuse, guards, reasons, dtypes, no_dlpack, dtype, dtype_names, missing, memory, device, stream, immutable, align, cached_scalars, isolate, init, ndim, empty, export, import, to_numpy, from_numpy, copy, ready, lazy, version, array, oom, clear, host_modules",
     ];
     a_value_of_the_wrong_type: HOST, r#""X""# => "3", [
         "t.toml:2:9: `title` is of type integer; write a string",
@@ -159,6 +158,28 @@ mistakes! {
     a_dtype_without_dlpack_and_without_to_numpy: HOST, "guards" => "no_dlpack = [\"float64\"]\nfrom_numpy = \"data\"\nguards", [
         r#"t.toml:7:1: `no_dlpack` needs `to_numpy`; add to_numpy = "op(data)""#,
     ];
+    a_dtype_that_is_not_exported_and_has_no_to_numpy: HOST, "guards" => "export = { no_dlpack = [\"float64\"] }\nguards", [
+        r#"t.toml:7:12: `no_dlpack` needs `to_numpy`; add to_numpy = "op(data)""#,
+    ];
+    a_dtype_that_is_not_imported_and_has_no_from_numpy: HOST, r#"(data)" }"# => r#"(data)", no_dlpack = ["float64"] }"#, [
+        r#"t.toml:6:45: `no_dlpack` needs `from_numpy`; add from_numpy = "op(data, dtype, device)""#,
+    ];
+    a_dtype_that_is_not_imported_and_not_listed: HOST, r#"(data)" }"# => "(data)\", no_dlpack = [\"bfloat16\"] }\nfrom_numpy = \"data\"", [
+        "t.toml:6:58: `bfloat16` is not in the framework's `dtypes`; add it there or remove it here",
+    ];
+    an_unknown_key_beside_an_op_with_a_mistake: HOST, r#"(data)" }"# => r#"(dat)", aline = 64 }"#, [
+        "t.toml:6:37: unknown name `dat`; write `data`",
+        "t.toml:6:44: unknown key `aline` in [x.import]; write `align`",
+    ];
+    an_isolated_library_with_a_path_of_the_system: HOST, "guards" => "isolate = { libraries = [\"/usr/lib/x.so\"], from = \"y\" }\nguards", [
+        "t.toml:7:26: `/usr/lib/x.so` is not a file in a package; write `package/folder/name.so`, or a name alone",
+    ];
+    an_isolated_library_outside_its_package: HOST, "guards" => "isolate = { libraries = [\"libx.so\", \"x/../y.so\"], from = \"y\" }\nguards", [
+        "t.toml:7:37: `x/../y.so` is not a file in a package; write `package/folder/name.so`, or a name alone",
+    ];
+    an_init_with_data: HOST, "guards" => "init = \"module.init(data)\"\nguards", [
+        "t.toml:7:21: unknown name `data`; known names: module",
+    ];
     a_dtype_without_dlpack_that_is_not_listed: HOST, "guards" => "no_dlpack = [\"bfloat16\"]\nfrom_numpy = \"data\"\nto_numpy = \"data\"\nguards", [
         "t.toml:7:14: `bfloat16` is not in the framework's `dtypes`; add it there or remove it here",
     ];
@@ -183,8 +204,30 @@ mistakes! {
     unknown_strides: HOST, r#"(data)" }"# => r#"(data)", strides = "sparse" }"#, [
         "t.toml:6:55: unknown value `sparse`; known values: any, positive, permuted, contiguous",
     ];
-    an_unknown_device_type: HOST, r#"(data)" }"# => r#"(data)", devices = [1, 99] }"#, [
-        "t.toml:6:59: 99 is not a DLPack device type; write 1 for the host, 2 for CUDA, at most 18",
+    an_unknown_device_type: HOST, r#"(data)" }"# => r#"(data)", devices = [1, 99, 5] }"#, [
+        "t.toml:6:59: 99 is not a DLPack device type; write one of cpu, cuda, cuda_host, opencl, vulkan, metal, vpi, rocm, rocm_host, ext_dev, cuda_managed, oneapi, webgpu, hexagon, maia, trn",
+        "t.toml:6:63: 5 is not a DLPack device type; write one of cpu, cuda, cuda_host, opencl, vulkan, metal, vpi, rocm, rocm_host, ext_dev, cuda_managed, oneapi, webgpu, hexagon, maia, trn",
+    ];
+    a_misspelt_device: HOST, r#"(data)" }"# => r#"(data)", devices = ["cpu", "cuda_mangd"] }"#, [
+        "t.toml:6:63: unknown device `cuda_mangd`; write `cuda_managed`",
+    ];
+    a_device_of_the_wrong_type: HOST, r#"(data)" }"# => r#"(data)", devices = "cpu" }"#, [
+        "t.toml:6:55: `devices` is of type string; write a list of names or numbers",
+    ];
+    a_misspelt_way_in: HOST, "import =" => "imports =", [
+        "t.toml:6:1: unknown key `imports` in [x]; write `import`",
+    ];
+    a_misspelt_way_out: HOST, r#"import = { op = "module.from_dlpack(data)" }"# => "from_numpy = \"data\"\nto_nunpy = \"data\"", [
+        "t.toml:7:1: unknown key `to_nunpy` in [x]; write `to_numpy`",
+    ];
+    a_misspelt_device_table: GPU, "[g.device]" => "[g.devise]", [
+        "t.toml:6:4: unknown key `devise` in [g]; write `device`",
+    ];
+    a_misspelt_at: GPU, "at =" => "att =", [
+        "t.toml:8:1: unknown key `att` in [g.device]; write `at`",
+    ];
+    a_name_of_the_package: HOST, "[x]" => "[convert]", [
+        "t.toml:1:2: `convert` is a name of the package and cannot name a table; use another name",
     ];
     a_dtype_op_that_ignores_the_name: HOST, "guards" => "dtype = \"module.float32\"\nguards", [
         "t.toml:7:1: the op does not use `name`, so every dtype would be the same; write op(name)",
@@ -261,7 +304,7 @@ mistakes! {
         "t.toml:7:51: the keyword `a` is given twice; give it once",
     ];
     a_slice: HOST, r#""data.lazy""# => r#""data[0:1]""#, [
-        "t.toml:7:41: unexpected `:`; write attributes, calls, indexing, literals and at most one comparison",
+        "t.toml:7:41: an op has no slices; call a function or a method that takes the part",
     ];
     a_rust_suffix: HOST, r#""data.lazy""# => r#""data.n == 1u8""#, [
         "t.toml:7:45: the literal has a prefix or suffix; write a plain Python string or number",
@@ -316,7 +359,6 @@ fn all_mistakes_of_all_files_are_reported_at_once_in_their_order() {
     assert_eq!(
         found,
         [
-            r#"a.toml:1:2: [x] has no `title`; add title = "X""#,
             "a.toml:2:1: unknown key `titel` in [x]; write `title`",
             "a.toml:7:45: unexpected `+`; write attributes, calls, indexing, literals and at most \
              one comparison",
@@ -359,10 +401,37 @@ fn the_tables_of_this_crate_have_no_mistake() {
     assert_eq!(mistakes(&Sources::embedded().all), [""; 0]);
 }
 
+/// The frameworks of a text without a mistake.
+fn frameworks(text: &str) -> Vec<Framework> {
+    let frameworks = read(&[source("t.toml", text)]);
+    frameworks.unwrap_or_else(|found| panic!("{}", found.messages().join("\n")))
+}
+
+/// A key is of the whole table, of its exports or of its imports.
+#[test]
+fn dtypes_lack_dlpack_in_both_directions_or_in_one() {
+    use spec::DType::{Float16, Float32, Float64};
+    let (text, import) = (HOST, r#"(data)" }"#);
+    let text = text.replace(import, r#"(data)", no_dlpack = ["float32"] }"#);
+    let text = format!(
+        "{text}no_dlpack = [\"float16\"]\nto_numpy = \"data\"\nfrom_numpy = \"data\"\n\
+         export = {{ no_dlpack = [\"float64\"] }}\n"
+    );
+    let dtypes = &frameworks(&text)[0].dtypes;
+    assert_eq!(dtypes.not_exported, [Float16, Float64]);
+    assert_eq!(dtypes.not_imported, [Float16, Float32]);
+}
+
+#[test]
+fn a_device_is_a_name_or_a_number_of_dlpack() {
+    let text = HOST.replace(r#"(data)" }"#, r#"(data)", devices = ["cpu", 3, "rocm_host", 13] }"#);
+    let import = frameworks(&text).remove(0).import.unwrap();
+    assert_eq!(import.devices, [1, 3, 11, 13]);
+}
+
 /// The roles of every reason of the first table, list by list.
 fn roles(text: &str) -> [Vec<Option<ReasonRole>>; 3] {
-    let frameworks = read(&[source("t.toml", text)]);
-    let frameworks = frameworks.unwrap_or_else(|found| panic!("{}", found.messages().join("\n")));
+    let frameworks = frameworks(text);
     let spec::Objects { refuse, guards, reasons, .. } = &frameworks[0].objects;
     let of_guards = |guards: &[Guard]| guards.iter().map(|guard| guard.role).collect();
     let refuse = refuse.iter().map(|refusal| refusal.role).collect();

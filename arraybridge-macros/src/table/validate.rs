@@ -11,7 +11,7 @@ mod objects;
 mod ops;
 mod words;
 
-use super::raw::{Section, Text};
+use super::raw::{NumberOrName, Section, Text};
 use super::spec::*;
 use names::{Names, camel, dotted};
 use ops::{op, single};
@@ -34,6 +34,7 @@ pub fn frameworks(sections: Vec<(Text, Section<'_>)>) -> Vec<Framework> {
 fn framework(name: &str, section: &Section<'_>, names: &mut Names) -> Framework {
     let identity = identity(name, section);
     let objects = objects::objects(name, section, names);
+    let mut dtypes = dtypes::dtypes(section);
     let place = if section.has("memory") { word(section, "memory") } else { Some(Place::Either) };
     let framework = Framework {
         identity,
@@ -44,11 +45,11 @@ fn framework(name: &str, section: &Section<'_>, names: &mut Names) -> Framework 
         align: align(section, "align", 64),
         cached_scalars: section.flag("cached_scalars").unwrap_or(false),
         isolate: isolate(section),
-        dtypes: dtypes::dtypes(section),
+        init: op(section, "init", &[]),
         ndim: ndim(section),
         empty: section.flag("empty").unwrap_or(true),
-        export: dlpack::export(section, place),
-        import: dlpack::import(section, place),
+        export: dlpack::export(section, place, &mut dtypes),
+        import: dlpack::import(section, place, &mut dtypes),
         to_numpy: op(section, "to_numpy", &["data"]),
         from_numpy: op(section, "from_numpy", &["data", "dtype", "device"]),
         copy: op(section, "copy", &["data"]),
@@ -59,6 +60,7 @@ fn framework(name: &str, section: &Section<'_>, names: &mut Names) -> Framework 
         oom: oom(section),
         clear: clear(section),
         host_modules: host_modules(section),
+        dtypes,
     };
     ways(section);
     section.finish();
@@ -91,28 +93,48 @@ fn isolate(outer: &Section<'_>) -> Option<Isolate> {
     let libraries = section.texts("libraries");
     let from = filled(&section, "from");
     section.finish();
-    let libraries = libraries?.into_iter().map(|library| library.value).collect();
+    let libraries = libraries?.into_iter().map(|library| self::library(outer, library)).collect();
     Some(Isolate { libraries, from: from? })
+}
+
+/// The name of a library, or a path in a package.
+fn library(section: &Section<'_>, library: Text) -> String {
+    let Text { value, at, .. } = library;
+    if let Some((package, file)) = value.split_once('/')
+        && (!names::is_name(package) || file.split('/').any(|part| part.is_empty() || part == ".."))
+    {
+        let message = format_args!(
+            "`{value}` is not a file in a package; write `package/folder/name.so`, or a name alone"
+        );
+        section.problem(at, message);
+    }
+    value
 }
 
 /// Arrays have to get in and out, and so do the dtypes that DLPack does not carry.
 fn ways(section: &Section<'_>) {
     let name = &section.name;
-    if !section.has("import") && !section.has("from_numpy") {
-        let message =
-            format_args!("nothing can be converted to {name}; add `import` or `from_numpy`");
-        section.problem(section.at, message);
-    }
-    if !section.has("export") && !section.has("import") && !section.has("to_numpy") {
-        let message =
-            format_args!("nothing can be converted from {name}; add `export` or `to_numpy`");
-        section.problem(section.at, message);
-    }
-    for (key, example) in [("to_numpy", "op(data)"), ("from_numpy", "op(data, dtype, device)")] {
-        if section.has("no_dlpack") && !section.has(key) {
-            let message = format_args!("`no_dlpack` needs `{key}`; add {key} = \"{example}\"");
-            section.problem(section.key_at("no_dlpack"), message);
-        }
+    section.require_any(
+        vec!["import", "from_numpy"],
+        format!("nothing can be converted to {name}; add `import` or `from_numpy`"),
+    );
+    section.require_any(
+        vec!["export", "import", "to_numpy"],
+        format!("nothing can be converted from {name}; add `export` or `to_numpy`"),
+    );
+    replaced(section, section, TO_NUMPY);
+    replaced(section, section, FROM_NUMPY);
+}
+
+/// The ops that take DLPack's place, and examples of them.
+const TO_NUMPY: (&str, &str) = ("to_numpy", "op(data)");
+const FROM_NUMPY: (&str, &str) = ("from_numpy", "op(data, dtype, device)");
+
+/// Dtypes that DLPack does not carry need an op of the table that does.
+fn replaced(section: &Section<'_>, table: &Section<'_>, (key, example): (&str, &str)) {
+    if section.has("no_dlpack") && !table.has(key) {
+        let message = format_args!("`no_dlpack` needs `{key}`; add {key} = \"{example}\"");
+        section.problem(section.key_at("no_dlpack"), message);
     }
 }
 

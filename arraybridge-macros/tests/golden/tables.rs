@@ -63,6 +63,7 @@ pub mod statics {
         align: 64usize,
         cached_scalars: false,
         isolate: ::core::option::Option::None,
+        init: ::core::option::Option::None,
         dtypes: ::arraybridge_runtime::__private::DTypeSet::of(
             &[
                 ::arraybridge_runtime::__private::DType::Float32,
@@ -75,7 +76,10 @@ pub mod statics {
         },
         dtype_names: &[],
         missing: &[],
-        no_dlpack: ::arraybridge_runtime::__private::DTypeSet::of(&[]),
+        not_exported: ::arraybridge_runtime::__private::DTypeSet::of(&[]),
+        not_imported: ::arraybridge_runtime::__private::DTypeSet::of(
+            &[::arraybridge_runtime::__private::DType::Uint8],
+        ),
         ndim: (0, 64),
         empty: true,
         values: &[],
@@ -145,14 +149,15 @@ pub mod statics {
         }),
         import: ::core::option::Option::Some(::arraybridge_runtime::__private::Import {
             op: ::arraybridge_runtime::__private::Op {
-                source: "module.from_dlpack(data)",
+                source: "module.from_dlpack(data, dtype)",
                 call: {
                     fn op<'py>(
                         _: ::arraybridge_runtime::__private::pyo3::Python<'py>,
                         [module,
                         data,
                         _,
-                        ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 3>,
+                        dtype,
+                        ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 4>,
                     ) -> ::arraybridge_runtime::__private::op::Outcome<'py> {
                         ::arraybridge_runtime::__private::op::call(
                             {
@@ -161,13 +166,14 @@ pub mod statics {
                                 );
                                 PATH.get(module)?
                             },
-                            [data],
+                            [data, dtype],
                             ::core::option::Option::None,
                         )
                     }
                     op
                 },
             },
+            uses_dtype: true,
             fast: &[],
             handover: ::arraybridge_runtime::__private::Handover::Object,
             devices: &[1i32],
@@ -179,7 +185,22 @@ pub mod statics {
             ordered_by: ::arraybridge_runtime::__private::OrderedBy::Stream,
         }),
         to_numpy: ::core::option::Option::None,
-        from_numpy: ::core::option::Option::None,
+        from_numpy: ::core::option::Option::Some(::arraybridge_runtime::__private::Op {
+            source: "data",
+            call: {
+                fn op<'py>(
+                    _: ::arraybridge_runtime::__private::pyo3::Python<'py>,
+                    [_,
+                    data,
+                    _,
+                    _,
+                    ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 4>,
+                ) -> ::arraybridge_runtime::__private::op::Outcome<'py> {
+                    ::core::result::Result::Ok(::core::clone::Clone::clone(data))
+                }
+                op
+            },
+        }),
         copy: ::core::option::Option::None,
         ready: ::core::option::Option::None,
         lazy: false,
@@ -216,6 +237,28 @@ pub mod statics {
         align: 64usize,
         cached_scalars: false,
         isolate: ::core::option::Option::None,
+        init: ::core::option::Option::Some(::arraybridge_runtime::__private::Op {
+            source: "module.start()",
+            call: {
+                fn op<'py>(
+                    _: ::arraybridge_runtime::__private::pyo3::Python<'py>,
+                    [module,
+                    ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 1>,
+                ) -> ::arraybridge_runtime::__private::op::Outcome<'py> {
+                    ::arraybridge_runtime::__private::op::call(
+                        {
+                            static PATH: ::arraybridge_runtime::__private::op::Path = ::arraybridge_runtime::__private::op::Path::new(
+                                &["start"],
+                            );
+                            PATH.get(module)?
+                        },
+                        [],
+                        ::core::option::Option::None,
+                    )
+                }
+                op
+            },
+        }),
         dtypes: ::arraybridge_runtime::__private::DTypeSet::of(
             &[::arraybridge_runtime::__private::DType::Float32],
         ),
@@ -281,7 +324,10 @@ pub mod statics {
                 hint: "widen",
             },
         ],
-        no_dlpack: ::arraybridge_runtime::__private::DTypeSet::of(
+        not_exported: ::arraybridge_runtime::__private::DTypeSet::of(
+            &[::arraybridge_runtime::__private::DType::Float32],
+        ),
+        not_imported: ::arraybridge_runtime::__private::DTypeSet::of(
             &[::arraybridge_runtime::__private::DType::Float32],
         ),
         ndim: (1, 3),
@@ -466,14 +512,15 @@ pub mod statics {
         }),
         import: ::core::option::Option::Some(::arraybridge_runtime::__private::Import {
             op: ::arraybridge_runtime::__private::Op {
-                source: "module.from_capsule(capsule)",
+                source: "module.from_capsule(capsule, [-1, (device, 2.5)])",
                 call: {
                     fn op<'py>(
-                        _: ::arraybridge_runtime::__private::pyo3::Python<'py>,
+                        py: ::arraybridge_runtime::__private::pyo3::Python<'py>,
                         [module,
                         capsule,
+                        device,
                         _,
-                        ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 3>,
+                        ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 4>,
                     ) -> ::arraybridge_runtime::__private::op::Outcome<'py> {
                         ::arraybridge_runtime::__private::op::call(
                             {
@@ -482,13 +529,39 @@ pub mod statics {
                                 );
                                 PATH.get(module)?
                             },
-                            [capsule],
+                            [
+                                capsule,
+                                &::arraybridge_runtime::__private::op::list(
+                                    py,
+                                    [
+                                        {
+                                            static LITERAL: ::arraybridge_runtime::__private::op::Literal = ::arraybridge_runtime::__private::op::Literal::new(
+                                                ::arraybridge_runtime::__private::op::Value::Int(-1i64),
+                                            );
+                                            LITERAL.get(py)
+                                        },
+                                        &::arraybridge_runtime::__private::op::tuple(
+                                            py,
+                                            [
+                                                device,
+                                                {
+                                                    static LITERAL: ::arraybridge_runtime::__private::op::Literal = ::arraybridge_runtime::__private::op::Literal::new(
+                                                        ::arraybridge_runtime::__private::op::Value::Float(2.5f64),
+                                                    );
+                                                    LITERAL.get(py)
+                                                },
+                                            ],
+                                        )?,
+                                    ],
+                                )?,
+                            ],
                             ::core::option::Option::None,
                         )
                     }
                     op
                 },
             },
+            uses_dtype: false,
             fast: &[],
             handover: ::arraybridge_runtime::__private::Handover::Capsule,
             devices: &[1i32, 2i32],

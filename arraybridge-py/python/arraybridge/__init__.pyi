@@ -1,20 +1,10 @@
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from types import TracebackType
-from typing import Any, ClassVar, Literal, TypedDict, final
+from typing import Any, ClassVar, Final, Literal, TypedDict, final
 
 from . import decorators as decorators
-from .decorators import (
-    Declared,
-    _FrameworkName,
-    cupy,
-    jax,
-    memory_types,
-    numpy,
-    pyclesperanto,
-    tensorflow,
-    torch,
-)
+from .decorators import Declared, Decorator, _FrameworkName, memory_types
 from .dtype_scaling import (
     SCALING_FUNCTIONS,
     DtypeConversion,
@@ -96,15 +86,26 @@ __all__ = [
     "thread_stream",
     "trace",
     "unstack_slices",
+    # tables
     "numpy",
     "cupy",
     "torch",
     "tensorflow",
     "jax",
     "pyclesperanto",
+    # end of tables
 ]
 
 __version__: str
+
+# tables
+numpy: Final[Decorator]
+cupy: Final[Decorator]
+torch: Final[Decorator]
+tensorflow: Final[Decorator]
+jax: Final[Decorator]
+pyclesperanto: Final[Decorator]
+# end of tables
 
 class _Framework(TypedDict):
     name: str

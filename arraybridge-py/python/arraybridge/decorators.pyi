@@ -6,12 +6,14 @@ __all__ = [
     "Declared",
     "Decorator",
     "memory_types",
+    # tables
     "numpy",
     "cupy",
     "torch",
     "tensorflow",
     "jax",
     "pyclesperanto",
+    # end of tables
 ]
 
 _Rung = Literal["clear", "split", "host"]
@@ -150,9 +152,11 @@ def memory_types(
     array([2., 2.])
     """
 
+# tables
 numpy: Final[Decorator]
 cupy: Final[Decorator]
 torch: Final[Decorator]
 tensorflow: Final[Decorator]
 jax: Final[Decorator]
 pyclesperanto: Final[Decorator]
+# end of tables

@@ -6,16 +6,19 @@ from . import cleanup_all_gpu_frameworks as cleanup_all_gpu_frameworks
 __all__ = [
     "MEMORY_TYPE_CLEANUP_REGISTRY",
     "cleanup_all_gpu_frameworks",
+    # tables
     "cleanup_numpy_gpu",
     "cleanup_cupy_gpu",
     "cleanup_torch_gpu",
     "cleanup_tensorflow_gpu",
     "cleanup_jax_gpu",
     "cleanup_pyclesperanto_gpu",
+    # end of tables
 ]
 
 MEMORY_TYPE_CLEANUP_REGISTRY: Final[dict[str, Callable[..., dict[str, list[int]]]]]
 
+# tables
 def cleanup_numpy_gpu(device_id: int | None = None) -> dict[str, list[int]]:
     """Clear the device memory caches of NumPy, like ``cleanup_all_gpu_frameworks``."""
 
@@ -33,3 +36,5 @@ def cleanup_jax_gpu(device_id: int | None = None) -> dict[str, list[int]]:
 
 def cleanup_pyclesperanto_gpu(device_id: int | None = None) -> dict[str, list[int]]:
     """Clear the device memory caches of pyclesperanto, like ``cleanup_all_gpu_frameworks``."""
+
+# end of tables

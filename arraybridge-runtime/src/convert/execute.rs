@@ -208,7 +208,7 @@ impl<'t, 'py: 't> Run<'t, 'py> {
             (Step::Import, State::Memory) => target(self.imported(slot)?),
             (Step::FromNumpy, State::Memory) => target(self.uploaded(taken(slot).source)?),
             (Step::Land, State::Memory) => target(self.landed(slot)?),
-            (Step::Adopt, State::Array(data, whose)) => target(self.adopted(&data, whose)?),
+            (Step::Adopt, State::Array(data, whose)) => target(self.adopted(&data, whose, slot)?),
             (step, _) => unreachable!("{step:?} does not follow in a plan"),
         })
     }
@@ -352,7 +352,7 @@ impl<'t, 'py: 't> Run<'t, 'py> {
         let target = Target {
             framework: self.target.framework,
             dtypes: self.target.framework.dtypes,
-            no_dlpack: super::no_dlpack(self.py, self.target, slot.memory.view().dtype()),
+            not_imported: super::not_imported(self.py, self.target, slot.memory.view().dtype()),
             device: self.plan.device,
             importer: self.plan.importer,
             accelerators: 0,
@@ -373,18 +373,26 @@ impl<'t, 'py: 't> Run<'t, 'py> {
     }
 
     /// Shares memory on one accelerator, in the order that the target's import asks for.
-    fn adopted(&self, data: &Bound<'py, PyAny>, whose: Whose) -> Result<Bound<'py, PyAny>> {
+    fn adopted(
+        &self,
+        data: &Bound<'py, PyAny>,
+        whose: Whose,
+        slot: &Slot,
+    ) -> Result<Bound<'py, PyAny>> {
         let (py, target) = (self.py, self.target);
         let Some(import) = &target.framework.import else {
             return Err(errors::no_import(self.endpoints));
         };
         let device = self.working_device();
         let source = self.loaded(whose)?;
+        let dtype = slot.described.as_ref().map(|(dtype, _)| *dtype);
+        let dtype = import::dtype_for(py, target, import, dtype);
         let adopt = || {
             places::within(py, target, device, |object| {
                 let none = py.None().into_bound(py);
                 let handed = self.handed(source, import, data, device)?;
-                import.op.call(py, [target.module(py), &handed, object.unwrap_or(&none)])
+                let device = object.unwrap_or(&none);
+                import.op.call(py, [target.module(py), &handed, device, &dtype])
             })
         };
         let made = match source {

@@ -65,11 +65,24 @@ fn import_publicly<'py>(
     import: &Import,
     memory: Outgoing<'_>,
 ) -> Result<Bound<'py, PyAny>> {
+    let dtype = dtype_for(py, target, import, Some(memory.view().dtype()));
     let data = match import.handover {
         Handover::Capsule => capsule::give(py, managed::legacy(memory))?,
         Handover::Object => Bound::new(py, Producer::new(memory.into_source()))?.into_any(),
     };
-    Ok(import.op.call(py, [target.module(py), &data, &target.import_host(py)?])?)
+    Ok(import.op.call(py, [target.module(py), &data, &target.import_host(py)?, &dtype])?)
+}
+
+/// The dtype object that the import is handed; `None` if it uses none.
+pub(super) fn dtype_for<'py>(
+    py: Python<'py>,
+    target: &LoadedFramework,
+    import: &Import,
+    dtype: Option<DType>,
+) -> Bound<'py, PyAny> {
+    let used = dtype.filter(|_| import.uses_dtype);
+    let object = used.and_then(|dtype| target.dtype_object(py, dtype));
+    object.unwrap_or_else(|| py.None().into_bound(py))
 }
 
 /// The target's array of memory that it copies to a device by its table's `from_numpy`.

@@ -438,8 +438,8 @@ fn target_at(
         Device::Host => import::importer(py, target),
         Device::Accelerator(_) => Importer::of(framework),
     };
-    let no_dlpack = no_dlpack(py, target, dtype);
-    Ok(Target { framework, dtypes, no_dlpack, device, importer, accelerators })
+    let not_imported = not_imported(py, target, dtype);
+    Ok(Target { framework, dtypes, not_imported, device, importer, accelerators })
 }
 
 /// The element type to cast to, where that is another one.
@@ -481,10 +481,25 @@ pub(crate) fn dtypes(py: Python<'_>, loaded: &LoadedFramework, wanted: DType) ->
     })
 }
 
-/// The dtypes that a framework does not exchange by DLPack, as far as the given one is concerned.
+/// The dtypes that a framework does not export by DLPack, as far as the given one is concerned.
 #[inline]
-fn no_dlpack(py: Python<'_>, loaded: &LoadedFramework, dtype: DType) -> DTypeSet {
-    let by_table = loaded.framework.no_dlpack;
+fn not_exported(py: Python<'_>, loaded: &LoadedFramework, dtype: DType) -> DTypeSet {
+    with_lacking(py, loaded, loaded.framework.not_exported, dtype)
+}
+
+/// The same of imports.
+#[inline]
+fn not_imported(py: Python<'_>, loaded: &LoadedFramework, dtype: DType) -> DTypeSet {
+    with_lacking(py, loaded, loaded.framework.not_imported, dtype)
+}
+
+#[inline]
+fn with_lacking(
+    py: Python<'_>,
+    loaded: &LoadedFramework,
+    by_table: DTypeSet,
+    dtype: DType,
+) -> DTypeSet {
     match dtype.is_numpy() {
         true => by_table,
         false => by_table.union(import::lacking(py, loaded).dlpack),

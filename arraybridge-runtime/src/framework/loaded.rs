@@ -53,7 +53,7 @@ static LOADED: [PyOnceLock<LoadedFramework>; MemoryType::COUNT] =
 ///
 /// # Errors
 ///
-/// [`Failure::NotInstalled`] when the module cannot be imported, whatever it raises.
+/// [`Failure::NotInstalled`] when the module cannot be imported or its `init` fails, whatever it raises.
 pub fn load<'py>(
     py: Python<'py>,
     framework: &'static Framework,
@@ -84,24 +84,41 @@ fn import<'py>(
     detached::watch_finalization(py)?;
     numpy_array::load(py)?;
     isolate::before_import(py, framework);
-    let module = py.import(framework.module).map_err(|error| {
-        if !error.is_instance_of::<PyException>(py) {
-            return Error::Python(error);
-        }
-        let Framework { title, install, .. } = framework;
-        let line = first_line(py, &error);
-        let reason = match is_absent(py, framework, &error) {
-            true => format!("{title} is not installed ({line}); install it with `pip install {install}`"),
-            false => format!(
-                "{title} is installed but broken ({line}); repair it, for example with `pip install \
-                 --force-reinstall {install}`"
-            ),
-        };
-        ends.caused(Failure::NotInstalled, "import", reason, Some(error))
-    })?;
-    let module = module.into_any().unbind();
+    let module = py
+        .import(framework.module)
+        .map_err(|error| import_failed(py, framework, ends, error))?
+        .into_any();
     let cell = &LOADED[framework.memory_type as usize];
-    Ok(cell.get_or_init(py, || LoadedFramework::new(framework, module)))
+    // Another thread waits meanwhile, so that `init` is called once.
+    cell.get_or_try_init(py, || {
+        if let Some(init) = framework.init {
+            init.call(py, [&module]).map_err(|error| import_failed(py, framework, ends, error))?;
+        }
+        Ok(LoadedFramework::new(framework, module.unbind()))
+    })
+}
+
+fn import_failed(
+    py: Python<'_>,
+    framework: &'static Framework,
+    ends: Endpoints,
+    error: PyErr,
+) -> Error {
+    if !error.is_instance_of::<PyException>(py) {
+        return Error::Python(error);
+    }
+    let Framework { title, install, .. } = framework;
+    let line = first_line(py, &error);
+    let reason = match is_absent(py, framework, &error) {
+        true => {
+            format!("{title} is not installed ({line}); install it with `pip install {install}`")
+        }
+        false => format!(
+            "{title} is installed but broken ({line}); repair it, for example with `pip install \
+             --force-reinstall {install}`"
+        ),
+    };
+    ends.caused(Failure::NotInstalled, "import", reason, Some(error))
 }
 
 /// Whether an import failed because the framework itself was not found, as opposed to something that
@@ -226,7 +243,8 @@ impl LoadedFramework {
 
     /// What the installed version lacks of the dtypes that NumPy does not have by itself. `exchanges` tries one.
     pub fn lacking(&self, py: Python<'_>, exchanges: impl Fn(DType) -> bool) -> Lacking {
-        let Framework { memory, to_numpy, from_numpy, no_dlpack, .. } = self.framework;
+        let Framework { memory, to_numpy, from_numpy, .. } = self.framework;
+        let untried = self.framework.not_exported.union(self.framework.not_imported);
         let (mut dtypes, mut dlpack) = (DTypeSet::of(&[]), DTypeSet::of(&[]));
         if *memory != Memory::Either {
             return Lacking { dtypes, dlpack };
@@ -236,7 +254,7 @@ impl LoadedFramework {
                 let one = DTypeSet::of(&[dtype]);
                 if self.dtype_object(py, dtype).is_none() {
                     dtypes = dtypes.union(one);
-                } else if !no_dlpack.contains(dtype) && !exchanges(dtype) {
+                } else if !untried.contains(dtype) && !exchanges(dtype) {
                     match to_numpy.is_some() && from_numpy.is_some() {
                         true => dlpack = dlpack.union(one),
                         false => dtypes = dtypes.union(one),

@@ -10,7 +10,7 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::pyclass::CompareOp;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyBool, PyFloat, PyInt, PyNone, PyString, PyTuple};
+use pyo3::types::{PyBool, PyFloat, PyInt, PyList, PyNone, PyString, PyTuple};
 
 /// The values of the names in an op's scope.
 pub type Scope<'a, 'py, const N: usize> = [&'a Bound<'py, PyAny>; N];
@@ -189,6 +189,19 @@ impl Literal {
 #[inline]
 pub fn none(py: Python<'_>) -> Bound<'_, PyAny> {
     PyNone::get(py).to_owned().into_any()
+}
+
+/// `[..]`.
+pub fn list<'py, const N: usize>(py: Python<'py>, values: [&Bound<'py, PyAny>; N]) -> Outcome<'py> {
+    Ok(PyList::new(py, values)?.into_any())
+}
+
+/// `(.., )`.
+pub fn tuple<'py, const N: usize>(
+    py: Python<'py>,
+    values: [&Bound<'py, PyAny>; N],
+) -> Outcome<'py> {
+    Ok(PyTuple::new(py, values)?.into_any())
 }
 
 /// `object.name`.
@@ -398,6 +411,16 @@ def make(size, *, fill=None):
             assert!(same(FLOAT.get(py), "0.5"));
             assert!(BOOL.get(py).is(&*PyBool::new(py, true)));
             assert!(none(py).is_none());
+        });
+    }
+
+    #[test]
+    fn lists_and_tuples_are_new_each_time() {
+        Python::attach(|py| {
+            let [a, b] = [1, -2].map(|value| PyInt::new(py, value).into_any());
+            let made = list(py, [&a, &b]).unwrap();
+            assert!(same(&made, "[1, -2]") && !list(py, [&a, &b]).unwrap().is(&made));
+            assert!(same(&tuple(py, [&b]).unwrap(), "(-2,)"));
         });
     }
 

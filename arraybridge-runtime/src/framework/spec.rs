@@ -113,6 +113,8 @@ pub struct Framework {
     pub cached_scalars: bool,
     /// Shared libraries whose symbols collide with another framework's.
     pub isolate: Option<Isolate>,
+    /// Called once, after the module has been imported and before anything else. Scope: `module`.
+    pub init: Option<Op<1>>,
     /// The dtypes that its arrays can have.
     pub dtypes: DTypeSet,
     /// The dtype object of a name. Scope: `module, name`.
@@ -121,8 +123,10 @@ pub struct Framework {
     pub dtype_names: &'static [(DType, &'static str)],
     /// Dtypes that are absent under a condition.
     pub missing: &'static [Missing],
-    /// Dtypes that the framework does not exchange by DLPack.
-    pub no_dlpack: DTypeSet,
+    /// Dtypes that it does not export by DLPack.
+    pub not_exported: DTypeSet,
+    /// Dtypes that it does not import by DLPack.
+    pub not_imported: DTypeSet,
     /// The smallest and the largest number of axes.
     pub ndim: (usize, usize),
     /// Whether an array may have no elements.
@@ -249,8 +253,10 @@ pub struct Pin {
 /// DLPack import.
 #[derive(Debug)]
 pub struct Import {
-    /// Scope: `module`, `data` or `capsule`, `device`.
-    pub op: Op<3>,
+    /// Scope: `module`, `data` or `capsule`, `device`, `dtype`.
+    pub op: Op<4>,
+    /// Whether `op` uses the dtype object.
+    pub uses_dtype: bool,
     /// Private import functions that are faster than `op`. One is used only if it exists and behaves
     /// like `op`. Scope: `module, capsule, device`.
     pub fast: &'static [Op<3>],

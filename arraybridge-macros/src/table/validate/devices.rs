@@ -30,13 +30,13 @@ pub(super) fn memory(section: &Section<'_>, place: Option<Place>) -> Option<Memo
         }
         return Some(Memory::Host);
     }
-    if place.is_some() && !section.has("device") {
-        let message = format_args!(
+    if place.is_some() {
+        let message = format!(
             "{} has accelerator memory but no `device`; \
              add one with `count` and `at`, or write memory = \"host\"",
             section.name
         );
-        section.problem(section.at, message);
+        section.require_any(vec!["device"], message);
     }
     let streams = stream.and_then(|stream| streams(&stream)).map(Box::new);
     let devices = Box::new(devices(&device?, place?)?);
@@ -50,8 +50,7 @@ fn devices(section: &Section<'_>, place: Place) -> Option<Devices> {
     if !section.has("at") {
         let user = ["scope", "move", "of"].into_iter().find(|key| section.has(key));
         let why = user.map_or(String::new(), |key| format!(", which `{key}` needs"));
-        let message = format_args!("{} has no `at`{why}; add at = \"op(index)\"", section.name);
-        section.problem(section.at, message);
+        section.require_for("at", why, "\"op(index)\"");
     }
     for (key, needed) in [("host_scope", "host"), ("hosts", "host")] {
         // In a framework without host arrays, `hosts` are accelerators.

@@ -1,11 +1,11 @@
 //! `[X.export]` and `[X.import]`.
 
 use super::ops::{self, op, single};
-use super::words::word;
-use super::{Export, Import, Op, OrderedBy, Pin, Place, Section, Strides, align};
-
-/// DLPack device types end here (`kDLTrn` is 18).
-const LAST_DEVICE_TYPE: i64 = 18;
+use super::words::{word, word_of};
+use super::{
+    DTypes, DeviceType, Export, FROM_NUMPY, Import, NumberOrName, Op, OrderedBy, Pin, Place,
+    Section, Strides, TO_NUMPY, Word, align, replaced,
+};
 
 const EXPORT_SCOPE: &[&str] = &["data", "stream", "version"];
 const EXPORT: &str = "data.__dlpack__(stream = stream, max_version = version)";
@@ -14,7 +14,11 @@ const UNVERSIONED_SCOPE: &[&str] = &["data", "stream"];
 const UNVERSIONED: &str = "data.__dlpack__(stream = stream)";
 
 /// How arrays are exported. A framework that imports exports too.
-pub(super) fn export(outer: &Section<'_>, place: Option<Place>) -> Option<Export> {
+pub(super) fn export(
+    outer: &Section<'_>,
+    place: Option<Place>,
+    dtypes: &mut DTypes,
+) -> Option<Export> {
     let default_op = || ops::default(EXPORT, EXPORT_SCOPE);
     let default_unversioned = || ops::default(UNVERSIONED, UNVERSIONED_SCOPE);
     let Some(section) = outer.section("export") else {
@@ -45,6 +49,8 @@ pub(super) fn export(outer: &Section<'_>, place: Option<Place>) -> Option<Export
         section.problem(section.key_at("pin"), message);
     }
     let pin = pin(&section);
+    dtypes.read_not_exported(&section);
+    replaced(&section, outer, TO_NUMPY);
     section.finish();
     Some(Export { op, unversioned, ordered_by, buffer, owner, pin })
 }
@@ -59,29 +65,42 @@ fn pin(outer: &Section<'_>) -> Option<Pin> {
 }
 
 /// How arrays are imported.
-pub(super) fn import(outer: &Section<'_>, place: Option<Place>) -> Option<Import> {
+pub(super) fn import(
+    outer: &Section<'_>,
+    place: Option<Place>,
+    dtypes: &mut DTypes,
+) -> Option<Import> {
     let section = outer.section("import")?;
     section.require("op", "\"op(data)\" or \"op(capsule)\"");
-    let imported = import_op(&section);
-    let import = Import {
-        fast: fast(&section),
-        devices: devices(&section, place),
-        strides: word(&section, "strides").unwrap_or(Strides::Any),
-        align: align(&section, "align", 1),
-        device_align: device_align(&section, place),
-        read_only: section.flag("read_only").unwrap_or(false),
-        shares: section.flag("shares").unwrap_or(true),
-        ordered_by: word(&section, "ordered_by").unwrap_or(OrderedBy::Stream),
-        capsule: imported.as_ref().is_some_and(|(_, capsule)| *capsule),
-        op: imported.map(|(op, _)| op)?,
-    };
+    let op = import_op(&section);
+    let (fast, devices) = (fast(&section), devices(&section, place));
+    let strides = word(&section, "strides").unwrap_or(Strides::Any);
+    let align = align(&section, "align", 1);
+    let device_align = device_align(&section, place);
+    let read_only = section.flag("read_only").unwrap_or(false);
+    let shares = section.flag("shares").unwrap_or(true);
+    let ordered_by = word(&section, "ordered_by").unwrap_or(OrderedBy::Stream);
+    dtypes.read_not_imported(&section);
+    replaced(&section, outer, FROM_NUMPY);
     section.finish();
-    Some(import)
+    let (op, capsule) = op?;
+    Some(Import {
+        op,
+        fast,
+        capsule,
+        devices,
+        strides,
+        align,
+        device_align,
+        read_only,
+        shares,
+        ordered_by,
+    })
 }
 
 /// The op, and whether it takes a legacy capsule (`capsule`) rather than an object (`data`).
 fn import_op(section: &Section<'_>) -> Option<(Op, bool)> {
-    let mut op = op(section, "op", &["data", "capsule", "device"])?;
+    let mut op = op(section, "op", &["data", "capsule", "device", "dtype"])?;
     let at = section.key_at("op");
     let capsule = op.any_uses("capsule");
     if capsule && op.any_uses("data") {
@@ -108,22 +127,32 @@ fn fast(section: &Section<'_>) -> Vec<Op> {
 }
 
 fn devices(section: &Section<'_>, place: Option<Place>) -> Vec<i32> {
-    let Some(devices) = section.integers("devices") else {
+    let Some(devices) = section.numbers_and_names("devices") else {
         return if place == Some(Place::Host) { vec![1] } else { vec![1, 2] };
     };
     if devices.is_empty() {
-        section.problem(section.key_at("devices"), "`devices` is empty; write [1] for the host");
+        let message = "`devices` is empty; write [\"cpu\"] for the host";
+        section.problem(section.key_at("devices"), message);
     }
-    devices.into_iter().map(|device| device_type(section, device)).collect()
+    devices.into_iter().filter_map(|device| device_type(section, device)).collect()
 }
 
-fn device_type(section: &Section<'_>, (device, at): (i64, usize)) -> i32 {
-    if !(1..=LAST_DEVICE_TYPE).contains(&device) {
+fn device_type(section: &Section<'_>, device: NumberOrName) -> Option<i32> {
+    let (written, at) = match device {
+        NumberOrName::Name(name) => {
+            return word_of::<DeviceType>(section, &name).map(|word| word as i32);
+        }
+        NumberOrName::Number(number, at) => (number, at),
+    };
+    let known = DeviceType::WORDS.iter().map(|(_, word)| *word as i32);
+    let found = known.into_iter().find(|number| i64::from(*number) == written);
+    if found.is_none() {
+        let names: Vec<_> = DeviceType::WORDS.iter().map(|(name, _)| *name).collect();
         let message = format_args!(
-            "{device} is not a DLPack device type; write 1 for the host, 2 for CUDA, \
-             at most {LAST_DEVICE_TYPE}"
+            "{written} is not a DLPack device type; write one of {}",
+            names.join(", ")
         );
         section.problem(at, message);
     }
-    i32::try_from(device).unwrap_or_default()
+    found
 }

@@ -4,16 +4,21 @@ use super::ops::op;
 use super::words::{filled, word_of};
 use super::{DType, DTypes, Missing, Op, STANDARD, STANDARD_WORD, Section, Text, Word};
 
+/// The dtypes that DLPack does not carry: of a table in both directions, of `export` and `import` in one.
+const NO_DLPACK: &str = "no_dlpack";
+
 /// Everything that a table says about dtypes.
 pub(super) fn dtypes(section: &Section<'_>) -> DTypes {
     section.require("dtypes", "[\"standard\"]");
     let all = listed(section);
     let known = all.as_deref();
+    let no_dlpack = subset(section, NO_DLPACK, known);
     DTypes {
         op: dtype_op(section),
         names: names(section, known),
         missing: missing(section, known),
-        no_dlpack: subset(section, "no_dlpack", known),
+        not_exported: no_dlpack.clone(),
+        not_imported: no_dlpack,
         all: all.unwrap_or_default(),
     }
 }
@@ -69,6 +74,23 @@ fn missing(section: &Section<'_>, all: Option<&[DType]>) -> Vec<Missing> {
         Some(Missing { when: when?, dtypes, hint: hint? })
     });
     rules.collect()
+}
+
+impl DTypes {
+    /// Adds what `export` says.
+    pub(super) fn read_not_exported(&mut self, export: &Section<'_>) {
+        self.not_exported.extend(subset(export, NO_DLPACK, self.known()));
+    }
+
+    /// Adds what `import` says.
+    pub(super) fn read_not_imported(&mut self, import: &Section<'_>) {
+        self.not_imported.extend(subset(import, NO_DLPACK, self.known()));
+    }
+
+    /// The framework's dtypes, unless they are a mistake themselves.
+    fn known(&self) -> Option<&[DType]> {
+        (!self.all.is_empty()).then_some(&self.all)
+    }
 }
 
 /// A list of dtypes, all of which the framework has.

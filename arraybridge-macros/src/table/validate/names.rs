@@ -16,6 +16,47 @@ const KEYWORDS: &[&str] = &[
     "use", "virtual", "where", "while", "with", "yield",
 ];
 
+/// Names that the Python package uses itself: its decorators would replace them. `input` stands for the
+/// framework of the input. `tests/python/test_tables.py` compares the list with the package.
+const TAKEN: &[&str] = &[
+    "as_function",
+    "cleanup_all_gpu_frameworks",
+    "compat",
+    "convert",
+    "convert_memory",
+    "converters",
+    "converters_registry",
+    "decorators",
+    "detect_memory_type",
+    "dtype_policy",
+    "dtype_scaling",
+    "exceptions",
+    "explain",
+    "finish_dtype",
+    "framework_config",
+    "framework_ops",
+    "frameworks",
+    "functions",
+    "gpu_cleanup",
+    "importlib",
+    "input",
+    "memory_types",
+    "no_copy",
+    "oom_recovery",
+    "process_slices",
+    "registered_pairs",
+    "slice_processing",
+    "stack_slices",
+    "stack_utils",
+    "stubs",
+    "thread_stream",
+    "trace",
+    "tracing",
+    "types",
+    "unstack_slices",
+    "utils",
+];
+
 /// The names that tables have claimed so far.
 #[derive(Default)]
 pub(super) struct Names {
@@ -43,6 +84,12 @@ impl Names {
         if KEYWORDS.contains(&value.as_str()) {
             let message =
                 format_args!("`{value}` is a keyword and cannot name a table; use another name");
+            return section.problem(*at, message);
+        }
+        if TAKEN.contains(&value.as_str()) {
+            let message = format_args!(
+                "`{value}` is a name of the package and cannot name a table; use another name"
+            );
             return section.problem(*at, message);
         }
         self.tables.push(value.clone());
@@ -102,14 +149,16 @@ pub(super) fn qualified(section: &Section<'_>, class: Text) -> String {
     value
 }
 
+/// Whether a text is a Python name.
+pub(super) fn is_name(text: &str) -> bool {
+    text.starts_with(|c: char| c == '_' || c.is_alphabetic())
+        && text.chars().all(|c| c == '_' || c.is_alphanumeric())
+}
+
 /// A dotted Python name.
 pub(super) fn dotted(section: &Section<'_>, name: Text) -> String {
-    let part = |part: &str| {
-        part.starts_with(|c: char| c == '_' || c.is_alphabetic())
-            && part.chars().all(|c| c == '_' || c.is_alphanumeric())
-    };
     let Text { value, at, .. } = name;
-    if !value.split('.').all(part) {
+    if !value.split('.').all(is_name) {
         let message = format_args!("`{value}` is not a Python name; write names and dots");
         section.problem(at, message);
     }

@@ -43,15 +43,3 @@ pub(super) fn default(text: &str, names: &[&'static str]) -> Op {
     let last = op::read(text, &scope).expect("the default ops are valid");
     Op { source: text.to_owned(), scope, preferred: Vec::new(), last }
 }
-
-impl Op {
-    /// Whether every alternative uses a name.
-    pub(super) fn all_use(&self, name: &str) -> bool {
-        self.alternatives().all(|op| op.uses(name))
-    }
-
-    /// Whether an alternative uses a name.
-    pub(super) fn any_uses(&self, name: &str) -> bool {
-        self.alternatives().any(|op| op.uses(name))
-    }
-}

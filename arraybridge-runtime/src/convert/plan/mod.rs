@@ -36,7 +36,7 @@ pub struct Target {
     /// The dtypes that it has, without those that are switched off.
     pub dtypes: DTypeSet,
     /// The dtypes that it does not exchange by DLPack.
-    pub no_dlpack: DTypeSet,
+    pub not_imported: DTypeSet,
     /// Where the result goes.
     pub device: Device,
     /// How it takes host memory.
@@ -130,7 +130,7 @@ fn reason_between(
 ) -> Result<Option<Why>, Refusal> {
     let obstacle = match facts.device {
         Device::Host => host_obstacle(source, target, facts, dtype, wish.copy),
-        Device::Accelerator(from) => accelerator_obstacle(target, facts, dtype, from),
+        Device::Accelerator(from) => accelerator_obstacle(source, target, facts, dtype, from),
     };
     let obstacle = match (wish.copy, obstacle) {
         // An upload and a download are fresh memory whether or not that was asked for, and so is
@@ -170,7 +170,7 @@ fn host_obstacle(
         return Some(Why::Device);
     }
     let Some(import) = &framework.import else { return Some(Why::Memory) };
-    if target.no_dlpack.contains(dtype) {
+    if target.not_imported.contains(dtype) {
         return Some(Why::Dtype);
     }
     if !import.devices.contains(&facts.device_type) {
@@ -206,13 +206,20 @@ fn host_obstacle(
 }
 
 /// What keeps the target from sharing the memory of an accelerator.
-fn accelerator_obstacle(target: &Target, facts: &Facts, dtype: DType, from: usize) -> Option<Why> {
+fn accelerator_obstacle(
+    source: &'static Framework,
+    target: &Target,
+    facts: &Facts,
+    dtype: DType,
+    from: usize,
+) -> Option<Why> {
     if target.device != Device::Accelerator(from) {
         return Some(Why::Device);
     }
     match adopter(target, facts) {
         None => Some(Why::Memory),
-        Some(_) if target.no_dlpack.contains(dtype) => Some(Why::Dtype),
+        Some(_) if target.not_imported.contains(dtype) => Some(Why::Dtype),
+        Some(_) if source.not_exported.contains(dtype) => Some(Why::Dtype),
         Some(import) if facts.layout > import.strides => Some(Why::Strides),
         Some(import) => (!is_aligned_for(import, facts)).then_some(Why::Alignment),
     }
@@ -279,7 +286,7 @@ fn takes_numpy(target: &Target, dtype: DType) -> bool {
     let framework = target.framework;
     let imports = target.device == Device::Host
         && framework.import.is_some()
-        && !target.no_dlpack.contains(dtype);
+        && !target.not_imported.contains(dtype);
     !imports && framework.from_numpy.is_some()
 }
 

@@ -36,9 +36,9 @@ fn target(memory_type: MemoryType) -> Target {
         Memory::Accelerator => Device::Accelerator(0),
         _ => Device::Host,
     };
-    let Framework { dtypes, no_dlpack, .. } = *framework;
+    let Framework { dtypes, not_imported, .. } = *framework;
     let importer = Importer::of(framework);
-    Target { framework, dtypes, no_dlpack, device, importer, accelerators: 1 }
+    Target { framework, dtypes, not_imported, device, importer, accelerators: 1 }
 }
 
 fn wish(copy: Option<bool>) -> Wish {
@@ -212,6 +212,17 @@ fn memory_that_was_made_on_the_way_is_handed_over_and_said_to_be_a_copy() {
     }
     let refused = Err(Refusal::CopyRequired(Why::Values));
     assert_eq!(route(Torch, Numpy, &made, Some(false)), refused);
+}
+
+#[test]
+fn a_dtype_that_the_source_does_not_export_leaves_its_accelerator_through_the_host() {
+    let device = Target { device: Device::Accelerator(0), ..target(Torch) };
+    let exported = on_cuda();
+    let kept_back = Facts { dtype: DType::Float8E5m2, ..exported };
+    for (facts, expected) in [(exported, Route::Share), (kept_back, Route::Copy(Why::Dtype))] {
+        let plan = between(Tensorflow.framework(), &device, &facts, &wish(None)).unwrap();
+        assert_eq!(plan.route, expected);
+    }
 }
 
 #[test]

@@ -7,7 +7,7 @@ use super::device::version;
 use super::{Opened, Reader, Slot, dtype};
 use crate::convert::errors::{Lie, not_exchanged, wrong_table};
 use crate::convert::import::lacking;
-use crate::convert::no_dlpack;
+use crate::convert::not_exported;
 use crate::convert::plan::Access;
 use crate::dlpack::capsule;
 use crate::dlpack::exchange::Exchange;
@@ -37,7 +37,7 @@ impl<'py> Reader<'_, 'py> {
         if let Some(array) = numpy_array::array(data) {
             return Ok((read_numpy(self.endpoints, array, false)?, Access::NumpyArray));
         }
-        let (mut source, access) = if no_dlpack(self.py, self.loaded, dtype).contains(dtype) {
+        let (mut source, access) = if not_exported(self.py, self.loaded, dtype).contains(dtype) {
             return Ok((self.open_as_numpy(data, Device::Host)?, Access::ToNumpy));
         } else if !dtype.is_numpy() && lacking(self.py, self.loaded).dtypes.contains(dtype) {
             return Err(not_exchanged(self.endpoints, dtype));
@@ -140,7 +140,7 @@ impl<'py> Reader<'_, 'py> {
         let found = slot.memory.view().dtype();
         let plain = matches!(found.kind(), Kind::Float | Kind::Complex)
             || dtype(self.py, self.loaded, data) == Some(found);
-        if !plain || !slot.memory.view().is_on_host() || framework.no_dlpack.contains(found) {
+        if !plain || !slot.memory.view().is_on_host() || framework.not_exported.contains(found) {
             return None;
         }
         if self.loaded.is_guarded(self.py, data, Some(found.kind())) {

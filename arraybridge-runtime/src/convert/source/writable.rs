@@ -98,7 +98,7 @@ fn writable_array(data: &Bound<'_, PyAny>, class: &Class, wanted: Wanted) -> Res
         return Err(wanted.refused(endpoints, why));
     }
     wanted.check_device(endpoints, reader.located(data)?)?;
-    if framework.no_dlpack.contains(dtype) && !numpy_array::is_array(data) {
+    if framework.not_exported.contains(dtype) && !numpy_array::is_array(data) {
         let why = format!("{title} does not hand out {dtype} memory");
         return Err(wanted.refused(endpoints, &why));
     }

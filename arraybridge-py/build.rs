@@ -1,0 +1,97 @@
+//! Writes the stubs of the Python package with the frameworks of the tables into `OUT_DIR`, from where
+//! maturin takes them into the wheel. Those in `python/` are what this writes for `frameworks.toml`.
+//!
+//! Mistakes in the tables are reported by `frameworks!()`. Here, what cannot be read is left out.
+
+use std::path::{Path, PathBuf};
+use std::{env, fs, io};
+
+use toml::de::{DeTable, DeValue};
+
+const VARIABLE: &str = "ARRAYBRIDGE_FRAMEWORKS";
+const START: &str = "# tables";
+const END: &str = "# end of tables";
+
+/// What the stubs say of a framework.
+struct Framework {
+    name: String,
+    title: String,
+}
+
+fn main() -> io::Result<()> {
+    let here = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it"));
+    let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets it"));
+    println!("cargo::rerun-if-env-changed={VARIABLE}");
+    let added = env::var_os(VARIABLE).unwrap_or_default();
+    let mut frameworks = Vec::new();
+    for file in [here.join("../arraybridge-macros/frameworks.toml")]
+        .into_iter()
+        .chain(env::split_paths(&added).filter(|path| path.is_absolute()))
+    {
+        println!("cargo::rerun-if-changed={}", file.display());
+        frameworks.extend(read(&fs::read_to_string(&file).unwrap_or_default()));
+    }
+    let package = here.join("python/arraybridge");
+    for entry in fs::read_dir(&package)? {
+        let path = entry?.path();
+        if path.extension().is_some_and(|extension| extension == "pyi") {
+            println!("cargo::rerun-if-changed={}", path.display());
+            write(&path, &out, &frameworks)?;
+        }
+    }
+    Ok(())
+}
+
+/// The frameworks of a file, in its order.
+fn read(text: &str) -> Vec<Framework> {
+    let (table, _) = DeTable::parse_recoverable(text);
+    let mut entries: Vec<_> = table.get_ref().iter().collect();
+    entries.sort_by_key(|(key, _)| key.span().start);
+    let framework = |name: &str, value: &DeValue<'_>| {
+        let title = value.as_table()?.get("title")?.get_ref().as_str()?.to_owned();
+        Some(Framework { name: name.to_owned(), title })
+    };
+    entries
+        .into_iter()
+        .filter_map(|(key, value)| framework(key.get_ref(), value.get_ref()))
+        .collect()
+}
+
+/// Writes one stub. What depends on the tables is between two comments.
+fn write(path: &Path, out: &Path, frameworks: &[Framework]) -> io::Result<()> {
+    let text = fs::read_to_string(path)?;
+    let mut lines = text.lines();
+    let mut written = String::new();
+    while let Some(line) = lines.next() {
+        written.extend([line, "\n"]);
+        if line.trim() == START {
+            let region: Vec<_> = lines.by_ref().take_while(|line| line.trim() != END).collect();
+            let template = template(&region);
+            written.extend(frameworks.iter().map(|framework| filled(&template, framework)));
+            let indent = &line[..line.len() - line.trim_start().len()];
+            written.extend([indent, END, "\n"]);
+        }
+    }
+    fs::write(out.join(path.file_name().expect("it is a file")), written)
+}
+
+/// The entry of the first framework, which is NumPy.
+fn template(region: &[&str]) -> String {
+    let first = region.first().copied().unwrap_or_default();
+    let lower = first.to_lowercase();
+    let before = lower.find("numpy").map_or("", |at| &first[..at]);
+    let after = lower.rfind("numpy").map_or(first, |at| &first[at + "numpy".len()..]);
+    let starts = |line: &str| line.starts_with(before) && line.ends_with(after);
+    let next = region.iter().skip(1).position(|line| starts(line));
+    let entry = &region[..next.map_or(region.len(), |next| next + 1)];
+    entry.iter().flat_map(|line| [*line, "\n"]).collect()
+}
+
+fn filled(template: &str, Framework { name, title }: &Framework) -> String {
+    let title = title.replace(['"', '\\'], "'");
+    template
+        .split("NumPy")
+        .map(|part| part.replace("numpy", name).replace("NUMPY", &name.to_uppercase()))
+        .collect::<Vec<_>>()
+        .join(&title)
+}

@@ -1,6 +1,7 @@
 """A table is checked against its framework, and not believed.
 
-lies.toml has tables that say what is not so, of the fakes in fake_liars.py. The wheel of `make seventh` has these tables too. See test_seventh.py.
+lies.toml says of the fakes in fake_liars.py what is not so. The wheel of `make seventh` has its tables
+too: see test_seventh.py.
 """
 
 import os

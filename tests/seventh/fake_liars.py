@@ -1,5 +1,6 @@
 """Fake frameworks, which are NumPy in disguise. Their tables, in lies.toml, say what is not so."""
 
+import contextlib
 import threading
 
 import numpy as np
@@ -140,6 +141,36 @@ class Constant(Fake):
 
     def __array__(self):
         return self.values.view()
+
+
+ONE = [0]
+nothing = contextlib.nullcontext
+
+
+class Device(Fake):
+    """Its arrays are on a device, it says. NumPy sees their memory all the same."""
+
+    def __dlpack_device__(self):
+        return (2, 0)
+
+    def __array__(self):
+        return self.values.view()
+
+    @classmethod
+    def from_dlpack(cls, data):
+        return cls.from_numpy(data.values)
+
+    @classmethod
+    def from_numpy(cls, values):
+        return cls(values)
+
+
+class NarrowDevice(Device):
+    """It has no float64."""
+
+    @classmethod
+    def from_numpy(cls, values):
+        return cls(values.astype("float32") if values.dtype == "float64" else values.copy())
 
 
 class HandsOut(Fake):

@@ -1,7 +1,7 @@
 """A table is checked against its framework, and not believed.
 
-lies.toml says of the fakes in fake_liars.py what is not so. The wheel of `make seventh` has its tables
-too: see test_seventh.py.
+lies.toml says of the fakes in fake_liars.py what is not so. The wheel of `make seventh` has its
+tables too: see test_seventh.py.
 """
 
 import os
@@ -81,6 +81,17 @@ def test_each_lie_is_found_at_every_use_and_explained(name):
     )
 
 
+def test_the_alignment_that_a_framework_needs_is_told_from_its_strides():
+    run(
+        """
+        image = np.ones((4, 5), "f4")
+        for view in image.T, image[:, ::2], image[::-1]:
+            error = raises(ab.FrameworkTableError, lambda: ab.convert(view, "fake_aligned"))
+            assert "`import.align` of [fake_aligned] " in str(error), error
+        """
+    )
+
+
 def test_a_bool_that_a_framework_calls_a_number_is_found():
     run(
         """
@@ -120,6 +131,45 @@ def test_the_dtype_of_every_result_is_looked_at():
                 ab.FrameworkTableError, lambda: ab.convert(wide, "fake_switch", copy=copy)
             )
             assert "`dtypes` of [fake_switch]" in str(error) and "float32" in str(error), error
+        """
+    )
+
+
+def test_the_dtype_of_a_result_on_a_device_is_looked_at():
+    run(
+        """
+        from unittest import mock
+        wide, narrow = np.ones(3), np.ones(3, "f4")
+        assert ab.convert(narrow, "fake_narrow_device").dtype == "f4"
+        error = raises(ab.FrameworkTableError, lambda: ab.convert(wide, "fake_narrow_device"))
+        assert "`dtypes` of [fake_narrow_device]" in str(error), error
+
+        # An import on the device gets the array itself.
+        def from_dlpack(data):
+            return fake_liars.NarrowDevice.from_numpy(data.__dlpack__().values)
+
+        fake_liars.Device.__dlpack__ = lambda self, **_: self
+        imported = mock.Mock(side_effect=lambda data: from_dlpack(data))
+        fake_liars.NarrowDevice.from_dlpack = imported
+        x = ab.convert(narrow, "fake_device")
+        assert ab.convert(x, "fake_narrow_device").dtype == "f4" and imported.call_count == 1
+        x = ab.convert(wide, "fake_device")
+        error = raises(ab.FrameworkTableError, lambda: ab.convert(x, "fake_narrow_device"))
+        assert "`dtypes` of [fake_narrow_device]" in str(error), error
+        assert imported.call_count == 2
+        """
+    )
+
+
+def test_a_download_that_is_a_view_is_copied():
+    run(
+        """
+        x = fake_liars.Device(np.arange(6.0))
+        with ab.trace() as records:
+            y = ab.convert(x, "numpy")
+        assert records[0].route == "copy" and not np.shares_memory(x.values, y)
+        y[0] = 7
+        assert x.values[0] == 0
         """
     )
 

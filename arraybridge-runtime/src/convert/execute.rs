@@ -385,8 +385,8 @@ impl<'t, 'py: 't> Run<'t, 'py> {
         };
         let device = self.working_device();
         let source = self.loaded(whose)?;
-        let dtype = slot.described.as_ref().map(|(dtype, _)| *dtype);
-        let dtype = import::dtype_for(py, target, import, dtype);
+        let known = slot.described.as_ref().map(|(dtype, _)| *dtype);
+        let dtype = import::dtype_for(py, target, import, known);
         let adopt = || {
             places::within(py, target, device, |object| {
                 let none = py.None().into_bound(py);
@@ -401,6 +401,9 @@ impl<'t, 'py: 't> Run<'t, 'py> {
             None => adopt(),
         };
         let array = made.map_err(|error| self.import_failed(error))?;
+        if let Some(dtype) = known.filter(|_| !target.framework.is_tested) {
+            trial::check_dtype(py, self.endpoints, target, &array, dtype)?;
+        }
         self.arrived(array, target, device)
     }
 

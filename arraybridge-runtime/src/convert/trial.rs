@@ -82,7 +82,7 @@ impl Trial<'_, '_> {
                 self.target.tried.add(way, self.dtype);
                 Ok(())
             }
-            // It raised. So will the conversion, which says why.
+            // The framework refused it. If it refuses the conversion as well, that says why.
             None => Ok(()),
         }
     }
@@ -91,7 +91,7 @@ impl Trial<'_, '_> {
         let Some(import) = &self.target.framework.import else { return Ok(None) };
         let claimed = import.align.max(self.dtype.size());
         let found = self.import_at(import, layout, claimed % ALIGNMENT)?;
-        if found.is_none() || layout != Strides::Contiguous || claimed.is_multiple_of(ALIGNMENT) {
+        if found.is_none() || claimed.is_multiple_of(ALIGNMENT) {
             return Ok(found);
         }
         // Aligned as well as can be, does the framework do what the table says?
@@ -140,7 +140,9 @@ impl Trial<'_, '_> {
         if let Some(lie) = wrong_dtype(self.py, self.target, made, self.dtype) {
             return Ok(Compared::Different(lie));
         }
-        let opened = open_host(made)?;
+        let Some(opened) = attempt(self.py, open_host(made).map_err(PyErr::from)) else {
+            return Ok(Compared::Unreadable);
+        };
         let (shape, bytes) = (opened.source.view().shape(), bytes_of(self.py, &opened.source)?);
         if shape != model.shape.as_slice() {
             return Ok(Compared::Different(Lie::shape(&model.shape, shape)));
@@ -169,12 +171,14 @@ enum Compared {
     /// The same array, which was opened to look at it.
     Same(Opened),
     Different(Lie),
+    /// The framework did not hand the array out again.
+    Unreadable,
 }
 
 impl Compared {
     fn lie(self) -> Option<Lie> {
         match self {
-            Compared::Same(_) => None,
+            Compared::Same(_) | Compared::Unreadable => None,
             Compared::Different(lie) => Some(lie),
         }
     }
@@ -234,8 +238,8 @@ const VALUES: [f64; ELEMENTS] = [0.0, 1.0, 7.0, 1e300, 0.0, 3.0, 5.0, 0.0, 2.0, 
 /// Values that the dtypes of 8 bits have, down to one that has only powers of two.
 const SMALL: [f64; ELEMENTS] = [1.0, 2.0, 4.0, 8.0, 2.0, 16.0, 4.0, 1.0, 8.0, 2.0, 1.0, 4.0];
 
-/// A small array of a layout that begins so many bytes after an address that is well aligned, and what it
-/// looks like. `None` if the framework has no arrays of the layout.
+/// A small array of a layout, whose first element is so many bytes behind an address that is well aligned, and
+/// what it looks like. `None` if the framework has no arrays of the layout.
 fn sample(
     trial: &Trial<'_, '_>,
     layout: Strides,
@@ -247,12 +251,13 @@ fn sample(
     };
     let values = Source::from_slice(if dtype.is_numpy() { &VALUES } else { &SMALL }, &[ELEMENTS])?;
     let elements = bytes_of(py, &cast::cast(py, &values, dtype, Scaling::Clamp)?.0)?;
-    let mut buffer = HostBuffer::new(offset + elements.len()).map_err(cast::no_memory)?;
     let size = dtype.size();
+    let gap = offset + ALIGNMENT - first * size % ALIGNMENT;
+    let mut buffer = HostBuffer::new(gap + elements.len()).map_err(cast::no_memory)?;
     let strides = strides.iter().map(|stride| stride * size as isize).collect();
-    // SAFETY: the buffer has room for the elements behind the offset, and the axes stay inside them.
+    // SAFETY: the buffer has room for the elements behind the gap, and the axes stay inside them.
     let view = unsafe {
-        let start = buffer.as_mut_ptr().add(offset);
+        let start = buffer.as_mut_ptr().add(gap);
         start.copy_from_nonoverlapping(elements.as_ptr(), elements.len());
         View::new(start.add(first * size), dtype, shape.clone(), strides)
     };

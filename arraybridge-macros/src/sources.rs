@@ -11,6 +11,8 @@ use syn::LitStr;
 
 use crate::problems::{Problems, Source};
 
+/// What messages call the tables that this crate carries.
+pub const EMBEDDED_LABEL: &str = "frameworks.toml";
 const EMBEDDED: &str = include_str!("../frameworks.toml");
 const VARIABLE: &str = "ARRAYBRIDGE_FRAMEWORKS";
 
@@ -43,7 +45,7 @@ impl Sources {
 
     /// The tables that this crate carries.
     pub fn embedded() -> Sources {
-        let source = Source { label: "frameworks.toml".into(), text: EMBEDDED.into() };
+        let source = Source { label: EMBEDDED_LABEL.into(), text: EMBEDDED.into() };
         Sources { all: vec![source], tracked: Vec::new() }
     }
 

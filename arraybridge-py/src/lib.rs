@@ -71,7 +71,7 @@ fn request(
 /// ------
 /// MemoryConversionError
 ///     Or a subclass: DeviceUnavailableError, UnsupportedDtypeError, UnsupportedArrayError,
-///     CopyRequiredError, FrameworkNotInstalledError.
+///     CopyRequiredError, FrameworkNotInstalledError, FrameworkTableError.
 /// ValueError
 ///     If the name of a framework, device or dtype is unknown.
 ///
@@ -327,8 +327,8 @@ fn is_oom_error(
     memory_type: Option<&Bound<'_, PyAny>>,
 ) -> Result<bool> {
     let wanted = memory_type.map(names::framework).transpose()?;
-    let found =
-        package::memory::framework_of(error.py(), &PyErr::from_value(error.clone().into_any()));
+    let (py, error) = (error.py(), PyErr::from_value(error.into_any()));
+    let found = package::memory::framework_of(py, &error, wanted);
     Ok(found.is_some_and(|found| wanted.is_none_or(|w| w.memory_type == found.memory_type)))
 }
 

@@ -7,6 +7,7 @@ use toml::Spanned;
 use toml::de::{DeArray, DeString, DeTable, DeValue};
 
 use crate::problems::{Problems, Source, instead, nearest};
+use crate::sources::EMBEDDED_LABEL;
 
 /// A string and where it stands.
 #[derive(Clone)]
@@ -97,6 +98,11 @@ impl<'a> Section<'a> {
     /// Reports a mistake.
     pub fn problem(&self, at: usize, message: impl Display) {
         self.problems.add(self.source, at, message);
+    }
+
+    /// Whether the table is one that this crate carries.
+    pub fn is_embedded(&self) -> bool {
+        self.source.label == EMBEDDED_LABEL
     }
 
     /// Whether a key is there, valid or not.

@@ -36,6 +36,7 @@ TABLE: dict[str, Any] = {
     "from_numpy": ("data", "dtype", "device"),
     "copy": ("data",),
     "ready": ("data",),
+    "lazy": None,
     "version": ("data",),
     "clear": (),
     "host_modules": None,

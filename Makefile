@@ -142,7 +142,7 @@ TABLES ?= $(basename $(notdir $(TABLE_FILES)))
 tables: $(TABLES_STAMP) $(OPENCL_ENV) ## build the wheel with every table, check each framework, and print a summary
 	@echo "building the wheel with $(TABLE_FILES)"
 	@rm -rf build/wheels/tables
-	@ARRAYBRIDGE_FRAMEWORKS=$$(printf '$(CURDIR)/%s:' $(TABLE_FILES)) \
+	@ARRAYBRIDGE_FRAMEWORKS=$(call list,$(TABLE_FILES:%=$(CURDIR)/%)) \
 	$(call maturin,$(VENV)) --profile dev -o build/wheels/tables
 	@$(TABLES_VENV)/bin/python $(pip_install) build/wheels/tables/*.whl
 	@$(with_opencl) $(TABLES_VENV)/bin/python tests/tools/check_tables.py --out build/tables $(TABLES)

@@ -4,6 +4,7 @@ import copy
 import fnmatch
 import json
 import re
+import sys
 
 import arraybridge as ab
 import bridges
@@ -98,7 +99,7 @@ CONVERTED = {"why": "sparse", "array": "module.eye(2)"}
          "import.shares", "shares = false"),
         ("torch", {"copy": "data"}, "copy", "copy", "the memory of the array"),
         ("torch", {"copy": "data.numpy()"}, "copy", "copy", "the copy is a"),
-        ("torch", {"copy": "data + 1"}, "copy", "copy", "wrong"),
+        ("torch", {"copy": "data + 1"}, "copy", "copy", "instead of bool"),
         ("jax", {"to_numpy": "data.tolist()"}, "to_numpy", "to_numpy", "not a NumPy array"),
         ("torch", {"immutable": True, "to_numpy": "data.numpy()"}, "to_numpy", "to_numpy",
          "writable views"),
@@ -335,6 +336,26 @@ def test_a_crash_is_a_failure_unless_the_table_says_that_it_cannot_be_done():
     assert [line["status"] for line in found] == ["passed", "passed", "failed"]
     raised = {"name": cases[0], "seconds": 0.1, **crash}
     assert check._lines("alone", [raised])[0]["status"] == "failed"
+
+
+def test_a_framework_is_checked_with_the_variables_that_its_table_names(monkeypatch):
+    seen = []
+
+    def cases(module, *arguments, environment, **options):
+        seen.append((module, arguments, environment))
+        return iter([])
+
+    monkeypatch.setattr(check, "run_cases", cases)
+    table = lying("numpy", check__environment={"HERE": "{prefix}/lib"})
+    check._framework(table, KNOWN, ["numpy"], 1, False)
+    variables = {"HERE": f"{sys.prefix}/lib"}
+    assert seen == [("claims", ("numpy",), variables), ("between", ("numpy", "numpy"), variables)]
+
+
+def test_what_is_not_installed_is_not_checked_and_not_right():
+    table = lying("numpy", module="is_not_there.core", install="thing")
+    found = check._framework(table, KNOWN, None, 1, False)
+    assert not found["ok"] and "pip install thing" in found["reason"] and found["lines"] == []
 
 
 def test_the_command_reports_what_it_found():

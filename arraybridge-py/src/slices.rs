@@ -65,14 +65,11 @@ fn unstack_slices<'py>(
     let py = array.py();
     let target = framework(memory_type)?;
     let parts = slices::unstack(array, target, placement(gpu_id, target)?)?;
-    if validate_slices {
-        for (index, part) in parts.iter().enumerate() {
-            let axes = part.getattr(pyo3::intern!(py, "shape"))?.len()?;
-            if axes != 2 {
-                return Err(Error::Value(format!(
-                    "the slice at index {index} has {axes} axes instead of 2"
-                )));
-            }
+    // All slices of one array have the same number of axes.
+    if let Some(first) = parts.first().filter(|_| validate_slices) {
+        let axes = first.getattr(pyo3::intern!(py, "shape"))?.len()?;
+        if axes != 2 {
+            return Err(Error::Value(format!("the slices have {axes} axes instead of 2")));
         }
     }
     Ok(PyList::new(py, parts)?)

@@ -111,6 +111,50 @@ def test_slices_are_views_if_the_framework_has_views(framework):
 # Errors.
 
 
+def test_slices_of_an_immutable_array_share_its_memory_and_keep_it():
+    bridges.need("jax")
+    import jax
+
+    image = np.arange(3 * 16 * 16, dtype="float32").reshape(3, 16, 16)
+    stack = jax.numpy.array(image)
+    base = stack.unsafe_buffer_pointer()
+    slices = ab.unstack_slices(stack, "jax")
+    assert [slice.unsafe_buffer_pointer() - base for slice in slices] == [0, 1024, 2048]
+    del stack
+    others = [jax.numpy.zeros((3, 16, 16)) for _ in range(8)]
+    for slice, expected in zip(slices, image, strict=True):
+        assert bridges.difference("jax", slice, expected) is None
+    del others
+
+
+def test_slices_stay_on_the_processor_on_which_their_stack_is():
+    """A framework can divide the processor into several devices."""
+    bridges.need("jax")
+    bridges.survives(
+        """
+        import jax, numpy as np, arraybridge as ab
+        second = jax.devices()[1]
+        stack = jax.device_put(np.ones((3, 16, 16), "float32"), second)
+        assert all(s.devices() == {second} for s in ab.unstack_slices(stack, "jax"))
+        seen = []
+        ab.process_slices(stack, lambda s: seen.append(s.devices()) or s)
+        assert seen == [{second}] * 3, seen
+        """,
+        env={"XLA_FLAGS": "--xla_force_host_platform_device_count=2"},
+    )
+
+
+def test_results_that_are_computed_later_are_stacked_in_order():
+    bridges.need("jax")
+    import jax
+
+    image = np.arange(20 * 4 * 4, dtype="float32").reshape(20, 4, 4)
+    doubled = ab.jax(slice_by_slice=True)(jax.jit(lambda x: (x * 2, x.sum())))
+    stack, sums = doubled(jax.numpy.array(image))
+    assert bridges.difference("jax", stack, image * 2) is None
+    assert [float(total) for total in sums] == [float(slice.sum()) for slice in image]
+
+
 @pytest.mark.parametrize(
     "call, text",
     [

@@ -328,6 +328,11 @@ impl LoadedFramework {
         }
     }
 
+    /// Whether arrays can be on one device alone, so that nobody can tell where they were put by whom.
+    pub fn has_one_device(&self, py: Python<'_>) -> bool {
+        self.known_accelerators(py) == 0 && self.has_several_hosts(py).is_ok_and(|several| !several)
+    }
+
     fn has_several_hosts(&self, py: Python<'_>) -> PyResult<bool> {
         if let Some(several) = self.several_hosts.get() {
             return Ok(*several);

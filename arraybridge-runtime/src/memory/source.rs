@@ -402,6 +402,15 @@ impl SharedSource {
     pub fn source(&self) -> Source {
         Source { view: self.view.clone(), owner: Owner::Shared(self.owner.clone()) }
     }
+
+    /// A source of the part at an index of the first axis.
+    ///
+    /// # Panics
+    ///
+    /// When there is no such index.
+    pub fn slice(&self, index: usize) -> Source {
+        Source { view: self.view.slice(index), owner: Owner::Shared(self.owner.clone()) }
+    }
 }
 
 impl From<Source> for SharedSource {

@@ -124,6 +124,23 @@ impl View {
         refill(&mut self.strides, strides);
     }
 
+    /// The part at an index of the first axis.
+    ///
+    /// # Panics
+    ///
+    /// When there is no such index.
+    pub(super) fn slice(&self, index: usize) -> View {
+        assert!(index < self.shape[0], "a slice is a part of its array");
+        // Without elements there is no memory to stay in.
+        let offset = self.strides[0].wrapping_mul(index as isize);
+        View {
+            data: self.data.wrapping_offset(offset),
+            shape: Dims::from_slice(&self.shape[1..]),
+            strides: Dims::from_slice(&self.strides[1..]),
+            ..*self
+        }
+    }
+
     /// Sets whether the bytes of each element are in the opposite of the machine's order.
     #[inline]
     pub(super) fn set_swapped(&mut self, swapped: bool) {

@@ -1,5 +1,6 @@
 //! A stack that is filled while its slices come.
 
+use std::collections::VecDeque;
 use std::slice;
 
 use pyo3::prelude::*;
@@ -41,7 +42,13 @@ pub(super) struct Column<'a, 'py> {
     stack: Option<Stack<'py>>,
     /// All items otherwise.
     items: Vec<Bound<'py, PyAny>>,
+    /// The last items, while they may still be computed.
+    pending: VecDeque<Bound<'py, PyAny>>,
 }
+
+/// The part of all slices, one in so many, that may still be computed while the function is called
+/// for the next ones. To read each result at once would make the processor wait for every slice.
+const PENDING_PART: usize = 8;
 
 /// A stack in host memory, and what is known about its slices.
 struct Stack<'py> {
@@ -62,15 +69,46 @@ impl<'a, 'py> Column<'a, 'py> {
         target: Option<(&'static Framework, Placement)>,
         policy: Option<StackPolicy<'a>>,
     ) -> Column<'a, 'py> {
-        Column { py, count, images, target, policy, stack: None, items: Vec::new() }
+        Column {
+            py,
+            count,
+            images,
+            target,
+            policy,
+            stack: None,
+            items: Vec::new(),
+            pending: VecDeque::new(),
+        }
     }
 
     /// Adds the next item.
     ///
     /// # Errors
     ///
-    /// [`Error::Value`] when it does not fit the items before; as [`convert::open_host`].
+    /// [`Error::Value`] when an item does not fit the items before; as [`convert::open_host`].
     pub fn add(&mut self, item: Bound<'py, PyAny>) -> Result<()> {
+        let computes_later =
+            detect::class_of(&item).is_some_and(|class| class.framework.ready.is_some());
+        self.pending.push_back(item);
+        let most = if computes_later { self.count / PENDING_PART } else { 0 };
+        match self.pending.len() > most {
+            // The oldest ones are there by now.
+            true => self.take_in(most / 2),
+            false => Ok(()),
+        }
+    }
+
+    /// Takes items in until only so many are pending.
+    fn take_in(&mut self, pending: usize) -> Result<()> {
+        while self.pending.len() > pending
+            && let Some(item) = self.pending.pop_front()
+        {
+            self.take(item)?;
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, item: Bound<'py, PyAny>) -> Result<()> {
         if self.items.is_empty() {
             if self.copy(&item)? {
                 return Ok(());
@@ -87,6 +125,7 @@ impl<'a, 'py> Column<'a, 'py> {
     ///
     /// As [`join`]; the warnings of the policy, if a filter makes them exceptions.
     pub fn merge(mut self) -> Result<Bound<'py, PyAny>> {
+        self.take_in(0)?;
         if let Some(stack) = self.stack.take() {
             if let Some(policy) = &self.policy {
                 policy.warn(self.py, stack.join.loaded, stack.from, stack.dtype())?;

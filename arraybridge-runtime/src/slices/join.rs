@@ -296,7 +296,11 @@ pub(super) unsafe fn allocate(shape: Dims<usize>, dtype: DType) -> Result<Source
 }
 
 /// Whether a gradient may pass through an array.
-fn is_recorded<'py>(py: Python<'py>, loaded: &LoadedFramework, array: &Bound<'py, PyAny>) -> bool {
+pub(super) fn is_recorded<'py>(
+    py: Python<'py>,
+    loaded: &LoadedFramework,
+    array: &Bound<'py, PyAny>,
+) -> bool {
     let dtype = convert::dtype_of(py, loaded, array);
     let differentiable =
         dtype.is_none_or(|dtype| matches!(dtype.kind(), Kind::Float | Kind::Complex));

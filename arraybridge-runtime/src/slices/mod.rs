@@ -9,6 +9,7 @@ mod column;
 mod fill;
 mod join;
 mod shape;
+mod unstack;
 
 use pyo3::prelude::*;
 use pyo3::types::{PySlice, PyTuple};
@@ -23,6 +24,7 @@ use crate::policy::StackPolicy;
 use column::{Column, Images};
 use join::{Along, join};
 use shape::{check_shapes, ndim_of, shape_of, shape_text, slice_count};
+use unstack::Slices;
 
 /// Whether an array is a single slice.
 pub fn is_slice(array: &Bound<'_, PyAny>) -> bool {
@@ -42,12 +44,7 @@ pub fn unstack<'py>(
 ) -> Result<Vec<Bound<'py, PyAny>>> {
     let count = slice_count(array)?;
     let request = Request { placement, ..Request::default() };
-    let array = convert::convert_to(array, target, &request)?;
-    let slice = |index| {
-        array.py().check_signals()?;
-        Ok(array.get_item(index)?)
-    };
-    (0..count).map(slice).collect()
+    Slices::all(convert::convert_to(array, target, &request)?, count).collect()
 }
 
 /// Stacks 2-D arrays, of one framework or of several, to a 3-D array.
@@ -99,10 +96,8 @@ pub fn process<'py>(
     }
     let shape = shape_of(lead).map(|shape| shape[1..].into());
     let mut results = Results { merge, count, shape, tuple: None, columns: Vec::new() };
-    for index in 0..count {
-        // A function without Python frames does not look for an interrupt.
-        py.check_signals()?;
-        results.add(call(index, lead.get_item(index)?)?, index)?;
+    for (index, slice) in Slices::new(lead.clone(), count).enumerate() {
+        results.add(call(index, slice?)?, index)?;
     }
     results.merge(py)
 }

@@ -7,6 +7,7 @@ object. It takes some dtypes by DLPack and gives others. The text of its dtypes 
 from __future__ import annotations
 
 import os
+import time
 
 import numpy as np
 
@@ -17,6 +18,7 @@ def start() -> None:
     global starts
     if "FAKE_PICKY_BROKEN" in os.environ:
         raise OSError("no licence")
+    time.sleep(0.05)  # Other threads come here meanwhile, if they may.
     starts += 1
 
 

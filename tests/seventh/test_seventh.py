@@ -322,3 +322,19 @@ def test_negative_numbers_and_tuples_reach_the_framework():
         assert again is not there and again.numpy().tolist() == u1.tolist()
         """
     )
+
+
+def test_a_dtype_object_is_known_by_its_table_and_not_by_its_text():
+    run_picky(
+        """
+        fake_picky.start()  # as a program does that uses it
+        wanted = fake_picky.dtype("uint8")
+        assert str(wanted) == "float64"
+        fake_picky.starts = 0
+        assert ab.convert(i2, "numpy", dtype=wanted).dtype == "uint8"
+        assert ab.convert(i2, "fake_picky", dtype=wanted).dtype is wanted
+        stranger = fake_picky.DType("uint8")
+        error = raises(ValueError, lambda: ab.convert(i2, "numpy", dtype=stranger))
+        assert "unknown dtype" in str(error)
+        """
+    )

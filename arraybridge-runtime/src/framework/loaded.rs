@@ -17,7 +17,7 @@ use crate::framework::shortcuts::{self, ShortCut};
 use crate::framework::spec::{DType, DTypeSet, Export, Framework, Memory, Op};
 use crate::framework::tried::Tried;
 use crate::interpreter::error::{Error, Failure, Result, defer_interrupt, first_line};
-use crate::interpreter::{detached, fork};
+use crate::interpreter::{detached, error, fork};
 use crate::memory::numpy_array;
 
 /// An imported framework.
@@ -124,8 +124,7 @@ fn import_failed(
 /// Whether an import failed because the framework itself was not found, as opposed to something that
 /// it imports.
 fn is_absent(py: Python<'_>, framework: &Framework, error: &PyErr) -> bool {
-    let package = framework.module.split('.').next().unwrap_or_default();
-    let is_ours = |name: String| name == framework.module || name == package;
+    let is_ours = |name: String| name == framework.module || name == package(framework.module);
     error.is_instance_of::<PyModuleNotFoundError>(py)
         && error.value(py).getattr("name").and_then(|name| name.extract()).is_ok_and(is_ours)
 }
@@ -191,6 +190,18 @@ impl LoadedFramework {
         // NumPy's dtypes can be equal without being identical.
         let equal = |other: &Py<PyAny>| object.eq(other.bind(py)).unwrap_or(false);
         objects.iter().find(|(_, other)| equal(other)).map(|(dtype, _)| *dtype)
+    }
+
+    /// The dtype of an object that is one of the framework's dtype objects, or equal to one of the same
+    /// class.
+    fn dtype_object_is(&self, py: Python<'_>, object: &Bound<'_, PyAny>) -> Option<DType> {
+        let objects = self.dtype_objects(py);
+        let same = |other: &Bound<'_, PyAny>| {
+            other.get_type().is(object.get_type()) && object.eq(other).unwrap_or(false)
+        };
+        let found = objects.iter().find(|(_, other)| other.is(object));
+        let found = found.or_else(|| objects.iter().find(|(_, other)| same(other.bind(py))));
+        found.map(|(dtype, _)| *dtype)
     }
 
     /// The C exchange table of the framework's array class, if it has one.
@@ -403,6 +414,39 @@ impl LoadedFramework {
             Err(error) => Err(error),
         }
     }
+}
+
+/// The dtype that an object is in one of the frameworks, by the objects that their tables give for each
+/// name. Neither its text nor its name counts: paddle's `uint16` calls itself bfloat16. Besides the loaded
+/// frameworks, the one that it comes from is asked.
+///
+/// # Errors
+///
+/// What is not an `Exception`, such as an interrupt.
+pub fn dtype_object_of_any(py: Python<'_>, object: &Bound<'_, PyAny>) -> Result<Option<DType>> {
+    let all = || MemoryType::ALL.into_iter().map(MemoryType::framework);
+    let loaded = all().filter_map(|framework| if_loaded(py, framework));
+    if let Some(dtype) = loaded.into_iter().find_map(|loaded| loaded.dtype_object_is(py, object)) {
+        return Ok(Some(dtype));
+    }
+    let module = error::attempt(py, object.getattr(pyo3::intern!(py, "__module__")));
+    let Some(module) = module.and_then(|module| module.extract::<String>().ok()) else {
+        return Ok(None);
+    };
+    let comes_from = |framework: &&Framework| package(framework.module) == package(&module);
+    for framework in all().filter(comes_from).filter(|framework| is_imported(py, framework)) {
+        match load(py, framework, Endpoints::of(framework)) {
+            Ok(loaded) => return Ok(loaded.dtype_object_is(py, object)),
+            Err(error @ Error::Python(_)) => return Err(error),
+            Err(_) => {}
+        }
+    }
+    Ok(None)
+}
+
+/// The first part of a module's name.
+fn package(module: &str) -> &str {
+    module.split('.').next().unwrap_or_default()
 }
 
 /// Whether the program has imported the framework's module, and the import has finished.

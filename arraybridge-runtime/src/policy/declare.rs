@@ -2,14 +2,17 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use numpy::PyArrayDescr;
 use pyo3::prelude::*;
 use pyo3::types::{PyString, PyTuple, PyType};
 
 use super::{Conversion, Narrow, Policy};
+use crate::framework::loaded;
 use crate::framework::spec::DType;
 use crate::host::cast::Scaling;
 use crate::interpreter::context::{ContextBlock, ContextVariable};
 use crate::interpreter::error::{Error, Result, attempt};
+use crate::memory::numpy_array;
 
 const PRESERVE: &str = "preserve";
 const NATIVE: &str = "native";
@@ -86,13 +89,13 @@ fn conversion(object: &Bound<'_, PyAny>) -> Result<Conversion> {
     {
         value = enum_value(&config);
     }
-    let name = name_of(&value)?;
-    let last_part = name.rsplit('.').next().unwrap_or_default().to_lowercase();
-    match last_part.as_str() {
-        PRESERVE | "preserve_input" => Ok(Conversion::PreserveInput),
-        NATIVE | "native_output" => Ok(Conversion::NativeOutput),
+    let name = value.cast::<PyString>().ok().map(|name| last_part(name).to_lowercase());
+    match name.as_deref() {
+        Some(PRESERVE | "preserve_input") => Ok(Conversion::PreserveInput),
+        Some(NATIVE | "native_output") => Ok(Conversion::NativeOutput),
         name => {
-            let dtype = DType::from_name(name).or_else(|| named_by_numpy(&value));
+            let named = name.and_then(DType::from_name);
+            let dtype = named.map_or_else(|| dtype_of(object, &value), |dtype| Ok(Some(dtype)))?;
             dtype.map(Conversion::Force).ok_or_else(|| unknown_conversion(object))
         }
     }
@@ -118,22 +121,37 @@ fn enum_value<'py>(object: &Bound<'py, PyAny>) -> Bound<'py, PyAny> {
     object.getattr(pyo3::intern!(object.py(), "value")).unwrap_or_else(|_| object.clone())
 }
 
-/// The name of a dtype: the string itself, or the name of a dtype object or scalar type.
-fn name_of(object: &Bound<'_, PyAny>) -> Result<String> {
-    if let Ok(name) = object.cast::<PyString>() {
-        return Ok(name.to_str()?.to_owned());
-    }
-    let attribute = |name: &str| object.getattr(name).ok()?.extract::<String>().ok();
-    match attribute("name").or_else(|| attribute("__name__")) {
-        Some(name) => Ok(name),
-        None => Ok(object.str()?.to_string()),
-    }
+/// `"uint16"` of `"torch.uint16"`.
+fn last_part(name: &Bound<'_, PyString>) -> String {
+    let name = name.to_string_lossy();
+    name.rsplit('.').next().unwrap_or_default().to_owned()
 }
 
-/// The dtype that a string or a type means to NumPy: `"f4"`, `"float"`, `float`.
+/// The dtype that an object stands for, and the value that it has if it is a member of an enum.
+fn dtype_of(object: &Bound<'_, PyAny>, value: &Bound<'_, PyAny>) -> Result<Option<DType>> {
+    if let Ok(name) = value.cast::<PyString>() {
+        return Ok(DType::from_name(&last_part(name)).or_else(|| named_by_numpy(value)));
+    }
+    // A framework's own dtype objects may be members of an enum too.
+    for object in [object, value] {
+        if let Some(dtype) = numpy_array::named_by(object) {
+            return Ok(Some(dtype));
+        }
+        if let Some(dtype) = loaded::dtype_object_of_any(object.py(), object)? {
+            return Ok(Some(dtype));
+        }
+    }
+    Ok(named_by_numpy(value))
+}
+
+/// The dtype that a string, a type or a dtype of another byte order means to NumPy: `"f4"`, `"float"`,
+/// `float`.
 #[cold]
 fn named_by_numpy(object: &Bound<'_, PyAny>) -> Option<DType> {
-    if !object.is_instance_of::<PyString>() && !object.is_instance_of::<PyType>() {
+    let known = object.is_instance_of::<PyString>()
+        || object.is_instance_of::<PyType>()
+        || object.is_instance_of::<PyArrayDescr>();
+    if !known {
         return None;
     }
     let py = object.py();
@@ -149,12 +167,10 @@ fn named_by_numpy(object: &Bound<'_, PyAny>) -> Option<DType> {
 ///
 /// [`Error::Value`] for anything else.
 pub fn dtype_named(object: &Bound<'_, PyAny>) -> Result<DType> {
-    let value = enum_value(object);
-    let name = name_of(&value)?;
-    let last_part = name.rsplit('.').next().unwrap_or_default();
-    DType::from_name(last_part).or_else(|| named_by_numpy(&value)).ok_or_else(|| {
+    dtype_of(object, &enum_value(object))?.ok_or_else(|| {
         let known: Vec<_> = DType::ALL.iter().map(|dtype| dtype.name()).collect();
-        Error::Value(format!("unknown dtype {name:?}; known are {}", known.join(", ")))
+        let text = object.repr().map(|text| text.to_string()).unwrap_or_default();
+        Error::Value(format!("unknown dtype {text}; known are {}", known.join(", ")))
     })
 }
 

@@ -896,7 +896,7 @@ def test_functions_are_retried_as_the_original_package_does():
 
 
 @pytest.mark.skipif("jax" not in bridges.INSTALLED, reason="JAX is not installed")
-def test_what_jax_raises_after_a_function_has_returned_is_seen_if_the_result_becomes_a_numpy_array():
+def test_what_jax_raises_late_is_seen_if_the_result_becomes_a_numpy_array():
     import jax
     import jax.numpy as jnp
 

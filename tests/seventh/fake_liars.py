@@ -168,9 +168,12 @@ class Device(Fake):
 class NarrowDevice(Device):
     """It has no float64."""
 
+    is_wide = False
+
     @classmethod
     def from_numpy(cls, values):
-        return cls(values.astype("float32") if values.dtype == "float64" else values.copy())
+        is_narrowed = values.dtype == "float64" and not cls.is_wide
+        return cls(values.astype("float32") if is_narrowed else values.copy())
 
 
 class HandsOut(Fake):

@@ -144,12 +144,13 @@ def test_the_dtype_of_a_result_on_a_device_is_looked_at():
         error = raises(ab.FrameworkTableError, lambda: ab.convert(wide, "fake_narrow_device"))
         assert "`dtypes` of [fake_narrow_device]" in str(error), error
 
-        # An import on the device gets the array itself.
+        # An import on the device gets the array itself. The way through the host would be right.
         def from_dlpack(data):
-            return fake_liars.NarrowDevice.from_numpy(data.__dlpack__().values)
+            return fake_liars.NarrowDevice(data.__dlpack__().values.astype("f4"))
 
+        fake_liars.NarrowDevice.is_wide = True
         fake_liars.Device.__dlpack__ = lambda self, **_: self
-        imported = mock.Mock(side_effect=lambda data: from_dlpack(data))
+        imported = mock.Mock(side_effect=from_dlpack)
         fake_liars.NarrowDevice.from_dlpack = imported
         x = ab.convert(narrow, "fake_device")
         assert ab.convert(x, "fake_narrow_device").dtype == "f4" and imported.call_count == 1
@@ -338,6 +339,7 @@ def test_results_of_a_lazy_framework_are_computed_within_the_call():
                     yield plus(x, list(failures), wrap=lambda made: {"a": made})["a"]
                     yield run(later(x, list(failures)))
                     yield next(steps(x, list(failures)))
+                yield plus(x)
                 yield cast(x)
 
         made = []
@@ -345,7 +347,7 @@ def test_results_of_a_lazy_framework_are_computed_within_the_call():
         fake_liars.ready(mine)
         thread.start()
         thread.join()
-        assert len(made) == 22
+        assert len(made) == 24
         for array in made:
             assert array.values is not None
             assert ab.convert(array, "numpy").tolist() == (image + 1).tolist()

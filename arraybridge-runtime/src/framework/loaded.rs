@@ -16,8 +16,8 @@ use crate::framework::isolate;
 use crate::framework::shortcuts::{self, ShortCut};
 use crate::framework::spec::{DType, DTypeSet, Export, Framework, Memory, Op};
 use crate::framework::tried::Tried;
-use crate::interpreter::error::{Error, Failure, Result, attempt, defer_interrupt, first_line};
-use crate::interpreter::{detached, fork};
+use crate::interpreter::error::{Error, Failure, Result, defer_interrupt, first_line};
+use crate::interpreter::{detached, error, fork};
 use crate::memory::numpy_array;
 
 /// An imported framework.
@@ -429,7 +429,7 @@ pub fn dtype_object_of_any(py: Python<'_>, object: &Bound<'_, PyAny>) -> Result<
     if let Some(dtype) = loaded.into_iter().find_map(|loaded| loaded.dtype_object_is(py, object)) {
         return Ok(Some(dtype));
     }
-    let module = attempt(py, object.getattr(pyo3::intern!(py, "__module__")));
+    let module = error::attempt(py, object.getattr(pyo3::intern!(py, "__module__")));
     let Some(module) = module.and_then(|module| module.extract::<String>().ok()) else {
         return Ok(None);
     };

@@ -24,7 +24,7 @@ def row(name: str, report: dict) -> tuple[str, ...]:
     found = report["frameworks"][name]
     states = [line["status"] for line in found["lines"]]
     counts = [str(states.count(state)) for state in STATES]
-    why = found.get("reason", "as its table says" if found["ok"] else "NOT as its table says")
+    why = found.get("reason", "right" if found["ok"] else "WRONG")
     return (found["title"], str(len(found["against"])), *counts, f"{report['seconds']:.0f}", why)
 
 

@@ -43,9 +43,9 @@ OPENCL_ENV := build/opencl.env
 with_opencl = set -a; source $(OPENCL_ENV); set +a;
 
 # The tests that convert between frameworks or read foreign memory, where shortcuts are used. The others
-# run without frameworks, on fakes, on a GPU only, or switch shortcuts off themselves.
-NO_CONVERSIONS := benchmarks cleanup detect docs doctor fake_cuda fake_cupy fast fork gpu gpu_functions \
-	gpu_report mutants pipeline progress python_functions registry rooms streams trace
+# run without frameworks, on fakes, on a GPU only, switch shortcuts off themselves, or look at tables.
+NO_CONVERSIONS := add benchmarks check cleanup detect docs doctor fake_cuda fake_cupy fast fork gpu \
+	gpu_functions gpu_report mutants pipeline progress python_functions registry rooms streams trace
 
 # Two processes, with each file in one of them. Each loads all frameworks, which takes 2 GB.
 PYTEST := -m pytest -n 2 --dist loadfile
@@ -144,7 +144,7 @@ seventh: $(SEVENTH_STAMP) $(SEVENTH_TABLES)
 	$(call maturin,$(VENV)) --profile dev -o build/wheels/seventh
 	@$(SEVENTH_VENV)/bin/python $(pip_install) build/wheels/seventh/*.whl
 
-# Downloads 2 GB, and checks each framework with all the others: an hour of processor time. `make tables
+# Downloads 2 GB, and imports each framework once for each of the others, which takes long. `make tables
 # TABLES="paddle warp"` checks some.
 TABLE_FILES := $(wildcard tables/*.toml) tests/seventh/tvm_ffi.toml
 TABLES ?= $(basename $(notdir $(TABLE_FILES)))

@@ -100,5 +100,5 @@ def _values(tensor: _Tensor, dtype: str, shape: tuple[int, ...], first: int) -> 
     )
     ends = [step * (size - 1) for step, size in zip(strides, shape, strict=True)]
     low, high = sum(min(end, 0) for end in ends), sum(max(end, 0) for end in ends)
-    raw = (ctypes.c_uint8 * (high - low + native.itemsize)).from_address(first + low)
+    raw: Any = (ctypes.c_uint8 * (high - low + native.itemsize)).from_address(first + low)
     return numpy.ndarray(shape, native, raw, offset=-low, strides=strides).copy()

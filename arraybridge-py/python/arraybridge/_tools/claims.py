@@ -108,7 +108,7 @@ def check_dtype(table: Table, dtype: str) -> str | None:
 
 def missing(table: Table) -> dict[str, str]:
     """The dtypes that do not exist as the framework is set up, and the hint."""
-    found = {}
+    found: dict[str, str] = {}
     for each in table.get("missing", []):
         if table.evaluate("missing", each["when"]):
             found |= dict.fromkeys(each["dtypes"], each["hint"])
@@ -136,7 +136,10 @@ def check_no_dlpack(table: Table, dtype: str) -> str | None:
     native = sample(dtype, table.plain_shape())
     try:
         array = table.bring(producer(native))
-        same(table.export(array).values, native, "no_dlpack", dtype)
+        values = table.export(array).values
+        if values is None:
+            return "the memory is not the host's"
+        same(values, native, "no_dlpack", dtype)
     except Exception as error:
         return words(error)
     raise Note(f"DLPack keeps {dtype}; take it off no_dlpack")

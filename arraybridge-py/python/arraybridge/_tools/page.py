@@ -241,7 +241,8 @@ def check_page(report: dict[str, Any]) -> str:
 def _checked(name: str, found: dict[str, Any]) -> str:
     if "reason" in found:
         return paragraph(name, found["reason"])
-    rows = [(f"{found['title']} [{name}]", "passed", "notes", "limits", "failed")]
+    title = f"{found['title']} [{name}]"
+    rows: list[tuple[str, ...]] = [(title, "passed", "notes", "limits", "failed")]
     for group in dict.fromkeys(line["group"] for line in found["lines"]):
         states = [line["status"] for line in found["lines"] if line["group"] == group]
         label = group if group == "alone" else f"with {group}"

@@ -263,6 +263,8 @@ def sample(dtype: str, shape: tuple[int, ...]) -> numpy.ndarray:
     """Values that a narrower or another dtype would change."""
     native = dtype_of(dtype)
     count = int(numpy.prod(shape))
+    edges: list[Any]
+    flat: numpy.ndarray
     if native.kind == "b":
         flat = numpy.arange(count) % 3 == 1
     elif native.kind in "iu":

@@ -50,7 +50,7 @@ PYTEST := -m pytest -n 2 --dist loadfile
 
 .NOTPARALLEL:
 .PHONY: help demo demo-all pipeline test test-rust test-cupy test-python test-without-shortcuts test-oldest wheel wheels seventh gpu \
-	gpu-wheel examples dask docs mutants bench lint clean
+	gpu-wheel examples dask docs mutants sanitize bench lint clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 24
@@ -68,12 +68,22 @@ pipeline: wheel $(OPENCL_ENV) $(IMAGES)/.stamp ## a 16-bit stack through declare
 test: test-rust test-cupy test-python ## all tests: Rust, then Python
 
 # The tests embed the interpreter of the environment, and import NumPy from there.
-test-rust: $(TEST_STAMP)
-	@python=$$(realpath -s $(VENV)/bin/python); \
+with_python = python=$$(realpath -s $(VENV)/bin/python); \
 	libdir=$$($$python -c 'import sysconfig; print(sysconfig.get_config_var("LIBDIR"))'); \
 	site=$$($$python -c 'import sysconfig; print(sysconfig.get_path("platlib"))'); \
 	PYO3_PYTHON=$$python LD_LIBRARY_PATH=$$libdir$${LD_LIBRARY_PATH:+:$$LD_LIBRARY_PATH} \
-	PYTHONPATH=$$site $(CARGO) test --workspace
+	PYTHONPATH=$$site
+
+test-rust: $(TEST_STAMP)
+	@$(with_python) $(CARGO) test --workspace
+
+# rustc has sanitizers, but not as a stable option. Python allocates with malloc, so that its objects are
+# watched too. Some tests ask for more memory than there is.
+sanitize: $(TEST_STAMP) ## the Rust tests under AddressSanitizer
+	@$(with_python) CARGO_TARGET_DIR=$(CURDIR)/build/sanitize RUSTC_BOOTSTRAP=1 \
+	RUSTFLAGS="-Zsanitizer=address -Cforce-frame-pointers=yes" PYTHONMALLOC=malloc \
+	ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1:detect_stack_use_after_return=1 \
+	$(CARGO) test --target $$(rustc -vV | sed -n 's/^host: //p') -p arraybridge-runtime --lib
 
 test-python: wheel seventh $(OPENCL_ENV) $(IMAGES)/.stamp
 	@$(with_opencl) ARRAYBRIDGE_SEVENTH_PYTHON=$(SEVENTH_VENV)/bin/python \

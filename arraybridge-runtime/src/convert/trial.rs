@@ -73,7 +73,7 @@ impl Trial<'_, '_> {
     #[cold]
     fn run(&self, way: Way) -> Result<()> {
         let found = match way {
-            Way::FromNumpy => self.from_numpy(),
+            Way::FromNumpy => self.upload(),
             Way::Public(layout) | Way::Fast(layout) => self.import(layout),
         };
         match attempt(self.py, found.map_err(PyErr::from)) {
@@ -117,7 +117,7 @@ impl Trial<'_, '_> {
         })
     }
 
-    fn from_numpy(&self) -> Result<Option<Lie>> {
+    fn upload(&self) -> Result<Option<Lie>> {
         let Some((source, model)) = sample(self, Strides::Contiguous, 0)? else { return Ok(None) };
         let made = import::from_numpy(self.py, self.endpoints, self.target, source, self.device)?;
         let found = self.difference(&model, &made, Strides::Contiguous)?;

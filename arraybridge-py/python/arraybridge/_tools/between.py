@@ -329,7 +329,10 @@ def three_axes(*both: Table) -> bool:
     return all(t.get("ndim", [0, 64])[0] <= 2 and t.get("ndim", [0, 64])[1] >= 3 for t in both)
 
 
-def _run(checked: Table, other: Table, over: list[str], report: Callable[..., None]) -> None:
+def _run(
+    known: dict[str, Table], name: str, with_name: str, over: list[str], report: Callable[..., None]
+) -> None:
+    checked, other = known[name], known[with_name]
     report(start="import")
     for table in (checked, other):
         # arraybridge imports it, with what protects one framework from the other.
@@ -338,10 +341,10 @@ def _run(checked: Table, other: Table, over: list[str], report: Callable[..., No
         table.module  # noqa: B018
         if table.name == "jax":
             importlib.import_module("jax").config.update("jax_enable_x64", True)
-    for name, key, check in cases(checked, other):
-        if name in over:
+    for case, key, check in cases(checked, other):
+        if case in over:
             continue
-        report(start=name, key=key)
+        report(start=case, key=key)
         start = time.perf_counter()
         found: dict[str, Any] = {"status": "passed"}
         try:
@@ -351,10 +354,9 @@ def _run(checked: Table, other: Table, over: list[str], report: Callable[..., No
             key = lie.key
         except Exception as error:
             found = {"status": "failed", "reason": words(error)}
-        report(name=name, key=key, seconds=round(time.perf_counter() - start, 3), **found)
+        report(name=case, key=key, seconds=round(time.perf_counter() - start, 3), **found)
 
 
 if __name__ == "__main__":
     warnings.simplefilter("ignore")
-    known = tables()
-    _run(known[sys.argv[1]], known[sys.argv[2]], json.loads(sys.argv[3]), reporter())
+    _run(tables(), sys.argv[1], sys.argv[2], json.loads(sys.argv[3]), reporter())

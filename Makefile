@@ -9,6 +9,7 @@ CARGO ?= cargo
 VENV := .venv
 DEMO_VENV := .venv-demo
 SEVENTH_VENV := .venv-seventh
+TABLES_VENV := .venv-tables
 OLDEST_VENV := .venv-oldest
 GPU_VENV := .venv-gpu
 DOCS_VENV := .venv-docs
@@ -31,6 +32,7 @@ stamp = $(1)/.stamp-$(shell cat $(2) | cksum | cut -d' ' -f1)
 TEST_STAMP := $(call stamp,$(VENV),tests/requirements.txt)
 DEMO_STAMP := $(call stamp,$(DEMO_VENV),examples/demo/requirements.txt)
 SEVENTH_STAMP := $(call stamp,$(SEVENTH_VENV),tests/seventh/requirements.txt)
+TABLES_STAMP := $(call stamp,$(TABLES_VENV),tables/requirements.txt)
 GPU_STAMP := $(call stamp,$(GPU_VENV),tests/gpu/requirements.txt)
 OLDEST_STAMP := $(call stamp,$(OLDEST_VENV),tests/requirements-oldest.txt)
 DOCS_STAMP := $(call stamp,$(DOCS_VENV),docs/requirements.txt)
@@ -41,15 +43,15 @@ OPENCL_ENV := build/opencl.env
 with_opencl = set -a; source $(OPENCL_ENV); set +a;
 
 # The tests that convert between frameworks or read foreign memory, where shortcuts are used. The others
-# run without frameworks, on fakes, on a GPU only, or switch shortcuts off themselves.
-NO_CONVERSIONS := benchmarks cleanup detect docs doctor fake_cuda fake_cupy fast fork gpu gpu_functions \
-	gpu_report mutants pipeline progress python_functions registry rooms streams trace
+# run without frameworks, on fakes, on a GPU only, switch shortcuts off themselves, or look at tables.
+NO_CONVERSIONS := add benchmarks check cleanup detect docs doctor fake_cuda fake_cupy fast fork gpu \
+	gpu_functions gpu_report mutants pipeline progress python_functions registry rooms streams trace
 
 # Two processes, with each file in one of them. Each loads all frameworks, which takes 2 GB.
 PYTEST := -m pytest -n 2 --dist loadfile
 
 .NOTPARALLEL:
-.PHONY: help demo demo-all pipeline test test-rust test-cupy test-python test-without-shortcuts test-oldest wheel wheels seventh gpu \
+.PHONY: help demo demo-all pipeline test test-rust test-cupy test-python test-without-shortcuts test-oldest wheel wheels seventh tables gpu \
 	gpu-wheel examples dask docs mutants sanitize bench lint clean
 
 help: ## list the targets
@@ -142,6 +144,19 @@ seventh: $(SEVENTH_STAMP) $(SEVENTH_TABLES)
 	$(call maturin,$(VENV)) --profile dev -o build/wheels/seventh
 	@$(SEVENTH_VENV)/bin/python $(pip_install) build/wheels/seventh/*.whl
 
+# Downloads 2 GB, and imports each framework once for each of the others, which takes long. `make tables
+# TABLES="paddle warp"` checks some.
+TABLE_FILES := $(wildcard tables/*.toml) tests/seventh/tvm_ffi.toml
+TABLES ?= $(basename $(notdir $(TABLE_FILES)))
+
+tables: $(TABLES_STAMP) $(OPENCL_ENV) ## build the wheel with every table, check each framework, and print a summary
+	@echo "building the wheel with $(TABLE_FILES)"
+	@rm -rf build/wheels/tables
+	@ARRAYBRIDGE_FRAMEWORKS=$(call list,$(TABLE_FILES:%=$(CURDIR)/%)) \
+	$(call maturin,$(VENV)) --profile dev -o build/wheels/tables
+	@$(TABLES_VENV)/bin/python $(pip_install) build/wheels/tables/*.whl
+	@$(with_opencl) $(TABLES_VENV)/bin/python tests/tools/check_tables.py --out build/tables $(TABLES)
+
 examples: wheel $(OPENCL_ENV) ## build and test the extension crates under examples/
 	@rm -rf build/wheels/examples
 	@for crate in $(EXAMPLES); do \
@@ -184,7 +199,7 @@ lint: wheel ## check formatting, lints and type stubs
 	@$(VENV)/bin/python -m mypy --strict tests/typing/sample.py
 
 clean: ## remove everything that make and the builds created
-	rm -rf build target $(VENV) $(DEMO_VENV) $(SEVENTH_VENV) $(OLDEST_VENV) $(GPU_VENV) $(DOCS_VENV) $(DASK_VENV) .pytest_cache .hypothesis
+	rm -rf build target $(VENV) $(DEMO_VENV) $(SEVENTH_VENV) $(TABLES_VENV) $(OLDEST_VENV) $(GPU_VENV) $(DOCS_VENV) $(DASK_VENV) .pytest_cache .hypothesis
 
 # Build the wheel for an environment and install it there, as a user would.
 define install
@@ -223,6 +238,12 @@ $(SEVENTH_STAMP): $(TEST_STAMP)
 	@site() { $$1 -c 'import sysconfig; print(sysconfig.get_path("platlib"))'; }; \
 	site $(CURDIR)/$(VENV)/bin/python >"$$(site $(SEVENTH_VENV)/bin/python)/tests.pth"
 	$(call venv,$(SEVENTH_VENV),tests/seventh/requirements.txt)
+
+$(TABLES_STAMP): $(TEST_STAMP)
+	@test -x $(TABLES_VENV)/bin/python || $(PYTHON) -m venv $(TABLES_VENV)
+	@site() { $$1 -c 'import sysconfig; print(sysconfig.get_path("platlib"))'; }; \
+	site $(CURDIR)/$(VENV)/bin/python >"$$(site $(TABLES_VENV)/bin/python)/tests.pth"
+	$(call venv,$(TABLES_VENV),tables/requirements.txt)
 
 $(OPENCL_ENV): tests/tools/opencl
 	@mkdir -p build

@@ -24,8 +24,8 @@ use sources::Sources;
 /// `ARRAYBRIDGE_FRAMEWORKS` lists when the crate is built. The list is separated as `PATH` is: by `:`,
 /// on Windows by `;`.
 ///
-/// `arraybridge-runtime` invokes it once. It expands to an enum `MemoryType`, a module `statics` and
-/// a module `converters`. Each mistake in a table is a compile error of its own,
+/// `arraybridge-runtime` invokes it once. It expands to an enum `MemoryType`, a module `statics`, a
+/// module `converters`, and `TABLES`, the text of the files. Each mistake in a table is a compile error of its own,
 /// `frameworks.toml:LINE:COLUMN: what is wrong; what to write instead`. A file of the list is called what it is
 /// called there.
 // With an argument, it reads only that file, which lies beside the invoking one: the tests of this
@@ -110,7 +110,7 @@ fn stand_in() -> TokenStream2 {
 
 fn expansion(sources: &Sources) -> Result<TokenStream2, Problems> {
     let frameworks = table::read(&sources.all)?;
-    Ok(expand::expand(&frameworks))
+    Ok(TokenStream2::from_iter([expand::expand(&frameworks), sources.texts()]))
 }
 
 #[cfg(test)]

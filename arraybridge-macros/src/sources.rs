@@ -11,6 +11,8 @@ use syn::LitStr;
 
 use crate::problems::{Problems, Source};
 
+/// What messages call the tables that this crate carries.
+pub const EMBEDDED_LABEL: &str = "frameworks.toml";
 const EMBEDDED: &str = include_str!("../frameworks.toml");
 const VARIABLE: &str = "ARRAYBRIDGE_FRAMEWORKS";
 
@@ -43,7 +45,7 @@ impl Sources {
 
     /// The tables that this crate carries.
     pub fn embedded() -> Sources {
-        let source = Source { label: "frameworks.toml".into(), text: EMBEDDED.into() };
+        let source = Source { label: EMBEDDED_LABEL.into(), text: EMBEDDED.into() };
         Sources { all: vec![source], tracked: Vec::new() }
     }
 
@@ -86,6 +88,15 @@ impl Sources {
         quote! {
             const _: ::core::option::Option<&str> = ::core::option_env!(#VARIABLE);
             #(const _: &[u8] = ::core::include_bytes!(#files);)*
+        }
+    }
+
+    /// The files as they are written, for tools that check a framework against its table.
+    pub fn texts(&self) -> TokenStream {
+        let texts = self.all.iter().map(|source| &source.text);
+        quote! {
+            /// The files of tables, as they are written.
+            pub const TABLES: &[&str] = &[#(#texts),*];
         }
     }
 }

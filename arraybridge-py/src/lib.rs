@@ -12,7 +12,7 @@ use arraybridge_runtime::__private::package::{
 };
 use pyo3::exceptions::PyBaseException;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList, PyString};
+use pyo3::types::{PyDict, PyList, PyString, PyTuple};
 
 /// The argument `copy`.
 fn flag(copy: Option<&Bound<'_, PyAny>>) -> Result<Option<bool>> {
@@ -71,7 +71,7 @@ fn request(
 /// ------
 /// MemoryConversionError
 ///     Or a subclass: DeviceUnavailableError, UnsupportedDtypeError, UnsupportedArrayError,
-///     CopyRequiredError, FrameworkNotInstalledError.
+///     CopyRequiredError, FrameworkNotInstalledError, FrameworkTableError.
 /// ValueError
 ///     If the name of a framework, device or dtype is unknown.
 ///
@@ -327,8 +327,8 @@ fn is_oom_error(
     memory_type: Option<&Bound<'_, PyAny>>,
 ) -> Result<bool> {
     let wanted = memory_type.map(names::framework).transpose()?;
-    let found =
-        package::memory::framework_of(error.py(), &PyErr::from_value(error.clone().into_any()));
+    let (py, error) = (error.py(), PyErr::from_value(error.into_any()));
+    let found = package::memory::framework_of(py, &error, wanted);
     Ok(found.is_some_and(|found| wanted.is_none_or(|w| w.memory_type == found.memory_type)))
 }
 
@@ -371,6 +371,8 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<ThreadStream>()?;
     module.add_class::<Declared>()?;
     module.add_class::<Decorator>()?;
+    // As they are written, for `python -m arraybridge check`.
+    module.add("_TABLES", PyTuple::new(module.py(), package::TABLES)?)?;
     package::add_tensor_class(module)?;
     module.add_function(wrap_pyfunction!(convert_, module)?)?;
     module.add_function(wrap_pyfunction!(convert_memory, module)?)?;

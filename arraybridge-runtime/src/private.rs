@@ -32,7 +32,7 @@ pub mod package {
     pub use crate::declared::{Declared, Decorator, declare, memory_types};
     pub use crate::framework::device::{Device, Placement};
     pub use crate::framework::endpoints::Endpoints;
-    pub use crate::framework::generated::MemoryType;
+    pub use crate::framework::generated::{MemoryType, TABLES};
     pub use crate::framework::spec::{DType, Framework, Memory};
     pub use crate::interpreter::error::{Error, Result};
     pub use crate::policy::{Conversion, DtypePolicy, Lead, Narrow, Policy};

@@ -6,6 +6,7 @@ import importlib.util
 import inspect
 import json
 import re
+import tomllib
 import types
 
 import bridges
@@ -72,6 +73,16 @@ def test_the_guide_shows_the_table_that_is_tested():
         line for line in tested.splitlines() if not line.startswith("#")
     ).strip()
     assert [block.strip() for block in guide] == [without_comments]
+
+
+def test_the_guide_to_frameworks_shows_parts_of_the_tables_that_ship():
+    shown = blocks(bridges.ROOT / "docs" / "how-to" / "add-a-framework.md", "toml")
+    assert len(shown) == 4
+    for block in shown:
+        for name, keys in tomllib.loads(block).items():
+            path = bridges.ROOT / "tables" / f"{name}.toml"
+            ships = tomllib.loads(path.read_text())[name]
+            assert {key: ships[key] for key in keys} == keys
 
 
 PACKAGE = bridges.ROOT / "arraybridge-py" / "python" / "arraybridge"

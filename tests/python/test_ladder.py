@@ -893,3 +893,21 @@ def test_functions_are_retried_as_the_original_package_does():
     assert not is_oom_error(RuntimeError("out of memory"))
     with pytest.raises(MemoryError):
         execute_with_oom_recovery(lambda: exhaust("numpy"), "torch")
+
+
+@pytest.mark.skipif("jax" not in bridges.INSTALLED, reason="JAX is not installed")
+def test_what_jax_raises_late_is_seen_if_the_result_becomes_a_numpy_array():
+    import jax
+    import jax.numpy as jnp
+
+    exhausting = jax.jit(lambda x: (x[:, None] * x[None, :]).sort()[0])
+    calls = []
+
+    @ab.jax(output_type="numpy", on_oom="clear")
+    def function(x):
+        calls.append(True)
+        # More than a process can address, which is found out while it is computed.
+        return exhausting(jnp.ones(1 << 23)) if len(calls) == 1 else x + 1
+
+    # Not waited for on account of the argument, which nobody can write to.
+    assert function(jnp.arange(3.0)).tolist() == [1, 2, 3] and len(calls) == 2

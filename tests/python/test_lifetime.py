@@ -205,7 +205,8 @@ def test_a_capsule_is_consumed_once():
         image = np.arange(64, dtype="f4")
         x = bridges.aligned(image)
         results = [ab.convert(x, "tensorflow", copy=False) for _ in range(3)]
-        assert len({id(capsule) for capsule in seen}) == len(seen) == 3, seen
+        # The first is that of the small array with which the import is tried out.
+        assert len({id(capsule) for capsule in seen}) == len(seen) == 4, seen
         for capsule in seen:
             assert name(capsule) == b"used_dltensor", name(capsule)
             try:

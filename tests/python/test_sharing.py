@@ -373,15 +373,18 @@ def test_an_array_that_its_importer_refused_is_recorded_as_copied():
         bridges.load("jax", "torch")
         import jax, torch, arraybridge as ab
 
-        take, seen = jax.dlpack.from_dlpack, []
+        take, seen, refusals = jax.dlpack.from_dlpack, [], []
 
         def fake_from_dlpack(data, **keywords):
             seen.append(data)
-            if len(seen) % 2:
-                raise ValueError("not this memory")
+            if refusals:
+                raise refusals.pop()
             return take(data, **keywords)
 
         jax.dlpack.from_dlpack = fake_from_dlpack
+        ab.convert(torch.arange(64.0), "jax")  # the first import is tried out with a small array
+        seen.clear()
+        refusals.append(ValueError("not this memory"))
         x = torch.arange(64.0)
         with ab.trace() as records:
             y = ab.convert(x, "jax")

@@ -51,22 +51,21 @@ def run(code, preface=PREFACE, **variables):
 
 
 def test_there_is_a_converter_for_every_pair():
-    out = run(
+    run(
         """
         pairs = {tuple(pair) for pair in ab.registered_pairs()}
         names = [f["name"] for f in ab.frameworks()]
         assert pairs == {(a, b) for a in names for b in names}
-        print(len(ab.registered_pairs()))
+        assert len(ab.registered_pairs()) == len(names) ** 2 >= 49
         """
     )
-    assert out.strip() == "64"
 
 
 def test_the_enum_the_converters_and_the_list_of_frameworks_have_it():
     run(
         """
         member = ab.MemoryType.TVM_FFI
-        assert member == "tvm_ffi" and len(ab.MemoryType) == 8
+        assert member == "tvm_ffi" and len(ab.MemoryType) == len(ab.frameworks()) >= 7
         assert member in ab.SUPPORTED_MEMORY_TYPES
         assert member.converter.to_numpy(there).tolist() == image.tolist()
         assert type(ab.MemoryType.NUMPY.to_tvm_ffi(image)) is type(there)
@@ -137,6 +136,18 @@ def test_every_pair_with_the_frameworks_there_gives_the_bits():
     )
     for name in ("numpy", "torch", "jax", "tensorflow", "tvm_ffi"):
         assert repr(name) in out
+
+
+def test_it_is_as_its_table_says():
+    run(
+        """
+        from arraybridge._tools import check
+        report = check.gather(["tvm_ffi"], ["numpy", "tvm_ffi"])
+        lines = report["frameworks"]["tvm_ffi"]["lines"]
+        failed = [line for line in lines if line["status"] == "failed"]
+        assert report["ok"] and len(lines) > 100, failed
+        """
+    )
 
 
 def test_memory_is_shared_with_numpy_both_ways():

@@ -102,8 +102,9 @@ def tables() -> None:
 def errors() -> None:
     kinds: list[type[Exception]] = [
         ab.AliasedArgumentError, ab.CopyRequiredError, ab.DeviceMemoryError,
-        ab.DeviceUnavailableError, ab.FrameworkNotInstalledError, ab.InvalidDeviceError,
-        ab.UnknownFrameworkError, ab.UnsupportedArrayError, ab.UnsupportedDtypeError,
+        ab.DeviceUnavailableError, ab.FrameworkNotInstalledError, ab.FrameworkTableError,
+        ab.InvalidDeviceError, ab.UnknownFrameworkError, ab.UnsupportedArrayError,
+        ab.UnsupportedDtypeError,
     ]  # fmt: skip
     warnings: list[type[Warning]] = [
         ab.ClippedValuesWarning, ab.FractionsLostWarning, ab.GradientDetachedWarning,

@@ -32,13 +32,14 @@ pub fn expand(framework: &Framework) -> TokenStream {
 fn identity(framework: &Framework) -> TokenStream {
     let Identity { name, title, module, install, .. } = &framework.identity;
     let variant = super::variant(framework);
-    let classes = &framework.objects.classes;
+    let (is_tested, classes) = (framework.is_tested, &framework.objects.classes);
     quote! {
         memory_type: super::MemoryType::#variant,
         name: #name,
         title: #title,
         module: #module,
         install: #install,
+        is_tested: #is_tested,
         classes: &[#(#classes),*],
     }
 }
@@ -140,7 +141,7 @@ fn guard(Guard { why, role, when, then, kinds }: &Guard) -> TokenStream {
 fn conversions(framework: &Framework) -> TokenStream {
     let export = option(framework.export.as_ref().map(export));
     let import = option(framework.import.as_ref().map(import));
-    let Framework { to_numpy, from_numpy, copy, ready, version, .. } = framework;
+    let Framework { to_numpy, from_numpy, copy, ready, lazy, version, .. } = framework;
     let [to_numpy, from_numpy, copy, ready, version] =
         [to_numpy, from_numpy, copy, ready, version].map(optional_op);
     quote! {
@@ -150,6 +151,7 @@ fn conversions(framework: &Framework) -> TokenStream {
         from_numpy: #from_numpy,
         copy: #copy,
         ready: #ready,
+        lazy: #lazy,
         version: #version,
     }
 }

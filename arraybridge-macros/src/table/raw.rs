@@ -7,6 +7,7 @@ use toml::Spanned;
 use toml::de::{DeArray, DeString, DeTable, DeValue};
 
 use crate::problems::{Problems, Source, instead, nearest};
+use crate::sources::EMBEDDED_LABEL;
 
 /// A string and where it stands.
 #[derive(Clone)]
@@ -97,6 +98,11 @@ impl<'a> Section<'a> {
     /// Reports a mistake.
     pub fn problem(&self, at: usize, message: impl Display) {
         self.problems.add(self.source, at, message);
+    }
+
+    /// Whether the table is one that this crate carries.
+    pub fn is_embedded(&self) -> bool {
+        self.source.label == EMBEDDED_LABEL
     }
 
     /// Whether a key is there, valid or not.
@@ -216,6 +222,11 @@ impl<'a> Section<'a> {
     /// A table of ops whose keys are free.
     pub fn named_alternatives(&self, key: &'static str) -> Vec<(Text, Vec<Text>)> {
         self.free(key, |inner, name, value| Some((name, inner.alternatives_of(key, value)?)))
+    }
+
+    /// A key for other tools: it is known, whatever its value.
+    pub fn skip(&self, key: &'static str) {
+        self.value(key);
     }
 
     /// Reports the keys that were not read. All known keys have to be read before.

@@ -171,6 +171,8 @@ impl Op {
 #[derive(Debug)]
 pub struct Framework {
     pub identity: Identity,
+    /// Whether this crate carries the table.
+    pub is_tested: bool,
     pub objects: Objects,
     pub memory: Memory,
     pub immutable: bool,
@@ -187,6 +189,7 @@ pub struct Framework {
     pub from_numpy: Option<Op>,
     pub copy: Option<Op>,
     pub ready: Option<Op>,
+    pub lazy: bool,
     pub version: Option<Op>,
     pub array: Option<ArrayOps>,
     pub oom: Vec<OomRule>,

@@ -60,7 +60,7 @@ mistakes! {
         "t.toml:2:1: unknown key `titel` in [x]; write `title`",
     ];
     a_key_unlike_any_known_one: HOST, "title = \"X\"\n" => "title = \"X\"\nwavelength = 3\n", [
-        "t.toml:3:1: unknown key `wavelength` in [x]; known keys: title, module, install, classes, values, refuse, guards, reasons, dtypes, no_dlpack, dtype, dtype_names, missing, memory, device, stream, immutable, align, cached_scalars, isolate, init, ndim, empty, export, import, to_numpy, from_numpy, copy, ready, version, array, oom, clear, host_modules",
+        "t.toml:3:1: unknown key `wavelength` in [x]; known keys: title, module, install, classes, values, refuse, guards, reasons, dtypes, no_dlpack, dtype, dtype_names, missing, memory, device, stream, immutable, align, cached_scalars, isolate, init, ndim, empty, export, import, to_numpy, from_numpy, copy, ready, lazy, version, array, oom, clear, host_modules, check",
     ];
     a_value_of_the_wrong_type: HOST, r#""X""# => "3", [
         "t.toml:2:9: `title` is of type integer; write a string",
@@ -151,6 +151,9 @@ mistakes! {
     ];
     no_way_out: HOST, r#"import = { op = "module.from_dlpack(data)" }"# => r#"from_numpy = "data""#, [
         "t.toml:1:2: nothing can be converted from [x]; add `export` or `to_numpy`",
+    ];
+    a_lazy_framework_without_ready: HOST, "guards" => "lazy = true\nguards", [
+        r#"t.toml:7:1: `lazy` needs `ready`; add ready = "op(data)""#,
     ];
     a_dtype_without_dlpack_and_without_to_numpy: HOST, "guards" => "no_dlpack = [\"float64\"]\nfrom_numpy = \"data\"\nguards", [
         r#"t.toml:7:1: `no_dlpack` needs `to_numpy`; add to_numpy = "op(data)""#,
@@ -383,6 +386,14 @@ fn names_that_differ_by_underscores_only_are_reported() {
     let other = HOST.replace("[x]", "[x_]").replace("x.A", "x.B");
     let found = mistakes(&[source("a.toml", HOST), source("b.toml", &other)]);
     assert_eq!(found, ["b.toml:1:2: [x_] and [x] both generate the name `X`; rename one of them"]);
+}
+
+#[test]
+fn only_the_tables_of_this_crate_are_tested() {
+    let own = read(&Sources::embedded().all).unwrap_or_else(|_| panic!("a mistake"));
+    let other = read(&[source("t.toml", HOST)]).unwrap_or_else(|_| panic!("a mistake"));
+    assert!(own.iter().all(|framework| framework.is_tested));
+    assert!(!other[0].is_tested);
 }
 
 #[test]

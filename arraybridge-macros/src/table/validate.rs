@@ -38,6 +38,7 @@ fn framework(name: &str, section: &Section<'_>, names: &mut Names) -> Framework 
     let place = if section.has("memory") { word(section, "memory") } else { Some(Place::Either) };
     let framework = Framework {
         identity,
+        is_tested: section.is_embedded(),
         objects,
         memory: devices::memory(section, place).unwrap_or(Memory::Host),
         immutable: section.flag("immutable").unwrap_or(false),
@@ -53,6 +54,7 @@ fn framework(name: &str, section: &Section<'_>, names: &mut Names) -> Framework 
         from_numpy: op(section, "from_numpy", &["data", "dtype", "device"]),
         copy: op(section, "copy", &["data"]),
         ready: op(section, "ready", &["data"]),
+        lazy: lazy(section),
         version: op(section, "version", &["data"]),
         array: devices::array_ops(section),
         oom: oom(section),
@@ -61,6 +63,8 @@ fn framework(name: &str, section: &Section<'_>, names: &mut Names) -> Framework 
         dtypes,
     };
     ways(section);
+    // What `python -m arraybridge check` reads, and nothing that is built.
+    section.skip("check");
     section.finish();
     framework
 }
@@ -72,6 +76,16 @@ fn identity(name: &str, section: &Section<'_>) -> Identity {
     let module = module.unwrap_or_else(|| name.to_owned());
     let install = filled(section, "install").unwrap_or_else(|| module.clone());
     Identity { name: name.to_owned(), variant: camel(name), title, module, install }
+}
+
+/// Whether functions return before anything is computed. Somebody has to ask for it then.
+fn lazy(section: &Section<'_>) -> bool {
+    let lazy = section.flag("lazy").unwrap_or(false);
+    if lazy && !section.has("ready") {
+        let message = format_args!("`lazy` needs `ready`; add ready = \"op(data)\"");
+        section.problem(section.key_at("lazy"), message);
+    }
+    lazy
 }
 
 fn isolate(outer: &Section<'_>) -> Option<Isolate> {

@@ -56,6 +56,7 @@ pub mod statics {
         title: "Host",
         module: "host",
         install: "host",
+        is_tested: false,
         classes: &["host.Array"],
         memory: ::arraybridge_runtime::__private::Memory::Host,
         immutable: false,
@@ -202,6 +203,7 @@ pub mod statics {
         }),
         copy: ::core::option::Option::None,
         ready: ::core::option::Option::None,
+        lazy: false,
         version: ::core::option::Option::None,
         device: ::arraybridge_runtime::__private::Devices {
             count: ::core::option::Option::None,
@@ -228,6 +230,7 @@ pub mod statics {
         title: "Chip",
         module: "chip.array",
         install: "chip.array",
+        is_tested: false,
         classes: &["chip.array.Array"],
         memory: ::arraybridge_runtime::__private::Memory::Either,
         immutable: true,
@@ -639,6 +642,7 @@ pub mod statics {
         }),
         copy: ::core::option::Option::None,
         ready: ::core::option::Option::None,
+        lazy: false,
         version: ::core::option::Option::None,
         device: ::arraybridge_runtime::__private::Devices {
             count: ::core::option::Option::Some(::arraybridge_runtime::__private::Op {

@@ -17,6 +17,7 @@ from .exceptions import (
     DeviceUnavailableError,
     FractionsLostWarning,
     FrameworkNotInstalledError,
+    FrameworkTableError,
     GradientDetachedWarning,
     InvalidDeviceError,
     MemoryConversionError,
@@ -53,6 +54,7 @@ __all__ = [
     "DtypeConversion",
     "FractionsLostWarning",
     "FrameworkNotInstalledError",
+    "FrameworkTableError",
     "GradientDetachedWarning",
     "InvalidDeviceError",
     "MemoryConversionError",
@@ -295,7 +297,7 @@ def convert(
     ------
     MemoryConversionError
         Or a subclass: DeviceUnavailableError, UnsupportedDtypeError, UnsupportedArrayError,
-        CopyRequiredError, FrameworkNotInstalledError.
+        CopyRequiredError, FrameworkNotInstalledError, FrameworkTableError.
     ValueError
         If the name of a framework, device or dtype is unknown.
 

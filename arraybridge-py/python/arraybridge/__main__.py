@@ -2,6 +2,8 @@
 
 ``doctor`` reports which frameworks work on this machine, and on which devices.
 ``selftest`` checks the conversions of the installed package on whatever devices there are.
+``check NAME`` compares a framework with what its table says, and names the keys to change.
+``add TABLE`` builds this package with another framework's table, and installs it.
 ``trace SCRIPT`` runs a program, and prints what its conversions did.
 ``frameworks`` prints the frameworks that this package was built with.
 ``stubs MODULE`` prints the type stub of an extension's declared functions.
@@ -15,7 +17,7 @@ import json
 import sys
 
 from . import __version__, frameworks
-from ._tools import doctor, program, selftest
+from ._tools import add, check, doctor, program, selftest
 from ._tools.page import table
 from .stubs import stub
 
@@ -33,7 +35,13 @@ def _arguments() -> argparse.ArgumentParser:
     )
     about = "check the conversions on this machine, on whatever devices there are"
     tested = commands.add_parser("selftest", help=about, description=about)
-    for command in (examined, tested):
+    about = "compare frameworks with what their tables say, and name the keys to change"
+    checked = commands.add_parser("check", help=about, description=about)
+    checked.add_argument("names", nargs="+", metavar="NAME", help="the framework's table")
+    checked.add_argument(
+        "--against", nargs="*", metavar="NAME", help="other frameworks (all that are installed)"
+    )
+    for command in (examined, tested, checked):
         command.add_argument(
             "--timeout",
             type=float,
@@ -44,12 +52,27 @@ def _arguments() -> argparse.ArgumentParser:
     listed = commands.add_parser(
         "frameworks", help="print the frameworks that this package was built with"
     )
-    for command in (examined, tested, listed):
+    for command in (examined, tested, checked, listed):
         command.add_argument("--json", action="store_true", help="print JSON")
+    _add_add(commands)
     _add_trace(commands)
     stubs = commands.add_parser("stubs", help="print the type stub of an extension module")
     stubs.add_argument("module", help="the name that it is imported by")
     return parser
+
+
+def _add_add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    about = "build this package with more tables, and install it; this needs Rust"
+    added = commands.add_parser("add", help=about, description=about)
+    added.add_argument(
+        "tables", nargs="+", metavar="TABLE", help="a file, or a name of those in the sources"
+    )
+    added.add_argument(
+        "--source", metavar="PATH", help="a checkout or an sdist (by default pip finds the sdist)"
+    )
+    added.add_argument(
+        "--dry-run", action="store_true", help="check the tables and what the build needs"
+    )
 
 
 def _add_trace(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -80,6 +103,10 @@ def main(arguments: list[str] | None = None) -> int:
         return doctor.run(options.full, options.json, options.timeout)
     if options.command == "selftest":
         return selftest.run(options.json, options.timeout)
+    if options.command == "check":
+        return check.run(options.names, options.against, options.json, options.timeout)
+    if options.command == "add":
+        return add.run(options.tables, options.source, options.dry_run)
     if options.command == "trace":
         command = [options.program, *options.arguments]
         return program.run(command, options.is_module, options.save, options.json)

@@ -14,6 +14,7 @@ __all__ = [
     "DeviceUnavailableError",
     "FractionsLostWarning",
     "FrameworkNotInstalledError",
+    "FrameworkTableError",
     "GradientDetachedWarning",
     "InvalidDeviceError",
     "MemoryConversionError",
@@ -77,6 +78,13 @@ class FrameworkNotInstalledError(MemoryConversionError, ImportError):
     """The framework cannot be imported: it is not installed, or it is broken.
 
     The message says which, and how to install or repair it.
+    """
+
+
+class FrameworkTableError(MemoryConversionError):
+    """A framework does not do what its table says. The message names the key that is wrong.
+
+    It is found out before the first conversion by each route and dtype, with a small array.
     """
 
 

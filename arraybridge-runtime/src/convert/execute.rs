@@ -5,12 +5,13 @@ use pyo3::prelude::*;
 use super::exporter::Exporter;
 use super::plan::{self, Access, Plan, Step, Steps, Target};
 use super::source::{self, Input, Opened, Reader, Slot};
+use super::trial::{self, Trial};
 use super::{errors, foreign, import};
 use crate::cuda::driver;
 use crate::framework::device::{self as places, Device};
 use crate::framework::endpoints::Endpoints;
 use crate::framework::loaded::{self, LoadedFramework};
-use crate::framework::spec::{Handover, Import, OrderedBy};
+use crate::framework::spec::{DType, Handover, Import, OrderedBy, Strides};
 use crate::framework::warnings;
 use crate::interpreter::error::{Error, Failure, Result};
 use crate::memory::cast;
@@ -152,10 +153,11 @@ impl<'t, 'py: 't> Run<'t, 'py> {
     ) -> Result<(Bound<'py, PyAny>, usize)> {
         let Some(object) = object else { return Err(error) };
         for (index, fallback) in self.plan.fallbacks.iter().enumerate() {
-            // Out of memory and interrupts are not refusals.
-            if !matches!(error, Error::Conversion(_)) {
+            // Out of memory and interrupts are not refusals, and neither is a table that is wrong.
+            if !matches!(&error, Error::Conversion(why) if why.failure != Failure::Table) {
                 break;
             }
+            self.trial(slot.memory.view().dtype()).of_steps(fallback.steps, Strides::Contiguous)?;
             let start = State::Array(object.clone(), self.owner_of_input());
             match self.steps(start, slot, fallback.steps) {
                 Ok(array) => return Ok((array, index + 1)),
@@ -223,6 +225,12 @@ impl<'t, 'py: 't> Run<'t, 'py> {
         let Endpoints { target, .. } = self.endpoints;
         let endpoints = Endpoints { source: loaded.framework, target };
         Reader { py: self.py, endpoints, loaded }
+    }
+
+    /// What the target is tried out with before it takes memory of a dtype.
+    fn trial(&self, dtype: DType) -> Trial<'t, 'py> {
+        let Run { py, endpoints, target, plan, .. } = *self;
+        Trial { py, endpoints, target, importer: plan.importer, device: plan.device, dtype }
     }
 
     fn import_failed(&self, error: PyErr) -> Error {
@@ -321,23 +329,21 @@ impl<'t, 'py: 't> Run<'t, 'py> {
             import::pin(py, endpoints, owner)?;
         }
         let memory = slot.memory.hand_over().expect("the step before has left memory");
-        import::import(py, endpoints, target, plan.importer, memory)
-            .map_err(|error| errors::in_our_words(py, endpoints, error))
+        let dtype = memory.view().dtype();
+        let made = import::import(py, endpoints, target, plan.importer, memory);
+        let array = made.map_err(|error| errors::in_our_words(py, endpoints, error))?;
+        if !target.framework.is_tested {
+            trial::check_dtype(py, endpoints, target, &array, dtype)?;
+        }
+        Ok(array)
     }
 
     /// The target's array of memory that it copies to the result's device.
     fn uploaded(&self, source: Source) -> Result<Bound<'py, PyAny>> {
-        let (py, target) = (self.py, self.target);
-        let op = target.framework.from_numpy.expect("a plan uploads where the table can");
-        let dtype = source.view().dtype();
-        let array = import::wrap_numpy(py, self.endpoints, source)
-            .map_err(|error| errors::in_our_words(py, self.endpoints, error))?;
-        let dtype = target.dtype_object(py, dtype).unwrap_or_else(|| py.None().into_bound(py));
-        let made = places::within(py, target, self.plan.device, |object| {
-            let none = py.None().into_bound(py);
-            op.call(py, [target.module(py), &array, &dtype, object.unwrap_or(&none)])
-        });
-        let array = made.map_err(|error| self.import_failed(error))?;
+        let (py, target, dtype) = (self.py, self.target, source.view().dtype());
+        let made = import::from_numpy(py, self.endpoints, target, source, self.plan.device);
+        let array = made.map_err(|error| errors::in_our_words(py, self.endpoints, error))?;
+        trial::check_dtype(py, self.endpoints, target, &array, dtype)?;
         self.arrived(array, target, self.plan.device)
     }
 
@@ -351,7 +357,9 @@ impl<'t, 'py: 't> Run<'t, 'py> {
             importer: self.plan.importer,
             accelerators: 0,
         };
-        let steps = plan::landing(self.endpoints.source, &target, &slot.facts(), self.plan.fresh);
+        let facts = slot.facts();
+        let steps = plan::landing(self.endpoints.source, &target, &facts, self.plan.fresh);
+        self.trial(facts.dtype).of_steps(steps, facts.layout)?;
         let run = Run { plan: Plan { cast: None, ..self.plan }, ..*self };
         run.steps(State::Memory, slot, steps)
     }
@@ -377,8 +385,8 @@ impl<'t, 'py: 't> Run<'t, 'py> {
         };
         let device = self.working_device();
         let source = self.loaded(whose)?;
-        let dtype = slot.described.as_ref().map(|(dtype, _)| *dtype);
-        let dtype = import::dtype_for(py, target, import, dtype);
+        let known = slot.described.as_ref().map(|(dtype, _)| *dtype);
+        let dtype = import::dtype_for(py, target, import, known);
         let adopt = || {
             places::within(py, target, device, |object| {
                 let none = py.None().into_bound(py);
@@ -393,6 +401,9 @@ impl<'t, 'py: 't> Run<'t, 'py> {
             None => adopt(),
         };
         let array = made.map_err(|error| self.import_failed(error))?;
+        if let Some(dtype) = known.filter(|_| !target.framework.is_tested) {
+            trial::check_dtype(py, self.endpoints, target, &array, dtype)?;
+        }
         self.arrived(array, target, device)
     }
 

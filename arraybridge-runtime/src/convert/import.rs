@@ -7,6 +7,7 @@ use super::source::{Opened, open_host};
 use super::{errors, source};
 use crate::dlpack::producer::Producer;
 use crate::dlpack::{capsule, managed};
+use crate::framework::device::{self as places, Device};
 use crate::framework::endpoints::Endpoints;
 use crate::framework::generated::MemoryType;
 use crate::framework::loaded::{self, Lacking, LoadedFramework};
@@ -82,6 +83,25 @@ pub(super) fn dtype_for<'py>(
     let used = dtype.filter(|_| import.uses_dtype);
     let object = used.and_then(|dtype| target.dtype_object(py, dtype));
     object.unwrap_or_else(|| py.None().into_bound(py))
+}
+
+/// The target's array of memory that it copies to a device by its table's `from_numpy`.
+pub(super) fn from_numpy<'py>(
+    py: Python<'py>,
+    endpoints: Endpoints,
+    target: &LoadedFramework,
+    source: Source,
+    device: Device,
+) -> Result<Bound<'py, PyAny>> {
+    let op = target.framework.from_numpy.expect("a plan uploads where the table can");
+    let dtype = source.view().dtype();
+    let array = wrap_numpy(py, endpoints, source)?;
+    let dtype = target.dtype_object(py, dtype).unwrap_or_else(|| py.None().into_bound(py));
+    let made = places::within(py, target, device, |object| {
+        let none = py.None().into_bound(py);
+        op.call(py, [target.module(py), &array, &dtype, object.unwrap_or(&none)])
+    });
+    Ok(made?)
 }
 
 /// Whether a private entry point makes the array that the public one makes: of the same class and

@@ -16,6 +16,7 @@ pub mod record;
 pub mod registry;
 mod source;
 pub mod trace;
+mod trial;
 
 use pyo3::prelude::*;
 
@@ -24,13 +25,14 @@ use crate::framework::device::{self, Device, Placement};
 use crate::framework::endpoints::Endpoints;
 use crate::framework::generated::MemoryType;
 use crate::framework::loaded::{self, LoadedFramework};
-use crate::framework::spec::{DType, DTypeSet, Framework, Kind, Memory};
+use crate::framework::spec::{DType, DTypeSet, Framework, Kind, Memory, Strides};
 use crate::framework::warnings;
 use crate::interpreter::error::{Failure, Result};
 use execute::Prepared;
 use plan::{Facts, Importer, Plan, Refusal, Route, Step, Target, Why, Wish};
 use record::Record;
 use source::{Input, Reader, Slot};
+use trial::Trial;
 
 pub use errors::explain_refusal;
 pub(crate) use errors::{copy_required, missing_dtype};
@@ -316,6 +318,8 @@ fn decide<'a, 'py>(
     let holds = target_at(py, target, device, facts.device, dtype)?;
     let plan = plan::between(endpoints.source, &holds, facts, &wish)
         .map_err(|refusal| explain_refusal(py, endpoints, target, facts, request, refusal))?;
+    let importer = plan.importer;
+    Trial { py, endpoints, target, importer, device, dtype }.of_steps(plan.steps, facts.layout)?;
     let missed = request.placement.is_missed(endpoints.target, device);
     let is_narrowed = request.is_narrowed;
     Ok(Prepared { py, endpoints, target, plan, input, slot, missed, is_narrowed })
@@ -352,6 +356,11 @@ fn prepare_own<'a, 'py>(
         (Refusal::CopyRequired(why), _) => copy_required(endpoints, request, why),
         (_, cast) => missing_dtype(py, endpoints, target, cast.unwrap_or(DType::Bool)),
     })?;
+    if let Some(dtype) = wish.cast {
+        let importer = plan.importer;
+        let trial = Trial { py, endpoints, target, importer, device, dtype };
+        trial.of_steps(plan.steps, Strides::Contiguous)?;
+    }
     let missed = request.placement.is_missed(endpoints.target, device);
     let input = match plan.route {
         Route::Keep => Input::Array(data.clone()),

@@ -12,7 +12,7 @@ use super::options::OutputType;
 use super::result::{self, ResultScope};
 use super::{ladder, scope};
 use crate::framework::device;
-use crate::framework::spec::Framework;
+use crate::framework::spec::{Framework, Memory};
 use crate::interpreter::error::{Error, Result};
 use crate::policy::Policy;
 
@@ -107,8 +107,12 @@ impl<'a, 'py> Call<'a, 'py> {
         let function = attempt.function.as_ref().unwrap_or(definition.function.bind(self.py));
         let call = || -> PyResult<Bound<'py, PyAny>> {
             let result = function.call(&fitted.args, fitted.kwargs.as_ref())?;
-            if fitted.must_wait {
-                result::wait(options.execution, &result)?;
+            // The steps of a coroutine or a generator are waited for one by one.
+            if definition.kind == FunctionKind::Plain {
+                match fitted.must_wait || self.is_waited_for() {
+                    true => result::wait(options.execution, &result)?,
+                    false => result::compute(options.execution, &result)?,
+                }
             }
             Ok(result)
         };
@@ -125,6 +129,17 @@ impl<'a, 'py> Call<'a, 'py> {
                 FailedAttempt { error, written }
             })
             .map(|result| (result, fitted.versions))
+    }
+
+    /// Whether the conversion of the result waits for it anyway. To wait earlier shows the ladder what the
+    /// computation raises.
+    #[inline]
+    fn is_waited_for(&self) -> bool {
+        let options = &self.definition.options;
+        let leaves = |output: &Framework| {
+            output.memory == Memory::Host && output.memory_type != options.execution.memory_type
+        };
+        options.execution.ready.is_some() && options.retries() && self.output().is_some_and(leaves)
     }
 
     /// Runs `body` on the device of the call.
@@ -177,6 +192,8 @@ impl<'a, 'py> Call<'a, 'py> {
         scope: ResultScope,
     ) -> PyResult<Bound<'py, PyAny>> {
         let result = result::finish(self, result, scope)?;
+        // The policy may have cast it.
+        result::compute(self.definition.options.execution, &result)?;
         let Some(contract) = &self.definition.options.contract else { return Ok(result) };
         let answer = contract.bind(self.py).call1((&result,))?;
         // A contract that asserts returns None.

@@ -48,6 +48,7 @@ impl Passthrough {
             && options.contract.is_none()
             && !options.slice_by_slice
             && is_input(options.execution)
+            && (options.delivers || !options.execution.lazy)
             && keeps_results;
         let needs_no_check = options.delivers
             && options.conversion == Some(Conversion::NativeOutput)
@@ -166,7 +167,7 @@ fn recover_unchecked<'py>(
 
 /// Whether memory ran out and the declaration allows a retry.
 fn is_recoverable(py: Python<'_>, definition: &Definition, error: &PyErr) -> bool {
-    definition.options.retries() && oom::framework_of(py, error).is_some()
+    definition.options.retries() && oom::framework_of(py, error, None).is_some()
 }
 
 /// What was found out about arguments that fit.

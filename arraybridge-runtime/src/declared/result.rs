@@ -237,6 +237,24 @@ pub fn is_finished<'py>(
     }
 }
 
+/// Computes the arrays of a result, if their framework does that only when somebody asks. They then belong to no
+/// thread, and what their computation raises is raised here.
+///
+/// # Errors
+///
+/// What the framework raises when their computation fails.
+#[inline]
+pub fn compute(framework: &'static Framework, result: &Bound<'_, PyAny>) -> PyResult<()> {
+    if !framework.lazy {
+        return Ok(());
+    }
+    let has_arrays = match detect::class_of(result) {
+        Some(class) => class.framework.memory_type == framework.memory_type,
+        None => Container::of(result).is_some(),
+    };
+    if has_arrays { wait(framework, result) } else { Ok(()) }
+}
+
 /// Waits for the arrays of a result, if their framework returns before they are computed.
 ///
 /// # Errors

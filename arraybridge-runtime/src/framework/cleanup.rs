@@ -110,7 +110,9 @@ fn clear(
         let error = match done {
             Ok(()) => None,
             // Memory has run out already, so this is a failure like any other.
-            Err(error) if oom::framework_of(py, &error).is_some() => Some(first_line(py, &error)),
+            Err(error) if oom::framework_of(py, &error, Some(framework)).is_some() => {
+                Some(first_line(py, &error))
+            }
             Err(error) if oom::passes_through(py, &error) => return Err(error.into()),
             Err(error) => Some(first_line(py, &error)),
         };

@@ -15,6 +15,7 @@ use crate::framework::generated::MemoryType;
 use crate::framework::isolate;
 use crate::framework::shortcuts::{self, ShortCut};
 use crate::framework::spec::{DType, DTypeSet, Export, Framework, Memory, Op};
+use crate::framework::tried::Tried;
 use crate::interpreter::error::{Error, Failure, Result, defer_interrupt, first_line};
 use crate::interpreter::{detached, error, fork};
 use crate::memory::numpy_array;
@@ -32,6 +33,8 @@ pub struct LoadedFramework {
     several_hosts: OnceLock<bool>,
     unversioned: OnceLock<()>,
     lacking: PyOnceLock<Lacking>,
+    /// What of its table was tried out.
+    pub tried: Tried,
 }
 
 /// What the installed version of a framework lacks of the dtypes that its table lists.
@@ -139,6 +142,7 @@ impl LoadedFramework {
             several_hosts: OnceLock::new(),
             unversioned: OnceLock::new(),
             lacking: PyOnceLock::new(),
+            tried: Tried::default(),
         }
     }
 

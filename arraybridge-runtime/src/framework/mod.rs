@@ -12,4 +12,5 @@ pub mod oom;
 pub mod op;
 pub mod shortcuts;
 pub mod spec;
+pub mod tried;
 pub mod warnings;

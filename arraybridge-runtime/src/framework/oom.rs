@@ -14,8 +14,14 @@ use crate::interpreter::error::{attempt, is_device_memory};
 /// The framework whose memory ran out, if the exception is an out-of-memory error.
 ///
 /// The most specific class in the exception's method resolution order decides: CuPy's error is also
-/// a `MemoryError`.
-pub fn framework_of(py: Python<'_>, error: &PyErr) -> Option<&'static Framework> {
+/// a `MemoryError`. Among the frameworks with rules for that class, `asked` comes first, which is the one that a
+/// function was declared for, then those whose rule has a test or a text: every exception of a class may come
+/// from any of them.
+pub fn framework_of(
+    py: Python<'_>,
+    error: &PyErr,
+    asked: Option<&'static Framework>,
+) -> Option<&'static Framework> {
     let class = error.get_type(py);
     let mro = class.getattr(pyo3::intern!(py, "__mro__")).ok()?;
     for base in mro.cast::<PyTuple>().ok()?.iter() {
@@ -25,11 +31,15 @@ pub fn framework_of(py: Python<'_>, error: &PyErr) -> Option<&'static Framework>
         {
             return Some(framework);
         }
-        let frameworks = MemoryType::ALL.map(MemoryType::framework);
-        let found = frameworks.into_iter().find(|framework| {
-            let mut rules = framework.oom.iter().filter(|rule| rule.class == name);
-            rules.any(|rule| applies(py, framework, rule, error))
-        });
+        let has_rule = |framework: &&'static Framework, is_specific: bool| {
+            let of_class =
+                |rule: &&OomRule| rule.class == name && rule.is_specific() >= is_specific;
+            framework.oom.iter().filter(of_class).any(|rule| applies(py, framework, rule, error))
+        };
+        let all = || MemoryType::ALL.into_iter().map(MemoryType::framework);
+        let found = asked.filter(|framework| has_rule(framework, false));
+        let found = found.or_else(|| all().find(|framework| has_rule(framework, true)));
+        let found = found.or_else(|| all().find(|framework| has_rule(framework, false)));
         if found.is_some() {
             return found;
         }
@@ -72,5 +82,5 @@ fn applies(py: Python<'_>, framework: &'static Framework, rule: &OomRule, error:
 /// Whether an exception leaves a conversion unchanged: an out-of-memory error, which callers and the
 /// recovery ladder recognise by its class, or what is not an `Exception`, such as an interrupt.
 pub fn passes_through(py: Python<'_>, error: &PyErr) -> bool {
-    !error.is_instance_of::<PyException>(py) || framework_of(py, error).is_some()
+    !error.is_instance_of::<PyException>(py) || framework_of(py, error, None).is_some()
 }

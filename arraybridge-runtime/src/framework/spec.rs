@@ -98,6 +98,9 @@ pub struct Framework {
     pub module: &'static str,
     /// The distribution to install, for messages.
     pub install: &'static str,
+    /// Whether the table is one of this repository's, whose tests convert every dtype that it lists. Of another
+    /// one, the dtype of each result is looked at.
+    pub is_tested: bool,
     /// Module-qualified class names, looked up in the method resolution order of an object.
     pub classes: &'static [&'static str],
     /// Where its arrays can live.
@@ -148,6 +151,8 @@ pub struct Framework {
     pub copy: Option<Op<2>>,
     /// Waits for the arrays in what a function returned. Scope: `module, data`.
     pub ready: Option<Op<2>>,
+    /// Whether nothing is computed until somebody asks for it, as `ready` does.
+    pub lazy: bool,
     /// A number that grows with each write to an array. Scope: `module, data`.
     pub version: Option<Op<2>>,
     /// Device operations.
@@ -346,4 +351,11 @@ pub struct OomRule {
     pub when: Option<Op<2>>,
     /// Has to be in the message, in upper or lower case.
     pub text: Option<&'static str>,
+}
+
+impl OomRule {
+    /// Whether it asks for more than the class.
+    pub fn is_specific(&self) -> bool {
+        self.when.is_some() || self.text.is_some()
+    }
 }

@@ -32,6 +32,8 @@ pub enum Failure {
     Copy,
     /// `FrameworkNotInstalledError`.
     NotInstalled,
+    /// `FrameworkTableError`.
+    Table,
 }
 
 impl Failure {
@@ -44,6 +46,7 @@ impl Failure {
             Failure::Array => "UnsupportedArrayError",
             Failure::Copy => "CopyRequiredError",
             Failure::NotInstalled => "FrameworkNotInstalledError",
+            Failure::Table => "FrameworkTableError",
         }
     }
 }

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any
 
@@ -35,7 +35,9 @@ class Child:
     Its output goes to files: a pipe could fill up, or be held open by a process that it started.
     """
 
-    def __init__(self, module: str, *arguments: str) -> None:
+    def __init__(
+        self, module: str, *arguments: str, environment: Mapping[str, str] | None = None
+    ) -> None:
         self._out = tempfile.TemporaryFile()  # noqa: SIM115
         self._err = tempfile.TemporaryFile()  # noqa: SIM115
         self._started = time.time()
@@ -45,7 +47,7 @@ class Child:
             stdin=subprocess.DEVNULL,
             stdout=self._out,
             stderr=self._err,
-            env={**os.environ, **ENVIRONMENT},
+            env={**os.environ, **ENVIRONMENT, **(environment or {})},
             start_new_session=True,
         )
 
@@ -132,23 +134,27 @@ def _show(bar: Any, child: Child, before: int) -> None:
 
 
 def run_cases(
-    module: str, *arguments: str, silence: float, bar: Any = None
+    module: str,
+    *arguments: str,
+    silence: float,
+    bar: Any = None,
+    environment: Mapping[str, str] | None = None,
 ) -> Iterable[dict[str, Any]]:
     """Run a child that goes through cases, and start it again after the case that ended it.
 
     The child gets the names of the cases to leave out as its last argument, a JSON list. It reports
     ``start=name`` before each case, and the case with its ``name`` and ``status`` after it. Other
     messages are passed on. A case that ended the child has the status "failed" and a ``reason``.
-    ``bar`` shows the case that is running.
+    ``bar`` shows the case that is running. ``environment`` has variables for the child.
     """
     over: list[str] = []
     while True:
-        child = Child(module, *arguments, json.dumps(over))
+        child = Child(module, *arguments, json.dumps(over), environment=environment)
         wait_for([child], silence, partial(_show, bar, child, len(over)))
-        current = None
+        current, key = None, ""
         for message in child.messages():
             if "start" in message:
-                current = message["start"]
+                current, key = message["start"], message.get("key", "")
                 continue
             if "name" in message:
                 over.append(message["name"])
@@ -158,7 +164,7 @@ def run_cases(
         if problem is None:
             return
         name = current or "start of the process"
-        yield {"name": name, "status": "failed", "reason": problem}
+        yield {"name": name, "status": "failed", "reason": problem, **({"key": key} if key else {})}
         if current is None:
             return
         over.append(current)

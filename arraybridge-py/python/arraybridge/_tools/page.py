@@ -6,7 +6,10 @@ import textwrap
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-__all__ = ["callers_table", "doctor_page", "reasoned_table", "selftest_page", "summed", "table"]
+__all__ = [
+    "callers_table", "check_page", "doctor_page", "reasoned_table", "selftest_page", "summed",
+    "table",
+]  # fmt: skip
 
 WIDTH = 80
 COLUMN = 16
@@ -222,3 +225,45 @@ def _groups(checks: list[dict[str, Any]]) -> str:
         made = sum(check.get("conversions", 0) for check in found)
         rows.append((group, str(passed), str(len(found) - passed), str(made)))
     return table(rows)
+
+
+def check_page(report: dict[str, Any]) -> str:
+    """The report of ``check``: a table of counts for each framework, then the lines that matter."""
+    parts = [f"arraybridge {report['arraybridge']}, Python {report['python']}"]
+    for name, found in report["frameworks"].items():
+        parts.append(_checked(name, found))
+    wrong = [name for name, found in report["frameworks"].items() if not found["ok"]]
+    result = f"Not as their tables say: {', '.join(wrong)}" if wrong else "All is as the tables say"
+    parts.append(f"{result}, in {report['seconds']:g} s.")
+    return "\n\n".join(parts)
+
+
+def _checked(name: str, found: dict[str, Any]) -> str:
+    if "reason" in found:
+        return paragraph(name, found["reason"])
+    title = f"{found['title']} [{name}]"
+    rows: list[tuple[str, ...]] = [(title, "passed", "notes", "limits", "failed")]
+    for group in dict.fromkeys(line["group"] for line in found["lines"]):
+        states = [line["status"] for line in found["lines"] if line["group"] == group]
+        label = group if group == "alone" else f"with {group}"
+        counts = (str(states.count(each)) for each in ("passed", "note", "limit", "failed"))
+        rows.append((label, *counts))
+    lines = [table(rows)]
+    for status, head in (("note", "note"), ("limit", "limit"), ("failed", "FAILED")):
+        reasons: dict[str, list[str]] = {}
+        for line in found["lines"]:
+            if line["status"] == status:
+                text = line["why"] if status == "limit" else f"{line['key']}: {line['reason']}"
+                reasons.setdefault(text, []).append(line["name"])
+        lines += [paragraph(head, f"{_some(names)}: {text}") for text, names in reasons.items()]
+    lines += [
+        paragraph("note", f"check.limits: nothing fails that {unused!r} would explain; remove it")
+        for unused in found["unused_limits"]
+    ]
+    return "\n".join(lines)
+
+
+def _some(names: list[str]) -> str:
+    """A few names, and how many there are besides."""
+    shown = ", ".join(names[:3])
+    return shown if len(names) <= 3 else f"{shown} and {len(names) - 3} more"

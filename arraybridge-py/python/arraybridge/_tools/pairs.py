@@ -14,17 +14,29 @@ import arraybridge
 import numpy
 
 from . import arrays
+from .capsule import dtype_of
 from .child import reporter
+from .tables import tables
 
 __all__ = ["measure"]
 
-IMAGE = numpy.arange(4 * 2**20, dtype="float32").reshape(2048, 2048)
+NBYTES = 2**24
 ROUNDS = 7
 
 
+def image_of(*names: str) -> numpy.ndarray:
+    """An image of 16 MiB in a dtype that the frameworks have: float32, if they do."""
+    first, *others = (tables()[name] for name in names)
+    dtype = first.plain_dtype(set(first.dtypes).intersection(*(other.dtypes for other in others)))
+    native = dtype_of(dtype)
+    flat = numpy.arange(NBYTES // native.itemsize)
+    return (flat % 2 if native.kind == "b" else flat).astype(native).reshape(-1, 2048)
+
+
 def measure(source: str, here: str, target: str, there: str, device: str | None) -> dict[str, Any]:
-    """Convert an image of 16 MiB, check its values, and return how it went."""
-    image = arraybridge.convert(IMAGE, source, device=here, copy=True)
+    """Convert an image, check its values, and return how it went."""
+    native = image_of(source, target)
+    image = arraybridge.convert(native, source, device=here, copy=True)
     times = []
     for _ in range(ROUNDS):
         _finish(source, image)
@@ -34,7 +46,7 @@ def measure(source: str, here: str, target: str, there: str, device: str | None)
             _finish(target, result)
             times.append(time.perf_counter() - start)
     record = records[0]
-    if not (arraybridge.convert(result, "numpy") == IMAGE).all():
+    if not (arraybridge.convert(result, "numpy") == native).all():
         return {"status": "failed", "reason": "the values changed"}
     if record.device != there:
         return {"status": "failed", "reason": f"the result is on {record.device}"}
@@ -57,7 +69,7 @@ def _finish(name: str, array: Any) -> None:
 
 def _run(places: dict[str, list[str]], over: list[str], report: Callable[..., None]) -> None:
     for name in arrays.import_order(list(places)):
-        arraybridge.convert(IMAGE[:2, :2], name)
+        arraybridge.convert(image_of(name)[:2, :2], name)
     ends = [(name, place) for name, found in places.items() for place in found]
     for source, here in ends:
         for target, there in ends:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import math
 import sys
 import time
 from collections.abc import Callable
@@ -16,12 +17,13 @@ from typing import Any
 import arraybridge
 import numpy
 
+from .capsule import dtype_of
 from .child import reporter
 from .details import DETAILS
+from .tables import tables
 
 __all__ = ["examine"]
 
-IMAGE = numpy.arange(6, dtype="uint16").reshape(2, 3)
 MOST_DEVICES = 64
 
 
@@ -84,11 +86,15 @@ def _used(name: str) -> dict[str, Any]:
 
 
 def _round_trip(name: str, device: str | None) -> str:
-    there = arraybridge.convert(IMAGE, name, device=device)
+    table = tables()[name]
+    dtype = "uint16" if "uint16" in table.dtypes else table.plain_dtype()
+    shape = table.plain_shape()
+    image = numpy.arange(math.prod(shape)).astype(dtype_of(dtype)).reshape(shape)
+    there = arraybridge.convert(image, name, device=device)
     place = arraybridge.explain(there, name).device
     back = arraybridge.convert(there, "numpy")
-    if back.dtype != IMAGE.dtype or not (back == IMAGE).all():
-        raise ValueError(f"a uint16 image came back from {place} with other values")
+    if back.dtype != image.dtype or not (back == image).all():
+        raise ValueError(f"an image of {dtype} came back from {place} with other values")
     return str(place)
 
 

@@ -5,7 +5,7 @@ use pyo3::prelude::*;
 
 use super::device::version;
 use super::{Opened, Reader, Slot, dtype};
-use crate::convert::errors::not_exchanged;
+use crate::convert::errors::{Lie, not_exchanged, wrong_table};
 use crate::convert::import::lacking;
 use crate::convert::not_exported;
 use crate::convert::plan::Access;
@@ -20,6 +20,7 @@ use crate::framework::spec::{DType, Framework, Kind, Memory};
 use crate::interpreter::detached::{DetachedBuffer, DetachedRef};
 use crate::interpreter::error::{Failure, Result, attempt};
 use crate::memory::buffer;
+use crate::memory::cast;
 use crate::memory::numpy_array::{self, UnknownDtype};
 use crate::memory::source::{Owner, Slot as MemorySlot, Source};
 
@@ -193,8 +194,42 @@ impl<'py> Reader<'_, 'py> {
         }
     }
 
-    /// The array as its framework's own call gives it to NumPy.
+    /// The array as its framework's own call gives it to NumPy: a copy that nobody else has, or a view of what
+    /// the array or its framework keeps.
     pub(super) fn open_as_numpy(&self, data: &Bound<'py, PyAny>, device: Device) -> Result<Opened> {
+        let array = self.as_numpy(data, device)?;
+        let copied = numpy_array::is_unique_owner(&array);
+        let mut opened = read_numpy(self.endpoints, &array, copied)?;
+        let came = opened.source.view().dtype();
+        if let Some(dtype) = dtype(self.py, self.loaded, data).filter(|dtype| *dtype != came) {
+            let lie = Lie::to_numpy(dtype, came);
+            return Err(wrong_table(self.endpoints, self.loaded.framework, lie));
+        }
+        let immutable = self.loaded.framework.immutable;
+        opened.private = match device {
+            _ if copied => true,
+            // A call gives a view of the same memory each time, and a copy in other memory.
+            Device::Host => {
+                let again = self.as_numpy(data, device)?;
+                numpy_array::address(&array) != numpy_array::address(&again)
+            }
+            // JAX keeps what it hands out, and therefore has it read-only.
+            Device::Accelerator(_) if immutable && opened.source.view().is_read_only() => false,
+            // It may be a view of memory that the device uses too.
+            Device::Accelerator(_) => {
+                opened.source = cast::copied(self.py, &opened.source)?;
+                true
+            }
+        };
+        opened.source.restrict(immutable && !opened.private);
+        Ok(opened)
+    }
+
+    fn as_numpy(
+        &self,
+        data: &Bound<'py, PyAny>,
+        device: Device,
+    ) -> Result<Bound<'py, PyUntypedArray>> {
         let Some(op) = self.loaded.framework.to_numpy else {
             let reason = format!("{} has no way to the host for it", self.loaded.framework.title);
             return Err(self.endpoints.error(Failure::Array, "to_numpy", reason));
@@ -207,11 +242,7 @@ impl<'py> Reader<'_, 'py> {
             let asarray = pyo3::intern!(self.py, "asarray");
             array = numpy.call_method1(asarray, (array,)).map_err(failed)?;
         }
-        let array = array.cast::<PyUntypedArray>().map_err(PyErr::from)?;
-        let private = device != Device::Host || numpy_array::is_unique_owner(array);
-        let opened = read_numpy(self.endpoints, array, private)?;
-        // JAX keeps what it hands out, and therefore has it read-only.
-        Ok(Opened { private: private && !opened.source.view().is_read_only(), ..opened })
+        Ok(array.cast_into::<PyUntypedArray>().map_err(PyErr::from)?)
     }
 }
 

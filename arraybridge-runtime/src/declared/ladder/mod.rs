@@ -182,7 +182,7 @@ pub fn retry<'py>(
     let mut result = function.call0();
     for _ in 0..max_retries {
         let Err(error) = &result else { break };
-        let out_of_memory = oom::framework_of(py, error);
+        let out_of_memory = oom::framework_of(py, error, Some(framework));
         if out_of_memory.is_none_or(|found| found.memory_type != framework.memory_type) {
             break;
         }
@@ -220,7 +220,9 @@ impl Ladder {
         if !options.retries() {
             return Err(error);
         }
-        let Some(framework) = oom::framework_of(py, &error) else { return Err(error) };
+        let Some(framework) = oom::framework_of(py, &error, Some(options.execution)) else {
+            return Err(error);
+        };
         if written {
             let text = "arraybridge did not try again: the function had written to an argument";
             let _ = error.add_note(py, text);
@@ -370,7 +372,7 @@ impl Ladder {
         let line = first_line(py, &failed.error);
         release::clear_frames(py, &failed.error)?;
         self.error.add_note(py, format!("arraybridge tried {name}: {line}"))?;
-        if rung == Rung::Clear && oom::framework_of(py, &failed.error).is_none() {
+        if rung == Rung::Clear && oom::framework_of(py, &failed.error, None).is_none() {
             // A second clear helps only if memory ran out again.
             let _ = self.rungs.next_if_eq(&Rung::ClearAgain);
         }

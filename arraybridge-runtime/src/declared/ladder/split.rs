@@ -95,7 +95,7 @@ impl<'py> Parts<'_, '_, 'py> {
                 Err(failed)
                     if stop - start > 1
                         && !failed.written
-                        && oom::framework_of(self.call.py, &failed.error).is_some() =>
+                        && oom::framework_of(self.call.py, &failed.error, None).is_some() =>
                 {
                     release::clear_frames(self.call.py, &failed.error)?;
                     // The garbage of this rung was collected at its beginning.

@@ -130,7 +130,7 @@ impl Steps {
         let py = slf.py();
         let (ladder, generator, versions) = {
             let mut this = slf.try_borrow_mut()?;
-            if !this.can_restart || oom::framework_of(py, &error).is_none() {
+            if !this.can_restart || oom::framework_of(py, &error, None).is_none() {
                 return Err(error);
             }
             let generator = this.generator.as_ref().map(|generator| generator.bind(py).clone());

@@ -14,6 +14,7 @@ use crate::declared::ladder::{self, Ladder, Rung, RungFailure};
 use crate::declared::result::{self, ResultScope};
 use crate::declared::scope;
 use crate::framework::device;
+use crate::framework::spec::Framework;
 use crate::interpreter::error::Result;
 use crate::policy::Policy;
 
@@ -33,6 +34,22 @@ pub(super) struct Restarted<'py> {
     pub first_step: PyResult<Bound<'py, PyAny>>,
     /// The arrays that the function could write to.
     pub versions: UnboundVersions,
+}
+
+/// Computes the arrays that a step yields or returns, where its framework is lazy.
+fn computed<'py>(
+    py: Python<'py>,
+    framework: &'static Framework,
+    step: PyResult<Bound<'py, PyAny>>,
+) -> PyResult<Bound<'py, PyAny>> {
+    match &step {
+        Ok(value) => result::compute(framework, value)?,
+        Err(error) if framework.lazy && error.is_instance_of::<PyStopIteration>(py) => {
+            result::compute(framework, &error.value(py).getattr(intern!(py, "value"))?)?;
+        }
+        Err(_) => {}
+    }
+    step
 }
 
 impl CallOrigin {
@@ -79,6 +96,7 @@ impl CallOrigin {
         body: impl FnOnce() -> PyResult<Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let framework = self.declared.get().definition().options.execution;
+        let body = || computed(py, framework, body());
         if on_host {
             return match ladder::host_scope(py, framework)? {
                 Some(scope) => device::entered(&scope, body),

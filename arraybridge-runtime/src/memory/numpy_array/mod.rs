@@ -135,11 +135,33 @@ fn is_same<T: PartialEq>(one: &[T], other: &[T]) -> bool {
     one.len() == other.len() && one.iter().zip(other).all(|(a, b)| a == b)
 }
 
-/// Whether a NumPy array owns its memory, and this is the only reference to the array.
+/// Whether a NumPy array owns its memory, or is a view of one that does, and this is the only reference to the
+/// array and so to its memory.
 pub fn is_unique_owner(array: &Bound<'_, PyUntypedArray>) -> bool {
+    let mut array = array.as_borrowed();
     // SAFETY: the object is alive and the interpreter attached.
-    let references = unsafe { ffi::Py_REFCNT(array.as_ptr()) };
-    fields(array).flags & npyffi::NPY_ARRAY_OWNDATA != 0 && references == 1
+    while unsafe { ffi::Py_REFCNT(array.as_ptr()) } == 1 {
+        let fields = fields(&array);
+        if fields.flags & npyffi::NPY_ARRAY_OWNDATA != 0 {
+            return true;
+        }
+        if fields.base.is_null() {
+            return false;
+        }
+        // SAFETY: the base of an array is an object that the array keeps alive.
+        let base = unsafe { Borrowed::from_ptr(array.py(), fields.base) };
+        if !is_plain_array(&base) {
+            return false;
+        }
+        // SAFETY: it is a NumPy array.
+        array = unsafe { base.cast_unchecked() };
+    }
+    false
+}
+
+/// Where the elements of a NumPy array begin.
+pub fn address(array: &Bound<'_, PyUntypedArray>) -> usize {
+    fields(array).data as usize
 }
 
 /// The element type of a NumPy array, if it has a name here.

@@ -1,0 +1,160 @@
+"""Build this package with more tables, and install it: ``python -m arraybridge add my.toml``.
+
+Tables are compiled, so this takes the sources, Rust and a linker. What can be known without them is
+checked first.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+import tomllib
+from collections.abc import Sequence
+from pathlib import Path
+
+from arraybridge import __version__, _core
+
+from . import schema
+
+__all__ = ["run"]
+
+DISTRIBUTION = "arraybridge-rs"
+VARIABLE = "ARRAYBRIDGE_FRAMEWORKS"
+NEEDS = "This compiles arraybridge: some minutes of processor time, 1 GB of disk and the network."
+# Where the sources say which Rust they need.
+RUST_VERSION = re.compile(r'^rust-version = "([\d.]+)"', re.MULTILINE)
+
+
+class Refused(Exception):  # noqa: N818
+    """The command cannot be carried out, for the reasons in the message."""
+
+
+def sources(source: str | None, folder: Path) -> Path:
+    """The folder of the sources: what was given, an unpacked sdist, or what pip finds."""
+    found = Path(source).resolve() if source else download(folder)
+    if found.is_file():
+        with tarfile.open(found) as archive:
+            archive.extractall(folder / "sdist", filter="data")
+        (found,) = (folder / "sdist").iterdir()
+    if not (found / "pyproject.toml").is_file():
+        raise Refused(f"{found} is not a source of {DISTRIBUTION}: it has no pyproject.toml")
+    project = tomllib.loads((found / "pyproject.toml").read_text())
+    if project.get("project", {}).get("name") != DISTRIBUTION:
+        raise Refused(f"{found} is not a source of {DISTRIBUTION}")
+    return found
+
+
+def download(folder: Path) -> Path:
+    """The sdist of this version, as pip finds it."""
+    command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps"]
+    command += ["--no-binary", ":all:", "--dest", str(folder), f"{DISTRIBUTION}=={__version__}"]
+    if subprocess.run(command).returncode:
+        raise Refused(
+            f"pip finds no sdist of {DISTRIBUTION} {__version__}; give the sources with "
+            "--source: a folder (a checkout) or an sdist (.tar.gz)"
+        )
+    (found,) = folder.glob("*.tar.gz")
+    return found
+
+
+def lacking(source: Path) -> list[str]:
+    """What the build needs and is not there."""
+    wanted = RUST_VERSION.search((source / "Cargo.toml").read_text())
+    found = []
+    if shutil.which("cargo") is None:
+        found.append("Rust is not installed; see https://rustup.rs")
+    elif wanted:
+        shown = subprocess.run(["rustc", "--version"], capture_output=True, text=True).stdout
+        version = re.search(r"\d+\.\d+", shown)
+        if version is None or _number(version[0]) < _number(wanted[1]):
+            found.append(f"Rust {wanted[1]} is needed, and this is {shown.strip() or 'none'}")
+    if not any(map(shutil.which, ("cc", "gcc", "clang"))):
+        found.append("a C compiler is needed for linking; install gcc or clang")
+    return found
+
+
+def _number(version: str) -> tuple[int, ...]:
+    return tuple(map(int, version.split(".")[:2]))
+
+
+def find(table: str, source: Path | None) -> Path:
+    """A file of tables: a path, or the name of one that comes with the sources."""
+    path = Path(table)
+    if path.is_file():
+        return path.resolve()
+    if source is not None and (source / "tables" / f"{table}.toml").is_file():
+        return source / "tables" / f"{table}.toml"
+    shipped = sorted(path.stem for path in (source / "tables").glob("*.toml")) if source else []
+    more = f"; tables that come with the sources: {', '.join(shipped)}" if shipped else ""
+    raise Refused(f"{table} is not a file{more}")
+
+
+def names_of(files: Sequence[Path]) -> list[str]:
+    """Check the files, and return the names of their tables."""
+    problems: list[str] = []
+    names: list[str] = []
+    for path in files:
+        tables, wrong = schema.parse(path.name, path.read_text())
+        problems += wrong
+        for name, keys in tables.items():
+            problems += schema.mistakes(path.name, name, keys)
+            if name in names:
+                problems.append(f"{path.name}: [{name}] is in two files")
+            names.append(name)
+        if not tables and not wrong:
+            problems.append(f"{path.name} has no tables; add one for each framework")
+    own = tomllib.loads(_core._TABLES[0])
+    problems += [f"[{name}] is a table of arraybridge itself" for name in names if name in own]
+    if problems:
+        raise Refused("\n".join(problems))
+    return names
+
+
+def kept(names: Sequence[str], folder: Path) -> list[Path]:
+    """The tables that were added before, as files, unless they are added anew."""
+    found = []
+    for number, text in enumerate(_core._TABLES[1:]):
+        if not set(tomllib.loads(text)) & set(names):
+            found.append(folder / f"kept{number}.toml")
+            found[-1].write_text(text)
+    return found
+
+
+def run(tables: Sequence[str], source: str | None, dry_run: bool) -> int:
+    """Build and install. Return the exit status."""
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary)
+        try:
+            # A mistake in a file that is there is reported before anything is downloaded.
+            if all(Path(table).is_file() for table in tables):
+                names_of([Path(table) for table in tables])
+            if dry_run and source is None:
+                print("The tables are right, as far as that can be known without Rust.")
+                return 0
+            found = sources(source, folder)
+            files = [find(table, found) for table in tables]
+            names = names_of(files)
+            problems = lacking(found)
+            if problems:
+                raise Refused("\n".join(problems))
+        except Refused as refused:
+            print(refused, file=sys.stderr)
+            return 1
+        listed = [*kept(names, folder), *files]
+        print(f"tables: {', '.join(names)}, besides {len(listed) - len(files)} added before")
+        print(f"{NEEDS} The sources are {found}.", flush=True)
+        return 0 if dry_run else _install(found, listed, names)
+
+
+def _install(source: Path, files: Sequence[Path], names: Sequence[str]) -> int:
+    command = [sys.executable, "-m", "pip", "install", "--force-reinstall", "--no-deps"]
+    variables = {**os.environ, VARIABLE: os.pathsep.join(map(str, files))}
+    status = subprocess.run([*command, str(source)], env=variables).returncode
+    if status == 0:
+        print(f"Now run: python -m arraybridge check {' '.join(names)}")
+    return status

@@ -1,0 +1,150 @@
+"""Check frameworks against their tables, and report which key to change.
+
+``gather`` runs the cases of each framework alone (``claims``) and with every other installed one
+(``between``), in processes of their own. A case that ends its process is a line of the report.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import functools
+import importlib.util
+import json
+import platform
+import sys
+import time
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from arraybridge import __version__
+
+from .child import run_cases
+from .page import check_page
+from .progress import progress
+from .tables import Table, tables
+
+__all__ = ["gather"]
+
+SCHEMA = 1
+ALONE = "alone"
+# Cases that try what the table says to be impossible. To end the process is one way to be so.
+REFUSALS = ("dtype * left out", "no_dlpack *")
+
+
+def installed(table: Table) -> bool:
+    """Whether the framework's module can be found. Nothing is imported but its parents."""
+    try:
+        return importlib.util.find_spec(table.get("module", table.name)) is not None
+    except (ImportError, ValueError):
+        return False
+
+
+def environment(table: Table) -> dict[str, str]:
+    """The variables that a framework needs to be checked here. ``{prefix}`` is Python's."""
+    found = table.get("check.environment", {})
+    return {name: value.replace("{prefix}", sys.prefix) for name, value in found.items()}
+
+
+def others(checked: Table, known: dict[str, Table], against: Sequence[str] | None) -> list[str]:
+    """The frameworks that one is checked with. It is one of them itself."""
+    if against is not None:
+        return [name for name in against if installed(known[name])]
+    return [name for name, table in known.items() if installed(table)]
+
+
+def gather(
+    names: Sequence[str],
+    against: Sequence[str] | None = None,
+    silence: float = 120,
+    show: bool = False,
+) -> dict[str, Any]:
+    """Check frameworks, and return the report. A case that takes ``silence`` seconds is ended.
+
+    ``against`` are the other frameworks; by default all that are installed. ``show`` shows how far
+    that is on a terminal.
+    """
+    start, known = time.perf_counter(), tables()
+    found = {name: _framework(known[name], known, against, silence, show) for name in names}
+    return {
+        "schema": SCHEMA,
+        "arraybridge": __version__,
+        "python": platform.python_version(),
+        "frameworks": found,
+        "seconds": round(time.perf_counter() - start, 1),
+        "ok": all(each["ok"] for each in found.values()),
+    }
+
+
+def _framework(
+    table: Table,
+    known: dict[str, Table],
+    against: Sequence[str] | None,
+    silence: float,
+    show: bool,
+) -> dict[str, Any]:
+    if not installed(table):
+        reason = (
+            f"not installed (pip install {table.get('install', table.get('module', table.name))})"
+        )
+        return {"title": table.title, "ok": False, "reason": reason, "against": [], "lines": []}
+    with_others = others(table, known, against)
+    lines = []
+    variables = environment(table)
+    with progress(table.name, show=show) as bar:
+        run = functools.partial(run_cases, silence=silence, bar=bar, environment=variables)
+        lines += _lines(ALONE, run("claims", table.name))
+        for name in with_others:
+            lines += _lines(name, run("between", table.name, name))
+    unused = explain(lines, table.get("check.limits", []), partial=against is not None)
+    return {
+        "title": table.title,
+        "against": with_others,
+        "lines": lines,
+        "unused_limits": unused,
+        "ok": all(line["status"] != "failed" for line in lines),
+    }
+
+
+def _lines(group: str, messages: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    lines = []
+    for message in messages:
+        line: dict[str, Any] = {"group": group, "key": "", **message}
+        ended = "seconds" not in line
+        if ended and any(fnmatch.fnmatchcase(line["name"], each) for each in REFUSALS):
+            line |= {"status": "passed", "note": line["reason"]}
+        lines.append(line)
+    return lines
+
+
+def explain(
+    lines: list[dict[str, Any]], limits: list[dict[str, str]], partial: bool = False
+) -> list[str]:
+    """Turn failures that the table explains (``check.limits``) into "limit". Return what is unused.
+
+    A limit has the ``line`` that it explains, with wildcards, and ``why``. If it has a ``text`` as
+    well, that has to be in the reason.
+    """
+    unused = []
+    for limit in limits:
+        hit = False
+        for line in lines:
+            fits = fnmatch.fnmatchcase(line["name"], limit["line"])
+            text = limit.get("text", "") in line.get("reason", "")
+            if line["status"] in ("failed", "limit") and fits and text:
+                line |= {"status": "limit", "why": limit["why"]}
+                hit = True
+        if not hit and not partial:
+            unused.append(limit["line"])
+    return unused
+
+
+def run(names: Sequence[str], against: Sequence[str] | None, as_json: bool, silence: float) -> int:
+    """Print the report. Return 1 if a line failed, 2 if a name is unknown, otherwise 0."""
+    known = tables()
+    unknown = [name for name in (*names, *(against or ())) if name not in known]
+    if unknown:
+        print(f"no table for {', '.join(unknown)}; known: {', '.join(known)}", file=sys.stderr)
+        return 2
+    report = gather(names, against, silence, show=True)
+    print(json.dumps(report, indent=1) if as_json else check_page(report))
+    return int(not report["ok"])

@@ -1,0 +1,748 @@
+"""Compare one framework with what its table says, in a process of its own. ``check`` starts it.
+
+Each case is one statement of the table. What the framework does is found out with its own
+functions, the ops of the table, and the DLPack structures that it exports.
+"""
+
+from __future__ import annotations
+
+import functools
+import gc
+import importlib
+import json
+import sys
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import arraybridge
+import numpy
+
+from .arrays import KNOWN, MUTABLE
+from .capsule import dtype_of, exported
+from .child import reporter
+from .tables import ARRAY_OPS, EXTENDED, STANDARD, Lie, Table, bits, producer, same, sample, tables
+
+__all__ = ["cases"]
+
+# A case: what is checked, the key that says it, and the check. It returns a note, or None.
+Case = tuple[str, str, Callable[[], "str | None"]]
+# From what every consumer takes to what few do.
+STRIDES = ("contiguous", "permuted", "positive", "any")
+SIZES = (1, 3, 64, 1000, 5000, 100_000)
+# No machine has it, and most frameworks can still name it.
+TOO_MUCH = 2**50
+
+
+class Note(Exception):  # noqa: N818
+    """What is worth a line and no mistake."""
+
+
+def cases(table: Table) -> Iterator[Case]:
+    """What is checked of a framework."""
+    yield "module", "module", lambda: str(getattr(table.module, "__version__", "")) or None
+    yield "classes", "classes", functools.partial(check_classes, table)
+    for dtype in table.dtypes:
+        yield f"dtype {dtype}", "dtypes", functools.partial(check_dtype, table, dtype)
+    for dtype in (*STANDARD, *EXTENDED):
+        if dtype not in table.dtypes:
+            yield f"dtype {dtype} left out", "dtypes", functools.partial(left_out, table, dtype)
+    for dtype in table.get("no_dlpack", []):
+        yield f"no_dlpack {dtype}", "no_dlpack", functools.partial(check_no_dlpack, table, dtype)
+    yield "ndim", "ndim", functools.partial(check_ndim, table)
+    yield "empty", "empty", functools.partial(check_empty, table)
+    yield "memory", "memory", functools.partial(check_memory, table)
+    yield "align", "align", functools.partial(check_align, table)
+    yield "immutable", "immutable", functools.partial(check_immutable, table)
+    yield from import_cases(table)
+    yield from op_cases(table)
+    yield from reason_cases(table)
+    yield from array_cases(table)
+    for index, rule in enumerate(table.get("oom", [])):
+        yield f"oom {rule['class']}", f"oom[{index}]", functools.partial(check_rule, table, rule)
+    yield "out of memory", "oom", functools.partial(check_out_of_memory, table)
+    yield "memory is released", "export", functools.partial(check_released, table)
+
+
+def some(table: Table, dtype: str = "") -> tuple[Any, numpy.ndarray]:
+    """An array and its values."""
+    native = sample(dtype or table.plain_dtype(), table.plain_shape())
+    return table.make(native), native
+
+
+def check_classes(table: Table) -> str | None:
+    array, _ = some(table)
+    found = [f"{each.__module__}.{each.__qualname__}" for each in type(array).__mro__]
+    if not set(found) & set(table.get("classes", [])):
+        raise Lie("classes", f"an array is a {found[0]}, which is not listed")
+    if arraybridge.detect_memory_type(array) != table.name:
+        raise Lie("classes", f"an array is taken for {arraybridge.detect_memory_type(array)}")
+    return None
+
+
+def check_dtype(table: Table, dtype: str) -> str | None:
+    try:
+        expected = table.dtype(dtype)
+    except Exception as error:
+        if dtype in missing(table):
+            return f"missing now: {missing(table)[dtype]}"
+        if dtype in EXTENDED and table.name in KNOWN:
+            return f"not in this version: {words(error)}"
+        raise Lie("dtypes" if dtype in EXTENDED else "dtype", words(error)) from error
+    if dtype in missing(table):
+        return f"missing now: {missing(table)[dtype]}"
+    array, native = some(table, dtype)
+    same(table.read(array, dtype), native, "dtypes", dtype)
+    found = getattr(array, "dtype", expected)
+    if table.get("dtype") != "name" and found != expected:
+        raise Lie("dtype", f"{dtype} is {expected!r}, and an array of it has {found!r}")
+    if table.get("to_numpy") and not table.uses_dlpack(dtype, "export"):
+        got = numpy.asarray(table.run("to_numpy", data=array))
+        same(got, native, "to_numpy", dtype)
+    if table.get("from_numpy") and not table.uses_dlpack(dtype, "import"):
+        got = table.read(table.upload(native), dtype)
+        same(got, native, "from_numpy", dtype)
+    return None
+
+
+def missing(table: Table) -> dict[str, str]:
+    """The dtypes that do not exist as the framework is set up, and the hint."""
+    found: dict[str, str] = {}
+    for each in table.get("missing", []):
+        if table.evaluate("missing", each["when"]):
+            found |= dict.fromkeys(each["dtypes"], each["hint"])
+    return found
+
+
+def words(error: BaseException) -> str:
+    lines = [line for line in str(error).strip().splitlines() if line.strip()] or [""]
+    return f"{type(error).__name__}: {lines[0].strip()[:200]}".removesuffix(": ")
+
+
+def left_out(table: Table, dtype: str) -> str | None:
+    """A framework that can exchange more than its table says."""
+    native = sample(dtype, table.plain_shape())
+    try:
+        array = table.bring(producer(native))
+        same(table.read(array, dtype), native, "dtypes", dtype)
+        _ = array.dtype
+    except Exception:
+        return None
+    raise Note(f"import and export keep {dtype}; add it to dtypes, or say why not")
+
+
+def check_no_dlpack(table: Table, dtype: str) -> str | None:
+    native = sample(dtype, table.plain_shape())
+    try:
+        array = table.bring(producer(native))
+        values = table.export(array).values
+        if values is None:
+            return "the memory is not the host's"
+        same(values, native, "no_dlpack", dtype)
+    except Exception as error:
+        return words(error)
+    raise Note(f"DLPack keeps {dtype}; take it off no_dlpack")
+
+
+def check_ndim(table: Table) -> str | None:
+    least, most = table.get("ndim", [0, 64])
+    dtype = table.plain_dtype()
+    for axes in sorted({least, min(least + 1, most), min(9, most), min(32, most), most}):
+        native = sample(dtype, (1,) * (axes - 1) + (3,) if axes else ())
+        try:
+            got = table.read(table.make(native), dtype)
+        except Exception as error:
+            raise Lie("ndim", f"{axes} axes: {words(error)}") from error
+        same(got, native, "ndim", f"{axes} axes")
+    for axes in {least - 1, most + 1} - {-1, 65}:
+        native = sample(dtype, (1,) * (axes - 1) + (3,) if axes else ())
+        try:
+            same(table.read(table.make(native), dtype), native, "ndim", "")
+        except Exception:
+            continue
+        raise Note(f"arrays of {axes} axes work as well; ndim is narrower than it has to be")
+    return None
+
+
+def check_empty(table: Table) -> str | None:
+    shape = (0, *table.plain_shape()[1:])
+    native = numpy.zeros(shape, table.plain_dtype())
+    try:
+        same(table.read(table.make(native), table.plain_dtype()), native, "empty", "no elements")
+    except Exception as error:
+        if not table.get("empty", True):
+            return words(error)
+        raise Lie("empty", f"an array without elements: {words(error)}") from error
+    if not table.get("empty", True):
+        raise Note("arrays without elements work; empty = false is not needed")
+    return None
+
+
+def check_memory(table: Table) -> str | None:
+    array, _ = some(table)
+    memory = table.get("memory", "either")
+    if not hasattr(array, "__dlpack_device__"):
+        return "the framework does not say where an array is"
+    kind = int(array.__dlpack_device__()[0])
+    on_host = kind in (1, 3)
+    if (memory == "host" and not on_host) or (memory == "accelerator" and on_host):
+        raise Lie("memory", f'memory = "{memory}", and an array is on DLPack device {kind}')
+    return f"DLPack device {kind}"
+
+
+def check_align(table: Table) -> str | None:
+    align, kept = table.get("align", 64), []
+    if table.name not in KNOWN and not (table.get("copy") or not table.get("import.shares", True)):
+        return "nothing makes memory of the framework's own; add copy to have it checked"
+    for size in SIZES:
+        native = sample(
+            table.plain_dtype(), (size,) if table.get("ndim", [0, 1])[0] < 2 else (1, size)
+        )
+        kept.append(table.make(native))
+        address = table.address(kept[-1])
+        if address is not None and address % align:
+            low = address & -address
+            raise Lie("align", f"memory of {size} elements is aligned to {low} bytes, not {align}")
+    return None
+
+
+def check_immutable(table: Table) -> str | None:
+    """Whether a write changes memory that others see."""
+    array, native = some(table)
+    has_export = table.uses_dlpack(str(native.dtype), "export")
+    # The capsule keeps the memory that the array has now.
+    capsule = table.capsule(array) if has_export else None
+    try:
+        array[(0,) * native.ndim] = 1
+    except Exception as error:
+        if table.name in MUTABLE:
+            raise Lie("immutable", words(error)) from error
+        return words(error)
+    table.wait(array)
+    seen = exported(capsule).values if capsule is not None else None
+    moved = seen is not None and bits(seen) == bits(native)
+    if table.get("immutable", False) and not moved:
+        raise Lie("immutable", "immutable = true, and an element could be set in place")
+    return "a write gives the array other memory" if moved else None
+
+
+# Imports ------------------------------------------------------------------------------------------
+
+
+def import_cases(table: Table) -> Iterator[Case]:
+    if not table.get("import") or table.get("memory") == "accelerator":
+        return
+    for kind in STRIDES:
+        run = functools.partial(check_strides, table, kind)
+        yield f"import of {kind} strides", "import.strides", run
+    yield "import of unaligned memory", "import.align", functools.partial(check_unaligned, table)
+    yield "import of read-only memory", "import.read_only", functools.partial(check_flag, table)
+    yield "import shares", "import.shares", functools.partial(check_shares, table)
+    yield "import keeps the source alive", "import.op", functools.partial(check_keeps, table)
+
+
+def strided(dtype: str, kind: str) -> numpy.ndarray:
+    """An array whose first element in memory is aligned to 128 bytes."""
+    base = aligned(0, dtype=dtype, size=24).reshape(4, 6)
+    base[...] = sample(dtype, (4, 6))
+    views = {
+        "contiguous": base,
+        "permuted": base.T,
+        "positive": base[::2, ::3],
+        "any": base[::-1, ::-2],
+    }
+    return views[kind]
+
+
+def check_strides(table: Table, kind: str) -> str | None:
+    allowed = table.get("import.strides", "any")
+    claimed = STRIDES.index(kind) <= STRIDES.index(allowed)
+    dtype = next((d for d in ("float32", "uint8") if table.uses_dlpack(d, "import")), "float32")
+    native = strided(dtype, kind)
+    try:
+        array = table.bring(native)
+        # A shape of another layout can look right until somebody computes with it.
+        same(table.read(array, dtype), native, "import.strides", f"{kind} strides")
+    except Exception as error:
+        if claimed:
+            raise Lie("import.strides", words(error)) from error
+        return words(error)
+    if not table.get("import.shares", True):
+        return None
+    shares = table.address(array) == native.__array_interface__["data"][0]
+    if claimed and not shares and table.address(array) is not None:
+        raise Lie("import.strides", f"{kind} strides are copied, so the table promises too much")
+    if not claimed and shares:
+        raise Note(f"{kind} strides are shared and read right; strides could be wider")
+    return None
+
+
+def aligned(at: int, size: int = 64, dtype: str = "float32") -> numpy.ndarray:
+    """Values whose address is ``at`` bytes above a multiple of 128."""
+    nbytes = size * dtype_of(dtype).itemsize
+    raw = numpy.zeros(nbytes + 256, "uint8")
+    start = -raw.ctypes.data % 128 + at
+    found = raw[start : start + nbytes].view(dtype)
+    found[...] = numpy.arange(size)
+    return found
+
+
+def check_unaligned(table: Table) -> str | None:
+    align = table.get("import.align", 1)
+    shared_at = []
+    for at in (0, 64, 32, 16, 8, 4):
+        native = aligned(at)
+        if at % align:
+            continue
+        try:
+            array = table.bring(native)
+            same(table.read(array, "float32"), native, "import.align", f"{at} bytes off")
+        except Exception as error:
+            raise Lie("import.align", f"{at} bytes off: {words(error)}") from error
+        if table.get("import.shares", True) and table.address(array) not in (
+            None, native.ctypes.data,
+        ):  # fmt: skip
+            low = at & -at
+            raise Lie("import.align", f"memory aligned to {low} bytes is copied; align = {2 * low}")
+        shared_at.append(at)
+    return None
+
+
+def check_flag(table: Table) -> str | None:
+    claimed = table.get("import.read_only", False)
+    native = aligned(0)
+    native.flags.writeable = False
+    before = native.copy()
+    try:
+        array = table.bring(native)
+    except Exception as error:
+        if claimed:
+            raise Lie("import.read_only", words(error)) from error
+        return words(error)
+    if table.address(array) != native.ctypes.data:
+        return "read-only memory is copied"
+    try:
+        array[(0,) * native.ndim] = 5
+    except Exception as error:
+        refused = words(error)
+    else:
+        refused = ""
+        if claimed and (native != before).any():
+            raise Lie("import.read_only", "read_only = true, and read-only memory was written to")
+    if refused and not claimed and not table.get("immutable", False) and table.name in KNOWN:
+        raise Note(f"the flag is kept ({refused}); read_only = true would spare copies")
+    return refused or None
+
+
+def check_shares(table: Table) -> str | None:
+    native = aligned(0)
+    array = table.bring(native)
+    before = table.read(array, "float32")
+    native[0] = 77
+    follows = bool((table.read(array, "float32") != before).any())
+    if table.name in KNOWN and table.name not in MUTABLE:  # they may remember what they have read
+        follows = table.address(array) == native.ctypes.data
+    if follows != table.get("import.shares", True):
+        what = "shares" if follows else "copies"
+        raise Lie("import.shares", f"the import {what} memory; shares = {str(follows).lower()}")
+    return None
+
+
+def check_keeps(table: Table) -> str | None:
+    native = aligned(0, 4096)
+    expected = native.copy()
+    array = table.bring(native)
+    del native
+    gc.collect()
+    churn = [numpy.full(4096, 9, "float32") for _ in range(200)]
+    same(table.read(array, "float32"), expected, "import.op", "after the source was deleted")
+    del churn
+    return None
+
+
+# Operations ---------------------------------------------------------------------------------------
+
+
+def op_cases(table: Table) -> Iterator[Case]:
+    if table.get("copy"):
+        yield "copy", "copy", functools.partial(check_copy, table)
+    if table.get("to_numpy"):
+        yield "to_numpy", "to_numpy", functools.partial(check_to_numpy, table)
+    if table.get("from_numpy"):
+        yield "from_numpy", "from_numpy", functools.partial(check_from_numpy, table)
+    if table.get("version"):
+        yield "version", "version", functools.partial(check_version, table)
+    if table.get("ready"):
+        yield "ready", "ready", lambda: table.wait((some(table)[0],))
+    if table.get("clear"):
+        yield "clear", "clear", functools.partial(check_clear, table)
+    if table.get("export.buffer"):
+        yield "buffer", "export.buffer", functools.partial(check_buffer, table)
+    for key in ("host", "count", "current", "default", "hosts"):
+        if table.get(f"device.{key}"):
+            run = functools.partial(check_device, table, f"device.{key}")
+            yield f"device.{key}", f"device.{key}", run
+    if table.get("device.of"):
+        yield "device.of", "device.of", lambda: str(table.run("device.of", data=some(table)[0]))
+
+
+def check_copy(table: Table) -> str | None:
+    lacking = []
+    gone = missing(table)
+    for dtype in (dtype for dtype in table.dtypes if dtype not in gone):
+        array, native = some(table, dtype)
+        try:
+            copied = table.run("copy", data=array)
+        except Exception as error:
+            lacking.append(dtype)
+            problem = words(error)
+            continue
+        if type(copied) is not type(array):
+            raise Lie("copy", f"the copy is a {type(copied)}")
+        same(table.read(copied, dtype), native, "copy", f"the copy of {dtype}")
+        ends = table.address(array), table.address(copied)
+        if None not in ends and ends[0] == ends[1]:
+            raise Lie("copy", "the copy has the memory of the array")
+    if not lacking:
+        return None
+    found = f"no copy of {', '.join(sorted(lacking))}: {problem}"
+    if table.get("memory", "either") == "accelerator":
+        raise Lie("copy", found)
+    raise Note(f"{found}; on the host arraybridge copies")
+
+
+def check_to_numpy(table: Table) -> str | None:
+    dtypes = [dtype for dtype in table.dtypes if not table.uses_dlpack(dtype, "export")]
+    if not dtypes:
+        dtypes = [table.plain_dtype()]
+    array, native = some(table, dtypes[0])
+    got = table.run("to_numpy", data=array)
+    if not isinstance(got, numpy.ndarray):
+        raise Lie("to_numpy", f"it gives a {type(got)} and not a NumPy array")
+    same(got, native, "to_numpy", dtypes[0])
+    again = table.run("to_numpy", data=array)
+    shares = bool(got.size) and numpy.shares_memory(got, again)
+    if shares and table.get("immutable", False) and got.flags.writeable:
+        raise Lie("to_numpy", "it gives writable views of an immutable array")
+    return "a view" if shares else "a copy"
+
+
+def check_from_numpy(table: Table) -> str | None:
+    native = sample(table.plain_dtype(), table.plain_shape())
+    expected = native.copy()
+    made = table.upload(native)
+    native[...] = 0
+    same(table.read(made, str(native.dtype)), expected, "from_numpy", "after a write to the source")
+    return None
+
+
+def check_version(table: Table) -> str | None:
+    array, native = some(table)
+    before = table.run("version", data=array)
+    array[(0,) * native.ndim] = 1
+    after = table.run("version", data=array)
+    if not after > before:
+        raise Lie("version", f"it was {before} before a write, and {after} after it")
+    return None
+
+
+def check_clear(table: Table) -> str | None:
+    """On a machine without the device, an op may raise: arraybridge does not call it there."""
+    for op in table.get("clear"):
+        try:
+            table.evaluate("clear", op)
+        except Lie:
+            raise
+        except Exception as error:
+            if table.get("memory", "either") != "host":
+                return words(error)
+            raise Lie("clear", words(error)) from error
+    return None
+
+
+def check_buffer(table: Table) -> str | None:
+    array, native = some(table)
+    got = numpy.asarray(memoryview(array))
+    same(got, native, "export.buffer", "the buffer")
+    return None
+
+
+def check_device(table: Table, key: str) -> str | None:
+    try:
+        found = table.run(key)
+    except Lie:
+        raise
+    except Exception as error:
+        if key == "device.host":
+            raise Lie(key, words(error)) from error
+        return words(error)
+    if key == "device.count" and not isinstance(found, int):
+        found = len(found)
+    return str(found)
+
+
+# Reasons ------------------------------------------------------------------------------------------
+
+
+def reason_cases(table: Table) -> Iterator[Case]:
+    for kind in ("guards", "reasons"):
+        for index, reason in enumerate(table.get(kind, [])):
+            run = functools.partial(check_reason, table, kind, reason)
+            yield f"{kind}: {reason['why']}", f"{kind}[{index}]", run
+    for index, refused in enumerate(table.get("refuse", [])):
+        run = functools.partial(check_refused, table, refused)
+        yield f"refuse: {refused['why']}", f"refuse[{index}]", run
+    for name in table.get("values", {}):
+        yield f"values: {name}", "values", functools.partial(check_class, name)
+
+
+KINDS = {"bool": "b", "unsigned": "u", "signed": "i", "float": "f", "complex": "c"}
+
+
+def example_of(table: Table, why: str) -> Any:
+    """The array for a reason that the table gives under ``check.examples``; None without one."""
+    for example in table.get("check.examples", []):
+        if example["why"] == why or why.startswith(f"{example['why']} ("):
+            return table.evaluate("check.examples", example["array"])
+    return None
+
+
+def check_reason(table: Table, kind: str, reason: dict[str, Any]) -> str | None:
+    """It is false for ordinary arrays, true for the example, and arraybridge acts on it."""
+    wanted = [KINDS[each] for each in reason.get("kinds", KINDS)]
+    for dtype in table.dtypes:
+        if dtype in missing(table) or dtype_of(dtype).kind not in wanted:
+            continue
+        try:
+            array, _ = some(table, dtype)
+        except Exception:
+            continue
+        if bool(table.evaluate(kind, reason["when"], data=array)):
+            raise Lie(kind, f"`{reason['when']}` is true for an ordinary array of {dtype}")
+    example = example_of(table, reason["why"])
+    if example is None:
+        return "false for ordinary arrays; add an example to check.examples to see it true"
+    if not table.evaluate(kind, reason["when"], data=example):
+        raise Lie(kind, f"`{reason['when']}` is false for the example")
+    if "then" in reason:
+        instead = table.evaluate(kind, reason["then"], data=example)
+        if table.evaluate(kind, reason["when"], data=instead):
+            raise Lie(kind, f"`{reason['when']}` still holds for `{reason['then']}`")
+        arraybridge.convert(example, "numpy", copy=True)
+        return None
+    return refused_for(example, reason["why"], kind)
+
+
+def refused_for(example: Any, why: str, key: str) -> str:
+    try:
+        arraybridge.convert(example, "numpy")
+    except arraybridge.MemoryConversionError as error:
+        if why not in str(error):
+            raise Lie(key, f"the example is refused for another reason: {error}") from error
+        return words(error)
+    raise Lie(key, "the example was converted")
+
+
+def find_class(name: str) -> type:
+    """The class of a qualified name."""
+    parts = name.split(".")
+    for cut in range(len(parts) - 1, 0, -1):
+        try:
+            found: Any = importlib.import_module(".".join(parts[:cut]))
+        except ImportError:
+            continue
+        for part in parts[cut:]:
+            found = getattr(found, part, None)
+        if isinstance(found, type):
+            return found
+    raise Note(f"{name} does not exist in the installed version")
+
+
+def check_class(name: str) -> str | None:
+    find_class(name)
+    return None
+
+
+def check_refused(table: Table, refused: dict[str, Any]) -> str | None:
+    found = []
+    for name in refused["classes"]:
+        try:
+            found.append(find_class(name))
+        except Note:
+            continue
+    if not found:
+        raise Note(f"none of {', '.join(refused['classes'])} exists in the installed version")
+    example = example_of(table, refused["why"])
+    if example is None:
+        return "the class exists; add an example to check.examples to see it refused"
+    return refused_for(example, refused["why"], "refuse")
+
+
+# Array operations ---------------------------------------------------------------------------------
+
+
+def array_cases(table: Table) -> Iterator[Case]:
+    if not table.get("array"):
+        return
+    for op in ARRAY_OPS:
+        check = check_astype if op == "astype" else functools.partial(check_array_op, op=op)
+        yield f"array.{op}", f"array.{op}", functools.partial(for_dtypes, table, op, check)
+
+
+def for_dtypes(table: Table, op: str, check: Callable[..., None]) -> str | None:
+    """An operation that a framework lacks is done on the host; one that differs is a mistake."""
+    lacking: dict[str, str] = {}
+    for dtype in ("bool", "uint8", "uint16", "int32", "float32"):
+        if dtype in table.dtypes:
+            try:
+                check(table, dtype=dtype)
+            except Note as note:
+                lacking[dtype] = str(note)
+    if not lacking:
+        return None
+    *_, last = lacking.values()
+    raise Note(f"the host does it for {', '.join(lacking)}: {last}")
+
+
+def plain(dtype: str) -> numpy.ndarray:
+    """Values without infinities, with halves where there are any."""
+    values = numpy.arange(12).reshape(3, 4)
+    return values / 2 if dtype == "float32" else (values % (2 if dtype == "bool" else 100))
+
+
+def expected_of(op: str, native: numpy.ndarray, low: Any, high: Any) -> numpy.ndarray:
+    """What NumPy makes of it."""
+    kind = native.dtype.type
+    functions: dict[str, Callable[[], Any]] = {
+        "min": native.min,
+        "max": native.max,
+        "round": lambda: numpy.rint(native),
+        "clip": lambda: numpy.clip(native, kind(low), kind(high)),
+        "where": lambda: native,
+        "stack": lambda: numpy.stack([native, native]),
+        "concatenate": lambda: numpy.concatenate([native, native]),
+    }
+    return numpy.asarray(functions[op]())
+
+
+def check_array_op(table: Table, op: str, dtype: str) -> None:
+    native = plain(dtype).astype(dtype)
+    if op in ("stack", "concatenate"):  # frameworks for images may count the axes of volumes
+        native = native.reshape(1, 3, 4)
+    low, high = (1.0, 3.0) if dtype == "float32" else (1, 3)
+    expected = expected_of(op, native, low, high)
+    try:
+        array = table.make(native)
+        scope: dict[str, Any] = {"data": array}
+        if op in ("stack", "concatenate"):
+            scope = {"arrays": [array, array], "axis": 0}
+        elif op == "clip":
+            scope |= {"low": low, "high": high}
+        elif op == "where":
+            # A Python number among integers has a dtype of its own in some frameworks.
+            other = low if dtype == "float32" else table.make(numpy.zeros((), dtype))
+            scope |= {"mask": array == array, "other": other}
+        got = table.run(f"array.{op}", xp=table.run("array.namespace"), **scope)
+        values = numpy.asarray(got) if numpy.isscalar(got) else table.read(got, dtype)
+    except Exception as error:
+        if isinstance(error, Lie) and table.get(f"array.{op}"):
+            raise
+        raise Note(words(error)) from error
+    if values.shape != expected.shape or not (values == expected).all():
+        found = f"{values.tolist()} instead of {expected.tolist()}"
+        # Every operation of a cast is compared with the host's before it is used.
+        if op in ("stack", "concatenate"):
+            raise Lie(f"array.{op}", f"it gives {found} for {dtype}")
+        raise Note(f"it gives {found}")
+
+
+def check_astype(table: Table, dtype: str) -> None:
+    native, xp = plain(dtype).astype(dtype), table.run("array.namespace")
+    for to in ("uint8", "int32", "float32"):
+        if to not in table.dtypes:
+            continue
+        scope = {"data": table.make(native), "dtype": table.dtype(to)}
+        try:
+            got = table.read(table.run("array.astype", xp=xp, **scope), to)
+        except Exception as error:
+            raise Note(words(error)) from error
+        same(got, native.astype(to), "array.astype", f"{dtype} to {to}")
+
+
+# Out of memory ------------------------------------------------------------------------------------
+
+
+def check_rule(table: Table, rule: dict[str, Any]) -> str | None:
+    """The class is an exception, and an error of it is recognised by the rule's text."""
+    kind = find_class(rule["class"])
+    if not issubclass(kind, BaseException):
+        raise Lie("oom", f"{rule['class']} is not an exception")
+    try:
+        error = kind(f"x {rule.get('text', '')} x")
+    except Exception as reason:
+        return f"the class exists; no error of it could be made ({words(reason)})"
+    if "when" in rule:
+        return "the class exists; `when` needs a real error"
+    from arraybridge.oom_recovery import is_oom_error
+
+    if not is_oom_error(error):
+        raise Lie("oom", f"an error of {rule['class']} is not recognised")
+    return None
+
+
+def check_out_of_memory(table: Table) -> str | None:
+    """Ask for more memory than there is, and see whether a rule recognises the error."""
+    op = table.get("check.too_much")
+    if op is None:
+        return "add check.too_much, an op that runs out of memory, to see that it is recognised"
+    try:
+        table.wait(table.evaluate("check.too_much", op))
+    except BaseException as error:
+        from arraybridge.oom_recovery import is_oom_error
+
+        kind = f"{type(error).__module__}.{type(error).__qualname__}"
+        if not is_oom_error(error, table.name):
+            found = f"{kind}: {str(error).strip()[:200]}"
+            raise Lie("oom", f"no rule recognises {found!r}") from error
+        return f"{kind} is recognised"
+    raise Lie("check.too_much", "it did not run out of memory")
+
+
+def check_released(table: Table) -> str | None:
+    """An array that was exported is released with the last of its views."""
+    array, _ = some(table)
+    before = sys.getrefcount(array)
+    views = [arraybridge.convert(array, "numpy") for _ in range(8)]
+    del views
+    gc.collect()
+    if sys.getrefcount(array) > before:
+        raise Lie("export", f"{sys.getrefcount(array) - before} references to the array are left")
+    return None
+
+
+def _run(table: Table, over: list[str], report: Callable[..., None]) -> None:
+    if table.name == "jax":
+        importlib.import_module("jax").config.update("jax_enable_x64", True)
+    for name, key, check in cases(table):
+        if name in over:
+            continue
+        report(start=name, key=key)
+        start = time.perf_counter()
+        found: dict[str, Any] = {"status": "passed"}
+        try:
+            note = check()
+            found["note"] = note
+        except Note as note_error:
+            found = {"status": "note", "reason": str(note_error)}
+        except Lie as lie:
+            found = {"status": "failed", "reason": str(lie)}
+            key = lie.key if lie.key.partition(".")[0] in key or not key else lie.key
+        except Exception as error:
+            found = {"status": "failed", "reason": words(error)}
+        report(name=name, key=key, seconds=round(time.perf_counter() - start, 3), **found)
+
+
+if __name__ == "__main__":
+    warnings.simplefilter("ignore")
+    _run(tables()[sys.argv[1]], json.loads(sys.argv[2]), reporter())

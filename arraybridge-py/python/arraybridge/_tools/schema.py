@@ -1,0 +1,169 @@
+"""Read tables without Rust, as far as that goes: keys, ops, and whether the names in them exist.
+
+The build checks tables in full. This is for ``add``, which would rather say what is wrong at once
+than after minutes of compiling.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import importlib.util
+import tomllib
+from collections.abc import Iterator
+from typing import Any
+
+__all__ = ["mistakes", "parse"]
+
+# What the keys are: an op with the names that it can use besides `module`, or a plain value.
+OP = tuple[str, ...]
+REASONS: dict[str, OP | None] = {
+    "why": None, "role": None, "when": ("data",), "then": ("data",), "kinds": None,
+}  # fmt: skip
+TABLE: dict[str, Any] = {
+    "title": None, "classes": None, "dtypes": None, "module": None, "install": None,
+    "memory": None, "immutable": None, "align": None, "cached_scalars": None, "no_dlpack": None,
+    "isolate": {"libraries": None, "from": None},
+    "init": (),
+    "dtype": ("name",),
+    "dtype_names": None,
+    "missing": {"when": (), "dtypes": None, "hint": None},
+    "ndim": None, "empty": None, "values": None,
+    "refuse": {"why": None, "role": None, "classes": None},
+    "guards": REASONS,
+    "reasons": REASONS,
+    "to_numpy": ("data",),
+    "from_numpy": ("data", "dtype", "device"),
+    "copy": ("data",),
+    "ready": ("data",),
+    "lazy": None,
+    "version": ("data",),
+    "clear": (),
+    "host_modules": None,
+    "oom": {"class": None, "when": ("error",), "text": None},
+    "export": {
+        "op": ("data", "stream", "version"), "ordered_by": None, "buffer": None,
+        "no_dlpack": None, "owner": ("data",), "pin": {"when": ("owner",), "op": ("owner",)},
+    },
+    "import": {
+        "op": ("data", "capsule", "device", "dtype"), "devices": None, "strides": None,
+        "align": None, "device_align": None, "read_only": None, "shares": None,
+        "ordered_by": None, "no_dlpack": None, "fast": ("capsule", "device"),
+    },
+    "device": {
+        "count": (), "at": ("index",), "current": (), "default": (), "of": ("data",),
+        "scope": ("device",), "host_scope": ("device",), "host": (), "hosts": (),
+        "move": ("data", "device"),
+    },
+    "stream": {
+        "current": ("device", "index"), "handle": ("stream",),
+        "wrap": ("handle", "device", "index", "stream"), "scope": ("stream",),
+    },
+    "array": {
+        "namespace": (), "min": ("xp", "data"), "max": ("xp", "data"), "round": ("xp", "data"),
+        "clip": ("xp", "data", "low", "high"), "astype": ("xp", "data", "dtype"),
+        "where": ("xp", "mask", "data", "other"), "stack": ("xp", "arrays"),
+        "concatenate": ("xp", "arrays", "axis"),
+    },
+    "check": {
+        "environment": None,
+        "examples": {"why": None, "array": None}, "too_much": None,
+        "limits": {"line": None, "text": None, "why": None},
+    },
+}  # fmt: skip
+REQUIRED = ("title", "classes", "dtypes")
+# The shapes of expression that the macro compiles.
+NODES = (
+    ast.Attribute, ast.Call, ast.Subscript, ast.Constant, ast.Name, ast.Tuple, ast.List, ast.Dict,
+    ast.Compare, ast.keyword, ast.UnaryOp, ast.USub, ast.Load, ast.Eq, ast.NotEq, ast.Lt, ast.LtE,
+    ast.Gt, ast.GtE,
+)  # fmt: skip
+
+
+def parse(label: str, text: str) -> tuple[dict[str, Any], list[str]]:
+    """The tables in a text, and what is wrong with it as TOML."""
+    try:
+        found = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        return {}, [f"{label}: {error}"]
+    flat = [name for name, keys in found.items() if not isinstance(keys, dict)]
+    return {n: keys for n, keys in found.items() if n not in flat}, [
+        f"{label}: {name} is outside of a table; begin with the name of the framework: [name]"
+        for name in flat
+    ]
+
+
+def mistakes(label: str, name: str, keys: dict[str, Any]) -> list[str]:
+    """What is wrong with a table, in the words of one line each."""
+    found = [f"[{name}] has no {key}; add it" for key in REQUIRED if key not in keys]
+    found += _keys(f"[{name}]", keys, TABLE)
+    if not found:
+        found += _existing(name, keys)
+    return [f"{label}: {each}" for each in found]
+
+
+def _keys(where: str, keys: dict[str, Any], known: dict[str, Any]) -> Iterator[str]:
+    for key, value in keys.items():
+        if key not in known:
+            yield f"unknown key {key} in {where}; known keys: {', '.join(known)}"
+        elif isinstance(known[key], dict):
+            for part in value if isinstance(value, list) else [value]:
+                if isinstance(part, dict):
+                    yield from _keys(f"{where[:-1]}.{key}]", part, known[key])
+                else:
+                    yield f"{key} in {where} is not a table"
+        elif known[key] is not None:
+            for op in value if isinstance(value, list) else [value]:
+                yield from _op(f"{key} in {where}", op, known[key])
+
+
+def _op(where: str, op: Any, scope: OP) -> Iterator[str]:
+    if not isinstance(op, str):
+        yield f"{where} is not an op in a string"
+        return
+    try:
+        tree = ast.parse(op.strip(), mode="eval").body
+    except SyntaxError as error:
+        yield f"{where}: {op!r} is not a Python expression: {error.msg}"
+        return
+    for node in ast.walk(tree):
+        if not isinstance(node, NODES):
+            shape = type(node).__name__
+            yield f"{where}: {op!r} has a {shape}; write attributes, calls, indexing and literals"
+            return
+        if isinstance(node, ast.Name) and node.id not in ("module", *scope):
+            names = ", ".join(("module", *scope))
+            yield f"{where}: {op!r} uses {node.id}; it can use {names}"
+
+
+def _existing(name: str, keys: dict[str, Any]) -> Iterator[str]:
+    """Names that do not exist, if the framework is installed; nothing else can be known then."""
+    module = keys.get("module", name)
+    try:
+        if importlib.util.find_spec(module.partition(".")[0]) is None:
+            return
+        importlib.import_module(module)
+    except ImportError as error:
+        yield f"[{name}]: import {module}: {error}"
+        return
+    except ValueError:
+        return
+    listed = keys["classes"]
+    if not any(_is_class(each) for each in listed):
+        yield f"classes in [{name}]: none of {', '.join(listed)} exists in the installed version"
+    for rule in keys.get("oom", []):
+        if not _is_class(rule["class"]) and len(keys["oom"]) == 1:
+            yield f"oom in [{name}]: {rule['class']} does not exist in the installed version"
+
+
+def _is_class(name: str) -> bool:
+    parts = name.split(".")
+    for cut in range(len(parts) - 1, 0, -1):
+        try:
+            found: Any = importlib.import_module(".".join(parts[:cut]))
+        except ImportError:
+            continue
+        for part in parts[cut:]:
+            found = getattr(found, part, None)
+        return isinstance(found, type)
+    return False

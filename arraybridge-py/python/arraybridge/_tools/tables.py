@@ -1,0 +1,282 @@
+"""The tables of the installed package, with operations as the Python expressions that they are.
+
+arraybridge compiles the operations. Here they are evaluated, so that a framework can be compared
+with what its table says and arraybridge is not asked.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import tomllib
+from collections.abc import Iterable, Sequence
+from types import ModuleType
+from typing import Any
+
+import numpy
+from arraybridge import _core
+
+from . import arrays
+from .capsule import Exported, dtype_of, exported
+
+__all__ = ["STANDARD", "Lie", "Table", "tables"]
+
+STANDARD = (
+    "bool", "uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64", "float16",
+    "float32", "float64", "complex64", "complex128",
+)  # fmt: skip
+EXTENDED = (
+    "bfloat16", "float8_e3m4", "float8_e4m3", "float8_e4m3b11fnuz", "float8_e4m3fn",
+    "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu",
+)  # fmt: skip
+# What these keys of [X.array] are, if the table does not say.
+ARRAY_OPS = {
+    "min": "xp.min(data)",
+    "max": "xp.max(data)",
+    "round": "xp.round(data)",
+    "clip": "xp.clip(data, low, high)",
+    "astype": "data.astype(dtype)",
+    "where": "xp.where(mask, data, other)",
+    "stack": "xp.stack(arrays)",
+    "concatenate": "xp.concatenate(arrays, axis)",
+}
+
+
+class Lie(AssertionError):
+    """Something is not as the table says. ``key`` is what to change."""
+
+    def __init__(self, key: str, words: str) -> None:
+        super().__init__(words)
+        self.key = key
+
+
+def tables() -> dict[str, Table]:
+    """The tables that the package was built with, by name."""
+    files = (tomllib.loads(text) for text in _core._TABLES)
+    return {name: Table(name, keys) for file in files for name, keys in file.items()}
+
+
+class Table:
+    """One table. ``get("import.op")`` is a key, ``run("import.op", data=..)`` the op's result."""
+
+    def __init__(self, name: str, keys: dict[str, Any]) -> None:
+        self.name, self.keys = name, keys
+        self.title = keys.get("title", name)
+        listed = keys.get("dtypes", ["standard"])
+        plain = [dtype for dtype in listed if dtype != "standard"]
+        self.dtypes = [*(STANDARD if "standard" in listed else ()), *plain]
+        self._loaded = False
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """The value of a key, with dots for the tables inside."""
+        found: Any = self.keys
+        for part in key.split("."):
+            if not isinstance(found, dict) or part not in found:
+                return default
+            found = found[part]
+        return found
+
+    def plain_dtype(self, among: Iterable[str] = ()) -> str:
+        """A dtype that the table has, as plain as possible; one ``among`` others, if given."""
+        found = [dtype for dtype in self.dtypes if not among or dtype in among]
+        return next(dtype for dtype in ("float32", "uint8", "int32", *found) if dtype in found)
+
+    def plain_shape(self) -> tuple[int, ...]:
+        """A shape of three axes, or as many as the table allows."""
+        least, most = self.get("ndim", [0, 64])
+        return (1,) * (least - 3) + (2, 3, 4)[-min(most, 3) :] if most else ()
+
+    @property
+    def module(self) -> ModuleType:
+        """The framework's module, set up as arraybridge does it."""
+        module = importlib.import_module(self.get("module", self.name))
+        if not self._loaded:
+            self._loaded = True
+            if self.get("init"):
+                self.evaluate("init", self.get("init"))
+        return module
+
+    def evaluate(self, key: str, ops: str | Sequence[str], **scope: Any) -> Any:
+        """The value of an op: of the first in a list that exists in the installed version."""
+        candidates = [ops] if isinstance(ops, str) else list(ops)
+        for last, op in enumerate(candidates, 1 - len(candidates)):
+            try:
+                return eval(op, {}, {"module": self.module, **scope})
+            except AttributeError as error:
+                if last == 0:
+                    raise Lie(key, f"{op}: AttributeError: {error}") from error
+        raise Lie(key, "the list is empty")
+
+    def run(self, key: str, **scope: Any) -> Any:
+        """The result of a key's op."""
+        name, _, last = key.rpartition(".")
+        default = ARRAY_OPS.get(last) if name == "array" else None
+        return self.evaluate(key, self.get(key, default), **scope)
+
+    def dtype(self, name: str) -> Any:
+        """The framework's dtype object of a name."""
+        theirs = self.get("dtype_names", {}).get(name, name)
+        return self.evaluate("dtype", self.get("dtype", f"module.{theirs}"), name=theirs)
+
+    def device(self, index: int | None = None) -> Any:
+        """The host's device object, or that of an accelerator; None if the table has none."""
+        if index is not None and self.get("device.at"):
+            return self.run("device.at", index=index)
+        return self.run("device.host") if self.get("device.host") else None
+
+    def bring(self, data: Any, key: str = "import.op") -> Any:
+        """Give something with ``__dlpack__`` to the framework, by its table alone."""
+        op = self.get(key)
+        scope = {"data": data, "device": self.device(), "dtype": None}
+        op = [op] if isinstance(op, str) else op
+        if any("capsule" in each for each in op):
+            scope["capsule"] = data.__dlpack__()
+        if any("dtype" in each for each in op):
+            scope["dtype"] = self.dtype(str(data.dtype))
+        return self.run(key, **scope)
+
+    def uses_dlpack(self, dtype: str, way: str) -> bool:
+        """Whether arrays of the dtype are exchanged by DLPack: ``way`` is "import" or "export"."""
+        without = [*self.get("no_dlpack", []), *self.get(f"{way}.no_dlpack", [])]
+        has = self.get("import") if way == "import" else self.get("export") or self.get("import")
+        return bool(has) and dtype not in without
+
+    def make(self, native: numpy.ndarray) -> Any:
+        """An array of the framework with the values of a NumPy array, in memory of its own."""
+        dtype = str(native.dtype)
+        if self.name == "numpy" or (self.name in arrays.KNOWN and dtype in STANDARD):
+            return arrays.make(self.name, native, arrays.places(self.name)[0])
+        native = aligned_copy(native)
+        if self.get("from_numpy") and not self.uses_dlpack(dtype, "import"):
+            return self.upload(native)
+        made = self.bring(producer(native))
+        if self.get("import.shares", True) and self.get("copy"):
+            with contextlib.suppress(Exception):  # for this dtype; the case "copy" says so
+                return self.run("copy", data=made)
+        return made
+
+    def upload(self, native: numpy.ndarray) -> Any:
+        """What ``from_numpy`` makes of an array."""
+        place = None if self.get("memory") != "accelerator" else 0
+        dtype = self.dtype(str(native.dtype))
+        return self.run("from_numpy", data=native, dtype=dtype, device=self.device(place))
+
+    def capsule(self, array: Any) -> Any:
+        """A capsule, by the framework's own export."""
+        if self.get("export.op") is None:
+            try:
+                return array.__dlpack__(max_version=(1, 0))
+            except TypeError:
+                return array.__dlpack__()
+        return self.run("export.op", data=array, stream=None, version=(1, 0))
+
+    def export(self, array: Any) -> Exported:
+        """What the framework's own export describes."""
+        return exported(self.capsule(array))
+
+    def read(self, array: Any, dtype: str) -> numpy.ndarray:
+        """The values, by the framework's own functions or the structure that it exports."""
+        self.wait(array)
+        if self.name == "numpy" or (self.name in arrays.KNOWN and dtype in STANDARD):
+            return numpy.array(arrays.read(self.name, array))
+        found = None
+        if self.uses_dlpack(dtype, "export"):
+            found = self.export(array).values
+        if found is None:
+            if not self.get("to_numpy"):
+                raise Lie("to_numpy", "there is no way to read an array; add to_numpy")
+            found = numpy.array(self.run("to_numpy", data=array))
+        return found
+
+    def wait(self, array: Any) -> None:
+        """Wait until the framework has computed the values."""
+        if self.get("ready"):
+            self.run("ready", data=array)
+
+    def address(self, array: Any) -> int | None:
+        """The address of the first element; None if nothing says it."""
+        if self.name in arrays.KNOWN:
+            try:
+                return arrays.address(self.name, array)
+            except (TypeError, ValueError):  # a dtype that Python's buffers lack
+                return None
+        if not (self.get("export") or self.get("import")):
+            return None
+        found = self.export(array)
+        return found.address if found.values is not None else None
+
+
+def aligned_copy(array: numpy.ndarray) -> numpy.ndarray:
+    """A copy at an address that every framework takes: some end the process at others."""
+    raw = numpy.zeros(array.nbytes + 128, "uint8")
+    start = -raw.ctypes.data % 128
+    found = raw[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
+    found[...] = array
+    return found
+
+
+def producer(array: numpy.ndarray) -> Any:
+    """What an import takes: the array, or a stand-in for the dtypes that NumPy does not export."""
+    return array if str(array.dtype) in STANDARD else Producer(array)
+
+
+class Producer:
+    """Exports a NumPy array of any dtype: NumPy refuses those of ml_dtypes."""
+
+    def __init__(self, array: numpy.ndarray) -> None:
+        import arraybridge
+
+        self._tensor = arraybridge.Tensor(array)
+        self.dtype, self.array = array.dtype, array
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return self._tensor.__dlpack__(**options)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (1, 0)
+
+
+def bits(array: numpy.ndarray) -> bytes:
+    """The values in order. NaNs are all alike: no framework promises to keep their payload."""
+    array = numpy.array(array, order="C", copy=True)
+    if array.dtype.kind in "fcV":
+        nan = array != array
+        array[nan] = numpy.zeros(1, array.dtype)[0]
+        return array.tobytes() + numpy.ascontiguousarray(nan).tobytes()
+    return array.tobytes()
+
+
+def same(got: numpy.ndarray, expected: numpy.ndarray, key: str, words: str) -> None:
+    """Raise unless dtype, shape and values agree."""
+    if str(got.dtype) != str(expected.dtype):
+        raise Lie(key, f"{words}: the dtype is {got.dtype} instead of {expected.dtype}")
+    if got.shape != expected.shape:
+        raise Lie(key, f"{words}: the shape is {got.shape} instead of {expected.shape}")
+    if bits(got) != bits(expected):
+        wrong = numpy.count_nonzero(~((got == expected) | ((got != got) & (expected != expected))))
+        example = f"{got.ravel()[:4].tolist()} instead of {expected.ravel()[:4].tolist()}"
+        what = f"{wrong} of {got.size} values are wrong" if wrong else "zeros lose their sign"
+        raise Lie(key, f"{words}: {what}: {example} ...")
+
+
+def sample(dtype: str, shape: tuple[int, ...]) -> numpy.ndarray:
+    """Values that a narrower or another dtype would change."""
+    native = dtype_of(dtype)
+    count = int(numpy.prod(shape))
+    edges: list[Any]
+    flat: numpy.ndarray
+    if native.kind == "b":
+        flat = numpy.arange(count) % 3 == 1
+    elif native.kind in "iu":
+        info = numpy.iinfo(native)
+        edges = [info.max, info.min, 1, 2, info.max - 1]
+        flat = numpy.array([edges[i % 5] if i % 7 < 5 else i % 50 for i in range(count)], native)
+    elif native.kind in "fc" and dtype in STANDARD:
+        largest = numpy.finfo(native).max / 2
+        edges = [1.5, -2.0, largest, -0.0, numpy.inf, numpy.nan, 3.0]
+        flat = numpy.array([edges[i % 7] if i % 9 < 7 else i % 50 for i in range(count)], native)
+        if native.kind == "c":
+            flat = flat + native.type(1j) * numpy.arange(count).astype(native)
+    else:  # float8 and bfloat16; e8m0 has powers of two only
+        flat = (2.0 ** (numpy.arange(count) % 5)).astype(native)
+    return flat.astype(native).reshape(shape)

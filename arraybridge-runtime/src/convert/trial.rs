@@ -1,0 +1,289 @@
+//! What a table says of its framework, tried out.
+//!
+//! Before the first conversion by a way in (an import of a layout, or `from_numpy`) and dtype, a small array
+//! goes the same way. What comes out is read again and compared with what the table says: the class, the
+//! dtype, the shape, the values, and whether the memory is shared. A table that is wrong is an error, at
+//! this and at every later conversion that would rely on it.
+
+use pyo3::prelude::*;
+
+use super::errors::{self, Lie};
+use super::import;
+use super::plan::{Importer, Step, Steps};
+use super::source::{self, Opened, open_host};
+use crate::framework::detect;
+use crate::framework::device::Device;
+use crate::framework::endpoints::Endpoints;
+use crate::framework::loaded::LoadedFramework;
+use crate::framework::spec::{DType, Framework, Import, Strides};
+use crate::framework::tried::Way;
+use crate::host::buffer::{ALIGNMENT, HostBuffer};
+use crate::host::cast::Scaling;
+use crate::interpreter::error::{Result, attempt};
+use crate::memory::cast;
+use crate::memory::source::{Outgoing, Owner, Source};
+use crate::memory::view::{Dims, View};
+
+/// A framework that is about to take host memory.
+pub(super) struct Trial<'a, 'py> {
+    pub py: Python<'py>,
+    pub endpoints: Endpoints,
+    pub target: &'a LoadedFramework,
+    pub importer: Importer,
+    pub device: Device,
+    /// Of the elements that arrive.
+    pub dtype: DType,
+}
+
+impl Trial<'_, '_> {
+    /// Tries out the way in that some steps take for memory of a layout, unless that was done before.
+    ///
+    /// # Errors
+    ///
+    /// [`Failure::Table`](crate::interpreter::error::Failure::Table) if the framework does not do what its
+    /// table says.
+    #[inline]
+    pub fn of_steps(&self, steps: Steps, layout: Strides) -> Result<()> {
+        let way = match steps {
+            // The array is ours, struct and all.
+            _ if matches!(self.importer, Importer::NumpyArray) => return Ok(()),
+            [Step::Import, ..] => self.import_of(layout),
+            [Step::Gather, Step::Import, ..] | [Step::Open, Step::Gather, Step::Import] => {
+                self.import_of(Strides::Contiguous)
+            }
+            // What arrived on a device is not read again, since that would wait for the device.
+            [Step::FromNumpy] | [Step::Gather, Step::FromNumpy] if self.device == Device::Host => {
+                Way::FromNumpy
+            }
+            _ => return Ok(()),
+        };
+        match self.target.tried.has(way, self.dtype) {
+            true => Ok(()),
+            false => self.run(way),
+        }
+    }
+
+    fn import_of(&self, layout: Strides) -> Way {
+        match self.importer {
+            Importer::ExchangeTable | Importer::Private(_) => Way::Fast(layout),
+            _ => Way::Public(layout),
+        }
+    }
+
+    #[cold]
+    fn run(&self, way: Way) -> Result<()> {
+        let found = match way {
+            Way::FromNumpy => self.upload(),
+            Way::Public(layout) | Way::Fast(layout) => self.import(layout),
+        };
+        match attempt(self.py, found.map_err(PyErr::from)) {
+            Some(Some(lie)) => Err(errors::wrong_table(self.endpoints, self.target.framework, lie)),
+            Some(None) => {
+                self.target.tried.add(way, self.dtype);
+                Ok(())
+            }
+            // The framework refused it. If it refuses the conversion as well, that says why.
+            None => Ok(()),
+        }
+    }
+
+    fn import(&self, layout: Strides) -> Result<Option<Lie>> {
+        let Some(import) = &self.target.framework.import else { return Ok(None) };
+        let claimed = import.align.max(self.dtype.size());
+        let found = self.import_at(import, layout, claimed % ALIGNMENT)?;
+        if found.is_none() || claimed.is_multiple_of(ALIGNMENT) {
+            return Ok(found);
+        }
+        // Aligned as well as can be, does the framework do what the table says?
+        let better = self.import_at(import, layout, 0)?.is_none();
+        Ok(if better { Some(Lie::alignment(claimed)) } else { found })
+    }
+
+    /// Imports a small array.
+    fn import_at(&self, import: &Import, layout: Strides, offset: usize) -> Result<Option<Lie>> {
+        let Some((source, model)) = sample(self, layout, offset)? else { return Ok(None) };
+        let Trial { py, endpoints, target, importer, .. } = *self;
+        let take = |memory: Outgoing<'_>| import::import(py, endpoints, target, importer, memory);
+        let made = source.hand_over(take)?;
+        let found = self.difference(&model, &made, layout)?;
+        let Compared::Same(opened) = found else { return Ok(found.lie()) };
+        let shares = (!opened.private).then(|| opened.source.view().data() == model.data);
+        let is_aligned = import.align <= ALIGNMENT;
+        Ok(match (shares, import.shares, layout) {
+            (Some(false), true, Strides::Contiguous) if is_aligned => Some(Lie::copies()),
+            (Some(false), true, layout) if is_aligned => Some(Lie::strides(layout, "copied it")),
+            (Some(true), false, _) => Some(Lie::shares()),
+            _ => self.changes(&model, &made, &opened)?.then(Lie::changes),
+        })
+    }
+
+    fn upload(&self) -> Result<Option<Lie>> {
+        let Some((source, model)) = sample(self, Strides::Contiguous, 0)? else { return Ok(None) };
+        let made = import::from_numpy(self.py, self.endpoints, self.target, source, self.device)?;
+        let found = self.difference(&model, &made, Strides::Contiguous)?;
+        let Compared::Same(opened) = found else { return Ok(found.lie().map(Lie::of_from_numpy)) };
+        let shares = !opened.private && opened.source.view().data() == model.data;
+        Ok(shares.then(Lie::from_numpy_shares))
+    }
+
+    /// Compares what came with what went.
+    fn difference(
+        &self,
+        model: &Model,
+        made: &Bound<'_, PyAny>,
+        layout: Strides,
+    ) -> Result<Compared> {
+        let own = self.target.framework.memory_type;
+        if detect::class_of(made).is_none_or(|class| class.framework.memory_type != own) {
+            return Ok(Compared::Different(Lie::class(made)));
+        }
+        if let Some(lie) = wrong_dtype(self.py, self.target, made, self.dtype) {
+            return Ok(Compared::Different(lie));
+        }
+        let Some(opened) = attempt(self.py, open_host(made).map_err(PyErr::from)) else {
+            return Ok(Compared::Unreadable);
+        };
+        let (shape, bytes) = (opened.source.view().shape(), bytes_of(self.py, &opened.source)?);
+        if shape != model.shape.as_slice() {
+            return Ok(Compared::Different(Lie::shape(&model.shape, shape)));
+        }
+        Ok(match layout {
+            _ if bytes == model.bytes => Compared::Same(opened),
+            Strides::Contiguous => Compared::Different(Lie::values(self.dtype)),
+            layout => Compared::Different(Lie::strides(layout, "read it in another order")),
+        })
+    }
+
+    /// Whether the memory of an array that never changes can be written to.
+    fn changes(&self, model: &Model, made: &Bound<'_, PyAny>, opened: &Opened) -> Result<bool> {
+        if !self.target.framework.immutable || opened.private {
+            return Ok(false);
+        }
+        let write = || made.set_item(0, made.get_item(1)?);
+        let written = attempt(self.py, write()).is_some();
+        // An assignment may also give the array other memory.
+        Ok(written && bytes_of(self.py, &opened.source)? != model.bytes)
+    }
+}
+
+/// What a comparison found.
+enum Compared {
+    /// The same array, which was opened to look at it.
+    Same(Opened),
+    Different(Lie),
+    /// The framework did not hand the array out again.
+    Unreadable,
+}
+
+impl Compared {
+    fn lie(self) -> Option<Lie> {
+        match self {
+            Compared::Same(_) | Compared::Unreadable => None,
+            Compared::Different(lie) => Some(lie),
+        }
+    }
+}
+
+/// Compares the dtype of an array that a framework made with the one that went there.
+///
+/// # Errors
+///
+/// [`Failure::Table`](crate::interpreter::error::Failure::Table) if it is another one.
+#[inline]
+pub(super) fn check_dtype(
+    py: Python<'_>,
+    endpoints: Endpoints,
+    target: &LoadedFramework,
+    array: &Bound<'_, PyAny>,
+    dtype: DType,
+) -> Result<()> {
+    match wrong_dtype(py, target, array, dtype) {
+        None => Ok(()),
+        Some(lie) => Err(errors::wrong_table(endpoints, target.framework, lie)),
+    }
+}
+
+fn wrong_dtype(
+    py: Python<'_>,
+    target: &LoadedFramework,
+    array: &Bound<'_, PyAny>,
+    dtype: DType,
+) -> Option<Lie> {
+    let came = source::dtype(py, target, array);
+    (came != Some(dtype)).then(|| Lie::dtype(array, dtype, came))
+}
+
+fn bytes_of(py: Python<'_>, source: &Source) -> Result<Vec<u8>> {
+    let copy = cast::copied(py, source)?;
+    let view = copy.view();
+    // SAFETY: the copy is contiguous, has this many bytes, and is alive.
+    Ok(unsafe { std::slice::from_raw_parts(view.data(), view.nbytes()) }.to_vec())
+}
+
+/// What an array that is handed over looks like. It keeps the memory, so that no other has its address.
+struct Model {
+    data: *mut u8,
+    shape: Dims<usize>,
+    bytes: Vec<u8>,
+    _owner: Owner,
+}
+
+/// How many elements the memory of a sample has. Some layouts leave gaps.
+const ELEMENTS: usize = 12;
+
+/// Values that every dtype of NumPy's distinguishes in every layout, a bool as well: the largest makes a
+/// narrower dtype infinite, or clips it.
+const VALUES: [f64; ELEMENTS] = [0.0, 1.0, 7.0, 1e300, 0.0, 3.0, 5.0, 0.0, 2.0, 9.0, 4.0, 6.0];
+
+/// Values that the dtypes of 8 bits have, down to one that has only powers of two.
+const SMALL: [f64; ELEMENTS] = [1.0, 2.0, 4.0, 8.0, 2.0, 16.0, 4.0, 1.0, 8.0, 2.0, 1.0, 4.0];
+
+/// A small array of a layout, whose first element is so many bytes behind an address that is well aligned, and
+/// what it looks like. `None` if the framework has no arrays of the layout.
+fn sample(
+    trial: &Trial<'_, '_>,
+    layout: Strides,
+    offset: usize,
+) -> Result<Option<(Source, Model)>> {
+    let (py, dtype) = (trial.py, trial.dtype);
+    let Some((shape, strides, first)) = axes(trial.target.framework, layout) else {
+        return Ok(None);
+    };
+    let values = Source::from_slice(if dtype.is_numpy() { &VALUES } else { &SMALL }, &[ELEMENTS])?;
+    let elements = bytes_of(py, &cast::cast(py, &values, dtype, Scaling::Clamp)?.0)?;
+    let size = dtype.size();
+    let gap = offset + ALIGNMENT - first * size % ALIGNMENT;
+    let mut buffer = HostBuffer::new(gap + elements.len()).map_err(cast::no_memory)?;
+    let strides = strides.iter().map(|stride| stride * size as isize).collect();
+    // SAFETY: the buffer has room for the elements behind the gap, and the axes stay inside them.
+    let view = unsafe {
+        let start = buffer.as_mut_ptr().add(gap);
+        start.copy_from_nonoverlapping(elements.as_ptr(), elements.len());
+        View::new(start.add(first * size), dtype, shape.clone(), strides)
+    };
+    let (data, mut owner) = (view.data(), Owner::Buffer(buffer));
+    let kept = owner.share();
+    // SAFETY: the buffer with the elements is the owner.
+    let source = unsafe { Source::new(view, owner) };
+    let bytes = bytes_of(py, &source)?;
+    Ok(Some((source, Model { data, shape, bytes, _owner: kept })))
+}
+
+/// The extents, the strides in elements and the first element of an array of a layout.
+fn axes(framework: &Framework, layout: Strides) -> Option<(Dims<usize>, Dims<isize>, usize)> {
+    let (least, most) = framework.ndim;
+    let (shape, strides, first): (&[usize], &[isize], usize) = match (most, layout) {
+        (0, _) | (1, Strides::Permuted) => return None,
+        (1, Strides::Contiguous) => (&[6], &[1], 0),
+        (1, Strides::Positive) => (&[6], &[2], 0),
+        (1, Strides::Any) => (&[6], &[-1], 5),
+        (_, Strides::Contiguous) => (&[2, 3], &[3, 1], 0),
+        (_, Strides::Permuted) => (&[3, 2], &[1, 3], 0),
+        (_, Strides::Positive) => (&[2, 3], &[6, 2], 0),
+        (_, Strides::Any) => (&[2, 3], &[-3, 1], 3),
+    };
+    let outer = least.saturating_sub(shape.len());
+    let shape = std::iter::repeat_n(1, outer).chain(shape.iter().copied()).collect();
+    let strides = std::iter::repeat_n(ELEMENTS as isize, outer).chain(strides.iter().copied());
+    Some((shape, strides.collect(), first))
+}

@@ -1,0 +1,70 @@
+//! What of a framework's table has been tried out in this process.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use crate::framework::spec::{DType, Strides};
+
+/// A way in which a framework takes host memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// By its public import, of memory in this layout.
+    Public(Strides),
+    /// By a faster import, of memory in this layout.
+    Fast(Strides),
+    /// By `from_numpy`.
+    FromNumpy,
+}
+
+impl Way {
+    const COUNT: usize = 9;
+
+    fn index(self) -> usize {
+        match self {
+            Way::Public(layout) => layout as usize,
+            Way::Fast(layout) => 4 + layout as usize,
+            Way::FromNumpy => 8,
+        }
+    }
+}
+
+/// The ways that have been tried out, with a bit for each dtype.
+#[derive(Debug, Default)]
+pub struct Tried([AtomicU32; Way::COUNT]);
+
+impl Tried {
+    /// Whether a way has been tried out with a dtype.
+    #[inline]
+    pub fn has(&self, way: Way, dtype: DType) -> bool {
+        self.0[way.index()].load(Ordering::Relaxed) & (1 << dtype as u32) != 0
+    }
+
+    /// Notes that it has been.
+    pub fn add(&self, way: Way, dtype: DType) {
+        self.0[way.index()].fetch_or(1 << dtype as u32, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_way_and_dtype_is_noted_by_itself() {
+        let layouts = [Strides::Contiguous, Strides::Permuted, Strides::Positive, Strides::Any];
+        let imports =
+            layouts.into_iter().flat_map(|layout| [Way::Public(layout), Way::Fast(layout)]);
+        let ways: Vec<_> = imports.chain([Way::FromNumpy]).collect();
+        for way in &ways {
+            for dtype in DType::ALL {
+                let tried = Tried::default();
+                tried.add(*way, *dtype);
+                for other in &ways {
+                    for another in DType::ALL {
+                        let same = (way, dtype) == (other, another);
+                        assert_eq!(tried.has(*other, *another), same, "{way:?} {other:?}");
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,402 @@
+"""``python -m arraybridge check``: the tables that ship are right, and each lie is found."""
+
+import copy
+import fnmatch
+import json
+import re
+import sys
+
+import arraybridge as ab
+import bridges
+import numpy as np
+import pytest
+from arraybridge._tools import between, capsule, check, claims, page, pairs, probe, tables
+from arraybridge._tools.tables import Lie, Table
+from test_doctor import run
+
+KNOWN = tables.tables()
+# pyclesperanto's own slices go through float32: some values of 32-bit integers change.
+NOT_YET = {("pyclesperanto", "numpy: slices of int32")}
+FEW = ("bool", "uint16", "int32", "float32", "complex64", "bfloat16")
+
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
+
+
+def lying(name, **changes):
+    """A table with other values. A double underscore stands for the dot in a key."""
+    keys = copy.deepcopy(KNOWN[name].keys)
+    for key, value in changes.items():
+        *sections, last = key.split("__")
+        inner = keys
+        for section in sections:
+            inner = inner.setdefault(section, {})
+        inner[last] = value
+    return Table(name, keys)
+
+
+def outcome(table, wanted):
+    """Run the case of that name, and return the mistake, the note or None."""
+    (run_case,) = [case for name, _, case in claims.cases(table) if name == wanted]
+    try:
+        run_case()
+    except (Lie, claims.Note) as found:
+        return found
+    return None
+
+
+def failures(cases, name):
+    found = []
+    for case, _, run_case in cases:
+        refusal = any(fnmatch.fnmatchcase(case, each) for each in check.REFUSALS)
+        if refusal or (name, case) in NOT_YET:
+            continue
+        try:
+            run_case()
+        except claims.Note:
+            pass
+        except Exception as error:
+            found.append(f"{case}: {error}")
+    return found
+
+
+def few(name):
+    dtypes = [dtype for dtype in FEW if dtype in KNOWN[name].dtypes]
+    return Table(name, {**KNOWN[name].keys, "dtypes": dtypes})
+
+
+@pytest.mark.parametrize("name", bridges.INSTALLED)
+def test_the_tables_that_ship_are_right(name):
+    if name == "cupy":
+        pytest.skip("without a GPU, CuPy has no arrays")
+    with bridges.x64(True):
+        assert failures(claims.cases(KNOWN[name]), name) == []
+        # All dtypes are converted by test_matrix.py; JAX compiles anew for each.
+        assert failures(between.cases(few(name), few("numpy")), name) == []
+
+
+GRADIENT = {"why": "requires_grad", "array": "module.ones(2, requires_grad = True)"}
+GUARD = {"why": "requires_grad", "when": "data.requires_grad", "kinds": ["float"]}
+SPARSE = {"why": "sparse", "array": "module.eye(2).to_sparse()"}
+CONVERTED = {"why": "sparse", "array": "module.eye(2)"}
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "case", "key", "words"),
+    [
+        ("numpy", {"classes": ["numpy.matrix"]}, "classes", "classes", "numpy.ndarray"),
+        ("numpy", {"dtype": "module.dtype('f4')"}, "dtype int8", "dtype", "has dtype('int8')"),
+        ("pyclesperanto", {"ndim": [1, 4]}, "ndim", "ndim", "4 axes"),
+        ("numpy", {"memory": "accelerator"}, "memory", "memory", "device 1"),
+        ("numpy", {"align": 2**20}, "align", "align", "not 1048576"),
+        ("numpy", {"immutable": True}, "immutable", "immutable", "set in place"),
+        ("torch", {"import__strides": "any"}, "import of any strides", "import.strides", ""),
+        ("jax", {"import__strides": "any"}, "import of positive strides", "import.strides", ""),
+        ("jax", {"import__align": 1}, "import of unaligned memory", "import.align", "copied"),
+        ("torch", {"import__read_only": True}, "import of read-only memory", "import.read_only",
+         "was written to"),
+        ("torch", {"import__shares": False}, "import shares", "import.shares", "shares = true"),
+        ("numpy", {"import__shares": True, "import__op": "module.array(data)"}, "import shares",
+         "import.shares", "shares = false"),
+        ("torch", {"copy": "data"}, "copy", "copy", "the memory of the array"),
+        ("torch", {"copy": "data.numpy()"}, "copy", "copy", "the copy is a"),
+        ("torch", {"copy": "data + 1"}, "copy", "copy", "instead of bool"),
+        ("jax", {"to_numpy": "data.tolist()"}, "to_numpy", "to_numpy", "not a NumPy array"),
+        ("torch", {"immutable": True, "to_numpy": "data.numpy()"}, "to_numpy", "to_numpy",
+         "writable views"),
+        ("torch", {"from_numpy": "module.from_numpy(data)"}, "from_numpy", "from_numpy",
+         "after a write to the source"),
+        ("torch", {"version": "data.ndim"}, "version", "version", "before a write"),
+        ("numpy", {"clear": ["module.nothing()"]}, "clear", "clear", "nothing"),
+        ("tensorflow", {"device__host": "module.nothing()"}, "device.host", "device.host", "noth"),
+        ("torch", {"guards": [{**GUARD, "when": "data.is_floating_point()"}]},
+         "guards: requires_grad", "guards", "an ordinary array"),
+        ("torch", {"guards": [{**GUARD, "when": "data.is_sparse"}], "check__examples": [GRADIENT]},
+         "guards: requires_grad", "guards", "false for the example"),
+        ("torch", {"guards": [{**GUARD, "then": "data"}], "check__examples": [GRADIENT]},
+         "guards: requires_grad", "guards", "still holds"),
+        ("torch", {"reasons": [{"why": "nested", "when": "data.is_sparse"}],
+                   "check__examples": [{**SPARSE, "why": "nested"}]},
+         "reasons: nested", "reasons", "another reason"),
+        ("torch", {"refuse": [{"why": "sparse", "classes": ["torch.Tensor"]}],
+                   "check__examples": [CONVERTED]}, "refuse: sparse", "refuse", "was converted"),
+        ("numpy", {"array__stack": "xp.concatenate(arrays)"}, "array.stack", "array.stack", "it"),
+        ("numpy", {"array__min": "xp.nothing(data)"}, "array.min", "array.min", "nothing"),
+        ("numpy", {"array__astype": "data.astype('f8')"}, "array.astype", "array.astype", "f"),
+        ("numpy", {"oom": [{"class": "builtins.int"}]}, "oom builtins.int", "oom",
+         "not an exception"),
+        ("numpy", {"oom": [{"class": "builtins.KeyError"}]}, "oom builtins.KeyError", "oom",
+         "not recognised"),
+        ("torch", {"check__too_much": "module.ones(2).reshape(3)"}, "out of memory", "oom",
+         "no rule recognises"),
+        ("torch", {"check__too_much": "module.ones(2)"}, "out of memory", "check.too_much",
+         "did not run"),
+    ],
+)  # fmt: skip
+def test_a_lie_is_found_with_the_key_that_tells_it(name, changes, case, key, words):
+    if name not in bridges.INSTALLED:
+        pytest.skip(f"{name} is not installed")
+    found = outcome(lying(name, **changes), case)
+    assert isinstance(found, Lie), found
+    assert found.key == key and (words in str(found)), (found.key, found)
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "case", "words"),
+    [
+        ("numpy", {"dtypes": ["uint8"]}, "dtype float32 left out", "add it to dtypes"),
+        ("numpy", {"no_dlpack": ["uint8"]}, "no_dlpack uint8", "take it off"),
+        ("numpy", {"ndim": [1, 64]}, "ndim", "narrower"),
+        ("numpy", {"empty": False}, "empty", "not needed"),
+        ("numpy", {"import__strides": "contiguous"}, "import of any strides", "could be wider"),
+        ("numpy", {"import__read_only": False}, "import of read-only memory", "would spare"),
+        ("numpy", {"values": {"numpy.nothing": "data"}}, "values: numpy.nothing", "not exist"),
+        ("numpy", {"array__max": "xp.min(data)"}, "array.max", "instead of"),
+        ("torch", {"copy": "data.float().bitwise_not()"}, "copy", "no copy of"),
+    ],
+)
+def test_what_a_table_could_say_as_well_is_a_note(name, changes, case, words):
+    found = outcome(lying(name, **changes), case)
+    assert isinstance(found, claims.Note) and words in str(found), found
+
+
+def test_a_framework_that_narrows_is_found():
+    table = lying("jax", missing=[])
+    with bridges.x64(False):
+        found = outcome(table, "dtype float64")
+    assert isinstance(found, Lie) and "float32 instead of float64" in str(found)
+
+
+def test_references_that_are_left_are_found(monkeypatch):
+    left = []
+    real = ab.convert
+    monkeypatch.setattr(
+        ab, "convert", lambda x, *rest, **k: (left.append(x), real(x, *rest, **k))[1]
+    )
+    found = outcome(KNOWN["numpy"], "memory is released")
+    assert isinstance(found, Lie) and "references" in str(found)
+
+
+def pair(source="numpy", target="torch", checked="torch"):
+    return between.Pair(KNOWN[checked], KNOWN[source], KNOWN[target])
+
+
+@pytest.fixture
+def wrong(monkeypatch):
+    """Replace `convert` by a function of the array, the target and the keywords."""
+    real = ab.convert
+    return lambda function: monkeypatch.setattr(
+        ab, "convert", lambda x, *rest, **keywords: function(real, x, *rest, **keywords)
+    )
+
+
+@pytest.mark.parametrize(
+    ("is_wrong", "key"),
+    [
+        (lambda x: x.shape == (4, 6), "import.op"),
+        (lambda x: x.strides[0] < 0, "import.strides"),
+        (lambda x: not x.flags.aligned, "import.align"),
+        (lambda x: x.ndim == 0, "ndim"),
+        (lambda x: x.size == 0, "empty"),
+        (lambda x: x.flags.aligned and not x.flags.writeable and 0 not in x.strides,
+         "import.read_only"),
+    ],
+)  # fmt: skip
+def test_a_wrong_conversion_names_the_key_for_its_layout(wrong, is_wrong, key):
+    def other(real, x, *rest, **keywords):
+        y = real(x, *rest, **keywords)
+        hit = isinstance(x, np.ndarray) and (is_wrong(x) if x.ndim else key == "ndim")
+        return y.reshape(-1)[:1] + 1 if hit else y
+
+    wrong(other)
+    with pytest.raises(Lie) as found:
+        pair().check_dtype("float32")
+    assert found.value.key == key
+
+
+def test_an_error_in_a_conversion_names_a_key_of_the_checked_framework(wrong):
+    def fails(real, x, *rest, **keywords):
+        raise ab.MemoryConversionError("numpy", "torch", "import", "made up")
+
+    wrong(fails)
+    for each, key in ((pair(), "import.op"), (pair("torch", "numpy"), "export.op")):
+        with pytest.raises((Lie, TypeError)) as found:
+            each.check_dtype("float32")
+        assert getattr(found.value, "key", key) == key
+
+
+def test_a_result_of_another_class_is_found(wrong):
+    wrong(lambda real, x, *rest, **keywords: (real(x, *rest, **keywords), x)[1])
+    with pytest.raises(Lie, match="the result is a") as found:
+        pair().check_dtype("float32")
+    assert found.value.key == "classes"
+
+
+def test_a_record_that_says_share_of_a_copy_is_found(monkeypatch):
+    monkeypatch.setattr(KNOWN["torch"], "address", lambda array: 1, raising=False)
+    with pytest.raises(Lie, match="the record says sharing, and the memory was copied") as found:
+        pair().check_dtype("float32")
+    assert found.value.key == "import.shares"
+
+
+def test_what_the_target_lacks_must_be_refused(monkeypatch):
+    narrow = between.Pair(KNOWN["torch"], KNOWN["numpy"], lying("torch", dtypes=["uint8"]))
+    with pytest.raises(Lie, match="has no such array, and it was converted"):
+        narrow.check_dtype("float32")
+
+
+def test_a_source_that_is_released_too_early_is_found(wrong):
+    def early(real, x, *rest, **keywords):
+        y = real(x, *rest, **keywords)
+        y[...] = 0
+        return y
+
+    wrong(early)
+    with pytest.raises(Lie, match="after the source was deleted"):
+        pair().check_lifetime()
+
+
+def test_a_result_that_cannot_be_used_in_another_thread_is_found(monkeypatch):
+    def here_alone(array, dtype):
+        raise RuntimeError("made in another thread")
+
+    lazy = lying("torch")
+    monkeypatch.setattr(lazy, "read", here_alone)
+    with pytest.raises(Lie, match="made in another thread") as found:
+        between.Pair(lazy, KNOWN["numpy"], lazy).check_thread()
+    assert found.value.key == "ready"
+
+
+def test_slices_casts_and_retries_are_compared(monkeypatch):
+    numpy, torch = KNOWN["numpy"], KNOWN["torch"]
+    monkeypatch.setattr(ab, "stack_slices", lambda slices, *rest: torch.make(np.ones((3, 4, 5))))
+    with pytest.raises(Lie, match="stack_slices"):
+        between.check_slices(torch, numpy, "float32")
+    monkeypatch.undo()
+    real = ab.unstack_slices
+    monkeypatch.setattr(ab, "unstack_slices", lambda *rest: [2 * each for each in real(*rest)])
+    with pytest.raises(Lie, match="unstack_slices"):
+        between.check_slices(torch, numpy, "int32")
+    monkeypatch.undo()
+    with pytest.raises(Lie, match="there was no retry") as found:
+        between.check_ladder(torch, {"class": "builtins.KeyError"})
+    assert found.value.key == "oom"
+
+
+VIEWS = [
+    np.arange(6.0).reshape(2, 3), np.arange(24)[::-2].reshape(3, 4), np.arange(24).reshape(4, 6).T,
+    np.array(3, "uint16"), np.zeros((0, 3), "complex64"), np.array([True, False]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("view", VIEWS, ids=str)
+def test_a_capsule_is_read_as_numpy_sees_it(view):
+    frozen = view.copy()
+    frozen.flags.writeable = False
+    for array in (view, frozen):
+        for version in (None, (1, 0))[not array.flags.writeable :]:
+            exported = array.__dlpack__(max_version=version)
+            found = capsule.exported(exported)
+            np.testing.assert_array_equal(found.values, array)
+            assert found.dtype == str(array.dtype) and found.shape == array.shape
+            assert found.read_only == (None if version is None else not array.flags.writeable)
+            assert found.address == array.__array_interface__["data"][0] and found.device == (1, 0)
+
+
+def test_dtypes_of_ml_dtypes_are_read_too():
+    for dtype in tables.EXTENDED:
+        native = tables.sample(dtype, (2, 3))
+        found = tables.producer(native).__dlpack__()
+        tables.same(capsule.exported(found).values, native, "", "")
+
+
+def test_a_limit_explains_a_failure_and_an_unused_one_is_named():
+    def lines():
+        return [{"name": "a -> b: uint16", "status": "failed", "reason": "no kernel", "key": "x"},
+                {"name": "align", "status": "passed"}]  # fmt: skip
+
+    limit = {"line": "*: uint16", "text": "kernel", "why": "it has none"}
+    found = lines()
+    assert check.explain(found, [limit]) == []
+    assert found[0]["status"] == "limit" and found[0]["why"] == "it has none"
+    for other in (
+        {**limit, "text": "memory"},
+        {**limit, "line": "uint16"},
+        {**limit, "line": "al*"},
+    ):
+        found = lines()
+        assert check.explain(found, [other]) == [other["line"]]
+        assert found[0]["status"] == "failed" and found[1]["status"] == "passed"
+    assert check.explain(lines(), [{**limit, "line": "align"}], partial=True) == []
+
+
+def test_a_crash_is_a_failure_unless_the_table_says_that_it_cannot_be_done():
+    crash = {"status": "failed", "reason": "crashed"}
+    cases = ("dtype float16 left out", "no_dlpack float16", "dtype float16")
+    found = check._lines("alone", [{"name": name, **crash} for name in cases])
+    assert [line["status"] for line in found] == ["passed", "passed", "failed"]
+    raised = {"name": cases[0], "seconds": 0.1, **crash}
+    assert check._lines("alone", [raised])[0]["status"] == "failed"
+
+
+def test_a_framework_is_checked_with_the_variables_that_its_table_names(monkeypatch):
+    seen = []
+
+    def cases(module, *arguments, environment, **options):
+        seen.append((module, arguments, environment))
+        return iter([])
+
+    monkeypatch.setattr(check, "run_cases", cases)
+    table = lying("numpy", check__environment={"HERE": "{prefix}/lib"})
+    check._framework(table, KNOWN, ["numpy"], 1, False)
+    variables = {"HERE": f"{sys.prefix}/lib"}
+    assert seen == [("claims", ("numpy",), variables), ("between", ("numpy", "numpy"), variables)]
+
+
+def test_what_is_not_installed_is_not_checked_and_not_right():
+    table = lying("numpy", module="is_not_there.core", install="thing")
+    found = check._framework(table, KNOWN, None, 1, False)
+    assert not found["ok"] and "pip install thing" in found["reason"] and found["lines"] == []
+
+
+def test_the_command_reports_what_it_found():
+    done = run("check", "numpy", "--against", "numpy", "--json")
+    report = json.loads(done.stdout)
+    assert done.returncode == 0 and report["ok"], done.stdout[-2000:] + done.stderr
+    lines = report["frameworks"]["numpy"]["lines"]
+    assert {line["group"] for line in lines} == {"alone", "numpy"} and len(lines) > 80
+    about = (bridges.ROOT / "docs" / "tools.md").read_text().split("## check")[1]
+    keys = {*report, *report["frameworks"]["numpy"], *(key for line in lines for key in line)}
+    assert all(f"`{key}`" in about for key in keys), "docs/tools.md lacks a key"
+
+
+def test_the_page_names_the_key_to_change():
+    lines = [
+        {"group": "alone", "name": "align", "key": "align", "status": "failed", "reason": "r"},
+        {"group": "torch", "name": "x", "key": "k", "status": "limit", "why": "w"},
+    ]
+    found = {"title": "X", "lines": lines, "unused_limits": ["y"], "ok": False}
+    report = {"arraybridge": "1", "python": "3", "frameworks": {"x": found}, "seconds": 1}
+    text = page.check_page(report)
+    assert re.search(r"FAILED +align: align: r", text) and re.search(r"limit +x: w", text)
+    assert "'y'" in text and "Not as their tables say: x" in text
+    assert all(len(line) <= 80 for line in text.splitlines())
+    missing = {"title": "X", "reason": "not installed (pip install x)", "ok": False}
+    assert "pip install x" in page.check_page({**report, "frameworks": {"x": missing}})
+
+
+def test_an_unknown_name_is_answered_with_the_known_ones(capsys):
+    assert check.run(["nump"], None, False, 1) == 2
+    assert "no table for nump" in capsys.readouterr().err
+
+
+def test_the_doctor_asks_for_a_dtype_and_a_shape_that_the_table_has(monkeypatch):
+    few = Table("numpy", {**KNOWN["numpy"].keys, "dtypes": ["int8"], "ndim": [1, 1]})
+    monkeypatch.setattr(probe, "tables", lambda: {"numpy": few})
+    monkeypatch.setattr(pairs, "tables", lambda: {**KNOWN, "numpy": few})
+    asked = []
+    real = ab.convert
+    monkeypatch.setattr(ab, "convert", lambda x, *r, **k: (asked.append(x), real(x, *r, **k))[1])
+    assert probe._round_trip("numpy", None) == "host"
+    assert {(str(x.dtype), x.ndim) for x in asked} == {("int8", 1)}
+    assert pairs.image_of("numpy", "torch").dtype == "int8"
+    assert pairs.image_of("torch", "jax").dtype == "float32"

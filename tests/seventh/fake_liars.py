@@ -1,0 +1,234 @@
+"""Fake frameworks, which are NumPy in disguise. Their tables, in lies.toml, say what is not so."""
+
+import contextlib
+import threading
+
+import numpy as np
+from numpy.lib.stride_tricks import as_strided
+
+dtype = np.dtype
+
+
+class Fake:
+    """An array of a fake framework: NumPy's, which only its own framework may see."""
+
+    def __init__(self, values):
+        self.values = values
+
+    @property
+    def dtype(self):
+        return self.values.dtype
+
+    @property
+    def shape(self):
+        return self.values.shape
+
+    def __dlpack_device__(self):
+        return (1, 0)
+
+    def __dlpack__(self, *, stream=None, max_version=None, **_):
+        return self.values.__dlpack__(max_version=max_version)
+
+    def __getitem__(self, index):
+        return self.values[index]
+
+    @classmethod
+    def from_dlpack(cls, data):
+        return cls(np.from_dlpack(data))
+
+
+class Narrows(Fake):
+    """It has no float64, and a bool is a number to it."""
+
+    @classmethod
+    def from_dlpack(cls, data):
+        values = np.from_dlpack(data)
+        narrower = {"float64": "float32", "bool": "uint8"}
+        return cls(values.astype(narrower.get(values.dtype.name, values.dtype), copy=False))
+
+
+class Switch(Fake):
+    """It has float64 until somebody switches that off."""
+
+    is_wide = True
+
+    @classmethod
+    def from_dlpack(cls, data):
+        values = np.from_dlpack(data)
+        is_narrowed = values.dtype == "float64" and not cls.is_wide
+        return cls(values.astype("float32") if is_narrowed else values)
+
+
+class Rounds(Fake):
+    """It has float64 by name, and computes in float32."""
+
+    @classmethod
+    def from_dlpack(cls, data):
+        values = np.from_dlpack(data)
+        return cls(
+            values.astype("float32").astype("float64") if values.dtype == "float64" else values
+        )
+
+
+class Copies(Fake):
+    """It copies what it imports."""
+
+    @classmethod
+    def from_dlpack(cls, data):
+        return cls(np.from_dlpack(data).copy())
+
+
+class Shares(Fake):
+    """It shares what it imports."""
+
+
+class Contiguous(Fake):
+    """It does not look at strides."""
+
+    @classmethod
+    def from_dlpack(cls, data):
+        values = np.from_dlpack(data)
+        strides = np.empty(values.shape, values.dtype).strides
+        return cls(as_strided(values, values.shape, strides))
+
+
+class Unstrided(Fake):
+    """It copies what is not contiguous."""
+
+    @classmethod
+    def from_dlpack(cls, data):
+        return cls(np.ascontiguousarray(np.from_dlpack(data)))
+
+
+class Aligned(Fake):
+    """It copies what is not aligned to 64 bytes."""
+
+    @classmethod
+    def from_dlpack(cls, data):
+        values = np.from_dlpack(data)
+        return cls(values.copy() if values.ctypes.data % 64 else values)
+
+
+class Writable(Fake):
+    """Its arrays can be written to."""
+
+    def __setitem__(self, index, value):
+        self.values[index] = value
+
+
+class Replaced(Fake):
+    """An assignment gives an array other memory, so memory never changes."""
+
+    def __setitem__(self, index, value):
+        self.values = self.values.copy()
+        self.values[index] = value
+
+
+class Other(Fake):
+    """Its import makes arrays of another class than its table says."""
+
+    @classmethod
+    def from_dlpack(cls, data):
+        return Unknown(np.from_dlpack(data))
+
+
+class Unknown(Fake):
+    """A class of no table."""
+
+
+class Constant(Fake):
+    """Its arrays never change, if nobody writes to the view that NumPy gets."""
+
+    def __array__(self):
+        return self.values.view()
+
+
+ONE = [0]
+nothing = contextlib.nullcontext
+
+
+class Device(Fake):
+    """Its arrays are on a device, it says. NumPy sees their memory all the same."""
+
+    def __dlpack_device__(self):
+        return (2, 0)
+
+    def __array__(self):
+        return self.values.view()
+
+    @classmethod
+    def from_dlpack(cls, data):
+        return cls.from_numpy(data.values)
+
+    @classmethod
+    def from_numpy(cls, values):
+        return cls(values)
+
+
+class NarrowDevice(Device):
+    """It has no float64."""
+
+    is_wide = False
+
+    @classmethod
+    def from_numpy(cls, values):
+        is_narrowed = values.dtype == "float64" and not cls.is_wide
+        return cls(values.astype("float32") if is_narrowed else values.copy())
+
+
+class HandsOut(Fake):
+    """NumPy gets a copy that does not look like one: it is a view of other memory."""
+
+    def numpy(self):
+        copy = bytearray(self.values.tobytes())
+        return np.frombuffer(copy, self.values.dtype).reshape(self.values.shape)
+
+
+class Widens(Fake):
+    """NumPy gets another dtype than the array has."""
+
+    def numpy(self):
+        return self.values.astype("float64")
+
+
+class Lazy:
+    """Its arrays are computed when somebody asks, by the thread that made them."""
+
+    def __init__(self, compute, dtype, shape):
+        self.compute, self.dtype, self.shape = compute, dtype, shape
+        self.thread, self.values = threading.get_ident(), None
+
+    def __dlpack_device__(self):
+        return (1, 0)
+
+    def __dlpack__(self, *, stream=None, max_version=None, **_):
+        return ready(self).values.__dlpack__(max_version=max_version)
+
+    @classmethod
+    def from_dlpack(cls, data):
+        values = np.from_dlpack(data)
+        return cls(lambda: values, values.dtype, values.shape)
+
+    def plus(self, number, fail=()):
+        """The sum, later; ``fail`` is a list of errors to raise first."""
+
+        def compute():
+            if fail:
+                raise fail.pop()
+            return ready(self).values + number
+
+        return Lazy(compute, self.dtype, self.shape)
+
+    def astype(self, dtype):
+        return Lazy(lambda: ready(self).values.astype(dtype), np.dtype(dtype), self.shape)
+
+
+def ready(data):
+    """Compute the arrays in a result."""
+    items = data.values() if isinstance(data, dict) else data
+    for array in [data] if isinstance(data, Lazy) else items:
+        if isinstance(array, Lazy) and array.values is None:
+            if array.thread != threading.get_ident():
+                raise RuntimeError("it belongs to another thread")
+            array.values = array.compute()
+    return data

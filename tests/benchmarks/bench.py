@@ -29,7 +29,7 @@ from arraybridge._tools.progress import progress  # noqa: E402
 from cases import GROUPS  # noqa: E402
 from measure import Outcome, import_ms, measure, peak_mib  # noqa: E402
 
-HEAVY = ("large", "dtype", "stack", "threads")
+HEAVY = ("large", "dtype", "stack", "unstack", "slices", "threads")
 
 
 def load() -> list[float]:

@@ -169,6 +169,58 @@ def stacking() -> Iterator[Case]:
         )
 
 
+def unstacking() -> Iterator[Case]:
+    image = np.arange(64 * 512 * 512, dtype="float32").reshape(64, 512, 512)
+    own: dict[str, Call] = {
+        "numpy": list,
+        "torch": lambda x: x.unbind(0),
+        "jax": list,
+        "tensorflow": tf.unstack,
+    }
+    for name, x in sources(image).items():
+        if name not in own:
+            continue
+        complete = finished if name == "jax" else lambda call: call
+
+        def check(slices: object, name: str = name) -> None:
+            assert len(slices) == len(image)
+            for slice, expected in zip(slices, image, strict=True):
+                equal(name, expected)(slice)
+
+        yield Case(
+            f"64 slices of 512 x 512, {name}",
+            complete(lambda x=x, name=name: ab.unstack_slices(x, name)),
+            {"by hand": complete(lambda x=x, name=name: own[name](x))},
+            check,
+            original=lambda package, x=x, name=name, complete=complete: complete(
+                functools.partial(package.unstack_slices, x, name, 0)
+            ),
+            target=Target(1.0),
+        )
+
+
+def slice_by_slice() -> Iterator[Case]:
+    image = np.arange(64 * 256 * 256, dtype="float32").reshape(64, 256, 256)
+    own = {"numpy": np.stack, "torch": torch.stack, "jax": jnp.stack, "tensorflow": tf.stack}
+    for name, x in sources(image).items():
+        if name not in own:
+            continue
+        declared = getattr(ab, name)(slice_by_slice=True)(lambda slice: slice + 1)
+        complete = finished if name == "jax" else lambda call: call
+        yield Case(
+            f"64 slices of 256 x 256, {name}",
+            complete(lambda x=x, declared=declared: declared(x)),
+            {"loop and stack": complete(lambda x=x, name=name: own[name]([s + 1 for s in x]))},
+            equal(name, image + 1),
+            original=lambda package, x=x, name=name, complete=complete: complete(
+                functools.partial(
+                    getattr(package, name)(lambda slice: slice + 1), x, slice_by_slice=True
+                )
+            ),
+            target=Target(1.0),
+        )
+
+
 def threads() -> Iterator[Case]:
     """Two calls at once, and one after the other.
 
@@ -201,5 +253,7 @@ GROUPS: dict[str, Callable[[], Iterator[Case]]] = {
     "dtype": policies,
     "detect": detection,
     "stack": stacking,
+    "unstack": unstacking,
+    "slices": slice_by_slice,
     "threads": threads,
 }

@@ -82,6 +82,7 @@ def by_hand(source: str, target: str, x: object) -> dict[str, Call]:
         },
         ("torch", "tensorflow"): {
             "from_dlpack": lambda: from_dlpack(x.__dlpack__()),
+            "legacy capsule": lambda: from_dlpack(torch.utils.dlpack.to_dlpack(x)),
             "constant": lambda: constant(x.numpy()),
         },
         ("torch", "pyclesperanto"): {"push": lambda: cle.push(x.numpy())},
@@ -102,7 +103,10 @@ def by_hand(source: str, target: str, x: object) -> dict[str, Call]:
             "numpy()": lambda: x.numpy(),
             "np.asarray": lambda: np.asarray(x),
         },
-        ("tensorflow", "torch"): {"from_dlpack": lambda: torch.from_dlpack(x)},
+        ("tensorflow", "torch"): {
+            "from_dlpack": lambda: torch.from_dlpack(x),
+            "legacy capsule": lambda: torch.from_dlpack(tf.experimental.dlpack.to_dlpack(x)),
+        },
         ("tensorflow", "jax"): {
             "from_dlpack": lambda: jax.dlpack.from_dlpack(x),
             "jnp.asarray": lambda: jnp.asarray(x.numpy()),
@@ -189,8 +193,8 @@ def floors(source: str, target: str, x: object) -> dict[str, Call]:
 
 
 def finished(call: Call) -> Call:
-    """The same call, waiting for JAX to finish."""
-    return lambda: call().block_until_ready()
+    """The same call, waiting for JAX to finish all that is in its result."""
+    return lambda: jax.block_until_ready(call())
 
 
 def pairs(image: np.ndarray, large: bool = False) -> Iterator[Case]:

@@ -111,6 +111,25 @@ def test_slices_are_views_if_the_framework_has_views(framework):
 # Errors.
 
 
+@pytest.mark.parametrize("dtype", ("int32", "uint32"))
+def test_slices_that_a_framework_would_round_are_made_on_the_host(dtype):
+    """pyclesperanto's own slices go through float32."""
+    bridges.need("pyclesperanto")
+    limits = np.iinfo(dtype)
+    image = np.array([limits.max, 2**24 + 1, limits.min, 7] * 6, dtype).reshape(4, 2, 3)
+    stack = bridges.make("pyclesperanto", image)
+    with ab.trace() as records:
+        slices = ab.unstack_slices(stack, "pyclesperanto")
+    assert [record.why for record in records if record.how == "slices of host memory"] == [
+        f"pyclesperanto cannot slice {dtype} without a loss"
+    ]
+    for slice, expected in zip(slices, image, strict=True):
+        assert bridges.difference("pyclesperanto", slice, expected) is None
+    same = ab.process_slices(stack, lambda slice: slice)
+    assert bridges.difference("pyclesperanto", same, image) is None
+    assert bridges.difference("pyclesperanto", part(stack, 0, 1, 3), image[1:3]) is None
+
+
 def test_slices_of_an_immutable_array_share_its_memory_and_keep_it():
     bridges.need("jax")
     import jax

@@ -63,9 +63,10 @@ fn memory(framework: &Framework) -> TokenStream {
     }
 }
 
-fn dtypes(DTypes { all, op, names, missing, not_exported, not_imported }: &DTypes) -> TokenStream {
-    let [all, not_exported, not_imported] =
-        [all, not_exported, not_imported].map(|set| dtype_set(set));
+fn dtypes(dtypes: &DTypes) -> TokenStream {
+    let DTypes { all, op, names, missing, not_exported, not_imported, not_sliced } = dtypes;
+    let [all, not_exported, not_imported, not_sliced] =
+        [all, not_exported, not_imported, not_sliced].map(|set| dtype_set(set));
     let op = op.as_ref().map_or_else(attribute_of_name, op::expand);
     let names = names.iter().map(|(ours, theirs)| {
         let ours = word("DType", *ours);
@@ -79,6 +80,7 @@ fn dtypes(DTypes { all, op, names, missing, not_exported, not_imported }: &DType
         missing: &[#(#missing),*],
         not_exported: #not_exported,
         not_imported: #not_imported,
+        not_sliced: #not_sliced,
     }
 }
 

@@ -227,6 +227,7 @@ pub struct DTypes {
     pub missing: Vec<Missing>,
     pub not_exported: Vec<DType>,
     pub not_imported: Vec<DType>,
+    pub not_sliced: Vec<DType>,
 }
 
 /// Libraries whose symbols are kept apart from another module's.

@@ -60,7 +60,7 @@ mistakes! {
         "t.toml:2:1: unknown key `titel` in [x]; write `title`",
     ];
     a_key_unlike_any_known_one: HOST, "title = \"X\"\n" => "title = \"X\"\nwavelength = 3\n", [
-        "t.toml:3:1: unknown key `wavelength` in [x]; known keys: title, module, install, classes, values, refuse, guards, reasons, dtypes, no_dlpack, dtype, dtype_names, missing, memory, device, stream, immutable, align, cached_scalars, isolate, init, ndim, empty, export, import, to_numpy, from_numpy, copy, ready, lazy, version, array, oom, clear, host_modules, check",
+        "t.toml:3:1: unknown key `wavelength` in [x]; known keys: title, module, install, classes, values, refuse, guards, reasons, dtypes, no_dlpack, no_slices, dtype, dtype_names, missing, memory, device, stream, immutable, align, cached_scalars, isolate, init, ndim, empty, export, import, to_numpy, from_numpy, copy, ready, lazy, version, array, oom, clear, host_modules, check",
     ];
     a_value_of_the_wrong_type: HOST, r#""X""# => "3", [
         "t.toml:2:9: `title` is of type integer; write a string",
@@ -423,6 +423,14 @@ fn dtypes_lack_dlpack_in_both_directions_or_in_one() {
 }
 
 #[test]
+fn dtypes_without_slices_are_listed() {
+    let text = format!("{HOST}no_slices = [\"float16\"]\n");
+    assert_eq!(frameworks(&text)[0].dtypes.not_sliced, [spec::DType::Float16]);
+    let dtypes = &frameworks(&format!("{HOST}no_slices = [\"all\"]\n"))[0].dtypes;
+    assert_eq!(dtypes.not_sliced, dtypes.all);
+}
+
+#[test]
 fn a_device_is_a_name_or_a_number_of_dlpack() {
     let text = HOST.replace(r#"(data)" }"#, r#"(data)", devices = ["cpu", 3, "rocm_host", 13] }"#);
     let import = frameworks(&text).remove(0).import.unwrap();
@@ -520,7 +528,7 @@ proptest! {
 
     #[test]
     fn no_value_makes_the_validation_panic(
-        key in "title|classes|memory|dtypes|dtype|dtype_names|missing|no_dlpack|export|import|\
+        key in "title|classes|memory|dtypes|dtype|dtype_names|missing|no_dlpack|no_slices|export|import|\
                 device|stream|array|guards|refuse|reasons|ndim|values|oom|align|isolate",
         value in value(),
     ) {

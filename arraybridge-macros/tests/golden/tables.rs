@@ -80,6 +80,7 @@ pub mod statics {
         not_imported: ::arraybridge_runtime::__private::DTypeSet::of(
             &[::arraybridge_runtime::__private::DType::Uint8],
         ),
+        not_sliced: ::arraybridge_runtime::__private::DTypeSet::of(&[]),
         ndim: (0, 64),
         empty: true,
         values: &[],
@@ -330,6 +331,7 @@ pub mod statics {
         not_imported: ::arraybridge_runtime::__private::DTypeSet::of(
             &[::arraybridge_runtime::__private::DType::Float32],
         ),
+        not_sliced: ::arraybridge_runtime::__private::DTypeSet::of(&[]),
         ndim: (1, 3),
         empty: true,
         values: &[

@@ -127,6 +127,8 @@ pub struct Framework {
     pub not_exported: DTypeSet,
     /// Dtypes that it does not import by DLPack.
     pub not_imported: DTypeSet,
+    /// Dtypes whose slices fail, or have other values.
+    pub not_sliced: DTypeSet,
     /// The smallest and the largest number of axes.
     pub ndim: (usize, usize),
     /// Whether an array may have no elements.

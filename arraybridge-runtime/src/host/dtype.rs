@@ -125,6 +125,12 @@ impl std::fmt::Display for DType {
 pub struct DTypeSet(u32);
 
 impl DTypeSet {
+    /// Whether no dtype is in it.
+    #[inline]
+    pub const fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
     /// A set of these element types.
     pub const fn of(dtypes: &[DType]) -> DTypeSet {
         let mut bits = 0;

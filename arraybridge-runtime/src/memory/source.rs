@@ -403,6 +403,16 @@ impl SharedSource {
         Source { view: self.view.clone(), owner: Owner::Shared(self.owner.clone()) }
     }
 
+    /// A source of the part in `start..stop` along an axis.
+    ///
+    /// # Panics
+    ///
+    /// When there is no such part.
+    pub fn part(&self, axis: usize, start: usize, stop: usize) -> Source {
+        let view = self.view.part(axis, start, stop);
+        Source { view, owner: Owner::Shared(self.owner.clone()) }
+    }
+
     /// A source of the part at an index of the first axis.
     ///
     /// # Panics

@@ -124,21 +124,30 @@ impl View {
         refill(&mut self.strides, strides);
     }
 
+    /// The part in `start..stop` along an axis.
+    ///
+    /// # Panics
+    ///
+    /// When there is no such part.
+    pub(super) fn part(&self, axis: usize, start: usize, stop: usize) -> View {
+        assert!(start <= stop && stop <= self.shape[axis], "a part is inside its array");
+        // Without elements there is no memory to stay in.
+        let offset = self.strides[axis].wrapping_mul(start as isize);
+        let (mut shape, strides) = (self.shape.clone(), self.strides.clone());
+        shape[axis] = stop - start;
+        View { data: self.data.wrapping_offset(offset), shape, strides, ..*self }
+    }
+
     /// The part at an index of the first axis.
     ///
     /// # Panics
     ///
     /// When there is no such index.
     pub(super) fn slice(&self, index: usize) -> View {
-        assert!(index < self.shape[0], "a slice is a part of its array");
-        // Without elements there is no memory to stay in.
-        let offset = self.strides[0].wrapping_mul(index as isize);
-        View {
-            data: self.data.wrapping_offset(offset),
-            shape: Dims::from_slice(&self.shape[1..]),
-            strides: Dims::from_slice(&self.strides[1..]),
-            ..*self
-        }
+        let mut slice = self.part(0, index, index + 1);
+        slice.shape.remove(0);
+        slice.strides.remove(0);
+        slice
     }
 
     /// Sets whether the bytes of each element are in the opposite of the machine's order.

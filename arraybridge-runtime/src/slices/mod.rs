@@ -24,7 +24,7 @@ use crate::policy::StackPolicy;
 use column::{Column, Images};
 use join::{Along, join};
 use shape::{check_shapes, ndim_of, shape_of, shape_text, slice_count};
-use unstack::Slices;
+use unstack::{OnHost, Slices};
 
 /// Whether an array is a single slice.
 pub fn is_slice(array: &Bound<'_, PyAny>) -> bool {
@@ -44,7 +44,7 @@ pub fn unstack<'py>(
 ) -> Result<Vec<Bound<'py, PyAny>>> {
     let count = slice_count(array)?;
     let request = Request { placement, ..Request::default() };
-    Slices::all(convert::convert_to(array, target, &request)?, count).collect()
+    Slices::all(convert::convert_to(array, target, &request)?, count)?.collect()
 }
 
 /// Stacks 2-D arrays, of one framework or of several, to a 3-D array.
@@ -96,7 +96,7 @@ pub fn process<'py>(
     }
     let shape = shape_of(lead).map(|shape| shape[1..].into());
     let mut results = Results { merge, count, shape, tuple: None, columns: Vec::new() };
-    for (index, slice) in Slices::new(lead.clone(), count).enumerate() {
+    for (index, slice) in Slices::new(lead.clone(), count)?.enumerate() {
         results.add(call(index, slice?)?, index)?;
     }
     results.merge(py)
@@ -193,6 +193,9 @@ pub fn part<'py>(
     };
     if start == 0 && stop == length {
         return Ok(array.clone());
+    }
+    if let Some(memory) = OnHost::without_slices(array)? {
+        return memory.part(py, axis, start, stop);
     }
     let all = (0..axis).map(|_| PySlice::full(py));
     let range = PySlice::new(py, start as isize, stop as isize, 1);

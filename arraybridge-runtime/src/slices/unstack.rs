@@ -4,13 +4,14 @@ use pyo3::prelude::*;
 use pyo3::types::PyIterator;
 
 use super::join::is_recorded;
-use crate::convert::{self, Opened};
+use crate::convert::record::Record;
+use crate::convert::{self, Opened, trace};
 use crate::framework::detect::{self, Role};
 use crate::framework::device::{self, Device};
 use crate::framework::endpoints::Endpoints;
 use crate::framework::loaded::{self, LoadedFramework};
 use crate::interpreter::error::{Error, Result};
-use crate::memory::source::SharedSource;
+use crate::memory::source::{SharedSource, Source};
 
 /// The slices of an array along its first axis, one after the other.
 pub(super) struct Slices<'py> {
@@ -24,26 +25,34 @@ pub(super) struct Slices<'py> {
 enum Way<'py> {
     /// The framework iterates over the array. That is faster than an index for each slice.
     Iterate(Bound<'py, PyIterator>),
-    /// Each slice is imported as a part of the array's memory.
-    Share(Endpoints, &'py LoadedFramework, SharedSource),
+    /// Each slice is made of a part of the array's memory.
+    Memory(OnHost<'py>),
     Index,
 }
 
 impl<'py> Slices<'py> {
     /// The slices, each of which is made when it is asked for. `count` is the length of the first axis.
-    pub fn new(array: Bound<'py, PyAny>, count: usize) -> Slices<'py> {
-        let way = match shared(&array) {
+    ///
+    /// # Errors
+    ///
+    /// As [`OnHost::without_slices`].
+    pub fn new(array: Bound<'py, PyAny>, count: usize) -> Result<Slices<'py>> {
+        let way = match of_memory(&array)? {
             Some(way) => way,
             None if has_views(&array) => iterated(&array),
             None => Way::Index,
         };
-        Slices { array, count, next: 0, way }
+        Ok(Slices { array, count, next: 0, way })
     }
 
     /// The slices, which may all be made at once.
-    pub fn all(array: Bound<'py, PyAny>, count: usize) -> Slices<'py> {
-        let way = shared(&array).unwrap_or_else(|| iterated(&array));
-        Slices { array, count, next: 0, way }
+    ///
+    /// # Errors
+    ///
+    /// As [`Slices::new`].
+    pub fn all(array: Bound<'py, PyAny>, count: usize) -> Result<Slices<'py>> {
+        let way = of_memory(&array)?.unwrap_or_else(|| iterated(&array));
+        Ok(Slices { array, count, next: 0, way })
     }
 
     fn slice(&mut self, index: usize) -> Result<Bound<'py, PyAny>> {
@@ -55,10 +64,7 @@ impl<'py> Slices<'py> {
                     self.count
                 ))),
             },
-            Way::Share(endpoints, loaded, stack) => {
-                let slice = Opened { source: stack.slice(index), private: false };
-                convert::make_array(self.array.py(), *endpoints, loaded, slice, Device::Host)
-            }
+            Way::Memory(stack) => stack.array_of(self.array.py(), stack.memory.slice(index)),
             Way::Index => Ok(self.array.get_item(index)?),
         }
     }
@@ -95,23 +101,106 @@ fn iterated<'py>(array: &Bound<'py, PyAny>) -> Way<'py> {
     }
 }
 
-/// A framework whose arrays never change copies each slice. Where the array is in host memory, and on
-/// the only device that the framework has, slices of its memory are imported instead.
-fn shared<'py>(array: &Bound<'py, PyAny>) -> Option<Way<'py>> {
-    let py = array.py();
-    let class = detect::class_of(array)?;
-    if !class.framework.immutable || !matches!(class.role, Role::Array) {
-        return None;
+fn of_memory<'py>(array: &Bound<'py, PyAny>) -> Result<Option<Way<'py>>> {
+    let memory = match OnHost::without_slices(array)? {
+        Some(memory) => Some(memory),
+        None => OnHost::shared(array),
+    };
+    Ok(memory.map(Way::Memory))
+}
+
+/// The host memory of an array, of which parts are made into arrays of its framework.
+pub(super) struct OnHost<'py> {
+    loaded: &'py LoadedFramework,
+    memory: SharedSource,
+    /// Where the parts go.
+    device: Device,
+    /// Whether each part gets memory of its own.
+    copies: bool,
+}
+
+impl<'py> OnHost<'py> {
+    /// The memory, or a copy of it, if the framework's own slices fail or have other values. Parts are copied:
+    /// PaddlePaddle waits for itself for ever when it releases memory that belongs to another tensor that it
+    /// has imported.
+    ///
+    /// # Errors
+    ///
+    /// As [`convert::open_host`].
+    pub fn without_slices(array: &Bound<'py, PyAny>) -> Result<Option<OnHost<'py>>> {
+        let (py, Some(class)) = (array.py(), detect::class_of(array)) else { return Ok(None) };
+        let framework = class.framework;
+        if framework.not_sliced.is_empty() || !matches!(class.role, Role::Array) {
+            return Ok(None);
+        }
+        let loaded = loaded::load(py, framework, Endpoints::of(framework))?;
+        let Some(dtype) = convert::dtype_of(py, loaded, array) else { return Ok(None) };
+        if !framework.not_sliced.contains(dtype) {
+            return Ok(None);
+        }
+        let start = trace::start();
+        let device = device::device_of(py, loaded, array)?;
+        let memory: SharedSource = convert::open_host(array)?.source.into();
+        if let Some(start) = start {
+            let view = memory.view();
+            let why = format!("{} cannot slice {dtype} without a loss", framework.title);
+            let record = Record {
+                source: framework.name.into(),
+                target: framework.name.into(),
+                route: "copy".into(),
+                how: "slices of host memory".into(),
+                why: Some(why.into()),
+                dtype: dtype.name().into(),
+                nbytes: view.nbytes(),
+                shape: view.shape().into(),
+                device: device.name(),
+                ..Record::default()
+            };
+            trace::push(py, record, start);
+        }
+        Ok(Some(OnHost { loaded, memory, device, copies: true }))
     }
-    let endpoints = Endpoints::of(class.framework);
-    let loaded = loaded::load(py, class.framework, endpoints).ok()?;
-    let shares = class.framework.import.as_ref().is_some_and(|import| import.shares);
-    if !shares || !loaded.has_one_device(py) || is_recorded(py, loaded, array) {
-        return None;
+
+    /// A framework whose arrays never change copies each slice. Where the array is in host memory, and on the
+    /// only device that the framework has, slices of its memory are imported instead.
+    fn shared(array: &Bound<'py, PyAny>) -> Option<OnHost<'py>> {
+        let (py, class) = (array.py(), detect::class_of(array)?);
+        if !class.framework.immutable || !matches!(class.role, Role::Array) {
+            return None;
+        }
+        let loaded = loaded::load(py, class.framework, Endpoints::of(class.framework)).ok()?;
+        let shares = class.framework.import.as_ref().is_some_and(|import| import.shares);
+        if !shares || !loaded.has_one_device(py) || is_recorded(py, loaded, array) {
+            return None;
+        }
+        if device::device_of(py, loaded, array).ok()? != Device::Host {
+            return None;
+        }
+        let memory = convert::open_host(array).ok()?.source.into();
+        Some(OnHost { loaded, memory, device: Device::Host, copies: false })
     }
-    if device::device_of(py, loaded, array).ok()? != Device::Host {
-        return None;
+
+    /// The elements in `start..stop` along an axis.
+    ///
+    /// # Errors
+    ///
+    /// As [`convert::make_array`].
+    pub fn part(
+        &self,
+        py: Python<'py>,
+        axis: usize,
+        start: usize,
+        stop: usize,
+    ) -> Result<Bound<'py, PyAny>> {
+        self.array_of(py, self.memory.part(axis, start, stop))
     }
-    let stack = convert::open_host(array).ok()?;
-    Some(Way::Share(endpoints, loaded, stack.source.into()))
+
+    fn array_of(&self, py: Python<'py>, source: Source) -> Result<Bound<'py, PyAny>> {
+        let mut part = Opened { source, private: false };
+        if self.copies {
+            part = convert::fresh(py, part, None)?;
+        }
+        let endpoints = Endpoints::of(self.loaded.framework);
+        convert::make_array(py, endpoints, self.loaded, part, self.device)
+    }
 }

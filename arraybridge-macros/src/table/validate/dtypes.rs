@@ -13,12 +13,14 @@ pub(super) fn dtypes(section: &Section<'_>) -> DTypes {
     let all = listed(section);
     let known = all.as_deref();
     let no_dlpack = subset(section, NO_DLPACK, known);
+    let not_sliced = not_sliced(section, known);
     DTypes {
         op: dtype_op(section),
         names: names(section, known),
         missing: missing(section, known),
         not_exported: no_dlpack.clone(),
         not_imported: no_dlpack,
+        not_sliced,
         all: all.unwrap_or_default(),
     }
 }
@@ -60,6 +62,15 @@ fn names(section: &Section<'_>, all: Option<&[DType]>) -> Vec<(DType, String)> {
         Some((dtype, theirs.value))
     });
     names.collect()
+}
+
+/// `["all"]` stands for all dtypes of the framework.
+fn not_sliced(section: &Section<'_>, all: Option<&[DType]>) -> Vec<DType> {
+    let texts = section.texts("no_slices").unwrap_or_default();
+    match (&texts[..], all) {
+        ([only], Some(all)) if only.value == "all" => all.to_vec(),
+        _ => texts.iter().filter_map(|text| contained(section, text, all)).collect(),
+    }
 }
 
 fn missing(section: &Section<'_>, all: Option<&[DType]>) -> Vec<Missing> {

@@ -23,6 +23,7 @@ REASONS: dict[str, OP | None] = {
 TABLE: dict[str, Any] = {
     "title": None, "classes": None, "dtypes": None, "module": None, "install": None,
     "memory": None, "immutable": None, "align": None, "cached_scalars": None, "no_dlpack": None,
+    "no_slices": None,
     "isolate": {"libraries": None, "from": None},
     "init": (),
     "dtype": ("name",),

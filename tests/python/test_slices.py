@@ -94,6 +94,22 @@ def test_parts_of_a_framework_without_concatenation_go_through_the_host(axis):
     assert bridges.difference("pyclesperanto", concatenate(parts, axis), image) is None
 
 
+def test_a_part_whose_axes_the_framework_changed_is_made_on_the_host():
+    """As pyclesperanto 0.21 does with an axis of length one."""
+    bridges.need("torch")
+    import torch
+
+    image = np.arange(24, dtype="float32").reshape(2, 3, 4)
+
+    class Dropping(torch.Tensor):
+        def __getitem__(self, index):
+            return super().__getitem__(index).squeeze()
+
+    tensor = torch.from_numpy(image).as_subclass(Dropping)
+    found = part(tensor, 0, 1, 2)
+    assert bridges.difference("torch", found, image[1:2]) is None
+
+
 def test_a_part_that_is_the_whole_array_is_the_same_object():
     image = np.ones((3, 4))
     assert part(image, 1, 0, 4) is image

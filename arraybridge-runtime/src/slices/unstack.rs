@@ -120,9 +120,7 @@ pub(super) struct OnHost<'py> {
 }
 
 impl<'py> OnHost<'py> {
-    /// The memory, or a copy of it, if the framework's own slices fail or have other values. Parts are copied:
-    /// PaddlePaddle waits for itself for ever when it releases memory that belongs to another tensor that it
-    /// has imported.
+    /// As [`OnHost::copied`], if the table says that the framework's own slices fail or have other values.
     ///
     /// # Errors
     ///
@@ -138,19 +136,34 @@ impl<'py> OnHost<'py> {
         if !framework.not_sliced.contains(dtype) {
             return Ok(None);
         }
+        let why = format!("{} cannot slice {dtype} without a loss", framework.title);
+        OnHost::copied(array, loaded, why).map(Some)
+    }
+
+    /// The memory, or a copy of it, of an array that the framework cannot slice. Parts are copied: PaddlePaddle
+    /// waits for itself for ever when it releases memory that belongs to another tensor that it has imported.
+    ///
+    /// # Errors
+    ///
+    /// As [`convert::open_host`].
+    pub fn copied(
+        array: &Bound<'py, PyAny>,
+        loaded: &'py LoadedFramework,
+        why: String,
+    ) -> Result<OnHost<'py>> {
+        let (py, framework) = (array.py(), loaded.framework);
         let start = trace::start();
         let device = device::device_of(py, loaded, array)?;
         let memory: SharedSource = convert::open_host(array)?.source.into();
         if let Some(start) = start {
             let view = memory.view();
-            let why = format!("{} cannot slice {dtype} without a loss", framework.title);
             let record = Record {
                 source: framework.name.into(),
                 target: framework.name.into(),
                 route: "copy".into(),
                 how: "slices of host memory".into(),
                 why: Some(why.into()),
-                dtype: dtype.name().into(),
+                dtype: view.dtype().name().into(),
                 nbytes: view.nbytes(),
                 shape: view.shape().into(),
                 device: device.name(),
@@ -158,7 +171,7 @@ impl<'py> OnHost<'py> {
             };
             trace::push(py, record, start);
         }
-        Ok(Some(OnHost { loaded, memory, device, copies: true }))
+        Ok(OnHost { loaded, memory, device, copies: true })
     }
 
     /// A framework whose arrays never change copies each slice. Where the array is in host memory, and on the

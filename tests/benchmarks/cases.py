@@ -15,6 +15,8 @@ import torch
 from measure import Call, Case, Target
 from pairs import FRAMEWORKS, SMALL, equal, finished, pairs, sources
 
+STACK = {"numpy": np.stack, "torch": torch.stack, "jax": jnp.stack, "tensorflow": tf.stack}
+
 
 def decorated() -> Iterator[Case]:
     """The cost that a declaration adds. Targets are added nanoseconds, not ratios."""
@@ -152,15 +154,14 @@ def detection() -> Iterator[Case]:
 
 
 def stacking() -> Iterator[Case]:
-    own = {"numpy": np.stack, "torch": torch.stack, "jax": jnp.stack, "tensorflow": tf.stack}
     images = [np.full((512, 512), i, "float32") for i in range(64)]
-    for name in filter(own.get, FRAMEWORKS):
+    for name in filter(STACK.get, FRAMEWORKS):
         slices = [bridges.make(name, image) for image in images]
         complete = finished if name == "jax" else lambda call: call
         yield Case(
             f"64 slices of 512 x 512, {name}",
             complete(lambda s=slices, name=name: ab.stack_slices(s, name)),
-            {"own stack": complete(lambda s=slices, name=name: own[name](s))},
+            {"own stack": complete(lambda s=slices, name=name: STACK[name](s))},
             equal(name, np.stack(images)),
             original=lambda package, s=slices, name=name, complete=complete: complete(
                 functools.partial(package.stack_slices, s, name, 0)
@@ -201,16 +202,15 @@ def unstacking() -> Iterator[Case]:
 
 def slice_by_slice() -> Iterator[Case]:
     image = np.arange(64 * 256 * 256, dtype="float32").reshape(64, 256, 256)
-    own = {"numpy": np.stack, "torch": torch.stack, "jax": jnp.stack, "tensorflow": tf.stack}
     for name, x in sources(image).items():
-        if name not in own:
+        if name not in STACK:
             continue
         declared = getattr(ab, name)(slice_by_slice=True)(lambda slice: slice + 1)
         complete = finished if name == "jax" else lambda call: call
         yield Case(
             f"64 slices of 256 x 256, {name}",
             complete(lambda x=x, declared=declared: declared(x)),
-            {"loop and stack": complete(lambda x=x, name=name: own[name]([s + 1 for s in x]))},
+            {"loop and stack": complete(lambda x=x, name=name: STACK[name]([s + 1 for s in x]))},
             equal(name, image + 1),
             original=lambda package, x=x, name=name, complete=complete: complete(
                 functools.partial(

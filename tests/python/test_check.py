@@ -10,7 +10,7 @@ import arraybridge as ab
 import bridges
 import numpy as np
 import pytest
-from arraybridge._tools import between, capsule, check, claims, page, pairs, probe, tables
+from arraybridge._tools import between, capsule, check, claims, ops, page, pairs, probe, tables
 from arraybridge._tools.tables import Lie, Table
 from test_doctor import run
 
@@ -18,6 +18,25 @@ KNOWN = tables.tables()
 FEW = ("bool", "uint16", "int32", "float32", "complex64", "bfloat16")
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
+
+
+@pytest.mark.parametrize("op, value", (
+    ("module.sum(data, axis = 0)[-1]", 7),
+    ("data.shape == (2, 3)", True),
+    ("[name, (1,), None]", ["x", (1,), None]),
+))  # fmt: skip
+def test_an_op_is_what_the_macro_reads(op, value):
+    scope = {"module": np, "data": np.arange(6).reshape(2, 3), "name": "x"}
+    assert ops.evaluate(op, scope) == value
+
+
+@pytest.mark.parametrize("op", (
+    "__import__('os')", "len(data)", "[x for x in data]", "lambda: 1", "data[1:]", "data + 1",
+    "{'a': 1}", "1 < 2 < 3", "data if data else name", "(data := 1)",
+))  # fmt: skip
+def test_nothing_else_of_python_is_evaluated(op):
+    with pytest.raises(ValueError):
+        ops.evaluate(op, {"module": np, "data": [1], "name": "x"})
 
 
 def lying(name, **changes):
@@ -97,7 +116,7 @@ CONVERTED = {"why": "sparse", "array": "module.eye(2)"}
          "import.shares", "shares = false"),
         ("torch", {"copy": "data"}, "copy", "copy", "the memory of the array"),
         ("torch", {"copy": "data.numpy()"}, "copy", "copy", "the copy is a"),
-        ("torch", {"copy": "data + 1"}, "copy", "copy", "instead of bool"),
+        ("torch", {"copy": "data.add(1)"}, "copy", "copy", "instead of bool"),
         ("jax", {"to_numpy": "data.tolist()"}, "to_numpy", "to_numpy", "not a NumPy array"),
         ("torch", {"immutable": True, "to_numpy": "data.numpy()"}, "to_numpy", "to_numpy",
          "writable views"),

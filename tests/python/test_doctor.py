@@ -122,6 +122,13 @@ def test_the_cases_after_a_crash_still_run(tools):
     assert found["second"]["status"] == "failed" and "SIGABRT" in found["second"]["reason"]
 
 
+def test_a_process_that_always_ends_at_the_same_place_is_not_started_for_ever(tools):
+    start = "import os; from arraybridge._tools import child; child.reporter()(start='import')"
+    tools(cases=f"{start}; os.abort()")
+    found = list(child.run_cases("cases", silence=60))
+    assert [each["name"] for each in found] == ["import", "import"]
+
+
 def test_a_process_that_cannot_start_is_one_failure(tools):
     tools(cases="raise RuntimeError('not today')")
     (failure,) = child.run_cases("cases", silence=60)

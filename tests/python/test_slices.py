@@ -179,6 +179,20 @@ def test_slices_stay_on_the_processor_on_which_their_stack_is():
     )
 
 
+def test_slices_that_need_a_gradient_can_be_written_to():
+    """torch refuses a write to slices that one operation has made."""
+    bridges.need("torch")
+    import torch
+
+    leaf = torch.ones(3, 4, 5, requires_grad=True)
+    stack = leaf * 1
+    ab.process_slices(stack, lambda slice: slice.mul_(2))
+    for slice in ab.unstack_slices(stack, "torch"):
+        slice.add_(1)
+    stack.sum().backward()
+    assert (leaf.grad == 2).all() and (stack == 3).all()
+
+
 def test_results_that_are_computed_later_are_stacked_in_order():
     bridges.need("jax")
     import jax

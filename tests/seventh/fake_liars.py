@@ -191,6 +191,10 @@ class Widens(Fake):
         return self.values.astype("float64")
 
 
+class Reused(Fake):
+    """Its arrays can change."""
+
+
 class Lazy:
     """Its arrays are computed when somebody asks, by the thread that made them."""
 

@@ -4,46 +4,13 @@ lies.toml says of the fakes in fake_liars.py what is not so. The wheel of `make 
 tables too: see test_seventh.py.
 """
 
-import os
-import subprocess
-import textwrap
+import functools
 
+import extended
 import pytest
 
-PYTHON = os.environ.get("ARRAYBRIDGE_SEVENTH_PYTHON", "")
-
-pytestmark = pytest.mark.skipif(
-    not (PYTHON and os.path.exists(PYTHON)),
-    reason="ARRAYBRIDGE_SEVENTH_PYTHON does not name an interpreter; run `make seventh`",
-)
-
-PREFACE = """
-import numpy as np
-import arraybridge as ab
-import fake_liars
-
-def raises(kind, call):
-    try:
-        result = call()
-    except kind as error:
-        return error
-    raise SystemExit(f"no {kind.__name__} but {result!r}")
-"""
-
-
-def run(code, *arguments):
-    variables = {k: v for k, v in os.environ.items() if k != "VIRTUAL_ENV"}
-    variables["PYTHONPATH"] = os.path.dirname(os.path.abspath(__file__))
-    done = subprocess.run(
-        [os.path.abspath(PYTHON), "-c", PREFACE + textwrap.dedent(code), *arguments],
-        capture_output=True,
-        text=True,
-        env=variables,
-        timeout=240,
-        check=False,
-    )
-    assert done.returncode == 0, f"{done.returncode}\n{done.stdout}\n{done.stderr}"
-
+pytestmark = extended.needed
+run = functools.partial(extended.run, preface=extended.PREFACE + "import fake_liars\n")
 
 LIES = {
     "fake_narrows": ("dtypes", "float64", "float32"),
@@ -298,6 +265,24 @@ def test_the_framework_that_is_declared_or_that_has_a_text_owns_an_out_of_memory
         assert "ran out of NumPy memory" in named(ab.numpy)
         assert "ran out of Fake that is lazy memory" in named(ab.fake_lazy)
         assert "ran out of Fake that is lazy memory" in named(ab.torch)
+        """
+    )
+
+
+def test_a_result_that_is_written_over_by_the_next_is_stacked_as_it_was():
+    """A framework that computes later may have arrays that change."""
+    run(
+        """
+        reused = ab.convert(np.zeros((2, 3), "f4"), "fake_reused", copy=True)
+
+        @ab.fake_reused(slice_by_slice=True)
+        def double(x):
+            reused.values[...] = x.values * 2
+            return reused
+
+        image = np.arange(96, dtype="f4").reshape(16, 2, 3)
+        result = ab.convert(double(image), "numpy")
+        assert result.tolist() == (image * 2).tolist()
         """
     )
 

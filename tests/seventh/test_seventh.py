@@ -5,49 +5,23 @@ that was built with the tables of this folder.
 the interpreter that the variable ARRAYBRIDGE_SEVENTH_PYTHON names.
 """
 
+import functools
 import os
-import subprocess
 import sys
-import textwrap
 
+import extended
 import pytest
+from extended import FAKES
 
-FAKES = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "fakes")
-PYTHON = os.environ.get("ARRAYBRIDGE_SEVENTH_PYTHON", "")
-
-pytestmark = pytest.mark.skipif(
-    not (PYTHON and os.path.exists(PYTHON)),
-    reason="ARRAYBRIDGE_SEVENTH_PYTHON does not name an interpreter; run `make seventh`",
-)
-
-PREFACE = """
-import numpy as np
-import arraybridge as ab
+pytestmark = extended.needed
+PREFACE = (
+    extended.PREFACE
+    + """
 image = np.arange(6, dtype="u2").reshape(2, 3)
 there = ab.convert(image, "tvm_ffi")
-
-def raises(kind, call):
-    try:
-        result = call()
-    except kind as error:
-        return error
-    raise SystemExit(f"no {kind.__name__} but {result!r}")
 """
-
-
-def run(code, preface=PREFACE, **variables):
-    kept = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "VIRTUAL_ENV")}
-    variables = kept | {"PYTHONPATH": FAKES} | variables
-    done = subprocess.run(
-        [os.path.abspath(PYTHON), "-c", preface + textwrap.dedent(code)],
-        capture_output=True,
-        text=True,
-        env=variables,
-        timeout=240,
-        check=False,
-    )
-    assert done.returncode == 0, f"{done.returncode}\n{done.stdout}\n{done.stderr}"
-    return done.stdout
+)
+run = functools.partial(extended.run, preface=PREFACE)
 
 
 def test_there_is_a_converter_for_every_pair():
@@ -227,7 +201,7 @@ ab.MemoryType.NUMPY.converter.to_tvm([1])  # type: ignore[attr-defined]
 
 def test_type_checkers_know_the_tables(tmp_path):
     (tmp_path / "typed.py").write_text(TYPED)
-    allowed = os.path.join(os.path.dirname(FAKES), "stubtest-allowlist.txt")
+    allowed = str(FAKES.parent / "stubtest-allowlist.txt")
     run(
         f"""
         import os, subprocess, sys
@@ -251,7 +225,7 @@ u1, u2, i2 = (np.arange(6, dtype=dtype).reshape(2, 3) for dtype in ("u1", "u2", 
 
 
 def run_picky(code, **variables):
-    return run(code, PREFACE + PICKY, **variables)
+    return run(code, preface=PREFACE + PICKY, **variables)
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="RTLD_DEEPBIND is of Linux")
@@ -267,7 +241,7 @@ def test_a_library_in_a_package_is_opened_if_its_rival_is_there():
         assert opened() == {rival} and "tvm_ffi" not in sys.modules
     """
     for rival in (False, True):
-        run(code.format(rival=rival), "")
+        run(code.format(rival=rival), preface="")
 
 
 def test_init_runs_once_and_before_anything_else():

@@ -87,8 +87,9 @@ impl<'a, 'py> Column<'a, 'py> {
     ///
     /// [`Error::Value`] when an item does not fit the items before; as [`convert::open_host`].
     pub fn add(&mut self, item: Bound<'py, PyAny>) -> Result<()> {
-        let computes_later =
-            detect::class_of(&item).is_some_and(|class| class.framework.ready.is_some());
+        // The function may write the next result over one that can change.
+        let computes_later = detect::class_of(&item)
+            .is_some_and(|class| class.framework.ready.is_some() && class.framework.immutable);
         self.pending.push_back(item);
         let most = if computes_later { self.count / PENDING_PART } else { 0 };
         match self.pending.len() > most {

@@ -17,8 +17,6 @@ use pyo3::types::{PySlice, PyTuple};
 use crate::convert::{self, Request};
 use crate::framework::detect;
 use crate::framework::device::Placement;
-use crate::framework::endpoints::Endpoints;
-use crate::framework::loaded;
 use crate::framework::spec::Framework;
 use crate::interpreter::error::{Error, Result};
 use crate::interpreter::tuples;
@@ -187,8 +185,8 @@ pub fn part<'py>(
     stop: usize,
 ) -> Result<Bound<'py, PyAny>> {
     let py = array.py();
-    let shape = shape_of(array);
-    let length = shape.as_ref().and_then(|shape| shape.get(axis).copied());
+    let mut shape = shape_of(array).unwrap_or_default();
+    let length = shape.get(axis).copied();
     let Some(length) = length.filter(|length| start <= stop && stop <= *length) else {
         return Err(Error::Value(format!(
             "an array of the shape {} has no elements {start} to {stop} along axis {axis}",
@@ -205,17 +203,12 @@ pub fn part<'py>(
     let range = PySlice::new(py, start as isize, stop as isize, 1);
     let index = PyTuple::new(py, all.chain([range]).collect::<Vec<_>>())?;
     let found = array.get_item(index)?;
-    let mut expected = shape;
-    if let Some(shape) = &mut expected {
-        shape[axis] = stop - start;
-    }
+    shape[axis] = stop - start;
     match detect::class_of(array) {
         // pyclesperanto 0.21 leaves an axis of length one out, or puts it elsewhere.
-        Some(class) if shape_of(&found).is_some_and(|shape| Some(shape) != expected) => {
-            let framework = class.framework;
-            let loaded = loaded::load(py, framework, Endpoints::of(framework))?;
-            let why = format!("{} changed the axes of a slice", framework.title);
-            OnHost::copied(array, loaded, why)?.part(py, axis, start, stop)
+        Some(class) if shape_of(&found).is_some_and(|found| found != shape) => {
+            let why = format!("{} changed the axes of a slice", class.framework.title);
+            OnHost::copied(array, why)?.part(py, axis, start, stop)
         }
         _ => Ok(found),
     }

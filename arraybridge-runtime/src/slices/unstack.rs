@@ -6,7 +6,7 @@ use pyo3::types::PyIterator;
 use super::join::is_recorded;
 use crate::convert::record::Record;
 use crate::convert::{self, Opened, trace};
-use crate::framework::detect::{self, Role};
+use crate::framework::detect::{self, Class, Role};
 use crate::framework::device::{self, Device};
 use crate::framework::endpoints::Endpoints;
 use crate::framework::loaded::{self, LoadedFramework};
@@ -37,12 +37,7 @@ impl<'py> Slices<'py> {
     ///
     /// As [`OnHost::without_slices`].
     pub fn new(array: Bound<'py, PyAny>, count: usize) -> Result<Slices<'py>> {
-        let way = match of_memory(&array)? {
-            Some(way) => way,
-            None if has_views(&array) => iterated(&array),
-            None => Way::Index,
-        };
-        Ok(Slices { array, count, next: 0, way })
+        Slices::made(array, count, false)
     }
 
     /// The slices, which may all be made at once.
@@ -51,7 +46,11 @@ impl<'py> Slices<'py> {
     ///
     /// As [`Slices::new`].
     pub fn all(array: Bound<'py, PyAny>, count: usize) -> Result<Slices<'py>> {
-        let way = of_memory(&array)?.unwrap_or_else(|| iterated(&array));
+        Slices::made(array, count, true)
+    }
+
+    fn made(array: Bound<'py, PyAny>, count: usize, at_once: bool) -> Result<Slices<'py>> {
+        let way = way(&array, at_once)?;
         Ok(Slices { array, count, next: 0, way })
     }
 
@@ -87,9 +86,23 @@ impl<'py> Iterator for Slices<'py> {
     }
 }
 
-/// Whether the framework's slices share the array's memory, as those of mutable arrays do.
-fn has_views(array: &Bound<'_, PyAny>) -> bool {
-    detect::class_of(array).is_some_and(|class| !class.framework.immutable)
+fn way<'py>(array: &Bound<'py, PyAny>, at_once: bool) -> Result<Way<'py>> {
+    let (py, Some(class)) = (array.py(), detect::class_of(array)) else { return Ok(Way::Index) };
+    if let Some(memory) = OnHost::without_slices(array)? {
+        return Ok(Way::Memory(memory));
+    }
+    let framework = class.framework;
+    let loaded = loaded::load(py, framework, Endpoints::of(framework))?;
+    // Nothing is recorded of memory. And torch lets nobody write to slices that it made together.
+    if is_recorded(py, loaded, array) {
+        return Ok(Way::Index);
+    }
+    Ok(match OnHost::shared(array, &class, loaded) {
+        Some(memory) => Way::Memory(memory),
+        // Slices of immutable arrays are copies.
+        None if at_once || !framework.immutable => iterated(array),
+        None => Way::Index,
+    })
 }
 
 fn iterated<'py>(array: &Bound<'py, PyAny>) -> Way<'py> {
@@ -99,14 +112,6 @@ fn iterated<'py>(array: &Bound<'py, PyAny>) -> Way<'py> {
         Ok(iterator) if iterates.unwrap_or(false) => Way::Iterate(iterator),
         _ => Way::Index,
     }
-}
-
-fn of_memory<'py>(array: &Bound<'py, PyAny>) -> Result<Option<Way<'py>>> {
-    let memory = match OnHost::without_slices(array)? {
-        Some(memory) => Some(memory),
-        None => OnHost::shared(array),
-    };
-    Ok(memory.map(Way::Memory))
 }
 
 /// The host memory of an array, of which parts are made into arrays of its framework.
@@ -137,7 +142,7 @@ impl<'py> OnHost<'py> {
             return Ok(None);
         }
         let why = format!("{} cannot slice {dtype} without a loss", framework.title);
-        OnHost::copied(array, loaded, why).map(Some)
+        OnHost::copied(array, why).map(Some)
     }
 
     /// The memory, or a copy of it, of an array that the framework cannot slice. Parts are copied: PaddlePaddle
@@ -146,12 +151,9 @@ impl<'py> OnHost<'py> {
     /// # Errors
     ///
     /// As [`convert::open_host`].
-    pub fn copied(
-        array: &Bound<'py, PyAny>,
-        loaded: &'py LoadedFramework,
-        why: String,
-    ) -> Result<OnHost<'py>> {
-        let (py, framework) = (array.py(), loaded.framework);
+    pub fn copied(array: &Bound<'py, PyAny>, why: String) -> Result<OnHost<'py>> {
+        let (py, framework) = (array.py(), convert::class_of(array)?.framework);
+        let loaded = loaded::load(py, framework, Endpoints::of(framework))?;
         let start = trace::start();
         let device = device::device_of(py, loaded, array)?;
         let memory: SharedSource = convert::open_host(array)?.source.into();
@@ -176,14 +178,17 @@ impl<'py> OnHost<'py> {
 
     /// A framework whose arrays never change copies each slice. Where the array is in host memory, and on the
     /// only device that the framework has, slices of its memory are imported instead.
-    fn shared(array: &Bound<'py, PyAny>) -> Option<OnHost<'py>> {
-        let (py, class) = (array.py(), detect::class_of(array)?);
-        if !class.framework.immutable || !matches!(class.role, Role::Array) {
+    fn shared(
+        array: &Bound<'py, PyAny>,
+        class: &Class,
+        loaded: &'py LoadedFramework,
+    ) -> Option<OnHost<'py>> {
+        let (py, framework) = (array.py(), class.framework);
+        let shares = framework.import.as_ref().is_some_and(|import| import.shares);
+        if !framework.immutable || !shares || !matches!(class.role, Role::Array) {
             return None;
         }
-        let loaded = loaded::load(py, class.framework, Endpoints::of(class.framework)).ok()?;
-        let shares = class.framework.import.as_ref().is_some_and(|import| import.shares);
-        if !shares || !loaded.has_one_device(py) || is_recorded(py, loaded, array) {
+        if !loaded.has_one_device(py) {
             return None;
         }
         if device::device_of(py, loaded, array).ok()? != Device::Host {

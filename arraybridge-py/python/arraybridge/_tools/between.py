@@ -9,11 +9,9 @@ from __future__ import annotations
 import contextlib
 import functools
 import gc
-import importlib
 import json
 import sys
 import threading
-import time
 import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -22,7 +20,7 @@ import arraybridge
 import numpy
 
 from .child import reporter
-from .claims import missing, words
+from .claims import error_of, missing, run, set_up, words
 from .tables import Lie, Table, bits, same, sample, tables
 
 __all__ = ["cases"]
@@ -260,14 +258,9 @@ def check_cast(table: Table, other: Table, dtype: str, to: str) -> str | None:
 
 def check_ladder(table: Table, rule: dict[str, Any]) -> str | None:
     """An error of the rule's class in a declared function is answered with a retry."""
-    from .claims import find_class
-
-    try:
-        error = find_class(rule["class"])(f"x {rule.get('text', '')} x")
-    except Exception as reason:
-        return f"no error of the class could be made ({words(reason)})"
-    if "when" in rule:
-        return "`when` needs a real error"
+    error = error_of(rule)
+    if isinstance(error, str):
+        return error
     calls = []
 
     @getattr(arraybridge, table.name)(on_oom=("clear",))
@@ -329,34 +322,19 @@ def three_axes(*both: Table) -> bool:
     return all(t.get("ndim", [0, 64])[0] <= 2 and t.get("ndim", [0, 64])[1] >= 3 for t in both)
 
 
-def _run(
-    known: dict[str, Table], name: str, with_name: str, over: list[str], report: Callable[..., None]
-) -> None:
-    checked, other = known[name], known[with_name]
-    report(start="import")
-    for table in (checked, other):
-        # arraybridge imports it, with what protects one framework from the other.
-        native = sample(table.plain_dtype(), table.plain_shape())
-        arraybridge.convert(native, table.name)
-        table.module  # noqa: B018
-        if table.name == "jax":
-            importlib.import_module("jax").config.update("jax_enable_x64", True)
-    for case, key, check in cases(checked, other):
-        if case in over:
-            continue
-        report(start=case, key=key)
-        start = time.perf_counter()
-        found: dict[str, Any] = {"status": "passed"}
-        try:
-            found["note"] = check()
-        except Lie as lie:
-            found = {"status": "failed", "reason": str(lie)}
-            key = lie.key
-        except Exception as error:
-            found = {"status": "failed", "reason": words(error)}
-        report(name=case, key=key, seconds=round(time.perf_counter() - start, 3), **found)
+def _loaded(table: Table) -> Table:
+    # arraybridge imports it, with what protects one framework from the other.
+    arraybridge.convert(sample(table.plain_dtype(), table.plain_shape()), table.name)
+    table.module  # noqa: B018
+    set_up(table)
+    return table
+
+
+def _main(name: str, with_name: str, over: str) -> None:
+    report, known = reporter(), tables()
+    run(cases(_loaded(known[name]), _loaded(known[with_name])), json.loads(over), report)
 
 
 if __name__ == "__main__":
     warnings.simplefilter("ignore")
-    _run(tables(), sys.argv[1], sys.argv[2], json.loads(sys.argv[3]), reporter())
+    _main(*sys.argv[1:])

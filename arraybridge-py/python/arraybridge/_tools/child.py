@@ -165,6 +165,7 @@ def run_cases(
             return
         name = current or "start of the process"
         yield {"name": name, "status": "failed", "reason": problem, **({"key": key} if key else {})}
-        if current is None:
+        # What ends the process although it is left out would end it again.
+        if current is None or current in over:
             return
         over.append(current)

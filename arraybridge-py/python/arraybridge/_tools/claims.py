@@ -13,15 +13,17 @@ import json
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import arraybridge
 import numpy
+from arraybridge.oom_recovery import is_oom_error
 
 from .arrays import KNOWN, MUTABLE
 from .capsule import dtype_of, exported
 from .child import reporter
+from .schema import find_class
 from .tables import ARRAY_OPS, EXTENDED, STANDARD, Lie, Table, bits, producer, same, sample, tables
 
 __all__ = ["cases"]
@@ -31,8 +33,6 @@ Case = tuple[str, str, Callable[[], "str | None"]]
 # From what every consumer takes to what few do.
 STRIDES = ("contiguous", "permuted", "positive", "any")
 SIZES = (1, 3, 64, 1000, 5000, 100_000)
-# No machine has it, and most frameworks can still name it.
-TOO_MUCH = 2**50
 
 
 class Note(Exception):  # noqa: N818
@@ -60,7 +60,7 @@ def cases(table: Table) -> Iterator[Case]:
     yield from reason_cases(table)
     yield from array_cases(table)
     for index, rule in enumerate(table.get("oom", [])):
-        yield f"oom {rule['class']}", f"oom[{index}]", functools.partial(check_rule, table, rule)
+        yield f"oom {rule['class']}", f"oom[{index}]", functools.partial(check_rule, rule)
     yield "out of memory", "oom", functools.partial(check_out_of_memory, table)
     yield "memory is released", "export", functools.partial(check_released, table)
 
@@ -544,34 +544,21 @@ def refused_for(example: Any, why: str, key: str) -> str:
     raise Lie(key, "the example was converted")
 
 
-def find_class(name: str) -> type:
+def existing(name: str) -> type:
     """The class of a qualified name."""
-    parts = name.split(".")
-    for cut in range(len(parts) - 1, 0, -1):
-        try:
-            found: Any = importlib.import_module(".".join(parts[:cut]))
-        except ImportError:
-            continue
-        for part in parts[cut:]:
-            found = getattr(found, part, None)
-        if isinstance(found, type):
-            return found
-    raise Note(f"{name} does not exist in the installed version")
+    found = find_class(name)
+    if found is None:
+        raise Note(f"{name} does not exist in the installed version")
+    return found
 
 
 def check_class(name: str) -> str | None:
-    find_class(name)
+    existing(name)
     return None
 
 
 def check_refused(table: Table, refused: dict[str, Any]) -> str | None:
-    found = []
-    for name in refused["classes"]:
-        try:
-            found.append(find_class(name))
-        except Note:
-            continue
-    if not found:
+    if not any(map(find_class, refused["classes"])):
         raise Note(f"none of {', '.join(refused['classes'])} exists in the installed version")
     example = example_of(table, refused["why"])
     if example is None:
@@ -673,19 +660,24 @@ def check_astype(table: Table, dtype: str) -> None:
 # Out of memory ------------------------------------------------------------------------------------
 
 
-def check_rule(table: Table, rule: dict[str, Any]) -> str | None:
-    """The class is an exception, and an error of it is recognised by the rule's text."""
-    kind = find_class(rule["class"])
+def error_of(rule: dict[str, Any]) -> BaseException | str:
+    """An error that a rule is about, or why there is none."""
+    kind = existing(rule["class"])
     if not issubclass(kind, BaseException):
         raise Lie("oom", f"{rule['class']} is not an exception")
-    try:
-        error = kind(f"x {rule.get('text', '')} x")
-    except Exception as reason:
-        return f"the class exists; no error of it could be made ({words(reason)})"
     if "when" in rule:
         return "the class exists; `when` needs a real error"
-    from arraybridge.oom_recovery import is_oom_error
+    try:
+        return kind(f"x {rule.get('text', '')} x")
+    except Exception as reason:
+        return f"the class exists; no error of it could be made ({words(reason)})"
 
+
+def check_rule(rule: dict[str, Any]) -> str | None:
+    """The class is an exception, and an error of it is recognised by the rule's text."""
+    error = error_of(rule)
+    if isinstance(error, str):
+        return error
     if not is_oom_error(error):
         raise Lie("oom", f"an error of {rule['class']} is not recognised")
     return None
@@ -699,8 +691,6 @@ def check_out_of_memory(table: Table) -> str | None:
     try:
         table.wait(table.evaluate("check.too_much", op))
     except BaseException as error:
-        from arraybridge.oom_recovery import is_oom_error
-
         kind = f"{type(error).__module__}.{type(error).__qualname__}"
         if not is_oom_error(error, table.name):
             found = f"{kind}: {str(error).strip()[:200]}"
@@ -721,28 +711,38 @@ def check_released(table: Table) -> str | None:
     return None
 
 
-def _run(table: Table, over: list[str], report: Callable[..., None]) -> None:
-    if table.name == "jax":
-        importlib.import_module("jax").config.update("jax_enable_x64", True)
-    for name, key, check in cases(table):
+def run(cases: Iterable[Case], over: Sequence[str], report: Callable[..., None]) -> None:
+    """Go through cases, but for those that were ``over`` before, and report each."""
+    for name, key, check in cases:
         if name in over:
             continue
         report(start=name, key=key)
         start = time.perf_counter()
         found: dict[str, Any] = {"status": "passed"}
         try:
-            note = check()
-            found["note"] = note
-        except Note as note_error:
-            found = {"status": "note", "reason": str(note_error)}
+            found["note"] = check()
+        except Note as note:
+            found = {"status": "note", "reason": str(note)}
         except Lie as lie:
             found = {"status": "failed", "reason": str(lie)}
-            key = lie.key if lie.key.partition(".")[0] in key or not key else lie.key
+            key = lie.key
         except Exception as error:
             found = {"status": "failed", "reason": words(error)}
         report(name=name, key=key, seconds=round(time.perf_counter() - start, 3), **found)
 
 
+def set_up(table: Table) -> None:
+    """Import a framework with all of its dtypes."""
+    if table.name == "jax":
+        importlib.import_module("jax").config.update("jax_enable_x64", True)
+
+
+def _main(name: str, over: str) -> None:
+    report, table = reporter(), tables()[name]
+    set_up(table)
+    run(cases(table), json.loads(over), report)
+
+
 if __name__ == "__main__":
     warnings.simplefilter("ignore")
-    _run(tables()[sys.argv[1]], json.loads(sys.argv[2]), reporter())
+    _main(*sys.argv[1:])

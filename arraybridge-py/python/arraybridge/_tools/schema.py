@@ -6,14 +6,15 @@ than after minutes of compiling.
 
 from __future__ import annotations
 
-import ast
 import importlib
 import importlib.util
 import tomllib
 from collections.abc import Iterator
 from typing import Any
 
-__all__ = ["mistakes", "parse"]
+from .ops import fault
+
+__all__ = ["find_class", "mistakes", "parse"]
 
 # What the keys are: an op with the names that it can use besides `module`, or a plain value.
 OP = tuple[str, ...]
@@ -73,12 +74,6 @@ TABLE: dict[str, Any] = {
     },
 }  # fmt: skip
 REQUIRED = ("title", "classes", "dtypes")
-# The shapes of expression that the macro compiles.
-NODES = (
-    ast.Attribute, ast.Call, ast.Subscript, ast.Constant, ast.Name, ast.Tuple, ast.List, ast.Dict,
-    ast.Compare, ast.keyword, ast.UnaryOp, ast.USub, ast.Load, ast.Eq, ast.NotEq, ast.Lt, ast.LtE,
-    ast.Gt, ast.GtE,
-)  # fmt: skip
 
 
 def parse(label: str, text: str) -> tuple[dict[str, Any], list[str]]:
@@ -121,20 +116,8 @@ def _keys(where: str, keys: dict[str, Any], known: dict[str, Any]) -> Iterator[s
 def _op(where: str, op: Any, scope: OP) -> Iterator[str]:
     if not isinstance(op, str):
         yield f"{where} is not an op in a string"
-        return
-    try:
-        tree = ast.parse(op.strip(), mode="eval").body
-    except SyntaxError as error:
-        yield f"{where}: {op!r} is not a Python expression: {error.msg}"
-        return
-    for node in ast.walk(tree):
-        if not isinstance(node, NODES):
-            shape = type(node).__name__
-            yield f"{where}: {op!r} has a {shape}; write attributes, calls, indexing and literals"
-            return
-        if isinstance(node, ast.Name) and node.id not in ("module", *scope):
-            names = ", ".join(("module", *scope))
-            yield f"{where}: {op!r} uses {node.id}; it can use {names}"
+    elif (wrong := fault(op, ("module", *scope))) is not None:
+        yield f"{where}: {wrong}"
 
 
 def _existing(name: str, keys: dict[str, Any]) -> Iterator[str]:
@@ -150,14 +133,15 @@ def _existing(name: str, keys: dict[str, Any]) -> Iterator[str]:
     except ValueError:
         return
     listed = keys["classes"]
-    if not any(_is_class(each) for each in listed):
+    if not any(map(find_class, listed)):
         yield f"classes in [{name}]: none of {', '.join(listed)} exists in the installed version"
     for rule in keys.get("oom", []):
-        if not _is_class(rule["class"]) and len(keys["oom"]) == 1:
+        if find_class(rule["class"]) is None and len(keys["oom"]) == 1:
             yield f"oom in [{name}]: {rule['class']} does not exist in the installed version"
 
 
-def _is_class(name: str) -> bool:
+def find_class(name: str) -> type | None:
+    """The class of a qualified name; None if there is none in the installed version."""
     parts = name.split(".")
     for cut in range(len(parts) - 1, 0, -1):
         try:
@@ -166,5 +150,6 @@ def _is_class(name: str) -> bool:
             continue
         for part in parts[cut:]:
             found = getattr(found, part, None)
-        return isinstance(found, type)
-    return False
+        if isinstance(found, type):
+            return found
+    return None

@@ -16,7 +16,7 @@ from typing import Any
 import numpy
 from arraybridge import _core
 
-from . import arrays
+from . import arrays, ops
 from .capsule import Exported, dtype_of, exported
 
 __all__ = ["STANDARD", "Lie", "Table", "tables"]
@@ -96,12 +96,12 @@ class Table:
                 self.evaluate("init", self.get("init"))
         return module
 
-    def evaluate(self, key: str, ops: str | Sequence[str], **scope: Any) -> Any:
+    def evaluate(self, key: str, listed: str | Sequence[str], **scope: Any) -> Any:
         """The value of an op: of the first in a list that exists in the installed version."""
-        candidates = [ops] if isinstance(ops, str) else list(ops)
+        candidates = [listed] if isinstance(listed, str) else list(listed)
         for last, op in enumerate(candidates, 1 - len(candidates)):
             try:
-                return eval(op, {}, {"module": self.module, **scope})
+                return ops.evaluate(op, {"module": self.module, **scope})
             except AttributeError as error:
                 if last == 0:
                     raise Lie(key, f"{op}: AttributeError: {error}") from error

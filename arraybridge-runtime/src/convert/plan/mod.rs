@@ -35,7 +35,7 @@ pub struct Target {
     pub framework: &'static Framework,
     /// The dtypes that it has, without those that are switched off.
     pub dtypes: DTypeSet,
-    /// The dtypes that it does not exchange by DLPack.
+    /// The dtypes that it does not import by DLPack.
     pub not_imported: DTypeSet,
     /// Where the result goes.
     pub device: Device,

@@ -449,6 +449,62 @@ def test_copy_true_makes_fresh_memory(source, target, shape):
     assert ab.explain(x, target, copy=True).route == "copy"
 
 
+def test_a_copy_of_a_jax_array_compiles_nothing():
+    bridges.need("jax")
+    import jax
+
+    compiled = []
+    # It stays, since JAX 0.5 cannot remove one.
+    jax.monitoring.register_event_duration_secs_listener(
+        lambda event, *_, **__: compiled.append(event) if "compile" in event else None
+    )
+    images = [bridges.make("jax", np.ones((3, size), "float32")) for size in range(311, 316)]
+    compiled.clear()
+    copies = [ab.convert(x, "jax", copy=True) for x in images]
+    assert not compiled
+    images[0].copy()
+    assert compiled  # of which it hears
+    assert [copy.shape for copy in copies] == [x.shape for x in images]
+
+
+def test_a_copy_of_a_jax_array_is_done_when_its_source_is_written_to():
+    bridges.need("jax", "torch")
+    for _ in range(5):
+        x = bridges.make("torch", np.zeros(1 << 22, "float32"))
+        y = ab.convert(ab.convert(x, "jax", copy=False), "jax", copy=True)
+        x.fill_(7)
+        assert not np.asarray(y).any()
+
+
+def test_a_copy_of_a_jax_array_stays_where_it_is():
+    bridges.need("jax")
+    bridges.survives(
+        """
+        import bridges
+        bridges.load("jax", "numpy")
+        import jax, numpy as np, arraybridge as ab
+        from jax.sharding import Mesh, NamedSharding, PartitionSpec
+        devices = jax.devices()
+        image = np.arange(16, dtype="f4")
+        with jax.default_device(devices[1]):
+            placed = jax.numpy.asarray(image)
+        spread = NamedSharding(Mesh(np.array(devices), ("x",)), PartitionSpec("x"))
+        places = (*devices, spread)
+        arrays = [jax.numpy.asarray(image), *(jax.device_put(image, at) for at in places)]
+        # Before JAX 0.6.1 it goes to the default device, as `placed.copy()` does.
+        arrays += [placed] * hasattr(jax._src.lib, "_jax")
+        for x in arrays:
+            y = ab.convert(x, "jax", copy=True)
+            assert (y.sharding, y._committed) == (x.sharding, x._committed), x.sharding
+            assert np.array_equal(y, image)
+            pairs = zip(x.addressable_shards, y.addressable_shards, strict=True)
+            pointers = [[z.data.unsafe_buffer_pointer() for z in pair] for pair in pairs]
+            assert all(old != new for old, new in pointers)
+        """,
+        env={"XLA_FLAGS": "--xla_force_host_platform_device_count=2"},
+    )
+
+
 @pytest.mark.parametrize("source", ["jax", "tensorflow"])
 def test_a_fresh_numpy_copy_is_writeable(source):
     bridges.need(source)

@@ -258,6 +258,12 @@ impl<'t, 'py: 't> Run<'t, 'py> {
             copy.call(self.py, [loaded.module(self.py), data])
         });
         let copy = made.map_err(|error| self.reader(loaded).failed(data, error))?;
+        // Others may write to host memory as soon as the copy is there, while the framework still reads it.
+        if device == Device::Host
+            && let Some(ready) = loaded.framework.ready
+        {
+            ready.call(self.py, [loaded.module(self.py), &copy])?;
+        }
         self.arrived(copy, loaded, device)
     }
 

@@ -363,7 +363,7 @@ fn decorators(py: Python<'_>) -> Result<Bound<'_, PyDict>> {
 // Free-threaded builds are not tested yet, so the module requests the GIL there.
 #[pymodule(gil_used = true)]
 fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    package::start::at_start(module.py());
+    package::start::watch_imports(module.py())?;
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add_class::<Record>()?;
     module.add_class::<Trace>()?;

@@ -66,7 +66,7 @@ pub mod package {
     /// What is set up when the module is imported.
     pub mod start {
         pub use crate::convert::registry::converters;
-        pub use crate::framework::isolate::at_start;
+        pub use crate::framework::isolate::watch_imports;
         pub use crate::framework::warnings::install;
     }
 

@@ -3,6 +3,11 @@
 Each runs in a separate process, which must exit normally.
 """
 
+import importlib.util
+import itertools
+import os
+import shutil
+import sys
 import textwrap
 from concurrent.futures import ThreadPoolExecutor
 
@@ -98,6 +103,55 @@ def test_opencl_can_be_enumerated_after_tensorflow_was_loaded(first):
         assert (ab.convert(x, "numpy") == image).all()
         """
     )
+
+
+EVERY = ("tensorflow", "torch", "jax", "pyclesperanto")
+# Each framework before and after each other one. ARRAYBRIDGE_ALL_ORDERS=1 takes every order.
+SOME_ORDERS = [EVERY, EVERY[::-1]]
+ALL_ORDERS = list(itertools.permutations(EVERY))
+USE_EACH = """
+import importlib.util, sys
+import numpy as np, arraybridge as ab
+image = np.arange(12, dtype="f4").reshape(3, 4)
+for name in sys.argv[1:]:
+    x = ab.convert(image, name)
+    assert np.array_equal(ab.convert(x + x, "numpy"), image * 2), name
+if importlib.util.find_spec("triton"):
+    import triton.language
+"""
+
+
+@pytest.mark.parametrize(
+    "order", ALL_ORDERS if os.environ.get("ARRAYBRIDGE_ALL_ORDERS") else SOME_ORDERS, ids=" ".join
+)
+def test_frameworks_can_be_imported_in_every_order(order):
+    bridges.need(*order)
+    # arraybridge cannot help where it is the last one.
+    first, *others = order
+    bridges.survives(f"import {first}, arraybridge, {', '.join(others)}\n{USE_EACH}", *order)
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="RTLD_DEEPBIND is of Linux")
+def test_a_library_of_a_package_is_opened_when_that_is_imported(tmp_path):
+    package = tmp_path / "triton" / "_C"
+    package.mkdir(parents=True)
+    (tmp_path / "triton" / "__init__.py").write_text("")
+    library = importlib.util.find_spec("ml_dtypes._ml_dtypes_ext").origin
+    shutil.copy(library, package / "libtriton.so")
+    code = """
+        import pathlib, sys
+        sys.path.insert(0, {folder!r})
+        import arraybridge
+        opened = lambda: "libtriton" in pathlib.Path("/proc/self/maps").read_text()
+        if {rival}:
+            sys.modules["tensorflow"] = sys
+        import json
+        assert not opened()
+        import triton
+        assert opened() == {rival}
+    """
+    for rival in (False, True):
+        bridges.survives(code.format(rival=rival, folder=str(tmp_path)))
 
 
 def test_pyclesperanto_first_and_tensorflow_second_works():

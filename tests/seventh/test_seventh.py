@@ -229,15 +229,17 @@ def run_picky(code, **variables):
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="RTLD_DEEPBIND is of Linux")
-def test_a_library_in_a_package_is_opened_if_its_rival_is_there():
+def test_a_library_in_a_package_is_opened_with_it_if_its_rival_is_there():
     code = """
-        import pathlib, sys
+        import importlib.util, pathlib, sys
         import numpy as np, arraybridge as ab
         opened = lambda: "libtvm_ffi" in pathlib.Path("/proc/self/maps").read_text()
         if {rival}:
             sys.modules["fake_rival"] = sys
         assert not opened()
         ab.convert(np.zeros(3, "u1"), "fake_picky")
+        assert not opened()
+        importlib.util.find_spec("tvm_ffi")
         assert opened() == {rival} and "tvm_ffi" not in sys.modules
     """
     for rival in (False, True):

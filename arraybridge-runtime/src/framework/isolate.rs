@@ -5,37 +5,63 @@
 //! (tensorflow#119254). A library that is opened with `RTLD_DEEPBIND` before this looks up its symbols
 //! in itself first. A framework's table lists such libraries under `isolate`: those of the system by name,
 //! those in a package by their path in it, since the dynamic linker does not look there.
+//!
+//! They are opened when the program imports what loads them: the framework for a library of the system, and
+//! the package of any other.
 
 use pyo3::prelude::*;
 use pyo3::types::PyIterator;
 
 use crate::framework::generated::MemoryType;
-use crate::framework::spec::Framework;
+use crate::framework::spec::Isolate;
 use crate::interpreter::error::attempt;
 
-/// Opens the libraries that a framework isolates, if the module that they collide with has been
-/// imported and the framework has not.
-pub fn before_import(py: Python<'_>, framework: &'static Framework) {
-    if let Some(isolate) = &framework.isolate
-        && is_present(py, isolate.from)
-        && !is_present(py, framework.module)
-    {
-        for library in isolate.libraries {
+/// A finder in `sys.meta_path`. It sees each import first, and finds nothing itself.
+#[pyclass(frozen, module = "arraybridge._core")]
+struct ImportWatch;
+
+#[pymethods]
+impl ImportWatch {
+    #[pyo3(signature = (name, _path = None, _target = None))]
+    fn find_spec(
+        &self,
+        py: Python<'_>,
+        name: &str,
+        _path: Option<&Bound<'_, PyAny>>,
+        _target: Option<&Bound<'_, PyAny>>,
+    ) {
+        before_import(py, name);
+    }
+}
+
+/// Opens the libraries that come with a module, if the one that they collide with has been imported.
+fn before_import(py: Python<'_>, module: &str) {
+    for framework in MemoryType::ALL.map(MemoryType::framework) {
+        let Some(Isolate { libraries, from }) = &framework.isolate else { continue };
+        for library in *libraries {
             match library.split_once('/') {
-                None => open(library),
-                Some((package, file)) => {
+                None if framework.module == module && is_present(py, from) => open(library),
+                Some((package, file)) if package == module && is_present(py, from) => {
                     files(py, package, file).iter().for_each(|path| open(path));
                 }
+                _ => {}
             }
         }
     }
 }
 
-/// Does the same for every framework: the program may import one next.
-pub fn at_start(py: Python<'_>) {
-    for framework in MemoryType::ALL.map(MemoryType::framework) {
-        before_import(py, framework);
+/// Watches the imports from now on.
+///
+/// # Errors
+///
+/// What Python raises where `sys.meta_path` is not a list.
+pub fn watch_imports(py: Python<'_>) -> PyResult<()> {
+    if !cfg!(target_os = "linux") {
+        return Ok(());
     }
+    let finders = py.import("sys")?.getattr("meta_path")?;
+    finders.call_method1("insert", (0, Bound::new(py, ImportWatch)?))?;
+    Ok(())
 }
 
 fn is_present(py: Python<'_>, module: &str) -> bool {
@@ -46,13 +72,16 @@ fn is_present(py: Python<'_>, module: &str) -> bool {
 /// The files of a package that match a pattern. The package is found, but not imported.
 fn files(py: Python<'_>, package: &str, pattern: &str) -> Vec<String> {
     let find = || -> PyResult<Vec<String>> {
-        let spec = py.import("importlib.util")?.call_method1("find_spec", (package,))?;
+        // Not `importlib.util.find_spec`, which asks all finders, and so this one.
+        let finder = py.import("importlib.machinery")?.getattr("PathFinder")?;
+        let spec = finder.call_method1("find_spec", (package,))?;
         if spec.is_none() {
             return Ok(Vec::new());
         }
+        let folders = spec.getattr("submodule_search_locations")?;
         let glob = py.import("glob")?;
         let mut found = Vec::new();
-        for folder in PyIterator::from_object(&spec.getattr("submodule_search_locations")?)? {
+        for folder in PyIterator::from_object(&folders)? {
             let folder: String = glob.call_method1("escape", (folder?,))?.extract()?;
             let paths = glob.call_method1("glob", (format!("{folder}/{pattern}"),))?;
             found.extend(paths.extract::<Vec<String>>()?);

@@ -12,7 +12,6 @@ use crate::dlpack::exchange::Exchange;
 use crate::framework::device::{self, Device};
 use crate::framework::endpoints::Endpoints;
 use crate::framework::generated::MemoryType;
-use crate::framework::isolate;
 use crate::framework::shortcuts::{self, ShortCut};
 use crate::framework::spec::{DType, DTypeSet, Export, Framework, Memory, Op};
 use crate::framework::tried::Tried;
@@ -83,7 +82,6 @@ fn import<'py>(
 ) -> Result<&'py LoadedFramework> {
     detached::watch_finalization(py)?;
     numpy_array::load(py)?;
-    isolate::before_import(py, framework);
     let module = py
         .import(framework.module)
         .map_err(|error| import_failed(py, framework, ends, error))?

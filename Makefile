@@ -195,8 +195,9 @@ lint: wheel ## check formatting, lints and type stubs
 	@$(VENV)/bin/ruff check . && $(VENV)/bin/ruff format --check .
 	@PYO3_PYTHON=$$(realpath -s $(VENV)/bin/python) \
 	$(CARGO) clippy --quiet --workspace --all-targets -- -D warnings
-	@$(VENV)/bin/python -m mypy.stubtest --allowlist tests/stubtest-allowlist.txt arraybridge
+	@$(VENV)/bin/python -m mypy.stubtest --mypy-config-file tests/typing/stubtest.ini --allowlist tests/stubtest-allowlist.txt arraybridge
 	@$(VENV)/bin/python -m mypy --strict tests/typing/sample.py
+	@$(VENV)/bin/basedpyright --project tests/typing/pyrightconfig.json --pythonpath $(VENV)/bin/python
 
 clean: ## remove everything that make and the builds created
 	rm -rf build target $(VENV) $(DEMO_VENV) $(SEVENTH_VENV) $(TABLES_VENV) $(OLDEST_VENV) $(GPU_VENV) $(DOCS_VENV) $(DASK_VENV) .pytest_cache .hypothesis

@@ -16,6 +16,8 @@ const END: &str = "# end of tables";
 struct Framework {
     name: String,
     title: String,
+    /// The public class of its arrays: its module and its name.
+    class: Option<(String, String)>,
 }
 
 fn main() -> io::Result<()> {
@@ -48,8 +50,15 @@ fn read(text: &str) -> Vec<Framework> {
     let mut entries: Vec<_> = table.get_ref().iter().collect();
     entries.sort_by_key(|(key, _)| key.span().start);
     let framework = |name: &str, value: &DeValue<'_>| {
-        let title = value.as_table()?.get("title")?.get_ref().as_str()?.to_owned();
-        Some(Framework { name: name.to_owned(), title })
+        let table = value.as_table()?;
+        let text = |key: &str| Some(table.get(key)?.get_ref().as_str()?.to_owned());
+        let module = text("module").unwrap_or_else(|| name.to_owned());
+        let classes = table.get("classes").and_then(|classes| classes.get_ref().as_array());
+        let class = classes.into_iter().flatten().find_map(|class| {
+            let class = class.get_ref().as_str()?.strip_prefix(&module)?.strip_prefix('.')?;
+            (!class.contains('.')).then(|| (module.clone(), class.to_owned()))
+        });
+        Some(Framework { name: name.to_owned(), title: text("title")?, class })
     };
     entries
         .into_iter()
@@ -87,8 +96,18 @@ fn template(region: &[&str]) -> String {
     entry.iter().flat_map(|line| [*line, "\n"]).collect()
 }
 
-fn filled(template: &str, Framework { name, title }: &Framework) -> String {
+/// The import of NumPy's array class, in the entry of NumPy.
+const IMPORT: &str = "from numpy import ndarray as _numpy  # type: ignore";
+
+fn filled(template: &str, Framework { name, title, class }: &Framework) -> String {
     let title = title.replace(['"', '\\'], "'");
+    let import = match class {
+        Some((module, class)) => format!("from {module} import {class} as _{name}  # type: ignore"),
+        None => format!("_{name} = Any"),
+    };
+    if template.trim_end() == IMPORT {
+        return import + "\n";
+    }
     template
         .split("NumPy")
         .map(|part| part.replace("numpy", name).replace("NUMPY", &name.to_uppercase()))

@@ -133,10 +133,12 @@ def test_the_examples_of_the_docstrings_run(name):
 @pytest.mark.parametrize("stem", [path.stem for path in sorted(PACKAGE.glob("*.pyi"))])
 def test_the_stubs_repeat_the_docstrings_of_functions(stem):
     stub = ast.parse((PACKAGE / f"{stem}.pyi").read_text())
-    for node in stub.body:
-        if isinstance(node, ast.FunctionDef) and not node.name.startswith("_"):
-            function = getattr(MODULES[stem], node.name)
-            assert ast.get_docstring(node) == inspect.getdoc(function), node.name
+    # The last overload has the docstring.
+    functions = {node.name: node for node in stub.body if isinstance(node, ast.FunctionDef)}
+    for name, node in functions.items():
+        if not name.startswith("_"):
+            function = getattr(MODULES[stem], name)
+            assert ast.get_docstring(node) == inspect.getdoc(function), name
 
 
 def anchors(text):

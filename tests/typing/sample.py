@@ -1,26 +1,36 @@
-"""Every public name as a type checker sees it. `make lint` checks this file with `mypy --strict`.
+"""Every public name as type checkers see it. `make lint` checks this file with mypy and pyright.
 
 A line with an ignored error is a mistake that has to be found: an ignore without an error is one.
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, assert_type
 
 import arraybridge as ab
+import jax
 import numpy as np
+import torch
 
 Image = np.ndarray[Any, np.dtype[np.float32]]
 
 
 def conversions(image: Image) -> None:
-    for target in ("torch", ab.MemoryType.TORCH, np, np.ndarray):
-        ab.convert(image, target)
-    tensor: Any = ab.convert(image, "torch", device="cpu", copy=True, dtype="uint16")
-    ab.convert(image)  # type: ignore[call-arg]
-    ab.convert(image, "torch", "cpu")  # type: ignore[call-arg]
-    ab.convert(image, "torch", copying=True)  # type: ignore[call-arg]
+    tensor = ab.convert(image, "torch", device="cpu", copy=True, dtype="uint16")
+    assert_type(tensor, torch.Tensor)
+    assert_type(ab.convert(image, ab.MemoryType.TORCH), torch.Tensor)
+    assert_type(ab.convert(image, "jax"), jax.Array)
+    array: np.ndarray[Any, Any] = ab.convert(tensor, "numpy")
+    wrong: jax.Array = ab.convert(image, "torch")  # type: ignore[assignment]
+    ab.convert(image, "pytorch")  # type: ignore[call-overload]
+    some: Any = ab.convert(image, np), ab.convert(image, np.ndarray), ab.convert(image, "cupy")
+    some = ab.convert(image, ab.MemoryType(str(image))), ab.convert(tensor, "tensorflow")
+    some = ab.convert(tensor, ab.detect_memory_type(image))
+    print(array, wrong, some)
+    ab.convert(image)  # type: ignore[call-overload]
+    ab.convert(image, "torch", "cpu")  # type: ignore[call-overload]
+    ab.convert(image, "torch", copying=True)  # type: ignore[call-overload]
     back: Any = ab.convert_memory(tensor, "torch", "numpy", gpu_id=None)
-    name: str = ab.detect_memory_type(back)
+    name = ab.detect_memory_type(back)
     number: int = ab.detect_memory_type(back)  # type: ignore[assignment]
     record: ab.Record = ab.explain(image, name, copy=False)
     parts: tuple[str, str | None, str | None] = (record.route, record.why, record.remedy)
@@ -49,6 +59,19 @@ def doubled(image: Image) -> Image:
     return image * 2
 
 
+@ab.jax
+def thresholded(image: Any, level: float = 0.5) -> jax.Array:
+    mask: jax.Array = image > level
+    return mask
+
+
+class Microscope:
+    @ab.numpy
+    def corrected(self, image: Any, dark: float = 0.0) -> Image:
+        result: Image = image - dark
+        return result
+
+
 @ab.torch(output_type="numpy", split_axis=0, on_oom=("clear", "split"), writable=True)
 def halved(tensor: Any, by: float = 2.0) -> Any:
     return tensor / by
@@ -67,7 +90,20 @@ ab.torch(split_axis="0")  # type: ignore[call-overload]
 def calls(image: Image) -> None:
     declared: ab.Declared = doubled
     declared(image, dtype_conversion="native", slice_by_slice=True)
+    assert_type(doubled(image), Image)
+    doubled(image, dtype_conversion="float32")
+    doubled()  # type: ignore[call-overload]
+    assert_type(thresholded(image, level=0.1), jax.Array)
+    thresholded(image, slice_by_slice=True)
+    thresholded(image, lvel=0.1)  # type: ignore[call-overload]
+    thresholded(image, level="0.1")  # type: ignore[call-overload]
+    assert_type(Microscope().corrected(image, dark=1.0), Image)
+    Microscope().corrected(image, drak=1.0)  # type: ignore[call-overload]
     halved(image, by=3.0)
+    halved(image, bye=3.0)  # type: ignore[call-overload]
+    ab.torch(output_type="pytorch")  # type: ignore[call-overload]
+    ab.memory_types("torch", "input")
+    ab.memory_types("torch", "imput")  # type: ignore[arg-type]
     negated(image)
     framework: str = declared.input_memory_type
     function: Callable[..., Any] = ab.as_function(np.sort, "torch")

@@ -1,10 +1,10 @@
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from types import TracebackType
-from typing import Any, ClassVar, Final, Literal, TypedDict, final
+from typing import Any, ClassVar, Final, Literal, TypedDict, final, overload
 
 from . import decorators as decorators
-from .decorators import Declared, Decorator, _FrameworkName, memory_types
+from .decorators import Declared, Decorator, _FrameworkName, _Name, memory_types
 from .dtype_scaling import (
     SCALING_FUNCTIONS,
     DtypeConversion,
@@ -38,6 +38,18 @@ from .types import (
     Converter,
     MemoryType,
 )
+
+# fmt: off
+# Where a framework is not installed, its arrays are Any.
+# tables
+from numpy import ndarray as _numpy  # type: ignore
+from cupy import ndarray as _cupy  # type: ignore
+from torch import Tensor as _torch  # type: ignore
+_tensorflow = Any
+from jax import Array as _jax  # type: ignore
+_pyclesperanto = Any
+# end of tables
+# fmt: on
 
 __all__ = [
     "AliasedArgumentError",
@@ -108,7 +120,7 @@ pyclesperanto: Final[Decorator]
 # end of tables
 
 class _Framework(TypedDict):
-    name: str
+    name: _Name
     title: str
     module: str
     install: str
@@ -256,6 +268,65 @@ class Tensor:
     def device(self) -> str:
         """Device of the elements: "host" or "cuda:0"."""
 
+# fmt: off
+# tables
+@overload
+def convert(
+    data: Any,
+    target: Literal["numpy", MemoryType.NUMPY],
+    *,
+    device: Any = None,
+    copy: bool | None = None,
+    dtype: Any = None,
+) -> _numpy: ...
+@overload
+def convert(
+    data: Any,
+    target: Literal["cupy", MemoryType.CUPY],
+    *,
+    device: Any = None,
+    copy: bool | None = None,
+    dtype: Any = None,
+) -> _cupy: ...
+@overload
+def convert(
+    data: Any,
+    target: Literal["torch", MemoryType.TORCH],
+    *,
+    device: Any = None,
+    copy: bool | None = None,
+    dtype: Any = None,
+) -> _torch: ...
+@overload
+def convert(
+    data: Any,
+    target: Literal["tensorflow", MemoryType.TENSORFLOW],
+    *,
+    device: Any = None,
+    copy: bool | None = None,
+    dtype: Any = None,
+) -> _tensorflow: ...
+@overload
+def convert(
+    data: Any,
+    target: Literal["jax", MemoryType.JAX],
+    *,
+    device: Any = None,
+    copy: bool | None = None,
+    dtype: Any = None,
+) -> _jax: ...
+@overload
+def convert(
+    data: Any,
+    target: Literal["pyclesperanto", MemoryType.PYCLESPERANTO],
+    *,
+    device: Any = None,
+    copy: bool | None = None,
+    dtype: Any = None,
+) -> _pyclesperanto: ...
+# end of tables
+# fmt: on
+@overload
 def convert(
     data: Any,
     target: _FrameworkName,
@@ -366,7 +437,7 @@ def convert_memory(
     array([0., 0., 0.])
     """
 
-def detect_memory_type(data: Any) -> str:
+def detect_memory_type(data: Any) -> _Name:
     """Return the name of the framework that an array belongs to, without importing anything.
 
     The object's class and its base classes are looked up by name, so subclasses and wrappers such
@@ -436,7 +507,7 @@ class no_copy:
         /,
     ) -> None: ...
 
-def registered_pairs() -> list[tuple[str, str]]:
+def registered_pairs() -> list[tuple[_Name, _Name]]:
     """Return the pairs of frameworks that have a converter, as names, source first.
 
     Examples

@@ -1,6 +1,10 @@
 from collections.abc import Callable, Iterable
 from types import ModuleType
-from typing import Any, Final, Literal, final, overload
+from typing import Any, Concatenate, Final, Generic, Literal, Protocol, final, overload
+
+from typing_extensions import ParamSpec, TypeVar
+
+from .types import MemoryType
 
 __all__ = [
     "Declared",
@@ -16,14 +20,33 @@ __all__ = [
     # end of tables
 ]
 
-_Rung = Literal["clear", "split", "host"]
+_P = ParamSpec("_P", default=...)
+_R = TypeVar("_R", default=Any)
+_S = TypeVar("_S")
+_Q = ParamSpec("_Q")
+
+_Name = Literal[
+    # tables
+    "numpy",
+    "cupy",
+    "torch",
+    "tensorflow",
+    "jax",
+    "pyclesperanto",
+    # end of tables
+]
 # A framework: its name, its module or its array class.
-_FrameworkName = str | ModuleType | type[Any]
+_FrameworkName = _Name | MemoryType | ModuleType | type[Any]
+_Output = _FrameworkName | Literal["input"]
+_Rung = Literal["clear", "split", "host"]
 _Join = Literal["concatenate", "sum", "max", "min"] | Callable[[list[Any]], Any]
 
 @final
-class Declared:
+class Declared(Generic[_P, _R]):
     """What a decorator returns, to type checkers. Call it with arrays of any framework.
+
+    It has the parameters of the original function, so annotate those that take the arrays of
+    several frameworks with ``Any`` or a union.
 
     At run time, a declared Python function is a Python function with these attributes.
 
@@ -40,8 +63,22 @@ class Declared:
     execution_memory_type: str
     contract: Any
     __processing_contract__: Any
-    def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
-    def __get__(self, instance: Any, owner: Any = None, /) -> Any: ...
+    @overload
+    def __call__(self, *args: _P.args, **kwargs: _P.kwargs) -> _R: ...
+    @overload
+    def __call__(
+        self, *args: Any, slice_by_slice: bool, dtype_conversion: Any = None, **kwargs: Any
+    ) -> Any: ...
+    @overload
+    def __call__(self, *args: Any, dtype_conversion: Any, **kwargs: Any) -> Any: ...
+    @overload
+    def __get__(self, instance: None, owner: Any = None, /) -> Declared[_P, _R]: ...
+    @overload
+    def __get__(
+        self: Declared[Concatenate[_S, _Q], _R], instance: _S, owner: Any = None, /
+    ) -> Declared[_Q, _R]: ...
+    @overload
+    def __get__(self, instance: Any, owner: Any = None, /) -> Declared[..., _R]: ...
     def __reduce__(self) -> Any: ...
 
 @final
@@ -84,7 +121,11 @@ class Decorator:
     __name__: str
     __qualname__: str
     @overload
-    def __call__(self, function: Callable[..., Any], /, **options: Any) -> Declared: ...
+    def __call__(
+        self, function: Callable[_P, Any], /, *, output_type: _Output, **options: Any
+    ) -> Declared[_P, Any]: ...
+    @overload
+    def __call__(self, function: Callable[_P, _R], /, **options: Any) -> Declared[_P, _R]: ...
     @overload
     def __call__(
         self,
@@ -92,7 +133,7 @@ class Decorator:
         /,
         *,
         input_type: _FrameworkName | None = None,
-        output_type: _FrameworkName | None = None,
+        output_type: _Output | None = None,
         input_dtype: Any = None,
         arrays: str | Iterable[str] | None = None,
         sliced: str | Iterable[str] | None = None,
@@ -111,15 +152,19 @@ class Decorator:
         contract: Any = None,
         slice_by_slice: bool | None = None,
         writable: bool | None = None,
-    ) -> Decorator: ...
+    ) -> _Options: ...
     def __reduce__(self) -> Any: ...
+
+# A decorator with options, which may change what the function returns.
+class _Options(Protocol):
+    def __call__(self, function: Callable[_P, Any], /) -> Declared[_P, Any]: ...
 
 def memory_types(
     input_type: _FrameworkName,
-    output_type: _FrameworkName,
+    output_type: _Output,
     contract: Any = None,
     **options: Any,
-) -> Decorator:
+) -> _Options:
     """Declare which frameworks a function takes and returns.
 
     Parameters

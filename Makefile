@@ -44,14 +44,14 @@ with_opencl = set -a; source $(OPENCL_ENV); set +a;
 
 # The tests that convert between frameworks or read foreign memory, where shortcuts are used. The others
 # run without frameworks, on fakes, on a GPU only, switch shortcuts off themselves, or look at tables.
-NO_CONVERSIONS := add benchmarks check cleanup detect docs doctor fake_cuda fake_cupy fast fork gpu \
+NO_CONVERSIONS := add benchmarks check cleanup detect docs doctor fake_cuda fake_cupy fast fork gallery gpu \
 	gpu_functions gpu_report mutants pipeline progress python_functions registry rooms streams trace
 
 # Two processes, with each file in one of them. Each loads all frameworks, which takes 2 GB.
 PYTEST := -m pytest -n 2 --dist loadfile
 
 .NOTPARALLEL:
-.PHONY: help demo demo-all pipeline test test-rust test-cupy test-python test-without-shortcuts test-oldest wheel wheels seventh tables gpu \
+.PHONY: help demo demo-all pipeline gallery test test-rust test-cupy test-python test-without-shortcuts test-oldest wheel wheels seventh tables gpu \
 	gpu-wheel examples dask docs mutants sanitize bench lint clean
 
 help: ## list the targets
@@ -66,6 +66,9 @@ demo-all: wheel $(OPENCL_ENV) $(IMAGES)/.stamp ## the same with every framework 
 
 pipeline: wheel $(OPENCL_ENV) $(IMAGES)/.stamp ## a 16-bit stack through declared functions of three frameworks
 	@$(with_opencl) $(VENV)/bin/python examples/pipeline/pipeline.py --images $(IMAGES)
+
+gallery: wheel $(OPENCL_ENV) ## more than twenty pipelines, each compared with one without arraybridge
+	@$(with_opencl) $(VENV)/bin/python examples/gallery/run.py
 
 test: test-rust test-cupy test-python ## all tests: Rust, then Python
 

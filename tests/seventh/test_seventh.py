@@ -193,6 +193,9 @@ ab.MemoryType.NUMPY.converter.to_tvm_ffi([1])
 def same(image: object) -> object:
     return image
 
+ab.convert(1, "tvm_ffi")
+ab.convert(1, ab.MemoryType.TVM_FFI)
+ab.convert(1, "tvm")  # type: ignore[call-overload]
 ab.tvm  # type: ignore[attr-defined]
 ab.MemoryType.TVM  # type: ignore[attr-defined]
 ab.MemoryType.NUMPY.converter.to_tvm([1])  # type: ignore[attr-defined]
@@ -202,13 +205,15 @@ ab.MemoryType.NUMPY.converter.to_tvm([1])  # type: ignore[attr-defined]
 def test_type_checkers_know_the_tables(tmp_path):
     (tmp_path / "typed.py").write_text(TYPED)
     allowed = str(FAKES.parent / "stubtest-allowlist.txt")
+    config = str(FAKES.parent / "typing" / "stubtest.ini")
     run(
         f"""
         import os, subprocess, sys
         os.chdir({str(tmp_path)!r})
         for command in (
             ["mypy", "--strict", "typed.py"],
-            ["mypy.stubtest", "--allowlist", {allowed!r}, "arraybridge"],
+            ["mypy.stubtest", "--mypy-config-file", {config!r}, "--allowlist", {allowed!r},
+             "arraybridge"],
         ):
             done = subprocess.run([sys.executable, "-m", *command], capture_output=True, text=True)
             assert done.returncode == 0, done.stdout + done.stderr

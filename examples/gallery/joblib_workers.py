@@ -1,0 +1,37 @@
+"""A declared function goes to joblib's processes, and its records and results come back."""
+
+import arraybridge as ab
+import numpy as np
+from images import stack
+
+NEEDS, TOLERANCE = ("torch", "joblib"), 0
+
+
+def inputs():
+    return (stack(),)
+
+
+@ab.torch(output_type="input", dtype_conversion="float32")
+def normalised(image):
+    x = image.float()
+    return (x - x.amin()) / (x.amax() - x.amin())
+
+
+def traced(image):
+    with ab.trace() as records:
+        return normalised(image), list(records)
+
+
+def ours(images):
+    import joblib
+
+    work = joblib.delayed(traced)
+    results = joblib.Parallel(n_jobs=2)(work(image) for image in images)
+    assert all(records[0].target == "torch" for _, records in results)
+    return np.stack([image for image, _ in results])
+
+
+def reference(images):
+    x = images.astype("float32")
+    low, high = (f(x, axis=(1, 2), keepdims=True) for f in (np.min, np.max))
+    return (x - low) / (high - low)

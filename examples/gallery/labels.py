@@ -1,0 +1,27 @@
+"""Labels are measured with their image. Each argument keeps its own dtype."""
+
+import arraybridge as ab
+import numpy as np
+from images import coins
+from scipy import ndimage
+
+NEEDS, TOLERANCE = ("torch",), 1e-9
+
+
+def inputs():
+    image = coins()
+    return image, ndimage.label(image > 130)[0]
+
+
+@ab.torch(arrays=("image", "labels"), output_type="numpy", dtype_conversion="native")
+def ours(image, labels):
+    import torch
+
+    assert (image.dtype, labels.dtype) == (torch.uint8, torch.int32)
+    count = torch.bincount(labels.ravel())
+    total = torch.bincount(labels.ravel(), image.ravel().double())
+    return total / count
+
+
+def reference(image, labels):
+    return ndimage.mean(image, labels, np.arange(labels.max() + 1))

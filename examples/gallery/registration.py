@@ -1,0 +1,34 @@
+"""The shift between two images by phase correlation, as a pair of integers."""
+
+import arraybridge as ab
+import numpy as np
+from images import camera
+
+NEEDS, TOLERANCE = ("torch",), 0
+
+
+def inputs():
+    image = camera()
+    return image[40:296, 60:316], image[47:303, 49:305]
+
+
+@ab.torch(arrays=("fixed", "moving"))
+def shift(fixed, moving):
+    import torch
+
+    a, b = (torch.fft.fft2(x.double()) for x in (fixed, moving))
+    product = a * b.conj()
+    peak = torch.fft.ifft2(product / product.abs().clamp(min=1e-12)).real.argmax().item()
+    found = divmod(peak, fixed.shape[1])
+    sizes = zip(found, fixed.shape, strict=True)
+    return tuple(at - size if at > size // 2 else at for at, size in sizes)
+
+
+def ours(fixed, moving):
+    return np.array(shift(fixed, moving))
+
+
+def reference(fixed, moving):
+    from skimage.registration import phase_cross_correlation
+
+    return phase_cross_correlation(fixed, moving)[0].astype(int)

@@ -50,7 +50,8 @@ fn request(
 ///     The framework to convert to: "numpy", "cupy", "torch", "tensorflow", "jax", "pyclesperanto".
 ///     The framework's module and its array class are taken as its name.
 /// device : str, int or device, optional
-///     "host", "cpu", "accelerator:1", "cuda:1", the index of an accelerator, or a torch.device.
+///     "host", "cpu", "accelerator:1", "cuda:1", the index of an accelerator, or a device of
+///     torch, JAX or CuPy.
 ///     All of a machine's processors are the host, so "cpu:1" is too. By default the array stays on
 ///     its kind of device if the target has one, and goes to the target's current device otherwise.
 /// copy : bool, optional

@@ -1,6 +1,7 @@
 """Mistakes raise a typed error that says what is wrong and what to do."""
 
 import re
+import types
 
 import arraybridge as ab
 import bridges
@@ -347,6 +348,24 @@ def test_a_dtype_that_is_none_of_ours_is_refused_by_name(dtype):
         ab.convert(np.arange(3.0), "numpy", dtype=dtype)
 
 
+def test_devices_of_jax_and_cupy_are_understood():
+    bridges.need("jax", "torch")
+    import jax
+
+    [*processors] = jax.local_devices(backend="cpu")
+    for device in processors:
+        assert ab.convert(np.ones(2), "torch", device=device).device.type == "cpu"
+    # Their attributes, as JAX and CuPy have them for a GPU.
+    gpu = types.SimpleNamespace(platform="gpu", id=1, local_hardware_id=None)
+    later = types.SimpleNamespace(platform="cuda", id=5, local_hardware_id=1)
+    of_cupy = type("Device", (), {"id": 1, "compute_capability": property(lambda _: 1 / 0)})()
+    for device in (gpu, later, of_cupy):
+        with pytest.raises(ab.DeviceUnavailableError, match="accelerator 1"):
+            ab.convert(np.ones(2), "numpy", device=device)
+    with pytest.raises(ValueError, match="tpu:0"):
+        ab.convert(np.ones(2), "jax", device=types.SimpleNamespace(platform="tpu", id=0))
+
+
 def test_devices_of_torch_and_numbered_processors_are_understood():
     bridges.need("torch")
     import torch
@@ -359,7 +378,7 @@ def test_devices_of_torch_and_numbered_processors_are_understood():
             ab.convert(x, "torch", device=torch.device("cuda", 1))
     with pytest.raises(ValueError, match='unknown device "mps"'):
         ab.convert(x, "torch", device=torch.device("mps"))
-    with pytest.raises(TypeError, match="a torch.device, not float"):
+    with pytest.raises(TypeError, match="a device of torch, JAX or CuPy, not float"):
         ab.convert(x, "torch", device=1.0)
 
 

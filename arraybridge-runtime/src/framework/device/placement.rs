@@ -49,7 +49,7 @@ impl Placement {
     }
 
     /// Reads a `device` argument: `None`, a name that [`Device::from_name`] knows, an index, or a device of
-    /// torch's.
+    /// torch's, JAX's or CuPy's.
     ///
     /// # Errors
     ///
@@ -70,7 +70,7 @@ impl Placement {
         }
         let Some(name) = device_name(value) else {
             return Err(Error::Type(format!(
-                "device must be None, a str, an int or a torch.device, not {}",
+                "device must be None, a str, an int or a device of torch, JAX or CuPy, not {}",
                 value.get_type().name()?
             )));
         };
@@ -91,14 +91,25 @@ impl Placement {
     }
 }
 
-/// The name of a device: a string, or that of an object with a type and an index, as torch's have.
+/// The name of a device: a string, or that of an object with a kind and an index. A device of CuPy's has an
+/// index alone, and is known by what CUDA says of it.
 fn device_name(value: &Bound<'_, PyAny>) -> Option<String> {
     if let Ok(name) = value.cast::<PyString>() {
         return name.to_str().ok().map(str::to_owned);
     }
-    let kind: String = value.getattr("type").ok()?.extract().ok()?;
-    let index: Option<usize> = value.getattr("index").ok()?.extract().ok()?;
-    Some(index.map_or_else(|| kind.clone(), |index| format!("{kind}:{index}")))
+    let text = |attribute| value.getattr(attribute).ok()?.extract::<String>().ok();
+    let index = |attribute| value.getattr(attribute).ok()?.extract::<usize>().ok();
+    if let (Some(kind), Ok(number)) = (text("type"), value.getattr("index")) {
+        return match number.is_none() {
+            true => Some(kind),
+            false => Some(format!("{kind}:{}", number.extract::<usize>().ok()?)),
+        };
+    }
+    if let Some(kind) = text("platform") {
+        return Some(format!("{kind}:{}", index("local_hardware_id").or_else(|| index("id"))?));
+    }
+    let is_cuda = value.get_type().hasattr("compute_capability").unwrap_or(false);
+    Some(format!("cuda:{}", index("id").filter(|_| is_cuda)?))
 }
 
 /// The device that a placement means.

@@ -506,6 +506,23 @@ def test_a_copy_of_a_jax_array_stays_where_it_is():
 
 
 @pytest.mark.parametrize("source", ["jax", "tensorflow"])
+def test_explain_says_that_shared_memory_is_immutable(source):
+    bridges.need(source, "torch")
+    x = array(source)
+    with ab.trace() as records:
+        ab.convert(x, "torch")
+    for record in (ab.explain(x, "torch"), *records):
+        assert record.via.endswith("; immutable memory")
+        assert "write to the result only after copy=True" in str(record)
+    for record in (
+        ab.explain(x, "torch", copy=True),
+        ab.explain(x, "numpy"),  # which gets it read-only
+        ab.explain(array("torch"), "numpy"),
+    ):
+        assert "immutable" not in record.via + str(record)
+
+
+@pytest.mark.parametrize("source", ["jax", "tensorflow"])
 def test_a_fresh_numpy_copy_is_writeable(source):
     bridges.need(source)
     x = array(source)

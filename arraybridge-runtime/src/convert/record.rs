@@ -87,6 +87,9 @@ pub(super) struct Description {
     pub note: Option<&'static str>,
 }
 
+/// What a record says of memory that its target could write to, and must not.
+const IMMUTABLE: &str = "immutable memory";
+
 impl Description {
     /// The record of one attempt of a plan.
     pub fn record(self, plan: &Plan, attempt: usize) -> Record {
@@ -95,7 +98,8 @@ impl Description {
         let elements: usize = self.shape.iter().product();
         let size = DType::from_name(&dtype).map_or(0, DType::size);
         let mut via = plan.via(self.access, attempt);
-        if let Some(note) = self.note {
+        let hazard = (plan.aliases_immutable && attempt == 0).then_some(IMMUTABLE);
+        for note in self.note.into_iter().chain(hazard) {
             via.push_str("; ");
             via.push_str(note);
         }
@@ -238,6 +242,9 @@ impl Record {
         }
         if let Some(remedy) = self.remedy() {
             text.push_str(&format!("; to avoid that, {remedy}"));
+        }
+        if self.via.ends_with(IMMUTABLE) {
+            text.push_str("; the memory is immutable, so write to the result only after copy=True");
         }
         if let Some(ns) = self.ns {
             text.push_str(&format!("; took {:.1} us", ns as f64 / 1e3));

@@ -1,6 +1,6 @@
 """Whole pipelines: as an expert writes them by hand, with arraybridge, and with the original.
 
-    python tests/benchmarks/workloads/run.py [--only plate memory] [--rounds 3] [--part 0.25]
+    python tests/benchmarks/workloads/run.py [--only plate memory] [--rounds 3] [--write]
 
 Each contender works in a process of its own, in turns. The results are compared bit for bit with
 those by hand. The tables show medians, and the ratio is that of runs that followed each other.
@@ -133,6 +133,13 @@ HEAD = """\
 | --- | --- | --- | --- | --- | --- | --- | --- |"""
 
 
+def write(text: str) -> None:
+    """Put the table into docs/performance.md."""
+    page = HERE.parents[2] / "docs" / "performance.md"
+    before, mark, rest = page.read_text().partition("<!-- workloads -->\n")
+    page.write_text(before + mark + text + "\n" + rest[rest.index("<!-- end -->") :])
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", type=Path, default=Path("build/bench"))
@@ -140,6 +147,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--part", type=float, default=1.0, help="the part of each job's size to do")
     parser.add_argument("--upstream", default="", help="the folder of the original package")
+    parser.add_argument("--write", action="store_true", help="put it into docs/performance.md")
     options = parser.parse_args()
     found, before = [], os.getloadavg()
     for name in options.only:
@@ -148,9 +156,11 @@ def main() -> None:
     options.out.mkdir(parents=True, exist_ok=True)
     report = {"load": {"before": before, "after": os.getloadavg()}, "jobs": found}
     (options.out / "workloads.json").write_text(json.dumps(report, indent=1))
-    print(HEAD)
-    for each in found:
-        print("\n".join(summary(each)))
+    load = f"Load before and after: {before[0]:.1f} and {os.getloadavg()[0]:.1f}."
+    table = "\n".join([f"{load}\n", HEAD, *(line for each in found for line in summary(each))])
+    print(table)
+    if options.write:
+        write(table)
 
 
 if __name__ == "__main__":

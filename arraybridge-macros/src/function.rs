@@ -2,6 +2,7 @@
 
 mod annotation;
 mod check;
+mod elements;
 mod expand;
 mod mistakes;
 mod options;
@@ -10,6 +11,7 @@ mod settings;
 mod trampoline;
 mod types;
 
+use elements::Elements;
 use options::Detach;
 use proc_macro2::TokenStream;
 use quote::quote;
@@ -33,6 +35,8 @@ pub struct Declared {
     pub detach: Option<Detach>,
     /// The path of the runtime.
     pub runtime: Path,
+    /// The element types that it is declared for.
+    pub elements: Option<Elements>,
     /// What it takes.
     pub arguments: Vec<Argument>,
     /// What it gives.

@@ -57,6 +57,7 @@ pub fn frameworks(input: TokenStream) -> TokenStream {
 /// | option | meaning |
 /// |---|---|
 /// | `numpy` (required, first) | the framework that the function works on |
+/// | `for T in (u8, f32)` | the function is generic over its element type, and is called for that of the first array of `T` |
 /// | `returns = input` | results are arrays of the first array argument's framework |
 /// | `returns = torch` | results are arrays of this framework |
 /// | `name = "gauss"` | the name in Python |

@@ -5,6 +5,11 @@ def accumulate(
 ) -> None:
     """Add an image to a sum, in place."""
 
+def extrema(
+    image: Any, *, dtype_conversion: Any = None, slice_by_slice: bool = False
+) -> tuple[int | float, int | float]:
+    """The smallest and the largest pixel of an image."""
+
 def gaussian(
     image: Any, sigma: float = 1.0, *, dtype_conversion: Any = None, slice_by_slice: bool = False
 ) -> Any:

@@ -240,6 +240,126 @@ def test_a_bool_that_is_neither_0_nor_1_is_refused(ext):
             ext.invert(data.view("bool"))
 
 
+# --- functions for several element types
+
+
+def test_a_function_is_called_for_the_dtype_of_its_array(ext):
+    dtypes = "bool uint8 uint16 uint32 uint64 int8 int16 int32 int64 float16 float32 float64"
+    for dtype in (*dtypes.split(), "complex64", "complex128", ml_dtypes.bfloat16):
+        data = np.ones(3, dtype)
+        assert ext.element_type(data) == np.dtype(dtype).name
+        assert ext.element_type(ab.Tensor(data)) == np.dtype(dtype).name
+    assert ext.element_type(np.ones(3, ">f4")) == "float32"
+    with pytest.raises(ab.UnsupportedDtypeError):
+        ext.element_type(np.array(["a"]))
+    with pytest.raises(ab.UnsupportedArrayError, match=r"element_type\(\) argument 'data'"):
+        ext.element_type("no array")
+
+
+@pytest.mark.parametrize("framework", HOST)
+@pytest.mark.parametrize("dtype", ["uint8", "uint16", "float32"])
+def test_a_result_has_the_element_type_of_the_array(ext, framework, dtype):
+    bridges.need(framework)
+    image = IMAGE.astype(dtype)
+    result = ext.transposed(bridges.make(framework, image))
+    assert ab.detect_memory_type(result) == framework
+    assert bridges.difference(framework, result, image.T) is None
+
+
+def test_another_dtype_is_an_error_that_names_the_argument_and_those_that_are_accepted(ext):
+    text = r"transposed\(\) argument 'image': expected an array of uint8, uint16 or float32, not of"
+    for dtype in ("int8", "float64", "complex64", ml_dtypes.float8_e5m2):
+        with pytest.raises(TypeError, match=f"{text} {np.dtype(dtype).name}$"):
+            ext.transposed(IMAGE.astype(dtype))
+    with pytest.raises(TypeError, match="not of complex64"):
+        ext.cast_type(IMAGE.astype("complex64"))
+    with pytest.raises(TypeError, match="of uint8 or uint16, not of int64"):
+        ext.cast_integers(IMAGE.astype("int64"))
+
+
+def test_cast_takes_the_first_dtype_that_holds_the_array_or_else_the_largest_float(ext):
+    for dtype, expected in [
+        ("uint8", "uint8"),
+        ("bool", "uint8"),
+        ("uint16", "uint16"),
+        ("int8", "float32"),
+        ("float16", "float32"),
+        ("float64", "float32"),
+        ("int64", "float32"),
+    ]:
+        assert ext.cast_type(IMAGE.astype(dtype)) == expected
+
+
+def test_the_first_array_of_the_element_type_decides_for_all(ext):
+    mask = np.array([True, False])
+    for dtype in ("uint8", "float32"):
+        data = np.array([1, 2], dtype)
+        result, last = ext.weighted(mask, data, data, by=3)
+        assert (result.tolist(), result.dtype, last) == ([4, 8], dtype, 4)
+        assert type(last) is (int if dtype == "uint8" else float)
+        assert ext.weighted(mask, data)[1] == 1
+    text = "'other': expected a 1-dimensional uint8 array.*; the dtype of 'image' decides"
+    with pytest.raises(TypeError, match=text):
+        ext.weighted(mask, np.ones(2, "uint8"), np.ones(2, "float32"))
+    assert ext.added(np.array([1, 2], "uint8"), np.array([1.0, 2.0])).dtype == np.uint8
+
+
+def test_a_number_is_one_of_the_element_type(ext):
+    for dtype, number in [("bool", True), ("int16", -3), ("float16", 0.1), ("float64", 0.1),
+                          ("complex64", 1 + 2j), ("complex128", 0.1j),
+                          (ml_dtypes.bfloat16, 0.1)]:  # fmt: skip
+        data = np.array([number], dtype)
+        result = ext.same_number(data, number)
+        assert type(result) is type(number)
+        assert np.array([result], dtype) == data
+        assert ext.same_number(data, data[0]) == result
+    with pytest.raises(OverflowError):
+        ext.same_number(np.ones(1, "int16"), 1 << 20)
+    for dtype, wrong in (("int16", 0.5), ("float16", "1"), ("complex64", "1j")):
+        with pytest.raises(TypeError, match="argument 'number'"):
+            ext.same_number(np.ones(1, dtype), wrong)
+    assert ext.multiplied(np.array([1, 2], "int32")).tolist() == [2, 4]
+    assert ext.multiplied(np.array([0.5]), 3).tolist() == [1.5]
+
+
+def test_an_array_that_is_written_to_is_never_cast_to_an_element_type(ext):
+    for dtype in ("int64", "float32"):
+        out = np.zeros(3, dtype)
+        ext.filled(out, 7)
+        assert out.tolist() == [7, 7, 7]
+    with pytest.raises(TypeError, match="'out': expected an array of int64 or float32"):
+        ext.filled(np.zeros(3, "int8"), 7)
+    with pytest.raises(TypeError, match="'out'.*the dtype of 'data' decides"):
+        ext.cast_integers(np.zeros(3, "bool"), np.zeros(3, "uint16"))
+    with pytest.raises(ab.AliasedArgumentError):
+        data = np.zeros(3, "uint8")
+        ext.cast_integers(data, data)
+
+
+def test_element_types_combine_with_the_other_options(ext):
+    for dtype in ("uint8", "float32"):
+        stack = IMAGE.astype(dtype).reshape(2, 3, 4)
+        result = ext.turned_slices(stack)
+        assert result.dtype == dtype and np.array_equal(result, stack.swapaxes(1, 2))
+    for dtype, chosen in (("uint8", "float32"), ("int32", "float64"), ("float64", "float64")):
+        result, name = ext.halved_precisely(np.array([2, 4], dtype))
+        assert (result.dtype, result.tolist(), name) == (dtype, [1, 2], chosen)
+    assert not ext.attached_for_elements(IMAGE.astype("float64"), 2)
+    assert ext.attached_for_elements(IMAGE)
+    assert not ext.attached_for_numbers(LARGE.astype("float64"), 2)
+    bridges.need("torch")
+    found = ext.with_an_object(IMAGE, IMAGE[0].astype("uint8"), IMAGE.astype("int16"))
+    assert found == ("torch.Tensor", "uint8", "int16")
+
+
+def test_a_signature_names_the_numbers_of_every_element_type(ext):
+    def shown(function):
+        return str(inspect.signature(function)).replace("'", "")
+
+    assert "by: int | float = 2" in shown(ext.multiplied)
+    assert "number: bool | int | float | complex, " in shown(ext.same_number)
+
+
 # --- memory that is written to
 
 

@@ -5,9 +5,11 @@ use syn::parse::{Parse, ParseStream};
 use syn::punctuated::Punctuated;
 use syn::{Error, Expr, Ident, LitInt, LitStr, Path, Result, Token, parenthesized};
 
+use super::elements::Elements;
 use crate::problems::instead;
 
-const NAMES: [&str; 18] = [
+const NAMES: [&str; 19] = [
+    "for",
     "returns",
     "input",
     "name",
@@ -34,6 +36,7 @@ pub struct Options {
     /// The names of those that were given.
     given: Vec<Ident>,
     pub framework: Option<Ident>,
+    pub elements: Option<Elements>,
     pub returns: Option<Ident>,
     pub input: Option<Ident>,
     pub name: Option<LitStr>,
@@ -87,6 +90,11 @@ impl Options {
             true => (unsafe_option(input)?, Detach::Always),
             false => (input.call(Ident::parse_any)?, Detach::IfPrivate),
         };
+        if key == "for" && self.elements.is_some() {
+            let message = "a declared function has one set of element types; take a `Tensor` for the \
+                           arrays that have others";
+            return Err(Error::new(key.span(), message));
+        }
         if self.given.contains(&key) {
             return Err(Error::new(key.span(), format!("`{key}` is given twice; write it once")));
         }
@@ -96,6 +104,7 @@ impl Options {
                 input.parse::<Token![=]>()?;
                 self.runtime = Some(input.call(Path::parse_mod_style)?);
             }
+            "for" => self.elements = Some(Elements::parse(input)?),
             "returns" => self.returns = value(input)?,
             "input" => self.input = value(input)?,
             "name" => self.name = value(input)?,

@@ -76,7 +76,7 @@ fn python_may_run_where_an_argument_may_hold_an_object() {
     ] {
         let item = quote!(fn f(x: #ty) {});
         let declared = declared(quote!(numpy), item).ok().unwrap();
-        assert_eq!(takes_python(&declared.arguments[0]), expected, "{ty}");
+        assert_eq!(takes_python(&declared.arguments[0], None), expected, "{ty}");
     }
 }
 
@@ -168,6 +168,6 @@ fn types_are_annotated_as_python_knows_them() {
         (quote!(std::collections::HashMap<String, f64>), "dict[str, float]"),
         (quote!([u8; 3]), "Any"),
     ] {
-        assert_eq!(annotation::of(&syn::parse2(ty).unwrap()), expected);
+        assert_eq!(annotation::of(&syn::parse2(ty).unwrap(), None), expected);
     }
 }

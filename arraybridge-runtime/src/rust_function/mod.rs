@@ -14,6 +14,7 @@ mod borrow_flag;
 mod class;
 mod device;
 pub mod device_memory;
+mod elements;
 mod memory;
 mod result;
 
@@ -35,6 +36,7 @@ use memory::ArgumentMemory;
 pub use argument::Argument;
 pub use attempt::{Attached, Attempt, Detachable};
 pub use class::export;
+pub use elements::{Scalar, Trampoline};
 
 /// The framework that a declared function returns arrays of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,6 +5,7 @@
 mod aliasing;
 mod by_hand;
 mod cuda;
+mod elements;
 mod hygiene;
 mod tensors;
 

@@ -78,7 +78,8 @@ pub fn frameworks(input: TokenStream) -> TokenStream {
 /// | `input = torch` | the framework that objects are converted to, if it is another one |
 /// | `crate = path` | the path of the runtime, if it is not `::arraybridge_runtime` |
 ///
-/// Python callers have the keywords `dtype_conversion` and `slice_by_slice` as well, and the function
+/// Python callers have the keywords `dtype_conversion` and `slice_by_slice` as well. The signature shows
+/// the first if a result may be an array, and the second if the first array may be a 2-D slice. The function
 /// has the attributes of one that a Python decorator declares.
 ///
 /// Arguments are views of `ndarray`, `Tensor`, framework objects (`Bound<PyAny>`), and whatever

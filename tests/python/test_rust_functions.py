@@ -105,17 +105,35 @@ def test_a_signature_names_parameters_and_defaults(ext):
         return str(inspect.signature(function)).replace("'", "")
 
     added = "*, dtype_conversion=None, slice_by_slice=False"
-    assert shown(ext.scaled) == f"(image: Any, by: float = 2.0, label: str = x, {added}) -> Any"
-    assert shown(ext.masked) == (
-        f"(image: Any, mask: Any = None, fill: float | None = None, {added}) -> Any"
+    assert shown(ext.scaled) == (
+        f"(image: Array[float64], by: float = 2.0, label: str = x, {added}) -> Array[float64]"
     )
-    assert shown(ext.ramp) == f"(n: int, {added}) -> tuple[Any, int]"
-    assert shown(ext.add_into).endswith("-> None")
+    assert shown(ext.masked) == (
+        "(image: Array[float32, 1], mask: Array[bool, 1] | None = None, fill: float | None = None, "
+        "*, dtype_conversion=None) -> Array[float32, 1, numpy]"
+    )
+    assert shown(ext.halved).endswith("-> Array")
+    assert shown(ext.same) == f"(data: Array, {added}) -> Array"
+    assert shown(ext.doubled) == f"(image: Any, {added}) -> Any"
+    assert "image: Array[uint8 | uint16 | float32, 2], *" in shown(ext.transposed)
     assert ext.total.__doc__ == "The sum of an image.\n\nIt is exact."
     assert (ext.total.__name__, ext.total.__module__) == ("total", "extension")
     assert repr(ext.total) == "<total declared for numpy>"
     assert type(ext.total) is ab.Declared
     assert pickle.loads(pickle.dumps(ext.total)) is ext.total
+
+
+def test_keywords_are_shown_where_they_mean_something_and_accepted_everywhere(ext):
+    def added(function):
+        kinds = inspect.signature(function).parameters.values()
+        return [parameter.name for parameter in kinds if parameter.kind is parameter.KEYWORD_ONLY]
+
+    assert added(ext.total) == ["slice_by_slice"]
+    assert added(ext.ones) == ["dtype_conversion"]
+    assert added(ext.root) == ["dtype_conversion"]
+    assert added(ext.signal) == []
+    assert added(ext.turned) == ["dtype_conversion", "slice_by_slice"]
+    assert ext.total(IMAGE, dtype_conversion="native", slice_by_slice=False) == 276.0
 
 
 def test_the_stub_says_what_the_module_has(ext, tmp_path):
@@ -137,6 +155,8 @@ def test_the_stub_says_what_the_module_has(ext, tmp_path):
         "Found 1 error in 1 file",
     ):
         assert line in said, said
+    assert 'image: Annotated[Any, "float32, 2"], *, slice_by_slice: bool = False' in text
+    assert "def same(\n    data: Any, *," in text or "def same(data: Any, *," in text
     assert text.count("def ") == sum(type(value) is ab.Declared for value in vars(ext).values())
     names = {node.name: node for node in ast.parse(text).body if isinstance(node, ast.FunctionDef)}
     assert ast.get_docstring(names["total"]) == ext.total.__doc__
@@ -197,8 +217,11 @@ def test_a_wrong_dtype_or_rank_is_an_error_that_names_both(ext):
     with pytest.raises(TypeError, match="'image': expected a 2-dimensional float32 array, not a "
                                         "2-dimensional uint16 one"):  # fmt: skip
         ext.total(IMAGE.astype("uint16"))
-    with pytest.raises(TypeError, match="not a 1-dimensional float32 one"):
+    with pytest.raises(TypeError, match="not a 1-dimensional float32 one$"):
         ext.total(IMAGE[0])
+    with pytest.raises(TypeError, match="a 3-dimensional float32 one; slice_by_slice=True calls"):
+        ext.total(IMAGE[None])
+    assert ext.total(IMAGE[None], slice_by_slice=True) == [276.0]
 
 
 def test_a_declaration_says_whether_objects_are_narrowed(ext):
@@ -608,6 +631,21 @@ def test_a_function_of_a_slice_takes_a_stack(ext):
     assert ab.detect_memory_type(ext.turned(bridges.make("torch", stack))) == "torch"
 
 
+def test_a_function_that_writes_the_slices_of_an_array_returns_none(ext):
+    stack = np.arange(24, dtype="float32").reshape(2, 3, 4)
+    out = np.zeros((2, 3, 4), "float32")
+    assert ext.copied(stack, out) is None
+    assert np.array_equal(out, stack)
+    assert ext.copied(stack[0], out[0]) is None
+
+    @ab.numpy(sliced="out")
+    def copied(image, out):
+        out[...] = image
+
+    assert copied(stack, out[::-1], slice_by_slice=True) is None
+    assert np.array_equal(out[::-1], stack)
+
+
 @pytest.mark.parametrize("framework", ["numpy", "torch", "tensorflow"])
 def test_a_call_that_does_not_fit_is_split(ext, framework):
     bridges.need(framework)
@@ -879,10 +917,12 @@ def test_a_panic_of_a_detached_function_is_an_exception(ext):
 
 
 def test_python_passes_no_streams_and_devices(ext):
-    own = ["dtype_conversion", "slice_by_slice"]
-    assert list(inspect.signature(ext.device_copy).parameters) == ["image", *own]
-    assert list(inspect.signature(ext.device_copy_into).parameters) == ["image", "out", *own]
-    assert list(inspect.signature(ext.device_of).parameters) == ["image", *own]
+    for function, names in [
+        (ext.device_copy, ["image", "dtype_conversion", "slice_by_slice"]),
+        (ext.device_copy_into, ["image", "out", "slice_by_slice"]),
+        (ext.device_of, ["image", "slice_by_slice"]),
+    ]:
+        assert list(inspect.signature(function).parameters) == names
     assert ext.device_copy.execution_memory_type == "cupy"
 
 

@@ -38,7 +38,8 @@ fn entry(declared: &Declared) -> TokenStream {
     let always_detached = declared.detach == Some(Detach::Always);
     let seen = declared.arguments.iter().filter(|argument| !argument.kind.is_injected());
     let parameters = seen.map(|argument| parameter(argument, declared));
-    let annotation = annotation::result(&declared.result, declared.elements.as_ref());
+    let annotation = annotation::result(declared);
+    let keywords = annotation::added_keywords(declared, &annotation);
     let settings = declared.settings.iter().map(|(name, value)| {
         let value = setting(value);
         quote!((#name, #runtime::__private::Setting::#value))
@@ -57,6 +58,7 @@ fn entry(declared: &Declared) -> TokenStream {
             always_detached: #always_detached,
             parameters: &[#(#parameters),*],
             annotation: #annotation,
+            keywords: &[#(#keywords),*],
             settings: &[#(#settings),*],
             call: __call,
         }
@@ -66,7 +68,7 @@ fn entry(declared: &Declared) -> TokenStream {
 fn parameter(argument: &Argument, declared: &Declared) -> TokenStream {
     let runtime = &declared.runtime;
     let Argument { ident, ty, .. } = argument;
-    let (name, annotation) = (unraw(ident), annotation::of(ty, declared.elements.as_ref()));
+    let (name, annotation) = (unraw(ident), annotation::parameter(ty, declared.elements.as_ref()));
     let usage = match argument.kind {
         Kind::Array if is_written(ty) => quote!(Written),
         Kind::Array => quote!(Opened),

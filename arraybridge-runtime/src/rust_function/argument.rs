@@ -3,7 +3,7 @@
 use ndarray::{ArrayView, ArrayViewMut, Dimension, RawArrayView, RawArrayViewMut};
 use pyo3::prelude::*;
 
-use super::Call;
+use super::{Call, Usage};
 use crate::convert::{self, Opened};
 use crate::cuda::Stream;
 use crate::cuda::driver::LEGACY_STREAM;
@@ -79,7 +79,8 @@ impl<'a, T: Element, D: Dimension> Argument<'a> for ArrayView<'a, T, D> {
         let open = || {
             let opened = convert::open_on_host(&given)?;
             convert::warn_if_detached(&given, call.framework())?;
-            expect::<T, D>(opened.source.view(), call.function.entry.cast)?;
+            let cast = call.function.entry.cast;
+            expect::<T, D>(call, index, opened.source.view(), cast)?;
             let opened = readable::<T>(call, opened, copies)?;
             if !opened.private {
                 call.pin(&given, &opened)?;
@@ -122,7 +123,7 @@ impl<'a, T: Element, D: Dimension> Argument<'a> for ArrayViewMut<'a, T, D> {
         }
         let open = || {
             let opened = convert::open_writable(&given)?;
-            expect::<T, D>(opened.source.view(), false)?;
+            expect::<T, D>(call, index, opened.source.view(), false)?;
             call.pin(&given, &opened)?;
             let (view, owner) = opened.source.into_parts();
             // SAFETY: the owner keeps the memory; nobody writes to it now: see "What is assumed of Python
@@ -210,18 +211,37 @@ pub(super) fn required<'a, 'py>(
 }
 
 /// Checks the rank, and the element type unless it is going to be cast.
-fn expect<T: Element, D: Dimension>(view: &View, cast: bool) -> Result<()> {
-    let ndim = view.ndim();
-    let rank_fits = D::NDIM.is_none_or(|wanted| wanted == ndim);
+fn expect<T: Element, D: Dimension>(
+    call: &Call<'_, '_>,
+    index: usize,
+    view: &View,
+    cast: bool,
+) -> Result<()> {
+    let rank_fits = D::NDIM.is_none_or(|wanted| wanted == view.ndim());
     if rank_fits && (cast || view.dtype() == T::DTYPE) {
         return Ok(());
     }
-    let rank = D::NDIM.map(|wanted| format!("{wanted}-dimensional ")).unwrap_or_default();
-    let wanted = T::DTYPE;
-    Err(Error::Type(format!(
-        "expected a {rank}{wanted} array, not a {ndim}-dimensional {} one",
-        view.dtype()
-    )))
+    Err(another_array(call, index, view, T::DTYPE, D::NDIM))
+}
+
+#[cold]
+fn another_array(
+    call: &Call<'_, '_>,
+    index: usize,
+    view: &View,
+    dtype: DType,
+    rank: Option<usize>,
+) -> Error {
+    let ndim = view.ndim();
+    let wanted = rank.map(|wanted| format!("{wanted}-dimensional ")).unwrap_or_default();
+    let mut text =
+        format!("expected a {wanted}{dtype} array, not a {ndim}-dimensional {} one", view.dtype());
+    let entry = call.function.entry;
+    let is_first = entry.parameters[..index].iter().all(|p| p.usage == Usage::Value);
+    if is_first && (rank, ndim) == (Some(2), 3) && entry.keywords.contains(&"slice_by_slice") {
+        text += "; slice_by_slice=True calls the function for each 2-D slice";
+    }
+    Error::Type(text)
 }
 
 /// The memory itself, or a copy: if the element type differs, if Rust cannot read it in place, or if

@@ -117,6 +117,8 @@ pub struct FunctionEntry {
     pub parameters: &'static [Parameter],
     /// The type of its result as Python's type checkers know it.
     pub annotation: &'static str,
+    /// The keywords of declared functions that mean something for it.
+    pub keywords: &'static [&'static str],
     /// Further options of its declaration.
     pub settings: &'static [(&'static str, Setting)],
     /// Calls it.

@@ -265,6 +265,11 @@ fn turned(image: ArrayView2<'_, f32>) -> Array2<f32> {
     image.t().to_owned()
 }
 
+#[memory_type(numpy, slice_by_slice, sliced(out))]
+fn copied(image: ArrayView2<'_, f32>, mut out: ArrayViewMut2<'_, f32>) {
+    out.assign(&image);
+}
+
 fn taken() -> PyErr {
     // More memory than any machine has.
     Vec::<u8>::new().try_reserve_exact(isize::MAX as usize).expect_err("that much memory");

@@ -2,6 +2,7 @@
 
 mod annotation;
 mod check;
+mod constraints;
 mod elements;
 mod expand;
 mod mistakes;
@@ -11,6 +12,7 @@ mod settings;
 mod trampoline;
 mod types;
 
+use constraints::Constraints;
 use elements::Elements;
 use options::Detach;
 use proc_macro2::TokenStream;
@@ -72,6 +74,8 @@ pub struct Argument {
     pub kind: Kind,
     /// What it is when the caller leaves it out.
     pub default: Option<Default>,
+    /// What it has to be, if it is an array.
+    pub constraints: Constraints,
 }
 
 /// A default.

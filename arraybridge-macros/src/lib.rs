@@ -63,6 +63,9 @@ pub fn frameworks(input: TokenStream) -> TokenStream {
 /// | `name = "gauss"` | the name in Python |
 /// | `defaults(sigma = 1.0)` | defaults of plain values |
 /// | `cast` | arrays of other element types are cast to those of the parameters |
+/// | `shape(image = [_, _, 3])` | arrays of other shapes are refused; any pattern of a slice |
+/// | `contiguous(image)` | the array is in row-major order, else a copy that is; if it is written to, it is refused |
+/// | `no_copy(image)` | an array that would have to be copied is refused |
 /// | `detach` | the function runs detached from the interpreter, unless others can write to its arrays |
 /// | `unsafe(detach)` | the function always runs detached; the author promises that nobody writes to its arrays meanwhile |
 /// | `dtype_conversion = preserve` | the element type of results: that of the first array argument (`preserve`), what `dtype_policy` says in the caller's context (`context`), a given one such as `uint16`, or that of the signature (`native`, the default) |

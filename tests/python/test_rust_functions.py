@@ -4,6 +4,7 @@ import ast
 import importlib.util
 import inspect
 import pickle
+import re
 import shutil
 import subprocess
 import sys
@@ -381,6 +382,66 @@ def test_a_signature_names_the_numbers_of_every_element_type(ext):
 
     assert "by: int | float = 2" in shown(ext.multiplied)
     assert "number: bool | int | float | complex, " in shown(ext.same_number)
+
+
+# --- constraints
+
+
+def test_an_array_of_another_shape_is_refused(ext):
+    image = np.ones((2, 4, 3), "float32")
+    assert ext.tinted(image) == 24
+    assert ext.tinted(image, np.ones(3)) == 72
+    assert ext.axes(np.zeros((2, 5), "uint8")) == 2
+    assert ext.axes(np.zeros((2, 5, 4), "uint8"), np.zeros((7, 2))) == 3
+    deep = np.zeros((2, 5, 5), "uint8")
+    for call, text in [
+        (
+            lambda: ext.tinted(image[:, :, :2]),
+            "'image': expected the shape [_height, _width, 3], not ",
+        ),
+        (lambda: ext.tinted(image, np.ones(4)), "'tint': expected the shape [3], not [4]"),
+        (
+            lambda: ext.axes(deep),
+            "'image': expected the shape [_, _] | [_, _, 3..=4], not [2, 5, 5]",
+        ),
+        (lambda: ext.axes(deep[0], np.zeros(3)), "'tensor': expected the shape [.., 2], not [3]"),
+    ]:
+        with pytest.raises(ValueError, match=re.escape(text)):
+            call()
+
+
+def test_an_array_that_is_not_contiguous_is_copied_or_refused_where_it_has_to_be(ext):
+    for image in (IMAGE, IMAGE[1:2, :3], IMAGE[:0]):
+        assert ext.address_of_slice(image)[1:] == (True, True)
+    assert ext.address_of_slice(IMAGE)[0] == IMAGE.ctypes.data
+    for image in (IMAGE.T, IMAGE[:, ::-1], IMAGE.astype("uint8")[::2, ::2]):
+        address, is_slice, _ = ext.address_of_slice(image)
+        assert is_slice and address != image.ctypes.data
+    out = np.zeros((2, 3), "float32")
+    assert ext.address_of_slice(IMAGE, out)[2]
+    with pytest.raises(ValueError, match="'out': the array is not contiguous"):
+        ext.address_of_slice(IMAGE, out.T)
+
+
+def test_an_argument_that_may_not_be_copied_is_refused_with_the_reason(ext):
+    assert ext.address(IMAGE) == IMAGE.ctypes.data
+    assert ext.address(IMAGE.T) == IMAGE.ctypes.data
+    assert ext.slice_address(IMAGE) == IMAGE.ctypes.data
+    assert ext.slice_address() == 0
+    for call, text in [
+        (lambda: ext.address(IMAGE.astype("uint8")), "'image': the function takes no copy.*cast"),
+        (lambda: ext.address(IMAGE.astype(">f4")), "byte-swapped"),
+        (lambda: ext.slice_address(IMAGE.T), "not contiguous"),
+        (lambda: ext.slice_address(None, IMAGE > 1, print), "'mask'.*bools are copied"),
+    ]:
+        with pytest.raises(ab.CopyRequiredError, match=text):
+            call()
+    if "torch" in bridges.INSTALLED:
+        image = bridges.make("torch", IMAGE)
+        assert ext.slice_address(image) == image.data_ptr()
+    if "pyclesperanto" in bridges.INSTALLED:
+        with pytest.raises(ab.CopyRequiredError, match="copied to the host"):
+            ext.address(bridges.make("pyclesperanto", IMAGE))
 
 
 # --- memory that is written to

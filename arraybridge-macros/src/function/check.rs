@@ -119,7 +119,7 @@ fn view(ty: &Type, mistakes: &mut Mistakes) {
 
 /// Checks a parameter's name and type.
 pub fn argument(argument: &Argument, mistakes: &mut Mistakes) {
-    let Argument { ident, ty, kind, default } = argument;
+    let Argument { ident, ty, kind, default, .. } = argument;
     if *kind == Kind::Object(true) && default.is_some() {
         mistakes.add(ty, "an object in an `Option` is taken by value; remove the `&`");
     }

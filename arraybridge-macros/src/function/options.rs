@@ -3,12 +3,13 @@
 use syn::ext::IdentExt;
 use syn::parse::{Parse, ParseStream};
 use syn::punctuated::Punctuated;
-use syn::{Error, Expr, Ident, LitInt, LitStr, Path, Result, Token, parenthesized};
+use syn::{Error, Expr, Ident, LitInt, LitStr, Pat, Path, Result, Token, parenthesized};
 
+use super::constraints::Shape;
 use super::elements::Elements;
 use crate::problems::instead;
 
-const NAMES: [&str; 19] = [
+const NAMES: [&str; 22] = [
     "for",
     "returns",
     "input",
@@ -27,6 +28,9 @@ const NAMES: [&str; 19] = [
     "sliced",
     "host",
     "slice_by_slice",
+    "shape",
+    "contiguous",
+    "no_copy",
     "crate",
 ];
 
@@ -53,6 +57,9 @@ pub struct Options {
     pub sliced: Vec<Ident>,
     pub host: Option<Ident>,
     pub slice_by_slice: Option<Ident>,
+    pub shapes: Vec<(Ident, Pat)>,
+    pub contiguous: Vec<Ident>,
+    pub no_copy: Vec<Ident>,
     pub runtime: Option<Path>,
 }
 
@@ -122,6 +129,11 @@ impl Options {
             "join" => self.join = list(input)?.collect(),
             "sliced" => self.sliced = list(input)?.collect(),
             "host" => self.host = value(input)?,
+            "shape" => {
+                self.shapes = list::<Shape>(input)?.map(|shape| (shape.0, shape.1)).collect();
+            }
+            "contiguous" => self.contiguous = list(input)?.collect(),
+            "no_copy" => self.no_copy = list(input)?.collect(),
             "slice_by_slice" => self.slice_by_slice = Some(key),
             other => {
                 let hint = instead(other, "options", &NAMES);

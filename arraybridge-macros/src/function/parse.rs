@@ -11,7 +11,7 @@ use super::mistakes::Mistakes;
 use super::options::Options;
 use super::settings::settings;
 use super::types::{inner_of_option, kind, unraw};
-use super::{Argument, Declared, Default, check};
+use super::{Argument, Constraints, Declared, Default, check, constraints};
 use crate::problems::instead;
 use crate::table::spec::Place;
 
@@ -69,6 +69,7 @@ fn arguments(
     check::detached(options, &arguments, mistakes);
     check::written_bools(&arguments, options.elements.as_ref(), mistakes);
     check::defaults(&mut arguments, options, mistakes);
+    constraints::apply(&mut arguments, options, mistakes);
     arguments
 }
 
@@ -133,7 +134,9 @@ fn argument(input: &FnArg, mistakes: &mut Mistakes) -> Option<Argument> {
     let mut ty = (*typed.ty).clone();
     Anonymous.visit_type_mut(&mut ty);
     let default = inner_of_option(&ty).map(|_| Default::None);
-    let argument = Argument { ident: name.ident.clone(), kind: kind(&ty), ty, default };
+    let constraints = Constraints::default();
+    let argument =
+        Argument { ident: name.ident.clone(), kind: kind(&ty), ty, default, constraints };
     check::argument(&argument, mistakes);
     Some(argument)
 }

@@ -9,7 +9,7 @@ use syn::{Ident, ReturnType, Type};
 use super::elements::Elements;
 use super::options::Detach;
 use super::types::{generics, inner_of_option, is_array, last};
-use super::{Argument, Declared, Default, Kind};
+use super::{Argument, Constraints, Declared, Default, Kind, constraints};
 
 /// The trampoline, a function `__call`.
 pub fn trampoline(declared: &Declared) -> TokenStream {
@@ -148,20 +148,37 @@ fn argument_tokens(
         (Kind::Stream, _) => (quote!(), quote!(__call.stream())),
         (Kind::Device, _) => (quote!(let #holder = __call.device()?;), quote!(#holder)),
         (Kind::Array, _) => {
-            let as_argument = quote!(#runtime::__private::Argument<'_>);
-            let mut open = quote_spanned!(ty.span()=> <#ty as #as_argument>::open(__call, #index));
+            let mut open = open(declared, argument, index);
             if let Some((decider, first)) = elements.and_then(|e| e.decider(&declared.arguments))
                 && first.ident != argument.ident
                 && elements.is_some_and(|elements| elements.is_element_of(argument))
             {
                 open = quote!(#open.map_err(|error| __call.decided_by(#decider, error)));
             }
-            (quote!(let mut #holder = #open?;), quote!(<#ty as #as_argument>::get(&mut #holder)))
+            let check = constraints::check(argument, runtime, holder, index);
+            let get = quote!(<#ty as #runtime::__private::Argument<'_>>::get(&mut #holder));
+            (quote!(let mut #holder = #open?; #check), get)
         }
         (Kind::Object(true), Type::Reference(reference)) => {
             (value(&reference.elem), quote!(&#holder))
         }
         (Kind::Object(_) | Kind::Value, _) => (value(ty), quote!(#holder)),
+    }
+}
+
+/// The expression that opens an array.
+fn open(declared: &Declared, argument: &Argument, index: usize) -> TokenStream {
+    let (runtime, ty) = (&declared.runtime, &argument.ty);
+    let Constraints { contiguous, shared, .. } = argument.constraints;
+    match contiguous || shared {
+        false => quote_spanned! {ty.span()=>
+            <#ty as #runtime::__private::Argument<'_>>::open(__call, #index)
+        },
+        true => quote_spanned! {ty.span()=>
+            <#ty as #runtime::__private::Constrained<'_>>::open_as::<#contiguous, #shared>(
+                __call, #index,
+            )
+        },
     }
 }
 

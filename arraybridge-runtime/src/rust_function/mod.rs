@@ -12,6 +12,7 @@ mod argument;
 mod attempt;
 mod borrow_flag;
 mod class;
+mod constraints;
 mod device;
 pub mod device_memory;
 mod elements;
@@ -36,6 +37,7 @@ use memory::ArgumentMemory;
 pub use argument::Argument;
 pub use attempt::{Attached, Attempt, Detachable};
 pub use class::export;
+pub use constraints::Constrained;
 pub use elements::{Scalar, Trampoline};
 
 /// The framework that a declared function returns arrays of.

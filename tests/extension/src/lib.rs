@@ -4,6 +4,7 @@
 
 mod aliasing;
 mod by_hand;
+mod constraints;
 mod cuda;
 mod elements;
 mod hygiene;

@@ -2,6 +2,8 @@
 
 mod annotation;
 mod check;
+mod constraints;
+mod elements;
 mod expand;
 mod mistakes;
 mod options;
@@ -10,6 +12,8 @@ mod settings;
 mod trampoline;
 mod types;
 
+use constraints::Constraints;
+use elements::Elements;
 use options::Detach;
 use proc_macro2::TokenStream;
 use quote::quote;
@@ -33,6 +37,8 @@ pub struct Declared {
     pub detach: Option<Detach>,
     /// The path of the runtime.
     pub runtime: Path,
+    /// The element types that it is declared for.
+    pub elements: Option<Elements>,
     /// What it takes.
     pub arguments: Vec<Argument>,
     /// What it gives.
@@ -68,6 +74,8 @@ pub struct Argument {
     pub kind: Kind,
     /// What it is when the caller leaves it out.
     pub default: Option<Default>,
+    /// What it has to be, if it is an array.
+    pub constraints: Constraints,
 }
 
 /// A default.

@@ -57,11 +57,15 @@ pub fn frameworks(input: TokenStream) -> TokenStream {
 /// | option | meaning |
 /// |---|---|
 /// | `numpy` (required, first) | the framework that the function works on |
+/// | `for T in (u8, f32)` | the function is generic over its element type, and is called for that of the first array of `T` |
 /// | `returns = input` | results are arrays of the first array argument's framework |
 /// | `returns = torch` | results are arrays of this framework |
 /// | `name = "gauss"` | the name in Python |
 /// | `defaults(sigma = 1.0)` | defaults of plain values |
 /// | `cast` | arrays of other element types are cast to those of the parameters |
+/// | `shape(image = [_, _, 3])` | arrays of other shapes are refused; any pattern of a slice |
+/// | `contiguous(image)` | the array is in row-major order, else a copy that is; if it is written to, it is refused |
+/// | `no_copy(image)` | an array that would have to be copied is refused |
 /// | `detach` | the function runs detached from the interpreter, unless others can write to its arrays |
 /// | `unsafe(detach)` | the function always runs detached; the author promises that nobody writes to its arrays meanwhile |
 /// | `dtype_conversion = preserve` | the element type of results: that of the first array argument (`preserve`), what `dtype_policy` says in the caller's context (`context`), a given one such as `uint16`, or that of the signature (`native`, the default) |
@@ -77,7 +81,8 @@ pub fn frameworks(input: TokenStream) -> TokenStream {
 /// | `input = torch` | the framework that objects are converted to, if it is another one |
 /// | `crate = path` | the path of the runtime, if it is not `::arraybridge_runtime` |
 ///
-/// Python callers have the keywords `dtype_conversion` and `slice_by_slice` as well, and the function
+/// Python callers have the keywords `dtype_conversion` and `slice_by_slice` as well. The signature shows
+/// the first if a result may be an array, and the second if the first array may be a 2-D slice. The function
 /// has the attributes of one that a Python decorator declares.
 ///
 /// Arguments are views of `ndarray`, `Tensor`, framework objects (`Bound<PyAny>`), and whatever

@@ -15,9 +15,10 @@ pub use crate::framework::detect::Class;
 pub use crate::framework::op;
 pub use crate::framework::spec::*;
 pub use crate::interpreter::error::{Error, Result};
+pub use crate::memory::element::Element;
 pub use crate::rust_function::{
-    Argument, Attached, Attempt, Call, Detachable, FunctionEntry, Parameter, Returns, Setting,
-    Usage,
+    Argument, Attached, Attempt, Call, Constrained, Detachable, FunctionEntry, Parameter, Returns,
+    Scalar, Setting, Trampoline, Usage,
 };
 
 /// What the package's own extension module, the benchmark of the kernels and the tests are made of.

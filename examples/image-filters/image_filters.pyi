@@ -1,33 +1,56 @@
-from typing import Any
+from typing import Annotated, Any
 
 def accumulate(
-    image: Any, out: Any, *, dtype_conversion: Any = None, slice_by_slice: bool = False
+    image: Annotated[Any, "float32, 2"],
+    out: Annotated[Any, "float32, 2"],
+    *,
+    slice_by_slice: bool = False,
 ) -> None:
     """Add an image to a sum, in place."""
 
+def extrema(
+    image: Annotated[Any, "uint8 | uint16 | float32, 2"], *, slice_by_slice: bool = False
+) -> tuple[int | float, int | float]:
+    """The smallest and the largest pixel of an image."""
+
 def gaussian(
-    image: Any, sigma: float = 1.0, *, dtype_conversion: Any = None, slice_by_slice: bool = False
-) -> Any:
+    image: Annotated[Any, "float32, 2"],
+    sigma: float = 1.0,
+    *,
+    dtype_conversion: Any = None,
+    slice_by_slice: bool = False,
+) -> Annotated[Any, "float32, 2"]:
     """Smooth an image with a Gaussian of `sigma` pixels, mirrored at the edges.
 
     The result is float32, of the framework of `image`."""
 
-def otsu(image: Any, *, dtype_conversion: Any = None, slice_by_slice: bool = False) -> int:
+def otsu(image: Any, *, slice_by_slice: bool = False) -> int:
     """The threshold that best separates the values of a uint8 or uint16 image, by Otsu's method."""
 
-def sobel(image: Any, *, dtype_conversion: Any = None, slice_by_slice: bool = False) -> Any:
+def sobel(
+    image: Annotated[Any, "float32, 2"],
+    *,
+    dtype_conversion: Any = None,
+    slice_by_slice: bool = False,
+) -> Annotated[Any, "float32, 2"]:
     """The strength of the edges of an image, by Sobel's operator.
 
     The result is float32, of the framework of `image`."""
 
-def sobel_cuda(image: Any, *, dtype_conversion: Any = None, slice_by_slice: bool = False) -> Any:
+def sobel_cuda(
+    image: Annotated[Any, "float32"], *, dtype_conversion: Any = None, slice_by_slice: bool = False
+) -> Annotated[Any, "float32"]:
     """The strength of the edges of an image, by Sobel's operator, on a CUDA device.
 
     The image is float32; the result is of its framework."""
 
 def subtract_background(
-    image: Any, background: Any, *, dtype_conversion: Any = None, slice_by_slice: bool = False
-) -> Any:
+    image: Annotated[Any, "float32, 2"],
+    background: Annotated[Any, "float32, 2"],
+    *,
+    dtype_conversion: Any = None,
+    slice_by_slice: bool = False,
+) -> Annotated[Any, "Any, 2"]:
     """Subtract a background of the same shape from an image.
 
     Values below 0 become 0. The result has the element type and the framework of `image`."""

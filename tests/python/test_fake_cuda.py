@@ -125,6 +125,22 @@ def test_fake_cuda_a_view_is_of_the_callers_own_memory(run):
     )
 
 
+def test_fake_cuda_the_dtype_of_an_array_chooses_the_element_type(run):
+    run(
+        """
+        for dtype in ("u1", "f4"):
+            host = image.astype(dtype)
+            for array in (host, cupy.ndarray(host)):
+                result, name = ext.device_elements(array)
+                assert type(result) is cupy.ndarray and result.dtype == dtype and name == host.dtype
+        raises(TypeError, "of uint8 or float32, not of float64",
+               lambda: ext.device_elements(cupy.ndarray(image.astype("f8"))))
+        raises(TypeError, "'out'.*the dtype of 'image' decides",
+               lambda: ext.device_elements(image, cupy.ndarray(image.astype("u1"))))
+        """
+    )
+
+
 def test_fake_cuda_a_call_is_on_the_device_of_its_first_array(run):
     run(
         """

@@ -4,6 +4,7 @@ import ast
 import importlib.util
 import inspect
 import pickle
+import re
 import shutil
 import subprocess
 import sys
@@ -105,17 +106,35 @@ def test_a_signature_names_parameters_and_defaults(ext):
         return str(inspect.signature(function)).replace("'", "")
 
     added = "*, dtype_conversion=None, slice_by_slice=False"
-    assert shown(ext.scaled) == f"(image: Any, by: float = 2.0, label: str = x, {added}) -> Any"
-    assert shown(ext.masked) == (
-        f"(image: Any, mask: Any = None, fill: float | None = None, {added}) -> Any"
+    assert shown(ext.scaled) == (
+        f"(image: Array[float64], by: float = 2.0, label: str = x, {added}) -> Array[float64]"
     )
-    assert shown(ext.ramp) == f"(n: int, {added}) -> tuple[Any, int]"
-    assert shown(ext.add_into).endswith("-> None")
+    assert shown(ext.masked) == (
+        "(image: Array[float32, 1], mask: Array[bool, 1] | None = None, fill: float | None = None, "
+        "*, dtype_conversion=None) -> Array[float32, 1, numpy]"
+    )
+    assert shown(ext.halved).endswith("-> Array")
+    assert shown(ext.same) == f"(data: Array, {added}) -> Array"
+    assert shown(ext.doubled) == f"(image: Any, {added}) -> Any"
+    assert "image: Array[uint8 | uint16 | float32, 2], *" in shown(ext.transposed)
     assert ext.total.__doc__ == "The sum of an image.\n\nIt is exact."
     assert (ext.total.__name__, ext.total.__module__) == ("total", "extension")
     assert repr(ext.total) == "<total declared for numpy>"
     assert type(ext.total) is ab.Declared
     assert pickle.loads(pickle.dumps(ext.total)) is ext.total
+
+
+def test_keywords_are_shown_where_they_mean_something_and_accepted_everywhere(ext):
+    def added(function):
+        kinds = inspect.signature(function).parameters.values()
+        return [parameter.name for parameter in kinds if parameter.kind is parameter.KEYWORD_ONLY]
+
+    assert added(ext.total) == ["slice_by_slice"]
+    assert added(ext.ones) == ["dtype_conversion"]
+    assert added(ext.root) == ["dtype_conversion"]
+    assert added(ext.signal) == []
+    assert added(ext.turned) == ["dtype_conversion", "slice_by_slice"]
+    assert ext.total(IMAGE, dtype_conversion="native", slice_by_slice=False) == 276.0
 
 
 def test_the_stub_says_what_the_module_has(ext, tmp_path):
@@ -137,6 +156,8 @@ def test_the_stub_says_what_the_module_has(ext, tmp_path):
         "Found 1 error in 1 file",
     ):
         assert line in said, said
+    assert 'image: Annotated[Any, "float32, 2"], *, slice_by_slice: bool = False' in text
+    assert "def same(\n    data: Any, *," in text or "def same(data: Any, *," in text
     assert text.count("def ") == sum(type(value) is ab.Declared for value in vars(ext).values())
     names = {node.name: node for node in ast.parse(text).body if isinstance(node, ast.FunctionDef)}
     assert ast.get_docstring(names["total"]) == ext.total.__doc__
@@ -197,8 +218,11 @@ def test_a_wrong_dtype_or_rank_is_an_error_that_names_both(ext):
     with pytest.raises(TypeError, match="'image': expected a 2-dimensional float32 array, not a "
                                         "2-dimensional uint16 one"):  # fmt: skip
         ext.total(IMAGE.astype("uint16"))
-    with pytest.raises(TypeError, match="not a 1-dimensional float32 one"):
+    with pytest.raises(TypeError, match="not a 1-dimensional float32 one$"):
         ext.total(IMAGE[0])
+    with pytest.raises(TypeError, match="a 3-dimensional float32 one; slice_by_slice=True calls"):
+        ext.total(IMAGE[None])
+    assert ext.total(IMAGE[None], slice_by_slice=True) == [276.0]
 
 
 def test_a_declaration_says_whether_objects_are_narrowed(ext):
@@ -238,6 +262,186 @@ def test_a_bool_that_is_neither_0_nor_1_is_refused(ext):
     for data in (np.array([0, 1, 2], "uint8"), np.array([0, 9, 2, 9], "uint8")[::2]):
         with pytest.raises(TypeError, match="neither 0 nor 1"):
             ext.invert(data.view("bool"))
+
+
+# --- functions for several element types
+
+
+def test_a_function_is_called_for_the_dtype_of_its_array(ext):
+    dtypes = "bool uint8 uint16 uint32 uint64 int8 int16 int32 int64 float16 float32 float64"
+    for dtype in (*dtypes.split(), "complex64", "complex128", ml_dtypes.bfloat16):
+        data = np.ones(3, dtype)
+        assert ext.element_type(data) == np.dtype(dtype).name
+        assert ext.element_type(ab.Tensor(data)) == np.dtype(dtype).name
+    assert ext.element_type(np.ones(3, ">f4")) == "float32"
+    with pytest.raises(ab.UnsupportedDtypeError):
+        ext.element_type(np.array(["a"]))
+    with pytest.raises(ab.UnsupportedArrayError, match=r"element_type\(\) argument 'data'"):
+        ext.element_type("no array")
+
+
+@pytest.mark.parametrize("framework", HOST)
+@pytest.mark.parametrize("dtype", ["uint8", "uint16", "float32"])
+def test_a_result_has_the_element_type_of_the_array(ext, framework, dtype):
+    bridges.need(framework)
+    image = IMAGE.astype(dtype)
+    result = ext.transposed(bridges.make(framework, image))
+    assert ab.detect_memory_type(result) == framework
+    assert bridges.difference(framework, result, image.T) is None
+
+
+def test_another_dtype_is_an_error_that_names_the_argument_and_those_that_are_accepted(ext):
+    text = r"transposed\(\) argument 'image': expected an array of uint8, uint16 or float32, not of"
+    for dtype in ("int8", "float64", "complex64", ml_dtypes.float8_e5m2):
+        with pytest.raises(TypeError, match=f"{text} {np.dtype(dtype).name}$"):
+            ext.transposed(IMAGE.astype(dtype))
+    with pytest.raises(TypeError, match="not of complex64"):
+        ext.cast_type(IMAGE.astype("complex64"))
+    with pytest.raises(TypeError, match="of uint8 or uint16, not of int64"):
+        ext.cast_integers(IMAGE.astype("int64"))
+
+
+def test_cast_takes_the_first_dtype_that_holds_the_array_or_else_the_largest_float(ext):
+    for dtype, expected in [
+        ("uint8", "uint8"),
+        ("bool", "uint8"),
+        ("uint16", "uint16"),
+        ("int8", "float32"),
+        ("float16", "float32"),
+        ("float64", "float32"),
+        ("int64", "float32"),
+    ]:
+        assert ext.cast_type(IMAGE.astype(dtype)) == expected
+
+
+def test_the_first_array_of_the_element_type_decides_for_all(ext):
+    mask = np.array([True, False])
+    for dtype in ("uint8", "float32"):
+        data = np.array([1, 2], dtype)
+        result, last = ext.weighted(mask, data, data, by=3)
+        assert (result.tolist(), result.dtype, last) == ([4, 8], dtype, 4)
+        assert type(last) is (int if dtype == "uint8" else float)
+        assert ext.weighted(mask, data)[1] == 1
+    text = "'other': expected a 1-dimensional uint8 array.*; the dtype of 'image' decides"
+    with pytest.raises(TypeError, match=text):
+        ext.weighted(mask, np.ones(2, "uint8"), np.ones(2, "float32"))
+    assert ext.added(np.array([1, 2], "uint8"), np.array([1.0, 2.0])).dtype == np.uint8
+
+
+def test_a_number_is_one_of_the_element_type(ext):
+    for dtype, number in [("bool", True), ("int16", -3), ("float16", 0.1), ("float64", 0.1),
+                          ("complex64", 1 + 2j), ("complex128", 0.1j),
+                          (ml_dtypes.bfloat16, 0.1)]:  # fmt: skip
+        data = np.array([number], dtype)
+        result = ext.same_number(data, number)
+        assert type(result) is type(number)
+        assert np.array([result], dtype) == data
+        assert ext.same_number(data, data[0]) == result
+    with pytest.raises(OverflowError):
+        ext.same_number(np.ones(1, "int16"), 1 << 20)
+    for dtype, wrong in (("int16", 0.5), ("float16", "1"), ("complex64", "1j")):
+        with pytest.raises(TypeError, match="argument 'number'"):
+            ext.same_number(np.ones(1, dtype), wrong)
+    assert ext.multiplied(np.array([1, 2], "int32")).tolist() == [2, 4]
+    assert ext.multiplied(np.array([0.5]), 3).tolist() == [1.5]
+
+
+def test_an_array_that_is_written_to_is_never_cast_to_an_element_type(ext):
+    for dtype in ("int64", "float32"):
+        out = np.zeros(3, dtype)
+        ext.filled(out, 7)
+        assert out.tolist() == [7, 7, 7]
+    with pytest.raises(TypeError, match="'out': expected an array of int64 or float32"):
+        ext.filled(np.zeros(3, "int8"), 7)
+    with pytest.raises(TypeError, match="'out'.*the dtype of 'data' decides"):
+        ext.cast_integers(np.zeros(3, "bool"), np.zeros(3, "uint16"))
+    with pytest.raises(ab.AliasedArgumentError):
+        data = np.zeros(3, "uint8")
+        ext.cast_integers(data, data)
+
+
+def test_element_types_combine_with_the_other_options(ext):
+    for dtype in ("uint8", "float32"):
+        stack = IMAGE.astype(dtype).reshape(2, 3, 4)
+        result = ext.turned_slices(stack)
+        assert result.dtype == dtype and np.array_equal(result, stack.swapaxes(1, 2))
+    for dtype, chosen in (("uint8", "float32"), ("int32", "float64"), ("float64", "float64")):
+        result, name = ext.halved_precisely(np.array([2, 4], dtype))
+        assert (result.dtype, result.tolist(), name) == (dtype, [1, 2], chosen)
+    assert not ext.attached_for_elements(IMAGE.astype("float64"), 2)
+    assert ext.attached_for_elements(IMAGE)
+    assert not ext.attached_for_numbers(LARGE.astype("float64"), 2)
+    bridges.need("torch")
+    found = ext.with_an_object(IMAGE, IMAGE[0].astype("uint8"), IMAGE.astype("int16"))
+    assert found == ("torch.Tensor", "uint8", "int16")
+
+
+def test_a_signature_names_the_numbers_of_every_element_type(ext):
+    def shown(function):
+        return str(inspect.signature(function)).replace("'", "")
+
+    assert "by: int | float = 2" in shown(ext.multiplied)
+    assert "number: bool | int | float | complex, " in shown(ext.same_number)
+
+
+# --- constraints
+
+
+def test_an_array_of_another_shape_is_refused(ext):
+    image = np.ones((2, 4, 3), "float32")
+    assert ext.tinted(image) == 24
+    assert ext.tinted(image, np.ones(3)) == 72
+    assert ext.axes(np.zeros((2, 5), "uint8")) == 2
+    assert ext.axes(np.zeros((2, 5, 4), "uint8"), np.zeros((7, 2))) == 3
+    deep = np.zeros((2, 5, 5), "uint8")
+    for call, text in [
+        (
+            lambda: ext.tinted(image[:, :, :2]),
+            "'image': expected the shape [_height, _width, 3], not ",
+        ),
+        (lambda: ext.tinted(image, np.ones(4)), "'tint': expected the shape [3], not [4]"),
+        (
+            lambda: ext.axes(deep),
+            "'image': expected the shape [_, _] | [_, _, 3..=4], not [2, 5, 5]",
+        ),
+        (lambda: ext.axes(deep[0], np.zeros(3)), "'tensor': expected the shape [.., 2], not [3]"),
+    ]:
+        with pytest.raises(ValueError, match=re.escape(text)):
+            call()
+
+
+def test_an_array_that_is_not_contiguous_is_copied_or_refused_where_it_has_to_be(ext):
+    for image in (IMAGE, IMAGE[1:2, :3], IMAGE[:0]):
+        assert ext.address_of_slice(image)[1:] == (True, True)
+    assert ext.address_of_slice(IMAGE)[0] == IMAGE.ctypes.data
+    for image in (IMAGE.T, IMAGE[:, ::-1], IMAGE.astype("uint8")[::2, ::2]):
+        address, is_slice, _ = ext.address_of_slice(image)
+        assert is_slice and address != image.ctypes.data
+    out = np.zeros((2, 3), "float32")
+    assert ext.address_of_slice(IMAGE, out)[2]
+    with pytest.raises(ValueError, match="'out': the array is not contiguous"):
+        ext.address_of_slice(IMAGE, out.T)
+
+
+def test_an_argument_that_may_not_be_copied_is_refused_with_the_reason(ext):
+    assert ext.address(IMAGE) == IMAGE.ctypes.data
+    assert ext.address(IMAGE.T) == IMAGE.ctypes.data
+    assert ext.slice_address(IMAGE) == IMAGE.ctypes.data
+    assert ext.slice_address() == 0
+    for call, text in [
+        (lambda: ext.address(IMAGE.astype("uint8")), "'image': the function takes no copy.*cast"),
+        (lambda: ext.address(IMAGE.astype(">f4")), "byte-swapped"),
+        (lambda: ext.slice_address(IMAGE.T), "not contiguous"),
+        (lambda: ext.slice_address(None, IMAGE > 1, print), "'mask'.*bools are copied"),
+    ]:
+        with pytest.raises(ab.CopyRequiredError, match=text):
+            call()
+    if "torch" in bridges.INSTALLED:
+        image = bridges.make("torch", IMAGE)
+        assert ext.slice_address(image) == image.data_ptr()
+    if "pyclesperanto" in bridges.INSTALLED:
+        with pytest.raises(ab.CopyRequiredError, match="copied to the host"):
+            ext.address(bridges.make("pyclesperanto", IMAGE))
 
 
 # --- memory that is written to
@@ -486,6 +690,21 @@ def test_a_function_of_a_slice_takes_a_stack(ext):
     assert "slice_by_slice=True" in str(inspect.signature(ext.turned))
     bridges.need("torch")
     assert ab.detect_memory_type(ext.turned(bridges.make("torch", stack))) == "torch"
+
+
+def test_a_function_that_writes_the_slices_of_an_array_returns_none(ext):
+    stack = np.arange(24, dtype="float32").reshape(2, 3, 4)
+    out = np.zeros((2, 3, 4), "float32")
+    assert ext.copied(stack, out) is None
+    assert np.array_equal(out, stack)
+    assert ext.copied(stack[0], out[0]) is None
+
+    @ab.numpy(sliced="out")
+    def copied(image, out):
+        out[...] = image
+
+    assert copied(stack, out[::-1], slice_by_slice=True) is None
+    assert np.array_equal(out[::-1], stack)
 
 
 @pytest.mark.parametrize("framework", ["numpy", "torch", "tensorflow"])
@@ -759,10 +978,12 @@ def test_a_panic_of_a_detached_function_is_an_exception(ext):
 
 
 def test_python_passes_no_streams_and_devices(ext):
-    own = ["dtype_conversion", "slice_by_slice"]
-    assert list(inspect.signature(ext.device_copy).parameters) == ["image", *own]
-    assert list(inspect.signature(ext.device_copy_into).parameters) == ["image", "out", *own]
-    assert list(inspect.signature(ext.device_of).parameters) == ["image", *own]
+    for function, names in [
+        (ext.device_copy, ["image", "dtype_conversion", "slice_by_slice"]),
+        (ext.device_copy_into, ["image", "out", "slice_by_slice"]),
+        (ext.device_of, ["image", "slice_by_slice"]),
+    ]:
+        assert list(inspect.signature(function).parameters) == names
     assert ext.device_copy.execution_memory_type == "cupy"
 
 

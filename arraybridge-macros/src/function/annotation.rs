@@ -1,52 +1,150 @@
-//! Rust types, as Python's type checkers know them.
+//! Rust types, as Python knows them.
+//!
+//! `Array[uint8 | float32, 2, torch]` is a 2-dimensional array of one of these dtypes, in torch. What is
+//! left out varies. Frameworks have no array class in common, so stubs have `Annotated[Any, ..]` for it.
+
+use std::cell::Cell;
 
 use syn::{ReturnType, Type};
 
-use super::types::{generics, last};
+use super::elements::{self, Elements};
+use super::types::{DEVICE_VIEWS, HOST_VIEWS, element_type, generics, inner_of_option, last, rank};
+use super::{Declared, Setting};
 
-/// The annotation of a result.
-pub fn result(result: &ReturnType) -> String {
-    match result {
-        ReturnType::Default => "None".to_owned(),
-        ReturnType::Type(_, ty) => of(ty),
+/// The name of any array.
+const ARRAY: &str = "Array";
+/// What nothing is known of.
+const ANY: &str = "Any";
+
+/// The annotation of a parameter's type.
+pub fn parameter(ty: &Type, elements: Option<&Elements>) -> String {
+    Annotation { elements, framework: None, dtype: Cell::new(None) }.of(ty)
+}
+
+/// The annotation of a function's result.
+pub fn result(declared: &Declared) -> String {
+    let ReturnType::Type(_, ty) = &declared.result else { return "None".to_owned() };
+    let conversion = declared.settings.iter().find(|(name, _)| *name == "dtype_conversion");
+    let dtype = match conversion {
+        Some((_, Setting::Name(name))) if name == "native" => None,
+        Some((_, Setting::Name(name))) if name != "preserve" => Some(name.as_str()),
+        _ => Some(ANY),
+    };
+    let (elements, framework) = (declared.elements.as_ref(), declared.returns.as_deref());
+    Annotation { elements, framework, dtype: Cell::new(dtype) }.of(ty)
+}
+
+/// Whether something may be an array.
+pub fn has_array(annotation: &str) -> bool {
+    annotation.contains(ARRAY) || annotation.contains(ANY)
+}
+
+struct Annotation<'a> {
+    elements: Option<&'a Elements>,
+    /// The framework of the arrays, if all have the same.
+    framework: Option<&'a str>,
+    /// The dtype that the first array is converted to.
+    dtype: Cell<Option<&'a str>>,
+}
+
+impl Annotation<'_> {
+    /// The annotation of a type; `Any` if nothing is known of it.
+    fn of(&self, ty: &Type) -> String {
+        match ty {
+            ty if self.is_element(ty) => return self.number(),
+            Type::Reference(reference) => return self.of(&reference.elem),
+            Type::Tuple(tuple) if tuple.elems.is_empty() => return "None".to_owned(),
+            Type::Tuple(tuple) => return format!("tuple[{}]", self.all(tuple.elems.iter())),
+            _ => {}
+        }
+        let Some(segment) = last(ty) else { return ANY.to_owned() };
+        let inner = generics(segment);
+        let first = || inner.first().map_or_else(|| ANY.to_owned(), |ty| self.of(ty));
+        match segment.ident.to_string().as_str() {
+            "bool" => "bool".to_owned(),
+            "u8" | "u16" | "u32" | "u64" | "u128" | "usize" | "i8" | "i16" | "i32" | "i64"
+            | "i128" | "isize" => "int".to_owned(),
+            "f16" | "bf16" | "f32" | "f64" => "float".to_owned(),
+            "Complex" => "complex".to_owned(),
+            "str" | "String" | "char" => "str".to_owned(),
+            "Result" | "PyResult" | "Box" => first(),
+            "Option" => match first().as_str() {
+                ANY => ANY.to_owned(),
+                inner => format!("{inner} | None"),
+            },
+            // PyO3 makes bytes of a vector of bytes.
+            "Vec" if inner.first().and_then(|ty| last(ty)).is_some_and(|t| t.ident == "u8") => {
+                "bytes".to_owned()
+            }
+            "Vec" => format!("list[{}]", first()),
+            "HashMap" | "BTreeMap" if inner.len() >= 2 => {
+                format!("dict[{}]", self.all(inner.into_iter().take(2)))
+            }
+            _ => self.array(ty).unwrap_or_else(|| ANY.to_owned()),
+        }
+    }
+
+    fn is_element(&self, ty: &Type) -> bool {
+        self.elements.is_some_and(|elements| elements.is(ty))
+    }
+
+    /// A plain value of the varying element type.
+    fn number(&self) -> String {
+        let types = self.elements.iter().flat_map(|elements| &elements.types);
+        union(types.map(|ty| self.of(ty)))
+    }
+
+    fn all<'t>(&self, types: impl Iterator<Item = &'t Type>) -> String {
+        types.map(|ty| self.of(ty)).collect::<Vec<_>>().join(", ")
+    }
+
+    fn array(&self, ty: &Type) -> Option<String> {
+        let is_tensor = last(ty)?.ident == "Tensor";
+        let arrays = [&HOST_VIEWS[..], &DEVICE_VIEWS, &["Array", "DeviceArray"]];
+        let rank = match is_tensor {
+            true => "",
+            false => arrays.iter().find_map(|names| rank(ty, names))?,
+        };
+        let dtype = self.dtype.take().map(str::to_owned).or_else(|| self.dtype_of(ty));
+        let rank = Some(rank).filter(|rank| !matches!(*rank, "" | "D"));
+        let mut facts = vec![dtype.unwrap_or_else(|| ANY.to_owned())];
+        facts.extend(rank.into_iter().chain(self.framework).map(str::to_owned));
+        Some(match &facts[..] {
+            [dtype] if dtype == ANY => ARRAY.to_owned(),
+            facts => format!("{ARRAY}[{}]", facts.join(", ")),
+        })
+    }
+
+    fn dtype_of(&self, array: &Type) -> Option<String> {
+        let element = element_type(array)?;
+        let names = |ty: &Type| elements::dtype(ty).map(str::to_owned);
+        match self.elements.filter(|elements| elements.is(element)) {
+            Some(elements) => Some(union(elements.types.iter().filter_map(names))),
+            None => names(element),
+        }
     }
 }
 
-/// The annotation of a type; `Any` if nothing more is known, and for arrays, since those of different
-/// frameworks have no class in common.
-pub fn of(ty: &Type) -> String {
-    match ty {
-        Type::Reference(reference) => return of(&reference.elem),
-        Type::Tuple(tuple) if tuple.elems.is_empty() => return "None".to_owned(),
-        Type::Tuple(tuple) => return format!("tuple[{}]", all(tuple.elems.iter())),
-        _ => {}
-    }
-    let Some(segment) = last(ty) else { return "Any".to_owned() };
-    let inner = generics(segment);
-    let first = || inner.first().map_or_else(|| "Any".to_owned(), |ty| of(ty));
-    match segment.ident.to_string().as_str() {
-        "bool" => "bool".to_owned(),
-        "u8" | "u16" | "u32" | "u64" | "u128" | "usize" | "i8" | "i16" | "i32" | "i64" | "i128"
-        | "isize" => "int".to_owned(),
-        "f32" | "f64" => "float".to_owned(),
-        "str" | "String" | "char" => "str".to_owned(),
-        "Result" | "PyResult" | "Box" => first(),
-        "Option" => match first().as_str() {
-            "Any" => "Any".to_owned(),
-            inner => format!("{inner} | None"),
-        },
-        // PyO3 makes bytes of a vector of bytes.
-        "Vec" if inner.first().and_then(|ty| last(ty)).is_some_and(|inner| inner.ident == "u8") => {
-            "bytes".to_owned()
+/// One of several annotations.
+fn union(annotations: impl Iterator<Item = String>) -> String {
+    let mut different: Vec<String> = Vec::new();
+    for annotation in annotations {
+        if !different.contains(&annotation) {
+            different.push(annotation);
         }
-        "Vec" => format!("list[{}]", first()),
-        "HashMap" | "BTreeMap" if inner.len() >= 2 => {
-            format!("dict[{}]", all(inner.into_iter().take(2)))
-        }
-        _ => "Any".to_owned(),
     }
+    different.join(" | ")
 }
 
-fn all<'a>(types: impl Iterator<Item = &'a Type>) -> String {
-    types.map(of).collect::<Vec<_>>().join(", ")
+/// The keywords of declared functions that mean something for a function.
+pub fn added_keywords(declared: &Declared, result: &str) -> Vec<&'static str> {
+    let arrays = declared.arguments.iter().find(|argument| argument.is_array());
+    // A slice has two axes.
+    let takes_slices = |ty: &Type| {
+        let ty = inner_of_option(ty).unwrap_or(ty);
+        rank(ty, &HOST_VIEWS).is_none_or(|rank| matches!(rank, "" | "2" | "D"))
+    };
+    let slices = arrays.is_some_and(|argument| takes_slices(&argument.ty));
+    let keywords = [("dtype_conversion", has_array(result)), ("slice_by_slice", slices)];
+    keywords.into_iter().filter(|(_, means)| *means).map(|(name, _)| name).collect()
 }

@@ -2,6 +2,7 @@
 
 use syn::{Attribute, GenericParam, Ident, ItemFn, ReturnType, Type};
 
+use super::elements::Elements;
 use super::mistakes::Mistakes;
 use super::options::{Detach, Options};
 use super::types::{
@@ -29,10 +30,20 @@ pub fn signature(function: &ItemFn, mistakes: &mut Mistakes) {
     if let Some(variadic) = &signature.variadic {
         mistakes.add(variadic, "a declared function has a fixed number of parameters");
     }
-    for parameter in &signature.generics.params {
-        if !matches!(parameter, GenericParam::Lifetime(_)) {
+}
+
+/// Checks that the function has no type parameter but that of its element types.
+pub fn generics_of(function: &ItemFn, elements: Option<&Elements>, mistakes: &mut Mistakes) {
+    for parameter in &function.sig.generics.params {
+        let is_allowed = match parameter {
+            GenericParam::Lifetime(_) => true,
+            GenericParam::Type(ty) => elements.is_some_and(|set| set.parameter == ty.ident),
+            GenericParam::Const(_) => false,
+        };
+        if !is_allowed {
             let message = "a declared function cannot be generic, since Python calls one function; \
-                           declare one for each type, or take a `Tensor` and dispatch";
+                           name the element types that it takes, as in `for T in (u8, f32)`, or take a \
+                           `Tensor` and dispatch";
             mistakes.add(parameter, message);
         }
     }
@@ -108,7 +119,7 @@ fn view(ty: &Type, mistakes: &mut Mistakes) {
 
 /// Checks a parameter's name and type.
 pub fn argument(argument: &Argument, mistakes: &mut Mistakes) {
-    let Argument { ident, ty, kind, default } = argument;
+    let Argument { ident, ty, kind, default, .. } = argument;
     if *kind == Kind::Object(true) && default.is_some() {
         mistakes.add(ty, "an object in an `Option` is taken by value; remove the `&`");
     }
@@ -200,12 +211,15 @@ pub fn detached(options: &Options, arguments: &[Argument], mistakes: &mut Mistak
 }
 
 /// Checks that bools are not written to while Python code runs, which could write other bytes there.
-pub fn written_bools(arguments: &[Argument], mistakes: &mut Mistakes) {
+pub fn written_bools(arguments: &[Argument], elements: Option<&Elements>, mistakes: &mut Mistakes) {
     if !arguments.iter().any(|argument| argument.kind.needs_interpreter()) {
         return;
     }
-    for Argument { ty, .. } in arguments.iter().filter(|argument| is_written(&argument.ty)) {
-        if element(ty).is_some_and(|element| element == "bool") {
+    for argument in arguments.iter().filter(|argument| is_written(&argument.ty)) {
+        let ty = &argument.ty;
+        let may_be = elements
+            .is_some_and(|elements| elements.is_element_of(argument) && elements.has("bool"));
+        if may_be || element(ty).is_some_and(|element| element == "bool") {
             let message = "a function that takes Python objects cannot write to bools in place: Python \
                            code may write bytes that are neither 0 nor 1; return a new array";
             mistakes.add(ty, message);

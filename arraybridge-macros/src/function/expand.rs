@@ -31,11 +31,15 @@ fn entry(declared: &Declared) -> TokenStream {
         None => quote!(Input),
     };
     let cuda = declared.arguments.iter().any(works_in_cuda);
-    let takes_python = declared.arguments.iter().any(takes_python);
+    let takes_python = declared
+        .arguments
+        .iter()
+        .any(|argument| takes_python(argument, declared.elements.as_ref()));
     let always_detached = declared.detach == Some(Detach::Always);
     let seen = declared.arguments.iter().filter(|argument| !argument.kind.is_injected());
     let parameters = seen.map(|argument| parameter(argument, declared));
-    let annotation = annotation::result(&declared.result);
+    let annotation = annotation::result(declared);
+    let keywords = annotation::added_keywords(declared, &annotation);
     let settings = declared.settings.iter().map(|(name, value)| {
         let value = setting(value);
         quote!((#name, #runtime::__private::Setting::#value))
@@ -54,6 +58,7 @@ fn entry(declared: &Declared) -> TokenStream {
             always_detached: #always_detached,
             parameters: &[#(#parameters),*],
             annotation: #annotation,
+            keywords: &[#(#keywords),*],
             settings: &[#(#settings),*],
             call: __call,
         }
@@ -63,12 +68,21 @@ fn entry(declared: &Declared) -> TokenStream {
 fn parameter(argument: &Argument, declared: &Declared) -> TokenStream {
     let runtime = &declared.runtime;
     let Argument { ident, ty, .. } = argument;
-    let (name, annotation) = (unraw(ident), annotation::of(ty));
+    let (name, annotation) = (unraw(ident), annotation::parameter(ty, declared.elements.as_ref()));
     let usage = match argument.kind {
         Kind::Array if is_written(ty) => quote!(Written),
         Kind::Array => quote!(Opened),
         Kind::Object(_) => quote!(Object),
         _ => quote!(Value),
+    };
+    // A default of the varying element type is shown as one of the first.
+    let alias = declared.elements.as_ref().map(|elements| {
+        let (parameter, first) = (&elements.parameter, elements.types.first());
+        quote!(#[allow(dead_code, reason = "not every default names the type")] type #parameter = #first;)
+    });
+    let give = match declared.elements.as_ref().is_some_and(|elements| elements.is(ty)) {
+        true => quote!(#runtime::__private::Scalar::into_py(value, py)),
+        false => quote!(#runtime::__private::pyo3::IntoPyObjectExt::into_bound_py_any(value, py)),
     };
     let default = match &argument.default {
         None => quote!(::core::option::Option::None),
@@ -80,8 +94,9 @@ fn parameter(argument: &Argument, declared: &Declared) -> TokenStream {
                 ) -> #runtime::__private::pyo3::PyResult<
                     #runtime::__private::pyo3::Bound<'_, #runtime::__private::pyo3::PyAny>,
                 > {
+                    #alias
                     let value: #ty = #value;
-                    #runtime::__private::pyo3::IntoPyObjectExt::into_bound_py_any(value, py)
+                    #give
                 }
                 __default
             })

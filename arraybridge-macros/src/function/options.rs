@@ -3,11 +3,14 @@
 use syn::ext::IdentExt;
 use syn::parse::{Parse, ParseStream};
 use syn::punctuated::Punctuated;
-use syn::{Error, Expr, Ident, LitInt, LitStr, Path, Result, Token, parenthesized};
+use syn::{Error, Expr, Ident, LitInt, LitStr, Pat, Path, Result, Token, parenthesized};
 
+use super::constraints::Shape;
+use super::elements::Elements;
 use crate::problems::instead;
 
-const NAMES: [&str; 18] = [
+const NAMES: [&str; 22] = [
+    "for",
     "returns",
     "input",
     "name",
@@ -25,6 +28,9 @@ const NAMES: [&str; 18] = [
     "sliced",
     "host",
     "slice_by_slice",
+    "shape",
+    "contiguous",
+    "no_copy",
     "crate",
 ];
 
@@ -34,6 +40,7 @@ pub struct Options {
     /// The names of those that were given.
     given: Vec<Ident>,
     pub framework: Option<Ident>,
+    pub elements: Option<Elements>,
     pub returns: Option<Ident>,
     pub input: Option<Ident>,
     pub name: Option<LitStr>,
@@ -50,6 +57,9 @@ pub struct Options {
     pub sliced: Vec<Ident>,
     pub host: Option<Ident>,
     pub slice_by_slice: Option<Ident>,
+    pub shapes: Vec<(Ident, Pat)>,
+    pub contiguous: Vec<Ident>,
+    pub no_copy: Vec<Ident>,
     pub runtime: Option<Path>,
 }
 
@@ -87,6 +97,11 @@ impl Options {
             true => (unsafe_option(input)?, Detach::Always),
             false => (input.call(Ident::parse_any)?, Detach::IfPrivate),
         };
+        if key == "for" && self.elements.is_some() {
+            let message = "a declared function has one set of element types; take a `Tensor` for the \
+                           arrays that have others";
+            return Err(Error::new(key.span(), message));
+        }
         if self.given.contains(&key) {
             return Err(Error::new(key.span(), format!("`{key}` is given twice; write it once")));
         }
@@ -96,6 +111,7 @@ impl Options {
                 input.parse::<Token![=]>()?;
                 self.runtime = Some(input.call(Path::parse_mod_style)?);
             }
+            "for" => self.elements = Some(Elements::parse(input)?),
             "returns" => self.returns = value(input)?,
             "input" => self.input = value(input)?,
             "name" => self.name = value(input)?,
@@ -113,6 +129,11 @@ impl Options {
             "join" => self.join = list(input)?.collect(),
             "sliced" => self.sliced = list(input)?.collect(),
             "host" => self.host = value(input)?,
+            "shape" => {
+                self.shapes = list::<Shape>(input)?.map(|shape| (shape.0, shape.1)).collect();
+            }
+            "contiguous" => self.contiguous = list(input)?.collect(),
+            "no_copy" => self.no_copy = list(input)?.collect(),
             "slice_by_slice" => self.slice_by_slice = Some(key),
             other => {
                 let hint = instead(other, "options", &NAMES);

@@ -11,7 +11,7 @@ use super::mistakes::Mistakes;
 use super::options::Options;
 use super::settings::settings;
 use super::types::{inner_of_option, kind, unraw};
-use super::{Argument, Declared, Default, check};
+use super::{Argument, Constraints, Declared, Default, check, constraints};
 use crate::problems::instead;
 use crate::table::spec::Place;
 
@@ -23,11 +23,18 @@ pub fn read(attribute: TokenStream, item: TokenStream, known: &Known) -> Result<
     let function: ItemFn = syn::parse2(item)
         .map_err(|error| Error::new(error.span(), "#[memory_type(..)] declares a function"))?;
     let mut mistakes = Mistakes::default();
-    let options = mistakes.take(syn::parse2::<Options>(attribute)).unwrap_or_default();
+    let options = mistakes.take(syn::parse2::<Options>(attribute));
+    if let Some(options) = &options {
+        check::generics_of(&function, options.elements.as_ref(), &mut mistakes);
+    }
+    let options = options.unwrap_or_default();
     let framework = options.framework.as_ref().and_then(|name| find(name, known, &mut mistakes));
     let input = options.input.as_ref().and_then(|name| find(name, known, &mut mistakes));
     check::signature(&function, &mut mistakes);
     let arguments = arguments(&function, framework, &options, &mut mistakes);
+    if let Some(elements) = &options.elements {
+        elements.check(&function.sig, &arguments, &mut mistakes);
+    }
     let declared = Declared {
         name: python_name(&function, &options, &mut mistakes),
         docs: docs(&function.attrs),
@@ -37,6 +44,7 @@ pub fn read(attribute: TokenStream, item: TokenStream, known: &Known) -> Result<
         detach: options.detach,
         settings: settings(&options, input.map(|(name, _)| &**name), &arguments, &mut mistakes),
         host: options.host,
+        elements: options.elements,
         runtime: options.runtime.unwrap_or_else(|| parse_quote!(::arraybridge_runtime)),
         arguments,
         result: result(function.sig.output),
@@ -59,8 +67,9 @@ fn arguments(
     }
     check::streams(&arguments, mistakes);
     check::detached(options, &arguments, mistakes);
-    check::written_bools(&arguments, mistakes);
+    check::written_bools(&arguments, options.elements.as_ref(), mistakes);
     check::defaults(&mut arguments, options, mistakes);
+    constraints::apply(&mut arguments, options, mistakes);
     arguments
 }
 
@@ -125,7 +134,9 @@ fn argument(input: &FnArg, mistakes: &mut Mistakes) -> Option<Argument> {
     let mut ty = (*typed.ty).clone();
     Anonymous.visit_type_mut(&mut ty);
     let default = inner_of_option(&ty).map(|_| Default::None);
-    let argument = Argument { ident: name.ident.clone(), kind: kind(&ty), ty, default };
+    let constraints = Constraints::default();
+    let argument =
+        Argument { ident: name.ident.clone(), kind: kind(&ty), ty, default, constraints };
     check::argument(&argument, mistakes);
     Some(argument)
 }

@@ -76,7 +76,7 @@ fn python_may_run_where_an_argument_may_hold_an_object() {
     ] {
         let item = quote!(fn f(x: #ty) {});
         let declared = declared(quote!(numpy), item).ok().unwrap();
-        assert_eq!(takes_python(&declared.arguments[0]), expected, "{ty}");
+        assert_eq!(takes_python(&declared.arguments[0], None), expected, "{ty}");
     }
 }
 
@@ -160,14 +160,94 @@ fn types_are_annotated_as_python_knows_them() {
         (quote!(usize), "int"),
         (quote!(&str), "str"),
         (quote!(Option<f32>), "float | None"),
-        (quote!(Option<ArrayView2<'_, f32>>), "Any"),
-        (quote!((Array2<f32>, bool)), "tuple[Any, bool]"),
+        (quote!(Option<ArrayView2<'_, f32>>), "Array[float32, 2] | None"),
+        (quote!(ArrayViewMutD<'_, Complex<f64>>), "Array[complex128]"),
+        (quote!(ArrayView<'_, f32, Ix2>), "Array[float32]"),
+        (quote!(DeviceView<'_, half::f16>), "Array[float16]"),
+        (quote!(&Tensor), "Array"),
+        (quote!((Array2<bf16>, bool)), "tuple[Array[bfloat16, 2], bool]"),
+        (quote!(&Bound<'_, PyAny>), "Any"),
+        (quote!(f16), "float"),
+        (quote!(Complex<f32>), "complex"),
         (quote!(Result<Vec<u16>, Error>), "list[int]"),
         (quote!(Vec<u8>), "bytes"),
         (quote!(()), "None"),
         (quote!(std::collections::HashMap<String, f64>), "dict[str, float]"),
         (quote!([u8; 3]), "Any"),
     ] {
-        assert_eq!(annotation::of(&syn::parse2(ty).unwrap()), expected);
+        assert_eq!(annotation::parameter(&syn::parse2(ty).unwrap(), None), expected);
+    }
+}
+
+#[test]
+fn results_are_annotated_with_their_framework_and_their_dtype() {
+    let result = |attribute, item| annotation::result(&declared(attribute, item).ok().unwrap());
+    let pair = || {
+        quote!(
+            fn f<T: Element>(x: ArrayView1<'_, T>) -> Result<(Array2<T>, T, Array1<u8>)> {}
+        )
+    };
+    let plain = quote!(
+        fn f() -> Array2<f32> {}
+    );
+    assert_eq!(result(quote!(numpy), plain.clone()), "Array[float32, 2, numpy]");
+    assert_eq!(result(quote!(numpy, returns = input), plain.clone()), "Array[float32, 2]");
+    assert_eq!(
+        result(quote!(numpy, returns = cupy, for T in (u8, f32)), pair()),
+        "tuple[Array[uint8 | float32, 2, cupy], int | float, Array[uint8, 1, cupy]]"
+    );
+    for (conversion, first) in [("preserve", "Any"), ("context", "Any"), ("int16", "int16")] {
+        let conversion = quote::format_ident!("{conversion}");
+        let attribute = quote!(numpy, dtype_conversion = #conversion, for T in (u8, f32));
+        assert_eq!(
+            result(attribute, pair()),
+            format!("tuple[Array[{first}, 2, numpy], int | float, Array[uint8, 1, numpy]]")
+        );
+    }
+}
+
+#[test]
+fn keywords_are_added_where_they_mean_something() {
+    for (item, expected) in [
+        (
+            quote!(
+                fn f(n: usize) -> f32 {}
+            ),
+            &[][..],
+        ),
+        (
+            quote!(
+                fn f(n: usize) -> Array1<f32> {}
+            ),
+            &["dtype_conversion"],
+        ),
+        (
+            quote!(
+                fn f(x: ArrayView2<'_, f32>) -> (f32, bool) {}
+            ),
+            &["slice_by_slice"],
+        ),
+        (
+            quote!(
+                fn f(x: Option<ArrayView3<'_, f32>>) {}
+            ),
+            &[],
+        ),
+        (
+            quote!(
+                fn f(x: ArrayView1<'_, f32>, y: ArrayView2<'_, f32>) {}
+            ),
+            &[],
+        ),
+        (
+            quote!(
+                fn f(n: u8, x: &Tensor) -> Opaque {}
+            ),
+            &["dtype_conversion", "slice_by_slice"],
+        ),
+    ] {
+        let declared = declared(quote!(numpy), item).ok().unwrap();
+        let keywords = annotation::added_keywords(&declared, &annotation::result(&declared));
+        assert_eq!(keywords, expected, "{}", annotation::result(&declared));
     }
 }

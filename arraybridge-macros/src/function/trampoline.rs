@@ -6,27 +6,66 @@ use quote::{format_ident, quote, quote_spanned};
 use syn::spanned::Spanned;
 use syn::{Ident, ReturnType, Type};
 
+use super::elements::Elements;
 use super::options::Detach;
-use super::types::{generics, is_array, last};
-use super::{Argument, Declared, Default, Kind};
+use super::types::{generics, inner_of_option, is_array, last};
+use super::{Argument, Constraints, Declared, Default, Kind, constraints};
 
 /// The trampoline, a function `__call`.
 pub fn trampoline(declared: &Declared) -> TokenStream {
-    let runtime = &declared.runtime;
-    let Passed { values, arrays, passed } = Passed::of(declared);
-    let call = call(declared, &passed);
-    let given = match &declared.result {
-        ReturnType::Default => unit(quote!(__result)),
-        ReturnType::Type(_, ty) => give(ty, quote!(__result)),
-    };
+    match &declared.elements {
+        None => function(declared, &format_ident!("__call"), &quote!()),
+        Some(elements) => dispatching(declared, elements),
+    }
+}
+
+/// A trampoline for each element type, and one that chooses among them.
+fn dispatching(declared: &Declared, elements: &Elements) -> TokenStream {
+    let (runtime, parameter) = (&declared.runtime, &elements.parameter);
+    let index = elements.decider(&declared.arguments).map(|(index, _)| index).unwrap_or_default();
+    let names: Vec<_> = (0..elements.types.len()).map(|i| format_ident!("__call_{i}")).collect();
+    let functions = elements.types.iter().zip(&names).map(|(ty, name)| {
+        let alias = quote! {
+            #[allow(dead_code, reason = "not every trampoline names the type")]
+            type #parameter = #ty;
+        };
+        function(declared, name, &alias)
+    });
+    let types = &elements.types;
     quote! {
-        #[allow(clippy::let_unit_value, clippy::unit_arg, reason = "a function may give nothing")]
-        #[allow(clippy::needless_borrow, reason = "the reference tells two traits apart")]
+        #(#functions)*
         fn __call<'py>(
             __call: &#runtime::__private::Call<'_, 'py>,
         ) -> #runtime::__private::Result<
             #runtime::__private::pyo3::Bound<'py, #runtime::__private::pyo3::PyAny>,
         > {
+            __call.dispatch(#index, &[#((
+                <#types as #runtime::__private::Element>::DTYPE,
+                #names as #runtime::__private::Trampoline,
+            )),*])
+        }
+    }
+}
+
+/// A function that reads the arguments, calls the declared function and hands over its result.
+fn function(declared: &Declared, name: &Ident, alias: &TokenStream) -> TokenStream {
+    let runtime = &declared.runtime;
+    let elements = declared.elements.as_ref();
+    let Passed { values, arrays, passed } = Passed::of(declared);
+    let call = call(declared, &passed);
+    let given = match &declared.result {
+        ReturnType::Default => unit(quote!(__result)),
+        ReturnType::Type(_, ty) => give(ty, elements, quote!(__result)),
+    };
+    quote! {
+        #[allow(clippy::let_unit_value, clippy::unit_arg, reason = "a function may give nothing")]
+        #[allow(clippy::needless_borrow, reason = "the reference tells two traits apart")]
+        fn #name<'py>(
+            __call: &#runtime::__private::Call<'_, 'py>,
+        ) -> #runtime::__private::Result<
+            #runtime::__private::pyo3::Bound<'py, #runtime::__private::pyo3::PyAny>,
+        > {
+            #alias
             #(#values)*
             #(#arrays)*
             __call.claim_memory()?;
@@ -66,6 +105,8 @@ impl Passed {
 /// The call itself, attached to the interpreter or detached from it.
 fn call(declared: &Declared, passed: &[TokenStream]) -> TokenStream {
     let Declared { runtime, ident, arguments, detach, .. } = declared;
+    let element = declared.elements.as_ref().map(|elements| &elements.parameter);
+    let ident = element.map_or_else(|| quote!(#ident), |element| quote!(#ident::<#element>));
     let names: Vec<_> = (0..passed.len()).map(|i| format_ident!("__passed_{i}")).collect();
     if let Some(detach) = detach {
         let method = match detach {
@@ -100,15 +141,23 @@ fn argument_tokens(
 ) -> (TokenStream, TokenStream) {
     let runtime = &declared.runtime;
     let Argument { ty, kind, default, .. } = argument;
-    let value = |ty: &Type| read_value(ty, default.as_ref(), holder, index);
+    let elements = declared.elements.as_ref();
+    let value = |ty: &Type| read_value(ty, elements, default.as_ref(), holder, index);
     match (kind, ty) {
         (Kind::Python, _) => (quote!(), quote!(__call.py())),
         (Kind::Stream, _) => (quote!(), quote!(__call.stream())),
         (Kind::Device, _) => (quote!(let #holder = __call.device()?;), quote!(#holder)),
         (Kind::Array, _) => {
-            let as_argument = quote!(#runtime::__private::Argument<'_>);
-            let open = quote_spanned!(ty.span()=> <#ty as #as_argument>::open(__call, #index));
-            (quote!(let mut #holder = #open?;), quote!(<#ty as #as_argument>::get(&mut #holder)))
+            let mut open = open(declared, argument, index);
+            if let Some((decider, first)) = elements.and_then(|e| e.decider(&declared.arguments))
+                && first.ident != argument.ident
+                && elements.is_some_and(|elements| elements.is_element_of(argument))
+            {
+                open = quote!(#open.map_err(|error| __call.decided_by(#decider, error)));
+            }
+            let check = constraints::check(argument, runtime, holder, index);
+            let get = quote!(<#ty as #runtime::__private::Argument<'_>>::get(&mut #holder));
+            (quote!(let mut #holder = #open?; #check), get)
         }
         (Kind::Object(true), Type::Reference(reference)) => {
             (value(&reference.elem), quote!(&#holder))
@@ -117,13 +166,44 @@ fn argument_tokens(
     }
 }
 
-fn read_value(ty: &Type, default: Option<&Default>, holder: &Ident, index: usize) -> TokenStream {
+/// The expression that opens an array.
+fn open(declared: &Declared, argument: &Argument, index: usize) -> TokenStream {
+    let (runtime, ty) = (&declared.runtime, &argument.ty);
+    let Constraints { contiguous, shared, .. } = argument.constraints;
+    match contiguous || shared {
+        false => quote_spanned! {ty.span()=>
+            <#ty as #runtime::__private::Argument<'_>>::open(__call, #index)
+        },
+        true => quote_spanned! {ty.span()=>
+            <#ty as #runtime::__private::Constrained<'_>>::open_as::<#contiguous, #shared>(
+                __call, #index,
+            )
+        },
+    }
+}
+
+fn read_value(
+    ty: &Type,
+    elements: Option<&Elements>,
+    default: Option<&Default>,
+    holder: &Ident,
+    index: usize,
+) -> TokenStream {
+    let is_element = |ty: &Type| elements.is_some_and(|elements| elements.is(ty));
+    if inner_of_option(ty).is_some_and(is_element) {
+        let inner = inner_of_option(ty);
+        let read = quote_spanned!(ty.span()=> __call.optional_scalar::<#inner>(#index));
+        return quote!(let #holder: #ty = #read?;);
+    }
     let absent = match default {
         Some(Default::Given(value)) => quote!(#value),
         Some(Default::None) => quote!(::core::option::Option::None),
         None => quote!(::core::unreachable!("required arguments were checked before the call")),
     };
-    let read = quote_spanned!(ty.span()=> __call.value::<#ty>(#index));
+    let read = match is_element(ty) {
+        true => quote_spanned!(ty.span()=> __call.scalar::<#ty>(#index)),
+        false => quote_spanned!(ty.span()=> __call.value::<#ty>(#index)),
+    };
     quote! {
         let #holder: #ty = match #read? {
             ::core::option::Option::Some(value) => value,
@@ -133,11 +213,14 @@ fn read_value(ty: &Type, default: Option<&Default>, holder: &Ident, index: usize
 }
 
 /// The expression that hands a value of a type to Python.
-fn give(ty: &Type, value: TokenStream) -> TokenStream {
+fn give(ty: &Type, elements: Option<&Elements>, value: TokenStream) -> TokenStream {
+    if elements.is_some_and(|elements| elements.is(ty)) {
+        return quote_spanned!(ty.span()=> __call.give_scalar(#value));
+    }
     if let Type::Tuple(tuple) = ty {
         return match tuple.elems.is_empty() {
             true => unit(value),
-            false => give_tuple(&tuple.elems.iter().collect::<Vec<_>>(), value),
+            false => give_tuple(&tuple.elems.iter().collect::<Vec<_>>(), elements, value),
         };
     }
     let segment = last(ty);
@@ -145,7 +228,7 @@ fn give(ty: &Type, value: TokenStream) -> TokenStream {
     let inner = segment.map(generics).unwrap_or_default();
     match (name.as_str(), inner.first()) {
         ("Result" | "PyResult", Some(inner)) => {
-            let inner = give(inner, quote!(__value));
+            let inner = give(inner, elements, quote!(__value));
             let error = quote_spanned!(ty.span()=> __call.give_error(__error));
             quote! {
                 match #value {
@@ -155,7 +238,7 @@ fn give(ty: &Type, value: TokenStream) -> TokenStream {
             }
         }
         ("Option", Some(inner)) => {
-            let inner = give(inner, quote!(__value));
+            let inner = give(inner, elements, quote!(__value));
             quote! {
                 match #value {
                     ::core::option::Option::Some(__value) => #inner,
@@ -171,9 +254,9 @@ fn give(ty: &Type, value: TokenStream) -> TokenStream {
     }
 }
 
-fn give_tuple(types: &[&Type], value: TokenStream) -> TokenStream {
+fn give_tuple(types: &[&Type], elements: Option<&Elements>, value: TokenStream) -> TokenStream {
     let names: Vec<_> = (0..types.len()).map(|i| format_ident!("__part_{i}")).collect();
-    let given = types.iter().zip(&names).map(|(ty, name)| give(ty, quote!(#name)));
+    let given = types.iter().zip(&names).map(|(ty, name)| give(ty, elements, quote!(#name)));
     quote! {{
         let (#(#names,)*) = #value;
         __call.give_value((#(#given?,)*))

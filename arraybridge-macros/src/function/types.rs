@@ -2,6 +2,7 @@
 
 use syn::{GenericArgument, Ident, PathArguments, PathSegment, Type};
 
+use super::elements::Elements;
 use super::{Argument, Kind};
 
 /// Views of the caller's memory, with or without a rank, as ndarray names them.
@@ -59,25 +60,29 @@ pub fn is_written(ty: &Type) -> bool {
     is_array(ty, &["ArrayViewMut", "DeviceViewMut"])
 }
 
+/// An array's element type.
+pub fn element_type(ty: &Type) -> Option<&Type> {
+    let segment = last(inner_of_option(ty).unwrap_or(ty))?;
+    generics(segment).first().copied()
+}
+
 /// The name of an array's element type.
 pub fn element(ty: &Type) -> Option<String> {
-    let segment = last(inner_of_option(ty).unwrap_or(ty))?;
-    let element = generics(segment).first().copied().and_then(last)?;
-    Some(element.ident.to_string())
+    Some(element_type(ty).and_then(last)?.ident.to_string())
 }
 
 /// Whether Python code may run while a function has this argument: it is the interpreter, a Python
 /// object, or a value of a type that may hold one.
-pub fn takes_python(argument: &Argument) -> bool {
+pub fn takes_python(argument: &Argument, elements: Option<&Elements>) -> bool {
     match argument.kind {
         Kind::Python | Kind::Object(_) => true,
-        Kind::Value => !is_plain(&argument.ty),
+        Kind::Value => !is_plain(&argument.ty, elements),
         Kind::Stream | Kind::Device | Kind::Array => false,
     }
 }
 
 /// Whether a type is known not to hold Python objects.
-fn is_plain(ty: &Type) -> bool {
+fn is_plain(ty: &Type, elements: Option<&Elements>) -> bool {
     const PLAIN: [&str; 24] = [
         "bool", "u8", "u16", "u32", "u64", "u128", "usize", "i8", "i16", "i32", "i64", "i128",
         "isize", "f16", "bf16", "f32", "f64", "char", "str", "String", "Path", "PathBuf",
@@ -85,7 +90,9 @@ fn is_plain(ty: &Type) -> bool {
     ];
     const CONTAINERS: [&str; 9] =
         ["Option", "Vec", "Box", "Cow", "HashMap", "BTreeMap", "HashSet", "BTreeSet", "Complex"];
+    let is_plain = |ty: &Type| is_plain(ty, elements);
     match ty {
+        ty if elements.is_some_and(|elements| elements.is(ty)) => true,
         Type::Reference(reference) => is_plain(&reference.elem),
         Type::Tuple(tuple) => tuple.elems.iter().all(is_plain),
         Type::Array(array) => is_plain(&array.elem),

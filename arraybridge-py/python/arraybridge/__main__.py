@@ -6,6 +6,7 @@
 ``add TABLE`` builds this package with another framework's table, and installs it.
 ``trace SCRIPT`` runs a program, and prints what its conversions did.
 ``frameworks`` prints the frameworks that this package was built with.
+``new NAME`` begins a crate of Rust functions: sources, tests, stub and CI.
 ``stubs MODULE`` prints the type stub of an extension's declared functions.
 """
 
@@ -17,7 +18,7 @@ import json
 import sys
 
 from . import __version__, frameworks
-from ._tools import add, check, doctor, program, selftest
+from ._tools import add, check, doctor, new, program, selftest
 from ._tools.page import table
 from .stubs import stub
 
@@ -56,6 +57,12 @@ def _arguments() -> argparse.ArgumentParser:
         command.add_argument("--json", action="store_true", help="print JSON")
     _add_add(commands)
     _add_trace(commands)
+    about = "begin a crate of Rust functions: sources, tests, stub and CI"
+    begun = commands.add_parser("new", help=about, description=about)
+    begun.add_argument("name", help="the folder, whose name is that of the crate")
+    begun.add_argument(
+        "--source", metavar="PATH", help="a checkout whose runtime is used (else the released one)"
+    )
     stubs = commands.add_parser("stubs", help="print the type stub of an extension module")
     stubs.add_argument("module", help="the name that it is imported by")
     return parser
@@ -107,6 +114,8 @@ def main(arguments: list[str] | None = None) -> int:
         return check.run(options.names, options.against, options.json, options.timeout)
     if options.command == "add":
         return add.run(options.tables, options.source, options.dry_run)
+    if options.command == "new":
+        return new.run(options.name, options.source)
     if options.command == "trace":
         command = [options.program, *options.arguments]
         return program.run(command, options.is_module, options.save, options.json)

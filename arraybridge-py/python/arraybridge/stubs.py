@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import re
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any
@@ -19,7 +20,8 @@ ADDED = {"dtype_conversion": "Any", "slice_by_slice": "bool"}
 def stub(module: ModuleType) -> str:
     """Return the text of a ``.pyi`` file for the declared functions of a module, sorted by name.
 
-    Arrays are annotated as ``Any``, because frameworks have no common array class.
+    Frameworks have no common array class, so arrays are ``Any``, with what is known of them:
+    ``Annotated[Any, "uint8 | float32, 2"]`` has two axes and one of these dtypes.
     ``python -m arraybridge stubs MODULE`` prints the text.
 
     >>> import types, numpy, arraybridge
@@ -37,7 +39,9 @@ def stub(module: ModuleType) -> str:
         for name, value in sorted(vars(module).items())
         if _is_declared(value) and not name.startswith("_")
     }
-    return "\n".join(["from typing import Any", "", *map(_function, functions, functions.values())])
+    texts = [_function(name, function) for name, function in functions.items()]
+    names = "Annotated, Any" if any("Annotated[" in text for text in texts) else "Any"
+    return "\n".join([f"from typing import {names}", "", *texts])
 
 
 def _function(name: str, function: Callable[..., Any]) -> str:
@@ -49,16 +53,32 @@ def _function(name: str, function: Callable[..., Any]) -> str:
     # `inspect` writes names, stars and slashes; annotations and defaults are added below.
     names = str(inspect.Signature(parameters))[1:-1].split(", ") if parameters else []
     by_name = signature.parameters
-    shown = ", ".join(_parameter(name, by_name.get(name.lstrip("*"))) for name in names)
+    shown = [_parameter(name, by_name.get(name.lstrip("*"))) for name in names]
     returned = _annotation(signature.return_annotation)
-    head = f"def {name}({shown}) -> {returned}:"
-    if len(head) > 100:
-        head = f"def {name}(\n    {shown}\n) -> {returned}:"
+    if type(getattr(function, "__wrapped__", None)).__name__ == "RustFunction":
+        shown, returned = [_annotated(text) for text in shown], _annotated(returned)
+    head = _head(name, shown, returned)
     doc = inspect.getdoc(function)
     if not doc:
         return f"{head} ...\n"
     text = "\n".join(f"    {line}".rstrip() for line in doc.splitlines()).lstrip()
     return f"{head}\n    {_docstring(text)}\n"
+
+
+def _head(name: str, parameters: list[str], returned: str) -> str:
+    joined = ", ".join(parameters)
+    head = f"def {name}({joined}) -> {returned}:"
+    if len(head) <= 100:
+        return head
+    if len(joined) > 96:
+        joined = ",\n    ".join(parameters) + ","
+    return f"def {name}(\n    {joined}\n) -> {returned}:"
+
+
+def _annotated(text: str) -> str:
+    """Write what the signature of a Rust function says of arrays so that type checkers read it."""
+    text = re.sub(r"\bArray\[([^\]]*)\]", r'Annotated[Any, "\1"]', text)
+    return re.sub(r"\bArray\b", "Any", text)
 
 
 def _docstring(text: str) -> str:

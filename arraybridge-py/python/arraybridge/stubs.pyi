@@ -5,7 +5,8 @@ __all__ = ["stub"]
 def stub(module: ModuleType) -> str:
     """Return the text of a ``.pyi`` file for the declared functions of a module, sorted by name.
 
-    Arrays are annotated as ``Any``, because frameworks have no common array class.
+    Frameworks have no common array class, so arrays are ``Any``, with what is known of them:
+    ``Annotated[Any, "uint8 | float32, 2"]`` has two axes and one of these dtypes.
     ``python -m arraybridge stubs MODULE`` prints the text.
 
     >>> import types, numpy, arraybridge

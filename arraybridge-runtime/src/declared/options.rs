@@ -68,6 +68,8 @@ pub struct Options {
     pub written: Vec<String>,
     /// Whether the function returns arrays of the output framework.
     pub delivers: bool,
+    /// The added keywords that its signature shows, if not all.
+    pub shown: Option<Vec<String>>,
 }
 
 const KNOWN: &[&str] = &[
@@ -94,7 +96,7 @@ const KNOWN: &[&str] = &[
 ];
 
 /// The options of functions that are written in Rust, and that only this crate uses.
-const PRIVATE: [&str; 3] = ["opened", "written", "delivers"];
+const PRIVATE: [&str; 4] = ["opened", "written", "delivers", "shown"];
 
 impl Options {
     /// Reads the keyword arguments of a decorator.
@@ -135,6 +137,7 @@ impl Options {
             opened: keywords.parameters("opened")?.unwrap_or_default(),
             written: keywords.parameters("written")?.unwrap_or_default(),
             delivers,
+            shown: keywords.parameters("shown")?,
         })
     }
 

@@ -281,6 +281,9 @@ fn extended_signature<'py>(
     let last_kind = parameters.last().map(|p| p.getattr("kind")?.extract::<u8>()).transpose()?;
     let var_keyword = if last_kind == Some(VAR_KEYWORD) { parameters.pop() } else { None };
     let mut add = |name: &str, default: Bound<'py, PyAny>| -> Result<()> {
+        if options.shown.as_ref().is_some_and(|shown| !shown.iter().any(|n| n == name)) {
+            return Ok(());
+        }
         let keywords = PyDict::new(py);
         keywords.set_item("default", default)?;
         parameters.push(class.call((name, &kind), Some(&keywords))?);

@@ -1,6 +1,7 @@
 //! Calls for parts of the first array, which the declaration's `sliced` arrays are cut with.
 
 use pyo3::prelude::*;
+use pyo3::types::PyList;
 
 use super::arguments::{ArgumentKey, ArgumentSlot, ArgumentSlots, length_along};
 use super::call::Call;
@@ -10,7 +11,7 @@ use crate::slices::{self, Merge};
 
 impl<'py> Call<'_, 'py> {
     /// Calls the function for each slice of the first array along its first axis, and finishes the stack
-    /// of the results. A 2-D array is a slice itself.
+    /// of the results; None if the function only writes to its arguments. A 2-D array is a slice itself.
     ///
     /// # Errors
     ///
@@ -32,6 +33,9 @@ impl<'py> Call<'_, 'py> {
             let slots = self.with_parts(&self.slots, slice, &part)?;
             result::finish(self, self.recover(&slots)?, ResultScope::Slice)
         })?;
+        if is_nothing(&stack) {
+            return Ok(self.py.None().into_bound(self.py));
+        }
         self.finish(stack, ResultScope::Stack)
     }
 
@@ -89,4 +93,9 @@ impl<'py> Call<'_, 'py> {
             ArgumentKey::Keyword(name) => is_named(&name.to_string_lossy()),
         }
     }
+}
+
+/// Whether the results of all slices are None.
+fn is_nothing(results: &Bound<'_, PyAny>) -> bool {
+    results.cast::<PyList>().is_ok_and(|list| list.iter().all(|result| result.is_none()))
 }

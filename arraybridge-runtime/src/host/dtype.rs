@@ -108,6 +108,53 @@ impl DType {
         of_dlpack(dtype.code.0, dtype.bits)
     }
 
+    /// Whether it has every value of another type, exactly.
+    pub fn holds(self, other: DType) -> bool {
+        use Kind::{Bool, Complex, Float, Signed, Unsigned};
+        let (bits, other_bits) = (self.size() * 8, other.size() * 8);
+        match (other.kind(), self.kind()) {
+            _ if self == other => true,
+            (Bool, _) => true,
+            (_, Bool) => false,
+            (Unsigned, Unsigned) | (Signed, Signed) | (Complex, Complex) => bits >= other_bits,
+            (Unsigned, Signed) => bits > other_bits,
+            (Unsigned, Float) => other_bits <= self.significand(),
+            // The smallest number is a power of two.
+            (Signed, Float) => other_bits - 1 <= self.significand(),
+            (Float, Float) => self.significand() >= other.significand() && self.reaches(other),
+            (_, Complex) => self.part().is_some_and(|part| part.holds(other)),
+            _ => false,
+        }
+    }
+
+    /// The significant bits of a float, the implicit one included. Those of 8 bits have at most 5.
+    fn significand(self) -> usize {
+        match self {
+            DType::Float16 => 11,
+            DType::Bfloat16 => 8,
+            DType::Float32 => 24,
+            DType::Float64 => 53,
+            _ => 5,
+        }
+    }
+
+    /// Whether the exponents of a float include those of another one.
+    fn reaches(self, other: DType) -> bool {
+        match (self, other) {
+            (DType::Float16, DType::Bfloat16 | DType::Float8E8m0fnu) => false,
+            _ => self.size() > 1 && self.size() >= other.size(),
+        }
+    }
+
+    /// The type of the parts of a complex number.
+    fn part(self) -> Option<DType> {
+        match self {
+            DType::Complex64 => Some(DType::Float32),
+            DType::Complex128 => Some(DType::Float64),
+            _ => None,
+        }
+    }
+
     /// Whether NumPy itself has the type; the others come from ml_dtypes.
     pub const fn is_numpy(self) -> bool {
         !matches!(self, DType::Bfloat16) && (self as u8) < (DType::Float8E3m4 as u8)
@@ -179,6 +226,42 @@ mod tests {
             assert_eq!(DType::from_name(dtype.name()), Some(*dtype));
             assert_eq!(DType::from_dlpack(dtype.dlpack()), Some(*dtype));
         }
+    }
+
+    #[test]
+    fn a_type_holds_another_if_no_value_is_rounded() {
+        use DType::*;
+        for (to, from) in [
+            (Uint8, Bool),
+            (Int16, Uint8),
+            (Float16, Uint8),
+            (Bfloat16, Uint8),
+            (Float16, Int8),
+            (Float32, Uint16),
+            (Float64, Int32),
+            (Float32, Bfloat16),
+            (Bfloat16, Float8E8m0fnu),
+            (Float16, Float8E5m2),
+            (Complex64, Float32),
+            (Complex128, Uint32),
+            (Complex128, Complex64),
+        ] {
+            assert!(to.holds(from) && !from.holds(to), "{to} {from}");
+        }
+        for (one, other) in [
+            (Int8, Uint8),
+            (Float32, Int32),
+            (Float64, Int64),
+            (Float16, Uint16),
+            (Float16, Bfloat16),
+            (Float16, Float8E8m0fnu),
+            (Float8E4m3fn, Float8E5m2),
+            (Complex64, Float64),
+            (Complex64, Uint32),
+        ] {
+            assert!(!one.holds(other) && !other.holds(one), "{one} {other}");
+        }
+        assert!(DType::ALL.iter().all(|dtype| dtype.holds(*dtype)));
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Described memory and its owner.
 
+use std::any::Any;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use dlpark::Managed;
@@ -28,7 +29,7 @@ pub enum Owner {
     /// A buffer of our own, to which there is no other reference.
     Buffer(HostBuffer),
     /// A Rust value that owns the memory, such as a `Vec`, an array or a slice of device memory.
-    Value(Box<dyn Send>),
+    Value(Box<dyn Any + Send>),
     /// An owner that several sources share.
     Shared(Arc<Mutex<Owner>>),
     /// An owner, and an object that the memory depends on too.

@@ -3,7 +3,8 @@
 use ndarray::{ArrayView, ArrayViewMut, Dimension, RawArrayView, RawArrayViewMut};
 use pyo3::prelude::*;
 
-use super::Call;
+use super::constraints::{Constrained, is_contiguous, not_contiguous, why_copied};
+use super::{Call, Usage};
 use crate::convert::{self, Opened};
 use crate::cuda::Stream;
 use crate::cuda::driver::LEGACY_STREAM;
@@ -54,11 +55,14 @@ pub trait Argument<'a>: Sized {
 
     /// The argument.
     fn get(holder: &'a mut Self::Holder) -> Self;
+
+    /// The shape of what the caller gave, if it is there.
+    fn shape(holder: &Self::Holder) -> Option<&[usize]>;
 }
 
 /// Host memory as an array that is not dereferenced yet.
 pub struct OpenedArray<A> {
-    array: A,
+    pub(super) array: A,
     // It lives as long as the call. A NumPy array that is read in place is kept alive by the caller.
     _owner: Option<Owner>,
 }
@@ -66,21 +70,57 @@ pub struct OpenedArray<A> {
 impl<'a, T: Element, D: Dimension> Argument<'a> for ArrayView<'a, T, D> {
     type Holder = OpenedArray<RawArrayView<T, D>>;
 
+    #[inline]
     fn open(call: &Call<'_, '_>, index: usize) -> Result<Self::Holder> {
+        Self::open_as::<false, false>(call, index)
+    }
+
+    fn shape(holder: &Self::Holder) -> Option<&[usize]> {
+        Some(holder.array.shape())
+    }
+
+    fn get(holder: &'a mut Self::Holder) -> Self {
+        // SAFETY: `open` checked the element type, the alignment and the bounds. The holder, or the
+        // caller of the function, keeps the memory alive while the holder is borrowed. The call has
+        // claimed the memory, so that no other argument of it is written through. Python code that
+        // writes meanwhile, in this thread or in another one, breaks what ARCHITECTURE.md assumes of
+        // Python threads.
+        unsafe { holder.array.clone().deref_into_view() }
+    }
+}
+
+impl<'a, T: Element, D: Dimension> Constrained<'a> for ArrayView<'a, T, D> {
+    #[inline]
+    fn open_as<const CONTIGUOUS: bool, const SHARED: bool>(
+        call: &Call<'_, '_>,
+        index: usize,
+    ) -> Result<Self::Holder> {
         let given = required(call, index)?;
         // Python code may write any byte, and a byte of 2 is not a `bool`.
         let copies = T::DTYPE == DType::Bool && call.python_runs();
-        // SAFETY: the caller keeps the array; nobody writes to it now: see "What is assumed of Python
-        // threads" in ARCHITECTURE.md.
-        let open_raw = |view: &View| unsafe { raw(view) };
+        let open_raw = |view: &View| {
+            if CONTIGUOUS && !is_contiguous(view) {
+                return Err(not_contiguous());
+            }
+            // SAFETY: the caller keeps the array; nobody writes to it now: see "What is assumed of Python
+            // threads" in ARCHITECTURE.md.
+            unsafe { raw(view) }
+        };
         if !copies && let Some(array) = call.in_place(index, &given, false, open_raw) {
             return Ok(OpenedArray { array, _owner: None });
         }
         let open = || {
             let opened = convert::open_on_host(&given)?;
             convert::warn_if_detached(&given, call.framework())?;
-            expect::<T, D>(opened.source.view(), call.function.entry.cast)?;
-            let opened = readable::<T>(call, opened, copies)?;
+            let cast = call.function.entry.cast;
+            expect::<T, D>(call, index, opened.source.view(), cast)?;
+            if SHARED && let Some(why) = why_copied::<T>(&opened, copies, CONTIGUOUS) {
+                return Err(call.copied(&given, why));
+            }
+            let mut opened = readable::<T>(call, opened, copies)?;
+            if CONTIGUOUS && !is_contiguous(opened.source.view()) {
+                opened = convert::fresh(call.py, opened, None)?;
+            }
             if !opened.private {
                 call.pin(&given, &opened)?;
             }
@@ -95,15 +135,6 @@ impl<'a, T: Element, D: Dimension> Argument<'a> for ArrayView<'a, T, D> {
             Ok(OpenedArray { array, _owner: Some(owner) })
         };
         open().map_err(|error| call.about(index, error))
-    }
-
-    fn get(holder: &'a mut Self::Holder) -> Self {
-        // SAFETY: `open` checked the element type, the alignment and the bounds. The holder, or the
-        // caller of the function, keeps the memory alive while the holder is borrowed. The call has
-        // claimed the memory, so that no other argument of it is written through. Python code that
-        // writes meanwhile, in this thread or in another one, breaks what ARCHITECTURE.md assumes of
-        // Python threads.
-        unsafe { holder.array.clone().deref_into_view() }
     }
 }
 
@@ -122,7 +153,7 @@ impl<'a, T: Element, D: Dimension> Argument<'a> for ArrayViewMut<'a, T, D> {
         }
         let open = || {
             let opened = convert::open_writable(&given)?;
-            expect::<T, D>(opened.source.view(), false)?;
+            expect::<T, D>(call, index, opened.source.view(), false)?;
             call.pin(&given, &opened)?;
             let (view, owner) = opened.source.into_parts();
             // SAFETY: the owner keeps the memory; nobody writes to it now: see "What is assumed of Python
@@ -142,6 +173,10 @@ impl<'a, T: Element, D: Dimension> Argument<'a> for ArrayViewMut<'a, T, D> {
         // meanwhile breaks what ARCHITECTURE.md assumes of Python threads.
         unsafe { holder.array.clone().deref_into_view_mut() }
     }
+
+    fn shape(holder: &Self::Holder) -> Option<&[usize]> {
+        Some(holder.array.shape())
+    }
 }
 
 impl<'a> Argument<'a> for Tensor {
@@ -154,6 +189,10 @@ impl<'a> Argument<'a> for Tensor {
     fn get(holder: &'a mut Option<Tensor>) -> Self {
         holder.take().expect("an argument is taken once")
     }
+
+    fn shape(holder: &Option<Tensor>) -> Option<&[usize]> {
+        holder.as_ref().map(Tensor::shape)
+    }
 }
 
 impl<'a> Argument<'a> for &'a Tensor {
@@ -165,6 +204,10 @@ impl<'a> Argument<'a> for &'a Tensor {
 
     fn get(holder: &'a mut Tensor) -> Self {
         holder
+    }
+
+    fn shape(holder: &Tensor) -> Option<&[usize]> {
+        Some(holder.shape())
     }
 }
 
@@ -180,6 +223,10 @@ impl<'a, A: Argument<'a>> Argument<'a> for Option<A> {
 
     fn get(holder: &'a mut Option<A::Holder>) -> Self {
         holder.as_mut().map(A::get)
+    }
+
+    fn shape(holder: &Option<A::Holder>) -> Option<&[usize]> {
+        holder.as_ref().and_then(A::shape)
     }
 }
 
@@ -210,18 +257,37 @@ pub(super) fn required<'a, 'py>(
 }
 
 /// Checks the rank, and the element type unless it is going to be cast.
-fn expect<T: Element, D: Dimension>(view: &View, cast: bool) -> Result<()> {
-    let ndim = view.ndim();
-    let rank_fits = D::NDIM.is_none_or(|wanted| wanted == ndim);
+fn expect<T: Element, D: Dimension>(
+    call: &Call<'_, '_>,
+    index: usize,
+    view: &View,
+    cast: bool,
+) -> Result<()> {
+    let rank_fits = D::NDIM.is_none_or(|wanted| wanted == view.ndim());
     if rank_fits && (cast || view.dtype() == T::DTYPE) {
         return Ok(());
     }
-    let rank = D::NDIM.map(|wanted| format!("{wanted}-dimensional ")).unwrap_or_default();
-    let wanted = T::DTYPE;
-    Err(Error::Type(format!(
-        "expected a {rank}{wanted} array, not a {ndim}-dimensional {} one",
-        view.dtype()
-    )))
+    Err(another_array(call, index, view, T::DTYPE, D::NDIM))
+}
+
+#[cold]
+fn another_array(
+    call: &Call<'_, '_>,
+    index: usize,
+    view: &View,
+    dtype: DType,
+    rank: Option<usize>,
+) -> Error {
+    let ndim = view.ndim();
+    let wanted = rank.map(|wanted| format!("{wanted}-dimensional ")).unwrap_or_default();
+    let mut text =
+        format!("expected a {wanted}{dtype} array, not a {ndim}-dimensional {} one", view.dtype());
+    let entry = call.function.entry;
+    let is_first = entry.parameters[..index].iter().all(|p| p.usage == Usage::Value);
+    if is_first && (rank, ndim) == (Some(2), 3) && entry.keywords.contains(&"slice_by_slice") {
+        text += "; slice_by_slice=True calls the function for each 2-D slice";
+    }
+    Error::Type(text)
 }
 
 /// The memory itself, or a copy: if the element type differs, if Rust cannot read it in place, or if

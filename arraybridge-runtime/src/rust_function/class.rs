@@ -154,6 +154,7 @@ fn options<'py>(
     options.set_item("opened", with(&[Usage::Opened, Usage::Written]))?;
     options.set_item("written", with(&[Usage::Written]))?;
     options.set_item("delivers", true)?;
+    options.set_item("shown", PyTuple::new(function.py(), entry.keywords)?)?;
     for (name, setting) in entry.settings {
         match setting {
             Setting::Flag(value) => options.set_item(name, value)?,

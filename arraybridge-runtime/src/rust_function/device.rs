@@ -31,7 +31,7 @@ use crate::tensor::expect_distinct;
 pub struct OpenedDeviceArray {
     layout: Layout,
     // It lives as long as the call.
-    _source: Source,
+    source: Source,
 }
 
 impl<'a, T: Element> Argument<'a> for DeviceView<'a, T> {
@@ -56,6 +56,10 @@ impl<'a, T: Element> Argument<'a> for DeviceView<'a, T> {
     fn get(holder: &'a mut OpenedDeviceArray) -> Self {
         DeviceView::new(holder.layout.clone())
     }
+
+    fn shape(holder: &OpenedDeviceArray) -> Option<&[usize]> {
+        Some(holder.source.view().shape())
+    }
 }
 
 impl<'a, T: Element> Argument<'a> for DeviceViewMut<'a, T> {
@@ -73,6 +77,10 @@ impl<'a, T: Element> Argument<'a> for DeviceViewMut<'a, T> {
 
     fn get(holder: &'a mut OpenedDeviceArray) -> Self {
         DeviceViewMut::new(holder.layout.clone())
+    }
+
+    fn shape(holder: &OpenedDeviceArray) -> Option<&[usize]> {
+        Some(holder.source.view().shape())
     }
 }
 
@@ -246,7 +254,7 @@ impl<'a, 'py> Call<'a, 'py> {
         }
         let layout = Layout::of::<T>(view)?;
         self.note(index, view.clone(), written);
-        Ok(OpenedDeviceArray { layout, _source: self.keep_until_done(given, opened).source })
+        Ok(OpenedDeviceArray { layout, source: self.keep_until_done(given, opened).source })
     }
 
     /// Makes memory outlive the work on it that the function starts.

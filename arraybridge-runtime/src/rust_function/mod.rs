@@ -12,8 +12,10 @@ mod argument;
 mod attempt;
 mod borrow_flag;
 mod class;
+mod constraints;
 mod device;
 pub mod device_memory;
+mod elements;
 mod memory;
 mod result;
 
@@ -35,6 +37,8 @@ use memory::ArgumentMemory;
 pub use argument::Argument;
 pub use attempt::{Attached, Attempt, Detachable};
 pub use class::export;
+pub use constraints::Constrained;
+pub use elements::{Scalar, Trampoline};
 
 /// The framework that a declared function returns arrays of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -115,6 +119,8 @@ pub struct FunctionEntry {
     pub parameters: &'static [Parameter],
     /// The type of its result as Python's type checkers know it.
     pub annotation: &'static str,
+    /// The keywords of declared functions that mean something for it.
+    pub keywords: &'static [&'static str],
     /// Further options of its declaration.
     pub settings: &'static [(&'static str, Setting)],
     /// Calls it.

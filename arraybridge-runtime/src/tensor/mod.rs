@@ -281,6 +281,27 @@ mod tests {
     }
 
     #[test]
+    fn a_tensor_becomes_an_array_of_its_memory_if_nobody_else_has_it() {
+        let tensor = Tensor::from_vec(vec![1_u16, 2, 3, 4, 5, 6], &[3, 2]).unwrap();
+        let (address, clone) = (tensor.description().data() as usize, tensor.clone());
+        let copied = clone.try_into_array::<u16>().unwrap();
+        assert_ne!(copied.as_ptr() as usize, address);
+        let moved = tensor.try_into_array::<u16>().unwrap();
+        assert_eq!((moved.as_ptr() as usize, &moved), (address, &copied));
+        for array in [array![[1_i64, 2], [3, 4]].into_dyn(), array![1_i64, 2, 3].into_dyn()] {
+            assert_eq!(Tensor::from(array.clone()).try_into_array::<i64>().unwrap(), array);
+        }
+        let transposed = array![[1.0_f32, 2.0], [3.0, 4.0]].reversed_axes();
+        let address = transposed.as_ptr();
+        let moved = Tensor::from(transposed.clone()).try_into_array::<f32>().unwrap();
+        assert_eq!((&moved, moved.strides()), (&transposed.clone().into_dyn(), &[1, 2][..]));
+        assert_eq!(Tensor::from(transposed).try_into_array::<f32>().unwrap().as_ptr(), address);
+        let bytes = Tensor::from_bytes(&[1, 0, 1], DType::Bool, &[3]).unwrap();
+        assert!(bytes.clone().try_into_array::<u8>().is_err());
+        assert_eq!(bytes.try_into_array::<bool>().unwrap(), array![true, false, true].into_dyn());
+    }
+
+    #[test]
     fn a_shape_that_does_not_fit_is_an_error() {
         assert!(Tensor::from_vec(vec![0_u8; 5], &[2, 3]).is_err());
         assert!(Tensor::from_vec(vec![0_u8; 0], &[usize::MAX, 2]).is_err());

@@ -1,10 +1,14 @@
 //! A tensor's elements, borrowed.
 
+use std::any::Any;
 use std::fmt;
 use std::mem::transmute_copy;
 use std::ops::Deref;
+use std::sync::{Mutex, PoisonError};
 
-use ndarray::{ArrayRef, ArrayViewD, CowArray, IxDyn};
+use ndarray::{
+    Array, ArrayD, ArrayRef, ArrayViewD, CowArray, Dimension, Ix1, Ix2, Ix3, Ix4, IxDyn,
+};
 
 use super::Tensor;
 use super::elements::{as_bytes, not_bools, raw};
@@ -12,6 +16,7 @@ use crate::claims::{Claim, User, Wanted};
 use crate::host::dtype::DType;
 use crate::interpreter::error::{Error, Result};
 use crate::memory::element::Element;
+use crate::memory::source::Owner;
 use crate::memory::view::View;
 
 /// The elements of a host [`Tensor`], borrowed to read.
@@ -77,10 +82,66 @@ impl Tensor {
         Ok(TensorView { array, _claim: claim })
     }
 
+    /// The elements of a host tensor as an array. The memory is moved if no other tensor has it and it was
+    /// a `Vec` or an array of `ndarray`; otherwise the elements are copied.
+    ///
+    /// ```
+    /// use arraybridge_runtime::prelude::Tensor;
+    ///
+    /// let tensor = Tensor::from_vec(vec![1_u16, 2, 3, 4], &[2, 2])?;
+    /// let mut array = tensor.try_into_array::<u16>()?;
+    /// array[[1, 0]] = 9;
+    /// assert_eq!(array.sum(), 16);
+    /// # Ok::<(), arraybridge_runtime::prelude::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`view`](Tensor::view).
+    pub fn try_into_array<T: Element>(self) -> Result<ArrayD<T>> {
+        // Bools are checked here.
+        drop(self.view::<T>()?);
+        let Tensor { view, owner, stream } = self;
+        let owner = match owner.into_inner().unwrap_or_else(PoisonError::into_inner).unshare() {
+            Owner::Value(value) => match array_of::<T>(value, view.shape()) {
+                Ok(array) => return Ok(array),
+                Err(value) => Owner::Value(value),
+            },
+            owner => owner,
+        };
+        let tensor = Tensor { view, owner: Mutex::new(owner), stream };
+        let array = tensor.view::<T>()?.to_owned();
+        Ok(array)
+    }
+
     /// Whether the memory is Rust's, and nobody else's.
     pub(super) fn is_sole_owner(&self) -> bool {
         self.owner().is_sole()
     }
+}
+
+/// A vector or an array of these elements, which a tensor was made of; or the value itself.
+fn array_of<T: Element>(
+    value: Box<dyn Any + Send>,
+    shape: &[usize],
+) -> std::result::Result<ArrayD<T>, Box<dyn Any + Send>> {
+    let value = match value.downcast::<Vec<T>>() {
+        Ok(elements) => {
+            return ArrayD::from_shape_vec(shape, *elements)
+                .map_err(|_| unreachable!("a tensor of a vector has the shape of its elements"));
+        }
+        Err(value) => value,
+    };
+    fn of<T: Element, D: Dimension + 'static>(
+        value: Box<dyn Any + Send>,
+    ) -> std::result::Result<ArrayD<T>, Box<dyn Any + Send>> {
+        value.downcast::<Array<T, D>>().map(|array| array.into_dyn())
+    }
+    of::<T, IxDyn>(value)
+        .or_else(of::<T, Ix1>)
+        .or_else(of::<T, Ix2>)
+        .or_else(of::<T, Ix3>)
+        .or_else(of::<T, Ix4>)
 }
 
 fn claim(view: &View) -> Result<Option<Claim>> {

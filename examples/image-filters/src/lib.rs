@@ -72,6 +72,21 @@ fn otsu(image: &Tensor) -> Result<usize, Error> {
     best_threshold(&counts).ok_or_else(|| Error::Value("the image has no pixels".into()))
 }
 
+/// The smallest and the largest pixel of an image.
+#[memory_type(numpy, for T in (u8, u16, f32))]
+fn extrema<T: Element + PartialOrd>(image: ArrayView2<'_, T>) -> Result<(T, T), Error> {
+    let first = image.first().ok_or_else(|| Error::Value("the image has no pixels".into()))?;
+    let (mut least, mut most) = (*first, *first);
+    for pixel in image.iter().copied() {
+        if pixel < least {
+            least = pixel;
+        } else if pixel > most {
+            most = pixel;
+        }
+    }
+    Ok((least, most))
+}
+
 fn gaussian_kernel(sigma: f64) -> Vec<f64> {
     let radius = (4.0 * sigma + 0.5) as i64;
     let weight =

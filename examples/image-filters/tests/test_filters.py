@@ -71,6 +71,16 @@ def test_images_are_summed_where_the_caller_has_the_sum(framework):
         image_filters.accumulate(IMAGE, bridges.make("jax", np.zeros_like(IMAGE)))
 
 
+@pytest.mark.parametrize("dtype", ["uint8", "uint16", "float32"])
+def test_the_extrema_are_of_the_images_own_dtype(dtype):
+    image = (IMAGE * 200).astype(dtype)
+    least, most = image_filters.extrema(image)
+    assert (least, most) == (image.min(), image.max())
+    assert type(most) is (float if dtype == "float32" else int)
+    with pytest.raises(TypeError, match="'image': expected an array of uint8, uint16 or float32"):
+        image_filters.extrema(image.astype("float64"))
+
+
 def test_integers_are_cast_on_purpose():
     image = (IMAGE * 255).astype("uint8")
     expected = scipy.ndimage.gaussian_filter(image.astype("float32"), 1.0)

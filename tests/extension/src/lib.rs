@@ -4,7 +4,9 @@
 
 mod aliasing;
 mod by_hand;
+mod constraints;
 mod cuda;
+mod elements;
 mod hygiene;
 mod tensors;
 
@@ -262,6 +264,11 @@ fn as_bytes(image: ArrayViewD<'_, f64>) -> ArrayD<f64> {
 #[memory_type(numpy, returns = input, slice_by_slice)]
 fn turned(image: ArrayView2<'_, f32>) -> Array2<f32> {
     image.t().to_owned()
+}
+
+#[memory_type(numpy, slice_by_slice, sliced(out))]
+fn copied(image: ArrayView2<'_, f32>, mut out: ArrayViewMut2<'_, f32>) {
+    out.assign(&image);
 }
 
 fn taken() -> PyErr {

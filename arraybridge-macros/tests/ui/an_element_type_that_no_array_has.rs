@@ -1,0 +1,6 @@
+use arraybridge_macros::memory_type;
+
+#[memory_type(numpy, for T in (u8, f32))]
+fn f<T: Element>(value: T, image: &Tensor) {}
+
+fn main() {}

@@ -1,0 +1,78 @@
+"""`python -m arraybridge new` begins a crate that builds, and whose tests pass."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+
+import arraybridge as ab
+import bridges
+import pytest
+from arraybridge.__main__ import main
+from arraybridge._tools import new
+from arraybridge.stubs import stub
+
+
+@pytest.fixture
+def crate(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert main(["new", "my-filters", "--source", str(bridges.ROOT)]) == 0
+    return tmp_path / "my-filters"
+
+
+def test_new_a_crate_builds_and_its_tests_pass(crate, monkeypatch):
+    if shutil.which("cargo") is None:
+        pytest.skip("cargo is needed to build an extension")
+    # The dependencies are those of tests/extension, which are built already.
+    shutil.copy(bridges.ROOT / "tests" / "extension" / "Cargo.lock", crate)
+    monkeypatch.setenv("CARGO_NET_OFFLINE", "true")
+    monkeypatch.setenv("CARGO_PROFILE_DEV_DEBUG", "line-tables-only")
+    library = bridges.built(str(crate))
+    assert (crate / "my_filters.pyi").read_text() == stub(bridges.module(library))
+    shutil.copy(library, crate / "my_filters.so")
+    path = os.pathsep.join([str(crate), *sys.path])
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+    environment = {**os.environ, "PYTHONPATH": path}
+    done = subprocess.run(
+        command, cwd=crate, env=environment, capture_output=True, text=True, check=False
+    )
+    assert "2 passed" in done.stdout, done.stdout + done.stderr
+    formatted = subprocess.run(["cargo", "fmt", "--check"], cwd=crate, check=False)
+    assert formatted.returncode == 0
+
+
+def test_new_a_crate_names_the_versions_that_it_was_made_for(crate, tmp_path):
+    workspace = tomllib.loads((bridges.ROOT / "Cargo.toml").read_text())["workspace"]
+    shared = workspace["dependencies"]
+    cargo = tomllib.loads((crate / "Cargo.toml").read_text())
+    assert cargo["dependencies"] == {
+        "arraybridge-runtime": {"path": str(bridges.ROOT / "arraybridge-runtime")},
+        "ndarray": shared["ndarray"],
+        "pyo3": shared["pyo3"],
+    }
+    assert cargo["package"]["rust-version"] == workspace["package"]["rust-version"]
+    project = tomllib.loads((crate / "pyproject.toml").read_text())["project"]
+    assert project["dependencies"] == [f"arraybridge-rs=={ab.__version__}"]
+    assert main(["new", "released"]) == 0
+    cargo = tomllib.loads((tmp_path / "released" / "Cargo.toml").read_text())
+    assert cargo["dependencies"]["arraybridge-runtime"] == ab.__version__
+    for file in crate.rglob("*"):
+        left = re.findall(r"\$[a-z]+", file.read_text()) if file.is_file() else []
+        assert not left, (file, left)
+
+
+def test_new_a_name_that_cannot_be_used_is_refused(crate, capsys):
+    for name, text in [
+        ("My-Filters", "lower-case"),
+        ("3d", "begin with a letter"),
+        ("class", "cannot name"),
+        ("json", "another module"),
+        ("arraybridge", "another module"),
+        (str(crate), "there already"),
+    ]:
+        assert new.run(name, None) == 1
+        assert text in capsys.readouterr().err
+    assert new.run("fresh", str(crate)) == 1
+    assert "no arraybridge-runtime" in capsys.readouterr().err

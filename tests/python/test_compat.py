@@ -1,7 +1,9 @@
 """Code that was written for arraybridge 0.2 runs."""
 
 import dataclasses
+import functools
 import importlib
+import inspect
 
 import arraybridge as ab
 import bridges
@@ -496,6 +498,31 @@ def test_views_of_the_table_name_their_successor():
     assert converter.from_numpy(image(), 0).tolist() == converter.to_numpy(image(), 0).tolist()
     with pytest.raises(ValueError, match="numpy, cupy"), pytest.warns(DeprecationWarning):
         get_converter("mxnet")
+
+
+def test_a_caller_that_fills_in_keywords_by_the_signature_keeps_the_dtype():
+    f = ab.numpy(lambda image: image // 2)
+    parameters = inspect.signature(f).parameters.values()
+    added = {p.name: p.default for p in parameters if p.default is not p.empty}
+    assert {"dtype_config", "dtype_conversion", "slice_by_slice"} == set(added)
+    assert f(image("uint8"), **added).dtype == np.uint8
+
+
+def test_a_declared_wrapper_hands_its_dtype_config_on():
+    from arraybridge.decorators import DtypeConversion, DtypeConversionConfig
+
+    class Native(DtypeConversionConfig):
+        default_dtype_conversion = DtypeConversion.NATIVE_OUTPUT
+
+    inner = ab.numpy(lambda image: image / 2)
+    outer = ab.numpy(functools.wraps(inner)(lambda *args, **kwargs: inner(*args, **kwargs)))
+    for f in (inner, outer):
+        assert f(image("uint8"), dtype_config=Native()).dtype == np.float64
+    assert str(inspect.signature(outer)).count("dtype_config") == 1
+
+
+def test_a_converter_names_its_framework():
+    assert [m.converter.memory_type for m in ab.MemoryType] == [m.value for m in ab.MemoryType]
 
 
 def test_submodules_are_there_after_the_import_and_loaded_when_they_are_used():

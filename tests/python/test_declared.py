@@ -72,7 +72,7 @@ def test_the_signature_shows_the_added_keywords_before_the_rest():
         return a
 
     assert str(inspect.signature(f)) == (
-        "(a, /, b=1, *rest, c, dtype_conversion=None, slice_by_slice=False, **more)"
+        "(a, /, b=1, *rest, c, dtype_conversion=None, slice_by_slice=False, dtype_config=None, **more)"
     )
 
 

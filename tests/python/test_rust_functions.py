@@ -104,7 +104,7 @@ def test_a_signature_names_parameters_and_defaults(ext):
     def shown(function):
         return str(inspect.signature(function)).replace("'", "")
 
-    added = "*, dtype_conversion=None, slice_by_slice=False"
+    added = "*, dtype_conversion=None, slice_by_slice=False, dtype_config=None"
     assert shown(ext.scaled) == f"(image: Any, by: float = 2.0, label: str = x, {added}) -> Any"
     assert shown(ext.masked) == (
         f"(image: Any, mask: Any = None, fill: float | None = None, {added}) -> Any"

@@ -54,7 +54,7 @@ PYTEST := -m pytest -n 2 --dist loadfile
 
 .NOTPARALLEL:
 .PHONY: help demo demo-all pipeline test test-rust test-cupy test-python test-without-shortcuts test-oldest wheel wheels seventh tables gpu \
-	gpu-wheel examples consumer upstream dask docs mutants sanitize bench lint clean
+	gpu-wheel examples consumer upstream dask docs mutants sanitize bench workloads lint clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 24
@@ -205,6 +205,10 @@ mutants: $(TEST_STAMP) ## break the rules in tests/mutants one by one, and check
 bench: wheel $(OPENCL_ENV) $(UPSTREAM)/.stamp ## compare the speed with calls by hand: tables, build/bench/bench.{json,svg}
 	@$(VENV)/bin/python -m pip install --quiet -r tests/benchmarks/requirements.txt
 	@$(with_opencl) $(VENV)/bin/python tests/benchmarks/bench.py --out build/bench --upstream $(UPSTREAM)
+
+workloads: wheel $(OPENCL_ENV) $(UPSTREAM)/.stamp ## compare whole pipelines with an expert's code: time, memory, and our own share
+	@$(VENV)/bin/python -m pip install --quiet -r tests/benchmarks/requirements.txt
+	@$(with_opencl) PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(VENV)/bin/python tests/benchmarks/workloads/run.py --out build/bench --upstream $(UPSTREAM)
 
 $(UPSTREAM)/.stamp: $(TEST_STAMP)
 	@echo "installing the Python original into $(UPSTREAM)"

@@ -14,6 +14,7 @@ OLDEST_VENV := .venv-oldest
 GPU_VENV := .venv-gpu
 DOCS_VENV := .venv-docs
 DASK_VENV := .venv-dask
+CONSUMER_VENV := .venv-consumer
 UPSTREAM := build/upstream
 CUPY := build/cupy
 IMAGES := build/images
@@ -34,6 +35,7 @@ DEMO_STAMP := $(call stamp,$(DEMO_VENV),examples/demo/requirements.txt)
 SEVENTH_STAMP := $(call stamp,$(SEVENTH_VENV),tests/seventh/requirements.txt)
 TABLES_STAMP := $(call stamp,$(TABLES_VENV),tables/requirements.txt)
 GPU_STAMP := $(call stamp,$(GPU_VENV),tests/gpu/requirements.txt)
+CONSUMER_STAMP := $(call stamp,$(CONSUMER_VENV),tests/consumer/requirements.txt)
 OLDEST_STAMP := $(call stamp,$(OLDEST_VENV),tests/requirements-oldest.txt)
 DOCS_STAMP := $(call stamp,$(DOCS_VENV),docs/requirements.txt)
 DASK_STAMP := $(call stamp,$(DASK_VENV),examples/dask/requirements.txt)
@@ -52,7 +54,7 @@ PYTEST := -m pytest -n 2 --dist loadfile
 
 .NOTPARALLEL:
 .PHONY: help demo demo-all pipeline gallery test test-rust test-cupy test-python test-without-shortcuts test-oldest wheel wheels seventh tables gpu \
-	gpu-wheel examples dask docs mutants sanitize bench workloads lint clean
+	gpu-wheel examples consumer upstream dask docs mutants sanitize bench workloads lint clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 24
@@ -170,6 +172,26 @@ examples: wheel $(OPENCL_ENV) ## build and test the extension crates under examp
 	@$(VENV)/bin/python -m pip install --quiet -r examples/requirements.txt
 	@$(with_opencl) $(VENV)/bin/python -m pytest $(EXAMPLES:%=examples/%/tests) examples/tests
 
+# OpenHCS is large, and has its own environment. The wheel takes the place of the arraybridge that it installs.
+# The first run compiles OpenCL kernels for minutes. `make consumer CONSUMER="--every 10"` calls fewer functions.
+CONSUMER ?=
+
+consumer: $(CONSUMER_STAMP) $(OPENCL_ENV) $(IMAGES)/.stamp ## OpenHCS with this package, compared with the original
+	$(call install,$(CONSUMER_VENV))
+	@$(CONSUMER_VENV)/bin/python -m pip install --quiet --no-deps --upgrade \
+	--target build/consumer/original arraybridge==0.2.11
+	@$(with_opencl) $(CONSUMER_VENV)/bin/python tests/consumer/consumer.py \
+	--upstream build/consumer/original --images $(IMAGES) --out build/consumer $(CONSUMER)
+
+# The sdists have the tests. The examples of the documentation are compared with the package itself.
+upstream: wheel $(OPENCL_ENV) $(UPSTREAM)/.stamp ## the original package's tests and its documentation's examples
+	@for version in 0.2.8 0.2.11; do \
+		$(VENV)/bin/python -m pip download --quiet --no-deps --no-binary=:all: --dest build/sdists \
+		arraybridge==$$version; \
+	done
+	@$(with_opencl) $(VENV)/bin/python tests/tools/upstream_tests.py --sdists build/sdists
+	@$(with_opencl) $(VENV)/bin/python tests/tools/upstream_examples.py --upstream $(UPSTREAM) --write
+
 # Two processes of workers and one that computes the same alone: about half a minute.
 dask: wheel $(DASK_STAMP) ## a plate of images on a Dask cluster that loses a worker
 	@$(DASK_VENV)/bin/python examples/dask/plate.py
@@ -207,7 +229,8 @@ lint: wheel ## check formatting, lints and type stubs
 	@$(VENV)/bin/basedpyright --project tests/typing/pyrightconfig.json --pythonpath $(VENV)/bin/python
 
 clean: ## remove everything that make and the builds created
-	rm -rf build target $(VENV) $(DEMO_VENV) $(SEVENTH_VENV) $(TABLES_VENV) $(OLDEST_VENV) $(GPU_VENV) $(DOCS_VENV) $(DASK_VENV) .pytest_cache .hypothesis
+	rm -rf build target $(VENV) $(DEMO_VENV) $(SEVENTH_VENV) $(TABLES_VENV) $(OLDEST_VENV) $(GPU_VENV) $(DOCS_VENV) $(DASK_VENV) $(CONSUMER_VENV) \
+		.pytest_cache .hypothesis
 
 # Build the wheel for an environment and install it there, as a user would.
 define install
@@ -229,6 +252,7 @@ endef
 $(TEST_STAMP): ; $(call venv,$(VENV),tests/requirements.txt)
 $(DEMO_STAMP): ; $(call venv,$(DEMO_VENV),examples/demo/requirements.txt)
 $(GPU_STAMP): ; $(call venv,$(GPU_VENV),tests/gpu/requirements.txt)
+$(CONSUMER_STAMP): ; $(call venv,$(CONSUMER_VENV),tests/consumer/requirements.txt)
 $(OLDEST_STAMP): ; $(call venv,$(OLDEST_VENV),tests/requirements-oldest.txt)
 
 $(DOCS_STAMP): ; $(call venv,$(DOCS_VENV),docs/requirements.txt)

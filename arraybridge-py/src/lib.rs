@@ -111,7 +111,7 @@ fn convert_<'py>(
 /// Parameters
 /// ----------
 /// data : array
-///     An array of `source_type`, of any shape.
+///     An array of `source_type`, of any shape. NumPy's scalars count as arrays here.
 /// source_type, target_type : str or MemoryType
 ///     Names of frameworks.
 /// gpu_id : int, optional
@@ -158,9 +158,27 @@ fn convert_memory<'py>(
     };
     static NARROWED: WarnedDtypes = WarnedDtypes::new();
     let allows = Policy::default_of_context(data.py()).narrow == Narrow::Warn;
-    let narrowing = Narrowing { function: "convert_memory", warned: &NARROWED };
     let request = Request { placement, copy: flag(copy)?, ..Request::default() };
-    package::convert_labelled(data, source, target, &request, allows.then_some(narrowing))
+    let convert = |data: &Bound<'py, PyAny>| {
+        let narrowing = Narrowing { function: "convert_memory", warned: &NARROWED };
+        package::convert_labelled(data, source, target, &request, allows.then_some(narrowing))
+    };
+    convert(data).or_else(|error| match numpy_scalar(data) {
+        Some(array) => convert(&array),
+        None => Err(error),
+    })
+}
+
+/// A scalar of NumPy as an array.
+#[cold]
+fn numpy_scalar<'py>(data: &Bound<'py, PyAny>) -> Option<Bound<'py, PyAny>> {
+    // No attribute of any other object is read.
+    if data.get_type().module().ok()? != "numpy" {
+        return None;
+    }
+    let numpy = data.py().import("numpy").ok()?;
+    let is_scalar = data.is_instance(&numpy.getattr("generic").ok()?).ok()?;
+    is_scalar.then(|| numpy.call_method1("asarray", (data,)).ok()).flatten()
 }
 
 /// Return the name of the framework that an array belongs to, without importing anything.

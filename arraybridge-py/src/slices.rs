@@ -4,7 +4,7 @@ use arraybridge_runtime::__private::package::memory::{self, Cleared};
 use arraybridge_runtime::__private::package::{
     self, Endpoints, Error, Framework, MemoryType, Placement, Result, slices,
 };
-use pyo3::exceptions::PyRuntimeWarning;
+use pyo3::exceptions::{PyRuntimeWarning, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
 
@@ -17,12 +17,26 @@ fn placement(gpu_id: Option<&Bound<'_, PyAny>>, target: &'static Framework) -> R
     }
 }
 
+/// The framework of the argument `memory_type`, which may also be given as `target_type`.
+fn target_of(
+    memory_type: Option<&Bound<'_, PyAny>>,
+    target_type: Option<&Bound<'_, PyAny>>,
+) -> Result<&'static Framework> {
+    match (memory_type, target_type) {
+        (Some(name), None) | (None, Some(name)) => framework(name),
+        (None, None) => Err(PyTypeError::new_err("missing argument: 'memory_type'").into()),
+        (Some(_), Some(_)) => {
+            Err(PyTypeError::new_err("give only one of memory_type and target_type").into())
+        }
+    }
+}
+
 /// Stack 2-D slices into a 3-D array of the framework `memory_type`.
 ///
 /// `slices` are n arrays of shape (height, width), which may be of different frameworks. The result
 /// has shape (n, height, width). If the slices have different dtypes, the result has the dtype that
 /// NumPy promotes them to. `gpu_id` is the accelerator of the result; by default the result is
-/// where `convert` would put the first slice.
+/// where `convert` would put the first slice. `target_type` is another name of `memory_type`.
 ///
 /// Raises `ValueError` if there are no slices, if one is not 2-D, if their shapes differ, or if the
 /// framework is unknown. Otherwise raises what `convert` raises.
@@ -31,13 +45,14 @@ fn placement(gpu_id: Option<&Bound<'_, PyAny>>, target: &'static Framework) -> R
 /// >>> arraybridge.stack_slices([numpy.zeros((2, 3)), numpy.ones((2, 3))], "numpy").shape
 /// (2, 2, 3)
 #[pyfunction]
-#[pyo3(signature = (slices, memory_type, gpu_id=None))]
+#[pyo3(signature = (slices, memory_type=None, gpu_id=None, *, target_type=None))]
 fn stack_slices<'py>(
     slices: &Bound<'py, PyAny>,
-    memory_type: &Bound<'py, PyAny>,
+    memory_type: Option<&Bound<'py, PyAny>>,
     gpu_id: Option<&Bound<'py, PyAny>>,
+    target_type: Option<&Bound<'py, PyAny>>,
 ) -> Result<Bound<'py, PyAny>> {
-    let target = framework(memory_type)?;
+    let target = target_of(memory_type, target_type)?;
     let slices = slices.try_iter()?.collect::<PyResult<Vec<_>>>()?;
     slices::stack(&slices, target, placement(gpu_id, target)?)
 }
@@ -46,7 +61,8 @@ fn stack_slices<'py>(
 ///
 /// `array` has shape (n, height, width). It is first converted to `memory_type`, on accelerator
 /// `gpu_id` if given. The result is a list of n arrays of shape (height, width), which are views if
-/// the framework has views. `validate_slices` checks that each slice is 2-D.
+/// the framework has views. `validate_slices` checks that each slice is 2-D. `target_type` is
+/// another name of `memory_type`.
 ///
 /// Raises `ValueError` if the array is not 3-D, if a slice is not 2-D, or if the framework is
 /// unknown. Otherwise raises what `convert` raises.
@@ -55,15 +71,16 @@ fn stack_slices<'py>(
 /// >>> [s.shape for s in arraybridge.unstack_slices(numpy.zeros((2, 4, 3)), "numpy")]
 /// [(4, 3), (4, 3)]
 #[pyfunction]
-#[pyo3(signature = (array, memory_type, gpu_id=None, validate_slices=true))]
+#[pyo3(signature = (array, memory_type=None, gpu_id=None, validate_slices=true, *, target_type=None))]
 fn unstack_slices<'py>(
     array: &Bound<'py, PyAny>,
-    memory_type: &Bound<'py, PyAny>,
+    memory_type: Option<&Bound<'py, PyAny>>,
     gpu_id: Option<&Bound<'py, PyAny>>,
     validate_slices: bool,
+    target_type: Option<&Bound<'py, PyAny>>,
 ) -> Result<Bound<'py, PyList>> {
     let py = array.py();
-    let target = framework(memory_type)?;
+    let target = target_of(memory_type, target_type)?;
     let parts = slices::unstack(array, target, placement(gpu_id, target)?)?;
     // All slices of one array have the same number of axes.
     if let Some(first) = parts.first().filter(|_| validate_slices) {

@@ -1,7 +1,9 @@
 """Code that was written for arraybridge 0.2 runs."""
 
 import dataclasses
+import functools
 import importlib
+import inspect
 
 import arraybridge as ab
 import bridges
@@ -390,6 +392,95 @@ def test_the_original_packages_names_can_be_imported():
     ]  # fmt: skip
 
 
+def test_private_helpers_of_the_original_package_answer_as_there():
+    from arraybridge.stack_utils import _enforce_gpu_device_requirements, _is_2d, _is_3d
+    from arraybridge.utils import _ensure_module, _move_to_device, _supports_cuda_array_interface
+
+    array = image()
+    assert (_is_2d(array), _is_3d(array), _is_3d(5)) == (True, False, False)
+    assert not _supports_cuda_array_interface(array)
+    assert _move_to_device(array, "numpy", 0) is array
+    _enforce_gpu_device_requirements("numpy", -1)
+    with pytest.raises(ValueError, match="Invalid GPU device ID"):
+        _enforce_gpu_device_requirements("torch", -1)
+    with pytest.raises(ImportError, match="no_such_module is required"):
+        _ensure_module("no_such_module")
+
+
+def test_a_placeholder_says_that_its_module_is_not_available():
+    from arraybridge.utils import _ModulePlaceholder, optional_import
+
+    missing = optional_import("no_such_module")
+    assert isinstance(missing.function, _ModulePlaceholder) and "no_such_module" in repr(missing)
+    with pytest.raises(ImportError, match=r"no_such_module\.function is not available"):
+        missing.function()
+
+
+def test_the_original_retries_go_by_the_text_of_an_exception_too():
+    from arraybridge.oom_recovery import (
+        _clear_cache_for_memory_type,
+        _execute_with_oom_recovery,
+        _is_oom_error,
+        is_oom_error,
+    )
+
+    def fails(error):
+        calls.append(1)
+        if len(calls) < 3:
+            raise error
+        return "done"
+
+    for error in (MemoryError(), RuntimeError("CUDA_ERROR_OUT_OF_MEMORY")):
+        assert _is_oom_error(error, "torch") and not is_oom_error(error, "torch")
+        calls = []
+        assert _execute_with_oom_recovery(lambda: fails(error), "torch") == "done"  # noqa: B023
+        calls = []
+        with pytest.raises(type(error)):
+            _execute_with_oom_recovery(lambda: fails(error), "torch", 1)  # noqa: B023
+        assert len(calls) == 2
+    assert not _is_oom_error(MemoryError(), "mxnet")
+    assert not _is_oom_error(ValueError("shapes differ"), "torch")
+    calls = []
+    with pytest.raises(ValueError, match="shapes differ"):
+        _execute_with_oom_recovery(lambda: fails(ValueError("shapes differ")), "torch")
+    assert len(calls) == 1
+    _clear_cache_for_memory_type("mxnet")
+    _clear_cache_for_memory_type("numpy")
+
+
+def test_messages_keep_the_words_that_callers_look_for():
+    with pytest.raises(ValueError, match="Unknown memory type"):
+        ab.detect_memory_type([1, 2, 3])
+    if "cupy" not in bridges.INSTALLED:
+        with pytest.raises(ImportError, match="not available"):
+            ab.convert_memory(image(), "numpy", "cupy")
+
+
+# -- Arguments that the original documentation has ------------------------------------------------
+
+
+@pytest.mark.parametrize("function", [ab.stack_slices, ab.unstack_slices])
+def test_the_framework_of_a_stack_is_also_named_target_type(function):
+    stack = np.arange(12.0).reshape(2, 2, 3)
+    results = function(stack, "numpy"), function(stack, target_type="numpy")
+    assert np.array_equal(*results)
+    for names in ({}, {"memory_type": "numpy", "target_type": "numpy"}):
+        with pytest.raises(TypeError, match="memory_type"):
+            function(stack, **names)
+
+
+@pytest.mark.filterwarnings("ignore::arraybridge.NarrowedDtypeWarning")
+def test_a_numpy_scalar_is_an_array_where_the_framework_is_named():
+    for scalar in (np.float64(1.5), np.uint8(7), np.bool_(True)):
+        result = ab.convert_memory(scalar, "numpy", "numpy")
+        assert (result.shape, result.dtype, result) == ((), scalar.dtype, scalar)
+        for framework in (f for f in HOST_FRAMEWORKS if f in bridges.INSTALLED):
+            converted = ab.convert_memory(scalar, "numpy", framework)
+            assert ab.detect_memory_type(converted) == framework and converted == scalar
+    with pytest.raises(ab.MemoryConversionError):
+        ab.convert_memory(np.str_("text"), "numpy", "torch")
+
+
 def test_views_of_the_table_name_their_successor():
     from arraybridge.converters_registry import get_converter
 
@@ -407,6 +498,31 @@ def test_views_of_the_table_name_their_successor():
     assert converter.from_numpy(image(), 0).tolist() == converter.to_numpy(image(), 0).tolist()
     with pytest.raises(ValueError, match="numpy, cupy"), pytest.warns(DeprecationWarning):
         get_converter("mxnet")
+
+
+def test_a_caller_that_fills_in_keywords_by_the_signature_keeps_the_dtype():
+    f = ab.numpy(lambda image: image // 2)
+    parameters = inspect.signature(f).parameters.values()
+    added = {p.name: p.default for p in parameters if p.default is not p.empty}
+    assert {"dtype_config", "dtype_conversion", "slice_by_slice"} == set(added)
+    assert f(image("uint8"), **added).dtype == np.uint8
+
+
+def test_a_declared_wrapper_hands_its_dtype_config_on():
+    from arraybridge.decorators import DtypeConversion, DtypeConversionConfig
+
+    class Native(DtypeConversionConfig):
+        default_dtype_conversion = DtypeConversion.NATIVE_OUTPUT
+
+    inner = ab.numpy(lambda image: image / 2)
+    outer = ab.numpy(functools.wraps(inner)(lambda *args, **kwargs: inner(*args, **kwargs)))
+    for f in (inner, outer):
+        assert f(image("uint8"), dtype_config=Native()).dtype == np.float64
+    assert str(inspect.signature(outer)).count("dtype_config") == 1
+
+
+def test_a_converter_names_its_framework():
+    assert [m.converter.memory_type for m in ab.MemoryType] == [m.value for m in ab.MemoryType]
 
 
 def test_submodules_are_there_after_the_import_and_loaded_when_they_are_used():

@@ -329,7 +329,9 @@ def test_tools_see_the_function():
     assert "return image * 2" in inspect.getsource(doubled)
     assert inspect.getdoc(doubled) == "Twice the image." and inspect.isroutine(doubled)
     page = pydoc.render_doc(declared_module, renderer=pydoc.plaintext)
-    assert "doubled(image, *, dtype_conversion=None, slice_by_slice=False)" in page
+    assert (
+        "doubled(image, *, dtype_conversion=None, slice_by_slice=False, dtype_config=None)" in page
+    )
     with unittest.mock.patch.object(declared_module, "doubled", autospec=True) as mock:
         declared_module.doubled(3)
     mock.assert_called_once_with(3)

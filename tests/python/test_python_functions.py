@@ -138,7 +138,7 @@ def test_inspect_sees_the_function():
     assert inspect.getsource(f).startswith("@arraybridge.numpy\ndef doubled(image):")
     assert inspect.getsourcefile(f) == declared_module.__file__
     assert inspect.getmodule(f) is declared_module and f.__globals__ is vars(declared_module)
-    keywords = ["dtype_conversion", "slice_by_slice"]
+    keywords = ["dtype_conversion", "slice_by_slice", "dtype_config"]
     assert list(inspect.signature(f).parameters) == ["image", *keywords]
     assert inspect.getfullargspec(f).kwonlyargs == keywords
     assert inspect.getdoc(f) == "Twice the image." and inspect.unwrap(f) is f.__wrapped__

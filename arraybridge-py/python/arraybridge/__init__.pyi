@@ -405,7 +405,7 @@ def convert_memory(
     Parameters
     ----------
     data : array
-        An array of `source_type`, of any shape.
+        An array of `source_type`, of any shape. NumPy's scalars count as arrays here.
     source_type, target_type : str or MemoryType
         Names of frameworks.
     gpu_id : int, optional
@@ -606,14 +606,18 @@ class dtype_policy(AbstractContextManager[None]):
     def __exit__(self, *_exception: Any) -> None: ...
 
 def stack_slices(
-    slices: Iterable[Any], memory_type: _FrameworkName, gpu_id: int | None = None
+    slices: Iterable[Any],
+    memory_type: _FrameworkName | None = None,
+    gpu_id: int | None = None,
+    *,
+    target_type: _FrameworkName | None = None,
 ) -> Any:
     """Stack 2-D slices into a 3-D array of the framework `memory_type`.
 
     `slices` are n arrays of shape (height, width), which may be of different frameworks. The result
     has shape (n, height, width). If the slices have different dtypes, the result has the dtype that
     NumPy promotes them to. `gpu_id` is the accelerator of the result; by default the result is
-    where `convert` would put the first slice.
+    where `convert` would put the first slice. `target_type` is another name of `memory_type`.
 
     Raises `ValueError` if there are no slices, if one is not 2-D, if their shapes differ, or if the
     framework is unknown. Otherwise raises what `convert` raises.
@@ -624,13 +628,19 @@ def stack_slices(
     """
 
 def unstack_slices(
-    array: Any, memory_type: _FrameworkName, gpu_id: int | None = None, validate_slices: bool = True
+    array: Any,
+    memory_type: _FrameworkName | None = None,
+    gpu_id: int | None = None,
+    validate_slices: bool = True,
+    *,
+    target_type: _FrameworkName | None = None,
 ) -> list[Any]:
     """Split a 3-D array into a list of 2-D slices of the framework `memory_type`.
 
     `array` has shape (n, height, width). It is first converted to `memory_type`, on accelerator
     `gpu_id` if given. The result is a list of n arrays of shape (height, width), which are views if
-    the framework has views. `validate_slices` checks that each slice is 2-D.
+    the framework has views. `validate_slices` checks that each slice is 2-D. `target_type` is
+    another name of `memory_type`.
 
     Raises `ValueError` if the array is not 3-D, if a slice is not 2-D, or if the framework is
     unknown. Otherwise raises what `convert` raises.

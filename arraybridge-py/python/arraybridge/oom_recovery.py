@@ -9,9 +9,13 @@ Declared functions do this themselves, and more. See ``arraybridge.decorators``.
 
 from __future__ import annotations
 
+from typing import Any
+
+from . import compat
 from ._core import execute_with_oom_recovery, is_oom_error
 
 __all__ = ["execute_with_oom_recovery", "is_oom_error"]
 
-_execute_with_oom_recovery = execute_with_oom_recovery
-_is_oom_error = is_oom_error
+
+def __getattr__(name: str) -> Any:
+    return compat.find(__name__, name)

@@ -26,8 +26,3 @@ def execute_with_oom_recovery(func: Callable[[], _T], memory_type: str, max_retr
     >>> execute_with_oom_recovery(lambda: 42, "numpy")
     42
     """
-
-def _execute_with_oom_recovery(
-    func: Callable[[], _T], memory_type: str, max_retries: int = 2
-) -> _T: ...
-def _is_oom_error(error: BaseException, memory_type: str | None = None) -> bool: ...

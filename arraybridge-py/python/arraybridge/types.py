@@ -31,6 +31,11 @@ class Converter:
     def __init__(self, source: str) -> None:
         self.source = str(source)
 
+    @property
+    def memory_type(self) -> str:
+        """The framework that it converts from."""
+        return self.source
+
     def __repr__(self) -> str:
         return f"<converter from {self.source}>"
 

@@ -12,29 +12,29 @@ from ._core import device_id, loaded_frameworks
 __all__ = ["device_id", "loaded_frameworks", "optional_import"]
 
 
-class _Missing:
+class _ModulePlaceholder:
     """Stands in for a module that is missing. It is falsy, and calling it raises ImportError."""
 
-    def __init__(self, name: str, why: str) -> None:
-        self._name = name
+    def __init__(self, module_name: str, why: str = "the package is not installed") -> None:
+        self._module_name = module_name
         self._why = why
 
     def __bool__(self) -> bool:
         return False
 
-    def __getattr__(self, name: str) -> _Missing:
+    def __getattr__(self, name: str) -> _ModulePlaceholder:
         if name.startswith("__"):
             raise AttributeError(name)
-        return _Missing(f"{self._name}.{name}", self._why)
+        return _ModulePlaceholder(f"{self._module_name}.{name}", self._why)
 
     def __call__(self, *args: Any, **kwargs: Any) -> NoReturn:
-        raise ImportError(f"cannot use {self._name}: {self._why}")
+        raise ImportError(f"{self._module_name} is not available: {self._why}")
 
     def __repr__(self) -> str:
-        return f"<missing module {self._name}>"
+        return f"<ModulePlaceholder for {self._module_name}>"
 
 
-def optional_import(module_name: str) -> ModuleType | _Missing:
+def optional_import(module_name: str) -> ModuleType | _ModulePlaceholder:
     """Import a module, or return a stand-in that is falsy and raises ImportError when it is called.
 
     >>> from arraybridge.utils import optional_import
@@ -45,9 +45,11 @@ def optional_import(module_name: str) -> ModuleType | _Missing:
         return importlib.import_module(module_name)
     except ModuleNotFoundError as error:
         absent = error.name is not None and f"{module_name}.".startswith(f"{error.name}.")
-        return _Missing(module_name, "the package is not installed" if absent else _broken(error))
+        return _ModulePlaceholder(
+            module_name, "the package is not installed" if absent else _broken(error)
+        )
     except Exception as error:  # A broken package can raise anything.
-        return _Missing(module_name, _broken(error))
+        return _ModulePlaceholder(module_name, _broken(error))
 
 
 def _broken(error: Exception) -> str:

@@ -25,8 +25,8 @@ pub(super) fn not_an_array(data: &Bound<'_, PyAny>, target: &'static str) -> Err
     let titles = MemoryType::ALL.map(|name| name.framework().title).join(", ");
     let class = class_name(data);
     let reason = format!(
-        "{class} is not an array of {titles}; wrap numbers, lists and scalars in \
-         numpy.asarray(..) first"
+        "Unknown memory type: {class} is not an array of {titles}; wrap numbers, lists and scalars \
+         in numpy.asarray(..) first"
     );
     Error::Conversion(Box::new(ConversionError {
         failure: Failure::Array,

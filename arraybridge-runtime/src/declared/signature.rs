@@ -131,12 +131,13 @@ impl Parameters {
             all.push((name, parameter));
         }
         let has = |name: &str| all.iter().any(|(n, _)| n == name);
+        parameters.forwards_dtype = has(DTYPE_CONVERSION) && leads_to_declared(function)?;
         parameters.own = OwnKeywords {
             dtype_conversion: has(DTYPE_CONVERSION),
-            dtype_config: has(DTYPE_CONFIG),
+            // A wrapped declared function gets it as `dtype_conversion`.
+            dtype_config: has(DTYPE_CONFIG) && !parameters.forwards_dtype,
             slice_by_slice: has(SLICE_BY_SLICE),
         };
-        parameters.forwards_dtype = has(DTYPE_CONVERSION) && leads_to_declared(function)?;
         check_names(options, all.iter().map(|(name, _)| name.as_str()))?;
         let shown = extended_signature(&signature, all, parameters.own, options)?;
         Ok((parameters, Some(shown)))
@@ -267,7 +268,7 @@ fn leads_to_declared(function: &Bound<'_, PyAny>) -> PyResult<bool> {
     Ok(false)
 }
 
-/// The signature with the added keywords, which come before `**kwargs`. `dtype_config` is not shown.
+/// The signature with the added keywords, which come before `**kwargs`.
 fn extended_signature<'py>(
     signature: &Bound<'py, PyAny>,
     parameters: Vec<(String, Bound<'py, PyAny>)>,
@@ -277,6 +278,7 @@ fn extended_signature<'py>(
     let py = signature.py();
     let class = py.import("inspect")?.getattr("Parameter")?;
     let kind = class.getattr("KEYWORD_ONLY")?;
+    let has_config = parameters.iter().any(|(name, _)| name == DTYPE_CONFIG);
     let mut parameters: Vec<_> = parameters.into_iter().map(|(_, parameter)| parameter).collect();
     let last_kind = parameters.last().map(|p| p.getattr("kind")?.extract::<u8>()).transpose()?;
     let var_keyword = if last_kind == Some(VAR_KEYWORD) { parameters.pop() } else { None };
@@ -294,6 +296,10 @@ fn extended_signature<'py>(
     }
     if !own.slice_by_slice {
         add(SLICE_BY_SLICE, PyBool::new(py, options.slice_by_slice).to_owned().into_any())?;
+    }
+    // Callers that fill in keywords by the signature would put a config of their own here.
+    if !has_config {
+        add(DTYPE_CONFIG, py.None().into_bound(py))?;
     }
     parameters.extend(var_keyword);
     let keywords = PyDict::new(py);

@@ -109,11 +109,14 @@ fn import_failed(
     let line = first_line(py, &error);
     let reason = match is_absent(py, framework, &error) {
         true => {
-            format!("{title} is not installed ({line}); install it with `pip install {install}`")
+            format!(
+                "{title} is not installed ({line}), so it is not available; install it with `pip \
+                 install {install}`"
+            )
         }
         false => format!(
-            "{title} is installed but broken ({line}); repair it, for example with `pip install \
-             --force-reinstall {install}`"
+            "{title} is installed but broken ({line}), so it is not available; repair it, for \
+             example with `pip install --force-reinstall {install}`"
         ),
     };
     ends.caused(Failure::NotInstalled, "import", reason, Some(error))

@@ -23,7 +23,7 @@ _HERE = {
         "_FRAMEWORK_CONFIG": "views",
         "_FRAMEWORK_OPS": "views",
         "_ensure_module": "helpers",
-        "_execute_with_oom_recovery": "helpers",
+        "_execute_with_oom_recovery": "memory",
         "_get_device_id": "helpers",
         "_supports_dlpack": "helpers",
     },
@@ -35,6 +35,16 @@ _HERE = {
         "SliceBySliceRuntimeParameter": "configs",
         "_create_dtype_wrapper": "configs",
     },
+    "arraybridge.oom_recovery": {
+        "_clear_cache_for_memory_type": "memory",
+        "_execute_with_oom_recovery": "memory",
+        "_is_oom_error": "memory",
+    },
+    "arraybridge.stack_utils": {
+        "_enforce_gpu_device_requirements": "helpers",
+        "_is_2d": "helpers",
+        "_is_3d": "helpers",
+    },
     "arraybridge.types": {
         "VALID_GPU_MEMORY_TYPES": "constants",
         "VALID_MEMORY_TYPES": "constants",
@@ -42,6 +52,8 @@ _HERE = {
     "arraybridge.utils": {
         "_ensure_module": "helpers",
         "_get_device_id": "helpers",
+        "_move_to_device": "helpers",
+        "_supports_cuda_array_interface": "helpers",
         "_supports_dlpack": "helpers",
     },
 }

@@ -41,10 +41,6 @@ class _FrameworkConverter(Converter):
 
     __slots__ = ()
 
-    @property
-    def memory_type(self) -> str:
-        return self.source
-
     def from_numpy(self, data: Any, gpu_id: int | None = None) -> Any:
         return convert_memory(data, "numpy", self.source, gpu_id)
 

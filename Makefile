@@ -52,7 +52,7 @@ PYTEST := -m pytest -n 2 --dist loadfile
 
 .NOTPARALLEL:
 .PHONY: help demo demo-all pipeline test test-rust test-cupy test-python test-without-shortcuts test-oldest wheel wheels seventh tables gpu \
-	gpu-wheel examples dask docs mutants sanitize bench lint clean
+	gpu-wheel examples dask docs mutants sanitize conformance bench lint clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 24
@@ -178,6 +178,28 @@ docs: $(DOCS_STAMP) ## build the documentation site into build/site-docs; a warn
 # Each change takes a build, so this is not part of `make test`.
 mutants: $(TEST_STAMP) ## break the rules in tests/mutants one by one, and check that a test fails
 	@$(VENV)/bin/python tests/tools/mutants.py
+
+# The versions of the Python original are never in the environment of the tests.
+ORIGINALS := 0.2.8 0.2.11 0.5.2
+CONFORMANCE := build/conformance
+
+conformance: wheel $(OPENCL_ENV) $(ORIGINALS:%=build/originals/%/.stamp) ## score this wheel beside the Python original, and write docs/conformance.md
+	@rm -rf $(CONFORMANCE)
+	@$(with_opencl) \
+	$(VENV)/bin/python tests/conformance/run.py --out $(CONFORMANCE); \
+	for version in $(ORIGINALS); do \
+		build/originals/$$version/bin/python tests/conformance/run.py --name original-$$version --out $(CONFORMANCE); \
+	done
+	@$(VENV)/bin/python tests/conformance/report.py $(CONFORMANCE)
+
+# Each finds the frameworks in the environment of the tests, which comes last in its path.
+build/originals/%/.stamp: $(TEST_STAMP)
+	@echo "installing the Python original $*"
+	@test -x $(@D)/bin/python || $(PYTHON) -m venv $(@D)
+	@site() { $$1 -c 'import sysconfig; print(sysconfig.get_path("platlib"))'; }; \
+	site $(CURDIR)/$(VENV)/bin/python >"$$(site $(@D)/bin/python)/tests.pth"
+	@$(@D)/bin/python -m pip install --quiet arraybridge==$*
+	@touch $@
 
 # matplotlib goes into the environment of the tests; the Python original into a folder of its own.
 bench: wheel $(OPENCL_ENV) $(UPSTREAM)/.stamp ## compare the speed with calls by hand: tables, build/bench/bench.{json,svg}

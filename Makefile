@@ -52,7 +52,7 @@ PYTEST := -m pytest -n 2 --dist loadfile
 
 .NOTPARALLEL:
 .PHONY: help demo demo-all pipeline test test-rust test-cupy test-python test-without-shortcuts test-oldest wheel wheels seventh tables gpu \
-	gpu-wheel examples dask docs mutants sanitize conformance bench lint clean
+	gpu-wheel examples dask docs mutants sanitize soak conformance supply-chain bench lint clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 24
@@ -86,6 +86,15 @@ sanitize: $(TEST_STAMP) ## the Rust tests under AddressSanitizer
 	RUSTFLAGS="-Zsanitizer=address -Cforce-frame-pointers=yes" PYTHONMALLOC=malloc \
 	ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1:detect_stack_use_after_return=1 \
 	$(CARGO) test --target $$(rustc -vV | sed -n 's/^host: //p') -p arraybridge-runtime --lib
+
+# Half of the time for threads in all frameworks, and the rest for threads while the process ends or forks.
+SECONDS := 600
+
+soak: wheel $(OPENCL_ENV) ## use the package from 16 threads for SECONDS (600), and check values, memory and descriptors
+	@$(with_opencl) $(VENV)/bin/python tests/soak/soak.py --seconds $$(( $(SECONDS) / 2 ))
+	@for program in shutdown fork interpreter deleters; do \
+		echo "$$program"; $(VENV)/bin/python tests/soak/endings.py $$program $$(( $(SECONDS) / 8 )); \
+	done
 
 test-python: wheel seventh $(OPENCL_ENV) $(IMAGES)/.stamp
 	@$(with_opencl) ARRAYBRIDGE_SEVENTH_PYTHON=$(SEVENTH_VENV)/bin/python \
@@ -178,6 +187,25 @@ docs: $(DOCS_STAMP) ## build the documentation site into build/site-docs; a warn
 # Each change takes a build, so this is not part of `make test`.
 mutants: $(TEST_STAMP) ## break the rules in tests/mutants one by one, and check that a test fails
 	@$(VENV)/bin/python tests/tools/mutants.py
+
+# The audits need cargo-deny, cargo-audit and pip-audit, and databases that they download.
+# `make supply-chain AUDIT=` leaves them out. A minimal version is that of a direct dependency: others promise
+# versions that do not build. Its lock file is made by an option of cargo that is not stable.
+AUDIT := yes
+MSRV := $(shell sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
+MINIMAL := build/minimal
+
+supply-chain: ## build with the oldest Rust and the oldest dependencies, and audit all of them
+	@$(CARGO) +$(MSRV) check --quiet --workspace --locked --target-dir build/msrv
+	@rm -rf $(MINIMAL) && mkdir -p $(MINIMAL)
+	@tar c Cargo.toml README.md LICENSE frameworks.toml arraybridge-* | tar x -C $(MINIMAL)
+	@cd $(MINIMAL) && RUSTC_BOOTSTRAP=1 $(CARGO) -Z direct-minimal-versions generate-lockfile --quiet
+	@cd $(MINIMAL) && $(CARGO) check --quiet --workspace --locked --target-dir ../minimal-target
+	@if [ -n "$(AUDIT)" ]; then \
+		$(CARGO) deny --all-features check; \
+		$(CARGO) audit; \
+		for file in tests/requirements.txt docs/requirements.txt examples/*/requirements.txt; do pip-audit -r $$file; done; \
+	fi
 
 # The versions of the Python original are never in the environment of the tests.
 ORIGINALS := 0.2.8 0.2.11 0.5.2

@@ -54,7 +54,7 @@ class Subject:
         The original's versions want an index, `None`, or a device object in this place.
         """
         plain = np.arange(6, dtype="float32").reshape(2, 3)
-        for device in ((), (None,), (0,), *((d,) for d in self._device_objects(target))):
+        for device in ((), (0,), (None,), *((d,) for d in self._device_objects(target))):
             try:
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore")

@@ -77,7 +77,6 @@ def _derived(case: dict[str, Any]) -> dict[str, Any]:
         return {
             "possible": bridges.has_dtype(source, case["dtype"])
             and bridges.has_shape(source, shape),
-            "same": source == target,
             "target_has_shape": bridges.has_shape(target, shape),
             "target_has_dtype": bridges.has_dtype(target, case["dtype"]),
         }

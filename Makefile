@@ -52,7 +52,7 @@ PYTEST := -m pytest -n 2 --dist loadfile
 
 .NOTPARALLEL:
 .PHONY: help demo demo-all pipeline test test-rust test-cupy test-python test-without-shortcuts test-oldest wheel wheels seventh tables gpu \
-	gpu-wheel examples dask docs mutants sanitize soak conformance supply-chain bench lint clean
+	gpu-wheel examples dask docs mutants sanitize soak conformance supply-chain bench workloads lint clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 24
@@ -233,6 +233,10 @@ build/originals/%/.stamp: $(TEST_STAMP)
 bench: wheel $(OPENCL_ENV) $(UPSTREAM)/.stamp ## compare the speed with calls by hand: tables, build/bench/bench.{json,svg}
 	@$(VENV)/bin/python -m pip install --quiet -r tests/benchmarks/requirements.txt
 	@$(with_opencl) $(VENV)/bin/python tests/benchmarks/bench.py --out build/bench --upstream $(UPSTREAM)
+
+workloads: wheel $(OPENCL_ENV) $(UPSTREAM)/.stamp ## compare whole pipelines with an expert's code: time, memory, and our own share
+	@$(VENV)/bin/python -m pip install --quiet -r tests/benchmarks/requirements.txt
+	@$(with_opencl) PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(VENV)/bin/python tests/benchmarks/workloads/run.py --out build/bench --upstream $(UPSTREAM)
 
 $(UPSTREAM)/.stamp: $(TEST_STAMP)
 	@echo "installing the Python original into $(UPSTREAM)"

@@ -101,3 +101,23 @@ def test_a_comparison_of_instructions_fails_for_a_slower_call(monkeypatch, tmp_p
     arguments = ["--only", "numpy", "--compare", str(before), "--tolerance", "0.02"]
     monkeypatch.setattr(sys, "argv", ["instructions.py", *arguments])
     assert instructions.main() == status
+
+
+def workloads():
+    import jobs
+
+    small = {"plate": lambda: jobs.fields(2, 64), "memory": lambda: jobs.large(1)[:5]}
+    for name, job in jobs.JOBS.items():
+        yield pytest.param(job, small.get(name, lambda job=job: job.data(3)), id=name)
+
+
+@pytest.mark.parametrize(("job", "data"), workloads())
+def test_a_pipeline_gives_what_an_expert_gets_by_hand(job, data):
+    import arraybridge
+    import jobs
+
+    bridges.need(*job.needs)
+    data, runs = data(), job.contenders
+    by_hand, ours = (np.asarray(runs[who](data, arraybridge)) for who in (jobs.HAND, jobs.OURS))
+    assert by_hand.dtype == ours.dtype and by_hand.shape == ours.shape
+    assert by_hand.tobytes() == ours.tobytes() and by_hand.any()

@@ -369,6 +369,26 @@ def test_a_framework_is_checked_with_the_variables_that_its_table_names(monkeypa
     assert seen == [("claims", ("numpy",), variables), ("between", ("numpy", "numpy"), variables)]
 
 
+def test_what_the_other_framework_cannot_do_and_needs_comes_from_its_own_table(monkeypatch):
+    seen = {}
+
+    def cases(module, *arguments, environment, **options):
+        seen[arguments] = environment
+        return iter([{"name": "x", "status": "failed", "reason": "lost", "seconds": 0.1}])
+
+    monkeypatch.setattr(check, "run_cases", cases)
+    checked = lying("numpy", check__environment={"HERE": "checked", "BOTH": "checked"})
+    limits = [{"line": "x", "text": "lost", "why": "it keeps none"}]
+    other = lying("torch", check__environment={"THERE": "other", "BOTH": "other"},
+                  check__limits=limits)  # fmt: skip
+    found = check._framework(checked, {**KNOWN, "torch": other}, ["numpy", "torch"], 1, False)
+    assert seen[("numpy",)] == {"HERE": "checked", "BOTH": "checked"}
+    assert seen[("numpy", "torch")] == {"HERE": "checked", "THERE": "other", "BOTH": "checked"}
+    states = {line["group"]: line["status"] for line in found["lines"]}
+    assert states == {"alone": "failed", "numpy": "failed", "torch": "limit"}
+    assert found["unused_limits"] == []
+
+
 def test_what_is_not_installed_is_not_checked_and_not_right():
     table = lying("numpy", module="is_not_there.core", install="thing")
     found = check._framework(table, KNOWN, None, 1, False)

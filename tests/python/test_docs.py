@@ -9,15 +9,16 @@ import re
 import tomllib
 import types
 
+import arraybridge
 import bridges
 import pytest
 
 README = bridges.ROOT / "README.md"
 
 
-def tool():
-    path = bridges.ROOT / "tests" / "tools" / "routes_table.py"
-    spec = importlib.util.spec_from_file_location("routes_table", path)
+def tool(name="routes_table"):
+    path = bridges.ROOT / "tests" / "tools" / f"{name}.py"
+    spec = importlib.util.spec_from_file_location(name, path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
@@ -25,6 +26,20 @@ def tool():
 
 def blocks(path, language):
     return re.findall(rf"^```{language}\n(.*?)^```", path.read_text(), re.DOTALL | re.MULTILINE)
+
+
+def test_the_reference_is_what_the_docstrings_say():
+    module = tool("reference_page")
+    assert module.page() == module.PAGE.read_text(), (
+        "docs/reference.md is out of date: python tests/tools/reference_page.py --write"
+    )
+    listed = [
+        *module.COVERED,
+        *module.errors(),
+        *(n for names in module.GROUPS.values() for n in names),
+    ]
+    constants = {"CPU_MEMORY_TYPES", "GPU_MEMORY_TYPES", "SUPPORTED_MEMORY_TYPES"}
+    assert {*listed} | constants == {*arraybridge.__all__} and len(listed) == len({*listed})
 
 
 def test_the_code_of_the_readme_runs():

@@ -6,6 +6,7 @@ says nothing about CuPy itself.
 """
 
 import asyncio
+import collections
 import ctypes
 import gc
 import textwrap
@@ -257,6 +258,78 @@ def test_parts_are_joined_as_declared(join, result):
     if not isinstance(whole, tuple):
         joined, whole = (joined,), (whole,)
     assert all(np.array_equal(*pair) for pair in zip(joined, whole, strict=True))
+
+
+@pytest.mark.parametrize("options", [{}, {"join": "concatenate"}])
+@pytest.mark.parametrize("in_tuple", [False, True])
+def test_results_are_not_kept_once_they_are_in_the_whole(options, in_tuple):
+    alive = []
+
+    def result(image):
+        left = sum(made() is not None for made in alive)
+        assert left == 0
+        y = image * 2
+        alive.append(weakref.ref(y))
+        return (y, [y]) if in_tuple else y
+
+    if in_tuple and options:
+        options = {"join": ("concatenate", ("concatenate",))}
+    joined = split_of(result, options, largest=2)
+    assert len(alive) == 5
+    for y in (joined[0], joined[1][0]) if in_tuple else (joined,):
+        assert (y == image() * 2).all()
+
+
+def test_a_function_may_write_its_next_result_over_the_last_one():
+    out = np.empty((8, 3))
+
+    def result(image):
+        return np.multiply(image, 2, out=out[: len(image)]), out[: len(image)]
+
+    for joined in split_of(result, {}, largest=3):
+        assert (joined == image() * 2).all()
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("name", HOSTED)
+def test_a_part_unlike_those_before_is_joined_with_them(name, axis):
+    bridges.need(name)
+    lead = np.arange(48, dtype="int16").reshape(8, 6)
+    calls = []
+
+    @getattr(ab, name)(
+        split_axis=axis, on_oom="split", output_type="numpy", dtype_conversion="native"
+    )
+    def f(x):
+        if x.shape[axis] > 2:
+            exhaust(name)
+        calls.append(x.shape)
+        return x if len(calls) < 3 else ab.convert(x, name, dtype="float32")
+
+    with ab.trace() as trace:
+        joined = f(bridges.make(name, lead))
+    assert len(calls) > 3 and joined.dtype == "float32"
+    assert (joined == lead).all()
+    assert sum(record.how == "concatenate" for record in trace) == 2
+
+
+def test_no_part_is_taken_in_twice():
+    """The first element of a tuple is in its whole when memory runs out for the second one."""
+
+    class Pair(collections.namedtuple("Pair", "first second")):
+        def __getitem__(self, index):
+            raise MemoryError("no memory for an element")
+
+    calls = []
+
+    def result(image):
+        calls.append(len(image))
+        return image * 2, Pair(1, 2)
+
+    with pytest.raises(MemoryError) as caught:
+        split_of(result, {})
+    assert "tried split: MemoryError: no memory for an element" in notes(caught)
+    assert len(calls) == 1
 
 
 @pytest.mark.parametrize("name", HOSTED)

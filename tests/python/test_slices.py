@@ -376,6 +376,33 @@ def test_gradients_pass_through_a_stack():
     assert (tape.gradient(y, v).numpy() == 3).all()
 
 
+def test_a_framework_makes_all_slices_at_once_where_its_table_says_how(monkeypatch):
+    bridges.need("tensorflow")
+    import tensorflow as tf
+
+    calls, unstack = [], tf.unstack
+    monkeypatch.setattr(tf, "unstack", lambda data: calls.append(data.dtype) or unstack(data))
+    x = np.arange(24).reshape(2, 3, 4)
+    for dtype in ("float32", "uint16"):
+        slices = ab.unstack_slices(tf.constant(x.astype(dtype)), "tensorflow", 0)
+        assert [s.dtype for s in slices] == [dtype] * 2
+        np.testing.assert_array_equal(np.stack(slices), x)
+    assert calls == [tf.float32, tf.uint16]
+
+    v = tf.Variable(tf.ones((2, 3, 4)))
+    with tf.GradientTape() as tape:
+        first, _ = ab.unstack_slices(v * 2, "tensorflow", 0)
+    assert tape.gradient(first, v).numpy().tolist() == [[[2.0] * 4] * 3, [[0.0] * 4] * 3]
+
+    monkeypatch.setattr(tf, "unstack", lambda data: 1 / 0)
+    slices = ab.unstack_slices(tf.constant(x.astype("float32")), "tensorflow", 0)
+    np.testing.assert_array_equal(np.stack(slices), x)
+
+    monkeypatch.setattr(tf, "unstack", lambda data: unstack(data)[:1])
+    with pytest.raises(ValueError, match="2 slices by its shape, and 1 when"):
+        ab.unstack_slices(tf.constant(x.astype("float32")), "tensorflow", 0)
+
+
 # Stacks that are filled as their slices come.
 
 STACKS = ("numpy", "torch", "jax", "tensorflow", "pyclesperanto")

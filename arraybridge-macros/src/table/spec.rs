@@ -285,10 +285,11 @@ pub struct Streams {
     pub scope: Op,
 }
 
-/// `[X.array]`: every op, by its field.
+/// `[X.array]`: every op that has a default, by its field, and the others.
 #[derive(Debug)]
 pub struct ArrayOps {
     pub namespace: Op,
+    pub unstack: Option<Op>,
     pub ops: Vec<(&'static str, Op)>,
 }
 

@@ -865,6 +865,7 @@ pub mod statics {
                     op
                 },
             },
+            unstack: ::core::option::Option::None,
             min: ::arraybridge_runtime::__private::Op {
                 source: "xp.amin(data)",
                 call: {

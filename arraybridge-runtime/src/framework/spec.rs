@@ -326,6 +326,8 @@ pub struct Streams {
 pub struct ArrayOps {
     /// The namespace `xp` of the other operations. Scope: `module`.
     pub namespace: Op<1>,
+    /// All slices along the first axis at once, as an iterable. Scope: `module, xp, data`.
+    pub unstack: Option<Op<3>>,
     /// Scope: `module, xp, data`.
     pub min: Op<3>,
     /// Scope: `module, xp, data`.

@@ -31,23 +31,18 @@ pub(super) fn fill(
         Along::Axis(axis) => axis,
     };
     let result = result.view();
-    let mut row_bytes = 0;
+    let mut offset = 0;
     let mut pieces = Vec::with_capacity(arrays.len());
     for opened in arrays {
-        let piece = Piece::new(opened.source.view(), axis, row_bytes);
-        row_bytes += piece.run_bytes(result.dtype());
+        let piece = Piece::new(opened.source.view(), axis, offset);
+        offset += piece.run_bytes(result.dtype());
         pieces.push(piece);
     }
     if result.is_empty() {
         return Ok(());
     }
     let is_large = result.nbytes() >= cast::DETACH_FROM;
-    let rows = Rows {
-        address: result.data() as usize,
-        row_bytes,
-        dtype: result.dtype(),
-        threads: if is_large { host::threads() } else { 1 },
-    };
+    let rows = Rows::of(result, axis, is_large);
     let copy_all = || {
         pieces.iter().try_for_each(|piece| {
             // SAFETY: `result` and `arrays` are borrowed until this function returns, and their owners
@@ -59,6 +54,47 @@ pub(super) fn fill(
         })
     };
     if is_large { py.detach(copy_all) } else { copy_all() }
+}
+
+/// Copies an array to its place along an axis of the result, which has its dtype and its other axes.
+///
+/// # Errors
+///
+/// As [`fill`].
+///
+/// # Panics
+///
+/// If the result has no such place.
+pub(super) fn fill_part(
+    py: Python<'_>,
+    result: &mut Source,
+    part: &Source,
+    axis: usize,
+    start: usize,
+) -> Result<(), CastError> {
+    let (result, part) = (result.view(), part.view());
+    let fits = |at| match at == axis {
+        true => start + part.shape()[at] <= result.shape()[at],
+        false => part.shape()[at] == result.shape()[at],
+    };
+    assert!(part.ndim() == result.ndim() && (0..part.ndim()).all(fits));
+    assert!(part.dtype() == result.dtype());
+    if part.is_empty() {
+        return Ok(());
+    }
+    let run: usize = result.shape()[axis + 1..].iter().product();
+    let piece = Piece::new(part, axis, start * run * result.dtype().size());
+    let is_large = part.nbytes() >= cast::DETACH_FROM;
+    let rows = Rows::of(result, axis, is_large);
+    let copy = || {
+        // SAFETY: `result` and `part` are borrowed until this function returns, and their owners keep the
+        // memory alive that the views describe. `result` owns its memory, which has the place in all of its
+        // rows, as the shapes say, and is borrowed mutably, so that nobody else reads or writes it and it
+        // does not overlap the part. That no other thread writes to the part meanwhile is assumed of
+        // Python threads: see "What is assumed of Python threads" in ARCHITECTURE.md.
+        unsafe { rows.copy_from(&piece) }
+    };
+    if is_large { py.detach(copy) } else { copy() }
 }
 
 /// Writes an array to a row of a stack, cast to its dtype, and counts what was lost.
@@ -122,6 +158,16 @@ struct Rows {
 }
 
 impl Rows {
+    /// The rows of a contiguous array: one for each position along the axes before one.
+    fn of(result: &View, axis: usize, is_large: bool) -> Rows {
+        Rows {
+            address: result.data() as usize,
+            row_bytes: result.shape()[axis..].iter().product::<usize>() * result.dtype().size(),
+            dtype: result.dtype(),
+            threads: if is_large { host::threads() } else { 1 },
+        }
+    }
+
     /// Copies an array to its place in every row.
     ///
     /// # Safety

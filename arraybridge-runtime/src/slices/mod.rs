@@ -7,6 +7,7 @@
 
 mod column;
 mod fill;
+mod grow;
 mod join;
 mod shape;
 mod unstack;
@@ -23,6 +24,7 @@ use crate::interpreter::tuples;
 use crate::memory::view::Dims;
 use crate::policy::StackPolicy;
 use column::{Column, Images};
+pub use grow::Growing;
 use join::{Along, join};
 use shape::{check_shapes, ndim_of, shape_of, shape_text, slice_count};
 use unstack::{OnHost, Slices};

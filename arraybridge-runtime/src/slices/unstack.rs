@@ -1,5 +1,6 @@
 //! A stack taken apart into its slices.
 
+use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
 use pyo3::types::PyIterator;
 
@@ -23,7 +24,7 @@ pub(super) struct Slices<'py> {
 
 /// How a slice is made.
 enum Way<'py> {
-    /// The framework iterates over the array. That is faster than an index for each slice.
+    /// The framework makes them together, or iterates over the array. That is faster than an index for each.
     Iterate(Bound<'py, PyIterator>),
     /// Each slice is made of a part of the array's memory.
     Memory(OnHost<'py>),
@@ -93,6 +94,9 @@ fn way<'py>(array: &Bound<'py, PyAny>, at_once: bool) -> Result<Way<'py>> {
     }
     let framework = class.framework;
     let loaded = loaded::load(py, framework, Endpoints::of(framework))?;
+    if at_once && let Some(slices) = together(array, &class, loaded)? {
+        return Ok(Way::Iterate(slices));
+    }
     // Nothing is recorded of memory. And torch lets nobody write to slices that it made together.
     if is_recorded(py, loaded, array) {
         return Ok(Way::Index);
@@ -103,6 +107,30 @@ fn way<'py>(array: &Bound<'py, PyAny>, at_once: bool) -> Result<Way<'py>> {
         None if at_once || !framework.immutable => iterated(array),
         None => Way::Index,
     })
+}
+
+/// The slices that the framework's own operation makes, if the table names one and it takes the array.
+fn together<'py>(
+    array: &Bound<'py, PyAny>,
+    class: &Class,
+    loaded: &LoadedFramework,
+) -> Result<Option<Bound<'py, PyIterator>>> {
+    let (py, table) = (array.py(), class.framework.array.as_ref());
+    let Some((table, unstack)) = table.and_then(|table| Some((table, table.unstack.as_ref()?)))
+    else {
+        return Ok(None);
+    };
+    let module = loaded.module(py);
+    let slices = table
+        .namespace
+        .call(py, [module])
+        .and_then(|xp| unstack.call(py, [module, &xp, array]))
+        .and_then(|slices| slices.try_iter());
+    match slices {
+        Ok(slices) => Ok(Some(slices)),
+        Err(error) if error.is_instance_of::<PyException>(py) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
 }
 
 fn iterated<'py>(array: &Bound<'py, PyAny>) -> Way<'py> {

@@ -87,6 +87,7 @@ pub(super) fn array_ops(outer: &Section<'_>) -> Option<ArrayOps> {
         let scope = [&["xp"], names].concat();
         (key, op(&section, key, &scope).unwrap_or_else(|| ops::default(default, &scope)))
     });
+    let unstack = op(&section, "unstack", &["xp", "data"]);
     section.finish();
-    Some(ArrayOps { namespace: namespace?, ops: ops.into() })
+    Some(ArrayOps { namespace: namespace?, unstack, ops: ops.into() })
 }

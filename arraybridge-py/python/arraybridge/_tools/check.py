@@ -39,9 +39,9 @@ def installed(table: Table) -> bool:
         return False
 
 
-def environment(table: Table) -> dict[str, str]:
-    """The variables that a framework needs to be checked here. ``{prefix}`` is Python's."""
-    found = table.get("check.environment", {})
+def environment(*both: Table) -> dict[str, str]:
+    """The variables that frameworks need to be checked here. ``{prefix}`` is Python's."""
+    found = {k: v for table in both for k, v in table.get("check.environment", {}).items()}
     return {name: value.replace("{prefix}", sys.prefix) for name, value in found.items()}
 
 
@@ -89,12 +89,15 @@ def _framework(
         return {"title": table.title, "ok": False, "reason": reason, "against": [], "lines": []}
     with_others = others(table, known, against)
     lines = []
-    variables = environment(table)
     with progress(table.name, show=show) as bar:
-        run = functools.partial(run_cases, silence=silence, bar=bar, environment=variables)
-        lines += _lines(ALONE, run("claims", table.name))
+        run = functools.partial(run_cases, silence=silence, bar=bar)
+        lines += _lines(ALONE, run("claims", table.name, environment=environment(table)))
         for name in with_others:
-            lines += _lines(name, run("between", table.name, name))
+            variables = environment(known[name], table)
+            found = _lines(name, run("between", table.name, name, environment=variables))
+            if name != table.name:  # what the other one cannot do is not this one's fault
+                explain(found, known[name].get("check.limits", []), partial=True)
+            lines += found
     unused = explain(lines, table.get("check.limits", []), partial=against is not None)
     return {
         "title": table.title,

@@ -575,6 +575,9 @@ def array_cases(table: Table) -> Iterator[Case]:
     for op in ARRAY_OPS:
         check = check_astype if op == "astype" else functools.partial(check_array_op, op=op)
         yield f"array.{op}", f"array.{op}", functools.partial(for_dtypes, table, op, check)
+    if table.get("array.unstack"):
+        check = functools.partial(for_dtypes, table, "unstack", check_unstack)
+        yield "array.unstack", "array.unstack", check
 
 
 def for_dtypes(table: Table, op: str, check: Callable[..., None]) -> str | None:
@@ -642,6 +645,21 @@ def check_array_op(table: Table, op: str, dtype: str) -> None:
         if op in ("stack", "concatenate"):
             raise Lie(f"array.{op}", f"it gives {found} for {dtype}")
         raise Note(f"it gives {found}")
+
+
+def check_unstack(table: Table, dtype: str) -> None:
+    native = plain(dtype).astype(dtype).reshape(3, 2, 2)
+    try:
+        xp = table.run("array.namespace")
+        slices = list(table.run("array.unstack", xp=xp, data=table.make(native)))
+    except Lie:
+        raise
+    except Exception as error:
+        raise Note(words(error)) from error
+    if len(slices) != len(native):
+        raise Lie("array.unstack", f"it gives {len(slices)} slices of {len(native)}")
+    for got, expected in zip(slices, native, strict=True):
+        same(table.read(got, dtype), expected, "array.unstack", dtype)
 
 
 def check_astype(table: Table, dtype: str) -> None:

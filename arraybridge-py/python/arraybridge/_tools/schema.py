@@ -65,7 +65,7 @@ TABLE: dict[str, Any] = {
         "namespace": (), "min": ("xp", "data"), "max": ("xp", "data"), "round": ("xp", "data"),
         "clip": ("xp", "data", "low", "high"), "astype": ("xp", "data", "dtype"),
         "where": ("xp", "mask", "data", "other"), "stack": ("xp", "arrays"),
-        "concatenate": ("xp", "arrays", "axis"),
+        "concatenate": ("xp", "arrays", "axis"), "unstack": ("xp", "data"),
     },
     "check": {
         "environment": None,

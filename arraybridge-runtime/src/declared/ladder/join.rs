@@ -11,12 +11,11 @@ use pyo3::prelude::*;
 use pyo3::pyclass::CompareOp;
 use pyo3::types::{PyList, PyString, PyTuple};
 
-use crate::declared::arguments::length_along;
 use crate::framework::detect;
 use crate::framework::endpoints::Endpoints;
 use crate::framework::loaded;
 use crate::interpreter::error::{Error, Result};
-use crate::interpreter::tuples::{plain_tuple, rebuilt};
+use crate::interpreter::tuples::plain_tuple;
 use crate::slices;
 
 /// How the results of the parts are joined, as the option `join` says it.
@@ -82,8 +81,16 @@ impl Join {
         }
     }
 
-    /// Joins the results of the parts along an axis.
-    fn apply<'py>(&self, parts: &[Bound<'py, PyAny>], axis: usize) -> Result<Bound<'py, PyAny>> {
+    /// Joins the results of the parts along an axis. The elements of tuples have joins of their own.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Value`] for results that cannot be joined like this; what a function raises.
+    pub(super) fn apply<'py>(
+        &self,
+        parts: &[Bound<'py, PyAny>],
+        axis: usize,
+    ) -> Result<Bound<'py, PyAny>> {
         let first = &parts[0];
         match self {
             Join::Concatenate if detect::class_of(first).is_some() => {
@@ -100,95 +107,34 @@ impl Join {
                 let py = first.py();
                 Ok(function.bind(py).call1((PyList::new(py, parts)?,))?)
             }
-            Join::Each(joins) => {
-                let columns = columns(parts)?;
-                if columns.len() != joins.len() {
-                    let (found, wanted) = (columns.len(), joins.len());
-                    let text = format!("join has {wanted} elements and the result has {found}");
-                    return Err(Error::Value(text));
-                }
-                let joined =
-                    joins.iter().zip(columns).map(|(join, column)| join.apply(&column, axis));
-                Ok(rebuilt(first, joined.collect::<Result<_>>()?)?)
-            }
+            Join::Each(_) => unreachable!("the elements of tuples are gathered one by one"),
         }
     }
 }
 
-/// Joins the results of parts, whose lengths along the axis are given.
-///
-/// # Errors
-///
-/// [`Error::Value`] when the declaration does not say how and the results are not arrays that follow
-/// the lead; what a join raises.
-pub(super) fn join<'py>(
-    how: Option<&Join>,
-    results: &[Bound<'py, PyAny>],
-    lengths: &[usize],
-    axis: usize,
-) -> Result<Bound<'py, PyAny>> {
-    if results.is_empty() {
-        return Err(Error::Value("there are no parts".to_owned()));
-    }
-    match how {
-        Some(how) => how.apply(results, axis),
-        None if lengths.iter().all(|length| *length == lengths[0]) => {
-            let length = lengths[0];
-            Err(undeclared(&format!("all parts have the length {length}, as a reduction could")))
-        }
-        None => concatenate_followers(results, lengths, axis),
-    }
-}
-
-/// Concatenates arrays that are as long as their parts, also in tuples and lists.
-fn concatenate_followers<'py>(
-    results: &[Bound<'py, PyAny>],
-    lengths: &[usize],
-    axis: usize,
-) -> Result<Bound<'py, PyAny>> {
-    let first = &results[0];
-    if detect::class_of(first).is_some() {
-        for (result, wanted) in results.iter().zip(lengths) {
-            let length = length_along(result, axis);
-            if length != Some(*wanted) {
-                let length = length.map_or("unknown".to_owned(), |length| length.to_string());
-                return Err(undeclared(&format!(
-                    "along axis {axis}, the length of a part is {wanted} and that of its result is \
-                     {length}"
-                )));
-            }
-        }
-        return slices::concatenate(results, axis);
-    }
-    if first.is_exact_instance_of::<PyList>() || plain_tuple(first).is_some() {
-        let columns = columns(results)?;
-        let joined = columns.iter().map(|column| concatenate_followers(column, lengths, axis));
-        return Ok(rebuilt(first, joined.collect::<Result<_>>()?)?);
-    }
-    let class = first.get_type().name()?;
-    Err(undeclared(&format!("the parts returned values of type {class}")))
-}
-
+/// An error that says how to declare the join.
 #[cold]
-fn undeclared(why: &str) -> Error {
+pub(super) fn undeclared(why: &str) -> Error {
     Error::Value(format!(
         "{why}; declare how the results are joined with join=\"concatenate\", \"sum\", \"max\", \
          \"min\" or a function of the list of results, or with a tuple of these for a tuple"
     ))
 }
 
-/// The elements of lists or tuples, by index.
-fn columns<'py>(results: &[Bound<'py, PyAny>]) -> Result<Vec<Vec<Bound<'py, PyAny>>>> {
-    let first = &results[0];
-    let is_sequence = first.is_exact_instance_of::<PyList>() || plain_tuple(first).is_some();
-    let length = if is_sequence { first.len()? } else { 0 };
-    for result in results {
-        if !is_sequence || !result.get_type().is(first.get_type()) || result.len()? != length {
-            return Err(Error::Value("the parts returned different structures".to_owned()));
-        }
+/// The elements of a tuple or a list of the type and the length of another one.
+///
+/// # Errors
+///
+/// [`Error::Value`] when it is none, or has another type or length.
+pub(super) fn elements<'py>(
+    result: &Bound<'py, PyAny>,
+    like: &Bound<'py, PyAny>,
+) -> Result<Vec<Bound<'py, PyAny>>> {
+    let is_sequence = result.is_exact_instance_of::<PyList>() || plain_tuple(result).is_some();
+    if !is_sequence || !result.get_type().is(like.get_type()) || result.len()? != like.len()? {
+        return Err(Error::Value("the parts returned different structures".to_owned()));
     }
-    let column = |index| results.iter().map(|result| result.get_item(index)).collect();
-    Ok((0..length).map(column).collect::<PyResult<_>>()?)
+    Ok((0..like.len()?).map(|index| result.get_item(index)).collect::<PyResult<_>>()?)
 }
 
 /// Joins the arrays or numbers two by two.

@@ -3,6 +3,7 @@
 //! First the caches of every framework are cleared, twice at most, then the call is made part by part,
 //! then on the host. If every rung fails, the error of the first attempt is raised, with notes on what was tried.
 
+mod gathered;
 mod host;
 mod join;
 mod release;

@@ -5,11 +5,13 @@ use std::sync::atomic::Ordering;
 use pyo3::intern;
 use pyo3::prelude::*;
 
-use super::join::join;
+use super::gathered::Gathered;
+use super::join::undeclared;
 use super::{Ladder, RungFailure, release};
 use crate::declared::arguments::{ArgumentSlots, ArrayVersions};
 use crate::declared::call::{AttemptOptions, Call, FailedAttempt};
 use crate::framework::oom;
+use crate::interpreter::error::Error;
 use crate::slices;
 
 /// Makes the call for parts of the first array, and halves them until the calls succeed, down to single
@@ -22,7 +24,9 @@ pub(super) fn split<'py>(
     let Lead { axis, extent, per_index } = Lead::of(call, slots)?;
     call.check_sliced(slots, axis)?;
     ladder.clear_caches(call.py);
-    let (results, lengths, versions) = (Vec::new(), Vec::new(), ArrayVersions::default());
+    let how = call.definition.options.join.as_ref();
+    let (results, lengths) = (Gathered::new(how, axis, extent), Vec::new());
+    let versions = ArrayVersions::default();
     let mut parts = Parts { ladder, call, slots, axis, results, lengths, versions };
     let fitted = &call.definition.fitted;
     let known = match fitted.load(Ordering::Relaxed) {
@@ -30,14 +34,17 @@ pub(super) fn split<'py>(
         elements => elements / per_index,
     };
     let called = parts.cut(extent, known.clamp(1, half(extent)));
-    let how = call.definition.options.join.as_ref();
+    let Parts { results, lengths, versions, .. } = parts;
     let joined = called.and_then(|longest| {
         fitted.store(longest * per_index, Ordering::Relaxed);
-        Ok(join(how, &parts.results, &parts.lengths, axis)?)
+        if how.is_none() {
+            check_lengths(&lengths)?;
+        }
+        Ok(results.joined()?)
     });
     joined.map_err(|failed| {
         // The calls that succeeded may have written to their parts.
-        let written = failed.written || parts.versions.any_changed(call.definition.options.input);
+        let written = failed.written || versions.any_changed(call.definition.options.input);
         RungFailure::Failed(FailedAttempt { written, ..failed })
     })
 }
@@ -79,7 +86,7 @@ struct Parts<'a, 'b, 'py> {
     call: &'a Call<'b, 'py>,
     slots: &'a ArgumentSlots<'py>,
     axis: usize,
-    results: Vec<Bound<'py, PyAny>>,
+    results: Gathered<'b, 'py>,
     lengths: Vec<usize>,
     versions: ArrayVersions<'py>,
 }
@@ -103,7 +110,9 @@ impl<'py> Parts<'_, '_, 'py> {
                     longest = half(stop - start);
                 }
                 attempted => {
-                    attempted?;
+                    // No part is taken in twice, so what fails here is not tried again.
+                    self.results.add(attempted?, stop - start)?;
+                    self.lengths.push(stop - start);
                     start = stop;
                 }
             }
@@ -112,7 +121,7 @@ impl<'py> Parts<'_, '_, 'py> {
     }
 
     /// The length of the next part. The first one takes the remainder, or is shorter by 1, so that the
-    /// parts differ in length wherever they can: [`join`] sees then which results follow their part.
+    /// parts differ in length wherever they can: it shows then which results follow their part.
     fn next_length(&self, rest: usize, longest: usize) -> usize {
         match rest % longest {
             0 if self.lengths.is_empty() => (longest - 1).max(1),
@@ -121,7 +130,7 @@ impl<'py> Parts<'_, '_, 'py> {
         }
     }
 
-    fn attempt(&mut self, start: usize, stop: usize) -> Result<(), FailedAttempt> {
+    fn attempt(&mut self, start: usize, stop: usize) -> Result<Bound<'py, PyAny>, FailedAttempt> {
         // A function without Python frames does not look for an interrupt.
         self.call.py.check_signals()?;
         let axis = self.axis;
@@ -130,9 +139,17 @@ impl<'py> Parts<'_, '_, 'py> {
         let slots = self.call.with_parts(self.slots, lead, &part)?;
         let (result, versions) = self.call.attempt(&slots, &AttemptOptions::default())?;
         self.versions.extend(versions);
-        self.results.push(result);
-        self.lengths.push(stop - start);
-        Ok(())
+        Ok(result)
+    }
+}
+
+/// Checks that parts differ in length: a reduction has the same length for every part.
+fn check_lengths(lengths: &[usize]) -> Result<(), Error> {
+    match lengths {
+        [length, others @ ..] if others.iter().all(|other| other == length) => {
+            Err(undeclared(&format!("all parts have the length {length}, as a reduction could")))
+        }
+        _ => Ok(()),
     }
 }
 

@@ -1,0 +1,157 @@
+//! The results of the parts of a split call, taken in as they come.
+
+use pyo3::prelude::*;
+use pyo3::types::PyList;
+
+use super::join::{self, Join};
+use crate::declared::arguments::length_along;
+use crate::framework::detect;
+use crate::interpreter::error::{Error, Result};
+use crate::interpreter::tuples::{plain_tuple, rebuilt};
+use crate::slices::{self, Growing};
+
+/// The results of the parts, or one element of each.
+///
+/// Arrays that are as long as their parts are copied to the array of the whole at once. They are not
+/// kept: memory is short, and a function may write its next result over the last one.
+pub(super) struct Gathered<'a, 'py> {
+    how: Option<&'a Join>,
+    axis: usize,
+    /// The length of the whole along the axis.
+    extent: usize,
+    state: State<'a, 'py>,
+}
+
+enum State<'a, 'py> {
+    Empty,
+    Growing(Box<Growing<'py>>),
+    /// The results, or several in one, with the length of their parts.
+    Kept(Vec<(Bound<'py, PyAny>, usize)>),
+    /// The elements of tuples or lists like this one, which has none of the results.
+    Elements(Bound<'py, PyAny>, Vec<Gathered<'a, 'py>>),
+}
+
+impl<'a, 'py> Gathered<'a, 'py> {
+    pub fn new(how: Option<&'a Join>, axis: usize, extent: usize) -> Gathered<'a, 'py> {
+        Gathered { how, axis, extent, state: State::Empty }
+    }
+
+    /// Takes in the result of the next part.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Value`] when the structure differs from that of the results before, or from `join`.
+    pub fn add(&mut self, result: Bound<'py, PyAny>, length: usize) -> Result<()> {
+        if let State::Empty = self.state {
+            self.state = self.start(&result)?;
+        }
+        if let State::Growing(growing) = &mut self.state {
+            if length_along(&result, self.axis) == Some(length) && growing.push(&result)? {
+                return Ok(());
+            }
+            self.keep()?;
+        }
+        match &mut self.state {
+            State::Elements(like, columns) => {
+                let elements = join::elements(&result, like)?;
+                columns.iter_mut().zip(elements).try_for_each(|(column, x)| column.add(x, length))
+            }
+            State::Kept(results) => {
+                results.push((result, length));
+                Ok(())
+            }
+            State::Empty | State::Growing(_) => unreachable!("it is neither by now"),
+        }
+    }
+
+    /// What becomes of results like the first one.
+    fn start(&self, first: &Bound<'py, PyAny>) -> Result<State<'a, 'py>> {
+        let is_sequence = first.is_exact_instance_of::<PyList>() || plain_tuple(first).is_some();
+        let joins = match self.how {
+            Some(Join::Each(joins)) => Some(joins),
+            _ => None,
+        };
+        if joins.is_some() || (self.how.is_none() && is_sequence) {
+            let count = join::elements(first, first)?.len();
+            if let Some(joins) = joins
+                && joins.len() != count
+            {
+                let wanted = joins.len();
+                let text = format!("join has {wanted} elements and the result has {count}");
+                return Err(Error::Value(text));
+            }
+            let column = |index: usize| {
+                Gathered::new(joins.map(|joins| &joins[index]), self.axis, self.extent)
+            };
+            let nothing = vec![first.py().None().into_bound(first.py()); count];
+            let like = rebuilt(first, nothing)?;
+            return Ok(State::Elements(like, (0..count).map(column).collect()));
+        }
+        Ok(match self.how {
+            None | Some(Join::Concatenate) => Growing::new(first, self.axis, self.extent)?
+                .map_or(State::Kept(Vec::new()), |growing| State::Growing(Box::new(growing))),
+            _ => State::Kept(Vec::new()),
+        })
+    }
+
+    /// Keeps the results to come. What was copied so far is one of them.
+    #[cold]
+    fn keep(&mut self) -> Result<()> {
+        let mut results = Vec::new();
+        if let State::Growing(growing) = std::mem::replace(&mut self.state, State::Empty)
+            && growing.filled() > 0
+        {
+            let filled = growing.filled();
+            results.push((growing.array()?, filled));
+        }
+        self.state = State::Kept(results);
+        Ok(())
+    }
+
+    /// The result of the whole.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Value`] when the declaration does not say how and a result is not an array that follows its
+    /// part; what a join raises.
+    pub fn joined(self) -> Result<Bound<'py, PyAny>> {
+        let axis = self.axis;
+        match self.state {
+            State::Empty => Err(Error::Value("there are no parts".to_owned())),
+            State::Growing(growing) => growing.array(),
+            State::Elements(like, columns) => {
+                let joined = columns.into_iter().map(Gathered::joined);
+                Ok(rebuilt(&like, joined.collect::<Result<_>>()?)?)
+            }
+            State::Kept(results) => {
+                if self.how.is_none() {
+                    check_followers(&results, axis)?;
+                }
+                let results: Vec<_> = results.into_iter().map(|(result, _)| result).collect();
+                match self.how {
+                    Some(how) => how.apply(&results, axis),
+                    None => slices::concatenate(&results, axis),
+                }
+            }
+        }
+    }
+}
+
+/// Checks that the results are arrays as long as their parts.
+fn check_followers(results: &[(Bound<'_, PyAny>, usize)], axis: usize) -> Result<()> {
+    let (first, _) = &results[0];
+    if detect::class_of(first).is_none() {
+        let class = first.get_type().name()?;
+        return Err(join::undeclared(&format!("the parts returned values of type {class}")));
+    }
+    for (result, wanted) in results {
+        let length = length_along(result, axis);
+        if length != Some(*wanted) {
+            let length = length.map_or("unknown".to_owned(), |length| length.to_string());
+            return Err(join::undeclared(&format!(
+                "along axis {axis}, the length of a part is {wanted} and that of its result is {length}"
+            )));
+        }
+    }
+    Ok(())
+}

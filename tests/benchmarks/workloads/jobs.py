@@ -1,0 +1,293 @@
+"""Whole pipelines, each as an expert writes it by hand, with arraybridge, and with the original.
+
+A job has ``size`` (how much work it is), ``data(size)``, and a function for each contender that
+takes the data and the package. All contenders call the same kernels, so that their results are
+equal bit for bit, and what differs is the way between the frameworks.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import resource
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import cache, partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+Contender = Callable[[Any, Any], Any]
+
+
+@dataclass
+class Job:
+    """A workload, and who does it. ``scope`` surrounds the measured part."""
+
+    about: str
+    size: int
+    data: Callable[[int], Any]
+    contenders: dict[str, Contender]
+    most: float  # ours may take this many times the expert's time
+    small: int = 1  # the size to warm up with
+    scope: Callable[[], contextlib.AbstractContextManager[None]] = contextlib.nullcontext
+    needs: tuple[str, ...] = field(default=())
+
+
+def fields(count: int, side: int = 2048) -> list[np.ndarray]:
+    """Fields of a plate: spots on an uneven background, with the noise of a camera, as uint16."""
+    y, x = np.mgrid[:side, :side].astype("float32") / side
+    made = []
+    for index in range(count):
+        rng = np.random.default_rng(index)
+        image = 400 * (1 + x * y)
+        for row, column in rng.integers(16, side - 16, (400, 2)):
+            image[row - 8 : row + 8, column - 8 : column + 8] += rng.integers(200, 4000)
+        made.append(rng.poisson(image).astype("uint16"))
+    return made
+
+
+# A plate: background (NumPy), noise (torch), deconvolution (JAX), mask (pyclesperanto) -----------
+
+
+def background(image: np.ndarray) -> np.ndarray:
+    return np.maximum(image.astype("float32") - np.float32(np.median(image[::8, ::8])), 0)
+
+
+def denoise(image: Any) -> Any:
+    import torch
+
+    line = torch.exp(-(torch.arange(-4, 5, dtype=torch.float32) ** 2) / 4)
+    line /= line.sum()
+    x = torch.nn.functional.conv2d(image[None, None], line[None, None, :, None], padding=(4, 0))
+    return torch.nn.functional.conv2d(x, line[None, None, None, :], padding=(0, 4))[0, 0]
+
+
+@cache
+def _deconvolution() -> Callable[[Any], Any]:
+    """Two steps of Richardson and Lucy's, with a Gaussian of 1.5 pixels."""
+    import jax
+    import jax.numpy as jnp
+
+    @jax.jit
+    def deconvolved(image: Any) -> Any:
+        rows, columns = image.shape
+        squares = jnp.fft.fftfreq(rows)[:, None] ** 2 + jnp.fft.rfftfreq(columns)[None, :] ** 2
+        otf = jnp.exp(-2 * (np.pi * 1.5) ** 2 * squares)
+
+        def blurred(x: Any) -> Any:
+            return jnp.fft.irfft2(jnp.fft.rfft2(x) * otf, image.shape)
+
+        estimate = image
+        for _ in range(2):
+            estimate = estimate * blurred(image / jnp.maximum(blurred(estimate), 1e-3))
+        return estimate
+
+    return deconvolved
+
+
+def deconvolve(image: Any) -> Any:
+    return _deconvolution()(image)
+
+
+def segment(image: Any) -> Any:
+    import pyclesperanto as cle
+
+    return cle.threshold_otsu(image)
+
+
+def plate_by_hand(images: list[np.ndarray], package: Any) -> list[np.ndarray]:
+    import jax.numpy as jnp
+    import pyclesperanto as cle
+    import torch
+
+    masks = []
+    for image in images:
+        smooth = denoise(torch.from_numpy(background(image)))
+        sharp = deconvolve(jnp.from_dlpack(smooth))
+        masks.append(cle.pull(segment(cle.push(np.asarray(sharp)))))
+    return masks
+
+
+def plate(images: list[np.ndarray], package: Any) -> list[np.ndarray]:
+    keep = {"dtype_conversion": "native"}
+    steps = (
+        package.numpy(**keep)(background),
+        package.torch(**keep)(denoise),
+        package.jax(**keep)(deconvolve),
+        package.pyclesperanto(output_type="numpy", **keep)(segment),
+    )
+    masks = []
+    for image in images:
+        for step in steps:
+            image = step(image)
+        masks.append(image)
+    return masks
+
+
+# A stack, slice by slice -------------------------------------------------------------------------
+
+
+def stack(size: int) -> np.ndarray:
+    return np.stack(fields(size, 256)).astype("float32")
+
+
+def normalized(image: Any) -> Any:
+    """The same in every framework: methods that all of their arrays understand."""
+    return (image - image[0, 0]) / 4000
+
+
+def _own(name: str) -> tuple[Callable[[Any], Any], Callable[[Any], Any], Callable[[Any], Any]]:
+    """How an expert brings a stack to a framework, takes it apart and puts it together."""
+    if name == "numpy":
+        return np.asarray, list, np.stack
+    if name == "torch":
+        import torch
+
+        return torch.from_numpy, lambda x: x.unbind(0), torch.stack
+    if name == "jax":
+        import jax.numpy as jnp
+
+        return jnp.asarray, list, lambda slices: jnp.stack(slices).block_until_ready()
+    import tensorflow as tf
+
+    return tf.constant, tf.unstack, tf.stack
+
+
+def slices_by_hand(name: str, data: np.ndarray, package: Any) -> np.ndarray:
+    bring, apart, together = _own(name)
+    return np.asarray(together([normalized(each) for each in apart(bring(data))]))
+
+
+def slices(name: str, data: np.ndarray, package: Any) -> np.ndarray:
+    declared = getattr(package, name)(normalized)
+    result = declared(_own(name)[0](data), slice_by_slice=True)
+    return np.asarray(result)
+
+
+# A loop over a data set --------------------------------------------------------------------------
+
+
+def crops(size: int) -> list[Any]:
+    import torch
+
+    rng = np.random.default_rng(0)
+    return list(torch.from_numpy(rng.random((size, 32, 32), "float32")))
+
+
+@cache
+def _augmentation() -> Callable[[Any], Any]:
+    import jax
+
+    return jax.jit(lambda image: image[::-1] * 2 - 1)
+
+
+def augmented(image: Any) -> Any:
+    return _augmentation()(image)
+
+
+def loop_by_hand(tensors: list[Any], package: Any) -> np.ndarray:
+    import jax.numpy as jnp
+    import torch
+
+    results = [torch.from_dlpack(augmented(jnp.from_dlpack(each))) for each in tensors]
+    return torch.stack(results).numpy()
+
+
+def loop(tensors: list[Any], package: Any) -> np.ndarray:
+    import torch
+
+    declared = package.jax(output_type="torch")(augmented)
+    return torch.stack([declared(each) for each in tensors]).numpy()
+
+
+# A stack that does not fit into memory -----------------------------------------------------------
+
+ROOM = 1 << 30
+
+
+@contextlib.contextmanager
+def little_memory() -> Iterator[None]:
+    """The process may take ``ROOM`` bytes of address space more than it has now."""
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    pages = int(Path("/proc/self/statm").read_text().split()[0])
+    resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + ROOM, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, before)
+
+
+def large(size: int) -> np.ndarray:
+    return np.concatenate([np.stack(fields(4, 512))] * size)
+
+
+def smoothed(images: np.ndarray) -> np.ndarray:
+    """Means along the columns in float64, for which a stack of 512 images needs 2 GiB."""
+    x = np.cumsum(images, axis=-1, dtype="float64")
+    x[..., 5:] -= x[..., :-5].copy()
+    return (x / 5).astype("float32")
+
+
+def chunks_by_hand(images: np.ndarray, package: Any) -> np.ndarray:
+    result = np.empty(images.shape, "float32")
+    for start in range(0, len(images), 32):
+        result[start : start + 32] = smoothed(images[start : start + 32])
+    return result
+
+
+def ladder(images: np.ndarray, package: Any) -> np.ndarray:
+    return package.numpy(split_axis=0, dtype_conversion="native")(smoothed)(images)
+
+
+def whole(images: np.ndarray, package: Any) -> np.ndarray:
+    return smoothed(images)
+
+
+# -------------------------------------------------------------------------------------------------
+
+HAND, OURS, ORIGINAL = "by hand", "arraybridge", "original"
+
+JOBS = {
+    "plate": Job(
+        "fields of 2048 x 2048 uint16 through NumPy, PyTorch, JAX and pyclesperanto",
+        96,
+        fields,
+        {HAND: plate_by_hand, OURS: plate, ORIGINAL: plate},
+        1.02,
+        needs=("torch", "jax", "pyclesperanto"),
+    ),
+    **{
+        f"slices of {name}": Job(
+            "slices of 256 x 256 float32, one by one",
+            64,
+            stack,
+            {
+                HAND: partial(slices_by_hand, name),
+                OURS: partial(slices, name),
+                ORIGINAL: partial(slices, name),
+            },
+            1.02,
+            small=4,
+            needs=(name,),
+        )
+        for name in ("numpy", "torch", "jax", "tensorflow")
+    },
+    "data set": Job(
+        "arrays of 32 x 32 float32 from PyTorch to JAX and back",
+        10_000,
+        crops,
+        {HAND: loop_by_hand, OURS: loop, ORIGINAL: loop},
+        0.9,
+        small=10,
+        needs=("torch", "jax"),
+    ),
+    "memory": Job(
+        "images of 512 x 512 with 1 GiB of memory to spare; by hand in chunks of 32",
+        128,
+        large,
+        {HAND: chunks_by_hand, OURS: ladder, "without the ladder": whole, ORIGINAL: ladder},
+        1.02,
+        scope=little_memory,
+    ),
+}

@@ -1,0 +1,167 @@
+"""Whole pipelines: as an expert writes them by hand, with arraybridge, and with the original.
+
+    python tests/benchmarks/workloads/run.py [--only plate memory] [--rounds 3] [--write]
+
+Each contender works in a process of its own, in turns. The results are compared bit for bit with
+those by hand. The tables show medians, and the ratio is that of runs that followed each other.
+Where py-spy is installed, one more run of ours is sampled: how much of it is arraybridge itself.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE.parents[1] / "python")]
+import numpy as np  # noqa: E402
+from jobs import HAND, JOBS, ORIGINAL, OURS, Job  # noqa: E402
+
+Found = dict[str, Any]
+SAMPLES_PER_S = 200
+
+
+def work(name: str, contender: str, size: int, result: Path, folder: str) -> Found:
+    """What a contender needed, or how it failed."""
+    command = [sys.executable, str(HERE / "work.py"), name, contender, str(size), str(result)]
+    done = subprocess.run([*command, folder], capture_output=True, text=True, check=False)
+    lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
+    if lines:
+        return json.loads(lines[-1])
+    return {"failed": f"the process ended with status {done.returncode}"}
+
+
+def equal(first: Path, second: Path) -> bool:
+    a, b = (np.load(path, mmap_mode="r") for path in (first, second))
+    return a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes()
+
+
+def own_share(name: str, size: int, scratch: Path) -> float | None:
+    """The part of the samples whose innermost known frame is arraybridge's own code."""
+    if shutil.which("py-spy") is None:
+        return None
+    out = scratch / "samples.txt"
+    command = ["py-spy", "record", "--native", "--format", "raw", "--rate", str(SAMPLES_PER_S)]
+    worker = [sys.executable, str(HERE / "work.py"), name, OURS, str(size), str(scratch / "s.npy")]
+    done = subprocess.run(
+        [*command, "--output", str(out), "--", *worker], capture_output=True, check=False
+    )
+    if done.returncode or not out.exists():
+        return None
+    job = JOBS[name].contenders[OURS]
+    measured = f"{getattr(job, 'func', job).__name__} (jobs.py"
+    ours = total = 0
+    for line in out.read_text().splitlines():
+        stack, _, count = line.rpartition(" ")
+        _, found, inside = stack.replace("workloads/jobs.py", "jobs.py").partition(measured)
+        if found:
+            total += int(count)
+            ours += int(count) * is_own(inside.split(";")[1:])
+    return ours / total if total else None
+
+
+def is_own(frames: list[str]) -> bool:
+    """Whether a sample was taken in arraybridge, or in what it calls of the C library."""
+    for frame in reversed(frames):
+        if not any(library in frame for library in ("(libc.so", "(ld-linux", "(libm.so")):
+            return "arraybridge" in frame
+    return False
+
+
+def measure(name: str, job: Job, size: int, rounds: int, folder: str) -> Found:
+    runs: dict[str, list[Found]] = {contender: [] for contender in job.contenders}
+    if not folder:
+        runs.pop(ORIGINAL, None)
+    with tempfile.TemporaryDirectory() as scratch:
+        hand = Path(scratch) / "hand.npy"
+        for turn in range(rounds):
+            order = list(runs) if turn % 2 == 0 or turn == 0 else [HAND, *reversed(list(runs)[1:])]
+            for contender in order:
+                path = hand if contender == HAND else Path(scratch) / "other.npy"
+                found = work(name, contender, size, path, folder)
+                if contender == HAND and "failed" in found:
+                    raise SystemExit(f"{name}: {contender}: {found['failed']}")
+                if "failed" not in found and not equal(hand, path):
+                    found = {"failed": "wrong result"}
+                runs[contender].append(found)
+                print(f"  {name}: {contender}: {found}", file=sys.stderr)
+        share = own_share(name, size, Path(scratch))
+    return {"name": name, "about": job.about, "size": size, "most": job.most, "runs": runs,
+            "own_share": share}  # fmt: skip
+
+
+def summary(found: Found) -> list[str]:
+    """A line of the table for each contender."""
+    hand = found["runs"][HAND]
+    lines = []
+    for contender, runs in found["runs"].items():
+        start = f"| {found['name']}, {found['size']} | {contender}"
+        failed = [run["failed"] for run in runs if "failed" in run]
+        if failed:
+            lines.append(f"{start} | fails: {failed[0]} | | | | |")
+            continue
+        ratios = [
+            ours["wall_s"] / theirs["wall_s"] for ours, theirs in zip(runs, hand, strict=True)
+        ]
+        median = {key: statistics.median(run[key] for run in runs) for key in runs[0]}
+        share = found["own_share"] if contender == OURS else None
+        ratio = "" if contender == HAND else (
+            f"**{statistics.median(ratios):.2f}** ({', '.join(f'{each:.2f}' for each in ratios)})"
+        )  # fmt: skip
+        target = ""
+        if contender == OURS:
+            missed = statistics.median(ratios) > found["most"]
+            target = f"{found['most']}{' (missed)' if missed else ''}"
+        lines.append(
+            f"{start} | {median['wall_s']:.3g} s | {ratio} | {target} | "
+            f"{median['processor_s']:.3g} s | {median['peak_mib']:.0f} MiB | "
+            f"{'' if share is None else f'{share:.1%}'} |"
+        )
+    return lines
+
+
+HEAD = """\
+| workload | | wall | over by hand | target | processor | peak memory | own code |
+| --- | --- | --- | --- | --- | --- | --- | --- |"""
+
+
+def write(text: str) -> None:
+    """Put the table into docs/performance.md."""
+    page = HERE.parents[2] / "docs" / "performance.md"
+    before, mark, rest = page.read_text().partition("<!-- workloads -->\n")
+    page.write_text(before + mark + text + "\n" + rest[rest.index("<!-- end -->") :])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--out", type=Path, default=Path("build/bench"))
+    parser.add_argument("--only", nargs="*", choices=JOBS, default=list(JOBS))
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--part", type=float, default=1.0, help="the part of each job's size to do")
+    parser.add_argument("--upstream", default="", help="the folder of the original package")
+    parser.add_argument("--write", action="store_true", help="put it into docs/performance.md")
+    options = parser.parse_args()
+    found, before = [], os.getloadavg()
+    for name in options.only:
+        size = max(1, round(JOBS[name].size * options.part))
+        found.append(measure(name, JOBS[name], size, options.rounds, options.upstream))
+    options.out.mkdir(parents=True, exist_ok=True)
+    report = {"load": {"before": before, "after": os.getloadavg()}, "jobs": found}
+    (options.out / "workloads.json").write_text(json.dumps(report, indent=1))
+    load = f"Load before and after: {before[0]:.1f} and {os.getloadavg()[0]:.1f}."
+    table = "\n".join([f"{load}\n", HEAD, *(line for each in found for line in summary(each))])
+    print(table)
+    if options.write:
+        write(table)
+
+
+if __name__ == "__main__":
+    main()

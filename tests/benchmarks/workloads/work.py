@@ -1,0 +1,54 @@
+"""One contender of one job, in a process of its own. ``run.py`` starts it.
+
+    python work.py JOB CONTENDER SIZE RESULT [FOLDER OF THE PACKAGE]
+
+Prints one line of JSON: wall and processor time, and the peak of the memory.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import sys
+import time
+import warnings
+from pathlib import Path
+
+HERE = Path(__file__).resolve()
+sys.path[:0] = [str(HERE.parents[1]), str(HERE.parents[2] / "python")]
+warnings.simplefilter("ignore")
+import bridges  # noqa: E402
+import numpy as np  # noqa: E402
+from jobs import JOBS, ORIGINAL  # noqa: E402
+from measure import resident  # noqa: E402
+
+
+def main(name: str, contender: str, size: int, result: str, folder: str = "") -> dict[str, float]:
+    job = JOBS[name]
+    bridges.load(*job.needs, "numpy")
+    if contender == ORIGINAL:
+        sys.path.insert(0, folder)
+    import arraybridge
+
+    run = job.contenders[contender]
+    run(job.data(job.small), arraybridge)
+    data = job.data(size)
+    gc.collect()
+    Path("/proc/self/clear_refs").write_text("5")
+    before = resident("VmRSS")
+    wall, processor = time.perf_counter(), time.process_time()
+    with job.scope():
+        made = run(data, arraybridge)
+    wall, processor = time.perf_counter() - wall, time.process_time() - processor
+    peak = (resident("VmHWM") - before) / 1024
+    np.save(result, np.asarray(made))
+    return {"wall_s": wall, "processor_s": processor, "peak_mib": peak}
+
+
+if __name__ == "__main__":
+    name, contender, size, *rest = sys.argv[1:]
+    try:
+        found = main(name, contender, int(size), *rest)
+    except Exception as error:
+        found = {"failed": f"{type(error).__name__}: {error}".splitlines()[0][:200]}
+    print(json.dumps(found))

@@ -1,0 +1,130 @@
+"""The page docs/reference.md, made of the docstrings of the installed package.
+
+    python tests/tools/reference_page.py --write
+
+Without `--write`, the page is printed. `test_docs.py` holds the page to the docstrings.
+"""
+
+from __future__ import annotations
+
+import argparse
+import enum
+import inspect
+import re
+from pathlib import Path
+from typing import Any
+
+import arraybridge
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference.md"
+SECTIONS = ("Parameters", "Returns", "Raises", "Yields", "Examples", "Attributes", "Notes")
+# What the groups of the page name. Everything public is in one of them.
+GROUPS: dict[str, tuple[str, ...]] = {
+    "Convert": ("convert", "convert_memory", "explain", "detect_memory_type", "no_copy"),
+    "Declare functions": ("torch", "memory_types", "as_function", "Declared"),
+    "See what happens": ("trace", "Record"),
+    "Dtypes": ("dtype_policy", "finish_dtype", "DtypeConversion", "SCALING_FUNCTIONS"),
+    "Slices": ("stack_slices", "unstack_slices", "process_slices"),
+    "Devices and memory": ("thread_stream", "cleanup_all_gpu_frameworks"),
+    "Frameworks": ("MemoryType", "frameworks", "registered_pairs", "Converter"),
+    "Exchange": ("Tensor",),
+}
+# Documented with another one, or without anything to say.
+COVERED = ("numpy", "cupy", "tensorflow", "jax", "pyclesperanto", "__version__")
+HEAD = """\
+# Python reference
+
+<!-- python tests/tools/reference_page.py --write -->
+Everything that `import arraybridge` gives. The decorators `@numpy`, `@cupy`, `@torch`,
+`@tensorflow`, `@jax` and `@pyclesperanto` take the same options; `@torch` stands for all of them.
+Rust's reference is what `cargo doc -p arraybridge-runtime --open` shows.
+"""
+
+
+def signature(name: str, value: Any) -> str:
+    """A call of it, as a heading shows it."""
+    plain = isinstance(value, type) and issubclass(value, (BaseException, enum.Enum))
+    if plain or not callable(value):
+        return name
+    try:
+        found = inspect.signature(value)
+    except (TypeError, ValueError):
+        return f"@{name}" if type(value).__name__ == "Decorator" else name
+    bare = [each.replace(annotation=inspect.Parameter.empty) for each in found.parameters.values()]
+    text = str(found.replace(parameters=bare, return_annotation=inspect.Signature.empty))
+    return name + text.replace("=<unset>", "")
+
+
+def markdown(docstring: str) -> str:
+    """A docstring as Markdown. Its sections are underlined, its items are indented."""
+    lines, out, section, code = docstring.splitlines(), [], "", False
+    for at, line in enumerate(lines):
+        if line in SECTIONS and lines[at + 1 : at + 2] == ["-" * len(line)]:
+            section = line
+            out += [f"**{line}**", ""]
+            continue
+        if section and line == "-" * len(section):
+            continue
+        is_code = line.startswith((">>> ", "... ")) or (code and bool(line.strip()))
+        if is_code != code:
+            out.append("```pycon" if is_code else "```\n")
+            code = is_code
+        if code:
+            out.append(line)
+        elif section and section not in ("Examples", "Notes") and line and line[0] != " ":
+            name, _, kind = line.partition(" : ")
+            out.append(f"- `{name}`" + (f" : {kind}" if kind else ""))
+        else:
+            out.append(re.sub(r"``([^`]+)``", r"`\1`", line) if line.strip() else "")
+    return "\n".join([*out, "```"] if code else out).strip()
+
+
+def methods(value: Any) -> str:
+    """The public methods of a class, with the first sentence of each."""
+    if not isinstance(value, type) or issubclass(value, (BaseException, enum.Enum)):
+        return ""
+    lines = []
+    for name, method in sorted(vars(value).items()):
+        about = (inspect.getdoc(method) or "").split("\n\n")[0].replace("\n", " ")
+        if not name.startswith("_") and about:
+            about = re.sub(r"``([^`]+)``", r"`\1`", about)
+            call = signature(name, method).replace("(self, ", "(").replace("(self)", "()")
+            lines.append(f"- `{call}`: {about}")
+    return "\n".join(lines) and "\n\n**Members**\n\n" + "\n".join(lines)
+
+
+def entry(name: str) -> str:
+    value = getattr(arraybridge, name)
+    text = markdown(inspect.getdoc(value) or "") if callable(value) else ""
+    anchor = f'<a id="{name.lower()}"></a>'
+    return f"{anchor}\n### `{signature(name, value)}`\n\n{text}{methods(value)}".rstrip()
+
+
+def errors() -> tuple[str, ...]:
+    """The exceptions and warnings."""
+    public = [(name, getattr(arraybridge, name)) for name in arraybridge.__all__]
+    return tuple(
+        name
+        for name, value in public
+        if isinstance(value, type) and issubclass(value, BaseException)
+    )
+
+
+def page() -> str:
+    parts = [HEAD]
+    for group, names in {**GROUPS, "Errors and warnings": errors()}.items():
+        parts += [f"## {group}", *(entry(name) for name in names)]
+    return "\n\n".join(part.strip() for part in parts) + "\n"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--write", action="store_true", help="write docs/reference.md")
+    if parser.parse_args().write:
+        PAGE.write_text(page())
+    else:
+        print(page())
+
+
+if __name__ == "__main__":
+    main()

@@ -19,7 +19,7 @@ CUPY := build/cupy
 IMAGES := build/images
 EXAMPLES := image-filters geotiff
 # Crates outside the workspace.
-CRATES := $(EXAMPLES:%=examples/%) tests/extension tests/benchmarks/functions tests/benchmarks/floors
+CRATES := $(EXAMPLES:%=examples/%) fuzz tests/extension tests/benchmarks/functions tests/benchmarks/floors
 
 # Extension modules share one target folder (see `built` in tests/python/bridges.py). The Rust tests
 # have another, since they link to the interpreter and so need other builds of the dependencies.
@@ -52,7 +52,7 @@ PYTEST := -m pytest -n 2 --dist loadfile
 
 .NOTPARALLEL:
 .PHONY: help demo demo-all pipeline test test-rust test-cupy test-python test-without-shortcuts test-oldest wheel wheels seventh tables gpu \
-	gpu-wheel examples dask docs mutants sanitize soak conformance supply-chain bench workloads lint clean
+	gpu-wheel examples dask docs mutants sanitize soak fuzz conformance supply-chain bench workloads lint clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 24
@@ -94,6 +94,20 @@ soak: wheel $(OPENCL_ENV) ## use the package from 16 threads for SECONDS (600), 
 	@$(with_opencl) $(VENV)/bin/python tests/soak/soak.py --seconds $$(( $(SECONDS) / 2 ))
 	@for program in shutdown fork interpreter deleters; do \
 		echo "$$program"; $(VENV)/bin/python tests/soak/endings.py $$program $$(( $(SECONDS) / 8 )); \
+	done
+
+# rustc has what cargo-fuzz uses, but not as a stable option. Each target gets SECONDS, and goes on with what it found before.
+FUZZ := tables overlap
+COVERAGE := -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
+	-Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table
+
+fuzz: ## feed the readers of tables and the test for overlaps with random input, for SECONDS each
+	@host=$$(rustc -vV | sed -n 's/^host: //p'); \
+	RUSTC_BOOTSTRAP=1 RUSTFLAGS="--cfg fuzzing -Zsanitizer=address -Ccodegen-units=1 -Cdebug-assertions $(COVERAGE)" \
+	$(CARGO) build --quiet --release --locked --manifest-path fuzz/Cargo.toml --target $$host --target-dir build/fuzz; \
+	for target in $(FUZZ); do \
+		mkdir -p build/fuzz/corpus/$$target; \
+		build/fuzz/$$host/release/$$target -max_total_time=$(SECONDS) -artifact_prefix=build/fuzz/$$target- build/fuzz/corpus/$$target; \
 	done
 
 test-python: wheel seventh $(OPENCL_ENV) $(IMAGES)/.stamp

@@ -18,7 +18,7 @@ HEAD = """# Conformance
 `tests/conformance` says what a conversion, a detection and a declared function have to do, as data:
 {count} cases, each with the outcome that is right and the reason. The suite runs against any module
 with `convert_memory` and `detect_memory_type`, and uses nothing of arraybridge to make arrays or to
-look at results. `make conformance` runs it against this wheel and against three versions of the
+look at results. `make conformance` runs it against this wheel and against versions of the
 Python original, and writes this page.
 
 This project's rules count, also where the original means something else on purpose. In three groups

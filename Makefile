@@ -20,7 +20,7 @@ CUPY := build/cupy
 IMAGES := build/images
 EXAMPLES := image-filters geotiff
 # Crates outside the workspace.
-CRATES := $(EXAMPLES:%=examples/%) tests/extension tests/benchmarks/functions tests/benchmarks/floors
+CRATES := $(EXAMPLES:%=examples/%) fuzz tests/extension tests/benchmarks/functions tests/benchmarks/floors
 
 # Extension modules share one target folder (see `built` in tests/python/bridges.py). The Rust tests
 # have another, since they link to the interpreter and so need other builds of the dependencies.
@@ -54,7 +54,7 @@ PYTEST := -m pytest -n 2 --dist loadfile
 
 .NOTPARALLEL:
 .PHONY: help demo demo-all pipeline gallery test test-rust test-cupy test-python test-without-shortcuts test-oldest wheel wheels seventh tables gpu \
-	gpu-wheel examples consumer upstream dask docs mutants sanitize bench workloads lint clean
+	gpu-wheel examples consumer upstream dask docs mutants sanitize soak fuzz conformance supply-chain bench workloads lint clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 24
@@ -91,6 +91,29 @@ sanitize: $(TEST_STAMP) ## the Rust tests under AddressSanitizer
 	RUSTFLAGS="-Zsanitizer=address -Cforce-frame-pointers=yes" PYTHONMALLOC=malloc \
 	ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1:detect_stack_use_after_return=1 \
 	$(CARGO) test --target $$(rustc -vV | sed -n 's/^host: //p') -p arraybridge-runtime --lib
+
+# Half of the time for threads in all frameworks, and the rest for threads while the process ends or forks.
+SECONDS := 600
+
+soak: wheel $(OPENCL_ENV) ## use the package from 16 threads for SECONDS (600), and check values, memory and descriptors
+	@$(with_opencl) $(VENV)/bin/python tests/soak/soak.py --seconds $$(( $(SECONDS) / 2 ))
+	@for program in shutdown fork interpreter deleters; do \
+		echo "$$program"; $(VENV)/bin/python tests/soak/endings.py $$program $$(( $(SECONDS) / 8 )); \
+	done
+
+# rustc has what cargo-fuzz uses, but not as a stable option. Each target gets SECONDS, and goes on with what it found before.
+FUZZ := tables overlap
+COVERAGE := -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
+	-Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table
+
+fuzz: ## feed the readers of tables and the test for overlaps with random input, for SECONDS each
+	@host=$$(rustc -vV | sed -n 's/^host: //p'); \
+	RUSTC_BOOTSTRAP=1 RUSTFLAGS="--cfg fuzzing -Zsanitizer=address -Ccodegen-units=1 -Cdebug-assertions $(COVERAGE)" \
+	$(CARGO) build --quiet --release --locked --manifest-path fuzz/Cargo.toml --target $$host --target-dir build/fuzz; \
+	for target in $(FUZZ); do \
+		mkdir -p build/fuzz/corpus/$$target; \
+		build/fuzz/$$host/release/$$target -max_total_time=$(SECONDS) -artifact_prefix=build/fuzz/$$target- build/fuzz/corpus/$$target; \
+	done
 
 test-python: wheel seventh $(OPENCL_ENV) $(IMAGES)/.stamp
 	@$(with_opencl) ARRAYBRIDGE_SEVENTH_PYTHON=$(SEVENTH_VENV)/bin/python \
@@ -203,6 +226,47 @@ docs: $(DOCS_STAMP) ## build the documentation site into build/site-docs; a warn
 # Each change takes a build, so this is not part of `make test`.
 mutants: $(TEST_STAMP) ## break the rules in tests/mutants one by one, and check that a test fails
 	@$(VENV)/bin/python tests/tools/mutants.py
+
+# The audits need cargo-deny, cargo-audit and pip-audit, and databases that they download.
+# `make supply-chain AUDIT=` leaves them out. A minimal version is that of a direct dependency: others promise
+# versions that do not build. Its lock file is made by an option of cargo that is not stable.
+AUDIT := yes
+MSRV := $(shell sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
+MINIMAL := build/minimal
+
+supply-chain: ## build with the oldest Rust and the oldest dependencies, and audit all of them
+	@$(CARGO) +$(MSRV) check --quiet --workspace --locked --target-dir build/msrv
+	@rm -rf $(MINIMAL) && mkdir -p $(MINIMAL)
+	@tar c Cargo.toml README.md LICENSE frameworks.toml arraybridge-* | tar x -C $(MINIMAL)
+	@cd $(MINIMAL) && RUSTC_BOOTSTRAP=1 $(CARGO) -Z direct-minimal-versions generate-lockfile --quiet
+	@cd $(MINIMAL) && $(CARGO) check --quiet --workspace --locked --target-dir ../minimal-target
+	@if [ -n "$(AUDIT)" ]; then \
+		$(CARGO) deny --all-features check; \
+		$(CARGO) audit; \
+		for file in tests/requirements.txt docs/requirements.txt examples/*/requirements.txt; do pip-audit -r $$file; done; \
+	fi
+
+# The versions of the Python original are never in the environment of the tests.
+ORIGINALS := 0.2.8 0.2.11 0.5.2
+CONFORMANCE := build/conformance
+
+conformance: wheel $(OPENCL_ENV) $(ORIGINALS:%=build/originals/%/.stamp) ## score this wheel beside the Python original, and write docs/conformance.md
+	@rm -rf $(CONFORMANCE)
+	@$(with_opencl) \
+	$(VENV)/bin/python tests/conformance/run.py --out $(CONFORMANCE); \
+	for version in $(ORIGINALS); do \
+		build/originals/$$version/bin/python tests/conformance/run.py --name original-$$version --out $(CONFORMANCE); \
+	done
+	@$(VENV)/bin/python tests/conformance/report.py $(CONFORMANCE)
+
+# Each finds the frameworks in the environment of the tests, which comes last in its path.
+build/originals/%/.stamp: $(TEST_STAMP)
+	@echo "installing the Python original $*"
+	@test -x $(@D)/bin/python || $(PYTHON) -m venv $(@D)
+	@site() { $$1 -c 'import sysconfig; print(sysconfig.get_path("platlib"))'; }; \
+	site $(CURDIR)/$(VENV)/bin/python >"$$(site $(@D)/bin/python)/tests.pth"
+	@$(@D)/bin/python -m pip install --quiet arraybridge==$*
+	@touch $@
 
 # matplotlib goes into the environment of the tests; the Python original into a folder of its own.
 bench: wheel $(OPENCL_ENV) $(UPSTREAM)/.stamp ## compare the speed with calls by hand: tables, build/bench/bench.{json,svg}

@@ -237,8 +237,7 @@ impl<'a> Section<'a> {
             if !known.contains(&key.value.as_str()) {
                 meant.extend(nearest(&key.value, &known));
                 let instead = instead(&key.value, "keys", &known);
-                let message =
-                    format_args!("unknown key `{}` in {}; {instead}", key.value, self.name);
+                let message = format!("unknown key `{}` in {}; {instead}", key.value, self.name);
                 self.problem(key.at, message);
             }
             None::<()>
@@ -340,7 +339,7 @@ impl<'a> Section<'a> {
             }),
             other => {
                 let found = other.type_str();
-                let message = format_args!("{name} is of type {found}; write a table");
+                let message = format!("{name} is of type {found}; write a table");
                 self.problem(at, message);
                 None
             }
@@ -355,7 +354,7 @@ impl<'a> Section<'a> {
         expected: &str,
     ) -> Option<T> {
         let found = found.type_str();
-        let message = format_args!("`{key}` is of type {found}; write {expected}");
+        let message = format!("`{key}` is of type {found}; write {expected}");
         self.problem(value.span().start, message);
         None
     }

@@ -82,7 +82,7 @@ fn identity(name: &str, section: &Section<'_>) -> Identity {
 fn lazy(section: &Section<'_>) -> bool {
     let lazy = section.flag("lazy").unwrap_or(false);
     if lazy && !section.has("ready") {
-        let message = format_args!("`lazy` needs `ready`; add ready = \"op(data)\"");
+        let message = format!("`lazy` needs `ready`; add ready = \"op(data)\"");
         section.problem(section.key_at("lazy"), message);
     }
     lazy
@@ -105,7 +105,7 @@ fn library(section: &Section<'_>, library: Text) -> String {
     if let Some((package, file)) = value.split_once('/')
         && (!names::is_name(package) || file.split('/').any(|part| part.is_empty() || part == ".."))
     {
-        let message = format_args!(
+        let message = format!(
             "`{value}` is not a file in a package; write `package/folder/name.so`, or a name alone"
         );
         section.problem(at, message);
@@ -135,7 +135,7 @@ const FROM_NUMPY: (&str, &str) = ("from_numpy", "op(data, dtype, device)");
 /// Dtypes that DLPack does not carry need an op of the table that does.
 fn replaced(section: &Section<'_>, table: &Section<'_>, (key, example): (&str, &str)) {
     if section.has("no_dlpack") && !table.has(key) {
-        let message = format_args!("`no_dlpack` needs `{key}`; add {key} = \"{example}\"");
+        let message = format!("`no_dlpack` needs `{key}`; add {key} = \"{example}\"");
         section.problem(section.key_at("no_dlpack"), message);
     }
 }
@@ -144,7 +144,7 @@ fn align(section: &Section<'_>, key: &'static str, default: usize) -> usize {
     let Some((align, at)) = section.integer(key) else { return default };
     let bytes = usize::try_from(align).unwrap_or_default();
     if !bytes.is_power_of_two() {
-        let message = format_args!("{key} = {align} is not a power of two; write one such as 64");
+        let message = format!("{key} = {align} is not a power of two; write one such as 64");
         section.problem(at, message);
     }
     bytes
@@ -161,10 +161,10 @@ fn ndim(section: &Section<'_>) -> (usize, usize) {
         }
     };
     if least > most {
-        let message = format_args!("`ndim` is reversed; write [{most}, {least}]");
+        let message = format!("`ndim` is reversed; write [{most}, {least}]");
         section.problem(at, message);
     } else if least < 0 || most > MOST_AXES {
-        let message = format_args!("`ndim` is out of range; write numbers from 0 to {MOST_AXES}");
+        let message = format!("`ndim` is out of range; write numbers from 0 to {MOST_AXES}");
         section.problem(at, message);
     }
     (usize::try_from(least).unwrap_or_default(), usize::try_from(most).unwrap_or_default())

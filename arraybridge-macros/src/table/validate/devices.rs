@@ -21,7 +21,7 @@ pub(super) fn memory(section: &Section<'_>, place: Option<Place>) -> Option<Memo
     let stream = section.section("stream");
     if place == Some(Place::Host) {
         for key in ["device", "stream"].into_iter().filter(|key| section.has(key)) {
-            let message = format_args!(
+            let message = format!(
                 "{} has host memory and cannot have `{key}`; remove it or write \
                  memory = \"either\"",
                 section.name
@@ -56,7 +56,7 @@ fn devices(section: &Section<'_>, place: Place) -> Option<Devices> {
         // In a framework without host arrays, `hosts` are accelerators.
         let alone = key == "hosts" && place == Place::Accelerator;
         if section.has(key) && !section.has(needed) && !alone {
-            let message = format_args!("`{key}` needs `{needed}`; add {needed} = \"op()\"");
+            let message = format!("`{key}` needs `{needed}`; add {needed} = \"op()\"");
             section.problem(section.key_at(key), message);
         }
     }

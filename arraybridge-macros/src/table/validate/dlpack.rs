@@ -148,10 +148,8 @@ fn device_type(section: &Section<'_>, device: NumberOrName) -> Option<i32> {
     let found = known.into_iter().find(|number| i64::from(*number) == written);
     if found.is_none() {
         let names: Vec<_> = DeviceType::WORDS.iter().map(|(name, _)| *name).collect();
-        let message = format_args!(
-            "{written} is not a DLPack device type; write one of {}",
-            names.join(", ")
-        );
+        let message =
+            format!("{written} is not a DLPack device type; write one of {}", names.join(", "));
         section.problem(at, message);
     }
     found

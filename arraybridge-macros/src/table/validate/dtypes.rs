@@ -38,7 +38,7 @@ fn listed(section: &Section<'_>) -> Option<Vec<DType>> {
             word_of(section, text).into_iter().collect()
         };
         if found.iter().any(|dtype| dtypes.contains(dtype)) {
-            let message = format_args!("`{}` is already listed; list it once", text.value);
+            let message = format!("`{}` is already listed; list it once", text.value);
             section.problem(text.at, message);
         }
         dtypes.extend(found);
@@ -114,7 +114,7 @@ fn subset(section: &Section<'_>, key: &'static str, all: Option<&[DType]>) -> Ve
 fn contained(section: &Section<'_>, text: &Text, all: Option<&[DType]>) -> Option<DType> {
     let dtype = word_of(section, text)?;
     if all.is_some_and(|all| !all.contains(&dtype)) {
-        let message = format_args!(
+        let message = format!(
             "`{}` is not in the framework's `dtypes`; add it there or remove it here",
             text.value
         );

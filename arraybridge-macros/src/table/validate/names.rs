@@ -71,23 +71,23 @@ impl Names {
     pub(super) fn claim_table(&mut self, name: &Text, section: &Section<'_>) {
         let Text { value, at, .. } = name;
         if self.tables.contains(value) {
-            let message = format_args!("there is already a table [{value}]; use another name");
+            let message = format!("there is already a table [{value}]; use another name");
             return section.problem(*at, message);
         }
         let lower = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
         if !value.starts_with(|c: char| c.is_ascii_lowercase()) || !value.chars().all(lower) {
-            let message = format_args!(
+            let message = format!(
                 "`{value}` cannot name a table; use lower-case letters, digits and underscores"
             );
             return section.problem(*at, message);
         }
         if KEYWORDS.contains(&value.as_str()) {
             let message =
-                format_args!("`{value}` is a keyword and cannot name a table; use another name");
+                format!("`{value}` is a keyword and cannot name a table; use another name");
             return section.problem(*at, message);
         }
         if TAKEN.contains(&value.as_str()) {
-            let message = format_args!(
+            let message = format!(
                 "`{value}` is a name of the package and cannot name a table; use another name"
             );
             return section.problem(*at, message);
@@ -95,7 +95,7 @@ impl Names {
         self.tables.push(value.clone());
         for item in self.items_of(value) {
             if let Some(other) = self.items.insert(item.clone(), value.clone()) {
-                let message = format_args!(
+                let message = format!(
                     "[{value}] and [{other}] both generate the name `{item}`; rename one of them"
                 );
                 return section.problem(*at, message);
@@ -123,7 +123,7 @@ impl Names {
     ) -> String {
         if let Some(other) = self.classes.insert(class.value.clone(), table.to_owned()) {
             let Text { value, at, .. } = &class;
-            let message = format_args!("`{value}` is already listed in [{other}]; list it once");
+            let message = format!("`{value}` is already listed in [{other}]; list it once");
             section.problem(*at, message);
         }
         qualified(section, class)
@@ -159,7 +159,7 @@ pub(super) fn is_name(text: &str) -> bool {
 pub(super) fn dotted(section: &Section<'_>, name: Text) -> String {
     let Text { value, at, .. } = name;
     if !value.split('.').all(is_name) {
-        let message = format_args!("`{value}` is not a Python name; write names and dots");
+        let message = format!("`{value}` is not a Python name; write names and dots");
         section.problem(at, message);
     }
     value

@@ -75,8 +75,7 @@ fn role(reason: &Section<'_>, list: &str) -> Option<ReasonRole> {
     };
     if list != belongs {
         let Text { value, at, .. } = &text;
-        let message =
-            format_args!("role `{value}` belongs to `{belongs}`; remove it from `{list}`");
+        let message = format!("role `{value}` belongs to `{belongs}`; remove it from `{list}`");
         reason.problem(*at, message);
     }
     Some(role)

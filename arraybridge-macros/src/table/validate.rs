@@ -82,7 +82,7 @@ fn identity(name: &str, section: &Section<'_>) -> Identity {
 fn lazy(section: &Section<'_>) -> bool {
     let lazy = section.flag("lazy").unwrap_or(false);
     if lazy && !section.has("ready") {
-        let message = format!("`lazy` needs `ready`; add ready = \"op(data)\"");
+        let message = "`lazy` needs `ready`; add ready = \"op(data)\"";
         section.problem(section.key_at("lazy"), message);
     }
     lazy

@@ -576,8 +576,8 @@ def array_cases(table: Table) -> Iterator[Case]:
         check = check_astype if op == "astype" else functools.partial(check_array_op, op=op)
         yield f"array.{op}", f"array.{op}", functools.partial(for_dtypes, table, op, check)
     if table.get("array.unstack"):
-        check = functools.partial(for_dtypes, table, "unstack", check_unstack)
-        yield "array.unstack", "array.unstack", check
+        run_all = functools.partial(for_dtypes, table, "unstack", check_unstack)
+        yield "array.unstack", "array.unstack", run_all
 
 
 def for_dtypes(table: Table, op: str, check: Callable[..., None]) -> str | None:

@@ -288,7 +288,7 @@ JOBS = {
                 ORIGINAL: partial(slices, name),
             },
             1.02,
-            small=4,
+            small=64,  # JAX compiles for the number of slices
             needs=(name,),
         )
         for name in ("numpy", "torch", "jax", "tensorflow")

@@ -49,6 +49,11 @@ def test_the_tables_that_ship_have_no_mistakes(path):
     [
         ("[x]", "[x", "t.toml: "),
         ("[x]", "y = 3\n[x]", "y is outside of a table"),
+        ("[x]", "[convert]", "[convert] is a name of the package"),
+        ("[x]", "[stack_utils]", "[stack_utils] is a name of the package"),
+        ("[x]", "[input]", "[input] is a name of the package"),
+        ("[x]", "[lambda]", "[lambda] is a keyword"),
+        ("[x]", "[myX]", "[myX] cannot name a table; use lower-case letters"),
         ('title = "X"', "", "[x] has no title"),
         ('title = "X"', 'title = "X"\nwavelength = 3', "unknown key wavelength in [x]"),
         ("op =", "operation =", "unknown key operation in [x.import]"),

@@ -10,6 +10,7 @@ import arraybridge as ab
 import bridges
 import numpy as np
 import pytest
+from arraybridge._tools import schema
 
 NAMES = bridges.ROOT / "arraybridge-macros/src/table/validate/names.rs"
 
@@ -39,6 +40,8 @@ print(*(here | modules) - tables)
     used = {name for name in done.stdout.split() if name[0].islower()}
     # A decorator's `output_type` may be "input".
     assert listed("TAKEN") == used | {"input"}
+    for name in listed("TAKEN"):
+        assert "name of the package" in "".join(schema._name(name)), name
 
 
 STUBS = sorted((bridges.ROOT / "arraybridge-py/python/arraybridge").glob("*.pyi"))

@@ -8,9 +8,14 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import keyword
+import pkgutil
+import re
 import tomllib
 from collections.abc import Iterator
 from typing import Any
+
+import arraybridge
 
 from .ops import fault
 
@@ -91,11 +96,24 @@ def parse(label: str, text: str) -> tuple[dict[str, Any], list[str]]:
 
 def mistakes(label: str, name: str, keys: dict[str, Any]) -> list[str]:
     """What is wrong with a table, in the words of one line each."""
-    found = [f"[{name}] has no {key}; add it" for key in REQUIRED if key not in keys]
+    found = [*_name(name)]
+    found += [f"[{name}] has no {key}; add it" for key in REQUIRED if key not in keys]
     found += _keys(f"[{name}]", keys, TABLE)
     if not found:
         found += _existing(name, keys)
     return [f"{label}: {each}" for each in found]
+
+
+def _name(name: str) -> Iterator[str]:
+    """Whether a decorator can have the name. The build knows Rust's keywords besides."""
+    modules = {module.name for module in pkgutil.iter_modules(arraybridge.__path__)}
+    used = {"input", *dir(arraybridge), *arraybridge._SUBMODULES, *modules}
+    if not re.fullmatch("[a-z][a-z0-9_]*", name):
+        yield f"[{name}] cannot name a table; use lower-case letters, digits and underscores"
+    elif keyword.iskeyword(name):
+        yield f"[{name}] is a keyword and cannot name a table; use another name"
+    elif name in used and name not in {each["name"] for each in arraybridge.frameworks()}:
+        yield f"[{name}] is a name of the package and cannot name a table; use another name"
 
 
 def _keys(where: str, keys: dict[str, Any], known: dict[str, Any]) -> Iterator[str]:

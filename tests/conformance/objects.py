@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import array
+import functools
+import importlib
 import tempfile
 import weakref
 from collections.abc import Callable
@@ -125,19 +127,19 @@ without_values("variable-width strings", lambda: np.array(["a", "b"], np.dtypes.
 # torch
 
 
-def torch_maker(name: str):
-    """Register a function of the module `torch`."""
+def maker_of(module: str, name: str):
+    """Register a function of a module, which is imported when the object is made."""
 
     def register(function: Callable[[Any], Made]) -> Callable[[Any], Made]:
-        def made() -> Made:
-            import torch
-
-            return function(torch)
-
-        MAKERS[name] = made
+        MAKERS[name] = lambda: function(importlib.import_module(module))
         return function
 
     return register
+
+
+torch_maker = functools.partial(maker_of, "torch")
+jax_maker = functools.partial(maker_of, "jax")
+tensorflow_maker = functools.partial(maker_of, "tensorflow")
 
 
 @torch_maker("conjugated view")
@@ -221,15 +223,6 @@ torch_without_values("torch generator", lambda torch: torch.Generator())
 # JAX
 
 
-def jax_maker(name: str, function: Callable[[Any], Made]) -> None:
-    def made() -> Made:
-        import jax
-
-        return function(jax)
-
-    MAKERS[name] = made
-
-
 def _tracer(jax) -> Made:
     kept: list[Any] = []
     jax.jit(lambda x: kept.append(x) or x)(jax.numpy.ones(3))
@@ -242,26 +235,17 @@ def _deleted(jax) -> Made:
     return x, None
 
 
-jax_maker("tracer", _tracer)
-jax_maker("deleted array", _deleted)
-jax_maker("PRNG key", lambda jax: (jax.random.key(0), None))
-jax_maker("uncommitted array", lambda jax: (jax.numpy.array(_image()), _image()))
-jax_maker(
-    "committed array", lambda jax: (jax.device_put(_image(), jax.devices("cpu")[0]), _image())
+jax_maker("tracer")(_tracer)
+jax_maker("deleted array")(_deleted)
+jax_maker("PRNG key")(lambda jax: (jax.random.key(0), None))
+jax_maker("uncommitted array")(lambda jax: (jax.numpy.array(_image()), _image()))
+jax_maker("committed array")(
+    lambda jax: (jax.device_put(_image(), jax.devices("cpu")[0]), _image())
 )
-jax_maker("jax device", lambda jax: (jax.devices("cpu")[0], None))
-jax_maker("jax dtype", lambda jax: (jax.numpy.float32, None))
+jax_maker("jax device")(lambda jax: (jax.devices("cpu")[0], None))
+jax_maker("jax dtype")(lambda jax: (jax.numpy.float32, None))
 
 # TensorFlow
-
-
-def tensorflow_maker(name: str, function: Callable[[Any], Made]) -> None:
-    def made() -> Made:
-        import tensorflow as tf
-
-        return function(tf)
-
-    MAKERS[name] = made
 
 
 def _symbolic(tf) -> Made:
@@ -270,23 +254,22 @@ def _symbolic(tf) -> Made:
     return kept[0], None
 
 
-tensorflow_maker("tensorflow variable", lambda tf: (tf.Variable(_image()), _image()))
-tensorflow_maker("string tensor", lambda tf: (tf.constant(["ab", "c"]), None))
-tensorflow_maker("ragged tensor", lambda tf: (tf.ragged.constant([[1], [2, 3]]), None))
-tensorflow_maker(
-    "sparse tensorflow tensor", lambda tf: (tf.sparse.from_dense([[0.0, 1.0], [2.0, 0.0]]), None)
+tensorflow_maker("tensorflow variable")(lambda tf: (tf.Variable(_image()), _image()))
+tensorflow_maker("string tensor")(lambda tf: (tf.constant(["ab", "c"]), None))
+tensorflow_maker("ragged tensor")(lambda tf: (tf.ragged.constant([[1], [2, 3]]), None))
+tensorflow_maker("sparse tensorflow tensor")(
+    lambda tf: (tf.sparse.from_dense([[0.0, 1.0], [2.0, 0.0]]), None)
 )
-tensorflow_maker("resource tensor", lambda tf: (tf.Variable([1.0]).handle, None))
-tensorflow_maker(
-    "variant tensor",
+tensorflow_maker("resource tensor")(lambda tf: (tf.Variable([1.0]).handle, None))
+tensorflow_maker("variant tensor")(
     lambda tf: (
         tf.raw_ops.EmptyTensorList(element_shape=[2], max_num_elements=3, element_dtype=1),
         None,
     ),
 )
-tensorflow_maker("symbolic tensor", _symbolic)
-tensorflow_maker("tensorflow dtype", lambda tf: (tf.float32, None))
-tensorflow_maker("tensorflow shape", lambda tf: (tf.TensorShape([1]), None))
+tensorflow_maker("symbolic tensor")(_symbolic)
+tensorflow_maker("tensorflow dtype")(lambda tf: (tf.float32, None))
+tensorflow_maker("tensorflow shape")(lambda tf: (tf.TensorShape([1]), None))
 
 # No arrays
 

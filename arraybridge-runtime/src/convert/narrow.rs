@@ -118,23 +118,20 @@ fn is_integer(dtype: DType) -> bool {
     matches!(dtype.kind(), Kind::Unsigned | Kind::Signed)
 }
 
-/// Whether a dtype holds every value of another one.
-fn holds(to: DType, from: DType) -> bool {
-    match (from.kind(), to.kind()) {
+/// Whether a dtype holds every value of another one, and stays what it is: no integer becomes a float.
+fn replaces(to: DType, from: DType) -> bool {
+    let is_alike = match (from.kind(), to.kind()) {
         (Kind::Bool, _) => is_integer(to),
-        (Kind::Unsigned, Kind::Signed) => to.size() > from.size(),
-        (Kind::Float, Kind::Float) => {
-            // One of 8 bits has no values but powers of two, down to 2^-127.
-            to.size() > from.size() && (from, to) != (DType::Float8E8m0fnu, DType::Float16)
-        }
-        (from_kind, to_kind) => from_kind == to_kind && to.size() >= from.size(),
-    }
+        (Kind::Unsigned, Kind::Signed) => true,
+        (from_kind, to_kind) => from_kind == to_kind,
+    };
+    is_alike && to.holds(from)
 }
 
 /// The dtype of a set that is nearest to one that it lacks: the smallest that holds every value, else the
 /// largest of the same kind.
 pub(super) fn nearest(dtype: DType, set: DTypeSet) -> Option<DType> {
-    let holding = set.iter().filter(|to| holds(*to, dtype)).min_by_key(|to| to.size());
+    let holding = set.iter().filter(|to| replaces(*to, dtype)).min_by_key(|to| to.size());
     let same_kind = || set.iter().filter(|to| to.kind() == dtype.kind()).max_by_key(|to| to.size());
     holding.or_else(same_kind)
 }

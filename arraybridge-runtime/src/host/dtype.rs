@@ -141,6 +141,7 @@ impl DType {
     /// Whether the exponents of a float include those of another one.
     fn reaches(self, other: DType) -> bool {
         match (self, other) {
+            // That of 8 bits has the powers of two down to 2^-127.
             (DType::Float16, DType::Bfloat16 | DType::Float8E8m0fnu) => false,
             _ => self.size() > 1 && self.size() >= other.size(),
         }

@@ -31,7 +31,7 @@ pub trait Scalar: Element {
     ///
     /// # Errors
     ///
-    /// `TypeError` for an object that is no such number, and `OverflowError` for one that does not fit.
+    /// `TypeError` for an object that is not such a number, and `OverflowError` for one that does not fit.
     fn from_py(object: &Bound<'_, PyAny>) -> PyResult<Self>;
 
     /// Makes a Python object.

@@ -83,8 +83,9 @@ def measure(name: str, job: Job, size: int, rounds: int, folder: str) -> Found:
     with tempfile.TemporaryDirectory() as scratch:
         hand = Path(scratch) / "hand.npy"
         for turn in range(rounds):
-            order = list(runs) if turn % 2 == 0 or turn == 0 else [HAND, *reversed(list(runs)[1:])]
-            for contender in order:
+            # By hand comes first, since the others are compared with it.
+            others = [contender for contender in runs if contender != HAND]
+            for contender in [HAND, *(reversed(others) if turn % 2 else others)]:
                 path = hand if contender == HAND else Path(scratch) / "other.npy"
                 found = work(name, contender, size, path, folder)
                 if contender == HAND and "failed" in found:
@@ -150,17 +151,21 @@ def main() -> None:
     parser.add_argument("--write", action="store_true", help="put it into docs/performance.md")
     options = parser.parse_args()
     found, before = [], os.getloadavg()
+    options.out.mkdir(parents=True, exist_ok=True)
+    lines = [HEAD]
+    print(HEAD)
     for name in options.only:
         size = max(1, round(JOBS[name].size * options.part))
         found.append(measure(name, JOBS[name], size, options.rounds, options.upstream))
-    options.out.mkdir(parents=True, exist_ok=True)
-    report = {"load": {"before": before, "after": os.getloadavg()}, "jobs": found}
-    (options.out / "workloads.json").write_text(json.dumps(report, indent=1))
-    load = f"Load before and after: {before[0]:.1f} and {os.getloadavg()[0]:.1f}."
-    table = "\n".join([f"{load}\n", HEAD, *(line for each in found for line in summary(each))])
-    print(table)
+        lines += summary(found[-1])
+        print("\n".join(summary(found[-1])), flush=True)
+        # A run takes long, and may be interrupted.
+        report = {"load": {"before": before, "after": os.getloadavg()}, "jobs": found}
+        (options.out / "workloads.json").write_text(json.dumps(report, indent=1))
+    lines.append(f"\nLoad before and after: {before[0]:.1f} and {os.getloadavg()[0]:.1f}.")
+    print(lines[-1])
     if options.write:
-        write(table)
+        write("\n".join(lines))
 
 
 if __name__ == "__main__":

@@ -107,7 +107,7 @@ def mistakes(label: str, name: str, keys: dict[str, Any]) -> list[str]:
 def _name(name: str) -> Iterator[str]:
     """Whether a decorator can have the name. The build knows Rust's keywords besides."""
     modules = {module.name for module in pkgutil.iter_modules(arraybridge.__path__)}
-    used = {"input", *dir(arraybridge), *arraybridge._SUBMODULES, *modules}
+    used = {"input", *dir(arraybridge), *modules}
     if not re.fullmatch("[a-z][a-z0-9_]*", name):
         yield f"[{name}] cannot name a table; use lower-case letters, digits and underscores"
     elif keyword.iskeyword(name):

@@ -195,11 +195,13 @@ examples: wheel $(OPENCL_ENV) ## build and test the extension crates under examp
 	@$(VENV)/bin/python -m pip install --quiet -r examples/requirements.txt
 	@$(with_opencl) $(VENV)/bin/python -m pytest $(EXAMPLES:%=examples/%/tests) examples/tests
 
-# OpenHCS is large, and has its own environment. The wheel takes the place of the arraybridge that it installs.
+# OpenHCS is large, and has its own environment. The wheel takes the place of the arraybridge that it installs:
+# a module that only the original has would otherwise stay, and be imported.
 # The first run compiles OpenCL kernels for minutes. `make consumer CONSUMER="--every 10"` calls fewer functions.
 CONSUMER ?=
 
 consumer: $(CONSUMER_STAMP) $(OPENCL_ENV) $(IMAGES)/.stamp ## OpenHCS with this package, compared with the original
+	@$(CONSUMER_VENV)/bin/python -m pip uninstall --quiet --yes arraybridge
 	$(call install,$(CONSUMER_VENV))
 	@$(CONSUMER_VENV)/bin/python -m pip install --quiet --no-deps --upgrade \
 	--target build/consumer/original arraybridge==0.2.11

@@ -70,7 +70,7 @@ pipeline: wheel $(OPENCL_ENV) $(IMAGES)/.stamp ## a 16-bit stack through declare
 	@$(with_opencl) $(VENV)/bin/python examples/pipeline/pipeline.py --images $(IMAGES)
 
 gallery: wheel $(OPENCL_ENV) ## more than twenty pipelines, each compared with one without arraybridge
-	@$(with_opencl) $(VENV)/bin/python examples/gallery/run.py
+	@$(with_opencl) $(VENV)/bin/python examples/gallery/run.py --pictures docs/gallery
 
 test: test-rust test-cupy test-python ## all tests: Rust, then Python
 

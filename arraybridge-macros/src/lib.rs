@@ -86,16 +86,33 @@ pub fn frameworks(input: TokenStream) -> TokenStream {
 /// has the attributes of one that a Python decorator declares.
 ///
 /// Arguments are views of `ndarray`, `Tensor`, framework objects (`Bound<PyAny>`), and whatever
-/// PyO3 extracts. `Python<'py>` is provided by the call. An `Option` may be left out. A view is of the
+/// PyO3 extracts; a `Vec`, a tuple or a map of views and tensors is a list, a tuple or a dict of arrays. `Python<'py>` is provided by the call. An `Option` may be left out. A view is of the
 /// caller's own memory if Rust can read it in place, else of a copy; an `ArrayViewMut` is of the caller's
 /// own memory, or the call is refused. Results are `ndarray` arrays, `Tensor`, framework objects and
-/// whatever PyO3 converts, on their own, in an `Option`, in tuples, and in a `Result`.
+/// whatever PyO3 converts, on their own, in an `Option`, in tuples, in a `Vec`, in maps, and in a `Result`.
 ///
 /// A function for a framework with CUDA memory takes views of that memory, `DeviceView` and
 /// `DeviceViewMut`, and returns a `DeviceArray`. The call provides `&Stream` and `Device`.
 #[proc_macro_attribute]
 pub fn memory_type(attribute: TokenStream, item: TokenStream) -> TokenStream {
     function::declare(attribute.into(), item.into()).into()
+}
+
+/// Makes a struct a result of declared functions: a named tuple in Python.
+///
+/// ```text
+/// #[derive(NamedTuple)]
+/// struct Edges {
+///     magnitude: Array2<f32>,
+///     direction: Array2<f32>,
+/// }
+/// ```
+///
+/// A field is whatever a declared function may return. `arraybridge_runtime::python::export(module)` adds the
+/// class to the extension module, with the struct's documentation.
+#[proc_macro_derive(NamedTuple)]
+pub fn named_tuple(item: TokenStream) -> TokenStream {
+    function::named_tuple::derive(item.into()).into()
 }
 
 /// What the runtime is compiled with if the tables have mistakes, so that these are the only errors.

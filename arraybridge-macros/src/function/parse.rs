@@ -178,7 +178,7 @@ impl VisitMut for Anonymous {
 }
 
 /// The text of the documentation comments, without the space that follows `///`.
-fn docs(attributes: &[Attribute]) -> String {
+pub fn docs(attributes: &[Attribute]) -> String {
     let lines = attributes.iter().filter_map(|attribute| {
         let Meta::NameValue(MetaNameValue { path, value, .. }) = &attribute.meta else {
             return None;

@@ -7,8 +7,9 @@ use syn::spanned::Spanned;
 use syn::{Ident, ReturnType, Type};
 
 use super::elements::Elements;
+use super::give::{self, Give};
 use super::options::Detach;
-use super::types::{generics, inner_of_option, is_array, last};
+use super::types::{inner_of_option, is_container};
 use super::{Argument, Constraints, Declared, Default, Kind, constraints};
 
 /// The trampoline, a function `__call`.
@@ -54,8 +55,8 @@ fn function(declared: &Declared, name: &Ident, alias: &TokenStream) -> TokenStre
     let Passed { values, arrays, passed } = Passed::of(declared);
     let call = call(declared, &passed);
     let given = match &declared.result {
-        ReturnType::Default => unit(quote!(__result)),
-        ReturnType::Type(_, ty) => give(ty, elements, quote!(__result)),
+        ReturnType::Default => give::unit(quote!(__result)),
+        ReturnType::Type(_, ty) => Give { runtime, elements }.value(ty, quote!(__result)),
     };
     quote! {
         #[allow(clippy::let_unit_value, clippy::unit_arg, reason = "a function may give nothing")]
@@ -95,6 +96,12 @@ impl Passed {
             let reads =
                 if argument.kind == Kind::Array { &mut all.arrays } else { &mut all.values };
             reads.push(read);
+            if is_container(&argument.ty) {
+                let (runtime, ty) = (&declared.runtime, &argument.ty);
+                all.values.push(quote_spanned! {ty.span()=>
+                    <#ty as #runtime::__private::Argument<'_>>::find(__call, #index)?;
+                });
+            }
             all.passed.push(pass);
             index += usize::from(!argument.kind.is_injected());
         }
@@ -210,63 +217,4 @@ fn read_value(
             ::core::option::Option::None => #absent,
         };
     }
-}
-
-/// The expression that hands a value of a type to Python.
-fn give(ty: &Type, elements: Option<&Elements>, value: TokenStream) -> TokenStream {
-    if elements.is_some_and(|elements| elements.is(ty)) {
-        return quote_spanned!(ty.span()=> __call.give_scalar(#value));
-    }
-    if let Type::Tuple(tuple) = ty {
-        return match tuple.elems.is_empty() {
-            true => unit(value),
-            false => give_tuple(&tuple.elems.iter().collect::<Vec<_>>(), elements, value),
-        };
-    }
-    let segment = last(ty);
-    let name = segment.map(|segment| segment.ident.to_string()).unwrap_or_default();
-    let inner = segment.map(generics).unwrap_or_default();
-    match (name.as_str(), inner.first()) {
-        ("Result" | "PyResult", Some(inner)) => {
-            let inner = give(inner, elements, quote!(__value));
-            let error = quote_spanned!(ty.span()=> __call.give_error(__error));
-            quote! {
-                match #value {
-                    ::core::result::Result::Ok(__value) => #inner,
-                    ::core::result::Result::Err(__error) => ::core::result::Result::Err(#error),
-                }
-            }
-        }
-        ("Option", Some(inner)) => {
-            let inner = give(inner, elements, quote!(__value));
-            quote! {
-                match #value {
-                    ::core::option::Option::Some(__value) => #inner,
-                    ::core::option::Option::None => __call.give_value(__call.py().None()),
-                }
-            }
-        }
-        ("Bound" | "Py", _) => quote_spanned!(ty.span()=> __call.give_object(#value)),
-        _ if name == "Tensor" || is_array(ty, &["Array", "DeviceArray"]) => {
-            quote_spanned!(ty.span()=> __call.give_array(#value))
-        }
-        _ => quote_spanned!(ty.span()=> __call.give_value(#value)),
-    }
-}
-
-fn give_tuple(types: &[&Type], elements: Option<&Elements>, value: TokenStream) -> TokenStream {
-    let names: Vec<_> = (0..types.len()).map(|i| format_ident!("__part_{i}")).collect();
-    let given = types.iter().zip(&names).map(|(ty, name)| give(ty, elements, quote!(#name)));
-    quote! {{
-        let (#(#names,)*) = #value;
-        __call.give_value((#(#given?,)*))
-    }}
-}
-
-/// The expression that hands nothing to Python, which is None there.
-fn unit(value: TokenStream) -> TokenStream {
-    quote! {{
-        let () = #value;
-        __call.give_value(__call.py().None())
-    }}
 }

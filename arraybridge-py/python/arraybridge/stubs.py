@@ -13,12 +13,15 @@ from ._core import _is_declared  # type: ignore[import-not-found]
 
 __all__ = ["stub"]
 
+# What stubs import, where they use it.
+TYPING = ("Annotated", "Any", "NamedTuple")
+
 # The keywords that a declaration adds are not annotated.
 ADDED = {"dtype_conversion": "Any", "slice_by_slice": "bool"}
 
 
 def stub(module: ModuleType) -> str:
-    """Return the text of a ``.pyi`` file for the declared functions of a module, sorted by name.
+    """Return the text of a ``.pyi`` file for a module's named tuples and declared functions.
 
     Frameworks have no common array class, so arrays are ``Any``, with what is known of them:
     ``Annotated[Any, "uint8 | float32, 2"]`` has two axes and one of these dtypes.
@@ -41,9 +44,28 @@ def stub(module: ModuleType) -> str:
         for name, value in sorted(vars(module).items())
         if _is_declared(value) and not name.startswith("_")
     }
-    texts = [_function(name, function) for name, function in functions.items()]
-    names = "Annotated, Any" if any("Annotated[" in text for text in texts) else "Any"
-    return "\n".join([f"from typing import {names}", "", *texts])
+    texts = [_named_tuple(value) for value in vars(module).values() if _is_own_tuple(module, value)]
+    texts += [_function(name, function) for name, function in functions.items()]
+    names = [name for name in TYPING if name == "Any" or any(name in text for text in texts)]
+    return "\n".join([f"from typing import {', '.join(names)}", "", *texts])
+
+
+def _is_own_tuple(module: ModuleType, value: object) -> bool:
+    """Whether something is a named tuple that the module defines."""
+    is_tuple = isinstance(value, type) and issubclass(value, tuple) and hasattr(value, "_fields")
+    return is_tuple and getattr(value, "__module__", None) == module.__name__
+
+
+def _named_tuple(value: Any) -> str:
+    lines = [f"class {value.__name__}(NamedTuple):"]
+    doc = inspect.getdoc(value)
+    if doc and not doc.startswith(f"{value.__name__}("):
+        lines.append(f"    {_docstring(_indented(doc))}\n")
+    fields = getattr(value, "__annotations__", {})
+    lines += [
+        f"    {name}: {_annotated(_annotation(fields.get(name, Any)))}" for name in value._fields
+    ]
+    return "\n".join(lines) + "\n"
 
 
 def _function(name: str, function: Callable[..., Any]) -> str:
@@ -63,8 +85,11 @@ def _function(name: str, function: Callable[..., Any]) -> str:
     doc = inspect.getdoc(function)
     if not doc:
         return f"{head} ...\n"
-    text = "\n".join(f"    {line}".rstrip() for line in doc.splitlines()).lstrip()
-    return f"{head}\n    {_docstring(text)}\n"
+    return f"{head}\n    {_docstring(_indented(doc))}\n"
+
+
+def _indented(doc: str) -> str:
+    return "\n".join(f"    {line}".rstrip() for line in doc.splitlines()).lstrip()
 
 
 def _head(name: str, parameters: list[str], returned: str) -> str:

@@ -5,6 +5,7 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyList, PyTuple};
 
+use super::named_tuple::{add_classes, resolved};
 use super::{Call, Declaration, FunctionEntry, Returns, Setting, Sorted, Usage};
 use crate::c_api;
 use crate::framework::generated::MemoryType;
@@ -70,14 +71,14 @@ impl Function {
         let parameters = PyList::empty(py);
         for parameter in entry.parameters {
             let keywords = PyDict::new(py);
-            keywords.set_item("annotation", parameter.annotation)?;
+            keywords.set_item("annotation", resolved(parameter.annotation))?;
             if let Some(default) = parameter.default {
                 keywords.set_item("default", default(py)?)?;
             }
             parameters.append(class.call((parameter.name, &kind), Some(&keywords))?)?;
         }
         let keywords = PyDict::new(py);
-        keywords.set_item("return_annotation", entry.annotation)?;
+        keywords.set_item("return_annotation", resolved(entry.annotation))?;
         inspect.getattr("Signature")?.call((parameters,), Some(&keywords))
     }
 
@@ -93,7 +94,7 @@ fn framework(name: &'static str) -> PyResult<&'static Framework> {
 }
 
 /// Adds every function of this extension crate that is declared with `#[memory_type(..)]` to its
-/// module, in the order of their names.
+/// module, in the order of their names, and the class of each `NamedTuple`.
 ///
 /// # Errors
 ///
@@ -118,6 +119,7 @@ pub fn export(module: &Bound<'_, PyModule>) -> PyResult<()> {
         );
         return Err(PyImportError::new_err(text));
     }
+    add_classes(module)?;
     let mut functions = Vec::with_capacity(entries.len());
     for entry in entries {
         let output = match entry.returns {

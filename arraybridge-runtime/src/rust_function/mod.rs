@@ -13,10 +13,12 @@ mod attempt;
 mod borrow_flag;
 mod class;
 mod constraints;
+mod containers;
 mod device;
 pub mod device_memory;
 mod elements;
 mod memory;
+mod named_tuple;
 mod result;
 
 use std::cell::{Cell, OnceCell, RefCell};
@@ -32,6 +34,7 @@ use crate::framework::spec::Framework;
 use crate::interpreter::error::{Error, Result};
 use crate::interpreter::vectorcall::Given;
 
+use containers::Items;
 use memory::ArgumentMemory;
 
 pub use argument::Argument;
@@ -39,6 +42,7 @@ pub use attempt::{Attached, Attempt, Detachable};
 pub use class::export;
 pub use constraints::Constrained;
 pub use elements::{Scalar, Trampoline};
+pub use named_tuple::{GiveTuple, GiveValue, NamedTuple, Opaque, TupleClass, TupleEntry};
 
 /// The framework that a declared function returns arrays of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -149,6 +153,8 @@ pub struct Call<'a, 'py> {
     py: Python<'py>,
     function: Declaration,
     given: &'a [Argued<'a, 'py>],
+    /// What is in the containers among them.
+    items: OnceCell<Box<Items<'py>>>,
     memory: RefCell<SmallVec<[ArgumentMemory<'py>; 2]>>,
     /// The claim on that memory.
     claim: Cell<Option<Claim>>,
@@ -226,7 +232,8 @@ impl<'a, 'py> Call<'a, 'py> {
     #[inline]
     fn new(py: Python<'py>, function: Declaration, given: &'a [Argued<'a, 'py>]) -> Self {
         let (memory, claim, exposure) = Default::default();
-        Call { py, function, given, memory, claim, exposure, stream: OnceCell::new() }
+        let (items, stream) = (OnceCell::new(), OnceCell::new());
+        Call { py, function, given, items, memory, claim, exposure, stream }
     }
 
     /// Calls the function.
@@ -244,14 +251,18 @@ impl<'a, 'py> Call<'a, 'py> {
         self.function.framework
     }
 
-    /// What the caller gave for a parameter.
-    fn given(&self, index: usize) -> Option<Borrowed<'a, 'py, PyAny>> {
-        self.given[index]
+    /// What the caller gave for a parameter, or in a container.
+    #[inline]
+    fn given(&self, index: usize) -> Option<Borrowed<'_, 'py, PyAny>> {
+        match self.given.get(index) {
+            Some(given) => *given,
+            None => self.item(index),
+        }
     }
 
     /// Says which argument an error is about.
     fn about(&self, index: usize, error: Error) -> Error {
-        let name = self.function.entry.parameters[index].name;
+        let name = self.label(index);
         let place = format!("{}() argument '{name}'", self.function.entry.name);
         match error {
             Error::Type(text) => Error::Type(format!("{place}: {text}")),

@@ -5,6 +5,7 @@
 mod aliasing;
 mod by_hand;
 mod constraints;
+mod containers;
 mod cuda;
 mod elements;
 mod hygiene;

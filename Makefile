@@ -54,7 +54,7 @@ PYTEST := -m pytest -n 2 --dist loadfile
 
 .NOTPARALLEL:
 .PHONY: help demo demo-all pipeline gallery test test-rust test-cupy test-python test-without-shortcuts test-oldest wheel wheels seventh tables gpu \
-	gpu-wheel examples consumer upstream dask docs mutants sanitize soak fuzz conformance supply-chain bench workloads lint clean
+	gpu-wheel examples consumer upstream dask docs screenshots figures mutants sanitize soak fuzz conformance supply-chain bench workloads lint clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 24
@@ -70,7 +70,7 @@ pipeline: wheel $(OPENCL_ENV) $(IMAGES)/.stamp ## a 16-bit stack through declare
 	@$(with_opencl) $(VENV)/bin/python examples/pipeline/pipeline.py --images $(IMAGES)
 
 gallery: wheel $(OPENCL_ENV) ## more than twenty pipelines, each compared with one without arraybridge
-	@$(with_opencl) $(VENV)/bin/python examples/gallery/run.py
+	@$(with_opencl) $(VENV)/bin/python examples/gallery/run.py --pictures docs/gallery
 
 test: test-rust test-cupy test-python ## all tests: Rust, then Python
 
@@ -195,11 +195,13 @@ examples: wheel $(OPENCL_ENV) ## build and test the extension crates under examp
 	@$(VENV)/bin/python -m pip install --quiet -r examples/requirements.txt
 	@$(with_opencl) $(VENV)/bin/python -m pytest $(EXAMPLES:%=examples/%/tests) examples/tests
 
-# OpenHCS is large, and has its own environment. The wheel takes the place of the arraybridge that it installs.
+# OpenHCS is large, and has its own environment. The wheel takes the place of the arraybridge that it installs:
+# a module that only the original has would otherwise stay, and be imported.
 # The first run compiles OpenCL kernels for minutes. `make consumer CONSUMER="--every 10"` calls fewer functions.
 CONSUMER ?=
 
 consumer: $(CONSUMER_STAMP) $(OPENCL_ENV) $(IMAGES)/.stamp ## OpenHCS with this package, compared with the original
+	@$(CONSUMER_VENV)/bin/python -m pip uninstall --quiet --yes arraybridge
 	$(call install,$(CONSUMER_VENV))
 	@$(CONSUMER_VENV)/bin/python -m pip install --quiet --no-deps --upgrade \
 	--target build/consumer/original arraybridge==0.2.11
@@ -222,6 +224,14 @@ dask: wheel $(DASK_STAMP) ## a plate of images on a Dask cluster that loses a wo
 docs: $(DOCS_STAMP) ## build the documentation site into build/site-docs; a warning is an error
 	@$(DOCS_VENV)/bin/mkdocs build --strict
 	@echo "build/site-docs/index.html"
+
+# Needs Chromium. It is not part of CI, which has no browser.
+screenshots: docs ## take pictures of every page of the site, and report what is broken in a browser
+	@$(DOCS_VENV)/bin/python -m pip install --quiet -r docs/requirements-browser.txt
+	@$(DOCS_VENV)/bin/python tests/tools/screenshots.py
+
+figures: wheel $(OPENCL_ENV) ## draw the figures of the documentation again
+	@$(with_opencl) $(VENV)/bin/python tests/tools/figures.py --write
 
 # Each change takes a build, so this is not part of `make test`.
 mutants: $(TEST_STAMP) ## break the rules in tests/mutants one by one, and check that a test fails

@@ -80,6 +80,8 @@ pub enum Setting {
     Flag,
     /// A number.
     Number(usize),
+    /// Numbers; `None` is written as `_`.
+    Numbers(Vec<Option<usize>>),
     /// A name.
     Name(String),
     /// Names.

@@ -72,6 +72,9 @@ pub fn frameworks(input: TokenStream) -> TokenStream {
 /// | `scaling = unit` | how floats become integers then: `clamp`, `unit` or `stretch` |
 /// | `narrow = error` | an object whose dtype the framework lacks is refused; with `warn`, the default, it gets the nearest dtype |
 /// | `slice_by_slice` | the function is called for each 2-D slice of the first array |
+/// | `tiles(512, 512)` | the function is called for each tile of the last axes of the first array; `_` leaves an axis whole |
+/// | `halo = 16` | how many more elements a tile has on each side; they are cut off the result |
+/// | `workers = 4` | the number of threads that work on tiles |
 /// | `split_axis = 0` | the first array may be split along this axis when memory runs out |
 /// | `join(sum)` | how the results of the parts become one: `concatenate`, `sum`, `max` or `min`; one word for each element of a tuple |
 /// | `sliced(mask)` | arrays that are sliced and split together with the first one |

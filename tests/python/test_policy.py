@@ -748,10 +748,14 @@ def test_scaling_functions_stretch(framework):
     assert bridges.difference(framework, done, wanted) is None
 
 
-def test_a_scaling_function_checks_its_framework():
-    bridges.need("torch")
-    with pytest.raises(ValueError, match="numpy"):
-        ab.SCALING_FUNCTIONS["torch"](np.ones(3), np.uint8)
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+@pytest.mark.filterwarnings("ignore::arraybridge.NarrowedDtypeWarning")
+def test_a_scaling_function_converts_an_array_of_another_framework(framework):
+    bridges.need(framework)
+    done = ab.SCALING_FUNCTIONS[framework](np.array([[0.0, 1.0]]), np.uint8)
+    assert bridges.difference(framework, done, np.array([[0, 255]], "uint8")) is None
+    with pytest.raises(ab.UnsupportedArrayError):
+        ab.SCALING_FUNCTIONS[framework]("not an array", np.uint8)
 
 
 @example(0)

@@ -684,6 +684,19 @@ def test_the_policy_of_the_context_reaches_an_extension(ext):
         assert ext.halved_as_the_context_says(image).dtype == np.int32
 
 
+def test_a_function_of_tiles_sees_each_with_its_halo(ext):
+    image = np.random.default_rng(3).random((30, 21)).astype("float32")
+    found, most = ext.largest_of_tiles(image)
+    padded = np.pad(image, 1, constant_values=-1)
+    windows = np.lib.stride_tricks.sliding_window_view(padded, (3, 3))
+    np.testing.assert_array_equal(found, windows.max(axis=(2, 3)))
+    assert most == 100
+    out = np.zeros((60, 21), "float32")
+    assert ext.copied_by_tiles(image, out[::2]) is None
+    np.testing.assert_array_equal(out[::2], image)
+    assert not out[1::2].any()
+
+
 def test_a_function_of_a_slice_takes_a_stack(ext):
     stack = np.arange(24, dtype="float32").reshape(2, 3, 4)
     assert np.array_equal(ext.turned(stack), stack.swapaxes(1, 2))

@@ -141,6 +141,13 @@ fn setting(setting: &Setting) -> TokenStream {
     match setting {
         Setting::Flag => quote!(Flag(true)),
         Setting::Number(value) => quote!(Number(#value)),
+        Setting::Numbers(values) => {
+            let values = values.iter().map(|value| match value {
+                Some(value) => quote!(::core::option::Option::Some(#value)),
+                None => quote!(::core::option::Option::None),
+            });
+            quote!(Numbers(&[#(#values),*]))
+        }
         Setting::Name(value) => quote!(Name(#value)),
         Setting::Names(values) => quote!(Names(&[#(#values),*])),
         Setting::Function(ident) => quote!(Function(#ident)),

@@ -191,6 +191,9 @@ fn options<'py>(
         match setting {
             Setting::Flag(value) => options.set_item(name, value)?,
             Setting::Number(value) => options.set_item(name, value)?,
+            Setting::Numbers(values) => {
+                options.set_item(name, PyTuple::new(function.py(), values.iter())?)?
+            }
             Setting::Name(value) => options.set_item(name, value)?,
             Setting::Names(values) => {
                 options.set_item(name, PyTuple::new(function.py(), values.iter())?)?

@@ -89,6 +89,8 @@ pub enum Setting {
     Flag(bool),
     /// A number.
     Number(usize),
+    /// Numbers, or `None` for some of them.
+    Numbers(&'static [Option<usize>]),
     /// A name.
     Name(&'static str),
     /// Names.

@@ -101,6 +101,24 @@ pub fn memory_type(attribute: TokenStream, item: TokenStream) -> TokenStream {
     function::declare(attribute.into(), item.into()).into()
 }
 
+/// Declares methods of a class: those with `#[memory_type(..)]`.
+///
+/// ```text
+/// #[memory_methods]
+/// #[pymethods]
+/// impl Gaussian {
+///     #[memory_type(numpy, returns = input)]
+///     fn apply(&self, image: ArrayView2<'_, f32>) -> Array2<f32> { .. }
+/// }
+/// ```
+///
+/// Methods take `&self` or `&mut self`. Static methods and class methods have PyO3's `#[staticmethod]` and
+/// `#[classmethod]`. `arraybridge_runtime::python::export(module)` adds them to the class.
+#[proc_macro_attribute]
+pub fn memory_methods(attribute: TokenStream, item: TokenStream) -> TokenStream {
+    function::methods::declare(attribute.into(), item.into()).into()
+}
+
 /// Makes a struct a result of declared functions: a named tuple in Python.
 ///
 /// ```text

@@ -17,9 +17,9 @@ pub use crate::framework::spec::*;
 pub use crate::interpreter::error::{Error, Result};
 pub use crate::memory::element::Element;
 pub use crate::rust_function::{
-    Argument, Attached, Attempt, Call, Constrained, Detachable, FunctionEntry, GiveTuple,
-    GiveValue, NamedTuple, Opaque, Parameter, Returns, Scalar, Setting, Trampoline, TupleClass,
-    TupleEntry, Usage,
+    Argument, Attached, Attempt, Binding, Call, Constrained, Detachable, FunctionEntry, GiveTuple,
+    GiveValue, Method, NamedTuple, Opaque, Parameter, Returns, Scalar, Setting, Trampoline,
+    TupleClass, TupleEntry, Usage, class_of,
 };
 
 /// What the package's own extension module, the benchmark of the kernels and the tests are made of.

@@ -6,6 +6,19 @@ class Edges(NamedTuple):
     strength: Annotated[Any, "float32, 2"]
     direction: Annotated[Any, "float32, 2"]
 
+class Gaussian:
+    """A Gaussian of `sigma` pixels, to be applied to many images."""
+
+    def __init__(self, sigma: Any) -> None: ...
+    def apply(
+        self,
+        image: Annotated[Any, "float32, 2"],
+        *,
+        dtype_conversion: Any = None,
+        slice_by_slice: bool = False,
+    ) -> Annotated[Any, "float32, 2"]:
+        """Smooth an image, as `gaussian` does."""
+
 def accumulate(
     image: Annotated[Any, "float32, 2"],
     out: Annotated[Any, "float32, 2"],

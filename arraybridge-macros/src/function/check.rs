@@ -9,7 +9,7 @@ use super::types::{
     DEVICE_VIEWS, HOST_VIEWS, element, generics, has_array, inner_of_option, is_array,
     is_container, is_written, kind, last, leaves, rank, unraw,
 };
-use super::{Argument, Default, Kind};
+use super::{Argument, Binding, Default, Kind, Method};
 use crate::table::spec::Place;
 
 /// Checks the function itself.
@@ -29,6 +29,41 @@ pub fn signature(function: &ItemFn, mistakes: &mut Mistakes) {
     }
     if let Some(variadic) = &signature.variadic {
         mistakes.add(variadic, "a declared function has a fixed number of parameters");
+    }
+}
+
+/// Checks that a method is declared as one, and is bound to something if it is not static.
+pub fn binding(function: &ItemFn, method: Option<&Method>, mistakes: &mut Mistakes) {
+    let receiver = function.sig.receiver();
+    let Some(method) = method else {
+        let is_bound = |attribute: &&Attribute| {
+            ["staticmethod", "classmethod"].iter().any(|name| attribute.path().is_ident(name))
+        };
+        let message = "a method is declared where the class has its methods; write `#[memory_methods]` above \
+                       the `#[pymethods]` of the `impl` block";
+        if let Some(receiver) = receiver {
+            mistakes.add(receiver, message);
+        } else if let Some(attribute) = function.attrs.iter().find(is_bound) {
+            mistakes.add(attribute, message);
+        }
+        return;
+    };
+    let (at, inputs) = (&function.sig.ident, &function.sig.inputs);
+    match (method.binding, receiver) {
+        (Binding::Instance, None) => {
+            mistakes.add(
+                at,
+                "a method takes `&self` or `&mut self`; for another one, add `#[staticmethod]`",
+            );
+        }
+        (Binding::Class | Binding::Static, Some(receiver)) => {
+            mistakes
+                .add(receiver, "a static method and a class method have no instance; remove it");
+        }
+        (Binding::Class, None) if inputs.is_empty() => {
+            mistakes.add(at, "a class method takes its class; add `cls: &Bound<'_, PyType>`");
+        }
+        _ => {}
     }
 }
 
@@ -226,8 +261,11 @@ pub fn streams(arguments: &[Argument], mistakes: &mut Mistakes) {
 /// effect.
 pub fn detached(options: &Options, arguments: &[Argument], mistakes: &mut Mistakes) {
     let Some(detach) = options.detach else { return };
-    for Argument { kind, ty, .. } in arguments {
-        if kind.needs_interpreter() {
+    for Argument { kind, ty, ident, .. } in arguments {
+        if matches!(kind, Kind::Receiver(_) | Kind::Class(_)) {
+            let message = "a method with an instance or a class is not detached; remove `detach`";
+            mistakes.add(ident, message);
+        } else if kind.needs_interpreter() {
             let message = "a detached function cannot take Python objects; remove `detach`, or take \
                            arrays and plain values";
             mistakes.add(ty, message);

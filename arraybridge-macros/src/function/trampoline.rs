@@ -2,9 +2,9 @@
 //! result to Python.
 
 use proc_macro2::TokenStream;
-use quote::{format_ident, quote, quote_spanned};
+use quote::{ToTokens, format_ident, quote, quote_spanned};
 use syn::spanned::Spanned;
-use syn::{Ident, ReturnType, Type};
+use syn::{Ident, Path, ReturnType, Type};
 
 use super::elements::Elements;
 use super::give::{self, Give};
@@ -111,7 +111,9 @@ impl Passed {
 
 /// The call itself, attached to the interpreter or detached from it.
 fn call(declared: &Declared, passed: &[TokenStream]) -> TokenStream {
-    let Declared { runtime, ident, arguments, detach, .. } = declared;
+    let Declared { runtime, ident, arguments, detach, method, .. } = declared;
+    let class = method.as_ref().map(|method| &method.class);
+    let ident = class.map_or_else(|| quote!(#ident), |class| quote!(<#class>::#ident));
     let element = declared.elements.as_ref().map(|elements| &elements.parameter);
     let ident = element.map_or_else(|| quote!(#ident), |element| quote!(#ident::<#element>));
     let names: Vec<_> = (0..passed.len()).map(|i| format_ident!("__passed_{i}")).collect();
@@ -154,6 +156,7 @@ fn argument_tokens(
         (Kind::Python, _) => (quote!(), quote!(__call.py())),
         (Kind::Stream, _) => (quote!(), quote!(__call.stream())),
         (Kind::Device, _) => (quote!(let #holder = __call.device()?;), quote!(#holder)),
+        (Kind::Receiver(_) | Kind::Class(_), _) => bound_to(runtime, argument, holder, index),
         (Kind::Array, _) => {
             let mut open = open(declared, argument, index);
             if let Some((decider, first)) = elements.and_then(|e| e.decider(&declared.arguments))
@@ -170,6 +173,36 @@ fn argument_tokens(
             (value(&reference.elem), quote!(&#holder))
         }
         (Kind::Object(_) | Kind::Value, _) => (value(ty), quote!(#holder)),
+    }
+}
+
+/// The same for the instance or the class that a method is called on.
+fn bound_to(
+    runtime: &Path,
+    argument: &Argument,
+    holder: &Ident,
+    index: usize,
+) -> (TokenStream, TokenStream) {
+    let pyo3 = quote!(#runtime::__private::pyo3);
+    let read = |ty: TokenStream| quote!(__call.required::<#ty>(#index)?);
+    let Argument { ty, kind, .. } = argument;
+    match (kind, ty) {
+        (Kind::Receiver(true), class) => {
+            let read = read(quote!(#pyo3::PyRefMut<'_, #class>));
+            (quote!(let mut #holder = #read;), quote!(&mut *#holder))
+        }
+        (Kind::Receiver(false), class) => {
+            let read = read(quote!(#pyo3::PyRef<'_, #class>));
+            (quote!(let #holder = #read;), quote!(&*#holder))
+        }
+        (_, Type::Reference(reference)) => {
+            let read = read(reference.elem.to_token_stream());
+            (quote!(let #holder = #read;), quote!(&#holder))
+        }
+        (_, ty) => {
+            let read = read(ty.to_token_stream());
+            (quote!(let #holder = #read;), quote!(#holder))
+        }
     }
 }
 

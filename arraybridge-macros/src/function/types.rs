@@ -66,7 +66,7 @@ fn leaf_kind(ty: &Type) -> Kind {
             Kind::Object(_) => Kind::Object(true),
             Kind::Array => Kind::Array,
             Kind::Stream => Kind::Stream,
-            Kind::Python | Kind::Device | Kind::Value => Kind::Value,
+            _ => Kind::Value,
         };
     }
     if let Some(inner) = inner_of_option(ty) {
@@ -121,7 +121,7 @@ pub fn element(ty: &Type) -> Option<String> {
 /// object, or a value of a type that may hold one.
 pub fn takes_python(argument: &Argument, elements: Option<&Elements>) -> bool {
     match argument.kind {
-        Kind::Python | Kind::Object(_) => true,
+        Kind::Python | Kind::Object(_) | Kind::Receiver(_) | Kind::Class(_) => true,
         Kind::Value => !is_plain(&argument.ty, elements),
         Kind::Stream | Kind::Device | Kind::Array => false,
     }

@@ -339,7 +339,26 @@ impl<'a, 'py> Call<'a, 'py> {
     /// `TypeError` when it has another type.
     pub fn value<T: FromPyObject<'a, 'py>>(&self, index: usize) -> Result<Option<T>> {
         let Some(given) = self.given[index] else { return Ok(None) };
+        self.extracted(index, given).map(Some)
+    }
+
+    /// The instance or the class that a method is called on.
+    ///
+    /// # Errors
+    ///
+    /// `TypeError` when it has another type; `RuntimeError` when it is borrowed.
+    pub fn required<T: FromPyObject<'a, 'py>>(&self, index: usize) -> Result<T> {
+        let given = self.given[index].expect("required arguments were checked before the call");
+        self.extracted(index, given)
+    }
+
+    #[inline]
+    fn extracted<T: FromPyObject<'a, 'py>>(
+        &self,
+        index: usize,
+        given: Borrowed<'a, 'py, PyAny>,
+    ) -> Result<T> {
         let extracted = T::extract(given).map_err(|error| Error::Python(error.into()));
-        extracted.map(Some).map_err(|error| self.about(index, error))
+        extracted.map_err(|error| self.about(index, error))
     }
 }

@@ -23,9 +23,10 @@ mod result;
 
 use std::cell::{Cell, OnceCell, RefCell};
 
+use pyo3::PyTypeInfo;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use pyo3::types::PyString;
+use pyo3::types::{PyString, PyType};
 use smallvec::SmallVec;
 
 use crate::claims::Claim;
@@ -98,10 +99,37 @@ pub enum Setting {
     Function(&'static str),
 }
 
+/// The class of a method, and how it is bound.
+#[derive(Clone, Copy)]
+pub struct Method {
+    /// Returns the class.
+    pub class: for<'py> fn(Python<'py>) -> Bound<'py, PyType>,
+    /// What it is bound to.
+    pub binding: Binding,
+}
+
+/// What a method is bound to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Binding {
+    /// The instance.
+    Instance,
+    /// The class.
+    Class,
+    /// Nothing.
+    Static,
+}
+
+/// The class of a type.
+pub fn class_of<T: PyTypeInfo>(py: Python<'_>) -> Bound<'_, PyType> {
+    py.get_type::<T>()
+}
+
 /// A declared function, as the attribute registers it.
 pub struct FunctionEntry {
     /// Its name in Python.
     pub name: &'static str,
+    /// The class that it is a method of.
+    pub method: Option<Method>,
     /// Its name in Rust.
     pub ident: &'static str,
     /// The Rust module that it is in.

@@ -18,6 +18,27 @@ fn gaussian(image: ArrayView2<'_, f32>, sigma: f64) -> Result<Array2<f32>, Error
     Ok(along_rows(rows.t(), &kernel).reversed_axes())
 }
 
+/// A Gaussian of `sigma` pixels, to be applied to many images.
+#[pyclass(frozen)]
+struct Gaussian {
+    sigma: f64,
+}
+
+#[memory_methods]
+#[pymethods]
+impl Gaussian {
+    #[new]
+    fn new(sigma: f64) -> Gaussian {
+        Gaussian { sigma }
+    }
+
+    /// Smooth an image, as `gaussian` does.
+    #[memory_type(numpy, returns = input, cast)]
+    fn apply(&self, image: ArrayView2<'_, f32>) -> Result<Array2<f32>, Error> {
+        gaussian(image, self.sigma)
+    }
+}
+
 /// The strength of the edges of an image, by Sobel's operator.
 ///
 /// The result is float32, of the framework of `image`.
@@ -176,5 +197,6 @@ fn best_threshold(counts: &[u64]) -> Option<usize> {
 
 #[pymodule]
 fn image_filters(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_class::<Gaussian>()?;
     arraybridge_runtime::python::export(module)
 }

@@ -109,6 +109,12 @@ def test_mistakes_are_pythons_exceptions_and_arraybridges():
     assert image_filters.sobel(np.zeros((0, 3), "float32")).shape == (0, 3)
 
 
+def test_a_method_is_declared_as_a_function_is():
+    smooth = image_filters.Gaussian(2.0).apply
+    assert np.array_equal(smooth(IMAGE), image_filters.gaussian(IMAGE, 2.0))
+    assert arraybridge.detect_memory_type(smooth(bridges.make("torch", IMAGE))) == "torch"
+
+
 def test_edges_have_a_strength_and_a_direction():
     ramp = np.arange(5, dtype="float32")
     edges = image_filters.edges(np.tile(ramp, (4, 1)))

@@ -9,6 +9,7 @@ mod containers;
 mod cuda;
 mod elements;
 mod hygiene;
+mod methods;
 mod tensors;
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -396,5 +397,6 @@ fn bare(module: &Bound<'_, PyModule>) -> PyResult<()> {
 fn extension(module: &Bound<'_, PyModule>) -> PyResult<()> {
     by_hand::add(module)?;
     tensors::add(module)?;
+    module.add_class::<methods::Scale>()?;
     arraybridge_runtime::python::export(module)
 }

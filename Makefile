@@ -138,11 +138,11 @@ test-without-shortcuts: wheel $(OPENCL_ENV) ## the Python tests of conversions, 
 	$(VENV)/bin/python $(PYTEST) tests/python $(NO_CONVERSIONS:%=--ignore=tests/python/test_%.py)
 
 # TensorFlow 2.19 has no wheel for a Python later than 3.12.
-test-oldest: $(OLDEST_STAMP) $(OPENCL_ENV) ## the conversions with the oldest versions that pyproject.toml promises
+test-oldest: $(OLDEST_STAMP) $(OPENCL_ENV) ## conversions, dtypes and slices with the oldest versions that pyproject.toml promises
 	$(call install,$(OLDEST_VENV))
 	@$(with_opencl) $(OLDEST_VENV)/bin/python $(PYTEST) tests/python/test_matrix.py \
 	tests/python/test_special.py tests/python/test_sharing.py tests/python/test_declared.py \
-	tests/python/test_signatures.py
+	tests/python/test_signatures.py tests/python/test_policy.py tests/python/test_slices.py
 
 # Without a GPU, this stops before anything is installed or built. `make gpu WHEEL=PATH` takes that wheel.
 gpu: ## run everything that needs a GPU, and write docs/gpu-report.md

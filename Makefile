@@ -56,7 +56,7 @@ PYTEST := -m pytest -n 2 --dist loadfile
 
 .NOTPARALLEL:
 .PHONY: help demo demo-all pipeline gallery test test-rust test-cupy test-python test-without-shortcuts test-oldest wheel wheels seventh tables gpu \
-	gpu-wheel examples consumer upstream dask ray docs screenshots figures mutants sanitize soak fuzz conformance supply-chain bench workloads lint clean
+	gpu-wheel examples consumer upstream dask ray docs screenshots figures mutants sanitize soak fuzz conformance supply-chain bench authors workloads lint clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 24
@@ -288,6 +288,10 @@ build/originals/%/.stamp: $(TEST_STAMP)
 bench: wheel $(OPENCL_ENV) $(UPSTREAM)/.stamp ## compare the speed with calls by hand: tables, build/bench/bench.{json,svg}
 	@$(VENV)/bin/python -m pip install --quiet -r tests/benchmarks/requirements.txt
 	@$(with_opencl) $(VENV)/bin/python tests/benchmarks/bench.py --out build/bench --upstream $(UPSTREAM)
+
+authors: wheel ## compare declared Rust functions with nanobind, TVM FFI and rust-numpy: docs/extensions.md
+	@$(VENV)/bin/python -m pip install --quiet -r tests/benchmarks/authors/requirements.txt
+	@$(VENV)/bin/python tests/benchmarks/authors/run.py --write
 
 workloads: wheel $(OPENCL_ENV) $(UPSTREAM)/.stamp ## compare whole pipelines with an expert's code: time, memory, and our own share
 	@$(VENV)/bin/python -m pip install --quiet -r tests/benchmarks/requirements.txt

@@ -1,7 +1,8 @@
-//! Declared functions, and the same functions written by hand, for the group "functions" of cases.py.
+//! Declared functions, and the same functions written by hand, for the group "functions" of cases.py and for
+//! `authors/run.py`.
 
 use arraybridge_runtime::prelude::*;
-use numpy::{PyArray2, PyReadonlyArray2};
+use numpy::{PyArray2, PyReadonlyArray2, PyReadwriteArray2};
 use pyo3::prelude::*;
 
 #[memory_type(numpy)]
@@ -12,6 +13,16 @@ fn total(image: ArrayView2<'_, f32>) -> f32 {
 #[memory_type(numpy)]
 fn doubled(image: ArrayView2<'_, f32>) -> Array2<f32> {
     &image * 2.0
+}
+
+#[memory_type(numpy, returns = input)]
+fn doubled_for_the_caller(image: ArrayView2<'_, f32>) -> Array2<f32> {
+    &image * 2.0
+}
+
+#[memory_type(numpy)]
+fn add_to(image: ArrayView2<'_, f32>, mut out: ArrayViewMut2<'_, f32>) {
+    out += &image;
 }
 
 #[pyfunction]
@@ -27,9 +38,16 @@ fn doubled_by_hand<'py>(
     PyArray2::from_owned_array(py, doubled(image.as_array()))
 }
 
+#[pyfunction]
+fn add_to_by_hand(image: PyReadonlyArray2<'_, f32>, mut out: PyReadwriteArray2<'_, f32>) {
+    let mut out = out.as_array_mut();
+    out += &image.as_array();
+}
+
 #[pymodule]
 fn functions(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(total_by_hand, module)?)?;
     module.add_function(wrap_pyfunction!(doubled_by_hand, module)?)?;
+    module.add_function(wrap_pyfunction!(add_to_by_hand, module)?)?;
     arraybridge_runtime::python::export(module)
 }

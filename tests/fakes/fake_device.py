@@ -138,8 +138,8 @@ def destroy_stream(stream: int) -> None:
     driver.cuStreamDestroy_v2(ctypes.c_void_p(stream))
 
 
-def labelled(capsule: object, device_type: int, device: int) -> object:
-    """The same capsule, whose memory is said to be on another device."""
+def place_of(capsule: object) -> ctypes.Array:
+    """Where a capsule says what device its memory is on: the type, and the number."""
     api = ctypes.pythonapi
     api.PyCapsule_GetName.restype = ctypes.c_char_p
     api.PyCapsule_GetName.argtypes = [ctypes.py_object]
@@ -147,9 +147,19 @@ def labelled(capsule: object, device_type: int, device: int) -> object:
     api.PyCapsule_GetPointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
     name = api.PyCapsule_GetName(capsule)
     tensor = api.PyCapsule_GetPointer(capsule, name) + 32 * name.endswith(b"_versioned")
-    where = (ctypes.c_int32 * 2).from_address(tensor + 8)
-    where[:] = [device_type, device]
+    return (ctypes.c_int32 * 2).from_address(tensor + 8)
+
+
+def labelled(capsule: object, device_type: int, device: int) -> object:
+    """The same capsule, whose memory is said to be on another device."""
+    place_of(capsule)[:] = [device_type, device]
     return capsule
+
+
+def device_of(capsule: object) -> int | None:
+    """The number of the device that a capsule's memory is on; None for the host."""
+    kind, index = place_of(capsule)
+    return index if kind == 2 else None
 
 
 class Lent:

@@ -25,3 +25,14 @@ def test_every_mutant_names_tests_that_exist():
         for test in mutant.get("python", ()):
             file, _, name = test.partition("::")
             assert f"def {name}(" in (bridges.ROOT / file).read_text(), test
+
+
+def test_the_faults_of_a_gpu_name_tests_and_mutants_that_exist():
+    hazards = tomllib.loads((bridges.ROOT / "tests" / "gpu" / "hazards.toml").read_text())["hazard"]
+    rules = {mutant["rule"] for mutant in MUTANTS}
+    for hazard in hazards:
+        assert hazard["tests"] and set(hazard["mutants"]) <= rules, hazard["what"]
+        for test in hazard["tests"]:
+            file, _, name = test.partition("::")
+            source = (bridges.ROOT / "tests" / "python" / file).read_text()
+            assert f"def {name}(" in source, test

@@ -229,9 +229,10 @@ def test_work_on_the_callers_stream_is_seen_and_waits_for_the_result():
 DRIVER = """
 import sys
 sys.path.insert(0, sys.argv[1])
-import fake_cupy, fake_torch, fake_jax, fake_device
+import fake_cupy, fake_torch, fake_jax, fake_tensorflow, fake_device
 driver = fake_cupy.attach()
 cupy, torch, jax = fake_cupy.mount(), fake_torch.mount(), fake_jax.mount()
+tf = fake_tensorflow.mount()
 import gc, re, threading, warnings, numpy as np, arraybridge as ab
 warnings.simplefilter("error")
 image = np.arange(6, dtype="f4").reshape(2, 3)
@@ -715,3 +716,90 @@ def test_a_thread_stream_without_cuda_says_why():
 def test_a_stream_of_a_negative_device_is_refused():
     with pytest.raises(ValueError, match="device must not be negative, not -1"):
         ab.thread_stream(device=-1)
+
+
+# TensorFlow's exports wait on the host, its imports for nothing, and its streams are its own.
+
+
+@fake
+@pytest.mark.parametrize("target", ["cupy", "torch"])
+def test_fake_driver_a_tensor_of_tensorflow_is_finished_when_it_is_handed_over(on_driver, target):
+    on_driver(
+        f"""
+        target = {target!r}
+        """
+        + """
+        one, other = torch.cuda.Stream(), cupy.cuda.Stream(non_blocking=True)
+        with torch.cuda.stream(one), other:
+            y = ab.convert(tf.constant(image) + 1, target, copy=False)
+            z = y + 1
+            read = z.get if target == "cupy" else z.cpu
+            assert (read() == image + 2).all()
+        """
+    )
+
+
+@fake
+@pytest.mark.parametrize("source", ["cupy", "torch"])
+def test_fake_driver_tensorflow_gets_memory_that_is_finished(on_driver, source):
+    on_driver(
+        f"""
+        source = {source!r}
+        """
+        + """
+        make = {"torch": torch.tensor, "cupy": cupy.asarray}[source]
+        one, other = torch.cuda.Stream(), cupy.cuda.Stream(non_blocking=True)
+        with torch.cuda.stream(one), other:
+            y = ab.convert(make(image) + 1, "tensorflow", copy=False)
+            assert type(y) is tf.EagerTensor and ((y + 1).numpy() == image + 2).all()
+        """
+    )
+
+
+@fake
+def test_fake_driver_memory_of_tensorflow_is_kept_until_a_call_is_done(on_driver):
+    on_driver(
+        """
+        f = reader(ab.cupy(copy=False))
+        x = tf.constant(image)
+        f(x)
+        del x
+        gc.collect()
+        for _ in range(3):
+            # It must not get the block, whose reader has not run yet.
+            f(tf.constant(image))
+        """
+    )
+
+
+@fake
+def test_fake_driver_a_tensor_that_tensorflow_keeps_on_the_host_is_not_on_the_device(on_driver):
+    on_driver(
+        """
+        assert tf.constant(image.astype("i4")).backing_device.endswith("CPU:0")
+        try:
+            ab.convert(image.astype("i4"), "tensorflow", device=1)
+        except ab.DeviceUnavailableError as error:
+            assert "TensorFlow" in str(error), error
+        else:
+            raise AssertionError("int32 is said to be on a device")
+        x = ab.convert(image, "tensorflow", device=1)
+        assert x.backing_device.endswith("GPU:1") and (x.numpy() == image).all()
+        # DeepCopy has no kernel for uint8, whose copy lands on the host.
+        given = tf.constant(image.astype("u1"))
+        copy = ab.convert(given, "tensorflow", copy=True)
+        assert copy.backing_device == given.backing_device, copy.backing_device
+        """
+    )
+
+
+@fake
+def test_fake_driver_tensorflow_gets_no_memory_that_is_not_aligned(on_driver):
+    on_driver(
+        """
+        whole = torch.tensor(np.arange(65, dtype="f4"))
+        view = torch.Tensor(whole._host[1:], 0)
+        y = ab.convert(view, "tensorflow")
+        assert ((y + 1).numpy() == np.arange(2, 66)).all()
+        """
+    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partialmethod
 from types import MappingProxyType
 from typing import Any
@@ -42,7 +42,7 @@ class ConverterBase(Converter):
     """A converter with the methods that the original package has for one framework."""
 
     __slots__ = ()
-    __registry__: Mapping[str, type[ConverterBase]]
+    __registry__: Mapping[str, Callable[[], ConverterBase]]
 
     def from_numpy(self, data: Any, gpu_id: int | None = None) -> Any:
         return convert_memory(data, "numpy", self.source, gpu_id)
@@ -54,7 +54,7 @@ class ConverterBase(Converter):
         return convert_memory(data, self.source, self.source, gpu_id)
 
 
-def _class(name: str) -> type[ConverterBase]:
+def _class(name: str) -> Callable[[], ConverterBase]:
     members = {
         "__slots__": (),
         "__init__": partialmethod(Converter.__init__, name),

@@ -282,6 +282,7 @@ def test_the_options_are_checked_where_they_are_written():
         (ValueError, {"halo": 3}),
         (ValueError, {"workers": 3}),
         (ValueError, {"tiles": (5, 5), "halo": -1}),
+        (ValueError, {"tiles": (5, 5), "halo": 10**30}),
         (ValueError, {"tiles": (5, 5), "halo": (1,)}),
         (ValueError, {"tiles": (5, None), "halo": (1, 1)}),
         (ValueError, {"tiles": (5,), "workers": 0}),

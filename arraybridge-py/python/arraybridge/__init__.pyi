@@ -491,8 +491,8 @@ class no_copy:
 
     A conversion that would have to copy raises ``CopyRequiredError`` with the reason. That is so
     for ``convert``, and for the arguments and the results of declared functions, ``input_dtype``
-    included. Stacking, joining parts, the dtype policy of a result, and what NumPy copies to see a
-    data frame as an array are not conversions, and still copy.
+    included. Stacking, joining parts, tiles with a halo, the dtype policy of a result, and what
+    NumPy copies to see a data frame as an array are not conversions, and still copy.
 
     >>> import numpy, arraybridge
     >>> with arraybridge.no_copy():

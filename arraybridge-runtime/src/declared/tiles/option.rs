@@ -1,5 +1,6 @@
 //! The options that say how arrays are cut into tiles.
 
+use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyList, PyTuple};
 
@@ -90,16 +91,13 @@ fn sequence<'py>(value: &Bound<'py, PyAny>) -> Option<Vec<Bound<'py, PyAny>>> {
 
 /// A whole number that is not below another one.
 fn whole(name: &str, value: &Bound<'_, PyAny>, least: usize) -> Result<usize> {
-    let number: Option<i64> = match value.is_instance_of::<PyBool>() {
-        true => None,
-        false => value.extract().ok(),
-    };
-    let Some(number) = number else {
+    let is_number = value.hasattr(intern!(value.py(), "__index__"))?;
+    if !is_number || value.is_instance_of::<PyBool>() {
         let class = value.get_type().name()?;
         return Err(Error::Type(format!("{name} must be whole numbers, not {class}")));
-    };
-    usize::try_from(number)
-        .ok()
-        .filter(|number| *number >= least)
-        .ok_or_else(|| Error::Value(format!("{name} must be at least {least}, not {number}")))
+    }
+    let number = value.extract().ok().filter(|number| *number >= least);
+    number.ok_or_else(|| {
+        Error::Value(format!("{name} must be a whole number of at least {least}, not {value}"))
+    })
 }

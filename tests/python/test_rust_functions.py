@@ -792,6 +792,59 @@ def test_traces_and_no_copy_reach_an_extension(ext):
     assert ext.uploaded(2).shape == (2, 2)
 
 
+def test_copies_of_arguments_are_in_traces_and_refused_by_no_copy(ext):
+    image = IMAGE.astype("float64")
+    swapped = IMAGE.astype(IMAGE.dtype.newbyteorder(">"))
+    for function, argument, why in [
+        (ext.mean, image, "the dtype changes"),
+        (
+            ext.total,
+            bridges.aligned(IMAGE, offset=1),
+            "the data is not aligned as the target needs it",
+        ),
+        (ext.total, swapped, "the elements are in the other byte order"),
+        (ext.address_of_slice, IMAGE[:, ::2], "the target cannot take these strides"),
+        (ext.mean_of, [image], "the dtype changes"),
+    ]:
+        expected = function(argument)
+        with ab.trace() as records:
+            result = function(argument)
+        if function is not ext.address_of_slice:
+            assert np.array_equal(result, expected)
+        (record,) = [record for record in records if record.how == "argument"]
+        assert (record.route, record.why, record.dtype) == ("copy", why, "float32")
+        assert (record.source, record.target, record.device) == ("numpy", "numpy", "host")
+        first = argument[0] if function is ext.mean_of else argument
+        assert (record.shape, record.nbytes) == (first.shape, first.size * 4)
+        assert (record.file, record.remedy is None) == (__file__, False)
+        with ab.no_copy(), pytest.raises(ab.CopyRequiredError, match=f"no_copy.*{why}"):
+            function(argument)
+    with ab.no_copy(), ab.trace() as records:
+        assert ext.total(IMAGE) == 276.0
+    assert records == []
+
+
+def test_a_copy_of_an_argument_names_why_its_memory_was_made(ext):
+    bridges.need("torch")
+    import torch
+
+    conjugate = torch.ones(3, dtype=torch.complex64).conj()
+    with ab.trace() as records:
+        assert ext.conjugate(conjugate).tolist() == [1 + 0j] * 3
+    assert [record.why for record in records if record.how == "argument"] == [
+        "the values differ from those in the source's memory"
+    ]
+
+
+def test_a_cast_of_an_argument_warns_of_values_that_do_not_fit(ext):
+    with pytest.warns(
+        ab.ClippedValuesWarning, match=r"mean.. argument 'image': 1 float64 value did"
+    ):
+        assert ext.mean(np.array([1e300, 1.0])) == np.inf
+    with pytest.warns(ab.ClippedValuesWarning, match=r"'images\[1\]'"):
+        ext.mean_of([np.ones((1, 1)), np.full((1, 1), -1e300)])
+
+
 def test_all_modules_warn_of_shared_memory_once(ext):
     bridges.need("torch", "jax")
     code = """

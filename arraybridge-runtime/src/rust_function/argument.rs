@@ -3,9 +3,10 @@
 use ndarray::{ArrayView, ArrayViewMut, Dimension, RawArrayView, RawArrayViewMut};
 use pyo3::prelude::*;
 
-use super::constraints::{Constrained, is_contiguous, not_contiguous, why_copied};
+use super::constraints::{Constrained, is_contiguous, not_contiguous};
+use super::copies::{Copied, why_copied, why_made};
 use super::{Call, Usage};
-use crate::convert::{self, Opened};
+use crate::convert::{self, trace};
 use crate::cuda::Stream;
 use crate::cuda::driver::LEGACY_STREAM;
 use crate::host::dtype::DType;
@@ -122,19 +123,21 @@ impl<'a, T: Element, D: Dimension> Constrained<'a> for ArrayView<'a, T, D> {
             return Ok(OpenedArray { array, _owner: None });
         }
         let open = || {
-            let opened = convert::open_on_host(&given)?;
+            let start = trace::start();
+            let mut opened = convert::open_on_host(&given)?;
             convert::warn_if_detached(&given, call.framework())?;
             let cast = call.function.entry.cast;
             expect::<T, D>(call, index, opened.source.view(), cast)?;
-            if SHARED && let Some(why) = why_copied::<T>(&opened, copies, CONTIGUOUS) {
-                return Err(call.copied(&given, why));
-            }
-            let mut opened = readable::<T>(call, opened, copies)?;
-            if CONTIGUOUS && !is_contiguous(opened.source.view()) {
-                opened = convert::fresh(call.py, opened, None)?;
-            }
-            if !opened.private {
-                call.pin(&given, &opened)?;
+            match why_copied(&given, &opened, T::DTYPE, copies, CONTIGUOUS) {
+                None => call.pin(&given, &opened)?,
+                Some((_, why)) if SHARED => return Err(call.copied(&given, why)),
+                Some((why, _)) => {
+                    opened = call.copy(
+                        index,
+                        opened,
+                        Copied { why, to: T::DTYPE, contiguous: CONTIGUOUS, start },
+                    )?;
+                }
             }
             let (view, owner) = opened.source.into_parts();
             // SAFETY: the owner keeps the memory; nobody writes to it now: see "What is assumed of Python
@@ -252,8 +255,14 @@ impl<'a, A: Argument<'a>> Argument<'a> for Option<A> {
 fn open_tensor(call: &Call<'_, '_>, index: usize) -> Result<Tensor> {
     let open = |given: &Bound<'_, PyAny>| {
         let stream = call.stream.get();
-        let opened = convert::open_to_hold(given, stream.map_or(LEGACY_STREAM, Stream::handle))?;
+        let start = trace::start();
+        let mut opened =
+            convert::open_to_hold(given, stream.map_or(LEGACY_STREAM, Stream::handle))?;
         convert::warn_if_detached(given, call.framework())?;
+        if opened.private {
+            let (why, to) = (why_made(given), opened.source.view().dtype());
+            opened = call.copy(index, opened, Copied { why, to, contiguous: false, start })?;
+        }
         match opened.private {
             true => call.note_private(opened.source.view()),
             false => call.note(index, opened.source.view().clone(), false),
@@ -308,19 +317,6 @@ fn another_array(
         text += "; slice_by_slice=True calls the function for each 2-D slice";
     }
     Error::Type(text)
-}
-
-/// The memory itself, or a copy: if the element type differs, if Rust cannot read it in place, or if
-/// `copies` asks for one of memory that others have.
-fn readable<T: Element>(call: &Call<'_, '_>, opened: Opened, copies: bool) -> Result<Opened> {
-    let view = opened.source.view();
-    if view.dtype() != T::DTYPE {
-        return convert::fresh(call.py, opened, Some(T::DTYPE));
-    }
-    match view.can_be_read() && (opened.private || !copies) {
-        true => Ok(opened),
-        false => convert::fresh(call.py, opened, None),
-    }
 }
 
 #[cold]

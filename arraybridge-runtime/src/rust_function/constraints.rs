@@ -5,7 +5,6 @@ use pyo3::prelude::*;
 
 use super::Call;
 use super::argument::Argument;
-use crate::convert::Opened;
 use crate::framework::detect;
 use crate::framework::endpoints::Endpoints;
 use crate::framework::spec::Strides;
@@ -60,27 +59,6 @@ impl<'a, A: Constrained<'a>> Constrained<'a> for Option<A> {
 /// Whether an array is in row-major order, without gaps.
 pub(super) fn is_contiguous(view: &View) -> bool {
     view.layout() == Strides::Contiguous
-}
-
-/// Why an argument would not be the caller's own memory.
-#[cold]
-pub(super) fn why_copied<T: Element>(
-    opened: &Opened,
-    copies: bool,
-    contiguous: bool,
-) -> Option<&'static str> {
-    let view = opened.source.view();
-    if opened.private {
-        Some("its memory has to be copied to the host; pass an array in host memory")
-    } else if view.dtype() != T::DTYPE {
-        Some("its elements have to be cast; pass an array of the dtype that the function takes")
-    } else if !view.can_be_read() {
-        Some("its elements are misaligned or byte-swapped; pass a copy")
-    } else if contiguous && !is_contiguous(view) {
-        Some("it is not contiguous; pass a contiguous copy")
-    } else {
-        copies.then_some("bools are copied where Python code runs; pass uint8")
-    }
 }
 
 #[cold]

@@ -14,6 +14,7 @@ mod borrow_flag;
 mod class;
 mod constraints;
 mod containers;
+mod copies;
 mod device;
 pub mod device_memory;
 mod elements;

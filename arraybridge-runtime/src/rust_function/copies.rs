@@ -1,0 +1,150 @@
+//! Copies of arguments: why they are made, in the context's traces, and refused by `no_copy()`.
+
+use pyo3::prelude::*;
+
+use super::Call;
+use super::constraints::is_contiguous;
+use crate::convert::Opened;
+use crate::convert::plan::{Route, Why};
+use crate::convert::record::Record;
+use crate::convert::trace::{self, Moment};
+use crate::framework::detect;
+use crate::framework::device;
+use crate::framework::endpoints::Endpoints;
+use crate::framework::spec::{DType, Kind, Memory};
+use crate::host::cast::Scaling;
+use crate::interpreter::error::{Error, Failure, Result, warn};
+use crate::memory::cast;
+
+/// A copy that has to be made.
+pub(super) struct Copied {
+    pub why: Why,
+    /// The element type of the parameter.
+    pub to: DType,
+    /// Whether it has to be in row-major order.
+    pub contiguous: bool,
+    /// When the argument was opened, if somebody asked for records.
+    pub start: Option<Moment>,
+}
+
+/// Why an argument is not the caller's own memory, and what `no_copy(..)` says of it; `None` if it is.
+#[inline]
+pub(super) fn why_copied(
+    given: &Bound<'_, PyAny>,
+    opened: &Opened,
+    to: DType,
+    copies: bool,
+    contiguous: bool,
+) -> Option<(Why, &'static str)> {
+    let view = opened.source.view();
+    if opened.private {
+        let text = "its memory has to be copied to the host; pass an array in host memory";
+        Some((why_made(given), text))
+    } else if view.dtype() != to {
+        let text =
+            "its elements have to be cast; pass an array of the dtype that the function takes";
+        Some((Why::Cast, text))
+    } else if !view.can_be_read() {
+        let text = "its elements are misaligned or byte-swapped; pass a copy";
+        let why = if view.is_aligned() { Why::ByteOrder } else { Why::Alignment };
+        Some((why, text))
+    } else if contiguous && !is_contiguous(view) {
+        Some((Why::Strides, "it is not contiguous; pass a contiguous copy"))
+    } else {
+        copies.then_some((Why::Importer, "bools are copied where Python code runs; pass uint8"))
+    }
+}
+
+/// Why memory on the host was made of an array.
+#[cold]
+pub(super) fn why_made(given: &Bound<'_, PyAny>) -> Why {
+    let only_on_host =
+        detect::class_of(given).is_some_and(|class| class.framework.memory == Memory::Host);
+    let is_on_host = || {
+        let place = device::dlpack_device(given);
+        place.is_ok_and(|(kind, _)| kind == dlpark::ffi::DLDeviceType::CPU.0)
+    };
+    match only_on_host {
+        true => Why::ByteOrder,
+        false if is_on_host() => Why::Values,
+        false => Why::Device,
+    }
+}
+
+impl Call<'_, '_> {
+    /// Makes a copy of an argument, contiguous and of the parameter's element type.
+    ///
+    /// # Errors
+    ///
+    /// [`Failure::Copy`] in a `no_copy()` scope; `MemoryError` when there is no memory for the copy; the
+    /// warning that values were lost, if a filter makes it an exception.
+    #[cold]
+    pub(super) fn copy(&self, index: usize, opened: Opened, copied: Copied) -> Result<Opened> {
+        let Copied { why, to, contiguous, start } = copied;
+        let source = self.given(index).and_then(|given| detect::class_of(&given));
+        let target = self.framework();
+        let source = source.map_or(target, |class| class.framework);
+        if trace::copy_default(self.py, None) == Some(false) {
+            let (text, remedy) = (why.text(), why.remedy());
+            let reason = format!(
+                "no_copy() forbids it, but {text}; leave its scope to allow it, or {remedy}"
+            );
+            return Err(Endpoints { source, target }.error(Failure::Copy, "open", reason));
+        }
+        let view = opened.source.view();
+        let (from, shape) = (view.dtype(), view.shape().into());
+        // What was made for this call is read where it is, if it can be.
+        let is_ordered = !contiguous || is_contiguous(view);
+        let is_ready = opened.private && from == to && view.can_be_read() && is_ordered;
+        let made = match is_ready {
+            true => opened,
+            false => self.copy_elements(index, &opened, to)?,
+        };
+        if let Some(start) = start {
+            let record = Record {
+                source: source.name.into(),
+                target: target.name.into(),
+                route: Route::Copy(why).name().into(),
+                how: "argument".into(),
+                why: Some(why.text().into()),
+                via: "open, gather".into(),
+                dtype: to.name().into(),
+                nbytes: made.source.view().nbytes(),
+                shape,
+                device: "host".into(),
+                ..Record::default()
+            };
+            trace::push(self.py, record, start);
+        }
+        Ok(made)
+    }
+
+    fn copy_elements(&self, index: usize, opened: &Opened, to: DType) -> Result<Opened> {
+        let from = opened.source.view().dtype();
+        if from == to {
+            let source = cast::copied(self.py, &opened.source)?;
+            return Ok(Opened { source, private: true });
+        }
+        let (source, report) = cast::cast(self.py, &opened.source, to, Scaling::Clamp)?;
+        if report.clipped > 0 {
+            self.warn_of_clipping(index, report.clipped, from, to)?;
+        }
+        Ok(Opened { source, private: true })
+    }
+
+    /// As the dtype policy of results does.
+    #[cold]
+    fn warn_of_clipping(&self, index: usize, clipped: u64, from: DType, to: DType) -> Result<()> {
+        let values = if clipped == 1 { "value" } else { "values" };
+        let became = match to.kind() {
+            Kind::Float | Kind::Complex => "became infinite or NaN",
+            _ => "were clipped (NaN became 0)",
+        };
+        let (function, name) = (self.function.entry.name, self.label(index));
+        let text = format!(
+            "{function}() argument '{name}': {clipped} {from} {values} did not fit {to} and {became}. \
+             Pass an array whose values fit"
+        );
+        warn(self.py, "ClippedValuesWarning", text).map_err(Error::Python)
+    }
+}

@@ -140,11 +140,11 @@ test-without-shortcuts: wheel $(OPENCL_ENV) ## the Python tests of conversions, 
 	$(VENV)/bin/python $(PYTEST) tests/python $(NO_CONVERSIONS:%=--ignore=tests/python/test_%.py)
 
 # TensorFlow 2.19 has no wheel for a Python later than 3.12.
-test-oldest: $(OLDEST_STAMP) $(OPENCL_ENV) ## the conversions with the oldest versions that pyproject.toml promises
+test-oldest: $(OLDEST_STAMP) $(OPENCL_ENV) ## conversions, dtypes and slices with the oldest versions that pyproject.toml promises
 	$(call install,$(OLDEST_VENV))
 	@$(with_opencl) $(OLDEST_VENV)/bin/python $(PYTEST) tests/python/test_matrix.py \
 	tests/python/test_special.py tests/python/test_sharing.py tests/python/test_declared.py \
-	tests/python/test_signatures.py
+	tests/python/test_signatures.py tests/python/test_policy.py tests/python/test_slices.py
 
 # Without a GPU, this stops before anything is installed or built. `make gpu WHEEL=PATH` takes that wheel.
 gpu: ## run everything that needs a GPU, and write docs/gpu-report.md
@@ -197,11 +197,13 @@ examples: wheel $(OPENCL_ENV) ## build and test the extension crates under examp
 	@$(VENV)/bin/python -m pip install --quiet -r examples/requirements.txt
 	@$(with_opencl) $(VENV)/bin/python -m pytest $(EXAMPLES:%=examples/%/tests) examples/tests
 
-# OpenHCS is large, and has its own environment. The wheel takes the place of the arraybridge that it installs.
+# OpenHCS is large, and has its own environment. The wheel takes the place of the arraybridge that it installs:
+# a module that only the original has would otherwise stay, and be imported.
 # The first run compiles OpenCL kernels for minutes. `make consumer CONSUMER="--every 10"` calls fewer functions.
 CONSUMER ?=
 
 consumer: $(CONSUMER_STAMP) $(OPENCL_ENV) $(IMAGES)/.stamp ## OpenHCS with this package, compared with the original
+	@$(CONSUMER_VENV)/bin/python -m pip uninstall --quiet --yes arraybridge
 	$(call install,$(CONSUMER_VENV))
 	@$(CONSUMER_VENV)/bin/python -m pip install --quiet --no-deps --upgrade \
 	--target build/consumer/original arraybridge==0.2.11

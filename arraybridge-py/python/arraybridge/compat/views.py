@@ -80,4 +80,5 @@ def get_converter(memory_type: str) -> Converter:
     if memory_type not in _VIEW:
         reason = f"No converter registered for {memory_type!r}; known are {', '.join(_VIEW)}"
         raise UnknownFrameworkError(memory_type, memory_type, "name", reason)
-    return ConverterBase.__registry__[memory_type]()
+    # Each class in the registry binds the source.
+    return ConverterBase.__registry__[memory_type]()  # type: ignore[call-arg]

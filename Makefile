@@ -14,6 +14,7 @@ OLDEST_VENV := .venv-oldest
 GPU_VENV := .venv-gpu
 DOCS_VENV := .venv-docs
 DASK_VENV := .venv-dask
+RAY_VENV := .venv-ray
 CONSUMER_VENV := .venv-consumer
 UPSTREAM := build/upstream
 CUPY := build/cupy
@@ -39,6 +40,7 @@ CONSUMER_STAMP := $(call stamp,$(CONSUMER_VENV),tests/consumer/requirements.txt)
 OLDEST_STAMP := $(call stamp,$(OLDEST_VENV),tests/requirements-oldest.txt)
 DOCS_STAMP := $(call stamp,$(DOCS_VENV),docs/requirements.txt)
 DASK_STAMP := $(call stamp,$(DASK_VENV),examples/dask/requirements.txt)
+RAY_STAMP := $(call stamp,$(RAY_VENV),examples/ray/requirements.txt)
 
 # Written by tests/tools/opencl. It sets variables if the system has no OpenCL driver.
 OPENCL_ENV := build/opencl.env
@@ -47,14 +49,14 @@ with_opencl = set -a; source $(OPENCL_ENV); set +a;
 # The tests that convert between frameworks or read foreign memory, where shortcuts are used. The others
 # run without frameworks, on fakes, on a GPU only, switch shortcuts off themselves, or look at tables.
 NO_CONVERSIONS := add benchmarks check cleanup detect docs doctor fake_cuda fake_cupy fast fork gallery gpu \
-	gpu_functions gpu_report mutants pipeline progress python_functions registry rooms streams trace
+	gpu_functions gpu_report mutants pipeline progress python_functions registry rooms streams terminal trace
 
 # Two processes, with each file in one of them. Each loads all frameworks, which takes 2 GB.
 PYTEST := -m pytest -n 2 --dist loadfile
 
 .NOTPARALLEL:
 .PHONY: help demo demo-all pipeline gallery test test-rust test-cupy test-python test-without-shortcuts test-oldest wheel wheels seventh tables gpu \
-	gpu-wheel examples consumer upstream dask docs mutants sanitize soak fuzz conformance supply-chain bench workloads lint clean
+	gpu-wheel examples consumer upstream dask ray docs screenshots figures mutants sanitize soak fuzz conformance supply-chain bench workloads lint clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 24
@@ -70,7 +72,7 @@ pipeline: wheel $(OPENCL_ENV) $(IMAGES)/.stamp ## a 16-bit stack through declare
 	@$(with_opencl) $(VENV)/bin/python examples/pipeline/pipeline.py --images $(IMAGES)
 
 gallery: wheel $(OPENCL_ENV) ## more than twenty pipelines, each compared with one without arraybridge
-	@$(with_opencl) $(VENV)/bin/python examples/gallery/run.py
+	@$(with_opencl) $(VENV)/bin/python examples/gallery/run.py --pictures docs/gallery
 
 test: test-rust test-cupy test-python ## all tests: Rust, then Python
 
@@ -138,11 +140,11 @@ test-without-shortcuts: wheel $(OPENCL_ENV) ## the Python tests of conversions, 
 	$(VENV)/bin/python $(PYTEST) tests/python $(NO_CONVERSIONS:%=--ignore=tests/python/test_%.py)
 
 # TensorFlow 2.19 has no wheel for a Python later than 3.12.
-test-oldest: $(OLDEST_STAMP) $(OPENCL_ENV) ## the conversions with the oldest versions that pyproject.toml promises
+test-oldest: $(OLDEST_STAMP) $(OPENCL_ENV) ## conversions, dtypes and slices with the oldest versions that pyproject.toml promises
 	$(call install,$(OLDEST_VENV))
 	@$(with_opencl) $(OLDEST_VENV)/bin/python $(PYTEST) tests/python/test_matrix.py \
 	tests/python/test_special.py tests/python/test_sharing.py tests/python/test_declared.py \
-	tests/python/test_signatures.py
+	tests/python/test_signatures.py tests/python/test_policy.py tests/python/test_slices.py
 
 # Without a GPU, this stops before anything is installed or built. `make gpu WHEEL=PATH` takes that wheel.
 gpu: ## run everything that needs a GPU, and write docs/gpu-report.md
@@ -195,11 +197,13 @@ examples: wheel $(OPENCL_ENV) ## build and test the extension crates under examp
 	@$(VENV)/bin/python -m pip install --quiet -r examples/requirements.txt
 	@$(with_opencl) $(VENV)/bin/python -m pytest $(EXAMPLES:%=examples/%/tests) examples/tests
 
-# OpenHCS is large, and has its own environment. The wheel takes the place of the arraybridge that it installs.
+# OpenHCS is large, and has its own environment. The wheel takes the place of the arraybridge that it installs:
+# a module that only the original has would otherwise stay, and be imported.
 # The first run compiles OpenCL kernels for minutes. `make consumer CONSUMER="--every 10"` calls fewer functions.
 CONSUMER ?=
 
 consumer: $(CONSUMER_STAMP) $(OPENCL_ENV) $(IMAGES)/.stamp ## OpenHCS with this package, compared with the original
+	@$(CONSUMER_VENV)/bin/python -m pip uninstall --quiet --yes arraybridge
 	$(call install,$(CONSUMER_VENV))
 	@$(CONSUMER_VENV)/bin/python -m pip install --quiet --no-deps --upgrade \
 	--target build/consumer/original arraybridge==0.2.11
@@ -219,9 +223,21 @@ upstream: wheel $(OPENCL_ENV) $(UPSTREAM)/.stamp ## the original package's tests
 dask: wheel $(DASK_STAMP) ## a plate of images on a Dask cluster that loses a worker
 	@$(DASK_VENV)/bin/python examples/dask/plate.py
 
+# Not part of `make test`: three workers import PyTorch and JAX, which takes a minute.
+ray: wheel $(RAY_STAMP) ## the same plate on Ray, which loses a worker too
+	@$(RAY_VENV)/bin/python examples/ray/plate_on_ray.py
+
 docs: $(DOCS_STAMP) ## build the documentation site into build/site-docs; a warning is an error
 	@$(DOCS_VENV)/bin/mkdocs build --strict
 	@echo "build/site-docs/index.html"
+
+# Needs Chromium. It is not part of CI, which has no browser.
+screenshots: docs ## take pictures of every page of the site, and report what is broken in a browser
+	@$(DOCS_VENV)/bin/python -m pip install --quiet -r docs/requirements-browser.txt
+	@$(DOCS_VENV)/bin/python tests/tools/screenshots.py
+
+figures: wheel $(OPENCL_ENV) ## draw the figures of the documentation again
+	@$(with_opencl) $(VENV)/bin/python tests/tools/figures.py --write
 
 # Each change takes a build, so this is not part of `make test`.
 mutants: $(TEST_STAMP) ## break the rules in tests/mutants one by one, and check that a test fails
@@ -293,7 +309,7 @@ lint: wheel ## check formatting, lints and type stubs
 	@$(VENV)/bin/basedpyright --project tests/typing/pyrightconfig.json --pythonpath $(VENV)/bin/python
 
 clean: ## remove everything that make and the builds created
-	rm -rf build target $(VENV) $(DEMO_VENV) $(SEVENTH_VENV) $(TABLES_VENV) $(OLDEST_VENV) $(GPU_VENV) $(DOCS_VENV) $(DASK_VENV) $(CONSUMER_VENV) \
+	rm -rf build target $(VENV) $(DEMO_VENV) $(SEVENTH_VENV) $(TABLES_VENV) $(OLDEST_VENV) $(GPU_VENV) $(DOCS_VENV) $(DASK_VENV) $(RAY_VENV) $(CONSUMER_VENV) \
 		.pytest_cache .hypothesis
 
 # Build the wheel for an environment and install it there, as a user would.
@@ -327,6 +343,13 @@ $(DASK_STAMP): $(TEST_STAMP)
 	@site() { $$1 -c 'import sysconfig; print(sysconfig.get_path("platlib"))'; }; \
 	site $(CURDIR)/$(VENV)/bin/python >"$$(site $(DASK_VENV)/bin/python)/tests.pth"
 	$(call venv,$(DASK_VENV),examples/dask/requirements.txt)
+
+# Like that of Dask.
+$(RAY_STAMP): $(TEST_STAMP)
+	@test -x $(RAY_VENV)/bin/python || $(PYTHON) -m venv $(RAY_VENV)
+	@site() { $$1 -c 'import sysconfig; print(sysconfig.get_path("platlib"))'; }; \
+	site $(CURDIR)/$(VENV)/bin/python >"$$(site $(RAY_VENV)/bin/python)/tests.pth"
+	$(call venv,$(RAY_VENV),examples/ray/requirements.txt)
 
 # This environment finds the other frameworks in the environment of the tests, which comes last in its path.
 $(SEVENTH_STAMP): $(TEST_STAMP)

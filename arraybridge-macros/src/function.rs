@@ -5,7 +5,10 @@ mod check;
 mod constraints;
 mod elements;
 mod expand;
+mod give;
+pub mod methods;
 mod mistakes;
+pub mod named_tuple;
 mod options;
 mod parse;
 mod settings;
@@ -23,6 +26,8 @@ use syn::{Expr, Ident, Path, ReturnType, Type};
 pub struct Declared {
     /// The function's identifier.
     pub ident: Ident,
+    /// The class that it is a method of.
+    pub method: Option<Method>,
     /// Its name in Python.
     pub name: String,
     /// Its documentation.
@@ -49,6 +54,25 @@ pub struct Declared {
     pub host: Option<Ident>,
 }
 
+/// The class of a method, and how it is bound.
+pub struct Method {
+    /// The class.
+    pub class: Type,
+    /// What it is bound to.
+    pub binding: Binding,
+}
+
+/// What a method is bound to.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Binding {
+    /// The instance.
+    Instance,
+    /// The class.
+    Class,
+    /// Nothing.
+    Static,
+}
+
 /// The value of an option.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Setting {
@@ -56,6 +80,8 @@ pub enum Setting {
     Flag,
     /// A number.
     Number(usize),
+    /// Numbers; `None` is written as `_`.
+    Numbers(Vec<Option<usize>>),
     /// A name.
     Name(String),
     /// Names.
@@ -89,6 +115,10 @@ pub enum Default {
 /// How an argument is made.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
+    /// The instance that a method is called on; `true` for one that it changes.
+    Receiver(bool),
+    /// The class that a class method is called on; `true` for one behind a reference.
+    Class(bool),
     /// The interpreter's token.
     Python,
     /// The stream of the call.
@@ -111,7 +141,7 @@ impl Kind {
 
     /// Whether it is the interpreter's, and can be used only while attached to it.
     pub fn needs_interpreter(self) -> bool {
-        matches!(self, Kind::Python | Kind::Object(_))
+        matches!(self, Kind::Python | Kind::Object(_) | Kind::Receiver(_) | Kind::Class(_))
     }
 }
 

@@ -72,6 +72,9 @@ pub fn frameworks(input: TokenStream) -> TokenStream {
 /// | `scaling = unit` | how floats become integers then: `clamp`, `unit` or `stretch` |
 /// | `narrow = error` | an object whose dtype the framework lacks is refused; with `warn`, the default, it gets the nearest dtype |
 /// | `slice_by_slice` | the function is called for each 2-D slice of the first array |
+/// | `tiles(512, 512)` | the function is called for each tile of the last axes of the first array; `_` leaves an axis whole |
+/// | `halo = 16` | how many more elements a tile has on each side; they are cut off the result |
+/// | `workers = 4` | the number of threads that work on tiles |
 /// | `split_axis = 0` | the first array may be split along this axis when memory runs out |
 /// | `join(sum)` | how the results of the parts become one: `concatenate`, `sum`, `max` or `min`; one word for each element of a tuple |
 /// | `sliced(mask)` | arrays that are sliced and split together with the first one |
@@ -86,16 +89,51 @@ pub fn frameworks(input: TokenStream) -> TokenStream {
 /// has the attributes of one that a Python decorator declares.
 ///
 /// Arguments are views of `ndarray`, `Tensor`, framework objects (`Bound<PyAny>`), and whatever
-/// PyO3 extracts. `Python<'py>` is provided by the call. An `Option` may be left out. A view is of the
+/// PyO3 extracts; a `Vec`, a tuple or a map of views and tensors is a list, a tuple or a dict of arrays. `Python<'py>` is provided by the call. An `Option` may be left out. A view is of the
 /// caller's own memory if Rust can read it in place, else of a copy; an `ArrayViewMut` is of the caller's
 /// own memory, or the call is refused. Results are `ndarray` arrays, `Tensor`, framework objects and
-/// whatever PyO3 converts, on their own, in an `Option`, in tuples, and in a `Result`.
+/// whatever PyO3 converts, on their own, in an `Option`, in tuples, in a `Vec`, in maps, and in a `Result`.
 ///
 /// A function for a framework with CUDA memory takes views of that memory, `DeviceView` and
 /// `DeviceViewMut`, and returns a `DeviceArray`. The call provides `&Stream` and `Device`.
 #[proc_macro_attribute]
 pub fn memory_type(attribute: TokenStream, item: TokenStream) -> TokenStream {
     function::declare(attribute.into(), item.into()).into()
+}
+
+/// Declares methods of a class: those with `#[memory_type(..)]`.
+///
+/// ```text
+/// #[memory_methods]
+/// #[pymethods]
+/// impl Gaussian {
+///     #[memory_type(numpy, returns = input)]
+///     fn apply(&self, image: ArrayView2<'_, f32>) -> Array2<f32> { .. }
+/// }
+/// ```
+///
+/// Methods take `&self` or `&mut self`. Static methods and class methods have PyO3's `#[staticmethod]` and
+/// `#[classmethod]`. `arraybridge_runtime::python::export(module)` adds them to the class.
+#[proc_macro_attribute]
+pub fn memory_methods(attribute: TokenStream, item: TokenStream) -> TokenStream {
+    function::methods::declare(attribute.into(), item.into()).into()
+}
+
+/// Makes a struct a result of declared functions: a named tuple in Python.
+///
+/// ```text
+/// #[derive(NamedTuple)]
+/// struct Edges {
+///     magnitude: Array2<f32>,
+///     direction: Array2<f32>,
+/// }
+/// ```
+///
+/// A field is whatever a declared function may return. `arraybridge_runtime::python::export(module)` adds the
+/// class to the extension module, with the struct's documentation.
+#[proc_macro_derive(NamedTuple)]
+pub fn named_tuple(item: TokenStream) -> TokenStream {
+    function::named_tuple::derive(item.into()).into()
 }
 
 /// What the runtime is compiled with if the tables have mistakes, so that these are the only errors.

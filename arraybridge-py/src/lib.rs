@@ -8,7 +8,8 @@ mod slices;
 
 use arraybridge_runtime::__private::package::{
     self, DType, Declared, Decorator, Endpoints, Framework, Memory, MemoryType, Narrow, Narrowing,
-    NoCopy, Placement, Policy, Record, Request, Result, ThreadStream, Trace, WarnedDtypes, names,
+    NoCopy, Placement, Policy, Record, Request, Result, ShowProgress, ThreadStream, Trace,
+    WarnedDtypes, names,
 };
 use pyo3::exceptions::PyBaseException;
 use pyo3::prelude::*;
@@ -387,6 +388,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<Record>()?;
     module.add_class::<Trace>()?;
     module.add_class::<NoCopy>()?;
+    module.add_class::<ShowProgress>()?;
     module.add_class::<ThreadStream>()?;
     module.add_class::<Declared>()?;
     module.add_class::<Decorator>()?;

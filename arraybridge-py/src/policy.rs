@@ -2,7 +2,8 @@
 
 use arraybridge_runtime::__private::package::policy::{self, Function, Scaling};
 use arraybridge_runtime::__private::package::{
-    Conversion, DtypePolicy, Error, Lead, Policy, Result, class_of,
+    self, Conversion, DtypePolicy, Framework, Lead, Narrow, Narrowing, Policy, Request, Result,
+    WarnedDtypes, class_of,
 };
 use pyo3::prelude::*;
 
@@ -12,12 +13,12 @@ use arraybridge_runtime::__private::package::names::framework;
 ///
 /// Its finite minimum becomes the smallest integer, its finite maximum the largest. NaN becomes 0,
 /// and so does every value of a constant array. If `dtype` is not an integer dtype, or the array
-/// already has one, this is a plain cast, and integers saturate. `array` is an array of
-/// `memory_type`, of any shape.
+/// already has one, this is a plain cast, and integers saturate. `array` is of any shape; an array of
+/// another framework than `memory_type` is converted first, as by `convert_memory`.
 ///
 /// Raises `UnsupportedArrayError` if `array` is not an array. Raises `ValueError` for an unknown
-/// dtype, for an array of another framework, and for a cast from complex to real. Raises
-/// `UnsupportedDtypeError` if the framework lacks the dtype.
+/// dtype and for a cast from complex to real. Raises `UnsupportedDtypeError` if the framework lacks
+/// the dtype.
 ///
 /// >>> import numpy
 /// >>> from arraybridge import SCALING_FUNCTIONS
@@ -31,18 +32,28 @@ fn stretch<'py>(
     memory_type: &Bound<'py, PyAny>,
 ) -> Result<Bound<'py, PyAny>> {
     let wanted = framework(memory_type)?;
-    let found = class_of(array)?.framework;
-    if found.memory_type != wanted.memory_type {
-        return Err(Error::Value(format!(
-            "SCALING_FUNCTIONS[{:?}] was given a {} array; use SCALING_FUNCTIONS[{:?}]",
-            wanted.name, found.title, found.name
-        )));
-    }
+    let array = of_framework(array, wanted)?;
     let conversion = Conversion::Force(policy::dtype_named(dtype)?);
     let name = format!("SCALING_FUNCTIONS[{:?}]", wanted.name);
     let policy =
         Policy { conversion, scaling: Scaling::Stretch, is_chosen: true, ..Policy::default() };
-    policy::finish(array, &Lead::default(), policy, Function { name: &name, warned: None })
+    policy::finish(&array, &Lead::default(), policy, Function { name: &name, warned: None })
+}
+
+/// Convert an array of another framework as `convert_memory` does.
+fn of_framework<'py>(
+    array: &Bound<'py, PyAny>,
+    wanted: &'static Framework,
+) -> Result<Bound<'py, PyAny>> {
+    static NARROWED: WarnedDtypes = WarnedDtypes::new();
+    let source = class_of(array)?.framework;
+    if source.memory_type == wanted.memory_type {
+        return Ok(array.clone());
+    }
+    let allows = Policy::default_of_context(array.py()).narrow == Narrow::Warn;
+    let narrowing = Narrowing { function: "SCALING_FUNCTIONS", warned: &NARROWED };
+    let request = Request::default();
+    package::convert_labelled(array, source, wanted, &request, allows.then_some(narrowing))
 }
 
 /// Give a result the dtype of a policy, as declared functions do with their results.

@@ -123,7 +123,8 @@ fn process_slices<'py>(
         None => Vec::new(),
     };
     let target = Some((target, placement(gpu_id, target)?));
-    let merge = slices::Merge { target, ..slices::Merge::default() };
+    let name = func.getattr("__name__").map_or_else(|_| "slices".into(), |name| name.to_string());
+    let merge = slices::Merge { name: &name, target, ..slices::Merge::default() };
     slices::process(image, &merge, &mut |_, slice| {
         let args = PyTuple::new(py, [slice].iter().chain(&more).collect::<Vec<_>>())?;
         Ok(func.call(args, kwargs)?)

@@ -1,5 +1,6 @@
 //! What a crate of declared functions imports: `use arraybridge_runtime::prelude::*;`.
 
+pub use arraybridge_macros::{NamedTuple, memory_methods};
 pub use half::{bf16, f16};
 pub use ndarray::{
     Array, Array0, Array1, Array2, Array3, Array4, Array5, Array6, ArrayD, ArrayRef, ArrayView,

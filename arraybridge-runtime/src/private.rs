@@ -17,8 +17,9 @@ pub use crate::framework::spec::*;
 pub use crate::interpreter::error::{Error, Result};
 pub use crate::memory::element::Element;
 pub use crate::rust_function::{
-    Argument, Attached, Attempt, Call, Constrained, Detachable, FunctionEntry, Parameter, Returns,
-    Scalar, Setting, Trampoline, Usage,
+    Argument, Attached, Attempt, Binding, Call, Constrained, Detachable, FunctionEntry, GiveTuple,
+    GiveValue, Method, NamedTuple, Opaque, Parameter, Returns, Scalar, Setting, Trampoline,
+    TupleClass, TupleEntry, Usage, class_of,
 };
 
 /// What the package's own extension module, the benchmark of the kernels and the tests are made of.
@@ -36,6 +37,7 @@ pub mod package {
     pub use crate::framework::generated::{MemoryType, TABLES};
     pub use crate::framework::spec::{DType, Framework, Memory};
     pub use crate::interpreter::error::{Error, Result};
+    pub use crate::interpreter::progress::ShowProgress;
     pub use crate::policy::{Conversion, DtypePolicy, Lead, Narrow, Policy};
     pub use crate::tensor::add_class as add_tensor_class;
 

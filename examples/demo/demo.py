@@ -167,23 +167,49 @@ def duration(ns: float) -> str:
     raise AssertionError
 
 
-def round_trips(title: str, image: np.ndarray, names: list[str]) -> None:
-    """Convert the image to every framework and back, and the result of its operation too."""
+def round_trips(title: str, image: np.ndarray, names: list[str]) -> list[np.ndarray]:
+    """Convert the image to every framework and back. Return the results of their operations."""
     print(f"\n{title}: {image.dtype}, {image.shape[0]} x {image.shape[1]}")
     print(f"  {'framework':<{LABEL}} {'operation':<46} {'round trip':<16} result")
     x: Any = image
+    results = [image]
     for name in names:
         text, operation = OPERATIONS[name]
         there = ab.convert(image, name)
         back = check(f"{title}, round trip to {name}", ab.convert(there, "numpy"), image)
         result = operation(there)
-        outcome = check(
-            f"{title}, result of {name}", ab.convert(result, "numpy"), TO_HOST[name](result)
-        )
+        expected = TO_HOST[name](result)
+        outcome = check(f"{title}, result of {name}", ab.convert(result, "numpy"), expected)
+        results.append(expected)
         print(f"  {name:<{LABEL}} {text:<46} {back:<16} {outcome}")
         x = ab.convert(x, name)
     chain = check(f"{title}, chain", ab.convert(x, "numpy"), image)
     print(f"  through all of them, one after the other: {chain}")
+    return results
+
+
+def draw(rows: list[list[np.ndarray]], names: list[str], path: Path) -> None:
+    """A picture of the images and of what each framework did with them."""
+    from PIL import Image, ImageDraw
+
+    side, top, gap = 220, 34, 8
+    titles = [("the image", ""), *((name, OPERATIONS[name][0]) for name in names)]
+    picture = Image.new(
+        "RGB", ((side + gap) * len(titles), top + (side + gap) * len(rows)), "white"
+    )
+    pen = ImageDraw.Draw(picture)
+    for column, (name, what) in enumerate(titles):
+        at = (side + gap) * column + 4
+        pen.text((at, 3), name, fill="black", font_size=13)
+        pen.text((at, 18), what, fill="dimgrey", font_size=10)
+        for row, results in enumerate(rows):
+            low, high = np.percentile(results[column], (0.5, 99.5))
+            grey = np.clip((results[column] - low) / max(high - low, 1e-9), 0, 1) * 255
+            image = Image.fromarray(grey.astype("uint8")).resize((side, side))
+            picture.paste(image, (at - 4, top + (side + gap) * row))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    picture.save(path)
+    print(f"\nWhat each framework did: {path.resolve()}")
 
 
 def label(record: Any, memory: dict[str, str]) -> str:
@@ -245,13 +271,15 @@ def main() -> int:
     """Run the demo."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--images", type=Path, default=Path("build/images"))
-    images = load_images(parser.parse_args().images)
+    parser.add_argument("--picture", type=Path, default=Path("build/demo.png"))
+    options = parser.parse_args()
+    images = load_images(options.images)
     absent = find_frameworks()
     names = [name for name, why in absent.items() if why is None]
     print(f"arraybridge {ab.__version__} with {', '.join(names)}")
-    for title, image in images.items():
-        round_trips(title, image, names)
+    rows = [round_trips(title, image, names) for title, image in images.items()]
     matrix(images[list(images)[-1]], absent)
+    draw(rows, names, options.picture)
     if WRONG:
         print("\nDIFFERENT: " + "; ".join(WRONG))
         return 1

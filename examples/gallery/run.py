@@ -1,8 +1,10 @@
 """Run the pipelines of this folder, and compare each with plain NumPy, SciPy or its framework.
 
-Run by `make gallery`. The exit status is 1 if a result differs.
+Run by `make gallery`. The exit status is 1 if a result differs. `--pictures FOLDER` writes pictures
+of some results beside their images.
 """
 
+import argparse
 import importlib
 import importlib.util
 import os
@@ -26,7 +28,7 @@ EXPECTED = (DeprecationWarning, ab.FractionsLostWarning, ab.ClippedValuesWarning
 WRONG = (ab.NarrowedDtypeWarning, ab.GradientDetachedWarning, ab.OomFallbackWarning)
 
 PIPELINES = sorted(
-    {path.stem for path in HERE.glob("*.py")} - {"run", "images"},
+    {path.stem for path in HERE.glob("*.py")} - {"run", "images", "pictures"},
     key=lambda name: (name not in FIRST, name),
 )
 
@@ -43,7 +45,7 @@ def difference(result, expected):
     return np.abs(result.astype("float64") - expected.astype("float64")).max()
 
 
-def compare(name):
+def compare(name, pictures=None):
     """Run a pipeline. Return what to print of it."""
     pipeline = importlib.import_module(name)
     for needed in pipeline.NEEDS:
@@ -56,18 +58,27 @@ def compare(name):
             warnings.simplefilter("ignore", kind)
         for kind in WRONG:
             warnings.simplefilter("error", kind)
-        found = difference(pipeline.ours(*inputs), pipeline.reference(*inputs))
+        result = pipeline.ours(*inputs)
+        found = difference(result, pipeline.reference(*inputs))
     if found > pipeline.TOLERANCE:
         raise AssertionError(f"differs by {found}, more than {pipeline.TOLERANCE}")
+    if pictures:
+        from pictures import save
+
+        save(name, inputs[0], result, pictures)
     close = f"differs by {found:.2g}, at most {pipeline.TOLERANCE:g}" if found else "equal"
     return f"{close}, {time.perf_counter() - start:.1f} s"
 
 
-def main(names):
+def main(arguments):
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--pictures", help="a folder for pictures of the results")
+    parser.add_argument("names", nargs="*", help="some pipelines instead of all")
+    options = parser.parse_args(arguments)
     failed = 0
-    for name in names or PIPELINES:
+    for name in options.names or PIPELINES:
         try:
-            outcome = compare(name)
+            outcome = compare(name, options.pictures)
         except Exception as error:
             failed += 1
             outcome = f"FAILED: {type(error).__name__}: {error}"

@@ -1,4 +1,23 @@
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
+
+class Edges(NamedTuple):
+    """The strength and the direction of the edges of an image."""
+
+    strength: Annotated[Any, "float32, 2"]
+    direction: Annotated[Any, "float32, 2"]
+
+class Gaussian:
+    """A Gaussian of `sigma` pixels, to be applied to many images."""
+
+    def __init__(self, sigma: Any) -> None: ...
+    def apply(
+        self,
+        image: Annotated[Any, "float32, 2"],
+        *,
+        dtype_conversion: Any = None,
+        slice_by_slice: bool = False,
+    ) -> Annotated[Any, "float32, 2"]:
+        """Smooth an image, as `gaussian` does."""
 
 def accumulate(
     image: Annotated[Any, "float32, 2"],
@@ -7,6 +26,14 @@ def accumulate(
     slice_by_slice: bool = False,
 ) -> None:
     """Add an image to a sum, in place."""
+
+def edges(
+    image: Annotated[Any, "float32, 2"],
+    *,
+    dtype_conversion: Any = None,
+    slice_by_slice: bool = False,
+) -> Edges:
+    """Sobel's operator, with the direction of each edge in radians."""
 
 def extrema(
     image: Annotated[Any, "uint8 | uint16 | float32, 2"], *, slice_by_slice: bool = False
@@ -23,6 +50,14 @@ def gaussian(
     """Smooth an image with a Gaussian of `sigma` pixels, mirrored at the edges.
 
     The result is float32, of the framework of `image`."""
+
+def mean_of(
+    images: list[Annotated[Any, "float32, 2"]],
+    *,
+    dtype_conversion: Any = None,
+    slice_by_slice: bool = False,
+) -> Annotated[Any, "float32, 2"]:
+    """The mean of images of one shape."""
 
 def otsu(image: Any, *, slice_by_slice: bool = False) -> int:
     """The threshold that best separates the values of a uint8 or uint16 image, by Otsu's method."""

@@ -447,3 +447,19 @@ def resident() -> int:
         ctypes.CDLL(None).malloc_trim(0)
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+def torch_lacks(operation: str, dtype: str) -> bool:
+    """Whether the installed torch has no such operation for a dtype, as 2.6 for uint32."""
+    import torch
+
+    given = torch.zeros(1, dtype=getattr(torch, dtype))
+    calls = {
+        "where": lambda: torch.where(torch.ones(1, dtype=torch.bool), given, given),
+        "clamp": lambda: torch.clamp(given, 0, 1),
+    }
+    try:
+        calls[operation]()
+    except RuntimeError:
+        return True
+    return False

@@ -4,6 +4,7 @@ The functions are those of tests/extension/src/aliasing.rs. What could end the p
 process of its own.
 """
 
+import os
 import shutil
 import threading
 import time
@@ -303,6 +304,34 @@ empty(tensor)
 ext.release()
 thread.join()
 assert results == [n], results
+""",
+    )
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no fork")
+def test_a_forked_process_may_use_what_a_call_claims_on_a_thread_that_it_lacks(ext):
+    survives(
+        ext,
+        """
+import os, signal, warnings
+
+warnings.simplefilter("ignore")
+tensor = torch.ones(8)
+thread = threading.Thread(target=lambda: ext.wait_for_release(None, tensor))
+thread.start()
+while not ext.waiting():
+    time.sleep(0.001)
+child = os.fork()
+if child == 0:
+    signal.alarm(60)
+    try:
+        os._exit(int(ext.sum_after(tensor, lambda: None) != 8))
+    finally:
+        os._exit(2)
+_, status = os.waitpid(child, 0)
+ext.release()
+thread.join()
+assert status == 0, status
 """,
     )
 

@@ -394,9 +394,15 @@ def test_the_original_packages_names_can_be_imported():
 
 def test_private_helpers_of_the_original_package_answer_as_there():
     from arraybridge.stack_utils import _enforce_gpu_device_requirements, _is_2d, _is_3d
-    from arraybridge.utils import _ensure_module, _move_to_device, _supports_cuda_array_interface
+    from arraybridge.utils import (
+        _ensure_module,
+        _get_device_id,
+        _move_to_device,
+        _supports_cuda_array_interface,
+    )
 
     array = image()
+    assert _get_device_id(object(), "torch") is None
     assert (_is_2d(array), _is_3d(array), _is_3d(5)) == (True, False, False)
     assert not _supports_cuda_array_interface(array)
     assert _move_to_device(array, "numpy", 0) is array
@@ -496,8 +502,23 @@ def test_views_of_the_table_name_their_successor():
     with pytest.warns(DeprecationWarning, match=r"arraybridge\.convert"):
         converter = get_converter("numpy")
     assert converter.from_numpy(image(), 0).tolist() == converter.to_numpy(image(), 0).tolist()
-    with pytest.raises(ValueError, match="numpy, cupy"), pytest.warns(DeprecationWarning):
+    with pytest.raises(ValueError, match="numpy, cupy") as caught, pytest.warns(DeprecationWarning):
         get_converter("mxnet")
+    assert "No converter registered" in str(caught.value)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_the_classes_of_converters_can_be_listed_but_none_added():
+    from arraybridge.converters_registry import ConverterBase, get_converter
+
+    registry = ConverterBase.__registry__
+    assert list(registry) == [member.value for member in ab.MemoryType]
+    for name, converter in registry.items():
+        assert type(get_converter(name)) is converter and converter().memory_type == name
+        assert converter.memory_type == name and issubclass(converter, ConverterBase)
+    assert registry["numpy"].__name__ == "NumpyConverter"
+    with pytest.raises(TypeError):
+        registry["mxnet"] = ConverterBase
 
 
 def test_a_caller_that_fills_in_keywords_by_the_signature_keeps_the_dtype():

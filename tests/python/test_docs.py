@@ -81,6 +81,20 @@ def test_the_table_of_routes_is_what_explain_says():
     )
 
 
+@pytest.mark.filterwarnings("ignore::arraybridge.SharedImmutableMemoryWarning")
+def test_the_figures_are_what_the_package_does():
+    bridges.need(*bridges.CPU_FRAMEWORKS)
+    figures = tool("figures")
+    for name, draw in figures.FIGURES.items():
+        assert (figures.FOLDER / f"{name}.svg").read_text() == draw(), (
+            f"docs/figures/{name}.svg is out of date: make figures"
+        )
+        page = bridges.ROOT / "docs" / "ideas" / f"{name}.md"
+        assert f"](../figures/{name}.svg)" in page.read_text()
+    drawn = {path.stem for path in figures.FOLDER.glob("*.svg")}
+    assert drawn == figures.FIGURES.keys()
+
+
 def test_the_guide_shows_the_table_that_is_tested():
     guide = blocks(bridges.ROOT / "CONTRIBUTING.md", "toml")
     tested = (bridges.ROOT / "tests" / "seventh" / "tvm_ffi.toml").read_text()

@@ -248,3 +248,26 @@ def test_a_strided_array_that_the_importer_cannot_take_is_copied_on_its_device()
         """,
         names='"numpy", "jax"',
     )
+
+
+def test_tiles_of_an_accelerator_are_worked_on_by_the_callers_thread():
+    run(
+        """
+        import threading
+        cupy.ndarray.__getitem__ = lambda array, index: cupy.ndarray(array._host[index].copy())
+        threads = set()
+        def same(tile):
+            threads.add(threading.current_thread())
+            return tile
+        f = ab.cupy(same, tiles=(1, 2), workers=3)
+        f(image)
+        assert threads == {threading.main_thread()}
+        threads.clear()
+        ab.numpy(same, tiles=(1, 2), workers=3)(cupy.ndarray(image.copy()))
+        assert threads == {threading.main_thread()}
+        threads.clear()
+        ab.numpy(same, tiles=(1, 2), workers=3)(image)
+        assert threading.main_thread() not in threads
+        """,
+        names='"numpy"',
+    )

@@ -7,10 +7,13 @@ import sys
 import types
 
 import bridges
+import numpy as np
 import pytest
+from PIL import Image
 
 FOLDER = bridges.ROOT / "examples" / "gallery"
 PAGE = bridges.ROOT / "docs" / "gallery.md"
+PICTURES = bridges.ROOT / "docs" / "gallery"
 
 
 def gallery():
@@ -24,10 +27,10 @@ def gallery():
     return module
 
 
-def test_every_pipeline_gives_what_it_gives_without_arraybridge():
+def test_every_pipeline_gives_what_it_gives_without_arraybridge(tmp_path):
     bridges.need("torch", "jax", "tensorflow", "pyclesperanto")
     pytest.importorskip("skimage")
-    command = [sys.executable, str(FOLDER / "run.py")]
+    command = [sys.executable, str(FOLDER / "run.py"), "--pictures", str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=500)
     assert done.returncode == 0, done.stdout + done.stderr[-4000:]
     lines = done.stdout.splitlines()
@@ -35,6 +38,14 @@ def test_every_pipeline_gives_what_it_gives_without_arraybridge():
     skipped = [line for line in lines if " skipped: " in line]
     assert len(compared) + len(skipped) == len(gallery().PIPELINES) > 20
     assert all(re.search("(dask|zarr|xarray|joblib) is not", line) for line in skipped), skipped
+    for picture in tmp_path.iterdir():
+        new, shown = (
+            np.asarray(Image.open(folder / picture.name), "float32")
+            for folder in (tmp_path, PICTURES)
+        )
+        assert new.shape == shown.shape and np.abs(new - shown).mean() < 2, (
+            f"docs/gallery/{picture.name} is out of date: make gallery"
+        )
 
 
 @pytest.mark.parametrize(
@@ -53,3 +64,8 @@ def test_a_pipeline_that_gives_something_else_fails(monkeypatch, capsys, result,
 def test_the_page_shows_every_pipeline():
     shown = re.findall(r"\(\.\./examples/gallery/(\w+)\.py\)", PAGE.read_text())
     assert sorted(shown) == sorted(gallery().PIPELINES)
+    files = {picture.stem for picture in PICTURES.iterdir()}
+    assert (
+        files == set(re.findall(r"\]\(gallery/(\w+)\.jpg\)", PAGE.read_text())) and len(files) >= 8
+    )
+    assert sum(picture.stat().st_size for picture in PICTURES.iterdir()) < 300_000

@@ -488,7 +488,16 @@ def traced(kind, function, array):
         return tf.function(function)(bridges.make("tensorflow", array)).numpy()
     import torch
 
-    return torch.vmap(function)(bridges.make("torch", array)).numpy()
+    return ab.convert(torch.vmap(function)(bridges.make("torch", array)), "numpy")
+
+
+def same_or_left(kind, operation, dtype, got, wanted, array):
+    """A result stays as it is if the framework has no operation for its cast."""
+    is_left = kind == "torch.vmap" and bridges.torch_lacks(operation, dtype)
+    if is_left and got.dtype == array.dtype:
+        assert got.tobytes() == array.tobytes()
+    else:
+        same(got, wanted)
 
 
 @pytest.mark.parametrize("kind", ("jit", "vmap", "tf.function", "torch.vmap"))
@@ -500,7 +509,8 @@ def test_a_trace_computes_what_the_kernels_compute(kind, source, dtype):
         array = HARD.astype(bridges.np_dtype(source))
     wanted, _ = expected(array, dtype)
     lead = np.zeros(2, dtype)
-    same(traced(kind, lambda x: ab.finish_dtype(x, lead), array), wanted)
+    got = traced(kind, lambda x: ab.finish_dtype(x, lead), array)
+    same_or_left(kind, "where", dtype, got, wanted, array)
 
 
 @pytest.mark.parametrize("dtype", ("uint8", "int16", "uint32", "int32"))
@@ -522,7 +532,8 @@ def test_integers_in_a_trace_saturate(kind, source, dtype):
     array = np.array([[low, high], [0, 100]], source)
     wanted = np.array([min(max(int(x), least), most) for x in array.flat], dtype).reshape(2, 2)
     lead = np.zeros(2, dtype)
-    same(traced(kind, lambda x: ab.finish_dtype(x, lead), array), wanted)
+    got = traced(kind, lambda x: ab.finish_dtype(x, lead), array)
+    same_or_left(kind, "clamp", source, got, wanted, array)
 
 
 @pytest.mark.parametrize("kind", ("jit", "tf.function"))
@@ -748,10 +759,14 @@ def test_scaling_functions_stretch(framework):
     assert bridges.difference(framework, done, wanted) is None
 
 
-def test_a_scaling_function_checks_its_framework():
-    bridges.need("torch")
-    with pytest.raises(ValueError, match="numpy"):
-        ab.SCALING_FUNCTIONS["torch"](np.ones(3), np.uint8)
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+@pytest.mark.filterwarnings("ignore::arraybridge.NarrowedDtypeWarning")
+def test_a_scaling_function_converts_an_array_of_another_framework(framework):
+    bridges.need(framework)
+    done = ab.SCALING_FUNCTIONS[framework](np.array([[0.0, 1.0]]), np.uint8)
+    assert bridges.difference(framework, done, np.array([[0, 255]], "uint8")) is None
+    with pytest.raises(ab.UnsupportedArrayError):
+        ab.SCALING_FUNCTIONS[framework]("not an array", np.uint8)
 
 
 @example(0)

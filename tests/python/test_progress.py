@@ -1,12 +1,17 @@
-"""Commands show progress on a terminal, and libraries show none."""
+"""Commands show progress on a terminal, and libraries show none unless they are told to."""
+
+from __future__ import annotations
 
 import io
 import os
 import pty
 import subprocess
 import sys
+import threading
 
+import arraybridge
 import bridges
+import numpy as np
 import pytest
 from arraybridge._tools import child
 from arraybridge._tools.progress import Line, progress
@@ -109,3 +114,105 @@ def test_a_command_shows_progress_on_a_terminal():
     os.close(reader)
     assert done.returncode == 0 and done.stdout.startswith(b"{")
     assert shown.startswith("\rframeworks: 0/3")
+
+
+class Bar:
+    """A bar that keeps what it is told."""
+
+    made: list[Bar]
+
+    def __init__(self, desc, total, unit):
+        self.said, self.steps, self.is_open = (desc, total, unit), [], True
+        type(self).made.append(self)
+
+    def update(self, n):
+        assert self.is_open
+        self.steps.append(n)
+
+    def close(self):
+        self.is_open = False
+
+
+@pytest.fixture
+def bars():
+    Bar.made = []
+    return Bar.made
+
+
+def brighter(image):
+    return image + 1
+
+
+def test_calls_in_steps_show_bars(bars):
+    stack = np.zeros((3, 6, 6), "float32")
+    with arraybridge.progress(Bar):
+        arraybridge.numpy(brighter, slice_by_slice=True)(stack)
+        arraybridge.process_slices(stack, brighter, (), {})
+        arraybridge.numpy(brighter, tiles=(3, 3), workers=2)(stack)
+        arraybridge.numpy(brighter)(stack)
+    assert [bar.said for bar in bars] == [
+        ("brighter", 3, "slice"),
+        ("brighter", 3, "slice"),
+        ("brighter", 4, "tile"),
+    ]
+    assert all(sum(bar.steps) == bar.said[1] and not bar.is_open for bar in bars)
+
+
+def test_a_split_call_shows_the_elements_that_are_done(bars):
+    @arraybridge.numpy(split_axis=0, on_oom="split")
+    def small(images):
+        if len(images) > 2:
+            raise MemoryError
+        return images
+
+    with arraybridge.progress(Bar):
+        small(np.zeros((7, 2, 2)))
+    (bar,) = bars
+    assert bar.said == (small.__qualname__, 7, "element") and sum(bar.steps) == 7
+
+
+def test_bars_are_closed_by_an_error_and_stay_in_their_block(bars):
+    tiled = arraybridge.numpy(lambda tile: 1 / 0, tiles=(1, 1))
+    with arraybridge.progress(Bar), pytest.raises(ZeroDivisionError):
+        tiled(np.zeros((2, 2)))
+    assert len(bars) == 1 and not bars[0].is_open
+    arraybridge.process_slices(np.zeros((2, 2, 2)), brighter, (), {})
+    block = arraybridge.progress(Bar)
+    with block:
+        thread = threading.Thread(
+            target=arraybridge.process_slices, args=(np.zeros((2, 2, 2)), brighter, (), {})
+        )
+        thread.start()
+        thread.join()
+        with pytest.raises(RuntimeError, match=r"arraybridge\.progress"), block:
+            pass
+    assert len(bars) == 1
+
+
+def test_an_error_of_a_bar_ends_the_call(bars, monkeypatch):
+    monkeypatch.setattr(Bar, "update", lambda bar, n: 1 / 0)
+    with arraybridge.progress(Bar), pytest.raises(ZeroDivisionError):
+        arraybridge.process_slices(np.zeros((2, 2, 2)), brighter, (), {})
+    assert not bars[0].is_open
+
+
+def test_without_a_bar_tqdm_shows_it_or_one_line(monkeypatch):
+    stack = np.zeros((3, 2, 2))
+    monkeypatch.setitem(sys.modules, "tqdm.auto", None)
+    for stream, shown in ((Terminal(), "brighter: 3/3"), (io.StringIO(), "")):
+        monkeypatch.setattr(sys, "stderr", stream)
+        with arraybridge.progress():
+            arraybridge.process_slices(stack, brighter, (), {})
+        assert shown in stream.getvalue() and bool(shown) == bool(stream.getvalue())
+    made = []
+    tqdm = type(sys)("tqdm.auto")
+    tqdm.tqdm = lambda **options: made.append(options) or Line(file=io.StringIO(), desc="")
+    monkeypatch.setitem(sys.modules, "tqdm.auto", tqdm)
+    with arraybridge.progress():
+        arraybridge.process_slices(stack, brighter, (), {})
+    assert made == [{"desc": "brighter", "total": 3, "unit": "slice"}]
+
+
+def test_what_cannot_make_bars_is_refused():
+    with pytest.raises(TypeError, match=r"like tqdm\.tqdm, not int"):
+        arraybridge.progress(3)

@@ -158,7 +158,8 @@ def test_the_stub_says_what_the_module_has(ext, tmp_path):
         assert line in said, said
     assert 'image: Annotated[Any, "float32, 2"], *, slice_by_slice: bool = False' in text
     assert "def same(\n    data: Any, *," in text or "def same(data: Any, *," in text
-    assert text.count("def ") == sum(type(value) is ab.Declared for value in vars(ext).values())
+    declared = {name for name, value in vars(ext).items() if type(value) is ab.Declared}
+    assert declared <= set(re.findall(r"^def (\w+)", text, re.MULTILINE))
     names = {node.name: node for node in ast.parse(text).body if isinstance(node, ast.FunctionDef)}
     assert ast.get_docstring(names["total"]) == ext.total.__doc__
 
@@ -681,6 +682,19 @@ def test_the_policy_of_the_context_reaches_an_extension(ext):
         assert ext.halved(image).dtype == np.uint8
     with ab.dtype_policy("int32"):
         assert ext.halved_as_the_context_says(image).dtype == np.int32
+
+
+def test_a_function_of_tiles_sees_each_with_its_halo(ext):
+    image = np.random.default_rng(3).random((30, 21)).astype("float32")
+    found, most = ext.largest_of_tiles(image)
+    padded = np.pad(image, 1, constant_values=-1)
+    windows = np.lib.stride_tricks.sliding_window_view(padded, (3, 3))
+    np.testing.assert_array_equal(found, windows.max(axis=(2, 3)))
+    assert most == 100
+    out = np.zeros((60, 21), "float32")
+    assert ext.copied_by_tiles(image, out[::2]) is None
+    np.testing.assert_array_equal(out[::2], image)
+    assert not out[1::2].any()
 
 
 def test_a_function_of_a_slice_takes_a_stack(ext):

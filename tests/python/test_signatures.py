@@ -152,6 +152,18 @@ def has_signature(call, scope):
     return True
 
 
+def exists(text, scope):
+    """Whether the functions of an operation exist in the installed version."""
+    for call in (node for node in ast.walk(ast.parse(text)) if type(node) is ast.Call):
+        try:
+            resolve(call.func, scope)
+        except Unknown:
+            continue
+        except AttributeError:
+            return False
+    return True
+
+
 def stubs(framework):
     """Values on the host for every name."""
     scope = dict(names(framework))
@@ -172,7 +184,9 @@ def test_a_call_without_a_signature_is_made_on_the_host(framework):
         # Other classes than the arrays' have their own operations.
         if name != framework or key.startswith("values"):
             continue
-        for text in alternatives:
+        there = [text for text in alternatives if exists(text, scope)]
+        assert there, key
+        for text in there:
             calls = (node for node in ast.walk(ast.parse(text)) if type(node) is ast.Call)
             if not all(has_signature(call, scope) for call in calls):
                 eval(text, scope)

@@ -51,3 +51,10 @@ def test_each_example_has_a_name_of_its_own_and_each_block_is_run_or_left_out():
         v: sum(p.startswith(f"{v} ") for p in run | set(left_out)) for v in ("0.2.8", "0.2.11")
     }
     assert by_version == {"0.2.8": 226, "0.2.11": 19}
+
+
+def test_each_reason_why_a_test_of_the_original_fails_is_on_the_migration_page():
+    page = (bridges.ROOT / "docs" / "migration.md").read_text()
+    listed = tomllib.loads((bridges.ROOT / "tests" / "upstream" / "failures.toml").read_text())
+    for group in listed["failures"]:
+        assert f"| {group['why']} | {', '.join(group['versions'])} |" in page

@@ -24,7 +24,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
     "Declare functions": ("torch", "memory_types", "as_function", "Declared"),
     "See what happens": ("trace", "Record"),
     "Dtypes": ("dtype_policy", "finish_dtype", "DtypeConversion", "SCALING_FUNCTIONS"),
-    "Slices": ("stack_slices", "unstack_slices", "process_slices"),
+    "Slices": ("stack_slices", "unstack_slices", "process_slices", "progress"),
     "Devices and memory": ("thread_stream", "cleanup_all_gpu_frameworks"),
     "Frameworks": ("MemoryType", "frameworks", "registered_pairs", "Converter"),
     "Exchange": ("Tensor",),

@@ -39,6 +39,15 @@ def conversions(image: Image) -> None:
     print(number, parts, shape)
 
 
+class Bar:
+    def __init__(self, desc: str, total: int, unit: str) -> None: ...
+    def update(self, n: int) -> None: ...
+    def close(self) -> None: ...
+
+
+class NoBar: ...
+
+
 def contexts(image: Image) -> None:
     with ab.no_copy(), ab.dtype_policy(dtype_conversion="native", scaling="unit"):
         ab.convert(image, "numpy")
@@ -113,7 +122,12 @@ def calls(image: Image) -> None:
 def stacks(images: list[Image]) -> None:
     stack = ab.stack_slices(images, "numpy", 0)
     slices: list[Any] = ab.unstack_slices(stack, "numpy", 0)
-    processed: Any = ab.process_slices(lambda image: image, stack)
+    with ab.progress(), ab.progress(Bar):
+        processed: Any = ab.process_slices(stack, lambda image: image)
+    ab.numpy(tiles=(512, None), halo=16, workers=2)
+    ab.numpy(tiles=(512, None), halo=(16, 0))
+    ab.numpy(tiles=512)  # type: ignore[call-overload]
+    ab.progress(NoBar)  # type: ignore[arg-type]
     finished: Any = ab.finish_dtype(processed, stack)
     print(slices, finished)
 

@@ -8,17 +8,21 @@ use std::cell::Cell;
 use syn::{ReturnType, Type};
 
 use super::elements::{self, Elements};
-use super::types::{DEVICE_VIEWS, HOST_VIEWS, element_type, generics, inner_of_option, last, rank};
+use super::types::{
+    DEVICE_VIEWS, HOST_VIEWS, element_type, generics, inner_of_option, is_opaque, last, rank,
+};
 use super::{Declared, Setting};
 
 /// The name of any array.
 const ARRAY: &str = "Array";
+/// What follows the name of a type that may be a named tuple; the runtime knows which are.
+const UNKNOWN: &str = "?";
 /// What nothing is known of.
 const ANY: &str = "Any";
 
 /// The annotation of a parameter's type.
 pub fn parameter(ty: &Type, elements: Option<&Elements>) -> String {
-    Annotation { elements, framework: None, dtype: Cell::new(None) }.of(ty)
+    Annotation { elements, framework: None, dtype: Cell::new(None), names: false }.of(ty)
 }
 
 /// The annotation of a function's result.
@@ -31,12 +35,17 @@ pub fn result(declared: &Declared) -> String {
         _ => Some(ANY),
     };
     let (elements, framework) = (declared.elements.as_ref(), declared.returns.as_deref());
-    Annotation { elements, framework, dtype: Cell::new(dtype) }.of(ty)
+    Annotation { elements, framework, dtype: Cell::new(dtype), names: true }.of(ty)
+}
+
+/// The annotation of a field of a named tuple.
+pub fn field(ty: &Type) -> String {
+    Annotation { elements: None, framework: None, dtype: Cell::new(None), names: true }.of(ty)
 }
 
 /// Whether something may be an array.
 pub fn has_array(annotation: &str) -> bool {
-    annotation.contains(ARRAY) || annotation.contains(ANY)
+    [ARRAY, ANY, UNKNOWN].iter().any(|text| annotation.contains(text))
 }
 
 struct Annotation<'a> {
@@ -45,6 +54,8 @@ struct Annotation<'a> {
     framework: Option<&'a str>,
     /// The dtype that the first array is converted to.
     dtype: Cell<Option<&'a str>>,
+    /// Whether types may be named tuples.
+    names: bool,
 }
 
 impl Annotation<'_> {
@@ -54,6 +65,10 @@ impl Annotation<'_> {
             ty if self.is_element(ty) => return self.number(),
             Type::Reference(reference) => return self.of(&reference.elem),
             Type::Tuple(tuple) if tuple.elems.is_empty() => return "None".to_owned(),
+            Type::Array(array) => {
+                let inner = Some(self.of(&array.elem)).filter(|inner| inner.contains(ARRAY));
+                return inner.map_or_else(|| ANY.to_owned(), |inner| format!("list[{inner}]"));
+            }
             Type::Tuple(tuple) => return format!("tuple[{}]", self.all(tuple.elems.iter())),
             _ => {}
         }
@@ -80,7 +95,10 @@ impl Annotation<'_> {
             "HashMap" | "BTreeMap" if inner.len() >= 2 => {
                 format!("dict[{}]", self.all(inner.into_iter().take(2)))
             }
-            _ => self.array(ty).unwrap_or_else(|| ANY.to_owned()),
+            name => self.array(ty).unwrap_or_else(|| match self.names && is_opaque(ty) {
+                true => format!("{name}{UNKNOWN}"),
+                false => ANY.to_owned(),
+            }),
         }
     }
 

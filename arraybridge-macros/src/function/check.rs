@@ -6,10 +6,10 @@ use super::elements::Elements;
 use super::mistakes::Mistakes;
 use super::options::{Detach, Options};
 use super::types::{
-    DEVICE_VIEWS, HOST_VIEWS, element, generics, inner_of_option, is_array, is_written, last, rank,
-    unraw,
+    DEVICE_VIEWS, HOST_VIEWS, element, generics, has_array, inner_of_option, is_array,
+    is_container, is_written, kind, last, leaves, rank, unraw,
 };
-use super::{Argument, Default, Kind};
+use super::{Argument, Binding, Default, Kind, Method};
 use crate::table::spec::Place;
 
 /// Checks the function itself.
@@ -29,6 +29,41 @@ pub fn signature(function: &ItemFn, mistakes: &mut Mistakes) {
     }
     if let Some(variadic) = &signature.variadic {
         mistakes.add(variadic, "a declared function has a fixed number of parameters");
+    }
+}
+
+/// Checks that a method is declared as one, and is bound to something if it is not static.
+pub fn binding(function: &ItemFn, method: Option<&Method>, mistakes: &mut Mistakes) {
+    let receiver = function.sig.receiver();
+    let Some(method) = method else {
+        let is_bound = |attribute: &&Attribute| {
+            ["staticmethod", "classmethod"].iter().any(|name| attribute.path().is_ident(name))
+        };
+        let message = "a method is declared where the class has its methods; write `#[memory_methods]` above \
+                       the `#[pymethods]` of the `impl` block";
+        if let Some(receiver) = receiver {
+            mistakes.add(receiver, message);
+        } else if let Some(attribute) = function.attrs.iter().find(is_bound) {
+            mistakes.add(attribute, message);
+        }
+        return;
+    };
+    let (at, inputs) = (&function.sig.ident, &function.sig.inputs);
+    match (method.binding, receiver) {
+        (Binding::Instance, None) => {
+            mistakes.add(
+                at,
+                "a method takes `&self` or `&mut self`; for another one, add `#[staticmethod]`",
+            );
+        }
+        (Binding::Class | Binding::Static, Some(receiver)) => {
+            mistakes
+                .add(receiver, "a static method and a class method have no instance; remove it");
+        }
+        (Binding::Class, None) if inputs.is_empty() => {
+            mistakes.add(at, "a class method takes its class; add `cls: &Bound<'_, PyType>`");
+        }
+        _ => {}
     }
 }
 
@@ -67,12 +102,20 @@ fn attributes(attributes: &[Attribute], mistakes: &mut Mistakes) {
 /// Checks that a result owns its memory.
 fn result(ty: &Type, mistakes: &mut Mistakes) {
     if let Some(segment) = last(ty)
-        && ["Result", "PyResult", "Option"].iter().any(|name| segment.ident == name)
+        && ["Result", "PyResult"].iter().any(|name| segment.ident == name)
     {
         return generics(segment).first().into_iter().for_each(|ty| result(ty, mistakes));
     }
+    owned_result(ty, mistakes);
+}
+
+/// Checks that a value owns its memory.
+pub fn owned_result(ty: &Type, mistakes: &mut Mistakes) {
+    leaves(ty).into_iter().for_each(|leaf| owned(leaf, mistakes));
+}
+
+fn owned(ty: &Type, mistakes: &mut Mistakes) {
     let borrowed = match ty {
-        Type::Tuple(tuple) => return tuple.elems.iter().for_each(|ty| result(ty, mistakes)),
         Type::Reference(reference) => is_array(&reference.elem, &OWNED),
         ty => [&HOST_VIEWS[..], &DEVICE_VIEWS, &["TensorView"]]
             .iter()
@@ -117,13 +160,35 @@ fn view(ty: &Type, mistakes: &mut Mistakes) {
     mistakes.add(ty, message);
 }
 
+/// Checks that a container of arrays holds nothing else.
+fn container(ty: &Type, mistakes: &mut Mistakes) {
+    for leaf in leaves(ty) {
+        if owned_array(leaf).is_some() {
+            view(leaf, mistakes);
+        } else if kind(leaf) != Kind::Array {
+            let message = "a container with arrays holds only arrays; take other values as arguments of their own";
+            mistakes.add(leaf, message);
+        }
+    }
+}
+
 /// Checks a parameter's name and type.
 pub fn argument(argument: &Argument, mistakes: &mut Mistakes) {
     let Argument { ident, ty, kind, default, .. } = argument;
     if *kind == Kind::Object(true) && default.is_some() {
         mistakes.add(ty, "an object in an `Option` is taken by value; remove the `&`");
     }
-    view(ty, mistakes);
+    if let Type::Reference(reference) = inner_of_option(ty).unwrap_or(ty)
+        && is_container(&reference.elem)
+    {
+        let message =
+            "a container of arrays is made for the call; take it by value, a slice as a `Vec`";
+        mistakes.add(ty, message);
+    } else if is_container(ty) {
+        container(ty, mistakes);
+    } else {
+        view(ty, mistakes);
+    }
     let name = unraw(ident);
     if !kind.is_injected() && is_keyword(&name) {
         let message = format!(
@@ -156,7 +221,7 @@ pub fn memory(framework: &str, place: &Place, arguments: &[Argument], mistakes: 
 }
 
 fn no_host_views(framework: &str, arguments: &[Argument], mistakes: &mut Mistakes) {
-    for argument in arguments.iter().filter(|argument| is_array(&argument.ty, &HOST_VIEWS)) {
+    for argument in arguments.iter().filter(|argument| has_array(&argument.ty, &HOST_VIEWS)) {
         let message = format!(
             "arrays of `{framework}` are never in host memory, and this is a view of host memory; \
              take a `Tensor`, or declare the function for `numpy`"
@@ -168,7 +233,7 @@ fn no_host_views(framework: &str, arguments: &[Argument], mistakes: &mut Mistake
 fn no_devices(framework: &str, arguments: &[Argument], mistakes: &mut Mistakes) {
     for argument in arguments {
         let (what, instead) = match argument.kind {
-            _ if is_array(&argument.ty, &DEVICE_VIEWS) => {
+            _ if has_array(&argument.ty, &DEVICE_VIEWS) => {
                 ("this is a view of device memory", "take an `ArrayView`")
             }
             Kind::Stream => ("the host has no streams", "remove the parameter"),
@@ -196,12 +261,15 @@ pub fn streams(arguments: &[Argument], mistakes: &mut Mistakes) {
 /// effect.
 pub fn detached(options: &Options, arguments: &[Argument], mistakes: &mut Mistakes) {
     let Some(detach) = options.detach else { return };
-    for Argument { kind, ty, .. } in arguments {
-        if kind.needs_interpreter() {
+    for Argument { kind, ty, ident, .. } in arguments {
+        if matches!(kind, Kind::Receiver(_) | Kind::Class(_)) {
+            let message = "a method with an instance or a class is not detached; remove `detach`";
+            mistakes.add(ident, message);
+        } else if kind.needs_interpreter() {
             let message = "a detached function cannot take Python objects; remove `detach`, or take \
                            arrays and plain values";
             mistakes.add(ty, message);
-        } else if detach == Detach::IfPrivate && is_array(ty, &["ArrayViewMut"]) {
+        } else if detach == Detach::IfPrivate && has_array(ty, &["ArrayViewMut"]) {
             let message = "`detach` has no effect, since others can write to the caller's own memory; \
                            write `unsafe(detach)` if they never do while the function runs, or remove \
                            it";
@@ -219,7 +287,8 @@ pub fn written_bools(arguments: &[Argument], elements: Option<&Elements>, mistak
         let ty = &argument.ty;
         let may_be = elements
             .is_some_and(|elements| elements.is_element_of(argument) && elements.has("bool"));
-        if may_be || element(ty).is_some_and(|element| element == "bool") {
+        let is_bool = |leaf| is_written(leaf) && element(leaf).is_some_and(|name| name == "bool");
+        if may_be || leaves(ty).into_iter().any(is_bool) {
             let message = "a function that takes Python objects cannot write to bools in place: Python \
                            code may write bytes that are neither 0 nor 1; return a new array";
             mistakes.add(ty, message);

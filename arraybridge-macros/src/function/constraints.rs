@@ -8,7 +8,7 @@ use syn::{Ident, Pat, PatIdent, Result, Token};
 
 use super::mistakes::Mistakes;
 use super::options::Options;
-use super::types::{HOST_VIEWS, is_array, is_written, rank};
+use super::types::{HOST_VIEWS, is_array, is_container, is_written, rank};
 use super::{Argument, Kind};
 
 /// What an array argument has to be.
@@ -80,6 +80,9 @@ fn array<'a>(
 ) -> Option<&'a mut Argument> {
     match arguments.iter_mut().find(|argument| argument.ident == *name) {
         None => mistakes.add(name, format!("there is no parameter `{name}`")),
+        Some(argument) if is_container(&argument.ty) => {
+            mistakes.add(name, "a container has no constraints; check its arrays in the function");
+        }
         Some(argument) if argument.kind == Kind::Array => return Some(argument),
         Some(_) => mistakes.add(name, format!("`{name}` is not an array that Rust reads")),
     }

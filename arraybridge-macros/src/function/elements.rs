@@ -5,7 +5,7 @@ use syn::punctuated::Punctuated;
 use syn::{GenericParam, Ident, Result, Signature, Token, Type, parenthesized};
 
 use super::mistakes::Mistakes;
-use super::types::{element_type, generics, inner_of_option, last};
+use super::types::{element_type, generics, inner_of_option, last, leaves};
 use super::{Argument, Kind};
 
 /// The element types and their dtypes.
@@ -78,7 +78,8 @@ impl Elements {
 
     /// Whether an argument is an array of these elements.
     pub fn is_element_of(&self, argument: &Argument) -> bool {
-        argument.kind == Kind::Array && element_type(&argument.ty).is_some_and(|ty| self.is(ty))
+        let is_own = |leaf| element_type(leaf).is_some_and(|ty| self.is(ty));
+        argument.kind == Kind::Array && leaves(&argument.ty).into_iter().any(is_own)
     }
 
     /// Checks the types, and that an array decides which one a call uses.

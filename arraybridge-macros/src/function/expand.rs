@@ -6,7 +6,7 @@ use quote::{quote, quote_spanned};
 use super::options::Detach;
 use super::trampoline::trampoline;
 use super::types::{is_written, takes_python, unraw, works_in_cuda};
-use super::{Argument, Declared, Default, Kind, Setting, annotation};
+use super::{Argument, Binding, Declared, Default, Kind, Method, Setting, annotation};
 
 /// Expands a declaration; it cannot fail.
 pub fn expand(declared: &Declared) -> TokenStream {
@@ -26,6 +26,7 @@ pub fn expand(declared: &Declared) -> TokenStream {
 fn entry(declared: &Declared) -> TokenStream {
     let Declared { name, docs, framework, cast, runtime, .. } = declared;
     let ident = unraw(&declared.ident);
+    let method = method(declared);
     let returns = match &declared.returns {
         Some(name) => quote!(Framework(#name)),
         None => quote!(Input),
@@ -47,6 +48,7 @@ fn entry(declared: &Declared) -> TokenStream {
     quote! {
         #runtime::__private::FunctionEntry {
             name: #name,
+            method: #method,
             ident: #ident,
             module: ::core::module_path!(),
             docs: #docs,
@@ -65,10 +67,33 @@ fn entry(declared: &Declared) -> TokenStream {
     }
 }
 
+/// The class of a method.
+fn method(declared: &Declared) -> TokenStream {
+    let runtime = &declared.runtime;
+    let Some(Method { class, binding }) = &declared.method else {
+        return quote!(::core::option::Option::None);
+    };
+    let binding = match binding {
+        Binding::Instance => quote!(Instance),
+        Binding::Class => quote!(Class),
+        Binding::Static => quote!(Static),
+    };
+    quote! {
+        ::core::option::Option::Some(#runtime::__private::Method {
+            class: #runtime::__private::class_of::<#class>,
+            binding: #runtime::__private::Binding::#binding,
+        })
+    }
+}
+
 fn parameter(argument: &Argument, declared: &Declared) -> TokenStream {
     let runtime = &declared.runtime;
     let Argument { ident, ty, .. } = argument;
-    let (name, annotation) = (unraw(ident), annotation::parameter(ty, declared.elements.as_ref()));
+    let name = unraw(ident);
+    let annotation = match argument.kind {
+        Kind::Receiver(_) | Kind::Class(_) => String::new(),
+        _ => annotation::parameter(ty, declared.elements.as_ref()),
+    };
     let usage = match argument.kind {
         Kind::Array if is_written(ty) => quote!(Written),
         Kind::Array => quote!(Opened),
@@ -116,6 +141,13 @@ fn setting(setting: &Setting) -> TokenStream {
     match setting {
         Setting::Flag => quote!(Flag(true)),
         Setting::Number(value) => quote!(Number(#value)),
+        Setting::Numbers(values) => {
+            let values = values.iter().map(|value| match value {
+                Some(value) => quote!(::core::option::Option::Some(#value)),
+                None => quote!(::core::option::Option::None),
+            });
+            quote!(Numbers(&[#(#values),*]))
+        }
         Setting::Name(value) => quote!(Name(#value)),
         Setting::Names(values) => quote!(Names(&[#(#values),*])),
         Setting::Function(ident) => quote!(Function(#ident)),

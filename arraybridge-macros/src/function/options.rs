@@ -9,7 +9,7 @@ use super::constraints::Shape;
 use super::elements::Elements;
 use crate::problems::instead;
 
-const NAMES: [&str; 22] = [
+const NAMES: [&str; 25] = [
     "for",
     "returns",
     "input",
@@ -28,6 +28,9 @@ const NAMES: [&str; 22] = [
     "sliced",
     "host",
     "slice_by_slice",
+    "tiles",
+    "halo",
+    "workers",
     "shape",
     "contiguous",
     "no_copy",
@@ -57,6 +60,9 @@ pub struct Options {
     pub sliced: Vec<Ident>,
     pub host: Option<Ident>,
     pub slice_by_slice: Option<Ident>,
+    pub tiles: Option<(Ident, Vec<TileLength>)>,
+    pub halo: Option<LitInt>,
+    pub workers: Option<LitInt>,
     pub shapes: Vec<(Ident, Pat)>,
     pub contiguous: Vec<Ident>,
     pub no_copy: Vec<Ident>,
@@ -135,12 +141,25 @@ impl Options {
             "contiguous" => self.contiguous = list(input)?.collect(),
             "no_copy" => self.no_copy = list(input)?.collect(),
             "slice_by_slice" => self.slice_by_slice = Some(key),
+            "tiles" => self.tiles = Some((key, list(input)?.collect())),
+            "halo" => self.halo = value(input)?,
+            "workers" => self.workers = value(input)?,
             other => {
                 let hint = instead(other, "options", &NAMES);
                 return Err(Error::new(key.span(), format!("unknown option `{other}`; {hint}")));
             }
         }
         Ok(())
+    }
+}
+
+/// The length of a tile along an axis; `None` is written as `_`, for an axis that is not cut.
+pub struct TileLength(pub Option<LitInt>);
+
+impl Parse for TileLength {
+    fn parse(input: ParseStream<'_>) -> Result<TileLength> {
+        let is_whole = input.parse::<Option<Token![_]>>()?.is_some();
+        Ok(TileLength(if is_whole { None } else { Some(input.parse()?) }))
     }
 }
 

@@ -4,14 +4,14 @@ use proc_macro2::TokenStream;
 use syn::visit_mut::VisitMut;
 use syn::{
     Attribute, Error, Expr, ExprLit, FnArg, Ident, ItemFn, Lifetime, Lit, Meta, MetaNameValue, Pat,
-    Result, ReturnType, Type, parse_quote,
+    Receiver, ReceiverKind, Result, ReturnType, Type, parse_quote,
 };
 
 use super::mistakes::Mistakes;
 use super::options::Options;
 use super::settings::settings;
 use super::types::{inner_of_option, kind, unraw};
-use super::{Argument, Constraints, Declared, Default, check, constraints};
+use super::{Argument, Binding, Constraints, Declared, Default, Kind, Method, check, constraints};
 use crate::problems::instead;
 use crate::table::spec::Place;
 
@@ -22,6 +22,16 @@ type Known = [(String, Place)];
 pub fn read(attribute: TokenStream, item: TokenStream, known: &Known) -> Result<Declared> {
     let function: ItemFn = syn::parse2(item)
         .map_err(|error| Error::new(error.span(), "#[memory_type(..)] declares a function"))?;
+    read_function(attribute, function, None, known)
+}
+
+/// Reads the declaration of a function or of a method.
+pub fn read_function(
+    attribute: TokenStream,
+    function: ItemFn,
+    method: Option<Method>,
+    known: &Known,
+) -> Result<Declared> {
     let mut mistakes = Mistakes::default();
     let options = mistakes.take(syn::parse2::<Options>(attribute));
     if let Some(options) = &options {
@@ -31,7 +41,8 @@ pub fn read(attribute: TokenStream, item: TokenStream, known: &Known) -> Result<
     let framework = options.framework.as_ref().and_then(|name| find(name, known, &mut mistakes));
     let input = options.input.as_ref().and_then(|name| find(name, known, &mut mistakes));
     check::signature(&function, &mut mistakes);
-    let arguments = arguments(&function, framework, &options, &mut mistakes);
+    check::binding(&function, method.as_ref(), &mut mistakes);
+    let arguments = arguments(&function, method.as_ref(), framework, &options, &mut mistakes);
     if let Some(elements) = &options.elements {
         elements.check(&function.sig, &arguments, &mut mistakes);
     }
@@ -49,6 +60,7 @@ pub fn read(attribute: TokenStream, item: TokenStream, known: &Known) -> Result<
         arguments,
         result: result(function.sig.output),
         ident: function.sig.ident,
+        method,
     };
     mistakes.gate(declared)
 }
@@ -56,12 +68,24 @@ pub fn read(attribute: TokenStream, item: TokenStream, known: &Known) -> Result<
 /// The parameters, checked against the framework and the options.
 fn arguments(
     function: &ItemFn,
+    method: Option<&Method>,
     framework: Option<&(String, Place)>,
     options: &Options,
     mistakes: &mut Mistakes,
 ) -> Vec<Argument> {
     let inputs = function.sig.inputs.iter();
     let mut arguments: Vec<_> = inputs.filter_map(|input| argument(input, mistakes)).collect();
+    if let (Some(method), Some(first)) = (method, arguments.first_mut()) {
+        match (method.binding, &first.ty) {
+            (Binding::Instance, _) if matches!(first.kind, Kind::Receiver(_)) => {
+                first.ty = method.class.clone();
+            }
+            (Binding::Class, ty) => {
+                first.kind = Kind::Class(matches!(ty, Type::Reference(_)));
+            }
+            _ => {}
+        }
+    }
     if let Some((name, place)) = framework {
         check::memory(name, place, &arguments, mistakes);
     }
@@ -112,11 +136,7 @@ fn find<'a>(
 fn argument(input: &FnArg, mistakes: &mut Mistakes) -> Option<Argument> {
     let typed = match input {
         FnArg::Typed(typed) => typed,
-        FnArg::Receiver(receiver) => {
-            let message = "a declared function cannot be a method; take the value as an argument";
-            mistakes.add(receiver, message);
-            return None;
-        }
+        FnArg::Receiver(receiver) => return instance(receiver, mistakes),
     };
     if let Some(attribute) = typed.attrs.iter().find(|attribute| is_condition(attribute)) {
         let message = "Python sees the same parameters in every build; declare two functions, each \
@@ -139,6 +159,21 @@ fn argument(input: &FnArg, mistakes: &mut Mistakes) -> Option<Argument> {
         Argument { ident: name.ident.clone(), kind: kind(&ty), ty, default, constraints };
     check::argument(&argument, mistakes);
     Some(argument)
+}
+
+/// The instance that a method is called on.
+fn instance(receiver: &Receiver, mistakes: &mut Mistakes) -> Option<Argument> {
+    let ReceiverKind::Reference(_, _, mutability) = &receiver.kind else {
+        mistakes.add(receiver, "a declared method takes `&self` or `&mut self`");
+        return None;
+    };
+    Some(Argument {
+        ident: Ident::new("self", receiver.self_token.span),
+        kind: Kind::Receiver(mutability.is_some()),
+        ty: parse_quote!(Self),
+        default: None,
+        constraints: Constraints::default(),
+    })
 }
 
 /// Whether an attribute removes its item from some builds.
@@ -178,7 +213,7 @@ impl VisitMut for Anonymous {
 }
 
 /// The text of the documentation comments, without the space that follows `///`.
-fn docs(attributes: &[Attribute]) -> String {
+pub fn docs(attributes: &[Attribute]) -> String {
     let lines = attributes.iter().filter_map(|attribute| {
         let Meta::NameValue(MetaNameValue { path, value, .. }) = &attribute.meta else {
             return None;

@@ -1,7 +1,7 @@
 //! The options that the Python decorators have as well, checked.
 
-use syn::Ident;
 use syn::spanned::Spanned;
+use syn::{Ident, LitInt};
 
 use super::mistakes::Mistakes;
 use super::options::Options;
@@ -37,6 +37,7 @@ pub fn settings(
     settings.out_of_memory();
     settings.join();
     settings.slices();
+    settings.tiles();
     settings.found
 }
 
@@ -106,8 +107,9 @@ impl Settings<'_> {
     fn join(&mut self) {
         let Options { join, split_axis, .. } = self.options;
         let Some(first) = join.first() else { return };
-        if split_axis.is_none() {
-            let message = "`join` says how the parts of a split call are joined; add `split_axis`";
+        if split_axis.is_none() && self.options.tiles.is_none() {
+            let message = "`join` says how the parts of a split call are joined; add `split_axis` or \
+                           `tiles`";
             self.mistakes.add(first, message);
         }
         let mut words: Vec<_> =
@@ -141,10 +143,55 @@ impl Settings<'_> {
         }
     }
 
+    fn tiles(&mut self) {
+        let Options { tiles, halo, workers, .. } = self.options;
+        let Some((key, lengths)) = tiles else {
+            for (name, value) in [("halo", halo), ("workers", workers)] {
+                if let Some(value) = value {
+                    let message =
+                        format!("`{name}` is an option of `tiles`; add `tiles(512, 512)`");
+                    self.mistakes.add(value, message);
+                }
+            }
+            return;
+        };
+        if lengths.iter().all(|length| length.0.is_none()) {
+            self.mistakes.add(key, "`tiles` cuts no axis; write a length, as in `tiles(512, 512)`");
+        }
+        self.expect_array("tiles", key);
+        let mut number = |length: &LitInt| self.number("a length of `tiles`", length, 1);
+        let numbers = lengths.iter().map(|length| length.0.as_ref().map(&mut number));
+        let numbers: Vec<_> = numbers.collect();
+        self.found.push(("tiles", Setting::Numbers(numbers)));
+        for (name, value, least) in [("halo", halo, 0), ("workers", workers, 1)] {
+            if let Some(value) = value {
+                let number = self.number(name, value, least);
+                self.found.push((name, Setting::Number(number)));
+            }
+        }
+    }
+
+    /// A number that is not below another one.
+    fn number(&mut self, what: &str, at: &LitInt, least: usize) -> usize {
+        at.base10_parse().ok().filter(|number| *number >= least).unwrap_or_else(|| {
+            self.mistakes.add(at, format!("{what} must be a whole number of at least {least}"));
+            least
+        })
+    }
+
     /// A call for a part of the first array must not write to the whole of another one.
     fn refuse_writes_to_the_whole(&mut self) {
-        if self.options.split_axis.is_none() && self.options.slice_by_slice.is_none() {
+        let Options { split_axis, slice_by_slice, tiles, halo, .. } = self.options;
+        if split_axis.is_none() && slice_by_slice.is_none() && tiles.is_none() {
             return;
+        }
+        let overlap = halo.as_ref().is_some_and(|halo| halo.base10_digits() != "0");
+        for Argument { ident, ty, .. } in self.arguments {
+            if overlap && is_written(ty) {
+                let message = "a tile with a halo is a copy, so that what is written to it is lost; \
+                               return an array instead, or remove `halo`";
+                self.mistakes.add(ident, message);
+            }
         }
         let arrays = self.arguments.iter().filter(|argument| argument.kind == Kind::Array);
         for Argument { ident, ty, .. } in arrays.skip(1) {

@@ -118,7 +118,10 @@ fn options_become_those_of_the_python_decorators() {
         join(concatenate, sum),
         sliced(mask),
         host = other,
-        slice_by_slice
+        slice_by_slice,
+        tiles(512, _),
+        halo = 16,
+        workers = 4
     );
     let item = quote!(
         fn f(image: &Tensor, mask: Option<Tensor>) {}
@@ -137,6 +140,9 @@ fn options_become_those_of_the_python_decorators() {
         ("join", names(&["concatenate", "sum"])),
         ("slice_by_slice", Setting::Flag),
         ("sliced", names(&["mask"])),
+        ("tiles", Setting::Numbers(vec![Some(512), None])),
+        ("halo", Setting::Number(16)),
+        ("workers", Setting::Number(4)),
     ];
     assert_eq!(declared(attribute, item).ok().unwrap().settings, expected);
 }

@@ -2,13 +2,14 @@
 //! result to Python.
 
 use proc_macro2::TokenStream;
-use quote::{format_ident, quote, quote_spanned};
+use quote::{ToTokens, format_ident, quote, quote_spanned};
 use syn::spanned::Spanned;
-use syn::{Ident, ReturnType, Type};
+use syn::{Ident, Path, ReturnType, Type};
 
 use super::elements::Elements;
+use super::give::{self, Give};
 use super::options::Detach;
-use super::types::{generics, inner_of_option, is_array, last};
+use super::types::{inner_of_option, is_container};
 use super::{Argument, Constraints, Declared, Default, Kind, constraints};
 
 /// The trampoline, a function `__call`.
@@ -54,8 +55,8 @@ fn function(declared: &Declared, name: &Ident, alias: &TokenStream) -> TokenStre
     let Passed { values, arrays, passed } = Passed::of(declared);
     let call = call(declared, &passed);
     let given = match &declared.result {
-        ReturnType::Default => unit(quote!(__result)),
-        ReturnType::Type(_, ty) => give(ty, elements, quote!(__result)),
+        ReturnType::Default => give::unit(quote!(__result)),
+        ReturnType::Type(_, ty) => Give { runtime, elements }.value(ty, quote!(__result)),
     };
     quote! {
         #[allow(clippy::let_unit_value, clippy::unit_arg, reason = "a function may give nothing")]
@@ -95,6 +96,12 @@ impl Passed {
             let reads =
                 if argument.kind == Kind::Array { &mut all.arrays } else { &mut all.values };
             reads.push(read);
+            if is_container(&argument.ty) {
+                let (runtime, ty) = (&declared.runtime, &argument.ty);
+                all.values.push(quote_spanned! {ty.span()=>
+                    <#ty as #runtime::__private::Argument<'_>>::find(__call, #index)?;
+                });
+            }
             all.passed.push(pass);
             index += usize::from(!argument.kind.is_injected());
         }
@@ -104,7 +111,9 @@ impl Passed {
 
 /// The call itself, attached to the interpreter or detached from it.
 fn call(declared: &Declared, passed: &[TokenStream]) -> TokenStream {
-    let Declared { runtime, ident, arguments, detach, .. } = declared;
+    let Declared { runtime, ident, arguments, detach, method, .. } = declared;
+    let class = method.as_ref().map(|method| &method.class);
+    let ident = class.map_or_else(|| quote!(#ident), |class| quote!(<#class>::#ident));
     let element = declared.elements.as_ref().map(|elements| &elements.parameter);
     let ident = element.map_or_else(|| quote!(#ident), |element| quote!(#ident::<#element>));
     let names: Vec<_> = (0..passed.len()).map(|i| format_ident!("__passed_{i}")).collect();
@@ -147,6 +156,7 @@ fn argument_tokens(
         (Kind::Python, _) => (quote!(), quote!(__call.py())),
         (Kind::Stream, _) => (quote!(), quote!(__call.stream())),
         (Kind::Device, _) => (quote!(let #holder = __call.device()?;), quote!(#holder)),
+        (Kind::Receiver(_) | Kind::Class(_), _) => bound_to(runtime, argument, holder, index),
         (Kind::Array, _) => {
             let mut open = open(declared, argument, index);
             if let Some((decider, first)) = elements.and_then(|e| e.decider(&declared.arguments))
@@ -163,6 +173,36 @@ fn argument_tokens(
             (value(&reference.elem), quote!(&#holder))
         }
         (Kind::Object(_) | Kind::Value, _) => (value(ty), quote!(#holder)),
+    }
+}
+
+/// The same for the instance or the class that a method is called on.
+fn bound_to(
+    runtime: &Path,
+    argument: &Argument,
+    holder: &Ident,
+    index: usize,
+) -> (TokenStream, TokenStream) {
+    let pyo3 = quote!(#runtime::__private::pyo3);
+    let read = |ty: TokenStream| quote!(__call.required::<#ty>(#index)?);
+    let Argument { ty, kind, .. } = argument;
+    match (kind, ty) {
+        (Kind::Receiver(true), class) => {
+            let read = read(quote!(#pyo3::PyRefMut<'_, #class>));
+            (quote!(let mut #holder = #read;), quote!(&mut *#holder))
+        }
+        (Kind::Receiver(false), class) => {
+            let read = read(quote!(#pyo3::PyRef<'_, #class>));
+            (quote!(let #holder = #read;), quote!(&*#holder))
+        }
+        (_, Type::Reference(reference)) => {
+            let read = read(reference.elem.to_token_stream());
+            (quote!(let #holder = #read;), quote!(&#holder))
+        }
+        (_, ty) => {
+            let read = read(ty.to_token_stream());
+            (quote!(let #holder = #read;), quote!(#holder))
+        }
     }
 }
 
@@ -210,63 +250,4 @@ fn read_value(
             ::core::option::Option::None => #absent,
         };
     }
-}
-
-/// The expression that hands a value of a type to Python.
-fn give(ty: &Type, elements: Option<&Elements>, value: TokenStream) -> TokenStream {
-    if elements.is_some_and(|elements| elements.is(ty)) {
-        return quote_spanned!(ty.span()=> __call.give_scalar(#value));
-    }
-    if let Type::Tuple(tuple) = ty {
-        return match tuple.elems.is_empty() {
-            true => unit(value),
-            false => give_tuple(&tuple.elems.iter().collect::<Vec<_>>(), elements, value),
-        };
-    }
-    let segment = last(ty);
-    let name = segment.map(|segment| segment.ident.to_string()).unwrap_or_default();
-    let inner = segment.map(generics).unwrap_or_default();
-    match (name.as_str(), inner.first()) {
-        ("Result" | "PyResult", Some(inner)) => {
-            let inner = give(inner, elements, quote!(__value));
-            let error = quote_spanned!(ty.span()=> __call.give_error(__error));
-            quote! {
-                match #value {
-                    ::core::result::Result::Ok(__value) => #inner,
-                    ::core::result::Result::Err(__error) => ::core::result::Result::Err(#error),
-                }
-            }
-        }
-        ("Option", Some(inner)) => {
-            let inner = give(inner, elements, quote!(__value));
-            quote! {
-                match #value {
-                    ::core::option::Option::Some(__value) => #inner,
-                    ::core::option::Option::None => __call.give_value(__call.py().None()),
-                }
-            }
-        }
-        ("Bound" | "Py", _) => quote_spanned!(ty.span()=> __call.give_object(#value)),
-        _ if name == "Tensor" || is_array(ty, &["Array", "DeviceArray"]) => {
-            quote_spanned!(ty.span()=> __call.give_array(#value))
-        }
-        _ => quote_spanned!(ty.span()=> __call.give_value(#value)),
-    }
-}
-
-fn give_tuple(types: &[&Type], elements: Option<&Elements>, value: TokenStream) -> TokenStream {
-    let names: Vec<_> = (0..types.len()).map(|i| format_ident!("__part_{i}")).collect();
-    let given = types.iter().zip(&names).map(|(ty, name)| give(ty, elements, quote!(#name)));
-    quote! {{
-        let (#(#names,)*) = #value;
-        __call.give_value((#(#given?,)*))
-    }}
-}
-
-/// The expression that hands nothing to Python, which is None there.
-fn unit(value: TokenStream) -> TokenStream {
-    quote! {{
-        let () = #value;
-        __call.give_value(__call.py().None())
-    }}
 }

@@ -13,18 +13,64 @@ pub const DEVICE_VIEWS: [&str; 2] = ["DeviceView", "DeviceViewMut"];
 /// What follows in the name of an array type.
 const RANKS: [&str; 9] = ["", "0", "1", "2", "3", "4", "5", "6", "D"];
 
+/// The types in an `Option`, a container or a tuple, whatever is around them; the type itself if it is
+/// neither. The keys of maps do not count.
+pub fn leaves(ty: &Type) -> Vec<&Type> {
+    contents(ty).map_or_else(|| vec![ty], |inner| inner.into_iter().flat_map(leaves).collect())
+}
+
+/// What a type contains, if it is an `Option`, a container or a tuple.
+fn contents(ty: &Type) -> Option<Vec<&Type>> {
+    match ty {
+        Type::Tuple(tuple) => return Some(tuple.elems.iter().collect()),
+        Type::Array(array) => return Some(vec![&array.elem]),
+        Type::Slice(slice) => return Some(vec![&slice.elem]),
+        _ => {}
+    }
+    let segment = last(ty)?;
+    let inner = generics(segment);
+    match (segment.ident.to_string().as_str(), &inner[..]) {
+        ("Option" | "Vec", [first, ..]) => Some(vec![first]),
+        ("HashMap" | "BTreeMap", [_, value, ..]) => Some(vec![value]),
+        _ => None,
+    }
+}
+
+/// Whether a type is a container of arrays: one that is not an `Option` of a single one.
+pub fn is_container(ty: &Type) -> bool {
+    let inner = inner_of_option(ty).unwrap_or(ty);
+    contents(inner).is_some_and(|inner| inner.into_iter().any(holds_arrays))
+}
+
+/// Whether a type is an array that Rust reads, or contains one.
+fn holds_arrays(ty: &Type) -> bool {
+    leaves(ty).into_iter().any(|leaf| leaf_kind(leaf) == Kind::Array)
+}
+
+/// Whether a type is one of these arrays, or contains one.
+pub fn has_array(ty: &Type, names: &[&str]) -> bool {
+    leaves(ty).into_iter().any(|leaf| is_array(leaf, names))
+}
+
 /// How an argument of a type is made.
 pub fn kind(ty: &Type) -> Kind {
+    match is_container(ty) {
+        true => Kind::Array,
+        false => leaf_kind(ty),
+    }
+}
+
+fn leaf_kind(ty: &Type) -> Kind {
     if let Type::Reference(reference) = ty {
-        return match kind(&reference.elem) {
+        return match leaf_kind(&reference.elem) {
             Kind::Object(_) => Kind::Object(true),
             Kind::Array => Kind::Array,
             Kind::Stream => Kind::Stream,
-            Kind::Python | Kind::Device | Kind::Value => Kind::Value,
+            _ => Kind::Value,
         };
     }
     if let Some(inner) = inner_of_option(ty) {
-        return match kind(inner) {
+        return match leaf_kind(inner) {
             Kind::Python | Kind::Device => Kind::Value,
             kind => kind,
         };
@@ -55,9 +101,9 @@ pub fn rank(ty: &Type, names: &[&str]) -> Option<&'static str> {
     })
 }
 
-/// Whether a type is a view that is written through.
+/// Whether a type is a view that is written through, or contains one.
 pub fn is_written(ty: &Type) -> bool {
-    is_array(ty, &["ArrayViewMut", "DeviceViewMut"])
+    has_array(ty, &["ArrayViewMut", "DeviceViewMut"])
 }
 
 /// An array's element type.
@@ -75,10 +121,19 @@ pub fn element(ty: &Type) -> Option<String> {
 /// object, or a value of a type that may hold one.
 pub fn takes_python(argument: &Argument, elements: Option<&Elements>) -> bool {
     match argument.kind {
-        Kind::Python | Kind::Object(_) => true,
+        Kind::Python | Kind::Object(_) | Kind::Receiver(_) | Kind::Class(_) => true,
         Kind::Value => !is_plain(&argument.ty, elements),
         Kind::Stream | Kind::Device | Kind::Array => false,
     }
+}
+
+/// Whether a type is one of the author's, such as a struct.
+pub fn is_opaque(ty: &Type) -> bool {
+    const OTHERS: [&str; 4] = ["Bound", "Borrowed", "Py", "Python"];
+    let segment = last(ty).filter(|segment| generics(segment).is_empty());
+    segment.is_some_and(|segment| {
+        !is_plain(ty, None) && !OTHERS.iter().any(|other| segment.ident == other)
+    })
 }
 
 /// Whether a type is known not to hold Python objects.
@@ -108,7 +163,7 @@ fn is_plain(ty: &Type, elements: Option<&Elements>) -> bool {
 
 /// Whether a function with this argument has to be called on a CUDA device.
 pub fn works_in_cuda(argument: &Argument) -> bool {
-    argument.kind == Kind::Stream || is_array(&argument.ty, &DEVICE_VIEWS)
+    argument.kind == Kind::Stream || has_array(&argument.ty, &DEVICE_VIEWS)
 }
 
 /// The last segment of a type's path.

@@ -5,6 +5,10 @@ struct S;
 impl S {
     #[memory_type(numpy)]
     fn f(&self) {}
+
+    #[memory_type(numpy)]
+    #[staticmethod]
+    fn g() {}
 }
 
 fn main() {}

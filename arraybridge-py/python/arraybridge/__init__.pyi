@@ -1,7 +1,7 @@
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from types import TracebackType
-from typing import Any, ClassVar, Final, Literal, TypedDict, final, overload
+from typing import Any, ClassVar, Final, Literal, Protocol, TypedDict, final, overload
 
 from . import decorators as decorators
 from .decorators import Declared, Decorator, _FrameworkName, _Name, memory_types
@@ -94,6 +94,7 @@ __all__ = [
     "memory_types",
     "no_copy",
     "process_slices",
+    "progress",
     "stack_slices",
     "thread_stream",
     "trace",
@@ -490,8 +491,8 @@ class no_copy:
 
     A conversion that would have to copy raises ``CopyRequiredError`` with the reason. That is so
     for ``convert``, and for the arguments and the results of declared functions, ``input_dtype``
-    included. Stacking, joining parts, the dtype policy of a result, and what NumPy copies to see a
-    data frame as an array are not conversions, and still copy.
+    included. Stacking, joining parts, tiles with a halo, the dtype policy of a result, and what
+    NumPy copies to see a data frame as an array are not conversions, and still copy.
 
     >>> import numpy, arraybridge
     >>> with arraybridge.no_copy():
@@ -499,6 +500,41 @@ class no_copy:
     """
 
     def __new__(cls) -> no_copy: ...
+    def __enter__(self) -> None: ...
+    def __exit__(
+        self,
+        kind: type[BaseException] | None = None,
+        error: BaseException | None = None,
+        traceback: TracebackType | None = None,
+        /,
+    ) -> None: ...
+
+class _Bar(Protocol):
+    def update(self, n: int, /) -> object: ...
+    def close(self) -> object: ...
+
+@final
+class progress:
+    """Show how far calls in many steps are, inside the ``with`` block.
+
+    Steps are the slices of ``slice_by_slice`` and ``process_slices``, the tiles of ``tiles``, and
+    the elements of a call that is split because memory ran out. Nothing is shown outside of such a
+    block.
+
+    ``bar`` makes a bar: ``tqdm.tqdm``, or another callable that takes its keywords ``desc``,
+    ``total`` and ``unit`` and whose results have ``update(n)`` and ``close()``. By default it is
+    tqdm if that is installed, else one line on a terminal.
+
+    Raises ``TypeError`` if ``bar`` cannot be called, ``RuntimeError`` if one object is entered
+    twice.
+
+    >>> import numpy, arraybridge
+    >>> with arraybridge.progress():
+    ...     arraybridge.process_slices(numpy.zeros((2, 3, 3)), lambda s: s + 1, (), {}).shape
+    (2, 3, 3)
+    """
+
+    def __new__(cls, bar: Callable[..., _Bar] | None = None) -> progress: ...
     def __enter__(self) -> None: ...
     def __exit__(
         self,

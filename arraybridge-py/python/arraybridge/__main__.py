@@ -5,6 +5,7 @@
 ``check NAME`` compares a framework with what its table says, and names the keys to change.
 ``add TABLE`` builds this package with another framework's table, and installs it.
 ``trace SCRIPT`` runs a program, and prints what its conversions did.
+``demo`` converts an image to every installed framework and back.
 ``frameworks`` prints the frameworks that this package was built with.
 ``new NAME`` begins a crate of Rust functions: sources, tests, stub and CI.
 ``stubs MODULE`` prints the type stub of an extension's declared functions.
@@ -18,8 +19,9 @@ import json
 import sys
 
 from . import __version__, frameworks
-from ._tools import add, check, doctor, new, program, selftest
+from ._tools import add, check, demo, doctor, new, program, selftest
 from ._tools.page import table
+from ._tools.terminal import show
 from .stubs import stub
 
 __all__ = ["main"]
@@ -50,6 +52,8 @@ def _arguments() -> argparse.ArgumentParser:
             metavar="SECONDS",
             help="end a process that reports nothing for so long (120)",
         )
+    about = "convert an image to every installed framework and back"
+    commands.add_parser("demo", help=about, description=about)
     listed = commands.add_parser(
         "frameworks", help="print the frameworks that this package was built with"
     )
@@ -98,7 +102,7 @@ def _frameworks(as_json: bool) -> int:
     found: list[dict[str, object]] = [dict(framework) for framework in frameworks()]
     keys = ("name", "title", "module", "memory", "install")
     rows = [keys, *(tuple(str(framework[key]) for key in keys) for framework in found)]
-    print(json.dumps(found, indent=1) if as_json else table(rows))
+    print(json.dumps(found, indent=1)) if as_json else show(table(rows))
     return 0
 
 
@@ -119,6 +123,8 @@ def main(arguments: list[str] | None = None) -> int:
     if options.command == "trace":
         command = [options.program, *options.arguments]
         return program.run(command, options.is_module, options.save, options.json)
+    if options.command == "demo":
+        return demo.run()
     if options.command == "frameworks":
         return _frameworks(options.json)
     text = stub(importlib.import_module(options.module))

@@ -1,4 +1,4 @@
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from types import ModuleType
 from typing import Any, Concatenate, Final, Generic, Literal, Protocol, final, overload
 
@@ -106,6 +106,9 @@ class Decorator:
     results of the parts become one. ``host``: the function to call on the host.
     ``contract``: a check of the result. If it returns False, ``ValueError`` is raised.
     ``slice_by_slice=True``: call the function with each 2-D slice of the first array.
+    ``tiles=(512, 512)``: call the function with each tile of the last axes of the first array, and
+    put the results together. ``None`` leaves an axis whole. ``halo``: how many more elements a tile
+    has on each side. ``workers``: the number of threads that work on tiles.
     ``writable=True``: copy results of JAX and TensorFlow, so that NumPy can write to them.
 
     Raises ``TypeError`` or ``ValueError`` for unknown options and values.
@@ -151,6 +154,9 @@ class Decorator:
         host: Callable[..., Any] | None = None,
         contract: Any = None,
         slice_by_slice: bool | None = None,
+        tiles: Sequence[int | None] | None = None,
+        halo: int | Sequence[int] | None = None,
+        workers: int | None = None,
         writable: bool | None = None,
     ) -> _Options: ...
     def __reduce__(self) -> Any: ...

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import inspect
 import re
+import textwrap
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any
@@ -13,12 +15,17 @@ from ._core import _is_declared  # type: ignore[import-not-found]
 
 __all__ = ["stub"]
 
+# What stubs import, where they use it.
+TYPING = ("Annotated", "Any", "NamedTuple")
+
 # The keywords that a declaration adds are not annotated.
 ADDED = {"dtype_conversion": "Any", "slice_by_slice": "bool"}
 
 
 def stub(module: ModuleType) -> str:
-    """Return the text of a ``.pyi`` file for the declared functions of a module, sorted by name.
+    """Return the text of a ``.pyi`` file for a module of declared functions.
+
+    It has the module's classes and other functions of Rust too, whose types are unknown.
 
     Frameworks have no common array class, so arrays are ``Any``, with what is known of them:
     ``Annotated[Any, "uint8 | float32, 2"]`` has two axes and one of these dtypes.
@@ -36,26 +43,90 @@ def stub(module: ModuleType) -> str:
         image: Any,
         by: float = 1.0,
     """
-    functions = {
-        name: value
-        for name, value in sorted(vars(module).items())
-        if _is_declared(value) and not name.startswith("_")
-    }
-    texts = [_function(name, function) for name, function in functions.items()]
-    names = "Annotated, Any" if any("Annotated[" in text for text in texts) else "Any"
-    return "\n".join([f"from typing import {names}", "", *texts])
+    named = {name: value for name, value in vars(module).items() if not name.startswith("_")}
+    texts = [_named_tuple(value) for value in named.values() if _is_named_tuple(module, value)]
+    texts += [_class(value) for value in named.values() if _is_native(value)]
+    functions = {name: named[name] for name in sorted(named) if _is_own(module, named[name])}
+    texts += [_function(name, function) for name, function in functions.items()]
+    names = [name for name in TYPING if any(name in text for text in texts)] or ["Any"]
+    return "\n".join([f"from typing import {', '.join(names)}", "", *texts])
+
+
+def _is_own(module: ModuleType, value: object) -> bool:
+    """Whether something is a declared function, or another function of an extension module."""
+    is_native = inspect.isbuiltin(value) and value.__module__ == module.__name__
+    return is_native or _is_declared(value)
+
+
+def _is_named_tuple(module: ModuleType, value: object) -> bool:
+    """Whether something is a named tuple that the module defines."""
+    is_tuple = isinstance(value, type) and issubclass(value, tuple) and hasattr(value, "_fields")
+    return is_tuple and getattr(value, "__module__", None) == module.__name__
+
+
+def _is_native(value: object) -> bool:
+    """Whether something is a class that is not written in Python."""
+    return isinstance(value, type) and inspect.isbuiltin(vars(value).get("__new__"))
+
+
+def _class(value: type) -> str:
+    doc = inspect.getdoc(value)
+    parts = [_docstring(doc) + "\n\n"] if doc else []
+    fields = {name: f for name, f in vars(value).items() if inspect.isgetsetdescriptor(f)}
+    parts += [f"{name}: Any\n" for name in sorted(fields) if not name.startswith("_")]
+    with contextlib.suppress(ValueError):
+        parts.append(_method("__init__", inspect.signature(value)))
+    for name, member in sorted(vars(value).items()):
+        if name not in vars(object) and name not in fields and callable(getattr(value, name)):
+            parts.append(_member(value, name, member))
+    body = "".join(parts) or "...\n"
+    return f"class {value.__name__}:\n" + textwrap.indent(body, "    ")
+
+
+def _method(name: str, signature: inspect.Signature) -> str:
+    this = inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)
+    parameters = [this, *signature.parameters.values()]
+    kinds = [parameter.kind for parameter in parameters]
+    if inspect.Parameter.POSITIONAL_ONLY not in kinds[1:]:
+        parameters[0] = this.replace(kind=inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    shown = inspect.Signature(parameters)
+    text = ", ".join(_parameters(shown)).replace("self: Any", "self", 1)
+    return f"def {name}({text}) -> None: ...\n"
+
+
+def _member(cls: type, name: str, member: Any) -> str:
+    bound = getattr(cls, name)
+    decorator = ""
+    if isinstance(member, staticmethod) or _is_static(cls, member):
+        decorator = "@staticmethod\n"
+    elif getattr(bound, "__self__", None) is cls:
+        decorator, bound = "@classmethod\n", getattr(bound, "__func__", member)
+    try:
+        text = _function(name, bound)
+    except ValueError:
+        text = f"def {name}(self, *args: Any, **kwargs: Any) -> Any: ...\n"
+    return decorator + re.sub(r"\b(self|cls): Any", r"\1", text, count=1)
+
+
+def _is_static(cls: type, member: Any) -> bool:
+    return _is_declared(member) and member.__get__(object(), cls) is member
+
+
+def _named_tuple(value: Any) -> str:
+    lines = [f"class {value.__name__}(NamedTuple):"]
+    doc = inspect.getdoc(value)
+    if doc and not doc.startswith(f"{value.__name__}("):
+        lines.append(f"    {_docstring(_indented(doc))}\n")
+    fields = getattr(value, "__annotations__", {})
+    lines += [
+        f"    {name}: {_annotated(_annotation(fields.get(name, Any)))}" for name in value._fields
+    ]
+    return "\n".join(lines) + "\n"
 
 
 def _function(name: str, function: Callable[..., Any]) -> str:
     signature = inspect.signature(function)
-    parameters = [
-        parameter.replace(annotation=inspect.Parameter.empty, default=inspect.Parameter.empty)
-        for parameter in signature.parameters.values()
-    ]
-    # `inspect` writes names, stars and slashes; annotations and defaults are added below.
-    names = str(inspect.Signature(parameters))[1:-1].split(", ") if parameters else []
-    by_name = signature.parameters
-    shown = [_parameter(name, by_name.get(name.lstrip("*"))) for name in names]
+    shown = _parameters(signature)
     returned = _annotation(signature.return_annotation)
     if type(getattr(function, "__wrapped__", None)).__name__ == "RustFunction":
         shown, returned = [_annotated(text) for text in shown], _annotated(returned)
@@ -63,8 +134,22 @@ def _function(name: str, function: Callable[..., Any]) -> str:
     doc = inspect.getdoc(function)
     if not doc:
         return f"{head} ...\n"
-    text = "\n".join(f"    {line}".rstrip() for line in doc.splitlines()).lstrip()
-    return f"{head}\n    {_docstring(text)}\n"
+    return f"{head}\n    {_docstring(_indented(doc))}\n"
+
+
+def _parameters(signature: inspect.Signature) -> list[str]:
+    parameters = [
+        parameter.replace(annotation=inspect.Parameter.empty, default=inspect.Parameter.empty)
+        for parameter in signature.parameters.values()
+    ]
+    # `inspect` writes names, stars and slashes; annotations and defaults are added below.
+    names = str(inspect.Signature(parameters))[1:-1].split(", ") if parameters else []
+    by_name = signature.parameters
+    return [_parameter(name, by_name.get(name.lstrip("*"))) for name in names]
+
+
+def _indented(doc: str) -> str:
+    return "\n".join(f"    {line}".rstrip() for line in doc.splitlines()).lstrip()
 
 
 def _head(name: str, parameters: list[str], returned: str) -> str:

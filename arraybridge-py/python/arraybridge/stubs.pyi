@@ -3,7 +3,9 @@ from types import ModuleType
 __all__ = ["stub"]
 
 def stub(module: ModuleType) -> str:
-    """Return the text of a ``.pyi`` file for the declared functions of a module, sorted by name.
+    """Return the text of a ``.pyi`` file for a module of declared functions.
+
+    It has the module's classes and other functions of Rust too, whose types are unknown.
 
     Frameworks have no common array class, so arrays are ``Any``, with what is known of them:
     ``Annotated[Any, "uint8 | float32, 2"]`` has two axes and one of these dtypes.

@@ -147,6 +147,11 @@ class trace:
 
         return reasoned_table(HEAD, self._rows())
 
+    def __rich__(self) -> Any:
+        from ._tools.terminal import coloured
+
+        return coloured(str(self))
+
     def _repr_html_(self) -> str:
         from html import escape
 

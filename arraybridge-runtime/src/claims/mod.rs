@@ -90,6 +90,11 @@ impl User {
     /// A view of a tensor.
     pub const TENSOR: User = User::parameter("", "");
 
+    /// Whether it is a view of a tensor.
+    fn is_tensor(self) -> bool {
+        self.function.len == 0
+    }
+
     /// A parameter of a function.
     pub const fn parameter(function: &'static str, parameter: &'static str) -> User {
         User { function: StaticText::new(function), parameter: StaticText::new(parameter) }

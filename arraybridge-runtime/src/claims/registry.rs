@@ -2,6 +2,7 @@
 
 use std::any::Any;
 use std::num::NonZeroU64;
+use std::ptr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::{Conflict, User, Wanted};
@@ -27,6 +28,8 @@ struct Entry {
     elements: Option<Box<Elements>>,
     user: User,
     writes: bool,
+    /// The thread that made the claim.
+    thread: usize,
 }
 
 /// A description, copied since a forgotten claim outlives what it was made from.
@@ -44,6 +47,20 @@ impl Lock for Registry {
     fn hold(&'static self) -> Box<dyn Any> {
         self.0.hold()
     }
+
+    fn after_fork_in_child(&'static self) {
+        self.forget_other_threads();
+    }
+}
+
+thread_local! {
+    static PLACE: u8 = const { 0 };
+}
+
+/// A number that no other thread of this process has while this one runs, and that a fork keeps.
+#[inline]
+fn this_thread() -> usize {
+    PLACE.with(|place| ptr::from_ref(place).addr())
 }
 
 impl Registry {
@@ -55,7 +72,7 @@ impl Registry {
     pub fn claim(&self, wanted: &[Wanted<'_>]) -> Result<NonZeroU64, Conflict> {
         let state = &mut *self.lock();
         state.last += 1;
-        let (ticket, before) = (state.last, state.entries.len());
+        let (ticket, before, thread) = (state.last, state.entries.len(), this_thread());
         for (index, wanted) in wanted.iter().enumerate() {
             let memory = wanted.memory();
             let (range, is_dense) = span(memory);
@@ -72,9 +89,16 @@ impl Registry {
             }
             let (user, writes) = (wanted.user, wanted.writes);
             let elements = (!is_dense).then(|| Elements::copied(memory));
-            state.entries.push(Entry { ticket, range, elements, user, writes });
+            state.entries.push(Entry { ticket, range, elements, user, writes, thread });
         }
         Ok(NonZeroU64::new(ticket).expect("tickets are counted from 1"))
+    }
+
+    /// Releases what functions claimed on other threads. A forked process lacks those threads, so that the functions
+    /// never return. A view of a tensor may belong to any thread, and keeps its claim.
+    fn forget_other_threads(&self) {
+        let here = this_thread();
+        self.lock().entries.retain(|entry| entry.thread == here || entry.user.is_tensor());
     }
 
     /// Releases the memory of a claim.
@@ -223,6 +247,28 @@ mod tests {
         let ticket = registry.claim(&views.each_ref().map(|view| Wanted::of(view, USER, true)));
         registry.release(ticket.ok().unwrap().get());
         assert!(views.iter().all(|view| wants(&registry, view, true).is_ok()));
+    }
+
+    #[test]
+    fn a_forked_process_keeps_its_own_claims_and_those_of_views() {
+        let (registry, views) = (registry(), [64, 256, 512].map(|at| view(at, &[8], &[4])));
+        let [own, lost, shown] = &views;
+        let lost_ticket = std::thread::scope(|scope| {
+            let other = scope.spawn(|| {
+                registry.claim(&[Wanted::of(shown, User::TENSOR, false)]).ok().unwrap();
+                wants(&registry, lost, true).ok().unwrap()
+            });
+            other.join().unwrap()
+        });
+        let ticket = wants(&registry, own, true).ok().unwrap();
+        assert!(views.iter().all(|view| wants(&registry, view, true).is_err()));
+        registry.forget_other_threads();
+        assert!(wants(&registry, lost, true).is_ok());
+        assert!([own, shown].iter().all(|view| wants(&registry, view, true).is_err()));
+        registry.release(lost_ticket.get());
+        assert!(wants(&registry, lost, true).is_err());
+        registry.release(ticket.get());
+        assert!(wants(&registry, own, true).is_ok());
     }
 
     #[test]

@@ -270,9 +270,9 @@ fn leave_everywhere(lists: &Bound<'_, PyTuple>) -> PyResult<()> {
 /// Makes conversions without a `copy` argument share memory or raise: `with no_copy():`.
 ///
 /// The conversion raises `CopyRequiredError` with the reason. That is so for `convert`, and for the
-/// arguments and the results of declared functions, `input_dtype` included. Stacking, joining parts, the
-/// dtype policy of a result, and what NumPy copies to see a data frame as an array are not conversions,
-/// and still copy. Entering one object twice raises `RuntimeError`.
+/// arguments and the results of declared functions, `input_dtype` included. Stacking, joining parts,
+/// tiles with a halo, the dtype policy of a result, and what NumPy copies to see a data frame as an
+/// array are not conversions, and still copy. Entering one object twice raises `RuntimeError`.
 ///
 /// Examples
 /// --------

@@ -59,6 +59,17 @@ contract : callable, optional
     A test of the result. If it returns False, the call raises ValueError.
 slice_by_slice : bool, optional
     True calls the function for each 2-D slice of the first array, unless a call says otherwise.
+tiles : tuple of int or None, optional
+    The lengths of a tile along the last axes of the first array, as (512, 512); None leaves an axis
+    whole. The function is called for each tile, and the results are put together: arrays that are as
+    long as their tile along these axes by their places, anything else as `join` says.
+halo : int or tuple of int, optional
+    How many more elements a tile has on each side, where the array has them. They are cut off the
+    result. A tile with a halo is a copy, so what the function writes to it is lost.
+workers : int, optional
+    The number of threads that work on tiles. It helps where the function releases the interpreter, as
+    most of NumPy and torch does. Settings of a thread, such as `torch.no_grad()`, do not hold in
+    workers. Arrays on an accelerator are worked on by one thread.
 writable : bool, optional
     True copies results that come from immutable arrays, such as those of JAX and TensorFlow, so that they
     can be written to. By default NumPy shares their memory and gets a read-only array.

@@ -99,6 +99,10 @@ impl Definition {
             fitted: AtomicUsize::new(0),
             warned_of_narrowing: WarnedDtypes::new(),
         };
+        if definition.options.tiles.is_some() && definition.kind != FunctionKind::Plain {
+            let text = "tiles is for functions that return their result";
+            return Err(Error::Type(text.to_owned()));
+        }
         definition.passthrough = Passthrough::of(&definition);
         Ok((definition, signature))
     }

@@ -140,9 +140,10 @@ impl Declared {
         call.find_arrays()?;
         match (definition.kind, slice_by_slice) {
             (FunctionKind::Plain, false) => {
-                call.finish(call.recover(&call.slots)?, ResultScope::Call)
+                let result = call.called(slf, &call.slots, ResultScope::Call)?;
+                call.finish(result, ResultScope::Call)
             }
-            (FunctionKind::Plain, true) => call.slice_by_slice(),
+            (FunctionKind::Plain, true) => call.slice_by_slice(slf),
             (_, false) => steps::start(slf, call),
             (_, true) => {
                 let text = "slice_by_slice is for functions that return their result";

@@ -21,6 +21,7 @@ mod scope;
 mod signature;
 mod slicing;
 mod steps;
+mod tiles;
 
 pub use decorator::{Decorator, declare, memory_types};
 pub use function::Declared;

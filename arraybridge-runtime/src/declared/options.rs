@@ -4,6 +4,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyString};
 
 use super::names;
+use super::tiles::Tiles;
 use crate::declared::ladder::{Join, Rung};
 use crate::framework::device::Placement;
 use crate::framework::endpoints::Endpoints;
@@ -60,6 +61,8 @@ pub struct Options {
     pub contract: Option<Py<PyAny>>,
     /// Whether calls are made slice by slice, unless they say otherwise.
     pub slice_by_slice: bool,
+    /// How calls are made tile by tile, if they are.
+    pub tiles: Option<Tiles>,
     /// Whether results of immutable arrays are copied, so that they can be written to.
     pub writable: bool,
     /// The parameters whose arrays, of any framework, the function opens itself.
@@ -92,6 +95,9 @@ const KNOWN: &[&str] = &[
     "host",
     "contract",
     "slice_by_slice",
+    "tiles",
+    "halo",
+    "workers",
     "writable",
 ];
 
@@ -133,6 +139,11 @@ impl Options {
             // The original package keeps any other object as an attribute.
             contract: keywords.get("contract")?.filter(|c| c.is_callable()).map(Bound::unbind),
             slice_by_slice: keywords.flag("slice_by_slice")?.unwrap_or(false),
+            tiles: Tiles::read(
+                keywords.get("tiles")?,
+                keywords.get("halo")?,
+                keywords.get("workers")?,
+            )?,
             writable: keywords.writable()?,
             opened: keywords.parameters("opened")?.unwrap_or_default(),
             written: keywords.parameters("written")?.unwrap_or_default(),
@@ -259,8 +270,9 @@ impl<'py> Keywords<'_, 'py> {
 
     fn join(&self) -> Result<Option<Join>> {
         let join = self.get("join")?.map(|join| Join::read(&join)).transpose()?;
-        if join.is_some() && self.get("split_axis")?.is_none() {
-            let text = "join says how the parts of a split call are joined; add split_axis";
+        if join.is_some() && self.get("split_axis")?.is_none() && self.get("tiles")?.is_none() {
+            let text =
+                "join says how the parts of a split call are joined; add split_axis or tiles";
             return Err(Error::Value(text.to_owned()));
         }
         Ok(join)

@@ -47,6 +47,7 @@ impl Passthrough {
             && options.accepts_own_arrays()
             && options.contract.is_none()
             && !options.slice_by_slice
+            && options.tiles.is_none()
             && is_input(options.execution)
             && (options.delivers || !options.execution.lazy)
             && keeps_results;

@@ -154,6 +154,12 @@ pub fn stack_policy<'a>(call: &Call<'a, '_>) -> StackPolicy<'a> {
     StackPolicy::new(call.policy, Lead { reduced_ndim: Some(1), ..lead }, function_of(call))
 }
 
+/// The policy for the tiles of the result of a call.
+pub fn tile_policy<'a>(call: &Call<'a, '_>) -> StackPolicy<'a> {
+    let lead = call.slots.first().map_or_else(Lead::default, |slot| Lead::of(&slot.value));
+    StackPolicy::new(call.policy, lead, function_of(call))
+}
+
 /// The function of a call, for the warnings about its result.
 fn function_of<'a>(call: &Call<'a, '_>) -> Function<'a> {
     let definition = call.definition;

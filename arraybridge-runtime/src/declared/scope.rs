@@ -92,7 +92,7 @@ fn end_loans<'py>(
 }
 
 /// Whether an array of another framework is in its accelerator's memory.
-fn is_on_accelerator(py: Python<'_>, slot: &ArgumentSlot<'_>) -> bool {
+pub fn is_on_accelerator(py: Python<'_>, slot: &ArgumentSlot<'_>) -> bool {
     let framework = slot.class.framework;
     let on_device = || -> PyResult<bool> {
         let loaded = loaded::load(py, framework, Endpoints::of(framework)).map_err(PyErr::from)?;

@@ -3,6 +3,7 @@
 use pyo3::prelude::*;
 use pyo3::types::PyList;
 
+use super::Declared;
 use super::arguments::{ArgumentKey, ArgumentSlot, ArgumentSlots, length_along};
 use super::call::Call;
 use super::result::{self, ResultScope};
@@ -17,21 +18,27 @@ impl<'py> Call<'_, 'py> {
     ///
     /// [`Error::Value`] when there is no array, or when the arrays that are sliced together differ in
     /// length; as [`slices::process`] and [`Call::finish`].
-    pub fn slice_by_slice(&self) -> PyResult<Bound<'py, PyAny>> {
+    pub fn slice_by_slice(&self, declared: &Bound<'py, Declared>) -> PyResult<Bound<'py, PyAny>> {
         let Some(lead) = self.slots.first() else {
             let text = "slice_by_slice needs an array among the arguments".to_owned();
             return Err(Error::Value(text).into());
         };
         if slices::is_slice(&lead.value) {
-            return self.finish(self.recover(&self.slots)?, ResultScope::Call);
+            let result = self.called(declared, &self.slots, ResultScope::Call)?;
+            return self.finish(result, ResultScope::Call);
         }
         self.check_sliced(&self.slots, 0)?;
-        let merge =
-            Merge { target: None, policy: Some(result::stack_policy(self)), stacks_images: true };
+        let merge = Merge {
+            name: &self.definition.name,
+            target: None,
+            policy: Some(result::stack_policy(self)),
+            stacks_images: true,
+        };
         let stack = slices::process(&lead.value, &merge, &mut |index, slice| {
             let part = |array: &Bound<'py, PyAny>| Ok(array.get_item(index)?);
             let slots = self.with_parts(&self.slots, slice, &part)?;
-            result::finish(self, self.recover(&slots)?, ResultScope::Slice)
+            let result = self.called(declared, &slots, ResultScope::Slice)?;
+            result::finish(self, result, ResultScope::Slice)
         })?;
         if is_nothing(&stack) {
             return Ok(self.py.None().into_bound(self.py));
@@ -84,7 +91,8 @@ impl<'py> Call<'_, 'py> {
         }
     }
 
-    fn is_sliced(&self, slot: &ArgumentSlot<'py>) -> bool {
+    /// Whether an array is cut together with the first one.
+    pub fn is_sliced(&self, slot: &ArgumentSlot<'py>) -> bool {
         let is_named = |name: &str| self.definition.options.sliced.iter().any(|n| n == name);
         match &slot.key {
             ArgumentKey::Positional(index) => {

@@ -29,6 +29,9 @@ pub fn with_lost_cuda(reason: String) -> String {
 pub trait Lock: Sync {
     /// Takes the lock. It is released when the result is dropped.
     fn hold(&'static self) -> Box<dyn Any>;
+
+    /// Called in a forked process, which has only the thread that forked.
+    fn after_fork_in_child(&'static self) {}
 }
 
 impl<T: Send> Lock for Mutex<T> {
@@ -111,7 +114,7 @@ mod locks {
     pub(super) fn hold_during_forks(locks: &'static [&'static dyn Lock]) {
         if LOCKS.set(locks).is_ok() {
             // SAFETY: the functions do not unwind, and an extension module is never unloaded.
-            unsafe { libc::pthread_atfork(Some(hold), Some(release), Some(release)) };
+            unsafe { libc::pthread_atfork(Some(hold), Some(release), Some(release_in_child)) };
         }
     }
 
@@ -123,6 +126,13 @@ mod locks {
 
     extern "C" fn release() {
         let _ = HELD.try_with(|held| held.borrow_mut().clear());
+    }
+
+    extern "C" fn release_in_child() {
+        release();
+        for lock in LOCKS.get().copied().unwrap_or_default() {
+            lock.after_fork_in_child();
+        }
     }
 }
 
@@ -139,10 +149,24 @@ mod tests {
     use super::*;
 
     static LOCK: Mutex<()> = Mutex::new(());
-    static LOCKS: [&dyn Lock; 1] = [&LOCK];
+    static IN_CHILD: InChild = InChild(AtomicBool::new(false));
+    static LOCKS: [&dyn Lock; 2] = [&LOCK, &IN_CHILD];
+
+    /// Whether this is a child.
+    struct InChild(AtomicBool);
+
+    impl Lock for InChild {
+        fn hold(&'static self) -> Box<dyn Any> {
+            Box::new(())
+        }
+
+        fn after_fork_in_child(&'static self) {
+            self.0.store(true, Ordering::Relaxed);
+        }
+    }
 
     #[test]
-    fn a_child_does_not_inherit_a_lock_that_another_thread_held() {
+    fn a_child_does_not_inherit_a_lock_that_another_thread_held_and_is_noted() {
         locks::hold_during_forks(&LOCKS);
         let (started, starts) = mpsc::channel();
         let (stop, stops) = mpsc::channel::<()>();
@@ -163,15 +187,17 @@ mod tests {
             // SAFETY: the child calls nothing that needs another thread, and ends at once.
             let child = unsafe { libc::fork() };
             if child == 0 {
-                let status = i32::from(LOCK.try_lock().is_err());
+                let is_noted = IN_CHILD.0.load(Ordering::Relaxed);
+                let status = i32::from(LOCK.try_lock().is_err() || !is_noted);
                 // SAFETY: this ends the child without any cleanup.
                 unsafe { libc::_exit(status) };
             }
             let mut status = 0;
             // SAFETY: the child exists, and the status is written to a local.
             assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
-            assert_eq!(status, 0, "the child found the lock taken");
+            assert_eq!(status, 0, "the child found the lock taken, or was not noted");
         }
+        assert!(!IN_CHILD.0.load(Ordering::Relaxed));
         drop(stop);
         busy.join().unwrap();
     }

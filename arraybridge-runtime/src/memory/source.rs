@@ -1,6 +1,7 @@
 //! Described memory and its owner.
 
 use std::any::Any;
+use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use dlpark::Managed;
@@ -404,13 +405,15 @@ impl SharedSource {
         Source { view: self.view.clone(), owner: Owner::Shared(self.owner.clone()) }
     }
 
-    /// A source of the part in `start..stop` along an axis.
+    /// A source of the elements in a range along each of some axes.
     ///
     /// # Panics
     ///
-    /// When there is no such part.
-    pub fn part(&self, axis: usize, start: usize, stop: usize) -> Source {
-        let view = self.view.part(axis, start, stop);
+    /// When there are no such elements.
+    pub fn region(&self, ranges: impl IntoIterator<Item = (usize, Range<usize>)>) -> Source {
+        let view = ranges
+            .into_iter()
+            .fold(self.view.clone(), |view, (axis, range)| view.part(axis, range.start, range.end));
         Source { view, owner: Owner::Shared(self.owner.clone()) }
     }
 

@@ -18,8 +18,8 @@ use crate::tensor::{Tensor, raw, raw_mut};
 /// An array argument of a declared function.
 ///
 /// It is implemented for the views of `ndarray` of every rank and element type, for [`DeviceView`] and
-/// [`DeviceViewMut`], for [`Tensor`] and `&Tensor`, and for an `Option` of each. A type that is neither
-/// one of these nor a Python value does not compile:
+/// [`DeviceViewMut`], for [`Tensor`] and `&Tensor`, for an `Option` of each, and for containers of these. A
+/// type that is neither one of these nor a Python value does not compile:
 ///
 /// ```compile_fail,E0277
 /// struct Opaque;
@@ -40,11 +40,21 @@ use crate::tensor::{Tensor, raw, raw_mut};
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be an argument of a declared function",
     note = "arrays are taken as `ArrayView`, `ArrayViewMut`, `DeviceView`, `DeviceViewMut`, `Tensor`, \
-            `&Tensor` or an `Option` of these"
+            `&Tensor`, an `Option`, or a `Vec`, an array, a tuple or a map with `String` keys of \
+            these"
 )]
 pub trait Argument<'a>: Sized {
     /// Keeps the memory alive during the call.
     type Holder;
+
+    /// Finds the arrays in a container, before any array of the call is opened.
+    ///
+    /// # Errors
+    ///
+    /// Why the object is not such a container.
+    fn find(_: &Call<'_, '_>, _: usize) -> Result<()> {
+        Ok(())
+    }
 
     /// Reads what the caller gave.
     ///
@@ -56,8 +66,10 @@ pub trait Argument<'a>: Sized {
     /// The argument.
     fn get(holder: &'a mut Self::Holder) -> Self;
 
-    /// The shape of what the caller gave, if it is there.
-    fn shape(holder: &Self::Holder) -> Option<&[usize]>;
+    /// The shape of what the caller gave, if it is an array.
+    fn shape(_: &Self::Holder) -> Option<&[usize]> {
+        None
+    }
 }
 
 /// Host memory as an array that is not dereferenced yet.
@@ -214,6 +226,13 @@ impl<'a> Argument<'a> for &'a Tensor {
 impl<'a, A: Argument<'a>> Argument<'a> for Option<A> {
     type Holder = Option<A::Holder>;
 
+    fn find(call: &Call<'_, '_>, index: usize) -> Result<()> {
+        match call.given(index) {
+            Some(given) if !given.is_none() => A::find(call, index),
+            _ => Ok(()),
+        }
+    }
+
     fn open(call: &Call<'_, '_>, index: usize) -> Result<Option<A::Holder>> {
         match call.given(index) {
             Some(given) if !given.is_none() => A::open(call, index).map(Some),
@@ -249,10 +268,10 @@ fn open_tensor(call: &Call<'_, '_>, index: usize) -> Result<Tensor> {
     open(&*required(call, index)?).map_err(|error| call.about(index, error))
 }
 
-pub(super) fn required<'a, 'py>(
-    call: &Call<'a, 'py>,
+pub(super) fn required<'c, 'py>(
+    call: &'c Call<'_, 'py>,
     index: usize,
-) -> Result<Borrowed<'a, 'py, PyAny>> {
+) -> Result<Borrowed<'c, 'py, PyAny>> {
     call.given(index).ok_or_else(|| call.about(index, Error::Type("an array is needed".into())))
 }
 
@@ -283,7 +302,8 @@ fn another_array(
     let mut text =
         format!("expected a {wanted}{dtype} array, not a {ndim}-dimensional {} one", view.dtype());
     let entry = call.function.entry;
-    let is_first = entry.parameters[..index].iter().all(|p| p.usage == Usage::Value);
+    let before = entry.parameters.get(..index).unwrap_or_default();
+    let is_first = index < entry.parameters.len() && before.iter().all(|p| p.usage == Usage::Value);
     if is_first && (rank, ndim) == (Some(2), 3) && entry.keywords.contains(&"slice_by_slice") {
         text += "; slice_by_slice=True calls the function for each 2-D slice";
     }
@@ -318,8 +338,27 @@ impl<'a, 'py> Call<'a, 'py> {
     ///
     /// `TypeError` when it has another type.
     pub fn value<T: FromPyObject<'a, 'py>>(&self, index: usize) -> Result<Option<T>> {
-        let Some(given) = self.given(index) else { return Ok(None) };
+        let Some(given) = self.given[index] else { return Ok(None) };
+        self.extracted(index, given).map(Some)
+    }
+
+    /// The instance or the class that a method is called on.
+    ///
+    /// # Errors
+    ///
+    /// `TypeError` when it has another type; `RuntimeError` when it is borrowed.
+    pub fn required<T: FromPyObject<'a, 'py>>(&self, index: usize) -> Result<T> {
+        let given = self.given[index].expect("required arguments were checked before the call");
+        self.extracted(index, given)
+    }
+
+    #[inline]
+    fn extracted<T: FromPyObject<'a, 'py>>(
+        &self,
+        index: usize,
+        given: Borrowed<'a, 'py, PyAny>,
+    ) -> Result<T> {
         let extracted = T::extract(given).map_err(|error| Error::Python(error.into()));
-        extracted.map(Some).map_err(|error| self.about(index, error))
+        extracted.map_err(|error| self.about(index, error))
     }
 }

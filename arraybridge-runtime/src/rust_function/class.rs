@@ -5,7 +5,8 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyList, PyTuple};
 
-use super::{Call, Declaration, FunctionEntry, Returns, Setting, Sorted, Usage};
+use super::named_tuple::{add_classes, resolved};
+use super::{Binding, Call, Declaration, FunctionEntry, Returns, Setting, Sorted, Usage};
 use crate::c_api;
 use crate::framework::generated::MemoryType;
 use crate::framework::spec::Framework;
@@ -32,6 +33,10 @@ impl Function {
             [("__name__", entry.name), ("__qualname__", entry.name), ("__doc__", entry.docs)]
         {
             function.setattr(name, value)?;
+        }
+        if let Some(method) = entry.method {
+            let class = (method.class)(py).qualname()?;
+            function.setattr("__qualname__", format!("{class}.{}", entry.name))?;
         }
         Ok(function)
     }
@@ -70,14 +75,16 @@ impl Function {
         let parameters = PyList::empty(py);
         for parameter in entry.parameters {
             let keywords = PyDict::new(py);
-            keywords.set_item("annotation", parameter.annotation)?;
+            if !parameter.annotation.is_empty() {
+                keywords.set_item("annotation", resolved(parameter.annotation))?;
+            }
             if let Some(default) = parameter.default {
                 keywords.set_item("default", default(py)?)?;
             }
             parameters.append(class.call((parameter.name, &kind), Some(&keywords))?)?;
         }
         let keywords = PyDict::new(py);
-        keywords.set_item("return_annotation", entry.annotation)?;
+        keywords.set_item("return_annotation", resolved(entry.annotation))?;
         inspect.getattr("Signature")?.call((parameters,), Some(&keywords))
     }
 
@@ -93,7 +100,7 @@ fn framework(name: &'static str) -> PyResult<&'static Framework> {
 }
 
 /// Adds every function of this extension crate that is declared with `#[memory_type(..)]` to its
-/// module, in the order of their names.
+/// module, in the order of their names, and the class of each `NamedTuple`. Methods are added to their classes.
 ///
 /// # Errors
 ///
@@ -109,15 +116,9 @@ pub fn export(module: &Bound<'_, PyModule>) -> PyResult<()> {
     let py = module.py();
     let package = c_api::join(py)?;
     let mut entries: Vec<_> = inventory::iter::<FunctionEntry>.into_iter().collect();
-    entries.sort_by_key(|entry| (entry.name, entry.module));
-    if let Some(pair) = entries.windows(2).find(|pair| pair[0].name == pair[1].name) {
-        let [one, other] = pair else { unreachable!("windows of two") };
-        let text = format!(
-            "two declared functions are called {}, in {} and in {}; give one of them another `name`",
-            one.name, one.module, other.module
-        );
-        return Err(PyImportError::new_err(text));
-    }
+    entries.sort_by_key(|entry| (entry.method.is_some(), entry.name, entry.module));
+    refuse_duplicates(&entries)?;
+    add_classes(module)?;
     let mut functions = Vec::with_capacity(entries.len());
     for entry in entries {
         let output = match entry.returns {
@@ -132,10 +133,41 @@ pub fn export(module: &Bound<'_, PyModule>) -> PyResult<()> {
     for function in &functions {
         let entry = function.get().declaration.entry;
         let options = options(function, &functions)?;
-        let declared = package.call_method1("_declare", (function, entry.framework, options))?;
-        module.add(entry.name, declared)?;
+        let bound = bound(function)?;
+        let declared = package.call_method1("_declare", (bound, entry.framework, options))?;
+        match entry.method {
+            Some(method) => (method.class)(py).setattr(entry.name, declared)?,
+            None => module.add(entry.name, declared)?,
+        }
     }
     Ok(())
+}
+
+/// Refuses two functions of one name; `entries` are in the order of their names.
+fn refuse_duplicates(entries: &[&FunctionEntry]) -> PyResult<()> {
+    let is_twice = |pair: &&[&FunctionEntry]| {
+        pair[0].name == pair[1].name && pair.iter().all(|entry| entry.method.is_none())
+    };
+    if let Some(pair) = entries.windows(2).find(is_twice) {
+        let [one, other] = pair else { unreachable!("windows of two") };
+        let text = format!(
+            "two declared functions are called {}, in {} and in {}; give one of them another `name`",
+            one.name, one.module, other.module
+        );
+        return Err(PyImportError::new_err(text));
+    }
+    Ok(())
+}
+
+/// A function, or the method that it is, as the body of a class has it.
+fn bound<'py>(function: &Bound<'py, Function>) -> PyResult<Bound<'py, PyAny>> {
+    let builtins = function.py().import("builtins")?;
+    let wrapper = match function.get().declaration.entry.method.map(|method| method.binding) {
+        Some(Binding::Class) => "classmethod",
+        Some(Binding::Static) => "staticmethod",
+        Some(Binding::Instance) | None => return Ok(function.clone().into_any()),
+    };
+    builtins.getattr(wrapper)?.call1((function,))
 }
 
 /// The declaration as the Python decorators take it.
@@ -159,6 +191,9 @@ fn options<'py>(
         match setting {
             Setting::Flag(value) => options.set_item(name, value)?,
             Setting::Number(value) => options.set_item(name, value)?,
+            Setting::Numbers(values) => {
+                options.set_item(name, PyTuple::new(function.py(), values.iter())?)?
+            }
             Setting::Name(value) => options.set_item(name, value)?,
             Setting::Names(values) => {
                 options.set_item(name, PyTuple::new(function.py(), values.iter())?)?
@@ -176,7 +211,10 @@ fn declared<'a, 'py>(
     all: &'a [Bound<'py, Function>],
 ) -> PyResult<&'a Bound<'py, Function>> {
     let entry = |function: &Bound<'py, Function>| function.get().declaration.entry;
-    let found: Vec<_> = all.iter().filter(|function| entry(function).ident == ident).collect();
+    let is_it = |function: &&Bound<'py, Function>| {
+        entry(function).ident == ident && entry(function).method.is_none()
+    };
+    let found: Vec<_> = all.iter().filter(is_it).collect();
     let near = found.iter().find(|function| entry(function).module == from.module);
     let only = || found.first().filter(|_| found.len() == 1);
     near.or_else(only).copied().ok_or_else(|| {

@@ -136,9 +136,7 @@ impl<'a, 'py> Call<'a, 'py> {
             ("device", Setting::Name(name)) => Device::from_name(name),
             _ => None,
         });
-        let of_array = || {
-            self.given.iter().flatten().find_map(|array| in_cuda(array)).map(Device::Accelerator)
-        };
+        let of_array = || self.arrays().find_map(|array| in_cuda(&array)).map(Device::Accelerator);
         declared.or_else(of_array)
     }
 
@@ -182,12 +180,12 @@ impl<'a, 'py> Call<'a, 'py> {
             Err(error) => return Ok(Err(error)),
         };
         let done = catch_unwind(AssertUnwindSafe(|| (self.function.entry.call)(self)));
-        let lent = self.given.iter().flatten().filter_map(|array| {
-            let lender = detect::class_of(array)?.framework;
+        let lent = self.arrays().filter_map(|array| {
+            let lender = detect::class_of(&array)?.framework;
             let is_lent = lender.stream.is_some()
                 && lender.memory_type != self.framework().memory_type
-                && in_cuda(array).is_some();
-            is_lent.then(|| Loan { lender, owner: array.as_any().clone() })
+                && in_cuda(&array).is_some();
+            is_lent.then(|| Loan { lender, owner: array.to_owned() })
         });
         // SAFETY: the stream is of this device, and alive as long as the call refers to it.
         unsafe { streams::end_loans(self.py, index, self.stream().handle(), lent) };

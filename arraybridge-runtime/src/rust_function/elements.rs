@@ -19,6 +19,7 @@ use crate::framework::detect;
 use crate::framework::endpoints::Endpoints;
 use crate::framework::loaded;
 use crate::host::dtype::{DType, Kind};
+use crate::interpreter::containers::Container;
 use crate::interpreter::error::{Error, Result};
 use crate::memory::element::Element;
 
@@ -114,7 +115,8 @@ impl<'py> Call<'_, 'py> {
         functions: &[(DType, Trampoline)],
     ) -> Result<Bound<'py, PyAny>> {
         let given = required(self, index)?;
-        let dtype = self.dtype_of(&given).map_err(|error| self.about(index, error))?;
+        let array = first_array(&given).map_err(|error| self.about(index, error))?;
+        let dtype = self.dtype_of(&array).map_err(|error| self.about(index, error))?;
         let entry = self.function.entry;
         let has = |wanted| functions.iter().position(|(dtype, _)| *dtype == wanted);
         let may_cast = entry.cast && entry.parameters[index].usage != Usage::Written;
@@ -193,6 +195,18 @@ fn cast_to(dtypes: impl Iterator<Item = DType> + Clone, from: DType) -> Option<D
     let exact = dtypes.clone().find(|to| to.holds(from));
     let float = || largest(Kind::Float).filter(|_| from.kind() != Kind::Complex);
     exact.or_else(float).or_else(|| largest(Kind::Complex))
+}
+
+/// An array, or the first one in a container.
+fn first_array<'py>(given: &Bound<'py, PyAny>) -> Result<Bound<'py, PyAny>> {
+    if detect::class_of(given).is_some() {
+        return Ok(given.clone());
+    }
+    let Some(container) = Container::of(given) else { return Ok(given.clone()) };
+    match container.items()?.first() {
+        Some(first) => first_array(first),
+        None => Err(Error::Type("an array is needed, whose dtype decides".into())),
+    }
 }
 
 #[cold]

@@ -95,16 +95,21 @@ impl<'a, 'py> Call<'a, 'py> {
     /// Whether Python code may run between the opening of an argument and the function's return: the
     /// function takes Python objects, or the opening of another argument calls into Python.
     pub(super) fn python_runs(&self) -> bool {
-        self.function.entry.takes_python || (self.given.len() > 1 && self.has_foreign_arrays())
+        self.function.entry.takes_python
+            || ((self.given.len() > 1 || self.has_containers()) && self.has_foreign_arrays())
     }
 
     #[cold]
     fn has_foreign_arrays(&self) -> bool {
-        let arguments = self.function.entry.parameters.iter().zip(self.given);
-        arguments.filter(|(parameter, _)| parameter.usage != Usage::Value).any(|(_, given)| {
-            given.is_some_and(|given| {
-                !given.is_none() && !detect::class_of(&given).is_some_and(|class| class.own)
-            })
+        let is_foreign = |given: Borrowed<'_, '_, PyAny>| {
+            !given.is_none() && !detect::class_of(&given).is_some_and(|class| class.own)
+        };
+        let arguments = self.function.entry.parameters.iter().enumerate();
+        arguments.filter(|(_, parameter)| parameter.usage != Usage::Value).any(|(index, _)| {
+            match self.has_containers() {
+                true => self.arrays_of(index).into_iter().any(is_foreign),
+                false => self.given[index].is_some_and(is_foreign),
+            }
         })
     }
 
@@ -162,6 +167,10 @@ impl<'a, 'py> Call<'a, 'py> {
         let (function, overlaps) = (self.function.entry.name, conflict.overlaps());
         let (name, other) = (self.name(memory.parameter), conflict.parameter());
         Error::Aliased(match (conflict.own, memory.written) {
+            (true, _) if name == other => format!(
+                "{function}() writes to an array of '{name}', whose memory {overlaps} that of another \
+                 one; pass a copy of one of them"
+            ),
             (true, written) => {
                 let (written, other) = if written { (name, other) } else { (other, name) };
                 format!(
@@ -180,7 +189,7 @@ impl<'a, 'py> Call<'a, 'py> {
     }
 
     fn name(&self, parameter: usize) -> &'static str {
-        self.function.entry.parameters[parameter].name
+        self.function.entry.parameters[self.parameter(parameter)].name
     }
 
     #[inline]
@@ -191,7 +200,9 @@ impl<'a, 'py> Call<'a, 'py> {
         let array =
             given.as_deref().map(|given| unsafe { given.cast_unchecked::<PyUntypedArray>() });
         let Some(array) = array else { return Ok(()) };
-        if self.given.len() > 1 && !numpy_array::is_described_by(array, view) {
+        if (self.given.len() > 1 || self.has_containers())
+            && !numpy_array::is_described_by(array, view)
+        {
             // Python code ran while the other arguments were opened.
             let text = "the array was changed while the arguments were read".into();
             return Err(self.about(parameter, Error::Value(text)));

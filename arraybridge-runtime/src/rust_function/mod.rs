@@ -13,17 +13,20 @@ mod attempt;
 mod borrow_flag;
 mod class;
 mod constraints;
+mod containers;
 mod device;
 pub mod device_memory;
 mod elements;
 mod memory;
+mod named_tuple;
 mod result;
 
 use std::cell::{Cell, OnceCell, RefCell};
 
+use pyo3::PyTypeInfo;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use pyo3::types::PyString;
+use pyo3::types::{PyString, PyType};
 use smallvec::SmallVec;
 
 use crate::claims::Claim;
@@ -32,6 +35,7 @@ use crate::framework::spec::Framework;
 use crate::interpreter::error::{Error, Result};
 use crate::interpreter::vectorcall::Given;
 
+use containers::Items;
 use memory::ArgumentMemory;
 
 pub use argument::Argument;
@@ -39,6 +43,7 @@ pub use attempt::{Attached, Attempt, Detachable};
 pub use class::export;
 pub use constraints::Constrained;
 pub use elements::{Scalar, Trampoline};
+pub use named_tuple::{GiveTuple, GiveValue, NamedTuple, Opaque, TupleClass, TupleEntry};
 
 /// The framework that a declared function returns arrays of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,6 +89,8 @@ pub enum Setting {
     Flag(bool),
     /// A number.
     Number(usize),
+    /// Numbers, or `None` for some of them.
+    Numbers(&'static [Option<usize>]),
     /// A name.
     Name(&'static str),
     /// Names.
@@ -92,10 +99,37 @@ pub enum Setting {
     Function(&'static str),
 }
 
+/// The class of a method, and how it is bound.
+#[derive(Clone, Copy)]
+pub struct Method {
+    /// Returns the class.
+    pub class: for<'py> fn(Python<'py>) -> Bound<'py, PyType>,
+    /// What it is bound to.
+    pub binding: Binding,
+}
+
+/// What a method is bound to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Binding {
+    /// The instance.
+    Instance,
+    /// The class.
+    Class,
+    /// Nothing.
+    Static,
+}
+
+/// The class of a type.
+pub fn class_of<T: PyTypeInfo>(py: Python<'_>) -> Bound<'_, PyType> {
+    py.get_type::<T>()
+}
+
 /// A declared function, as the attribute registers it.
 pub struct FunctionEntry {
     /// Its name in Python.
     pub name: &'static str,
+    /// The class that it is a method of.
+    pub method: Option<Method>,
     /// Its name in Rust.
     pub ident: &'static str,
     /// The Rust module that it is in.
@@ -149,6 +183,8 @@ pub struct Call<'a, 'py> {
     py: Python<'py>,
     function: Declaration,
     given: &'a [Argued<'a, 'py>],
+    /// What is in the containers among them.
+    items: OnceCell<Box<Items<'py>>>,
     memory: RefCell<SmallVec<[ArgumentMemory<'py>; 2]>>,
     /// The claim on that memory.
     claim: Cell<Option<Claim>>,
@@ -226,7 +262,8 @@ impl<'a, 'py> Call<'a, 'py> {
     #[inline]
     fn new(py: Python<'py>, function: Declaration, given: &'a [Argued<'a, 'py>]) -> Self {
         let (memory, claim, exposure) = Default::default();
-        Call { py, function, given, memory, claim, exposure, stream: OnceCell::new() }
+        let (items, stream) = (OnceCell::new(), OnceCell::new());
+        Call { py, function, given, items, memory, claim, exposure, stream }
     }
 
     /// Calls the function.
@@ -244,14 +281,18 @@ impl<'a, 'py> Call<'a, 'py> {
         self.function.framework
     }
 
-    /// What the caller gave for a parameter.
-    fn given(&self, index: usize) -> Option<Borrowed<'a, 'py, PyAny>> {
-        self.given[index]
+    /// What the caller gave for a parameter, or in a container.
+    #[inline]
+    fn given(&self, index: usize) -> Option<Borrowed<'_, 'py, PyAny>> {
+        match self.given.get(index) {
+            Some(given) => *given,
+            None => self.item(index),
+        }
     }
 
     /// Says which argument an error is about.
     fn about(&self, index: usize, error: Error) -> Error {
-        let name = self.function.entry.parameters[index].name;
+        let name = self.label(index);
         let place = format!("{}() argument '{name}'", self.function.entry.name);
         match error {
             Error::Type(text) => Error::Type(format!("{place}: {text}")),

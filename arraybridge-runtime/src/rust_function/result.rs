@@ -3,6 +3,7 @@
 use ::ndarray::{Array, Dimension};
 use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
+use pyo3::types::PyDict;
 
 use super::{Call, Returns};
 use crate::convert::trace;
@@ -63,14 +64,20 @@ impl<'a, 'py> Call<'a, 'py> {
             return Ok((framework, Request::default()));
         }
         debug_assert_eq!(function.entry.returns, Returns::Input);
-        let arrays = self.given.iter().flatten();
-        let lead = arrays.filter_map(|array| Some((array, detect::class_of(array)?))).next();
+        let classified = |array: Borrowed<'_, 'py, PyAny>| {
+            let class = detect::class_of(&array)?;
+            Some((array.to_owned(), class))
+        };
+        let lead = match self.has_containers() {
+            true => self.arrays().find_map(classified),
+            false => self.given.iter().copied().flatten().find_map(classified),
+        };
         let Some((lead, class)) = lead else { return Ok((self.framework(), Request::default())) };
         let framework = class.framework;
         let mut request = Request::default();
         if framework.memory != Memory::Host && matches!(class.role, Role::Array) {
             let loaded = loaded::load(self.py, framework, Endpoints::of(framework))?;
-            if let device @ Device::Accelerator(_) = device::device_of(self.py, loaded, lead)? {
+            if let device @ Device::Accelerator(_) = device::device_of(self.py, loaded, &lead)? {
                 request.placement = Placement::On(device);
             }
         }
@@ -116,6 +123,34 @@ impl<'a, 'py> Call<'a, 'py> {
     /// What its conversion to Python raises.
     pub fn give_value<T: IntoPyObject<'py>>(&self, value: T) -> Result<Bound<'py, PyAny>> {
         Ok(value.into_bound_py_any(self.py)?)
+    }
+
+    /// Gives a list of results.
+    ///
+    /// # Errors
+    ///
+    /// The first error among them.
+    pub fn give_list(
+        &self,
+        items: impl Iterator<Item = Result<Bound<'py, PyAny>>>,
+    ) -> Result<Bound<'py, PyAny>> {
+        self.give_value(items.collect::<Result<Vec<_>>>()?)
+    }
+
+    /// Gives a dict of results.
+    ///
+    /// # Errors
+    ///
+    /// The first error among them, and what the conversion of a key raises.
+    pub fn give_dict<K: IntoPyObject<'py>>(
+        &self,
+        items: impl Iterator<Item = (K, Result<Bound<'py, PyAny>>)>,
+    ) -> Result<Bound<'py, PyAny>> {
+        let dict = PyDict::new(self.py);
+        for (key, value) in items {
+            dict.set_item(key, value?)?;
+        }
+        Ok(dict.into_any())
     }
 
     /// Gives the function's error.

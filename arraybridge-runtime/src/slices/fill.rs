@@ -56,7 +56,8 @@ pub(super) fn fill(
     if is_large { py.detach(copy_all) } else { copy_all() }
 }
 
-/// Copies an array to its place along an axis of the result, which has its dtype and its other axes.
+/// Copies an array to a region of the result, which has its dtype and its axes. The region begins at these
+/// positions along the axes.
 ///
 /// # Errors
 ///
@@ -64,33 +65,33 @@ pub(super) fn fill(
 ///
 /// # Panics
 ///
-/// If the result has no such place.
-pub(super) fn fill_part(
+/// If the result has no such region.
+pub(super) fn fill_region(
     py: Python<'_>,
     result: &mut Source,
     part: &Source,
-    axis: usize,
-    start: usize,
+    starts: &[usize],
 ) -> Result<(), CastError> {
     let (result, part) = (result.view(), part.view());
-    let fits = |at| match at == axis {
-        true => start + part.shape()[at] <= result.shape()[at],
-        false => part.shape()[at] == result.shape()[at],
-    };
-    assert!(part.ndim() == result.ndim() && (0..part.ndim()).all(fits));
+    let (whole, lengths) = (result.shape(), part.shape());
+    assert!(lengths.len() == whole.len() && starts.len() == whole.len());
+    assert!((0..whole.len()).all(|axis| starts[axis] + lengths[axis] <= whole[axis]));
     assert!(part.dtype() == result.dtype());
     if part.is_empty() {
         return Ok(());
     }
-    let run: usize = result.shape()[axis + 1..].iter().product();
-    let piece = Piece::new(part, axis, start * run * result.dtype().size());
+    // Along the axes after this one, the region is the whole result, so that a run has no gaps.
+    let axis = (0..whole.len()).rev().find(|axis| lengths[*axis] != whole[*axis]).unwrap_or(0);
+    let size = result.dtype().size();
+    let offset = starts.iter().zip(row_strides(whole, size)).map(|(start, stride)| start * stride);
+    let piece = Piece::new(part, axis, offset.sum());
     let is_large = part.nbytes() >= cast::DETACH_FROM;
     let rows = Rows::of(result, axis, is_large);
     let copy = || {
         // SAFETY: `result` and `part` are borrowed until this function returns, and their owners keep the
-        // memory alive that the views describe. `result` owns its memory, which has the place in all of its
-        // rows, as the shapes say, and is borrowed mutably, so that nobody else reads or writes it and it
-        // does not overlap the part. That no other thread writes to the part meanwhile is assumed of
+        // memory alive that the views describe. `result` owns its memory, which has the region, as the
+        // shapes say, and is borrowed mutably, so that nobody else reads or writes it and it does not
+        // overlap the part. That no other thread writes to the part meanwhile is assumed of
         // Python threads: see "What is assumed of Python threads" in ARCHITECTURE.md.
         unsafe { rows.copy_from(&piece) }
     };
@@ -123,7 +124,7 @@ pub(super) fn fill_row(
     let is_large = row_bytes.max(array.nbytes()) >= cast::DETACH_FROM;
     let rows = Rows {
         address: stack.data() as usize + row * row_bytes,
-        row_bytes,
+        strides: Dims::new(),
         dtype: stack.dtype(),
         threads: if is_large { host::threads() } else { 1 },
     };
@@ -152,7 +153,8 @@ pub(super) fn clear_rows(stack: &mut Source, row: usize) {
 /// The memory of the result. Its address is an integer, since raw pointers do not cross `detach`.
 struct Rows {
     address: usize,
-    row_bytes: usize,
+    /// Those of the axes before the joined one, in bytes.
+    strides: Dims<isize>,
     dtype: DType,
     threads: usize,
 }
@@ -162,7 +164,10 @@ impl Rows {
     fn of(result: &View, axis: usize, is_large: bool) -> Rows {
         Rows {
             address: result.data() as usize,
-            row_bytes: result.shape()[axis..].iter().product::<usize>() * result.dtype().size(),
+            strides: row_strides(result.shape(), result.dtype().size())
+                .take(axis)
+                .map(|stride| stride as isize)
+                .collect(),
             dtype: result.dtype(),
             threads: if is_large { host::threads() } else { 1 },
         }
@@ -176,14 +181,14 @@ impl Rows {
     /// nobody else reads or writes them meanwhile, they have room for the runs of the array, and they
     /// do not overlap it.
     unsafe fn copy_from(&self, piece: &Piece) -> Result<(), CastError> {
-        let mut run = self.address + piece.offset;
-        for_each_offset(&piece.outer.shape, &piece.outer.strides, |offset| {
-            let data = piece.address.wrapping_add_signed(offset) as *const u8;
+        let first = self.address + piece.offset;
+        let strides = [&piece.outer.strides[..], &self.strides[..]];
+        for_each_offset(&piece.outer.shape, strides, |[from, to]| {
+            let data = piece.address.wrapping_add_signed(from) as *const u8;
+            let run = first.wrapping_add_signed(to) as *mut u8;
             // SAFETY: `data` is the first element of a run of the array, and `run` is the place of this
             // run in its row; both satisfy the conditions of this function.
-            let copied = unsafe { self.copy_run(run as *mut u8, data, piece, Scaling::Clamp) };
-            run += self.row_bytes;
-            copied.map(drop)
+            unsafe { self.copy_run(run, data, piece, Scaling::Clamp) }.map(drop)
         })
     }
 
@@ -256,28 +261,34 @@ impl Piece {
     }
 }
 
-/// Calls `each` with the byte offset of every position along some axes, in C order.
-fn for_each_offset<E>(
+/// The strides of a contiguous array, in bytes.
+fn row_strides(shape: &[usize], size: usize) -> impl Iterator<Item = usize> {
+    (1..=shape.len()).map(move |axis| shape[axis..].iter().product::<usize>() * size)
+}
+
+/// Calls `each` with the byte offsets of every position along some axes of several arrays, in C order.
+fn for_each_offset<E, const N: usize>(
     shape: &[usize],
-    strides: &[isize],
-    mut each: impl FnMut(isize) -> Result<(), E>,
+    strides: [&[isize]; N],
+    mut each: impl FnMut([isize; N]) -> Result<(), E>,
 ) -> Result<(), E> {
     if shape.contains(&0) {
         return Ok(());
     }
     let mut index: SmallVec<[usize; 6]> = shape.iter().map(|_| 0).collect();
-    let mut offset = 0;
+    let mut offsets = [0; N];
     loop {
-        each(offset)?;
+        each(offsets)?;
         let Some(axis) = (0..shape.len()).rev().find(|axis| index[*axis] + 1 < shape[*axis]) else {
             return Ok(());
         };
-        for later in axis + 1..shape.len() {
-            offset -= index[later] as isize * strides[later];
-            index[later] = 0;
+        for (offset, strides) in offsets.iter_mut().zip(strides) {
+            *offset += strides[axis];
+            *offset -=
+                (axis + 1..shape.len()).map(|a| index[a] as isize * strides[a]).sum::<isize>();
         }
+        index[axis + 1..].fill(0);
         index[axis] += 1;
-        offset += strides[axis];
     }
 }
 
@@ -287,11 +298,13 @@ mod tests {
 
     fn offsets(shape: &[usize], strides: &[isize]) -> Vec<isize> {
         let mut found = Vec::new();
-        let collect = |offset| {
+        let collect = |[offset, twice]: [isize; 2]| {
+            assert_eq!(twice, 2 * offset);
             found.push(offset);
             Ok::<_, ()>(())
         };
-        for_each_offset(shape, strides, collect).unwrap();
+        let doubled: Vec<_> = strides.iter().map(|stride| 2 * stride).collect();
+        for_each_offset(shape, [strides, &doubled], collect).unwrap();
         found
     }
 

@@ -1,16 +1,20 @@
-//! Stacks of slices: unstacked, processed slice by slice, and stacked again.
+//! Slices of stacks and tiles of images: taken apart, processed one by one, and put together again.
 //!
-//! A stack is a 3-D array of 2-D slices along its first axis. Stacking copies each slice once
-//! ([`join`]): either one operation of the framework does it, or one host buffer is filled and handed
-//! over. The results of a function fill the buffer as they come ([`column`]). The result is never copied
-//! again for each slice.
+//! A stack is a 3-D array of 2-D slices along its first axis. Stacking copies each slice once ([`join`]):
+//! either one operation of the framework does it, or one host buffer is filled and handed over. The
+//! results of a function fill the buffer as they come: those of slices in [`column`], those of tiles, which
+//! [`grid`] lays out, in [`mosaic`].
 
 mod column;
 mod fill;
+mod grid;
 mod grow;
 mod join;
+mod mosaic;
 mod shape;
 mod unstack;
+
+use std::ops::Range;
 
 use pyo3::prelude::*;
 use pyo3::types::{PySlice, PyTuple};
@@ -20,13 +24,17 @@ use crate::framework::detect;
 use crate::framework::device::Placement;
 use crate::framework::spec::Framework;
 use crate::interpreter::error::{Error, Result};
+use crate::interpreter::progress::Progress;
 use crate::interpreter::tuples;
 use crate::memory::view::Dims;
 use crate::policy::StackPolicy;
 use column::{Column, Images};
+pub use grid::{Grid, Span, Tile, Tiling};
 pub use grow::Growing;
 use join::{Along, join};
-use shape::{check_shapes, ndim_of, shape_of, shape_text, slice_count};
+pub use mosaic::Mosaic;
+pub use shape::shape_of;
+use shape::{check_shapes, ndim_of, shape_text, slice_count};
 use unstack::{OnHost, Slices};
 
 /// Whether an array is a single slice.
@@ -98,9 +106,11 @@ pub fn process<'py>(
         )));
     }
     let shape = shape_of(lead).map(|shape| shape[1..].into());
+    let progress = Progress::start(py, merge.name, count, "slice")?;
     let mut results = Results { merge, count, shape, tuple: None, columns: Vec::new() };
     for (index, slice) in Slices::new(lead.clone(), count)?.enumerate() {
         results.add(call(index, slice?)?, index)?;
+        progress.step(1)?;
     }
     results.merge(py)
 }
@@ -108,6 +118,8 @@ pub fn process<'py>(
 /// How results are merged.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Merge<'a> {
+    /// The name of the function, for the bar that shows the progress.
+    pub name: &'a str,
     /// The framework and the device of the stacks; `None` if they are those of the first result.
     pub target: Option<(&'static Framework, Placement)>,
     /// The policy for the dtype of the first stack.
@@ -155,7 +167,7 @@ impl<'a, 'py> Results<'a, 'py> {
 
     /// The column for an element of the tuples.
     fn column(&self, py: Python<'py>, output: usize) -> Column<'a, 'py> {
-        let Merge { target, policy, stacks_images } = *self.merge;
+        let Merge { target, policy, stacks_images, .. } = *self.merge;
         let images = match (output, stacks_images) {
             (0, _) => Images::All,
             (_, true) => self.shape.clone().map_or(Images::None, Images::Shape),
@@ -186,31 +198,47 @@ pub fn part<'py>(
     start: usize,
     stop: usize,
 ) -> Result<Bound<'py, PyAny>> {
+    region(array, &[(axis, start..stop)])
+}
+
+/// The elements in a range along each of some axes; a view if the framework has views.
+///
+/// # Errors
+///
+/// As [`part`].
+pub fn region<'py>(
+    array: &Bound<'py, PyAny>,
+    ranges: &[(usize, Range<usize>)],
+) -> Result<Bound<'py, PyAny>> {
     let py = array.py();
     let mut shape = shape_of(array).unwrap_or_default();
-    let length = shape.get(axis).copied();
-    let Some(length) = length.filter(|length| start <= stop && stop <= *length) else {
-        return Err(Error::Value(format!(
-            "an array of the shape {} has no elements {start} to {stop} along axis {axis}",
-            shape_text(array)
-        )));
-    };
-    if start == 0 && stop == length {
+    let mut is_whole = true;
+    let mut index: Vec<_> = shape.iter().map(|_| PySlice::full(py)).collect();
+    for (axis, Range { start, end }) in ranges {
+        let Some(length) = shape.get_mut(*axis).filter(|n| start <= end && end <= n) else {
+            return Err(Error::Value(format!(
+                "an array of the shape {} has no elements {start} to {end} along axis {axis}",
+                shape_text(array)
+            )));
+        };
+        is_whole &= end - start == *length;
+        *length = end - start;
+        index[*axis] = PySlice::new(py, *start as isize, *end as isize, 1);
+    }
+    if is_whole {
         return Ok(array.clone());
     }
     if let Some(memory) = OnHost::without_slices(array)? {
-        return memory.part(py, axis, start, stop);
+        return memory.region(py, ranges);
     }
-    let all = (0..axis).map(|_| PySlice::full(py));
-    let range = PySlice::new(py, start as isize, stop as isize, 1);
-    let index = PyTuple::new(py, all.chain([range]).collect::<Vec<_>>())?;
-    let found = array.get_item(index)?;
-    shape[axis] = stop - start;
+    // Axes that are whole at the end need no index.
+    index.truncate(ranges.iter().map(|(axis, _)| axis + 1).max().unwrap_or(0));
+    let found = array.get_item(PyTuple::new(py, index)?)?;
     match detect::class_of(array) {
         // pyclesperanto 0.21 leaves an axis of length one out, or puts it elsewhere.
         Some(class) if shape_of(&found).is_some_and(|found| found != shape) => {
             let why = format!("{} changed the axes of a slice", class.framework.title);
-            OnHost::copied(array, why)?.part(py, axis, start, stop)
+            OnHost::copied(array, why)?.region(py, ranges)
         }
         _ => Ok(found),
     }

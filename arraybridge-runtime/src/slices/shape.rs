@@ -7,7 +7,7 @@ use crate::interpreter::error::{Error, Result};
 use crate::memory::view::{Dims, View};
 
 /// The shape of an object; `None` if it has no shape or a trace does not know all of it.
-pub(super) fn shape_of(array: &Bound<'_, PyAny>) -> Option<Dims<usize>> {
+pub fn shape_of(array: &Bound<'_, PyAny>) -> Option<Dims<usize>> {
     let shape = array.getattr(pyo3::intern!(array.py(), "shape")).ok()?;
     shape.try_iter().ok()?.map(|length| length.ok()?.extract().ok()).collect()
 }

@@ -1,5 +1,7 @@
 //! A stack taken apart into its slices.
 
+use std::ops::Range;
+
 use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
 use pyo3::types::PyIterator;
@@ -226,19 +228,17 @@ impl<'py> OnHost<'py> {
         Some(OnHost { loaded, memory, device: Device::Host, copies: false })
     }
 
-    /// The elements in `start..stop` along an axis.
+    /// The elements in a range along each of some axes.
     ///
     /// # Errors
     ///
     /// As [`convert::make_array`].
-    pub fn part(
+    pub fn region(
         &self,
         py: Python<'py>,
-        axis: usize,
-        start: usize,
-        stop: usize,
+        ranges: &[(usize, Range<usize>)],
     ) -> Result<Bound<'py, PyAny>> {
-        self.array_of(py, self.memory.part(axis, start, stop))
+        self.array_of(py, self.memory.region(ranges.iter().cloned()))
     }
 
     fn array_of(&self, py: Python<'py>, source: Source) -> Result<Bound<'py, PyAny>> {

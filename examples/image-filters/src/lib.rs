@@ -18,17 +18,58 @@ fn gaussian(image: ArrayView2<'_, f32>, sigma: f64) -> Result<Array2<f32>, Error
     Ok(along_rows(rows.t(), &kernel).reversed_axes())
 }
 
+/// A Gaussian of `sigma` pixels, to be applied to many images.
+#[pyclass(frozen)]
+struct Gaussian {
+    sigma: f64,
+}
+
+#[memory_methods]
+#[pymethods]
+impl Gaussian {
+    #[new]
+    fn new(sigma: f64) -> Gaussian {
+        Gaussian { sigma }
+    }
+
+    /// Smooth an image, as `gaussian` does.
+    #[memory_type(numpy, returns = input, cast)]
+    fn apply(&self, image: ArrayView2<'_, f32>) -> Result<Array2<f32>, Error> {
+        gaussian(image, self.sigma)
+    }
+}
+
 /// The strength of the edges of an image, by Sobel's operator.
 ///
 /// The result is float32, of the framework of `image`.
 #[memory_type(numpy, returns = input, cast)]
 fn sobel(image: ArrayView2<'_, f32>) -> Array2<f32> {
+    let (mut strength, down) = gradient(image);
+    strength.zip_mut_with(&down, |x, y| *x = ((*x * *x + *y * *y) / 2.0).sqrt());
+    strength
+}
+
+/// The strength and the direction of the edges of an image.
+#[derive(NamedTuple)]
+struct Edges {
+    strength: Array2<f32>,
+    direction: Array2<f32>,
+}
+
+/// Sobel's operator, with the direction of each edge in radians.
+#[memory_type(numpy, returns = input, cast)]
+fn edges(image: ArrayView2<'_, f32>) -> Edges {
+    let (mut direction, down) = gradient(image);
+    direction.zip_mut_with(&down, |x, y| *x = y.atan2(*x));
+    Edges { strength: sobel(image), direction }
+}
+
+/// The changes of an image across and down.
+fn gradient(image: ArrayView2<'_, f32>) -> (Array2<f32>, Array2<f32>) {
     let (edge, smooth) = ([1.0, 0.0, -1.0], [0.25, 0.5, 0.25]);
     let across = along_rows(along_rows(image, &edge).t(), &smooth).reversed_axes();
     let down = along_rows(along_rows(image, &smooth).t(), &edge).reversed_axes();
-    let mut strength = across;
-    strength.zip_mut_with(&down, |x, y| *x = ((*x * *x + *y * *y) / 2.0).sqrt());
-    strength
+    (across, down)
 }
 
 /// Subtract a background of the same shape from an image.
@@ -47,6 +88,23 @@ fn subtract_background(
         return Err(Error::Value(format!("the shapes {image:?} and {background:?} differ")));
     }
     Ok((&image - &background).mapv_into(|x| if x < 0.0 { 0.0 } else { x }))
+}
+
+/// The mean of images of one shape.
+#[memory_type(numpy, returns = input, cast)]
+fn mean_of(images: Vec<ArrayView2<'_, f32>>) -> Result<Array2<f32>, Error> {
+    let Some(first) = images.first() else {
+        return Err(Error::Value("there are no images".into()));
+    };
+    let mut sum = Array2::zeros(first.raw_dim());
+    for image in &images {
+        if image.dim() != first.dim() {
+            let text = format!("the shapes differ: {:?} and {:?}", first.dim(), image.dim());
+            return Err(Error::Value(text));
+        }
+        sum += image;
+    }
+    Ok(sum / images.len() as f32)
 }
 
 /// Add an image to a sum, in place.
@@ -139,5 +197,6 @@ fn best_threshold(counts: &[u64]) -> Option<usize> {
 
 #[pymodule]
 fn image_filters(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_class::<Gaussian>()?;
     arraybridge_runtime::python::export(module)
 }

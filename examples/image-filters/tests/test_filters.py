@@ -109,6 +109,31 @@ def test_mistakes_are_pythons_exceptions_and_arraybridges():
     assert image_filters.sobel(np.zeros((0, 3), "float32")).shape == (0, 3)
 
 
+def test_a_method_is_declared_as_a_function_is():
+    smooth = image_filters.Gaussian(2.0).apply
+    assert np.array_equal(smooth(IMAGE), image_filters.gaussian(IMAGE, 2.0))
+    assert arraybridge.detect_memory_type(smooth(bridges.make("torch", IMAGE))) == "torch"
+
+
+def test_edges_have_a_strength_and_a_direction():
+    ramp = np.arange(5, dtype="float32")
+    edges = image_filters.edges(np.tile(ramp, (4, 1)))
+    assert type(edges) is image_filters.Edges
+    assert np.array_equal(edges.strength, image_filters.sobel(np.tile(ramp, (4, 1))))
+    assert abs(edges.direction[1:-1, 1:-1]).max() < 1e-6
+    down = image_filters.edges(np.tile(ramp[:, None], (1, 4))).direction
+    assert np.allclose(abs(down[1:-1, 1:-1]), np.pi / 2)
+
+
+def test_the_mean_is_that_of_all_images():
+    images = [np.full((2, 3), value, "uint8") for value in (1, 2, 6)]
+    assert image_filters.mean_of(images).tolist() == [[3.0] * 3] * 2
+    with pytest.raises(ValueError, match="the shapes differ"):
+        image_filters.mean_of([IMAGE, IMAGE[1:]])
+    with pytest.raises(ValueError, match="no images"):
+        image_filters.mean_of([])
+
+
 def test_the_stub_is_that_of_the_module():
     text = (bridges.ROOT / "examples" / "image-filters" / "image_filters.pyi").read_text()
     # python -m arraybridge stubs image_filters > image_filters.pyi

@@ -5,9 +5,11 @@
 mod aliasing;
 mod by_hand;
 mod constraints;
+mod containers;
 mod cuda;
 mod elements;
 mod hygiene;
+mod methods;
 mod tensors;
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -271,6 +273,23 @@ fn copied(image: ArrayView2<'_, f32>, mut out: ArrayViewMut2<'_, f32>) {
     out.assign(&image);
 }
 
+/// The largest value in a square of three pixels, and the size of the tile.
+#[memory_type(numpy, returns = input, tiles(8, 8), halo = 1, workers = 2, join(concatenate, max))]
+fn largest_of_tiles(image: ArrayView2<'_, f32>) -> (Array2<f32>, usize) {
+    let (height, width) = image.dim();
+    let near = |at: usize, length: usize| at.saturating_sub(1)..length.min(at + 2);
+    let around = |(y, x): (usize, usize)| {
+        let rows = near(y, height).flat_map(|y| near(x, width).map(move |x| (y, x)));
+        rows.fold(f32::MIN, |largest, at| largest.max(image[at]))
+    };
+    (Array2::from_shape_fn((height, width), around), image.len())
+}
+
+#[memory_type(numpy, tiles(8, _), sliced(out))]
+fn copied_by_tiles(image: ArrayView2<'_, f32>, mut out: ArrayViewMut2<'_, f32>) {
+    out.assign(&image);
+}
+
 fn taken() -> PyErr {
     // More memory than any machine has.
     Vec::<u8>::new().try_reserve_exact(isize::MAX as usize).expect_err("that much memory");
@@ -378,5 +397,6 @@ fn bare(module: &Bound<'_, PyModule>) -> PyResult<()> {
 fn extension(module: &Bound<'_, PyModule>) -> PyResult<()> {
     by_hand::add(module)?;
     tensors::add(module)?;
+    module.add_class::<methods::Scale>()?;
     arraybridge_runtime::python::export(module)
 }

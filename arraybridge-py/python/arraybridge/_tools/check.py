@@ -22,6 +22,7 @@ from .child import run_cases
 from .page import check_page
 from .progress import progress
 from .tables import Table, tables
+from .terminal import show
 
 __all__ = ["gather"]
 
@@ -149,5 +150,5 @@ def run(names: Sequence[str], against: Sequence[str] | None, as_json: bool, sile
         print(f"no table for {', '.join(unknown)}; known: {', '.join(known)}", file=sys.stderr)
         return 2
     report = gather(names, against, silence, show=True)
-    print(json.dumps(report, indent=1) if as_json else check_page(report))
+    print(json.dumps(report, indent=1)) if as_json else show(check_page(report))
     return int(not report["ok"])

@@ -18,6 +18,7 @@ from arraybridge import __version__, frameworks, registered_pairs
 from .child import Child, run_cases, wait_for
 from .page import doctor_page
 from .progress import progress
+from .terminal import show
 
 __all__ = ["gather", "judge"]
 
@@ -274,6 +275,6 @@ def run(full: bool, as_json: bool, silence: float) -> int:
     report = gather(full, silence, show=True)
     report["findings"] = judge(report)
     report["ok"] = all(finding["level"] != "fault" for finding in report["findings"])
-    print(json.dumps(report, indent=1) if as_json else doctor_page(report))
+    print(json.dumps(report, indent=1)) if as_json else show(doctor_page(report))
     sys.stdout.flush()
     return int(not report["ok"])

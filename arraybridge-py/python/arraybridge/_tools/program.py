@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from arraybridge import trace
 
 from .page import callers_table
+from .terminal import show
 
 __all__ = ["run"]
 
@@ -27,7 +28,10 @@ def run(program: Sequence[str], is_module: bool, save: str | None, as_json: bool
     with collected:
         status = _status_of(program, is_module)
     sys.stdout.flush()
-    print(collected.to_json() if as_json else _page(collected), file=sys.stderr)
+    if as_json:
+        print(collected.to_json(), file=sys.stderr)
+    else:
+        show(_page(collected), sys.stderr)
     if save is not None:
         collected.save(save)
     return status

@@ -10,7 +10,7 @@ import importlib
 import sys
 from typing import Any, TextIO
 
-__all__ = ["Line", "progress"]
+__all__ = ["Line", "bar", "progress"]
 
 
 class Line:
@@ -63,6 +63,13 @@ class Line:
 
     def __exit__(self, *exception: Any) -> None:
         self.close()
+
+
+def bar(desc: str, total: int, unit: str) -> Any:
+    """A bar of tqdm, or a ``Line`` that is shown on a terminal only."""
+    with contextlib.suppress(ImportError):
+        return importlib.import_module("tqdm.auto").tqdm(desc=desc, total=total, unit=unit)
+    return Line(desc=desc, total=total, file=sys.stderr, disable=not sys.stderr.isatty())
 
 
 def progress(desc: str, total: int | None = None, show: bool = False) -> Any:

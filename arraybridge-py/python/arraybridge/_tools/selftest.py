@@ -13,6 +13,7 @@ from .checks import gpus
 from .child import run_cases
 from .page import selftest_page
 from .progress import progress
+from .terminal import show
 
 __all__ = ["gather"]
 
@@ -61,5 +62,5 @@ def gather(silence: float = 120, show: bool = False) -> dict[str, Any]:
 def run(as_json: bool, silence: float) -> int:
     """Print the report. Return 1 if a check failed, otherwise 0."""
     report = gather(silence, show=True)
-    print(json.dumps(report, indent=1) if as_json else selftest_page(report))
+    print(json.dumps(report, indent=1)) if as_json else show(selftest_page(report))
     return int(not report["ok"])

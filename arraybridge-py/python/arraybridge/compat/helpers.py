@@ -7,6 +7,7 @@ from types import ModuleType
 from typing import Any
 
 from .._core import convert_memory, device_id  # type: ignore[import-not-found]
+from ..exceptions import UnsupportedArrayError
 from ..types import GPU_MEMORY_TYPES
 
 
@@ -29,8 +30,14 @@ def _supports_cuda_array_interface(obj: Any) -> bool:
 
 
 def _get_device_id(data: Any, memory_type: str) -> int | None:
-    """Return the index of the accelerator that an array is on; None for the host."""
-    return device_id(data)
+    """Return the index of the accelerator that an array is on; None for the host.
+
+    None also for an object that is not an array.
+    """
+    try:
+        return device_id(data)
+    except UnsupportedArrayError:
+        return None
 
 
 def _move_to_device(data: Any, memory_type: str, device_id: int) -> Any:

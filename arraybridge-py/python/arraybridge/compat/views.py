@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
+from functools import partialmethod
 from types import MappingProxyType
 from typing import Any
 
@@ -36,10 +38,11 @@ def __getattr__(name: str) -> Any:
     return _VIEW
 
 
-class _FrameworkConverter(Converter):
+class ConverterBase(Converter):
     """A converter with the methods that the original package has for one framework."""
 
     __slots__ = ()
+    __registry__: Mapping[str, type[ConverterBase]]
 
     def from_numpy(self, data: Any, gpu_id: int | None = None) -> Any:
         return convert_memory(data, "numpy", self.source, gpu_id)
@@ -49,6 +52,19 @@ class _FrameworkConverter(Converter):
 
     def move_to_device(self, data: Any, gpu_id: int | None = None) -> Any:
         return convert_memory(data, self.source, self.source, gpu_id)
+
+
+def _class(name: str) -> type[ConverterBase]:
+    members = {
+        "__slots__": (),
+        "__init__": partialmethod(Converter.__init__, name),
+        "memory_type": name,
+    }
+    return type(f"{name.capitalize()}Converter", (ConverterBase,), members)
+
+
+# A class that is added here would convert nothing.
+ConverterBase.__registry__ = MappingProxyType({name.value: _class(name.value) for name in _VIEW})
 
 
 def get_converter(memory_type: str) -> Converter:
@@ -62,7 +78,6 @@ def get_converter(memory_type: str) -> Converter:
         stacklevel=2,
     )
     if memory_type not in _VIEW:
-        known = ", ".join(_VIEW)
-        reason = f"unknown framework {memory_type!r}; Known are {known}"
+        reason = f"No converter registered for {memory_type!r}; known are {', '.join(_VIEW)}"
         raise UnknownFrameworkError(memory_type, memory_type, "name", reason)
-    return _FrameworkConverter(memory_type)
+    return ConverterBase.__registry__[memory_type]()

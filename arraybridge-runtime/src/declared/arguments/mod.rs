@@ -62,6 +62,42 @@ pub struct ArgumentSlot<'py> {
     usage: ArrayUsage,
 }
 
+/// An array among the arguments, independent of the interpreter's lifetime.
+pub struct UnboundSlot {
+    /// The name of the keyword argument, or the index of the positional one.
+    key: std::result::Result<Py<PyString>, usize>,
+    value: Py<PyAny>,
+    element: Option<usize>,
+    order: usize,
+    class: Class,
+    is_part: bool,
+    usage: ArrayUsage,
+}
+
+impl From<ArgumentSlot<'_>> for UnboundSlot {
+    fn from(slot: ArgumentSlot<'_>) -> UnboundSlot {
+        let ArgumentSlot { key, element, order, value, class, is_part, usage } = slot;
+        let key = match key {
+            ArgumentKey::Keyword(name) => Ok(name.unbind()),
+            ArgumentKey::Positional(index) => Err(index),
+        };
+        UnboundSlot { key, value: value.unbind(), element, order, class, is_part, usage }
+    }
+}
+
+impl UnboundSlot {
+    /// The array.
+    pub fn bind<'py>(&self, py: Python<'py>) -> ArgumentSlot<'py> {
+        let &UnboundSlot { element, order, class, is_part, usage, .. } = self;
+        let key = match &self.key {
+            Ok(name) => ArgumentKey::Keyword(name.bind(py).clone()),
+            Err(index) => ArgumentKey::Positional(*index),
+        };
+        let value = self.value.bind(py).clone();
+        ArgumentSlot { key, element, order, value, class, is_part, usage }
+    }
+}
+
 /// The arrays of a call, in the order of the signature.
 pub type ArgumentSlots<'py> = SmallVec<[ArgumentSlot<'py>; 4]>;
 

@@ -86,7 +86,7 @@ impl Join {
     /// # Errors
     ///
     /// [`Error::Value`] for results that cannot be joined like this; what a function raises.
-    pub(super) fn apply<'py>(
+    pub(in crate::declared) fn apply<'py>(
         &self,
         parts: &[Bound<'py, PyAny>],
         axis: usize,
@@ -114,7 +114,7 @@ impl Join {
 
 /// An error that says how to declare the join.
 #[cold]
-pub(super) fn undeclared(why: &str) -> Error {
+pub(in crate::declared) fn undeclared(why: &str) -> Error {
     Error::Value(format!(
         "{why}; declare how the results are joined with join=\"concatenate\", \"sum\", \"max\", \
          \"min\" or a function of the list of results, or with a tuple of these for a tuple"
@@ -126,7 +126,7 @@ pub(super) fn undeclared(why: &str) -> Error {
 /// # Errors
 ///
 /// [`Error::Value`] when it is none, or has another type or length.
-pub(super) fn elements<'py>(
+pub(in crate::declared) fn elements<'py>(
     result: &Bound<'py, PyAny>,
     like: &Bound<'py, PyAny>,
 ) -> Result<Vec<Bound<'py, PyAny>>> {

@@ -12,6 +12,7 @@ use crate::declared::arguments::{ArgumentSlots, ArrayVersions};
 use crate::declared::call::{AttemptOptions, Call, FailedAttempt};
 use crate::framework::oom;
 use crate::interpreter::error::Error;
+use crate::interpreter::progress::Progress;
 use crate::slices;
 
 /// Makes the call for parts of the first array, and halves them until the calls succeed, down to single
@@ -95,7 +96,8 @@ impl<'py> Parts<'_, '_, 'py> {
     /// Calls the function for all parts, which are at most `longest` long and are halved when one does not
     /// fit into memory. Returns how long they are at most in the end.
     fn cut(&mut self, extent: usize, mut longest: usize) -> Result<usize, FailedAttempt> {
-        let mut start = 0;
+        let (name, mut start) = (&self.call.definition.name, 0);
+        let progress = Progress::start(self.call.py, name, extent, "element")?;
         while start < extent {
             let stop = start + self.next_length(extent - start, longest);
             match self.attempt(start, stop) {
@@ -113,6 +115,7 @@ impl<'py> Parts<'_, '_, 'py> {
                     // No part is taken in twice, so what fails here is not tried again.
                     self.results.add(attempted?, stop - start)?;
                     self.lengths.push(stop - start);
+                    progress.step(stop - start)?;
                     start = stop;
                 }
             }

@@ -1,5 +1,5 @@
 """The converters of the original package. Use ``arraybridge.convert``."""
 
-from arraybridge.compat.views import get_converter
+from arraybridge.compat.views import ConverterBase, get_converter
 
-__all__ = ["get_converter"]
+__all__ = ["ConverterBase", "get_converter"]

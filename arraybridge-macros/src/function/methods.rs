@@ -1,0 +1,130 @@
+//! `#[memory_methods]`: declared methods of a class. They leave the block of `#[pymethods]`, whose macro would
+//! not know their arguments.
+
+use proc_macro2::TokenStream;
+use quote::quote;
+use syn::spanned::Spanned;
+use syn::visit_mut::{VisitMut, visit_type_mut};
+use syn::{Attribute, Error, ImplItem, ImplItemFn, ItemFn, ItemImpl, Meta, Path, Result, Type};
+
+use super::{Binding, Method, expand, parse};
+use crate::table::spec::Place;
+
+/// Expands the attribute.
+pub fn declare(attribute: TokenStream, item: TokenStream) -> TokenStream {
+    let block = match syn::parse2::<ItemImpl>(item.clone()) {
+        Ok(block) => block,
+        Err(error) => {
+            let message = "#[memory_methods] is for the `impl` block with `#[pymethods]`";
+            let error = Error::new(error.span(), message).into_compile_error();
+            return quote!(#error #item);
+        }
+    };
+    if let Err(error) = check(&attribute, &block) {
+        let error = error.into_compile_error();
+        return quote!(#error #block);
+    }
+    match crate::table::known() {
+        Ok(known) => expanded(block, &known),
+        Err(problems) => problems.into_compile_errors(),
+    }
+}
+
+fn check(attribute: &TokenStream, block: &ItemImpl) -> Result<()> {
+    if !attribute.is_empty() {
+        let message =
+            "`#[memory_methods]` has no options; those of a method are in its `#[memory_type(..)]`";
+        return Err(Error::new(attribute.span(), message));
+    }
+    if !block.attrs.iter().any(|attribute| is_named(attribute, "pymethods")) {
+        let message = "write `#[memory_methods]` above `#[pymethods]`";
+        return Err(Error::new(block.self_ty.span(), message));
+    }
+    Ok(())
+}
+
+/// The block without the declared methods, a block with these, and their declarations.
+fn expanded(mut block: ItemImpl, known: &[(String, Place)]) -> TokenStream {
+    let class = (*block.self_ty).clone();
+    let (items, mut methods) = (std::mem::take(&mut block.items), Vec::new());
+    let mut declarations = TokenStream::new();
+    for item in items {
+        match item {
+            ImplItem::Fn(mut method) if declaration(&method).is_some() => {
+                let declared = read(&mut method, &class, known);
+                declarations.extend(
+                    declared.map_or_else(Error::into_compile_error, |d| expand::expand(&d)),
+                );
+                methods.push(method);
+            }
+            other => block.items.push(other),
+        }
+    }
+    quote!(#block impl #class { #(#methods)* } #declarations)
+}
+
+fn declaration(method: &ImplItemFn) -> Option<usize> {
+    method.attrs.iter().position(|attribute| is_named(attribute, "memory_type"))
+}
+
+/// Reads the declaration of a method, and removes the attributes that belong to it.
+fn read(
+    method: &mut ImplItemFn,
+    class: &Type,
+    known: &[(String, Place)],
+) -> Result<super::Declared> {
+    let mut options = TokenStream::new();
+    let mut binding = Binding::Instance;
+    let mut refused = None;
+    method.attrs.retain(|attribute| {
+        if is_named(attribute, "memory_type") {
+            if let Meta::List(list) = &attribute.meta {
+                options = list.tokens.clone();
+            }
+            return false;
+        }
+        let (bound, is_bound) = match attribute.path() {
+            path if is_last(path, "staticmethod") => (Binding::Static, true),
+            path if is_last(path, "classmethod") => (Binding::Class, true),
+            path => {
+                let others = ["new", "getter", "setter", "deleter", "classattr"];
+                if others.iter().any(|other| path.is_ident(other)) {
+                    refused = Some(path.clone());
+                }
+                (binding, refused.is_some())
+            }
+        };
+        binding = bound;
+        !is_bound
+    });
+    if let Some(path) = refused {
+        let message = "only methods, static methods and class methods are declared; call a declared \
+                       function from it";
+        return Err(Error::new(path.span(), message));
+    }
+    let mut sig = method.sig.clone();
+    ClassName(class).visit_signature_mut(&mut sig);
+    let attributes = &method.attrs;
+    let function: ItemFn = syn::parse_quote!(#(#attributes)* #sig {});
+    parse::read_function(options, function, Some(Method { class: class.clone(), binding }), known)
+}
+
+fn is_named(attribute: &Attribute, name: &str) -> bool {
+    is_last(attribute.path(), name)
+}
+
+fn is_last(path: &Path, name: &str) -> bool {
+    path.segments.last().is_some_and(|segment| segment.ident == name)
+}
+
+/// Writes the class in place of `Self`, which has no meaning outside the block.
+struct ClassName<'a>(&'a Type);
+
+impl VisitMut for ClassName<'_> {
+    fn visit_type_mut(&mut self, ty: &mut Type) {
+        match ty {
+            Type::Path(path) if path.path.is_ident("Self") => *ty = self.0.clone(),
+            ty => visit_type_mut(self, ty),
+        }
+    }
+}

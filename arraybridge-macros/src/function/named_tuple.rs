@@ -1,0 +1,79 @@
+//! `#[derive(NamedTuple)]`: a struct that a declared function returns, as a named tuple.
+
+use proc_macro2::TokenStream;
+use quote::quote;
+use syn::spanned::Spanned;
+use syn::{Data, DeriveInput, Error, Fields, Ident, Result, Type, parse_quote};
+
+use super::give::Give;
+use super::mistakes::Mistakes;
+use super::types::unraw;
+use super::{annotation, check, parse};
+
+/// Expands the derive macro.
+pub fn derive(item: TokenStream) -> TokenStream {
+    syn::parse2(item).and_then(|input| expand(&input)).unwrap_or_else(Error::into_compile_error)
+}
+
+fn expand(input: &DeriveInput) -> Result<TokenStream> {
+    let fields = fields(input)?;
+    let mut mistakes = Mistakes::default();
+    if !input.generics.params.is_empty() {
+        let message = "a named tuple is one class in Python, so that its struct cannot be generic; write \
+                       types";
+        mistakes.add(&input.generics, message);
+    }
+    for (name, ty) in &fields {
+        check::owned_result(ty, &mut mistakes);
+        let text = unraw(name);
+        if text.starts_with('_') || check::is_keyword(&text) {
+            let message = "a field of a named tuple cannot have this name; rename it, without an \
+                           underscore in front";
+            mistakes.add(name, message);
+        }
+    }
+    mistakes.gate(implementation(input, &fields))
+}
+
+/// The names and types of the fields.
+fn fields(input: &DeriveInput) -> Result<Vec<(&Ident, &Type)>> {
+    let message = "`NamedTuple` is derived for a struct with named fields";
+    let Data::Struct(data) = &input.data else {
+        return Err(Error::new(input.ident.span(), message));
+    };
+    let Fields::Named(fields) = &data.fields else {
+        return Err(Error::new(data.fields.span(), message));
+    };
+    Ok(fields.named.iter().filter_map(|f| Some((f.ident.as_ref()?, &f.ty))).collect())
+}
+
+fn implementation(input: &DeriveInput, fields: &[(&Ident, &Type)]) -> TokenStream {
+    let runtime: syn::Path = parse_quote!(::arraybridge_runtime);
+    let private = quote!(#runtime::__private);
+    let (ident, docs) = (&input.ident, parse::docs(&input.attrs));
+    let name = unraw(ident);
+    let idents = fields.iter().map(|(name, _)| name);
+    let described = fields.iter().map(|(name, ty)| {
+        let (name, annotation) = (unraw(name), annotation::field(ty));
+        quote!((#name, #annotation))
+    });
+    let give = Give { runtime: &runtime, elements: None };
+    let given = fields.iter().map(|(name, ty)| give.value(ty, quote!(#name)));
+    quote! {
+        const _: () = {
+            static CLASS: #private::TupleClass = #private::TupleClass::new(
+                #name, #docs, ::core::module_path!(), &[#(#described),*],
+            );
+            #private::inventory::submit! { #private::TupleEntry(&CLASS) }
+            impl #private::NamedTuple for #ident {
+                fn give<'py>(
+                    self,
+                    __call: &#private::Call<'_, 'py>,
+                ) -> #private::Result<#private::pyo3::Bound<'py, #private::pyo3::PyAny>> {
+                    let Self { #(#idents),* } = self;
+                    __call.give_named_tuple(&CLASS, ::std::vec![#(#given?),*])
+                }
+            }
+        };
+    }
+}

@@ -1,0 +1,188 @@
+//! The results of the tiles, put together as they come.
+
+use pyo3::prelude::*;
+use pyo3::types::PyList;
+use smallvec::SmallVec;
+
+use crate::declared::arguments::length_along;
+use crate::declared::ladder::{self, Join};
+use crate::framework::detect;
+use crate::interpreter::error::{Error, Result};
+use crate::interpreter::tuples::{plain_tuple, rebuilt};
+use crate::policy::StackPolicy;
+use crate::slices::{self, Grid, Mosaic, Span};
+
+/// The results of the tiles, or one element of each.
+pub struct Assembly<'a, 'py> {
+    how: Option<&'a Join>,
+    grid: &'a Grid,
+    /// The policy of the first array.
+    policy: Option<StackPolicy<'a>>,
+    state: State<'a, 'py>,
+}
+
+enum State<'a, 'py> {
+    Empty,
+    /// Every result was None.
+    Nothing,
+    Mosaic(Box<Mosaic<'a, 'py>>),
+    /// What is kept of each result, which the framework joins.
+    Kept(Vec<Bound<'py, PyAny>>),
+    /// Results that are joined as the declaration says.
+    Declared(&'a Join, Vec<Bound<'py, PyAny>>),
+    /// The elements of tuples or lists like this one, which has none of the results.
+    Elements(Bound<'py, PyAny>, Vec<Assembly<'a, 'py>>),
+}
+
+impl<'a, 'py> Assembly<'a, 'py> {
+    pub fn new(
+        how: Option<&'a Join>,
+        grid: &'a Grid,
+        policy: Option<StackPolicy<'a>>,
+    ) -> Assembly<'a, 'py> {
+        Assembly { how, grid, policy, state: State::Empty }
+    }
+
+    /// Takes in the result of the next tile.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Value`] when the result is not like those before, or does not fit its tile.
+    pub fn add(&mut self, result: Bound<'py, PyAny>, tile: &[Span]) -> Result<()> {
+        if let State::Empty = self.state {
+            self.state = self.start(&result, tile)?;
+        }
+        match &mut self.state {
+            State::Elements(like, assemblies) => {
+                let elements = ladder::elements(&result, like)?;
+                assemblies.iter_mut().zip(elements).try_for_each(|(one, x)| one.add(x, tile))
+            }
+            State::Declared(_, results) => {
+                results.push(result);
+                Ok(())
+            }
+            State::Nothing if result.is_none() => Ok(()),
+            State::Mosaic(mosaic) => {
+                check_fits(&result, tile)?;
+                if mosaic.place(&result, tile)? {
+                    return Ok(());
+                }
+                Err(unlike())
+            }
+            State::Kept(results) => {
+                check_fits(&result, tile)?;
+                let trims: SmallVec<[_; 4]> =
+                    tile.iter().map(|span| (span.axis, span.trim())).collect();
+                results.push(slices::region(&result, &trims)?);
+                Ok(())
+            }
+            State::Nothing | State::Empty => Err(unlike()),
+        }
+    }
+
+    /// What becomes of results like the first one.
+    fn start(&mut self, first: &Bound<'py, PyAny>, tile: &[Span]) -> Result<State<'a, 'py>> {
+        let joins = match self.how {
+            Some(Join::Each(joins)) => Some(joins),
+            Some(Join::Concatenate) | None => None,
+            Some(how) => return Ok(State::Declared(how, Vec::new())),
+        };
+        let is_sequence = first.is_exact_instance_of::<PyList>() || plain_tuple(first).is_some();
+        if joins.is_some() || is_sequence {
+            return self.start_elements(first, joins);
+        }
+        if first.is_none() {
+            return Ok(State::Nothing);
+        }
+        check_fits(first, tile)?;
+        let extents: SmallVec<[_; 4]> =
+            tile.iter().map(|span| span.axis).zip(self.grid.extents()).collect();
+        let mosaic = Mosaic::new(first, &extents, self.policy.take())?;
+        Ok(mosaic.map_or(State::Kept(Vec::new()), |mosaic| State::Mosaic(Box::new(mosaic))))
+    }
+
+    fn start_elements(
+        &mut self,
+        first: &Bound<'py, PyAny>,
+        joins: Option<&'a Vec<Join>>,
+    ) -> Result<State<'a, 'py>> {
+        let elements = ladder::elements(first, first)?;
+        let count = elements.len();
+        if let Some(joins) = joins.filter(|joins| joins.len() != count) {
+            let wanted = joins.len();
+            let text = format!("join has {wanted} elements and the result has {count}");
+            return Err(Error::Value(text));
+        }
+        // The policy is for the first array.
+        let lead = elements.iter().position(|element| detect::class_of(element).is_some());
+        let part = |index: usize| {
+            let policy = if lead == Some(index) { self.policy.take() } else { None };
+            Assembly::new(joins.map(|joins| &joins[index]), self.grid, policy)
+        };
+        let assemblies = (0..count).map(part).collect();
+        let nothing = vec![first.py().None().into_bound(first.py()); count];
+        Ok(State::Elements(rebuilt(first, nothing)?, assemblies))
+    }
+
+    /// The result of the whole.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Value`] when nothing was returned although tiles overlap; what a join raises.
+    pub fn finish(self, py: Python<'py>, overlap: bool) -> Result<Bound<'py, PyAny>> {
+        match self.state {
+            State::Mosaic(mosaic) => mosaic.finish(),
+            State::Kept(results) => joined(results, self.grid),
+            State::Declared(how, results) => how.apply(&results, 0),
+            State::Elements(like, assemblies) => {
+                let finished = assemblies.into_iter().map(|one| one.finish(py, false));
+                Ok(rebuilt(&like, finished.collect::<Result<_>>()?)?)
+            }
+            State::Nothing | State::Empty if overlap => Err(Error::Value(
+                "the function returned None for each tile; with a halo each tile is a copy, so that \
+                 what is written to it is lost: return the array"
+                    .to_owned(),
+            )),
+            State::Nothing | State::Empty => Ok(py.None().into_bound(py)),
+        }
+    }
+}
+
+/// Checks that a result is an array with the lengths of its tile along the axes that are cut.
+fn check_fits(result: &Bound<'_, PyAny>, tile: &[Span]) -> Result<()> {
+    let say = |what: &str| {
+        ladder::undeclared(&format!("{what}, so that it has no place in the result of the whole"))
+    };
+    if detect::class_of(result).is_none() {
+        let class = result.get_type().name()?;
+        return Err(say(&format!("the result of a tile is of type {class}")));
+    }
+    for span in tile {
+        let (axis, wanted) = (span.axis, span.read.len());
+        let found = length_along(result, axis);
+        if found != Some(wanted) {
+            let found = found.map_or("none".to_owned(), |found| found.to_string());
+            return Err(say(&format!(
+                "the length of a tile along axis {axis} is {wanted} and that of its result is {found}"
+            )));
+        }
+    }
+    Ok(())
+}
+
+#[cold]
+fn unlike() -> Error {
+    Error::Value(
+        "the result of a tile has another framework, dtype or shape than those of the tiles before"
+            .to_owned(),
+    )
+}
+
+/// The array of what is kept of the results, which are in C order.
+fn joined<'py>(mut parts: Vec<Bound<'py, PyAny>>, grid: &Grid) -> Result<Bound<'py, PyAny>> {
+    for (axis, count) in grid.counts().rev() {
+        let rows = parts.chunks(count).map(|row| slices::concatenate(row, axis));
+        parts = rows.collect::<Result<_>>()?;
+    }
+    parts.pop().ok_or_else(|| Error::Value("there are no tiles".to_owned()))
+}

@@ -1,0 +1,93 @@
+//! Calls for several tiles at a time, in threads.
+
+use std::collections::VecDeque;
+
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyTuple};
+
+use crate::declared::Declared;
+use crate::declared::arguments::{ArgumentSlots, UnboundSlot};
+use crate::declared::call::Call;
+use crate::interpreter::error::Result;
+use crate::policy::Policy;
+
+/// How many tiles are submitted for each worker: one to work on and one to go on with.
+const AHEAD: usize = 2;
+
+/// Calls the function for the tiles that `cut` gives, in threads of the current context, and gives the
+/// results to `take` in order. No thread uses the arrays after this has returned.
+///
+/// # Errors
+///
+/// What `cut` and `take` return, and what the first failing call raises.
+pub(super) fn run<'py>(
+    call: &Call<'_, 'py>,
+    declared: &Bound<'py, Declared>,
+    count: usize,
+    workers: usize,
+    cut: &dyn Fn(usize) -> Result<ArgumentSlots<'py>>,
+    take: &mut dyn FnMut(usize, Bound<'py, PyAny>) -> PyResult<()>,
+) -> PyResult<()> {
+    let py = call.py;
+    let pool = py.import("concurrent.futures")?.getattr("ThreadPoolExecutor")?;
+    let pool = pool.call1((workers.min(count),))?;
+    let copy_context = py.import("contextvars")?.getattr("copy_context")?;
+    let (mut pending, mut submitted) = (VecDeque::new(), 0);
+    let mut work = || -> PyResult<()> {
+        for index in 0..count {
+            while submitted < count.min(index + AHEAD * workers) {
+                let task = Task::new(call, declared, cut(submitted)?);
+                let run = copy_context.call0()?.getattr(intern!(py, "run"))?;
+                pending.push_back(pool.call_method1(intern!(py, "submit"), (run, task))?);
+                submitted += 1;
+            }
+            let Some(future) = pending.pop_front() else { break };
+            take(index, future.call_method0(intern!(py, "result"))?)?;
+        }
+        Ok(())
+    };
+    let done = work();
+    let keywords = PyDict::new(py);
+    keywords.set_item("wait", true)?;
+    keywords.set_item("cancel_futures", true)?;
+    let ended = pool.call_method("shutdown", (), Some(&keywords));
+    done.and(ended.map(drop))
+}
+
+/// The call for one tile, which any thread can make.
+#[pyclass(frozen, module = "arraybridge._core")]
+struct Task {
+    declared: Py<Declared>,
+    args: Py<PyTuple>,
+    kwargs: Option<Py<PyDict>>,
+    slots: Vec<UnboundSlot>,
+    policy: Policy,
+}
+
+impl Task {
+    fn new<'py>(
+        call: &Call<'_, 'py>,
+        declared: &Bound<'py, Declared>,
+        slots: ArgumentSlots<'py>,
+    ) -> Task {
+        Task {
+            declared: declared.clone().unbind(),
+            args: call.args.clone().unbind(),
+            kwargs: call.kwargs.clone().map(Bound::unbind),
+            slots: slots.into_iter().map(UnboundSlot::from).collect(),
+            policy: call.policy,
+        }
+    }
+}
+
+#[pymethods]
+impl Task {
+    fn __call__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let kwargs = self.kwargs.as_ref().map(|kwargs| kwargs.bind(py));
+        let definition = self.declared.get().definition();
+        let mut call = Call::new(py, definition, self.args.bind(py), kwargs, self.policy);
+        call.slots = self.slots.iter().map(|slot| slot.bind(py)).collect();
+        call.recover(&call.slots)
+    }
+}

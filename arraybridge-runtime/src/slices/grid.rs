@@ -1,0 +1,147 @@
+//! Tiles: where they begin and end, and what of each is kept.
+
+use std::ops::Range;
+
+use smallvec::SmallVec;
+
+/// How arrays are cut into tiles, for each of their last axes.
+#[derive(Clone, Debug)]
+pub struct Tiling {
+    /// The length of a tile, at least 1; `None` leaves the axis whole.
+    pub lengths: Vec<Option<usize>>,
+    /// How many more elements a tile has on each side, where the array has them.
+    pub halo: Vec<usize>,
+}
+
+/// The tiles of an array of one shape, in C order.
+#[derive(Clone, Debug)]
+pub struct Grid {
+    axes: SmallVec<[Axis; 4]>,
+}
+
+/// An axis that is cut.
+#[derive(Clone, Copy, Debug)]
+struct Axis {
+    index: usize,
+    extent: usize,
+    length: usize,
+    halo: usize,
+}
+
+impl Axis {
+    /// The number of tiles along the axis. An axis without elements has one, without elements.
+    fn count(&self) -> usize {
+        self.extent.div_ceil(self.length).max(1)
+    }
+}
+
+/// What a tile is along one axis, in positions of the array.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Span {
+    /// The index of the axis.
+    pub axis: usize,
+    /// The elements with the halo.
+    pub read: Range<usize>,
+    /// Those without it. Over all tiles, each position is kept once.
+    pub kept: Range<usize>,
+}
+
+impl Span {
+    /// The kept elements in positions of the tile.
+    pub fn trim(&self) -> Range<usize> {
+        self.kept.start - self.read.start..self.kept.end - self.read.start
+    }
+}
+
+/// A tile: a span for each axis that is cut.
+pub type Tile = SmallVec<[Span; 4]>;
+
+impl Grid {
+    /// The tiles of an array of this shape; `None` if it has fewer axes than the tiles.
+    pub fn new(tiling: &Tiling, shape: &[usize]) -> Option<Grid> {
+        let before = shape.len().checked_sub(tiling.lengths.len())?;
+        let cut = |(at, length): (usize, &Option<usize>)| {
+            let (index, halo) = (before + at, tiling.halo[at]);
+            length.map(|length| Axis { index, extent: shape[index], length, halo })
+        };
+        Some(Grid { axes: tiling.lengths.iter().enumerate().filter_map(cut).collect() })
+    }
+
+    /// The number of tiles.
+    pub fn count(&self) -> usize {
+        self.axes.iter().map(Axis::count).product()
+    }
+
+    /// The axes that are cut, with the number of tiles along each.
+    pub fn counts(&self) -> impl DoubleEndedIterator<Item = (usize, usize)> {
+        self.axes.iter().map(|axis| (axis.index, axis.count()))
+    }
+
+    /// The lengths of the array along the axes that are cut.
+    pub fn extents(&self) -> SmallVec<[usize; 4]> {
+        self.axes.iter().map(|axis| axis.extent).collect()
+    }
+
+    /// The tile of an index below [`count`](Self::count).
+    pub fn tile(&self, index: usize) -> Tile {
+        let mut rest = index;
+        let mut tile: Tile = self
+            .axes
+            .iter()
+            .rev()
+            .map(|axis| {
+                let start = rest % axis.count() * axis.length;
+                rest /= axis.count();
+                let stop = (start + axis.length).min(axis.extent);
+                let read = start.saturating_sub(axis.halo)
+                    ..stop.saturating_add(axis.halo).min(axis.extent);
+                Span { axis: axis.index, read, kept: start..stop }
+            })
+            .collect();
+        tile.reverse();
+        tile
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn a_tile_has_its_halo_where_the_array_has_it() {
+        let tiling = Tiling { lengths: vec![Some(4), None], halo: vec![1, 0] };
+        let grid = Grid::new(&tiling, &[2, 10, 3]).unwrap();
+        let found: Vec<_> = (0..grid.count()).map(|index| grid.tile(index)[0].clone()).collect();
+        let span = |read, kept| Span { axis: 1, read, kept };
+        assert_eq!(found, [span(0..5, 0..4), span(3..9, 4..8), span(7..10, 8..10)]);
+        assert_eq!(found[2].trim(), 1..3);
+        assert!(Grid::new(&tiling, &[10]).is_none());
+    }
+
+    proptest! {
+        #[test]
+        fn every_position_is_kept_once(
+            shape in proptest::collection::vec(0_usize..9, 3),
+            lengths in proptest::collection::vec(proptest::option::of(1_usize..6), 1..4),
+            halo in proptest::collection::vec(0_usize..12, 3),
+        ) {
+            let tiling = Tiling { halo: halo[..lengths.len()].to_vec(), lengths };
+            let grid = Grid::new(&tiling, &shape).unwrap();
+            let mut kept = vec![0_u32; shape.iter().product()];
+            for tile in (0..grid.count()).map(|index| grid.tile(index)) {
+                for (position, count) in kept.iter_mut().enumerate() {
+                    let (x, y) = (position % shape[2], position / shape[2]);
+                    let at = [y / shape[1], y % shape[1], x];
+                    *count += u32::from(tile.iter().all(|span| span.kept.contains(&at[span.axis])));
+                }
+                for span in &tile {
+                    prop_assert!(span.read.start <= span.kept.start && span.kept.end <= span.read.end);
+                    prop_assert!(span.read.end <= shape[span.axis]);
+                }
+            }
+            prop_assert!(kept.iter().all(|count| *count == 1));
+        }
+    }
+}

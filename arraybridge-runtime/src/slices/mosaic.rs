@@ -1,0 +1,176 @@
+//! An array that is filled while the tiles of it come.
+
+use std::slice;
+
+use pyo3::prelude::*;
+
+use super::fill::fill_region;
+use super::grid::Span;
+use super::join::{Along, Join, allocate};
+use crate::convert::record::Record;
+use crate::convert::{self, Opened, trace};
+use crate::framework::detect::{self, Role};
+use crate::framework::device::{self, Device, Placement};
+use crate::framework::endpoints::Endpoints;
+use crate::framework::loaded;
+use crate::framework::spec::DType;
+use crate::interpreter::error::{Error, Result};
+use crate::memory::cast;
+use crate::memory::source::{SharedSource, Source};
+use crate::memory::view::Dims;
+use crate::policy::StackPolicy;
+
+/// An array in host memory, with the tiles that have come so far. They are copied to their places, and not
+/// kept.
+pub struct Mosaic<'a, 'py> {
+    join: Join<'py, 'py>,
+    device: Device,
+    whole: Opened,
+    /// The dtype of the tiles.
+    from: DType,
+    policy: Option<StackPolicy<'a>>,
+    /// The number of elements that are there.
+    filled: usize,
+}
+
+impl<'a, 'py> Mosaic<'a, 'py> {
+    /// Room for tiles like the first one, which is not copied yet. The extents are those of the whole along
+    /// the axes that are cut. `None` if the tiles have to be kept: they are joined by their framework, or
+    /// there is no room for both them and the whole.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Conversion`] when the framework cannot have the whole.
+    pub fn new(
+        first: &Bound<'py, PyAny>,
+        extents: &[(usize, usize)],
+        policy: Option<StackPolicy<'a>>,
+    ) -> Result<Option<Mosaic<'a, 'py>>> {
+        let py = first.py();
+        let Some(class) = detect::class_of(first) else { return Ok(None) };
+        let Some((axis, _)) = extents.first() else { return Ok(None) };
+        let join = Join::new(first, class.framework, Placement::Auto, Along::Axis(*axis))?;
+        let Some(opened) = open(&join, first)? else { return Ok(None) };
+        let view = opened.source.view();
+        let mut shape = Dims::from_slice(view.shape());
+        for (axis, extent) in extents {
+            let Some(length) = shape.get_mut(*axis) else { return Ok(None) };
+            *length = *extent;
+        }
+        let own = loaded::load(py, class.framework, Endpoints::of(class.framework))?;
+        let device = join.device(device::device_of(py, own, first)?)?;
+        let from = view.dtype();
+        let to = match &policy {
+            Some(policy) => policy.dtype(py, join.loaded, from, shape.len())?,
+            None => None,
+        };
+        // SAFETY: the tiles are written before anybody gets the array.
+        let Ok(source) = (unsafe { allocate(shape, to.unwrap_or(from)) }) else { return Ok(None) };
+        let whole = Opened { source, private: true };
+        join.admit(&whole)?;
+        Ok(Some(Mosaic { join, device, whole, from, policy, filled: 0 }))
+    }
+
+    /// Copies what is kept of a tile to its place; false if the tile is not like the first one.
+    ///
+    /// # Errors
+    ///
+    /// What the framework raises when its array is read.
+    pub fn place(&mut self, tile: &Bound<'py, PyAny>, spans: &[Span]) -> Result<bool> {
+        let is_like = detect::class_of(tile)
+            .is_some_and(|class| class.framework.name == self.join.loaded.framework.name);
+        if !is_like {
+            return Ok(false);
+        }
+        let Some(opened) = open(&self.join, tile)? else { return Ok(false) };
+        let (view, whole) = (opened.source.view(), self.whole.source.view());
+        let wanted = |axis: usize| match spans.iter().find(|span| span.axis == axis) {
+            Some(span) => span.read.len(),
+            None => whole.shape()[axis],
+        };
+        let has_shape = view.ndim() == whole.ndim()
+            && (0..view.ndim()).all(|axis| view.shape()[axis] == wanted(axis));
+        let fits = |span: &Span| span.kept.end <= whole.shape()[span.axis];
+        if view.dtype() != self.from || !has_shape || !spans.iter().all(fits) {
+            return Ok(false);
+        }
+        let mut starts: Dims<usize> = whole.shape().iter().map(|_| 0).collect();
+        spans.iter().for_each(|span| starts[span.axis] = span.kept.start);
+        let kept = self.kept(opened.source, spans)?;
+        fill_region(self.join.py, &mut self.whole.source, &kept, &starts)
+            .map_err(|error| Error::Value(error.to_string()))?;
+        self.filled += kept.view().len();
+        Ok(true)
+    }
+
+    /// What is kept of a tile, in the dtype of the whole.
+    fn kept(&mut self, tile: Source, spans: &[Span]) -> Result<Source> {
+        let (py, to) = (self.join.py, self.dtype());
+        let is_whole = spans.iter().all(|span| span.kept == span.read);
+        let trims = || spans.iter().map(|span| (span.axis, span.trim()));
+        let kept = if is_whole { tile } else { SharedSource::from(tile).region(trims()) };
+        let Some(policy) = self.policy.as_mut().filter(|_| to != self.from) else {
+            return Ok(kept);
+        };
+        let (cast, lost) = cast::cast(py, &kept, to, policy.scaling())?;
+        policy.count(py, &kept, lost);
+        Ok(cast)
+    }
+
+    fn dtype(&self) -> DType {
+        self.whole.source.view().dtype()
+    }
+
+    /// The array, of which every element has come.
+    ///
+    /// # Errors
+    ///
+    /// As [`convert::make_array`]; the warnings of the policy, if a filter makes them exceptions.
+    ///
+    /// # Panics
+    ///
+    /// If an element has not come: its memory has no value.
+    pub fn finish(self) -> Result<Bound<'py, PyAny>> {
+        self.finish_region(None)
+    }
+
+    /// The elements below a position along an axis, or all.
+    ///
+    /// # Errors
+    ///
+    /// As [`finish`](Self::finish).
+    pub fn finish_region(self, below: Option<(usize, usize)>) -> Result<Bound<'py, PyAny>> {
+        let (start, to) = (trace::start(), self.dtype());
+        let Mosaic { join, device, mut whole, from, policy, filled } = self;
+        let Join { py, endpoints, loaded, .. } = join;
+        if let Some(policy) = policy.filter(|_| to != from) {
+            policy.warn(py, loaded, from, to)?;
+        }
+        if let Some((axis, end)) = below {
+            let source = SharedSource::from(whole.source).region([(axis, 0..end)]);
+            whole = Opened { source, private: false };
+        }
+        assert_eq!(whole.source.view().len(), filled, "elements of the array have no value yet");
+        let result = convert::make_array(py, endpoints, loaded, whole, device)?;
+        if let Some(start) = start {
+            trace::push(py, join.record(&result), start);
+            if to != from {
+                let record = Record::of_cast(loaded, &result, to, "dtype policy");
+                trace::push(py, record, start);
+            }
+        }
+        Ok(result)
+    }
+}
+
+/// The host memory of a tile; `None` if it has to be joined by its framework, or has none that can be read.
+fn open<'py>(join: &Join<'_, 'py>, tile: &Bound<'py, PyAny>) -> Result<Option<Opened>> {
+    let is_array = detect::class_of(tile).is_some_and(|class| matches!(class.role, Role::Array));
+    if !is_array || join.needs_operation(slice::from_ref(tile))? {
+        return Ok(None);
+    }
+    match convert::open_host(tile) {
+        Err(Error::Conversion(_)) => Ok(None),
+        opened => opened.map(Some),
+    }
+}

@@ -1,0 +1,75 @@
+//! Declared methods of a class.
+
+use arraybridge_runtime::prelude::*;
+use pyo3::prelude::*;
+use pyo3::types::PyType;
+
+/// Multiplies by a factor, and counts its calls.
+#[pyclass]
+pub struct Scale {
+    #[pyo3(get, set)]
+    factor: f32,
+    calls: usize,
+}
+
+#[memory_methods]
+#[pymethods]
+impl Scale {
+    #[new]
+    #[pyo3(signature = (factor=2.0))]
+    fn new(factor: f32) -> Self {
+        Scale { factor, calls: 0 }
+    }
+
+    /// The image times the factor.
+    #[memory_type(numpy, returns = input, cast, dtype_conversion = preserve, defaults(by = 1.0))]
+    fn apply(&self, image: ArrayView2<'_, f32>, by: f32) -> Array2<f32> {
+        &image * (self.factor * by)
+    }
+
+    #[memory_type(numpy)]
+    fn add_to(&mut self, image: ArrayViewD<'_, f32>, mut out: ArrayViewMutD<'_, f32>) -> usize {
+        out += &(&image * self.factor);
+        self.calls += 1;
+        self.calls
+    }
+
+    #[memory_type(numpy, for T in (u8, f32))]
+    fn size_of<T: Element>(&self, _image: ArrayViewD<'_, T>) -> usize {
+        size_of::<T>()
+    }
+
+    /// Calls back with the instance borrowed.
+    #[memory_type(numpy)]
+    fn during(&mut self, image: ArrayViewD<'_, f32>, callback: &Bound<'_, PyAny>) -> PyResult<()> {
+        let _ = (image, &self);
+        callback.call0().map(drop)
+    }
+
+    #[memory_type(torch)]
+    #[staticmethod]
+    fn ones(n: usize) -> Array1<f32> {
+        Array1::ones(n)
+    }
+
+    /// A scale by the mean of an image.
+    #[classmethod]
+    #[memory_type(numpy, cast)]
+    fn of<'py>(
+        cls: &Bound<'py, PyType>,
+        image: ArrayViewD<'_, f32>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        cls.call1((image.mean().unwrap_or(0.0),))
+    }
+
+    /// A scale of twice the factor.
+    #[memory_type(numpy)]
+    fn doubled(&self) -> Result<Self, Error> {
+        Ok(Self::new(self.factor * 2.0))
+    }
+
+    /// How often it was called.
+    fn count(&self) -> usize {
+        self.calls
+    }
+}

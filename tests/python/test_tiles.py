@@ -1,0 +1,333 @@
+"""Functions that are called for each tile of an image."""
+
+import pickle
+import threading
+from pathlib import Path
+
+import arraybridge
+import bridges
+import cloudpickle
+import ml_dtypes
+import numpy as np
+import pytest
+from arraybridge import decorators
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import ndimage
+
+NATIVE = {"dtype_conversion": "native"}
+
+
+def image(*shape, dtype="float32"):
+    values = np.random.default_rng(7).integers(0, 200, shape or (50, 37))
+    return values.astype(dtype)
+
+
+def largest(array):
+    """The largest value within two pixels, which tells a halo that is too small."""
+    return ndimage.maximum_filter(array, 5)
+
+
+@given(
+    shape=st.lists(st.integers(0, 12), min_size=2, max_size=2),
+    lengths=st.lists(st.none() | st.integers(1, 9), min_size=1, max_size=2).filter(any),
+    halo=st.integers(2, 20),
+    workers=st.sampled_from([1, 3]),
+)
+@settings(max_examples=100, deadline=None)
+def test_tiles_with_a_halo_give_what_the_whole_image_gives(shape, lengths, halo, workers):
+    data = image(*shape)
+    tiled = arraybridge.numpy(largest, tiles=tuple(lengths), halo=halo, workers=workers)
+    np.testing.assert_array_equal(tiled(data), largest(data) if data.size else data)
+
+
+def test_without_its_halo_a_filter_sees_the_edge_of_each_tile():
+    data = image()
+    assert (arraybridge.numpy(largest, tiles=(10, 10))(data) != largest(data)).any()
+    assert (arraybridge.numpy(largest, tiles=(10, 10), halo=1)(data) != largest(data)).any()
+
+
+@pytest.mark.parametrize("source", bridges.CPU_FRAMEWORKS)
+@pytest.mark.parametrize("name", bridges.CPU_FRAMEWORKS)
+def test_each_framework_gets_tiles_of_its_own(source, name):
+    bridges.need(source, name)
+    shapes, classes = [], set()
+
+    def double(tile):
+        shapes.append(tuple(tile.shape))
+        classes.add(type(tile))
+        return tile + tile
+
+    tiled = getattr(decorators, name)(double, tiles=(4, 4), halo=1, output_type="numpy")
+    data = image(6, 7)
+    np.testing.assert_array_equal(tiled(bridges.make(source, data)), data + data)
+    assert shapes == [(5, 5), (5, 4), (3, 5), (3, 4)] and len(classes) == 1
+    assert arraybridge.detect_memory_type(bridges.make(name, data)) == name
+
+
+def test_an_axis_can_be_left_whole():
+    shapes = []
+
+    def gray(tile):
+        shapes.append(tile.shape)
+        return tile.mean(axis=2)
+
+    data = image(6, 8, 3)
+    tiled = arraybridge.numpy(gray, tiles=(4, 4, None), **NATIVE)
+    np.testing.assert_array_equal(tiled(data), data.mean(axis=2))
+    assert shapes == [(4, 4, 3), (4, 4, 3), (2, 4, 3), (2, 4, 3)]
+
+
+def test_tiles_are_of_the_last_axes_and_slices_are_cut_too():
+    shapes = []
+
+    def same(tile):
+        shapes.append(tile.shape)
+        return tile + 1
+
+    stack = image(3, 6, 5)
+    np.testing.assert_array_equal(arraybridge.numpy(same, tiles=(4, 5))(stack), stack + 1)
+    assert shapes == [(3, 4, 5), (3, 2, 5)]
+    shapes.clear()
+    tiled = arraybridge.numpy(same, tiles=(4, 5), slice_by_slice=True)
+    np.testing.assert_array_equal(tiled(stack), stack + 1)
+    assert shapes == [(4, 5), (2, 5)] * 3
+
+
+def test_arrays_named_by_sliced_are_cut_with_the_first():
+    def masked(tile, mask, by):
+        assert tile.shape == mask.shape and by.shape == (2,)
+        return np.where(mask, tile * by[0], 0)
+
+    data, mask, by = image(), image() > 90, np.array([3, 1], "float32")
+    tiled = arraybridge.numpy(masked, tiles=(16, 16), halo=3, sliced="mask")
+    np.testing.assert_array_equal(tiled(data, mask, by), masked(data, mask, by))
+    np.testing.assert_array_equal(tiled(data, by=by, mask=mask), masked(data, mask, by))
+    with pytest.raises(ValueError, match=r"\[50, 37\] and \[50, 36\]"):
+        tiled(data, mask[:, 1:], by)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_the_result_gets_the_dtype_of_the_image_once(workers):
+    calls = []
+
+    def half(tile):
+        calls.append(None)
+        return tile / 2
+
+    tiled = arraybridge.numpy(half, tiles=(16, 16), workers=workers)
+    data = image(dtype="uint16")
+    with pytest.warns(arraybridge.FractionsLostWarning) as warned:
+        result = tiled(data)
+    assert len(warned) == 1 and f"{int((data % 2).sum())} values" in str(warned[0].message)
+    assert result.dtype == np.uint16 and len(calls) == 12
+    np.testing.assert_array_equal(result, np.rint(data / 2))
+    stretched = arraybridge.numpy(half, tiles=(16, 16), workers=workers, scaling="stretch")
+    whole = arraybridge.numpy(half, scaling="stretch")
+    np.testing.assert_array_equal(stretched(data), whole(data))
+
+
+def test_tuples_are_put_together_element_by_element():
+    def both(tile):
+        return tile > 90, [tile * 2, tile.sum()], tile.max()
+
+    data = image()
+    each = ("concatenate", ("concatenate", "sum"), "max")
+    mask, (double, total), top = arraybridge.numpy(both, tiles=(16, 16), halo=0, join=each)(data)
+    np.testing.assert_array_equal(mask, data > 90)
+    np.testing.assert_array_equal(double, data * 2)
+    assert (total, top) == (data.sum(), data.max())
+    listed = arraybridge.numpy(lambda tile: tile.sum(), tiles=(25, 37), join=list)(data)
+    assert listed == [data[:25].sum(), data[25:].sum()]
+
+
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [
+        (lambda tile: tile.sum(), "the result of a tile is of type float32"),
+        (lambda tile: (tile, 3), "the result of a tile is of type int"),
+        (lambda tile: tile[::2], "a tile along axis 0 is 20 and that of its result is 10"),
+        (lambda tile: tile[0], "a tile along axis 1 is 20 and that of its result is none"),
+        (lambda tile: None, "returned None for each tile"),
+        (lambda tile: None if tile[0, 0] else tile, "."),
+        (lambda tile: tile.astype("f4" if tile.shape[1] > 20 else "f8"), "another framework"),
+    ],
+)
+def test_a_result_that_has_no_place_is_an_error(function, message):
+    with pytest.raises(ValueError, match=message):
+        arraybridge.numpy(function, tiles=(18, 18), halo=2)(image())
+
+
+@pytest.mark.parametrize("name", ["numpy", "torch"])
+def test_writing_to_a_tile_with_a_halo_changes_no_other_tile(name):
+    bridges.need(name)
+
+    def add(tile):
+        tile += 1
+        return tile
+
+    data = image()
+    array = bridges.make(name, data)
+    tiled = getattr(decorators, name)(add, tiles=(16, 16), halo=4, output_type="numpy")
+    np.testing.assert_array_equal(tiled(array), data + 1)
+    np.testing.assert_array_equal(np.asarray(array), data)
+
+
+def test_tiles_without_a_halo_can_be_written_to():
+    def clear(tile):
+        tile[...] = 0
+
+    data = image()
+    assert arraybridge.numpy(clear, tiles=(16, 16))(data) is None
+    assert not data.any()
+
+
+def test_one_buffer_for_all_results_is_copied_in_time():
+    buffer = np.empty((10, 37), "float32")
+    data = image()
+    tiled = arraybridge.numpy(lambda tile: np.add(tile, 1, out=buffer), tiles=(10, 37))
+    np.testing.assert_array_equal(tiled(data), data + 1)
+
+
+def test_workers_call_at_the_same_time_and_in_the_context_of_the_call():
+    together = threading.Barrier(3, timeout=60)
+    threads = set()
+
+    def double(tile):
+        threads.add(threading.current_thread())
+        together.wait()
+        return tile * 2.0
+
+    data = image(30, 10)
+    before = threading.active_count()
+    tiled = arraybridge.numpy(double, tiles=(10, 10), workers=3)
+    with arraybridge.trace() as records:
+        np.testing.assert_array_equal(tiled(data), data * 2)
+    assert len(threads) == 3 and threading.main_thread() not in threads
+    assert threading.active_count() == before
+    assert [record.how for record in records] == ["concatenate"]
+    torched = arraybridge.torch(lambda tile: tile * 2, tiles=(10, 10), workers=3)
+    with arraybridge.trace() as records:
+        torched(data)
+    assert len([record for record in records if record.target == "torch"]) >= 3
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+@pytest.mark.parametrize("error", [ZeroDivisionError, KeyboardInterrupt])
+def test_an_error_of_one_tile_ends_the_call(workers, error):
+    calls = []
+
+    def fails(tile):
+        calls.append(None)
+        if len(calls) == 4:
+            raise error("the fourth")
+        return tile
+
+    before = threading.active_count()
+    with pytest.raises(error, match="the fourth"):
+        arraybridge.numpy(fails, tiles=(1, 1), workers=workers)(image())
+    assert threading.active_count() == before and len(calls) < 50
+
+
+def test_each_tile_has_a_ladder_of_its_own():
+    lengths = []
+
+    def needs_little(tile):
+        if len(tile) > 8:
+            raise MemoryError
+        lengths.append(len(tile))
+        return tile + 1
+
+    data = image()
+    tiled = arraybridge.numpy(needs_little, tiles=(16, 37), split_axis=0, on_oom="split")
+    np.testing.assert_array_equal(tiled(data), data + 1)
+    assert sum(lengths) == 50 and max(lengths) <= 8
+
+
+def test_gradients_pass_through_tiles():
+    torch = pytest.importorskip("torch")
+    data = torch.ones(20, 20, requires_grad=True)
+    tiled = arraybridge.torch(lambda tile: tile**2, tiles=(8, 8), halo=2)
+    result = tiled(data)
+    result.sum().backward()
+    np.testing.assert_array_equal(data.grad, np.full((20, 20), 2.0))
+
+
+def test_tiles_can_be_traced():
+    jax = pytest.importorskip("jax")
+    tiled = arraybridge.jax(lambda tile: tile * 2, tiles=(8, 8), halo=2)
+    data = image()
+    np.testing.assert_array_equal(jax.jit(tiled)(data), data * 2)
+
+
+def test_dtypes_beyond_numpy_have_tiles():
+    data = image().astype(ml_dtypes.bfloat16)
+    tiled = arraybridge.numpy(lambda tile: tile[...], tiles=(16, 16), halo=1)
+    np.testing.assert_array_equal(tiled(data), data)
+
+
+def test_the_options_are_checked_where_they_are_written():
+    def same(tile):
+        return tile
+
+    wrong = [
+        (TypeError, {"tiles": 512}),
+        (TypeError, {"tiles": (5.0,)}),
+        (TypeError, {"tiles": (True,)}),
+        (TypeError, {"tiles": "ab"}),
+        (ValueError, {"tiles": ()}),
+        (ValueError, {"tiles": (None,)}),
+        (ValueError, {"tiles": (0,)}),
+        (ValueError, {"tiles": (-1,)}),
+        (ValueError, {"halo": 3}),
+        (ValueError, {"workers": 3}),
+        (ValueError, {"tiles": (5, 5), "halo": -1}),
+        (ValueError, {"tiles": (5, 5), "halo": 10**30}),
+        (ValueError, {"tiles": (5, 5), "halo": (1,)}),
+        (ValueError, {"tiles": (5, None), "halo": (1, 1)}),
+        (ValueError, {"tiles": (5,), "workers": 0}),
+    ]
+    for error, options in wrong:
+        with pytest.raises(error, match="tiles|halo|workers"):
+            arraybridge.numpy(**options)
+
+    def generator(tile):
+        yield tile
+
+    with pytest.raises(TypeError, match="tiles is for functions that return their result"):
+        arraybridge.numpy(generator, tiles=(5,))
+    with pytest.raises(ValueError, match="tiles are for the last 3 axes, and the array has 2"):
+        arraybridge.numpy(same, tiles=(5, 5, 5))(image())
+    with pytest.raises(ValueError, match="tiles needs an array"):
+        arraybridge.numpy(same, tiles=(5, 5))(3)
+
+
+def test_a_function_with_tiles_can_be_pickled():
+    tiled = arraybridge.numpy(largest, tiles=(16, None), halo=(2, 0), workers=2)
+    copy = cloudpickle.loads(cloudpickle.dumps(tiled))
+    np.testing.assert_array_equal(copy(image()), tiled(image()))
+    decorator = pickle.loads(pickle.dumps(arraybridge.numpy(tiles=(16, 16), halo=2)))
+    np.testing.assert_array_equal(decorator(largest)(image()), largest(image()))
+
+
+@pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="no peak of a part of a run")
+def test_the_results_of_tiles_are_not_kept():
+    bridges.survives(
+        r"""
+        import re, pathlib, numpy as np, arraybridge as ab
+
+        def memory(key):
+            status = pathlib.Path("/proc/self/status").read_text()
+            return int(re.search(key + r":\s+(\d+) kB", status)[1]) * 1024
+
+        image = np.full((4096, 4096), 1000, "uint16")
+        function = lambda image: np.sqrt(image.astype("float64"))
+        f = ab.numpy(function, scaling="clamp", tiles=(512, 512), halo=16)
+        f(image[:600, :600])
+        pathlib.Path("/proc/self/clear_refs").write_text("5")
+        before = memory("VmRSS")
+        result = f(image)
+        peak = memory("VmHWM") - before + image.nbytes
+        assert peak < 1.3 * (image.nbytes + result.nbytes), peak / image.nbytes
+        """
+    )

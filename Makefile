@@ -56,7 +56,7 @@ PYTEST := -m pytest -n 2 --dist loadfile
 
 .NOTPARALLEL:
 .PHONY: help demo demo-all pipeline gallery test test-rust test-cupy test-python test-without-shortcuts test-oldest wheel wheels seventh tables gpu \
-	gpu-wheel examples consumer upstream dask ray docs screenshots figures mutants sanitize soak fuzz conformance supply-chain bench authors workloads lint clean
+	gpu-wheel examples consumer upstream dask ray docs screenshots figures mutants sanitize miri lifetime soak fuzz conformance supply-chain bench authors workloads lint clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 24
@@ -94,6 +94,18 @@ sanitize: $(TEST_STAMP) ## the Rust tests under AddressSanitizer
 	ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1:detect_stack_use_after_return=1 \
 	$(CARGO) test --target $$(rustc -vV | sed -n 's/^host: //p') -p arraybridge-runtime --lib
 
+# Miri interprets what calls no Python. Random tests would take hours in it.
+NIGHTLY := nightly
+
+miri: $(TEST_STAMP) ## the Rust tests of claims and layouts under Miri; needs a nightly toolchain with miri and rust-src
+	@$(with_python) CARGO_TARGET_DIR=$(CURDIR)/build/miri MIRIFLAGS=-Zmiri-disable-isolation \
+	$(CARGO) +$(NIGHTLY) miri test -p arraybridge-runtime --lib -- claims:: host::layout
+
+# The allocator puts guards around blocks, and overwrites those that are freed.
+lifetime: wheel $(OPENCL_ENV) ## the tests of lifetimes with Python's debug allocator and its development mode
+	@$(with_opencl) PYTHONMALLOC=debug $(VENV)/bin/python -X dev -m pytest \
+	$(addprefix tests/python/test_,$(addsuffix .py,lifetime tensor capsules exchange))
+
 # Half of the time for threads in all frameworks, and the rest for threads while the process ends or forks.
 SECONDS := 600
 
@@ -104,17 +116,19 @@ soak: wheel $(OPENCL_ENV) ## use the package from 16 threads for SECONDS (600), 
 	done
 
 # rustc has what cargo-fuzz uses, but not as a stable option. Each target gets SECONDS, and goes on with what it found before.
-FUZZ := tables overlap
+FUZZ := tables overlap cast capsules
 COVERAGE := -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
 	-Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table
 
-fuzz: ## feed the readers of tables and the test for overlaps with random input, for SECONDS each
+fuzz: $(TEST_STAMP) ## feed tables, casts, foreign capsules and the test for overlaps with random input, for SECONDS each
 	@host=$$(rustc -vV | sed -n 's/^host: //p'); \
+	$(with_python) \
 	RUSTC_BOOTSTRAP=1 RUSTFLAGS="--cfg fuzzing -Zsanitizer=address -Ccodegen-units=1 -Cdebug-assertions $(COVERAGE)" \
-	$(CARGO) build --quiet --release --locked --manifest-path fuzz/Cargo.toml --target $$host --target-dir build/fuzz; \
+	$(CARGO) build --quiet --release --locked --features python --manifest-path fuzz/Cargo.toml --target $$host --target-dir build/fuzz; \
 	for target in $(FUZZ); do \
 		mkdir -p build/fuzz/corpus/$$target; \
-		build/fuzz/$$host/release/$$target -max_total_time=$(SECONDS) -artifact_prefix=build/fuzz/$$target- build/fuzz/corpus/$$target; \
+		PYTHONMALLOC=malloc LD_LIBRARY_PATH=$$libdir build/fuzz/$$host/release/$$target -max_total_time=$(SECONDS) \
+		-len_control=0 -artifact_prefix=build/fuzz/$$target- build/fuzz/corpus/$$target; \
 	done
 
 test-python: wheel seventh $(OPENCL_ENV) $(IMAGES)/.stamp

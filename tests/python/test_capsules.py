@@ -6,6 +6,7 @@ large enough for whatever the descriptor may say.
 """
 
 import ctypes
+import sys
 
 import arraybridge as ab
 import bridges
@@ -175,6 +176,30 @@ def test_memory_of_a_device_is_never_read_as_the_hosts(says, is_on):
             ab.convert(Liar(says, is_on), target)
     with pytest.raises(ab.UnsupportedArrayError, match="its capsule is of memory on acc"):
         ab.Tensor(Liar(says, is_on))
+
+
+@pytest.mark.parametrize("byte_offset", [0, 4096])
+def test_an_offset_does_not_make_data_of_a_null_pointer(byte_offset):
+    x = Liar((1, 0), (1, 0))
+    x.managed.tensor.data, x.managed.tensor.byte_offset = None, byte_offset
+    for use in (ab.Tensor, lambda x: ab.convert(x, "numpy")):
+        with pytest.raises(ab.UnsupportedArrayError, match="has elements but no data"):
+            use(x)
+
+
+def test_a_deleter_that_raises_leaves_no_exception_behind(monkeypatch):
+    # ctypes reports what its callbacks raise.
+    raised = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda report: raised.append(report.exc_type))
+
+    def free(_):
+        raise ZeroDivisionError
+
+    x, deleter = Liar((1, 0), (1, 0)), DELETER(free)
+    x.managed.tensor.data = MEMORY.ctypes.data
+    x.managed.deleter = ctypes.cast(deleter, ctypes.c_void_p)
+    assert ab.convert(x, "numpy", copy=True).tolist() == [0] * 4
+    assert raised == [ZeroDivisionError]
 
 
 @pytest.mark.parametrize("kind", [KeyboardInterrupt, SystemExit, MemoryError])

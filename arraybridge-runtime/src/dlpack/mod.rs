@@ -49,8 +49,9 @@ pub enum Invalid {
 /// [`Invalid`] if the descriptor cannot be read.
 pub fn describe<M: ManagedTensorBase>(tensor: &Managed<M>) -> Result<View, Invalid> {
     let mut view = View::default();
-    describe_in(&tensor.validate()?, &mut view)?;
-    if view.data().is_null() && !view.is_empty() {
+    let checked = tensor.validate()?;
+    describe_in(&checked, &mut view)?;
+    if checked.data_ptr().is_null() && !view.is_empty() {
         return Err(Invalid::NullData);
     }
     view.restrict(tensor.flags().contains(dlpark::DlpackFlags::READ_ONLY));

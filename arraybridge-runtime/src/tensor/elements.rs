@@ -100,11 +100,16 @@ unsafe fn raw_parts<T: Element, D: Dimension>(view: &View) -> Result<RawParts<T,
     Ok(RawParts { shape: shape.strides(strides), data, inverted })
 }
 
-/// Checks the element type, the rank, and that the memory is the host's.
+/// Checks the element type, the rank, the size of the shape, and that the memory is the host's.
 #[inline]
 fn check_type<T: Element, D: Dimension>(view: &View) -> Result<()> {
     if view.dtype() != T::DTYPE {
         return Err(Error::Type(format!("expected {} elements, not {}", T::DTYPE, view.dtype())));
+    }
+    // Without elements, or with strides of zero, a shape can be larger than any memory.
+    let count = view.shape().iter().fold(1_usize, |all, n| all.saturating_mul((*n).max(1)));
+    if isize::try_from(count).is_err() {
+        return Err(Error::Type("the shape is larger than the address space".into()));
     }
     if !view.is_on_host() {
         return Err(Error::Type("expected host memory, not that of a device".into()));

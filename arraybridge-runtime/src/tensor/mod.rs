@@ -310,6 +310,16 @@ mod tests {
     }
 
     #[test]
+    fn a_shape_that_ndarray_cannot_have_is_an_error() {
+        for shape in [[0, 1 << 62, 4], [1 << 62, 0, 4], [1 << 62, 4, 0]] {
+            let tensor = Tensor::from_vec(Vec::<u8>::new(), &shape).unwrap();
+            let error = tensor.view::<u8>().unwrap_err().to_string();
+            assert_eq!(error, "the shape is larger than the address space");
+        }
+        assert!(Tensor::from_vec(Vec::<u8>::new(), &[0, 1 << 62]).unwrap().view::<u8>().is_ok());
+    }
+
+    #[test]
     fn an_array_keeps_its_strides_whatever_they_are() {
         let array = Array2::from_shape_fn((4, 6), |(y, x)| (10 * y + x) as i32);
         let mut strided = array.clone().slice_move(s![1..;2, ..;3]);

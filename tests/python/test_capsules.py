@@ -178,6 +178,13 @@ def test_memory_of_a_device_is_never_read_as_the_hosts(says, is_on):
         ab.Tensor(Liar(says, is_on))
 
 
+@pytest.mark.parametrize("is_on", [(4, 0), (7, 0), (10, 0), (15, 0), (99, 0)])
+def test_memory_that_is_not_cudas_is_never_taken_for_it(is_on):
+    # A view of CUDA memory would hand its address to kernels.
+    with pytest.raises(ab.UnsupportedArrayError, match=f"DLPack type {is_on[0]}, and not 2"):
+        ab.Tensor(Liar((2, 0), is_on))
+
+
 @pytest.mark.parametrize("byte_offset", [0, 4096])
 def test_an_offset_does_not_make_data_of_a_null_pointer(byte_offset):
     x = Liar((1, 0), (1, 0))

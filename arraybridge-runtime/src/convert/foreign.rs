@@ -240,6 +240,12 @@ fn opened(
         let text = format!("its capsule is of memory on {there}, and not on {wanted}");
         return Err(failed(PyBufferError::new_err(text)));
     }
+    // Only the address of CUDA memory means something to CUDA.
+    let (kind, said) = (source.view().device().device_type.0, place.device_type.0);
+    if device::is_cuda(kind) != device::is_cuda(said) {
+        let text = format!("its capsule is of memory of DLPack type {kind}, and not {said}");
+        return Err(failed(PyBufferError::new_err(text)));
+    }
     // A legacy tensor cannot say whether it may be written to.
     source.restrict(matches!(source.owner(), Owner::Legacy(_)));
     Ok(Opened { source, private: false })

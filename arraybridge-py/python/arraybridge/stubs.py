@@ -54,14 +54,20 @@ def stub(module: ModuleType) -> str:
 
 def _is_own(module: ModuleType, value: object) -> bool:
     """Whether something is a declared function, or another function of an extension module."""
-    is_native = inspect.isbuiltin(value) and value.__module__ == module.__name__
+    is_native = inspect.isbuiltin(value) and _is_of(module, value)
     return is_native or _is_declared(value)
+
+
+def _is_of(module: ModuleType, value: object) -> bool:
+    """Whether a module, or one that maturin put into a package of its name, defines something."""
+    where = getattr(value, "__module__", None) or ""
+    return where == module.__name__ or where.startswith(f"{module.__name__}.")
 
 
 def _is_named_tuple(module: ModuleType, value: object) -> bool:
     """Whether something is a named tuple that the module defines."""
     is_tuple = isinstance(value, type) and issubclass(value, tuple) and hasattr(value, "_fields")
-    return is_tuple and getattr(value, "__module__", None) == module.__name__
+    return is_tuple and _is_of(module, value)
 
 
 def _is_native(value: object) -> bool:

@@ -44,6 +44,7 @@ const TAKEN: &[&str] = &[
     "no_copy",
     "oom_recovery",
     "process_slices",
+    "progress",
     "registered_pairs",
     "slice_processing",
     "stack_slices",

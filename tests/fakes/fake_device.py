@@ -6,6 +6,7 @@ stream.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 
 import numpy as np
@@ -178,3 +179,22 @@ class Lent:
 def imported(capsule: object) -> np.ndarray:
     """The memory of a device capsule, as NumPy sees it."""
     return np.from_dlpack(Lent(labelled(capsule, 1, 0)))
+
+
+class OwnStreams:
+    """The streams of a framework that keeps them to itself: one for each device."""
+
+    def __init__(self) -> None:
+        self._streams: dict[int, int] = {}
+
+    @contextlib.contextmanager
+    def on(self, index: int):
+        """Make the device current, and give the stream."""
+        before = driver.fake_current()
+        driver.fake_make_current(index)
+        try:
+            if index not in self._streams:
+                self._streams[index] = create_stream(non_blocking=True)
+            yield self._streams[index]
+        finally:
+            driver.fake_make_current(max(before, 0))

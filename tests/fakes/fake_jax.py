@@ -17,7 +17,8 @@ import numpy as np
 __version__ = "0.12.0+fake"
 config = types.SimpleNamespace(jax_enable_x64=True, jax_default_device=None)
 LOG: list[str] = []
-_streams: dict[int, int] = {}
+# The device's own stream, on which everything is computed and allocated.
+_on = fake_device.OwnStreams().on
 
 
 class Device:
@@ -31,18 +32,6 @@ class Device:
 
     def __hash__(self) -> int:
         return self.index
-
-
-@contextlib.contextmanager
-def _on(index: int):
-    before = fake_device.driver.fake_current()
-    fake_device.driver.fake_make_current(index)
-    try:
-        if index not in _streams:
-            _streams[index] = fake_device.create_stream(non_blocking=True)
-        yield _streams[index]
-    finally:
-        fake_device.driver.fake_make_current(max(before, 0))
 
 
 class ArrayImpl:

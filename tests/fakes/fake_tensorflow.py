@@ -19,9 +19,10 @@ __version__ = "2.21.0+fake"
 DEVICES = 2
 ALIGNMENT = 64
 # tensorflow/core/kernels/inplace_ops.cc: DeepCopy has kernels for some dtypes on a GPU.
-DEEP_COPY = {"float16", "float32", "float64", "int64"}
+DEEP_COPY = {"uint8", "float16", "float32", "float64", "int64"}
 
-_streams: dict[int, int] = {}
+# The device's own stream, on which everything is computed and allocated.
+_on = fake_device.OwnStreams().on
 _state = threading.local()
 
 
@@ -53,19 +54,6 @@ def _index(name: str) -> int | None:
     """The number of an accelerator in the name of a device; None for the host."""
     _, kind, number = name.rsplit(":", 2)
     return int(number) if kind == "GPU" else None
-
-
-@contextlib.contextmanager
-def _on(index: int):
-    """The device's own stream, on which everything is computed and allocated."""
-    before = fake_device.driver.fake_current()
-    fake_device.driver.fake_make_current(index)
-    try:
-        if index not in _streams:
-            _streams[index] = fake_device.create_stream(non_blocking=True)
-        yield _streams[index]
-    finally:
-        fake_device.driver.fake_make_current(max(before, 0))
 
 
 class EagerTensor:
@@ -112,8 +100,8 @@ EagerTensor.__module__ = "tensorflow.python.framework.ops"
 
 
 def _to_dlpack(tensor: EagerTensor) -> object:
-    # tensorflow/c/eager/dlpack.cc, TFE_HandleToDLPack: "This operation ensures the underlying data
-    # memory is ready when returns". Capsules have no version.
+    # tensorflow/python/dlpack/dlpack.py, to_dlpack: "ensures the underlying data memory is ready".
+    # tensorflow/c/eager/dlpack.cc, TFE_HandleToDLPack: capsules have no version.
     if tensor._index is None:
         return tensor._host.__dlpack__()
     with _on(tensor._index) as own:

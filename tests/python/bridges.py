@@ -463,3 +463,41 @@ def torch_lacks(operation: str, dtype: str) -> bool:
     except RuntimeError:
         return True
     return False
+
+
+def type_checked(folder: Path, stub: str, use: str) -> str:
+    """What mypy says of a file that uses the module `extension`, which has this stub."""
+    (folder / "extension.pyi").write_text(stub)
+    (folder / "use.py").write_text(use)
+    command = [sys.executable, "-m", "mypy", "--strict", "use.py", "extension.pyi"]
+    checked = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    return checked.stdout.replace("builtins.", "")
+
+
+def peak_of(setup: str) -> float:
+    """The peak of `call(image)`, as a multiple of its input and output, in a process of its own.
+
+    The code gives `image` and `call`, and has made a small call already.
+    """
+    out = survives(
+        textwrap.dedent(
+            r"""
+            import re, pathlib, numpy as np, arraybridge as ab
+
+            def memory(key):
+                status = pathlib.Path("/proc/self/status").read_text()
+                return int(re.search(key + r":\s+(\d+) kB", status)[1]) * 1024
+            """
+        )
+        + textwrap.dedent(setup)
+        + textwrap.dedent(
+            """
+            pathlib.Path("/proc/self/clear_refs").write_text("5")
+            before = memory("VmRSS")
+            result = call(image)
+            peak = memory("VmHWM") - before + image.nbytes
+            print(peak / (image.nbytes + result.nbytes))
+            """
+        )
+    )
+    return float(out.split()[-1])

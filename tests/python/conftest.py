@@ -5,6 +5,7 @@
 
 import gc
 import os
+import shutil
 
 import bridges
 import pytest
@@ -31,3 +32,11 @@ def pytest_report_header(config):
     if missing:
         lines.append("not tested: " + ", ".join(missing))
     return lines
+
+
+@pytest.fixture(scope="module")
+def ext():
+    """The module of tests/extension, which is built outside the workspace."""
+    if shutil.which("cargo") is None:
+        pytest.skip("cargo is needed to build an extension")
+    return bridges.extension("tests/extension")

@@ -22,11 +22,6 @@ def nothing():
 
 
 @pytest.fixture(scope="module")
-def ext():
-    return bridges.extension("tests/extension")
-
-
-@pytest.fixture(scope="module")
 def other(ext, tmp_path_factory):
     """The same extension from another file: another module with statics of its own."""
     path = tmp_path_factory.mktemp("other") / "libextension.so"

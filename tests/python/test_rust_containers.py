@@ -3,9 +3,6 @@
 import collections
 import inspect
 import pickle
-import shutil
-import subprocess
-import sys
 import types
 
 import arraybridge as ab
@@ -17,14 +14,6 @@ from arraybridge.stubs import stub
 HOST = ("numpy", "torch", "jax", "tensorflow")
 
 pytestmark = pytest.mark.filterwarnings("ignore::arraybridge.SharedImmutableMemoryWarning")
-
-
-@pytest.fixture(scope="module")
-def ext():
-    """The module of tests/extension, which is built outside the workspace."""
-    if shutil.which("cargo") is None:
-        pytest.skip("cargo is needed to build an extension")
-    return bridges.extension("tests/extension")
 
 
 def ones(*shape):
@@ -206,22 +195,19 @@ def test_a_named_tuple_is_a_class_of_the_module(ext):
 
 def test_stubs_have_named_tuples(ext, tmp_path):
     text = stub(ext)
-    (tmp_path / "extension.pyi").write_text(text)
-    (tmp_path / "use.py").write_text(
+    said = bridges.type_checked(
+        tmp_path,
+        text,
         "from extension import Extent, extents_of, extent_of\n"
-        "reveal_type(extent_of(0).range)\nreveal_type(extents_of([])[0])\nextent_of(0).other\n"
+        "reveal_type(extent_of(0).range)\nreveal_type(extents_of([])[0])\nextent_of(0).other\n",
     )
-    checked = subprocess.run(
-        [sys.executable, "-m", "mypy", "--strict", "use.py", "extension.pyi"],
-        cwd=tmp_path, capture_output=True, text=True, check=False,
-    )  # fmt: skip
     for line in (
         'use.py:2: note: Revealed type is "tuple[float, float',
         'use.py:3: note: Revealed type is "list[tuple[',
         'use.py:4: error: "Extent" has no attribute "other"',
         "Found 1 error in 1 file",
     ):
-        assert line in checked.stdout.replace("builtins.", ""), checked.stdout
+        assert line in said, said
     assert "class Extent(NamedTuple):\n" in text
     assert 'image: Annotated[Any, "float32, 2"]\n' in text
     assert "def plain_ones(n: int" in text and "-> list[Any]:" in text

@@ -5,8 +5,6 @@ import importlib.util
 import inspect
 import pickle
 import re
-import shutil
-import subprocess
 import sys
 import threading
 
@@ -23,14 +21,6 @@ HOST = ("numpy", "torch", "jax", "tensorflow")
 IMAGE = np.arange(24, dtype="float32").reshape(4, 6)
 
 pytestmark = pytest.mark.filterwarnings("ignore::arraybridge.SharedImmutableMemoryWarning")
-
-
-@pytest.fixture(scope="module")
-def ext():
-    """The module of tests/extension, which is built outside the workspace."""
-    if shutil.which("cargo") is None:
-        pytest.skip("cargo is needed to build an extension")
-    return bridges.extension("tests/extension")
 
 
 @pytest.mark.parametrize("framework", (*HOST, "pyclesperanto"))
@@ -139,16 +129,12 @@ def test_keywords_are_shown_where_they_mean_something_and_accepted_everywhere(ex
 
 def test_the_stub_says_what_the_module_has(ext, tmp_path):
     text = stub(ext)
-    (tmp_path / "extension.pyi").write_text(text)
-    (tmp_path / "use.py").write_text(
+    said = bridges.type_checked(
+        tmp_path,
+        text,
         "from extension import masked, ramp, total\n"
-        "reveal_type(total(0))\nreveal_type(ramp(n=3))\nmasked(0, fill='x')\n"
+        "reveal_type(total(0))\nreveal_type(ramp(n=3))\nmasked(0, fill='x')\n",
     )
-    checked = subprocess.run(
-        [sys.executable, "-m", "mypy", "--strict", "use.py", "extension.pyi"],
-        cwd=tmp_path, capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    said = checked.stdout.replace("builtins.", "")
     for line in (
         'use.py:2: note: Revealed type is "float"',
         'use.py:3: note: Revealed type is "tuple[Any, int]"',

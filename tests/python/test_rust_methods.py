@@ -2,9 +2,6 @@
 
 import inspect
 import pickle
-import shutil
-import subprocess
-import sys
 
 import arraybridge as ab
 import bridges
@@ -13,14 +10,6 @@ import pytest
 from arraybridge.stubs import stub
 
 pytestmark = pytest.mark.filterwarnings("ignore::arraybridge.SharedImmutableMemoryWarning")
-
-
-@pytest.fixture(scope="module")
-def ext():
-    """The module of tests/extension, which is built outside the workspace."""
-    if shutil.which("cargo") is None:
-        pytest.skip("cargo is needed to build an extension")
-    return bridges.extension("tests/extension")
 
 
 @pytest.mark.parametrize("framework", ("numpy", "torch", "jax", "tensorflow"))
@@ -83,17 +72,13 @@ def test_a_method_is_called_slice_by_slice(ext):
 
 def test_the_stub_has_classes_and_functions_of_pyo3(ext, tmp_path):
     text = stub(ext)
-    (tmp_path / "extension.pyi").write_text(text)
-    (tmp_path / "use.py").write_text(
+    said = bridges.type_checked(
+        tmp_path,
+        text,
         "from extension import Scale, sums\n"
         "reveal_type(Scale(3.0).size_of(0))\nScale(1.0).apply(0, by='x')\nScale.ones('x')\n"
-        "Scale.of(0)\nScale(other=2)\nsums([])\nsums()\nScale().factor = 3\nScale().count()\n"
+        "Scale.of(0)\nScale(other=2)\nsums([])\nsums()\nScale().factor = 3\nScale().count()\n",
     )
-    checked = subprocess.run(
-        [sys.executable, "-m", "mypy", "--strict", "use.py", "extension.pyi"],
-        cwd=tmp_path, capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    said = checked.stdout.replace("builtins.", "")
     for line in (
         'use.py:2: note: Revealed type is "int"',
         'use.py:3: error: Argument "by" to "apply" of "Scale" has incompatible type "str"',

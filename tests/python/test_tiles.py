@@ -149,7 +149,8 @@ def test_tuples_are_put_together_element_by_element():
         (lambda tile: tile[::2], "a tile along axis 0 is 20 and that of its result is 10"),
         (lambda tile: tile[0], "a tile along axis 1 is 20 and that of its result is none"),
         (lambda tile: None, "returned None for each tile"),
-        (lambda tile: None if tile[0, 0] else tile, "."),
+        (lambda tile: tile if tile.shape == (20, 20) else None, "is of type NoneType"),
+        (lambda tile: None if tile.shape == (20, 20) else tile, "another framework"),
         (lambda tile: tile.astype("f4" if tile.shape[1] > 20 else "f8"), "another framework"),
     ],
 )
@@ -312,22 +313,12 @@ def test_a_function_with_tiles_can_be_pickled():
 
 @pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="no peak of a part of a run")
 def test_the_results_of_tiles_are_not_kept():
-    bridges.survives(
-        r"""
-        import re, pathlib, numpy as np, arraybridge as ab
-
-        def memory(key):
-            status = pathlib.Path("/proc/self/status").read_text()
-            return int(re.search(key + r":\s+(\d+) kB", status)[1]) * 1024
-
+    peak = bridges.peak_of(
+        """
         image = np.full((4096, 4096), 1000, "uint16")
         function = lambda image: np.sqrt(image.astype("float64"))
-        f = ab.numpy(function, scaling="clamp", tiles=(512, 512), halo=16)
-        f(image[:600, :600])
-        pathlib.Path("/proc/self/clear_refs").write_text("5")
-        before = memory("VmRSS")
-        result = f(image)
-        peak = memory("VmHWM") - before + image.nbytes
-        assert peak < 1.3 * (image.nbytes + result.nbytes), peak / image.nbytes
+        call = ab.numpy(function, scaling="clamp", tiles=(512, 512), halo=16)
+        call(image[:600, :600])
         """
     )
+    assert peak < 1.3

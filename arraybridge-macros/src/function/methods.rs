@@ -5,10 +5,13 @@ use proc_macro2::TokenStream;
 use quote::quote;
 use syn::spanned::Spanned;
 use syn::visit_mut::{VisitMut, visit_type_mut};
-use syn::{Attribute, Error, ImplItem, ImplItemFn, ItemFn, ItemImpl, Meta, Path, Result, Type};
+use syn::{Attribute, Error, ImplItem, ImplItemFn, ItemFn, ItemImpl, Meta, Result, Type};
 
 use super::{Binding, Method, expand, parse};
 use crate::table::spec::Place;
+
+/// The attribute of a declared method.
+const DECLARED: &str = "memory_type";
 
 /// Expands the attribute.
 pub fn declare(attribute: TokenStream, item: TokenStream) -> TokenStream {
@@ -46,11 +49,12 @@ fn check(attribute: &TokenStream, block: &ItemImpl) -> Result<()> {
 /// The block without the declared methods, a block with these, and their declarations.
 fn expanded(mut block: ItemImpl, known: &[(String, Place)]) -> TokenStream {
     let class = (*block.self_ty).clone();
+    let is_declared = |attribute: &Attribute| is_named(attribute, DECLARED);
     let (items, mut methods) = (std::mem::take(&mut block.items), Vec::new());
     let mut declarations = TokenStream::new();
     for item in items {
         match item {
-            ImplItem::Fn(mut method) if declaration(&method).is_some() => {
+            ImplItem::Fn(mut method) if method.attrs.iter().any(is_declared) => {
                 let declared = read(&mut method, &class, known);
                 declarations.extend(
                     declared.map_or_else(Error::into_compile_error, |d| expand::expand(&d)),
@@ -63,44 +67,31 @@ fn expanded(mut block: ItemImpl, known: &[(String, Place)]) -> TokenStream {
     quote!(#block impl #class { #(#methods)* } #declarations)
 }
 
-fn declaration(method: &ImplItemFn) -> Option<usize> {
-    method.attrs.iter().position(|attribute| is_named(attribute, "memory_type"))
-}
-
 /// Reads the declaration of a method, and removes the attributes that belong to it.
 fn read(
     method: &mut ImplItemFn,
     class: &Type,
     known: &[(String, Place)],
 ) -> Result<super::Declared> {
-    let mut options = TokenStream::new();
-    let mut binding = Binding::Instance;
-    let mut refused = None;
+    let others = ["new", "getter", "setter", "deleter", "classattr"];
+    let is_other = |attribute: &Attribute| others.iter().any(|name| is_named(attribute, name));
+    let refused =
+        method.attrs.iter().find(|attribute| is_other(attribute)).map(|a| a.path().span());
+    let (mut options, mut binding) = (TokenStream::new(), Binding::Instance);
     method.attrs.retain(|attribute| {
-        if is_named(attribute, "memory_type") {
-            if let Meta::List(list) = &attribute.meta {
-                options = list.tokens.clone();
-            }
-            return false;
+        match &attribute.meta {
+            Meta::List(list) if is_named(attribute, DECLARED) => options = list.tokens.clone(),
+            _ if is_named(attribute, DECLARED) || is_other(attribute) => {}
+            _ if is_named(attribute, "staticmethod") => binding = Binding::Static,
+            _ if is_named(attribute, "classmethod") => binding = Binding::Class,
+            _ => return true,
         }
-        let (bound, is_bound) = match attribute.path() {
-            path if is_last(path, "staticmethod") => (Binding::Static, true),
-            path if is_last(path, "classmethod") => (Binding::Class, true),
-            path => {
-                let others = ["new", "getter", "setter", "deleter", "classattr"];
-                if others.iter().any(|other| path.is_ident(other)) {
-                    refused = Some(path.clone());
-                }
-                (binding, refused.is_some())
-            }
-        };
-        binding = bound;
-        !is_bound
+        false
     });
-    if let Some(path) = refused {
+    if let Some(span) = refused {
         let message = "only methods, static methods and class methods are declared; call a declared \
                        function from it";
-        return Err(Error::new(path.span(), message));
+        return Err(Error::new(span, message));
     }
     let mut sig = method.sig.clone();
     ClassName(class).visit_signature_mut(&mut sig);
@@ -110,11 +101,7 @@ fn read(
 }
 
 fn is_named(attribute: &Attribute, name: &str) -> bool {
-    is_last(attribute.path(), name)
-}
-
-fn is_last(path: &Path, name: &str) -> bool {
-    path.segments.last().is_some_and(|segment| segment.ident == name)
+    attribute.path().segments.last().is_some_and(|segment| segment.ident == name)
 }
 
 /// Writes the class in place of `Self`, which has no meaning outside the block.

@@ -98,10 +98,7 @@ fn finish_array<'py>(
 ) -> Result<Bound<'py, PyAny>> {
     let lead_array = call.slots.first().map(|slot| &slot.value);
     if is_first && !has_wanted_dtype(call.policy, lead_array, &array, class) {
-        let mut lead = lead_array.map_or_else(Lead::default, Lead::of);
-        if scope == ResultScope::Stack {
-            lead.reduced_ndim = Some(1);
-        }
+        let lead = lead_of(call, scope);
         array = match policy::finish(&array, &lead, call.policy, function_of(call)) {
             Err(error) if error.is_missing_dtype() => {
                 finish_without_dtype(call, &array, class, lead, error)?
@@ -148,16 +145,18 @@ fn finish_without_dtype<'py>(
     Ok(finished)
 }
 
-/// The policy for the stack of the results of a call.
-pub fn stack_policy<'a>(call: &Call<'a, '_>) -> StackPolicy<'a> {
-    let lead = call.slots.first().map_or_else(Lead::default, |slot| Lead::of(&slot.value));
-    StackPolicy::new(call.policy, Lead { reduced_ndim: Some(1), ..lead }, function_of(call))
+/// The policy for results that are put together: the slices of a stack, or the tiles of a call.
+pub fn joined_policy<'a>(call: &Call<'a, '_>, scope: ResultScope) -> StackPolicy<'a> {
+    StackPolicy::new(call.policy, lead_of(call, scope), function_of(call))
 }
 
-/// The policy for the tiles of the result of a call.
-pub fn tile_policy<'a>(call: &Call<'a, '_>) -> StackPolicy<'a> {
-    let lead = call.slots.first().map_or_else(Lead::default, |slot| Lead::of(&slot.value));
-    StackPolicy::new(call.policy, lead, function_of(call))
+/// The lead of a call. In a stack, a slice that was reduced to one number has one axis.
+fn lead_of(call: &Call<'_, '_>, scope: ResultScope) -> Lead {
+    let mut lead = call.slots.first().map_or_else(Lead::default, |slot| Lead::of(&slot.value));
+    if scope == ResultScope::Stack {
+        lead.reduced_ndim = Some(1);
+    }
+    lead
 }
 
 /// The function of a call, for the warnings about its result.

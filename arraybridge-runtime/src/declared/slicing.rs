@@ -31,7 +31,7 @@ impl<'py> Call<'_, 'py> {
         let merge = Merge {
             name: &self.definition.name,
             target: None,
-            policy: Some(result::stack_policy(self)),
+            policy: Some(result::joined_policy(self, ResultScope::Stack)),
             stacks_images: true,
         };
         let stack = slices::process(&lead.value, &merge, &mut |index, slice| {

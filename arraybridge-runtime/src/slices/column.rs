@@ -7,15 +7,13 @@ use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
 
 use super::fill::{clear_rows, fill_row};
-use super::join::{Along, Join, allocate, common_dtype, join};
+use super::join::{Along, Join, common_dtype, join};
 use super::shape::{shape_of, shape_text};
-use crate::convert::record::Record;
-use crate::convert::{self, Opened, trace};
+use super::whole::Whole;
+use crate::convert::{self, Opened};
 use crate::framework::detect::{self, Role};
-use crate::framework::device::{self, Device, Placement};
-use crate::framework::endpoints::Endpoints;
-use crate::framework::loaded;
-use crate::framework::spec::{DType, Framework};
+use crate::framework::device::Placement;
+use crate::framework::spec::Framework;
 use crate::host::cast::Scaling;
 use crate::interpreter::error::{Error, Result};
 use crate::memory::view::Dims;
@@ -52,13 +50,10 @@ const PENDING_PART: usize = 8;
 
 /// A stack in host memory, and what is known about its slices.
 struct Stack<'py> {
-    join: Join<'py, 'py>,
-    device: Device,
-    joined: Opened,
+    /// Its dtype of the results is the one to which NumPy promotes those of the slices.
+    whole: Whole<'py>,
     /// The number of slices that are there.
     filled: usize,
-    /// The dtype to which NumPy promotes those of the slices.
-    from: DType,
 }
 
 impl<'a, 'py> Column<'a, 'py> {
@@ -129,9 +124,10 @@ impl<'a, 'py> Column<'a, 'py> {
         self.take_in(0)?;
         if let Some(stack) = self.stack.take() {
             if let Some(policy) = &self.policy {
-                policy.warn(self.py, stack.join.loaded, stack.from, stack.dtype())?;
+                let Whole { join, from, .. } = &stack.whole;
+                policy.warn(self.py, join.loaded, *from, stack.whole.dtype())?;
             }
-            return stack.finish();
+            return stack.whole.finish();
         }
         let are_images = |shape: &Dims<usize>| {
             self.items.iter().all(|item| {
@@ -164,7 +160,7 @@ impl<'a, 'py> Column<'a, 'py> {
             return Ok(false);
         }
         let join = match &self.stack {
-            Some(stack) => stack.join,
+            Some(stack) => stack.whole.join,
             None => {
                 let (target, placement) = self.target.unwrap_or((class.framework, Placement::Auto));
                 Join::new(item, target, placement, Along::NewAxis)?
@@ -198,39 +194,27 @@ impl<'a, 'py> Column<'a, 'py> {
         item: &Bound<'py, PyAny>,
         first: &Opened,
     ) -> Result<Stack<'py>> {
-        let (py, view) = (self.py, first.source.view());
-        let own = convert::class_of(item)?.framework;
-        let own = loaded::load(py, own, Endpoints::of(own))?;
-        let device = join.device(device::device_of(py, own, item)?)?;
-        let (from, ndim) = (view.dtype(), view.ndim() + 1);
-        let policy = self.policy.as_ref();
-        let to = policy.map_or(Ok(None), |policy| policy.dtype(py, join.loaded, from, ndim))?;
+        let view = first.source.view();
         let mut shape = Dims::from_slice(view.shape());
         shape.insert(0, self.count);
-        // SAFETY: the elements are written before the stack is finished.
-        let source = unsafe { allocate(shape, to.unwrap_or(from))? };
-        let joined = Opened { source, private: true };
-        join.admit(&joined)?;
-        Ok(Stack { join, device, joined, filled: 0, from })
+        // SAFETY: the slices are written before the stack is finished, or what is not there is cleared.
+        let whole = unsafe { Whole::new(join, item, view.dtype(), shape, self.policy.as_ref())? };
+        Ok(Stack { whole, filled: 0 })
     }
 
     /// The items of the stack, which is given up.
     fn unstacked(&mut self) -> Result<Vec<Bound<'py, PyAny>>> {
         let Some(mut stack) = self.stack.take() else { return Ok(Vec::new()) };
         let filled = stack.filled;
-        clear_rows(&mut stack.joined.source, filled);
-        let array = stack.finish()?;
+        clear_rows(stack.whole.memory(), filled);
+        let array = stack.whole.finish()?;
         (0..filled).map(|index| Ok(array.get_item(index)?)).collect()
     }
 }
 
 impl<'py> Stack<'py> {
-    fn dtype(&self) -> DType {
-        self.joined.source.view().dtype()
-    }
-
     fn check_shape(&self, item: &Bound<'py, PyAny>, opened: &Opened) -> Result<()> {
-        let shape = &self.joined.source.view().shape()[1..];
+        let shape = &self.whole.opened.source.view().shape()[1..];
         if shape == opened.source.view().shape() {
             return Ok(());
         }
@@ -249,26 +233,23 @@ impl<'py> Stack<'py> {
         opened: &Opened,
         policy: Option<&StackPolicy<'_>>,
     ) -> Result<bool> {
-        let dtype = opened.source.view().dtype();
-        if dtype == self.from {
+        let (dtype, before) = (opened.source.view().dtype(), self.whole.from);
+        if dtype == before {
             return Ok(true);
         }
-        let from = common_dtype(py, vec![self.from, dtype])?;
-        let ndim = self.joined.source.view().ndim();
-        let to =
-            policy.map_or(Ok(None), |policy| policy.dtype(py, self.join.loaded, from, ndim))?;
-        if to.unwrap_or(from) == self.dtype() {
-            self.from = from;
+        let (from, now) = (common_dtype(py, vec![before, dtype])?, self.whole.dtype());
+        let (loaded, ndim) = (self.whole.join.loaded, self.whole.opened.source.view().ndim());
+        let to = policy.map_or(Ok(None), |policy| policy.dtype(py, loaded, from, ndim))?;
+        if to.unwrap_or(from) == now {
+            self.whole.from = from;
             return Ok(true);
         }
-        if self.from == self.dtype() {
+        if before == now {
             return Ok(false);
         }
         Err(Error::Value(format!(
-            "the function returned {dtype} for slice {}, and {} for the slices before, which are {} now",
-            self.filled,
-            self.from,
-            self.dtype()
+            "the function returned {dtype} for slice {}, and {before} for the slices before, which are {now} now",
+            self.filled
         )))
     }
 
@@ -280,26 +261,12 @@ impl<'py> Stack<'py> {
     ) -> Result<()> {
         let scaling = policy.as_ref().map_or(Scaling::Clamp, |policy| policy.scaling());
         let (row, source) = (self.filled, &opened.source);
-        let lost = fill_row(py, &mut self.joined.source, row, source, scaling)
+        let lost = fill_row(py, self.whole.memory(), row, source, scaling)
             .map_err(|error| Error::Value(error.to_string()))?;
         if let Some(policy) = policy {
             policy.count(py, source, lost);
         }
         self.filled += 1;
         Ok(())
-    }
-
-    fn finish(self) -> Result<Bound<'py, PyAny>> {
-        let (start, to) = (trace::start(), self.dtype());
-        let Join { py, endpoints, loaded, .. } = self.join;
-        let result = convert::make_array(py, endpoints, loaded, self.joined, self.device)?;
-        if let Some(start) = start {
-            trace::push(py, self.join.record(&result), start);
-            if to != self.from {
-                let record = Record::of_cast(loaded, &result, to, "dtype policy");
-                trace::push(py, record, start);
-            }
-        }
-        Ok(result)
     }
 }

@@ -13,6 +13,7 @@ mod join;
 mod mosaic;
 mod shape;
 mod unstack;
+mod whole;
 
 use std::ops::Range;
 

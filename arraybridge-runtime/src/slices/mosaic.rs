@@ -2,18 +2,16 @@
 
 use std::slice;
 
+use pyo3::exceptions::PyMemoryError;
 use pyo3::prelude::*;
 
 use super::fill::fill_region;
 use super::grid::Span;
-use super::join::{Along, Join, allocate};
-use crate::convert::record::Record;
-use crate::convert::{self, Opened, trace};
+use super::join::{Along, Join};
+use super::whole::Whole;
+use crate::convert::{self, Opened};
 use crate::framework::detect::{self, Role};
-use crate::framework::device::{self, Device, Placement};
-use crate::framework::endpoints::Endpoints;
-use crate::framework::loaded;
-use crate::framework::spec::DType;
+use crate::framework::device::Placement;
 use crate::interpreter::error::{Error, Result};
 use crate::memory::cast;
 use crate::memory::source::{SharedSource, Source};
@@ -23,11 +21,7 @@ use crate::policy::StackPolicy;
 /// An array in host memory, with the tiles that have come so far. They are copied to their places, and not
 /// kept.
 pub struct Mosaic<'a, 'py> {
-    join: Join<'py, 'py>,
-    device: Device,
-    whole: Opened,
-    /// The dtype of the tiles.
-    from: DType,
+    whole: Whole<'py>,
     policy: Option<StackPolicy<'a>>,
     /// The number of elements that are there.
     filled: usize,
@@ -57,18 +51,13 @@ impl<'a, 'py> Mosaic<'a, 'py> {
             let Some(length) = shape.get_mut(*axis) else { return Ok(None) };
             *length = *extent;
         }
-        let own = loaded::load(py, class.framework, Endpoints::of(class.framework))?;
-        let device = join.device(device::device_of(py, own, first)?)?;
-        let from = view.dtype();
-        let to = match &policy {
-            Some(policy) => policy.dtype(py, join.loaded, from, shape.len())?,
-            None => None,
-        };
-        // SAFETY: the tiles are written before anybody gets the array.
-        let Ok(source) = (unsafe { allocate(shape, to.unwrap_or(from)) }) else { return Ok(None) };
-        let whole = Opened { source, private: true };
-        join.admit(&whole)?;
-        Ok(Some(Mosaic { join, device, whole, from, policy, filled: 0 }))
+        // SAFETY: `finish` asserts that the tiles were written.
+        let whole = unsafe { Whole::new(join, first, view.dtype(), shape, policy.as_ref()) };
+        match whole {
+            Ok(whole) => Ok(Some(Mosaic { whole, policy, filled: 0 })),
+            Err(Error::Python(error)) if error.is_instance_of::<PyMemoryError>(py) => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     /// Copies what is kept of a tile to its place; false if the tile is not like the first one.
@@ -78,12 +67,12 @@ impl<'a, 'py> Mosaic<'a, 'py> {
     /// What the framework raises when its array is read.
     pub fn place(&mut self, tile: &Bound<'py, PyAny>, spans: &[Span]) -> Result<bool> {
         let is_like = detect::class_of(tile)
-            .is_some_and(|class| class.framework.name == self.join.loaded.framework.name);
+            .is_some_and(|class| class.framework.name == self.whole.join.loaded.framework.name);
         if !is_like {
             return Ok(false);
         }
-        let Some(opened) = open(&self.join, tile)? else { return Ok(false) };
-        let (view, whole) = (opened.source.view(), self.whole.source.view());
+        let Some(opened) = open(&self.whole.join, tile)? else { return Ok(false) };
+        let (view, whole) = (opened.source.view(), self.whole.opened.source.view());
         let wanted = |axis: usize| match spans.iter().find(|span| span.axis == axis) {
             Some(span) => span.read.len(),
             None => whole.shape()[axis],
@@ -91,13 +80,13 @@ impl<'a, 'py> Mosaic<'a, 'py> {
         let has_shape = view.ndim() == whole.ndim()
             && (0..view.ndim()).all(|axis| view.shape()[axis] == wanted(axis));
         let fits = |span: &Span| span.kept.end <= whole.shape()[span.axis];
-        if view.dtype() != self.from || !has_shape || !spans.iter().all(fits) {
+        if view.dtype() != self.whole.from || !has_shape || !spans.iter().all(fits) {
             return Ok(false);
         }
         let mut starts: Dims<usize> = whole.shape().iter().map(|_| 0).collect();
         spans.iter().for_each(|span| starts[span.axis] = span.kept.start);
         let kept = self.kept(opened.source, spans)?;
-        fill_region(self.join.py, &mut self.whole.source, &kept, &starts)
+        fill_region(self.whole.join.py, self.whole.memory(), &kept, &starts)
             .map_err(|error| Error::Value(error.to_string()))?;
         self.filled += kept.view().len();
         Ok(true)
@@ -105,20 +94,16 @@ impl<'a, 'py> Mosaic<'a, 'py> {
 
     /// What is kept of a tile, in the dtype of the whole.
     fn kept(&mut self, tile: Source, spans: &[Span]) -> Result<Source> {
-        let (py, to) = (self.join.py, self.dtype());
+        let (py, to, from) = (self.whole.join.py, self.whole.dtype(), self.whole.from);
         let is_whole = spans.iter().all(|span| span.kept == span.read);
         let trims = || spans.iter().map(|span| (span.axis, span.trim()));
         let kept = if is_whole { tile } else { SharedSource::from(tile).region(trims()) };
-        let Some(policy) = self.policy.as_mut().filter(|_| to != self.from) else {
+        let Some(policy) = self.policy.as_mut().filter(|_| to != from) else {
             return Ok(kept);
         };
         let (cast, lost) = cast::cast(py, &kept, to, policy.scaling())?;
         policy.count(py, &kept, lost);
         Ok(cast)
-    }
-
-    fn dtype(&self) -> DType {
-        self.whole.source.view().dtype()
     }
 
     /// The array, of which every element has come.
@@ -140,26 +125,18 @@ impl<'a, 'py> Mosaic<'a, 'py> {
     ///
     /// As [`finish`](Self::finish).
     pub fn finish_region(self, below: Option<(usize, usize)>) -> Result<Bound<'py, PyAny>> {
-        let (start, to) = (trace::start(), self.dtype());
-        let Mosaic { join, device, mut whole, from, policy, filled } = self;
-        let Join { py, endpoints, loaded, .. } = join;
+        let Mosaic { mut whole, policy, filled } = self;
+        let (to, from) = (whole.dtype(), whole.from);
         if let Some(policy) = policy.filter(|_| to != from) {
-            policy.warn(py, loaded, from, to)?;
+            policy.warn(whole.join.py, whole.join.loaded, from, to)?;
         }
         if let Some((axis, end)) = below {
-            let source = SharedSource::from(whole.source).region([(axis, 0..end)]);
-            whole = Opened { source, private: false };
+            let source = SharedSource::from(whole.opened.source).region([(axis, 0..end)]);
+            whole.opened = Opened { source, private: false };
         }
-        assert_eq!(whole.source.view().len(), filled, "elements of the array have no value yet");
-        let result = convert::make_array(py, endpoints, loaded, whole, device)?;
-        if let Some(start) = start {
-            trace::push(py, join.record(&result), start);
-            if to != from {
-                let record = Record::of_cast(loaded, &result, to, "dtype policy");
-                trace::push(py, record, start);
-            }
-        }
-        Ok(result)
+        let there = whole.opened.source.view().len();
+        assert_eq!(there, filled, "elements of the array have no value yet");
+        whole.finish()
     }
 }
 

@@ -1,13 +1,12 @@
 //! The results of the parts of a split call, taken in as they come.
 
 use pyo3::prelude::*;
-use pyo3::types::PyList;
 
 use super::join::{self, Join};
 use crate::declared::arguments::length_along;
 use crate::framework::detect;
 use crate::interpreter::error::{Error, Result};
-use crate::interpreter::tuples::{plain_tuple, rebuilt};
+use crate::interpreter::tuples::rebuilt;
 use crate::slices::{self, Growing};
 
 /// The results of the parts, or one element of each.
@@ -66,26 +65,9 @@ impl<'a, 'py> Gathered<'a, 'py> {
 
     /// What becomes of results like the first one.
     fn start(&self, first: &Bound<'py, PyAny>) -> Result<State<'a, 'py>> {
-        let is_sequence = first.is_exact_instance_of::<PyList>() || plain_tuple(first).is_some();
-        let joins = match self.how {
-            Some(Join::Each(joins)) => Some(joins),
-            _ => None,
-        };
-        if joins.is_some() || (self.how.is_none() && is_sequence) {
-            let count = join::elements(first, first)?.len();
-            if let Some(joins) = joins
-                && joins.len() != count
-            {
-                let wanted = joins.len();
-                let text = format!("join has {wanted} elements and the result has {count}");
-                return Err(Error::Value(text));
-            }
-            let column = |index: usize| {
-                Gathered::new(joins.map(|joins| &joins[index]), self.axis, self.extent)
-            };
-            let nothing = vec![first.py().None().into_bound(first.py()); count];
-            let like = rebuilt(first, nothing)?;
-            return Ok(State::Elements(like, (0..count).map(column).collect()));
+        if let Some((like, joins)) = join::parts(first, self.how)? {
+            let column = |how| Gathered::new(how, self.axis, self.extent);
+            return Ok(State::Elements(like, joins.into_iter().map(column).collect()));
         }
         Ok(match self.how {
             None | Some(Join::Concatenate) => Growing::new(first, self.axis, self.extent)?

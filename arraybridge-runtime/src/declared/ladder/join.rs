@@ -15,7 +15,7 @@ use crate::framework::detect;
 use crate::framework::endpoints::Endpoints;
 use crate::framework::loaded;
 use crate::interpreter::error::{Error, Result};
-use crate::interpreter::tuples::plain_tuple;
+use crate::interpreter::tuples::{plain_tuple, rebuilt};
 use crate::slices;
 
 /// How the results of the parts are joined, as the option `join` says it.
@@ -121,6 +121,39 @@ pub(in crate::declared) fn undeclared(why: &str) -> Error {
     ))
 }
 
+/// A tuple or a list without its elements, and how each of them is joined.
+pub(in crate::declared) type Parts<'a, 'py> = (Bound<'py, PyAny>, Vec<Option<&'a Join>>);
+
+/// The parts of a tuple or a list whose elements are joined one by one; `None` for what is joined as a whole.
+///
+/// # Errors
+///
+/// [`Error::Value`] when `join` has another number of elements.
+pub(in crate::declared) fn parts<'a, 'py>(
+    first: &Bound<'py, PyAny>,
+    how: Option<&'a Join>,
+) -> Result<Option<Parts<'a, 'py>>> {
+    let joins = match how {
+        Some(Join::Each(joins)) => Some(joins),
+        Some(_) => return Ok(None),
+        None if !is_sequence(first) => return Ok(None),
+        None => None,
+    };
+    let count = elements(first, first)?.len();
+    if let Some(joins) = joins.filter(|joins| joins.len() != count) {
+        let wanted = joins.len();
+        let text = format!("join has {wanted} elements and the result has {count}");
+        return Err(Error::Value(text));
+    }
+    let nothing = vec![first.py().None().into_bound(first.py()); count];
+    let each = (0..count).map(|index| joins.map(|joins| &joins[index])).collect();
+    Ok(Some((rebuilt(first, nothing)?, each)))
+}
+
+fn is_sequence(result: &Bound<'_, PyAny>) -> bool {
+    result.is_exact_instance_of::<PyList>() || plain_tuple(result).is_some()
+}
+
 /// The elements of a tuple or a list of the type and the length of another one.
 ///
 /// # Errors
@@ -130,8 +163,10 @@ pub(in crate::declared) fn elements<'py>(
     result: &Bound<'py, PyAny>,
     like: &Bound<'py, PyAny>,
 ) -> Result<Vec<Bound<'py, PyAny>>> {
-    let is_sequence = result.is_exact_instance_of::<PyList>() || plain_tuple(result).is_some();
-    if !is_sequence || !result.get_type().is(like.get_type()) || result.len()? != like.len()? {
+    if !is_sequence(result)
+        || !result.get_type().is(like.get_type())
+        || result.len()? != like.len()?
+    {
         return Err(Error::Value("the parts returned different structures".to_owned()));
     }
     Ok((0..like.len()?).map(|index| result.get_item(index)).collect::<PyResult<_>>()?)

@@ -30,7 +30,7 @@ use crate::interpreter::error::{Error, Result, first_line, warn};
 
 pub(super) use host::host_scope;
 pub use join::Join;
-pub(super) use join::{elements, undeclared};
+pub(super) use join::{elements, parts, undeclared};
 
 /// A way to retry a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,14 +1,13 @@
 //! The results of the tiles, put together as they come.
 
 use pyo3::prelude::*;
-use pyo3::types::PyList;
 use smallvec::SmallVec;
 
 use crate::declared::arguments::length_along;
 use crate::declared::ladder::{self, Join};
 use crate::framework::detect;
 use crate::interpreter::error::{Error, Result};
-use crate::interpreter::tuples::{plain_tuple, rebuilt};
+use crate::interpreter::tuples::rebuilt;
 use crate::policy::StackPolicy;
 use crate::slices::{self, Grid, Mosaic, Span};
 
@@ -82,14 +81,20 @@ impl<'a, 'py> Assembly<'a, 'py> {
 
     /// What becomes of results like the first one.
     fn start(&mut self, first: &Bound<'py, PyAny>, tile: &[Span]) -> Result<State<'a, 'py>> {
-        let joins = match self.how {
-            Some(Join::Each(joins)) => Some(joins),
+        let how = match self.how {
             Some(Join::Concatenate) | None => None,
+            Some(how @ Join::Each(_)) => Some(how),
             Some(how) => return Ok(State::Declared(how, Vec::new())),
         };
-        let is_sequence = first.is_exact_instance_of::<PyList>() || plain_tuple(first).is_some();
-        if joins.is_some() || is_sequence {
-            return self.start_elements(first, joins);
+        if let Some((like, joins)) = ladder::parts(first, how)? {
+            let elements = ladder::elements(first, first)?;
+            // The policy is for the first array.
+            let lead = elements.iter().position(|element| detect::class_of(element).is_some());
+            let part = |(index, how)| {
+                let policy = if lead == Some(index) { self.policy.take() } else { None };
+                Assembly::new(how, self.grid, policy)
+            };
+            return Ok(State::Elements(like, joins.into_iter().enumerate().map(part).collect()));
         }
         if first.is_none() {
             return Ok(State::Nothing);
@@ -99,29 +104,6 @@ impl<'a, 'py> Assembly<'a, 'py> {
             tile.iter().map(|span| span.axis).zip(self.grid.extents()).collect();
         let mosaic = Mosaic::new(first, &extents, self.policy.take())?;
         Ok(mosaic.map_or(State::Kept(Vec::new()), |mosaic| State::Mosaic(Box::new(mosaic))))
-    }
-
-    fn start_elements(
-        &mut self,
-        first: &Bound<'py, PyAny>,
-        joins: Option<&'a Vec<Join>>,
-    ) -> Result<State<'a, 'py>> {
-        let elements = ladder::elements(first, first)?;
-        let count = elements.len();
-        if let Some(joins) = joins.filter(|joins| joins.len() != count) {
-            let wanted = joins.len();
-            let text = format!("join has {wanted} elements and the result has {count}");
-            return Err(Error::Value(text));
-        }
-        // The policy is for the first array.
-        let lead = elements.iter().position(|element| detect::class_of(element).is_some());
-        let part = |index: usize| {
-            let policy = if lead == Some(index) { self.policy.take() } else { None };
-            Assembly::new(joins.map(|joins| &joins[index]), self.grid, policy)
-        };
-        let assemblies = (0..count).map(part).collect();
-        let nothing = vec![first.py().None().into_bound(first.py()); count];
-        Ok(State::Elements(rebuilt(first, nothing)?, assemblies))
     }
 
     /// The result of the whole.

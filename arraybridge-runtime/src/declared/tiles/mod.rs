@@ -40,7 +40,7 @@ impl<'py> Call<'_, 'py> {
         scope: ResultScope,
     ) -> PyResult<Bound<'py, PyAny>> {
         let Some(tiles) = &self.definition.options.tiles else { return self.recover(slots) };
-        let policy = (scope == ResultScope::Call).then(|| result::tile_policy(self));
+        let policy = (scope == ResultScope::Call).then(|| result::joined_policy(self, scope));
         self.tile_by_tile(declared, slots, tiles, policy)
     }
 

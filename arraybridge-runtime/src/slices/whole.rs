@@ -1,0 +1,87 @@
+//! The array that results are copied to while they come.
+
+use pyo3::prelude::*;
+
+use super::join::{Join, allocate};
+use crate::convert::record::Record;
+use crate::convert::{self, Opened, trace};
+use crate::framework::device::{self, Device};
+use crate::framework::endpoints::Endpoints;
+use crate::framework::loaded;
+use crate::framework::spec::DType;
+use crate::interpreter::error::Result;
+use crate::memory::source::Source;
+use crate::memory::view::Dims;
+use crate::policy::StackPolicy;
+
+/// An array in host memory, and what is known about the results that it is made of.
+pub(super) struct Whole<'py> {
+    pub join: Join<'py, 'py>,
+    device: Device,
+    /// Its memory.
+    pub opened: Opened,
+    /// The dtype of the results.
+    pub from: DType,
+}
+
+impl<'py> Whole<'py> {
+    /// Room for results like the first one, of this shape together.
+    ///
+    /// # Errors
+    ///
+    /// `MemoryError` when there is no room; [`Error::Conversion`](crate::interpreter::error::Error) when
+    /// the framework cannot have the array.
+    ///
+    /// # Safety
+    ///
+    /// The elements are written before the array is finished.
+    pub unsafe fn new(
+        join: Join<'py, 'py>,
+        first: &Bound<'py, PyAny>,
+        from: DType,
+        shape: Dims<usize>,
+        policy: Option<&StackPolicy<'_>>,
+    ) -> Result<Whole<'py>> {
+        let py = join.py;
+        let own = convert::class_of(first)?.framework;
+        let own = loaded::load(py, own, Endpoints::of(own))?;
+        let device = join.device(device::device_of(py, own, first)?)?;
+        let to = match policy {
+            Some(policy) => policy.dtype(py, join.loaded, from, shape.len())?,
+            None => None,
+        };
+        // SAFETY: the caller writes the elements.
+        let source = unsafe { allocate(shape, to.unwrap_or(from))? };
+        let opened = Opened { source, private: true };
+        join.admit(&opened)?;
+        Ok(Whole { join, device, opened, from })
+    }
+
+    pub fn dtype(&self) -> DType {
+        self.opened.source.view().dtype()
+    }
+
+    pub fn memory(&mut self) -> &mut Source {
+        &mut self.opened.source
+    }
+
+    /// The array.
+    ///
+    /// # Errors
+    ///
+    /// As [`convert::make_array`].
+    pub fn finish(self) -> Result<Bound<'py, PyAny>> {
+        let (start, to) = (trace::start(), self.dtype());
+        let Whole { join, device, opened, from } = self;
+        let Join { py, endpoints, loaded, .. } = join;
+        let result = convert::make_array(py, endpoints, loaded, opened, device)?;
+        if let Some(start) = start {
+            trace::push(py, join.record(&result), start);
+            if to != from {
+                let record = Record::of_cast(loaded, &result, to, "dtype policy");
+                trace::push(py, record, start);
+            }
+        }
+        Ok(result)
+    }
+}

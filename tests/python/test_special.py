@@ -623,3 +623,26 @@ def test_a_foreign_exporter_arrives():
         for copy in (None, True):
             result = ab.convert(Exporter(x), target, copy=copy)
             assert bridges.difference(target, result, x) is None
+
+
+def test_a_sharded_array_is_refused_with_the_way_out():
+    bridges.need("jax")
+    bridges.survives(
+        """
+        import jax, numpy as np, arraybridge as ab
+
+        mesh = jax.sharding.Mesh(jax.devices(), ("x",))
+        sharding = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("x"))
+        x = jax.device_put(np.arange(8.0, dtype="f4"), sharding)
+        for copy in (None, True, False):
+            try:
+                ab.convert(x, "numpy", copy=copy)
+            except ab.UnsupportedArrayError as error:
+                assert "gather it first: jax.device_put(x, jax.devices()[0])" in str(error), error
+            else:
+                raise SystemExit("it was converted")
+        gathered = jax.device_put(x, jax.devices()[0])
+        assert (ab.convert(gathered, "numpy") == np.arange(8)).all()
+        """,
+        env={"XLA_FLAGS": "--xla_force_host_platform_device_count=2"},
+    )

@@ -97,9 +97,9 @@ sanitize: $(TEST_STAMP) ## the Rust tests under AddressSanitizer
 # Miri interprets what calls no Python. Random tests would take hours in it.
 NIGHTLY := nightly
 
-miri: $(TEST_STAMP) ## the Rust tests of claims and layouts under Miri; needs a nightly toolchain with miri and rust-src
+miri: $(TEST_STAMP) ## the Rust tests of tensors, claims and layouts under Miri; needs a nightly toolchain with miri and rust-src
 	@$(with_python) CARGO_TARGET_DIR=$(CURDIR)/build/miri MIRIFLAGS=-Zmiri-disable-isolation \
-	$(CARGO) +$(NIGHTLY) miri test -p arraybridge-runtime --lib -- claims:: host::layout
+	$(CARGO) +$(NIGHTLY) miri test -p arraybridge-runtime --no-default-features --lib -- claims:: host::layout memory:: tensor::
 
 # The allocator puts guards around blocks, and overwrites those that are freed.
 lifetime: wheel $(OPENCL_ENV) ## the tests of lifetimes with Python's debug allocator and its development mode

@@ -126,7 +126,8 @@ mod tests {
         let (view, owner) = Source::from(ndarray::Array1::<u8>::zeros(1)).into_parts();
         // SAFETY: every element is the first one of the array, which the owner keeps.
         let source = unsafe {
-            let wide = View::new(view.data(), DType::Uint8, [1 << 61][..].into(), [0][..].into());
+            let wide =
+                View::new(view.data(), DType::Uint8, [1 << 62, 4][..].into(), [0, 0][..].into());
             Source::new(wide, owner)
         };
         let tensor = Tensor::from(source);

@@ -3,7 +3,7 @@
 use pyo3::prelude::*;
 
 use crate::host::buffer::{AllocError, HostBuffer};
-use crate::host::cast::{CastReport, Scaling, StridedArray, cast_strided};
+use crate::host::cast::{CastReport, Scaling, StridedArray, cast_strided, count_rounded};
 use crate::host::dtype::DType;
 use crate::host::{self, copy, layout};
 use crate::interpreter::error::{Error, Result};
@@ -31,6 +31,21 @@ pub fn cast(
     let (buffer, report) = cast_to_buffer(py, view, dtype, scaling)?;
     // SAFETY: the cast wrote every element.
     Ok((unsafe { Source::from_buffer(buffer, dtype, view.shape().into()) }, report))
+}
+
+/// The number of integers in a host array that a cast to a floating point dtype rounds.
+///
+/// # Errors
+///
+/// [`Error::Value`] for memory on a device.
+pub fn rounded(py: Python<'_>, source: &Source, dtype: DType) -> Result<u64> {
+    let view = source.view();
+    expect_host(view)?;
+    let large = view.nbytes() >= DETACH_FROM;
+    let threads = threads(py, large);
+    // SAFETY: the view's owner keeps its memory alive. That nobody writes to it meanwhile is assumed: see
+    // "What is assumed of Python threads" in ARCHITECTURE.md.
+    Ok(run(py, large, || unsafe { count_rounded(strided(view), dtype, threads) }))
 }
 
 /// Copies a host array into new, contiguous memory, in the machine's byte order.
@@ -78,13 +93,7 @@ fn cast_to_buffer(
     let threads = threads(py, large);
     let target = &mut buffer;
     let work = || {
-        let source = StridedArray {
-            data: view.data(),
-            shape: view.shape(),
-            strides: view.strides(),
-            dtype: view.dtype(),
-            swap: view.swap_unit(),
-        };
+        let source = strided(view);
         // SAFETY: the buffer is new and has room for the result. The view's owner keeps its memory
         // alive. That nobody writes to it meanwhile is assumed: see "What is assumed of Python threads"
         // in ARCHITECTURE.md.
@@ -92,6 +101,16 @@ fn cast_to_buffer(
     };
     let report = run(py, large, work).map_err(|error| Error::Value(error.to_string()))?;
     Ok((buffer, report))
+}
+
+fn strided(view: &View) -> StridedArray<'_> {
+    StridedArray {
+        data: view.data(),
+        shape: view.shape(),
+        strides: view.strides(),
+        dtype: view.dtype(),
+        swap: view.swap_unit(),
+    }
 }
 
 fn copy_to_buffer(py: Python<'_>, view: &View) -> Result<HostBuffer> {

@@ -7,6 +7,7 @@ use std::sync::OnceLock;
 use std::thread::available_parallelism;
 
 pub mod buffer;
+mod cache;
 pub mod cast;
 pub mod copy;
 pub mod dtype;

@@ -182,6 +182,8 @@ def test_errors_have_the_documented_base_classes():
     assert issubclass(ab.GradientDetachedWarning, UserWarning)
     assert issubclass(ab.FractionsLostWarning, UserWarning)
     assert issubclass(ab.NarrowedDtypeWarning, UserWarning)
+    assert issubclass(ab.RoundedIntegersWarning, UserWarning)
+    assert issubclass(ab.UnexpectedResultError, ValueError)
     assert not issubclass(ab.MemoryConversionError, ImportError)
 
 

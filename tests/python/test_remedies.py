@@ -148,6 +148,30 @@ def test_the_remedy_for_immutable_arguments_makes_the_copy_go_away():
     assert routes(copy=False) == [("share", None, None)]
 
 
+class Exports:
+    """An object that exports its memory with Python code."""
+
+    def __dlpack__(self, **keywords):
+        return np.zeros(8, "float32").__dlpack__(**keywords)
+
+    def __dlpack_device__(self):
+        return (1, 0)
+
+
+def test_the_remedy_for_copied_bools_makes_the_copy_go_away(ext):
+    mask = np.array([True, False])
+
+    def copies(function, *arguments):
+        with ab.trace() as records:
+            function(*arguments)
+        return [(record.why, record.remedy) for record in records if record.how == "argument"]
+
+    expected = [(REASONS["Bools"], REMEDIES["Bools"])]
+    assert copies(ext.mask_after, mask, lambda: None) == expected
+    assert copies(ext.first_mask, mask, Exports()) == expected
+    assert copies(ext.invert, mask) == copies(ext.first_mask, mask, np.zeros(8, "float32")) == []
+
+
 def test_a_native_result_is_not_cast():
     def routes(conversion):
         with ab.trace() as records:
@@ -167,9 +191,10 @@ def test_an_error_of_copy_false_has_the_remedy():
 
 
 def test_every_reason_has_a_remedy_and_every_remedy_is_tried_where_that_can_be_done():
-    assert len(REASONS) == 15 and REASONS.keys() == REMEDIES.keys()
-    # On a CPU, nothing between frameworks is copied for the last three reasons.
-    assert REASONS.keys() - CASES.keys() == {"Immutable", "Memory", "Importer", "Refused"}
+    assert len(REASONS) == 16 and REASONS.keys() == REMEDIES.keys()
+    # The first two have tests of their own. On a CPU, nothing is copied for the others.
+    others = {"Immutable", "Bools", "Memory", "Importer", "Refused"}
+    assert REASONS.keys() - CASES.keys() == others
 
 
 def test_a_record_without_a_copy_has_no_remedy():

@@ -7,6 +7,7 @@ import pickle
 import re
 import sys
 import threading
+import warnings
 
 import arraybridge as ab
 import bridges
@@ -829,6 +830,24 @@ def test_a_cast_of_an_argument_warns_of_values_that_do_not_fit(ext):
         assert ext.mean(np.array([1e300, 1.0])) == np.inf
     with pytest.warns(ab.ClippedValuesWarning, match=r"'images\[1\]'"):
         ext.mean_of([np.ones((1, 1)), np.full((1, 1), -1e300)])
+
+
+@pytest.mark.parametrize("dtype", ("uint32", "int32", "uint64", "int64"))
+def test_a_cast_of_an_argument_warns_of_integers_that_are_rounded(ext, dtype):
+    large = np.array([2**24 + 1, 2**24, 2**24 + 2, 2**25 + 1, 7], dtype)
+    with pytest.warns(
+        ab.RoundedIntegersWarning,
+        match=rf"mean.. argument 'image': 2 {dtype} values were rounded, since float32 has 24",
+    ) as caught:
+        ext.mean(large)
+    assert [w.filename for w in caught] == [__file__]
+    with pytest.warns(ab.RoundedIntegersWarning, match=r"'images\[1\]': 1 \w+ value was"):
+        ext.mean_of([np.ones((1, 1)), large[None, :1]])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        ext.mean(large[[1, 2, 4]])
+        with pytest.raises(ab.RoundedIntegersWarning):
+            ext.mean(large)
 
 
 def test_all_modules_warn_of_shared_memory_once(ext):

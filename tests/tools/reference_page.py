@@ -22,6 +22,7 @@ SECTIONS = ("Parameters", "Returns", "Raises", "Yields", "Examples", "Attributes
 GROUPS: dict[str, tuple[str, ...]] = {
     "Convert": ("convert", "convert_memory", "explain", "detect_memory_type", "no_copy"),
     "Declare functions": ("torch", "memory_types", "as_function", "Declared"),
+    "Inside compiled programs": ("jax_callback", "torch_op"),
     "See what happens": ("trace", "Record"),
     "Dtypes": ("dtype_policy", "finish_dtype", "DtypeConversion", "SCALING_FUNCTIONS"),
     "Slices": ("stack_slices", "unstack_slices", "process_slices", "progress"),

@@ -116,7 +116,9 @@ def calls(image: Image) -> None:
     negated(image)
     framework: str = declared.input_memory_type
     function: Callable[..., Any] = ab.as_function(np.sort, "torch")
-    print(framework, function)
+    inside: Callable[..., Any] = ab.jax_callback(doubled, result=lambda image: image)
+    op: Any = ab.torch_op(doubled, "sample::doubled", result=(lambda x: x, lambda x: x[0]))
+    print(framework, function, inside, op)
 
 
 def stacks(images: list[Image]) -> None:
@@ -153,13 +155,13 @@ def errors() -> None:
     kinds: list[type[Exception]] = [
         ab.AliasedArgumentError, ab.CopyRequiredError, ab.DeviceMemoryError,
         ab.DeviceUnavailableError, ab.FrameworkNotInstalledError, ab.FrameworkTableError,
-        ab.InvalidDeviceError, ab.UnknownFrameworkError, ab.UnsupportedArrayError,
-        ab.UnsupportedDtypeError,
+        ab.InvalidDeviceError, ab.UnexpectedResultError, ab.UnknownFrameworkError,
+        ab.UnsupportedArrayError, ab.UnsupportedDtypeError,
     ]  # fmt: skip
     warnings: list[type[Warning]] = [
         ab.ClippedValuesWarning, ab.FractionsLostWarning, ab.GradientDetachedWarning,
         ab.NarrowedDtypeWarning, ab.NoAcceleratorWarning, ab.OomFallbackWarning,
-        ab.SharedImmutableMemoryWarning,
+        ab.RoundedIntegersWarning, ab.SharedImmutableMemoryWarning,
     ]  # fmt: skip
     try:
         print(kinds, warnings)

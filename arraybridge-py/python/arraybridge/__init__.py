@@ -53,7 +53,9 @@ from .exceptions import (
     NarrowedDtypeWarning,
     NoAcceleratorWarning,
     OomFallbackWarning,
+    RoundedIntegersWarning,
     SharedImmutableMemoryWarning,
+    UnexpectedResultError,
     UnknownFrameworkError,
     UnsupportedArrayError,
     UnsupportedDtypeError,
@@ -92,8 +94,10 @@ __all__ = [
     "NoAcceleratorWarning",
     "OomFallbackWarning",
     "Record",
+    "RoundedIntegersWarning",
     "SharedImmutableMemoryWarning",
     "Tensor",
+    "UnexpectedResultError",
     "UnknownFrameworkError",
     "UnsupportedArrayError",
     "UnsupportedDtypeError",
@@ -108,12 +112,14 @@ __all__ = [
     "explain",
     "finish_dtype",
     "frameworks",
+    "jax_callback",
     "memory_types",
     "no_copy",
     "process_slices",
     "progress",
     "stack_slices",
     "thread_stream",
+    "torch_op",
     "trace",
     "unstack_slices",
     *decorators._OF_THE_TABLES,
@@ -125,13 +131,19 @@ globals().update(decorators._OF_THE_TABLES)
 
 # Submodules that are imported when they are first used.
 _SUBMODULES = {
-    "converters", "converters_registry", "framework_config", "framework_ops", "gpu_cleanup",
-    "oom_recovery", "slice_processing", "stack_utils", "utils",
+    "compilers", "converters", "converters_registry", "framework_config", "framework_ops",
+    "gpu_cleanup", "oom_recovery", "slice_processing", "stack_utils", "utils",
 }  # fmt: skip
 __path__.append(compat.MODULES)
 
 
 def __getattr__(name: str) -> Any:
+    if name in ("jax_callback", "torch_op"):
+        return getattr(importlib.import_module(f"{__name__}.compilers"), name)
     if name in _SUBMODULES:
         return importlib.import_module(f"{__name__}.{name}")
     return compat.find(__name__, name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

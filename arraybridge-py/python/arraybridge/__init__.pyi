@@ -4,6 +4,7 @@ from types import TracebackType
 from typing import Any, ClassVar, Final, Literal, Protocol, TypedDict, final, overload
 
 from . import decorators as decorators
+from .compilers import jax_callback, torch_op
 from .decorators import Declared, Decorator, _FrameworkName, _Name, memory_types
 from .dtype_scaling import (
     SCALING_FUNCTIONS,
@@ -24,7 +25,9 @@ from .exceptions import (
     NarrowedDtypeWarning,
     NoAcceleratorWarning,
     OomFallbackWarning,
+    RoundedIntegersWarning,
     SharedImmutableMemoryWarning,
+    UnexpectedResultError,
     UnknownFrameworkError,
     UnsupportedArrayError,
     UnsupportedDtypeError,
@@ -75,8 +78,10 @@ __all__ = [
     "NoAcceleratorWarning",
     "OomFallbackWarning",
     "Record",
+    "RoundedIntegersWarning",
     "SharedImmutableMemoryWarning",
     "Tensor",
+    "UnexpectedResultError",
     "UnknownFrameworkError",
     "UnsupportedArrayError",
     "UnsupportedDtypeError",
@@ -91,12 +96,14 @@ __all__ = [
     "explain",
     "finish_dtype",
     "frameworks",
+    "jax_callback",
     "memory_types",
     "no_copy",
     "process_slices",
     "progress",
     "stack_slices",
     "thread_stream",
+    "torch_op",
     "trace",
     "unstack_slices",
     # tables

@@ -10,6 +10,8 @@ array([1, 1], dtype=uint8)
 
 Transformations of a function's own framework, such as ``jax.jit``, ``jax.grad``, ``tf.function``
 and ``torch.func.grad``, work on a declared function. ``torch.compile`` breaks its graph there.
+Functions of other frameworks are called inside compiled programs through
+``arraybridge.jax_callback`` and ``arraybridge.torch_op``.
 
 If the framework runs out of memory, the call is retried: with all caches cleared, then in parts if
 ``split_axis`` allows it, then on the host. A function that writes to its arguments before it fails

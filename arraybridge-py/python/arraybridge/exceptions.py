@@ -21,7 +21,9 @@ __all__ = [
     "NarrowedDtypeWarning",
     "NoAcceleratorWarning",
     "OomFallbackWarning",
+    "RoundedIntegersWarning",
     "SharedImmutableMemoryWarning",
+    "UnexpectedResultError",
     "UnknownFrameworkError",
     "UnsupportedArrayError",
     "UnsupportedDtypeError",
@@ -122,6 +124,13 @@ class AliasedArgumentError(ValueError):
     """
 
 
+class UnexpectedResultError(ValueError):
+    """A function that a compiled program calls returned something else than ``result=`` says.
+
+    The message names the function, and says what it returned and what was expected.
+    """
+
+
 class SharedImmutableMemoryWarning(UserWarning):
     """A writable array shares the memory of an immutable one."""
 
@@ -161,6 +170,14 @@ class FractionsLostWarning(UserWarning):
 
     The message names the function, counts the values and names a policy that keeps them. It is
     given once per function, and not if a policy was chosen.
+    """
+
+
+class RoundedIntegersWarning(UserWarning):
+    """An argument of a Rust function was cast to floats that do not have all of its integers.
+
+    float32 has all integers to 2**24, float64 those to 2**53; larger ones are rounded. The message
+    names the function and the argument, and says how many values changed.
     """
 
 

@@ -127,14 +127,22 @@ impl DType {
         }
     }
 
-    /// The significant bits of a float, the implicit one included. Those of 8 bits have at most 5.
-    fn significand(self) -> usize {
+    /// Whether it is a type of integers.
+    pub const fn is_integer(self) -> bool {
+        matches!(self.kind(), Kind::Signed | Kind::Unsigned)
+    }
+
+    /// The significant bits of a float, or of a part of a complex number, the implicit one included.
+    pub const fn significand(self) -> usize {
         match self {
             DType::Float16 => 11,
             DType::Bfloat16 => 8,
-            DType::Float32 => 24,
-            DType::Float64 => 53,
-            _ => 5,
+            DType::Float32 | DType::Complex64 => 24,
+            DType::Float64 | DType::Complex128 => 53,
+            DType::Float8E3m4 => 5,
+            DType::Float8E5m2 | DType::Float8E5m2fnuz => 3,
+            DType::Float8E8m0fnu => 1,
+            _ => 4,
         }
     }
 

@@ -33,6 +33,16 @@ pub fn cast(
     Ok((unsafe { Source::from_buffer(buffer, dtype, view.shape().into()) }, report))
 }
 
+/// The number of integers in a host array that a cast to a floating point dtype rounds.
+///
+/// # Errors
+///
+/// As [`copy::count_rounded`].
+pub fn rounded(py: Python<'_>, source: &Source, dtype: DType) -> Result<u64> {
+    let view = source.view();
+    run(py, is_large(view, view.dtype()), || copy::count_rounded(view, dtype))
+}
+
 /// Copies a host array into new, contiguous memory, in the machine's byte order.
 ///
 /// # Errors

@@ -28,13 +28,7 @@ pub fn cast_to_buffer(
     expect_host(view)?;
     let mut buffer = buffer_for(view.shape(), dtype)?;
     let threads = threads(buffer.len().max(view.nbytes()));
-    let source = StridedArray {
-        data: view.data(),
-        shape: view.shape(),
-        strides: view.strides(),
-        dtype: view.dtype(),
-        swap: view.swap_unit(),
-    };
+    let source = strided(view);
     // SAFETY: the buffer is new and has room for the result. The view's owner keeps its memory alive, and
     // that nobody writes to it meanwhile is assumed.
     let report = unsafe { cast_strided(buffer.as_mut_ptr(), dtype, source, scaling, threads) };
@@ -60,6 +54,30 @@ pub fn copy_to_buffer(view: &View) -> Result<HostBuffer> {
         copy::gather(to, view.data(), shape, strides, size, view.swap_unit(), threads);
     }
     Ok(buffer)
+}
+
+/// The number of integers in a host array that a cast to a floating point dtype rounds.
+///
+/// What [`cast_to_buffer`] assumes is assumed here too.
+///
+/// # Errors
+///
+/// [`Error::Value`] for memory on a device.
+#[cfg(feature = "python")]
+pub fn count_rounded(view: &View, dtype: DType) -> Result<u64> {
+    expect_host(view)?;
+    // SAFETY: the view's owner keeps its memory alive, and that nobody writes to it meanwhile is assumed.
+    Ok(unsafe { crate::host::cast::count_rounded(strided(view), dtype, threads(view.nbytes())) })
+}
+
+fn strided(view: &View) -> StridedArray<'_> {
+    StridedArray {
+        data: view.data(),
+        shape: view.shape(),
+        strides: view.strides(),
+        dtype: view.dtype(),
+        swap: view.swap_unit(),
+    }
 }
 
 fn expect_host(view: &View) -> Result<()> {

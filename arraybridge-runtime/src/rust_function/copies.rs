@@ -51,7 +51,8 @@ pub(super) fn why_copied(
     } else if contiguous && !is_contiguous(view) {
         Some((Why::Strides, "it is not contiguous; pass a contiguous copy"))
     } else {
-        copies.then_some((Why::Importer, "bools are copied where Python code runs; pass uint8"))
+        let text = "bools are copied where Python code runs; declare the parameter as u8";
+        copies.then_some((Why::Bools, text))
     }
 }
 
@@ -129,6 +130,10 @@ impl Call<'_, '_> {
         if report.clipped > 0 {
             self.warn_of_clipping(index, report.clipped, from, to)?;
         }
+        let rounded = cast::rounded(self.py, &opened.source, to)?;
+        if rounded > 0 {
+            self.warn_of_rounding(index, rounded, from, to)?;
+        }
         Ok(Opened { source, private: true })
     }
 
@@ -146,5 +151,17 @@ impl Call<'_, '_> {
              Pass an array whose values fit"
         );
         warn(self.py, "ClippedValuesWarning", text).map_err(Error::Python)
+    }
+
+    #[cold]
+    fn warn_of_rounding(&self, index: usize, rounded: u64, from: DType, to: DType) -> Result<()> {
+        let (values, were) = if rounded == 1 { ("value", "was") } else { ("values", "were") };
+        let (function, name) = (self.function.entry.name, self.label(index));
+        let text = format!(
+            "{function}() argument '{name}': {rounded} {from} {values} {were} rounded, since {to} has {} \
+             significant bits. Pass an array of {to}, or of smaller numbers",
+            to.significand()
+        );
+        warn(self.py, "RoundedIntegersWarning", text).map_err(Error::Python)
     }
 }

@@ -38,11 +38,13 @@ pub enum Why {
     Importer,
     /// The target refused to share.
     Refused,
+    /// Python code could write another byte than 0 and 1 where a Rust function reads a bool.
+    Bools,
 }
 
 impl Why {
     /// All reasons.
-    pub const ALL: [Why; 15] = [
+    pub const ALL: [Why; 16] = [
         Why::Requested,
         Why::Immutable,
         Why::Device,
@@ -58,6 +60,7 @@ impl Why {
         Why::Cast,
         Why::Importer,
         Why::Refused,
+        Why::Bools,
     ];
 
     /// What a user can do to avoid the copy.
@@ -102,6 +105,10 @@ impl Why {
                 "keep the array in the dtype that is needed; dtype_conversion=\"native\" leaves the \
                  result of a declared function as it is"
             }
+            Why::Bools => {
+                "declare the function without Python objects, and pass arrays rather than other objects \
+                 with __dlpack__"
+            }
         }
     }
 
@@ -123,6 +130,7 @@ impl Why {
             Why::Cast => "the dtype changes",
             Why::Importer => "the target copies what it imports",
             Why::Refused => "the target refused to share the memory",
+            Why::Bools => "Python code could write to the bools while the function reads them",
         }
     }
 }

@@ -11,6 +11,8 @@ mod small;
 #[cfg(test)]
 mod tests;
 
+use std::ptr::NonNull;
+
 use self::element::Params;
 use self::kernel::Losses;
 use self::pass::{Found, Goal, Pass};
@@ -130,4 +132,27 @@ pub unsafe fn cast_strided(
     plan.params.stream = walk.len().saturating_mul(plan.dst_size) >= STREAM_MIN;
     let Losses { clipped, fractions } = run(&plan, Goal::Cast).losses;
     Ok(CastReport { clipped, fractions })
+}
+
+/// The number of integers that a cast to a floating point type rounds, because the type does not have that
+/// many significant bits; 0 for other casts. Nothing is read if the type has all integers of the source's.
+///
+/// # Safety
+///
+/// As for [`cast_strided`], without a target.
+pub unsafe fn count_rounded(src: StridedArray<'_>, dtype: DType, threads: usize) -> u64 {
+    let Some(plan) = Plan::of_rounded(src.dtype, dtype) else { return 0 };
+    let Some(walk) = Walk::new(src.shape, src.strides, plan.src_size) else { return 0 };
+    let threads = parallel::threads_for(walk.len().saturating_mul(plan.src_size), threads);
+    let (index, axis) = walk.split_axis(threads);
+    let swap = src.swap.filter(|unit| *unit > 1);
+    let pointers = Pointers { dst: NonNull::dangling().as_ptr(), src: src.data };
+    let parts = parallel::split(axis.len, threads, |range| {
+        let (walk, from, _) = walk.part(index, range);
+        let Pointers { dst, src } = pointers.get();
+        // SAFETY: the parts of a walk stay inside the array. The elements of the target have no size, and
+        // nothing is written.
+        unsafe { Pass::new(&plan, swap, Goal::Rounded).run(dst, src.offset(from), &walk) }
+    });
+    parts.into_iter().map(|found| found.rounded).sum()
 }

@@ -1,4 +1,4 @@
-//! A pass over the source: the cast, or the search for its extremes.
+//! A pass over the source: the cast, or the search for its extremes or for integers that will be rounded.
 
 use super::kernel::{Extremes, Losses};
 use super::plan::{BLOCK, Block, Plan};
@@ -9,6 +9,7 @@ use crate::host::walk::{Plane, Walk};
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Goal {
     Extremes,
+    Rounded,
     Cast,
 }
 
@@ -17,11 +18,13 @@ pub(super) struct Found {
     pub losses: Losses,
     pub min: f64,
     pub max: f64,
+    pub rounded: u64,
 }
 
 impl Default for Found {
     fn default() -> Found {
-        Found { losses: Losses::default(), min: f64::INFINITY, max: f64::NEG_INFINITY }
+        let (min, max) = (f64::INFINITY, f64::NEG_INFINITY);
+        Found { losses: Losses::default(), min, max, rounded: 0 }
     }
 }
 
@@ -29,7 +32,12 @@ impl Found {
     /// What two passes found together.
     pub fn and(mut self, other: Found) -> Found {
         self.losses += other.losses;
-        Found { losses: self.losses, min: self.min.min(other.min), max: self.max.max(other.max) }
+        Found {
+            losses: self.losses,
+            min: self.min.min(other.min),
+            max: self.max.max(other.max),
+            rounded: self.rounded + other.rounded,
+        }
     }
 }
 
@@ -134,6 +142,10 @@ impl<'a> Pass<'a> {
                 }
                 (Goal::Extremes, Some(extremes)) => self.find_extremes(extremes, src, len),
                 (Goal::Extremes, None) => {}
+                (Goal::Rounded, _) => {
+                    let count = plan.rounded.map_or(0, |(count, bits)| count(src, len, bits));
+                    self.found.rounded += count;
+                }
             }
         }
     }

@@ -5,7 +5,7 @@ use std::mem::MaybeUninit;
 use smallvec::SmallVec;
 
 use super::element::Params;
-use super::kernel::{self, Extremes, Kernel, Losses};
+use super::kernel::{self, Extremes, Kernel, Losses, Rounded};
 use super::{CastError, Scaling};
 use crate::host::dtype::{DType, Kind};
 
@@ -33,6 +33,8 @@ pub(super) struct Plan {
     /// The search for the extremes that [`Scaling::Stretch`] needs, and how many steps decode its source.
     pub extremes: Option<Extremes>,
     pub decode_steps: usize,
+    /// The search for integers with more significant bits than this.
+    pub rounded: Option<(Rounded, u32)>,
     pub params: Params,
     pub src_size: usize,
     pub dst_size: usize,
@@ -40,16 +42,31 @@ pub(super) struct Plan {
 
 impl Plan {
     pub fn new(src: DType, dst: DType, scaling: Scaling) -> Result<Plan, CastError> {
-        let mut plan = Plan {
+        let mut plan = Plan::empty(src.size(), dst.size());
+        plan.add_steps(src, dst, scaling).ok_or(CastError { from: src, to: dst })?;
+        Ok(plan)
+    }
+
+    /// A plan that writes nothing, and finds integers that a type of floats does not have; `None` if it has
+    /// all of them, or if the types are others.
+    pub fn of_rounded(src: DType, dst: DType) -> Option<Plan> {
+        if !matches!(dst.kind(), Kind::Float | Kind::Complex) || dst.holds(src) {
+            return None;
+        }
+        let rounded = Some((kernel::rounded_of(src)?, dst.significand() as u32));
+        Some(Plan { rounded, ..Plan::empty(src.size(), 0) })
+    }
+
+    fn empty(src_size: usize, dst_size: usize) -> Plan {
+        Plan {
             steps: SmallVec::new(),
             extremes: None,
             decode_steps: 0,
+            rounded: None,
             params: Params::default(),
-            src_size: src.size(),
-            dst_size: dst.size(),
-        };
-        plan.add_steps(src, dst, scaling).ok_or(CastError { from: src, to: dst })?;
-        Ok(plan)
+            src_size,
+            dst_size,
+        }
     }
 
     /// Adds the loops from one type to the other; `None` if there is no such cast.

@@ -2,6 +2,7 @@
 
 mod extremes;
 mod loops;
+mod rounded;
 
 use std::ops::AddAssign;
 
@@ -43,6 +44,13 @@ pub(super) type Kernel = unsafe fn(*mut u8, *const u8, usize, &Params) -> Losses
 ///
 /// The source holds this many elements. The pointer need not be aligned.
 pub(super) type Extremes = unsafe fn(*const u8, usize) -> (f64, f64);
+
+/// The number of integers, of `len`, with more than this many significant bits.
+///
+/// # Safety
+///
+/// The source holds this many integers, whose type has more bits. The pointer need not be aligned.
+pub(super) type Rounded = unsafe fn(*const u8, usize, u32) -> u64;
 
 /// A match on the types that processors compute with.
 macro_rules! for_native {
@@ -126,6 +134,11 @@ impl Native for f64 {}
 
 fn clamp_from<S: Native>(dst: DType) -> Option<Kernel> {
     for_native!(dst, D => map::<Clamp<S, D>>)
+}
+
+/// The search for integers that have more significant bits than a type of floats.
+pub(super) fn rounded_of(dtype: DType) -> Option<Rounded> {
+    for_int!(dtype, I => rounded::rounded::<I>)
 }
 
 /// An intensity of [0, 1] or [-1, 1] to an integer.

@@ -147,6 +147,70 @@ fn threads_do_not_change_the_result() {
     }
 }
 
+/// An integer after a cast to a float and back.
+fn there_and_back(x: i128, float: DType) -> i128 {
+    match float {
+        DType::Float16 => f16::from_f64(x as f64).to_f64() as i128,
+        DType::Float32 | DType::Complex64 => x as f32 as i128,
+        DType::Float64 | DType::Complex128 => x as f64 as i128,
+        _ => x,
+    }
+}
+
+#[test]
+fn integers_that_a_cast_to_floats_rounds_are_counted_in_any_layout() {
+    let floats = [DType::Float16, DType::Float32, DType::Float64, DType::Complex64];
+    let others = [DType::Complex128, DType::Uint8, DType::Int16, DType::Bool];
+    for src in reals() {
+        let size = src.size();
+        let mut bytes = specials(src);
+        for dst in floats.into_iter().chain(others) {
+            // The largest uint16 is no finite float16.
+            if dst == DType::Float16 && ![DType::Uint8, DType::Int8, DType::Int16].contains(&src) {
+                continue;
+            }
+            let changes = |bytes: &[u8]| match Number::read(src, bytes) {
+                Number::Int(x) => there_and_back(x, dst) != x,
+                Number::Float(_) => false,
+            };
+            let expected = bytes.chunks(size).filter(|x| changes(x)).count() as u64;
+            let shape = [bytes.len() / size];
+            for (strides, threads) in [([size as isize], 1), ([-(size as isize)], 3)] {
+                for swap in [None, Some(size)] {
+                    if swap.is_some() {
+                        bytes.chunks_mut(size).for_each(<[u8]>::reverse);
+                    }
+                    let first = if strides[0] > 0 { 0 } else { bytes.len() - size };
+                    let data = bytes[first..].as_ptr();
+                    let src =
+                        StridedArray { data, shape: &shape, strides: &strides, dtype: src, swap };
+                    // SAFETY: the strides stay inside the bytes.
+                    let found = unsafe { count_rounded(src, dst, threads) };
+                    assert_eq!(found, expected, "{} -> {dst}", src.dtype);
+                    if swap.is_some() {
+                        bytes.chunks_mut(size).for_each(<[u8]>::reverse);
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn the_significant_bits_of_a_float_are_those_that_it_keeps() {
+    for dtype in DType::ALL.iter().copied() {
+        // The largest number of this one is 15.5.
+        if dtype.kind() != Kind::Float || dtype == DType::Float8E3m4 {
+            continue;
+        }
+        let bits = dtype.significand();
+        for (kept, number) in [(true, (1_u64 << bits) - 1), (false, (1_u64 << bits) + 1)] {
+            let (out, _) = run(dtype, DType::Uint64, &number.to_ne_bytes(), Scaling::Clamp, 1);
+            assert_eq!(read_float(dtype, &out) as u64 == number, kept, "{dtype}");
+        }
+    }
+}
+
 #[test]
 fn a_result_that_bypasses_the_caches_is_the_same() {
     let len = STREAM_MIN / 8 + 1001;

@@ -1,0 +1,513 @@
+"""Call functions inside programs that JAX and PyTorch compile.
+
+A compiler has no values to call a function with. It asks for the shape and the dtype of a result,
+writes a call into its program, and makes the call when the program runs. What the result looks like
+is therefore said in advance (``result``). The function runs outside of the program, on the host or
+wherever its declaration says.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy
+
+from ._core import convert, explain
+from .exceptions import UnexpectedResultError, UnsupportedArrayError
+
+__all__ = ["jax_callback", "torch_op"]
+
+
+def jax_callback(
+    function: Callable[..., Any],
+    *,
+    result: Callable[..., Any] | tuple[Callable[..., Any], ...],
+    backward: Callable[..., Any] | None = None,
+    vmap_method: str | None = "sequential",
+) -> Callable[..., Any]:
+    """Turn a function into one that can be called inside ``jax.jit``, ``jax.vmap`` and others.
+
+    Parameters
+    ----------
+    function : callable
+        A declared function of any framework, in Python or Rust. It must depend on its arguments
+        only, and may not write to them: JAX calls it once, several times or not at all.
+    result : callable or tuple of callables
+        Called with the arguments, with a ``jax.ShapeDtypeStruct`` in place of each JAX array.
+        Returns what has the shape and the dtype of the result. A tuple has one callable for each
+        of several results.
+    backward : callable, optional
+        ``backward(gradient, *arguments)`` returns a tuple with the gradient of each argument, or
+        None for one without, or the gradient of the first argument alone. It is compiled by JAX.
+        ``gradient`` is a tuple if there are several results.
+    vmap_method : str, optional
+        As of ``jax.pure_callback``. "sequential" calls the function for each element of the batch.
+
+    Returns
+    -------
+    callable
+        A function of the same arguments that returns JAX arrays. Arguments that are not JAX arrays
+        are passed to the function as they are.
+
+    Raises
+    ------
+    UnexpectedResultError
+        If the function returns something else than ``result`` says. In a compiled program, JAX
+        raises its ``JaxRuntimeError`` with the text of any exception.
+
+    Notes
+    -----
+    In a compiled program, the function runs on a thread of JAX. There, the caller's
+    ``dtype_policy``, ``no_copy`` and ``trace`` have no effect, except ``trace(everywhere=True)``.
+    It gets arrays on the host, whose memory belongs to JAX again as soon as the function returns.
+
+    Examples
+    --------
+    >>> import numpy, arraybridge
+    >>> @arraybridge.numpy
+    ... def ordered(x):
+    ...     return numpy.sort(x)
+    >>> import jax
+    >>> inside = arraybridge.jax_callback(ordered, result=lambda x: x)
+    >>> jax.jit(lambda x: inside(x) + 1)(jax.numpy.array([3, 1, 2])).tolist()
+    [2, 3, 4]
+    """
+    import jax
+
+    promise = _Promise(function, result)
+
+    @functools.wraps(function, updated=())
+    def call(*args: Any, **kwargs: Any) -> Any:
+        leaves, tree = jax.tree_util.tree_flatten((args, kwargs))
+        arrays = [leaf for leaf in leaves if isinstance(leaf, jax.Array)]
+        rest = tuple(_HERE if isinstance(leaf, jax.Array) else leaf for leaf in leaves)
+        prepared = _JaxCall(promise, tree, rest)
+        if not any(isinstance(array, jax.core.Tracer) for array in arrays):
+            return promise.alone(prepared.compute(arrays, "jax"))
+
+        def primal(*arrays: Any) -> Any:
+            promised = prepared.promised(arrays)
+            made = jax.pure_callback(prepared, promised, *arrays, vmap_method=vmap_method)
+            return promise.alone(made)
+
+        def gradients(arrays: Sequence[Any], gradient: Any) -> tuple[Any, ...]:
+            if backward is None:
+                raise NotImplementedError(
+                    f"{promise.name}() has no gradient; name the function that computes it: "
+                    "arraybridge.jax_callback(.., backward=..)"
+                )
+            return prepared.gradients(backward, gradient, arrays)
+
+        differentiable = jax.custom_vjp(primal)
+        # As the function itself, so that a gradient has a gradient.
+        differentiable.defvjp(lambda *arrays: (differentiable(*arrays), arrays), gradients)
+        return differentiable(*arrays)
+
+    return call
+
+
+def torch_op(
+    function: Callable[..., Any],
+    name: str,
+    *,
+    result: Callable[..., Any] | tuple[Callable[..., Any], ...],
+    backward: Callable[..., Any] | None = None,
+    schema: str | None = None,
+) -> Any:
+    """Register a function as an operator of PyTorch, which ``torch.compile`` takes as it is.
+
+    Parameters
+    ----------
+    function : callable
+        A declared function of any framework, in Python or Rust. It must depend on its arguments
+        only, and may not write to them.
+    name : str
+        The operator's name, such as "mylib::blur".
+    result : callable or tuple of callables
+        Called with the arguments, with tensors that have no values. Returns a tensor that has the
+        shape, the dtype and the device of the result. A tuple has one callable for each of several
+        results. Results are contiguous.
+    backward : callable, optional
+        ``backward(gradient, *arguments)`` returns a tuple with the gradient of each argument, or
+        None for one without, or the gradient of the first argument alone. It is compiled by
+        PyTorch. ``gradient`` is a tuple if there are several results.
+    schema : str, optional
+        The operator's schema, such as "(Tensor image, float sigma) -> Tensor". By default it is
+        that of the function's signature: parameters are tensors unless their annotations or
+        defaults are numbers, bools or strings.
+
+    Returns
+    -------
+    torch.library.CustomOpDef
+        The operator, which is called like the function. It takes and returns tensors. Under
+        ``torch.vmap`` the function is called for each element of the batch. PyTorch does not take
+        gradients of such operators by ``torch.func.grad``.
+
+    Raises
+    ------
+    UnexpectedResultError
+        If the function returns something else than ``result`` says; when the operator is called.
+
+    Examples
+    --------
+    >>> import numpy, torch, arraybridge
+    >>> @arraybridge.numpy
+    ... def ordered(x):
+    ...     return numpy.sort(x)
+    >>> inside = arraybridge.torch_op(ordered, "docs::ordered", result=lambda x: x)
+    >>> inside(torch.tensor([3, 1, 2]))
+    tensor([1, 2, 3])
+    """
+    import torch
+
+    promise = _Promise(function, result)
+    call = _TorchCall(promise, backward)
+    schema = schema or _schema(promise)
+    op = torch.library.custom_op(name, call.compute, mutates_args=(), schema=schema)
+    op.register_fake(call.fake)
+    op.register_vmap(functools.partial(call.mapped, op))
+    if backward is not None:
+        op.register_autograd(call.gradients, setup_context=call.save)
+    return op
+
+
+class _Promise:
+    """A function, and what its results will look like."""
+
+    def __init__(self, function: Callable[..., Any], result: Any) -> None:
+        self.function = function
+        self.name = getattr(function, "__name__", type(function).__name__)
+        self.is_tuple = isinstance(result, tuple)
+        self.results = result if self.is_tuple else (result,)
+        if not all(map(callable, self.results)) or len(self.results) < 1 + self.is_tuple:
+            raise TypeError(
+                f"result= of {self.name}() has to be a function of its arguments, or a tuple "
+                "with a function for each of two or more results"
+            )
+
+    def of(self, args: Sequence[Any], kwargs: dict[str, Any]) -> list[Any]:
+        """What ``result`` says for these arguments."""
+        found = [result(*args, **kwargs) for result in self.results]
+        for each in found:
+            if not (hasattr(each, "shape") and hasattr(each, "dtype")):
+                raise TypeError(
+                    f"result= of {self.name}() returned {_text(each)}; return what has the shape "
+                    "and the dtype of the result"
+                )
+        return found
+
+    def alone(self, results: Sequence[Any]) -> Any:
+        """The results as the caller gets them."""
+        return tuple(results) if self.is_tuple else results[0]
+
+    def kept(self, value: Any, promised: Sequence[Any], target: Any, devices: Any) -> list[Any]:
+        """What the function returned, as arrays of a framework.
+
+        Raises ``UnexpectedResultError`` if that is not what was promised.
+        """
+        values = [value]
+        if self.is_tuple:
+            if not isinstance(value, (tuple, list)) or len(value) != len(promised):
+                raise self.unexpected(value, promised)
+            values = [*value]
+        arrays = [_array(each, wanted) for each, wanted in zip(values, promised, strict=True)]
+        for array, wanted in zip(arrays, promised, strict=True):
+            if array is None or _shape_and_dtype(array) != (tuple(wanted.shape), _dtype(wanted)):
+                raise self.unexpected(value, promised)
+        pairs = zip(arrays, devices, strict=True)
+        return [convert(array, target, device=device) for array, device in pairs]
+
+    def unexpected(self, value: Any, promised: Sequence[Any]) -> UnexpectedResultError:
+        said = ", ".join(f"{_dtype(each)}{[*each.shape]}" for each in promised)
+        said = f"({said})" if self.is_tuple else said
+        return UnexpectedResultError(
+            f"{self.name}() returned {_text(value)}, and result= says {said}; make them agree"
+        )
+
+    def by_argument(self, gradients: Any, args: Sequence[Any]) -> tuple[Any, ...]:
+        """A gradient for each argument, from what ``backward`` returned."""
+        if not isinstance(gradients, tuple):
+            return (gradients, *[None] * (len(args) - 1))
+        if len(gradients) != len(args):
+            raise UnexpectedResultError(
+                f"backward= of {self.name}() returned {len(gradients)} gradients for {len(args)} "
+                "arguments; return one for each, or None"
+            )
+        return gradients
+
+
+_KINDS = {bool: ("bool",), int: ("int", "uint"), float: ("float", "bfloat"), complex: ("complex",)}
+
+
+def _array(value: Any, promised: Any) -> Any:
+    """A function's result as an array; None if it cannot be what was promised.
+
+    A Python number has no dtype, and gets that of the promise if it is of the same kind.
+    """
+    if type(value) in _KINDS:
+        dtype = _dtype(promised)
+        if tuple(promised.shape) or not dtype.startswith(_KINDS[type(value)]):
+            return None
+        array = convert(numpy.asarray(value), "numpy", dtype=dtype)
+        return array if type(value) is not int or int(array) == value else None
+    return numpy.asarray(value) if isinstance(value, numpy.generic) else value
+
+
+def _shape_and_dtype(array: Any) -> tuple[tuple[int, ...], str] | None:
+    try:
+        record = explain(array, "numpy", copy=True)
+    except UnsupportedArrayError:
+        return None
+    return record.shape, record.dtype
+
+
+def _dtype(array: Any) -> str:
+    """The name of an array's dtype, which JAX and PyTorch share with NumPy."""
+    dtype = array.dtype
+    return getattr(dtype, "name", None) or getattr(dtype, "__name__", str(dtype)).split(".")[-1]
+
+
+def _text(value: Any) -> str:
+    """What a value is, for messages."""
+    if isinstance(value, (tuple, list)):
+        return f"({', '.join(map(_text, value))})"
+    found = _shape_and_dtype(value) if hasattr(value, "shape") else None
+    if found is None:
+        return f"{value!r}" if value is None or type(value) in _KINDS else type(value).__name__
+    return f"{found[1]}{[*found[0]]}"
+
+
+# JAX
+
+_HERE = object()
+"""Stands where a JAX array is among the arguments."""
+
+
+class _JaxCall:
+    """A call without its JAX arrays. JAX compiles equal calls once."""
+
+    def __init__(self, promise: _Promise, tree: Any, rest: tuple[Any, ...]) -> None:
+        self.promise, self.tree, self.rest = promise, tree, rest
+        # Numbers that are equal may differ: 0.0 and -0.0, 1 and True.
+        keys = (repr(leaf) if type(leaf) in _PLAIN else id(leaf) for leaf in rest)
+        self.key = (promise, tree, tuple(zip(map(type, rest), keys, strict=True)))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _JaxCall) and self.key == other.key
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+    def __call__(self, *arrays: Any) -> tuple[Any, ...]:
+        return tuple(self.compute(arrays, "numpy"))
+
+    def arguments(self, arrays: Iterable[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        import jax
+
+        found = iter(arrays)
+        leaves = [next(found) if leaf is _HERE else leaf for leaf in self.rest]
+        args, kwargs = jax.tree_util.tree_unflatten(self.tree, leaves)
+        return args, kwargs
+
+    def promised(self, arrays: Iterable[Any]) -> list[Any]:
+        import jax
+
+        shapes = (jax.ShapeDtypeStruct(array.shape, array.dtype) for array in arrays)
+        found = self.promise.of(*self.arguments(shapes))
+        return [jax.ShapeDtypeStruct(each.shape, each.dtype) for each in found]
+
+    def compute(self, arrays: Sequence[Any], target: Any) -> list[Any]:
+        args, kwargs = self.arguments(arrays)
+        promised = self.promised(arrays)
+        value = self.promise.function(*args, **kwargs)
+        return self.promise.kept(value, promised, target, [None] * len(promised))
+
+    def gradients(
+        self, backward: Callable[..., Any], gradient: Any, arrays: Sequence[Any]
+    ) -> tuple[Any, ...]:
+        """The gradients of the JAX arrays, in their order."""
+        import jax
+
+        args, kwargs = self.arguments(arrays)
+        if any(isinstance(leaf, jax.Array) for leaf in jax.tree_util.tree_leaves(kwargs)):
+            raise TypeError(
+                f"{self.promise.name}() has gradients of arguments that are passed by position; "
+                "pass arrays in that way"
+            )
+        given = self.promise.by_argument(backward(gradient, *args, **kwargs), args)
+        leaves: list[Any] = []
+        for argument, each in zip(args, given, strict=True):
+            tree = jax.tree_util.tree_structure(argument)
+            empty = each is None
+            leaves += [None] * tree.num_leaves if empty else tree.flatten_up_to(each)
+        pairs = zip(leaves, self.rest, strict=False)
+        return tuple(leaf for leaf, place in pairs if place is _HERE)
+
+
+_PLAIN = (bool, int, float, complex, str, bytes)
+
+
+# PyTorch
+
+
+class _TorchCall:
+    """What PyTorch calls for an operator."""
+
+    def __init__(self, promise: _Promise, backward: Callable[..., Any] | None) -> None:
+        self.promise, self.backward = promise, backward
+
+    def compute(self, *args: Any, **kwargs: Any) -> Any:
+        """The operator itself."""
+        import torch
+        from torch.utils._pytree import tree_map_only
+
+        def without_values(tensor: Any) -> Any:
+            return tensor.to("meta")
+
+        # PyTorch records the operator, and the function does not see that.
+        args, kwargs = tree_map_only(torch.Tensor, torch.Tensor.detach, (args, kwargs))
+        metas, named = tree_map_only(torch.Tensor, without_values, (args, kwargs))
+        tensors = [*_tensors((args, kwargs))]
+        promised = self.promise.of(metas, named)
+        home = tensors[0].device if tensors else torch.device("cpu")
+        devices = [home if each.device.type == "meta" else each.device for each in promised]
+        value = self.promise.function(*args, **kwargs)
+        results = self.promise.kept(value, promised, "torch", devices)
+        return self.promise.alone(_fresh(results, tensors))
+
+    def fake(self, *args: Any, **kwargs: Any) -> Any:
+        """Tensors like the results, without values."""
+        import torch
+
+        promised = self.promise.of(args, kwargs)
+        return self.promise.alone(
+            [torch.empty(each.shape, dtype=each.dtype, device=each.device) for each in promised]
+        )
+
+    def mapped(self, op: Any, info: Any, axes: Any, *args: Any, **kwargs: Any) -> Any:
+        """The operator for each element of a batch."""
+        import torch
+
+        def part(argument: Any, axis: Any, at: int) -> Any:
+            if isinstance(argument, (list, tuple)) and axis is not None:
+                return [part(*each, at) for each in zip(argument, axis, strict=True)]
+            return argument if axis is None else argument.select(axis, at)
+
+        rows = []
+        for at in range(info.batch_size):
+            parts = [part(*each, at) for each in zip(args, axes, strict=True)]
+            rows.append(op(*parts, **kwargs))
+        if not self.promise.is_tuple:
+            return torch.stack(rows), 0
+        stacked = tuple(torch.stack(column) for column in zip(*rows, strict=True))
+        return stacked, (0,) * len(stacked)
+
+    def save(self, ctx: Any, inputs: Any, output: Any, keyword_only_inputs: Any = None) -> None:
+        """Keeps what the gradients are computed from."""
+        import torch
+        from torch.utils._pytree import tree_flatten
+
+        leaves, ctx.arguments = tree_flatten((inputs, keyword_only_inputs or {}))
+        ctx.rest = [None if isinstance(leaf, torch.Tensor) else (leaf,) for leaf in leaves]
+        ctx.save_for_backward(*(leaf for leaf in leaves if isinstance(leaf, torch.Tensor)))
+
+    def gradients(self, ctx: Any, *gradients: Any) -> Any:
+        from torch.utils._pytree import tree_unflatten
+
+        assert self.backward is not None
+        saved = iter(ctx.saved_tensors)
+        leaves = [next(saved) if leaf is None else leaf[0] for leaf in ctx.rest]
+        args, kwargs = tree_unflatten(leaves, ctx.arguments)
+        made = self.backward(self.promise.alone(gradients), *args, **kwargs)
+        return self.promise.by_argument(made, args)
+
+
+def _tensors(arguments: Any) -> Iterator[Any]:
+    import torch
+    from torch.utils._pytree import tree_leaves
+
+    return (leaf for leaf in tree_leaves(arguments) if isinstance(leaf, torch.Tensor))
+
+
+def _fresh(results: list[Any], inputs: list[Any]) -> list[Any]:
+    """The results, contiguous, each in memory that neither the inputs nor other results use.
+
+    A compiler may write to the memory of what is not used any more.
+    """
+    import torch
+
+    def span(tensor: Any) -> range:
+        storage = tensor.untyped_storage()
+        return range(storage.data_ptr(), storage.data_ptr() + storage.nbytes())
+
+    taken = [span(tensor) for tensor in inputs]
+    for at, tensor in enumerate(results):
+        own = span(tensor)
+        if any(max(own.start, each.start) < min(own.stop, each.stop) for each in taken):
+            results[at] = tensor.clone(memory_format=torch.contiguous_format)
+        else:
+            results[at] = tensor.contiguous()
+        taken.append(span(results[at]))
+    return results
+
+
+_SCHEMA_TYPES = {"bool": "bool", "int": "SymInt", "float": "float", "str": "str"}
+# A declaration adds these.
+_ADDED = ("dtype_conversion", "dtype_config", "slice_by_slice")
+
+
+def _schema(promise: _Promise) -> str:
+    """The schema of an operator, from the signature of its function."""
+    is_declared = hasattr(promise.function, "input_memory_type")
+    parameters: list[str] = []
+    for parameter in inspect.signature(promise.function).parameters.values():
+        if parameter.kind is parameter.KEYWORD_ONLY:
+            if is_declared and parameter.name in _ADDED:
+                continue
+            if "*" not in parameters:
+                parameters.append("*")
+        text = _schema_of(parameter)
+        if text is None:
+            raise TypeError(
+                f"PyTorch has no type for the parameter '{parameter}' of {promise.name}(); "
+                'annotate it, or pass schema="(Tensor image, float sigma) -> Tensor" or the like'
+            )
+        parameters.append(text)
+    results = ", ".join(["Tensor"] * len(promise.results))
+    return f"({', '.join(parameters)}) -> " + (f"({results})" if promise.is_tuple else results)
+
+
+def _schema_of(parameter: inspect.Parameter) -> str | None:
+    """The text of a parameter; None if its type is not clear."""
+    if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+        return None
+    annotation, default = parameter.annotation, parameter.default
+    if annotation is parameter.empty and default is not parameter.empty:
+        annotation = type(default)
+    words = annotation if isinstance(annotation, str) else _words(annotation)
+    words = words.replace("typing.", "").removeprefix("Optional[")
+    parts = [part.strip(" ]") for part in words.split("|")]
+    is_optional = "Optional[" in str(annotation) or "None" in parts
+    (first, *others) = [part for part in parts if part != "None"] or ["None"]
+    if others or first.partition("[")[0] in _NO_TENSORS:
+        return None
+    kind = _SCHEMA_TYPES.get(first, "Tensor") + "?" * is_optional
+    if default is parameter.empty:
+        return f"{kind} {parameter.name}"
+    shown = '"' + default + '"' if isinstance(default, str) else repr(default)
+    return f"{kind} {parameter.name}={shown}"
+
+
+# Types that are not those of an array, and that this does not look for a counterpart of.
+_NO_TENSORS = (
+    "None", "NoneType", "complex", "bytes", "object", "tuple", "list", "dict", "set", "Tuple",
+    "List", "Dict", "Sequence", "Iterable", "Callable", "Literal", "collections.abc.Sequence",
+    "collections.abc.Iterable", "collections.abc.Callable",
+)  # fmt: skip
+
+
+def _words(annotation: Any) -> str:
+    return annotation.__name__ if isinstance(annotation, type) else str(annotation)

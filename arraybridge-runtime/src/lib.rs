@@ -13,6 +13,8 @@ extern crate self as arraybridge_runtime;
 mod c_api;
 mod claims;
 mod convert;
+#[cfg(test)]
+mod corpora;
 mod cuda;
 mod declared;
 mod dlpack;

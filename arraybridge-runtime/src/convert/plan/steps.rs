@@ -38,11 +38,13 @@ pub enum Why {
     Importer,
     /// The target refused to share.
     Refused,
+    /// An object of no framework exported a copy of its memory.
+    Exported,
 }
 
 impl Why {
     /// All reasons.
-    pub const ALL: [Why; 15] = [
+    pub const ALL: [Why; 16] = [
         Why::Requested,
         Why::Immutable,
         Why::Device,
@@ -58,6 +60,7 @@ impl Why {
         Why::Cast,
         Why::Importer,
         Why::Refused,
+        Why::Exported,
     ];
 
     /// What a user can do to avoid the copy.
@@ -72,7 +75,9 @@ impl Why {
             Why::Device => {
                 "make the array on the target's device, or convert it once and reuse the result"
             }
-            Why::Memory | Why::Importer | Why::Refused => "convert it once and reuse the result",
+            Why::Memory | Why::Importer | Why::Refused | Why::Exported => {
+                "convert it once and reuse the result"
+            }
             Why::Strides => {
                 "make it contiguous once, with numpy.ascontiguousarray(array) or \
                  tensor.contiguous(), and reuse that"
@@ -123,6 +128,7 @@ impl Why {
             Why::Cast => "the dtype changes",
             Why::Importer => "the target copies what it imports",
             Why::Refused => "the target refused to share the memory",
+            Why::Exported => "the object exports a copy of its memory",
         }
     }
 }

@@ -21,7 +21,7 @@ CUPY := build/cupy
 IMAGES := build/images
 EXAMPLES := image-filters geotiff
 # Crates outside the workspace.
-CRATES := $(EXAMPLES:%=examples/%) fuzz tests/extension tests/benchmarks/functions tests/benchmarks/floors
+CRATES := $(EXAMPLES:%=examples/%) examples/rust-tensors fuzz tests/extension tests/benchmarks/functions tests/benchmarks/floors
 
 # Extension modules share one target folder (see `built` in tests/python/bridges.py). The Rust tests
 # have another, since they link to the interpreter and so need other builds of the dependencies.
@@ -97,9 +97,9 @@ sanitize: $(TEST_STAMP) ## the Rust tests under AddressSanitizer
 # Miri interprets what calls no Python. Random tests would take hours in it.
 NIGHTLY := nightly
 
-miri: $(TEST_STAMP) ## the Rust tests of claims and layouts under Miri; needs a nightly toolchain with miri and rust-src
+miri: $(TEST_STAMP) ## the Rust tests of tensors, claims and layouts under Miri; needs a nightly toolchain with miri and rust-src
 	@$(with_python) CARGO_TARGET_DIR=$(CURDIR)/build/miri MIRIFLAGS=-Zmiri-disable-isolation \
-	$(CARGO) +$(NIGHTLY) miri test -p arraybridge-runtime --lib -- claims:: host::layout
+	$(CARGO) +$(NIGHTLY) miri test -p arraybridge-runtime --no-default-features --lib -- claims:: host::layout memory:: tensor::
 
 # The allocator puts guards around blocks, and overwrites those that are freed.
 lifetime: wheel $(OPENCL_ENV) ## the tests of lifetimes with Python's debug allocator and its development mode
@@ -202,7 +202,9 @@ tables: $(TABLES_STAMP) $(OPENCL_ENV) ## build the wheel with every table, check
 	@$(TABLES_VENV)/bin/python $(pip_install) build/wheels/tables/*.whl
 	@$(with_opencl) $(TABLES_VENV)/bin/python tests/tools/check_tables.py --out build/tables $(TABLES)
 
-examples: wheel $(OPENCL_ENV) ## build and test the extension crates under examples/
+examples: wheel $(OPENCL_ENV) ## build and test the crates under examples/
+	@echo "building examples/rust-tensors, which needs no Python"
+	@$(CARGO) test --quiet --locked --manifest-path examples/rust-tensors/Cargo.toml --target-dir $(EXTENSIONS)
 	@rm -rf build/wheels/examples
 	@for crate in $(EXAMPLES); do \
 		echo "building examples/$$crate"; \
@@ -323,6 +325,7 @@ lint: wheel ## check formatting, lints and type stubs
 	@$(VENV)/bin/ruff check . && $(VENV)/bin/ruff format --check .
 	@PYO3_PYTHON=$$(realpath -s $(VENV)/bin/python) \
 	$(CARGO) clippy --quiet --workspace --all-targets -- -D warnings
+	@$(CARGO) clippy --quiet -p arraybridge-runtime --no-default-features -- -D warnings
 	@$(VENV)/bin/python -m mypy.stubtest --mypy-config-file tests/typing/stubtest.ini --allowlist tests/stubtest-allowlist.txt arraybridge
 	@$(VENV)/bin/python -m mypy --strict tests/typing/sample.py
 	@$(VENV)/bin/basedpyright --project tests/typing/pyrightconfig.json --pythonpath $(VENV)/bin/python

@@ -17,7 +17,8 @@ use pyo3::types::{PyCapsule, PyCapsuleMethods};
 use crate::claims::{self, ClaimTable};
 use crate::convert::trace::{self, TraceTable};
 use crate::cuda;
-use crate::interpreter::fork::{self, Lock};
+use crate::interpreter::fork;
+use crate::process::Lock;
 
 /// The version of the tables' layout.
 const VERSION: u32 = 4;

@@ -7,35 +7,87 @@
 //!
 //! Everything else is private. `ARCHITECTURE.md` in the repository describes the rooms of this crate
 //! and which of them may use which.
+//!
+//! # Features
+//!
+//! - `python` (default) is all of the above, with PyO3, rust-numpy and CUDA's driver, which is loaded when it is
+//!   first used.
+//! - Without it, the crate depends on none of them and is a library for Rust programs. [`Tensor`] is an
+//!   n-dimensional array of any element type: made from an array of `ndarray`, viewed as one, copied, cast
+//!   exactly, and exchanged with other Rust crates by DLPack.
+//!
+//! ```
+//! use arraybridge_runtime::prelude::*;
+//!
+//! let image = Tensor::from(Array2::from_elem((2, 3), 0.5_f32));
+//! let (pixels, report) = image.cast_with(DType::Uint8, Scaling::Unit)?;
+//! assert_eq!((pixels.view::<u8>()?[[1, 2]], report.clipped), (128, 0));
+//! let exported = pixels.into_dlpack()?;
+//! # drop(exported);
+//! # Ok::<(), Error>(())
+//! ```
+//!
+//! A crate without Python turns the default features off:
+//!
+//! ```toml
+//! arraybridge-runtime = { version = "0.1", default-features = false }
+//! ```
+//!
+//! [`Tensor`]: prelude::Tensor
+#![cfg_attr(not(feature = "python"), doc = "[`memory_type`]: #features")]
+#![cfg_attr(not(feature = "python"), doc = "[`python::export`]: #features")]
+#![cfg_attr(not(feature = "python"), allow(dead_code, reason = "conversions use it"))]
 
+#[cfg(feature = "python")]
 extern crate self as arraybridge_runtime;
 
-mod c_api;
 mod claims;
-mod convert;
-#[cfg(test)]
-mod corpora;
-mod cuda;
-mod declared;
 mod dlpack;
-mod framework;
+mod error;
 mod host;
-mod interpreter;
 mod memory;
-mod policy;
 pub mod prelude;
-mod rust_function;
-mod slices;
+mod process;
 mod tensor;
 
+#[cfg(feature = "python")]
+mod c_api;
+#[cfg(feature = "python")]
+mod convert;
+#[cfg(all(test, feature = "python"))]
+mod corpora;
+#[cfg(feature = "python")]
+mod cuda;
+#[cfg(feature = "python")]
+mod declared;
+#[cfg(feature = "python")]
+mod framework;
+#[cfg(feature = "python")]
+mod interpreter;
+#[cfg(feature = "python")]
+mod policy;
+#[cfg(feature = "python")]
+mod rust_function;
+#[cfg(feature = "python")]
+mod slices;
+
+#[cfg(feature = "python")]
 #[doc(hidden)]
 #[path = "private.rs"]
 pub mod __private;
 
+#[cfg(feature = "python")]
 pub use arraybridge_macros::memory_type;
+#[cfg(feature = "python")]
 pub use cudarc;
+pub use dlpark;
+
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/how-to/rust-programs.md")]
+struct RustPrograms;
 
 /// What an extension module calls.
+#[cfg(feature = "python")]
 pub mod python {
     pub use crate::rust_function::export;
 }

@@ -1,6 +1,6 @@
-//! What a crate of declared functions imports: `use arraybridge_runtime::prelude::*;`.
+//! What a crate of declared functions, or a Rust program without Python, imports:
+//! `use arraybridge_runtime::prelude::*;`.
 
-pub use arraybridge_macros::{NamedTuple, memory_methods};
 pub use half::{bf16, f16};
 pub use ndarray::{
     Array, Array0, Array1, Array2, Array3, Array4, Array5, Array6, ArrayD, ArrayRef, ArrayView,
@@ -9,14 +9,24 @@ pub use ndarray::{
     ArrayViewMut5, ArrayViewMut6, ArrayViewMutD,
 };
 pub use num_complex::Complex;
-pub use pyo3::{Bound, Py, PyAny, PyErr, PyResult, Python};
 
-pub use crate::cuda::Stream;
 pub use crate::dispatch;
-pub use crate::framework::device::Device;
-pub use crate::framework::spec::DType;
-pub use crate::interpreter::error::{Error, Result};
+pub use crate::error::{Error, Result};
+pub use crate::host::cast::{CastReport, Scaling};
+pub use crate::host::dtype::DType;
 pub use crate::memory::element::Element;
-pub use crate::memory_type;
-pub use crate::rust_function::device_memory::{DeviceArray, DeviceView, DeviceViewMut};
 pub use crate::tensor::{Tensor, TensorView};
+
+#[cfg(feature = "python")]
+pub use with_python::*;
+
+#[cfg(feature = "python")]
+mod with_python {
+    pub use arraybridge_macros::{NamedTuple, memory_methods};
+    pub use pyo3::{Bound, Py, PyAny, PyErr, PyResult, Python};
+
+    pub use crate::cuda::Stream;
+    pub use crate::framework::device::Device;
+    pub use crate::memory_type;
+    pub use crate::rust_function::device_memory::{DeviceArray, DeviceView, DeviceViewMut};
+}

@@ -254,6 +254,23 @@ def test_fake_cuda_a_consumer_on_another_stream_is_waited_for_before_the_memory_
     )
 
 
+def test_fake_cuda_what_rust_code_exports_is_ordered_with_the_legacy_stream(run):
+    run(
+        """
+        with cupy.cuda.Stream(non_blocking=True) as stream:
+            own = ext.device_exchanged(cupy.ndarray(image))
+        said = calls()
+        assert f"on {stream.ptr:#x}" in said[-2] and said[-1].startswith("0x1 waits for"), said
+        with cupy.cuda.Stream(non_blocking=True):
+            there = cupy.from_dlpack(own)
+            there + 1
+            del own, there
+        gc.collect()
+        assert calls()[-2:] == ["synchronize device 0", f"free on {stream.ptr:#x}"]
+        """
+    )
+
+
 def test_fake_cuda_memory_without_a_stream_is_kept_until_the_call_is_done(run):
     # An object of no framework stands for all whose streams are not known.
     run(

@@ -403,6 +403,32 @@ def test_a_framework_makes_all_slices_at_once_where_its_table_says_how(monkeypat
         ab.unstack_slices(tf.constant(x.astype("float32")), "tensorflow", 0)
 
 
+def test_slices_are_made_in_groups_where_the_table_says_how(monkeypatch):
+    bridges.need("tensorflow")
+    import tensorflow as tf
+
+    calls, unstack = [], tf.unstack
+    monkeypatch.setattr(tf, "unstack", lambda data: calls.append(len(data)) or unstack(data))
+    tripled = ab.tensorflow(lambda s: s * 3)
+    # The last group may be shorter, and an array of few slices has none.
+    for count, groups in ((1, []), (15, []), (16, [2] * 8), (17, [2] * 8 + [1]), (40, [5] * 8)):
+        x = np.arange(count * 6, dtype="float32").reshape(count, 2, 3)
+        result = tripled(tf.constant(x), slice_by_slice=True)
+        np.testing.assert_array_equal(result, x * 3)
+        assert calls == groups, count
+        calls.clear()
+
+    v = tf.Variable(tf.ones((17, 2, 3)))
+    with tf.GradientTape() as tape:
+        y = ab.process_slices(v * 1, lambda s: s * 3)
+    assert (tape.gradient(y, v).numpy() == 3).all() and calls
+
+    monkeypatch.setattr(tf, "unstack", lambda data: 1 / 0)
+    np.testing.assert_array_equal(tripled(tf.constant(x), slice_by_slice=True), x * 3)
+    monkeypatch.setattr(tf, "unstack", lambda data: unstack(data)[:1])
+    np.testing.assert_array_equal(tripled(tf.constant(x), slice_by_slice=True), x * 3)
+
+
 # Stacks that are filled as their slices come.
 
 STACKS = ("numpy", "torch", "jax", "tensorflow", "pyclesperanto")

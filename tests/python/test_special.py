@@ -625,24 +625,32 @@ def test_a_foreign_exporter_arrives():
             assert bridges.difference(target, result, x) is None
 
 
-def test_a_sharded_array_is_refused_with_the_way_out():
+def test_a_sharded_array_is_gathered_by_a_copy_alone():
     bridges.need("jax")
     bridges.survives(
         """
-        import jax, numpy as np, arraybridge as ab
+        import bridges, jax, numpy as np, arraybridge as ab
 
+        bridges.load("torch")
         mesh = jax.sharding.Mesh(jax.devices(), ("x",))
-        sharding = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("x"))
-        x = jax.device_put(np.arange(8.0, dtype="f4"), sharding)
-        for copy in (None, True, False):
-            try:
-                ab.convert(x, "numpy", copy=copy)
-            except ab.UnsupportedArrayError as error:
-                assert "gather it first: jax.device_put(x, jax.devices()[0])" in str(error), error
-            else:
-                raise SystemExit("it was converted")
-        gathered = jax.device_put(x, jax.devices()[0])
-        assert (ab.convert(gathered, "numpy") == np.arange(8)).all()
+        x = np.arange(8.0, dtype="f4").reshape(4, 2)
+        for axes in (("x",), (None, "x"), ()):  # in rows, in columns, and the whole on each
+            sharding = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec(*axes))
+            sharded = jax.device_put(x, sharding)
+            for target in ("numpy", "torch"):
+                for copy in (None, False):
+                    try:
+                        ab.convert(sharded, target, copy=copy)
+                    except ab.UnsupportedArrayError as error:
+                        assert "copy=True gathers it" in str(error), error
+                    else:
+                        raise SystemExit("it was converted")
+                result = ab.convert(sharded, target, copy=True)
+                assert (np.asarray(result) == x).all() and ab.explain(sharded, target, copy=True)
+                result[:] = 0  # nobody else has it
+                assert (np.asarray(sharded) == x).all()
+            again = ab.convert(sharded, "jax", copy=True)
+            assert (np.asarray(again) == x).all()
         """,
         env={"XLA_FLAGS": "--xla_force_host_platform_device_count=2"},
     )

@@ -16,8 +16,8 @@ use std::mem::MaybeUninit;
 use std::num::NonZeroU64;
 
 use crate::host::overlap::Strided;
-use crate::interpreter::shared::Shared;
 use crate::memory::view::View;
+use crate::process::Shared;
 
 pub use registry::REGISTRY;
 

@@ -8,7 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use super::{Conflict, User, Wanted};
 use crate::host::layout::{self, Dims};
 use crate::host::overlap::{Strided, overlap};
-use crate::interpreter::fork::Lock;
+use crate::process::Lock;
 
 /// The claims that are not released yet.
 pub struct Registry(Mutex<State>);

@@ -295,7 +295,11 @@ fn prepare<'a, 'py>(
     let endpoints = Endpoints { source, target };
     let loaded = loaded::load(py, source, endpoints)?;
     let reader = Reader { py, endpoints, loaded };
-    let (input, facts) = match reader.gather(inner, class, slot)? {
+    let gathered = match reader.gather(inner, class, slot) {
+        Err(error) if request.copy == Some(true) => reader.gather_made(inner, error, slot)?,
+        gathered => gathered?,
+    };
+    let (input, facts) = match gathered {
         None => (Input::Memory(Some(data)), slot.facts()),
         Some((array, facts)) => (Input::Array(array), facts),
     };

@@ -4,6 +4,7 @@
 //! counter.
 
 use std::ffi::c_int;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -16,7 +17,7 @@ use pyo3::types::{PyList, PyString, PyTuple};
 use super::record::{RawRecord, Record};
 use crate::interpreter::context::{ContextBlock, ContextVariable, already_open};
 use crate::interpreter::function_code;
-use crate::interpreter::shared::{Shared, call_guarded};
+use crate::process::Shared;
 
 /// Whether somebody, in any context, asked for records.
 #[inline]
@@ -114,6 +115,11 @@ unsafe extern "C" fn raw_push(record: *const RawRecord, kind: Kind) {
 
 unsafe extern "C" fn raw_is_strict() -> c_int {
     call_guarded(0, |py| c_int::from(is_strict(py)))
+}
+
+/// Runs the body of a table's function attached to the interpreter. If it panics, the result is `default`.
+fn call_guarded<T>(default: T, body: impl FnOnce(Python<'_>) -> T) -> T {
+    catch_unwind(AssertUnwindSafe(|| Python::attach(body))).unwrap_or(default)
 }
 
 /// Appends the record of what was done since `start` to every trace of the current context.

@@ -253,7 +253,7 @@ fn sample(
     let elements = bytes_of(py, &cast::cast(py, &values, dtype, Scaling::Clamp)?.0)?;
     let size = dtype.size();
     let gap = offset + ALIGNMENT - first * size % ALIGNMENT;
-    let mut buffer = HostBuffer::new(gap + elements.len()).map_err(cast::no_memory)?;
+    let mut buffer = HostBuffer::new(gap + elements.len())?;
     let strides = strides.iter().map(|stride| stride * size as isize).collect();
     // SAFETY: the buffer has room for the elements behind the gap, and the axes stay inside them.
     let view = unsafe {

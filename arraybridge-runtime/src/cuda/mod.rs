@@ -7,7 +7,7 @@ pub mod thread_stream;
 
 pub use stream::Stream;
 
-use crate::interpreter::fork::Lock;
+use crate::process::Lock;
 
 /// The locks of this room. While the first one is held, the contexts are looked up, and an event is dropped.
 pub static LOCKS: [&dyn Lock; 5] =

@@ -75,10 +75,9 @@ pub fn described<M: ManagedTensorBase>(tensor: Managed<M>) -> PyResult<Source>
 where
     Owner: From<Managed<M>>,
 {
-    let view = super::describe(&tensor).map_err(invalid)?;
-    // SAFETY: by the DLPack specification the memory is valid until the tensor's deleter is called, which
-    // happens when the owner is dropped, and the view is read-only if the tensor says so.
-    Ok(unsafe { Source::new(view, tensor.into()) })
+    // SAFETY: by the DLPack specification the memory is valid until the tensor's deleter is called, and may
+    // be written to unless the tensor says otherwise.
+    unsafe { super::adopt(tensor) }.map_err(invalid)
 }
 
 fn invalid(error: impl std::fmt::Display) -> PyErr {

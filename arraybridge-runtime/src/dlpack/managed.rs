@@ -16,14 +16,8 @@ pub fn versioned(memory: Outgoing<'_>) -> Managed<DLManagedTensorVersioned> {
             unsafe { *tensor.flags_mut() |= flags };
             tensor
         }
-        // SAFETY: the owner keeps alive what the view describes, as it is or in a box.
-        owner => unsafe {
-            match owner {
-                Owner::Object(held) => build(view, flags, held),
-                Owner::Shared(owner) => build(view, flags, owner),
-                owner => build(view, flags, Box::new(owner)),
-            }
-        },
+        // SAFETY: the owner keeps alive what the view describes.
+        owner => unsafe { build_for(view, flags, owner) },
     }
 }
 
@@ -33,14 +27,30 @@ pub fn legacy(memory: Outgoing<'_>) -> Managed<DLManagedTensor> {
     let flags = DlpackFlags::empty();
     match owner {
         Owner::Legacy(tensor) if describes(&tensor, view) => tensor,
-        // SAFETY: the owner keeps alive what the view describes, as it is or in a box.
-        owner => unsafe {
-            match owner {
-                Owner::Object(held) => build(view, flags, held),
-                Owner::Shared(owner) => build(view, flags, owner),
-                owner => build(view, flags, Box::new(owner)),
-            }
-        },
+        // SAFETY: the owner keeps alive what the view describes.
+        owner => unsafe { build_for(view, flags, owner) },
+    }
+}
+
+/// A new tensor of the memory that a view describes.
+///
+/// # Safety
+///
+/// The owner keeps alive what the view describes.
+#[inline]
+unsafe fn build_for<M: ManagedTensorBase>(
+    view: &View,
+    flags: DlpackFlags,
+    owner: Owner,
+) -> Managed<M> {
+    // SAFETY: the owner keeps alive what the view describes, as it is or in a box.
+    unsafe {
+        match owner {
+            #[cfg(feature = "python")]
+            Owner::Object(held) => build(view, flags, held),
+            Owner::Shared(owner) => build(view, flags, owner),
+            owner => build(view, flags, Box::new(owner)),
+        }
     }
 }
 

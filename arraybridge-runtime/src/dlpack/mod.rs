@@ -3,9 +3,12 @@
 //! A foreign capsule yields a `Managed` tensor. Only [`describe`] turns it into a
 //! [`View`](crate::memory::view::View), which the rest of the crate reads.
 
+#[cfg(feature = "python")]
 pub mod capsule;
+#[cfg(feature = "python")]
 pub mod exchange;
 pub mod managed;
+#[cfg(feature = "python")]
 pub mod producer;
 
 use dlpark::ffi::DLTensor;
@@ -14,6 +17,7 @@ use dlpark::{Managed, ManagedTensorBase};
 
 use crate::host::dtype::DType;
 use crate::host::layout::contiguous_strides;
+use crate::memory::source::{Owner, Source};
 use crate::memory::view::{Dims, View};
 
 /// Why a foreign tensor cannot be read.
@@ -56,6 +60,26 @@ pub fn describe<M: ManagedTensorBase>(tensor: &Managed<M>) -> Result<View, Inval
     }
     view.restrict(tensor.flags().contains(dlpark::DlpackFlags::READ_ONLY));
     Ok(view)
+}
+
+/// The memory of a foreign tensor, which becomes its owner.
+///
+/// # Safety
+///
+/// As the DLPack specification says, the elements that the tensor describes are valid for reads until its
+/// deleter is called, and for writes unless it is read-only.
+///
+/// # Errors
+///
+/// [`Invalid`] if the descriptor cannot be read. The tensor is freed then.
+pub unsafe fn adopt<M: ManagedTensorBase>(tensor: Managed<M>) -> Result<Source, Invalid>
+where
+    Owner: From<Managed<M>>,
+{
+    let view = describe(&tensor)?;
+    // SAFETY: the elements are valid until the deleter is called, which happens when the owner is dropped,
+    // and the view is read-only if the tensor says so.
+    Ok(unsafe { Source::new(view, tensor.into()) })
 }
 
 /// The element type and the shape of a checked descriptor.

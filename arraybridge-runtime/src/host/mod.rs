@@ -3,10 +3,11 @@
 //! Nothing here depends on Python. The value of an element does not depend on the size, alignment or
 //! position of the array, nor on the number of threads.
 
-use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::available_parallelism;
 
 pub mod buffer;
+mod cache;
 pub mod cast;
 pub mod copy;
 pub mod dtype;
@@ -25,7 +26,17 @@ const MAX_THREADS: usize = 4;
 
 /// The number of threads that a large operation is split over: the available ones, but at most
 /// [`MAX_THREADS`].
+///
+/// Threads that ask for the first time at once each find out. If one waited for another, a process that is
+/// forked meanwhile would wait for a thread that it does not have.
 pub fn threads() -> usize {
-    static THREADS: OnceLock<usize> = OnceLock::new();
-    *THREADS.get_or_init(|| available_parallelism().map_or(1, |n| n.get().min(MAX_THREADS)))
+    static KNOWN: AtomicUsize = AtomicUsize::new(0);
+    match KNOWN.load(Ordering::Relaxed) {
+        0 => {
+            let threads = available_parallelism().map_or(1, |n| n.get().min(MAX_THREADS));
+            KNOWN.store(threads, Ordering::Relaxed);
+            threads
+        }
+        known => known,
+    }
 }

@@ -1,6 +1,5 @@
-//! Errors, and their conversion to Python exceptions.
+//! Errors as Python exceptions.
 
-use std::borrow::Cow;
 use std::ffi::CString;
 
 use cudarc::driver::DriverError;
@@ -14,101 +13,7 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::PyType;
 
 use super::{fork, function_code};
-
-/// The kind of a failed conversion. Each has its own exception class.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Failure {
-    /// `MemoryConversionError`.
-    Conversion,
-    /// `DeviceUnavailableError`.
-    Device,
-    /// `InvalidDeviceError`.
-    DeviceIndex,
-    /// `UnsupportedDtypeError`.
-    Dtype,
-    /// `UnsupportedArrayError`.
-    Array,
-    /// `CopyRequiredError`.
-    Copy,
-    /// `FrameworkNotInstalledError`.
-    NotInstalled,
-    /// `FrameworkTableError`.
-    Table,
-}
-
-impl Failure {
-    const fn class(self) -> &'static str {
-        match self {
-            Failure::Conversion => "MemoryConversionError",
-            Failure::Device => "DeviceUnavailableError",
-            Failure::DeviceIndex => "InvalidDeviceError",
-            Failure::Dtype => "UnsupportedDtypeError",
-            Failure::Array => "UnsupportedArrayError",
-            Failure::Copy => "CopyRequiredError",
-            Failure::NotInstalled => "FrameworkNotInstalledError",
-            Failure::Table => "FrameworkTableError",
-        }
-    }
-}
-
-/// A conversion that cannot be done, and the reason.
-#[derive(Debug)]
-pub struct ConversionError {
-    /// The kind of failure.
-    pub failure: Failure,
-    /// The name of the source framework, or the class of an object that belongs to no framework.
-    pub source: Cow<'static, str>,
-    /// The name of the target framework.
-    pub target: &'static str,
-    /// The step that failed, such as `"dlpack"`, `"detect"` or `"device"`.
-    pub method: &'static str,
-    /// The reason, and what to do about it.
-    pub reason: String,
-    /// The Python exception that caused it.
-    pub cause: Option<PyErr>,
-}
-
-/// Any error of this crate.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// A conversion that cannot be done.
-    #[error("cannot convert from {} to {}: {}", .0.source, .0.target, .0.reason)]
-    Conversion(Box<ConversionError>),
-    /// A value that is not allowed: `ValueError`.
-    #[error("{0}")]
-    Value(String),
-    /// A name that belongs to no framework: `UnknownFrameworkError`.
-    #[error("{reason}")]
-    UnknownFramework {
-        /// The name.
-        name: String,
-        /// Why, and the known names.
-        reason: String,
-    },
-    /// An object of a wrong type: `TypeError`.
-    #[error("{0}")]
-    Type(String),
-    /// An argument that is written to shares memory with another user of it: `AliasedArgumentError`.
-    #[error("{0}")]
-    Aliased(String),
-    /// A device ran out of memory: `DeviceMemoryError`.
-    #[error("{0}")]
-    DeviceMemory(String),
-    /// Another failure of CUDA's driver: `RuntimeError`.
-    #[error("{0}")]
-    Cuda(String),
-    /// An exception that passes through unchanged.
-    #[error(transparent)]
-    Python(#[from] PyErr),
-}
-
-impl Error {
-    /// Whether the cause is an element type that a framework does not have.
-    #[must_use]
-    pub fn is_missing_dtype(&self) -> bool {
-        matches!(self, Error::Conversion(error) if matches!(error.failure, Failure::Dtype))
-    }
-}
+pub use crate::error::{ConversionError, Error, Failure, Result};
 
 impl From<DriverError> for Error {
     /// Without the driver's description of the error, since asking for that calls the driver, which may be
@@ -124,9 +29,6 @@ impl From<DriverError> for Error {
         }
     }
 }
-
-/// A result with this crate's error.
-pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// An exception's class and the first line of its message. Frameworks append C++ stack traces.
 pub fn first_line(py: Python<'_>, error: &PyErr) -> String {
@@ -195,6 +97,7 @@ impl From<Error> for PyErr {
                 Some(class) => PyErr::from_type(class, (text,)),
                 None => PyValueError::new_err(text),
             },
+            Error::Memory(error) => PyMemoryError::new_err(error.to_string()),
             Error::DeviceMemory(text) => match class(py, DEVICE_MEMORY) {
                 Some(class) => PyErr::from_type(class, (text,)),
                 None => PyMemoryError::new_err(text),

@@ -1,12 +1,12 @@
 //! What a forked process inherits: one thread, the locks as they were, and a CUDA that does not work.
 
-use std::any::Any;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
 
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyCFunction, PyDict};
+
+use crate::process::Lock;
 
 /// Why a forked process cannot use CUDA, and the way out.
 pub const LOST_CUDA: &str = "this process was forked after CUDA had been initialized, and CUDA does not work in it; start worker \
@@ -23,21 +23,6 @@ pub fn has_lost_cuda() -> bool {
 /// Adds [`LOST_CUDA`] to the reason of an error, if that is what is behind it.
 pub fn with_lost_cuda(reason: String) -> String {
     if has_lost_cuda() { format!("{reason}; {LOST_CUDA}") } else { reason }
-}
-
-/// A lock that threads take which are not attached to the interpreter.
-pub trait Lock: Sync {
-    /// Takes the lock. It is released when the result is dropped.
-    fn hold(&'static self) -> Box<dyn Any>;
-
-    /// Called in a forked process, which has only the thread that forked.
-    fn after_fork_in_child(&'static self) {}
-}
-
-impl<T: Send> Lock for Mutex<T> {
-    fn hold(&'static self) -> Box<dyn Any> {
-        Box::new(self.lock().unwrap_or_else(PoisonError::into_inner))
-    }
 }
 
 /// Prepares for forks, once. The locks are given in the order in which they are taken where one is taken
@@ -96,10 +81,11 @@ fn is_cuda_initialized() -> bool {
 
 #[cfg(target_os = "linux")]
 mod locks {
+    use std::any::Any;
     use std::cell::RefCell;
     use std::sync::OnceLock;
 
-    use super::{Any, Lock};
+    use super::Lock;
 
     static LOCKS: OnceLock<&'static [&'static dyn Lock]> = OnceLock::new();
 
@@ -143,8 +129,9 @@ mod locks {
 
 #[cfg(all(test, target_os = "linux"))]
 mod tests {
+    use std::any::Any;
     use std::process::Command;
-    use std::sync::mpsc;
+    use std::sync::{Mutex, mpsc};
     use std::thread;
 
     use super::*;

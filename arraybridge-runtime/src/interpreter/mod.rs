@@ -1,6 +1,5 @@
-//! The Python interpreter: errors and exceptions, calls without tuples, references that any thread may
-//! drop, bars for calls in many steps, what the extension modules of a process share, and what a forked
-//! process inherits.
+//! The Python interpreter: exceptions, calls without tuples, references that any thread may drop, bars for
+//! calls in many steps, and what a forked process inherits.
 
 pub mod containers;
 pub mod context;
@@ -9,6 +8,5 @@ pub mod error;
 pub mod fork;
 pub mod function_code;
 pub mod progress;
-pub mod shared;
 pub mod tuples;
 pub mod vectorcall;

@@ -1,26 +1,25 @@
-//! Copies and casts of host arrays into new memory.
+//! Copies and casts of host arrays, with the interpreter released while large ones are worked on.
 
 use pyo3::prelude::*;
 
-use crate::host::buffer::{AllocError, HostBuffer};
-use crate::host::cast::{CastReport, Scaling, StridedArray, cast_strided};
+use crate::error::Result;
+use crate::host::cast::{CastReport, Scaling};
 use crate::host::dtype::DType;
-use crate::host::{self, copy, layout};
-use crate::interpreter::error::{Error, Result};
+use crate::host::layout;
+use crate::memory::copy::{self, LARGE};
 use crate::memory::source::{Slot, Source};
 use crate::memory::view::View;
 
 /// From this many bytes on, the work is done with the interpreter released. It takes tens of
 /// microseconds then, and releasing the interpreter a tenth of one.
-pub const DETACH_FROM: usize = 1 << 18;
+pub const DETACH_FROM: usize = LARGE;
 
 /// Casts a host array into new, contiguous memory, in one pass whatever its layout. The report counts
 /// what was lost.
 ///
 /// # Errors
 ///
-/// `MemoryError` if the allocation fails; [`Error::Value`] for complex to real, and for memory on a
-/// device.
+/// As [`copy::cast_to_buffer`].
 pub fn cast(
     py: Python<'_>,
     source: &Source,
@@ -28,7 +27,8 @@ pub fn cast(
     scaling: Scaling,
 ) -> Result<(Source, CastReport)> {
     let view = source.view();
-    let (buffer, report) = cast_to_buffer(py, view, dtype, scaling)?;
+    let work = || copy::cast_to_buffer(view, dtype, scaling);
+    let (buffer, report) = run(py, is_large(view, dtype), work)?;
     // SAFETY: the cast wrote every element.
     Ok((unsafe { Source::from_buffer(buffer, dtype, view.shape().into()) }, report))
 }
@@ -37,12 +37,12 @@ pub fn cast(
 ///
 /// # Errors
 ///
-/// `MemoryError` if the allocation fails; [`Error::Value`] for memory on a device.
+/// As [`copy::copy_to_buffer`].
 pub fn copied(py: Python<'_>, source: &Source) -> Result<Source> {
-    let view = source.view();
-    let buffer = copy_to_buffer(py, view)?;
+    let (view, dtype) = (source.view(), source.view().dtype());
+    let buffer = run(py, is_large(view, dtype), || copy::copy_to_buffer(view))?;
     // SAFETY: the copy wrote every element.
-    Ok(unsafe { Source::from_buffer(buffer, view.dtype(), view.shape().into()) })
+    Ok(unsafe { Source::from_buffer(buffer, dtype, view.shape().into()) })
 }
 
 /// Replaces the memory in a slot by a copy, perhaps of another dtype, and returns how many values were
@@ -54,10 +54,12 @@ pub fn copied(py: Python<'_>, source: &Source) -> Result<Source> {
 pub fn gather(py: Python<'_>, slot: &mut Slot, to: Option<DType>) -> Result<u64> {
     let view = slot.view();
     let dtype = to.unwrap_or(view.dtype());
+    let large = is_large(view, dtype);
     let (buffer, clipped) = match dtype == view.dtype() {
-        true => (copy_to_buffer(py, view)?, 0),
+        true => (run(py, large, || copy::copy_to_buffer(view))?, 0),
         false => {
-            let (buffer, report) = cast_to_buffer(py, view, dtype, Scaling::Clamp)?;
+            let work = || copy::cast_to_buffer(view, dtype, Scaling::Clamp);
+            let (buffer, report) = run(py, large, work)?;
             (buffer, report.clipped)
         }
     };
@@ -66,60 +68,11 @@ pub fn gather(py: Python<'_>, slot: &mut Slot, to: Option<DType>) -> Result<u64>
     Ok(clipped)
 }
 
-fn cast_to_buffer(
-    py: Python<'_>,
-    view: &View,
-    dtype: DType,
-    scaling: Scaling,
-) -> Result<(HostBuffer, CastReport)> {
-    expect_host(view)?;
-    let mut buffer = buffer_for(view.shape(), dtype)?;
-    let large = buffer.len().max(view.nbytes()) >= DETACH_FROM;
-    let threads = threads(py, large);
-    let target = &mut buffer;
-    let work = || {
-        let source = StridedArray {
-            data: view.data(),
-            shape: view.shape(),
-            strides: view.strides(),
-            dtype: view.dtype(),
-            swap: view.swap_unit(),
-        };
-        // SAFETY: the buffer is new and has room for the result. The view's owner keeps its memory
-        // alive. That nobody writes to it meanwhile is assumed: see "What is assumed of Python threads"
-        // in ARCHITECTURE.md.
-        unsafe { cast_strided(target.as_mut_ptr(), dtype, source, scaling, threads) }
-    };
-    let report = run(py, large, work).map_err(|error| Error::Value(error.to_string()))?;
-    Ok((buffer, report))
-}
-
-fn copy_to_buffer(py: Python<'_>, view: &View) -> Result<HostBuffer> {
-    expect_host(view)?;
-    let dtype = view.dtype();
-    let mut buffer = buffer_for(view.shape(), dtype)?;
-    let large = buffer.len() >= DETACH_FROM;
-    let threads = threads(py, large);
-    let target = &mut buffer;
-    let work = || {
-        let (shape, strides, swap) = (view.shape(), view.strides(), view.swap_unit());
-        // SAFETY: the buffer is new and has room for the copy. The view's owner keeps its memory
-        // alive. That nobody writes to it meanwhile is assumed: see "What is assumed of Python threads"
-        // in ARCHITECTURE.md.
-        unsafe {
-            let to = target.as_mut_ptr();
-            copy::gather(to, view.data(), shape, strides, dtype.size(), swap, threads);
-        }
-    };
-    run(py, large, work);
-    Ok(buffer)
-}
-
-fn expect_host(view: &View) -> Result<()> {
-    match view.is_on_host() {
-        true => Ok(()),
-        false => Err(Error::Value("the array is on a device; copy it to the host first".into())),
-    }
+/// Whether an array, or what it becomes, has many bytes.
+#[inline]
+fn is_large(view: &View, dtype: DType) -> bool {
+    let size = view.dtype().size().max(dtype.size());
+    layout::contiguous_bytes(view.shape(), size).is_none_or(|bytes| bytes >= DETACH_FROM)
 }
 
 /// Runs the work, with the interpreter released if it is large.
@@ -127,27 +80,12 @@ fn run<T: Send>(py: Python<'_>, large: bool, work: impl FnOnce() -> T + Send) ->
     if large { py.detach(work) } else { work() }
 }
 
-fn buffer_for(shape: &[usize], dtype: DType) -> Result<HostBuffer> {
-    let bytes = layout::contiguous_bytes(shape, dtype.size()).unwrap_or(usize::MAX);
-    HostBuffer::new(bytes).map_err(no_memory)
-}
-
-/// The number is found out while the interpreter is held. A process that is forked while another thread finds it
-/// out would wait for that thread, which it does not have.
-fn threads(_attached: Python<'_>, large: bool) -> usize {
-    if large { host::threads() } else { 1 }
-}
-
-/// A failed allocation as `MemoryError`.
-pub fn no_memory(error: AllocError) -> Error {
-    Error::Python(pyo3::exceptions::PyMemoryError::new_err(error.to_string()))
-}
-
 #[cfg(test)]
 mod tests {
     use dlpark::ffi::{DLDevice, DLDeviceType};
 
     use super::*;
+    use crate::error::Error;
 
     #[test]
     fn memory_on_a_device_is_not_read() {

@@ -310,12 +310,15 @@ impl<'a, 'py> Call<'a, 'py> {
                 named.set_cause(self.py, error.cause(self.py));
                 Error::Python(named)
             }
-            Error::Python(error) => {
-                // The text of another class is its own. A note that cannot be added is left out.
-                let _ = error.add_note(self.py, place);
-                Error::Python(error)
-            }
+            Error::Python(error) => noted(self.py, error, place),
+            Error::Memory(error) => noted(self.py, Error::Memory(error).into(), place),
             other => other,
         }
     }
+}
+
+/// The text of an exception of another class is its own. A note that cannot be added is left out.
+fn noted(py: Python<'_>, error: PyErr, place: String) -> Error {
+    let _ = error.add_note(py, place);
+    Error::Python(error)
 }

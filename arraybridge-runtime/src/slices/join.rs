@@ -20,7 +20,6 @@ use crate::framework::warnings;
 use crate::host::buffer::HostBuffer;
 use crate::host::layout::contiguous_bytes;
 use crate::interpreter::error::{Error, Failure, Result, first_line};
-use crate::memory::cast;
 use crate::memory::source::Source;
 use crate::memory::view::Dims;
 use crate::policy;
@@ -128,7 +127,11 @@ impl<'py> Join<'_, 'py> {
     /// Whether no other way may be tried after this error: memory ran out, or the call was
     /// interrupted.
     fn is_final(&self, error: &Error) -> bool {
-        matches!(error, Error::Python(error) if oom::passes_through(self.py, error))
+        match error {
+            Error::Memory(_) => true,
+            Error::Python(error) => oom::passes_through(self.py, error),
+            _ => false,
+        }
     }
 
     /// Whether an array belongs to the target framework.
@@ -290,7 +293,7 @@ impl<'py> Join<'_, 'py> {
 pub(super) unsafe fn allocate(shape: Dims<usize>, dtype: DType) -> Result<Source> {
     // More bytes than the address space has make the allocation fail.
     let bytes = contiguous_bytes(&shape, dtype.size()).unwrap_or(usize::MAX);
-    let buffer = HostBuffer::new(bytes).map_err(cast::no_memory)?;
+    let buffer = HostBuffer::new(bytes)?;
     // SAFETY: the caller writes the elements before anybody reads them.
     Ok(unsafe { Source::from_buffer(buffer, dtype, shape) })
 }

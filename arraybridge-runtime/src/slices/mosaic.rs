@@ -2,7 +2,6 @@
 
 use std::slice;
 
-use pyo3::exceptions::PyMemoryError;
 use pyo3::prelude::*;
 
 use super::fill::fill_region;
@@ -40,7 +39,6 @@ impl<'a, 'py> Mosaic<'a, 'py> {
         extents: &[(usize, usize)],
         policy: Option<StackPolicy<'a>>,
     ) -> Result<Option<Mosaic<'a, 'py>>> {
-        let py = first.py();
         let Some(class) = detect::class_of(first) else { return Ok(None) };
         let Some((axis, _)) = extents.first() else { return Ok(None) };
         let join = Join::new(first, class.framework, Placement::Auto, Along::Axis(*axis))?;
@@ -55,7 +53,7 @@ impl<'a, 'py> Mosaic<'a, 'py> {
         let whole = unsafe { Whole::new(join, first, view.dtype(), shape, policy.as_ref()) };
         match whole {
             Ok(whole) => Ok(Some(Mosaic { whole, policy, filled: 0 })),
-            Err(Error::Python(error)) if error.is_instance_of::<PyMemoryError>(py) => Ok(None),
+            Err(Error::Memory(_)) => Ok(None),
             Err(error) => Err(error),
         }
     }

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
-use pyo3::types::PyIterator;
+use pyo3::types::{PyIterator, PySlice};
 
 use super::join::is_recorded;
 use crate::convert::record::Record;
@@ -28,9 +28,48 @@ pub(super) struct Slices<'py> {
 enum Way<'py> {
     /// The framework makes them together, or iterates over the array. That is faster than an index for each.
     Iterate(Bound<'py, PyIterator>),
+    /// The framework makes some of them together.
+    Groups(Groups<'py>),
     /// Each slice is made of a part of the array's memory.
     Memory(OnHost<'py>),
     Index,
+}
+
+/// Slices that the framework's own operation makes of one part of the array after the other, since they
+/// may be copies, and not all are wanted at once.
+struct Groups<'py> {
+    class: Class,
+    loaded: &'py LoadedFramework,
+    /// The number of slices in a group.
+    size: usize,
+    /// Those of the group that is in use.
+    slices: Option<Bound<'py, PyIterator>>,
+}
+
+/// In how many parts an array is taken.
+const GROUPS: usize = 8;
+
+impl<'py> Groups<'py> {
+    /// None if the framework has no such operation, or the array few slices.
+    fn new(class: &Class, loaded: &'py LoadedFramework, count: usize) -> Option<Groups<'py>> {
+        class.framework.array.as_ref()?.unstack.as_ref()?;
+        let size = count / GROUPS;
+        (size > 1).then(|| Groups { class: *class, loaded, size, slices: None })
+    }
+
+    /// The slice at an index; None if the framework does not make it. They are asked for one after the other.
+    fn slice(
+        &mut self,
+        array: &Bound<'py, PyAny>,
+        index: usize,
+    ) -> Result<Option<Bound<'py, PyAny>>> {
+        if index.is_multiple_of(self.size) {
+            let (from, to) = (index as isize, (index + self.size) as isize);
+            let part = array.get_item(PySlice::new(array.py(), from, to, 1))?;
+            self.slices = together(&part, &self.class, self.loaded)?;
+        }
+        Ok(self.slices.as_mut().and_then(Iterator::next).transpose()?)
+    }
 }
 
 impl<'py> Slices<'py> {
@@ -53,7 +92,7 @@ impl<'py> Slices<'py> {
     }
 
     fn made(array: Bound<'py, PyAny>, count: usize, at_once: bool) -> Result<Slices<'py>> {
-        let way = way(&array, at_once)?;
+        let way = way(&array, count, at_once)?;
         Ok(Slices { array, count, next: 0, way })
     }
 
@@ -65,6 +104,10 @@ impl<'py> Slices<'py> {
                     "the array has {} slices by its shape, and {index} when it is iterated over",
                     self.count
                 ))),
+            },
+            Way::Groups(groups) => match groups.slice(&self.array, index)? {
+                Some(slice) => Ok(slice),
+                None => Ok(self.array.get_item(index)?),
             },
             Way::Memory(stack) => stack.array_of(self.array.py(), stack.memory.slice(index)),
             Way::Index => Ok(self.array.get_item(index)?),
@@ -89,7 +132,7 @@ impl<'py> Iterator for Slices<'py> {
     }
 }
 
-fn way<'py>(array: &Bound<'py, PyAny>, at_once: bool) -> Result<Way<'py>> {
+fn way<'py>(array: &Bound<'py, PyAny>, count: usize, at_once: bool) -> Result<Way<'py>> {
     let (py, Some(class)) = (array.py(), detect::class_of(array)) else { return Ok(Way::Index) };
     if let Some(memory) = OnHost::without_slices(array)? {
         return Ok(Way::Memory(memory));
@@ -99,15 +142,16 @@ fn way<'py>(array: &Bound<'py, PyAny>, at_once: bool) -> Result<Way<'py>> {
     if at_once && let Some(slices) = together(array, &class, loaded)? {
         return Ok(Way::Iterate(slices));
     }
+    let one_by_one = || Groups::new(&class, loaded, count).map_or(Way::Index, Way::Groups);
     // Nothing is recorded of memory. And torch lets nobody write to slices that it made together.
     if is_recorded(py, loaded, array) {
-        return Ok(Way::Index);
+        return Ok(one_by_one());
     }
     Ok(match OnHost::shared(array, &class, loaded) {
         Some(memory) => Way::Memory(memory),
         // Slices of immutable arrays are copies.
         None if at_once || !framework.immutable => iterated(array),
-        None => Way::Index,
+        None => one_by_one(),
     })
 }
 

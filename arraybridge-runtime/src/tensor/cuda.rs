@@ -10,14 +10,16 @@ use pyo3::prelude::*;
 
 use super::{Tensor, expect_len};
 use crate::cuda::driver::{self, LEGACY_STREAM, checked, wait_for_device};
+use crate::error::{Error, Result};
 use crate::host::buffer::HostBuffer;
 use crate::host::layout::{Strides, contiguous_strides};
 use crate::interpreter::detached::wait_detached;
-use crate::interpreter::error::Result;
-use crate::memory::cast::no_memory;
 use crate::memory::element::Element;
 use crate::memory::source::{Owner, SharedSource, Source};
 use crate::memory::view::View;
+
+/// The stream on which a tensor's memory was written; `None` is the legacy default stream.
+pub(super) type WrittenOn = Option<Arc<CudaStream>>;
 
 /// Device memory. The slice frees it on the stream on which it was allocated, as CuPy and torch do.
 /// [`AfterDevice`] is for consumers on other streams.
@@ -65,13 +67,30 @@ impl AfterDevice {
     }
 }
 
+/// Memory that may be used on the legacy default stream, which is made to wait for the stream that wrote it.
+///
+/// # Errors
+///
+/// [`Error::Cuda`] if CUDA reports a failure.
+pub(super) fn settled(source: Source, stream: &WrittenOn) -> Result<Source> {
+    if source.view().is_on_host() {
+        return Ok(source);
+    }
+    if stream.is_some() {
+        let index = source.view().device().device_id as usize;
+        // SAFETY: the tensor keeps its stream alive, and every device has a legacy default stream.
+        unsafe { driver::order(index, stream_handle(stream.as_ref()), LEGACY_STREAM) }?;
+    }
+    Ok(AfterDevice::of(source))
+}
+
 impl Tensor {
     /// A tensor of device memory, in row-major order, without a copy. Consumers wait for the work on the
     /// slice's stream.
     ///
     /// # Errors
     ///
-    /// [`Error::Value`](crate::interpreter::error::Error::Value) if the shape has another number of elements
+    /// [`Error::Value`] if the shape has another number of elements
     /// than the slice.
     pub fn from_cuda<T: Element>(slice: CudaSlice<T>, shape: &[usize]) -> Result<Tensor> {
         expect_len(shape, T::DTYPE, slice.len())?;
@@ -126,7 +145,7 @@ pub(super) fn to_host(
             "the device array is strided; make it contiguous with a framework of that device first";
         return Err(PyBufferError::new_err(text));
     }
-    let mut buffer = HostBuffer::new(view.nbytes()).map_err(no_memory)?;
+    let mut buffer = HostBuffer::new(view.nbytes()).map_err(Error::from)?;
     let copy = || {
         driver::context(view.device().device_id as usize)?.bind_to_thread()?;
         // SAFETY: the stream is alive or the legacy default one. The array is contiguous, its owner keeps

@@ -2,9 +2,9 @@
 
 use ndarray::{Axis, Dimension, IxDyn, RawArrayView, RawArrayViewMut, ShapeBuilder, StrideShape};
 
+use crate::error::{Error, Result};
 use crate::host::dtype::DType;
 use crate::host::layout;
-use crate::interpreter::error::{Error, Result};
 use crate::memory::element::Element;
 use crate::memory::view::{Dims, View};
 

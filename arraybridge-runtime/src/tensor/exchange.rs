@@ -18,7 +18,6 @@ use pyo3::prelude::*;
 use super::{PyTensor, Tensor, cuda};
 use crate::convert::Opened;
 use crate::dlpack::{self, capsule, managed};
-use crate::framework::device;
 use crate::host::buffer::HostBuffer;
 use crate::host::layout;
 use crate::memory::source::Source;
@@ -94,10 +93,7 @@ unsafe impl DlpackExchangeProducer for PyTensor {
         // the caller keeps it.
         let tensor = ManuallyDrop::new(tensor);
         let device = dlpack::describe(&tensor).map_err(buffer_error)?.device();
-        if !device::is_host(device) && device.device_type != DLDeviceType::CUDA {
-            let text = "an arraybridge.Tensor can only be on the host or on a CUDA device";
-            return Err(buffer_error(text));
-        }
+        super::expect_device(device).map_err(buffer_error)?;
         let source = capsule::described(ManuallyDrop::into_inner(tensor))?;
         let opened = Opened { source, private: false };
         Py::new(py, PyTensor::from(Tensor::from_opened(py, opened)?))

@@ -1,34 +1,38 @@
 //! `Tensor`, an n-dimensional array that belongs to no framework, in Rust and in Python.
 
+mod cast;
+#[cfg(feature = "python")]
 mod class;
+// Without CUDA, a module of the same functions that do nothing.
+#[cfg_attr(not(feature = "python"), path = "no_cuda.rs")]
 mod cuda;
+mod dlpack;
 mod elements;
+#[cfg(feature = "python")]
 mod exchange;
+#[cfg(feature = "python")]
+mod python;
 mod view;
 
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use cudarc::driver::CudaStream;
-use dlpark::ffi::DLDevice;
+use dlpark::ffi::{DLDevice, DLDeviceType};
 use ndarray::{Array, Dimension};
-use pyo3::prelude::*;
 
-use crate::c_api;
-use crate::convert::{self, Opened, Request};
-use crate::cuda::Stream;
-use crate::cuda::driver::LEGACY_STREAM;
-use crate::framework::device;
-use crate::framework::spec::Framework;
+use crate::error::{Error, Result};
 use crate::host::dtype::DType;
-use crate::interpreter::error::{Error, Result};
 use crate::memory::element::Element;
 use crate::memory::source::{Owner, Source};
-use crate::memory::view::View;
+use crate::memory::view::{View, is_host};
 
+#[cfg(feature = "python")]
 pub(crate) use crate::memory::source::expect_len;
 
+#[cfg(feature = "python")]
 pub use class::{PyTensor, add_class};
+use cuda::WrittenOn;
+#[cfg(feature = "python")]
 pub(crate) use elements::{expect_distinct, raw, raw_mut};
 pub use view::TensorView;
 
@@ -49,8 +53,7 @@ pub use view::TensorView;
 pub struct Tensor {
     view: View,
     owner: Mutex<Owner>,
-    /// The stream on which the memory was written; `None` is the legacy default stream.
-    stream: Option<Arc<CudaStream>>,
+    stream: WrittenOn,
 }
 
 impl Tensor {
@@ -68,54 +71,12 @@ impl Tensor {
     /// # Errors
     ///
     /// [`Error::Value`] if the shape needs another number of bytes, or a bool is neither 0 nor 1;
-    /// `MemoryError` if the allocation fails.
+    /// [`Error::Memory`] if the allocation fails.
     pub fn from_bytes(bytes: &[u8], dtype: DType, shape: &[usize]) -> Result<Tensor> {
         if dtype == DType::Bool && bytes.iter().any(|byte| *byte > 1) {
             return Err(Error::Value("every byte of a bool array must be 0 or 1".into()));
         }
         Ok(Source::from_bytes(bytes, dtype, shape)?.into())
-    }
-
-    /// A tensor of an array's memory. Memory that DLPack cannot describe is copied.
-    ///
-    /// # Errors
-    ///
-    /// `MemoryError` if the allocation fails.
-    pub(crate) fn from_opened(py: Python<'_>, opened: Opened) -> Result<Tensor> {
-        // The memory is claimed while it is read, toward all modules.
-        c_api::join_if_present(py);
-        let view = opened.source.view();
-        let readable = !view.is_on_host() || view.can_be_read();
-        let opened = if readable { opened } else { convert::fresh(py, opened, None)? };
-        Ok(opened.source.into())
-    }
-
-    /// As [`from_opened`](Tensor::from_opened), for memory that is used on a stream: the next consumer waits
-    /// for that stream.
-    pub(crate) fn from_opened_on(
-        py: Python<'_>,
-        opened: Opened,
-        stream: &Stream,
-    ) -> Result<Tensor> {
-        let mut tensor = Tensor::from_opened(py, opened)?;
-        if tensor.description().is_on_host() {
-            return Ok(tensor);
-        }
-        // The stream is named to whoever the memory is handed to, in whichever module that is.
-        let owner = tensor.owner.into_inner().unwrap_or_else(PoisonError::into_inner);
-        tensor.owner = Mutex::new(Owner::Value(Box::new((owner, Arc::clone(stream)))));
-        tensor.stream = Some(Arc::clone(stream));
-        Ok(tensor)
-    }
-
-    /// A tensor of the memory of any framework's array, or of any object that exports it by DLPack. Only
-    /// memory that DLPack cannot describe is copied.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Conversion`] says why the object cannot be read.
-    pub fn from_py(data: &Bound<'_, PyAny>) -> Result<Tensor> {
-        Tensor::from_opened(data.py(), convert::open_to_hold(data, LEGACY_STREAM)?)
     }
 
     fn description(&self) -> &View {
@@ -127,7 +88,7 @@ impl Tensor {
     }
 
     /// The memory, read-only if other tensors of Rust share it, and the stream on which it was written.
-    fn into_parts(self) -> (Source, Option<Arc<CudaStream>>) {
+    fn into_parts(self) -> (Source, WrittenOn) {
         let owner = self.owner.into_inner().unwrap_or_else(PoisonError::into_inner).unshare();
         let shared = matches!(owner, Owner::Shared(_)) && owner.is_rust();
         let frozen = shared && self.view.is_on_host();
@@ -166,26 +127,6 @@ impl Tensor {
     pub fn is_read_only(&self) -> bool {
         self.description().is_read_only()
     }
-
-    /// The tensor as an array of a framework.
-    ///
-    /// # Errors
-    ///
-    /// As [`convert_to`](crate::convert::convert_to).
-    pub fn into_framework<'py>(
-        self,
-        py: Python<'py>,
-        target: &'static Framework,
-        request: &Request,
-    ) -> Result<Bound<'py, PyAny>> {
-        if !self.description().is_on_host() {
-            return convert::convert_to(&class::into_object(py, self)?, target, request);
-        }
-        let source = self.into_parts().0;
-        let sole = source.owner().is_sole();
-        let private = sole && !source.view().is_read_only();
-        convert::deliver(py, Opened { source, private }, target, request)
-    }
 }
 
 impl fmt::Debug for Tensor {
@@ -199,15 +140,29 @@ fn describe(view: &View) -> String {
     format!("Tensor {}{:?} on {}", view.dtype(), view.shape(), device_name(view.device()))
 }
 
+/// Checks that a tensor can have memory of this device.
+///
+/// # Errors
+///
+/// [`Error::Value`] for a device that is neither the host nor CUDA's.
+fn expect_device(device: DLDevice) -> Result<()> {
+    match is_host(device) || device.device_type == DLDeviceType::CUDA {
+        true => Ok(()),
+        false => Err(Error::Value(
+            "an arraybridge.Tensor can only be on the host or on a CUDA device".into(),
+        )),
+    }
+}
+
 /// `host` or `cuda:0`.
 fn device_name(device: DLDevice) -> String {
-    if device::is_host(device) { "host".into() } else { format!("cuda:{}", device.device_id) }
+    if is_host(device) { "host".into() } else { format!("cuda:{}", device.device_id) }
 }
 
 impl From<Source> for Tensor {
     fn from(source: Source) -> Tensor {
         let (view, owner) = source.into_parts();
-        Tensor { view, owner: Mutex::new(owner), stream: None }
+        Tensor { view, owner: Mutex::new(owner), stream: WrittenOn::default() }
     }
 }
 

@@ -13,8 +13,8 @@ use ndarray::{
 use super::Tensor;
 use super::elements::{as_bytes, not_bools, raw};
 use crate::claims::{Claim, User, Wanted};
+use crate::error::{Error, Result};
 use crate::host::dtype::DType;
-use crate::interpreter::error::{Error, Result};
 use crate::memory::element::Element;
 use crate::memory::source::Owner;
 use crate::memory::view::View;
@@ -73,7 +73,7 @@ impl Tensor {
     /// [`Error::Type`] when the elements have another type, are on a device, or are bools that are
     /// neither 0 nor 1. [`Error::Aliased`] while a declared function writes to the memory.
     pub fn view<T: Element>(&self) -> Result<TensorView<'_, T>> {
-        let claim = if self.is_sole_owner() { None } else { claim(self.description())? };
+        let claim = self.claim()?;
         let bools = [T::DTYPE, self.dtype()] == [DType::Bool; 2];
         let array = match bools && claim.is_some() {
             true => copy_of_bools(self.description())?,
@@ -114,9 +114,9 @@ impl Tensor {
         Ok(array)
     }
 
-    /// Whether the memory is Rust's, and nobody else's.
-    pub(super) fn is_sole_owner(&self) -> bool {
-        self.owner().is_sole()
+    /// Claims the memory for reading, unless it is Rust's and nobody else's.
+    pub(super) fn claim(&self) -> Result<Option<Claim>> {
+        if self.owner().is_sole() { Ok(None) } else { claim(self.description()) }
     }
 }
 

@@ -4,7 +4,8 @@
 
 Each contender works in a process of its own, in turns. The results are compared bit for bit with
 those by hand. The tables show medians, and the ratio is that of runs that followed each other.
-Where py-spy is installed, one more run of ours is sampled: how much of it is arraybridge itself.
+With --sample, py-spy samples one more run of ours, of a sixteenth of the size: how much of it is
+arraybridge itself. A process takes many times as long while its native stacks are read.
 """
 
 from __future__ import annotations
@@ -76,7 +77,7 @@ def is_own(frames: list[str]) -> bool:
     return False
 
 
-def measure(name: str, job: Job, size: int, rounds: int, folder: str) -> Found:
+def measure(name: str, job: Job, size: int, rounds: int, folder: str, sample: bool) -> Found:
     runs: dict[str, list[Found]] = {contender: [] for contender in job.contenders}
     if not folder:
         runs.pop(ORIGINAL, None)
@@ -94,7 +95,7 @@ def measure(name: str, job: Job, size: int, rounds: int, folder: str) -> Found:
                     found = {"failed": "wrong result"}
                 runs[contender].append(found)
                 print(f"  {name}: {contender}: {found}", file=sys.stderr)
-        share = own_share(name, size, Path(scratch))
+        share = own_share(name, max(job.small, size // 16), Path(scratch)) if sample else None
     return {"name": name, "about": job.about, "size": size, "most": job.most, "runs": runs,
             "own_share": share}  # fmt: skip
 
@@ -148,6 +149,9 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--part", type=float, default=1.0, help="the part of each job's size to do")
     parser.add_argument("--upstream", default="", help="the folder of the original package")
+    parser.add_argument(
+        "--sample", action="store_true", help="sample our share, which takes minutes"
+    )
     parser.add_argument("--write", action="store_true", help="put it into docs/performance.md")
     options = parser.parse_args()
     found, before = [], os.getloadavg()
@@ -156,7 +160,8 @@ def main() -> None:
     print(HEAD)
     for name in options.only:
         size = max(1, round(JOBS[name].size * options.part))
-        found.append(measure(name, JOBS[name], size, options.rounds, options.upstream))
+        job = JOBS[name]
+        found.append(measure(name, job, size, options.rounds, options.upstream, options.sample))
         lines += summary(found[-1])
         print("\n".join(summary(found[-1])), flush=True)
         # A run takes long, and may be interrupted.

@@ -30,6 +30,18 @@ fn device_tensor<'py>(
     Ok(Tensor::from(device_copy(image, stream)?).into_pyobject(py)?)
 }
 
+/// The same, exported by DLPack and imported again on the way.
+#[memory_type(cupy)]
+fn device_exchanged<'py>(
+    py: Python<'py>,
+    image: DeviceView<'_, f32>,
+    stream: &Stream,
+) -> Result<Bound<'py, PyAny>> {
+    let exported = Tensor::from(device_copy(image, stream)?).into_dlpack()?;
+    // SAFETY: the memory is new, nobody else has it, and a tensor exports what is ordered.
+    Ok(unsafe { Tensor::from_dlpack(exported) }?.into_pyobject(py)?)
+}
+
 fn pointer<T: Element>(array: &mut DeviceArray<T>, stream: &Stream) -> u64 {
     use arraybridge_runtime::cudarc::driver::DevicePtrMut;
     array.slice_mut().device_ptr_mut(stream).0

@@ -211,6 +211,22 @@ impl<'a, 'py> Reader<'a, 'py> {
         };
         Ok(None)
     }
+
+    /// As [`gather`](Self::gather), of the array that the table makes of one that cannot be read, such as one in
+    /// parts on several devices. `error` is why it cannot be, and stays so if the table makes none.
+    #[cold]
+    pub fn gather_made(
+        &self,
+        data: &Bound<'py, PyAny>,
+        error: Error,
+        slot: &mut Slot,
+    ) -> Result<Option<(Bound<'py, PyAny>, Facts)>> {
+        let then = self.loaded.reason(self.py, data).and_then(|reason| reason.then);
+        let Some(then) = then else { return Err(error) };
+        let made =
+            then.call(self.py, self.scope(data)).map_err(|error| self.failed(data, error))?;
+        self.gather(&made, &super::class_of(&made)?, slot)
+    }
 }
 
 /// The element type of an array, `None` if it has none that we know.

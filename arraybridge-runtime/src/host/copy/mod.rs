@@ -9,6 +9,7 @@ mod tests;
 
 use std::mem::MaybeUninit;
 
+use super::cache::prefetch;
 use super::walk::{Plane, Walk};
 use super::{layout, parallel};
 
@@ -258,6 +259,8 @@ unsafe fn transpose_tile<T: Bits, const ORDER: u8>(dst: *mut u8, src: *const u8,
         let local = local.0.as_mut_ptr().cast::<T>();
         for col in 0..side {
             let src = src.offset(col as isize * tile.cols.src);
+            // Processors foresee reads of one line after the other, not those of a tile.
+            prefetch(src.wrapping_offset(side as isize * tile.cols.src), side * size_of::<T>());
             local.add(col * side).cast::<u8>().copy_from_nonoverlapping(src, side * size_of::<T>());
         }
         for row in 0..side {

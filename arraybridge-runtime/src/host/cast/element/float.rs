@@ -1,8 +1,6 @@
 //! Casts to and from small floats and complex numbers.
 
-use half::bf16;
-
-use super::super::small::{self, SmallFloat};
+use super::super::small::SmallFloat;
 use super::clamp::CastTo;
 use super::{Bool, Convert, Params};
 
@@ -89,31 +87,16 @@ impl<F: SmallFloat> Convert for Encode<F> {
     }
 }
 
-/// An `f32` to bfloat16.
-pub(in super::super) struct EncodeBfloat16;
+/// An `f32` to a small float, rounded half to even.
+pub(in super::super) struct EncodeF32<F>(F);
 
-impl Convert for EncodeBfloat16 {
+impl<F: SmallFloat> Convert for EncodeF32<F> {
     type Src = f32;
-    type Dst = u16;
+    type Dst = F::Bits;
 
     #[inline(always)]
-    fn convert(x: f32, _: &Params) -> (u16, bool) {
-        const TOO_LARGE: f32 = f32::from_bits(0x7f7f_8000);
-        (bf16::from_f32(x).to_bits(), x.abs() >= TOO_LARGE && x.is_finite())
-    }
-}
-
-/// An `f32` to float16.
-pub(in super::super) struct EncodeFloat16;
-
-impl Convert for EncodeFloat16 {
-    type Src = f32;
-    type Dst = u16;
-
-    #[inline(always)]
-    fn convert(x: f32, _: &Params) -> (u16, bool) {
-        const TOO_LARGE: f32 = 65520.0;
-        (small::f32_to_f16(x), x.abs() >= TOO_LARGE && x.is_finite())
+    fn convert(x: f32, _: &Params) -> (F::Bits, bool) {
+        F::encode_f32(x)
     }
 }
 

@@ -5,9 +5,7 @@ mod float;
 mod scale;
 
 pub(super) use self::clamp::{CastTo, Clamp};
-pub(super) use self::float::{
-    Complex, Decode, Encode, EncodeBfloat16, EncodeFloat16, NonZero, Odd, Parts,
-};
+pub(super) use self::float::{Complex, Decode, Encode, EncodeF32, NonZero, Odd, Parts};
 pub(super) use self::scale::{Stretch, Unit};
 
 /// A `bool` in memory: any byte but zero is true.

@@ -4,6 +4,7 @@ use std::mem::MaybeUninit;
 
 use super::super::element::{Convert, Params};
 use super::Losses;
+use crate::host::cache::{LINE, finish_stream, prefetch, stream};
 
 #[cfg(target_arch = "x86_64")]
 pub(super) fn has_avx2() -> bool {
@@ -75,8 +76,6 @@ unsafe fn map_generic<C: Convert>(
 /// The elements of a chunk, whose loop needs no tail. Losses are counted per chunk, since a counter
 /// as wide as the element keeps the loop in vector registers.
 pub(super) const CHUNK: usize = 256;
-/// The bytes of a cache line.
-const LINE: usize = 64;
 /// How far ahead the source is prefetched, in bytes.
 const AHEAD: usize = 2048;
 
@@ -153,55 +152,6 @@ unsafe fn elements<C: Convert>(
     let [clipped, fractions] = [0, 1].map(|i| u64::from(narrow[i]) + wide[i]);
     Losses { clipped, fractions }
 }
-
-#[cfg(target_arch = "x86_64")]
-#[inline(always)]
-fn prefetch(start: *const u8, bytes: usize) {
-    use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-    for line in (0..bytes).step_by(LINE) {
-        // SAFETY: a prefetch of any address is harmless.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(start.wrapping_add(line).cast()) };
-    }
-}
-
-#[cfg(not(target_arch = "x86_64"))]
-fn prefetch(_start: *const u8, _bytes: usize) {}
-
-/// Copies whole cache lines and bypasses the caches, so that the target's lines are not read before they are
-/// written.
-///
-/// # Safety
-///
-/// Both pointers are aligned to cache lines and valid for the bytes. They do not overlap.
-#[cfg(target_arch = "x86_64")]
-#[inline(always)]
-unsafe fn stream(dst: *mut u8, src: *const u8, bytes: usize) {
-    use std::arch::x86_64::{__m128i, _mm_load_si128, _mm_stream_si128};
-    for at in (0..bytes).step_by(size_of::<__m128i>()) {
-        // SAFETY: the addresses are inside both ranges, and aligned.
-        unsafe { _mm_stream_si128(dst.add(at).cast(), _mm_load_si128(src.add(at).cast())) };
-    }
-}
-
-/// Orders streamed writes before later ones, as ordinary writes are.
-#[cfg(target_arch = "x86_64")]
-#[inline(always)]
-fn finish_stream() {
-    // SAFETY: a fence has no preconditions.
-    unsafe { std::arch::x86_64::_mm_sfence() };
-}
-
-/// # Safety
-///
-/// Both pointers are valid for the bytes. They do not overlap.
-#[cfg(not(target_arch = "x86_64"))]
-unsafe fn stream(dst: *mut u8, src: *const u8, bytes: usize) {
-    // SAFETY: both pointers are valid for the bytes, which do not overlap.
-    unsafe { dst.copy_from_nonoverlapping(src, bytes) };
-}
-
-#[cfg(not(target_arch = "x86_64"))]
-fn finish_stream() {}
 
 /// Copies elements of this many bytes.
 ///

@@ -161,13 +161,9 @@ pub(super) fn encode(dst: DType) -> Option<Kernel> {
     for_small!(dst, F => map::<Encode<F>>)
 }
 
-/// An `f32` to a 16-bit float.
+/// An `f32` to a 16 or 8-bit float.
 pub(super) fn encode_f32(dst: DType) -> Option<Kernel> {
-    match dst {
-        DType::Float16 => Some(map::<EncodeFloat16>),
-        DType::Bfloat16 => Some(map::<EncodeBfloat16>),
-        _ => None,
-    }
+    for_small!(dst, F => map::<EncodeF32<F>>)
 }
 
 /// A real number to a complex one, with the type of the real number.

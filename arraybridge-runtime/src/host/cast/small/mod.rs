@@ -110,6 +110,35 @@ impl Format {
     }
 }
 
+impl Format {
+    /// As [`encode`](Self::encode), of an `f32`, and whether a finite number became none. Written as
+    /// [`f32_to_f16`], without branches: the exponent moves and the fraction is rounded in the bits of the number.
+    /// What is smaller than the smallest normal number is aligned by an addition.
+    #[inline(always)]
+    fn encode_f32(self, x: f32) -> (u32, bool) {
+        const INFINITE: u32 = 0xff << 23;
+        let dropped = 23 - self.fraction;
+        let smallest_normal = ((128 - self.bias) as u32) << 23;
+        // The last bit of this number has the value of that of a subnormal one.
+        let align = smallest_normal + (dropped << 23);
+        let magnitude = x.to_bits() & 0x7fff_ffff;
+        let sign = (x.to_bits() >> 31) * self.sign();
+        let aligned = f32::from_bits(magnitude) + f32::from_bits(align);
+        let subnormal = aligned.to_bits().wrapping_sub(align);
+        let half = (1 << (dropped - 1)) - 1 + (magnitude >> dropped & 1);
+        let normal = (magnitude + half).wrapping_sub(smallest_normal - (1 << 23)) >> dropped;
+        let code = if magnitude < smallest_normal { subnormal } else { normal };
+        let (nan, infinity) = (self.nan(sign), self.beyond() | sign);
+        let beyond = if matches!(self.special, Special::Ieee) { infinity } else { nan };
+        let is_unsigned = matches!(self.special, Special::NoNegativeZero) && code == 0;
+        let signed = if is_unsigned { 0 } else { code | sign };
+        let is_large = magnitude >= INFINITE || code >= self.beyond();
+        let number = if is_large { beyond } else { signed };
+        let found = if magnitude > INFINITE { nan } else { number };
+        (found, is_large && magnitude < INFINITE)
+    }
+}
+
 /// The conversions of a format.
 pub(super) trait SmallFloat {
     /// The integer that holds the bits.
@@ -118,6 +147,8 @@ pub(super) trait SmallFloat {
     fn decode(bits: Self::Bits) -> f32;
     /// The code of the nearest value, ties to even.
     fn encode(x: f64) -> Self::Bits;
+    /// The same of an `f32`, and whether a finite number became infinite or NaN.
+    fn encode_f32(x: f32) -> (Self::Bits, bool);
 }
 
 macro_rules! eights {
@@ -155,6 +186,12 @@ macro_rules! eights {
             #[inline(always)]
             fn encode(x: f64) -> u8 {
                 Self::FORMAT.encode(x) as u8
+            }
+
+            #[inline(always)]
+            fn encode_f32(x: f32) -> (u8, bool) {
+                let (code, is_lost) = Self::FORMAT.encode_f32(x);
+                (code as u8, is_lost)
             }
         }
     )*};
@@ -197,10 +234,24 @@ impl SmallFloat for E8m0fnu {
         let up = (bits >> 51 & 1) as i32;
         if exponent < -127 { 0 } else { (exponent + up + 127).min(255) as u8 }
     }
+
+    #[inline(always)]
+    fn encode_f32(x: f32) -> (u8, bool) {
+        const INFINITE: u32 = 0xff << 23;
+        let bits = x.to_bits();
+        let normal = (bits >> 23) + (bits >> 22 & 1);
+        // 2^-127 is a subnormal number, and the bit after its only one rounds.
+        let subnormal = (bits >> 22) & (bits >> 21) & 1;
+        let code = if bits < 1 << 23 { subnormal } else { normal };
+        // Zero wraps, and a sign is greater than an infinity.
+        let is_positive = bits.wrapping_sub(1) < INFINITE;
+        let code = if is_positive { code.min(255) } else { 255 };
+        (code as u8, code == 255 && x.is_finite())
+    }
 }
 
 macro_rules! sixteens {
-    ($($name:ident $half:ident $exponent:literal $fraction:literal $bias:literal;)*) => {$(
+    ($($name:ident $decode:ident $encode:ident $exponent:literal $fraction:literal $bias:literal;)*) => {$(
         pub(super) struct $name;
 
         impl SmallFloat for $name {
@@ -208,7 +259,7 @@ macro_rules! sixteens {
 
             #[inline(always)]
             fn decode(bits: u16) -> f32 {
-                $half(bits)
+                $decode(bits)
             }
 
             #[inline(always)]
@@ -221,18 +272,30 @@ macro_rules! sixteens {
                 };
                 FORMAT.encode(x) as u16
             }
+
+            #[inline(always)]
+            fn encode_f32(x: f32) -> (u16, bool) {
+                let bits = $encode(x);
+                let is_finite = u32::from(bits) & ((1 << ($exponent + $fraction)) - 1) < ((1 << $exponent) - 1) << $fraction;
+                (bits, x.is_finite() && !is_finite)
+            }
         }
     )*};
 }
 
 sixteens! {
-    Float16 f16_to_f32 5 10 15;
-    Bfloat16 bf16_to_f32 8 7 127;
+    Float16 f16_to_f32 f32_to_f16 5 10 15;
+    Bfloat16 bf16_to_f32 f32_to_bf16 8 7 127;
 }
 
 #[inline(always)]
 fn bf16_to_f32(bits: u16) -> f32 {
     f32::from_bits(u32::from(bits) << 16)
+}
+
+#[inline(always)]
+fn f32_to_bf16(x: f32) -> u16 {
+    half::bf16::from_f32(x).to_bits()
 }
 
 /// Written without branches, so that a loop becomes vector code on any processor, and with normal numbers
@@ -254,7 +317,7 @@ fn f16_to_f32(bits: u16) -> f32 {
 /// Rounds half to even by means of `f32` additions: see F. Giesen,
 /// <https://gist.github.com/rygorous/2156668>.
 #[inline(always)]
-pub(super) fn f32_to_f16(x: f32) -> u16 {
+fn f32_to_f16(x: f32) -> u16 {
     const INFINITE: u32 = 0xff << 23;
     const TOO_LARGE: u32 = (127 + 16) << 23;
     const SMALLEST_NORMAL: u32 = (127 - 14) << 23;

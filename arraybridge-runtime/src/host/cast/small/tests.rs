@@ -164,3 +164,35 @@ fn bfloat16_rounds_as_in_the_half_crate() {
         }
     }
 }
+
+/// Every upper half of an `f32`, with lower halves around the ties.
+fn check_f32<F: SmallFloat>()
+where
+    F::Bits: PartialEq + std::fmt::Debug,
+{
+    for high in 0..=u16::MAX {
+        for low in [0, 1, 0x7fff, 0x8000, 0x8001, 0xffff_u32] {
+            let x = f32::from_bits(u32::from(high) << 16 | low);
+            let code = F::encode(f64::from(x));
+            let is_lost = x.is_finite() && !F::decode(code).is_finite();
+            let (found, said) = F::encode_f32(x);
+            let both_nan = x.is_nan() && F::decode(found).is_nan();
+            assert!(both_nan || found == code, "{x:e}: {found:?}, not {code:?}");
+            assert_eq!(said, is_lost, "{x:e}");
+        }
+    }
+}
+
+#[test]
+fn a_float32_is_encoded_as_the_float64_of_its_value() {
+    check_f32::<Float16>();
+    check_f32::<Bfloat16>();
+    check_f32::<E3m4>();
+    check_f32::<E4m3>();
+    check_f32::<E4m3b11fnuz>();
+    check_f32::<E4m3fn>();
+    check_f32::<E4m3fnuz>();
+    check_f32::<E5m2>();
+    check_f32::<E5m2fnuz>();
+    check_f32::<E8m0fnu>();
+}

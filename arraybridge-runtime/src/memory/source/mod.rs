@@ -1,5 +1,8 @@
 //! Described memory and its owner.
 
+#[cfg(feature = "python")]
+mod slot;
+
 use std::any::Any;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -8,20 +11,25 @@ use dlpark::Managed;
 use dlpark::ffi::{DLManagedTensor, DLManagedTensorVersioned};
 use ndarray::{Array, Dimension};
 
+use crate::error::{Error, Result};
 use crate::host::buffer::HostBuffer;
 use crate::host::dtype::DType;
 use crate::host::layout::{self, contiguous_strides};
+#[cfg(feature = "python")]
 use crate::interpreter::detached::{DetachedBuffer, DetachedRef};
-use crate::interpreter::error::{Error, Result};
-use crate::memory::cast::no_memory;
 use crate::memory::element::Element;
 use crate::memory::view::{Dims, View};
+
+#[cfg(feature = "python")]
+pub use slot::Slot;
 
 /// What keeps an array's memory alive.
 pub enum Owner {
     /// A Python object.
+    #[cfg(feature = "python")]
     Object(DetachedRef),
     /// A view through the buffer protocol.
+    #[cfg(feature = "python")]
     Exported(DetachedBuffer),
     /// A tensor that another library exported.
     Versioned(Managed<DLManagedTensorVersioned>),
@@ -34,6 +42,7 @@ pub enum Owner {
     /// An owner that several sources share.
     Shared(Arc<Mutex<Owner>>),
     /// An owner, and an object that the memory depends on too.
+    #[cfg(feature = "python")]
     With(Box<Owner>, DetachedRef),
 }
 
@@ -127,14 +136,14 @@ impl Source {
     ///
     /// # Errors
     ///
-    /// [`Error::Value`] if the shape needs another number of bytes, `MemoryError` if the allocation fails.
+    /// [`Error::Value`] if the shape needs another number of bytes, [`Error::Memory`] if the allocation fails.
     pub fn from_bytes(bytes: &[u8], dtype: DType, shape: &[usize]) -> Result<Source> {
         if layout::contiguous_bytes(shape, dtype.size()) != Some(bytes.len()) {
             let text =
                 format!("{} bytes do not make a {dtype} array of shape {shape:?}", bytes.len());
             return Err(Error::Value(text));
         }
-        let mut buffer = HostBuffer::new(bytes.len()).map_err(no_memory)?;
+        let mut buffer = HostBuffer::new(bytes.len())?;
         // SAFETY: the buffer is new and has this many bytes. All of them are written here.
         unsafe {
             buffer.as_mut_ptr().copy_from_nonoverlapping(bytes.as_ptr(), bytes.len());
@@ -169,12 +178,6 @@ impl Source {
             let view = View::new(data, T::DTYPE, shape.into(), strides);
             Ok(Source::new(view, Owner::Value(Box::new(elements))))
         }
-    }
-
-    /// Adds an object that the memory depends on too.
-    pub fn with_object(mut self, object: DetachedRef) -> Source {
-        self.owner = Owner::With(Box::new(self.owner), object);
-        self
     }
 
     /// Replaces the owner of the memory.
@@ -278,116 +281,6 @@ impl<'a> Outgoing<'a> {
     }
 }
 
-/// A place in which memory is described, and from which it is handed over without moving the description.
-#[derive(Default)]
-pub struct Slot {
-    view: View,
-    owner: Option<Owner>,
-}
-
-impl Slot {
-    /// Describes the memory of an owner in place. If `describe` fails, the slot is empty.
-    ///
-    /// # Safety
-    ///
-    /// The memory that `describe` describes is valid as long as the owner lives, as for [`Source::new`].
-    ///
-    /// # Errors
-    ///
-    /// The error of `describe`.
-    #[inline]
-    pub unsafe fn describe<E>(
-        &mut self,
-        owner: Owner,
-        describe: impl FnOnce(&mut View) -> Result<(), E>,
-    ) -> Result<(), E> {
-        self.owner = None;
-        describe(&mut self.view)?;
-        self.owner = Some(owner);
-        Ok(())
-    }
-
-    /// As [`Slot::describe`], for an owner that describes its memory itself.
-    ///
-    /// # Safety
-    ///
-    /// As for [`Slot::describe`].
-    ///
-    /// # Errors
-    ///
-    /// The error of `describe`.
-    #[inline]
-    pub(super) unsafe fn describe_by<O, E>(
-        &mut self,
-        owner: O,
-        wrap: impl FnOnce(O) -> Owner,
-        describe: impl FnOnce(&O, &mut View) -> Result<(), E>,
-    ) -> Result<(), E> {
-        self.owner = None;
-        describe(&owner, &mut self.view)?;
-        self.owner = Some(wrap(owner));
-        Ok(())
-    }
-
-    /// Replaces the memory by a buffer with an array of the same shape in row-major order.
-    ///
-    /// # Safety
-    ///
-    /// The elements are written before anybody reads them.
-    ///
-    /// # Panics
-    ///
-    /// If the buffer is too small.
-    pub unsafe fn set_buffer(&mut self, mut buffer: HostBuffer, dtype: DType) {
-        expect_room(&buffer, dtype, self.view.shape());
-        // SAFETY: the buffer has the bytes of the contiguous array, and is the owner.
-        unsafe { self.view.set_contiguous(buffer.as_mut_ptr(), dtype) };
-        self.owner = Some(Owner::Buffer(buffer));
-    }
-
-    /// Puts memory here.
-    pub fn set(&mut self, Source { view, owner }: Source) {
-        *self = Slot { view, owner: Some(owner) };
-    }
-
-    /// Takes the memory out again; `None` if there is none.
-    pub fn take(&mut self) -> Option<Source> {
-        let owner = self.owner.take()?;
-        Some(Source { view: std::mem::take(&mut self.view), owner })
-    }
-
-    /// Hands the memory over; `None` if there is none.
-    #[inline]
-    pub fn hand_over(&mut self) -> Option<Outgoing<'_>> {
-        Some(Outgoing { view: &self.view, owner: self.owner.take()? })
-    }
-
-    /// Hands the memory over and keeps a reference to it. `None` if the owner is not a Python object.
-    #[inline]
-    pub fn share(&mut self, py: pyo3::Python<'_>) -> Option<Outgoing<'_>> {
-        let Some(Owner::Object(object)) = &self.owner else { return None };
-        Some(Outgoing { view: &self.view, owner: Owner::Object(object.clone_ref(py)) })
-    }
-
-    /// Forbids writing if `read_only` is true.
-    #[inline]
-    pub fn restrict(&mut self, read_only: bool) {
-        self.view.restrict(read_only);
-    }
-
-    /// The description.
-    #[inline]
-    pub fn view(&self) -> &View {
-        &self.view
-    }
-
-    /// The owner of the memory.
-    #[inline]
-    pub fn owner(&self) -> Option<&Owner> {
-        self.owner.as_ref()
-    }
-}
-
 /// Memory that can be exported several times.
 pub struct SharedSource {
     view: View,
@@ -450,23 +343,5 @@ mod tests {
             unsafe { Source::from_buffer(buffer, DType::Float32, [3][..].into()) }
         });
         assert!(described.is_err());
-    }
-
-    #[test]
-    fn a_description_that_fails_leaves_the_slot_empty() {
-        let mut slot = Slot::default();
-        slot.set(Source::from_slice(&[1_u8, 2], &[2]).unwrap());
-        let owner = Owner::Value(Box::new(()));
-        // SAFETY: `describe` describes nothing.
-        let done = unsafe { slot.describe(owner, |_| Err(())) };
-        assert!(done.is_err() && slot.owner().is_none() && slot.take().is_none());
-    }
-
-    #[test]
-    fn memory_is_handed_over_once() {
-        let mut slot = Slot::default();
-        slot.set(Source::from_slice(&[1_u8, 2], &[2]).unwrap());
-        assert!(slot.hand_over().is_some());
-        assert!(slot.hand_over().is_none() && slot.take().is_none());
     }
 }

@@ -1,15 +1,14 @@
-//! Tables of C functions that all extension modules of a process share.
+//! What there is once per process: tables that its extension modules share, and locks that a fork holds.
 //!
 //! Each extension module is linked with its own copy of this crate and of its statics. State that must be
 //! unique in the process is reached through a `#[repr(C)]` table: the module's own table at first, and the
 //! table of the `arraybridge` package once the module has joined that. `c_api` puts the tables into one
 //! capsule.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::any::Any;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicPtr, Ordering};
-
-use pyo3::prelude::*;
+use std::sync::{Mutex, PoisonError};
 
 /// The module's own table, or that of the package.
 pub struct Shared<T: 'static> {
@@ -42,7 +41,17 @@ impl<T: Sync> Shared<T> {
     }
 }
 
-/// Runs the body of a table's function attached to the interpreter. If it panics, the result is `default`.
-pub fn call_guarded<T>(default: T, body: impl FnOnce(Python<'_>) -> T) -> T {
-    catch_unwind(AssertUnwindSafe(|| Python::attach(body))).unwrap_or(default)
+/// A lock that threads take which are not attached to the interpreter.
+pub trait Lock: Sync {
+    /// Takes the lock. It is released when the result is dropped.
+    fn hold(&'static self) -> Box<dyn Any>;
+
+    /// Called in a forked process, which has only the thread that forked.
+    fn after_fork_in_child(&'static self) {}
+}
+
+impl<T: Send> Lock for Mutex<T> {
+    fn hold(&'static self) -> Box<dyn Any> {
+        Box::new(self.lock().unwrap_or_else(PoisonError::into_inner))
+    }
 }

@@ -1,0 +1,69 @@
+//! Conversions that cannot be done.
+
+use std::borrow::Cow;
+
+use pyo3::PyErr;
+
+use super::Error;
+
+/// The kind of a failed conversion. Each has its own exception class.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Failure {
+    /// `MemoryConversionError`.
+    Conversion,
+    /// `DeviceUnavailableError`.
+    Device,
+    /// `InvalidDeviceError`.
+    DeviceIndex,
+    /// `UnsupportedDtypeError`.
+    Dtype,
+    /// `UnsupportedArrayError`.
+    Array,
+    /// `CopyRequiredError`.
+    Copy,
+    /// `FrameworkNotInstalledError`.
+    NotInstalled,
+    /// `FrameworkTableError`.
+    Table,
+}
+
+impl Failure {
+    /// The name of its exception class.
+    pub(crate) const fn class(self) -> &'static str {
+        match self {
+            Failure::Conversion => "MemoryConversionError",
+            Failure::Device => "DeviceUnavailableError",
+            Failure::DeviceIndex => "InvalidDeviceError",
+            Failure::Dtype => "UnsupportedDtypeError",
+            Failure::Array => "UnsupportedArrayError",
+            Failure::Copy => "CopyRequiredError",
+            Failure::NotInstalled => "FrameworkNotInstalledError",
+            Failure::Table => "FrameworkTableError",
+        }
+    }
+}
+
+/// A conversion that cannot be done, and the reason.
+#[derive(Debug)]
+pub struct ConversionError {
+    /// The kind of failure.
+    pub failure: Failure,
+    /// The name of the source framework, or the class of an object that belongs to no framework.
+    pub source: Cow<'static, str>,
+    /// The name of the target framework.
+    pub target: &'static str,
+    /// The step that failed, such as `"dlpack"`, `"detect"` or `"device"`.
+    pub method: &'static str,
+    /// The reason, and what to do about it.
+    pub reason: String,
+    /// The Python exception that caused it.
+    pub cause: Option<PyErr>,
+}
+
+impl Error {
+    /// Whether the cause is an element type that a framework does not have.
+    #[must_use]
+    pub fn is_missing_dtype(&self) -> bool {
+        matches!(self, Error::Conversion(error) if matches!(error.failure, Failure::Dtype))
+    }
+}

@@ -1,0 +1,79 @@
+//! Copies and casts of described host memory into new buffers.
+
+use crate::error::{Error, Result};
+use crate::host::buffer::HostBuffer;
+use crate::host::cast::{CastReport, Scaling, StridedArray, cast_strided};
+use crate::host::dtype::DType;
+use crate::host::{self, copy, layout};
+use crate::memory::view::View;
+
+/// From this many bytes on, the work takes tens of microseconds, and is split over threads.
+pub const LARGE: usize = 1 << 18;
+
+/// Casts a host array into a new buffer, contiguous and in one pass whatever its layout. The report counts
+/// what was lost.
+///
+/// That nobody writes to the memory meanwhile is assumed: see "What is assumed of Python threads" in
+/// ARCHITECTURE.md.
+///
+/// # Errors
+///
+/// [`Error::Memory`] if the allocation fails; [`Error::Value`] for complex to real, and for memory on a
+/// device.
+pub fn cast_to_buffer(
+    view: &View,
+    dtype: DType,
+    scaling: Scaling,
+) -> Result<(HostBuffer, CastReport)> {
+    expect_host(view)?;
+    let mut buffer = buffer_for(view.shape(), dtype)?;
+    let threads = threads(buffer.len().max(view.nbytes()));
+    let source = StridedArray {
+        data: view.data(),
+        shape: view.shape(),
+        strides: view.strides(),
+        dtype: view.dtype(),
+        swap: view.swap_unit(),
+    };
+    // SAFETY: the buffer is new and has room for the result. The view's owner keeps its memory alive, and
+    // that nobody writes to it meanwhile is assumed.
+    let report = unsafe { cast_strided(buffer.as_mut_ptr(), dtype, source, scaling, threads) };
+    Ok((buffer, report.map_err(|error| Error::Value(error.to_string()))?))
+}
+
+/// Copies a host array into a new buffer, contiguous and in the machine's byte order.
+///
+/// What [`cast_to_buffer`] assumes is assumed here too.
+///
+/// # Errors
+///
+/// [`Error::Memory`] if the allocation fails; [`Error::Value`] for memory on a device.
+pub fn copy_to_buffer(view: &View) -> Result<HostBuffer> {
+    expect_host(view)?;
+    let mut buffer = buffer_for(view.shape(), view.dtype())?;
+    let threads = threads(buffer.len());
+    let (shape, strides, size) = (view.shape(), view.strides(), view.dtype().size());
+    // SAFETY: the buffer is new and has room for the copy. The view's owner keeps its memory alive, and
+    // that nobody writes to it meanwhile is assumed.
+    unsafe {
+        let to = buffer.as_mut_ptr();
+        copy::gather(to, view.data(), shape, strides, size, view.swap_unit(), threads);
+    }
+    Ok(buffer)
+}
+
+fn expect_host(view: &View) -> Result<()> {
+    match view.is_on_host() {
+        true => Ok(()),
+        false => Err(Error::Value("the array is on a device; copy it to the host first".into())),
+    }
+}
+
+fn buffer_for(shape: &[usize], dtype: DType) -> Result<HostBuffer> {
+    let bytes = layout::contiguous_bytes(shape, dtype.size()).unwrap_or(usize::MAX);
+    Ok(HostBuffer::new(bytes)?)
+}
+
+fn threads(bytes: usize) -> usize {
+    if bytes >= LARGE { host::threads() } else { 1 }
+}

@@ -1,0 +1,78 @@
+//! Tensors of Python's arrays, and arrays of tensors.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use pyo3::prelude::*;
+
+use super::{Tensor, class};
+use crate::c_api;
+use crate::convert::{self, Opened, Request};
+use crate::cuda::Stream;
+use crate::cuda::driver::LEGACY_STREAM;
+use crate::error::Result;
+use crate::framework::spec::Framework;
+use crate::memory::source::Owner;
+
+impl Tensor {
+    /// A tensor of an array's memory. Memory that DLPack cannot describe is copied.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Memory`](crate::error::Error::Memory) if the allocation fails.
+    pub(crate) fn from_opened(py: Python<'_>, opened: Opened) -> Result<Tensor> {
+        // The memory is claimed while it is read, toward all modules.
+        c_api::join_if_present(py);
+        let view = opened.source.view();
+        let readable = !view.is_on_host() || view.can_be_read();
+        let opened = if readable { opened } else { convert::fresh(py, opened, None)? };
+        Ok(opened.source.into())
+    }
+
+    /// As [`from_opened`](Tensor::from_opened), for memory that is used on a stream: the next consumer waits
+    /// for that stream.
+    pub(crate) fn from_opened_on(
+        py: Python<'_>,
+        opened: Opened,
+        stream: &Stream,
+    ) -> Result<Tensor> {
+        let mut tensor = Tensor::from_opened(py, opened)?;
+        if tensor.description().is_on_host() {
+            return Ok(tensor);
+        }
+        // The stream is named to whoever the memory is handed to, in whichever module that is.
+        let owner = tensor.owner.into_inner().unwrap_or_else(PoisonError::into_inner);
+        tensor.owner = Mutex::new(Owner::Value(Box::new((owner, Arc::clone(stream)))));
+        tensor.stream = Some(Arc::clone(stream));
+        Ok(tensor)
+    }
+
+    /// A tensor of the memory of any framework's array, or of any object that exports it by DLPack. Only
+    /// memory that DLPack cannot describe is copied.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Conversion`](crate::error::Error::Conversion) says why the object cannot be read.
+    pub fn from_py(data: &Bound<'_, PyAny>) -> Result<Tensor> {
+        Tensor::from_opened(data.py(), convert::open_to_hold(data, LEGACY_STREAM)?)
+    }
+
+    /// The tensor as an array of a framework.
+    ///
+    /// # Errors
+    ///
+    /// As [`convert_to`](crate::convert::convert_to).
+    pub fn into_framework<'py>(
+        self,
+        py: Python<'py>,
+        target: &'static Framework,
+        request: &Request,
+    ) -> Result<Bound<'py, PyAny>> {
+        if !self.description().is_on_host() {
+            return convert::convert_to(&class::into_object(py, self)?, target, request);
+        }
+        let source = self.into_parts().0;
+        let sole = source.owner().is_sole();
+        let private = sole && !source.view().is_read_only();
+        convert::deliver(py, Opened { source, private }, target, request)
+    }
+}

@@ -49,7 +49,7 @@ with_opencl = set -a; source $(OPENCL_ENV); set +a;
 # The tests that convert between frameworks or read foreign memory, where shortcuts are used. The others
 # run without frameworks, on fakes, on a GPU only, switch shortcuts off themselves, or look at tables.
 NO_CONVERSIONS := add benchmarks check cleanup detect docs doctor fake_cuda fake_cupy fast fork gallery gpu \
-	gpu_functions gpu_report mutants pipeline progress python_functions registry rooms streams terminal trace
+	gpu_functions gpu_report mutants pipe pipeline progress python_functions registry rooms streams terminal trace
 
 # Two processes, with each file in one of them. Each loads all frameworks, which takes 2 GB.
 PYTEST := -m pytest -n 2 --dist loadfile
@@ -115,7 +115,8 @@ soak: wheel $(OPENCL_ENV) ## use the package from 16 threads for SECONDS (600), 
 		echo "$$program"; $(VENV)/bin/python tests/soak/endings.py $$program $$(( $(SECONDS) / 8 )); \
 	done
 
-# rustc has what cargo-fuzz uses, but not as a stable option. Each target gets SECONDS, and goes on with what it found before.
+# rustc has what cargo-fuzz uses, but not as a stable option. Each target gets SECONDS, and goes on with what it found
+# before and with the inputs in fuzz/corpus, which the Rust tests run too.
 FUZZ := tables overlap cast capsules
 COVERAGE := -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
 	-Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table
@@ -128,7 +129,7 @@ fuzz: $(TEST_STAMP) ## feed tables, casts, foreign capsules and the test for ove
 	for target in $(FUZZ); do \
 		mkdir -p build/fuzz/corpus/$$target; \
 		PYTHONMALLOC=malloc LD_LIBRARY_PATH=$$libdir build/fuzz/$$host/release/$$target -max_total_time=$(SECONDS) \
-		-len_control=0 -artifact_prefix=build/fuzz/$$target- build/fuzz/corpus/$$target; \
+		-len_control=0 -artifact_prefix=build/fuzz/$$target- build/fuzz/corpus/$$target fuzz/corpus/$$target; \
 	done
 
 test-python: wheel seventh $(OPENCL_ENV) $(IMAGES)/.stamp

@@ -9,6 +9,9 @@
 
 mod expand;
 mod function;
+#[cfg(test)]
+#[path = "../../fuzz/src/properties/tables.rs"]
+mod fuzzed_tables;
 mod op;
 mod problems;
 mod sources;
@@ -158,7 +161,19 @@ fn expansion(sources: &Sources) -> Result<TokenStream2, Problems> {
 
 #[cfg(test)]
 mod tests {
-    use super::stand_in;
+    use std::fs;
+
+    use super::{fuzzed_tables, stand_in};
+
+    #[test]
+    fn every_table_of_the_corpus_is_read_or_refused_with_a_place() {
+        let corpus = concat!(env!("CARGO_MANIFEST_DIR"), "/../fuzz/corpus/tables");
+        let files: Vec<_> = fs::read_dir(corpus).expect("the corpus is there").collect();
+        assert!(!files.is_empty());
+        for file in files {
+            fuzzed_tables::check(&fs::read(file.unwrap().path()).unwrap());
+        }
+    }
 
     /// Without these, each use of them would be an error beside those of the tables.
     #[test]

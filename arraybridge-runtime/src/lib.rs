@@ -54,6 +54,8 @@ mod tensor;
 mod c_api;
 #[cfg(feature = "python")]
 mod convert;
+#[cfg(all(test, feature = "python"))]
+mod corpora;
 #[cfg(feature = "python")]
 mod cuda;
 #[cfg(feature = "python")]

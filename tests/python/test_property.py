@@ -20,10 +20,10 @@ quiet = settings(
 
 
 @st.composite
-def views(draw):
+def views(draw, dtypes=bridges.DTYPES, axes=4):
     """A NumPy view of random shape, strides, offset, byte order and dtype."""
-    dtype = draw(st.sampled_from(bridges.DTYPES))
-    shape = tuple(draw(st.lists(st.integers(1, 6), min_size=0, max_size=4)))
+    dtype = draw(st.sampled_from(dtypes))
+    shape = tuple(draw(st.lists(st.integers(1, 6), min_size=0, max_size=axes)))
     array = bridges.values(dtype, shape or (1,), seed=draw(st.integers(0, 99)))
     array = array.reshape(shape)
     if draw(st.booleans()) and dtype in bridges.STANDARD:

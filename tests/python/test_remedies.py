@@ -101,6 +101,25 @@ def cast():
     return (x, "torch", wanted), (x.astype("float32"), "torch", wanted)
 
 
+class Copying:
+    """Exports a copy, and says so, whoever asks."""
+
+    def __init__(self, array):
+        self.array = array
+
+    def __dlpack__(self, **keywords):
+        return self.array.__dlpack__(**{**keywords, "copy": True})
+
+    def __dlpack_device__(self):
+        return self.array.__dlpack_device__()
+
+
+def exported():
+    torch()
+    x = Copying(np.ones(4))
+    return (x, "torch", {}), (ab.convert(x, "torch"), "torch", {})
+
+
 CASES = {
     "Requested": requested,
     "Device": device,
@@ -113,6 +132,7 @@ CASES = {
     "Dtype": dtype,
     "Values": values,
     "Cast": cast,
+    "Exported": exported,
 }
 
 
@@ -191,7 +211,7 @@ def test_an_error_of_copy_false_has_the_remedy():
 
 
 def test_every_reason_has_a_remedy_and_every_remedy_is_tried_where_that_can_be_done():
-    assert len(REASONS) == 16 and REASONS.keys() == REMEDIES.keys()
+    assert len(REASONS) == 17 and REASONS.keys() == REMEDIES.keys()
     # The first two have tests of their own. On a CPU, nothing is copied for the others.
     others = {"Immutable", "Bools", "Memory", "Importer", "Refused"}
     assert REASONS.keys() - CASES.keys() == others

@@ -473,6 +473,13 @@ def test_a_write_that_would_be_lost_is_refused(ext):
         ext.fill(np.lib.stride_tricks.as_strided(np.zeros(6, "int64"), (3, 2), (8, 8)), 1)
 
 
+def test_an_empty_array_can_be_written_to_whatever_its_strides_are(ext):
+    base = np.zeros((3, 5), "float32")
+    empty = np.zeros((3, 0), "float32")
+    for out in (empty, base[:, 5:], base[:, 5:][::-1], base[3:].T, ab.Tensor(empty)):
+        assert ext.touch(empty, out) == 0
+
+
 def test_memory_that_is_written_to_belongs_to_one_argument(ext):
     a = np.zeros(8, "float32")
     for image, out in ((a, a), (a[:-1], a[1:]), (a[::2], a[2::2]), (a, a[::-1])):

@@ -1,6 +1,8 @@
 """Functions that are called for each tile of an image."""
 
+import _thread
 import pickle
+import signal
 import threading
 from pathlib import Path
 
@@ -228,6 +230,14 @@ def test_an_error_of_one_tile_ends_the_call(workers, error):
     with pytest.raises(error, match="the fourth"):
         arraybridge.numpy(fails, tiles=(1, 1), workers=workers)(image())
     assert threading.active_count() == before and len(calls) < 50
+
+
+def test_an_interrupt_ends_the_tiles_of_a_function_without_python_frames():
+    torch = pytest.importorskip("torch")
+    # The function sends the signal that it gets as a tile. There is no signal -1.
+    data = torch.tensor([[int(signal.SIGINT)], [-1]])
+    with pytest.raises(KeyboardInterrupt):
+        arraybridge.torch(_thread.interrupt_main, tiles=(1, 1))(data)
 
 
 def test_each_tile_has_a_ladder_of_its_own():

@@ -21,6 +21,7 @@ import sys
 from . import __version__, frameworks
 from ._tools import add, check, demo, doctor, new, program, selftest
 from ._tools.page import table
+from ._tools.pipe import NOBODY_READS, nobody_reads
 from ._tools.terminal import show
 from .stubs import stub
 
@@ -108,6 +109,18 @@ def _frameworks(as_json: bool) -> int:
 
 def main(arguments: list[str] | None = None) -> int:
     """Run a command. Return the exit status."""
+    try:
+        try:
+            return _run(arguments)
+        finally:
+            sys.stdout.flush()
+    except BrokenPipeError:
+        if not nobody_reads():
+            raise
+        return NOBODY_READS
+
+
+def _run(arguments: list[str] | None) -> int:
     parser = _arguments()
     options = parser.parse_args(arguments)
     if options.command == "doctor":

@@ -1,6 +1,7 @@
 //! Objects of no framework that hand out their memory by DLPack: a [`Tensor`](crate::tensor), the
 //! tensors of a compiler, those of another library.
 
+use dlpark::DlpackFlags;
 use dlpark::ffi::{DLDevice, DLDeviceType};
 use pyo3::exceptions::{PyBufferError, PyTypeError};
 use pyo3::prelude::*;
@@ -65,6 +66,7 @@ pub(super) fn prepare<'a, 'py>(
         },
     };
     slot.set(opened);
+    slot.made = slot.private.then_some(Why::Exported);
     slot.access = Access::Protocol;
     let facts = slot.facts();
     decide(py, endpoints, Input::Memory(Some(data)), slot, &facts, request)
@@ -188,6 +190,8 @@ fn open_at(data: &Bound<'_, PyAny>, place: DLDevice, endpoints: Endpoints) -> Re
     }
     let keywords = PyDict::new(data.py());
     keywords.set_item("dl_device", (DLDeviceType::CPU.0, 0))?;
+    // Where host and device have one memory, it would be shared.
+    keywords.set_item("copy", true)?;
     Ok(Opened { private: true, ..opened(data, DLDevice::CPU, endpoints, keywords)? })
 }
 
@@ -248,7 +252,13 @@ fn opened(
     }
     // A legacy tensor cannot say whether it may be written to.
     source.restrict(matches!(source.owner(), Owner::Legacy(_)));
-    Ok(Opened { source, private: false })
+    let private = wanted == Device::Host && is_copied(source.owner());
+    Ok(Opened { source, private })
+}
+
+/// Whether an export says that it is a copy, which belongs to its consumer alone.
+fn is_copied(owner: &Owner) -> bool {
+    matches!(owner, Owner::Versioned(tensor) if tensor.flags().contains(DlpackFlags::IS_COPIED))
 }
 
 #[cold]

@@ -38,8 +38,12 @@ pub(super) fn why_copied(
 ) -> Option<(Why, &'static str)> {
     let view = opened.source.view();
     if opened.private {
-        let text = "its memory has to be copied to the host; pass an array in host memory";
-        Some((why_made(given), text))
+        let why = why_made(given);
+        let text = match why {
+            Why::Exported => "the object exports a copy of its memory; pass an array",
+            _ => "its memory has to be copied to the host; pass an array in host memory",
+        };
+        Some((why, text))
     } else if view.dtype() != to {
         let text =
             "its elements have to be cast; pass an array of the dtype that the function takes";
@@ -59,14 +63,15 @@ pub(super) fn why_copied(
 /// Why memory on the host was made of an array.
 #[cold]
 pub(super) fn why_made(given: &Bound<'_, PyAny>) -> Why {
-    let only_on_host =
-        detect::class_of(given).is_some_and(|class| class.framework.memory == Memory::Host);
+    let class = detect::class_of(given);
+    let only_on_host = class.as_ref().is_some_and(|class| class.framework.memory == Memory::Host);
     let is_on_host = || {
         let place = device::dlpack_device(given);
         place.is_ok_and(|(kind, _)| kind == dlpark::ffi::DLDeviceType::CPU.0)
     };
     match only_on_host {
         true => Why::ByteOrder,
+        false if is_on_host() && class.is_none() => Why::Exported,
         false if is_on_host() => Why::Values,
         false => Why::Device,
     }

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from arraybridge import trace
 
 from .page import callers_table
+from .pipe import NOBODY_READS, flushed, nobody_reads
 from .terminal import show
 
 __all__ = ["run"]
@@ -27,7 +28,7 @@ def run(program: Sequence[str], is_module: bool, save: str | None, as_json: bool
     collected = trace(everywhere=True)
     with collected:
         status = _status_of(program, is_module)
-    sys.stdout.flush()
+    status = flushed(status)
     if as_json:
         print(collected.to_json(), file=sys.stderr)
     else:
@@ -60,6 +61,8 @@ def _status_of(program: Sequence[str], is_module: bool) -> int:
         traceback.print_exc()
         return INTERRUPTED
     except BaseException as error:
+        if isinstance(error, BrokenPipeError) and nobody_reads():
+            return NOBODY_READS
         _print(error)
         return 1
     return 0

@@ -40,11 +40,13 @@ pub enum Why {
     Refused,
     /// Python code could write another byte than 0 and 1 where a Rust function reads a bool.
     Bools,
+    /// An object of no framework exported a copy of its memory.
+    Exported,
 }
 
 impl Why {
     /// All reasons.
-    pub const ALL: [Why; 16] = [
+    pub const ALL: [Why; 17] = [
         Why::Requested,
         Why::Immutable,
         Why::Device,
@@ -61,6 +63,7 @@ impl Why {
         Why::Importer,
         Why::Refused,
         Why::Bools,
+        Why::Exported,
     ];
 
     /// What a user can do to avoid the copy.
@@ -75,7 +78,9 @@ impl Why {
             Why::Device => {
                 "make the array on the target's device, or convert it once and reuse the result"
             }
-            Why::Memory | Why::Importer | Why::Refused => "convert it once and reuse the result",
+            Why::Memory | Why::Importer | Why::Refused | Why::Exported => {
+                "convert it once and reuse the result"
+            }
             Why::Strides => {
                 "make it contiguous once, with numpy.ascontiguousarray(array) or \
                  tensor.contiguous(), and reuse that"
@@ -131,6 +136,7 @@ impl Why {
             Why::Importer => "the target copies what it imports",
             Why::Refused => "the target refused to share the memory",
             Why::Bools => "Python code could write to the bools while the function reads them",
+            Why::Exported => "the object exports a copy of its memory",
         }
     }
 }

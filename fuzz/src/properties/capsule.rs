@@ -4,8 +4,8 @@ use std::ffi::{CStr, c_void};
 use std::ptr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use arbitrary::{Arbitrary, Result, Unstructured};
 use arraybridge_runtime::prelude::DType;
-use libfuzzer_sys::arbitrary::{Arbitrary, Result, Unstructured};
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;

@@ -1,0 +1,44 @@
+"""End quietly when the reader of the output has gone, as in ``... demo | head -1``."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import sys
+from typing import TextIO
+
+__all__ = ["NOBODY_READS", "flushed", "nobody_reads"]
+
+# The status of a process that SIGPIPE has ended, as shells report it.
+NOBODY_READS = 141
+
+
+def nobody_reads() -> bool:
+    """Whether stdout or stderr is a pipe without a reader. If so, it is discarded from now on."""
+    broken = [file for file in (sys.stdout, sys.stderr) if _is_broken(file)]
+    for file in broken:
+        # Python would report what is left in its buffer when it ends.
+        nothing = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nothing, file.fileno())
+        os.close(nothing)
+    return bool(broken)
+
+
+def _is_broken(file: TextIO) -> bool:
+    poll = select.poll()
+    # A file that is not one of the system's has no number.
+    with contextlib.suppress(AttributeError, OSError, ValueError):
+        poll.register(file.fileno(), 0)
+    return any(event & select.POLLERR for _, event in poll.poll(0))
+
+
+def flushed(status: int) -> int:
+    """The status, after what was printed is written; `NOBODY_READS` if nobody reads it."""
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        if not nobody_reads():
+            raise
+        return NOBODY_READS
+    return status

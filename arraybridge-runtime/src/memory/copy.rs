@@ -67,7 +67,7 @@ pub fn copy_to_buffer(view: &View) -> Result<HostBuffer> {
 pub fn count_rounded(view: &View, dtype: DType) -> Result<u64> {
     expect_host(view)?;
     // SAFETY: the view's owner keeps its memory alive, and that nobody writes to it meanwhile is assumed.
-    Ok(unsafe { crate::host::cast::count_rounded(strided(view), dtype, threads(view.nbytes())) })
+    Ok(unsafe { host::cast::count_rounded(strided(view), dtype, threads(view.nbytes())) })
 }
 
 fn strided(view: &View) -> StridedArray<'_> {

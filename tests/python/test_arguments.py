@@ -227,6 +227,16 @@ def outcome(function, *args, **kwargs):
         return None, error
 
 
+def agreed(function, model, call):
+    """What a Rust function and its model return; None if both refuse the arguments."""
+    pool, positional, keywords = call
+    found, error = outcome(function, *given_of(positional), **given_of(keywords))
+    expected, refused = outcome(model, *positional, **keywords)
+    assert (error is None) == (refused is None), error
+    assert all(array.is_unchanged() for array in pool)
+    return (found, expected) if error is None else None
+
+
 def number(value):
     """What a parameter that is a number gets."""
     if isinstance(value, (str, bytes)):
@@ -255,13 +265,9 @@ MASKED = ("float32", "float32", "bool", "bool", "uint8")
 @searched
 @given(calls(arrays(MASKED, axes=1), ["image", "mask", "fill", "other"]))
 def test_a_rust_function_takes_exactly_what_it_declares(ext, call):
-    pool, positional, keywords = call
-    found, error = outcome(ext.masked, *given_of(positional), **given_of(keywords))
-    expected, refused = outcome(masked, *positional, **keywords)
-    assert (error is None) == (refused is None), error
-    if error is None:
+    if both := agreed(ext.masked, masked, call):
+        found, expected = both
         assert found.dtype == np.float32 and np.array_equal(found, expected, equal_nan=True)
-    assert all(array.is_unchanged() for array in pool)
 
 
 def vectors(dtype):
@@ -316,27 +322,20 @@ def halves_of(images):
 @searched
 @given(calls(arrays(("float32", "uint8"), axes=1), ["arrays"]))
 def test_a_rust_function_takes_exactly_the_lists_that_it_declares(ext, call):
-    pool, positional, keywords = call
-    found, error = outcome(ext.lengths_of, *given_of(positional), **given_of(keywords))
-    expected, refused = outcome(lengths_of, *positional, **keywords)
-    assert (error is None) == (refused is None), error
-    assert found == expected
-    assert all(array.is_unchanged() for array in pool)
+    if both := agreed(ext.lengths_of, lengths_of, call):
+        found, expected = both
+        assert found == expected
 
 
 @searched
 @given(calls(arrays(("float32",), axes=1), ["images"]))
 def test_a_rust_function_takes_exactly_the_dicts_that_it_declares(ext, call):
-    pool, positional, keywords = call
-    found, error = outcome(ext.halves_of, *given_of(positional), **given_of(keywords))
-    expected, refused = outcome(halves_of, *positional, **keywords)
-    assert (error is None) == (refused is None), error
-    if error is None:
+    if both := agreed(ext.halves_of, halves_of, call):
+        found, expected = both
         assert found.keys() == expected.keys()
         for name, half in found.items():
             half = ab.convert(half, "numpy")
             assert np.array_equal(half, expected[name], equal_nan=True)
-    assert all(array.is_unchanged() for array in pool)
 
 
 @searched

@@ -17,6 +17,7 @@ import numpy
 
 from ._core import convert, explain
 from .exceptions import UnexpectedResultError, UnsupportedArrayError
+from .stubs import ADDED
 
 __all__ = ["jax_callback", "torch_op"]
 
@@ -455,8 +456,8 @@ def _fresh(results: list[Any], inputs: list[Any]) -> list[Any]:
 
 
 _SCHEMA_TYPES = {"bool": "bool", "int": "SymInt", "float": "float", "str": "str"}
-# A declaration adds these.
-_ADDED = ("dtype_conversion", "dtype_config", "slice_by_slice")
+# A declaration adds these, the last one for code written for the original package.
+_ADDED = (*ADDED, "dtype_config")
 
 
 def _schema(promise: _Promise) -> str:

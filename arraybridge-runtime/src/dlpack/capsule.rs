@@ -108,22 +108,7 @@ mod tests {
 
     use super::*;
     use crate::dlpack::managed;
-
-    struct Counted(Arc<AtomicUsize>);
-
-    impl Drop for Counted {
-        fn drop(&mut self) {
-            self.0.fetch_add(1, Ordering::SeqCst);
-        }
-    }
-
-    /// Memory that counts how often it is freed.
-    fn counted(frees: &Arc<AtomicUsize>) -> Source {
-        let (view, owner) = Source::from_slice(&[1_u8, 2], &[2]).unwrap().into_parts();
-        let owner = Owner::Value(Box::new((owner, Counted(frees.clone()))));
-        // SAFETY: the new owner contains the previous one.
-        unsafe { Source::new(view, owner) }
-    }
+    use crate::memory::source::counted::counted;
 
     /// Runs `body` while Python cannot allocate objects.
     fn without_memory<T>(_py: Python<'_>, body: impl FnOnce() -> T) -> T {

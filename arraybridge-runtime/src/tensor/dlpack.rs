@@ -80,23 +80,7 @@ mod tests {
 
     use super::*;
     use crate::host::dtype::DType;
-    use crate::memory::source::Source;
-
-    struct Counted(Arc<AtomicUsize>);
-
-    impl Drop for Counted {
-        fn drop(&mut self) {
-            self.0.fetch_add(1, Ordering::SeqCst);
-        }
-    }
-
-    /// Memory that counts how often it is freed.
-    fn counted(frees: &Arc<AtomicUsize>) -> Source {
-        let (view, owner) = Source::from_slice(&[1_u8, 2], &[2]).unwrap().into_parts();
-        let owner = Owner::Value(Box::new((owner, Counted(frees.clone()))));
-        // SAFETY: the new owner contains the previous one.
-        unsafe { Source::new(view, owner) }
-    }
+    use crate::memory::source::counted::counted;
 
     #[test]
     fn the_memory_goes_there_and_back_without_a_copy() {

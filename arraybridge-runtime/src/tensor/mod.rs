@@ -224,6 +224,7 @@ mod tests {
     use ndarray::{Array2, Axis, array, s};
 
     use super::*;
+    use crate::memory::source::counted::counted;
 
     #[test]
     fn a_vector_becomes_a_tensor_of_its_own_memory() {
@@ -295,17 +296,8 @@ mod tests {
 
     #[test]
     fn the_memory_is_freed_once() {
-        struct Counted(Arc<AtomicUsize>);
-        impl Drop for Counted {
-            fn drop(&mut self) {
-                self.0.fetch_add(1, Ordering::SeqCst);
-            }
-        }
         let drops = Arc::new(AtomicUsize::new(0));
-        let (view, owner) = Source::from_vec(vec![0_u8; 4], &[4]).unwrap().into_parts();
-        let owner = Owner::Value(Box::new((owner, Counted(drops.clone()))));
-        // SAFETY: the new owner contains the previous one.
-        let tensor = Tensor::from(unsafe { Source::new(view, owner) });
+        let tensor = Tensor::from(counted(&drops));
         let clone = tensor.clone();
         std::thread::spawn(move || drop(tensor)).join().unwrap();
         assert_eq!(drops.load(Ordering::SeqCst), 0);

@@ -26,11 +26,12 @@ def nobody_reads() -> bool:
 
 
 def _is_broken(file: TextIO) -> bool:
-    poll = select.poll()
-    # A file that is not one of the system's has no number.
+    # A file that is not one of the system's has no number, and Windows has no poll.
     with contextlib.suppress(AttributeError, OSError, ValueError):
+        poll = select.poll()
         poll.register(file.fileno(), 0)
-    return any(event & select.POLLERR for _, event in poll.poll(0))
+        return any(event & select.POLLERR for _, event in poll.poll(0))
+    return False
 
 
 def flushed(status: int) -> int:

@@ -331,6 +331,30 @@ impl From<Source> for SharedSource {
     }
 }
 
+/// Memory for tests.
+#[cfg(test)]
+pub mod counted {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    struct Counted(Arc<AtomicUsize>);
+
+    impl Drop for Counted {
+        fn drop(&mut self) {
+            self.0.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+
+    /// Memory that counts how often it is freed.
+    pub fn counted(frees: &Arc<AtomicUsize>) -> Source {
+        let (view, owner) = Source::from_slice(&[1_u8, 2], &[2]).unwrap().into_parts();
+        let owner = Owner::Value(Box::new((owner, Counted(frees.clone()))));
+        // SAFETY: the new owner contains the previous one.
+        unsafe { Source::new(view, owner) }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -245,7 +245,7 @@ pub enum Memory {
 }
 
 /// The optional device ops: key, and names in scope after `module`.
-pub const DEVICE_OPS: [(&str, &[&str]); 8] = [
+pub const DEVICE_OPS: [(&str, &[&str]); 10] = [
     ("current", &[]),
     ("default", &[]),
     ("of", &["data"]),
@@ -254,6 +254,8 @@ pub const DEVICE_OPS: [(&str, &[&str]); 8] = [
     ("host", &[]),
     ("hosts", &[]),
     ("move", &["data", "device"]),
+    ("uncommitted", &["data"]),
+    ("beside", &["data", "other"]),
 ];
 
 impl Memory {

@@ -217,6 +217,8 @@ pub mod statics {
             host: ::core::option::Option::None,
             hosts: ::core::option::Option::None,
             r#move: ::core::option::Option::None,
+            uncommitted: ::core::option::Option::None,
+            beside: ::core::option::Option::None,
         },
         stream: ::core::option::Option::None,
         array: ::core::option::Option::None,
@@ -764,6 +766,8 @@ pub mod statics {
                     op
                 },
             }),
+            uncommitted: ::core::option::Option::None,
+            beside: ::core::option::Option::None,
         },
         stream: ::core::option::Option::Some(::arraybridge_runtime::__private::Streams {
             current: ::arraybridge_runtime::__private::Op {

@@ -2,6 +2,7 @@
 
 use pyo3::prelude::*;
 
+use super::commitment::Commitment;
 use super::exporter::Exporter;
 use super::plan::{self, Access, Plan, Step, Steps, Target};
 use super::source::{self, Input, Opened, Reader, Slot};
@@ -32,6 +33,7 @@ pub(super) struct Prepared<'a, 'py> {
     pub missed: bool,
     /// Whether the array is cast because the target lacks its dtype, so that every value has to fit.
     pub is_narrowed: bool,
+    pub commitment: Commitment<'py>,
 }
 
 /// What a step leaves for the next one.
@@ -89,7 +91,8 @@ impl<'py> Prepared<'_, 'py> {
     /// steps, else the number of the fallback.
     #[inline]
     pub fn run(self) -> Result<(Bound<'py, PyAny>, usize)> {
-        let Prepared { py, endpoints, target, plan, input, slot, missed, is_narrowed } = self;
+        let Prepared { py, endpoints, target, plan, input, slot, missed, is_narrowed, commitment } =
+            self;
         let run = Run { py, endpoints, target, plan, is_narrowed };
         if missed {
             warnings::no_accelerator(py, target.framework)?;
@@ -116,10 +119,11 @@ impl<'py> Prepared<'_, 'py> {
                 (again.as_ref(), run.steps(start, slot, steps))
             }
         };
-        match made {
-            Ok(array) => Ok((array, 0)),
-            Err(error) => run.fall_back(object, slot, error),
-        }
+        let (array, attempt) = match made {
+            Ok(array) => (array, 0),
+            Err(error) => run.fall_back(object, slot, error)?,
+        };
+        Ok((commitment.settle(py, target, array)?, attempt))
     }
 }
 
@@ -460,6 +464,7 @@ pub fn make_array<'py>(
     target: &LoadedFramework,
     opened: Opened,
     device: Device,
+    commitment: &Commitment<'py>,
 ) -> Result<Bound<'py, PyAny>> {
     let importer = match device {
         Device::Host => import::importer(py, target),
@@ -468,5 +473,6 @@ pub fn make_array<'py>(
     let plan = Plan { device, importer, ..Plan::keep(Device::Host) };
     let mut slot = Slot::default();
     slot.set(opened);
-    Run { py, endpoints, target, plan, is_narrowed: false }.landed(&mut slot)
+    let array = Run { py, endpoints, target, plan, is_narrowed: false }.landed(&mut slot)?;
+    commitment.settle(py, target, array)
 }

@@ -4,6 +4,7 @@
 //! body is [`pair`]. `prepare` gathers the facts and makes the [`plan`], which has no effect on the
 //! array; [`explain`] reads the record off the plan, `execute` carries the plan out.
 
+mod commitment;
 mod errors;
 mod execute;
 mod exporter;
@@ -34,6 +35,7 @@ use record::Record;
 use source::{Input, Reader, Slot};
 use trial::Trial;
 
+pub use commitment::Commitment;
 pub use errors::explain_refusal;
 pub(crate) use errors::{copy_required, missing_dtype};
 pub use execute::make_array;
@@ -326,7 +328,8 @@ fn decide<'a, 'py>(
     Trial { py, endpoints, target, importer, device, dtype }.of_steps(plan.steps, facts.layout)?;
     let missed = request.placement.is_missed(endpoints.target, device);
     let is_narrowed = request.is_narrowed;
-    Ok(Prepared { py, endpoints, target, plan, input, slot, missed, is_narrowed })
+    let commitment = Commitment::of_foreign(target, request.placement, facts.device, device);
+    Ok(Prepared { py, endpoints, target, plan, input, slot, missed, is_narrowed, commitment })
 }
 
 /// As `prepare`, for an array of the target's own framework. It may be anything that its framework
@@ -370,7 +373,16 @@ fn prepare_own<'a, 'py>(
         Route::Keep => Input::Array(data.clone()),
         _ => own_input(&reader, data, *class, &plan, slot)?,
     };
-    Ok(Prepared { py, endpoints, target, plan, input, slot, missed, is_narrowed: false })
+    let commitment = match (&input, class.role) {
+        // The framework's own operation keeps what it knows of the array.
+        (Input::Array(_), _) => Commitment::Placed,
+        (Input::Memory(_), role) => {
+            let other = matches!(role, Role::Array).then_some(data);
+            Commitment::of_own(target, request.placement, other)
+        }
+    };
+    let is_narrowed = false;
+    Ok(Prepared { py, endpoints, target, plan, input, slot, missed, is_narrowed, commitment })
 }
 
 /// What the plan for an array of the target's own framework works on: its memory, where that is going

@@ -305,6 +305,11 @@ pub struct Devices {
     pub hosts: Option<Op<1>>,
     /// Moves an array to a device. Scope: `module, data, device`.
     pub r#move: Option<Op<3>>,
+    /// The same memory as an array that meets arrays of any device. Scope: `module, data`.
+    pub uncommitted: Option<Op<2>>,
+    /// An array on the device of another one, and committed to it if that one is. Scope: `module, data,
+    /// other`.
+    pub beside: Option<Op<3>>,
 }
 
 /// Stream operations.

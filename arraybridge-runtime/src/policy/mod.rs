@@ -17,9 +17,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::convert::record::Record;
 use crate::convert::trace;
-use crate::convert::{self, Opened};
+use crate::convert::{self, Commitment, Opened};
 use crate::framework::detect::{self, Role};
-use crate::framework::device::{self, Device};
+use crate::framework::device::{self, Device, Placement};
 use crate::framework::endpoints::Endpoints;
 use crate::framework::loaded::{self, LoadedFramework};
 use crate::framework::oom;
@@ -279,7 +279,9 @@ impl<'py> DtypeCast<'_, 'py> {
         if lost.fractions > 0 && !self.policy.is_chosen {
             self.warn_of_fractions(lost.fractions, || is_unit(py, &opened.source))?;
         }
-        convert::make_array(py, endpoints, loaded, Opened { source, private: true }, device)
+        let opened = Opened { source, private: true };
+        let commitment = Commitment::of_own(loaded, Placement::Auto, Some(array));
+        convert::make_array(py, endpoints, loaded, opened, device, &commitment)
     }
 
     /// Casts by the framework's operations, which keep the graph and need no values. Where they fail,

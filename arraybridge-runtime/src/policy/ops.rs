@@ -6,8 +6,8 @@ use pyo3::pyclass::CompareOp;
 use pyo3::types::PyFloat;
 
 use super::DtypeCast;
-use crate::convert::{self, Opened};
-use crate::framework::device::{self, Device};
+use crate::convert::{self, Commitment, Opened};
+use crate::framework::device::{self, Device, Placement};
 use crate::framework::loaded::LoadedFramework;
 use crate::framework::spec::{ArrayOps, DType, Kind};
 use crate::host::cast::Scaling;
@@ -239,6 +239,7 @@ impl<'py> Ops<'_, 'py> {
                     loaded,
                     opened,
                     device.unwrap_or(Device::Host),
+                    &Commitment::of_own(loaded, Placement::Auto, None),
                 )?)
             }
         }

@@ -9,7 +9,7 @@ use std::sync::{Mutex, PoisonError};
 use pyo3::prelude::*;
 
 use super::{DtypeCast, ops};
-use crate::convert::{self, Opened};
+use crate::convert::{self, Commitment, Opened};
 use crate::framework::device::Device;
 use crate::framework::oom;
 use crate::framework::spec::DType;
@@ -63,8 +63,8 @@ fn agree(cast: &DtypeCast<'_, '_>, device: Device) -> PyResult<bool> {
     let DtypeCast { py, endpoints, loaded, from, to, policy, .. } = *cast;
     let (source, _) = memory::cast::cast(py, &edge_values()?, from, Scaling::Clamp)?;
     let (expected, _) = memory::cast::cast(py, &source, to, policy.scaling)?;
-    let array =
-        convert::make_array(py, endpoints, loaded, Opened { source, private: true }, device)?;
+    let opened = Opened { source, private: true };
+    let array = convert::make_array(py, endpoints, loaded, opened, device, &Commitment::Placed)?;
     let given = convert::open_host(&ops::cast(cast, &array, Some(device))?)?.source;
     if given.view().dtype() != to || given.view().shape() != expected.view().shape() {
         return Ok(false);

@@ -8,7 +8,7 @@ use super::shape::{check_shapes, joined_shape, shape_of};
 use crate::convert::plan;
 use crate::convert::record::Record;
 use crate::convert::trace;
-use crate::convert::{self, Opened, Request};
+use crate::convert::{self, Commitment, Opened, Request};
 use crate::framework::detect::Role;
 use crate::framework::device::{self, Device, Placement};
 use crate::framework::endpoints::Endpoints;
@@ -249,7 +249,14 @@ impl<'py> Join<'_, 'py> {
         self.admit(&joined)?;
         fill(py, &mut joined.source, &opened, along)
             .map_err(|error| Error::Value(error.to_string()))?;
-        convert::make_array(py, endpoints, loaded, joined, device)
+        let commitment = self.commitment(&arrays[0])?;
+        convert::make_array(py, endpoints, loaded, joined, device, &commitment)
+    }
+
+    /// Whether the result is bound to its device: as the first array is, if that is one of the target's.
+    pub fn commitment(&self, first: &Bound<'py, PyAny>) -> Result<Commitment<'py>> {
+        let own = self.is_own(first)?.then_some(first);
+        Ok(Commitment::of_own(self.loaded, self.placement, own))
     }
 
     /// Checks that the target can have the joined array.

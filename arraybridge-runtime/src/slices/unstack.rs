@@ -8,7 +8,7 @@ use pyo3::types::{PyIterator, PySlice};
 
 use super::join::is_recorded;
 use crate::convert::record::Record;
-use crate::convert::{self, Opened, trace};
+use crate::convert::{self, Commitment, Opened, trace};
 use crate::framework::detect::{self, Class, Role};
 use crate::framework::device::{self, Device};
 use crate::framework::endpoints::Endpoints;
@@ -291,6 +291,6 @@ impl<'py> OnHost<'py> {
             part = convert::fresh(py, part, None)?;
         }
         let endpoints = Endpoints::of(self.loaded.framework);
-        convert::make_array(py, endpoints, self.loaded, part, self.device)
+        convert::make_array(py, endpoints, self.loaded, part, self.device, &Commitment::Placed)
     }
 }

@@ -4,7 +4,7 @@ use pyo3::prelude::*;
 
 use super::join::{Join, allocate};
 use crate::convert::record::Record;
-use crate::convert::{self, Opened, trace};
+use crate::convert::{self, Commitment, Opened, trace};
 use crate::framework::device::{self, Device};
 use crate::framework::endpoints::Endpoints;
 use crate::framework::loaded;
@@ -18,6 +18,7 @@ use crate::policy::StackPolicy;
 pub(super) struct Whole<'py> {
     pub join: Join<'py, 'py>,
     device: Device,
+    commitment: Commitment<'py>,
     /// Its memory.
     pub opened: Opened,
     /// The dtype of the results.
@@ -54,7 +55,8 @@ impl<'py> Whole<'py> {
         let source = unsafe { allocate(shape, to.unwrap_or(from))? };
         let opened = Opened { source, private: true };
         join.admit(&opened)?;
-        Ok(Whole { join, device, opened, from })
+        let commitment = join.commitment(first)?;
+        Ok(Whole { join, device, commitment, opened, from })
     }
 
     pub fn dtype(&self) -> DType {
@@ -72,9 +74,9 @@ impl<'py> Whole<'py> {
     /// As [`convert::make_array`].
     pub fn finish(self) -> Result<Bound<'py, PyAny>> {
         let (start, to) = (trace::start(), self.dtype());
-        let Whole { join, device, opened, from } = self;
+        let Whole { join, device, commitment, opened, from } = self;
         let Join { py, endpoints, loaded, .. } = join;
-        let result = convert::make_array(py, endpoints, loaded, opened, device)?;
+        let result = convert::make_array(py, endpoints, loaded, opened, device, &commitment)?;
         if let Some(start) = start {
             trace::push(py, join.record(&result), start);
             if to != from {

@@ -60,7 +60,7 @@ TABLE: dict[str, Any] = {
     "device": {
         "count": (), "at": ("index",), "current": (), "default": (), "of": ("data",),
         "scope": ("device",), "host_scope": ("device",), "host": (), "hosts": (),
-        "move": ("data", "device"),
+        "move": ("data", "device"), "uncommitted": ("data",), "beside": ("data", "other"),
     },
     "stream": {
         "current": ("device", "index"), "handle": ("stream",),

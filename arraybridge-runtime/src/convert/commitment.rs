@@ -1,0 +1,94 @@
+//! Whether an array that was made of host memory is bound to its device.
+//!
+//! JAX refuses to compute with arrays that are committed to different devices, and commits what it imports. So
+//! an array that nobody placed is uncommitted again, as one of `jax.numpy.asarray` is, and one that was made of
+//! another array of the framework is bound as that is.
+
+use pyo3::prelude::*;
+
+use crate::framework::device::{Device, Placement};
+use crate::framework::loaded::LoadedFramework;
+use crate::interpreter::error::{Result, attempt};
+
+/// Who says on which of a framework's devices an array goes.
+pub enum Commitment<'py> {
+    /// The caller, or the device of the source: the array stays as its framework made it.
+    Placed,
+    /// Nobody.
+    Free,
+    /// This array of the framework.
+    Beside(Bound<'py, PyAny>),
+}
+
+impl<'py> Commitment<'py> {
+    /// That of an array of another framework, or of memory of none.
+    #[inline]
+    pub(super) fn of_foreign(
+        target: &LoadedFramework,
+        placement: Placement,
+        from: Device,
+        to: Device,
+    ) -> Commitment<'py> {
+        let is_placed =
+            placement != Placement::Auto || (from != Device::Host && to != Device::Host);
+        match target.framework.device.uncommitted {
+            Some(_) if !is_placed => Commitment::Free,
+            _ => Commitment::Placed,
+        }
+    }
+
+    /// That of an array which is made of another one of its framework, if the maker has it.
+    #[inline]
+    pub fn of_own(
+        target: &LoadedFramework,
+        placement: Placement,
+        other: Option<&Bound<'py, PyAny>>,
+    ) -> Commitment<'py> {
+        match (target.framework.device.uncommitted, placement, other) {
+            (None, ..) | (_, Placement::On(_) | Placement::Gpu(_), _) => Commitment::Placed,
+            (Some(_), Placement::Auto, Some(other)) => Commitment::Beside(other.clone()),
+            (Some(_), Placement::Auto, None) => Commitment::Free,
+        }
+    }
+
+    /// The array, bound to its device or not. With one device alone, nobody can tell the difference.
+    ///
+    /// # Errors
+    ///
+    /// What the framework raises when it cannot put the array beside the other one.
+    #[inline]
+    pub(super) fn settle(
+        &self,
+        py: Python<'py>,
+        target: &LoadedFramework,
+        array: Bound<'py, PyAny>,
+    ) -> Result<Bound<'py, PyAny>> {
+        match self {
+            Commitment::Placed => Ok(array),
+            _ if target.has_one_device(py) => Ok(array),
+            _ => self.settle_among_devices(py, target, array),
+        }
+    }
+
+    #[cold]
+    fn settle_among_devices(
+        &self,
+        py: Python<'py>,
+        target: &LoadedFramework,
+        mut array: Bound<'py, PyAny>,
+    ) -> Result<Bound<'py, PyAny>> {
+        let (ops, module) = (&target.framework.device, target.module(py));
+        // A private call, without which the array stays committed.
+        if let Some(free) = ops.uncommitted
+            && let Some(freed) = attempt(py, free.call(py, [module, &array]))
+        {
+            array = freed;
+        }
+        match (self, ops.beside) {
+            (Commitment::Beside(other), Some(beside)) => {
+                Ok(beside.call(py, [module, &array, other])?)
+            }
+            _ => Ok(array),
+        }
+    }
+}

@@ -19,7 +19,9 @@ INTEGERS = ("uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "in
 FLOATS = ("float16", "bfloat16", "float32", "float64")
 
 quiet = settings(deadline=None, max_examples=120, suppress_health_check=list(HealthCheck))
-ignored = pytest.mark.filterwarnings("ignore::arraybridge.ClippedValuesWarning")
+ignored = pytest.mark.filterwarnings(
+    "ignore::arraybridge.ClippedValuesWarning", "ignore::arraybridge.RoundedIntegersWarning"
+)
 
 
 @pytest.fixture(autouse=True)
@@ -204,6 +206,7 @@ def test_a_stretch_maps_the_minimum_and_the_maximum_to_the_integer_range(framewo
     assert (got[np.isnan(x)] == 0).all()
 
 
+@ignored
 @pytest.mark.parametrize("framework", ("numpy", "torch", "jax", "tensorflow"))
 @pytest.mark.parametrize("source", ("float16", "float32", "float64", "int32", "uint64", "bool"))
 @pytest.mark.parametrize("dtype", ("float16", "float32", "float64"))
@@ -780,3 +783,53 @@ def test_the_reference_itself_is_exact():
     assert integer(2.5, "uint8") == (2, False) and integer(3.5, "uint8") == (4, False)
     assert integer(float(np.float32(4294967295)), "uint32") == (4294967295, True)
     assert float(ml_dtypes.bfloat16(255)) == 255
+
+
+# Integers that a float lacks
+
+
+LARGE = (2**24 + 1, 2**24, 7, 2**25 + 1)
+
+
+@pytest.mark.parametrize("framework", ["numpy", "torch", "jax", "tensorflow"])
+def test_integers_that_the_leads_floats_lack_are_counted(framework):
+    bridges.need(framework)
+    image = bridges.make(framework, np.zeros((4, 2, 2), "float32"))
+
+    @ab.numpy
+    def labels(image):
+        return np.array(LARGE, "int32").reshape(2, 2)
+
+    with pytest.warns(
+        ab.RoundedIntegersWarning,
+        match="labels: 2 values of its int32 result were rounded, since float32 has 24 significant",
+    ) as caught:
+        result = labels(image)
+    assert [w.filename for w in caught] == [__file__]
+    assert np.asarray(ab.convert(result, "numpy")).ravel().tolist() == [2**24, 2**24, 7, 2**25]
+
+
+@pytest.mark.parametrize("options", [{"slice_by_slice": True}, {"tiles": (1, 2)}])
+def test_integers_that_are_rounded_in_parts_are_counted_together(options):
+    @ab.numpy(**options)
+    def labels(image):
+        return np.full(image.shape, LARGE[0], "int64")
+
+    with pytest.warns(ab.RoundedIntegersWarning, match="labels: 16 values of its int64") as caught:
+        labels(np.zeros((4, 2, 2), "float32"))
+    assert len(caught) == 1
+
+
+def test_integers_that_fit_or_are_kept_are_no_reason_to_warn():
+    @ab.numpy
+    def labels(image, top):
+        return np.full(image.shape, top, "int64")
+
+    image = np.zeros((2, 2), "float32")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        labels(image, 2**24)
+        labels(image.astype("float64"), 2**24 + 1)
+        assert labels(image, 2**24 + 1, dtype_conversion="native").dtype == "int64"
+        with pytest.raises(ab.RoundedIntegersWarning):
+            labels(image, 2**24 + 1)

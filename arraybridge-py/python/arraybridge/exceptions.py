@@ -174,10 +174,11 @@ class FractionsLostWarning(UserWarning):
 
 
 class RoundedIntegersWarning(UserWarning):
-    """An argument of a Rust function was cast to floats that do not have all of its integers.
+    """Integers were cast to floats that do not have all of them.
 
-    float32 has all integers to 2**24, float64 those to 2**53; larger ones are rounded. The message
-    names the function and the argument, and says how many values changed.
+    It was an argument of a Rust function, or the result of a declared function, cast by its dtype
+    policy. float32 has all integers to 2**24, float64 those to 2**53; larger ones are rounded. The
+    message names the function and says how many values changed. On an accelerator they are not counted.
     """
 
 

@@ -279,6 +279,10 @@ impl<'py> DtypeCast<'_, 'py> {
         if lost.fractions > 0 && !self.policy.is_chosen {
             self.warn_of_fractions(lost.fractions, || is_unit(py, &opened.source))?;
         }
+        let rounded = cast::rounded(py, &opened.source, self.to)?;
+        if rounded > 0 {
+            self.warn_of_rounding(rounded)?;
+        }
         let opened = Opened { source, private: true };
         let commitment = Commitment::of_own(loaded, Placement::Auto, Some(array));
         convert::make_array(py, endpoints, loaded, opened, device, &commitment)
@@ -338,6 +342,19 @@ impl<'py> DtypeCast<'_, 'py> {
             function.name
         );
         Ok(warn(py, "FractionsLostWarning", text)?)
+    }
+
+    #[cold]
+    fn warn_of_rounding(&self, rounded: u64) -> Result<()> {
+        let DtypeCast { py, from, to, function, .. } = *self;
+        let (values, were) = if rounded == 1 { ("value", "was") } else { ("values", "were") };
+        let text = format!(
+            "{}: {rounded} {values} of its {from} result {were} rounded, since {to} has {} significant \
+             bits. Use dtype_conversion=\"native\" to keep the result as it is",
+            function.name,
+            to.significand()
+        );
+        Ok(warn(py, "RoundedIntegersWarning", text)?)
     }
 
     #[cold]

@@ -11,6 +11,7 @@ use crate::framework::loaded::LoadedFramework;
 use crate::framework::spec::{DType, Kind};
 use crate::host::cast::{CastReport, Scaling};
 use crate::interpreter::error::Result;
+use crate::memory::cast;
 use crate::memory::source::Source;
 
 /// The policy for a stack of results. Its slices are cast one by one, and the warnings are those of a cast
@@ -21,6 +22,8 @@ pub struct StackPolicy<'a> {
     lead: Lead,
     function: Function<'a>,
     lost: CastReport,
+    /// How many integers were rounded to floats.
+    rounded: u64,
     /// Whether the slices that lost fractions had all values in [0, 1].
     is_unit: bool,
 }
@@ -28,7 +31,8 @@ pub struct StackPolicy<'a> {
 impl<'a> StackPolicy<'a> {
     /// The policy for the results of a function.
     pub fn new(policy: Policy, lead: Lead, function: Function<'a>) -> StackPolicy<'a> {
-        StackPolicy { policy, lead, function, lost: CastReport::default(), is_unit: true }
+        let lost = CastReport::default();
+        StackPolicy { policy, lead, function, lost, rounded: 0, is_unit: true }
     }
 
     /// How floats become integers.
@@ -63,13 +67,25 @@ impl<'a> StackPolicy<'a> {
     }
 
     /// Counts what the cast of a slice lost.
-    pub fn count(&mut self, py: Python<'_>, slice: &Source, lost: CastReport) {
+    ///
+    /// # Errors
+    ///
+    /// As [`cast::rounded`].
+    pub fn count(
+        &mut self,
+        py: Python<'_>,
+        slice: &Source,
+        to: DType,
+        lost: CastReport,
+    ) -> Result<()> {
         self.lost.clipped += lost.clipped;
         self.lost.fractions += lost.fractions;
         let will_warn = self.function.warned.is_some_and(|warned| !warned.load(Ordering::Relaxed));
         if lost.fractions > 0 && self.is_unit && will_warn && !self.policy.is_chosen {
             self.is_unit = is_unit(py, slice);
         }
+        self.rounded += cast::rounded(py, slice, to)?;
+        Ok(())
     }
 
     /// Warns of what the casts of all slices lost.
@@ -84,14 +100,17 @@ impl<'a> StackPolicy<'a> {
         from: DType,
         to: DType,
     ) -> Result<()> {
-        let StackPolicy { policy, function, lost, is_unit, .. } = *self;
+        let StackPolicy { policy, function, lost, rounded, is_unit, .. } = *self;
         let endpoints = Endpoints::of(loaded.framework);
-        let cast = DtypeCast { py, endpoints, loaded, from, to, policy, function };
+        let stack = DtypeCast { py, endpoints, loaded, from, to, policy, function };
         if lost.clipped > 0 {
-            cast.warn_of_clipping(lost.clipped)?;
+            stack.warn_of_clipping(lost.clipped)?;
         }
         if lost.fractions > 0 && !policy.is_chosen {
-            cast.warn_of_fractions(lost.fractions, || is_unit)?;
+            stack.warn_of_fractions(lost.fractions, || is_unit)?;
+        }
+        if rounded > 0 {
+            stack.warn_of_rounding(rounded)?;
         }
         Ok(())
     }

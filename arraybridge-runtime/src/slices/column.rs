@@ -264,7 +264,7 @@ impl<'py> Stack<'py> {
         let lost = fill_row(py, self.whole.memory(), row, source, scaling)
             .map_err(|error| Error::Value(error.to_string()))?;
         if let Some(policy) = policy {
-            policy.count(py, source, lost);
+            policy.count(py, source, self.whole.dtype(), lost)?;
         }
         self.filled += 1;
         Ok(())

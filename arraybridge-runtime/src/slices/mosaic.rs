@@ -100,7 +100,7 @@ impl<'a, 'py> Mosaic<'a, 'py> {
             return Ok(kept);
         };
         let (cast, lost) = cast::cast(py, &kept, to, policy.scaling())?;
-        policy.count(py, &kept, lost);
+        policy.count(py, &kept, to, lost)?;
         Ok(cast)
     }
 

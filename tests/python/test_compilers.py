@@ -535,3 +535,82 @@ def test_a_rust_function_is_an_operator(torch, ext):
     assert torch.equal(compiled(mask), mask)
     total = ab.torch_op(ext.total, "arraybridge_tests::total", result=lambda image: image.sum())
     assert total(torch.from_numpy(X.copy())).item() == X.sum()
+
+
+# Handlers of XLA's FFI
+
+
+@pytest.fixture
+def cholesky():
+    """LAPACK's, as JAX itself registers it: of a matrix and its dimensions, with a status."""
+    bridges.need("jax")
+    import jax
+    from jaxlib.cpu import _lapack
+
+    _lapack.initialize()
+
+    def status(matrix, uplo):
+        return jax.ShapeDtypeStruct((), "int32")
+
+    handler = _lapack.registrations()["lapack_spotrf_ffi"]
+    return handler[0] if isinstance(handler, tuple) else handler, (
+        lambda matrix, uplo: matrix,
+        status,
+    )
+
+
+MATRIX = np.array([[4, 2], [2, 5]], "float32")
+UPPER = {"uplo": np.uint8(ord("L"))}  # LAPACK's lower triangle is C's upper one
+
+
+@pytest.mark.filterwarnings("ignore::arraybridge.SharedImmutableMemoryWarning")
+@pytest.mark.parametrize("framework", ("numpy", "torch", "jax", "tensorflow"))
+def test_a_handler_of_xla_takes_and_gives_a_frameworks_arrays(cholesky, framework):
+    bridges.need(framework)
+    handler, result = cholesky
+    call = ab.as_function(handler, framework, result=result)
+    for source in bridges.INSTALLED:
+        factor, status = call(bridges.make(source, MATRIX), **UPPER)
+        assert ab.detect_memory_type(factor) == ab.detect_memory_type(status) == framework
+        upper = np.triu(ab.convert(factor, "numpy"))
+        np.testing.assert_allclose(upper.T @ upper, MATRIX, rtol=1e-6)
+        assert int(ab.convert(status, "numpy")) == 0
+    assert int(ab.convert(call(-MATRIX, **UPPER)[1], "numpy")) == 1
+
+
+def test_a_handler_of_xla_is_called_inside_compiled_programs(cholesky):
+    import jax
+
+    handler, result = cholesky
+    call = ab.as_function(handler, "jax", result=result)
+    factor = jax.jit(lambda matrix: call(matrix + 0, **UPPER)[0] * 2)(MATRIX)
+    expected = np.linalg.cholesky(MATRIX).T
+    np.testing.assert_allclose(np.triu(factor), 2 * expected, rtol=1e-6)
+    many = jax.vmap(lambda matrix: call(matrix, **UPPER)[0])(np.stack([MATRIX, 4 * MATRIX]))
+    np.testing.assert_allclose(np.triu(many[1]), 2 * expected, rtol=1e-6)
+
+
+def test_a_handler_that_is_registered_is_known_by_its_name(cholesky):
+    _, result = cholesky
+    call = ab.as_function("lapack_spotrf_ffi", "numpy", result=result)
+    assert call(MATRIX, **UPPER)[1] == 0
+
+
+def test_a_mistake_about_a_handler_has_an_error_that_says_so(cholesky):
+    handler, result = cholesky
+    with pytest.raises(TypeError, match="result= says what a handler .* returns; give it"):
+        ab.as_function(handler, "jax")
+    with pytest.raises(TypeError, match="leave it out"):
+        ab.as_function(len, "jax", result=result)
+    with pytest.raises(TypeError, match="a function or a handler, not 3"):
+        ab.as_function(3, "jax")
+    with pytest.raises(TypeError, match="function of its arguments"):
+        ab.as_function(handler, "jax", result=3)
+    shapeless = ab.as_function(handler, "jax", result=lambda matrix, uplo: 3)
+    with pytest.raises(TypeError, match="return what has the shape"):
+        shapeless(MATRIX, **UPPER)
+    with pytest.raises(ab.UnsupportedArrayError):
+        ab.as_function(handler, "jax", result=result)("matrix", **UPPER)
+    unknown = ab.as_function("arraybridge.nobody", "numpy", result=lambda matrix: matrix)
+    with pytest.raises(Exception, match="arraybridge.nobody"):
+        unknown(MATRIX)

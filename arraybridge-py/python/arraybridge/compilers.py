@@ -78,7 +78,7 @@ def jax_callback(
     """
     import jax
 
-    promise = _Promise(function, result)
+    promise = Promise(function, result)
 
     @functools.wraps(function, updated=())
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -164,7 +164,7 @@ def torch_op(
     """
     import torch
 
-    promise = _Promise(function, result)
+    promise = Promise(function, result)
     call = _TorchCall(promise, backward)
     schema = schema or _schema(promise)
     op = torch.library.custom_op(name, call.compute, mutates_args=(), schema=schema)
@@ -175,12 +175,13 @@ def torch_op(
     return op
 
 
-class _Promise:
-    """A function, and what its results will look like."""
+class Promise:
+    """A function, or one that is known by its name alone, and what its results will look like."""
 
-    def __init__(self, function: Callable[..., Any], result: Any) -> None:
-        self.function = function
-        self.name = getattr(function, "__name__", type(function).__name__)
+    def __init__(self, function: Callable[..., Any] | str, result: Any) -> None:
+        self.function: Any = function
+        named = isinstance(function, str)
+        self.name = function if named else getattr(function, "__name__", type(function).__name__)
         self.is_tuple = isinstance(result, tuple)
         self.results = result if self.is_tuple else (result,)
         if not all(map(callable, self.results)) or len(self.results) < 1 + self.is_tuple:
@@ -290,7 +291,7 @@ _HERE = object()
 class _JaxCall:
     """A call without its JAX arrays. JAX compiles equal calls once."""
 
-    def __init__(self, promise: _Promise, tree: Any, rest: tuple[Any, ...]) -> None:
+    def __init__(self, promise: Promise, tree: Any, rest: tuple[Any, ...]) -> None:
         self.promise, self.tree, self.rest = promise, tree, rest
         # Numbers that are equal may differ: 0.0 and -0.0, 1 and True.
         keys = (repr(leaf) if type(leaf) in _PLAIN else id(leaf) for leaf in rest)
@@ -357,7 +358,7 @@ _PLAIN = (bool, int, float, complex, str, bytes)
 class _TorchCall:
     """What PyTorch calls for an operator."""
 
-    def __init__(self, promise: _Promise, backward: Callable[..., Any] | None) -> None:
+    def __init__(self, promise: Promise, backward: Callable[..., Any] | None) -> None:
         self.promise, self.backward = promise, backward
 
     def compute(self, *args: Any, **kwargs: Any) -> Any:
@@ -460,7 +461,7 @@ _SCHEMA_TYPES = {"bool": "bool", "int": "SymInt", "float": "float", "str": "str"
 _ADDED = (*ADDED, "dtype_config")
 
 
-def _schema(promise: _Promise) -> str:
+def _schema(promise: Promise) -> str:
     """The schema of an operator, from the signature of its function."""
     is_declared = hasattr(promise.function, "input_memory_type")
     parameters: list[str] = []

@@ -178,7 +178,8 @@ class RoundedIntegersWarning(UserWarning):
 
     It was an argument of a Rust function, or the result of a declared function, cast by its dtype
     policy. float32 has all integers to 2**24, float64 those to 2**53; larger ones are rounded. The
-    message names the function and says how many values changed. On an accelerator they are not counted.
+    message names the function and says how many values changed. They are not counted on an
+    accelerator.
     """
 
 

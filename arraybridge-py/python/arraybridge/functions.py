@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Callable
 from typing import Any
 
 from ._core import Tensor, convert, detect_memory_type
+from .compilers import Promise
 from .exceptions import UnsupportedArrayError
 from .types import MemoryType
 
 __all__ = ["as_function"]
 
 
-def as_function(function: Callable[..., Any], framework: str) -> Callable[..., Any]:
+def as_function(
+    function: Callable[..., Any] | str | object,
+    framework: str,
+    *,
+    result: Callable[..., Any] | tuple[Callable[..., Any], ...] | None = None,
+) -> Callable[..., Any]:
     """Turn a function of DLPack tensors into a function of the arrays of ``framework``.
 
     ``function`` takes and returns objects with ``__dlpack__``. It can be a compiled function of
@@ -24,6 +31,14 @@ def as_function(function: Callable[..., Any], framework: str) -> Callable[..., A
 
     Raises ``ValueError`` if the framework is unknown.
 
+    ``function`` may also be a handler of XLA's FFI that works on the host: the capsule that
+    ``jax.ffi.register_ffi_target`` takes, or the name of a registered one. Arrays of any framework
+    are passed by position and attributes by keyword, as to ``jax.ffi.ffi_call``. ``result`` says
+    what it returns: a function, or a tuple with one for each of several results. It is called with
+    the arguments, with a ``jax.ShapeDtypeStruct`` in place of each array, and returns what has the
+    shape and the dtype of the result. With "jax" as the framework, the handler can be called inside
+    ``jax.jit``.
+
     >>> import numpy, arraybridge
     >>> def double(tensor):
     ...     array = numpy.from_dlpack(tensor)
@@ -32,6 +47,16 @@ def as_function(function: Callable[..., Any], framework: str) -> Callable[..., A
     array([0., 2., 4.])
     """
     target = MemoryType(framework)
+    is_handler = isinstance(function, str) or type(function).__name__ == "PyCapsule"
+    if is_handler != (result is not None):
+        raise TypeError(
+            "result= says what a handler of XLA's FFI returns; "
+            + ("give it" if is_handler else "a function returns what it returns, so leave it out")
+        )
+    if is_handler:
+        return _of_handler(function, target, result)
+    if not callable(function):
+        raise TypeError(f"as_function() takes a function or a handler, not {function!r}")
 
     @functools.wraps(function, updated=())
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -56,3 +81,29 @@ def _array(value: Any, target: MemoryType) -> Any:
     if type(value).__name__ == "PyCapsule":
         value = Tensor._adopt(value)
     return convert(value, target) if hasattr(value, "__dlpack__") else value
+
+
+_handlers = itertools.count()
+
+
+def _of_handler(handler: Any, target: MemoryType, result: Any) -> Callable[..., Any]:
+    """A function that calls a handler of XLA's FFI."""
+    import jax
+
+    name = handler
+    if not isinstance(handler, str):
+        name = f"arraybridge.{next(_handlers)}"
+        jax.ffi.register_ffi_target(name, handler, platform="cpu")
+    promise = Promise(name, result)
+
+    def call(*args: Any, **attributes: Any) -> Any:
+        arrays = [convert(value, "jax") for value in args]
+        shapes = [jax.ShapeDtypeStruct(array.shape, array.dtype) for array in arrays]
+        promised = promise.of(shapes, attributes)
+        described = [jax.ShapeDtypeStruct(each.shape, each.dtype) for each in promised]
+        # A batch is a loop: nothing says what the handler does with more axes.
+        run = jax.ffi.ffi_call(name, described, vmap_method="sequential")
+        made = run(*arrays, **attributes)
+        return promise.alone([convert(each, target) for each in made])
+
+    return call

@@ -5,7 +5,12 @@ from .decorators import _FrameworkName
 
 __all__ = ["as_function"]
 
-def as_function(function: Callable[..., Any], framework: _FrameworkName) -> Callable[..., Any]:
+def as_function(
+    function: Callable[..., Any] | str | object,
+    framework: _FrameworkName,
+    *,
+    result: Callable[..., Any] | tuple[Callable[..., Any], ...] | None = None,
+) -> Callable[..., Any]:
     """Turn a function of DLPack tensors into a function of the arrays of ``framework``.
 
     ``function`` takes and returns objects with ``__dlpack__``. It can be a compiled function of
@@ -15,6 +20,14 @@ def as_function(function: Callable[..., Any], framework: _FrameworkName) -> Call
     a copy if the memory allows it.
 
     Raises ``ValueError`` if the framework is unknown.
+
+    ``function`` may also be a handler of XLA's FFI that works on the host: the capsule that
+    ``jax.ffi.register_ffi_target`` takes, or the name of a registered one. Arrays of any framework
+    are passed by position and attributes by keyword, as to ``jax.ffi.ffi_call``. ``result`` says
+    what it returns: a function, or a tuple with one for each of several results. It is called with
+    the arguments, with a ``jax.ShapeDtypeStruct`` in place of each array, and returns what has the
+    shape and the dtype of the result. With "jax" as the framework, the handler can be called inside
+    ``jax.jit``.
 
     >>> import numpy, arraybridge
     >>> def double(tensor):

@@ -824,7 +824,10 @@ def test_fake_driver_an_array_of_pyclesperanto_goes_to_another_device_through_th
     )
 
 
-STUB = "int cuInit(unsigned flags) { return 34; }\nint cuCtxGetCurrent(void **context) { return 34; }"
+STUB = """
+int cuInit(unsigned flags) { return 34; }
+int cuCtxGetCurrent(void **context) { return 34; }
+"""
 
 
 @fake

@@ -17,7 +17,7 @@ driver: ctypes.CDLL | None = None
 def attach() -> ctypes.CDLL:
     """Use the fake driver from here on."""
     global driver
-    driver = ctypes.CDLL("libcuda.so")
+    driver = ctypes.CDLL("libcuda.so.1")
     for name in ("fake_calls", "fake_violations"):
         getattr(driver, name).restype = ctypes.c_char_p
     driver.fake_allocated.restype = ctypes.c_long

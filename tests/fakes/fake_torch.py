@@ -53,19 +53,21 @@ class device:  # noqa: N801 - torch's name
 
 
 class Tensor:
-    """Memory of a CUDA device."""
+    """Memory of a CUDA device, or of the host where there is no index."""
 
     requires_grad = False
     is_quantized = is_nested = False
     layout = strided
     _version = 0
 
-    def __init__(self, memory: np.ndarray, index: int) -> None:
+    def __init__(self, memory: np.ndarray, index: int | None) -> None:
         self._host, self._index = memory, index
 
     shape = property(lambda self: self._host.shape)
     dtype = property(lambda self: f"torch.{self._host.dtype.name}")
-    device = property(lambda self: device("cuda", self._index))
+    device = property(
+        lambda self: device("cpu") if self._index is None else device("cuda", self._index)
+    )
 
     def is_conj(self) -> bool:
         return False
@@ -82,9 +84,11 @@ class Tensor:
         return types.SimpleNamespace(nbytes=lambda: self._host.nbytes)
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        return (2, self._index)
+        return (1, 0) if self._index is None else (2, self._index)
 
     def __dlpack__(self, *, stream=-1, max_version=None, dl_device=None, copy=None):
+        if self._index is None:
+            return self._host.__dlpack__(max_version=max_version)
         # torch/_tensor.py, Tensor.__dlpack__: the device has to be current, 0 and 2 are refused.
         if _now() != self._index:
             raise BufferError("Can't export tensors on a different CUDA device index.")
@@ -104,6 +108,13 @@ class Tensor:
     def cpu(self) -> np.ndarray:
         with cuda.device(self._index):
             return fake_device.download(self._host, cuda.current_stream().cuda_stream)
+
+    def to(self, there: device) -> Tensor:
+        host = self._host if self._index is None else self.cpu()
+        if there.type == "cpu":
+            return Tensor(host, None)
+        with cuda.device(there):
+            return tensor(host)
 
     def clone(self) -> Tensor:
         stream = cuda.current_stream(self._index).cuda_stream
@@ -129,7 +140,7 @@ def from_dlpack(data, *, device=None, copy=None) -> Tensor:
     # torch/utils/dlpack.py, from_dlpack: the current stream of the array's device.
     kind, index = data.__dlpack_device__()
     if kind != 2:
-        raise BufferError("a fake torch has no host memory")
+        return Tensor(np.from_dlpack(data), None)
     stream = cuda.current_stream(index).cuda_stream or 1
     capsule = data.__dlpack__(stream=stream, max_version=(1, 0))
     return Tensor(fake_device.imported(capsule), index)

@@ -26,7 +26,7 @@ pytestmark = [
         "CUDA_VISIBLE_DEVICES" in os.environ,
         reason="a device is assigned to this process: the fake would take its place",
     ),
-    pytest.mark.skipif(sys.platform != "linux", reason="the fake stands for libcuda.so"),
+    pytest.mark.skipif(sys.platform != "linux", reason="the fake stands for libcuda.so.1"),
     pytest.mark.skipif(
         not (shutil.which("cargo") and shutil.which("cc")), reason="cargo and cc build what is run"
     ),
@@ -70,8 +70,8 @@ def libraries(tmp_path_factory):
     folder = tmp_path_factory.mktemp("fake_cuda")
     command = ["cc", "-std=gnu11", "-O1", "-shared", "-fPIC", f'-DSOBEL="{KERNEL}"', "-o"]
     source = FAKES / "fake_cuda" / "fake_cuda.c"
-    subprocess.run([*command, folder / "libcuda.so", source, "-lm", "-lpthread"], check=True)
-    (folder / "libnvrtc.so").symlink_to(folder / "libcuda.so")
+    subprocess.run([*command, folder / "libcuda.so.1", source, "-lm", "-lpthread"], check=True)
+    (folder / "libnvrtc.so").symlink_to(folder / "libcuda.so.1")
     return folder
 
 

@@ -229,10 +229,10 @@ def test_work_on_the_callers_stream_is_seen_and_waits_for_the_result():
 DRIVER = """
 import sys
 sys.path.insert(0, sys.argv[1])
-import fake_cupy, fake_torch, fake_jax, fake_tensorflow, fake_device
+import fake_cupy, fake_torch, fake_jax, fake_tensorflow, fake_pyclesperanto, fake_device
 driver = fake_cupy.attach()
 cupy, torch, jax = fake_cupy.mount(), fake_torch.mount(), fake_jax.mount()
-tf = fake_tensorflow.mount()
+tf, cle = fake_tensorflow.mount(), fake_pyclesperanto.mount()
 import gc, re, threading, warnings, numpy as np, arraybridge as ab
 warnings.simplefilter("error")
 image = np.arange(6, dtype="f4").reshape(2, 3)
@@ -257,18 +257,19 @@ def reader(framework):
 def on_driver(tmp_path_factory):
     """Runs a program on the fake driver."""
     if sys.platform != "linux" or not shutil.which("cc"):
-        pytest.skip("cc builds the fake driver, which stands for libcuda.so")
+        pytest.skip("cc builds the fake driver, which stands for libcuda.so.1")
     folder = tmp_path_factory.mktemp("fake_cuda")
     kernel = bridges.ROOT / "examples" / "image-filters" / "src" / "sobel.cu"
     source = bridges.ROOT / "tests" / "fakes" / "fake_cuda" / "fake_cuda.c"
     command = ["cc", "-std=gnu11", "-O1", "-shared", "-fPIC", f'-DSOBEL="{kernel}"', "-o"]
     libraries = ["-lm", "-lpthread"]
-    subprocess.run([*command, folder / "libcuda.so", source, *libraries], check=True)
+    # A driver is installed under this name; packages for development have `libcuda.so` besides.
+    subprocess.run([*command, folder / "libcuda.so.1", source, *libraries], check=True)
 
-    def on_driver(code):
+    def on_driver(code, before=folder):
         end = "\nfound = violations()\nassert not found, found\n"
         code = DRIVER + textwrap.dedent(code) + end
-        env = {"LD_LIBRARY_PATH": str(folder)}
+        env = {"LD_LIBRARY_PATH": f"{before}:{folder}"}
         bridges.survives(code, str(bridges.ROOT / "tests" / "fakes"), env=env)
 
     return on_driver
@@ -802,4 +803,49 @@ def test_fake_driver_tensorflow_gets_no_memory_that_is_not_aligned(on_driver):
         y = ab.convert(view, "tensorflow")
         assert ((y + 1).numpy() == np.arange(2, 66)).all()
         """
+    )
+
+
+@fake
+def test_fake_driver_an_array_of_pyclesperanto_goes_to_another_device_through_the_host(on_driver):
+    on_driver(
+        """
+        for first, second in ((0, 1), (1, 0), (1, 1)):
+            x = cle.push(image, cle.DEVICES[first])
+            # Its table lists no export, whatever the array itself says.
+            assert x.__dlpack_device__() == (2, first)
+            told = ab.explain(x, "torch", device=second)
+            assert told.how == "through the host", told
+            y = ab.convert(x, "torch", device=second)
+            assert y.device == torch.device("cuda", second) and (y.cpu() == image).all()
+            back = ab.convert(y, "pyclesperanto", device=first)
+            assert back.device is cle.DEVICES[first] and (back.get() == image).all()
+        """
+    )
+
+
+STUB = """
+int cuInit(unsigned flags) { return 34; }
+int cuCtxGetCurrent(void **context) { return 34; }
+"""
+
+
+@fake
+def test_fake_driver_a_toolkits_stub_that_is_found_before_the_driver_is_named(on_driver, tmp_path):
+    # A CUDA toolkit has a `libcuda.so` for linking, each of whose functions gives this error.
+    command = ["cc", "-shared", "-fPIC", "-x", "c", "-", "-o", tmp_path / "libcuda.so"]
+    subprocess.run(command, input=STUB, text=True, check=True)
+    on_driver(
+        """
+        try:
+            with ab.thread_stream():
+                raise AssertionError("a stub has a stream")
+        except RuntimeError as error:
+            assert "stub" in str(error) and "LD_LIBRARY_PATH" in str(error), error
+        # The lender cannot be made to wait, so it never gets the memory back.
+        with torch.cuda.stream(torch.cuda.Stream()):
+            for _ in range(3):
+                reader(ab.torch(copy=False))(cupy.asarray(image))
+        """,
+        before=tmp_path,
     )

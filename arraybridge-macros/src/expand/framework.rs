@@ -186,7 +186,6 @@ fn import(import: &Import) -> TokenStream {
     let fast = import.fast.iter().map(op::expand);
     let handover = if *capsule { quote!(Capsule) } else { quote!(Object) };
     let strides = word("Strides", import.strides);
-    let ordered_by = word("OrderedBy", import.ordered_by);
     quote! {
         ::arraybridge_runtime::__private::Import {
             op: #op,
@@ -199,7 +198,6 @@ fn import(import: &Import) -> TokenStream {
             device_align: #device_align,
             read_only: #read_only,
             shares: #shares,
-            ordered_by: #ordered_by,
         }
     }
 }

@@ -50,12 +50,11 @@ words! {
 }
 
 words! {
-    /// What orders an export or an import.
+    /// What orders an export.
     OrderedBy "values" {
         "stream" Stream,
         "host" Host,
         "device" Device,
-        "nothing" Nothing,
     }
 }
 
@@ -352,7 +351,6 @@ pub struct Import {
     pub device_align: usize,
     pub read_only: bool,
     pub shares: bool,
-    pub ordered_by: OrderedBy,
 }
 
 /// `oom`.

@@ -333,7 +333,13 @@ mistakes! {
         r#"t.toml:6:4: [g.stream] has no `wrap`; add wrap = "op(handle, device, index, stream)""#,
     ];
     an_export_that_nothing_orders: GPU, "[g.device]" => "[g.export]\nop = \"data.__dlpack__()\"\n[g.device]", [
-        r#"t.toml:7:1: the op does not use `stream`, so nothing orders it; use it or write ordered_by = "host", "device" or "nothing""#,
+        r#"t.toml:7:1: the op does not use `stream`, so nothing orders it; use it or write ordered_by = "host" or "device""#,
+    ];
+    an_export_that_says_that_nothing_orders_it: GPU, "[g.device]" => "[g.export]\nordered_by = \"nothing\"\n[g.device]", [
+        "t.toml:7:14: unknown value `nothing`; known values: stream, host, device",
+    ];
+    an_import_that_says_what_orders_it: GPU, "(data)\" }" => "(data)\", ordered_by = \"host\" }", [
+        "t.toml:5:45: unknown key `ordered_by` in [g.import]; known keys: op, fast, devices, strides, align, device_align, read_only, shares, no_dlpack",
     ];
     a_move_without_data: GPU, r#"scope = "device""# => r#"scope = "module.device(dev)""#, [
         "t.toml:9:24: unknown name `dev`; known names: module, device",

@@ -183,7 +183,6 @@ pub mod statics {
             device_align: 1usize,
             read_only: true,
             shares: true,
-            ordered_by: ::arraybridge_runtime::__private::OrderedBy::Stream,
         }),
         to_numpy: ::core::option::Option::None,
         from_numpy: ::core::option::Option::Some(::arraybridge_runtime::__private::Op {
@@ -574,7 +573,6 @@ pub mod statics {
             device_align: 1usize,
             read_only: false,
             shares: false,
-            ordered_by: ::arraybridge_runtime::__private::OrderedBy::Stream,
         }),
         to_numpy: ::core::option::Option::Some(::arraybridge_runtime::__private::Op {
             source: "data.get(None, 0.5, order = True)",

@@ -48,7 +48,7 @@ pub enum Memory {
     Either,
 }
 
-/// What orders an export or an import after the work that produces the data.
+/// What orders an export after the work that produces the data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OrderedBy {
     /// It is ordered after the work on the stream that it gets.
@@ -57,8 +57,6 @@ pub enum OrderedBy {
     Host,
     /// It waits for all work on the device.
     Device,
-    /// The caller has to order it.
-    Nothing,
 }
 
 /// What a table's reason means to the library, whatever its words.
@@ -276,8 +274,6 @@ pub struct Import {
     pub read_only: bool,
     /// Whether it shares the memory; otherwise it copies.
     pub shares: bool,
-    /// What orders it on an accelerator.
-    pub ordered_by: OrderedBy,
 }
 
 /// Device operations.

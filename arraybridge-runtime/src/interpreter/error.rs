@@ -25,6 +25,12 @@ impl From<DriverError> for Error {
             }
             // CUDA is always initialized first, so this is what a forked process is told.
             CUresult::CUDA_ERROR_NOT_INITIALIZED => Error::Cuda(fork::LOST_CUDA.into()),
+            // cudarc opens `libcuda.so` before `libcuda.so.1`, the only name that every driver has.
+            CUresult::CUDA_ERROR_STUB_LIBRARY => Error::Cuda(
+                "the libcuda.so that was found first is a CUDA toolkit's stub, which is for linking only; \
+                 take its folder out of LD_LIBRARY_PATH"
+                    .into(),
+            ),
             code => Error::Cuda(format!("CUDA reports error {} ({code:?})", code as u32)),
         }
     }

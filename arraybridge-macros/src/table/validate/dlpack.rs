@@ -39,7 +39,7 @@ pub(super) fn export(
     let ordered_by = word(&section, "ordered_by").unwrap_or(OrderedBy::Stream);
     if place != Some(Place::Host) && ordered_by == OrderedBy::Stream && !op.all_use("stream") {
         let message = "the op does not use `stream`, so nothing orders it; \
-                       use it or write ordered_by = \"host\", \"device\" or \"nothing\"";
+                       use it or write ordered_by = \"host\" or \"device\"";
         section.problem(section.key_at("op"), message);
     }
     let buffer = section.flag("buffer").unwrap_or(false);
@@ -79,23 +79,11 @@ pub(super) fn import(
     let device_align = device_align(&section, place);
     let read_only = section.flag("read_only").unwrap_or(false);
     let shares = section.flag("shares").unwrap_or(true);
-    let ordered_by = word(&section, "ordered_by").unwrap_or(OrderedBy::Stream);
     dtypes.read_not_imported(&section);
     replaced(&section, outer, FROM_NUMPY);
     section.finish();
     let (op, capsule) = op?;
-    Some(Import {
-        op,
-        fast,
-        capsule,
-        devices,
-        strides,
-        align,
-        device_align,
-        read_only,
-        shares,
-        ordered_by,
-    })
+    Some(Import { op, fast, capsule, devices, strides, align, device_align, read_only, shares })
 }
 
 /// The op, and whether it takes a legacy capsule (`capsule`) rather than an object (`data`).

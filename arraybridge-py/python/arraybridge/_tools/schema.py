@@ -55,7 +55,7 @@ TABLE: dict[str, Any] = {
     "import": {
         "op": ("data", "capsule", "device", "dtype"), "devices": None, "strides": None,
         "align": None, "device_align": None, "read_only": None, "shares": None,
-        "ordered_by": None, "no_dlpack": None, "fast": ("capsule", "device"),
+        "no_dlpack": None, "fast": ("capsule", "device"),
     },
     "device": {
         "count": (), "at": ("index",), "current": (), "default": (), "of": ("data",),

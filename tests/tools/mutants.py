@@ -67,7 +67,12 @@ def copy_tree() -> None:
     names = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
     for name in filter(None, names.split("\0")):
         source, target = ROOT / name, TREE / name
-        if not source.is_file():
+        if source.is_symlink():
+            # A link, so that a change of the file is a change of what the link stands for.
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.unlink(missing_ok=True)
+            target.symlink_to(source.readlink())
+        elif not source.is_file():
             target.unlink(missing_ok=True)
         elif not target.is_file() or target.read_bytes() != source.read_bytes():
             target.parent.mkdir(parents=True, exist_ok=True)

@@ -37,6 +37,7 @@ The suite was written from this project's rules. Full marks say that the project
 Everything ran on a CPU, with
 {frameworks}.
 Version 0.5.2 of the original finds no device of pyclesperanto without a GPU.
+Versions 0.2.8 and 0.2.11 differ in their decorators only.
 
 """
 

@@ -433,3 +433,24 @@ def test_numpy_sees_a_tensor_of_any_dtype(dtype):
     assert cast.dtype == "float64" and np.array_equal(cast, array.astype("float64"))
     copied = np.array(ab.Tensor(array), copy=True)
     assert copied.dtype == array.dtype and copied.ctypes.data != array.ctypes.data
+
+
+@pytest.mark.parametrize("dtype", ("float32", "uint16", "bool", "bfloat16", "float64"))
+def test_jax_numpy_takes_a_tensor_of_any_dtype(dtype):
+    bridges.need("jax")
+    import jax.numpy as jnp
+
+    array = IMAGE.astype(getattr(ml_dtypes, dtype, dtype))
+    with bridges.x64(True):
+        for take in (jnp.asarray, jnp.array):
+            assert bridges.difference("jax", take(ab.Tensor(array)), array) is None
+        cast = jnp.asarray(ab.Tensor(array), dtype="float16")
+        assert bridges.difference("jax", cast, array.astype("float16")) is None
+
+
+def test_a_narrowed_tensor_in_jax_numpy_is_announced():
+    bridges.need("jax")
+    import jax.numpy as jnp
+
+    with bridges.x64(False), pytest.raises(ab.UnsupportedDtypeError, match="float64"):
+        jnp.asarray(ab.Tensor(IMAGE.astype("float64")))

@@ -274,6 +274,11 @@ impl PyTensor {
         array.call_method("astype", (dtype,), Some(&keywords))
     }
 
+    /// An array for functions of `jax.numpy`, which would look up the name of the dtype as a dtype.
+    fn __jax_array__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        Ok(convert::convert_to(slf.as_any(), MemoryType::Jax.framework(), &Request::default())?)
+    }
+
     #[getter]
     fn __array_interface__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         if !self.is_host() {

@@ -56,7 +56,7 @@ PYTEST := -m pytest -n 2 --dist loadfile
 
 .NOTPARALLEL:
 .PHONY: help demo demo-all pipeline gallery test test-rust test-cupy test-python test-without-shortcuts test-oldest wheel wheels seventh tables gpu \
-	gpu-wheel examples consumer upstream dask ray docs screenshots figures mutants sanitize miri lifetime soak fuzz conformance supply-chain bench authors workloads lint clean
+	gpu-wheel examples consumer upstream dask ray docs screenshots figures mutants sanitize sanitize-threads sanitize-python valgrind miri lifetime soak fuzz conformance supply-chain bench authors workloads lint clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 24
@@ -94,9 +94,46 @@ sanitize: $(TEST_STAMP) ## the Rust tests under AddressSanitizer
 	ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1:detect_stack_use_after_return=1 \
 	$(CARGO) test --target $$(rustc -vV | sed -n 's/^host: //p') -p arraybridge-runtime --lib
 
-# Miri interprets what calls no Python. Random tests would take hours in it.
 NIGHTLY := nightly
 
+# Without Python, and with a standard library that is built for it: ThreadSanitizer has to see every synchronization.
+# The tests of single values would take long in it. Some tests ask for more memory than there is.
+THREADED := claims:: host::buffer host::parallel memory:: process:: tensor:: threads_do_not_change split bypasses
+
+sanitize-threads: $(TEST_STAMP) ## the Rust tests that use threads under ThreadSanitizer; needs a nightly toolchain with rust-src
+	@$(with_python) CARGO_TARGET_DIR=$(CURDIR)/build/sanitize-threads CARGO_PROFILE_DEV_OPT_LEVEL=1 \
+	RUSTFLAGS="-Zsanitizer=thread -Cforce-frame-pointers=yes" \
+	TSAN_OPTIONS=halt_on_error=1:allocator_may_return_null=1 \
+	$(CARGO) +$(NIGHTLY) test -Zbuild-std --target $$(rustc -vV | sed -n 's/^host: //p') \
+	-p arraybridge-runtime --no-default-features --lib -- $(THREADED)
+
+# The tests of memory that Python and Rust share. TensorFlow and JAX would take hours under these tools.
+SHARED_MEMORY := $(addprefix tests/python/test_,$(addsuffix .py,lifetime tensor capsules))
+ASAN_SITE := $(CURDIR)/build/sanitize/site
+
+# The interpreter is not built with AddressSanitizer, so its library is loaded first, and libstdc++ with it, whose
+# functions it replaces.
+sanitize-python: $(TEST_STAMP) ## the extension module under AddressSanitizer and LeakSanitizer, with NumPy and torch; needs gcc
+	@host=$$(rustc -vV | sed -n 's/^host: //p'); \
+	PYO3_PYTHON=$$(realpath -s $(VENV)/bin/python) PYO3_BUILD_EXTENSION_MODULE=1 RUSTC_BOOTSTRAP=1 \
+	RUSTFLAGS="-Zsanitizer=address -Cforce-frame-pointers=yes" \
+	$(CARGO) build --quiet --locked --target $$host --target-dir build/sanitize -p arraybridge-py; \
+	rm -rf $(ASAN_SITE) && mkdir -p $(ASAN_SITE) && cp -r arraybridge-py/python/arraybridge $(ASAN_SITE); \
+	cp build/sanitize/$$host/debug/lib_core.so $(ASAN_SITE)/arraybridge/_core.so
+	@LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libstdc++.so.6)" \
+	PYTHONPATH=$(ASAN_SITE) PYTHONMALLOC=malloc ARRAYBRIDGE_LEAVE_OUT="jax tensorflow pyclesperanto" \
+	ASAN_OPTIONS=detect_leaks=1:allocator_may_return_null=1 \
+	LSAN_OPTIONS=suppressions=$(CURDIR)/tests/sanitizers/leaks.supp:print_suppressions=0 \
+	$(VENV)/bin/python -m pytest $(SHARED_MEMORY) tests/python/test_exchange.py
+
+# Undefined values are not looked for: int.from_bytes(b"") reads one in CPython 3.11 and multiplies it by zero, and
+# valgrind then takes every small integer for undefined.
+valgrind: wheel ## the tests of lifetimes under valgrind, with NumPy only
+	@PYTHONMALLOC=malloc ARRAYBRIDGE_LEAVE_OUT="torch jax tensorflow pyclesperanto" \
+	valgrind --quiet --undef-value-errors=no --num-callers=30 --error-exitcode=9 \
+	--suppressions=tests/sanitizers/valgrind.supp $(VENV)/bin/python -m pytest $(SHARED_MEMORY)
+
+# Miri interprets what calls no Python. Random tests would take hours in it.
 miri: $(TEST_STAMP) ## the Rust tests of tensors, claims and layouts under Miri; needs a nightly toolchain with miri and rust-src
 	@$(with_python) CARGO_TARGET_DIR=$(CURDIR)/build/miri MIRIFLAGS=-Zmiri-disable-isolation \
 	$(CARGO) +$(NIGHTLY) miri test -p arraybridge-runtime --no-default-features --lib -- claims:: host::layout memory:: tensor::

@@ -55,3 +55,22 @@ impl<T: Send> Lock for Mutex<T> {
         Box::new(self.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// ThreadSanitizer sees the race if the table is found before it is written.
+    #[test]
+    fn another_thread_finds_a_table_that_is_written() {
+        static OWN: u32 = 1;
+        static TABLE: Shared<u32> = Shared::new(&OWN);
+        std::thread::scope(|scope| {
+            scope.spawn(|| TABLE.join(Box::leak(Box::new(2))));
+            while *TABLE.get() == OWN {
+                std::thread::yield_now();
+            }
+        });
+        assert_eq!((*TABLE.get(), *TABLE.own()), (2, 1));
+    }
+}

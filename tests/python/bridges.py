@@ -70,6 +70,9 @@ def load(*names: str) -> None:
     for name in CPU_FRAMEWORKS:
         if names and name not in names:
             continue
+        if name in os.environ.get("ARRAYBRIDGE_LEAVE_OUT", "").split():
+            MISSING[name] = "left out by ARRAYBRIDGE_LEAVE_OUT"
+            continue
         try:
             module = importlib.import_module(name)
             if name == "pyclesperanto" and not module.list_available_devices("all"):

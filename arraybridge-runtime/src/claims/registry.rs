@@ -291,6 +291,39 @@ mod tests {
         assert_eq!(conflict.to_string(), "the memory that f() reads as 'x'");
     }
 
+    /// ThreadSanitizer sees the race if two threads have the memory at the same time.
+    #[test]
+    fn only_one_thread_writes_to_memory_and_nobody_reads_it_meanwhile() {
+        let (registry, mut number) = (registry(), 0_u32);
+        let address = (&raw mut number).expose_provenance();
+        let count = |writes: bool| {
+            let memory = view(address, &[1], &[4]);
+            let number = ptr::with_exposed_provenance_mut::<u32>(address);
+            let mut written = 0;
+            for _ in 0..500 {
+                let Ok(ticket) = wants(&registry, &memory, writes) else { continue };
+                // SAFETY: the number outlives the threads, and the claim keeps the others away from it.
+                unsafe {
+                    if writes {
+                        *number += 1
+                    } else {
+                        std::hint::black_box(*number);
+                    }
+                }
+                written += u32::from(writes);
+                registry.release(ticket.get());
+            }
+            written
+        };
+        let written: u32 = std::thread::scope(|scope| {
+            let count = &count;
+            let threads =
+                [true, false, true, true].map(|writes| scope.spawn(move || count(writes)));
+            threads.into_iter().map(|thread| thread.join().unwrap()).sum()
+        });
+        assert_eq!(number, written);
+    }
+
     #[test]
     fn what_cannot_be_decided_is_a_conflict() {
         let registry = registry();

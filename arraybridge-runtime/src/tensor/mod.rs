@@ -305,6 +305,23 @@ mod tests {
         assert_eq!(drops.load(Ordering::SeqCst), 1);
     }
 
+    /// ThreadSanitizer sees the race if the memory is freed while another thread reads it.
+    #[test]
+    fn clones_are_read_and_dropped_on_any_thread() {
+        let drops = Arc::new(AtomicUsize::new(0));
+        let tensor = Tensor::from(counted(&drops));
+        let total = |tensor: Tensor| tensor.view::<u8>().unwrap().iter().count();
+        let len = total(tensor.clone());
+        std::thread::scope(|scope| {
+            for _ in 0..8 {
+                let tensor = tensor.clone();
+                scope.spawn(move || assert_eq!(total(tensor.clone()), len));
+            }
+            drop(tensor);
+        });
+        assert_eq!(drops.load(Ordering::SeqCst), 1);
+    }
+
     #[test]
     fn a_clone_shares_the_memory_which_is_then_read_only_for_others() {
         let tensor = Tensor::from_vec(vec![1_u8, 2], &[2]).unwrap();

@@ -53,6 +53,8 @@ pub(super) fn called<'py>(function: &Bound<'py, PyAny>) -> Option<Bound<'py, Dec
 /// give access to it.
 #[cfg(all(Py_3_12, unix, not(Py_LIMITED_API), not(PyPy), not(GraalPy)))]
 mod fast {
+    use std::sync::OnceLock;
+
     use pyo3::ffi;
     use pyo3::prelude::*;
 
@@ -61,19 +63,20 @@ mod fast {
 
     unsafe extern "C" {
         fn PyFunction_SetVectorcall(function: *mut ffi::PyObject, call: ffi::vectorcallfunc);
-        fn _PyFunction_Vectorcall(
-            callable: *mut ffi::PyObject,
-            args: *const *mut ffi::PyObject,
-            nargsf: usize,
-            names: *mut ffi::PyObject,
-        ) -> *mut ffi::PyObject;
     }
+
+    /// How Python calls its functions. It is read from one, since CPython 3.13 does not export its name.
+    static OWN: OnceLock<ffi::vectorcallfunc> = OnceLock::new();
 
     /// Lets Python go straight to the [`Declared`] of a function.
     pub fn install(function: &Bound<'_, PyAny>) {
         // SAFETY: it is a Python function, and no thread has called it yet. `vectorcall` implements the
         // protocol for Python functions.
-        unsafe { PyFunction_SetVectorcall(function.as_ptr(), vectorcall) }
+        unsafe {
+            let Some(own) = ffi::PyVectorcall_Function(function.as_ptr()) else { return };
+            OWN.get_or_init(|| own);
+            PyFunction_SetVectorcall(function.as_ptr(), vectorcall);
+        }
     }
 
     /// Calls the [`Declared`] in the closure of a function.
@@ -99,7 +102,10 @@ mod fast {
                 Some(Ok(declared)) => {
                     serve(declared.as_ptr(), args, nargsf, names, passthrough::call)
                 }
-                _ => _PyFunction_Vectorcall(callable, args, nargsf, names),
+                _ => {
+                    let own = OWN.get().expect("`install` has set it");
+                    own(callable, args, nargsf, names)
+                }
             }
         }
     }

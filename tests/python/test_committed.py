@@ -59,11 +59,10 @@ def test_an_array_that_nobody_placed_meets_arrays_of_any_device(fast):
 def test_a_shared_array_lives_as_long_as_its_uncommitted_one():
     run(
         """
-        import gc, weakref
+        import gc
         x = torch.arange(27.0).reshape(3, 3, 3)
         array = ab.convert(x, "jax", copy=False)
         assert array.unsafe_buffer_pointer() == x.data_ptr()
-        alive = weakref.ref(x)
         del x
         gc.collect()
         assert array.sum() == 351 and not array.is_deleted()
@@ -107,6 +106,38 @@ def test_what_is_made_of_an_array_is_committed_where_and_as_it_is():
             on_first, on_second = (way(jax.device_put(plain, device)) for device in (first, second))
             assert on_first.devices() == {first} and refuses(on_first), name
             assert on_second.devices() == {second} and meets(on_second), name
+        """
+    )
+
+
+def test_a_cast_on_an_accelerator_leaves_an_array_as_free_as_it_was():
+    """The second processor stands for an accelerator."""
+    run(
+        """
+        hosts = jax.local_devices
+        jax.local_devices = (
+            lambda backend: [second] if backend == "gpu" else hosts(backend=backend)[:1]
+        )
+        type(jax.numpy.zeros(1)).__dlpack_device__ = (
+            lambda self: (2, 0) if self.devices() == {second} else (1, 0)
+        )
+        given = type(jax.numpy.zeros(1)).__dlpack__
+        type(jax.numpy.zeros(1)).__dlpack__ = lambda self, stream=None, **rest: given(self, **rest)
+        x = np.ones((3, 3, 3), "uint8")
+        with jax.default_device(second):
+            free = jax.numpy.asarray(x)
+        bound = jax.device_put(x, second)
+        here = jax.device_put(x, first)
+        for array in (free, bound):
+            assert ab.explain(array, "jax", dtype="float32").device == "accelerator:0"
+            cast = ab.convert(array, "jax", dtype="float32")
+            assert cast.devices() == {second}
+            assert (cast + there).devices() == {second}
+            try:
+                meets_another = (cast + here).devices() == {first}
+            except ValueError:
+                meets_another = False
+            assert meets_another == (array is free)
         """
     )
 

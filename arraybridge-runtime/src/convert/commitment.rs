@@ -6,7 +6,7 @@
 
 use pyo3::prelude::*;
 
-use crate::framework::device::{Device, Placement};
+use crate::framework::device::Placement;
 use crate::framework::loaded::LoadedFramework;
 use crate::interpreter::error::{Result, attempt};
 
@@ -21,33 +21,18 @@ pub enum Commitment<'py> {
 }
 
 impl<'py> Commitment<'py> {
-    /// That of an array of another framework, or of memory of none.
+    /// That of an array which is made of `other` of the same framework, or else of host memory.
     #[inline]
-    pub(super) fn of_foreign(
-        target: &LoadedFramework,
-        placement: Placement,
-        from: Device,
-        to: Device,
-    ) -> Commitment<'py> {
-        let is_placed =
-            placement != Placement::Auto || (from != Device::Host && to != Device::Host);
-        match target.framework.device.uncommitted {
-            Some(_) if !is_placed => Commitment::Free,
-            _ => Commitment::Placed,
-        }
-    }
-
-    /// That of an array which is made of another one of its framework, if the maker has it.
-    #[inline]
-    pub fn of_own(
+    pub fn of(
         target: &LoadedFramework,
         placement: Placement,
         other: Option<&Bound<'py, PyAny>>,
     ) -> Commitment<'py> {
-        match (target.framework.device.uncommitted, placement, other) {
-            (None, ..) | (_, Placement::On(_) | Placement::Gpu(_), _) => Commitment::Placed,
-            (Some(_), Placement::Auto, Some(other)) => Commitment::Beside(other.clone()),
-            (Some(_), Placement::Auto, None) => Commitment::Free,
+        match other {
+            _ if target.framework.device.uncommitted.is_none() => Commitment::Placed,
+            _ if placement != Placement::Auto => Commitment::Placed,
+            Some(other) => Commitment::Beside(other.clone()),
+            None => Commitment::Free,
         }
     }
 

@@ -30,7 +30,7 @@ use crate::framework::spec::{DType, DTypeSet, Framework, Kind, Memory, Strides};
 use crate::framework::warnings;
 use crate::interpreter::error::{Failure, Result};
 use execute::Prepared;
-use plan::{Facts, Importer, Plan, Refusal, Route, Step, Target, Why, Wish};
+use plan::{Facts, Importer, Plan, Refusal, Route, Step, Steps, Target, Why, Wish};
 use record::Record;
 use source::{Input, Reader, Slot};
 use trial::Trial;
@@ -328,7 +328,11 @@ fn decide<'a, 'py>(
     Trial { py, endpoints, target, importer, device, dtype }.of_steps(plan.steps, facts.layout)?;
     let missed = request.placement.is_missed(endpoints.target, device);
     let is_narrowed = request.is_narrowed;
-    let commitment = Commitment::of_foreign(target, request.placement, facts.device, device);
+    let commitment = match (facts.device, device) {
+        // The source's device says where it goes.
+        (Device::Accelerator(_), Device::Accelerator(_)) => Commitment::Placed,
+        _ => Commitment::of(target, request.placement, None),
+    };
     Ok(Prepared { py, endpoints, target, plan, input, slot, missed, is_narrowed, commitment })
 }
 
@@ -373,16 +377,21 @@ fn prepare_own<'a, 'py>(
         Route::Keep => Input::Array(data.clone()),
         _ => own_input(&reader, data, *class, &plan, slot)?,
     };
-    let commitment = match (&input, class.role) {
-        // The framework's own operation keeps what it knows of the array.
-        (Input::Array(_), _) => Commitment::Placed,
-        (Input::Memory(_), role) => {
-            let other = matches!(role, Role::Array).then_some(data);
-            Commitment::of_own(target, request.placement, other)
+    let commitment = match is_read(plan.steps) {
+        true => {
+            let other = matches!(class.role, Role::Array).then_some(data);
+            Commitment::of(target, request.placement, other)
         }
+        // The framework's own operation keeps what it knows of the array.
+        false => Commitment::Placed,
     };
     let is_narrowed = false;
     Ok(Prepared { py, endpoints, target, plan, input, slot, missed, is_narrowed, commitment })
+}
+
+/// Whether the memory of an array of the target's own framework is read, rather than copied or moved by it.
+fn is_read(steps: Steps) -> bool {
+    matches!(steps, [Step::Gather | Step::Download, ..])
 }
 
 /// What the plan for an array of the target's own framework works on: its memory, where that is going
@@ -400,7 +409,7 @@ fn own_input<'a, 'py>(
         data = source::unwrap_value(py, endpoints, &data, op)?;
         class = class_of(&data)?;
     }
-    let is_read = matches!(plan.steps, [Step::Gather | Step::Download, ..]);
+    let is_read = is_read(plan.steps);
     match class.role {
         Role::Refused(why) if is_read || !detect::is_derived(loaded.framework, &data) => {
             Err(errors::refused(endpoints, why, &data))

@@ -284,7 +284,7 @@ impl<'py> DtypeCast<'_, 'py> {
             self.warn_of_rounding(rounded)?;
         }
         let opened = Opened { source, private: true };
-        let commitment = Commitment::of_own(loaded, Placement::Auto, Some(array));
+        let commitment = Commitment::of(loaded, Placement::Auto, Some(array));
         convert::make_array(py, endpoints, loaded, opened, device, &commitment)
     }
 

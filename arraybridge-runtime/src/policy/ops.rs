@@ -239,7 +239,7 @@ impl<'py> Ops<'_, 'py> {
                     loaded,
                     opened,
                     device.unwrap_or(Device::Host),
-                    &Commitment::of_own(loaded, Placement::Auto, None),
+                    &Commitment::of(loaded, Placement::Auto, None),
                 )?)
             }
         }

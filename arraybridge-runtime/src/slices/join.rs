@@ -256,7 +256,7 @@ impl<'py> Join<'_, 'py> {
     /// Whether the result is bound to its device: as the first array is, if that is one of the target's.
     pub fn commitment(&self, first: &Bound<'py, PyAny>) -> Result<Commitment<'py>> {
         let own = self.is_own(first)?.then_some(first);
-        Ok(Commitment::of_own(self.loaded, self.placement, own))
+        Ok(Commitment::of(self.loaded, self.placement, own))
     }
 
     /// Checks that the target can have the joined array.

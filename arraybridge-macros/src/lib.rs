@@ -147,13 +147,6 @@ classes = ["numpy.ndarray"]
 memory = "host"
 dtypes = ["standard"]
 import = { op = "module.from_dlpack(data)" }
-
-[jax]
-title = "JAX"
-classes = ["jaxlib._jax.ArrayImpl"]
-memory = "host"
-dtypes = ["standard"]
-import = { op = "module.from_dlpack(data)" }
 "#;
 
 fn stand_in() -> TokenStream2 {
@@ -186,13 +179,9 @@ mod tests {
     #[test]
     fn the_stand_in_defines_what_the_runtime_uses() {
         let tokens = stand_in().to_string();
-        for item in [
-            "pub enum MemoryType",
-            "MemoryType :: Numpy",
-            "MemoryType :: Jax",
-            "pub static NUMPY",
-            "NumpyToNumpy",
-        ] {
+        for item in
+            ["pub enum MemoryType", "MemoryType :: Numpy", "pub static NUMPY", "NumpyToNumpy"]
+        {
             assert!(tokens.contains(item), "{item}");
         }
     }

@@ -284,6 +284,14 @@ def _text(value: Any) -> str:
 
 # JAX
 
+
+def described(arrays: Iterable[Any]) -> list[Any]:
+    """What JAX has to know of arrays without values."""
+    import jax
+
+    return [jax.ShapeDtypeStruct(array.shape, array.dtype) for array in arrays]
+
+
 _HERE = object()
 """Stands where a JAX array is among the arguments."""
 
@@ -315,11 +323,7 @@ class _JaxCall:
         return args, kwargs
 
     def promised(self, arrays: Iterable[Any]) -> list[Any]:
-        import jax
-
-        shapes = (jax.ShapeDtypeStruct(array.shape, array.dtype) for array in arrays)
-        found = self.promise.of(*self.arguments(shapes))
-        return [jax.ShapeDtypeStruct(each.shape, each.dtype) for each in found]
+        return described(self.promise.of(*self.arguments(described(arrays))))
 
     def compute(self, arrays: Sequence[Any], target: Any) -> list[Any]:
         args, kwargs = self.arguments(arrays)

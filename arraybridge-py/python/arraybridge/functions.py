@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ._core import Tensor, convert, detect_memory_type
-from .compilers import Promise
+from .compilers import Promise, described
 from .exceptions import UnsupportedArrayError
 from .types import MemoryType
 
@@ -98,12 +98,9 @@ def _of_handler(handler: Any, target: MemoryType, result: Any) -> Callable[..., 
 
     def call(*args: Any, **attributes: Any) -> Any:
         arrays = [convert(value, "jax") for value in args]
-        shapes = [jax.ShapeDtypeStruct(array.shape, array.dtype) for array in arrays]
-        promised = promise.of(shapes, attributes)
-        described = [jax.ShapeDtypeStruct(each.shape, each.dtype) for each in promised]
+        promised = described(promise.of(described(arrays), attributes))
         # A batch is a loop: nothing says what the handler does with more axes.
-        run = jax.ffi.ffi_call(name, described, vmap_method="sequential")
-        made = run(*arrays, **attributes)
-        return promise.alone([convert(each, target) for each in made])
+        run = jax.ffi.ffi_call(name, promised, vmap_method="sequential")
+        return promise.alone([convert(each, target) for each in run(*arrays, **attributes)])
 
     return call

@@ -276,7 +276,11 @@ impl PyTensor {
 
     /// An array for functions of `jax.numpy`, which would look up the name of the dtype as a dtype.
     fn __jax_array__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-        Ok(convert::convert_to(slf.as_any(), MemoryType::Jax.framework(), &Request::default())?)
+        // The method is JAX's, but a build may be without its table.
+        let Some(jax) = MemoryType::from_name("jax") else {
+            return Err(PyTypeError::new_err("this build of arraybridge has no table for JAX"));
+        };
+        Ok(convert::convert_to(slf.as_any(), jax.framework(), &Request::default())?)
     }
 
     #[getter]

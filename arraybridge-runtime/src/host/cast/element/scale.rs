@@ -120,35 +120,48 @@ impl<S: Copy, D: FromUnit<S>> Convert for Unit<S, D> {
     }
 }
 
-/// A position from 0 to 1 in the range of an integer.
-pub(in super::super) trait FromPosition: Copy {
-    fn from_position(position: f64) -> Self;
+/// A part of a range of numbers, as the same part of the integer's range. What is below 0 becomes the smallest integer,
+/// what is above `range` the largest, and NaN is zero, as is the part 0 of an empty range.
+pub(in super::super) trait FromPart: Copy {
+    fn from_part(part: f64, range: f64) -> Self;
 }
 
-macro_rules! from_position {
-    ($($int:ident)*) => {$(
-        impl FromPosition for $int {
+/// The sum with a number of less than 33 bits is rounded half to even, and its lowest bits are the rounded number.
+const ROUNDER: f64 = 1.5 * (1_u64 << 52) as f64;
+
+macro_rules! from_part {
+    ($($int:ident $bits:ident)*) => {$(
+        impl FromPart for $int {
             #[inline(always)]
-            fn from_position(position: f64) -> $int {
+            fn from_part(part: f64, range: f64) -> $int {
                 const SPAN: f64 = $int::MAX as f64 - $int::MIN as f64;
-                $int::from_rounded((position * SPAN).round_ties_even() + $int::MIN as f64).0
+                if range == 0.0 {
+                    return $int::from_rounded(part / range).0;
+                }
+                // NaN fails the comparison.
+                let inside = if part > 0.0 { part } else { 0.0 };
+                let inside = if inside < range { inside } else { range };
+                let rounded = inside / range * SPAN + ROUNDER;
+                let int = (rounded.to_bits() as $bits as $int).wrapping_add($int::MIN);
+                if $int::MIN != 0 && part.is_nan() { 0 } else { int }
             }
         }
     )*};
 }
 
-from_position! { u8 i8 u16 i16 u32 i32 }
+from_part! { u8 u8 i8 u8 u16 u16 i16 u16 u32 u32 i32 u32 }
 
-impl FromPosition for u64 {
+impl FromPart for u64 {
     #[inline(always)]
-    fn from_position(position: f64) -> u64 {
-        u64::from_unit(position).0
+    fn from_part(part: f64, range: f64) -> u64 {
+        u64::from_unit(part / range).0
     }
 }
 
-impl FromPosition for i64 {
+impl FromPart for i64 {
     #[inline(always)]
-    fn from_position(position: f64) -> i64 {
+    fn from_part(part: f64, range: f64) -> i64 {
+        let position = part / range;
         if position.is_nan() {
             return 0;
         }
@@ -159,15 +172,13 @@ impl FromPosition for i64 {
 /// The cast with [`Scaling::Stretch`](super::super::Scaling).
 pub(in super::super) struct Stretch<S, D>(S, D);
 
-impl<S: Copy + Into<f64>, D: FromPosition> Convert for Stretch<S, D> {
+impl<S: Copy + Into<f64>, D: FromPart> Convert for Stretch<S, D> {
     type Src = S;
     type Dst = D;
 
     #[inline(always)]
     fn convert(x: S, params: &Params) -> (D, bool) {
         let x: f64 = x.into();
-        // If all finite values are equal, this is 0/0, which becomes zero.
-        let position = (x * params.scale - params.min) / params.range;
-        (D::from_position(position), !x.is_finite())
+        (D::from_part(x * params.scale - params.min, params.range), !x.is_finite())
     }
 }

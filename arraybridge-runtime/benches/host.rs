@@ -8,8 +8,8 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use arraybridge_runtime::__private::package::kernels::{
-    Access, Facts, HostBuffer, Importer, Scaling, StridedArray, Target, View, Why, Wish, between,
-    cast_strided, gather,
+    Access, Facts, HostBuffer, Importer, Scaling, StridedArray, Target, Threads, View, Why, Wish,
+    between, cast_strided, gather,
 };
 use arraybridge_runtime::__private::package::{DType, Device, MemoryType};
 
@@ -166,6 +166,23 @@ unsafe fn same_traffic(dst: *mut u8, src: *const u8, len: usize, threads: usize)
     });
 }
 
+/// Reads memory, as the search for the extremes has to.
+fn read(src: *const u8, bytes: usize, threads: usize) {
+    // SAFETY: the buffer holds these bytes.
+    let words = unsafe { std::slice::from_raw_parts(src.cast::<u64>(), bytes / 8) };
+    let fold = |part: &[u64]| {
+        black_box(part.iter().fold(0, |all, word| all ^ word));
+    };
+    std::thread::scope(|scope| {
+        let mut parts = words.chunks(words.len().div_ceil(threads));
+        let first = parts.next().unwrap_or_default();
+        parts.for_each(|part| {
+            scope.spawn(move || fold(part));
+        });
+        fold(first);
+    });
+}
+
 fn casts(floats: &HostBuffer) {
     let src = floats.as_ptr();
     for (dtype, scaling) in [
@@ -186,7 +203,7 @@ fn casts(floats: &HostBuffer) {
         let dst = out.as_mut_ptr();
         let run = |threads| {
             // SAFETY: both buffers hold `LEN` elements.
-            unsafe { cast_strided(dst, dtype, contiguous(src), scaling, threads) }
+            unsafe { cast_strided(dst, dtype, contiguous(src), scaling, Threads::AtMost(threads)) }
         };
         let report = run(1).expect("a real cast");
         if dtype == DType::Uint16 && scaling == Scaling::Clamp {
@@ -200,7 +217,18 @@ fn casts(floats: &HostBuffer) {
             let mut run = || {
                 run(threads).expect("a real cast");
             };
-            if dtype == DType::Uint16 {
+            if scaling == Scaling::Stretch {
+                let mut limit = || {
+                    read(src, 4 * LEN, threads);
+                    limit(threads);
+                };
+                let bytes = bytes + 4 * LEN;
+                compare(
+                    &title,
+                    bytes,
+                    &mut [("both passes' traffic", &mut limit), ("cast", &mut run)],
+                );
+            } else if dtype == DType::Uint16 {
                 let mut limit = || limit(threads);
                 compare(&title, bytes, &mut [("same traffic", &mut limit), ("cast", &mut run)]);
             } else {
@@ -237,8 +265,16 @@ fn fresh_cast(floats: &HostBuffer) {
             let mut out = HostBuffer::new(2 * LEN).expect("memory for the result");
             let dst = out.as_mut_ptr();
             // SAFETY: both buffers hold `LEN` elements.
-            unsafe { cast_strided(dst, DType::Uint16, contiguous(src), Scaling::Clamp, threads) }
-                .expect("a real cast");
+            unsafe {
+                cast_strided(
+                    dst,
+                    DType::Uint16,
+                    contiguous(src),
+                    Scaling::Clamp,
+                    Threads::AtMost(threads),
+                )
+            }
+            .expect("a real cast");
         },
     );
 }
@@ -250,7 +286,7 @@ fn contiguous_copy(floats: &HostBuffer) {
     let dst = out.as_mut_ptr();
     compare_threads("copy of contiguous float32, 4096 x 4096", 8 * LEN, &|threads| {
         // SAFETY: both buffers hold the elements.
-        unsafe { gather(dst, src, &[LEN], &[4], 4, None, threads) };
+        unsafe { gather(dst, src, &[LEN], &[4], 4, None, Threads::AtMost(threads)) };
     });
 }
 
@@ -261,7 +297,7 @@ fn transposed(floats: &HostBuffer) {
     let (shape, strides) = ([SIDE, SIDE], [4, 4 * SIDE as isize]);
     let run = |threads| {
         // SAFETY: both buffers hold the elements.
-        unsafe { gather(dst, src, &shape, &strides, 4, None, threads) }
+        unsafe { gather(dst, src, &shape, &strides, 4, None, Threads::AtMost(threads)) }
     };
     let simple_loop = || {
         for i in 0..LEN {
@@ -286,7 +322,7 @@ fn transposed(floats: &HostBuffer) {
     let view = StridedArray { data: src, shape: &shape, strides: &strides, dtype, swap: None };
     let cast = |threads| {
         // SAFETY: both buffers hold the elements.
-        unsafe { cast_strided(dst, DType::Uint16, view, Scaling::Clamp, threads) }
+        unsafe { cast_strided(dst, DType::Uint16, view, Scaling::Clamp, Threads::AtMost(threads)) }
             .expect("a real cast");
     };
     let (mut one, mut loops, mut cast_one) = (|| run(1), simple_loop, || cast(1));

@@ -1,35 +1,180 @@
 //! Splits work over threads that end before the call returns.
+//!
+//! Copies and casts are limited by memory bandwidth, which a few cores use up on one machine and many on another.
+//! So the number of threads is measured: now and then a large operation does its first parts with different
+//! numbers, and those that follow use the one that was fast.
 
 use std::ops::Range;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread::available_parallelism;
+use std::time::Instant;
+
+/// How many threads an operation is split over. It does not affect the result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Threads {
+    /// This many, or fewer if each would have little to do.
+    AtMost(usize),
+    /// As many as made earlier operations of its kind fast.
+    Measured,
+}
+
+impl Threads {
+    /// The caller's own.
+    pub const ONE: Threads = Threads::AtMost(1);
+}
 
 /// A thread that moves fewer bytes than this costs more than it saves: it takes as long to start as to move
 /// a tenth of them.
 const MIN_BYTES: usize = 2 << 20;
+/// The number of threads before anything was measured, on a machine with as many cores.
+const FIRST: usize = 4;
+/// An operation that moves fewer bytes is not measured: its parts would take less time than threads vary by.
+const TRIAL_BYTES: usize = 64 << 20;
+/// The bytes of a part that is measured, at least.
+const PART_BYTES: usize = 16 << 20;
+/// Of the large operations of a kind, one in this many is measured.
+const TRIAL_EVERY: usize = 64;
+/// Twice the threads are worth it if they need less than this share of the time. Others may use those cores.
+const WORTH: f64 = 0.85;
 
-/// The number of threads for an operation that moves this many bytes, at most `threads`.
-pub(super) fn threads_for(bytes: usize, threads: usize) -> usize {
-    (bytes / MIN_BYTES).clamp(1, threads.max(1))
+/// What was measured for one kind of operation.
+pub(super) struct Pace {
+    /// The number of threads to use; 0 if nothing was measured.
+    best: AtomicUsize,
+    large: AtomicUsize,
 }
 
-/// Calls `work` for `parts` ranges that cover `0..len`, each on its own thread, and returns the results in
-/// order. The first range, and those for which no thread can be started, run on this thread.
-pub(super) fn split<R: Send>(
+impl Pace {
+    pub const fn new() -> Pace {
+        Pace { best: AtomicUsize::new(0), large: AtomicUsize::new(0) }
+    }
+
+    fn best(&self, cores: usize) -> usize {
+        match self.best.load(Ordering::Relaxed) {
+            0 => FIRST.min(cores),
+            best => best,
+        }
+    }
+
+    fn is_trial(&self, bytes: usize) -> bool {
+        bytes >= TRIAL_BYTES
+            && self.large.fetch_add(1, Ordering::Relaxed).is_multiple_of(TRIAL_EVERY)
+    }
+}
+
+/// The cores that this process may use.
+///
+/// Threads that ask for the first time at once each find out. If one waited for another, a process that is
+/// forked meanwhile would wait for a thread that it does not have.
+fn cores() -> usize {
+    static KNOWN: AtomicUsize = AtomicUsize::new(0);
+    match KNOWN.load(Ordering::Relaxed) {
+        0 => {
+            let cores = available_parallelism().map_or(1, |n| n.get());
+            KNOWN.store(cores, Ordering::Relaxed);
+            cores
+        }
+        known => known,
+    }
+}
+
+/// The most threads for an operation that moves this many bytes.
+pub(super) fn most_for(bytes: usize, threads: Threads) -> usize {
+    match threads {
+        Threads::AtMost(most) => threads_for(bytes, most),
+        Threads::Measured => threads_for(bytes, cores()),
+    }
+}
+
+fn threads_for(bytes: usize, most: usize) -> usize {
+    (bytes / MIN_BYTES).clamp(1, most.max(1))
+}
+
+/// Calls `work` for ranges that cover `0..len`, on several threads, and returns the results in order. The whole
+/// moves this many bytes.
+pub(super) fn run<R: Send>(
+    threads: Threads,
+    pace: &Pace,
     len: usize,
-    parts: usize,
+    bytes: usize,
     work: impl Fn(Range<usize>) -> R + Sync,
 ) -> Vec<R> {
+    if let Threads::AtMost(most) = threads {
+        return split(0..len, threads_for(bytes, most), &work);
+    }
+    let cores = cores();
+    let best = pace.best(cores);
+    if cores == 1 || !pace.is_trial(bytes) {
+        return split(0..len, threads_for(bytes, best), &work);
+    }
+    let (mut results, mut done) = (Vec::new(), 0);
+    let best = climb(best, cores, |threads| {
+        let part = bytes.div_ceil(PART_BYTES.max(2 * MIN_BYTES * threads));
+        let end = done + len / part;
+        if end == done || end > len {
+            return None;
+        }
+        let start = Instant::now();
+        results.extend(split(done..end, threads, &work));
+        let cost = start.elapsed().as_secs_f64() / (end - done) as f64;
+        done = end;
+        Some(cost)
+    });
+    pace.best.store(best, Ordering::Relaxed);
+    if done < len {
+        results.extend(split(done..len, threads_for(bytes, best), &work));
+    }
+    results
+}
+
+/// The number of threads, of at most `most`, from which neither twice nor half as many are better. `cost` is the
+/// time for the same work with a number of threads; `None` if there is no work left to measure.
+fn climb(first: usize, most: usize, mut cost: impl FnMut(usize) -> Option<f64>) -> usize {
+    // The first of two also pays for what is done for the first time.
+    let Some(mut lowest) = cost(first).and_then(|_| cost(first)) else { return first };
+    let mut best = first;
+    while best < most
+        && let more = (2 * best).min(most)
+        && let Some(cost) = cost(more)
+        && cost < WORTH * lowest
+    {
+        (best, lowest) = (more, cost);
+    }
+    if best > first {
+        return best;
+    }
+    while best > 1
+        && let fewer = best.div_ceil(2)
+        && let Some(cost) = cost(fewer)
+        && WORTH * cost <= lowest
+    {
+        (best, lowest) = (fewer, cost);
+    }
+    best
+}
+
+/// Calls `work` for `parts` ranges that cover another one, each on its own thread, and returns the results in
+/// order. The first range, and those for which no thread can be started, run on this thread.
+fn split<R: Send>(
+    all: Range<usize>,
+    parts: usize,
+    work: &(impl Fn(Range<usize>) -> R + Sync),
+) -> Vec<R> {
+    let len = all.len();
     let share = len.div_ceil(parts.max(1)).max(1);
-    let range = |part: usize| part * share..((part + 1) * share).min(len);
+    let range = |part: usize| {
+        let end = (all.start + (part + 1) * share).min(all.end);
+        all.start + part * share..end
+    };
     let count = len.div_ceil(share).max(1);
     if count == 1 {
-        return vec![work(0..len)];
+        return vec![work(all)];
     }
-    let work = &work;
     std::thread::scope(|scope| {
         let others: Vec<_> = (1..count)
             .map(|part| {
-                let thread = std::thread::Builder::new();
-                (part, thread.spawn_scoped(scope, move || work(range(part))))
+                let (thread, range) = (std::thread::Builder::new(), range(part));
+                (part, thread.spawn_scoped(scope, move || work(range)))
             })
             .collect();
         let mut results = vec![work(range(0))];
@@ -53,19 +198,87 @@ mod tests {
     fn the_ranges_cover_everything_once_and_in_order() {
         for len in [0, 1, 5, 64, 65, 1000] {
             for parts in [1, 2, 3, 7] {
-                let ranges = split(len, parts, |range| range);
+                let ranges = split(10..10 + len, parts, &|range| range);
                 assert!(ranges.len() <= parts);
                 let all: Vec<usize> = ranges.into_iter().flatten().collect();
-                assert_eq!(all, (0..len).collect::<Vec<_>>());
+                assert_eq!(all, (10..10 + len).collect::<Vec<_>>());
+            }
+        }
+    }
+
+    #[test]
+    fn an_operation_that_is_measured_covers_everything_once_and_in_order() {
+        for len in [1, 2, 7, 64, 1000] {
+            for bytes in [1, TRIAL_BYTES - 1, TRIAL_BYTES, 3 * TRIAL_BYTES + 1, 100 * TRIAL_BYTES] {
+                let pace = Pace::new();
+                for _ in 0..3 {
+                    let ranges = run(Threads::Measured, &pace, len, bytes, |range| range);
+                    let all: Vec<usize> = ranges.into_iter().flatten().collect();
+                    assert_eq!(all, (0..len).collect::<Vec<_>>(), "{bytes} bytes");
+                }
             }
         }
     }
 
     #[test]
     fn every_thread_has_enough_to_do() {
-        assert_eq!(threads_for(MIN_BYTES - 1, 8), 1);
-        assert_eq!(threads_for(2 * MIN_BYTES, 8), 2);
-        assert_eq!(threads_for(100 * MIN_BYTES, 8), 8);
-        assert_eq!(threads_for(100 * MIN_BYTES, 0), 1);
+        assert_eq!(most_for(MIN_BYTES - 1, Threads::AtMost(8)), 1);
+        assert_eq!(most_for(2 * MIN_BYTES, Threads::AtMost(8)), 2);
+        assert_eq!(most_for(100 * MIN_BYTES, Threads::AtMost(8)), 8);
+        assert_eq!(most_for(100 * MIN_BYTES, Threads::AtMost(0)), 1);
+        assert_eq!(most_for(1000 * MIN_BYTES, Threads::Measured), cores());
+    }
+
+    #[test]
+    fn one_large_operation_in_many_is_measured() {
+        let pace = Pace::new();
+        let trials = (0..10 * TRIAL_EVERY).filter(|_| pace.is_trial(TRIAL_BYTES)).count();
+        assert_eq!(trials, 10);
+        assert!(!(0..10 * TRIAL_EVERY).any(|_| pace.is_trial(TRIAL_BYTES - 1)));
+    }
+
+    /// The time that a machine needs: each thread moves as much as one core can, up to what the memory gives.
+    fn machine(memory: usize) -> impl Fn(usize) -> f64 {
+        move |threads| 1.0 / threads.min(memory) as f64
+    }
+
+    #[test]
+    fn threads_are_added_while_the_memory_gives_more() {
+        for (cores, memory, best) in [
+            (1, 1, 1),
+            (2, 1, 1),
+            (2, 2, 2),
+            (8, 2, 2),
+            (8, 8, 8),
+            (64, 6, 8),
+            (64, 32, 32),
+            (6, 6, 6),
+        ] {
+            let cost = machine(memory);
+            let found = climb(FIRST.min(cores), cores, |threads| Some(cost(threads)));
+            assert_eq!(found, best, "{cores} cores, memory for {memory}");
+            // From there, it stays.
+            assert_eq!(climb(found, cores, |threads| Some(cost(threads))), best);
+        }
+    }
+
+    #[test]
+    fn it_finds_the_way_from_any_number() {
+        for first in 1..=64 {
+            let found = climb(first, 64, |threads| Some(machine(16)(threads)));
+            let is_fast = WORTH * machine(16)(found) <= machine(16)(64);
+            assert!(is_fast && found <= 32, "{found} from {first}");
+        }
+    }
+
+    #[test]
+    fn it_stays_where_nothing_can_be_measured() {
+        assert_eq!(climb(4, 64, |_| None), 4);
+        let mut left = 2;
+        let one_number = |threads| {
+            left -= 1;
+            (left >= 0).then(|| machine(64)(threads))
+        };
+        assert_eq!(climb(4, 64, one_number), 4);
     }
 }

@@ -4,7 +4,7 @@ use crate::error::{Error, Result};
 use crate::host::buffer::HostBuffer;
 use crate::host::cast::{CastReport, Scaling, StridedArray, cast_strided};
 use crate::host::dtype::DType;
-use crate::host::{self, copy, layout};
+use crate::host::{self, Threads, copy, layout};
 use crate::memory::view::View;
 
 /// From this many bytes on, the work takes tens of microseconds, and is split over threads.
@@ -92,6 +92,6 @@ fn buffer_for(shape: &[usize], dtype: DType) -> Result<HostBuffer> {
     Ok(HostBuffer::new(bytes)?)
 }
 
-fn threads(bytes: usize) -> usize {
-    if bytes >= LARGE { host::threads() } else { 1 }
+fn threads(bytes: usize) -> Threads {
+    if bytes >= LARGE { Threads::Measured } else { Threads::ONE }
 }

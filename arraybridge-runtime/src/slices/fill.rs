@@ -10,7 +10,7 @@ use super::join::Along;
 use crate::convert::Opened;
 use crate::framework::spec::DType;
 use crate::host::cast::{CastError, CastReport, Scaling, StridedArray, cast_strided};
-use crate::host::{self, copy};
+use crate::host::{Threads, copy};
 use crate::memory::cast;
 use crate::memory::source::Source;
 use crate::memory::view::{Dims, View};
@@ -126,7 +126,7 @@ pub(super) fn fill_row(
         address: stack.data() as usize + row * row_bytes,
         strides: Dims::new(),
         dtype: stack.dtype(),
-        threads: if is_large { host::threads() } else { 1 },
+        threads: if is_large { Threads::Measured } else { Threads::ONE },
     };
     let copy = || {
         let (run, data) = (rows.address as *mut u8, piece.address as *const u8);
@@ -156,7 +156,7 @@ struct Rows {
     /// Those of the axes before the joined one, in bytes.
     strides: Dims<isize>,
     dtype: DType,
-    threads: usize,
+    threads: Threads,
 }
 
 impl Rows {
@@ -169,7 +169,7 @@ impl Rows {
                 .map(|stride| stride as isize)
                 .collect(),
             dtype: result.dtype(),
-            threads: if is_large { host::threads() } else { 1 },
+            threads: if is_large { Threads::Measured } else { Threads::ONE },
         }
     }
 

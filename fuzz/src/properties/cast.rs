@@ -3,6 +3,7 @@
 use arbitrary::{Arbitrary, Result, Unstructured};
 
 use super::number::Number;
+use crate::host::Threads;
 use crate::host::cast::{CastReport, Scaling, StridedArray, cast_strided};
 use crate::host::dtype::{DType, Kind};
 use crate::host::layout;
@@ -75,9 +76,10 @@ impl Case {
         let (data, swap) = (self.start(), self.swap());
         let array = StridedArray { data, shape, strides, dtype: *from, swap };
         // SAFETY: the memory has all elements, and there is room for as many.
-        let report =
-            unsafe { cast_strided(out.as_mut_ptr(), self.to, array, self.scaling, threads) }
-                .ok()?;
+        let report = unsafe {
+            cast_strided(out.as_mut_ptr(), self.to, array, self.scaling, Threads::AtMost(threads))
+        }
+        .ok()?;
         Some((out, report))
     }
 }

@@ -18,7 +18,7 @@ use self::kernel::Losses;
 use self::pass::{Found, Goal, Pass};
 use self::plan::Plan;
 use super::copy::Pointers;
-use super::parallel;
+use super::parallel::{self, Pace, Threads};
 use super::walk::Walk;
 use crate::host::dtype::DType;
 
@@ -81,8 +81,7 @@ pub struct StridedArray<'a> {
 const STREAM_MIN: usize = 16 << 20;
 
 /// Casts a strided array into a contiguous one in C order, in one pass over the memory, or two for
-/// [`Scaling::Stretch`]. A large array is split over at most `threads` threads, whose number does not affect
-/// the result.
+/// [`Scaling::Stretch`]. A large array is split over threads, whose number does not affect the result.
 ///
 /// Integers saturate. Floating point numbers are rounded half to even; what is too large becomes infinity,
 /// or NaN in a format without infinity. Everything but zero is true. A `bool` that is read may be any byte;
@@ -101,19 +100,20 @@ pub unsafe fn cast_strided(
     dtype: DType,
     src: StridedArray<'_>,
     scaling: Scaling,
-    threads: usize,
+    threads: Threads,
 ) -> Result<CastReport, CastError> {
     let mut plan = Plan::new(src.dtype, dtype, scaling)?;
     let Some(walk) = Walk::new(src.shape, src.strides, plan.src_size) else {
         return Ok(CastReport::default());
     };
     let bytes = walk.len().saturating_mul(plan.src_size + plan.dst_size);
-    let threads = parallel::threads_for(bytes, threads);
-    let (index, axis) = walk.split_axis(threads);
+    let (index, axis) = walk.split_axis(parallel::most_for(bytes, threads));
     let pointers = Pointers { dst, src: src.data };
     let swap = src.swap.filter(|unit| *unit > 1);
-    let run = |plan: &Plan, goal: Goal| {
-        parallel::split(axis.len, threads, |range| {
+    static CASTS: Pace = Pace::new();
+    static EXTREMES: Pace = Pace::new();
+    let run = |plan: &Plan, goal: Goal, pace: &Pace| {
+        parallel::run(threads, pace, axis.len, bytes, |range| {
             let (walk, from, to) = walk.part(index, range);
             let Pointers { dst, src } = pointers.get();
             // SAFETY: the parts of a walk stay inside both arrays, and do not overlap in the target.
@@ -126,11 +126,11 @@ pub unsafe fn cast_strided(
         .fold(Found::default(), Found::and)
     };
     if plan.extremes.is_some() {
-        let Found { min, max, .. } = run(&plan, Goal::Extremes);
+        let Found { min, max, .. } = run(&plan, Goal::Extremes, &EXTREMES);
         plan.params = Params::stretch(min, max);
     }
     plan.params.stream = walk.len().saturating_mul(plan.dst_size) >= STREAM_MIN;
-    let Losses { clipped, fractions } = run(&plan, Goal::Cast).losses;
+    let Losses { clipped, fractions } = run(&plan, Goal::Cast, &CASTS).losses;
     Ok(CastReport { clipped, fractions })
 }
 
@@ -140,14 +140,15 @@ pub unsafe fn cast_strided(
 /// # Safety
 ///
 /// As for [`cast_strided`], without a target.
-pub unsafe fn count_rounded(src: StridedArray<'_>, dtype: DType, threads: usize) -> u64 {
+pub unsafe fn count_rounded(src: StridedArray<'_>, dtype: DType, threads: Threads) -> u64 {
     let Some(plan) = Plan::of_rounded(src.dtype, dtype) else { return 0 };
     let Some(walk) = Walk::new(src.shape, src.strides, plan.src_size) else { return 0 };
-    let threads = parallel::threads_for(walk.len().saturating_mul(plan.src_size), threads);
-    let (index, axis) = walk.split_axis(threads);
+    static PACE: Pace = Pace::new();
+    let bytes = walk.len().saturating_mul(plan.src_size);
+    let (index, axis) = walk.split_axis(parallel::most_for(bytes, threads));
     let swap = src.swap.filter(|unit| *unit > 1);
     let pointers = Pointers { dst: NonNull::dangling().as_ptr(), src: src.data };
-    let parts = parallel::split(axis.len, threads, |range| {
+    let parts = parallel::run(threads, &PACE, axis.len, bytes, |range| {
         let (walk, from, _) = walk.part(index, range);
         let Pointers { dst, src } = pointers.get();
         // SAFETY: the parts of a walk stay inside the array. The elements of the target have no size, and

@@ -10,8 +10,9 @@ mod tests;
 use std::mem::MaybeUninit;
 
 use super::cache::prefetch;
+use super::layout;
+use super::parallel::{self, Pace, Threads};
 use super::walk::{Plane, Walk};
-use super::{layout, parallel};
 
 /// The elements per side of a tile. A row of the source is at least one cache line, and the tile fits in
 /// the L1 cache.
@@ -29,7 +30,7 @@ const MIN_RUN: usize = 32;
 /// Copies the elements of `src` to `dst` in C order. Strides are in bytes; they may be negative, zero, and
 /// need not be multiples of the item's size. Rank 0 is one element. With `swap`, every unit of that many
 /// bytes is reversed: the whole item of a byte-swapped array, or half of it for complex numbers. A large
-/// array is split over at most `threads` threads.
+/// array is split over threads.
 ///
 /// # Safety
 ///
@@ -43,7 +44,7 @@ pub unsafe fn gather(
     strides: &[isize],
     itemsize: usize,
     swap: Option<usize>,
-    threads: usize,
+    threads: Threads,
 ) {
     debug_assert_eq!(shape.len(), strides.len());
     debug_assert!(layout::extent(shape, strides, itemsize).is_some());
@@ -51,10 +52,11 @@ pub unsafe fn gather(
     if itemsize == 0 {
         return;
     }
-    let threads = parallel::threads_for(walk.len().saturating_mul(2 * itemsize), threads);
-    let (index, axis) = walk.split_axis(threads);
+    static PACE: Pace = Pace::new();
+    let bytes = walk.len().saturating_mul(2 * itemsize);
+    let (index, axis) = walk.split_axis(parallel::most_for(bytes, threads));
     let pointers = Pointers { dst, src };
-    parallel::split(axis.len, threads, |range| {
+    parallel::run(threads, &PACE, axis.len, bytes, |range| {
         let (walk, src, dst) = walk.part(index, range);
         let Pointers { dst: target, src: source } = pointers.get();
         // SAFETY: the parts of a walk stay inside both arrays, and do not overlap in the target.

@@ -47,7 +47,15 @@ fn check(case: &Case, misalignment: usize, threads: usize) {
     // SAFETY: the memory covers the elements, and the target has room after the misalignment.
     unsafe {
         let (dst, src) = (out.as_mut_ptr().add(misalignment), memory.as_ptr().add(first));
-        gather(dst, src, &case.shape, &case.strides, case.itemsize, case.swap, threads);
+        gather(
+            dst,
+            src,
+            &case.shape,
+            &case.strides,
+            case.itemsize,
+            case.swap,
+            Threads::AtMost(threads),
+        );
     }
     assert!(out[misalignment..][..expected.len()] == expected, "{case:?}");
     assert!(out[misalignment + expected.len()..].iter().all(|byte| *byte == 0xee));
@@ -145,4 +153,23 @@ fn sixty_four_axes_are_copied() {
     check(&case, 1, 2);
     case.shape[40] = 0;
     check(&case, 1, 2);
+}
+
+#[test]
+fn a_large_copy_that_is_measured_is_whole() {
+    // Rows in reverse order. Reading and writing them moves more than 64 MiB.
+    const ROWS: usize = 33;
+    const ROW: usize = 1 << 20;
+    let memory: Vec<u8> = (0..ROWS * ROW).map(|i| (i % 251 + i / ROW) as u8).collect();
+    let expected: Vec<u8> = memory.chunks(ROW).rev().flatten().copied().collect();
+    for _ in 0..2 {
+        let mut out = vec![0xee; ROWS * ROW];
+        // SAFETY: the memory has all elements, and there is room for as many.
+        unsafe {
+            let last = memory.as_ptr().add((ROWS - 1) * ROW);
+            let strides = [-(ROW as isize), 1];
+            gather(out.as_mut_ptr(), last, &[ROWS, ROW], &strides, 1, None, Threads::Measured);
+        }
+        assert!(out == expected);
+    }
 }

@@ -30,7 +30,7 @@ unsafe fn cast(
     let src =
         StridedArray { data: src, shape: &shape, strides: &strides, dtype: src_dtype, swap: None };
     // SAFETY: the one axis is contiguous, and source and target hold the elements.
-    unsafe { cast_strided(dst, dst_dtype, src, scaling, threads) }
+    unsafe { cast_strided(dst, dst_dtype, src, scaling, Threads::AtMost(threads)) }
 }
 
 fn run(
@@ -185,7 +185,7 @@ fn integers_that_a_cast_to_floats_rounds_are_counted_in_any_layout() {
                     let src =
                         StridedArray { data, shape: &shape, strides: &strides, dtype: src, swap };
                     // SAFETY: the strides stay inside the bytes.
-                    let found = unsafe { count_rounded(src, dst, threads) };
+                    let found = unsafe { count_rounded(src, dst, Threads::AtMost(threads)) };
                     assert_eq!(found, expected, "{} -> {dst}", src.dtype);
                     if swap.is_some() {
                         bytes.chunks_mut(size).for_each(<[u8]>::reverse);
@@ -417,8 +417,8 @@ fn strided(
     let report = unsafe {
         let data = memory.as_ptr().add(lowest.unsigned_abs());
         let view = StridedArray { data, shape, strides, dtype: src, swap };
-        copy::gather(contiguous.as_mut_ptr(), data, shape, strides, src.size(), swap, 1);
-        cast_strided(out.as_mut_ptr(), dst, view, scaling, 1).unwrap()
+        copy::gather(contiguous.as_mut_ptr(), data, shape, strides, src.size(), swap, Threads::ONE);
+        cast_strided(out.as_mut_ptr(), dst, view, scaling, Threads::ONE).unwrap()
     };
     assert_eq!(out.pop(), Some(0xee));
     assert_eq!((out, report), run(dst, src, &contiguous, scaling, 1));

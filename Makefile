@@ -112,7 +112,7 @@ SHARED_MEMORY := $(addprefix tests/python/test_,$(addsuffix .py,lifetime tensor 
 ASAN_SITE := $(CURDIR)/build/sanitize/site
 
 # The interpreter is not built with AddressSanitizer, so its library is loaded first, and libstdc++ with it, whose
-# functions it replaces.
+# functions it replaces. A leak that is planted has to be seen before the tests count.
 sanitize-python: $(TEST_STAMP) ## the extension module under AddressSanitizer and LeakSanitizer, with NumPy and torch; needs gcc
 	@host=$$(rustc -vV | sed -n 's/^host: //p'); \
 	PYO3_PYTHON=$$(realpath -s $(VENV)/bin/python) PYO3_BUILD_EXTENSION_MODULE=1 RUSTC_BOOTSTRAP=1 \
@@ -120,11 +120,12 @@ sanitize-python: $(TEST_STAMP) ## the extension module under AddressSanitizer an
 	$(CARGO) build --quiet --locked --target $$host --target-dir build/sanitize -p arraybridge-py; \
 	rm -rf $(ASAN_SITE) && mkdir -p $(ASAN_SITE) && cp -r arraybridge-py/python/arraybridge $(ASAN_SITE); \
 	cp build/sanitize/$$host/debug/lib_core.so $(ASAN_SITE)/arraybridge/_core.so
-	@LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libstdc++.so.6)" \
-	PYTHONPATH=$(ASAN_SITE) PYTHONMALLOC=malloc ARRAYBRIDGE_LEAVE_OUT="jax tensorflow pyclesperanto" \
-	ASAN_OPTIONS=detect_leaks=1:allocator_may_return_null=1 \
-	LSAN_OPTIONS=suppressions=$(CURDIR)/tests/sanitizers/leaks.supp:print_suppressions=0 \
-	$(VENV)/bin/python -m pytest $(SHARED_MEMORY) tests/python/test_exchange.py \
+	@export LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libstdc++.so.6)" \
+	PYTHONPATH=$(ASAN_SITE):tests/sanitizers PYTHONMALLOC=malloc ARRAYBRIDGE_LEAVE_OUT="jax tensorflow pyclesperanto" \
+	ASAN_OPTIONS=detect_leaks=1:leak_check_at_exit=0:allocator_may_return_null=1 \
+	LSAN_OPTIONS=suppressions=$(CURDIR)/tests/sanitizers/leaks.supp:print_suppressions=0; \
+	$(VENV)/bin/python tests/sanitizers/end_leaks.py 2>build/sanitize/planted.log || { cat build/sanitize/planted.log; exit 1; }; \
+	$(VENV)/bin/python -m pytest -p end_leaks $(SHARED_MEMORY) tests/python/test_exchange.py \
 	--deselect tests/python/test_lifetime.py::test_errors_leak_neither_the_array_nor_the_message
 
 # Undefined values are not looked for: int.from_bytes(b"") reads one in CPython 3.11 and multiplies it by zero, and

@@ -127,11 +127,13 @@ fn compare(title: &str, bytes: usize, contestants: &mut [(&str, &mut dyn FnMut()
     }
 }
 
-/// Compares one operation with growing numbers of threads.
-fn compare_threads(title: &str, bytes: usize, run: &dyn Fn(usize)) {
+/// Compares one operation with growing numbers of threads, and with as many as it finds best itself.
+fn compare_threads(title: &str, bytes: usize, run: &dyn Fn(Threads)) {
     let counts = thread_counts();
-    let names: Vec<_> = counts.iter().map(|threads| format!("threads: {threads}")).collect();
-    let mut runs: Vec<_> = counts.into_iter().map(|threads| move || run(threads)).collect();
+    let mut names: Vec<_> = counts.iter().map(|threads| format!("threads: {threads}")).collect();
+    names.push("threads: as measured".into());
+    let counts = counts.into_iter().map(Threads::AtMost).chain([Threads::Measured]);
+    let mut runs: Vec<_> = counts.map(|threads| move || run(threads)).collect();
     let contestants = names.iter().zip(&mut runs);
     let mut contestants: Vec<(&str, &mut dyn FnMut())> =
         contestants.map(|(name, run)| (name.as_str(), run as _)).collect();
@@ -265,16 +267,8 @@ fn fresh_cast(floats: &HostBuffer) {
             let mut out = HostBuffer::new(2 * LEN).expect("memory for the result");
             let dst = out.as_mut_ptr();
             // SAFETY: both buffers hold `LEN` elements.
-            unsafe {
-                cast_strided(
-                    dst,
-                    DType::Uint16,
-                    contiguous(src),
-                    Scaling::Clamp,
-                    Threads::AtMost(threads),
-                )
-            }
-            .expect("a real cast");
+            unsafe { cast_strided(dst, DType::Uint16, contiguous(src), Scaling::Clamp, threads) }
+                .expect("a real cast");
         },
     );
 }
@@ -286,7 +280,7 @@ fn contiguous_copy(floats: &HostBuffer) {
     let dst = out.as_mut_ptr();
     compare_threads("copy of contiguous float32, 4096 x 4096", 8 * LEN, &|threads| {
         // SAFETY: both buffers hold the elements.
-        unsafe { gather(dst, src, &[LEN], &[4], 4, None, Threads::AtMost(threads)) };
+        unsafe { gather(dst, src, &[LEN], &[4], 4, None, threads) };
     });
 }
 
@@ -297,7 +291,7 @@ fn transposed(floats: &HostBuffer) {
     let (shape, strides) = ([SIDE, SIDE], [4, 4 * SIDE as isize]);
     let run = |threads| {
         // SAFETY: both buffers hold the elements.
-        unsafe { gather(dst, src, &shape, &strides, 4, None, Threads::AtMost(threads)) }
+        unsafe { gather(dst, src, &shape, &strides, 4, None, threads) }
     };
     let simple_loop = || {
         for i in 0..LEN {
@@ -308,7 +302,7 @@ fn transposed(floats: &HostBuffer) {
             }
         }
     };
-    run(2);
+    run(Threads::AtMost(2));
     for i in 0..LEN {
         // SAFETY: both buffers hold the elements.
         let (x, y) = unsafe {
@@ -322,10 +316,11 @@ fn transposed(floats: &HostBuffer) {
     let view = StridedArray { data: src, shape: &shape, strides: &strides, dtype, swap: None };
     let cast = |threads| {
         // SAFETY: both buffers hold the elements.
-        unsafe { cast_strided(dst, DType::Uint16, view, Scaling::Clamp, Threads::AtMost(threads)) }
+        unsafe { cast_strided(dst, DType::Uint16, view, Scaling::Clamp, threads) }
             .expect("a real cast");
     };
-    let (mut one, mut loops, mut cast_one) = (|| run(1), simple_loop, || cast(1));
+    let (mut one, mut loops, mut cast_one) =
+        (|| run(Threads::ONE), simple_loop, || cast(Threads::ONE));
     let title = "transposed float32, 4096 x 4096";
     compare(
         title,

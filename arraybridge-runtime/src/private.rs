@@ -82,10 +82,10 @@ pub mod package {
     /// The kernels, for their benchmark.
     pub mod kernels {
         pub use crate::convert::plan::{Access, Facts, Importer, Target, Why, Wish, between};
-        pub use crate::host::Threads;
         pub use crate::host::buffer::HostBuffer;
         pub use crate::host::cast::{Scaling, StridedArray, cast_strided};
         pub use crate::host::copy::gather;
+        pub use crate::host::parallel::Threads;
         pub use crate::memory::view::View;
     }
 }

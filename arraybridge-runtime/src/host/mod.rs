@@ -10,7 +10,5 @@ pub mod copy;
 pub mod dtype;
 pub mod layout;
 pub mod overlap;
-mod parallel;
+pub mod parallel;
 mod walk;
-
-pub use self::parallel::Threads;

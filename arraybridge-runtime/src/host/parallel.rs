@@ -38,7 +38,7 @@ const TRIAL_EVERY: usize = 64;
 const WORTH: f64 = 0.85;
 
 /// What was measured for one kind of operation.
-pub(super) struct Pace {
+pub struct Pace {
     /// The number of threads to use; 0 if nothing was measured.
     best: AtomicUsize,
     large: AtomicUsize,
@@ -79,7 +79,7 @@ fn cores() -> usize {
 }
 
 /// The most threads for an operation that moves this many bytes.
-pub(super) fn most_for(bytes: usize, threads: Threads) -> usize {
+pub fn most_for(bytes: usize, threads: Threads) -> usize {
     match threads {
         Threads::AtMost(most) => threads_for(bytes, most),
         Threads::Measured => threads_for(bytes, cores()),
@@ -92,7 +92,7 @@ fn threads_for(bytes: usize, most: usize) -> usize {
 
 /// Calls `work` for ranges that cover `0..len`, on several threads, and returns the results in order. The whole
 /// moves this many bytes.
-pub(super) fn run<R: Send>(
+pub fn run<R: Send>(
     threads: Threads,
     pace: &Pace,
     len: usize,

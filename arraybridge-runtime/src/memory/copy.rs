@@ -4,7 +4,8 @@ use crate::error::{Error, Result};
 use crate::host::buffer::HostBuffer;
 use crate::host::cast::{CastReport, Scaling, StridedArray, cast_strided};
 use crate::host::dtype::DType;
-use crate::host::{self, Threads, copy, layout};
+use crate::host::parallel::Threads;
+use crate::host::{self, copy, layout};
 use crate::memory::view::View;
 
 /// From this many bytes on, the work takes tens of microseconds, and is split over threads.

@@ -3,6 +3,8 @@
 //! A row of the result is one position along the axes before the joined one. It consists of runs: the
 //! elements of each array at that position, one array after the other.
 
+use std::ops::Range;
+
 use pyo3::prelude::*;
 use smallvec::SmallVec;
 
@@ -10,10 +12,14 @@ use super::join::Along;
 use crate::convert::Opened;
 use crate::framework::spec::DType;
 use crate::host::cast::{CastError, CastReport, Scaling, StridedArray, cast_strided};
-use crate::host::{Threads, copy};
+use crate::host::copy;
+use crate::host::parallel::{self, Pace, Threads};
 use crate::memory::cast;
 use crate::memory::source::Source;
 use crate::memory::view::{Dims, View};
+
+/// From this many arrays on, each thread copies several of them. Of fewer, each is split over threads.
+const MANY: usize = 8;
 
 /// Fills the result with the arrays, cast to its dtype.
 ///
@@ -42,17 +48,26 @@ pub(super) fn fill(
         return Ok(());
     }
     let is_large = result.nbytes() >= cast::DETACH_FROM;
-    let rows = Rows::of(result, axis, is_large);
-    let copy_all = || {
-        pieces.iter().try_for_each(|piece| {
+    let (rows, threads) = if pieces.len() >= MANY {
+        (Rows::of(result, axis, false), threads(is_large))
+    } else {
+        (Rows::of(result, axis, is_large), Threads::ONE)
+    };
+    let copy = |range: Range<usize>| {
+        pieces[range].iter().try_for_each(|piece| {
             // SAFETY: `result` and `arrays` are borrowed until this function returns, and their owners
             // keep the memory alive that the views describe. `result` owns its memory, which has room
             // for all rows, and is borrowed mutably, so that nobody else reads or writes it and it
-            // overlaps no array. That no other thread writes to the arrays meanwhile is assumed of
-            // Python threads: see "What is assumed of Python threads" in ARCHITECTURE.md.
+            // overlaps no array; threads copy different arrays, to different places. That no other
+            // thread writes to the arrays meanwhile is assumed of Python threads: see "What is assumed of
+            // Python threads" in ARCHITECTURE.md.
             unsafe { rows.copy_from(piece) }
         })
     };
+    static PACE: Pace = Pace::new();
+    let bytes = result.nbytes().saturating_mul(2);
+    let copy_all =
+        || parallel::run(threads, &PACE, pieces.len(), bytes, copy).into_iter().collect();
     if is_large { py.detach(copy_all) } else { copy_all() }
 }
 
@@ -126,7 +141,7 @@ pub(super) fn fill_row(
         address: stack.data() as usize + row * row_bytes,
         strides: Dims::new(),
         dtype: stack.dtype(),
-        threads: if is_large { Threads::Measured } else { Threads::ONE },
+        threads: threads(is_large),
     };
     let copy = || {
         let (run, data) = (rows.address as *mut u8, piece.address as *const u8);
@@ -150,6 +165,10 @@ pub(super) fn clear_rows(stack: &mut Source, row: usize) {
     unsafe { view.data().add(view.nbytes() - bytes).write_bytes(0, bytes) };
 }
 
+fn threads(is_large: bool) -> Threads {
+    if is_large { Threads::Measured } else { Threads::ONE }
+}
+
 /// The memory of the result. Its address is an integer, since raw pointers do not cross `detach`.
 struct Rows {
     address: usize,
@@ -169,7 +188,7 @@ impl Rows {
                 .map(|stride| stride as isize)
                 .collect(),
             dtype: result.dtype(),
-            threads: if is_large { Threads::Measured } else { Threads::ONE },
+            threads: threads(is_large),
         }
     }
 

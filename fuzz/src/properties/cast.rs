@@ -3,10 +3,10 @@
 use arbitrary::{Arbitrary, Result, Unstructured};
 
 use super::number::Number;
-use crate::host::Threads;
 use crate::host::cast::{CastReport, Scaling, StridedArray, cast_strided};
 use crate::host::dtype::{DType, Kind};
 use crate::host::layout;
+use crate::host::parallel::Threads;
 
 /// An array, and what it is cast to.
 #[derive(Debug)]

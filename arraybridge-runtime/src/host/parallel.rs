@@ -32,8 +32,8 @@ const FIRST: usize = 4;
 const TRIAL_BYTES: usize = 64 << 20;
 /// The bytes of a part that is measured, at least.
 const PART_BYTES: usize = 16 << 20;
-/// Of the large operations of a kind, one in this many is measured.
-const TRIAL_EVERY: usize = 64;
+/// Of the large operations of a kind, the first two and one in this many are measured.
+const TRIAL_EVERY: usize = 16;
 /// Twice the threads are worth it if they need less than this share of the time. Others may use those cores.
 const WORTH: f64 = 0.85;
 
@@ -41,12 +41,15 @@ const WORTH: f64 = 0.85;
 pub struct Pace {
     /// The number of threads to use; 0 if nothing was measured.
     best: AtomicUsize,
+    /// What the last trial found better; 0 if nothing.
+    better: AtomicUsize,
     large: AtomicUsize,
 }
 
 impl Pace {
     pub const fn new() -> Pace {
-        Pace { best: AtomicUsize::new(0), large: AtomicUsize::new(0) }
+        let [best, better, large] = [const { AtomicUsize::new(0) }; 3];
+        Pace { best, better, large }
     }
 
     fn best(&self, cores: usize) -> usize {
@@ -57,8 +60,24 @@ impl Pace {
     }
 
     fn is_trial(&self, bytes: usize) -> bool {
-        bytes >= TRIAL_BYTES
-            && self.large.fetch_add(1, Ordering::Relaxed).is_multiple_of(TRIAL_EVERY)
+        if bytes < TRIAL_BYTES {
+            return false;
+        }
+        let before = self.large.fetch_add(1, Ordering::Relaxed);
+        before == 1 || before.is_multiple_of(TRIAL_EVERY)
+    }
+
+    /// Keeps what a trial found. Two in a row have to find more threads better, or fewer, since what else runs on
+    /// the machine disturbs one.
+    fn keep(&self, best: usize, found: usize) {
+        let before = self.better.swap(found, Ordering::Relaxed);
+        let agreed = match before {
+            0 => best,
+            _ if found > best && before > best => found.min(before),
+            _ if found < best && before < best => found.max(before),
+            _ => best,
+        };
+        self.best.store(agreed, Ordering::Relaxed);
     }
 }
 
@@ -108,19 +127,25 @@ pub fn run<R: Send>(
         return split(0..len, threads_for(bytes, best), &work);
     }
     let (mut results, mut done) = (Vec::new(), 0);
-    let best = climb(best, cores, |threads| {
+    let found = climb(best, cores, |threads| {
         let part = bytes.div_ceil(PART_BYTES.max(2 * MIN_BYTES * threads));
         let end = done + len / part;
         if end == done || end > len {
             return None;
         }
-        let start = Instant::now();
-        results.extend(split(done..end, threads, &work));
-        let cost = start.elapsed().as_secs_f64() / (end - done) as f64;
+        // Without the start of the threads, which a part pays for as much as a whole operation.
+        let timed = |range| {
+            let start = Instant::now();
+            (work(range), start.elapsed())
+        };
+        let (found, times): (Vec<R>, Vec<_>) =
+            split(done..end, threads, &timed).into_iter().unzip();
+        results.extend(found);
+        let cost = times.into_iter().max()?.as_secs_f64() / (end - done) as f64;
         done = end;
         Some(cost)
     });
-    pace.best.store(best, Ordering::Relaxed);
+    pace.keep(best, found);
     if done < len {
         results.extend(split(done..len, threads_for(bytes, best), &work));
     }
@@ -130,13 +155,18 @@ pub fn run<R: Send>(
 /// The number of threads, of at most `most`, from which neither twice nor half as many are better. `cost` is the
 /// time for the same work with a number of threads; `None` if there is no work left to measure.
 fn climb(first: usize, most: usize, mut cost: impl FnMut(usize) -> Option<f64>) -> usize {
-    // The first of two also pays for what is done for the first time.
+    // The first part also pays for what is done for the first time. The least of two counts.
     let Some(mut lowest) = cost(first).and_then(|_| cost(first)) else { return first };
+    let mut compare = |threads, best, lowest: f64| {
+        let once = cost(threads)?;
+        let lowest = lowest.min(cost(best)?);
+        Some((once.min(cost(threads)?), lowest))
+    };
     let mut best = first;
     while best < most
         && let more = (2 * best).min(most)
-        && let Some(cost) = cost(more)
-        && cost < WORTH * lowest
+        && let Some((cost, before)) = compare(more, best, lowest)
+        && cost < WORTH * before
     {
         (best, lowest) = (more, cost);
     }
@@ -145,8 +175,8 @@ fn climb(first: usize, most: usize, mut cost: impl FnMut(usize) -> Option<f64>) 
     }
     while best > 1
         && let fewer = best.div_ceil(2)
-        && let Some(cost) = cost(fewer)
-        && WORTH * cost <= lowest
+        && let Some((cost, before)) = compare(fewer, best, lowest)
+        && WORTH * cost <= before
     {
         (best, lowest) = (fewer, cost);
     }
@@ -233,8 +263,34 @@ mod tests {
     fn one_large_operation_in_many_is_measured() {
         let pace = Pace::new();
         let trials = (0..10 * TRIAL_EVERY).filter(|_| pace.is_trial(TRIAL_BYTES)).count();
-        assert_eq!(trials, 10);
+        assert_eq!(trials, 11);
         assert!(!(0..10 * TRIAL_EVERY).any(|_| pace.is_trial(TRIAL_BYTES - 1)));
+    }
+
+    #[test]
+    fn two_trials_in_a_row_have_to_agree() {
+        let pace = Pace::new();
+        let after = |found| {
+            let best = pace.best(4);
+            pace.keep(best, found);
+            pace.best(4)
+        };
+        assert_eq!([1, 4, 1, 8, 2].map(after), [4; 5], "one trial, or none, found so");
+        assert_eq!([1, 1, 1].map(after), [2, 1, 1]);
+        assert_eq!([16, 8, 32].map(after), [1, 8, 8]);
+        assert_eq!(after(16), 16);
+    }
+
+    #[test]
+    fn one_measurement_that_is_disturbed_changes_nothing() {
+        for disturbed in 1..12 {
+            let mut count = 0;
+            let found = climb(4, 8, |threads| {
+                count += 1;
+                Some(machine(4)(threads) * if count == disturbed { 10.0 } else { 1.0 })
+            });
+            assert_eq!(found, 4, "measurement {disturbed}");
+        }
     }
 
     /// The time that a machine needs: each thread moves as much as one core can, up to what the memory gives.

@@ -5,7 +5,7 @@ use crate::host::buffer::HostBuffer;
 use crate::host::cast::{CastReport, Scaling, StridedArray, cast_strided};
 use crate::host::dtype::DType;
 use crate::host::parallel::Threads;
-use crate::host::{self, copy, layout};
+use crate::host::{copy, layout};
 use crate::memory::view::View;
 
 /// From this many bytes on, the work takes tens of microseconds, and is split over threads.
@@ -68,7 +68,7 @@ pub fn copy_to_buffer(view: &View) -> Result<HostBuffer> {
 pub fn count_rounded(view: &View, dtype: DType) -> Result<u64> {
     expect_host(view)?;
     // SAFETY: the view's owner keeps its memory alive, and that nobody writes to it meanwhile is assumed.
-    Ok(unsafe { host::cast::count_rounded(strided(view), dtype, threads(view.nbytes())) })
+    Ok(unsafe { crate::host::cast::count_rounded(strided(view), dtype, threads(view.nbytes())) })
 }
 
 fn strided(view: &View) -> StridedArray<'_> {

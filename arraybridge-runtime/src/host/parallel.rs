@@ -283,13 +283,14 @@ mod tests {
 
     #[test]
     fn one_measurement_that_is_disturbed_changes_nothing() {
-        for disturbed in 1..12 {
+        for (memory, disturbed) in [2, 4, 8].into_iter().flat_map(|m| (1..12).map(move |d| (m, d)))
+        {
             let mut count = 0;
             let found = climb(4, 8, |threads| {
                 count += 1;
-                Some(machine(4)(threads) * if count == disturbed { 10.0 } else { 1.0 })
+                Some(machine(memory)(threads) * if count == disturbed { 10.0 } else { 1.0 })
             });
-            assert_eq!(found, 4, "measurement {disturbed}");
+            assert_eq!(found, memory, "measurement {disturbed}");
         }
     }
 

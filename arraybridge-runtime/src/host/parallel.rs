@@ -21,6 +21,11 @@ pub enum Threads {
 impl Threads {
     /// The caller's own.
     pub const ONE: Threads = Threads::AtMost(1);
+
+    /// As many as are fast for a large operation, and the caller's own for another.
+    pub fn for_large(is_large: bool) -> Threads {
+        if is_large { Threads::Measured } else { Threads::ONE }
+    }
 }
 
 /// A thread that moves fewer bytes than this costs more than it saves: it takes as long to start as to move
@@ -41,21 +46,29 @@ const WORTH: f64 = 0.85;
 pub struct Pace {
     /// The number of threads to use; 0 if nothing was measured.
     best: AtomicUsize,
-    /// What the last trial found better; 0 if nothing.
-    better: AtomicUsize,
+    /// What the last trial found; 0 before the first.
+    found: AtomicUsize,
     large: AtomicUsize,
 }
 
 impl Pace {
     pub const fn new() -> Pace {
-        let [best, better, large] = [const { AtomicUsize::new(0) }; 3];
-        Pace { best, better, large }
+        let [best, found, large] = [const { AtomicUsize::new(0) }; 3];
+        Pace { best, found, large }
     }
 
-    fn best(&self, cores: usize) -> usize {
+    fn best(&self) -> usize {
         match self.best.load(Ordering::Relaxed) {
-            0 => FIRST.min(cores),
+            0 => FIRST.min(cores()),
             best => best,
+        }
+    }
+
+    /// The number of threads for an operation that moves this many bytes, unless it is measured.
+    pub fn expected(&self, threads: Threads, bytes: usize) -> usize {
+        match threads {
+            Threads::AtMost(most) => threads_for(bytes, most),
+            Threads::Measured => threads_for(bytes, self.best()),
         }
     }
 
@@ -70,7 +83,7 @@ impl Pace {
     /// Keeps what a trial found. Two in a row have to find more threads better, or fewer, since what else runs on
     /// the machine disturbs one.
     fn keep(&self, best: usize, found: usize) {
-        let before = self.better.swap(found, Ordering::Relaxed);
+        let before = self.found.swap(found, Ordering::Relaxed);
         let agreed = match before {
             0 => best,
             _ if found > best && before > best => found.min(before),
@@ -97,14 +110,6 @@ fn cores() -> usize {
     }
 }
 
-/// The most threads for an operation that moves this many bytes.
-pub fn most_for(bytes: usize, threads: Threads) -> usize {
-    match threads {
-        Threads::AtMost(most) => threads_for(bytes, most),
-        Threads::Measured => threads_for(bytes, cores()),
-    }
-}
-
 fn threads_for(bytes: usize, most: usize) -> usize {
     (bytes / MIN_BYTES).clamp(1, most.max(1))
 }
@@ -118,18 +123,15 @@ pub fn run<R: Send>(
     bytes: usize,
     work: impl Fn(Range<usize>) -> R + Sync,
 ) -> Vec<R> {
-    if let Threads::AtMost(most) = threads {
-        return split(0..len, threads_for(bytes, most), &work);
+    let expected = pace.expected(threads, bytes);
+    if threads != Threads::Measured || cores() == 1 || !pace.is_trial(bytes) {
+        return split(0..len, expected, &work);
     }
-    let cores = cores();
-    let best = pace.best(cores);
-    if cores == 1 || !pace.is_trial(bytes) {
-        return split(0..len, threads_for(bytes, best), &work);
-    }
+    let best = pace.best();
     let (mut results, mut done) = (Vec::new(), 0);
-    let found = climb(best, cores, |threads| {
-        let part = bytes.div_ceil(PART_BYTES.max(2 * MIN_BYTES * threads));
-        let end = done + len / part;
+    let found = climb(best, cores(), |threads| {
+        let parts = bytes.div_ceil(PART_BYTES.max(2 * MIN_BYTES * threads));
+        let end = done + len / parts;
         if end == done || end > len {
             return None;
         }
@@ -147,7 +149,7 @@ pub fn run<R: Send>(
     });
     pace.keep(best, found);
     if done < len {
-        results.extend(split(done..len, threads_for(bytes, best), &work));
+        results.extend(split(done..len, expected, &work));
     }
     results
 }
@@ -252,11 +254,16 @@ mod tests {
 
     #[test]
     fn every_thread_has_enough_to_do() {
-        assert_eq!(most_for(MIN_BYTES - 1, Threads::AtMost(8)), 1);
-        assert_eq!(most_for(2 * MIN_BYTES, Threads::AtMost(8)), 2);
-        assert_eq!(most_for(100 * MIN_BYTES, Threads::AtMost(8)), 8);
-        assert_eq!(most_for(100 * MIN_BYTES, Threads::AtMost(0)), 1);
-        assert_eq!(most_for(1000 * MIN_BYTES, Threads::Measured), cores());
+        let pace = Pace::new();
+        assert_eq!(pace.expected(Threads::AtMost(8), MIN_BYTES - 1), 1);
+        assert_eq!(pace.expected(Threads::AtMost(8), 2 * MIN_BYTES), 2);
+        assert_eq!(pace.expected(Threads::AtMost(8), 100 * MIN_BYTES), 8);
+        assert_eq!(pace.expected(Threads::AtMost(0), 100 * MIN_BYTES), 1);
+        assert_eq!(pace.expected(Threads::Measured, 100 * MIN_BYTES), FIRST.min(cores()));
+        pace.keep(4, 32);
+        pace.keep(4, 32);
+        assert_eq!(pace.expected(Threads::Measured, 100 * MIN_BYTES), 32);
+        assert_eq!(pace.expected(Threads::Measured, 8 * MIN_BYTES), 8);
     }
 
     #[test]
@@ -271,10 +278,10 @@ mod tests {
     fn two_trials_in_a_row_have_to_agree() {
         let pace = Pace::new();
         let after = |found| {
-            let best = pace.best(4);
-            pace.keep(best, found);
-            pace.best(4)
+            pace.keep(pace.best(), found);
+            pace.best()
         };
+        pace.best.store(4, Ordering::Relaxed);
         assert_eq!([1, 4, 1, 8, 2].map(after), [4; 5], "one trial, or none, found so");
         assert_eq!([1, 1, 1].map(after), [2, 1, 1]);
         assert_eq!([16, 8, 32].map(after), [1, 8, 8]);

@@ -94,5 +94,5 @@ fn buffer_for(shape: &[usize], dtype: DType) -> Result<HostBuffer> {
 }
 
 fn threads(bytes: usize) -> Threads {
-    if bytes >= LARGE { Threads::Measured } else { Threads::ONE }
+    Threads::for_large(bytes >= LARGE)
 }

@@ -18,8 +18,9 @@ use crate::memory::cast;
 use crate::memory::source::Source;
 use crate::memory::view::{Dims, View};
 
-/// From this many arrays on, each thread copies several of them. Of fewer, each is split over threads.
-const MANY: usize = 8;
+/// If each array is at most this part of the result, each thread copies several of them. Otherwise each array is
+/// split over threads.
+const SMALL_PART: usize = 8;
 
 /// Fills the result with the arrays, cast to its dtype.
 ///
@@ -48,11 +49,10 @@ pub(super) fn fill(
         return Ok(());
     }
     let is_large = result.nbytes() >= cast::DETACH_FROM;
-    let (rows, threads) = if pieces.len() >= MANY {
-        (Rows::of(result, axis, false), threads(is_large))
-    } else {
-        (Rows::of(result, axis, is_large), Threads::ONE)
-    };
+    let is_small = |piece: &Piece| piece.run_bytes(result.dtype()) <= offset / SMALL_PART;
+    let (one, other) = (Threads::ONE, Threads::for_large(is_large));
+    let (each, across) = if pieces.iter().all(is_small) { (one, other) } else { (other, one) };
+    let rows = Rows::of(result, axis, each);
     let copy = |range: Range<usize>| {
         pieces[range].iter().try_for_each(|piece| {
             // SAFETY: `result` and `arrays` are borrowed until this function returns, and their owners
@@ -66,8 +66,7 @@ pub(super) fn fill(
     };
     static PACE: Pace = Pace::new();
     let bytes = result.nbytes().saturating_mul(2);
-    let copy_all =
-        || parallel::run(threads, &PACE, pieces.len(), bytes, copy).into_iter().collect();
+    let copy_all = || parallel::run(across, &PACE, pieces.len(), bytes, copy).into_iter().collect();
     if is_large { py.detach(copy_all) } else { copy_all() }
 }
 
@@ -101,7 +100,7 @@ pub(super) fn fill_region(
     let offset = starts.iter().zip(row_strides(whole, size)).map(|(start, stride)| start * stride);
     let piece = Piece::new(part, axis, offset.sum());
     let is_large = part.nbytes() >= cast::DETACH_FROM;
-    let rows = Rows::of(result, axis, is_large);
+    let rows = Rows::of(result, axis, Threads::for_large(is_large));
     let copy = || {
         // SAFETY: `result` and `part` are borrowed until this function returns, and their owners keep the
         // memory alive that the views describe. `result` owns its memory, which has the region, as the
@@ -141,7 +140,7 @@ pub(super) fn fill_row(
         address: stack.data() as usize + row * row_bytes,
         strides: Dims::new(),
         dtype: stack.dtype(),
-        threads: threads(is_large),
+        threads: Threads::for_large(is_large),
     };
     let copy = || {
         let (run, data) = (rows.address as *mut u8, piece.address as *const u8);
@@ -165,10 +164,6 @@ pub(super) fn clear_rows(stack: &mut Source, row: usize) {
     unsafe { view.data().add(view.nbytes() - bytes).write_bytes(0, bytes) };
 }
 
-fn threads(is_large: bool) -> Threads {
-    if is_large { Threads::Measured } else { Threads::ONE }
-}
-
 /// The memory of the result. Its address is an integer, since raw pointers do not cross `detach`.
 struct Rows {
     address: usize,
@@ -180,7 +175,7 @@ struct Rows {
 
 impl Rows {
     /// The rows of a contiguous array: one for each position along the axes before one.
-    fn of(result: &View, axis: usize, is_large: bool) -> Rows {
+    fn of(result: &View, axis: usize, threads: Threads) -> Rows {
         Rows {
             address: result.data() as usize,
             strides: row_strides(result.shape(), result.dtype().size())
@@ -188,7 +183,7 @@ impl Rows {
                 .map(|stride| stride as isize)
                 .collect(),
             dtype: result.dtype(),
-            threads: threads(is_large),
+            threads,
         }
     }
 

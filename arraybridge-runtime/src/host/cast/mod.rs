@@ -107,11 +107,11 @@ pub unsafe fn cast_strided(
         return Ok(CastReport::default());
     };
     let bytes = walk.len().saturating_mul(plan.src_size + plan.dst_size);
-    let (index, axis) = walk.split_axis(parallel::most_for(bytes, threads));
-    let pointers = Pointers { dst, src: src.data };
-    let swap = src.swap.filter(|unit| *unit > 1);
     static CASTS: Pace = Pace::new();
     static EXTREMES: Pace = Pace::new();
+    let (index, axis) = walk.split_axis(CASTS.expected(threads, bytes));
+    let pointers = Pointers { dst, src: src.data };
+    let swap = src.swap.filter(|unit| *unit > 1);
     let run = |plan: &Plan, goal: Goal, pace: &Pace| {
         parallel::run(threads, pace, axis.len, bytes, |range| {
             let (walk, from, to) = walk.part(index, range);
@@ -145,7 +145,7 @@ pub unsafe fn count_rounded(src: StridedArray<'_>, dtype: DType, threads: Thread
     let Some(walk) = Walk::new(src.shape, src.strides, plan.src_size) else { return 0 };
     static PACE: Pace = Pace::new();
     let bytes = walk.len().saturating_mul(plan.src_size);
-    let (index, axis) = walk.split_axis(parallel::most_for(bytes, threads));
+    let (index, axis) = walk.split_axis(PACE.expected(threads, bytes));
     let swap = src.swap.filter(|unit| *unit > 1);
     let pointers = Pointers { dst: NonNull::dangling().as_ptr(), src: src.data };
     let parts = parallel::run(threads, &PACE, axis.len, bytes, |range| {

@@ -54,7 +54,7 @@ pub unsafe fn gather(
     }
     static PACE: Pace = Pace::new();
     let bytes = walk.len().saturating_mul(2 * itemsize);
-    let (index, axis) = walk.split_axis(parallel::most_for(bytes, threads));
+    let (index, axis) = walk.split_axis(PACE.expected(threads, bytes));
     let pointers = Pointers { dst, src };
     parallel::run(threads, &PACE, axis.len, bytes, |range| {
         let (walk, src, dst) = walk.part(index, range);

@@ -116,6 +116,7 @@ fn threads_for(bytes: usize, most: usize) -> usize {
 
 /// Calls `work` for ranges that cover `0..len`, on several threads, and returns the results in order. The whole
 /// moves this many bytes.
+#[inline]
 pub fn run<R: Send>(
     threads: Threads,
     pace: &Pace,
@@ -124,9 +125,20 @@ pub fn run<R: Send>(
     work: impl Fn(Range<usize>) -> R + Sync,
 ) -> Vec<R> {
     let expected = pace.expected(threads, bytes);
-    if threads != Threads::Measured || cores() == 1 || !pace.is_trial(bytes) {
-        return split(0..len, expected, &work);
+    if threads == Threads::Measured && cores() > 1 && pace.is_trial(bytes) {
+        return measure(pace, len, bytes, &work);
     }
+    split(0..len, expected, &work)
+}
+
+/// As [`run`], and finds out which number of threads is fast.
+#[cold]
+fn measure<R: Send>(
+    pace: &Pace,
+    len: usize,
+    bytes: usize,
+    work: &(impl Fn(Range<usize>) -> R + Sync),
+) -> Vec<R> {
     let best = pace.best();
     let (mut results, mut done) = (Vec::new(), 0);
     let found = climb(best, cores(), |threads| {
@@ -149,7 +161,7 @@ pub fn run<R: Send>(
     });
     pace.keep(best, found);
     if done < len {
-        results.extend(split(done..len, expected, &work));
+        results.extend(split(done..len, threads_for(bytes, best), work));
     }
     results
 }

@@ -50,8 +50,10 @@ pub(super) fn fill(
     }
     let is_large = result.nbytes() >= cast::DETACH_FROM;
     let is_small = |piece: &Piece| piece.run_bytes(result.dtype()) <= offset / SMALL_PART;
-    let (one, other) = (Threads::ONE, Threads::for_large(is_large));
-    let (each, across) = if pieces.iter().all(is_small) { (one, other) } else { (other, one) };
+    let (each, across) = match is_large && pieces.iter().all(is_small) {
+        true => (Threads::ONE, Threads::Measured),
+        false => (Threads::for_large(is_large), Threads::ONE),
+    };
     let rows = Rows::of(result, axis, each);
     let copy = |range: Range<usize>| {
         pieces[range].iter().try_for_each(|piece| {
@@ -64,10 +66,12 @@ pub(super) fn fill(
             unsafe { rows.copy_from(piece) }
         })
     };
+    if !is_large {
+        return copy(0..pieces.len());
+    }
     static PACE: Pace = Pace::new();
     let bytes = result.nbytes().saturating_mul(2);
-    let copy_all = || parallel::run(across, &PACE, pieces.len(), bytes, copy).into_iter().collect();
-    if is_large { py.detach(copy_all) } else { copy_all() }
+    py.detach(|| parallel::run(across, &PACE, pieces.len(), bytes, copy).into_iter().collect())
 }
 
 /// Copies an array to a region of the result, which has its dtype and its axes. The region begins at these

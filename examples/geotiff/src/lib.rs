@@ -379,6 +379,6 @@ fn failed(error: TiffError) -> PyErr {
 }
 
 #[pymodule]
-fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
+fn _geotiff(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<GeoTiff>()
 }

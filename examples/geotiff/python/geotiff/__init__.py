@@ -12,7 +12,7 @@ import xarray
 from xarray.backends import BackendArray, BackendEntrypoint
 from xarray.core import indexing
 
-from ._core import GeoTiff
+from ._geotiff import GeoTiff
 
 __all__ = ["Backend", "GeoTiff", "read"]
 

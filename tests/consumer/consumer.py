@@ -24,6 +24,7 @@ WORK = Path(__file__).with_name("work.py")
 # Why a result differs. docs/migration.md says more of each.
 EXPLAINED = {
     "dtype": "the result has the dtype of the image, or the function's own where it is a mask",
+    "rounded": "the result has the image's integer dtype, and the original's is a float",
     "scale": "values are rounded and clamped; the original stretches them to the dtype's range",
     "ours works": "the original package fails",
 }
@@ -42,6 +43,7 @@ def run(out: Path, options: argparse.Namespace, *folders: Path) -> tuple[dict, d
         "XDG_DATA_HOME": str(home),
         "QT_QPA_PLATFORM": "offscreen",
         "OPENHCS_CPU_ONLY": "true",
+        "PYTHONFAULTHANDLER": "1",
         "PYTHONPATH": os.pathsep.join(map(str, folders)),
         # PoCL compiles kernels for minutes. Both runs find what is compiled already.
         "POCL_CACHE_DIR": str(out.parent / "pocl"),
@@ -83,6 +85,8 @@ def difference(theirs, ours) -> str | None:
         return None if all(x.dtype == y.dtype for x, y in pairs) else "dtype"
     if any(is_stretched(x, y) for x, y in pairs):
         return "scale"
+    if all(is_rounded(x, y) for x, y in pairs):
+        return "rounded"
     return "values"
 
 
@@ -92,6 +96,15 @@ def is_stretched(theirs: np.ndarray, ours: np.ndarray) -> bool:
         return False
     ends = np.iinfo(theirs.dtype)
     return theirs.min() == 0 and theirs.max() == ends.max and ours.max() < ends.max
+
+
+def is_rounded(theirs: np.ndarray, ours: np.ndarray) -> bool:
+    """Whether ours are the original's numbers, as the nearest of an integer dtype."""
+    if theirs.dtype.kind != "f" or ours.dtype.kind not in "iu":
+        return False
+    ends = np.iinfo(ours.dtype)
+    nearest = np.clip(np.rint(theirs.astype("float64")), ends.min, ends.max)
+    return np.array_equal(nearest, ours.astype("float64"))
 
 
 def compare(theirs: dict, ours: dict) -> collections.Counter:

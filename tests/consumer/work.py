@@ -30,6 +30,13 @@ import numpy as np
 # The whole of a Python value that is not an array; arrays may have any size.
 LONGEST = 2000
 SIZE = 32
+# Not called, because of what pyclesperanto 0.25.1 itself does.
+WRITES_PAST_ITS_RESULT = {"pyclesperanto:sum_reduction_x"}
+LEAVES_MEMORY_AS_IT_WAS = {
+    "pyclesperanto:copy_horizontal_slice",
+    "pyclesperanto:copy_slice",
+    "pyclesperanto:copy_vertical_slice",
+}
 
 
 def images(folder: Path) -> dict[str, np.ndarray]:
@@ -84,9 +91,11 @@ def functions(stacks: dict[str, np.ndarray], every: int):
     from openhcs.processing.backends.lib_registry.registry_service import RegistryService
 
     metadata = RegistryService.get_all_functions_with_metadata()
-    for index, (name, entry) in enumerate(sorted(metadata.items())[::every]):
+    chosen = sorted(metadata.keys() - WRITES_PAST_ITS_RESULT - LEAVES_MEMORY_AS_IT_WAS)
+    for index, name in enumerate(chosen[::every]):
         if index % 25 == 0:
-            print(f"{index * every} of {len(metadata)} functions", file=sys.stderr, flush=True)
+            print(f"{index * every} of {len(chosen)} functions", file=sys.stderr, flush=True)
+        entry = metadata[name]
         for dtype, stack in stacks.items():
             np.random.seed(0)
             given = stack.copy()

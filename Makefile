@@ -92,7 +92,7 @@ sanitize: $(TEST_STAMP) ## the Rust tests under AddressSanitizer
 	@$(with_python) CARGO_TARGET_DIR=$(CURDIR)/build/sanitize RUSTC_BOOTSTRAP=1 \
 	RUSTFLAGS="-Zsanitizer=address -Cforce-frame-pointers=yes" PYTHONMALLOC=malloc \
 	ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1:detect_stack_use_after_return=1 \
-	$(CARGO) test --target $$(rustc -vV | sed -n 's/^host: //p') -p arraybridge-runtime --lib
+	$(CARGO) test --target $$(rustc -vV | sed -n 's/^host: //p') -p arraybridge-runtime --features package --lib
 
 NIGHTLY := nightly
 
@@ -105,7 +105,7 @@ sanitize-threads: $(TEST_STAMP) ## the Rust tests that use threads under ThreadS
 	RUSTFLAGS="-Zsanitizer=thread -Cforce-frame-pointers=yes" \
 	TSAN_OPTIONS=halt_on_error=1:allocator_may_return_null=1 \
 	$(CARGO) +$(NIGHTLY) test -Zbuild-std --target $$(rustc -vV | sed -n 's/^host: //p') \
-	-p arraybridge-runtime --no-default-features --lib -- $(THREADED)
+	-p arraybridge-runtime --no-default-features --features casts --lib -- $(THREADED)
 
 # The tests of memory that Python and Rust share. TensorFlow and JAX would take hours under these tools.
 SHARED_MEMORY := $(addprefix tests/python/test_,$(addsuffix .py,lifetime tensor capsules))
@@ -138,7 +138,7 @@ valgrind: wheel ## the tests of lifetimes under valgrind, with NumPy only
 # Miri interprets what calls no Python. Random tests would take hours in it.
 miri: $(TEST_STAMP) ## the Rust tests of tensors, claims and layouts under Miri; needs a nightly toolchain with miri and rust-src
 	@$(with_python) CARGO_TARGET_DIR=$(CURDIR)/build/miri MIRIFLAGS=-Zmiri-disable-isolation \
-	$(CARGO) +$(NIGHTLY) miri test -p arraybridge-runtime --no-default-features --lib -- claims:: host::layout memory:: tensor::
+	$(CARGO) +$(NIGHTLY) miri test -p arraybridge-runtime --no-default-features --features casts --lib -- claims:: host::layout memory:: tensor::
 
 # The allocator puts guards around blocks, and overwrites those that are freed.
 lifetime: wheel $(OPENCL_ENV) ## the tests of lifetimes with Python's debug allocator and its development mode
@@ -364,7 +364,10 @@ lint: wheel ## check formatting, lints and type stubs
 	@$(VENV)/bin/ruff check . && $(VENV)/bin/ruff format --check .
 	@PYO3_PYTHON=$$(realpath -s $(VENV)/bin/python) \
 	$(CARGO) clippy --quiet --workspace --all-targets -- -D warnings
-	@$(CARGO) clippy --quiet -p arraybridge-runtime --no-default-features -- -D warnings
+	@for features in "" casts python; do \
+		PYO3_PYTHON=$$(realpath -s $(VENV)/bin/python) \
+		$(CARGO) clippy --quiet -p arraybridge-runtime --no-default-features --features "$$features" -- -D warnings; \
+	done
 	@$(VENV)/bin/python -m mypy.stubtest --mypy-config-file tests/typing/stubtest.ini --allowlist tests/stubtest-allowlist.txt arraybridge
 	@$(VENV)/bin/python -m mypy --strict tests/typing/sample.py
 	@$(VENV)/bin/basedpyright --project tests/typing/pyrightconfig.json --pythonpath $(VENV)/bin/python

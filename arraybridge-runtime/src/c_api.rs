@@ -17,21 +17,23 @@ use pyo3::types::{PyCapsule, PyCapsuleMethods};
 use crate::claims::{self, ClaimTable};
 use crate::convert::trace::{self, TraceTable};
 use crate::cuda;
+use crate::host::cast::table::{self as casts, CastTable};
 use crate::interpreter::fork;
 use crate::process::Lock;
 
 /// The version of the tables' layout.
-const VERSION: u32 = 4;
+const VERSION: u32 = 5;
 
 const NAME: &CStr = c"arraybridge._core._C_API";
 
-/// The tables. Their functions do not unwind. Those of the claims may be called by any thread, all others
-/// by attached threads.
+/// The tables. Their functions do not unwind. Those of the traces are called by attached threads, all others
+/// by any thread.
 #[repr(C)]
 struct Api {
     version: u32,
     traces: &'static TraceTable,
     claims: &'static ClaimTable,
+    casts: &'static CastTable,
 }
 
 /// The locks that threads take which are not attached to the interpreter.
@@ -40,13 +42,20 @@ static LOCKS: [&dyn Lock; 6] = {
     [&claims::REGISTRY, kept, idle, borrowed, contexts, unused]
 };
 
-static OWN: Api = Api { version: VERSION, traces: trace::TABLE.own(), claims: claims::TABLE.own() };
+#[cfg(feature = "package")]
+static OWN: Api = Api {
+    version: VERSION,
+    traces: trace::TABLE.own(),
+    claims: claims::TABLE.own(),
+    casts: &casts::own::OWN,
+};
 
 /// Adds the tables to the package's module.
 ///
 /// # Errors
 ///
 /// What Python raises.
+#[cfg(feature = "package")]
 pub fn publish(module: &Bound<'_, PyModule>) -> PyResult<()> {
     fork::watch(module.py(), &LOCKS);
     let tables = NonNull::from(&OWN).cast();
@@ -87,8 +96,10 @@ pub fn join(py: Python<'_>) -> PyResult<Bound<'_, PyModule>> {
         )));
     }
     // SAFETY: a table of this version has this layout, and extension modules are never unloaded.
-    let Api { traces, claims, .. } = unsafe { tables.as_ref() };
-    trace::TABLE.join(traces);
-    claims::TABLE.join(claims);
+    let tables = unsafe { tables.as_ref() };
+    trace::TABLE.join(tables.traces);
+    claims::TABLE.join(tables.claims);
+    #[cfg(not(feature = "casts"))]
+    casts::join(tables.casts);
     Ok(package)
 }

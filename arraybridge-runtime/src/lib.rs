@@ -15,6 +15,10 @@
 //! - Without it, the crate depends on none of them and is a library for Rust programs. [`Tensor`] is an
 //!   n-dimensional array of any element type: made from an array of `ndarray`, viewed as one, copied, cast
 //!   exactly, and exchanged with other Rust crates by DLPack.
+//! - `casts` (default) has the loops of casts, which take a third of the time that this crate needs to be
+//!   compiled. An extension module without them calls those of the `arraybridge` package, which it imports
+//!   anyway. A program without Python has no casts then.
+//! - `package` is for the package's own extension module.
 //!
 //! ```
 //! use arraybridge_runtime::prelude::*;
@@ -27,16 +31,20 @@
 //! # Ok::<(), Error>(())
 //! ```
 //!
-//! A crate without Python turns the default features off:
+//! An extension module, and a program without Python:
 //!
 //! ```toml
-//! arraybridge-runtime = { version = "0.1", default-features = false }
+//! arraybridge-runtime = { version = "0.1", default-features = false, features = ["python"] }
+//! arraybridge-runtime = { version = "0.1", default-features = false, features = ["casts"] }
 //! ```
 //!
 //! [`Tensor`]: prelude::Tensor
 #![cfg_attr(not(feature = "python"), doc = "[`memory_type`]: #features")]
 #![cfg_attr(not(feature = "python"), doc = "[`python::export`]: #features")]
-#![cfg_attr(not(feature = "python"), allow(dead_code, reason = "conversions use it"))]
+#![cfg_attr(
+    not(feature = "package"),
+    allow(dead_code, unused_imports, reason = "the package uses them")
+)]
 
 #[cfg(feature = "python")]
 extern crate self as arraybridge_runtime;
@@ -54,21 +62,21 @@ mod tensor;
 mod c_api;
 #[cfg(feature = "python")]
 mod convert;
-#[cfg(all(test, feature = "python"))]
+#[cfg(all(test, feature = "package"))]
 mod corpora;
 #[cfg(feature = "python")]
 mod cuda;
-#[cfg(feature = "python")]
+#[cfg(feature = "package")]
 mod declared;
 #[cfg(feature = "python")]
 mod framework;
 #[cfg(feature = "python")]
 mod interpreter;
-#[cfg(feature = "python")]
+#[cfg(feature = "package")]
 mod policy;
 #[cfg(feature = "python")]
 mod rust_function;
-#[cfg(feature = "python")]
+#[cfg(feature = "package")]
 mod slices;
 
 #[cfg(feature = "python")]

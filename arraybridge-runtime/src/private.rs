@@ -23,6 +23,7 @@ pub use crate::rust_function::{
 };
 
 /// What the package's own extension module, the benchmark of the kernels and the tests are made of.
+#[cfg(feature = "package")]
 pub mod package {
     pub use crate::c_api::publish;
     pub use crate::convert::record::Record;

@@ -47,8 +47,9 @@ def test_new_a_crate_names_the_versions_that_it_was_made_for(crate, tmp_path):
     workspace = tomllib.loads((bridges.ROOT / "Cargo.toml").read_text())["workspace"]
     shared = workspace["dependencies"]
     cargo = tomllib.loads((crate / "Cargo.toml").read_text())
+    features = {"default-features": False, "features": ["python"]}
     assert cargo["dependencies"] == {
-        "arraybridge-runtime": {"path": str(bridges.ROOT / "arraybridge-runtime")},
+        "arraybridge-runtime": {"path": str(bridges.ROOT / "arraybridge-runtime"), **features},
         "ndarray": shared["ndarray"],
         "pyo3": shared["pyo3"],
     }
@@ -57,7 +58,7 @@ def test_new_a_crate_names_the_versions_that_it_was_made_for(crate, tmp_path):
     assert project["dependencies"] == [f"arraybridge-rs=={ab.__version__}"]
     assert main(["new", "released"]) == 0
     cargo = tomllib.loads((tmp_path / "released" / "Cargo.toml").read_text())
-    assert cargo["dependencies"]["arraybridge-runtime"] == ab.__version__
+    assert cargo["dependencies"]["arraybridge-runtime"] == {"version": ab.__version__, **features}
     for file in crate.rglob("*"):
         left = re.findall(r"\$[a-z]+", file.read_text()) if file.is_file() else []
         assert not left, (file, left)

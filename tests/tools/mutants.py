@@ -113,8 +113,9 @@ def build_wheel() -> subprocess.CompletedProcess[str]:
 
 def cargo_test(*options: str) -> subprocess.CompletedProcess[str]:
     """Build or run the Rust tests of the runtime."""
+    crate = ["-p", "arraybridge-runtime", "--features", "package"]
     return run(
-        ["cargo", "test", "--quiet", "-p", "arraybridge-runtime", "--lib", *options],
+        ["cargo", "test", "--quiet", *crate, "--lib", *options],
         CARGO_TARGET_DIR=str(TREE / "target"),
         PYO3_PYTHON=sys.executable,
         LD_LIBRARY_PATH=sysconfig.get_config_var("LIBDIR"),

@@ -488,7 +488,7 @@ pub(crate) fn cast_of(
 #[inline(never)]
 fn castable(endpoints: Endpoints, from: DType, to: DType) -> Result<()> {
     if from.kind() == Kind::Complex && !matches!(to.kind(), Kind::Complex | Kind::Bool) {
-        let reason = crate::host::cast::CastError { from, to }.to_string();
+        let reason = crate::host::cast::CastError::Complex { from, to }.to_string();
         return Err(endpoints.error(Failure::Dtype, "cast", reason));
     }
     Ok(())

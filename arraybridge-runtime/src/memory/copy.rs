@@ -67,8 +67,10 @@ pub fn copy_to_buffer(view: &View) -> Result<HostBuffer> {
 #[cfg(feature = "python")]
 pub fn count_rounded(view: &View, dtype: DType) -> Result<u64> {
     expect_host(view)?;
+    let threads = threads(view.nbytes());
     // SAFETY: the view's owner keeps its memory alive, and that nobody writes to it meanwhile is assumed.
-    Ok(unsafe { crate::host::cast::count_rounded(strided(view), dtype, threads(view.nbytes())) })
+    let count = unsafe { crate::host::cast::count_rounded(strided(view), dtype, threads) };
+    count.map_err(|error| Error::Value(error.to_string()))
 }
 
 fn strided(view: &View) -> StridedArray<'_> {

@@ -6,7 +6,7 @@
 //! [`Argument`]. It claims the memory of the arrays, calls the function, and hands over the result.
 //! [`export`] puts every function of an extension crate into its module, declared as the Python
 //! decorators declare theirs. The element type of the result, the streams and the ways to go on when
-//! memory runs out are those of [`declared`](crate::declared).
+//! memory runs out are those of functions that Python declares.
 
 mod argument;
 mod attempt;

@@ -2,7 +2,9 @@
 
 use super::Tensor;
 use crate::error::Result;
+#[cfg(any(feature = "casts", feature = "python"))]
 use crate::host::cast::{CastReport, Scaling};
+#[cfg(any(feature = "casts", feature = "python"))]
 use crate::host::dtype::DType;
 use crate::memory::copy;
 use crate::memory::source::Source;
@@ -35,7 +37,11 @@ impl Tensor {
         // SAFETY: the copy wrote every element.
         Ok(unsafe { Source::from_buffer(buffer, self.dtype(), self.shape().into()) }.into())
     }
+}
 
+/// With the feature `casts` or `python`. Without `casts`, the loops are those of the `arraybridge` package.
+#[cfg(any(feature = "casts", feature = "python"))]
+impl Tensor {
     /// A copy of a host tensor with another element type, in row-major order.
     ///
     /// A number that an integer type cannot hold becomes the nearest one that it can: floats are rounded half
@@ -53,7 +59,8 @@ impl Tensor {
     ///
     /// # Errors
     ///
-    /// As [`to_contiguous`](Tensor::to_contiguous), and [`Error::Value`] for complex to real.
+    /// As [`to_contiguous`](Tensor::to_contiguous), and [`Error::Value`] for complex to real. Without the
+    /// feature `casts`, also [`Error::Value`] if the `arraybridge` package cannot be imported.
     ///
     /// [`Error::Value`]: crate::error::Error::Value
     pub fn cast(&self, dtype: DType) -> Result<Tensor> {
@@ -77,6 +84,8 @@ impl Tensor {
     ///
     /// As [`cast`](Tensor::cast).
     pub fn cast_with(&self, dtype: DType, scaling: Scaling) -> Result<(Tensor, CastReport)> {
+        #[cfg(not(feature = "casts"))]
+        super::python::join_package();
         let _claim = self.claim()?;
         let (buffer, report) = copy::cast_to_buffer(self.description(), dtype, scaling)?;
         // SAFETY: the cast wrote every element.
@@ -85,7 +94,7 @@ impl Tensor {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "casts"))]
 mod tests {
     use ndarray::{Axis, array};
 

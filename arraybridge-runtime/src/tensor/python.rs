@@ -11,7 +11,17 @@ use crate::cuda::Stream;
 use crate::cuda::driver::LEGACY_STREAM;
 use crate::error::Result;
 use crate::framework::spec::Framework;
+#[cfg(not(feature = "casts"))]
+use crate::host::cast::table as casts;
 use crate::memory::source::Owner;
+
+/// Makes this module use the casts of the package, if there is an interpreter.
+#[cfg(not(feature = "casts"))]
+pub(super) fn join_package() {
+    if !casts::is_joined() {
+        Python::try_attach(c_api::join_if_present);
+    }
+}
 
 impl Tensor {
     /// A tensor of an array's memory. Memory that DLPack cannot describe is copied.

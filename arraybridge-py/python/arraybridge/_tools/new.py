@@ -28,7 +28,8 @@ name = "$module"
 crate-type = ["cdylib"]
 
 [dependencies]
-arraybridge-runtime = $runtime
+# The package, which is imported first, has the loops of casts. The feature "casts" compiles them into this crate.
+arraybridge-runtime = { $runtime, default-features = false, features = ["python"] }
 ndarray = "$ndarray"
 pyo3 = "$pyo3"
 """
@@ -184,10 +185,10 @@ def run(name: str, source: str | None) -> int:
     if problem := _problem(folder, source):
         print(problem, file=sys.stderr)
         return 1
-    runtime = f'"{__version__}"'
+    runtime = f'version = "{__version__}"'
     if source:
         path = (Path(source) / "arraybridge-runtime").resolve()
-        runtime = f'{{ path = "{path.as_posix()}" }}'
+        runtime = f'path = "{path.as_posix()}"'
     words = {
         "name": folder.name,
         "module": folder.name.replace("-", "_"),

@@ -1,29 +1,34 @@
 //! Exact casts between all element types.
 //!
-//! A cast is a chain of at most four loops over blocks that stay in the L1 cache. Between the types that
-//! processors compute with, it is a single loop.
+//! Their loops are nearly half of the machine code of this crate. With the feature `casts` they are compiled
+//! in. An extension module without it calls those of the `arraybridge` package, by a table of C functions.
 
+#[cfg(feature = "casts")]
 mod element;
+#[cfg(feature = "casts")]
 mod kernel;
+#[cfg(feature = "casts")]
 mod pass;
+#[cfg(feature = "casts")]
 mod plan;
+#[cfg(feature = "casts")]
+mod run;
+#[cfg(feature = "casts")]
 mod small;
-#[cfg(test)]
+pub mod table;
+#[cfg(all(test, feature = "casts"))]
 mod tests;
 
-use std::ptr::NonNull;
-
-use self::element::Params;
-use self::kernel::Losses;
-use self::pass::{Found, Goal, Pass};
-use self::plan::Plan;
-use super::copy::Pointers;
-use super::parallel::{self, Pace, Threads};
-use super::walk::Walk;
 use crate::host::dtype::DType;
+
+#[cfg(feature = "casts")]
+pub use self::run::{cast_strided, count_rounded};
+#[cfg(not(feature = "casts"))]
+pub use self::table::{cast_strided, count_rounded};
 
 /// How floating point numbers become integers. It does not affect other casts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[repr(u8)]
 pub enum Scaling {
     /// Round half to even and saturate; NaN is 0.
     #[default]
@@ -39,6 +44,7 @@ pub enum Scaling {
 
 /// The result of a cast.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
 pub struct CastReport {
     /// The number of values that were out of the integer's range after rounding, or NaN. For
     /// [`Scaling::Stretch`], the number of infinities and NaN. For a target of floats, the number of
@@ -49,16 +55,25 @@ pub struct CastReport {
     pub fractions: u64,
 }
 
-/// A cast from complex to real numbers.
+/// A cast that cannot be done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "a {from} array cannot become {to}: the imaginary part would be lost; take the real part first"
-)]
-pub struct CastError {
-    /// The element type of the source.
-    pub from: DType,
-    /// The element type of the target.
-    pub to: DType,
+pub enum CastError {
+    /// From complex to real numbers.
+    #[error(
+        "a {from} array cannot become {to}: the imaginary part would be lost; take the real part first"
+    )]
+    Complex {
+        /// The element type of the source.
+        from: DType,
+        /// The element type of the target.
+        to: DType,
+    },
+    /// In an extension module without the feature `casts`.
+    #[error(
+        "this extension casts with the loops of the arraybridge package, which is not imported yet: \
+         import arraybridge first, or build arraybridge-runtime with its feature `casts`"
+    )]
+    NotImported,
 }
 
 /// The source of a cast: a strided array in host memory.
@@ -74,86 +89,4 @@ pub struct StridedArray<'a> {
     pub dtype: DType,
     /// How many bytes to reverse at a time, for a byte-swapped array.
     pub swap: Option<usize>,
-}
-
-/// From this size of the result on, writing it would evict everything else from the caches, so they are
-/// bypassed.
-const STREAM_MIN: usize = 16 << 20;
-
-/// Casts a strided array into a contiguous one in C order, in one pass over the memory, or two for
-/// [`Scaling::Stretch`]. A large array is split over threads, whose number does not affect the result.
-///
-/// Integers saturate. Floating point numbers are rounded half to even; what is too large becomes infinity,
-/// or NaN in a format without infinity. Everything but zero is true. A `bool` that is read may be any byte;
-/// one that is written is 0 or 1.
-///
-/// # Errors
-///
-/// [`CastError`] for a complex source and a real target other than `bool`.
-///
-/// # Safety
-///
-/// As for [`gather`](super::copy::gather), with items of the size of `src.dtype` in the source, and room for
-/// as many of the size of `dtype` in the target.
-pub unsafe fn cast_strided(
-    dst: *mut u8,
-    dtype: DType,
-    src: StridedArray<'_>,
-    scaling: Scaling,
-    threads: Threads,
-) -> Result<CastReport, CastError> {
-    let mut plan = Plan::new(src.dtype, dtype, scaling)?;
-    let Some(walk) = Walk::new(src.shape, src.strides, plan.src_size) else {
-        return Ok(CastReport::default());
-    };
-    let bytes = walk.len().saturating_mul(plan.src_size + plan.dst_size);
-    static CASTS: Pace = Pace::new();
-    static EXTREMES: Pace = Pace::new();
-    let (index, axis) = walk.split_axis(CASTS.expected(threads, bytes));
-    let pointers = Pointers { dst, src: src.data };
-    let swap = src.swap.filter(|unit| *unit > 1);
-    let run = |plan: &Plan, goal: Goal, pace: &Pace| {
-        parallel::run(threads, pace, axis.len, bytes, |range| {
-            let (walk, from, to) = walk.part(index, range);
-            let Pointers { dst, src } = pointers.get();
-            // SAFETY: the parts of a walk stay inside both arrays, and do not overlap in the target.
-            unsafe {
-                let (dst, src) = (dst.add(to * plan.dst_size), src.offset(from));
-                Pass::new(plan, swap, goal).run(dst, src, &walk)
-            }
-        })
-        .into_iter()
-        .fold(Found::default(), Found::and)
-    };
-    if plan.extremes.is_some() {
-        let Found { min, max, .. } = run(&plan, Goal::Extremes, &EXTREMES);
-        plan.params = Params::stretch(min, max);
-    }
-    plan.params.stream = walk.len().saturating_mul(plan.dst_size) >= STREAM_MIN;
-    let Losses { clipped, fractions } = run(&plan, Goal::Cast, &CASTS).losses;
-    Ok(CastReport { clipped, fractions })
-}
-
-/// The number of integers that a cast to a floating point type rounds, because the type does not have that
-/// many significant bits; 0 for other casts. Nothing is read if the type has all integers of the source's.
-///
-/// # Safety
-///
-/// As for [`cast_strided`], without a target.
-pub unsafe fn count_rounded(src: StridedArray<'_>, dtype: DType, threads: Threads) -> u64 {
-    let Some(plan) = Plan::of_rounded(src.dtype, dtype) else { return 0 };
-    let Some(walk) = Walk::new(src.shape, src.strides, plan.src_size) else { return 0 };
-    static PACE: Pace = Pace::new();
-    let bytes = walk.len().saturating_mul(plan.src_size);
-    let (index, axis) = walk.split_axis(PACE.expected(threads, bytes));
-    let swap = src.swap.filter(|unit| *unit > 1);
-    let pointers = Pointers { dst: NonNull::dangling().as_ptr(), src: src.data };
-    let parts = parallel::run(threads, &PACE, axis.len, bytes, |range| {
-        let (walk, from, _) = walk.part(index, range);
-        let Pointers { dst, src } = pointers.get();
-        // SAFETY: the parts of a walk stay inside the array. The elements of the target have no size, and
-        // nothing is written.
-        unsafe { Pass::new(&plan, swap, Goal::Rounded).run(dst, src.offset(from), &walk) }
-    });
-    parts.into_iter().map(|found| found.rounded).sum()
 }

@@ -56,7 +56,7 @@ impl<'a> Pass<'a> {
 
     /// # Safety
     ///
-    /// As for [`cast_strided`](super::cast_strided).
+    /// As for [`cast_strided`](super::run::cast_strided).
     pub unsafe fn run(mut self, dst: *mut u8, src: *const u8, walk: &Walk) -> Found {
         let (src_size, dst_size) = (self.plan.src_size, self.plan.dst_size);
         walk.planes(|plane, from, to| {
@@ -79,7 +79,7 @@ impl<'a> Pass<'a> {
     ///
     /// # Safety
     ///
-    /// As for [`cast_strided`](super::cast_strided).
+    /// As for [`cast_strided`](super::run::cast_strided).
     unsafe fn convert_rows(&mut self, dst: *mut u8, src: *const u8, plane: &Plane) {
         for row in 0..plane.rows.len {
             // SAFETY: the row is inside both arrays.
@@ -96,7 +96,7 @@ impl<'a> Pass<'a> {
     ///
     /// # Safety
     ///
-    /// As for [`cast_strided`](super::cast_strided).
+    /// As for [`cast_strided`](super::run::cast_strided).
     unsafe fn convert_tiles(&mut self, dst: *mut u8, src: *const u8, plane: &Plane) {
         let (src_size, dst_size) = (self.plan.src_size, self.plan.dst_size);
         let cols = if plane.tiled { 64 } else { plane.cols.len.clamp(1, BLOCK) };

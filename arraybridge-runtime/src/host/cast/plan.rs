@@ -43,7 +43,7 @@ pub(super) struct Plan {
 impl Plan {
     pub fn new(src: DType, dst: DType, scaling: Scaling) -> Result<Plan, CastError> {
         let mut plan = Plan::empty(src.size(), dst.size());
-        plan.add_steps(src, dst, scaling).ok_or(CastError { from: src, to: dst })?;
+        plan.add_steps(src, dst, scaling).ok_or(CastError::Complex { from: src, to: dst })?;
         Ok(plan)
     }
 

@@ -1,0 +1,106 @@
+//! Casts with the loops of this crate.
+//!
+//! A cast is a chain of at most four loops over blocks that stay in the L1 cache. Between the types that
+//! processors compute with, it is a single loop.
+
+use std::ptr::NonNull;
+
+use super::element::Params;
+use super::kernel::Losses;
+use super::pass::{Found, Goal, Pass};
+use super::plan::Plan;
+use super::{CastError, CastReport, Scaling, StridedArray};
+use crate::host::copy::Pointers;
+use crate::host::dtype::DType;
+use crate::host::parallel::{self, Pace, Threads};
+use crate::host::walk::Walk;
+
+/// From this size of the result on, writing it would evict everything else from the caches, so they are
+/// bypassed.
+pub(super) const STREAM_MIN: usize = 16 << 20;
+
+/// Casts a strided array into a contiguous one in C order, in one pass over the memory, or two for
+/// [`Scaling::Stretch`]. A large array is split over threads, whose number does not affect the result.
+///
+/// Integers saturate. Floating point numbers are rounded half to even; what is too large becomes infinity,
+/// or NaN in a format without infinity. Everything but zero is true. A `bool` that is read may be any byte;
+/// one that is written is 0 or 1.
+///
+/// # Errors
+///
+/// [`CastError::Complex`] for a complex source and a real target other than `bool`.
+///
+/// # Safety
+///
+/// As for [`gather`](crate::host::copy::gather), with items of the size of `src.dtype` in the source, and room for
+/// as many of the size of `dtype` in the target.
+pub unsafe fn cast_strided(
+    dst: *mut u8,
+    dtype: DType,
+    src: StridedArray<'_>,
+    scaling: Scaling,
+    threads: Threads,
+) -> Result<CastReport, CastError> {
+    let mut plan = Plan::new(src.dtype, dtype, scaling)?;
+    let Some(walk) = Walk::new(src.shape, src.strides, plan.src_size) else {
+        return Ok(CastReport::default());
+    };
+    let bytes = walk.len().saturating_mul(plan.src_size + plan.dst_size);
+    static CASTS: Pace = Pace::new();
+    static EXTREMES: Pace = Pace::new();
+    let (index, axis) = walk.split_axis(CASTS.expected(threads, bytes));
+    let pointers = Pointers { dst, src: src.data };
+    let swap = src.swap.filter(|unit| *unit > 1);
+    let run = |plan: &Plan, goal: Goal, pace: &Pace| {
+        parallel::run(threads, pace, axis.len, bytes, |range| {
+            let (walk, from, to) = walk.part(index, range);
+            let Pointers { dst, src } = pointers.get();
+            // SAFETY: the parts of a walk stay inside both arrays, and do not overlap in the target.
+            unsafe {
+                let (dst, src) = (dst.add(to * plan.dst_size), src.offset(from));
+                Pass::new(plan, swap, goal).run(dst, src, &walk)
+            }
+        })
+        .into_iter()
+        .fold(Found::default(), Found::and)
+    };
+    if plan.extremes.is_some() {
+        let Found { min, max, .. } = run(&plan, Goal::Extremes, &EXTREMES);
+        plan.params = Params::stretch(min, max);
+    }
+    plan.params.stream = walk.len().saturating_mul(plan.dst_size) >= STREAM_MIN;
+    let Losses { clipped, fractions } = run(&plan, Goal::Cast, &CASTS).losses;
+    Ok(CastReport { clipped, fractions })
+}
+
+/// The number of integers that a cast to a floating point type rounds, because the type does not have that
+/// many significant bits; 0 for other casts. Nothing is read if the type has all integers of the source's.
+///
+/// # Errors
+///
+/// None.
+///
+/// # Safety
+///
+/// As for [`cast_strided`], without a target.
+pub unsafe fn count_rounded(
+    src: StridedArray<'_>,
+    dtype: DType,
+    threads: Threads,
+) -> Result<u64, CastError> {
+    let Some(plan) = Plan::of_rounded(src.dtype, dtype) else { return Ok(0) };
+    let Some(walk) = Walk::new(src.shape, src.strides, plan.src_size) else { return Ok(0) };
+    static PACE: Pace = Pace::new();
+    let bytes = walk.len().saturating_mul(plan.src_size);
+    let (index, axis) = walk.split_axis(PACE.expected(threads, bytes));
+    let swap = src.swap.filter(|unit| *unit > 1);
+    let pointers = Pointers { dst: NonNull::dangling().as_ptr(), src: src.data };
+    let parts = parallel::run(threads, &PACE, axis.len, bytes, |range| {
+        let (walk, from, _) = walk.part(index, range);
+        let Pointers { dst, src } = pointers.get();
+        // SAFETY: the parts of a walk stay inside the array. The elements of the target have no size, and
+        // nothing is written.
+        unsafe { Pass::new(&plan, swap, Goal::Rounded).run(dst, src.offset(from), &walk) }
+    });
+    Ok(parts.into_iter().map(|found| found.rounded).sum())
+}

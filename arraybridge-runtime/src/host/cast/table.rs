@@ -1,0 +1,317 @@
+//! The casts of the `arraybridge` package, for extension modules that have no loops of their own.
+
+#[cfg(not(feature = "casts"))]
+pub use package::{cast_strided, count_rounded, is_joined, join};
+
+use super::CastReport;
+
+/// What an extension module calls. The functions need no interpreter and do not unwind.
+#[repr(C)]
+pub struct CastTable {
+    /// As [`cast_strided`](super::cast_strided).
+    cast: unsafe extern "C" fn(*const Job, *mut CastReport) -> Outcome,
+    /// As [`count_rounded`](super::count_rounded), without a target.
+    count_rounded: unsafe extern "C" fn(*const Job, *mut u64) -> Outcome,
+}
+
+/// A cast of a strided array.
+#[repr(C)]
+struct Job {
+    dst: *mut u8,
+    data: *const u8,
+    shape: *const usize,
+    strides: *const isize,
+    ndim: usize,
+    /// 0 if no bytes are reversed.
+    swap: usize,
+    /// The element types, by their place in `DType::ALL`.
+    from: u8,
+    to: u8,
+    scaling: super::Scaling,
+    /// 0 for as many as were measured to be fast.
+    threads: usize,
+}
+
+/// How a job ended.
+#[repr(u8)]
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Outcome {
+    Done,
+    /// An imaginary part would be lost.
+    Complex,
+    Panicked,
+}
+
+#[cfg(feature = "casts")]
+pub mod own {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+    use std::slice;
+
+    use super::{CastTable, Job, Outcome};
+    use crate::host::cast::{CastError, CastReport, StridedArray, cast_strided, count_rounded};
+    use crate::host::dtype::DType;
+    use crate::host::parallel::Threads;
+
+    /// The loops of this module.
+    pub static OWN: CastTable = CastTable { cast: raw_cast, count_rounded: raw_count_rounded };
+
+    unsafe extern "C" fn raw_cast(job: *const Job, report: *mut CastReport) -> Outcome {
+        guarded(|| {
+            // SAFETY: the caller describes the arrays of a cast, and has room for a report.
+            unsafe {
+                let job = &*job;
+                let done = cast_strided(job.dst, job.to(), job.array(), job.scaling, job.threads());
+                Ok(report.write(done?))
+            }
+        })
+    }
+
+    unsafe extern "C" fn raw_count_rounded(job: *const Job, count: *mut u64) -> Outcome {
+        guarded(|| {
+            // SAFETY: the caller describes an array, and has room for a number.
+            unsafe {
+                let job = &*job;
+                let counted = count_rounded(job.array(), job.to(), job.threads());
+                Ok(count.write(counted?))
+            }
+        })
+    }
+
+    fn guarded(job: impl FnOnce() -> Result<(), CastError>) -> Outcome {
+        match catch_unwind(AssertUnwindSafe(job)) {
+            Ok(Ok(())) => Outcome::Done,
+            Ok(Err(_)) => Outcome::Complex,
+            Err(_) => Outcome::Panicked,
+        }
+    }
+
+    impl Job {
+        fn to(&self) -> DType {
+            DType::ALL[usize::from(self.to)]
+        }
+
+        fn threads(&self) -> Threads {
+            match self.threads {
+                0 => Threads::Measured,
+                most => Threads::AtMost(most),
+            }
+        }
+
+        /// # Safety
+        ///
+        /// The shape and the strides can be read, for as long as the result is used.
+        unsafe fn array(&self) -> StridedArray<'_> {
+            // SAFETY: as the caller promises.
+            let (shape, strides) = unsafe {
+                let shape = slice::from_raw_parts(self.shape, self.ndim);
+                (shape, slice::from_raw_parts(self.strides, self.ndim))
+            };
+            let dtype = DType::ALL[usize::from(self.from)];
+            let swap = Some(self.swap).filter(|unit| *unit > 0);
+            StridedArray { data: self.data, shape, strides, dtype, swap }
+        }
+    }
+}
+
+#[cfg(any(not(feature = "casts"), test))]
+mod package {
+    use std::mem::MaybeUninit;
+    use std::ptr;
+    use std::sync::OnceLock;
+
+    use super::{CastTable, Job, Outcome};
+    use crate::host::cast::{CastError, CastReport, Scaling, StridedArray};
+    use crate::host::dtype::DType;
+    use crate::host::parallel::Threads;
+
+    static PACKAGE: OnceLock<&CastTable> = OnceLock::new();
+
+    /// Makes this module use the package's loops.
+    pub fn join(table: &'static CastTable) {
+        PACKAGE.get_or_init(|| table);
+    }
+
+    /// Whether this module joined the package.
+    pub fn is_joined() -> bool {
+        PACKAGE.get().is_some()
+    }
+
+    /// Casts a strided array into a contiguous one in C order, with the loops of the package.
+    ///
+    /// # Errors
+    ///
+    /// [`CastError::Complex`] for a complex source and a real target other than `bool`, and
+    /// [`CastError::NotImported`] before this module joined the package.
+    ///
+    /// # Safety
+    ///
+    /// As for [`gather`](crate::host::copy::gather), with items of the size of `src.dtype` in the source, and
+    /// room for as many of the size of `dtype` in the target.
+    pub unsafe fn cast_strided(
+        dst: *mut u8,
+        dtype: DType,
+        src: StridedArray<'_>,
+        scaling: Scaling,
+        threads: Threads,
+    ) -> Result<CastReport, CastError> {
+        let job = Job::new(dst, dtype, &src, scaling, threads);
+        // SAFETY: the caller describes the arrays of a cast.
+        unsafe { run(|table| table.cast, &job) }
+    }
+
+    /// The number of integers that a cast to a floating point type rounds, counted by the package.
+    ///
+    /// # Errors
+    ///
+    /// [`CastError::NotImported`] before this module joined the package.
+    ///
+    /// # Safety
+    ///
+    /// As for [`cast_strided`], without a target.
+    pub unsafe fn count_rounded(
+        src: StridedArray<'_>,
+        dtype: DType,
+        threads: Threads,
+    ) -> Result<u64, CastError> {
+        let job = Job::new(ptr::null_mut(), dtype, &src, Scaling::Clamp, threads);
+        // SAFETY: the caller describes an array.
+        unsafe { run(|table| table.count_rounded, &job) }
+    }
+
+    type Function<T> = unsafe extern "C" fn(*const Job, *mut T) -> Outcome;
+
+    /// # Safety
+    ///
+    /// As for the function.
+    unsafe fn run<T>(
+        function: impl FnOnce(&CastTable) -> Function<T>,
+        job: &Job,
+    ) -> Result<T, CastError> {
+        let table = PACKAGE.get().ok_or(CastError::NotImported)?;
+        let mut result = MaybeUninit::uninit();
+        // SAFETY: as the caller promises; there is room for the result.
+        match unsafe { function(table)(job, result.as_mut_ptr()) } {
+            // SAFETY: it was written.
+            Outcome::Done => Ok(unsafe { result.assume_init() }),
+            Outcome::Complex => {
+                let [from, to] = [job.from, job.to].map(|place| DType::ALL[usize::from(place)]);
+                Err(CastError::Complex { from, to })
+            }
+            Outcome::Panicked => panic!("a cast of the arraybridge package panicked"),
+        }
+    }
+
+    impl Job {
+        fn new(
+            dst: *mut u8,
+            dtype: DType,
+            src: &StridedArray<'_>,
+            scaling: Scaling,
+            threads: Threads,
+        ) -> Job {
+            Job {
+                dst,
+                data: src.data,
+                shape: src.shape.as_ptr(),
+                strides: src.strides.as_ptr(),
+                ndim: src.shape.len(),
+                swap: src.swap.unwrap_or(0),
+                from: src.dtype as u8,
+                to: dtype as u8,
+                scaling,
+                threads: match threads {
+                    Threads::Measured => 0,
+                    Threads::AtMost(most) => most.max(1),
+                },
+            }
+        }
+    }
+}
+
+#[cfg(all(test, feature = "casts"))]
+mod tests {
+    use std::ptr;
+
+    use super::super::{CastError, CastReport, Scaling, StridedArray};
+    use super::{CastTable, Job, Outcome, own, package};
+    use crate::host::dtype::DType;
+    use crate::host::parallel::Threads;
+
+    /// The elements of two rows, every other one of five, in the other byte order.
+    const STORED: [u16; 10] = [256, 0, 513, 0, 7, 1, 2, 3, 4, 5];
+
+    fn array() -> StridedArray<'static> {
+        let data = STORED.as_ptr().cast();
+        StridedArray {
+            data,
+            shape: &[2, 3],
+            strides: &[10, 4],
+            dtype: DType::Uint16,
+            swap: Some(2),
+        }
+    }
+
+    #[test]
+    fn the_package_casts_for_a_module_that_has_no_loops() {
+        let mut out = [-1.0_f32; 6];
+        let mut cast = |src: StridedArray<'_>| {
+            // SAFETY: the array has six elements, and there is room for them.
+            unsafe {
+                let dst = out.as_mut_ptr().cast();
+                package::cast_strided(dst, DType::Float32, src, Scaling::Clamp, Threads::Measured)
+            }
+        };
+        assert_eq!(cast(array()), Err(CastError::NotImported));
+        assert!(!package::is_joined());
+        package::join(&own::OWN);
+        assert!(package::is_joined());
+        assert_eq!(cast(array()), Ok(CastReport::default()));
+        let complex = StridedArray { dtype: DType::Complex64, ..array() };
+        let [from, to] = [DType::Complex64, DType::Float32];
+        assert_eq!(cast(complex), Err(CastError::Complex { from, to }));
+        assert_eq!(out, [1.0, 258.0, 1792.0, 256.0, 768.0, 1280.0]);
+
+        let floats = [300.0_f32, 0.5, -2.0];
+        let src = StridedArray {
+            data: floats.as_ptr().cast(),
+            shape: &[3],
+            strides: &[4],
+            dtype: DType::Float32,
+            swap: None,
+        };
+        let mut bytes = [9_u8; 3];
+        // SAFETY: the array has three elements, and there is room for them.
+        let report = unsafe {
+            let threads = Threads::AtMost(0);
+            package::cast_strided(bytes.as_mut_ptr(), DType::Uint8, src, Scaling::Unit, threads)
+        };
+        assert_eq!(report, Ok(CastReport { clipped: 2, fractions: 0 }));
+        assert_eq!(bytes, [255, 128, 0]);
+        let wide = [1_u32 << 24, (1 << 24) + 1, u32::MAX];
+        let src = StridedArray { data: wide.as_ptr().cast(), dtype: DType::Uint32, ..src };
+        // SAFETY: the array has three elements.
+        let rounded = unsafe { package::count_rounded(src, DType::Float32, Threads::ONE) };
+        assert_eq!(rounded, Ok(2));
+    }
+
+    #[test]
+    fn a_panic_does_not_cross_into_another_module() {
+        let CastTable { cast, .. } = own::OWN;
+        let mut report = CastReport::default();
+        let shape = [0_usize; 0];
+        let job = Job {
+            dst: ptr::null_mut(),
+            data: ptr::null(),
+            shape: shape.as_ptr(),
+            strides: ptr::dangling(),
+            ndim: 0,
+            swap: 0,
+            from: u8::MAX,
+            to: 0,
+            scaling: Scaling::Clamp,
+            threads: 1,
+        };
+        // SAFETY: there is no such element type, so that nothing is read.
+        assert!(matches!(unsafe { cast(&job, &mut report) }, Outcome::Panicked));
+    }
+}

@@ -1,6 +1,10 @@
 //! What a crate of declared functions, or a Rust program without Python, imports:
 //! `use arraybridge_runtime::prelude::*;`.
 
+#[cfg(not(feature = "half"))]
+#[doc(hidden)]
+pub use crate::memory::element::{bf16, f16};
+#[cfg(feature = "half")]
 pub use half::{bf16, f16};
 pub use ndarray::{
     Array, Array0, Array1, Array2, Array3, Array4, Array5, Array6, ArrayD, ArrayRef, ArrayView,

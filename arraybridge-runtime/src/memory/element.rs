@@ -1,5 +1,6 @@
 //! The Rust types of array elements.
 
+#[cfg(feature = "half")]
 use half::{bf16, f16};
 use num_complex::Complex;
 
@@ -11,10 +12,33 @@ use crate::host::dtype::DType;
 ///
 /// The type has the size and the representation of [`Element::DTYPE`]. Every bit pattern is a valid
 /// value, or the type is `bool`, whose bytes are checked before they are used as such.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not an element type",
+    note = "the element types are `bool`, the integers from 8 to 64 bits, `f32`, `f64`, `Complex<f32>`, \
+            `Complex<f64>` and, with the feature `half` of arraybridge-runtime, `f16` and `bf16`"
+)]
 pub unsafe trait Element: Copy + Default + Send + Sync + 'static {
     /// The element type.
     const DTYPE: DType;
 }
+
+/// Without the feature, the names stand for types that are not element types: `f16` would otherwise be a type
+/// of the language that is not stable.
+#[cfg(not(feature = "half"))]
+mod without_half {
+    #![allow(non_camel_case_types, reason = "the names of the crate `half`")]
+
+    #[doc(hidden)]
+    #[derive(Clone, Copy, Debug, Default)]
+    pub struct f16;
+
+    #[doc(hidden)]
+    #[derive(Clone, Copy, Debug, Default)]
+    pub struct bf16;
+}
+
+#[cfg(not(feature = "half"))]
+pub use without_half::{bf16, f16};
 
 macro_rules! elements {
     ($($type:ty => $dtype:ident,)*) => {
@@ -38,10 +62,14 @@ elements! {
     i16 => Int16,
     i32 => Int32,
     i64 => Int64,
-    f16 => Float16,
-    bf16 => Bfloat16,
     f32 => Float32,
     f64 => Float64,
     Complex<f32> => Complex64,
     Complex<f64> => Complex128,
+}
+
+#[cfg(feature = "half")]
+elements! {
+    f16 => Float16,
+    bf16 => Bfloat16,
 }

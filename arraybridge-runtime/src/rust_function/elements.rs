@@ -3,6 +3,7 @@
 
 use std::cmp::Reverse;
 
+#[cfg(feature = "half")]
 use half::{bf16, f16};
 use num_complex::Complex;
 use pyo3::IntoPyObjectExt;
@@ -59,6 +60,7 @@ macro_rules! numbers {
 
 numbers!(bool u8 u16 u32 u64 i8 i16 i32 i64 f32 f64);
 
+#[cfg(feature = "half")]
 macro_rules! halves {
     ($($element:ty)*) => {$(
         impl Scalar for $element {
@@ -73,6 +75,7 @@ macro_rules! halves {
     )*};
 }
 
+#[cfg(feature = "half")]
 halves!(f16 bf16);
 
 impl Scalar for Complex<f64> {

@@ -28,10 +28,14 @@ name = "$module"
 crate-type = ["cdylib"]
 
 [dependencies]
-# The package, which is imported first, has the loops of casts. The feature "casts" compiles them into this crate.
+# Its feature "half" adds f16 and bf16. Casts are those of the package, or with the feature "casts" its own.
 arraybridge-runtime = { $runtime, default-features = false, features = ["python"] }
 ndarray = "$ndarray"
 pyo3 = "$pyo3"
+
+# The bindings only call CUDA's driver. Optimizing them takes seconds of a clean build.
+[profile.release.package.cudarc]
+opt-level = 0
 """
 
 PYPROJECT = """\

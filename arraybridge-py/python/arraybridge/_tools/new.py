@@ -28,7 +28,7 @@ name = "$module"
 crate-type = ["cdylib"]
 
 [dependencies]
-# Its feature "half" adds f16 and bf16. Casts are those of the package, or with the feature "casts" its own.
+# "half" adds f16 and bf16, and "casts" loops of casts that replace those of the package.
 arraybridge-runtime = { $runtime, default-features = false, features = ["python"] }
 ndarray = "$ndarray"
 pyo3 = "$pyo3"

@@ -1,8 +1,11 @@
 """The crates of this repository, which share a target folder."""
 
+import shutil
+import subprocess
 import tomllib
 from collections import Counter
 
+import pytest
 from bridges import ROOT
 
 
@@ -18,3 +21,22 @@ def test_no_two_extension_modules_have_the_same_library():
                 names[name.replace("-", "_")] += 1
     assert set(names) >= {"_core", "image_filters", "extension"}
     assert set(names.values()) == {1}, names
+
+
+def dependencies(features: str) -> set[str]:
+    """What is compiled before arraybridge-runtime with these features."""
+    crate = ["-p", "arraybridge-runtime", "--no-default-features", "--features", features]
+    form = ["--edges", "normal,build", "--prefix", "none", "--format", "{p}"]
+    command = ["cargo", "tree", "--locked", *crate, *form]
+    listed = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
+    return {line.split()[0] for line in listed.splitlines() if line.strip()}
+
+
+def test_an_extension_compiles_no_crate_that_it_does_not_need():
+    if shutil.which("cargo") is None:
+        pytest.skip("cargo is needed to list dependencies")
+    extension = dependencies("python")
+    assert {"pyo3", "numpy", "dlpark", "inventory", "syn"} < extension
+    assert not extension & {"half", "zerocopy", "serde", "serde_core", "syn2", "proptest"}
+    assert dependencies("python,half") - extension == {"half", "zerocopy", "zerocopy-derive"}
+    assert not dependencies("casts") & {"pyo3", "numpy", "cudarc", "syn2"}

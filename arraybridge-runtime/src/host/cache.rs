@@ -1,5 +1,9 @@
 //! Cache lines that are asked for early, and writes that bypass the caches.
 
+/// From this size of the result on, writing it would evict everything else from the caches, so they are
+/// bypassed.
+pub(super) const STREAM_MIN: usize = 16 << 20;
+
 /// The bytes of a cache line.
 pub(super) const LINE: usize = 64;
 

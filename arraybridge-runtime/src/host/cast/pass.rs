@@ -108,7 +108,7 @@ impl<'a> Pass<'a> {
             contiguous.rows.dst = cols;
             // SAFETY: the tile is inside both arrays, and a block has room for its elements.
             unsafe {
-                copy::copy_plane(block, src.offset(from), &contiguous, src_size, self.swap);
+                copy::copy_plane(block, src.offset(from), &contiguous, src_size, self.swap, false);
                 let dst = dst.add(to * dst_size);
                 if rows == 1 || tile.rows.dst == cols {
                     self.convert(dst, block, rows * cols, false);

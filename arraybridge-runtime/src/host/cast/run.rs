@@ -10,14 +10,11 @@ use super::kernel::Losses;
 use super::pass::{Found, Goal, Pass};
 use super::plan::Plan;
 use super::{CastError, CastReport, Scaling, StridedArray};
+use crate::host::cache::STREAM_MIN;
 use crate::host::copy::Pointers;
 use crate::host::dtype::DType;
 use crate::host::parallel::{self, Pace, Threads};
 use crate::host::walk::Walk;
-
-/// From this size of the result on, writing it would evict everything else from the caches, so they are
-/// bypassed.
-pub(super) const STREAM_MIN: usize = 16 << 20;
 
 /// Casts a strided array into a contiguous one in C order, in one pass over the memory, or two for
 /// [`Scaling::Stretch`]. A large array is split over threads, whose number does not affect the result.

@@ -6,16 +6,15 @@
 
 #[cfg(test)]
 mod tests;
+mod transpose;
 
-use std::mem::MaybeUninit;
-
-use super::cache::prefetch;
+use self::transpose::transpose;
+use super::cache::{STREAM_MIN, finish_stream};
 use super::layout;
 use super::parallel::{self, Pace, Threads};
 use super::walk::{Plane, Walk};
 
-/// The elements per side of a tile. A row of the source is at least one cache line, and the tile fits in
-/// the L1 cache.
+/// The elements per side of a tile whose source is not contiguous. The tile fits in the L1 cache.
 const fn tile_side(itemsize: usize) -> usize {
     match itemsize {
         1 => 64,
@@ -56,11 +55,15 @@ pub unsafe fn gather(
     let bytes = walk.len().saturating_mul(2 * itemsize);
     let (index, axis) = walk.split_axis(PACE.expected(threads, bytes));
     let pointers = Pointers { dst, src };
+    let stream = bytes / 2 >= STREAM_MIN;
     parallel::run(threads, &PACE, axis.len, bytes, |range| {
         let (walk, src, dst) = walk.part(index, range);
         let Pointers { dst: target, src: source } = pointers.get();
         // SAFETY: the parts of a walk stay inside both arrays, and do not overlap in the target.
-        unsafe { copy_walk(target.add(dst * itemsize), source.offset(src), &walk, itemsize, swap) }
+        unsafe {
+            let (target, source) = (target.add(dst * itemsize), source.offset(src));
+            copy_walk(target, source, &walk, itemsize, swap, stream);
+        }
     });
 }
 
@@ -91,7 +94,7 @@ const REVERSED: u8 = 1;
 const HALVES_REVERSED: u8 = 2;
 
 /// The copy of one plane.
-type PlaneCopy = unsafe fn(*mut u8, *const u8, &Plane);
+type PlaneCopy = unsafe fn(*mut u8, *const u8, &Plane, bool);
 
 /// Copies a part of an array.
 ///
@@ -104,14 +107,20 @@ unsafe fn copy_walk(
     walk: &Walk,
     itemsize: usize,
     swap: Option<usize>,
+    stream: bool,
 ) {
     walk.planes(|plane, from, to| {
+        let (dst, src) = (dst.wrapping_add(to * itemsize), src.wrapping_offset(from));
         // SAFETY: the offsets of a walk stay inside both arrays.
-        unsafe { copy_plane(dst.add(to * itemsize), src.offset(from), plane, itemsize, swap) }
+        unsafe { copy_plane(dst, src, plane, itemsize, swap, stream) }
     });
+    if stream {
+        finish_stream();
+    }
 }
 
-/// Copies a plane, whose rows are `rows.dst` elements apart in the target.
+/// Copies a plane, whose rows are `rows.dst` elements apart in the target. With `stream`, whole cache lines of
+/// the target may bypass the caches.
 ///
 /// # Safety
 ///
@@ -122,12 +131,13 @@ pub(super) unsafe fn copy_plane(
     plane: &Plane,
     itemsize: usize,
     swap: Option<usize>,
+    stream: bool,
 ) {
     // SAFETY: the plane's elements are inside both arrays, which do not overlap, and the function is for
     // items of this size.
     unsafe {
         match plane_copy(itemsize, swap) {
-            Some(copy) => copy(dst, src, plane),
+            Some(copy) => copy(dst, src, plane, stream),
             None => copy_items(dst, src, plane, itemsize, swap.unwrap_or(1)),
         }
     }
@@ -142,18 +152,18 @@ fn plane_copy(itemsize: usize, swap: Option<usize>) -> Option<PlaneCopy> {
         Some(_) => return None,
     };
     Some(match (itemsize, order) {
-        (1, _) => copy_ints::<u8, AS_IS>,
-        (2, AS_IS) => copy_ints::<u16, AS_IS>,
-        (2, REVERSED) => copy_ints::<u16, REVERSED>,
-        (4, AS_IS) => copy_ints::<u32, AS_IS>,
-        (4, REVERSED) => copy_ints::<u32, REVERSED>,
-        (4, _) => copy_ints::<u32, HALVES_REVERSED>,
-        (8, AS_IS) => copy_ints::<u64, AS_IS>,
-        (8, REVERSED) => copy_ints::<u64, REVERSED>,
-        (8, _) => copy_ints::<u64, HALVES_REVERSED>,
-        (16, AS_IS) => copy_ints::<u128, AS_IS>,
-        (16, REVERSED) => copy_ints::<u128, REVERSED>,
-        (16, _) => copy_ints::<u128, HALVES_REVERSED>,
+        (1, _) => copy_ints::<u8, AS_IS, 8>,
+        (2, AS_IS) => copy_ints::<u16, AS_IS, 4>,
+        (2, REVERSED) => copy_ints::<u16, REVERSED, 4>,
+        (4, AS_IS) => copy_ints::<u32, AS_IS, 4>,
+        (4, REVERSED) => copy_ints::<u32, REVERSED, 4>,
+        (4, _) => copy_ints::<u32, HALVES_REVERSED, 4>,
+        (8, AS_IS) => copy_ints::<u64, AS_IS, 4>,
+        (8, REVERSED) => copy_ints::<u64, REVERSED, 4>,
+        (8, _) => copy_ints::<u64, HALVES_REVERSED, 4>,
+        (16, AS_IS) => copy_ints::<u128, AS_IS, 2>,
+        (16, REVERSED) => copy_ints::<u128, REVERSED, 2>,
+        (16, _) => copy_ints::<u128, HALVES_REVERSED, 2>,
         _ => return None,
     })
 }
@@ -186,25 +196,27 @@ impl_bits! { u8 u16 u32 u64 u128 }
 /// # Safety
 ///
 /// As for [`gather`], with items of the size of `T`.
-unsafe fn copy_ints<T: Bits, const ORDER: u8>(dst: *mut u8, src: *const u8, plane: &Plane) {
+unsafe fn copy_ints<T: Bits, const ORDER: u8, const B: usize>(
+    dst: *mut u8,
+    src: *const u8,
+    plane: &Plane,
+    stream: bool,
+) {
     let itemsize = size_of::<T>();
     if !plane.tiled {
         // SAFETY: the plane's elements are inside both arrays, which do not overlap.
         unsafe { copy_rows::<T, ORDER>(dst, src, plane) };
         return;
     }
+    if plane.rows.src == itemsize as isize {
+        // SAFETY: as the caller promises.
+        unsafe { transpose::<T, ORDER, B>(dst, src, plane, stream) };
+        return;
+    }
     let side = tile_side(itemsize);
     plane.tiles((side, side), |tile, from, to| {
         // SAFETY: the tiles of a plane lie inside it.
-        unsafe {
-            let (dst, src) = (dst.add(to * itemsize), src.offset(from));
-            if tile.rows.src == itemsize as isize && (tile.rows.len, tile.cols.len) == (side, side)
-            {
-                transpose_tile::<T, ORDER>(dst, src, tile);
-            } else {
-                copy_rows::<T, ORDER>(dst, src, tile);
-            }
-        }
+        unsafe { copy_rows::<T, ORDER>(dst.add(to * itemsize), src.offset(from), tile) }
     });
 }
 
@@ -231,45 +243,6 @@ unsafe fn copy_rows<T: Bits, const ORDER: u8>(dst: *mut u8, src: *const u8, plan
             for col in 0..cols.len {
                 let item = src.offset(col as isize * cols.src).cast::<T>().read_unaligned();
                 dst.cast::<T>().add(col).write_unaligned(item.with_order::<ORDER>());
-            }
-        }
-    }
-}
-
-const TILE_BYTES: usize = 4096;
-
-const fn side_bytes(itemsize: usize) -> usize {
-    tile_side(itemsize) * tile_side(itemsize) * itemsize
-}
-
-/// A local copy of a tile.
-#[repr(align(64))]
-struct Local(MaybeUninit<[u8; TILE_BYTES]>);
-
-/// Copies a full tile whose source is contiguous along the rows, through a local copy. In the source, the
-/// lines of a tile are often a power of two apart, so that they would evict each other from the cache.
-///
-/// # Safety
-///
-/// As for [`gather`], with items of the size of `T`.
-unsafe fn transpose_tile<T: Bits, const ORDER: u8>(dst: *mut u8, src: *const u8, tile: &Plane) {
-    let side = const { tile_side(size_of::<T>()) };
-    const { assert!(side_bytes(size_of::<T>()) <= TILE_BYTES) };
-    let mut local = Local(MaybeUninit::uninit());
-    // SAFETY: the tile has `side` rows and columns inside both arrays, and the local copy has room for them.
-    unsafe {
-        let local = local.0.as_mut_ptr().cast::<T>();
-        for col in 0..side {
-            let src = src.offset(col as isize * tile.cols.src);
-            // Processors foresee reads of one line after the other, not those of a tile.
-            prefetch(src.wrapping_offset(side as isize * tile.cols.src), side * size_of::<T>());
-            local.add(col * side).cast::<u8>().copy_from_nonoverlapping(src, side * size_of::<T>());
-        }
-        for row in 0..side {
-            let dst = dst.cast::<T>().add(row * tile.rows.dst);
-            for col in 0..side {
-                let item = *local.add(col * side + row);
-                dst.add(col).write_unaligned(item.with_order::<ORDER>());
             }
         }
     }

@@ -125,6 +125,43 @@ proptest! {
     }
 }
 
+/// Two transposed axes with at least one cache line each, between others.
+fn transposed_cases() -> impl Strategy<Value = Case> {
+    let sides = (1_usize..200, 1_usize..200, 1_usize..3);
+    (sides, itemsizes(), 0_usize..40).prop_map(|((rows, cols, planes), (itemsize, swap), gap)| {
+        let stride = (rows * itemsize + gap) as isize;
+        let strides = vec![stride * cols as isize, itemsize as isize, stride];
+        Case { shape: vec![planes, rows, cols], strides, itemsize, swap }
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(60))]
+
+    #[test]
+    fn transposed_axes_are_read_in_c_order(case in transposed_cases(), shift in 0_usize..3) {
+        check(&case, shift, 1);
+    }
+
+    /// As a large array is copied, whose rows begin at cache lines or not.
+    #[test]
+    fn writes_that_bypass_the_caches_give_the_same(case in transposed_cases(), shift in 0_usize..3) {
+        let (memory, first) = memory(&case, 0);
+        let expected = naive(&memory, first, &case);
+        let mut out = vec![0xee_u8; expected.len() + 64 * (shift + 1)];
+        let start = out.as_ptr().align_offset(64) + 8 * shift;
+        let walk = Walk::new(&case.shape, &case.strides, case.itemsize).unwrap();
+        // SAFETY: the memory covers the elements, and the target has room for them.
+        unsafe {
+            let (dst, src) = (out.as_mut_ptr().add(start), memory.as_ptr().add(first));
+            copy_walk(dst, src, &walk, case.itemsize, case.swap, true);
+        }
+        let (before, rest) = out.split_at(start);
+        prop_assert!(rest[..expected.len()] == expected);
+        prop_assert!(rest[expected.len()..].iter().chain(before).all(|byte| *byte == 0xee));
+    }
+}
+
 #[test]
 fn threads_do_not_change_the_result() {
     let side = 1500_usize;

@@ -6,8 +6,8 @@ use half::f16;
 use proptest::prelude::*;
 
 use self::reference::*;
-use super::run::STREAM_MIN;
 use super::*;
+use crate::host::cache::STREAM_MIN;
 use crate::host::copy;
 use crate::host::dtype::Kind;
 use crate::host::parallel::Threads;

@@ -33,6 +33,12 @@ WIDE = """() => {
     .map(e => `${e.tagName.toLowerCase()}: ${e.textContent.trim().slice(0, 50)}`);
 }"""
 
+# Text is wider than its element if a word is.
+SIDEWAYS = """() => {
+  const page = document.documentElement;
+  return page.scrollWidth > page.clientWidth;
+}"""
+
 
 class Quiet(http.server.SimpleHTTPRequestHandler):
     def log_message(self, *_: object) -> None:
@@ -58,6 +64,8 @@ def faults(page: Page, address: str, out: Path) -> Iterator[str]:
     yield from (f"console: {text}" for text in said)
     yield from (f"image: {source}" for source in page.evaluate(BROKEN))
     yield from (f"too wide: {element}" for element in page.evaluate(WIDE))
+    if page.evaluate(SIDEWAYS):
+        yield "the page scrolls sideways"
 
 
 def main() -> int:
@@ -88,7 +96,7 @@ def main() -> int:
                     print(f"{name} ({kind}): {fault}")
                 page.close()
         browser.close()
-    print(f"{len(pages)} pages, {found} faults: {options.out}")
+    print(f"{len(pages)} pages, faults: {found}. Pictures: {options.out}")
     return bool(found)
 
 

@@ -124,7 +124,7 @@ class trace:
         return trace_events(self.records, self.spans)
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write ``to_trace_events`` to a JSON file, for https://ui.perfetto.dev and chrome://tracing."""
+        """Write ``to_trace_events`` to a JSON file, for https://ui.perfetto.dev and speedscope."""
         import json
 
         text = json.dumps(self.to_trace_events())

@@ -5,6 +5,7 @@ import re
 import shutil
 import subprocess
 import sys
+import textwrap
 import tomllib
 
 import arraybridge as ab
@@ -41,6 +42,46 @@ def test_new_a_crate_builds_and_its_tests_pass(crate, monkeypatch):
     assert "2 passed" in done.stdout, done.stdout + done.stderr
     formatted = subprocess.run(["cargo", "fmt", "--check"], cwd=crate, check=False)
     assert formatted.returncode == 0
+
+
+ALONE = """
+use arraybridge_runtime::prelude::*;
+use pyo3::prelude::*;
+
+#[pyfunction]
+fn pixels() -> Result<Vec<u8>> {
+    let intensities = Tensor::from_vec(vec![0.5_f32, 2.7, 300.0], &[3])?;
+    Ok(intensities.cast(DType::Uint8)?.try_into_array()?.into_iter().collect())
+}
+
+#[pymodule]
+fn my_filters(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_function(wrap_pyfunction!(pixels, module)?)
+}
+"""
+
+
+def test_new_a_module_that_exports_no_function_casts_with_the_package(crate, monkeypatch):
+    if shutil.which("cargo") is None:
+        pytest.skip("cargo is needed to build an extension")
+    shutil.copy(bridges.ROOT / "tests" / "extension" / "Cargo.lock", crate)
+    monkeypatch.setenv("CARGO_NET_OFFLINE", "true")
+    monkeypatch.setenv("CARGO_PROFILE_DEV_DEBUG", "line-tables-only")
+    (crate / "src" / "lib.rs").write_text(ALONE)
+    shutil.copy(bridges.built(str(crate)), crate / "my_filters.so")
+    call = "import sys; sys.path.insert(0, sys.argv[1]); import my_filters as m\n"
+    bridges.survives(call + "assert list(m.pixels()) == [0, 3, 255]", str(crate))
+    missing = """
+        sys.modules["arraybridge"] = None
+        for attempt in range(2):
+            try:
+                m.pixels()
+            except ValueError as error:
+                assert "with its feature `casts`" in str(error), error
+            else:
+                raise AssertionError("there are no casts")
+    """
+    bridges.survives(call + textwrap.dedent(missing), str(crate))
 
 
 def test_new_a_crate_names_the_versions_that_it_was_made_for(crate, tmp_path):

@@ -136,8 +136,9 @@ unsafe fn transpose_block<T: Bits, const ORDER: u8, const B: usize>(
         }
         let line = |index: usize| src.cast::<u8>().offset(index as isize * stride).cast::<[T; B]>();
         let lines: [[T; B]; B] = array::from_fn(|index| line(index).read_unaligned());
-        for row in 0..B {
-            let elements: [T; B] = array::from_fn(|col| lines[col][row].with_order::<ORDER>());
+        let rows: [[T; B]; B] =
+            array::from_fn(|row| array::from_fn(|col| lines[col][row].with_order::<ORDER>()));
+        for (row, elements) in rows.into_iter().enumerate() {
             dst.add(row * pitch).cast::<[T; B]>().write_unaligned(elements);
         }
     }

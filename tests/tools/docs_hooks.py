@@ -5,6 +5,10 @@ from pathlib import Path
 
 GALLERY = re.compile(r"^\[\w+\.py\]\(\.\./(examples/gallery/\w+\.py)\)$", re.MULTILINE)
 OUTSIDE = re.compile(r"\[([^\]]+)\]\(((?:\.\./)+[^)#]+)(?:#[^)]*)?\)")
+PARAMETER = re.compile(r"^(- `[^`\n]+`(?: : .+)?)\n(?= {4}\S)", re.MULTILINE)
+CODE = re.compile(r"(<pre.*?</pre>)|<code>(.*?)</code>", re.DOTALL)
+LONG = re.compile(r"[\w:./]{40,}")
+OPTION = re.compile(r"(?<![^\s\[(|])--?[a-z][\w-]*")
 
 
 def code(link):
@@ -16,8 +20,13 @@ def code(link):
 def on_page_markdown(markdown, page, **_):
     """Such a link becomes the file's path, since the site does not have the file.
 
-    The gallery shows its files instead.
+    The gallery shows its files instead. In the reference, what a parameter means begins on a line
+    of its own. The table of instructions gets a heading, which its file does not have.
     """
+    if page.file.src_uri == "reference.md":
+        markdown = PARAMETER.sub(r"\1<br>\n", markdown).replace("  # doctest: +SKIP", "")
+    if page.file.src_uri == "instructions.md":
+        markdown = f"# {page.title}\n\n{markdown}"
     if page.file.src_uri == "gallery.md":
         markdown = GALLERY.sub(code, markdown)
     depth = page.file.src_uri.count("/")
@@ -30,3 +39,19 @@ def on_page_markdown(markdown, page, **_):
         return f"`{path}`" if text.strip("`") == path else f"{text} (`{path}`)"
 
     return OUTSIDE.sub(shown, markdown)
+
+
+def on_post_page(output, **_):
+    """Options of programs, such as `--json`, are not broken after their hyphens.
+
+    The long names of tests are broken between words. What is searched has neither of these tags.
+    """
+
+    def kept(found):
+        if found[1]:
+            return found[1]
+        text = OPTION.sub(lambda option: f'<span class="option">{option[0]}</span>', found[2])
+        text = LONG.sub(lambda name: re.sub("(::|_)", r"\1<wbr>", name[0]), text)
+        return f"<code>{text}</code>"
+
+    return CODE.sub(kept, output)

@@ -56,7 +56,7 @@ PYTEST := -m pytest -n 2 --dist loadfile
 
 .NOTPARALLEL:
 .PHONY: help demo demo-all pipeline gallery test test-rust test-cupy test-python test-without-shortcuts test-oldest wheel wheels seventh tables gpu \
-	gpu-wheel examples consumer upstream dask ray docs screenshots figures mutants sanitize sanitize-threads sanitize-python valgrind miri lifetime soak fuzz conformance supply-chain bench authors workloads lint clean
+	gpu-wheel examples consumer upstream dask ray docs screenshots figures mutants sanitize sanitize-threads sanitize-python valgrind miri lifetime soak fuzz conformance supply-chain public-api bench authors workloads lint clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 24
@@ -298,6 +298,12 @@ figures: wheel $(OPENCL_ENV) ## draw the figures of the documentation again
 # Each change takes a build, so this is not part of `make test`.
 mutants: $(TEST_STAMP) ## break the rules in tests/mutants one by one, and check that a test fails
 	@$(VENV)/bin/python tests/tools/mutants.py
+
+# Needs cargo-public-api, which reads what rustdoc of a nightly toolchain writes. After an intended change, the second
+# file takes the place of the first.
+public-api: $(TEST_STAMP) ## compare what arraybridge-runtime exports with tests/public-api.txt; needs a nightly toolchain
+	@$(with_python) $(CARGO) +$(NIGHTLY) public-api -sss --package arraybridge-runtime --target-dir build/public-api >build/public-api.txt
+	@diff -u tests/public-api.txt build/public-api.txt
 
 # The audits need cargo-deny, cargo-audit and pip-audit, and databases that they download.
 # `make supply-chain AUDIT=` leaves them out. A minimal version is that of a direct dependency: others promise

@@ -94,6 +94,10 @@ pub use dlpark;
 #[doc = include_str!("../../docs/how-to/rust-programs.md")]
 struct RustPrograms;
 
+#[cfg(all(doctest, feature = "python"))]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 /// What an extension module calls.
 #[cfg(feature = "python")]
 pub mod python {

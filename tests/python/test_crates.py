@@ -1,5 +1,6 @@
 """The crates of this repository, which share a target folder."""
 
+import re
 import shutil
 import subprocess
 import tomllib
@@ -40,3 +41,16 @@ def test_an_extension_compiles_no_crate_that_it_does_not_need():
     assert not extension & {"half", "zerocopy", "serde", "serde_core", "syn2", "proptest"}
     assert dependencies("python,half") - extension == {"half", "zerocopy", "zerocopy-derive"}
     assert not dependencies("casts") & {"pyo3", "numpy", "cudarc", "syn2"}
+
+
+def test_the_list_of_what_the_runtime_exports_has_the_names_of_the_prelude():
+    """`make public-api` compares all of it, but needs a toolchain that CI does not have."""
+    prelude = (ROOT / "arraybridge-runtime" / "src" / "prelude.rs").read_text()
+    exported = set()
+    for path, group in re.findall(r"pub use ([\w:]+?)(?:::\{([^}]*)\})?;", prelude):
+        names = group.split(",") if group else [path.rsplit("::", 1)[-1]]
+        exported |= {name.strip() for name in names if name.strip()}
+    listed = (ROOT / "tests" / "public-api.txt").read_text()
+    found = re.findall(r"^pub.* arraybridge_runtime::prelude::(\w+)", listed, re.MULTILINE)
+    assert {"Tensor", "DeviceView", "f16", "memory_type"} < exported
+    assert exported == set(found)

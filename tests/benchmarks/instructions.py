@@ -214,7 +214,7 @@ def main() -> int:
         parser.error(f"{options.compare} has no table of instructions")
     if "functions" in options.only:
         bridges.built(FUNCTIONS, "release")
-    print(f"{versions()}; (16, 16) float32; instructions of a call\n")
+    print(f"# Instructions\n\n{versions()}; (16, 16) float32; instructions of a call\n")
     print("| path | instructions | by hand |" + " before | change |" * bool(before))
     print("|---|---|---|" + "---|---|" * bool(before))
     slower = []

@@ -23,16 +23,26 @@ def crate(tmp_path, monkeypatch):
     return tmp_path / "my-filters"
 
 
-def test_new_a_crate_builds_and_its_tests_pass(crate, monkeypatch):
+@pytest.fixture
+def build(crate, monkeypatch):
+    """Build the crate, with other code if it is given, and put its module beside the sources."""
     if shutil.which("cargo") is None:
         pytest.skip("cargo is needed to build an extension")
     # The dependencies are those of tests/extension, which are built already.
     shutil.copy(bridges.ROOT / "tests" / "extension" / "Cargo.lock", crate)
     monkeypatch.setenv("CARGO_NET_OFFLINE", "true")
     monkeypatch.setenv("CARGO_PROFILE_DEV_DEBUG", "line-tables-only")
-    library = bridges.built(str(crate))
-    assert (crate / "my_filters.pyi").read_text() == stub(bridges.module(library))
-    shutil.copy(library, crate / "my_filters.so")
+
+    def built(code=None):
+        if code is not None:
+            (crate / "src" / "lib.rs").write_text(code)
+        return shutil.copy(bridges.built(str(crate)), crate / "my_filters.so")
+
+    return built
+
+
+def test_new_a_crate_builds_and_its_tests_pass(crate, build):
+    assert (crate / "my_filters.pyi").read_text() == stub(bridges.module(build()))
     path = os.pathsep.join([str(crate), *sys.path])
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
     environment = {**os.environ, "PYTHONPATH": path}
@@ -61,14 +71,8 @@ fn my_filters(module: &Bound<'_, PyModule>) -> PyResult<()> {
 """
 
 
-def test_new_a_module_that_exports_no_function_casts_with_the_package(crate, monkeypatch):
-    if shutil.which("cargo") is None:
-        pytest.skip("cargo is needed to build an extension")
-    shutil.copy(bridges.ROOT / "tests" / "extension" / "Cargo.lock", crate)
-    monkeypatch.setenv("CARGO_NET_OFFLINE", "true")
-    monkeypatch.setenv("CARGO_PROFILE_DEV_DEBUG", "line-tables-only")
-    (crate / "src" / "lib.rs").write_text(ALONE)
-    shutil.copy(bridges.built(str(crate)), crate / "my_filters.so")
+def test_new_a_module_that_exports_no_function_casts_with_the_package(crate, build):
+    build(ALONE)
     call = "import sys; sys.path.insert(0, sys.argv[1]); import my_filters as m\n"
     bridges.survives(call + "assert list(m.pixels()) == [0, 3, 255]", str(crate))
     missing = """
@@ -82,6 +86,16 @@ def test_new_a_module_that_exports_no_function_casts_with_the_package(crate, mon
                 raise AssertionError("there are no casts")
     """
     bridges.survives(call + textwrap.dedent(missing), str(crate))
+
+
+def test_new_a_crate_is_told_how_to_get_16_bit_floats(crate, build, capfd):
+    code = (crate / "src" / "lib.rs").read_text()
+    with pytest.raises(subprocess.CalledProcessError):
+        build(code.replace("f32>", "f16>"))
+    said = capfd.readouterr().err
+    assert "f16` is not an element type" in said, said
+    assert "with the feature `half` of arraybridge-runtime" in said
+    assert "unstable" not in said
 
 
 def test_new_a_crate_names_the_versions_that_it_was_made_for(crate, tmp_path):

@@ -5,7 +5,6 @@ from pathlib import Path
 
 GALLERY = re.compile(r"^\[\w+\.py\]\(\.\./(examples/gallery/\w+\.py)\)$", re.MULTILINE)
 OUTSIDE = re.compile(r"\[([^\]]+)\]\(((?:\.\./)+[^)#]+)(?:#[^)]*)?\)")
-PARAMETER = re.compile(r"^(- `[^`\n]+`(?: : .+)?)\n(?= {4}\S)", re.MULTILINE)
 CODE = re.compile(r"(<pre.*?</pre>)|<code>(.*?)</code>", re.DOTALL)
 LONG = re.compile(r"[\w:./]{40,}")
 OPTION = re.compile(r"(?<![^\s\[(|])--?[a-z][\w-]*")
@@ -20,13 +19,10 @@ def code(link):
 def on_page_markdown(markdown, page, **_):
     """Such a link becomes the file's path, since the site does not have the file.
 
-    The gallery shows its files instead. In the reference, what a parameter means begins on a line
-    of its own. The table of instructions gets a heading, which its file does not have.
+    The gallery shows its files instead. Examples in the reference do not say that tests skip them.
     """
     if page.file.src_uri == "reference.md":
-        markdown = PARAMETER.sub(r"\1<br>\n", markdown).replace("  # doctest: +SKIP", "")
-    if page.file.src_uri == "instructions.md":
-        markdown = f"# {page.title}\n\n{markdown}"
+        markdown = markdown.replace("  # doctest: +SKIP", "")
     if page.file.src_uri == "gallery.md":
         markdown = GALLERY.sub(code, markdown)
     depth = page.file.src_uri.count("/")

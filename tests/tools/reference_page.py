@@ -74,7 +74,9 @@ def markdown(docstring: str) -> str:
             out.append(line)
         elif section and section not in ("Examples", "Notes") and line and line[0] != " ":
             name, _, kind = line.partition(" : ")
-            out.append(f"- `{name}`" + (f" : {kind}" if kind else ""))
+            # What it means begins on a line of its own.
+            has_text = lines[at + 1 : at + 2] and lines[at + 1].startswith("    ")
+            out.append(f"- `{name}`" + (f" : {kind}" if kind else "") + "<br>" * bool(has_text))
         else:
             out.append(re.sub(r"``([^`]+)``", r"`\1`", line) if line.strip() else "")
     return "\n".join([*out, "```"] if code else out).strip()

@@ -70,8 +70,8 @@ pub enum CastError {
     },
     /// In an extension module without the feature `casts`.
     #[error(
-        "this extension casts with the loops of the arraybridge package, which is not imported yet: \
-         import arraybridge first, or build arraybridge-runtime with its feature `casts`"
+        "this extension casts with the loops of the arraybridge package, which it could not import: \
+         pip install arraybridge-rs, or build arraybridge-runtime with its feature `casts`"
     )]
     NotImported,
 }

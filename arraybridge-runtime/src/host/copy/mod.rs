@@ -110,9 +110,11 @@ unsafe fn copy_walk(
     stream: bool,
 ) {
     walk.planes(|plane, from, to| {
-        let (dst, src) = (dst.wrapping_add(to * itemsize), src.wrapping_offset(from));
         // SAFETY: the offsets of a walk stay inside both arrays.
-        unsafe { copy_plane(dst, src, plane, itemsize, swap, stream) }
+        unsafe {
+            let (dst, src) = (dst.add(to * itemsize), src.offset(from));
+            copy_plane(dst, src, plane, itemsize, swap, stream);
+        }
     });
     if stream {
         finish_stream();

@@ -73,7 +73,7 @@ unsafe fn transpose_tile<T: Bits, const ORDER: u8, const B: usize>(
     let mut local = Local(MaybeUninit::uninit());
     // A target of close rows stays in the cache itself.
     let is_close = tile.rows.dst <= side;
-    let (to, pitch) = match is_close {
+    let (target, pitch) = match is_close {
         true => (dst.cast::<T>(), tile.rows.dst),
         false => (local.0.as_mut_ptr().cast::<T>(), side),
     };
@@ -88,7 +88,7 @@ unsafe fn transpose_tile<T: Bits, const ORDER: u8, const B: usize>(
                 prefetch(next, rows * size_of::<T>());
             }
             for row in (0..in_blocks.0).step_by(B) {
-                let block = to.add(row * pitch + col);
+                let block = target.add(row * pitch + col);
                 transpose_block::<T, ORDER, B>(block, pitch, column(col).add(row), tile.cols.src);
             }
         }
@@ -96,7 +96,7 @@ unsafe fn transpose_tile<T: Bits, const ORDER: u8, const B: usize>(
             let first = if col < in_blocks.1 { in_blocks.0 } else { 0 };
             for row in first..rows {
                 let item = column(col).add(row).read_unaligned();
-                to.add(row * pitch + col).write_unaligned(item.with_order::<ORDER>());
+                target.add(row * pitch + col).write_unaligned(item.with_order::<ORDER>());
             }
         }
         if is_close {
@@ -104,7 +104,7 @@ unsafe fn transpose_tile<T: Bits, const ORDER: u8, const B: usize>(
         }
         let bytes = cols * size_of::<T>();
         for row in 0..rows {
-            let from = to.add(row * pitch).cast::<u8>();
+            let from = target.add(row * pitch).cast::<u8>();
             let to = dst.add(row * tile.rows.dst * size_of::<T>());
             if stream && bytes.is_multiple_of(LINE) && to.addr().is_multiple_of(LINE) {
                 cache::stream(to, from, bytes);

@@ -38,6 +38,8 @@ pub struct Declared {
     pub returns: Option<String>,
     /// Whether arrays are cast to the element types of the parameters.
     pub cast: bool,
+    /// Whether arrays that require a gradient are taken, through which none flows back.
+    pub stop_gradient: bool,
     /// When it is detached from the interpreter.
     pub detach: Option<Detach>,
     /// The path of the runtime.

@@ -66,6 +66,7 @@ pub fn frameworks(input: TokenStream) -> TokenStream {
 /// | `name = "gauss"` | the name in Python |
 /// | `defaults(sigma = 1.0)` | defaults of plain values |
 /// | `cast` | arrays of other element types are cast to those of the parameters |
+/// | `stop_gradient` | arrays that require a gradient are taken, through which none flows back; they are refused otherwise |
 /// | `shape(image = [_, _, 3])` | arrays of other shapes are refused; any pattern of a slice |
 /// | `contiguous(image)` | the array is in row-major order, else a copy that is; if it is written to, it is refused |
 /// | `no_copy(image)` | an array that would have to be copied is refused |

@@ -67,22 +67,21 @@ def test_a_tensor_that_requires_grad_keeps_its_graph(ext):
     assert x.grad.tolist() == [2, 2, 2]
 
 
-def test_a_gradient_that_ends_in_a_function_is_warned_about_once(ext):
+def test_a_gradient_ends_in_a_function_only_where_it_is_declared_to(ext, recwarn):
     bridges.need("torch")
-    code = """
-import sys, warnings
-import bridges, torch, arraybridge as ab
-ext = bridges.module(sys.argv[1])
-with warnings.catch_warnings(record=True) as caught:
-    warnings.simplefilter("always")
-    ext.total(torch.ones((2, 2)))
-    for _ in range(2):
-        ext.total(torch.ones((2, 2), requires_grad=True))
-    ab.convert(torch.ones((2, 2), requires_grad=True), "numpy")
-print([w.category.__name__ for w in caught])
-"""
-    done = bridges.python(code, ext.__file__)
-    assert done.stdout.strip() == "['GradientDetachedWarning']", done.stderr
+    import torch
+
+    leaf = torch.ones((2, 2), requires_grad=True)
+    for tensor in (leaf, leaf * 2):
+        for function in (ext.total, ext.address, ext.largest, ext.elements):
+            with pytest.raises(ab.UnsupportedArrayError, match="requires a gradient") as raised:
+                function(tensor)
+            assert f"{function.__name__}() argument" in str(raised.value)
+            assert "x.detach()" in str(raised.value)
+            assert "`stop_gradient`" in str(raised.value)
+        assert ext.total_as_it_is(tensor) == tensor.sum()
+        assert ext.total(tensor.detach()) == tensor.sum()
+    assert not [w for w in recwarn if issubclass(w.category, ab.GradientDetachedWarning)]
 
 
 def test_every_layout_arrives(ext):

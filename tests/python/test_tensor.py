@@ -454,3 +454,22 @@ def test_a_narrowed_tensor_in_jax_numpy_is_announced():
 
     with bridges.x64(False), pytest.raises(ab.UnsupportedDtypeError, match="float64"):
         jnp.asarray(ab.Tensor(IMAGE.astype("float64")))
+
+
+def test_a_gradient_that_ends_in_a_tensor_is_warned_about():
+    bridges.need("torch")
+    code = """
+import sys, warnings
+import torch, arraybridge as ab
+x = torch.ones(2, requires_grad=True)
+make = ab.Tensor if sys.argv[1] == "new" else ab.Tensor.from_dlpack
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    make(x.detach())
+    assert not caught
+    assert make(x).shape == (2,)
+    make(x)
+print([w.category.__name__ for w in caught])
+"""
+    for way in ("new", "from_dlpack"):
+        assert bridges.python(code, way).stdout.strip() == "['GradientDetachedWarning']"

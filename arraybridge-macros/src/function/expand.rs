@@ -24,7 +24,7 @@ pub fn expand(declared: &Declared) -> TokenStream {
 }
 
 fn entry(declared: &Declared) -> TokenStream {
-    let Declared { name, docs, framework, cast, runtime, .. } = declared;
+    let Declared { name, docs, framework, cast, stop_gradient, runtime, .. } = declared;
     let ident = unraw(&declared.ident);
     let method = method(declared);
     let returns = match &declared.returns {
@@ -55,6 +55,7 @@ fn entry(declared: &Declared) -> TokenStream {
             framework: #framework,
             returns: #runtime::__private::Returns::#returns,
             cast: #cast,
+            stop_gradient: #stop_gradient,
             cuda: #cuda,
             takes_python: #takes_python,
             always_detached: #always_detached,

@@ -9,13 +9,14 @@ use super::constraints::Shape;
 use super::elements::Elements;
 use crate::problems::instead;
 
-const NAMES: [&str; 25] = [
+const NAMES: [&str; 26] = [
     "for",
     "returns",
     "input",
     "name",
     "defaults",
     "cast",
+    "stop_gradient",
     "detach",
     "unsafe(detach)",
     "dtype_conversion",
@@ -49,6 +50,7 @@ pub struct Options {
     pub name: Option<LitStr>,
     pub defaults: Vec<(Ident, Expr)>,
     pub cast: bool,
+    pub stop_gradient: bool,
     pub detach: Option<Detach>,
     pub dtype_conversion: Option<Ident>,
     pub scaling: Option<Ident>,
@@ -125,6 +127,7 @@ impl Options {
                 self.defaults = list::<Pair>(input)?.map(|pair| (pair.0, pair.1)).collect();
             }
             "cast" => self.cast = true,
+            "stop_gradient" => self.stop_gradient = true,
             "detach" => self.detach = Some(detach),
             "dtype_conversion" => self.dtype_conversion = value(input)?,
             "scaling" => self.scaling = value(input)?,

@@ -52,6 +52,7 @@ pub fn read_function(
         framework: framework.map(|(name, _)| name.clone()).unwrap_or_default(),
         returns: returns(framework, &options, known, &mut mistakes),
         cast: options.cast,
+        stop_gradient: options.stop_gradient,
         detach: options.detach,
         settings: settings(&options, input.map(|(name, _)| &**name), &arguments, &mut mistakes),
         host: options.host,

@@ -92,6 +92,17 @@ pub(super) fn refused_by_guard(endpoints: Endpoints, guard: &Guard) -> Error {
     endpoints.error(Failure::Array, "guard", not_dense(endpoints, guard))
 }
 
+/// A Rust function was to read an array that requires a gradient.
+#[cold]
+pub(super) fn ends_a_gradient(endpoints: Endpoints) -> Error {
+    let reason = format!(
+        "this {} array requires a gradient, and none flows back through a Rust function; pass x.detach(), or \
+         declare the function with `stop_gradient`",
+        endpoints.source.title
+    );
+    endpoints.error(Failure::Array, "guard", reason)
+}
+
 fn not_dense(endpoints: Endpoints, guard: &Guard) -> String {
     format!(
         "this {} array is {}; only dense arrays with values can be converted",

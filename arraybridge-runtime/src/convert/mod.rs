@@ -432,16 +432,34 @@ fn own_input<'a, 'py>(
 ///
 /// The warning, if a filter makes it an exception.
 pub fn warn_if_detached(data: &Bound<'_, PyAny>, target: &'static Framework) -> Result<()> {
-    let Some(class) = detect::class_of(data) else { return Ok(()) };
+    match recorded(data, target)? {
+        Some(endpoints) => warnings::gradient_detached(data.py(), endpoints),
+        None => Ok(()),
+    }
+}
+
+/// Refuses an array if operations on it are recorded for a gradient, for a Rust function that was to read it.
+///
+/// # Errors
+///
+/// `UnsupportedArrayError`.
+pub fn expect_no_gradient(data: &Bound<'_, PyAny>, target: &'static Framework) -> Result<()> {
+    match recorded(data, target)? {
+        Some(endpoints) => Err(errors::ends_a_gradient(endpoints)),
+        None => Ok(()),
+    }
+}
+
+/// Both frameworks, if operations on an array are recorded for a gradient.
+fn recorded(data: &Bound<'_, PyAny>, target: &'static Framework) -> Result<Option<Endpoints>> {
+    let Some(class) = detect::class_of(data) else { return Ok(None) };
     let (py, source) = (data.py(), class.framework);
     if source.guards.is_empty() {
-        return Ok(());
+        return Ok(None);
     }
     let endpoints = Endpoints { source, target };
-    match loaded::load(py, source, endpoints)?.is_recorded(py, data) {
-        Some(true) => warnings::gradient_detached(py, endpoints),
-        _ => Ok(()),
-    }
+    let is_recorded = loaded::load(py, source, endpoints)?.is_recorded(py, data);
+    Ok((is_recorded == Some(true)).then_some(endpoints))
 }
 
 /// What a framework can hold at a place; `dtype` is the one that is wanted there. It is asked about its

@@ -125,7 +125,7 @@ impl<'a, T: Element, D: Dimension> Constrained<'a> for ArrayView<'a, T, D> {
         let open = || {
             let start = trace::start();
             let mut opened = convert::open_on_host(&given)?;
-            convert::warn_if_detached(&given, call.framework())?;
+            call.stop_gradient(&given)?;
             let cast = call.function.entry.cast;
             expect::<T, D>(call, index, opened.source.view(), cast)?;
             match why_copied(&given, &opened, T::DTYPE, copies, CONTIGUOUS) {
@@ -258,7 +258,7 @@ fn open_tensor(call: &Call<'_, '_>, index: usize) -> Result<Tensor> {
         let start = trace::start();
         let mut opened =
             convert::open_to_hold(given, stream.map_or(LEGACY_STREAM, Stream::handle))?;
-        convert::warn_if_detached(given, call.framework())?;
+        call.stop_gradient(given)?;
         if opened.private {
             let (why, to) = (why_made(given), opened.source.view().dtype());
             opened = call.copy(index, opened, Copied { why, to, contiguous: false, start })?;

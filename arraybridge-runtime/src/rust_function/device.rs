@@ -39,6 +39,7 @@ impl<'a, T: Element> Argument<'a> for DeviceView<'a, T> {
 
     fn open(call: &Call<'_, '_>, index: usize) -> Result<OpenedDeviceArray> {
         let open = |given: &Bound<'_, PyAny>| {
+            call.stop_gradient(given)?;
             let (framework, stream) = (call.framework(), call.stream());
             let request = Request {
                 placement: Placement::On(stream.device()),
@@ -47,7 +48,6 @@ impl<'a, T: Element> Argument<'a> for DeviceView<'a, T> {
             };
             let array = convert::convert_to(given, framework, &request)?;
             let opened = convert::open_any(&array, stream.handle())?;
-            convert::warn_if_detached(&array, framework)?;
             call.hold::<T>(index, given, opened, false)
         };
         open(&*required(call, index)?).map_err(|error| call.about(index, error))

@@ -31,6 +31,7 @@ use pyo3::types::{PyString, PyType};
 use smallvec::SmallVec;
 
 use crate::claims::Claim;
+use crate::convert;
 use crate::cuda::Stream;
 use crate::framework::spec::Framework;
 use crate::interpreter::error::{Error, Result};
@@ -143,6 +144,8 @@ pub struct FunctionEntry {
     pub returns: Returns,
     /// Whether arrays of other element types are cast to those that the function takes.
     pub cast: bool,
+    /// Whether arrays that require a gradient are taken, through which none flows back.
+    pub stop_gradient: bool,
     /// Whether it works on a CUDA device: it takes a view of device memory, or the stream.
     pub cuda: bool,
     /// Whether Python code may run during the call: it takes the interpreter, Python objects, or values
@@ -280,6 +283,14 @@ impl<'a, 'py> Call<'a, 'py> {
 
     fn framework(&self) -> &'static Framework {
         self.function.framework
+    }
+
+    /// Refuses an array through which a gradient would flow back, unless the declaration stops it.
+    fn stop_gradient(&self, given: &Bound<'_, PyAny>) -> Result<()> {
+        match self.function.entry.stop_gradient {
+            true => Ok(()),
+            false => convert::expect_no_gradient(given, self.framework()),
+        }
     }
 
     /// What the caller gave for a parameter, or in a container.

@@ -184,6 +184,7 @@ impl PyTensor {
             Some(true) => convert::open_any(data, LEGACY_STREAM)?,
             _ => convert::open_to_hold(data, LEGACY_STREAM)?,
         };
+        convert::warn_if_detached(data, MemoryType::Numpy.framework())?;
         let (before, host) = (opened.source.view().data(), opened.source.view().is_on_host());
         let private = opened.private;
         let opened = match copy {

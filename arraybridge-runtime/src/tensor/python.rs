@@ -10,6 +10,7 @@ use crate::convert::{self, Opened, Request};
 use crate::cuda::Stream;
 use crate::cuda::driver::LEGACY_STREAM;
 use crate::error::Result;
+use crate::framework::generated::MemoryType;
 use crate::framework::spec::Framework;
 #[cfg(not(feature = "casts"))]
 use crate::host::cast::table as casts;
@@ -57,13 +58,16 @@ impl Tensor {
     }
 
     /// A tensor of the memory of any framework's array, or of any object that exports it by DLPack. Only
-    /// memory that DLPack cannot describe is copied.
+    /// memory that DLPack cannot describe is copied. An array that requires a gradient is detached, with a
+    /// `GradientDetachedWarning`.
     ///
     /// # Errors
     ///
     /// [`Error::Conversion`](crate::error::Error::Conversion) says why the object cannot be read.
     pub fn from_py(data: &Bound<'_, PyAny>) -> Result<Tensor> {
-        Tensor::from_opened(data.py(), convert::open_to_hold(data, LEGACY_STREAM)?)
+        let opened = convert::open_to_hold(data, LEGACY_STREAM)?;
+        convert::warn_if_detached(data, MemoryType::Numpy.framework())?;
+        Tensor::from_opened(data.py(), opened)
     }
 
     /// The tensor as an array of a framework.

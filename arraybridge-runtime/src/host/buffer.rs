@@ -1,7 +1,8 @@
 //! Owned host memory for results.
 //!
-//! The cost of a large new buffer is its page faults. A buffer of 2 MiB or more is therefore aligned to huge
-//! pages, and asks the kernel for them before it is written.
+//! The cost of a large new buffer is its page faults. A buffer of 2 MiB or more therefore asks the kernel for huge
+//! pages before it is written. Only the largest are aligned to them: aligned memory is too large for glibc to keep
+//! it for the next buffer of its size, which would have no faults at all.
 
 use std::alloc::Layout;
 use std::ptr::NonNull;
@@ -10,6 +11,10 @@ use std::ptr::NonNull;
 pub const ALIGNMENT: usize = 64;
 
 const HUGE_PAGE: usize = 2 << 20;
+
+/// From this size, glibc maps every buffer and returns it to the kernel (`DEFAULT_MMAP_THRESHOLD_MAX`). It keeps
+/// smaller ones for the next allocation.
+const MAPPED: usize = 32 << 20;
 
 /// A buffer cannot be allocated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -41,7 +46,7 @@ impl HostBuffer {
     ///
     /// [`AllocError`] if the size exceeds `isize::MAX` or the allocation fails.
     pub fn new(bytes: usize) -> Result<HostBuffer, AllocError> {
-        let alignment = if bytes >= HUGE_PAGE { HUGE_PAGE } else { ALIGNMENT };
+        let alignment = if bytes >= MAPPED { HUGE_PAGE } else { ALIGNMENT };
         let layout =
             Layout::from_size_align(bytes.max(1), alignment).map_err(|_| AllocError { bytes })?;
         // SAFETY: the layout's size is not zero.
@@ -84,10 +89,14 @@ impl Drop for HostBuffer {
 #[cfg(target_os = "linux")]
 fn advise_huge_pages(pointer: NonNull<u8>, bytes: usize) {
     // Whole pages only: the rest of the last one may belong to another allocation.
-    let whole = bytes / HUGE_PAGE * HUGE_PAGE;
-    // SAFETY: the range is in an allocation of ours, and the advice does not change its contents. If the
-    // kernel refuses, the pages are small, which is only slower.
-    unsafe { libc::madvise(pointer.as_ptr().cast(), whole, libc::MADV_HUGEPAGE) };
+    let start = pointer.addr().get().next_multiple_of(HUGE_PAGE);
+    let end = (pointer.addr().get() + bytes) / HUGE_PAGE * HUGE_PAGE;
+    if start < end {
+        let first = pointer.as_ptr().with_addr(start);
+        // SAFETY: the range is in an allocation of ours, and the advice does not change its contents. If the
+        // kernel refuses, the pages are small, which is only slower.
+        unsafe { libc::madvise(first.cast(), end - start, libc::MADV_HUGEPAGE) };
+    }
 }
 
 #[cfg(not(target_os = "linux"))]

@@ -2,7 +2,8 @@
 //!
 //! Copies and casts are limited by memory bandwidth, which a few cores use up on one machine and many on another.
 //! So the number of threads is measured: now and then a large operation does its first parts with different
-//! numbers, and those that follow use the one that was fast.
+//! numbers, and those that follow use the one that was fast. How little is worth a thread is measured too: by how
+//! late threads begin, and how much is moved meanwhile.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -28,9 +29,16 @@ impl Threads {
     }
 }
 
-/// A thread that moves fewer bytes than this costs more than it saves: it takes as long to start as to move
-/// a tenth of them.
+/// No thread moves fewer bytes than this, unless the caller says how many threads there are. Operations on less
+/// are not measured.
 const MIN_BYTES: usize = 2 << 20;
+/// The bytes for a thread before anything was measured.
+const FIRST_BYTES: usize = 8 << 20;
+/// A thread is worth it if it has to do for so many times as long as it takes to start. With two threads, one
+/// such time is lost at the start and one at the end, and a seventh of the whole is to be gained.
+const STARTS: usize = 3;
+/// A thread that began later than this, in nanoseconds, was held up by something else.
+const LATEST_START: usize = 500_000;
 /// The number of threads before anything was measured, on a machine with as many cores.
 const FIRST: usize = 4;
 /// An operation that moves fewer bytes is not measured: its parts would take less time than threads vary by.
@@ -49,12 +57,33 @@ pub struct Pace {
     /// What the last trial found; 0 before the first.
     found: AtomicUsize,
     large: AtomicUsize,
+    /// The bytes that a thread moves in a microsecond; 0 if nothing was measured.
+    rate: AtomicUsize,
+}
+
+/// How long a thread takes to begin, in nanoseconds; 0 if none was started.
+static START: AtomicUsize = AtomicUsize::new(0);
+
+/// Brings a measured value up to date. One measurement may be disturbed.
+fn learn(known: &AtomicUsize, measured: usize) {
+    let before = known.load(Ordering::Relaxed);
+    let now = if before == 0 { measured } else { (3 * before + measured) / 4 };
+    known.store(now.max(1), Ordering::Relaxed);
+}
+
+/// The bytes that are worth a thread, if it takes so many nanoseconds to begin and moves so many bytes in a
+/// microsecond.
+fn worthwhile(start: usize, rate: usize) -> usize {
+    match (start, rate) {
+        (0, _) | (_, 0) => FIRST_BYTES,
+        _ => (STARTS * start * rate / 1000).max(MIN_BYTES),
+    }
 }
 
 impl Pace {
     pub const fn new() -> Pace {
-        let [best, found, large] = [const { AtomicUsize::new(0) }; 3];
-        Pace { best, found, large }
+        let [best, found, large, rate] = [const { AtomicUsize::new(0) }; 4];
+        Pace { best, found, large, rate }
     }
 
     fn best(&self) -> usize {
@@ -67,9 +96,14 @@ impl Pace {
     /// The number of threads for an operation that moves this many bytes, unless it is measured.
     pub fn expected(&self, threads: Threads, bytes: usize) -> usize {
         match threads {
-            Threads::AtMost(most) => threads_for(bytes, most),
-            Threads::Measured => threads_for(bytes, self.best()),
+            Threads::AtMost(most) => threads_for(bytes, MIN_BYTES, most),
+            Threads::Measured => self.threads_for(bytes, self.best()),
         }
+    }
+
+    fn threads_for(&self, bytes: usize, most: usize) -> usize {
+        let rate = self.rate.load(Ordering::Relaxed);
+        threads_for(bytes, worthwhile(START.load(Ordering::Relaxed), rate), most)
     }
 
     fn is_trial(&self, bytes: usize) -> bool {
@@ -110,8 +144,8 @@ fn cores() -> usize {
     }
 }
 
-fn threads_for(bytes: usize, most: usize) -> usize {
-    (bytes / MIN_BYTES).clamp(1, most.max(1))
+fn threads_for(bytes: usize, each: usize, most: usize) -> usize {
+    (bytes / each).clamp(1, most.max(1))
 }
 
 /// Calls `work` for ranges that cover `0..len`, on several threads, and returns the results in order. The whole
@@ -125,10 +159,38 @@ pub fn run<R: Send>(
     work: impl Fn(Range<usize>) -> R + Sync,
 ) -> Vec<R> {
     let expected = pace.expected(threads, bytes);
-    if threads == Threads::Measured && cores() > 1 && pace.is_trial(bytes) {
+    if threads != Threads::Measured || cores() == 1 {
+        return split(0..len, expected, &work);
+    }
+    if pace.is_trial(bytes) {
         return measure(pace, len, bytes, &work);
     }
-    split(0..len, expected, &work)
+    if !(MIN_BYTES..TRIAL_BYTES).contains(&bytes) {
+        return split(0..len, expected, &work);
+    }
+    timed(pace, len, bytes, expected, &work)
+}
+
+/// Runs an operation of middling size, for which it matters how fast its kind is.
+fn timed<R: Send>(
+    pace: &Pace,
+    len: usize,
+    bytes: usize,
+    threads: usize,
+    work: &(impl Fn(Range<usize>) -> R + Sync),
+) -> Vec<R> {
+    let learning = |range: Range<usize>| {
+        let (is_first, share) = (range.start == 0, range.len());
+        let start = Instant::now();
+        let result = work(range);
+        // Those of other threads have a core to themselves or not, which is not known.
+        if is_first {
+            let moved = (bytes as f64 * share as f64 / len.max(1) as f64) as usize;
+            learn(&pace.rate, moved / (start.elapsed().as_micros() as usize).max(1));
+        }
+        result
+    };
+    split(0..len, threads, &learning)
 }
 
 /// As [`run`], and finds out which number of threads is fast.
@@ -161,7 +223,7 @@ fn measure<R: Send>(
     });
     pace.keep(best, found);
     if done < len {
-        results.extend(split(done..len, threads_for(bytes, best), work));
+        results.extend(split(done..len, pace.threads_for(bytes, best), work));
     }
     results
 }
@@ -214,11 +276,18 @@ fn split<R: Send>(
     if count == 1 {
         return vec![work(all)];
     }
+    let start = Instant::now();
     std::thread::scope(|scope| {
         let others: Vec<_> = (1..count)
             .map(|part| {
                 let (thread, range) = (std::thread::Builder::new(), range(part));
-                (part, thread.spawn_scoped(scope, move || work(range)))
+                let begin = move || {
+                    if part == 1 {
+                        learn(&START, (start.elapsed().as_nanos() as usize).min(LATEST_START));
+                    }
+                    work(range)
+                };
+                (part, thread.spawn_scoped(scope, begin))
             })
             .collect();
         let mut results = vec![work(range(0))];
@@ -271,11 +340,46 @@ mod tests {
         assert_eq!(pace.expected(Threads::AtMost(8), 2 * MIN_BYTES), 2);
         assert_eq!(pace.expected(Threads::AtMost(8), 100 * MIN_BYTES), 8);
         assert_eq!(pace.expected(Threads::AtMost(0), 100 * MIN_BYTES), 1);
-        assert_eq!(pace.expected(Threads::Measured, 100 * MIN_BYTES), FIRST.min(cores()));
+        assert_eq!(pace.expected(Threads::Measured, 100 * FIRST_BYTES), FIRST.min(cores()));
         pace.keep(4, 32);
         pace.keep(4, 32);
-        assert_eq!(pace.expected(Threads::Measured, 100 * MIN_BYTES), 32);
-        assert_eq!(pace.expected(Threads::Measured, 8 * MIN_BYTES), 8);
+        assert_eq!(pace.expected(Threads::Measured, 100 * FIRST_BYTES), 32);
+        assert_eq!(pace.expected(Threads::Measured, 8 * FIRST_BYTES), 8);
+        assert_eq!(pace.expected(Threads::Measured, 2 * FIRST_BYTES - 1), 1);
+    }
+
+    #[test]
+    fn threads_that_begin_late_and_operations_that_are_fast_need_more_to_do() {
+        assert_eq!(worthwhile(0, 30_000), FIRST_BYTES);
+        assert_eq!(worthwhile(80_000, 0), FIRST_BYTES);
+        // 10 GB/s for 240 us.
+        assert_eq!(worthwhile(80_000, 10_000), 2_400_000);
+        assert_eq!(worthwhile(80_000, 30_000), 7_200_000);
+        assert_eq!(worthwhile(160_000, 30_000), 14_400_000);
+        assert_eq!(worthwhile(1_000, 1_000), MIN_BYTES);
+    }
+
+    #[test]
+    fn a_disturbed_measurement_moves_what_is_known_by_a_quarter() {
+        let known = AtomicUsize::new(0);
+        let after = |measured| {
+            learn(&known, measured);
+            known.load(Ordering::Relaxed)
+        };
+        assert_eq!([80, 80, 400, 80, 80].map(after), [80, 80, 160, 140, 125]);
+        assert_eq!(after(0), 93);
+        assert_eq!((0..40).map(|_| after(0)).last(), Some(1), "0 would be nothing measured");
+    }
+
+    #[test]
+    fn operations_of_middling_size_teach_how_fast_their_kind_is() {
+        let rate = |bytes| {
+            let pace = Pace::new();
+            run(Threads::Measured, &pace, 8, bytes, |range| range);
+            pace.rate.load(Ordering::Relaxed)
+        };
+        assert_eq!(rate(MIN_BYTES - 1), 0);
+        assert_eq!(rate(MIN_BYTES) > 0, cores() > 1);
     }
 
     #[test]

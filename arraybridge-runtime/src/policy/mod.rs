@@ -23,7 +23,7 @@ use crate::framework::device::{self, Device, Placement};
 use crate::framework::endpoints::Endpoints;
 use crate::framework::loaded::{self, LoadedFramework};
 use crate::framework::oom;
-use crate::framework::spec::{DType, Kind, Memory, ReasonRole};
+use crate::framework::spec::{DType, Framework, Kind, Memory, ReasonRole};
 use crate::host::cast::Scaling;
 use crate::interpreter::error::{Error, Failure, Result, warn};
 use crate::memory::cast;
@@ -411,13 +411,17 @@ fn recording<'py>(
         Some(false) => return Recording::None,
         None => {}
     }
-    let framework = loaded.framework;
-    let mut refusals = framework.refuse.iter();
-    let traces = refusals.any(|refusal| refusal.role == Some(ReasonRole::Traced));
-    match framework.memory == Memory::Either && !traces {
+    match may_record_unseen(loaded.framework) {
         true => Recording::Possible,
         false => Recording::None,
     }
+}
+
+/// Whether a framework may record operations on arrays that do not say so.
+pub(crate) fn may_record_unseen(framework: &Framework) -> bool {
+    let says = framework.guards.iter().any(|guard| guard.role == Some(ReasonRole::Gradient));
+    let traces = framework.refuse.iter().any(|refusal| refusal.role == Some(ReasonRole::Traced));
+    framework.memory == Memory::Either && !says && !traces
 }
 
 /// Whether an operation on the array may be recorded to compute a gradient.

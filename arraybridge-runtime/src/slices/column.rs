@@ -1,17 +1,16 @@
 //! A stack that is filled while its slices come.
 
 use std::collections::VecDeque;
-use std::slice;
 
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
 
 use super::fill::{clear_rows, fill_row};
-use super::join::{Along, Join, common_dtype, join};
+use super::join::{Along, Join, Parts, common_dtype, join};
 use super::shape::{shape_of, shape_text};
 use super::whole::Whole;
-use crate::convert::{self, Opened};
-use crate::framework::detect::{self, Role};
+use crate::convert::Opened;
+use crate::framework::detect;
 use crate::framework::device::Placement;
 use crate::framework::spec::Framework;
 use crate::host::cast::Scaling;
@@ -142,7 +141,7 @@ impl<'a, 'py> Column<'a, 'py> {
         match self.items.iter().find_map(detect::class_of).filter(|_| is_stacked) {
             Some(class) => {
                 let (target, placement) = self.target.unwrap_or((class.framework, Placement::Auto));
-                join(&self.items, target, placement, Along::NewAxis)
+                join(Parts::new(&self.items, target), target, placement, Along::NewAxis)
             }
             None => Ok(PyList::new(self.py, &self.items)?.into_any()),
         }
@@ -156,9 +155,6 @@ impl<'a, 'py> Column<'a, 'py> {
             Images::None => false,
         };
         let Some(class) = detect::class_of(item).filter(|_| is_stacked) else { return Ok(false) };
-        if !matches!(class.role, Role::Array) {
-            return Ok(false);
-        }
         let join = match &self.stack {
             Some(stack) => stack.whole.join,
             None => {
@@ -166,14 +162,7 @@ impl<'a, 'py> Column<'a, 'py> {
                 Join::new(item, target, placement, Along::NewAxis)?
             }
         };
-        if join.needs_operation(slice::from_ref(item))? {
-            return Ok(false);
-        }
-        convert::warn_if_detached(item, join.endpoints.target)?;
-        let opened = match convert::open_host(item) {
-            Err(Error::Conversion(_)) => return Ok(false),
-            opened => opened?,
-        };
+        let Some(opened) = join.open(item)? else { return Ok(false) };
         let stack = match self.stack.take() {
             Some(stack) => stack,
             None => self.start(join, item, &opened)?,

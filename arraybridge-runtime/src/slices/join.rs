@@ -1,15 +1,17 @@
 //! Joins several arrays into one, and copies each of them once.
 
+use std::slice;
+
 use pyo3::prelude::*;
 use pyo3::types::{PyInt, PyList, PyTuple};
 
 use super::fill::fill;
-use super::shape::{check_shapes, joined_shape, shape_of};
+use super::shape::{check_shapes, joined_shape, ndim_of, shape_of};
 use crate::convert::plan;
 use crate::convert::record::Record;
 use crate::convert::trace;
 use crate::convert::{self, Commitment, Opened, Request};
-use crate::framework::detect::Role;
+use crate::framework::detect::{self, Role};
 use crate::framework::device::{self, Device, Placement};
 use crate::framework::endpoints::Endpoints;
 use crate::framework::generated::MemoryType;
@@ -43,23 +45,66 @@ pub(super) enum Along {
 /// [`Error::Value`] when there are no arrays, or when their shapes do not fit together; as
 /// [`convert::convert_to`].
 pub(super) fn join<'py>(
-    arrays: &[Bound<'py, PyAny>],
+    parts: Parts<'_, 'py>,
     target: &'static Framework,
     placement: Placement,
     along: Along,
 ) -> Result<Bound<'py, PyAny>> {
-    let Some(first) = arrays.first() else {
+    let Some(first) = parts.arrays.first() else {
         return Err(Error::Value("Cannot stack empty list: there are no slices".into()));
     };
     let py = first.py();
-    check_shapes(arrays, along)?;
+    check_shapes(parts.arrays, |index| parts.shape(index), along)?;
     let join = Join::new(first, target, placement, along)?;
     let start = trace::start();
-    let result = join.execute(&unwrap_values(arrays)?)?;
+    let result = match parts.opened {
+        Some(opened) => join.fill_buffer(first, &opened)?,
+        None => join.execute(&unwrap_values(parts.arrays)?)?,
+    };
     if let Some(start) = start {
         trace::push(py, join.record(&result), start);
     }
     Ok(result)
+}
+
+/// Arrays that are going to be joined.
+pub(super) struct Parts<'a, 'py> {
+    arrays: &'a [Bound<'py, PyAny>],
+    /// Their memory, if all of them are plain.
+    opened: Option<Vec<Opened>>,
+}
+
+impl<'a, 'py> Parts<'a, 'py> {
+    pub fn new(arrays: &'a [Bound<'py, PyAny>], target: &'static Framework) -> Parts<'a, 'py> {
+        let opened = arrays.iter().map(|array| open_plain(array, target)).collect();
+        Parts { arrays, opened }
+    }
+
+    /// The shape of an array; `None` if it has none or a trace does not know all of it.
+    fn shape(&self, index: usize) -> Option<Dims<usize>> {
+        match &self.opened {
+            Some(opened) => Some(opened[index].source.view().shape().into()),
+            None => shape_of(&self.arrays[index]),
+        }
+    }
+
+    /// The number of axes of an array, as [`ndim_of`].
+    pub fn ndim(&self, index: usize) -> Option<usize> {
+        match &self.opened {
+            Some(opened) => Some(opened[index].source.view().ndim()),
+            None => ndim_of(&self.arrays[index]),
+        }
+    }
+}
+
+/// The host memory of an array that is joined without an operation of its framework: nothing is recorded of it.
+fn open_plain(array: &Bound<'_, PyAny>, target: &'static Framework) -> Option<Opened> {
+    let class = detect::class_of(array)?;
+    let own = class.framework.memory_type == target.memory_type;
+    match own && policy::may_record_unseen(target) {
+        true => None,
+        false => convert::open_plain(array, &class),
+    }
 }
 
 /// Replaces wrappers, such as variables, by the arrays that they hold.
@@ -148,7 +193,7 @@ impl<'py> Join<'_, 'py> {
     }
 
     /// Whether an array cannot be read without a loss, or is on an accelerator where it should stay.
-    pub fn needs_operation(&self, arrays: &[Bound<'py, PyAny>]) -> Result<bool> {
+    fn needs_operation(&self, arrays: &[Bound<'py, PyAny>]) -> Result<bool> {
         let Join { py, loaded, .. } = *self;
         let shares = loaded.framework.import.is_some();
         for array in arrays {
@@ -230,26 +275,56 @@ impl<'py> Join<'_, 'py> {
         }
     }
 
-    /// Fills one host buffer from all arrays, and makes an array of the target of it.
+    /// The host memory of an array; `None` if it has to be joined by its framework, or has none that can be
+    /// read.
+    ///
+    /// # Errors
+    ///
+    /// As [`convert::open_host`], for what is not the array's own fault.
+    pub fn open(&self, array: &Bound<'py, PyAny>) -> Result<Option<Opened>> {
+        if let Some(opened) = open_plain(array, self.loaded.framework) {
+            return Ok(Some(opened));
+        }
+        let is_array =
+            detect::class_of(array).is_some_and(|class| matches!(class.role, Role::Array));
+        if !is_array || self.needs_operation(slice::from_ref(array))? {
+            return Ok(None);
+        }
+        match self.open_detached(array) {
+            Err(Error::Conversion(_)) => Ok(None),
+            opened => opened.map(Some),
+        }
+    }
+
+    fn open_detached(&self, array: &Bound<'py, PyAny>) -> Result<Opened> {
+        convert::warn_if_detached(array, self.endpoints.target)?;
+        convert::open_host(array)
+    }
+
     fn through_host(&self, arrays: &[Bound<'py, PyAny>]) -> Result<Bound<'py, PyAny>> {
+        let open = |array| self.open_detached(array);
+        self.fill_buffer(&arrays[0], &arrays.iter().map(open).collect::<Result<Vec<_>>>()?)
+    }
+
+    /// Fills one host buffer from all arrays, and makes an array of the target of it.
+    fn fill_buffer(
+        &self,
+        first: &Bound<'py, PyAny>,
+        opened: &[Opened],
+    ) -> Result<Bound<'py, PyAny>> {
         let Join { py, endpoints, loaded, along, .. } = *self;
-        let open = |array| {
-            convert::warn_if_detached(array, endpoints.target)?;
-            convert::open_host(array)
-        };
-        let opened = arrays.iter().map(open).collect::<Result<Vec<_>>>()?;
         let views: Vec<_> = opened.iter().map(|opened| opened.source.view()).collect();
         let dtype = common_dtype(py, views.iter().map(|view| view.dtype()).collect())?;
-        let first = convert::class_of(&arrays[0])?.framework;
-        let first = loaded::load(py, first, Endpoints::of(first))?;
-        let device = self.device(device::device_of(py, first, &arrays[0])?)?;
+        let own = convert::class_of(first)?.framework;
+        let own = loaded::load(py, own, Endpoints::of(own))?;
+        let device = self.device(device::device_of(py, own, first)?)?;
         // SAFETY: it is filled below, and dropped where that fails.
         let source = unsafe { allocate(joined_shape(&views, along), dtype)? };
         let mut joined = Opened { source, private: true };
         self.admit(&joined)?;
-        fill(py, &mut joined.source, &opened, along)
+        fill(py, &mut joined.source, opened, along)
             .map_err(|error| Error::Value(error.to_string()))?;
-        let commitment = self.commitment(&arrays[0])?;
+        let commitment = self.commitment(first)?;
         convert::make_array(py, endpoints, loaded, joined, device, &commitment)
     }
 

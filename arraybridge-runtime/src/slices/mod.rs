@@ -32,7 +32,7 @@ use crate::policy::StackPolicy;
 use column::{Column, Images};
 pub use grid::{Grid, Span, Tile, Tiling};
 pub use grow::Growing;
-use join::{Along, join};
+use join::{Along, Parts, join};
 pub use mosaic::Mosaic;
 pub use shape::shape_of;
 use shape::{check_shapes, ndim_of, shape_text, slice_count};
@@ -72,13 +72,14 @@ pub fn stack<'py>(
     target: &'static Framework,
     placement: Placement,
 ) -> Result<Bound<'py, PyAny>> {
-    if let Some(index) = slices.iter().position(|slice| ndim_of(slice) != Some(2)) {
+    let parts = Parts::new(slices, target);
+    if let Some(index) = (0..slices.len()).find(|index| parts.ndim(*index) != Some(2)) {
         return Err(Error::Value(format!(
             "the slice at index {index} is not a 2D array; its shape is {}",
             shape_text(&slices[index])
         )));
     }
-    join(slices, target, placement, Along::NewAxis)
+    join(parts, target, placement, Along::NewAxis)
 }
 
 /// Calls a function with every 2-D slice of a 3-D array, and merges the results.
@@ -256,7 +257,7 @@ pub fn concatenate<'py>(parts: &[Bound<'py, PyAny>], axis: usize) -> Result<Boun
         [only] => Ok(only.clone()),
         [first, ..] => {
             let target = convert::class_of(first)?.framework;
-            join(parts, target, Placement::Auto, Along::Axis(axis))
+            join(Parts::new(parts, target), target, Placement::Auto, Along::Axis(axis))
         }
         [] => Err(Error::Value("there are no arrays to concatenate".into())),
     }
@@ -268,5 +269,8 @@ pub fn concatenate<'py>(parts: &[Bound<'py, PyAny>], axis: usize) -> Result<Boun
 ///
 /// [`Error::Value`] with the two shapes.
 pub fn check_same_shapes(arrays: &[Bound<'_, PyAny>]) -> Result<()> {
-    check_shapes(arrays, Along::NewAxis)
+    match arrays {
+        [] => Ok(()),
+        _ => check_shapes(arrays, |index| shape_of(&arrays[index]), Along::NewAxis),
+    }
 }

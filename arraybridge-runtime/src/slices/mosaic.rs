@@ -1,15 +1,13 @@
 //! An array that is filled while the tiles of it come.
 
-use std::slice;
-
 use pyo3::prelude::*;
 
 use super::fill::fill_region;
 use super::grid::Span;
 use super::join::{Along, Join};
 use super::whole::Whole;
-use crate::convert::{self, Opened};
-use crate::framework::detect::{self, Role};
+use crate::convert::Opened;
+use crate::framework::detect;
 use crate::framework::device::Placement;
 use crate::interpreter::error::{Error, Result};
 use crate::memory::cast;
@@ -42,7 +40,7 @@ impl<'a, 'py> Mosaic<'a, 'py> {
         let Some(class) = detect::class_of(first) else { return Ok(None) };
         let Some((axis, _)) = extents.first() else { return Ok(None) };
         let join = Join::new(first, class.framework, Placement::Auto, Along::Axis(*axis))?;
-        let Some(opened) = open(&join, first)? else { return Ok(None) };
+        let Some(opened) = join.open(first)? else { return Ok(None) };
         let view = opened.source.view();
         let mut shape = Dims::from_slice(view.shape());
         for (axis, extent) in extents {
@@ -69,7 +67,7 @@ impl<'a, 'py> Mosaic<'a, 'py> {
         if !is_like {
             return Ok(false);
         }
-        let Some(opened) = open(&self.whole.join, tile)? else { return Ok(false) };
+        let Some(opened) = self.whole.join.open(tile)? else { return Ok(false) };
         let (view, whole) = (opened.source.view(), self.whole.opened.source.view());
         let wanted = |axis: usize| match spans.iter().find(|span| span.axis == axis) {
             Some(span) => span.read.len(),
@@ -135,17 +133,5 @@ impl<'a, 'py> Mosaic<'a, 'py> {
         let there = whole.opened.source.view().len();
         assert_eq!(there, filled, "elements of the array have no value yet");
         whole.finish()
-    }
-}
-
-/// The host memory of a tile; `None` if it has to be joined by its framework, or has none that can be read.
-fn open<'py>(join: &Join<'_, 'py>, tile: &Bound<'py, PyAny>) -> Result<Option<Opened>> {
-    let is_array = detect::class_of(tile).is_some_and(|class| matches!(class.role, Role::Array));
-    if !is_array || join.needs_operation(slice::from_ref(tile))? {
-        return Ok(None);
-    }
-    match convert::open_host(tile) {
-        Err(Error::Conversion(_)) => Ok(None),
-        opened => opened.map(Some),
     }
 }

@@ -40,22 +40,26 @@ pub(super) fn slice_count(array: &Bound<'_, PyAny>) -> Result<usize> {
     })
 }
 
-/// Checks that the shapes fit together, as far as they are known. Frameworks report a mismatch in
+/// Checks that the shapes of arrays fit together, as far as they are known. Frameworks report a mismatch in
 /// words of their own, or not at all.
 ///
 /// # Errors
 ///
 /// [`Error::Value`] with the two shapes.
-pub(super) fn check_shapes(arrays: &[Bound<'_, PyAny>], along: Along) -> Result<()> {
-    let Some(first) = arrays.first().and_then(shape_of) else { return Ok(()) };
+pub(super) fn check_shapes(
+    arrays: &[Bound<'_, PyAny>],
+    shape_at: impl Fn(usize) -> Option<Dims<usize>>,
+    along: Along,
+) -> Result<()> {
+    let Some(first) = shape_at(0) else { return Ok(()) };
     if let Along::Axis(axis) = along
         && axis >= first.len()
     {
         let shape = shape_text(&arrays[0]);
         return Err(Error::Value(format!("arrays of the shape {shape} have no axis {axis}")));
     }
-    for (index, array) in arrays.iter().enumerate() {
-        let Some(mut shape) = shape_of(array) else { continue };
+    for (index, array) in arrays.iter().enumerate().skip(1) {
+        let Some(mut shape) = shape_at(index) else { continue };
         if let Along::Axis(axis) = along
             && shape.len() == first.len()
         {

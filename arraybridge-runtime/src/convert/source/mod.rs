@@ -212,6 +212,12 @@ impl<'a, 'py> Reader<'a, 'py> {
         Ok(None)
     }
 
+    fn opened_quickly(&self, data: &Bound<'py, PyAny>, class: &Class) -> Option<Opened> {
+        let mut slot = Slot::default();
+        self.quick(data, class, &mut slot)?;
+        slot.take()
+    }
+
     /// As [`gather`](Self::gather), of the array that the table makes of one that cannot be read, such as one in
     /// parts on several devices. `error` is why it cannot be, and stays so if the table makes none.
     #[cold]
@@ -247,6 +253,15 @@ pub fn open_host(data: &Bound<'_, PyAny>) -> Result<Opened> {
     opened(data, None)
 }
 
+/// The host memory of an array, if a single call describes all of it and no guard holds for the array, so that
+/// its values are those in memory and nothing is recorded of it.
+pub fn open_plain(data: &Bound<'_, PyAny>, class: &Class) -> Option<Opened> {
+    match class.role {
+        Role::Array => Reader::of(data, class).ok()?.opened_quickly(data, class),
+        _ => None,
+    }
+}
+
 /// As [`open_host`], but CUDA memory stays where it is: what a stream does next with it comes after
 /// what its framework has done so far.
 pub(super) fn open_in_place(data: &Bound<'_, PyAny>, stream: usize) -> Result<Opened> {
@@ -262,6 +277,9 @@ fn opened(data: &Bound<'_, PyAny>, in_place: Option<usize>) -> Result<Opened> {
             return opened(&unwrap_value(reader.py, reader.endpoints, data, op)?, in_place);
         }
         Role::Array => {}
+    }
+    if let Some(opened) = reader.opened_quickly(data, &class) {
+        return Ok(opened);
     }
     let Guarded { data, dtype, made, .. } = reader.guarded(data)?;
     let device = reader.located(&data)?;

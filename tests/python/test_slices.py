@@ -4,6 +4,7 @@ import _thread
 import collections
 import ctypes
 import itertools
+import math
 import signal
 import warnings
 from pathlib import Path
@@ -418,18 +419,26 @@ def test_slices_are_made_in_groups_where_the_table_says_how(monkeypatch):
     calls, unstack = [], tf.unstack
     monkeypatch.setattr(tf, "unstack", lambda data: calls.append(len(data)) or unstack(data))
     tripled = ab.tensorflow(lambda s: s * 3)
-    # The last group may be shorter, and an array of few slices has none.
-    for count, groups in ((1, []), (15, []), (16, [2] * 8), (17, [2] * 8 + [1]), (40, [5] * 8)):
-        x = np.arange(count * 6, dtype="float32").reshape(count, 2, 3)
+    # All slices of a small array are made at once. The last group of a large one may be shorter, and one
+    # of few slices has none.
+    small, large = (2, 3), (1024, 2048)
+    for count, shape, groups in (
+        (1, small, []),
+        (15, small, [15]),
+        (8, large, [8]),
+        (9, large, []),
+        (17, large, [2] * 8 + [1]),
+    ):
+        x = np.arange(count * math.prod(shape), dtype="float32").reshape(count, *shape)
         result = tripled(tf.constant(x), slice_by_slice=True)
         np.testing.assert_array_equal(result, x * 3)
         assert calls == groups, count
         calls.clear()
 
-    v = tf.Variable(tf.ones((17, 2, 3)))
+    v = tf.Variable(tf.ones((17, 1024, 1024)))
     with tf.GradientTape() as tape:
         y = ab.process_slices(v * 1, lambda s: s * 3)
-    assert (tape.gradient(y, v).numpy() == 3).all() and calls
+    assert (tape.gradient(y, v).numpy() == 3).all() and calls == [2] * 8 + [1]
 
     monkeypatch.setattr(tf, "unstack", lambda data: 1 / 0)
     np.testing.assert_array_equal(tripled(tf.constant(x), slice_by_slice=True), x * 3)

@@ -7,12 +7,14 @@ use pyo3::prelude::*;
 use pyo3::types::{PyIterator, PySlice};
 
 use super::join::is_recorded;
+use super::shape::shape_of;
 use crate::convert::record::Record;
 use crate::convert::{self, Commitment, Opened, trace};
 use crate::framework::detect::{self, Class, Role};
 use crate::framework::device::{self, Device};
 use crate::framework::endpoints::Endpoints;
 use crate::framework::loaded::{self, LoadedFramework};
+use crate::host::layout::contiguous_bytes;
 use crate::interpreter::error::{Error, Result};
 use crate::memory::source::{SharedSource, Source};
 
@@ -36,25 +38,36 @@ enum Way<'py> {
 }
 
 /// Slices that the framework's own operation makes of one part of the array after the other, since they
-/// may be copies, and not all are wanted at once.
+/// may be copies, and not all of a large array are wanted at once.
 struct Groups<'py> {
     class: Class,
     loaded: &'py LoadedFramework,
+    /// The number of slices in the array.
+    count: usize,
     /// The number of slices in a group.
     size: usize,
     /// Those of the group that is in use.
     slices: Option<Bound<'py, PyIterator>>,
 }
 
-/// In how many parts an array is taken.
+/// In how many parts a large array is taken.
 const GROUPS: usize = 8;
+/// The slices of an array of at most so many bytes are made at once.
+const AT_ONCE: usize = 64 << 20;
 
 impl<'py> Groups<'py> {
-    /// None if the framework has no such operation, or the array few slices.
-    fn new(class: &Class, loaded: &'py LoadedFramework, count: usize) -> Option<Groups<'py>> {
+    /// None if the framework has no such operation, or a group would be a single slice.
+    fn new(
+        array: &Bound<'py, PyAny>,
+        class: &Class,
+        loaded: &'py LoadedFramework,
+        count: usize,
+    ) -> Option<Groups<'py>> {
         class.framework.array.as_ref()?.unstack.as_ref()?;
-        let size = count / GROUPS;
-        (size > 1).then(|| Groups { class: *class, loaded, size, slices: None })
+        let dtype = convert::dtype_of(array.py(), loaded, array)?;
+        let is_small = contiguous_bytes(&shape_of(array)?, dtype.size())? <= AT_ONCE;
+        let size = if is_small { count } else { count / GROUPS };
+        (size > 1).then(|| Groups { class: *class, loaded, count, size, slices: None })
     }
 
     /// The slice at an index; None if the framework does not make it. They are asked for one after the other.
@@ -65,7 +78,10 @@ impl<'py> Groups<'py> {
     ) -> Result<Option<Bound<'py, PyAny>>> {
         if index.is_multiple_of(self.size) {
             let (from, to) = (index as isize, (index + self.size) as isize);
-            let part = array.get_item(PySlice::new(array.py(), from, to, 1))?;
+            let part = match self.size == self.count {
+                true => array.clone(),
+                false => array.get_item(PySlice::new(array.py(), from, to, 1))?,
+            };
             self.slices = together(&part, &self.class, self.loaded)?;
         }
         Ok(self.slices.as_mut().and_then(Iterator::next).transpose()?)
@@ -142,7 +158,7 @@ fn way<'py>(array: &Bound<'py, PyAny>, count: usize, at_once: bool) -> Result<Wa
     if at_once && let Some(slices) = together(array, &class, loaded)? {
         return Ok(Way::Iterate(slices));
     }
-    let one_by_one = || Groups::new(&class, loaded, count).map_or(Way::Index, Way::Groups);
+    let one_by_one = || Groups::new(array, &class, loaded, count).map_or(Way::Index, Way::Groups);
     // Nothing is recorded of memory. And torch lets nobody write to slices that it made together.
     if is_recorded(py, loaded, array) {
         return Ok(one_by_one());

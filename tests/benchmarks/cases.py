@@ -99,6 +99,13 @@ def policies() -> Iterator[Case]:
         {"np.clip(np.rint(x), ..)": lambda: np.clip(np.rint(image), 0, 65535).astype("uint16")},
         equal("numpy", expected),
     )
+    middling = image[:1024, :1024].copy()
+    yield Case(
+        "float32 -> uint16, 1024 x 1024",
+        lambda: ab.convert(middling, "numpy", dtype="uint16"),
+        {"np.clip(np.rint(x), ..)": lambda: np.clip(np.rint(middling), 0, 65535).astype("uint16")},
+        equal("numpy", expected[:1024, :1024]),
+    )
     yield Case(
         "float32 -> uint16, against a copy of the same traffic",
         lambda: ab.convert(image, "numpy", dtype="uint16"),
@@ -154,12 +161,17 @@ def detection() -> Iterator[Case]:
 
 
 def stacking() -> Iterator[Case]:
-    images = [np.full((512, 512), i, "float32") for i in range(64)]
+    for count, side in ((64, 512), (64, 256), (64, 64), (8, 16)):
+        yield from stacking_of(count, side)
+
+
+def stacking_of(count: int, side: int) -> Iterator[Case]:
+    images = [np.full((side, side), i, "float32") for i in range(count)]
     for name in filter(STACK.get, FRAMEWORKS):
         slices = [bridges.make(name, image) for image in images]
         complete = finished if name == "jax" else lambda call: call
         yield Case(
-            f"64 slices of 512 x 512, {name}",
+            f"{count} slices of {side} x {side}, {name}",
             complete(lambda s=slices, name=name: ab.stack_slices(s, name)),
             {"own stack": complete(lambda s=slices, name=name: STACK[name](s))},
             equal(name, np.stack(images)),

@@ -419,8 +419,8 @@ def test_slices_are_made_in_groups_where_the_table_says_how(monkeypatch):
     calls, unstack = [], tf.unstack
     monkeypatch.setattr(tf, "unstack", lambda data: calls.append(len(data)) or unstack(data))
     tripled = ab.tensorflow(lambda s: s * 3)
-    # All slices of a small array are made at once. The last group of a large one may be shorter, and one
-    # of few slices has none.
+    # All slices of a small array are made at once. The last group of a large one may be shorter,
+    # and one of few slices has none.
     small, large = (2, 3), (1024, 2048)
     for count, shape, groups in (
         (1, small, []),

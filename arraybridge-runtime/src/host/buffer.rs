@@ -1,8 +1,9 @@
 //! Owned host memory for results.
 //!
 //! The cost of a large new buffer is its page faults. A buffer of 2 MiB or more therefore asks the kernel for huge
-//! pages before it is written. Only the largest are aligned to them: aligned memory is too large for glibc to keep
-//! it for the next buffer of its size, which would have no faults at all.
+//! pages before it is written, and is aligned to them. On the main thread, only the largest are aligned: there,
+//! glibc keeps what is freed for the next buffer of its size, which has no faults at all, but not if it was aligned.
+//! For other threads it keeps nothing.
 
 use std::alloc::Layout;
 use std::ptr::NonNull;
@@ -12,8 +13,7 @@ pub const ALIGNMENT: usize = 64;
 
 const HUGE_PAGE: usize = 2 << 20;
 
-/// From this size, glibc maps every buffer and returns it to the kernel (`DEFAULT_MMAP_THRESHOLD_MAX`). It keeps
-/// smaller ones for the next allocation.
+/// From this size, glibc maps every buffer and returns it to the kernel (`DEFAULT_MMAP_THRESHOLD_MAX`).
 const MAPPED: usize = 32 << 20;
 
 /// A buffer cannot be allocated.
@@ -46,7 +46,8 @@ impl HostBuffer {
     ///
     /// [`AllocError`] if the size exceeds `isize::MAX` or the allocation fails.
     pub fn new(bytes: usize) -> Result<HostBuffer, AllocError> {
-        let alignment = if bytes >= MAPPED { HUGE_PAGE } else { ALIGNMENT };
+        let is_aligned = bytes >= HUGE_PAGE && !(bytes < MAPPED && keeps_what_is_freed());
+        let alignment = if is_aligned { HUGE_PAGE } else { ALIGNMENT };
         let layout =
             Layout::from_size_align(bytes.max(1), alignment).map_err(|_| AllocError { bytes })?;
         // SAFETY: the layout's size is not zero.
@@ -84,6 +85,18 @@ impl Drop for HostBuffer {
         // SAFETY: the memory was allocated with this layout, and is freed only here.
         unsafe { std::alloc::dealloc(self.pointer.as_ptr(), self.layout) }
     }
+}
+
+/// Whether the allocator keeps freed memory of middling size for the next buffer of this thread.
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+fn keeps_what_is_freed() -> bool {
+    // SAFETY: the calls have no conditions. The main thread has the number of its process.
+    unsafe { libc::gettid() == libc::getpid() }
+}
+
+#[cfg(not(all(target_os = "linux", target_env = "gnu")))]
+fn keeps_what_is_freed() -> bool {
+    false
 }
 
 #[cfg(target_os = "linux")]

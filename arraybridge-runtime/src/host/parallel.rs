@@ -36,7 +36,7 @@ const MIN_BYTES: usize = 2 << 20;
 const FIRST_BYTES: usize = 8 << 20;
 /// A thread is worth it if it has to do for so many times as long as it takes to start. With two threads, one
 /// such time is lost at the start and one at the end, and a seventh of the whole is to be gained.
-const STARTS: usize = 3;
+const STARTS: u64 = 3;
 /// A thread that began later than this, in nanoseconds, was held up by something else.
 const LATEST_START: usize = 500_000;
 /// The number of threads before anything was measured, on a machine with as many cores.
@@ -76,7 +76,8 @@ fn learn(known: &AtomicUsize, measured: usize) {
 fn worthwhile(start: usize, rate: usize) -> usize {
     match (start, rate) {
         (0, _) | (_, 0) => FIRST_BYTES,
-        _ => (STARTS * start * rate / 1000).max(MIN_BYTES),
+        // The product does not fit 32 bits.
+        _ => ((STARTS * start as u64 * rate as u64 / 1000) as usize).max(MIN_BYTES),
     }
 }
 

@@ -160,16 +160,29 @@ pub fn run<R: Send>(
     work: impl Fn(Range<usize>) -> R + Sync,
 ) -> Vec<R> {
     let expected = pace.expected(threads, bytes);
-    if threads != Threads::Measured || cores() == 1 {
-        return split(0..len, expected, &work);
+    if threads == Threads::Measured && cores() > 1 && bytes >= MIN_BYTES {
+        return measured(pace, len, bytes, expected, &work);
     }
+    if expected == 1 { vec![work(0..len)] } else { split(0..len, expected, &work) }
+}
+
+/// As [`run`], for an operation from which something is to be learnt. The work of small ones is inlined where they
+/// are run.
+#[inline(never)]
+fn measured<R: Send>(
+    pace: &Pace,
+    len: usize,
+    bytes: usize,
+    expected: usize,
+    work: &(impl Fn(Range<usize>) -> R + Sync),
+) -> Vec<R> {
     if pace.is_trial(bytes) {
-        return measure(pace, len, bytes, &work);
+        measure(pace, len, bytes, work)
+    } else if bytes < TRIAL_BYTES {
+        timed(pace, len, bytes, expected, work)
+    } else {
+        split(0..len, expected, work)
     }
-    if !(MIN_BYTES..TRIAL_BYTES).contains(&bytes) {
-        return split(0..len, expected, &work);
-    }
-    timed(pace, len, bytes, expected, &work)
 }
 
 /// Runs an operation of middling size, for which it matters how fast its kind is.

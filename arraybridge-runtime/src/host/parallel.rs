@@ -29,13 +29,12 @@ impl Threads {
     }
 }
 
-/// No thread moves fewer bytes than this, unless the caller says how many threads there are. Operations on less
-/// are not measured.
+/// No thread moves fewer bytes than this. Operations on less are not measured.
 const MIN_BYTES: usize = 2 << 20;
 /// The bytes for a thread before anything was measured.
 const FIRST_BYTES: usize = 8 << 20;
 /// A thread is worth it if it has to do for so many times as long as it takes to start. With two threads, one
-/// such time is lost at the start and one at the end, and a seventh of the whole is to be gained.
+/// such time is lost at the start and one at the end, and a sixth of the whole is gained.
 const STARTS: u64 = 3;
 /// A thread that began later than this, in nanoseconds, was held up by something else.
 const LATEST_START: usize = 500_000;
@@ -161,7 +160,7 @@ pub fn run<R: Send>(
 ) -> Vec<R> {
     let expected = pace.expected(threads, bytes);
     if threads == Threads::Measured && cores() > 1 && bytes >= MIN_BYTES {
-        return measured(pace, len, bytes, expected, &work);
+        return observed(pace, len, bytes, expected, &work);
     }
     if expected == 1 { vec![work(0..len)] } else { split(0..len, expected, &work) }
 }
@@ -169,7 +168,7 @@ pub fn run<R: Send>(
 /// As [`run`], for an operation from which something is to be learnt. The work of small ones is inlined where they
 /// are run.
 #[inline(never)]
-fn measured<R: Send>(
+fn observed<R: Send>(
     pace: &Pace,
     len: usize,
     bytes: usize,
@@ -177,22 +176,12 @@ fn measured<R: Send>(
     work: &(impl Fn(Range<usize>) -> R + Sync),
 ) -> Vec<R> {
     if pace.is_trial(bytes) {
-        measure(pace, len, bytes, work)
-    } else if bytes < TRIAL_BYTES {
-        timed(pace, len, bytes, expected, work)
-    } else {
-        split(0..len, expected, work)
+        return measure(pace, len, bytes, work);
     }
-}
-
-/// Runs an operation of middling size, for which it matters how fast its kind is.
-fn timed<R: Send>(
-    pace: &Pace,
-    len: usize,
-    bytes: usize,
-    threads: usize,
-    work: &(impl Fn(Range<usize>) -> R + Sync),
-) -> Vec<R> {
+    // How fast its kind is does not matter for a larger one.
+    if bytes >= TRIAL_BYTES {
+        return split(0..len, expected, work);
+    }
     let learning = |range: Range<usize>| {
         let (is_first, share) = (range.start == 0, range.len());
         let start = Instant::now();
@@ -204,7 +193,7 @@ fn timed<R: Send>(
         }
         result
     };
-    split(0..len, threads, &learning)
+    split(0..len, expected, &learning)
 }
 
 /// As [`run`], and finds out which number of threads is fast.

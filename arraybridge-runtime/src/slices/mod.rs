@@ -269,8 +269,5 @@ pub fn concatenate<'py>(parts: &[Bound<'py, PyAny>], axis: usize) -> Result<Boun
 ///
 /// [`Error::Value`] with the two shapes.
 pub fn check_same_shapes(arrays: &[Bound<'_, PyAny>]) -> Result<()> {
-    match arrays {
-        [] => Ok(()),
-        _ => check_shapes(arrays, |index| shape_of(&arrays[index]), Along::NewAxis),
-    }
+    check_shapes(arrays, |index| shape_of(arrays.get(index)?), Along::NewAxis)
 }

@@ -24,14 +24,14 @@ pub(super) fn rebuild<'py>(
     let mut replaced = replaced.into_iter().peekable();
     while let Some((index, value)) = replaced.next() {
         let slot = &slots[index];
-        let argument = || match &slot.key {
-            ArgumentKey::Positional(position) => Ok(Some(args[*position].clone())),
-            ArgumentKey::Keyword(name) => {
-                kwargs.as_ref().map(|kwargs| kwargs.get_item(name)).transpose().map(Option::flatten)
+        let argument = match (slot.element, &slot.key) {
+            // To ask whether an array is a container costs more than the rest.
+            (None, _) => None,
+            (_, ArgumentKey::Positional(position)) => Some(args[*position].clone()),
+            (_, ArgumentKey::Keyword(name)) => {
+                kwargs.as_ref().map(|kwargs| kwargs.get_item(name)).transpose()?.flatten()
             }
         };
-        // To ask whether an array is a container costs more than the rest.
-        let argument = slot.element.map(|_| argument()).transpose()?.flatten();
         let container = argument.as_ref().and_then(Container::of);
         let value = match (slot.element, container) {
             (Some(element), Some(container)) => {

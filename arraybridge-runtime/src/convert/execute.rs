@@ -4,7 +4,7 @@ use pyo3::prelude::*;
 
 use super::commitment::Commitment;
 use super::exporter::Exporter;
-use super::plan::{self, Access, Plan, Step, Steps, Target};
+use super::plan::{self, Access, Importer, Plan, Step, Steps, Target};
 use super::source::{self, Input, Opened, Reader, Slot};
 use super::trial::{self, Trial};
 use super::{errors, foreign, import};
@@ -331,21 +331,8 @@ impl<'t, 'py: 't> Run<'t, 'py> {
         }
     }
 
-    #[inline]
     fn imported(&self, slot: &mut Slot) -> Result<Bound<'py, PyAny>> {
-        let Run { py, endpoints, target, plan, .. } = *self;
-        let pins = endpoints.source.export.as_ref().is_some_and(|export| export.pin.is_some());
-        if let Some(owner) = slot.memory.owner().filter(|_| pins && !slot.private) {
-            import::pin(py, endpoints, owner)?;
-        }
-        let memory = slot.memory.hand_over().expect("the step before has left memory");
-        let dtype = memory.view().dtype();
-        let made = import::import(py, endpoints, target, plan.importer, memory);
-        let array = made.map_err(|error| errors::in_our_words(py, endpoints, error))?;
-        if !target.framework.is_tested {
-            trial::check_dtype(py, endpoints, target, &array, dtype)?;
-        }
-        Ok(array)
+        imported(self.py, self.endpoints, self.target, self.plan.importer, slot)
     }
 
     /// The target's array of memory that it copies to the result's device.
@@ -468,11 +455,34 @@ pub fn make_array<'py>(
 ) -> Result<Bound<'py, PyAny>> {
     let importer = match device {
         Device::Host => import::importer(py, target),
-        Device::Accelerator(_) => plan::Importer::of(target.framework),
+        Device::Accelerator(_) => Importer::of(target.framework),
     };
     let plan = Plan { device, importer, ..Plan::keep(Device::Host) };
     let mut slot = Slot::default();
     slot.set(opened);
     let array = Run { py, endpoints, target, plan, is_narrowed: false }.landed(&mut slot)?;
     commitment.settle(py, target, array)
+}
+
+/// The target's array of the memory in a slot.
+#[inline]
+pub(super) fn imported<'py>(
+    py: Python<'py>,
+    endpoints: Endpoints,
+    target: &LoadedFramework,
+    importer: Importer,
+    slot: &mut Slot,
+) -> Result<Bound<'py, PyAny>> {
+    let pins = endpoints.source.export.as_ref().is_some_and(|export| export.pin.is_some());
+    if let Some(owner) = slot.memory.owner().filter(|_| pins && !slot.private) {
+        import::pin(py, endpoints, owner)?;
+    }
+    let memory = slot.memory.hand_over().expect("the step before has left memory");
+    let dtype = memory.view().dtype();
+    let made = import::import(py, endpoints, target, importer, memory);
+    let array = made.map_err(|error| errors::in_our_words(py, endpoints, error))?;
+    if !target.framework.is_tested {
+        trial::check_dtype(py, endpoints, target, &array, dtype)?;
+    }
+    Ok(array)
 }

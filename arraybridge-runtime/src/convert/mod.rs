@@ -15,6 +15,7 @@ mod narrow;
 pub mod plan;
 pub mod record;
 pub mod registry;
+mod shared;
 mod source;
 pub mod trace;
 mod trial;
@@ -68,6 +69,12 @@ impl Request {
     #[inline]
     pub(crate) fn is_plain(&self) -> bool {
         self.placement == Placement::Auto && self.copy != Some(true) && self.dtype.is_none()
+    }
+
+    /// Whether nothing is asked for, by the caller or by the context.
+    #[inline]
+    fn is_empty(&self, py: Python<'_>) -> bool {
+        self.is_plain() && !self.for_writing && trace::copy_default(py, self.copy).is_none()
     }
 
     /// What it asks of an array of a dtype, in a context that may forbid copies.
@@ -180,6 +187,12 @@ pub fn pair<'py>(
     request: &Request,
 ) -> Result<Bound<'py, PyAny>> {
     let (endpoints, mut slot) = (Endpoints { source, target }, Slot::default());
+    if request.is_empty(data.py())
+        && !trace::is_tracing()
+        && let Some(done) = shared::convert(endpoints, data, class, &mut slot)
+    {
+        return done;
+    }
     carry_out(|| prepare(endpoints, data, class, request, &mut slot)).map(|(array, _)| array)
 }
 
@@ -327,7 +340,13 @@ fn decide<'a, 'py>(
     let plan = plan::between(endpoints.source, &holds, facts, &wish)
         .map_err(|refusal| explain_refusal(py, endpoints, target, facts, request, refusal))?;
     let importer = plan.importer;
-    Trial { py, endpoints, target, importer, device, dtype }.of_steps(plan.steps, facts.layout)?;
+    let trial = Trial { py, endpoints, target, importer, device, dtype };
+    if trial.of_steps(plan.steps, facts.layout)?
+        && matches!(input, Input::Memory(Some(_)))
+        && request.is_empty(py)
+    {
+        shared::remember(endpoints, slot, &plan);
+    }
     let missed = request.placement.is_missed(endpoints.target, device);
     let is_narrowed = request.is_narrowed;
     let commitment = match (facts.device, device) {

@@ -36,17 +36,18 @@ pub(super) struct Trial<'a, 'py> {
 }
 
 impl Trial<'_, '_> {
-    /// Tries out the way in that some steps take for memory of a layout, unless that was done before.
+    /// Tries out the way in that some steps take for memory of a layout, unless that was done before. Returns
+    /// whether nothing is left to try.
     ///
     /// # Errors
     ///
     /// [`Failure::Table`](crate::interpreter::error::Failure::Table) if the framework does not do what its
     /// table says.
     #[inline]
-    pub fn of_steps(&self, steps: Steps, layout: Strides) -> Result<()> {
+    pub fn of_steps(&self, steps: Steps, layout: Strides) -> Result<bool> {
         let way = match steps {
             // The array is ours, struct and all.
-            _ if matches!(self.importer, Importer::NumpyArray) => return Ok(()),
+            _ if matches!(self.importer, Importer::NumpyArray) => return Ok(true),
             [Step::Import, ..] => self.import_of(layout),
             [Step::Gather, Step::Import, ..] | [Step::Open, Step::Gather, Step::Import] => {
                 self.import_of(Strides::Contiguous)
@@ -55,10 +56,10 @@ impl Trial<'_, '_> {
             [Step::FromNumpy] | [Step::Gather, Step::FromNumpy] if self.device == Device::Host => {
                 Way::FromNumpy
             }
-            _ => return Ok(()),
+            _ => return Ok(true),
         };
         match self.target.tried.has(way, self.dtype) {
-            true => Ok(()),
+            true => Ok(true),
             false => self.run(way),
         }
     }
@@ -71,7 +72,7 @@ impl Trial<'_, '_> {
     }
 
     #[cold]
-    fn run(&self, way: Way) -> Result<()> {
+    fn run(&self, way: Way) -> Result<bool> {
         let found = match way {
             Way::FromNumpy => self.upload(),
             Way::Public(layout) | Way::Fast(layout) => self.import(layout),
@@ -80,10 +81,10 @@ impl Trial<'_, '_> {
             Some(Some(lie)) => Err(errors::wrong_table(self.endpoints, self.target.framework, lie)),
             Some(None) => {
                 self.target.tried.add(way, self.dtype);
-                Ok(())
+                Ok(true)
             }
             // The framework refused it. If it refuses the conversion as well, that says why.
-            None => Ok(()),
+            None => Ok(false),
         }
     }
 

@@ -150,7 +150,7 @@ fn reason_between(
 }
 
 /// Whether a framework's arrays can be written to, also where their memory must not be.
-const fn can_be_written(framework: &Framework) -> bool {
+pub(super) const fn can_be_written(framework: &Framework) -> bool {
     match &framework.import {
         Some(import) => !framework.immutable && !import.read_only,
         None => false,

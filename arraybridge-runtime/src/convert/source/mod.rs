@@ -91,6 +91,8 @@ pub(super) struct Slot {
     pub access: Access,
     /// The dtype and the shape of an array on an accelerator, where it was asked for them.
     pub described: Option<(DType, Dims<usize>)>,
+    /// Whether a single call has described the memory, where that was tried.
+    quick: Option<bool>,
 }
 
 impl Slot {
@@ -112,6 +114,12 @@ impl Slot {
     /// Takes the memory out again.
     pub fn take(&mut self) -> Option<Opened> {
         Some(Opened { source: self.memory.take()?, private: self.private })
+    }
+
+    /// Whether the memory was made on the way, or an array was changed to get it.
+    #[inline]
+    pub fn is_special(&self) -> bool {
+        self.private || self.made.is_some() || self.access == Access::Detached
     }
 
     #[inline(always)]
@@ -181,6 +189,24 @@ impl<'a, 'py> Reader<'a, 'py> {
         places::device_of(self.py, self.loaded, data).map_err(|error| self.failed(data, error))
     }
 
+    /// Describes the host memory of an array in `slot`, if a single call can. That is tried once.
+    #[inline]
+    pub fn describe_quickly(
+        &self,
+        data: &Bound<'py, PyAny>,
+        class: &Class,
+        slot: &mut Slot,
+    ) -> bool {
+        match slot.quick {
+            Some(described) => described,
+            None => {
+                let described = self.quick(data, class, slot).is_some();
+                slot.quick = Some(described);
+                described
+            }
+        }
+    }
+
     /// Describes an array in `slot`. An array on an accelerator is returned with what is known of it:
     /// it may have been made on the way.
     #[inline]
@@ -190,7 +216,7 @@ impl<'a, 'py> Reader<'a, 'py> {
         class: &Class,
         slot: &mut Slot,
     ) -> Result<Option<(Bound<'py, PyAny>, Facts)>> {
-        if self.quick(data, class, slot).is_some() {
+        if self.describe_quickly(data, class, slot) {
             return Ok(None);
         }
         let guarded = self.guarded(data)?;

@@ -1,0 +1,108 @@
+//! Host memory that a framework takes as it is.
+//!
+//! The plan for a plain array depends on nothing but the two frameworks and the dtype. Where it was to share the
+//! memory, it is not made again: planning takes an eighth of the instructions of such a conversion. Everything
+//! that a program can change meanwhile is asked again, and whatever differs takes the long way.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use dlpark::ffi::DLDevice;
+use pyo3::prelude::*;
+
+use super::commitment::Commitment;
+use super::execute::imported;
+use super::import;
+use super::plan::{Plan, Route, Step, can_be_written};
+use super::source::{Reader, Slot};
+use crate::framework::detect::{Class, Role};
+use crate::framework::device::{Device, Placement};
+use crate::framework::endpoints::Endpoints;
+use crate::framework::generated::MemoryType;
+use crate::framework::loaded;
+use crate::framework::spec::{DType, Framework, Strides};
+use crate::framework::warnings;
+use crate::interpreter::error::{Error, Result};
+
+const N: usize = MemoryType::COUNT;
+
+/// The dtypes whose plain arrays are shared, by source and target.
+static SHARED: [[AtomicU32; N]; N] = [const { [const { AtomicU32::new(0) }; N] }; N];
+
+fn known(Endpoints { source, target }: Endpoints) -> &'static AtomicU32 {
+    &SHARED[source.memory_type as usize][target.memory_type as usize]
+}
+
+/// Notes the plan for what is in a slot. Nothing was asked for, and the target was tried out with the dtype.
+pub(super) fn remember(endpoints: Endpoints, slot: &Slot, plan: &Plan) {
+    let dtype = slot.memory.view().dtype();
+    if plan.route == Route::Share
+        && matches!(plan.steps, [Step::Import])
+        && is_constant(endpoints.target, dtype)
+        && is_plain(endpoints, slot)
+    {
+        known(endpoints).fetch_or(1 << dtype as u32, Ordering::Relaxed);
+    }
+}
+
+/// Whether a framework has a dtype at all times, whatever else is installed or switched on.
+fn is_constant(framework: &Framework, dtype: DType) -> bool {
+    dtype.is_numpy() && framework.missing.iter().all(|missing| !missing.dtypes.contains(dtype))
+}
+
+/// Whether the memory is as its framework usually has it: nothing of it but the dtype matters to the target.
+#[inline]
+fn is_plain(Endpoints { source, target }: Endpoints, slot: &Slot) -> bool {
+    let (view, Some(import)) = (slot.memory.view(), &target.import) else { return false };
+    let (least, most) = target.ndim;
+    !slot.is_special()
+        && view.device() == DLDevice::CPU
+        && view.is_read_only() == source.immutable
+        && !view.is_swapped()
+        && (least.max(1)..=most).contains(&view.ndim())
+        && !view.is_empty()
+        && view.starts_aligned()
+        && view.data() as usize & (import.align - 1) == 0
+        && view.layout() == Strides::Contiguous
+}
+
+/// Shares an array of which nothing else is asked, if that was the plan for another one like it. Otherwise the
+/// slot has what was found out about the array so far.
+#[inline]
+pub(super) fn convert<'py>(
+    endpoints: Endpoints,
+    data: &Bound<'py, PyAny>,
+    class: &Class,
+    slot: &mut Slot,
+) -> Option<Result<Bound<'py, PyAny>>> {
+    let dtypes = known(endpoints).load(Ordering::Relaxed);
+    if dtypes == 0 || !matches!(class.role, Role::Array) {
+        return None;
+    }
+    let (py, Endpoints { source, target }) = (data.py(), endpoints);
+    let reader = Reader { py, endpoints, loaded: loaded::if_loaded(py, source)? };
+    let target = loaded::if_loaded(py, target)?;
+    if !reader.describe_quickly(data, class, slot)
+        || dtypes & (1 << slot.memory.view().dtype() as u32) == 0
+        || !is_plain(endpoints, slot)
+        || target.default_device(py).ok() != Some(Device::Host)
+    {
+        return None;
+    }
+    if source.immutable
+        && can_be_written(target.framework)
+        && let Err(warning) = warnings::shared_immutable(py, endpoints)
+    {
+        return Some(Err(warning));
+    }
+    match imported(py, endpoints, target, import::importer(py, target), slot) {
+        Ok(array) => {
+            Some(Commitment::of(target, Placement::Auto, None).settle(py, target, array))
+        }
+        // A refusal: the plan has another way, which starts with the array.
+        Err(Error::Conversion(_)) => {
+            *slot = Slot::default();
+            None
+        }
+        Err(error) => Some(Err(error)),
+    }
+}

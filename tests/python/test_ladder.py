@@ -56,9 +56,12 @@ class Failing:
 
     def __init__(self, name, times, largest=None):
         self.name, self.times, self.largest, self.shapes = name, times, largest, []
+        self.error = None
 
     def __call__(self, image):
         self.shapes.append(tuple(image.shape))
+        if self.error is not None:
+            raise self.error
         if self.largest is not None and image.shape[0] > self.largest:
             exhaust(self.name)
         if len(self.shapes) <= self.times:
@@ -137,11 +140,89 @@ def test_a_size_that_fitted_is_kept_for_the_rest_of_the_call_and_for_the_next_ca
     assert (f(image(32)) == image(32) * 2).all()
     assert [length for length, _ in failing.shapes] == [32, 15, 7, 3, *[1], *[4] * 7]
     # Less than half of what fitted before is left of each part if the rows are twice as wide.
-    for wide, lengths in ((1, [3, 1, 4, 4]), (2, [1, 1, 2, 2, 2, 2, 2])):
+    for wide, lengths in ((1, [12, 3, 1, 4, 4]), (2, [1, 1, 2, 2, 2, 2, 2])):
         failing.shapes.clear()
         lead = np.ones((12, 3 * wide))
         assert (f(lead) == lead * 2).all()
-        assert [length for length, _ in failing.shapes] == [12, *lengths]
+        assert [length for length, _ in failing.shapes] == lengths
+
+
+def split_before(rows=32, **more):
+    """A function with memory for four rows, of which a call with more was made, and its lengths."""
+    failing = Failing("numpy", 0, largest=4)
+    f = ab.numpy(split_axis=0, on_oom="split", **more)(failing)
+    assert (f(image(rows)) == image(rows) * 2).all()
+    failing.shapes.clear()
+    return f, failing
+
+
+def lengths_of(failing):
+    lengths = [shape[0] for shape in failing.shapes]
+    failing.shapes.clear()
+    return lengths
+
+
+@pytest.mark.parametrize("rows", [32, 40])
+def test_the_next_call_that_is_as_large_begins_with_parts(rows):
+    f, failing = split_before()
+    with ab.trace() as records:
+        assert (f(image(rows)) == image(rows) * 2).all()
+    assert max(lengths_of(failing)) == 4
+    (retry,) = [record for record in records if record.route == "retry"]
+    assert retry.how == "split" and "earlier call" in retry.why
+
+
+def test_the_next_call_that_is_smaller_begins_with_the_whole():
+    f, failing = split_before()
+    assert (f(image(31)) == image(31) * 2).all()
+    assert lengths_of(failing)[0] == 31
+    assert (f(image(31)) == image(31) * 2).all()
+    assert lengths_of(failing)[0] < 31
+
+
+def test_the_whole_is_tried_again_after_a_while():
+    f, failing = split_before()
+    failing.largest = None
+    longest = []
+    for _ in range(40):
+        f(image(32))
+        longest.append(max(lengths_of(failing)))
+    assert longest == [4] * 31 + [32] * 9
+
+
+def test_what_a_part_raises_is_raised_and_the_whole_not_called():
+    f, failing = split_before()
+    failing.error = ValueError("no such image")
+    with pytest.raises(ValueError, match="no such image") as caught:
+        f(image(32))
+    assert len(failing.shapes) == 1 and failing.shapes[0][0] < 32
+    assert "in parts" in notes(caught)
+
+
+def test_a_call_that_begins_with_parts_climbs_the_ladder_if_they_do_not_fit():
+    failing = Failing("numpy", 0, largest=4)
+    f = ab.numpy(split_axis=0, host=lambda x: x * 2)(failing)
+    f(image(32))
+    failing.shapes.clear()
+    failing.largest = 0
+    with pytest.warns(ab.OomFallbackWarning):
+        assert (f(image(32)) == image(32) * 2).all()
+    assert lengths_of(failing).count(32) == 3
+
+
+def test_a_call_is_not_begun_with_parts_if_those_of_an_earlier_one_could_not_be_joined():
+    calls = []
+
+    @ab.numpy(split_axis=0, on_oom="split", dtype_conversion="native")
+    def total(image):
+        calls.append(len(image))
+        return exhaust("numpy") if len(image) > 4 else image.sum()
+
+    for _ in range(2):
+        with pytest.raises(MemoryError):
+            total(image(8))
+        assert calls[0] == 8
+        calls.clear()
 
 
 def test_garbage_is_collected_once_for_each_rung(monkeypatch):

@@ -99,7 +99,7 @@ impl Body {
             }
             Expr::Call { callee, positional, keywords } => self.call(callee, positional, keywords),
             Expr::Index(object, key) => {
-                let (object, key) = (self.reference(object), self.reference(key));
+                let (object, key) = (self.cached(object), self.reference(key));
                 quote!(::arraybridge_runtime::__private::op::item(#object, #key))
             }
             Expr::Compare(left, comparison, right) => {

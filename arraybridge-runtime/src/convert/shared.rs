@@ -12,7 +12,7 @@ use pyo3::prelude::*;
 use super::commitment::Commitment;
 use super::execute::imported;
 use super::import;
-use super::plan::{Plan, Route, Step, can_be_written};
+use super::plan::{Plan, Route, Step, admit, can_be_written};
 use super::source::{Reader, Slot};
 use crate::framework::detect::{Class, Role};
 use crate::framework::device::{Device, Placement};
@@ -53,13 +53,12 @@ fn is_constant(framework: &Framework, dtype: DType) -> bool {
 #[inline]
 fn is_plain(Endpoints { source, target }: Endpoints, slot: &Slot) -> bool {
     let (view, Some(import)) = (slot.memory.view(), &target.import) else { return false };
-    let (least, most) = target.ndim;
-    !slot.is_special()
-        && view.device() == DLDevice::CPU
+    view.device() == DLDevice::CPU
         && view.is_read_only() == source.immutable
         && !view.is_swapped()
-        && (least.max(1)..=most).contains(&view.ndim())
-        && !view.is_empty()
+        // A scalar may be one that its framework keeps.
+        && view.ndim() > 0
+        && admit(target, target.dtypes, view.dtype(), view.ndim(), view.is_empty()).is_ok()
         && view.starts_aligned()
         && view.data() as usize & (import.align - 1) == 0
         && view.layout() == Strides::Contiguous
@@ -95,9 +94,7 @@ pub(super) fn convert<'py>(
         return Some(Err(warning));
     }
     match imported(py, endpoints, target, import::importer(py, target), slot) {
-        Ok(array) => {
-            Some(Commitment::of(target, Placement::Auto, None).settle(py, target, array))
-        }
+        Ok(array) => Some(Commitment::of(target, Placement::Auto, None).settle(py, target, array)),
         // A refusal: the plan has another way, which starts with the array.
         Err(Error::Conversion(_)) => {
             *slot = Slot::default();

@@ -165,8 +165,17 @@ impl<'a, 'py> Call<'a, 'py> {
     /// What the first attempt raises.
     #[inline]
     pub fn recover(&self, slots: &ArgumentSlots<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let was_short = self.definition.room.was_short();
+        if was_short && let Some(done) = ladder::split_call(self, slots) {
+            return done;
+        }
         match self.attempt(slots, &AttemptOptions::default()) {
-            Ok((result, _)) => Ok(result),
+            Ok((result, _)) => {
+                if was_short {
+                    ladder::note_whole(self, slots);
+                }
+                Ok(result)
+            }
             Err(failed) => ladder::retry_call(self, slots, failed),
         }
     }

@@ -1,11 +1,12 @@
 //! A function and its declaration, read once when the function is declared.
 
-use std::sync::atomic::{AtomicBool, AtomicUsize};
+use std::sync::atomic::AtomicBool;
 
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
+use super::ladder::Room;
 use super::options::{Options, OutputType};
 use super::passthrough::Passthrough;
 use super::signature::Parameters;
@@ -59,9 +60,8 @@ pub struct Definition {
     pub passthrough: Option<Passthrough>,
     /// Whether it was warned that its results lose what they have between whole numbers.
     pub warned_of_fractions: AtomicBool,
-    /// The number of elements of the first array for which memory sufficed when a call was split; 0 if none
-    /// was.
-    pub fitted: AtomicUsize,
+    /// For how large an array memory sufficed.
+    pub room: Room,
     /// Of which dtypes it was warned that arrays are narrowed.
     pub warned_of_narrowing: WarnedDtypes,
 }
@@ -96,7 +96,7 @@ impl Definition {
             binding,
             passthrough: None,
             warned_of_fractions: AtomicBool::new(false),
-            fitted: AtomicUsize::new(0),
+            room: Room::new(),
             warned_of_narrowing: WarnedDtypes::new(),
         };
         if definition.options.tiles.is_some() && definition.kind != FunctionKind::Plain {

@@ -77,6 +77,8 @@ fn dispatch<'py>(
 ) -> PyResult<Bound<'py, PyAny>> {
     let (py, definition) = (declared.py(), declared.get().definition());
     match definition.passthrough {
+        // The general way knows whether to begin with a part of the lead.
+        _ if definition.room.was_short() => {}
         Some(Passthrough::Unchecked) if !has_added_keyword(definition, given) => {
             return call_unchecked(py, definition, given);
         }
@@ -120,12 +122,13 @@ pub unsafe extern "C" fn vectorcall_unchecked(
     // `callable` keeps its definition and thereby the function alive. PyO3 need not know about the
     // attachment before `serve`, since nothing is dropped until then.
     unsafe {
-        if !names.is_null() || trace::is_tracing() {
-            return vectorcall::serve(callable, args, nargsf, names, call);
-        }
         let py = Python::assume_attached();
         let declared = Borrowed::from_ptr(py, callable).cast_unchecked::<Declared>();
-        let function = declared.get().definition().function.as_ptr();
+        let definition = declared.get().definition();
+        if !names.is_null() || trace::is_tracing() || definition.room.was_short() {
+            return vectorcall::serve(callable, args, nargsf, names, call);
+        }
+        let function = definition.function.as_ptr();
         let result = ffi::PyObject_Vectorcall(function, args, nargsf, names);
         if !result.is_null() {
             return result;

@@ -116,12 +116,6 @@ impl Slot {
         Some(Opened { source: self.memory.take()?, private: self.private })
     }
 
-    /// Whether the memory was made on the way, or an array was changed to get it.
-    #[inline]
-    pub fn is_special(&self) -> bool {
-        self.private || self.made.is_some() || self.access == Access::Detached
-    }
-
     #[inline(always)]
     pub fn facts(&self) -> Facts {
         facts(self.memory.view(), self.access, self.private, self.made)

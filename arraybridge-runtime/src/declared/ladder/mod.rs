@@ -31,6 +31,7 @@ use crate::interpreter::error::{Error, Result, first_line, warn};
 pub(super) use host::host_scope;
 pub use join::Join;
 pub(super) use join::{elements, parts, undeclared};
+pub use split::Room;
 
 /// A way to retry a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -159,7 +160,10 @@ pub fn retry_call<'py>(
             ladder.clear_caches(call.py);
             Ok(call.attempt(slots, &AttemptOptions::default())?.0)
         }
-        Rung::Split => split::split(ladder, call, slots),
+        Rung::Split => {
+            ladder.clear_caches(call.py);
+            split::split(ladder.accelerator(), call, slots)
+        }
         Rung::Host => {
             let on_host = ladder.host_attempt(call).map_err(RungFailure::Skipped)?;
             ladder.clear_caches(call.py);
@@ -167,6 +171,75 @@ pub fn retry_call<'py>(
         }
     };
     ladder.climb(call, attempt).map(|(result, _)| result)
+}
+
+/// Makes a call part by part at once, if an earlier one with a lead of this size had to be split. `None` if the
+/// whole should be tried, also because memory ran out for the parts.
+///
+/// # Errors
+///
+/// What the function raises, and as [`Gathered::joined`](gathered::Gathered::joined). Memory that ran out after
+/// the function had written to an argument.
+#[cold]
+pub fn split_call<'py>(
+    call: &Call<'_, 'py>,
+    slots: &ArgumentSlots<'py>,
+) -> Option<PyResult<Bound<'py, PyAny>>> {
+    let (py, options) = (call.py, &call.definition.options);
+    let takes_part = !is_left_alone(call, slots) && options.retries();
+    if !takes_part || !split::begins(call, slots) {
+        return None;
+    }
+    let _guard = ClimbGuard::acquire()?;
+    let device = scope::call_device(py, options.input, slots, options).ok().flatten();
+    let start = trace::start();
+    let made = split::split(index_of(device), call, slots);
+    if let Some(start) = start {
+        let why = match &made {
+            Ok(_) => Some(SHORT_BEFORE.to_owned()),
+            Err(failure) => Some(failure.text(py)),
+        };
+        let record = |route, why| record(call, route, Rung::Split, device, why);
+        trace::push_span(py, record("rung", made.as_ref().err().and(why.clone())), start);
+        if made.is_ok() {
+            trace::push(py, record("retry", why), trace::now());
+        }
+    }
+    match made {
+        Ok(result) => Some(Ok(result)),
+        Err(RungFailure::Skipped(_)) => None,
+        Err(RungFailure::Failed(FailedAttempt { error, written })) => {
+            if !written && oom::framework_of(py, &error, Some(options.execution)).is_some() {
+                return None;
+            }
+            let _ =
+                error.add_note(py, format!("arraybridge made the call in parts: {SHORT_BEFORE}"));
+            Some(Err(error))
+        }
+    }
+}
+
+/// Notes that a call succeeded for the whole lead, if one before had to be split.
+#[cold]
+pub fn note_whole(call: &Call<'_, '_>, slots: &ArgumentSlots<'_>) {
+    split::note_whole(call, slots);
+}
+
+/// Why a call began with its parts.
+const SHORT_BEFORE: &str = "memory ran out in an earlier call with as large an array";
+
+/// Whether an array of the call is none that could be cut or converted, such as a traced one.
+fn is_left_alone(call: &Call<'_, '_>, slots: &ArgumentSlots<'_>) -> bool {
+    let input = call.definition.options.input;
+    slots.iter().any(|slot| slot.is_of(input) && !slot.is_concrete())
+}
+
+/// The index of an accelerator.
+fn index_of(device: Option<Device>) -> Option<usize> {
+    match device {
+        Some(Device::Accelerator(index)) => Some(index),
+        _ => None,
+    }
 }
 
 /// Calls a function, and again with all caches cleared while it fails because the framework runs out
@@ -230,7 +303,7 @@ impl Ladder {
             let _ = error.add_note(py, text);
             return Err(error);
         }
-        if slots.iter().any(|slot| slot.is_of(options.input) && !slot.is_concrete()) {
+        if is_left_alone(call, slots) {
             return Err(error);
         }
         let device = scope::call_device(py, options.input, slots, options).ok().flatten();
@@ -298,17 +371,9 @@ impl Ladder {
         let _ = cleanup::clear_all(py, self.accelerator());
     }
 
-    /// Clears the caches of every loaded framework, without looking for garbage.
-    pub fn clear_pools(&self, py: Python<'_>) {
-        let _ = cleanup::clear_pools(py, self.accelerator());
-    }
-
     /// The index of the accelerator of the call.
     fn accelerator(&self) -> Option<usize> {
-        match self.device {
-            Some(Device::Accelerator(index)) => Some(index),
-            _ => None,
-        }
+        index_of(self.device)
     }
 
     /// Records which rung succeeded, and warns if it was the host.
@@ -330,20 +395,7 @@ impl Ladder {
         rung: Rung,
         why: Option<String>,
     ) -> Record {
-        let framework = call.definition.options.execution;
-        let device = match rung {
-            Rung::Host => Device::Host,
-            Rung::Clear | Rung::ClearAgain | Rung::Split => self.device.unwrap_or(Device::Host),
-        };
-        Record {
-            source: framework.name.into(),
-            target: framework.name.into(),
-            route: route.into(),
-            how: rung.name().into(),
-            why: why.map(Into::into),
-            device: device.name(),
-            ..Record::default()
-        }
+        record(call, route, rung, self.device, why)
     }
 
     fn warn_of_host(&self, call: &Call<'_, '_>) -> PyResult<()> {
@@ -387,5 +439,29 @@ impl Ladder {
 
     fn note_write(&self, py: Python<'_>) -> PyResult<()> {
         self.error.add_note(py, "arraybridge stopped: the function had written to an argument")
+    }
+}
+
+/// A record of a rung.
+fn record(
+    call: &Call<'_, '_>,
+    route: &'static str,
+    rung: Rung,
+    device: Option<Device>,
+    why: Option<String>,
+) -> Record {
+    let framework = call.definition.options.execution;
+    let device = match rung {
+        Rung::Host => Device::Host,
+        Rung::Clear | Rung::ClearAgain | Rung::Split => device.unwrap_or(Device::Host),
+    };
+    Record {
+        source: framework.name.into(),
+        target: framework.name.into(),
+        route: route.into(),
+        how: rung.name().into(),
+        why: why.map(Into::into),
+        device: device.name(),
+        ..Record::default()
     }
 }

@@ -1,47 +1,109 @@
 //! The rung that makes the call for parts of the first array, and joins the results.
 
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use pyo3::intern;
 use pyo3::prelude::*;
 
 use super::gathered::Gathered;
 use super::join::undeclared;
-use super::{Ladder, RungFailure, release};
+use super::{RungFailure, release};
 use crate::declared::arguments::{ArgumentSlots, ArrayVersions};
 use crate::declared::call::{AttemptOptions, Call, FailedAttempt};
+use crate::framework::cleanup;
 use crate::framework::oom;
 use crate::interpreter::error::Error;
 use crate::interpreter::progress::Progress;
 use crate::slices;
 
+/// How often a lead that did not fit as a whole is tried as a whole again: memory may have become free.
+const TRIED_AGAIN: usize = 32;
+
+/// What the calls of a function have shown about the size of leads for which memory suffices, in elements.
+#[derive(Debug)]
+pub struct Room {
+    /// The longest part that fitted; 0 before a call was split.
+    part: AtomicUsize,
+    /// The smallest lead that had to be split.
+    exceeded: AtomicUsize,
+    /// How many calls were split without trying the whole.
+    split: AtomicUsize,
+}
+
+impl Room {
+    /// Of a function that was not called yet.
+    pub const fn new() -> Room {
+        let (part, split) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        Room { part, exceeded: AtomicUsize::new(usize::MAX), split }
+    }
+
+    /// Whether a call had to be split.
+    #[inline]
+    pub fn was_short(&self) -> bool {
+        self.part.load(Ordering::Relaxed) != 0
+    }
+
+    /// Whether a lead of this size should be split at once.
+    fn is_short_for(&self, elements: usize) -> bool {
+        elements >= self.exceeded.load(Ordering::Relaxed)
+            && self.split.fetch_add(1, Ordering::Relaxed) % TRIED_AGAIN != TRIED_AGAIN - 1
+    }
+
+    /// Notes that a lead had to be split, and that this gave the result.
+    fn note_split(&self, elements: usize) {
+        self.exceeded.fetch_min(elements, Ordering::Relaxed);
+    }
+
+    /// Notes that a lead fitted as a whole.
+    fn note_whole(&self, elements: usize) {
+        if elements >= self.exceeded.load(Ordering::Relaxed) {
+            self.exceeded.store(usize::MAX, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Notes that the call succeeded for the whole, if one before had to be split.
+#[cold]
+pub(super) fn note_whole(call: &Call<'_, '_>, slots: &ArgumentSlots<'_>) {
+    if let Ok(lead) = Lead::of(call, slots) {
+        call.definition.room.note_whole(lead.elements());
+    }
+}
+
+/// Whether a call should begin with parts, since one for a lead of this size had to be split.
+pub(super) fn begins(call: &Call<'_, '_>, slots: &ArgumentSlots<'_>) -> bool {
+    Lead::of(call, slots).is_ok_and(|lead| call.definition.room.is_short_for(lead.elements()))
+}
+
 /// Makes the call for parts of the first array, and halves them until the calls succeed, down to single
-/// slices. The next call of the function begins with parts of the size that succeeded.
+/// slices. The first parts are of the size that succeeded in an earlier call. `accelerator` is that of the call.
 pub(super) fn split<'py>(
-    ladder: &Ladder,
+    accelerator: Option<usize>,
     call: &Call<'_, 'py>,
     slots: &ArgumentSlots<'py>,
 ) -> Result<Bound<'py, PyAny>, RungFailure> {
-    let Lead { axis, extent, per_index } = Lead::of(call, slots)?;
+    let lead = Lead::of(call, slots)?;
+    let Lead { axis, extent, per_index } = lead;
     call.check_sliced(slots, axis)?;
-    ladder.clear_caches(call.py);
     let how = call.definition.options.join.as_ref();
     let (results, lengths) = (Gathered::new(how, axis, extent), Vec::new());
     let versions = ArrayVersions::default();
-    let mut parts = Parts { ladder, call, slots, axis, results, lengths, versions };
-    let fitted = &call.definition.fitted;
-    let known = match fitted.load(Ordering::Relaxed) {
+    let mut parts = Parts { accelerator, call, slots, axis, results, lengths, versions };
+    let room = &call.definition.room;
+    let known = match room.part.load(Ordering::Relaxed) {
         0 => extent,
         elements => elements / per_index,
     };
     let called = parts.cut(extent, known.clamp(1, half(extent)));
     let Parts { results, lengths, versions, .. } = parts;
     let joined = called.and_then(|longest| {
-        fitted.store(longest * per_index, Ordering::Relaxed);
+        room.part.store(longest * per_index, Ordering::Relaxed);
         if how.is_none() {
             check_lengths(&lengths)?;
         }
-        Ok(results.joined()?)
+        let joined = results.joined()?;
+        room.note_split(lead.elements());
+        Ok(joined)
     });
     joined.map_err(|failed| {
         // The calls that succeeded may have written to their parts.
@@ -51,6 +113,7 @@ pub(super) fn split<'py>(
 }
 
 /// The array that is cut.
+#[derive(Clone, Copy)]
 struct Lead {
     axis: usize,
     /// Its length along the axis.
@@ -60,6 +123,10 @@ struct Lead {
 }
 
 impl Lead {
+    fn elements(self) -> usize {
+        self.extent * self.per_index
+    }
+
     fn of(call: &Call<'_, '_>, slots: &ArgumentSlots<'_>) -> Result<Lead, RungFailure> {
         let skip = |why: &str| RungFailure::Skipped(why.to_owned());
         let axis = call.definition.options.split_axis;
@@ -83,7 +150,7 @@ impl Lead {
 
 /// The parts for which the call has succeeded so far.
 struct Parts<'a, 'b, 'py> {
-    ladder: &'a Ladder,
+    accelerator: Option<usize>,
     call: &'a Call<'b, 'py>,
     slots: &'a ArgumentSlots<'py>,
     axis: usize,
@@ -107,8 +174,9 @@ impl<'py> Parts<'_, '_, 'py> {
                         && oom::framework_of(self.call.py, &failed.error, None).is_some() =>
                 {
                     release::clear_frames(self.call.py, &failed.error)?;
-                    // The garbage of this rung was collected at its beginning.
-                    self.ladder.clear_pools(self.call.py);
+                    // Garbage was collected at the beginning. If one framework cannot clear its pools, the
+                    // others have still made room.
+                    let _ = cleanup::clear_pools(self.call.py, self.accelerator);
                     longest = half(stop - start);
                 }
                 attempted => {

@@ -370,7 +370,7 @@ lint: wheel ## check formatting, lints and type stubs
 	@$(VENV)/bin/ruff check . && $(VENV)/bin/ruff format --check .
 	@PYO3_PYTHON=$$(realpath -s $(VENV)/bin/python) \
 	$(CARGO) clippy --quiet --workspace --all-targets -- -D warnings
-	@for features in "" casts python; do \
+	@for features in "" casts cuda python "python cuda"; do \
 		PYO3_PYTHON=$$(realpath -s $(VENV)/bin/python) \
 		$(CARGO) clippy --quiet -p arraybridge-runtime --no-default-features --features "$$features" -- -D warnings; \
 	done

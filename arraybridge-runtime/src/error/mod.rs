@@ -38,11 +38,9 @@ pub enum Error {
     #[error(transparent)]
     Memory(#[from] AllocError),
     /// A device ran out of memory: `DeviceMemoryError`.
-    #[cfg(feature = "python")]
     #[error("{0}")]
     DeviceMemory(String),
     /// Another failure of CUDA's driver: `RuntimeError`.
-    #[cfg(feature = "python")]
     #[error("{0}")]
     Cuda(String),
     /// An exception that passes through unchanged.

@@ -243,7 +243,10 @@ tables: $(TABLES_STAMP) $(OPENCL_ENV) ## build the wheel with every table, check
 
 examples: wheel $(OPENCL_ENV) ## build and test the crates under examples/
 	@echo "building examples/rust-tensors, which needs no Python"
-	@$(CARGO) test --quiet --locked --manifest-path examples/rust-tensors/Cargo.toml --target-dir $(EXTENSIONS)
+	@for features in "" cuda; do \
+		$(CARGO) test --quiet --locked --manifest-path examples/rust-tensors/Cargo.toml --target-dir $(EXTENSIONS) \
+		--features "$$features"; \
+	done
 	@rm -rf build/wheels/examples
 	@for crate in $(EXAMPLES); do \
 		echo "building examples/$$crate"; \

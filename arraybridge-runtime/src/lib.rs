@@ -4,6 +4,7 @@
 //! - [`memory_type`] is the attribute that declares a function.
 //! - [`prelude`] has what the author of a declared function needs.
 //! - [`python::export`] adds declared functions to an extension module.
+//! - [`error`] has what an [`Error`](error::Error) can hold.
 //!
 //! Everything else is private. `ARCHITECTURE.md` in the repository describes the rooms of this crate
 //! and which of them may use which.
@@ -54,7 +55,7 @@ extern crate self as arraybridge_runtime;
 mod claims;
 mod cuda;
 mod dlpack;
-mod error;
+pub mod error;
 mod host;
 mod memory;
 pub mod prelude;

@@ -17,7 +17,7 @@ pub use num_complex::Complex;
 pub use crate::dispatch;
 pub use crate::error::{Error, Result};
 pub use crate::host::cast::{CastReport, Scaling};
-pub use crate::host::dtype::DType;
+pub use crate::host::dtype::{DType, Kind};
 pub use crate::memory::element::Element;
 pub use crate::tensor::{Tensor, TensorView};
 

@@ -3,10 +3,10 @@
 #[cfg(feature = "python")]
 mod conversion;
 
-use crate::host::buffer::AllocError;
-
 #[cfg(feature = "python")]
 pub use conversion::{ConversionError, Failure};
+
+pub use crate::host::buffer::AllocError;
 
 /// Any error of this crate. A feature of the crate can add variants.
 #[derive(Debug, thiserror::Error)]

@@ -53,7 +53,7 @@ impl Tensor {
     /// # Errors
     ///
     /// As [`convert_to`](crate::convert::convert_to).
-    pub fn into_framework<'py>(
+    pub(crate) fn into_framework<'py>(
         self,
         py: Python<'py>,
         target: &'static Framework,

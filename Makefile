@@ -243,7 +243,10 @@ tables: $(TABLES_STAMP) $(OPENCL_ENV) ## build the wheel with every table, check
 
 examples: wheel $(OPENCL_ENV) ## build and test the crates under examples/
 	@echo "building examples/rust-tensors, which needs no Python"
-	@$(CARGO) test --quiet --locked --manifest-path examples/rust-tensors/Cargo.toml --target-dir $(EXTENSIONS)
+	@for features in "" cuda; do \
+		$(CARGO) test --quiet --locked --manifest-path examples/rust-tensors/Cargo.toml --target-dir $(EXTENSIONS) \
+		--features "$$features"; \
+	done
 	@rm -rf build/wheels/examples
 	@for crate in $(EXAMPLES); do \
 		echo "building examples/$$crate"; \
@@ -370,7 +373,7 @@ lint: wheel ## check formatting, lints and type stubs
 	@$(VENV)/bin/ruff check . && $(VENV)/bin/ruff format --check .
 	@PYO3_PYTHON=$$(realpath -s $(VENV)/bin/python) \
 	$(CARGO) clippy --quiet --workspace --all-targets -- -D warnings
-	@for features in "" casts python; do \
+	@for features in "" casts cuda python "python cuda"; do \
 		PYO3_PYTHON=$$(realpath -s $(VENV)/bin/python) \
 		$(CARGO) clippy --quiet -p arraybridge-runtime --no-default-features --features "$$features" -- -D warnings; \
 	done

@@ -161,8 +161,10 @@ pub fn declare(attribute: TokenStream, item: TokenStream) -> TokenStream {
         .and_then(|known| {
             parse::read(attribute, item.clone(), &known).map_err(|e| e.into_compile_error())
         });
-    let registration = declared.map_or_else(|errors| errors, |declared| expand::expand(&declared));
-    quote!(#item #registration)
+    match declared {
+        Ok(declared) => expand::expand(item, &declared),
+        Err(errors) => quote!(#item #errors),
+    }
 }
 
 #[cfg(test)]

@@ -37,10 +37,7 @@ struct Api {
 }
 
 /// The locks that threads take which are not attached to the interpreter.
-static LOCKS: [&dyn Lock; 6] = {
-    let [kept, idle, borrowed, contexts, unused] = cuda::LOCKS;
-    [&claims::REGISTRY, kept, idle, borrowed, contexts, unused]
-};
+static LOCKS: [&[&dyn Lock]; 2] = [&[&claims::REGISTRY], cuda::LOCKS];
 
 #[cfg(feature = "package")]
 static OWN: Api = Api {

@@ -4,17 +4,20 @@
 //! - [`memory_type`] is the attribute that declares a function.
 //! - [`prelude`] has what the author of a declared function needs.
 //! - [`python::export`] adds declared functions to an extension module.
+//! - [`error`] has what an [`Error`](error::Error) can hold.
 //!
 //! Everything else is private. `ARCHITECTURE.md` in the repository describes the rooms of this crate
 //! and which of them may use which.
 //!
 //! # Features
 //!
-//! - `python` (default) is all of the above, with PyO3, rust-numpy and CUDA's driver, which is loaded when it is
-//!   first used.
-//! - Without it, the crate depends on none of them and is a library for Rust programs. [`Tensor`] is an
+//! - `python` (default) is all of the above, with PyO3 and rust-numpy.
+//! - Without it, the crate depends on neither and is a library for Rust programs. [`Tensor`] is an
 //!   n-dimensional array of any element type: made from an array of `ndarray`, viewed as one, copied, cast
 //!   exactly, and exchanged with other Rust crates by DLPack.
+//! - `cuda` (default) adds tensors and, with `python`, declared functions in CUDA memory, by cudarc. The driver is
+//!   loaded when it is first used. An extension without it works on host arrays, and on those of a device that
+//!   their framework copies to the host.
 //! - `casts` (default) has the loops of casts, nearly half of the machine code. An extension module without them
 //!   calls those of the `arraybridge` package. A program without Python has no casts then.
 //! - `half` (default, and part of `casts`) adds `f16` and `bf16` of the crate `half` as element types.
@@ -31,7 +34,7 @@
 //! # Ok::<(), Error>(())
 //! ```
 //!
-//! An extension module, and a program without Python:
+//! An extension module for host arrays, and a program without Python:
 //!
 //! ```toml
 //! arraybridge-runtime = { version = "0.1", default-features = false, features = ["python"] }
@@ -50,8 +53,9 @@
 extern crate self as arraybridge_runtime;
 
 mod claims;
+mod cuda;
 mod dlpack;
-mod error;
+pub mod error;
 mod host;
 mod memory;
 pub mod prelude;
@@ -64,8 +68,6 @@ mod c_api;
 mod convert;
 #[cfg(all(test, feature = "package"))]
 mod corpora;
-#[cfg(feature = "python")]
-mod cuda;
 #[cfg(feature = "package")]
 mod declared;
 #[cfg(feature = "python")]
@@ -86,7 +88,7 @@ pub mod __private;
 
 #[cfg(feature = "python")]
 pub use arraybridge_macros::memory_type;
-#[cfg(feature = "python")]
+#[cfg(feature = "cuda")]
 pub use cudarc;
 pub use dlpark;
 

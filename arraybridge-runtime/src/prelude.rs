@@ -17,7 +17,7 @@ pub use num_complex::Complex;
 pub use crate::dispatch;
 pub use crate::error::{Error, Result};
 pub use crate::host::cast::{CastReport, Scaling};
-pub use crate::host::dtype::DType;
+pub use crate::host::dtype::{DType, Kind};
 pub use crate::memory::element::Element;
 pub use crate::tensor::{Tensor, TensorView};
 
@@ -29,8 +29,10 @@ mod with_python {
     pub use arraybridge_macros::{NamedTuple, memory_methods};
     pub use pyo3::{Bound, Py, PyAny, PyErr, PyResult, Python};
 
+    #[cfg(feature = "cuda")]
     pub use crate::cuda::Stream;
     pub use crate::framework::device::Device;
     pub use crate::memory_type;
+    #[cfg(feature = "cuda")]
     pub use crate::rust_function::device_memory::{DeviceArray, DeviceView, DeviceViewMut};
 }

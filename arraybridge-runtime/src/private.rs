@@ -6,6 +6,28 @@ pub fn none(py: ::pyo3::Python<'_>) -> ::pyo3::PyResult<::pyo3::Bound<'_, ::pyo3
     Ok(py.None().into_bound(py))
 }
 
+/// What a function that works on a CUDA device expands to.
+#[cfg(feature = "cuda")]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __with_cuda {
+    ($($declared:tt)*) => { $($declared)* };
+}
+
+/// Why a function that works on a CUDA device cannot be declared.
+#[cfg(not(feature = "cuda"))]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __with_cuda {
+    ($($declared:tt)*) => {
+        ::core::compile_error! {
+            "functions with `DeviceView`, `DeviceViewMut`, `DeviceArray` or `Stream` need the feature `cuda` of \
+             arraybridge-runtime; add it to the `features` in Cargo.toml"
+        }
+    };
+}
+
+pub use crate::__with_cuda as with_cuda;
 pub use ::inventory;
 pub use ::pyo3;
 

@@ -38,9 +38,13 @@ def test_an_extension_compiles_no_crate_that_it_does_not_need():
         pytest.skip("cargo is needed to list dependencies")
     extension = dependencies("python")
     assert {"pyo3", "numpy", "dlpark", "inventory", "syn"} < extension
-    assert not extension & {"half", "zerocopy", "serde", "serde_core", "syn2", "proptest"}
-    assert dependencies("python,half") - extension == {"half", "zerocopy", "zerocopy-derive"}
+    others = {"cudarc", "half", "zerocopy", "serde", "serde_core", "syn2", "proptest"}
+    assert not extension & others
+    assert "cudarc" in dependencies("python,cuda")
+    half = {"half", "cfg-if", "zerocopy", "zerocopy-derive"}
+    assert dependencies("python,half") - extension == half
     assert not dependencies("casts") & {"pyo3", "numpy", "cudarc", "syn2"}
+    assert not dependencies("cuda") & {"pyo3", "numpy", "inventory", "syn2"}
 
 
 def test_the_list_of_what_the_runtime_exports_has_the_names_of_the_prelude():

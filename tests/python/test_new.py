@@ -98,6 +98,104 @@ def test_new_a_crate_is_told_how_to_get_16_bit_floats(crate, build, capfd):
     assert "unstable" not in said
 
 
+ON_CUDA = """
+use arraybridge_runtime::prelude::*;
+use pyo3::prelude::*;
+
+#[memory_type(cupy)]
+fn doubled(image: DeviceView<'_, f32>, stream: &Stream) -> Result<DeviceArray<f32>> {
+    DeviceArray::zeros(image.shape(), stream)
+}
+
+#[memory_type(cupy)]
+fn made() -> Result<Vec<DeviceArray<f32>>> {
+    Ok(Vec::new())
+}
+
+#[pyclass]
+struct Model;
+
+#[memory_methods]
+#[pymethods]
+impl Model {
+    #[memory_type(cupy)]
+    fn apply(&self, out: Option<DeviceViewMut<'_, f32>>) -> bool {
+        out.is_some()
+    }
+}
+"""
+
+
+def test_new_a_crate_is_told_how_to_get_functions_on_cuda_memory(crate, build, capfd):
+    with pytest.raises(subprocess.CalledProcessError):
+        build(ON_CUDA)
+    said = capfd.readouterr().err
+    assert said.count("need the feature `cuda` of arraybridge-runtime") == 3, said
+    assert "cannot find" not in said and "error[" not in said, said
+
+
+ON_HOST = """
+use arraybridge_runtime::prelude::*;
+use pyo3::prelude::*;
+
+#[memory_type(numpy)]
+fn total(image: ArrayView2<'_, f32>) -> f32 {
+    image.sum()
+}
+
+#[memory_type(numpy, returns = input)]
+fn doubled(image: ArrayView2<'_, f32>) -> Array2<f32> {
+    &image * 2.0
+}
+
+#[memory_type(cupy)]
+fn axes(image: &Tensor) -> usize {
+    image.shape().len()
+}
+
+#[pymodule]
+fn my_filters(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    arraybridge_runtime::python::export(module)
+}
+"""
+
+
+def test_new_a_crate_without_cuda_reads_memory_of_a_device_through_its_framework_only(crate, build):
+    build(ON_HOST)
+    code = """
+        import sys
+        sys.path[:0] = sys.argv[1:]
+        import fake_cupy, numpy as np, arraybridge as ab, my_filters
+        cupy = fake_cupy.mount()
+        fake_cupy.SHARES = True
+        image = np.arange(6, dtype="f4").reshape(2, 3)
+        on_device = cupy.ndarray(image.copy())
+
+        assert my_filters.total(on_device) == 15.0
+        result = my_filters.doubled(on_device)
+        assert type(result) is cupy.ndarray and (result._host == 2 * image).all()
+        assert not [call for call in fake_cupy.LOG if call.startswith("export")], fake_cupy.LOG
+
+        class Foreign:
+            def __dlpack_device__(self):
+                return (2, 0)
+
+            def __dlpack__(self, **options):
+                raise AssertionError("memory is not opened that cannot be ordered")
+
+        fake_cupy.LOG.clear()
+        for array in (on_device, Foreign()):
+            try:
+                my_filters.axes(array)
+            except ab.DeviceUnavailableError as error:
+                assert "enable the feature `cuda` of arraybridge-runtime" in str(error), error
+            else:
+                raise AssertionError("the memory was opened")
+        assert not [call for call in fake_cupy.LOG if call.startswith("export")], fake_cupy.LOG
+    """
+    bridges.survives(textwrap.dedent(code), str(crate), str(bridges.ROOT / "tests" / "fakes"))
+
+
 def test_new_a_crate_names_the_versions_that_it_was_made_for(crate, tmp_path):
     workspace = tomllib.loads((bridges.ROOT / "Cargo.toml").read_text())["workspace"]
     shared = workspace["dependencies"]

@@ -1,15 +1,38 @@
 //! A declaration as tokens: an entry of the registry, and the trampoline that calls the function.
 
 use proc_macro2::TokenStream;
-use quote::{quote, quote_spanned};
+use quote::{ToTokens, quote, quote_spanned};
+use syn::spanned::Spanned;
+use syn::{ReturnType, Type};
 
 use super::options::Detach;
 use super::trampoline::trampoline;
-use super::types::{is_written, takes_python, unraw, works_in_cuda};
+use super::types::{has_device_array, is_written, takes_python, unraw, works_in_cuda};
 use super::{Argument, Binding, Declared, Default, Kind, Method, Setting, annotation};
 
-/// Expands a declaration; it cannot fail.
-pub fn expand(declared: &Declared) -> TokenStream {
+/// Expands a declaration, beside the function or its `impl` block. What needs CUDA is left to a macro of the
+/// runtime, which knows whether it was built with that.
+pub fn expand(item: TokenStream, declared: &Declared) -> TokenStream {
+    let registration = registration(declared);
+    let Some(ty) = needs_cuda(declared) else { return quote!(#item #registration) };
+    // An error of the macro is at its path.
+    let runtime = declared.runtime.to_token_stream().into_iter().map(|mut token| {
+        token.set_span(ty.span());
+        token
+    });
+    quote_spanned!(ty.span()=> #(#runtime)*::__private::with_cuda! { #item #registration })
+}
+
+/// The type in the signature that only a build with CUDA has.
+fn needs_cuda(declared: &Declared) -> Option<&Type> {
+    let argument = declared.arguments.iter().find(|argument| works_in_cuda(argument));
+    argument.map(|argument| &argument.ty).or(match &declared.result {
+        ReturnType::Type(_, ty) if has_device_array(ty) => Some(ty),
+        _ => None,
+    })
+}
+
+fn registration(declared: &Declared) -> TokenStream {
     let runtime = &declared.runtime;
     // The name resolves here, so that the error of a missing function points at it.
     let host = declared.host.as_ref().map(|host| quote_spanned!(host.span()=> let _ = #host;));

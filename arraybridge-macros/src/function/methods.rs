@@ -46,25 +46,26 @@ fn check(attribute: &TokenStream, block: &ItemImpl) -> Result<()> {
     Ok(())
 }
 
-/// The block without the declared methods, a block with these, and their declarations.
+/// The block without the declared methods, and a block with a declaration for each of these.
 fn expanded(mut block: ItemImpl, known: &[(String, Place)]) -> TokenStream {
     let class = (*block.self_ty).clone();
     let is_declared = |attribute: &Attribute| is_named(attribute, DECLARED);
-    let (items, mut methods) = (std::mem::take(&mut block.items), Vec::new());
-    let mut declarations = TokenStream::new();
+    let items = std::mem::take(&mut block.items);
+    let mut methods = TokenStream::new();
     for item in items {
         match item {
             ImplItem::Fn(mut method) if method.attrs.iter().any(is_declared) => {
                 let declared = read(&mut method, &class, known);
-                declarations.extend(
-                    declared.map_or_else(Error::into_compile_error, |d| expand::expand(&d)),
-                );
-                methods.push(method);
+                let method = quote!(impl #class { #method });
+                methods.extend(match declared {
+                    Ok(declared) => expand::expand(method, &declared),
+                    Err(error) => TokenStream::from_iter([method, error.into_compile_error()]),
+                });
             }
             other => block.items.push(other),
         }
     }
-    quote!(#block impl #class { #(#methods)* } #declarations)
+    quote!(#block #methods)
 }
 
 /// Reads the declaration of a method, and removes the attributes that belong to it.

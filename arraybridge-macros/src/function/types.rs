@@ -166,6 +166,13 @@ pub fn works_in_cuda(argument: &Argument) -> bool {
     argument.kind == Kind::Stream || has_array(&argument.ty, &DEVICE_VIEWS)
 }
 
+/// Whether a result is an array in CUDA memory, or has one in it.
+pub fn has_device_array(ty: &Type) -> bool {
+    leaves(ty).into_iter().filter_map(last).any(|segment| {
+        segment.ident == "DeviceArray" || generics(segment).into_iter().any(has_device_array)
+    })
+}
+
 /// The last segment of a type's path.
 pub fn last(ty: &Type) -> Option<&PathSegment> {
     match ty {

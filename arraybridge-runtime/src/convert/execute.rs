@@ -1,6 +1,7 @@
 //! Plans, carried out. The steps decide nothing: each does what its name says, or fails.
 
 use pyo3::prelude::*;
+use pyo3::types::PyInt;
 
 use super::commitment::Commitment;
 use super::exporter::Exporter;
@@ -9,6 +10,7 @@ use super::source::{self, Input, Opened, Reader, Slot};
 use super::trial::{self, Trial};
 use super::{errors, foreign, import};
 use crate::cuda::driver;
+use crate::dlpack::LEGACY_STREAM;
 use crate::framework::device::{self as places, Device};
 use crate::framework::endpoints::Endpoints;
 use crate::framework::loaded::{self, LoadedFramework};
@@ -422,7 +424,7 @@ impl<'t, 'py: 't> Run<'t, 'py> {
                 _ => Ok(data.clone()),
             };
         }
-        let stream = driver::legacy_stream(py);
+        let stream = PyInt::new(py, LEGACY_STREAM).into_any();
         let capsule = match export {
             Some((source, export)) => {
                 let none = py.None().into_bound(py);
@@ -434,7 +436,9 @@ impl<'t, 'py: 't> Run<'t, 'py> {
                 data.call_method(pyo3::intern!(py, "__dlpack__"), (), Some(&keywords))?
             }
         };
-        driver::wait_for_legacy_stream(device)?;
+        if let Device::Accelerator(index) = device {
+            driver::wait_for_legacy_stream(index)?;
+        }
         Ok(capsule)
     }
 }

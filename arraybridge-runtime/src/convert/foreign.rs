@@ -12,9 +12,8 @@ use super::execute::Prepared;
 use super::plan::{Access, Facts, Why};
 use super::source::{self, Input, Opened, Slot};
 use super::{Request, class_of, decide, errors, import};
-use crate::cuda::driver::LEGACY_STREAM;
-use crate::dlpack::capsule;
 use crate::dlpack::exchange::Exchange;
+use crate::dlpack::{LEGACY_STREAM, capsule};
 use crate::framework::detect;
 use crate::framework::device::{self, Device, Placement};
 use crate::framework::endpoints::Endpoints;
@@ -130,6 +129,7 @@ pub fn open_any(data: &Bound<'_, PyAny>, stream: usize) -> Result<Opened> {
     }
     let place = place_of(data, endpoints)?;
     if device::is_cuda(place.device_type.0) {
+        source::expect_cuda(endpoints)?;
         return in_place(data, place, endpoints, Some(stream as i64));
     }
     open_at(data, place, endpoints)

@@ -2,16 +2,24 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use cudarc::driver::{CudaContext, CudaStream, DriverError, result, sys};
-use pyo3::prelude::*;
-use pyo3::types::PyInt;
 
-use crate::framework::device::Device;
-use crate::interpreter::detached::{DetachedRef, wait_detached};
-use crate::interpreter::error::{Error, Result};
-use crate::interpreter::fork;
+use super::python::{fork, wait_detached};
+use crate::dlpack::LEGACY_STREAM;
+use crate::error::{Error, Result};
+
+/// Why there is no driver in this build.
+pub const MISSING: Option<&str> = None;
+
+/// A stream that is destroyed with its last user, unless somebody else owns it.
+pub type SharedStream = Arc<CudaStream>;
+
+/// The handle of a stream as a number, in which 1 is the legacy default stream.
+pub fn handle(stream: &SharedStream) -> usize {
+    (stream.cu_stream() as usize).max(LEGACY_STREAM)
+}
 
 /// Whether libcuda can be loaded. If it cannot, cudarc panics on the first call.
 pub fn is_present() -> bool {
@@ -22,33 +30,24 @@ pub fn is_present() -> bool {
     })
 }
 
-/// DLPack's number for the legacy default stream.
-pub const LEGACY_STREAM: usize = 1;
-
-/// [`LEGACY_STREAM`] as an argument of `__dlpack__`.
-pub fn legacy_stream(py: Python<'_>) -> Bound<'_, PyAny> {
-    PyInt::new(py, LEGACY_STREAM).into_any()
-}
-
 /// Blocks the host until a device's legacy default stream has finished. Other streams are not waited for.
 ///
 /// # Errors
 ///
-/// `RuntimeError` if CUDA is not available or reports a failure.
-pub fn wait_for_legacy_stream(device: Device) -> PyResult<()> {
-    let Device::Accelerator(index) = device else { return Ok(()) };
+/// As [`checked`].
+pub fn wait_for_legacy_stream(index: usize) -> Result<()> {
     let wait = || {
         // SAFETY: every context has the null stream.
         unsafe { result::stream::synchronize(ptr::null_mut()) }
     };
-    Ok(wait_detached(|| in_context(index, wait))?)
+    wait_detached(|| in_context(index, wait))
 }
 
 /// A new stream that does not wait for the legacy default stream. It is never destroyed.
 ///
 /// # Errors
 ///
-/// `RuntimeError` if CUDA is not available or reports a failure.
+/// As [`checked`].
 pub fn new_stream(index: usize) -> Result<usize> {
     let create = || result::stream::create(result::stream::StreamKind::NonBlocking);
     Ok(in_context(index, create)? as usize)
@@ -173,6 +172,29 @@ pub fn wait_for_device(index: usize) -> Result<()> {
     wait_detached(|| in_context(index, result::ctx::synchronize))
 }
 
+/// Copies memory of a device to the host, once a stream has done the work that it has now.
+///
+/// # Safety
+///
+/// The handle is that of a stream on this device, and the stream is alive. The memory has as many bytes, which
+/// have values by then.
+///
+/// # Errors
+///
+/// As [`new_stream`].
+pub unsafe fn download(index: usize, stream: usize, from: *const u8, to: &mut [u8]) -> Result<()> {
+    let from = from as sys::CUdeviceptr;
+    wait_detached(|| {
+        in_context(index, || {
+            // SAFETY: the stream is alive, and the memory has as many bytes.
+            unsafe {
+                result::stream::synchronize(stream as sys::CUstream)?;
+                result::memcpy_dtoh_sync(to, from)
+            }
+        })
+    })
+}
+
 const WAIT: sys::CUevent_wait_flags = sys::CUevent_wait_flags::CU_EVENT_WAIT_DEFAULT;
 
 /// Calls the driver with a device's primary context bound to this thread, which is the context that the
@@ -259,48 +281,6 @@ pub(crate) fn set_current(index: usize) -> Result<PreviousContext> {
     Ok(previous)
 }
 
-/// A stream that somebody else owns: its device, its handle, cudarc's object for it, and its owner.
-pub(super) type BorrowedStream = (usize, usize, Weak<CudaStream>, DetachedRef);
-
-pub(super) static BORROWED: Mutex<Vec<BorrowedStream>> = Mutex::new(Vec::new());
-
-/// A stream that somebody else owns, as cudarc's type. The owner is kept alive as long as anything refers to
-/// the result: memory is freed on the stream on which it was allocated.
-///
-/// # Safety
-///
-/// The handle is that of a stream on this device, which lives as long as the owner.
-///
-/// # Errors
-///
-/// As [`checked`].
-pub(crate) unsafe fn owned_stream(
-    index: usize,
-    handle: usize,
-    owner: impl FnOnce() -> DetachedRef,
-) -> Result<Arc<CudaStream>> {
-    let (known, unused) = {
-        let mut borrowed = BORROWED.lock().unwrap_or_else(PoisonError::into_inner);
-        let find = |(device, other, stream, _): &BorrowedStream| match (*device, *other) {
-            pair if pair == (index, handle) => stream.upgrade(),
-            _ => None,
-        };
-        let known = borrowed.iter().find_map(find);
-        let is_unused = |entry: &mut BorrowedStream| entry.2.strong_count() == 0;
-        (known, borrowed.extract_if(.., is_unused).collect::<Vec<_>>())
-    };
-    // Dropping a stream object runs Python, so the lock is not held here.
-    drop(unused);
-    if let Some(stream) = known {
-        return Ok(stream);
-    }
-    // SAFETY: the stream lives as long as its owner, which is kept.
-    let stream = unsafe { borrowed_stream(index, handle) }?;
-    let entry = (index, handle, Arc::downgrade(&stream), owner());
-    BORROWED.lock().unwrap_or_else(PoisonError::into_inner).push(entry);
-    Ok(stream)
-}
-
 /// A stream that somebody else owns, as cudarc's type. Dropping it does not destroy the stream.
 ///
 /// # Safety
@@ -310,7 +290,7 @@ pub(crate) unsafe fn owned_stream(
 /// # Errors
 ///
 /// As [`checked`].
-pub(crate) unsafe fn borrowed_stream(index: usize, handle: usize) -> Result<Arc<CudaStream>> {
+pub unsafe fn borrowed_stream(index: usize, handle: usize) -> Result<SharedStream> {
     checked(|| {
         let context = context(index)?;
         context.bind_to_thread()?;
@@ -322,7 +302,7 @@ pub(crate) unsafe fn borrowed_stream(index: usize, handle: usize) -> Result<Arc<
 pub(super) static CONTEXTS: Mutex<Vec<(usize, Arc<CudaContext>)>> = Mutex::new(Vec::new());
 
 /// A device's primary context, which is retained once and never released.
-pub(crate) fn context(index: usize) -> Result<Arc<CudaContext>, DriverError> {
+fn context(index: usize) -> Result<Arc<CudaContext>, DriverError> {
     let mut known = CONTEXTS.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some((_, context)) = known.iter().find(|(device, _)| *device == index) {
         return Ok(context.clone());
@@ -330,4 +310,47 @@ pub(crate) fn context(index: usize) -> Result<Arc<CudaContext>, DriverError> {
     let context = CudaContext::new(index)?;
     known.push((index, context.clone()));
     Ok(context)
+}
+
+impl From<DriverError> for Error {
+    /// Without the driver's description of the error, since asking for that calls the driver, which may be
+    /// missing.
+    fn from(DriverError(code): DriverError) -> Error {
+        match code {
+            sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY => {
+                Error::DeviceMemory("CUDA ran out of device memory".into())
+            }
+            // CUDA is always initialized first, so this is what a forked process is told.
+            sys::CUresult::CUDA_ERROR_NOT_INITIALIZED => Error::Cuda(fork::LOST_CUDA.into()),
+            // cudarc opens `libcuda.so` before `libcuda.so.1`, the only name that every driver has.
+            sys::CUresult::CUDA_ERROR_STUB_LIBRARY => Error::Cuda(
+                "the libcuda.so that was found first is a CUDA toolkit's stub, which is for linking only; \
+                 take its folder out of LD_LIBRARY_PATH"
+                    .into(),
+            ),
+            code => Error::Cuda(format!("CUDA reports error {} ({code:?})", code as u32)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_driver_that_is_missing_is_an_error() {
+        let error = wait_for_legacy_stream(usize::MAX).unwrap_err();
+        assert!(matches!(error, Error::Cuda(_)), "{error}");
+        if !is_present() {
+            assert_eq!(error.to_string(), "the CUDA driver library cannot be loaded");
+        }
+    }
+
+    #[test]
+    fn an_error_of_the_driver_is_described_without_the_driver() {
+        let exhausted = Error::from(DriverError(sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY));
+        assert!(matches!(exhausted, Error::DeviceMemory(_)), "{exhausted}");
+        let other = Error::from(DriverError(sys::CUresult::CUDA_ERROR_ILLEGAL_ADDRESS)).to_string();
+        assert_eq!(other, "CUDA reports error 700 (CUDA_ERROR_ILLEGAL_ADDRESS)");
+    }
 }

@@ -1,11 +1,11 @@
 //! The stream that a declared Rust function takes.
 
 use std::ops::Deref;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use cudarc::driver::CudaStream;
 
-use crate::cuda::driver;
+use crate::cuda::driver::{self, SharedStream};
 use crate::framework::device::Device;
 use crate::interpreter::detached::DetachedRef;
 use crate::interpreter::error::Result;
@@ -31,7 +31,7 @@ impl Stream {
         owner: impl FnOnce() -> DetachedRef,
     ) -> Result<Stream> {
         // SAFETY: the handle is that of a stream on this device, which lives as long as the owner.
-        unsafe { driver::owned_stream(index, handle, owner) }.map(Stream)
+        unsafe { owned_stream(index, handle, owner) }.map(Stream)
     }
 
     /// The handle as a number, as other libraries take it; 1 for the legacy default stream.
@@ -56,4 +56,46 @@ impl Deref for Stream {
     fn deref(&self) -> &Arc<CudaStream> {
         &self.0
     }
+}
+
+/// A stream that somebody else owns: its device, its handle, cudarc's object for it, and its owner.
+type BorrowedStream = (usize, usize, Weak<CudaStream>, DetachedRef);
+
+pub(super) static BORROWED: Mutex<Vec<BorrowedStream>> = Mutex::new(Vec::new());
+
+/// A stream that somebody else owns, as cudarc's type. The owner is kept alive as long as anything refers to
+/// the result: memory is freed on the stream on which it was allocated.
+///
+/// # Safety
+///
+/// The handle is that of a stream on this device, which lives as long as the owner.
+///
+/// # Errors
+///
+/// As [`driver::checked`].
+unsafe fn owned_stream(
+    index: usize,
+    handle: usize,
+    owner: impl FnOnce() -> DetachedRef,
+) -> Result<SharedStream> {
+    let (known, unused) = {
+        let mut borrowed = BORROWED.lock().unwrap_or_else(PoisonError::into_inner);
+        let find = |(device, other, stream, _): &BorrowedStream| match (*device, *other) {
+            pair if pair == (index, handle) => stream.upgrade(),
+            _ => None,
+        };
+        let known = borrowed.iter().find_map(find);
+        let is_unused = |entry: &mut BorrowedStream| entry.2.strong_count() == 0;
+        (known, borrowed.extract_if(.., is_unused).collect::<Vec<_>>())
+    };
+    // Dropping a stream object runs Python, so the lock is not held here.
+    drop(unused);
+    if let Some(stream) = known {
+        return Ok(stream);
+    }
+    // SAFETY: the stream lives as long as its owner, which is kept.
+    let stream = unsafe { driver::borrowed_stream(index, handle) }?;
+    let entry = (index, handle, Arc::downgrade(&stream), owner());
+    BORROWED.lock().unwrap_or_else(PoisonError::into_inner).push(entry);
+    Ok(stream)
 }

@@ -9,7 +9,8 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyCFunction, PyInt};
 
-use crate::cuda::driver::{self, Event, LEGACY_STREAM};
+use crate::cuda::driver::{self, Event};
+use crate::dlpack::LEGACY_STREAM;
 use crate::framework::device::{self, Device};
 use crate::framework::endpoints::Endpoints;
 use crate::framework::loaded::{self, LoadedFramework};

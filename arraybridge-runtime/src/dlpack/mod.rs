@@ -20,6 +20,9 @@ use crate::host::layout::contiguous_strides;
 use crate::memory::source::{Owner, Source};
 use crate::memory::view::{Dims, View};
 
+/// The number of CUDA's legacy default stream.
+pub const LEGACY_STREAM: usize = 1;
+
 /// Why a foreign tensor cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum Invalid {

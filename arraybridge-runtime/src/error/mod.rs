@@ -3,10 +3,10 @@
 #[cfg(feature = "python")]
 mod conversion;
 
-use crate::host::buffer::AllocError;
-
 #[cfg(feature = "python")]
 pub use conversion::{ConversionError, Failure};
+
+pub use crate::host::buffer::AllocError;
 
 /// Any error of this crate. A feature of the crate can add variants.
 #[derive(Debug, thiserror::Error)]
@@ -38,11 +38,9 @@ pub enum Error {
     #[error(transparent)]
     Memory(#[from] AllocError),
     /// A device ran out of memory: `DeviceMemoryError`.
-    #[cfg(feature = "python")]
     #[error("{0}")]
     DeviceMemory(String),
     /// Another failure of CUDA's driver: `RuntimeError`.
-    #[cfg(feature = "python")]
     #[error("{0}")]
     Cuda(String),
     /// An exception that passes through unchanged.

@@ -2,8 +2,6 @@
 
 use std::ffi::CString;
 
-use cudarc::driver::DriverError;
-use cudarc::driver::sys::CUresult;
 use pyo3::exceptions::{
     PyImportError, PyKeyboardInterrupt, PyMemoryError, PyRuntimeError, PyTypeError, PyUserWarning,
     PyValueError,
@@ -12,29 +10,8 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyType;
 
-use super::{fork, function_code};
+use super::function_code;
 pub use crate::error::{ConversionError, Error, Failure, Result};
-
-impl From<DriverError> for Error {
-    /// Without the driver's description of the error, since asking for that calls the driver, which may be
-    /// missing.
-    fn from(DriverError(code): DriverError) -> Error {
-        match code {
-            CUresult::CUDA_ERROR_OUT_OF_MEMORY => {
-                Error::DeviceMemory("CUDA ran out of device memory".into())
-            }
-            // CUDA is always initialized first, so this is what a forked process is told.
-            CUresult::CUDA_ERROR_NOT_INITIALIZED => Error::Cuda(fork::LOST_CUDA.into()),
-            // cudarc opens `libcuda.so` before `libcuda.so.1`, the only name that every driver has.
-            CUresult::CUDA_ERROR_STUB_LIBRARY => Error::Cuda(
-                "the libcuda.so that was found first is a CUDA toolkit's stub, which is for linking only; \
-                 take its folder out of LD_LIBRARY_PATH"
-                    .into(),
-            ),
-            code => Error::Cuda(format!("CUDA reports error {} ({code:?})", code as u32)),
-        }
-    }
-}
 
 /// An exception's class and the first line of its message. Frameworks append C++ stack traces.
 pub fn first_line(py: Python<'_>, error: &PyErr) -> String {
@@ -128,17 +105,4 @@ fn conversion_error(py: Python<'_>, error: ConversionError) -> PyErr {
     };
     raised.set_cause(py, cause);
     raised
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_error_of_the_driver_is_described_without_the_driver() {
-        let exhausted = Error::from(DriverError(CUresult::CUDA_ERROR_OUT_OF_MEMORY));
-        assert!(matches!(exhausted, Error::DeviceMemory(_)), "{exhausted}");
-        let other = Error::from(DriverError(CUresult::CUDA_ERROR_ILLEGAL_ADDRESS)).to_string();
-        assert_eq!(other, "CUDA reports error 700 (CUDA_ERROR_ILLEGAL_ADDRESS)");
-    }
 }

@@ -12,6 +12,9 @@ use crate::process::Lock;
 pub const LOST_CUDA: &str = "this process was forked after CUDA had been initialized, and CUDA does not work in it; start worker \
      processes with multiprocessing's \"spawn\" or \"forkserver\" method, or fork before CUDA is used";
 
+/// The locks of some rooms.
+pub type Locks = &'static [&'static [&'static dyn Lock]];
+
 static HAS_LOST: AtomicBool = AtomicBool::new(false);
 
 /// Whether this process was forked from one that had initialized CUDA. Every call of CUDA then fails.
@@ -27,7 +30,7 @@ pub fn with_lost_cuda(reason: String) -> String {
 
 /// Prepares for forks, once. The locks are given in the order in which they are taken where one is taken
 /// while another is held.
-pub fn watch(py: Python<'_>, locks: &'static [&'static dyn Lock]) {
+pub fn watch(py: Python<'_>, locks: Locks) {
     static WATCHED: PyOnceLock<()> = PyOnceLock::new();
     WATCHED.get_or_init(py, || {
         locks::hold_during_forks(locks);
@@ -85,9 +88,13 @@ mod locks {
     use std::cell::RefCell;
     use std::sync::OnceLock;
 
-    use super::Lock;
+    use super::{Lock, Locks};
 
-    static LOCKS: OnceLock<&'static [&'static dyn Lock]> = OnceLock::new();
+    static LOCKS: OnceLock<Locks> = OnceLock::new();
+
+    fn all() -> impl Iterator<Item = &'static dyn Lock> {
+        LOCKS.get().copied().unwrap_or_default().iter().copied().flatten().copied()
+    }
 
     thread_local! {
         static HELD: RefCell<Vec<Box<dyn Any>>> = const { RefCell::new(Vec::new()) };
@@ -97,7 +104,7 @@ mod locks {
     /// would be locked forever in the child, which does not have that thread.
     ///
     /// Python's own hooks do not serve here: Python code runs between them, which may take the same locks.
-    pub(super) fn hold_during_forks(locks: &'static [&'static dyn Lock]) {
+    pub(super) fn hold_during_forks(locks: Locks) {
         if LOCKS.set(locks).is_ok() {
             // SAFETY: the functions do not unwind, and an extension module is never unloaded.
             unsafe { libc::pthread_atfork(Some(hold), Some(release), Some(release_in_child)) };
@@ -105,9 +112,7 @@ mod locks {
     }
 
     extern "C" fn hold() {
-        let locks = LOCKS.get().copied().unwrap_or_default();
-        let _ =
-            HELD.try_with(|held| held.borrow_mut().extend(locks.iter().map(|lock| lock.hold())));
+        let _ = HELD.try_with(|held| held.borrow_mut().extend(all().map(|lock| lock.hold())));
     }
 
     extern "C" fn release() {
@@ -116,15 +121,13 @@ mod locks {
 
     extern "C" fn release_in_child() {
         release();
-        for lock in LOCKS.get().copied().unwrap_or_default() {
-            lock.after_fork_in_child();
-        }
+        all().for_each(|lock| lock.after_fork_in_child());
     }
 }
 
 #[cfg(not(target_os = "linux"))]
 mod locks {
-    pub(super) fn hold_during_forks(_locks: &'static [&'static dyn super::Lock]) {}
+    pub(super) fn hold_during_forks(_locks: super::Locks) {}
 }
 
 #[cfg(all(test, target_os = "linux"))]
@@ -138,7 +141,7 @@ mod tests {
 
     static LOCK: Mutex<()> = Mutex::new(());
     static IN_CHILD: InChild = InChild(AtomicBool::new(false));
-    static LOCKS: [&dyn Lock; 2] = [&LOCK, &IN_CHILD];
+    static LOCKS: [&[&dyn Lock]; 2] = [&[&LOCK], &[&IN_CHILD]];
 
     /// Whether this is a child.
     struct InChild(AtomicBool);

@@ -7,8 +7,6 @@ use super::constraints::{Constrained, is_contiguous, not_contiguous};
 use super::copies::{Copied, why_copied, why_made};
 use super::{Call, Usage};
 use crate::convert::{self, trace};
-use crate::cuda::Stream;
-use crate::cuda::driver::LEGACY_STREAM;
 use crate::host::dtype::DType;
 use crate::interpreter::error::{Error, Result};
 use crate::memory::element::Element;
@@ -18,8 +16,8 @@ use crate::tensor::{Tensor, raw, raw_mut};
 
 /// An array argument of a declared function.
 ///
-/// It is implemented for the views of `ndarray` of every rank and element type, for [`DeviceView`] and
-/// [`DeviceViewMut`], for [`Tensor`] and `&Tensor`, for an `Option` of each, and for containers of these. A
+/// It is implemented for the views of `ndarray` of every rank and element type, for `DeviceView` and
+/// `DeviceViewMut`, for [`Tensor`] and `&Tensor`, for an `Option` of each, and for containers of these. A
 /// type that is neither one of these nor a Python value does not compile:
 ///
 /// ```compile_fail,E0277
@@ -35,9 +33,6 @@ use crate::tensor::{Tensor, raw, raw_mut};
 /// #[memory_type(numpy)]
 /// fn f(_characters: ArrayView1<'_, char>) {}
 /// ```
-///
-/// [`DeviceView`]: crate::rust_function::device_memory::DeviceView
-/// [`DeviceViewMut`]: crate::rust_function::device_memory::DeviceViewMut
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be an argument of a declared function",
     note = "arrays are taken as `ArrayView`, `ArrayViewMut`, `DeviceView`, `DeviceViewMut`, `Tensor`, \
@@ -254,10 +249,8 @@ impl<'a, A: Argument<'a>> Argument<'a> for Option<A> {
 
 fn open_tensor(call: &Call<'_, '_>, index: usize) -> Result<Tensor> {
     let open = |given: &Bound<'_, PyAny>| {
-        let stream = call.stream.get();
         let start = trace::start();
-        let mut opened =
-            convert::open_to_hold(given, stream.map_or(LEGACY_STREAM, Stream::handle))?;
+        let mut opened = convert::open_to_hold(given, call.stream_handle())?;
         call.stop_gradient(given)?;
         if opened.private {
             let (why, to) = (why_made(given), opened.source.view().dtype());
@@ -267,12 +260,7 @@ fn open_tensor(call: &Call<'_, '_>, index: usize) -> Result<Tensor> {
             true => call.note_private(opened.source.view()),
             false => call.note(index, opened.source.view().clone(), false),
         }
-        match stream {
-            Some(stream) => {
-                Tensor::from_opened_on(call.py, call.keep_until_done(given, opened), stream)
-            }
-            None => Tensor::from_opened(call.py, opened),
-        }
+        call.tensor_of(given, opened)
     };
     open(&*required(call, index)?).map_err(|error| call.about(index, error))
 }

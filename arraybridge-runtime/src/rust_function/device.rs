@@ -1,31 +1,37 @@
 //! Functions that work on a CUDA device: their device, their stream and their arguments.
 
+use std::cell::OnceCell;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 
 use cudarc::driver::CudaStream;
-use dlpark::ffi::{DLDevice, DLDeviceType};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 
 use super::argument::required;
-use super::{Argument, Call, Setting};
+use super::place::{in_cuda, on_host};
+use super::result::Output;
+use super::{Argument, Call};
 use crate::convert::{self, Opened, Request};
 use crate::cuda::Stream;
-use crate::cuda::driver::{self, LEGACY_STREAM};
+use crate::cuda::driver;
 use crate::cuda::streams::{self, Loan};
+use crate::dlpack::LEGACY_STREAM;
 use crate::framework::detect;
 use crate::framework::device::{self, Device, Placement};
 use crate::framework::endpoints::Endpoints;
 use crate::framework::loaded::{self, LoadedFramework};
 use crate::framework::oom;
-use crate::framework::spec::{Framework, Memory};
+use crate::framework::spec::Framework;
 use crate::interpreter::error::{Error, Failure, Result};
 use crate::interpreter::fork;
 use crate::memory::element::Element;
 use crate::memory::source::{Owner, Source};
-use crate::rust_function::device_memory::{DeviceView, DeviceViewMut, Layout};
-use crate::tensor::expect_distinct;
+use crate::rust_function::device_memory::{DeviceArray, DeviceView, DeviceViewMut, Layout};
+use crate::tensor::{Tensor, expect_distinct};
+
+/// The stream of a call on a CUDA device.
+pub(super) type CallStream = OnceCell<Stream>;
 
 /// CUDA memory that stays alive during a call.
 pub struct OpenedDeviceArray {
@@ -84,6 +90,8 @@ impl<'a, T: Element> Argument<'a> for DeviceViewMut<'a, T> {
     }
 }
 
+impl<T: Element> Output for DeviceArray<T> {}
+
 /// An owner that is released once a stream has done the work that it has when this is dropped.
 struct AwaitedOwner {
     stream: Arc<CudaStream>,
@@ -109,35 +117,20 @@ impl<'a, 'py> Call<'a, 'py> {
         self.stream.get().expect("a function with a stream is called on it")
     }
 
-    /// The device of the call: the declared one, else the device of the first array in CUDA memory,
-    /// else the declared framework's current device, else the host.
-    ///
-    /// # Errors
-    ///
-    /// [`Failure::NotInstalled`], or what the framework raises.
-    pub fn device(&self) -> Result<Device> {
-        if let Some(stream) = self.stream.get() {
-            return Ok(stream.device());
-        }
-        if let Some(device) = self.known_device() {
-            return Ok(device);
-        }
-        let (py, framework) = (self.py, self.framework());
-        let loaded = loaded::load(py, framework, Endpoints::of(framework))?;
-        match loaded.accelerators(py) {
-            0 => Ok(Device::Host),
-            _ => Ok(Device::Accelerator(device::current(py, loaded)?)),
-        }
+    /// The stream that memory is opened for.
+    pub(super) fn stream_handle(&self) -> usize {
+        self.stream.get().map_or(LEGACY_STREAM, Stream::handle)
     }
 
-    /// The declared device, else the device of the first array in CUDA memory.
-    fn known_device(&self) -> Option<Device> {
-        let declared = self.function.entry.settings.iter().find_map(|setting| match setting {
-            ("device", Setting::Name(name)) => Device::from_name(name),
-            _ => None,
-        });
-        let of_array = || self.arrays().find_map(|array| in_cuda(&array)).map(Device::Accelerator);
-        declared.or_else(of_array)
+    /// A tensor of an array's memory, which the function uses on the call's stream.
+    pub(super) fn tensor_of(&self, given: &Bound<'_, PyAny>, opened: Opened) -> Result<Tensor> {
+        match self.stream.get() {
+            Some(stream) => {
+                let opened = self.keep_until_done(given, opened);
+                Ok(Tensor::from_opened(self.py, opened)?.used_on(stream))
+            }
+            None => Tensor::from_opened(self.py, opened),
+        }
     }
 
     /// Calls the function on a CUDA device, on the stream that the declared framework is on.
@@ -262,7 +255,7 @@ impl<'a, 'py> Call<'a, 'py> {
     /// that of the call. Another framework that has streams waits for the call when it ends. JAX and
     /// TensorFlow cannot be made to wait, and what an object of no framework does is unknown. For these,
     /// the call's reference is released when the stream has done its work.
-    pub(super) fn keep_until_done(&self, given: &Bound<'_, PyAny>, opened: Opened) -> Opened {
+    fn keep_until_done(&self, given: &Bound<'_, PyAny>, opened: Opened) -> Opened {
         let adopts = |framework: &Framework| framework.stream.is_some();
         let is_lenders = || detect::class_of(given).is_some_and(|class| adopts(class.framework));
         let is_ordered = || adopts(self.framework()) && (is_lenders() || on_host(given));
@@ -276,24 +269,4 @@ impl<'a, 'py> Call<'a, 'py> {
         let source = unsafe { Source::new(view, Owner::Value(Box::new(awaited))) };
         Opened { source, private: opened.private }
     }
-}
-
-/// The CUDA device that an object's memory is on, if it is an array there.
-fn in_cuda(object: &Bound<'_, PyAny>) -> Option<usize> {
-    let place = dlpack_device_of(object)?;
-    device::is_cuda(place.device_type.0).then_some(place.device_id as usize)
-}
-
-/// Whether an object is certainly an array in host memory.
-fn on_host(object: &Bound<'_, PyAny>) -> bool {
-    dlpack_device_of(object).is_some_and(device::is_host)
-}
-
-/// The device that an object names for its memory.
-fn dlpack_device_of(object: &Bound<'_, PyAny>) -> Option<DLDevice> {
-    if detect::class_of(object).is_some_and(|class| class.framework.memory == Memory::Host) {
-        return Some(DLDevice::CPU);
-    }
-    let (kind, index) = device::dlpack_device(object).ok()?;
-    Some(DLDevice { device_type: DLDeviceType(kind), device_id: index })
 }

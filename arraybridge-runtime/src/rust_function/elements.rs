@@ -14,8 +14,6 @@ use pyo3::types::{PyComplex, PyComplexMethods, PyString};
 use super::argument::required;
 use super::{Call, Usage};
 use crate::convert;
-use crate::cuda::Stream;
-use crate::cuda::driver::LEGACY_STREAM;
 use crate::framework::detect;
 use crate::framework::endpoints::Endpoints;
 use crate::framework::loaded;
@@ -141,8 +139,7 @@ impl<'py> Call<'_, 'py> {
                 return Ok(dtype);
             }
         }
-        let stream = self.stream.get().map_or(LEGACY_STREAM, Stream::handle);
-        Ok(convert::open_to_hold(given, stream)?.source.view().dtype())
+        Ok(convert::open_to_hold(given, self.stream_handle())?.source.view().dtype())
     }
 
     /// Says which argument decides the element type that an error is about.

@@ -15,11 +15,15 @@ mod class;
 mod constraints;
 mod containers;
 mod copies;
+// Without CUDA, a call has no stream.
+#[cfg_attr(not(feature = "cuda"), path = "no_device.rs")]
 mod device;
+#[cfg(feature = "cuda")]
 pub mod device_memory;
 mod elements;
 mod memory;
 mod named_tuple;
+mod place;
 mod result;
 
 use std::cell::{Cell, OnceCell, RefCell};
@@ -32,12 +36,12 @@ use smallvec::SmallVec;
 
 use crate::claims::Claim;
 use crate::convert;
-use crate::cuda::Stream;
 use crate::framework::spec::Framework;
 use crate::interpreter::error::{Error, Result};
 use crate::interpreter::vectorcall::Given;
 
 use containers::Items;
+use device::CallStream;
 use memory::ArgumentMemory;
 
 pub use argument::Argument;
@@ -194,7 +198,7 @@ pub struct Call<'a, 'py> {
     claim: Cell<Option<Claim>>,
     exposure: Exposure,
     /// The stream of a function that works on a CUDA device.
-    stream: OnceCell<Stream>,
+    stream: CallStream,
 }
 
 /// Whether others can write to the arrays of a call.
@@ -265,8 +269,8 @@ impl FunctionEntry {
 impl<'a, 'py> Call<'a, 'py> {
     #[inline]
     fn new(py: Python<'py>, function: Declaration, given: &'a [Argued<'a, 'py>]) -> Self {
-        let (memory, claim, exposure) = Default::default();
-        let (items, stream) = (OnceCell::new(), OnceCell::new());
+        let (memory, claim, exposure, stream) = Default::default();
+        let items = OnceCell::new();
         Call { py, function, given, items, memory, claim, exposure, stream }
     }
 

@@ -17,10 +17,9 @@ use crate::framework::spec::{Framework, Memory};
 use crate::interpreter::error::{Error, Result};
 use crate::memory::element::Element;
 use crate::memory::numpy_array;
-use crate::rust_function::device_memory::DeviceArray;
 use crate::tensor::Tensor;
 
-/// An array that a declared function returns: an `Array` of `ndarray`, a [`DeviceArray`], or a [`Tensor`].
+/// An array that a declared function returns: an `Array` of `ndarray`, a `DeviceArray`, or a [`Tensor`].
 ///
 /// ```compile_fail,E0277
 /// use arraybridge_runtime::prelude::*;
@@ -46,8 +45,6 @@ pub trait Output: Into<Tensor> {
 }
 
 impl Output for Tensor {}
-
-impl<T: Element> Output for DeviceArray<T> {}
 
 impl<T: Element, D: Dimension + 'static> Output for Array<T, D> {
     #[inline]

@@ -1,8 +1,7 @@
 //! The Python class `arraybridge.Tensor`.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use cudarc::driver::CudaStream;
 use dlpark::DlpackFlags;
 use dlpark::ffi::{DLDevice, DLDeviceType};
 use pyo3::exceptions::{PyAttributeError, PyBufferError, PyTypeError, PyValueError};
@@ -10,13 +9,15 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyTuple, PyType};
 
-use super::{Tensor, cuda, describe, device_name};
+use super::streams::{self, WrittenOn};
+use super::{Tensor, describe, device_name};
 use crate::convert::{self, Request};
-use crate::cuda::driver::{LEGACY_STREAM, borrowed_stream};
-use crate::dlpack::{capsule, managed};
+use crate::cuda::driver::borrowed_stream;
+use crate::dlpack::{LEGACY_STREAM, capsule, managed};
 use crate::framework::endpoints::Endpoints;
 use crate::framework::generated::MemoryType;
 use crate::host::dtype::{DType, Kind};
+use crate::host::layout::Strides;
 use crate::interpreter::error::{Error, Failure, Result};
 use crate::memory::cast;
 use crate::memory::source::{SharedSource, Source};
@@ -40,7 +41,7 @@ pub struct PyTensor {
     pub(super) memory: SharedSource,
     /// The shape and the strides, in elements, that a `DLTensor` points to.
     pub(super) extents: [Dims<i64>; 2],
-    stream: Mutex<Option<Arc<CudaStream>>>,
+    stream: Mutex<WrittenOn>,
 }
 
 impl From<Tensor> for PyTensor {
@@ -65,30 +66,33 @@ impl PyTensor {
         self.view().is_on_host()
     }
 
-    fn stream(&self) -> MutexGuard<'_, Option<Arc<CudaStream>>> {
+    fn stream(&self) -> MutexGuard<'_, WrittenOn> {
         self.stream.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A copy in new host memory.
     fn copied(&self, py: Python<'_>) -> PyResult<Source> {
         if self.is_host() {
-            Ok(cast::copied(py, &self.memory.source())?)
-        } else {
-            // The copy releases the interpreter, and the lock must not be held then.
-            let stream = self.stream().clone();
-            cuda::to_host(&self.memory, stream.as_ref())
+            return Ok(cast::copied(py, &self.memory.source())?);
         }
+        if self.view().layout() != Strides::Contiguous {
+            let text = "the device array is strided; make it contiguous with a framework of that device \
+                        first";
+            return Err(PyBufferError::new_err(text));
+        }
+        // The copy releases the interpreter, and the lock must not be held then.
+        let stream = self.stream().clone();
+        Ok(streams::to_host(&self.memory.source(), &stream)?)
     }
 
     /// Makes the legacy default stream wait for the stream that wrote the memory. From then on every user
     /// of the memory needs to wait for the legacy default stream only.
     pub(super) fn settle(&self) -> PyResult<()> {
-        let mut stream = self.stream();
-        if stream.is_some() {
-            let device = self.view().device().device_id;
-            cuda::order_streams(device, stream.as_ref(), LEGACY_STREAM)?;
+        if !self.is_host() {
+            let mut stream = self.stream();
+            streams::order(self.view().device().device_id, &stream, LEGACY_STREAM)?;
+            *stream = None;
         }
-        *stream = None;
         Ok(())
     }
 
@@ -141,10 +145,8 @@ impl PyTensor {
             consumer => {
                 let (stream, consumer) = (self.stream(), consumer as usize);
                 let device = self.view().device().device_id;
-                cuda::order_streams(device, stream.as_ref(), consumer)?;
-                Ok(stream
-                    .as_ref()
-                    .is_some_and(|stream| cuda::stream_handle(Some(stream)) == consumer))
+                streams::order(device, &stream, consumer)?;
+                Ok(stream.is_some() && streams::handle(&stream) == consumer)
             }
         }
     }
@@ -232,7 +234,7 @@ impl PyTensor {
         let copies = self.needs_copy(stream.is_some(), dl_device, copy)?;
         let mut source = if copies { self.copied(py)? } else { self.memory.source() };
         if !self.is_host() && !copies && !self.order(stream.as_ref())? {
-            source = cuda::AfterDevice::of(source);
+            source = streams::AfterDevice::of(source);
         }
         if max_version.is_some_and(|(major, _)| major >= 1) {
             let mut tensor = source.hand_over(managed::versioned);
@@ -298,7 +300,7 @@ impl PyTensor {
             return Err(PyAttributeError::new_err("the tensor is not on a CUDA device"));
         }
         let interface = self.interface(py)?;
-        interface.set_item("stream", cuda::stream_handle(self.stream().as_ref()))?;
+        interface.set_item("stream", streams::handle(&self.stream()))?;
         Ok(interface)
     }
 
@@ -407,7 +409,7 @@ pub(super) fn into_object(py: Python<'_>, tensor: Tensor) -> PyResult<Bound<'_, 
         return Ok(Bound::new(py, PyTensor::from(tensor))?.into_any());
     };
     let (source, stream) = tensor.into_parts();
-    let handle = stream.as_ref().map(|stream| cuda::stream_handle(Some(stream)));
+    let handle = stream.is_some().then(|| streams::handle(&stream));
     let capsule = capsule::give(py, source.hand_over(managed::versioned))?;
     class.call_method1(pyo3::intern!(py, "_adopt"), (capsule, handle))
 }

@@ -3,7 +3,7 @@
 use dlpark::ffi::DLManagedTensorVersioned;
 use dlpark::{Managed, ManagedTensorBase};
 
-use super::{Tensor, cuda, expect_device};
+use super::{Tensor, expect_device, streams};
 use crate::dlpack::{self, managed};
 use crate::error::{Error, Result};
 use crate::memory::source::Owner;
@@ -28,7 +28,7 @@ impl Tensor {
     /// CUDA's, for device memory.
     pub fn into_dlpack(self) -> Result<Managed<DLManagedTensorVersioned>> {
         let (source, stream) = self.into_parts();
-        Ok(cuda::settled(source, &stream)?.hand_over(managed::versioned))
+        Ok(streams::settled(source, &stream)?.hand_over(managed::versioned))
     }
 
     /// A tensor of the memory of another library's DLPack tensor, without a copy. The tensor is freed when the

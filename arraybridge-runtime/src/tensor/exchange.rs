@@ -15,7 +15,7 @@ use dlpark::tensor::TensorRef;
 use pyo3::exceptions::PyBufferError;
 use pyo3::prelude::*;
 
-use super::{PyTensor, Tensor, cuda};
+use super::{PyTensor, Tensor, streams};
 use crate::convert::Opened;
 use crate::dlpack::{self, capsule, managed};
 use crate::host::buffer::HostBuffer;
@@ -34,7 +34,7 @@ unsafe impl DlpackExchangeProducer for PyTensor {
     fn managed_tensor_no_sync(&self, _: Python<'_>) -> PyResult<Managed<DLManagedTensorVersioned>> {
         self.settle()?;
         let source = self.memory.source();
-        let source = if self.is_host() { source } else { cuda::AfterDevice::of(source) };
+        let source = if self.is_host() { source } else { streams::AfterDevice::of(source) };
         Ok(source.hand_over(managed::versioned))
     }
 

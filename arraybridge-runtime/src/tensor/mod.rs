@@ -3,8 +3,7 @@
 mod cast;
 #[cfg(feature = "python")]
 mod class;
-// Without CUDA, a module of the same functions that do nothing.
-#[cfg_attr(not(feature = "python"), path = "no_cuda.rs")]
+#[cfg(feature = "cuda")]
 mod cuda;
 mod dlpack;
 mod elements;
@@ -12,6 +11,7 @@ mod elements;
 mod exchange;
 #[cfg(feature = "python")]
 mod python;
+mod streams;
 mod view;
 
 use std::fmt;
@@ -27,13 +27,10 @@ use crate::memory::source::{Owner, Source};
 use crate::memory::view::{View, is_host};
 
 #[cfg(feature = "python")]
-pub(crate) use crate::memory::source::expect_len;
-
-#[cfg(feature = "python")]
 pub use class::{PyTensor, add_class};
-use cuda::WrittenOn;
 #[cfg(feature = "python")]
 pub(crate) use elements::{expect_distinct, raw, raw_mut};
+use streams::WrittenOn;
 pub use view::TensorView;
 
 /// An n-dimensional array on the host or on a CUDA device, whose element type is known at run time. Its

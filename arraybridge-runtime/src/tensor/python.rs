@@ -1,20 +1,16 @@
 //! Tensors of Python's arrays, and arrays of tensors.
 
-use std::sync::{Arc, Mutex, PoisonError};
-
 use pyo3::prelude::*;
 
 use super::{Tensor, class};
 use crate::c_api;
 use crate::convert::{self, Opened, Request};
-use crate::cuda::Stream;
-use crate::cuda::driver::LEGACY_STREAM;
+use crate::dlpack::LEGACY_STREAM;
 use crate::error::Result;
 use crate::framework::generated::MemoryType;
 use crate::framework::spec::Framework;
 #[cfg(not(feature = "casts"))]
 use crate::host::cast::table as casts;
-use crate::memory::source::Owner;
 
 /// Makes this module use the casts of the package, if there is an interpreter.
 #[cfg(not(feature = "casts"))]
@@ -39,24 +35,6 @@ impl Tensor {
         Ok(opened.source.into())
     }
 
-    /// As [`from_opened`](Tensor::from_opened), for memory that is used on a stream: the next consumer waits
-    /// for that stream.
-    pub(crate) fn from_opened_on(
-        py: Python<'_>,
-        opened: Opened,
-        stream: &Stream,
-    ) -> Result<Tensor> {
-        let mut tensor = Tensor::from_opened(py, opened)?;
-        if tensor.description().is_on_host() {
-            return Ok(tensor);
-        }
-        // The stream is named to whoever the memory is handed to, in whichever module that is.
-        let owner = tensor.owner.into_inner().unwrap_or_else(PoisonError::into_inner);
-        tensor.owner = Mutex::new(Owner::Value(Box::new((owner, Arc::clone(stream)))));
-        tensor.stream = Some(Arc::clone(stream));
-        Ok(tensor)
-    }
-
     /// A tensor of the memory of any framework's array, or of any object that exports it by DLPack. Only
     /// memory that DLPack cannot describe is copied. An array that requires a gradient is detached, with a
     /// `GradientDetachedWarning`.
@@ -75,7 +53,7 @@ impl Tensor {
     /// # Errors
     ///
     /// As [`convert_to`](crate::convert::convert_to).
-    pub fn into_framework<'py>(
+    pub(crate) fn into_framework<'py>(
         self,
         py: Python<'py>,
         target: &'static Framework,

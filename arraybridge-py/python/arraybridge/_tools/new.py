@@ -28,14 +28,11 @@ name = "$module"
 crate-type = ["cdylib"]
 
 [dependencies]
-# "half" adds f16 and bf16, and "casts" loops of casts that replace those of the package.
+# "cuda" adds functions on CUDA memory, "half" adds f16 and bf16, and "casts" loops of casts that
+# replace those of the package.
 arraybridge-runtime = { $runtime, default-features = false, features = ["python"] }
 ndarray = "$ndarray"
 pyo3 = "$pyo3"
-
-# The bindings only call CUDA's driver. Optimizing them takes seconds of a clean build.
-[profile.release.package.cudarc]
-opt-level = 0
 """
 
 PYPROJECT = """\

@@ -7,10 +7,11 @@ use pyo3::types::{PyInt, PyTuple};
 
 use super::{Guarded, Opened, Reader, Slot};
 use crate::convert::plan::{Access, Facts, Why};
-use crate::cuda::driver::LEGACY_STREAM;
-use crate::dlpack::capsule;
+use crate::cuda::driver;
+use crate::dlpack::{LEGACY_STREAM, capsule};
 use crate::framework::detect::Class;
 use crate::framework::device::{self as places, Device};
+use crate::framework::endpoints::Endpoints;
 use crate::framework::spec::{DType, Framework, Strides};
 use crate::interpreter::error::{Failure, Result, attempt};
 use crate::memory::numpy_array;
@@ -144,6 +145,18 @@ impl<'py> Reader<'_, 'py> {
         let Guarded { data: moved, dtype, .. } = self.guarded(&moved)?;
         let (opened, _) = self.open(&moved, &class, dtype)?;
         Ok(Opened { private: true, ..opened })
+    }
+}
+
+/// Refuses memory of a CUDA device in a build that cannot order the work on it.
+///
+/// # Errors
+///
+/// [`Failure::Device`].
+pub(in crate::convert) fn expect_cuda(endpoints: Endpoints) -> Result<()> {
+    match driver::MISSING {
+        None => Ok(()),
+        Some(why) => Err(endpoints.error(Failure::Device, "device", why.into())),
     }
 }
 

@@ -23,7 +23,7 @@ use crate::memory::source::{self as sources, Source};
 use crate::memory::view::{Dims, View};
 
 pub use device::shape_of;
-pub(super) use device::{layout_for, version};
+pub(super) use device::{expect_cuda, layout_for, version};
 pub(super) use guards::Guarded;
 pub(super) use host::pin;
 pub use writable::{open_writable, open_writable_on};
@@ -306,6 +306,7 @@ fn opened(data: &Bound<'_, PyAny>, in_place: Option<usize>) -> Result<Opened> {
     let opened = match in_place {
         _ if device == Device::Host => reader.open(&data, &class, dtype)?.0,
         Some(stream) if reader.is_exported_cuda(&data)? => {
+            expect_cuda(reader.endpoints)?;
             reader.export(&data, &class, device, stream)?
         }
         _ => reader.download(&data, device)?,

@@ -4,7 +4,7 @@ use pyo3::prelude::*;
 
 use super::{Guarded, Opened, Reader};
 use crate::convert::foreign;
-use crate::cuda::driver::LEGACY_STREAM;
+use crate::dlpack::LEGACY_STREAM;
 use crate::framework::detect::{self, Class, Role};
 use crate::framework::device::{self, Device};
 use crate::framework::endpoints::Endpoints;

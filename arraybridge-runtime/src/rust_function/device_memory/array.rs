@@ -9,8 +9,9 @@ use crate::cuda::driver::checked;
 use crate::host::layout;
 use crate::interpreter::error::{Error, Result};
 use crate::memory::element::Element;
+use crate::memory::source::expect_len;
 use crate::memory::view::Dims;
-use crate::tensor::{self, Tensor};
+use crate::tensor::Tensor;
 
 /// An owned array in CUDA memory, in row-major order, which a declared function returns.
 ///
@@ -55,7 +56,7 @@ impl<T: Element> DeviceArray<T> {
     /// As [`zeros`](DeviceArray::zeros), and [`Error::Value`] when the slice does not have as many
     /// elements as the shape.
     pub fn from_slice(elements: &[T], shape: &[usize], stream: &Stream) -> Result<DeviceArray<T>> {
-        tensor::expect_len(shape, T::DTYPE, elements.len())?;
+        expect_len(shape, T::DTYPE, elements.len())?;
         DeviceArray::new(shape, stream, |pointer, bytes| {
             // SAFETY: the slice has this many bytes, and elements have no padding.
             let from = unsafe { std::slice::from_raw_parts(elements.as_ptr().cast::<u8>(), bytes) };
@@ -72,7 +73,7 @@ impl<T: Element> DeviceArray<T> {
     ///
     /// [`Error::Value`] when the slice does not have as many elements as the shape.
     pub fn from_cuda(slice: CudaSlice<T>, shape: &[usize]) -> Result<DeviceArray<T>> {
-        tensor::expect_len(shape, T::DTYPE, slice.len())?;
+        expect_len(shape, T::DTYPE, slice.len())?;
         Ok(DeviceArray { slice, shape: shape.into() })
     }
 

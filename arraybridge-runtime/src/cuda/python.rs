@@ -1,0 +1,4 @@
+//! What Python has to do with the driver. `no_python.rs` takes its place in a program without Python.
+
+pub(crate) use crate::interpreter::detached::wait_detached;
+pub use crate::interpreter::fork;

@@ -53,7 +53,10 @@ fn stack_slices<'py>(
     target_type: Option<&Bound<'py, PyAny>>,
 ) -> Result<Bound<'py, PyAny>> {
     let target = target_of(memory_type, target_type)?;
-    let slices = slices.try_iter()?.collect::<PyResult<Vec<_>>>()?;
+    let slices: Vec<_> = match slices.cast_exact::<PyList>() {
+        Ok(list) => list.iter().collect(),
+        Err(_) => slices.try_iter()?.collect::<PyResult<_>>()?,
+    };
     slices::stack(&slices, target, placement(gpu_id, target)?)
 }
 

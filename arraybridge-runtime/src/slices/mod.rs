@@ -32,7 +32,7 @@ use crate::policy::StackPolicy;
 use column::{Column, Images};
 pub use grid::{Grid, Span, Tile, Tiling};
 pub use grow::Growing;
-use join::{Along, Parts, join};
+use join::{Along, Parts, join, stack_alike};
 pub use mosaic::Mosaic;
 pub use shape::shape_of;
 use shape::{check_shapes, ndim_of, shape_text, slice_count};
@@ -72,6 +72,9 @@ pub fn stack<'py>(
     target: &'static Framework,
     placement: Placement,
 ) -> Result<Bound<'py, PyAny>> {
+    if let Some(stack) = stack_alike(slices, target, placement)? {
+        return Ok(stack);
+    }
     let parts = Parts::new(slices, target);
     if let Some(index) = (0..slices.len()).find(|index| parts.ndim(*index) != Some(2)) {
         return Err(Error::Value(format!(

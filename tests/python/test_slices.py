@@ -348,6 +348,26 @@ def test_an_interrupt_ends_unstacking():
     assert len(answers) == last + 1
 
 
+def test_an_interrupt_ends_unstacking_of_many_slices(monkeypatch):
+    """An array of the framework's own class is not asked for interrupts before each slice."""
+    bridges.need("torch")
+    import torch
+
+    answers = []
+    send = ctypes.pythonapi["PyErr_SetInterruptEx"]
+    send.argtypes, send.restype = [ctypes.c_int], answers.append
+    stack = torch.zeros(5000, 1, 1)
+    # One signal, and no Python frame that looks for it. There is no signal -1.
+    signals = itertools.chain([int(signal.SIGINT)], itertools.repeat(-1))
+    monkeypatch.setattr(torch.Tensor, "__iter__", lambda self: map(send, signals))
+    with pytest.raises(KeyboardInterrupt):
+        ab.unstack_slices(stack, "torch")
+    assert len(answers) < 2000
+    monkeypatch.setattr(torch.Tensor, "__iter__", lambda self: iter([self]))
+    with pytest.raises(ValueError, match="5000 slices by its shape, and 1 when"):
+        ab.unstack_slices(stack, "torch")
+
+
 def test_slices_of_a_trace_stay_in_the_trace():
     bridges.need("jax", "tensorflow", "torch")
     import jax

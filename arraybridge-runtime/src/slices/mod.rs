@@ -18,7 +18,7 @@ mod whole;
 use std::ops::Range;
 
 use pyo3::prelude::*;
-use pyo3::types::{PySlice, PyTuple};
+use pyo3::types::{PyList, PySlice, PyTuple};
 
 use crate::convert::{self, Request};
 use crate::framework::detect;
@@ -53,10 +53,10 @@ pub fn unstack<'py>(
     array: &Bound<'py, PyAny>,
     target: &'static Framework,
     placement: Placement,
-) -> Result<Vec<Bound<'py, PyAny>>> {
+) -> Result<Bound<'py, PyList>> {
     let count = slice_count(array)?;
     let request = Request { placement, ..Request::default() };
-    Slices::all(convert::convert_to(array, target, &request)?, count)?.collect()
+    Slices::all(convert::convert_to(array, target, &request)?, count)
 }
 
 /// Stacks 2-D arrays, of one framework or of several, to a 3-D array.

@@ -53,7 +53,10 @@ fn stack_slices<'py>(
     target_type: Option<&Bound<'py, PyAny>>,
 ) -> Result<Bound<'py, PyAny>> {
     let target = target_of(memory_type, target_type)?;
-    let slices = slices.try_iter()?.collect::<PyResult<Vec<_>>>()?;
+    let slices: Vec<_> = match slices.cast_exact::<PyList>() {
+        Ok(list) => list.iter().collect(),
+        Err(_) => slices.try_iter()?.collect::<PyResult<_>>()?,
+    };
     slices::stack(&slices, target, placement(gpu_id, target)?)
 }
 
@@ -83,13 +86,14 @@ fn unstack_slices<'py>(
     let target = target_of(memory_type, target_type)?;
     let parts = slices::unstack(array, target, placement(gpu_id, target)?)?;
     // All slices of one array have the same number of axes.
-    if let Some(first) = parts.first().filter(|_| validate_slices) {
+    if validate_slices && !parts.is_empty() {
+        let first = parts.get_item(0)?;
         let axes = first.getattr(pyo3::intern!(py, "shape"))?.len()?;
         if axes != 2 {
             return Err(Error::Value(format!("the slices have {axes} axes instead of 2")));
         }
     }
-    Ok(PyList::new(py, parts)?)
+    Ok(parts)
 }
 
 /// Call a function with each 2-D slice of a 3-D array, and stack the results.

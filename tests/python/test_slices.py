@@ -348,6 +348,26 @@ def test_an_interrupt_ends_unstacking():
     assert len(answers) == last + 1
 
 
+def test_an_interrupt_ends_unstacking_of_many_slices(monkeypatch):
+    """An array of the framework's own class is not asked for interrupts before each slice."""
+    bridges.need("torch")
+    import torch
+
+    answers = []
+    send = ctypes.pythonapi["PyErr_SetInterruptEx"]
+    send.argtypes, send.restype = [ctypes.c_int], answers.append
+    stack = torch.zeros(5000, 1, 1)
+    # One signal, and no Python frame that looks for it. There is no signal -1.
+    signals = itertools.chain([int(signal.SIGINT)], itertools.repeat(-1))
+    monkeypatch.setattr(torch.Tensor, "__iter__", lambda self: map(send, signals))
+    with pytest.raises(KeyboardInterrupt):
+        ab.unstack_slices(stack, "torch")
+    assert len(answers) < 2000
+    monkeypatch.setattr(torch.Tensor, "__iter__", lambda self: iter([self]))
+    with pytest.raises(ValueError, match="5000 slices by its shape, and 1 when"):
+        ab.unstack_slices(stack, "torch")
+
+
 def test_slices_of_a_trace_stay_in_the_trace():
     bridges.need("jax", "tensorflow", "torch")
     import jax
@@ -634,7 +654,124 @@ def test_a_stack_is_one_operation_however_many_slices_it_has(count, monkeypatch)
         assert bridges.difference(name, stacked, image) is None
         assert [(r.how, r.nbytes) for r in records] == [("stack", image.nbytes)]
     assert ab.stack_slices(leaves, "torch").requires_grad
-    assert [counter.calls for counter in counters] == [1, 1, 1]
+    # TensorFlow's tensors, torch's with and without a gradient, pyclesperanto's.
+    assert [counter.calls for counter in counters] == [1, 2, 1]
+
+
+def torch_slices(dtypes, requires_grad=False):
+    """Slices of torch's with values that all dtypes hold."""
+    import torch
+
+    values = torch.arange(6).reshape(2, 3)
+    return [values.to(getattr(torch, dtype)).requires_grad_(requires_grad) for dtype in dtypes]
+
+
+@pytest.mark.parametrize("dtype", ("float32", "complex64", "uint8", "uint16", "bool"))
+def test_torch_stacks_its_own_slices_up_to_a_size(dtype, monkeypatch):
+    bridges.need("torch")
+    import torch
+
+    counter = Counter(monkeypatch, vars(torch), "stack")
+    slices = torch_slices([dtype] * 3)
+    stacked = ab.stack_slices(slices, "torch")
+    assert bridges.difference("torch", stacked, np.stack([s.numpy() for s in slices])) is None
+    assert counter.calls == 1 and stacked.is_contiguous()
+
+    # Slices that take no memory of their own, so that only the stack is large.
+    rows = (32 << 20) // 2 // slices[0].element_size() // 1024
+    for added, calls in ((-1, 1), (0, 0)):
+        counter.calls = 0
+        slices = [
+            torch.full((1, 1), i).to(slices[0].dtype).expand(rows + added, 1024) for i in (0, 1)
+        ]
+        stacked = ab.stack_slices(slices, "torch")
+        assert counter.calls == calls and (stacked[1] == 1).all() and (stacked[0] == 0).all()
+
+
+@pytest.mark.parametrize("dtypes", (
+    ("float32", "int64"), ("int64", "float32"), ("uint8", "float32"), ("uint8", "int8"),
+))  # fmt: skip
+def test_slices_of_several_dtypes_are_not_promoted_as_torch_does(dtypes):
+    bridges.need("torch")
+    slices = torch_slices(dtypes)
+    expected = np.stack([s.numpy() for s in slices])
+    assert bridges.difference("torch", ab.stack_slices(slices, "torch"), expected) is None
+
+
+def test_slices_whose_values_are_not_those_in_memory_have_their_values_in_the_stack():
+    bridges.need("torch")
+    import torch
+
+    both = torch.complex(torch.ones(2, 3), torch.full((2, 3), 2.0)).conj()
+    assert both.imag.is_neg() and both.is_conj()
+    for slices in ([both.imag, both.imag], [both.real, both.imag], [both, both]):
+        stacked = ab.stack_slices(slices, "torch")
+        assert not stacked.is_neg() and not stacked.is_conj()
+        assert torch.equal(stacked, torch.stack(slices))
+        assert bridges.difference("torch", stacked, stacked.resolve_neg().numpy()) is None
+
+
+def test_one_slice_that_needs_a_gradient_keeps_it_in_the_stack():
+    bridges.need("torch")
+    (plain,), (leaf,) = torch_slices(["float32"]), torch_slices(["float32"], requires_grad=True)
+    for slices in ([plain, leaf], [leaf, plain]):
+        leaf.grad = None
+        ab.stack_slices(slices, "torch").sum().backward()
+        assert (leaf.grad == 1).all()
+
+
+def test_slices_that_torch_could_stack_otherwise_are_what_they_were():
+    bridges.need("torch")
+    import torch
+
+    class Labelled(torch.Tensor):
+        pass
+
+    slices = [s.as_subclass(Labelled) for s in torch_slices(["float32"] * 2)]
+    assert type(ab.stack_slices(slices, "torch")) is torch.Tensor
+    packed = torch.zeros(2, 2, dtype=torch.uint8).view(torch.uint4)
+    with pytest.raises(ab.UnsupportedDtypeError, match="uint4"):
+        ab.stack_slices([packed, packed], "torch")
+    with pytest.raises(ab.UnsupportedArrayError, match="sparse"):
+        ab.stack_slices([torch.ones(2, 3), torch.ones(2, 3).to_sparse()], "torch")
+    for shape in ((1, 3), (2, 1), (3, 2)):
+        with pytest.raises(ValueError, match="index 1 has the shape"):
+            ab.stack_slices([torch.ones(2, 3), torch.ones(shape)], "torch")
+
+
+def test_slices_without_memory_are_an_error():
+    """torch would read memory that is gone."""
+    bridges.need("torch")
+    bridges.survives(
+        """
+        import pytest, torch, arraybridge as ab
+        for dtype in (torch.float32, torch.int32):
+            gone = torch.ones(2, 3, dtype=dtype)
+            gone.untyped_storage().resize_(0)
+            for slices in ([gone, gone], [torch.ones(2, 3, dtype=dtype), gone]):
+                with pytest.raises(ab.UnsupportedArrayError, match="without storage"):
+                    ab.stack_slices(slices, "torch")
+        """
+    )
+
+
+@pytest.mark.parametrize("name", ("torch", "tensorflow"))
+def test_a_stack_that_the_framework_refuses_is_made_in_another_way(name, monkeypatch):
+    bridges.need(name)
+    import importlib
+
+    def refuse(*arguments):
+        raise errors.pop(0)
+
+    module = importlib.import_module(name)
+    slices = [bridges.make(name, s) for s in STACK.astype("float32")]
+    monkeypatch.setattr(module, "stack", refuse)
+    errors = [RuntimeError("no"), RuntimeError("no")]
+    assert bridges.difference(name, ab.stack_slices(slices, name), STACK.astype("float32")) is None
+    for error in (KeyboardInterrupt, MemoryError):
+        errors = [error()]
+        with pytest.raises(error):
+            ab.stack_slices(slices, name)
 
 
 def test_slices_of_another_framework_are_not_converted_one_by_one():

@@ -45,7 +45,7 @@ pub use import::{fresh, wrap_numpy};
 pub use likes::{as_numpy, is_like_array, seen_as_array};
 pub use narrow::{Narrowing, WarnedDtypes, convert_narrowed, narrowed};
 pub use source::{
-    Opened, dtype as dtype_of, open_host, open_plain, open_writable, open_writable_on,
+    Opened, alike, dtype as dtype_of, open_host, open_plain, open_writable, open_writable_on,
 };
 
 /// What a caller asks of a conversion beside the target.

@@ -3,7 +3,6 @@
 //! It skips the framework's own checks: an export ignores `requires_grad` and the conjugate and negative
 //! bits. The guards in `frameworks.toml` are checked first.
 
-use std::mem::MaybeUninit;
 use std::ptr::NonNull;
 
 use dlpark::Managed;
@@ -102,23 +101,44 @@ impl Exchange {
         unsafe { slot.describe(owner, |view| self.describe_in(data, view)) }
     }
 
+    /// Describes the first of some arrays, if all others have its dtype, its shape and its device, and memory too.
+    ///
+    /// # Safety
+    ///
+    /// The objects are instances of the type that has this table.
+    ///
+    /// # Errors
+    ///
+    /// As [`Exchange::describe`].
+    pub unsafe fn describe_alike(
+        &self,
+        first: &Bound<'_, PyAny>,
+        others: &[Bound<'_, PyAny>],
+    ) -> PyResult<Option<View>> {
+        let mut view = View::default();
+        // SAFETY: the objects are instances of the table's type. They outlive their descriptors.
+        unsafe {
+            self.describe_in(first, &mut view)?;
+            let first = self.descriptor(first)?;
+            for other in others {
+                if !is_like(&self.descriptor(other)?, &first, &view) {
+                    return Ok(None);
+                }
+            }
+        }
+        Ok(Some(view))
+    }
+
     /// # Safety
     ///
     /// The object is an instance of the type that has this table.
     #[inline]
     unsafe fn describe_in(&self, data: &Bound<'_, PyAny>, view: &mut View) -> PyResult<()> {
-        // SAFETY: the table is alive and the object an instance of its type. The object outlives the
-        // descriptor, which is copied here.
+        // SAFETY: the object is an instance of the table's type. It outlives the descriptor, which is copied
+        // here.
         unsafe {
-            let Some(describe) = self.0.as_ref().dltensor_from_py_object_no_sync else {
-                return Err(PyBufferError::new_err("the exchange table cannot describe"));
-            };
-            let mut tensor = MaybeUninit::<DLTensor>::zeroed();
-            if describe(data.as_ptr().cast(), tensor.as_mut_ptr()) != 0 {
-                return Err(PyErr::fetch(data.py()));
-            }
-            let tensor = tensor.assume_init_ref();
-            TensorRef::from_raw(tensor)
+            let tensor = self.descriptor(data)?;
+            TensorRef::from_raw(&tensor)
                 .map_err(Invalid::from)
                 .and_then(|checked| super::describe_in(&checked, view))
                 .and_then(|()| match tensor.data.is_null() && !view.is_empty() {
@@ -126,6 +146,26 @@ impl Exchange {
                     false => Ok(()),
                 })
                 .map_err(|error| PyBufferError::new_err(error.to_string()))
+        }
+    }
+
+    /// The descriptor of an array, which nobody has checked.
+    ///
+    /// # Safety
+    ///
+    /// The object is an instance of the type that has this table.
+    #[inline]
+    unsafe fn descriptor(&self, data: &Bound<'_, PyAny>) -> PyResult<DLTensor> {
+        let mut tensor = DLTensor::default();
+        // SAFETY: the table is alive and the object an instance of its type.
+        unsafe {
+            let Some(describe) = self.0.as_ref().dltensor_from_py_object_no_sync else {
+                return Err(PyBufferError::new_err("the exchange table cannot describe"));
+            };
+            match describe(data.as_ptr().cast(), &raw mut tensor) {
+                0 => Ok(tensor),
+                _ => Err(PyErr::fetch(data.py())),
+            }
         }
     }
 
@@ -153,4 +193,20 @@ impl Exchange {
             Bound::from_owned_ptr_or_err(py, object.cast())
         }
     }
+}
+
+/// Whether a descriptor is like that of the first array, which was checked, and whose view this is.
+///
+/// # Safety
+///
+/// The shape of the descriptor can be read.
+#[inline]
+unsafe fn is_like(tensor: &DLTensor, first: &DLTensor, view: &View) -> bool {
+    let facts = |tensor: &DLTensor| (tensor.dtype, tensor.device, tensor.ndim);
+    if facts(tensor) != facts(first) || (tensor.data.is_null() && !view.is_empty()) {
+        return false;
+    }
+    // SAFETY: the descriptor has as many lengths as that of the first array, and they can be read.
+    let shape = unsafe { tensor.shape() };
+    shape.is_ok_and(|shape| shape.iter().map(|n| *n as usize).eq(view.shape().iter().copied()))
 }

@@ -11,7 +11,7 @@ use crate::convert::plan;
 use crate::convert::record::Record;
 use crate::convert::trace;
 use crate::convert::{self, Commitment, Opened, Request};
-use crate::framework::detect::{self, Role};
+use crate::framework::detect::{self, Class, Role};
 use crate::framework::device::{self, Device, Placement};
 use crate::framework::endpoints::Endpoints;
 use crate::framework::generated::MemoryType;
@@ -65,6 +65,47 @@ pub(super) fn join<'py>(
         trace::push(py, join.record(&result), start);
     }
     Ok(result)
+}
+
+/// Below so many bytes, a framework stacks its own arrays faster than we do where we have to ask each of them
+/// several things. Ours takes 1.0 to 2.6 times as long as `torch.stack`. From 32 MiB on, for which glibc maps new
+/// memory each time, ours takes 0.3 to 0.5 of it, with huge pages.
+const OWN_BELOW: usize = 32 << 20;
+
+/// Stacks 2-D arrays of the target by its own operation, where that is the fastest way and nobody has to ask each
+/// of them what it is. `None` where it is not, or the operation fails: other ways find out why.
+pub(super) fn stack_alike<'py>(
+    arrays: &[Bound<'py, PyAny>],
+    target: &'static Framework,
+    placement: Placement,
+) -> Result<Option<Bound<'py, PyAny>>> {
+    let Some((first, others)) = arrays.split_first() else { return Ok(None) };
+    let (py, Some(class), Some(table)) = (first.py(), detect::class_of(first), &target.array)
+    else {
+        return Ok(None);
+    };
+    let own = class.own && class.framework.memory_type == target.memory_type;
+    if !own || !matches!(class.role, Role::Array) || placement != Placement::Auto {
+        return Ok(None);
+    }
+    if !others.iter().all(|other| other.get_type_ptr() == first.get_type_ptr()) {
+        return Ok(None);
+    }
+    let start = trace::start();
+    let join = Join::new(first, target, placement, Along::NewAxis)?;
+    if !join.is_for_own(&class, first, others) {
+        return Ok(None);
+    }
+    match join.operate(table, &PyList::new(py, arrays)?) {
+        Ok(result) => {
+            if let Some(start) = start {
+                trace::push(py, join.record(&result), start);
+            }
+            Ok(Some(result))
+        }
+        Err(error) if oom::passes_through(py, &error) => Err(error.into()),
+        Err(_) => Ok(None),
+    }
 }
 
 /// Arrays that are going to be joined.
@@ -185,11 +226,15 @@ impl<'py> Join<'_, 'py> {
         Ok(convert::class_of(array)?.framework.memory_type == own)
     }
 
-    /// Whether all arrays belong to the target, and the target is a framework that has tracers.
+    /// Whether all arrays belong to the target, which is a framework that has tracers and may read them.
     fn may_be_traced(&self, arrays: &[Bound<'py, PyAny>]) -> Result<bool> {
-        let has_tracers = self.loaded.framework.memory != Memory::Host;
-        let mut arrays = arrays.iter().map(|array| self.is_own(array));
-        arrays.try_fold(has_tracers, |all, own| Ok(all && own?))
+        let Join { py, loaded, .. } = *self;
+        let has_tracers = loaded.framework.memory != Memory::Host;
+        let mut may_be = has_tracers;
+        for array in arrays {
+            may_be &= self.is_own(array)? && loaded.released(py, array).is_none();
+        }
+        Ok(may_be)
     }
 
     /// Whether an array cannot be read without a loss, or is on an accelerator where it should stay.
@@ -225,6 +270,28 @@ impl<'py> Join<'_, 'py> {
         Ok(device)
     }
 
+    /// Whether the target's own operation is the best way for 2-D arrays of its own class.
+    fn is_for_own(
+        &self,
+        class: &Class,
+        first: &Bound<'py, PyAny>,
+        others: &[Bound<'py, PyAny>],
+    ) -> bool {
+        let Join { py, loaded, .. } = *self;
+        if policy::may_record_unseen(loaded.framework) {
+            // It is the only way, and the operation checks what it gets.
+            return ndim_of(first) == Some(2) && is_recorded(py, loaded, first);
+        }
+        if loaded.framework.guards.is_empty() {
+            return false;
+        }
+        // Arrays of several dtypes are promoted as NumPy does it.
+        convert::alike(loaded, class, first, others).is_some_and(|view| {
+            let bytes = view.nbytes().saturating_mul(1 + others.len());
+            view.ndim() == 2 && bytes < OWN_BELOW
+        })
+    }
+
     /// Joins by one operation of the target framework.
     fn by_operation(&self, arrays: &[Bound<'py, PyAny>]) -> Result<Bound<'py, PyAny>> {
         let Join { py, loaded, endpoints, .. } = *self;
@@ -234,11 +301,7 @@ impl<'py> Join<'_, 'py> {
         };
         let arrays = arrays.iter().map(|array| self.bring(array)).collect::<Result<Vec<_>>>()?;
         let arrays = PyList::new(py, arrays)?;
-        let joined = match device::device_of(py, loaded, &arrays.get_item(0)?) {
-            Ok(device) => device::within(py, loaded, device, |_| self.operate(table, &arrays)),
-            Err(_) => self.operate(table, &arrays),
-        };
-        joined.map_err(|error| match oom::passes_through(py, &error) {
+        self.operate(table, &arrays).map_err(|error| match oom::passes_through(py, &error) {
             true => Error::Python(error),
             false => {
                 let reason = format!("{title} cannot join the arrays ({})", first_line(py, &error));
@@ -258,7 +321,22 @@ impl<'py> Join<'_, 'py> {
         convert::convert_to(array, self.loaded.framework, &request)
     }
 
+    /// Calls the target's operation, on the accelerator of the first array if that is on one.
     fn operate(
+        &self,
+        table: &ArrayOps,
+        arrays: &Bound<'py, PyList>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let Join { py, loaded, .. } = *self;
+        match device::device_of(py, loaded, &arrays.get_item(0)?) {
+            Ok(device @ Device::Accelerator(_)) => {
+                device::within(py, loaded, device, |_| self.operate_here(table, arrays))
+            }
+            _ => self.operate_here(table, arrays),
+        }
+    }
+
+    fn operate_here(
         &self,
         table: &ArrayOps,
         arrays: &Bound<'py, PyList>,

@@ -18,7 +18,7 @@ mod whole;
 use std::ops::Range;
 
 use pyo3::prelude::*;
-use pyo3::types::{PySlice, PyTuple};
+use pyo3::types::{PyList, PySlice, PyTuple};
 
 use crate::convert::{self, Request};
 use crate::framework::detect;
@@ -32,7 +32,7 @@ use crate::policy::StackPolicy;
 use column::{Column, Images};
 pub use grid::{Grid, Span, Tile, Tiling};
 pub use grow::Growing;
-use join::{Along, Parts, join};
+use join::{Along, Parts, join, stack_alike};
 pub use mosaic::Mosaic;
 pub use shape::shape_of;
 use shape::{check_shapes, ndim_of, shape_text, slice_count};
@@ -53,10 +53,10 @@ pub fn unstack<'py>(
     array: &Bound<'py, PyAny>,
     target: &'static Framework,
     placement: Placement,
-) -> Result<Vec<Bound<'py, PyAny>>> {
+) -> Result<Bound<'py, PyList>> {
     let count = slice_count(array)?;
     let request = Request { placement, ..Request::default() };
-    Slices::all(convert::convert_to(array, target, &request)?, count)?.collect()
+    Slices::all(convert::convert_to(array, target, &request)?, count)
 }
 
 /// Stacks 2-D arrays, of one framework or of several, to a 3-D array.
@@ -72,6 +72,9 @@ pub fn stack<'py>(
     target: &'static Framework,
     placement: Placement,
 ) -> Result<Bound<'py, PyAny>> {
+    if let Some(stack) = stack_alike(slices, target, placement)? {
+        return Ok(stack);
+    }
     let parts = Parts::new(slices, target);
     if let Some(index) = (0..slices.len()).find(|index| parts.ndim(*index) != Some(2)) {
         return Err(Error::Value(format!(

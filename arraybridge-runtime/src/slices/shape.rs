@@ -1,6 +1,7 @@
 //! The shapes of the arrays that are stacked or joined.
 
 use pyo3::prelude::*;
+use pyo3::types::PyTuple;
 
 use super::join::Along;
 use crate::interpreter::error::{Error, Result};
@@ -9,7 +10,10 @@ use crate::memory::view::{Dims, View};
 /// The shape of an object; `None` if it has no shape or a trace does not know all of it.
 pub fn shape_of(array: &Bound<'_, PyAny>) -> Option<Dims<usize>> {
     let shape = array.getattr(pyo3::intern!(array.py(), "shape")).ok()?;
-    shape.try_iter().ok()?.map(|length| length.ok()?.extract().ok()).collect()
+    match shape.cast::<PyTuple>() {
+        Ok(shape) => shape.iter_borrowed().map(|length| length.extract().ok()).collect(),
+        Err(_) => shape.try_iter().ok()?.map(|length| length.ok()?.extract().ok()).collect(),
+    }
 }
 
 /// The number of axes of an object, which a trace can know even if it does not know their lengths.
@@ -29,13 +33,15 @@ pub(super) fn shape_text(array: &Bound<'_, PyAny>) -> String {
 ///
 /// [`Error::Value`] when the array is not 3-D or a trace does not know its length.
 pub(super) fn slice_count(array: &Bound<'_, PyAny>) -> Result<usize> {
-    if ndim_of(array) != Some(3) {
+    let shape = shape_of(array);
+    let ndim = shape.as_ref().map_or_else(|| ndim_of(array), |shape| Some(shape.len()));
+    if ndim != Some(3) {
         return Err(Error::Value(format!(
             "Array must be 3D, a stack of 2D slices, but its shape is {}",
             shape_text(array)
         )));
     }
-    shape_of(array).map(|shape| shape[0]).ok_or_else(|| {
+    shape.map(|shape| shape[0]).ok_or_else(|| {
         Error::Value("the number of slices is unknown; give the trace a static shape".into())
     })
 }

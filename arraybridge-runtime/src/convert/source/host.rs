@@ -23,6 +23,7 @@ use crate::memory::buffer;
 use crate::memory::cast;
 use crate::memory::numpy_array::{self, UnknownDtype};
 use crate::memory::source::{Owner, Slot as MemorySlot, Source};
+use crate::memory::view::View;
 
 impl<'py> Reader<'_, 'py> {
     /// Opens the host memory of an array.
@@ -109,7 +110,7 @@ impl<'py> Reader<'_, 'py> {
         } else {
             buffer::describe(buffer, None, memory).ok()?;
         }
-        if !matches!(memory.view().dtype().kind(), Kind::Float | Kind::Complex) {
+        if !is_never_packed(memory.view().dtype()) {
             return None;
         }
         slot.memory.restrict(framework.immutable);
@@ -138,8 +139,7 @@ impl<'py> Reader<'_, 'py> {
             slot.set(Opened { source, private: false });
         }
         let found = slot.memory.view().dtype();
-        let plain = matches!(found.kind(), Kind::Float | Kind::Complex)
-            || dtype(self.py, self.loaded, data) == Some(found);
+        let plain = is_never_packed(found) || dtype(self.py, self.loaded, data) == Some(found);
         if !plain || !slot.memory.view().is_on_host() || framework.not_exported.contains(found) {
             return None;
         }
@@ -244,6 +244,27 @@ impl<'py> Reader<'_, 'py> {
         }
         Ok(array.cast_into::<PyUntypedArray>().map_err(PyErr::from)?)
     }
+}
+
+/// The description of the first of some arrays of a class, if its exchange table says that all of them are alike, and
+/// on the host. Nothing else is asked of them, and their values may not be those in memory.
+pub fn alike(
+    loaded: &LoadedFramework,
+    class: &Class,
+    first: &Bound<'_, PyAny>,
+    others: &[Bound<'_, PyAny>],
+) -> Option<View> {
+    let py = first.py();
+    // SAFETY: the table is that of the arrays' class.
+    let view = attempt(py, unsafe { class.exchange?.describe_alike(first, others) })??;
+    let is_told = |array| dtype(py, loaded, array) == Some(view.dtype());
+    let is_known = is_never_packed(view.dtype()) || (is_told(first) && others.iter().all(is_told));
+    (is_known && view.is_on_host()).then_some(view)
+}
+
+/// Whether elements of this dtype are what exports say. Packed integers come out of them as whole ones.
+fn is_never_packed(dtype: DType) -> bool {
+    matches!(dtype.kind(), Kind::Float | Kind::Complex)
 }
 
 /// Makes memory on the host that is going to be shared stay where it is, if its owner could still free

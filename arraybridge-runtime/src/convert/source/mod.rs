@@ -25,6 +25,7 @@ use crate::memory::view::{Dims, View};
 pub use device::shape_of;
 pub(super) use device::{expect_cuda, layout_for, version};
 pub(super) use guards::Guarded;
+pub use host::alike;
 pub(super) use host::pin;
 pub use writable::{open_writable, open_writable_on};
 

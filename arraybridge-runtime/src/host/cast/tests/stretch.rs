@@ -76,6 +76,20 @@ fn a_stretch_rounds_as_its_formula_at_ties_and_next_to_them() {
 }
 
 #[test]
+fn a_stretch_finds_the_ends_at_any_position() {
+    for src in [DType::Float32, DType::Float64] {
+        for at in 0..70 {
+            let ends = |i: usize| match i {
+                _ if i == at => -3.0,
+                _ if i == (at + 9) % 70 => 7.0,
+                _ => [f64::NAN, f64::INFINITY, -f64::INFINITY, 0.1, 5.0][i % 5],
+            };
+            check(DType::Int16, src, &bytes_of(src, (0..70).map(ends)), Scaling::Stretch);
+        }
+    }
+}
+
+#[test]
 fn a_stretch_counts_special_values_in_any_chunk() {
     let plain = |i: u32| f64::from(i.wrapping_mul(0x9e37_79b1) >> 8);
     let quiet = |payload: u64| f64::from_bits(0x7ff8 << 48 | payload);

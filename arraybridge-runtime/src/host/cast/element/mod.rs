@@ -22,6 +22,8 @@ pub(super) struct Params {
     pub range: f64,
     /// 1, or 1/2 if the difference of the extremes exceeds the largest `f64`.
     pub scale: f64,
+    /// `1 / range`. It is infinite if that is not a normal number, which a thread may flush to zero.
+    pub inverse: f64,
     /// Whether the target is so large that writing it should bypass the caches.
     pub stream: bool,
 }
@@ -29,12 +31,12 @@ pub(super) struct Params {
 impl Params {
     /// Parameters for these extremes; `min > max` means that there are none.
     pub fn stretch(min: f64, max: f64) -> Params {
-        if min > max {
-            return Params { scale: 1.0, ..Params::default() };
-        }
+        let (min, max) = if min > max { (0.0, 0.0) } else { (min, max) };
         let scale = if (max - min).is_finite() { 1.0 } else { 0.5 };
         let (min, max) = (min * scale, max * scale);
-        Params { min, range: max - min, scale, stream: false }
+        let range = max - min;
+        let inverse = Some(1.0 / range).filter(|inverse| inverse.is_normal());
+        Params { min, range, scale, inverse: inverse.unwrap_or(f64::INFINITY), stream: false }
     }
 }
 
@@ -44,8 +46,16 @@ pub(super) trait Convert {
     type Src: Copy;
     /// The type that is written.
     type Dst: Copy;
+    /// Whether [`quick`](Self::quick) is faster, and seldom in doubt.
+    const IS_QUICK: bool = false;
     /// The converted element, and whether it was clipped.
     fn convert(x: Self::Src, params: &Params) -> (Self::Dst, bool);
+
+    /// The converted element by fused multiplications, and a number that is 0 if it may be another one or clipped.
+    #[inline(always)]
+    fn quick(x: Self::Src, params: &Params) -> (Self::Dst, u32) {
+        (Self::convert(x, params).0, 0)
+    }
 
     /// Whether rounding loses what the element has beyond a whole number.
     #[inline(always)]

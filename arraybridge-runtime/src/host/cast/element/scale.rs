@@ -123,7 +123,16 @@ impl<S: Copy, D: FromUnit<S>> Convert for Unit<S, D> {
 /// A part of a range of numbers, as the same part of the integer's range. What is below 0 becomes the smallest integer,
 /// what is above `range` the largest, and NaN is zero, as is the part 0 of an empty range.
 pub(in super::super) trait FromPart: Copy {
+    /// As [`Convert::IS_QUICK`].
+    const IS_QUICK: bool = false;
+
     fn from_part(part: f64, range: f64) -> Self;
+
+    /// As [`Convert::quick`].
+    #[inline(always)]
+    fn quick_part(part: f64, params: &Params) -> (Self, u32) {
+        (Self::from_part(part, params.range), 0)
+    }
 }
 
 /// The sum with a number of less than 33 bits is rounded half to even, and its lowest bits are the rounded number.
@@ -132,6 +141,8 @@ const ROUNDER: f64 = 1.5 * (1_u64 << 52) as f64;
 macro_rules! from_part {
     ($($int:ident $bits:ident)*) => {$(
         impl FromPart for $int {
+            const IS_QUICK: bool = $int::BITS <= 16;
+
             #[inline(always)]
             fn from_part(part: f64, range: f64) -> $int {
                 const SPAN: f64 = $int::MAX as f64 - $int::MIN as f64;
@@ -144,6 +155,23 @@ macro_rules! from_part {
                 let rounded = inside / range * SPAN + ROUNDER;
                 let int = (rounded.to_bits() as $bits as $int).wrapping_add($int::MIN);
                 if $int::MIN != 0 && part.is_nan() { 0 } else { int }
+            }
+
+            /// The low bits of the sum are the position in the integer's range plus a half, rounded to a multiple of
+            /// 2^-`FRACTION`. Those of the fraction are zero at a tie, for an infinity, and for NaN if its payload
+            /// has no low bits.
+            ///
+            /// Elsewhere, the position before this rounding is at least 2^-(`FRACTION` + 1) away from every tie.
+            /// That of `from_part` differs by less than 2^(`BITS` - 50): both have three roundings, of 2^-53
+            /// relative to at most 2^`BITS`. So both are between the same ties.
+            #[inline(always)]
+            fn quick_part(part: f64, params: &Params) -> ($int, u32) {
+                const SPAN: f64 = $int::MAX as f64 - $int::MIN as f64;
+                const FRACTION: u32 = 32 - $int::BITS;
+                const ROUNDER: f64 = 1.5 * (1_u64 << (52 - FRACTION)) as f64 + 0.5;
+                let sum = part.mul_add(params.inverse * SPAN, ROUNDER).to_bits() as u32;
+                let int = $int::MIN.wrapping_add((sum >> FRACTION) as $int);
+                (int, sum & ((1 << FRACTION) - 1))
             }
         }
     )*};
@@ -175,10 +203,25 @@ pub(in super::super) struct Stretch<S, D>(S, D);
 impl<S: Copy + Into<f64>, D: FromPart> Convert for Stretch<S, D> {
     type Src = S;
     type Dst = D;
+    const IS_QUICK: bool = D::IS_QUICK;
 
     #[inline(always)]
     fn convert(x: S, params: &Params) -> (D, bool) {
         let x: f64 = x.into();
         (D::from_part(x * params.scale - params.min, params.range), !x.is_finite())
+    }
+
+    #[inline(always)]
+    fn quick(x: S, params: &Params) -> (D, u32) {
+        let x: f64 = x.into();
+        let part = if size_of::<S>() > 4 {
+            let part = x.mul_add(params.scale, -params.min);
+            // NaN fails the comparison. Its payload may have low bits, unless it was an `f32`.
+            if part < f64::INFINITY { part } else { f64::INFINITY }
+        } else {
+            // No difference of two `f32` needs the scale.
+            x - params.min
+        };
+        D::quick_part(part, params)
     }
 }

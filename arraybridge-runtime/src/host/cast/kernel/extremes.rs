@@ -1,7 +1,7 @@
 //! The search for the extremes of an array.
 
 use super::Extremes;
-use super::loops::{CHUNK, has_avx2};
+use super::loops::has_avx2;
 use crate::host::dtype::DType;
 
 /// # Safety
@@ -27,69 +27,67 @@ unsafe fn extremes_avx2<F: Float>(src: *const u8, len: usize) -> (f64, f64) {
     unsafe { extremes_generic::<F>(src, len) }
 }
 
+/// The extremes that are found side by side. One search would wait for each comparison before the next, and LLVM
+/// does not split it, since that changes which zero or NaN is found.
+const LANES: usize = 16;
+
 /// # Safety
 ///
 /// As for [`Extremes`].
 #[inline(always)]
 unsafe fn extremes_generic<F: Float>(src: *const u8, len: usize) -> (f64, f64) {
     let src = src.cast::<F>();
-    let (mut low, mut high) = (F::TOP, F::BOTTOM);
-    for start in (0..len).step_by(CHUNK) {
-        // These stand in for values that are not finite. They are variables, since LLVM does not recognise a
-        // minimum with a constant in it.
-        let (top, bottom) = (low, high);
-        for i in start..len.min(start + CHUNK) {
-            // SAFETY: `i` is less than `len`. No alignment is assumed.
-            let x = unsafe { src.add(i).read_unaligned() };
-            let (key, finite) = (x.key(), x.finite());
-            low = low.min(if finite { key } else { top });
-            high = high.max(if finite { key } else { bottom });
+    let (mut low, mut high) = ([F::INFINITY; LANES], [F::NEG_INFINITY; LANES]);
+    let whole = len / LANES * LANES;
+    for start in (0..whole).step_by(LANES) {
+        for lane in 0..LANES {
+            // SAFETY: the element is one of `len`. No alignment is assumed.
+            let x = unsafe { src.add(start + lane).read_unaligned() };
+            (low[lane], high[lane]) = widened((low[lane], high[lane]), x);
         }
     }
-    if low > high { (f64::INFINITY, f64::NEG_INFINITY) } else { (F::value(low), F::value(high)) }
+    let mut all = (F::INFINITY, F::NEG_INFINITY);
+    for x in low.into_iter().chain(high) {
+        all = widened(all, x);
+    }
+    for i in whole..len {
+        // SAFETY: `i` is less than `len`. No alignment is assumed.
+        all = widened(all, unsafe { src.add(i).read_unaligned() });
+    }
+    (all.0.into(), all.1.into())
 }
 
-/// What the search needs of `f32` and `f64`: integers in the same order, since LLVM may reorder a search among
-/// integers only.
-trait Float: Copy {
-    type Key: Copy + Ord;
-    const TOP: Self::Key;
-    const BOTTOM: Self::Key;
-    /// An integer that is greater for a greater number.
-    fn key(self) -> Self::Key;
-    fn finite(self) -> bool;
-    /// The number with this key.
-    fn value(key: Self::Key) -> f64;
+/// The extremes with one more number, if it is finite.
+#[inline(always)]
+fn widened<F: Float>((low, high): (F, F), x: F) -> (F, F) {
+    // NaN fails the comparisons.
+    let x = x.or_nan();
+    (if x < low { x } else { low }, if x > high { x } else { high })
+}
+
+/// What the search needs of `f32` and `f64`.
+trait Float: Copy + PartialOrd + Into<f64> {
+    const INFINITY: Self;
+    const NEG_INFINITY: Self;
+    /// The number if it is finite, and NaN otherwise.
+    fn or_nan(self) -> Self;
 }
 
 macro_rules! floats {
-    ($($float:ident $int:ident)*) => {$(
+    ($($float:ident)*) => {$(
         impl Float for $float {
-            type Key = $int;
-            const TOP: $int = $int::MAX;
-            const BOTTOM: $int = $int::MIN;
+            const INFINITY: $float = $float::INFINITY;
+            const NEG_INFINITY: $float = $float::NEG_INFINITY;
 
             #[inline(always)]
-            fn key(self) -> $int {
-                let bits = self.to_bits() as $int;
-                // The bits of negative numbers are in reverse order: flip all but the sign.
-                bits ^ (bits >> ($int::BITS - 1) & $int::MAX)
-            }
-
-            #[inline(always)]
-            fn finite(self) -> bool {
-                self.abs() < $float::INFINITY
-            }
-
-            fn value(key: $int) -> f64 {
-                // The key of the key is the number's bits.
-                f64::from($float::from_bits($float::from_bits(key as _).key() as _))
+            fn or_nan(self) -> $float {
+                self + 0.0 * self
             }
         }
     )*};
 }
 
-floats! { f32 i32 f64 i64 }
+floats! { f32 f64 }
 
 /// The search for the extremes of these two element types.
 pub(in super::super) fn extremes_of(dtype: DType) -> Option<Extremes> {

@@ -28,7 +28,7 @@ pub(super) unsafe fn map<C: Convert>(
         return unsafe { map_avx2::<C>(dst, src, len, params) };
     }
     // SAFETY: source and target hold the elements and do not overlap.
-    unsafe { map_generic::<C>(dst, src, len, params) }
+    unsafe { map_generic::<C, { cfg!(target_arch = "aarch64") }>(dst, src, len, params) }
 }
 
 /// # Safety
@@ -43,14 +43,16 @@ unsafe fn map_avx2<C: Convert>(
     params: &Params,
 ) -> Losses {
     // SAFETY: source and target hold the elements and do not overlap.
-    unsafe { map_generic::<C>(dst, src, len, params) }
+    unsafe { map_generic::<C, true>(dst, src, len, params) }
 }
 
+/// `FUSED` says that the processor has instructions for fused multiplications.
+///
 /// # Safety
 ///
 /// As for [`Kernel`](super::Kernel).
 #[inline(always)]
-unsafe fn map_generic<C: Convert>(
+unsafe fn map_generic<C: Convert, const FUSED: bool>(
     dst: *mut u8,
     src: *const u8,
     len: usize,
@@ -64,10 +66,10 @@ unsafe fn map_generic<C: Convert>(
     // SAFETY: both ranges are inside the arrays, and the second one starts on a cache line of the target.
     unsafe {
         if head >= len {
-            return chunks::<C, false>(dst, src, len, &params);
+            return chunks::<C, FUSED, false>(dst, src, len, &params);
         }
-        let mut losses = chunks::<C, false>(dst, src, head, &params);
-        losses += chunks::<C, true>(dst.add(head), src.add(head), len - head, &params);
+        let mut losses = chunks::<C, FUSED, false>(dst, src, head, &params);
+        losses += chunks::<C, FUSED, true>(dst.add(head), src.add(head), len - head, &params);
         finish_stream();
         losses
     }
@@ -76,6 +78,8 @@ unsafe fn map_generic<C: Convert>(
 /// The elements of a chunk, whose loop needs no tail. Losses are counted per chunk, since a counter
 /// as wide as the element keeps the loop in vector registers.
 pub(super) const CHUNK: usize = 256;
+/// For how many chunks the quick way is not tried after one with an element in doubt, as others may be like it.
+const PATIENCE: usize = 8;
 /// How far ahead the source is prefetched, in bytes.
 const AHEAD: usize = 2048;
 
@@ -90,13 +94,14 @@ struct Chunk<D>(MaybeUninit<[D; CHUNK]>);
 ///
 /// As for [`Kernel`](super::Kernel). With `STREAM`, the target starts on a cache line.
 #[inline(always)]
-unsafe fn chunks<C: Convert, const STREAM: bool>(
+unsafe fn chunks<C: Convert, const FUSED: bool, const STREAM: bool>(
     dst: *mut C::Dst,
     src: *const C::Src,
     len: usize,
     params: &Params,
 ) -> Losses {
     let mut losses = Losses::default();
+    let mut exact = 0;
     let whole = len / CHUNK * CHUNK;
     for start in (0..whole).step_by(CHUNK) {
         // SAFETY: the chunk is inside both arrays and starts on a cache line of the target where it is
@@ -107,17 +112,68 @@ unsafe fn chunks<C: Convert, const STREAM: bool>(
                 let mut chunk = Chunk::<C::Dst>(MaybeUninit::uninit());
                 let local = chunk.0.as_mut_ptr().cast::<C::Dst>();
                 prefetch(src.cast::<u8>().wrapping_add(AHEAD), CHUNK * size_of::<C::Src>());
-                let losses = elements::<C>(local, src, CHUNK, params);
+                let losses = convert_chunk::<C, FUSED>(local, src, params, &mut exact);
                 stream(dst.cast(), local.cast(), CHUNK * size_of::<C::Dst>());
                 losses
             } else {
-                elements::<C>(dst, src, CHUNK, params)
+                convert_chunk::<C, FUSED>(dst, src, params, &mut exact)
             }
         };
     }
     // SAFETY: the rest is inside both arrays.
     losses += unsafe { elements::<C>(dst.add(whole), src.add(whole), len - whole, params) };
     losses
+}
+
+/// Converts a chunk, again and exactly if the quick way leaves an element in doubt. For the next `exact` chunks
+/// it is not tried.
+///
+/// # Safety
+///
+/// As for [`Kernel`](super::Kernel), with a chunk.
+#[inline(always)]
+unsafe fn convert_chunk<C: Convert, const FUSED: bool>(
+    dst: *mut C::Dst,
+    src: *const C::Src,
+    params: &Params,
+    exact: &mut usize,
+) -> Losses {
+    // SAFETY: source and target hold a chunk and do not overlap.
+    unsafe {
+        if FUSED && C::IS_QUICK {
+            if *exact > 0 {
+                *exact -= 1;
+            } else if quick_elements::<C>(dst, src, params) {
+                return Losses::default();
+            } else {
+                *exact = PATIENCE;
+            }
+        }
+        elements::<C>(dst, src, CHUNK, params)
+    }
+}
+
+/// Converts a chunk with [`Convert::quick`], and says whether no element of it is in doubt.
+///
+/// # Safety
+///
+/// As for [`Kernel`](super::Kernel), with a chunk.
+#[inline(always)]
+unsafe fn quick_elements<C: Convert>(
+    dst: *mut C::Dst,
+    src: *const C::Src,
+    params: &Params,
+) -> bool {
+    let mut least = u32::MAX;
+    for i in 0..CHUNK {
+        // SAFETY: `i` is less than the length. No alignment is assumed.
+        unsafe {
+            let (value, certain) = C::quick(src.add(i).read_unaligned(), params);
+            dst.add(i).write_unaligned(value);
+            least = least.min(certain);
+        }
+    }
+    least > 0
 }
 
 /// Converts a few elements.

@@ -1,6 +1,7 @@
 //! Every cast against a reference that computes with numbers instead of bits.
 
 mod reference;
+mod stretch;
 
 use half::f16;
 use proptest::prelude::*;

@@ -204,7 +204,6 @@ def test_a_decorated_coroutine_is_traced_while_it_runs():
     assert len(work.trace.records) == 2
 
 
-@ab.numpy(on_oom=("split", "host"), split_axis=0, dtype_conversion="float32")
 def halved(image):
     ab.convert(image, "numpy", copy=True)
     if len(image) > 2:
@@ -214,9 +213,11 @@ def halved(image):
 
 @pytest.fixture
 def spans():
+    """Of the first call of a function, which is made for the whole before it is split."""
+    declare = ab.numpy(on_oom=("split", "host"), split_axis=0, dtype_conversion="float32")
     trace = ab.trace()
     with trace:
-        halved(np.ones((4, 2), "uint8"))
+        declare(halved)(np.ones((4, 2), "uint8"))
     return trace
 
 

@@ -127,6 +127,13 @@ def test_the_default_device_is_asked_for_again():
         for place in (second, first):
             with jax.default_device(place):
                 assert ab.convert(x, "jax").devices() == {place}, place
+        if {device.platform for device in jax.devices()} == {"cpu"}:
+            jax.config.update("jax_default_device", "gpu")
+            try:
+                ab.convert(x, "jax")
+            except ab.DeviceUnavailableError:
+                raise SystemExit(0)
+            raise SystemExit("the array is not where the program wants it")
     """
     bridges.survives(code, env={"XLA_FLAGS": "--xla_force_host_platform_device_count=2"})
 

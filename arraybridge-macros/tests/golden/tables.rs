@@ -684,17 +684,12 @@ pub mod statics {
                         match CHOICE.get(module) {
                             0usize => {
                                 ::arraybridge_runtime::__private::op::item(
-                                    &::arraybridge_runtime::__private::op::attribute(
-                                        {
-                                            static PATH: ::arraybridge_runtime::__private::op::Path = ::arraybridge_runtime::__private::op::Path::new(
-                                                &["runtime"],
-                                            );
-                                            PATH.get(module)?
-                                        },
-                                        ::arraybridge_runtime::__private::pyo3::intern!(
-                                            py, "devices"
-                                        ),
-                                    )?,
+                                    {
+                                        static PATH: ::arraybridge_runtime::__private::op::Path = ::arraybridge_runtime::__private::op::Path::new(
+                                            &["runtime", "devices"],
+                                        );
+                                        PATH.get(module)?
+                                    },
                                     index,
                                 )
                             }

@@ -67,9 +67,10 @@ fn the_program_has_no_python() {
     let program = std::fs::read(env!("CARGO_BIN_EXE_rust-tensors")).unwrap();
     let text = String::from_utf8_lossy(&program);
     assert!(text.contains("a picture is a"), "texts of the program can be found");
-    for name in ["libpython", "Py_Initialize", "PyObject_", "libcuda"] {
+    for name in ["libpython", "Py_Initialize", "PyObject_"] {
         assert!(!text.contains(name), "{name}");
     }
+    assert_eq!(text.contains("libcuda"), cfg!(feature = "cuda"));
     let lock = include_str!("../Cargo.lock");
     for package in ["pyo3", "numpy", "inventory", "arraybridge-macros"] {
         assert!(!lock.contains(&format!("name = \"{package}\"\n")), "{package}");

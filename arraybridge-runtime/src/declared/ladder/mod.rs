@@ -31,7 +31,7 @@ use crate::interpreter::error::{Error, Result, first_line, warn};
 pub(super) use host::host_scope;
 pub use join::Join;
 pub(super) use join::{elements, parts, undeclared};
-pub use split::Room;
+pub use split::{Room, note_whole};
 
 /// A way to retry a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -217,12 +217,6 @@ pub fn split_call<'py>(
             Some(Err(error))
         }
     }
-}
-
-/// Notes that a call succeeded for the whole lead, if one before had to be split.
-#[cold]
-pub fn note_whole(call: &Call<'_, '_>, slots: &ArgumentSlots<'_>) {
-    split::note_whole(call, slots);
 }
 
 /// Why a call began with its parts.

@@ -64,7 +64,7 @@ impl Room {
 
 /// Notes that the call succeeded for the whole, if one before had to be split.
 #[cold]
-pub(super) fn note_whole(call: &Call<'_, '_>, slots: &ArgumentSlots<'_>) {
+pub fn note_whole(call: &Call<'_, '_>, slots: &ArgumentSlots<'_>) {
     if let Ok(lead) = Lead::of(call, slots) {
         call.definition.room.note_whole(lead.elements());
     }
@@ -174,8 +174,8 @@ impl<'py> Parts<'_, '_, 'py> {
                         && oom::framework_of(self.call.py, &failed.error, None).is_some() =>
                 {
                     release::clear_frames(self.call.py, &failed.error)?;
-                    // Garbage was collected at the beginning. If one framework cannot clear its pools, the
-                    // others have still made room.
+                    // The ladder has looked for garbage, or does so if no part fits. If one framework cannot
+                    // clear its pools, the others have still made room.
                     let _ = cleanup::clear_pools(self.call.py, self.accelerator);
                     longest = half(stop - start);
                 }

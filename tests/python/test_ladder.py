@@ -147,6 +147,25 @@ def test_a_size_that_fitted_is_kept_for_the_rest_of_the_call_and_for_the_next_ca
         assert [length for length, _ in failing.shapes] == lengths
 
 
+@pytest.mark.parametrize(
+    ("rows", "lengths"),
+    [(64, [64, 3, 1, *[4] * 15]), (16, [16, 3, 1, *[4] * 3]), (4, [4, 1, 3])],
+)
+def test_a_large_lead_has_small_parts_at_first(rows, lengths):
+    """They are a 16th of the lead, but not of fewer than 8 Mi elements, which is four rows here."""
+    called = []
+
+    @ab.numpy(split_axis=0, on_oom="split", dtype_conversion="native")
+    def f(lead):
+        called.append(len(lead))
+        return exhaust("numpy") if len(lead) == rows else lead[:, :1] + 1
+
+    lead = np.zeros((rows, 1 << 21), "uint8")
+    lead[:, 0] = np.arange(rows)
+    assert f(lead).ravel().tolist() == list(range(1, rows + 1))
+    assert called == lengths
+
+
 def split_before(rows=32, **more):
     """A function with memory for four rows, of which a call with more was made, and its lengths."""
     failing = Failing("numpy", 0, largest=4)

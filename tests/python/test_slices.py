@@ -353,6 +353,20 @@ def test_an_interrupt_ends_unstacking():
     assert len(answers) == last + 1
 
 
+def test_slices_of_a_class_that_makes_others_are_checked():
+    class Columns(np.ndarray):
+        """It gives a column where an array would give an image."""
+
+        def __iter__(self):
+            return (np.asarray(self)[index][:, 0] for index in range(len(self)))
+
+    stack = np.zeros((2, 3, 4)).view(Columns)
+    with pytest.raises(ValueError, match="the slices have 1 axes instead of 2"):
+        ab.unstack_slices(stack, "numpy")
+    found = ab.unstack_slices(stack, "numpy", validate_slices=False)
+    assert [each.shape for each in found] == [(3,)] * 2
+
+
 def test_an_interrupt_ends_unstacking_of_many_slices(monkeypatch):
     """An array of the framework's own class is not asked for interrupts before each slice."""
     bridges.need("torch")

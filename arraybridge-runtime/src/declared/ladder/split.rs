@@ -19,6 +19,14 @@ use crate::slices;
 /// How often a lead that did not fit as a whole is tried as a whole again: memory may have become free.
 const TRIED_AGAIN: usize = 32;
 
+/// The first parts of a lead are not made shorter than this for the sake of speed, in elements: the work on so
+/// many takes far longer than a call.
+const LARGE: usize = 1 << 23;
+
+/// How many parts a large lead has at first. That memory runs out for a part shows only after most of its time,
+/// and what it needs at once is the peak, so that halving from the top would pay for both several times.
+const FIRST_PARTS: usize = 16;
+
 /// What the calls of a function have shown about the size of leads for which memory suffices, in elements.
 #[derive(Debug)]
 pub struct Room {
@@ -76,7 +84,8 @@ pub(super) fn begins(call: &Call<'_, '_>, slots: &ArgumentSlots<'_>) -> bool {
 }
 
 /// Makes the call for parts of the first array, and halves them until the calls succeed, down to single
-/// slices. The first parts are of the size that succeeded in an earlier call. `accelerator` is that of the call.
+/// slices. The first parts are of the size that succeeded in an earlier call, or else as of
+/// [`Lead::first_part`]. `accelerator` is that of the call.
 pub(super) fn split<'py>(
     accelerator: Option<usize>,
     call: &Call<'_, 'py>,
@@ -91,10 +100,10 @@ pub(super) fn split<'py>(
     let mut parts = Parts { accelerator, call, slots, axis, results, lengths, versions };
     let room = &call.definition.room;
     let known = match room.part.load(Ordering::Relaxed) {
-        0 => extent,
-        elements => elements / per_index,
+        0 => lead.first_part(),
+        elements => (elements / per_index).clamp(1, half(extent)),
     };
-    let called = parts.cut(extent, known.clamp(1, half(extent)));
+    let called = parts.cut(extent, known);
     let Parts { results, lengths, versions, .. } = parts;
     let joined = called.and_then(|longest| {
         room.part.store(longest * per_index, Ordering::Relaxed);
@@ -125,6 +134,13 @@ struct Lead {
 impl Lead {
     fn elements(self) -> usize {
         self.extent * self.per_index
+    }
+
+    /// How long the parts of a lead are at most for which nothing is known: a half, or of a large lead a 16th that
+    /// is still large.
+    fn first_part(self) -> usize {
+        let large = LARGE.div_ceil(self.per_index);
+        half(self.extent).min(self.extent.div_ceil(FIRST_PARTS).max(large))
     }
 
     fn of(call: &Call<'_, '_>, slots: &ArgumentSlots<'_>) -> Result<Lead, RungFailure> {

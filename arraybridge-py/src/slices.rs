@@ -85,10 +85,9 @@ fn unstack_slices<'py>(
     let py = array.py();
     let target = target_of(memory_type, target_type)?;
     let parts = slices::unstack(array, target, placement(gpu_id, target)?)?;
-    // All slices of one array have the same number of axes, and those of a framework's own class one less than the
-    // array. TensorFlow makes a shape when it is asked for it, which would take longer than to make a slice.
-    let is_own = || package::class_of(array).is_ok_and(|class| class.own);
-    if validate_slices && !parts.is_empty() && !is_own() {
+    // All slices of one array have the same number of axes. A framework's own may be numbers or lack axes of length one,
+    // as pyclesperanto's do.
+    if validate_slices && !parts.is_empty() {
         let first = parts.get_item(0)?;
         let axes = first.getattr(pyo3::intern!(py, "shape"))?.len()?;
         if axes != 2 {

@@ -367,6 +367,16 @@ def test_slices_of_a_class_that_makes_others_are_checked():
     assert [each.shape for each in found] == [(3,)] * 2
 
 
+def test_slices_that_are_numbers_are_checked():
+    """pyclesperanto makes a number of a slice of one element."""
+    bridges.need("pyclesperanto")
+    stack = bridges.make("pyclesperanto", np.ones((2, 1, 1), "float32"))
+    if not isinstance(stack[0], float):
+        pytest.skip("this version makes an array")
+    with pytest.raises(AttributeError, match="'float' object has no attribute 'shape'"):
+        ab.unstack_slices(stack, "pyclesperanto")
+
+
 def test_an_interrupt_ends_unstacking_of_many_slices(monkeypatch):
     """An array of the framework's own class is not asked for interrupts before each slice."""
     bridges.need("torch")

@@ -23,8 +23,8 @@ const TRIED_AGAIN: usize = 32;
 /// many takes far longer than a call.
 const LARGE: usize = 1 << 23;
 
-/// How many parts a large lead has at first. That memory runs out for a part shows only after most of its time,
-/// and what it needs at once is the peak, so that halving from the top would pay for both several times.
+/// How many parts a large lead has at first. A part may run out of memory only after most of its time, and the
+/// peak is what a part allocates, so that halving from the top would cost both.
 const FIRST_PARTS: usize = 16;
 
 /// What the calls of a function have shown about the size of leads for which memory suffices, in elements.

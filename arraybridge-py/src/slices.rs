@@ -85,11 +85,17 @@ fn unstack_slices<'py>(
     let py = array.py();
     let target = target_of(memory_type, target_type)?;
     let parts = slices::unstack(array, target, placement(gpu_id, target)?)?;
-    // All slices of one array have the same number of axes. A framework's own may be numbers or lack axes of length one,
-    // as pyclesperanto's do.
+    // All slices of one array have the same number of axes. A class of a framework's may make others.
     if validate_slices && !parts.is_empty() {
         let first = parts.get_item(0)?;
-        let axes = first.getattr(pyo3::intern!(py, "shape"))?.len()?;
+        let Ok(axes) = first.getattr(pyo3::intern!(py, "shape")).and_then(|shape| shape.len())
+        else {
+            let (title, kind) = (target.title, first.get_type().name()?);
+            return Err(Error::Value(format!(
+                "{title} made a slice that is not an array but a {kind}; convert the array to another \
+                 framework before you take it apart, or pass validate_slices=False"
+            )));
+        };
         if axes != 2 {
             return Err(Error::Value(format!("the slices have {axes} axes instead of 2")));
         }

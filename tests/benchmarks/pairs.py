@@ -52,6 +52,16 @@ def sources(image: np.ndarray) -> dict[str, object]:
     return {name: bridges.make(name, image) for name in FRAMEWORKS}
 
 
+def pushes(read: Callable[[], np.ndarray]) -> dict[str, Callable[[], object]]:
+    """An array, given by a call, to pyclesperanto."""
+
+    def create_and_set() -> object:
+        x = read()
+        return cle.Array.create(x.shape, x.dtype, "buffer", cle.get_device()).set(x)
+
+    return {"push": lambda: cle.push(read()), "create, set": create_and_set}
+
+
 def by_hand(source: str, target: str, x: object) -> dict[str, Call]:
     """Several correct calls that an expert would write for a pair."""
     constant, tensor = tf.constant, tf.convert_to_tensor
@@ -71,7 +81,7 @@ def by_hand(source: str, target: str, x: object) -> dict[str, Call]:
             "constant": lambda: constant(x),
             "convert_to_tensor": lambda: tensor(x),
         },
-        ("numpy", "pyclesperanto"): {"push": lambda: cle.push(x)},
+        ("numpy", "pyclesperanto"): pushes(lambda: x),
         ("torch", "numpy"): {
             "numpy()": lambda: x.numpy(),
             "np.from_dlpack": lambda: np.from_dlpack(x),
@@ -85,7 +95,7 @@ def by_hand(source: str, target: str, x: object) -> dict[str, Call]:
             "legacy capsule": lambda: from_dlpack(torch.utils.dlpack.to_dlpack(x)),
             "constant": lambda: constant(x.numpy()),
         },
-        ("torch", "pyclesperanto"): {"push": lambda: cle.push(x.numpy())},
+        ("torch", "pyclesperanto"): pushes(lambda: x.numpy()),
         ("jax", "numpy"): {
             "np.asarray": lambda: np.asarray(x),
             "np.from_dlpack": lambda: np.from_dlpack(x),
@@ -98,7 +108,7 @@ def by_hand(source: str, target: str, x: object) -> dict[str, Call]:
             "from_dlpack": lambda: from_dlpack(x.__dlpack__()),
             "convert_to_tensor": lambda: tensor(x),
         },
-        ("jax", "pyclesperanto"): {"push": lambda: cle.push(np.asarray(x))},
+        ("jax", "pyclesperanto"): pushes(lambda: np.asarray(x)),
         ("tensorflow", "numpy"): {
             "numpy()": lambda: x.numpy(),
             "np.asarray": lambda: np.asarray(x),
@@ -111,7 +121,7 @@ def by_hand(source: str, target: str, x: object) -> dict[str, Call]:
             "from_dlpack": lambda: jax.dlpack.from_dlpack(x),
             "jnp.asarray": lambda: jnp.asarray(x.numpy()),
         },
-        ("tensorflow", "pyclesperanto"): {"push": lambda: cle.push(x.numpy())},
+        ("tensorflow", "pyclesperanto"): pushes(lambda: x.numpy()),
         ("pyclesperanto", "numpy"): {"get()": lambda: x.get(), "cle.pull": lambda: cle.pull(x)},
         ("pyclesperanto", "torch"): {"from_numpy": lambda: torch.from_numpy(x.get())},
         ("pyclesperanto", "jax"): {"jnp.asarray": lambda: jnp.asarray(x.get())},

@@ -368,13 +368,31 @@ def test_slices_of_a_class_that_makes_others_are_checked():
 
 
 def test_slices_that_are_numbers_are_checked():
+    class Numbers(np.ndarray):
+        """It gives a number where an array would give an image."""
+
+        def __iter__(self):
+            return map(float, range(len(self)))
+
+    stack = np.zeros((2, 1, 1)).view(Numbers)
+    with pytest.raises(ValueError, match="NumPy made a slice that is not an array but a float;"):
+        ab.unstack_slices(stack, "numpy")
+    assert ab.unstack_slices(stack, "numpy", validate_slices=False) == [0.0, 1.0]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "uint8", "int32"])
+def test_slices_of_one_element_are_arrays(dtype):
     """pyclesperanto makes a number of a slice of one element."""
     bridges.need("pyclesperanto")
-    stack = bridges.make("pyclesperanto", np.ones((2, 1, 1), "float32"))
-    if not isinstance(stack[0], float):
-        pytest.skip("this version makes an array")
-    with pytest.raises(AttributeError, match="'float' object has no attribute 'shape'"):
-        ab.unstack_slices(stack, "pyclesperanto")
+    image = np.array([3, 5], dtype).reshape(2, 1, 1)
+    stack = bridges.make("pyclesperanto", image)
+    found = ab.unstack_slices(stack, "pyclesperanto")
+    for ours, expected in zip(found, image, strict=True):
+        assert bridges.difference("pyclesperanto", ours, expected) is None
+    doubled = ab.pyclesperanto(lambda x: x + x)(stack, slice_by_slice=True)
+    assert bridges.difference("pyclesperanto", doubled, image + image) is None
+    again = ab.process_slices(stack, lambda x: x, (), {})
+    assert bridges.difference("pyclesperanto", again, image) is None
 
 
 def test_an_interrupt_ends_unstacking_of_many_slices(monkeypatch):
@@ -668,9 +686,13 @@ def test_a_stack_is_one_operation_however_many_slices_it_has(count, monkeypatch)
     image = np.random.default_rng(0).random((count, 8, 9)).astype("float32")
     slices = {name: [bridges.make(name, s) for s in image] for name in FRAMEWORKS}
     leaves = [torch.tensor(s, requires_grad=True) for s in image]
-    # `create` makes the one device array that `push` fills.
-    counters = [Counter(monkeypatch, vars(tf), "stack"), Counter(monkeypatch, vars(torch), "stack"),
-                Counter(monkeypatch, cle.push.__globals__, "create")]  # fmt: skip
+    # pyclesperanto's one array, however it is filled. What is tried out before makes some more.
+    ab.stack_slices(slices["pyclesperanto"], "pyclesperanto")
+    owner, created = type(slices["pyclesperanto"][0]), []
+    create = owner.create
+    counted = lambda *args, **options: created.append(1) or create(*args, **options)  # noqa: E731
+    monkeypatch.setattr(owner, "create", staticmethod(counted))
+    counters = [Counter(monkeypatch, vars(tf), "stack"), Counter(monkeypatch, vars(torch), "stack")]
     forbid(monkeypatch, jnp, "stack", "concatenate", "array", "zeros")
     forbid_asarray(monkeypatch, jnp)
     forbid(monkeypatch, tf, "concat", "constant", "tensor_scatter_nd_update", "zeros")
@@ -683,8 +705,9 @@ def test_a_stack_is_one_operation_however_many_slices_it_has(count, monkeypatch)
         assert bridges.difference(name, stacked, image) is None
         assert [(r.how, r.nbytes) for r in records] == [("stack", image.nbytes)]
     assert ab.stack_slices(leaves, "torch").requires_grad
-    # TensorFlow's tensors, torch's with and without a gradient, pyclesperanto's.
-    assert [counter.calls for counter in counters] == [1, 1 + HAS_EXCHANGE, 1]
+    # TensorFlow's tensors, torch's with and without a gradient.
+    assert [counter.calls for counter in counters] == [1, 1 + HAS_EXCHANGE]
+    assert len(created) == 1
 
 
 def torch_slices(dtypes, requires_grad=False):

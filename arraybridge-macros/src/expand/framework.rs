@@ -146,15 +146,29 @@ fn conversions(framework: &Framework) -> TokenStream {
     let Framework { to_numpy, from_numpy, copy, ready, lazy, version, .. } = framework;
     let [to_numpy, from_numpy, copy, ready, version] =
         [to_numpy, from_numpy, copy, ready, version].map(optional_op);
+    let fast_to_numpy = framework.fast_to_numpy.iter().map(|(dtype, op)| {
+        let (dtype, op) = (word("DType", *dtype), op::expand(op));
+        quote!((#dtype, #op))
+    });
+    let fast_from_numpy = option(framework.fast_from_numpy.as_ref().map(fast_from_numpy));
     quote! {
         export: #export,
         import: #import,
         to_numpy: #to_numpy,
         from_numpy: #from_numpy,
+        fast_to_numpy: &[#(#fast_to_numpy),*],
+        fast_from_numpy: #fast_from_numpy,
         copy: #copy,
         ready: #ready,
         lazy: #lazy,
         version: #version,
+    }
+}
+
+fn fast_from_numpy(FastFromNumpy { create, write }: &FastFromNumpy) -> TokenStream {
+    let [create, write] = [create, write].map(op::expand);
+    quote! {
+        ::arraybridge_runtime::__private::FastFromNumpy { create: #create, write: #write }
     }
 }
 

@@ -186,6 +186,8 @@ pub struct Framework {
     pub import: Option<Import>,
     pub to_numpy: Option<Op>,
     pub from_numpy: Option<Op>,
+    pub fast_to_numpy: Vec<(DType, Op)>,
+    pub fast_from_numpy: Option<FastFromNumpy>,
     pub copy: Option<Op>,
     pub ready: Option<Op>,
     pub lazy: bool,
@@ -351,6 +353,13 @@ pub struct Import {
     pub device_align: usize,
     pub read_only: bool,
     pub shares: bool,
+}
+
+/// `fast_from_numpy`.
+#[derive(Debug)]
+pub struct FastFromNumpy {
+    pub create: Op,
+    pub write: Op,
 }
 
 /// `oom`.

@@ -60,7 +60,7 @@ mistakes! {
         "t.toml:2:1: unknown key `titel` in [x]; write `title`",
     ];
     a_key_unlike_any_known_one: HOST, "title = \"X\"\n" => "title = \"X\"\nwavelength = 3\n", [
-        "t.toml:3:1: unknown key `wavelength` in [x]; known keys: title, module, install, classes, values, refuse, guards, reasons, dtypes, no_dlpack, no_slices, dtype, dtype_names, missing, memory, device, stream, immutable, align, cached_scalars, isolate, init, ndim, empty, export, import, to_numpy, from_numpy, copy, ready, lazy, version, array, oom, clear, host_modules, check",
+        "t.toml:3:1: unknown key `wavelength` in [x]; known keys: title, module, install, classes, values, refuse, guards, reasons, dtypes, no_dlpack, no_slices, dtype, dtype_names, missing, memory, device, stream, immutable, align, cached_scalars, isolate, init, ndim, empty, export, import, to_numpy, from_numpy, fast_to_numpy, fast_from_numpy, copy, ready, lazy, version, array, oom, clear, host_modules, check",
     ];
     a_value_of_the_wrong_type: HOST, r#""X""# => "3", [
         "t.toml:2:9: `title` is of type integer; write a string",
@@ -154,6 +154,19 @@ mistakes! {
     ];
     a_lazy_framework_without_ready: HOST, "guards" => "lazy = true\nguards", [
         r#"t.toml:7:1: `lazy` needs `ready`; add ready = "op(data)""#,
+    ];
+    fast_functions_in_place_of_nothing: HOST, "guards" => "fast_to_numpy = { float32 = \"data\" }\nfast_from_numpy = { create = \"data\", write = \"array\" }\nguards", [
+        r#"t.toml:7:1: `fast_to_numpy` needs `to_numpy`; add to_numpy = "op(data)""#,
+        r#"t.toml:7:1: `fast_to_numpy` needs `from_numpy`; add from_numpy = "op(data, dtype, device)""#,
+        r#"t.toml:8:1: `fast_from_numpy` needs `to_numpy`; add to_numpy = "op(data)""#,
+        r#"t.toml:8:1: `fast_from_numpy` needs `from_numpy`; add from_numpy = "op(data, dtype, device)""#,
+    ];
+    fast_functions_with_mistakes: HOST, "guards" => "to_numpy = \"data\"\nfrom_numpy = \"data\"\nfast_to_numpy = { bfloat16 = \"data\", float32 = \"device\", int7 = \"data\" }\nfast_from_numpy = { create = \"array\", wirte = \"array\" }\nguards", [
+        "t.toml:9:19: `bfloat16` is not in the framework's `dtypes`; add it there or remove it here",
+        "t.toml:9:49: unknown name `device`; known names: module, data",
+        "t.toml:9:58: unknown dtype `int7`; write `int8`",
+        "t.toml:10:31: unknown name `array`; known names: module, data, device",
+        "t.toml:10:39: unknown key `wirte` in [x.fast_from_numpy]; write `write`",
     ];
     a_dtype_without_dlpack_and_without_to_numpy: HOST, "guards" => "no_dlpack = [\"float64\"]\nfrom_numpy = \"data\"\nguards", [
         r#"t.toml:7:1: `no_dlpack` needs `to_numpy`; add to_numpy = "op(data)""#,

@@ -52,6 +52,8 @@ fn framework(name: &str, section: &Section<'_>, names: &mut Names) -> Framework 
         import: dlpack::import(section, place, &mut dtypes),
         to_numpy: op(section, "to_numpy", &["data"]),
         from_numpy: op(section, "from_numpy", &["data", "dtype", "device"]),
+        fast_to_numpy: dtypes.fast_to_numpy(section),
+        fast_from_numpy: fast_from_numpy(section),
         copy: op(section, "copy", &["data"]),
         ready: op(section, "ready", &["data"]),
         lazy: lazy(section),
@@ -126,6 +128,29 @@ fn ways(section: &Section<'_>) {
     );
     replaced(section, section, TO_NUMPY);
     replaced(section, section, FROM_NUMPY);
+    // What is faster is compared with what it replaces, and read again by `to_numpy`.
+    for (fast, (key, example)) in [
+        ("fast_to_numpy", TO_NUMPY),
+        ("fast_to_numpy", FROM_NUMPY),
+        ("fast_from_numpy", TO_NUMPY),
+        ("fast_from_numpy", FROM_NUMPY),
+    ] {
+        if section.has(fast) && !section.has(key) {
+            let message = format!("`{fast}` needs `{key}`; add {key} = \"{example}\"");
+            section.problem(section.key_at(fast), message);
+        }
+    }
+}
+
+/// Private functions in place of `from_numpy`. Both have to use the NumPy array.
+fn fast_from_numpy(outer: &Section<'_>) -> Option<FastFromNumpy> {
+    let section = outer.section("fast_from_numpy")?;
+    section.require("create", "\"op(data, device)\"");
+    section.require("write", "\"op(array, data)\"");
+    let create = op(&section, "create", &["data", "device"]);
+    let write = op(&section, "write", &["array", "data"]);
+    section.finish();
+    Some(FastFromNumpy { create: create?, write: write? })
 }
 
 /// The ops that take DLPack's place, and examples of them.

@@ -201,6 +201,8 @@ pub mod statics {
                 op
             },
         }),
+        fast_to_numpy: &[],
+        fast_from_numpy: ::core::option::Option::None,
         copy: ::core::option::Option::None,
         ready: ::core::option::Option::None,
         lazy: false,
@@ -640,6 +642,82 @@ pub mod statics {
                     )
                 }
                 op
+            },
+        }),
+        fast_to_numpy: &[
+            (
+                ::arraybridge_runtime::__private::DType::Float32,
+                ::arraybridge_runtime::__private::Op {
+                    source: "data.read()",
+                    call: {
+                        fn op<'py>(
+                            py: ::arraybridge_runtime::__private::pyo3::Python<'py>,
+                            [_,
+                            data,
+                            ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 2>,
+                        ) -> ::arraybridge_runtime::__private::op::Outcome<'py> {
+                            ::arraybridge_runtime::__private::op::call_method(
+                                data,
+                                ::arraybridge_runtime::__private::pyo3::intern!(py, "read"),
+                                [],
+                                ::core::option::Option::None,
+                            )
+                        }
+                        op
+                    },
+                },
+            ),
+        ],
+        fast_from_numpy: ::core::option::Option::Some(::arraybridge_runtime::__private::FastFromNumpy {
+            create: ::arraybridge_runtime::__private::Op {
+                source: "module.empty(data.shape, device)",
+                call: {
+                    fn op<'py>(
+                        py: ::arraybridge_runtime::__private::pyo3::Python<'py>,
+                        [module,
+                        data,
+                        device,
+                        ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 3>,
+                    ) -> ::arraybridge_runtime::__private::op::Outcome<'py> {
+                        ::arraybridge_runtime::__private::op::call(
+                            {
+                                static PATH: ::arraybridge_runtime::__private::op::Path = ::arraybridge_runtime::__private::op::Path::new(
+                                    &["empty"],
+                                );
+                                PATH.get(module)?
+                            },
+                            [
+                                &::arraybridge_runtime::__private::op::attribute(
+                                    data,
+                                    ::arraybridge_runtime::__private::pyo3::intern!(py, "shape"),
+                                )?,
+                                device,
+                            ],
+                            ::core::option::Option::None,
+                        )
+                    }
+                    op
+                },
+            },
+            write: ::arraybridge_runtime::__private::Op {
+                source: "array.write(data)",
+                call: {
+                    fn op<'py>(
+                        py: ::arraybridge_runtime::__private::pyo3::Python<'py>,
+                        [_,
+                        array,
+                        data,
+                        ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 3>,
+                    ) -> ::arraybridge_runtime::__private::op::Outcome<'py> {
+                        ::arraybridge_runtime::__private::op::call_method(
+                            array,
+                            ::arraybridge_runtime::__private::pyo3::intern!(py, "write"),
+                            [data],
+                            ::core::option::Option::None,
+                        )
+                    }
+                    op
+                },
             },
         }),
         copy: ::core::option::Option::None,

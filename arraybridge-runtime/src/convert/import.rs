@@ -3,11 +3,11 @@
 use pyo3::prelude::*;
 
 use super::plan::Importer;
-use super::source::{Opened, open_host};
+use super::source::{Opened, Reader, open_host};
 use super::{errors, source};
 use crate::dlpack::producer::Producer;
 use crate::dlpack::{capsule, managed};
-use crate::framework::device::{self as places, Device};
+use crate::framework::device::Device;
 use crate::framework::endpoints::Endpoints;
 use crate::framework::generated::MemoryType;
 use crate::framework::loaded::{self, Lacking, LoadedFramework};
@@ -93,15 +93,10 @@ pub(super) fn from_numpy<'py>(
     source: Source,
     device: Device,
 ) -> Result<Bound<'py, PyAny>> {
-    let op = target.framework.from_numpy.expect("a plan uploads where the table can");
     let dtype = source.view().dtype();
     let array = wrap_numpy(py, endpoints, source)?;
-    let dtype = target.dtype_object(py, dtype).unwrap_or_else(|| py.None().into_bound(py));
-    let made = places::within(py, target, device, |object| {
-        let none = py.None().into_bound(py);
-        op.call(py, [target.module(py), &array, &dtype, object.unwrap_or(&none)])
-    });
-    Ok(made?)
+    let reader = Reader { py, endpoints, loaded: target };
+    Ok(reader.put(&array, dtype, device)?)
 }
 
 /// Whether a private entry point makes the array that the public one makes: of the same class and

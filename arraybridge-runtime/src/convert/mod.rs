@@ -18,6 +18,7 @@ pub mod registry;
 mod shared;
 mod source;
 pub mod trace;
+mod transfer;
 mod trial;
 
 use pyo3::prelude::*;

@@ -102,7 +102,7 @@ impl Trial<'_, '_> {
 
     /// Imports a small array.
     fn import_at(&self, import: &Import, layout: Strides, offset: usize) -> Result<Option<Lie>> {
-        let Some((source, model)) = sample(self, layout, offset)? else { return Ok(None) };
+        let Some((source, model)) = self.sample(layout, offset)? else { return Ok(None) };
         let Trial { py, endpoints, target, importer, .. } = *self;
         let take = |memory: Outgoing<'_>| import::import(py, endpoints, target, importer, memory);
         let made = source.hand_over(take)?;
@@ -118,8 +118,12 @@ impl Trial<'_, '_> {
         })
     }
 
+    fn sample(&self, layout: Strides, offset: usize) -> Result<Option<(Source, Model)>> {
+        sample(self.py, self.target.framework, self.dtype, layout, offset)
+    }
+
     fn upload(&self) -> Result<Option<Lie>> {
-        let Some((source, model)) = sample(self, Strides::Contiguous, 0)? else { return Ok(None) };
+        let Some((source, model)) = self.sample(Strides::Contiguous, 0)? else { return Ok(None) };
         let made = import::from_numpy(self.py, self.endpoints, self.target, source, self.device)?;
         let found = self.difference(&model, &made, Strides::Contiguous)?;
         let Compared::Same(opened) = found else { return Ok(found.lie().map(Lie::of_from_numpy)) };
@@ -214,7 +218,7 @@ fn wrong_dtype(
     (came != Some(dtype)).then(|| Lie::dtype(array, dtype, came))
 }
 
-fn bytes_of(py: Python<'_>, source: &Source) -> Result<Vec<u8>> {
+pub(super) fn bytes_of(py: Python<'_>, source: &Source) -> Result<Vec<u8>> {
     let copy = cast::copied(py, source)?;
     let view = copy.view();
     // SAFETY: the copy is contiguous, has this many bytes, and is alive.
@@ -222,10 +226,10 @@ fn bytes_of(py: Python<'_>, source: &Source) -> Result<Vec<u8>> {
 }
 
 /// What an array that is handed over looks like. It keeps the memory, so that no other has its address.
-struct Model {
+pub(super) struct Model {
     data: *mut u8,
     shape: Dims<usize>,
-    bytes: Vec<u8>,
+    pub bytes: Vec<u8>,
     _owner: Owner,
 }
 
@@ -241,13 +245,14 @@ const SMALL: [f64; ELEMENTS] = [1.0, 2.0, 4.0, 8.0, 2.0, 16.0, 4.0, 1.0, 8.0, 2.
 
 /// A small array of a layout, whose first element is so many bytes behind an address that is well aligned, and
 /// what it looks like. `None` if the framework has no arrays of the layout.
-fn sample(
-    trial: &Trial<'_, '_>,
+pub(super) fn sample(
+    py: Python<'_>,
+    framework: &Framework,
+    dtype: DType,
     layout: Strides,
     offset: usize,
 ) -> Result<Option<(Source, Model)>> {
-    let (py, dtype) = (trial.py, trial.dtype);
-    let Some((shape, strides, first)) = axes(trial.target.framework, layout) else {
+    let Some((shape, strides, first)) = axes(framework, layout) else {
         return Ok(None);
     };
     let values = Source::from_slice(if dtype.is_numpy() { &VALUES } else { &SMALL }, &[ELEMENTS])?;

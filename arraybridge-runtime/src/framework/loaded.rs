@@ -14,7 +14,7 @@ use crate::framework::endpoints::Endpoints;
 use crate::framework::generated::MemoryType;
 use crate::framework::shortcuts::{self, ShortCut};
 use crate::framework::spec::{DType, DTypeSet, Export, Framework, Memory, Op};
-use crate::framework::tried::Tried;
+use crate::framework::tried::{Compared, Tried};
 use crate::interpreter::error::{Error, Failure, Result, defer_interrupt, first_line};
 use crate::interpreter::{detached, error, fork};
 use crate::memory::numpy_array;
@@ -34,6 +34,10 @@ pub struct LoadedFramework {
     lacking: PyOnceLock<Lacking>,
     /// What of its table was tried out.
     pub tried: Tried,
+    /// Whether `fast_to_numpy` does what `to_numpy` does.
+    pub fast_to_numpy: Compared,
+    /// Whether `fast_from_numpy` does what `from_numpy` does.
+    pub fast_from_numpy: Compared,
 }
 
 /// What the installed version of a framework lacks of the dtypes that its table lists.
@@ -144,6 +148,8 @@ impl LoadedFramework {
             unversioned: OnceLock::new(),
             lacking: PyOnceLock::new(),
             tried: Tried::default(),
+            fast_to_numpy: Compared::default(),
+            fast_from_numpy: Compared::default(),
         }
     }
 

@@ -22,6 +22,8 @@ pub enum ShortCut {
     Buffer,
     /// `import`: a private import op, from `fast` in the framework's table.
     Import,
+    /// `transfer`: private functions to and from a device, from `fast_to_numpy` and `fast_from_numpy`.
+    Transfer,
 }
 
 /// A set of short cuts.
@@ -29,7 +31,7 @@ pub enum ShortCut {
 struct ShortCuts(u8);
 
 impl ShortCuts {
-    const ALL: ShortCuts = ShortCuts(0b111);
+    const ALL: ShortCuts = ShortCuts(0b1111);
 
     /// The set that a value of the variable names.
     fn parse(value: &str) -> ShortCuts {
@@ -49,6 +51,7 @@ fn bit_of(name: &str) -> u8 {
         "exchange" => ShortCut::Exchange,
         "buffer" => ShortCut::Buffer,
         "import" => ShortCut::Import,
+        "transfer" => ShortCut::Transfer,
         _ => return 0,
     };
     1 << cut as u8
@@ -69,31 +72,33 @@ pub fn is_on(cut: ShortCut) -> bool {
 mod tests {
     use super::*;
 
-    const EACH: [ShortCut; 3] = [ShortCut::Exchange, ShortCut::Buffer, ShortCut::Import];
+    const EACH: [ShortCut; 4] =
+        [ShortCut::Exchange, ShortCut::Buffer, ShortCut::Import, ShortCut::Transfer];
 
-    fn on(value: &str) -> [bool; 3] {
+    fn on(value: &str) -> [bool; 4] {
         EACH.map(|cut| ShortCuts::parse(value).has(cut))
     }
 
     #[test]
     fn all_are_on_unless_the_variable_says_otherwise() {
         for value in ["", "1", " 1 "] {
-            assert_eq!(on(value), [true; 3], "{value:?}");
+            assert_eq!(on(value), [true; 4], "{value:?}");
         }
     }
 
     #[test]
     fn zero_and_unknown_names_switch_all_off() {
         for value in ["0", " 0", "none", "off", ",", "2"] {
-            assert_eq!(on(value), [false; 3], "{value:?}");
+            assert_eq!(on(value), [false; 4], "{value:?}");
         }
     }
 
     #[test]
     fn a_list_leaves_on_only_what_it_names() {
-        assert_eq!(on("exchange"), [true, false, false]);
-        assert_eq!(on(" import , exchange"), [true, false, true]);
-        assert_eq!(on("buffer,typo"), [false, true, false]);
-        assert_eq!(on("exchange,buffer,import"), [true; 3]);
+        assert_eq!(on("exchange"), [true, false, false, false]);
+        assert_eq!(on(" import , exchange"), [true, false, true, false]);
+        assert_eq!(on("transfer"), [false, false, false, true]);
+        assert_eq!(on("buffer,typo"), [false, true, false, false]);
+        assert_eq!(on("exchange,buffer,import,transfer"), [true; 4]);
     }
 }

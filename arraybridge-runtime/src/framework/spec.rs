@@ -147,6 +147,11 @@ pub struct Framework {
     pub to_numpy: Option<Op<2>>,
     /// From a NumPy array. Scope: `module, data, dtype, device`.
     pub from_numpy: Option<Op<4>>,
+    /// Faster private functions in place of `to_numpy`, by dtype. One is used only if it behaves like it.
+    /// Scope: `module, data`.
+    pub fast_to_numpy: &'static [(DType, Op<2>)],
+    /// The same in place of `from_numpy`, for contiguous memory.
+    pub fast_from_numpy: Option<FastFromNumpy>,
     /// A copy on the same accelerator. Scope: `module, data`.
     pub copy: Option<Op<2>>,
     /// Waits for the arrays in what a function returned. Scope: `module, data`.
@@ -274,6 +279,15 @@ pub struct Import {
     pub read_only: bool,
     /// Whether it shares the memory; otherwise it copies.
     pub shares: bool,
+}
+
+/// Private functions that together do what `from_numpy` does.
+#[derive(Debug)]
+pub struct FastFromNumpy {
+    /// An array like a NumPy array, without its values. Scope: `module, data, device`.
+    pub create: Op<3>,
+    /// Gives it the values of the NumPy array. Scope: `module, array, data`.
+    pub write: Op<3>,
 }
 
 /// Device operations.

@@ -44,9 +44,46 @@ impl Tried {
     }
 }
 
+/// Private functions that were compared with public ones, with a bit for each dtype.
+#[derive(Debug, Default)]
+pub struct Compared {
+    known: AtomicU32,
+    alike: AtomicU32,
+}
+
+impl Compared {
+    /// Whether they do the same with a dtype. It is found out once.
+    #[inline]
+    pub fn get_or_try(&self, dtype: DType, is_alike: impl FnOnce() -> bool) -> bool {
+        let bit = 1 << dtype as u32;
+        if self.known.load(Ordering::Acquire) & bit == 0 {
+            self.note(bit, is_alike());
+        }
+        self.alike.load(Ordering::Relaxed) & bit != 0
+    }
+
+    #[cold]
+    fn note(&self, bit: u32, is_alike: bool) {
+        if is_alike {
+            self.alike.fetch_or(bit, Ordering::Relaxed);
+        }
+        self.known.fetch_or(bit, Ordering::Release);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_comparison_is_made_once_for_each_dtype() {
+        let compared = Compared::default();
+        for (dtype, is_alike) in [(DType::Float32, true), (DType::Int8, false)] {
+            assert_eq!(compared.get_or_try(dtype, || is_alike), is_alike);
+            assert_eq!(compared.get_or_try(dtype, || unreachable!()), is_alike);
+        }
+        assert!(compared.get_or_try(DType::Float64, || true));
+    }
 
     #[test]
     fn every_way_and_dtype_is_noted_by_itself() {

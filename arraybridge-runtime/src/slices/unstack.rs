@@ -245,7 +245,7 @@ pub(super) struct OnHost<'py> {
 }
 
 impl<'py> OnHost<'py> {
-    /// As [`OnHost::copied`], if the table says that the framework's own slices fail or have other values.
+    /// As [`OnHost::copied`], if the framework's own slices may fail, have other values, or be no arrays.
     ///
     /// # Errors
     ///
@@ -253,15 +253,26 @@ impl<'py> OnHost<'py> {
     pub fn without_slices(array: &Bound<'py, PyAny>) -> Result<Option<OnHost<'py>>> {
         let (py, Some(class)) = (array.py(), detect::class_of(array)) else { return Ok(None) };
         let framework = class.framework;
-        if framework.not_sliced.is_empty() || !matches!(class.role, Role::Array) {
+        // A framework without 0-d arrays may make a number of a slice of one element.
+        let makes_numbers = framework.ndim.0 > 0;
+        let slices_all = !makes_numbers && framework.not_sliced.is_empty();
+        if slices_all || !matches!(class.role, Role::Array) {
             return Ok(None);
         }
         let loaded = loaded::load(py, framework, Endpoints::of(framework))?;
         let Some(dtype) = convert::dtype_of(py, loaded, array) else { return Ok(None) };
-        if !framework.not_sliced.contains(dtype) {
-            return Ok(None);
-        }
-        let why = format!("{} cannot slice {dtype} without a loss", framework.title);
+        let title = framework.title;
+        let why = match shape_of(array) {
+            _ if framework.not_sliced.contains(dtype) => {
+                format!("{title} cannot slice {dtype} without a loss")
+            }
+            Some(shape)
+                if makes_numbers && shape.len() > 1 && shape[1..].iter().all(|n| *n == 1) =>
+            {
+                format!("{title} may make numbers of slices of one element")
+            }
+            _ => return Ok(None),
+        };
         OnHost::copied(array, why).map(Some)
     }
 

@@ -1,6 +1,6 @@
 //! The element types that a framework has.
 
-use super::ops::op;
+use super::ops::{alternatives, op};
 use super::words::{filled, word_of};
 use super::{DType, DTypes, Missing, Op, STANDARD, STANDARD_WORD, Section, Text, Word};
 
@@ -96,6 +96,16 @@ impl DTypes {
     /// Adds what `import` says.
     pub(super) fn read_not_imported(&mut self, import: &Section<'_>) {
         self.not_imported.extend(subset(import, NO_DLPACK, self.known()));
+    }
+
+    /// Private functions in place of `to_numpy`, by dtype.
+    pub(super) fn fast_to_numpy(&self, section: &Section<'_>) -> Vec<(DType, Op)> {
+        let ops = section.named_alternatives("fast_to_numpy").into_iter();
+        let ops = ops.filter_map(|(dtype, texts)| {
+            let dtype = contained(section, &dtype, self.known());
+            Some((dtype, alternatives(section, &texts, &["data"])?))
+        });
+        ops.filter_map(|(dtype, op)| Some((dtype?, op))).collect()
     }
 
     /// The framework's dtypes, unless they are a mistake themselves.

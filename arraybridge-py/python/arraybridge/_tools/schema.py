@@ -41,6 +41,8 @@ TABLE: dict[str, Any] = {
     "reasons": REASONS,
     "to_numpy": ("data",),
     "from_numpy": ("data", "dtype", "device"),
+    "fast_to_numpy": None,
+    "fast_from_numpy": {"create": ("data", "device"), "write": ("array", "data")},
     "copy": ("data",),
     "ready": ("data",),
     "lazy": None,

@@ -79,7 +79,11 @@ impl<'py> Reader<'_, 'py> {
     }
 
     /// Runs `body` with an array's device made current.
-    pub(super) fn on<T>(&self, device: Device, body: impl FnOnce() -> PyResult<T>) -> PyResult<T> {
+    pub(in crate::convert) fn on<T>(
+        &self,
+        device: Device,
+        body: impl FnOnce() -> PyResult<T>,
+    ) -> PyResult<T> {
         match device {
             Device::Accelerator(_) if self.loaded.framework.device.scope.is_some() => {
                 places::within(self.py, self.loaded, device, |_| body())

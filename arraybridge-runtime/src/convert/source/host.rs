@@ -16,7 +16,7 @@ use crate::framework::device::Device;
 use crate::framework::endpoints::Endpoints;
 use crate::framework::loaded::LoadedFramework;
 use crate::framework::shortcuts::{self, ShortCut};
-use crate::framework::spec::{DType, Framework, Kind, Memory};
+use crate::framework::spec::{DType, Framework, Kind, Memory, Op};
 use crate::interpreter::detached::{DetachedBuffer, DetachedRef};
 use crate::interpreter::error::{Failure, Result, attempt};
 use crate::memory::buffer;
@@ -197,11 +197,13 @@ impl<'py> Reader<'_, 'py> {
     /// The array as its framework's own call gives it to NumPy: a copy that nobody else has, or a view of what
     /// the array or its framework keeps.
     pub(super) fn open_as_numpy(&self, data: &Bound<'py, PyAny>, device: Device) -> Result<Opened> {
-        let array = self.as_numpy(data, device)?;
+        let told = dtype(self.py, self.loaded, data);
+        let op = self.op_to_numpy(told, device);
+        let array = self.as_numpy(data, device, op)?;
         let copied = numpy_array::is_unique_owner(&array);
         let mut opened = read_numpy(self.endpoints, &array, copied)?;
         let came = opened.source.view().dtype();
-        if let Some(dtype) = dtype(self.py, self.loaded, data).filter(|dtype| *dtype != came) {
+        if let Some(dtype) = told.filter(|dtype| *dtype != came) {
             let lie = Lie::to_numpy(dtype, came);
             return Err(wrong_table(self.endpoints, self.loaded.framework, lie));
         }
@@ -210,7 +212,7 @@ impl<'py> Reader<'_, 'py> {
             _ if copied => true,
             // A call gives a view of the same memory each time, and a copy in other memory.
             Device::Host => {
-                let again = self.as_numpy(data, device)?;
+                let again = self.as_numpy(data, device, op)?;
                 numpy_array::address(&array) != numpy_array::address(&again)
             }
             // JAX keeps what it hands out, and therefore has it read-only.
@@ -229,8 +231,9 @@ impl<'py> Reader<'_, 'py> {
         &self,
         data: &Bound<'py, PyAny>,
         device: Device,
+        op: Option<&Op<2>>,
     ) -> Result<Bound<'py, PyUntypedArray>> {
-        let Some(op) = self.loaded.framework.to_numpy else {
+        let Some(op) = op else {
             let reason = format!("{} has no way to the host for it", self.loaded.framework.title);
             return Err(self.endpoints.error(Failure::Array, "to_numpy", reason));
         };
@@ -301,7 +304,7 @@ fn has_buffer(framework: &Framework) -> bool {
         && shortcuts::is_on(ShortCut::Buffer)
 }
 
-fn read_numpy(
+pub(in crate::convert) fn read_numpy(
     endpoints: Endpoints,
     array: &Bound<'_, PyUntypedArray>,
     private: bool,

@@ -26,7 +26,7 @@ pub use device::shape_of;
 pub(super) use device::{expect_cuda, layout_for, version};
 pub(super) use guards::Guarded;
 pub use host::alike;
-pub(super) use host::pin;
+pub(super) use host::{pin, read_numpy};
 pub use writable::{open_writable, open_writable_on};
 
 /// What a prepared conversion works on.
@@ -165,7 +165,7 @@ impl<'a, 'py> Reader<'a, 'py> {
     }
 
     /// The module and an array, which are in scope of most operations.
-    fn scope<'b>(&'b self, data: &'b Bound<'py, PyAny>) -> [&'b Bound<'py, PyAny>; 2]
+    pub(super) fn scope<'b>(&'b self, data: &'b Bound<'py, PyAny>) -> [&'b Bound<'py, PyAny>; 2]
     where
         'a: 'b,
     {

@@ -1,0 +1,169 @@
+//! Between the host and a device, by faster private functions where a framework has them.
+//!
+//! Before the first use with a dtype, a small array goes both ways: by the public operation of the table and by the
+//! private functions. They are used only if nobody can tell the results apart.
+
+use numpy::PyUntypedArray;
+use pyo3::prelude::*;
+
+use super::import::wrap_numpy;
+use super::source::{self, Reader, read_numpy};
+use super::trial::{bytes_of, sample};
+use crate::framework::device::{self as places, Device};
+use crate::framework::shortcuts::{self, ShortCut};
+use crate::framework::spec::{DType, FastFromNumpy, Op, Strides};
+use crate::interpreter::error::{Result, attempt};
+use crate::memory::numpy_array;
+use crate::memory::view::Dims;
+
+impl<'py> Reader<'_, 'py> {
+    /// The operation that makes a NumPy array of an array with this dtype, on this device.
+    #[inline]
+    pub(super) fn op_to_numpy(
+        &self,
+        dtype: Option<DType>,
+        device: Device,
+    ) -> Option<&'static Op<2>> {
+        let framework = self.loaded.framework;
+        let public = framework.to_numpy.as_ref()?;
+        let fast = framework.fast_to_numpy.iter().find(|(known, _)| Some(*known) == dtype);
+        let Some((dtype, private)) = fast else { return Some(public) };
+        let is_alike = || self.reads_alike(public, private, *dtype, device);
+        let is_used = is_on(device)
+            && self.loaded.fast_to_numpy.get_or_try(*dtype, || self.found(is_alike()));
+        Some(if is_used { private } else { public })
+    }
+
+    /// The framework's array of a NumPy array. On a device, plans put what is contiguous.
+    ///
+    /// # Errors
+    ///
+    /// What the framework raises.
+    pub(super) fn put(
+        &self,
+        array: &Bound<'py, PyAny>,
+        dtype: DType,
+        device: Device,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let fast = self.loaded.framework.fast_from_numpy.as_ref();
+        let fast = fast.filter(|fast| {
+            let is_alike = || self.writes_alike(fast, dtype, device);
+            is_on(device)
+                && self.loaded.fast_from_numpy.get_or_try(dtype, || self.found(is_alike()))
+        });
+        match fast {
+            Some(fast) => self.put_fast(fast, array, device),
+            None => self.put_publicly(array, dtype, device),
+        }
+    }
+
+    fn put_publicly(
+        &self,
+        array: &Bound<'py, PyAny>,
+        dtype: DType,
+        device: Device,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let Reader { py, loaded, .. } = *self;
+        let op = loaded.framework.from_numpy.expect("a plan uploads where the table can");
+        let none = py.None().into_bound(py);
+        let dtype = loaded.dtype_object(py, dtype).unwrap_or_else(|| none.clone());
+        places::within(py, loaded, device, |object| {
+            op.call(py, [loaded.module(py), array, &dtype, object.unwrap_or(&none)])
+        })
+    }
+
+    fn put_fast(
+        &self,
+        fast: &FastFromNumpy,
+        array: &Bound<'py, PyAny>,
+        device: Device,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let Reader { py, loaded, .. } = *self;
+        places::within(py, loaded, device, |object| {
+            let (module, none) = (loaded.module(py), py.None().into_bound(py));
+            let made = fast.create.call(py, [module, array, object.unwrap_or(&none)])?;
+            fast.write.call(py, [module, &made, array])?;
+            Ok(made)
+        })
+    }
+
+    /// What a comparison found. What fails is not used.
+    fn found(&self, compared: Result<bool>) -> bool {
+        attempt(self.py, compared.map_err(PyErr::from)).unwrap_or(false)
+    }
+
+    /// Whether a private function makes the NumPy array that the public one makes, and a new one each time.
+    #[cold]
+    fn reads_alike(
+        &self,
+        public: &Op<2>,
+        private: &Op<2>,
+        dtype: DType,
+        device: Device,
+    ) -> Result<bool> {
+        let Some((array, _)) = self.small(dtype)? else { return Ok(false) };
+        let data = self.put_publicly(&array, dtype, device)?;
+        let read = |op: &Op<2>| self.on(device, || op.call(self.py, self.scope(&data)));
+        let [model, found, again] = [read(public)?, read(private)?, read(private)?];
+        let address = |array: &Bound<'py, PyAny>| {
+            array.cast::<PyUntypedArray>().ok().map(numpy_array::address)
+        };
+        let is_new = address(&found) != address(&again) && address(&found) != address(&model);
+        Ok(is_new && self.look_at(&found)? == self.look_at(&model)?)
+    }
+
+    /// Whether private functions make the array that the public one makes.
+    #[cold]
+    fn writes_alike(&self, fast: &FastFromNumpy, dtype: DType, device: Device) -> Result<bool> {
+        let Some((array, bytes)) = self.small(dtype)? else { return Ok(false) };
+        let model = self.put_publicly(&array, dtype, device)?;
+        let made = self.put_fast(fast, &array, device)?;
+        if !made.get_type().is(model.get_type())
+            || source::dtype(self.py, self.loaded, &made) != Some(dtype)
+            || self.located(&made)? != self.located(&model)?
+            || made.repr()?.to_str()? != model.repr()?.to_str()?
+        {
+            return Ok(false);
+        }
+        let public = self.loaded.framework.to_numpy.as_ref();
+        let Some(public) = public else { return Ok(false) };
+        let read = self.on(device, || public.call(self.py, self.scope(&made)))?;
+        let look = self.look_at(&read)?;
+        Ok(look.dtype == dtype && look.bytes == bytes)
+    }
+
+    /// What can be told of a NumPy array that only the caller has.
+    fn look_at(&self, array: &Bound<'py, PyAny>) -> Result<Look> {
+        let array = array.cast::<PyUntypedArray>().map_err(PyErr::from)?;
+        let source = read_numpy(self.endpoints, array, true)?.source;
+        let view = source.view();
+        Ok(Look {
+            dtype: view.dtype(),
+            shape: view.shape().into(),
+            layout: view.layout(),
+            is_read_only: view.is_read_only(),
+            bytes: bytes_of(self.py, &source)?,
+        })
+    }
+
+    /// A small array of a dtype, and its bytes.
+    fn small(&self, dtype: DType) -> Result<Option<(Bound<'py, PyAny>, Vec<u8>)>> {
+        let made = sample(self.py, self.loaded.framework, dtype, Strides::Contiguous, 0)?;
+        let Some((source, model)) = made else { return Ok(None) };
+        Ok(Some((wrap_numpy(self.py, self.endpoints, source)?.into_any(), model.bytes)))
+    }
+}
+
+/// What can be told of a NumPy array.
+#[derive(PartialEq)]
+struct Look {
+    dtype: DType,
+    shape: Dims<usize>,
+    layout: Strides,
+    is_read_only: bool,
+    bytes: Vec<u8>,
+}
+
+fn is_on(device: Device) -> bool {
+    device != Device::Host && shortcuts::is_on(ShortCut::Transfer)
+}

@@ -73,7 +73,7 @@ class Group(NamedTuple):
 GROUPS = {
     "numpy": Group(
         ("numpy",),
-        "declared = ab.numpy(lambda x: x); slices = [x] * 8",
+        "declared = ab.numpy(lambda x: x); slices = [x] * 8; stack = np.ones((64, 16, 16), 'f4')",
         {
             "detect_memory_type": "detect(x)",
             "numpy -> numpy, kept": "convert(x, 'numpy')",
@@ -81,21 +81,26 @@ GROUPS = {
             "numpy -> numpy, uint16": "convert(x, 'numpy', dtype='uint16')",
             "explain, numpy -> numpy": "ab.explain(x, 'numpy')",
             "stack_slices, 8 of numpy": "ab.stack_slices(slices, 'numpy')",
+            "unstack_slices, 64 of numpy": "ab.unstack_slices(stack, 'numpy')",
             "@numpy, arguments fit": "declared(x)",
         },
         {
             "numpy -> numpy, copy": "x.copy()",
             "numpy -> numpy, uint16": "np.clip(np.rint(x), 0, 65535).astype('uint16')",
             "stack_slices, 8 of numpy": "np.stack(slices)",
+            "unstack_slices, 64 of numpy": "list(stack)",
         },
     ),
     "torch": Group(
         ("numpy", "torch"),
-        "import torch; t = torch.ones(16, 16); declared = ab.torch(lambda x: x)",
+        "import torch; t = torch.ones(16, 16); declared = ab.torch(lambda x: x);"
+        "stack = torch.ones(64, 16, 16); slices = list(stack[:8])",
         {
             "numpy -> torch": "convert(x, 'torch')",
             "torch -> numpy": "convert(t, 'numpy')",
             "torch -> numpy, copy": "convert(t, 'numpy', copy=True)",
+            "stack_slices, 8 of torch": "ab.stack_slices(slices, 'torch')",
+            "unstack_slices, 64 of torch": "ab.unstack_slices(stack, 'torch')",
             "@torch, arguments fit": "declared(t)",
             "@torch, argument of numpy": "declared(x)",
         },
@@ -103,6 +108,8 @@ GROUPS = {
             "numpy -> torch": "torch.from_numpy(x)",
             "torch -> numpy": "t.numpy()",
             "torch -> numpy, copy": "t.numpy().copy()",
+            "stack_slices, 8 of torch": "torch.stack(slices)",
+            "unstack_slices, 64 of torch": "stack.unbind(0)",
         },
     ),
     "jax": Group(
@@ -118,18 +125,31 @@ GROUPS = {
     ),
     "tensorflow": Group(
         ("numpy", "torch", "tensorflow"),
-        "import torch, tensorflow as tf; f = tf.ones((16, 16)); t = torch.ones(16, 16)",
+        "import torch, tensorflow as tf; f = tf.ones((16, 16)); t = torch.ones(16, 16);"
+        "to, by = tf.experimental.dlpack, torch.utils.dlpack; stack = tf.ones((64, 16, 16))",
         {
             "numpy -> tensorflow": "convert(x, 'tensorflow')",
             "tensorflow -> numpy": "convert(f, 'numpy')",
             "torch -> tensorflow": "convert(t, 'tensorflow')",
             "tensorflow -> torch": "convert(f, 'torch', copy=False)",
+            "unstack_slices, 64 of tensorflow": "ab.unstack_slices(stack, 'tensorflow')",
         },
         {
             "numpy -> tensorflow": "tf.constant(x)",
             "tensorflow -> numpy": "np.asarray(f)",
-            "tensorflow -> torch": "torch.from_dlpack(f)",
+            "torch -> tensorflow": "to.from_dlpack(by.to_dlpack(t))",
+            "tensorflow -> torch": "torch.from_dlpack(to.to_dlpack(f))",
+            "unstack_slices, 64 of tensorflow": "tf.unstack(stack)",
         },
+    ),
+    "pyclesperanto": Group(
+        ("numpy", "pyclesperanto"),
+        "import pyclesperanto as cle; c = cle.push(x)",
+        {
+            "numpy -> pyclesperanto": "convert(x, 'pyclesperanto')",
+            "pyclesperanto -> numpy": "convert(c, 'numpy')",
+        },
+        {"numpy -> pyclesperanto": "cle.push(x)", "pyclesperanto -> numpy": "c.get()"},
     ),
     "functions": Group(
         ("numpy",),

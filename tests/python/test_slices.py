@@ -833,3 +833,114 @@ def test_slices_of_another_framework_are_not_converted_one_by_one():
     with ab.trace() as records:
         ab.stack_slices(slices, "torch")
     assert [(r.source, r.target) for r in records] == [("jax", "torch")]
+
+
+@pytest.mark.parametrize(
+    ("copy", "calls"),
+    {
+        "real(self, data)": [4, 7],  # one to try it out
+        "None": [1, 1],
+        "real(self[:128], data[:128])": [1, 1],
+        "real(self, data + 1)": [1, 1],
+        "1 / 0": [1, 1],
+    }.items(),
+)
+def test_torch_copies_its_results_itself_if_it_does(copy, calls):
+    bridges.need("torch")
+    code = """
+        import sys
+        import arraybridge as ab, torch
+
+        calls, real = [], torch.Tensor.copy_
+
+        def counted(self, data):
+            calls.append(data.shape)
+            return eval(sys.argv[1], {"real": real, "self": self, "data": data})
+
+        torch.Tensor.copy_ = counted
+        stack, found = torch.arange(3 * 256 * 256.0).reshape(3, 256, 256), []
+        for _ in range(2):
+            result = ab.torch(lambda x: x * 2)(stack, slice_by_slice=True)
+            assert torch.equal(result, stack * 2)
+            found.append(len(calls))
+        assert found == eval(sys.argv[2]), found
+    """
+    bridges.survives(code, copy, str(calls))
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        "lambda x: x.mT",
+        "lambda x: torch.complex(x, x).conj().imag",
+        "lambda x: torch.complex(x, x).conj()",
+        "lambda x: x > 3",
+        "lambda x: x.to(torch.bfloat16)",
+        "lambda x: x.to(torch.uint16)",
+        "lambda x: x[::2]",
+        "lambda x: torch.cat([x, x])",
+        "lambda x: torch.add(x, 1, out=buffer)",
+        "lambda x: x[:, :1].expand(-1, 256)",
+        "lambda x: torch.nn.Parameter(x, requires_grad=False)",
+    ],
+)
+@pytest.mark.parametrize("mode", ["no_grad", "inference_mode", "enable_grad"])
+def test_rows_that_torch_copies_are_those_of_a_stack(function, mode):
+    bridges.need("torch")
+    import torch
+
+    buffer = torch.empty(256, 256)
+    function = eval(function, {"torch": torch, "buffer": buffer})
+    stack = torch.arange(3 * 256 * 256).reshape(3, 256, 256).float()
+    with getattr(torch, mode)():
+        expected = torch.stack([function(x).clone() for x in stack])
+        result = ab.torch(function, dtype_conversion="native")(stack, slice_by_slice=True)
+        assert torch.equal(result, expected) and result.dtype == expected.dtype
+        assert result.is_inference() == expected.is_inference()
+        result[0, 0] = 0
+
+
+def test_rows_of_another_dtype_or_few_elements_are_not_left_to_torch(monkeypatch):
+    bridges.need("torch")
+    import torch
+
+    calls, real = [], torch.Tensor.copy_
+    monkeypatch.setattr(torch.Tensor, "copy_", lambda *args: calls.append(1) or real(*args))
+    stack = torch.arange(3 * 256 * 256).reshape(3, 256, 256) % 250
+    stack = stack.to(torch.uint8)
+    with pytest.warns(ab.ClippedValuesWarning):
+        result = ab.torch(lambda x: x.float() + 9.6)(stack, slice_by_slice=True)
+    assert torch.equal(result, (stack.float() + 9.6).round().clamp(0, 255).to(torch.uint8))
+    small = torch.rand(3, 128, 255)
+    doubled = ab.torch(lambda x: x * 2)(small, slice_by_slice=True)
+    assert torch.equal(doubled, small * 2)
+    assert not calls
+
+
+def test_results_with_a_gradient_keep_it_whoever_copies_the_others():
+    bridges.need("torch")
+    import torch
+
+    stack = torch.rand(3, 256, 256, requires_grad=True)
+    result = ab.torch(lambda x: x * 2)(stack, slice_by_slice=True)
+    result.sum().backward()
+    assert torch.equal(stack.grad, torch.full_like(stack, 2))
+
+
+def test_results_of_a_class_of_the_user_s_are_not_copied_by_torch():
+    bridges.need("torch")
+    import torch
+
+    asked = []
+
+    class Own(torch.Tensor):
+        @classmethod
+        def __torch_function__(cls, function, types, args=(), kwargs=None):
+            asked.append(function.__name__)
+            return super().__torch_function__(function, types, args, kwargs or {})
+
+    stack = torch.rand(3, 256, 256)
+    for _ in range(2):
+        result = ab.torch(lambda x: (x * 2).as_subclass(Own))(stack, slice_by_slice=True)
+        assert torch.equal(result.as_subclass(torch.Tensor), stack * 2)
+    assert "copy_" not in asked

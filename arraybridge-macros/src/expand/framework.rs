@@ -254,18 +254,21 @@ fn streams(Streams { current, handle, wrap, scope }: &Streams) -> TokenStream {
 }
 
 fn array(framework: &Framework) -> TokenStream {
-    let array = option(framework.array.as_ref().map(|ArrayOps { namespace, unstack, ops }| {
-        let (namespace, unstack) = (op::expand(namespace), optional_op(unstack));
-        let fields = ops.iter().map(|(name, _)| field(name));
-        let ops = ops.iter().map(|(_, op)| op::expand(op));
-        quote! {
-            ::arraybridge_runtime::__private::ArrayOps {
-                namespace: #namespace,
-                unstack: #unstack,
-                #(#fields: #ops,)*
+    let array =
+        option(framework.array.as_ref().map(|ArrayOps { namespace, unstack, write, ops }| {
+            let namespace = op::expand(namespace);
+            let [unstack, write] = [unstack, write].map(optional_op);
+            let fields = ops.iter().map(|(name, _)| field(name));
+            let ops = ops.iter().map(|(_, op)| op::expand(op));
+            quote! {
+                ::arraybridge_runtime::__private::ArrayOps {
+                    namespace: #namespace,
+                    unstack: #unstack,
+                    write: #write,
+                    #(#fields: #ops,)*
+                }
             }
-        }
-    }));
+        }));
     quote!(array: #array,)
 }
 

@@ -293,6 +293,7 @@ pub struct Streams {
 pub struct ArrayOps {
     pub namespace: Op,
     pub unstack: Option<Op>,
+    pub write: Option<Op>,
     pub ops: Vec<(&'static str, Op)>,
 }
 

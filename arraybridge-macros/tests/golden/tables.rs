@@ -941,6 +941,7 @@ pub mod statics {
                 },
             },
             unstack: ::core::option::Option::None,
+            write: ::core::option::Option::None,
             min: ::arraybridge_runtime::__private::Op {
                 source: "xp.amin(data)",
                 call: {

@@ -8,11 +8,12 @@ use pyo3::prelude::*;
 
 use super::import::wrap_numpy;
 use super::source::{self, Reader, read_numpy};
-use super::trial::{bytes_of, sample};
+use super::trial::sample;
 use crate::framework::device::{self as places, Device};
 use crate::framework::shortcuts::{self, ShortCut};
 use crate::framework::spec::{DType, FastFromNumpy, Op, Strides};
 use crate::interpreter::error::{Result, attempt};
+use crate::memory::cast;
 use crate::memory::numpy_array;
 use crate::memory::view::Dims;
 
@@ -142,7 +143,7 @@ impl<'py> Reader<'_, 'py> {
             shape: view.shape().into(),
             layout: view.layout(),
             is_read_only: view.is_read_only(),
-            bytes: bytes_of(self.py, &source)?,
+            bytes: cast::bytes_of(self.py, &source)?,
         })
     }
 

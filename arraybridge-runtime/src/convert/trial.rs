@@ -148,7 +148,8 @@ impl Trial<'_, '_> {
         let Some(opened) = attempt(self.py, open_host(made).map_err(PyErr::from)) else {
             return Ok(Compared::Unreadable);
         };
-        let (shape, bytes) = (opened.source.view().shape(), bytes_of(self.py, &opened.source)?);
+        let (shape, bytes) =
+            (opened.source.view().shape(), cast::bytes_of(self.py, &opened.source)?);
         if shape != model.shape.as_slice() {
             return Ok(Compared::Different(Lie::shape(&model.shape, shape)));
         }
@@ -167,7 +168,7 @@ impl Trial<'_, '_> {
         let write = || made.set_item(0, made.get_item(1)?);
         let written = attempt(self.py, write()).is_some();
         // An assignment may also give the array other memory.
-        Ok(written && bytes_of(self.py, &opened.source)? != model.bytes)
+        Ok(written && cast::bytes_of(self.py, &opened.source)? != model.bytes)
     }
 }
 
@@ -218,13 +219,6 @@ fn wrong_dtype(
     (came != Some(dtype)).then(|| Lie::dtype(array, dtype, came))
 }
 
-pub(super) fn bytes_of(py: Python<'_>, source: &Source) -> Result<Vec<u8>> {
-    let copy = cast::copied(py, source)?;
-    let view = copy.view();
-    // SAFETY: the copy is contiguous, has this many bytes, and is alive.
-    Ok(unsafe { std::slice::from_raw_parts(view.data(), view.nbytes()) }.to_vec())
-}
-
 /// What an array that is handed over looks like. It keeps the memory, so that no other has its address.
 pub(super) struct Model {
     data: *mut u8,
@@ -256,7 +250,7 @@ pub(super) fn sample(
         return Ok(None);
     };
     let values = Source::from_slice(if dtype.is_numpy() { &VALUES } else { &SMALL }, &[ELEMENTS])?;
-    let elements = bytes_of(py, &cast::cast(py, &values, dtype, Scaling::Clamp)?.0)?;
+    let elements = cast::bytes_of(py, &cast::cast(py, &values, dtype, Scaling::Clamp)?.0)?;
     let size = dtype.size();
     let gap = offset + ALIGNMENT - first * size % ALIGNMENT;
     let mut buffer = HostBuffer::new(gap + elements.len())?;
@@ -271,7 +265,7 @@ pub(super) fn sample(
     let kept = owner.share();
     // SAFETY: the buffer with the elements is the owner.
     let source = unsafe { Source::new(view, owner) };
-    let bytes = bytes_of(py, &source)?;
+    let bytes = cast::bytes_of(py, &source)?;
     Ok(Some((source, Model { data, shape, bytes, _owner: kept })))
 }
 

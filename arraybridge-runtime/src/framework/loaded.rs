@@ -38,6 +38,8 @@ pub struct LoadedFramework {
     pub fast_to_numpy: Compared,
     /// Whether `fast_from_numpy` does what `from_numpy` does.
     pub fast_from_numpy: Compared,
+    /// Whether `write` of its arrays writes what it should.
+    pub write: Compared,
 }
 
 /// What the installed version of a framework lacks of the dtypes that its table lists.
@@ -150,6 +152,7 @@ impl LoadedFramework {
             tried: Tried::default(),
             fast_to_numpy: Compared::default(),
             fast_from_numpy: Compared::default(),
+            write: Compared::default(),
         }
     }
 

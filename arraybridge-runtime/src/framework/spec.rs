@@ -343,6 +343,9 @@ pub struct ArrayOps {
     pub namespace: Op<1>,
     /// All slices along the first axis at once, as an iterable. Scope: `module, xp, data`.
     pub unstack: Option<Op<3>>,
+    /// Gives `array` the values of another one of the same dtype and shape, faster than one thread of ours.
+    /// Scope: `module, xp, array, data`.
+    pub write: Option<Op<4>>,
     /// Scope: `module, xp, data`.
     pub min: Op<3>,
     /// Scope: `module, xp, data`.

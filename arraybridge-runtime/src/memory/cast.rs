@@ -55,6 +55,18 @@ pub fn copied(py: Python<'_>, source: &Source) -> Result<Source> {
     Ok(unsafe { Source::from_buffer(buffer, dtype, view.shape().into()) })
 }
 
+/// The bytes of the elements of a host array, in C order and the machine's byte order.
+///
+/// # Errors
+///
+/// As [`copied`].
+pub fn bytes_of(py: Python<'_>, source: &Source) -> Result<Vec<u8>> {
+    let copy = copied(py, source)?;
+    let view = copy.view();
+    // SAFETY: the copy is contiguous, has this many bytes, and is alive.
+    Ok(unsafe { std::slice::from_raw_parts(view.data(), view.nbytes()) }.to_vec())
+}
+
 /// Replaces the memory in a slot by a copy, perhaps of another dtype, and returns how many values were
 /// clipped. The description is changed where it is.
 ///

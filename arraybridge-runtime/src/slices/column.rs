@@ -13,7 +13,7 @@ use crate::convert::Opened;
 use crate::framework::detect;
 use crate::framework::device::Placement;
 use crate::framework::spec::Framework;
-use crate::host::cast::Scaling;
+use crate::host::cast::{CastReport, Scaling};
 use crate::interpreter::error::{Error, Result};
 use crate::memory::view::Dims;
 use crate::policy::StackPolicy;
@@ -172,7 +172,7 @@ impl<'a, 'py> Column<'a, 'py> {
         if !stack.admits(self.py, &opened, self.policy.as_ref())? {
             return Ok(false);
         }
-        stack.push(self.py, &opened, self.policy.as_mut())?;
+        stack.push(self.py, item, &opened, self.policy.as_mut())?;
         Ok(true)
     }
 
@@ -245,13 +245,17 @@ impl<'py> Stack<'py> {
     fn push(
         &mut self,
         py: Python<'py>,
+        item: &Bound<'py, PyAny>,
         opened: &Opened,
         policy: Option<&mut StackPolicy<'_>>,
     ) -> Result<()> {
         let scaling = policy.as_ref().map_or(Scaling::Clamp, |policy| policy.scaling());
         let (row, source) = (self.filled, &opened.source);
-        let lost = fill_row(py, self.whole.memory(), row, source, scaling)
-            .map_err(|error| Error::Value(error.to_string()))?;
+        let lost = match self.whole.is_row_written(row, item, opened) {
+            true => CastReport::default(),
+            false => fill_row(py, self.whole.memory(), row, source, scaling)
+                .map_err(|error| Error::Value(error.to_string()))?,
+        };
         if let Some(policy) = policy {
             policy.count(py, source, self.whole.dtype(), lost)?;
         }

@@ -14,6 +14,7 @@ mod mosaic;
 mod shape;
 mod unstack;
 mod whole;
+mod write;
 
 use std::ops::Range;
 

@@ -46,8 +46,8 @@ struct Groups<'py> {
     count: usize,
     /// The number of slices in a group.
     size: usize,
-    /// Those of the group that is in use.
-    slices: Option<Bound<'py, PyIterator>>,
+    /// Those of the group that is in use. Each is let go of when it was handed out.
+    slices: Option<std::vec::IntoIter<Bound<'py, PyAny>>>,
 }
 
 /// In how many parts a large array is taken.
@@ -85,9 +85,11 @@ impl<'py> Groups<'py> {
                 true => array.clone(),
                 false => array.get_item(PySlice::new(array.py(), from, to, 1))?,
             };
-            self.slices = together(&part, &self.class, self.loaded)?;
+            let slices = together(&part, &self.class, self.loaded)?;
+            let slices = slices.map(|slices| slices.collect::<PyResult<Vec<_>>>()).transpose()?;
+            self.slices = slices.map(Vec::into_iter);
         }
-        Ok(self.slices.as_mut().and_then(Iterator::next).transpose()?)
+        Ok(self.slices.as_mut().and_then(Iterator::next))
     }
 }
 

@@ -17,7 +17,7 @@ use crate::policy::StackPolicy;
 /// An array in host memory, and what is known about the results that it is made of.
 pub(super) struct Whole<'py> {
     pub join: Join<'py, 'py>,
-    device: Device,
+    pub device: Device,
     commitment: Commitment<'py>,
     /// Its memory.
     pub opened: Opened,

@@ -88,6 +88,7 @@ pub(super) fn array_ops(outer: &Section<'_>) -> Option<ArrayOps> {
         (key, op(&section, key, &scope).unwrap_or_else(|| ops::default(default, &scope)))
     });
     let unstack = op(&section, "unstack", &["xp", "data"]);
+    let write = op(&section, "write", &["xp", "array", "data"]);
     section.finish();
-    Some(ArrayOps { namespace: namespace?, unstack, ops: ops.into() })
+    Some(ArrayOps { namespace: namespace?, unstack, write, ops: ops.into() })
 }

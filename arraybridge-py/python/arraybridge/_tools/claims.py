@@ -578,6 +578,9 @@ def array_cases(table: Table) -> Iterator[Case]:
     if table.get("array.unstack"):
         run_all = functools.partial(for_dtypes, table, "unstack", check_unstack)
         yield "array.unstack", "array.unstack", run_all
+    if table.get("array.write"):
+        run_all = functools.partial(for_dtypes, table, "write", check_write)
+        yield "array.write", "array.write", run_all
 
 
 def for_dtypes(table: Table, op: str, check: Callable[..., None]) -> str | None:
@@ -660,6 +663,19 @@ def check_unstack(table: Table, dtype: str) -> None:
         raise Lie("array.unstack", f"it gives {len(slices)} slices of {len(native)}")
     for got, expected in zip(slices, native, strict=True):
         same(table.read(got, dtype), expected, "array.unstack", dtype)
+
+
+def check_write(table: Table, dtype: str) -> None:
+    native = plain(dtype).astype(dtype)
+    target, source = table.make(numpy.zeros_like(native)), table.make(native)
+    try:
+        xp = table.run("array.namespace")
+        table.run("array.write", xp=xp, array=target, data=source)
+    except Lie:
+        raise
+    except Exception as error:
+        raise Note(words(error)) from error
+    same(table.read(target, dtype), native, "array.write", dtype)
 
 
 def check_astype(table: Table, dtype: str) -> None:

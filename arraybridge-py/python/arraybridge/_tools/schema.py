@@ -73,6 +73,7 @@ TABLE: dict[str, Any] = {
         "clip": ("xp", "data", "low", "high"), "astype": ("xp", "data", "dtype"),
         "where": ("xp", "mask", "data", "other"), "stack": ("xp", "arrays"),
         "concatenate": ("xp", "arrays", "axis"), "unstack": ("xp", "data"),
+        "write": ("xp", "array", "data"),
     },
     "check": {
         "environment": None,

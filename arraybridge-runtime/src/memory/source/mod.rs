@@ -213,6 +213,15 @@ impl Source {
         (self.view, self.owner)
     }
 
+    /// A source of the part at an index of the first axis, which shares the owner.
+    ///
+    /// # Panics
+    ///
+    /// When there is no such index.
+    pub fn slice(&mut self, index: usize) -> Source {
+        Source { view: self.view.slice(index), owner: self.owner.share() }
+    }
+
     /// Passes the memory to `export`.
     #[inline]
     pub fn hand_over<R>(self, export: impl FnOnce(Outgoing<'_>) -> R) -> R {

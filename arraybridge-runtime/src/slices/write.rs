@@ -1,0 +1,97 @@
+//! Rows of a stack that the framework of the results writes itself.
+//!
+//! PyTorch computes an image in several threads, after which its parts are in the caches of several cores. A single
+//! thread copies it from there at half the speed of PyTorch's own threads, each of which copies what it has computed.
+
+use pyo3::prelude::*;
+
+use super::fill::fill_row;
+use super::whole::Whole;
+use crate::convert::{self, Commitment, Opened};
+use crate::framework::detect::{self, Role};
+use crate::framework::device::Device;
+use crate::framework::endpoints::Endpoints;
+use crate::framework::spec::{ArrayOps, Op};
+use crate::host::cast::Scaling;
+use crate::interpreter::error::{Error, Result, attempt};
+use crate::memory::cast;
+use crate::memory::source::Source;
+
+/// To make an array of a row that has fewer bytes takes longer than to copy them. PyTorch copies so many 4-byte
+/// elements (`at::internal::GRAIN_SIZE`) in one thread.
+const WORTH: usize = 128 << 10;
+
+impl<'py> Whole<'py> {
+    /// Whether the framework has written an array to a row, which has its shape. Whoever calls this writes the row
+    /// otherwise.
+    pub(super) fn is_row_written(
+        &mut self,
+        row: usize,
+        array: &Bound<'py, PyAny>,
+        opened: &Opened,
+    ) -> bool {
+        let Some((table, op)) = self.write_op(array, opened) else { return false };
+        let (py, loaded, dtype) = (self.join.py, self.join.loaded, self.dtype());
+        let mut write = |whole: &mut Whole<'py>| {
+            let written = whole.write_row(table, op, row, array);
+            attempt(py, written.map_err(PyErr::from)).is_some()
+        };
+        let is_right = || {
+            let found = self.differs(row, opened, &mut write).map(|differs| !differs);
+            attempt(py, found.map_err(PyErr::from)).unwrap_or(false)
+        };
+        loaded.write.get_or_try(dtype, is_right) && write(self)
+    }
+
+    /// The operation, if it is worth it, and only copies.
+    fn write_op(
+        &self,
+        array: &Bound<'py, PyAny>,
+        opened: &Opened,
+    ) -> Option<(&'static ArrayOps, &'static Op<4>)> {
+        let framework = self.join.loaded.framework;
+        let table = framework.array.as_ref()?;
+        let op = table.write.as_ref()?;
+        let (class, view) = (detect::class_of(array)?, opened.source.view());
+        let is_plain = class.own
+            && matches!(class.role, Role::Array)
+            && class.framework.memory_type == framework.memory_type;
+        let is_like = self.device == Device::Host && view.dtype() == self.dtype();
+        (is_plain && is_like && view.nbytes() >= WORTH).then_some((table, op))
+    }
+
+    fn write_row(
+        &mut self,
+        table: &ArrayOps,
+        op: &Op<4>,
+        row: usize,
+        array: &Bound<'py, PyAny>,
+    ) -> Result<()> {
+        let (py, loaded) = (self.join.py, self.join.loaded);
+        let part = Opened { source: self.memory().slice(row), private: true };
+        let (endpoints, placed) = (Endpoints::of(loaded.framework), Commitment::Placed);
+        let part = convert::make_array(py, endpoints, loaded, part, Device::Host, &placed)?;
+        let module = loaded.module(py);
+        let xp = table.namespace.call(py, [module])?;
+        op.call(py, [module, &xp, &part, array])?;
+        Ok(())
+    }
+
+    /// Whether the row has other bytes than an array after it was written.
+    #[cold]
+    fn differs(
+        &mut self,
+        row: usize,
+        opened: &Opened,
+        write: &mut impl FnMut(&mut Whole<'py>) -> bool,
+    ) -> Result<bool> {
+        let (py, view) = (self.join.py, opened.source.view());
+        let bytes = cast::bytes_of(py, &opened.source)?;
+        // Whatever is not written differs.
+        let others: Vec<_> = bytes.iter().map(|byte| !byte).collect();
+        let others = Source::from_bytes(&others, view.dtype(), view.shape())?;
+        fill_row(py, self.memory(), row, &others, Scaling::Clamp)
+            .map_err(|error| Error::Value(error.to_string()))?;
+        Ok(!write(self) || cast::bytes_of(py, &self.memory().slice(row))? != bytes)
+    }
+}

@@ -43,7 +43,7 @@ oom_recovery : bool, optional
     False disables retries when memory runs out.
 on_oom : str or sequence of str, optional
     How to retry when memory runs out, in order: \"clear\", \"split\", \"host\". \"clear\" is tried
-    a second time after a short wait.
+    a second time after a short wait, for NumPy after \"split\".
 clear_cuda_cache : bool, optional
     True retries with all caches cleared, whatever the two options above say.
 split_axis : int, optional

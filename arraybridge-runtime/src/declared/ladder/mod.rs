@@ -1,7 +1,7 @@
 //! Retries of a call whose framework ran out of memory, rung by rung.
 //!
 //! First the caches of every framework are cleared, twice at most, then the call is made part by part,
-//! then on the host. If every rung fails, the error of the first attempt is raised, with notes on what was tried.
+//! then on the host. Where there is only the host, the second clear comes after the parts. If every rung fails, the error of the first attempt is raised, with notes on what was tried.
 
 mod gathered;
 mod host;
@@ -11,6 +11,7 @@ mod split;
 mod substitute;
 
 use std::cell::Cell;
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use pyo3::exceptions::PyException;
@@ -19,13 +20,14 @@ use pyo3::types::PyString;
 
 use super::arguments::ArgumentSlots;
 use super::call::{AttemptOptions, Call, FailedAttempt};
+use super::options::Options;
 use super::scope;
 use crate::convert::record::Record;
 use crate::convert::trace;
 use crate::framework::cleanup;
 use crate::framework::device::Device;
 use crate::framework::oom;
-use crate::framework::spec::Framework;
+use crate::framework::spec::{Framework, Memory};
 use crate::interpreter::error::{Error, Result, first_line, warn};
 
 pub(super) use host::host_scope;
@@ -86,12 +88,24 @@ impl Rung {
 const WAIT: Duration = Duration::from_millis(200);
 
 /// The rungs that are climbed for those of a declaration.
-fn expanded(rungs: &[Rung]) -> Vec<Rung> {
+///
+/// Other processes use an accelerator's memory, and give it back. Memory of the host that is refused is mostly beyond
+/// a limit of this process, so that a framework which has no other does not wait before a call is split.
+fn expanded(options: &Options) -> Vec<Rung> {
     let expand = |rung: &Rung| match rung {
         Rung::Clear => [Some(Rung::Clear), Some(Rung::ClearAgain)],
         rung => [Some(*rung), None],
     };
-    rungs.iter().flat_map(expand).flatten().collect()
+    let mut rungs: Vec<_> = options.ladder.iter().flat_map(expand).flatten().collect();
+    if options.execution.memory == Memory::Host && options.split_axis.is_some() {
+        let place = |rung| rungs.iter().position(|found| *found == rung);
+        if let (Some(wait), Some(split)) = (place(Rung::ClearAgain), place(Rung::Split))
+            && wait < split
+        {
+            rungs[wait..=split].rotate_left(1);
+        }
+    }
+    rungs
 }
 
 /// Why a rung gave no result.
@@ -270,7 +284,7 @@ pub struct Ladder {
     framework: &'static Framework,
     /// The device of the call, if there was a choice.
     device: Option<Device>,
-    rungs: std::iter::Peekable<std::vec::IntoIter<Rung>>,
+    rungs: VecDeque<Rung>,
 }
 
 impl Ladder {
@@ -305,7 +319,7 @@ impl Ladder {
             error,
             framework,
             device,
-            rungs: expanded(&options.ladder).into_iter().peekable(),
+            rungs: expanded(options).into(),
         })
     }
 
@@ -323,7 +337,7 @@ impl Ladder {
     ) -> PyResult<(T, Ladder)> {
         let py = call.py;
         let Some(_guard) = ClimbGuard::acquire() else { return Err(self.error) };
-        while let Some(rung) = self.rungs.next() {
+        while let Some(rung) = self.rungs.pop_front() {
             release::clear_frames(py, &self.error)?;
             if rung == Rung::ClearAgain {
                 py.detach(|| std::thread::sleep(WAIT));
@@ -422,10 +436,10 @@ impl Ladder {
         self.error.add_note(py, format!("arraybridge tried {name}: {line}"))?;
         if rung == Rung::Clear && oom::framework_of(py, &failed.error, None).is_none() {
             // A second clear helps only if memory ran out again.
-            let _ = self.rungs.next_if_eq(&Rung::ClearAgain);
+            self.rungs.retain(|rung| *rung != Rung::ClearAgain);
         }
         if failed.written {
-            self.rungs = Vec::new().into_iter().peekable();
+            self.rungs.clear();
             self.note_write(py)?;
         }
         Ok(())

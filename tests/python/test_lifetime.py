@@ -208,6 +208,30 @@ def test_the_memory_of_a_result_that_is_gone_is_used_again():
     )
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="it is about glibc's allocator")
+def test_results_of_middling_size_do_not_each_take_new_memory():
+    """glibc does not use a block that was freed if it is asked to align the next one."""
+    bridges.survives(
+        """
+        import resource
+        import numpy as np, arraybridge as ab
+
+        stack = np.ones((64, 256, 256), "float32")
+        # glibc maps blocks until a larger one was freed.
+        large = np.ones(30 << 20, "uint8")
+        del large
+        scaled = ab.numpy(lambda image: (image - image[0, 0]) / 4000)
+        result, used = None, []
+        for _ in range(12):
+            result = None
+            result = scaled(stack, slice_by_slice=True)
+            # Not `bridges.resident`, which gives back what the allocator keeps.
+            used.append(int(open("/proc/self/statm").read().split()[1]) * resource.getpagesize())
+        assert max(used) - used[1] < 8 << 20, used
+        """
+    )
+
+
 # Each import is tried out with a small array: the public one once, and the private one beside it.
 @pytest.mark.parametrize("fast, trials", [("0", 1), ("import", 3)])
 def test_a_capsule_is_consumed_once(fast: str, trials: int):

@@ -11,6 +11,9 @@ use std::ptr::NonNull;
 /// The alignment of every buffer, in bytes: what XLA and TensorFlow need to share it.
 pub const ALIGNMENT: usize = 64;
 
+/// What `malloc` aligns to on every platform with 64 bits.
+const MALLOC_ALIGNMENT: usize = 16;
+
 const HUGE_PAGE: usize = 2 << 20;
 
 /// From this size, glibc maps every buffer and returns it to the kernel (`DEFAULT_MMAP_THRESHOLD_MAX`).
@@ -31,6 +34,8 @@ pub struct AllocError {
 pub struct HostBuffer {
     pointer: NonNull<u8>,
     len: usize,
+    /// What was allocated.
+    block: NonNull<u8>,
     layout: Layout,
 }
 
@@ -47,16 +52,24 @@ impl HostBuffer {
     /// [`AllocError`] if the size exceeds `isize::MAX` or the allocation fails.
     pub fn new(bytes: usize) -> Result<HostBuffer, AllocError> {
         let is_aligned = bytes >= HUGE_PAGE && !(bytes < MAPPED && keeps_what_is_freed());
-        let alignment = if is_aligned { HUGE_PAGE } else { ALIGNMENT };
-        let layout =
-            Layout::from_size_align(bytes.max(1), alignment).map_err(|_| AllocError { bytes })?;
+        // glibc does not find the block that was just freed again if it is asked to align: it looks for one with room
+        // for every place. So `malloc` gets the room, and the place in it is ours.
+        let (alignment, room) = match is_aligned {
+            true => (HUGE_PAGE, 0),
+            false => (MALLOC_ALIGNMENT, ALIGNMENT - MALLOC_ALIGNMENT),
+        };
+        let size = bytes.max(1).checked_add(room).ok_or(AllocError { bytes })?;
+        let layout = Layout::from_size_align(size, alignment).map_err(|_| AllocError { bytes })?;
         // SAFETY: the layout's size is not zero.
-        let pointer = NonNull::new(unsafe { std::alloc::alloc(layout) });
-        let pointer = pointer.ok_or(AllocError { bytes })?;
+        let block = NonNull::new(unsafe { std::alloc::alloc(layout) });
+        let block = block.ok_or(AllocError { bytes })?;
+        let offset = block.addr().get().next_multiple_of(ALIGNMENT) - block.addr().get();
+        // SAFETY: the block begins at a multiple of its alignment, so that the offset is at most the room.
+        let pointer = unsafe { block.add(offset) };
         if bytes >= HUGE_PAGE {
             advise_huge_pages(pointer, bytes);
         }
-        Ok(HostBuffer { pointer, len: bytes, layout })
+        Ok(HostBuffer { pointer, len: bytes, block, layout })
     }
 
     /// The address of the first byte, which is aligned to [`ALIGNMENT`] also if there are no bytes.
@@ -82,8 +95,8 @@ impl HostBuffer {
 
 impl Drop for HostBuffer {
     fn drop(&mut self) {
-        // SAFETY: the memory was allocated with this layout, and is freed only here.
-        unsafe { std::alloc::dealloc(self.pointer.as_ptr(), self.layout) }
+        // SAFETY: the block was allocated with this layout, and is freed only here.
+        unsafe { std::alloc::dealloc(self.block.as_ptr(), self.layout) }
     }
 }
 

@@ -315,12 +315,7 @@ impl Ladder {
             return Err(error);
         }
         let device = scope::call_device(py, options.input, slots, options).ok().flatten();
-        Ok(Ladder {
-            error,
-            framework,
-            device,
-            rungs: expanded(options).into(),
-        })
+        Ok(Ladder { error, framework, device, rungs: expanded(options).into() })
     }
 
     /// Makes attempts on the rungs that are left until one succeeds. Returns its result, and the ladder

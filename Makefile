@@ -377,6 +377,8 @@ lint: wheel ## check formatting, lints and type stubs
 		PYO3_PYTHON=$$(realpath -s $(VENV)/bin/python) \
 		$(CARGO) clippy --quiet -p arraybridge-runtime --no-default-features --features "$$features" -- -D warnings; \
 	done
+	@PYO3_PYTHON=$$(realpath -s $(VENV)/bin/python) RUSTDOCFLAGS="-D warnings" \
+	$(CARGO) doc --quiet --workspace --no-deps
 	@$(VENV)/bin/python -m mypy.stubtest --mypy-config-file tests/typing/stubtest.ini --allowlist tests/stubtest-allowlist.txt arraybridge
 	@$(VENV)/bin/python -m mypy --strict tests/typing/sample.py
 	@$(VENV)/bin/basedpyright --project tests/typing/pyrightconfig.json --pythonpath $(VENV)/bin/python

@@ -81,6 +81,26 @@ def test_conversions_and_casts_work_in_a_child_of_a_process_that_used_threads():
     )
 
 
+def test_slices_do_not_wait_for_threads_that_a_child_does_not_have():
+    """OpenMP's threads are not there in a child, and torch waits for them when it copies."""
+    bridges.need("torch")
+    survives(
+        """
+        import numpy as np, torch, arraybridge as ab
+        stack = torch.arange(8 * 512 * 512.0).reshape(8, 512, 512)
+        double = ab.torch(lambda image: torch.from_numpy(image.numpy() * 2))
+
+        def slice_by_slice():
+            result = double(stack, slice_by_slice=True)
+            assert np.array_equal(result.numpy(), stack.numpy() * 2)
+
+        slice_by_slice()
+        stack.clone()
+        in_a_child(slice_by_slice)
+        """
+    )
+
+
 def test_a_child_is_forked_while_other_threads_are_at_work():
     survives(
         """

@@ -101,7 +101,7 @@ impl Decorator {
     ///
     /// # Errors
     ///
-    /// As [`Options::read`].
+    /// As `Options::read`.
     pub fn new<'py>(
         py: Python<'py>,
         framework: &'static Framework,
@@ -190,7 +190,7 @@ impl Decorator {
 ///
 /// # Errors
 ///
-/// As [`Options::read`].
+/// As `Options::read`.
 pub fn memory_types<'py>(
     input_type: &Bound<'py, PyAny>,
     output_type: &Bound<'py, PyAny>,

@@ -46,7 +46,7 @@ pub fn clear_pools(py: Python<'_>, device: Option<usize>) -> Result<Vec<Cleared>
     Ok(cleared)
 }
 
-/// As [`clear_all`], for some frameworks. If none of them has an accelerator, nothing is done: to collect
+/// As `clear_all`, for some frameworks. If none of them has an accelerator, nothing is done: to collect
 /// the garbage of a program that has imported them takes half a second.
 ///
 /// # Errors

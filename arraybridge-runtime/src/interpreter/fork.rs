@@ -16,11 +16,19 @@ pub const LOST_CUDA: &str = "this process was forked after CUDA had been initial
 pub type Locks = &'static [&'static [&'static dyn Lock]];
 
 static HAS_LOST: AtomicBool = AtomicBool::new(false);
+static IS_CHILD: AtomicBool = AtomicBool::new(false);
 
 /// Whether this process was forked from one that had initialized CUDA. Every call of CUDA then fails.
 #[inline]
 pub fn has_lost_cuda() -> bool {
     HAS_LOST.load(Ordering::Relaxed)
+}
+
+/// Whether this process was forked from one that had this package. It lacks the threads of the frameworks, and they may
+/// wait for them for ever.
+#[inline]
+pub fn is_child() -> bool {
+    IS_CHILD.load(Ordering::Relaxed)
 }
 
 /// Adds [`LOST_CUDA`] to the reason of an error, if that is what is behind it.
@@ -48,6 +56,7 @@ fn note_initialized_cuda(py: Python<'_>) -> PyResult<()> {
     })?;
     let after_in_child = PyCFunction::new_closure(py, None, None, |_, _| {
         HAS_LOST.fetch_or(WAS_INITIALIZED.load(Ordering::Relaxed), Ordering::Relaxed);
+        IS_CHILD.store(true, Ordering::Relaxed);
     })?;
     let hooks = PyDict::new(py);
     hooks.set_item("before", before)?;

@@ -9,7 +9,7 @@ use crate::host::layout::{Strides, set_contiguous_strides};
 
 /// Where the elements of an array are and how they are laid out.
 ///
-/// Like a raw pointer, a view keeps nothing alive and gives no access to the memory. A [`Source`] has a
+/// Like a raw pointer, a view keeps nothing alive and gives no access to the memory. A `Source` has a
 /// view and the owner of its memory. Safe code cannot make a view of an arbitrary address:
 ///
 /// ```compile_fail,E0451
@@ -23,8 +23,6 @@ use crate::host::layout::{Strides, set_contiguous_strides};
 ///
 /// let view = View::new(64 as *mut u8, DType::Uint8, [1][..].into(), [1][..].into());
 /// ```
-///
-/// [`Source`]: super::source::Source
 #[derive(Debug)]
 pub struct View {
     data: *mut u8,

@@ -14,6 +14,7 @@ use crate::framework::endpoints::Endpoints;
 use crate::framework::spec::{ArrayOps, Op};
 use crate::host::cast::Scaling;
 use crate::interpreter::error::{Error, Result, attempt};
+use crate::interpreter::fork;
 use crate::memory::cast;
 use crate::memory::source::Source;
 
@@ -57,7 +58,8 @@ impl<'py> Whole<'py> {
             && matches!(class.role, Role::Array)
             && class.framework.memory_type == framework.memory_type;
         let is_like = self.device == Device::Host && view.dtype() == self.dtype();
-        (is_plain && is_like && view.nbytes() >= WORTH).then_some((table, op))
+        let is_fast = view.nbytes() >= WORTH && !fork::is_child();
+        (is_plain && is_like && is_fast).then_some((table, op))
     }
 
     fn write_row(

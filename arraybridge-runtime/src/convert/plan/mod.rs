@@ -84,7 +84,7 @@ pub fn admit(
 ///
 /// # Errors
 ///
-/// [`Refusal`] when the target cannot hold the array, or `copy` is `Some(false)` and sharing is
+/// `Refusal` when the target cannot hold the array, or `copy` is `Some(false)` and sharing is
 /// impossible.
 #[inline]
 pub fn between(

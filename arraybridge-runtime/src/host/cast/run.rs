@@ -25,7 +25,7 @@ use crate::host::walk::Walk;
 ///
 /// # Errors
 ///
-/// [`CastError::Complex`] for a complex source and a real target other than `bool`.
+/// `CastError::Complex` for a complex source and a real target other than `bool`.
 ///
 /// # Safety
 ///

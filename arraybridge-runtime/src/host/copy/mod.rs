@@ -33,7 +33,7 @@ const MIN_RUN: usize = 32;
 ///
 /// # Safety
 ///
-/// Every element of `src` is readable, within [`layout::extent`], and nobody writes to it during the call.
+/// Every element of `src` is readable, within `layout::extent`, and nobody writes to it during the call.
 /// `dst` has room for the elements and does not overlap them. `shape` and `strides` have the same length,
 /// and `swap` divides the item's size. The pointers need not be aligned.
 pub unsafe fn gather(

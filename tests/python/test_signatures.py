@@ -170,7 +170,7 @@ def stubs(framework):
     data, table = scope["data"], TABLES[framework]
     host = table.get("device", {}).get("host")
     scope |= {"name": "float32", "index": 0, "low": 0, "high": 1, "axis": 0, "arrays": [data, data]}
-    scope |= {"dtype": data.dtype, "device": eval(host, scope) if host else None}
+    scope |= {"array": data, "dtype": data.dtype, "device": eval(host, scope) if host else None}
     return scope | {"owner": data.untyped_storage() if framework == "torch" else None}
 
 

@@ -182,16 +182,19 @@ def stacking_of(count: int, side: int) -> Iterator[Case]:
         )
 
 
+# How an expert takes a stack apart.
+APART: dict[str, Call] = {
+    "numpy": list,
+    "torch": lambda x: x.unbind(0),
+    "jax": list,
+    "tensorflow": lambda x: tf.unstack(x),
+}
+
+
 def unstacking() -> Iterator[Case]:
     image = np.arange(64 * 512 * 512, dtype="float32").reshape(64, 512, 512)
-    own: dict[str, Call] = {
-        "numpy": list,
-        "torch": lambda x: x.unbind(0),
-        "jax": list,
-        "tensorflow": tf.unstack,
-    }
     for name, x in sources(image).items():
-        if name not in own:
+        if name not in APART:
             continue
         complete = finished if name == "jax" else lambda call: call
 
@@ -203,7 +206,7 @@ def unstacking() -> Iterator[Case]:
         yield Case(
             f"64 slices of 512 x 512, {name}",
             complete(lambda x=x, name=name: ab.unstack_slices(x, name)),
-            {"by hand": complete(lambda x=x, name=name: own[name](x))},
+            {"by hand": complete(lambda x=x, name=name: APART[name](x))},
             check,
             original=lambda package, x=x, name=name, complete=complete: complete(
                 functools.partial(package.unstack_slices, x, name, 0)
@@ -222,7 +225,12 @@ def slice_by_slice() -> Iterator[Case]:
         yield Case(
             f"64 slices of 256 x 256, {name}",
             complete(lambda x=x, declared=declared: declared(x)),
-            {"loop and stack": complete(lambda x=x, name=name: STACK[name]([s + 1 for s in x]))},
+            {
+                "loop and stack": complete(lambda x=x, name=name: STACK[name]([s + 1 for s in x])),
+                "unstack and stack": complete(
+                    lambda x=x, name=name: STACK[name]([s + 1 for s in APART[name](x)])
+                ),
+            },
             equal(name, image + 1),
             original=lambda package, x=x, name=name, complete=complete: complete(
                 functools.partial(

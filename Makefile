@@ -49,7 +49,7 @@ with_opencl = set -a; source $(OPENCL_ENV); set +a;
 # The tests that convert between frameworks or read foreign memory, where shortcuts are used. The others
 # run without frameworks, on fakes, on a GPU only, switch shortcuts off themselves, or look at tables.
 NO_CONVERSIONS := add benchmarks check cleanup crates detect docs doctor fake_cuda fake_cupy fast fork gallery gpu \
-	gpu_functions gpu_report mutants pipe pipeline progress python_functions registry rooms streams terminal trace
+	gpu_functions gpu_report instructions mutants pipe pipeline progress python_functions registry rooms streams terminal trace
 
 # Two processes, with each file in one of them. Each loads all frameworks, which takes 2 GB.
 PYTEST := -m pytest -n 2 --dist loadfile

@@ -215,12 +215,19 @@ def read(table: str) -> dict[str, int]:
 
 
 def versions() -> str:
-    """What the counts depend on beside this repository."""
+    """What the counts depend on beside this repository. `memcpy` depends on the processor."""
     found = [f"Python {platform.python_version()}"]
     for package in ("numpy", "torch", "jax", "tensorflow-cpu"):
         with contextlib.suppress(PackageNotFoundError):
             found.append(f"{package} {version(package)}")
-    return ", ".join(found)
+    for command in (["rustc", "--version"], ["valgrind", "--version"]):
+        with contextlib.suppress(OSError):
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            found.append(done.stdout.partition(" (")[0].strip())
+    found.append(" ".join(platform.libc_ver()))
+    with contextlib.suppress(OSError):
+        found += re.findall(r"^model name\s*: (.+)", Path("/proc/cpuinfo").read_text(), re.M)[:1]
+    return ", ".join(filter(None, found))
 
 
 def main() -> int:

@@ -1,0 +1,28 @@
+"""No main path takes more instructions than were recorded, as far as they can be compared here."""
+
+import shutil
+import subprocess
+import sys
+
+import bridges
+import pytest
+
+RECORDED = bridges.ROOT / "docs" / "instructions.md"
+
+
+@pytest.mark.skipif(not shutil.which("valgrind"), reason="valgrind is not installed")
+@pytest.mark.parametrize("group", ["numpy", "torch", "jax", "tensorflow"])
+def test_no_main_path_takes_more_instructions_than_were_recorded(group):
+    bridges.need(group, "torch")
+    import instructions
+
+    versions = instructions.versions()
+    if versions not in RECORDED.read_text():
+        pytest.skip(f"the instructions were recorded with other versions than {versions}")
+    done = subprocess.run(
+        [sys.executable, instructions.__file__, "--only", group, "--compare", str(RECORDED)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr

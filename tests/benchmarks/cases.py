@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import arraybridge as ab
 import bridges
+import jax
 import jax.numpy as jnp
 import numpy as np
 import tensorflow as tf
@@ -160,6 +161,44 @@ def detection() -> Iterator[Case]:
         )
 
 
+def placed(image: np.ndarray, offset: int) -> np.ndarray:
+    """A copy of an array that begins so many bytes behind a multiple of 64."""
+    room = np.empty(image.nbytes + 128, "uint8")
+    start = -room.ctypes.data % 64 + offset
+    made = room[start : start + image.nbytes].view(image.dtype).reshape(image.shape)
+    made[...] = image
+    return made
+
+
+def alignment() -> Iterator[Case]:
+    """NumPy arrays that JAX and TensorFlow could share, and such that they could not.
+
+    TensorFlow imports what is not aligned and ends the process when it is used.
+    """
+    by_hand: dict[str, tuple[Callable[[np.ndarray], object], Callable[[np.ndarray], object]]] = {
+        "jax": (jax.dlpack.from_dlpack, jnp.array),
+        "tensorflow": (
+            lambda x: tf.experimental.dlpack.from_dlpack(x.__dlpack__()),
+            tf.constant,
+        ),
+    }
+    for name, (share, copy) in by_hand.items():
+        complete = finished if name == "jax" else lambda call: call
+        for what, offset, how, hand in (
+            ("aligned", 0, False, share),
+            ("aligned", 0, None, copy),
+            ("unaligned", 16, None, copy),
+        ):
+            x = placed(SMALL, offset)
+            yield Case(
+                f"{what} numpy -> {name}, {'copied' if how is None else 'shared'}",
+                complete(lambda x=x, name=name, how=how: ab.convert(x, name, copy=how)),
+                {"by hand": complete(lambda x=x, hand=hand: hand(x))},
+                equal(name, SMALL),
+                target=Target(1.0),
+            )
+
+
 def stacking() -> Iterator[Case]:
     for count, side in ((64, 512), (64, 256), (64, 64), (8, 16)):
         yield from stacking_of(count, side)
@@ -206,7 +245,10 @@ def unstacking() -> Iterator[Case]:
         yield Case(
             f"64 slices of 512 x 512, {name}",
             complete(lambda x=x, name=name: ab.unstack_slices(x, name)),
-            {"by hand": complete(lambda x=x, name=name: APART[name](x))},
+            {
+                "list": complete(lambda x=x: list(x)),
+                "framework's own": complete(lambda x=x, name=name: APART[name](x)),
+            },
             check,
             original=lambda package, x=x, name=name, complete=complete: complete(
                 functools.partial(package.unstack_slices, x, name, 0)
@@ -272,6 +314,7 @@ GROUPS: dict[str, Callable[[], Iterator[Case]]] = {
     "functions": functions,
     "dtype": policies,
     "detect": detection,
+    "alignment": alignment,
     "stack": stacking,
     "unstack": unstacking,
     "slices": slice_by_slice,

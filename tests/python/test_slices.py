@@ -921,6 +921,19 @@ def test_rows_of_another_dtype_or_few_elements_are_not_left_to_torch(monkeypatch
     assert not calls
 
 
+def test_results_that_were_copied_to_be_read_are_not_copied_by_torch(monkeypatch):
+    bridges.need("torch")
+    import torch
+
+    calls, real = [], torch.Tensor.copy_
+    monkeypatch.setattr(torch.Tensor, "copy_", lambda *args: calls.append(1) or real(*args))
+    stack = torch.rand(3, 256, 256)
+    # The memory of the tensors that the function returns has the values with the other sign.
+    negative = ab.torch(lambda x: torch.complex(x, x).conj().imag)
+    assert torch.equal(negative(stack, slice_by_slice=True), -stack)
+    assert not calls
+
+
 def test_results_with_a_gradient_keep_it_whoever_copies_the_others():
     bridges.need("torch")
     import torch

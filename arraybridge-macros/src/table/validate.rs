@@ -13,6 +13,7 @@ mod words;
 
 use super::raw::{NumberOrName, Section, Text};
 use super::spec::*;
+use dtypes::NO_DLPACK;
 use names::{Names, camel, dotted};
 use ops::{op, single};
 use words::{filled, word};
@@ -126,23 +127,14 @@ fn ways(section: &Section<'_>) {
         vec!["export", "import", "to_numpy"],
         format!("nothing can be converted from {name}; add `export` or `to_numpy`"),
     );
-    replaced(section, section, TO_NUMPY);
-    replaced(section, section, FROM_NUMPY);
-    // What is faster is compared with what it replaces, and read again by `to_numpy`.
-    for (fast, (key, example)) in [
-        ("fast_to_numpy", TO_NUMPY),
-        ("fast_to_numpy", FROM_NUMPY),
-        ("fast_from_numpy", TO_NUMPY),
-        ("fast_from_numpy", FROM_NUMPY),
-    ] {
-        if section.has(fast) && !section.has(key) {
-            let message = format!("`{fast}` needs `{key}`; add {key} = \"{example}\"");
-            section.problem(section.key_at(fast), message);
-        }
+    // What is faster is compared with what it replaces, by an array that goes in and comes out again.
+    for key in [NO_DLPACK, "fast_to_numpy", "fast_from_numpy"] {
+        needs(section, key, section, TO_NUMPY);
+        needs(section, key, section, FROM_NUMPY);
     }
 }
 
-/// Private functions in place of `from_numpy`. Both have to use the NumPy array.
+/// Private functions in place of `from_numpy`.
 fn fast_from_numpy(outer: &Section<'_>) -> Option<FastFromNumpy> {
     let section = outer.section("fast_from_numpy")?;
     section.require("create", "\"op(data, device)\"");
@@ -157,11 +149,11 @@ fn fast_from_numpy(outer: &Section<'_>) -> Option<FastFromNumpy> {
 const TO_NUMPY: (&str, &str) = ("to_numpy", "op(data)");
 const FROM_NUMPY: (&str, &str) = ("from_numpy", "op(data, dtype, device)");
 
-/// Dtypes that DLPack does not carry need an op of the table that does.
-fn replaced(section: &Section<'_>, table: &Section<'_>, (key, example): (&str, &str)) {
-    if section.has("no_dlpack") && !table.has(key) {
-        let message = format!("`no_dlpack` needs `{key}`; add {key} = \"{example}\"");
-        section.problem(section.key_at("no_dlpack"), message);
+/// A key of a section that needs an op of the table. Dtypes that DLPack does not carry do.
+fn needs(section: &Section<'_>, key: &str, table: &Section<'_>, (op, example): (&str, &str)) {
+    if section.has(key) && !table.has(op) {
+        let message = format!("`{key}` needs `{op}`; add {op} = \"{example}\"");
+        section.problem(section.key_at(key), message);
     }
 }
 

@@ -4,6 +4,7 @@ use pyo3::prelude::*;
 
 use super::plan::Importer;
 use super::source::{Opened, Reader, open_host};
+use super::transfer::Transfer;
 use super::{errors, source};
 use crate::dlpack::producer::Producer;
 use crate::dlpack::{capsule, managed};
@@ -95,8 +96,8 @@ pub(super) fn from_numpy<'py>(
 ) -> Result<Bound<'py, PyAny>> {
     let dtype = source.view().dtype();
     let array = wrap_numpy(py, endpoints, source)?;
-    let reader = Reader { py, endpoints, loaded: target };
-    Ok(reader.put(&array, dtype, device)?)
+    let transfer = Transfer { reader: Reader { py, endpoints, loaded: target }, device };
+    Ok(transfer.put(&array, dtype)?)
 }
 
 /// Whether a private entry point makes the array that the public one makes: of the same class and

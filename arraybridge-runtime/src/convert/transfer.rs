@@ -17,21 +17,22 @@ use crate::memory::cast;
 use crate::memory::numpy_array;
 use crate::memory::view::Dims;
 
-impl<'py> Reader<'_, 'py> {
-    /// The operation that makes a NumPy array of an array with this dtype, on this device.
+/// NumPy arrays that become arrays of a framework on a device, and the way back.
+pub(super) struct Transfer<'a, 'py> {
+    pub reader: Reader<'a, 'py>,
+    pub device: Device,
+}
+
+impl<'py> Transfer<'_, 'py> {
+    /// The operation that makes a NumPy array of an array with this dtype.
     #[inline]
-    pub(super) fn op_to_numpy(
-        &self,
-        dtype: Option<DType>,
-        device: Device,
-    ) -> Option<&'static Op<2>> {
-        let framework = self.loaded.framework;
-        let public = framework.to_numpy.as_ref()?;
-        let fast = framework.fast_to_numpy.iter().find(|(known, _)| Some(*known) == dtype);
+    pub fn op_to_numpy(&self, dtype: Option<DType>) -> Option<&'static Op<2>> {
+        let loaded = self.reader.loaded;
+        let public = loaded.framework.to_numpy.as_ref()?;
+        let fast = loaded.framework.fast_to_numpy.iter().find(|(known, _)| Some(*known) == dtype);
         let Some((dtype, private)) = fast else { return Some(public) };
-        let is_alike = || self.reads_alike(public, private, *dtype, device);
-        let is_used = is_on(device)
-            && self.loaded.fast_to_numpy.get_or_try(*dtype, || self.found(is_alike()));
+        let is_alike = || self.found(self.reads_alike(public, private, *dtype));
+        let is_used = self.may_be_fast() && loaded.fast_to_numpy.get_or_try(*dtype, is_alike);
         Some(if is_used { private } else { public })
     }
 
@@ -40,35 +41,28 @@ impl<'py> Reader<'_, 'py> {
     /// # Errors
     ///
     /// What the framework raises.
-    pub(super) fn put(
-        &self,
-        array: &Bound<'py, PyAny>,
-        dtype: DType,
-        device: Device,
-    ) -> PyResult<Bound<'py, PyAny>> {
-        let fast = self.loaded.framework.fast_from_numpy.as_ref();
-        let fast = fast.filter(|fast| {
-            let is_alike = || self.writes_alike(fast, dtype, device);
-            is_on(device)
-                && self.loaded.fast_from_numpy.get_or_try(dtype, || self.found(is_alike()))
+    pub fn put(&self, array: &Bound<'py, PyAny>, dtype: DType) -> PyResult<Bound<'py, PyAny>> {
+        let loaded = self.reader.loaded;
+        let fast = loaded.framework.fast_from_numpy.as_ref().filter(|fast| {
+            let is_alike = || self.found(self.writes_alike(fast, dtype));
+            self.may_be_fast() && loaded.fast_from_numpy.get_or_try(dtype, is_alike)
         });
         match fast {
-            Some(fast) => self.put_fast(fast, array, device),
-            None => self.put_publicly(array, dtype, device),
+            Some(fast) => self.put_fast(fast, array),
+            None => self.put_publicly(array, dtype),
         }
     }
 
-    fn put_publicly(
-        &self,
-        array: &Bound<'py, PyAny>,
-        dtype: DType,
-        device: Device,
-    ) -> PyResult<Bound<'py, PyAny>> {
-        let Reader { py, loaded, .. } = *self;
+    fn may_be_fast(&self) -> bool {
+        self.device != Device::Host && shortcuts::is_on(ShortCut::Transfer)
+    }
+
+    fn put_publicly(&self, array: &Bound<'py, PyAny>, dtype: DType) -> PyResult<Bound<'py, PyAny>> {
+        let Reader { py, loaded, .. } = self.reader;
         let op = loaded.framework.from_numpy.expect("a plan uploads where the table can");
         let none = py.None().into_bound(py);
         let dtype = loaded.dtype_object(py, dtype).unwrap_or_else(|| none.clone());
-        places::within(py, loaded, device, |object| {
+        places::within(py, loaded, self.device, |object| {
             op.call(py, [loaded.module(py), array, &dtype, object.unwrap_or(&none)])
         })
     }
@@ -77,10 +71,9 @@ impl<'py> Reader<'_, 'py> {
         &self,
         fast: &FastFromNumpy,
         array: &Bound<'py, PyAny>,
-        device: Device,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let Reader { py, loaded, .. } = *self;
-        places::within(py, loaded, device, |object| {
+        let Reader { py, loaded, .. } = self.reader;
+        places::within(py, loaded, self.device, |object| {
             let (module, none) = (loaded.module(py), py.None().into_bound(py));
             let made = fast.create.call(py, [module, array, object.unwrap_or(&none)])?;
             fast.write.call(py, [module, &made, array])?;
@@ -90,21 +83,15 @@ impl<'py> Reader<'_, 'py> {
 
     /// What a comparison found. What fails is not used.
     fn found(&self, compared: Result<bool>) -> bool {
-        attempt(self.py, compared.map_err(PyErr::from)).unwrap_or(false)
+        attempt(self.reader.py, compared.map_err(PyErr::from)).unwrap_or(false)
     }
 
     /// Whether a private function makes the NumPy array that the public one makes, and a new one each time.
     #[cold]
-    fn reads_alike(
-        &self,
-        public: &Op<2>,
-        private: &Op<2>,
-        dtype: DType,
-        device: Device,
-    ) -> Result<bool> {
+    fn reads_alike(&self, public: &Op<2>, private: &Op<2>, dtype: DType) -> Result<bool> {
         let Some((array, _)) = self.small(dtype)? else { return Ok(false) };
-        let data = self.put_publicly(&array, dtype, device)?;
-        let read = |op: &Op<2>| self.on(device, || op.call(self.py, self.scope(&data)));
+        let data = self.put_publicly(&array, dtype)?;
+        let read = |op| self.read(op, &data);
         let [model, found, again] = [read(public)?, read(private)?, read(private)?];
         let address = |array: &Bound<'py, PyAny>| {
             array.cast::<PyUntypedArray>().ok().map(numpy_array::address)
@@ -115,43 +102,50 @@ impl<'py> Reader<'_, 'py> {
 
     /// Whether private functions make the array that the public one makes.
     #[cold]
-    fn writes_alike(&self, fast: &FastFromNumpy, dtype: DType, device: Device) -> Result<bool> {
-        let Some((array, bytes)) = self.small(dtype)? else { return Ok(false) };
-        let model = self.put_publicly(&array, dtype, device)?;
-        let made = self.put_fast(fast, &array, device)?;
+    fn writes_alike(&self, fast: &FastFromNumpy, dtype: DType) -> Result<bool> {
+        let Reader { py, loaded, .. } = self.reader;
+        let (Some((array, bytes)), Some(public)) = (self.small(dtype)?, &loaded.framework.to_numpy)
+        else {
+            return Ok(false);
+        };
+        let model = self.put_publicly(&array, dtype)?;
+        let made = self.put_fast(fast, &array)?;
         if !made.get_type().is(model.get_type())
-            || source::dtype(self.py, self.loaded, &made) != Some(dtype)
-            || self.located(&made)? != self.located(&model)?
+            || source::dtype(py, loaded, &made) != Some(dtype)
+            || self.reader.located(&made)? != self.reader.located(&model)?
             || made.repr()?.to_str()? != model.repr()?.to_str()?
         {
             return Ok(false);
         }
-        let public = self.loaded.framework.to_numpy.as_ref();
-        let Some(public) = public else { return Ok(false) };
-        let read = self.on(device, || public.call(self.py, self.scope(&made)))?;
-        let look = self.look_at(&read)?;
+        let look = self.look_at(&self.read(public, &made)?)?;
         Ok(look.dtype == dtype && look.bytes == bytes)
+    }
+
+    fn read(&self, op: &Op<2>, data: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        let Transfer { reader, device } = self;
+        reader.on(*device, || op.call(reader.py, reader.scope(data)))
     }
 
     /// What can be told of a NumPy array that only the caller has.
     fn look_at(&self, array: &Bound<'py, PyAny>) -> Result<Look> {
         let array = array.cast::<PyUntypedArray>().map_err(PyErr::from)?;
-        let source = read_numpy(self.endpoints, array, true)?.source;
+        let source = read_numpy(self.reader.endpoints, array, true)?.source;
         let view = source.view();
         Ok(Look {
             dtype: view.dtype(),
             shape: view.shape().into(),
             layout: view.layout(),
             is_read_only: view.is_read_only(),
-            bytes: cast::bytes_of(self.py, &source)?,
+            bytes: cast::bytes_of(self.reader.py, &source)?,
         })
     }
 
     /// A small array of a dtype, and its bytes.
     fn small(&self, dtype: DType) -> Result<Option<(Bound<'py, PyAny>, Vec<u8>)>> {
-        let made = sample(self.py, self.loaded.framework, dtype, Strides::Contiguous, 0)?;
+        let Reader { py, endpoints, loaded } = self.reader;
+        let made = sample(py, loaded.framework, dtype, Strides::Contiguous, 0)?;
         let Some((source, model)) = made else { return Ok(None) };
-        Ok(Some((wrap_numpy(self.py, self.endpoints, source)?.into_any(), model.bytes)))
+        Ok(Some((wrap_numpy(py, endpoints, source)?.into_any(), model.bytes)))
     }
 }
 
@@ -163,8 +157,4 @@ struct Look {
     layout: Strides,
     is_read_only: bool,
     bytes: Vec<u8>,
-}
-
-fn is_on(device: Device) -> bool {
-    device != Device::Host && shortcuts::is_on(ShortCut::Transfer)
 }

@@ -251,7 +251,7 @@ impl<'py> Stack<'py> {
     ) -> Result<()> {
         let scaling = policy.as_ref().map_or(Scaling::Clamp, |policy| policy.scaling());
         let (row, source) = (self.filled, &opened.source);
-        let lost = match self.whole.is_row_written(row, item, opened) {
+        let lost = match self.whole.write_by_framework(row, item, opened) {
             true => CastReport::default(),
             false => fill_row(py, self.whole.memory(), row, source, scaling)
                 .map_err(|error| Error::Value(error.to_string()))?,

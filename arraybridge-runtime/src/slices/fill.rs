@@ -149,10 +149,11 @@ pub(super) fn fill_row(
     let copy = || {
         let (run, data) = (rows.address as *mut u8, piece.address as *const u8);
         // SAFETY: `stack` and `array` are borrowed until this function returns, and their owners keep the
-        // memory alive that the views describe. `stack` owns its memory and is borrowed mutably, so that
-        // nobody else reads or writes it and it does not overlap the array. It has the row, which has
-        // the shape of the array. That no other thread writes to the array meanwhile is assumed of
-        // Python threads: see "What is assumed of Python threads" in ARCHITECTURE.md.
+        // memory alive that the views describe. `stack` owns its memory and is borrowed mutably, and arrays
+        // that a framework had of its rows are gone, so that nobody else reads or writes it and it does not
+        // overlap the array. It has the row, which has the shape of the array. That no other thread writes
+        // to the array meanwhile is assumed of Python threads: see "What is assumed of Python threads" in
+        // ARCHITECTURE.md.
         unsafe { rows.copy_run(run, data, &piece, scaling) }
     };
     if is_large { py.detach(copy) } else { copy() }

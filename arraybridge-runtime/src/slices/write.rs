@@ -23,9 +23,9 @@ use crate::memory::source::Source;
 const WORTH: usize = 128 << 10;
 
 impl<'py> Whole<'py> {
-    /// Whether the framework has written an array to a row, which has its shape. Whoever calls this writes the row
-    /// otherwise.
-    pub(super) fn is_row_written(
+    /// Lets the framework write an array to a row, which has its shape. If this is false, the row has still to be
+    /// written.
+    pub(super) fn write_by_framework(
         &mut self,
         row: usize,
         array: &Bound<'py, PyAny>,
@@ -38,13 +38,13 @@ impl<'py> Whole<'py> {
             attempt(py, written.map_err(PyErr::from)).is_some()
         };
         let is_right = || {
-            let found = self.differs(row, opened, &mut write).map(|differs| !differs);
+            let found = self.is_written_right(row, opened, &mut write);
             attempt(py, found.map_err(PyErr::from)).unwrap_or(false)
         };
         loaded.write.get_or_try(dtype, is_right) && write(self)
     }
 
-    /// The operation, if it is worth it, and only copies.
+    /// The operation, if it is worth it, and only copies. What was copied to be read is in our cache.
     fn write_op(
         &self,
         array: &Bound<'py, PyAny>,
@@ -56,7 +56,8 @@ impl<'py> Whole<'py> {
         let (class, view) = (detect::class_of(array)?, opened.source.view());
         let is_plain = class.own
             && matches!(class.role, Role::Array)
-            && class.framework.memory_type == framework.memory_type;
+            && class.framework.memory_type == framework.memory_type
+            && !opened.private;
         let is_like = self.device == Device::Host && view.dtype() == self.dtype();
         let is_fast = view.nbytes() >= WORTH && !fork::is_child();
         (is_plain && is_like && is_fast).then_some((table, op))
@@ -79,9 +80,9 @@ impl<'py> Whole<'py> {
         Ok(())
     }
 
-    /// Whether the row has other bytes than an array after it was written.
+    /// Whether the row has the bytes of an array after it was written. Whatever is not written differs.
     #[cold]
-    fn differs(
+    fn is_written_right(
         &mut self,
         row: usize,
         opened: &Opened,
@@ -89,11 +90,10 @@ impl<'py> Whole<'py> {
     ) -> Result<bool> {
         let (py, view) = (self.join.py, opened.source.view());
         let bytes = cast::bytes_of(py, &opened.source)?;
-        // Whatever is not written differs.
         let others: Vec<_> = bytes.iter().map(|byte| !byte).collect();
         let others = Source::from_bytes(&others, view.dtype(), view.shape())?;
         fill_row(py, self.memory(), row, &others, Scaling::Clamp)
             .map_err(|error| Error::Value(error.to_string()))?;
-        Ok(!write(self) || cast::bytes_of(py, &self.memory().slice(row))? != bytes)
+        Ok(write(self) && cast::bytes_of(py, &self.memory().slice(row))? == bytes)
     }
 }

@@ -3,8 +3,8 @@
 use super::ops::{self, op, single};
 use super::words::{word, word_of};
 use super::{
-    DTypes, DeviceType, Export, FROM_NUMPY, Import, NumberOrName, Op, OrderedBy, Pin, Place,
-    Section, Strides, TO_NUMPY, Word, align, replaced,
+    DTypes, DeviceType, Export, FROM_NUMPY, Import, NO_DLPACK, NumberOrName, Op, OrderedBy, Pin,
+    Place, Section, Strides, TO_NUMPY, Word, align, needs,
 };
 
 const EXPORT_SCOPE: &[&str] = &["data", "stream", "version"];
@@ -50,7 +50,7 @@ pub(super) fn export(
     }
     let pin = pin(&section);
     dtypes.read_not_exported(&section);
-    replaced(&section, outer, TO_NUMPY);
+    needs(&section, NO_DLPACK, outer, TO_NUMPY);
     section.finish();
     Some(Export { op, unversioned, ordered_by, buffer, owner, pin })
 }
@@ -80,7 +80,7 @@ pub(super) fn import(
     let read_only = section.flag("read_only").unwrap_or(false);
     let shares = section.flag("shares").unwrap_or(true);
     dtypes.read_not_imported(&section);
-    replaced(&section, outer, FROM_NUMPY);
+    needs(&section, NO_DLPACK, outer, FROM_NUMPY);
     section.finish();
     let (op, capsule) = op?;
     Some(Import { op, fast, capsule, devices, strides, align, device_align, read_only, shares })

@@ -5,7 +5,7 @@ use super::words::{filled, word_of};
 use super::{DType, DTypes, Missing, Op, STANDARD, STANDARD_WORD, Section, Text, Word};
 
 /// The dtypes that DLPack does not carry: of a table in both directions, of `export` and `import` in one.
-const NO_DLPACK: &str = "no_dlpack";
+pub(super) const NO_DLPACK: &str = "no_dlpack";
 
 /// Everything that a table says about dtypes.
 pub(super) fn dtypes(section: &Section<'_>) -> DTypes {

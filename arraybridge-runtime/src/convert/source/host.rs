@@ -9,6 +9,7 @@ use crate::convert::errors::{Lie, not_exchanged, wrong_table};
 use crate::convert::import::lacking;
 use crate::convert::not_exported;
 use crate::convert::plan::Access;
+use crate::convert::transfer::Transfer;
 use crate::dlpack::capsule;
 use crate::dlpack::exchange::Exchange;
 use crate::framework::detect::Class;
@@ -198,7 +199,7 @@ impl<'py> Reader<'_, 'py> {
     /// the array or its framework keeps.
     pub(super) fn open_as_numpy(&self, data: &Bound<'py, PyAny>, device: Device) -> Result<Opened> {
         let told = dtype(self.py, self.loaded, data);
-        let op = self.op_to_numpy(told, device);
+        let op = Transfer { reader: *self, device }.op_to_numpy(told);
         let array = self.as_numpy(data, device, op)?;
         let copied = numpy_array::is_unique_owner(&array);
         let mut opened = read_numpy(self.endpoints, &array, copied)?;

@@ -30,7 +30,8 @@ TESTS = Path(__file__).parents[1] / "python"
 sys.path.insert(0, str(TESTS))
 import bridges  # noqa: E402
 
-CALLS = 2000
+# What happens once, such as a collection of all garbage, is in one round. The smallest one counts.
+CALLS, ROUNDS = 500, 4
 WARM_UP = 300
 FUNCTIONS = "tests/benchmarks/functions"
 
@@ -54,9 +55,10 @@ for name, call in calls.items():
     exec("def loop(n):\\n    convert, detect = ab.convert, ab.detect_memory_type\\n"
          f"    for _ in range(n):\\n        {{call}}\\n", scope)
     scope["loop"]({warm_up})
-    counter.on()
-    scope["loop"]({calls})
-    counter.off(name.encode())
+    for _ in range({rounds}):
+        counter.on()
+        scope["loop"]({calls})
+        counter.off(name.encode())
 """
 LOOP = "the loop"
 
@@ -175,14 +177,15 @@ def counter(folder: Path) -> Path:
 
 
 def dumped(folder: Path) -> dict[str, int]:
-    """The instructions in callgrind's dumps by the names they were dumped at."""
+    """The fewest instructions in callgrind's dumps by the names they were dumped at."""
     found = {}
     for dump in folder.glob("callgrind.out.*"):
         text = dump.read_text()
         trigger = re.search(r"Trigger: Client Request: (.+)", text)
         total = re.search(r"^(?:totals|summary): (\d+)", text, re.M)
         if trigger and total:
-            found[trigger[1]] = int(total[1])
+            name, instructions = trigger[1], int(total[1])
+            found[name] = min(instructions, found.get(name, instructions))
     return found
 
 
@@ -190,7 +193,9 @@ def count(group: Group, folder: Path) -> dict[str, tuple[int, int | None]]:
     """The instructions of each of our calls, and of the same by hand."""
     calls = {LOOP: "pass", **group.ours}
     calls |= {f"{name}, by hand": call for name, call in group.by_hand.items()}
-    code = CODE.format(frameworks=group.frameworks, setup=group.setup, warm_up=WARM_UP, calls=CALLS)
+    code = CODE.format(
+        frameworks=group.frameworks, setup=group.setup, warm_up=WARM_UP, calls=CALLS, rounds=ROUNDS
+    )
     out = folder / "callgrind.out"
     command = ["valgrind", "--tool=callgrind", "--instr-atstart=no", f"--callgrind-out-file={out}"]
     command += [sys.executable, "-c", code, str(counter(folder)), json.dumps(calls)]

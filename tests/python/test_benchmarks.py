@@ -91,6 +91,15 @@ def test_a_floor_leaks_nothing(benchmark, source, target):
         assert bridges.resident() - before < 30_000 * 64, call
 
 
+def test_what_happens_once_is_not_counted(tmp_path):
+    import instructions
+
+    for number, (name, total) in enumerate([("a", 1000), ("b", 7), ("a", 900), ("a", 90_000)]):
+        dump = f"desc: Trigger: Client Request: {name}\ntotals: {total}\n"
+        (tmp_path / f"callgrind.out.{number}").write_text(dump)
+    assert instructions.dumped(tmp_path) == {"a": 900, "b": 7}
+
+
 @pytest.mark.parametrize(("now", "status"), [(500, 0), (1000, 0), (1020, 0), (1021, 1)])
 def test_a_comparison_of_instructions_fails_for_a_slower_call(monkeypatch, tmp_path, now, status):
     import instructions

@@ -91,6 +91,30 @@ def test_a_floor_leaks_nothing(benchmark, source, target):
         assert bridges.resident() - before < 30_000 * 64, call
 
 
+SCRIPT = """
+  12.500000000:
+\t  95196 __memmove_avx (/usr/lib/libc.so.6)
+\t  1080 copy_ints (/v/lib/python3.11/site-packages/arraybridge/_core.so)
+
+  12.502000000:
+\tffffffff81407c44 clear_page ([kernel.kallsyms])
+\t  95196 __memmove_avx (/usr/lib/libc.so.6)
+\t  1080 at::native::copy(c10::function_ref<void (char**)>) (/v/torch/lib/libtorch_cpu.so)
+\t  2080 import (/v/lib/python3.11/site-packages/arraybridge/_core.so)
+
+  12.504000000:
+\t  95196 [unknown] (/usr/lib/libc.so.6)
+"""
+
+
+def test_a_sample_is_our_own_by_the_first_frame_outside_the_c_library():
+    import run
+
+    taken = list(run.samples(SCRIPT))
+    assert [when for when, _ in taken] == [12.5, 12.502, 12.504]
+    assert [run.is_own(files) for _, files in taken] == [True, False, False]
+
+
 def test_what_happens_once_is_not_counted(tmp_path):
     import instructions
 

@@ -4,8 +4,8 @@
 
 Each contender works in a process of its own, in turns. The results are compared bit for bit with
 those by hand. The tables show medians, and the ratio is that of runs that followed each other.
-With --sample, py-spy samples one more run of ours, of a sixteenth of the size: how much of it is
-arraybridge itself. A process takes many times as long while its native stacks are read.
+With --sample, perf samples one more run of ours: how much of the processor's time is
+arraybridge's own, or that of the C library and the kernel on its behalf.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,13 +28,15 @@ import numpy as np  # noqa: E402
 from jobs import HAND, JOBS, ORIGINAL, OURS, Job  # noqa: E402
 
 Found = dict[str, Any]
-SAMPLES_PER_S = 200
+SAMPLES_PER_S = 499
 
 
-def work(name: str, contender: str, size: int, result: Path, folder: str) -> Found:
-    """What a contender needed, or how it failed."""
+def work(
+    name: str, contender: str, size: int, result: Path, folder: str, under: Sequence[str] = ()
+) -> Found:
+    """What a contender needed, or how it failed; ``under`` is a command that starts others."""
     command = [sys.executable, str(HERE / "work.py"), name, contender, str(size), str(result)]
-    done = subprocess.run([*command, folder], capture_output=True, text=True, check=False)
+    done = subprocess.run([*under, *command, folder], capture_output=True, text=True, check=False)
     lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
     if lines:
         return json.loads(lines[-1])
@@ -46,34 +49,40 @@ def equal(first: Path, second: Path) -> bool:
 
 
 def own_share(name: str, size: int, scratch: Path) -> float | None:
-    """The part of the samples whose innermost known frame is arraybridge's own code."""
-    if shutil.which("py-spy") is None:
+    """The part of the processor's time, in all threads, that one run spends in arraybridge."""
+    if shutil.which("perf") is None:
         return None
-    out = scratch / "samples.txt"
-    command = ["py-spy", "record", "--native", "--format", "raw", "--rate", str(SAMPLES_PER_S)]
-    worker = [sys.executable, str(HERE / "work.py"), name, OURS, str(size), str(scratch / "s.npy")]
-    done = subprocess.run(
-        [*command, "--output", str(out), "--", *worker], capture_output=True, check=False
+    data = scratch / "perf.data"
+    record = ["perf", "record", "--quiet", "--event", "cpu-clock", "--freq", str(SAMPLES_PER_S),
+              "--clockid", "CLOCK_MONOTONIC", "--call-graph", "dwarf,4096"]  # fmt: skip
+    done = work(name, OURS, size, scratch / "s.npy", "", [*record, "--output", str(data), "--"])
+    script = ["perf", "script", "--input", str(data), "--ns", "--no-inline"]
+    listed = subprocess.run(
+        [*script, "--fields", "time,ip,sym,dso"], capture_output=True, text=True, check=False
     )
-    if done.returncode or not out.exists():
+    if listed.returncode or "began_s" not in done:
         return None
-    job = JOBS[name].contenders[OURS]
-    measured = f"{getattr(job, 'func', job).__name__} (jobs.py"
-    ours = total = 0
-    for line in out.read_text().splitlines():
-        stack, _, count = line.rpartition(" ")
-        _, found, inside = stack.replace("workloads/jobs.py", "jobs.py").partition(measured)
-        if found:
-            total += int(count)
-            ours += int(count) * is_own(inside.split(";")[1:])
-    return ours / total if total else None
+    taken = [
+        is_own(frames)
+        for when, frames in samples(listed.stdout)
+        if done["began_s"] <= when <= done["ended_s"]
+    ]
+    return statistics.fmean(taken) if taken else None
 
 
-def is_own(frames: list[str]) -> bool:
+def samples(script: str) -> Iterator[tuple[float, list[str]]]:
+    """When each sample was taken, in seconds, and the files of its frames from the innermost."""
+    for block in script.split("\n\n"):
+        when, *frames = block.strip().splitlines() or [""]
+        if when.rstrip(": ").replace(".", "", 1).isdigit():
+            yield float(when.rstrip(": ")), [frame.rpartition(" (")[2] for frame in frames]
+
+
+def is_own(files: list[str]) -> bool:
     """Whether a sample was taken in arraybridge, or in what it calls of the C library."""
-    for frame in reversed(frames):
-        if not any(library in frame for library in ("(libc.so", "(ld-linux", "(libm.so")):
-            return "arraybridge" in frame
+    for file in files:
+        if not any(library in file for library in ("libc.so", "ld-linux", "libm.so", "[kernel")):
+            return "/arraybridge/" in file
     return False
 
 
@@ -95,7 +104,7 @@ def measure(name: str, job: Job, size: int, rounds: int, folder: str, sample: bo
                     found = {"failed": "wrong result"}
                 runs[contender].append(found)
                 print(f"  {name}: {contender}: {found}", file=sys.stderr)
-        share = own_share(name, max(job.small, size // 16), Path(scratch)) if sample else None
+        share = own_share(name, size, Path(scratch)) if sample else None
     return {"name": name, "about": job.about, "size": size, "most": job.most, "runs": runs,
             "own_share": share}  # fmt: skip
 
@@ -149,9 +158,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--part", type=float, default=1.0, help="the part of each job's size to do")
     parser.add_argument("--upstream", default="", help="the folder of the original package")
-    parser.add_argument(
-        "--sample", action="store_true", help="sample our share, which takes minutes"
-    )
+    parser.add_argument("--sample", action="store_true", help="sample our share, with perf")
     parser.add_argument("--write", action="store_true", help="put it into docs/performance.md")
     options = parser.parse_args()
     found, before = [], os.getloadavg()

@@ -3,7 +3,7 @@
     python work.py JOB CONTENDER SIZE RESULT [FOLDER OF THE PACKAGE]
 
 Prints one line of JSON: wall and processor time (the medians of the passes that a second has
-room for, at least one), and the peak of the memory.
+room for, at least one), the peak of the memory, and when the passes began and ended.
 """
 
 from __future__ import annotations
@@ -41,6 +41,7 @@ def main(name: str, contender: str, size: int, result: str, folder: str = "") ->
     Path("/proc/self/clear_refs").write_text("5")
     before = resident("VmRSS")
     passes = []
+    began = time.perf_counter()
     # A pass of milliseconds says little: pages, caches and the clock of the processor are cold.
     while sum(wall for wall, _ in passes) < ENOUGH_S:
         made = None
@@ -48,10 +49,12 @@ def main(name: str, contender: str, size: int, result: str, folder: str = "") ->
         with job.scope():
             made = run(data, arraybridge)
         passes.append((time.perf_counter() - wall, time.process_time() - processor))
+    ended = time.perf_counter()
     peak = (resident("VmHWM") - before) / 1024
     np.save(result, np.asarray(made))
     wall, processor = map(statistics.median, zip(*passes, strict=True))
-    return {"wall_s": wall, "processor_s": processor, "peak_mib": peak}
+    return {"wall_s": wall, "processor_s": processor, "peak_mib": peak,
+            "began_s": began, "ended_s": ended}  # fmt: skip
 
 
 if __name__ == "__main__":

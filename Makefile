@@ -359,8 +359,7 @@ authors: wheel ## compare declared Rust functions with nanobind, TVM FFI and rus
 	@$(VENV)/bin/python tests/benchmarks/authors/run.py --write
 
 workloads: wheel $(OPENCL_ENV) $(UPSTREAM)/.stamp ## compare whole pipelines with an expert's code: time, memory, and our own share
-	@$(VENV)/bin/python -m pip install --quiet -r tests/benchmarks/requirements.txt
-	@$(with_opencl) PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(VENV)/bin/python tests/benchmarks/workloads/run.py --out build/bench --upstream $(UPSTREAM)
+	@$(with_opencl) $(VENV)/bin/python tests/benchmarks/workloads/run.py --sample --out build/bench --upstream $(UPSTREAM)
 
 $(UPSTREAM)/.stamp: $(TEST_STAMP)
 	@echo "installing the Python original into $(UPSTREAM)"

@@ -2,8 +2,13 @@
 
 import gc
 import itertools
+import os
+import platform
+import shutil
+import subprocess
 import sys
 import weakref
+from pathlib import Path
 
 import bridges
 import numpy as np
@@ -11,6 +16,7 @@ import pytest
 
 pytestmark = pytest.mark.filterwarnings("ignore::arraybridge.SharedImmutableMemoryWarning")
 
+GLIBC = platform.libc_ver()[0] == "glibc"
 NATIVE = ("numpy", "torch", "jax", "tensorflow")
 PAIRS = list(itertools.permutations(NATIVE, 2))
 
@@ -113,6 +119,33 @@ def test_a_sample_is_our_own_by_the_first_frame_outside_the_c_library():
     taken = list(run.samples(SCRIPT))
     assert [when for when, _ in taken] == [12.5, 12.502, 12.504]
     assert [run.is_own(files) for _, files in taken] == [True, False, False]
+
+
+@pytest.mark.skipif(not GLIBC or shutil.which("cc") is None, reason="needs glibc and cc")
+def test_what_is_allocated_is_counted(tmp_path):
+    import run
+
+    library = run.counting_allocator(tmp_path)
+    code = """
+import sys
+sys.path.insert(0, sys.argv[1])
+import numpy as np
+import work
+
+peak = work.allocations()
+for _ in range(3):
+    made = np.empty(8 << 20, "uint8")
+    del made
+print(peak())
+"""
+    command = [sys.executable, "-c", code, str(Path(run.__file__).parent)]
+    for preloaded in (True, False):
+        env = {**os.environ, **({"LD_PRELOAD": str(library)} if preloaded else {})}
+        done = subprocess.run(command, env=env, capture_output=True, text=True, check=True)
+        if preloaded:
+            assert 8 <= float(done.stdout) < 9
+        else:
+            assert done.stdout == "None\n"
 
 
 def test_what_happens_once_is_not_counted(tmp_path):

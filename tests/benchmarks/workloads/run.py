@@ -5,7 +5,8 @@
 Each contender works in a process of its own, in turns. The results are compared bit for bit with
 those by hand. The tables show medians, and the ratio is that of runs that followed each other.
 With --sample, perf samples one more run of ours: how much of the processor's time is
-arraybridge's own, or that of the C library and the kernel on its behalf.
+arraybridge's own, or that of the C library and the kernel on its behalf. And one more run of each
+counts what it allocates.
 """
 
 from __future__ import annotations
@@ -70,6 +71,24 @@ def own_share(name: str, size: int, scratch: Path) -> float | None:
     return statistics.fmean(taken) if taken else None
 
 
+def counting_allocator(scratch: Path) -> Path | None:
+    """The library that ``allocated.c`` makes, to preload."""
+    library = scratch / "allocated.so"
+    if shutil.which("cc") is None:
+        return None
+    command = ["cc", "-O2", "-shared", "-fPIC", "-o", str(library), str(HERE / "allocated.c")]
+    return None if subprocess.run(command, check=False).returncode else library
+
+
+def allocated(name: str, contender: str, size: int, folder: str, scratch: Path) -> float | None:
+    """The peak of what a contender has allocated, in MiB."""
+    library = counting_allocator(scratch)
+    if library is None:
+        return None
+    under = ["env", f"LD_PRELOAD={library}"]
+    return work(name, contender, size, scratch / "s.npy", folder, under).get("allocated_mib")
+
+
 def samples(script: str) -> Iterator[tuple[float, list[str]]]:
     """When each sample was taken, in seconds, and the files of its frames from the innermost."""
     for block in script.split("\n\n"):
@@ -104,9 +123,13 @@ def measure(name: str, job: Job, size: int, rounds: int, folder: str, sample: bo
                     found = {"failed": "wrong result"}
                 runs[contender].append(found)
                 print(f"  {name}: {contender}: {found}", file=sys.stderr)
-        share = own_share(name, size, Path(scratch)) if sample else None
+        share, peaks = None, dict[str, float | None]()
+        if sample:
+            share = own_share(name, size, Path(scratch))
+            for contender in runs:
+                peaks[contender] = allocated(name, contender, size, folder, Path(scratch))
     return {"name": name, "about": job.about, "size": size, "most": job.most, "runs": runs,
-            "own_share": share}  # fmt: skip
+            "own_share": share, "allocated_mib": peaks}  # fmt: skip
 
 
 def summary(found: Found) -> list[str]:
@@ -117,12 +140,14 @@ def summary(found: Found) -> list[str]:
         start = f"| {found['name']}, {found['size']} | {contender}"
         failed = [run["failed"] for run in runs if "failed" in run]
         if failed:
-            lines.append(f"{start} | fails: {failed[0]} | | | | |")
+            lines.append(f"{start} | fails: {failed[0]} | | | | | |")
             continue
         ratios = [
             ours["wall_s"] / theirs["wall_s"] for ours, theirs in zip(runs, hand, strict=True)
         ]
-        median = {key: statistics.median(run[key] for run in runs) for key in runs[0]}
+        keys = ("wall_s", "processor_s", "peak_mib")
+        median = {key: statistics.median(run[key] for run in runs) for key in keys}
+        allocated = found["allocated_mib"].get(contender)
         share = found["own_share"] if contender == OURS else None
         ratio = "" if contender == HAND else (
             f"**{statistics.median(ratios):.2f}** ({', '.join(f'{each:.2f}' for each in ratios)})"
@@ -134,14 +159,15 @@ def summary(found: Found) -> list[str]:
         lines.append(
             f"{start} | {median['wall_s']:.3g} s | {ratio} | {target} | "
             f"{median['processor_s']:.3g} s | {median['peak_mib']:.0f} MiB | "
+            f"{'' if allocated is None else f'{allocated:.0f} MiB'} | "
             f"{'' if share is None else f'{share:.1%}'} |"
         )
     return lines
 
 
 HEAD = """\
-| workload | | wall | over by hand | target | processor | peak memory | own code |
-| --- | --- | --- | --- | --- | --- | --- | --- |"""
+| workload | | wall | over by hand | target | processor | peak memory | allocated | own code |
+| --- | --- | --- | --- | --- | --- | --- | --- | --- |"""
 
 
 def write(text: str) -> None:

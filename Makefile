@@ -359,7 +359,7 @@ authors: wheel ## compare declared Rust functions with nanobind, TVM FFI and rus
 	@$(VENV)/bin/python tests/benchmarks/authors/run.py --write
 
 workloads: wheel $(OPENCL_ENV) $(UPSTREAM)/.stamp ## compare whole pipelines with an expert's code: time, memory, and our own share
-	@$(with_opencl) $(VENV)/bin/python tests/benchmarks/workloads/run.py --sample --out build/bench --upstream $(UPSTREAM)
+	@$(with_opencl) $(VENV)/bin/python tests/benchmarks/workloads/pipelines.py --sample --out build/bench --upstream $(UPSTREAM)
 
 $(UPSTREAM)/.stamp: $(TEST_STAMP)
 	@echo "installing the Python original into $(UPSTREAM)"

@@ -114,18 +114,18 @@ SCRIPT = """
 
 
 def test_a_sample_is_our_own_by_the_first_frame_outside_the_c_library():
-    import run
+    import pipelines
 
-    taken = list(run.samples(SCRIPT))
+    taken = list(pipelines.samples(SCRIPT))
     assert [when for when, _ in taken] == [12.5, 12.502, 12.504]
-    assert [run.is_own(files) for _, files in taken] == [True, False, False]
+    assert [pipelines.is_own(files) for _, files in taken] == [True, False, False]
 
 
 @pytest.mark.skipif(not GLIBC or shutil.which("cc") is None, reason="needs glibc and cc")
 def test_what_is_allocated_is_counted(tmp_path):
-    import run
+    import pipelines
 
-    library = run.counting_allocator(tmp_path)
+    library = pipelines.counting_allocator(tmp_path)
     code = """
 import sys
 sys.path.insert(0, sys.argv[1])
@@ -138,7 +138,7 @@ for _ in range(3):
     del made
 print(peak())
 """
-    command = [sys.executable, "-c", code, str(Path(run.__file__).parent)]
+    command = [sys.executable, "-c", code, str(Path(pipelines.__file__).parent)]
     for preloaded in (True, False):
         env = {**os.environ, **({"LD_PRELOAD": str(library)} if preloaded else {})}
         done = subprocess.run(command, env=env, capture_output=True, text=True, check=True)

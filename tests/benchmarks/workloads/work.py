@@ -1,4 +1,4 @@
-"""One contender of one job, in a process of its own. ``run.py`` starts it.
+"""One contender of one job, in a process of its own. ``pipelines.py`` starts it.
 
     python work.py JOB CONTENDER SIZE RESULT [FOLDER OF THE PACKAGE]
 

@@ -1,6 +1,6 @@
 """Whole pipelines: as an expert writes them by hand, with arraybridge, and with the original.
 
-    python tests/benchmarks/workloads/run.py [--only plate memory] [--rounds 3] [--write]
+    python tests/benchmarks/workloads/pipelines.py [--only plate memory] [--rounds 3] [--write]
 
 Each contender works in a process of its own, in turns. The results are compared bit for bit with
 those by hand. The tables show medians, and the ratio is that of runs that followed each other.

@@ -4,7 +4,6 @@ import gc
 import itertools
 import os
 import platform
-import shutil
 import subprocess
 import sys
 import weakref
@@ -97,31 +96,40 @@ def test_a_floor_leaks_nothing(benchmark, source, target):
         assert bridges.resident() - before < 30_000 * 64, call
 
 
-SCRIPT = """
-  12.500000000:
-\t  95196 __memmove_avx (/usr/lib/libc.so.6)
-\t  1080 copy_ints (/v/lib/python3.11/site-packages/arraybridge/_core.so)
-
-  12.502000000:
-\tffffffff81407c44 clear_page ([kernel.kallsyms])
-\t  95196 __memmove_avx (/usr/lib/libc.so.6)
-\t  1080 at::native::copy(c10::function_ref<void (char**)>) (/v/torch/lib/libtorch_cpu.so)
-\t  2080 import (/v/lib/python3.11/site-packages/arraybridge/_core.so)
-
-  12.504000000:
-\t  95196 [unknown] (/usr/lib/libc.so.6)
-"""
+OWN = "/v/lib/python3.11/site-packages/arraybridge/_core.so"
 
 
-def test_a_sample_is_our_own_by_the_first_frame_outside_the_c_library():
+@pytest.mark.parametrize(
+    ("frames", "share"),
+    [
+        (["copy_ints ({OWN})"], 1),
+        (["clear_page ([kernel.kallsyms])", "memmove (/usr/lib/libc.so.6)", "f ({OWN})"], 1),
+        (["[unknown] (/usr/lib/libm.so.6)", "f ({OWN})"], 1),
+        (["resolve (/lib64/ld-linux-x86-64.so.2)", "f ({OWN})"], 1),
+        (["at::copy(function_ref<void (char**)>) (/v/torch/lib/libtorch_cpu.so)", "f ({OWN})"], 0),
+        (["memmove (/usr/lib/libc.so.6)", "add (/v/numpy/_core/_umath.so)", "f ({OWN})"], 0),
+        (["[unknown] (/usr/lib/libc.so.6)"], 0),
+    ],
+)
+def test_a_sample_is_our_own_by_the_first_frame_outside_the_c_library(frames, share):
     import pipelines
 
-    taken = list(pipelines.samples(SCRIPT))
-    assert [when for when, _ in taken] == [12.5, 12.502, 12.504]
-    assert [pipelines.is_own(files) for _, files in taken] == [True, False, False]
+    listed = "\n".join(f"\t  95196 {frame.format(OWN=OWN)}" for frame in frames)
+    script = f"  12.500000000: \n{listed}\n\n"
+    assert pipelines.share_of(script, 12, 13) == share
 
 
-@pytest.mark.skipif(not GLIBC or shutil.which("cc") is None, reason="needs glibc and cc")
+def test_only_samples_of_the_measured_passes_count():
+    import pipelines
+
+    files = {1.5: OWN, 2.5: "/v/numpy.so", 3.5: OWN}
+    script = "".join(f"  {when}: \n\t  95196 f ({file})\n\n" for when, file in files.items())
+    assert pipelines.share_of(script, 0, 4) == 2 / 3
+    assert pipelines.share_of(script, 2, 3) == 0
+    assert pipelines.share_of(script, 4, 5) is None
+
+
+@pytest.mark.skipif(not GLIBC, reason="preloads an allocator over that of glibc")
 def test_what_is_allocated_is_counted(tmp_path):
     import pipelines
 
@@ -183,7 +191,10 @@ def test_a_pipeline_gives_what_an_expert_gets_by_hand(job, data):
     import jobs
 
     bridges.need(*job.needs)
-    data, runs = data(), job.contenders
-    by_hand, ours = (np.asarray(runs[who](data, arraybridge)) for who in (jobs.HAND, jobs.OURS))
-    assert by_hand.dtype == ours.dtype and by_hand.shape == ours.shape
-    assert by_hand.tobytes() == ours.tobytes() and by_hand.any()
+    data = data()
+    by_hand = np.asarray(job.contenders[jobs.HAND](data, arraybridge))
+    assert by_hand.any()
+    for who in job.contenders.keys() - {jobs.HAND, jobs.ORIGINAL}:
+        other = np.asarray(job.contenders[who](data, arraybridge))
+        assert (by_hand.dtype, by_hand.shape) == (other.dtype, other.shape), who
+        assert by_hand.tobytes() == other.tobytes(), who

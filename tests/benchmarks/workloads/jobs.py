@@ -179,7 +179,7 @@ def slices_by_hand(name: str, data: np.ndarray, package: Any) -> np.ndarray:
 
 
 def slices_in_a_function(name: str, data: np.ndarray, package: Any) -> np.ndarray:
-    """A caller keeps what it gives to a function, here the whole stack, until it returns."""
+    """By hand as well, but with the stack as an argument, which lives until the call returns."""
     bring, apart, together = _own(name)
     return np.asarray((lambda x: together([normalized(each) for each in apart(x)]))(bring(data)))
 

@@ -19,7 +19,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -63,38 +63,25 @@ def own_share(name: str, size: int, scratch: Path) -> float | None:
     )
     if listed.returncode or "began_s" not in done:
         return None
-    taken = [
-        is_own(frames)
-        for when, frames in samples(listed.stdout)
-        if done["began_s"] <= when <= done["ended_s"]
-    ]
-    return statistics.fmean(taken) if taken else None
+    return share_of(listed.stdout, done["began_s"], done["ended_s"])
 
 
-def counting_allocator(scratch: Path) -> Path | None:
-    """The library that ``allocated.c`` makes, to preload."""
+def counting_allocator(scratch: Path) -> Path:
+    """The library that ``allocated.c`` makes, to preload. Building arraybridge needs cc as well."""
     library = scratch / "allocated.so"
-    if shutil.which("cc") is None:
-        return None
     command = ["cc", "-O2", "-shared", "-fPIC", "-o", str(library), str(HERE / "allocated.c")]
-    return None if subprocess.run(command, check=False).returncode else library
+    subprocess.run(command, check=True)
+    return library
 
 
-def allocated(name: str, contender: str, size: int, folder: str, scratch: Path) -> float | None:
-    """The peak of what a contender has allocated, in MiB."""
-    library = counting_allocator(scratch)
-    if library is None:
-        return None
-    under = ["env", f"LD_PRELOAD={library}"]
-    return work(name, contender, size, scratch / "s.npy", folder, under).get("allocated_mib")
-
-
-def samples(script: str) -> Iterator[tuple[float, list[str]]]:
-    """When each sample was taken, in seconds, and the files of its frames from the innermost."""
+def share_of(script: str, began_s: float, ended_s: float) -> float | None:
+    """Our part of the samples between two times; ``script`` is what perf lists of them."""
+    taken = []
     for block in script.split("\n\n"):
         when, *frames = block.strip().splitlines() or [""]
-        if when.rstrip(": ").replace(".", "", 1).isdigit():
-            yield float(when.rstrip(": ")), [frame.rpartition(" (")[2] for frame in frames]
+        if when.rstrip(": ") and began_s <= float(when.rstrip(": ")) <= ended_s:
+            taken.append(is_own([frame.rpartition(" (")[2] for frame in frames]))
+    return statistics.fmean(taken) if taken else None
 
 
 def is_own(files: list[str]) -> bool:
@@ -126,8 +113,10 @@ def measure(name: str, job: Job, size: int, rounds: int, folder: str, sample: bo
         share, peaks = None, dict[str, float | None]()
         if sample:
             share = own_share(name, size, Path(scratch))
+            under = ["env", f"LD_PRELOAD={counting_allocator(Path(scratch))}"]
             for contender in runs:
-                peaks[contender] = allocated(name, contender, size, folder, Path(scratch))
+                found = work(name, contender, size, Path(scratch) / "s.npy", folder, under)
+                peaks[contender] = found.get("allocated_mib")
     return {"name": name, "about": job.about, "size": size, "most": job.most, "runs": runs,
             "own_share": share, "allocated_mib": peaks}  # fmt: skip
 
@@ -184,7 +173,9 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--part", type=float, default=1.0, help="the part of each job's size to do")
     parser.add_argument("--upstream", default="", help="the folder of the original package")
-    parser.add_argument("--sample", action="store_true", help="sample our share, with perf")
+    parser.add_argument(
+        "--sample", action="store_true", help="sample our share with perf, and count allocations"
+    )
     parser.add_argument("--write", action="store_true", help="put it into docs/performance.md")
     options = parser.parse_args()
     found, before = [], os.getloadavg()

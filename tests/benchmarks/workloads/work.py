@@ -56,7 +56,7 @@ def main(
     gc.collect()
     Path("/proc/self/clear_refs").write_text("5")
     before = resident("VmRSS")
-    counter = allocations()
+    allocated_peak = allocations()
     passes = []
     began = time.perf_counter()
     # A pass of milliseconds says little: pages, caches and the clock of the processor are cold.
@@ -68,7 +68,7 @@ def main(
         passes.append((time.perf_counter() - wall, time.process_time() - processor))
     ended = time.perf_counter()
     peak = (resident("VmHWM") - before) / 1024
-    allocated = counter()
+    allocated = allocated_peak()
     np.save(result, np.asarray(made))
     wall, processor = map(statistics.median, zip(*passes, strict=True))
     return {"wall_s": wall, "processor_s": processor, "peak_mib": peak, "allocated_mib": allocated,

@@ -43,6 +43,13 @@ pub enum Comparison {
     Ge,
 }
 
+/// A step on the way from a module to an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step<'a> {
+    Attribute(&'a str),
+    Item(&'a str),
+}
+
 /// A mistake at a byte offset of an op's text.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Fault {
@@ -78,21 +85,24 @@ impl Checked {
         }
     }
 
-    /// The attribute names, if the expression is a chain such as `module.a.b`.
-    pub fn chain(&self) -> Option<Vec<&str>> {
-        match self {
-            Expr::Name(MODULE) => Some(Vec::new()),
-            Expr::Attribute(object, name) => {
-                let mut chain = object.chain()?;
-                chain.push(name);
-                Some(chain)
-            }
-            _ => None,
-        }
+    /// The way from the module, if the expression is a chain such as `module.a.b` or `module.a["b"]`.
+    pub fn chain(&self) -> Option<Vec<Step<'_>>> {
+        let (object, step) = match self {
+            Expr::Name(MODULE) => return Some(Vec::new()),
+            Expr::Attribute(object, name) => (object, Step::Attribute(name)),
+            Expr::Index(object, key) => match &**key {
+                Expr::Str(key) => (object, Step::Item(key)),
+                _ => return None,
+            },
+            _ => return None,
+        };
+        let mut chain = object.chain()?;
+        chain.push(step);
+        Some(chain)
     }
 
-    /// The attribute names that follow `module` at the start of the expression.
-    pub fn leading(&self) -> Vec<&str> {
+    /// The way from the module at the start of the expression.
+    pub fn leading(&self) -> Vec<Step<'_>> {
         if let Some(chain) = self.chain() {
             return chain;
         }

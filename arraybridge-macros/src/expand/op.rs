@@ -1,12 +1,13 @@
 //! An op as a function of the names in scope.
 //!
 //! A function that an op calls is looked up once and cached (`module.cuda.device_count`). A value is
-//! read each time (`module.config.jax_enable_x64`); only the object that has it is cached.
+//! read each time (`module.config.jax_enable_x64`); only the object that has it is cached. So are the
+//! items of a dict (`module.f.__globals__["a"]`), but not the values of attributes behind an item.
 
 use proc_macro2::{Literal, TokenStream};
 use quote::{format_ident, quote};
 
-use crate::op::{Checked, Comparison, Expr, MODULE};
+use crate::op::{Checked, Comparison, Expr, MODULE, Step};
 use crate::table::spec::Op;
 
 /// `Op { source, call }`.
@@ -49,6 +50,14 @@ fn ident(name: &str) -> TokenStream {
     quote!(#ident)
 }
 
+fn steps(chain: &[Step<'_>]) -> TokenStream {
+    let steps = chain.iter().map(|step| match step {
+        Step::Attribute(name) => quote!(Attribute(#name)),
+        Step::Item(key) => quote!(Item(#key)),
+    });
+    quote!(#(::arraybridge_runtime::__private::op::Step::#steps),*)
+}
+
 fn compare_op(comparison: Comparison) -> TokenStream {
     let variant = match comparison {
         Comparison::Eq => quote!(Eq),
@@ -73,8 +82,8 @@ impl Body {
             return last;
         }
         let paths = op.preferred.iter().map(|expr| {
-            let path = expr.leading();
-            quote!(&[#(#path),*])
+            let path = steps(&expr.leading());
+            quote!(&[#path])
         });
         let count = op.preferred.len();
         let indices = 0..count;
@@ -143,14 +152,28 @@ impl Body {
         }
     }
 
-    /// The same, looked up only once if it is a chain of attributes of the module.
+    /// The same, looked up only once if it is a chain of attributes of the module or ends in an item.
     fn cached(&mut self, expr: &Checked) -> TokenStream {
+        match expr.chain().as_deref() {
+            Some([.., Step::Item(_)]) => self.path(expr),
+            Some(chain) if chain.iter().any(|step| matches!(step, Step::Item(_))) => {
+                self.reference(expr)
+            }
+            _ => self.path(expr),
+        }
+    }
+
+    /// The same, looked up only once if it is a chain.
+    fn path(&mut self, expr: &Checked) -> TokenStream {
         match expr.chain() {
-            Some(names) if !names.is_empty() => quote! {{
-                static PATH: ::arraybridge_runtime::__private::op::Path =
-                    ::arraybridge_runtime::__private::op::Path::new(&[#(#names),*]);
-                PATH.get(module)?
-            }},
+            Some(chain) if !chain.is_empty() => {
+                let steps = steps(&chain);
+                quote! {{
+                    static PATH: ::arraybridge_runtime::__private::op::Path =
+                        ::arraybridge_runtime::__private::op::Path::new(&[#steps]);
+                    PATH.get(module)?
+                }}
+            }
             _ => self.reference(expr),
         }
     }
@@ -170,7 +193,7 @@ impl Body {
                 let (receiver, name) = (self.reference(receiver), self.interned(name));
                 (quote!(call_method), quote!(#receiver, #name))
             }
-            None => (quote!(call), self.cached(callee)),
+            None => (quote!(call), self.path(callee)),
         };
         let values = positional.iter().chain(keywords.iter().map(|(_, value)| value));
         let values: Vec<_> = values.map(|value| self.reference(value)).collect();

@@ -74,11 +74,15 @@ fn an_argument_may_be_a_comparison_rather_than_a_keyword() {
 }
 
 #[test]
-fn only_attributes_of_the_module_form_a_chain() {
-    assert_eq!(ok("module.a.b").chain(), Some(vec!["a", "b"]));
-    assert_eq!(ok("module.a().b").chain(), None);
-    assert_eq!(ok("data.a").chain(), None);
-    assert_eq!(ok("module.a.b(data)[0].c == 1").leading(), ["a", "b"]);
+fn only_attributes_and_named_items_of_the_module_form_a_chain() {
+    let (a, b) = (Step::Attribute("a"), Step::Attribute("b"));
+    assert_eq!(ok("module.a.b").chain(), Some(vec![a, b]));
+    assert_eq!(ok(r#"module.a["b"].a"#).chain(), Some(vec![a, Step::Item("b"), a]));
+    for text in ["module.a().b", "data.a", r#"data["a"]"#, "module.a[0]", "module.a[data]"] {
+        assert_eq!(ok(text).chain(), None, "{text}");
+    }
+    assert_eq!(ok("module.a.b(data)[0].c == 1").leading(), [a, b]);
+    assert_eq!(ok(r#"module.a["b"](data).c"#).leading(), [a, Step::Item("b")]);
 }
 
 #[test]

@@ -163,7 +163,11 @@ pub mod statics {
                         ::arraybridge_runtime::__private::op::call(
                             {
                                 static PATH: ::arraybridge_runtime::__private::op::Path = ::arraybridge_runtime::__private::op::Path::new(
-                                    &["from_dlpack"],
+                                    &[
+                                        ::arraybridge_runtime::__private::op::Step::Attribute(
+                                            "from_dlpack",
+                                        ),
+                                    ],
                                 );
                                 PATH.get(module)?
                             },
@@ -252,7 +256,11 @@ pub mod statics {
                     ::arraybridge_runtime::__private::op::call(
                         {
                             static PATH: ::arraybridge_runtime::__private::op::Path = ::arraybridge_runtime::__private::op::Path::new(
-                                &["start"],
+                                &[
+                                    ::arraybridge_runtime::__private::op::Step::Attribute(
+                                        "start",
+                                    ),
+                                ],
                             );
                             PATH.get(module)?
                         },
@@ -278,7 +286,11 @@ pub mod statics {
                     ::arraybridge_runtime::__private::op::call(
                         {
                             static PATH: ::arraybridge_runtime::__private::op::Path = ::arraybridge_runtime::__private::op::Path::new(
-                                &["dtype"],
+                                &[
+                                    ::arraybridge_runtime::__private::op::Step::Attribute(
+                                        "dtype",
+                                    ),
+                                ],
                             );
                             PATH.get(module)?
                         },
@@ -304,7 +316,11 @@ pub mod statics {
                                 &::arraybridge_runtime::__private::op::attribute(
                                     {
                                         static PATH: ::arraybridge_runtime::__private::op::Path = ::arraybridge_runtime::__private::op::Path::new(
-                                            &["config"],
+                                            &[
+                                                ::arraybridge_runtime::__private::op::Step::Attribute(
+                                                    "config",
+                                                ),
+                                            ],
                                         );
                                         PATH.get(module)?
                                     },
@@ -530,7 +546,11 @@ pub mod statics {
                         ::arraybridge_runtime::__private::op::call(
                             {
                                 static PATH: ::arraybridge_runtime::__private::op::Path = ::arraybridge_runtime::__private::op::Path::new(
-                                    &["from_capsule"],
+                                    &[
+                                        ::arraybridge_runtime::__private::op::Step::Attribute(
+                                            "from_capsule",
+                                        ),
+                                    ],
                                 );
                                 PATH.get(module)?
                             },
@@ -567,7 +587,69 @@ pub mod statics {
                 },
             },
             uses_dtype: false,
-            fast: &[],
+            fast: &[
+                ::arraybridge_runtime::__private::Op {
+                    source: "module.load.__globals__[\"lib\"].load(capsule, module.load.__globals__[\"context\"].current.handle)",
+                    call: {
+                        fn op<'py>(
+                            py: ::arraybridge_runtime::__private::pyo3::Python<'py>,
+                            [module,
+                            capsule,
+                            _,
+                            ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 3>,
+                        ) -> ::arraybridge_runtime::__private::op::Outcome<'py> {
+                            ::arraybridge_runtime::__private::op::call(
+                                {
+                                    static PATH: ::arraybridge_runtime::__private::op::Path = ::arraybridge_runtime::__private::op::Path::new(
+                                        &[
+                                            ::arraybridge_runtime::__private::op::Step::Attribute(
+                                                "load",
+                                            ),
+                                            ::arraybridge_runtime::__private::op::Step::Attribute(
+                                                "__globals__",
+                                            ),
+                                            ::arraybridge_runtime::__private::op::Step::Item("lib"),
+                                            ::arraybridge_runtime::__private::op::Step::Attribute(
+                                                "load",
+                                            ),
+                                        ],
+                                    );
+                                    PATH.get(module)?
+                                },
+                                [
+                                    capsule,
+                                    &::arraybridge_runtime::__private::op::attribute(
+                                        &::arraybridge_runtime::__private::op::attribute(
+                                            {
+                                                static PATH: ::arraybridge_runtime::__private::op::Path = ::arraybridge_runtime::__private::op::Path::new(
+                                                    &[
+                                                        ::arraybridge_runtime::__private::op::Step::Attribute(
+                                                            "load",
+                                                        ),
+                                                        ::arraybridge_runtime::__private::op::Step::Attribute(
+                                                            "__globals__",
+                                                        ),
+                                                        ::arraybridge_runtime::__private::op::Step::Item("context"),
+                                                    ],
+                                                );
+                                                PATH.get(module)?
+                                            },
+                                            ::arraybridge_runtime::__private::pyo3::intern!(
+                                                py, "current"
+                                            ),
+                                        )?,
+                                        ::arraybridge_runtime::__private::pyo3::intern!(
+                                            py, "handle"
+                                        ),
+                                    )?,
+                                ],
+                                ::core::option::Option::None,
+                            )
+                        }
+                        op
+                    },
+                },
+            ],
             handover: ::arraybridge_runtime::__private::Handover::Capsule,
             devices: &[1i32, 2i32],
             strides: ::arraybridge_runtime::__private::Strides::Contiguous,
@@ -628,7 +710,9 @@ pub mod statics {
                     ::arraybridge_runtime::__private::op::call(
                         {
                             static PATH: ::arraybridge_runtime::__private::op::Path = ::arraybridge_runtime::__private::op::Path::new(
-                                &["put"],
+                                &[
+                                    ::arraybridge_runtime::__private::op::Step::Attribute("put"),
+                                ],
                             );
                             PATH.get(module)?
                         },
@@ -682,7 +766,11 @@ pub mod statics {
                         ::arraybridge_runtime::__private::op::call(
                             {
                                 static PATH: ::arraybridge_runtime::__private::op::Path = ::arraybridge_runtime::__private::op::Path::new(
-                                    &["empty"],
+                                    &[
+                                        ::arraybridge_runtime::__private::op::Step::Attribute(
+                                            "empty",
+                                        ),
+                                    ],
                                 );
                                 PATH.get(module)?
                             },
@@ -736,7 +824,14 @@ pub mod statics {
                         ::arraybridge_runtime::__private::op::call(
                             {
                                 static PATH: ::arraybridge_runtime::__private::op::Path = ::arraybridge_runtime::__private::op::Path::new(
-                                    &["runtime", "count"],
+                                    &[
+                                        ::arraybridge_runtime::__private::op::Step::Attribute(
+                                            "runtime",
+                                        ),
+                                        ::arraybridge_runtime::__private::op::Step::Attribute(
+                                            "count",
+                                        ),
+                                    ],
                                 );
                                 PATH.get(module)?
                             },
@@ -757,14 +852,30 @@ pub mod statics {
                         ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 2>,
                     ) -> ::arraybridge_runtime::__private::op::Outcome<'py> {
                         static CHOICE: ::arraybridge_runtime::__private::op::Choice = ::arraybridge_runtime::__private::op::Choice::new(
-                            &[&["runtime", "devices"]],
+                            &[
+                                &[
+                                    ::arraybridge_runtime::__private::op::Step::Attribute(
+                                        "runtime",
+                                    ),
+                                    ::arraybridge_runtime::__private::op::Step::Attribute(
+                                        "devices",
+                                    ),
+                                ],
+                            ],
                         );
                         match CHOICE.get(module) {
                             0usize => {
                                 ::arraybridge_runtime::__private::op::item(
                                     {
                                         static PATH: ::arraybridge_runtime::__private::op::Path = ::arraybridge_runtime::__private::op::Path::new(
-                                            &["runtime", "devices"],
+                                            &[
+                                                ::arraybridge_runtime::__private::op::Step::Attribute(
+                                                    "runtime",
+                                                ),
+                                                ::arraybridge_runtime::__private::op::Step::Attribute(
+                                                    "devices",
+                                                ),
+                                            ],
                                         );
                                         PATH.get(module)?
                                     },
@@ -775,7 +886,11 @@ pub mod statics {
                                 ::arraybridge_runtime::__private::op::call(
                                     {
                                         static PATH: ::arraybridge_runtime::__private::op::Path = ::arraybridge_runtime::__private::op::Path::new(
-                                            &["find"],
+                                            &[
+                                                ::arraybridge_runtime::__private::op::Step::Attribute(
+                                                    "find",
+                                                ),
+                                            ],
                                         );
                                         PATH.get(module)?
                                     },
@@ -854,7 +969,11 @@ pub mod statics {
                         ::arraybridge_runtime::__private::op::call(
                             {
                                 static PATH: ::arraybridge_runtime::__private::op::Path = ::arraybridge_runtime::__private::op::Path::new(
-                                    &["stream"],
+                                    &[
+                                        ::arraybridge_runtime::__private::op::Step::Attribute(
+                                            "stream",
+                                        ),
+                                    ],
                                 );
                                 PATH.get(module)?
                             },
@@ -897,7 +1016,11 @@ pub mod statics {
                         ::arraybridge_runtime::__private::op::call(
                             {
                                 static PATH: ::arraybridge_runtime::__private::op::Path = ::arraybridge_runtime::__private::op::Path::new(
-                                    &["Stream"],
+                                    &[
+                                        ::arraybridge_runtime::__private::op::Step::Attribute(
+                                            "Stream",
+                                        ),
+                                    ],
                                 );
                                 PATH.get(module)?
                             },
@@ -1158,7 +1281,11 @@ pub mod statics {
                             &::arraybridge_runtime::__private::op::call(
                                 {
                                     static PATH: ::arraybridge_runtime::__private::op::Path = ::arraybridge_runtime::__private::op::Path::new(
-                                        &["pool"],
+                                        &[
+                                            ::arraybridge_runtime::__private::op::Step::Attribute(
+                                                "pool",
+                                            ),
+                                        ],
                                     );
                                     PATH.get(module)?
                                 },

@@ -76,46 +76,56 @@ impl<T> PerModule<T> {
     }
 }
 
+/// A step on the way from a module to an object.
+#[derive(Clone, Copy, Debug)]
+pub enum Step {
+    /// To an attribute.
+    Attribute(&'static str),
+    /// To an item of a dict.
+    Item(&'static str),
+}
+
 /// The way from a module to an object that does not change, such as a function.
 pub struct Path {
-    names: &'static [&'static str],
+    steps: &'static [Step],
     found: PerModule<Py<PyAny>>,
 }
 
 impl Path {
-    /// The path of these names.
-    pub const fn new(names: &'static [&'static str]) -> Self {
-        Path { names, found: PerModule::new() }
+    /// The path of these steps.
+    pub const fn new(steps: &'static [Step]) -> Self {
+        Path { steps, found: PerModule::new() }
     }
 
     /// The object at the end of the path. A failure is not cached.
     #[inline]
     pub fn get<'a, 'py>(&'a self, module: &Bound<'py, PyAny>) -> PyResult<&'a Bound<'py, PyAny>> {
-        let found = self.found.get(module, || walk(module, self.names).map(Bound::unbind))?;
+        let found = self.found.get(module, || walk(module, self.steps).map(Bound::unbind))?;
         Ok(found.bind(module.py()))
     }
 }
 
-fn walk<'py>(module: &Bound<'py, PyAny>, names: &[&str]) -> PyResult<Bound<'py, PyAny>> {
-    names.iter().try_fold(module.clone(), |object, name| {
-        object.getattr(PyString::intern(module.py(), name))
+fn walk<'py>(module: &Bound<'py, PyAny>, steps: &[Step]) -> PyResult<Bound<'py, PyAny>> {
+    steps.iter().try_fold(module.clone(), |object, step| match step {
+        Step::Attribute(name) => object.getattr(PyString::intern(module.py(), name)),
+        Step::Item(key) => object.get_item(PyString::intern(module.py(), key)),
     })
 }
 
 /// Which of several alternatives the installed version has.
 pub struct Choice {
-    /// The attributes that each alternative but the last begins with.
-    paths: &'static [&'static [&'static str]],
+    /// What each alternative but the last begins with.
+    paths: &'static [&'static [Step]],
     chosen: PerModule<usize>,
 }
 
 impl Choice {
     /// The choice between these alternatives and a last one.
-    pub const fn new(paths: &'static [&'static [&'static str]]) -> Self {
+    pub const fn new(paths: &'static [&'static [Step]]) -> Self {
         Choice { paths, chosen: PerModule::new() }
     }
 
-    /// The index of the first alternative whose attributes exist, or of the last one.
+    /// The index of the first alternative whose beginning exists, or of the last one.
     #[inline]
     pub fn get(&self, module: &Bound<'_, PyAny>) -> usize {
         let choose = || {
@@ -304,8 +314,10 @@ pub fn call_method<'py, const N: usize>(
 mod tests {
     use pyo3::types::PyModule;
 
+    use super::Step::{Attribute, Item};
     use super::*;
 
+    const GLOBALS: Step = Attribute("__globals__");
     const FAKE: &std::ffi::CStr = c"
 class Array:
     def __init__(self, size):
@@ -364,7 +376,7 @@ def make(size, *, fill=None):
 
     #[test]
     fn a_path_is_looked_up_once_for_each_module_object() {
-        static PATH: Path = Path::new(&["make"]);
+        static PATH: Path = Path::new(&[Attribute("make")]);
         Python::attach(|py| {
             let (first, second) = (fake(py), fake(py));
             let [found, other] = [&first, &second].map(|module| module.getattr("make").unwrap());
@@ -378,8 +390,20 @@ def make(size, *, fill=None):
     }
 
     #[test]
+    fn a_path_leads_through_the_items_of_a_dict() {
+        static PATH: Path =
+            Path::new(&[Attribute("make"), GLOBALS, Item("config"), Attribute("wide")]);
+        static GONE: Path = Path::new(&[Attribute("make"), GLOBALS, Item("gone")]);
+        Python::attach(|py| {
+            let module = fake(py);
+            assert!(same(PATH.get(&module).unwrap(), "False"));
+            assert!(GONE.get(&module).is_err());
+        });
+    }
+
+    #[test]
     fn a_missing_path_is_looked_up_again() {
-        static PATH: Path = Path::new(&["config", "late"]);
+        static PATH: Path = Path::new(&[Attribute("config"), Attribute("late")]);
         Python::attach(|py| {
             let module = fake(py);
             assert!(PATH.get(&module).is_err());
@@ -390,8 +414,13 @@ def make(size, *, fill=None):
 
     #[test]
     fn the_first_alternative_that_exists_is_chosen_or_else_the_last() {
-        static SECOND: Choice = Choice::new(&[&["gone"], &["config", "wide"], &["make"]]);
-        static LAST: Choice = Choice::new(&[&["gone"], &["config", "gone"]]);
+        static SECOND: Choice = Choice::new(&[
+            &[Attribute("gone")],
+            &[Attribute("config"), Attribute("wide")],
+            &[Attribute("make")],
+        ]);
+        static LAST: Choice =
+            Choice::new(&[&[Attribute("gone")], &[Attribute("make"), GLOBALS, Item("gone")]]);
         Python::attach(|py| {
             let module = fake(py);
             for _ in 0..2 {
@@ -435,6 +464,41 @@ def make(size, *, fill=None):
                 let absent = jax.call(py, [&module]).unwrap();
                 assert_eq!(absent.is_truthy().unwrap(), !wide);
             }
+        });
+    }
+
+    #[test]
+    fn an_attribute_behind_an_item_is_read_each_time() {
+        let import = crate::framework::generated::statics::TENSORFLOW.import.as_ref().unwrap();
+        let fast = &import.fast[0];
+        const TENSORFLOW: &std::ffi::CStr = c"
+class context:
+    class _context:
+        _handle = 1
+
+class pywrap_tfe:
+    def TFE_FromDlpackCapsule(capsule, handle):
+        return (capsule, handle)
+
+def from_dlpack(capsule):
+    pass
+
+class dlpack:
+    from_dlpack = from_dlpack
+
+class experimental:
+    dlpack = dlpack
+";
+        Python::attach(|py| {
+            let module = PyModule::new(py, "tensorflow").unwrap();
+            py.run(TENSORFLOW, Some(&module.dict()), None).unwrap();
+            let capsule = PyString::new(py, "capsule").into_any();
+            let dtype = none(py);
+            let take = || fast.call(py, [module.as_any(), &capsule, &dtype]).unwrap();
+            assert!(same(&take(), "('capsule', 1)"));
+            py.run(c"context._context = type('', (), {'_handle': 2})", Some(&module.dict()), None)
+                .unwrap();
+            assert!(same(&take(), "('capsule', 2)"));
         });
     }
 }

@@ -198,7 +198,7 @@ test-oldest: $(OLDEST_STAMP) $(OPENCL_ENV) ## conversions, dtypes and slices wit
 	$(call install,$(OLDEST_VENV))
 	@$(with_opencl) $(OLDEST_VENV)/bin/python $(PYTEST) tests/python/test_matrix.py \
 	tests/python/test_special.py tests/python/test_sharing.py tests/python/test_declared.py \
-	tests/python/test_signatures.py tests/python/test_policy.py tests/python/test_slices.py
+	tests/python/test_signatures.py tests/python/test_policy.py tests/python/test_slices.py tests/python/test_fast.py
 
 # Without a GPU, this stops before anything is installed or built. `make gpu WHEEL=PATH` takes that wheel.
 gpu: ## run everything that needs a GPU, and write docs/gpu-report.md

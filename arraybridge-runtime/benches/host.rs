@@ -28,6 +28,7 @@ fn main() {
     fresh_cast(&floats);
     contiguous_copy(&floats);
     transposed(&floats);
+    transposed_images(&floats);
     page_faults();
     decisions();
 }
@@ -334,6 +335,59 @@ fn transposed(floats: &HostBuffer) {
     );
     compare_threads(&format!("{title}, gather"), 8 * LEN, &run);
     compare_threads(&format!("{title}, cast to uint16"), 6 * LEN, &cast);
+}
+
+/// Transposed images of other types and sizes; the rows of some do not begin at cache lines.
+fn transposed_images(source: &HostBuffer) {
+    use DType::{Float32, Float64, Uint8, Uint16};
+    let src = source.as_ptr();
+    let mut out = HostBuffer::new(8 * LEN).expect("memory for the result");
+    let dst = out.as_mut_ptr();
+    for (dtype, to, rows, cols) in [
+        (Uint8, Uint8, 8192, 8192),
+        (Uint8, Float32, 4095, 4095),
+        (Uint16, Uint16, 4096, 8192),
+        (Uint16, Uint16, 4095, 8190),
+        (Uint16, Float32, 4095, 4095),
+        (Float32, Float32, 4095, 4095),
+        (Float32, Uint16, 4095, 4095),
+        (Float64, Float64, 2048, 4096),
+        (Float64, Float64, 2047, 4095),
+        (Float64, Float32, 2047, 4095),
+    ] {
+        let (size, len) = (dtype.size(), rows * cols);
+        let shape = [rows, cols];
+        let strides = [size as isize, (size * rows) as isize];
+        let image = StridedArray { data: src, shape: &shape, strides: &strides, dtype, swap: None };
+        let (shape, strides) = ([len], [size as isize]);
+        let line = StridedArray { data: src, shape: &shape, strides: &strides, dtype, swap: None };
+        let copy = |array: StridedArray<'_>| {
+            // SAFETY: both buffers hold the elements.
+            unsafe {
+                if to == dtype {
+                    gather(dst, src, array.shape, array.strides, size, None, Threads::ONE);
+                } else {
+                    cast_strided(dst, to, array, Scaling::Clamp, Threads::ONE).expect("a cast");
+                }
+            }
+        };
+        // SAFETY: the buffer holds the elements, which were written.
+        let written = || unsafe { std::slice::from_raw_parts(dst.cast_const(), len * to.size()) };
+        copy(line);
+        let expected = written().to_vec();
+        copy(image);
+        let transposed = written();
+        for at in 0..len {
+            let from = (at % cols * rows + at / cols) * to.size();
+            let at = at * to.size();
+            assert_eq!(transposed[at..at + to.size()], expected[from..from + to.size()]);
+        }
+        compare(
+            &format!("{} -> {}, {rows} x {cols}", dtype.name(), to.name()),
+            (size + to.size()) * len,
+            &mut [("not transposed", &mut || copy(line)), ("transposed", &mut || copy(image))],
+        );
+    }
 }
 
 fn page_faults() {

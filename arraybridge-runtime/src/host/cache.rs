@@ -26,14 +26,36 @@ pub(super) fn prefetch(_start: *const u8, _bytes: usize) {}
 ///
 /// # Safety
 ///
-/// Both pointers are aligned to cache lines and valid for the bytes. They do not overlap.
+/// Both pointers are valid for the bytes, and the target starts on a cache line. They do not overlap.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 pub(super) unsafe fn stream(dst: *mut u8, src: *const u8, bytes: usize) {
-    use std::arch::x86_64::{__m128i, _mm_load_si128, _mm_stream_si128};
+    use std::arch::x86_64::{__m128i, _mm_loadu_si128, _mm_stream_si128};
     for at in (0..bytes).step_by(size_of::<__m128i>()) {
         // SAFETY: the addresses are inside both ranges, and aligned.
-        unsafe { _mm_stream_si128(dst.add(at).cast(), _mm_load_si128(src.add(at).cast())) };
+        unsafe { _mm_stream_si128(dst.add(at).cast(), _mm_loadu_si128(src.add(at).cast())) };
+    }
+}
+
+/// Copies bytes. Whole cache lines of the target bypass the caches.
+///
+/// # Safety
+///
+/// Both pointers are valid for the bytes. They do not overlap.
+#[inline(always)]
+pub(super) unsafe fn write(dst: *mut u8, src: *const u8, bytes: usize) {
+    let head = (dst.addr().wrapping_neg() % LINE).min(bytes);
+    let lines = (bytes - head) / LINE * LINE;
+    // SAFETY: the three parts are the bytes, and the second one starts on a cache line.
+    unsafe {
+        if head > 0 {
+            dst.copy_from_nonoverlapping(src, head);
+        }
+        stream(dst.add(head), src.add(head), lines);
+        let rest = bytes - head - lines;
+        if rest > 0 {
+            dst.add(head + lines).copy_from_nonoverlapping(src.add(head + lines), rest);
+        }
     }
 }
 

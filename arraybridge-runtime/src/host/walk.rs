@@ -120,9 +120,19 @@ impl Walk {
     }
 }
 
+/// Where a tile of a plane begins.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Corner {
+    /// The offset in the source, in bytes.
+    pub src: isize,
+    /// The offset in the target, in elements.
+    pub dst: usize,
+    pub col: usize,
+}
+
 impl Plane {
-    /// Calls `f` for tiles of at most `rows` by `cols`, with the offset of each.
-    pub fn tiles(&self, (rows, cols): (usize, usize), mut f: impl FnMut(&Plane, isize, usize)) {
+    /// Calls `f` for tiles of at most `rows` by `cols`, one row of tiles after the other, each from left to right.
+    pub fn tiles(&self, (rows, cols): (usize, usize), mut f: impl FnMut(&Plane, Corner)) {
         for row in (0..self.rows.len).step_by(rows) {
             for col in (0..self.cols.len).step_by(cols) {
                 let mut tile = *self;
@@ -130,7 +140,7 @@ impl Plane {
                 tile.cols.len = cols.min(self.cols.len - col);
                 let src = row as isize * self.rows.src + col as isize * self.cols.src;
                 let dst = row * self.rows.dst + col * self.cols.dst;
-                f(&tile, src, dst);
+                f(&tile, Corner { src, dst, col });
             }
         }
     }

@@ -1,9 +1,13 @@
 //! A pass over the source: the cast, or the search for its extremes or for integers that will be rounded.
 
 use super::kernel::{Extremes, Losses};
-use super::plan::{BLOCK, Block, Plan};
-use crate::host::copy;
+use super::plan::{BLOCK, Block, MAX_ITEM_SIZE, Plan};
+use crate::host::cache::finish_stream;
+use crate::host::copy::{self, band::Band};
 use crate::host::walk::{Plane, Walk};
+
+/// The columns of a tile whose source is closer along the rows than along the columns.
+const TILE_COLS: usize = 32;
 
 /// What a pass is for.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -72,6 +76,9 @@ impl<'a> Pass<'a> {
                 }
             }
         });
+        if self.plan.params.stream {
+            finish_stream();
+        }
         self.found
     }
 
@@ -99,27 +106,39 @@ impl<'a> Pass<'a> {
     /// As for [`cast_strided`](super::run::cast_strided).
     unsafe fn convert_tiles(&mut self, dst: *mut u8, src: *const u8, plane: &Plane) {
         let (src_size, dst_size) = (self.plan.src_size, self.plan.dst_size);
-        let cols = if plane.tiled { 64 } else { plane.cols.len.clamp(1, BLOCK) };
+        let cols = if plane.tiled { TILE_COLS } else { plane.cols.len.clamp(1, BLOCK) };
         let (mut block, mut done) = (Block::new(), Block::new());
         let (block, done) = (block.as_mut_ptr(), done.as_mut_ptr());
-        plane.tiles((BLOCK / cols, cols), |tile, from, to| {
+        const { assert!(Band::holds(BLOCK / TILE_COLS, TILE_COLS * MAX_ITEM_SIZE)) };
+        let mut band = Band::new(cols * dst_size);
+        let stream = plane.tiled && self.plan.params.stream;
+        plane.tiles((BLOCK / cols, cols), |tile, at| {
             let (rows, cols) = (tile.rows.len, tile.cols.len);
             let mut contiguous = *tile;
             contiguous.rows.dst = cols;
-            // SAFETY: the tile is inside both arrays, and a block has room for its elements.
+            // SAFETY: the tile is inside both arrays, and a block has room for its elements. So has the band, if it
+            // is used.
             unsafe {
-                copy::copy_plane(block, src.offset(from), &contiguous, src_size, self.swap, false);
-                let dst = dst.add(to * dst_size);
+                let (dst, src) = (dst.add(at.dst * dst_size), src.offset(at.src));
+                copy::copy_plane(block, src, &contiguous, src_size, self.swap, false);
                 if rows == 1 || tile.rows.dst == cols {
                     self.convert(dst, block, rows * cols, false);
                     return;
                 }
                 self.convert(done, block, rows * cols, false);
-                if self.goal == Goal::Cast {
-                    for row in 0..rows {
-                        let src = done.add(row * cols * dst_size);
-                        let dst = dst.add(row * tile.rows.dst * dst_size);
-                        dst.copy_from_nonoverlapping(src, cols * dst_size);
+                if self.goal != Goal::Cast {
+                    return;
+                }
+                let (bytes, before) = (cols * dst_size, at.col * dst_size);
+                let is_last = at.col + cols == plane.cols.len;
+                for row in 0..rows {
+                    let (from, to) =
+                        (done.add(row * bytes), dst.add(row * tile.rows.dst * dst_size));
+                    if stream {
+                        band.row(row).copy_from_nonoverlapping(from, bytes);
+                        band.write(row, to, bytes, before, is_last);
+                    } else {
+                        to.copy_from_nonoverlapping(from, bytes);
                     }
                 }
             }

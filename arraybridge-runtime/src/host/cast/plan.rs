@@ -11,7 +11,7 @@ use crate::host::dtype::{DType, Kind};
 
 /// The elements of a block. Two blocks fit in the L1 cache, except of the largest elements.
 pub(super) const BLOCK: usize = 2048;
-const MAX_ITEM_SIZE: usize = 16;
+pub(super) const MAX_ITEM_SIZE: usize = 16;
 
 /// Memory for a block of elements of any type.
 #[repr(align(64))]

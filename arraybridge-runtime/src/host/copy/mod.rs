@@ -4,6 +4,7 @@
 //! axis than along the last, as in a transposed array, the source is read in tiles, so that every cache
 //! line is used as a whole.
 
+pub(super) mod band;
 #[cfg(test)]
 mod tests;
 mod transpose;
@@ -154,18 +155,18 @@ fn plane_copy(itemsize: usize, swap: Option<usize>) -> Option<PlaneCopy> {
         Some(_) => return None,
     };
     Some(match (itemsize, order) {
-        (1, _) => copy_ints::<u8, AS_IS, 8>,
-        (2, AS_IS) => copy_ints::<u16, AS_IS, 4>,
-        (2, REVERSED) => copy_ints::<u16, REVERSED, 4>,
+        (1, _) => copy_ints::<u8, AS_IS, 16>,
+        (2, AS_IS) => copy_ints::<u16, AS_IS, 8>,
+        (2, REVERSED) => copy_ints::<u16, REVERSED, 8>,
         (4, AS_IS) => copy_ints::<u32, AS_IS, 4>,
         (4, REVERSED) => copy_ints::<u32, REVERSED, 4>,
         (4, _) => copy_ints::<u32, HALVES_REVERSED, 4>,
-        (8, AS_IS) => copy_ints::<u64, AS_IS, 4>,
-        (8, REVERSED) => copy_ints::<u64, REVERSED, 4>,
-        (8, _) => copy_ints::<u64, HALVES_REVERSED, 4>,
-        (16, AS_IS) => copy_ints::<u128, AS_IS, 2>,
-        (16, REVERSED) => copy_ints::<u128, REVERSED, 2>,
-        (16, _) => copy_ints::<u128, HALVES_REVERSED, 2>,
+        (8, AS_IS) => copy_ints::<u64, AS_IS, 2>,
+        (8, REVERSED) => copy_ints::<u64, REVERSED, 2>,
+        (8, _) => copy_ints::<u64, HALVES_REVERSED, 2>,
+        (16, AS_IS) => copy_ints::<u128, AS_IS, 1>,
+        (16, REVERSED) => copy_ints::<u128, REVERSED, 1>,
+        (16, _) => copy_ints::<u128, HALVES_REVERSED, 1>,
         _ => return None,
     })
 }
@@ -216,9 +217,9 @@ unsafe fn copy_ints<T: Bits, const ORDER: u8, const B: usize>(
         return;
     }
     let side = tile_side(itemsize);
-    plane.tiles((side, side), |tile, from, to| {
+    plane.tiles((side, side), |tile, at| {
         // SAFETY: the tiles of a plane lie inside it.
-        unsafe { copy_rows::<T, ORDER>(dst.add(to * itemsize), src.offset(from), tile) }
+        unsafe { copy_rows::<T, ORDER>(dst.add(at.dst * itemsize), src.offset(at.src), tile) }
     });
 }
 

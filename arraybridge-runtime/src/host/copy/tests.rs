@@ -2,6 +2,7 @@
 
 use proptest::prelude::*;
 
+use super::transpose::tile_in_blocks;
 use super::*;
 
 /// The copy, one element at a time by its index.
@@ -127,7 +128,7 @@ proptest! {
 
 /// Two transposed axes with at least one cache line each, between others.
 fn transposed_cases() -> impl Strategy<Value = Case> {
-    let sides = (1_usize..200, 1_usize..200, 1_usize..3);
+    let sides = (1_usize..300, 1_usize..300, 1_usize..3);
     (sides, itemsizes(), 0_usize..40).prop_map(|((rows, cols, planes), (itemsize, swap), gap)| {
         let stride = (rows * itemsize + gap) as isize;
         let strides = vec![stride * cols as isize, itemsize as isize, stride];
@@ -145,11 +146,11 @@ proptest! {
 
     /// As a large array is copied, whose rows begin at cache lines or not.
     #[test]
-    fn writes_that_bypass_the_caches_give_the_same(case in transposed_cases(), shift in 0_usize..3) {
+    fn writes_that_bypass_the_caches_give_the_same(case in transposed_cases(), shift in 0_usize..64) {
         let (memory, first) = memory(&case, 0);
         let expected = naive(&memory, first, &case);
-        let mut out = vec![0xee_u8; expected.len() + 64 * (shift + 1)];
-        let start = out.as_ptr().align_offset(64) + 8 * shift;
+        let mut out = vec![0xee_u8; expected.len() + 3 * 64];
+        let start = out.as_ptr().align_offset(64) + shift;
         let walk = Walk::new(&case.shape, &case.strides, case.itemsize).unwrap();
         // SAFETY: the memory covers the elements, and the target has room for them.
         unsafe {
@@ -160,6 +161,33 @@ proptest! {
         prop_assert!(rest[..expected.len()] == expected);
         prop_assert!(rest[expected.len()..].iter().chain(before).all(|byte| *byte == 0xee));
     }
+}
+
+/// A processor without AVX2 copies the tiles of a plane like this.
+#[test]
+fn blocks_without_vectors_give_the_same() {
+    fn check<T: Bits, const ORDER: u8, const B: usize>(swap: Option<usize>) {
+        let (itemsize, rows, cols) = (size_of::<T>(), 37, 50);
+        let strides = vec![itemsize as isize, (itemsize * rows + 3) as isize];
+        let case = Case { shape: vec![rows, cols], strides, itemsize, swap };
+        let (memory, first) = memory(&case, 1);
+        let pitch = cols * itemsize;
+        let mut out = vec![0xee_u8; rows * pitch];
+        Walk::new(&case.shape, &case.strides, itemsize).unwrap().planes(|plane, _, _| {
+            // SAFETY: the memory covers the elements, and the target has room for them.
+            unsafe {
+                let src = memory.as_ptr().add(first);
+                tile_in_blocks::<T, ORDER, B, false>(out.as_mut_ptr(), pitch, src, plane);
+            }
+        });
+        assert!(out == naive(&memory, first, &case), "{case:?}");
+    }
+    check::<u8, AS_IS, 16>(None);
+    check::<u16, AS_IS, 8>(None);
+    check::<u16, REVERSED, 8>(Some(2));
+    check::<u32, HALVES_REVERSED, 4>(Some(2));
+    check::<u64, AS_IS, 2>(None);
+    check::<u128, REVERSED, 1>(Some(16));
 }
 
 #[test]

@@ -5,30 +5,33 @@
 //! copy of the tile, whose rows are then written as a whole.
 
 use std::array;
-use std::mem::MaybeUninit;
 
-use super::{AS_IS, Bits, copy_rows};
-use crate::host::cache::{self, LINE, prefetch};
+use super::band::Band;
+use super::{Bits, copy_rows};
+use crate::host::cache::{LINE, prefetch};
 use crate::host::walk::Plane;
 
-/// The elements per side of a tile. A side has several cache lines, and the tile fits in half of the L1 cache.
-const fn tile_side(itemsize: usize) -> usize {
+#[cfg(target_arch = "x86_64")]
+mod avx2;
+
+/// The rows and columns of a tile. A line of the source has 256 or 512 bytes in it, a row of the target one to four
+/// cache lines; these shapes were the fastest ones measured for items of each size. The tile and its local copy fit in
+/// the L1 cache, or nearly.
+const fn tile_shape(itemsize: usize) -> (usize, usize) {
     match itemsize {
-        1 => 128,
-        2..=4 => 64,
-        5..=8 => 32,
-        _ => 16,
+        1 => (256, 64),
+        2 => (128, 64),
+        3..=4 => (128, 32),
+        5..=8 => (64, 32),
+        _ => (32, 16),
     }
 }
 
-const TILE_BYTES: usize = 16 << 10;
+/// A target whose rows are this many bytes apart, or fewer, stays in the cache.
+const CLOSE: usize = 512;
 
-/// A local copy of a tile.
-#[repr(align(64))]
-struct Local(MaybeUninit<[u8; TILE_BYTES]>);
-
-/// Copies a plane whose source is contiguous along the rows, through blocks of `B` by `B` elements. With
-/// `stream`, whole cache lines of the target bypass the caches.
+/// Copies a plane whose source is contiguous along the rows, through blocks of `B` rows. With `stream`, whole cache
+/// lines of the target bypass the caches.
 ///
 /// # Safety
 ///
@@ -40,136 +43,153 @@ pub(super) unsafe fn transpose<T: Bits, const ORDER: u8, const B: usize>(
     stream: bool,
 ) {
     let itemsize = size_of::<T>();
-    let side = const { tile_side(size_of::<T>()) };
-    plane.tiles((side, side), |tile, from, to| {
+    let (rows, cols) = const { tile_shape(size_of::<T>()) };
+    // Less than a cache line per side is not worth a local copy.
+    let is_thin = plane.rows.len.min(plane.cols.len) * itemsize < LINE;
+    // A target of close rows needs no local copy.
+    let is_close = plane.rows.dst * itemsize <= CLOSE;
+    if !is_thin && !is_close {
+        // SAFETY: as the caller promises.
+        unsafe { transpose_locally::<T, ORDER, B>(dst, src, plane, stream) };
+        return;
+    }
+    plane.tiles((rows, cols), |tile, at| {
         // SAFETY: the tiles of a plane lie inside it.
         unsafe {
-            let (dst, src) = (dst.add(to * itemsize), src.offset(from));
-            // Less than a cache line per side is not worth a local copy.
-            if tile.rows.len.min(tile.cols.len) * itemsize < LINE {
+            let (dst, src) = (dst.add(at.dst * itemsize), src.offset(at.src));
+            if is_thin {
                 copy_rows::<T, ORDER>(dst, src, tile);
             } else {
-                transpose_tile::<T, ORDER, B>(dst, src, tile, stream);
+                transpose_tile::<T, ORDER, B>(dst, tile.rows.dst * itemsize, src, tile);
             }
         }
     });
 }
 
-/// Copies a tile of at most `tile_side` rows and columns.
+/// As [`transpose`], with a local copy of each tile.
 ///
 /// # Safety
 ///
 /// As for [`transpose`].
-unsafe fn transpose_tile<T: Bits, const ORDER: u8, const B: usize>(
+unsafe fn transpose_locally<T: Bits, const ORDER: u8, const B: usize>(
     dst: *mut u8,
     src: *const u8,
-    tile: &Plane,
+    plane: &Plane,
     stream: bool,
 ) {
-    let side = const { tile_side(size_of::<T>()) };
-    const { assert!(tile_side(size_of::<T>()).pow(2) * size_of::<T>() <= TILE_BYTES) };
-    let (rows, cols) = (tile.rows.len, tile.cols.len);
-    let in_blocks = (rows - rows % B, cols - cols % B);
-    let mut local = Local(MaybeUninit::uninit());
-    // A target of close rows stays in the cache itself.
-    let is_close = tile.rows.dst <= side;
-    let (target, pitch) = match is_close {
-        true => (dst.cast::<T>(), tile.rows.dst),
-        false => (local.0.as_mut_ptr().cast::<T>(), side),
-    };
-    // SAFETY: the tile has this many rows and columns inside both arrays, and the local copy has room for
-    // them.
+    let itemsize = size_of::<T>();
+    let (rows, cols) = const { tile_shape(size_of::<T>()) };
+    const {
+        let (rows, cols) = tile_shape(size_of::<T>());
+        assert!(Band::holds(rows, cols * size_of::<T>()));
+    }
+    let mut band = Band::new(cols * itemsize);
+    plane.tiles((rows, cols), |tile, at| {
+        let (bytes, before) = (tile.cols.len * itemsize, at.col * itemsize);
+        let is_last = at.col + tile.cols.len == plane.cols.len;
+        // SAFETY: the tiles of a plane lie inside it, and the band holds one.
+        unsafe {
+            transpose_tile::<T, ORDER, B>(band.row(0), band.pitch, src.offset(at.src), tile);
+            for row in 0..tile.rows.len {
+                let to = dst.add((at.dst + row * tile.rows.dst) * itemsize);
+                if stream {
+                    band.write(row, to, bytes, before, is_last);
+                } else {
+                    to.copy_from_nonoverlapping(band.row(row), bytes);
+                }
+            }
+        }
+    });
+}
+
+/// Copies a tile. The rows of the target are `pitch` bytes apart.
+///
+/// # Safety
+///
+/// Source and target have the elements, and do not overlap. They need not be aligned.
+unsafe fn transpose_tile<T: Bits, const ORDER: u8, const B: usize>(
+    dst: *mut u8,
+    pitch: usize,
+    src: *const u8,
+    tile: &Plane,
+) {
+    #[cfg(target_arch = "x86_64")]
+    if size_of::<T>() <= 8 && is_x86_feature_detected!("avx2") {
+        // SAFETY: as the caller promises, on a processor with these instructions.
+        unsafe { avx2::transpose_tile::<T, ORDER, B>(dst, pitch, src, tile) };
+        return;
+    }
+    // SAFETY: as the caller promises.
+    unsafe { tile_in_blocks::<T, ORDER, B, false>(dst, pitch, src, tile) };
+}
+
+/// Copies a tile in blocks of `B` by `B` elements, with `AVX2` in blocks of `B` rows and twice as many columns. The
+/// rest is copied one by one.
+///
+/// # Safety
+///
+/// As for [`transpose_tile`]. With `AVX2`, the processor has it, and 16 bytes have `B` elements.
+#[inline(always)]
+pub(super) unsafe fn tile_in_blocks<T: Bits, const ORDER: u8, const B: usize, const AVX2: bool>(
+    dst: *mut u8,
+    pitch: usize,
+    src: *const u8,
+    tile: &Plane,
+) {
+    let block_cols = if AVX2 { 2 * B } else { B };
+    let itemsize = size_of::<T>();
+    let (rows, cols, stride) = (tile.rows.len, tile.cols.len, tile.cols.src);
+    let in_blocks = (rows - rows % B, cols - cols % block_cols);
+    let line = |col: usize| src.wrapping_offset(col as isize * stride);
+    // SAFETY: the tile has this many rows and columns in both arrays.
     unsafe {
-        let column = |col: usize| src.offset(col as isize * tile.cols.src).cast::<T>();
-        for col in (0..in_blocks.1).step_by(B) {
-            for next in col + side..col + side + B {
+        for col in (0..in_blocks.1).step_by(block_cols) {
+            for next in col + cols..col + cols + block_cols {
                 // Processors foresee reads of one line after the other, not those of a tile.
-                let next = src.wrapping_offset(next as isize * tile.cols.src);
-                prefetch(next, rows * size_of::<T>());
+                prefetch(line(next), rows * itemsize);
             }
             for row in (0..in_blocks.0).step_by(B) {
-                let block = target.add(row * pitch + col);
-                transpose_block::<T, ORDER, B>(block, pitch, column(col).add(row), tile.cols.src);
+                let to = dst.add(row * pitch + col * itemsize);
+                let from = line(col).add(row * itemsize);
+                #[cfg(target_arch = "x86_64")]
+                if AVX2 {
+                    avx2::transpose_block::<T, ORDER, B>(to, pitch, from, stride);
+                    continue;
+                }
+                transpose_block::<T, ORDER, B>(to, pitch, from, stride);
             }
         }
         for col in 0..cols {
             let first = if col < in_blocks.1 { in_blocks.0 } else { 0 };
             for row in first..rows {
-                let item = column(col).add(row).read_unaligned();
-                target.add(row * pitch + col).write_unaligned(item.with_order::<ORDER>());
-            }
-        }
-        if is_close {
-            return;
-        }
-        let bytes = cols * size_of::<T>();
-        for row in 0..rows {
-            let from = target.add(row * pitch).cast::<u8>();
-            let to = dst.add(row * tile.rows.dst * size_of::<T>());
-            if stream && bytes.is_multiple_of(LINE) && to.addr().is_multiple_of(LINE) {
-                cache::stream(to, from, bytes);
-            } else {
-                to.copy_from_nonoverlapping(from, bytes);
+                let item = line(col).cast::<T>().add(row).read_unaligned();
+                let to = dst.add(row * pitch + col * itemsize).cast::<T>();
+                to.write_unaligned(item.with_order::<ORDER>());
             }
         }
     }
 }
 
-/// Transposes `B` by `B` elements. The lines of the source are `stride` bytes apart, those of the target
-/// `pitch` elements.
+/// Transposes `B` by `B` elements.
 ///
 /// # Safety
 ///
-/// Source and target have the elements, and do not overlap. They need not be aligned.
+/// As for [`tile_in_blocks`].
 #[inline(always)]
 unsafe fn transpose_block<T: Bits, const ORDER: u8, const B: usize>(
-    dst: *mut T,
+    dst: *mut u8,
     pitch: usize,
-    src: *const T,
+    src: *const u8,
     stride: isize,
 ) {
     // SAFETY: as the caller promises.
     unsafe {
-        #[cfg(target_arch = "x86_64")]
-        if const { size_of::<T>() == 4 && ORDER == AS_IS && B == 4 } {
-            return transpose_words(dst.cast(), pitch, src.cast(), stride);
-        }
-        let line = |index: usize| src.cast::<u8>().offset(index as isize * stride).cast::<[T; B]>();
+        let line = |index: usize| src.offset(index as isize * stride).cast::<[T; B]>();
         let lines: [[T; B]; B] = array::from_fn(|index| line(index).read_unaligned());
         let rows: [[T; B]; B] =
             array::from_fn(|row| array::from_fn(|col| lines[col][row].with_order::<ORDER>()));
         for (row, elements) in rows.into_iter().enumerate() {
             dst.add(row * pitch).cast::<[T; B]>().write_unaligned(elements);
-        }
-    }
-}
-
-/// As [`transpose_block`] for four by four elements of four bytes, which compilers do not make vector code of.
-///
-/// # Safety
-///
-/// As for [`transpose_block`].
-#[cfg(target_arch = "x86_64")]
-#[inline(always)]
-unsafe fn transpose_words(dst: *mut u32, pitch: usize, src: *const u32, stride: isize) {
-    use std::arch::x86_64::{
-        __m128i, _mm_loadu_si128, _mm_storeu_si128, _mm_unpackhi_epi32, _mm_unpackhi_epi64,
-        _mm_unpacklo_epi32, _mm_unpacklo_epi64,
-    };
-    // SAFETY: as the caller promises.
-    unsafe {
-        let line = |index: isize| src.cast::<u8>().offset(index * stride).cast::<__m128i>();
-        let [a, b, c, d] = [0, 1, 2, 3].map(|index| _mm_loadu_si128(line(index)));
-        let (ab, cd) = (_mm_unpacklo_epi32(a, b), _mm_unpacklo_epi32(c, d));
-        let (ab_high, cd_high) = (_mm_unpackhi_epi32(a, b), _mm_unpackhi_epi32(c, d));
-        let rows = [
-            _mm_unpacklo_epi64(ab, cd),
-            _mm_unpackhi_epi64(ab, cd),
-            _mm_unpacklo_epi64(ab_high, cd_high),
-            _mm_unpackhi_epi64(ab_high, cd_high),
-        ];
-        for (row, elements) in rows.into_iter().enumerate() {
-            _mm_storeu_si128(dst.add(row * pitch).cast(), elements);
         }
     }
 }

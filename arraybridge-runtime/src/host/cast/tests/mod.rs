@@ -7,11 +7,14 @@ use half::f16;
 use proptest::prelude::*;
 
 use self::reference::*;
+use super::pass::{Goal, Pass};
+use super::plan::Plan;
 use super::*;
 use crate::host::cache::STREAM_MIN;
 use crate::host::copy;
 use crate::host::dtype::Kind;
 use crate::host::parallel::Threads;
+use crate::host::walk::Walk;
 
 const SCALINGS: [Scaling; 3] = [Scaling::Clamp, Scaling::Unit, Scaling::Stretch];
 
@@ -396,6 +399,39 @@ proptest! {
         let down = size * rows as isize;
         let strides = [down * cols as isize, size, -down];
         strided(&[depth, rows, cols], &strides, src, dst, scaling, false);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(100))]
+
+    /// As a large array is cast.
+    #[test]
+    fn a_transposed_cast_that_bypasses_the_caches_gives_the_same(
+        (rows, cols) in (1_usize..200, 1_usize..200),
+        src in proptest::sample::select(DType::ALL.to_vec()),
+        dst in proptest::sample::select(DType::ALL.to_vec()),
+        shift in 0_usize..64,
+    ) {
+        let Ok(mut plan) = Plan::new(src, dst, Scaling::Clamp) else { return Ok(()) };
+        plan.params.stream = true;
+        let size = src.size();
+        let memory: Vec<u8> = (0..rows * cols * size).map(|i| (i * i * 31 + i / 7) as u8).collect();
+        let (shape, strides) = ([rows, cols], [size as isize, (rows * size) as isize]);
+        let mut contiguous = vec![0; memory.len()];
+        let mut out = vec![0xee_u8; rows * cols * dst.size() + 3 * 64];
+        let start = out.as_ptr().align_offset(64) + shift;
+        // SAFETY: the memory covers the view, and the targets hold its elements.
+        unsafe {
+            let (to, from) = (contiguous.as_mut_ptr(), memory.as_ptr());
+            copy::gather(to, from, &shape, &strides, size, None, Threads::ONE);
+            let walk = Walk::new(&shape, &strides, size).unwrap();
+            Pass::new(&plan, None, Goal::Cast).run(out.as_mut_ptr().add(start), from, &walk);
+        }
+        let (expected, _) = run(dst, src, &contiguous, Scaling::Clamp, 1);
+        let (before, rest) = out.split_at(start);
+        prop_assert!(rest[..expected.len()] == expected);
+        prop_assert!(rest[expected.len()..].iter().chain(before).all(|byte| *byte == 0xee));
     }
 }
 

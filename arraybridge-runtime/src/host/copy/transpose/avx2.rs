@@ -1,0 +1,80 @@
+//! Tiles in vectors of 32 bytes.
+
+use std::arch::x86_64::*;
+use std::array;
+
+use super::super::{AS_IS, Bits, REVERSED};
+use super::tile_in_blocks;
+use crate::host::walk::Plane;
+
+/// As [`transpose_tile`](super::transpose_tile).
+///
+/// # Safety
+///
+/// As for [`transpose_tile`](super::transpose_tile), on a processor with AVX2.
+#[target_feature(enable = "avx2")]
+pub(super) unsafe fn transpose_tile<T: Bits, const ORDER: u8, const B: usize>(
+    dst: *mut u8,
+    pitch: usize,
+    src: *const u8,
+    tile: &Plane,
+) {
+    // SAFETY: as the caller promises.
+    unsafe { tile_in_blocks::<T, ORDER, B, true>(dst, pitch, src, tile) };
+}
+
+/// Transposes `2 * B` lines of `B` elements, which are 16 bytes.
+///
+/// The lower halves of `B` vectors hold the first `B` lines, the upper halves the others. Interleaving the first half
+/// of the rows of a matrix with the second half, as often as their number can be halved, transposes it.
+///
+/// # Safety
+///
+/// As for [`transpose_tile`].
+#[target_feature(enable = "avx2")]
+#[inline]
+pub(super) unsafe fn transpose_block<T: Bits, const ORDER: u8, const B: usize>(
+    dst: *mut u8,
+    pitch: usize,
+    src: *const u8,
+    stride: isize,
+) {
+    const { assert!(B * size_of::<T>() == 16) };
+    // SAFETY: the block has this many lines in the source, and rows in the target. No alignment is assumed.
+    unsafe {
+        let line = |index: usize| src.offset(index as isize * stride).cast::<__m128i>();
+        let mut vectors = [_mm256_setzero_si256(); B];
+        for (index, vector) in vectors.iter_mut().enumerate() {
+            let low = _mm256_castsi128_si256(_mm_loadu_si128(line(index)));
+            *vector = _mm256_inserti128_si256::<1>(low, _mm_loadu_si128(line(index + B)));
+        }
+        for _ in 0..B.ilog2() {
+            let before = vectors;
+            for index in 0..B / 2 {
+                let (a, b) = (before[index], before[index + B / 2]);
+                (vectors[2 * index], vectors[2 * index + 1]) = match size_of::<T>() {
+                    1 => (_mm256_unpacklo_epi8(a, b), _mm256_unpackhi_epi8(a, b)),
+                    2 => (_mm256_unpacklo_epi16(a, b), _mm256_unpackhi_epi16(a, b)),
+                    4 => (_mm256_unpacklo_epi32(a, b), _mm256_unpackhi_epi32(a, b)),
+                    _ => (_mm256_unpacklo_epi64(a, b), _mm256_unpackhi_epi64(a, b)),
+                };
+            }
+        }
+        for (row, mut vector) in vectors.into_iter().enumerate() {
+            if ORDER != AS_IS {
+                vector = _mm256_shuffle_epi8(vector, order::<T, ORDER>());
+            }
+            _mm256_storeu_si256(dst.add(row * pitch).cast(), vector);
+        }
+    }
+}
+
+/// For each byte of a vector, where it comes from in its half of the vector.
+#[target_feature(enable = "avx2")]
+#[inline]
+fn order<T: Bits, const ORDER: u8>() -> __m256i {
+    let unit = if ORDER == REVERSED { size_of::<T>() } else { size_of::<T>().div_ceil(2) };
+    let bytes: [u8; 32] = array::from_fn(|at| (at % 16 / unit * unit + unit - 1 - at % unit) as u8);
+    // SAFETY: the array has 32 bytes.
+    unsafe { _mm256_loadu_si256(bytes.as_ptr().cast()) }
+}

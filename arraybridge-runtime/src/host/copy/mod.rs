@@ -4,6 +4,8 @@
 //! axis than along the last, as in a transposed array, the source is read in tiles, so that every cache
 //! line is used as a whole.
 
+#[cfg(target_arch = "x86_64")]
+mod avx2;
 pub(super) mod band;
 #[cfg(test)]
 mod tests;
@@ -232,6 +234,12 @@ unsafe fn copy_ints<T: Bits, const ORDER: u8, const B: usize>(
 unsafe fn copy_rows<T: Bits, const ORDER: u8>(dst: *mut u8, src: *const u8, plane: &Plane) {
     let itemsize = size_of::<T>();
     let Plane { rows, cols, .. } = *plane;
+    #[cfg(target_arch = "x86_64")]
+    if ORDER != AS_IS && cols.src == itemsize as isize && is_x86_feature_detected!("avx2") {
+        // SAFETY: as the caller promises, on a processor with these instructions.
+        unsafe { avx2::copy_contiguous_rows::<T, ORDER>(dst, src, plane) };
+        return;
+    }
     let run = cols.len * itemsize;
     let contiguous = ORDER == AS_IS && cols.src == itemsize as isize && run >= MIN_RUN;
     for row in 0..rows.len {

@@ -6,13 +6,12 @@
 
 use std::array;
 
+#[cfg(target_arch = "x86_64")]
+use super::avx2;
 use super::band::Band;
 use super::{Bits, copy_rows};
 use crate::host::cache::{LINE, prefetch};
 use crate::host::walk::Plane;
-
-#[cfg(target_arch = "x86_64")]
-mod avx2;
 
 /// The rows and columns of a tile. A line of the source has 256 or 512 bytes in it, a row of the target one to four
 /// cache lines; these shapes were the fastest ones measured for items of each size. The tile and its local copy fit in

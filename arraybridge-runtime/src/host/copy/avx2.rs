@@ -1,17 +1,41 @@
-//! Tiles in vectors of 32 bytes.
+//! Loops in vectors of 32 bytes.
 
 use std::arch::x86_64::*;
 use std::array;
 
-use super::super::{AS_IS, Bits, REVERSED};
-use super::tile_in_blocks;
+use super::transpose::tile_in_blocks;
+use super::{AS_IS, Bits, REVERSED};
 use crate::host::walk::Plane;
 
-/// As [`transpose_tile`](super::transpose_tile).
+/// Copies rows that are contiguous in the source. Compilers make vector code of this loop.
 ///
 /// # Safety
 ///
-/// As for [`transpose_tile`](super::transpose_tile), on a processor with AVX2.
+/// As for [`copy_rows`](super::copy_rows), on a processor with AVX2.
+#[target_feature(enable = "avx2")]
+pub(super) unsafe fn copy_contiguous_rows<T: Bits, const ORDER: u8>(
+    dst: *mut u8,
+    src: *const u8,
+    plane: &Plane,
+) {
+    let Plane { rows, cols, .. } = *plane;
+    for row in 0..rows.len {
+        // SAFETY: the row is inside both arrays, which do not overlap. No alignment is assumed.
+        unsafe {
+            let src = src.offset(row as isize * rows.src).cast::<T>();
+            let dst = dst.cast::<T>().add(row * rows.dst);
+            for col in 0..cols.len {
+                dst.add(col).write_unaligned(src.add(col).read_unaligned().with_order::<ORDER>());
+            }
+        }
+    }
+}
+
+/// Copies a tile.
+///
+/// # Safety
+///
+/// As for [`tile_in_blocks`], on a processor with AVX2.
 #[target_feature(enable = "avx2")]
 pub(super) unsafe fn transpose_tile<T: Bits, const ORDER: u8, const B: usize>(
     dst: *mut u8,

@@ -104,6 +104,8 @@ impl<'a> Pass<'a> {
     /// # Safety
     ///
     /// As for [`cast_strided`](super::run::cast_strided).
+    // Inlined, its large frame would be a cost of every cast.
+    #[inline(never)]
     unsafe fn convert_tiles(&mut self, dst: *mut u8, src: *const u8, plane: &Plane) {
         let (src_size, dst_size) = (self.plan.src_size, self.plan.dst_size);
         let cols = if plane.tiled { TILE_COLS } else { plane.cols.len.clamp(1, BLOCK) };

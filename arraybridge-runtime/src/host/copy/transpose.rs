@@ -70,6 +70,8 @@ pub(super) unsafe fn transpose<T: Bits, const ORDER: u8, const B: usize>(
 /// # Safety
 ///
 /// As for [`transpose`].
+// Inlined, its large frame would be a cost of every copy.
+#[inline(never)]
 unsafe fn transpose_locally<T: Bits, const ORDER: u8, const B: usize>(
     dst: *mut u8,
     src: *const u8,

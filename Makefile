@@ -56,7 +56,7 @@ PYTEST := -m pytest -n 2 --dist loadfile
 
 .NOTPARALLEL:
 .PHONY: help demo demo-all pipeline gallery test test-rust test-cupy test-python test-without-shortcuts test-oldest wheel wheels seventh tables gpu \
-	gpu-wheel examples consumer upstream dask ray docs screenshots figures mutants sanitize sanitize-threads sanitize-python valgrind miri lifetime soak fuzz conformance supply-chain public-api bench authors workloads lint clean
+	gpu-wheel examples consumer upstream dask ray docs screenshots figures mutants sanitize sanitize-threads sanitize-python valgrind miri lifetime soak fuzz conformance supply-chain public-api bench authors workloads lint platforms clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 24
@@ -378,9 +378,19 @@ lint: wheel ## check formatting, lints and type stubs
 	done
 	@PYO3_PYTHON=$$(realpath -s $(VENV)/bin/python) RUSTDOCFLAGS="-D warnings" \
 	$(CARGO) doc --quiet --workspace --no-deps
+	@$(MAKE) --no-print-directory platforms PLATFORMS=aarch64-unknown-linux-gnu
 	@$(VENV)/bin/python -m mypy.stubtest --mypy-config-file tests/typing/stubtest.ini --allowlist tests/stubtest-allowlist.txt arraybridge
 	@$(VENV)/bin/python -m mypy --strict tests/typing/sample.py
 	@$(VENV)/bin/basedpyright --project tests/typing/pyrightconfig.json --pythonpath $(VENV)/bin/python
+
+PLATFORMS := aarch64-unknown-linux-gnu aarch64-apple-darwin x86_64-pc-windows-msvc
+
+platforms: ## check that the package compiles for the other platforms of a release; needs rustup
+	@command -v rustup >/dev/null || { echo "without rustup, other platforms are not checked"; exit 0; }; \
+	for platform in $(PLATFORMS); do \
+		rustup --quiet target add $$platform && RUSTFLAGS="-A dead_code" PYO3_CROSS=1 PYO3_CROSS_PYTHON_VERSION=3.11 \
+		$(CARGO) check --quiet --target $$platform -p arraybridge-py || exit 1; \
+	done
 
 clean: ## remove everything that make and the builds created
 	rm -rf build target $(VENV) $(DEMO_VENV) $(SEVENTH_VENV) $(TABLES_VENV) $(OLDEST_VENV) $(GPU_VENV) $(DOCS_VENV) $(DASK_VENV) $(RAY_VENV) $(CONSUMER_VENV) \

@@ -11,4 +11,6 @@ pub mod dtype;
 pub mod layout;
 pub mod overlap;
 pub mod parallel;
+#[cfg(target_arch = "x86_64")]
+mod processor;
 mod walk;

@@ -15,6 +15,8 @@ use self::transpose::transpose;
 use super::cache::{STREAM_MIN, finish_stream};
 use super::layout;
 use super::parallel::{self, Pace, Threads};
+#[cfg(target_arch = "x86_64")]
+use super::processor::has_avx2;
 use super::walk::{Plane, Walk};
 
 /// The elements per side of a tile whose source is not contiguous. The tile fits in the L1 cache.
@@ -235,7 +237,7 @@ unsafe fn copy_rows<T: Bits, const ORDER: u8>(dst: *mut u8, src: *const u8, plan
     let itemsize = size_of::<T>();
     let Plane { rows, cols, .. } = *plane;
     #[cfg(target_arch = "x86_64")]
-    if ORDER != AS_IS && cols.src == itemsize as isize && is_x86_feature_detected!("avx2") {
+    if ORDER != AS_IS && cols.src == itemsize as isize && has_avx2() {
         // SAFETY: as the caller promises, on a processor with these instructions.
         unsafe { avx2::copy_contiguous_rows::<T, ORDER>(dst, src, plane) };
         return;

@@ -11,6 +11,8 @@ use super::avx2;
 use super::band::Band;
 use super::{Bits, copy_rows};
 use crate::host::cache::{LINE, prefetch};
+#[cfg(target_arch = "x86_64")]
+use crate::host::processor::has_avx2;
 use crate::host::walk::Plane;
 
 /// The rows and columns of a tile. A line of the source has 256 or 512 bytes in it, a row of the target one to four
@@ -115,7 +117,7 @@ unsafe fn transpose_tile<T: Bits, const ORDER: u8, const B: usize>(
     tile: &Plane,
 ) {
     #[cfg(target_arch = "x86_64")]
-    if size_of::<T>() <= 8 && is_x86_feature_detected!("avx2") {
+    if size_of::<T>() <= 8 && has_avx2() {
         // SAFETY: as the caller promises, on a processor with these instructions.
         unsafe { avx2::transpose_tile::<T, ORDER, B>(dst, pitch, src, tile) };
         return;

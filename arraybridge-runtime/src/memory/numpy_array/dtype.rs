@@ -1,6 +1,6 @@
 //! NumPy's dtypes and ours.
 
-use std::ffi::c_int;
+use std::ffi::{c_char, c_int};
 
 use numpy::npyffi::{NPY_TYPES, PY_ARRAY_API, PyArray_Descr};
 use numpy::{PyArrayDescr, PyArrayDescrMethods};
@@ -22,7 +22,7 @@ pub fn named_by(object: &Bound<'_, PyAny>) -> Option<DType> {
 #[inline]
 pub(super) fn known(py: Python<'_>, descr: &PyArray_Descr) -> Option<(DType, bool)> {
     let opposite = if cfg!(target_endian = "little") { b'>' } else { b'<' };
-    let swapped = descr.fields.byteorder as u8 == opposite;
+    let swapped = descr.fields.byteorder == opposite as c_char;
     let number = descr.fields.type_num;
     let dtype = match BY_NUMBER.get(number as usize).copied().flatten() {
         Some(dtype) => dtype,

@@ -1,8 +1,9 @@
 //! The search for the extremes of an array.
 
 use super::Extremes;
-use super::loops::has_avx2;
 use crate::host::dtype::DType;
+#[cfg(target_arch = "x86_64")]
+use crate::host::processor::has_avx2;
 
 /// # Safety
 ///

@@ -5,11 +5,8 @@ use std::mem::MaybeUninit;
 use super::super::element::{Convert, Params};
 use super::Losses;
 use crate::host::cache::{LINE, finish_stream, prefetch, stream};
-
 #[cfg(target_arch = "x86_64")]
-pub(super) fn has_avx2() -> bool {
-    is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma")
-}
+use crate::host::processor::has_avx2;
 
 /// Converts every element.
 ///

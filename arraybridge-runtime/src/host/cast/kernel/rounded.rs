@@ -1,6 +1,8 @@
 //! The search for integers that a type of floats does not have.
 
-use super::loops::{CHUNK, has_avx2};
+use super::loops::CHUNK;
+#[cfg(target_arch = "x86_64")]
+use crate::host::processor::has_avx2;
 
 /// # Safety
 ///

@@ -337,35 +337,48 @@ fn transposed(floats: &HostBuffer) {
     compare_threads(&format!("{title}, cast to uint16"), 6 * LEN, &cast);
 }
 
-/// Transposed images of other types and sizes; the rows of some do not begin at cache lines.
+/// Images with other orders of axes, types and sizes; the rows of some do not begin at cache lines.
 fn transposed_images(source: &HostBuffer) {
     use DType::{Float32, Float64, Uint8, Uint16};
+    const IMAGE: [usize; 2] = [1, 0];
+    const CHANNELS_FIRST: [usize; 3] = [2, 0, 1];
+    const CHANNELS_LAST: [usize; 3] = [1, 2, 0];
+    let cases: [(DType, DType, &[usize], &[usize]); 16] = [
+        (Uint8, Uint8, &[8192, 8192], &IMAGE),
+        (Uint8, Float32, &[4095, 4095], &IMAGE),
+        (Uint16, Uint16, &[8192, 4096], &IMAGE),
+        (Uint16, Uint16, &[8190, 4095], &IMAGE),
+        (Uint16, Float32, &[4095, 4095], &IMAGE),
+        (Float32, Float32, &[4095, 4095], &IMAGE),
+        (Float32, Uint16, &[4095, 4095], &IMAGE),
+        (Float64, Float64, &[4096, 2048], &IMAGE),
+        (Float64, Float64, &[4095, 2047], &IMAGE),
+        (Float64, Float32, &[4095, 2047], &IMAGE),
+        (Uint8, Uint8, &[2048, 2048, 3], &CHANNELS_FIRST),
+        (Float32, Float32, &[2048, 2048, 3], &CHANNELS_FIRST),
+        (Uint8, Float32, &[2048, 2048, 3], &CHANNELS_FIRST),
+        (Uint8, Uint8, &[3, 2048, 2048], &CHANNELS_LAST),
+        (Float32, Float32, &[3, 2048, 2048], &CHANNELS_LAST),
+        (Float32, Uint8, &[3, 2048, 2048], &CHANNELS_LAST),
+    ];
     let src = source.as_ptr();
     let mut out = HostBuffer::new(8 * LEN).expect("memory for the result");
     let dst = out.as_mut_ptr();
-    for (dtype, to, rows, cols) in [
-        (Uint8, Uint8, 8192, 8192),
-        (Uint8, Float32, 4095, 4095),
-        (Uint16, Uint16, 4096, 8192),
-        (Uint16, Uint16, 4095, 8190),
-        (Uint16, Float32, 4095, 4095),
-        (Float32, Float32, 4095, 4095),
-        (Float32, Uint16, 4095, 4095),
-        (Float64, Float64, 2048, 4096),
-        (Float64, Float64, 2047, 4095),
-        (Float64, Float32, 2047, 4095),
-    ] {
-        let (size, len) = (dtype.size(), rows * cols);
-        let shape = [rows, cols];
-        let strides = [size as isize, (size * rows) as isize];
+    for (dtype, to, before, order) in cases {
+        let len = before.iter().product();
+        let items = |axis: usize| before[axis + 1..].iter().product::<usize>();
+        let shape: Vec<usize> = order.iter().map(|axis| before[*axis]).collect();
+        let steps: Vec<usize> = order.iter().map(|axis| items(*axis)).collect();
+        let strides: Vec<isize> = steps.iter().map(|step| (step * dtype.size()) as isize).collect();
         let image = StridedArray { data: src, shape: &shape, strides: &strides, dtype, swap: None };
-        let (shape, strides) = ([len], [size as isize]);
+        let (shape, strides) = ([len], [dtype.size() as isize]);
         let line = StridedArray { data: src, shape: &shape, strides: &strides, dtype, swap: None };
         let copy = |array: StridedArray<'_>| {
             // SAFETY: both buffers hold the elements.
             unsafe {
                 if to == dtype {
-                    gather(dst, src, array.shape, array.strides, size, None, Threads::ONE);
+                    let (shape, strides) = (array.shape, array.strides);
+                    gather(dst, src, shape, strides, dtype.size(), None, Threads::ONE);
                 } else {
                     cast_strided(dst, to, array, Scaling::Clamp, Threads::ONE).expect("a cast");
                 }
@@ -378,13 +391,17 @@ fn transposed_images(source: &HostBuffer) {
         copy(image);
         let transposed = written();
         for at in 0..len {
-            let from = (at % cols * rows + at / cols) * to.size();
-            let at = at * to.size();
+            let (mut rest, mut from) = (at, 0);
+            for (len, step) in image.shape.iter().zip(&steps).rev() {
+                from += rest % len * step;
+                rest /= len;
+            }
+            let (at, from) = (at * to.size(), from * to.size());
             assert_eq!(transposed[at..at + to.size()], expected[from..from + to.size()]);
         }
         compare(
-            &format!("{} -> {}, {rows} x {cols}", dtype.name(), to.name()),
-            (size + to.size()) * len,
+            &format!("{} -> {}, {:?}", dtype.name(), to.name(), image.shape),
+            (dtype.size() + to.size()) * len,
             &mut [("not transposed", &mut || copy(line)), ("transposed", &mut || copy(image))],
         );
     }

@@ -6,7 +6,8 @@ use crate::host::cache::finish_stream;
 use crate::host::copy::{self, band::Band};
 use crate::host::walk::{Plane, Walk};
 
-/// The columns of a tile whose source is closer along the rows than along the columns.
+/// The columns of a tile whose source is closer along the rows than along the columns. It has more if the plane has
+/// few rows, and fewer if the plane does.
 const TILE_COLS: usize = 32;
 
 /// What a pass is for.
@@ -108,12 +109,16 @@ impl<'a> Pass<'a> {
     #[inline(never)]
     unsafe fn convert_tiles(&mut self, dst: *mut u8, src: *const u8, plane: &Plane) {
         let (src_size, dst_size) = (self.plan.src_size, self.plan.dst_size);
-        let cols = if plane.tiled { TILE_COLS } else { plane.cols.len.clamp(1, BLOCK) };
+        let cols = match plane.tiled {
+            true => TILE_COLS.min(plane.cols.len).max(BLOCK / plane.rows.len),
+            false => plane.cols.len.clamp(1, BLOCK),
+        };
         let (mut block, mut done) = (Block::new(), Block::new());
         let (block, done) = (block.as_mut_ptr(), done.as_mut_ptr());
+        // Tiles with more columns have fewer rows, and need no more room. Those with fewer columns do.
         const { assert!(Band::holds(BLOCK / TILE_COLS, TILE_COLS * MAX_ITEM_SIZE)) };
         let mut band = Band::new(cols * dst_size);
-        let stream = plane.tiled && self.plan.params.stream;
+        let stream = self.plan.params.stream && plane.tiled && cols >= TILE_COLS;
         plane.tiles((BLOCK / cols, cols), |tile, at| {
             let (rows, cols) = (tile.rows.len, tile.cols.len);
             let mut contiguous = *tile;

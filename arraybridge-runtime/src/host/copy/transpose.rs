@@ -54,17 +54,49 @@ pub(super) unsafe fn transpose<T: Bits, const ORDER: u8, const B: usize>(
         unsafe { transpose_locally::<T, ORDER, B>(dst, src, plane, stream) };
         return;
     }
-    plane.tiles((rows, cols), |tile, at| {
+    // A thin tile is longer.
+    let elements = rows * cols;
+    let shape = if !is_thin {
+        (rows, cols)
+    } else if plane.rows.len < plane.cols.len {
+        (plane.rows.len, (elements / plane.rows.len).max(1))
+    } else {
+        ((elements / plane.cols.len).max(1), plane.cols.len)
+    };
+    plane.tiles(shape, |tile, at| {
         // SAFETY: the tiles of a plane lie inside it.
         unsafe {
             let (dst, src) = (dst.add(at.dst * itemsize), src.offset(at.src));
-            if is_thin {
-                copy_rows::<T, ORDER>(dst, src, tile);
-            } else {
+            if !is_thin {
                 transpose_tile::<T, ORDER, B>(dst, tile.rows.dst * itemsize, src, tile);
+            } else if tile.cols.len < tile.rows.len {
+                copy_cols::<T, ORDER>(dst, src, tile);
+            } else {
+                copy_rows::<T, ORDER>(dst, src, tile);
             }
         }
     });
+}
+
+/// Copies a plane column by column.
+///
+/// # Safety
+///
+/// As for [`transpose`].
+#[inline(always)]
+unsafe fn copy_cols<T: Bits, const ORDER: u8>(dst: *mut u8, src: *const u8, plane: &Plane) {
+    let Plane { rows, cols, .. } = *plane;
+    for col in 0..cols.len {
+        // SAFETY: the column is inside both arrays, which do not overlap. No alignment is assumed.
+        unsafe {
+            let src = src.offset(col as isize * cols.src).cast::<T>();
+            let dst = dst.cast::<T>().add(col);
+            for row in 0..rows.len {
+                let item = src.add(row).read_unaligned();
+                dst.add(row * rows.dst).write_unaligned(item.with_order::<ORDER>());
+            }
+        }
+    }
 }
 
 /// As [`transpose`], with a local copy of each tile.

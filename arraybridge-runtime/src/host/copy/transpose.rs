@@ -16,8 +16,8 @@ use crate::host::processor::has_avx2;
 use crate::host::walk::Plane;
 
 /// The rows and columns of a tile. A line of the source has 256 or 512 bytes in it, a row of the target one to four
-/// cache lines; these shapes were the fastest ones measured for items of each size. The tile and its local copy fit in
-/// the L1 cache, or nearly.
+/// cache lines. For items of each size this was the fastest shape measured whose tile and local copy fit in the L1 cache,
+/// or nearly.
 const fn tile_shape(itemsize: usize) -> (usize, usize) {
     match itemsize {
         1 => (256, 64),
@@ -45,34 +45,43 @@ pub(super) unsafe fn transpose<T: Bits, const ORDER: u8, const B: usize>(
 ) {
     let itemsize = size_of::<T>();
     let (rows, cols) = const { tile_shape(size_of::<T>()) };
-    // Less than a cache line per side is not worth a local copy.
-    let is_thin = plane.rows.len.min(plane.cols.len) * itemsize < LINE;
-    // A target of close rows needs no local copy.
-    let is_close = plane.rows.dst * itemsize <= CLOSE;
-    if !is_thin && !is_close {
+    // Less than a cache line per side is not worth a block, and close rows of a target need no local copy.
+    if plane.rows.len.min(plane.cols.len) * itemsize < LINE {
+        // SAFETY: as the caller promises.
+        unsafe { copy_thin::<T, ORDER>(dst, src, plane) };
+    } else if plane.rows.dst * itemsize > CLOSE {
         // SAFETY: as the caller promises.
         unsafe { transpose_locally::<T, ORDER, B>(dst, src, plane, stream) };
-        return;
-    }
-    // A thin tile is longer.
-    let elements = rows * cols;
-    let shape = if !is_thin {
-        (rows, cols)
-    } else if plane.rows.len < plane.cols.len {
-        (plane.rows.len, (elements / plane.rows.len).max(1))
     } else {
-        ((elements / plane.cols.len).max(1), plane.cols.len)
+        plane.tiles((rows, cols), |tile, at| {
+            // SAFETY: the tiles of a plane lie inside it.
+            unsafe {
+                let (dst, src) = (dst.add(at.dst * itemsize), src.offset(at.src));
+                transpose_tile::<T, ORDER, B>(dst, tile.rows.dst * itemsize, src, tile);
+            }
+        });
+    }
+}
+
+/// Copies a plane of few rows or few columns in long tiles.
+///
+/// # Safety
+///
+/// As for [`transpose`].
+unsafe fn copy_thin<T: Bits, const ORDER: u8>(dst: *mut u8, src: *const u8, plane: &Plane) {
+    let (rows, cols) = const { tile_shape(size_of::<T>()) };
+    let by_rows = plane.rows.len < plane.cols.len;
+    let shape = match by_rows {
+        true => (plane.rows.len, rows * cols / plane.rows.len),
+        false => (rows * cols / plane.cols.len, plane.cols.len),
     };
     plane.tiles(shape, |tile, at| {
         // SAFETY: the tiles of a plane lie inside it.
         unsafe {
-            let (dst, src) = (dst.add(at.dst * itemsize), src.offset(at.src));
-            if !is_thin {
-                transpose_tile::<T, ORDER, B>(dst, tile.rows.dst * itemsize, src, tile);
-            } else if tile.cols.len < tile.rows.len {
-                copy_cols::<T, ORDER>(dst, src, tile);
-            } else {
-                copy_rows::<T, ORDER>(dst, src, tile);
+            let (dst, src) = (dst.add(at.dst * size_of::<T>()), src.offset(at.src));
+            match by_rows {
+                true => copy_rows::<T, ORDER>(dst, src, tile),
+                false => copy_cols::<T, ORDER>(dst, src, tile),
             }
         }
     });

@@ -3,6 +3,8 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 MAKEFLAGS += --no-builtin-rules --no-print-directory
+# Else pip ends each installation with two lines about a newer pip.
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 PYTHON ?= python3
 CARGO ?= cargo
@@ -406,7 +408,7 @@ endef
 
 define venv
 @$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "PYTHON must be 3.11 or newer: make PYTHON=python3.12 ...")'
-@echo "setting up $(1) from $(2)"
+@echo "installing $(2) into $(1): this can take minutes"
 @test -x $(1)/bin/python || $(PYTHON) -m venv $(1)
 @$(1)/bin/python -m pip install --quiet -r $(2)
 @rm -f $(1)/.stamp-*

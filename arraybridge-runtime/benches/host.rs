@@ -28,7 +28,7 @@ fn main() {
     fresh_cast(&floats);
     contiguous_copy(&floats);
     transposed(&floats);
-    transposed_images(&floats);
+    reordered_images(&floats);
     page_faults();
     decisions();
 }
@@ -337,48 +337,60 @@ fn transposed(floats: &HostBuffer) {
     compare_threads(&format!("{title}, cast to uint16"), 6 * LEN, &cast);
 }
 
-/// Images with other orders of axes, types and sizes; the rows of some do not begin at cache lines.
-fn transposed_images(source: &HostBuffer) {
+/// Images whose elements come in another order, of several types and sizes; the rows of some do not begin at cache lines.
+fn reordered_images(source: &HostBuffer) {
     use DType::{Float32, Float64, Uint8, Uint16};
-    const IMAGE: [usize; 2] = [1, 0];
-    const CHANNELS_FIRST: [usize; 3] = [2, 0, 1];
-    const CHANNELS_LAST: [usize; 3] = [1, 2, 0];
-    let cases: [(DType, DType, &[usize], &[usize]); 16] = [
-        (Uint8, Uint8, &[8192, 8192], &IMAGE),
-        (Uint8, Float32, &[4095, 4095], &IMAGE),
-        (Uint16, Uint16, &[8192, 4096], &IMAGE),
-        (Uint16, Uint16, &[8190, 4095], &IMAGE),
-        (Uint16, Float32, &[4095, 4095], &IMAGE),
-        (Float32, Float32, &[4095, 4095], &IMAGE),
-        (Float32, Uint16, &[4095, 4095], &IMAGE),
-        (Float64, Float64, &[4096, 2048], &IMAGE),
-        (Float64, Float64, &[4095, 2047], &IMAGE),
-        (Float64, Float32, &[4095, 2047], &IMAGE),
-        (Uint8, Uint8, &[2048, 2048, 3], &CHANNELS_FIRST),
-        (Float32, Float32, &[2048, 2048, 3], &CHANNELS_FIRST),
-        (Uint8, Float32, &[2048, 2048, 3], &CHANNELS_FIRST),
-        (Uint8, Uint8, &[3, 2048, 2048], &CHANNELS_LAST),
-        (Float32, Float32, &[3, 2048, 2048], &CHANNELS_LAST),
-        (Float32, Uint8, &[3, 2048, 2048], &CHANNELS_LAST),
+    /// The shape of the result, and the strides of the source in elements.
+    type Order = (Vec<usize>, Vec<isize>);
+    let transposed = |rows: usize, cols: usize| (vec![rows, cols], vec![1, rows as isize]);
+    let to_front = |side: usize| (vec![3, side, side], vec![1, 3 * side as isize, 3]);
+    let to_end =
+        |side: usize| (vec![side, side, 3], vec![side as isize, 1, (side * side) as isize]);
+    let reversed = |side: usize| (vec![side, side, 3], vec![3 * side as isize, 3, -1]);
+    let mirrored = |side: usize| (vec![side, side, 3], vec![3 * side as isize, -3, 1]);
+    let cases: [(&str, DType, DType, Order); 21] = [
+        ("transposed", Uint8, Uint8, transposed(8192, 8192)),
+        ("transposed", Uint8, Float32, transposed(4095, 4095)),
+        ("transposed", Uint16, Uint16, transposed(4096, 8192)),
+        ("transposed", Uint16, Uint16, transposed(4095, 8190)),
+        ("transposed", Uint16, Float32, transposed(4095, 4095)),
+        ("transposed", Float32, Float32, transposed(4095, 4095)),
+        ("transposed", Float32, Uint16, transposed(4095, 4095)),
+        ("transposed", Float64, Float64, transposed(2048, 4096)),
+        ("transposed", Float64, Float64, transposed(2047, 4095)),
+        ("transposed", Float64, Float32, transposed(2047, 4095)),
+        ("channels to the front", Uint8, Uint8, to_front(2048)),
+        ("channels to the front", Uint8, Uint8, to_front(512)),
+        ("channels to the front", Float32, Float32, to_front(2048)),
+        ("channels to the front", Uint8, Float32, to_front(2048)),
+        ("channels to the end", Uint8, Uint8, to_end(2048)),
+        ("channels to the end", Uint8, Uint8, to_end(512)),
+        ("channels to the end", Float32, Float32, to_end(2048)),
+        ("channels to the end", Float32, Uint8, to_end(2048)),
+        ("channels reversed", Uint8, Uint8, reversed(2048)),
+        ("mirrored", Uint8, Uint8, mirrored(2048)),
+        ("mirrored", Float32, Float32, mirrored(2048)),
     ];
-    let src = source.as_ptr();
     let mut out = HostBuffer::new(8 * LEN).expect("memory for the result");
     let dst = out.as_mut_ptr();
-    for (dtype, to, before, order) in cases {
-        let len = before.iter().product();
-        let items = |axis: usize| before[axis + 1..].iter().product::<usize>();
-        let shape: Vec<usize> = order.iter().map(|axis| before[*axis]).collect();
-        let steps: Vec<usize> = order.iter().map(|axis| items(*axis)).collect();
-        let strides: Vec<isize> = steps.iter().map(|step| (step * dtype.size()) as isize).collect();
-        let image = StridedArray { data: src, shape: &shape, strides: &strides, dtype, swap: None };
-        let (shape, strides) = ([len], [dtype.size() as isize]);
-        let line = StridedArray { data: src, shape: &shape, strides: &strides, dtype, swap: None };
+    for (name, dtype, to, (shape, steps)) in cases {
+        let (len, size) = (shape.iter().product(), dtype.size());
+        let strides: Vec<isize> = steps.iter().map(|step| step * size as isize).collect();
+        let back: isize =
+            shape.iter().zip(&steps).map(|(len, step)| (*len as isize - 1) * step.min(&0)).sum();
+        let first = back.unsigned_abs();
+        // SAFETY: the buffer holds the elements of the image, and those before its first one.
+        let data = unsafe { source.as_ptr().add(first * size) };
+        let image = StridedArray { data, shape: &shape, strides: &strides, dtype, swap: None };
+        let (shape, strides) = ([len], [size as isize]);
+        let data = source.as_ptr();
+        let line = StridedArray { data, shape: &shape, strides: &strides, dtype, swap: None };
         let copy = |array: StridedArray<'_>| {
             // SAFETY: both buffers hold the elements.
             unsafe {
                 if to == dtype {
-                    let (shape, strides) = (array.shape, array.strides);
-                    gather(dst, src, shape, strides, dtype.size(), None, Threads::ONE);
+                    let (data, shape, strides) = (array.data, array.shape, array.strides);
+                    gather(dst, data, shape, strides, size, None, Threads::ONE);
                 } else {
                     cast_strided(dst, to, array, Scaling::Clamp, Threads::ONE).expect("a cast");
                 }
@@ -389,20 +401,20 @@ fn transposed_images(source: &HostBuffer) {
         copy(line);
         let expected = written().to_vec();
         copy(image);
-        let transposed = written();
+        let reordered = written();
         for at in 0..len {
-            let (mut rest, mut from) = (at, 0);
+            let (mut rest, mut from) = (at, first as isize);
             for (len, step) in image.shape.iter().zip(&steps).rev() {
-                from += rest % len * step;
+                from += (rest % len) as isize * step;
                 rest /= len;
             }
-            let (at, from) = (at * to.size(), from * to.size());
-            assert_eq!(transposed[at..at + to.size()], expected[from..from + to.size()]);
+            let (at, from) = (at * to.size(), from as usize * to.size());
+            assert_eq!(reordered[at..at + to.size()], expected[from..from + to.size()]);
         }
         compare(
-            &format!("{} -> {}, {:?}", dtype.name(), to.name(), image.shape),
-            (dtype.size() + to.size()) * len,
-            &mut [("not transposed", &mut || copy(line)), ("transposed", &mut || copy(image))],
+            &format!("{} -> {}, {:?}, {name}", dtype.name(), to.name(), image.shape),
+            (size + to.size()) * len,
+            &mut [("in the same order", &mut || copy(line)), (name, &mut || copy(image))],
         );
     }
 }

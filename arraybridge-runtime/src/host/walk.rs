@@ -30,6 +30,13 @@ pub(super) struct Plane {
     pub tiled: bool,
 }
 
+/// The planes of a walk. They differ only in where they begin.
+#[derive(Clone, Debug)]
+pub(super) struct Planes {
+    pub plane: Plane,
+    outer: SmallVec<[Axis; 6]>,
+}
+
 impl Walk {
     /// `None` if there are no elements.
     pub fn new(shape: &[usize], strides: &[isize], itemsize: usize) -> Option<Walk> {
@@ -76,15 +83,35 @@ impl Walk {
         (walk, start.0, start.1)
     }
 
-    /// Calls `f` for every plane, with its offset in the source (bytes) and the target (elements).
-    pub fn planes(&self, mut f: impl FnMut(&Plane, isize, usize)) {
+    /// The planes that the walk goes through, one after the other.
+    pub fn planes(&self) -> Planes {
         let mut outer = self.outer.clone();
         let (rows, tiled) = self.take_rows(&mut outer);
-        let plane = Plane { rows, cols: self.cols, tiled };
+        Planes { plane: Plane { rows, cols: self.cols, tiled }, outer }
+    }
+
+    /// Removes the axis that becomes the rows of a plane from the outer ones: the one along which elements
+    /// are closest in the source, if that is closer than along the columns, or the innermost. The flag says
+    /// that it is the former.
+    fn take_rows(&self, outer: &mut SmallVec<[Axis; 6]>) -> (Axis, bool) {
+        let closer = |axis: &Axis| axis.src != 0 && axis.src.abs() < self.cols.src.abs();
+        let closest =
+            (0..outer.len()).filter(|i| closer(&outer[*i])).min_by_key(|i| outer[*i].src.abs());
+        match closest {
+            Some(index) => (outer.remove(index), true),
+            None => (outer.pop().unwrap_or(Axis { len: 1, src: 0, dst: 0 }), false),
+        }
+    }
+}
+
+impl Planes {
+    /// Calls `f` for every plane, with its offset in the source (bytes) and the target (elements).
+    pub fn each(&self, mut f: impl FnMut(isize, usize)) {
+        let Planes { outer, .. } = self;
         let mut index: SmallVec<[usize; 6]> = SmallVec::from_elem(0, outer.len());
         let (mut src, mut dst) = (0_isize, 0_usize);
         loop {
-            f(&plane, src, dst);
+            f(src, dst);
             // Counts the indices up like the digits of a number, the innermost first.
             let mut axis = outer.len();
             loop {
@@ -103,19 +130,6 @@ impl Walk {
                 src -= step * (len as isize - 1);
                 dst -= dst_step * (len - 1);
             }
-        }
-    }
-
-    /// Removes the axis that becomes the rows of a plane from the outer ones: the one along which elements
-    /// are closest in the source, if that is closer than along the columns, or the innermost. The flag says
-    /// that it is the former.
-    fn take_rows(&self, outer: &mut SmallVec<[Axis; 6]>) -> (Axis, bool) {
-        let closer = |axis: &Axis| axis.src != 0 && axis.src.abs() < self.cols.src.abs();
-        let closest =
-            (0..outer.len()).filter(|i| closer(&outer[*i])).min_by_key(|i| outer[*i].src.abs());
-        match closest {
-            Some(index) => (outer.remove(index), true),
-            None => (outer.pop().unwrap_or(Axis { len: 1, src: 0, dst: 0 }), false),
         }
     }
 }

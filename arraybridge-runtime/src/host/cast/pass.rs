@@ -3,7 +3,8 @@
 use super::kernel::{Extremes, Losses};
 use super::plan::{BLOCK, Block, MAX_ITEM_SIZE, Plan};
 use crate::host::cache::finish_stream;
-use crate::host::copy::{self, band::Band};
+use crate::host::copy::PlaneCopy;
+use crate::host::copy::band::Band;
 use crate::host::walk::{Plane, Walk};
 
 /// The columns of a tile whose source is closer along the rows than along the columns. It has more if the plane has
@@ -64,7 +65,9 @@ impl<'a> Pass<'a> {
     /// As for [`cast_strided`](super::run::cast_strided).
     pub unsafe fn run(mut self, dst: *mut u8, src: *const u8, walk: &Walk) -> Found {
         let (src_size, dst_size) = (self.plan.src_size, self.plan.dst_size);
-        walk.planes(|plane, from, to| {
+        let planes = walk.planes();
+        let plane = &planes.plane;
+        planes.each(|from, to| {
             // SAFETY: the planes of a walk are inside both arrays.
             unsafe {
                 let (dst, src) = (dst.add(to * dst_size), src.offset(from));
@@ -127,7 +130,7 @@ impl<'a> Pass<'a> {
             // is used.
             unsafe {
                 let (dst, src) = (dst.add(at.dst * dst_size), src.offset(at.src));
-                copy::copy_plane(block, src, &contiguous, src_size, self.swap, false);
+                PlaneCopy::of(&contiguous, src_size, self.swap).run(block, src, false);
                 if rows == 1 || tile.rows.dst == cols {
                     self.convert(dst, block, rows * cols, false);
                     return;

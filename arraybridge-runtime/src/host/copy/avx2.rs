@@ -3,6 +3,7 @@
 use std::arch::x86_64::*;
 use std::array;
 
+use super::pixels::{MAX_CHANNELS, VECTOR, Vectors};
 use super::transpose::tile_in_blocks;
 use super::{AS_IS, Bits, REVERSED};
 use crate::host::walk::Plane;
@@ -101,4 +102,56 @@ fn order<T: Bits, const ORDER: u8>() -> __m256i {
     let bytes: [u8; 32] = array::from_fn(|at| (at % 16 / unit * unit + unit - 1 - at % unit) as u8);
     // SAFETY: the array has 32 bytes.
     unsafe { _mm256_loadu_si256(bytes.as_ptr().cast()) }
+}
+
+/// Copies pairs of blocks of `N` vectors. `places` says for each byte of a block of the target where it is in the block of
+/// the source.
+///
+/// # Safety
+///
+/// Source and target have the blocks, and do not overlap. The processor has AVX2.
+#[target_feature(enable = "avx2")]
+pub(super) unsafe fn shuffle<const N: usize>(
+    dst: *mut u8,
+    to: Vectors,
+    src: *const u8,
+    from: Vectors,
+    places: &[u8; MAX_CHANNELS * VECTOR],
+    pairs: usize,
+) {
+    // What each vector of the target takes of each vector of the source: nothing where the highest bit is set.
+    let mut taken = [[_mm256_setzero_si256(); N]; N];
+    for (places, taken) in places.chunks_exact(VECTOR).zip(&mut taken) {
+        // SAFETY: the chunk has the size of a vector.
+        let places =
+            unsafe { _mm256_broadcastsi128_si256(_mm_loadu_si128(places.as_ptr().cast())) };
+        for (index, taken) in taken.iter_mut().enumerate() {
+            let inside = _mm256_sub_epi8(places, _mm256_set1_epi8((index * VECTOR) as i8));
+            // Places from 16 on and below 0 get the highest bit. The next three bits are ignored.
+            *taken = _mm256_adds_epu8(inside, _mm256_set1_epi8(0x70));
+        }
+    }
+    for pair in 0..pairs as isize {
+        // SAFETY: the two blocks are inside both arrays. No alignment is assumed.
+        unsafe {
+            let (src, dst) = (src.offset(2 * pair * from.block), dst.offset(2 * pair * to.block));
+            let mut vectors = [_mm256_setzero_si256(); N];
+            for (index, vector) in vectors.iter_mut().enumerate() {
+                let at = src.offset(index as isize * from.step);
+                let low = _mm256_castsi128_si256(_mm_loadu_si128(at.cast()));
+                let high = _mm_loadu_si128(at.offset(from.block).cast());
+                *vector = _mm256_inserti128_si256::<1>(low, high);
+            }
+            for (index, taken) in taken.iter().enumerate() {
+                let mut elements = _mm256_setzero_si256();
+                for (vector, taken) in vectors.iter().zip(taken) {
+                    elements = _mm256_or_si256(elements, _mm256_shuffle_epi8(*vector, *taken));
+                }
+                let at = dst.offset(index as isize * to.step);
+                let (low, high) = (at.cast(), at.offset(to.block).cast());
+                _mm_storeu_si128(low, _mm256_castsi256_si128(elements));
+                _mm_storeu_si128(high, _mm256_extracti128_si256::<1>(elements));
+            }
+        }
+    }
 }

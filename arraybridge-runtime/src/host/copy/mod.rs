@@ -7,10 +7,14 @@
 #[cfg(target_arch = "x86_64")]
 mod avx2;
 pub(super) mod band;
+#[cfg(target_arch = "x86_64")]
+mod pixels;
 #[cfg(test)]
 mod tests;
 mod transpose;
 
+#[cfg(target_arch = "x86_64")]
+use self::pixels::Pixels;
 use self::transpose::transpose;
 use super::cache::{STREAM_MIN, finish_stream};
 use super::layout;
@@ -91,16 +95,6 @@ impl Pointers {
     }
 }
 
-/// The bytes of an element are copied as they are.
-const AS_IS: u8 = 0;
-/// The bytes of an element are reversed.
-const REVERSED: u8 = 1;
-/// The bytes of each half of an element are reversed.
-const HALVES_REVERSED: u8 = 2;
-
-/// The copy of one plane.
-type PlaneCopy = unsafe fn(*mut u8, *const u8, &Plane, bool);
-
 /// Copies a part of an array.
 ///
 /// # Safety
@@ -114,44 +108,73 @@ unsafe fn copy_walk(
     swap: Option<usize>,
     stream: bool,
 ) {
-    walk.planes(|plane, from, to| {
+    let planes = walk.planes();
+    let copy = PlaneCopy::of(&planes.plane, itemsize, swap);
+    planes.each(|from, to| {
         // SAFETY: the offsets of a walk stay inside both arrays.
-        unsafe {
-            let (dst, src) = (dst.add(to * itemsize), src.offset(from));
-            copy_plane(dst, src, plane, itemsize, swap, stream);
-        }
+        unsafe { copy.run(dst.add(to * itemsize), src.offset(from), stream) };
     });
     if stream {
         finish_stream();
     }
 }
 
-/// Copies a plane, whose rows are `rows.dst` elements apart in the target. With `stream`, whole cache lines of
-/// the target may bypass the caches.
-///
-/// # Safety
-///
-/// As for [`gather`].
-pub(super) unsafe fn copy_plane(
-    dst: *mut u8,
-    src: *const u8,
-    plane: &Plane,
-    itemsize: usize,
-    swap: Option<usize>,
-    stream: bool,
-) {
-    // SAFETY: the plane's elements are inside both arrays, which do not overlap, and the function is for
-    // items of this size.
-    unsafe {
-        match plane_copy(itemsize, swap) {
-            Some(copy) => copy(dst, src, plane, stream),
-            None => copy_items(dst, src, plane, itemsize, swap.unwrap_or(1)),
+/// The copy of planes of one shape, whose rows are `rows.dst` elements apart in the target.
+pub(super) struct PlaneCopy<'a> {
+    plane: &'a Plane,
+    way: Way,
+}
+
+enum Way {
+    #[cfg(target_arch = "x86_64")]
+    Pixels(Pixels),
+    /// Items with the size of an integer.
+    Ints(IntsCopy),
+    Items {
+        itemsize: usize,
+        unit: usize,
+    },
+}
+
+type IntsCopy = unsafe fn(*mut u8, *const u8, &Plane, bool);
+
+impl<'a> PlaneCopy<'a> {
+    #[inline]
+    pub fn of(plane: &'a Plane, itemsize: usize, swap: Option<usize>) -> PlaneCopy<'a> {
+        #[cfg(target_arch = "x86_64")]
+        if let Some(pixels) = Pixels::of(plane, itemsize, swap) {
+            return PlaneCopy { plane, way: Way::Pixels(pixels) };
+        }
+        let way = match ints_copy(itemsize, swap) {
+            Some(copy) => Way::Ints(copy),
+            None => Way::Items { itemsize, unit: swap.unwrap_or(1) },
+        };
+        PlaneCopy { plane, way }
+    }
+
+    /// Copies a plane. With `stream`, whole cache lines of the target may bypass the caches.
+    ///
+    /// # Safety
+    ///
+    /// As for [`gather`], with a plane and items as they were named.
+    #[inline]
+    pub unsafe fn run(&self, dst: *mut u8, src: *const u8, stream: bool) {
+        // SAFETY: the plane's elements are inside both arrays, which do not overlap.
+        unsafe {
+            match &self.way {
+                #[cfg(target_arch = "x86_64")]
+                Way::Pixels(pixels) => pixels.copy(dst, src),
+                Way::Ints(copy) => copy(dst, src, self.plane, stream),
+                Way::Items { itemsize, unit } => {
+                    copy_items(dst, src, self.plane, *itemsize, *unit);
+                }
+            }
         }
     }
 }
 
 /// The copy for items with the size of an integer.
-fn plane_copy(itemsize: usize, swap: Option<usize>) -> Option<PlaneCopy> {
+fn ints_copy(itemsize: usize, swap: Option<usize>) -> Option<IntsCopy> {
     let order = match swap {
         None | Some(0 | 1) => AS_IS,
         Some(unit) if unit == itemsize => REVERSED,
@@ -174,6 +197,13 @@ fn plane_copy(itemsize: usize, swap: Option<usize>) -> Option<PlaneCopy> {
         _ => return None,
     })
 }
+
+/// The bytes of an element are copied as they are.
+const AS_IS: u8 = 0;
+/// The bytes of an element are reversed.
+const REVERSED: u8 = 1;
+/// The bytes of each half of an element are reversed.
+const HALVES_REVERSED: u8 = 2;
 
 /// An unsigned integer with the size of an element.
 trait Bits: Copy {

@@ -58,8 +58,9 @@ fn check(case: &Case, misalignment: usize, threads: usize) {
             Threads::AtMost(threads),
         );
     }
-    assert!(out[misalignment..][..expected.len()] == expected, "{case:?}");
-    assert!(out[misalignment + expected.len()..].iter().all(|byte| *byte == 0xee));
+    let (before, out) = out.split_at(misalignment);
+    assert!(out[..expected.len()] == expected, "{case:?}");
+    assert!(out[expected.len()..].iter().chain(before).all(|byte| *byte == 0xee));
 }
 
 fn cases() -> impl Strategy<Value = Case> {
@@ -163,6 +164,74 @@ proptest! {
     }
 }
 
+/// Images: pixels of one to five channels that are next to each other or planes, mirrored or not, with the channels in
+/// reverse order or broadcast, with and without gaps, and the same for the target.
+fn images() -> impl Strategy<Value = Case> {
+    let sides = (1_usize..4, 50_usize..200, 1_usize..6);
+    let signs = (prop::bool::ANY, -1_isize..2);
+    let layout = (prop::bool::ANY, prop::bool::ANY, 0_usize..12);
+    (sides, signs, layout, itemsizes()).prop_map(|(sides, signs, layout, (itemsize, swap))| {
+        let ((images, pixels, channels), (mirrored, channel_sign)) = (sides, signs);
+        let (interleaved, to_interleaved, gap) = layout;
+        // Most have no gap.
+        let gap = gap.saturating_sub(9) * itemsize;
+        let (pixel, channel) = match interleaved {
+            true => (channels * itemsize + gap, itemsize),
+            false => (itemsize, pixels * itemsize + gap),
+        };
+        let image = pixels * channels * itemsize + 200 * gap;
+        let pixel = pixel as isize * if mirrored { -1 } else { 1 };
+        let channel = channel as isize * channel_sign;
+        let (shape, strides) = match to_interleaved {
+            true => (vec![images, pixels, channels], vec![image as isize, pixel, channel]),
+            false => (vec![images, channels, pixels], vec![image as isize, channel, pixel]),
+        };
+        Case { shape, strides, itemsize, swap }
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1000))]
+
+    #[test]
+    fn images_are_read_in_c_order(case in images(), shift in 0_usize..9) {
+        check(&case, shift, 1);
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn images_without_gaps_are_copied_in_vectors() {
+    use crate::host::processor::has_avx2;
+    let is_vectors = |shape: &[usize], strides: &[isize], itemsize: usize| {
+        let planes = Walk::new(shape, strides, itemsize).unwrap().planes();
+        Pixels::of(&planes.plane, itemsize, None).is_some()
+    };
+    let layouts: [(&[usize], &[isize], bool); 14] = [
+        // Channels to the front and to the end, also of a part of each row.
+        (&[3, 99, 98], &[1, 294, 3], true),
+        (&[3, 99, 90], &[1, 294, 3], true),
+        (&[99, 98, 3], &[98, 1, 9702], true),
+        (&[99, 90, 4], &[98, 1, 9702], true),
+        // The channels in reverse order, the rows, and both.
+        (&[99, 98, 3], &[294, 3, -1], true),
+        (&[99, 98, 3], &[294, -3, 1], true),
+        (&[99, 98], &[98, -1], true),
+        (&[2, 99, 98], &[-1, 196, -2], true),
+        // Every other channel; too many channels; too few pixels; nothing to move.
+        (&[2, 99, 98], &[2, 294, 3], false),
+        (&[5, 99, 98], &[1, 490, 5], false),
+        (&[3, 9, 7], &[1, 21, 3], false),
+        (&[99, 98], &[100, 1], false),
+        (&[3, 99, 98], &[10_000, 98, 1], false),
+        (&[3, 99, 98], &[1, 396, 4], false),
+    ];
+    for (shape, strides, expected) in layouts {
+        assert_eq!(is_vectors(shape, strides, 1), expected && has_avx2(), "{shape:?} {strides:?}");
+    }
+    assert!(!is_vectors(&[3, 99, 98], &[16, 16 * 294, 48], 16));
+}
+
 /// A processor without AVX2 copies the tiles of a plane like this.
 #[test]
 fn blocks_without_vectors_give_the_same() {
@@ -173,13 +242,12 @@ fn blocks_without_vectors_give_the_same() {
         let (memory, first) = memory(&case, 1);
         let pitch = cols * itemsize;
         let mut out = vec![0xee_u8; rows * pitch];
-        Walk::new(&case.shape, &case.strides, itemsize).unwrap().planes(|plane, _, _| {
-            // SAFETY: the memory covers the elements, and the target has room for them.
-            unsafe {
-                let src = memory.as_ptr().add(first);
-                tile_in_blocks::<T, ORDER, B, false>(out.as_mut_ptr(), pitch, src, plane);
-            }
-        });
+        let planes = Walk::new(&case.shape, &case.strides, itemsize).unwrap().planes();
+        // SAFETY: the memory covers the elements, and the target has room for them.
+        unsafe {
+            let src = memory.as_ptr().add(first);
+            tile_in_blocks::<T, ORDER, B, false>(out.as_mut_ptr(), pitch, src, &planes.plane);
+        }
         assert!(out == naive(&memory, first, &case), "{case:?}");
     }
     check::<u8, AS_IS, 16>(None);

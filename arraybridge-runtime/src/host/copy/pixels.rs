@@ -1,0 +1,182 @@
+//! Copies of pixels of one to four channels, such as those of images: taken apart into planes, put together from planes,
+//! mirrored, or with the channels in reverse order.
+
+use super::avx2;
+use crate::host::processor::has_avx2;
+use crate::host::walk::{Axis, Plane};
+
+/// The bytes of a vector. A block of pixels has one for each channel.
+pub(super) const VECTOR: usize = 16;
+/// The most channels.
+pub(super) const MAX_CHANNELS: usize = 4;
+/// For fewer pixels, the preparations take longer than a simple loop. Each array has at least two blocks.
+const MIN_PIXELS: usize = 64;
+
+/// The vectors of one block after the other.
+#[derive(Clone, Copy)]
+pub(super) struct Vectors {
+    /// Whether the channels of a pixel are next to each other, or the pixels of a channel.
+    interleaved: bool,
+    /// The bytes from one vector of a block to the next.
+    pub step: isize,
+    /// The bytes from one block to the next.
+    pub block: isize,
+}
+
+impl Vectors {
+    /// Those of an array whose pixels and channels are this many bytes apart. None if there are gaps between them.
+    fn of(pixel: isize, channel: isize, channels: usize, itemsize: usize) -> Option<Vectors> {
+        let (size, channels) = (itemsize as isize, channels as isize);
+        let vector = VECTOR as isize;
+        if pixel.abs() == size {
+            Some(Vectors { interleaved: false, step: channel, block: vector * pixel.signum() })
+        } else if pixel.abs() == size * channels && channel.abs() == size {
+            let block = vector * channels * pixel.signum();
+            Some(Vectors { interleaved: true, step: vector, block })
+        } else {
+            None
+        }
+    }
+
+    /// Where an element is in its block, in bytes.
+    fn place(self, pixel: usize, channel: usize, channels: usize, itemsize: usize) -> usize {
+        match self.interleaved {
+            true => (pixel * channels + channel) * itemsize,
+            false => channel * VECTOR + pixel * itemsize,
+        }
+    }
+}
+
+/// The copy of planes of one shape that are arrays of pixels, or that have several, one after the other.
+pub(super) struct Pixels {
+    itemsize: usize,
+    pixels: Axis,
+    channels: Axis,
+    arrays: Axis,
+    from: Vectors,
+    to: Vectors,
+    /// For each byte of a block of the target, where it is in the block of the source.
+    places: [u8; MAX_CHANNELS * VECTOR],
+}
+
+impl Pixels {
+    /// None if the plane is no array of pixels, or if the order of the elements is the same in source and target.
+    #[inline]
+    pub fn of(plane: &Plane, itemsize: usize, swap: Option<usize>) -> Option<Pixels> {
+        const ONE: Axis = Axis { len: 1, src: 0, dst: 0 };
+        let Plane { rows, cols, .. } = *plane;
+        let few = rows.len.min(cols.len);
+        let gray = cols.src == -(itemsize as isize);
+        let has_channels = few > 1 && few <= MAX_CHANNELS;
+        if rows.len.max(cols.len) < MIN_PIXELS || !(gray || has_channels) {
+            return None;
+        }
+        Pixels::new(cols, rows, ONE, itemsize, swap)
+            .or_else(|| Pixels::new(rows, cols, ONE, itemsize, swap))
+            .or_else(|| Pixels::new(cols, ONE, rows, itemsize, swap))
+    }
+
+    fn new(
+        pixels: Axis,
+        channels: Axis,
+        arrays: Axis,
+        itemsize: usize,
+        swap: Option<usize>,
+    ) -> Option<Pixels> {
+        let fits = channels.len <= MAX_CHANNELS && pixels.len >= MIN_PIXELS;
+        if !fits || !matches!(itemsize, 1 | 2 | 4 | 8) || !has_avx2() {
+            return None;
+        }
+        let from = Vectors::of(pixels.src, channels.src, channels.len, itemsize)?;
+        let apart = |axis: Axis| (axis.dst * itemsize) as isize;
+        let to = Vectors::of(apart(pixels), apart(channels), channels.len, itemsize)?;
+        let places = [0; MAX_CHANNELS * VECTOR];
+        let mut copy = Pixels { itemsize, pixels, channels, arrays, from, to, places };
+        if from.interleaved == to.interleaved && !copy.is_mirrored() && !copy.is_reversed() {
+            return None;
+        }
+        copy.find_places(swap.unwrap_or(1).max(1));
+        Some(copy)
+    }
+
+    /// Whether the source has the pixels in reverse order.
+    fn is_mirrored(&self) -> bool {
+        self.pixels.src < 0
+    }
+
+    /// Whether the blocks of the source have the channels in reverse order.
+    fn is_reversed(&self) -> bool {
+        self.from.interleaved && self.channels.src < 0
+    }
+
+    /// The pixels of a block.
+    fn per_block(&self) -> usize {
+        VECTOR / self.itemsize
+    }
+
+    /// Every `unit` bytes of an element are reversed.
+    fn find_places(&mut self, unit: usize) {
+        let (itemsize, channels, pixels) = (self.itemsize, self.channels.len, self.per_block());
+        let (mirrored, reversed) = (self.is_mirrored(), self.is_reversed());
+        for channel in 0..channels {
+            for pixel in 0..pixels {
+                let to = self.to.place(pixel, channel, channels, itemsize);
+                let channel = if reversed { channels - 1 - channel } else { channel };
+                let pixel = if mirrored { pixels - 1 - pixel } else { pixel };
+                let from = self.from.place(pixel, channel, channels, itemsize);
+                for byte in 0..itemsize {
+                    let ordered = byte / unit * unit + unit - 1 - byte % unit;
+                    self.places[to + byte] = (from + ordered) as u8;
+                }
+            }
+        }
+    }
+
+    /// Copies a plane of the shape that this was made for.
+    ///
+    /// # Safety
+    ///
+    /// As for [`gather`](super::gather).
+    pub unsafe fn copy(&self, dst: *mut u8, src: *const u8) {
+        let pairs = self.pixels.len / (2 * self.per_block());
+        let last = self.pixels.len - 2 * self.per_block();
+        for array in 0..self.arrays.len {
+            // SAFETY: the array is inside those of the caller.
+            unsafe {
+                let dst = dst.add(array * self.arrays.dst * self.itemsize);
+                let src = src.offset(array as isize * self.arrays.src);
+                self.copy_pairs(dst, src, 0, pairs);
+                // Some of its pixels may have been copied already.
+                self.copy_pairs(dst, src, last, 1);
+            }
+        }
+    }
+
+    /// Copies pairs of blocks, from a pixel on.
+    ///
+    /// # Safety
+    ///
+    /// As for [`copy`](Self::copy), with the array's first pixel. It has all pixels of the blocks.
+    unsafe fn copy_pairs(&self, dst: *mut u8, src: *const u8, start: usize, pairs: usize) {
+        let Pixels { pixels, channels, from, to, .. } = *self;
+        // Of a block in reverse order, the last element comes first.
+        let mut first = start as isize * pixels.src;
+        if self.is_mirrored() {
+            first += (self.per_block() as isize - 1) * pixels.src;
+        }
+        if self.is_reversed() {
+            first += (channels.len as isize - 1) * channels.src;
+        }
+        // SAFETY: the blocks have whole pixels, and there are no gaps between their elements. The processor has AVX2.
+        unsafe {
+            let (dst, src) = (dst.add(start * pixels.dst * self.itemsize), src.offset(first));
+            let shuffle = match channels.len {
+                1 => avx2::shuffle::<1>,
+                2 => avx2::shuffle::<2>,
+                3 => avx2::shuffle::<3>,
+                _ => avx2::shuffle::<4>,
+            };
+            shuffle(dst, to, src, from, &self.places, pairs);
+        }
+    }
+}

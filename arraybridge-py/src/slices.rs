@@ -24,7 +24,10 @@ fn target_of(
 ) -> Result<&'static Framework> {
     match (memory_type, target_type) {
         (Some(name), None) | (None, Some(name)) => framework(name),
-        (None, None) => Err(PyTypeError::new_err("missing argument: 'memory_type'").into()),
+        (None, None) => {
+            Err(PyTypeError::new_err("name the framework of the result: memory_type=\"numpy\"")
+                .into())
+        }
         (Some(_), Some(_)) => {
             Err(PyTypeError::new_err("give only one of memory_type and target_type").into())
         }

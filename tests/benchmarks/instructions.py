@@ -236,7 +236,8 @@ def versions() -> str:
 def processor() -> tuple[str, bool]:
     """The name of the processor, and whether it has AVX2.
 
-    Under valgrind, all processors with AVX2 run the same code: an Intel Xeon was within 0.5 % of an AMD EPYC.
+    Under valgrind, all processors with AVX2 run the same code: an Intel Xeon was within 0.5 % of
+    an AMD EPYC.
     """
     with contextlib.suppress(OSError):
         text = Path("/proc/cpuinfo").read_text()

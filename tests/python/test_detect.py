@@ -131,3 +131,18 @@ def test_a_new_type_at_the_address_of_a_freed_one_is_detected_anew():
             with pytest.raises(ab.UnsupportedArrayError):
                 ab.detect_memory_type(kind())
         del kind
+
+
+def test_the_public_class_of_a_frameworks_arrays_is_its_name():
+    x = np.ones((2, 2), "float32")
+    public = {
+        "numpy": "ndarray",
+        "torch": "Tensor",
+        "jax": "Array",
+        "tensorflow": "Tensor",
+        "pyclesperanto": "Array",
+    }
+    for name in bridges.INSTALLED:
+        module = __import__(name)
+        result = ab.convert(x, getattr(module, public[name]))
+        assert ab.detect_memory_type(result) == name

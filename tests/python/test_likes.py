@@ -161,7 +161,7 @@ def data_set():
         (Lazy, r"dask.array.core.Array cannot be converted: .* pass \.compute\(\)"),
         (chunked, r"xarray.*\.compute\(\)"),
         (object_frame, "DataFrame cannot be converted: .* dtype object"),
-        (data_set, "Dataset cannot be converted: NumPy makes no array of it"),
+        (data_set, "Dataset cannot be converted: NumPy cannot make an array of it"),
     ],
 )
 def test_what_numpy_does_not_see_as_numbers_is_refused_by_name(make, text):

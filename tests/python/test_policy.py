@@ -459,6 +459,16 @@ def test_finite_values_that_become_infinite_are_counted(dtype):
     assert len(caught) == 1
 
 
+@pytest.mark.parametrize("framework", ["tensorflow", "jax", "torch"])
+def test_values_of_any_framework_that_become_infinite_are_counted(framework):
+    bridges.need(framework)
+    result = bridges.make(framework, np.array([1e5, 1.0, np.inf], "float32"))
+    with pytest.warns(ab.ClippedValuesWarning, match="blur: 1 value.*infinite") as caught:
+        cast = ab.finish_dtype(result, np.ones(1, "float16"), function="blur")
+    assert len(caught) == 1
+    assert bridges.difference(framework, cast, np.array([np.inf, 1.0, np.inf], "float16")) is None
+
+
 def test_complex_values_that_become_infinite_are_counted():
     lead = np.ones(1, "complex64")
     with pytest.warns(ab.ClippedValuesWarning, match="blur: 1 value.*infinite"):

@@ -625,6 +625,46 @@ def test_a_foreign_exporter_arrives():
             assert bridges.difference(target, result, x) is None
 
 
+def test_a_copy_of_a_deleted_array_is_refused():
+    bridges.need("jax")
+    # The framework's copy would end the process.
+    bridges.survives(
+        """
+        import bridges, jax.numpy as jnp, arraybridge as ab
+
+        x = jnp.arange(3.0) + 1
+        x.delete()
+        same = ab.jax(lambda a: a, copy=True)
+        for call in (lambda: ab.convert(x, "jax", copy=True), lambda: same(x)):
+            try:
+                call()
+            except ab.UnsupportedArrayError as error:
+                assert "deleted" in str(error), error
+            else:
+                raise SystemExit("it was copied")
+        """
+    )
+
+
+def test_the_dtype_policy_holds_for_a_sharded_result():
+    bridges.need("jax")
+    bridges.survives(
+        """
+        import jax, numpy as np, arraybridge as ab
+
+        mesh = jax.sharding.Mesh(jax.devices(), ("x",))
+        sharding = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("x"))
+        x = np.arange(8, dtype="uint8").reshape(4, 2)
+        half = ab.jax(lambda a: a * 0.75)
+        sharded = half(jax.device_put(x, sharding))
+        assert sharded.dtype == "uint8" and sharded.sharding == sharding, sharded.sharding
+        assert (np.asarray(sharded) == np.rint(x * 0.75)).all()
+        assert half(jax.device_put(x, sharding), dtype_conversion="int16").dtype == "int16"
+        """,
+        env={"XLA_FLAGS": "--xla_force_host_platform_device_count=2"},
+    )
+
+
 def test_a_sharded_array_is_gathered_by_a_copy_alone():
     bridges.need("jax")
     bridges.survives(

@@ -215,6 +215,29 @@ def test_workers_call_at_the_same_time_and_in_the_context_of_the_call():
     assert len([record for record in records if record.target == "torch"]) >= 3
 
 
+def test_what_a_thread_traces_or_records_is_worked_on_in_that_thread():
+    bridges.need("jax", "tensorflow")
+    import jax
+    import jax.numpy as jnp
+    import tensorflow as tf
+
+    def square(tile):
+        return tile * tile
+
+    traced = arraybridge.jax(square, tiles=(1, 1), workers=2)
+    twos = jnp.full((2, 2), 2.0)
+    np.testing.assert_array_equal(jax.jit(traced)(twos), 4)
+    np.testing.assert_array_equal(jax.grad(lambda x: traced(x).sum())(twos), 4)
+
+    recorded = arraybridge.tensorflow(square, tiles=(1, 1), workers=2)
+    x = tf.fill((2, 2), 2.0)
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        result = recorded(x)
+    np.testing.assert_array_equal(tape.gradient(result, x), 4)
+    np.testing.assert_array_equal(tf.function(recorded)(x), 4)
+
+
 @pytest.mark.parametrize("workers", [1, 3])
 @pytest.mark.parametrize("error", [ZeroDivisionError, KeyboardInterrupt])
 def test_an_error_of_one_tile_ends_the_call(workers, error):

@@ -88,7 +88,7 @@ def methods(value: Any) -> str:
         return ""
     lines = []
     for name, method in sorted(vars(value).items()):
-        about = (inspect.getdoc(method) or "").split("\n\n")[0].replace("\n", " ")
+        about = (inspect.getdoc(getattr(value, name)) or "").split("\n\n")[0].replace("\n", " ")
         if not name.startswith("_") and about:
             about = re.sub(r"``([^`]+)``", r"`\1`", about)
             call = signature(name, method).replace("(self, ", "(").replace("(self)", "()")

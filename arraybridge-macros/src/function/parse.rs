@@ -149,7 +149,7 @@ fn argument(input: &FnArg, mistakes: &mut Mistakes) -> Option<Argument> {
         return None;
     };
     if let Type::ImplTrait(ty) = &*typed.ty {
-        mistakes.add(ty, "a declared function cannot be generic; write a type");
+        mistakes.add(ty, "a parameter cannot be `impl Trait`; write a type, or list element types with `for T in (u8, f32)`");
         return None;
     }
     let mut ty = (*typed.ty).clone();

@@ -61,7 +61,7 @@ class DeviceUnavailableError(MemoryConversionError):
 
 
 class InvalidDeviceError(DeviceUnavailableError, ValueError):
-    """The number is not the index of a device, because it is negative or too large."""
+    """The number cannot be the index of a device, such as a negative one."""
 
 
 class UnsupportedDtypeError(MemoryConversionError):

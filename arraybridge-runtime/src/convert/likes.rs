@@ -163,7 +163,7 @@ pub fn as_numpy<'py>(
             true => Error::Python(error),
             false => {
                 let line = first_line(py, &error);
-                let why = format!("NumPy makes no array of it ({line})");
+                let why = format!("NumPy cannot make an array of it ({line})");
                 errors::not_seen(data, target, &why, Some(error))
             }
         })?;

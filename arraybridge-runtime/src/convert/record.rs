@@ -29,7 +29,8 @@ pub struct Record {
     /// The target framework.
     #[pyo3(get)]
     pub target: Text,
-    /// `"keep"`, `"share"`, `"move"` or `"copy"`.
+    /// `"keep"`, `"share"`, `"move"` or `"copy"`; `"retry"` where a call ran out of memory; of a span,
+    /// `"call"` or `"rung"`.
     #[pyo3(get)]
     pub route: Text,
     /// How it is done, in a word or two.

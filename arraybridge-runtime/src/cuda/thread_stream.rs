@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::sync::{Mutex, PoisonError};
 use std::thread::{self, ThreadId};
 
-use pyo3::exceptions::{PyException, PyRuntimeError, PyValueError};
+use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyInt;
 
@@ -16,7 +16,7 @@ use crate::framework::generated::MemoryType;
 use crate::framework::loaded::{self, LoadedFramework, is_imported};
 use crate::framework::spec::Streams;
 use crate::interpreter::detached::DetachedRef;
-use crate::interpreter::error::defer_interrupt;
+use crate::interpreter::interrupt;
 
 /// A stream that belongs to one thread.
 ///
@@ -151,8 +151,7 @@ impl ThreadStream {
             match loaded.map_err(PyErr::from).and_then(|loaded| enter(&slf, loaded, ops, handle)) {
                 Ok(visit) => entered.extend(visit),
                 // It is left out, so that the others can be used.
-                Err(error) if error.is_instance_of::<PyException>(py) => {}
-                Err(error) => defer_interrupt(py, &error),
+                Err(error) => interrupt::defer(py, error),
             }
         }
         let visit = Visit { thread: thread::current().id(), entered };

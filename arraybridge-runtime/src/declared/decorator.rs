@@ -43,7 +43,7 @@ oom_recovery : bool, optional
     False disables retries when memory runs out.
 on_oom : str or sequence of str, optional
     How to retry when memory runs out, in order: \"clear\", \"split\", \"host\". \"clear\" is tried
-    a second time after a short wait, for NumPy after \"split\".
+    a second time after a short wait; functions declared for NumPy are split before that.
 clear_cuda_cache : bool, optional
     True retries with all caches cleared, whatever the two options above say.
 split_axis : int, optional
@@ -69,9 +69,10 @@ halo : int or tuple of int, optional
     How many more elements a tile has on each side, where the array has them. They are cut off the
     result. A tile with a halo is a copy, so what the function writes to it is lost.
 workers : int, optional
-    The number of threads that work on tiles. It helps where the function releases the interpreter, as
-    most of NumPy and torch does. Settings of a thread, such as `torch.no_grad()`, do not hold in
-    workers. Arrays on an accelerator are worked on by one thread.
+    The number of threads that work on tiles. It helps where the function releases the GIL, as most of
+    NumPy and torch does. Settings of a thread, such as `torch.no_grad()`, do not hold in workers. Arrays
+    on an accelerator, traced arrays, and those of TensorFlow, whose gradient tapes watch one thread, are
+    worked on by the caller's thread alone.
 writable : bool, optional
     True copies results that come from immutable arrays, such as those of JAX and TensorFlow, so that they
     can be written to. By default NumPy shares their memory and gets a read-only array.

@@ -61,7 +61,7 @@ fn known() -> String {
 #[cold]
 fn unknown(name: &str) -> Error {
     let hint = meant(name).map_or_else(String::new, |meant| format!("did you mean {meant:?}? "));
-    let reason = format!("unknown framework {name:?}; {hint}Known are {}", known());
+    let reason = format!("unknown framework {name:?}; {hint}known frameworks are {}", known());
     Error::UnknownFramework { name: name.to_owned(), reason }
 }
 

@@ -263,9 +263,10 @@ impl<'py> Keywords<'_, 'py> {
     fn split_axis(&self) -> Result<Option<isize>> {
         let Some(axis) = self.get("split_axis")? else { return Ok(None) };
         let index = axis.extract().ok().filter(|_| !axis.is_instance_of::<PyBool>());
+        let class = axis.get_type().name()?;
         index
             .map(Some)
-            .ok_or_else(|| Error::Value(format!("split_axis must be an int, not {axis}")))
+            .ok_or_else(|| Error::Type(format!("split_axis must be an int, not {class}")))
     }
 
     fn join(&self) -> Result<Option<Join>> {

@@ -3,7 +3,7 @@
 
 use std::sync::OnceLock;
 
-use pyo3::exceptions::{PyException, PyModuleNotFoundError, PyTypeError};
+use pyo3::exceptions::{PyModuleNotFoundError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyInt, PyString, PyType};
@@ -15,7 +15,8 @@ use crate::framework::generated::MemoryType;
 use crate::framework::shortcuts::{self, ShortCut};
 use crate::framework::spec::{DType, DTypeSet, Export, Framework, Memory, Op};
 use crate::framework::tried::{Compared, Tried};
-use crate::interpreter::error::{Error, Failure, Result, defer_interrupt, first_line};
+use crate::interpreter::error::{Error, Failure, Result, first_line};
+use crate::interpreter::interrupt::{self, is_interrupt};
 use crate::interpreter::{detached, error, fork};
 use crate::memory::numpy_array;
 
@@ -108,7 +109,7 @@ fn import_failed(
     ends: Endpoints,
     error: PyErr,
 ) -> Error {
-    if !error.is_instance_of::<PyException>(py) {
+    if is_interrupt(py, &error) {
         return Error::Python(error);
     }
     let Framework { title, install, .. } = framework;
@@ -400,7 +401,7 @@ impl LoadedFramework {
             Ok(count) => *self.accelerators.get_or_init(|| count),
             // It is asked again the next time.
             Err(error) => {
-                defer_interrupt(py, &error);
+                interrupt::defer(py, error);
                 0
             }
         }
@@ -411,7 +412,7 @@ impl LoadedFramework {
         self.accelerators.get().is_some_and(|count| *count > 0)
     }
 
-    /// Fails only for what is not an `Exception`, such as an interrupt.
+    /// Fails only if it is interrupted.
     fn count_accelerators(&self, py: Python<'_>) -> PyResult<usize> {
         let Some(count) = self.framework.device.count else { return Ok(0) };
         match count.call(py, [self.module(py)]) {
@@ -420,7 +421,7 @@ impl LoadedFramework {
                 Err(_) => answer.len().unwrap_or(0),
             }),
             // Frameworks raise here when there is no driver, and so no device.
-            Err(error) if error.is_instance_of::<PyException>(py) => Ok(0),
+            Err(error) if !is_interrupt(py, &error) => Ok(0),
             Err(error) => Err(error),
         }
     }

@@ -1,6 +1,5 @@
 //! Recognising out-of-memory errors by the rules of the tables.
 
-use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
 use pyo3::types::{PyString, PyTuple};
 
@@ -10,6 +9,7 @@ use crate::framework::generated::MemoryType;
 use crate::framework::loaded;
 use crate::framework::spec::{Framework, OomRule};
 use crate::interpreter::error::{attempt, is_device_memory};
+use crate::interpreter::interrupt::is_interrupt;
 
 /// The framework whose memory ran out, if the exception is an out-of-memory error.
 ///
@@ -80,7 +80,7 @@ fn applies(py: Python<'_>, framework: &'static Framework, rule: &OomRule, error:
 }
 
 /// Whether an exception leaves a conversion unchanged: an out-of-memory error, which callers and the
-/// recovery ladder recognise by its class, or what is not an `Exception`, such as an interrupt.
+/// recovery ladder recognise by its class, or an interrupt.
 pub fn passes_through(py: Python<'_>, error: &PyErr) -> bool {
-    !error.is_instance_of::<PyException>(py) || framework_of(py, error, None).is_some()
+    is_interrupt(py, error) || framework_of(py, error, None).is_some()
 }

@@ -3,14 +3,13 @@
 use std::ffi::CString;
 
 use pyo3::exceptions::{
-    PyImportError, PyKeyboardInterrupt, PyMemoryError, PyRuntimeError, PyTypeError, PyUserWarning,
-    PyValueError,
+    PyImportError, PyMemoryError, PyRuntimeError, PyTypeError, PyUserWarning, PyValueError,
 };
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyType;
 
-use super::function_code;
+use super::{function_code, interrupt};
 pub use crate::error::{ConversionError, Error, Failure, Result};
 
 /// An exception's class and the first line of its message. Frameworks append C++ stack traces.
@@ -21,19 +20,9 @@ pub fn first_line(py: Python<'_>, error: &PyErr) -> String {
     if line.is_empty() { name } else { format!("{name}: {line}") }
 }
 
-/// The value of an attempt that may fail. Its exception is dropped, except that a `KeyboardInterrupt` is
-/// raised again later.
+/// The value of an attempt that may fail. Its exception is dropped, except that an interrupt is raised again later.
 pub(crate) fn attempt<T>(py: Python<'_>, result: PyResult<T>) -> Option<T> {
-    result.map_err(|error| defer_interrupt(py, &error)).ok()
-}
-
-/// Has a `KeyboardInterrupt` raised again as soon as Python code runs. Other exceptions are dropped.
-#[cold]
-pub(crate) fn defer_interrupt(py: Python<'_>, error: &PyErr) {
-    if error.is_instance_of::<PyKeyboardInterrupt>(py) {
-        // SAFETY: the thread is attached.
-        unsafe { pyo3::ffi::PyErr_SetInterrupt() };
-    }
+    result.map_err(|error| interrupt::defer(py, error)).ok()
 }
 
 /// An exception or warning class of the `arraybridge` package. They are defined in Python, in
@@ -70,32 +59,36 @@ impl From<Error> for PyErr {
     fn from(error: Error) -> PyErr {
         Python::attach(|py| match error {
             Error::Python(error) => error,
-            Error::Value(text) => PyValueError::new_err(text),
-            Error::UnknownFramework { name, reason } => match class(py, "UnknownFrameworkError") {
-                Some(class) => PyErr::from_type(class, (name.clone(), name, "name", reason)),
-                None => PyValueError::new_err(reason),
-            },
-            Error::Type(text) => PyTypeError::new_err(text),
-            Error::Aliased(text) => match class(py, "AliasedArgumentError") {
-                Some(class) => PyErr::from_type(class, (text,)),
-                None => PyValueError::new_err(text),
-            },
-            Error::Memory(error) => PyMemoryError::new_err(error.to_string()),
-            Error::DeviceMemory(text) => match class(py, DEVICE_MEMORY) {
-                Some(class) => PyErr::from_type(class, (text,)),
-                None => PyMemoryError::new_err(text),
-            },
-            Error::Cuda(text) => PyRuntimeError::new_err(text),
-            Error::Conversion(error) => conversion_error(py, *error),
+            error => interrupt::deferred(py).unwrap_or_else(|| exception(py, error)),
         })
     }
 }
 
-fn conversion_error(py: Python<'_>, error: ConversionError) -> PyErr {
-    // A deferred interrupt may be the reason for the failure.
-    if let Err(interrupt) = py.check_signals() {
-        return interrupt;
+/// The exception for an error of ours.
+fn exception(py: Python<'_>, error: Error) -> PyErr {
+    match error {
+        Error::Python(error) => error,
+        Error::Value(text) => PyValueError::new_err(text),
+        Error::UnknownFramework { name, reason } => match class(py, "UnknownFrameworkError") {
+            Some(class) => PyErr::from_type(class, (name.clone(), name, "name", reason)),
+            None => PyValueError::new_err(reason),
+        },
+        Error::Type(text) => PyTypeError::new_err(text),
+        Error::Aliased(text) => match class(py, "AliasedArgumentError") {
+            Some(class) => PyErr::from_type(class, (text,)),
+            None => PyValueError::new_err(text),
+        },
+        Error::Memory(error) => PyMemoryError::new_err(error.to_string()),
+        Error::DeviceMemory(text) => match class(py, DEVICE_MEMORY) {
+            Some(class) => PyErr::from_type(class, (text,)),
+            None => PyMemoryError::new_err(text),
+        },
+        Error::Cuda(text) => PyRuntimeError::new_err(text),
+        Error::Conversion(error) => conversion_error(py, *error),
     }
+}
+
+fn conversion_error(py: Python<'_>, error: ConversionError) -> PyErr {
     let ConversionError { failure, source, target, method, reason, cause } = error;
     let text = || format!("cannot convert from {source} to {target}: {reason}");
     let raised = match (class(py, failure.class()), failure) {

@@ -25,7 +25,7 @@ use crate::framework::loaded::{self, LoadedFramework};
 use crate::framework::oom;
 use crate::framework::spec::{DType, Framework, Kind, Memory, ReasonRole};
 use crate::host::cast::Scaling;
-use crate::interpreter::error::{Error, Failure, Result, warn};
+use crate::interpreter::error::{Error, Failure, Result, attempt, warn};
 use crate::memory::cast;
 use crate::memory::source::Source;
 
@@ -100,7 +100,8 @@ impl Lead {
 
 /// The number of axes, if it is known.
 fn ndim(array: &Bound<'_, PyAny>) -> Option<usize> {
-    array.getattr(pyo3::intern!(array.py(), "shape")).ok()?.len().ok()
+    let py = array.py();
+    attempt(py, array.getattr(pyo3::intern!(py, "shape")).and_then(|shape| shape.len()))
 }
 
 /// Casts the first array of a function's result to the dtype that the policy asks for.
@@ -197,7 +198,7 @@ impl<'py> DtypeCast<'_, 'py> {
         if from.kind() == Kind::Complex && real {
             return Err(Error::Value(format!(
                 "{} returned a {from} array and its dtype policy asks for {to}: the imaginary \
-                 part would be lost; return the real part, or declare NATIVE_OUTPUT",
+                 part would be lost; return the real part, or use dtype_conversion=\"native\"",
                 self.function.name
             )));
         }
@@ -219,6 +220,7 @@ impl<'py> DtypeCast<'_, 'py> {
                 Recording::Certain => return self.cast_symbolic(array),
                 Recording::Possible => {
                     if let Some(result) = self.cast_in_graph(array)? {
+                        self.count_infinities(array)?;
                         return Ok(result);
                     }
                 }
@@ -230,6 +232,22 @@ impl<'py> DtypeCast<'_, 'py> {
             Ok(device) => self.cast_on_device(array, device),
             Err(error) if oom::passes_through(py, &error) => Err(Error::Python(error)),
             Err(_) => self.cast_symbolic(array),
+        }
+    }
+
+    /// Warns of values that a cast by the framework's operations has made infinite. They do not count them.
+    fn count_infinities(&self, array: &Bound<'py, PyAny>) -> Result<()> {
+        let DtypeCast { py, loaded, from, to, .. } = *self;
+        if to.holds(from) || device::device_of(py, loaded, array).ok() != Some(Device::Host) {
+            return Ok(());
+        }
+        // What cannot be opened has no values yet.
+        let opened = attempt(py, convert::open_host(array).map_err(PyErr::from));
+        let Some(opened) = opened else { return Ok(()) };
+        let (_, lost) = cast::cast(py, &opened.source, to, self.policy.scaling)?;
+        match lost.clipped {
+            0 => Ok(()),
+            clipped => self.warn_of_clipping(clipped),
         }
     }
 
@@ -316,8 +334,8 @@ impl<'py> DtypeCast<'_, 'py> {
         let missing = loaded.framework.missing.iter().find(|missing| missing.dtypes.contains(to));
         let hint = missing.map_or_else(String::new, |missing| format!(", or {}", missing.hint));
         let reason = format!(
-            "{title} has no {to}, which the dtype policy of {function} asks for; declare \
-             NATIVE_OUTPUT or a dtype that {title} has{hint}",
+            "{title} has no {to}, which the dtype policy of {function} asks for; use \
+             dtype_conversion=\"native\", or a dtype that {title} has{hint}",
             function = function.name
         );
         endpoints.error(Failure::Dtype, "dtype", reason)
@@ -361,16 +379,21 @@ impl<'py> DtypeCast<'_, 'py> {
     fn warn_of_clipping(&self, clipped: u64) -> Result<()> {
         let DtypeCast { py, from, to, function, .. } = *self;
         let (values, were) = match clipped {
-            1 => ("value", "was clipped (NaN became 0)"),
-            _ => ("values", "were clipped (NaN became 0)"),
+            1 => ("value", "was"),
+            _ => ("values", "were"),
         };
-        let (became, way) = match to.kind() {
-            Kind::Float | Kind::Complex => ("became infinite or NaN", ""),
-            _ => (were, ", or scaling=\"unit\" or \"stretch\" to change its range"),
+        let is_float = |dtype: DType| matches!(dtype.kind(), Kind::Float | Kind::Complex);
+        let (became, way) = match (is_float(from), is_float(to)) {
+            (_, true) => (String::from("became infinite or NaN"), ""),
+            (true, false) => (
+                format!("{were} clipped (NaN became 0)"),
+                ", or scaling=\"unit\" or \"stretch\" to change its range",
+            ),
+            (false, false) => (format!("{were} clipped"), ""),
         };
         let text = format!(
             "{}: {clipped} {values} of its {from} result did not fit {to} and {became}. Use \
-             dtype_conversion=NATIVE_OUTPUT to keep the result as it is{way}",
+             dtype_conversion=\"native\" to keep the result as it is{way}",
             function.name
         );
         Ok(warn(py, "ClippedValuesWarning", text)?)

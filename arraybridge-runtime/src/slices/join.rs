@@ -21,7 +21,7 @@ use crate::framework::spec::{ArrayOps, DType, Framework, Kind, Memory};
 use crate::framework::warnings;
 use crate::host::buffer::HostBuffer;
 use crate::host::layout::contiguous_bytes;
-use crate::interpreter::error::{Error, Failure, Result, first_line};
+use crate::interpreter::error::{Error, Failure, Result, attempt, first_line};
 use crate::memory::source::Source;
 use crate::memory::view::Dims;
 use crate::policy;
@@ -489,5 +489,5 @@ pub(super) fn common_dtype(py: Python<'_>, mut dtypes: Vec<DType>) -> Result<DTy
         dtypes.iter().map(|dtype| numpy.dtype_object(py, *dtype)).collect();
     let objects = PyTuple::new(py, objects.ok_or_else(no_common_dtype)?)?;
     let promoted = numpy.module(py).getattr("result_type")?.call1(objects);
-    promoted.ok().and_then(|dtype| numpy.dtype_of(py, &dtype)).ok_or_else(no_common_dtype)
+    attempt(py, promoted).and_then(|dtype| numpy.dtype_of(py, &dtype)).ok_or_else(no_common_dtype)
 }

@@ -4,27 +4,30 @@ use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
 use super::join::Along;
-use crate::interpreter::error::{Error, Result};
+use crate::interpreter::error::{Error, Result, attempt};
 use crate::memory::view::{Dims, View};
 
 /// The shape of an object; `None` if it has no shape or a trace does not know all of it.
 pub fn shape_of(array: &Bound<'_, PyAny>) -> Option<Dims<usize>> {
-    let shape = array.getattr(pyo3::intern!(array.py(), "shape")).ok()?;
+    let py = array.py();
+    let shape = attempt(py, array.getattr(pyo3::intern!(py, "shape")))?;
+    let length = |length: Bound<'_, PyAny>| attempt(py, length.extract());
     match shape.cast::<PyTuple>() {
-        Ok(shape) => shape.iter_borrowed().map(|length| length.extract().ok()).collect(),
-        Err(_) => shape.try_iter().ok()?.map(|length| length.ok()?.extract().ok()).collect(),
+        Ok(shape) => shape.iter().map(length).collect(),
+        Err(_) => attempt(py, shape.try_iter())?.map(|item| length(attempt(py, item)?)).collect(),
     }
 }
 
 /// The number of axes of an object, which a trace can know even if it does not know their lengths.
 pub(super) fn ndim_of(array: &Bound<'_, PyAny>) -> Option<usize> {
-    array.getattr(pyo3::intern!(array.py(), "shape")).ok()?.len().ok()
+    let py = array.py();
+    attempt(py, array.getattr(pyo3::intern!(py, "shape")).and_then(|shape| shape.len()))
 }
 
 /// The shape of an object as messages quote it.
 pub(super) fn shape_text(array: &Bound<'_, PyAny>) -> String {
-    let shape = array.getattr(pyo3::intern!(array.py(), "shape"));
-    shape.map_or_else(|_| String::from("unknown"), |shape| shape.to_string())
+    let shape = attempt(array.py(), array.getattr(pyo3::intern!(array.py(), "shape")));
+    shape.map_or_else(|| String::from("unknown"), |shape| shape.to_string())
 }
 
 /// The number of 2-D slices in a 3-D array.

@@ -2,7 +2,6 @@
 
 use std::ops::Range;
 
-use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
 use pyo3::types::{PyIterator, PyList, PySlice};
 
@@ -16,6 +15,7 @@ use crate::framework::endpoints::Endpoints;
 use crate::framework::loaded::{self, LoadedFramework};
 use crate::host::layout::contiguous_bytes;
 use crate::interpreter::error::{Error, Result};
+use crate::interpreter::interrupt::is_interrupt;
 use crate::memory::source::{SharedSource, Source};
 
 /// The slices of an array along its first axis, one after the other.
@@ -222,7 +222,7 @@ fn together<'py>(
         .and_then(|slices| slices.try_iter());
     match slices {
         Ok(slices) => Ok(Some(slices)),
-        Err(error) if error.is_instance_of::<PyException>(py) => Ok(None),
+        Err(error) if !is_interrupt(py, &error) => Ok(None),
         Err(error) => Err(error.into()),
     }
 }

@@ -14,7 +14,6 @@ use std::cell::Cell;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 
@@ -29,6 +28,7 @@ use crate::framework::device::Device;
 use crate::framework::oom;
 use crate::framework::spec::{Framework, Memory};
 use crate::interpreter::error::{Error, Result, first_line, warn};
+use crate::interpreter::interrupt::is_interrupt;
 
 pub(super) use host::host_scope;
 pub use join::Join;
@@ -423,7 +423,7 @@ impl Ladder {
                 return self.error.add_note(py, format!("arraybridge: no {name}: {why}"));
             }
         };
-        if !failed.error.is_instance_of::<PyException>(py) {
+        if is_interrupt(py, &failed.error) {
             return Err(failed.error);
         }
         let line = first_line(py, &failed.error);

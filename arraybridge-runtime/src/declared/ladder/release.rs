@@ -1,8 +1,9 @@
 //! Releases the memory that a failed attempt keeps alive.
 
-use pyo3::exceptions::PyException;
 use pyo3::intern;
 use pyo3::prelude::*;
+
+use crate::interpreter::interrupt::is_interrupt;
 
 /// Clears the frames of an error's traceback, which keep every local variable of the attempt alive.
 ///
@@ -36,8 +37,8 @@ pub fn clear_frames(py: Python<'_>, error: &PyErr) -> PyResult<()> {
         Ok(())
     })();
     py.check_signals()?;
-    cleared.or_else(|error| match error.is_instance_of::<PyException>(py) {
-        true => Ok(()),
-        false => Err(error),
+    cleared.or_else(|error| match is_interrupt(py, &error) {
+        true => Err(error),
+        false => Ok(()),
     })
 }

@@ -234,7 +234,9 @@ impl<'py> Parts<'_, '_, 'py> {
 fn check_lengths(lengths: &[usize]) -> Result<(), Error> {
     match lengths {
         [length, others @ ..] if others.iter().all(|other| other == length) => {
-            Err(undeclared(&format!("all parts have the length {length}, as a reduction could")))
+            Err(undeclared(&format!(
+                "all parts have the length {length}, so that the results could be slices or reductions"
+            )))
         }
         _ => Ok(()),
     }

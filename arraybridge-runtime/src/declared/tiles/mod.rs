@@ -17,11 +17,11 @@ use super::call::Call;
 use super::result::{self, ResultScope};
 use super::scope;
 use crate::convert::{self, Request};
-use crate::framework::detect;
+use crate::framework::detect::{self, Role};
 use crate::framework::device::Device;
 use crate::interpreter::error::{Error, Result};
 use crate::interpreter::progress::Progress;
-use crate::policy::StackPolicy;
+use crate::policy::{self, StackPolicy};
 use crate::slices::{self, Grid, Tile};
 use assembly::Assembly;
 pub use option::Tiles;
@@ -66,7 +66,8 @@ impl<'py> Call<'_, 'py> {
             assembly.add(result, &lead.tile(index))?;
             progress.step(1)
         };
-        if tiles.workers > 1 && lead.count() > 1 && self.is_on_host(slots) {
+        let in_threads = tiles.workers > 1 && lead.count() > 1;
+        if in_threads && self.is_on_host(slots) && !self.is_watched(slots) {
             workers::run(self, declared, lead.count(), tiles.workers, &cut, &mut take)?;
         } else {
             for index in 0..lead.count() {
@@ -85,6 +86,16 @@ impl<'py> Call<'_, 'py> {
         let is_host = |device: Option<Device>| !matches!(device, Some(Device::Accelerator(_)));
         let call = scope::call_device(self.py, options.input, slots, options);
         call.is_ok_and(is_host) && slots.iter().all(|slot| !scope::is_on_accelerator(self.py, slot))
+    }
+
+    /// Whether a trace or a gradient tape may watch what this thread does. It would not see other threads. TensorFlow
+    /// does not say whether a tape watches.
+    fn is_watched(&self, slots: &ArgumentSlots<'py>) -> bool {
+        let is_traced = |slot: &ArgumentSlot<'py>| {
+            let class = detect::class_of(&slot.value);
+            class.is_some_and(|class| matches!(class.role, Role::Refused(_)))
+        };
+        policy::may_record_unseen(self.definition.options.input) || slots.iter().any(is_traced)
     }
 
     /// The arrays that are cut, with their places among the slots: the first one, and those of `sliced`.

@@ -5,12 +5,13 @@ mod placement;
 use std::borrow::Cow;
 
 use dlpark::ffi::{DLDevice, DLDeviceType};
-use pyo3::exceptions::{PyAttributeError, PyException};
+use pyo3::exceptions::PyAttributeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyInt, PyTuple};
 
 use crate::framework::loaded::LoadedFramework;
 use crate::framework::spec::Memory;
+use crate::interpreter::interrupt::is_interrupt;
 pub use crate::memory::view::is_host;
 
 pub use placement::{Placement, resolve};
@@ -219,7 +220,7 @@ pub fn entered<'py, T>(
             let left = manager.call_method1(exit, (error.get_type(py), error.value(py), traceback));
             // The body's exception is raised; that of leaving becomes its cause.
             if let Err(second) = left
-                && second.is_instance_of::<PyException>(py)
+                && !is_interrupt(py, &second)
                 && error.cause(py).is_none()
             {
                 error.set_cause(py, Some(second));

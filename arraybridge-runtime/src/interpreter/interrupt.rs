@@ -1,0 +1,98 @@
+//! Exceptions that come from outside a call: `KeyboardInterrupt`, and what the handler of a signal raises, as for a
+//! timeout. They say nothing about the array, so that no other way is tried, and none of them is lost.
+
+use std::ffi::{c_int, c_long, c_void};
+
+use pyo3::exceptions::PyException;
+use pyo3::ffi;
+use pyo3::prelude::*;
+
+/// Whether an exception is not an `Exception`, or a signal's handler raised it.
+#[cold]
+pub(crate) fn is_interrupt(py: Python<'_>, error: &PyErr) -> bool {
+    !error.is_instance_of::<PyException>(py) || is_from_handler(py, error).unwrap_or(false)
+}
+
+/// Has an interrupt raised again in this thread, as soon as it runs Python code. Other exceptions are dropped.
+#[cold]
+pub(crate) fn defer(py: Python<'_>, error: PyErr) {
+    if !is_interrupt(py, &error) {
+        return;
+    }
+    // SAFETY: the thread is attached. The function takes over the exception, if it is accepted; else there are more
+    // deferred exceptions than the interpreter has room for.
+    unsafe {
+        if is_main_thread(py).unwrap_or(true) {
+            let exception = error.into_value(py).into_ptr();
+            if ffi::Py_AddPendingCall(Some(raise), exception.cast()) != 0 {
+                ffi::Py_DECREF(exception);
+            }
+        } else if let Ok(thread) = thread_id(py) {
+            ffi::PyThreadState_SetAsyncExc(thread, error.get_type(py).as_ptr());
+        }
+    }
+}
+
+/// An interrupt that was deferred, or comes from a signal just now. It may be the reason why a call failed.
+#[cold]
+pub(crate) fn deferred(py: Python<'_>) -> Option<PyErr> {
+    // SAFETY: the thread is attached. Only the main thread has something to do here.
+    let failed = unsafe { ffi::Py_MakePendingCalls() } != 0;
+    failed.then(|| PyErr::fetch(py))
+}
+
+/// Raises an exception, and takes over the reference to it.
+extern "C" fn raise(exception: *mut c_void) -> c_int {
+    Python::attach(|py| {
+        // SAFETY: `defer` has handed over a reference to an exception.
+        let exception = unsafe { Bound::from_owned_ptr(py, exception.cast()) };
+        PyErr::from_value(exception).restore(py);
+    });
+    -1
+}
+
+fn is_main_thread(py: Python<'_>) -> PyResult<bool> {
+    let threading = py.import("threading")?;
+    threading.call_method0("current_thread")?.eq(threading.call_method0("main_thread")?)
+}
+
+fn thread_id(py: Python<'_>) -> PyResult<c_long> {
+    py.import("threading")?.call_method0("get_ident")?.extract()
+}
+
+/// Whether the code of a signal's handler is in the traceback. Handlers run on top of whatever Python code runs.
+fn is_from_handler(py: Python<'_>, error: &PyErr) -> PyResult<bool> {
+    let mut entry = error.traceback(py).map(Bound::into_any);
+    if entry.is_none() || !is_main_thread(py)? {
+        return Ok(false);
+    }
+    let handlers = handlers(py)?;
+    while let Some(here) = entry {
+        let code = here.getattr("tb_frame")?.getattr("f_code")?;
+        if handlers.iter().any(|handler| handler.is(&code)) {
+            return Ok(true);
+        }
+        entry = Some(here.getattr("tb_next")?).filter(|next| !next.is_none());
+    }
+    Ok(false)
+}
+
+/// The code of all handlers that are written in Python.
+fn handlers(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyAny>>> {
+    let signal = py.import("signal")?;
+    let mut codes = Vec::new();
+    for number in signal.call_method0("valid_signals")?.try_iter()? {
+        let mut handler = signal.call_method1("getsignal", (number?,))?;
+        // A partial or a bound method, perhaps one of the other.
+        for _ in 0..4 {
+            match handler.getattr("func").or_else(|_| handler.getattr("__func__")) {
+                Ok(inner) => handler = inner,
+                Err(_) => break,
+            }
+        }
+        let call = || handler.get_type().getattr("__call__");
+        let code = handler.getattr("__code__").or_else(|_| call()?.getattr("__code__"));
+        codes.extend(code.ok());
+    }
+    Ok(codes)
+}

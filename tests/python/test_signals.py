@@ -1,0 +1,117 @@
+"""What the handler of a signal raises reaches the caller, whatever a conversion was doing."""
+
+import functools
+import os
+import signal
+import subprocess
+import sys
+
+import arraybridge
+import bridges
+import numpy as np
+import pytest
+
+pytestmark = pytest.mark.skipif(
+    not hasattr(signal, "setitimer"), reason="the system has no interval timers"
+)
+
+
+class Expired(Exception):
+    """What a time limit raises."""
+
+
+FIRED = []
+
+
+def expire(*_):
+    FIRED.append(True)
+    raise Expired
+
+
+class Limit:
+    def method(self, *_):
+        expire()
+
+    def __call__(self, *_):
+        expire()
+
+
+HANDLERS = {
+    "function": expire,
+    "partial": functools.partial(expire, 1),
+    "method": Limit().method,
+    "object": Limit(),
+}
+
+
+def is_ended(call, seconds):
+    """Whether a time limit ends repeated calls. Errors of theirs are raised."""
+    FIRED.clear()
+    try:
+        signal.setitimer(signal.ITIMER_REAL, seconds)
+        while not FIRED:
+            call()
+        call()  # It may be raised a little later.
+    except Expired:
+        return True
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+    return False
+
+
+@pytest.fixture
+def handle():
+    before = signal.getsignal(signal.SIGALRM)
+    yield lambda handler: signal.signal(signal.SIGALRM, handler)
+    signal.signal(signal.SIGALRM, before)
+
+
+def calls():
+    bridges.need("torch", "jax", "tensorflow")
+    array = np.ones((8, 8), "float32")
+    torch, jax, tensorflow = (bridges.make(name, array) for name in ("torch", "jax", "tensorflow"))
+    convert = arraybridge.convert
+    return {
+        "torch -> jax": lambda: convert(torch, "jax"),
+        "numpy -> jax": lambda: convert(array, "jax"),
+        "tensorflow -> jax": lambda: convert(tensorflow, "jax"),
+        "jax -> tensorflow": lambda: convert(jax, "tensorflow"),
+        "a cast in tensorflow": lambda: convert(tensorflow, "tensorflow", dtype="uint8"),
+        "a stack": lambda: arraybridge.stack_slices([tensorflow, tensorflow], "tensorflow"),
+    }
+
+
+@pytest.mark.parametrize("kind", HANDLERS)
+def test_a_time_limit_ends_a_conversion_wherever_it_is(handle, kind):
+    handle(HANDLERS[kind])
+    for name, call in calls().items():
+        call()
+        missed = sum(not is_ended(call, 0.0004 + 0.00003 * n) for n in range(25))
+        assert missed == 0, name
+
+
+PROGRAM = """
+import signal, sys
+import bridges
+bridges.load("numpy", "torch", "jax")
+import arraybridge, torch
+
+def leave(*_):
+    raise SystemExit(7)
+
+signal.signal(signal.SIGALRM, leave)
+tensor = torch.ones(8, 8)
+arraybridge.convert(tensor, "jax")
+signal.setitimer(signal.ITIMER_REAL, 0.05)
+for _ in range(1_000_000):
+    arraybridge.convert(tensor, "jax")
+"""
+
+
+def test_a_handler_that_ends_the_process_does():
+    bridges.need("torch", "jax")
+    path = os.pathsep.join([os.path.dirname(__file__), *sys.path])
+    environment = {**os.environ, "PYTHONPATH": path}
+    for _ in range(3):
+        done = subprocess.run([sys.executable, "-c", PROGRAM], env=environment, check=False)
+        assert done.returncode == 7

@@ -223,3 +223,16 @@ def test_what_is_no_fault_of_an_export_is_raised_as_it_is(kind, where):
     ):
         with pytest.raises(kind, match="stop"):
             use()
+
+
+def test_the_error_of_another_object_than_a_capsule_does_not_show_its_elements():
+    class Wrong:
+        def __dlpack__(self, **options):
+            return np.array([123456789])
+
+        def __dlpack_device__(self):
+            return (1, 0)
+
+    with pytest.raises(ab.MemoryConversionError, match="class ndarray") as caught:
+        ab.convert(Wrong(), "torch")
+    assert "123456789" not in str(caught.value)

@@ -387,3 +387,45 @@ def test_bools_are_not_written_to_while_python_runs(ext):
         ext.clear_after(mask, nothing)
     ext.clear(mask)
     assert not mask.any()
+
+
+def test_rust_numpy_borrows_nothing_of_what_an_argument_writes_to(ext):
+    x = np.ones((4, 8), "float32")
+
+    def borrow():
+        ext.writing(x[-1, 4:], nothing)
+
+    # The flags of the two halves conflict, and one of them alone does not cover the other's last row.
+    with pytest.raises(ab.AliasedArgumentError, match="borrowed"):
+        ext.fill_both(x[:, :4], x[:, 4:], borrow)
+    ext.fill_both(x[:2], x[2:], nothing)
+    assert not x.any()
+
+
+def test_rust_numpy_borrows_no_array_without_axes_that_is_written_to(ext):
+    x = np.ones(3, "float32")
+    with pytest.raises(BaseException, match="borrowed"):
+        ext.fill_one(x[1, ...], lambda: ext.writing(x[1:], nothing))
+    ext.fill_one(x[1, ...], lambda: ext.writing(x[2:], nothing))
+    ext.writing(x, nothing)  # nothing is borrowed any more
+
+
+def test_arrays_whose_elements_are_all_in_one_place_are_read():
+    bridges.survives(
+        """
+        import bridges, numpy as np
+
+        ext = bridges.extension("tests/extension")
+        x = np.ones(1)
+        words = np.broadcast_to(x.view("f4")[1:], (3,))
+        assert ext.sum_of_both(words, np.broadcast_to(x, (2, 3))) == 6 + 3 * words[0]
+        """
+    )
+
+
+def test_an_argument_is_not_copied_while_another_function_writes_to_it(ext):
+    x = np.ones(4, "float32")
+    ext.fill_one(x, lambda: ext.cast_type(x.copy().view("int32")))
+    with pytest.raises(ab.AliasedArgumentError, match="fill_one"):
+        ext.fill_one(x, lambda: ext.cast_type(x.view("int32")))
+    assert ext.cast_type(x.view("int32"))

@@ -126,7 +126,7 @@ def test_unknown_options_and_values_are_refused_where_they_are_written():
         (dict(copy="yes"), TypeError, "True or False"),
         (dict(oom_recovery=1), TypeError, "True or False"),
         (dict(device="moon"), ValueError, "unknown device"),
-        (dict(split_axis=1.5), ValueError, "split_axis"),
+        (dict(split_axis=1.5), TypeError, "split_axis"),
         (dict(host=3), TypeError, "function"),
         (dict(scaling="loud"), ValueError, "loud"),
         (dict(input_dtype="float31"), ValueError, "float31"),

@@ -44,7 +44,8 @@ fn framework_of_object(object: &Bound<'_, PyAny>) -> Result<&'static Framework> 
     }
     if let Ok(class) = object.cast::<PyType>() {
         let name = || detect::qualified_name(class.as_any()).unwrap_or_default();
-        return detect::framework_of_class(class).ok_or_else(|| unknown(&name()));
+        let found = detect::framework_of_class(class).or_else(|| framework_of_public_class(class));
+        return found.ok_or_else(|| unknown(&name()));
     }
     Err(Error::Type(format!(
         "a memory type must be a str, a MemoryType, a framework's module or its array class (known are \
@@ -52,6 +53,18 @@ fn framework_of_object(object: &Bound<'_, PyAny>) -> Result<&'static Framework> 
         known(),
         object.get_type().name()?
     )))
+}
+
+/// The framework whose table has a class by the name under which it is public, which may not be the one that the class
+/// gives itself: `jax.Array` calls itself `jax.jaxlib._jax.Array`.
+fn framework_of_public_class(class: &Bound<'_, PyType>) -> Option<&'static Framework> {
+    let modules = class.py().import("sys").and_then(|sys| sys.getattr("modules")).ok()?;
+    let is_public_as = |name: &str| {
+        let (module, name) = name.rsplit_once('.')?;
+        Some(modules.get_item(module).ok()?.getattr(name).ok()?.is(class))
+    };
+    let mut frameworks = MemoryType::ALL.into_iter().map(MemoryType::framework);
+    frameworks.find(|f| f.classes.iter().any(|name| is_public_as(name) == Some(true)))
 }
 
 fn known() -> String {

@@ -7,6 +7,7 @@ use dlpark::{Managed, ManagedTensorBase};
 use pyo3::exceptions::PyBufferError;
 use pyo3::ffi;
 use pyo3::prelude::*;
+use pyo3::types::PyCapsule;
 
 use crate::memory::source::{Owner, Source};
 
@@ -33,10 +34,12 @@ pub fn take(capsule: &Bound<'_, PyAny>) -> PyResult<Source> {
         } else if let Some(tensor) = take_named::<DLManagedTensor>(capsule, LEGACY, LEGACY_USED)? {
             described(tensor)
         } else {
-            Err(PyBufferError::new_err(format!(
-                "expected an unused DLPack capsule, found {}",
-                capsule.repr().map(|r| r.to_string()).unwrap_or_default()
-            )))
+            // A capsule says its name; what another object says of itself may be its elements.
+            let found = match capsule.is_instance_of::<PyCapsule>() {
+                true => capsule.repr()?.to_string(),
+                false => format!("an object of class {}", capsule.get_type().qualname()?),
+            };
+            Err(PyBufferError::new_err(format!("expected an unused DLPack capsule, found {found}")))
         }
     }
 }

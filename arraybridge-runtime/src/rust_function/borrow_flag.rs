@@ -2,36 +2,74 @@
 
 use numpy::{
     BorrowError, PyArrayDyn, PyArrayMethods, PyReadonlyArrayDyn, PyReadwriteArrayDyn,
-    PyUntypedArray,
+    PyUntypedArray, PyUntypedArrayMethods,
 };
 use pyo3::prelude::*;
+use pyo3::types::PyTuple;
+
+use crate::memory::numpy_array;
+use crate::memory::view::View;
 
 /// A raised flag, which is lowered when this is dropped. The element type has no meaning: a flag
 /// belongs to memory.
-pub(super) enum BorrowFlag<'py> {
+pub(super) struct BorrowFlag<'py> {
+    flag: Flag<'py>,
+    /// Whether it is that of an array of one axis, which has the only element of the one that was named.
+    is_of_element: bool,
+}
+
+enum Flag<'py> {
     Shared(PyReadonlyArrayDyn<'py, u8>),
     Exclusive(PyReadwriteArrayDyn<'py, u8>),
 }
 
 impl<'py> BorrowFlag<'py> {
     /// Raises the flag of a NumPy array.
+    ///
+    /// # Errors
+    ///
+    /// That the memory is borrowed. What NumPy raises counts as that.
     pub(super) fn raise(
         array: &Bound<'py, PyUntypedArray>,
         exclusive: bool,
     ) -> Result<BorrowFlag<'py>, BorrowError> {
+        // rust-numpy takes an array without axes for empty, and divides by the common divisor of all strides.
+        let is_of_element = array.strides().iter().all(|stride| *stride == 0);
+        let element;
+        let array = match is_of_element {
+            false => array,
+            true => {
+                element = only_element(array).map_err(|_| BorrowError::AlreadyBorrowed)?;
+                &element
+            }
+        };
         // SAFETY: the object is a NumPy array, and nothing is read through the element type.
         let array = unsafe { array.cast_unchecked::<PyArrayDyn<u8>>() };
-        Ok(match exclusive {
-            true => BorrowFlag::Exclusive(array.try_readwrite()?),
-            false => BorrowFlag::Shared(array.try_readonly()?),
-        })
+        let flag = match exclusive {
+            true => Flag::Exclusive(array.try_readwrite()?),
+            false => Flag::Shared(array.try_readonly()?),
+        };
+        Ok(BorrowFlag { flag, is_of_element })
     }
 
-    /// The array whose flag it is.
-    pub(super) fn array(&self) -> &Bound<'py, PyUntypedArray> {
-        match self {
-            BorrowFlag::Shared(array) => array.as_untyped(),
-            BorrowFlag::Exclusive(array) => array.as_untyped(),
-        }
+    /// Whether the array whose flag it is still has the memory of a view.
+    pub(super) fn is_of_memory(&self, view: &View) -> bool {
+        let array = match &self.flag {
+            Flag::Shared(array) => array.as_untyped(),
+            Flag::Exclusive(array) => array.as_untyped(),
+        };
+        // Nobody else has the array of a single element.
+        self.is_of_element || numpy_array::is_described_by(array, view)
     }
+}
+
+/// The memory of an array whose elements are all in one place, as an array of one axis.
+#[cold]
+fn only_element<'py>(array: &Bound<'py, PyUntypedArray>) -> PyResult<Bound<'py, PyUntypedArray>> {
+    let py = array.py();
+    // The ellipsis makes it a view, and not a number.
+    let zeros = std::iter::repeat_n(0_usize.into_pyobject(py)?.into_any(), array.ndim());
+    let index: Vec<_> = zeros.chain([py.Ellipsis().into_bound(py)]).collect();
+    let element = array.get_item(PyTuple::new(py, index)?)?;
+    Ok(element.call_method1("reshape", (1,))?.cast_into::<PyUntypedArray>()?)
 }

@@ -126,6 +126,7 @@ impl Call<'_, '_> {
     }
 
     fn copy_elements(&self, index: usize, opened: &Opened, to: DType) -> Result<Opened> {
+        let _claim = self.claim_to_copy(index, opened)?;
         let from = opened.source.view().dtype();
         if from == to {
             let source = cast::copied(self.py, &opened.source)?;

@@ -197,16 +197,21 @@ fn cast_to(dtypes: impl Iterator<Item = DType> + Clone, from: DType) -> Option<D
     exact.or_else(float).or_else(|| largest(Kind::Complex))
 }
 
-/// An array, or the first one in a container.
+/// An array, or the first one in a container. A list that contains itself has no end.
 fn first_array<'py>(given: &Bound<'py, PyAny>) -> Result<Bound<'py, PyAny>> {
-    if detect::class_of(given).is_some() {
-        return Ok(given.clone());
+    const DEEPEST: usize = 64;
+    let mut given = given.clone();
+    for _ in 0..DEEPEST {
+        if detect::class_of(&given).is_some() {
+            return Ok(given);
+        }
+        let Some(container) = Container::of(&given) else { return Ok(given) };
+        match container.items()?.first() {
+            Some(first) => given = first.clone(),
+            None => break,
+        }
     }
-    let Some(container) = Container::of(given) else { return Ok(given.clone()) };
-    match container.items()?.first() {
-        Some(first) => first_array(first),
-        None => Err(Error::Type("an array is needed, whose dtype decides".into())),
-    }
+    Err(Error::Type("an array is needed, whose dtype decides".into()))
 }
 
 #[cold]

@@ -32,7 +32,7 @@ impl Drop for ArgumentMemory<'_> {
         // rust-numpy finds a flag by the array's shape and strides. If they have changed meanwhile, it
         // panics while it holds its lock. Such a flag stays up.
         if let Some(flag) = self.flag.take()
-            && !numpy_array::is_described_by(flag.array(), &self.view)
+            && !flag.is_of_memory(&self.view)
         {
             std::mem::forget(flag);
         }
@@ -138,8 +138,7 @@ impl<'a, 'py> Call<'a, 'py> {
             return Ok(());
         }
         self.claim.set(Some(self.claim_all(memory)?));
-        // Memory that is written to comes first: where two flags conflict, its flag keeps others off the
-        // memory of both.
+        // Where two flags conflict, the one of memory that is written to is raised.
         memory.sort_by_key(|memory| !memory.written);
         (0..memory.len()).try_for_each(|i| self.raise_flag(memory, i))
     }
@@ -153,7 +152,25 @@ impl<'a, 'py> Call<'a, 'py> {
                 Claim::new(&wanted)
             }
         };
-        claimed.map_err(|conflict| self.aliased(&memory[conflict.wanted], conflict))
+        claimed.map_err(|conflict| {
+            let ArgumentMemory { parameter, written, .. } = memory[conflict.wanted];
+            self.aliased(parameter, written, conflict)
+        })
+    }
+
+    /// Claims the memory of an argument while it is copied; `None` if nobody else has it.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Aliased`] when another call writes to it.
+    pub(super) fn claim_to_copy(&self, parameter: usize, opened: &Opened) -> Result<Option<Claim>> {
+        let view = opened.source.view();
+        if opened.private || view.is_empty() {
+            return Ok(None);
+        }
+        let user = User::parameter(self.function.entry.name, self.name(parameter));
+        let claimed = Claim::new(&[Wanted::of(view, user, false)]);
+        claimed.map(Some).map_err(|conflict| self.aliased(parameter, false, conflict))
     }
 
     #[inline]
@@ -163,10 +180,10 @@ impl<'a, 'py> Call<'a, 'py> {
     }
 
     #[cold]
-    fn aliased(&self, memory: &ArgumentMemory<'py>, conflict: Conflict) -> Error {
+    fn aliased(&self, parameter: usize, written: bool, conflict: Conflict) -> Error {
         let (function, overlaps) = (self.function.entry.name, conflict.overlaps());
-        let (name, other) = (self.name(memory.parameter), conflict.parameter());
-        Error::Aliased(match (conflict.own, memory.written) {
+        let (name, other) = (self.name(parameter), conflict.parameter());
+        Error::Aliased(match (conflict.own, written) {
             (true, _) if name == other => format!(
                 "{function}() writes to an array of '{name}', whose memory {overlaps} that of another \
                  one; pass a copy of one of them"
@@ -215,7 +232,8 @@ impl<'a, 'py> Call<'a, 'py> {
     }
 
     /// rust-numpy's check is coarser than ours, and may find that this call's own arguments conflict.
-    /// Then this argument does without a flag.
+    /// Then this argument does without a flag, where no other code can borrow its memory during the call: the other
+    /// flags are about their own memory, and not about all of this one's.
     #[cold]
     fn do_without_flag(
         &self,
@@ -238,7 +256,7 @@ impl<'a, 'py> Call<'a, 'py> {
             flag.transpose().map_err(refused)
         };
         let own: Vec<_> = (0..memory.len()).filter(|own| memory[*own].flag.is_some()).collect();
-        if own.is_empty() {
+        if own.is_empty() || self.python_runs() {
             return Err(refused(error));
         }
         own.iter().for_each(|own| memory[*own].flag = None);

@@ -167,3 +167,28 @@ fn waiting() -> usize {
 fn release() {
     RELEASED.store(true, Ordering::SeqCst);
 }
+
+/// Writes to two arrays, and calls back while it could.
+#[memory_type(numpy)]
+fn fill_both(
+    mut left: ArrayViewMutD<'_, f32>,
+    mut right: ArrayViewMutD<'_, f32>,
+    callback: &Bound<'_, PyAny>,
+) -> PyResult<()> {
+    left.fill(0.0);
+    right.fill(0.0);
+    callback.call0().map(drop)
+}
+
+/// Writes to an array, and calls back while it could.
+#[memory_type(numpy)]
+fn fill_one(mut data: ArrayViewMutD<'_, f32>, callback: &Bound<'_, PyAny>) -> PyResult<()> {
+    data.fill(0.0);
+    callback.call0().map(drop)
+}
+
+/// The sum of two arrays of different types.
+#[memory_type(numpy)]
+fn sum_of_both(left: ArrayViewD<'_, f32>, right: ArrayViewD<'_, f64>) -> f64 {
+    f64::from(left.sum()) + right.sum()
+}

@@ -395,7 +395,7 @@ def test_rust_numpy_borrows_nothing_of_what_an_argument_writes_to(ext):
     def borrow():
         ext.writing(x[-1, 4:], nothing)
 
-    # The flags of the two halves conflict, and one of them alone does not cover the other's last row.
+    # The flags of the two halves conflict, and one of them alone does not cover the last row.
     with pytest.raises(ab.AliasedArgumentError, match="borrowed"):
         ext.fill_both(x[:, :4], x[:, 4:], borrow)
     ext.fill_both(x[:2], x[2:], nothing)

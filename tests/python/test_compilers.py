@@ -614,3 +614,10 @@ def test_a_mistake_about_a_handler_has_an_error_that_says_so(cholesky):
     unknown = ab.as_function("arraybridge.nobody", "numpy", result=lambda matrix: matrix)
     with pytest.raises(Exception, match="arraybridge.nobody"):
         unknown(MATRIX)
+
+
+@pytest.mark.parametrize("name", ["blur", "::blur", "mylib::"])
+def test_the_name_of_an_operator_needs_a_namespace(name):
+    bridges.need("torch")
+    with pytest.raises(ValueError, match="has a namespace"):
+        ab.torch_op(ab.numpy(lambda x: x), name, result=lambda x: x)

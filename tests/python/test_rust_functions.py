@@ -621,7 +621,7 @@ def test_arguments_without_a_common_element_are_not_refused_for_each_others_borr
     nothing = lambda: None  # noqa: E731
     assert ext.touch(image, out) == 0
     ext.writing(matrix, nothing)
-    # What calls back needs the flags of both, or rust-numpy would give others what one of them covers.
+    # What calls back needs the flags of both: one of them does not cover all memory of the other.
     with pytest.raises(ab.AliasedArgumentError, match="borrowed"):
         ext.during(image, nothing, out)
     ext.writing(matrix, nothing)

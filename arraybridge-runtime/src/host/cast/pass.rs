@@ -3,8 +3,7 @@
 use super::kernel::{Extremes, Losses};
 use super::plan::{BLOCK, Block, MAX_ITEM_SIZE, Plan};
 use crate::host::cache::finish_stream;
-use crate::host::copy::PlaneCopy;
-use crate::host::copy::band::Band;
+use crate::host::copy::{self, band::Band};
 use crate::host::walk::{Plane, Walk};
 
 /// The columns of a tile whose source is closer along the rows than along the columns. It has more if the plane has
@@ -130,7 +129,7 @@ impl<'a> Pass<'a> {
             // is used.
             unsafe {
                 let (dst, src) = (dst.add(at.dst * dst_size), src.offset(at.src));
-                PlaneCopy::of(&contiguous, src_size, self.swap).run(block, src, false);
+                copy::copy_plane(block, src, &contiguous, src_size, self.swap);
                 if rows == 1 || tile.rows.dst == cols {
                     self.convert(dst, block, rows * cols, false);
                     return;

@@ -109,72 +109,75 @@ unsafe fn copy_walk(
     stream: bool,
 ) {
     let planes = walk.planes();
-    let copy = PlaneCopy::of(&planes.plane, itemsize, swap);
+    #[cfg(target_arch = "x86_64")]
+    if let Some(pixels) = Pixels::of(&planes.plane, itemsize, swap) {
+        // SAFETY: the offsets of a walk stay inside both arrays.
+        planes.each(|from, to| unsafe { pixels.copy(dst.add(to * itemsize), src.offset(from)) });
+        return;
+    }
     planes.each(|from, to| {
         // SAFETY: the offsets of a walk stay inside both arrays.
-        unsafe { copy.run(dst.add(to * itemsize), src.offset(from), stream) };
+        unsafe {
+            let (dst, src) = (dst.add(to * itemsize), src.offset(from));
+            copy_elements(dst, src, &planes.plane, itemsize, swap, stream);
+        }
     });
     if stream {
         finish_stream();
     }
 }
 
-/// The copy of planes of one shape, whose rows are `rows.dst` elements apart in the target.
-pub(super) struct PlaneCopy<'a> {
-    plane: &'a Plane,
-    way: Way,
-}
-
-enum Way {
-    #[cfg(target_arch = "x86_64")]
-    Pixels(Pixels),
-    /// Items with the size of an integer.
-    Ints(IntsCopy),
-    Items {
-        itemsize: usize,
-        unit: usize,
-    },
-}
-
-type IntsCopy = unsafe fn(*mut u8, *const u8, &Plane, bool);
-
-impl<'a> PlaneCopy<'a> {
-    #[inline]
-    pub fn of(plane: &'a Plane, itemsize: usize, swap: Option<usize>) -> PlaneCopy<'a> {
+/// Copies a plane, whose rows are `rows.dst` elements apart in the target.
+///
+/// # Safety
+///
+/// As for [`gather`].
+pub(super) unsafe fn copy_plane(
+    dst: *mut u8,
+    src: *const u8,
+    plane: &Plane,
+    itemsize: usize,
+    swap: Option<usize>,
+) {
+    // SAFETY: as the caller promises.
+    unsafe {
         #[cfg(target_arch = "x86_64")]
         if let Some(pixels) = Pixels::of(plane, itemsize, swap) {
-            return PlaneCopy { plane, way: Way::Pixels(pixels) };
+            pixels.copy(dst, src);
+            return;
         }
-        let way = match ints_copy(itemsize, swap) {
-            Some(copy) => Way::Ints(copy),
-            None => Way::Items { itemsize, unit: swap.unwrap_or(1) },
-        };
-        PlaneCopy { plane, way }
+        copy_elements(dst, src, plane, itemsize, swap, false);
     }
+}
 
-    /// Copies a plane. With `stream`, whole cache lines of the target may bypass the caches.
-    ///
-    /// # Safety
-    ///
-    /// As for [`gather`], with a plane and items as they were named.
-    #[inline]
-    pub unsafe fn run(&self, dst: *mut u8, src: *const u8, stream: bool) {
-        // SAFETY: the plane's elements are inside both arrays, which do not overlap.
-        unsafe {
-            match &self.way {
-                #[cfg(target_arch = "x86_64")]
-                Way::Pixels(pixels) => pixels.copy(dst, src),
-                Way::Ints(copy) => copy(dst, src, self.plane, stream),
-                Way::Items { itemsize, unit } => {
-                    copy_items(dst, src, self.plane, *itemsize, *unit);
-                }
-            }
+/// Copies a plane that is no array of pixels. With `stream`, whole cache lines of the target may bypass the caches.
+///
+/// # Safety
+///
+/// As for [`gather`].
+unsafe fn copy_elements(
+    dst: *mut u8,
+    src: *const u8,
+    plane: &Plane,
+    itemsize: usize,
+    swap: Option<usize>,
+    stream: bool,
+) {
+    // SAFETY: the plane's elements are inside both arrays, which do not overlap, and the function is for
+    // items of this size.
+    unsafe {
+        match ints_copy(itemsize, swap) {
+            Some(copy) => copy(dst, src, plane, stream),
+            None => copy_items(dst, src, plane, itemsize, swap.unwrap_or(1)),
         }
     }
 }
 
+/// The copy of one plane.
+type PlaneCopy = unsafe fn(*mut u8, *const u8, &Plane, bool);
+
 /// The copy for items with the size of an integer.
-fn ints_copy(itemsize: usize, swap: Option<usize>) -> Option<IntsCopy> {
+fn ints_copy(itemsize: usize, swap: Option<usize>) -> Option<PlaneCopy> {
     let order = match swap {
         None | Some(0 | 1) => AS_IS,
         Some(unit) if unit == itemsize => REVERSED,

@@ -61,16 +61,24 @@ pub(super) struct Pixels {
 
 impl Pixels {
     /// None if the plane is no array of pixels, or if the order of the elements is the same in source and target.
-    #[inline]
+    #[inline(always)]
     pub fn of(plane: &Plane, itemsize: usize, swap: Option<usize>) -> Option<Pixels> {
-        const ONE: Axis = Axis { len: 1, src: 0, dst: 0 };
-        let Plane { rows, cols, .. } = *plane;
+        let Plane { rows, cols, .. } = plane;
         let few = rows.len.min(cols.len);
-        let gray = cols.src == -(itemsize as isize);
         let has_channels = few > 1 && few <= MAX_CHANNELS;
-        if rows.len.max(cols.len) < MIN_PIXELS || !(gray || has_channels) {
+        if rows.len.max(cols.len) < MIN_PIXELS
+            || !(has_channels || cols.src == -(itemsize as isize))
+        {
             return None;
         }
+        Pixels::found(plane, itemsize, swap)
+    }
+
+    // Inlined, its frame would be a cost of every copy.
+    #[inline(never)]
+    fn found(plane: &Plane, itemsize: usize, swap: Option<usize>) -> Option<Pixels> {
+        const ONE: Axis = Axis { len: 1, src: 0, dst: 0 };
+        let Plane { rows, cols, .. } = *plane;
         Pixels::new(cols, rows, ONE, itemsize, swap)
             .or_else(|| Pixels::new(rows, cols, ONE, itemsize, swap))
             .or_else(|| Pixels::new(cols, ONE, rows, itemsize, swap))
@@ -137,6 +145,7 @@ impl Pixels {
     /// # Safety
     ///
     /// As for [`gather`](super::gather).
+    #[inline(never)]
     pub unsafe fn copy(&self, dst: *mut u8, src: *const u8) {
         let pairs = self.pixels.len / (2 * self.per_block());
         let last = self.pixels.len - 2 * self.per_block();

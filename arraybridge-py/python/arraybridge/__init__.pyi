@@ -366,8 +366,9 @@ def convert(
     dtype : str or dtype, optional
         The dtype to cast to: a name, also one of NumPy's such as "f4", the dtype object of any
         framework, or a type such as float. Floats are rounded half to even, values outside the
-        range of an integer dtype are clamped, NaN becomes 0. By default neither values nor dtype
-        change.
+        range of an integer dtype are clamped, NaN becomes 0. The byte order of a dtype means
+        nothing: what is cast has that of the machine, and what is kept has its own. By default
+        neither values nor dtype change.
 
     Returns
     -------

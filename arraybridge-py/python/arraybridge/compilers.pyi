@@ -74,7 +74,7 @@ def torch_op(
         A declared function of any framework, in Python or Rust. It must depend on its arguments
         only, and may not write to them.
     name : str
-        The operator's name, such as "mylib::blur".
+        The operator's name with its namespace, such as "mylib::blur".
     result : callable or tuple of callables
         Called with the arguments, with tensors that have no values. Returns a tensor that has the
         shape, the dtype and the device of the result. A tuple has one callable for each of several
@@ -97,6 +97,8 @@ def torch_op(
 
     Raises
     ------
+    ValueError
+        If the name has no namespace.
     UnexpectedResultError
         If the function returns something else than ``result`` says; when the operator is called.
 

@@ -199,6 +199,45 @@ def alignment() -> Iterator[Case]:
             )
 
 
+def orders() -> Iterator[Case]:
+    """An image in colors whose elements torch is to have in another order."""
+    image = (np.arange(512 * 512 * 3) % 251).astype("uint8").reshape(512, 512, 3)
+    planes = np.ascontiguousarray(image.transpose(2, 0, 1))
+    pixels, channels = torch.from_numpy(image), torch.from_numpy(planes)
+    part = (slice(5, -5), slice(7, -8))
+    ways: dict[str, tuple[np.ndarray, Call]] = {
+        "as it is": (image, lambda: pixels.clone()),
+        "channels to the front": (
+            image.transpose(2, 0, 1),
+            lambda: pixels.permute(2, 0, 1).contiguous(),
+        ),
+        "channels to the end": (
+            planes.transpose(1, 2, 0),
+            lambda: channels.permute(1, 2, 0).contiguous(),
+        ),
+        "channels in reverse order": (image[..., ::-1], lambda: pixels.flip(2)),
+        "channels in reverse order and to the front": (
+            image[..., ::-1].transpose(2, 0, 1),
+            lambda: pixels.flip(2).permute(2, 0, 1).contiguous(),
+        ),
+        "mirrored": (image[:, ::-1], lambda: pixels.flip(1)),
+        "a part of each row, channels to the front": (
+            image[part].transpose(2, 0, 1),
+            lambda: pixels[part].permute(2, 0, 1).contiguous(),
+        ),
+    }
+    for name, (view, by_torch) in ways.items():
+        yield Case(
+            name,
+            lambda view=view: ab.convert(view, "torch", copy=True),
+            {
+                "copy in NumPy": lambda view=view: torch.from_numpy(view.copy()),
+                "copy in torch": by_torch,
+            },
+            equal("torch", np.ascontiguousarray(view)),
+        )
+
+
 def stacking() -> Iterator[Case]:
     for count, side in ((64, 512), (64, 256), (64, 64), (8, 16)):
         yield from stacking_of(count, side)
@@ -315,6 +354,7 @@ GROUPS: dict[str, Callable[[], Iterator[Case]]] = {
     "dtype": policies,
     "detect": detection,
     "alignment": alignment,
+    "order": orders,
     "stack": stacking,
     "unstack": unstacking,
     "slices": slice_by_slice,

@@ -404,7 +404,7 @@ def test_rust_numpy_borrows_nothing_of_what_an_argument_writes_to(ext):
 
 def test_rust_numpy_borrows_no_array_without_axes_that_is_written_to(ext):
     x = np.ones(3, "float32")
-    with pytest.raises(BaseException, match="borrowed"):
+    with pytest.raises(TypeError, match="borrowed"):
         ext.fill_one(x[1, ...], lambda: ext.writing(x[1:], nothing))
     ext.fill_one(x[1, ...], lambda: ext.writing(x[2:], nothing))
     ext.writing(x, nothing)  # nothing is borrowed any more

@@ -1,10 +1,7 @@
 """What the handler of a signal raises reaches the caller, whatever a conversion was doing."""
 
 import functools
-import os
 import signal
-import subprocess
-import sys
 
 import arraybridge
 import bridges
@@ -90,28 +87,25 @@ def test_a_time_limit_ends_a_conversion_wherever_it_is(handle, kind):
         assert missed == 0, name
 
 
-PROGRAM = """
-import signal, sys
-import bridges
-bridges.load("numpy", "torch", "jax")
-import arraybridge, torch
-
-def leave(*_):
-    raise SystemExit(7)
-
-signal.signal(signal.SIGALRM, leave)
-tensor = torch.ones(8, 8)
-arraybridge.convert(tensor, "jax")
-signal.setitimer(signal.ITIMER_REAL, 0.05)
-for _ in range(1_000_000):
-    arraybridge.convert(tensor, "jax")
-"""
-
-
 def test_a_handler_that_ends_the_process_does():
     bridges.need("torch", "jax")
-    path = os.pathsep.join([os.path.dirname(__file__), *sys.path])
-    environment = {**os.environ, "PYTHONPATH": path}
     for _ in range(3):
-        done = subprocess.run([sys.executable, "-c", PROGRAM], env=environment, check=False)
-        assert done.returncode == 7
+        done = bridges.python(
+            """
+            import signal
+            import bridges
+            bridges.load("numpy", "torch", "jax")
+            import arraybridge, torch
+
+            def leave(*_):
+                raise SystemExit(7)
+
+            signal.signal(signal.SIGALRM, leave)
+            tensor = torch.ones(8, 8)
+            arraybridge.convert(tensor, "jax")
+            signal.setitimer(signal.ITIMER_REAL, 0.05)
+            for _ in range(1_000_000):
+                arraybridge.convert(tensor, "jax")
+            """
+        )
+        assert done.returncode == 7, done.stderr

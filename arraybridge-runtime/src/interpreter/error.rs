@@ -57,14 +57,16 @@ pub fn warn(py: Python<'_>, name: &'static str, text: String) -> PyResult<()> {
 
 impl From<Error> for PyErr {
     fn from(error: Error) -> PyErr {
-        Python::attach(|py| match error {
-            Error::Python(error) => error,
-            error => interrupt::deferred(py).unwrap_or_else(|| exception(py, error)),
+        Python::attach(|py| {
+            let is_ours = !matches!(error, Error::Python(_));
+            // A deferred interrupt may be the reason for an error of ours.
+            let interrupt = if is_ours { interrupt::deferred(py) } else { None };
+            interrupt.unwrap_or_else(|| exception(py, error))
         })
     }
 }
 
-/// The exception for an error of ours.
+/// The exception for an error.
 fn exception(py: Python<'_>, error: Error) -> PyErr {
     match error {
         Error::Python(error) => error,

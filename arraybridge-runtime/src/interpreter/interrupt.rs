@@ -1,5 +1,5 @@
 //! Exceptions that come from outside a call: `KeyboardInterrupt`, and what the handler of a signal raises, as for a
-//! timeout. They say nothing about the array, so that no other way is tried, and none of them is lost.
+//! timeout. They say nothing about the array, so that no other way is tried and they are raised again.
 
 use std::ffi::{c_int, c_long, c_void};
 
@@ -19,15 +19,16 @@ pub(crate) fn defer(py: Python<'_>, error: PyErr) {
     if !is_interrupt(py, &error) {
         return;
     }
-    // SAFETY: the thread is attached. The function takes over the exception, if it is accepted; else there are more
-    // deferred exceptions than the interpreter has room for.
+    let Ok((thread, main)) = threads(py) else { return };
+    // SAFETY: the thread is attached. `raise` takes over the exception, unless 32 others are waiting already.
     unsafe {
-        if is_main_thread(py).unwrap_or(true) {
+        if thread == main {
             let exception = error.into_value(py).into_ptr();
             if ffi::Py_AddPendingCall(Some(raise), exception.cast()) != 0 {
                 ffi::Py_DECREF(exception);
             }
-        } else if let Ok(thread) = thread_id(py) {
+        } else {
+            // It makes a new exception of the class.
             ffi::PyThreadState_SetAsyncExc(thread, error.get_type(py).as_ptr());
         }
     }
@@ -51,19 +52,21 @@ extern "C" fn raise(exception: *mut c_void) -> c_int {
     -1
 }
 
-fn is_main_thread(py: Python<'_>) -> PyResult<bool> {
+/// The numbers of this thread and of the main one, which runs the handlers of signals.
+fn threads(py: Python<'_>) -> PyResult<(c_long, c_long)> {
     let threading = py.import("threading")?;
-    threading.call_method0("current_thread")?.eq(threading.call_method0("main_thread")?)
-}
-
-fn thread_id(py: Python<'_>) -> PyResult<c_long> {
-    py.import("threading")?.call_method0("get_ident")?.extract()
+    let main = threading.call_method0("main_thread")?.getattr("ident")?;
+    Ok((threading.call_method0("get_ident")?.extract()?, main.extract()?))
 }
 
 /// Whether the code of a signal's handler is in the traceback. Handlers run on top of whatever Python code runs.
 fn is_from_handler(py: Python<'_>, error: &PyErr) -> PyResult<bool> {
     let mut entry = error.traceback(py).map(Bound::into_any);
-    if entry.is_none() || !is_main_thread(py)? {
+    if entry.is_none() {
+        return Ok(false);
+    }
+    let (thread, main) = threads(py)?;
+    if thread != main {
         return Ok(false);
     }
     let handlers = handlers(py)?;
@@ -83,6 +86,9 @@ fn handlers(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyAny>>> {
     let mut codes = Vec::new();
     for number in signal.call_method0("valid_signals")?.try_iter()? {
         let mut handler = signal.call_method1("getsignal", (number?,))?;
+        if !handler.is_callable() {
+            continue;
+        }
         // A partial or a bound method, perhaps one of the other.
         for _ in 0..4 {
             match handler.getattr("func").or_else(|_| handler.getattr("__func__")) {

@@ -238,7 +238,8 @@ impl<'py> DtypeCast<'_, 'py> {
     /// Warns of values that a cast by the framework's operations has made infinite. They do not count them.
     fn count_infinities(&self, array: &Bound<'py, PyAny>) -> Result<()> {
         let DtypeCast { py, loaded, from, to, .. } = *self;
-        if to.holds(from) || device::device_of(py, loaded, array).ok() != Some(Device::Host) {
+        let is_on_host = || attempt(py, device::device_of(py, loaded, array)) == Some(Device::Host);
+        if to.holds(from) || !is_on_host() {
             return Ok(());
         }
         // What cannot be opened has no values yet.

@@ -28,28 +28,28 @@ impl<'py> BorrowFlag<'py> {
     ///
     /// # Errors
     ///
-    /// That the memory is borrowed. What NumPy raises counts as that.
+    /// What NumPy raises; inside, that the memory is borrowed.
     pub(super) fn raise(
         array: &Bound<'py, PyUntypedArray>,
         exclusive: bool,
-    ) -> Result<BorrowFlag<'py>, BorrowError> {
+    ) -> PyResult<Result<BorrowFlag<'py>, BorrowError>> {
         // rust-numpy takes an array without axes for empty, and divides by the common divisor of all strides.
         let is_of_element = array.strides().iter().all(|stride| *stride == 0);
         let element;
         let array = match is_of_element {
             false => array,
             true => {
-                element = only_element(array).map_err(|_| BorrowError::AlreadyBorrowed)?;
+                element = only_element(array)?;
                 &element
             }
         };
         // SAFETY: the object is a NumPy array, and nothing is read through the element type.
         let array = unsafe { array.cast_unchecked::<PyArrayDyn<u8>>() };
         let flag = match exclusive {
-            true => Flag::Exclusive(array.try_readwrite()?),
-            false => Flag::Shared(array.try_readonly()?),
+            true => array.try_readwrite().map(Flag::Exclusive),
+            false => array.try_readonly().map(Flag::Shared),
         };
-        Ok(BorrowFlag { flag, is_of_element })
+        Ok(flag.map(|flag| BorrowFlag { flag, is_of_element }))
     }
 
     /// Whether the array whose flag it is still has the memory of a view.

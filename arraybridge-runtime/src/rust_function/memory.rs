@@ -224,7 +224,7 @@ impl<'a, 'py> Call<'a, 'py> {
             let text = "the array was changed while the arguments were read".into();
             return Err(self.about(parameter, Error::Value(text)));
         }
-        match BorrowFlag::raise(array, written) {
+        match BorrowFlag::raise(array, written)? {
             Ok(flag) => memory[i].flag = Some(flag),
             Err(error) => self.do_without_flag(memory, i, error)?,
         }
@@ -252,7 +252,7 @@ impl<'a, 'py> Call<'a, 'py> {
         let raise = |memory: &ArgumentMemory<'py>| {
             let array = self.given(memory.parameter);
             let array = array.as_deref().and_then(numpy_array::array);
-            let flag = array.map(|array| BorrowFlag::raise(array, memory.written));
+            let flag = array.map(|array| BorrowFlag::raise(array, memory.written)).transpose()?;
             flag.transpose().map_err(refused)
         };
         let own: Vec<_> = (0..memory.len()).filter(|own| memory[*own].flag.is_some()).collect();

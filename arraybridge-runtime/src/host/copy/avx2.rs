@@ -5,7 +5,7 @@ use std::array;
 
 use super::pixels::{MAX_CHANNELS, VECTOR, Vectors};
 use super::transpose::tile_in_blocks;
-use super::{AS_IS, Bits, REVERSED};
+use super::{AS_IS, Bits, REVERSED, reversed};
 use crate::host::walk::Plane;
 
 /// Copies rows that are contiguous in the source. Compilers make vector code of this loop.
@@ -99,7 +99,7 @@ pub(super) unsafe fn transpose_block<T: Bits, const ORDER: u8, const B: usize>(
 #[inline]
 fn order<T: Bits, const ORDER: u8>() -> __m256i {
     let unit = if ORDER == REVERSED { size_of::<T>() } else { size_of::<T>().div_ceil(2) };
-    let bytes: [u8; 32] = array::from_fn(|at| (at % 16 / unit * unit + unit - 1 - at % unit) as u8);
+    let bytes: [u8; 32] = array::from_fn(|at| reversed(at % 16, unit) as u8);
     // SAFETY: the array has 32 bytes.
     unsafe { _mm256_loadu_si256(bytes.as_ptr().cast()) }
 }

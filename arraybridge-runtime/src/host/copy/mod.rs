@@ -95,6 +95,22 @@ impl Pointers {
     }
 }
 
+/// The bytes of an element are copied as they are.
+const AS_IS: u8 = 0;
+/// The bytes of an element are reversed.
+const REVERSED: u8 = 1;
+/// The bytes of each half of an element are reversed.
+const HALVES_REVERSED: u8 = 2;
+
+/// Where a byte of an element comes from if every `unit` bytes are reversed.
+#[cfg(target_arch = "x86_64")]
+const fn reversed(byte: usize, unit: usize) -> usize {
+    byte / unit * unit + unit - 1 - byte % unit
+}
+
+/// The copy of one plane.
+type PlaneCopy = unsafe fn(*mut u8, *const u8, &Plane, bool);
+
 /// Copies a part of an array.
 ///
 /// # Safety
@@ -166,18 +182,15 @@ unsafe fn copy_elements(
     // SAFETY: the plane's elements are inside both arrays, which do not overlap, and the function is for
     // items of this size.
     unsafe {
-        match ints_copy(itemsize, swap) {
+        match plane_copy(itemsize, swap) {
             Some(copy) => copy(dst, src, plane, stream),
             None => copy_items(dst, src, plane, itemsize, swap.unwrap_or(1)),
         }
     }
 }
 
-/// The copy of one plane.
-type PlaneCopy = unsafe fn(*mut u8, *const u8, &Plane, bool);
-
 /// The copy for items with the size of an integer.
-fn ints_copy(itemsize: usize, swap: Option<usize>) -> Option<PlaneCopy> {
+fn plane_copy(itemsize: usize, swap: Option<usize>) -> Option<PlaneCopy> {
     let order = match swap {
         None | Some(0 | 1) => AS_IS,
         Some(unit) if unit == itemsize => REVERSED,
@@ -200,13 +213,6 @@ fn ints_copy(itemsize: usize, swap: Option<usize>) -> Option<PlaneCopy> {
         _ => return None,
     })
 }
-
-/// The bytes of an element are copied as they are.
-const AS_IS: u8 = 0;
-/// The bytes of an element are reversed.
-const REVERSED: u8 = 1;
-/// The bytes of each half of an element are reversed.
-const HALVES_REVERSED: u8 = 2;
 
 /// An unsigned integer with the size of an element.
 trait Bits: Copy {

@@ -1,7 +1,7 @@
 //! Copies of pixels of one to four channels, such as those of images: taken apart into planes, put together from planes,
 //! mirrored, or with the channels in reverse order.
 
-use super::avx2;
+use super::{avx2, reversed};
 use crate::host::processor::has_avx2;
 use crate::host::walk::{Axis, Plane};
 
@@ -125,16 +125,15 @@ impl Pixels {
     /// Every `unit` bytes of an element are reversed.
     fn find_places(&mut self, unit: usize) {
         let (itemsize, channels, pixels) = (self.itemsize, self.channels.len, self.per_block());
-        let (mirrored, reversed) = (self.is_mirrored(), self.is_reversed());
+        let (mirrored, backward) = (self.is_mirrored(), self.is_reversed());
         for channel in 0..channels {
             for pixel in 0..pixels {
                 let to = self.to.place(pixel, channel, channels, itemsize);
-                let channel = if reversed { channels - 1 - channel } else { channel };
+                let channel = if backward { channels - 1 - channel } else { channel };
                 let pixel = if mirrored { pixels - 1 - pixel } else { pixel };
                 let from = self.from.place(pixel, channel, channels, itemsize);
                 for byte in 0..itemsize {
-                    let ordered = byte / unit * unit + unit - 1 - byte % unit;
-                    self.places[to + byte] = (from + ordered) as u8;
+                    self.places[to + byte] = (from + reversed(byte, unit)) as u8;
                 }
             }
         }

@@ -196,6 +196,42 @@ def test_a_tensor_that_is_refused_stays_the_callers(dtype, device, text):
     assert not freed
 
 
+def test_a_tensor_of_another_major_version_stays_the_callers():
+    freed = []
+    # The place of nothing but the version and the deleter is known.
+    managed = Managed(Version(2, 0), None, DELETER(lambda managed: freed.append(True)))
+    out = ctypes.c_void_p(1)
+    with pytest.raises(BufferError, match="DLPack 2"):
+        table().to_object(ctypes.byref(managed), ctypes.byref(out))
+    assert out.value is None
+    with pytest.raises(BufferError, match="DLPack 2"):
+        table().to_object(ctypes.byref(managed), None)
+    settle()
+    assert not freed
+
+
+def test_a_tensor_whose_copy_finds_no_memory_stays_the_callers():
+    # A Tensor needs a copy of elements that are not aligned: of more than there can be.
+    freed = []
+    data = (ctypes.c_float * 4)()
+    shape, strides = (ctypes.c_int64 * 1)(2**45), (ctypes.c_int64 * 1)(0)
+    address = ctypes.addressof(data) + 1
+    tensor = DLTensor(address, Device(1, 0), 1, DType(2, 32, 1), shape, strides, 0)
+    managed = Managed(Version(1, 3), None, DELETER(lambda managed: freed.append(True)), 0, tensor)
+    out = ctypes.c_void_p(1)
+    with pytest.raises(MemoryError):
+        table().to_object(ctypes.byref(managed), ctypes.byref(out))
+    assert out.value is None
+    settle()
+    assert not freed
+    shape[0] = 2
+    made = to_object(managed)
+    assert np.from_dlpack(made).tolist() == [0, 0]
+    del made
+    settle()
+    assert freed == [True]
+
+
 @pytest.mark.parametrize("wrong", [IMAGE, None, 3.0, ab.Tensor], ids=repr)
 def test_an_object_of_another_class_is_a_type_error(wrong):
     managed = ctypes.POINTER(Managed)()

@@ -587,6 +587,39 @@ def test_gradients_pass_through_a_change_of_float():
     assert tape.gradient(y, v).numpy().tolist() == [2, 2, 2]
 
 
+def test_gradients_that_no_array_tells_of_pass_through_copies_and_casts():
+    bridges.need("torch", "tensorflow")
+    import tensorflow as tf
+    import torch
+    from torch.autograd import forward_ad
+
+    def copied(x):
+        return ab.convert(x, "tensorflow", copy=True)
+
+    for shape in ((), (3,), (0, 2), (2, 3, 4)):
+        x = tf.ones(shape)
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            y = copied(x)
+        assert y.shape == x.shape
+        assert (tape.gradient(y, x).numpy() == np.ones(shape)).all()
+    with tf.autodiff.ForwardAccumulator(x, 3 * x) as accumulator:
+        assert (accumulator.jvp(copied(x)).numpy() == 3).all()
+    # Dtypes that have no such operation are copied all the same.
+    for dtype in (*bridges.STANDARD, "bfloat16", "float8_e4m3fn", "float8_e5m2"):
+        image = np.ones((2, 3), dtype)
+        with tf.GradientTape():
+            copy = copied(bridges.make("tensorflow", image))
+        assert bridges.difference("tensorflow", copy, image) is None
+
+    double = ab.torch(lambda x: x.double())
+    with forward_ad.dual_level():
+        dual = forward_ad.make_dual(torch.ones(3), torch.full((3,), 2.0))
+        result = double(dual)
+        assert result.dtype == torch.float32
+        assert forward_ad.unpack_dual(result).tangent.tolist() == [2, 2, 2]
+
+
 def test_torch_func_transforms_work():
     bridges.need("torch")
     # In a process without TensorFlow: what torch imports for it collides with that.

@@ -2,6 +2,7 @@
 
 import _thread
 import collections
+import contextlib
 import ctypes
 import itertools
 import math
@@ -410,11 +411,11 @@ def test_an_interrupt_ends_unstacking_of_many_slices(monkeypatch):
     stack = torch.zeros(5000, 1, 1)
     # One signal, and no Python frame that looks for it. There is no signal -1.
     signals = itertools.chain([int(signal.SIGINT)], itertools.repeat(-1))
-    monkeypatch.setattr(torch.Tensor, "__iter__", lambda self: map(send, signals))
+    monkeypatch.setattr(torch.Tensor, "unbind", lambda self, axis: map(send, signals))
     with pytest.raises(KeyboardInterrupt):
         ab.unstack_slices(stack, "torch")
     assert len(answers) < 2000
-    monkeypatch.setattr(torch.Tensor, "__iter__", lambda self: iter([self]))
+    monkeypatch.setattr(torch.Tensor, "unbind", lambda self, axis: [self])
     with pytest.raises(ValueError, match="5000 slices by its shape, and 1 when"):
         ab.unstack_slices(stack, "torch")
 
@@ -461,7 +462,12 @@ def test_a_framework_makes_all_slices_at_once_where_its_table_says_how(monkeypat
     import tensorflow as tf
 
     calls, unstack = [], tf.unstack
-    monkeypatch.setattr(tf, "unstack", lambda data: calls.append(data.dtype) or unstack(data))
+
+    def unpack(operation):
+        replaced = lambda value, num, axis: operation(value)  # noqa: E731
+        monkeypatch.setattr(tf.raw_ops, "Unpack", replaced)
+
+    unpack(lambda data: calls.append(data.dtype) or unstack(data))
     x = np.arange(24).reshape(2, 3, 4)
     for dtype in ("float32", "uint16"):
         slices = ab.unstack_slices(tf.constant(x.astype(dtype)), "tensorflow", 0)
@@ -474,22 +480,32 @@ def test_a_framework_makes_all_slices_at_once_where_its_table_says_how(monkeypat
         first, _ = ab.unstack_slices(v * 2, "tensorflow", 0)
     assert tape.gradient(first, v).numpy().tolist() == [[[2.0] * 4] * 3, [[0.0] * 4] * 3]
 
-    monkeypatch.setattr(tf, "unstack", lambda data: 1 / 0)
+    unpack(lambda data: 1 / 0)
     slices = ab.unstack_slices(tf.constant(x.astype("float32")), "tensorflow", 0)
     np.testing.assert_array_equal(np.stack(slices), x)
 
-    monkeypatch.setattr(tf, "unstack", lambda data: unstack(data)[:1])
+    unpack(lambda data: unstack(data)[:1])
     with pytest.raises(ValueError, match="2 slices by its shape, and 1 when"):
         ab.unstack_slices(tf.constant(x.astype("float32")), "tensorflow", 0)
 
 
-def test_slices_are_made_in_groups_where_the_table_says_how(monkeypatch):
+def test_slices_that_are_recorded_are_made_in_groups_where_the_table_says_how(monkeypatch):
     bridges.need("tensorflow")
     import tensorflow as tf
 
     calls, unstack = [], tf.unstack
-    monkeypatch.setattr(tf, "unstack", lambda data: calls.append(len(data)) or unstack(data))
-    tripled = ab.tensorflow(lambda s: s * 3)
+
+    def unpack(operation):
+        replaced = lambda value, num, axis: operation(value)  # noqa: E731
+        monkeypatch.setattr(tf.raw_ops, "Unpack", replaced)
+
+    unpack(lambda data: calls.append(len(data)) or unstack(data))
+    declared = ab.tensorflow(lambda s: s * 3)
+
+    def tripled(x):
+        with tf.GradientTape():
+            return declared(x, slice_by_slice=True)
+
     # All slices of a small array are made at once. The last group of a large one may be shorter,
     # and one of few slices has none.
     small, large = (2, 3), (1024, 2048)
@@ -501,20 +517,22 @@ def test_slices_are_made_in_groups_where_the_table_says_how(monkeypatch):
         (17, large, [2] * 8 + [1]),
     ):
         x = np.arange(count * math.prod(shape), dtype="float32").reshape(count, *shape)
-        result = tripled(tf.constant(x), slice_by_slice=True)
-        np.testing.assert_array_equal(result, x * 3)
+        np.testing.assert_array_equal(tripled(tf.constant(x)), x * 3)
         assert calls == groups, count
         calls.clear()
+        # Slices that nobody records are views of the stack.
+        np.testing.assert_array_equal(declared(tf.constant(x), slice_by_slice=True), x * 3)
+        assert not calls
 
     v = tf.Variable(tf.ones((17, 1024, 1024)))
     with tf.GradientTape() as tape:
         y = ab.process_slices(v * 1, lambda s: s * 3)
     assert (tape.gradient(y, v).numpy() == 3).all() and calls == [2] * 8 + [1]
 
-    monkeypatch.setattr(tf, "unstack", lambda data: 1 / 0)
-    np.testing.assert_array_equal(tripled(tf.constant(x), slice_by_slice=True), x * 3)
-    monkeypatch.setattr(tf, "unstack", lambda data: unstack(data)[:1])
-    np.testing.assert_array_equal(tripled(tf.constant(x), slice_by_slice=True), x * 3)
+    unpack(lambda data: 1 / 0)
+    np.testing.assert_array_equal(tripled(tf.constant(x)), x * 3)
+    unpack(lambda data: unstack(data)[:1])
+    np.testing.assert_array_equal(tripled(tf.constant(x)), x * 3)
 
 
 # Stacks that are filled as their slices come.
@@ -696,7 +714,10 @@ def test_a_stack_is_one_operation_however_many_slices_it_has(count, monkeypatch)
     create = owner.create
     counted = lambda *args, **options: created.append(1) or create(*args, **options)  # noqa: E731
     monkeypatch.setattr(owner, "create", staticmethod(counted))
-    counters = [Counter(monkeypatch, vars(tf), "stack"), Counter(monkeypatch, vars(torch), "stack")]
+    counters = [
+        Counter(monkeypatch, vars(tf.raw_ops), "Pack"),
+        Counter(monkeypatch, vars(torch), "stack"),
+    ]
     forbid(monkeypatch, jnp, "stack", "concatenate", "array", "zeros")
     forbid_asarray(monkeypatch, jnp)
     forbid(monkeypatch, tf, "concat", "constant", "tensor_scatter_nd_update", "zeros")
@@ -709,7 +730,9 @@ def test_a_stack_is_one_operation_however_many_slices_it_has(count, monkeypatch)
         assert bridges.difference(name, stacked, image) is None
         assert [(r.how, r.nbytes) for r in records] == [("stack", image.nbytes)]
     assert ab.stack_slices(leaves, "torch").requires_grad
-    # TensorFlow's tensors, torch's with and without a gradient.
+    with tf.GradientTape():
+        ab.stack_slices(slices["tensorflow"], "tensorflow")
+    # TensorFlow's tensors with a gradient, torch's with and without.
     assert [counter.calls for counter in counters] == [1, 1 + HAS_EXCHANGE]
     assert len(created) == 1
 
@@ -815,20 +838,65 @@ def test_slices_without_memory_are_an_error():
 @pytest.mark.parametrize("name", (pytest.param("torch", marks=needs_exchange), "tensorflow"))
 def test_a_stack_that_the_framework_refuses_is_made_in_another_way(name, monkeypatch):
     bridges.need(name)
-    import importlib
 
-    def refuse(*arguments):
+    def refuse(*arguments, **options):
         raise errors.pop(0)
 
-    module = importlib.import_module(name)
     slices = [bridges.make(name, s) for s in STACK.astype("float32")]
-    monkeypatch.setattr(module, "stack", refuse)
+    if name == "torch":
+        import torch
+
+        monkeypatch.setattr(torch, "stack", refuse)
+        recording = contextlib.nullcontext
+    else:
+        import tensorflow as tf
+
+        monkeypatch.setattr(tf.raw_ops, "Pack", refuse)
+        recording = tf.GradientTape
     errors = [RuntimeError("no"), RuntimeError("no")]
-    assert bridges.difference(name, ab.stack_slices(slices, name), STACK.astype("float32")) is None
+    with recording():
+        stack = ab.stack_slices(slices, name)
+    assert bridges.difference(name, stack, STACK.astype("float32")) is None
     for error in (KeyboardInterrupt, MemoryError):
         errors = [error()]
-        with pytest.raises(error):
+        with pytest.raises(error), recording():
             ab.stack_slices(slices, name)
+
+
+def test_tensorflow_joins_its_own_large_arrays(monkeypatch):
+    """They are in the caches of several cores, and its allocator keeps the memory of large ones."""
+    bridges.need("tensorflow")
+    import tensorflow as tf
+
+    calls, pack, concat = [], tf.raw_ops.Pack, tf.concat
+    monkeypatch.setattr(
+        tf.raw_ops,
+        "Pack",
+        lambda values, axis: calls.append("stack") or pack(values=values, axis=axis),
+    )
+    monkeypatch.setattr(
+        tf, "concat", lambda arrays, axis: calls.append("concat") or concat(arrays, axis)
+    )
+    doubled = ab.tensorflow(lambda s: s * 2)
+    tiled = ab.tensorflow(lambda s: s * 2, tiles=(512, 256))
+    for shape, joins in (
+        ((3, 512, 255), []),  # slices of 510 KiB
+        ((3, 512, 256), ["stack"]),
+        ((255, 128, 256), []),  # 31.875 MiB
+        ((256, 128, 256), ["stack"]),
+    ):
+        x = tf.random.uniform(shape)
+        assert (ab.stack_slices(tf.unstack(x), "tensorflow").numpy() == x.numpy()).all()
+        assert calls == joins
+        calls.clear()
+        assert (doubled(x, slice_by_slice=True).numpy() == 2 * x.numpy()).all()
+        assert calls == joins
+        calls.clear()
+    for columns, joins in ((255, False), (256, True)):
+        x = tf.random.uniform((1024, columns))
+        assert (tiled(x).numpy() == 2 * x.numpy()).all()
+        assert bool(calls) is joins
+        calls.clear()
 
 
 def test_slices_of_another_framework_are_not_converted_one_by_one():

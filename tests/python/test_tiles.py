@@ -236,6 +236,27 @@ def test_what_a_thread_traces_or_records_is_worked_on_in_that_thread():
         result = recorded(x)
     np.testing.assert_array_equal(tape.gradient(result, x), 4)
     np.testing.assert_array_equal(tf.function(recorded)(x), 4)
+    # A tape may record the function's own variables as well.
+    weight = tf.Variable(3.0)
+    weighted = arraybridge.tensorflow(lambda tile: tile * weight, tiles=(1, 1), workers=2)
+    with tf.GradientTape() as tape:
+        result = weighted(x)
+    assert tape.gradient(result, weight) == 8
+
+
+def test_threads_work_on_what_nobody_records():
+    bridges.need("tensorflow")
+    import tensorflow as tf
+
+    threads = set()
+
+    def square(tile):
+        threads.add(threading.current_thread())
+        return tile * tile
+
+    squared = arraybridge.tensorflow(square, tiles=(1, 1), workers=2)
+    np.testing.assert_array_equal(squared(tf.fill((4, 4), 2.0)), 4)
+    assert threads and threading.current_thread() not in threads
 
 
 @pytest.mark.parametrize("workers", [1, 3])

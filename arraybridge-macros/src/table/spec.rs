@@ -189,6 +189,8 @@ pub struct Framework {
     pub fast_to_numpy: Vec<(DType, Op)>,
     pub fast_from_numpy: Option<FastFromNumpy>,
     pub copy: Option<Op>,
+    pub recording: Option<Op>,
+    pub copy_recorded: Option<Op>,
     pub ready: Option<Op>,
     pub lazy: bool,
     pub version: Option<Op>,

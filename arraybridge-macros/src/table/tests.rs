@@ -60,7 +60,7 @@ mistakes! {
         "t.toml:2:1: unknown key `titel` in [x]; write `title`",
     ];
     a_key_unlike_any_known_one: HOST, "title = \"X\"\n" => "title = \"X\"\nwavelength = 3\n", [
-        "t.toml:3:1: unknown key `wavelength` in [x]; known keys: title, module, install, classes, values, refuse, guards, reasons, dtypes, no_dlpack, no_slices, dtype, dtype_names, missing, memory, device, stream, immutable, align, cached_scalars, isolate, init, ndim, empty, export, import, to_numpy, from_numpy, fast_to_numpy, fast_from_numpy, copy, ready, lazy, version, array, oom, clear, host_modules, check",
+        "t.toml:3:1: unknown key `wavelength` in [x]; known keys: title, module, install, classes, values, refuse, guards, reasons, dtypes, no_dlpack, no_slices, dtype, dtype_names, missing, memory, device, stream, immutable, align, cached_scalars, isolate, init, ndim, empty, export, import, to_numpy, from_numpy, fast_to_numpy, fast_from_numpy, copy, recording, copy_recorded, ready, lazy, version, array, oom, clear, host_modules, check",
     ];
     a_value_of_the_wrong_type: HOST, r#""X""# => "3", [
         "t.toml:2:9: `title` is of type integer; write a string",
@@ -154,6 +154,10 @@ mistakes! {
     ];
     a_lazy_framework_without_ready: HOST, "guards" => "lazy = true\nguards", [
         r#"t.toml:7:1: `lazy` needs `ready`; add ready = "op(data)""#,
+    ];
+    a_recorded_copy_in_place_of_nothing: HOST, "guards" => "copy_recorded = \"data\"\nguards", [
+        r#"t.toml:7:1: `copy_recorded` needs `copy`; add copy = "op(data)""#,
+        r#"t.toml:7:1: `copy_recorded` needs `recording`; add recording = "op()""#,
     ];
     fast_functions_in_place_of_nothing: HOST, "guards" => "fast_to_numpy = { float32 = \"data\" }\nfast_from_numpy = { create = \"data\", write = \"array\" }\nguards", [
         r#"t.toml:7:1: `fast_to_numpy` needs `to_numpy`; add to_numpy = "op(data)""#,

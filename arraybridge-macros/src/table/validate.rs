@@ -56,6 +56,8 @@ fn framework(name: &str, section: &Section<'_>, names: &mut Names) -> Framework 
         fast_to_numpy: dtypes.fast_to_numpy(section),
         fast_from_numpy: fast_from_numpy(section),
         copy: op(section, "copy", &["data"]),
+        recording: op(section, "recording", &[]),
+        copy_recorded: op(section, "copy_recorded", &["data"]),
         ready: op(section, "ready", &["data"]),
         lazy: lazy(section),
         version: op(section, "version", &["data"]),
@@ -127,6 +129,8 @@ fn ways(section: &Section<'_>) {
         vec!["export", "import", "to_numpy"],
         format!("nothing can be converted from {name}; add `export` or `to_numpy`"),
     );
+    needs(section, "copy_recorded", section, ("copy", "op(data)"));
+    needs(section, "copy_recorded", section, ("recording", "op()"));
     // What is faster is compared with what it replaces, by an array that goes in and comes out again.
     for key in [NO_DLPACK, "fast_to_numpy", "fast_from_numpy"] {
         needs(section, key, section, TO_NUMPY);

@@ -258,7 +258,10 @@ impl<'t, 'py: 't> Run<'t, 'py> {
     /// A copy by the array's own framework, where the array is.
     fn copied(&self, data: &Bound<'py, PyAny>, whose: Whose) -> Result<Bound<'py, PyAny>> {
         let loaded = self.loaded(whose)?.expect("only a framework's array is copied");
-        let copy = loaded.framework.copy.expect("a plan copies where the table can");
+        let copy = match loaded.framework.copy_recorded {
+            Some(copy) if loaded.may_record(self.py) => copy,
+            _ => loaded.framework.copy.expect("a plan copies where the table can"),
+        };
         let device = self.working_device();
         let made = places::within(self.py, loaded, device, |_| {
             copy.call(self.py, [loaded.module(self.py), data])

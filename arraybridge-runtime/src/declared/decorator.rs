@@ -71,8 +71,8 @@ halo : int or tuple of int, optional
 workers : int, optional
     The number of threads that work on tiles. It helps where the function releases the GIL, as most of
     NumPy and torch does. Settings of a thread, such as `torch.no_grad()`, do not hold in workers. Arrays
-    on an accelerator, traced arrays, and those of TensorFlow, whose gradient tapes watch one thread, are
-    worked on by the caller's thread alone.
+    on an accelerator, traced arrays, and those of TensorFlow while a gradient tape watches the caller's
+    thread, are worked on by that thread alone.
 writable : bool, optional
     True copies results that come from immutable arrays, such as those of JAX and TensorFlow, so that they
     can be written to. By default NumPy shares their memory and gets a read-only array.

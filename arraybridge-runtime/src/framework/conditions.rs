@@ -7,7 +7,7 @@ use pyo3::prelude::*;
 
 use crate::framework::loaded::LoadedFramework;
 use crate::framework::op::Scope;
-use crate::framework::spec::{DType, Guard, Kind, Missing, Op, ReasonRole};
+use crate::framework::spec::{DType, Framework, Guard, Kind, Memory, Missing, Op, ReasonRole};
 use crate::interpreter::error::attempt;
 
 impl<const N: usize> Op<N> {
@@ -77,6 +77,17 @@ impl LoadedFramework {
         Some(guard.holds_or_raises(py, self, data))
     }
 
+    /// Whether operations on arrays that do not say so may be recorded for a gradient now.
+    pub fn may_record(&self, py: Python<'_>) -> bool {
+        let Framework { recording, guards, refuse, memory, .. } = self.framework;
+        if let Some(recording) = recording {
+            return attempt(py, recording.holds(py, [self.module(py)])).unwrap_or(true);
+        }
+        let says = guards.iter().any(|guard| guard.role == Some(ReasonRole::Gradient));
+        let traces = refuse.iter().any(|refusal| refusal.role == Some(ReasonRole::Traced));
+        *memory == Memory::Either && !says && !traces
+    }
+
     /// The reason why an array has no memory to export, if the table knows it.
     pub fn reason<'py>(&self, py: Python<'py>, data: &Bound<'py, PyAny>) -> Option<&'static Guard> {
         let holds = |reason: &&Guard| attempt(py, reason.holds(py, self, data)).unwrap_or(false);
@@ -116,7 +127,7 @@ mod tests {
     use pyo3::types::PyModule;
 
     use super::*;
-    use crate::framework::generated::statics::{JAX, TORCH};
+    use crate::framework::generated::statics::{JAX, NUMPY, PYCLESPERANTO, TENSORFLOW, TORCH};
     use crate::framework::spec::Framework;
 
     const FAKE: &std::ffi::CStr = c"
@@ -195,6 +206,27 @@ def no():
         with_fake(&JAX, |py, loaded, array| {
             assert_eq!(loaded.is_recorded(py, array("").bind(py)), None);
         });
+    }
+
+    #[test]
+    fn a_framework_that_does_not_say_whether_it_records_may() {
+        let may_record = |framework| {
+            let found = std::cell::Cell::new(false);
+            with_fake(framework, |py, loaded, _| found.set(loaded.may_record(py)));
+            found.get()
+        };
+        for framework in [&NUMPY, &JAX, &PYCLESPERANTO] {
+            assert!(!may_record(framework), "{}", framework.name);
+        }
+        // The fake module cannot be asked.
+        assert!(may_record(&TORCH) && may_record(&TENSORFLOW));
+        // SAFETY: a table owns nothing that would be dropped twice.
+        let copy = || unsafe { std::ptr::read(&raw const TENSORFLOW) };
+        let silent: &Framework = Box::leak(Box::new(Framework { recording: None, ..copy() }));
+        assert!(may_record(silent));
+        let guards = TORCH.guards;
+        let says: &Framework = Box::leak(Box::new(Framework { recording: None, guards, ..copy() }));
+        assert!(!may_record(says));
     }
 
     #[test]

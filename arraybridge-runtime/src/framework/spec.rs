@@ -152,8 +152,14 @@ pub struct Framework {
     pub fast_to_numpy: &'static [(DType, Op<2>)],
     /// The same in place of `from_numpy`, for contiguous memory.
     pub fast_from_numpy: Option<FastFromNumpy>,
-    /// A copy on the same accelerator. Scope: `module, data`.
+    /// A copy in the same kind of memory. Scope: `module, data`.
     pub copy: Option<Op<2>>,
+    /// Whether operations may be recorded for a gradient now, if no guard says so of each array. Scope:
+    /// `module`.
+    pub recording: Option<Op<1>>,
+    /// A copy that gradients go through, if `copy` has none: made while `recording` is true. Scope: `module,
+    /// data`.
+    pub copy_recorded: Option<Op<2>>,
     /// Waits for the arrays in what a function returned. Scope: `module, data`.
     pub ready: Option<Op<2>>,
     /// Whether nothing is computed until somebody asks for it, as `ready` does.

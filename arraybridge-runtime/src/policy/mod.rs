@@ -23,7 +23,7 @@ use crate::framework::device::{self, Device, Placement};
 use crate::framework::endpoints::Endpoints;
 use crate::framework::loaded::{self, LoadedFramework};
 use crate::framework::oom;
-use crate::framework::spec::{DType, Framework, Kind, Memory, ReasonRole};
+use crate::framework::spec::{DType, Kind, Memory, ReasonRole};
 use crate::host::cast::Scaling;
 use crate::interpreter::error::{Error, Failure, Result, attempt, warn};
 use crate::memory::cast;
@@ -419,7 +419,7 @@ fn is_odd<'py>(py: Python<'py>, loaded: &LoadedFramework, array: &Bound<'py, PyA
 enum Recording {
     /// They are not.
     None,
-    /// The framework may record operations on ordinary arrays, and does not say whether it does.
+    /// They may be: the array does not say.
     Possible,
     /// The array says that they are.
     Certain,
@@ -431,21 +431,10 @@ fn recording<'py>(
     array: &Bound<'py, PyAny>,
 ) -> Recording {
     match loaded.is_recorded(py, array) {
-        Some(true) => return Recording::Certain,
-        Some(false) => return Recording::None,
-        None => {}
+        Some(true) => Recording::Certain,
+        _ if loaded.may_record(py) => Recording::Possible,
+        _ => Recording::None,
     }
-    match may_record_unseen(loaded.framework) {
-        true => Recording::Possible,
-        false => Recording::None,
-    }
-}
-
-/// Whether a framework may record operations on arrays that do not say so.
-pub(crate) fn may_record_unseen(framework: &Framework) -> bool {
-    let says = framework.guards.iter().any(|guard| guard.role == Some(ReasonRole::Gradient));
-    let traces = framework.refuse.iter().any(|refusal| refusal.role == Some(ReasonRole::Traced));
-    framework.memory == Memory::Either && !says && !traces
 }
 
 /// Whether an operation on the array may be recorded to compute a gradient.

@@ -6,7 +6,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
 
 use super::fill::{clear_rows, fill_row};
-use super::join::{Along, Join, Parts, common_dtype, join};
+use super::join::{Along, Join, Parts, common_dtype, join, stack_alike};
 use super::shape::{shape_of, shape_text};
 use super::whole::Whole;
 use crate::convert::Opened;
@@ -141,7 +141,10 @@ impl<'a, 'py> Column<'a, 'py> {
         match self.items.iter().find_map(detect::class_of).filter(|_| is_stacked) {
             Some(class) => {
                 let (target, placement) = self.target.unwrap_or((class.framework, Placement::Auto));
-                join(Parts::new(&self.items, target), target, placement, Along::NewAxis)
+                if let Some(stack) = stack_alike(&self.items, target, placement)? {
+                    return Ok(stack);
+                }
+                join(Parts::new(&self.items, target)?, target, placement, Along::NewAxis)
             }
             None => Ok(PyList::new(self.py, &self.items)?.into_any()),
         }
@@ -159,7 +162,12 @@ impl<'a, 'py> Column<'a, 'py> {
             Some(stack) => stack.whole.join,
             None => {
                 let (target, placement) = self.target.unwrap_or((class.framework, Placement::Auto));
-                Join::new(item, target, placement, Along::NewAxis)?
+                let join = Join::new(item, target, placement, Along::NewAxis)?;
+                // What can change may be what the function writes its next result to.
+                if class.framework.immutable && join.is_better_at_large(item, self.count) {
+                    return Ok(false);
+                }
+                join
             }
         };
         let Some(opened) = join.open(item)? else { return Ok(false) };

@@ -58,8 +58,8 @@ pub(super) fn join<'py>(
     let join = Join::new(first, target, placement, along)?;
     let start = trace::start();
     let result = match parts.opened {
-        Some(opened) => join.fill_buffer(first, &opened)?,
-        None => join.execute(&unwrap_values(parts.arrays)?)?,
+        Some(opened) if !join.is_better_for(parts.arrays)? => join.fill_buffer(first, &opened)?,
+        _ => join.execute(&unwrap_values(parts.arrays)?)?,
     };
     if let Some(start) = start {
         trace::push(py, join.record(&result), start);
@@ -71,6 +71,10 @@ pub(super) fn join<'py>(
 /// several things. Ours takes 1.0 to 2.6 times as long as `torch.stack`. From 32 MiB on, for which glibc maps new
 /// memory each time, ours takes 0.3 to 0.5 of it, with huge pages.
 const OWN_BELOW: usize = 32 << 20;
+
+/// An array of so many bytes is computed by several threads of a framework, and is then in the caches of several cores.
+/// One thread copies it from there at half the speed of those that have computed it.
+const LARGE_PART: usize = 512 << 10;
 
 /// Stacks 2-D arrays of the target by its own operation, where that is the fastest way and nobody has to ask each
 /// of them what it is. `None` where it is not, or the operation fails: other ways find out why.
@@ -116,9 +120,18 @@ pub(super) struct Parts<'a, 'py> {
 }
 
 impl<'a, 'py> Parts<'a, 'py> {
-    pub fn new(arrays: &'a [Bound<'py, PyAny>], target: &'static Framework) -> Parts<'a, 'py> {
-        let opened = arrays.iter().map(|array| open_plain(array, target)).collect();
-        Parts { arrays, opened }
+    /// # Errors
+    ///
+    /// As [`loaded::load`].
+    pub fn new(
+        arrays: &'a [Bound<'py, PyAny>],
+        target: &'static Framework,
+    ) -> Result<Parts<'a, 'py>> {
+        let Some(first) = arrays.first() else { return Ok(Parts { arrays, opened: None }) };
+        let loaded = loaded::load(first.py(), target, Endpoints::of(target))?;
+        let records = loaded.may_record(first.py());
+        let opened = arrays.iter().map(|array| open_plain(array, target, records)).collect();
+        Ok(Parts { arrays, opened })
     }
 
     /// The shape of an array; `None` if it has none or a trace does not know all of it.
@@ -139,10 +152,14 @@ impl<'a, 'py> Parts<'a, 'py> {
 }
 
 /// The host memory of an array that is joined without an operation of its framework: nothing is recorded of it.
-fn open_plain(array: &Bound<'_, PyAny>, target: &'static Framework) -> Option<Opened> {
+/// `records`: whether the target may record operations on arrays that do not say so.
+fn open_plain(
+    array: &Bound<'_, PyAny>,
+    target: &'static Framework,
+    records: bool,
+) -> Option<Opened> {
     let class = detect::class_of(array)?;
-    let own = class.framework.memory_type == target.memory_type;
-    match own && policy::may_record_unseen(target) {
+    match records && class.framework.memory_type == target.memory_type {
         true => None,
         false => convert::open_plain(array, &class),
     }
@@ -257,7 +274,16 @@ impl<'py> Join<'_, 'py> {
                 return Ok(true);
             }
         }
-        Ok(false)
+        self.is_better_for(arrays)
+    }
+
+    /// Whether all arrays belong to the target, and it joins them faster than we do.
+    fn is_better_for(&self, arrays: &[Bound<'py, PyAny>]) -> Result<bool> {
+        let [first, _, ..] = arrays else { return Ok(false) };
+        if !self.is_own(first)? || !self.is_better_at_large(first, arrays.len()) {
+            return Ok(false);
+        }
+        arrays.iter().map(|array| self.is_own(array)).try_fold(true, |all, own| Ok(all & own?))
     }
 
     /// The device of the result when the first array is on `source`.
@@ -278,17 +304,33 @@ impl<'py> Join<'_, 'py> {
         others: &[Bound<'py, PyAny>],
     ) -> bool {
         let Join { py, loaded, .. } = *self;
-        if policy::may_record_unseen(loaded.framework) {
+        if loaded.may_record(py) {
             // It is the only way, and the operation checks what it gets.
             return ndim_of(first) == Some(2) && is_recorded(py, loaded, first);
         }
         if loaded.framework.guards.is_empty() {
-            return false;
+            return ndim_of(first) == Some(2) && self.is_better_at_large(first, 1 + others.len());
         }
         // Arrays of several dtypes are promoted as NumPy does it.
         convert::alike(loaded, class, first, others).is_some_and(|view| {
             let bytes = view.nbytes().saturating_mul(1 + others.len());
             view.ndim() == 2 && bytes < OWN_BELOW
+        })
+    }
+
+    /// Whether the target joins so many arrays like this one of its own faster than one thread of ours copies them as
+    /// they come: it computes at once, by several threads that do not write to memory of ours, and those are large.
+    pub fn is_better_at_large(&self, part: &Bound<'py, PyAny>, count: usize) -> bool {
+        let Join { py, loaded, .. } = *self;
+        let Framework { memory, ready, array, .. } = loaded.framework;
+        let writes = array.as_ref().is_none_or(|table| table.write.is_some());
+        if *memory != Memory::Either || ready.is_some() || writes {
+            return false;
+        }
+        let dtype = convert::dtype_of(py, loaded, part);
+        dtype.zip(shape_of(part)).is_some_and(|(dtype, shape)| {
+            let bytes = contiguous_bytes(&shape, dtype.size()).unwrap_or(usize::MAX);
+            bytes >= LARGE_PART || bytes.saturating_mul(count) >= OWN_BELOW
         })
     }
 
@@ -360,7 +402,8 @@ impl<'py> Join<'_, 'py> {
     ///
     /// As [`convert::open_host`], for what is not the array's own fault.
     pub fn open(&self, array: &Bound<'py, PyAny>) -> Result<Option<Opened>> {
-        if let Some(opened) = open_plain(array, self.loaded.framework) {
+        let records = self.loaded.may_record(self.py);
+        if let Some(opened) = open_plain(array, self.loaded.framework, records) {
             return Ok(Some(opened));
         }
         let is_array =

@@ -76,7 +76,7 @@ pub fn stack<'py>(
     if let Some(stack) = stack_alike(slices, target, placement)? {
         return Ok(stack);
     }
-    let parts = Parts::new(slices, target);
+    let parts = Parts::new(slices, target)?;
     if let Some(index) = (0..slices.len()).find(|index| parts.ndim(*index) != Some(2)) {
         return Err(Error::Value(format!(
             "the slice at index {index} is not a 2D array; its shape is {}",
@@ -261,7 +261,7 @@ pub fn concatenate<'py>(parts: &[Bound<'py, PyAny>], axis: usize) -> Result<Boun
         [only] => Ok(only.clone()),
         [first, ..] => {
             let target = convert::class_of(first)?.framework;
-            join(Parts::new(parts, target), target, Placement::Auto, Along::Axis(axis))
+            join(Parts::new(parts, target)?, target, Placement::Auto, Along::Axis(axis))
         }
         [] => Err(Error::Value("there are no arrays to concatenate".into())),
     }

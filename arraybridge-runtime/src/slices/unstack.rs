@@ -187,12 +187,20 @@ fn way<'py>(array: &Bound<'py, PyAny>, count: usize, at_once: bool) -> Result<Wa
     }
     let framework = class.framework;
     let loaded = loaded::load(py, framework, Endpoints::of(framework))?;
-    if at_once && let Some(slices) = together(array, &class, loaded)? {
+    // Nobody may write to slices that torch made together while it records for a gradient.
+    let is_recorded = is_recorded(py, loaded, array);
+    if at_once
+        && (framework.immutable || !is_recorded)
+        && let Some(slices) = together(array, &class, loaded)?
+    {
         return Ok(Way::Iterate(slices));
     }
-    let one_by_one = || Groups::new(array, &class, loaded, count).map_or(Way::Index, Way::Groups);
-    // Nothing is recorded of memory. And torch lets nobody write to slices that it made together.
-    if is_recorded(py, loaded, array) {
+    let one_by_one = || match framework.immutable {
+        true => Groups::new(array, &class, loaded, count).map_or(Way::Index, Way::Groups),
+        false => Way::Index,
+    };
+    // Nothing is recorded of memory.
+    if is_recorded {
         return Ok(one_by_one());
     }
     Ok(match OnHost::shared(array, &class, loaded) {

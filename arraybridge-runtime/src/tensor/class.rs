@@ -389,7 +389,7 @@ fn typestr(dtype: DType) -> PyResult<String> {
 /// What Python raises.
 pub fn add_class(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<PyTensor>()?;
-    dlpark::python::install_exchange_api::<PyTensor>(module.py())
+    super::exchange::install(module.py())
 }
 
 /// The class of the `arraybridge` package, unless that is this module's own class.

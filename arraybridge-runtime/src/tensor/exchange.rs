@@ -5,22 +5,27 @@
 //! here waits for a device: the legacy default stream, which the table names as the one to work on, is
 //! made to wait for the stream that wrote the memory.
 
-use std::ffi::c_void;
+use std::ffi::{c_int, c_void};
 use std::mem::ManuallyDrop;
+use std::sync::OnceLock;
 
 use dlpark::Managed;
-use dlpark::ffi::{DLDevice, DLDeviceType, DLManagedTensorVersioned, DLTensor};
+use dlpark::ffi::{
+    DLDevice, DLDeviceType, DLManagedTensorVersioned, DLPACK_MAJOR_VERSION, DLPackExchangeAPI,
+    DLTensor,
+};
 use dlpark::python::DlpackExchangeProducer;
 use dlpark::tensor::TensorRef;
 use pyo3::exceptions::PyBufferError;
+use pyo3::ffi;
 use pyo3::prelude::*;
 
 use super::{PyTensor, Tensor, streams};
 use crate::convert::Opened;
-use crate::dlpack::{self, capsule, managed};
+use crate::dlpack::{self, managed};
 use crate::host::buffer::HostBuffer;
 use crate::host::layout;
-use crate::memory::source::Source;
+use crate::memory::source::{Owner, Source};
 
 fn buffer_error(error: impl std::fmt::Display) -> PyErr {
     PyBufferError::new_err(error.to_string())
@@ -90,12 +95,73 @@ unsafe impl DlpackExchangeProducer for PyTensor {
         tensor: Managed<DLManagedTensorVersioned>,
     ) -> PyResult<Py<PyTensor>> {
         // The specification does not say who frees a tensor that is refused. TVM FFI does so itself, so
-        // the caller keeps it.
+        // the caller keeps it: a handle of our own lasts until the object exists.
         let tensor = ManuallyDrop::new(tensor);
-        let device = dlpack::describe(&tensor).map_err(buffer_error)?.device();
-        super::expect_device(device).map_err(buffer_error)?;
-        let source = capsule::described(ManuallyDrop::into_inner(tensor))?;
-        let opened = Opened { source, private: false };
-        Py::new(py, PyTensor::from(Tensor::from_opened(py, opened)?))
+        let view = dlpack::describe(&tensor).map_err(buffer_error)?;
+        super::expect_device(view.device()).map_err(buffer_error)?;
+        let mut owner = ManuallyDrop::new(Owner::from(ManuallyDrop::into_inner(tensor)));
+        // SAFETY: by the specification the memory is valid until the tensor's deleter is called, which the
+        // owner does, and may be written to unless the tensor says otherwise.
+        let source = unsafe { Source::new(view, owner.share()) };
+        let made = Tensor::from_opened(py, Opened { source, private: false })
+            .map_err(PyErr::from)
+            .and_then(|tensor| Py::new(py, PyTensor::from(tensor)));
+        let owner = ManuallyDrop::into_inner(owner);
+        if made.is_err() {
+            std::mem::forget(owner.unshare());
+        }
+        made
+    }
+}
+
+type ToObject = unsafe extern "C" fn(*mut DLManagedTensorVersioned, *mut *mut c_void) -> c_int;
+
+/// dlpark's function that makes an object of a tensor.
+static TO_OBJECT: OnceLock<ToObject> = OnceLock::new();
+
+/// Adds the table to the class.
+///
+/// # Errors
+///
+/// What Python raises.
+pub(super) fn install(py: Python<'_>) -> PyResult<()> {
+    dlpark::python::install_exchange_api::<PyTensor>(py)?;
+    let name = c"dlpack_exchange_api";
+    let capsule = py.get_type::<PyTensor>().getattr("__dlpack_c_exchange_api__")?;
+    // SAFETY: the capsule is the one that dlpark has just made of a table that it leaked, and nobody has
+    // seen the class yet.
+    let table = unsafe {
+        let pointer = ffi::PyCapsule_GetPointer(capsule.as_ptr(), name.as_ptr());
+        pointer.cast::<DLPackExchangeAPI>().as_mut()
+    };
+    let table = table.ok_or_else(|| PyErr::fetch(py))?;
+    if let Some(to_object) = table.managed_tensor_to_py_object_no_sync.replace(to_object_if_known) {
+        TO_OBJECT.get_or_init(|| to_object);
+    }
+    Ok(())
+}
+
+/// Makes an object of a tensor, unless its layout is of another major version: dlpark frees such a tensor,
+/// but one that is refused stays the caller's.
+unsafe extern "C" fn to_object_if_known(
+    tensor: *mut DLManagedTensorVersioned,
+    object: *mut *mut c_void,
+) -> c_int {
+    let to_object = TO_OBJECT.get().expect("the table holds this function after the other is kept");
+    // SAFETY: by the specification the caller is attached, the tensor is one of some version, whose place
+    // never changes, and `object` can be written to. dlpark looks for null.
+    unsafe {
+        match tensor.as_ref().map(|tensor| tensor.version.major) {
+            Some(major) if major != DLPACK_MAJOR_VERSION => {
+                if let Some(object) = object.as_mut() {
+                    *object = std::ptr::null_mut();
+                }
+                let text =
+                    format!("the tensor is of DLPack {major}, of which arraybridge knows nothing");
+                buffer_error(text).restore(Python::assume_attached());
+                -1
+            }
+            _ => to_object(tensor, object),
+        }
     }
 }

@@ -44,6 +44,8 @@ TABLE: dict[str, Any] = {
     "fast_to_numpy": None,
     "fast_from_numpy": {"create": ("data", "device"), "write": ("array", "data")},
     "copy": ("data",),
+    "recording": (),
+    "copy_recorded": ("data",),
     "ready": ("data",),
     "lazy": None,
     "version": ("data",),

@@ -19,9 +19,11 @@ use super::scope;
 use crate::convert::{self, Request};
 use crate::framework::detect::{self, Role};
 use crate::framework::device::Device;
+use crate::framework::endpoints::Endpoints;
+use crate::framework::loaded;
 use crate::interpreter::error::{Error, Result};
 use crate::interpreter::progress::Progress;
-use crate::policy::{self, StackPolicy};
+use crate::policy::StackPolicy;
 use crate::slices::{self, Grid, Tile};
 use assembly::Assembly;
 pub use option::Tiles;
@@ -67,7 +69,7 @@ impl<'py> Call<'_, 'py> {
             progress.step(1)
         };
         let in_threads = tiles.workers > 1 && lead.count() > 1;
-        if in_threads && self.is_on_host(slots) && !self.is_watched(slots) {
+        if in_threads && self.is_on_host(slots) && !self.is_watched(slots)? {
             workers::run(self, declared, lead.count(), tiles.workers, &cut, &mut take)?;
         } else {
             for index in 0..lead.count() {
@@ -88,14 +90,15 @@ impl<'py> Call<'_, 'py> {
         call.is_ok_and(is_host) && slots.iter().all(|slot| !scope::is_on_accelerator(self.py, slot))
     }
 
-    /// Whether a trace or a gradient tape may watch what this thread does. It would not see other threads. TensorFlow
-    /// does not say whether a tape watches.
-    fn is_watched(&self, slots: &ArgumentSlots<'py>) -> bool {
+    /// Whether a trace or a gradient tape may watch what this thread does. It would not see other threads.
+    fn is_watched(&self, slots: &ArgumentSlots<'py>) -> Result<bool> {
         let is_traced = |slot: &ArgumentSlot<'py>| {
             let class = detect::class_of(&slot.value);
             class.is_some_and(|class| matches!(class.role, Role::Refused(_)))
         };
-        policy::may_record_unseen(self.definition.options.input) || slots.iter().any(is_traced)
+        let input = self.definition.options.input;
+        let loaded = loaded::load(self.py, input, Endpoints::of(input))?;
+        Ok(loaded.may_record(self.py) || slots.iter().any(is_traced))
     }
 
     /// The arrays that are cut, with their places among the slots: the first one, and those of `sliced`.

@@ -128,8 +128,8 @@ impl<'a, 'py> Parts<'a, 'py> {
         target: &'static Framework,
     ) -> Result<Parts<'a, 'py>> {
         let Some(first) = arrays.first() else { return Ok(Parts { arrays, opened: None }) };
-        let loaded = loaded::load(first.py(), target, Endpoints::of(target))?;
-        let records = loaded.may_record(first.py());
+        let py = first.py();
+        let records = loaded::load(py, target, Endpoints::of(target))?.may_record(py);
         let opened = arrays.iter().map(|array| open_plain(array, target, records)).collect();
         Ok(Parts { arrays, opened })
     }
@@ -280,7 +280,7 @@ impl<'py> Join<'_, 'py> {
     /// Whether all arrays belong to the target, and it joins them faster than we do.
     fn is_better_for(&self, arrays: &[Bound<'py, PyAny>]) -> Result<bool> {
         let [first, _, ..] = arrays else { return Ok(false) };
-        if !self.is_own(first)? || !self.is_better_at_large(first, arrays.len()) {
+        if !self.is_better_at_large(first, arrays.len()) || !self.is_own(first)? {
             return Ok(false);
         }
         arrays.iter().map(|array| self.is_own(array)).try_fold(true, |all, own| Ok(all & own?))
@@ -304,12 +304,11 @@ impl<'py> Join<'_, 'py> {
         others: &[Bound<'py, PyAny>],
     ) -> bool {
         let Join { py, loaded, .. } = *self;
-        if loaded.may_record(py) {
-            // It is the only way, and the operation checks what it gets.
-            return ndim_of(first) == Some(2) && is_recorded(py, loaded, first);
-        }
         if loaded.framework.guards.is_empty() {
-            return ndim_of(first) == Some(2) && self.is_better_at_large(first, 1 + others.len());
+            let is_only_way = loaded.may_record(py) && is_recorded(py, loaded, first);
+            // The operation checks what it gets.
+            return (is_only_way || self.is_better_at_large(first, 1 + others.len()))
+                && ndim_of(first) == Some(2);
         }
         // Arrays of several dtypes are promoted as NumPy does it.
         convert::alike(loaded, class, first, others).is_some_and(|view| {

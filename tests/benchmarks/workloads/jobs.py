@@ -186,8 +186,7 @@ def slices_in_a_function(name: str, data: np.ndarray, package: Any) -> np.ndarra
 
 def slices(name: str, data: np.ndarray, package: Any) -> np.ndarray:
     declared = getattr(package, name)(normalized)
-    result = declared(_own(name)[0](data), slice_by_slice=True)
-    return np.asarray(result)
+    return np.asarray(declared(data, slice_by_slice=True))
 
 
 # A loop over a data set --------------------------------------------------------------------------

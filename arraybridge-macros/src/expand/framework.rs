@@ -143,11 +143,19 @@ fn guard(Guard { why, role, when, then, kinds }: &Guard) -> TokenStream {
 fn conversions(framework: &Framework) -> TokenStream {
     let export = option(framework.export.as_ref().map(export));
     let import = option(framework.import.as_ref().map(import));
-    let Framework { to_numpy, from_numpy, copy, recording, copy_recorded, .. } = framework;
-    let [to_numpy, from_numpy, copy, recording, copy_recorded] =
-        [to_numpy, from_numpy, copy, recording, copy_recorded].map(optional_op);
-    let Framework { ready, lazy, version, .. } = framework;
-    let [ready, version] = [ready, version].map(optional_op);
+    let Framework {
+        to_numpy,
+        from_numpy,
+        copy,
+        recording,
+        copy_recorded,
+        ready,
+        lazy,
+        version,
+        ..
+    } = framework;
+    let [to_numpy, from_numpy, copy, recording, copy_recorded, ready, version] =
+        [to_numpy, from_numpy, copy, recording, copy_recorded, ready, version].map(optional_op);
     let fast_to_numpy = framework.fast_to_numpy.iter().map(|(dtype, op)| {
         let (dtype, op) = (word("DType", *dtype), op::expand(op));
         quote!((#dtype, #op))

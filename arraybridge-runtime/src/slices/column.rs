@@ -163,8 +163,7 @@ impl<'a, 'py> Column<'a, 'py> {
             None => {
                 let (target, placement) = self.target.unwrap_or((class.framework, Placement::Auto));
                 let join = Join::new(item, target, placement, Along::NewAxis)?;
-                // What can change may be what the function writes its next result to.
-                if class.framework.immutable && join.is_better_at_large(item, self.count) {
+                if join.keeps(item, self.count) {
                     return Ok(false);
                 }
                 join

@@ -58,8 +58,8 @@ pub(super) fn join<'py>(
     let join = Join::new(first, target, placement, along)?;
     let start = trace::start();
     let result = match parts.opened {
-        Some(opened) if !join.is_better_for(parts.arrays)? => join.fill_buffer(first, &opened)?,
-        _ => join.execute(&unwrap_values(parts.arrays)?)?,
+        Some(opened) => join.fill_buffer(first, &opened)?,
+        None => join.execute(&unwrap_values(parts.arrays)?)?,
     };
     if let Some(start) = start {
         trace::push(py, join.record(&result), start);
@@ -129,7 +129,11 @@ impl<'a, 'py> Parts<'a, 'py> {
     ) -> Result<Parts<'a, 'py>> {
         let Some(first) = arrays.first() else { return Ok(Parts { arrays, opened: None }) };
         let py = first.py();
-        let records = loaded::load(py, target, Endpoints::of(target))?.may_record(py);
+        let loaded = loaded::load(py, target, Endpoints::of(target))?;
+        if joins_large_itself(py, loaded, arrays) {
+            return Ok(Parts { arrays, opened: None });
+        }
+        let records = loaded.may_record(py);
         let opened = arrays.iter().map(|array| open_plain(array, target, records)).collect();
         Ok(Parts { arrays, opened })
     }
@@ -163,6 +167,41 @@ fn open_plain(
         true => None,
         false => convert::open_plain(array, &class),
     }
+}
+
+/// Whether all arrays belong to a framework that joins them faster than we do.
+fn joins_large_itself<'py>(
+    py: Python<'py>,
+    loaded: &LoadedFramework,
+    arrays: &[Bound<'py, PyAny>],
+) -> bool {
+    let own = |array| {
+        let class = detect::class_of(array);
+        class.is_some_and(|class| class.framework.memory_type == loaded.framework.memory_type)
+    };
+    arrays.len() > 1
+        && is_better_at_large(py, loaded, &arrays[0], arrays.len())
+        && arrays.iter().all(own)
+}
+
+/// Whether a framework joins so many arrays like this one faster than one thread of ours copies them as they come: it
+/// computes at once, by several threads that do not write to memory of ours, and those are large.
+fn is_better_at_large<'py>(
+    py: Python<'py>,
+    loaded: &LoadedFramework,
+    part: &Bound<'py, PyAny>,
+    count: usize,
+) -> bool {
+    let Framework { memory, ready, array, .. } = loaded.framework;
+    let writes = array.as_ref().is_none_or(|table| table.write.is_some());
+    if *memory != Memory::Either || ready.is_some() || writes {
+        return false;
+    }
+    let dtype = convert::dtype_of(py, loaded, part);
+    dtype.zip(shape_of(part)).is_some_and(|(dtype, shape)| {
+        let bytes = contiguous_bytes(&shape, dtype.size()).unwrap_or(usize::MAX);
+        bytes >= LARGE_PART || bytes.saturating_mul(count) >= OWN_BELOW
+    })
 }
 
 /// Replaces wrappers, such as variables, by the arrays that they hold.
@@ -274,16 +313,7 @@ impl<'py> Join<'_, 'py> {
                 return Ok(true);
             }
         }
-        self.is_better_for(arrays)
-    }
-
-    /// Whether all arrays belong to the target, and it joins them faster than we do.
-    fn is_better_for(&self, arrays: &[Bound<'py, PyAny>]) -> Result<bool> {
-        let [first, _, ..] = arrays else { return Ok(false) };
-        if !self.is_better_at_large(first, arrays.len()) || !self.is_own(first)? {
-            return Ok(false);
-        }
-        arrays.iter().map(|array| self.is_own(array)).try_fold(true, |all, own| Ok(all & own?))
+        Ok(joins_large_itself(py, loaded, arrays))
     }
 
     /// The device of the result when the first array is on `source`.
@@ -307,29 +337,13 @@ impl<'py> Join<'_, 'py> {
         if loaded.framework.guards.is_empty() {
             let is_only_way = loaded.may_record(py) && is_recorded(py, loaded, first);
             // The operation checks what it gets.
-            return (is_only_way || self.is_better_at_large(first, 1 + others.len()))
+            return (is_only_way || is_better_at_large(py, loaded, first, 1 + others.len()))
                 && ndim_of(first) == Some(2);
         }
         // Arrays of several dtypes are promoted as NumPy does it.
         convert::alike(loaded, class, first, others).is_some_and(|view| {
             let bytes = view.nbytes().saturating_mul(1 + others.len());
             view.ndim() == 2 && bytes < OWN_BELOW
-        })
-    }
-
-    /// Whether the target joins so many arrays like this one of its own faster than one thread of ours copies them as
-    /// they come: it computes at once, by several threads that do not write to memory of ours, and those are large.
-    pub fn is_better_at_large(&self, part: &Bound<'py, PyAny>, count: usize) -> bool {
-        let Join { py, loaded, .. } = *self;
-        let Framework { memory, ready, array, .. } = loaded.framework;
-        let writes = array.as_ref().is_none_or(|table| table.write.is_some());
-        if *memory != Memory::Either || ready.is_some() || writes {
-            return false;
-        }
-        let dtype = convert::dtype_of(py, loaded, part);
-        dtype.zip(shape_of(part)).is_some_and(|(dtype, shape)| {
-            let bytes = contiguous_bytes(&shape, dtype.size()).unwrap_or(usize::MAX);
-            bytes >= LARGE_PART || bytes.saturating_mul(count) >= OWN_BELOW
         })
     }
 
@@ -392,6 +406,13 @@ impl<'py> Join<'_, 'py> {
                 table.concatenate.call(py, [module, &xp, arrays, axis.as_any()])
             }
         }
+    }
+
+    /// Whether so many results like this one are kept until the target joins them: it does that faster, and the
+    /// function cannot write its next result over one of them.
+    pub fn keeps(&self, result: &Bound<'py, PyAny>, count: usize) -> bool {
+        detect::class_of(result).is_some_and(|class| class.framework.immutable)
+            && is_better_at_large(self.py, self.loaded, result, count)
     }
 
     /// The host memory of an array; `None` if it has to be joined by its framework, or has none that can be

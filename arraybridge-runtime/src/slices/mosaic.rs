@@ -48,8 +48,7 @@ impl<'a, 'py> Mosaic<'a, 'py> {
             *length = *extent;
         }
         let count = shape.iter().product::<usize>() / view.len().max(1);
-        // What can change may be what the function writes its next result to.
-        if class.framework.immutable && join.is_better_at_large(first, count) {
+        if join.keeps(first, count) {
             return Ok(None);
         }
         // SAFETY: `finish` asserts that the tiles were written.

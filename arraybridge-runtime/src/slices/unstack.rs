@@ -1,5 +1,6 @@
 //! A stack taken apart into its slices.
 
+use std::cell::LazyCell;
 use std::ops::Range;
 
 use pyo3::prelude::*;
@@ -188,9 +189,9 @@ fn way<'py>(array: &Bound<'py, PyAny>, count: usize, at_once: bool) -> Result<Wa
     let framework = class.framework;
     let loaded = loaded::load(py, framework, Endpoints::of(framework))?;
     // Nobody may write to slices that torch made together while it records for a gradient.
-    let is_recorded = is_recorded(py, loaded, array);
+    let is_recorded = LazyCell::new(|| is_recorded(py, loaded, array));
     if at_once
-        && (framework.immutable || !is_recorded)
+        && (framework.immutable || !*is_recorded)
         && let Some(slices) = together(array, &class, loaded)?
     {
         return Ok(Way::Iterate(slices));
@@ -200,7 +201,7 @@ fn way<'py>(array: &Bound<'py, PyAny>, count: usize, at_once: bool) -> Result<Wa
         false => Way::Index,
     };
     // Nothing is recorded of memory.
-    if is_recorded {
+    if *is_recorded {
         return Ok(one_by_one());
     }
     Ok(match OnHost::shared(array, &class, loaded) {

@@ -620,6 +620,65 @@ def test_gradients_that_no_array_tells_of_pass_through_copies_and_casts():
         assert forward_ad.unpack_dual(result).tangent.tolist() == [2, 2, 2]
 
 
+def test_gradients_pass_through_a_cast_of_convert():
+    bridges.need("torch", "tensorflow")
+    import tensorflow as tf
+    import torch
+    from torch.autograd import forward_ad
+
+    def cast(x, dtype="float64"):
+        return ab.convert(x, ab.detect_memory_type(x), dtype=dtype)
+
+    x = torch.arange(3.0, requires_grad=True)
+    y = cast(x)
+    assert y.dtype == torch.float64 and ab.explain(x, "torch", dtype="float64").route == "copy"
+    (2 * y).sum().backward()
+    assert x.grad.tolist() == [2, 2, 2]
+    assert cast(torch.nn.Parameter(torch.ones(2)), "complex64").requires_grad
+    with pytest.raises(ab.CopyRequiredError):
+        ab.convert(x, "torch", dtype="float64", copy=False)
+
+    with forward_ad.dual_level():
+        dual = forward_ad.make_dual(torch.ones(3), torch.full((3,), 2.0))
+        assert forward_ad.unpack_dual(cast(dual)).tangent.tolist() == [2, 2, 2]
+
+    for x in (tf.range(3.0), tf.Variable([0.0, 1.0, 2.0])):
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            y = cast(x)
+            # TensorFlow casts what it can, and the kernels the others.
+            for dtype in {*bridges.STANDARD, "bfloat16", "float8_e5m2"} - {"float32"}:
+                wanted = np.arange(3).astype(bridges.np_dtype(dtype))
+                assert bridges.difference("tensorflow", cast(x, dtype), wanted) is None
+        assert y.dtype == tf.float64
+        assert tape.gradient(y, x).numpy().tolist() == [1, 1, 1]
+
+
+@pytest.mark.parametrize("framework", ["torch", "tensorflow"])
+def test_casts_that_may_be_recorded_have_the_values_of_others(framework):
+    bridges.need("torch", "tensorflow")
+    import tensorflow as tf
+    from torch.autograd import forward_ad
+
+    numbers = np.array([0, -0.0, 1.3, -2.7, 448, 464, 480, 57344, 65519, 65520, 1e-9, 1e39, -1e39, np.inf])
+    # Halfway between two numbers of 16 bits.
+    halves = 1 + np.array([2.0**-11, 3 * 2.0**-11, 2.0**-8, 3 * 2.0**-8])
+    numbers = np.concatenate([numbers, -numbers, [np.nan], halves])
+    smooth = ["float16", "bfloat16", "float32", "float64", "complex64", "complex128"]
+    small = ["float8_e4m3fn", "float8_e5m2"]
+    for source in smooth:
+        with np.errstate(over="ignore"):
+            x = bridges.make(framework, numbers.astype(bridges.np_dtype(source)))
+        for target in smooth + small:
+            if source.startswith("complex") and not target.startswith("complex"):
+                continue
+            wanted = ab.convert(x, framework, dtype=target)
+            with tf.GradientTape(), forward_ad.dual_level():
+                found = ab.convert(x, framework, dtype=target)
+            wanted, found = (ab.convert(a, "numpy", dtype="complex128") for a in (wanted, found))
+            assert np.array_equal(found, wanted, equal_nan=True), (source, target)
+
+
 def test_torch_func_transforms_work():
     bridges.need("torch")
     # In a process without TensorFlow: what torch imports for it collides with that.

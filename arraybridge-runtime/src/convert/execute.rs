@@ -198,6 +198,7 @@ impl<'t, 'py: 't> Run<'t, 'py> {
             (Step::CopyContiguous, State::Array(data, whose)) => {
                 State::Array(self.copied_contiguous(&data, whose)?, whose)
             }
+            (Step::Cast, State::Array(data, _)) => target(self.cast(&data)?),
             (Step::Move, State::Array(data, _)) => target(self.moved(&data)?),
             (Step::Open, State::Array(data, _)) => {
                 slot.set(foreign::open_on_host(&data)?);
@@ -295,6 +296,20 @@ impl<'t, 'py: 't> Run<'t, 'py> {
                 Err(self.endpoints.error(Failure::Conversion, "copy", reason))
             }
         }
+    }
+
+    /// A cast by the target's framework of its own array, where the array is.
+    fn cast(&self, array: &Bound<'py, PyAny>) -> Result<Bound<'py, PyAny>> {
+        let Run { py, endpoints, target, plan, .. } = *self;
+        let table = target.framework.array.as_ref().expect("a plan casts where the table can");
+        let dtype = plan.cast.expect("a plan casts to a dtype");
+        let made = places::within(py, target, plan.from, |_| {
+            let xp = table.namespace.call(py, [target.module(py)])?;
+            target.astype(table, &xp, array, dtype)
+        });
+        let cast = made.map_err(|error| self.reader(target).failed(array, error))?;
+        trial::check_dtype(py, endpoints, target, &cast, dtype)?;
+        self.arrived(cast, target, plan.from)
     }
 
     /// Moves an array of the target's framework to the device of the result.

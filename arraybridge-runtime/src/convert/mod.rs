@@ -96,7 +96,7 @@ impl Request {
             None | Some(true) if self.for_writing => (Some(true), Why::Immutable),
             copy => (copy, Why::Requested),
         };
-        Wish { copy, requested, cast: None }
+        Wish { copy, requested, cast: None, recorded: false }
     }
 }
 
@@ -381,7 +381,15 @@ fn prepare_own<'a, 'py>(
         wanted => device::resolve(py, target, here, wanted, endpoints)?,
     };
     let wish = match request.dtype.and_then(|_| source::dtype(py, target, data)) {
-        Some(dtype) => request.wish(py, endpoints, dtype)?,
+        Some(dtype) => {
+            let wish = request.wish(py, endpoints, dtype)?;
+            // A gradient has no meaning in eight bits, and frameworks do not clip there as ours do.
+            let smooth = |dtype: DType| {
+                matches!(dtype.kind(), Kind::Float | Kind::Complex) && dtype.size() > 1
+            };
+            let is_smooth = smooth(dtype) && wish.cast.is_some_and(smooth);
+            Wish { recorded: is_smooth && target.records(py, data), ..wish }
+        }
         None => Wish { cast: request.dtype, ..request.wish_to_copy(py) },
     };
     let holds = target_at(py, target, device, here, wish.cast.unwrap_or(DType::Bool))?;

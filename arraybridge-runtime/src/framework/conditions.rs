@@ -88,6 +88,11 @@ impl LoadedFramework {
         *memory == Memory::Either && !says && !traces
     }
 
+    /// Whether an operation on the array is recorded for a gradient, or may be.
+    pub fn records<'py>(&self, py: Python<'py>, data: &Bound<'py, PyAny>) -> bool {
+        self.is_recorded(py, data) == Some(true) || self.may_record(py)
+    }
+
     /// The reason why an array has no memory to export, if the table knows it.
     pub fn reason<'py>(&self, py: Python<'py>, data: &Bound<'py, PyAny>) -> Option<&'static Guard> {
         let holds = |reason: &&Guard| attempt(py, reason.holds(py, self, data)).unwrap_or(false);

@@ -13,7 +13,7 @@ use crate::framework::device::{self, Device};
 use crate::framework::endpoints::Endpoints;
 use crate::framework::generated::MemoryType;
 use crate::framework::shortcuts::{self, ShortCut};
-use crate::framework::spec::{DType, DTypeSet, Export, Framework, Memory, Op};
+use crate::framework::spec::{ArrayOps, DType, DTypeSet, Export, Framework, Memory, Op};
 use crate::framework::tried::{Compared, Tried};
 use crate::interpreter::error::{Error, Failure, Result, first_line};
 use crate::interpreter::interrupt::{self, is_interrupt};
@@ -167,6 +167,26 @@ impl LoadedFramework {
     pub fn dtype_object<'py>(&self, py: Python<'py>, dtype: DType) -> Option<Bound<'py, PyAny>> {
         let objects = self.dtype_objects(py);
         objects.iter().find(|(d, _)| *d == dtype).map(|(_, object)| object.bind(py).clone())
+    }
+
+    /// Casts an array by the framework's own operation. `xp` is the namespace of its operations.
+    ///
+    /// # Errors
+    ///
+    /// What the framework raises, and a `ValueError` if it lacks the dtype.
+    pub fn astype<'py>(
+        &self,
+        table: &ArrayOps,
+        xp: &Bound<'py, PyAny>,
+        array: &Bound<'py, PyAny>,
+        dtype: DType,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let py = array.py();
+        let Some(object) = self.dtype_object(py, dtype) else {
+            let title = self.framework.title;
+            return Err(Error::Value(format!("{title} has no {dtype}")).into());
+        };
+        table.astype.call(py, [self.module(py), xp, array, &object])
     }
 
     fn dtype_objects(&self, py: Python<'_>) -> &[(DType, Py<PyAny>)] {

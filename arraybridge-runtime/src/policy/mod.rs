@@ -436,12 +436,3 @@ fn recording<'py>(
         _ => Recording::None,
     }
 }
-
-/// Whether an operation on the array may be recorded to compute a gradient.
-pub(crate) fn is_recorded<'py>(
-    py: Python<'py>,
-    loaded: &LoadedFramework,
-    array: &Bound<'py, PyAny>,
-) -> bool {
-    recording(py, loaded, array) != Recording::None
-}

@@ -196,12 +196,7 @@ impl<'py> Ops<'_, 'py> {
     }
 
     fn astype(&self, array: &Array<'py>, dtype: DType) -> PyResult<Array<'py>> {
-        let py = self.py();
-        let Some(object) = self.loaded().dtype_object(py, dtype) else {
-            let title = self.loaded().framework.title;
-            return Err(Error::Value(format!("{title} has no {dtype}")).into());
-        };
-        self.table.astype.call(py, [self.module(), &self.xp, array, &object])
+        self.loaded().astype(self.table, &self.xp, array, dtype)
     }
 
     fn clip(

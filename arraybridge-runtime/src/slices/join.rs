@@ -24,7 +24,6 @@ use crate::host::layout::contiguous_bytes;
 use crate::interpreter::error::{Error, Failure, Result, attempt, first_line};
 use crate::memory::source::Source;
 use crate::memory::view::Dims;
-use crate::policy;
 
 /// The axis along which arrays are joined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -530,7 +529,7 @@ pub(super) fn is_recorded<'py>(
     let dtype = convert::dtype_of(py, loaded, array);
     let differentiable =
         dtype.is_none_or(|dtype| matches!(dtype.kind(), Kind::Float | Kind::Complex));
-    differentiable && policy::is_recorded(py, loaded, array)
+    differentiable && loaded.records(py, array)
 }
 
 /// The dtype to which NumPy promotes the dtypes of all arrays.

@@ -54,6 +54,8 @@ pub struct Wish {
     pub requested: Why,
     /// The element type to cast to, where it is another one.
     pub cast: Option<DType>,
+    /// Whether the cast of an array of the target's own framework may be recorded for a gradient.
+    pub recorded: bool,
 }
 
 /// Checks that the target can hold the array.
@@ -376,7 +378,7 @@ pub fn within(target: &Target, from: Device, wish: &Wish) -> Result<Plan, Refusa
     if wish.cast.is_some_and(|dtype| !target.dtypes.contains(dtype)) {
         return Err(Refusal::Dtype);
     }
-    let (steps, fallbacks) = steps_within(target, from, why, wish.cast);
+    let (steps, fallbacks) = steps_within(target, from, why, wish);
     Ok(Plan {
         route: match why {
             None => Route::Keep,
@@ -399,14 +401,24 @@ fn steps_within(
     target: &Target,
     from: Device,
     why: Option<Why>,
-    cast: Option<DType>,
+    wish: &Wish,
 ) -> (Steps, &'static [Fallback]) {
     let framework = target.framework;
     const COPIED_HERE: Steps = &[Step::Gather, Step::Land];
     const REOPENED: Steps = &[Step::Open, Step::Gather, Step::Land];
     let on_host = from == Device::Host;
-    match (why, cast) {
+    let casts = wish.recorded && framework.array.is_some();
+    match (why, wish.cast) {
         (None, _) => (&[Step::Keep], &[]),
+        // The framework's cast lacks some dtypes. There the kernels cast, and the gradient ends.
+        (_, Some(_)) if casts && from == target.device => match on_host {
+            true => (&[Step::Cast], fallbacks![Cast: REOPENED]),
+            false => (&[Step::Cast], fallbacks![Cast: CAST_THROUGH_HOST]),
+        },
+        (_, Some(_)) if casts && framework.device.r#move.is_some() => match on_host {
+            true => (&[Step::Cast, Step::Move], fallbacks![Cast: REOPENED]),
+            false => (&[Step::Cast, Step::Move], fallbacks![Cast: CAST_THROUGH_HOST]),
+        },
         (_, Some(dtype)) if on_host => (gathering(target, dtype), &[]),
         (_, Some(_)) => (CAST_THROUGH_HOST, &[]),
         (Some(Why::Device), _) if framework.device.r#move.is_some() => (&[Step::Move], &[]),

@@ -183,6 +183,8 @@ pub enum Step {
     Copy,
     /// The same, to make it contiguous; a copy that keeps other strides is a failure.
     CopyContiguous,
+    /// The array's own framework casts it, so that a gradient goes through.
+    Cast,
     /// The array's own framework moves it to the result's device.
     Move,
     /// The object's host memory is opened where it is.
@@ -208,6 +210,7 @@ impl Step {
             Step::Keep => "keep",
             Step::Copy => "copy",
             Step::CopyContiguous => "contiguous copy",
+            Step::Cast => "cast",
             Step::Move => "move",
             Step::Open => "open",
             Step::Download => "download",

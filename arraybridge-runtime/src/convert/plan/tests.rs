@@ -42,7 +42,7 @@ fn target(memory_type: MemoryType) -> Target {
 }
 
 fn wish(copy: Option<bool>) -> Wish {
-    Wish { copy, requested: Why::Requested, cast: None }
+    Wish { copy, requested: Why::Requested, cast: None, recorded: false }
 }
 
 fn plan(
@@ -265,12 +265,25 @@ fn an_array_of_the_target_s_own_framework_is_kept_unless_something_is_asked_for(
     assert_eq!(on(device, Some(false)).map(|plan| plan.route), refused);
 }
 
+#[test]
+fn a_cast_that_may_be_recorded_is_the_framework_s_own() {
+    let on = |device, recorded| {
+        let target = Target { device, ..target(Torch) };
+        let wish = Wish { cast: Some(DType::Float64), recorded, ..wish(None) };
+        within(&target, Device::Host, &wish).unwrap().steps
+    };
+    assert_eq!(on(Device::Host, true), [Step::Cast]);
+    assert_eq!(on(Device::Accelerator(0), true), [Step::Cast, Step::Move]);
+    assert!(!on(Device::Host, false).contains(&Step::Cast));
+}
+
 /// What a step leaves: an array, host memory, or nothing because it does not follow there.
 fn after(state: Option<bool>, step: &Step) -> Option<bool> {
     const ARRAY: Option<bool> = Some(true);
     const MEMORY: Option<bool> = Some(false);
     match (step, state) {
-        (Step::Keep | Step::Copy | Step::CopyContiguous | Step::Move | Step::Adopt, ARRAY) => ARRAY,
+        (Step::Keep | Step::Copy | Step::CopyContiguous, ARRAY) => ARRAY,
+        (Step::Cast | Step::Move | Step::Adopt, ARRAY) => ARRAY,
         (Step::Open | Step::Download, ARRAY) => MEMORY,
         (Step::Gather, MEMORY) => MEMORY,
         (Step::Import | Step::FromNumpy | Step::Land, MEMORY) => ARRAY,
@@ -331,7 +344,11 @@ fn any_facts() -> impl Strategy<Value = Facts> {
 fn any_wish() -> impl Strategy<Value = Wish> {
     let copy = prop::sample::select(&[None, Some(false), Some(true)]);
     let cast = prop::option::of(prop::sample::select(DType::ALL));
-    (copy, cast).prop_map(|(copy, cast)| Wish { cast, ..wish(copy) })
+    (copy, cast, any::<bool>()).prop_map(|(copy, cast, recorded)| Wish {
+        cast,
+        recorded,
+        ..wish(copy)
+    })
 }
 
 fn any_target() -> impl Strategy<Value = Target> {
@@ -383,6 +400,7 @@ proptest! {
         let has = |copies: bool, steps: Steps| steps.iter().all(|step| match step {
             Step::Copy => copies,
             Step::CopyContiguous => from.framework().copy.is_some(),
+            Step::Cast => to.array.is_some(),
             Step::Move => to.device.r#move.is_some(),
             Step::FromNumpy => to.from_numpy.is_some(),
             Step::Import | Step::Adopt => to.import.is_some(),

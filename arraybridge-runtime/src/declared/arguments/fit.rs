@@ -248,6 +248,6 @@ impl<'py> Fitter<'_, 'py> {
         let passes = is_smooth(dtype)
             && dtype.size() > 1
             && convert::dtype_of(py, loaded, &slot.value).is_some_and(is_smooth);
-        !slot.is_plain() || (passes && policy::is_recorded(py, loaded, &slot.value)) || is_lifted()
+        !slot.is_plain() || (passes && loaded.records(py, &slot.value)) || is_lifted()
     }
 }

@@ -381,6 +381,29 @@ def test_a_bool_stays_0_or_1_while_the_other_arguments_are_read(ext, framework):
     assert list(ext.first_mask(mask, Meddler())) == [1, 0, 1]
 
 
+@pytest.mark.parametrize("framework", ["numpy", "torch"])
+def test_bools_are_not_read_before_they_are_claimed(ext, framework):
+    bridges.need(framework)
+    numbers = np.full(8, 0x02020202, "int32").view("float32")
+    mask = numbers.view("bool")
+    if framework == "torch":
+        import torch
+
+        mask = torch.from_numpy(numbers.view("uint8")).view(torch.bool)
+    thread, _ = detached(ext, None, numbers)
+    try:
+        for call in (ext.first_mask, lambda mask, _: ext.clear(mask)):
+            with pytest.raises(ab.AliasedArgumentError, match="wait_for_release"):
+                call(mask, np.zeros(1, "float32"))
+    finally:
+        ext.release()
+        thread.join()
+    with pytest.raises(TypeError, match="'mask'.*neither 0 nor 1"):
+        ext.clear(mask)
+    # Nothing is claimed any more.
+    writes(nothing, numbers)(ext)
+
+
 def test_bools_are_not_written_to_while_python_runs(ext):
     mask = np.array([True, True])
     with pytest.raises(TypeError, match="'mask'.*return a new array"):

@@ -12,7 +12,7 @@ use crate::interpreter::error::{Error, Result};
 use crate::memory::element::Element;
 use crate::memory::source::Owner;
 use crate::memory::view::View;
-use crate::tensor::{Tensor, raw, raw_mut};
+use crate::tensor::{Tensor, expect_bools, raw, raw_mut};
 
 /// An array argument of a declared function.
 ///
@@ -90,7 +90,8 @@ impl<'a, T: Element, D: Dimension> Argument<'a> for ArrayView<'a, T, D> {
     fn get(holder: &'a mut Self::Holder) -> Self {
         // SAFETY: `open` checked the element type, the alignment and the bounds. The holder, or the
         // caller of the function, keeps the memory alive while the holder is borrowed. The call has
-        // claimed the memory, so that no other argument of it is written through. Python code that
+        // claimed the memory, so that no other argument of it is written through, and then checked
+        // bools. Python code that
         // writes meanwhile, in this thread or in another one, breaks what ARCHITECTURE.md assumes of
         // Python threads.
         unsafe { holder.array.clone().deref_into_view() }
@@ -110,9 +111,7 @@ impl<'a, T: Element, D: Dimension> Constrained<'a> for ArrayView<'a, T, D> {
             if CONTIGUOUS && !is_contiguous(view) {
                 return Err(not_contiguous());
             }
-            // SAFETY: the caller keeps the array; nobody writes to it now: see "What is assumed of Python
-            // threads" in ARCHITECTURE.md.
-            unsafe { raw(view) }
+            raw(view)
         };
         if !copies && let Some(array) = call.in_place(index, &given, false, open_raw) {
             return Ok(OpenedArray { array, _owner: None });
@@ -135,12 +134,16 @@ impl<'a, T: Element, D: Dimension> Constrained<'a> for ArrayView<'a, T, D> {
                 }
             }
             let (view, owner) = opened.source.into_parts();
-            // SAFETY: the owner keeps the memory; nobody writes to it now: see "What is assumed of Python
-            // threads" in ARCHITECTURE.md.
-            let array = unsafe { raw(&view) }?;
+            let array = raw(&view)?;
             match opened.private {
-                true => call.note_private(&view),
-                false => call.note(index, view, false),
+                true => {
+                    if T::DTYPE == DType::Bool {
+                        // SAFETY: the owner keeps the memory, and nobody else has it.
+                        unsafe { expect_bools(&view) }?;
+                    }
+                    call.note_private(&view);
+                }
+                false => call.note(index, view, false, T::DTYPE == DType::Bool),
             }
             Ok(OpenedArray { array, _owner: Some(owner) })
         };
@@ -156,9 +159,7 @@ impl<'a, T: Element, D: Dimension> Argument<'a> for ArrayViewMut<'a, T, D> {
         if T::DTYPE == DType::Bool && call.python_runs() {
             return Err(call.about(index, writable_bools()));
         }
-        // SAFETY: the caller keeps the array; nobody writes to it now: see "What is assumed of Python
-        // threads" in ARCHITECTURE.md.
-        if let Some(array) = call.in_place(index, &given, true, |view| unsafe { raw_mut(view) }) {
+        if let Some(array) = call.in_place(index, &given, true, raw_mut) {
             return Ok(OpenedArray { array, _owner: None });
         }
         let open = || {
@@ -166,10 +167,8 @@ impl<'a, T: Element, D: Dimension> Argument<'a> for ArrayViewMut<'a, T, D> {
             expect::<T, D>(call, index, opened.source.view(), false)?;
             call.pin(&given, &opened)?;
             let (view, owner) = opened.source.into_parts();
-            // SAFETY: the owner keeps the memory; nobody writes to it now: see "What is assumed of Python
-            // threads" in ARCHITECTURE.md.
-            let array = unsafe { raw_mut(&view) }?;
-            call.note(index, view, true);
+            let array = raw_mut(&view)?;
+            call.note(index, view, true, T::DTYPE == DType::Bool);
             Ok(OpenedArray { array, _owner: Some(owner) })
         };
         open().map_err(|error| call.about(index, error))
@@ -258,7 +257,8 @@ fn open_tensor(call: &Call<'_, '_>, index: usize) -> Result<Tensor> {
         }
         match opened.private {
             true => call.note_private(opened.source.view()),
-            false => call.note(index, opened.source.view().clone(), false),
+            // Bools of a tensor are checked when they are viewed.
+            false => call.note(index, opened.source.view().clone(), false, false),
         }
         call.tensor_of(given, opened)
     };

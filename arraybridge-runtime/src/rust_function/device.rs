@@ -244,7 +244,7 @@ impl<'a, 'py> Call<'a, 'py> {
             return Err(Error::Type(format!("{} is not in CUDA memory", self.framework().title)));
         }
         let layout = Layout::of::<T>(view)?;
-        self.note(index, view.clone(), written);
+        self.note(index, view.clone(), written, false);
         Ok(OpenedDeviceArray { layout, source: self.keep_until_done(given, opened).source })
     }
 

@@ -13,15 +13,19 @@ use super::{Call, Usage};
 use crate::claims::{Claim, Conflict, User, Wanted};
 use crate::convert::{self, Opened};
 use crate::framework::detect::{self, Role};
+use crate::host::dtype::DType;
 use crate::interpreter::error::{Error, Result};
 use crate::memory::numpy_array;
 use crate::memory::view::View;
+use crate::tensor::expect_bools;
 
 /// The caller's memory that an argument is a view of.
 pub(super) struct ArgumentMemory<'py> {
     parameter: usize,
     view: View,
     written: bool,
+    /// Whether its elements are used as bools, so that every byte has to be one.
+    bools: bool,
     /// Whether the argument is a NumPy array, which has a flag.
     is_numpy: bool,
     flag: Option<BorrowFlag<'py>>,
@@ -54,9 +58,11 @@ impl<'a, 'py> Call<'a, 'py> {
         let given = numpy_array::plain_array(given)?;
         let mut memory = self.memory.borrow_mut();
         let view = View::default();
-        memory.push(ArgumentMemory { parameter, view, written, is_numpy: true, flag: None });
-        let view = &mut memory.last_mut()?.view;
+        let (bools, is_numpy, flag) = (false, true, None);
+        memory.push(ArgumentMemory { parameter, view, written, bools, is_numpy, flag });
+        let ArgumentMemory { view, bools, .. } = memory.last_mut()?;
         let fits = numpy_array::describe(given, view).is_ok() && !(written && view.is_read_only());
+        *bools = view.dtype() == DType::Bool;
         let array = if fits { open(view).ok() } else { None };
         if array.is_none() || view.is_empty() {
             memory.pop();
@@ -66,8 +72,8 @@ impl<'a, 'py> Call<'a, 'py> {
         array
     }
 
-    /// Notes the caller's memory that an argument is a view of.
-    pub(super) fn note(&self, parameter: usize, view: View, written: bool) {
+    /// Notes the caller's memory that an argument is a view of, and whether it is used as bools.
+    pub(super) fn note(&self, parameter: usize, view: View, written: bool, bools: bool) {
         if view.is_empty() {
             return;
         }
@@ -82,7 +88,7 @@ impl<'a, 'py> Call<'a, 'py> {
         }
         let is_numpy = on_host && given.is_some_and(|given| numpy_array::is_array(&given));
         // The host and CUDA devices share one address space.
-        let memory = ArgumentMemory { parameter, view, written, is_numpy, flag: None };
+        let memory = ArgumentMemory { parameter, view, written, bools, is_numpy, flag: None };
         self.memory.borrow_mut().push(memory);
     }
 
@@ -126,18 +132,24 @@ impl<'a, 'py> Call<'a, 'py> {
         }
     }
 
-    /// Claims the memory of all arguments until the call ends.
+    /// Claims the memory of all arguments until the call ends, and checks bools.
     ///
     /// # Errors
     ///
     /// [`Error::Aliased`] when memory that the function writes to is in use, by another argument or by
-    /// another call, and when the function reads memory that another call writes to.
+    /// another call, and when the function reads memory that another call writes to. [`Error::Type`] when
+    /// a bool is neither 0 nor 1.
     pub fn claim_memory(&self) -> Result<()> {
         let memory = &mut self.memory.borrow_mut()[..];
         if memory.is_empty() {
             return Ok(());
         }
         self.claim.set(Some(self.claim_all(memory)?));
+        for ArgumentMemory { parameter, view, .. } in memory.iter().filter(|memory| memory.bools) {
+            // SAFETY: the caller keeps the array, and no other function writes to what is claimed. What
+            // Python code must not do is in ARCHITECTURE.md, "What is assumed of Python threads".
+            unsafe { expect_bools(view) }.map_err(|error| self.about(*parameter, error))?;
+        }
         // Where two flags conflict, the one of memory that is written to is raised.
         memory.sort_by_key(|memory| !memory.written);
         (0..memory.len()).try_for_each(|i| self.raise_flag(memory, i))

@@ -8,19 +8,15 @@ use crate::host::layout;
 use crate::memory::element::Element;
 use crate::memory::view::{Dims, View};
 
-/// Described memory as a raw view of `ndarray`.
-///
-/// # Safety
-///
-/// The memory is alive, and nobody writes to it during the call, which reads bools.
+/// Described memory as a raw view of `ndarray`. Nothing is read: bools have to be checked by
+/// [`expect_bools`] before they are used.
 ///
 /// # Errors
 ///
 /// [`Error::Type`] for another rank or element type, for memory on a device, and for elements that Rust
-/// cannot use in place: byte-swapped, misaligned, or bools that are neither 0 nor 1.
-pub(crate) unsafe fn raw<T: Element, D: Dimension>(view: &View) -> Result<RawArrayView<T, D>> {
-    // SAFETY: the memory is alive, and nobody writes to it.
-    let RawParts { shape, data, inverted } = unsafe { raw_parts::<T, D>(view) }?;
+/// cannot use in place: byte-swapped or misaligned.
+pub(crate) fn raw<T: Element, D: Dimension>(view: &View) -> Result<RawArrayView<T, D>> {
+    let RawParts { shape, data, inverted } = raw_parts::<T, D>(view)?;
     // SAFETY: a view's elements lie in one allocation, so that no offset overflows. Nothing is
     // dereferenced here.
     let mut array = unsafe { RawArrayView::from_shape_ptr(shape, data) };
@@ -32,18 +28,11 @@ pub(crate) unsafe fn raw<T: Element, D: Dimension>(view: &View) -> Result<RawArr
 
 /// As [`raw`], for memory that is written to.
 ///
-/// # Safety
-///
-/// As for [`raw`].
-///
 /// # Errors
 ///
 /// As [`raw`], and [`Error::Value`] if elements share memory with each other.
-pub(crate) unsafe fn raw_mut<T: Element, D: Dimension>(
-    view: &View,
-) -> Result<RawArrayViewMut<T, D>> {
-    // SAFETY: the memory is alive, and nobody writes to it.
-    let RawParts { shape, data, inverted } = unsafe { raw_parts::<T, D>(view) }?;
+pub(crate) fn raw_mut<T: Element, D: Dimension>(view: &View) -> Result<RawArrayViewMut<T, D>> {
+    let RawParts { shape, data, inverted } = raw_parts::<T, D>(view)?;
     expect_distinct(view)?;
     // SAFETY: a view's elements lie in one allocation, so that no offset overflows. Nothing is
     // dereferenced here.
@@ -63,11 +52,8 @@ struct RawParts<T, D> {
     inverted: bool,
 }
 
-/// # Safety
-///
-/// The memory is alive, and nobody writes to it during the call, which reads bools.
 #[inline]
-unsafe fn raw_parts<T: Element, D: Dimension>(view: &View) -> Result<RawParts<T, D>> {
+fn raw_parts<T: Element, D: Dimension>(view: &View) -> Result<RawParts<T, D>> {
     check_type::<T, D>(view)?;
     let (empty, size) = (view.is_empty(), size_of::<T>() as isize);
     let mut data = view.data().cast::<T>();
@@ -92,10 +78,6 @@ unsafe fn raw_parts<T: Element, D: Dimension>(view: &View) -> Result<RawParts<T,
     } else if !fits {
         let text = format!("the {} elements are misaligned or byte-swapped", T::DTYPE);
         return Err(Error::Type(text));
-    }
-    // SAFETY: the view describes bytes on the host that are alive, and nobody writes to them.
-    if T::DTYPE == DType::Bool && !unsafe { holds_bools(view) } {
-        return Err(not_bools());
     }
     // Strides of an empty array may be anything, and `ndarray` asserts that elements do not overlap.
     let shape = if empty { shape.into() } else { shape.strides(strides) };
@@ -155,6 +137,23 @@ fn is_injective(view: &View) -> bool {
     })
 }
 
+/// Checks that bools are bools.
+///
+/// # Safety
+///
+/// The view describes memory that is alive, and nobody writes to it during the call.
+///
+/// # Errors
+///
+/// [`Error::Type`] for a byte that is neither 0 nor 1.
+pub(crate) unsafe fn expect_bools(view: &View) -> Result<()> {
+    // SAFETY: as above.
+    match unsafe { holds_bools(view) } {
+        true => Ok(()),
+        false => Err(not_bools()),
+    }
+}
+
 /// Whether every byte is a valid `bool`.
 ///
 /// # Safety
@@ -172,10 +171,8 @@ unsafe fn holds_bools(view: &View) -> bool {
         return unsafe { std::slice::from_raw_parts(first, bytes) }.iter().all(|byte| *byte <= 1);
     }
     // SAFETY: these bytes are alive, and nobody writes to them.
-    unsafe {
-        raw::<u8, IxDyn>(&as_bytes(view))
-            .is_ok_and(|array| array.deref_into_view().iter().all(|byte| *byte <= 1))
-    }
+    raw::<u8, IxDyn>(&as_bytes(view))
+        .is_ok_and(|array| unsafe { array.deref_into_view() }.iter().all(|byte| *byte <= 1))
 }
 
 /// The bytes of bools.

@@ -29,7 +29,7 @@ use crate::memory::view::{View, is_host};
 #[cfg(feature = "python")]
 pub use class::{PyTensor, add_class};
 #[cfg(feature = "python")]
-pub(crate) use elements::{expect_distinct, raw, raw_mut};
+pub(crate) use elements::{expect_bools, expect_distinct, raw, raw_mut};
 use streams::WrittenOn;
 pub use view::TensorView;
 

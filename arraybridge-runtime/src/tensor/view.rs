@@ -11,7 +11,7 @@ use ndarray::{
 };
 
 use super::Tensor;
-use super::elements::{as_bytes, not_bools, raw};
+use super::elements::{as_bytes, expect_bools, not_bools, raw};
 use crate::claims::{Claim, User, Wanted};
 use crate::error::{Error, Result};
 use crate::host::dtype::DType;
@@ -156,10 +156,16 @@ fn claim(view: &View) -> Result<Option<Claim>> {
 
 /// The elements where they are.
 fn elements<T: Element>(view: &View) -> Result<ArrayViewD<'_, T>> {
+    let array = raw(view)?;
     // SAFETY: the tensor whose description is borrowed keeps the memory alive. Nobody writes to memory
     // that only the tensor has, and no declared function writes to memory that is claimed. What Python
     // code must not do is in ARCHITECTURE.md, "What is assumed of Python threads".
-    unsafe { Ok(raw(view)?.deref_into_view()) }
+    unsafe {
+        if T::DTYPE == DType::Bool {
+            expect_bools(view)?;
+        }
+        Ok(array.deref_into_view())
+    }
 }
 
 /// Bools that are copied before they are checked: others may write any byte meanwhile.

@@ -36,10 +36,11 @@ fn target_of(
 
 /// Stack 2-D slices into a 3-D array of the framework `memory_type`.
 ///
-/// `slices` are n arrays of shape (height, width), which may be of different frameworks. The result
-/// has shape (n, height, width). If the slices have different dtypes, the result has the dtype that
-/// NumPy promotes them to. `gpu_id` is the accelerator of the result; by default the result is
-/// where `convert` would put the first slice. `target_type` is another name of `memory_type`.
+/// `slices` are n arrays of shape (height, width), which may be of different frameworks, or other
+/// objects that `convert` takes. The result has shape (n, height, width). If the slices have
+/// different dtypes, the result has the dtype that NumPy promotes them to. `gpu_id` is the
+/// accelerator of the result; by default the result is where `convert` would put the first slice.
+/// `target_type` is another name of `memory_type`.
 ///
 /// Raises `ValueError` if there are no slices, if one is not 2-D, if their shapes differ, or if the
 /// framework is unknown. Otherwise raises what `convert` raises.
@@ -131,6 +132,7 @@ fn process_slices<'py>(
     gpu_id: Option<&Bound<'py, PyAny>>,
 ) -> Result<Bound<'py, PyAny>> {
     let py = image.py();
+    let image = &package::as_array(image, MemoryType::Numpy.framework())?;
     let target = package::class_of(image)?.framework;
     let more = match args {
         Some(args) => args.try_iter()?.collect::<PyResult<Vec<_>>>()?,
@@ -175,7 +177,7 @@ fn part<'py>(
     start: usize,
     stop: usize,
 ) -> Result<Bound<'py, PyAny>> {
-    slices::part(array, axis, start, stop)
+    slices::part(&package::as_array(array, MemoryType::Numpy.framework())?, axis, start, stop)
 }
 
 /// Clear the device memory caches of every loaded framework.

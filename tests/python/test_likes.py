@@ -11,6 +11,7 @@ import arraybridge as ab
 import bridges
 import numpy as np
 import pytest
+from arraybridge import stack_utils
 
 VALUES = np.arange(12, dtype="uint8").reshape(3, 4)
 
@@ -86,6 +87,29 @@ def test_what_is_like_an_array_is_converted_as_numpy_sees_it(name, make):
     assert isinstance(f(make()), np.ndarray) and result == 1
     assert bridges.difference(name, ab.convert(make(), name), expected) is None
     assert ab.explain(make(), name).shape == expected.shape
+
+
+@pytest.mark.parametrize("name", [n for n in LIKES if n not in ("array.array", "Series")])
+def test_it_can_be_a_slice_or_a_stack(name):
+    like = LIKES[name]()
+    bridges.need("torch")
+    for framework in ("numpy", "torch"):
+        stack = ab.stack_slices([like, VALUES, like], framework)
+        assert bridges.difference(framework, stack, np.stack([VALUES] * 3)) is None
+    joined = stack_utils.concatenate([like, VALUES], 0)
+    assert (joined == np.concatenate([VALUES, VALUES])).all()
+    assert (stack_utils.part(like, 1, 1, 3) == VALUES[:, 1:3]).all()
+    with pytest.raises(ValueError, match=r"3D.*\(3, 4\)"):
+        ab.unstack_slices(like, "torch")
+    with pytest.raises(ValueError, match=r"3D.*\(3, 4\)"):
+        ab.process_slices(like, lambda x: x)
+
+
+def test_a_stack_that_is_like_an_array_is_taken_apart():
+    cube = np.arange(24, dtype="uint8").reshape(2, 3, 4)
+    for like in (ab.Tensor(cube), memoryview(cube)):
+        assert [s.tolist() for s in ab.unstack_slices(like, "numpy")] == cube.tolist()
+        assert (ab.process_slices(like, lambda x: x + 1) == cube + 1).all()
 
 
 def test_it_can_be_the_lead_of_slices():

@@ -659,10 +659,11 @@ def stack_slices(
 ) -> Any:
     """Stack 2-D slices into a 3-D array of the framework `memory_type`.
 
-    `slices` are n arrays of shape (height, width), which may be of different frameworks. The result
-    has shape (n, height, width). If the slices have different dtypes, the result has the dtype that
-    NumPy promotes them to. `gpu_id` is the accelerator of the result; by default the result is
-    where `convert` would put the first slice. `target_type` is another name of `memory_type`.
+    `slices` are n arrays of shape (height, width), which may be of different frameworks, or other
+    objects that `convert` takes. The result has shape (n, height, width). If the slices have
+    different dtypes, the result has the dtype that NumPy promotes them to. `gpu_id` is the
+    accelerator of the result; by default the result is where `convert` would put the first slice.
+    `target_type` is another name of `memory_type`.
 
     Raises `ValueError` if there are no slices, if one is not 2-D, if their shapes differ, or if the
     framework is unknown. Otherwise raises what `convert` raises.

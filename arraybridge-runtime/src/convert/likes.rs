@@ -141,6 +141,22 @@ pub fn seen_as_array<'py>(
     }
 }
 
+/// An array as it is, and what [`seen_as_array`] makes of an object that is like one.
+///
+/// # Errors
+///
+/// As [`seen_as_array`].
+pub fn as_array<'py>(
+    data: &Bound<'py, PyAny>,
+    target: &'static Framework,
+) -> Result<Bound<'py, PyAny>> {
+    let seen = match detect::class_of(data) {
+        Some(_) => None,
+        None => seen_as_array(data, target)?,
+    };
+    Ok(seen.unwrap_or_else(|| data.clone()))
+}
+
 fn lazy(call: &str) -> String {
     format!("it is a computation that has not run; pass .{call}")
 }

@@ -16,6 +16,7 @@ mod unstack;
 mod whole;
 mod write;
 
+use std::borrow::Cow;
 use std::ops::Range;
 
 use pyo3::prelude::*;
@@ -24,6 +25,7 @@ use pyo3::types::{PyList, PySlice, PyTuple};
 use crate::convert::{self, Request};
 use crate::framework::detect;
 use crate::framework::device::Placement;
+use crate::framework::generated::MemoryType;
 use crate::framework::spec::Framework;
 use crate::interpreter::error::{Error, Result};
 use crate::interpreter::progress::Progress;
@@ -44,7 +46,7 @@ pub fn is_slice(array: &Bound<'_, PyAny>) -> bool {
     ndim_of(array) == Some(2)
 }
 
-/// Converts a 3-D array to a framework, and returns its 2-D slices. They share its memory if the
+/// Converts a 3-D array, or an object that is like one, to a framework, and returns its 2-D slices. They share its memory if the
 /// framework has views.
 ///
 /// # Errors
@@ -55,12 +57,29 @@ pub fn unstack<'py>(
     target: &'static Framework,
     placement: Placement,
 ) -> Result<Bound<'py, PyList>> {
-    let count = slice_count(array)?;
+    let array = convert::as_array(array, target)?;
+    let count = slice_count(&array)?;
     let request = Request { placement, ..Request::default() };
-    Slices::all(convert::convert_to(array, target, &request)?, count)
+    Slices::all(convert::convert_to(&array, target, &request)?, count)
 }
 
-/// Stacks 2-D arrays, of one framework or of several, to a 3-D array.
+/// Arrays as they are, and what objects that are like arrays hold.
+fn as_arrays<'a, 'py>(
+    arrays: &'a [Bound<'py, PyAny>],
+    target: &'static Framework,
+) -> Result<Cow<'a, [Bound<'py, PyAny>]>> {
+    if arrays.iter().all(|array| detect::class_of(array).is_some()) {
+        return Ok(Cow::Borrowed(arrays));
+    }
+    arrays
+        .iter()
+        .map(|array| convert::as_array(array, target))
+        .collect::<Result<_>>()
+        .map(Cow::Owned)
+}
+
+/// Stacks 2-D arrays, of one framework or of several, to a 3-D array. They may be objects that are like
+/// arrays.
 ///
 /// Slices of different dtypes get the dtype that NumPy promotes them to.
 ///
@@ -76,6 +95,7 @@ pub fn stack<'py>(
     if let Some(stack) = stack_alike(slices, target, placement)? {
         return Ok(stack);
     }
+    let slices = &*as_arrays(slices, target)?;
     let parts = Parts::new(slices, target)?;
     if let Some(index) = (0..slices.len()).find(|index| parts.ndim(*index) != Some(2)) {
         return Err(Error::Value(format!(
@@ -260,7 +280,9 @@ pub fn concatenate<'py>(parts: &[Bound<'py, PyAny>], axis: usize) -> Result<Boun
     match parts {
         [only] => Ok(only.clone()),
         [first, ..] => {
-            let target = convert::class_of(first)?.framework;
+            let numpy = MemoryType::Numpy.framework();
+            let target = convert::class_of(&convert::as_array(first, numpy)?)?.framework;
+            let parts = &*as_arrays(parts, target)?;
             join(Parts::new(parts, target)?, target, Placement::Auto, Along::Axis(axis))
         }
         [] => Err(Error::Value("there are no arrays to concatenate".into())),

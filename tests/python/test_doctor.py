@@ -365,3 +365,17 @@ def test_fake_devices_are_described(name):
     build, memory = DESCRIBED[name]
     device = {"id": "accelerator:0", "name": "a made-up GPU", "memory_pooled": 512, **memory}
     assert (found["build"], found["devices"]) == (build, [device])
+
+
+def test_stubs_of_a_module_that_is_not_there_are_an_error_without_a_traceback(
+    capsys, tmp_path, monkeypatch
+):
+    for name, missing in (("no_such_module", "no_such_module"), ("no_such.module", "no_such")):
+        with pytest.raises(SystemExit) as caught:
+            command.main(["stubs", name])
+        assert caught.value.code == 2
+        assert f"there is no module {missing};" in capsys.readouterr().err
+    (tmp_path / "needs_more.py").write_text("import no_such_module")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(ModuleNotFoundError, match="no_such_module"):
+        command.main(["stubs", "needs_more"])

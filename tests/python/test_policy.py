@@ -660,7 +660,9 @@ def test_casts_that_may_be_recorded_have_the_values_of_others(framework):
     import tensorflow as tf
     from torch.autograd import forward_ad
 
-    numbers = np.array([0, -0.0, 1.3, -2.7, 448, 464, 480, 57344, 65519, 65520, 1e-9, 1e39, -1e39, np.inf])
+    numbers = np.array(
+        [0, -0.0, 1.3, -2.7, 448, 464, 480, 57344, 65519, 65520, 1e-9, 1e39, -1e39, np.inf]
+    )
     # Halfway between two numbers of 16 bits.
     halves = 1 + np.array([2.0**-11, 3 * 2.0**-11, 2.0**-8, 3 * 2.0**-8])
     numbers = np.concatenate([numbers, -numbers, [np.nan], halves])

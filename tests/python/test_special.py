@@ -694,3 +694,29 @@ def test_a_sharded_array_is_gathered_by_a_copy_alone():
         """,
         env={"XLA_FLAGS": "--xla_force_host_platform_device_count=2"},
     )
+
+
+def test_what_an_error_says_to_call_first_makes_an_array(torch):
+    bridges.need("tensorflow", "jax")
+    import jax
+    import tensorflow as tf
+
+    quantized = torch.quantize_per_tensor(torch.ones(3), 0.1, 0, torch.quint8)
+    nested = torch.nested.nested_tensor([torch.ones(2), torch.ones(3)])
+    for x, words, call in (
+        (np.ma.masked_array([1, 2], [False, True]), "filled()", lambda x: x.filled()),
+        (torch.eye(2).to_sparse(), "to_dense()", lambda x: x.to_dense()),
+        (torch.eye(2).to_mkldnn(), "to_dense()", lambda x: x.to_dense()),
+        (quantized, "dequantize()", lambda x: x.dequantize()),
+        (nested, "to_padded_tensor(0.0)", lambda x: x.to_padded_tensor(0.0)),
+        (tf.ragged.constant([[1, 2], [3]]), "to_tensor()", lambda x: x.to_tensor()),
+        (tf.sparse.from_dense([[1.0]]), "tensorflow.sparse.to_dense", tf.sparse.to_dense),
+        (tf.IndexedSlices(tf.ones((1, 2)), tf.constant([0]), tf.constant([1, 2])),
+         "tensorflow.convert_to_tensor", tf.convert_to_tensor),
+        (jax.random.key(0), "jax.random.key_data", jax.random.key_data),
+    ):  # fmt: skip
+        target = "torch" if isinstance(x, np.ndarray) else "numpy"
+        with pytest.raises(ab.UnsupportedArrayError) as caught:
+            ab.convert(x, target)
+        assert f"(call {words} first)" in str(caught.value)
+        assert ab.detect_memory_type(ab.convert(call(x), target)) == target

@@ -140,7 +140,16 @@ def _run(arguments: list[str] | None) -> int:
         return demo.run()
     if options.command == "frameworks":
         return _frameworks(options.json)
-    text = stub(importlib.import_module(options.module))
+    try:
+        module = importlib.import_module(options.module)
+    # A module that is there and fails to import another one is a matter for a traceback.
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{options.module}.".startswith(f"{error.name}."):
+            raise
+        parser.error(
+            f"there is no module {error.name}; install it, or put its folder in PYTHONPATH"
+        )
+    text = stub(module)
     if "def " not in text:
         parser.error(f"{options.module} has no declared functions")
     print(text, end="")

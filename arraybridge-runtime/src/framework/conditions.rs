@@ -240,8 +240,8 @@ def no():
             let reason = |attributes| loaded.reason(py, array(attributes).bind(py)).map(|r| r.why);
             // The fake module lacks what the last reason asks.
             assert_eq!(reason(""), None);
-            assert_eq!(reason("is_nested=True"), Some("nested"));
-            assert_eq!(reason("layout=broken, is_quantized=True"), Some("quantized"));
+            assert_eq!(reason("is_nested=True"), Some("nested (call to_padded_tensor(0.0) first)"));
+            assert_eq!(reason("layout=broken, is_quantized=True"), Some("quantized (call dequantize() first)"));
         });
     }
 

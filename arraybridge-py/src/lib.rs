@@ -53,7 +53,7 @@ fn request(
 /// device : str, int or device, optional
 ///     "host", "cpu", "accelerator:1", "cuda:1", the index of an accelerator, or a device of
 ///     torch, JAX or CuPy.
-///     All of a machine's processors are the host, so "cpu:1" is too. By default the array stays on
+///     All CPUs of a machine are the host, so "cpu:1" is too. By default the array stays on
 ///     its kind of device if the target has one, and goes to the target's current device otherwise.
 /// copy : bool, optional
 ///     None shares memory if the target can wrap it, and copies otherwise. True always copies.

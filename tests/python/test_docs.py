@@ -38,8 +38,7 @@ def test_the_reference_is_what_the_docstrings_say():
         *module.errors(),
         *(n for names in module.GROUPS.values() for n in names),
     ]
-    constants = {"CPU_MEMORY_TYPES", "GPU_MEMORY_TYPES", "SUPPORTED_MEMORY_TYPES"}
-    assert {*listed} | constants == {*arraybridge.__all__} and len(listed) == len({*listed})
+    assert {*listed} == {*arraybridge.__all__} and len(listed) == len({*listed})
 
 
 def test_the_code_of_the_readme_runs():
@@ -152,8 +151,17 @@ def needs_example(name):
 def test_the_examples_of_the_docstrings_run(name):
     framework = name.rpartition(".")[2].partition("_")[0]
     bridges.need("torch", *({framework} & set(bridges.CPU_FRAMEWORKS)))
-    test = doctest.DocTestParser().get_doctest(DOCUMENTED[name].__doc__, {}, name, None, 0)
-    assert test.examples or not needs_example(name), f"{name} has no example"
+    examples_run(name, DOCUMENTED[name].__doc__, needs_example(name))
+
+
+@pytest.mark.parametrize("name", [name for name in arraybridge.__all__ if name.isupper()])
+def test_the_examples_of_the_constants_run(name):
+    examples_run(name, tool("reference_page").docstring(name), True)
+
+
+def examples_run(name, docstring, needed):
+    test = doctest.DocTestParser().get_doctest(docstring, {}, name, None, 0)
+    assert test.examples or not needed, f"{name} has no example"
     out = []
     runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS)
     runner.run(test, out=out.append)
@@ -161,8 +169,13 @@ def test_the_examples_of_the_docstrings_run(name):
 
 
 @pytest.mark.parametrize("stem", [path.stem for path in sorted(PACKAGE.glob("*.pyi"))])
-def test_the_stubs_repeat_the_docstrings_of_functions(stem):
-    stub = ast.parse((PACKAGE / f"{stem}.pyi").read_text())
+def test_the_stubs_repeat_the_docstrings_of_functions_and_constants(stem):
+    text = (PACKAGE / f"{stem}.pyi").read_text()
+    constants = tool("reference_page").constants
+    here = constants(inspect.getsource(MODULES[stem]))
+    for name, docstring in constants(text).items():
+        assert docstring == here[name], name
+    stub = ast.parse(text)
     # The last overload has the docstring.
     functions = {node.name: node for node in stub.body if isinstance(node, ast.FunctionDef)}
     for name, node in functions.items():

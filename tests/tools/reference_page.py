@@ -8,8 +8,10 @@ Without `--write`, the page is printed. `test_docs.py` holds the page to the doc
 from __future__ import annotations
 
 import argparse
+import ast
 import enum
 import inspect
+import itertools
 import re
 from pathlib import Path
 from typing import Any
@@ -27,7 +29,15 @@ GROUPS: dict[str, tuple[str, ...]] = {
     "Dtypes": ("dtype_policy", "finish_dtype", "DtypeConversion", "SCALING_FUNCTIONS"),
     "Slices": ("stack_slices", "unstack_slices", "process_slices", "progress"),
     "Devices and memory": ("thread_stream", "cleanup_all_gpu_frameworks"),
-    "Frameworks": ("MemoryType", "frameworks", "registered_pairs", "Converter"),
+    "Frameworks": (
+        "MemoryType",
+        "SUPPORTED_MEMORY_TYPES",
+        "CPU_MEMORY_TYPES",
+        "GPU_MEMORY_TYPES",
+        "frameworks",
+        "registered_pairs",
+        "Converter",
+    ),
     "Exchange": ("Tensor",),
 }
 # Documented with another one, or without anything to say.
@@ -96,9 +106,34 @@ def methods(value: Any) -> str:
     return "\n".join(lines) and "\n\n**Members**\n\n" + "\n".join(lines)
 
 
+def constants(source: str) -> dict[str, str]:
+    """The constants of a module or stub, by name, with the strings below them."""
+    found = {}
+    body = ast.parse(source).body
+    for node, below in itertools.pairwise(body):
+        match node, below:
+            case (
+                ast.Assign(targets=[ast.Name(id=name)]) | ast.AnnAssign(target=ast.Name(id=name)),
+                ast.Expr(value=ast.Constant(value=str(text))),
+            ):
+                found[name] = inspect.cleandoc(text)
+    return found
+
+
+def docstring(name: str) -> str:
+    value = getattr(arraybridge, name)
+    if callable(value):
+        return inspect.getdoc(value) or ""
+    return next(
+        text
+        for module in (arraybridge.dtype_scaling, arraybridge.types)
+        if (text := constants(inspect.getsource(module)).get(name))
+    )
+
+
 def entry(name: str) -> str:
     value = getattr(arraybridge, name)
-    text = markdown(inspect.getdoc(value) or "") if callable(value) else ""
+    text = markdown(docstring(name))
     anchor = f'<a id="{name.lower()}"></a>'
     return f"{anchor}\n### `{signature(name, value)}`\n\n{text}{methods(value)}".rstrip()
 

@@ -49,4 +49,16 @@ class DtypeConversion(Enum):
 SCALING_FUNCTIONS: dict[str, Callable[[Any, Any], Any]] = {
     framework["name"]: partial(stretch, memory_type=framework["name"]) for framework in frameworks()
 }
-"""For each framework, a function of an array and a dtype that stretches floats to integers."""
+"""A function for each framework that stretches floats to the range of an integer dtype.
+
+The keys are names of frameworks. A function takes an array and a dtype, and returns an array of
+its framework: the finite minimum becomes the smallest integer of the dtype, the finite maximum the
+largest. NaN becomes 0, and so does every value of a constant array. An array of another framework
+is converted first. If the dtype is not an integer dtype, or the array already has one, the array
+is only cast.
+
+>>> import numpy, arraybridge
+>>> stretch = arraybridge.SCALING_FUNCTIONS["numpy"]
+>>> stretch(numpy.array([0.0, 0.5, 2.0]), "uint8")
+array([  0,  64, 255], dtype=uint8)
+"""

@@ -56,7 +56,7 @@ class trace:
         self.records: list[Record] = []
         """The records of the last ``with`` block, or of all calls, in order."""
         self.spans: list[Record] = []
-        """The calls of declared functions and the rungs of their ladders, as they ended."""
+        """The calls of declared functions, and their retries when memory ran out, as they ended."""
 
     def __enter__(self) -> list[Record]:
         self.records, self.spans = self._block.__enter__()
@@ -116,8 +116,8 @@ class trace:
     def to_trace_events(self) -> dict[str, Any]:
         """Return the trace in the trace-event format of Chrome and Perfetto.
 
-        Conversions, calls of declared functions and the rungs of their ladders are complete events,
-        nested in each thread. Times are in microseconds since the first of them.
+        Conversions, calls of declared functions and their retries when memory ran out are complete
+        events, nested in each thread. Times are in microseconds since the first of them.
         """
         from ._tools.events import trace_events
 

@@ -87,13 +87,30 @@ True
 """
 
 CPU_MEMORY_TYPES = frozenset(MemoryType(f["name"]) for f in _TABLE if f["memory"] == "host")
-"""Frameworks whose arrays are in host memory only."""
+"""The frameworks whose arrays are in host memory only, as members of ``MemoryType``.
+
+>>> import arraybridge
+>>> "numpy" in arraybridge.CPU_MEMORY_TYPES, "torch" in arraybridge.CPU_MEMORY_TYPES
+(True, False)
+"""
 
 SUPPORTED_MEMORY_TYPES = frozenset(MemoryType)
-"""All frameworks."""
+"""All frameworks that the package was built with, as members of ``MemoryType``.
+
+>>> import arraybridge
+>>> arraybridge.SUPPORTED_MEMORY_TYPES == {*arraybridge.MemoryType}
+True
+"""
 
 GPU_MEMORY_TYPES = SUPPORTED_MEMORY_TYPES - CPU_MEMORY_TYPES
-"""Frameworks whose arrays can be on an accelerator."""
+"""The frameworks whose arrays can be on an accelerator, as members of ``MemoryType``.
+
+It depends on the framework, not on the machine: they are here without a GPU too.
+
+>>> import arraybridge
+>>> "numpy" in arraybridge.GPU_MEMORY_TYPES, "torch" in arraybridge.GPU_MEMORY_TYPES
+(False, True)
+"""
 
 
 def __getattr__(name: str) -> Any:

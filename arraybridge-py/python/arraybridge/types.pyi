@@ -37,5 +37,25 @@ class MemoryType(StrEnum):
     def __getattr__(self, name: str) -> Any: ...
 
 CPU_MEMORY_TYPES: Final[frozenset[MemoryType]]
+"""The frameworks whose arrays are in host memory only, as members of ``MemoryType``.
+
+>>> import arraybridge
+>>> "numpy" in arraybridge.CPU_MEMORY_TYPES, "torch" in arraybridge.CPU_MEMORY_TYPES
+(True, False)
+"""
 GPU_MEMORY_TYPES: Final[frozenset[MemoryType]]
+"""The frameworks whose arrays can be on an accelerator, as members of ``MemoryType``.
+
+It depends on the framework, not on the machine: they are here without a GPU too.
+
+>>> import arraybridge
+>>> "numpy" in arraybridge.GPU_MEMORY_TYPES, "torch" in arraybridge.GPU_MEMORY_TYPES
+(False, True)
+"""
 SUPPORTED_MEMORY_TYPES: Final[frozenset[MemoryType]]
+"""All frameworks that the package was built with, as members of ``MemoryType``.
+
+>>> import arraybridge
+>>> arraybridge.SUPPORTED_MEMORY_TYPES == {*arraybridge.MemoryType}
+True
+"""

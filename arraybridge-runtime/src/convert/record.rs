@@ -16,8 +16,8 @@ use crate::memory::view::Dims;
 /// Text of a record, which is a literal unless the record comes from another process.
 type Text = Cow<'static, str>;
 
-/// One conversion: its ends, its route, and the reason of a copy. As a span, a call of a declared
-/// function or a rung of its ladder.
+/// One conversion: its ends, its route, and the reason for a copy. As a span, a call of a declared
+/// function, or one retry of it when memory ran out (a rung of its ladder).
 ///
 /// Records are compared by what was done, not by when and where.
 #[pyclass(frozen, eq, hash, module = "arraybridge", name = "Record")]
@@ -30,7 +30,7 @@ pub struct Record {
     #[pyo3(get)]
     pub target: Text,
     /// `"keep"`, `"share"`, `"move"` or `"copy"`; `"retry"` where a call ran out of memory; of a span,
-    /// `"call"` or `"rung"`.
+    /// `"call"`, or `"rung"` for one retry.
     #[pyo3(get)]
     pub route: Text,
     /// How it is done, in a word or two.

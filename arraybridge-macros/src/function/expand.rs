@@ -7,7 +7,7 @@ use syn::{ReturnType, Type};
 
 use super::options::Detach;
 use super::trampoline::trampoline;
-use super::types::{has_device_array, is_written, takes_python, unraw, works_in_cuda};
+use super::types::{has_device_array, is_written, place, takes_python, unraw, works_in_cuda};
 use super::{Argument, Binding, Declared, Default, Kind, Method, Setting, annotation};
 
 /// Expands a declaration, beside the function or its `impl` block. What needs CUDA is left to a macro of the
@@ -17,10 +17,10 @@ pub fn expand(item: TokenStream, declared: &Declared) -> TokenStream {
     let Some(ty) = needs_cuda(declared) else { return quote!(#item #registration) };
     // An error of the macro is at its path.
     let runtime = declared.runtime.to_token_stream().into_iter().map(|mut token| {
-        token.set_span(ty.span());
+        token.set_span(token.span().located_at(ty.span()));
         token
     });
-    quote_spanned!(ty.span()=> #(#runtime)*::__private::with_cuda! { #item #registration })
+    quote_spanned!(place(ty)=> #(#runtime)*::__private::with_cuda! { #item #registration })
 }
 
 /// The type in the signature that only a build with CUDA has.
@@ -35,7 +35,7 @@ fn needs_cuda(declared: &Declared) -> Option<&Type> {
 fn registration(declared: &Declared) -> TokenStream {
     let runtime = &declared.runtime;
     // The name resolves here, so that the error of a missing function points at it.
-    let host = declared.host.as_ref().map(|host| quote_spanned!(host.span()=> let _ = #host;));
+    let host = declared.host.as_ref().map(|host| quote_spanned!(place(host)=> let _ = #host;));
     let (trampoline, entry) = (trampoline(declared), entry(declared));
     quote! {
         const _: () = {

@@ -7,6 +7,7 @@ use syn::spanned::Spanned;
 use syn::visit_mut::{VisitMut, visit_type_mut};
 use syn::{Attribute, Error, ImplItem, ImplItemFn, ItemFn, ItemImpl, Meta, Result, Type};
 
+use super::types::Ungrouped;
 use super::{Binding, Method, expand, parse};
 use crate::table::spec::Place;
 
@@ -48,7 +49,8 @@ fn check(attribute: &TokenStream, block: &ItemImpl) -> Result<()> {
 
 /// The block without the declared methods, and a block with a declaration for each of these.
 fn expanded(mut block: ItemImpl, known: &[(String, Place)]) -> TokenStream {
-    let class = (*block.self_ty).clone();
+    let mut class = (*block.self_ty).clone();
+    Ungrouped.visit_type_mut(&mut class);
     let is_declared = |attribute: &Attribute| is_named(attribute, DECLARED);
     let items = std::mem::take(&mut block.items);
     let mut methods = TokenStream::new();

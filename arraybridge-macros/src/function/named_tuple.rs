@@ -3,16 +3,21 @@
 use proc_macro2::TokenStream;
 use quote::quote;
 use syn::spanned::Spanned;
+use syn::visit_mut::VisitMut;
 use syn::{Data, DeriveInput, Error, Fields, Ident, Result, Type, parse_quote};
 
 use super::give::Give;
 use super::mistakes::Mistakes;
-use super::types::unraw;
+use super::types::{Ungrouped, unraw};
 use super::{annotation, check, parse};
 
 /// Expands the derive macro.
 pub fn derive(item: TokenStream) -> TokenStream {
-    syn::parse2(item).and_then(|input| expand(&input)).unwrap_or_else(Error::into_compile_error)
+    let expanded = syn::parse2(item).and_then(|mut input| {
+        Ungrouped.visit_derive_input_mut(&mut input);
+        expand(&input)
+    });
+    expanded.unwrap_or_else(Error::into_compile_error)
 }
 
 fn expand(input: &DeriveInput) -> Result<TokenStream> {

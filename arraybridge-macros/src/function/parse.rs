@@ -10,7 +10,7 @@ use syn::{
 use super::mistakes::Mistakes;
 use super::options::Options;
 use super::settings::settings;
-use super::types::{inner_of_option, kind, unraw};
+use super::types::{Ungrouped, inner_of_option, kind, unraw};
 use super::{Argument, Binding, Constraints, Declared, Default, Kind, Method, check, constraints};
 use crate::problems::instead;
 use crate::table::spec::Place;
@@ -28,10 +28,11 @@ pub fn read(attribute: TokenStream, item: TokenStream, known: &Known) -> Result<
 /// Reads the declaration of a function or of a method.
 pub fn read_function(
     attribute: TokenStream,
-    function: ItemFn,
+    mut function: ItemFn,
     method: Option<Method>,
     known: &Known,
 ) -> Result<Declared> {
+    Ungrouped.visit_signature_mut(&mut function.sig);
     let mut mistakes = Mistakes::default();
     let options = mistakes.take(syn::parse2::<Options>(attribute));
     if let Some(options) = &options {
@@ -213,13 +214,21 @@ impl VisitMut for Anonymous {
     }
 }
 
+/// The expression in the invisible parentheses around what a `macro_rules!` macro was given.
+fn ungrouped(expr: &Expr) -> &Expr {
+    match expr {
+        Expr::Group(group) => ungrouped(&group.expr),
+        expr => expr,
+    }
+}
+
 /// The text of the documentation comments, without the space that follows `///`.
 pub fn docs(attributes: &[Attribute]) -> String {
     let lines = attributes.iter().filter_map(|attribute| {
         let Meta::NameValue(MetaNameValue { path, value, .. }) = &attribute.meta else {
             return None;
         };
-        let Expr::Lit(ExprLit { lit: Lit::Str(text), .. }) = value else { return None };
+        let Expr::Lit(ExprLit { lit: Lit::Str(text), .. }) = ungrouped(value) else { return None };
         let text = path.is_ident("doc").then(|| text.value())?;
         Some(text.strip_prefix(' ').unwrap_or(&text).to_owned())
     });

@@ -3,13 +3,12 @@
 
 use proc_macro2::TokenStream;
 use quote::{ToTokens, format_ident, quote, quote_spanned};
-use syn::spanned::Spanned;
 use syn::{Ident, Path, ReturnType, Type};
 
 use super::elements::Elements;
 use super::give::{self, Give};
 use super::options::Detach;
-use super::types::{inner_of_option, is_container};
+use super::types::{inner_of_option, is_container, place};
 use super::{Argument, Constraints, Declared, Default, Kind, constraints};
 
 /// The trampoline, a function `__call`.
@@ -98,7 +97,7 @@ impl Passed {
             reads.push(read);
             if is_container(&argument.ty) {
                 let (runtime, ty) = (&declared.runtime, &argument.ty);
-                all.values.push(quote_spanned! {ty.span()=>
+                all.values.push(quote_spanned! {place(ty)=>
                     <#ty as #runtime::__private::Argument<'_>>::find(__call, #index)?;
                 });
             }
@@ -211,10 +210,10 @@ fn open(declared: &Declared, argument: &Argument, index: usize) -> TokenStream {
     let (runtime, ty) = (&declared.runtime, &argument.ty);
     let Constraints { contiguous, shared, .. } = argument.constraints;
     match contiguous || shared {
-        false => quote_spanned! {ty.span()=>
+        false => quote_spanned! {place(ty)=>
             <#ty as #runtime::__private::Argument<'_>>::open(__call, #index)
         },
-        true => quote_spanned! {ty.span()=>
+        true => quote_spanned! {place(ty)=>
             <#ty as #runtime::__private::Constrained<'_>>::open_as::<#contiguous, #shared>(
                 __call, #index,
             )
@@ -232,7 +231,7 @@ fn read_value(
     let is_element = |ty: &Type| elements.is_some_and(|elements| elements.is(ty));
     if inner_of_option(ty).is_some_and(is_element) {
         let inner = inner_of_option(ty);
-        let read = quote_spanned!(ty.span()=> __call.optional_scalar::<#inner>(#index));
+        let read = quote_spanned!(place(ty)=> __call.optional_scalar::<#inner>(#index));
         return quote!(let #holder: #ty = #read?;);
     }
     let absent = match default {
@@ -241,8 +240,8 @@ fn read_value(
         None => quote!(::core::unreachable!("required arguments were checked before the call")),
     };
     let read = match is_element(ty) {
-        true => quote_spanned!(ty.span()=> __call.scalar::<#ty>(#index)),
-        false => quote_spanned!(ty.span()=> __call.value::<#ty>(#index)),
+        true => quote_spanned!(place(ty)=> __call.scalar::<#ty>(#index)),
+        false => quote_spanned!(place(ty)=> __call.value::<#ty>(#index)),
     };
     quote! {
         let #holder: #ty = match #read? {

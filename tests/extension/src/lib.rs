@@ -8,6 +8,7 @@ mod constraints;
 mod containers;
 mod cuda;
 mod elements;
+mod fragments;
 mod hygiene;
 mod methods;
 mod tensors;

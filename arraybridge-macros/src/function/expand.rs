@@ -20,7 +20,11 @@ pub fn expand(item: TokenStream, declared: &Declared) -> TokenStream {
         token.set_span(token.span().located_at(ty.span()));
         token
     });
-    quote_spanned!(place(ty)=> #(#runtime)*::__private::with_cuda! { #item #registration })
+    let conditions = declared.inherited.conditions();
+    quote_spanned! {place(ty)=>
+        #conditions
+        #(#runtime)*::__private::with_cuda! { #item #registration }
+    }
 }
 
 /// The type in the signature that only a build with CUDA has.
@@ -37,7 +41,9 @@ fn registration(declared: &Declared) -> TokenStream {
     // The name resolves here, so that the error of a missing function points at it.
     let host = declared.host.as_ref().map(|host| quote_spanned!(place(host)=> let _ = #host;));
     let (trampoline, entry) = (trampoline(declared), entry(declared));
+    let inherited = declared.inherited.all();
     quote! {
+        #inherited
         const _: () = {
             #host
             #trampoline

@@ -7,12 +7,13 @@ use syn::spanned::Spanned;
 use syn::visit_mut::{VisitMut, visit_type_mut};
 use syn::{Attribute, Error, ImplItem, ImplItemFn, ItemFn, ItemImpl, Meta, Result, Type};
 
+use super::attributes::Inherited;
 use super::types::Ungrouped;
-use super::{Binding, Method, expand, parse};
+use super::{Binding, Declared, Method, attributes, expand, parse};
 use crate::table::spec::Place;
 
 /// The attribute of a declared method.
-const DECLARED: &str = "memory_type";
+const ATTRIBUTE: &str = "memory_type";
 
 /// Expands the attribute.
 pub fn declare(attribute: TokenStream, item: TokenStream) -> TokenStream {
@@ -51,31 +52,41 @@ fn check(attribute: &TokenStream, block: &ItemImpl) -> Result<()> {
 fn expanded(mut block: ItemImpl, known: &[(String, Place)]) -> TokenStream {
     let mut class = (*block.self_ty).clone();
     Ungrouped.visit_type_mut(&mut class);
-    let is_declared = |attribute: &Attribute| is_named(attribute, DECLARED);
+    let lints = Inherited::of(&block.attrs).all();
+    let is_declared = |attribute: &Attribute| is_named(attribute, ATTRIBUTE);
     let items = std::mem::take(&mut block.items);
     let mut methods = TokenStream::new();
     for item in items {
         match item {
             ImplItem::Fn(mut method) if method.attrs.iter().any(is_declared) => {
-                let declared = read(&mut method, &class, known);
-                let method = quote!(impl #class { #method });
+                let declared = read(&mut method, &class, &lints, known);
+                let conditions = Inherited::of(&method.attrs).conditions();
+                let method = quote!(#lints impl #class { #method });
                 methods.extend(match declared {
                     Ok(declared) => expand::expand(method, &declared),
-                    Err(error) => TokenStream::from_iter([method, error.into_compile_error()]),
+                    Err(errors) => {
+                        let errors = errors.into_iter().map(Error::into_compile_error);
+                        quote!(#method #(#conditions #errors)*)
+                    }
                 });
             }
             other => block.items.push(other),
         }
     }
+    if !methods.is_empty() {
+        attributes::split(&mut block.attrs);
+    }
     quote!(#block #methods)
 }
 
-/// Reads the declaration of a method, and removes the attributes that belong to it.
+/// Reads the declaration of a method, and removes the attributes that belong to it. Its lints are also those of
+/// its block.
 fn read(
     method: &mut ImplItemFn,
     class: &Type,
+    lints: &TokenStream,
     known: &[(String, Place)],
-) -> Result<super::Declared> {
+) -> Result<Declared> {
     let others = ["new", "getter", "setter", "deleter", "classattr"];
     let is_other = |attribute: &Attribute| others.iter().any(|name| is_named(attribute, name));
     let refused =
@@ -83,8 +94,8 @@ fn read(
     let (mut options, mut binding) = (TokenStream::new(), Binding::Instance);
     method.attrs.retain(|attribute| {
         match &attribute.meta {
-            Meta::List(list) if is_named(attribute, DECLARED) => options = list.tokens.clone(),
-            _ if is_named(attribute, DECLARED) || is_other(attribute) => {}
+            Meta::List(list) if is_named(attribute, ATTRIBUTE) => options = list.tokens.clone(),
+            _ if is_named(attribute, ATTRIBUTE) || is_other(attribute) => {}
             _ if is_named(attribute, "staticmethod") => binding = Binding::Static,
             _ if is_named(attribute, "classmethod") => binding = Binding::Class,
             _ => return true,
@@ -99,7 +110,7 @@ fn read(
     let mut sig = method.sig.clone();
     ClassName(class).visit_signature_mut(&mut sig);
     let attributes = &method.attrs;
-    let function: ItemFn = syn::parse_quote!(#(#attributes)* #sig {});
+    let function: ItemFn = syn::parse_quote!(#lints #(#attributes)* #sig {});
     parse::read_function(options, function, Some(Method { class: class.clone(), binding }), known)
 }
 

@@ -6,6 +6,7 @@ use syn::spanned::Spanned;
 use syn::visit_mut::VisitMut;
 use syn::{Data, DeriveInput, Error, Fields, Ident, Result, Type, parse_quote};
 
+use super::attributes::Inherited;
 use super::give::Give;
 use super::mistakes::Mistakes;
 use super::types::{Ungrouped, unraw};
@@ -52,10 +53,20 @@ fn fields(input: &DeriveInput) -> Result<Vec<(&Ident, &Type)>> {
     Ok(fields.named.iter().filter_map(|f| Some((f.ident.as_ref()?, &f.ty))).collect())
 }
 
+/// The attributes of the implementation, which names the struct and its fields.
+fn inherited(input: &DeriveInput) -> Inherited {
+    let mut attributes = input.attrs.clone();
+    if let Data::Struct(data) = &input.data {
+        attributes.extend(data.fields.iter().flat_map(|field| field.attrs.iter().cloned()));
+    }
+    Inherited::of(&attributes)
+}
+
 fn implementation(input: &DeriveInput, fields: &[(&Ident, &Type)]) -> TokenStream {
     let runtime: syn::Path = parse_quote!(::arraybridge_runtime);
     let private = quote!(#runtime::__private);
     let (ident, docs) = (&input.ident, parse::docs(&input.attrs));
+    let inherited = inherited(input).all();
     let name = unraw(ident);
     let idents = fields.iter().map(|(name, _)| name);
     let described = fields.iter().map(|(name, ty)| {
@@ -65,6 +76,7 @@ fn implementation(input: &DeriveInput, fields: &[(&Ident, &Type)]) -> TokenStrea
     let give = Give { runtime: &runtime, elements: None };
     let given = fields.iter().map(|(name, ty)| give.value(ty, quote!(#name)));
     quote! {
+        #inherited
         const _: () = {
             static CLASS: #private::TupleClass = #private::TupleClass::new(
                 #name, #docs, ::core::module_path!(), &[#(#described),*],

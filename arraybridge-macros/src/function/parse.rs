@@ -7,6 +7,7 @@ use syn::{
     Receiver, ReceiverKind, Result, ReturnType, Type, parse_quote,
 };
 
+use super::attributes::Inherited;
 use super::mistakes::Mistakes;
 use super::options::Options;
 use super::settings::settings;
@@ -50,6 +51,7 @@ pub fn read_function(
     let declared = Declared {
         name: python_name(&function, &options, &mut mistakes),
         docs: docs(&function.attrs),
+        inherited: Inherited::of(&function.attrs),
         framework: framework.map(|(name, _)| name.clone()).unwrap_or_default(),
         returns: returns(framework, &options, known, &mut mistakes),
         cast: options.cast,

@@ -1,6 +1,7 @@
 use proc_macro2::{Delimiter, Group};
 use quote::quote;
 
+use super::attributes::Inherited;
 use super::options::Detach;
 use super::parse::read;
 use super::types::takes_python;
@@ -101,6 +102,30 @@ fn parentheses_around_bounds_stay() {
     let declared = declared(quote!(numpy), item).ok().unwrap();
     let ty = &declared.arguments[0].ty;
     assert_eq!(quote!(#ty).to_string(), quote!(Value<&(dyn A + B)>).to_string());
+}
+
+#[test]
+fn generated_code_has_the_conditions_and_the_lints() {
+    for (attributes, conditions, lints) in [
+        (quote!(#[doc = "Docs."] #[inline] #[cfg(unix)]), quote!(#[cfg(unix)]), quote!()),
+        (
+            quote!(#[allow(a)] #[warn(b)] #[deny(c, reason = "d")]),
+            quote!(),
+            quote!(#[allow(a)] #[warn(b)] #[deny(c, reason = "d")]),
+        ),
+        (quote!(#[expect(a, reason = "b")]), quote!(), quote!(#[allow(a, reason = "b")])),
+        (quote!(#[deprecated = "a"]), quote!(), quote!(#[allow(deprecated)])),
+        (
+            quote!(#[cfg_attr(not(unix), cfg(a), inline, allow(b), cfg_attr(c, expect(d)))]),
+            quote!(#[cfg_attr(not(unix), cfg(a))]),
+            quote!(#[cfg_attr(not(unix), allow(b), cfg_attr(c, allow(d)))]),
+        ),
+    ] {
+        let function: syn::ItemFn = syn::parse_quote!(#attributes fn f() {});
+        let inherited = Inherited::of(&function.attrs);
+        assert_eq!(inherited.conditions().to_string(), conditions.to_string());
+        assert_eq!(inherited.all().to_string(), quote!(#conditions #lints).to_string());
+    }
 }
 
 #[test]

@@ -116,8 +116,9 @@ pub fn memory_type(attribute: TokenStream, item: TokenStream) -> TokenStream {
 /// }
 /// ```
 ///
-/// Methods take `&self` or `&mut self`. Static methods and class methods have PyO3's `#[staticmethod]` and
-/// `#[classmethod]`. `arraybridge_runtime::python::export(module)` adds them to the class.
+/// Methods take `&self` or `&mut self`, and may name the class as `Self` in their options. Static methods and
+/// class methods have PyO3's `#[staticmethod]` and `#[classmethod]`. `arraybridge_runtime::python::export(module)`
+/// adds them to the class.
 #[proc_macro_attribute]
 pub fn memory_methods(attribute: TokenStream, item: TokenStream) -> TokenStream {
     function::methods::declare(attribute.into(), item.into()).into()

@@ -51,6 +51,13 @@ def test_a_static_method_and_a_class_method_are_bound_as_in_python(ext):
     assert ext.Scale(2.0).doubled().factor == 4.0
 
 
+def test_the_options_of_a_method_may_name_its_class(ext):
+    image = np.ones((1, 2), "float32")
+    assert ext.Scale.narrow(image).tolist() == [[3, 3]]
+    with pytest.raises(ValueError, match=r"\[_, Scale::COLUMNS\]"):
+        ext.Scale.narrow(image.T)
+
+
 def test_a_method_that_is_not_compiled_is_not_there(ext):
     """The crate denies warnings, so that it also shows which lints the generated code has."""
     names = [name for name in vars(ext.Scale) if name.startswith("left")]

@@ -1,13 +1,15 @@
 //! A declaration as tokens: an entry of the registry, and the trampoline that calls the function.
 
 use proc_macro2::TokenStream;
-use quote::{ToTokens, quote, quote_spanned};
+use quote::{quote, quote_spanned};
 use syn::spanned::Spanned;
 use syn::{ReturnType, Type};
 
 use super::options::Detach;
 use super::trampoline::trampoline;
-use super::types::{has_device_array, is_written, place, takes_python, unraw, works_in_cuda};
+use super::types::{
+    has_device_array, is_written, located, place, takes_python, unraw, works_in_cuda,
+};
 use super::{Argument, Binding, Declared, Default, Kind, Method, Setting, annotation};
 
 /// Expands a declaration, beside the function or its `impl` block. What needs CUDA is left to a macro of the
@@ -16,14 +18,11 @@ pub fn expand(item: TokenStream, declared: &Declared) -> TokenStream {
     let registration = registration(declared);
     let Some(ty) = needs_cuda(declared) else { return quote!(#item #registration) };
     // An error of the macro is at its path.
-    let runtime = declared.runtime.to_token_stream().into_iter().map(|mut token| {
-        token.set_span(token.span().located_at(ty.span()));
-        token
-    });
+    let runtime = located(&declared.runtime, ty.span());
     let conditions = declared.inherited.conditions();
     quote_spanned! {place(ty)=>
         #conditions
-        #(#runtime)*::__private::with_cuda! { #item #registration }
+        #runtime::__private::with_cuda! { #item #registration }
     }
 }
 

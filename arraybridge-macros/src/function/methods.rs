@@ -1,14 +1,14 @@
 //! `#[memory_methods]`: declared methods of a class. They leave the block of `#[pymethods]`, whose macro would
 //! not know their arguments.
 
-use proc_macro2::TokenStream;
-use quote::quote;
+use proc_macro2::{Group, TokenStream, TokenTree};
+use quote::{ToTokens, quote};
 use syn::spanned::Spanned;
-use syn::visit_mut::{VisitMut, visit_type_mut};
+use syn::visit_mut::VisitMut;
 use syn::{Attribute, Error, ImplItem, ImplItemFn, ItemFn, ItemImpl, Meta, Result, Type};
 
 use super::attributes::Inherited;
-use super::types::Ungrouped;
+use super::types::{Ungrouped, located};
 use super::{Binding, Declared, Method, attributes, expand, parse};
 use crate::table::spec::Place;
 
@@ -107,8 +107,7 @@ fn read(
                        function from it";
         return Err(Error::new(span, message));
     }
-    let mut sig = method.sig.clone();
-    ClassName(class).visit_signature_mut(&mut sig);
+    let [options, sig] = [options, method.sig.to_token_stream()].map(|t| with_class(t, class));
     let attributes = &method.attrs;
     let function: ItemFn = syn::parse_quote!(#lints #(#attributes)* #sig {});
     parse::read_function(options, function, Some(Method { class: class.clone(), binding }), known)
@@ -118,14 +117,16 @@ fn is_named(attribute: &Attribute, name: &str) -> bool {
     attribute.path().segments.last().is_some_and(|segment| segment.ident == name)
 }
 
-/// Writes the class in place of `Self`, which has no meaning outside the block.
-struct ClassName<'a>(&'a Type);
-
-impl VisitMut for ClassName<'_> {
-    fn visit_type_mut(&mut self, ty: &mut Type) {
-        match ty {
-            Type::Path(path) if path.path.is_ident("Self") => *ty = self.0.clone(),
-            ty => visit_type_mut(self, ty),
+/// The tokens with the class in place of `Self`, which has no meaning outside the block.
+fn with_class(tokens: TokenStream, class: &Type) -> TokenStream {
+    let replaced = tokens.into_iter().map(|token| match token {
+        TokenTree::Ident(ident) if ident == "Self" => located(class, ident.span()),
+        TokenTree::Group(group) => {
+            let mut inner = Group::new(group.delimiter(), with_class(group.stream(), class));
+            inner.set_span(group.span());
+            inner.to_token_stream()
         }
-    }
+        token => token.into(),
+    });
+    replaced.collect()
 }

@@ -1,6 +1,7 @@
 //! What the type of a parameter or of a result says.
 
-use proc_macro2::Span;
+use proc_macro2::{Span, TokenStream};
+use quote::ToTokens;
 use syn::spanned::Spanned;
 use syn::visit_mut::{VisitMut, visit_type_mut};
 use syn::{GenericArgument, Ident, PathArguments, PathSegment, Type, TypeGroup, TypeParen};
@@ -219,6 +220,15 @@ pub fn inner_of_option(ty: &Type) -> Option<&Type> {
 /// come from a `macro_rules!` macro, which sees other names.
 pub fn place(at: &impl Spanned) -> Span {
     Span::call_site().located_at(at.span())
+}
+
+/// Tokens that are shown at another place in errors.
+pub fn located(tokens: &impl ToTokens, place: Span) -> TokenStream {
+    let moved = tokens.to_token_stream().into_iter().map(|mut token| {
+        token.set_span(token.span().located_at(place));
+        token
+    });
+    moved.collect()
 }
 
 /// An identifier without `r#`.

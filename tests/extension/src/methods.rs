@@ -12,6 +12,11 @@ pub struct Scale {
     calls: usize,
 }
 
+impl Scale {
+    const BY: f32 = 3.0;
+    const COLUMNS: usize = 2;
+}
+
 #[memory_methods]
 #[pymethods]
 impl Scale {
@@ -66,6 +71,18 @@ impl Scale {
     #[memory_type(numpy)]
     fn doubled(&self) -> Result<Self, Error> {
         Ok(Self::new(self.factor * 2.0))
+    }
+
+    /// An image of as many columns as a constant of the class says, times another one.
+    #[memory_type(numpy, defaults(by = vec![Self::BY; 2]), shape(image = [_, Self::COLUMNS]))]
+    #[staticmethod]
+    fn narrow(
+        image: ArrayView2<'_, f32>,
+        by: Vec<f32>,
+        rows: Option<[u8; Self::COLUMNS]>,
+    ) -> Array2<f32> {
+        let _ = rows;
+        &image * by[1]
     }
 
     /// It is not in this build, and neither are its mistakes.

@@ -269,7 +269,7 @@ pub fn detached(options: &Options, arguments: &[Argument], mistakes: &mut Mistak
             let message = "a detached function cannot take Python objects; remove `detach`, or take \
                            arrays and plain values";
             mistakes.add(ty, message);
-        } else if detach == Detach::IfPrivate && has_array(ty, &["ArrayViewMut"]) {
+        } else if matches!(detach, Detach::IfPrivate) && has_array(ty, &["ArrayViewMut"]) {
             let message = "`detach` has no effect, since others can write to the caller's own memory; \
                            write `unsafe(detach)` if they never do while the function runs, or remove \
                            it";

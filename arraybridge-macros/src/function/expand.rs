@@ -64,7 +64,7 @@ fn entry(declared: &Declared) -> TokenStream {
         .arguments
         .iter()
         .any(|argument| takes_python(argument, declared.elements.as_ref()));
-    let always_detached = declared.detach == Some(Detach::Always);
+    let always_detached = matches!(declared.detach, Some(Detach::Always(_)));
     let seen = declared.arguments.iter().filter(|argument| !argument.kind.is_injected());
     let parameters = seen.map(|argument| parameter(argument, declared));
     let annotation = annotation::result(declared);

@@ -1,7 +1,7 @@
 //! The trampoline of a declared function: it reads the arguments, calls the function, and hands its
 //! result to Python.
 
-use proc_macro2::TokenStream;
+use proc_macro2::{Delimiter, Group, TokenStream};
 use quote::{ToTokens, format_ident, quote, quote_spanned};
 use syn::{Ident, Path, ReturnType, Type};
 
@@ -117,13 +117,27 @@ fn call(declared: &Declared, passed: &[TokenStream]) -> TokenStream {
     let ident = element.map_or_else(|| quote!(#ident), |element| quote!(#ident::<#element>));
     let names: Vec<_> = (0..passed.len()).map(|i| format_ident!("__passed_{i}")).collect();
     if let Some(detach) = detach {
-        let method = match detach {
-            Detach::IfPrivate => quote!(detach_if_private),
-            Detach::Always => quote!(detach),
+        let detached = match detach {
+            Detach::IfPrivate => quote!(__call.detach_if_private(__body)),
+            Detach::Always(token) => {
+                // The author's own block, to the last brace: a crate that forbids unsafe code refuses it. Such
+                // lints leave out what a macro of another crate writes.
+                let mut block = Group::new(Delimiter::Brace, quote!(__call.detach(__body)));
+                block.set_span(token.span);
+                quote! {
+                    #[allow(
+                        clippy::undocumented_unsafe_blocks,
+                        reason = "its comment would be at the attribute, where it is not looked for",
+                    )]
+                    let __result = #token #block;
+                    __result
+                }
+            }
         };
         return quote! {{
             #(let #names = #passed;)*
-            __call.#method(move || #ident(#(#names),*))
+            let __body = move || #ident(#(#names),*);
+            #detached
         }};
     }
     if arguments.iter().any(|argument| argument.kind.needs_interpreter()) {

@@ -64,7 +64,11 @@ impl<A, R> Attached<R> for &Attempt<A, R> {
 
 impl Call<'_, '_> {
     /// Runs a function detached.
-    pub fn detach<R: Send>(&self, body: impl FnOnce() -> R + Send) -> R {
+    ///
+    /// # Safety
+    ///
+    /// No Python code writes to the function's arrays, or reads those that it writes, while it runs.
+    pub unsafe fn detach<R: Send>(&self, body: impl FnOnce() -> R + Send) -> R {
         self.py.detach(body)
     }
 

@@ -962,6 +962,14 @@ def test_options_may_be_left_out(ext):
     assert (first.tolist(), second) == ([1, 1], None)
 
 
+def test_names_of_the_crate_are_not_those_of_the_expansion(ext):
+    image = np.ones(2, "float32")
+    assert ext.hygienic_names(image, image).total == 6.0
+    assert inspect.signature(ext.hygienic_names).parameters["n"].default == 3
+    assert ext.hygienic_attached(image, None).total == 0.5
+    assert ext.hygienic_detached(image).total == 1.5
+
+
 def test_a_macro_may_write_a_declaration(ext):
     image = np.ones(2, "float32")
     pair, given, number = ext.from_a_macro(image, image, image)

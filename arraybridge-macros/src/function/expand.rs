@@ -135,8 +135,10 @@ fn parameter(argument: &Argument, declared: &Declared) -> TokenStream {
         quote!(#[allow(dead_code, reason = "not every default names the type")] type #parameter = #first;)
     });
     let give = match declared.elements.as_ref().is_some_and(|elements| elements.is(ty)) {
-        true => quote!(#runtime::__private::Scalar::into_py(value, py)),
-        false => quote!(#runtime::__private::pyo3::IntoPyObjectExt::into_bound_py_any(value, py)),
+        true => quote!(#runtime::__private::Scalar::into_py(__value, __py)),
+        false => quote! {
+            #runtime::__private::pyo3::IntoPyObjectExt::into_bound_py_any(__value, __py)
+        },
     };
     let default = match &argument.default {
         None => quote!(::core::option::Option::None),
@@ -144,12 +146,12 @@ fn parameter(argument: &Argument, declared: &Declared) -> TokenStream {
         Some(Default::Given(value)) => quote! {
             ::core::option::Option::Some({
                 fn __default(
-                    py: #runtime::__private::pyo3::Python<'_>,
+                    __py: #runtime::__private::pyo3::Python<'_>,
                 ) -> #runtime::__private::pyo3::PyResult<
                     #runtime::__private::pyo3::Bound<'_, #runtime::__private::pyo3::PyAny>,
                 > {
                     #alias
-                    let value: #ty = #value;
+                    let __value: #ty = #value;
                     #give
                 }
                 __default

@@ -103,7 +103,7 @@ impl Give<'_> {
     /// A struct of the author: a named tuple, or what PyO3 converts.
     fn opaque(&self, ty: &Type, value: TokenStream) -> TokenStream {
         let runtime = self.runtime;
-        let given = quote_spanned!(place(ty)=> (&__opaque).give(__call));
+        let given = quote_spanned!(place(ty)=> (&__opaque).__give(__call));
         quote! {{
             #[allow(unused_imports, reason = "which one is used depends on the type")]
             use #runtime::__private::{GiveTuple as _, GiveValue as _};

@@ -1,7 +1,7 @@
 //! `#[derive(NamedTuple)]`: a struct that a declared function returns, as a named tuple.
 
 use proc_macro2::TokenStream;
-use quote::quote;
+use quote::{format_ident, quote};
 use syn::spanned::Spanned;
 use syn::visit_mut::VisitMut;
 use syn::{Data, DeriveInput, Error, Fields, Ident, Result, Type, parse_quote};
@@ -74,7 +74,9 @@ fn implementation(input: &DeriveInput, fields: &[(&Ident, &Type)]) -> TokenStrea
         quote!((#name, #annotation))
     });
     let give = Give { runtime: &runtime, elements: None };
-    let given = fields.iter().map(|(name, ty)| give.value(ty, quote!(#name)));
+    // A constant with the name of a field would be a pattern.
+    let names: Vec<_> = (0..fields.len()).map(|i| format_ident!("__field_{i}")).collect();
+    let given = fields.iter().zip(&names).map(|((_, ty), name)| give.value(ty, quote!(#name)));
     quote! {
         #inherited
         const _: () = {
@@ -87,7 +89,7 @@ fn implementation(input: &DeriveInput, fields: &[(&Ident, &Type)]) -> TokenStrea
                     self,
                     __call: &#private::Call<'_, 'py>,
                 ) -> #private::Result<#private::pyo3::Bound<'py, #private::pyo3::PyAny>> {
-                    let Self { #(#idents),* } = self;
+                    let Self { #(#idents: #names),* } = self;
                     __call.give_named_tuple(&CLASS, ::std::vec![#(#given?),*])
                 }
             }

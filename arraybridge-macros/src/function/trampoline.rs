@@ -1,5 +1,9 @@
 //! The trampoline of a declared function: it reads the arguments, calls the function, and hands its
 //! result to Python.
+//!
+//! All generated names begin with `__`, since the author's items are in scope: a variable would hide them from the
+//! expression of a default, and a constant would be taken for the pattern that binds a variable. Methods of our
+//! traits are called `__call` and `__give`: a trait of the author may give every type a `call`.
 
 use proc_macro2::{Delimiter, Group, TokenStream};
 use quote::{ToTokens, format_ident, quote, quote_spanned};
@@ -150,7 +154,7 @@ fn call(declared: &Declared, passed: &[TokenStream]) -> TokenStream {
             (#(#passed,)*),
             |(#(#names,)*)| #ident(#(#names),*),
         );
-        (&__attempt).call(__call)
+        (&__attempt).__call(__call)
     }}
 }
 
@@ -176,7 +180,7 @@ fn argument_tokens(
                 && first.ident != argument.ident
                 && elements.is_some_and(|elements| elements.is_element_of(argument))
             {
-                open = quote!(#open.map_err(|error| __call.decided_by(#decider, error)));
+                open = quote!(#open.map_err(|__error| __call.decided_by(#decider, __error)));
             }
             let check = constraints::check(argument, runtime, holder, index);
             let get = quote!(<#ty as #runtime::__private::Argument<'_>>::get(&mut #holder));
@@ -259,7 +263,7 @@ fn read_value(
     };
     quote! {
         let #holder: #ty = match #read? {
-            ::core::option::Option::Some(value) => value,
+            ::core::option::Option::Some(__value) => __value,
             ::core::option::Option::None => #absent,
         };
     }

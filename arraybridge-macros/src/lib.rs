@@ -12,6 +12,7 @@ mod function;
 #[cfg(test)]
 #[path = "../../fuzz/src/properties/tables.rs"]
 mod fuzzed_tables;
+mod keywords;
 mod op;
 mod problems;
 mod sources;

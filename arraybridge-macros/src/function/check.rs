@@ -10,6 +10,7 @@ use super::types::{
     is_container, is_written, kind, last, leaves, rank, unraw,
 };
 use super::{Argument, Binding, Default, Kind, Method};
+use crate::keywords::is_keyword;
 use crate::table::spec::Place;
 
 /// Checks the function itself.
@@ -196,19 +197,6 @@ pub fn argument(argument: &Argument, mistakes: &mut Mistakes) {
         );
         mistakes.add(ident, message);
     }
-}
-
-/// The words that cannot be names in Python.
-const KEYWORDS: [&str; 35] = [
-    "False", "None", "True", "and", "as", "assert", "async", "await", "break", "class", "continue",
-    "def", "del", "elif", "else", "except", "finally", "for", "from", "global", "if", "import",
-    "in", "is", "lambda", "nonlocal", "not", "or", "pass", "raise", "return", "try", "while",
-    "with", "yield",
-];
-
-/// Whether Python reserves a word.
-pub fn is_keyword(name: &str) -> bool {
-    KEYWORDS.contains(&name)
 }
 
 /// Checks that views are of memory that the framework's arrays can be in.

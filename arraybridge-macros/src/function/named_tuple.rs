@@ -11,6 +11,7 @@ use super::give::Give;
 use super::mistakes::Mistakes;
 use super::types::{Ungrouped, unraw};
 use super::{annotation, check, parse};
+use crate::keywords::is_keyword;
 
 /// Expands the derive macro.
 pub fn derive(item: TokenStream) -> TokenStream {
@@ -32,7 +33,7 @@ fn expand(input: &DeriveInput) -> Result<TokenStream> {
     for (name, ty) in &fields {
         check::owned_result(ty, &mut mistakes);
         let text = unraw(name);
-        if text.starts_with('_') || check::is_keyword(&text) {
+        if text.starts_with('_') || is_keyword(&text) {
             let message = "a field of a named tuple cannot have this name; rename it, without an \
                            underscore in front";
             mistakes.add(name, message);

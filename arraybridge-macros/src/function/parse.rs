@@ -13,6 +13,7 @@ use super::options::Options;
 use super::settings::settings;
 use super::types::{Ungrouped, inner_of_option, kind, unraw};
 use super::{Argument, Binding, Constraints, Declared, Default, Kind, Method, check, constraints};
+use crate::keywords::is_keyword;
 use crate::problems::instead;
 use crate::table::spec::Place;
 
@@ -189,7 +190,7 @@ fn is_condition(attribute: &Attribute) -> bool {
 fn python_name(function: &ItemFn, options: &Options, mistakes: &mut Mistakes) -> String {
     let Some(name) = &options.name else {
         let name = unraw(&function.sig.ident);
-        if check::is_keyword(&name) {
+        if is_keyword(&name) {
             let message = format!(
                 "`{name}` is a keyword in Python and cannot name a function there; add \
                  `name = \"{name}_\"`"
@@ -199,7 +200,7 @@ fn python_name(function: &ItemFn, options: &Options, mistakes: &mut Mistakes) ->
         return name;
     };
     let text = name.value();
-    if syn::parse_str::<Ident>(&format!("r#{text}")).is_err() || check::is_keyword(&text) {
+    if syn::parse_str::<Ident>(&format!("r#{text}")).is_err() || is_keyword(&text) {
         mistakes.add(name, "a function in Python cannot have this name; write an identifier");
     }
     text

@@ -1,6 +1,7 @@
 //! `#[memory_type(..)]`: from an attribute and a function to a declaration that cannot be wrong.
 
 mod annotation;
+mod attributes;
 mod check;
 mod constraints;
 mod elements;
@@ -15,6 +16,7 @@ mod settings;
 mod trampoline;
 mod types;
 
+use attributes::Inherited;
 use constraints::Constraints;
 use elements::Elements;
 use options::Detach;
@@ -32,6 +34,8 @@ pub struct Declared {
     pub name: String,
     /// Its documentation.
     pub docs: String,
+    /// The attributes of what is generated for it.
+    pub inherited: Inherited,
     /// The framework.
     pub framework: String,
     /// The framework of its results; `None` for the one of the first array argument.

@@ -12,6 +12,7 @@ mod function;
 #[cfg(test)]
 #[path = "../../fuzz/src/properties/tables.rs"]
 mod fuzzed_tables;
+mod keywords;
 mod op;
 mod problems;
 mod sources;
@@ -116,8 +117,9 @@ pub fn memory_type(attribute: TokenStream, item: TokenStream) -> TokenStream {
 /// }
 /// ```
 ///
-/// Methods take `&self` or `&mut self`. Static methods and class methods have PyO3's `#[staticmethod]` and
-/// `#[classmethod]`. `arraybridge_runtime::python::export(module)` adds them to the class.
+/// Methods take `&self` or `&mut self`, and may name the class as `Self` in their options. Static methods and
+/// class methods have PyO3's `#[staticmethod]` and `#[classmethod]`. `arraybridge_runtime::python::export(module)`
+/// adds them to the class.
 #[proc_macro_attribute]
 pub fn memory_methods(attribute: TokenStream, item: TokenStream) -> TokenStream {
     function::methods::declare(attribute.into(), item.into()).into()
@@ -140,19 +142,26 @@ pub fn named_tuple(item: TokenStream) -> TokenStream {
     function::named_tuple::derive(item.into()).into()
 }
 
-/// What the runtime is compiled with if the tables have mistakes, so that these are the only errors.
-const STAND_IN: &str = r#"
-[numpy]
-title = "NumPy"
-classes = ["numpy.ndarray"]
-memory = "host"
-dtypes = ["standard"]
-import = { op = "module.from_dlpack(data)" }
-"#;
+/// The frameworks that the runtime and its tests name.
+const NAMED: [&str; 6] = ["numpy", "cupy", "torch", "tensorflow", "jax", "pyclesperanto"];
 
+/// What the runtime is compiled with if the tables have mistakes, so that these are the only errors.
 fn stand_in() -> TokenStream2 {
-    let source = problems::Source { label: "the stand-in".into(), text: STAND_IN.into() };
-    table::read(&[source]).map(|frameworks| expand::expand(&frameworks)).unwrap_or_default()
+    let table = |name| {
+        format!(
+            r#"
+            [{name}]
+            title = "{name}"
+            classes = ["{name}.Array"]
+            memory = "host"
+            dtypes = ["standard"]
+            import = {{ op = "module.from_dlpack(data)" }}
+            "#
+        )
+    };
+    let text = NAMED.map(table).concat();
+    let source = problems::Source { label: "the stand-in".into(), text };
+    expansion(&Sources::of(vec![source])).unwrap_or_default()
 }
 
 fn expansion(sources: &Sources) -> Result<TokenStream2, Problems> {
@@ -164,7 +173,7 @@ fn expansion(sources: &Sources) -> Result<TokenStream2, Problems> {
 mod tests {
     use std::fs;
 
-    use super::{fuzzed_tables, stand_in};
+    use super::{fuzzed_tables, stand_in, table};
 
     #[test]
     fn every_table_of_the_corpus_is_read_or_refused_with_a_place() {
@@ -180,10 +189,11 @@ mod tests {
     #[test]
     fn the_stand_in_defines_what_the_runtime_uses() {
         let tokens = stand_in().to_string();
-        for item in
-            ["pub enum MemoryType", "MemoryType :: Numpy", "pub static NUMPY", "NumpyToNumpy"]
-        {
-            assert!(tokens.contains(item), "{item}");
+        let names = table::known().ok().unwrap().into_iter().map(|(name, _)| name.to_uppercase());
+        let statics = names.map(|name| format!("pub static {name}"));
+        let others = ["pub enum MemoryType", "MemoryType :: Numpy", "NumpyToNumpy", "TABLES"];
+        for item in statics.chain(others.map(str::to_owned)) {
+            assert!(tokens.contains(&item), "{item}");
         }
     }
 }

@@ -45,8 +45,12 @@ impl Sources {
 
     /// The tables that this crate carries.
     pub fn embedded() -> Sources {
-        let source = Source { label: EMBEDDED_LABEL.into(), text: EMBEDDED.into() };
-        Sources { all: vec![source], tracked: Vec::new() }
+        Sources::of(vec![Source { label: EMBEDDED_LABEL.into(), text: EMBEDDED.into() }])
+    }
+
+    /// Files that nothing has to be rebuilt for.
+    pub fn of(all: Vec<Source>) -> Sources {
+        Sources { all, tracked: Vec::new() }
     }
 
     /// A file beside the invoking one.
@@ -55,7 +59,7 @@ impl Sources {
             .map_err(|_| Problems::outside("frameworks!() has an argument; remove it"))?;
         let invoking = Span::call_site().local_file().unwrap_or_default();
         let path = invoking.with_file_name(name.value());
-        let mut sources = Sources { all: Vec::new(), tracked: Vec::new() };
+        let mut sources = Sources::of(Vec::new());
         let added = fs::canonicalize(path).and_then(|path| sources.add(name.value(), &path));
         added.map_err(|error| Problems::outside(unreadable(&name.value(), &error)))?;
         Ok(sources)

@@ -81,7 +81,7 @@ fn decisions() {
         let importer = Importer::of(framework);
         let (not_imported, device) = (framework.not_imported, Device::Host);
         let holds = Target { framework, dtypes, not_imported, device, importer, accelerators: 0 };
-        let wish = Wish { copy: None, requested: Why::Requested, cast: None };
+        let wish = Wish { copy: None, requested: Why::Requested, cast: None, recorded: false };
         let source = MemoryType::Numpy.framework();
         time_call(&format!("plan, NumPy to {}", framework.title), || {
             between(source, black_box(&holds), facts, &wish)

@@ -134,6 +134,31 @@ def test_new_a_crate_is_told_how_to_get_functions_on_cuda_memory(crate, build, c
     assert "cannot find" not in said and "error[" not in said, said
 
 
+WITHOUT_UNSAFE_CODE = """
+#![forbid(unsafe_code)]
+use arraybridge_runtime::prelude::*;
+
+#[memory_type(numpy, detach)]
+fn total(image: ArrayView2<'_, f32>) -> f32 {
+    image.sum()
+}
+
+#[memory_type(numpy, unsafe(detach))]
+fn total_in_any_case(image: ArrayView2<'_, f32>) -> f32 {
+    image.sum()
+}
+"""
+
+
+def test_new_a_crate_may_forbid_unsafe_code(crate, build, capfd):
+    with pytest.raises(subprocess.CalledProcessError):
+        build(WITHOUT_UNSAFE_CODE)
+    said = capfd.readouterr().err
+    assert said.count("error: usage of an `unsafe` block\n  --> src/lib.rs:10:22") == 1, said
+    assert "due to 1 previous error" in said, said
+    build(WITHOUT_UNSAFE_CODE.replace("unsafe(detach)", "detach"))
+
+
 ON_HOST = """
 use arraybridge_runtime::prelude::*;
 use pyo3::prelude::*;

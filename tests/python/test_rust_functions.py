@@ -962,6 +962,23 @@ def test_options_may_be_left_out(ext):
     assert (first.tolist(), second) == ([1, 1], None)
 
 
+def test_names_of_the_crate_are_not_those_of_the_expansion(ext):
+    image = np.ones(2, "float32")
+    assert ext.hygienic_names(image, image).total == 6.0
+    assert inspect.signature(ext.hygienic_names).parameters["n"].default == 3
+    assert ext.hygienic_attached(image, None).total == 0.5
+    assert ext.hygienic_detached(image).total == 1.5
+
+
+def test_a_macro_may_write_a_declaration(ext):
+    image = np.ones(2, "float32")
+    pair, given, number = ext.from_a_macro(image, image, image)
+    assert [array.tolist() for array in pair.arrays] == [[1, 1], [1, 1]]
+    assert (given.tolist(), number) == ([1, 1], 0)
+    assert ext.from_a_macro(image, image, image, 3)[2] == 3
+    assert ext.from_a_macro.__doc__ == "What a macro was given."
+
+
 def test_a_detached_function_runs_beside_others(ext):
     data = np.full(1000, 4, "float32")
     results = []

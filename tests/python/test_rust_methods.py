@@ -51,6 +51,21 @@ def test_a_static_method_and_a_class_method_are_bound_as_in_python(ext):
     assert ext.Scale(2.0).doubled().factor == 4.0
 
 
+def test_the_options_of_a_method_may_name_its_class(ext):
+    image = np.ones((1, 2), "float32")
+    assert ext.Scale.narrow(image).tolist() == [[3, 3]]
+    with pytest.raises(ValueError, match=r"\[_, Scale::COLUMNS\]"):
+        ext.Scale.narrow(image.T)
+
+
+def test_a_method_that_is_not_compiled_is_not_there(ext):
+    """The crate denies warnings, so that it also shows which lints the generated code has."""
+    names = [name for name in vars(ext.Scale) if name.startswith("left")]
+    assert names == ["left_in"] and ext.Scale().left_in() == 0
+    assert ext.Linted(2.0).Factor(3.0) == 6.0
+    assert (ext.old_type(2.0), ext.old_function(2.0), ext.old_tuple(2.0).factor) == (2, 2, 2)
+
+
 def test_another_instance_is_refused(ext):
     with pytest.raises(TypeError, match="'self': 'int' object is not an instance of 'Scale'"):
         ext.Scale.apply(3, np.ones((1, 1), "float32"))

@@ -2,8 +2,8 @@
 
 The changes are in `tests/mutants/*.toml`. Each names a rule, a file, a text that occurs once in it,
 the text that replaces it, and the tests that have to fail: Python tests by file or node id, or a
-filter for the Rust tests of arraybridge-runtime. Everything is built in a copy of the repository
-under `build/mutants`. The exit status is 1 if a change goes unnoticed.
+filter for the Rust tests of a crate, by default of arraybridge-runtime. Everything is built in a
+copy of the repository under `build/mutants`. The exit status is 1 if a change goes unnoticed.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 TREE = ROOT / "build" / "mutants" / "tree"
 SITE = ROOT / "build" / "mutants" / "site"
+# The crates with Rust tests, and the options for these.
+CRATES = {"arraybridge-runtime": ["--features", "package", "--lib"], "arraybridge-macros": []}
 # A mutant may wait forever. A build on a busy machine does not take this long.
 TIMEOUT = 900
 
@@ -36,6 +38,7 @@ class Mutant:
     new: str
     python: tuple[str, ...] = ()
     rust: str = ""
+    crate: str = "arraybridge-runtime"
 
     def mutated(self) -> str:
         """The source with the change."""
@@ -111,11 +114,10 @@ def build_wheel() -> subprocess.CompletedProcess[str]:
     return done
 
 
-def cargo_test(*options: str) -> subprocess.CompletedProcess[str]:
-    """Build or run the Rust tests of the runtime."""
-    crate = ["-p", "arraybridge-runtime", "--features", "package"]
+def cargo_test(crate: str, option: str) -> subprocess.CompletedProcess[str]:
+    """Build or run the Rust tests of a crate."""
     return run(
-        ["cargo", "test", "--quiet", *crate, "--lib", *options],
+        ["cargo", "test", "--quiet", "-p", crate, *CRATES[crate], option],
         CARGO_TARGET_DIR=str(TREE / "target"),
         PYO3_PYTHON=sys.executable,
         LD_LIBRARY_PATH=sysconfig.get_config_var("LIBDIR"),
@@ -131,17 +133,17 @@ def pytest(tests: tuple[str, ...]) -> subprocess.CompletedProcess[str]:
 
 def built_and_tested(mutant: Mutant) -> tuple[bool, subprocess.CompletedProcess[str]]:
     """Whether the copy builds, and what the tests, or the build, returned."""
-    built = cargo_test("--no-run") if mutant.rust else build_wheel()
+    built = cargo_test(mutant.crate, "--no-run") if mutant.rust else build_wheel()
     if built.returncode:
         return False, built
-    return True, cargo_test(mutant.rust) if mutant.rust else pytest(mutant.python)
+    return True, cargo_test(mutant.crate, mutant.rust) if mutant.rust else pytest(mutant.python)
 
 
 def unchanged_passes(mutants: list[Mutant]) -> bool:
     """Whether the tests pass without a change."""
     python = tuple(sorted({test for mutant in mutants for test in mutant.python}))
-    rust = sorted({mutant.rust for mutant in mutants if mutant.rust})
-    checks = [Mutant("unchanged", "", "", "", rust=text) for text in rust]
+    rust = sorted({(mutant.rust, mutant.crate) for mutant in mutants if mutant.rust})
+    checks = [Mutant("unchanged", "", "", "", (), text, crate) for text, crate in rust]
     checks += [Mutant("unchanged", "", "", "", python=python)] if python else []
     for check in checks:
         built, done = built_and_tested(check)

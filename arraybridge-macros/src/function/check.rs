@@ -10,6 +10,7 @@ use super::types::{
     is_container, is_written, kind, last, leaves, rank, unraw,
 };
 use super::{Argument, Binding, Default, Kind, Method};
+use crate::keywords::is_keyword;
 use crate::table::spec::Place;
 
 /// Checks the function itself.
@@ -198,19 +199,6 @@ pub fn argument(argument: &Argument, mistakes: &mut Mistakes) {
     }
 }
 
-/// The words that cannot be names in Python.
-const KEYWORDS: [&str; 35] = [
-    "False", "None", "True", "and", "as", "assert", "async", "await", "break", "class", "continue",
-    "def", "del", "elif", "else", "except", "finally", "for", "from", "global", "if", "import",
-    "in", "is", "lambda", "nonlocal", "not", "or", "pass", "raise", "return", "try", "while",
-    "with", "yield",
-];
-
-/// Whether Python reserves a word.
-pub fn is_keyword(name: &str) -> bool {
-    KEYWORDS.contains(&name)
-}
-
 /// Checks that views are of memory that the framework's arrays can be in.
 pub fn memory(framework: &str, place: &Place, arguments: &[Argument], mistakes: &mut Mistakes) {
     match place {
@@ -269,7 +257,7 @@ pub fn detached(options: &Options, arguments: &[Argument], mistakes: &mut Mistak
             let message = "a detached function cannot take Python objects; remove `detach`, or take \
                            arrays and plain values";
             mistakes.add(ty, message);
-        } else if detach == Detach::IfPrivate && has_array(ty, &["ArrayViewMut"]) {
+        } else if matches!(detach, Detach::IfPrivate) && has_array(ty, &["ArrayViewMut"]) {
             let message = "`detach` has no effect, since others can write to the caller's own memory; \
                            write `unsafe(detach)` if they never do while the function runs, or remove \
                            it";

@@ -133,13 +133,13 @@ pub fn check(
     let Some(pattern) = &argument.constraints.shape else { return TokenStream::new() };
     let (ty, text) = (&argument.ty, Constraints::shape_text(pattern));
     quote::quote! {
-        if let ::core::option::Option::Some(shape) =
+        if let ::core::option::Option::Some(__shape) =
             <#ty as #runtime::__private::Argument<'_>>::shape(&#holder)
         {
             #[allow(unused_variables, reason = "names in a pattern describe the axes")]
-            let fits = ::core::matches!(shape, #pattern);
-            if !fits {
-                return ::core::result::Result::Err(__call.another_shape(#index, shape, #text));
+            let __fits = ::core::matches!(__shape, #pattern);
+            if !__fits {
+                return ::core::result::Result::Err(__call.another_shape(#index, __shape, #text));
             }
         }
     }

@@ -2,10 +2,11 @@
 
 use syn::parse::ParseStream;
 use syn::punctuated::Punctuated;
+use syn::visit_mut::VisitMut;
 use syn::{GenericParam, Ident, Result, Signature, Token, Type, parenthesized};
 
 use super::mistakes::Mistakes;
-use super::types::{element_type, generics, inner_of_option, last, leaves};
+use super::types::{Ungrouped, element_type, generics, inner_of_option, last, leaves};
 use super::{Argument, Kind};
 
 /// The element types and their dtypes.
@@ -57,7 +58,9 @@ impl Elements {
         let content;
         parenthesized!(content in input);
         let types = Punctuated::<Type, Token![,]>::parse_terminated(&content)?;
-        Ok(Elements { parameter, types: types.into_iter().collect() })
+        let mut types: Vec<_> = types.into_iter().collect();
+        types.iter_mut().for_each(|ty| Ungrouped.visit_type_mut(ty));
+        Ok(Elements { parameter, types })
     }
 
     /// Whether a type is the type parameter.

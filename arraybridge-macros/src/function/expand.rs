@@ -1,13 +1,15 @@
 //! A declaration as tokens: an entry of the registry, and the trampoline that calls the function.
 
 use proc_macro2::TokenStream;
-use quote::{ToTokens, quote, quote_spanned};
+use quote::{quote, quote_spanned};
 use syn::spanned::Spanned;
 use syn::{ReturnType, Type};
 
 use super::options::Detach;
 use super::trampoline::trampoline;
-use super::types::{has_device_array, is_written, takes_python, unraw, works_in_cuda};
+use super::types::{
+    has_device_array, is_written, located, place, takes_python, unraw, works_in_cuda,
+};
 use super::{Argument, Binding, Declared, Default, Kind, Method, Setting, annotation};
 
 /// Expands a declaration, beside the function or its `impl` block. What needs CUDA is left to a macro of the
@@ -16,11 +18,12 @@ pub fn expand(item: TokenStream, declared: &Declared) -> TokenStream {
     let registration = registration(declared);
     let Some(ty) = needs_cuda(declared) else { return quote!(#item #registration) };
     // An error of the macro is at its path.
-    let runtime = declared.runtime.to_token_stream().into_iter().map(|mut token| {
-        token.set_span(ty.span());
-        token
-    });
-    quote_spanned!(ty.span()=> #(#runtime)*::__private::with_cuda! { #item #registration })
+    let runtime = located(&declared.runtime, ty.span());
+    let conditions = declared.inherited.conditions();
+    quote_spanned! {place(ty)=>
+        #conditions
+        #runtime::__private::with_cuda! { #item #registration }
+    }
 }
 
 /// The type in the signature that only a build with CUDA has.
@@ -35,9 +38,11 @@ fn needs_cuda(declared: &Declared) -> Option<&Type> {
 fn registration(declared: &Declared) -> TokenStream {
     let runtime = &declared.runtime;
     // The name resolves here, so that the error of a missing function points at it.
-    let host = declared.host.as_ref().map(|host| quote_spanned!(host.span()=> let _ = #host;));
+    let host = declared.host.as_ref().map(|host| quote_spanned!(place(host)=> let _ = #host;));
     let (trampoline, entry) = (trampoline(declared), entry(declared));
+    let inherited = declared.inherited.all();
     quote! {
+        #inherited
         const _: () = {
             #host
             #trampoline
@@ -59,7 +64,7 @@ fn entry(declared: &Declared) -> TokenStream {
         .arguments
         .iter()
         .any(|argument| takes_python(argument, declared.elements.as_ref()));
-    let always_detached = declared.detach == Some(Detach::Always);
+    let always_detached = matches!(declared.detach, Some(Detach::Always(_)));
     let seen = declared.arguments.iter().filter(|argument| !argument.kind.is_injected());
     let parameters = seen.map(|argument| parameter(argument, declared));
     let annotation = annotation::result(declared);
@@ -130,8 +135,10 @@ fn parameter(argument: &Argument, declared: &Declared) -> TokenStream {
         quote!(#[allow(dead_code, reason = "not every default names the type")] type #parameter = #first;)
     });
     let give = match declared.elements.as_ref().is_some_and(|elements| elements.is(ty)) {
-        true => quote!(#runtime::__private::Scalar::into_py(value, py)),
-        false => quote!(#runtime::__private::pyo3::IntoPyObjectExt::into_bound_py_any(value, py)),
+        true => quote!(#runtime::__private::Scalar::into_py(__value, __py)),
+        false => quote! {
+            #runtime::__private::pyo3::IntoPyObjectExt::into_bound_py_any(__value, __py)
+        },
     };
     let default = match &argument.default {
         None => quote!(::core::option::Option::None),
@@ -139,12 +146,12 @@ fn parameter(argument: &Argument, declared: &Declared) -> TokenStream {
         Some(Default::Given(value)) => quote! {
             ::core::option::Option::Some({
                 fn __default(
-                    py: #runtime::__private::pyo3::Python<'_>,
+                    __py: #runtime::__private::pyo3::Python<'_>,
                 ) -> #runtime::__private::pyo3::PyResult<
                     #runtime::__private::pyo3::Bound<'_, #runtime::__private::pyo3::PyAny>,
                 > {
                     #alias
-                    let value: #ty = #value;
+                    let __value: #ty = #value;
                     #give
                 }
                 __default

@@ -2,11 +2,10 @@
 
 use proc_macro2::TokenStream;
 use quote::{format_ident, quote, quote_spanned};
-use syn::spanned::Spanned;
 use syn::{Path, Type};
 
 use super::elements::Elements;
-use super::types::{generics, has_array, is_array, is_opaque, last, leaves};
+use super::types::{generics, has_array, is_array, is_opaque, last, leaves, place};
 
 /// Arrays that a function may return.
 const RESULTS: [&str; 3] = ["Array", "DeviceArray", "Tensor"];
@@ -23,7 +22,7 @@ impl Give<'_> {
     /// The expression that hands a value of a type to Python.
     pub fn value(&self, ty: &Type, value: TokenStream) -> TokenStream {
         if self.elements.is_some_and(|elements| elements.is(ty)) {
-            return quote_spanned!(ty.span()=> __call.give_scalar(#value));
+            return quote_spanned!(place(ty)=> __call.give_scalar(#value));
         }
         match ty {
             Type::Array(array) if is_given_one_by_one(&array.elem) => self.list(&array.elem, value),
@@ -44,16 +43,16 @@ impl Give<'_> {
             ("HashMap" | "BTreeMap", [_, inner, ..]) if is_given_one_by_one(inner) => {
                 self.dict(inner, value)
             }
-            ("Bound" | "Py", _) => quote_spanned!(ty.span()=> __call.give_object(#value)),
-            _ if is_array(ty, &RESULTS) => quote_spanned!(ty.span()=> __call.give_array(#value)),
+            ("Bound" | "Py", _) => quote_spanned!(place(ty)=> __call.give_object(#value)),
+            _ if is_array(ty, &RESULTS) => quote_spanned!(place(ty)=> __call.give_array(#value)),
             _ if is_opaque(ty) => self.opaque(ty, value),
-            _ => quote_spanned!(ty.span()=> __call.give_value(#value)),
+            _ => quote_spanned!(place(ty)=> __call.give_value(#value)),
         }
     }
 
     fn result(&self, ty: &Type, inner: &Type, value: TokenStream) -> TokenStream {
         let inner = self.value(inner, quote!(__value));
-        let error = quote_spanned!(ty.span()=> __call.give_error(__error));
+        let error = quote_spanned!(place(ty)=> __call.give_error(__error));
         quote! {
             match #value {
                 ::core::result::Result::Ok(__value) => #inner,
@@ -104,7 +103,7 @@ impl Give<'_> {
     /// A struct of the author: a named tuple, or what PyO3 converts.
     fn opaque(&self, ty: &Type, value: TokenStream) -> TokenStream {
         let runtime = self.runtime;
-        let given = quote_spanned!(ty.span()=> (&__opaque).give(__call));
+        let given = quote_spanned!(place(ty)=> (&__opaque).__give(__call));
         quote! {{
             #[allow(unused_imports, reason = "which one is used depends on the type")]
             use #runtime::__private::{GiveTuple as _, GiveValue as _};

@@ -1,17 +1,19 @@
 //! `#[memory_methods]`: declared methods of a class. They leave the block of `#[pymethods]`, whose macro would
 //! not know their arguments.
 
-use proc_macro2::TokenStream;
-use quote::quote;
+use proc_macro2::{Group, TokenStream, TokenTree};
+use quote::{ToTokens, quote};
 use syn::spanned::Spanned;
-use syn::visit_mut::{VisitMut, visit_type_mut};
+use syn::visit_mut::VisitMut;
 use syn::{Attribute, Error, ImplItem, ImplItemFn, ItemFn, ItemImpl, Meta, Result, Type};
 
-use super::{Binding, Method, expand, parse};
+use super::attributes::Inherited;
+use super::types::{Ungrouped, located};
+use super::{Binding, Declared, Method, attributes, expand, parse};
 use crate::table::spec::Place;
 
 /// The attribute of a declared method.
-const DECLARED: &str = "memory_type";
+const ATTRIBUTE: &str = "memory_type";
 
 /// Expands the attribute.
 pub fn declare(attribute: TokenStream, item: TokenStream) -> TokenStream {
@@ -48,32 +50,43 @@ fn check(attribute: &TokenStream, block: &ItemImpl) -> Result<()> {
 
 /// The block without the declared methods, and a block with a declaration for each of these.
 fn expanded(mut block: ItemImpl, known: &[(String, Place)]) -> TokenStream {
-    let class = (*block.self_ty).clone();
-    let is_declared = |attribute: &Attribute| is_named(attribute, DECLARED);
+    let mut class = (*block.self_ty).clone();
+    Ungrouped.visit_type_mut(&mut class);
+    let lints = Inherited::of(&block.attrs).all();
+    let is_declared = |attribute: &Attribute| is_named(attribute, ATTRIBUTE);
     let items = std::mem::take(&mut block.items);
     let mut methods = TokenStream::new();
     for item in items {
         match item {
             ImplItem::Fn(mut method) if method.attrs.iter().any(is_declared) => {
-                let declared = read(&mut method, &class, known);
-                let method = quote!(impl #class { #method });
+                let declared = read(&mut method, &class, &lints, known);
+                let conditions = Inherited::of(&method.attrs).conditions();
+                let method = quote!(#lints impl #class { #method });
                 methods.extend(match declared {
                     Ok(declared) => expand::expand(method, &declared),
-                    Err(error) => TokenStream::from_iter([method, error.into_compile_error()]),
+                    Err(errors) => {
+                        let errors = errors.into_iter().map(Error::into_compile_error);
+                        quote!(#method #(#conditions #errors)*)
+                    }
                 });
             }
             other => block.items.push(other),
         }
     }
+    if !methods.is_empty() {
+        attributes::split(&mut block.attrs);
+    }
     quote!(#block #methods)
 }
 
-/// Reads the declaration of a method, and removes the attributes that belong to it.
+/// Reads the declaration of a method, and removes the attributes that belong to it. Its lints are also those of
+/// its block.
 fn read(
     method: &mut ImplItemFn,
     class: &Type,
+    lints: &TokenStream,
     known: &[(String, Place)],
-) -> Result<super::Declared> {
+) -> Result<Declared> {
     let others = ["new", "getter", "setter", "deleter", "classattr"];
     let is_other = |attribute: &Attribute| others.iter().any(|name| is_named(attribute, name));
     let refused =
@@ -81,8 +94,8 @@ fn read(
     let (mut options, mut binding) = (TokenStream::new(), Binding::Instance);
     method.attrs.retain(|attribute| {
         match &attribute.meta {
-            Meta::List(list) if is_named(attribute, DECLARED) => options = list.tokens.clone(),
-            _ if is_named(attribute, DECLARED) || is_other(attribute) => {}
+            Meta::List(list) if is_named(attribute, ATTRIBUTE) => options = list.tokens.clone(),
+            _ if is_named(attribute, ATTRIBUTE) || is_other(attribute) => {}
             _ if is_named(attribute, "staticmethod") => binding = Binding::Static,
             _ if is_named(attribute, "classmethod") => binding = Binding::Class,
             _ => return true,
@@ -94,10 +107,9 @@ fn read(
                        function from it";
         return Err(Error::new(span, message));
     }
-    let mut sig = method.sig.clone();
-    ClassName(class).visit_signature_mut(&mut sig);
+    let [options, sig] = [options, method.sig.to_token_stream()].map(|t| with_class(t, class));
     let attributes = &method.attrs;
-    let function: ItemFn = syn::parse_quote!(#(#attributes)* #sig {});
+    let function: ItemFn = syn::parse_quote!(#lints #(#attributes)* #sig {});
     parse::read_function(options, function, Some(Method { class: class.clone(), binding }), known)
 }
 
@@ -105,14 +117,16 @@ fn is_named(attribute: &Attribute, name: &str) -> bool {
     attribute.path().segments.last().is_some_and(|segment| segment.ident == name)
 }
 
-/// Writes the class in place of `Self`, which has no meaning outside the block.
-struct ClassName<'a>(&'a Type);
-
-impl VisitMut for ClassName<'_> {
-    fn visit_type_mut(&mut self, ty: &mut Type) {
-        match ty {
-            Type::Path(path) if path.path.is_ident("Self") => *ty = self.0.clone(),
-            ty => visit_type_mut(self, ty),
+/// The tokens with the class in place of `Self`, which has no meaning outside the block.
+fn with_class(tokens: TokenStream, class: &Type) -> TokenStream {
+    let replaced = tokens.into_iter().map(|token| match token {
+        TokenTree::Ident(ident) if ident == "Self" => located(class, ident.span()),
+        TokenTree::Group(group) => {
+            let mut inner = Group::new(group.delimiter(), with_class(group.stream(), class));
+            inner.set_span(group.span());
+            inner.to_token_stream()
         }
-    }
+        token => token.into(),
+    });
+    replaced.collect()
 }

@@ -1,18 +1,25 @@
 //! `#[derive(NamedTuple)]`: a struct that a declared function returns, as a named tuple.
 
 use proc_macro2::TokenStream;
-use quote::quote;
+use quote::{format_ident, quote};
 use syn::spanned::Spanned;
+use syn::visit_mut::VisitMut;
 use syn::{Data, DeriveInput, Error, Fields, Ident, Result, Type, parse_quote};
 
+use super::attributes::Inherited;
 use super::give::Give;
 use super::mistakes::Mistakes;
-use super::types::unraw;
+use super::types::{Ungrouped, unraw};
 use super::{annotation, check, parse};
+use crate::keywords::is_keyword;
 
 /// Expands the derive macro.
 pub fn derive(item: TokenStream) -> TokenStream {
-    syn::parse2(item).and_then(|input| expand(&input)).unwrap_or_else(Error::into_compile_error)
+    let expanded = syn::parse2(item).and_then(|mut input| {
+        Ungrouped.visit_derive_input_mut(&mut input);
+        expand(&input)
+    });
+    expanded.unwrap_or_else(Error::into_compile_error)
 }
 
 fn expand(input: &DeriveInput) -> Result<TokenStream> {
@@ -26,7 +33,7 @@ fn expand(input: &DeriveInput) -> Result<TokenStream> {
     for (name, ty) in &fields {
         check::owned_result(ty, &mut mistakes);
         let text = unraw(name);
-        if text.starts_with('_') || check::is_keyword(&text) {
+        if text.starts_with('_') || is_keyword(&text) {
             let message = "a field of a named tuple cannot have this name; rename it, without an \
                            underscore in front";
             mistakes.add(name, message);
@@ -47,10 +54,20 @@ fn fields(input: &DeriveInput) -> Result<Vec<(&Ident, &Type)>> {
     Ok(fields.named.iter().filter_map(|f| Some((f.ident.as_ref()?, &f.ty))).collect())
 }
 
+/// The attributes of the implementation, which names the struct and its fields.
+fn inherited(input: &DeriveInput) -> Inherited {
+    let mut attributes = input.attrs.clone();
+    if let Data::Struct(data) = &input.data {
+        attributes.extend(data.fields.iter().flat_map(|field| field.attrs.iter().cloned()));
+    }
+    Inherited::of(&attributes)
+}
+
 fn implementation(input: &DeriveInput, fields: &[(&Ident, &Type)]) -> TokenStream {
     let runtime: syn::Path = parse_quote!(::arraybridge_runtime);
     let private = quote!(#runtime::__private);
     let (ident, docs) = (&input.ident, parse::docs(&input.attrs));
+    let inherited = inherited(input).all();
     let name = unraw(ident);
     let idents = fields.iter().map(|(name, _)| name);
     let described = fields.iter().map(|(name, ty)| {
@@ -58,8 +75,11 @@ fn implementation(input: &DeriveInput, fields: &[(&Ident, &Type)]) -> TokenStrea
         quote!((#name, #annotation))
     });
     let give = Give { runtime: &runtime, elements: None };
-    let given = fields.iter().map(|(name, ty)| give.value(ty, quote!(#name)));
+    // A constant with the name of a field would be a pattern.
+    let names: Vec<_> = (0..fields.len()).map(|i| format_ident!("__field_{i}")).collect();
+    let given = fields.iter().zip(&names).map(|((_, ty), name)| give.value(ty, quote!(#name)));
     quote! {
+        #inherited
         const _: () = {
             static CLASS: #private::TupleClass = #private::TupleClass::new(
                 #name, #docs, ::core::module_path!(), &[#(#described),*],
@@ -70,7 +90,7 @@ fn implementation(input: &DeriveInput, fields: &[(&Ident, &Type)]) -> TokenStrea
                     self,
                     __call: &#private::Call<'_, 'py>,
                 ) -> #private::Result<#private::pyo3::Bound<'py, #private::pyo3::PyAny>> {
-                    let Self { #(#idents),* } = self;
+                    let Self { #(#idents: #names),* } = self;
                     __call.give_named_tuple(&CLASS, ::std::vec![#(#given?),*])
                 }
             }

@@ -72,12 +72,12 @@ pub struct Options {
 }
 
 /// When a function is detached from the interpreter.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy)]
 pub enum Detach {
     /// Unless others can write to its arrays.
     IfPrivate,
     /// Always: the author promises that nobody writes to its arrays meanwhile.
-    Always,
+    Always(Token![unsafe]),
 }
 
 impl Parse for Options {
@@ -101,9 +101,9 @@ impl Parse for Options {
 
 impl Options {
     fn read(&mut self, input: ParseStream<'_>) -> Result<()> {
-        let (key, detach) = match input.peek(Token![unsafe]) {
-            true => (unsafe_option(input)?, Detach::Always),
-            false => (input.call(Ident::parse_any)?, Detach::IfPrivate),
+        let (key, detach) = match input.parse::<Option<Token![unsafe]>>()? {
+            Some(token) => (unsafe_option(input)?, Detach::Always(token)),
+            None => (input.call(Ident::parse_any)?, Detach::IfPrivate),
         };
         if key == "for" && self.elements.is_some() {
             let message = "a declared function has one set of element types; take a `Tensor` for the \
@@ -166,9 +166,8 @@ impl Parse for TileLength {
     }
 }
 
-/// `unsafe(detach)`.
+/// What follows in `unsafe(detach)`.
 fn unsafe_option(input: ParseStream<'_>) -> Result<Ident> {
-    input.parse::<Token![unsafe]>()?;
     let content;
     parenthesized!(content in input);
     let key: Ident = content.parse()?;

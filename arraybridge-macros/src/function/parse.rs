@@ -7,11 +7,13 @@ use syn::{
     Receiver, ReceiverKind, Result, ReturnType, Type, parse_quote,
 };
 
+use super::attributes::Inherited;
 use super::mistakes::Mistakes;
 use super::options::Options;
 use super::settings::settings;
-use super::types::{inner_of_option, kind, unraw};
+use super::types::{Ungrouped, inner_of_option, kind, unraw};
 use super::{Argument, Binding, Constraints, Declared, Default, Kind, Method, check, constraints};
+use crate::keywords::is_keyword;
 use crate::problems::instead;
 use crate::table::spec::Place;
 
@@ -28,10 +30,11 @@ pub fn read(attribute: TokenStream, item: TokenStream, known: &Known) -> Result<
 /// Reads the declaration of a function or of a method.
 pub fn read_function(
     attribute: TokenStream,
-    function: ItemFn,
+    mut function: ItemFn,
     method: Option<Method>,
     known: &Known,
 ) -> Result<Declared> {
+    Ungrouped.visit_signature_mut(&mut function.sig);
     let mut mistakes = Mistakes::default();
     let options = mistakes.take(syn::parse2::<Options>(attribute));
     if let Some(options) = &options {
@@ -49,6 +52,7 @@ pub fn read_function(
     let declared = Declared {
         name: python_name(&function, &options, &mut mistakes),
         docs: docs(&function.attrs),
+        inherited: Inherited::of(&function.attrs),
         framework: framework.map(|(name, _)| name.clone()).unwrap_or_default(),
         returns: returns(framework, &options, known, &mut mistakes),
         cast: options.cast,
@@ -186,7 +190,7 @@ fn is_condition(attribute: &Attribute) -> bool {
 fn python_name(function: &ItemFn, options: &Options, mistakes: &mut Mistakes) -> String {
     let Some(name) = &options.name else {
         let name = unraw(&function.sig.ident);
-        if check::is_keyword(&name) {
+        if is_keyword(&name) {
             let message = format!(
                 "`{name}` is a keyword in Python and cannot name a function there; add \
                  `name = \"{name}_\"`"
@@ -196,7 +200,7 @@ fn python_name(function: &ItemFn, options: &Options, mistakes: &mut Mistakes) ->
         return name;
     };
     let text = name.value();
-    if syn::parse_str::<Ident>(&format!("r#{text}")).is_err() || check::is_keyword(&text) {
+    if syn::parse_str::<Ident>(&format!("r#{text}")).is_err() || is_keyword(&text) {
         mistakes.add(name, "a function in Python cannot have this name; write an identifier");
     }
     text
@@ -213,13 +217,21 @@ impl VisitMut for Anonymous {
     }
 }
 
+/// The expression in the invisible parentheses around what a `macro_rules!` macro was given.
+fn ungrouped(expr: &Expr) -> &Expr {
+    match expr {
+        Expr::Group(group) => ungrouped(&group.expr),
+        expr => expr,
+    }
+}
+
 /// The text of the documentation comments, without the space that follows `///`.
 pub fn docs(attributes: &[Attribute]) -> String {
     let lines = attributes.iter().filter_map(|attribute| {
         let Meta::NameValue(MetaNameValue { path, value, .. }) = &attribute.meta else {
             return None;
         };
-        let Expr::Lit(ExprLit { lit: Lit::Str(text), .. }) = value else { return None };
+        let Expr::Lit(ExprLit { lit: Lit::Str(text), .. }) = ungrouped(value) else { return None };
         let text = path.is_ident("doc").then(|| text.value())?;
         Some(text.strip_prefix(' ').unwrap_or(&text).to_owned())
     });

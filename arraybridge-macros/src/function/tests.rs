@@ -1,5 +1,7 @@
+use proc_macro2::{Delimiter, Group};
 use quote::quote;
 
+use super::attributes::Inherited;
 use super::options::Detach;
 use super::parse::read;
 use super::types::takes_python;
@@ -38,6 +40,92 @@ fn arguments_are_sorted_into_kinds() {
     assert!(kinds == expected);
     assert_eq!((declared.name.as_str(), declared.docs.as_str()), ("g", "Docs."));
     assert_eq!(declared.returns, None);
+}
+
+/// What a `macro_rules!` macro was given for `$t:ty` and `$d:expr` is in invisible parentheses.
+#[test]
+fn a_fragment_of_a_macro_is_what_is_in_it() {
+    let wrapped = |tokens, delimiter| {
+        let group = Group::new(delimiter, tokens);
+        quote!(#group)
+    };
+    let read = |delimiter| {
+        let [view, option, object, bytes, element, result] = [
+            quote!(&Tensor),
+            quote!(Option<ArrayView2<'_, T>>),
+            quote!(&Bound<'_, PyAny>),
+            quote!([u8; 3]),
+            quote!(u8),
+            quote!((Tensor, u8)),
+        ]
+        .map(|tokens| wrapped(tokens, delimiter));
+        let docs = wrapped(quote!("Docs."), Delimiter::None);
+        let item = quote! {
+            #[doc = #docs]
+            fn f<T: Element>(x: ArrayView1<'_, T>, a: #view, b: #object, c: #bytes, d: #option) -> #result {}
+        };
+        let declared = declared(quote!(numpy, for T in (#element, f32)), item).ok().unwrap();
+        let arguments = declared.arguments.iter().map(|argument| {
+            let elements = declared.elements.as_ref();
+            let optional = argument.default.is_some();
+            (
+                argument.kind,
+                annotation::parameter(&argument.ty, elements),
+                optional,
+                takes_python(argument, elements),
+            )
+        });
+        let result = annotation::result(&declared);
+        (arguments.collect::<Vec<_>>(), result, declared.docs.clone())
+    };
+    let (arguments, result, docs) = read(Delimiter::None);
+    let expected = [
+        (Kind::Array, "Array[uint8 | float32, 1]", false, false),
+        (Kind::Array, "Array", false, false),
+        (Kind::Object(true), "Any", false, true),
+        (Kind::Value, "Any", false, false),
+        (Kind::Array, "Array[uint8 | float32, 2] | None", true, false),
+    ];
+    let expected =
+        expected.map(|(kind, text, optional, python)| (kind, text.to_owned(), optional, python));
+    assert!(arguments == expected);
+    assert_eq!(read(Delimiter::Parenthesis).1, result);
+    assert_eq!((result.as_str(), docs.as_str()), ("tuple[Array[Any, numpy], int]", "Docs."));
+}
+
+/// `&(dyn A + B)` is no type without them.
+#[test]
+fn parentheses_around_bounds_stay() {
+    let item = quote!(
+        fn f(x: Value<&(dyn A + B)>) {}
+    );
+    let declared = declared(quote!(numpy), item).ok().unwrap();
+    let ty = &declared.arguments[0].ty;
+    assert_eq!(quote!(#ty).to_string(), quote!(Value<&(dyn A + B)>).to_string());
+}
+
+#[test]
+fn generated_code_has_the_conditions_and_the_lints() {
+    for (attributes, conditions, lints) in [
+        (quote!(#[doc = "Docs."] #[inline] #[cfg(unix)]), quote!(#[cfg(unix)]), quote!()),
+        (
+            quote!(#[allow(a)] #[warn(b)] #[deny(c, reason = "d")]),
+            quote!(),
+            quote!(#[allow(a)] #[warn(b)] #[deny(c, reason = "d")]),
+        ),
+        (quote!(#[expect(a, reason = "b")]), quote!(), quote!(#[allow(a, reason = "b")])),
+        (quote!(#[deprecated = "a"]), quote!(), quote!(#[allow(deprecated)])),
+        (
+            quote!(#[cfg_attr(not(unix), cfg(a), inline, allow(b), cfg_attr(c, expect(d)))]),
+            quote!(#[cfg_attr(not(unix), cfg(a))]),
+            quote!(#[cfg_attr(not(unix), allow(b), cfg_attr(c, allow(d)))]),
+        ),
+    ] {
+        let function: syn::ItemFn = syn::parse_quote!(#attributes fn f() {});
+        let inherited = Inherited::of(&function.attrs);
+        assert_eq!(inherited.conditions().to_string(), conditions.to_string());
+        assert_eq!(inherited.all().to_string(), quote!(#conditions #lints).to_string());
+    }
 }
 
 #[test]
@@ -88,9 +176,9 @@ fn detaching_whatever_the_arrays_are_is_unsafe() {
         );
         declared(attribute, item).map(|declared| declared.detach)
     };
-    assert_eq!(detach(quote!(numpy)).unwrap(), None);
-    assert_eq!(detach(quote!(numpy, detach)).unwrap(), Some(Detach::IfPrivate));
-    assert_eq!(detach(quote!(numpy, unsafe(detach))).unwrap(), Some(Detach::Always));
+    assert!(detach(quote!(numpy)).unwrap().is_none());
+    assert!(matches!(detach(quote!(numpy, detach)), Ok(Some(Detach::IfPrivate))));
+    assert!(matches!(detach(quote!(numpy, unsafe(detach))), Ok(Some(Detach::Always(_)))));
     assert!(detach(quote!(numpy, detach, unsafe(detach))).is_err());
     assert!(detach(quote!(numpy, unsafe(cast))).is_err());
 }

@@ -1,15 +1,18 @@
 //! The trampoline of a declared function: it reads the arguments, calls the function, and hands its
 //! result to Python.
+//!
+//! All generated names begin with `__`, since the author's items are in scope: a variable would hide them from the
+//! expression of a default, and a constant would be taken for the pattern that binds a variable. Methods of our
+//! traits are called `__call` and `__give`: a trait of the author may give every type a `call`.
 
-use proc_macro2::TokenStream;
+use proc_macro2::{Delimiter, Group, TokenStream};
 use quote::{ToTokens, format_ident, quote, quote_spanned};
-use syn::spanned::Spanned;
 use syn::{Ident, Path, ReturnType, Type};
 
 use super::elements::Elements;
 use super::give::{self, Give};
 use super::options::Detach;
-use super::types::{inner_of_option, is_container};
+use super::types::{inner_of_option, is_container, place};
 use super::{Argument, Constraints, Declared, Default, Kind, constraints};
 
 /// The trampoline, a function `__call`.
@@ -98,7 +101,7 @@ impl Passed {
             reads.push(read);
             if is_container(&argument.ty) {
                 let (runtime, ty) = (&declared.runtime, &argument.ty);
-                all.values.push(quote_spanned! {ty.span()=>
+                all.values.push(quote_spanned! {place(ty)=>
                     <#ty as #runtime::__private::Argument<'_>>::find(__call, #index)?;
                 });
             }
@@ -118,13 +121,27 @@ fn call(declared: &Declared, passed: &[TokenStream]) -> TokenStream {
     let ident = element.map_or_else(|| quote!(#ident), |element| quote!(#ident::<#element>));
     let names: Vec<_> = (0..passed.len()).map(|i| format_ident!("__passed_{i}")).collect();
     if let Some(detach) = detach {
-        let method = match detach {
-            Detach::IfPrivate => quote!(detach_if_private),
-            Detach::Always => quote!(detach),
+        let detached = match detach {
+            Detach::IfPrivate => quote!(__call.detach_if_private(__body)),
+            Detach::Always(token) => {
+                // The author's own block, to the last brace: a crate that forbids unsafe code refuses it. Such
+                // lints leave out what a macro of another crate writes.
+                let mut block = Group::new(Delimiter::Brace, quote!(__call.detach(__body)));
+                block.set_span(token.span);
+                quote! {
+                    #[allow(
+                        clippy::undocumented_unsafe_blocks,
+                        reason = "its comment would be at the attribute, where it is not looked for",
+                    )]
+                    let __result = #token #block;
+                    __result
+                }
+            }
         };
         return quote! {{
             #(let #names = #passed;)*
-            __call.#method(move || #ident(#(#names),*))
+            let __body = move || #ident(#(#names),*);
+            #detached
         }};
     }
     if arguments.iter().any(|argument| argument.kind.needs_interpreter()) {
@@ -137,7 +154,7 @@ fn call(declared: &Declared, passed: &[TokenStream]) -> TokenStream {
             (#(#passed,)*),
             |(#(#names,)*)| #ident(#(#names),*),
         );
-        (&__attempt).call(__call)
+        (&__attempt).__call(__call)
     }}
 }
 
@@ -163,7 +180,7 @@ fn argument_tokens(
                 && first.ident != argument.ident
                 && elements.is_some_and(|elements| elements.is_element_of(argument))
             {
-                open = quote!(#open.map_err(|error| __call.decided_by(#decider, error)));
+                open = quote!(#open.map_err(|__error| __call.decided_by(#decider, __error)));
             }
             let check = constraints::check(argument, runtime, holder, index);
             let get = quote!(<#ty as #runtime::__private::Argument<'_>>::get(&mut #holder));
@@ -211,10 +228,10 @@ fn open(declared: &Declared, argument: &Argument, index: usize) -> TokenStream {
     let (runtime, ty) = (&declared.runtime, &argument.ty);
     let Constraints { contiguous, shared, .. } = argument.constraints;
     match contiguous || shared {
-        false => quote_spanned! {ty.span()=>
+        false => quote_spanned! {place(ty)=>
             <#ty as #runtime::__private::Argument<'_>>::open(__call, #index)
         },
-        true => quote_spanned! {ty.span()=>
+        true => quote_spanned! {place(ty)=>
             <#ty as #runtime::__private::Constrained<'_>>::open_as::<#contiguous, #shared>(
                 __call, #index,
             )
@@ -232,7 +249,7 @@ fn read_value(
     let is_element = |ty: &Type| elements.is_some_and(|elements| elements.is(ty));
     if inner_of_option(ty).is_some_and(is_element) {
         let inner = inner_of_option(ty);
-        let read = quote_spanned!(ty.span()=> __call.optional_scalar::<#inner>(#index));
+        let read = quote_spanned!(place(ty)=> __call.optional_scalar::<#inner>(#index));
         return quote!(let #holder: #ty = #read?;);
     }
     let absent = match default {
@@ -241,12 +258,12 @@ fn read_value(
         None => quote!(::core::unreachable!("required arguments were checked before the call")),
     };
     let read = match is_element(ty) {
-        true => quote_spanned!(ty.span()=> __call.scalar::<#ty>(#index)),
-        false => quote_spanned!(ty.span()=> __call.value::<#ty>(#index)),
+        true => quote_spanned!(place(ty)=> __call.scalar::<#ty>(#index)),
+        false => quote_spanned!(place(ty)=> __call.value::<#ty>(#index)),
     };
     quote! {
         let #holder: #ty = match #read? {
-            ::core::option::Option::Some(value) => value,
+            ::core::option::Option::Some(__value) => __value,
             ::core::option::Option::None => #absent,
         };
     }

@@ -1,6 +1,10 @@
 //! What the type of a parameter or of a result says.
 
-use syn::{GenericArgument, Ident, PathArguments, PathSegment, Type};
+use proc_macro2::{Span, TokenStream};
+use quote::ToTokens;
+use syn::spanned::Spanned;
+use syn::visit_mut::{VisitMut, visit_type_mut};
+use syn::{GenericArgument, Ident, PathArguments, PathSegment, Type, TypeGroup, TypeParen};
 
 use super::elements::Elements;
 use super::{Argument, Kind};
@@ -12,6 +16,21 @@ pub const DEVICE_VIEWS: [&str; 2] = ["DeviceView", "DeviceViewMut"];
 
 /// What follows in the name of an array type.
 const RANKS: [&str; 9] = ["", "0", "1", "2", "3", "4", "5", "6", "D"];
+
+/// Takes types out of parentheses, and out of the invisible ones around what a `macro_rules!` macro was given.
+/// Those around bounds stay: `&(dyn A + B)` needs them.
+pub struct Ungrouped;
+
+impl VisitMut for Ungrouped {
+    fn visit_type_mut(&mut self, ty: &mut Type) {
+        while let Type::Group(TypeGroup { elem, .. }) | Type::Paren(TypeParen { elem, .. }) = ty
+            && !matches!(**elem, Type::TraitObject(_) | Type::ImplTrait(_))
+        {
+            *ty = (**elem).clone();
+        }
+        visit_type_mut(self, ty);
+    }
+}
 
 /// The types in an `Option`, a container or a tuple, whatever is around them; the type itself if it is
 /// neither. The keys of maps do not count.
@@ -177,8 +196,6 @@ pub fn has_device_array(ty: &Type) -> bool {
 pub fn last(ty: &Type) -> Option<&PathSegment> {
     match ty {
         Type::Path(path) => path.path.segments.last(),
-        Type::Paren(inner) => last(&inner.elem),
-        Type::Group(inner) => last(&inner.elem),
         _ => None,
     }
 }
@@ -197,6 +214,21 @@ pub fn generics(segment: &PathSegment) -> Vec<&Type> {
 pub fn inner_of_option(ty: &Type) -> Option<&Type> {
     let segment = last(ty).filter(|segment| segment.ident == "Option")?;
     generics(segment).first().copied()
+}
+
+/// Where errors of generated tokens are shown. Their names are still those of the expansion: what stands there may
+/// come from a `macro_rules!` macro, which sees other names.
+pub fn place(at: &impl Spanned) -> Span {
+    Span::call_site().located_at(at.span())
+}
+
+/// Tokens that are shown at another place in errors.
+pub fn located(tokens: &impl ToTokens, place: Span) -> TokenStream {
+    let moved = tokens.to_token_stream().into_iter().map(|mut token| {
+        token.set_span(token.span().located_at(place));
+        token
+    });
+    moved.collect()
 }
 
 /// An identifier without `r#`.

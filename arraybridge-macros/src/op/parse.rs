@@ -9,6 +9,7 @@ use syn::parse::{ParseStream, Parser};
 use syn::{Ident, Lit, LitFloat, LitInt, Token, bracketed, parenthesized, token};
 
 use super::{Comparison, Expr, Fault};
+use crate::keywords::is_keyword;
 
 /// A name as it is written in an op.
 pub struct Name {
@@ -152,7 +153,7 @@ fn postfix(input: ParseStream<'_>) -> syn::Result<Parsed> {
     loop {
         if input.peek(Token![.]) {
             input.parse::<Token![.]>()?;
-            expr = Expr::Attribute(Box::new(expr), name(input)?.text);
+            expr = Expr::Attribute(Box::new(expr), no_keyword(input)?);
         } else if input.peek(token::Paren) {
             let inside;
             parenthesized!(inside in input);
@@ -177,7 +178,7 @@ fn call(callee: Parsed, input: ParseStream<'_>) -> syn::Result<Parsed> {
     while !input.is_empty() {
         if input.peek(Ident::peek_any) && input.peek2(Token![=]) && !input.peek2(Token![==]) {
             let span = input.span();
-            let keyword = name(input)?.text;
+            let keyword = no_keyword(input)?;
             if keywords.iter().any(|(known, _)| *known == keyword) {
                 let message = format!("the keyword `{keyword}` is given twice; give it once");
                 return Err(syn::Error::new(span, message));
@@ -263,6 +264,22 @@ fn name(input: ParseStream<'_>) -> syn::Result<Name> {
         return Err(syn::Error::new(ident.span(), message));
     }
     Ok(Name { at, text })
+}
+
+/// The name of an attribute or of an argument. Python reads a keyword there as something else.
+fn no_keyword(input: ParseStream<'_>) -> syn::Result<String> {
+    let span = input.span();
+    let Name { text, .. } = name(input)?;
+    match is_keyword(&text) {
+        false => Ok(text),
+        true => {
+            let message = format!(
+                "`{text}` is a keyword in Python and names no attribute or argument; write another \
+                 name, such as `{text}_`"
+            );
+            Err(syn::Error::new(span, message))
+        }
+    }
 }
 
 fn literal(literal: Lit, span: Span, negative: bool) -> syn::Result<Parsed> {

@@ -21,7 +21,7 @@ fn attribute(object: Checked, name: &str) -> Checked {
 #[test]
 fn names_that_are_keywords_in_rust_are_names() {
     assert_eq!(ok("data.type"), attribute(name("data"), "type"));
-    assert_eq!(ok("data.await"), attribute(name("data"), "await"));
+    assert_eq!(ok("data.match"), attribute(name("data"), "match"));
     let Expr::Call { callee, keywords, .. } = ok("module.use(match = data)") else { panic!() };
     assert_eq!(*callee, attribute(name("module"), "use"));
     assert_eq!(keywords, [("match".to_owned(), name("data"))]);
@@ -174,6 +174,23 @@ fn what_python_has_and_an_op_has_not_is_named() {
     ] {
         let fault = Fault { at, message: message.into() };
         assert_eq!(read(text, SCOPE), Err(vec![fault]), "{text}");
+    }
+}
+
+#[test]
+fn a_keyword_of_python_names_no_attribute_and_no_argument() {
+    for (text, at, keyword) in [
+        ("data.class", 5, "class"),
+        ("data.await", 5, "await"),
+        ("module.a.None(data)", 9, "None"),
+        ("module.f(lambda_ = data, from = data)", 25, "from"),
+        ("module.f(True = data)", 9, "True"),
+    ] {
+        let message = format!(
+            "`{keyword}` is a keyword in Python and names no attribute or argument; write another \
+             name, such as `{keyword}_`"
+        );
+        assert_eq!(read(text, SCOPE), Err(vec![Fault { at, message }]), "{text}");
     }
 }
 

@@ -51,29 +51,37 @@ pub struct Section<'a> {
     missing: RefCell<Vec<(Vec<&'static str>, String)>>,
 }
 
-/// A source whose TOML has been read.
+/// A source, and its TOML if it is valid.
 pub struct Document<'a> {
     source: &'a Source,
-    table: DeTable<'a>,
-    is_broken: bool,
+    table: Option<DeTable<'a>>,
 }
 
 impl<'a> Document<'a> {
-    /// Reads the TOML and reports every mistake in it.
+    /// Reads the TOML. Of text that is none, the first mistake is reported: others follow from it, and so would
+    /// those of tables that are not what the author meant.
     pub fn parse(source: &'a Source, problems: &Problems) -> Document<'a> {
-        let (table, errors) = DeTable::parse_recoverable(&source.text);
-        let is_broken = !errors.is_empty();
-        for error in errors {
-            let at = error.span().map_or(0, |span| span.start);
-            let message = error.message().replace('\n', ", ");
-            problems.add(source, at, format_args!("{message}; write valid TOML"));
-        }
-        Document { source, table: table.into_inner(), is_broken }
+        let table = match DeTable::parse(&source.text) {
+            Ok(table) => Some(table.into_inner()),
+            Err(error) => {
+                let span = error.span().unwrap_or_default();
+                let message = match error.message() {
+                    "duplicate key" => {
+                        let key = source.text.get(span.clone()).unwrap_or_default();
+                        format!("`{key}` is there twice; write it once")
+                    }
+                    message => format!("{}; write valid TOML", message.replace('\n', ", ")),
+                };
+                problems.add(source, span.start, message);
+                None
+            }
+        };
+        Document { source, table }
     }
 
     /// The tables with their names, in the order of the file.
     pub fn sections(&'a self, problems: &'a Problems) -> Vec<(Text, Section<'a>)> {
-        let (source, table) = (self.source, &self.table);
+        let Document { source, table: Some(table) } = self else { return Vec::new() };
         let name = "the file".into();
         let root = Section {
             name,
@@ -84,7 +92,7 @@ impl<'a> Document<'a> {
             known: RefCell::default(),
             missing: RefCell::default(),
         };
-        if table.is_empty() && !self.is_broken {
+        if table.is_empty() {
             root.problem(0, "the file has no tables; add one for each framework");
         }
         root.entries(|name, value| {

@@ -273,6 +273,15 @@ mistakes! {
     invalid_toml: HOST, r#"title = "X""# => r#"title = "X"#, [
         r#"t.toml:2:11: invalid basic string, expected `"`; write valid TOML"#,
     ];
+    an_array_that_does_not_end: HOST, r#"["standard"]"# => r#"["standard""#, [
+        "t.toml:6:1: missing comma between array elements, expected `,`; write valid TOML",
+    ];
+    a_line_without_a_value: HOST, r#"title = "X""# => "title", [
+        "t.toml:2:6: key with no value, expected `=`; write valid TOML",
+    ];
+    a_table_that_is_written_twice: HOST, "[x]" => "[x]\n[x]", [
+        "t.toml:2:2: `x` is there twice; write it once",
+    ];
     an_unknown_name: HOST, r#""data.lazy""# => r#""array.lazy""#, [
         "t.toml:7:35: unknown name `array`; known names: module, data",
     ];

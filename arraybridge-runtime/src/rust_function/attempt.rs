@@ -13,9 +13,9 @@ use crate::memory::cast::DETACH_FROM;
 
 /// A function and its arguments.
 ///
-/// The compiler finds out whether the types may be used while detached: `(&attempt).call(call)` is
+/// The compiler finds out whether the types may be used while detached: `(&attempt).__call(call)` is
 /// the method of [`Detachable`] where that exists. Otherwise it is the method of [`Attached`], which
-/// needs one more reference.
+/// needs one more reference. No trait of an author has a method of this name, which would be a third one.
 pub struct Attempt<A, R> {
     arguments: Cell<Option<A>>,
     body: fn(A) -> R,
@@ -35,11 +35,11 @@ impl<A, R> Attempt<A, R> {
 /// A function that may be called detached.
 pub trait Detachable<R> {
     /// Calls the function.
-    fn call(&self, call: &Call<'_, '_>) -> R;
+    fn __call(&self, call: &Call<'_, '_>) -> R;
 }
 
 impl<A: Send, R: Send> Detachable<R> for Attempt<A, R> {
-    fn call(&self, call: &Call<'_, '_>) -> R {
+    fn __call(&self, call: &Call<'_, '_>) -> R {
         let (arguments, body) = (self.take_arguments(), self.body);
         let Exposure { private_bytes, on_host, on_device } = &call.exposure;
         let large = private_bytes.get() >= DETACH_FROM;
@@ -53,18 +53,22 @@ impl<A: Send, R: Send> Detachable<R> for Attempt<A, R> {
 /// A function that has to be called attached.
 pub trait Attached<R> {
     /// Calls the function.
-    fn call(&self, call: &Call<'_, '_>) -> R;
+    fn __call(&self, call: &Call<'_, '_>) -> R;
 }
 
 impl<A, R> Attached<R> for &Attempt<A, R> {
-    fn call(&self, _: &Call<'_, '_>) -> R {
+    fn __call(&self, _: &Call<'_, '_>) -> R {
         (self.body)(self.take_arguments())
     }
 }
 
 impl Call<'_, '_> {
     /// Runs a function detached.
-    pub fn detach<R: Send>(&self, body: impl FnOnce() -> R + Send) -> R {
+    ///
+    /// # Safety
+    ///
+    /// No Python code writes to the function's arrays, or reads those that it writes, while it runs.
+    pub unsafe fn detach<R: Send>(&self, body: impl FnOnce() -> R + Send) -> R {
         self.py.detach(body)
     }
 

@@ -103,7 +103,7 @@ pub(super) fn resolved(annotation: &str) -> String {
 
 /// A result whose type is only known to the compiler: a struct that is a named tuple, or a value.
 ///
-/// `(&result).give(call)` is the method of [`GiveTuple`] where that exists. Otherwise it is the method of
+/// `(&result).__give(call)` is the method of [`GiveTuple`] where that exists. Otherwise it is the method of
 /// [`GiveValue`], which needs one more reference.
 pub struct Opaque<T>(Cell<Option<T>>);
 
@@ -125,11 +125,11 @@ pub trait GiveTuple {
     /// # Errors
     ///
     /// As [`NamedTuple::give`].
-    fn give<'py>(&self, call: &Call<'_, 'py>) -> Result<Bound<'py, PyAny>>;
+    fn __give<'py>(&self, call: &Call<'_, 'py>) -> Result<Bound<'py, PyAny>>;
 }
 
 impl<T: NamedTuple> GiveTuple for Opaque<T> {
-    fn give<'py>(&self, call: &Call<'_, 'py>) -> Result<Bound<'py, PyAny>> {
+    fn __give<'py>(&self, call: &Call<'_, 'py>) -> Result<Bound<'py, PyAny>> {
         self.take().give(call)
     }
 }
@@ -141,13 +141,13 @@ pub trait GiveValue<T> {
     /// # Errors
     ///
     /// What its conversion to Python raises.
-    fn give<'py>(&self, call: &Call<'_, 'py>) -> Result<Bound<'py, PyAny>>
+    fn __give<'py>(&self, call: &Call<'_, 'py>) -> Result<Bound<'py, PyAny>>
     where
         T: IntoPyObject<'py>;
 }
 
 impl<T> GiveValue<T> for &Opaque<T> {
-    fn give<'py>(&self, call: &Call<'_, 'py>) -> Result<Bound<'py, PyAny>>
+    fn __give<'py>(&self, call: &Call<'_, 'py>) -> Result<Bound<'py, PyAny>>
     where
         T: IntoPyObject<'py>,
     {

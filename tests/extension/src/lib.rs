@@ -8,6 +8,7 @@ mod constraints;
 mod containers;
 mod cuda;
 mod elements;
+mod fragments;
 mod hygiene;
 mod methods;
 mod tensors;
@@ -404,5 +405,6 @@ fn extension(module: &Bound<'_, PyModule>) -> PyResult<()> {
     by_hand::add(module)?;
     tensors::add(module)?;
     module.add_class::<methods::Scale>()?;
+    module.add_class::<methods::Linted>()?;
     arraybridge_runtime::python::export(module)
 }

@@ -12,6 +12,11 @@ pub struct Scale {
     calls: usize,
 }
 
+impl Scale {
+    const BY: f32 = 3.0;
+    const COLUMNS: usize = 2;
+}
+
 #[memory_methods]
 #[pymethods]
 impl Scale {
@@ -68,8 +73,90 @@ impl Scale {
         Ok(Self::new(self.factor * 2.0))
     }
 
+    /// An image of as many columns as a constant of the class says, times another one.
+    #[memory_type(numpy, defaults(by = vec![Self::BY; 2]), shape(image = [_, Self::COLUMNS]))]
+    #[staticmethod]
+    fn narrow(
+        image: ArrayView2<'_, f32>,
+        by: Vec<f32>,
+        rows: Option<[u8; Self::COLUMNS]>,
+    ) -> Array2<f32> {
+        let _ = rows;
+        &image * by[1]
+    }
+
+    /// It is not in this build, and neither are its mistakes.
+    #[cfg(any())]
+    #[memory_type(numpy)]
+    fn left_out(&self, image: DeviceView<'_, f32>) -> f32 {
+        image.sum()
+    }
+
+    #[cfg_attr(all(), cfg(any()), allow(dead_code))]
+    #[memory_type(cupy)]
+    fn left_out_too(&self, image: DeviceView<'_, f32>) -> Missing {
+        Missing(image)
+    }
+
+    #[cfg(all())]
+    #[memory_type(numpy)]
+    fn left_in(&self) -> usize {
+        self.calls
+    }
+
     /// How often it was called.
     fn count(&self) -> usize {
         self.calls
     }
+}
+
+/// Lints of declared methods, and of their block.
+#[pyclass]
+pub struct Linted {
+    #[pyo3(get)]
+    factor: f32,
+}
+
+#[deprecated(note = "declared functions may take and give it")]
+type Old<T> = T;
+
+#[memory_methods]
+#[pymethods]
+#[expect(non_snake_case, reason = "only a method that is declared has such a name")]
+#[allow(deprecated, reason = "methods have the attributes of their block")]
+impl Linted {
+    #[new]
+    fn new(factor: f32) -> Self {
+        Linted { factor }
+    }
+
+    #[memory_type(numpy)]
+    fn Factor(&self, factor: Old<f32>) -> Old<f32> {
+        self.factor * factor
+    }
+}
+
+#[expect(deprecated, reason = "the generated code names the type as well")]
+#[memory_type(numpy)]
+fn old_type(factor: Old<f32>) -> f32 {
+    factor
+}
+
+#[deprecated(note = "Rust code is warned")]
+#[memory_type(numpy)]
+fn old_function(factor: f32) -> f32 {
+    factor
+}
+
+#[deprecated(note = "Rust code is warned")]
+#[derive(NamedTuple)]
+struct OldTuple {
+    #[deprecated(note = "Rust code is warned")]
+    factor: f32,
+}
+
+#[expect(deprecated, reason = "this is Rust code")]
+#[memory_type(numpy)]
+fn old_tuple(factor: f32) -> OldTuple {
+    OldTuple { factor: old_function(factor) }
 }

@@ -141,11 +141,12 @@ pub fn seen_as_array<'py>(
     }
 }
 
-/// An array as it is, and what [`seen_as_array`] makes of an object that is like one.
+/// An array as it is, and the one that an object of no framework is like.
 ///
 /// # Errors
 ///
-/// As [`seen_as_array`].
+/// [`Failure::Array`](crate::interpreter::error::Failure::Array) for an object that is like an array and
+/// has to be computed first or does not hold numbers.
 pub fn as_array<'py>(
     data: &Bound<'py, PyAny>,
     target: &'static Framework,

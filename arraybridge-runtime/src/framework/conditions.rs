@@ -241,7 +241,10 @@ def no():
             // The fake module lacks what the last reason asks.
             assert_eq!(reason(""), None);
             assert_eq!(reason("is_nested=True"), Some("nested (call to_padded_tensor(0.0) first)"));
-            assert_eq!(reason("layout=broken, is_quantized=True"), Some("quantized (call dequantize() first)"));
+            assert_eq!(
+                reason("layout=broken, is_quantized=True"),
+                Some("quantized (call dequantize() first)")
+            );
         });
     }
 

@@ -59,7 +59,7 @@ fn stack_slices<'py>(
     let target = target_of(memory_type, target_type)?;
     let slices: Vec<_> = match slices.cast_exact::<PyList>() {
         Ok(list) => list.iter().collect(),
-        Err(_) => slices.try_iter()?.collect::<PyResult<_>>()?,
+        Err(_) => slices::collect(slices.try_iter()?.map(|slice| slice.map_err(Error::from)))?,
     };
     slices::stack(&slices, target, placement(gpu_id, target)?)
 }
@@ -132,7 +132,7 @@ fn process_slices<'py>(
     gpu_id: Option<&Bound<'py, PyAny>>,
 ) -> Result<Bound<'py, PyAny>> {
     let py = image.py();
-    let image = &package::as_array(image, MemoryType::Numpy.framework())?;
+    let image = &seen(image)?;
     let target = package::class_of(image)?.framework;
     let more = match args {
         Some(args) => args.try_iter()?.collect::<PyResult<Vec<_>>>()?,
@@ -149,22 +149,40 @@ fn process_slices<'py>(
 
 /// Concatenate arrays along an existing axis, in the framework of the first one.
 ///
-/// The other axes must have equal lengths. Raises `ValueError` if there are no arrays, if they lack
-/// the axis, or if their shapes do not fit. Otherwise raises what `convert` raises.
+/// The other axes must have equal lengths. A negative axis counts from the last one. Raises
+/// `ValueError` if there are no arrays, if they lack the axis, or if their shapes do not fit.
+/// Otherwise raises what `convert` raises.
 ///
 /// >>> import numpy
 /// >>> from arraybridge.stack_utils import concatenate
 /// >>> concatenate([numpy.zeros((2, 3)), numpy.ones((2, 1))], 1).shape
 /// (2, 4)
 #[pyfunction]
-fn concatenate<'py>(parts: Vec<Bound<'py, PyAny>>, axis: usize) -> Result<Bound<'py, PyAny>> {
+fn concatenate<'py>(parts: Vec<Bound<'py, PyAny>>, axis: isize) -> Result<Bound<'py, PyAny>> {
+    let axis = match parts.first() {
+        Some(first) if axis < 0 => axis_of(&seen(first)?, axis)?,
+        _ => axis as usize,
+    };
     slices::concatenate(&parts, axis)
+}
+
+/// The index of an axis, which counts from the last one if it is negative.
+fn axis_of(array: &Bound<'_, PyAny>, axis: isize) -> Result<usize> {
+    let axes = slices::shape_of(array).map_or(0, |shape| shape.len());
+    let found = if axis < 0 { axes.checked_add_signed(axis) } else { usize::try_from(axis).ok() };
+    found.ok_or_else(|| Error::Value(format!("an array with {axes} axes has no axis {axis}")))
+}
+
+/// An array, or what an object that is like one holds.
+fn seen<'py>(array: &Bound<'py, PyAny>) -> Result<Bound<'py, PyAny>> {
+    package::as_array(array, MemoryType::Numpy.framework())
 }
 
 /// Return the elements from `start` up to `stop` along an axis, as a view if the framework has
 /// views.
 ///
-/// Raises `ValueError` if the array has no such axis or no such elements.
+/// A negative axis counts from the last one. Raises `ValueError` if the array has no such axis or
+/// no such elements.
 ///
 /// >>> import numpy
 /// >>> from arraybridge.stack_utils import part
@@ -173,11 +191,17 @@ fn concatenate<'py>(parts: Vec<Bound<'py, PyAny>>, axis: usize) -> Result<Bound<
 #[pyfunction]
 fn part<'py>(
     array: &Bound<'py, PyAny>,
-    axis: usize,
-    start: usize,
-    stop: usize,
+    axis: isize,
+    start: isize,
+    stop: isize,
 ) -> Result<Bound<'py, PyAny>> {
-    slices::part(&package::as_array(array, MemoryType::Numpy.framework())?, axis, start, stop)
+    let array = seen(array)?;
+    let axis = axis_of(&array, axis)?;
+    let [Ok(from), Ok(to)] = [start, stop].map(usize::try_from) else {
+        let text = format!("start and stop must not be negative, as in {start} to {stop}");
+        return Err(Error::Value(text));
+    };
+    slices::part(&array, axis, from, to)
 }
 
 /// Clear the device memory caches of every loaded framework.

@@ -1029,3 +1029,122 @@ def test_results_of_a_class_of_the_user_s_are_not_copied_by_torch():
         result = ab.torch(lambda x: (x * 2).as_subclass(Own))(stack, slice_by_slice=True)
         assert torch.equal(result.as_subclass(torch.Tensor), stack * 2)
     assert "copy_" not in asked
+
+
+@pytest.mark.parametrize("framework", ["torch", "tensorflow"])
+def test_arrays_of_several_dtypes_are_promoted_as_by_numpy_also_where_they_are_recorded(framework):
+    bridges.need("torch", "tensorflow")
+    import tensorflow as tf
+    import torch
+
+    number = 2**25 + 2  # float32 has no such number.
+    floats, integers = np.ones((2, 2), "float32"), np.full((2, 2), number)
+    functions = {
+        "stack": (lambda parts: ab.stack_slices(parts, framework), np.stack),
+        "concatenate": (lambda parts: concatenate(parts, 1), lambda p: np.concatenate(p, 1)),
+    }  # fmt: skip
+    for join, by_hand in functions.values():
+        expected = by_hand([floats, integers, floats.astype("float16")])
+        assert expected.dtype == "float64" and number in expected
+        if framework == "torch":
+            leaf = torch.ones(2, 2, requires_grad=True)
+            result = join([leaf, torch.from_numpy(integers), leaf.half()])
+            assert (result.detach().numpy() == expected).all() and result.dtype == torch.float64
+            result.sum().backward()
+            assert leaf.grad.tolist() == [[2, 2], [2, 2]]
+        else:
+            leaf = tf.ones((2, 2))
+            with tf.GradientTape() as tape:
+                tape.watch(leaf)
+                result = join([leaf, tf.constant(integers), tf.cast(leaf, "float16")])
+                total = tf.reduce_sum(result)
+            assert (result.numpy() == expected).all() and result.dtype == tf.float64
+            assert (tape.gradient(total, leaf).numpy() == 2).all()
+
+
+def test_traced_arrays_are_promoted_as_others():
+    bridges.need("jax")
+    import jax
+    import jax.numpy as jnp
+
+    def join(x, y):
+        return ab.stack_slices([x, y], "jax")
+
+    arrays = jnp.ones((2, 2), "float16"), jnp.ones((2, 2), "int16")
+    assert join(*arrays).dtype == jax.jit(join)(*arrays).dtype == "float32"
+    with bridges.x64(False):
+        arrays = jnp.ones((2, 2), "float32"), jnp.ones((2, 2), "int32")
+        for call in (join, jax.jit(join)):
+            with pytest.raises(ab.UnsupportedDtypeError, match="float64"):
+                call(*arrays)
+
+
+def test_a_buffer_that_is_used_again_is_copied_also_after_another_dtype_came():
+    buffer, calls = np.zeros((2, 2)), []
+
+    def function(image):
+        calls.append(image)
+        if len(calls) == 2:
+            return image.astype(complex)
+        np.multiply(image, 2, out=buffer)
+        return buffer
+
+    stack = np.arange(24.0).reshape(6, 2, 2)
+    result = ab.process_slices(stack, function)
+    assert result[:, 0, 0].tolist() == [0, 4, 16, 24, 32, 40]
+
+
+def test_results_that_are_only_like_arrays_follow_an_array():
+    stack = np.arange(12.0).reshape(3, 2, 2)
+    makers = iter([lambda s: s, ab.Tensor, memoryview])
+    result = ab.process_slices(stack, lambda s: next(makers)(s))
+    assert (result == stack).all()
+
+
+def test_one_array_is_concatenated_as_several_are():
+    x = np.ones((2, 3))
+    assert concatenate([x], 1) is x
+    assert isinstance(concatenate([ab.Tensor(x)], 0), np.ndarray)
+    for parts in ([x], [x, x]):
+        with pytest.raises(ValueError, match="no axis 5"):
+            concatenate(parts, 5)
+        with pytest.raises(ValueError, match="no axis -3"):
+            concatenate(parts, -3)
+        with pytest.raises(ab.UnsupportedArrayError):
+            concatenate([[1, 2]] * len(parts), 0)
+    assert concatenate([x, x], -1).shape == (2, 6)
+    assert part(x, -1, 1, 3).shape == (2, 2)
+    with pytest.raises(ValueError, match="negative"):
+        part(x, 0, -1, 2)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "ab.stack_slices(itertools.repeat(one), 'numpy')",
+        "concatenate([one] * 10**6, 0)",
+        "ab.unstack_slices(np.broadcast_to(np.int8(1), (2**31, 2, 2)), 'numpy')",
+    ],
+)
+def test_memory_that_runs_out_for_many_slices_is_an_error(call):
+    bridges.survives(
+        f"""
+        import itertools, resource
+        import numpy as np
+        import arraybridge as ab
+        from arraybridge.stack_utils import concatenate
+
+        one = np.ones((2, 2))
+        ab.stack_slices([one, one], "numpy"), concatenate([one, one], 0)
+        ab.unstack_slices(np.ones((2, 2, 2)), "numpy")
+        used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+        for room in (20, 60, 200):
+            resource.setrlimit(resource.RLIMIT_AS, (used + (room << 20), resource.RLIM_INFINITY))
+            try:
+                {call}
+            except MemoryError:
+                pass
+            else:
+                raise SystemExit("there was memory")
+        """
+    )

@@ -259,6 +259,35 @@ def test_threads_work_on_what_nobody_records():
     assert threads and threading.current_thread() not in threads
 
 
+@pytest.mark.parametrize("workers", [1, 2])
+def test_tiles_take_part_in_transformations_of_captured_arrays(workers):
+    bridges.need("torch", "jax", "tensorflow")
+    import jax
+    import jax.numpy as jnp
+    import tensorflow as tf
+    import torch
+
+    def tiled(declare, image):
+        function = lambda w: declare(lambda tile: tile * w, tiles=(2, 2), workers=workers)(image)  # noqa: E731
+        return function
+
+    x = torch.rand(4, 4)
+    weighted = tiled(arraybridge.torch, x)
+    gradient = torch.func.grad(lambda w: weighted(w).sum())(torch.tensor(2.0))
+    assert torch.allclose(gradient, x.sum())
+    square = arraybridge.torch(lambda tile: tile * tile, tiles=(2, 2), workers=workers)
+    assert torch.equal(torch.func.grad(lambda x: square(x).sum())(x), 2 * x)
+    both = torch.vmap(weighted)(torch.tensor([1.0, 2.0]))
+    assert torch.equal(both, torch.stack([x, 2 * x]))
+
+    weighted = tiled(arraybridge.jax, jnp.ones((4, 4)))
+    assert jax.grad(lambda w: weighted(w).sum())(2.0) == 16
+    assert (jax.jit(weighted)(2.0) == 2).all()
+
+    weighted = tiled(arraybridge.tensorflow, tf.ones((4, 4)))
+    assert (tf.function(weighted)(tf.constant(2.0)).numpy() == 2).all()
+
+
 @pytest.mark.parametrize("workers", [1, 3])
 @pytest.mark.parametrize("error", [ZeroDivisionError, KeyboardInterrupt])
 def test_an_error_of_one_tile_ends_the_call(workers, error):

@@ -149,13 +149,16 @@ fn conversions(framework: &Framework) -> TokenStream {
         copy,
         recording,
         copy_recorded,
+        transforming,
         ready,
         lazy,
         version,
         ..
     } = framework;
-    let [to_numpy, from_numpy, copy, recording, copy_recorded, ready, version] =
-        [to_numpy, from_numpy, copy, recording, copy_recorded, ready, version].map(optional_op);
+    let [to_numpy, from_numpy, copy, ready, version] =
+        [to_numpy, from_numpy, copy, ready, version].map(optional_op);
+    let [recording, copy_recorded, transforming] =
+        [recording, copy_recorded, transforming].map(optional_op);
     let fast_to_numpy = framework.fast_to_numpy.iter().map(|(dtype, op)| {
         let (dtype, op) = (word("DType", *dtype), op::expand(op));
         quote!((#dtype, #op))
@@ -171,6 +174,7 @@ fn conversions(framework: &Framework) -> TokenStream {
         copy: #copy,
         recording: #recording,
         copy_recorded: #copy_recorded,
+        transforming: #transforming,
         ready: #ready,
         lazy: #lazy,
         version: #version,

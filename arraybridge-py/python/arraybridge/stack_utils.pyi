@@ -9,8 +9,9 @@ __all__ = ["concatenate", "part", "stack_slices", "unstack_slices"]
 def concatenate(parts: Sequence[Any], axis: int) -> Any:
     """Concatenate arrays along an existing axis, in the framework of the first one.
 
-    The other axes must have equal lengths. Raises `ValueError` if there are no arrays, if they lack
-    the axis, or if their shapes do not fit. Otherwise raises what `convert` raises.
+    The other axes must have equal lengths. A negative axis counts from the last one. Raises
+    `ValueError` if there are no arrays, if they lack the axis, or if their shapes do not fit.
+    Otherwise raises what `convert` raises.
 
     >>> import numpy
     >>> from arraybridge.stack_utils import concatenate
@@ -22,7 +23,8 @@ def part(array: Any, axis: int, start: int, stop: int) -> Any:
     """Return the elements from `start` up to `stop` along an axis, as a view if the framework has
     views.
 
-    Raises `ValueError` if the array has no such axis or no such elements.
+    A negative axis counts from the last one. Raises `ValueError` if the array has no such axis or
+    no such elements.
 
     >>> import numpy
     >>> from arraybridge.stack_utils import part

@@ -313,11 +313,7 @@ fn prepare<'a, 'py>(
     let endpoints = Endpoints { source, target };
     let loaded = loaded::load(py, source, endpoints)?;
     let reader = Reader { py, endpoints, loaded };
-    let gathered = match reader.gather(inner, class, slot) {
-        Err(error) if request.copy == Some(true) => reader.gather_made(inner, error, slot)?,
-        gathered => gathered?,
-    };
-    let (input, facts) = match gathered {
+    let (input, facts) = match reader.gather_or_make(inner, class, request.copy, slot)? {
         None => (Input::Memory(Some(data)), slot.facts()),
         Some((array, facts)) => (Input::Array(array), facts),
     };
@@ -405,7 +401,7 @@ fn prepare_own<'a, 'py>(
     let missed = request.placement.is_missed(endpoints.target, device);
     let input = match plan.route {
         Route::Keep => Input::Array(data.clone()),
-        _ => own_input(&reader, data, *class, &plan, slot)?,
+        _ => own_input(&reader, data, *class, &plan, request, slot)?,
     };
     let commitment = match is_read(plan.steps) {
         true => {
@@ -431,6 +427,7 @@ fn own_input<'a, 'py>(
     data: &Bound<'py, PyAny>,
     mut class: Class,
     plan: &Plan,
+    request: &Request,
     slot: &mut Slot,
 ) -> Result<Input<'a, 'py>> {
     let Reader { py, endpoints, loaded } = *reader;
@@ -444,7 +441,7 @@ fn own_input<'a, 'py>(
         Role::Refused(why) if is_read || !detect::is_derived(loaded.framework, &data) => {
             Err(errors::refused(endpoints, why, &data))
         }
-        _ if is_read => Ok(match reader.gather(&data, &class, slot)? {
+        _ if is_read => Ok(match reader.gather_or_make(&data, &class, request.copy, slot)? {
             None => Input::Memory(None),
             Some((array, _)) => Input::Array(array),
         }),

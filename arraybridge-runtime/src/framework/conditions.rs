@@ -93,6 +93,12 @@ impl LoadedFramework {
         self.is_recorded(py, data) == Some(true) || self.may_record(py)
     }
 
+    /// Whether a transformation of functions is at work in this thread, in which others would not take part.
+    pub fn is_transforming(&self, py: Python<'_>) -> bool {
+        let holds = |op: &Op<1>| attempt(py, op.holds(py, [self.module(py)])).unwrap_or(true);
+        self.framework.transforming.as_ref().is_some_and(holds)
+    }
+
     /// The reason why an array has no memory to export, if the table knows it.
     pub fn reason<'py>(&self, py: Python<'py>, data: &Bound<'py, PyAny>) -> Option<&'static Guard> {
         let holds = |reason: &&Guard| attempt(py, reason.holds(py, self, data)).unwrap_or(false);

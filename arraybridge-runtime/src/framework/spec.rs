@@ -160,6 +160,8 @@ pub struct Framework {
     /// A copy that gradients go through, if `copy` has none: made while `recording` is true. Scope: `module,
     /// data`.
     pub copy_recorded: Option<Op<2>>,
+    /// Whether a transformation of functions is at work in this thread. Scope: `module`.
+    pub transforming: Option<Op<1>>,
     /// Waits for the arrays in what a function returned. Scope: `module, data`.
     pub ready: Option<Op<2>>,
     /// Whether nothing is computed until somebody asks for it, as `ready` does.

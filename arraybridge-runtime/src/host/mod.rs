@@ -13,4 +13,5 @@ pub mod overlap;
 pub mod parallel;
 #[cfg(target_arch = "x86_64")]
 mod processor;
+pub mod vectors;
 mod walk;

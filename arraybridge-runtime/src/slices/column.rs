@@ -5,15 +5,17 @@ use std::collections::VecDeque;
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
 
+use super::as_arrays;
 use super::fill::{clear_rows, fill_row};
 use super::join::{Along, Join, Parts, common_dtype, join, stack_alike};
 use super::shape::{shape_of, shape_text};
 use super::whole::Whole;
-use crate::convert::Opened;
-use crate::framework::detect;
+use crate::convert::{self, Opened, Request};
+use crate::framework::detect::{self, Class, Role};
 use crate::framework::device::Placement;
 use crate::framework::spec::Framework;
 use crate::host::cast::{CastReport, Scaling};
+use crate::host::vectors;
 use crate::interpreter::error::{Error, Result};
 use crate::memory::view::Dims;
 use crate::policy::StackPolicy;
@@ -39,6 +41,9 @@ pub(super) struct Column<'a, 'py> {
     stack: Option<Stack<'py>>,
     /// All items otherwise.
     items: Vec<Bound<'py, PyAny>>,
+    /// Whether items were copied to a stack that was given up. The next ones are copied too: the function may write
+    /// its next result over one.
+    copies: bool,
     /// The last items, while they may still be computed.
     pending: VecDeque<Bound<'py, PyAny>>,
 }
@@ -71,6 +76,7 @@ impl<'a, 'py> Column<'a, 'py> {
             policy,
             stack: None,
             items: Vec::new(),
+            copies: false,
             pending: VecDeque::new(),
         }
     }
@@ -109,9 +115,10 @@ impl<'a, 'py> Column<'a, 'py> {
                 return Ok(());
             }
             self.items = self.unstacked()?;
+            self.copies = !self.items.is_empty();
         }
-        self.items.push(item);
-        Ok(())
+        let item = if self.copies { kept(item)? } else { item };
+        Ok(vectors::push(&mut self.items, item)?)
     }
 
     /// The stack, or the list of the items.
@@ -144,7 +151,8 @@ impl<'a, 'py> Column<'a, 'py> {
                 if let Some(stack) = stack_alike(&self.items, target, placement)? {
                     return Ok(stack);
                 }
-                join(Parts::new(&self.items, target)?, target, placement, Along::NewAxis)
+                let items = &*as_arrays(&self.items, target)?;
+                join(Parts::new(items, target)?, target, placement, Along::NewAxis)
             }
             None => Ok(PyList::new(self.py, &self.items)?.into_any()),
         }
@@ -205,6 +213,19 @@ impl<'a, 'py> Column<'a, 'py> {
         clear_rows(stack.whole.memory(), filled);
         let array = stack.whole.finish()?;
         (0..filled).map(|index| Ok(array.get_item(index)?)).collect()
+    }
+}
+
+/// An item that nobody writes to: a copy, if it is an array that can be written to.
+fn kept(item: Bound<'_, PyAny>) -> Result<Bound<'_, PyAny>> {
+    let class = detect::class_of(&item);
+    let is_array = |class: &Class| matches!(class.role, Role::Array) && !class.framework.immutable;
+    match class.filter(is_array) {
+        Some(class) => {
+            let request = Request { copy: Some(true), ..Request::default() };
+            convert::convert_to(&item, class.framework, &request)
+        }
+        None => Ok(item),
     }
 }
 

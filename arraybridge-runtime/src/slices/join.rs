@@ -21,6 +21,7 @@ use crate::framework::spec::{ArrayOps, DType, Framework, Kind, Memory};
 use crate::framework::warnings;
 use crate::host::buffer::HostBuffer;
 use crate::host::layout::contiguous_bytes;
+use crate::host::vectors;
 use crate::interpreter::error::{Error, Failure, Result, attempt, first_line};
 use crate::memory::source::Source;
 use crate::memory::view::Dims;
@@ -99,7 +100,7 @@ pub(super) fn stack_alike<'py>(
     if !join.is_for_own(&class, first, others) {
         return Ok(None);
     }
-    match join.operate(table, &PyList::new(py, arrays)?) {
+    match join.operate(table, &PyList::new(py, arrays)?, None) {
         Ok(result) => {
             if let Some(start) = start {
                 trace::push(py, join.record(&result), start);
@@ -133,8 +134,14 @@ impl<'a, 'py> Parts<'a, 'py> {
             return Ok(Parts { arrays, opened: None });
         }
         let records = loaded.may_record(py);
-        let opened = arrays.iter().map(|array| open_plain(array, target, records)).collect();
-        Ok(Parts { arrays, opened })
+        let mut all = Vec::new();
+        for array in arrays {
+            let Some(opened) = open_plain(array, target, records) else {
+                return Ok(Parts { arrays, opened: None });
+            };
+            vectors::push(&mut all, opened)?;
+        }
+        Ok(Parts { arrays, opened: Some(all) })
     }
 
     /// The shape of an array; `None` if it has none or a trace does not know all of it.
@@ -212,7 +219,7 @@ fn unwrap_values<'py>(arrays: &[Bound<'py, PyAny>]) -> Result<Vec<Bound<'py, PyA
         let loaded = loaded::load(py, class.framework, Endpoints::of(class.framework))?;
         Ok(op.call(py, [loaded.module(py), array])?)
     };
-    arrays.iter().map(unwrap).collect()
+    vectors::collect(arrays.iter().map(unwrap))
 }
 
 /// How arrays are joined.
@@ -353,15 +360,35 @@ impl<'py> Join<'_, 'py> {
         let Some(table) = &loaded.framework.array else {
             return Err(Error::Value(format!("{title} has no operation that joins arrays")));
         };
-        let arrays = arrays.iter().map(|array| self.bring(array)).collect::<Result<Vec<_>>>()?;
-        let arrays = PyList::new(py, arrays)?;
-        self.operate(table, &arrays).map_err(|error| match oom::passes_through(py, &error) {
+        let arrays = vectors::collect(arrays.iter().map(|array| self.bring(array)))?;
+        let common = self.promotion(&arrays)?;
+        let joined = || {
+            let arrays = PyList::new(py, arrays)?;
+            self.operate(table, &arrays, common)
+        };
+        joined().map_err(|error| match oom::passes_through(py, &error) {
             true => Error::Python(error),
             false => {
                 let reason = format!("{title} cannot join the arrays ({})", first_line(py, &error));
                 endpoints.caused(Failure::Conversion, "stack", reason, Some(error))
             }
         })
+    }
+
+    /// The dtype to which arrays have to be cast before the framework joins them: frameworks refuse several dtypes,
+    /// or promote them otherwise than NumPy. `None` if they have the same.
+    fn promotion(&self, arrays: &[Bound<'py, PyAny>]) -> Result<Option<DType>> {
+        let Join { py, loaded, endpoints, .. } = *self;
+        let dtypes = arrays.iter().map(|array| convert::dtype_of(py, loaded, array));
+        let Some(dtypes) = dtypes.collect::<Option<Vec<_>>>() else { return Ok(None) };
+        if dtypes.iter().all(|dtype| *dtype == dtypes[0]) {
+            return Ok(None);
+        }
+        let common = common_dtype(py, dtypes)?;
+        match convert::dtypes(py, loaded, common)?.contains(common) {
+            true => Ok(Some(common)),
+            false => Err(convert::missing_dtype(py, endpoints, loaded, common)),
+        }
     }
 
     /// Converts an array to the target. A traced one, or one that may stay where it is, is not
@@ -375,18 +402,20 @@ impl<'py> Join<'_, 'py> {
         convert::convert_to(array, self.loaded.framework, &request)
     }
 
-    /// Calls the target's operation, on the accelerator of the first array if that is on one.
+    /// Calls the target's operation, on the accelerator of the first array if that is on one. With `common`, the
+    /// arrays are cast to that dtype before.
     fn operate(
         &self,
         table: &ArrayOps,
         arrays: &Bound<'py, PyList>,
+        common: Option<DType>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let Join { py, loaded, .. } = *self;
         match device::device_of(py, loaded, &arrays.get_item(0)?) {
             Ok(device @ Device::Accelerator(_)) => {
-                device::within(py, loaded, device, |_| self.operate_here(table, arrays))
+                device::within(py, loaded, device, |_| self.operate_here(table, arrays, common))
             }
-            _ => self.operate_here(table, arrays),
+            _ => self.operate_here(table, arrays, common),
         }
     }
 
@@ -394,10 +423,18 @@ impl<'py> Join<'_, 'py> {
         &self,
         table: &ArrayOps,
         arrays: &Bound<'py, PyList>,
+        common: Option<DType>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let py = self.py;
         let module = self.loaded.module(py);
         let xp = table.namespace.call(py, [module])?;
+        if let Some(common) = common {
+            for (index, array) in arrays.iter().enumerate() {
+                if convert::dtype_of(py, self.loaded, &array) != Some(common) {
+                    arrays.set_item(index, self.loaded.astype(table, &xp, &array, common)?)?;
+                }
+            }
+        }
         match self.along {
             Along::NewAxis => table.stack.call(py, [module, &xp, arrays]),
             Along::Axis(axis) => {
@@ -443,7 +480,7 @@ impl<'py> Join<'_, 'py> {
 
     fn through_host(&self, arrays: &[Bound<'py, PyAny>]) -> Result<Bound<'py, PyAny>> {
         let open = |array| self.open_detached(array);
-        self.fill_buffer(&arrays[0], &arrays.iter().map(open).collect::<Result<Vec<_>>>()?)
+        self.fill_buffer(&arrays[0], &vectors::collect(arrays.iter().map(open))?)
     }
 
     /// Fills one host buffer from all arrays, and makes an array of the target of it.
@@ -453,8 +490,10 @@ impl<'py> Join<'_, 'py> {
         opened: &[Opened],
     ) -> Result<Bound<'py, PyAny>> {
         let Join { py, endpoints, loaded, along, .. } = *self;
-        let views: Vec<_> = opened.iter().map(|opened| opened.source.view()).collect();
-        let dtype = common_dtype(py, views.iter().map(|view| view.dtype()).collect())?;
+        let views = opened.iter().map(|opened| Ok::<_, Error>(opened.source.view()));
+        let views = vectors::collect(views)?;
+        let dtypes = views.iter().map(|view| Ok::<_, Error>(view.dtype()));
+        let dtype = common_dtype(py, vectors::collect(dtypes)?)?;
         let own = convert::class_of(first)?.framework;
         let own = loaded::load(py, own, Endpoints::of(own))?;
         let device = self.device(device::device_of(py, own, first)?)?;

@@ -27,6 +27,7 @@ use crate::framework::detect;
 use crate::framework::device::Placement;
 use crate::framework::generated::MemoryType;
 use crate::framework::spec::Framework;
+use crate::host::vectors;
 use crate::interpreter::error::{Error, Result};
 use crate::interpreter::progress::Progress;
 use crate::interpreter::tuples;
@@ -71,11 +72,7 @@ fn as_arrays<'a, 'py>(
     if arrays.iter().all(|array| detect::class_of(array).is_some()) {
         return Ok(Cow::Borrowed(arrays));
     }
-    arrays
-        .iter()
-        .map(|array| convert::as_array(array, target))
-        .collect::<Result<_>>()
-        .map(Cow::Owned)
+    vectors::collect(arrays.iter().map(|array| convert::as_array(array, target))).map(Cow::Owned)
 }
 
 /// Stacks 2-D arrays, of one framework or of several, to a 3-D array. They may be objects that are like
@@ -277,16 +274,17 @@ pub fn region<'py>(
 /// [`Error::Value`] when there are no arrays, when they have no such axis, and when their other axes
 /// differ; as [`convert::convert_to`].
 pub fn concatenate<'py>(parts: &[Bound<'py, PyAny>], axis: usize) -> Result<Bound<'py, PyAny>> {
-    match parts {
-        [only] => Ok(only.clone()),
-        [first, ..] => {
-            let numpy = MemoryType::Numpy.framework();
-            let target = convert::class_of(&convert::as_array(first, numpy)?)?.framework;
-            let parts = &*as_arrays(parts, target)?;
-            join(Parts::new(parts, target)?, target, Placement::Auto, Along::Axis(axis))
-        }
-        [] => Err(Error::Value("there are no arrays to concatenate".into())),
+    let Some(first) = parts.first() else {
+        return Err(Error::Value("there are no arrays to concatenate".into()));
+    };
+    let first = convert::as_array(first, MemoryType::Numpy.framework())?;
+    let target = convert::class_of(&first)?.framework;
+    if parts.len() == 1 {
+        check_shapes(std::slice::from_ref(&first), |_| shape_of(&first), Along::Axis(axis))?;
+        return Ok(first);
     }
+    let parts = &*as_arrays(parts, target)?;
+    join(Parts::new(parts, target)?, target, Placement::Auto, Along::Axis(axis))
 }
 
 /// Checks that arrays have one shape, so that an operation on two of them does not broadcast.

@@ -15,6 +15,7 @@ use crate::framework::device::{self, Device};
 use crate::framework::endpoints::Endpoints;
 use crate::framework::loaded::{self, LoadedFramework};
 use crate::host::layout::contiguous_bytes;
+use crate::host::vectors;
 use crate::interpreter::error::{Error, Result};
 use crate::interpreter::interrupt::is_interrupt;
 use crate::memory::source::{SharedSource, Source};
@@ -124,11 +125,11 @@ impl<'py> Slices<'py> {
                 let Some(slice) = iterator.next() else {
                     return Err(slices.ended(list.len()));
                 };
-                list.push(slice?);
+                vectors::push(&mut list, slice?)?;
             }
         } else {
             for slice in slices {
-                list.push(slice?);
+                vectors::push(&mut list, slice?)?;
             }
         }
         Ok(PyList::new(py, list)?)

@@ -239,10 +239,25 @@ impl<'a, 'py> Reader<'a, 'py> {
         slot.take()
     }
 
-    /// As [`gather`](Self::gather), of the array that the table makes of one that cannot be read, such as one in
-    /// parts on several devices. `error` is why it cannot be, and stays so if the table makes none.
+    /// As [`gather`](Self::gather). If a copy is asked for, the table may make another array of one that cannot be
+    /// read, such as one in parts on several devices.
+    #[inline]
+    pub fn gather_or_make(
+        &self,
+        data: &Bound<'py, PyAny>,
+        class: &Class,
+        copy: Option<bool>,
+        slot: &mut Slot,
+    ) -> Result<Option<(Bound<'py, PyAny>, Facts)>> {
+        match self.gather(data, class, slot) {
+            Err(error) if copy == Some(true) => self.gather_made(data, error, slot),
+            gathered => gathered,
+        }
+    }
+
+    /// `error` is why an array cannot be read, and stays so if the table makes no other one.
     #[cold]
-    pub fn gather_made(
+    fn gather_made(
         &self,
         data: &Bound<'py, PyAny>,
         error: Error,

@@ -90,7 +90,8 @@ impl<'py> Call<'_, 'py> {
         call.is_ok_and(is_host) && slots.iter().all(|slot| !scope::is_on_accelerator(self.py, slot))
     }
 
-    /// Whether a trace or a gradient tape may watch what this thread does. It would not see other threads.
+    /// Whether a trace, another transformation or a gradient tape may watch what this thread does. It would not see
+    /// other threads.
     fn is_watched(&self, slots: &ArgumentSlots<'py>) -> Result<bool> {
         let is_traced = |slot: &ArgumentSlot<'py>| {
             let class = detect::class_of(&slot.value);
@@ -98,7 +99,8 @@ impl<'py> Call<'_, 'py> {
         };
         let input = self.definition.options.input;
         let loaded = loaded::load(self.py, input, Endpoints::of(input))?;
-        Ok(loaded.may_record(self.py) || slots.iter().any(is_traced))
+        let is_watching = loaded.may_record(self.py) || loaded.is_transforming(self.py);
+        Ok(is_watching || slots.iter().any(is_traced))
     }
 
     /// The arrays that are cut, with their places among the slots: the first one, and those of `sliced`.

@@ -1,0 +1,69 @@
+//! Vectors whose length a caller decides: memory that runs out is an error, where `Vec` would end the process.
+
+use super::buffer::AllocError;
+
+/// Appends an item.
+///
+/// # Errors
+///
+/// [`AllocError`] if the vector cannot grow.
+#[inline]
+pub fn push<T>(items: &mut Vec<T>, item: T) -> Result<(), AllocError> {
+    if items.len() == items.capacity() {
+        reserve(items, 1)?;
+    }
+    items.push(item);
+    Ok(())
+}
+
+/// Collects items, up to the first error.
+///
+/// # Errors
+///
+/// The first error of the iterator; [`AllocError`] if the vector cannot grow.
+pub fn collect<T, E: From<AllocError>>(
+    items: impl IntoIterator<Item = Result<T, E>>,
+) -> Result<Vec<T>, E> {
+    let items = items.into_iter();
+    let mut all = Vec::new();
+    reserve(&mut all, items.size_hint().0)?;
+    for item in items {
+        push(&mut all, item?)?;
+    }
+    Ok(all)
+}
+
+fn reserve<T>(items: &mut Vec<T>, more: usize) -> Result<(), AllocError> {
+    let bytes = || items.len().saturating_add(more).saturating_mul(size_of::<T>());
+    let error = AllocError { bytes: bytes() };
+    items.try_reserve(more).map_err(|_| error)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Says that it has more items than there is memory for.
+    struct Endless;
+
+    impl Iterator for Endless {
+        type Item = Result<u64, AllocError>;
+
+        fn next(&mut self) -> Option<Self::Item> {
+            Some(Ok(1))
+        }
+
+        fn size_hint(&self) -> (usize, Option<usize>) {
+            (usize::MAX / 8, None)
+        }
+    }
+
+    #[test]
+    fn what_does_not_fit_into_memory_is_an_error() {
+        let bytes = usize::MAX / 8 * 8;
+        assert_eq!(collect(Endless), Err(AllocError { bytes }));
+        assert_eq!(collect((0..100).map(Ok::<_, AllocError>)), Ok((0..100).collect::<Vec<_>>()));
+        let stops = (0..9).map(|i| if i == 3 { Err(AllocError { bytes: 7 }) } else { Ok(i) });
+        assert_eq!(collect(stops), Err(AllocError { bytes: 7 }));
+    }
+}

@@ -391,3 +391,39 @@ def test_an_array_of_the_largest_rank_arrives():
         assert ab.convert(x, target).shape == x.shape
     deep = np.ones((1,) * 64, "float32")
     assert ab.convert(deep, "torch").shape == deep.shape
+
+
+def test_a_deep_recursion_is_an_error_before_the_stack_ends():
+    bridges.need("torch")
+    survives(
+        """
+        import sys, threading
+
+        @ab.torch(output_type="input")
+        def whole(x):
+            return whole(x)
+
+        @ab.torch(output_type="input", slice_by_slice=True)
+        def sliced(x):
+            return sliced(x[None])
+
+        ends = []
+
+        def recurse():
+            for function, x in ((whole, np.zeros(3)), (sliced, np.zeros((1, 2, 3)))):
+                try:
+                    function(x)
+                except RecursionError as error:
+                    ends.append(str(error))
+
+        sys.setrecursionlimit(100_000)
+        recurse()
+        for size in (256 << 10, 512 << 10, 2 << 20):
+            threading.stack_size(size)
+            thread = threading.Thread(target=recurse)
+            thread.start()
+            thread.join()
+        assert len(ends) == 8 and all("stack is nearly used up" in end for end in ends), ends
+        """,
+        "torch",
+    )

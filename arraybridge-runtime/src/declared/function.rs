@@ -17,6 +17,7 @@ use super::{names, steps};
 use crate::convert::trace;
 use crate::framework::spec::Framework;
 use crate::interpreter::error::{Result, first_line};
+use crate::interpreter::stack;
 use crate::interpreter::vectorcall::{self, vectorcall_class};
 use crate::policy::Policy;
 
@@ -125,6 +126,7 @@ impl Declared {
         args: &Bound<'py, PyTuple>,
         kwargs: Option<&Bound<'py, PyDict>>,
     ) -> PyResult<Bound<'py, PyAny>> {
+        stack::expect_room()?;
         let (py, definition) = (slf.py(), &slf.get().definition);
         let options = &definition.options;
         let mut policy = options.policy(py);

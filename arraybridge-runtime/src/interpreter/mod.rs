@@ -1,5 +1,5 @@
 //! The Python interpreter: exceptions, calls without tuples, references that any thread may drop, bars for
-//! calls in many steps, interrupts, and what a forked process inherits.
+//! calls in many steps, interrupts, the room on the stack, and what a forked process inherits.
 
 pub mod containers;
 pub mod context;
@@ -9,5 +9,6 @@ pub mod fork;
 pub mod function_code;
 pub mod interrupt;
 pub mod progress;
+pub mod stack;
 pub mod tuples;
 pub mod vectorcall;

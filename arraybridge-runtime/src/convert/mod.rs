@@ -491,7 +491,7 @@ fn recorded(data: &Bound<'_, PyAny>, target: &'static Framework) -> Result<Optio
 
 /// What a framework can hold at a place; `dtype` is the one that is wanted there. It is asked about its
 /// accelerators only where the source is on one, since to ask can start its runtime.
-#[inline]
+#[inline(always)]
 fn target_at(
     py: Python<'_>,
     target: &LoadedFramework,

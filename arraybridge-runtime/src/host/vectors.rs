@@ -16,6 +16,17 @@ pub fn push<T>(items: &mut Vec<T>, item: T) -> Result<(), AllocError> {
     Ok(())
 }
 
+/// An empty vector that has room for so many items.
+///
+/// # Errors
+///
+/// [`AllocError`] if there is no memory for them.
+pub fn with_capacity<T>(count: usize) -> Result<Vec<T>, AllocError> {
+    let mut items = Vec::new();
+    reserve(&mut items, count)?;
+    Ok(items)
+}
+
 /// Collects items, up to the first error.
 ///
 /// # Errors
@@ -25,8 +36,7 @@ pub fn collect<T, E: From<AllocError>>(
     items: impl IntoIterator<Item = Result<T, E>>,
 ) -> Result<Vec<T>, E> {
     let items = items.into_iter();
-    let mut all = Vec::new();
-    reserve(&mut all, items.size_hint().0)?;
+    let mut all = with_capacity(items.size_hint().0)?;
     for item in items {
         push(&mut all, item?)?;
     }

@@ -134,14 +134,19 @@ impl<'a, 'py> Parts<'a, 'py> {
             return Ok(Parts { arrays, opened: None });
         }
         let records = loaded.may_record(py);
-        let mut all = Vec::new();
+        let mut all = vectors::with_capacity(arrays.len())?;
         for array in arrays {
             let Some(opened) = open_plain(array, target, records) else {
                 return Ok(Parts { arrays, opened: None });
             };
-            vectors::push(&mut all, opened)?;
+            all.push(opened);
         }
         Ok(Parts { arrays, opened: Some(all) })
+    }
+
+    /// Whether the memory of all arrays is open.
+    pub fn are_open(&self) -> bool {
+        self.opened.is_some()
     }
 
     /// The shape of an array; `None` if it has none or a trace does not know all of it.

@@ -92,8 +92,12 @@ pub fn stack<'py>(
     if let Some(stack) = stack_alike(slices, target, placement)? {
         return Ok(stack);
     }
-    let slices = &*as_arrays(slices, target)?;
-    let parts = Parts::new(slices, target)?;
+    let seen;
+    let mut parts = Parts::new(slices, target)?;
+    if !parts.are_open() {
+        seen = as_arrays(slices, target)?;
+        parts = Parts::new(&seen, target)?;
+    }
     if let Some(index) = (0..slices.len()).find(|index| parts.ndim(*index) != Some(2)) {
         return Err(Error::Value(format!(
             "the slice at index {index} is not a 2D array; its shape is {}",

@@ -39,6 +39,8 @@ pub(super) enum Input<'a, 'py> {
 
 impl Input<'_, '_> {
     /// The dtype and the shape that a record shows; `target` has the arrays of its own framework.
+    // To move the result of a call takes 400 instructions.
+    #[inline(always)]
     pub(super) fn describe(
         &self,
         py: Python<'_>,

@@ -88,7 +88,11 @@ def test_a_record_is_equal_to_its_copies():
         ab.convert(image, "numpy", dtype="uint8")
     explained = ab.explain(image, "numpy", copy=True)
     for record in [*records, explained]:
-        for copied in (pickle.loads(pickle.dumps(record)), copy.deepcopy(record)):
+        pickled = [
+            pickle.loads(pickle.dumps(record, protocol))
+            for protocol in range(pickle.HIGHEST_PROTOCOL + 1)
+        ]
+        for copied in (*pickled, copy.deepcopy(record)):
             assert copied == record and hash(copied) == hash(record)
             assert str(copied) == str(record) and copied.shape == (2, 3)
     assert explained == ab.explain(image, "numpy", copy=True) != records[0]

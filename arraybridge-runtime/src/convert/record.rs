@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::hash::{Hash, Hasher};
 
 use pyo3::prelude::*;
-use pyo3::types::PyTuple;
+use pyo3::types::{PyTuple, PyType};
 
 use super::plan::{Access, Plan, Why};
 use super::source::shape_of;
@@ -212,13 +212,16 @@ impl Record {
         }
     }
 
-    fn __getnewargs__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+    fn __reduce__<'py>(
+        &self,
+        py: Python<'py>,
+    ) -> PyResult<(Bound<'py, PyType>, Bound<'py, PyTuple>)> {
         let Record { source, target, route, how, why, via, dtype, nbytes, device, .. } = self;
         let shape = self.shape(py)?;
         let what = (source, target, route, how, why, via, dtype, shape, nbytes, device);
         let Record { ns, start, pid, thread, file, line, .. } = self;
         let origin = (ns, start, pid, thread, file, line).into_pyobject(py)?;
-        Ok(what.into_pyobject(py)?.add(origin)?.cast_into()?)
+        Ok((py.get_type::<Record>(), what.into_pyobject(py)?.add(origin)?.cast_into()?))
     }
 
     /// What can be done to avoid the copy; `None` if nothing is copied or nothing can be done.

@@ -66,7 +66,7 @@ pub enum Access {
     Capsule,
     /// The framework's own call for a NumPy array.
     ToNumpy,
-    /// The array is on an accelerator, and its framework was asked about it.
+    /// Its framework was asked about it: it is on an accelerator, or its memory is not read by us.
     Framework,
     /// The array was detached first: operations on it were recorded for a gradient.
     Detached,
@@ -84,7 +84,7 @@ impl Access {
             Access::BufferProtocol => "buffer protocol",
             Access::Capsule => "capsule",
             Access::ToNumpy => "to_numpy",
-            Access::Framework => "device array",
+            Access::Framework => "array",
             Access::Detached => "detached array",
             Access::Protocol => "__dlpack__",
         }

@@ -6,7 +6,9 @@
 mod gathered;
 mod host;
 mod join;
+mod likeness;
 mod release;
+mod room;
 mod split;
 mod substitute;
 
@@ -33,7 +35,8 @@ use crate::interpreter::interrupt::is_interrupt;
 pub(super) use host::host_scope;
 pub use join::Join;
 pub(super) use join::{elements, parts, undeclared};
-pub use split::{Room, note_whole};
+pub use room::Room;
+pub use split::note_whole;
 
 /// A way to retry a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -187,13 +190,13 @@ pub fn retry_call<'py>(
     ladder.climb(call, attempt).map(|(result, _)| result)
 }
 
-/// Makes a call part by part at once, if an earlier one with a lead of this size had to be split. `None` if the
-/// whole should be tried, also because memory ran out for the parts.
+/// Makes a call part by part at once, if an earlier one like it with as long a lead had to be split. `None` if the
+/// whole should be tried, also because the parts failed: a function may give for the whole what it does not for
+/// parts.
 ///
 /// # Errors
 ///
-/// What the function raises, and as [`Gathered::joined`](gathered::Gathered::joined). Memory that ran out after
-/// the function had written to an argument.
+/// What a part raises after the function had written to an argument, and any interrupt.
 #[cold]
 pub fn split_call<'py>(
     call: &Call<'_, 'py>,
@@ -223,8 +226,8 @@ pub fn split_call<'py>(
         Ok(result) => Some(Ok(result)),
         Err(RungFailure::Skipped(_)) => None,
         Err(RungFailure::Failed(FailedAttempt { error, written })) => {
-            if !written && oom::framework_of(py, &error, Some(options.execution)).is_some() {
-                return None;
+            if !written && !is_interrupt(py, &error) {
+                return release::clear_frames(py, &error).err().map(Err);
             }
             let _ =
                 error.add_note(py, format!("arraybridge made the call in parts: {SHORT_BEFORE}"));
@@ -234,7 +237,7 @@ pub fn split_call<'py>(
 }
 
 /// Why a call began with its parts.
-const SHORT_BEFORE: &str = "memory ran out in an earlier call with as large an array";
+const SHORT_BEFORE: &str = "memory ran out in an earlier call like this one";
 
 /// Whether an array of the call is none that could be cut or converted, such as a traced one.
 fn is_left_alone(call: &Call<'_, '_>, slots: &ArgumentSlots<'_>) -> bool {

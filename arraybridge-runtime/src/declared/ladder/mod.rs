@@ -12,7 +12,7 @@ mod room;
 mod split;
 mod substitute;
 
-use std::cell::Cell;
+use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -21,6 +21,7 @@ use pyo3::types::PyString;
 
 use super::arguments::ArgumentSlots;
 use super::call::{AttemptOptions, Call, FailedAttempt};
+use super::definition::Definition;
 use super::options::Options;
 use super::scope;
 use crate::convert::record::Record;
@@ -134,29 +135,55 @@ impl RungFailure {
     }
 }
 
-thread_local! {
-    /// Whether this thread is on a ladder.
-    static IS_CLIMBING: Cell<bool> = const { Cell::new(false) };
+/// How many ladders a thread may be on at a time. A function may declare another one in each of its calls, which
+/// nobody knows from an earlier attempt.
+const MOST_LADDERS: usize = 3;
+
+/// The ladders that a thread is on.
+struct Climbs {
+    ladders: usize,
+    /// The functions that are on one, or have been on one in vain since the first of these ladders was begun.
+    functions: Vec<usize>,
 }
 
-/// Exists while a thread is on a ladder. A declared function that is called by a retry does not start
-/// a ladder of its own: it already did so in the first attempt, and the number of attempts would
-/// multiply with the depth of the calls.
-struct ClimbGuard;
+thread_local! {
+    static CLIMBS: RefCell<Climbs> =
+        const { RefCell::new(Climbs { ladders: 0, functions: Vec::new() }) };
+}
+
+/// Exists while a thread is on the ladder of a function. The declared functions that a retry calls have ladders of
+/// their own, but each fails on one only once: otherwise, the number of attempts would multiply with the depth of
+/// the calls.
+struct ClimbGuard {
+    function: usize,
+    has_failed: bool,
+}
 
 impl ClimbGuard {
-    /// `None` if the thread is on a ladder already.
-    fn acquire() -> Option<ClimbGuard> {
-        match IS_CLIMBING.replace(true) {
-            true => None,
-            false => Some(ClimbGuard),
-        }
+    /// `None` if the function should not be retried now.
+    fn acquire(definition: &Definition) -> Option<ClimbGuard> {
+        let function = definition.id;
+        CLIMBS.with_borrow_mut(|climbs| {
+            if climbs.ladders == MOST_LADDERS || climbs.functions.contains(&function) {
+                return None;
+            }
+            climbs.ladders += 1;
+            climbs.functions.push(function);
+            Some(ClimbGuard { function, has_failed: false })
+        })
     }
 }
 
 impl Drop for ClimbGuard {
     fn drop(&mut self) {
-        IS_CLIMBING.set(false);
+        CLIMBS.with_borrow_mut(|climbs| {
+            climbs.ladders -= 1;
+            if climbs.ladders == 0 {
+                climbs.functions.clear();
+            } else if !self.has_failed {
+                climbs.functions.retain(|function| *function != self.function);
+            }
+        });
     }
 }
 
@@ -207,7 +234,7 @@ pub fn split_call<'py>(
     if !takes_part || !split::begins(call, slots) {
         return None;
     }
-    let _guard = ClimbGuard::acquire()?;
+    let _guard = ClimbGuard::acquire(call.definition)?;
     let device = scope::call_device(py, options.input, slots, options).ok().flatten();
     let start = trace::start();
     let made = split::split(index_of(device), call, slots);
@@ -334,7 +361,7 @@ impl Ladder {
         mut attempt: impl FnMut(&Ladder, Rung) -> Result<T, RungFailure>,
     ) -> PyResult<(T, Ladder)> {
         let py = call.py;
-        let Some(_guard) = ClimbGuard::acquire() else { return Err(self.error) };
+        let Some(mut guard) = ClimbGuard::acquire(call.definition) else { return Err(self.error) };
         while let Some(rung) = self.rungs.pop_front() {
             release::clear_frames(py, &self.error)?;
             if rung == Rung::ClearAgain {
@@ -355,6 +382,7 @@ impl Ladder {
                 Err(failure) => self.note_failure(py, rung, failure)?,
             }
         }
+        guard.has_failed = true;
         Err(self.error)
     }
 

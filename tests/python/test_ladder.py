@@ -15,6 +15,7 @@ import textwrap
 import traceback
 import warnings
 import weakref
+from pathlib import Path
 
 import arraybridge as ab
 import bridges
@@ -583,7 +584,7 @@ def test_what_is_sliced_is_split_with_the_lead_and_tuples_are_joined():
 def split_of(result, options, rows=8, largest=5):
     """The result of a NumPy function whose memory runs out for more rows than `largest`."""
 
-    @ab.numpy(split_axis=0, on_oom="split", dtype_conversion="native", **options)
+    @ab.numpy(split_axis=0, on_oom="split", **{"dtype_conversion": "native", **options})
     def f(image):
         if len(image) > largest:
             exhaust("numpy")
@@ -682,6 +683,104 @@ def test_a_function_may_write_its_next_result_over_the_last_one():
 
     for joined in split_of(result, {}, largest=3):
         assert (joined == image() * 2).all()
+
+
+def with_warnings(function, options, largest, action="always"):
+    """What a function returns for images in `uint8`, and its warnings."""
+
+    @ab.numpy(split_axis=0, on_oom="split", **options)
+    def f(image):
+        return exhaust("numpy") if len(image) > largest else function(image)
+
+    images = np.arange(16 * 6 * 5, dtype="uint8").reshape(16, 6, 5)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter(action)
+        result = f(images)
+    return result, sorted(str(warning.message) for warning in caught)
+
+
+@pytest.mark.parametrize(
+    ("function", "options"),
+    [
+        (lambda image: image * 1.5, {}),
+        (lambda image: image * 1.5, {"join": "concatenate"}),
+        (lambda image: image * 1.5, {"slice_by_slice": True}),
+        (lambda image: image * 1.5, {"tiles": (4, 4)}),
+        (lambda image: image / 255, {"scaling": "unit"}),
+        (lambda image: image * 0.7, {"scaling": "stretch"}),
+        (lambda image: image * 1.5, {"dtype_conversion": "int8"}),
+        (lambda image: (image * 1.5, image * 1.5), {}),
+        (lambda image: ([image * 1.5], image * 1.5), {}),
+        (lambda image: ([[image * 1.5]], image * 1.5), {}),
+        (lambda image: image > 3, {}),
+    ],
+)
+def test_parts_get_the_dtype_of_the_result_with_the_values_and_warnings_of_the_whole(
+    function, options
+):
+    split, whole = (with_warnings(function, options, largest) for largest in (3, 16))
+    assert split[1] == whole[1]
+    for one, other in zip(leaves_of(split[0]), leaves_of(whole[0]), strict=True):
+        assert one.dtype == other.dtype and np.array_equal(one, other)
+
+
+def leaves_of(result):
+    """The arrays in tuples and lists."""
+    if not isinstance(result, tuple | list):
+        return [result]
+    return [leaf for element in result for leaf in leaves_of(element)]
+
+
+@pytest.mark.parametrize("first", ["uint8", "float64", "int16"])
+def test_parts_of_other_dtypes_get_that_of_the_result(first):
+    dtypes = iter([first])
+
+    def f(image):
+        return image.astype(next(dtypes, "float32")) * 2
+
+    with pytest.warns(ab.ClippedValuesWarning):
+        joined = split_of(f, {"dtype_conversion": "uint8"}, largest=5, rows=100)
+    wanted = image(100).astype("float32") * 2
+    assert joined.dtype == "uint8" and np.array_equal(joined, wanted.clip(0, 255))
+
+
+@pytest.mark.parametrize("later", ["float32", "int16"])
+def test_what_was_scaled_is_not_scaled_again(later):
+    dtypes = iter(["float64"])
+    options = {"dtype_conversion": "uint8", "scaling": "unit"}
+
+    def f(image):
+        return (image > 3).astype(next(dtypes, later))
+
+    if later == "float32":
+        joined = split_of(f, options)
+        assert np.array_equal(joined, np.where(image() > 3, 255, 0))
+    else:
+        with pytest.raises(MemoryError) as caught:
+            split_of(f, options)
+        assert "differ in framework, dtype or shape" in notes(caught)
+
+
+def test_a_warning_about_the_parts_that_a_filter_makes_an_exception_is_raised():
+    with pytest.raises(ab.ClippedValuesWarning):
+        with_warnings(lambda image: image * 1.5, {"scaling": "clamp"}, 3, "error")
+
+
+@pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="no peak of a part of a run")
+def test_the_results_of_parts_are_kept_in_the_dtype_of_the_result():
+    peak = bridges.peak_of(
+        """
+        def call(image):
+            if len(image) > 64:
+                raise MemoryError
+            return np.sqrt(image.astype("float64"))
+
+        image = np.full((4096, 4096), 100, "uint8")
+        call = ab.numpy(call, scaling="clamp", split_axis=0, on_oom="split")
+        call(image[:100])
+        """
+    )
+    assert peak < 1.5
 
 
 @pytest.mark.parametrize("axis", [0, 1])

@@ -23,7 +23,8 @@ use super::arguments::ArgumentSlots;
 use super::call::{AttemptOptions, Call, FailedAttempt};
 use super::definition::Definition;
 use super::options::Options;
-use super::scope;
+use super::result::ResultScope;
+use super::scope::call_device;
 use crate::convert::record::Record;
 use crate::convert::trace;
 use crate::framework::cleanup;
@@ -118,6 +119,8 @@ pub enum RungFailure {
     Skipped(String),
     /// The attempt failed.
     Failed(FailedAttempt),
+    /// There was a result, but a filter makes a warning about it an exception.
+    Warned(PyErr),
 }
 
 impl<E: Into<FailedAttempt>> From<E> for RungFailure {
@@ -131,6 +134,7 @@ impl RungFailure {
         match self {
             RungFailure::Skipped(why) => format!("skipped: {why}"),
             RungFailure::Failed(failed) => first_line(py, &failed.error),
+            RungFailure::Warned(error) => first_line(py, error),
         }
     }
 }
@@ -197,6 +201,7 @@ pub fn retry_call<'py>(
     call: &Call<'_, 'py>,
     slots: &ArgumentSlots<'py>,
     failed: FailedAttempt,
+    scope: ResultScope,
 ) -> PyResult<Bound<'py, PyAny>> {
     let ladder = Ladder::new(call, slots, failed)?;
     let attempt = |ladder: &Ladder, rung| match rung {
@@ -206,7 +211,7 @@ pub fn retry_call<'py>(
         }
         Rung::Split => {
             ladder.clear_caches(call.py);
-            split::split(ladder.accelerator(), call, slots)
+            split::split(ladder.accelerator(), call, slots, scope)
         }
         Rung::Host => {
             let on_host = ladder.host_attempt(call).map_err(RungFailure::Skipped)?;
@@ -228,6 +233,7 @@ pub fn retry_call<'py>(
 pub fn split_call<'py>(
     call: &Call<'_, 'py>,
     slots: &ArgumentSlots<'py>,
+    scope: ResultScope,
 ) -> Option<PyResult<Bound<'py, PyAny>>> {
     let (py, options) = (call.py, &call.definition.options);
     let takes_part = !is_left_alone(call, slots) && options.retries();
@@ -235,9 +241,9 @@ pub fn split_call<'py>(
         return None;
     }
     let _guard = ClimbGuard::acquire(call.definition)?;
-    let device = scope::call_device(py, options.input, slots, options).ok().flatten();
+    let device = call_device(py, options.input, slots, options).ok().flatten();
     let start = trace::start();
-    let made = split::split(index_of(device), call, slots);
+    let made = split::split(index_of(device), call, slots, scope);
     if let Some(start) = start {
         let why = match &made {
             Ok(_) => Some(SHORT_BEFORE.to_owned()),
@@ -252,6 +258,7 @@ pub fn split_call<'py>(
     match made {
         Ok(result) => Some(Ok(result)),
         Err(RungFailure::Skipped(_)) => None,
+        Err(RungFailure::Warned(error)) => Some(Err(error)),
         Err(RungFailure::Failed(FailedAttempt { error, written })) => {
             if !written && !is_interrupt(py, &error) {
                 return release::clear_frames(py, &error).err().map(Err);
@@ -344,7 +351,7 @@ impl Ladder {
         if is_left_alone(call, slots) {
             return Err(error);
         }
-        let device = scope::call_device(py, options.input, slots, options).ok().flatten();
+        let device = call_device(py, options.input, slots, options).ok().flatten();
         Ok(Ladder { error, framework, device, rungs: expanded(options).into() })
     }
 
@@ -453,6 +460,7 @@ impl Ladder {
             RungFailure::Skipped(why) => {
                 return self.error.add_note(py, format!("arraybridge: no {name}: {why}"));
             }
+            RungFailure::Warned(error) => return Err(error),
         };
         if is_interrupt(py, &failed.error) {
             return Err(failed.error);

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use pyo3::exceptions::PyWarning;
 use pyo3::intern;
 use pyo3::prelude::*;
 
@@ -12,6 +13,7 @@ use super::room::Known;
 use super::{RungFailure, release};
 use crate::declared::arguments::{ArgumentSlots, ArrayVersions};
 use crate::declared::call::{AttemptOptions, Call, FailedAttempt};
+use crate::declared::result::{self, ResultScope};
 use crate::framework::cleanup;
 use crate::framework::oom;
 use crate::interpreter::error::Error;
@@ -47,17 +49,20 @@ pub(super) fn begins<'py>(call: &Call<'_, 'py>, slots: &ArgumentSlots<'py>) -> b
 
 /// Makes the call for parts of the first array, and halves them until the calls succeed, down to single
 /// slices. The first parts are as long as those that succeeded in an earlier call like this one, or else as of
-/// [`Lead::first_part`]. `accelerator` is that of the call.
+/// [`Lead::first_part`]. `accelerator` is that of the call. In the scope of a call, what the parts
+/// give gets the dtype of the result as it comes.
 pub(super) fn split<'py>(
     accelerator: Option<usize>,
     call: &Call<'_, 'py>,
     slots: &ArgumentSlots<'py>,
+    scope: ResultScope,
 ) -> Result<Bound<'py, PyAny>, RungFailure> {
     let lead = Lead::of(call, slots)?;
     let Lead { axis, extent, .. } = lead;
     call.check_sliced(slots, axis)?;
     let how = call.definition.options.join.as_ref();
-    let (results, lengths) = (Gathered::new(how, axis, extent), Vec::new());
+    let policy = (scope == ResultScope::Call).then(|| result::joined_policy(call, scope));
+    let (results, lengths) = (Gathered::new(how, axis, extent, policy), Vec::new());
     let versions = ArrayVersions::default();
     let mut parts = Parts { accelerator, call, slots, axis, results, lengths, versions };
     let room = &call.definition.room;
@@ -68,21 +73,26 @@ pub(super) fn split<'py>(
     };
     let called = parts.cut(extent, longest);
     let Parts { results, lengths, versions, .. } = parts;
-    let joined = called.and_then(|longest| {
-        if how.is_none() {
-            check_lengths(&lengths)?;
-        }
-        let joined = results.joined()?;
-        if let Some(likeness) = likeness {
-            room.note_split(call.py, likeness, extent, longest);
-        }
-        Ok(joined)
-    });
-    joined.map_err(|failed| {
+    let failure = |failed: FailedAttempt| {
         // The calls that succeeded may have written to their parts.
         let written = failed.written || versions.any_changed(call.definition.options.input);
         RungFailure::Failed(FailedAttempt { written, ..failed })
-    })
+    };
+    let longest = called.map_err(failure)?;
+    if how.is_none() {
+        check_lengths(&lengths).map_err(|error| failure(error.into()))?;
+    }
+    let joined = results.joined().map_err(|error| {
+        let error = PyErr::from(error);
+        match error.is_instance_of::<PyWarning>(call.py) {
+            true => RungFailure::Warned(error),
+            false => failure(error.into()),
+        }
+    })?;
+    if let Some(likeness) = likeness {
+        room.note_split(call.py, likeness, extent, longest);
+    }
+    Ok(joined)
 }
 
 /// The array that is cut.

@@ -8,11 +8,14 @@ says nothing about CuPy itself.
 import asyncio
 import collections
 import ctypes
+import dataclasses
+import enum
 import gc
 import textwrap
 import traceback
 import warnings
 import weakref
+from pathlib import Path
 
 import arraybridge as ab
 import bridges
@@ -167,10 +170,12 @@ def test_a_size_that_fitted_is_kept_for_the_rest_of_the_call_and_for_the_next_ca
     f = ab.numpy(split_axis=0, on_oom="split")(failing)
     assert (f(image(32)) == image(32) * 2).all()
     assert [length for length, _ in failing.shapes] == [32, 15, 7, 3, *[1], *[4] * 7]
-    # Less than half of what fitted before is left of each part if the rows are twice as wide.
-    for wide, lengths in ((1, [12, 3, 1, 4, 4]), (2, [1, 1, 2, 2, 2, 2, 2])):
+    # Rows that are twice as wide have another size.
+    for lead, lengths in (
+        (image(12), [12, 3, 1, 4, 4]),
+        (np.ones((12, 6), "float32"), [12, 5, 2, 1, 3, 3, 3]),
+    ):
         failing.shapes.clear()
-        lead = np.ones((12, 3 * wide))
         assert (f(lead) == lead * 2).all()
         assert [length for length, _ in failing.shapes] == lengths
 
@@ -237,13 +242,275 @@ def test_the_whole_is_tried_again_after_a_while():
     assert longest == [4] * 31 + [32] * 9
 
 
-def test_what_a_part_raises_is_raised_and_the_whole_not_called():
+@pytest.mark.parametrize(
+    ("of_part", "of_whole"),
+    [
+        (lambda image: image.sum(0), lambda image: image.sum(0)),
+        (lambda image: 1 / 0, lambda image: image),
+        (lambda image: 1 / 0, lambda image: image["no such field"]),
+    ],
+)
+def test_the_whole_is_called_if_the_parts_that_a_call_begins_with_fail(of_part, of_whole):
+    """The values of an array may decide what a function does, so that calls only look alike."""
+    lengths = []
+
+    @ab.numpy(split_axis=0, on_oom="split", dtype_conversion="native")
+    def f(image):
+        lengths.append(len(image))
+        if image[0, 0] == 0:
+            return exhaust("numpy") if len(image) > 4 else image
+        return (of_part if len(image) < 32 else of_whole)(image)
+
+    f(np.zeros((32, 3)))
+    for begins_with_parts in (True, False):
+        lengths.clear()
+        try:
+            wanted = of_whole(np.ones((32, 3)))
+        except IndexError as error:
+            with pytest.raises(IndexError) as caught:
+                f(np.ones((32, 3)))
+            assert str(caught.value) == str(error) and notes(caught) == ""
+            assert lengths[-1] == 32
+        else:
+            assert np.array_equal(f(np.ones((32, 3))), wanted)
+            # The whole has fitted, so that it is tried first from now on.
+            assert (lengths[0] < 32) == begins_with_parts and lengths[-1] == 32
+
+
+def test_an_interrupt_in_the_parts_that_a_call_begins_with_is_raised():
     f, failing = split_before()
-    failing.error = ValueError("no such image")
-    with pytest.raises(ValueError, match="no such image") as caught:
+    failing.error = KeyboardInterrupt()
+    with pytest.raises(KeyboardInterrupt):
         f(image(32))
-    assert len(failing.shapes) == 1 and failing.shapes[0][0] < 32
-    assert "in parts" in notes(caught)
+    assert max(lengths_of(failing)) < 32
+
+
+def test_the_whole_is_not_called_after_a_part_was_written_to():
+    bridges.need("torch")
+    import torch
+
+    lengths = []
+
+    @ab.torch(split_axis=0, on_oom="split", dtype_conversion="native")
+    def f(image):
+        lengths.append(len(image))
+        if len(image) > 4:
+            exhaust("torch")
+        if image[0, 0] == 0:
+            return image.clone()
+        image += 1
+        raise ValueError("no such image")
+
+    f(torch.zeros(32, 3))
+    lengths.clear()
+    with pytest.raises(ValueError, match="no such image") as caught:
+        f(torch.ones(32, 3))
+    assert len(lengths) == 1 and "in parts" in notes(caught)
+
+
+class Plain:
+    """An object that is compared by identity."""
+
+
+class Slotted:
+    """An object without weak references that counts how often it is hashed."""
+
+    __slots__ = ("hashed", "other")
+
+    def __init__(self):
+        self.hashed = 0
+
+    def __hash__(self):
+        self.hashed += 1
+        return 1
+
+
+class Level(enum.IntEnum):
+    LOW = 1
+
+
+@dataclasses.dataclass
+class Settings:
+    sigma: float = 1.0
+
+
+def begins_with_parts(before, later, lead=None):
+    """Whether a call with 32 rows begins with parts after another one had to be split."""
+    lengths = []
+
+    @ab.numpy(split_axis=0, on_oom="split")
+    def f(image, *rest, **more):
+        lengths.append(len(image))
+        return exhaust("numpy") if len(image) > 4 else image
+
+    f(image(32), *before[0], **before[1])
+    lengths.clear()
+    f(image(32) if lead is None else lead, *later[0], **later[1])
+    return lengths[0] < 32
+
+
+PLAIN = Plain()
+
+
+@pytest.mark.parametrize(
+    ("before", "later"),
+    [
+        (-1, -2),  # their hashes are equal
+        (1, True),
+        (1.0, 1),
+        (1, Level.LOW),
+        (None, False),
+        ("total", "centre"),
+        (PLAIN, Plain()),
+        ((1, 2), (1, 3)),
+        ((1, 2), [1, 2]),
+        ([1], [1, 1]),
+        ({"a": 1}, {"b": 1}),
+        ({"a": 1}, {"a": 2}),
+        (Settings(1.0), Settings(2.0)),
+        (None, np.ones(3)),
+        (np.ones(3), np.ones(4)),
+        (np.ones(3), np.ones((3, 1))),
+        (np.ones(3), np.ones(3, "int32")),
+        ([np.ones(3)], [np.ones(4)]),
+        ([np.ones(3), 1], [1, np.ones(3)]),
+        (bytearray(b"a"), bytearray(b"a")),  # it may have changed
+    ],
+)
+def test_calls_with_other_arguments_are_not_alike(before, later):
+    for key in ((), ("key",)):
+        one, other = (((), {key[0]: x}) if key else ((x,), {}) for x in (before, later))
+        assert not begins_with_parts(one, other)
+
+
+def test_calls_are_not_alike_if_an_argument_has_another_name_or_the_lead_another_dtype_or_width():
+    assert not begins_with_parts(((), {"a": 1}), ((), {"b": 1}))
+    assert not begins_with_parts(((), {}), ((1,), {}))
+    for lead in (image(32).astype("float64"), image(32)[:, :2], image(32)[..., None]):
+        assert not begins_with_parts(((), {}), ((), {}), lead)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        lambda: None,
+        lambda: 1000,
+        lambda: 0.5,
+        lambda: "".join(("tot", "al")),
+        lambda: Level.LOW,
+        lambda: PLAIN,
+        lambda: len,
+        lambda: np.dtype("float32"),
+        lambda: [1, (2.5, "a"), {"b": None}],
+        lambda: Settings(2.0),
+        lambda: np.ones(3),
+        lambda: [np.ones(3), 1],
+    ],
+)
+def test_calls_with_equal_arguments_are_alike(value):
+    assert begins_with_parts(((value(),), {}), ((value(),), {}))
+    assert begins_with_parts(((), {"key": value()}), ((), {"key": value()}))
+
+
+def test_calls_are_alike_if_only_the_lengths_of_what_is_cut_differ():
+    lengths = []
+
+    @ab.numpy(split_axis=0, on_oom="split", sliced="mask")
+    def f(image, mask):
+        lengths.append(len(image))
+        return exhaust("numpy") if len(image) > 4 else image + mask
+
+    for rows in (32, 40):
+        lengths.clear()
+        assert (f(image(rows), image(rows)) == image(rows) * 2).all()
+    assert max(lengths) == 4
+
+
+def test_a_list_that_contains_itself_is_like_no_other():
+    endless = []
+    endless.append(endless)
+    assert not begins_with_parts(((endless,), {}), ((endless,), {}))
+
+
+@pytest.mark.parametrize(
+    "calls",
+    [
+        [((5, 8, 8), {}), ((5, 8, 8), {"total": True})],
+        [((5, 8, 8), {}), ((2, 64, 64), {})],
+    ],
+)
+def test_a_call_gives_what_it_gives_on_a_function_that_was_not_split(calls):
+    def declare():
+        @ab.numpy(split_axis=0, dtype_conversion="native")
+        def f(images, total=False):
+            if len(images) > 2 and not total:
+                raise MemoryError
+            return images.sum(0) if total else images + 1
+
+        return f
+
+    used = declare()
+    for shape, options in calls:
+        assert np.array_equal(
+            used(np.zeros(shape), **options), declare()(np.zeros(shape), **options)
+        )
+
+
+def test_a_call_is_not_split_because_another_one_was():
+    @ab.numpy(split_axis=0)
+    def weighted(images, w=None):
+        if len(images) > 2 and w is None:
+            raise MemoryError
+        return images if w is None else images * w[:, None]
+
+    weighted(np.zeros((5, 8)))
+    assert weighted(np.ones((5, 8)), np.ones(5)).shape == (5, 8)
+
+    @ab.numpy(split_axis=0)
+    def centred(a, centre=False):
+        if len(a) > 2 and not centre:
+            raise MemoryError
+        return a - a.mean() if centre else a
+
+    centred(np.arange(5.0))
+    assert centred(np.arange(5.0), centre=True).tolist() == [-2, -1, 0, 1, 2]
+
+
+def test_a_function_remembers_the_last_four_unlike_calls_that_were_split():
+    failing = Failing("numpy", 0, largest=4)
+    f = ab.numpy(split_axis=0, on_oom="split")(lambda image, kind: failing(image))
+    for kind in range(5):
+        f(image(32), kind)
+    for kind, longest in ((1, 4), (4, 4), (0, 32)):
+        failing.shapes.clear()
+        f(image(32), kind)
+        assert max(lengths_of(failing)) == longest
+
+
+def test_arguments_are_only_compared_after_a_call_was_split_and_not_kept_alive():
+    failing = Failing("numpy", 0, largest=4)
+    f = ab.numpy(split_axis=0, on_oom="split")(lambda image, x: failing(image))
+    counting, plain = Slotted(), Plain()
+    f(image(4), counting)
+    f(image(4), counting, dtype_conversion="native")
+    assert counting.hashed == 0
+    f(image(32), counting)
+    assert counting.hashed > 0
+    f(image(32), plain)
+    alive = weakref.ref(plain)
+    del plain
+    assert alive() is None
+
+
+def test_a_function_that_remembers_an_argument_can_be_collected_with_it():
+    failing = Failing("numpy", 0, largest=4)
+    f = ab.numpy(split_axis=0, on_oom="split")(lambda image, x: failing(image))
+    slotted, alive = Slotted(), weakref.ref(f)
+    slotted.other = f
+    f(image(32), slotted)
+    del f, slotted
+    gc.collect()
+    assert alive() is None
 
 
 def test_a_call_that_begins_with_parts_climbs_the_ladder_if_they_do_not_fit():
@@ -317,7 +584,7 @@ def test_what_is_sliced_is_split_with_the_lead_and_tuples_are_joined():
 def split_of(result, options, rows=8, largest=5):
     """The result of a NumPy function whose memory runs out for more rows than `largest`."""
 
-    @ab.numpy(split_axis=0, on_oom="split", dtype_conversion="native", **options)
+    @ab.numpy(split_axis=0, on_oom="split", **{"dtype_conversion": "native", **options})
     def f(image):
         if len(image) > largest:
             exhaust("numpy")
@@ -416,6 +683,104 @@ def test_a_function_may_write_its_next_result_over_the_last_one():
 
     for joined in split_of(result, {}, largest=3):
         assert (joined == image() * 2).all()
+
+
+def with_warnings(function, options, largest, action="always"):
+    """What a function returns for images in `uint8`, and its warnings."""
+
+    @ab.numpy(split_axis=0, on_oom="split", **options)
+    def f(image):
+        return exhaust("numpy") if len(image) > largest else function(image)
+
+    images = np.arange(16 * 6 * 5, dtype="uint8").reshape(16, 6, 5)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter(action)
+        result = f(images)
+    return result, sorted(str(warning.message) for warning in caught)
+
+
+@pytest.mark.parametrize(
+    ("function", "options"),
+    [
+        (lambda image: image * 1.5, {}),
+        (lambda image: image * 1.5, {"join": "concatenate"}),
+        (lambda image: image * 1.5, {"slice_by_slice": True}),
+        (lambda image: image * 1.5, {"tiles": (4, 4)}),
+        (lambda image: image / 255, {"scaling": "unit"}),
+        (lambda image: image * 0.7, {"scaling": "stretch"}),
+        (lambda image: image * 1.5, {"dtype_conversion": "int8"}),
+        (lambda image: (image * 1.5, image * 1.5), {}),
+        (lambda image: ([image * 1.5], image * 1.5), {}),
+        (lambda image: ([[image * 1.5]], image * 1.5), {}),
+        (lambda image: image > 3, {}),
+    ],
+)
+def test_parts_get_the_dtype_of_the_result_with_the_values_and_warnings_of_the_whole(
+    function, options
+):
+    split, whole = (with_warnings(function, options, largest) for largest in (3, 16))
+    assert split[1] == whole[1]
+    for one, other in zip(leaves_of(split[0]), leaves_of(whole[0]), strict=True):
+        assert one.dtype == other.dtype and np.array_equal(one, other)
+
+
+def leaves_of(result):
+    """The arrays in tuples and lists."""
+    if not isinstance(result, tuple | list):
+        return [result]
+    return [leaf for element in result for leaf in leaves_of(element)]
+
+
+@pytest.mark.parametrize("first", ["uint8", "float64", "int16"])
+def test_parts_of_other_dtypes_get_that_of_the_result(first):
+    dtypes = iter([first])
+
+    def f(image):
+        return image.astype(next(dtypes, "float32")) * 2
+
+    with pytest.warns(ab.ClippedValuesWarning):
+        joined = split_of(f, {"dtype_conversion": "uint8"}, largest=5, rows=100)
+    wanted = image(100).astype("float32") * 2
+    assert joined.dtype == "uint8" and np.array_equal(joined, wanted.clip(0, 255))
+
+
+@pytest.mark.parametrize("later", ["float32", "int16"])
+def test_what_was_scaled_is_not_scaled_again(later):
+    dtypes = iter(["float64"])
+    options = {"dtype_conversion": "uint8", "scaling": "unit"}
+
+    def f(image):
+        return (image > 3).astype(next(dtypes, later))
+
+    if later == "float32":
+        joined = split_of(f, options)
+        assert np.array_equal(joined, np.where(image() > 3, 255, 0))
+    else:
+        with pytest.raises(MemoryError) as caught:
+            split_of(f, options)
+        assert "differ in framework, dtype or shape" in notes(caught)
+
+
+def test_a_warning_about_the_parts_that_a_filter_makes_an_exception_is_raised():
+    with pytest.raises(ab.ClippedValuesWarning):
+        with_warnings(lambda image: image * 1.5, {"scaling": "clamp"}, 3, "error")
+
+
+@pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="no peak of a part of a run")
+def test_the_results_of_parts_are_kept_in_the_dtype_of_the_result():
+    peak = bridges.peak_of(
+        """
+        def call(image):
+            if len(image) > 64:
+                raise MemoryError
+            return np.sqrt(image.astype("float64"))
+
+        image = np.full((4096, 4096), 100, "uint8")
+        call = ab.numpy(call, scaling="clamp", split_axis=0, on_oom="split")
+        call(image[:100])
+        """
+    )
+    assert peak < 1.5
 
 
 @pytest.mark.parametrize("axis", [0, 1])
@@ -773,7 +1138,57 @@ def test_a_tensor_with_a_gradient_has_no_ladder():
     assert len(failing.shapes) == 1 and notes(caught) == ""
 
 
-def test_a_retry_does_not_climb_in_the_functions_that_it_calls():
+def rescued():
+    """A function that fails but on its ladder."""
+
+    @ab.numpy(host=lambda image: image + 1, on_oom="host")
+    def inner(image):
+        raise MemoryError("inner needs its host function")
+
+    return inner
+
+
+@pytest.mark.filterwarnings("ignore::arraybridge.OomFallbackWarning")
+@pytest.mark.parametrize("rung", ["clear", "split"])
+def test_a_function_that_a_retry_calls_has_its_own_ladder(rung):
+    inner, lengths = rescued(), []
+
+    @ab.numpy(split_axis=0, on_oom=rung)
+    def outer(image):
+        lengths.append(len(image))
+        if len(lengths) == 1:
+            raise MemoryError("not yet")
+        # Twice, since it has not failed on its ladder.
+        return inner(inner(image))
+
+    for _ in range(2):
+        # The second call begins with parts.
+        assert (outer(image(5)) == image(5) + 2).all()
+
+
+def test_a_function_that_failed_on_its_ladder_has_it_again_in_the_next_call():
+    may_rescue = []
+
+    @ab.numpy(host=lambda image: image if may_rescue else exhaust("numpy"), on_oom="host")
+    def inner(image):
+        exhaust("numpy")
+
+    calls = []
+
+    @ab.numpy(on_oom="clear")
+    def outer(image):
+        calls.append(image)
+        return exhaust("numpy") if len(calls) == 1 else inner(image)
+
+    with pytest.raises(MemoryError):
+        outer(image())
+    may_rescue.append(True)
+    calls.clear()
+    with pytest.warns(ab.OomFallbackWarning):
+        assert (outer(image()) == image()).all()
+
+
+def test_a_retry_does_not_climb_in_calls_of_the_same_function():
     bridges.need("torch")
     calls = []
 
@@ -786,6 +1201,46 @@ def test_a_retry_does_not_climb_in_the_functions_that_it_calls():
         f(image(), 6)
     # 7 nested calls. Each level is retried twice, and calls all levels below it again.
     assert len(calls) == 7 + 2 * sum(range(1, 8))
+
+
+def leaves(depth, declared):
+    """How often the innermost of nested calls is made, of functions with one rung that all fail.
+
+    `declared` gives the function of a level.
+    """
+    calls = []
+
+    def work(image, depth):
+        if depth == 0:
+            calls.append(depth)
+            exhaust("numpy")
+        return declared(depth - 1, work)(image, depth - 1)
+
+    with pytest.raises(MemoryError):
+        declared(depth, work)(image(), depth)
+    return len(calls)
+
+
+def declare(work):
+    return ab.numpy(on_oom="host", host=lambda image, depth: work(image, depth))(
+        lambda image, depth: work(image, depth)
+    )
+
+
+@pytest.mark.parametrize(("count", "attempts"), [(1, 1 + 8), (2, 16), (8, 1 + 8 + 28)])
+def test_the_number_of_attempts_grows_with_the_square_of_the_depth(count, attempts):
+    """`count` functions call each other in turn. At most two of the eight calls are retries."""
+    made = {}
+
+    def declared(depth, work):
+        return made.setdefault(depth % count, declare(work))
+
+    assert leaves(7, declared) == attempts
+
+
+def test_the_number_of_attempts_is_limited_for_functions_that_are_declared_in_each_call():
+    """At most three of the eight calls are retries."""
+    assert leaves(7, lambda depth, work: declare(work)) == 1 + 8 + 28 + 56
 
 
 def test_the_arrays_of_a_failed_attempt_are_released_before_the_next():

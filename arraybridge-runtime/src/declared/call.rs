@@ -158,15 +158,20 @@ impl<'a, 'py> Call<'a, 'py> {
         scope::enter(self.py, framework, fitted.device, slots, used, body)
     }
 
-    /// Calls the function, and again on the rungs of the ladder when memory runs out.
+    /// Calls the function, and again on the rungs of the ladder when memory runs out. The scope is that in
+    /// which the result will be finished.
     ///
     /// # Errors
     ///
     /// What the first attempt raises.
     #[inline]
-    pub fn recover(&self, slots: &ArgumentSlots<'py>) -> PyResult<Bound<'py, PyAny>> {
+    pub fn recover(
+        &self,
+        slots: &ArgumentSlots<'py>,
+        scope: ResultScope,
+    ) -> PyResult<Bound<'py, PyAny>> {
         let was_short = self.definition.room.was_short();
-        if was_short && let Some(done) = ladder::split_call(self, slots) {
+        if was_short && let Some(done) = ladder::split_call(self, slots, scope) {
             return done;
         }
         match self.attempt(slots, &AttemptOptions::default()) {
@@ -176,7 +181,7 @@ impl<'a, 'py> Call<'a, 'py> {
                 }
                 Ok(result)
             }
-            Err(failed) => ladder::retry_call(self, slots, failed),
+            Err(failed) => ladder::retry_call(self, slots, failed, scope),
         }
     }
 

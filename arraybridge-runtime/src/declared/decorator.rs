@@ -49,8 +49,8 @@ clear_cuda_cache : bool, optional
 split_axis : int, optional
     The axis along which the first array may be split; a negative one counts from the last. Its parts
     are halved until they fit. Those of a large array are a 16th of it at first, but not of fewer than
-    8 Mi elements. The next calls with an array that is at least as large begin with parts
-    of the size that fitted. Every 32nd of them tries the whole first.
+    8 Mi elements. The next calls like this one with an array that is at least as long
+    begin with parts of the length that fitted. Every 32nd of them tries the whole first.
 join : str, callable or tuple, optional
     How the results of the parts become one: \"concatenate\", \"sum\", \"max\", \"min\", or a function
     of the list of results; for a tuple, a tuple of these. By default, only arrays that are as long

@@ -1,6 +1,6 @@
 //! A function and its declaration, read once when the function is declared.
 
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -42,6 +42,8 @@ pub enum Binding {
 
 /// A function and its declaration.
 pub struct Definition {
+    /// Tells it from all others, also from those that are gone.
+    pub id: usize,
     /// The function.
     pub function: Py<PyAny>,
     /// The declaration.
@@ -86,7 +88,9 @@ impl Definition {
         }
         let options = Options::read(execution, keywords)?;
         let (parameters, signature) = Parameters::read(&function, &options)?;
+        static NEXT: AtomicUsize = AtomicUsize::new(0);
         let mut definition = Definition {
+            id: NEXT.fetch_add(1, Ordering::Relaxed),
             name: name_of(&function)?,
             kind: kind_of(&function)?,
             keywords: keywords.copy()?.unbind(),

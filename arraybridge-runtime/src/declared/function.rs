@@ -228,6 +228,7 @@ impl Declared {
         visit.call(&definition.function)?;
         visit.call(&definition.keywords)?;
         visit.call(&definition.options.host)?;
+        definition.room.visit(&visit)?;
         definition.options.join.as_ref().map_or(Ok(()), |join| join.visit(&visit))?;
         visit.call(&definition.options.contract)
     }

@@ -165,7 +165,12 @@ fn recover_unchecked<'py>(
     let mut call = Call::new(py, definition, &args, kwargs.as_ref(), policy);
     call.find_arrays()?;
     let written = call.slots.iter().any(ArgumentSlot::is_written);
-    let result = ladder::retry_call(&call, &call.slots, FailedAttempt { error, written })?;
+    let result = ladder::retry_call(
+        &call,
+        &call.slots,
+        FailedAttempt { error, written },
+        ResultScope::Call,
+    )?;
     call.finish(result, ResultScope::Call)
 }
 
@@ -278,7 +283,8 @@ fn call_checked<'py>(
             let mut versions = checked.versions.iter();
             let changed = versions.any(|(array, before)| has_changed(input, array, *before));
             let failed = FailedAttempt { error, written: checked.written || changed };
-            call.finish(ladder::retry_call(&call, &call.slots, failed)?, ResultScope::Call)
+            let result = ladder::retry_call(&call, &call.slots, failed, ResultScope::Call)?;
+            call.finish(result, ResultScope::Call)
         }
     }
 }

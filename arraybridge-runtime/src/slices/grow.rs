@@ -6,17 +6,18 @@ use super::grid::Span;
 use super::mosaic::Mosaic;
 use super::shape::shape_of;
 use crate::interpreter::error::Result;
+use crate::policy::StackPolicy;
 
 /// A concatenation, in host memory, of the parts that have come so far.
-pub struct Growing<'py> {
-    mosaic: Mosaic<'static, 'py>,
+pub struct Growing<'a, 'py> {
+    mosaic: Mosaic<'a, 'py>,
     axis: usize,
     extent: usize,
     /// The length along the axis of what is there.
     filled: usize,
 }
 
-impl<'py> Growing<'py> {
+impl<'a, 'py> Growing<'a, 'py> {
     /// Room for parts like the first one, which is not copied yet. Along the axis, they are `extent` long
     /// together. `None` if they have to be kept.
     ///
@@ -27,16 +28,18 @@ impl<'py> Growing<'py> {
         first: &Bound<'py, PyAny>,
         axis: usize,
         extent: usize,
-    ) -> Result<Option<Growing<'py>>> {
-        let mosaic = Mosaic::new(first, &[(axis, extent)], None)?;
+        policy: Option<StackPolicy<'a>>,
+    ) -> Result<Option<Growing<'a, 'py>>> {
+        let mosaic = Mosaic::new(first, &[(axis, extent)], policy)?;
         Ok(mosaic.map(|mosaic| Growing { mosaic, axis, extent, filled: 0 }))
     }
 
-    /// Copies a part to its place; false if it is not like the first one, or there is no room.
+    /// Copies a part to its place; false if it is not like the first one, and the policy does not make it so, or if
+    /// there is no room.
     ///
     /// # Errors
     ///
-    /// As [`Mosaic::place`].
+    /// As [`Mosaic::place`], and what the framework raises when it is asked for its dtypes.
     pub fn push(&mut self, part: &Bound<'py, PyAny>) -> Result<bool> {
         let length = shape_of(part).and_then(|shape| shape.get(self.axis).copied());
         let Some(length) = length.filter(|length| self.filled + length <= self.extent) else {
@@ -44,9 +47,14 @@ impl<'py> Growing<'py> {
         };
         let range = self.filled..self.filled + length;
         let span = Span { axis: self.axis, read: range.clone(), kept: range };
-        let is_placed = self.mosaic.place(part, &[span])?;
+        let is_placed = self.mosaic.place_cast(part, &[span])?;
         self.filled += if is_placed { length } else { 0 };
         Ok(is_placed)
+    }
+
+    /// Whether the policy has cast what is there.
+    pub fn is_cast(&self) -> bool {
+        self.mosaic.is_cast()
     }
 
     /// The length along the axis of the parts that are there.

@@ -9,6 +9,8 @@ use super::whole::Whole;
 use crate::convert::Opened;
 use crate::framework::detect;
 use crate::framework::device::Placement;
+use crate::framework::spec::DType;
+use crate::host::cast::Scaling;
 use crate::interpreter::error::{Error, Result};
 use crate::memory::cast;
 use crate::memory::source::{SharedSource, Source};
@@ -66,6 +68,24 @@ impl<'a, 'py> Mosaic<'a, 'py> {
     ///
     /// What the framework raises when its array is read.
     pub fn place(&mut self, tile: &Bound<'py, PyAny>, spans: &[Span]) -> Result<bool> {
+        self.place_if(tile, spans, |mosaic, dtype| Ok(dtype == mosaic.whole.from))
+    }
+
+    /// As [`place`](Self::place), but the tile may have another dtype if the policy casts it.
+    ///
+    /// # Errors
+    ///
+    /// As [`place`](Self::place).
+    pub(super) fn place_cast(&mut self, tile: &Bound<'py, PyAny>, spans: &[Span]) -> Result<bool> {
+        self.place_if(tile, spans, Mosaic::admits)
+    }
+
+    fn place_if(
+        &mut self,
+        tile: &Bound<'py, PyAny>,
+        spans: &[Span],
+        admits: impl Fn(&Mosaic<'a, 'py>, DType) -> Result<bool>,
+    ) -> Result<bool> {
         let is_like = detect::class_of(tile)
             .is_some_and(|class| class.framework.name == self.whole.join.loaded.framework.name);
         if !is_like {
@@ -80,8 +100,12 @@ impl<'a, 'py> Mosaic<'a, 'py> {
         let has_shape = view.ndim() == whole.ndim()
             && (0..view.ndim()).all(|axis| view.shape()[axis] == wanted(axis));
         let fits = |span: &Span| span.kept.end <= whole.shape()[span.axis];
-        if view.dtype() != self.whole.from || !has_shape || !spans.iter().all(fits) {
+        let dtype = view.dtype();
+        if !has_shape || !spans.iter().all(fits) || !admits(self, dtype)? {
             return Ok(false);
+        }
+        if dtype != self.whole.dtype() {
+            self.whole.from = dtype;
         }
         let mut starts: Dims<usize> = whole.shape().iter().map(|_| 0).collect();
         spans.iter().for_each(|span| starts[span.axis] = span.kept.start);
@@ -92,9 +116,26 @@ impl<'a, 'py> Mosaic<'a, 'py> {
         Ok(true)
     }
 
+    /// Whether tiles of a dtype are like those before, or become it by the policy with the values that they would
+    /// have if the whole was cast.
+    fn admits(&self, dtype: DType) -> Result<bool> {
+        let Whole { join, from, .. } = &self.whole;
+        let scales = |scaling| scaling == Scaling::Clamp || dtype.kind() == from.kind();
+        let policy = self.policy.as_ref().filter(|policy| scales(policy.scaling()));
+        let Some(policy) = policy.filter(|_| dtype != *from) else { return Ok(dtype == *from) };
+        let ndim = self.whole.opened.source.view().ndim();
+        let to = policy.dtype(join.py, join.loaded, dtype, ndim)?;
+        Ok(to.unwrap_or(dtype) == self.whole.dtype())
+    }
+
+    /// Whether the policy has cast what is there.
+    pub(super) fn is_cast(&self) -> bool {
+        self.whole.dtype() != self.whole.from
+    }
+
     /// What is kept of a tile, in the dtype of the whole.
     fn kept(&mut self, tile: Source, spans: &[Span]) -> Result<Source> {
-        let (py, to, from) = (self.whole.join.py, self.whole.dtype(), self.whole.from);
+        let (py, to, from) = (self.whole.join.py, self.whole.dtype(), tile.view().dtype());
         let is_whole = spans.iter().all(|span| span.kept == span.read);
         let trims = || spans.iter().map(|span| (span.axis, span.trim()));
         let kept = if is_whole { tile } else { SharedSource::from(tile).region(trims()) };
@@ -127,7 +168,7 @@ impl<'a, 'py> Mosaic<'a, 'py> {
     pub fn finish_region(self, below: Option<(usize, usize)>) -> Result<Bound<'py, PyAny>> {
         let Mosaic { mut whole, policy, filled } = self;
         let (to, from) = (whole.dtype(), whole.from);
-        if let Some(policy) = policy.filter(|_| to != from) {
+        if let Some(policy) = policy {
             policy.warn(whole.join.py, whole.join.loaded, from, to)?;
         }
         if let Some((axis, end)) = below {

@@ -222,6 +222,11 @@ impl<'py> ArgumentSlot<'py> {
         Some(ArgumentSlot { value: part, class, is_part: true, ..self.clone() })
     }
 
+    /// Whether it is this argument, or its element of this index.
+    pub fn is_at(&self, key: &ArgumentKey<'_>, element: Option<usize>) -> bool {
+        self.key.is(key) && self.element == element
+    }
+
     /// Whether the function opens the array itself, and writes to it.
     pub fn is_written(&self) -> bool {
         self.usage == ArrayUsage::Written

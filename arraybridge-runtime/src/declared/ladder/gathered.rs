@@ -7,6 +7,7 @@ use crate::declared::arguments::length_along;
 use crate::framework::detect;
 use crate::interpreter::error::{Error, Result};
 use crate::interpreter::tuples::rebuilt;
+use crate::policy::StackPolicy;
 use crate::slices::{self, Growing};
 
 /// The results of the parts, or one element of each.
@@ -18,12 +19,14 @@ pub(super) struct Gathered<'a, 'py> {
     axis: usize,
     /// The length of the whole along the axis.
     extent: usize,
+    /// The policy of the first array.
+    policy: Option<StackPolicy<'a>>,
     state: State<'a, 'py>,
 }
 
 enum State<'a, 'py> {
     Empty,
-    Growing(Box<Growing<'py>>),
+    Growing(Box<Growing<'a, 'py>>),
     /// The results, or several in one, with the length of their parts.
     Kept(Vec<(Bound<'py, PyAny>, usize)>),
     /// The elements of tuples or lists like this one, which has none of the results.
@@ -31,15 +34,21 @@ enum State<'a, 'py> {
 }
 
 impl<'a, 'py> Gathered<'a, 'py> {
-    pub fn new(how: Option<&'a Join>, axis: usize, extent: usize) -> Gathered<'a, 'py> {
-        Gathered { how, axis, extent, state: State::Empty }
+    pub fn new(
+        how: Option<&'a Join>,
+        axis: usize,
+        extent: usize,
+        policy: Option<StackPolicy<'a>>,
+    ) -> Gathered<'a, 'py> {
+        Gathered { how, axis, extent, policy, state: State::Empty }
     }
 
     /// Takes in the result of the next part.
     ///
     /// # Errors
     ///
-    /// [`Error::Value`] when the structure differs from that of the results before, or from `join`.
+    /// [`Error::Value`] when the structure differs from that of the results before, or from `join`; when
+    /// a result is unlike those before, which were cast.
     pub fn add(&mut self, result: Bound<'py, PyAny>, length: usize) -> Result<()> {
         if let State::Empty = self.state {
             self.state = self.start(&result)?;
@@ -47,6 +56,11 @@ impl<'a, 'py> Gathered<'a, 'py> {
         if let State::Growing(growing) = &mut self.state {
             if length_along(&result, self.axis) == Some(length) && growing.push(&result)? {
                 return Ok(());
+            }
+            if growing.is_cast() {
+                // The policy must not be applied twice.
+                let text = "the results of the parts differ in framework, dtype or shape";
+                return Err(Error::Value(text.to_owned()));
             }
             self.keep()?;
         }
@@ -64,14 +78,20 @@ impl<'a, 'py> Gathered<'a, 'py> {
     }
 
     /// What becomes of results like the first one.
-    fn start(&self, first: &Bound<'py, PyAny>) -> Result<State<'a, 'py>> {
+    fn start(&mut self, first: &Bound<'py, PyAny>) -> Result<State<'a, 'py>> {
         if let Some((like, joins)) = join::parts(first, self.how)? {
-            let column = |how| Gathered::new(how, self.axis, self.extent);
+            // The policy is for the first array, which is sought only in the first place.
+            let elements = join::elements(first, first)?;
+            let leads = elements.first().is_some_and(|lead| detect::class_of(lead).is_some());
+            let mut policy = self.policy.take().filter(|_| leads);
+            let column = |how| Gathered::new(how, self.axis, self.extent, policy.take());
             return Ok(State::Elements(like, joins.into_iter().map(column).collect()));
         }
         Ok(match self.how {
-            None | Some(Join::Concatenate) => Growing::new(first, self.axis, self.extent)?
-                .map_or(State::Kept(Vec::new()), |growing| State::Growing(Box::new(growing))),
+            None | Some(Join::Concatenate) => {
+                Growing::new(first, self.axis, self.extent, self.policy.take())?
+                    .map_or(State::Kept(Vec::new()), |growing| State::Growing(Box::new(growing)))
+            }
             _ => State::Kept(Vec::new()),
         })
     }

@@ -6,11 +6,13 @@
 mod gathered;
 mod host;
 mod join;
+mod likeness;
 mod release;
+mod room;
 mod split;
 mod substitute;
 
-use std::cell::Cell;
+use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -19,8 +21,10 @@ use pyo3::types::PyString;
 
 use super::arguments::ArgumentSlots;
 use super::call::{AttemptOptions, Call, FailedAttempt};
+use super::definition::Definition;
 use super::options::Options;
-use super::scope;
+use super::result::ResultScope;
+use super::scope::call_device;
 use crate::convert::record::Record;
 use crate::convert::trace;
 use crate::framework::cleanup;
@@ -33,7 +37,8 @@ use crate::interpreter::interrupt::is_interrupt;
 pub(super) use host::host_scope;
 pub use join::Join;
 pub(super) use join::{elements, parts, undeclared};
-pub use split::{Room, note_whole};
+pub use room::Room;
+pub use split::note_whole;
 
 /// A way to retry a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -114,6 +119,8 @@ pub enum RungFailure {
     Skipped(String),
     /// The attempt failed.
     Failed(FailedAttempt),
+    /// There was a result, but a filter makes a warning about it an exception.
+    Warned(PyErr),
 }
 
 impl<E: Into<FailedAttempt>> From<E> for RungFailure {
@@ -127,33 +134,60 @@ impl RungFailure {
         match self {
             RungFailure::Skipped(why) => format!("skipped: {why}"),
             RungFailure::Failed(failed) => first_line(py, &failed.error),
+            RungFailure::Warned(error) => first_line(py, error),
         }
     }
 }
 
-thread_local! {
-    /// Whether this thread is on a ladder.
-    static IS_CLIMBING: Cell<bool> = const { Cell::new(false) };
+/// How many ladders a thread may be on at a time. A function may declare another one in each of its calls, which
+/// nobody knows from an earlier attempt.
+const MOST_LADDERS: usize = 3;
+
+/// The ladders that a thread is on.
+struct Climbs {
+    ladders: usize,
+    /// The functions that are on one, or have been on one in vain since the first of these ladders was begun.
+    functions: Vec<usize>,
 }
 
-/// Exists while a thread is on a ladder. A declared function that is called by a retry does not start
-/// a ladder of its own: it already did so in the first attempt, and the number of attempts would
-/// multiply with the depth of the calls.
-struct ClimbGuard;
+thread_local! {
+    static CLIMBS: RefCell<Climbs> =
+        const { RefCell::new(Climbs { ladders: 0, functions: Vec::new() }) };
+}
+
+/// Exists while a thread is on the ladder of a function. The declared functions that a retry calls have ladders of
+/// their own, but each fails on one only once: otherwise, the number of attempts would multiply with the depth of
+/// the calls.
+struct ClimbGuard {
+    function: usize,
+    has_failed: bool,
+}
 
 impl ClimbGuard {
-    /// `None` if the thread is on a ladder already.
-    fn acquire() -> Option<ClimbGuard> {
-        match IS_CLIMBING.replace(true) {
-            true => None,
-            false => Some(ClimbGuard),
-        }
+    /// `None` if the function should not be retried now.
+    fn acquire(definition: &Definition) -> Option<ClimbGuard> {
+        let function = definition.id;
+        CLIMBS.with_borrow_mut(|climbs| {
+            if climbs.ladders == MOST_LADDERS || climbs.functions.contains(&function) {
+                return None;
+            }
+            climbs.ladders += 1;
+            climbs.functions.push(function);
+            Some(ClimbGuard { function, has_failed: false })
+        })
     }
 }
 
 impl Drop for ClimbGuard {
     fn drop(&mut self) {
-        IS_CLIMBING.set(false);
+        CLIMBS.with_borrow_mut(|climbs| {
+            climbs.ladders -= 1;
+            if climbs.ladders == 0 {
+                climbs.functions.clear();
+            } else if !self.has_failed {
+                climbs.functions.retain(|function| *function != self.function);
+            }
+        });
     }
 }
 
@@ -167,6 +201,7 @@ pub fn retry_call<'py>(
     call: &Call<'_, 'py>,
     slots: &ArgumentSlots<'py>,
     failed: FailedAttempt,
+    scope: ResultScope,
 ) -> PyResult<Bound<'py, PyAny>> {
     let ladder = Ladder::new(call, slots, failed)?;
     let attempt = |ladder: &Ladder, rung| match rung {
@@ -176,7 +211,7 @@ pub fn retry_call<'py>(
         }
         Rung::Split => {
             ladder.clear_caches(call.py);
-            split::split(ladder.accelerator(), call, slots)
+            split::split(ladder.accelerator(), call, slots, scope)
         }
         Rung::Host => {
             let on_host = ladder.host_attempt(call).map_err(RungFailure::Skipped)?;
@@ -187,27 +222,28 @@ pub fn retry_call<'py>(
     ladder.climb(call, attempt).map(|(result, _)| result)
 }
 
-/// Makes a call part by part at once, if an earlier one with a lead of this size had to be split. `None` if the
-/// whole should be tried, also because memory ran out for the parts.
+/// Makes a call part by part at once, if an earlier one like it with as long a lead had to be split. `None` if the
+/// whole should be tried, also because the parts failed: a function may give for the whole what it does not for
+/// parts.
 ///
 /// # Errors
 ///
-/// What the function raises, and as [`Gathered::joined`](gathered::Gathered::joined). Memory that ran out after
-/// the function had written to an argument.
+/// What a part raises after the function had written to an argument, and any interrupt.
 #[cold]
 pub fn split_call<'py>(
     call: &Call<'_, 'py>,
     slots: &ArgumentSlots<'py>,
+    scope: ResultScope,
 ) -> Option<PyResult<Bound<'py, PyAny>>> {
     let (py, options) = (call.py, &call.definition.options);
     let takes_part = !is_left_alone(call, slots) && options.retries();
     if !takes_part || !split::begins(call, slots) {
         return None;
     }
-    let _guard = ClimbGuard::acquire()?;
-    let device = scope::call_device(py, options.input, slots, options).ok().flatten();
+    let _guard = ClimbGuard::acquire(call.definition)?;
+    let device = call_device(py, options.input, slots, options).ok().flatten();
     let start = trace::start();
-    let made = split::split(index_of(device), call, slots);
+    let made = split::split(index_of(device), call, slots, scope);
     if let Some(start) = start {
         let why = match &made {
             Ok(_) => Some(SHORT_BEFORE.to_owned()),
@@ -222,9 +258,10 @@ pub fn split_call<'py>(
     match made {
         Ok(result) => Some(Ok(result)),
         Err(RungFailure::Skipped(_)) => None,
+        Err(RungFailure::Warned(error)) => Some(Err(error)),
         Err(RungFailure::Failed(FailedAttempt { error, written })) => {
-            if !written && oom::framework_of(py, &error, Some(options.execution)).is_some() {
-                return None;
+            if !written && !is_interrupt(py, &error) {
+                return release::clear_frames(py, &error).err().map(Err);
             }
             let _ =
                 error.add_note(py, format!("arraybridge made the call in parts: {SHORT_BEFORE}"));
@@ -234,7 +271,7 @@ pub fn split_call<'py>(
 }
 
 /// Why a call began with its parts.
-const SHORT_BEFORE: &str = "memory ran out in an earlier call with as large an array";
+const SHORT_BEFORE: &str = "memory ran out in an earlier call like this one";
 
 /// Whether an array of the call is none that could be cut or converted, such as a traced one.
 fn is_left_alone(call: &Call<'_, '_>, slots: &ArgumentSlots<'_>) -> bool {
@@ -314,7 +351,7 @@ impl Ladder {
         if is_left_alone(call, slots) {
             return Err(error);
         }
-        let device = scope::call_device(py, options.input, slots, options).ok().flatten();
+        let device = call_device(py, options.input, slots, options).ok().flatten();
         Ok(Ladder { error, framework, device, rungs: expanded(options).into() })
     }
 
@@ -331,7 +368,7 @@ impl Ladder {
         mut attempt: impl FnMut(&Ladder, Rung) -> Result<T, RungFailure>,
     ) -> PyResult<(T, Ladder)> {
         let py = call.py;
-        let Some(_guard) = ClimbGuard::acquire() else { return Err(self.error) };
+        let Some(mut guard) = ClimbGuard::acquire(call.definition) else { return Err(self.error) };
         while let Some(rung) = self.rungs.pop_front() {
             release::clear_frames(py, &self.error)?;
             if rung == Rung::ClearAgain {
@@ -352,6 +389,7 @@ impl Ladder {
                 Err(failure) => self.note_failure(py, rung, failure)?,
             }
         }
+        guard.has_failed = true;
         Err(self.error)
     }
 
@@ -422,6 +460,7 @@ impl Ladder {
             RungFailure::Skipped(why) => {
                 return self.error.add_note(py, format!("arraybridge: no {name}: {why}"));
             }
+            RungFailure::Warned(error) => return Err(error),
         };
         if is_interrupt(py, &failed.error) {
             return Err(failed.error);

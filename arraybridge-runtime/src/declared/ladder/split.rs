@@ -1,23 +1,24 @@
 //! The rung that makes the call for parts of the first array, and joins the results.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::Arc;
 
+use pyo3::exceptions::PyWarning;
 use pyo3::intern;
 use pyo3::prelude::*;
 
 use super::gathered::Gathered;
 use super::join::undeclared;
+use super::likeness::Likeness;
+use super::room::Known;
 use super::{RungFailure, release};
 use crate::declared::arguments::{ArgumentSlots, ArrayVersions};
 use crate::declared::call::{AttemptOptions, Call, FailedAttempt};
+use crate::declared::result::{self, ResultScope};
 use crate::framework::cleanup;
 use crate::framework::oom;
 use crate::interpreter::error::Error;
 use crate::interpreter::progress::Progress;
 use crate::slices;
-
-/// How often a lead that did not fit as a whole is tried as a whole again: memory may have become free.
-const TRIED_AGAIN: usize = 32;
 
 /// The first parts of a lead are not made shorter than this for the sake of speed, in elements: the work on so
 /// many takes far longer than a call.
@@ -27,98 +28,71 @@ const LARGE: usize = 1 << 23;
 /// peak is what a part allocates, so that halving from the top would cost both.
 const FIRST_PARTS: usize = 16;
 
-/// What the calls of a function have shown about the size of leads for which memory suffices, in elements.
-#[derive(Debug)]
-pub struct Room {
-    /// The longest part that fitted; 0 before a call was split.
-    part: AtomicUsize,
-    /// The smallest lead that had to be split.
-    exceeded: AtomicUsize,
-    /// How many calls were split without trying the whole.
-    split: AtomicUsize,
-}
-
-impl Room {
-    /// Of a function that was not called yet.
-    pub const fn new() -> Room {
-        let (part, split) = (AtomicUsize::new(0), AtomicUsize::new(0));
-        Room { part, exceeded: AtomicUsize::new(usize::MAX), split }
-    }
-
-    /// Whether a call had to be split.
-    #[inline]
-    pub fn was_short(&self) -> bool {
-        self.part.load(Ordering::Relaxed) != 0
-    }
-
-    /// Whether a lead of this size should be split at once.
-    fn is_short_for(&self, elements: usize) -> bool {
-        elements >= self.exceeded.load(Ordering::Relaxed)
-            && self.split.fetch_add(1, Ordering::Relaxed) % TRIED_AGAIN != TRIED_AGAIN - 1
-    }
-
-    /// Notes that a lead had to be split, and that this gave the result.
-    fn note_split(&self, elements: usize) {
-        self.exceeded.fetch_min(elements, Ordering::Relaxed);
-    }
-
-    /// Notes that a lead fitted as a whole.
-    fn note_whole(&self, elements: usize) {
-        if elements >= self.exceeded.load(Ordering::Relaxed) {
-            self.exceeded.store(usize::MAX, Ordering::Relaxed);
-        }
-    }
-}
-
-/// Notes that the call succeeded for the whole, if one before had to be split.
+/// Notes that the call succeeded for the whole, if one like it had to be split.
 #[cold]
-pub fn note_whole(call: &Call<'_, '_>, slots: &ArgumentSlots<'_>) {
-    if let Ok(lead) = Lead::of(call, slots) {
-        call.definition.room.note_whole(lead.elements());
+pub fn note_whole<'py>(call: &Call<'_, 'py>, slots: &ArgumentSlots<'py>) {
+    if let Ok(lead) = Lead::of(call, slots)
+        && let Some(known) = lead.known(call, slots)
+        && known.is_short_for(lead.extent)
+    {
+        call.definition.room.forget(&known);
     }
 }
 
-/// Whether a call should begin with parts, since one for a lead of this size had to be split.
-pub(super) fn begins(call: &Call<'_, '_>, slots: &ArgumentSlots<'_>) -> bool {
-    Lead::of(call, slots).is_ok_and(|lead| call.definition.room.is_short_for(lead.elements()))
+/// Whether a call should begin with parts, since one like it with a lead as long as this had to be split.
+pub(super) fn begins<'py>(call: &Call<'_, 'py>, slots: &ArgumentSlots<'py>) -> bool {
+    Lead::of(call, slots).is_ok_and(|lead| {
+        let known = lead.known(call, slots);
+        known.is_some_and(|known| known.begins_with_parts(lead.extent))
+    })
 }
 
 /// Makes the call for parts of the first array, and halves them until the calls succeed, down to single
-/// slices. The first parts are of the size that succeeded in an earlier call, or else as of
-/// [`Lead::first_part`]. `accelerator` is that of the call.
+/// slices. The first parts are as long as those that succeeded in an earlier call like this one, or else as of
+/// [`Lead::first_part`]. `accelerator` is that of the call. In the scope of a call, what the parts
+/// give gets the dtype of the result as it comes.
 pub(super) fn split<'py>(
     accelerator: Option<usize>,
     call: &Call<'_, 'py>,
     slots: &ArgumentSlots<'py>,
+    scope: ResultScope,
 ) -> Result<Bound<'py, PyAny>, RungFailure> {
     let lead = Lead::of(call, slots)?;
-    let Lead { axis, extent, per_index } = lead;
+    let Lead { axis, extent, .. } = lead;
     call.check_sliced(slots, axis)?;
     let how = call.definition.options.join.as_ref();
-    let (results, lengths) = (Gathered::new(how, axis, extent), Vec::new());
+    let policy = (scope == ResultScope::Call).then(|| result::joined_policy(call, scope));
+    let (results, lengths) = (Gathered::new(how, axis, extent, policy), Vec::new());
     let versions = ArrayVersions::default();
     let mut parts = Parts { accelerator, call, slots, axis, results, lengths, versions };
     let room = &call.definition.room;
-    let known = match room.part.load(Ordering::Relaxed) {
-        0 => lead.first_part(),
-        elements => (elements / per_index).clamp(1, half(extent)),
+    let likeness = Likeness::of(call, slots, axis);
+    let longest = match likeness.as_ref().and_then(|likeness| room.known(call.py, likeness)) {
+        Some(known) => known.part().min(half(extent)),
+        None => lead.first_part(),
     };
-    let called = parts.cut(extent, known);
+    let called = parts.cut(extent, longest);
     let Parts { results, lengths, versions, .. } = parts;
-    let joined = called.and_then(|longest| {
-        room.part.store(longest * per_index, Ordering::Relaxed);
-        if how.is_none() {
-            check_lengths(&lengths)?;
-        }
-        let joined = results.joined()?;
-        room.note_split(lead.elements());
-        Ok(joined)
-    });
-    joined.map_err(|failed| {
+    let failure = |failed: FailedAttempt| {
         // The calls that succeeded may have written to their parts.
         let written = failed.written || versions.any_changed(call.definition.options.input);
         RungFailure::Failed(FailedAttempt { written, ..failed })
-    })
+    };
+    let longest = called.map_err(failure)?;
+    if how.is_none() {
+        check_lengths(&lengths).map_err(|error| failure(error.into()))?;
+    }
+    let joined = results.joined().map_err(|error| {
+        let error = PyErr::from(error);
+        match error.is_instance_of::<PyWarning>(call.py) {
+            true => RungFailure::Warned(error),
+            false => failure(error.into()),
+        }
+    })?;
+    if let Some(likeness) = likeness {
+        room.note_split(call.py, likeness, extent, longest);
+    }
+    Ok(joined)
 }
 
 /// The array that is cut.
@@ -132,8 +106,10 @@ struct Lead {
 }
 
 impl Lead {
-    fn elements(self) -> usize {
-        self.extent * self.per_index
+    /// What is known of calls like this one.
+    fn known<'py>(self, call: &Call<'_, 'py>, slots: &ArgumentSlots<'py>) -> Option<Arc<Known>> {
+        let likeness = Likeness::of(call, slots, self.axis)?;
+        call.definition.room.known(call.py, &likeness)
     }
 
     /// How long the parts of a lead are at most for which nothing is known: a half, or of a large lead a 16th that

@@ -17,6 +17,7 @@ use super::arguments::{ArrayVersions, UnboundVersions};
 use super::call::{AttemptOptions, Call, FailedAttempt};
 use super::definition::FunctionKind;
 use super::ladder::{self, Ladder, Rung};
+use super::result::ResultScope;
 use crate::framework::oom;
 use async_generator::AsyncSteps;
 use origin::CallOrigin;
@@ -33,7 +34,9 @@ pub(super) fn start<'py>(
     let py = call.py;
     let (inner, versions) = match call.attempt(&call.slots, &AttemptOptions::default()) {
         Ok((inner, versions)) => (inner, versions.unbind()),
-        Err(failed) => (ladder::retry_call(&call, &call.slots, failed)?, Vec::new()),
+        Err(failed) => {
+            (ladder::retry_call(&call, &call.slots, failed, ResultScope::Call)?, Vec::new())
+        }
     };
     let origin = CallOrigin::new(declared, &call);
     let kind = call.definition.kind;

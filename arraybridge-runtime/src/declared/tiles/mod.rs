@@ -41,7 +41,7 @@ impl<'py> Call<'_, 'py> {
         slots: &ArgumentSlots<'py>,
         scope: ResultScope,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let Some(tiles) = &self.definition.options.tiles else { return self.recover(slots) };
+        let Some(tiles) = &self.definition.options.tiles else { return self.recover(slots, scope) };
         let policy = (scope == ResultScope::Call).then(|| result::joined_policy(self, scope));
         self.tile_by_tile(declared, slots, tiles, policy)
     }
@@ -75,7 +75,7 @@ impl<'py> Call<'_, 'py> {
             for index in 0..lead.count() {
                 // A function without Python frames does not look for an interrupt.
                 self.py.check_signals()?;
-                take(index, self.recover(&cut(index)?)?)?;
+                take(index, self.recover(&cut(index)?, ResultScope::Slice)?)?;
             }
         }
         Ok(assembly.finish(self.py, tiles.overlap())?)

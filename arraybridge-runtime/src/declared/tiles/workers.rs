@@ -9,6 +9,7 @@ use pyo3::types::{PyDict, PyTuple};
 use crate::declared::Declared;
 use crate::declared::arguments::{ArgumentSlots, UnboundSlot};
 use crate::declared::call::Call;
+use crate::declared::result::ResultScope;
 use crate::interpreter::error::Result;
 use crate::policy::Policy;
 
@@ -88,6 +89,6 @@ impl Task {
         let definition = self.declared.get().definition();
         let mut call = Call::new(py, definition, self.args.bind(py), kwargs, self.policy);
         call.slots = self.slots.iter().map(|slot| slot.bind(py)).collect();
-        call.recover(&call.slots)
+        call.recover(&call.slots, ResultScope::Slice)
     }
 }

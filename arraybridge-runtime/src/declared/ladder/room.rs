@@ -1,0 +1,117 @@
+//! What the calls of a function have shown about the length of leads for which memory suffices.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use pyo3::PyTraverseError;
+use pyo3::gc::PyVisit;
+use pyo3::prelude::*;
+
+use super::likeness::Likeness;
+
+/// How often a lead that did not fit as a whole is tried as a whole again: memory may have become free.
+const TRIED_AGAIN: usize = 32;
+
+/// Of how many unlike calls a function remembers that they were split.
+const MOST_KNOWN: usize = 4;
+
+/// The calls of a function that had to be split.
+///
+/// Nobody waits for the lock, which another thread may have held when the process was forked. What is not found is
+/// found out again.
+pub struct Room {
+    was_short: AtomicBool,
+    /// The last ones, which are not like each other.
+    known: Mutex<VecDeque<Arc<Known>>>,
+}
+
+/// What is known of calls that are alike.
+pub struct Known {
+    likeness: Likeness,
+    /// The longest part that fitted.
+    part: AtomicUsize,
+    /// The shortest lead that had to be split.
+    exceeded: AtomicUsize,
+    /// How many calls were split without trying the whole.
+    split: AtomicUsize,
+}
+
+impl Room {
+    /// Of a function that was not called yet.
+    pub const fn new() -> Room {
+        Room { was_short: AtomicBool::new(false), known: Mutex::new(VecDeque::new()) }
+    }
+
+    /// Whether a call had to be split.
+    #[inline]
+    pub fn was_short(&self) -> bool {
+        self.was_short.load(Ordering::Relaxed)
+    }
+
+    /// What is known of calls like this one.
+    pub(super) fn known(&self, py: Python<'_>, likeness: &Likeness) -> Option<Arc<Known>> {
+        // To compare them may run Python code, for which the lock must not be held.
+        let known = self.known.try_lock().ok()?.clone();
+        known.into_iter().find(|known| known.likeness.is_like(py, likeness))
+    }
+
+    /// Notes that a lead of this length had to be split, and the length of the parts that gave the result.
+    pub(super) fn note_split(
+        &self,
+        py: Python<'_>,
+        likeness: Likeness,
+        extent: usize,
+        part: usize,
+    ) {
+        if let Some(known) = self.known(py, &likeness) {
+            known.part.store(part, Ordering::Relaxed);
+            known.exceeded.fetch_min(extent, Ordering::Relaxed);
+            return;
+        }
+        let (part, exceeded) = (AtomicUsize::new(part), AtomicUsize::new(extent));
+        let known = Known { likeness, part, exceeded, split: AtomicUsize::new(0) };
+        // What is dropped may run Python code, too.
+        let _oldest = self.known.try_lock().ok().and_then(|mut all| {
+            all.push_back(Arc::new(known));
+            self.was_short.store(true, Ordering::Relaxed);
+            if all.len() > MOST_KNOWN { all.pop_front() } else { None }
+        });
+    }
+
+    /// Forgets calls for which the whole fits now.
+    pub(super) fn forget(&self, known: &Arc<Known>) {
+        if let Ok(mut all) = self.known.try_lock() {
+            all.retain(|other| !Arc::ptr_eq(other, known));
+            self.was_short.store(!all.is_empty(), Ordering::Relaxed);
+        }
+    }
+
+    /// Visits what is known, for the garbage collector.
+    ///
+    /// # Errors
+    ///
+    /// What the visitor returns.
+    pub fn visit(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
+        let Ok(all) = self.known.try_lock() else { return Ok(()) };
+        all.iter().try_for_each(|known| known.likeness.visit(visit))
+    }
+}
+
+impl Known {
+    /// The longest part that fitted.
+    pub fn part(&self) -> usize {
+        self.part.load(Ordering::Relaxed)
+    }
+
+    /// Whether a lead as long as this had to be split.
+    pub fn is_short_for(&self, extent: usize) -> bool {
+        extent >= self.exceeded.load(Ordering::Relaxed)
+    }
+
+    /// Whether a lead as long as this should be split at once.
+    pub fn begins_with_parts(&self, extent: usize) -> bool {
+        self.is_short_for(extent)
+            && self.split.fetch_add(1, Ordering::Relaxed) % TRIED_AGAIN != TRIED_AGAIN - 1
+    }
+}

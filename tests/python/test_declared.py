@@ -602,6 +602,33 @@ def test_every_array_of_a_result_comes_back_as_the_output_type():
     assert ab.torch(lambda image: None)(image()) is None
 
 
+def test_the_arrays_of_a_result_are_converted_at_any_depth_of_lists_tuples_and_dicts():
+    bridges.need("torch")
+    pair = collections.namedtuple("Pair", "image found")
+
+    @ab.torch(output_type="numpy")
+    def f(image):
+        return image, [image, (image, {"deep": [pair(image, {"half": image / 2})]})]
+
+    _, (second, (third, found)) = f(image("uint8"))
+    (deep,) = found["deep"]
+    assert type(deep) is pair
+    arrays = (second, third, deep.image, deep.found["half"])
+    assert [kind(array) for array in arrays] == ["numpy"] * 4
+    # Only the first array gets the dtype of the image.
+    assert deep.found["half"].dtype == "float32"
+
+
+def test_a_result_that_contains_itself_is_a_type_error():
+    def endless(image):
+        result = [image]
+        result.append(result)
+        return result
+
+    with pytest.raises(TypeError, match="endless is nested more than 64 levels deep, or contains"):
+        ab.numpy(endless)(image())
+
+
 def test_named_tuples_written_in_c_are_tuples():
     bridges.need("torch")
     import torch

@@ -46,26 +46,34 @@ pub fn finish<'py>(
         };
     }
     let finished = match Container::of(&result) {
-        Some(container) => finish_items(call, &container, scope, &mut true, true)?,
+        Some(container) => finish_items(call, &container, scope, &mut true, 0)?,
         None => None,
     };
     Ok(finished.unwrap_or(result))
 }
 
-/// Finishes the arrays of a container, and with `nested` those of the lists and tuples in it; `None` if
-/// that changes nothing.
+/// Finishes the arrays of a container, and those of the lists, tuples and dicts in it; `None` if that changes
+/// nothing. Dataclasses in a container are left alone: objects that refer to each other have no end.
 fn finish_items<'py>(
     call: &Call<'_, 'py>,
     container: &Container<'_, 'py>,
     scope: ResultScope,
     is_first: &mut bool,
-    nested: bool,
+    depth: usize,
 ) -> Result<Option<Bound<'py, PyAny>>> {
+    const DEEPEST: usize = 64;
+    if depth == DEEPEST {
+        let text = format!(
+            "the result of {} is nested more than {DEEPEST} levels deep, or contains itself",
+            call.definition.name
+        );
+        return Err(Error::Type(text));
+    }
     let mut changed = false;
     let mut items = container.items()?;
     for (index, item) in items.iter_mut().enumerate() {
         let will_be_stacked =
-            scope == ResultScope::Slice && nested && container.is_tuple() && index == 0;
+            scope == ResultScope::Slice && depth == 0 && container.is_tuple() && index == 0;
         let finished = match detect::class_of(item) {
             Some(class) => {
                 let is_first = std::mem::take(is_first);
@@ -74,8 +82,8 @@ fn finish_items<'py>(
                     false => Some(finish_array(call, item.clone(), class, is_first, scope)?),
                 }
             }
-            None => match Container::of(item).filter(|inner| nested && inner.is_sequence()) {
-                Some(inner) => finish_items(call, &inner, scope, is_first, false)?,
+            None => match Container::of(item).filter(|inner| !inner.is_dataclass()) {
+                Some(inner) => finish_items(call, &inner, scope, is_first, depth + 1)?,
                 None => None,
             },
         };

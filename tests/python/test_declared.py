@@ -859,6 +859,60 @@ def test_a_generator_converts_what_it_yields_and_takes_what_is_sent():
     assert len(closed) == 2
 
 
+def test_what_a_generator_is_sent_is_converted_as_an_argument_is():
+    bridges.need("torch")
+    import torch
+
+    @ab.numpy
+    def f(image):
+        got = None
+        while True:
+            got = yield list(map(kind, got)) if type(got) is list else got and kind(got)
+
+    steps = f(image())
+    next(steps)
+    assert steps.send(torch.ones(1)) == "numpy"
+    assert steps.send([torch.ones(2), torch.ones(2)]) == ["numpy"] * 2
+
+    # With `arrays`, other values are the function's own.
+    steps = ab.numpy(f.__wrapped__, arrays="image")(image())
+    next(steps)
+    assert steps.send(torch.ones(1)) == "torch"
+
+    @ab.numpy
+    async def g():
+        got = None
+        while True:
+            got = yield got and kind(got)
+
+    async def main():
+        steps = g()
+        await anext(steps)
+        assert await steps.asend(torch.ones(1)) == "numpy"
+        await steps.aclose()
+
+    asyncio.run(main())
+
+
+def test_what_an_event_loop_sends_to_a_coroutine_is_passed_on():
+    bridges.need("torch")
+    import torch
+
+    class Sent:
+        def __await__(self):
+            return (yield)
+
+    @ab.numpy
+    async def f():
+        return kind(await Sent())
+
+    steps = f()
+    steps.send(None)
+    with pytest.raises(StopIteration) as stop:
+        steps.send(torch.ones(2))
+    assert stop.value.value == "torch"
+
+
 def test_an_asynchronous_generator_converts_what_it_yields():
     bridges.need("torch")
     closed = []
@@ -1011,6 +1065,20 @@ def test_jax_results_do_not_see_later_writes_to_shared_memory():
         x.zero_()
         (y,) = jax.tree.leaves(y)[-1:]
         assert float(np.asarray(y).min()) == 1
+
+    # Memory that a generator is sent may change as well.
+    @ab.jax
+    def h():
+        image = yield
+        # The last of the computations reads the image.
+        yield f.__wrapped__(jax.numpy.ones((512, 512))) * image
+
+    x = torch.ones(512, 512)
+    steps = h()
+    next(steps)
+    y = steps.send(x)
+    x.zero_()
+    assert float(np.asarray(y).min()) == 1
 
     # JAX warns of iterators.
     with warnings.catch_warnings():

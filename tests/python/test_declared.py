@@ -140,6 +140,19 @@ def test_unknown_options_and_values_are_refused_where_they_are_written():
         ab.numpy(3)
 
 
+@pytest.mark.parametrize("option", ("opened", "written", "delivers", "shown"))
+def test_a_decorator_does_not_take_the_options_of_functions_in_rust(option):
+    options = {option: False if option == "delivers" else ("image",)}
+    declarations = (
+        lambda: ab.numpy(**options),
+        lambda: ab.numpy(lambda image: image, **options),
+        lambda: ab.memory_types("torch", "numpy", **options),
+    )
+    for declare in declarations:
+        with pytest.raises(TypeError, match=f'unknown option "{option}"'):
+            declare()
+
+
 # Ways of calling
 
 

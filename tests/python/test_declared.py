@@ -632,6 +632,39 @@ def test_the_arrays_of_a_result_are_converted_at_any_depth_of_lists_tuples_and_d
     assert deep.found["half"].dtype == "float32"
 
 
+@pytest.mark.parametrize("name", ("torch", "jax", "tensorflow"))
+def test_a_scalar_of_numpy_becomes_an_array_of_another_output_type(name):
+    bridges.need(name)
+    f = ab.memory_types("numpy", name)
+    most = f(lambda image: image.max())(image("uint8"))
+    # It keeps its own dtype.
+    mean, (half, count, text) = f(
+        lambda image: (image.mean(dtype="float32"), [image / 2, 3, np.str_("x")])
+    )(image("uint8"))
+    assert kind(most) == kind(mean) == kind(half) == name
+    assert (float(most), float(mean), half.shape) == (11, 5.5, (3, 4))
+    for array, dtype in ((most, "uint8"), (mean, "float32"), (half, "uint8")):
+        assert dtype in str(array.dtype)
+    assert count == 3 and type(text) is np.str_
+
+    sums = f(lambda image: image.max())(image("uint8", (2, 3, 4)), slice_by_slice=True)
+    assert [kind(each) for each in sums] == [name] * 2
+
+
+def test_a_scalar_of_numpy_stays_where_no_other_output_type_is_declared_or_has_arrays_like_it():
+    bridges.need("torch", "pyclesperanto")
+    import torch
+
+    for declare, argument in (
+        (ab.numpy, image()),
+        (ab.numpy(output_type="input"), torch.ones(2)),
+        (ab.numpy(output_type="pyclesperanto"), image()),
+        (ab.torch, image()),
+        (ab.torch(output_type="numpy"), image()),
+    ):
+        assert type(declare(lambda image: np.float32(image.max()))(argument)) is np.float32
+
+
 def test_a_result_that_contains_itself_is_a_type_error():
     def endless(image):
         result = [image]

@@ -10,6 +10,7 @@ use crate::convert::trace;
 use crate::convert::{self, Request};
 use crate::framework::detect::{self, Class};
 use crate::framework::endpoints::Endpoints;
+use crate::framework::generated::MemoryType;
 use crate::framework::loaded;
 use crate::framework::spec::Framework;
 use crate::interpreter::containers::Container;
@@ -47,7 +48,7 @@ pub fn finish<'py>(
     }
     let finished = match Container::of(&result) {
         Some(container) => finish_items(call, &container, scope, &mut true, 0)?,
-        None => None,
+        None => finish_scalar(call, &result, scope)?,
     };
     Ok(finished.unwrap_or(result))
 }
@@ -82,9 +83,10 @@ fn finish_items<'py>(
                     false => Some(finish_array(call, item.clone(), class, is_first, scope)?),
                 }
             }
-            None => match Container::of(item).filter(|inner| !inner.is_dataclass()) {
+            None => match Container::of(item) {
+                Some(inner) if inner.is_dataclass() => None,
                 Some(inner) => finish_items(call, &inner, scope, is_first, depth + 1)?,
-                None => None,
+                None => finish_scalar(call, item, scope)?,
             },
         };
         if let Some(finished) = finished.filter(|finished| !finished.is(&*item)) {
@@ -93,6 +95,27 @@ fn finish_items<'py>(
         }
     }
     if changed { Ok(Some(container.with(items)?)) } else { Ok(None) }
+}
+
+/// Converts a scalar of NumPy, which is what its reductions return, to an array of another framework that the
+/// declaration names; `None` if it stays. A slice's scalar waits for those of the other slices.
+#[inline]
+fn finish_scalar<'py>(
+    call: &Call<'_, 'py>,
+    result: &Bound<'py, PyAny>,
+    scope: ResultScope,
+) -> Result<Option<Bound<'py, PyAny>>> {
+    let options = &call.definition.options;
+    let OutputType::Fixed(output) = options.output else { return Ok(None) };
+    let stays = [options.execution.memory_type, MemoryType::Numpy].contains(&output.memory_type)
+        // It has no arrays without axes.
+        || output.ndim.0 > 0
+        || scope == ResultScope::Slice;
+    let array = if stays { None } else { convert::scalar_as_array(result) };
+    match array.as_ref().and_then(|array| Some((array, detect::class_of(array)?))) {
+        Some((array, class)) => convert_to_output(call, array, class, output).map(Some),
+        None => Ok(None),
+    }
 }
 
 /// Finishes one array of a result. Only the first one gets the policy's dtype.

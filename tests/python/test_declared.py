@@ -1019,6 +1019,41 @@ def test_a_tensorflow_graph_goes_through():
     assert (tape.gradient(y, variable).numpy() == 2).all()
 
 
+def test_a_tensorflow_graph_translates_the_conditions_of_a_declared_function():
+    bridges.need("tensorflow")
+    import tensorflow as tf
+
+    def f(image):
+        if tf.reduce_sum(image) > 3:
+            return image
+        return image * 2
+
+    def calls(g):
+        return lambda image: g(image)
+
+    x = tf.constant([1.0, 1.0])
+    for g in (ab.tensorflow(f), ab.tensorflow(f, input_dtype="float32")):
+        # tf.function passes all keywords that a function has; what it calls does not.
+        for h in (g, calls(g), ab.tensorflow(tf.function(f))):
+            assert tf.function(h)(x).numpy().tolist() == h(x).numpy().tolist() == [2, 2]
+            assert tf.function(h)(x * 2).numpy().tolist() == h(x * 2).numpy().tolist() == [2, 2]
+
+    def is_translated(traced, image):
+        codes = []
+
+        def g(image):
+            codes.append(inspect.currentframe().f_code)
+            return image
+
+        traced(ab.tensorflow(g))(image)
+        return g.__code__ not in codes
+
+    assert is_translated(tf.function, x) and is_translated(tf.function, tf.Variable(x))
+    assert not is_translated(functools.partial(tf.function, autograph=False), x)
+    for image in (x, tf.Variable(x)):
+        assert not is_translated(lambda g: g, image)
+
+
 def test_torch_gradients_go_through():
     bridges.need("torch")
     import torch

@@ -149,13 +149,15 @@ fn conversions(framework: &Framework) -> TokenStream {
         copy,
         recording,
         copy_recorded,
+        translate,
         ready,
         lazy,
         version,
         ..
     } = framework;
-    let [to_numpy, from_numpy, copy, recording, copy_recorded, ready, version] =
-        [to_numpy, from_numpy, copy, recording, copy_recorded, ready, version].map(optional_op);
+    let [to_numpy, from_numpy, copy, recording, copy_recorded, translate, ready, version] =
+        [to_numpy, from_numpy, copy, recording, copy_recorded, translate, ready, version]
+            .map(optional_op);
     let fast_to_numpy = framework.fast_to_numpy.iter().map(|(dtype, op)| {
         let (dtype, op) = (word("DType", *dtype), op::expand(op));
         quote!((#dtype, #op))
@@ -171,6 +173,7 @@ fn conversions(framework: &Framework) -> TokenStream {
         copy: #copy,
         recording: #recording,
         copy_recorded: #copy_recorded,
+        translate: #translate,
         ready: #ready,
         lazy: #lazy,
         version: #version,

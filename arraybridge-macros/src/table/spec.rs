@@ -191,6 +191,7 @@ pub struct Framework {
     pub copy: Option<Op>,
     pub recording: Option<Op>,
     pub copy_recorded: Option<Op>,
+    pub translate: Option<Op>,
     pub ready: Option<Op>,
     pub lazy: bool,
     pub version: Option<Op>,

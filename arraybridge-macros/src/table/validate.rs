@@ -58,6 +58,7 @@ fn framework(name: &str, section: &Section<'_>, names: &mut Names) -> Framework 
         copy: op(section, "copy", &["data"]),
         recording: op(section, "recording", &[]),
         copy_recorded: op(section, "copy_recorded", &["data"]),
+        translate: op(section, "translate", &["function"]),
         ready: op(section, "ready", &["data"]),
         lazy: lazy(section),
         version: op(section, "version", &["data"]),

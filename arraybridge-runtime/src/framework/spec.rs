@@ -160,6 +160,9 @@ pub struct Framework {
     /// A copy that gradients go through, if `copy` has none: made while `recording` is true. Scope: `module,
     /// data`.
     pub copy_recorded: Option<Op<2>>,
+    /// A Python function as the framework translates it while it traces, or the function. Scope: `module,
+    /// function`.
+    pub translate: Option<Op<2>>,
     /// Waits for the arrays in what a function returned. Scope: `module, data`.
     pub ready: Option<Op<2>>,
     /// Whether nothing is computed until somebody asks for it, as `ready` does.

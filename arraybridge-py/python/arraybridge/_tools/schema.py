@@ -46,6 +46,7 @@ TABLE: dict[str, Any] = {
     "copy": ("data",),
     "recording": (),
     "copy_recorded": ("data",),
+    "translate": ("function",),
     "ready": ("data",),
     "lazy": None,
     "version": ("data",),

@@ -255,7 +255,8 @@ impl<'py> ArgumentSlot<'py> {
         self.class.framework.memory_type == framework.memory_type
     }
 
-    fn is_plain(&self) -> bool {
+    /// Whether it is an array, not something that stands for one or has one inside.
+    pub fn is_plain(&self) -> bool {
         matches!(self.class.role, Role::Array)
     }
 

@@ -759,6 +759,8 @@ def test_the_dtype_config_of_the_original_package_is_accepted():
     assert f(image("uint8")).dtype == "uint8"
     assert f(image("uint8"), dtype_config=Config()).dtype == "float64"
     assert f(image("uint8"), dtype_conversion="native").dtype == "float64"
+    with pytest.raises(TypeError, match="dtype_config must be .*default_dtype_conversion, not str"):
+        f(image("uint8"), dtype_config="native")
 
 
 # Copies and processes

@@ -165,22 +165,10 @@ fn convert_memory<'py>(
         let narrowing = Narrowing { function: "convert_memory", warned: &NARROWED };
         package::convert_labelled(data, source, target, &request, allows.then_some(narrowing))
     };
-    convert(data).or_else(|error| match numpy_scalar(data) {
+    convert(data).or_else(|error| match package::scalar_as_array(data) {
         Some(array) => convert(&array),
         None => Err(error),
     })
-}
-
-/// A scalar of NumPy as an array.
-#[cold]
-fn numpy_scalar<'py>(data: &Bound<'py, PyAny>) -> Option<Bound<'py, PyAny>> {
-    // No attribute of any other object is read.
-    if data.get_type().module().ok()? != "numpy" {
-        return None;
-    }
-    let numpy = data.py().import("numpy").ok()?;
-    let is_scalar = data.is_instance(&numpy.getattr("generic").ok()?).ok()?;
-    is_scalar.then(|| numpy.call_method1("asarray", (data,)).ok()).flatten()
 }
 
 /// Return the name of the framework that an array belongs to, without importing anything.

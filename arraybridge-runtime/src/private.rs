@@ -51,7 +51,8 @@ pub mod package {
     pub use crate::convert::record::Record;
     pub use crate::convert::trace::{NoCopy, Trace};
     pub use crate::convert::{
-        Narrowing, Request, WarnedDtypes, as_array, class_of, convert_labelled, convert_to, explain,
+        Narrowing, Request, WarnedDtypes, as_array, class_of, convert_labelled, convert_to,
+        explain, scalar_as_array,
     };
     pub use crate::cuda::thread_stream::ThreadStream;
     pub use crate::declared::{Declared, Decorator, declare, memory_types};

@@ -333,7 +333,7 @@ def test_arrays_in_results_that_are_dicts_and_dataclasses_come_back_converted():
         return {"a": image, "list": [image, 1], "deep": [[image]], "text": "x"}
 
     assert kinds(f(result)(image())) == {
-        "a": "numpy", "list": ["numpy", 1], "deep": [["torch"]], "text": "x",
+        "a": "numpy", "list": ["numpy", 1], "deep": [["numpy"]], "text": "x",
     }  # fmt: skip
     pair = f(Pair)(image())
     assert type(pair) is Pair and kinds(pair.image) == "numpy" and pair.name == "pair"

@@ -1,5 +1,6 @@
 """Declared functions inside programs that JAX and PyTorch compile."""
 
+import inspect
 import threading
 import warnings
 
@@ -444,7 +445,7 @@ def test_lists_of_tensors_need_a_schema(torch):
     def added(images: list):
         return images[0] + images[1]
 
-    with pytest.raises(TypeError, match="no type for the parameter 'images: list' of added"):
+    with pytest.raises(TypeError, match="cannot have the parameter 'images: list' of added"):
         ab.torch_op(added, "arraybridge_tests::added", result=lambda images: images[0])
     op = ab.torch_op(
         added,
@@ -522,8 +523,27 @@ def test_annotations_decide_the_schema(torch):
     expected = "(Tensor x, Tensor? y, float sigma, SymInt size, str? name=None) -> Tensor"
     assert str(op._opoverload._schema).endswith(expected)
     for function in (lambda x, *rest: x, lambda x, axes=(0, 1): x, lambda x, mask=None: x):
-        with pytest.raises(TypeError, match=r"no type for the parameter .*<lambda>.*schema="):
+        with pytest.raises(TypeError, match=r"cannot have the parameter .*<lambda>.*schema="):
             ab.torch_op(ab.numpy(function), "arraybridge_tests::none", result=lambda x: x)
+
+
+def test_the_default_of_an_operator_is_that_of_the_function(torch):
+    texts = []
+
+    def f(x, text='a "quoted" \\ word\r\n'):
+        texts.append(text)
+        return x + 1
+
+    op = ab.torch_op(ab.numpy(f), "arraybridge_tests::quoted", result=lambda x, text=None: x)
+    op(torch.zeros(2))
+    assert texts == [inspect.signature(f).parameters["text"].default]
+
+
+@pytest.mark.parametrize("default", (float("inf"), float("nan"), 2**70, np.zeros(2)))
+def test_a_default_that_no_schema_can_have_needs_a_schema(torch, default):
+    f = ab.numpy(lambda x, by=default: x)
+    with pytest.raises(TypeError, match=r"cannot have the parameter 'by=(?s:.*)' of .*schema="):
+        ab.torch_op(f, "arraybridge_tests::unwritten", result=lambda x, by: x)
 
 
 def test_a_rust_function_is_an_operator(torch, ext):

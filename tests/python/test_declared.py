@@ -140,6 +140,19 @@ def test_unknown_options_and_values_are_refused_where_they_are_written():
         ab.numpy(3)
 
 
+@pytest.mark.parametrize("option", ("opened", "written", "delivers", "shown"))
+def test_a_decorator_does_not_take_the_options_of_functions_in_rust(option):
+    options = {option: False if option == "delivers" else ("image",)}
+    declarations = (
+        lambda: ab.numpy(**options),
+        lambda: ab.numpy(lambda image: image, **options),
+        lambda: ab.memory_types("torch", "numpy", **options),
+    )
+    for declare in declarations:
+        with pytest.raises(TypeError, match=f'unknown option "{option}"'):
+            declare()
+
+
 # Ways of calling
 
 
@@ -602,6 +615,66 @@ def test_every_array_of_a_result_comes_back_as_the_output_type():
     assert ab.torch(lambda image: None)(image()) is None
 
 
+def test_the_arrays_of_a_result_are_converted_at_any_depth_of_lists_tuples_and_dicts():
+    bridges.need("torch")
+    pair = collections.namedtuple("Pair", "image found")
+
+    @ab.torch(output_type="numpy")
+    def f(image):
+        return image, [image, (image, {"deep": [pair(image, {"half": image / 2})]})]
+
+    _, (second, (third, found)) = f(image("uint8"))
+    (deep,) = found["deep"]
+    assert type(deep) is pair
+    arrays = (second, third, deep.image, deep.found["half"])
+    assert [kind(array) for array in arrays] == ["numpy"] * 4
+    # Only the first array gets the dtype of the image.
+    assert deep.found["half"].dtype == "float32"
+
+
+@pytest.mark.parametrize("name", ("torch", "jax", "tensorflow"))
+def test_a_scalar_of_numpy_becomes_an_array_of_another_output_type(name):
+    bridges.need(name)
+    f = ab.memory_types("numpy", name)
+    most = f(lambda image: image.max())(image("uint8"))
+    # It keeps its own dtype.
+    mean, (half, count, text) = f(
+        lambda image: (image.mean(dtype="float32"), [image / 2, 3, np.str_("x")])
+    )(image("uint8"))
+    assert kind(most) == kind(mean) == kind(half) == name
+    assert (float(most), float(mean), half.shape) == (11, 5.5, (3, 4))
+    for array, dtype in ((most, "uint8"), (mean, "float32"), (half, "uint8")):
+        assert dtype in str(array.dtype)
+    assert count == 3 and type(text) is np.str_
+
+    sums = f(lambda image: image.max())(image("uint8", (2, 3, 4)), slice_by_slice=True)
+    assert [kind(each) for each in sums] == [name] * 2
+
+
+def test_a_scalar_of_numpy_stays_where_no_other_output_type_is_declared_or_has_arrays_like_it():
+    bridges.need("torch", "pyclesperanto")
+    import torch
+
+    for declare, argument in (
+        (ab.numpy, image()),
+        (ab.numpy(output_type="input"), torch.ones(2)),
+        (ab.numpy(output_type="pyclesperanto"), image()),
+        (ab.torch, image()),
+        (ab.torch(output_type="numpy"), image()),
+    ):
+        assert type(declare(lambda image: np.float32(image.max()))(argument)) is np.float32
+
+
+def test_a_result_that_contains_itself_is_a_type_error():
+    def endless(image):
+        result = [image]
+        result.append(result)
+        return result
+
+    with pytest.raises(TypeError, match="endless is nested more than 64 levels deep, or contains"):
+        ab.numpy(endless)(image())
+
+
 def test_named_tuples_written_in_c_are_tuples():
     bridges.need("torch")
     import torch
@@ -686,6 +759,8 @@ def test_the_dtype_config_of_the_original_package_is_accepted():
     assert f(image("uint8")).dtype == "uint8"
     assert f(image("uint8"), dtype_config=Config()).dtype == "float64"
     assert f(image("uint8"), dtype_conversion="native").dtype == "float64"
+    with pytest.raises(TypeError, match="dtype_config must be .*default_dtype_conversion, not str"):
+        f(image("uint8"), dtype_config="native")
 
 
 # Copies and processes
@@ -832,6 +907,60 @@ def test_a_generator_converts_what_it_yields_and_takes_what_is_sent():
     assert len(closed) == 2
 
 
+def test_what_a_generator_is_sent_is_converted_as_an_argument_is():
+    bridges.need("torch")
+    import torch
+
+    @ab.numpy
+    def f(image):
+        got = None
+        while True:
+            got = yield list(map(kind, got)) if type(got) is list else got and kind(got)
+
+    steps = f(image())
+    next(steps)
+    assert steps.send(torch.ones(1)) == "numpy"
+    assert steps.send([torch.ones(2), torch.ones(2)]) == ["numpy"] * 2
+
+    # With `arrays`, other values are the function's own.
+    steps = ab.numpy(f.__wrapped__, arrays="image")(image())
+    next(steps)
+    assert steps.send(torch.ones(1)) == "torch"
+
+    @ab.numpy
+    async def g():
+        got = None
+        while True:
+            got = yield got and kind(got)
+
+    async def main():
+        steps = g()
+        await anext(steps)
+        assert await steps.asend(torch.ones(1)) == "numpy"
+        await steps.aclose()
+
+    asyncio.run(main())
+
+
+def test_what_an_event_loop_sends_to_a_coroutine_is_passed_on():
+    bridges.need("torch")
+    import torch
+
+    class Sent:
+        def __await__(self):
+            return (yield)
+
+    @ab.numpy
+    async def f():
+        return kind(await Sent())
+
+    steps = f()
+    steps.send(None)
+    with pytest.raises(StopIteration) as stop:
+        steps.send(torch.ones(2))
+    assert stop.value.value == "torch"
+
+
 def test_an_asynchronous_generator_converts_what_it_yields():
     bridges.need("torch")
     closed = []
@@ -890,6 +1019,41 @@ def test_a_tensorflow_graph_goes_through():
         variable = tf.Variable(image())
         y = tf.reduce_sum(f(variable))
     assert (tape.gradient(y, variable).numpy() == 2).all()
+
+
+def test_a_tensorflow_graph_translates_the_conditions_of_a_declared_function():
+    bridges.need("tensorflow")
+    import tensorflow as tf
+
+    def f(image):
+        if tf.reduce_sum(image) > 3:
+            return image
+        return image * 2
+
+    def calls(g):
+        return lambda image: g(image)
+
+    x = tf.constant([1.0, 1.0])
+    for g in (ab.tensorflow(f), ab.tensorflow(f, input_dtype="float32")):
+        # tf.function passes all keywords that a function has; what it calls does not.
+        for h in (g, calls(g), ab.tensorflow(tf.function(f))):
+            assert tf.function(h)(x).numpy().tolist() == h(x).numpy().tolist() == [2, 2]
+            assert tf.function(h)(x * 2).numpy().tolist() == h(x * 2).numpy().tolist() == [2, 2]
+
+    def is_translated(traced, image):
+        codes = []
+
+        def g(image):
+            codes.append(inspect.currentframe().f_code)
+            return image
+
+        traced(ab.tensorflow(g))(image)
+        return g.__code__ not in codes
+
+    assert is_translated(tf.function, x) and is_translated(tf.function, tf.Variable(x))
+    assert not is_translated(functools.partial(tf.function, autograph=False), x)
+    for image in (x, tf.Variable(x)):
+        assert not is_translated(lambda g: g, image)
 
 
 def test_torch_gradients_go_through():
@@ -984,6 +1148,20 @@ def test_jax_results_do_not_see_later_writes_to_shared_memory():
         x.zero_()
         (y,) = jax.tree.leaves(y)[-1:]
         assert float(np.asarray(y).min()) == 1
+
+    # Memory that a generator is sent may change as well.
+    @ab.jax
+    def h():
+        image = yield
+        # The last of the computations reads the image.
+        yield f.__wrapped__(jax.numpy.ones((512, 512))) * image
+
+    x = torch.ones(512, 512)
+    steps = h()
+    next(steps)
+    y = steps.send(x)
+    x.zero_()
+    assert float(np.asarray(y).min()) == 1
 
     # JAX warns of iterators.
     with warnings.catch_warnings():

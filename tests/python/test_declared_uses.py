@@ -354,6 +354,12 @@ def test_every_docstring_fits_into_a_stub(doc):
     assert ast.get_docstring(function) == module.f.__doc__
 
 
+def test_a_function_that_does_not_say_its_parameters_has_any_in_a_stub():
+    module = types.ModuleType("filters")
+    module.attribute = ab.numpy(getattr)
+    assert "def attribute(*args: Any, **kwargs: Any) -> Any:" in stub(module)
+
+
 def test_copies_and_pickles_work_like_the_original():
     f = ab.torch(output_type="numpy", on_oom=("clear",), host=declared_module.plain)(
         functools.partial(declared_module.plain)

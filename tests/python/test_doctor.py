@@ -379,3 +379,13 @@ def test_stubs_of_a_module_that_is_not_there_are_an_error_without_a_traceback(
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(ModuleNotFoundError, match="no_such_module"):
         command.main(["stubs", "needs_more"])
+
+
+@pytest.mark.parametrize("name", ("numpy", "json", "math"))
+def test_stubs_of_a_module_without_declared_functions_are_an_error_without_a_traceback(
+    name, capsys
+):
+    with pytest.raises(SystemExit) as caught:
+        command.main(["stubs", name])
+    assert caught.value.code == 2
+    assert f"{name} has no declared functions" in capsys.readouterr().err

@@ -1340,6 +1340,25 @@ def test_a_generator_is_restarted_only_before_its_first_result():
     assert len(calls) == 1
 
 
+def test_what_a_generator_is_sent_goes_to_the_host_after_a_retry_there():
+    bridges.need("pyclesperanto", "torch")
+    import torch
+
+    def on_host():
+        got = yield
+        yield ab.detect_memory_type(got)
+
+    @ab.pyclesperanto(host=on_host, on_oom="host")
+    def f():
+        exhaust("torch")
+        yield
+
+    steps = f()
+    with pytest.warns(ab.OomFallbackWarning):
+        next(steps)
+    assert steps.send(torch.ones(2)) == "numpy"
+
+
 def test_an_asynchronous_generator_is_restarted_only_before_its_first_result():
     bridges.need("torch")
     calls = []

@@ -331,6 +331,34 @@ def test_the_command_runs_a_program_and_keeps_its_status(tmp_path):
     assert len(check_events(json.loads((tmp_path / "x.json").read_text()))) == 1
 
 
+def test_a_script_or_a_timeline_that_cannot_be_opened_ends_the_command_before_the_run(tmp_path):
+    missing = str(tmp_path / "missing" / "x.json")
+    done = run_traced(tmp_path, "", "--save", missing)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == f"arraybridge trace: cannot open {missing}: No such file or directory\n"
+
+    command = [sys.executable, "-m", "arraybridge", "trace", "--save", tmp_path / "y.json", missing]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 2 and done.stderr.count("\n") == 1 and missing in done.stderr
+    assert not (tmp_path / "y.json").exists()
+
+
+def test_a_timeline_is_written_where_the_command_was_called(tmp_path):
+    script = tmp_path / "program.py"
+    script.write_text(f"import os\nos.chdir({str(tmp_path)!r})")
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    command = [sys.executable, "-m", "arraybridge", "trace", "--save", "x.json", str(script)]
+    subprocess.run(command, cwd=elsewhere, check=True, timeout=60)
+    assert json.loads((elsewhere / "x.json").read_text()) and not (tmp_path / "x.json").exists()
+
+
+def test_a_program_that_cannot_be_compiled_is_shown_as_python_does(tmp_path):
+    done = run_traced(tmp_path, "1 +")
+    assert done.returncode == 1 and done.stderr.startswith('  File "')
+    assert "SyntaxError" in done.stderr and "_tools" not in done.stderr
+
+
 def test_the_command_shows_an_error_of_the_program_as_python_does(tmp_path):
     done = run_traced(tmp_path, "1 / 0", "--json")
     assert done.returncode == 1

@@ -17,8 +17,10 @@ import argparse
 import importlib
 import json
 import sys
+from types import ModuleType
 
 from . import __version__, frameworks
+from ._core import _is_declared  # type: ignore[import-not-found]
 from ._tools import add, check, demo, doctor, new, program, selftest
 from ._tools.page import table
 from ._tools.pipe import NOBODY_READS, nobody_reads
@@ -149,11 +151,16 @@ def _run(arguments: list[str] | None) -> int:
         parser.error(
             f"there is no module {error.name}; install it, or put its folder in PYTHONPATH"
         )
-    text = stub(module)
-    if "def " not in text:
+    if not _declares(module):
         parser.error(f"{options.module} has no declared functions")
-    print(text, end="")
+    print(stub(module), end="")
     return 0
+
+
+def _declares(module: ModuleType) -> bool:
+    """Whether a module, or a class in it, has a declared function."""
+    owners = [module, *(value for value in vars(module).values() if isinstance(value, type))]
+    return any(_is_declared(value) for owner in owners for value in vars(owner).values())
 
 
 if __name__ == "__main__":

@@ -464,6 +464,7 @@ def _fresh(results: list[Any], inputs: list[Any]) -> list[Any]:
     return results
 
 
+_ESCAPES = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
 _SCHEMA_TYPES = {"bool": "bool", "int": "SymInt", "float": "float", "str": "str"}
 # A declaration adds these, the last one for code written for the original package.
 _ADDED = (*ADDED, "dtype_config")
@@ -482,7 +483,7 @@ def _schema(promise: Promise) -> str:
         text = _schema_of(parameter)
         if text is None:
             raise TypeError(
-                f"PyTorch has no type for the parameter '{parameter}' of {promise.name}(); "
+                f"a schema of PyTorch cannot have the parameter '{parameter}' of {promise.name}(); "
                 'annotate it, or pass schema="(Tensor image, float sigma) -> Tensor" or the like'
             )
         parameters.append(text)
@@ -491,7 +492,7 @@ def _schema(promise: Promise) -> str:
 
 
 def _schema_of(parameter: inspect.Parameter) -> str | None:
-    """The text of a parameter; None if its type is not clear."""
+    """The text of a parameter; None if its type is not clear or its default cannot be written."""
     if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
         return None
     annotation, default = parameter.annotation, parameter.default
@@ -507,8 +508,22 @@ def _schema_of(parameter: inspect.Parameter) -> str | None:
     kind = _SCHEMA_TYPES.get(first, "Tensor") + "?" * is_optional
     if default is parameter.empty:
         return f"{kind} {parameter.name}"
-    shown = '"' + default + '"' if isinstance(default, str) else repr(default)
-    return f"{kind} {parameter.name}={shown}"
+    shown = repr(default)
+    if isinstance(default, str):
+        shown = '"' + default.translate(_ESCAPES) + '"'
+    text = f"{kind} {parameter.name}={shown}"
+    return text if _is_parsed(text) else None
+
+
+def _is_parsed(text: str) -> bool:
+    """Whether PyTorch reads a parameter. It knows no infinity, for example, and no 2**70."""
+    import torch
+
+    try:
+        torch._C.parse_schema(f"f({text}) -> Tensor")
+    except (RuntimeError, IndexError):
+        return False
+    return True
 
 
 # Types that are not those of an array, and that this does not look for a counterpart of.

@@ -21,6 +21,9 @@ TYPING = ("Annotated", "Any", "NamedTuple")
 # The keywords that a declaration adds are not annotated.
 ADDED = {"dtype_conversion": "Any", "slice_by_slice": "bool"}
 
+# That of functions in C that do not say theirs.
+UNKNOWN = inspect.signature(lambda *args, **kwargs: None)
+
 
 def stub(module: ModuleType) -> str:
     """Return the text of a ``.pyi`` file for a module of declared functions.
@@ -107,11 +110,8 @@ def _member(cls: type, name: str, member: Any) -> str:
         decorator = "@staticmethod\n"
     elif getattr(bound, "__self__", None) is cls:
         decorator, bound = "@classmethod\n", getattr(bound, "__func__", member)
-    try:
-        text = _function(name, bound)
-    except ValueError:
-        text = f"def {name}(self, *args: Any, **kwargs: Any) -> Any: ...\n"
-    return decorator + re.sub(r"\b(self|cls): Any", r"\1", text, count=1)
+    text = re.sub(r"\b(self|cls): Any", r"\1", _function(name, bound), count=1)
+    return decorator + text
 
 
 def _is_static(cls: type, member: Any) -> bool:
@@ -131,7 +131,10 @@ def _named_tuple(value: Any) -> str:
 
 
 def _function(name: str, function: Callable[..., Any]) -> str:
-    signature = inspect.signature(function)
+    try:
+        signature = inspect.signature(function)
+    except ValueError:
+        signature = UNKNOWN
     shown = _parameters(signature)
     returned = _annotation(signature.return_annotation)
     if type(getattr(function, "__wrapped__", None)).__name__ == "RustFunction":

@@ -101,6 +101,27 @@ fn examine(class: &Bound<'_, PyType>) -> Likeness {
     if is_seen { Likeness::Seen } else { Likeness::None }
 }
 
+/// A scalar of NumPy as an array, if its dtype is known. Scalars are no arrays unless the caller says so.
+#[cold]
+pub fn scalar_as_array<'py>(data: &Bound<'py, PyAny>) -> Option<Bound<'py, PyAny>> {
+    let py = data.py();
+    // No attribute of any other object is read.
+    if data.get_type().module().ok()? != "numpy" {
+        return None;
+    }
+    let numpy = py.import(pyo3::intern!(py, "numpy")).ok()?;
+    if !data.is_instance(&numpy.getattr(pyo3::intern!(py, "generic")).ok()?).ok()? {
+        return None;
+    }
+    let array = numpy.call_method1(pyo3::intern!(py, "asarray"), (data,)).ok()?;
+    has_known_dtype(&array).then_some(array)
+}
+
+/// Whether an object is a NumPy array of a dtype that other frameworks may have.
+fn has_known_dtype(array: &Bound<'_, PyAny>) -> bool {
+    numpy_array::array(array).is_some_and(|array| numpy_array::dtype_of(array).is_some())
+}
+
 /// The array that an object of no framework is like: one of NumPy's, or, for memory on a device, one of
 /// `target`. `None` if it is not like an array.
 ///
@@ -184,9 +205,7 @@ pub fn as_numpy<'py>(
                 errors::not_seen(data, target, &why, Some(error))
             }
         })?;
-    let is_known =
-        numpy_array::array(&array).is_some_and(|array| numpy_array::dtype_of(array).is_some());
-    if is_known {
+    if has_known_dtype(&array) {
         return Ok(array);
     }
     let dtype = array.getattr(pyo3::intern!(py, "dtype"))?;

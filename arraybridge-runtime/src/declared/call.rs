@@ -1,8 +1,9 @@
 //! One call of a declared function.
 
 use pyo3::exceptions::PyValueError;
+use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyTuple};
+use pyo3::types::{PyDict, PyFunction, PyTuple};
 
 use super::arguments::{
     self, ArgumentSlot, ArgumentSlots, ArrayVersions, Destination, FittedArguments,
@@ -12,6 +13,8 @@ use super::options::OutputType;
 use super::result::{self, ResultScope};
 use super::{ladder, scope};
 use crate::framework::device;
+use crate::framework::endpoints::Endpoints;
+use crate::framework::loaded;
 use crate::framework::spec::{Framework, Memory};
 use crate::interpreter::error::{Error, Result};
 use crate::policy::Policy;
@@ -105,6 +108,7 @@ impl<'a, 'py> Call<'a, 'py> {
         let kwargs = self.kwargs.as_ref();
         let fitted = arguments::fit(definition, &self.args, kwargs, slots, attempt.destination)?;
         let function = attempt.function.as_ref().unwrap_or(definition.function.bind(self.py));
+        let function = &self.translated(slots, function)?;
         let call = || -> PyResult<Bound<'py, PyAny>> {
             let result = function.call(&fitted.args, fitted.kwargs.as_ref())?;
             // The steps of a coroutine or a generator are waited for one by one.
@@ -129,6 +133,28 @@ impl<'a, 'py> Call<'a, 'py> {
                 FailedAttempt { error, written }
             })
             .map(|result| (result, fitted.versions))
+    }
+
+    /// The function as its framework translates it while it traces. One that is decorated is left to its
+    /// decorator, which the framework may know.
+    #[inline]
+    fn translated(
+        &self,
+        slots: &ArgumentSlots<'py>,
+        function: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let (py, framework) = (self.py, self.definition.options.execution);
+        let Some(translate) = framework.translate else { return Ok(function.clone()) };
+        let may_be_traced = slots.iter().any(|slot| slot.is_of(framework) && !slot.is_plain());
+        if !may_be_traced
+            || self.definition.kind != FunctionKind::Plain
+            || !function.is_exact_instance_of::<PyFunction>()
+            || function.hasattr(intern!(py, "__wrapped__"))?
+        {
+            return Ok(function.clone());
+        }
+        let loaded = loaded::load(py, framework, Endpoints::of(framework))?;
+        translate.call(py, [loaded.module(py), function])
     }
 
     /// Whether the conversion of the result waits for it anyway. To wait earlier shows the ladder what the

@@ -4,7 +4,7 @@ use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use super::options::Options;
+use super::options::{self, Options};
 use super::{Declared, names};
 use crate::framework::spec::Framework;
 use crate::interpreter::error::Result;
@@ -109,6 +109,7 @@ impl Decorator {
         keywords: Option<Bound<'py, PyDict>>,
     ) -> Result<Bound<'py, Decorator>> {
         if let Some(keywords) = &keywords {
+            options::check_public(keywords)?;
             // A mistake in the options is an error where they are written.
             Options::read(framework, keywords)?;
         }
@@ -156,7 +157,10 @@ impl Decorator {
             keywords.update(options.as_mapping())?;
         }
         match function {
-            Some(function) => Declared::declare(function, self.framework, &keywords),
+            Some(function) => {
+                options::check_public(&keywords)?;
+                Declared::declare(function, self.framework, &keywords)
+            }
             None => Ok(Decorator::new(py, self.framework, Some(keywords))?.into_any()),
         }
     }

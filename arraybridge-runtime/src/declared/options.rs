@@ -101,11 +101,20 @@ const KNOWN: &[&str] = &[
     "writable",
 ];
 
-/// The options of functions that are written in Rust, and that only this crate uses.
+/// The options of functions that are written in Rust, and that only this crate uses. No decorator takes them.
 const PRIVATE: [&str; 4] = ["opened", "written", "delivers", "shown"];
 
+/// Checks that the keyword arguments of a decorator are options for everyone.
+///
+/// # Errors
+///
+/// [`Error::Type`] for any other.
+pub fn check_public(keywords: &Bound<'_, PyDict>) -> Result<()> {
+    Keywords(keywords).check_names(KNOWN)
+}
+
 impl Options {
-    /// Reads the keyword arguments of a decorator.
+    /// Reads the keyword arguments of a declaration.
     ///
     /// # Errors
     ///
@@ -113,7 +122,7 @@ impl Options {
     /// that is not allowed.
     pub fn read(execution: &'static Framework, keywords: &Bound<'_, PyDict>) -> Result<Options> {
         let keywords = Keywords(keywords);
-        keywords.check_names()?;
+        keywords.check_names(&[KNOWN, &PRIVATE].concat())?;
         let usual_input = keywords.framework("input_type")?.unwrap_or(execution);
         let delivers = keywords.flag("delivers")?.unwrap_or(false);
         // Only functions that are written in Rust can take objects of a framework other than their own.
@@ -193,10 +202,10 @@ impl Options {
 struct Keywords<'a, 'py>(&'a Bound<'py, PyDict>);
 
 impl<'py> Keywords<'_, 'py> {
-    fn check_names(&self) -> Result<()> {
+    fn check_names(&self, allowed: &[&str]) -> Result<()> {
         for (key, _) in self.0 {
             let key = key.to_string();
-            if !KNOWN.contains(&key.as_str()) && !PRIVATE.contains(&key.as_str()) {
+            if !allowed.contains(&key.as_str()) {
                 let known = KNOWN.join(", ");
                 return Err(Error::Type(format!("unknown option {key:?}; known are {known}")));
             }

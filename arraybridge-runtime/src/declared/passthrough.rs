@@ -214,6 +214,10 @@ fn check<'a, 'py: 'a>(
                 checked.lead.get_or_insert(value);
             }
             Some(class) if class.framework.memory_type != framework.memory_type => return None,
+            // The function may have to be translated.
+            Some(class) if framework.translate.is_some() && !matches!(class.role, Role::Array) => {
+                return None;
+            }
             Some(class) => {
                 if records && matches!(class.role, Role::Array) {
                     let version = version(framework, &value);

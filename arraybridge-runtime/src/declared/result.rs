@@ -10,6 +10,7 @@ use crate::convert::trace;
 use crate::convert::{self, Request};
 use crate::framework::detect::{self, Class};
 use crate::framework::endpoints::Endpoints;
+use crate::framework::generated::MemoryType;
 use crate::framework::loaded;
 use crate::framework::spec::Framework;
 use crate::interpreter::containers::Container;
@@ -46,26 +47,34 @@ pub fn finish<'py>(
         };
     }
     let finished = match Container::of(&result) {
-        Some(container) => finish_items(call, &container, scope, &mut true, true)?,
-        None => None,
+        Some(container) => finish_items(call, &container, scope, &mut true, 0)?,
+        None => finish_scalar(call, &result, scope)?,
     };
     Ok(finished.unwrap_or(result))
 }
 
-/// Finishes the arrays of a container, and with `nested` those of the lists and tuples in it; `None` if
-/// that changes nothing.
+/// Finishes the arrays of a container, and those of the lists, tuples and dicts in it; `None` if that changes
+/// nothing. Dataclasses in a container are left alone: objects that refer to each other have no end.
 fn finish_items<'py>(
     call: &Call<'_, 'py>,
     container: &Container<'_, 'py>,
     scope: ResultScope,
     is_first: &mut bool,
-    nested: bool,
+    depth: usize,
 ) -> Result<Option<Bound<'py, PyAny>>> {
+    const DEEPEST: usize = 64;
+    if depth == DEEPEST {
+        let text = format!(
+            "the result of {} is nested more than {DEEPEST} levels deep, or contains itself",
+            call.definition.name
+        );
+        return Err(Error::Type(text));
+    }
     let mut changed = false;
     let mut items = container.items()?;
     for (index, item) in items.iter_mut().enumerate() {
         let will_be_stacked =
-            scope == ResultScope::Slice && nested && container.is_tuple() && index == 0;
+            scope == ResultScope::Slice && depth == 0 && container.is_tuple() && index == 0;
         let finished = match detect::class_of(item) {
             Some(class) => {
                 let is_first = std::mem::take(is_first);
@@ -74,9 +83,10 @@ fn finish_items<'py>(
                     false => Some(finish_array(call, item.clone(), class, is_first, scope)?),
                 }
             }
-            None => match Container::of(item).filter(|inner| nested && inner.is_sequence()) {
-                Some(inner) => finish_items(call, &inner, scope, is_first, false)?,
-                None => None,
+            None => match Container::of(item) {
+                Some(inner) if inner.is_dataclass() => None,
+                Some(inner) => finish_items(call, &inner, scope, is_first, depth + 1)?,
+                None => finish_scalar(call, item, scope)?,
             },
         };
         if let Some(finished) = finished.filter(|finished| !finished.is(&*item)) {
@@ -85,6 +95,27 @@ fn finish_items<'py>(
         }
     }
     if changed { Ok(Some(container.with(items)?)) } else { Ok(None) }
+}
+
+/// Converts a scalar of NumPy, which is what its reductions return, to an array of another framework that the
+/// declaration names; `None` if it stays. A slice's scalar waits for those of the other slices.
+#[inline]
+fn finish_scalar<'py>(
+    call: &Call<'_, 'py>,
+    result: &Bound<'py, PyAny>,
+    scope: ResultScope,
+) -> Result<Option<Bound<'py, PyAny>>> {
+    let options = &call.definition.options;
+    let OutputType::Fixed(output) = options.output else { return Ok(None) };
+    let stays = [options.execution.memory_type, MemoryType::Numpy].contains(&output.memory_type)
+        // It has no arrays without axes.
+        || output.ndim.0 > 0
+        || scope == ResultScope::Slice;
+    let array = if stays { None } else { convert::scalar_as_array(result) };
+    match array.as_ref().and_then(|array| Some((array, detect::class_of(array)?))) {
+        Some((array, class)) => convert_to_output(call, array, class, output).map(Some),
+        None => Ok(None),
+    }
 }
 
 /// Finishes one array of a result. Only the first one gets the policy's dtype.

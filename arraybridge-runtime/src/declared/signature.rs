@@ -205,8 +205,8 @@ impl Parameters {
     ///
     /// # Errors
     ///
-    /// [`Error::Type`] for a `slice_by_slice` that is not a bool; `AttributeError` for a `dtype_config`
-    /// without `default_dtype_conversion`.
+    /// [`Error::Type`] for a `slice_by_slice` that is not a bool, and a `dtype_config` without
+    /// `default_dtype_conversion`.
     pub fn take_added<'py>(
         &self,
         kwargs: &Bound<'py, PyDict>,
@@ -223,7 +223,7 @@ impl Parameters {
             Ok(value.filter(|value| !value.is_none()))
         };
         let config = take(DTYPE_CONFIG, self.own.dtype_config)?;
-        let config = config.map(|config| config.getattr("default_dtype_conversion")).transpose()?;
+        let config = config.map(|config| conversion_of(&config)).transpose()?;
         let is_own = self.own.dtype_conversion && !self.forwards_dtype;
         let dtype_conversion = take(DTYPE_CONVERSION, is_own)?.or(config);
         if let Some(conversion) = dtype_conversion.as_ref().filter(|_| self.forwards_dtype) {
@@ -235,6 +235,17 @@ impl Parameters {
         };
         Ok(AddedKeywords { dtype_conversion, slice_by_slice })
     }
+}
+
+/// The `dtype_conversion` of a `dtype_config`.
+fn conversion_of<'py>(config: &Bound<'py, PyAny>) -> Result<Bound<'py, PyAny>> {
+    let class = config.get_type().name()?;
+    config.getattr_opt("default_dtype_conversion")?.ok_or_else(|| {
+        Error::Type(format!(
+            "{DTYPE_CONFIG} must be an object with the attribute default_dtype_conversion, not {class}; \
+             a dtype or a policy is passed as {DTYPE_CONVERSION}"
+        ))
+    })
 }
 
 /// Checks that the function has the parameters that the options name.

@@ -162,6 +162,9 @@ pub struct Framework {
     pub copy_recorded: Option<Op<2>>,
     /// Whether a transformation of functions is at work in this thread. Scope: `module`.
     pub transforming: Option<Op<1>>,
+    /// A Python function as the framework translates it while it traces, or the function. Scope: `module,
+    /// function`.
+    pub translate: Option<Op<2>>,
     /// Waits for the arrays in what a function returned. Scope: `module, data`.
     pub ready: Option<Op<2>>,
     /// Whether nothing is computed until somebody asks for it, as `ready` does.

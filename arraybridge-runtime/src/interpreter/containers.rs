@@ -50,6 +50,11 @@ impl<'a, 'py> Container<'a, 'py> {
         matches!(self.kind, Kind::List | Kind::Tuple)
     }
 
+    /// Whether it is an instance of a dataclass.
+    pub fn is_dataclass(&self) -> bool {
+        self.kind == Kind::Dataclass
+    }
+
     /// Its elements, values or fields, in order.
     ///
     /// # Errors

@@ -18,6 +18,8 @@ __all__ = ["run"]
 
 MOST_CALLERS = 10
 INTERRUPTED = 130
+# Python's own status for a script that it cannot open.
+NOT_OPENED = 2
 
 
 def run(program: Sequence[str], is_module: bool, save: str | None, as_json: bool) -> int:
@@ -25,6 +27,17 @@ def run(program: Sequence[str], is_module: bool, save: str | None, as_json: bool
 
     Returns the status with which the program would have ended.
     """
+    try:
+        # Python runs the `__main__` of a folder too.
+        if not is_module and not os.path.isdir(program[0]):
+            open(program[0], "rb").close()
+        if save is not None:
+            # The program may change the folder, and what it did would be lost if this failed later.
+            save = os.path.abspath(save)
+            open(save, "ab").close()
+    except OSError as error:
+        print(f"arraybridge trace: cannot open {error.filename}: {error.strerror}", file=sys.stderr)
+        return NOT_OPENED
     collected = trace(everywhere=True)
     with collected:
         status = _status_of(program, is_module)
@@ -70,9 +83,8 @@ def _status_of(program: Sequence[str], is_module: bool) -> int:
 
 def _print(error: BaseException) -> None:
     """Print an error as Python does, without the frames of this file and of runpy."""
-    frames = error.__traceback__
-    inner = frames
+    inner = error.__traceback__
     while inner is not None and inner.tb_frame.f_globals.get("__name__") in (__name__, "runpy"):
         inner = inner.tb_next
-    # A script that could not even be read has no frames of its own.
-    sys.excepthook(type(error), error.with_traceback(inner or frames), inner or frames)
+    # A script that could not even be compiled has no frames of its own.
+    sys.excepthook(type(error), error.with_traceback(inner), inner)

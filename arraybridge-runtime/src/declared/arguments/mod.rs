@@ -133,6 +133,24 @@ pub fn find<'py>(
     Ok(())
 }
 
+/// The arrays of a value that a generator is sent, as those of the only argument of a call. Where the
+/// declaration names the parameters whose arrays are converted, there are none.
+///
+/// # Errors
+///
+/// As [`find`].
+pub fn find_sent<'py>(
+    definition: &Definition,
+    value: &Bound<'py, PyAny>,
+) -> Result<ArgumentSlots<'py>> {
+    let (mut slots, options) = (ArgumentSlots::new(), &definition.options);
+    if options.arrays.is_none() {
+        let (key, usage) = (ArgumentKey::Positional(0), ArrayUsage::Converted);
+        find_in(&mut slots, options, key, usage, 0, value.clone())?;
+    }
+    Ok(slots)
+}
+
 /// Adds the array that an argument is, or the arrays that it contains.
 #[inline]
 fn find_in<'py>(
@@ -242,7 +260,8 @@ impl<'py> ArgumentSlot<'py> {
         self.class.framework.memory_type == framework.memory_type
     }
 
-    fn is_plain(&self) -> bool {
+    /// Whether it is an array, not something that stands for one or has one inside.
+    pub fn is_plain(&self) -> bool {
         matches!(self.class.role, Role::Array)
     }
 

@@ -13,7 +13,7 @@ use crate::declared::arguments::UnboundVersions;
 pub struct AsyncSteps {
     /// What the function returned.
     inner: Py<PyAny>,
-    origin: CallOrigin,
+    pub(super) origin: CallOrigin,
     /// The arrays that it could write to, until the first step.
     versions: UnboundVersions,
     /// Whether the first step was asked for.
@@ -81,7 +81,11 @@ impl AsyncSteps {
         slf: &Bound<'py, Self>,
         value: Bound<'py, PyAny>,
     ) -> PyResult<Bound<'py, Coroutine>> {
-        AsyncSteps::step(slf, "asend", &PyTuple::new(slf.py(), [value])?, true)
+        let py = slf.py();
+        let mut origin = slf.try_borrow()?.origin.clone_ref(py);
+        let value = origin.receive(value)?;
+        slf.try_borrow_mut()?.origin = origin;
+        AsyncSteps::step(slf, "asend", &PyTuple::new(py, [value])?, true)
     }
 
     #[pyo3(signature = (*exception))]
@@ -104,5 +108,9 @@ impl AsyncSteps {
         visit.call(&self.inner)?;
         self.versions.iter().try_for_each(|(array, _)| visit.call(array))?;
         self.origin.visit(&visit)
+    }
+
+    fn __clear__(&mut self) {
+        self.origin.clear();
     }
 }

@@ -86,6 +86,23 @@ pub struct Steps {
 }
 
 impl Steps {
+    /// What the function receives for a value that the caller sends. Those of an event loop are passed on.
+    fn receive<'py>(
+        slf: &Bound<'py, Self>,
+        value: Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let mut origin = {
+            let this = slf.try_borrow()?;
+            if !this.yields_results || value.is_none() {
+                return Ok(value);
+            }
+            this.origin.clone_ref(slf.py())
+        };
+        let received = origin.receive(value)?;
+        slf.try_borrow_mut()?.origin = origin;
+        Ok(received)
+    }
+
     /// Makes one step. The object is not borrowed meanwhile, since the step may use it.
     fn step<'py>(
         slf: &Bound<'py, Self>,
@@ -154,8 +171,11 @@ impl Steps {
         this.versions = restarted.versions;
         this.inner = Some(restarted.inner.unbind());
         this.on_host = rung == Rung::Host;
+        this.origin.destination = restarted.destination;
         if let Some(generator) = generator {
-            generator.try_borrow_mut()?.on_host = this.on_host;
+            let mut generator = generator.try_borrow_mut()?;
+            generator.on_host = this.on_host;
+            generator.origin.destination = restarted.destination;
         }
         this.ladder = Some(ladder);
         restarted.first_step
@@ -171,6 +191,7 @@ impl Steps {
 
     fn send<'py>(slf: &Bound<'py, Self>, value: Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         let py = slf.py();
+        let value = Steps::receive(slf, value)?;
         Steps::step(slf, intern!(py, "send"), &PyTuple::new(py, [value])?)
     }
 
@@ -207,6 +228,7 @@ impl Steps {
     fn __clear__(&mut self) {
         self.inner = None;
         self.generator = None;
+        self.origin.clear();
     }
 }
 

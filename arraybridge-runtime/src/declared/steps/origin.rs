@@ -8,12 +8,12 @@ use pyo3::types::{PyDict, PyTuple};
 
 use super::async_generator::AsyncSteps;
 use crate::declared::Declared;
-use crate::declared::arguments::{ArgumentSlot, UnboundVersions};
+use crate::declared::arguments::{self, ArgumentSlot, ArgumentSlots, Destination, UnboundVersions};
 use crate::declared::call::{AttemptOptions, Call, FailedAttempt};
 use crate::declared::ladder::{self, Ladder, Rung, RungFailure};
 use crate::declared::result::{self, ResultScope};
 use crate::declared::scope;
-use crate::framework::device;
+use crate::framework::device::{self, Placement};
 use crate::framework::spec::Framework;
 use crate::interpreter::error::Result;
 use crate::policy::Policy;
@@ -24,12 +24,18 @@ pub(super) struct CallOrigin {
     args: Py<PyTuple>,
     kwargs: Option<Py<PyDict>>,
     policy: Policy,
+    /// Where the arrays go after a retry, if it is not where the declaration says.
+    pub destination: Option<Destination>,
+    /// The last value with arrays that the caller sent.
+    sent: Option<Py<PyAny>>,
 }
 
 /// A coroutine or a generator that was created by a retry, after its first step.
 pub(super) struct Restarted<'py> {
     /// The coroutine, the generator, or the first step of an asynchronous generator.
     pub inner: Bound<'py, PyAny>,
+    /// Where its arrays go.
+    pub destination: Option<Destination>,
     /// What the first step returned: a value, or the end.
     pub first_step: PyResult<Bound<'py, PyAny>>,
     /// The arrays that the function could write to.
@@ -59,6 +65,8 @@ impl CallOrigin {
             args: call.args.clone().unbind(),
             kwargs: call.kwargs.clone().map(Bound::unbind),
             policy: call.policy,
+            destination: None,
+            sent: None,
         }
     }
 
@@ -68,6 +76,8 @@ impl CallOrigin {
             args: self.args.clone_ref(py),
             kwargs: self.kwargs.as_ref().map(|kwargs| kwargs.clone_ref(py)),
             policy: self.policy,
+            destination: self.destination,
+            sent: self.sent.as_ref().map(|sent| sent.clone_ref(py)),
         }
     }
 
@@ -82,6 +92,46 @@ impl CallOrigin {
         let mut call = Call::new(py, definition, self.args.bind(py), kwargs, self.policy);
         call.find_arrays()?;
         Ok(call)
+    }
+
+    /// The arrays that the caller sent last.
+    fn sent<'py>(&self, py: Python<'py>) -> Result<ArgumentSlots<'py>> {
+        match &self.sent {
+            Some(sent) => arguments::find_sent(self.declared.get().definition(), sent.bind(py)),
+            None => Ok(ArgumentSlots::new()),
+        }
+    }
+
+    /// Converts the arrays of a value that the caller sends to a generator, as those of an argument.
+    ///
+    /// # Errors
+    ///
+    /// As [`arguments::fit`].
+    pub fn receive<'py>(&mut self, value: Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        let (py, definition) = (value.py(), self.declared.get().definition());
+        let slots = arguments::find_sent(definition, &value)?;
+        if slots.is_empty() {
+            return Ok(value);
+        }
+        let (options, framework) = (&definition.options, definition.options.input);
+        // They go to where the arguments of the call went.
+        let destination = match self.destination {
+            None => {
+                let device = scope::call_device(py, framework, &self.call(py)?.slots, options)?;
+                device.map(|device| Destination { framework, placement: Placement::On(device) })
+            }
+            destination => destination,
+        };
+        let args = PyTuple::new(py, [&value])?;
+        let fitted = arguments::fit(definition, &args, None, &slots, destination)?;
+        drop(slots);
+        self.sent = Some(value.unbind());
+        fitted.args.get_item(0)
+    }
+
+    /// Forgets what the caller sent.
+    pub fn clear(&mut self) {
+        self.sent = None;
     }
 
     /// Runs one step on the device and the stream of the call, or in the host's scope.
@@ -106,9 +156,10 @@ impl CallOrigin {
         if !scope::applies_to(framework) {
             return body();
         }
-        let call = self.call(py)?;
+        let mut call = self.call(py)?;
         let options = &call.definition.options;
         let device = scope::call_device(py, framework, &call.slots, options)?;
+        call.slots.extend(self.sent(py)?);
         let used = |slot: &ArgumentSlot<'py>| Some(slot.value.clone());
         scope::enter(py, framework, device, &call.slots, used, body)
     }
@@ -122,8 +173,9 @@ impl CallOrigin {
         let call = self.call(value.py())?;
         let execution = call.definition.options.execution;
         // The function may still read memory that was shared, and that the caller may write to.
+        let may_change = |slot: &ArgumentSlot<'py>| !slot.class.framework.immutable;
         if execution.ready.is_some()
-            && call.slots.iter().any(|slot| !slot.class.framework.immutable)
+            && (call.slots.iter().any(may_change) || self.sent(call.py)?.iter().any(may_change))
         {
             result::wait(execution, &value)?;
         }
@@ -155,6 +207,7 @@ impl CallOrigin {
         ladder.clear_caches(py);
         // The scope is entered for each step, not for the call.
         let attempt = AttemptOptions { scope: None, ..attempt };
+        let destination = attempt.destination;
         let (mut inner, versions) = call.attempt(&call.slots, &attempt)?;
         if let Some(generator) = generator {
             generator.try_borrow_mut().map_err(PyErr::from)?.restart(&inner);
@@ -169,12 +222,13 @@ impl CallOrigin {
             let written = versions.any_changed(call.definition.options.input);
             return Err(FailedAttempt { error: error.clone_ref(py), written }.into());
         }
-        Ok(Restarted { inner, first_step, versions: versions.unbind() })
+        Ok(Restarted { inner, destination, first_step, versions: versions.unbind() })
     }
 
     pub fn visit(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
         visit.call(&self.declared)?;
         visit.call(&self.args)?;
-        visit.call(&self.kwargs)
+        visit.call(&self.kwargs)?;
+        visit.call(&self.sent)
     }
 }

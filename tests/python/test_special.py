@@ -273,7 +273,7 @@ def test_an_interrupt_while_a_tensor_is_inspected_is_raised_once(torch):
             return super().__torch_function__(function, types, args, kwargs or {})
 
     x = torch.Tensor._make_subclass(Interrupted, torch.ones(3))
-    # A callback for collections, such as that of hypothesis, would get the interrupt and swallow it.
+    # A callback for collections, such as hypothesis has, would get the interrupt and swallow it.
     gc.disable()
     try:
         with pytest.raises(KeyboardInterrupt):

@@ -81,9 +81,7 @@ impl<'a, 'py> Gathered<'a, 'py> {
     fn start(&mut self, first: &Bound<'py, PyAny>) -> Result<State<'a, 'py>> {
         if let Some((like, joins)) = join::parts(first, self.how)? {
             // The policy is for the first array, which is sought only in the first place.
-            let elements = join::elements(first, first)?;
-            let leads = elements.first().is_some_and(|lead| detect::class_of(lead).is_some());
-            let mut policy = self.policy.take().filter(|_| leads);
+            let mut policy = self.policy.take();
             let column = |how| Gathered::new(how, self.axis, self.extent, policy.take());
             return Ok(State::Elements(like, joins.into_iter().map(column).collect()));
         }

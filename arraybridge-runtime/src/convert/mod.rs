@@ -380,9 +380,7 @@ fn prepare_own<'a, 'py>(
         Some(dtype) => {
             let wish = request.wish(py, endpoints, dtype)?;
             // A gradient has no meaning in eight bits, and frameworks do not clip there as ours do.
-            let smooth = |dtype: DType| {
-                matches!(dtype.kind(), Kind::Float | Kind::Complex) && dtype.size() > 1
-            };
+            let smooth = |dtype: DType| dtype.is_inexact() && dtype.size() > 1;
             let is_smooth = smooth(dtype) && wish.cast.is_some_and(smooth);
             Wish { recorded: is_smooth && target.records(py, data), ..wish }
         }

@@ -45,6 +45,11 @@ macro_rules! dtypes {
                 match self { $(DType::$variant => Kind::$kind),* }
             }
 
+            /// Whether its numbers are rounded, and may carry a gradient: it is floating point or complex.
+            pub const fn is_inexact(self) -> bool {
+                matches!(self.kind(), Kind::Float | Kind::Complex)
+            }
+
             /// The size of an element in bytes.
             pub const fn size(self) -> usize {
                 match self { $(DType::$variant => $bits / 8),* }

@@ -44,9 +44,8 @@ pub fn collect<T, E: From<AllocError>>(
 }
 
 fn reserve<T>(items: &mut Vec<T>, more: usize) -> Result<(), AllocError> {
-    let bytes = || items.len().saturating_add(more).saturating_mul(size_of::<T>());
-    let error = AllocError { bytes: bytes() };
-    items.try_reserve(more).map_err(|_| error)
+    let bytes = items.len().saturating_add(more).saturating_mul(size_of::<T>());
+    items.try_reserve(more).map_err(|_| AllocError { bytes })
 }
 
 #[cfg(test)]

@@ -254,8 +254,7 @@ impl<'py> DtypeCast<'_, 'py> {
 
     /// Whether a gradient can pass: both dtypes are floating point or complex.
     fn is_differentiable(&self) -> bool {
-        let smooth = |dtype: DType| matches!(dtype.kind(), Kind::Float | Kind::Complex);
-        smooth(self.from) && smooth(self.to)
+        self.from.is_inexact() && self.to.is_inexact()
     }
 
     fn cast_on_host(&self, array: &Bound<'py, PyAny>) -> Result<Bound<'py, PyAny>> {
@@ -383,8 +382,7 @@ impl<'py> DtypeCast<'_, 'py> {
             1 => ("value", "was"),
             _ => ("values", "were"),
         };
-        let is_float = |dtype: DType| matches!(dtype.kind(), Kind::Float | Kind::Complex);
-        let (became, way) = match (is_float(from), is_float(to)) {
+        let (became, way) = match (from.is_inexact(), to.is_inexact()) {
             (_, true) => (String::from("became infinite or NaN"), ""),
             (true, false) => (
                 format!("{were} clipped (NaN became 0)"),

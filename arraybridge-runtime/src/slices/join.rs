@@ -17,7 +17,7 @@ use crate::framework::endpoints::Endpoints;
 use crate::framework::generated::MemoryType;
 use crate::framework::loaded::{self, LoadedFramework};
 use crate::framework::oom;
-use crate::framework::spec::{ArrayOps, DType, Framework, Kind, Memory};
+use crate::framework::spec::{ArrayOps, DType, Framework, Memory};
 use crate::framework::warnings;
 use crate::host::buffer::HostBuffer;
 use crate::host::layout::contiguous_bytes;
@@ -571,9 +571,7 @@ pub(super) fn is_recorded<'py>(
     array: &Bound<'py, PyAny>,
 ) -> bool {
     let dtype = convert::dtype_of(py, loaded, array);
-    let differentiable =
-        dtype.is_none_or(|dtype| matches!(dtype.kind(), Kind::Float | Kind::Complex));
-    differentiable && loaded.records(py, array)
+    dtype.is_none_or(DType::is_inexact) && loaded.records(py, array)
 }
 
 /// The dtype to which NumPy promotes the dtypes of all arrays.

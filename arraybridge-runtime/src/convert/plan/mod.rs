@@ -408,17 +408,17 @@ fn steps_within(
     const REOPENED: Steps = &[Step::Open, Step::Gather, Step::Land];
     let on_host = from == Device::Host;
     let casts = wish.recorded && framework.array.is_some();
+    let by_kernels = match on_host {
+        true => fallbacks![Cast: REOPENED],
+        false => fallbacks![Cast: CAST_THROUGH_HOST],
+    };
     match (why, wish.cast) {
         (None, _) => (&[Step::Keep], &[]),
         // The framework's cast lacks some dtypes. There the kernels cast, and the gradient ends.
-        (_, Some(_)) if casts && from == target.device => match on_host {
-            true => (&[Step::Cast], fallbacks![Cast: REOPENED]),
-            false => (&[Step::Cast], fallbacks![Cast: CAST_THROUGH_HOST]),
-        },
-        (_, Some(_)) if casts && framework.device.r#move.is_some() => match on_host {
-            true => (&[Step::Cast, Step::Move], fallbacks![Cast: REOPENED]),
-            false => (&[Step::Cast, Step::Move], fallbacks![Cast: CAST_THROUGH_HOST]),
-        },
+        (_, Some(_)) if casts && from == target.device => (&[Step::Cast], by_kernels),
+        (_, Some(_)) if casts && framework.device.r#move.is_some() => {
+            (&[Step::Cast, Step::Move], by_kernels)
+        }
         (_, Some(dtype)) if on_host => (gathering(target, dtype), &[]),
         (_, Some(_)) => (CAST_THROUGH_HOST, &[]),
         (Some(Why::Device), _) if framework.device.r#move.is_some() => (&[Step::Move], &[]),

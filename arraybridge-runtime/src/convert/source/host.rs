@@ -17,7 +17,7 @@ use crate::framework::device::Device;
 use crate::framework::endpoints::Endpoints;
 use crate::framework::loaded::LoadedFramework;
 use crate::framework::shortcuts::{self, ShortCut};
-use crate::framework::spec::{DType, Framework, Kind, Memory, Op};
+use crate::framework::spec::{DType, Framework, Memory, Op};
 use crate::interpreter::detached::{DetachedBuffer, DetachedRef};
 use crate::interpreter::error::{Failure, Result, attempt};
 use crate::memory::buffer;
@@ -268,7 +268,7 @@ pub fn alike(
 
 /// Whether elements of this dtype are what exports say. Packed integers come out of them as whole ones.
 fn is_never_packed(dtype: DType) -> bool {
-    matches!(dtype.kind(), Kind::Float | Kind::Complex)
+    dtype.is_inexact()
 }
 
 /// Makes memory on the host that is going to be shared stay where it is, if its owner could still free

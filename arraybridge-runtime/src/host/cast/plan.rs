@@ -50,7 +50,7 @@ impl Plan {
     /// A plan that writes nothing, and finds integers that a type of floats does not have; `None` if it has
     /// all of them, or if the types are others.
     pub fn of_rounded(src: DType, dst: DType) -> Option<Plan> {
-        if !matches!(dst.kind(), Kind::Float | Kind::Complex) || dst.holds(src) {
+        if !dst.is_inexact() || dst.holds(src) {
             return None;
         }
         let rounded = Some((kernel::rounded_of(src)?, dst.significand() as u32));

@@ -857,7 +857,12 @@ def test_nan_is_the_largest_and_the_smallest_number(join):
         ("concatenate", lambda image: 1, "needs arrays"),
         ("sum", lambda image: image, "does not fit the shape"),
         (("sum", "sum"), lambda image: (1, 2, 3), "2 elements"),
-        (("sum",), lambda image: 1, "different structures"),
+        (("sum",), lambda image: 1, "join is a tuple, and the function returned int"),
+        (
+            ("sum", "sum"),
+            lambda image, calls=[]: calls.append(1) or [(1, 2), [1, 2]][len(calls) % 2],
+            "different structures",
+        ),
     ],
 )
 def test_a_join_that_does_not_fit_the_results_ends_the_split(join, result, text):

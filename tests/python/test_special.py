@@ -19,6 +19,9 @@ def others(framework):
     return [name for name in bridges.INSTALLED if name != framework]
 
 
+CASTS = ("float16", "bfloat16", "uint8", "int32", "bool")
+
+
 def refused(x, framework, *words, kind=REFUSALS):
     """Every other framework refuses the object. The error names its framework and has one word."""
     assert others(framework)
@@ -56,6 +59,8 @@ def arrives(x, framework, expected):
 def test_a_masked_array_is_refused():
     x = np.ma.masked_array([1.0, 2.0, 3.0], [False, True, False], dtype="float32")
     refused(x, "numpy", "masked", kind=ab.UnsupportedArrayError)
+    with pytest.raises(ab.UnsupportedArrayError, match="masked"):
+        ab.convert(x, "numpy", dtype="float64")
     assert ab.convert(x, "numpy") is x
 
 
@@ -236,6 +241,16 @@ def test_a_vmapped_tensor_is_refused(torch):
 
     torch.func.vmap(inside)(torch.ones(3, 2))
     assert seen
+
+
+def test_a_vmapped_tensor_is_cast_by_its_framework(torch):
+    x = torch.tensor([[-3.0, 0.5], [2.5, 300.0], [np.nan, 1.0]])
+    for dtype in CASTS:
+        y = torch.func.vmap(lambda x, dtype=dtype: ab.convert(x, "torch", dtype=dtype))(x)
+        expected = ab.convert(x, "torch", dtype=dtype)
+        assert y.dtype == expected.dtype
+        # Which NaN it is differs.
+        assert torch.equal(y.double().nan_to_num(-1), expected.double().nan_to_num(-1)), dtype
 
 
 def test_a_tensor_under_grad_transformation_is_refused():
@@ -452,6 +467,50 @@ def test_a_traced_array_is_refused(jax):
     assert len(seen) == 3
 
 
+def test_a_traced_array_is_cast_by_its_framework(jax):
+    x = jax.numpy.asarray([-3.0, 0.5, 2.5, 300.0, np.nan], "float32")
+    for dtype in CASTS:
+
+        def inside(x, dtype=dtype):
+            record = ab.explain(x, "jax", dtype=dtype)
+            with ab.trace() as records:
+                y = ab.convert(x, "jax", dtype=dtype)
+            assert [r.how for r in records] == [record.how] == ["the framework's cast"]
+            assert (record.route, record.dtype, record.shape) == ("copy", dtype, x.shape)
+            return y
+
+        y, expected = jax.jit(inside)(x), ab.convert(x, "jax", dtype=dtype)
+        assert y.dtype == expected.dtype and y.tobytes() == expected.tobytes(), dtype
+    slope = jax.grad(lambda x: ab.convert(x, "jax", dtype="float16").sum())(x)
+    assert slope.tolist() == [1.0] * 5 and slope.dtype == x.dtype
+    rows = jax.vmap(lambda x: ab.convert(x, "jax", dtype="uint8"))(x[:4])
+    assert rows.tolist() == [0, 0, 2, 255]
+
+
+def test_a_cast_of_a_traced_array_is_refused_where_nothing_can_make_it(jax):
+    def inside(x):
+        assert ab.convert(x, "jax", dtype=x.dtype) is x
+        assert ab.explain(x, "jax", dtype=x.dtype).route == "keep"
+        for options in (dict(copy=True), dict(device="cpu")):
+            assert ab.convert(x, "jax", dtype="float16", **options).dtype == "float16"
+            record = ab.explain(x, "jax", dtype="float16", **options)
+            assert (record.route, record.dtype, record.device) == ("copy", "float16", "host")
+        for options, error in (
+            (dict(dtype="float16", copy=False), ab.CopyRequiredError),
+            (dict(copy=True), ab.UnsupportedArrayError),
+        ):
+            for call in (ab.convert, ab.explain):
+                with pytest.raises(error):
+                    call(x, "jax", **options)
+        with pytest.raises(ab.UnsupportedArrayError, match="traced"):
+            ab.convert(x, "numpy", dtype="float16")
+        return x
+
+    jax.jit(inside)(jax.numpy.ones(3))
+    with pytest.raises(ab.UnsupportedArrayError, match="key"):
+        ab.convert(jax.random.key(0), "jax", dtype="float32")
+
+
 def test_a_deleted_array_is_refused(jax):
     x = jax.numpy.ones(3)
     x.delete()
@@ -538,6 +597,15 @@ def test_a_symbolic_tensor_is_refused(tf):
 
     inside(tf.ones(3))
     assert seen
+
+
+def test_a_symbolic_tensor_is_cast_by_its_framework(tf):
+    x = tf.constant([-3.0, 0.5, 2.5, 300.0, np.nan])
+    for dtype in CASTS:
+        inside = tf.function(lambda x, dtype=dtype: ab.convert(x, "tensorflow", dtype=dtype))
+        y, expected = inside(x), ab.convert(x, "tensorflow", dtype=dtype)
+        assert y.dtype == expected.dtype
+        assert y.numpy().tobytes() == expected.numpy().tobytes(), dtype
 
 
 def test_a_sparse_or_ragged_tensor_is_refused(tf):

@@ -105,6 +105,11 @@ impl LoadedFramework {
         self.framework.reasons.iter().find(holds)
     }
 
+    /// Whether a transformation wraps an array: it has no memory, and operations work on it.
+    pub fn is_lifted<'py>(&self, py: Python<'py>, data: &Bound<'py, PyAny>) -> bool {
+        self.reason(py, data).is_some_and(|reason| reason.role == Some(ReasonRole::Lifted))
+    }
+
     /// The reason why even the framework itself must not read an array, if the table knows one.
     #[inline]
     pub fn released<'py>(

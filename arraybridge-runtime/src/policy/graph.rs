@@ -1,5 +1,5 @@
-//! Casts of arguments by their framework's own operations, for arrays that are traced, recorded or held
-//! by a variable.
+//! Casts by a framework's own operations, for arrays that are traced, recorded, wrapped by a transformation or
+//! held by a variable.
 
 use pyo3::prelude::*;
 
@@ -9,9 +9,99 @@ use crate::convert::record::Record;
 use crate::convert::{self, Request, trace};
 use crate::framework::detect::{self, Role};
 use crate::framework::endpoints::Endpoints;
-use crate::framework::loaded::LoadedFramework;
-use crate::framework::spec::DType;
-use crate::interpreter::error::Result;
+use crate::framework::loaded::{self, LoadedFramework};
+use crate::framework::oom;
+use crate::framework::spec::{DType, Framework, Memory};
+use crate::interpreter::error::{Error, Failure, Result};
+
+/// As [`convert::convert_to`]. An array of the target's own framework that has no memory to read is cast
+/// by the framework's operations: one that is traced, or wrapped by a transformation.
+///
+/// # Errors
+///
+/// As [`convert::convert_to`].
+pub fn convert_to<'py>(
+    data: &Bound<'py, PyAny>,
+    target: &'static Framework,
+    request: &Request,
+) -> Result<Bound<'py, PyAny>> {
+    let refused = match convert::convert_to(data, target, request) {
+        Err(error) if has_no_memory(data, target, request, &error) => error,
+        done => return done,
+    };
+    let py = data.py();
+    let loaded = loaded::load(py, target, Endpoints::of(target))?;
+    let cast = match cast_in_graph(data, loaded, request) {
+        Err(Error::Python(error)) if !oom::passes_through(py, &error) => return Err(refused),
+        cast => cast?,
+    };
+    let left = after_cast(request, cast.is_some());
+    match cast {
+        Some(cast) if left.is_plain() => Ok(cast),
+        cast => convert::convert_to(cast.as_ref().unwrap_or(data), target, &left),
+    }
+}
+
+/// As [`convert::explain`], of what [`convert_to`] does.
+///
+/// # Errors
+///
+/// As [`convert::convert_to`].
+pub fn explain(
+    data: &Bound<'_, PyAny>,
+    target: &'static Framework,
+    request: &Request,
+) -> Result<Record> {
+    match convert::explain(data, target, request) {
+        Err(error) if has_no_memory(data, target, request, &error) => {
+            let loaded = loaded::load(data.py(), target, Endpoints::of(target))?;
+            let cast = wanted(data, loaded, request)?;
+            let left = convert::explain(data, target, &after_cast(request, cast.is_some()))?;
+            Ok(match cast {
+                Some((_, to)) => {
+                    let cast = Record::of_cast(loaded, data, to, BY_FRAMEWORK);
+                    Record { device: left.device, ..cast }
+                }
+                None => left,
+            })
+        }
+        done => done,
+    }
+}
+
+/// Whether a cast was refused because an array of the target's own framework has no memory, though its
+/// operations work on it.
+#[cold]
+fn has_no_memory(
+    data: &Bound<'_, PyAny>,
+    target: &'static Framework,
+    request: &Request,
+    error: &Error,
+) -> bool {
+    let py = data.py();
+    let is_refused = matches!(error, Error::Conversion(why) if why.failure == Failure::Array);
+    // The operations of a host framework would silently turn masked arrays into plain ones.
+    if !is_refused || request.dtype.is_none() || target.memory == Memory::Host {
+        return false;
+    }
+    match detect::class_of(data) {
+        Some(class) if class.framework.memory_type == target.memory_type => match class.role {
+            Role::Refused(_) => true,
+            _ => loaded::load(py, target, Endpoints::of(target))
+                .is_ok_and(|loaded| loaded.is_lifted(py, data)),
+        },
+        _ => false,
+    }
+}
+
+/// What is left of a request after the cast, which is a copy.
+fn after_cast(request: &Request, is_cast: bool) -> Request {
+    let copy = request.copy.filter(|copy| !copy || !is_cast);
+    Request { dtype: None, copy, ..*request }
+}
+
+/// What the record of such a cast says.
+const BY_FRAMEWORK: &str = "the framework's cast";
 
 /// Casts an array by operations of its own framework, so that a trace or a gradient goes on. The values
 /// are those of any other cast, and so are its checks and its record. `None` if the array has the dtype.
@@ -24,6 +114,25 @@ pub fn cast_in_graph<'py>(
     loaded: &LoadedFramework,
     request: &Request,
 ) -> Result<Option<Bound<'py, PyAny>>> {
+    let Some((from, to)) = wanted(data, loaded, request)? else { return Ok(None) };
+    let start = trace::start();
+    let result = cast(data, loaded, from, to)?;
+    if let Some(start) = start {
+        trace::push(data.py(), Record::of_cast(loaded, &result, to, BY_FRAMEWORK), start);
+    }
+    Ok(Some(result))
+}
+
+/// The dtypes to cast from and to; `None` if the array has the dtype.
+///
+/// # Errors
+///
+/// As [`convert_to`](convert::convert_to).
+fn wanted(
+    data: &Bound<'_, PyAny>,
+    loaded: &LoadedFramework,
+    request: &Request,
+) -> Result<Option<(DType, DType)>> {
     let (py, endpoints) = (data.py(), Endpoints::of(loaded.framework));
     let Some(to) = request.dtype else { return Ok(None) };
     let from = convert::dtype_of(py, loaded, data);
@@ -39,13 +148,7 @@ pub fn cast_in_graph<'py>(
     if trace::copy_default(py, request.copy) == Some(false) {
         return Err(convert::copy_required(endpoints, request, Why::Cast));
     }
-    let start = trace::start();
-    let result = cast(data, loaded, from.unwrap_or(to), to)?;
-    if let Some(start) = start {
-        let record = Record::of_cast(loaded, &result, to, "the framework's cast");
-        trace::push(py, record, start);
-    }
-    Ok(Some(result))
+    Ok(Some((from.unwrap_or(to), to)))
 }
 
 /// Casts what a variable holds, or the array itself. Integers are rounded to and clamped.

@@ -30,7 +30,7 @@ use crate::memory::cast;
 use crate::memory::source::Source;
 
 pub use declare::{DtypePolicy, dtype_named, install, narrow_named};
-pub use graph::cast_in_graph;
+pub use graph::{cast_in_graph, convert_to, explain};
 pub use stack::StackPolicy;
 
 /// Which dtype a function's result gets.

@@ -12,7 +12,7 @@ use crate::declared::options::Options;
 use crate::framework::device::{self, Device, Placement};
 use crate::framework::endpoints::Endpoints;
 use crate::framework::loaded::{self, LoadedFramework};
-use crate::framework::spec::{DType, Framework, Memory, ReasonRole};
+use crate::framework::spec::{DType, Framework, Memory};
 use crate::framework::warnings;
 use crate::interpreter::containers::Container;
 use crate::interpreter::error::Result;
@@ -240,13 +240,11 @@ impl<'py> Fitter<'_, 'py> {
     /// gradient, or may be. A gradient has no meaning in eight bits.
     fn is_in_graph(&self, slot: &ArgumentSlot<'py>, dtype: DType) -> bool {
         let Fitter { py, loaded, .. } = *self;
-        let is_lifted = || {
-            let reason = loaded.reason(py, &slot.value);
-            reason.is_some_and(|reason| reason.role == Some(ReasonRole::Lifted))
-        };
         let passes = dtype.is_inexact()
             && dtype.size() > 1
             && convert::dtype_of(py, loaded, &slot.value).is_some_and(DType::is_inexact);
-        !slot.is_plain() || (passes && loaded.records(py, &slot.value)) || is_lifted()
+        !slot.is_plain()
+            || (passes && loaded.records(py, &slot.value))
+            || loaded.is_lifted(py, &slot.value)
     }
 }

@@ -139,7 +139,15 @@ pub(in crate::declared) fn parts<'a, 'py>(
         None if !is_sequence(first) => return Ok(None),
         None => None,
     };
-    let count = elements(first, first)?.len();
+    if !is_sequence(first) {
+        let class = first.get_type().name()?;
+        let text = format!(
+            "join is a tuple, and the function returned {class} instead of a tuple or a list; \
+             use one way of joining"
+        );
+        return Err(Error::Value(text));
+    }
+    let count = first.len()?;
     if let Some(joins) = joins.filter(|joins| joins.len() != count) {
         let wanted = joins.len();
         let text = format!("join has {wanted} elements and the result has {count}");

@@ -89,15 +89,18 @@ fn sequence<'py>(value: &Bound<'py, PyAny>) -> Option<Vec<Bound<'py, PyAny>>> {
     tuple.or_else(|_| value.cast::<PyList>().map(|list| list.iter().collect())).ok()
 }
 
-/// A whole number that is not below another one.
+/// A whole number that is not below another one. What is longer than any axis stands for the whole axis.
 fn whole(name: &str, value: &Bound<'_, PyAny>, least: usize) -> Result<usize> {
-    let is_number = value.hasattr(intern!(value.py(), "__index__"))?;
-    if !is_number || value.is_instance_of::<PyBool>() {
+    const LONGEST: usize = isize::MAX as usize;
+    let index = intern!(value.py(), "__index__");
+    if !value.hasattr(index)? || value.is_instance_of::<PyBool>() {
         let class = value.get_type().name()?;
         return Err(Error::Type(format!("{name} must be whole numbers, not {class}")));
     }
-    let number = value.extract().ok().filter(|number| *number >= least);
-    number.ok_or_else(|| {
-        Error::Value(format!("{name} must be a whole number of at least {least}, not {value}"))
-    })
+    let number = value.call_method0(index)?;
+    if number.lt(least)? {
+        let text = format!("{name} must be a whole number of at least {least}, not {value}");
+        return Err(Error::Value(text));
+    }
+    Ok(number.extract().unwrap_or(LONGEST).min(LONGEST))
 }

@@ -189,6 +189,12 @@ def slices(name: str, data: np.ndarray, package: Any) -> np.ndarray:
     return np.asarray(declared(data, slice_by_slice=True))
 
 
+def slices_of_own(name: str, data: np.ndarray, package: Any) -> np.ndarray:
+    """As the original can do it: what it declares for one framework computes in that of its arrays."""
+    declared = getattr(package, name)(normalized)
+    return np.asarray(declared(_own(name)[0](data), slice_by_slice=True))
+
+
 # A loop over a data set --------------------------------------------------------------------------
 
 
@@ -299,7 +305,7 @@ JOBS = {
                 HAND: partial(slices_by_hand, name),
                 "by hand, in a function": partial(slices_in_a_function, name),
                 OURS: partial(slices, name),
-                ORIGINAL: partial(slices, name),
+                ORIGINAL: partial(slices_of_own, name),
             },
             1.02,
             small=64,  # JAX compiles for the number of slices

@@ -145,7 +145,7 @@ fn convert_foreign<'py>(
 ///
 /// # Errors
 ///
-/// As [`convert_to`] and `convert_narrowed`, and when the label does not match the object.
+/// As `convert_to` and `convert_narrowed`, and when the label does not match the object.
 pub fn convert_labelled<'py>(
     data: &Bound<'py, PyAny>,
     source: &'static Framework,
@@ -179,7 +179,7 @@ pub fn class_of(data: &Bound<'_, PyAny>) -> Result<Class> {
 ///
 /// # Errors
 ///
-/// As [`convert_to`].
+/// As `convert_to`.
 pub fn pair<'py>(
     source: &'static Framework,
     target: &'static Framework,

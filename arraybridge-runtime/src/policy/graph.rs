@@ -14,12 +14,12 @@ use crate::framework::oom;
 use crate::framework::spec::{DType, Framework, Memory};
 use crate::interpreter::error::{Error, Failure, Result};
 
-/// As [`convert::convert_to`]. An array of the target's own framework that has no memory to read is cast
-/// by the framework's operations: one that is traced, or wrapped by a transformation.
+/// Converts any framework's array to an array of `target`. One of the target's own that has no memory to
+/// read, since it is traced or wrapped by a transformation, is cast by the framework's operations.
 ///
 /// # Errors
 ///
-/// As [`convert::convert_to`].
+/// [`Error::Conversion`] says which framework, why, and what to do.
 pub fn convert_to<'py>(
     data: &Bound<'py, PyAny>,
     target: &'static Framework,
@@ -42,11 +42,11 @@ pub fn convert_to<'py>(
     }
 }
 
-/// As [`convert::explain`], of what [`convert_to`] does.
+/// What [`convert_to`] would do, without doing it.
 ///
 /// # Errors
 ///
-/// As [`convert::convert_to`].
+/// As [`convert_to`].
 pub fn explain(
     data: &Bound<'_, PyAny>,
     target: &'static Framework,

@@ -52,7 +52,7 @@ pub fn is_slice(array: &Bound<'_, PyAny>) -> bool {
 ///
 /// # Errors
 ///
-/// [`Error::Value`] when the array is not 3-D; as [`convert::convert_to`].
+/// [`Error::Value`] when the array is not 3-D; as `convert_to`.
 pub fn unstack<'py>(
     array: &Bound<'py, PyAny>,
     target: &'static Framework,
@@ -83,7 +83,7 @@ fn as_arrays<'a, 'py>(
 /// # Errors
 ///
 /// [`Error::Value`] when there are no slices, when one is not 2-D, and when their shapes differ;
-/// as [`convert::convert_to`].
+/// as `convert_to`.
 pub fn stack<'py>(
     slices: &[Bound<'py, PyAny>],
     target: &'static Framework,
@@ -276,7 +276,7 @@ pub fn region<'py>(
 /// # Errors
 ///
 /// [`Error::Value`] when there are no arrays, when they have no such axis, and when their other axes
-/// differ; as [`convert::convert_to`].
+/// differ; as `convert_to`.
 pub fn concatenate<'py>(parts: &[Bound<'py, PyAny>], axis: usize) -> Result<Bound<'py, PyAny>> {
     let Some(first) = parts.first() else {
         return Err(Error::Value("there are no arrays to concatenate".into()));

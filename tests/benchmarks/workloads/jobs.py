@@ -190,7 +190,7 @@ def slices(name: str, data: np.ndarray, package: Any) -> np.ndarray:
 
 
 def slices_of_own(name: str, data: np.ndarray, package: Any) -> np.ndarray:
-    """As the original can do it: what it declares for one framework computes in that of its arrays."""
+    """As the original can do it: functions compute in the framework of its arrays."""
     declared = getattr(package, name)(normalized)
     return np.asarray(declared(_own(name)[0](data), slice_by_slice=True))
 

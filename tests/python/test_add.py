@@ -194,3 +194,8 @@ def test_without_a_published_sdist_the_way_out_is_named(monkeypatch, capsys, tmp
     (tmp_path / "my.toml").write_text(GOOD)
     assert add.run([str(tmp_path / "my.toml")], None, False) == 1
     assert "--source" in capsys.readouterr().err
+
+
+def test_a_name_that_is_no_file_needs_the_sources(capsys):
+    assert add.run(["no_such_table"], None, True) == 1
+    assert "no_such_table is not a file" in capsys.readouterr().err

@@ -506,7 +506,7 @@ def test_a_value_that_does_not_fit_the_nearest_dtype_is_an_error():
     not_finite = np.array([np.inf, -np.inf, np.nan, 1e-300])
     assert np.array_equal(f(not_finite), [np.inf, -np.inf, np.nan, 0], equal_nan=True)
     for given, effect in [
-        (np.array([2**31, 0]), "int32.* clips them"),
+        (np.array([2**31, 0]), "int32.* clips them, or call .*jax_enable_x64"),
         (np.array([2**32], "uint64"), "uint32.* clips them"),
         (np.array([1e300, 1.0]), "float32.* makes them infinite"),
         (np.array([1 - 1e300j, np.inf]), "complex64.* makes them infinite"),

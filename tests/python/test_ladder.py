@@ -856,7 +856,11 @@ def test_nan_is_the_largest_and_the_smallest_number(join):
         ("sum", lambda image: "label", "arrays or numbers"),
         ("concatenate", lambda image: 1, "needs arrays"),
         ("sum", lambda image: image, "does not fit the shape"),
-        (("sum", "sum"), lambda image: (1, 2, 3), "2 elements"),
+        (
+            ("sum", "sum"),
+            lambda image: (1, 2, 3),
+            "join is for 2 results, and the function",
+        ),
         (("sum",), lambda image: 1, "join is a tuple, and the function returned int"),
         (
             ("sum", "sum"),

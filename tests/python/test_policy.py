@@ -427,6 +427,15 @@ def test_fractions_that_the_default_policy_rounds_are_counted_once_per_function(
     assert ": 4 values" in text and 'scaling="unit"' in text
 
 
+def test_a_warning_of_clipped_values_names_another_way_than_the_one_taken():
+    bridges.need("numpy")
+    result, lead = np.array([-1.0, 0.5]), np.ones(2, "uint8")
+    for scaling, named in (("clamp", ["unit", "stretch"]), ("unit", ["stretch"])):
+        with pytest.warns(ab.ClippedValuesWarning, match="1 value .* clipped") as caught:
+            ab.finish_dtype(result, lead, scaling=scaling)
+        assert [way for way in ("unit", "stretch") if f'"{way}"' in str(caught[0].message)] == named
+
+
 def test_a_policy_that_was_chosen_loses_no_fractions_by_accident():
     given = np.arange(3, dtype="uint8")
 

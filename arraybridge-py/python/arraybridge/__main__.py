@@ -94,7 +94,7 @@ def _add_trace(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     traced = commands.add_parser("trace", help=about, description=about)
     traced.add_argument("--json", action="store_true", help="print JSON")
     traced.add_argument(
-        "--save", metavar="FILE", help="also write a timeline for Perfetto and Chrome"
+        "--save", metavar="FILE", help="also write a timeline for Perfetto and speedscope"
     )
     traced.add_argument("-m", dest="is_module", action="store_true", help="run a module")
     traced.add_argument("program", help="the script or the module")

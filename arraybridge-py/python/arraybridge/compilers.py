@@ -61,8 +61,9 @@ def jax_callback(
 
     Notes
     -----
-    In a compiled program, the function runs on a thread of JAX. There, the caller's
-    ``dtype_policy``, ``no_copy`` and ``trace`` have no effect, except ``trace(everywhere=True)``.
+    In a compiled program, the function runs on whatever thread JAX calls it on. That need not be
+    the caller's, where ``dtype_policy``, ``no_copy`` and ``trace`` hold; ``trace(everywhere=True)``
+    and the policy of the declaration always do.
     It gets arrays on the host, whose memory belongs to JAX again as soon as the function returns.
 
     Examples

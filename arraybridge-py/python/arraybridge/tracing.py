@@ -36,7 +36,7 @@ class trace:
     function's attribute ``trace``.
 
     ``str()`` of the object is a table of totals, which notebooks show as HTML. ``save`` writes a
-    file that Perfetto and Chrome show as a timeline.
+    file that Perfetto and speedscope show as a timeline.
 
     >>> import numpy, arraybridge
     >>> collected = arraybridge.trace()

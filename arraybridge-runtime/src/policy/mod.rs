@@ -384,10 +384,14 @@ impl<'py> DtypeCast<'_, 'py> {
         };
         let (became, way) = match (from.is_inexact(), to.is_inexact()) {
             (_, true) => (String::from("became infinite or NaN"), ""),
-            (true, false) => (
-                format!("{were} clipped (NaN became 0)"),
-                ", or scaling=\"unit\" or \"stretch\" to change its range",
-            ),
+            (true, false) => {
+                let way = match self.policy.scaling {
+                    Scaling::Clamp => ", or scaling=\"unit\" or \"stretch\" to change its range",
+                    Scaling::Unit => ", or scaling=\"stretch\" to change its range",
+                    Scaling::Stretch => "",
+                };
+                (format!("{were} clipped (NaN became 0)"), way)
+            }
             (false, false) => (format!("{were} clipped"), ""),
         };
         let text = format!(

@@ -133,6 +133,9 @@ def run(tables: Sequence[str], source: str | None, dry_run: bool) -> int:
             # A mistake in a file that is there is reported before anything is downloaded.
             if all(Path(table).is_file() for table in tables):
                 names_of([Path(table) for table in tables])
+            elif dry_run and source is None:
+                named = next(table for table in tables if not Path(table).is_file())
+                raise Refused(f"{named} is not a file; the name of a table needs --source")
             if dry_run and source is None:
                 print("The tables are right, as far as that can be known without Rust.")
                 return 0

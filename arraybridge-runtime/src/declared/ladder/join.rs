@@ -150,7 +150,7 @@ pub(in crate::declared) fn parts<'a, 'py>(
     let count = first.len()?;
     if let Some(joins) = joins.filter(|joins| joins.len() != count) {
         let wanted = joins.len();
-        let text = format!("join has {wanted} elements and the result has {count}");
+        let text = format!("join is for {wanted} results, and the function returned {count}");
         return Err(Error::Value(text));
     }
     let nothing = vec![first.py().None().into_bound(first.py()); count];

@@ -1148,3 +1148,18 @@ def test_memory_that_runs_out_for_many_slices_is_an_error(call):
                 raise SystemExit("there was memory")
         """
     )
+
+
+def test_a_trace_that_knows_the_number_of_slices_alone_has_slices():
+    bridges.need("tensorflow")
+    import tensorflow as tf
+
+    declared = ab.tensorflow(lambda image: image + 1)
+    for signature in ([2, None, None], [2, 3, None]):
+        spec = tf.TensorSpec(signature, tf.uint8)
+        sliced = tf.function(lambda x: declared(x, slice_by_slice=True), input_signature=[spec])
+        assert (sliced(tf.zeros((2, 3, 4), tf.uint8)).numpy() == np.ones((2, 3, 4))).all()
+        spec = tf.TensorSpec([None, *signature[1:]], tf.uint8)
+        sliced = tf.function(lambda x: declared(x, slice_by_slice=True), input_signature=[spec])
+        with pytest.raises(Exception, match="the number of slices is unknown"):
+            sliced(tf.zeros((2, 3, 4), tf.uint8))

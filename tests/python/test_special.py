@@ -253,6 +253,57 @@ def test_a_vmapped_tensor_is_cast_by_its_framework(torch):
         assert torch.equal(y.double().nan_to_num(-1), expected.double().nan_to_num(-1)), dtype
 
 
+def test_a_vmapped_tensor_is_cast_to_eight_bits_as_any_other(torch):
+    halves = torch.arange(65536, dtype=torch.int32).to(torch.int16).view(torch.float16)
+    for x in (halves, halves.float() * 1.001, halves.to(torch.bfloat16), torch.arange(-500, 500)):
+        for dtype in ("e4m3fn", "e4m3fnuz", "e5m2", "e5m2fnuz", "e8m0fnu"):
+            cast = lambda x, dtype=dtype: ab.convert(x, "torch", dtype=f"float8_{dtype}").float()  # noqa: E731
+            y, expected = torch.func.vmap(cast)(x), cast(x)
+            assert torch.equal(y.isnan(), expected.isnan()), dtype
+            assert torch.equal(y.nan_to_num(), expected.nan_to_num()), dtype
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit.trace:FutureWarning")
+@pytest.mark.filterwarnings("ignore::torch.jit.TracerWarning")
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: ab.convert(x, "torch", dtype="int16"),
+        ab.torch(lambda x: x * 1.5),
+        ab.torch(input_dtype="int32", dtype_conversion="native")(lambda x: x * 2),
+        ab.torch(tiles=(2, 2))(lambda x: x * 2),
+        ab.torch(tiles=(2, 2), halo=1, workers=2)(lambda x: x * 2),
+        ab.torch(slice_by_slice=True)(lambda x: x * 2),
+        lambda x: ab.stack_slices([x[0], x[1].float()], "torch"),
+    ],
+    ids=["convert", "policy", "input_dtype", "tiles", "workers", "slices", "stack"],
+)
+def test_a_program_that_torch_records_computes_from_its_input(torch, function):
+    from torch.fx.experimental.proxy_tensor import make_fx
+
+    x = torch.arange(24, dtype=torch.uint8).reshape(2, 3, 4)
+    other = x.flip(2) + 7
+    for program in (torch.jit.trace(function, x), make_fx(function)(x)):
+        assert torch.equal(program(other), function(other))
+        assert program(other).dtype == function(other).dtype
+
+
+def test_an_array_of_a_symbolic_trace_has_no_dtype_to_cast(torch):
+    seen = []
+
+    def inside(x):
+        assert ab.detect_memory_type(x) == "torch"
+        with pytest.raises(ab.UnsupportedDtypeError, match="torch"):
+            ab.convert(x, "torch", dtype="uint8")
+        with pytest.raises(ab.UnsupportedArrayError, match="symbolic"):
+            ab.convert(x, "numpy")
+        seen.append(True)
+        return x
+
+    torch.fx.symbolic_trace(inside)
+    assert seen
+
+
 def test_a_tensor_under_grad_transformation_is_refused():
     bridges.need("torch")
     # In a process without TensorFlow: torch.func.grad imports torch._dynamo, which aborts there.
@@ -511,6 +562,17 @@ def test_a_cast_of_a_traced_array_is_refused_where_nothing_can_make_it(jax):
         ab.convert(jax.random.key(0), "jax", dtype="float32")
 
 
+def test_a_traced_array_of_a_dtype_that_is_not_known_is_not_cast(jax):
+    x = jax.numpy.asarray([-8, -1, 3]).astype("int4")
+    for function in (
+        lambda x: ab.convert(x, "jax", dtype="uint8"),
+        ab.jax(input_dtype="uint8", dtype_conversion="native")(lambda x: x),
+    ):
+        for call in (function, jax.jit(function), jax.vmap(function)):
+            with pytest.raises(ab.UnsupportedDtypeError, match="int4"):
+                call(x)
+
+
 def test_a_deleted_array_is_refused(jax):
     x = jax.numpy.ones(3)
     x.delete()
@@ -606,6 +668,23 @@ def test_a_symbolic_tensor_is_cast_by_its_framework(tf):
         y, expected = inside(x), ab.convert(x, "tensorflow", dtype=dtype)
         assert y.dtype == expected.dtype
         assert y.numpy().tobytes() == expected.numpy().tobytes(), dtype
+    # TensorFlow has no cast of these.
+    for given in (tf.constant([1, 2, 255], "uint8"), tf.constant([True, False])):
+        y = tf.function(lambda x: ab.convert(x, "tensorflow", dtype="float8_e5m2"))(given)
+        expected = ab.convert(given, "tensorflow", dtype="float8_e5m2")
+        assert y.numpy().tobytes() == expected.numpy().tobytes()
+
+
+def test_a_sparse_or_ragged_tensor_is_not_cast_either(tf):
+    for x in (
+        tf.sparse.from_dense([[1.0, 0.0]]),
+        tf.ragged.constant([[0.5, 300.0], [2.5]]),
+        tf.IndexedSlices(tf.ones((1, 2)), tf.constant([0]), tf.constant([1, 2])),
+    ):
+        for dtype in ("uint8", "float16"):
+            for call in (ab.convert, ab.explain):
+                with pytest.raises(ab.UnsupportedArrayError, match="sparse|ragged"):
+                    call(x, "tensorflow", dtype=dtype)
 
 
 def test_a_sparse_or_ragged_tensor_is_refused(tf):

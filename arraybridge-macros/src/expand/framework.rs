@@ -150,6 +150,7 @@ fn conversions(framework: &Framework) -> TokenStream {
         recording,
         copy_recorded,
         transforming,
+        tracing,
         translate,
         ready,
         lazy,
@@ -158,8 +159,8 @@ fn conversions(framework: &Framework) -> TokenStream {
     } = framework;
     let [to_numpy, from_numpy, copy, ready, version] =
         [to_numpy, from_numpy, copy, ready, version].map(optional_op);
-    let [recording, copy_recorded, transforming, translate] =
-        [recording, copy_recorded, transforming, translate].map(optional_op);
+    let [recording, copy_recorded, transforming, tracing, translate] =
+        [recording, copy_recorded, transforming, tracing, translate].map(optional_op);
     let fast_to_numpy = framework.fast_to_numpy.iter().map(|(dtype, op)| {
         let (dtype, op) = (word("DType", *dtype), op::expand(op));
         quote!((#dtype, #op))
@@ -176,6 +177,7 @@ fn conversions(framework: &Framework) -> TokenStream {
         recording: #recording,
         copy_recorded: #copy_recorded,
         transforming: #transforming,
+        tracing: #tracing,
         translate: #translate,
         ready: #ready,
         lazy: #lazy,

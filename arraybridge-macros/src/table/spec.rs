@@ -192,6 +192,7 @@ pub struct Framework {
     pub recording: Option<Op>,
     pub copy_recorded: Option<Op>,
     pub transforming: Option<Op>,
+    pub tracing: Option<Op>,
     pub translate: Option<Op>,
     pub ready: Option<Op>,
     pub lazy: bool,

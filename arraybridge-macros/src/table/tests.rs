@@ -60,7 +60,7 @@ mistakes! {
         "t.toml:2:1: unknown key `titel` in [x]; write `title`",
     ];
     a_key_unlike_any_known_one: HOST, "title = \"X\"\n" => "title = \"X\"\nwavelength = 3\n", [
-        "t.toml:3:1: unknown key `wavelength` in [x]; known keys: title, module, install, classes, values, refuse, guards, reasons, dtypes, no_dlpack, no_slices, dtype, dtype_names, missing, memory, device, stream, immutable, align, cached_scalars, isolate, init, ndim, empty, export, import, to_numpy, from_numpy, fast_to_numpy, fast_from_numpy, copy, recording, copy_recorded, transforming, translate, ready, lazy, version, array, oom, clear, host_modules, check",
+        "t.toml:3:1: unknown key `wavelength` in [x]; known keys: title, module, install, classes, values, refuse, guards, reasons, dtypes, no_dlpack, no_slices, dtype, dtype_names, missing, memory, device, stream, immutable, align, cached_scalars, isolate, init, ndim, empty, export, import, to_numpy, from_numpy, fast_to_numpy, fast_from_numpy, copy, recording, copy_recorded, transforming, tracing, translate, ready, lazy, version, array, oom, clear, host_modules, check",
     ];
     a_value_of_the_wrong_type: HOST, r#""X""# => "3", [
         "t.toml:2:9: `title` is of type integer; write a string",

@@ -59,6 +59,7 @@ fn framework(name: &str, section: &Section<'_>, names: &mut Names) -> Framework 
         recording: op(section, "recording", &[]),
         copy_recorded: op(section, "copy_recorded", &["data"]),
         transforming: op(section, "transforming", &[]),
+        tracing: op(section, "tracing", &[]),
         translate: op(section, "translate", &["function"]),
         ready: op(section, "ready", &["data"]),
         lazy: lazy(section),

@@ -112,7 +112,7 @@ fn not_dense(endpoints: Endpoints, guard: &Guard) -> String {
 
 /// The array's dtype is not one that the table lists.
 #[cold]
-pub(super) fn unknown_dtype(
+pub(crate) fn unknown_dtype(
     py: Python<'_>,
     endpoints: Endpoints,
     loaded: &LoadedFramework,

@@ -70,9 +70,9 @@ halo : int or tuple of int, optional
     result. A tile with a halo is a copy, so what the function writes to it is lost.
 workers : int, optional
     The number of threads that work on tiles. It helps where the function releases the GIL, as most of
-    NumPy and torch does. Settings of a thread, such as `torch.no_grad()`, do not hold in workers. Arrays
-    on an accelerator, traced arrays, and those of TensorFlow while a gradient tape watches the caller's
-    thread, are worked on by that thread alone.
+    NumPy and torch does. Settings of a thread, such as `torch.no_grad()` or `jax.enable_x64()`, do not
+    hold in workers. Arrays on an accelerator, traced arrays, and those of TensorFlow while a gradient
+    tape watches the caller's thread, are worked on by that thread alone.
 writable : bool, optional
     True copies results that come from immutable arrays, such as those of JAX and TensorFlow, so that they
     can be written to. By default NumPy shares their memory and gets a read-only array.

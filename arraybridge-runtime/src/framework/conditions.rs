@@ -99,6 +99,18 @@ impl LoadedFramework {
         self.framework.transforming.as_ref().is_some_and(holds)
     }
 
+    /// Whether operations on ordinary arrays become part of a program in this thread.
+    pub fn is_tracing(&self, py: Python<'_>) -> bool {
+        let holds = |op: &Op<1>| attempt(py, op.holds(py, [self.module(py)])).unwrap_or(false);
+        self.framework.tracing.as_ref().is_some_and(holds)
+    }
+
+    /// Whether an array of a refused class stands for one while a function is traced.
+    pub fn is_tracer(&self, why: &str) -> bool {
+        let mut refusals = self.framework.refuse.iter();
+        refusals.any(|refusal| refusal.why == why && refusal.role == Some(ReasonRole::Traced))
+    }
+
     /// The reason why an array has no memory to export, if the table knows it.
     pub fn reason<'py>(&self, py: Python<'py>, data: &Bound<'py, PyAny>) -> Option<&'static Guard> {
         let holds = |reason: &&Guard| attempt(py, reason.holds(py, self, data)).unwrap_or(false);

@@ -64,8 +64,8 @@ pub enum OrderedBy {
 pub enum ReasonRole {
     /// Of a guard: operations on the array are recorded, so that a gradient can be computed.
     Gradient,
-    /// Of a refusal: the classes stand for arrays while a function is traced. Gradients are computed
-    /// by such traces, so operations on ordinary arrays are not recorded.
+    /// Of a refusal: the classes stand for arrays while a function is traced, and the framework's operations
+    /// work on them. Without [`Framework::recording`], gradients are computed by such traces alone.
     Traced,
     /// Of a reason: the array is wrapped by a transformation, such as `vmap`. It has no memory, and
     /// the framework's operations work on it all the same.
@@ -162,6 +162,8 @@ pub struct Framework {
     pub copy_recorded: Option<Op<2>>,
     /// Whether a transformation of functions is at work in this thread. Scope: `module`.
     pub transforming: Option<Op<1>>,
+    /// Whether operations on ordinary arrays become part of a program in this thread. Scope: `module`.
+    pub tracing: Option<Op<1>>,
     /// A Python function as the framework translates it while it traces, or the function. Scope: `module,
     /// function`.
     pub translate: Option<Op<2>>,

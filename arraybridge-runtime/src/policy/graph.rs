@@ -10,12 +10,12 @@ use crate::convert::{self, Request, trace};
 use crate::framework::detect::{self, Role};
 use crate::framework::endpoints::Endpoints;
 use crate::framework::loaded::{self, LoadedFramework};
-use crate::framework::oom;
 use crate::framework::spec::{DType, Framework, Memory};
 use crate::interpreter::error::{Error, Failure, Result};
 
-/// Converts any framework's array to an array of `target`. One of the target's own that has no memory to
-/// read, since it is traced or wrapped by a transformation, is cast by the framework's operations.
+/// Converts any framework's array to an array of `target`. One of the target's own is cast by the
+/// framework's operations if it is traced, or wrapped by a transformation, or if a trace records operations
+/// on ordinary arrays.
 ///
 /// # Errors
 ///
@@ -25,16 +25,15 @@ pub fn convert_to<'py>(
     target: &'static Framework,
     request: &Request,
 ) -> Result<Bound<'py, PyAny>> {
-    let refused = match convert::convert_to(data, target, request) {
-        Err(error) if has_no_memory(data, target, request, &error) => error,
-        done => return done,
+    let own = own_to_cast(data, target, request)?;
+    let loaded = match own {
+        Some((loaded, Cast::ByOperations)) => loaded,
+        _ => match (convert::convert_to(data, target, request), own) {
+            (Err(error), Some((loaded, _))) if is_lifted(&error, loaded, data) => loaded,
+            (done, _) => return done,
+        },
     };
-    let py = data.py();
-    let loaded = loaded::load(py, target, Endpoints::of(target))?;
-    let cast = match cast_in_graph(data, loaded, request) {
-        Err(Error::Python(error)) if !oom::passes_through(py, &error) => return Err(refused),
-        cast => cast?,
-    };
+    let cast = cast_in_graph(data, loaded, request)?;
     let left = after_cast(request, cast.is_some());
     match cast {
         Some(cast) if left.is_plain() => Ok(cast),
@@ -52,46 +51,62 @@ pub fn explain(
     target: &'static Framework,
     request: &Request,
 ) -> Result<Record> {
-    match convert::explain(data, target, request) {
-        Err(error) if has_no_memory(data, target, request, &error) => {
-            let loaded = loaded::load(data.py(), target, Endpoints::of(target))?;
-            let cast = wanted(data, loaded, request)?;
-            let left = convert::explain(data, target, &after_cast(request, cast.is_some()))?;
-            Ok(match cast {
-                Some((_, to)) => {
-                    let cast = Record::of_cast(loaded, data, to, BY_FRAMEWORK);
-                    Record { device: left.device, ..cast }
-                }
-                None => left,
-            })
+    let own = own_to_cast(data, target, request)?;
+    let loaded = match own {
+        Some((loaded, Cast::ByOperations)) => loaded,
+        _ => match (convert::explain(data, target, request), own) {
+            (Err(error), Some((loaded, _))) if is_lifted(&error, loaded, data) => loaded,
+            (done, _) => return done,
+        },
+    };
+    let cast = wanted(data, loaded, request)?;
+    let left = convert::explain(data, target, &after_cast(request, cast.is_some()))?;
+    Ok(match cast {
+        Some((_, to)) => {
+            let cast = Record::of_cast(loaded, data, to, BY_FRAMEWORK);
+            Record { device: left.device, ..cast }
         }
-        done => done,
-    }
+        None => left,
+    })
 }
 
-/// Whether a cast was refused because an array of the target's own framework has no memory, though its
-/// operations work on it.
-#[cold]
-fn has_no_memory(
-    data: &Bound<'_, PyAny>,
+/// Who casts an array of the target's own framework.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Cast {
+    /// Its framework's operations: they become part of a program.
+    ByOperations,
+    /// As the plan says.
+    AsPlanned,
+}
+
+/// The framework of an array that is to be cast within it, and who casts it. The operations of a host
+/// framework are not asked for: they would silently turn masked arrays into plain ones.
+fn own_to_cast<'py>(
+    data: &Bound<'py, PyAny>,
     target: &'static Framework,
     request: &Request,
-    error: &Error,
-) -> bool {
-    let py = data.py();
+) -> Result<Option<(&'py LoadedFramework, Cast)>> {
+    if request.dtype.is_none() || target.memory == Memory::Host {
+        return Ok(None);
+    }
+    let class = detect::class_of(data);
+    let Some(class) = class.filter(|class| class.framework.memory_type == target.memory_type)
+    else {
+        return Ok(None);
+    };
+    let loaded = loaded::load(data.py(), target, Endpoints::of(target))?;
+    let is_traced = match class.role {
+        Role::Refused(why) => loaded.is_tracer(why),
+        _ => loaded.is_tracing(data.py()),
+    };
+    Ok(Some((loaded, if is_traced { Cast::ByOperations } else { Cast::AsPlanned })))
+}
+
+/// Whether an array was refused because a transformation wraps it.
+#[cold]
+fn is_lifted<'py>(error: &Error, loaded: &LoadedFramework, data: &Bound<'py, PyAny>) -> bool {
     let is_refused = matches!(error, Error::Conversion(why) if why.failure == Failure::Array);
-    // The operations of a host framework would silently turn masked arrays into plain ones.
-    if !is_refused || request.dtype.is_none() || target.memory == Memory::Host {
-        return false;
-    }
-    match detect::class_of(data) {
-        Some(class) if class.framework.memory_type == target.memory_type => match class.role {
-            Role::Refused(_) => true,
-            _ => loaded::load(py, target, Endpoints::of(target))
-                .is_ok_and(|loaded| loaded.is_lifted(py, data)),
-        },
-        _ => false,
-    }
+    is_refused && loaded.is_lifted(data.py(), data)
 }
 
 /// What is left of a request after the cast, which is a copy.
@@ -136,10 +151,13 @@ fn wanted(
     let (py, endpoints) = (data.py(), Endpoints::of(loaded.framework));
     let Some(to) = request.dtype else { return Ok(None) };
     let from = convert::dtype_of(py, loaded, data);
-    if let Some(from) = from
-        && convert::cast_of(endpoints, from, request)?.is_none()
-    {
-        return Ok(None);
+    match (from, detect::class_of(data).map(|class| class.role)) {
+        (Some(from), _) if convert::cast_of(endpoints, from, request)?.is_none() => {
+            return Ok(None);
+        }
+        (Some(_), _) | (None, Some(Role::Value(_))) => {}
+        // What it holds cannot be clamped.
+        (None, _) => return Err(convert::unknown_dtype(py, endpoints, loaded, data)),
     }
     let is_there = convert::dtypes(py, loaded, to)?.contains(to);
     if !is_there || loaded.framework.array.is_none() {

@@ -215,6 +215,9 @@ impl<'py> DtypeCast<'_, 'py> {
     /// Casts an object of an array class, which may still turn out to have no values.
     fn cast_array(&self, array: &Bound<'py, PyAny>) -> Result<Bound<'py, PyAny>> {
         let DtypeCast { py, loaded, .. } = *self;
+        if loaded.is_tracing(py) {
+            return self.cast_symbolic(array);
+        }
         if self.is_differentiable() {
             match recording(py, loaded, array) {
                 Recording::Certain => return self.cast_symbolic(array),

@@ -112,6 +112,7 @@ impl<'py> Ops<'_, 'py> {
                 Scaling::Stretch => self.stretch(array),
             },
             (source, target) if integer(source) && integer(target) => self.clamp_integer(array),
+            (_, Kind::Float) if to.size() == 1 => self.to_float8(array),
             _ => self.astype(array, to),
         }
     }
@@ -158,6 +159,28 @@ impl<'py> Ops<'_, 'py> {
         // Values above the largest float that fits round to the integer type's maximum.
         let beyond = array.rich_compare(&high, CompareOp::Gt)?;
         self.select(&beyond, &self.constant(max)?, &integers)
+    }
+
+    /// Casts to a float of eight bits. Values that it does not have become NaN: torch takes the largest, or
+    /// drops the sign. TensorFlow casts integers and bools to these by way of other floats alone.
+    fn to_float8(&self, array: &Array<'py>) -> PyResult<Array<'py>> {
+        let py = self.py();
+        let DtypeCast { from, to, .. } = *self.cast;
+        let array = match from.kind() {
+            Kind::Float => array.clone(),
+            _ => self.astype(array, DType::Float32)?,
+        };
+        let only = |array: Array<'py>, bound: f64, wanted: CompareOp| {
+            let fits = array.rich_compare(PyFloat::new(py, bound), wanted)?;
+            self.select(&fits, &array, PyFloat::new(py, f64::NAN).as_any())
+        };
+        let array = match to {
+            // What lies between 448 and 464, the half of the way to what would be the next value, is rounded to 448.
+            DType::Float8E4m3fn => only(only(array, 464.0, CompareOp::Le)?, -464.0, CompareOp::Ge)?,
+            DType::Float8E8m0fnu => only(array, 0.0, CompareOp::Gt)?,
+            _ => array,
+        };
+        self.astype(&array, to)
     }
 
     /// The widest float that the framework has in its current configuration.

@@ -133,7 +133,7 @@ impl<'a, 'py> Parts<'a, 'py> {
         if joins_large_itself(py, loaded, arrays) {
             return Ok(Parts { arrays, opened: None });
         }
-        let records = loaded.may_record(py);
+        let records = loaded.may_record(py) || loaded.is_tracing(py);
         let mut all = vectors::with_capacity(arrays.len())?;
         for array in arrays {
             let Some(opened) = open_plain(array, target, records) else {
@@ -463,7 +463,7 @@ impl<'py> Join<'_, 'py> {
     ///
     /// As [`convert::open_host`], for what is not the array's own fault.
     pub fn open(&self, array: &Bound<'py, PyAny>) -> Result<Option<Opened>> {
-        let records = self.loaded.may_record(self.py);
+        let records = self.loaded.may_record(self.py) || self.loaded.is_tracing(self.py);
         if let Some(opened) = open_plain(array, self.loaded.framework, records) {
             return Ok(Some(opened));
         }
@@ -564,14 +564,14 @@ pub(super) unsafe fn allocate(shape: Dims<usize>, dtype: DType) -> Result<Source
     Ok(unsafe { Source::from_buffer(buffer, dtype, shape) })
 }
 
-/// Whether a gradient may pass through an array.
+/// Whether a gradient may pass through an array, or a trace records what becomes of it.
 pub(super) fn is_recorded<'py>(
     py: Python<'py>,
     loaded: &LoadedFramework,
     array: &Bound<'py, PyAny>,
 ) -> bool {
     let dtype = convert::dtype_of(py, loaded, array);
-    dtype.is_none_or(DType::is_inexact) && loaded.records(py, array)
+    (dtype.is_none_or(DType::is_inexact) && loaded.records(py, array)) || loaded.is_tracing(py)
 }
 
 /// The dtype to which NumPy promotes the dtypes of all arrays.

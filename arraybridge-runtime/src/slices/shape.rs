@@ -44,9 +44,16 @@ pub(super) fn slice_count(array: &Bound<'_, PyAny>) -> Result<usize> {
             shape_text(array)
         )));
     }
-    shape.map(|shape| shape[0]).ok_or_else(|| {
+    shape.map(|shape| shape[0]).or_else(|| first_length(array)).ok_or_else(|| {
         Error::Value("the number of slices is unknown; give the trace a static shape".into())
     })
+}
+
+/// The length of the first axis, which a trace can know even if it does not know the others.
+fn first_length(array: &Bound<'_, PyAny>) -> Option<usize> {
+    let py = array.py();
+    let shape = attempt(py, array.getattr(pyo3::intern!(py, "shape")))?;
+    attempt(py, shape.get_item(0).and_then(|length| length.extract()))
 }
 
 /// Checks that the shapes of arrays fit together, as far as they are known. Frameworks report a mismatch in

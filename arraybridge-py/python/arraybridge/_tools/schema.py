@@ -47,6 +47,7 @@ TABLE: dict[str, Any] = {
     "recording": (),
     "copy_recorded": ("data",),
     "transforming": (),
+    "tracing": (),
     "translate": ("function",),
     "ready": ("data",),
     "lazy": None,

@@ -246,5 +246,6 @@ impl<'py> Fitter<'_, 'py> {
         !slot.is_plain()
             || (passes && loaded.records(py, &slot.value))
             || loaded.is_lifted(py, &slot.value)
+            || loaded.is_tracing(py)
     }
 }

@@ -668,6 +668,15 @@ def test_a_symbolic_tensor_is_cast_by_its_framework(tf):
         y, expected = inside(x), ab.convert(x, "tensorflow", dtype=dtype)
         assert y.dtype == expected.dtype
         assert y.numpy().tobytes() == expected.numpy().tobytes(), dtype
+    seen = []
+
+    @tf.function(input_signature=[tf.TensorSpec([None, 3])])
+    def of_unknown_shape(x):
+        seen.append(ab.explain(x, "tensorflow", dtype="uint8"))
+        return ab.convert(x, "tensorflow", dtype="uint8")
+
+    assert of_unknown_shape(tf.ones((2, 3))).shape == (2, 3)
+    assert (seen[0].shape, seen[0].nbytes) == ((), 0)
     # TensorFlow has no cast of these.
     for given in (tf.constant([1, 2, 255], "uint8"), tf.constant([True, False])):
         y = tf.function(lambda x: ab.convert(x, "tensorflow", dtype="float8_e5m2"))(given)

@@ -47,7 +47,7 @@ pub struct Record {
     /// The element type of the result.
     #[pyo3(get)]
     pub dtype: Text,
-    /// The bytes of the result's elements.
+    /// The bytes of the result's elements. 0 if a trace does not know all of the shape, which is empty then.
     #[pyo3(get)]
     pub nbytes: usize,
     /// Elements along each axis.
@@ -150,7 +150,8 @@ impl Record {
         to: DType,
         how: &'static str,
     ) -> Record {
-        let shape = shape_of(result).unwrap_or_default();
+        let shape = shape_of(result).ok();
+        let elements = shape.as_ref().map_or(0, |shape| shape.iter().product::<usize>());
         let device = device::device_of(result.py(), loaded, result);
         Record {
             source: loaded.framework.name.into(),
@@ -159,9 +160,9 @@ impl Record {
             how: how.into(),
             why: Some(Why::Cast.text().into()),
             dtype: to.name().into(),
-            nbytes: shape.iter().product::<usize>().saturating_mul(to.size()),
+            nbytes: elements.saturating_mul(to.size()),
             device: device.map_or("unknown".into(), Device::name),
-            shape,
+            shape: shape.unwrap_or_default(),
             ..Record::default()
         }
     }

@@ -25,20 +25,16 @@ pub fn convert_to<'py>(
     target: &'static Framework,
     request: &Request,
 ) -> Result<Bound<'py, PyAny>> {
-    let own = own_to_cast(data, target, request)?;
-    let loaded = match own {
-        Some((loaded, Cast::ByOperations)) => loaded,
-        _ => match (convert::convert_to(data, target, request), own) {
-            (Err(error), Some((loaded, _))) if is_lifted(&error, loaded, data) => loaded,
-            (done, _) => return done,
-        },
+    let by_operations = |loaded| {
+        let cast = cast_in_graph(data, loaded, request)?;
+        let left = after_cast(request, cast.is_some());
+        match cast {
+            Some(cast) if left.is_plain() => Ok(cast),
+            cast => convert::convert_to(cast.as_ref().unwrap_or(data), target, &left),
+        }
     };
-    let cast = cast_in_graph(data, loaded, request)?;
-    let left = after_cast(request, cast.is_some());
-    match cast {
-        Some(cast) if left.is_plain() => Ok(cast),
-        cast => convert::convert_to(cast.as_ref().unwrap_or(data), target, &left),
-    }
+    let as_planned = || convert::convert_to(data, target, request);
+    by_operations_or(by_operations, as_planned, data, target, request)
 }
 
 /// What [`convert_to`] would do, without doing it.
@@ -51,55 +47,48 @@ pub fn explain(
     target: &'static Framework,
     request: &Request,
 ) -> Result<Record> {
-    let own = own_to_cast(data, target, request)?;
-    let loaded = match own {
-        Some((loaded, Cast::ByOperations)) => loaded,
-        _ => match (convert::explain(data, target, request), own) {
-            (Err(error), Some((loaded, _))) if is_lifted(&error, loaded, data) => loaded,
-            (done, _) => return done,
-        },
+    let by_operations = |loaded: &LoadedFramework| {
+        let cast = wanted(data, loaded, request)?;
+        let left = convert::explain(data, target, &after_cast(request, cast.is_some()))?;
+        let Some((_, to)) = cast else { return Ok(left) };
+        let cast = Record::of_cast(loaded, data, to, BY_FRAMEWORK);
+        Ok(Record { device: left.device, ..cast })
     };
-    let cast = wanted(data, loaded, request)?;
-    let left = convert::explain(data, target, &after_cast(request, cast.is_some()))?;
-    Ok(match cast {
-        Some((_, to)) => {
-            let cast = Record::of_cast(loaded, data, to, BY_FRAMEWORK);
-            Record { device: left.device, ..cast }
-        }
-        None => left,
-    })
+    let as_planned = || convert::explain(data, target, request);
+    by_operations_or(by_operations, as_planned, data, target, request)
 }
 
-/// Who casts an array of the target's own framework.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Cast {
-    /// Its framework's operations: they become part of a program.
-    ByOperations,
-    /// As the plan says.
-    AsPlanned,
-}
-
-/// The framework of an array that is to be cast within it, and who casts it. The operations of a host
-/// framework are not asked for: they would silently turn masked arrays into plain ones.
-fn own_to_cast<'py>(
+/// What the framework's operations make of an array of its own that is to be cast, if they have to, or else
+/// what the plan makes.
+#[inline]
+fn by_operations_or<'py, T>(
+    by_operations: impl FnOnce(&'py LoadedFramework) -> Result<T>,
+    as_planned: impl FnOnce() -> Result<T>,
     data: &Bound<'py, PyAny>,
     target: &'static Framework,
     request: &Request,
-) -> Result<Option<(&'py LoadedFramework, Cast)>> {
+) -> Result<T> {
+    // A host framework has no traces.
     if request.dtype.is_none() || target.memory == Memory::Host {
-        return Ok(None);
+        return as_planned();
     }
     let class = detect::class_of(data);
     let Some(class) = class.filter(|class| class.framework.memory_type == target.memory_type)
     else {
-        return Ok(None);
+        return as_planned();
     };
     let loaded = loaded::load(data.py(), target, Endpoints::of(target))?;
     let is_traced = match class.role {
         Role::Refused(why) => loaded.is_tracer(why),
         _ => loaded.is_tracing(data.py()),
     };
-    Ok(Some((loaded, if is_traced { Cast::ByOperations } else { Cast::AsPlanned })))
+    if is_traced {
+        return by_operations(loaded);
+    }
+    match as_planned() {
+        Err(error) if is_lifted(&error, loaded, data) => by_operations(loaded),
+        done => done,
+    }
 }
 
 /// Whether an array was refused because a transformation wraps it.

@@ -533,7 +533,8 @@ impl<'py> Join<'_, 'py> {
     pub fn record(&self, result: &Bound<'py, PyAny>) -> Record {
         let Join { py, endpoints, loaded, along, .. } = *self;
         let dtype = convert::dtype_of(py, loaded, result);
-        let shape = shape_of(result).unwrap_or_default();
+        let shape = shape_of(result);
+        let elements = shape.as_ref().map_or(0, |shape| shape.iter().product::<usize>());
         let size = dtype.map_or(0, DType::size);
         let device = device::device_of(py, loaded, result);
         Record {
@@ -543,9 +544,9 @@ impl<'py> Join<'_, 'py> {
             how: if along == Along::NewAxis { "stack" } else { "concatenate" }.into(),
             why: Some("several arrays become one".into()),
             dtype: dtype.map_or("", DType::name).into(),
-            nbytes: shape.iter().product::<usize>().saturating_mul(size),
+            nbytes: elements.saturating_mul(size),
             device: device.map_or("unknown".into(), Device::name),
-            shape,
+            shape: shape.unwrap_or_default(),
             ..Record::default()
         }
     }

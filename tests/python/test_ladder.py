@@ -149,6 +149,22 @@ def test_the_first_exception_is_raised_with_notes_on_what_was_tried(name):
     assert caught.value.__traceback__ is not None
 
 
+def test_one_exception_that_is_raised_by_each_call_gets_its_notes_once():
+    exhausted = MemoryError("no more")
+
+    @ab.numpy(split_axis=0)
+    def f(image):
+        raise exhausted
+
+    seen = []
+    for _ in range(3):
+        with pytest.raises(MemoryError) as caught:
+            f(image(2))
+        assert caught.value is exhausted
+        seen.append(len(exhausted.__notes__))
+    assert len(set(seen)) == 1, seen
+
+
 @pytest.mark.parametrize("name", HOSTED)
 def test_a_lead_is_cut_into_uneven_parts_until_they_fit(name):
     bridges.need(name)

@@ -20,6 +20,15 @@ pub fn first_line(py: Python<'_>, error: &PyErr) -> String {
     if line.is_empty() { name } else { format!("{name}: {line}") }
 }
 
+/// Adds a note to an exception that does not have it yet: a program may raise one object again and again.
+pub fn add_note(py: Python<'_>, error: &PyErr, note: &str) -> PyResult<()> {
+    let notes = error.value(py).getattr_opt(pyo3::intern!(py, "__notes__"))?;
+    match notes {
+        Some(notes) if notes.contains(note)? => Ok(()),
+        _ => error.add_note(py, note),
+    }
+}
+
 /// The value of an attempt that may fail. Its exception is dropped, except that an interrupt is raised again later.
 pub(crate) fn attempt<T>(py: Python<'_>, result: PyResult<T>) -> Option<T> {
     result.map_err(|error| interrupt::defer(py, error)).ok()

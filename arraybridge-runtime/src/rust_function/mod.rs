@@ -37,7 +37,7 @@ use smallvec::SmallVec;
 use crate::claims::Claim;
 use crate::convert;
 use crate::framework::spec::Framework;
-use crate::interpreter::error::{Error, Result};
+use crate::interpreter::error::{Error, Result, add_note};
 use crate::interpreter::vectorcall::Given;
 
 use containers::Items;
@@ -334,6 +334,6 @@ impl<'a, 'py> Call<'a, 'py> {
 
 /// The text of an exception of another class is its own. A note that cannot be added is left out.
 fn noted(py: Python<'_>, error: PyErr, place: String) -> Error {
-    let _ = error.add_note(py, place);
+    let _ = add_note(py, &error, &place);
     Error::Python(error)
 }

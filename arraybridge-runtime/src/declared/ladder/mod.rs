@@ -31,7 +31,7 @@ use crate::framework::cleanup;
 use crate::framework::device::Device;
 use crate::framework::oom;
 use crate::framework::spec::{Framework, Memory};
-use crate::interpreter::error::{Error, Result, first_line, warn};
+use crate::interpreter::error::{Error, Result, add_note, first_line, warn};
 use crate::interpreter::interrupt::is_interrupt;
 
 pub(super) use host::host_scope;
@@ -263,8 +263,8 @@ pub fn split_call<'py>(
             if !written && !is_interrupt(py, &error) {
                 return release::clear_frames(py, &error).err().map(Err);
             }
-            let _ =
-                error.add_note(py, format!("arraybridge made the call in parts: {SHORT_BEFORE}"));
+            let note = format!("arraybridge made the call in parts: {SHORT_BEFORE}");
+            let _ = add_note(py, &error, &note);
             Some(Err(error))
         }
     }
@@ -345,7 +345,7 @@ impl Ladder {
         };
         if written {
             let text = "arraybridge did not try again: the function had written to an argument";
-            let _ = error.add_note(py, text);
+            let _ = add_note(py, &error, text);
             return Err(error);
         }
         if is_left_alone(call, slots) {
@@ -458,7 +458,7 @@ impl Ladder {
         let failed = match failure {
             RungFailure::Failed(failed) => failed,
             RungFailure::Skipped(why) => {
-                return self.error.add_note(py, format!("arraybridge: no {name}: {why}"));
+                return add_note(py, &self.error, &format!("arraybridge: no {name}: {why}"));
             }
             RungFailure::Warned(error) => return Err(error),
         };
@@ -467,7 +467,7 @@ impl Ladder {
         }
         let line = first_line(py, &failed.error);
         release::clear_frames(py, &failed.error)?;
-        self.error.add_note(py, format!("arraybridge tried {name}: {line}"))?;
+        add_note(py, &self.error, &format!("arraybridge tried {name}: {line}"))?;
         if rung == Rung::Clear && oom::framework_of(py, &failed.error, None).is_none() {
             // A second clear helps only if memory ran out again.
             self.rungs.retain(|rung| *rung != Rung::ClearAgain);
@@ -480,7 +480,7 @@ impl Ladder {
     }
 
     fn note_write(&self, py: Python<'_>) -> PyResult<()> {
-        self.error.add_note(py, "arraybridge stopped: the function had written to an argument")
+        add_note(py, &self.error, "arraybridge stopped: the function had written to an argument")
     }
 }
 

@@ -250,11 +250,21 @@ def no():
         assert!(may_record(&TORCH) && may_record(&TENSORFLOW));
         // SAFETY: a table owns nothing that would be dropped twice.
         let copy = || unsafe { std::ptr::read(&raw const TENSORFLOW) };
-        let silent: &Framework = Box::leak(Box::new(Framework { recording: None, ..copy() }));
-        assert!(may_record(silent));
-        let guards = TORCH.guards;
-        let says: &Framework = Box::leak(Box::new(Framework { recording: None, guards, ..copy() }));
-        assert!(!may_record(says));
+        let silent = || Framework { recording: None, refuse: &[], ..copy() };
+        assert!(may_record(Box::leak(Box::new(silent()))));
+        let says = Framework { guards: TORCH.guards, ..silent() };
+        assert!(!may_record(Box::leak(Box::new(says))));
+        let traces = Framework { refuse: JAX.refuse, ..silent() };
+        assert!(!may_record(Box::leak(Box::new(traces))));
+    }
+
+    #[test]
+    fn a_table_says_what_is_traced() {
+        with_fake(&TORCH, |py, loaded, _| {
+            // The fake module cannot be asked.
+            assert!(!loaded.is_tracing(py));
+            assert!(loaded.is_tracer("symbolic") && !loaded.is_tracer("sparse"));
+        });
     }
 
     #[test]

@@ -199,3 +199,9 @@ def test_without_a_published_sdist_the_way_out_is_named(monkeypatch, capsys, tmp
 def test_a_name_that_is_no_file_needs_the_sources(capsys):
     assert add.run(["no_such_table"], None, True) == 1
     assert "no_such_table is not a file" in capsys.readouterr().err
+
+
+def test_a_file_that_is_no_text_is_refused(tmp_path, capsys):
+    (tmp_path / "t.toml").write_bytes(b"\xff\xfe")
+    assert add.run([str(tmp_path / "t.toml")], None, True) == 1
+    assert "t.toml is not text in UTF-8" in capsys.readouterr().err

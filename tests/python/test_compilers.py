@@ -31,6 +31,22 @@ def broken(x):
 # JAX
 
 
+def test_a_masked_result_is_refused_inside_jit_as_outside(jax):
+    import jax.numpy as jnp
+
+    masking = ab.jax_callback(lambda x: np.ma.masked_greater(np.asarray(x), 1), result=lambda x: x)
+    swapped = ab.jax_callback(lambda x: np.asarray(x).astype(">f4"), result=lambda x: x)
+    for wrap in (lambda f: f, jax.jit):
+        with pytest.raises(Exception, match="masked"):
+            np.asarray(wrap(masking)(jnp.arange(3.0)))
+        assert wrap(swapped)(jnp.arange(3.0)).tolist() == [0, 1, 2]
+
+
+def test_a_handler_for_a_framework_that_nobody_knows_lists_the_names():
+    with pytest.raises(ab.UnknownFrameworkError, match="foo.*numpy"):
+        ab.as_function(lambda x: x, "foo")
+
+
 @pytest.fixture
 def jax():
     bridges.need("jax")
@@ -436,6 +452,7 @@ def test_an_operator_is_mapped_over_a_batch(torch):
     x = torch.from_numpy(X.copy())
     assert torch.equal(torch.vmap(op)(x), x**3)
     assert torch.equal(torch.vmap(op, in_dims=1, out_dims=1)(x), x**3)
+    assert torch.vmap(op)(x[:0]).shape == x[:0].shape
     torch.vmap(op)(x.requires_grad_()).sum().backward()
     assert torch.allclose(x.grad, 3 * x**2)
 

@@ -354,6 +354,29 @@ def test_every_docstring_fits_into_a_stub(doc):
     assert ast.get_docstring(function) == module.f.__doc__
 
 
+def test_a_stub_has_what_the_module_defines_and_not_what_it_imports():
+    module = types.ModuleType("found")
+    text = """
+from __future__ import annotations
+from datetime import datetime
+from typing import NamedTuple
+from numpy import ndarray
+import arraybridge as ab
+
+class Found(NamedTuple):
+    labels: ndarray
+    number: int = 0
+
+@ab.numpy
+def count(image: ndarray, when: datetime | None = None) -> Found:
+    return Found(image, 1)
+"""
+    exec(text, vars(module))
+    text = stub(module)
+    assert "    labels: ndarray\n    number: int = ...\n" in text
+    assert "class ndarray" not in text and "class datetime" not in text and "count(" in text
+
+
 def test_a_function_that_does_not_say_its_parameters_has_any_in_a_stub():
     module = types.ModuleType("filters")
     module.attribute = ab.numpy(getattr)

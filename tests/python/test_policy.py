@@ -436,6 +436,38 @@ def test_a_warning_of_clipped_values_names_another_way_than_the_one_taken():
         assert [way for way in ("unit", "stretch") if f'"{way}"' in str(caught[0].message)] == named
 
 
+def test_a_warning_that_became_an_exception_is_raised_again():
+    bridges.survives(
+        """
+        import warnings, numpy as np, arraybridge as ab
+        warnings.simplefilter("error")
+        half = ab.numpy(lambda x: x / 2)
+        calls = [(ab.FractionsLostWarning, lambda: half(np.array([1, 3], "uint8")))]
+        if "torch" in FRAMEWORKS:
+            import torch
+            w = torch.ones(3, requires_grad=True)
+            calls.append((ab.GradientDetachedWarning, lambda: ab.convert(w, "numpy")))
+        if "jax" in FRAMEWORKS:
+            double = np.array([0.1])
+            narrowed = lambda: ab.convert_memory(double, "numpy", "jax")
+            calls.append((ab.NarrowedDtypeWarning, narrowed))
+        for kind, call in calls:
+            for attempt in 1, 2:
+                try:
+                    call()
+                except kind:
+                    continue
+                raise AssertionError((kind, attempt))
+        warnings.simplefilter("always")
+        for kind, call in calls:
+            with warnings.catch_warnings(record=True) as given:
+                warnings.simplefilter("always")
+                call(), call()
+            assert [w.category for w in given].count(kind) == 1, kind
+        """.replace("FRAMEWORKS", repr(bridges.CPU_FRAMEWORKS))
+    )
+
+
 def test_a_policy_that_was_chosen_loses_no_fractions_by_accident():
     given = np.arange(3, dtype="uint8")
 

@@ -65,3 +65,24 @@ def test_the_demo_shows_every_framework(capsys, monkeypatch):
     changed = demo.image() + 1
     monkeypatch.setattr(demo, "convert", lambda *_: changed)
     assert demo.run() == 1 and "DIFFERENT" in capsys.readouterr().out
+
+
+def test_without_a_stream_nobody_gets_the_report(monkeypatch):
+    monkeypatch.setattr(sys, "stdout", None)
+    terminal.show(TEXT)
+    assert command.main(["frameworks"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (["doctor", "--timeout", "-1"], "-1 is not above 0"),
+        (["selftest", "--timeout", "nan"], "nan is not above 0"),
+        (["stubs", ""], "'' is not the name of a module"),
+        (["stubs", ".foo"], "'.foo' is not the name of a module"),
+    ],
+)
+def test_arguments_that_mean_nothing_are_refused(arguments, text, capsys):
+    with pytest.raises(SystemExit) as ended:
+        command.main(arguments)
+    assert ended.value.code == 2 and text in capsys.readouterr().err

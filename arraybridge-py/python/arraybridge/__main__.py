@@ -30,6 +30,13 @@ from .stubs import stub
 __all__ = ["main"]
 
 
+def _seconds(text: str) -> float:
+    seconds = float(text)
+    if not seconds > 0:
+        raise argparse.ArgumentTypeError(f"{text} is not above 0")
+    return seconds
+
+
 def _arguments() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m arraybridge")
     parser.add_argument("--version", action="version", version=f"arraybridge {__version__}")
@@ -50,7 +57,7 @@ def _arguments() -> argparse.ArgumentParser:
     for command in (examined, tested, checked):
         command.add_argument(
             "--timeout",
-            type=float,
+            type=_seconds,
             default=120,
             metavar="SECONDS",
             help="end a process that reports nothing for so long (120)",
@@ -115,7 +122,8 @@ def main(arguments: list[str] | None = None) -> int:
         try:
             return _run(arguments)
         finally:
-            sys.stdout.flush()
+            if sys.stdout is not None:
+                sys.stdout.flush()
     except BrokenPipeError:
         if not nobody_reads():
             raise
@@ -142,6 +150,8 @@ def _run(arguments: list[str] | None) -> int:
         return demo.run()
     if options.command == "frameworks":
         return _frameworks(options.json)
+    if not all(part.isidentifier() for part in options.module.split(".")):
+        parser.error(f"{options.module!r} is not the name of a module")
     try:
         module = importlib.import_module(options.module)
     # A module that is there and fails to import another one is a matter for a traceback.

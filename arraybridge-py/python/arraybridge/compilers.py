@@ -297,6 +297,13 @@ def described(arrays: Iterable[Any]) -> list[Any]:
     return [jax.ShapeDtypeStruct(array.shape, array.dtype) for array in arrays]
 
 
+def _as_jax_reads(array: numpy.ndarray[Any, Any]) -> numpy.ndarray[Any, Any]:
+    """A result in the byte order of the machine. JAX would drop a mask, so it is refused."""
+    if isinstance(array, numpy.ma.MaskedArray):
+        convert(array, "jax")
+    return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
+
+
 _HERE = object()
 """Stands where a JAX array is among the arguments."""
 
@@ -317,7 +324,7 @@ class _JaxCall:
         return hash(self.key)
 
     def __call__(self, *arrays: Any) -> tuple[Any, ...]:
-        return tuple(self.compute(arrays, "numpy"))
+        return tuple(map(_as_jax_reads, self.compute(arrays, "numpy")))
 
     def arguments(self, arrays: Iterable[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         import jax
@@ -402,11 +409,20 @@ class _TorchCall:
         """The operator for each element of a batch."""
         import torch
 
-        def part(argument: Any, axis: Any, at: int) -> Any:
+        def part(argument: Any, axis: Any, at: int | None) -> Any:
             if isinstance(argument, (list, tuple)) and axis is not None:
                 return [part(*each, at) for each in zip(argument, axis, strict=True)]
-            return argument if axis is None else argument.select(axis, at)
+            if axis is None:
+                return argument
+            if at is None:
+                lengths = [length for i, length in enumerate(argument.shape) if i != axis]
+                return argument.new_empty(lengths)
+            return argument.select(axis, at)
 
+        if not info.batch_size:
+            return self.of_empty_batch(
+                [part(*each, None) for each in zip(args, axes, strict=True)], kwargs
+            )
         rows = []
         for at in range(info.batch_size):
             parts = [part(*each, at) for each in zip(args, axes, strict=True)]
@@ -415,6 +431,16 @@ class _TorchCall:
             return torch.stack(rows), 0
         stacked = tuple(torch.stack(column) for column in zip(*rows, strict=True))
         return stacked, (0,) * len(stacked)
+
+    def of_empty_batch(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+        """The results for no element, as ``result`` describes those for one."""
+        import torch
+
+        empty = [
+            torch.empty((0, *each.shape), dtype=each.dtype, device=each.device)
+            for each in self.promise.of(args, kwargs)
+        ]
+        return self.promise.alone(empty), (0,) * len(empty) if self.promise.is_tuple else 0
 
     def save(self, ctx: Any, inputs: Any, output: Any, keyword_only_inputs: Any = None) -> None:
         """Keeps what the gradients are computed from."""

@@ -7,7 +7,9 @@ import itertools
 from collections.abc import Callable
 from typing import Any
 
-from ._core import Tensor, convert, detect_memory_type
+import numpy
+
+from ._core import Tensor, convert, detect_memory_type, explain
 from .compilers import Promise, described
 from .exceptions import UnsupportedArrayError
 from .types import MemoryType
@@ -46,7 +48,11 @@ def as_function(
     >>> arraybridge.as_function(double, "numpy")(numpy.arange(3.0))
     array([0., 2., 4.])
     """
-    target = MemoryType(framework)
+    try:
+        target = MemoryType(framework)
+    except ValueError:
+        explain(numpy.zeros(1), framework)  # raises the error that lists the names
+        raise
     is_handler = isinstance(function, str) or type(function).__name__ == "PyCapsule"
     if is_handler != (result is not None):
         raise TypeError(

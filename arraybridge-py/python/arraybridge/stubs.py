@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import builtins
 import contextlib
 import inspect
 import re
@@ -48,7 +49,7 @@ def stub(module: ModuleType) -> str:
     """
     named = {name: value for name, value in vars(module).items() if not name.startswith("_")}
     texts = [_named_tuple(value) for value in named.values() if _is_named_tuple(module, value)]
-    texts += [_class(value) for value in named.values() if _is_native(value)]
+    texts += [_class(value) for value in named.values() if _is_native(module, value)]
     functions = {name: named[name] for name in sorted(named) if _is_own(module, named[name])}
     texts += [_function(name, function) for name, function in functions.items()]
     names = [name for name in TYPING if any(name in text for text in texts)] or ["Any"]
@@ -73,9 +74,15 @@ def _is_named_tuple(module: ModuleType, value: object) -> bool:
     return is_tuple and _is_of(module, value)
 
 
-def _is_native(value: object) -> bool:
-    """Whether something is a class that is not written in Python."""
-    return isinstance(value, type) and inspect.isbuiltin(vars(value).get("__new__"))
+def _is_native(module: ModuleType, value: object) -> bool:
+    """Whether something is a class of the module that is not written in Python.
+
+    PyO3 says "builtins" of a class whose module nobody named.
+    """
+    if not isinstance(value, type) or not inspect.isbuiltin(vars(value).get("__new__")):
+        return False
+    is_unnamed = value.__module__ == "builtins" and not hasattr(builtins, value.__name__)
+    return is_unnamed or _is_of(module, value)
 
 
 def _class(value: type) -> str:
@@ -124,9 +131,9 @@ def _named_tuple(value: Any) -> str:
     if doc and not doc.startswith(f"{value.__name__}("):
         lines.append(f"    {_docstring(_indented(doc))}\n")
     fields = getattr(value, "__annotations__", {})
-    lines += [
-        f"    {name}: {_annotated(_annotation(fields.get(name, Any)))}" for name in value._fields
-    ]
+    for name in value._fields:
+        default = " = ..." if name in value._field_defaults else ""
+        lines.append(f"    {name}: {_annotated(_annotation(fields.get(name, Any)))}{default}")
     return "\n".join(lines) + "\n"
 
 
@@ -197,6 +204,7 @@ def _parameter(name: str, parameter: inspect.Parameter | None) -> str:
 def _annotation(annotation: object) -> str:
     if annotation is inspect.Parameter.empty:
         return "Any"
+    annotation = getattr(annotation, "__forward_arg__", annotation)
     return annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)
 
 

@@ -39,7 +39,11 @@ impl Narrowing<'_> {
              narrow=\"error\" to make this an error{hint}",
             self.function
         );
-        Ok(warn(py, "NarrowedDtypeWarning", text)?)
+        // What became an exception was not given: the next call raises it again.
+        warn(py, "NarrowedDtypeWarning", text).map_err(|raised| {
+            self.warned.forget(from);
+            raised.into()
+        })
     }
 }
 
@@ -57,6 +61,10 @@ impl WarnedDtypes {
     fn is_first(&self, dtype: DType) -> bool {
         let bit = 1 << dtype as u32;
         self.0.fetch_or(bit, Ordering::Relaxed) & bit == 0
+    }
+
+    fn forget(&self, dtype: DType) {
+        self.0.fetch_and(!(1 << dtype as u32), Ordering::Relaxed);
     }
 }
 

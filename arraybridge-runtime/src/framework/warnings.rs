@@ -41,18 +41,28 @@ fn warn_once(
     if given.load(Ordering::Relaxed) || given.swap(true, Ordering::Relaxed) {
         return Ok(());
     }
-    if !is_first(py, class, key).unwrap_or(true) {
+    let key = [&[class], key].concat();
+    if !is_first(py, &key).unwrap_or(true) {
         return Ok(());
     }
-    Ok(warn(py, class, text())?)
+    // What became an exception was not given: the next call raises it again.
+    warn(py, class, text()).map_err(|raised| {
+        given.store(false, Ordering::Relaxed);
+        let _ = warned(py).and_then(|warned| warned.discard(PyTuple::new(py, &key)?));
+        raised.into()
+    })
 }
 
-fn is_first(py: Python<'_>, class: &str, key: &[&str]) -> PyResult<bool> {
-    let warned = py.import("arraybridge._core")?.getattr(WARNED)?.cast_into::<PySet>()?;
-    let key = PyTuple::new(py, [&[class], key].concat())?;
+fn is_first(py: Python<'_>, key: &[&str]) -> PyResult<bool> {
+    let warned = warned(py)?;
+    let key = PyTuple::new(py, key)?;
     let first = !warned.contains(&key)?;
     warned.add(key)?;
     Ok(first)
+}
+
+fn warned(py: Python<'_>) -> PyResult<Bound<'_, PySet>> {
+    Ok(py.import("arraybridge._core")?.getattr(WARNED)?.cast_into::<PySet>()?)
 }
 
 /// Says, once per process and pair, that memory of an immutable array is shared with a target

@@ -235,7 +235,8 @@ fn variable(py: Python<'_>) -> PyResult<&Bound<'_, PyAny>> {
 /// "error" raises UnsupportedDtypeError; it also applies to `convert_memory`. An argument that is
 /// left out keeps the value that it has outside of the block. The arguments of a decorator or a
 /// call take precedence over the default. The block affects its own context only: its thread, or
-/// its asyncio task.
+/// its asyncio task. Blocks of one context have to end in reverse order, as those of `decimal` do:
+/// of two generators that are advanced in turns, each inside a block, one leaves its policy behind.
 ///
 /// Raises `ValueError` for an unknown name, and `RuntimeError` when one object is entered twice.
 ///

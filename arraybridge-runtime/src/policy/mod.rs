@@ -362,7 +362,11 @@ impl<'py> DtypeCast<'_, 'py> {
              Use {way}, or dtype_conversion=\"preserve\" if rounding is intended",
             function.name
         );
-        Ok(warn(py, "FractionsLostWarning", text)?)
+        // What became an exception was not given: the next call raises it again.
+        warn(py, "FractionsLostWarning", text).map_err(|raised| {
+            warned.store(false, Ordering::Relaxed);
+            raised.into()
+        })
     }
 
     #[cold]

@@ -99,7 +99,12 @@ def names_of(files: Sequence[Path]) -> list[str]:
     problems: list[str] = []
     names: list[str] = []
     for path in files:
-        tables, wrong = schema.parse(path.name, path.read_text())
+        try:
+            text = path.read_text(encoding="utf-8")
+        except UnicodeDecodeError:
+            problems.append(f"{path.name} is not text in UTF-8")
+            continue
+        tables, wrong = schema.parse(path.name, text)
         problems += wrong
         for name, keys in tables.items():
             problems += schema.mistakes(path.name, name, keys)

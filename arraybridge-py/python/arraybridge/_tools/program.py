@@ -42,10 +42,12 @@ def run(program: Sequence[str], is_module: bool, save: str | None, as_json: bool
     with collected:
         status = _status_of(program, is_module)
     status = flushed(status)
-    if as_json:
-        print(collected.to_json(), file=sys.stderr)
-    else:
-        show(_page(collected), sys.stderr)
+    # Without a file, both would print to stdout.
+    if sys.stderr is not None:
+        if as_json:
+            print(collected.to_json(), file=sys.stderr)
+        else:
+            show(_page(collected), sys.stderr)
     if save is not None:
         collected.save(save)
     return status

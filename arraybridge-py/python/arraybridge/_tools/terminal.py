@@ -27,8 +27,10 @@ def coloured(text: str) -> Any:
 
 
 def show(text: str, file: TextIO | None = None) -> None:
-    """Print a report to stdout, or to another file."""
+    """Print a report to stdout, or to another file. Nobody gets it if stdout is closed."""
     file = file or sys.stdout
+    if file is None:
+        return
     if file.isatty():
         with contextlib.suppress(ImportError):
             console = importlib.import_module("rich.console").Console(file=file)

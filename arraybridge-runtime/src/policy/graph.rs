@@ -20,7 +20,21 @@ use crate::interpreter::error::{Error, Failure, Result};
 /// # Errors
 ///
 /// [`Error::Conversion`] says which framework, why, and what to do.
+#[inline]
 pub fn convert_to<'py>(
+    data: &Bound<'py, PyAny>,
+    target: &'static Framework,
+    request: &Request,
+) -> Result<Bound<'py, PyAny>> {
+    match request.dtype {
+        None => convert::convert_to(data, target, request),
+        Some(_) => cast_to(data, target, request),
+    }
+}
+
+/// As [`convert_to`], with a dtype.
+#[inline(never)]
+fn cast_to<'py>(
     data: &Bound<'py, PyAny>,
     target: &'static Framework,
     request: &Request,
@@ -47,6 +61,9 @@ pub fn explain(
     target: &'static Framework,
     request: &Request,
 ) -> Result<Record> {
+    if request.dtype.is_none() {
+        return convert::explain(data, target, request);
+    }
     let by_operations = |loaded: &LoadedFramework| {
         let cast = wanted(data, loaded, request)?;
         let left = convert::explain(data, target, &after_cast(request, cast.is_some()))?;
@@ -69,7 +86,7 @@ fn by_operations_or<'py, T>(
     request: &Request,
 ) -> Result<T> {
     // A host framework has no traces.
-    if request.dtype.is_none() || target.memory == Memory::Host {
+    if target.memory == Memory::Host {
         return as_planned();
     }
     let class = detect::class_of(data);

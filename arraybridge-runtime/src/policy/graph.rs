@@ -48,7 +48,7 @@ fn cast_to<'py>(
         }
     };
     let as_planned = || convert::convert_to(data, target, request);
-    by_operations_or(by_operations, as_planned, data, target, request)
+    by_operations_or(by_operations, as_planned, data, target)
 }
 
 /// What [`convert_to`] would do, without doing it.
@@ -72,7 +72,7 @@ pub fn explain(
         Ok(Record { device: left.device, ..cast })
     };
     let as_planned = || convert::explain(data, target, request);
-    by_operations_or(by_operations, as_planned, data, target, request)
+    by_operations_or(by_operations, as_planned, data, target)
 }
 
 /// What the framework's operations make of an array of its own that is to be cast, if they have to, or else
@@ -83,7 +83,6 @@ fn by_operations_or<'py, T>(
     as_planned: impl FnOnce() -> Result<T>,
     data: &Bound<'py, PyAny>,
     target: &'static Framework,
-    request: &Request,
 ) -> Result<T> {
     // A host framework has no traces.
     if target.memory == Memory::Host {

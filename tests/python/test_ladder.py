@@ -875,7 +875,7 @@ def test_nan_is_the_largest_and_the_smallest_number(join):
         (
             ("sum", "sum"),
             lambda image: (1, 2, 3),
-            "join is for 2 results, and the function",
+            "join is for 2 results, and the function returned 3",
         ),
         (("sum",), lambda image: 1, "join is a tuple, and the function returned int"),
         (

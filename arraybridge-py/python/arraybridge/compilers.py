@@ -409,38 +409,26 @@ class _TorchCall:
         """The operator for each element of a batch."""
         import torch
 
-        def part(argument: Any, axis: Any, at: int | None) -> Any:
+        def part(argument: Any, axis: Any, at: int) -> Any:
             if isinstance(argument, (list, tuple)) and axis is not None:
                 return [part(*each, at) for each in zip(argument, axis, strict=True)]
             if axis is None:
                 return argument
-            if at is None:
-                lengths = [length for i, length in enumerate(argument.shape) if i != axis]
-                return argument.new_empty(lengths)
-            return argument.select(axis, at)
+            # Nothing can be selected from an empty batch.
+            shape = argument.movedim(axis, 0).shape[1:]
+            return argument.select(axis, at) if count else argument.new_empty(shape)
 
-        if not info.batch_size:
-            return self.of_empty_batch(
-                [part(*each, None) for each in zip(args, axes, strict=True)], kwargs
-            )
+        # Of an empty batch, `result` says what there would be for an element.
+        count = info.batch_size
+        call, places = (op, range(count)) if count else (self.fake, range(1))
         rows = []
-        for at in range(info.batch_size):
+        for at in places:
             parts = [part(*each, at) for each in zip(args, axes, strict=True)]
-            rows.append(op(*parts, **kwargs))
+            rows.append(call(*parts, **kwargs))
         if not self.promise.is_tuple:
-            return torch.stack(rows), 0
-        stacked = tuple(torch.stack(column) for column in zip(*rows, strict=True))
+            return torch.stack(rows)[:count], 0
+        stacked = tuple(torch.stack(column)[:count] for column in zip(*rows, strict=True))
         return stacked, (0,) * len(stacked)
-
-    def of_empty_batch(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-        """The results for no element, as ``result`` describes those for one."""
-        import torch
-
-        empty = [
-            torch.empty((0, *each.shape), dtype=each.dtype, device=each.device)
-            for each in self.promise.of(args, kwargs)
-        ]
-        return self.promise.alone(empty), (0,) * len(empty) if self.promise.is_tuple else 0
 
     def save(self, ctx: Any, inputs: Any, output: Any, keyword_only_inputs: Any = None) -> None:
         """Keeps what the gradients are computed from."""

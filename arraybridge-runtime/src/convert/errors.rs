@@ -374,8 +374,7 @@ pub(super) fn not_narrowed(endpoints: Endpoints, from: DType, to: DType, count: 
         Kind::Float | Kind::Complex => "makes them infinite",
         _ => "clips them",
     };
-    let missing = endpoints.target.missing.iter().find(|missing| missing.dtypes.contains(from));
-    let hint = missing.map_or_else(String::new, |missing| format!(", or {}", missing.hint));
+    let hint = endpoints.target.hint_for(from);
     let reason = format!(
         "{title} has no {from}, and {count} {values} not fit {to}, the nearest dtype that it has; \
          convert(data, {name:?}, dtype={:?}) {effect}{hint}",

@@ -32,8 +32,7 @@ impl Narrowing<'_> {
             return Ok(());
         }
         let title = target.title;
-        let missing = target.missing.iter().find(|missing| missing.dtypes.contains(from));
-        let hint = missing.map_or_else(String::new, |missing| format!(", or {}", missing.hint));
+        let hint = target.hint_for(from);
         let text = format!(
             "{}: {title} has no {from}, so {from} arrays become {to}. Cast them on purpose, or use \
              narrow=\"error\" to make this an error{hint}",

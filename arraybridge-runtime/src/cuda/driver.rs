@@ -216,6 +216,9 @@ pub(super) fn check_not_lost() -> Result<()> {
     if fork::has_lost_cuda() { Err(Error::Cuda(fork::LOST_CUDA.into())) } else { Ok(()) }
 }
 
+const NO_DRIVER: &str =
+    "the CUDA driver library cannot be loaded; install NVIDIA's driver, or work on the host";
+
 /// Calls the driver, and restores the thread's current context afterwards.
 ///
 /// # Errors
@@ -224,7 +227,7 @@ pub(super) fn check_not_lost() -> Result<()> {
 /// out of memory.
 pub fn checked<T>(call: impl FnOnce() -> Result<T, DriverError>) -> Result<T> {
     if !is_present() {
-        return Err(Error::Cuda("the CUDA driver library cannot be loaded; install NVIDIA's driver, or work on the host".into()));
+        return Err(Error::Cuda(NO_DRIVER.into()));
     }
     check_not_lost()?;
     let call = || {
@@ -342,7 +345,9 @@ mod tests {
         let error = wait_for_legacy_stream(usize::MAX).unwrap_err();
         assert!(matches!(error, Error::Cuda(_)), "{error}");
         if !is_present() {
-            assert!(error.to_string().contains("CUDA driver library cannot be loaded"));
+            let text = "the CUDA driver library cannot be loaded; install NVIDIA's driver, or work on \
+                        the host";
+            assert_eq!(error.to_string(), text);
         }
     }
 

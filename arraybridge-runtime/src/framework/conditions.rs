@@ -105,6 +105,11 @@ impl LoadedFramework {
         self.framework.tracing.as_ref().is_some_and(holds)
     }
 
+    /// Whether operations on an ordinary array that says nothing may be recorded: for a gradient, or by a trace.
+    pub fn watches(&self, py: Python<'_>) -> bool {
+        self.may_record(py) || self.is_tracing(py)
+    }
+
     /// Whether an array of a refused class stands for one while a function is traced.
     pub fn is_tracer(&self, why: &str) -> bool {
         let mut refusals = self.framework.refuse.iter();

@@ -193,6 +193,12 @@ impl Framework {
         let cuda = DLDeviceType::CUDA.0 as i32;
         self.import.as_ref().is_some_and(|import| import.devices.contains(&cuda))
     }
+
+    /// How to get a dtype that does not exist now, for the end of a message; empty if the table does not say.
+    pub fn hint_for(&self, dtype: DType) -> String {
+        let missing = self.missing.iter().find(|missing| missing.dtypes.contains(dtype));
+        missing.map_or_else(String::new, |missing| format!(", or {}", missing.hint))
+    }
 }
 
 /// Shared libraries whose symbols collide with those of another framework.

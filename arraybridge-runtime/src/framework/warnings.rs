@@ -29,6 +29,19 @@ pub fn install(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add(WARNED, PySet::empty(module.py())?)
 }
 
+/// Gives a warning, unless it is noted as given. What a filter made an exception was not given: the next
+/// call raises it again.
+///
+/// # Errors
+///
+/// The warning, if a filter makes it an exception.
+pub fn once(given: &AtomicBool, give: impl FnOnce() -> PyResult<()>) -> PyResult<()> {
+    if given.load(Ordering::Relaxed) || given.swap(true, Ordering::Relaxed) {
+        return Ok(());
+    }
+    give().inspect_err(|_| given.store(false, Ordering::Relaxed))
+}
+
 /// Gives a warning, unless some extension module has given it before. `given` is this module's note of
 /// that, `key` that of the process.
 fn warn_once(
@@ -38,19 +51,16 @@ fn warn_once(
     class: &'static str,
     text: impl FnOnce() -> String,
 ) -> Result<()> {
-    if given.load(Ordering::Relaxed) || given.swap(true, Ordering::Relaxed) {
-        return Ok(());
-    }
-    let key = [&[class], key].concat();
-    if !is_first(py, &key).unwrap_or(true) {
-        return Ok(());
-    }
-    // What became an exception was not given: the next call raises it again.
-    warn(py, class, text()).map_err(|raised| {
-        given.store(false, Ordering::Relaxed);
-        let _ = warned(py).and_then(|warned| warned.discard(PyTuple::new(py, &key)?));
-        raised.into()
-    })
+    let give = || {
+        let key = [&[class], key].concat();
+        if !is_first(py, &key).unwrap_or(true) {
+            return Ok(());
+        }
+        warn(py, class, text()).inspect_err(|_| {
+            let _ = warned(py).and_then(|warned| warned.discard(PyTuple::new(py, &key)?));
+        })
+    };
+    Ok(once(given, give)?)
 }
 
 fn is_first(py: Python<'_>, key: &[&str]) -> PyResult<bool> {

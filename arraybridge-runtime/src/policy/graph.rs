@@ -156,13 +156,15 @@ fn wanted(
     let (py, endpoints) = (data.py(), Endpoints::of(loaded.framework));
     let Some(to) = request.dtype else { return Ok(None) };
     let from = convert::dtype_of(py, loaded, data);
-    match (from, detect::class_of(data).map(|class| class.role)) {
-        (Some(from), _) if convert::cast_of(endpoints, from, request)?.is_none() => {
-            return Ok(None);
+    let is_variable =
+        || detect::class_of(data).is_some_and(|class| matches!(class.role, Role::Value(_)));
+    match from {
+        Some(from) if convert::cast_of(endpoints, from, request)?.is_none() => return Ok(None),
+        // Nobody knows to what its values would have to be clamped.
+        None if !is_variable() => {
+            return Err(convert::unknown_dtype(py, endpoints, loaded, data));
         }
-        (Some(_), _) | (None, Some(Role::Value(_))) => {}
-        // What it holds cannot be clamped.
-        (None, _) => return Err(convert::unknown_dtype(py, endpoints, loaded, data)),
+        _ => {}
     }
     let is_there = convert::dtypes(py, loaded, to)?.contains(to);
     if !is_there || loaded.framework.array.is_none() {

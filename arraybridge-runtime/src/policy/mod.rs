@@ -13,7 +13,7 @@ mod probe;
 mod stack;
 
 use pyo3::prelude::*;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 
 use crate::convert::record::Record;
 use crate::convert::trace;
@@ -24,6 +24,7 @@ use crate::framework::endpoints::Endpoints;
 use crate::framework::loaded::{self, LoadedFramework};
 use crate::framework::oom;
 use crate::framework::spec::{DType, Kind, Memory, ReasonRole};
+use crate::framework::warnings::once;
 use crate::host::cast::Scaling;
 use crate::interpreter::error::{Error, Failure, Result, attempt, warn};
 use crate::memory::cast;
@@ -334,8 +335,7 @@ impl<'py> DtypeCast<'_, 'py> {
     fn missing_dtype(&self) -> Error {
         let DtypeCast { endpoints, loaded, to, function, .. } = *self;
         let title = loaded.framework.title;
-        let missing = loaded.framework.missing.iter().find(|missing| missing.dtypes.contains(to));
-        let hint = missing.map_or_else(String::new, |missing| format!(", or {}", missing.hint));
+        let hint = loaded.framework.hint_for(to);
         let reason = format!(
             "{title} has no {to}, which the dtype policy of {function} asks for; use \
              dtype_conversion=\"native\", or a dtype that {title} has{hint}",
@@ -347,11 +347,12 @@ impl<'py> DtypeCast<'_, 'py> {
     /// Warns once per function that the default policy rounds what lies between whole numbers.
     #[cold]
     fn warn_of_fractions(&self, lost: u64, is_unit: impl FnOnce() -> bool) -> Result<()> {
+        let Some(warned) = self.function.warned else { return Ok(()) };
+        Ok(once(warned, || self.give_fractions(lost, is_unit))?)
+    }
+
+    fn give_fractions(&self, lost: u64, is_unit: impl FnOnce() -> bool) -> PyResult<()> {
         let DtypeCast { py, from, to, function, .. } = *self;
-        let Some(warned) = function.warned else { return Ok(()) };
-        if warned.swap(true, Ordering::Relaxed) {
-            return Ok(());
-        }
         let way = match is_unit() {
             true => "scaling=\"unit\" to map [0, 1] to the range of the integers",
             false => "dtype_conversion=\"native\" to keep the result as it is",
@@ -362,11 +363,7 @@ impl<'py> DtypeCast<'_, 'py> {
              Use {way}, or dtype_conversion=\"preserve\" if rounding is intended",
             function.name
         );
-        // What became an exception was not given: the next call raises it again.
-        warn(py, "FractionsLostWarning", text).map_err(|raised| {
-            warned.store(false, Ordering::Relaxed);
-            raised.into()
-        })
+        warn(py, "FractionsLostWarning", text)
     }
 
     #[cold]

@@ -175,7 +175,7 @@ impl<'py> Ops<'_, 'py> {
             self.select(&fits, &array, PyFloat::new(py, f64::NAN).as_any())
         };
         let array = match to {
-            // What lies between 448 and 464, the half of the way to what would be the next value, is rounded to 448.
+            // Up to 464, halfway to what would be the next value, 448 is the nearest one.
             DType::Float8E4m3fn => only(only(array, 464.0, CompareOp::Le)?, -464.0, CompareOp::Ge)?,
             DType::Float8E8m0fnu => only(array, 0.0, CompareOp::Gt)?,
             _ => array,

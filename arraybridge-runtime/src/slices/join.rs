@@ -133,10 +133,10 @@ impl<'a, 'py> Parts<'a, 'py> {
         if joins_large_itself(py, loaded, arrays) {
             return Ok(Parts { arrays, opened: None });
         }
-        let records = loaded.may_record(py) || loaded.is_tracing(py);
+        let watches = loaded.watches(py);
         let mut all = vectors::with_capacity(arrays.len())?;
         for array in arrays {
-            let Some(opened) = open_plain(array, target, records) else {
+            let Some(opened) = open_plain(array, target, watches) else {
                 return Ok(Parts { arrays, opened: None });
             };
             all.push(opened);
@@ -167,14 +167,14 @@ impl<'a, 'py> Parts<'a, 'py> {
 }
 
 /// The host memory of an array that is joined without an operation of its framework: nothing is recorded of it.
-/// `records`: whether the target may record operations on arrays that do not say so.
+/// `watches`: whether the target may record operations on arrays that do not say so.
 fn open_plain(
     array: &Bound<'_, PyAny>,
     target: &'static Framework,
-    records: bool,
+    watches: bool,
 ) -> Option<Opened> {
     let class = detect::class_of(array)?;
-    match records && class.framework.memory_type == target.memory_type {
+    match watches && class.framework.memory_type == target.memory_type {
         true => None,
         false => convert::open_plain(array, &class),
     }
@@ -463,8 +463,8 @@ impl<'py> Join<'_, 'py> {
     ///
     /// As [`convert::open_host`], for what is not the array's own fault.
     pub fn open(&self, array: &Bound<'py, PyAny>) -> Result<Option<Opened>> {
-        let records = self.loaded.may_record(self.py) || self.loaded.is_tracing(self.py);
-        if let Some(opened) = open_plain(array, self.loaded.framework, records) {
+        let watches = self.loaded.watches(self.py);
+        if let Some(opened) = open_plain(array, self.loaded.framework, watches) {
             return Ok(Some(opened));
         }
         let is_array =

@@ -36,15 +36,13 @@ pub(super) fn shape_text(array: &Bound<'_, PyAny>) -> String {
 ///
 /// [`Error::Value`] when the array is not 3-D or a trace does not know its length.
 pub(super) fn slice_count(array: &Bound<'_, PyAny>) -> Result<usize> {
-    let shape = shape_of(array);
-    let ndim = shape.as_ref().map_or_else(|| ndim_of(array), |shape| Some(shape.len()));
-    if ndim != Some(3) {
+    if ndim_of(array) != Some(3) {
         return Err(Error::Value(format!(
             "Array must be 3D, a stack of 2D slices, but its shape is {}",
             shape_text(array)
         )));
     }
-    shape.map(|shape| shape[0]).or_else(|| first_length(array)).ok_or_else(|| {
+    first_length(array).ok_or_else(|| {
         Error::Value("the number of slices is unknown; give the trace a static shape".into())
     })
 }

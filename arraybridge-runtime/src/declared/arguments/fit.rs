@@ -245,7 +245,7 @@ impl<'py> Fitter<'_, 'py> {
             && convert::dtype_of(py, loaded, &slot.value).is_some_and(DType::is_inexact);
         !slot.is_plain()
             || (passes && loaded.records(py, &slot.value))
-            || loaded.is_lifted(py, &slot.value)
             || loaded.is_tracing(py)
+            || loaded.is_lifted(py, &slot.value)
     }
 }

@@ -99,8 +99,7 @@ impl<'py> Call<'_, 'py> {
         };
         let input = self.definition.options.input;
         let loaded = loaded::load(self.py, input, Endpoints::of(input))?;
-        let is_watching = loaded.may_record(self.py) || loaded.is_transforming(self.py);
-        let is_watching = is_watching || loaded.is_tracing(self.py);
+        let is_watching = loaded.watches(self.py) || loaded.is_transforming(self.py);
         Ok(is_watching || slots.iter().any(is_traced))
     }
 

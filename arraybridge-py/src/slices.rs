@@ -2,7 +2,7 @@
 
 use arraybridge_runtime::__private::package::memory::{self, Cleared};
 use arraybridge_runtime::__private::package::{
-    self, Endpoints, Error, Framework, MemoryType, Placement, Result, slices,
+    self, Error, Framework, MemoryType, Placement, Result, slices,
 };
 use pyo3::exceptions::{PyRuntimeWarning, PyTypeError};
 use pyo3::prelude::*;
@@ -13,7 +13,7 @@ use arraybridge_runtime::__private::package::names::framework;
 fn placement(gpu_id: Option<&Bound<'_, PyAny>>, target: &'static Framework) -> Result<Placement> {
     match gpu_id {
         None => Ok(Placement::Auto),
-        Some(gpu_id) => Placement::from_gpu_id(gpu_id, Endpoints { source: target, target }),
+        Some(gpu_id) => Placement::from_gpu_id(gpu_id, target),
     }
 }
 
@@ -272,8 +272,8 @@ fn report(py: Python<'_>, cleared: Vec<Cleared>) -> Result<Bound<'_, PyDict>> {
 fn device_id(array: &Bound<'_, PyAny>) -> Result<Option<usize>> {
     use arraybridge_runtime::__private::package::{Device, device};
     let framework = package::class_of(array)?.framework;
-    let loaded = device::load(array.py(), framework, Endpoints::of(framework))?;
-    Ok(match device::device_of(array.py(), loaded, array)? {
+    let loaded = device::load(array.py(), framework)?;
+    Ok(match loaded.device_of(array)? {
         Device::Host => None,
         Device::Accelerator(index) => Some(index),
     })

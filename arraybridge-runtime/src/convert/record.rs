@@ -8,8 +8,8 @@ use pyo3::types::{PyTuple, PyType};
 
 use super::plan::{Access, Plan, Why};
 use super::source::shape_of;
-use crate::framework::device::{self, Device};
-use crate::framework::loaded::LoadedFramework;
+use crate::framework::device::Device;
+use crate::framework::loaded::Loaded;
 use crate::framework::spec::DType;
 use crate::memory::view::Dims;
 
@@ -145,14 +145,14 @@ impl Record {
 
     /// The record of a cast by the array's own framework, or of a result to the dtype of its policy.
     pub fn of_cast(
-        loaded: &LoadedFramework,
+        loaded: Loaded<'_>,
         result: &Bound<'_, PyAny>,
         to: DType,
         how: &'static str,
     ) -> Record {
         let shape = shape_of(result).ok();
         let elements = shape.as_ref().map_or(0, |shape| shape.iter().product::<usize>());
-        let device = device::device_of(result.py(), loaded, result);
+        let device = loaded.device_of(result);
         Record {
             source: loaded.framework.name.into(),
             target: loaded.framework.name.into(),

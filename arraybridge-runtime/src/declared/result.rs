@@ -9,7 +9,6 @@ use super::options::{Options, OutputType};
 use crate::convert::trace;
 use crate::convert::{self, Request};
 use crate::framework::detect::{self, Class};
-use crate::framework::endpoints::Endpoints;
 use crate::framework::generated::MemoryType;
 use crate::framework::loaded;
 use crate::framework::spec::Framework;
@@ -303,6 +302,6 @@ pub fn wait(framework: &'static Framework, result: &Bound<'_, PyAny>) -> PyResul
         return Ok(());
     }
     let py = result.py();
-    let loaded = loaded::load(py, framework, Endpoints::of(framework)).map_err(PyErr::from)?;
-    ready.call(py, [loaded.module(py), result]).map(drop)
+    let loaded = loaded::load(py, framework).map_err(PyErr::from)?;
+    ready.call(loaded, [result]).map(drop)
 }

@@ -67,7 +67,7 @@ pub(super) fn why_made(given: &Bound<'_, PyAny>) -> Why {
     let only_on_host = class.as_ref().is_some_and(|class| class.framework.memory == Memory::Host);
     let is_on_host = || {
         let place = device::dlpack_device(given);
-        place.is_ok_and(|(kind, _)| kind == dlpark::ffi::DLDeviceType::CPU.0)
+        place.is_ok_and(|place| place.device_type == dlpark::ffi::DLDeviceType::CPU)
     };
     match only_on_host {
         true => Why::ByteOrder,

@@ -131,7 +131,7 @@ impl<'a, 'py> Column<'a, 'py> {
         if let Some(stack) = self.stack.take() {
             if let Some(policy) = &self.policy {
                 let Whole { join, from, .. } = &stack.whole;
-                policy.warn(self.py, join.loaded, *from, stack.whole.dtype())?;
+                policy.warn(join.loaded, *from, stack.whole.dtype())?;
             }
             return stack.whole.finish();
         }
@@ -194,7 +194,7 @@ impl<'a, 'py> Column<'a, 'py> {
     /// A stack for slices that are like the first one.
     fn start(
         &self,
-        join: Join<'py, 'py>,
+        join: Join<'py>,
         item: &Bound<'py, PyAny>,
         first: &Opened,
     ) -> Result<Stack<'py>> {
@@ -256,7 +256,7 @@ impl<'py> Stack<'py> {
         }
         let (from, now) = (common_dtype(py, vec![before, dtype])?, self.whole.dtype());
         let (loaded, ndim) = (self.whole.join.loaded, self.whole.opened.source.view().ndim());
-        let to = policy.map_or(Ok(None), |policy| policy.dtype(py, loaded, from, ndim))?;
+        let to = policy.map_or(Ok(None), |policy| policy.dtype(loaded, from, ndim))?;
         if to.unwrap_or(from) == now {
             self.whole.from = from;
             return Ok(true);

@@ -14,7 +14,6 @@ use super::options::Options;
 use super::signature::ArrayUsage;
 use crate::convert;
 use crate::framework::detect::{self, Class, Role};
-use crate::framework::endpoints::Endpoints;
 use crate::framework::loaded;
 use crate::framework::spec::Framework;
 use crate::interpreter::containers::Container;
@@ -268,11 +267,11 @@ impl<'py> ArgumentSlot<'py> {
     /// Whether it is an array with values of its own, and no trace or gradient depends on it.
     pub fn is_concrete(&self) -> bool {
         let (py, framework) = (self.value.py(), self.class.framework);
-        let Ok(loaded) = loaded::load(py, framework, Endpoints::of(framework)) else {
+        let Ok(loaded) = loaded::load(py, framework) else {
             return false;
         };
         self.is_plain()
-            && !loaded.is_guarded(py, &self.value, None)
-            && loaded.reason(py, &self.value).is_none()
+            && !loaded.is_guarded(&self.value, None)
+            && loaded.reason(&self.value).is_none()
     }
 }

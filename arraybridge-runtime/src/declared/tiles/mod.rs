@@ -19,7 +19,6 @@ use super::scope;
 use crate::convert::{self, Request};
 use crate::framework::detect::{self, Role};
 use crate::framework::device::Device;
-use crate::framework::endpoints::Endpoints;
 use crate::framework::loaded;
 use crate::interpreter::error::{Error, Result};
 use crate::interpreter::progress::Progress;
@@ -98,8 +97,8 @@ impl<'py> Call<'_, 'py> {
             class.is_some_and(|class| matches!(class.role, Role::Refused(_)))
         };
         let input = self.definition.options.input;
-        let loaded = loaded::load(self.py, input, Endpoints::of(input))?;
-        let is_watching = loaded.watches(self.py) || loaded.is_transforming(self.py);
+        let loaded = loaded::load(self.py, input)?;
+        let is_watching = loaded.watches() || loaded.is_transforming();
         Ok(is_watching || slots.iter().any(is_traced))
     }
 

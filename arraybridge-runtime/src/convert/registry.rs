@@ -4,7 +4,7 @@ use std::sync::OnceLock;
 
 use pyo3::prelude::*;
 
-use crate::convert::Request;
+use super::request::Request;
 use crate::framework::detect::Class;
 use crate::framework::generated::MemoryType;
 use crate::framework::spec::Framework;

@@ -184,3 +184,13 @@ mod tests {
         });
     }
 }
+
+/// The newest DLPack version that we read.
+pub fn newest_version(py: Python<'_>) -> Bound<'_, PyAny> {
+    static VERSION: PyOnceLock<Py<PyTuple>> = PyOnceLock::new();
+    let make = || PyTuple::new(py, [1, 3]).map(Bound::unbind);
+    match VERSION.get_or_try_init(py, make) {
+        Ok(version) => version.bind(py).clone().into_any(),
+        Err(_) => py.None().into_bound(py),
+    }
+}

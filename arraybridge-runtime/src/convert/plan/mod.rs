@@ -8,12 +8,14 @@ mod facts;
 mod steps;
 #[cfg(test)]
 mod tests;
+mod why;
 
 use crate::framework::device::Device;
 use crate::framework::spec::{DType, DTypeSet, Framework, Import};
 
 pub use facts::{Access, Facts};
-pub use steps::{Fallback, Importer, Plan, Route, Step, Steps, Why};
+pub use steps::{Fallback, Importer, Plan, Route, Step, Steps};
+pub use why::Why;
 
 /// Why a conversion cannot be done.
 #[derive(Clone, Debug, PartialEq, Eq)]

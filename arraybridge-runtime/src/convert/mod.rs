@@ -10,16 +10,18 @@ pub mod plan;
 pub mod record;
 pub mod trace;
 
-mod errors;
 mod request;
+
+mod errors;
 
 mod class;
 mod gradient;
 mod pair;
 mod slot;
 
-mod import;
 mod numpy;
+
+mod import;
 mod pin;
 mod trials;
 

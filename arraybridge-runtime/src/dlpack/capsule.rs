@@ -7,7 +7,8 @@ use dlpark::{Managed, ManagedTensorBase};
 use pyo3::exceptions::PyBufferError;
 use pyo3::ffi;
 use pyo3::prelude::*;
-use pyo3::types::PyCapsule;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyCapsule, PyTuple};
 
 use crate::memory::source::{Owner, Source};
 

@@ -404,7 +404,11 @@ pub(crate) fn copy_required(target: &Framework, request: &Request, why: Why) -> 
         Some(_) => ("copy=False", "leave copy out"),
         None => ("no_copy() forbids it", "leave its scope, or say copy=True,"),
     };
+    target.error(Failure::Copy, "plan", forbidden_copy(forbidden, way, why))
+}
+
+/// The reason of an error about a copy that is needed and forbidden, and the way to allow it.
+pub(crate) fn forbidden_copy(forbidden: &str, way: &str, why: Why) -> String {
     let (text, remedy) = (why.text(), why.remedy());
-    let reason = format!("{forbidden}, but {text}; {way} to allow it, or {remedy}");
-    target.error(Failure::Copy, "plan", reason)
+    format!("{forbidden}, but {text}; {way} to allow it, or {remedy}")
 }

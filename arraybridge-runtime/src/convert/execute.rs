@@ -18,6 +18,7 @@ use crate::framework::spec::{DType, Framework, Handover, Import, OrderedBy, Stri
 use crate::framework::warnings;
 use crate::interpreter::error::{Error, Failure, Result};
 use crate::memory::cast;
+use crate::memory::shape;
 use crate::memory::source::Source;
 
 use super::record::Description;
@@ -296,7 +297,7 @@ impl<'py> Run<'py> {
     ) -> Result<Bound<'py, PyAny>> {
         let copy = self.copied(data, whose)?;
         let dtype = self.loaded(whose)?.and_then(|loaded| loaded.dtype(&copy));
-        let shape = source::shape_of(&copy).map_err(|error| self.import_failed(error))?;
+        let shape = shape::read(&copy).map_err(|error| self.import_failed(error))?;
         let target = self.pair.target.framework;
         let fits = dtype.zip(target.import.as_ref()).is_some_and(|(dtype, import)| {
             source::layout_for(target, &copy, &shape, dtype) <= import.strides

@@ -39,7 +39,7 @@ use trial::Trial;
 
 pub use commitment::Commitment;
 pub use errors::explain_refusal;
-pub(crate) use errors::{copy_required, missing_dtype, unknown_dtype};
+pub(crate) use errors::{copy_required, forbidden_copy, missing_dtype, unknown_dtype};
 pub use execute::make_array;
 pub use foreign::{open_any, open_on_host, open_to_hold, pin};
 pub use import::{fresh, wrap_numpy};

@@ -12,7 +12,7 @@ use pyo3::prelude::*;
 use super::commitment::Commitment;
 use super::execute::{Pair, imported};
 use super::import;
-use super::plan::{Plan, Route, Step, admit, can_be_written};
+use super::plan::{Plan, Route, Step, admit};
 use super::source::{Reader, Slot};
 use crate::framework::detect::{Class, Role};
 use crate::framework::device::{Device, Placement};
@@ -88,7 +88,7 @@ pub(super) fn convert<'py>(
         return None;
     }
     if source.immutable
-        && can_be_written(target.framework)
+        && target.framework.can_be_written()
         && let Err(warning) = warnings::shared_immutable(py, endpoints)
     {
         return Some(Err(warning));

@@ -183,6 +183,11 @@ impl Framework {
         self.import.as_ref().is_some_and(|import| import.devices.contains(&cuda))
     }
 
+    /// Whether its arrays can be written to, also where their memory must not be.
+    pub fn can_be_written(&self) -> bool {
+        !self.immutable && !self.import.as_ref().is_some_and(|import| import.read_only)
+    }
+
     /// How to get a dtype that does not exist now, for the end of a message; empty if the table does not say.
     pub fn hint_for(&self, dtype: DType) -> String {
         let missing = self.missing.iter().find(|missing| missing.dtypes.contains(dtype));

@@ -27,6 +27,7 @@ use crate::framework::warnings::once;
 use crate::host::cast::Scaling;
 use crate::interpreter::error::{Error, Failure, Result, attempt, warn};
 use crate::memory::cast;
+use crate::memory::shape;
 use crate::memory::source::Source;
 
 pub use declare::{DtypePolicy, dtype_named, install, narrow_named};
@@ -94,14 +95,8 @@ impl Lead {
         let Some(class) = detect::class_of(array) else { return Lead::default() };
         let loaded = loaded::load(py, class.framework);
         let dtype = loaded.ok().and_then(|loaded| loaded.dtype(array));
-        Lead { dtype, reduced_ndim: ndim(array).filter(|ndim| *ndim > 0).map(|_| 0) }
+        Lead { dtype, reduced_ndim: shape::ndim(array).filter(|ndim| *ndim > 0).map(|_| 0) }
     }
-}
-
-/// The number of axes, if it is known.
-fn ndim(array: &Bound<'_, PyAny>) -> Option<usize> {
-    let py = array.py();
-    attempt(py, array.getattr(pyo3::intern!(py, "shape")).and_then(|shape| shape.len()))
 }
 
 /// Casts the first array of a function's result to the dtype that the policy asks for.
@@ -140,7 +135,7 @@ pub fn finish<'py>(
     let py = array.py();
     let loaded = loaded::load(py, class.framework)?;
     let Some(from) = loaded.dtype(array) else { return Ok(array.clone()) };
-    let to = target_dtype(|| ndim(array), from, lead, policy.conversion);
+    let to = target_dtype(|| shape::ndim(array), from, lead, policy.conversion);
     let Some(to) = to else { return Ok(array.clone()) };
     let cast = DtypeCast { loaded, from, to, policy, function };
     let Some(start) = trace::start() else { return cast.apply(array, class.role) };

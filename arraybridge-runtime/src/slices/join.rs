@@ -5,8 +5,8 @@ use std::slice;
 use pyo3::prelude::*;
 use pyo3::types::{PyInt, PyList, PyTuple};
 
+use super::check::{check_shapes, joined_shape};
 use super::fill::fill;
-use super::shape::{check_shapes, joined_shape, ndim_of, shape_of};
 use crate::convert::plan;
 use crate::convert::record::Record;
 use crate::convert::trace;
@@ -23,6 +23,7 @@ use crate::host::buffer::HostBuffer;
 use crate::host::layout::contiguous_bytes;
 use crate::host::vectors;
 use crate::interpreter::error::{Error, Failure, Result, attempt, first_line};
+use crate::memory::shape;
 use crate::memory::source::Source;
 use crate::memory::view::Dims;
 
@@ -153,15 +154,15 @@ impl<'a, 'py> Parts<'a, 'py> {
     fn shape(&self, index: usize) -> Option<Dims<usize>> {
         match &self.opened {
             Some(opened) => Some(opened[index].source.view().shape().into()),
-            None => shape_of(&self.arrays[index]),
+            None => shape::of(&self.arrays[index]),
         }
     }
 
-    /// The number of axes of an array, as [`ndim_of`].
+    /// The number of axes of an array, as [`shape::ndim`].
     pub fn ndim(&self, index: usize) -> Option<usize> {
         match &self.opened {
             Some(opened) => Some(opened[index].source.view().ndim()),
-            None => ndim_of(&self.arrays[index]),
+            None => shape::ndim(&self.arrays[index]),
         }
     }
 }
@@ -200,7 +201,7 @@ fn is_better_at_large<'py>(loaded: Loaded<'py>, part: &Bound<'py, PyAny>, count:
         return false;
     }
     let dtype = loaded.dtype(part);
-    dtype.zip(shape_of(part)).is_some_and(|(dtype, shape)| {
+    dtype.zip(shape::of(part)).is_some_and(|(dtype, shape)| {
         let bytes = contiguous_bytes(&shape, dtype.size()).unwrap_or(usize::MAX);
         bytes >= LARGE_PART || bytes.saturating_mul(count) >= OWN_BELOW
     })
@@ -347,7 +348,7 @@ impl<'py> Join<'py> {
             let is_only_way = loaded.may_record() && is_recorded(loaded, first);
             // The operation checks what it gets.
             return (is_only_way || is_better_at_large(loaded, first, 1 + others.len()))
-                && ndim_of(first) == Some(2);
+                && shape::ndim(first) == Some(2);
         }
         // Arrays of several dtypes are promoted as NumPy does it.
         convert::alike(loaded, class, first, others).is_some_and(|view| {
@@ -550,24 +551,11 @@ impl<'py> Join<'py> {
     }
 
     pub fn record(&self, result: &Bound<'py, PyAny>) -> Record {
-        let (loaded, along) = (self.loaded, self.along);
-        let dtype = loaded.dtype(result);
-        let shape = shape_of(result);
-        let elements = shape.as_ref().map_or(0, |shape| shape.iter().product::<usize>());
-        let size = dtype.map_or(0, DType::size);
-        let device = loaded.device_of(result);
-        Record {
-            source: self.source.name.into(),
-            target: loaded.framework.name.into(),
-            route: "copy".into(),
-            how: if along == Along::NewAxis { "stack" } else { "concatenate" }.into(),
-            why: Some("several arrays become one".into()),
-            dtype: dtype.map_or("", DType::name).into(),
-            nbytes: elements.saturating_mul(size),
-            device: device.map_or("unknown".into(), Device::name),
-            shape: shape.unwrap_or_default(),
-            ..Record::default()
-        }
+        let loaded = self.loaded;
+        let how = if self.along == Along::NewAxis { "stack" } else { "concatenate" };
+        Record::between(self.source.name, loaded.framework.name, "copy", how)
+            .because("several arrays become one")
+            .of_array(loaded, result, loaded.dtype(result))
     }
 }
 

@@ -7,7 +7,6 @@ use pyo3::prelude::*;
 use pyo3::types::{PyIterator, PyList, PySlice};
 
 use super::join::is_recorded;
-use super::shape::shape_of;
 use crate::convert::record::Record;
 use crate::convert::{self, Commitment, Opened, trace};
 use crate::framework::detect::{self, Class, Role};
@@ -17,6 +16,7 @@ use crate::host::layout::contiguous_bytes;
 use crate::host::vectors;
 use crate::interpreter::error::{Error, Result};
 use crate::interpreter::interrupt::is_interrupt;
+use crate::memory::shape;
 use crate::memory::source::{SharedSource, Source};
 
 /// The slices of an array along its first axis, one after the other.
@@ -69,7 +69,7 @@ impl<'py> Groups<'py> {
     ) -> Option<Groups<'py>> {
         class.framework.array.as_ref()?.unstack.as_ref()?;
         let dtype = loaded.dtype(array)?;
-        let is_small = contiguous_bytes(&shape_of(array)?, dtype.size())? <= AT_ONCE;
+        let is_small = contiguous_bytes(&shape::of(array)?, dtype.size())? <= AT_ONCE;
         let size = if is_small { count } else { count / GROUPS };
         (size > 1).then(|| Groups { class: *class, loaded, count, size, slices: None })
     }
@@ -272,7 +272,7 @@ impl<'py> OnHost<'py> {
         let loaded = loaded::load(py, framework)?;
         let Some(dtype) = loaded.dtype(array) else { return Ok(None) };
         let title = framework.title;
-        let why = match shape_of(array) {
+        let why = match shape::of(array) {
             _ if framework.not_sliced.contains(dtype) => {
                 format!("{title} cannot slice {dtype} without a loss")
             }
@@ -299,19 +299,9 @@ impl<'py> OnHost<'py> {
         let device = loaded.device_of(array)?;
         let memory: SharedSource = convert::open_host(array)?.source.into();
         if let Some(start) = start {
-            let view = memory.view();
-            let record = Record {
-                source: framework.name.into(),
-                target: framework.name.into(),
-                route: "copy".into(),
-                how: "slices of host memory".into(),
-                why: Some(why.into()),
-                dtype: view.dtype().name().into(),
-                nbytes: view.nbytes(),
-                shape: view.shape().into(),
-                device: device.name(),
-                ..Record::default()
-            };
+            let name = framework.name;
+            let record = Record::between(name, name, "copy", "slices of host memory").because(why);
+            let record = record.of_memory(memory.view(), device);
             trace::push(py, record, start);
         }
         Ok(OnHost { loaded, memory, device, copies: true })

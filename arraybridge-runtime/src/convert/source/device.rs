@@ -1,6 +1,5 @@
 //! Arrays on an accelerator: described without an export, downloaded, or opened for a stream.
 
-use numpy::PyUntypedArrayMethods;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyInt, PyTuple};
@@ -13,7 +12,7 @@ use crate::framework::detect::Class;
 use crate::framework::device::{self as places, Device};
 use crate::framework::spec::{DType, Framework, Strides};
 use crate::interpreter::error::{Failure, Result, attempt};
-use crate::memory::numpy_array;
+use crate::memory::shape;
 use crate::memory::view::{Dims, layout_of};
 
 impl<'py> Reader<'py> {
@@ -27,7 +26,7 @@ impl<'py> Reader<'py> {
     ) -> Result<(Bound<'py, PyAny>, Facts)> {
         let Guarded { data, dtype, made, detached } = guarded;
         let failed = |error: PyErr| self.failed(&data, error);
-        let shape = shape_of(&data).map_err(failed)?;
+        let shape = shape::read(&data).map_err(failed)?;
         let device_type = match self.loaded.framework.export {
             Some(_) => self.loaded.dlpack_place(&data).map_err(failed)?.device_type.0 as i32,
             None => 0,
@@ -188,13 +187,4 @@ pub(in crate::convert) fn layout_for(
         Ok(strides) if strides.len() == shape.len() => layout_of(shape, &strides, dtype.size()),
         _ => Strides::Contiguous,
     }
-}
-
-/// The extents of an array, as its framework gives them.
-pub fn shape_of(data: &Bound<'_, PyAny>) -> PyResult<Dims<usize>> {
-    if let Some(array) = numpy_array::array(data) {
-        return Ok(array.shape().into());
-    }
-    let shape = data.getattr(pyo3::intern!(data.py(), "shape"))?;
-    shape.try_iter()?.map(|extent| extent?.extract::<usize>()).collect()
 }

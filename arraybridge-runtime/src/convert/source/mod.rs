@@ -17,10 +17,10 @@ use crate::framework::loaded::{self, Loaded};
 use crate::framework::oom;
 use crate::framework::spec::{DType, Framework, Op, Strides};
 use crate::interpreter::error::{Error, Failure, Result, first_line};
+use crate::memory::shape;
 use crate::memory::source::{self as sources, Source};
 use crate::memory::view::{Dims, View};
 
-pub use device::shape_of;
 pub(super) use device::{expect_cuda, layout_for, version};
 pub(super) use guards::Guarded;
 pub use host::alike;
@@ -57,7 +57,7 @@ impl Input<'_, '_> {
                     dtype.and_then(|dtype| Ok(dtype.str()?.to_string())).unwrap_or_default()
                 };
                 let known = target.dtype(data).map(|dtype| dtype.name().into());
-                (known.unwrap_or_else(|| foreign().into()), shape_of(data).unwrap_or_default())
+                (known.unwrap_or_else(|| foreign().into()), shape::of(data).unwrap_or_default())
             }
         }
     }

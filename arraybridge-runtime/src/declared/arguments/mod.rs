@@ -226,12 +226,6 @@ fn made<'py>(
     Some(ArgumentSlot { key, element, order, value, class, is_part: true, usage })
 }
 
-/// The length of an array along an axis, if the array has the axis and the length is known.
-pub fn length_along(array: &Bound<'_, PyAny>, axis: usize) -> Option<usize> {
-    let shape = array.getattr(pyo3::intern!(array.py(), "shape")).ok()?;
-    shape.get_item(axis).ok()?.extract().ok()
-}
-
 impl<'py> ArgumentSlot<'py> {
     /// The slot with a part of its array; `None` if the part is not an array.
     pub fn with_part(&self, part: Bound<'py, PyAny>) -> Option<ArgumentSlot<'py>> {

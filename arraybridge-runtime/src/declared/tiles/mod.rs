@@ -22,6 +22,7 @@ use crate::framework::device::Device;
 use crate::framework::loaded;
 use crate::interpreter::error::{Error, Result};
 use crate::interpreter::progress::Progress;
+use crate::memory::shape;
 use crate::policy::StackPolicy;
 use crate::slices::{self, Grid, Tile};
 use assembly::Assembly;
@@ -118,7 +119,7 @@ impl<'py> Call<'_, 'py> {
         }
         let mut grids: SmallVec<[Grid; 4]> = SmallVec::new();
         for (_, slot) in self.cut_slots(slots) {
-            let shape = slices::shape_of(&slot.value).ok_or_else(|| {
+            let shape = shape::of(&slot.value).ok_or_else(|| {
                 Error::Value(
                     "the shape of an array is unknown; give the trace a static shape".into(),
                 )

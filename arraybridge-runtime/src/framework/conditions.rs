@@ -175,7 +175,7 @@ def no():
                 let code = std::ffi::CString::new(format!("Tensor({attributes})")).unwrap();
                 py.eval(&code, Some(&module.dict()), None).unwrap().unbind()
             };
-            let known = LoadedFramework::new(framework, module.into_any().unbind());
+            let known = LoadedFramework::new(framework, module.clone().into_any().unbind());
             test(py, Loaded { py, known: Box::leak(Box::new(known)) }, &array);
         });
     }

@@ -56,6 +56,7 @@ pub mod package {
     pub use crate::cuda::thread_stream::ThreadStream;
     pub use crate::declared::{Declared, Decorator, declare, memory_types};
     pub use crate::framework::device::{Device, Placement};
+    pub use crate::framework::endpoints::Endpoints;
     pub use crate::framework::generated::{MemoryType, TABLES};
     pub use crate::framework::spec::{DType, Framework, Memory};
     pub use crate::interpreter::error::{Error, Result};

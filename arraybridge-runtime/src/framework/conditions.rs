@@ -175,7 +175,7 @@ def no():
                 let code = std::ffi::CString::new(format!("Tensor({attributes})")).unwrap();
                 py.eval(&code, Some(&module.dict()), None).unwrap().unbind()
             };
-            let known = LoadedFramework::new(framework, module.into_any().unbind());
+            let known = LoadedFramework::new(framework, module.clone().into_any().unbind());
             test(py, Loaded { py, known: Box::leak(Box::new(known)) }, &array);
         });
     }
@@ -219,7 +219,7 @@ def no():
     fn a_framework_that_does_not_say_whether_it_records_may() {
         let may_record = |framework| {
             let found = std::cell::Cell::new(false);
-            with_fake(framework, |py, loaded, _| found.set(loaded.may_record()));
+            with_fake(framework, |_, loaded, _| found.set(loaded.may_record()));
             found.get()
         };
         for framework in [&NUMPY, &JAX, &PYCLESPERANTO] {
@@ -239,7 +239,7 @@ def no():
 
     #[test]
     fn a_table_says_what_is_traced() {
-        with_fake(&TORCH, |py, loaded, _| {
+        with_fake(&TORCH, |_, loaded, _| {
             // The fake module cannot be asked.
             assert!(!loaded.is_tracing());
             assert!(loaded.is_tracer("symbolic") && !loaded.is_tracer("sparse"));
@@ -262,7 +262,7 @@ def no():
 
     #[test]
     fn a_dtype_is_missing_while_the_condition_holds() {
-        with_fake(&JAX, |py, loaded, _| {
+        with_fake(&JAX, |_, loaded, _| {
             let missing = |dtype| loaded.missing(dtype).unwrap().is_some();
             assert!(missing(DType::Float64) && !missing(DType::Float32));
             let config = loaded.module().getattr("config").unwrap();

@@ -123,7 +123,7 @@ fn is_absent(py: Python<'_>, framework: &Framework, error: &PyErr) -> bool {
 }
 
 impl LoadedFramework {
-    fn new(framework: &'static Framework, module: Py<PyAny>) -> LoadedFramework {
+    pub(super) fn new(framework: &'static Framework, module: Py<PyAny>) -> LoadedFramework {
         LoadedFramework {
             framework,
             module,

@@ -11,7 +11,6 @@ use crate::declared::call::Call;
 use crate::interpreter::containers::Container;
 use crate::interpreter::error::attempt;
 use crate::memory::shape;
-use crate::slices;
 
 /// A call with more than this is like no other one: to compare it would take too long.
 const MOST_TRAITS: usize = 256;

@@ -10,7 +10,7 @@ use super::pair::Pair;
 use super::plan::Route;
 use super::prepare::{decide, prepare, prepare_object};
 use super::record::Record;
-use super::request::Request;
+use super::request::{Asked, Request};
 use super::slot::{Input, Opened, Slot};
 use super::{registry, shared, trace};
 use crate::framework::detect::{self, Class};
@@ -70,15 +70,15 @@ pub fn pair<'py>(
     class: &Class,
     request: &Request,
 ) -> Result<Bound<'py, PyAny>> {
-    let (endpoints, mut slot) = (Endpoints { source, target }, Slot::default());
+    let (ends, mut slot) = (Endpoints { source, target }, Slot::default());
+    let asked = Asked { data, class, request };
     if request.is_empty(data.py())
         && !trace::is_tracing()
-        && let Some(done) = shared::convert(endpoints, data, class, &mut slot)
+        && let Some(done) = shared::convert(ends, data, class, &mut slot)
     {
         return done;
     }
-    carry_out(endpoints, || prepare(endpoints, data, class, request, &mut slot))
-        .map(|(array, _)| array)
+    carry_out(ends, || prepare(ends, &asked, &mut slot)).map(|(array, _)| array)
 }
 
 /// As [`convert_to`], and says which route was taken.
@@ -92,8 +92,9 @@ pub fn convert_routed<'py>(
     request: &Request,
 ) -> Result<(Bound<'py, PyAny>, Route)> {
     let (class, mut slot) = (class_of(data)?, Slot::default());
-    let endpoints = Endpoints { source: class.framework, target };
-    carry_out(endpoints, || prepare(endpoints, data, &class, request, &mut slot))
+    let ends = Endpoints { source: class.framework, target };
+    let asked = Asked { data, class: &class, request };
+    carry_out(ends, || prepare(ends, &asked, &mut slot))
 }
 
 /// What [`convert_to`] would do, without doing it.
@@ -116,8 +117,8 @@ pub fn explain(
     }
     let source = class.map_or(MemoryType::Numpy.framework(), |class| class.framework);
     let ends = Endpoints { source, target };
-    let prepared = match class {
-        Some(class) => prepare(ends, data, &class, request, &mut slot),
+    let prepared = match &class {
+        Some(class) => prepare(ends, &Asked { data, class, request }, &mut slot),
         None => prepare_object(data, target, request, &mut slot),
     };
     let prepared = prepared.map_err(|error| ends.name_in(error))?;

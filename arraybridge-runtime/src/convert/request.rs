@@ -4,6 +4,7 @@ use pyo3::prelude::*;
 
 use super::plan::{Why, Wish};
 use super::trace;
+use crate::framework::detect::Class;
 use crate::framework::device::Placement;
 use crate::framework::loaded::Loaded;
 use crate::framework::spec::{DType, Framework, Kind};
@@ -59,6 +60,14 @@ impl Request {
         };
         Wish { copy, requested, cast: None, recorded: false }
     }
+}
+
+/// An array, and what is asked of it.
+#[derive(Clone, Copy)]
+pub(super) struct Asked<'a, 'py> {
+    pub data: &'a Bound<'py, PyAny>,
+    pub class: &'a Class,
+    pub request: &'a Request,
 }
 
 /// The element type to cast to, where that is another one.

@@ -10,11 +10,11 @@ use crate::convert::errors::{self, copy_required};
 use crate::convert::execute::Prepared;
 use crate::convert::pair::Pair;
 use crate::convert::plan::{self, Plan, Refusal, Route, Step, Steps, Wish};
-use crate::convert::request::Request;
+use crate::convert::request::Asked;
 use crate::convert::slot::{Input, Slot};
 use crate::convert::source::{self, Reader};
 use crate::convert::trial::Trial;
-use crate::framework::detect::{self, Class, Role};
+use crate::framework::detect::{self, Role};
 use crate::framework::device::{Device, Placement};
 use crate::framework::loaded;
 use crate::framework::spec::{DType, Framework, Memory, Strides};
@@ -24,11 +24,10 @@ use crate::interpreter::error::Result;
 /// calls an array, and is not looked into unless something is asked for.
 pub(in crate::convert) fn prepare_own<'a, 'py>(
     target: &'static Framework,
-    data: &Bound<'py, PyAny>,
-    class: &Class,
-    request: &Request,
+    asked: &Asked<'_, 'py>,
     slot: &'a mut Slot,
 ) -> Result<Prepared<'a, 'py>> {
+    let Asked { data, class, request } = *asked;
     let target = loaded::load(data.py(), target)?;
     let reader = Reader { loaded: target, target: target.framework };
     let here = match target.framework.memory {
@@ -63,7 +62,7 @@ pub(in crate::convert) fn prepare_own<'a, 'py>(
     let missed = request.placement.is_missed(target.framework, device);
     let input = match plan.route {
         Route::Keep => Input::Array(data.clone()),
-        _ => own_input(&reader, data, *class, &plan, request, slot)?,
+        _ => own_input(&reader, asked, &plan, slot)?,
     };
     let commitment = match is_read(plan.steps) {
         true => {
@@ -87,14 +86,12 @@ fn is_read(steps: Steps) -> bool {
 /// to be read, or the array, for the framework's own operations.
 fn own_input<'a, 'py>(
     reader: &Reader<'py>,
-    data: &Bound<'py, PyAny>,
-    mut class: Class,
+    asked: &Asked<'_, 'py>,
     plan: &Plan,
-    request: &Request,
     slot: &mut Slot,
 ) -> Result<Input<'a, 'py>> {
     let loaded = reader.loaded;
-    let mut data = data.clone();
+    let (mut data, mut class) = (asked.data.clone(), *asked.class);
     if let Role::Value(op) = class.role {
         data = source::unwrap_value(&data, op)?;
         class = class_of(&data)?;
@@ -104,10 +101,12 @@ fn own_input<'a, 'py>(
         Role::Refused(why) if is_read || !detect::is_derived(loaded.framework, &data) => {
             Err(errors::refused(loaded.framework, why, &data))
         }
-        _ if is_read => Ok(match reader.gather_or_make(&data, &class, request.copy, slot)? {
-            None => Input::Memory(None),
-            Some((array, _)) => Input::Array(array),
-        }),
+        _ if is_read => Ok(
+            match reader.gather_or_make(&Asked { data: &data, class: &class, ..*asked }, slot)? {
+                None => Input::Memory(None),
+                Some((array, _)) => Input::Array(array),
+            },
+        ),
         _ => match loaded.released(&data) {
             Some(reason) => Err(errors::refused_by_guard(loaded.framework, reason)),
             None => Ok(Input::Array(data)),

@@ -11,7 +11,6 @@ use crate::convert::plan::Access;
 use crate::convert::slot::{Opened, Slot};
 use crate::convert::trials::{Lie, Transfer, wrong_table};
 use crate::dlpack::capsule;
-use crate::dlpack::exchange::Exchange;
 use crate::framework::detect::Class;
 use crate::framework::device::Device;
 use crate::framework::loaded::Loaded;
@@ -85,8 +84,8 @@ impl<'py> Reader<'py> {
         slot: &mut Slot,
     ) -> Option<()> {
         let framework = self.loaded.framework;
-        if let Some(exchange) = class.exchange.filter(|_| framework.memory != Memory::Accelerator) {
-            return self.by_exchange(data, class, exchange, slot);
+        if class.exchange.is_some() && framework.memory != Memory::Accelerator {
+            return self.by_exchange(data, class, slot);
         }
         if framework.memory == Memory::Host
             && framework.guards.is_empty()
@@ -125,15 +124,9 @@ impl<'py> Reader<'py> {
     /// The tensor says where the array is and what its elements are. It is trusted for floats and
     /// complex numbers. Packed integers come out of the table as whole ones, so for all other dtypes
     /// the array is asked. Anything unusual takes the long way, which also has the error messages.
-    fn by_exchange(
-        &self,
-        data: &Bound<'py, PyAny>,
-        class: &Class,
-        exchange: Exchange,
-        slot: &mut Slot,
-    ) -> Option<()> {
-        let framework = self.loaded.framework;
-        if self.describe_owned(data, class, exchange, slot).is_none() {
+    fn by_exchange(&self, data: &Bound<'py, PyAny>, class: &Class, slot: &mut Slot) -> Option<()> {
+        let (framework, exchange) = (self.loaded.framework, class.exchange?);
+        if self.describe_owned(data, class, slot).is_none() {
             // SAFETY: the table is that of the array's class.
             let tensor = attempt(self.py(), unsafe { exchange.export(data) })?;
             let source = self.holding(data, class, capsule::described(tensor).ok()?);
@@ -159,9 +152,9 @@ impl<'py> Reader<'py> {
         &self,
         data: &Bound<'py, PyAny>,
         class: &Class,
-        exchange: Exchange,
         slot: &mut Slot,
     ) -> Option<()> {
+        let exchange = class.exchange?;
         if self.loaded.framework.import.as_ref().is_none_or(|import| import.read_only) || !class.own
         {
             return None;

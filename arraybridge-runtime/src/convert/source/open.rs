@@ -8,12 +8,13 @@ use super::reader::Reader;
 use crate::convert::class::class_of;
 use crate::convert::errors;
 use crate::convert::plan::{Access, Facts, Why};
+use crate::convert::request::Asked;
 use crate::convert::slot::{Opened, Slot};
 use crate::framework::detect::{self, Class, Role};
 use crate::framework::device::Device;
 use crate::framework::loaded;
 use crate::framework::oom;
-use crate::framework::spec::{Framework, Op};
+use crate::framework::spec::Op;
 use crate::interpreter::error::{Error, Failure, Result, first_line};
 
 impl<'py> Reader<'py> {
@@ -77,13 +78,12 @@ impl<'py> Reader<'py> {
     #[inline]
     pub fn gather_or_make(
         &self,
-        data: &Bound<'py, PyAny>,
-        class: &Class,
-        copy: Option<bool>,
+        asked: &Asked<'_, 'py>,
         slot: &mut Slot,
     ) -> Result<Option<(Bound<'py, PyAny>, Facts)>> {
+        let Asked { data, class, request } = *asked;
         match self.gather(data, class, slot) {
-            Err(error) if copy == Some(true) => self.gather_made(data, error, slot),
+            Err(error) if request.copy == Some(true) => self.gather_made(data, error, slot),
             gathered => gathered,
         }
     }

@@ -19,6 +19,7 @@ use crate::cuda::driver;
 use crate::dlpack::LEGACY_STREAM;
 use crate::framework::device::Device;
 use crate::framework::loaded::{self, Loaded};
+use crate::framework::oom;
 use crate::framework::spec::{DType, Handover, Import, OrderedBy, Strides};
 use crate::framework::warnings;
 use crate::interpreter::error::{Error, Failure, Result};
@@ -265,8 +266,12 @@ impl<'py> Run<'py> {
             _ => loaded.framework.copy.expect("a plan copies where the table can"),
         };
         let device = self.working_device();
+        let reader = self.reader(loaded);
         let made = loaded.within(device, |_| copy.call(loaded, [data]));
-        let copy = made.map_err(|error| self.reader(loaded).failed(data, error))?;
+        let copy = match made {
+            Ok(copy) => copy,
+            Err(error) => self.copied_otherwise(&reader, data, error)?,
+        };
         // Others may write to host memory as soon as the copy is there, while the framework still reads it.
         if device == Device::Host
             && let Some(ready) = loaded.framework.ready
@@ -274,6 +279,25 @@ impl<'py> Run<'py> {
             ready.call(loaded, [&copy])?;
         }
         self.arrived(copy, loaded, device)
+    }
+
+    /// A copy of an array that `copy` cannot take, such as a random key: what the table makes of it instead.
+    #[cold]
+    fn copied_otherwise(
+        &self,
+        reader: &Reader<'py>,
+        data: &Bound<'py, PyAny>,
+        error: PyErr,
+    ) -> Result<Bound<'py, PyAny>> {
+        let reason = reader.loaded.reason(data);
+        // What is made of an array that a transformation or a sharding wraps is another array, and no copy.
+        match reason.filter(|reason| reason.role.is_none()).and_then(|reason| reason.then) {
+            Some(then) if !oom::passes_through(self.py(), &error) => {
+                let copied = then.call(reader.loaded, [data]);
+                copied.map_err(|error| reader.failed(data, error))
+            }
+            _ => Err(reader.failed(data, error)),
+        }
     }
 
     fn copied_contiguous(

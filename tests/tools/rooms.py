@@ -79,6 +79,51 @@ def uses(sources: Path = SOURCES) -> list[Use]:
     return found
 
 
+def expanded(path: str) -> list[list[str]]:
+    """The paths of a `use` tree: those of `a::{b, c::d}` are a, b and a, c, d."""
+    head, brace, rest = path.partition("{")
+    names = [name for name in re.split(r"::|\s", head) if name and name != "self"]
+    if not brace:
+        return [names]
+    found, depth, start = [], 0, 0
+    inner = rest.rpartition("}")[0] + ","
+    for place, character in enumerate(inner):
+        depth += {"{": 1, "}": -1}.get(character, 0)
+        if character == "," and depth == 0:
+            if part := inner[start:place].strip():
+                found += [names + tail for tail in expanded(part)]
+            start = place + 1
+    return found
+
+
+def file_uses(room: str, sources: Path = SOURCES) -> list[Use]:
+    """Each line in which a file of a room uses another one. Tests may use what they like."""
+    files = {}
+    for path in sorted((sources / room).rglob("*.rs")):
+        names = path.relative_to(sources).with_suffix("").parts
+        if names[-1] != "tests" and "tests" not in names:
+            files[names[:-1] if names[-1] == "mod" else names] = path
+    found = []
+    for own, path in files.items():
+        source = strip_comments(path.read_text()).split("#[cfg(test)]\nmod tests {")[0]
+        source = re.sub(r"pub\(in [^)]*\)", "pub", source)
+        children = "|".join(names[-1] for names in files if names[:-1] == own) or "(?!)"
+        starts = rf"(?<![\w:])(?:(crate|self|(?:super::)*super)::|(?=(?:{children})::))"
+        for match in re.finditer(starts + r"([\w:]+(?:\{[^;]*?\}(?=;))?|\{[^;]*?\}(?=;))", source):
+            base = {None: own, "crate": (), "self": own}.get(match[1])
+            if base is None:
+                base = own[: -match[1].count("super")]
+            for names in expanded(match[2]):
+                whole = (*base, *names)
+                lengths = range(len(whole), 0, -1)
+                used = next((whole[:n] for n in lengths if whole[:n] in files), own)
+                if used != own:
+                    line = source.count("\n", 0, match.start()) + 1
+                    where = f"{path.relative_to(sources)}:{line}"
+                    found.append(Use("::".join(own), "::".join(used), where))
+    return found
+
+
 def purpose(room: str, sources: Path = SOURCES) -> str:
     """The first sentence of a room's documentation."""
     file = sources / f"{room}.rs"

@@ -14,6 +14,13 @@ def test_no_rooms_use_each_other_in_a_ring():
     assert not ring, "\n".join(f"{use.user} uses {use.used}: {use.line}" for use in ring)
 
 
+def test_no_files_of_the_room_convert_use_each_other_in_a_ring():
+    found = rooms.file_uses("convert")
+    assert len(found) > 100
+    ring = rooms.ring(found)
+    assert not ring, "\n".join(f"{use.user} uses {use.used}: {use.line}" for use in ring)
+
+
 def test_the_page_lists_the_rooms():
     page = rooms.PAGE.read_text()
     assert page == rooms.with_listing(page), "run: python tests/tools/rooms.py --write"
@@ -58,3 +65,24 @@ def test_rooms_in_one_direction_are_listed_with_what_they_are(crate):
         "| `b` | The lower room: `z` and 0.5 | no other room |",
         "| `a` | The upper room | `b` |",
     ]
+
+
+def test_a_ring_of_files_is_found_whatever_the_paths_look_like(tmp_path):
+    room = tmp_path / "room"
+    (room / "inner").mkdir(parents=True)
+    (room / "mod.rs").write_text("mod a;\nmod inner;\nuse a::T;\nuse inner::b;\n")
+    (room / "a.rs").write_text("// use super::inner;\nuse super::{inner::{self, b::U}, S};\n")
+    (room / "inner" / "mod.rs").write_text("pub mod b;\n")
+    (room / "inner" / "b.rs").write_text(
+        "pub(in crate::room) struct U;\n#[cfg(test)]\nmod tests {\n    use crate::room::a;\n}\n"
+    )
+    found = {(use.user, use.used) for use in rooms.file_uses("room", tmp_path)}
+    assert found == {
+        ("room", "room::a"),
+        ("room", "room::inner::b"),
+        ("room::a", "room"),
+        ("room::a", "room::inner"),
+        ("room::a", "room::inner::b"),
+    }
+    ring = rooms.ring(rooms.file_uses("room", tmp_path))
+    assert [(use.user, use.used) for use in ring] == [("room", "room::a"), ("room::a", "room")]

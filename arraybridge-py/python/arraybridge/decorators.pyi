@@ -95,8 +95,8 @@ class Decorator:
     ``arrays``: the parameters that are converted. ``sliced``: the parameters that are sliced and
     split together with the first array.
     ``device``: "host", "cuda:1" or an index. ``gpu_id``: the accelerator to prefer; if the machine
-    has none, the arrays stay on the host. ``copy``: True copies every argument, False shares memory or
-    raises.
+    has none, the arrays stay on the host. ``copy``: True copies every argument, False shares memory
+    or raises.
     ``dtype_conversion``, ``scaling``: the dtype of results, as in ``dtype_policy``.
     ``narrow="error"``: raise if the framework lacks the dtype of an argument, instead of converting
     it to the nearest dtype with a warning.

@@ -201,8 +201,8 @@ class Promise:
         for each in found:
             if not (hasattr(each, "shape") and hasattr(each, "dtype")):
                 raise TypeError(
-                    f"result= of {self.name}() returned {_text(each)}; return what has the shape "
-                    "and the dtype of the result"
+                    f"result= of {self.name}() returned {_text(each)}; return an object with "
+                    "the shape and the dtype of the result"
                 )
         return found
 
@@ -231,11 +231,11 @@ class Promise:
         said = ", ".join(f"{_dtype(each)}{[*each.shape]}" for each in promised)
         said = f"({said})" if self.is_tuple else said
         return UnexpectedResultError(
-            f"{self.name}() returned {_text(value)}, and result= says {said}; make them agree"
+            f"{self.name}() returned {_text(value)}, but result= describes {said}; make them agree"
         )
 
     def by_argument(self, gradients: Any, args: Sequence[Any]) -> tuple[Any, ...]:
-        """A gradient for each argument, from what ``backward`` returned."""
+        """Return a gradient for each argument, from the result of ``backward``."""
         if not isinstance(gradients, tuple):
             return (gradients, *[None] * (len(args) - 1))
         if len(gradients) != len(args):
@@ -250,7 +250,7 @@ _KINDS = {bool: ("bool",), int: ("int", "uint"), float: ("float", "bfloat"), com
 
 
 def _array(value: Any, promised: Any) -> Any:
-    """A function's result as an array; None if it cannot be what was promised.
+    """Return a function's result as an array; None if it cannot match the promise.
 
     A Python number has no dtype, and gets that of the promise if it is of the same kind.
     """
@@ -272,7 +272,7 @@ def _shape_and_dtype(array: Any) -> tuple[tuple[int, ...], str] | None:
 
 
 def _dtype(array: Any) -> str:
-    """The name of an array's dtype, which JAX and PyTorch share with NumPy."""
+    """Return the name of an array's dtype, which JAX and PyTorch share with NumPy."""
     dtype = array.dtype
     return getattr(dtype, "name", None) or getattr(dtype, "__name__", str(dtype)).split(".")[-1]
 

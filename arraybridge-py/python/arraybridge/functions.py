@@ -56,8 +56,8 @@ def as_function(
     is_handler = isinstance(function, str) or type(function).__name__ == "PyCapsule"
     if is_handler != (result is not None):
         raise TypeError(
-            "result= says what a handler of XLA's FFI returns; "
-            + ("give it" if is_handler else "a function returns what it returns, so leave it out")
+            "result= describes the result of a handler of XLA's FFI; "
+            + ("pass it" if is_handler else "leave it out for a function")
         )
     if is_handler:
         return _of_handler(function, target, result)

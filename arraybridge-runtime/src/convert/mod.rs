@@ -50,7 +50,7 @@ mod narrow;
 pub(crate) use available::{dtypes, missing_dtype};
 pub use class::class_of;
 pub use commitment::Commitment;
-pub use doors::{convert_routed, convert_to, deliver, explain, pair};
+pub use doors::{convert_to, deliver, explain, pair};
 pub(crate) use errors::{copy_required, forbidden_copy, unknown_dtype};
 pub use execute::make_array;
 pub use foreign::{open_any, open_on_host, open_to_hold};

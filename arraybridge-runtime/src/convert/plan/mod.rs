@@ -102,8 +102,8 @@ pub fn between(
     let case = Case { source, target, facts, dtype, copy: wish.copy };
     let why = case.reason(wish)?;
     let (steps, fallbacks) = match facts.device {
-        Device::Host => case.from_host(why),
-        Device::Accelerator(from) => case.from_accelerator(why, from),
+        Device::Host => case.host_steps(why),
+        Device::Accelerator(from) => case.accelerator_steps(why, from),
     };
     let shares = why.is_none() && !facts.private;
     Ok(Plan {
@@ -226,7 +226,7 @@ impl Case<'_> {
     }
 
     /// The steps for host memory, copied for a reason or shared.
-    fn from_host(&self, why: Option<Why>) -> (Steps, &'static [Fallback]) {
+    fn host_steps(&self, why: Option<Why>) -> (Steps, &'static [Fallback]) {
         let steps = self.handing_over(why);
         let again = why.is_none()
             && self.copy.is_none()
@@ -254,7 +254,7 @@ impl Case<'_> {
     }
 
     /// The steps for an array on an accelerator, copied for a reason or shared.
-    fn from_accelerator(&self, why: Option<Why>, from: usize) -> (Steps, &'static [Fallback]) {
+    fn accelerator_steps(&self, why: Option<Why>, from: usize) -> (Steps, &'static [Fallback]) {
         let Case { source, target, facts, .. } = *self;
         const ADOPT: Steps = &[Step::Adopt];
         const COPIED_BY_SOURCE: Steps = &[Step::CopyContiguous, Step::Adopt];

@@ -1,7 +1,5 @@
 //! Conversions of arrays of the target's own framework.
 
-use pyo3::prelude::*;
-
 use super::decide::target_at;
 use crate::convert::available::missing_dtype;
 use crate::convert::class::class_of;

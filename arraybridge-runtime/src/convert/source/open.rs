@@ -107,7 +107,7 @@ impl<'py> Reader<'py> {
 ///
 /// # Errors
 ///
-/// As [`convert_to`](super::convert_to).
+/// As [`convert_to`](crate::convert::convert_to).
 pub fn open_host(data: &Bound<'_, PyAny>) -> Result<Opened> {
     opened(data, None)
 }

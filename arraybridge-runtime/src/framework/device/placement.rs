@@ -13,7 +13,7 @@ use crate::interpreter::fork;
 /// Where the result of a conversion should be.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Placement {
-    /// On the kind of device where the source is, else on the target's current device.
+    /// On the device where the source is, if the target has it, else on the target's current device.
     #[default]
     Auto,
     /// On this device, or the conversion fails.
@@ -127,6 +127,11 @@ pub fn resolve(
     let (title, memory) = (loaded.framework.title, loaded.framework.memory);
     // Counting makes some frameworks set up their devices, so it waits until the count matters.
     let count = || loaded.accelerators(py);
+    let source = match memory {
+        // The numbers of accelerators mean the same to frameworks that exchange their memory.
+        Memory::Accelerator if !exchanges(endpoints) => Device::Host,
+        _ => source,
+    };
     let device = match choose(memory, source, wanted, count) {
         Choice::Is(device) => device,
         Choice::Default => loaded.default_device(py)?,
@@ -151,6 +156,11 @@ pub fn resolve(
     }
 }
 
+/// Whether the target takes memory of the source's as it is.
+fn exchanges(Endpoints { source, target }: Endpoints) -> bool {
+    source.export.is_some() && target.import.is_some()
+}
+
 /// What a placement comes down to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Choice {
@@ -170,13 +180,10 @@ fn choose(memory: Memory, source: Device, wanted: Placement, count: impl Fn() ->
         (Placement::Auto, Memory::Either, Device::Host) => Choice::Default,
         (Placement::Gpu(_), Memory::Either, _) if count() == 0 => Choice::Is(Device::Host),
         (Placement::Gpu(index), ..) => Choice::Is(Device::Accelerator(index)),
-        (Placement::Auto, Memory::Either, Device::Accelerator(index)) => match count() {
-            0 => Choice::Is(Device::Host),
-            count if index < count => Choice::Is(Device::Accelerator(index)),
-            _ => Choice::Current,
-        },
-        (Placement::Auto, Memory::Accelerator, _) => match count() {
-            0 => Choice::Is(Device::Accelerator(0)),
+        (Placement::Auto, ..) => match (count(), memory, source) {
+            (0, Memory::Either, _) => Choice::Is(Device::Host),
+            (0, ..) => Choice::Is(Device::Accelerator(0)),
+            (count, _, Device::Accelerator(index)) if index < count => Choice::Is(source),
             _ => Choice::Current,
         },
     }
@@ -220,6 +227,7 @@ mod tests {
         let auto = |memory, source, count| choose(memory, source, Placement::Auto, || count);
         assert_eq!(auto(Memory::Either, Device::Host, 2), Choice::Default);
         assert_eq!(auto(Memory::Either, ACCELERATOR, 2), is(ACCELERATOR));
+        assert_eq!(auto(Memory::Accelerator, ACCELERATOR, 2), is(ACCELERATOR));
         assert_eq!(auto(Memory::Host, ACCELERATOR, 0), is(Device::Host));
     }
 
@@ -227,6 +235,7 @@ mod tests {
     fn an_array_goes_to_the_current_device_where_its_own_does_not_exist() {
         let auto = |memory, source, count| choose(memory, source, Placement::Auto, || count);
         assert_eq!(auto(Memory::Either, ACCELERATOR, 1), Choice::Current);
+        assert_eq!(auto(Memory::Accelerator, ACCELERATOR, 1), Choice::Current);
         assert_eq!(auto(Memory::Accelerator, Device::Host, 1), Choice::Current);
         assert_eq!(auto(Memory::Either, ACCELERATOR, 0), is(Device::Host));
         // Without any accelerator, the framework is not asked for its current one.

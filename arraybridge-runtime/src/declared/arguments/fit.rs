@@ -117,7 +117,8 @@ pub fn fit<'py>(
     Ok(fitted)
 }
 
-/// The one device of a call.
+/// The one device of a call: what the declaration says, else where the lead is, else the current one of the
+/// declared framework. The lead is the first array that the framework could use where it is. The others follow it.
 ///
 /// # Errors
 ///
@@ -146,10 +147,34 @@ pub fn call_placement<'py>(
     if framework.memory == Memory::Host || loaded.accelerators(py) == 0 {
         return Ok(Placement::Auto);
     }
-    match slots.iter().find(|slot| slot.is_of(framework) && slot.is_plain()) {
-        Some(slot) => Ok(Placement::On(device::device_of(py, loaded, &slot.value)?)),
-        None => Ok(Placement::On(Device::Accelerator(device::current(py, loaded)?))),
+    for slot in slots.iter().filter(|slot| slot.is_plain() && !slot.usage.is_opened()) {
+        if slot.is_of(framework) {
+            return Ok(Placement::On(device::device_of(py, loaded, &slot.value)?));
+        }
+        if let Some(device) = usable_device(py, loaded, slot)? {
+            return Ok(Placement::On(device));
+        }
     }
+    Ok(Placement::On(Device::Accelerator(device::current(py, loaded)?)))
+}
+
+/// The accelerator on which another framework's array is, if the framework of the call has it and takes memory there.
+fn usable_device<'py>(
+    py: Python<'py>,
+    loaded: &LoadedFramework,
+    slot: &ArgumentSlot<'py>,
+) -> Result<Option<Device>> {
+    let source = slot.class.framework;
+    if source.memory == Memory::Host || source.export.is_none() || loaded.framework.import.is_none() {
+        return Ok(None);
+    }
+    let source = loaded::load(py, source, Endpoints { source, target: loaded.framework })?;
+    Ok(match device::device_of(py, source, &slot.value)? {
+        Device::Accelerator(index) if index < loaded.accelerators(py) => {
+            Some(Device::Accelerator(index))
+        }
+        _ => None,
+    })
 }
 
 /// Where arrays are converted to, and how.

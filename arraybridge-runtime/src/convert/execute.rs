@@ -10,6 +10,7 @@ use super::source::{self, Input, Opened, Reader, Slot};
 use super::trial::{self, Trial};
 use super::{errors, foreign, import};
 use crate::cuda::driver;
+use crate::cuda::streams::{self, Loan};
 use crate::dlpack::LEGACY_STREAM;
 use crate::framework::device::{self as places, Device};
 use crate::framework::endpoints::Endpoints;
@@ -179,13 +180,40 @@ impl<'t, 'py: 't> Run<'t, 'py> {
         slot: &mut Slot,
         steps: Steps,
     ) -> Result<Bound<'py, PyAny>> {
+        let lent = match (&state, steps) {
+            // The target makes other memory of the source's.
+            (State::Array(data, _), [Step::Adopt, Step::Copy | Step::Cast | Step::Move, ..]) => {
+                Some(data.clone())
+            }
+            _ => None,
+        };
         for step in steps {
             state = self.step(state, slot, *step)?;
         }
-        match state {
-            State::Array(array, _) => Ok(array),
-            State::Memory => unreachable!("the steps of a plan end with an array"),
+        let State::Array(array, _) = state else {
+            unreachable!("the steps of a plan end with an array");
+        };
+        if let Some(lent) = lent {
+            self.give_back(lent, &array)?;
         }
+        Ok(array)
+    }
+
+    /// Gives memory back that the target has made an array of: who writes to it or frees it afterwards, in the order
+    /// of its framework, does not change that array.
+    fn give_back(&self, lent: Bound<'py, PyAny>, made: &Bound<'py, PyAny>) -> Result<()> {
+        let (py, target) = (self.py, self.target);
+        let Device::Accelerator(index) = self.plan.from else { return Ok(()) };
+        if let Some(ready) = target.framework.ready {
+            // XLA puts the work on its stream later, from a thread of its own. There is nothing to order before.
+            ready.call(py, [target.module(py), made])?;
+            return Ok(());
+        }
+        let Some(stream) = streams::current(py, target, index)? else { return Ok(()) };
+        let loan = Loan { lender: self.endpoints.source, owner: lent };
+        // SAFETY: the stream is of this device, and its object is held here.
+        unsafe { streams::end_loans(py, index, stream.handle, [loan]) };
+        Ok(())
     }
 
     fn step(&self, state: State<'py>, slot: &mut Slot, step: Step) -> Result<State<'py>> {

@@ -23,6 +23,7 @@ mod trial;
 
 use pyo3::prelude::*;
 
+use crate::cuda::driver;
 use crate::framework::detect::{self, Class, Role};
 use crate::framework::device::{self, Device, Placement};
 use crate::framework::endpoints::Endpoints;
@@ -222,6 +223,7 @@ pub fn explain(
     target: &'static Framework,
     request: &Request,
 ) -> Result<Record> {
+    let _context = driver::keep_current();
     let mut slot = Slot::default();
     let class = detect::class_of(data);
     if class.is_none()
@@ -268,6 +270,7 @@ fn carry_out<'a, 'py: 'a>(
     prepare: impl FnOnce() -> Result<Prepared<'a, 'py>>,
 ) -> Result<(Bound<'py, PyAny>, Route)> {
     let start = trace::start();
+    let _context = driver::keep_current();
     let prepared = prepare()?;
     let (py, plan) = (prepared.py, prepared.plan);
     let traced = start.map(|start| (start, prepared.description()));

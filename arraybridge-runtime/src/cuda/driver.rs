@@ -244,6 +244,13 @@ pub fn checked<T>(call: impl FnOnce() -> Result<T, DriverError>) -> Result<T> {
 /// current context for the current device, and work on another device must not change that.
 pub(crate) struct PreviousContext(Option<sys::CUcontext>);
 
+/// Makes the context that is current on this thread current again when the result is dropped: XLA leaves another one
+/// when it starts, and after some transfers. `None` where nothing can have changed.
+#[inline]
+pub(crate) fn keep_current() -> Option<PreviousContext> {
+    (is_present() && !fork::has_lost_cuda()).then(PreviousContext::save)
+}
+
 impl PreviousContext {
     fn save() -> PreviousContext {
         match result::ctx::get_current() {

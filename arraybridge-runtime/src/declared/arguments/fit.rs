@@ -7,6 +7,7 @@ use super::rebuild::rebuild;
 use super::{ArgumentKey, ArgumentSlot, ArgumentSlots, ArrayVersions};
 use crate::convert::plan::Route;
 use crate::convert::{self, Request};
+use crate::cuda::driver;
 use crate::declared::definition::Definition;
 use crate::declared::options::Options;
 use crate::framework::device::{self, Device, Placement};
@@ -91,6 +92,8 @@ pub fn fit<'py>(
     }
     let Some(first) = slots.first() else { return Ok(fitted) };
     let py = first.value.py();
+    // JAX starts its devices when they are counted, and leaves the last one current.
+    let _context = driver::keep_current();
     let loaded = loaded::load(py, target, Endpoints::of(target))?;
     if fits && loaded.accelerators(py) == 0 {
         if options.retries() {

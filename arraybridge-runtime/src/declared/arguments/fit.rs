@@ -135,6 +135,9 @@ pub fn call_placement<'py>(
     let framework = loaded.framework;
     match options.device {
         Placement::Auto => {}
+        Placement::OnCurrent if loaded.accelerators(py) > 0 => {
+            return Ok(Placement::On(Device::Accelerator(device::current(py, loaded)?)));
+        }
         Placement::Gpu(index) if framework.memory != Memory::Host => {
             if loaded.accelerators(py) > 0 {
                 return Ok(Placement::On(Device::Accelerator(index)));
@@ -253,8 +256,8 @@ impl<'py> Fitter<'_, 'py> {
             Placement::On(device) if loaded.framework.memory != Memory::Host => {
                 device::device_of(py, loaded, value)? != device
             }
-            // The conversion raises the error that a host framework has no such device.
-            Placement::On(_) => true,
+            // The conversion raises the error that there is no such device.
+            Placement::On(_) | Placement::OnCurrent => true,
             _ => false,
         };
         request.placement = if moves { placement } else { Placement::Auto };

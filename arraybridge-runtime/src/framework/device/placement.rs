@@ -18,6 +18,8 @@ pub enum Placement {
     Auto,
     /// On this device, or the conversion fails.
     On(Device),
+    /// On the target's current accelerator, or the conversion fails.
+    OnCurrent,
     /// On this accelerator (`gpu_id`). Without any accelerator the array goes to the host, if the
     /// target has host arrays.
     Gpu(usize),
@@ -74,7 +76,12 @@ impl Placement {
                 value.get_type().name()?
             )));
         };
-        Device::from_name(&name).map(Placement::On).ok_or_else(|| {
+        // As in the frameworks, an accelerator without an index is the current one.
+        let wanted = |device| match (device, name.contains(':')) {
+            (Device::Accelerator(_), false) => Placement::OnCurrent,
+            _ => Placement::On(device),
+        };
+        Device::from_name(&name).map(wanted).ok_or_else(|| {
             Error::Value(format!(
                 "unknown device {name:?}; use \"host\", \"cpu\", \"accelerator\", \
                  \"accelerator:1\", \"cuda:1\", \"gpu:1\" or an index"
@@ -176,6 +183,9 @@ enum Choice {
 fn choose(memory: Memory, source: Device, wanted: Placement, count: impl Fn() -> usize) -> Choice {
     match (wanted, memory, source) {
         (Placement::On(device), ..) => Choice::Is(device),
+        (Placement::OnCurrent, Memory::Host, _) => Choice::Is(Device::Accelerator(0)),
+        (Placement::OnCurrent, ..) if count() == 0 => Choice::Is(Device::Accelerator(0)),
+        (Placement::OnCurrent, ..) => Choice::Current,
         (_, Memory::Host, _) => Choice::Is(Device::Host),
         (Placement::Auto, Memory::Either, Device::Host) => Choice::Default,
         (Placement::Gpu(_), Memory::Either, _) if count() == 0 => Choice::Is(Device::Host),
@@ -251,6 +261,16 @@ mod tests {
         assert_eq!(choose(Memory::Either, Device::Host, preferred, || 0), is(Device::Host));
         assert_eq!(choose(Memory::Either, Device::Host, preferred, || 1), is(ACCELERATOR));
         assert_eq!(choose(Memory::Accelerator, Device::Host, preferred, || 0), is(ACCELERATOR));
+    }
+
+    #[test]
+    fn an_accelerator_without_an_index_is_the_current_one() {
+        let current = |memory, count| choose(memory, ACCELERATOR, Placement::OnCurrent, || count);
+        assert_eq!(current(Memory::Either, 2), Choice::Current);
+        assert_eq!(current(Memory::Accelerator, 1), Choice::Current);
+        // Where there is none, that is what the error says.
+        assert_eq!(current(Memory::Either, 0), is(Device::Accelerator(0)));
+        assert_eq!(current(Memory::Host, 0), is(Device::Accelerator(0)));
     }
 
     #[test]

@@ -99,7 +99,7 @@ pub mod package {
 
     /// A framework's device of an array.
     pub mod device {
-        pub use crate::framework::device::device_of;
+        pub use crate::framework::device::{device_of, within};
         pub use crate::framework::loaded::load;
     }
 

@@ -345,9 +345,12 @@ impl<'t, 'py: 't> Run<'t, 'py> {
         let Some(op) = self.target.framework.device.r#move else {
             return Err(errors::no_way_to(self.endpoints, self.plan.device));
         };
-        let made = places::within(self.py, self.target, self.plan.device, |object| {
-            let none = self.py.None().into_bound(self.py);
-            op.call(self.py, [self.target.module(self.py), array, object.unwrap_or(&none)])
+        let (from, to) = (self.plan.from, self.plan.device);
+        let made = streams::between(self.py, self.target, (from, to), || {
+            places::within(self.py, self.target, to, |object| {
+                let none = self.py.None().into_bound(self.py);
+                op.call(self.py, [self.target.module(self.py), array, object.unwrap_or(&none)])
+            })
         });
         let moved = made.map_err(|error| self.import_failed(error))?;
         self.arrived(moved, self.target, self.plan.device)

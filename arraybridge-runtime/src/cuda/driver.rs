@@ -163,6 +163,25 @@ pub unsafe fn order(index: usize, first: usize, second: usize) -> Result<()> {
     })
 }
 
+/// Makes later work on the second stream wait for the work that is on the first one now. Each comes with its device.
+///
+/// # Safety
+///
+/// Each handle is that of a stream on its device, and the streams are alive.
+///
+/// # Errors
+///
+/// As [`new_stream`].
+pub unsafe fn order_devices(first: (usize, usize), second: (usize, usize)) -> Result<()> {
+    // SAFETY: the stream is of this device, and alive.
+    let event = unsafe { Event::at_end_of(first.0, first.1) }?;
+    in_context(second.0, || {
+        // SAFETY: the event is never destroyed, and the stream is alive and of the bound context. The event can be
+        // reused at once, as in `order`.
+        unsafe { result::stream::wait_event(second.1 as sys::CUstream, event.event, WAIT) }
+    })
+}
+
 /// Blocks the host until a device has done all its work.
 ///
 /// # Errors

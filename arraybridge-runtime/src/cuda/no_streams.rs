@@ -2,6 +2,7 @@
 
 use pyo3::prelude::*;
 
+use crate::framework::device::Device;
 use crate::framework::loaded::LoadedFramework;
 use crate::framework::spec::Framework;
 
@@ -18,6 +19,16 @@ pub fn current(
     _index: usize,
 ) -> PyResult<Option<Current>> {
     Ok(None)
+}
+
+/// Runs `body`.
+pub fn between<T>(
+    _py: Python<'_>,
+    _loaded: &LoadedFramework,
+    _devices: (Device, Device),
+    body: impl FnOnce() -> PyResult<T>,
+) -> PyResult<T> {
+    body()
 }
 
 /// Memory of one framework that work of another one may still use.

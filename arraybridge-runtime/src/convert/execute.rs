@@ -180,14 +180,14 @@ impl<'t, 'py: 't> Run<'t, 'py> {
         slot: &mut Slot,
         steps: Steps,
     ) -> Result<Bound<'py, PyAny>> {
-        let lent = match (&state, steps) {
-            // The target makes other memory of the source's.
-            (State::Array(data, _), [Step::Adopt, Step::Copy | Step::Cast | Step::Move, ..]) => {
-                Some(data.clone())
+        let mut lent = None;
+        for (index, step) in steps.iter().enumerate() {
+            // The target makes other memory of what it adopts.
+            if let [Step::Adopt, Step::Copy | Step::Cast | Step::Move, ..] = &steps[index..]
+                && let State::Array(data, _) = &state
+            {
+                lent = Some(data.clone());
             }
-            _ => None,
-        };
-        for step in steps {
             state = self.step(state, slot, *step)?;
         }
         let State::Array(array, _) = state else {

@@ -112,8 +112,15 @@ impl Event {
     /// As [`new_stream`].
     pub fn is_done(&self) -> Result<bool> {
         in_context(self.index, || {
+            // The query has nothing to do with a graph that somebody captures meanwhile, and would end the capture.
+            let mut mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED;
+            // SAFETY: the modes of this thread are exchanged, and exchanged back below.
+            unsafe { sys::cuThreadExchangeStreamCaptureMode(&mut mode) }.result()?;
             // SAFETY: the event is never destroyed.
-            match unsafe { result::event::query(self.event) } {
+            let answer = unsafe { result::event::query(self.event) };
+            // SAFETY: as above.
+            unsafe { sys::cuThreadExchangeStreamCaptureMode(&mut mode) }.result()?;
+            match answer {
                 Ok(()) => Ok(true),
                 Err(DriverError(sys::CUresult::CUDA_ERROR_NOT_READY)) => Ok(false),
                 Err(error) => Err(error),

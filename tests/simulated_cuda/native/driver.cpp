@@ -133,6 +133,12 @@ EXPORTED CUresult cuStreamIsCapturing(CUstream handle, CUstreamCaptureStatus *st
     return result(OK);
 }
 
+EXPORTED CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode)
+{
+    std::swap(*mode, capture_mode);
+    return result(OK);
+}
+
 EXPORTED CUresult cuStreamAddCallback(CUstream handle, CUstreamCallback function, void *data, unsigned)
 {
     CALL

@@ -121,6 +121,7 @@ DeviceWorks::~DeviceWorks()
 // ---- calls
 
 thread_local CUcontext current = nullptr;
+thread_local CUstreamCaptureMode capture_mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
 
 int current_device()
 {
@@ -188,8 +189,8 @@ void trace(const char *format, ...)
 void count_call(const char *name)
 {
     machine().calls[name]++;
-    if (!machine().capturing) return;
-    // What a capture in CUDA's mode "global" forbids to every thread.
+    if (!machine().capturing || capture_mode == CU_STREAM_CAPTURE_MODE_RELAXED) return;
+    // What a capture in CUDA's mode "global" forbids to every thread that does not ask to be left alone.
     static const char *forbidden[] = {
         "cudaMalloc", "cudaFree", "cudaEventQuery", "cuEventQuery", "cudaEventSynchronize", "cuEventSynchronize",
         "cudaDeviceSynchronize", "cuCtxSynchronize", "cudaMemcpy", "cuMemcpy", "cuMemAlloc_v2", "cuMemFree_v2",

@@ -143,6 +143,8 @@ struct DeviceWorks {
 };
 
 extern thread_local CUcontext current;
+// What a capture on another thread forbids to this one.
+extern thread_local CUstreamCaptureMode capture_mode;
 int current_device();
 int first_call();   // what each call of the runtime does first; an error or OK
 int usable();       // an error if the device is lost, or an earlier error is sticky

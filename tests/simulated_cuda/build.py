@@ -61,8 +61,9 @@ def refusals(defined: set[str]) -> str:
         f" {len(missing)} others are refused by name"
     )
     exported = '__attribute__((visibility("default")))'
-    return "int simulated_refused(const char *);\n" + "".join(
-        f'{exported} int {name}(void) {{ return simulated_refused("{name}"); }}\n'
+    caller = "__builtin_return_address(0)"
+    return "int simulated_refused(const char *, void *);\n" + "".join(
+        f'{exported} int {name}(void) {{ return simulated_refused("{name}", {caller}); }}\n'
         for name in missing
     )
 

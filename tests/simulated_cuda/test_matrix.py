@@ -30,8 +30,7 @@ def expected_place(source, target, device):
         return f"{target}:{device[-1]}"
     if here != "cpu":
         return f"{target}:{here}"
-    # What the frameworks do with host data: CuPy has no other place, and JAX's default device is a GPU.
-    return {"torch": "torch:cpu", "cupy": "cupy:0", "jax": "jax:0"}[target]
+    return "cupy:0" if target == "cupy" else f"{target}:cpu"
 
 
 def said(record):
@@ -62,7 +61,6 @@ def test_a_conversion_keeps_every_rule(source, target, copy, dtype, device):
     assert arrays.current() == before
     if copy is not False:
         assert said(records[-1]) == said(explained)
-    moved = y is not None and arrays.place(y) != target and arrays.place(y) != source
     if y is None:
         np.testing.assert_array_equal(arrays.host(x), VALUES)
         return
@@ -71,7 +69,7 @@ def test_a_conversion_keeps_every_rule(source, target, copy, dtype, device):
         assert not shared
     if copy is False:
         assert shared
-    if not shared and (copy is True or dtype is not None or moved):
+    if not shared:
         # Whoever writes to the source now changes nothing.
         arrays.overwrite(x)
     got = arrays.host(y)

@@ -49,7 +49,7 @@ def just_written(source):
 
 
 @pytest.mark.parametrize("where", ["none", "source", "target", "both"])
-@pytest.mark.parametrize("options", [{"copy": True}, {"dtype": "float64"}], ids=["copy", "dtype"])
+@pytest.mark.parametrize("options", [{"copy": True}, {"dtype": "int32"}], ids=["copy", "dtype"])
 @pytest.mark.parametrize("target", ["numpy", "torch", "cupy", "jax"])
 @pytest.mark.parametrize("source", LENDERS)
 def test_a_copy_is_a_snapshot_when_the_source_is_overwritten(source, target, options, where):

@@ -3,5 +3,5 @@
 extern "C" {
 const char *simulated_error_name(int error);
 const char *simulated_error_text(int error);
-int simulated_refused(const char *name);
+int simulated_refused(const char *name, void *caller);
 }

@@ -499,15 +499,27 @@ void wait_for(CUstream_st *stream)
     host_learns(wanted);
 }
 
+static void wait_for_all(std::function<bool(CUstream_st *)> of_interest)
+{
+    Clock wanted;
+    for (auto stream : machine().streams) {
+        if (!of_interest(stream)) continue;
+        if (machine().capturing == stream) violation("the host waits for stream %d, which is captured", stream->id);
+        up_to_date(stream);
+        join(wanted, stream->clock);
+    }
+    perform_until(wanted);
+    host_learns(wanted);
+}
+
 void wait_for_device(int device)
 {
-    for (size_t i = 0; i < machine().streams.size(); i++)
-        if (machine().streams[i]->device == device) wait_for(machine().streams[i]);
+    wait_for_all([=](CUstream_st *stream) { return stream->device == device; });
 }
 
 void finish()
 {
-    for (int device = 0; device < DEVICES; device++) wait_for_device(device);
+    wait_for_all([](CUstream_st *) { return true; });
 }
 
 // Reports what an operation does that nothing orders or allows.

@@ -55,9 +55,9 @@ static cudaError_t noted(int error, int &last)
 
 
 // Called by the functions that build.py writes. The driver's errors are not the runtime's.
-EXPORTED int simulated_refused(const char *name)
+EXPORTED int simulated_refused(const char *name, void *caller)
 {
-    return strncmp(name, "cuda", 4) ? refuse(name) : (int)RESULT(refuse(name));
+    return strncmp(name, "cuda", 4) ? refuse(name) : (int)noted(refuse(name), last_error_of(caller));
 }
 
 // ---- devices

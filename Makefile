@@ -217,8 +217,8 @@ gpu-wheel: $(GPU_STAMP)
 # A simulation: PyTorch, CuPy and JAX on a CUDA whose devices are host memory. What it shows is no evidence about a
 # device. See docs/simulated-gpu.md.
 SIMULATED_CUDA := build/simulated_cuda
-SIMULATED_TESTS := tests/simulated_cuda tests/python/test_gpu.py tests/python/test_gpu_functions.py \
-	tests/python/test_streams.py
+SIMULATED_TESTS := tests/simulated_cuda tests/python/device/test_gpu.py tests/python/device/test_gpu_functions.py \
+	tests/python/device/test_streams.py
 with_simulated_cuda = SIMULATED_CUDA=$(CURDIR)/$(SIMULATED_CUDA) \
 	PYTHONPATH=$(CURDIR)/tests/simulated_cuda/site:$(CURDIR)/tests/simulated_cuda $(SIMULATED_VENV)/bin/python
 

@@ -1,6 +1,7 @@
 """Arrays of every framework on two CUDA devices, made and read without arraybridge.
 
-The tests of this folder use nothing of the simulation beside this file, so that they run on real devices too.
+The tests of this folder use nothing of the simulation beside this file, so that they run on real
+devices too.
 """
 
 from __future__ import annotations
@@ -89,7 +90,10 @@ def address(x) -> int:
 
 
 def overwrite(x, value=99) -> None:
-    """Write over an array on its framework's current stream, without waiting. JAX's are immutable."""
+    """Write over an array on its framework's current stream, without waiting.
+
+    JAX's arrays stay as they are.
+    """
     if isinstance(x, torch.Tensor):
         x.fill_(value)
     elif isinstance(x, cupy.ndarray):

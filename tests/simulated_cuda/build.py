@@ -2,8 +2,8 @@
 
 python build.py FOLDER
 
-Needs g++, gcc and nm. CUDA's headers come from the wheel that PyTorch's brings. Takes seconds; what is newer than its
-sources is kept.
+Needs g++, gcc and nm. CUDA's headers come from the wheel that PyTorch's brings. Takes seconds;
+what is newer than its sources is kept.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def preprocessed(header: str) -> str:
 
 
 def refusals(defined: set[str]) -> str:
-    """C functions for everything that the real libraries have and this one does not: refused by name."""
+    """C functions for everything that only the real libraries have: each refuses by its name."""
     runtime = {
         name for name in symbols(layout.RUNTIME, "-D") if name.startswith(("cuda", "__cuda"))
     }
@@ -57,8 +57,8 @@ def refusals(defined: set[str]) -> str:
     driver |= {re.sub(r"_v[234]$", "", name) for name in driver} | OLDER
     missing = sorted((runtime | driver) - defined)
     print(
-        f"simulated CUDA: {len(defined & runtime)} functions of the runtime and {len(defined & driver)} of the driver;"
-        f" {len(missing)} others are refused by name"
+        f"simulated CUDA: {len(defined & runtime)} functions of the runtime and "
+        f"{len(defined & driver)} of the driver; {len(missing)} others are refused by name"
     )
     exported = '__attribute__((visibility("default")))'
     caller = "__builtin_return_address(0)"
@@ -80,9 +80,7 @@ def error_names() -> str:
 
     def function(name: str, texts: dict[int, str], other: str) -> str:
         cases = "".join(f'case {code}: return "{text}";\n' for code, text in texts.items())
-        return (
-            f'const char *{name}(int error) {{\nswitch (error) {{\n{cases}}}\nreturn "{other}";\n}}\n'
-        )
+        return f'const char *{name}(int error) {{\nswitch (error) {{\n{cases}}}\nreturn "{other}";\n}}\n'
 
     texts = {code: TEXTS.get(code, words(name)) for code, name in errors.items()}
     return function("simulated_error_name", errors, "cudaErrorUnknown") + function(
@@ -116,7 +114,16 @@ def build(out: Path) -> None:
     defined = set().union(*map(symbols, objects))
     (out / "refusals.c").write_text(refusals(defined) + error_names())
     (out / "versions.map").write_text(VERSIONS)
-    run("gcc", "-O0", "-fPIC", "-fvisibility=hidden", "-c", out / "refusals.c", "-o", out / "refusals.o")
+    run(
+        "gcc",
+        "-O0",
+        "-fPIC",
+        "-fvisibility=hidden",
+        "-c",
+        out / "refusals.c",
+        "-o",
+        out / "refusals.o",
+    )
 
     def library(compiler: str, soname: str, *parts: str | Path) -> None:
         run(compiler, "-shared", f"-Wl,-soname,{soname}", *parts, "-o", out / soname)

@@ -1,7 +1,7 @@
 """The layout of the wheels that the simulated CUDA replaces parts of.
 
-The simulation loads libraries under the names that these wheels look for, and overwrites functions inside CuPy's
-modules. Both are known for the versions in requirements.txt only.
+The simulation loads libraries under the names that these wheels look for, and overwrites
+functions inside CuPy's modules. Both are known for the versions in requirements.txt only.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ class UnknownLayout(Exception):
 def unknown(what: str) -> UnknownLayout:
     return UnknownLayout(
         f"the simulated CUDA does not know this layout: {what}. It knows the wheels of "
-        f"{HERE.name}/requirements.txt; after an update of those, compare {HERE.name}/layout.py and "
-        f"{HERE.name}/loader.py with the new wheels"
+        f"{HERE.name}/requirements.txt; after an update of those, compare {HERE.name}/layout.py "
+        f"and {HERE.name}/loader.py with the new wheels"
     )
 
 
@@ -51,7 +51,7 @@ def check() -> None:
     """Compare the wheels that are installed with the known ones.
 
     Raises:
-        UnknownLayout: a wheel is missing or of another version, or a file is not where it should be.
+        UnknownLayout: a wheel is missing or of another version, or a file is elsewhere.
     """
     for name, version in pins().items():
         try:

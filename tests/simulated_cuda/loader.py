@@ -1,6 +1,8 @@
-"""Load the simulated CUDA into this process, in the place of the real one, before any framework is imported.
+"""Load the simulated CUDA into this process, in the place of the real one, before any framework is
+imported.
 
-`SIMULATED_CUDA` names the folder that build.py filled. Nothing that runs on it is evidence about a device.
+`SIMULATED_CUDA` names the folder that build.py filled. Nothing that runs on it is evidence about
+a device.
 """
 
 from __future__ import annotations
@@ -15,8 +17,8 @@ from pathlib import Path
 import layout
 
 FOLDER = Path(os.environ["SIMULATED_CUDA"])
-# In this order: the driver needs the runtime. PyTorch, CuPy and XLA look for these names, and the loader of libraries
-# hands out what already has a name.
+# In this order: the driver needs the runtime. PyTorch, CuPy and XLA look for these names, and the
+# loader of libraries hands out what already has a name.
 NAMES = ("libcudart.so.13", "libnvidia-ml.so.1", "libcuda.so.1", "libnvrtc.so.13")
 LIBRARIES = [ctypes.CDLL(str(FOLDER / name), mode=ctypes.RTLD_GLOBAL) for name in NAMES]
 machine = LIBRARIES[0]
@@ -89,7 +91,7 @@ def redirect(path: Path) -> None:
         try:
             target = ctypes.cast(getattr(machine, name), ctypes.c_void_p).value
         except AttributeError:
-            continue  # neither in the headers nor in the library: an inner function of the linked runtime
+            continue  # an inner function of the linked runtime
         # What follows a short function up to the next 16 bytes is padding.
         room = (size + 15) // 16 * 16 if address % 16 == 0 else size
         if room < JUMP.size:

@@ -1,4 +1,6 @@
-"""A pytest plugin: each test runs on the simulated CUDA, and fails if it does what the simulation's rules forbid."""
+"""A pytest plugin: each test runs on the simulated CUDA, and fails if it does what the simulation's
+rules forbid.
+"""
 
 import os
 

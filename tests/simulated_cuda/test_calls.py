@@ -1,4 +1,6 @@
-"""What a conversion asks of CUDA: no wait and no way through the host that the frameworks themselves do not need."""
+"""What a conversion asks of CUDA: no wait and no way through the host that the frameworks
+themselves do not need.
+"""
 
 import ctypes
 import os
@@ -25,8 +27,15 @@ def waits(function):
         loader.calls()
         function()
         calls = loader.calls()
-    waiting = ("the host waits", "cudaStreamSynchronize", "cuStreamSynchronize", "cudaDeviceSynchronize",
-               "cuCtxSynchronize", "cudaEventSynchronize", "cuEventSynchronize")  # fmt: skip
+    waiting = (
+        "the host waits",
+        "cudaStreamSynchronize",
+        "cuStreamSynchronize",
+        "cudaDeviceSynchronize",
+        "cuCtxSynchronize",
+        "cudaEventSynchronize",
+        "cuEventSynchronize",
+    )
     return {name: count for name, count in calls.items() if name.startswith(waiting)}
 
 
@@ -77,6 +86,10 @@ def test_nothing_polls_while_a_stream_is_captured():
     del kept
 
 
+def said(record):
+    return record.route, record.how, record.via
+
+
 @pytest.mark.parametrize("device", ["cuda:0", "cuda:1"])
 @pytest.mark.parametrize("source", ["torch:0", "cupy:0"])
 def test_a_strided_array_to_jax_is_explained_as_it_is_converted(source, device):
@@ -84,7 +97,7 @@ def test_a_strided_array_to_jax_is_explained_as_it_is_converted(source, device):
     explained = ab.explain(x, "jax", device=device)
     with ab.trace() as records:
         y = ab.convert(x, "jax", device=device)
-    assert (records[-1].route, records[-1].how, records[-1].via) == (explained.route, explained.how, explained.via)  # fmt: skip
+    assert said(records[-1]) == said(explained)
     np.testing.assert_array_equal(arrays.host(y), VALUES.reshape(3, 4)[:, ::2])
 
 

@@ -21,9 +21,12 @@ def run(code, memory=256 << 20):
     """What a process with little device memory prints."""
     environment = dict(os.environ, SIMULATED_CUDA_MEMORY=str(memory))
     done = subprocess.run(
-        [sys.executable, "-c", START + textwrap.dedent(code)], env=environment, capture_output=True, text=True,
+        [sys.executable, "-c", START + textwrap.dedent(code)],
+        env=environment,
+        capture_output=True,
+        text=True,
         check=False,
-    )  # fmt: skip
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
 

@@ -1,4 +1,6 @@
-"""A copy is a snapshot: whoever writes to the source right after the call, on its own stream, changes nothing."""
+"""A copy is a snapshot: whoever writes to the source right after the call, on its own stream,
+changes nothing.
+"""
 
 import contextlib
 
@@ -90,7 +92,10 @@ def test_a_move_to_another_device_is_a_snapshot(source, target, where):
 
 @pytest.mark.parametrize("where", ["none", "source", "target", "both"])
 @pytest.mark.parametrize("gpu_id", [0, 1])
-@pytest.mark.parametrize(("source", "target"), [("cupy:0", "torch"), ("torch:0", "cupy"), ("cupy:1", "torch"), ("torch:1", "cupy")])  # fmt: skip
+@pytest.mark.parametrize(
+    ("source", "target"),
+    [("cupy:0", "torch"), ("torch:0", "cupy"), ("cupy:1", "torch"), ("torch:1", "cupy")],
+)
 def test_memory_that_a_call_borrowed_is_given_back_in_order(source, target, gpu_id, where):
     twice = getattr(ab, target)(lambda x: x * 2, gpu_id=gpu_id)
     with streams(where, source, target):

@@ -1,7 +1,8 @@
-"""PyTorch's CUDA operations, computed by its CPU kernels on the same (simulated) device memory in the stream's order.
+"""PyTorch's CUDA operations, computed by its CPU kernels on the same (simulated) device memory in
+the stream's order.
 
-PyTorch's own code on the host stays as it is: allocator, streams, events, copies, guards, autograd and DLPack. Only
-what would launch machine code is replaced, through `torch.library`.
+PyTorch's own code on the host stays as it is: allocator, streams, events, copies, guards,
+autograd and DLPack. Only what would launch machine code is replaced, through `torch.library`.
 """
 
 from __future__ import annotations
@@ -17,10 +18,10 @@ from torch.utils._pytree import tree_flatten, tree_unflatten
 
 # Operations that launch nothing, so PyTorch's own do.
 KEPT = {
-    "_efficientzerotensor", "_local_scalar_dense", "_reshape_alias", "alias", "as_strided", "empty.memory_format",
-    "empty_strided", "is_set_to", "record_stream", "resize_", "set_", "set_.source_Storage",
-    "set_.source_Storage_storage_offset", "set_.source_Tensor", "unfold", "view", "view_as_complex", "view_as_real",
-    "zero_",
+    "_efficientzerotensor", "_local_scalar_dense", "_reshape_alias", "alias", "as_strided",
+    "empty.memory_format", "empty_strided", "is_set_to", "record_stream", "resize_", "set_",
+    "set_.source_Storage", "set_.source_Storage_storage_offset", "set_.source_Tensor", "unfold",
+    "view", "view_as_complex", "view_as_real", "zero_",
 }  # fmt: skip
 
 RUN = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
@@ -213,7 +214,7 @@ def implementation(name: str, op) -> Callable:
 
 
 def copy_(keys, self, source, non_blocking=False):
-    """Copies that need a kernel: of another dtype or layout on one device. PyTorch's own does the others."""
+    """Copies to another dtype or layout on one device need a kernel. The others are PyTorch's."""
     if is_cuda(self) and is_cuda(source) and self.device == source.device:
         if self.numel() == 0:
             return self

@@ -1,4 +1,6 @@
-"""Every Python that has this folder in its path, and `SIMULATED_CUDA` set, runs on the simulated CUDA."""
+"""Every Python that has this folder in its path, and `SIMULATED_CUDA` set, runs on the simulated
+CUDA.
+"""
 
 import os
 import sys

@@ -323,8 +323,7 @@ fn from_accelerator(
     const COPIED_BY_SOURCE: Steps = &[Step::CopyContiguous, Step::Adopt];
     const COPIED_AND_MOVED: Steps = &[Step::CopyContiguous, Step::Adopt, Step::Move];
     let here = target.device == Device::Accelerator(from);
-    let fits =
-        |import: &Import| facts.layout <= import.strides && is_aligned_for(import, facts);
+    let fits = |import: &Import| facts.layout <= import.strides && is_aligned_for(import, facts);
     let source_copies = source.copy.is_some() && !facts.is_foreign();
     let framework = target.framework;
     match why {

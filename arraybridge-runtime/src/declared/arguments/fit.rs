@@ -171,7 +171,8 @@ fn usable_device<'py>(
     slot: &ArgumentSlot<'py>,
 ) -> Result<Option<Device>> {
     let source = slot.class.framework;
-    if source.memory == Memory::Host || source.export.is_none() || loaded.framework.import.is_none() {
+    if source.memory == Memory::Host || source.export.is_none() || loaded.framework.import.is_none()
+    {
         return Ok(None);
     }
     let source = loaded::load(py, source, Endpoints { source, target: loaded.framework })?;

@@ -80,7 +80,8 @@ def error_names() -> str:
 
     def function(name: str, texts: dict[int, str], other: str) -> str:
         cases = "".join(f'case {code}: return "{text}";\n' for code, text in texts.items())
-        return f'const char *{name}(int error) {{\nswitch (error) {{\n{cases}}}\nreturn "{other}";\n}}\n'
+        switch = f'switch (error) {{\n{cases}}}\nreturn "{other}";'
+        return f"const char *{name}(int error) {{\n{switch}\n}}\n"
 
     texts = {code: TEXTS.get(code, words(name)) for code, name in errors.items()}
     return function("simulated_error_name", errors, "cudaErrorUnknown") + function(

@@ -11,7 +11,7 @@ use super::trial::{self, Trial};
 use super::{errors, foreign, import};
 use crate::cuda::driver;
 use crate::cuda::streams::{self, Loan};
-use crate::dlpack::LEGACY_STREAM;
+use crate::dlpack::{LEGACY_STREAM, PER_THREAD_STREAM};
 use crate::framework::device::{self as places, Device};
 use crate::framework::endpoints::Endpoints;
 use crate::framework::loaded::{self, LoadedFramework};
@@ -435,24 +435,42 @@ impl<'t, 'py: 't> Run<'t, 'py> {
         let source = self.loaded(whose)?;
         let known = slot.described.as_ref().map(|(dtype, _)| *dtype);
         let dtype = import::dtype_for(py, target, import, known);
-        let adopt = || {
+        let adopt = |orders| {
             places::within(py, target, device, |object| {
                 let none = py.None().into_bound(py);
-                let handed = self.handed(source, import, data, device)?;
+                let handed = match source.filter(|_| orders) {
+                    Some(source) => {
+                        Exporter::ordered(source, data, device)?.into_pyobject(py)?.into_any()
+                    }
+                    None => self.handed(source, import, data, device)?,
+                };
                 let device = object.unwrap_or(&none);
                 import.op.call(py, [target.module(py), &handed, device, &dtype])
             })
         };
-        let made = match source {
+        let made = |orders| match source {
             // The exporter's device has to be current too: torch refuses to export otherwise.
-            Some(source) => places::within(py, source, device, |_| adopt()),
-            None => adopt(),
+            Some(source) => places::within(py, source, device, |_| adopt(orders)),
+            None => adopt(orders),
         };
-        let array = made.map_err(|error| self.import_failed(error))?;
+        let array = made(false).or_else(|error| match self.is_on_thread_stream(device) {
+            // torch exports for no such stream.
+            true => made(true),
+            false => Err(error),
+        });
+        let array = array.map_err(|error| self.import_failed(error))?;
         if let Some(dtype) = known.filter(|_| !target.framework.is_tested) {
             trial::check_dtype(py, self.endpoints, target, &array, dtype)?;
         }
         self.arrived(array, target, device)
+    }
+
+    /// Whether the target's current stream is the thread's own default stream.
+    #[cold]
+    fn is_on_thread_stream(&self, device: Device) -> bool {
+        let Device::Accelerator(index) = device else { return false };
+        let current = streams::current(self.py, self.target, index);
+        matches!(current, Ok(Some(stream)) if stream.handle == PER_THREAD_STREAM)
     }
 
     /// What the target's import is handed of an array on an accelerator.

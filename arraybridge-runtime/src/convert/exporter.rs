@@ -2,11 +2,17 @@
 
 use pyo3::exceptions::PyBufferError;
 use pyo3::prelude::*;
+use pyo3::types::PyInt;
 
-use crate::framework::device;
+use crate::cuda::{driver, streams};
+use crate::dlpack::{LEGACY_STREAM, PER_THREAD_STREAM};
+use crate::framework::device::{self, Device};
 use crate::framework::endpoints::Endpoints;
 use crate::framework::loaded::{self, LoadedFramework};
 use crate::framework::spec::{Export, Framework};
+
+/// The `stream` of DLPack for an export that is ordered otherwise.
+const UNORDERED: i32 = -1;
 
 /// What an import is handed of an array whose own `__dlpack__` takes no stream: TensorFlow raises for
 /// any, and imports always pass one. The table's export waits for the data itself, so every stream may
@@ -17,6 +23,8 @@ pub struct Exporter {
     export: &'static Export,
     data: Py<PyAny>,
     place: (u32, i32),
+    /// The device on which the thread's default stream is made to wait for the data.
+    ordered_on: Option<usize>,
 }
 
 impl Exporter {
@@ -36,7 +44,24 @@ impl Exporter {
             export,
             data: data.clone().unbind(),
             place: device::dlpack_place(py, loaded, data)?,
+            ordered_on: None,
         })
+    }
+
+    /// Wraps an array whose framework exports for no per-thread default stream. That stream is ordered here.
+    ///
+    /// # Errors
+    ///
+    /// As [`Exporter::new`], and if the framework does not export.
+    pub fn ordered(
+        loaded: &LoadedFramework,
+        data: &Bound<'_, PyAny>,
+        device: Device,
+    ) -> PyResult<Exporter> {
+        let (Some(export), Device::Accelerator(index)) = (&loaded.framework.export, device) else {
+            return Err(PyBufferError::new_err("this array is not exported from a device"));
+        };
+        Ok(Exporter { ordered_on: Some(index), ..Exporter::new(loaded, export, data)? })
     }
 
     fn refuse(&self, what: &str) -> PyErr {
@@ -61,10 +86,18 @@ impl Exporter {
         if copy == Some(true) {
             return Err(self.refuse("is exported to be shared, not copied"));
         }
-        let [stream, version] =
+        let [mut stream, version] =
             [stream, max_version].map(|given| given.unwrap_or_else(|| py.None().into_bound(py)));
         let endpoints = Endpoints::of(self.framework);
         let loaded = loaded::load(py, self.framework, endpoints)?;
+        if let Some(index) = self.ordered_on {
+            let current = streams::current(py, loaded, index)?;
+            let handle = current.as_ref().map_or(LEGACY_STREAM, |current| current.handle);
+            // SAFETY: the framework's stream is of this device, and its object is held here. The other one is that of
+            // the thread, which exists on every device.
+            unsafe { driver::order(index, handle, PER_THREAD_STREAM) }?;
+            stream = PyInt::new(py, UNORDERED).into_any();
+        }
         loaded.export(py, self.export, [self.data.bind(py), &stream, &version])
     }
 

@@ -1,5 +1,9 @@
 """Where results are, and which device is current."""
 
+import subprocess
+import sys
+import textwrap
+
 import arraybridge as ab
 import arrays
 import cupy
@@ -119,3 +123,30 @@ def test_a_declared_numpy_function_gives_back_an_array_of_its_caller():
 def test_cupy_is_the_current_device_for_host_data():
     with cupy.cuda.Device(1):
         assert arrays.place(ab.convert(VALUES, "cupy")) == "cupy:1"
+
+
+STARTS = {
+    "convert": "ab.convert(host, 'jax')",
+    "convert with a device": "ab.convert(host, 'jax', device='cuda:0')",
+    "convert from a device": "ab.convert(device, 'jax')",
+    "explain": "ab.explain(device, 'jax')",
+    "a declared function": "ab.jax(lambda x: x)(device)",
+    "a declared function that raises": "ab.jax(lambda x: 1 / 0)(device)",
+}
+
+
+@pytest.mark.parametrize("call", STARTS.values(), ids=STARTS)
+def test_the_call_that_starts_xla_leaves_the_current_device(call):
+    code = f"""
+    import contextlib, warnings
+    warnings.simplefilter("ignore")
+    import numpy as np, torch, cupy, arraybridge as ab
+    host, device = np.ones(3, "f4"), torch.ones(3, device="cuda:0")
+    before = torch.cuda.current_device(), cupy.cuda.runtime.getDevice()
+    with contextlib.suppress(ZeroDivisionError):
+        {call}
+    print(before == (torch.cuda.current_device(), cupy.cuda.runtime.getDevice()))
+    """
+    command = [sys.executable, "-c", textwrap.dedent(code)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.stdout.strip() == "True", done.stderr

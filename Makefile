@@ -450,10 +450,10 @@ endef
 $(TEST_STAMP): ; $(call venv,$(VENV),tests/requirements.txt)
 $(DEMO_STAMP): ; $(call venv,$(DEMO_VENV),examples/demo/requirements.txt)
 $(GPU_STAMP): ; $(call venv,$(GPU_VENV),tests/gpu/requirements.txt)
-# JAX's newest wheels need Python 3.12. Where the given Python is older, another one is looked for.
+# JAX's newest wheels need Python 3.12. Where the given one is older, another one is looked for.
 GIVEN_PYTHON := $(PYTHON)
-NEWER_PYTHON = $(or $(shell for python in $(GIVEN_PYTHON) python3.13 python3.12 $$(ls -d ~/.pyenv/versions/3.1[23].*/bin/python3 2>/dev/null | sort -rV); do \
-	$$python -c 'import sys; sys.exit(sys.version_info < (3, 12))' 2>/dev/null && echo $$python && break; done),$(error Python 3.12 or newer is needed: make PYTHON=python3.12 ...))
+NEWER_PYTHON = $(shell $(GIVEN_PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 12))' && echo $(GIVEN_PYTHON) || \
+	bash tests/tools/interpreter 3.13 3.12)
 
 $(SIMULATED_STAMP): PYTHON = $(NEWER_PYTHON)
 $(SIMULATED_STAMP): ; $(call venv,$(SIMULATED_VENV),tests/simulated_cuda/requirements.txt)

@@ -138,7 +138,9 @@ fn convert_foreign<'py>(
         return convert_to(&array, target, request);
     }
     let mut slot = Slot::default();
-    carry_out(|| foreign::prepare(data, target, request, &mut slot)).map(|(array, _)| array)
+    let endpoints = Endpoints { source: target, target };
+    carry_out(endpoints, || foreign::prepare(data, target, request, &mut slot))
+        .map(|(array, _)| array)
 }
 
 /// Converts an array that is labelled as one of `source`. If the target lacks its dtype and `narrowing`
@@ -195,7 +197,8 @@ pub fn pair<'py>(
     {
         return done;
     }
-    carry_out(|| prepare(endpoints, data, class, request, &mut slot)).map(|(array, _)| array)
+    carry_out(endpoints, || prepare(endpoints, data, class, request, &mut slot))
+        .map(|(array, _)| array)
 }
 
 /// As [`convert_to`], and says which route was taken.
@@ -210,7 +213,7 @@ pub fn convert_routed<'py>(
 ) -> Result<(Bound<'py, PyAny>, Route)> {
     let (class, mut slot) = (class_of(data)?, Slot::default());
     let endpoints = Endpoints { source: class.framework, target };
-    carry_out(|| prepare(endpoints, data, &class, request, &mut slot))
+    carry_out(endpoints, || prepare(endpoints, data, &class, request, &mut slot))
 }
 
 /// What [`convert_to`] would do, without doing it.
@@ -223,9 +226,10 @@ pub fn explain(
     target: &'static Framework,
     request: &Request,
 ) -> Result<Record> {
-    let _context = driver::keep_current();
     let mut slot = Slot::default();
     let class = detect::class_of(data);
+    let source = class.as_ref().map_or(target, |class| class.framework);
+    let _context = Endpoints { source, target }.change_current().then(driver::keep_current);
     if class.is_none()
         && !foreign::exports(data)
         && let Some(array) = seen_as_array(data, target)?
@@ -257,7 +261,7 @@ pub fn deliver<'py>(
     let endpoints = Endpoints { source: MemoryType::Numpy.framework(), target };
     let mut slot = Slot::default();
     slot.set(opened);
-    carry_out(|| {
+    carry_out(endpoints, || {
         let facts = slot.facts();
         decide(py, endpoints, Input::Memory(None), &mut slot, &facts, request)
     })
@@ -267,10 +271,11 @@ pub fn deliver<'py>(
 /// Prepares a conversion, runs it, and records it where somebody asks for that. Gives back the route
 /// that was taken in the end.
 fn carry_out<'a, 'py: 'a>(
+    endpoints: Endpoints,
     prepare: impl FnOnce() -> Result<Prepared<'a, 'py>>,
 ) -> Result<(Bound<'py, PyAny>, Route)> {
     let start = trace::start();
-    let _context = driver::keep_current();
+    let _context = endpoints.change_current().then(driver::keep_current);
     let prepared = prepare()?;
     let (py, plan) = (prepared.py, prepared.plan);
     let traced = start.map(|start| (start, prepared.description()));

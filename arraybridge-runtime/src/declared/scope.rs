@@ -31,7 +31,7 @@ pub fn call_device<'py>(
     if slots.is_empty() {
         return Ok(None);
     }
-    let _context = driver::keep_current();
+    let _context = Endpoints::of(framework).change_current().then(driver::keep_current);
     let loaded = loaded::load(py, framework, Endpoints::of(framework)).map_err(PyErr::from)?;
     match arguments::call_placement(py, loaded, options, slots)? {
         Placement::On(device) => Ok(Some(device)),
@@ -55,7 +55,7 @@ pub fn enter<'py, T>(
     body: impl FnOnce() -> PyResult<T>,
 ) -> PyResult<T> {
     let Some(Device::Accelerator(index)) = device else { return body() };
-    let _context = driver::keep_current();
+    let _context = Endpoints::of(framework).change_current().then(driver::keep_current);
     let loaded = loaded::load(py, framework, Endpoints::of(framework)).map_err(PyErr::from)?;
     streams::with_device(py, loaded, index, || {
         let done = body();

@@ -2,7 +2,7 @@
 
 use pyo3::prelude::*;
 
-use crate::framework::spec::Framework;
+use crate::framework::spec::{Framework, Memory};
 use crate::interpreter::error::{ConversionError, Error, Failure};
 
 /// The source and the target of a conversion.
@@ -18,6 +18,15 @@ impl Endpoints {
     /// One framework at both ends, for an error about an array that is not converted.
     pub fn of(framework: &'static Framework) -> Endpoints {
         Endpoints { source: framework, target: framework }
+    }
+
+    /// Whether one of them may leave another device current for the rest of the thread. XLA does, when it starts its
+    /// devices and after some transfers. Frameworks with streams have a current device of their own, and restore it.
+    #[inline]
+    pub fn change_current(self) -> bool {
+        let may =
+            |framework: &Framework| framework.memory != Memory::Host && framework.stream.is_none();
+        may(self.source) || may(self.target)
     }
 
     /// An error between these endpoints.

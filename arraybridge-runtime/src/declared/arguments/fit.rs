@@ -93,7 +93,7 @@ pub fn fit<'py>(
     let Some(first) = slots.first() else { return Ok(fitted) };
     let py = first.value.py();
     // JAX starts its devices when they are counted, and leaves the last one current.
-    let _context = driver::keep_current();
+    let _context = Endpoints::of(target).change_current().then(driver::keep_current);
     let loaded = loaded::load(py, target, Endpoints::of(target))?;
     if fits && loaded.accelerators(py) == 0 {
         if options.retries() {

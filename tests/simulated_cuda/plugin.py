@@ -17,6 +17,21 @@ def pytest_configure(config):
     )
 
 
+# These compute with arrays of JAX, which the simulation refuses: XLA compiles to machine code.
+COMPUTES_IN_JAX = {
+    "test_a_result_that_is_still_computed_arrives_finished",
+    "test_a_side_stream_is_waited_for",
+    "test_values_that_are_still_computed_arrive_finished",
+}
+
+
+def pytest_collection_modifyitems(items):
+    for item in items:
+        parameters = item.callspec.params.values() if hasattr(item, "callspec") else ()
+        if item.originalname in COMPUTES_IN_JAX and "jax" in parameters:
+            item.add_marker(pytest.mark.skip("the simulated CUDA runs no compiled program of JAX"))
+
+
 def pytest_report_header(config):
     return "simulated CUDA: two devices whose memory is host memory. Not evidence about a device."
 

@@ -4,6 +4,7 @@ Each framework is asked for more than any machine has, which it refuses at once.
 not: PoCL allocates late and ends the process.
 """
 
+import bridges
 import numpy as np
 
 HUGE = 1 << 46
@@ -30,7 +31,7 @@ HOSTED = ("numpy", "torch", "jax", "tensorflow")
 
 
 def image(rows=8):
-    return np.arange(rows * 3, dtype="float32").reshape(rows, 3)
+    return bridges.image(rows, 3)
 
 
 def notes(caught):

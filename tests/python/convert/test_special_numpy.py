@@ -1,4 +1,4 @@
-"""NumPy's arrays that are not plain, and a fake Keras variable."""
+"""NumPy's arrays that are not plain are converted correctly or refused by name."""
 
 import arraybridge as ab
 import bridges
@@ -64,42 +64,3 @@ def test_an_array_that_changes_its_strides_between_calls_arrives_each_time():
     x = np.arange(12, dtype="int32").reshape(3, 4)
     for view in (x, x.T, x[::-1], x[:, ::2], x[1:, 1:]):
         assert bridges.difference("torch", ab.convert(view, "torch"), view) is None
-
-
-class Variable:
-    """A fake Keras variable. The test determines its value."""
-
-    def __init__(self, give):
-        self.give = give
-
-    @property
-    def value(self):
-        return self.give(self)
-
-
-Variable.__module__ = "keras.src.backend.common.variables"
-
-
-def test_a_variable_that_is_its_own_value_is_refused():
-    bridges.need("tensorflow")
-    for x in (Variable(lambda self: self), Variable(lambda self: Variable(self.give))):
-        refused(x, "tensorflow", "wrapped")
-
-
-def test_a_variable_in_a_variable_arrives():
-    bridges.need("tensorflow")
-    x = Variable(lambda _: Variable(lambda _: bridges.make("tensorflow", np.arange(6, dtype="f4"))))
-    arrives(x, "tensorflow", np.arange(6, dtype="float32"))
-    copied = ab.convert(x, "tensorflow", copy=True)
-    assert bridges.difference("tensorflow", copied, np.arange(6, dtype="float32")) is None
-
-
-def test_an_interrupt_in_a_variable_is_raised_unchanged():
-    bridges.need("tensorflow")
-
-    def interrupted(_):
-        raise KeyboardInterrupt
-
-    for copy in (None, True):
-        with pytest.raises(KeyboardInterrupt):
-            ab.convert(Variable(interrupted), "numpy", copy=copy)

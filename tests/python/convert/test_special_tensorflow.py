@@ -126,3 +126,42 @@ def test_a_string_tensor_is_refused(tf):
                         raise SystemExit(f"{word} to {target}: converted")
         """
     )
+
+
+class Variable:
+    """A fake Keras variable. The test determines its value."""
+
+    def __init__(self, give):
+        self.give = give
+
+    @property
+    def value(self):
+        return self.give(self)
+
+
+Variable.__module__ = "keras.src.backend.common.variables"
+
+
+def test_a_variable_that_is_its_own_value_is_refused():
+    bridges.need("tensorflow")
+    for x in (Variable(lambda self: self), Variable(lambda self: Variable(self.give))):
+        refused(x, "tensorflow", "wrapped")
+
+
+def test_a_variable_in_a_variable_arrives():
+    bridges.need("tensorflow")
+    x = Variable(lambda _: Variable(lambda _: bridges.make("tensorflow", np.arange(6, dtype="f4"))))
+    arrives(x, "tensorflow", np.arange(6, dtype="float32"))
+    copied = ab.convert(x, "tensorflow", copy=True)
+    assert bridges.difference("tensorflow", copied, np.arange(6, dtype="float32")) is None
+
+
+def test_an_interrupt_in_a_variable_is_raised_unchanged():
+    bridges.need("tensorflow")
+
+    def interrupted(_):
+        raise KeyboardInterrupt
+
+    for copy in (None, True):
+        with pytest.raises(KeyboardInterrupt):
+            ab.convert(Variable(interrupted), "numpy", copy=copy)

@@ -1,12 +1,10 @@
 """A copy of a CuPy function runs on the host. The CuPy is a fake, which says nothing about CuPy."""
 
-import textwrap
+import functools
 
-import bridges
+import faked
 
 PREFACE = """
-import sys
-sys.path.insert(0, sys.argv[1])
 import fake_cupy
 cupy = fake_cupy.mount()
 cupy.__name__ = "cupy"
@@ -46,8 +44,7 @@ kept = dict(globals())
 """
 
 
-def run(code):
-    bridges.survives(PREFACE + textwrap.dedent(code), str(bridges.ROOT / "tests" / "fakes"))
+run = functools.partial(faked.run, before=PREFACE)
 
 
 def test_fake_cupy_a_copy_of_the_function_runs_on_the_host():

@@ -112,7 +112,8 @@ sanitize-threads: $(TEST_STAMP) ## the Rust tests that use threads under ThreadS
 	-p arraybridge-runtime --no-default-features --features casts --lib -- $(THREADED)
 
 # The tests of memory that Python and Rust share. TensorFlow and JAX would take hours under these tools.
-SHARED_MEMORY := $(addprefix tests/python/,convert/test_lifetime.py dlpack/test_tensor.py dlpack/test_capsules.py)
+SHARED_MEMORY := $(addprefix tests/python/,convert/test_lifetime.py dlpack/test_tensor.py dlpack/test_tensor_exports.py \
+	dlpack/test_capsules.py)
 ASAN_SITE := $(CURDIR)/build/sanitize/site
 
 # The interpreter is not built with AddressSanitizer, so its library is loaded first, and libstdc++ with it, whose
@@ -197,7 +198,7 @@ test-without-shortcuts: wheel $(OPENCL_ENV) ## the Python tests of conversions, 
 	@$(with_opencl) ARRAYBRIDGE_FAST=0 \
 	$(VENV)/bin/python $(PYTEST) $(CONVERSIONS:%=tests/python/%)
 
-OLDEST := $(addprefix convert/test_,matrix special sharing policy fast) declared/test_declared tables/test_signatures \
+OLDEST := $(addprefix convert/test_,matrix special* sharing policy fast) declared/test_declared tables/test_signatures \
 	slices/test_slices
 
 # TensorFlow 2.19 has no wheel for a Python later than 3.12.

@@ -8,6 +8,7 @@ use super::prepare::prepare_object;
 use super::request::Request;
 use super::slot::Slot;
 use super::trace;
+use crate::cuda::driver;
 use crate::framework::endpoints::Endpoints;
 use crate::framework::generated::MemoryType;
 use crate::framework::spec::Framework;
@@ -20,6 +21,7 @@ pub(super) fn carry_out<'a, 'py: 'a>(
     prepare: impl FnOnce() -> Result<Prepared<'a, 'py>>,
 ) -> Result<(Bound<'py, PyAny>, Route)> {
     let start = trace::start();
+    let _context = ends.change_current().then(driver::keep_current);
     let prepared = match prepare() {
         Ok(prepared) => prepared,
         Err(error) => return Err(ends.name_in(error)),

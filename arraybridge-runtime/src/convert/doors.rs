@@ -13,6 +13,7 @@ use super::record::Record;
 use super::request::{Asked, Request};
 use super::slot::{Input, Opened, Slot};
 use super::{registry, shared, trace};
+use crate::cuda::driver;
 use crate::framework::detect::{self, Class};
 use crate::framework::endpoints::Endpoints;
 use crate::framework::generated::MemoryType;
@@ -107,16 +108,16 @@ pub fn explain(
     target: &'static Framework,
     request: &Request,
 ) -> Result<Record> {
-    let mut slot = Slot::default();
-    let class = detect::class_of(data);
+    let (class, mut slot) = (detect::class_of(data), Slot::default());
+    let source = class.map_or(MemoryType::Numpy.framework(), |class| class.framework);
+    let ends = Endpoints { source, target };
+    let _context = ends.change_current().then(driver::keep_current);
     if class.is_none()
         && !exports(data)
         && let Some(array) = seen_as_array(data, target)?
     {
         return explain(&array, target, request);
     }
-    let source = class.map_or(MemoryType::Numpy.framework(), |class| class.framework);
-    let ends = Endpoints { source, target };
     let prepared = match &class {
         Some(class) => prepare(ends, &Asked { data, class, request }, &mut slot),
         None => prepare_object(data, target, request, &mut slot),

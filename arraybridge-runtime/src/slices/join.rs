@@ -5,6 +5,7 @@ use std::slice;
 use pyo3::prelude::*;
 use pyo3::types::{PyInt, PyList, PyTuple};
 
+use super::along::Along;
 use super::check::{check_shapes, joined_shape};
 use super::fill::fill;
 use crate::convert::plan;
@@ -26,15 +27,6 @@ use crate::interpreter::error::{Error, Failure, Result, attempt, first_line};
 use crate::memory::shape;
 use crate::memory::source::Source;
 use crate::memory::view::Dims;
-
-/// The axis along which arrays are joined.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Along {
-    /// A new first axis: the arrays are stacked.
-    NewAxis,
-    /// An axis that they have: the arrays are concatenated.
-    Axis(usize),
-}
 
 /// Joins arrays into one array of a framework.
 ///
@@ -329,7 +321,9 @@ impl<'py> Join<'py> {
     pub fn device(&self, source: Device) -> Result<Device> {
         let py = self.loaded.py();
         let (loaded, placement) = (self.loaded, self.placement);
-        let device = loaded.resolve(source, placement).map_err(|error| self.named(error))?;
+        let device = loaded
+            .resolve(loaded.framework, source, placement)
+            .map_err(|error| self.named(error))?;
         if placement.is_missed(loaded.framework, device) {
             warnings::no_accelerator(py, loaded.framework)?;
         }

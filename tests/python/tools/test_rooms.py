@@ -14,13 +14,6 @@ def test_no_rooms_use_each_other_in_a_ring():
     assert not ring, "\n".join(f"{use.user} uses {use.used}: {use.line}" for use in ring)
 
 
-def test_no_files_of_the_room_convert_use_each_other_in_a_ring():
-    found = rooms.file_uses("convert")
-    assert len(found) > 100
-    ring = rooms.ring(found)
-    assert not ring, "\n".join(f"{use.user} uses {use.used}: {use.line}" for use in ring)
-
-
 def test_the_page_lists_the_rooms():
     page = rooms.PAGE.read_text()
     assert page == rooms.with_listing(page), "run: python tests/tools/rooms.py --write"
@@ -67,22 +60,79 @@ def test_rooms_in_one_direction_are_listed_with_what_they_are(crate):
     ]
 
 
-def test_a_ring_of_files_is_found_whatever_the_paths_look_like(tmp_path):
-    room = tmp_path / "room"
-    (room / "inner").mkdir(parents=True)
-    (room / "mod.rs").write_text("mod a;\nmod inner;\nuse a::T;\nuse inner::b;\n")
-    (room / "a.rs").write_text("// use super::inner;\nuse super::{inner::{self, b::U}, S};\n")
-    (room / "inner" / "mod.rs").write_text("pub mod b;\n")
-    (room / "inner" / "b.rs").write_text(
-        "pub(in crate::room) struct U;\n#[cfg(test)]\nmod tests {\n    use crate::room::a;\n}\n"
+def test_the_circles_of_files_are_those_that_are_listed():
+    found = rooms.misfits()
+    assert not found, "\n".join(found)
+
+
+@pytest.fixture
+def listed(tmp_path):
+    """Writes a list of circles, and gives how the files of a crate differ from it."""
+
+    def compare(sources, *circles, why="one idea in two files"):
+        entries = [f"[[circle]]\nfiles = {files}\nwhy = {why!r}\n" for files in circles]
+        path = tmp_path / "circles.toml"
+        path.write_text("\n".join(entries))
+        return rooms.misfits(sources, path)
+
+    return compare
+
+
+def folder(path, **files):
+    path.mkdir()
+    for name, text in files.items():
+        (path / f"{name}.rs").write_text(text)
+
+
+def test_a_circle_inside_a_room_is_found_with_its_lines(tmp_path, listed):
+    sources = tmp_path / "src"
+    folder(sources, lib="mod a;\n", b="")
+    folder(
+        sources / "a",
+        mod="pub mod one;\nmod two;\nmod three;\nmod four;\npub use two::Two;\n",
+        # A comment, a text and a test name what they do not use.
+        one="// use super::four::Four;\nuse super::Two;\npub struct One(Two, u8);\n",
+        two="use super::three;\npub struct Two;\nfn f() { three::three() }\n",
+        three='pub fn three() -> crate::a::one::One { "super::four::Four"; }\n',
+        four="use super::one::One;\n#[cfg(test)]\nmod tests { use super::super::four; }\n",
     )
-    found = {(use.user, use.used) for use in rooms.file_uses("room", tmp_path)}
-    assert found == {
-        ("room", "room::a"),
-        ("room", "room::inner::b"),
-        ("room::a", "room"),
-        ("room::a", "room::inner"),
-        ("room::a", "room::inner::b"),
-    }
-    ring = rooms.ring(rooms.file_uses("room", tmp_path))
-    assert [(use.user, use.used) for use in ring] == [("room", "room::a"), ("room::a", "room")]
+    circle = ["a/one.rs", "a/three.rs", "a/two.rs"]
+    assert listed(sources) == [
+        f"a circle that is not listed: {circle}",
+        "  a/one.rs:2 uses a/two.rs",
+        "  a/three.rs:1 uses a/one.rs",
+        "  a/two.rs:3 uses a/three.rs",
+    ]
+    assert listed(sources, circle) == []
+    assert listed(sources, circle, why="") == [f"listed without a reason: {circle}"]
+
+
+def test_a_listed_circle_that_is_gone_is_found(tmp_path, listed):
+    sources = tmp_path / "src"
+    folder(sources, lib="mod a;\n")
+    folder(
+        sources / "a",
+        mod="mod one;\nmod two;\npub struct Head;\nfn f() { one::one() }\n",
+        # Between a `mod.rs` and the files of its folder there is no circle.
+        one="use super::Head;\npub fn one() { super::two::two() }\n",
+        two="pub fn two() {}\n",
+    )
+    assert listed(sources) == []
+    gone = ["a/one.rs", "a/two.rs"]
+    assert listed(sources, gone) == [f"listed, but no circle: {gone}"]
+
+
+def test_the_head_of_another_folder_is_part_of_a_circle(tmp_path, listed):
+    sources = tmp_path / "src"
+    folder(sources, lib="mod a;\n")
+    folder(
+        sources / "a",
+        mod="mod inner;\nmod other;\n",
+        other="use super::inner::Inner as I;\npub struct Other(I);\n",
+    )
+    folder(
+        sources / "a/inner",
+        mod="use crate::a::other::{self, Other};\npub struct Inner(other::Other);\n",
+    )
+    circle = ["a/inner/mod.rs", "a/other.rs"]
+    assert listed(sources)[0] == f"a circle that is not listed: {circle}"

@@ -25,7 +25,7 @@ pub(in crate::convert) fn decide<'a, 'py>(
     request: &Request,
 ) -> Result<Prepared<'a, 'py>> {
     let Pair { source, target } = pair;
-    let device = target.resolve(facts.device, request.placement)?;
+    let device = target.resolve(source, facts.device, request.placement)?;
     let wish = request.wish(target, facts.dtype)?;
     let dtype = wish.cast.unwrap_or(facts.dtype);
     let holds = target_at(target, device, facts.device, dtype)?;

@@ -36,7 +36,7 @@ pub(in crate::convert) fn prepare_own<'a, 'py>(
     };
     let device = match request.placement {
         Placement::Auto => here,
-        wanted => target.resolve(here, wanted)?,
+        wanted => target.resolve(target.framework, here, wanted)?,
     };
     let wish = match request.dtype.and_then(|_| target.dtype(data)) {
         Some(dtype) => {

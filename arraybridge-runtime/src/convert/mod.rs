@@ -1,7 +1,7 @@
 //! Conversion: facts, then a plan, then its execution.
 //!
-//! [`convert_to`] finds out whose array it is and hands it to the pair's registered converter, whose
-//! body is [`pair`]. `prepare` gathers the facts and makes the [`plan`], which has no effect on the
+//! [`convert_to`] finds out whose array it is and hands it to the pair's registered [`Converter`].
+//! `prepare` gathers the facts and makes the [`plan`], which has no effect on the
 //! array; [`explain`] reads the record off the plan, `execute` carries the plan out.
 
 mod commitment;
@@ -34,6 +34,7 @@ use crate::interpreter::error::{Failure, Result};
 use execute::Prepared;
 use plan::{Facts, Importer, Plan, Refusal, Route, Step, Steps, Target, Why, Wish};
 use record::Record;
+use registry::Converter;
 use source::{Input, Reader, Slot};
 use trial::Trial;
 
@@ -175,26 +176,28 @@ pub fn class_of(data: &Bound<'_, PyAny>) -> Result<Class> {
     detect::class_of(data).ok_or_else(|| errors::not_an_array(data, "any framework"))
 }
 
-/// The body of every registered converter.
-///
-/// # Errors
-///
-/// As `convert_to`.
-pub fn pair<'py>(
-    source: &'static Framework,
-    target: &'static Framework,
-    data: &Bound<'py, PyAny>,
-    class: &Class,
-    request: &Request,
-) -> Result<Bound<'py, PyAny>> {
-    let (endpoints, mut slot) = (Endpoints { source, target }, Slot::default());
-    if request.is_empty(data.py())
-        && !trace::is_tracing()
-        && let Some(done) = shared::convert(endpoints, data, class, &mut slot)
-    {
-        return done;
+impl Converter {
+    /// Converts an array of a class of the source's.
+    ///
+    /// # Errors
+    ///
+    /// As [`convert_to`].
+    fn convert<'py>(
+        &self,
+        data: &Bound<'py, PyAny>,
+        class: &Class,
+        request: &Request,
+    ) -> Result<Bound<'py, PyAny>> {
+        let Converter { source, target } = *self;
+        let (endpoints, mut slot) = (Endpoints { source, target }, Slot::default());
+        if request.is_empty(data.py())
+            && !trace::is_tracing()
+            && let Some(done) = shared::convert(endpoints, data, class, &mut slot)
+        {
+            return done;
+        }
+        carry_out(|| prepare(endpoints, data, class, request, &mut slot)).map(|(array, _)| array)
     }
-    carry_out(|| prepare(endpoints, data, class, request, &mut slot)).map(|(array, _)| array)
 }
 
 /// As [`convert_to`], and says which route was taken.

@@ -221,7 +221,7 @@ table! {
         refuse: Tables(&REFUSED);
         /// Conditions that are asked in order before an export.
         guards: Tables(&GUARD);
-        /// Conditions that are asked only to explain an export that failed. If a copy is asked for, the array that
+        /// Conditions that are asked only after an export or a copy has failed. If a copy is asked for, the array that
         /// `then` makes is read instead.
         reasons: Tables(&GUARD);
         /// DLPack export. A framework that imports exports too.

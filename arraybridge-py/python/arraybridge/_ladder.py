@@ -1,4 +1,4 @@
-"""A copy of a function that works on host arrays.
+"""Parts of the ladder: the copy of a function for the host, and the frames of a failed attempt.
 
 A framework without host arrays, such as CuPy, names host modules that have the same functions. The
 copy refers to the host modules wherever the function refers to modules of the framework: by a
@@ -9,10 +9,10 @@ globals of its own.
 from __future__ import annotations
 
 import builtins
-import dis
 import functools
 import importlib
 import sys
+import traceback
 import types
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -41,6 +41,22 @@ def for_host(function: Any, framework: str, modules: Sequence[tuple[str, str]]) 
     if copy is function:
         return "the function is not written in Python, or is in another module"
     return copy
+
+
+def clear_frames(error: BaseException) -> None:
+    """Clear the frames of an error's traceback, which keep every local variable alive.
+
+    The error that the caller is handling may be its context. Its frames are the caller's and stay.
+    """
+    pending: list[BaseException | None] = [error]
+    seen = [sys.exception(), None]
+    while pending:
+        each = pending.pop()
+        if each is None or any(each is other for other in seen):
+            continue
+        seen.append(each)
+        traceback.clear_frames(each.__traceback__)
+        pending += [each.__cause__, each.__context__]
 
 
 class _Copier:
@@ -202,6 +218,8 @@ def _names(code: types.CodeType) -> Iterator[str]:
 
     Code that writes to a variable outside of itself cannot be copied.
     """
+    import dis  # Only here: it takes a while.
+
     for step in dis.get_instructions(code):
         outside = step.opname in ("STORE_DEREF", "DELETE_DEREF") and step.argval in code.co_freevars
         if outside or step.opname in ("STORE_GLOBAL", "DELETE_GLOBAL"):

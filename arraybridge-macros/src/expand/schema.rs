@@ -26,8 +26,8 @@ fn structure(Table { name, title, doc, keys, .. }: &Table) -> TokenStream {
     let name = format_ident!("{name}");
     let fields = keys.iter().filter_map(|key| {
         let ((name, of), doc) = (field(key)?, key.doc);
-        let scope = scope(key.of).map(|scope| {
-            let scope = format!(" Scope: `module, {scope}`.").replace(", `", "`");
+        let scope = scope(key.of).filter(|scope| !scope.is_empty()).map(|scope| {
+            let scope = format!(" Scope: `{scope}`.");
             quote!(#[doc = #scope])
         });
         Some(quote!(#(#[doc = #doc])* #scope pub #name: #of))
@@ -71,7 +71,7 @@ pub fn is_optional(key: &Key) -> bool {
     }
 }
 
-/// The names that an op is called with.
+/// The names that an op is called with, besides the module.
 fn scope(of: Type) -> Option<&'static str> {
     match of {
         Type::Op(scope) | Type::Calls(scope) | Type::OpOfClass(scope) | Type::OpOfDType(scope) => {

@@ -10,9 +10,9 @@ fn names(scope: &'static str) -> impl Iterator<Item = Vec<&'static str>> {
     [vec![MODULE]].into_iter().chain(names.map(|name| name.split('|').collect()))
 }
 
-/// The number of values that an op is called with.
+/// The number of values that an op is called with, besides the module.
 pub fn arity(scope: &'static str) -> usize {
-    names(scope).count()
+    names(scope).count() - 1
 }
 
 /// An op of several texts, of which the first that exists in an installed version is used.

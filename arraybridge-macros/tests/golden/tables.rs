@@ -89,13 +89,16 @@ pub mod statics {
                 source: "data.__dlpack__(stream = stream, max_version = version)",
                 call: {
                     fn op<'py>(
-                        py: ::arraybridge_runtime::__private::pyo3::Python<'py>,
-                        [_,
-                        data,
+                        module: &::arraybridge_runtime::__private::pyo3::Bound<
+                            'py,
+                            ::arraybridge_runtime::__private::pyo3::PyAny,
+                        >,
+                        [data,
                         stream,
                         version,
-                        ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 4>,
+                        ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 3>,
                     ) -> ::arraybridge_runtime::__private::op::Outcome<'py> {
+                        let py = module.py();
                         ::arraybridge_runtime::__private::op::call_method(
                             data,
                             ::arraybridge_runtime::__private::pyo3::intern!(
@@ -117,12 +120,15 @@ pub mod statics {
                 source: "data.__dlpack__(stream = stream)",
                 call: {
                     fn op<'py>(
-                        py: ::arraybridge_runtime::__private::pyo3::Python<'py>,
-                        [_,
-                        data,
+                        module: &::arraybridge_runtime::__private::pyo3::Bound<
+                            'py,
+                            ::arraybridge_runtime::__private::pyo3::PyAny,
+                        >,
+                        [data,
                         stream,
-                        ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 3>,
+                        ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 2>,
                     ) -> ::arraybridge_runtime::__private::op::Outcome<'py> {
+                        let py = module.py();
                         ::arraybridge_runtime::__private::op::call_method(
                             data,
                             ::arraybridge_runtime::__private::pyo3::intern!(
@@ -150,12 +156,14 @@ pub mod statics {
                 source: "module.from_dlpack(data, dtype)",
                 call: {
                     fn op<'py>(
-                        _: ::arraybridge_runtime::__private::pyo3::Python<'py>,
-                        [module,
-                        data,
+                        module: &::arraybridge_runtime::__private::pyo3::Bound<
+                            'py,
+                            ::arraybridge_runtime::__private::pyo3::PyAny,
+                        >,
+                        [data,
                         _,
                         dtype,
-                        ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 4>,
+                        ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 3>,
                     ) -> ::arraybridge_runtime::__private::op::Outcome<'py> {
                         ::arraybridge_runtime::__private::op::call(
                             {
@@ -190,12 +198,14 @@ pub mod statics {
             source: "data",
             call: {
                 fn op<'py>(
-                    _: ::arraybridge_runtime::__private::pyo3::Python<'py>,
-                    [_,
-                    data,
+                    _: &::arraybridge_runtime::__private::pyo3::Bound<
+                        'py,
+                        ::arraybridge_runtime::__private::pyo3::PyAny,
+                    >,
+                    [data,
                     _,
                     _,
-                    ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 4>,
+                    ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 3>,
                 ) -> ::arraybridge_runtime::__private::op::Outcome<'py> {
                     ::core::result::Result::Ok(::core::clone::Clone::clone(data))
                 }
@@ -254,9 +264,11 @@ pub mod statics {
             source: "module.start()",
             call: {
                 fn op<'py>(
-                    _: ::arraybridge_runtime::__private::pyo3::Python<'py>,
-                    [module,
-                    ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 1>,
+                    module: &::arraybridge_runtime::__private::pyo3::Bound<
+                        'py,
+                        ::arraybridge_runtime::__private::pyo3::PyAny,
+                    >,
+                    []: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 0>,
                 ) -> ::arraybridge_runtime::__private::op::Outcome<'py> {
                     ::arraybridge_runtime::__private::op::call(
                         {
@@ -280,10 +292,12 @@ pub mod statics {
             source: "module.dtype(name)",
             call: {
                 fn op<'py>(
-                    _: ::arraybridge_runtime::__private::pyo3::Python<'py>,
-                    [module,
-                    name,
-                    ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 2>,
+                    module: &::arraybridge_runtime::__private::pyo3::Bound<
+                        'py,
+                        ::arraybridge_runtime::__private::pyo3::PyAny,
+                    >,
+                    [name,
+                    ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 1>,
                 ) -> ::arraybridge_runtime::__private::op::Outcome<'py> {
                     ::arraybridge_runtime::__private::op::call(
                         {
@@ -310,10 +324,13 @@ pub mod statics {
                     source: "module.config.wide == False",
                     call: {
                         fn op<'py>(
-                            py: ::arraybridge_runtime::__private::pyo3::Python<'py>,
-                            [module,
-                            ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 1>,
+                            module: &::arraybridge_runtime::__private::pyo3::Bound<
+                                'py,
+                                ::arraybridge_runtime::__private::pyo3::PyAny,
+                            >,
+                            []: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 0>,
                         ) -> ::arraybridge_runtime::__private::op::Outcome<'py> {
+                            let py = module.py();
                             ::arraybridge_runtime::__private::op::compare(
                                 &::arraybridge_runtime::__private::op::attribute(
                                     {
@@ -362,11 +379,14 @@ pub mod statics {
                     source: "data.value",
                     call: {
                         fn op<'py>(
-                            py: ::arraybridge_runtime::__private::pyo3::Python<'py>,
-                            [_,
-                            data,
-                            ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 2>,
+                            module: &::arraybridge_runtime::__private::pyo3::Bound<
+                                'py,
+                                ::arraybridge_runtime::__private::pyo3::PyAny,
+                            >,
+                            [data,
+                            ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 1>,
                         ) -> ::arraybridge_runtime::__private::op::Outcome<'py> {
+                            let py = module.py();
                             ::arraybridge_runtime::__private::op::attribute(
                                 data,
                                 ::arraybridge_runtime::__private::pyo3::intern!(py, "value"),
@@ -401,11 +421,14 @@ pub mod statics {
                     source: "data.lazy",
                     call: {
                         fn op<'py>(
-                            py: ::arraybridge_runtime::__private::pyo3::Python<'py>,
-                            [_,
-                            data,
-                            ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 2>,
+                            module: &::arraybridge_runtime::__private::pyo3::Bound<
+                                'py,
+                                ::arraybridge_runtime::__private::pyo3::PyAny,
+                            >,
+                            [data,
+                            ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 1>,
                         ) -> ::arraybridge_runtime::__private::op::Outcome<'py> {
+                            let py = module.py();
                             ::arraybridge_runtime::__private::op::attribute(
                                 data,
                                 ::arraybridge_runtime::__private::pyo3::intern!(py, "lazy"),
@@ -418,11 +441,14 @@ pub mod statics {
                     source: "data.run()",
                     call: {
                         fn op<'py>(
-                            py: ::arraybridge_runtime::__private::pyo3::Python<'py>,
-                            [_,
-                            data,
-                            ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 2>,
+                            module: &::arraybridge_runtime::__private::pyo3::Bound<
+                                'py,
+                                ::arraybridge_runtime::__private::pyo3::PyAny,
+                            >,
+                            [data,
+                            ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 1>,
                         ) -> ::arraybridge_runtime::__private::op::Outcome<'py> {
+                            let py = module.py();
                             ::arraybridge_runtime::__private::op::call_method(
                                 data,
                                 ::arraybridge_runtime::__private::pyo3::intern!(py, "run"),
@@ -446,11 +472,14 @@ pub mod statics {
                     source: "data.parts > 1",
                     call: {
                         fn op<'py>(
-                            py: ::arraybridge_runtime::__private::pyo3::Python<'py>,
-                            [_,
-                            data,
-                            ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 2>,
+                            module: &::arraybridge_runtime::__private::pyo3::Bound<
+                                'py,
+                                ::arraybridge_runtime::__private::pyo3::PyAny,
+                            >,
+                            [data,
+                            ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 1>,
                         ) -> ::arraybridge_runtime::__private::op::Outcome<'py> {
+                            let py = module.py();
                             ::arraybridge_runtime::__private::op::compare(
                                 &::arraybridge_runtime::__private::op::attribute(
                                     data,
@@ -477,13 +506,16 @@ pub mod statics {
                 source: "data.__dlpack__(stream = stream, max_version = version)",
                 call: {
                     fn op<'py>(
-                        py: ::arraybridge_runtime::__private::pyo3::Python<'py>,
-                        [_,
-                        data,
+                        module: &::arraybridge_runtime::__private::pyo3::Bound<
+                            'py,
+                            ::arraybridge_runtime::__private::pyo3::PyAny,
+                        >,
+                        [data,
                         stream,
                         version,
-                        ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 4>,
+                        ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 3>,
                     ) -> ::arraybridge_runtime::__private::op::Outcome<'py> {
+                        let py = module.py();
                         ::arraybridge_runtime::__private::op::call_method(
                             data,
                             ::arraybridge_runtime::__private::pyo3::intern!(
@@ -505,12 +537,15 @@ pub mod statics {
                 source: "data.__dlpack__(stream = stream)",
                 call: {
                     fn op<'py>(
-                        py: ::arraybridge_runtime::__private::pyo3::Python<'py>,
-                        [_,
-                        data,
+                        module: &::arraybridge_runtime::__private::pyo3::Bound<
+                            'py,
+                            ::arraybridge_runtime::__private::pyo3::PyAny,
+                        >,
+                        [data,
                         stream,
-                        ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 3>,
+                        ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 2>,
                     ) -> ::arraybridge_runtime::__private::op::Outcome<'py> {
+                        let py = module.py();
                         ::arraybridge_runtime::__private::op::call_method(
                             data,
                             ::arraybridge_runtime::__private::pyo3::intern!(
@@ -538,13 +573,16 @@ pub mod statics {
                 source: "module.from_capsule(capsule, [-1, (device, 2.5)])",
                 call: {
                     fn op<'py>(
-                        py: ::arraybridge_runtime::__private::pyo3::Python<'py>,
-                        [module,
-                        capsule,
+                        module: &::arraybridge_runtime::__private::pyo3::Bound<
+                            'py,
+                            ::arraybridge_runtime::__private::pyo3::PyAny,
+                        >,
+                        [capsule,
                         device,
                         _,
-                        ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 4>,
+                        ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 3>,
                     ) -> ::arraybridge_runtime::__private::op::Outcome<'py> {
+                        let py = module.py();
                         ::arraybridge_runtime::__private::op::call(
                             {
                                 static PATH: ::arraybridge_runtime::__private::op::Path = ::arraybridge_runtime::__private::op::Path::new(
@@ -595,12 +633,15 @@ pub mod statics {
                     source: "module.load.__globals__[\"lib\"].load(capsule, module.load.__globals__[\"context\"].current.handle)",
                     call: {
                         fn op<'py>(
-                            py: ::arraybridge_runtime::__private::pyo3::Python<'py>,
-                            [module,
-                            capsule,
+                            module: &::arraybridge_runtime::__private::pyo3::Bound<
+                                'py,
+                                ::arraybridge_runtime::__private::pyo3::PyAny,
+                            >,
+                            [capsule,
                             _,
-                            ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 3>,
+                            ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 2>,
                         ) -> ::arraybridge_runtime::__private::op::Outcome<'py> {
+                            let py = module.py();
                             ::arraybridge_runtime::__private::op::call(
                                 {
                                     static PATH: ::arraybridge_runtime::__private::op::Path = ::arraybridge_runtime::__private::op::Path::new(
@@ -664,11 +705,14 @@ pub mod statics {
             source: "data.get(None, 0.5, order = True)",
             call: {
                 fn op<'py>(
-                    py: ::arraybridge_runtime::__private::pyo3::Python<'py>,
-                    [_,
-                    data,
-                    ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 2>,
+                    module: &::arraybridge_runtime::__private::pyo3::Bound<
+                        'py,
+                        ::arraybridge_runtime::__private::pyo3::PyAny,
+                    >,
+                    [data,
+                    ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 1>,
                 ) -> ::arraybridge_runtime::__private::op::Outcome<'py> {
+                    let py = module.py();
                     ::arraybridge_runtime::__private::op::call_method(
                         data,
                         ::arraybridge_runtime::__private::pyo3::intern!(py, "get"),
@@ -702,13 +746,16 @@ pub mod statics {
             source: "module.put(data, device = device)",
             call: {
                 fn op<'py>(
-                    py: ::arraybridge_runtime::__private::pyo3::Python<'py>,
-                    [module,
-                    data,
+                    module: &::arraybridge_runtime::__private::pyo3::Bound<
+                        'py,
+                        ::arraybridge_runtime::__private::pyo3::PyAny,
+                    >,
+                    [data,
                     _,
                     device,
-                    ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 4>,
+                    ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 3>,
                 ) -> ::arraybridge_runtime::__private::op::Outcome<'py> {
+                    let py = module.py();
                     ::arraybridge_runtime::__private::op::call(
                         {
                             static PATH: ::arraybridge_runtime::__private::op::Path = ::arraybridge_runtime::__private::op::Path::new(
@@ -737,11 +784,14 @@ pub mod statics {
                     source: "data.read()",
                     call: {
                         fn op<'py>(
-                            py: ::arraybridge_runtime::__private::pyo3::Python<'py>,
-                            [_,
-                            data,
-                            ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 2>,
+                            module: &::arraybridge_runtime::__private::pyo3::Bound<
+                                'py,
+                                ::arraybridge_runtime::__private::pyo3::PyAny,
+                            >,
+                            [data,
+                            ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 1>,
                         ) -> ::arraybridge_runtime::__private::op::Outcome<'py> {
+                            let py = module.py();
                             ::arraybridge_runtime::__private::op::call_method(
                                 data,
                                 ::arraybridge_runtime::__private::pyo3::intern!(py, "read"),
@@ -759,12 +809,15 @@ pub mod statics {
                 source: "module.empty(data.shape, device)",
                 call: {
                     fn op<'py>(
-                        py: ::arraybridge_runtime::__private::pyo3::Python<'py>,
-                        [module,
-                        data,
+                        module: &::arraybridge_runtime::__private::pyo3::Bound<
+                            'py,
+                            ::arraybridge_runtime::__private::pyo3::PyAny,
+                        >,
+                        [data,
                         device,
-                        ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 3>,
+                        ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 2>,
                     ) -> ::arraybridge_runtime::__private::op::Outcome<'py> {
+                        let py = module.py();
                         ::arraybridge_runtime::__private::op::call(
                             {
                                 static PATH: ::arraybridge_runtime::__private::op::Path = ::arraybridge_runtime::__private::op::Path::new(
@@ -793,12 +846,15 @@ pub mod statics {
                 source: "array.write(data)",
                 call: {
                     fn op<'py>(
-                        py: ::arraybridge_runtime::__private::pyo3::Python<'py>,
-                        [_,
-                        array,
+                        module: &::arraybridge_runtime::__private::pyo3::Bound<
+                            'py,
+                            ::arraybridge_runtime::__private::pyo3::PyAny,
+                        >,
+                        [array,
                         data,
-                        ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 3>,
+                        ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 2>,
                     ) -> ::arraybridge_runtime::__private::op::Outcome<'py> {
+                        let py = module.py();
                         ::arraybridge_runtime::__private::op::call_method(
                             array,
                             ::arraybridge_runtime::__private::pyo3::intern!(py, "write"),
@@ -824,9 +880,11 @@ pub mod statics {
                 source: "module.runtime.count()",
                 call: {
                     fn op<'py>(
-                        _: ::arraybridge_runtime::__private::pyo3::Python<'py>,
-                        [module,
-                        ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 1>,
+                        module: &::arraybridge_runtime::__private::pyo3::Bound<
+                            'py,
+                            ::arraybridge_runtime::__private::pyo3::PyAny,
+                        >,
+                        []: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 0>,
                     ) -> ::arraybridge_runtime::__private::op::Outcome<'py> {
                         ::arraybridge_runtime::__private::op::call(
                             {
@@ -853,11 +911,14 @@ pub mod statics {
                 source: "module.runtime.devices[index] | module.find(\"chip:{}\".format(index))",
                 call: {
                     fn op<'py>(
-                        py: ::arraybridge_runtime::__private::pyo3::Python<'py>,
-                        [module,
-                        index,
-                        ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 2>,
+                        module: &::arraybridge_runtime::__private::pyo3::Bound<
+                            'py,
+                            ::arraybridge_runtime::__private::pyo3::PyAny,
+                        >,
+                        [index,
+                        ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 1>,
                     ) -> ::arraybridge_runtime::__private::op::Outcome<'py> {
+                        let py = module.py();
                         static CHOICE: ::arraybridge_runtime::__private::op::Choice = ::arraybridge_runtime::__private::op::Choice::new(
                             &[
                                 &[
@@ -931,10 +992,13 @@ pub mod statics {
                 source: "module.cpu",
                 call: {
                     fn op<'py>(
-                        py: ::arraybridge_runtime::__private::pyo3::Python<'py>,
-                        [module,
-                        ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 1>,
+                        module: &::arraybridge_runtime::__private::pyo3::Bound<
+                            'py,
+                            ::arraybridge_runtime::__private::pyo3::PyAny,
+                        >,
+                        []: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 0>,
                     ) -> ::arraybridge_runtime::__private::op::Outcome<'py> {
+                        let py = module.py();
                         ::arraybridge_runtime::__private::op::attribute(
                             module,
                             ::arraybridge_runtime::__private::pyo3::intern!(py, "cpu"),
@@ -948,11 +1012,13 @@ pub mod statics {
                 source: "data",
                 call: {
                     fn op<'py>(
-                        _: ::arraybridge_runtime::__private::pyo3::Python<'py>,
-                        [_,
-                        data,
+                        _: &::arraybridge_runtime::__private::pyo3::Bound<
+                            'py,
+                            ::arraybridge_runtime::__private::pyo3::PyAny,
+                        >,
+                        [data,
                         _,
-                        ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 3>,
+                        ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 2>,
                     ) -> ::arraybridge_runtime::__private::op::Outcome<'py> {
                         ::core::result::Result::Ok(::core::clone::Clone::clone(data))
                     }
@@ -967,11 +1033,13 @@ pub mod statics {
                 source: "module.stream(index)",
                 call: {
                     fn op<'py>(
-                        _: ::arraybridge_runtime::__private::pyo3::Python<'py>,
-                        [module,
-                        _,
+                        module: &::arraybridge_runtime::__private::pyo3::Bound<
+                            'py,
+                            ::arraybridge_runtime::__private::pyo3::PyAny,
+                        >,
+                        [_,
                         index,
-                        ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 3>,
+                        ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 2>,
                     ) -> ::arraybridge_runtime::__private::op::Outcome<'py> {
                         ::arraybridge_runtime::__private::op::call(
                             {
@@ -995,11 +1063,14 @@ pub mod statics {
                 source: "stream.handle",
                 call: {
                     fn op<'py>(
-                        py: ::arraybridge_runtime::__private::pyo3::Python<'py>,
-                        [_,
-                        stream,
-                        ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 2>,
+                        module: &::arraybridge_runtime::__private::pyo3::Bound<
+                            'py,
+                            ::arraybridge_runtime::__private::pyo3::PyAny,
+                        >,
+                        [stream,
+                        ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 1>,
                     ) -> ::arraybridge_runtime::__private::op::Outcome<'py> {
+                        let py = module.py();
                         ::arraybridge_runtime::__private::op::attribute(
                             stream,
                             ::arraybridge_runtime::__private::pyo3::intern!(py, "handle"),
@@ -1012,13 +1083,15 @@ pub mod statics {
                 source: "module.Stream(handle, device)",
                 call: {
                     fn op<'py>(
-                        _: ::arraybridge_runtime::__private::pyo3::Python<'py>,
-                        [module,
-                        handle,
+                        module: &::arraybridge_runtime::__private::pyo3::Bound<
+                            'py,
+                            ::arraybridge_runtime::__private::pyo3::PyAny,
+                        >,
+                        [handle,
                         device,
                         _,
                         _,
-                        ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 5>,
+                        ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 4>,
                     ) -> ::arraybridge_runtime::__private::op::Outcome<'py> {
                         ::arraybridge_runtime::__private::op::call(
                             {
@@ -1042,10 +1115,12 @@ pub mod statics {
                 source: "stream",
                 call: {
                     fn op<'py>(
-                        _: ::arraybridge_runtime::__private::pyo3::Python<'py>,
-                        [_,
-                        stream,
-                        ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 2>,
+                        _: &::arraybridge_runtime::__private::pyo3::Bound<
+                            'py,
+                            ::arraybridge_runtime::__private::pyo3::PyAny,
+                        >,
+                        [stream,
+                        ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 1>,
                     ) -> ::arraybridge_runtime::__private::op::Outcome<'py> {
                         ::core::result::Result::Ok(::core::clone::Clone::clone(stream))
                     }
@@ -1058,10 +1133,13 @@ pub mod statics {
                 source: "module.ops",
                 call: {
                     fn op<'py>(
-                        py: ::arraybridge_runtime::__private::pyo3::Python<'py>,
-                        [module,
-                        ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 1>,
+                        module: &::arraybridge_runtime::__private::pyo3::Bound<
+                            'py,
+                            ::arraybridge_runtime::__private::pyo3::PyAny,
+                        >,
+                        []: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 0>,
                     ) -> ::arraybridge_runtime::__private::op::Outcome<'py> {
+                        let py = module.py();
                         ::arraybridge_runtime::__private::op::attribute(
                             module,
                             ::arraybridge_runtime::__private::pyo3::intern!(py, "ops"),
@@ -1074,12 +1152,15 @@ pub mod statics {
                 source: "xp.amin(data)",
                 call: {
                     fn op<'py>(
-                        py: ::arraybridge_runtime::__private::pyo3::Python<'py>,
-                        [_,
-                        xp,
+                        module: &::arraybridge_runtime::__private::pyo3::Bound<
+                            'py,
+                            ::arraybridge_runtime::__private::pyo3::PyAny,
+                        >,
+                        [xp,
                         data,
-                        ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 3>,
+                        ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 2>,
                     ) -> ::arraybridge_runtime::__private::op::Outcome<'py> {
+                        let py = module.py();
                         ::arraybridge_runtime::__private::op::call_method(
                             xp,
                             ::arraybridge_runtime::__private::pyo3::intern!(py, "amin"),
@@ -1094,12 +1175,15 @@ pub mod statics {
                 source: "xp.max(data)",
                 call: {
                     fn op<'py>(
-                        py: ::arraybridge_runtime::__private::pyo3::Python<'py>,
-                        [_,
-                        xp,
+                        module: &::arraybridge_runtime::__private::pyo3::Bound<
+                            'py,
+                            ::arraybridge_runtime::__private::pyo3::PyAny,
+                        >,
+                        [xp,
                         data,
-                        ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 3>,
+                        ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 2>,
                     ) -> ::arraybridge_runtime::__private::op::Outcome<'py> {
+                        let py = module.py();
                         ::arraybridge_runtime::__private::op::call_method(
                             xp,
                             ::arraybridge_runtime::__private::pyo3::intern!(py, "max"),
@@ -1114,12 +1198,15 @@ pub mod statics {
                 source: "xp.round(data)",
                 call: {
                     fn op<'py>(
-                        py: ::arraybridge_runtime::__private::pyo3::Python<'py>,
-                        [_,
-                        xp,
+                        module: &::arraybridge_runtime::__private::pyo3::Bound<
+                            'py,
+                            ::arraybridge_runtime::__private::pyo3::PyAny,
+                        >,
+                        [xp,
                         data,
-                        ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 3>,
+                        ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 2>,
                     ) -> ::arraybridge_runtime::__private::op::Outcome<'py> {
+                        let py = module.py();
                         ::arraybridge_runtime::__private::op::call_method(
                             xp,
                             ::arraybridge_runtime::__private::pyo3::intern!(py, "round"),
@@ -1134,14 +1221,17 @@ pub mod statics {
                 source: "xp.clip(data, low, high)",
                 call: {
                     fn op<'py>(
-                        py: ::arraybridge_runtime::__private::pyo3::Python<'py>,
-                        [_,
-                        xp,
+                        module: &::arraybridge_runtime::__private::pyo3::Bound<
+                            'py,
+                            ::arraybridge_runtime::__private::pyo3::PyAny,
+                        >,
+                        [xp,
                         data,
                         low,
                         high,
-                        ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 5>,
+                        ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 4>,
                     ) -> ::arraybridge_runtime::__private::op::Outcome<'py> {
+                        let py = module.py();
                         ::arraybridge_runtime::__private::op::call_method(
                             xp,
                             ::arraybridge_runtime::__private::pyo3::intern!(py, "clip"),
@@ -1156,13 +1246,16 @@ pub mod statics {
                 source: "data.astype(dtype)",
                 call: {
                     fn op<'py>(
-                        py: ::arraybridge_runtime::__private::pyo3::Python<'py>,
+                        module: &::arraybridge_runtime::__private::pyo3::Bound<
+                            'py,
+                            ::arraybridge_runtime::__private::pyo3::PyAny,
+                        >,
                         [_,
-                        _,
                         data,
                         dtype,
-                        ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 4>,
+                        ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 3>,
                     ) -> ::arraybridge_runtime::__private::op::Outcome<'py> {
+                        let py = module.py();
                         ::arraybridge_runtime::__private::op::call_method(
                             data,
                             ::arraybridge_runtime::__private::pyo3::intern!(
@@ -1179,14 +1272,17 @@ pub mod statics {
                 source: "xp.where(mask, data, other)",
                 call: {
                     fn op<'py>(
-                        py: ::arraybridge_runtime::__private::pyo3::Python<'py>,
-                        [_,
-                        xp,
+                        module: &::arraybridge_runtime::__private::pyo3::Bound<
+                            'py,
+                            ::arraybridge_runtime::__private::pyo3::PyAny,
+                        >,
+                        [xp,
                         mask,
                         data,
                         other,
-                        ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 5>,
+                        ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 4>,
                     ) -> ::arraybridge_runtime::__private::op::Outcome<'py> {
+                        let py = module.py();
                         ::arraybridge_runtime::__private::op::call_method(
                             xp,
                             ::arraybridge_runtime::__private::pyo3::intern!(py, "where"),
@@ -1201,12 +1297,15 @@ pub mod statics {
                 source: "xp.stack(arrays)",
                 call: {
                     fn op<'py>(
-                        py: ::arraybridge_runtime::__private::pyo3::Python<'py>,
-                        [_,
-                        xp,
+                        module: &::arraybridge_runtime::__private::pyo3::Bound<
+                            'py,
+                            ::arraybridge_runtime::__private::pyo3::PyAny,
+                        >,
+                        [xp,
                         arrays,
-                        ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 3>,
+                        ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 2>,
                     ) -> ::arraybridge_runtime::__private::op::Outcome<'py> {
+                        let py = module.py();
                         ::arraybridge_runtime::__private::op::call_method(
                             xp,
                             ::arraybridge_runtime::__private::pyo3::intern!(py, "stack"),
@@ -1221,13 +1320,16 @@ pub mod statics {
                 source: "xp.concatenate(arrays, axis)",
                 call: {
                     fn op<'py>(
-                        py: ::arraybridge_runtime::__private::pyo3::Python<'py>,
-                        [_,
-                        xp,
+                        module: &::arraybridge_runtime::__private::pyo3::Bound<
+                            'py,
+                            ::arraybridge_runtime::__private::pyo3::PyAny,
+                        >,
+                        [xp,
                         arrays,
                         axis,
-                        ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 4>,
+                        ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 3>,
                     ) -> ::arraybridge_runtime::__private::op::Outcome<'py> {
+                        let py = module.py();
                         ::arraybridge_runtime::__private::op::call_method(
                             xp,
                             ::arraybridge_runtime::__private::pyo3::intern!(
@@ -1250,11 +1352,14 @@ pub mod statics {
                     source: "error.code == 2",
                     call: {
                         fn op<'py>(
-                            py: ::arraybridge_runtime::__private::pyo3::Python<'py>,
-                            [_,
-                            error,
-                            ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 2>,
+                            module: &::arraybridge_runtime::__private::pyo3::Bound<
+                                'py,
+                                ::arraybridge_runtime::__private::pyo3::PyAny,
+                            >,
+                            [error,
+                            ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 1>,
                         ) -> ::arraybridge_runtime::__private::op::Outcome<'py> {
+                            let py = module.py();
                             ::arraybridge_runtime::__private::op::compare(
                                 &::arraybridge_runtime::__private::op::attribute(
                                     error,
@@ -1280,10 +1385,13 @@ pub mod statics {
                 source: "module.pool().free()",
                 call: {
                     fn op<'py>(
-                        py: ::arraybridge_runtime::__private::pyo3::Python<'py>,
-                        [module,
-                        ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 1>,
+                        module: &::arraybridge_runtime::__private::pyo3::Bound<
+                            'py,
+                            ::arraybridge_runtime::__private::pyo3::PyAny,
+                        >,
+                        []: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 0>,
                     ) -> ::arraybridge_runtime::__private::op::Outcome<'py> {
+                        let py = module.py();
                         ::arraybridge_runtime::__private::op::call_method(
                             &::arraybridge_runtime::__private::op::call(
                                 {

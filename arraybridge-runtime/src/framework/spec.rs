@@ -13,22 +13,14 @@ pub use crate::host::layout::Strides;
 
 /// An operation of a table, compiled from its Python expression into PyO3 calls.
 ///
-/// `N` is the number of names in scope. Each field with an `Op` lists them in order. The first one
-/// is always the framework's module.
+/// `N` is the number of names in scope besides the framework's module. Each field with an `Op` lists them in
+/// order.
 #[derive(Clone, Copy)]
 pub struct Op<const N: usize> {
     /// The expression as it is written in the table, for messages.
     pub source: &'static str,
-    /// The compiled expression.
-    pub call: for<'py> fn(Python<'py>, Scope<'_, 'py, N>) -> Outcome<'py>,
-}
-
-impl<const N: usize> Op<N> {
-    /// Runs the operation.
-    #[inline]
-    pub fn call<'py>(&self, py: Python<'py>, scope: Scope<'_, 'py, N>) -> Outcome<'py> {
-        (self.call)(py, scope)
-    }
+    /// The compiled expression, of the module and of the names in scope.
+    pub call: for<'py> fn(&Bound<'py, PyAny>, Scope<'_, 'py, N>) -> Outcome<'py>,
 }
 
 impl<const N: usize> std::fmt::Debug for Op<N> {
@@ -51,6 +43,11 @@ impl Framework {
     pub fn takes_cuda_memory(&self) -> bool {
         let cuda = DLDeviceType::CUDA.0 as i32;
         self.import.as_ref().is_some_and(|import| import.devices.contains(&cuda))
+    }
+
+    /// Whether its arrays can be written to, also where their memory must not be.
+    pub fn can_be_written(&self) -> bool {
+        !self.immutable && !self.import.as_ref().is_some_and(|import| import.read_only)
     }
 
     /// How to get a dtype that does not exist now, for the end of a message; empty if the table does not say.

@@ -10,6 +10,7 @@ use super::pair::Pair;
 use super::plan::Route;
 use super::prepare::{decide, prepare, prepare_object};
 use super::record::Record;
+use super::registry::Converter;
 use super::request::{Asked, Request};
 use super::slot::{Input, Opened, Slot};
 use super::{registry, shared, trace};
@@ -59,27 +60,29 @@ fn convert_foreign<'py>(
     convert_object(data, target, request)
 }
 
-/// The body of every registered converter.
-///
-/// # Errors
-///
-/// As `convert_to`.
-pub fn pair<'py>(
-    source: &'static Framework,
-    target: &'static Framework,
-    data: &Bound<'py, PyAny>,
-    class: &Class,
-    request: &Request,
-) -> Result<Bound<'py, PyAny>> {
-    let (ends, mut slot) = (Endpoints { source, target }, Slot::default());
-    let asked = Asked { data, class, request };
-    if request.is_empty(data.py())
-        && !trace::is_tracing()
-        && let Some(done) = shared::convert(ends, data, class, &mut slot)
-    {
-        return done;
+impl Converter {
+    /// Converts an array of a class of the source's.
+    ///
+    /// # Errors
+    ///
+    /// As [`convert_to`].
+    fn convert<'py>(
+        &self,
+        data: &Bound<'py, PyAny>,
+        class: &Class,
+        request: &Request,
+    ) -> Result<Bound<'py, PyAny>> {
+        let Converter { source, target } = *self;
+        let (ends, mut slot) = (Endpoints { source, target }, Slot::default());
+        let asked = Asked { data, class, request };
+        if request.is_empty(data.py())
+            && !trace::is_tracing()
+            && let Some(done) = shared::convert(ends, data, class, &mut slot)
+        {
+            return done;
+        }
+        carry_out(ends, || prepare(ends, &asked, &mut slot)).map(|(array, _)| array)
     }
-    carry_out(ends, || prepare(ends, &asked, &mut slot)).map(|(array, _)| array)
 }
 
 /// As [`convert_to`], and says which route was taken.

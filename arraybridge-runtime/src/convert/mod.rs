@@ -1,7 +1,7 @@
 //! Conversion: facts, then a plan, then its execution.
 //!
-//! [`convert_to`] finds out whose array it is and hands it to the pair's registered converter, whose
-//! body is [`pair`]. `prepare` gathers the facts and makes the [`plan`], which has no effect on the
+//! [`convert_to`] finds out whose array it is and hands it to the pair's registered [`Converter`].
+//! `prepare` gathers the facts and makes the [`plan`], which has no effect on the
 //! array; [`explain`] reads the record off the plan, `execute` carries the plan out.
 //!
 //! The files in the order in which each uses only those above it:
@@ -50,7 +50,7 @@ mod narrow;
 pub(crate) use available::{dtypes, missing_dtype};
 pub use class::class_of;
 pub use commitment::Commitment;
-pub use doors::{convert_to, deliver, explain, pair};
+pub use doors::{convert_to, deliver, explain};
 pub(crate) use errors::{copy_required, forbidden_copy, unknown_dtype};
 pub use execute::make_array;
 pub use foreign::{open_any, open_on_host, open_to_hold};

@@ -74,7 +74,7 @@ pub fn is_optional(key: &Key) -> bool {
 /// The names that an op is called with, besides the module.
 fn scope(of: Type) -> Option<&'static str> {
     match of {
-        Type::Op(scope) | Type::Calls(scope) | Type::OpOfClass(scope) | Type::OpOfDType(scope) => {
+        Type::Op(scope) | Type::Calls(scope) | Type::ClassOps(scope) | Type::DTypeOps(scope) => {
             Some(scope)
         }
         _ => None,
@@ -93,8 +93,8 @@ pub fn field(key: &Key) -> Option<(Ident, TokenStream)> {
         Type::Axes => "(usize, usize)".to_owned(),
         Type::Op(scope) => op(scope),
         Type::Calls(scope) => format!("&'static [{}]", op(scope)),
-        Type::OpOfClass(scope) => format!("&'static [({text}, {})]", op(scope)),
-        Type::OpOfDType(scope) => format!("&'static [({PRIVATE}DType, {})]", op(scope)),
+        Type::ClassOps(scope) => format!("&'static [({text}, {})]", op(scope)),
+        Type::DTypeOps(scope) => format!("&'static [({PRIVATE}DType, {})]", op(scope)),
         Type::Word(words) => format!("{PRIVATE}{}", words.name),
         Type::SomeWords(words) => format!("&'static [{PRIVATE}{}]", words.name),
         Type::DTypes | Type::SomeDTypes => format!("{PRIVATE}DTypeSet"),

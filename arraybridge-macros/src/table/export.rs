@@ -21,6 +21,7 @@ fn key(key: &Key) -> String {
     match key.default {
         Left::Required(_) => entries.push("\"required\": true".to_owned()),
         Left::Is(value) => entries.push(format!("\"default\": {value:?}")),
+        Left::Computed(words) => entries.push(format!("\"computed\": {words:?}")),
         _ => {}
     }
     match key.of {

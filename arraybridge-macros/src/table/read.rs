@@ -98,12 +98,12 @@ impl Reader<'_> {
             Type::Calls(scope) => {
                 list(section.texts(name)?, |text| ops::read(section, &[text], scope).map(Value::Op))
             }
-            Type::OpOfClass(scope) => list(section.named_alternatives(name), |(class, texts)| {
+            Type::ClassOps(scope) => list(section.named_alternatives(name), |(class, texts)| {
                 let op = ops::read(section, &texts, scope);
                 let class = self.names.claim_class(class, section, self.name);
                 Some(pair(Value::Text(class), Value::Op(op?)))
             }),
-            Type::OpOfDType(scope) => list(section.named_alternatives(name), |(dtype, texts)| {
+            Type::DTypeOps(scope) => list(section.named_alternatives(name), |(dtype, texts)| {
                 let dtype = self.contained(section, &dtype);
                 Some(pair(
                     Value::Word(&DTYPE, dtype?),

@@ -50,9 +50,9 @@ pub enum Type {
     /// Ops, each of which counts.
     Calls(&'static str),
     /// Classes that no other table lists, and an op for each.
-    OpOfClass(&'static str),
+    ClassOps(&'static str),
     /// Dtypes, and an op for each.
-    OpOfDType(&'static str),
+    DTypeOps(&'static str),
     Word(&'static Words),
     SomeWords(&'static Words),
     /// The dtypes of the framework.
@@ -215,7 +215,7 @@ table! {
         /// True if an array may have no elements.
         empty: Flag => Is("true");
         /// Classes that wrap an array, and the array that an object wraps.
-        values: OpOfClass("data");
+        values: ClassOps("data");
         /// Classes that are no plain arrays and cannot be converted. The class decides first, then the dtype, then
         /// the guards in their order, then the export.
         refuse: Tables(&REFUSED);
@@ -234,7 +234,7 @@ table! {
         from_numpy: Op("data, dtype, device");
         /// Faster private functions in place of `to_numpy`, by dtype. These and those of `fast_from_numpy` are
         /// used for devices, if a small array that goes both ways comes out the same.
-        fast_to_numpy: OpOfDType("data"), needs ["to_numpy", "from_numpy"];
+        fast_to_numpy: DTypeOps("data"), needs ["to_numpy", "from_numpy"];
         /// Faster private functions in place of `from_numpy`, for contiguous memory.
         fast_from_numpy: Table(&FAST_FROM_NUMPY), needs ["to_numpy", "from_numpy"];
         /// A copy in the same kind of memory.

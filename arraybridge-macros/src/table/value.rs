@@ -4,7 +4,6 @@ use super::schema::{Table, Word, Words};
 use crate::op::Checked;
 
 /// The value of a key.
-
 pub enum Value {
     Text(String),
     Flag(bool),
@@ -23,7 +22,6 @@ pub enum Value {
 }
 
 /// An op: one or more alternatives, of which the first that exists is used.
-
 pub struct Op {
     /// The text of the table, for messages.
     pub source: String,
@@ -42,7 +40,6 @@ pub struct Entries {
 }
 
 /// One framework.
-
 pub struct Framework {
     pub name: String,
     pub variant: String,

@@ -77,7 +77,7 @@ pub mod statics {
         not_imported: ::arraybridge_runtime::__private::DTypeSet::of(
             &[::arraybridge_runtime::__private::DType::Uint8],
         ),
-        no_slices: &[],
+        no_slices: ::arraybridge_runtime::__private::DTypeSet::of(&[]),
         ndim: (0, 64),
         empty: true,
         values: &[],
@@ -369,7 +369,7 @@ pub mod statics {
         not_imported: ::arraybridge_runtime::__private::DTypeSet::of(
             &[::arraybridge_runtime::__private::DType::Float32],
         ),
-        no_slices: &[],
+        no_slices: ::arraybridge_runtime::__private::DTypeSet::of(&[]),
         ndim: (1, 3),
         empty: true,
         values: &[

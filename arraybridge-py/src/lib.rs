@@ -9,7 +9,7 @@ mod slices;
 use arraybridge_runtime::__private::package::{
     self, DType, Declared, Decorator, Endpoints, Framework, Memory, MemoryType, Narrow, Narrowing,
     NoCopy, Placement, Policy, Record, Request, Result, ShowProgress, ThreadStream, Trace,
-    WarnedDtypes, names,
+    names,
 };
 use pyo3::exceptions::PyBaseException;
 use pyo3::prelude::*;
@@ -26,6 +26,7 @@ fn element_type(dtype: Option<&Bound<'_, PyAny>>) -> Result<Option<DType>> {
 }
 
 fn request(
+    py: Python<'_>,
     target: &'static Framework,
     device: Option<&Bound<'_, PyAny>>,
     copy: Option<&Bound<'_, PyAny>>,
@@ -36,7 +37,8 @@ fn request(
         None => Placement::Auto,
         Some(device) => Placement::from_device(device, endpoints)?,
     };
-    Ok(Request { placement, copy: flag(copy)?, dtype: element_type(dtype)?, ..Request::default() })
+    let copy = package::or_always_copy(py, flag(copy)?);
+    Ok(Request { placement, copy, dtype: element_type(dtype)?, ..Request::default() })
 }
 
 /// Convert an array of any framework to an array of `target`.
@@ -57,7 +59,7 @@ fn request(
 ///     its kind of device if the target has one, and goes to the target's current device otherwise.
 /// copy : bool, optional
 ///     None shares memory if the target can wrap it, and copies otherwise. True always copies.
-///     False shares, or raises CopyRequiredError with the reason.
+///     False shares, or raises CopyRequiredError with the reason. `configure` sets the default.
 /// dtype : str or dtype, optional
 ///     The dtype to cast to: a name, also one of NumPy's such as "f4", the dtype object of any
 ///     framework, or a type such as float. Floats are rounded half to even, values outside the
@@ -105,7 +107,7 @@ fn convert_<'py>(
     dtype: Option<&Bound<'py, PyAny>>,
 ) -> Result<Bound<'py, PyAny>> {
     let target = names::framework(target)?;
-    package::convert_to(data, target, &request(target, device, copy, dtype)?)
+    package::convert_to(data, target, &request(data.py(), target, device, copy, dtype)?)
 }
 
 /// Convert an array of `source_type` to `target_type`.
@@ -118,8 +120,8 @@ fn convert_<'py>(
 ///     Names of frameworks.
 /// gpu_id : int, optional
 ///     The index of the target's accelerator to prefer. Frameworks without device memory ignore it.
-///     A framework that finds no accelerator on this machine leaves the array on the host, with one
-///     NoAcceleratorWarning per process and framework.
+///     A framework that finds no accelerator on this machine leaves the array on the host, with a
+///     NoAcceleratorWarning.
 /// copy : bool, optional
 ///     As in `convert`.
 ///
@@ -127,7 +129,7 @@ fn convert_<'py>(
 /// -------
 /// array
 ///     An array of `target_type` with the same shape. If the target lacks the dtype, the array gets
-///     the nearest dtype that it has, with one NarrowedDtypeWarning per dtype.
+///     the nearest dtype that it has, with a NarrowedDtypeWarning.
 ///
 /// Raises
 /// ------
@@ -158,11 +160,11 @@ fn convert_memory<'py>(
         None => Placement::Auto,
         Some(gpu_id) => Placement::from_gpu_id(gpu_id, Endpoints { source, target })?,
     };
-    static NARROWED: WarnedDtypes = WarnedDtypes::new();
     let allows = Policy::default_of_context(data.py()).narrow == Narrow::Warn;
-    let request = Request { placement, copy: flag(copy)?, ..Request::default() };
+    let copy = package::or_always_copy(data.py(), flag(copy)?);
+    let request = Request { placement, copy, ..Request::default() };
     let convert = |data: &Bound<'py, PyAny>| {
-        let narrowing = Narrowing { function: "convert_memory", warned: &NARROWED };
+        let narrowing = Narrowing { function: "convert_memory" };
         package::convert_labelled(data, source, target, &request, allows.then_some(narrowing))
     };
     convert(data).or_else(|error| match package::scalar_as_array(data) {
@@ -219,7 +221,7 @@ fn explain(
     dtype: Option<&Bound<'_, PyAny>>,
 ) -> Result<Record> {
     let target = names::framework(target)?;
-    package::explain(data, target, &request(target, device, copy, dtype)?)
+    package::explain(data, target, &request(data.py(), target, device, copy, dtype)?)
 }
 
 /// Return the pairs of frameworks that have a converter, as names, source first.
@@ -397,7 +399,6 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(is_oom_error, module)?)?;
     module.add_function(wrap_pyfunction!(execute_with_oom_recovery, module)?)?;
     package::publish(module)?;
-    package::start::install(module)?;
     policy::register(module)?;
     slices::register(module)
 }

@@ -85,6 +85,7 @@ words! {
     ReasonRole "roles" {
         "gradient" Gradient,
         "traced" Traced,
+        "differentiated" Differentiated,
         "lifted" Lifted,
         "released" Released,
     }

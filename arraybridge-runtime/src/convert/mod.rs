@@ -44,7 +44,7 @@ pub use execute::make_array;
 pub use foreign::{open_any, open_on_host, open_to_hold, pin};
 pub use import::{fresh, wrap_numpy};
 pub use likes::{as_array, as_numpy, is_like_array, scalar_as_array, seen_as_array};
-pub use narrow::{Narrowing, WarnedDtypes, convert_narrowed, narrowed};
+pub use narrow::{Narrowing, convert_narrowed, narrowed};
 pub use source::{
     Opened, alike, dtype as dtype_of, open_host, open_plain, open_writable, open_writable_on,
 };

@@ -25,6 +25,8 @@ pub enum Failure {
     NotInstalled,
     /// `FrameworkTableError`.
     Table,
+    /// `ResultCollapsedError`.
+    Collapsed,
 }
 
 impl Failure {
@@ -39,6 +41,7 @@ impl Failure {
             Failure::Copy => "CopyRequiredError",
             Failure::NotInstalled => "FrameworkNotInstalledError",
             Failure::Table => "FrameworkTableError",
+            Failure::Collapsed => "ResultCollapsedError",
         }
     }
 }

@@ -67,6 +67,8 @@ pub enum ReasonRole {
     /// Of a refusal: the classes stand for arrays while a function is traced, and the framework's operations
     /// work on them. Without [`Framework::recording`], gradients are computed by such traces alone.
     Traced,
+    /// As `Traced`, while a gradient is computed through them.
+    Differentiated,
     /// Of a reason: the array is wrapped by a transformation, such as `vmap`. It has no memory, and
     /// the framework's operations work on it all the same.
     Lifted,

@@ -1,10 +1,9 @@
 //! The dtype of a stack whose slices are cast as they come.
 
-use std::sync::atomic::Ordering;
-
 use pyo3::prelude::*;
 
-use super::{Conversion, DtypeCast, Function, Lead, Policy, is_unit, target_dtype};
+use super::rules::Lengths;
+use super::{Conversion, DtypeCast, Lead, Policy, Rounding};
 use crate::convert;
 use crate::framework::endpoints::Endpoints;
 use crate::framework::loaded::LoadedFramework;
@@ -13,26 +12,27 @@ use crate::host::cast::{CastReport, Scaling};
 use crate::interpreter::error::Result;
 use crate::memory::cast;
 use crate::memory::source::Source;
+use crate::memory::view::View;
 
 /// The policy for a stack of results. Its slices are cast one by one, and the warnings are those of a cast
 /// of the whole stack.
 #[derive(Clone, Copy, Debug)]
-pub struct StackPolicy<'a> {
+pub struct StackPolicy<'a, 'py> {
     policy: Policy,
-    lead: Lead,
-    function: Function<'a>,
+    lead: Lead<'a, 'py>,
+    function: &'a str,
     lost: CastReport,
     /// How many integers were rounded to floats.
     rounded: u64,
-    /// Whether the slices that lost fractions had all values in [0, 1].
-    is_unit: bool,
+    /// What is known of floats that become integers by default.
+    rounding: Option<Rounding>,
 }
 
-impl<'a> StackPolicy<'a> {
+impl<'a, 'py> StackPolicy<'a, 'py> {
     /// The policy for the results of a function.
-    pub fn new(policy: Policy, lead: Lead, function: Function<'a>) -> StackPolicy<'a> {
+    pub fn new(policy: Policy, lead: Lead<'a, 'py>, function: &'a str) -> StackPolicy<'a, 'py> {
         let lost = CastReport::default();
-        StackPolicy { policy, lead, function, lost, rounded: 0, is_unit: true }
+        StackPolicy { policy, lead, function, lost, rounded: 0, rounding: None }
     }
 
     /// How floats become integers.
@@ -40,7 +40,7 @@ impl<'a> StackPolicy<'a> {
         self.policy.scaling
     }
 
-    /// The dtype to which slices can be cast one by one; `None` if the whole stack has to be there first,
+    /// The dtype to which slices of a whole of this shape can be cast one by one; `None` if the whole stack has to be there first,
     /// or is not cast.
     ///
     /// # Errors
@@ -51,14 +51,15 @@ impl<'a> StackPolicy<'a> {
         py: Python<'_>,
         loaded: &LoadedFramework,
         from: DType,
-        ndim: usize,
+        shape: &[usize],
     ) -> Result<Option<DType>> {
         let Policy { conversion, scaling, .. } = self.policy;
         // The stretch depends on the values of all slices.
         if conversion == Conversion::NativeOutput || scaling == Scaling::Stretch {
             return Ok(None);
         }
-        let Some(to) = target_dtype(|| Some(ndim), from, &self.lead, conversion) else {
+        let lengths = || Some(shape.iter().copied().map(Some).collect::<Lengths>());
+        let Some(to) = self.lead.target_dtype(lengths, from, conversion) else {
             return Ok(None);
         };
         let loses_part = from.kind() == Kind::Complex && to.kind() != Kind::Complex;
@@ -66,7 +67,7 @@ impl<'a> StackPolicy<'a> {
         Ok((is_there && !loses_part).then_some(to))
     }
 
-    /// Counts what the cast of a slice lost.
+    /// Counts what the cast of a slice lost. The whole has so many elements.
     ///
     /// # Errors
     ///
@@ -74,15 +75,17 @@ impl<'a> StackPolicy<'a> {
     pub fn count(
         &mut self,
         py: Python<'_>,
-        slice: &Source,
-        to: DType,
+        (slice, cast): (&Source, &View),
         lost: CastReport,
+        elements: usize,
     ) -> Result<()> {
+        let (from, to) = (slice.view().dtype(), cast.dtype());
         self.lost.clipped += lost.clipped;
         self.lost.fractions += lost.fractions;
-        let will_warn = self.function.warned.is_some_and(|warned| !warned.load(Ordering::Relaxed));
-        if lost.fractions > 0 && self.is_unit && will_warn && !self.policy.is_chosen {
-            self.is_unit = is_unit(py, slice);
+        let rounds = from.kind() == Kind::Float && !to.is_inexact();
+        if rounds && self.policy.conversion == Conversion::Default {
+            let rounding = self.rounding.get_or_insert_with(|| Rounding::of(elements));
+            rounding.add(py, slice, cast, lost)?;
         }
         self.rounded += cast::rounded(py, slice, to)?;
         Ok(())
@@ -92,26 +95,20 @@ impl<'a> StackPolicy<'a> {
     ///
     /// # Errors
     ///
-    /// The warning, if a filter makes it an exception.
+    /// As [`finish`](super::finish), for the whole.
     pub fn warn(
         &self,
-        py: Python<'_>,
+        py: Python<'py>,
         loaded: &LoadedFramework,
         from: DType,
         to: DType,
     ) -> Result<()> {
-        let StackPolicy { policy, function, lost, rounded, is_unit, .. } = *self;
+        let StackPolicy { policy, lead, function, lost, rounded, rounding } = *self;
         let endpoints = Endpoints::of(loaded.framework);
-        let stack = DtypeCast { py, endpoints, loaded, from, to, policy, function };
-        if lost.clipped > 0 {
-            stack.warn_of_clipping(lost.clipped)?;
+        let whole = DtypeCast { py, endpoints, loaded, from, to, policy, lead, function };
+        if let Some(rounding) = &rounding {
+            whole.check(rounding)?;
         }
-        if lost.fractions > 0 && !policy.is_chosen {
-            stack.warn_of_fractions(lost.fractions, || is_unit)?;
-        }
-        if rounded > 0 {
-            stack.warn_of_rounding(rounded)?;
-        }
-        Ok(())
+        whole.warn(lost, rounded)
     }
 }

@@ -122,7 +122,7 @@ pub fn stack<'py>(
 /// or number; what the function raises.
 pub fn process<'py>(
     lead: &Bound<'py, PyAny>,
-    merge: &Merge<'_>,
+    merge: &Merge<'_, 'py>,
     call: &mut dyn FnMut(usize, Bound<'py, PyAny>) -> Result<Bound<'py, PyAny>>,
 ) -> Result<Bound<'py, PyAny>> {
     let (py, count) = (lead.py(), slice_count(lead)?);
@@ -144,20 +144,20 @@ pub fn process<'py>(
 
 /// How results are merged.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Merge<'a> {
+pub struct Merge<'a, 'py> {
     /// The name of the function, for the bar that shows the progress.
     pub name: &'a str,
     /// The framework and the device of the stacks; `None` if they are those of the first result.
     pub target: Option<(&'static Framework, Placement)>,
     /// The policy for the dtype of the first stack.
-    pub policy: Option<StackPolicy<'a>>,
+    pub policy: Option<StackPolicy<'a, 'py>>,
     /// Whether arrays that have the shape of their slices are stacked in further elements of tuples.
     pub stacks_images: bool,
 }
 
 /// What the calls for the slices returned.
 struct Results<'a, 'py> {
-    merge: &'a Merge<'a>,
+    merge: &'a Merge<'a, 'py>,
     /// The number of slices.
     count: usize,
     /// The shape of a slice.

@@ -41,14 +41,14 @@ impl<'py> Whole<'py> {
         first: &Bound<'py, PyAny>,
         from: DType,
         shape: Dims<usize>,
-        policy: Option<&StackPolicy<'_>>,
+        policy: Option<&StackPolicy<'_, 'py>>,
     ) -> Result<Whole<'py>> {
         let py = join.py;
         let own = convert::class_of(first)?.framework;
         let own = loaded::load(py, own, Endpoints::of(own))?;
         let device = join.device(device::device_of(py, own, first)?)?;
         let to = match policy {
-            Some(policy) => policy.dtype(py, join.loaded, from, shape.len())?,
+            Some(policy) => policy.dtype(py, join.loaded, from, &shape)?,
             None => None,
         };
         // SAFETY: the caller writes the elements.

@@ -70,7 +70,7 @@ fn role(reason: &Section<'_>, list: &str) -> Option<ReasonRole> {
     let role = word_of(reason, &text)?;
     let belongs = match role {
         ReasonRole::Gradient => "guards",
-        ReasonRole::Traced => "refuse",
+        ReasonRole::Traced | ReasonRole::Differentiated => "refuse",
         ReasonRole::Lifted | ReasonRole::Released => "reasons",
     };
     if list != belongs {

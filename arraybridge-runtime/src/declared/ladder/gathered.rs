@@ -20,7 +20,7 @@ pub(super) struct Gathered<'a, 'py> {
     /// The length of the whole along the axis.
     extent: usize,
     /// The policy of the first array.
-    policy: Option<StackPolicy<'a>>,
+    policy: Option<StackPolicy<'a, 'py>>,
     state: State<'a, 'py>,
 }
 
@@ -38,7 +38,7 @@ impl<'a, 'py> Gathered<'a, 'py> {
         how: Option<&'a Join>,
         axis: usize,
         extent: usize,
-        policy: Option<StackPolicy<'a>>,
+        policy: Option<StackPolicy<'a, 'py>>,
     ) -> Gathered<'a, 'py> {
         Gathered { how, axis, extent, policy, state: State::Empty }
     }

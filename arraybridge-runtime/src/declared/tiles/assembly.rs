@@ -16,7 +16,7 @@ pub struct Assembly<'a, 'py> {
     how: Option<&'a Join>,
     grid: &'a Grid,
     /// The policy of the first array.
-    policy: Option<StackPolicy<'a>>,
+    policy: Option<StackPolicy<'a, 'py>>,
     state: State<'a, 'py>,
 }
 
@@ -37,7 +37,7 @@ impl<'a, 'py> Assembly<'a, 'py> {
     pub fn new(
         how: Option<&'a Join>,
         grid: &'a Grid,
-        policy: Option<StackPolicy<'a>>,
+        policy: Option<StackPolicy<'a, 'py>>,
     ) -> Assembly<'a, 'py> {
         Assembly { how, grid, policy, state: State::Empty }
     }

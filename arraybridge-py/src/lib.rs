@@ -8,8 +8,7 @@ mod slices;
 
 use arraybridge_runtime::__private::package::{
     self, DType, Declared, Decorator, Endpoints, Framework, Memory, MemoryType, Narrow, Narrowing,
-    NoCopy, Placement, Policy, Record, Request, Result, ShowProgress, ThreadStream, Trace,
-    names,
+    NoCopy, Placement, Policy, Record, Request, Result, ShowProgress, ThreadStream, Trace, names,
 };
 use pyo3::exceptions::PyBaseException;
 use pyo3::prelude::*;
@@ -317,6 +316,25 @@ fn _declare<'py>(
     package::declare(function, execution, options)
 }
 
+/// Convert the result of a Rust function to a framework that lacks its dtype. Extension modules call this.
+#[pyfunction]
+fn _narrow<'py>(
+    data: &Bound<'py, PyAny>,
+    target: &Bound<'py, PyAny>,
+    device: Option<&Bound<'py, PyAny>>,
+    function: &str,
+    narrow: Option<&Bound<'py, PyAny>>,
+) -> Result<Bound<'py, PyAny>> {
+    let target = names::framework(target)?;
+    let request = request(data.py(), target, device, None, None)?;
+    let narrow = match narrow {
+        Some(narrow) => package::policy::narrow_named(narrow)?,
+        None => Policy::default_of_context(data.py()).narrow,
+    };
+    let narrowing = (narrow == Narrow::Warn).then_some(Narrowing { function });
+    package::convert_labelled(data, package::class_of(data)?.framework, target, &request, narrowing)
+}
+
 /// Return whether an object is a declared function.
 #[pyfunction]
 fn _is_declared(object: &Bound<'_, PyAny>) -> bool {
@@ -395,6 +413,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(decorators, module)?)?;
     module.add_function(wrap_pyfunction!(memory_types, module)?)?;
     module.add_function(wrap_pyfunction!(_declare, module)?)?;
+    module.add_function(wrap_pyfunction!(_narrow, module)?)?;
     module.add_function(wrap_pyfunction!(_is_declared, module)?)?;
     module.add_function(wrap_pyfunction!(is_oom_error, module)?)?;
     module.add_function(wrap_pyfunction!(execute_with_oom_recovery, module)?)?;

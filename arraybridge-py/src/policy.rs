@@ -35,8 +35,7 @@ fn stretch<'py>(
     let array = of_framework(array, wanted)?;
     let conversion = Conversion::Force(policy::dtype_named(dtype)?);
     let name = format!("SCALING_FUNCTIONS[{:?}]", wanted.name);
-    let policy =
-        Policy { conversion, scaling: Scaling::Stretch, ..Policy::default() };
+    let policy = Policy { conversion, scaling: Scaling::Stretch, ..Policy::default() };
     policy::finish(&array, &Lead::default(), policy, &name)
 }
 

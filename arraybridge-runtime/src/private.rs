@@ -81,7 +81,7 @@ pub mod package {
     /// The dtype policy.
     pub mod policy {
         pub use crate::host::cast::Scaling;
-        pub use crate::policy::{configure, dtype_named, finish, install};
+        pub use crate::policy::{configure, dtype_named, finish, install, narrow_named};
     }
 
     /// Stacks and slices.

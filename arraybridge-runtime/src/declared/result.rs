@@ -17,6 +17,7 @@ use crate::interpreter::containers::Container;
 use crate::interpreter::error::{Error, Result};
 use crate::memory::numpy_array;
 use crate::policy::{self, Conversion, Lead, Policy, StackPolicy};
+use crate::slices;
 
 /// What a result comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,15 +74,15 @@ fn finish_items<'py>(
     let mut changed = false;
     let mut items = container.items()?;
     for (index, item) in items.iter_mut().enumerate() {
-        let will_be_stacked =
-            scope == ResultScope::Slice && depth == 0 && container.is_tuple() && index == 0;
+        let is_element = scope == ResultScope::Slice && depth == 0 && container.is_tuple();
         let finished = match detect::class_of(item) {
             Some(class) => {
                 let is_first = std::mem::take(is_first);
-                match will_be_stacked {
-                    true => continue,
-                    false => Some(finish_array(call, item.clone(), class, is_first, scope)?),
+                // What will be stacked gets the policy of the stack.
+                if is_element && (index == 0 || is_first && is_image_of_slice(call, item)) {
+                    continue;
                 }
+                Some(finish_array(call, item.clone(), class, is_first, scope)?)
             }
             None => match Container::of(item) {
                 Some(inner) if inner.is_dataclass() => None,
@@ -95,6 +96,12 @@ fn finish_items<'py>(
         }
     }
     if changed { Ok(Some(container.with(items)?)) } else { Ok(None) }
+}
+
+/// Whether an array has the shape of a slice of the lead.
+fn is_image_of_slice(call: &Call<'_, '_>, array: &Bound<'_, PyAny>) -> bool {
+    let lead = call.slots.first().and_then(|slot| slices::shape_of(&slot.value));
+    lead.is_some_and(|lead| slices::shape_of(array).is_some_and(|shape| shape[..] == lead[1..]))
 }
 
 /// Converts a scalar of NumPy, which is what its reductions return, to an array of another framework that the
@@ -178,10 +185,7 @@ fn finish_without_dtype<'py>(
 }
 
 /// The policy for results that are put together: the slices of a stack, or the tiles of a call.
-pub fn joined_policy<'a, 'py>(
-    call: &'a Call<'_, 'py>,
-    scope: ResultScope,
-) -> StackPolicy<'a, 'py> {
+pub fn joined_policy<'a, 'py>(call: &'a Call<'_, 'py>, scope: ResultScope) -> StackPolicy<'a, 'py> {
     StackPolicy::new(call.policy, lead_of(call, scope), &call.definition.name)
 }
 

@@ -69,4 +69,9 @@ impl Error {
     pub fn is_missing_dtype(&self) -> bool {
         matches!(self, Error::Conversion(error) if matches!(error.failure, Failure::Dtype))
     }
+
+    /// Whether rounding would have destroyed a result.
+    pub(crate) fn is_collapsed(&self) -> bool {
+        matches!(self, Error::Conversion(error) if matches!(error.failure, Failure::Collapsed))
+    }
 }

@@ -91,8 +91,9 @@ impl Rounding {
         }
         let image = lead.array.and_then(range_of);
         // What cannot be read may go beyond.
-        let (is_black, goes_beyond) = image
-            .map_or((false, true), |(min, max)| (min == 0.0 && max == 0.0, min < -1.0 || max > 1.0));
+        let (is_black, goes_beyond) = image.map_or((false, true), |(min, max)| {
+            (min == 0.0 && max == 0.0, min < -1.0 || max > 1.0)
+        });
         let is_destroyed = !is_black && (loses_much || goes_beyond);
         is_destroyed.then_some(Destroyed { image })
     }

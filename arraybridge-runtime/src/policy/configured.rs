@@ -9,8 +9,8 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyString};
 
-use super::declare::narrow_named;
 use super::Policy;
+use super::declare::narrow_named;
 use crate::convert::trace;
 use crate::interpreter::error::{Error, Result};
 

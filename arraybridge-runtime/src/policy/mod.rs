@@ -168,7 +168,11 @@ impl<'py> DtypeCast<'_, 'py> {
         }
         if self.is_differentiable() {
             match recording(py, loaded, array) {
-                Recording::Certain => return self.cast_symbolic(array),
+                Recording::Certain => {
+                    let result = self.cast_symbolic(array)?;
+                    self.count_infinities(array)?;
+                    return Ok(result);
+                }
                 Recording::Possible => {
                     if let Some(result) = self.cast_in_graph(array)? {
                         self.count_infinities(array)?;

@@ -51,7 +51,8 @@ impl<'a, 'py> Lead<'a, 'py> {
                 self.dtype.filter(|to| preserves(from, *to) && !self.is_reduced(lengths()))?
             }
             Conversion::Default => {
-                let brings_back = |to: &DType| self.narrowed == Some(from) || brings_back(from, *to);
+                let brings_back =
+                    |to: &DType| self.narrowed == Some(from) || brings_back(from, *to);
                 self.dtype.filter(|to| brings_back(to) && self.is_image(lengths()))?
             }
         };
@@ -151,7 +152,11 @@ mod tests {
             (&[3], &[], false),
             (&[5, 6, 3, 3], &[5, 6], false),
         ] {
-            assert_eq!(has_channels(&lengths(more), &lengths(image)), expected, "{more:?} {image:?}");
+            assert_eq!(
+                has_channels(&lengths(more), &lengths(image)),
+                expected,
+                "{more:?} {image:?}"
+            );
         }
         let unknown: Lengths = [None, Some(6), Some(3)].into_iter().collect();
         assert!(has_channels(&unknown, &lengths(&[5, 6])));

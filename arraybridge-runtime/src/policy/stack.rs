@@ -67,7 +67,7 @@ impl<'a, 'py> StackPolicy<'a, 'py> {
         Ok((is_there && !loses_part).then_some(to))
     }
 
-    /// Counts what the cast of a slice lost. The whole has so many elements.
+    /// Counts what the cast of a slice lost. The whole has so many elements, if it is cast.
     ///
     /// # Errors
     ///
@@ -77,13 +77,16 @@ impl<'a, 'py> StackPolicy<'a, 'py> {
         py: Python<'_>,
         (slice, cast): (&Source, &View),
         lost: CastReport,
-        elements: usize,
+        elements: Option<usize>,
     ) -> Result<()> {
-        let (from, to) = (slice.view().dtype(), cast.dtype());
+        let to = cast.dtype();
         self.lost.clipped += lost.clipped;
         self.lost.fractions += lost.fractions;
-        let rounds = from.kind() == Kind::Float && !to.is_inexact();
-        if rounds && self.policy.conversion == Conversion::Default {
+        let Policy { conversion, scaling, .. } = self.policy;
+        let rounds = conversion == Conversion::Default && scaling == Scaling::Clamp;
+        // Wider integers are exact.
+        let rounds = rounds && !to.is_inexact() && to.size() <= 2;
+        if let Some(elements) = elements.filter(|_| rounds) {
             let rounding = self.rounding.get_or_insert_with(|| Rounding::of(elements));
             rounding.add(py, slice, cast, lost)?;
         }

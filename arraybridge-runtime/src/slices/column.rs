@@ -286,7 +286,8 @@ impl<'py> Stack<'py> {
         };
         if let Some(policy) = policy {
             let whole = self.whole.opened.source.view();
-            policy.count(py, (source, &whole.slice(row)), lost, whole.len())?;
+            let elements = Some(whole.len()).filter(|_| whole.dtype() != self.whole.from);
+            policy.count(py, (source, &whole.slice(row)), lost, elements)?;
         }
         self.filled += 1;
         Ok(())

@@ -262,8 +262,9 @@ pub fn region<'py>(
     index.truncate(ranges.iter().map(|(axis, _)| axis + 1).max().unwrap_or(0));
     let found = array.get_item(PyTuple::new(py, index)?)?;
     match detect::class_of(array) {
-        // pyclesperanto 0.21 leaves an axis of length one out, or puts it elsewhere.
-        Some(class) if shape_of(&found).is_some_and(|found| found != shape) => {
+        // pyclesperanto 0.21 leaves an axis of length one out, or puts it elsewhere, and makes a number of a
+        // single element.
+        Some(class) if shape_of(&found).is_none_or(|found| found != shape) => {
             let why = format!("{} changed the axes of a slice", class.framework.title);
             OnHost::copied(array, why)?.region(py, ranges)
         }

@@ -144,7 +144,7 @@ impl<'a, 'py> Mosaic<'a, 'py> {
             return Ok(kept);
         };
         let (cast, lost) = cast::cast(py, &kept, to, policy.scaling())?;
-        policy.count(py, (&kept, cast.view()), lost, elements)?;
+        policy.count(py, (&kept, cast.view()), lost, Some(elements))?;
         Ok(cast)
     }
 

@@ -130,9 +130,9 @@ def test_vertices_of_a_surface_keep_their_fractions():
 
 
 def test_an_axis_of_slices_is_no_axis_of_channels():
-    stack = np.full((3, 8, 9), 500, "uint16")
+    stack = np.full((6, 8, 9), 500, "uint16")
     channels = ab.numpy(lambda image: np.stack([image * 1.0] * 3), slice_by_slice=True)
-    assert channels(stack).shape == (3, 3, 8, 9)
+    assert channels(stack).shape == (6, 3, 8, 9)
     assert channels(stack).dtype == "uint16"
     means = ab.numpy(lambda image: np.array(image.mean()), slice_by_slice=True)
     assert means(stack).dtype == "float64"
@@ -271,7 +271,7 @@ def test_a_bright_slice_after_others_is_enough_wherever_it_is():
 
 
 def test_tiles_are_judged_together():
-    declared = ab.numpy(lambda image: image * 0.01, tiles=16)
+    declared = ab.numpy(lambda image: image * 0.01, tiles=(16, 16))
     image = np.full((50, 50), 40, "uint16")
     with pytest.raises(ab.ResultCollapsedError):
         declared(image)

@@ -87,7 +87,10 @@ impl<'a, 'py> Gathered<'a, 'py> {
         }
         Ok(match self.how {
             None | Some(Join::Concatenate) => {
-                Growing::new(first, self.axis, self.extent, self.policy.take())?
+                // A declared concatenation may be of results of any length. One that does not follow its part
+                // cannot join those that were cast, so the policy waits for the whole.
+                let policy = self.policy.take().filter(|_| self.how.is_none());
+                Growing::new(first, self.axis, self.extent, policy)?
                     .map_or(State::Kept(Vec::new()), |growing| State::Growing(Box::new(growing)))
             }
             _ => State::Kept(Vec::new()),

@@ -14,6 +14,7 @@ use crate::dlpack::LEGACY_STREAM;
 use crate::framework::device::{self as places, Device};
 use crate::framework::endpoints::Endpoints;
 use crate::framework::loaded::{self, LoadedFramework};
+use crate::framework::oom;
 use crate::framework::spec::{DType, Handover, Import, OrderedBy, Strides};
 use crate::framework::warnings;
 use crate::interpreter::error::{Error, Failure, Result};
@@ -264,10 +265,14 @@ impl<'t, 'py: 't> Run<'t, 'py> {
             _ => loaded.framework.copy.expect("a plan copies where the table can"),
         };
         let device = self.working_device();
+        let reader = self.reader(loaded);
         let made = places::within(self.py, loaded, device, |_| {
             copy.call(self.py, [loaded.module(self.py), data])
         });
-        let copy = made.map_err(|error| self.reader(loaded).failed(data, error))?;
+        let copy = match made {
+            Ok(copy) => copy,
+            Err(error) => self.copied_otherwise(&reader, data, error)?,
+        };
         // Others may write to host memory as soon as the copy is there, while the framework still reads it.
         if device == Device::Host
             && let Some(ready) = loaded.framework.ready
@@ -275,6 +280,25 @@ impl<'t, 'py: 't> Run<'t, 'py> {
             ready.call(self.py, [loaded.module(self.py), &copy])?;
         }
         self.arrived(copy, loaded, device)
+    }
+
+    /// A copy of an array that `copy` cannot take, such as a random key: what the table makes of it instead.
+    #[cold]
+    fn copied_otherwise(
+        &self,
+        reader: &Reader<'_, 'py>,
+        data: &Bound<'py, PyAny>,
+        error: PyErr,
+    ) -> Result<Bound<'py, PyAny>> {
+        let reason = reader.loaded.reason(self.py, data);
+        // What is made of an array that a transformation or a sharding wraps is another array, and no copy.
+        match reason.filter(|reason| reason.role.is_none()).and_then(|reason| reason.then) {
+            Some(then) if !oom::passes_through(self.py, &error) => {
+                let copied = then.call(self.py, reader.scope(data));
+                copied.map_err(|error| reader.failed(data, error))
+            }
+            _ => Err(reader.failed(data, error)),
+        }
     }
 
     fn copied_contiguous(

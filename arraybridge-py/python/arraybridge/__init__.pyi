@@ -590,10 +590,10 @@ def finish_dtype(
     """Give a result the dtype of a policy, as declared functions do with their results.
 
     `result` is an array of any framework and shape. `lead` is the array whose dtype is preserved.
-    `dtype_conversion` is "default", "preserve", "native", a `DtypeConversion`, its value, or a dtype,
-    as in `dtype_policy`. `scaling` is how floats become integers: "clamp" (round half to even,
-    saturate, NaN to 0), "unit" (the values are in [0, 1] or [-1, 1]) or "stretch" (minimum to
-    maximum). `None` stands for the default of the context.
+    `dtype_conversion` is "default", "preserve", "native", a `DtypeConversion` or a dtype, as in
+    `dtype_policy`. `scaling` is how floats become integers: "clamp" (round half to even, saturate,
+    NaN to 0), "unit" (the values are in [0, 1] or [-1, 1]) or "stretch" (minimum to maximum).
+    `None` stands for the default of the context.
 
     Raises `ResultCollapsedError` if the default would round the result to next to nothing. Raises
     `ValueError` for an unknown name and for a cast from complex to real. Raises

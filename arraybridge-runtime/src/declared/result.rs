@@ -192,10 +192,8 @@ pub fn joined_policy<'a, 'py>(call: &'a Call<'_, 'py>, scope: ResultScope) -> St
 /// The lead of a call.
 fn lead_of<'a, 'py>(call: &'a Call<'_, 'py>, scope: ResultScope) -> Lead<'a, 'py> {
     let Some(slot) = call.slots.first() else { return Lead::default() };
-    let lead = Lead::of(&slot.value);
-    let narrowed = |dtype| convert::narrowed(call.py, dtype, call.definition.options.input).ok()?;
-    let narrowed = lead.dtype.filter(|dtype| !dtype.is_inexact()).and_then(narrowed);
-    Lead { narrowed, is_stack: scope == ResultScope::Stack, ..lead }
+    let received_by = Some(call.definition.options.input);
+    Lead { received_by, is_stack: scope == ResultScope::Stack, ..Lead::of(&slot.value) }
 }
 
 /// Converts an array of a result to the output framework.

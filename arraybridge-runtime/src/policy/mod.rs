@@ -37,6 +37,7 @@ pub use configured::configure;
 pub use declare::{DtypePolicy, dtype_named, install, narrow_named};
 pub use graph::{cast_in_graph, convert_to, explain};
 pub use rules::Lead;
+use rules::Shape;
 pub use stack::StackPolicy;
 
 /// Which dtype a function's result gets.
@@ -113,7 +114,7 @@ pub fn finish<'py>(
     let endpoints = Endpoints::of(class.framework);
     let loaded = loaded::load(py, class.framework, endpoints)?;
     let Some(from) = convert::dtype_of(py, loaded, array) else { return Ok(array.clone()) };
-    let to = lead.target_dtype(|| rules::lengths(array), from, policy.conversion);
+    let to = lead.target_dtype(Shape::Of(array), from, policy.conversion);
     let Some(to) = to else { return Ok(array.clone()) };
     let cast = DtypeCast { py, endpoints, loaded, from, to, policy, lead: *lead, function };
     if cast.rounds_by_default() && cast.keeps_gradient(array, class.role)? {

@@ -1,5 +1,6 @@
 //! Which results are cast, and to which dtype.
 
+use pyo3::intern;
 use pyo3::prelude::*;
 use smallvec::SmallVec;
 
@@ -8,11 +9,46 @@ use crate::convert;
 use crate::framework::detect;
 use crate::framework::endpoints::Endpoints;
 use crate::framework::loaded;
-use crate::framework::spec::{DType, Kind};
+use crate::framework::spec::{DType, Framework, Kind};
 use crate::interpreter::error::attempt;
 
 /// The lengths of the axes of an array. A trace may not know all of them.
-pub(super) type Lengths = SmallVec<[Option<usize>; 6]>;
+type Lengths = SmallVec<[Option<usize>; 6]>;
+
+/// The shape of a result.
+#[derive(Clone, Copy)]
+pub(super) enum Shape<'a, 'py> {
+    /// That of an array.
+    Of(&'a Bound<'py, PyAny>),
+    /// That of an array that is being put together.
+    Known(&'a [usize]),
+}
+
+impl Shape<'_, '_> {
+    /// The number of axes; `None` if it is not known.
+    fn ndim(self) -> Option<usize> {
+        match self {
+            Shape::Of(array) => {
+                let shape = array.getattr(intern!(array.py(), "shape"));
+                attempt(array.py(), shape.and_then(|shape| shape.len()))
+            }
+            Shape::Known(lengths) => Some(lengths.len()),
+        }
+    }
+
+    fn lengths(self) -> Option<Lengths> {
+        match self {
+            Shape::Of(array) => {
+                let py = array.py();
+                let shape = attempt(py, array.getattr(intern!(py, "shape")))?;
+                let lengths = attempt(py, shape.try_iter())?;
+                let known = |length: Bound<'_, PyAny>| attempt(py, length.extract());
+                lengths.map(|length| Some(known(attempt(py, length)?))).collect()
+            }
+            Shape::Known(lengths) => Some(lengths.iter().copied().map(Some).collect()),
+        }
+    }
+}
 
 /// What the policy needs to know about the lead, a call's first array argument.
 #[derive(Clone, Copy, Debug, Default)]
@@ -21,8 +57,9 @@ pub struct Lead<'a, 'py> {
     pub array: Option<&'a Bound<'py, PyAny>>,
     /// Its dtype; `None` if it is not one of ours.
     pub dtype: Option<DType>,
-    /// The dtype that the function got in its place, if its framework lacks that one.
-    pub narrowed: Option<DType>,
+    /// The framework of the arrays that the function received. Where that lacks the dtype, the function
+    /// received the nearest one.
+    pub received_by: Option<&'static Framework>,
     /// Whether the results of its slices are stacked, so that the first axis of both counts slices.
     pub is_stack: bool,
 }
@@ -37,10 +74,10 @@ impl<'a, 'py> Lead<'a, 'py> {
         Lead { array: Some(array), dtype, ..Lead::default() }
     }
 
-    /// The dtype that a result is cast to; `None` if it stays as it is. `lengths` are those of the result.
+    /// The dtype that a result is cast to; `None` if it stays as it is.
     pub(super) fn target_dtype(
         &self,
-        lengths: impl FnOnce() -> Option<Lengths>,
+        shape: Shape<'_, 'py>,
         from: DType,
         conversion: Conversion,
     ) -> Option<DType> {
@@ -48,53 +85,54 @@ impl<'a, 'py> Lead<'a, 'py> {
             Conversion::NativeOutput => return None,
             Conversion::Force(dtype) => dtype,
             Conversion::PreserveInput => {
-                self.dtype.filter(|to| preserves(from, *to) && !self.is_reduced(lengths()))?
+                self.dtype.filter(|to| preserves(from, *to) && !self.is_reduced(shape))?
             }
-            Conversion::Default => {
-                let brings_back =
-                    |to: &DType| self.narrowed == Some(from) || brings_back(from, *to);
-                self.dtype.filter(|to| brings_back(to) && self.is_image(lengths()))?
-            }
+            Conversion::Default => self.dtype.filter(|to| {
+                (brings_back(from, *to) || self.was_narrowed(from, *to)) && self.is_image(shape)
+            })?,
         };
         (to != from).then_some(to)
     }
 
-    fn lengths(&self) -> Option<Lengths> {
-        self.array.and_then(lengths)
+    /// Whether the function received integers of one dtype in place of the lead's.
+    fn was_narrowed(&self, from: DType, to: DType) -> bool {
+        let is_integer = |dtype: DType| matches!(dtype.kind(), Kind::Unsigned | Kind::Signed);
+        let (Some(array), Some(framework)) = (self.array, self.received_by) else { return false };
+        is_integer(from)
+            && is_integer(to)
+            && convert::narrowed(array.py(), to, framework).is_ok_and(|found| found == Some(from))
     }
 
-    /// The lengths of the result and of the lead. In a stack, they are those of one slice.
-    fn of_one(&self, result: Option<Lengths>) -> Option<(Lengths, Lengths)> {
-        let (mut result, mut lead) = (result?, self.lengths()?);
-        if self.is_stack && !result.is_empty() && !lead.is_empty() {
-            result.remove(0);
-            lead.remove(0);
-        }
-        Some((result, lead))
+    /// The number of axes of the result and of the lead. In a stack, they are those of one slice.
+    fn ndims(&self, shape: Shape<'_, 'py>) -> Option<(usize, usize)> {
+        let (result, lead) = (shape.ndim()?, Shape::Of(self.array?).ndim()?);
+        let sliced = usize::from(self.is_stack && result > 0 && lead > 0);
+        Some((result - sliced, lead - sliced))
     }
 
     /// Whether a lead with axes was reduced to one number, or each of its slices.
-    fn is_reduced(&self, result: Option<Lengths>) -> bool {
-        self.of_one(result).is_some_and(|(result, lead)| result.is_empty() && !lead.is_empty())
+    fn is_reduced(&self, shape: Shape<'_, 'py>) -> bool {
+        self.ndims(shape).is_some_and(|(result, lead)| result == 0 && lead > 0)
     }
 
     /// Whether a result has the axes of the lead, or is an image with an axis of channels more or less. What
     /// is not known counts as alike.
-    fn is_image(&self, result: Option<Lengths>) -> bool {
-        self.of_one(result).is_none_or(|(result, lead)| {
+    fn is_image(&self, shape: Shape<'_, 'py>) -> bool {
+        let has_channels = |array| {
+            let (mut result, mut lead) = (shape.lengths()?, Shape::Of(array).lengths()?);
+            if self.is_stack {
+                result.remove(0);
+                lead.remove(0);
+            }
             let (more, less) =
                 if result.len() > lead.len() { (result, lead) } else { (lead, result) };
-            more.len() == less.len() || has_channels(&more, &less)
+            Some(has_channels(&more, &less))
+        };
+        self.ndims(shape).is_none_or(|(result, lead)| {
+            let is_near = result.abs_diff(lead) == 1 && result.min(lead) >= 2;
+            result == lead || is_near && self.array.and_then(has_channels).unwrap_or(true)
         })
     }
-}
-
-/// The lengths of an object's axes; `None` if it does not say how many it has.
-pub(super) fn lengths(array: &Bound<'_, PyAny>) -> Option<Lengths> {
-    let py = array.py();
-    let shape = attempt(py, array.getattr(pyo3::intern!(py, "shape")))?;
-    let lengths = attempt(py, shape.try_iter())?;
-    lengths.map(|length| Some(attempt(py, attempt(py, length)?.extract()))).collect()
 }
 
 /// The most channels that an image has: red, green, blue and opacity.

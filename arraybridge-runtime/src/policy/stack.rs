@@ -2,8 +2,7 @@
 
 use pyo3::prelude::*;
 
-use super::rules::Lengths;
-use super::{Conversion, DtypeCast, Lead, Policy, Rounding};
+use super::{Conversion, DtypeCast, Lead, Policy, Rounding, Shape};
 use crate::convert;
 use crate::framework::endpoints::Endpoints;
 use crate::framework::loaded::LoadedFramework;
@@ -58,8 +57,7 @@ impl<'a, 'py> StackPolicy<'a, 'py> {
         if conversion == Conversion::NativeOutput || scaling == Scaling::Stretch {
             return Ok(None);
         }
-        let lengths = || Some(shape.iter().copied().map(Some).collect::<Lengths>());
-        let Some(to) = self.lead.target_dtype(lengths, from, conversion) else {
+        let Some(to) = self.lead.target_dtype(Shape::Known(shape), from, conversion) else {
             return Ok(None);
         };
         let loses_part = from.kind() == Kind::Complex && to.kind() != Kind::Complex;

@@ -588,12 +588,8 @@ def test_a_slice_of_another_dtype_changes_the_dtype_of_the_stack():
         stacked = np.stack([by_dtype[first], by_dtype[second]])
         assert native.dtype == stacked.dtype and np.array_equal(native, stacked)
         slices = iter([by_dtype[first], by_dtype[second]])
-        preserved, _ = sliced(
-            "numpy",
-            lambda s: next(slices),
-            lead,
-            dtype_conversion="preserve",  # noqa: B023
-        )
+        preserve = {"dtype_conversion": "preserve"}
+        preserved, _ = sliced("numpy", lambda s: next(slices), lead, **preserve)  # noqa: B023
         assert preserved.dtype == "uint8" and np.array_equal(preserved, stacked)
         slices = iter([by_dtype[first], by_dtype[second]])
         cast, _ = sliced("numpy", lambda s: next(slices), lead)  # noqa: B023

@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyType};
 
-use super::execute::Prepared;
+use super::execute::{Pair, Prepared};
 use super::plan::{Access, Facts, Why};
 use super::source::{self, Input, Opened, Slot};
 use super::{Request, class_of, decide, errors, import};
@@ -18,7 +18,6 @@ use crate::framework::detect;
 use crate::framework::device::{self, Device, Placement};
 use crate::framework::endpoints::Endpoints;
 use crate::framework::generated::MemoryType;
-use crate::framework::loaded;
 use crate::framework::oom;
 use crate::framework::shortcuts::{self, ShortCut};
 use crate::framework::spec::Framework;
@@ -43,23 +42,23 @@ pub(super) fn prepare<'a, 'py>(
     if !exports(data) {
         return Err(errors::not_an_array(data, target.name));
     }
-    let (py, endpoints) = (data.py(), Endpoints { source: MemoryType::Numpy.framework(), target });
-    let place = place_of(data, endpoints)?;
+    let pair = || Pair::of(data.py(), Endpoints { source: MemoryType::Numpy.framework(), target });
+    let place = place_of(data)?;
     let opened = match device::of_memory(place) {
-        Device::Host => in_place(data, place, endpoints, None)?,
-        here => match described_in_place(data, place, endpoints) {
+        Device::Host => in_place(data, place, None)?,
+        here => match described_in_place(data, place) {
             Ok(described) => {
                 let facts = Facts { device: here, access: Access::Protocol, ..described.facts() };
                 let view = described.source.view();
                 slot.described = Some((view.dtype(), view.shape().into()));
                 slot.access = Access::Protocol;
                 let input = Input::Array(data.clone());
-                return decide(py, endpoints, input, slot, &facts, request);
+                return decide(pair()?, input, slot, &facts, request);
             }
             // What it is can be learned from a copy on the host alone.
             Err(Error::Conversion(_)) => {
-                let opened = open_at(data, place, endpoints)?;
-                return prepare_downloaded(py, endpoints, here, opened, request, slot);
+                let opened = open_at(data, place)?;
+                return prepare_downloaded(pair()?, here, opened, request, slot);
             }
             Err(error) => return Err(error),
         },
@@ -68,47 +67,39 @@ pub(super) fn prepare<'a, 'py>(
     slot.made = slot.private.then_some(Why::Exported);
     slot.access = Access::Protocol;
     let facts = slot.facts();
-    decide(py, endpoints, Input::Memory(Some(data)), slot, &facts, request)
+    decide(pair()?, Input::Memory(Some(data)), slot, &facts, request)
 }
 
 /// Makes the plan for memory that had to be downloaded from a device to learn what it is.
 fn prepare_downloaded<'a, 'py>(
-    py: Python<'py>,
-    endpoints: Endpoints,
+    pair: Pair<'py>,
     from: Device,
     opened: Opened,
     request: &Request,
     slot: &'a mut Slot,
 ) -> Result<Prepared<'a, 'py>> {
-    let target = loaded::load(py, endpoints.target, endpoints)?;
-    let device = device::resolve(py, target, from, request.placement, endpoints)?;
+    let device = pair.target.resolve(from, request.placement)?;
     let request = Request { placement: Placement::On(device), ..*request };
     slot.set(opened);
     slot.access = Access::Protocol;
     slot.made = Some(Why::Device);
     let facts = slot.facts();
-    let mut prepared = decide(py, endpoints, Input::Memory(None), slot, &facts, &request)?;
+    let mut prepared = decide(pair, Input::Memory(None), slot, &facts, &request)?;
     prepared.plan.from = from;
     Ok(prepared)
 }
 
 /// Describes device memory. It is not read, so the export is not ordered with any stream.
-fn described_in_place(
-    data: &Bound<'_, PyAny>,
-    place: DLDevice,
-    endpoints: Endpoints,
-) -> Result<Opened> {
+fn described_in_place(data: &Bound<'_, PyAny>, place: DLDevice) -> Result<Opened> {
     let stream = (place.device_type == DLDeviceType::CUDA).then_some(-1);
-    match in_place(data, place, endpoints, stream) {
-        Err(Error::Conversion(_)) => in_place(data, place, endpoints, None),
+    match in_place(data, place, stream) {
+        Err(Error::Conversion(_)) => in_place(data, place, None),
         answer => answer,
     }
 }
 
-fn place_of(data: &Bound<'_, PyAny>, endpoints: Endpoints) -> Result<DLDevice> {
-    let (device_type, device_id) =
-        device::dlpack_device(data).map_err(|error| export_failed(data, endpoints, error))?;
-    Ok(DLDevice { device_type: DLDeviceType(device_type), device_id })
+fn place_of(data: &Bound<'_, PyAny>) -> Result<DLDevice> {
+    device::dlpack_device(data).map_err(|error| export_failed(data, error))
 }
 
 /// Opens the memory of a framework's array, or of any object that hands it out by DLPack, where it
@@ -119,20 +110,18 @@ fn place_of(data: &Bound<'_, PyAny>, endpoints: Endpoints) -> Result<DLDevice> {
 ///
 /// As [`convert_to`](super::convert_to).
 pub fn open_any(data: &Bound<'_, PyAny>, stream: usize) -> Result<Opened> {
-    let endpoints =
-        Endpoints { source: MemoryType::Numpy.framework(), target: MemoryType::Numpy.framework() };
     if detect::class_of(data).is_some() {
         return source::open_in_place(data, stream);
     }
     if !exports(data) {
         class_of(data)?;
     }
-    let place = place_of(data, endpoints)?;
-    if device::is_cuda(place.device_type.0) {
-        source::expect_cuda(endpoints)?;
-        return in_place(data, place, endpoints, Some(stream as i64));
+    let place = place_of(data)?;
+    if device::is_cuda(place) {
+        source::expect_cuda(MemoryType::Numpy.framework())?;
+        return in_place(data, place, Some(stream as i64));
     }
-    open_at(data, place, endpoints)
+    open_at(data, place)
 }
 
 /// As [`open_any`], for a holder that may outlive the call.
@@ -156,7 +145,7 @@ pub fn pin(data: &Bound<'_, PyAny>, opened: &Opened) -> Result<()> {
         && !opened.private
         && opened.source.view().is_on_host()
     {
-        import::pin(data.py(), Endpoints::of(class.framework), opened.source.owner())?;
+        import::pin(data.py(), class.framework, opened.source.owner())?;
     }
     Ok(())
 }
@@ -173,42 +162,35 @@ pub fn open_on_host(data: &Bound<'_, PyAny>) -> Result<Opened> {
     if !exports(data) {
         class_of(data)?;
     }
-    let endpoints =
-        Endpoints { source: MemoryType::Numpy.framework(), target: MemoryType::Numpy.framework() };
-    open_at(data, place_of(data, endpoints)?, endpoints)
+    open_at(data, place_of(data)?)
 }
 
 /// A copy of the memory on the host.
-pub(super) fn download(data: &Bound<'_, PyAny>, endpoints: Endpoints) -> Result<Opened> {
-    open_at(data, place_of(data, endpoints)?, endpoints)
+pub(super) fn download(data: &Bound<'_, PyAny>) -> Result<Opened> {
+    open_at(data, place_of(data)?)
 }
 
 /// The memory on the host: shared where it is there, else a copy that the object makes.
-fn open_at(data: &Bound<'_, PyAny>, place: DLDevice, endpoints: Endpoints) -> Result<Opened> {
+fn open_at(data: &Bound<'_, PyAny>, place: DLDevice) -> Result<Opened> {
     if device::is_host(place) {
-        return in_place(data, place, endpoints, None);
+        return in_place(data, place, None);
     }
     let keywords = PyDict::new(data.py());
     keywords.set_item("dl_device", (DLDeviceType::CPU.0, 0))?;
     // Where host and device have one memory, it would be shared.
     keywords.set_item("copy", true)?;
-    Ok(Opened { private: true, ..opened(data, DLDevice::CPU, endpoints, keywords)? })
+    Ok(Opened { private: true, ..opened(data, DLDevice::CPU, keywords)? })
 }
 
 /// The memory where it is; that of a CUDA device is ordered with a stream. The exchange table of a
 /// [`Tensor`](crate::tensor) orders it with the legacy default stream.
-fn in_place(
-    data: &Bound<'_, PyAny>,
-    place: DLDevice,
-    endpoints: Endpoints,
-    stream: Option<i64>,
-) -> Result<Opened> {
+fn in_place(data: &Bound<'_, PyAny>, place: DLDevice, stream: Option<i64>) -> Result<Opened> {
     if stream.is_none_or(|stream| stream == LEGACY_STREAM as i64)
         && let Some(table) = exchange_of(data)
     {
         // SAFETY: the table is that of the object's class.
         let tensor = unsafe { table.export(data) };
-        let tensor = tensor.map_err(|error| export_failed(data, endpoints, error))?;
+        let tensor = tensor.map_err(|error| export_failed(data, error))?;
         let source = capsule::described(tensor)?;
         return Ok(Opened { source, private: false });
     }
@@ -216,18 +198,13 @@ fn in_place(
     if let Some(stream) = stream {
         keywords.set_item("stream", stream)?;
     }
-    opened(data, place, endpoints, keywords)
+    opened(data, place, keywords)
 }
 
-fn opened(
-    data: &Bound<'_, PyAny>,
-    place: DLDevice,
-    endpoints: Endpoints,
-    keywords: Bound<'_, PyDict>,
-) -> Result<Opened> {
+fn opened(data: &Bound<'_, PyAny>, place: DLDevice, keywords: Bound<'_, PyDict>) -> Result<Opened> {
     let py = data.py();
     let export = pyo3::intern!(py, "__dlpack__");
-    let failed = |error| export_failed(data, endpoints, error);
+    let failed = |error| export_failed(data, error);
     let older = keywords.copy()?;
     keywords.set_item("max_version", source::version(py))?;
     let capsule = match data.call_method(export, (), Some(&keywords)) {
@@ -245,8 +222,9 @@ fn opened(
         return Err(failed(PyBufferError::new_err(text)));
     }
     // Only the address of CUDA memory means something to CUDA.
-    let (kind, said) = (source.view().device().device_type.0, place.device_type.0);
-    if device::is_cuda(kind) != device::is_cuda(said) {
+    let found = source.view().device();
+    if device::is_cuda(found) != device::is_cuda(place) {
+        let (kind, said) = (found.device_type.0, place.device_type.0);
         let text = format!("its capsule is of memory of DLPack type {kind}, and not {said}");
         return Err(failed(PyBufferError::new_err(text)));
     }
@@ -262,14 +240,14 @@ fn is_copied(owner: &Owner) -> bool {
 }
 
 #[cold]
-fn export_failed(data: &Bound<'_, PyAny>, endpoints: Endpoints, error: PyErr) -> Error {
+fn export_failed(data: &Bound<'_, PyAny>, error: PyErr) -> Error {
     let py = data.py();
     if oom::passes_through(py, &error) {
         return Error::Python(error);
     }
     let class = detect::qualified_name(data.get_type().as_any()).unwrap_or_default();
     let reason = format!("{class} cannot hand out its memory ({})", first_line(py, &error));
-    endpoints.caused(Failure::Array, "export", reason, Some(error))
+    MemoryType::Numpy.framework().caused(Failure::Array, "export", reason, Some(error))
 }
 
 /// The exchange table of the `arraybridge` package's tensors, for one of them.

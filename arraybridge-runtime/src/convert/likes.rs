@@ -10,7 +10,7 @@ use pyo3::types::{PyMemoryView, PyTuple, PyType};
 
 use super::{Request, convert_to, errors};
 use crate::framework::detect;
-use crate::framework::device::{self, Device};
+use crate::framework::device;
 use crate::framework::generated::MemoryType;
 use crate::framework::oom;
 use crate::framework::spec::Framework;
@@ -142,11 +142,7 @@ pub fn seen_as_array<'py>(
         Likeness::Lazy => Err(errors::not_seen(data, target, &lazy("compute()"), None)),
         Likeness::Exporter => {
             let place = device::dlpack_device(data);
-            let is_on_host = place.is_ok_and(|(kind, id)| {
-                let device_type = dlpark::ffi::DLDeviceType(kind);
-                let place = dlpark::ffi::DLDevice { device_type, device_id: id };
-                device::of_memory(place) == Device::Host
-            });
+            let is_on_host = place.is_ok_and(device::is_host);
             let framework = if is_on_host { MemoryType::Numpy.framework() } else { target };
             convert_to(data, framework, &Request::default()).map(Some)
         }

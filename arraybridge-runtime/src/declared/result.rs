@@ -9,15 +9,14 @@ use super::options::{Options, OutputType};
 use crate::convert::trace;
 use crate::convert::{self, Request};
 use crate::framework::detect::{self, Class};
-use crate::framework::endpoints::Endpoints;
 use crate::framework::generated::MemoryType;
 use crate::framework::loaded;
 use crate::framework::spec::Framework;
 use crate::interpreter::containers::Container;
 use crate::interpreter::error::{Error, Result};
 use crate::memory::numpy_array;
+use crate::memory::shape;
 use crate::policy::{self, Conversion, Lead, Policy, StackPolicy};
-use crate::slices;
 
 /// What a result comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,8 +99,8 @@ fn finish_items<'py>(
 
 /// Whether an array has the shape of a slice of the lead.
 fn is_image_of_slice(call: &Call<'_, '_>, array: &Bound<'_, PyAny>) -> bool {
-    let lead = call.slots.first().and_then(|slot| slices::shape_of(&slot.value));
-    lead.is_some_and(|lead| slices::shape_of(array).is_some_and(|shape| shape[..] == lead[1..]))
+    let lead = call.slots.first().and_then(|slot| shape::of(&slot.value));
+    lead.is_some_and(|lead| shape::of(array).is_some_and(|shape| shape[..] == lead[1..]))
 }
 
 /// Converts a scalar of NumPy, which is what its reductions return, to an array of another framework that the
@@ -209,16 +208,11 @@ fn convert_to_output<'py>(
     };
     // Memory of an immutable array is not shared with an array that can be written to.
     let is_asked_for = call.definition.options.writable && !output.immutable;
-    let for_writing = class.framework.immutable && (is_asked_for || !respects_read_only(output));
+    let for_writing = class.framework.immutable && (is_asked_for || output.can_be_written());
     let copy = if for_writing && is_asked_for { Some(true) } else { copy };
     let request = Request { copy, for_writing, ..Request::default() };
     let narrowing = || call.definition.narrowing(call.py);
     Ok(convert::convert_narrowed(array, output, &request, narrowing)?.0)
-}
-
-/// Whether a framework's arrays cannot be written to if their memory is read-only.
-fn respects_read_only(framework: &Framework) -> bool {
-    framework.immutable || framework.import.as_ref().is_some_and(|import| import.read_only)
 }
 
 /// Whether an array has the dtype that the policy asks for. A cheap test: false if that is not obvious.
@@ -303,6 +297,6 @@ pub fn wait(framework: &'static Framework, result: &Bound<'_, PyAny>) -> PyResul
         return Ok(());
     }
     let py = result.py();
-    let loaded = loaded::load(py, framework, Endpoints::of(framework)).map_err(PyErr::from)?;
-    ready.call(py, [loaded.module(py), result]).map(drop)
+    let loaded = loaded::load(py, framework).map_err(PyErr::from)?;
+    ready.call(loaded, [result]).map(drop)
 }

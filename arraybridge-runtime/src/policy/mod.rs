@@ -21,9 +21,8 @@ use crate::convert::record::Record;
 use crate::convert::trace;
 use crate::convert::{self, Commitment, Opened};
 use crate::framework::detect::{self, Role};
-use crate::framework::device::{self, Device, Placement};
-use crate::framework::endpoints::Endpoints;
-use crate::framework::loaded::{self, LoadedFramework};
+use crate::framework::device::{Device, Placement};
+use crate::framework::loaded::{self, Loaded};
 use crate::framework::oom;
 use crate::framework::spec::{DType, Kind, Memory, ReasonRole};
 use crate::framework::warnings::gradient_cut;
@@ -111,12 +110,11 @@ pub fn finish<'py>(
     }
     let Some(class) = detect::class_of(array) else { return Ok(array.clone()) };
     let py = array.py();
-    let endpoints = Endpoints::of(class.framework);
-    let loaded = loaded::load(py, class.framework, endpoints)?;
-    let Some(from) = convert::dtype_of(py, loaded, array) else { return Ok(array.clone()) };
+    let loaded = loaded::load(py, class.framework)?;
+    let Some(from) = loaded.dtype(array) else { return Ok(array.clone()) };
     let to = lead.target_dtype(Shape::Of(array), from, policy.conversion);
     let Some(to) = to else { return Ok(array.clone()) };
-    let cast = DtypeCast { py, endpoints, loaded, from, to, policy, lead: *lead, function };
+    let cast = DtypeCast { loaded, from, to, policy, lead: *lead, function };
     if cast.rounds_by_default() && cast.keeps_gradient(array, class.role)? {
         return Ok(array.clone());
     }
@@ -130,9 +128,7 @@ pub fn finish<'py>(
 /// A cast of a result to the dtype of its policy.
 #[derive(Clone, Copy)]
 struct DtypeCast<'a, 'py> {
-    py: Python<'py>,
-    endpoints: Endpoints,
-    loaded: &'a LoadedFramework,
+    loaded: Loaded<'py>,
     from: DType,
     to: DType,
     policy: Policy,
@@ -142,7 +138,7 @@ struct DtypeCast<'a, 'py> {
 
 impl<'py> DtypeCast<'_, 'py> {
     fn apply(&self, array: &Bound<'py, PyAny>, role: Role) -> Result<Bound<'py, PyAny>> {
-        let DtypeCast { py, loaded, from, to, .. } = *self;
+        let DtypeCast { loaded, from, to, .. } = *self;
         let real = !matches!(to.kind(), Kind::Complex | Kind::Bool);
         if from.kind() == Kind::Complex && real {
             return Err(Error::Value(format!(
@@ -151,24 +147,25 @@ impl<'py> DtypeCast<'_, 'py> {
                 self.function
             )));
         }
-        if !convert::dtypes(py, loaded, to)?.contains(to) {
+        if !convert::dtypes(loaded, to)?.contains(to) {
             return Err(self.missing_dtype());
         }
         match role {
             Role::Array => self.cast_array(array),
-            Role::Value(op) => self.cast_array(&op.call(py, [loaded.module(py), array])?),
+            Role::Value(op) => self.cast_array(&op.call(loaded, [array])?),
             Role::Refused(_) => self.cast_symbolic(array),
         }
     }
 
     /// Casts an object of an array class, which may still turn out to have no values.
     fn cast_array(&self, array: &Bound<'py, PyAny>) -> Result<Bound<'py, PyAny>> {
-        let DtypeCast { py, loaded, .. } = *self;
-        if loaded.is_tracing(py) {
+        let py = self.loaded.py();
+        let DtypeCast { loaded, .. } = *self;
+        if loaded.is_tracing() {
             return self.cast_symbolic(array);
         }
         if self.is_differentiable() {
-            match recording(py, loaded, array) {
+            match recording(loaded, array) {
                 Recording::Certain => {
                     let result = self.cast_symbolic(array)?;
                     self.count_infinities(array)?;
@@ -183,7 +180,7 @@ impl<'py> DtypeCast<'_, 'py> {
                 Recording::None => {}
             }
         }
-        match device::device_of(py, loaded, array) {
+        match loaded.device_of(array) {
             Ok(Device::Host) => self.cast_on_host(array),
             Ok(device) => self.cast_on_device(array, device),
             Err(error) if oom::passes_through(py, &error) => Err(Error::Python(error)),
@@ -193,8 +190,9 @@ impl<'py> DtypeCast<'_, 'py> {
 
     /// Warns of values that a cast by the framework's operations has made infinite. They do not count them.
     fn count_infinities(&self, array: &Bound<'py, PyAny>) -> Result<()> {
-        let DtypeCast { py, loaded, from, to, .. } = *self;
-        let is_on_host = || attempt(py, device::device_of(py, loaded, array)) == Some(Device::Host);
+        let py = self.loaded.py();
+        let DtypeCast { loaded, from, to, .. } = *self;
+        let is_on_host = || attempt(py, loaded.device_of(array)) == Some(Device::Host);
         if to.holds(from) || !is_on_host() {
             return Ok(());
         }
@@ -216,20 +214,20 @@ impl<'py> DtypeCast<'_, 'py> {
 
     /// Whether an array that is rounded by default stays as it is, since a gradient flows through it.
     fn keeps_gradient(&self, array: &Bound<'py, PyAny>, role: Role) -> Result<bool> {
-        let DtypeCast { py, loaded, .. } = *self;
+        let loaded = self.loaded;
         let (is_carrying, is_unknown) = match role {
             Role::Refused(why) if loaded.is_tracer(why) => {
-                (loaded.is_differentiated(why) || loaded.may_carry(py, array), true)
+                (loaded.is_differentiated(why) || loaded.may_carry(array), true)
             }
             Role::Refused(_) => (false, false),
             _ => {
-                let is_carrying = loaded.may_carry(py, array);
-                let is_wrapped = || loaded.is_transforming(py) && loaded.is_lifted(py, array);
-                (is_carrying, !is_carrying && (loaded.is_tracing(py) || is_wrapped()))
+                let is_carrying = loaded.may_carry(array);
+                let is_wrapped = || loaded.is_transforming() && loaded.is_lifted(array);
+                (is_carrying, !is_carrying && (loaded.is_tracing() || is_wrapped()))
             }
         };
         if !is_carrying && is_unknown {
-            gradient_cut(py, self.function, self.from, self.to)?;
+            gradient_cut(loaded.py(), self.function, self.from, self.to)?;
         }
         Ok(is_carrying)
     }
@@ -257,7 +255,9 @@ impl<'py> DtypeCast<'_, 'py> {
         if probe::passes(self, device)? {
             match ops::cast(self, array, Some(device)) {
                 Ok(result) => return Ok(result),
-                Err(error) if oom::passes_through(self.py, &error) => return Err(error.into()),
+                Err(error) if oom::passes_through(self.loaded.py(), &error) => {
+                    return Err(error.into());
+                }
                 Err(_) => probe::reject(self),
             }
         }
@@ -270,7 +270,7 @@ impl<'py> DtypeCast<'_, 'py> {
         array: &Bound<'py, PyAny>,
         device: Device,
     ) -> Result<Bound<'py, PyAny>> {
-        let DtypeCast { py, endpoints, loaded, .. } = *self;
+        let (loaded, py) = (self.loaded, self.loaded.py());
         let opened = convert::open_host(array)?;
         let (source, lost) = cast::cast(py, &opened.source, self.to, self.policy.scaling)?;
         if self.rounds_by_default() && lost.fractions > 0 {
@@ -281,7 +281,7 @@ impl<'py> DtypeCast<'_, 'py> {
         self.warn(lost, cast::rounded(py, &opened.source, self.to)?)?;
         let opened = Opened { source, private: true };
         let commitment = Commitment::of(loaded, Placement::Auto, Some(array));
-        convert::make_array(py, endpoints, loaded, opened, device, &commitment)
+        convert::make_array(loaded, opened, device, &commitment)
     }
 
     /// Casts by the framework's operations, which keep the graph and need no values. Where they fail,
@@ -289,7 +289,7 @@ impl<'py> DtypeCast<'_, 'py> {
     fn cast_symbolic(&self, array: &Bound<'py, PyAny>) -> Result<Bound<'py, PyAny>> {
         // A host framework has no tracers, but masked and other special arrays, which its operations
         // would silently turn into plain ones.
-        if self.loaded.framework.memory == Memory::Host || is_odd(self.py, self.loaded, array) {
+        if self.loaded.framework.memory == Memory::Host || is_odd(self.loaded, array) {
             return Ok(array.clone());
         }
         // A function that works without a policy must not fail because of the policy.
@@ -300,21 +300,21 @@ impl<'py> DtypeCast<'_, 'py> {
     fn cast_in_graph(&self, array: &Bound<'py, PyAny>) -> Result<Option<Bound<'py, PyAny>>> {
         match ops::cast(self, array, None) {
             Ok(result) => Ok(Some(result)),
-            Err(error) if oom::passes_through(self.py, &error) => Err(error.into()),
+            Err(error) if oom::passes_through(self.loaded.py(), &error) => Err(error.into()),
             Err(_) => Ok(None),
         }
     }
 
     #[cold]
     fn missing_dtype(&self) -> Error {
-        let DtypeCast { endpoints, loaded, to, function, .. } = *self;
+        let DtypeCast { loaded, to, function, .. } = *self;
         let title = loaded.framework.title;
         let hint = loaded.framework.hint_for(to);
         let reason = format!(
             "{title} has no {to}, which the dtype policy of {function} asks for; use \
              dtype_conversion=\"native\", or a dtype that {title} has{hint}"
         );
-        endpoints.error(Failure::Dtype, "dtype", reason)
+        loaded.framework.error(Failure::Dtype, "dtype", reason)
     }
 
     /// Checks that rounding leaves something of the result.
@@ -327,7 +327,7 @@ impl<'py> DtypeCast<'_, 'py> {
 
     #[cold]
     fn collapsed(&self, rounding: &Rounding, Destroyed { image }: Destroyed) -> Error {
-        let DtypeCast { endpoints, from, to, function, .. } = *self;
+        let DtypeCast { loaded, from, to, function, .. } = *self;
         let Rounding { min, max, .. } = rounding;
         let image = match image {
             Some((low, high)) => format!("those of the image between {low} and {high}"),
@@ -339,7 +339,7 @@ impl<'py> DtypeCast<'_, 'py> {
              dtype_conversion=\"native\" to keep the result as it is, or dtype_conversion=\"preserve\" to \
              round it all the same"
         );
-        endpoints.error(Failure::Collapsed, "dtype", reason)
+        loaded.framework.error(Failure::Collapsed, "dtype", reason)
     }
 
     /// Warns of what the cast has lost, and of how many integers it has rounded.
@@ -358,19 +358,19 @@ impl<'py> DtypeCast<'_, 'py> {
 
     #[cold]
     fn warn_of_fractions(&self, lost: u64) -> Result<()> {
-        let DtypeCast { py, from, to, function, .. } = *self;
+        let DtypeCast { loaded, from, to, function, .. } = *self;
         let (values, lie) = if lost == 1 { ("value", "lies") } else { ("values", "lie") };
         let text = format!(
             "{function}: {lost} {values} of its {from} result {lie} between whole numbers and became {to}. \
              Use dtype_conversion=\"native\" to keep the result as it is, or \
              dtype_conversion=\"preserve\" if rounding is intended"
         );
-        Ok(warn(py, "FractionsLostWarning", text)?)
+        Ok(warn(loaded.py(), "FractionsLostWarning", text)?)
     }
 
     #[cold]
     fn warn_of_rounding(&self, rounded: u64) -> Result<()> {
-        let DtypeCast { py, from, to, function, .. } = *self;
+        let DtypeCast { loaded, from, to, function, .. } = *self;
         let (values, were) = if rounded == 1 { ("value", "was") } else { ("values", "were") };
         let text = format!(
             "{}: {rounded} {values} of its {from} result {were} rounded, since {to} has {} significant \
@@ -378,12 +378,12 @@ impl<'py> DtypeCast<'_, 'py> {
             function,
             to.significand()
         );
-        Ok(warn(py, "RoundedIntegersWarning", text)?)
+        Ok(warn(loaded.py(), "RoundedIntegersWarning", text)?)
     }
 
     #[cold]
     fn warn_of_clipping(&self, clipped: u64) -> Result<()> {
-        let DtypeCast { py, from, to, function, .. } = *self;
+        let DtypeCast { loaded, from, to, function, .. } = *self;
         let (values, were) = match clipped {
             1 => ("value", "was"),
             _ => ("values", "were"),
@@ -405,14 +405,14 @@ impl<'py> DtypeCast<'_, 'py> {
              dtype_conversion=\"native\" to keep the result as it is{way}",
             function
         );
-        Ok(warn(py, "ClippedValuesWarning", text)?)
+        Ok(warn(loaded.py(), "ClippedValuesWarning", text)?)
     }
 }
 
 /// Whether the array is one without plain values, and none that is traced: meta, sparse, deleted.
 /// Operations on some of them load modules of torch that end the process when TensorFlow is there.
-fn is_odd<'py>(py: Python<'py>, loaded: &LoadedFramework, array: &Bound<'py, PyAny>) -> bool {
-    let reason = loaded.reason(py, array);
+fn is_odd<'py>(loaded: Loaded<'py>, array: &Bound<'py, PyAny>) -> bool {
+    let reason = loaded.reason(array);
     reason.is_some_and(|reason| reason.role != Some(ReasonRole::Lifted))
 }
 
@@ -427,14 +427,10 @@ enum Recording {
     Certain,
 }
 
-fn recording<'py>(
-    py: Python<'py>,
-    loaded: &LoadedFramework,
-    array: &Bound<'py, PyAny>,
-) -> Recording {
-    match loaded.is_recorded(py, array) {
+fn recording<'py>(loaded: Loaded<'py>, array: &Bound<'py, PyAny>) -> Recording {
+    match loaded.is_recorded(array) {
         Some(true) => Recording::Certain,
-        _ if loaded.may_record(py) => Recording::Possible,
+        _ if loaded.may_record() => Recording::Possible,
         _ => Recording::None,
     }
 }

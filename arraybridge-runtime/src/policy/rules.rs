@@ -7,10 +7,10 @@ use smallvec::SmallVec;
 use super::Conversion;
 use crate::convert;
 use crate::framework::detect;
-use crate::framework::endpoints::Endpoints;
 use crate::framework::loaded;
 use crate::framework::spec::{DType, Framework, Kind};
 use crate::interpreter::error::attempt;
+use crate::memory::shape;
 
 /// The lengths of the axes of an array. A trace may not know all of them.
 type Lengths = SmallVec<[Option<usize>; 6]>;
@@ -28,10 +28,7 @@ impl Shape<'_, '_> {
     /// The number of axes; `None` if it is not known.
     fn ndim(self) -> Option<usize> {
         match self {
-            Shape::Of(array) => {
-                let shape = array.getattr(intern!(array.py(), "shape"));
-                attempt(array.py(), shape.and_then(|shape| shape.len()))
-            }
+            Shape::Of(array) => shape::ndim(array),
             Shape::Known(lengths) => Some(lengths.len()),
         }
     }
@@ -69,8 +66,8 @@ impl<'a, 'py> Lead<'a, 'py> {
     pub fn of(array: &'a Bound<'py, PyAny>) -> Lead<'a, 'py> {
         let py = array.py();
         let Some(class) = detect::class_of(array) else { return Lead::default() };
-        let loaded = loaded::load(py, class.framework, Endpoints::of(class.framework));
-        let dtype = loaded.ok().and_then(|loaded| convert::dtype_of(py, loaded, array));
+        let loaded = loaded::load(py, class.framework);
+        let dtype = loaded.ok().and_then(|loaded| loaded.dtype(array));
         Lead { array: Some(array), dtype, ..Lead::default() }
     }
 

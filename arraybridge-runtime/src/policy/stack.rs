@@ -4,8 +4,7 @@ use pyo3::prelude::*;
 
 use super::{Conversion, DtypeCast, Lead, Policy, Rounding, Shape};
 use crate::convert;
-use crate::framework::endpoints::Endpoints;
-use crate::framework::loaded::LoadedFramework;
+use crate::framework::loaded::Loaded;
 use crate::framework::spec::{DType, Kind};
 use crate::host::cast::{CastReport, Scaling};
 use crate::interpreter::error::Result;
@@ -47,8 +46,7 @@ impl<'a, 'py> StackPolicy<'a, 'py> {
     /// What the framework raises when it is asked for its dtypes.
     pub fn dtype(
         &self,
-        py: Python<'_>,
-        loaded: &LoadedFramework,
+        loaded: Loaded<'py>,
         from: DType,
         shape: &[usize],
     ) -> Result<Option<DType>> {
@@ -61,7 +59,7 @@ impl<'a, 'py> StackPolicy<'a, 'py> {
             return Ok(None);
         };
         let loses_part = from.kind() == Kind::Complex && to.kind() != Kind::Complex;
-        let is_there = convert::dtypes(py, loaded, to)?.contains(to);
+        let is_there = convert::dtypes(loaded, to)?.contains(to);
         Ok((is_there && !loses_part).then_some(to))
     }
 
@@ -97,16 +95,9 @@ impl<'a, 'py> StackPolicy<'a, 'py> {
     /// # Errors
     ///
     /// As [`finish`](super::finish), for the whole.
-    pub fn warn(
-        &self,
-        py: Python<'py>,
-        loaded: &LoadedFramework,
-        from: DType,
-        to: DType,
-    ) -> Result<()> {
+    pub fn warn(&self, loaded: Loaded<'py>, from: DType, to: DType) -> Result<()> {
         let StackPolicy { policy, lead, function, lost, rounded, rounding } = *self;
-        let endpoints = Endpoints::of(loaded.framework);
-        let whole = DtypeCast { py, endpoints, loaded, from, to, policy, lead, function };
+        let whole = DtypeCast { loaded, from, to, policy, lead, function };
         if let Some(rounding) = &rounding {
             whole.check(rounding)?;
         }

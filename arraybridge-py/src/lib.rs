@@ -8,8 +8,7 @@ mod slices;
 
 use arraybridge_runtime::__private::package::{
     self, DType, Declared, Decorator, Endpoints, Framework, Memory, MemoryType, Narrow, Narrowing,
-    NoCopy, Placement, Policy, Record, Request, Result, ShowProgress, ThreadStream, Trace,
-    WarnedDtypes, names,
+    NoCopy, Placement, Policy, Record, Request, Result, ShowProgress, ThreadStream, Trace, names,
 };
 use pyo3::exceptions::PyBaseException;
 use pyo3::prelude::*;
@@ -26,6 +25,7 @@ fn element_type(dtype: Option<&Bound<'_, PyAny>>) -> Result<Option<DType>> {
 }
 
 fn request(
+    py: Python<'_>,
     target: &'static Framework,
     device: Option<&Bound<'_, PyAny>>,
     copy: Option<&Bound<'_, PyAny>>,
@@ -35,7 +35,8 @@ fn request(
         None => Placement::Auto,
         Some(device) => Placement::from_device(device, target)?,
     };
-    Ok(Request { placement, copy: flag(copy)?, dtype: element_type(dtype)?, ..Request::default() })
+    let copy = package::or_always_copy(py, flag(copy)?);
+    Ok(Request { placement, copy, dtype: element_type(dtype)?, ..Request::default() })
 }
 
 /// Convert an array of any framework to an array of `target`.
@@ -56,7 +57,7 @@ fn request(
 ///     its kind of device if the target has one, and goes to the target's current device otherwise.
 /// copy : bool, optional
 ///     None shares memory if the target can wrap it, and copies otherwise. True always copies.
-///     False shares, or raises CopyRequiredError with the reason.
+///     False shares, or raises CopyRequiredError with the reason. `configure` sets the default.
 /// dtype : str or dtype, optional
 ///     The dtype to cast to: a name, also one of NumPy's such as "f4", the dtype object of any
 ///     framework, or a type such as float. Floats are rounded half to even, values outside the
@@ -104,7 +105,7 @@ fn convert_<'py>(
     dtype: Option<&Bound<'py, PyAny>>,
 ) -> Result<Bound<'py, PyAny>> {
     let target = names::framework(target)?;
-    package::convert_to(data, target, &request(target, device, copy, dtype)?)
+    package::convert_to(data, target, &request(data.py(), target, device, copy, dtype)?)
 }
 
 /// Convert an array of `source_type` to `target_type`.
@@ -117,8 +118,8 @@ fn convert_<'py>(
 ///     Names of frameworks.
 /// gpu_id : int, optional
 ///     The index of the target's accelerator to prefer. Frameworks without device memory ignore it.
-///     A framework that finds no accelerator on this machine leaves the array on the host, with one
-///     NoAcceleratorWarning per process and framework.
+///     A framework that finds no accelerator on this machine leaves the array on the host, with a
+///     NoAcceleratorWarning.
 /// copy : bool, optional
 ///     As in `convert`.
 ///
@@ -126,7 +127,7 @@ fn convert_<'py>(
 /// -------
 /// array
 ///     An array of `target_type` with the same shape. If the target lacks the dtype, the array gets
-///     the nearest dtype that it has, with one NarrowedDtypeWarning per dtype.
+///     the nearest dtype that it has, with a NarrowedDtypeWarning.
 ///
 /// Raises
 /// ------
@@ -158,11 +159,11 @@ fn convert_memory<'py>(
         Some(gpu_id) => Placement::from_gpu_id(gpu_id, target)
             .map_err(|error| Endpoints { source, target }.name_in(error))?,
     };
-    static NARROWED: WarnedDtypes = WarnedDtypes::new();
     let allows = Policy::default_of_context(data.py()).narrow == Narrow::Warn;
-    let request = Request { placement, copy: flag(copy)?, ..Request::default() };
+    let copy = package::or_always_copy(data.py(), flag(copy)?);
+    let request = Request { placement, copy, ..Request::default() };
     let convert = |data: &Bound<'py, PyAny>| {
-        let narrowing = Narrowing { function: "convert_memory", warned: &NARROWED };
+        let narrowing = Narrowing { function: "convert_memory" };
         package::convert_labelled(data, source, target, &request, allows.then_some(narrowing))
     };
     convert(data).or_else(|error| match package::scalar_as_array(data) {
@@ -219,7 +220,7 @@ fn explain(
     dtype: Option<&Bound<'_, PyAny>>,
 ) -> Result<Record> {
     let target = names::framework(target)?;
-    package::explain(data, target, &request(target, device, copy, dtype)?)
+    package::explain(data, target, &request(data.py(), target, device, copy, dtype)?)
 }
 
 /// Return the pairs of frameworks that have a converter, as names, source first.
@@ -315,6 +316,25 @@ fn _declare<'py>(
     package::declare(function, execution, options)
 }
 
+/// Convert the result of a Rust function to a framework that lacks its dtype. Extension modules call this.
+#[pyfunction]
+fn _narrow<'py>(
+    data: &Bound<'py, PyAny>,
+    target: &Bound<'py, PyAny>,
+    device: Option<&Bound<'py, PyAny>>,
+    function: &str,
+    narrow: Option<&Bound<'py, PyAny>>,
+) -> Result<Bound<'py, PyAny>> {
+    let target = names::framework(target)?;
+    let request = request(data.py(), target, device, None, None)?;
+    let narrow = match narrow {
+        Some(narrow) => package::policy::narrow_named(narrow)?,
+        None => Policy::default_of_context(data.py()).narrow,
+    };
+    let narrowing = (narrow == Narrow::Warn).then_some(Narrowing { function });
+    package::convert_labelled(data, package::class_of(data)?.framework, target, &request, narrowing)
+}
+
 /// Return whether an object is a declared function.
 #[pyfunction]
 fn _is_declared(object: &Bound<'_, PyAny>) -> bool {
@@ -404,12 +424,12 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(decorators, module)?)?;
     module.add_function(wrap_pyfunction!(memory_types, module)?)?;
     module.add_function(wrap_pyfunction!(_declare, module)?)?;
+    module.add_function(wrap_pyfunction!(_narrow, module)?)?;
     module.add_function(wrap_pyfunction!(_is_declared, module)?)?;
     module.add_function(wrap_pyfunction!(_known, module)?)?;
     module.add_function(wrap_pyfunction!(is_oom_error, module)?)?;
     module.add_function(wrap_pyfunction!(execute_with_oom_recovery, module)?)?;
     package::publish(module)?;
-    package::start::install(module)?;
     policy::register(module)?;
     slices::register(module)
 }

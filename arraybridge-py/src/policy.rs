@@ -1,9 +1,9 @@
 //! Dtype policies, slices and cleanup for Python.
 
-use arraybridge_runtime::__private::package::policy::{self, Function, Scaling};
+use arraybridge_runtime::__private::package::policy::{self, Scaling};
 use arraybridge_runtime::__private::package::{
     self, Conversion, DtypePolicy, Framework, Lead, Narrow, Narrowing, Policy, Request, Result,
-    WarnedDtypes, class_of,
+    class_of,
 };
 use pyo3::prelude::*;
 
@@ -35,9 +35,8 @@ fn stretch<'py>(
     let array = of_framework(array, wanted)?;
     let conversion = Conversion::Force(policy::dtype_named(dtype)?);
     let name = format!("SCALING_FUNCTIONS[{:?}]", wanted.name);
-    let policy =
-        Policy { conversion, scaling: Scaling::Stretch, is_chosen: true, ..Policy::default() };
-    policy::finish(&array, &Lead::default(), policy, Function { name: &name, warned: None })
+    let policy = Policy { conversion, scaling: Scaling::Stretch, ..Policy::default() };
+    policy::finish(&array, &Lead::default(), policy, &name)
 }
 
 /// Convert an array of another framework as `convert_memory` does.
@@ -45,33 +44,33 @@ fn of_framework<'py>(
     array: &Bound<'py, PyAny>,
     wanted: &'static Framework,
 ) -> Result<Bound<'py, PyAny>> {
-    static NARROWED: WarnedDtypes = WarnedDtypes::new();
     let source = class_of(array)?.framework;
     if source.memory_type == wanted.memory_type {
         return Ok(array.clone());
     }
     let allows = Policy::default_of_context(array.py()).narrow == Narrow::Warn;
-    let narrowing = Narrowing { function: "SCALING_FUNCTIONS", warned: &NARROWED };
+    let narrowing = Narrowing { function: "SCALING_FUNCTIONS" };
     let request = Request::default();
     package::convert_labelled(array, source, wanted, &request, allows.then_some(narrowing))
 }
 
 /// Give a result the dtype of a policy, as declared functions do with their results.
 ///
-/// `result` is an array of any framework and shape. `lead` is the array whose dtype is preserved by
-/// default. `dtype_conversion` is a `DtypeConversion`, its value, or a dtype. `scaling` is how
-/// floats become integers: "clamp" (round half to even, saturate, NaN to 0), "unit" (the values are
-/// in [0, 1] or [-1, 1]) or "stretch" (minimum to maximum). `None` stands for the default of the
-/// context.
+/// `result` is an array of any framework and shape. `lead` is the array whose dtype is preserved.
+/// `dtype_conversion` is "default", "preserve", "native", a `DtypeConversion` or a dtype, as in
+/// `dtype_policy`. `scaling` is how floats become integers: "clamp" (round half to even, saturate,
+/// NaN to 0), "unit" (the values are in [0, 1] or [-1, 1]) or "stretch" (minimum to maximum).
+/// `None` stands for the default of the context.
 ///
-/// Raises `ValueError` for an unknown name and for a cast from complex to real. Raises
+/// Raises `ResultCollapsedError` if the default would round the result to next to nothing. Raises
+/// `ValueError` for an unknown name and for a cast from complex to real. Raises
 /// `UnsupportedDtypeError` if the framework lacks the dtype. Warns with `ClippedValuesWarning` if
-/// values did not fit.
+/// values did not fit, and with `FractionsLostWarning` if the default rounded some.
 ///
 /// >>> import numpy, arraybridge
 /// >>> image = numpy.array([100, 500], dtype="uint16")
-/// >>> arraybridge.finish_dtype(numpy.array([99.99, 500.0]), image)
-/// array([100, 500], dtype=uint16)
+/// >>> arraybridge.finish_dtype(numpy.array([100.0, 499.0]), image)
+/// array([100, 499], dtype=uint16)
 #[pyfunction]
 #[pyo3(signature = (result, lead, *, dtype_conversion=None, scaling=None, function="function"))]
 fn finish_dtype<'py>(
@@ -83,13 +82,14 @@ fn finish_dtype<'py>(
 ) -> Result<Bound<'py, PyAny>> {
     let base = Policy::default_of_context(result.py());
     let policy = Policy::from_py(dtype_conversion, scaling, base)?;
-    policy::finish(result, &Lead::of(lead), policy, Function { name: function, warned: None })
+    policy::finish(result, &Lead::of(lead), policy, function)
 }
 
 /// Adds the functions and classes of this file to the module.
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     policy::install(module)?;
     module.add_class::<DtypePolicy>()?;
+    module.add_function(wrap_pyfunction!(policy::configure, module)?)?;
     module.add_function(wrap_pyfunction!(stretch, module)?)?;
     module.add_function(wrap_pyfunction!(finish_dtype, module)?)?;
     Ok(())

@@ -47,9 +47,9 @@ pub use crate::rust_function::{
 pub mod package {
     pub use crate::c_api::publish;
     pub use crate::convert::record::Record;
-    pub use crate::convert::trace::{NoCopy, Trace};
+    pub use crate::convert::trace::{NoCopy, Trace, or_always_copy};
     pub use crate::convert::{
-        Narrowing, Request, WarnedDtypes, as_array, class_of, convert_labelled, scalar_as_array,
+        Narrowing, Request, as_array, class_of, convert_labelled, scalar_as_array,
     };
     pub use crate::cuda::thread_stream::ThreadStream;
     pub use crate::declared::{Declared, Decorator, declare, memory_types};
@@ -79,7 +79,7 @@ pub mod package {
     /// The dtype policy.
     pub mod policy {
         pub use crate::host::cast::Scaling;
-        pub use crate::policy::{Function, dtype_named, finish, install};
+        pub use crate::policy::{configure, dtype_named, finish, install, narrow_named};
     }
 
     /// Stacks and slices.
@@ -93,7 +93,6 @@ pub mod package {
     pub mod start {
         pub use crate::convert::registry::converters;
         pub use crate::framework::isolate::watch_imports;
-        pub use crate::framework::warnings::install;
     }
 
     /// A framework's device of an array.

@@ -222,7 +222,7 @@ def made(drawing: Drawing, x: float, y: float, name: str, calls: list[int], fits
 
 VALUES = (-3.2, 0.5, 1.5, 2.5, 254.6, 300.0)
 POLICIES: dict[str, dict[str, str]] = {
-    "preserve (default)": {},
+    "default": {},
     'scaling="stretch"': {"scaling": "stretch"},
     '"uint16"': {"dtype_conversion": "uint16"},
     '"float32"': {"dtype_conversion": "float32"},

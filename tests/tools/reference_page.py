@@ -26,7 +26,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
     "Declare functions": ("torch", "memory_types", "as_function", "Declared"),
     "Inside compiled programs": ("jax_callback", "torch_op"),
     "See what happens": ("trace", "Record"),
-    "Dtypes": ("dtype_policy", "finish_dtype", "DtypeConversion", "SCALING_FUNCTIONS"),
+    "Dtypes": ("dtype_policy", "configure", "finish_dtype", "DtypeConversion", "SCALING_FUNCTIONS"),
     "Slices": ("stack_slices", "unstack_slices", "process_slices", "progress"),
     "Devices and memory": ("thread_stream", "cleanup_all_gpu_frameworks"),
     "Frameworks": (

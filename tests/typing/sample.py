@@ -53,6 +53,9 @@ def contexts(image: Image) -> None:
         ab.convert(image, "numpy")
     with ab.dtype_policy(scaling="stetch"):  # type: ignore[arg-type]
         pass
+    before = ab.configure(narrow="error", copy="auto")
+    ab.configure(**before)
+    ab.configure(copy="never")  # type: ignore[arg-type]
     collected = ab.trace()
     with collected as records:
         ab.convert(image, "numpy", copy=True)

@@ -147,7 +147,7 @@ pub fn reason(_: &Reader<'_>, section: &Section<'_>, table: &mut Entries) {
     let Some(role) = table.word("role") else { return };
     let belongs = match role {
         "gradient" => "guards",
-        "traced" => "refuse",
+        "traced" | "differentiated" => "refuse",
         _ => "reasons",
     };
     if section.key != belongs {

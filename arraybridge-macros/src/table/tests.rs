@@ -126,7 +126,7 @@ mistakes! {
         "t.toml:7:34: unknown role `gradeint`; write `gradient`",
     ];
     a_role_unlike_any_known_one: HOST, r#"why = "lazy""# => r#"why = "lazy", role = "autograd""#, [
-        "t.toml:7:34: unknown role `autograd`; known roles: gradient, traced, lifted, released",
+        "t.toml:7:34: unknown role `autograd`; known roles: gradient, traced, differentiated, lifted, released",
     ];
     a_role_of_another_list: HOST, r#"why = "lazy""# => r#"why = "lazy", role = "lifted""#, [
         "t.toml:7:34: role `lifted` belongs to `reasons`; remove it from `guards`",

@@ -25,6 +25,7 @@ from .exceptions import (
     NarrowedDtypeWarning,
     NoAcceleratorWarning,
     OomFallbackWarning,
+    ResultCollapsedError,
     RoundedIntegersWarning,
     SharedImmutableMemoryWarning,
     UnexpectedResultError,
@@ -78,6 +79,7 @@ __all__ = [
     "NoAcceleratorWarning",
     "OomFallbackWarning",
     "Record",
+    "ResultCollapsedError",
     "RoundedIntegersWarning",
     "SharedImmutableMemoryWarning",
     "Tensor",
@@ -88,6 +90,7 @@ __all__ = [
     "__version__",
     "as_function",
     "cleanup_all_gpu_frameworks",
+    "configure",
     "convert",
     "convert_memory",
     "registered_pairs",
@@ -362,7 +365,7 @@ def convert(
         its kind of device if the target has one, and goes to the target's current device otherwise.
     copy : bool, optional
         None shares memory if the target can wrap it, and copies otherwise. True always copies.
-        False shares, or raises CopyRequiredError with the reason.
+        False shares, or raises CopyRequiredError with the reason. `configure` sets the default.
     dtype : str or dtype, optional
         The dtype to cast to: a name, also one of NumPy's such as "f4", the dtype object of any
         framework, or a type such as float. Floats are rounded half to even, values outside the
@@ -420,8 +423,8 @@ def convert_memory(
         Names of frameworks.
     gpu_id : int, optional
         The index of the target's accelerator to prefer. Frameworks without device memory ignore it.
-        A framework that finds no accelerator on this machine leaves the array on the host, with one
-        NoAcceleratorWarning per process and framework.
+        A framework that finds no accelerator on this machine leaves the array on the host, with a
+        NoAcceleratorWarning.
     copy : bool, optional
         As in `convert`.
 
@@ -429,7 +432,7 @@ def convert_memory(
     -------
     array
         An array of `target_type` with the same shape. If the target lacks the dtype, the array gets
-        the nearest dtype that it has, with one NarrowedDtypeWarning per dtype.
+        the nearest dtype that it has, with a NarrowedDtypeWarning.
 
     Raises
     ------
@@ -586,20 +589,21 @@ def finish_dtype(
 ) -> Any:
     """Give a result the dtype of a policy, as declared functions do with their results.
 
-    `result` is an array of any framework and shape. `lead` is the array whose dtype is preserved by
-    default. `dtype_conversion` is a `DtypeConversion`, its value, or a dtype. `scaling` is how
-    floats become integers: "clamp" (round half to even, saturate, NaN to 0), "unit" (the values are
-    in [0, 1] or [-1, 1]) or "stretch" (minimum to maximum). `None` stands for the default of the
-    context.
+    `result` is an array of any framework and shape. `lead` is the array whose dtype is preserved.
+    `dtype_conversion` is "default", "preserve", "native", a `DtypeConversion` or a dtype, as in
+    `dtype_policy`. `scaling` is how floats become integers: "clamp" (round half to even, saturate,
+    NaN to 0), "unit" (the values are in [0, 1] or [-1, 1]) or "stretch" (minimum to maximum).
+    `None` stands for the default of the context.
 
-    Raises `ValueError` for an unknown name and for a cast from complex to real. Raises
+    Raises `ResultCollapsedError` if the default would round the result to next to nothing. Raises
+    `ValueError` for an unknown name and for a cast from complex to real. Raises
     `UnsupportedDtypeError` if the framework lacks the dtype. Warns with `ClippedValuesWarning` if
-    values did not fit.
+    values did not fit, and with `FractionsLostWarning` if the default rounded some.
 
     >>> import numpy, arraybridge
     >>> image = numpy.array([100, 500], dtype="uint16")
-    >>> arraybridge.finish_dtype(numpy.array([99.99, 500.0]), image)
-    array([100, 500], dtype=uint16)
+    >>> arraybridge.finish_dtype(numpy.array([100.0, 499.0]), image)
+    array([100, 499], dtype=uint16)
     """
 
 @final
@@ -625,7 +629,10 @@ class thread_stream:
 class dtype_policy(AbstractContextManager[None]):
     """Set the default dtype policy of declared functions: `with dtype_policy(scaling="unit"):`.
 
-    `dtype_conversion` is a `DtypeConversion`, "preserve", "native" or a dtype. `scaling` is
+    `dtype_conversion` is a `DtypeConversion`, "default", "preserve", "native" or a dtype. "default"
+    gives floats the dtype of an image that they were computed from, unless rounding would destroy
+    them or cut a gradient; "preserve" gives every result the dtype of the first array, and "native"
+    that which the function returned. `scaling` is
     "clamp" (round half to even, saturate, NaN to 0), "unit" (results are in [0, 1] or [-1, 1]) or
     "stretch" (minimum to maximum). `narrow` is what becomes of arguments whose dtype the framework
     lacks: "warn" converts them to the nearest dtype that it has, with a NarrowedDtypeWarning, and
@@ -719,6 +726,51 @@ def process_slices(
     >>> image = numpy.arange(12).reshape(2, 2, 3)
     >>> arraybridge.process_slices(image, lambda s: (s.T, s.sum()), (), {})[0].shape
     (2, 3, 2)
+    """
+
+def configure(
+    *,
+    dtype_conversion: Any = None,
+    scaling: Literal["clamp", "unit", "stretch"] | None = None,
+    narrow: Literal["warn", "error"] | None = None,
+    copy: Literal["auto"] | bool | None = None,
+) -> dict[str, Any]:
+    """Set the defaults of the whole process, and return those before as a dict.
+
+    Threads and the workers of thread pools see them, unlike a `dtype_policy` block. A block, a
+    declaration and a call go before them. An argument that is left out changes nothing, so that
+    `configure()` returns what is set, and `configure(**before)` restores it.
+
+    Parameters
+    ----------
+    dtype_conversion, scaling, narrow : optional
+        As in `dtype_policy`.
+    copy : {"auto", True, False}, optional
+        The argument `copy` of conversions that have none of their own: "auto" shares memory where
+        it can, True always copies, and False shares or raises, as in a `no_copy` block.
+
+    Returns
+    -------
+    dict
+        The four settings as they were before.
+
+    Raises
+    ------
+    ValueError
+        If a name is unknown. Nothing is set then.
+
+    Notes
+    -----
+    When the package is imported, the defaults are read from ARRAYBRIDGE_DTYPE_CONVERSION,
+    ARRAYBRIDGE_SCALING, ARRAYBRIDGE_NARROW and ARRAYBRIDGE_COPY. Processes that a pool starts read
+    them too; other settings reach them by the initializer of the pool.
+
+    Examples
+    --------
+    >>> import arraybridge
+    >>> before = arraybridge.configure(dtype_conversion="native")
+    >>> arraybridge.configure(**before)["dtype_conversion"]
+    'native'
     """
 
 def cleanup_all_gpu_frameworks(device_id: int | None = None) -> dict[str, list[int]]:

@@ -21,6 +21,7 @@ __all__ = [
     "NarrowedDtypeWarning",
     "NoAcceleratorWarning",
     "OomFallbackWarning",
+    "ResultCollapsedError",
     "RoundedIntegersWarning",
     "SharedImmutableMemoryWarning",
     "UnexpectedResultError",
@@ -100,6 +101,30 @@ class UnknownFrameworkError(MemoryConversionError, ValueError):
         return self.reason
 
 
+class ResultCollapsedError(MemoryConversionError, ValueError):
+    """Rounding to integers would destroy a function's result.
+
+    A function computed floats from an image of integers, and the default dtype policy was to round
+    them to the dtype of the image. But they are fractions within [-1, 1], as scikit-image returns
+    them, and the image is not; or rounding would take a quarter of their root mean square. The
+    message shows both ranges, and names the ways out: ``scaling="unit"``,
+    ``dtype_conversion="native"`` and ``dtype_conversion="preserve"``.
+
+    >>> import arraybridge, numpy
+    >>> halves = arraybridge.numpy(lambda image: image / 65536)
+    >>> try:
+    ...     halves(numpy.array([100, 40000], "uint16"))
+    ... except arraybridge.ResultCollapsedError as error:
+    ...     print("native" in str(error))
+    True
+    >>> halves(numpy.array([100, 40000], "uint16"), dtype_conversion="preserve")
+    array([0, 1], dtype=uint16)
+    """
+
+    def __str__(self) -> str:
+        return self.reason
+
+
 class OomFallbackWarning(UserWarning):
     """A declared function ran out of memory on its device and was retried on the host."""
 
@@ -136,24 +161,26 @@ class SharedImmutableMemoryWarning(UserWarning):
 
 
 class GradientDetachedWarning(UserWarning):
-    """An array that requires a gradient was converted, and no gradient flows back through it.
+    """No gradient flows back through an array.
 
-    The warning is given once per process and pair of frameworks. To detach on purpose, convert
-    ``x.detach()``.
+    It requires a gradient and was converted to another framework: ``x.detach()`` says that this is
+    intended. Or a function's floats became integers in a trace, by the default dtype policy, and
+    the trace does not say whether a gradient is computed: ``dtype_conversion`` says what is
+    intended.
     """
 
 
 class NoAcceleratorWarning(UserWarning):
     """``gpu_id`` was given, but the framework finds no accelerator on this machine.
 
-    The arrays are on the host. The warning is given once per process and framework.
+    The arrays are on the host.
     """
 
 
 class NarrowedDtypeWarning(UserWarning):
     """A framework lacks a dtype, so arrays were converted to its nearest dtype.
 
-    The warning is given once per function and dtype. ``narrow="error"`` makes it an error.
+    ``narrow="error"`` makes it an error.
     """
 
 
@@ -168,8 +195,8 @@ class ClippedValuesWarning(UserWarning):
 class FractionsLostWarning(UserWarning):
     """The default dtype policy rounded values of a function's result to whole numbers.
 
-    The message names the function, counts the values and names a policy that keeps them. It is
-    given once per function, and not if a policy was chosen.
+    The message names the function, counts the values and names a policy that keeps them. It is not
+    given if ``dtype_conversion`` was chosen.
     """
 
 

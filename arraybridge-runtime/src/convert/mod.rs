@@ -56,7 +56,7 @@ pub use execute::make_array;
 pub use foreign::{open_any, open_on_host, open_to_hold};
 pub use gradient::{expect_no_gradient, warn_if_detached};
 pub use likes::{as_array, as_numpy, is_like_array, scalar_as_array, seen_as_array};
-pub use narrow::{Narrowing, WarnedDtypes, convert_labelled, convert_narrowed, narrowed};
+pub use narrow::{Narrowing, convert_labelled, convert_narrowed, narrowed};
 pub use numpy::wrap_numpy;
 pub use pin::pin;
 pub use prepare::explain_refusal;

@@ -1,7 +1,5 @@
 //! Narrowing: an array whose dtype the target lacks gets the nearest one that the target has.
 
-use std::sync::atomic::{AtomicU32, Ordering};
-
 use pyo3::prelude::*;
 
 use super::available::{dtypes, nearest};
@@ -21,21 +19,16 @@ use crate::interpreter::error::{Error, Result, warn};
 pub struct Narrowing<'a> {
     /// The name of the function.
     pub function: &'a str,
-    /// What it was warned of.
-    pub warned: &'a WarnedDtypes,
 }
 
 impl Narrowing<'_> {
-    /// Says, once per function and dtype, that arrays become narrower.
+    /// Says that an array becomes narrower.
     ///
     /// # Errors
     ///
     /// The warning, if a filter makes it an exception.
     #[cold]
     pub fn warn(&self, py: Python<'_>, from: DType, to: DType, target: &Framework) -> Result<()> {
-        if !self.warned.is_first(from) {
-            return Ok(());
-        }
         let title = target.title;
         let hint = target.hint_for(from);
         let text = format!(
@@ -43,32 +36,7 @@ impl Narrowing<'_> {
              narrow=\"error\" to make this an error{hint}",
             self.function
         );
-        // What became an exception was not given: the next call raises it again.
-        warn(py, "NarrowedDtypeWarning", text).map_err(|raised| {
-            self.warned.forget(from);
-            raised.into()
-        })
-    }
-}
-
-/// The dtypes that a function was warned of.
-#[derive(Debug, Default)]
-pub struct WarnedDtypes(AtomicU32);
-
-impl WarnedDtypes {
-    /// None.
-    #[must_use]
-    pub const fn new() -> WarnedDtypes {
-        WarnedDtypes(AtomicU32::new(0))
-    }
-
-    fn is_first(&self, dtype: DType) -> bool {
-        let bit = 1 << dtype as u32;
-        self.0.fetch_or(bit, Ordering::Relaxed) & bit == 0
-    }
-
-    fn forget(&self, dtype: DType) {
-        self.0.fetch_and(!(1 << dtype as u32), Ordering::Relaxed);
+        Ok(warn(py, "NarrowedDtypeWarning", text)?)
     }
 }
 

@@ -6,7 +6,7 @@
 use std::ffi::c_int;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use pyo3::intern;
@@ -183,23 +183,60 @@ fn caller(py: Python<'_>) -> PyResult<(String, Option<u32>)> {
     }
 }
 
-/// The `copy` argument, or what the context says where none was given.
+/// The `copy` argument, or what the context and the process say where none was given.
 #[inline]
 pub fn copy_default(py: Python<'_>, copy: Option<bool>) -> Option<bool> {
-    match copy {
-        None => {
-            let table = TABLE.get();
-            let strict = table.strict.load(Ordering::Relaxed) != 0 && table.is_strict(py);
-            strict.then_some(false)
-        }
-        copy => copy,
+    if copy.is_some() {
+        return copy;
+    }
+    let table = TABLE.get();
+    let strict = table.strict.load(Ordering::Relaxed) != 0 && table.is_strict(py);
+    if strict { Some(false) } else { set_by_configure().filter(|copies| *copies) }
+}
+
+/// The `copy` argument, or true where the process says that everything is copied.
+#[inline]
+pub fn or_always_copy(py: Python<'_>, copy: Option<bool>) -> Option<bool> {
+    copy.or_else(|| copy_default(py, None).filter(|copies| *copies))
+}
+
+/// Whether conversions of the process copy: [`AUTO`], [`NEVER`] or [`ALWAYS`].
+static COPY: AtomicU8 = AtomicU8::new(AUTO);
+
+const AUTO: u8 = 0;
+const NEVER: u8 = 1;
+const ALWAYS: u8 = 2;
+
+/// The `copy` argument of the process.
+#[inline]
+pub fn set_by_configure() -> Option<bool> {
+    match COPY.load(Ordering::Relaxed) {
+        NEVER => Some(false),
+        ALWAYS => Some(true),
+        _ => None,
     }
 }
 
-/// Whether the context is within a scope of this module's class.
+/// Sets the `copy` argument of the process.
+pub fn set_copy(copy: Option<bool>) {
+    let strict = &TABLE.get().strict;
+    let new = match copy {
+        Some(false) => NEVER,
+        Some(true) => ALWAYS,
+        None => AUTO,
+    };
+    // Counted like a scope that everybody is in.
+    match (COPY.swap(new, Ordering::Relaxed) == NEVER, new == NEVER) {
+        (false, true) => drop(strict.fetch_add(1, Ordering::Relaxed)),
+        (true, false) => drop(strict.fetch_sub(1, Ordering::Relaxed)),
+        _ => {}
+    }
+}
+
+/// Whether the context is within a scope of this module's class, or the process forbids copies.
 fn is_strict(py: Python<'_>) -> bool {
-    let strict = STRICT.get(py).and_then(|v| v.call_method0("get"));
-    strict.is_ok_and(|v| v.is_truthy().unwrap_or(false))
+    let strict = || STRICT.get(py).and_then(|v| v.call_method0("get"));
+    set_by_configure() == Some(false) || strict().is_ok_and(|v| v.is_truthy().unwrap_or(false))
 }
 
 /// Collects records. `arraybridge.trace` is made of it.

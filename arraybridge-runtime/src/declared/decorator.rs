@@ -38,7 +38,7 @@ dtype_conversion, scaling : optional
     The dtype of results, and how floats become integers, as in `dtype_policy`.
 narrow : str, optional
     What becomes of an array whose dtype the framework lacks: \"warn\" converts it to the nearest
-    dtype, with one NarrowedDtypeWarning per dtype; \"error\" raises UnsupportedDtypeError.
+    dtype, with a NarrowedDtypeWarning; \"error\" raises UnsupportedDtypeError.
 oom_recovery : bool, optional
     False disables retries when memory runs out.
 on_oom : str or sequence of str, optional
@@ -119,8 +119,8 @@ impl Decorator {
         let doc = format!(
             "Declare that a function works on {title} arrays, whatever arrays it is called with.\n\n\
              Its array arguments, by position, by name and in lists, tuples, dicts and \
-             dataclasses, are converted to {title} arrays on one device. The first array of its result gets the dtype of the \
-             first array argument. When memory runs out, the call is retried: after the caches \
+             dataclasses, are converted to {title} arrays on one device. By default, floats that it returns for an image get \
+             the dtype of the image. When memory runs out, the call is retried: after the caches \
              were cleared, then part by part if `split_axis` is set, then on the host.\n\n\
              {OPTIONS_DOC}\n\n\
              Examples\n--------\n\

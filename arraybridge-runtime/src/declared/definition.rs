@@ -1,6 +1,6 @@
 //! A function and its declaration, read once when the function is declared.
 
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -11,7 +11,7 @@ use super::options::{Options, OutputType};
 use super::passthrough::Passthrough;
 use super::signature::Parameters;
 use crate::convert::record::Record;
-use crate::convert::{Narrowing, WarnedDtypes, trace};
+use crate::convert::{Narrowing, trace};
 use crate::framework::spec::Framework;
 use crate::interpreter::error::{Error, Result};
 use crate::policy::{Narrow, Policy};
@@ -60,12 +60,8 @@ pub struct Definition {
     pub binding: Binding,
     /// How arguments that fit are passed through, if they can be.
     pub passthrough: Option<Passthrough>,
-    /// Whether it was warned that its results lose what they have between whole numbers.
-    pub warned_of_fractions: AtomicBool,
     /// For how large an array memory sufficed.
     pub room: Room,
-    /// Of which dtypes it was warned that arrays are narrowed.
-    pub warned_of_narrowing: WarnedDtypes,
 }
 
 impl Definition {
@@ -99,9 +95,7 @@ impl Definition {
             parameters,
             binding,
             passthrough: None,
-            warned_of_fractions: AtomicBool::new(false),
             room: Room::new(),
-            warned_of_narrowing: WarnedDtypes::new(),
         };
         if definition.options.tiles.is_some() && definition.kind != FunctionKind::Plain {
             let text = "tiles is for functions that return their result";
@@ -127,7 +121,7 @@ impl Definition {
         let narrow = || Policy::default_of_context(py).narrow;
         let is_allowed = self.options.narrow.unwrap_or_else(narrow) == Narrow::Warn
             && trace::copy_default(py, self.options.copy) != Some(false);
-        let narrowing = Narrowing { function: &self.name, warned: &self.warned_of_narrowing };
+        let narrowing = Narrowing { function: &self.name };
         is_allowed.then_some(narrowing)
     }
 }

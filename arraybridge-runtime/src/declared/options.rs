@@ -182,14 +182,13 @@ impl Options {
     pub fn policy(&self, py: Python<'_>) -> Policy {
         match (self.conversion, self.scaling) {
             (Some(conversion), Some(scaling)) => {
-                Policy { conversion, scaling, is_chosen: true, ..Policy::default() }
+                Policy { conversion, scaling, ..Policy::default() }
             }
             (conversion, scaling) => {
                 let base = Policy::default_of_context(py);
                 Policy {
                     conversion: conversion.unwrap_or(base.conversion),
                     scaling: scaling.unwrap_or(base.scaling),
-                    is_chosen: base.is_chosen || conversion.is_some() || scaling.is_some(),
                     narrow: base.narrow,
                 }
             }

@@ -200,6 +200,9 @@ fn check<'a, 'py: 'a>(
     if framework.memory != Memory::Host && !has_host_only(py, framework) {
         return None;
     }
+    if trace::set_by_configure() == Some(true) && definition.options.copy.is_none() {
+        return None;
+    }
     let records = framework.version.is_some() && definition.options.retries();
     let mut checked = CheckedArguments { lead: None, versions: SmallVec::new(), written: false };
     let (positional, named) = given.all().split_at(given.positional());

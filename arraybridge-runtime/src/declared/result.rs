@@ -15,7 +15,8 @@ use crate::framework::spec::Framework;
 use crate::interpreter::containers::Container;
 use crate::interpreter::error::{Error, Result};
 use crate::memory::numpy_array;
-use crate::policy::{self, Conversion, Function, Lead, Policy, StackPolicy};
+use crate::memory::shape;
+use crate::policy::{self, Conversion, Lead, Policy, StackPolicy};
 
 /// What a result comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,15 +73,15 @@ fn finish_items<'py>(
     let mut changed = false;
     let mut items = container.items()?;
     for (index, item) in items.iter_mut().enumerate() {
-        let will_be_stacked =
-            scope == ResultScope::Slice && depth == 0 && container.is_tuple() && index == 0;
+        let is_element = scope == ResultScope::Slice && depth == 0 && container.is_tuple();
         let finished = match detect::class_of(item) {
             Some(class) => {
                 let is_first = std::mem::take(is_first);
-                match will_be_stacked {
-                    true => continue,
-                    false => Some(finish_array(call, item.clone(), class, is_first, scope)?),
+                // What will be stacked gets the policy of the stack.
+                if is_element && (index == 0 || is_first && is_image_of_slice(call, item)) {
+                    continue;
                 }
+                Some(finish_array(call, item.clone(), class, is_first, scope)?)
             }
             None => match Container::of(item) {
                 Some(inner) if inner.is_dataclass() => None,
@@ -94,6 +95,12 @@ fn finish_items<'py>(
         }
     }
     if changed { Ok(Some(container.with(items)?)) } else { Ok(None) }
+}
+
+/// Whether an array has the shape of a slice of the lead.
+fn is_image_of_slice(call: &Call<'_, '_>, array: &Bound<'_, PyAny>) -> bool {
+    let lead = call.slots.first().and_then(|slot| shape::of(&slot.value));
+    lead.is_some_and(|lead| shape::of(array).is_some_and(|shape| shape[..] == lead[1..]))
 }
 
 /// Converts a scalar of NumPy, which is what its reductions return, to an array of another framework that the
@@ -129,7 +136,7 @@ fn finish_array<'py>(
     let lead_array = call.slots.first().map(|slot| &slot.value);
     if is_first && !has_wanted_dtype(call.policy, lead_array, &array, class) {
         let lead = lead_of(call, scope);
-        array = match policy::finish(&array, &lead, call.policy, function_of(call)) {
+        array = match policy::finish(&array, &lead, call.policy, &call.definition.name) {
             Err(error) if error.is_missing_dtype() => {
                 finish_without_dtype(call, &array, class, lead, error)?
             }
@@ -152,47 +159,40 @@ fn finish_without_dtype<'py>(
     call: &Call<'_, 'py>,
     array: &Bound<'py, PyAny>,
     class: Class,
-    mut lead: Lead,
+    mut lead: Lead<'_, 'py>,
     mut error: Error,
 ) -> Result<Bound<'py, PyAny>> {
     let (mut array, mut framework) = (array.clone(), class.framework);
     if let Some(output) = call.output().filter(|o| o.memory_type != framework.memory_type) {
         array = convert_to_output(call, &array, class, output)?;
         framework = output;
-        match policy::finish(&array, &lead, call.policy, function_of(call)) {
+        match policy::finish(&array, &lead, call.policy, &call.definition.name) {
             Err(next) if next.is_missing_dtype() => error = next,
             finished => return finished,
         }
     }
     let py = call.py;
-    let preserves = call.policy.conversion == Conversion::PreserveInput;
+    let preserves =
+        matches!(call.policy.conversion, Conversion::Default | Conversion::PreserveInput);
     let narrowing = call.definition.narrowing(py).filter(|_| preserves);
     let (Some(narrowing), Some(from)) = (narrowing, lead.dtype) else { return Err(error) };
     let Some(to) = convert::narrowed(py, from, framework)? else { return Err(error) };
     lead.dtype = Some(to);
-    let finished = policy::finish(&array, &lead, call.policy, function_of(call))?;
+    let finished = policy::finish(&array, &lead, call.policy, &call.definition.name)?;
     narrowing.warn(py, from, to, framework)?;
     Ok(finished)
 }
 
 /// The policy for results that are put together: the slices of a stack, or the tiles of a call.
-pub fn joined_policy<'a>(call: &Call<'a, '_>, scope: ResultScope) -> StackPolicy<'a> {
-    StackPolicy::new(call.policy, lead_of(call, scope), function_of(call))
+pub fn joined_policy<'a, 'py>(call: &'a Call<'_, 'py>, scope: ResultScope) -> StackPolicy<'a, 'py> {
+    StackPolicy::new(call.policy, lead_of(call, scope), &call.definition.name)
 }
 
-/// The lead of a call. In a stack, a slice that was reduced to one number has one axis.
-fn lead_of(call: &Call<'_, '_>, scope: ResultScope) -> Lead {
-    let mut lead = call.slots.first().map_or_else(Lead::default, |slot| Lead::of(&slot.value));
-    if scope == ResultScope::Stack {
-        lead.reduced_ndim = Some(1);
-    }
-    lead
-}
-
-/// The function of a call, for the warnings about its result.
-fn function_of<'a>(call: &Call<'a, '_>) -> Function<'a> {
-    let definition = call.definition;
-    Function { name: &definition.name, warned: Some(&definition.warned_of_fractions) }
+/// The lead of a call.
+fn lead_of<'a, 'py>(call: &'a Call<'_, 'py>, scope: ResultScope) -> Lead<'a, 'py> {
+    let Some(slot) = call.slots.first() else { return Lead::default() };
+    let received_by = Some(call.definition.options.input);
+    Lead { received_by, is_stack: scope == ResultScope::Stack, ..Lead::of(&slot.value) }
 }
 
 /// Converts an array of a result to the output framework.
@@ -226,7 +226,7 @@ fn has_wanted_dtype<'py>(
     match policy.conversion {
         Conversion::NativeOutput => true,
         Conversion::Force(_) => false,
-        Conversion::PreserveInput => {
+        Conversion::Default | Conversion::PreserveInput => {
             let Some(lead) = lead else { return true };
             if array.is(lead) {
                 return true;

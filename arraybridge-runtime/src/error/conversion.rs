@@ -25,6 +25,8 @@ pub enum Failure {
     NotInstalled,
     /// `FrameworkTableError`.
     Table,
+    /// `ResultCollapsedError`.
+    Collapsed,
 }
 
 impl Failure {
@@ -39,6 +41,7 @@ impl Failure {
             Failure::Copy => "CopyRequiredError",
             Failure::NotInstalled => "FrameworkNotInstalledError",
             Failure::Table => "FrameworkTableError",
+            Failure::Collapsed => "ResultCollapsedError",
         }
     }
 }
@@ -65,5 +68,10 @@ impl Error {
     #[must_use]
     pub fn is_missing_dtype(&self) -> bool {
         matches!(self, Error::Conversion(error) if matches!(error.failure, Failure::Dtype))
+    }
+
+    /// Whether rounding would have destroyed a result.
+    pub(crate) fn is_collapsed(&self) -> bool {
+        matches!(self, Error::Conversion(error) if matches!(error.failure, Failure::Collapsed))
     }
 }

@@ -6,7 +6,9 @@
 use pyo3::prelude::*;
 
 use crate::framework::loaded::Loaded;
-use crate::framework::spec::{DType, Framework, Guard, Kind, Memory, Missing, Op, ReasonRole};
+use crate::framework::spec::{
+    DType, Framework, Guard, Kind, Memory, Missing, Op, ReasonRole, RefusedClasses,
+};
 use crate::interpreter::error::attempt;
 
 impl Guard {
@@ -29,6 +31,13 @@ impl Guard {
     fn holds_or_raises<'py>(&self, loaded: Loaded<'py>, data: &Bound<'py, PyAny>) -> bool {
         let py = loaded.py();
         attempt(py, self.holds(loaded, data)).unwrap_or(true)
+    }
+}
+
+impl RefusedClasses {
+    /// Whether its classes stand for arrays while a function is traced.
+    fn is_tracer(&self) -> bool {
+        matches!(self.role, Some(ReasonRole::Traced | ReasonRole::Differentiated))
     }
 }
 
@@ -58,13 +67,19 @@ impl<'py> Loaded<'py> {
             return attempt(py, recording.holds(self, [])).unwrap_or(true);
         }
         let says = guards.iter().any(|guard| guard.role == Some(ReasonRole::Gradient));
-        let traces = refuse.iter().any(|refusal| refusal.role == Some(ReasonRole::Traced));
+        let traces = refuse.iter().any(RefusedClasses::is_tracer);
         *memory == Memory::Either && !says && !traces
     }
 
     /// Whether an operation on the array is recorded for a gradient, or may be.
     pub fn records(self, data: &Bound<'py, PyAny>) -> bool {
         self.is_recorded(data) == Some(true) || self.may_record()
+    }
+
+    /// Whether a gradient flows through an array, or may: it says so, or operations are recorded.
+    pub fn may_carry(self, data: &Bound<'py, PyAny>) -> bool {
+        self.is_recorded(data) == Some(true)
+            || (self.framework.recording.is_some() && self.may_record())
     }
 
     /// Whether a transformation of functions is at work in this thread, in which others would not take part.
@@ -89,7 +104,13 @@ impl<'py> Loaded<'py> {
     /// Whether an array of a refused class stands for one while a function is traced.
     pub fn is_tracer(self, why: &str) -> bool {
         let mut refusals = self.framework.refuse.iter();
-        refusals.any(|refusal| refusal.why == why && refusal.role == Some(ReasonRole::Traced))
+        refusals.any(|refusal| refusal.why == why && refusal.is_tracer())
+    }
+
+    /// Whether an array of a refused class stands for one while a gradient is computed.
+    pub fn is_differentiated(self, why: &str) -> bool {
+        let is_it = |refusal: &RefusedClasses| refusal.role == Some(ReasonRole::Differentiated);
+        self.framework.refuse.iter().any(|refusal| refusal.why == why && is_it(refusal))
     }
 
     /// The reason why an array has no memory to export, if the table knows it.

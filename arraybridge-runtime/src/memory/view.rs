@@ -141,7 +141,7 @@ impl View {
     /// # Panics
     ///
     /// When there is no such index.
-    pub(super) fn slice(&self, index: usize) -> View {
+    pub fn slice(&self, index: usize) -> View {
         let mut slice = self.part(0, index, index + 1);
         slice.shape.remove(0);
         slice.strides.remove(0);

@@ -6,7 +6,7 @@ use numpy::PyArrayDescr;
 use pyo3::prelude::*;
 use pyo3::types::{PyString, PyTuple, PyType};
 
-use super::{Conversion, Narrow, Policy};
+use super::{Conversion, Narrow, Policy, configured};
 use crate::framework::loaded;
 use crate::framework::spec::DType;
 use crate::host::cast::Scaling;
@@ -14,6 +14,7 @@ use crate::interpreter::context::{ContextBlock, ContextVariable};
 use crate::interpreter::error::{Error, Result, attempt};
 use crate::memory::numpy_array;
 
+const DEFAULT: &str = "default";
 const PRESERVE: &str = "preserve";
 const NATIVE: &str = "native";
 
@@ -26,7 +27,7 @@ impl Policy {
     /// Reads the arguments `dtype_conversion` and `scaling`. Where one is missing or `None`, that part
     /// of `base` is used.
     ///
-    /// A conversion is one of the strings `"preserve"` and `"native"`, in either case, a dtype's name
+    /// A conversion is one of the strings `"default"`, `"preserve"` and `"native"`, in either case, a dtype's name
     /// or a framework's dtype object. A member of an enum counts as its value, an object with an
     /// attribute `default_dtype_conversion` as that attribute.
     ///
@@ -38,8 +39,6 @@ impl Policy {
         scaling: Option<&Bound<'_, PyAny>>,
         base: Policy,
     ) -> Result<Policy> {
-        let is_given = |object: Option<&Bound<'_, PyAny>>| object.is_some_and(|o| !o.is_none());
-        let is_chosen = base.is_chosen || is_given(dtype_conversion) || is_given(scaling);
         let conversion = match dtype_conversion.filter(|object| !object.is_none()) {
             Some(object) => conversion(object)?,
             None => base.conversion,
@@ -48,29 +47,30 @@ impl Policy {
             Some(object) => scaling_named(object)?,
             None => base.scaling,
         };
-        Ok(Policy { conversion, scaling, is_chosen, narrow: base.narrow })
+        Ok(Policy { conversion, scaling, narrow: base.narrow })
     }
 
-    /// The default of the current context: that of the innermost `dtype_policy` block, or
-    /// [`Policy::default`] outside of all blocks.
+    /// The default of the current context: that of the innermost `dtype_policy` block, or that of the
+    /// process outside of all blocks.
     pub fn default_of_context(py: Python<'_>) -> Policy {
         if OWNER.load(Ordering::Relaxed) && !USED.load(Ordering::Relaxed) {
-            return Policy::default();
+            return configured::policy();
         }
         let read = || -> Result<Policy> {
             let value = variable(py)?.call_method0(pyo3::intern!(py, "get"))?;
-            let Ok(parts) = value.cast::<PyTuple>() else { return Ok(Policy::default()) };
+            let Ok(parts) = value.cast::<PyTuple>() else { return Ok(configured::policy()) };
             let (conversion, scaling) = (parts.get_item(0)?, parts.get_item(1)?);
             let policy = Policy::from_py(Some(&conversion), Some(&scaling), Policy::default())?;
             let narrow = narrow_named(&parts.get_item(2)?)?;
-            Ok(Policy { narrow, is_chosen: parts.get_item(3)?.is_truthy()?, ..policy })
+            Ok(Policy { narrow, ..policy })
         };
-        read().unwrap_or_default()
+        read().unwrap_or_else(|_| configured::policy())
     }
 
-    /// The names of the parts and whether they were chosen, which is what the context variable holds.
-    fn names(self) -> (&'static str, &'static str, &'static str, bool) {
+    /// The names of the parts, which is what the context variable holds.
+    pub(super) fn names(self) -> (&'static str, &'static str, &'static str) {
         let conversion = match self.conversion {
+            Conversion::Default => DEFAULT,
             Conversion::PreserveInput => PRESERVE,
             Conversion::NativeOutput => NATIVE,
             Conversion::Force(dtype) => dtype.name(),
@@ -78,7 +78,7 @@ impl Policy {
         let scaling = SCALINGS.iter().find(|(_, scaling)| *scaling == self.scaling);
         let narrow = NARROWS.iter().find(|(_, narrow)| *narrow == self.narrow);
         let scaling = scaling.map_or("clamp", |(name, _)| name);
-        (conversion, scaling, narrow.map_or("warn", |(name, _)| name), self.is_chosen)
+        (conversion, scaling, narrow.map_or("warn", |(name, _)| name))
     }
 }
 
@@ -91,6 +91,7 @@ fn conversion(object: &Bound<'_, PyAny>) -> Result<Conversion> {
     }
     let name = value.cast::<PyString>().ok().map(|name| last_part(name).to_lowercase());
     match name.as_deref() {
+        Some(DEFAULT) => Ok(Conversion::Default),
         Some(PRESERVE | "preserve_input") => Ok(Conversion::PreserveInput),
         Some(NATIVE | "native_output") => Ok(Conversion::NativeOutput),
         name => {
@@ -106,7 +107,7 @@ fn unknown_conversion(object: &Bound<'_, PyAny>) -> Error {
     let names: Vec<_> = DType::ALL.iter().map(|dtype| dtype.name()).collect();
     let text = object.repr().map(|text| text.to_string()).unwrap_or_default();
     Error::Value(format!(
-        "unknown dtype_conversion {text}; use DtypeConversion, {PRESERVE:?}, {NATIVE:?} or a dtype: {}",
+        "unknown dtype_conversion {text}; use DtypeConversion, {DEFAULT:?}, {PRESERVE:?}, {NATIVE:?} or a dtype: {}",
         names.join(", ")
     ))
 }
@@ -218,7 +219,8 @@ const ATTRIBUTE: &str = "_dtype_policy";
 pub fn install(module: &Bound<'_, PyModule>) -> PyResult<()> {
     let variable = VARIABLE.get(module.py())?;
     OWNER.store(true, Ordering::Relaxed);
-    module.add(ATTRIBUTE, variable)
+    module.add(ATTRIBUTE, variable)?;
+    configured::read_environment(module.py())
 }
 
 fn variable(py: Python<'_>) -> PyResult<&Bound<'_, PyAny>> {
@@ -228,7 +230,10 @@ fn variable(py: Python<'_>) -> PyResult<&Bound<'_, PyAny>> {
 
 /// Set the default dtype policy of declared functions: `with dtype_policy(scaling="unit"):`.
 ///
-/// `dtype_conversion` is a `DtypeConversion`, "preserve", "native" or a dtype. `scaling` is
+/// `dtype_conversion` is a `DtypeConversion`, "default", "preserve", "native" or a dtype. "default"
+/// gives floats the dtype of an image that they were computed from, unless rounding would destroy
+/// them or cut a gradient; "preserve" gives every result the dtype of the first array, and "native"
+/// that which the function returned. `scaling` is
 /// "clamp" (round half to even, saturate, NaN to 0), "unit" (results are in [0, 1] or [-1, 1]) or
 /// "stretch" (minimum to maximum). `narrow` is what becomes of arguments whose dtype the framework
 /// lacks: "warn" converts them to the nearest dtype that it has, with a NarrowedDtypeWarning, and

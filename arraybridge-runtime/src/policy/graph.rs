@@ -3,7 +3,7 @@
 
 use pyo3::prelude::*;
 
-use super::{DtypeCast, Function, Policy, ops};
+use super::{DtypeCast, Lead, Policy, ops};
 use crate::convert::plan::Why;
 use crate::convert::record::Record;
 use crate::convert::{self, Request, trace};
@@ -184,8 +184,8 @@ fn cast<'py>(
     from: DType,
     to: DType,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let (policy, function) = (Policy::default(), Function { name: "", warned: None });
-    let cast = DtypeCast { loaded, from, to, policy, function };
+    let (policy, lead) = (Policy::default(), Lead::default());
+    let cast = DtypeCast { loaded, from, to, policy, lead, function: "" };
     match detect::class_of(data).map(|class| class.role) {
         Some(Role::Value(op)) => ops::cast(&cast, &op.call(loaded, [data])?, None),
         _ => ops::cast(&cast, data, None),

@@ -6,14 +6,16 @@
 //! arrays that must stay in their graph or on their accelerator, and the kernels after a copy to the
 //! host for accelerators whose operations do not pass the [`probe`].
 
+mod collapse;
+mod configured;
 mod declare;
 mod graph;
 mod ops;
 mod probe;
+mod rules;
 mod stack;
 
 use pyo3::prelude::*;
-use std::sync::atomic::AtomicBool;
 
 use crate::convert::record::Record;
 use crate::convert::trace;
@@ -23,22 +25,28 @@ use crate::framework::device::{Device, Placement};
 use crate::framework::loaded::{self, Loaded};
 use crate::framework::oom;
 use crate::framework::spec::{DType, Kind, Memory, ReasonRole};
-use crate::framework::warnings::once;
-use crate::host::cast::Scaling;
+use crate::framework::warnings::gradient_cut;
+use crate::host::cast::{CastReport, Scaling};
 use crate::interpreter::error::{Error, Failure, Result, attempt, warn};
 use crate::memory::cast;
-use crate::memory::shape;
-use crate::memory::source::Source;
 
+use collapse::{Destroyed, Rounding};
+
+pub use configured::configure;
 pub use declare::{DtypePolicy, dtype_named, install, narrow_named};
 pub use graph::{cast_in_graph, convert_to, explain};
+pub use rules::Lead;
+use rules::Shape;
 pub use stack::StackPolicy;
 
 /// Which dtype a function's result gets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Conversion {
-    /// The dtype of the first array argument.
+    /// That of the first array argument for floats, where it is the dtype of an image or of floats; else the
+    /// dtype that the function returned. Rounding must not destroy the result, and cuts no gradient.
     #[default]
+    Default,
+    /// The dtype of the first array argument.
     PreserveInput,
     /// The dtype that the function returned.
     NativeOutput,
@@ -53,8 +61,6 @@ pub struct Policy {
     pub conversion: Conversion,
     /// How floats become integers.
     pub scaling: Scaling,
-    /// Whether somebody chose it: a decorator, a call or a `dtype_policy` block.
-    pub is_chosen: bool,
     /// What becomes of arguments whose dtype the framework lacks.
     pub narrow: Narrow,
 }
@@ -69,64 +75,35 @@ pub enum Narrow {
     Error,
 }
 
-/// The function whose result it is, for warnings.
-#[derive(Clone, Copy, Debug)]
-pub struct Function<'a> {
-    /// The name.
-    pub name: &'a str,
-    /// Whether it was warned that fractions are lost; `None` if that is not warned about.
-    pub warned: Option<&'a AtomicBool>,
-}
-
-/// What the policy needs to know about the lead, a call's first array argument.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Lead {
-    /// Its dtype; `None` if it is not one of ours.
-    pub dtype: Option<DType>,
-    /// The number of axes of a result that was reduced to one number and therefore keeps its dtype:
-    /// 0, or 1 for a stack with one number per slice. `None` if the lead itself is 0-d.
-    pub reduced_ndim: Option<usize>,
-}
-
-impl Lead {
-    /// Describes an array. The result is empty for an object that belongs to no framework.
-    pub fn of(array: &Bound<'_, PyAny>) -> Lead {
-        let py = array.py();
-        let Some(class) = detect::class_of(array) else { return Lead::default() };
-        let loaded = loaded::load(py, class.framework);
-        let dtype = loaded.ok().and_then(|loaded| loaded.dtype(array));
-        Lead { dtype, reduced_ndim: shape::ndim(array).filter(|ndim| *ndim > 0).map(|_| 0) }
-    }
-}
-
 /// Casts the first array of a function's result to the dtype that the policy asks for.
 ///
 /// An array that already has the dtype is returned as it is. So is everything whose dtype is not one
-/// of ours, such as an object of no framework or an array of strings. With
-/// [`PreserveInput`](Conversion::PreserveInput), these keep their dtype: a bool or complex result of
-/// an input that is neither, numbers computed from a bool input, and a 0-d result of an input with
-/// axes.
+/// of ours, such as an object of no framework or an array of strings. [`Lead::target_dtype`] says which
+/// results keep their dtype.
 ///
 /// Tracers, symbolic and vmapped arrays are cast by their framework's operations, whatever their
 /// values are. If the framework has no such operations, the array is returned as it is; masked,
 /// sparse and other special arrays always are. In a trace, any scaling but [`Scaling::Clamp`] is
 /// computed in the framework's widest float, and can be off by one for wider integers.
 ///
+/// By default, floats through which a gradient flows are not cast to integers. Where a trace does not know
+/// that, a `GradientDetachedWarning` says that they are.
+///
 /// A host array with values that its dtype cannot hold causes one `ClippedValuesWarning`, which names
-/// the function and counts the values. If nobody chose the policy and a host array of floats becomes
-/// integers, the values between whole numbers are counted, and cause one `FractionsLostWarning` per
-/// function.
+/// the function and counts the values. If floats become integers by default, the values between whole
+/// numbers are counted, and cause one `FractionsLostWarning`.
 ///
 /// # Errors
 ///
-/// [`Failure::Dtype`] when the framework lacks the dtype, [`Error::Value`] when a complex array would
+/// [`Failure::Dtype`] when the framework lacks the dtype, [`Failure::Collapsed`] when rounding to the integers
+/// of the default would destroy the result, [`Error::Value`] when a complex array would
 /// become real, [`Error::Python`] when memory runs out or a filter turns the warning into an
 /// exception.
 pub fn finish<'py>(
     array: &Bound<'py, PyAny>,
-    lead: &Lead,
+    lead: &Lead<'_, 'py>,
     policy: Policy,
-    function: Function<'_>,
+    function: &str,
 ) -> Result<Bound<'py, PyAny>> {
     if policy.conversion == Conversion::NativeOutput {
         return Ok(array.clone());
@@ -135,42 +112,17 @@ pub fn finish<'py>(
     let py = array.py();
     let loaded = loaded::load(py, class.framework)?;
     let Some(from) = loaded.dtype(array) else { return Ok(array.clone()) };
-    let to = target_dtype(|| shape::ndim(array), from, lead, policy.conversion);
+    let to = lead.target_dtype(Shape::Of(array), from, policy.conversion);
     let Some(to) = to else { return Ok(array.clone()) };
-    let cast = DtypeCast { loaded, from, to, policy, function };
+    let cast = DtypeCast { loaded, from, to, policy, lead: *lead, function };
+    if cast.rounds_by_default() && cast.keeps_gradient(array, class.role)? {
+        return Ok(array.clone());
+    }
     let Some(start) = trace::start() else { return cast.apply(array, class.role) };
     let result = cast.apply(array, class.role)?;
     let record = Record::of_cast(loaded, &result, to, "dtype policy");
     trace::push(py, record, start);
     Ok(result)
-}
-
-/// The dtype to cast to; `None` if the array stays as it is.
-fn target_dtype(
-    ndim: impl FnOnce() -> Option<usize>,
-    from: DType,
-    lead: &Lead,
-    conversion: Conversion,
-) -> Option<DType> {
-    let to = match conversion {
-        Conversion::NativeOutput => return None,
-        Conversion::Force(dtype) => dtype,
-        Conversion::PreserveInput => {
-            let dtype = lead.dtype?;
-            let is_reduced = || lead.reduced_ndim.is_some() && ndim() == lead.reduced_ndim;
-            let keeps_dtype = match from.kind() {
-                Kind::Bool => dtype.kind() != Kind::Bool,
-                Kind::Complex => dtype.kind() != Kind::Complex,
-                // The labels of a mask, or distances in it, are not a mask.
-                _ => dtype.kind() == Kind::Bool,
-            };
-            if from == dtype || keeps_dtype || is_reduced() {
-                return None;
-            }
-            dtype
-        }
-    };
-    (to != from).then_some(to)
 }
 
 /// A cast of a result to the dtype of its policy.
@@ -180,7 +132,8 @@ struct DtypeCast<'a, 'py> {
     from: DType,
     to: DType,
     policy: Policy,
-    function: Function<'a>,
+    lead: Lead<'a, 'py>,
+    function: &'a str,
 }
 
 impl<'py> DtypeCast<'_, 'py> {
@@ -191,7 +144,7 @@ impl<'py> DtypeCast<'_, 'py> {
             return Err(Error::Value(format!(
                 "{} returned a {from} array and its dtype policy asks for {to}: the imaginary \
                  part would be lost; return the real part, or use dtype_conversion=\"native\"",
-                self.function.name
+                self.function
             )));
         }
         if !convert::dtypes(loaded, to)?.contains(to) {
@@ -213,7 +166,11 @@ impl<'py> DtypeCast<'_, 'py> {
         }
         if self.is_differentiable() {
             match recording(loaded, array) {
-                Recording::Certain => return self.cast_symbolic(array),
+                Recording::Certain => {
+                    let result = self.cast_symbolic(array)?;
+                    self.count_infinities(array)?;
+                    return Ok(result);
+                }
                 Recording::Possible => {
                     if let Some(result) = self.cast_in_graph(array)? {
                         self.count_infinities(array)?;
@@ -247,6 +204,32 @@ impl<'py> DtypeCast<'_, 'py> {
             0 => Ok(()),
             clipped => self.warn_of_clipping(clipped),
         }
+    }
+
+    /// Whether floats become integers although nobody asked for it.
+    fn rounds_by_default(&self) -> bool {
+        let DtypeCast { from, to, policy, .. } = *self;
+        policy.conversion == Conversion::Default && from.is_inexact() && !to.is_inexact()
+    }
+
+    /// Whether an array that is rounded by default stays as it is, since a gradient flows through it.
+    fn keeps_gradient(&self, array: &Bound<'py, PyAny>, role: Role) -> Result<bool> {
+        let loaded = self.loaded;
+        let (is_carrying, is_unknown) = match role {
+            Role::Refused(why) if loaded.is_tracer(why) => {
+                (loaded.is_differentiated(why) || loaded.may_carry(array), true)
+            }
+            Role::Refused(_) => (false, false),
+            _ => {
+                let is_carrying = loaded.may_carry(array);
+                let is_wrapped = || loaded.is_transforming() && loaded.is_lifted(array);
+                (is_carrying, !is_carrying && (loaded.is_tracing() || is_wrapped()))
+            }
+        };
+        if !is_carrying && is_unknown {
+            gradient_cut(loaded.py(), self.function, self.from, self.to)?;
+        }
+        Ok(is_carrying)
     }
 
     /// Whether a gradient can pass: both dtypes are floating point or complex.
@@ -290,16 +273,12 @@ impl<'py> DtypeCast<'_, 'py> {
         let (loaded, py) = (self.loaded, self.loaded.py());
         let opened = convert::open_host(array)?;
         let (source, lost) = cast::cast(py, &opened.source, self.to, self.policy.scaling)?;
-        if lost.clipped > 0 {
-            self.warn_of_clipping(lost.clipped)?;
+        if self.rounds_by_default() && lost.fractions > 0 {
+            let mut rounding = Rounding::of(source.view().len());
+            rounding.add(py, &opened.source, source.view(), lost)?;
+            self.check(&rounding)?;
         }
-        if lost.fractions > 0 && !self.policy.is_chosen {
-            self.warn_of_fractions(lost.fractions, || is_unit(py, &opened.source))?;
-        }
-        let rounded = cast::rounded(py, &opened.source, self.to)?;
-        if rounded > 0 {
-            self.warn_of_rounding(rounded)?;
-        }
+        self.warn(lost, cast::rounded(py, &opened.source, self.to)?)?;
         let opened = Opened { source, private: true };
         let commitment = Commitment::of(loaded, Placement::Auto, Some(array));
         convert::make_array(loaded, opened, device, &commitment)
@@ -333,32 +312,60 @@ impl<'py> DtypeCast<'_, 'py> {
         let hint = loaded.framework.hint_for(to);
         let reason = format!(
             "{title} has no {to}, which the dtype policy of {function} asks for; use \
-             dtype_conversion=\"native\", or a dtype that {title} has{hint}",
-            function = function.name
+             dtype_conversion=\"native\", or a dtype that {title} has{hint}"
         );
         loaded.framework.error(Failure::Dtype, "dtype", reason)
     }
 
-    /// Warns once per function that the default policy rounds what lies between whole numbers.
-    #[cold]
-    fn warn_of_fractions(&self, lost: u64, is_unit: impl FnOnce() -> bool) -> Result<()> {
-        let Some(warned) = self.function.warned else { return Ok(()) };
-        Ok(once(warned, || self.give_fractions(lost, is_unit))?)
+    /// Checks that rounding leaves something of the result.
+    fn check(&self, rounding: &Rounding) -> Result<()> {
+        match rounding.destroys(&self.lead) {
+            Some(destroyed) => Err(self.collapsed(rounding, destroyed)),
+            None => Ok(()),
+        }
     }
 
-    fn give_fractions(&self, lost: u64, is_unit: impl FnOnce() -> bool) -> PyResult<()> {
+    #[cold]
+    fn collapsed(&self, rounding: &Rounding, Destroyed { image }: Destroyed) -> Error {
         let DtypeCast { loaded, from, to, function, .. } = *self;
-        let way = match is_unit() {
-            true => "scaling=\"unit\" to map [0, 1] to the range of the integers",
-            false => "dtype_conversion=\"native\" to keep the result as it is",
+        let Rounding { min, max, .. } = rounding;
+        let image = match image {
+            Some((low, high)) => format!("those of the image between {low} and {high}"),
+            None => format!("those of the image are {to}"),
         };
+        let reason = format!(
+            "{function}: rounding its {from} result to {to} would destroy it. Its values are between {min} \
+             and {max}, {image}. Use scaling=\"unit\" if 1 stands for the largest {to}, as in scikit-image, \
+             dtype_conversion=\"native\" to keep the result as it is, or dtype_conversion=\"preserve\" to \
+             round it all the same"
+        );
+        loaded.framework.error(Failure::Collapsed, "dtype", reason)
+    }
+
+    /// Warns of what the cast has lost, and of how many integers it has rounded.
+    fn warn(&self, lost: CastReport, rounded: u64) -> Result<()> {
+        if lost.clipped > 0 {
+            self.warn_of_clipping(lost.clipped)?;
+        }
+        if lost.fractions > 0 && self.policy.conversion == Conversion::Default {
+            self.warn_of_fractions(lost.fractions)?;
+        }
+        if rounded > 0 {
+            self.warn_of_rounding(rounded)?;
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn warn_of_fractions(&self, lost: u64) -> Result<()> {
+        let DtypeCast { loaded, from, to, function, .. } = *self;
         let (values, lie) = if lost == 1 { ("value", "lies") } else { ("values", "lie") };
         let text = format!(
-            "{}: {lost} {values} of its {from} result {lie} between whole numbers and became {to}. \
-             Use {way}, or dtype_conversion=\"preserve\" if rounding is intended",
-            function.name
+            "{function}: {lost} {values} of its {from} result {lie} between whole numbers and became {to}. \
+             Use dtype_conversion=\"native\" to keep the result as it is, or \
+             dtype_conversion=\"preserve\" if rounding is intended"
         );
-        warn(loaded.py(), "FractionsLostWarning", text)
+        Ok(warn(loaded.py(), "FractionsLostWarning", text)?)
     }
 
     #[cold]
@@ -368,7 +375,7 @@ impl<'py> DtypeCast<'_, 'py> {
         let text = format!(
             "{}: {rounded} {values} of its {from} result {were} rounded, since {to} has {} significant \
              bits. Use dtype_conversion=\"native\" to keep the result as it is",
-            function.name,
+            function,
             to.significand()
         );
         Ok(warn(loaded.py(), "RoundedIntegersWarning", text)?)
@@ -396,16 +403,10 @@ impl<'py> DtypeCast<'_, 'py> {
         let text = format!(
             "{}: {clipped} {values} of its {from} result did not fit {to} and {became}. Use \
              dtype_conversion=\"native\" to keep the result as it is{way}",
-            function.name
+            function
         );
         Ok(warn(loaded.py(), "ClippedValuesWarning", text)?)
     }
-}
-
-/// Whether all values are in [0, 1]: a cast to intensities clips what is not.
-fn is_unit(py: Python<'_>, source: &Source) -> bool {
-    let unit = cast::cast(py, source, DType::Uint16, Scaling::Unit);
-    unit.is_ok_and(|(_, lost)| lost.clipped == 0)
 }
 
 /// Whether the array is one without plain values, and none that is traced: meta, sparse, deleted.

@@ -109,6 +109,10 @@ impl<'py> Ops<'_, 'py> {
             },
             (source, target) if integer(source) && integer(target) => self.clamp_integer(array),
             (_, Kind::Float) if to.size() == 1 => self.to_float8(array),
+            // TensorFlow's cast looks at the real part alone.
+            (Kind::Complex, Kind::Bool) => {
+                array.rich_compare(PyFloat::new(self.py(), 0.0), CompareOp::Ne)
+            }
             _ => self.astype(array, to),
         }
     }

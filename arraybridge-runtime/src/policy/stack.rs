@@ -1,10 +1,8 @@
 //! The dtype of a stack whose slices are cast as they come.
 
-use std::sync::atomic::Ordering;
-
 use pyo3::prelude::*;
 
-use super::{Conversion, DtypeCast, Function, Lead, Policy, is_unit, target_dtype};
+use super::{Conversion, DtypeCast, Lead, Policy, Rounding, Shape};
 use crate::convert;
 use crate::framework::loaded::Loaded;
 use crate::framework::spec::{DType, Kind};
@@ -12,26 +10,27 @@ use crate::host::cast::{CastReport, Scaling};
 use crate::interpreter::error::Result;
 use crate::memory::cast;
 use crate::memory::source::Source;
+use crate::memory::view::View;
 
 /// The policy for a stack of results. Its slices are cast one by one, and the warnings are those of a cast
 /// of the whole stack.
 #[derive(Clone, Copy, Debug)]
-pub struct StackPolicy<'a> {
+pub struct StackPolicy<'a, 'py> {
     policy: Policy,
-    lead: Lead,
-    function: Function<'a>,
+    lead: Lead<'a, 'py>,
+    function: &'a str,
     lost: CastReport,
     /// How many integers were rounded to floats.
     rounded: u64,
-    /// Whether the slices that lost fractions had all values in [0, 1].
-    is_unit: bool,
+    /// What is known of floats that become integers by default.
+    rounding: Option<Rounding>,
 }
 
-impl<'a> StackPolicy<'a> {
+impl<'a, 'py> StackPolicy<'a, 'py> {
     /// The policy for the results of a function.
-    pub fn new(policy: Policy, lead: Lead, function: Function<'a>) -> StackPolicy<'a> {
+    pub fn new(policy: Policy, lead: Lead<'a, 'py>, function: &'a str) -> StackPolicy<'a, 'py> {
         let lost = CastReport::default();
-        StackPolicy { policy, lead, function, lost, rounded: 0, is_unit: true }
+        StackPolicy { policy, lead, function, lost, rounded: 0, rounding: None }
     }
 
     /// How floats become integers.
@@ -39,19 +38,24 @@ impl<'a> StackPolicy<'a> {
         self.policy.scaling
     }
 
-    /// The dtype to which slices can be cast one by one; `None` if the whole stack has to be there first,
+    /// The dtype to which slices of a whole of this shape can be cast one by one; `None` if the whole stack has to be there first,
     /// or is not cast.
     ///
     /// # Errors
     ///
     /// What the framework raises when it is asked for its dtypes.
-    pub fn dtype(&self, loaded: Loaded<'_>, from: DType, ndim: usize) -> Result<Option<DType>> {
+    pub fn dtype(
+        &self,
+        loaded: Loaded<'py>,
+        from: DType,
+        shape: &[usize],
+    ) -> Result<Option<DType>> {
         let Policy { conversion, scaling, .. } = self.policy;
         // The stretch depends on the values of all slices.
         if conversion == Conversion::NativeOutput || scaling == Scaling::Stretch {
             return Ok(None);
         }
-        let Some(to) = target_dtype(|| Some(ndim), from, &self.lead, conversion) else {
+        let Some(to) = self.lead.target_dtype(Shape::Known(shape), from, conversion) else {
             return Ok(None);
         };
         let loses_part = from.kind() == Kind::Complex && to.kind() != Kind::Complex;
@@ -59,7 +63,7 @@ impl<'a> StackPolicy<'a> {
         Ok((is_there && !loses_part).then_some(to))
     }
 
-    /// Counts what the cast of a slice lost.
+    /// Counts what the cast of a slice lost. The whole has so many elements, if it is cast.
     ///
     /// # Errors
     ///
@@ -67,15 +71,20 @@ impl<'a> StackPolicy<'a> {
     pub fn count(
         &mut self,
         py: Python<'_>,
-        slice: &Source,
-        to: DType,
+        (slice, cast): (&Source, &View),
         lost: CastReport,
+        elements: Option<usize>,
     ) -> Result<()> {
+        let to = cast.dtype();
         self.lost.clipped += lost.clipped;
         self.lost.fractions += lost.fractions;
-        let will_warn = self.function.warned.is_some_and(|warned| !warned.load(Ordering::Relaxed));
-        if lost.fractions > 0 && self.is_unit && will_warn && !self.policy.is_chosen {
-            self.is_unit = is_unit(py, slice);
+        let Policy { conversion, scaling, .. } = self.policy;
+        let rounds = conversion == Conversion::Default && scaling == Scaling::Clamp;
+        // Wider integers are exact.
+        let rounds = rounds && !to.is_inexact() && to.size() <= 2;
+        if let Some(elements) = elements.filter(|_| rounds) {
+            let rounding = self.rounding.get_or_insert_with(|| Rounding::of(elements));
+            rounding.add(py, slice, cast, lost)?;
         }
         self.rounded += cast::rounded(py, slice, to)?;
         Ok(())
@@ -85,19 +94,13 @@ impl<'a> StackPolicy<'a> {
     ///
     /// # Errors
     ///
-    /// The warning, if a filter makes it an exception.
-    pub fn warn(&self, loaded: Loaded<'_>, from: DType, to: DType) -> Result<()> {
-        let StackPolicy { policy, function, lost, rounded, is_unit, .. } = *self;
-        let stack = DtypeCast { loaded, from, to, policy, function };
-        if lost.clipped > 0 {
-            stack.warn_of_clipping(lost.clipped)?;
+    /// As [`finish`](super::finish), for the whole.
+    pub fn warn(&self, loaded: Loaded<'py>, from: DType, to: DType) -> Result<()> {
+        let StackPolicy { policy, lead, function, lost, rounded, rounding } = *self;
+        let whole = DtypeCast { loaded, from, to, policy, lead, function };
+        if let Some(rounding) = &rounding {
+            whole.check(rounding)?;
         }
-        if lost.fractions > 0 && !policy.is_chosen {
-            stack.warn_of_fractions(lost.fractions, || is_unit)?;
-        }
-        if rounded > 0 {
-            stack.warn_of_rounding(rounded)?;
-        }
-        Ok(())
+        whole.warn(lost, rounded)
     }
 }

@@ -5,14 +5,14 @@ use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use super::{Call, Returns};
+use super::{Call, Returns, Setting};
 use crate::convert::trace;
 use crate::convert::{self, Request};
 use crate::framework::detect::{self, Role};
 use crate::framework::device::{Device, Placement};
 use crate::framework::generated::MemoryType;
 use crate::framework::loaded;
-use crate::framework::spec::{Framework, Memory};
+use crate::framework::spec::{DType, Framework, Memory};
 use crate::interpreter::error::{Error, Result};
 use crate::memory::element::Element;
 use crate::memory::numpy_array;
@@ -89,7 +89,11 @@ impl<'a, 'py> Call<'a, 'py> {
         let (target, request) = self.target()?;
         let numpy = target.memory_type == MemoryType::Numpy;
         if !numpy || !request.is_plain() || trace::is_tracing() {
-            return array.into().into_framework(self.py, target, &request);
+            let tensor: Tensor = array.into();
+            return match self.lacks(target, tensor.dtype())? {
+                true => self.give_narrowed(&self.numpy_array(tensor)?, target, request),
+                false => tensor.into_framework(self.py, target, &request),
+            };
         }
         loaded::load(self.py, target)?;
         match array.into_numpy(self.py) {
@@ -109,7 +113,43 @@ impl<'a, 'py> Call<'a, 'py> {
             return Ok(object);
         }
         let (target, request) = self.target()?;
-        convert::convert_to(&object, target, &request)
+        match convert::convert_to(&object, target, &request) {
+            Err(error) if error.is_missing_dtype() => self.give_narrowed(&object, target, request),
+            given => given,
+        }
+    }
+
+    /// Whether a framework has no such dtype now. Most tables answer at once.
+    fn lacks(&self, framework: &'static Framework, dtype: DType) -> Result<bool> {
+        let may_lack = !framework.dtypes.contains(dtype)
+            || framework.missing.iter().any(|missing| missing.dtypes.contains(dtype));
+        Ok(may_lack && convert::narrowed(self.py, dtype, framework)?.is_some())
+    }
+
+    fn numpy_array(&self, tensor: Tensor) -> Result<Bound<'py, PyAny>> {
+        tensor.into_framework(self.py, MemoryType::Numpy.framework(), &Request::default())
+    }
+
+    /// Gives an array whose dtype the target lacks, as the `narrow` of the declaration or of the context says,
+    /// which the package knows.
+    #[cold]
+    fn give_narrowed(
+        &self,
+        array: &Bound<'py, PyAny>,
+        target: &'static Framework,
+        request: Request,
+    ) -> Result<Bound<'py, PyAny>> {
+        let device = match request.placement {
+            Placement::On(device) => Some(device.name()),
+            _ => None,
+        };
+        let entry = self.function.entry;
+        let narrow = entry.settings.iter().find_map(|(name, setting)| match setting {
+            Setting::Name(value) if *name == "narrow" => Some(*value),
+            _ => None,
+        });
+        let package = self.py.import("arraybridge._core")?;
+        Ok(package.call_method1("_narrow", (array, target.name, device, entry.name, narrow))?)
     }
 
     /// Gives a plain value.

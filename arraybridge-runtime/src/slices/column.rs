@@ -37,7 +37,7 @@ pub(super) struct Column<'a, 'py> {
     count: usize,
     images: Images,
     target: Option<(&'static Framework, Placement)>,
-    policy: Option<StackPolicy<'a>>,
+    policy: Option<StackPolicy<'a, 'py>>,
     /// The stack, as long as every item could be copied to it.
     stack: Option<Stack<'py>>,
     /// All items otherwise.
@@ -67,7 +67,7 @@ impl<'a, 'py> Column<'a, 'py> {
         count: usize,
         images: Images,
         target: Option<(&'static Framework, Placement)>,
-        policy: Option<StackPolicy<'a>>,
+        policy: Option<StackPolicy<'a, 'py>>,
     ) -> Column<'a, 'py> {
         Column {
             py,
@@ -249,15 +249,15 @@ impl<'py> Stack<'py> {
         &mut self,
         py: Python<'py>,
         opened: &Opened,
-        policy: Option<&StackPolicy<'_>>,
+        policy: Option<&StackPolicy<'_, 'py>>,
     ) -> Result<bool> {
         let (dtype, before) = (opened.source.view().dtype(), self.whole.from);
         if dtype == before {
             return Ok(true);
         }
         let (from, now) = (common_dtype(py, vec![before, dtype])?, self.whole.dtype());
-        let (loaded, ndim) = (self.whole.join.loaded, self.whole.opened.source.view().ndim());
-        let to = policy.map_or(Ok(None), |policy| policy.dtype(loaded, from, ndim))?;
+        let (loaded, whole) = (self.whole.join.loaded, self.whole.opened.source.view());
+        let to = policy.map_or(Ok(None), |policy| policy.dtype(loaded, from, whole.shape()))?;
         if to.unwrap_or(from) == now {
             self.whole.from = from;
             return Ok(true);
@@ -276,7 +276,7 @@ impl<'py> Stack<'py> {
         py: Python<'py>,
         item: &Bound<'py, PyAny>,
         opened: &Opened,
-        policy: Option<&mut StackPolicy<'_>>,
+        policy: Option<&mut StackPolicy<'_, 'py>>,
     ) -> Result<()> {
         let scaling = policy.as_ref().map_or(Scaling::Clamp, |policy| policy.scaling());
         let (row, source) = (self.filled, &opened.source);
@@ -286,7 +286,9 @@ impl<'py> Stack<'py> {
                 .map_err(|error| Error::Value(error.to_string()))?,
         };
         if let Some(policy) = policy {
-            policy.count(py, source, self.whole.dtype(), lost)?;
+            let whole = self.whole.opened.source.view();
+            let elements = Some(whole.len()).filter(|_| whole.dtype() != self.whole.from);
+            policy.count(py, (source, &whole.slice(row)), lost, elements)?;
         }
         self.filled += 1;
         Ok(())

@@ -28,7 +28,7 @@ impl<'a, 'py> Growing<'a, 'py> {
         first: &Bound<'py, PyAny>,
         axis: usize,
         extent: usize,
-        policy: Option<StackPolicy<'a>>,
+        policy: Option<StackPolicy<'a, 'py>>,
     ) -> Result<Option<Growing<'a, 'py>>> {
         let mosaic = Mosaic::new(first, &[(axis, extent)], policy)?;
         Ok(mosaic.map(|mosaic| Growing { mosaic, axis, extent, filled: 0 }))

@@ -124,7 +124,7 @@ pub fn stack<'py>(
 /// or number; what the function raises.
 pub fn process<'py>(
     lead: &Bound<'py, PyAny>,
-    merge: &Merge<'_>,
+    merge: &Merge<'_, 'py>,
     call: &mut dyn FnMut(usize, Bound<'py, PyAny>) -> Result<Bound<'py, PyAny>>,
 ) -> Result<Bound<'py, PyAny>> {
     let (py, count) = (lead.py(), slice_count(lead)?);
@@ -146,20 +146,20 @@ pub fn process<'py>(
 
 /// How results are merged.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Merge<'a> {
+pub struct Merge<'a, 'py> {
     /// The name of the function, for the bar that shows the progress.
     pub name: &'a str,
     /// The framework and the device of the stacks; `None` if they are those of the first result.
     pub target: Option<(&'static Framework, Placement)>,
     /// The policy for the dtype of the first stack.
-    pub policy: Option<StackPolicy<'a>>,
+    pub policy: Option<StackPolicy<'a, 'py>>,
     /// Whether arrays that have the shape of their slices are stacked in further elements of tuples.
     pub stacks_images: bool,
 }
 
 /// What the calls for the slices returned.
 struct Results<'a, 'py> {
-    merge: &'a Merge<'a>,
+    merge: &'a Merge<'a, 'py>,
     /// The number of slices.
     count: usize,
     /// The shape of a slice.
@@ -264,8 +264,9 @@ pub fn region<'py>(
     index.truncate(ranges.iter().map(|(axis, _)| axis + 1).max().unwrap_or(0));
     let found = array.get_item(PyTuple::new(py, index)?)?;
     match detect::class_of(array) {
-        // pyclesperanto 0.21 leaves an axis of length one out, or puts it elsewhere.
-        Some(class) if shape::of(&found).is_some_and(|found| found != shape) => {
+        // pyclesperanto 0.21 leaves an axis of length one out, or puts it elsewhere, and makes a number of a
+        // single element.
+        Some(class) if shape::of(&found).is_none_or(|found| found != shape) => {
             let why = format!("{} changed the axes of a slice", class.framework.title);
             OnHost::copied(array, why)?.region(py, ranges)
         }

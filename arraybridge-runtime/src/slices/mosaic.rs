@@ -22,7 +22,7 @@ use crate::policy::StackPolicy;
 /// kept.
 pub struct Mosaic<'a, 'py> {
     whole: Whole<'py>,
-    policy: Option<StackPolicy<'a>>,
+    policy: Option<StackPolicy<'a, 'py>>,
     /// The number of elements that are there.
     filled: usize,
 }
@@ -38,7 +38,7 @@ impl<'a, 'py> Mosaic<'a, 'py> {
     pub fn new(
         first: &Bound<'py, PyAny>,
         extents: &[(usize, usize)],
-        policy: Option<StackPolicy<'a>>,
+        policy: Option<StackPolicy<'a, 'py>>,
     ) -> Result<Option<Mosaic<'a, 'py>>> {
         let Some(class) = detect::class_of(first) else { return Ok(None) };
         let Some((axis, _)) = extents.first() else { return Ok(None) };
@@ -124,8 +124,8 @@ impl<'a, 'py> Mosaic<'a, 'py> {
         let scales = |scaling| scaling == Scaling::Clamp || dtype.kind() == from.kind();
         let policy = self.policy.as_ref().filter(|policy| scales(policy.scaling()));
         let Some(policy) = policy.filter(|_| dtype != *from) else { return Ok(dtype == *from) };
-        let ndim = self.whole.opened.source.view().ndim();
-        let to = policy.dtype(join.loaded, dtype, ndim)?;
+        let shape = self.whole.opened.source.view().shape();
+        let to = policy.dtype(join.loaded, dtype, shape)?;
         Ok(to.unwrap_or(dtype) == self.whole.dtype())
     }
 
@@ -140,11 +140,12 @@ impl<'a, 'py> Mosaic<'a, 'py> {
         let is_whole = spans.iter().all(|span| span.kept == span.read);
         let trims = || spans.iter().map(|span| (span.axis, span.trim()));
         let kept = if is_whole { tile } else { SharedSource::from(tile).region(trims()) };
+        let elements = self.whole.opened.source.view().len();
         let Some(policy) = self.policy.as_mut().filter(|_| to != from) else {
             return Ok(kept);
         };
         let (cast, lost) = cast::cast(py, &kept, to, policy.scaling())?;
-        policy.count(py, &kept, to, lost)?;
+        policy.count(py, (&kept, cast.view()), lost, Some(elements))?;
         Ok(cast)
     }
 

@@ -40,14 +40,14 @@ impl<'py> Whole<'py> {
         first: &Bound<'py, PyAny>,
         from: DType,
         shape: Dims<usize>,
-        policy: Option<&StackPolicy<'_>>,
+        policy: Option<&StackPolicy<'_, 'py>>,
     ) -> Result<Whole<'py>> {
         let py = join.loaded.py();
         let own = convert::class_of(first)?.framework;
         let own = loaded::load(py, own)?;
         let device = join.device(own.device_of(first)?)?;
         let to = match policy {
-            Some(policy) => policy.dtype(join.loaded, from, shape.len())?,
+            Some(policy) => policy.dtype(join.loaded, from, &shape)?,
             None => None,
         };
         // SAFETY: the caller writes the elements.

@@ -118,6 +118,16 @@ fn same(data: Tensor) -> Tensor {
     data
 }
 
+#[memory_type(numpy, returns = input)]
+fn positions(data: ArrayView1<'_, f32>, first: i64) -> Array1<i64> {
+    (first..).take(data.len()).collect()
+}
+
+#[memory_type(numpy, returns = input, narrow = error)]
+fn positions_of_64_bits(data: ArrayView1<'_, f32>) -> Array1<i64> {
+    (0..).take(data.len()).collect()
+}
+
 #[memory_type(numpy, returns = jax)]
 fn ramp(n: usize) -> Result<(Tensor, usize), Error> {
     let tensor = Tensor::from_vec((0..n as u16).collect(), &[n])?;

@@ -125,6 +125,7 @@ FRAMEWORK = {"title": "CuPy", "memory": "accelerator", "status": "no device", "v
 FACTS = {
     "cuda": {"devices": [], "reason": "no CUDA driver"},
     "opencl": {"platforms": [], "reason": "no loader"},
+    "settings": ab.configure(),
     "environment": {},
     "preallocation": {"jax": True, "tensorflow": True},
     "pairs": None,
@@ -244,7 +245,8 @@ def test_a_report_of_a_made_up_gpu_fits_80_columns():
     }  # fmt: skip
     text = page.doctor_page(report)
     assert all(len(line) <= 80 for line in text.splitlines()), text
-    for words in ("79.0 GiB of 80.0 GiB free, 2.0 MiB in the pool", "12.3 ms", "1.4", "FAILED"):
+    memory = "79.0 GiB of 80.0 GiB free, 2.0 MiB in the pool"
+    for words in (memory, "12.3 ms", "1.4", "FAILED", "copy=auto"):
         assert words in " ".join(text.split())
     assert text.endswith("Frameworks: 1 work, 1 without a device. No fault.")
 

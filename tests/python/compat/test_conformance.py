@@ -1,6 +1,6 @@
 """The conformance suite finds nothing wrong with this wheel, and would find what is wrong.
 
-The suite runs in a process of its own: some warnings are given once, and other tests have had them.
+The suite runs in a process of its own, with the filters for warnings that it sets.
 Two groups are left to `make conformance`, since test_matrix.py and test_policy.py say more.
 """
 

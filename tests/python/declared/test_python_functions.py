@@ -103,17 +103,18 @@ def test_tracebacks_name_the_function_and_its_file():
 
 
 def test_warnings_name_the_line_of_the_call():
+    values = VALUES.astype("uint8")
     inner = ab.numpy(lambda image: image + 0.5)
     other = ab.numpy(lambda image: image + 0.5)
     outer = ab.numpy(lambda image: other(image))
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        inner(VALUES)
+        inner(values)
         line = sys._getframe().f_lineno - 1
     assert [(w.filename, w.lineno) for w in caught] == [(__file__, line)]
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        outer(VALUES)
+        outer(values)
     # The call is in the function that the outer declaration is for.
     assert [(w.filename, w.lineno) for w in caught] == [(__file__, line - 3)]
 

@@ -13,7 +13,7 @@ import sys
 from typing import Any
 
 import numpy
-from arraybridge import __version__, frameworks, registered_pairs
+from arraybridge import __version__, configure, frameworks, registered_pairs
 
 from .child import Child, run_cases, wait_for
 from .page import doctor_page
@@ -25,7 +25,11 @@ __all__ = ["gather", "judge"]
 SCHEMA = 1
 # What changes how the frameworks or arraybridge behave.
 VARIABLES = (
+    "ARRAYBRIDGE_COPY",
+    "ARRAYBRIDGE_DTYPE_CONVERSION",
     "ARRAYBRIDGE_FAST",
+    "ARRAYBRIDGE_NARROW",
+    "ARRAYBRIDGE_SCALING",
     "CUDA_VISIBLE_DEVICES",
     "CUPY_ACCELERATORS",
     "CUPY_CUDA_PER_THREAD_DEFAULT_STREAM",
@@ -103,6 +107,7 @@ def _about() -> dict[str, Any]:
         "cpus": os.cpu_count(),
         "memory_total": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
         "converters": len(registered_pairs()),
+        "settings": configure(),
         "environment": {name: os.environ[name] for name in VARIABLES if name in os.environ},
         "preallocation": {
             "jax": _switch("XLA_PYTHON_CLIENT_PREALLOCATE", True),

@@ -104,6 +104,7 @@ def _machine(report: dict[str, Any]) -> str:
         *_cuda(report["cuda"]),
         *_opencl(report["opencl"]),
         paragraph("preallocation", _preallocation(report["preallocation"])),
+        paragraph("defaults", ", ".join(f"{k}={v}" for k, v in report["settings"].items())),
     ]
     lines += [
         paragraph("environment", f"{name}={value}") for name, value in report["environment"].items()

@@ -6,7 +6,7 @@ use pyo3::types::{PyDict, PyTuple};
 use super::rebuild::rebuild;
 use super::{ArgumentKey, ArgumentSlot, ArgumentSlots, ArrayVersions};
 use crate::convert::plan::Route;
-use crate::convert::{self, Request};
+use crate::convert::{self, Request, trace};
 use crate::cuda::driver;
 use crate::declared::definition::Definition;
 use crate::declared::options::Options;
@@ -83,6 +83,7 @@ pub fn fit<'py>(
     let mut fitted = FittedArguments::unchanged(args, kwargs);
     let target = destination.map_or(options.input, |destination| destination.framework);
     let fits = options.accepts_own_arrays()
+        && trace::or_always_copy(args.py(), options.copy) != Some(true)
         && destination.is_none()
         && slots.iter().all(|slot| !slot.is_part && (slot.usage.is_opened() || slot.is_of(target)));
     let one_device = slots.len() <= 1 || target.memory == Memory::Host;
@@ -222,7 +223,8 @@ impl<'py> Fitter<'_, 'py> {
         let (target, options) = (loaded.framework, &definition.options);
         // The function may write to what it receives.
         let for_writing = slot.class.framework.immutable && !target.immutable;
-        let (copy, dtype) = (options.copy, options.input_dtype);
+        let copy = trace::or_always_copy(loaded.py(), options.copy);
+        let dtype = options.input_dtype;
         let request = Request { placement, copy, dtype, for_writing, ..Request::default() };
         convert::convert_narrowed(&slot.value, target, &request, || {
             definition.narrowing(loaded.py())
@@ -235,7 +237,8 @@ impl<'py> Fitter<'_, 'py> {
         let options = &definition.options;
         let has = |dtype: &DType| loaded.dtype(&slot.value) == Some(*dtype);
         let dtype = options.input_dtype.filter(|dtype| !has(dtype));
-        let mut request = Request { copy: options.copy, dtype, ..Request::default() };
+        let copy = trace::or_always_copy(loaded.py(), options.copy);
+        let mut request = Request { copy, dtype, ..Request::default() };
         let in_graph = dtype.is_some_and(|dtype| self.is_in_graph(slot, dtype));
         let cast = match in_graph {
             true => policy::cast_in_graph(&slot.value, loaded, &request)?,
@@ -246,7 +249,7 @@ impl<'py> Fitter<'_, 'py> {
         }
         if in_graph {
             request.dtype = None;
-            request.copy = options.copy.filter(|copy| !copy || cast.is_none());
+            request.copy = copy.filter(|copy| !copy || cast.is_none());
         }
         let value = cast.as_ref().unwrap_or(&slot.value);
         let moves = match placement {

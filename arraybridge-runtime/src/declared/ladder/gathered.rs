@@ -20,7 +20,7 @@ pub(super) struct Gathered<'a, 'py> {
     /// The length of the whole along the axis.
     extent: usize,
     /// The policy of the first array.
-    policy: Option<StackPolicy<'a>>,
+    policy: Option<StackPolicy<'a, 'py>>,
     state: State<'a, 'py>,
 }
 
@@ -38,7 +38,7 @@ impl<'a, 'py> Gathered<'a, 'py> {
         how: Option<&'a Join>,
         axis: usize,
         extent: usize,
-        policy: Option<StackPolicy<'a>>,
+        policy: Option<StackPolicy<'a, 'py>>,
     ) -> Gathered<'a, 'py> {
         Gathered { how, axis, extent, policy, state: State::Empty }
     }
@@ -87,7 +87,10 @@ impl<'a, 'py> Gathered<'a, 'py> {
         }
         Ok(match self.how {
             None | Some(Join::Concatenate) => {
-                Growing::new(first, self.axis, self.extent, self.policy.take())?
+                // A declared concatenation may be of results of any length. One that does not follow its part
+                // cannot join those that were cast, so the policy waits for the whole.
+                let policy = self.policy.take().filter(|_| self.how.is_none());
+                Growing::new(first, self.axis, self.extent, policy)?
                     .map_or(State::Kept(Vec::new()), |growing| State::Growing(Box::new(growing)))
             }
             _ => State::Kept(Vec::new()),

@@ -111,12 +111,22 @@ impl Join {
     }
 }
 
-/// An error that says how to declare the join.
+/// An error that says how to declare the join of parts.
 #[cold]
 pub(in crate::declared) fn undeclared(why: &str) -> Error {
+    undeclared_but(why, "\"concatenate\", \"sum\", \"max\", \"min\"")
+}
+
+/// An error that says how to declare the join of tiles, which have no axis to be concatenated along.
+#[cold]
+pub(in crate::declared) fn undeclared_tiles(why: &str) -> Error {
+    undeclared_but(why, "\"sum\", \"max\", \"min\"")
+}
+
+fn undeclared_but(why: &str, names: &str) -> Error {
     Error::Value(format!(
-        "{why}; declare how the results are joined with join=\"concatenate\", \"sum\", \"max\", \
-         \"min\" or a function of the list of results, or with a tuple of these for a tuple"
+        "{why}; declare how the results are joined with join={names} or a function of the list of results, or \
+         with a tuple of these for a tuple"
     ))
 }
 

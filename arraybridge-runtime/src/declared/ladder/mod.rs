@@ -35,7 +35,7 @@ use crate::interpreter::interrupt::is_interrupt;
 
 pub(super) use host::host_scope;
 pub use join::Join;
-pub(super) use join::{elements, parts, undeclared};
+pub(super) use join::{elements, parts, undeclared_tiles};
 pub use room::Room;
 pub use split::note_whole;
 
@@ -118,8 +118,8 @@ pub enum RungFailure {
     Skipped(String),
     /// The attempt failed.
     Failed(FailedAttempt),
-    /// There was a result, but a filter makes a warning about it an exception.
-    Warned(PyErr),
+    /// There was a result, but its policy refuses it, or a filter makes a warning about it an exception.
+    Refused(PyErr),
 }
 
 impl<E: Into<FailedAttempt>> From<E> for RungFailure {
@@ -133,7 +133,7 @@ impl RungFailure {
         match self {
             RungFailure::Skipped(why) => format!("skipped: {why}"),
             RungFailure::Failed(failed) => first_line(py, &failed.error),
-            RungFailure::Warned(error) => first_line(py, error),
+            RungFailure::Refused(error) => first_line(py, error),
         }
     }
 }
@@ -257,7 +257,7 @@ pub fn split_call<'py>(
     match made {
         Ok(result) => Some(Ok(result)),
         Err(RungFailure::Skipped(_)) => None,
-        Err(RungFailure::Warned(error)) => Some(Err(error)),
+        Err(RungFailure::Refused(error)) => Some(Err(error)),
         Err(RungFailure::Failed(FailedAttempt { error, written })) => {
             if !written && !is_interrupt(py, &error) {
                 return release::clear_frames(py, &error).err().map(Err);
@@ -459,7 +459,7 @@ impl Ladder {
             RungFailure::Skipped(why) => {
                 return add_note(py, &self.error, &format!("arraybridge: no {name}: {why}"));
             }
-            RungFailure::Warned(error) => return Err(error),
+            RungFailure::Refused(error) => return Err(error),
         };
         if is_interrupt(py, &failed.error) {
             return Err(failed.error);

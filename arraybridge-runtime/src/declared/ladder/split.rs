@@ -83,9 +83,10 @@ pub(super) fn split<'py>(
         check_lengths(&lengths).map_err(|error| failure(error.into()))?;
     }
     let joined = results.joined().map_err(|error| {
+        let is_collapsed = error.is_collapsed();
         let error = PyErr::from(error);
-        match error.is_instance_of::<PyWarning>(call.py) {
-            true => RungFailure::Warned(error),
+        match is_collapsed || error.is_instance_of::<PyWarning>(call.py) {
+            true => RungFailure::Refused(error),
             false => failure(error.into()),
         }
     })?;

@@ -16,7 +16,7 @@ pub struct Assembly<'a, 'py> {
     how: Option<&'a Join>,
     grid: &'a Grid,
     /// The policy of the first array.
-    policy: Option<StackPolicy<'a>>,
+    policy: Option<StackPolicy<'a, 'py>>,
     state: State<'a, 'py>,
 }
 
@@ -37,7 +37,7 @@ impl<'a, 'py> Assembly<'a, 'py> {
     pub fn new(
         how: Option<&'a Join>,
         grid: &'a Grid,
-        policy: Option<StackPolicy<'a>>,
+        policy: Option<StackPolicy<'a, 'py>>,
     ) -> Assembly<'a, 'py> {
         Assembly { how, grid, policy, state: State::Empty }
     }
@@ -133,7 +133,7 @@ impl<'a, 'py> Assembly<'a, 'py> {
 /// Checks that a result is an array with the lengths of its tile along the axes that are cut.
 fn check_fits(result: &Bound<'_, PyAny>, tile: &[Span]) -> Result<()> {
     let say = |what: &str| {
-        ladder::undeclared(&format!("{what}, so it cannot be placed in the whole result"))
+        ladder::undeclared_tiles(&format!("{what}, so it cannot be placed in the whole result"))
     };
     if detect::class_of(result).is_none() {
         let class = result.get_type().name()?;

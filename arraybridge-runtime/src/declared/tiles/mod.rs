@@ -57,7 +57,7 @@ impl<'py> Call<'_, 'py> {
         declared: &Bound<'py, Declared>,
         slots: &ArgumentSlots<'py>,
         tiles: &Tiles,
-        policy: Option<StackPolicy<'_>>,
+        policy: Option<StackPolicy<'_, 'py>>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let grids = self.grids(slots, tiles)?;
         let lead = &grids[0];

@@ -1,0 +1,221 @@
+//! Which results are cast, and to which dtype.
+
+use pyo3::intern;
+use pyo3::prelude::*;
+use smallvec::SmallVec;
+
+use super::Conversion;
+use crate::convert;
+use crate::framework::detect;
+use crate::framework::loaded;
+use crate::framework::spec::{DType, Framework, Kind};
+use crate::interpreter::error::attempt;
+use crate::memory::shape;
+
+/// The lengths of the axes of an array. A trace may not know all of them.
+type Lengths = SmallVec<[Option<usize>; 6]>;
+
+/// The shape of a result.
+#[derive(Clone, Copy)]
+pub(super) enum Shape<'a, 'py> {
+    /// That of an array.
+    Of(&'a Bound<'py, PyAny>),
+    /// That of an array that is being put together.
+    Known(&'a [usize]),
+}
+
+impl Shape<'_, '_> {
+    /// The number of axes; `None` if it is not known.
+    fn ndim(self) -> Option<usize> {
+        match self {
+            Shape::Of(array) => shape::ndim(array),
+            Shape::Known(lengths) => Some(lengths.len()),
+        }
+    }
+
+    fn lengths(self) -> Option<Lengths> {
+        match self {
+            Shape::Of(array) => {
+                let py = array.py();
+                let shape = attempt(py, array.getattr(intern!(py, "shape")))?;
+                let lengths = attempt(py, shape.try_iter())?;
+                let known = |length: Bound<'_, PyAny>| attempt(py, length.extract());
+                lengths.map(|length| Some(known(attempt(py, length)?))).collect()
+            }
+            Shape::Known(lengths) => Some(lengths.iter().copied().map(Some).collect()),
+        }
+    }
+}
+
+/// What the policy needs to know about the lead, a call's first array argument.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Lead<'a, 'py> {
+    /// The array.
+    pub array: Option<&'a Bound<'py, PyAny>>,
+    /// Its dtype; `None` if it is not one of ours.
+    pub dtype: Option<DType>,
+    /// The framework of the arrays that the function received. Where that lacks the dtype, the function
+    /// received the nearest one.
+    pub received_by: Option<&'static Framework>,
+    /// Whether the results of its slices are stacked, so that the first axis of both counts slices.
+    pub is_stack: bool,
+}
+
+impl<'a, 'py> Lead<'a, 'py> {
+    /// Describes an array. The result is empty for an object that belongs to no framework.
+    pub fn of(array: &'a Bound<'py, PyAny>) -> Lead<'a, 'py> {
+        let py = array.py();
+        let Some(class) = detect::class_of(array) else { return Lead::default() };
+        let loaded = loaded::load(py, class.framework);
+        let dtype = loaded.ok().and_then(|loaded| loaded.dtype(array));
+        Lead { array: Some(array), dtype, ..Lead::default() }
+    }
+
+    /// The dtype that a result is cast to; `None` if it stays as it is.
+    pub(super) fn target_dtype(
+        &self,
+        shape: Shape<'_, 'py>,
+        from: DType,
+        conversion: Conversion,
+    ) -> Option<DType> {
+        let to = match conversion {
+            Conversion::NativeOutput => return None,
+            Conversion::Force(dtype) => dtype,
+            Conversion::PreserveInput => {
+                self.dtype.filter(|to| preserves(from, *to) && !self.is_reduced(shape))?
+            }
+            Conversion::Default => self.dtype.filter(|to| {
+                (brings_back(from, *to) || self.was_narrowed(from, *to)) && self.is_image(shape)
+            })?,
+        };
+        (to != from).then_some(to)
+    }
+
+    /// Whether the function received integers of one dtype in place of the lead's.
+    fn was_narrowed(&self, from: DType, to: DType) -> bool {
+        let is_integer = |dtype: DType| matches!(dtype.kind(), Kind::Unsigned | Kind::Signed);
+        let (Some(array), Some(framework)) = (self.array, self.received_by) else { return false };
+        is_integer(from)
+            && is_integer(to)
+            && convert::narrowed(array.py(), to, framework).is_ok_and(|found| found == Some(from))
+    }
+
+    /// The number of axes of the result and of the lead. In a stack, they are those of one slice.
+    fn ndims(&self, shape: Shape<'_, 'py>) -> Option<(usize, usize)> {
+        let (result, lead) = (shape.ndim()?, Shape::Of(self.array?).ndim()?);
+        let sliced = usize::from(self.is_stack && result > 0 && lead > 0);
+        Some((result - sliced, lead - sliced))
+    }
+
+    /// Whether a lead with axes was reduced to one number, or each of its slices.
+    fn is_reduced(&self, shape: Shape<'_, 'py>) -> bool {
+        self.ndims(shape).is_some_and(|(result, lead)| result == 0 && lead > 0)
+    }
+
+    /// Whether a result has the axes of the lead, or is an image with an axis of channels more or less. What
+    /// is not known counts as alike.
+    fn is_image(&self, shape: Shape<'_, 'py>) -> bool {
+        let has_channels = |array| {
+            let (mut result, mut lead) = (shape.lengths()?, Shape::Of(array).lengths()?);
+            if self.is_stack {
+                result.remove(0);
+                lead.remove(0);
+            }
+            let (more, less) =
+                if result.len() > lead.len() { (result, lead) } else { (lead, result) };
+            Some(has_channels(&more, &less))
+        };
+        self.ndims(shape).is_none_or(|(result, lead)| {
+            let is_near = result.abs_diff(lead) == 1 && result.min(lead) >= 2;
+            result == lead || is_near && self.array.and_then(has_channels).unwrap_or(true)
+        })
+    }
+}
+
+/// The most channels that an image has: red, green, blue and opacity.
+const CHANNELS: usize = 4;
+
+/// Whether a shape is that of an image and an axis of channels, which comes first or last.
+fn has_channels(more: &[Option<usize>], image: &[Option<usize>]) -> bool {
+    let are_channels = |length: &Option<usize>| length.is_none_or(|length| length <= CHANNELS);
+    let is_image = |rest: &[Option<usize>]| {
+        let alike = |(a, b): (&Option<usize>, &Option<usize>)| a.is_none() || b.is_none() || a == b;
+        rest.len() == image.len() && rest.iter().zip(image).all(alike)
+    };
+    image.len() >= 2
+        && (more.split_first().is_some_and(|(first, rest)| are_channels(first) && is_image(rest))
+            || more.split_last().is_some_and(|(last, rest)| are_channels(last) && is_image(rest)))
+}
+
+/// Whether [`Conversion::PreserveInput`] casts such a result.
+fn preserves(from: DType, to: DType) -> bool {
+    match from.kind() {
+        Kind::Bool => to.kind() == Kind::Bool,
+        Kind::Complex => to.kind() == Kind::Complex,
+        // The labels of a mask, or distances in it, are not a mask.
+        _ => to.kind() != Kind::Bool,
+    }
+}
+
+/// Whether [`Conversion::Default`] casts such a result: floats for an image, whose integers have 8 or 16 bits.
+/// Wider ones are labels, indices and identifiers.
+fn brings_back(from: DType, to: DType) -> bool {
+    match (from.kind(), to.kind()) {
+        (Kind::Float, Kind::Unsigned | Kind::Signed) => to.size() <= 2,
+        (from, to) => from == to && matches!(from, Kind::Float | Kind::Complex),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lengths(known: &[usize]) -> Lengths {
+        known.iter().map(|length| Some(*length)).collect()
+    }
+
+    #[test]
+    fn channels_are_a_short_axis_before_or_after_those_of_an_image() {
+        for (more, image, expected) in [
+            (&[5, 6, 3][..], &[5, 6][..], true),
+            (&[4, 5, 6], &[5, 6], true),
+            (&[5, 6, 5], &[5, 6], false),
+            (&[5, 3, 6], &[5, 6], false),
+            (&[5, 7, 3], &[5, 6], false),
+            (&[9, 5, 6, 1], &[9, 5, 6], true),
+            (&[5, 3], &[5], false),
+            (&[3], &[], false),
+            (&[5, 6, 3, 3], &[5, 6], false),
+        ] {
+            assert_eq!(
+                has_channels(&lengths(more), &lengths(image)),
+                expected,
+                "{more:?} {image:?}"
+            );
+        }
+        let unknown: Lengths = [None, Some(6), Some(3)].into_iter().collect();
+        assert!(has_channels(&unknown, &lengths(&[5, 6])));
+    }
+
+    #[test]
+    fn only_floats_are_brought_back_and_only_to_images() {
+        use DType::*;
+        for (from, to, expected) in [
+            (Float64, Uint8, true),
+            (Float16, Int16, true),
+            (Float64, Float32, true),
+            (Float32, Bfloat16, true),
+            (Complex128, Complex64, true),
+            (Float32, Int32, false),
+            (Float32, Uint64, false),
+            (Int32, Uint8, false),
+            (Int64, Float32, false),
+            (Float64, Complex64, false),
+            (Complex64, Float32, false),
+            (Bool, Uint8, false),
+            (Float32, Bool, false),
+        ] {
+            assert_eq!(brings_back(from, to), expected, "{from} for {to}");
+        }
+    }
+}

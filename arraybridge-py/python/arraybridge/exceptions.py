@@ -34,8 +34,8 @@ class MemoryConversionError(Exception):
     """A conversion is not possible.
 
     ``source_type`` and ``target_type`` are the names of the frameworks. ``method`` is the step that
-    failed. ``reason`` says why, and what to do about it. If the framework raised an exception, that
-    is the ``__cause__``.
+    failed. ``reason`` says why, and what to do about it. ``place`` is the declared function and its
+    argument, or None. If the framework raised an exception, that is the ``__cause__``.
 
     >>> from arraybridge import MemoryConversionError
     >>> error = MemoryConversionError("torch", "jax", "dtype", "JAX has no int64")
@@ -43,17 +43,26 @@ class MemoryConversionError(Exception):
     'cannot convert from torch to jax: JAX has no int64'
     """
 
-    def __init__(self, source_type: str, target_type: str, method: str, reason: str) -> None:
-        super().__init__(source_type, target_type, method, reason)
+    def __init__(
+        self,
+        source_type: str,
+        target_type: str,
+        method: str,
+        reason: str,
+        place: str | None = None,
+    ) -> None:
+        super().__init__(source_type, target_type, method, reason, place)
         self.source_type = source_type
         self.target_type = target_type
         self.method = method
         self.reason = reason
+        self.place = place
 
     def __str__(self) -> str:
+        place = f"{self.place}: " if self.place else ""
         if self.source_type == self.target_type:
-            return f"cannot place the {self.target_type} array: {self.reason}"
-        return f"cannot convert from {self.source_type} to {self.target_type}: {self.reason}"
+            return f"{place}cannot place the {self.target_type} array: {self.reason}"
+        return f"{place}cannot convert from {self.source_type} to {self.target_type}: {self.reason}"
 
 
 class DeviceUnavailableError(MemoryConversionError):

@@ -10,8 +10,9 @@ use pyo3::types::{PyDict, PyType};
 
 use super::execute::Prepared;
 use super::plan::{Access, Facts, Why};
+use super::likes::{self, Likeness};
 use super::source::{self, Input, Opened, Slot};
-use super::{Request, class_of, decide, errors, import};
+use super::{Request, class_of, decide, errors, import, tables};
 use crate::dlpack::exchange::Exchange;
 use crate::dlpack::{LEGACY_STREAM, capsule};
 use crate::framework::detect;
@@ -25,29 +26,97 @@ use crate::framework::spec::Framework;
 use crate::interpreter::error::{Error, Failure, Result, first_line};
 use crate::memory::source::Owner;
 
-/// Whether an object has the methods of the protocol.
-pub(super) fn exports(data: &Bound<'_, PyAny>) -> bool {
-    let py = data.py();
-    let has = |name| data.get_type().hasattr(name).unwrap_or(false);
-    has(pyo3::intern!(py, "__dlpack__")) && has(pyo3::intern!(py, "__dlpack_device__"))
+/// When an object is read that reads a file for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Reads {
+    /// Now: the conversion follows.
+    Now,
+    /// Not yet: only what is going to be done is asked for.
+    Later,
 }
 
-/// Finds out where the memory is and what it looks like, which does not read it, and makes the plan.
-/// The object counts as one of NumPy's: that is what it can be seen as on the host.
+/// Finds out what an object of no framework is like, and makes the plan. It counts as one of NumPy's: that is what
+/// it can be seen as on the host.
 pub(super) fn prepare<'a, 'py>(
     data: &'a Bound<'py, PyAny>,
     target: &'static Framework,
     request: &Request,
     slot: &'a mut Slot,
+    reads: Reads,
 ) -> Result<Prepared<'a, 'py>> {
-    if !exports(data) {
-        return Err(errors::not_an_array(data, target.name));
-    }
     let (py, endpoints) = (data.py(), Endpoints { source: MemoryType::Numpy.framework(), target });
+    match likes::likeness(data) {
+        Likeness::None | Likeness::Instance => return Err(errors::not_an_array(data, target.name)),
+        Likeness::Exporter { is_seen: false } => {
+            return prepare_exporter(data, endpoints, request, slot);
+        }
+        // What does not hand out its memory may still give NumPy its values.
+        Likeness::Exporter { is_seen: true } => match place_and_memory(data, endpoints) {
+            Ok((place, opened)) => {
+                return prepare_at(data, place, opened, endpoints, request, slot);
+            }
+            Err(Error::Conversion(error)) => {
+                let seen = likes::see(data, target).map_err(|_| Error::Conversion(error))?;
+                slot.set(seen.opened(endpoints)?);
+                slot.made = seen.made.then_some(Why::Seen);
+            }
+            Err(error) => return Err(error),
+        },
+        Likeness::Lazy | Likeness::Seen | Likeness::Buffer => {
+            if reads == Reads::Later
+                && let Some((dtype, shape)) = tables::described(data)
+            {
+                let facts = Facts::of_file(dtype, &shape);
+                slot.described = Some((dtype, shape.as_slice().into()));
+                slot.access = Access::Seen;
+                let input = Input::Array(data.clone());
+                return decide(py, endpoints, input, slot, &facts, request);
+            }
+            let seen = likes::see(data, target)?;
+            slot.set(seen.opened(endpoints)?);
+            slot.made = seen.made.then_some(Why::Seen);
+        }
+    }
+    slot.access = Access::Seen;
+    let facts = slot.facts();
+    decide(py, endpoints, Input::Memory(None), slot, &facts, request)
+}
+
+/// Finds out where the memory of an exporter is and what it looks like, which does not read it, and makes the plan.
+fn prepare_exporter<'a, 'py>(
+    data: &'a Bound<'py, PyAny>,
+    endpoints: Endpoints,
+    request: &Request,
+    slot: &'a mut Slot,
+) -> Result<Prepared<'a, 'py>> {
+    let (place, opened) = place_and_memory(data, endpoints)?;
+    prepare_at(data, place, opened, endpoints, request, slot)
+}
+
+/// Where the memory of an exporter is, and the memory itself if it is on the host.
+fn place_and_memory(
+    data: &Bound<'_, PyAny>,
+    endpoints: Endpoints,
+) -> Result<(DLDevice, Option<Opened>)> {
     let place = place_of(data, endpoints)?;
-    let opened = match device::of_memory(place) {
-        Device::Host => in_place(data, place, endpoints, None)?,
-        here => match described_in_place(data, place, endpoints) {
+    Ok(match device::of_memory(place) {
+        Device::Host => (place, Some(in_place(data, place, endpoints, None)?)),
+        Device::Accelerator(_) => (place, None),
+    })
+}
+
+fn prepare_at<'a, 'py>(
+    data: &'a Bound<'py, PyAny>,
+    place: DLDevice,
+    opened: Option<Opened>,
+    endpoints: Endpoints,
+    request: &Request,
+    slot: &'a mut Slot,
+) -> Result<Prepared<'a, 'py>> {
+    let py = data.py();
+    let opened = match (opened, device::of_memory(place)) {
+        (Some(opened), _) => opened,
+        (None, here) => match described_in_place(data, place, endpoints) {
             Ok(described) => {
                 let facts = Facts { device: here, access: Access::Protocol, ..described.facts() };
                 let view = described.source.view();
@@ -124,8 +193,8 @@ pub fn open_any(data: &Bound<'_, PyAny>, stream: usize) -> Result<Opened> {
     if detect::class_of(data).is_some() {
         return source::open_in_place(data, stream);
     }
-    if !exports(data) {
-        class_of(data)?;
+    if let Some(opened) = seen(data, endpoints)? {
+        return Ok(opened);
     }
     let place = place_of(data, endpoints)?;
     if device::is_cuda(place.device_type.0) {
@@ -133,6 +202,21 @@ pub fn open_any(data: &Bound<'_, PyAny>, stream: usize) -> Result<Opened> {
         return in_place(data, place, endpoints, Some(stream as i64));
     }
     open_at(data, place, endpoints)
+}
+
+/// The memory of an object that NumPy makes an array of, and that does not export it by DLPack; `None` for an
+/// exporter.
+fn seen(data: &Bound<'_, PyAny>, endpoints: Endpoints) -> Result<Option<Opened>> {
+    match likes::likeness(data) {
+        Likeness::None | Likeness::Instance => class_of(data).map(|_| None),
+        Likeness::Exporter { is_seen: false } => Ok(None),
+        Likeness::Exporter { is_seen: true } if place_and_memory(data, endpoints).is_ok() => Ok(None),
+        _ => {
+            let seen = likes::see(data, endpoints.target)?;
+            let opened = seen.opened(endpoints)?;
+            Ok(Some(Opened { private: opened.private || seen.made, ..opened }))
+        }
+    }
 }
 
 /// As [`open_any`], for a holder that may outlive the call.
@@ -170,11 +254,11 @@ pub fn open_on_host(data: &Bound<'_, PyAny>) -> Result<Opened> {
     if detect::class_of(data).is_some() {
         return source::open_host(data);
     }
-    if !exports(data) {
-        class_of(data)?;
-    }
     let endpoints =
         Endpoints { source: MemoryType::Numpy.framework(), target: MemoryType::Numpy.framework() };
+    if let Some(opened) = seen(data, endpoints)? {
+        return Ok(opened);
+    }
     open_at(data, place_of(data, endpoints)?, endpoints)
 }
 

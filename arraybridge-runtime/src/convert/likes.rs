@@ -1,104 +1,106 @@
-//! Objects of no framework that NumPy can see as arrays: data frames, images, buffers, and whatever has one
-//! of the protocols of arrays.
+//! Objects of no framework that are like arrays: data frames, images, buffers, and whatever has one of the
+//! protocols of arrays. This is the one place that decides it, for all who take arrays.
 
-use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
-
+use pyo3::exceptions::PyAttributeError;
 use pyo3::ffi;
+use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyMemoryView, PyTuple, PyType};
+use pyo3::types::{PyString, PyType};
 
-use super::{Request, convert_to, errors};
+use super::plan::Why;
+use super::source::Opened;
+use super::{Request, convert_to, copy_required, errors, source, tables, trace};
 use crate::framework::detect;
 use crate::framework::device::{self, Device};
+use crate::framework::endpoints::Endpoints;
 use crate::framework::generated::MemoryType;
 use crate::framework::oom;
 use crate::framework::spec::Framework;
+use crate::interpreter::classes::{self, ClassCache};
 use crate::interpreter::error::{Error, Result, first_line};
 use crate::memory::numpy_array;
 
-/// What a class of no framework has to do with arrays.
+/// What an object of no framework has to do with arrays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Likeness {
+pub(super) enum Likeness {
     /// Nothing.
     None,
-    /// Its objects hand out their memory by DLPack.
-    Exporter,
-    /// NumPy makes arrays of its objects.
+    /// It hands out its memory by DLPack. NumPy may make an array of it too.
+    Exporter { is_seen: bool },
+    /// NumPy makes an array of it.
     Seen,
-    /// Its objects are computations.
+    /// It is a buffer, and NumPy makes an array of that.
+    Buffer,
+    /// It is a computation.
     Lazy,
+    /// Nothing by its class, but the object may have a protocol of its own.
+    Instance,
 }
-
-/// The most classes that are remembered. Some programs make classes without end.
-const MOST_CLASSES: usize = 1024;
-
-/// The answers, by the address of the class, which an entry keeps alive.
-type Known = HashMap<usize, (Likeness, Py<PyType>)>;
-
-static KNOWN: Mutex<Option<Known>> = Mutex::new(None);
 
 /// Whether an object of no framework is like an array.
 #[inline]
 pub fn is_like_array(data: &Bound<'_, PyAny>) -> bool {
-    may_be_like_array(data) && likeness(data) != Likeness::None
+    !classes::is_plain(data) && likeness(data) != Likeness::None
 }
 
-/// Rules out numbers, strings and None without looking anything up: of the classes that are written in C and
-/// not made at run time, only `memoryview` is like an array.
-#[inline]
-fn may_be_like_array(data: &Bound<'_, PyAny>) -> bool {
-    let class = data.get_type_ptr();
-    // SAFETY: the thread is attached, and `class` is the type of an object that is alive here.
-    let flags = unsafe { ffi::PyType_GetFlags(class) };
-    flags & ffi::Py_TPFLAGS_HEAPTYPE != 0 || data.is_exact_instance_of::<PyMemoryView>()
-}
-
+/// What an object has to do with arrays.
 #[cold]
-fn likeness(data: &Bound<'_, PyAny>) -> Likeness {
-    let class = data.get_type();
-    let address = class.as_ptr() as usize;
-    let lock = || KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some((likeness, _)) = lock().get_or_insert_default().get(&address) {
-        return *likeness;
+pub(super) fn likeness(data: &Bound<'_, PyAny>) -> Likeness {
+    static KNOWN: ClassCache<Likeness> = ClassCache::new();
+    if classes::is_plain(data) {
+        return Likeness::None;
     }
-    // Looking at a class can run Python code, so the lock is not held.
-    let found = examine(&class);
-    let mut dropped = None;
-    {
-        let mut guard = lock();
-        let known = guard.get_or_insert_default();
-        if known.len() >= MOST_CLASSES {
-            dropped = Some(std::mem::take(known));
-        }
-        known.insert(address, (found, class.unbind()));
+    match KNOWN.get(&data.get_type(), |class| examine(class, data)) {
+        Likeness::Instance if has_protocol_of_its_own(data) => Likeness::Seen,
+        Likeness::Instance => Likeness::None,
+        found => found,
     }
-    drop(dropped);
-    found
 }
 
-fn examine(class: &Bound<'_, PyType>) -> Likeness {
-    let py = class.py();
-    let mro = class.getattr(pyo3::intern!(py, "__mro__")).ok();
-    let bases = mro.and_then(|mro| mro.cast_into::<PyTuple>().ok());
-    let names: Vec<_> =
-        bases.iter().flatten().filter_map(|base| detect::qualified_name(&base)).collect();
+/// What the objects of a class have to do with arrays; `data` is one of them.
+fn examine(class: &Bound<'_, PyType>, data: &Bound<'_, PyAny>) -> Likeness {
+    let names = classes::names_of(class);
     let is_one_of = |list: &[&str]| names.iter().any(|name| list.contains(&name.as_str()));
-    let has = |name| class.hasattr(name).unwrap_or(false);
     // Numbers, and whatever has rules of its own.
     if is_one_of(&["numpy.generic", "builtins.type"]) {
         return Likeness::None;
     }
-    if names.iter().any(|name| name.starts_with("dask.")) && has(pyo3::intern!(py, "__array__")) {
+    let is_seen = classes::has_numpy_protocol(class);
+    if names.iter().any(|name| name.starts_with("dask.")) && is_seen {
         return Likeness::Lazy;
     }
-    if has(pyo3::intern!(py, "__dlpack__")) && has(pyo3::intern!(py, "__dlpack_device__")) {
-        return Likeness::Exporter;
+    if classes::exports(class) {
+        return Likeness::Exporter { is_seen };
     }
-    let is_seen = has(pyo3::intern!(py, "__array__"))
-        || has(pyo3::intern!(py, "__array_interface__"))
-        || is_one_of(&["builtins.memoryview", "array.array"]);
-    if is_seen { Likeness::Seen } else { Likeness::None }
+    if is_seen {
+        return Likeness::Seen;
+    }
+    // Text in bytes is no array, and neither is a number or a structure of C.
+    let is_other = is_one_of(&["builtins.bytes", "builtins.bytearray", "_pickle.PickleBuffer"])
+        || (is_one_of(&["_ctypes._CData"]) && !is_one_of(&["_ctypes.Array"]));
+    // SAFETY: the object is alive, and the thread attached.
+    if !is_other && unsafe { ffi::PyObject_CheckBuffer(data.as_ptr()) } != 0 {
+        return Likeness::Buffer;
+    }
+    let offset = class.getattr(intern!(class.py(), "__dictoffset__"));
+    match offset.and_then(|offset| offset.is_truthy()) {
+        Ok(true) => Likeness::Instance,
+        _ => Likeness::None,
+    }
+}
+
+/// Whether an object itself has one of the attributes in which NumPy looks for memory. No code of its class runs.
+fn has_protocol_of_its_own(data: &Bound<'_, PyAny>) -> bool {
+    let py = data.py();
+    let has = |name: &Bound<'_, PyString>| {
+        // SAFETY: both objects are alive, and the thread is attached.
+        let found = unsafe { ffi::PyObject_GenericGetAttr(data.as_ptr(), name.as_ptr()) };
+        // SAFETY: the reference is new, or null after an exception.
+        unsafe { Bound::from_owned_ptr_or_err(py, found) }
+            .map_err(|error| debug_assert!(error.is_instance_of::<PyAttributeError>(py)))
+            .is_ok()
+    };
+    has(intern!(py, "__array_interface__")) || has(intern!(py, "__array_struct__"))
 }
 
 /// A scalar of NumPy as an array, if its dtype is known. Scalars are no arrays unless the caller says so.
@@ -109,11 +111,11 @@ pub fn scalar_as_array<'py>(data: &Bound<'py, PyAny>) -> Option<Bound<'py, PyAny
     if data.get_type().module().ok()? != "numpy" {
         return None;
     }
-    let numpy = py.import(pyo3::intern!(py, "numpy")).ok()?;
-    if !data.is_instance(&numpy.getattr(pyo3::intern!(py, "generic")).ok()?).ok()? {
+    let numpy = py.import(intern!(py, "numpy")).ok()?;
+    if !data.is_instance(&numpy.getattr(intern!(py, "generic")).ok()?).ok()? {
         return None;
     }
-    let array = numpy.call_method1(pyo3::intern!(py, "asarray"), (data,)).ok()?;
+    let array = numpy.call_method1(intern!(py, "asarray"), (data,)).ok()?;
     has_known_dtype(&array).then_some(array)
 }
 
@@ -128,38 +130,43 @@ fn has_known_dtype(array: &Bound<'_, PyAny>) -> bool {
 /// # Errors
 ///
 /// [`Failure::Array`](crate::interpreter::error::Failure::Array) for an object that has to be computed
-/// first or does not hold numbers.
+/// first or does not hold numbers; [`Failure::Copy`](crate::interpreter::error::Failure::Copy) where `copy`, or a
+/// scope around the call, forbids the copy that NumPy has to make.
 #[cold]
 pub fn seen_as_array<'py>(
     data: &Bound<'py, PyAny>,
     target: &'static Framework,
+    copy: Option<bool>,
 ) -> Result<Option<Bound<'py, PyAny>>> {
-    if !may_be_like_array(data) {
-        return Ok(None);
-    }
     match likeness(data) {
-        Likeness::None => Ok(None),
-        Likeness::Lazy => Err(errors::not_seen(data, target, &lazy("compute()"), None)),
-        Likeness::Exporter => {
+        Likeness::None | Likeness::Instance => Ok(None),
+        Likeness::Exporter { is_seen } => {
             let place = device::dlpack_device(data);
-            let is_on_host = place.is_ok_and(|(kind, id)| {
-                let device_type = dlpark::ffi::DLDeviceType(kind);
-                let place = dlpark::ffi::DLDevice { device_type, device_id: id };
+            let is_on_host = place.as_ref().is_ok_and(|(kind, id)| {
+                let device_type = dlpark::ffi::DLDeviceType(*kind);
+                let place = dlpark::ffi::DLDevice { device_type, device_id: *id };
                 device::of_memory(place) == Device::Host
             });
+            // An object that does not say where it is may refuse to export.
+            let is_on_host = is_on_host || (is_seen && place.is_err());
             let framework = if is_on_host { MemoryType::Numpy.framework() } else { target };
-            convert_to(data, framework, &Request::default()).map(Some)
+            let request = Request { copy: copy.filter(|copy| !copy), ..Request::default() };
+            convert_to(data, framework, &request).map(Some)
         }
-        Likeness::Seen => {
-            let chunks = data.getattr_opt(pyo3::intern!(data.py(), "chunks")).ok().flatten();
-            let is_xarray = detect::qualified_name(data.get_type().as_any())
-                .is_some_and(|name| name.starts_with("xarray."));
-            if is_xarray && chunks.is_some_and(|chunks| chunks.is_truthy().unwrap_or(false)) {
-                return Err(errors::not_seen(data, target, &lazy("compute()"), None));
+        Likeness::Lazy | Likeness::Seen | Likeness::Buffer => {
+            let Seen { array, made } = see(data, target)?;
+            if made && trace::copy_default(data.py(), copy) == Some(false) {
+                let endpoints = Endpoints { source: MemoryType::Numpy.framework(), target };
+                return Err(copy_required(endpoints, &Request { copy, ..Request::default() }, Why::Seen));
             }
-            as_numpy(data, target).map(Some)
+            Ok(Some(array))
         }
     }
+}
+
+/// Whether an object is like an array only in that it is a buffer. Its elements need not be numbers.
+pub fn is_buffer(data: &Bound<'_, PyAny>) -> bool {
+    likeness(data) == Likeness::Buffer
 }
 
 /// An array as it is, and the one that an object of no framework is like.
@@ -174,13 +181,50 @@ pub fn as_array<'py>(
 ) -> Result<Bound<'py, PyAny>> {
     let seen = match detect::class_of(data) {
         Some(_) => None,
-        None => seen_as_array(data, target)?,
+        None => seen_as_array(data, target, None)?,
     };
     Ok(seen.unwrap_or_else(|| data.clone()))
 }
 
-fn lazy(call: &str) -> String {
-    format!("it is a computation that has not run; pass .{call}")
+/// What NumPy makes of an object.
+pub(super) struct Seen<'py> {
+    /// A NumPy array.
+    pub array: Bound<'py, PyAny>,
+    /// Whether its memory was made for it, and is not the object's.
+    pub made: bool,
+}
+
+impl Seen<'_> {
+    /// The memory of the array.
+    ///
+    /// # Errors
+    ///
+    /// [`Failure::Dtype`](crate::interpreter::error::Failure::Dtype).
+    pub fn opened(&self, endpoints: Endpoints) -> Result<Opened> {
+        let array = self.array.cast().map_err(PyErr::from)?;
+        // Nobody else has the memory, but what is read-only may be a constant of Python's.
+        let private = numpy_array::is_unique_owner(array);
+        source::read_numpy(endpoints, array, private)
+    }
+}
+
+/// What NumPy makes of an object that is like an array.
+///
+/// # Errors
+///
+/// As [`seen_as_array`].
+pub(super) fn see<'py>(data: &Bound<'py, PyAny>, target: &'static Framework) -> Result<Seen<'py>> {
+    tables::expect_computed(data, target)?;
+    tables::expect_no_mask(data, target)?;
+    let array = as_numpy(data, target)?;
+    tables::expect_exact(data, &array, target)?;
+    let numpy_array = array.cast().map_err(PyErr::from)?;
+    // NumPy gives a view of the same memory each time, and a copy in other memory.
+    let made = numpy_array::is_unique_owner(numpy_array) || {
+        let again = as_numpy(data, target)?;
+        numpy_array::address(numpy_array) != numpy_array::address(again.cast().map_err(PyErr::from)?)
+    };
+    Ok(Seen { array, made })
 }
 
 /// What `numpy.asarray` makes of an object, if that is an array of numbers.
@@ -195,8 +239,8 @@ pub fn as_numpy<'py>(
 ) -> Result<Bound<'py, PyAny>> {
     let py = data.py();
     let array = py
-        .import(pyo3::intern!(py, "numpy"))
-        .and_then(|numpy| numpy.call_method1(pyo3::intern!(py, "asarray"), (data,)))
+        .import(intern!(py, "numpy"))
+        .and_then(|numpy| numpy.call_method1(intern!(py, "asarray"), (data,)))
         .map_err(|error| match oom::passes_through(py, &error) {
             true => Error::Python(error),
             false => {
@@ -208,7 +252,7 @@ pub fn as_numpy<'py>(
     if has_known_dtype(&array) {
         return Ok(array);
     }
-    let dtype = array.getattr(pyo3::intern!(py, "dtype"))?;
+    let dtype = array.getattr(intern!(py, "dtype"))?;
     let why = format!("NumPy sees it as an array of dtype {dtype}; pass its numbers");
     Err(errors::not_seen(data, target, &why, None))
 }

@@ -17,6 +17,7 @@ pub mod record;
 pub mod registry;
 mod shared;
 mod source;
+mod tables;
 pub mod trace;
 mod transfer;
 mod trial;
@@ -32,6 +33,7 @@ use crate::framework::spec::{DType, DTypeSet, Framework, Kind, Memory, Strides};
 use crate::framework::warnings;
 use crate::interpreter::error::{Failure, Result};
 use execute::Prepared;
+use foreign::Reads;
 use plan::{Facts, Importer, Plan, Refusal, Route, Step, Steps, Target, Why, Wish};
 use record::Record;
 use source::{Input, Reader, Slot};
@@ -43,10 +45,14 @@ pub(crate) use errors::{copy_required, missing_dtype, unknown_dtype};
 pub use execute::make_array;
 pub use foreign::{open_any, open_on_host, open_to_hold, pin};
 pub use import::{fresh, wrap_numpy};
-pub use likes::{as_array, as_numpy, is_like_array, scalar_as_array, seen_as_array};
+pub use likes::{
+    as_array, as_numpy, is_buffer, is_like_array, scalar_as_array, seen_as_array,
+};
+pub(crate) use tables::meaning;
 pub use narrow::{Narrowing, WarnedDtypes, convert_narrowed, narrowed};
 pub use source::{
     Opened, alike, dtype as dtype_of, open_host, open_plain, open_writable, open_writable_on,
+    shape_of,
 };
 
 /// What a caller asks of a conversion beside the target.
@@ -131,13 +137,9 @@ fn convert_foreign<'py>(
     target: &'static Framework,
     request: &Request,
 ) -> Result<Bound<'py, PyAny>> {
-    if !foreign::exports(data)
-        && let Some(array) = seen_as_array(data, target)?
-    {
-        return convert_to(&array, target, request);
-    }
     let mut slot = Slot::default();
-    carry_out(|| foreign::prepare(data, target, request, &mut slot)).map(|(array, _)| array)
+    carry_out(|| foreign::prepare(data, target, request, &mut slot, Reads::Now))
+        .map(|(array, _)| array)
 }
 
 /// Converts an array that is labelled as one of `source`. If the target lacks its dtype and `narrowing`
@@ -223,19 +225,12 @@ pub fn explain(
     request: &Request,
 ) -> Result<Record> {
     let mut slot = Slot::default();
-    let class = detect::class_of(data);
-    if class.is_none()
-        && !foreign::exports(data)
-        && let Some(array) = seen_as_array(data, target)?
-    {
-        return explain(&array, target, request);
-    }
-    let prepared = match class {
+    let prepared = match detect::class_of(data) {
         Some(class) => {
             let endpoints = Endpoints { source: class.framework, target };
             prepare(endpoints, data, &class, request, &mut slot)?
         }
-        None => foreign::prepare(data, target, request, &mut slot)?,
+        None => foreign::prepare(data, target, request, &mut slot, Reads::Later)?,
     };
     Ok(prepared.description().record(&prepared.plan, 0))
 }

@@ -231,7 +231,8 @@ impl<'a, 'py> Call<'a, 'py> {
         result: Bound<'py, PyAny>,
         scope: ResultScope,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let result = result::finish(self, result, scope)?;
+        let result = result::finish(self, result, scope)
+            .map_err(|error| arguments::in_place(self.definition, "the result", error))?;
         // The policy may have cast it.
         result::compute(self.definition.options.execution, &result)?;
         let Some(contract) = &self.definition.options.contract else { return Ok(result) };

@@ -17,7 +17,7 @@ use super::{names, steps};
 use crate::convert::trace;
 use crate::framework::spec::Framework;
 use crate::interpreter::error::{Result, first_line};
-use crate::interpreter::stack;
+use crate::interpreter::{park, stack};
 use crate::interpreter::vectorcall::{self, vectorcall_class};
 use crate::policy::Policy;
 
@@ -163,6 +163,7 @@ impl Declared {
         args: &Bound<'py, PyTuple>,
         kwargs: Option<&Bound<'py, PyDict>>,
     ) -> PyResult<Bound<'py, PyAny>> {
+        park::rather_than_end(slf.py());
         Declared::traced(slf, || Declared::call_generally(slf, args, kwargs))
     }
 

@@ -46,6 +46,7 @@ impl Passthrough {
         let is_simple = definition.kind == FunctionKind::Plain
             && options.accepts_own_arrays()
             && options.contract.is_none()
+            && options.lead.is_none()
             && !options.slice_by_slice
             && options.tiles.is_none()
             && is_input(options.execution)

@@ -41,6 +41,7 @@ impl Endpoints {
             target: self.target.name,
             method,
             reason,
+            place: None,
             cause,
         }))
     }

@@ -100,10 +100,14 @@ fn exception(py: Python<'_>, error: Error) -> PyErr {
 }
 
 fn conversion_error(py: Python<'_>, error: ConversionError) -> PyErr {
-    let ConversionError { failure, source, target, method, reason, cause } = error;
-    let text = || format!("cannot convert from {source} to {target}: {reason}");
+    let ConversionError { failure, source, target, method, reason, place, cause } = error;
+    let before = place.as_ref().map_or(String::new(), |place| format!("{place}: "));
+    let text = || format!("{before}cannot convert from {source} to {target}: {reason}");
     let raised = match (class(py, failure.class()), failure) {
-        (Some(class), _) => PyErr::from_type(class, (source, target, method, reason)),
+        (Some(class), _) => match place {
+            None => PyErr::from_type(class, (source, target, method, reason)),
+            Some(place) => PyErr::from_type(class, (source, target, method, reason, place)),
+        },
         (None, Failure::NotInstalled) => PyImportError::new_err(text()),
         (None, _) => PyRuntimeError::new_err(text()),
     };

@@ -13,6 +13,8 @@ use pyo3::pyclass::PyClass;
 use pyo3::pyclass::boolean_struct::True;
 use pyo3::types::{PyDict, PyTuple};
 
+use super::park;
+
 /// A class whose objects support vectorcall. It cannot be subclassed. Implement it with
 /// `vectorcall_class!`.
 ///
@@ -131,6 +133,7 @@ pub unsafe fn serve<C: Vectorcall>(
     body: impl for<'py> FnOnce(&Bound<'py, C>, &Given<'_, 'py>) -> PyResult<Bound<'py, PyAny>>,
 ) -> *mut ffi::PyObject {
     let attached = |py: Python<'_>| {
+        park::rather_than_end(py);
         let call = || {
             // SAFETY: the callable is an object of the class, and Python passes the names as a tuple or as null.
             // It keeps all arguments alive during the call.

@@ -201,7 +201,8 @@ fn host_obstacle(
     if import.read_only {
         return None;
     }
-    if facts.read_only && !source.immutable {
+    // copy=False says that the caller will not write.
+    if facts.read_only && !source.immutable && copy != Some(false) {
         return Some(Why::ReadOnly);
     }
     None

@@ -3,9 +3,10 @@
 use pyo3::prelude::*;
 
 use super::{Reader, dtype};
-use crate::convert::errors;
+use crate::convert::{errors, tables};
 use crate::framework::spec::{DType, ReasonRole};
 use crate::interpreter::error::Result;
+use crate::memory::numpy_array;
 
 /// An array that the guards let through.
 pub(in crate::convert) struct Guarded<'py> {
@@ -26,6 +27,12 @@ impl<'py> Reader<'_, 'py> {
         let Some(dtype) = dtype(self.py, self.loaded, data) else {
             return Err(errors::unknown_dtype(self.py, self.endpoints, self.loaded, data));
         };
+        if numpy_array::is_array(data)
+            && !numpy_array::is_plain_array(data)
+            && let Some(meaning) = tables::meaning(data)?
+        {
+            return Err(errors::refused(self.endpoints, &meaning, data));
+        }
         let (given, mut data, mut detached) = (data, data.clone(), false);
         for guard in self.loaded.framework.guards {
             let holds = || guard.holds(self.py, self.loaded, &data);

@@ -1,10 +1,12 @@
 //! Converts the arrays of a call to the declared framework and to one device.
 
+use std::collections::HashMap;
+
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
 use super::rebuild::rebuild;
-use super::{ArgumentKey, ArgumentSlot, ArgumentSlots, ArrayVersions};
+use super::{ArgumentKey, ArgumentSlot, ArgumentSlots, ArrayVersions, leaves, names};
 use crate::convert::plan::Route;
 use crate::convert::{self, Request};
 use crate::declared::definition::Definition;
@@ -50,7 +52,7 @@ impl<'py> FittedArguments<'py> {
             ArgumentKey::Keyword(name) => self.kwargs.as_ref()?.get_item(name).ok()?,
         }?;
         match slot.element {
-            Some(element) => Container::of(&argument)?.items().ok()?.into_iter().nth(element),
+            Some(element) => leaves::leaf(&Container::of(&argument)?, element),
             None => Some(argument),
         }
     }
@@ -107,14 +109,50 @@ pub fn fit<'py>(
         fitted.device = Some(device);
     }
     let fitter = Fitter { py, loaded, definition, placement };
-    let mut replaced = Vec::new();
+    let mut replaced: Vec<(usize, Bound<'py, PyAny>)> = Vec::new();
+    let mut done = Repeated::default();
     for (index, slot) in slots.iter().enumerate() {
-        replaced.extend(fitter.fit_slot(slot, &mut fitted)?.map(|value| (index, value)));
+        // The same array stays the same array.
+        let value = match done.first(slots, index) {
+            Some(first) => {
+                let same = replaced.iter().find(|(index, _)| *index == first);
+                same.map(|(_, value)| value.clone())
+            }
+            None => fitter
+                .fit_slot(slot, &mut fitted)
+                .map_err(|error| names::in_argument(definition, &slot.key, error))?,
+        };
+        replaced.extend(value.map(|value| (index, value)));
     }
     if !replaced.is_empty() {
         rebuild(&mut fitted, slots, replaced)?;
     }
     Ok(fitted)
+}
+
+/// Finds arrays that are among the arguments more than once.
+#[derive(Default)]
+struct Repeated {
+    /// The indexes of the arrays by their addresses, where there are many.
+    known: HashMap<usize, usize>,
+}
+
+impl Repeated {
+    /// Few enough to compare each with each.
+    const FEW: usize = 16;
+
+    /// The index of an earlier slot with the same array for the same use.
+    fn first(&mut self, slots: &ArgumentSlots<'_>, index: usize) -> Option<usize> {
+        let slot = &slots[index];
+        let is_same = |other: &ArgumentSlot<'_>| {
+            other.value.is(&slot.value) && other.usage == slot.usage && other.is_part == slot.is_part
+        };
+        if slots.len() <= Self::FEW {
+            return slots[..index].iter().position(is_same);
+        }
+        let first = *self.known.entry(slot.value.as_ptr() as usize).or_insert(index);
+        (first < index && is_same(&slots[first])).then_some(first)
+    }
 }
 
 /// The one device of a call.

@@ -49,9 +49,9 @@ OPENCL_ENV := build/opencl.env
 with_opencl = set -a; source $(OPENCL_ENV); set +a;
 
 # The tests that convert between frameworks or read foreign memory, where shortcuts are used. The others
-# run without frameworks, on fakes, on a GPU only, switch shortcuts off themselves, or look at tables.
-NO_CONVERSIONS := add benchmarks check cleanup crates detect docs doctor fake_cuda fake_cupy fast fork gallery gpu \
-	gpu_functions gpu_report instructions mutants pipe pipeline progress python_functions registry rooms streams terminal trace
+# run without frameworks, on fakes or on a GPU only.
+CONVERSIONS := compat convert declared dlpack ladder rust slices tables commands/test_new.py commands/test_selftest.py \
+	tools/test_soak.py
 
 # Two processes, with each file in one of them. Each loads all frameworks, which takes 2 GB.
 PYTEST := -m pytest -n 2 --dist loadfile
@@ -110,7 +110,7 @@ sanitize-threads: $(TEST_STAMP) ## the Rust tests that use threads under ThreadS
 	-p arraybridge-runtime --no-default-features --features casts --lib -- $(THREADED)
 
 # The tests of memory that Python and Rust share. TensorFlow and JAX would take hours under these tools.
-SHARED_MEMORY := $(addprefix tests/python/test_,$(addsuffix .py,lifetime tensor capsules))
+SHARED_MEMORY := $(addprefix tests/python/,convert/test_lifetime.py dlpack/test_tensor.py dlpack/test_capsules.py)
 ASAN_SITE := $(CURDIR)/build/sanitize/site
 
 # The interpreter is not built with AddressSanitizer, so its library is loaded first, and libstdc++ with it, whose
@@ -127,8 +127,8 @@ sanitize-python: $(TEST_STAMP) ## the extension module under AddressSanitizer an
 	ASAN_OPTIONS=detect_leaks=1:leak_check_at_exit=0:allocator_may_return_null=1 \
 	LSAN_OPTIONS=suppressions=$(CURDIR)/tests/sanitizers/leaks.supp:print_suppressions=0; \
 	$(VENV)/bin/python tests/sanitizers/end_leaks.py 2>build/sanitize/planted.log || { cat build/sanitize/planted.log; exit 1; }; \
-	$(VENV)/bin/python -m pytest -p end_leaks $(SHARED_MEMORY) tests/python/test_exchange.py \
-	--deselect tests/python/test_lifetime.py::test_errors_leak_neither_the_array_nor_the_message
+	$(VENV)/bin/python -m pytest -p end_leaks $(SHARED_MEMORY) tests/python/dlpack/test_exchange.py \
+	--deselect tests/python/convert/test_lifetime.py::test_errors_leak_neither_the_array_nor_the_message
 
 # Undefined values are not looked for: int.from_bytes(b"") reads one in CPython 3.11 and multiplies it by zero, and
 # valgrind then takes every small integer for undefined.
@@ -145,7 +145,7 @@ miri: $(TEST_STAMP) ## the Rust tests of tensors, claims and layouts under Miri;
 # The allocator puts guards around blocks, and overwrites those that are freed.
 lifetime: wheel $(OPENCL_ENV) ## the tests of lifetimes with Python's debug allocator and its development mode
 	@$(with_opencl) PYTHONMALLOC=debug $(VENV)/bin/python -X dev -m pytest \
-	$(addprefix tests/python/test_,$(addsuffix .py,lifetime tensor capsules exchange))
+	$(SHARED_MEMORY) tests/python/dlpack/test_exchange.py
 
 # Half of the time for threads in all frameworks, and the rest for threads while the process ends or forks.
 SECONDS := 600
@@ -180,7 +180,7 @@ test-python: wheel seventh $(OPENCL_ENV) $(IMAGES)/.stamp
 # CuPy imports without a GPU, and has wheels for Linux.
 test-cupy: wheel $(CUPY)/.stamp
 	@if [ -d $(CUPY)/cupy ]; then \
-		PYTHONPATH=$(CUPY) $(VENV)/bin/python -m pytest tests/python/test_cupy.py tests/python/test_signatures.py -k cupy; \
+		PYTHONPATH=$(CUPY) $(VENV)/bin/python -m pytest tests/python/device/test_cupy.py tests/python/tables/test_signatures.py -k cupy; \
 	fi
 
 $(CUPY)/.stamp: $(TEST_STAMP)
@@ -193,14 +193,15 @@ $(CUPY)/.stamp: $(TEST_STAMP)
 
 test-without-shortcuts: wheel $(OPENCL_ENV) ## the Python tests of conversions, with ARRAYBRIDGE_FAST=0
 	@$(with_opencl) ARRAYBRIDGE_FAST=0 \
-	$(VENV)/bin/python $(PYTEST) tests/python $(NO_CONVERSIONS:%=--ignore=tests/python/test_%.py)
+	$(VENV)/bin/python $(PYTEST) $(CONVERSIONS:%=tests/python/%)
+
+OLDEST := $(addprefix convert/test_,matrix special sharing policy fast) declared/test_declared tables/test_signatures \
+	slices/test_slices
 
 # TensorFlow 2.19 has no wheel for a Python later than 3.12.
 test-oldest: $(OLDEST_STAMP) $(OPENCL_ENV) ## conversions, dtypes and slices with the oldest versions that pyproject.toml promises
 	$(call install,$(OLDEST_VENV))
-	@$(with_opencl) $(OLDEST_VENV)/bin/python $(PYTEST) tests/python/test_matrix.py \
-	tests/python/test_special.py tests/python/test_sharing.py tests/python/test_declared.py \
-	tests/python/test_signatures.py tests/python/test_policy.py tests/python/test_slices.py tests/python/test_fast.py
+	@$(with_opencl) $(OLDEST_VENV)/bin/python $(PYTEST) $(OLDEST:%=tests/python/%.py)
 
 # Without a GPU, this stops before anything is installed or built. `make gpu WHEEL=PATH` takes that wheel.
 gpu: ## run everything that needs a GPU, and write docs/gpu-report.md

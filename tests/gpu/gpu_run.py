@@ -21,7 +21,7 @@ import gpu_report
 
 ROOT = Path(__file__).resolve().parents[2]
 TIMEOUT_S = 3600
-SANITIZED = ["tests/python/test_gpu_functions.py"]
+SANITIZED = ["tests/python/device/test_gpu_functions.py"]
 
 
 def run(*command: str) -> subprocess.CompletedProcess[str]:

@@ -173,7 +173,8 @@ def test_the_doctor_reports_it():
 
 
 def test_its_compiled_functions_take_tensors_by_the_exchange_table():
-    tests = os.path.join(os.path.dirname(os.path.dirname(__file__)), "python", "test_exchange.py")
+    folder = os.path.dirname(os.path.dirname(__file__))
+    tests = os.path.join(folder, "python", "dlpack", "test_exchange.py")
     out = run(
         f"""
         import pytest

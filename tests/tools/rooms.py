@@ -2,7 +2,7 @@
 
 A room is a top-level module. What it is comes from the first sentence of its documentation, what it
 uses from its `crate::` paths. `--write` puts the listing into ARCHITECTURE.md, and
-`tests/python/test_rooms.py` checks it there. Otherwise it is printed.
+`tests/python/tools/test_rooms.py` checks it there. Otherwise it is printed.
 """
 
 import argparse
@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parents[2]
 SOURCES = ROOT / "arraybridge-runtime" / "src"
 PAGE = ROOT / "ARCHITECTURE.md"
 
-START = "<!-- rooms: written by tests/tools/rooms.py, checked by tests/python/test_rooms.py -->"
+START = "<!-- rooms: written by tests/tools/rooms.py, checked by test_rooms.py -->"
 END = "<!-- /rooms -->"
 
 # Not rooms: the root of the crate, the doors, and tests that use every room.

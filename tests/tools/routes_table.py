@@ -16,9 +16,7 @@ import arraybridge as ab  # noqa: E402
 import bridges  # noqa: E402
 import numpy as np  # noqa: E402
 
-BEGIN = (
-    "<!-- routes: written by tests/tools/routes_table.py, checked by tests/python/test_docs.py -->"
-)
+BEGIN = "<!-- routes: written by tests/tools/routes_table.py, checked by test_docs.py -->"
 END = "<!-- /routes -->"
 ORDER = ("numpy", "torch", "jax", "tensorflow", "pyclesperanto")
 

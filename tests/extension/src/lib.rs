@@ -1,4 +1,4 @@
-//! Declared functions of every kind, for tests/python/test_rust_functions.py.
+//! Declared functions of every kind, for tests/python/rust/test_rust_functions.py.
 
 #![deny(warnings)]
 

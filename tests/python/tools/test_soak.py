@@ -2,11 +2,11 @@
 
 import subprocess
 import sys
-from pathlib import Path
 
+import bridges
 import pytest
 
-FOLDER = Path(__file__).resolve().parent.parent / "soak"
+FOLDER = bridges.ROOT / "tests" / "soak"
 
 
 def ends_well(*arguments):

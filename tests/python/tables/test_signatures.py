@@ -7,14 +7,12 @@ import ast
 import functools
 import importlib
 import inspect
-import re
-import tomllib
 
 import bridges
 import numpy as np
 import pytest
+from signatures import TABLES, signature_of
 
-TABLES = tomllib.loads((bridges.ROOT / "frameworks.toml").read_text())
 # Private functions are tried out before they are used, and left out where they do not fit.
 NOT_CALLED = {"fast", "fast_to_numpy", "fast_from_numpy"}
 TEXT = {
@@ -74,23 +72,6 @@ def resolve(node, scope):
     if isinstance(node, ast.Attribute):
         return getattr(resolve(node.value, scope), node.attr)
     raise Unknown
-
-
-def signature_of(function):
-    """The signature, for CuPy's Cython functions from the first line of their docstrings."""
-    try:
-        return inspect.signature(function)
-    except ValueError:
-        owners = (getattr(function, "__objclass__", None), function, type(function))
-        if not any(str(getattr(owner, "__module__", "")).startswith("cupy") for owner in owners):
-            raise
-    line = function.__doc__.partition("\n")[0].replace("\\*", "*")
-    found = re.match(r"[\w.]+\((?:self\b,? ?)?(.*)\)", line)
-    # C types stand before names: "tuple max_version=None".
-    python = re.sub(r"\b\w+ (?=\w+[=,)]|\w+$)", "", found[1])
-    scope = {}
-    exec(f"def documented({python}): ...", scope)
-    return inspect.signature(scope["documented"])
 
 
 def misfit(text, scope):

@@ -8,7 +8,6 @@ without.
 
 import shutil
 import subprocess
-import sys
 import textwrap
 
 import arraybridge as ab
@@ -225,54 +224,6 @@ def test_work_on_the_callers_stream_is_seen_and_waits_for_the_result():
 
 # The rest is on the fake driver: see tests/fakes. Each program ends by asking it which rules were
 # broken.
-
-DRIVER = """
-import sys
-sys.path.insert(0, sys.argv[1])
-import fake_cupy, fake_torch, fake_jax, fake_tensorflow, fake_pyclesperanto, fake_device
-driver = fake_cupy.attach()
-cupy, torch, jax = fake_cupy.mount(), fake_torch.mount(), fake_jax.mount()
-tf, cle = fake_tensorflow.mount(), fake_pyclesperanto.mount()
-import gc, re, threading, warnings, numpy as np, arraybridge as ab
-warnings.simplefilter("error")
-image = np.arange(6, dtype="f4").reshape(2, 3)
-reading = []
-
-def calls():
-    return driver.fake_calls().decode().splitlines()
-
-def violations():
-    return driver.fake_violations().decode()
-
-def reader(framework):
-    "A function that reads its argument, and gives nothing that anybody would wait for."
-    def f(x):
-        reading.append(x + 1)
-        reading.clear()
-    return framework(f)
-"""
-
-
-@pytest.fixture(scope="module")
-def on_driver(tmp_path_factory):
-    """Runs a program on the fake driver."""
-    if sys.platform != "linux" or not shutil.which("cc"):
-        pytest.skip("cc builds the fake driver, which stands for libcuda.so.1")
-    folder = tmp_path_factory.mktemp("fake_cuda")
-    kernel = bridges.ROOT / "examples" / "image-filters" / "src" / "sobel.cu"
-    source = bridges.ROOT / "tests" / "fakes" / "fake_cuda" / "fake_cuda.c"
-    command = ["cc", "-std=gnu11", "-O1", "-shared", "-fPIC", f'-DSOBEL="{kernel}"', "-o"]
-    libraries = ["-lm", "-lpthread"]
-    # A driver is installed under this name; packages for development have `libcuda.so` besides.
-    subprocess.run([*command, folder / "libcuda.so.1", source, *libraries], check=True)
-
-    def on_driver(code, before=folder):
-        end = "\nfound = violations()\nassert not found, found\n"
-        code = DRIVER + textwrap.dedent(code) + end
-        env = {"LD_LIBRARY_PATH": f"{before}:{folder}"}
-        bridges.survives(code, str(bridges.ROOT / "tests" / "fakes"), env=env)
-
-    return on_driver
 
 
 @fake

@@ -9,7 +9,7 @@ import bridges
 import numpy as np
 import pytest
 from arraybridge._tools import arrays, checks, page
-from test_doctor import run
+from command_line import run
 
 HOST = ("numpy", "host")
 convert = ab.convert

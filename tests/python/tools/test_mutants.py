@@ -34,5 +34,5 @@ def test_the_faults_of_a_gpu_name_tests_and_mutants_that_exist():
         assert hazard["tests"] and set(hazard["mutants"]) <= rules, hazard["what"]
         for test in hazard["tests"]:
             file, _, name = test.partition("::")
-            source = (bridges.ROOT / "tests" / "python" / file).read_text()
+            source = (bridges.HERE / file).read_text()
             assert f"def {name}(" in source, test

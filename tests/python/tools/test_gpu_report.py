@@ -14,10 +14,10 @@ import pytest
 
 MADE_UP = json.loads((bridges.ROOT / "tests" / "gpu" / "made_up_record.json").read_text())
 JUNIT = """<testsuites><testsuite>
-<testcase classname="tests.python.test_gpu" name="test_a" />
-<testcase classname="tests.python.test_gpu" name="test_b"><failure message="wrong" /></testcase>
-<testcase classname="tests.python.test_gpu" name="test_c"><error message="broken" /></testcase>
-<testcase classname="tests.python.test_gpu" name="test_d"><skipped message="no CuPy" /></testcase>
+<testcase classname="tests.python.device.test_gpu" name="test_a" />
+<testcase classname="tests.python.device.test_gpu" name="test_b"><failure message="wrong" /></testcase>
+<testcase classname="tests.python.device.test_gpu" name="test_c"><error message="broken" /></testcase>
+<testcase classname="tests.python.device.test_gpu" name="test_d"><skipped message="no CuPy" /></testcase>
 </testsuite></testsuites>"""
 
 
@@ -48,7 +48,7 @@ def test_made_up_every_failure_counts():
     assert failures == [
         "doctor: a made-up fault",
         "selftest: work in progress: cupy to jax: 7 of 9 values are wrong",
-        "test: test_gpu.test_made_up: assert 1 == 2\nwhere",
+        "test: device.test_gpu.test_made_up: assert 1 == 2\nwhere",
         "bench: large, jax -> torch: a made-up error",
     ]
     for step in ("doctor", "selftest", "tests", "bench", "sanitizer"):
@@ -81,10 +81,10 @@ def test_failed_and_skipped_tests_are_read_from_pytests_report():
     assert gpu_run.outcomes(JUNIT) == {
         "passed": 1,
         "failed": [
-            {"name": "test_gpu.test_b", "reason": "wrong"},
-            {"name": "test_gpu.test_c", "reason": "broken"},
+            {"name": "device.test_gpu.test_b", "reason": "wrong"},
+            {"name": "device.test_gpu.test_c", "reason": "broken"},
         ],
-        "skipped": [{"name": "test_gpu.test_d", "reason": "no CuPy"}],
+        "skipped": [{"name": "device.test_gpu.test_d", "reason": "no CuPy"}],
     }
 
 

@@ -5,14 +5,13 @@ import ctypes
 import json
 import os
 import re
-import subprocess
-import sys
 
 import arraybridge as ab
 import bridges
 import pytest
 from arraybridge import __main__ as command
 from arraybridge._tools import child, details, doctor, drivers, page
+from command_line import run
 
 # Packages that are found before the installed ones.
 FAKES = {
@@ -22,19 +21,6 @@ FAKES = {
     "tensorflow": "raise ImportError('libfoo.so.3: cannot open shared object file')",
     "torch": "import os; print('noise'); os.abort()",
 }
-
-
-def run(*arguments, path=(), **environment):
-    """Run the command line tool with folders before all others on the path."""
-    path = os.pathsep.join([*map(str, path), os.environ.get("PYTHONPATH", "")])
-    return subprocess.run(
-        [sys.executable, "-m", "arraybridge", *arguments],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "PYTHONPATH": path, **environment},
-        timeout=500,
-        check=False,
-    )
 
 
 def documented(heading):

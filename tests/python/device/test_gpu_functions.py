@@ -13,7 +13,7 @@ import arraybridge as ab
 import bridges
 import numpy as np
 import pytest
-from test_gpu import address, host, make, need, why_absent
+from gpus import address, host, make, need, why_absent
 
 IMAGE = np.random.default_rng(0).random((64, 48), dtype="float32")
 SHARING = ("cupy", "torch", "jax")

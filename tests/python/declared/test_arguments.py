@@ -11,9 +11,9 @@ import arraybridge as ab
 import bridges
 import numpy as np
 import pytest
-import test_property
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from views import views
 
 HOSTED = ("numpy", "torch", "jax", "tensorflow")
 EXAMPLES = os.environ.get("ARRAYBRIDGE_EXAMPLES")
@@ -59,7 +59,7 @@ class Array(NamedTuple):
 
 @st.composite
 def arrays(draw, dtypes=bridges.DTYPES, axes=4):
-    view = draw(test_property.views(dtypes, axes))
+    view = draw(views(dtypes, axes))
     dtype = view.dtype.newbyteorder("=").name
     names = [
         name for name in HOSTED if name in bridges.INSTALLED and bridges.has_dtype(name, dtype)

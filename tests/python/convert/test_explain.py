@@ -4,8 +4,8 @@ import arraybridge as ab
 import bridges
 import numpy as np
 import pytest
+from explained import difference
 
-FIELDS = ("source", "target", "route", "how", "why", "dtype", "shape", "nbytes", "device")
 OPTIONS = [
     {},
     {"copy": True},
@@ -16,43 +16,10 @@ OPTIONS = [
     {"dtype": "float32", "copy": False},
     {"dtype": "uint8", "copy": True},
 ]
-# Only the conversion itself can find out that the target refuses the memory.
-FALLBACK = "the target refused to share the memory"
-
 pytestmark = [
     pytest.mark.filterwarnings("ignore::arraybridge.SharedImmutableMemoryWarning"),
     pytest.mark.filterwarnings("ignore:ComplexHalf support is experimental"),
 ]
-
-
-def outcome(call):
-    """The fields of the record that a call returns, or the error that it raises."""
-    try:
-        record = call()
-    except ab.MemoryConversionError as error:
-        return {"error": type(error).__name__, "text": str(error)}
-    return {field: getattr(record, field) for field in FIELDS}
-
-
-def converted(x, target, options):
-    with ab.trace() as records:
-        ab.convert(x, target, **options)
-    (record,) = records
-    return record
-
-
-def difference(x, target, options):
-    """How explain and convert differ; None if they agree."""
-    before = outcome(lambda: ab.explain(x, target, **options))
-    after = outcome(lambda: converted(x, target, options))
-    if before == after or (after.get("why") == FALLBACK and before.get("route") == "share"):
-        return None
-    keys = sorted(before.keys() | after.keys())
-    return ", ".join(
-        f"{key}: {before.get(key)!r} became {after.get(key)!r}"
-        for key in keys
-        if before.get(key) != after.get(key)
-    )
 
 
 @pytest.mark.parametrize("options", OPTIONS, ids=lambda o: ", ".join(f"{k}={o[k]}" for k in o))

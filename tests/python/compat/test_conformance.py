@@ -7,11 +7,10 @@ Two groups are left to `make conformance`, since test_matrix.py and test_policy.
 import json
 import subprocess
 import sys
-from pathlib import Path
 
 import bridges
 
-FOLDER = Path(__file__).resolve().parent.parent / "conformance"
+FOLDER = bridges.ROOT / "tests" / "conformance"
 LEFT_OUT = "conversion,declared: dtypes and values"
 
 

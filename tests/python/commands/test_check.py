@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from arraybridge._tools import between, capsule, check, claims, ops, page, pairs, probe, tables
 from arraybridge._tools.tables import Lie, Table
-from test_doctor import run
+from command_line import run
 
 KNOWN = tables.tables()
 FEW = ("bool", "uint16", "int32", "float32", "complex64", "bfloat16")

@@ -11,7 +11,6 @@ import textwrap
 
 import bridges
 import pytest
-from test_streams import on_driver  # noqa: F401 - a fixture
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no fork")
 
@@ -129,7 +128,7 @@ def test_a_child_is_forked_while_other_threads_are_at_work():
 
 
 @pytest.fixture
-def forks(on_driver):  # noqa: F811
+def forks(on_driver):
     """Runs a program on the fake driver that forks."""
     return lambda code: on_driver(IN_A_CHILD + textwrap.dedent(code))
 

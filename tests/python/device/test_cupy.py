@@ -10,10 +10,10 @@ import arraybridge as ab
 import fake_cupy
 import numpy as np
 import pytest
-import test_signatures
+import signatures
 
 cupy = pytest.importorskip("cupy")
-TABLE = test_signatures.TABLES["cupy"]
+TABLE = signatures.TABLES["cupy"]
 IMAGE = np.ones((2, 3), "float32")
 
 
@@ -61,7 +61,7 @@ def fakes():
 
 @pytest.mark.parametrize(("name", "fake", "real"), fakes(), ids=[name for name, *_ in fakes()])
 def test_fake_cupy_has_no_parameter_that_cupy_lacks(name, fake, real):
-    theirs = test_signatures.signature_of(real).parameters
+    theirs = signatures.signature_of(real).parameters
     for parameter in inspect.signature(fake).parameters.values():
         if parameter.name == "self":
             continue

@@ -22,6 +22,7 @@ __all__ = [
     "NoAcceleratorWarning",
     "OomFallbackWarning",
     "RoundedIntegersWarning",
+    "RustPanicError",
     "SharedImmutableMemoryWarning",
     "UnexpectedResultError",
     "UnknownFrameworkError",
@@ -124,6 +125,17 @@ class DeviceMemoryError(MemoryError):
     """
 
     memory_type: str | None = None
+
+
+class RustPanicError(RuntimeError):
+    """A Rust function panicked, which is a mistake in it.
+
+    The message names the function, the place in its source, and the reason.
+
+    >>> from arraybridge import RustPanicError
+    >>> issubclass(RustPanicError, RuntimeError)
+    True
+    """
 
 
 class AliasedArgumentError(ValueError):

@@ -120,7 +120,8 @@ pub(super) fn expect_exact<'py>(
         if !is_exact(&column, array)? {
             let name = column.getattr_opt(intern!(data.py(), "name"))?;
             let name = name.filter(|name| !name.is_none());
-            let of = name.map_or(String::new(), |name| format!(" of {name}"));
+            let name = name.map_or(String::new(), |name| name.to_string());
+            let of = if name.is_empty() { name } else { format!(" of {name}") };
             let why = format!(
                 "NumPy makes floats of it, which cannot hold the integers{of}; convert its columns one by one, \
                  without missing values"

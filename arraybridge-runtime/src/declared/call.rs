@@ -117,6 +117,7 @@ impl<'a, 'py> Call<'a, 'py> {
                     true => result::wait(options.execution, &result)?,
                     false => result::compute(options.execution, &result)?,
                 }
+                fitted.write_back(definition, slots)?;
             }
             Ok(result)
         };

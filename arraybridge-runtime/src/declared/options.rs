@@ -39,6 +39,8 @@ pub struct Options {
     pub arrays: Option<Vec<String>>,
     /// The parameter whose array is the lead, if the declaration says it.
     pub lead: Option<String>,
+    /// The parameters whose arrays the function writes to.
+    pub writes: Vec<String>,
     /// The parameters that are sliced and split together with the first array.
     pub sliced: Vec<String>,
     /// The device that arguments are brought to.
@@ -83,6 +85,7 @@ const KNOWN: &[&str] = &[
     "input_dtype",
     "arrays",
     "lead",
+    "writes",
     "sliced",
     "device",
     "gpu_id",
@@ -139,6 +142,7 @@ impl Options {
             input_dtype: keywords.get("input_dtype")?.map(|d| names::dtype(&d)).transpose()?,
             arrays: keywords.parameters("arrays")?,
             lead: keywords.name("lead")?,
+            writes: keywords.parameters("writes")?.unwrap_or_default(),
             sliced: keywords.parameters("sliced")?.unwrap_or_default(),
             device: keywords.device(input)?,
             copy: keywords.flag("copy")?,
@@ -167,7 +171,7 @@ impl Options {
 
     /// Whether the declaration names parameters, so that the function needs a signature.
     pub fn names_parameters(&self) -> bool {
-        self.arrays.is_some() || self.lead.is_some() || !(self.sliced.is_empty() && self.opened.is_empty())
+        self.arrays.is_some() || self.lead.is_some() || !(self.writes.is_empty() && self.sliced.is_empty() && self.opened.is_empty())
     }
 
     /// Whether arrays of the declared framework are passed on wherever they are.

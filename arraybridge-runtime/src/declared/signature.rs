@@ -252,7 +252,8 @@ fn conversion_of<'py>(config: &Bound<'py, PyAny>) -> Result<Bound<'py, PyAny>> {
 fn check_names<'a>(options: &Options, names: impl Iterator<Item = &'a str> + Clone) -> Result<()> {
     let arrays = options.arrays.iter().flatten().map(|name| ("arrays", name));
     let lead = options.lead.iter().map(|name| ("lead", name));
-    for (option, name) in arrays.chain(lead).chain(options.sliced.iter().map(|name| ("sliced", name))) {
+    let writes = options.writes.iter().map(|name| ("writes", name));
+    for (option, name) in arrays.chain(lead).chain(writes).chain(options.sliced.iter().map(|name| ("sliced", name))) {
         if !names.clone().any(|n| n == name) {
             let known: Vec<_> = names.collect();
             return Err(Error::Value(format!(

@@ -38,7 +38,7 @@ pub struct Container<'a, 'py> {
 
 /// Where an item is in its container.
 enum Place<'py> {
-    Index(usize),
+    Index,
     Key(Bound<'py, PyAny>),
     Field(Bound<'py, PyString>),
 }
@@ -96,20 +96,6 @@ impl<'a, 'py> Container<'a, 'py> {
         }
     }
 
-    /// How Python code gets at the item of an index, such as `["a"]`.
-    ///
-    /// # Errors
-    ///
-    /// As [`items`](Self::items), and what the `repr` of a key raises.
-    pub fn label(&self, index: usize) -> PyResult<String> {
-        Ok(match self.places()?.into_iter().nth(index) {
-            Some((Place::Index(index), _)) => format!("[{index}]"),
-            Some((Place::Key(key), _)) => format!("[{}]", key.repr()?),
-            Some((Place::Field(name), _)) => format!(".{name}"),
-            None => String::new(),
-        })
-    }
-
     /// One like it with other items. An object with fields is copied, not initialised again.
     ///
     /// # Errors
@@ -162,7 +148,7 @@ impl<'a, 'py> Container<'a, 'py> {
                     }
                 }
                 Place::Field(name) => drop(set.call1((&copy, name, item))?),
-                Place::Index(_) => {}
+                Place::Index => {}
             }
         }
         Ok(copy)
@@ -172,8 +158,7 @@ impl<'a, 'py> Container<'a, 'py> {
     fn places(&self) -> PyResult<Vec<(Place<'py>, Bound<'py, PyAny>)>> {
         match self.kind {
             Kind::List | Kind::Tuple => {
-                let items = self.value.try_iter()?.enumerate();
-                items.map(|(index, item)| Ok((Place::Index(index), item?))).collect()
+                self.value.try_iter()?.map(|item| Ok((Place::Index, item?))).collect()
             }
             Kind::Dict | Kind::Mapping { fields: None } => self.entries(),
             Kind::Mapping { fields: Some(fields) } => {

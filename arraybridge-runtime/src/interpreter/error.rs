@@ -37,7 +37,7 @@ pub(crate) fn attempt<T>(py: Python<'_>, result: PyResult<T>) -> Option<T> {
 /// An exception or warning class of the `arraybridge` package. They are defined in Python, in
 /// `arraybridge.exceptions`, so that every extension module raises the same classes. A program that embeds
 /// Python without the package gets built-in classes.
-fn class<'py>(py: Python<'py>, name: &'static str) -> Option<Bound<'py, PyType>> {
+pub(super) fn class<'py>(py: Python<'py>, name: &'static str) -> Option<Bound<'py, PyType>> {
     static MODULE: PyOnceLock<Option<Py<PyModule>>> = PyOnceLock::new();
     let module = MODULE
         .get_or_init(py, || py.import("arraybridge.exceptions").ok().map(Bound::unbind))

@@ -6,6 +6,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
 use super::rebuild::rebuild;
+use super::written::{self, Copied};
 use super::{ArgumentKey, ArgumentSlot, ArgumentSlots, ArrayVersions, leaves, names};
 use crate::convert::plan::Route;
 use crate::convert::{self, Request};
@@ -42,6 +43,8 @@ pub struct FittedArguments<'py> {
     pub versions: ArrayVersions<'py>,
     /// The accelerator of the call, if there was a choice.
     pub device: Option<Device>,
+    /// Copies that the function receives and could write to.
+    copies: Vec<Copied<'py>>,
 }
 
 impl<'py> FittedArguments<'py> {
@@ -64,7 +67,22 @@ impl<'py> FittedArguments<'py> {
     ) -> FittedArguments<'py> {
         let (args, kwargs) = (args.clone(), kwargs.cloned());
         let versions = ArrayVersions::default();
-        FittedArguments { args, kwargs, must_wait: false, versions, device: None }
+        FittedArguments { args, kwargs, must_wait: false, versions, device: None, copies: Vec::new() }
+    }
+
+    /// Gives the caller's arrays what the function has written to copies of them.
+    ///
+    /// # Errors
+    ///
+    /// As [`Copied::write_back`].
+    #[inline]
+    pub fn write_back(&self, definition: &Definition, slots: &ArgumentSlots<'py>) -> Result<()> {
+        let target = definition.options.input;
+        self.copies.iter().try_for_each(|copied| {
+            let key = &slots[copied.index].key;
+            let written = copied.write_back(definition, target, slots);
+            written.map_err(|error| names::in_argument(definition, key, error))
+        })
     }
 }
 
@@ -84,6 +102,7 @@ pub fn fit<'py>(
     let options = &definition.options;
     let mut fitted = FittedArguments::unchanged(args, kwargs);
     let target = destination.map_or(options.input, |destination| destination.framework);
+    written::check(definition, target, slots)?;
     let fits = options.accepts_own_arrays()
         && destination.is_none()
         && slots.iter().all(|slot| !slot.is_part && (slot.usage.is_opened() || slot.is_of(target)));
@@ -119,7 +138,7 @@ pub fn fit<'py>(
                 same.map(|(_, value)| value.clone())
             }
             None => fitter
-                .fit_slot(slot, &mut fitted)
+                .fit_slot(index, slot, &mut fitted)
                 .map_err(|error| names::in_argument(definition, &slot.key, error))?,
         };
         replaced.extend(value.map(|value| (index, value)));
@@ -202,6 +221,7 @@ impl<'py> Fitter<'_, 'py> {
     /// What the function receives for an array; `None` if that is what the caller passed.
     fn fit_slot(
         &self,
+        index: usize,
         slot: &ArgumentSlot<'py>,
         fitted: &mut FittedArguments<'py>,
     ) -> Result<Option<Bound<'py, PyAny>>> {
@@ -221,6 +241,9 @@ impl<'py> Fitter<'_, 'py> {
             fitted.must_wait |= is_shared && target.ready.is_some() && may_change;
             (Some(value), is_shared)
         };
+        if let Some(copy) = value.as_ref().filter(|_| !is_shared) {
+            fitted.copies.extend(Copied::new(self.definition, target, (index, slot), copy));
+        }
         let value = value.or_else(|| slot.is_part.then(|| slot.value.clone()));
         if is_shared && self.definition.options.retries() && slot.is_plain() {
             fitted.versions.record(target, value.as_ref().unwrap_or(&slot.value));

@@ -7,6 +7,7 @@ mod leaves;
 mod names;
 mod rebuild;
 mod versions;
+mod written;
 
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString, PyTuple};
@@ -23,6 +24,7 @@ use crate::interpreter::containers::Container;
 use crate::interpreter::error::{Error, Failure, Result};
 
 pub use fit::{Destination, FittedArguments, call_placement, fit};
+pub use lead::choice;
 pub use names::in_place;
 pub use versions::{ArrayVersions, UnboundVersions, has_changed, version};
 
@@ -256,7 +258,7 @@ impl<'py> Finder<'_, 'py> {
         let known = self.seen.iter().find(|(object, _)| object.is(&value));
         let array = match known.map(|(_, array)| array.clone()) {
             Some(array) => array,
-            None => match convert::seen_as_array(&value, options.input, options.copy) {
+            None => match convert::seen_as_array(&value, options.input, self.copy_of(argument)) {
                 Ok(Some(array)) => {
                     self.seen.push((value, array.clone()));
                     array
@@ -283,6 +285,13 @@ impl<'py> Finder<'_, 'py> {
         let Argument { key, usage, order } = argument.clone();
         self.slots.extend(made(key, element, order, array, usage));
         Ok(())
+    }
+
+    /// Whether the array of an object may be a copy. One that is written to may not.
+    fn copy_of(&self, argument: &Argument<'py>) -> Option<bool> {
+        let options = &self.definition.options;
+        let is_written = names::is_among(self.definition, &argument.key, &options.writes);
+        if is_written { Some(false) } else { options.copy }
     }
 
     fn named(&self, argument: &Argument<'py>, error: Error) -> Error {
@@ -318,6 +327,11 @@ impl<'py> ArgumentSlot<'py> {
     /// Whether it is this argument, or its element of this index.
     pub fn is_at(&self, key: &ArgumentKey<'_>, element: Option<usize>) -> bool {
         self.key.is(key) && self.element == element
+    }
+
+    /// Whether it is, or is in, the argument for one of some parameters.
+    pub fn is_passed_for(&self, definition: &Definition, parameters: &[String]) -> bool {
+        names::is_among(definition, &self.key, parameters)
     }
 
     /// Whether the function opens the array itself, and writes to it.

@@ -17,6 +17,18 @@ pub fn of_parameter(definition: &Definition, key: &ArgumentKey<'_>) -> String {
     }
 }
 
+/// Whether an argument is passed for one of some parameters.
+pub fn is_among(definition: &Definition, key: &ArgumentKey<'_>, parameters: &[String]) -> bool {
+    let is_named = |name: &str| parameters.iter().any(|parameter| parameter == name);
+    match key {
+        _ if parameters.is_empty() => false,
+        ArgumentKey::Positional(index) => {
+            definition.parameters.name_of(*index).is_some_and(is_named)
+        }
+        ArgumentKey::Keyword(name) => is_named(&name.to_string_lossy()),
+    }
+}
+
 /// The function and the argument.
 pub fn of_argument(definition: &Definition, key: &ArgumentKey<'_>) -> String {
     format!("{}(): argument {}", definition.name, of_parameter(definition, key))

@@ -31,10 +31,9 @@ fn request(
     copy: Option<&Bound<'_, PyAny>>,
     dtype: Option<&Bound<'_, PyAny>>,
 ) -> Result<Request> {
-    let endpoints = Endpoints { source: target, target };
     let placement = match device {
         None => Placement::Auto,
-        Some(device) => Placement::from_device(device, endpoints)?,
+        Some(device) => Placement::from_device(device, target)?,
     };
     Ok(Request { placement, copy: flag(copy)?, dtype: element_type(dtype)?, ..Request::default() })
 }
@@ -156,7 +155,8 @@ fn convert_memory<'py>(
     let (source, target) = (names::framework(source_type)?, names::framework(target_type)?);
     let placement = match gpu_id {
         None => Placement::Auto,
-        Some(gpu_id) => Placement::from_gpu_id(gpu_id, Endpoints { source, target })?,
+        Some(gpu_id) => Placement::from_gpu_id(gpu_id, target)
+            .map_err(|error| Endpoints { source, target }.name_in(error))?,
     };
     static NARROWED: WarnedDtypes = WarnedDtypes::new();
     let allows = Policy::default_of_context(data.py()).narrow == Narrow::Warn;

@@ -2,7 +2,7 @@
 
 use arraybridge_runtime::__private::package::memory::{self, Cleared};
 use arraybridge_runtime::__private::package::{
-    self, Endpoints, Error, Framework, MemoryType, Placement, Result, slices,
+    self, Error, Framework, MemoryType, Placement, Result, slices,
 };
 use pyo3::exceptions::{PyRuntimeWarning, PyTypeError};
 use pyo3::prelude::*;
@@ -13,7 +13,7 @@ use arraybridge_runtime::__private::package::names::framework;
 fn placement(gpu_id: Option<&Bound<'_, PyAny>>, target: &'static Framework) -> Result<Placement> {
     match gpu_id {
         None => Ok(Placement::Auto),
-        Some(gpu_id) => Placement::from_gpu_id(gpu_id, Endpoints { source: target, target }),
+        Some(gpu_id) => Placement::from_gpu_id(gpu_id, target),
     }
 }
 
@@ -86,14 +86,12 @@ fn unstack_slices<'py>(
     validate_slices: bool,
     target_type: Option<&Bound<'py, PyAny>>,
 ) -> Result<Bound<'py, PyList>> {
-    let py = array.py();
     let target = target_of(memory_type, target_type)?;
     let parts = slices::unstack(array, target, placement(gpu_id, target)?)?;
     // All slices of one array have the same number of axes. A class of a framework's may make others.
     if validate_slices && !parts.is_empty() {
         let first = parts.get_item(0)?;
-        let Ok(axes) = first.getattr(pyo3::intern!(py, "shape")).and_then(|shape| shape.len())
-        else {
+        let Some(axes) = slices::shape::ndim(&first) else {
             let (title, kind) = (target.title, first.get_type().name()?);
             return Err(Error::Value(format!(
                 "{title} made a slice that is not an array but a {kind}; convert the array to another \
@@ -168,7 +166,7 @@ fn concatenate<'py>(parts: Vec<Bound<'py, PyAny>>, axis: isize) -> Result<Bound<
 
 /// The index of an axis, which counts from the last one if it is negative.
 fn axis_of(array: &Bound<'_, PyAny>, axis: isize) -> Result<usize> {
-    let axes = slices::shape_of(array).map_or(0, |shape| shape.len());
+    let axes = slices::shape::of(array).map_or(0, |shape| shape.len());
     let found = if axis < 0 { axes.checked_add_signed(axis) } else { usize::try_from(axis).ok() };
     found.ok_or_else(|| Error::Value(format!("an array with {axes} axes has no axis {axis}")))
 }
@@ -272,8 +270,8 @@ fn report(py: Python<'_>, cleared: Vec<Cleared>) -> Result<Bound<'_, PyDict>> {
 fn device_id(array: &Bound<'_, PyAny>) -> Result<Option<usize>> {
     use arraybridge_runtime::__private::package::{Device, device};
     let framework = package::class_of(array)?.framework;
-    let loaded = device::load(array.py(), framework, Endpoints::of(framework))?;
-    Ok(match device::device_of(array.py(), loaded, array)? {
+    let loaded = device::load(array.py(), framework)?;
+    Ok(match loaded.device_of(array)? {
         Device::Host => None,
         Device::Accelerator(index) => Some(index),
     })

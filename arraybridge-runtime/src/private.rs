@@ -87,7 +87,8 @@ pub mod package {
     /// Stacks and slices.
     pub mod slices {
         pub use crate::host::vectors::collect;
-        pub use crate::slices::{Merge, concatenate, part, process, shape_of, stack, unstack};
+        pub use crate::memory::shape;
+        pub use crate::slices::{Merge, concatenate, part, process, stack, unstack};
     }
 
     /// What is set up when the module is imported.
@@ -99,7 +100,6 @@ pub mod package {
 
     /// A framework's device of an array.
     pub mod device {
-        pub use crate::framework::device::device_of;
         pub use crate::framework::loaded::load;
     }
 

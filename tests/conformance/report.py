@@ -15,14 +15,14 @@ SHOWN = 4
 OWN_RULES = ("declared: dtypes and values", "declared: calls", "out of memory")
 HEAD = """# Conformance
 
-`tests/conformance` says what a conversion, a detection and a declared function have to do, as data:
-{count} cases, each with the outcome that is right and the reason. The suite runs against any module
+`tests/conformance` describes the right behaviour of conversions, detection and declared functions as
+data: {count} cases, each with the right outcome and its reason. The suite runs against any module
 with `convert_memory` and `detect_memory_type`, and uses nothing of arraybridge to make arrays or to
-look at results. `make conformance` runs it against this wheel and against versions of the
+read results. `make conformance` runs it against this wheel and against versions of the
 Python original, and writes this page.
 
-This project's rules count, also where the original means something else on purpose. In three groups
-this matters most:
+This project's rules count, even if the original deliberately differs. In three groups this matters
+most:
 
 - *declared: dtypes and values*: here, floats are rounded and clamped. The original stretches them
   to the range of the dtype.
@@ -31,9 +31,9 @@ this matters most:
 
 The row *all but declared functions* leaves these groups out. A case is *silent* if the values or
 the kind of a result are wrong without an error or a warning. It is *crashed* if the process ended.
-Other wrong cases are errors, and results that are wrong in a lesser way.
+Other wrong cases are errors, and results with smaller mistakes.
 
-The suite was written from this project's rules. Full marks say that the project keeps them.
+The suite was written from this project's rules. Full marks mean that the project keeps them.
 Everything ran on a CPU, with
 {frameworks}.
 Version 0.5.2 of the original finds no device of pyclesperanto without a GPU.
@@ -89,7 +89,7 @@ def _score(rows: list[dict[str, Any]]) -> str:
 
 
 def _differences(named: dict[str, list[dict[str, Any]]]) -> str:
-    text = "## What was wrong\n\nThe most frequent, with the number of cases and one of them.\n"
+    text = "## Wrong results\n\nThe most frequent, with the number of cases and one of them.\n"
     for title, rows in named.items():
         text += f"\n### {title}\n\n"
         kinds: dict[str, Counter[str]] = defaultdict(Counter)

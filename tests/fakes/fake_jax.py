@@ -15,6 +15,8 @@ import fake_device
 import numpy as np
 
 __version__ = "0.12.0+fake"
+# The version of DLPack that it asks producers for; before 0.12, JAX asks for none.
+DLPACK_VERSION: tuple[int, int] | None = (1, 3)
 config = types.SimpleNamespace(jax_enable_x64=True, jax_default_device=None)
 LOG: list[str] = []
 # The device's own stream, on which everything is computed and allocated.
@@ -78,11 +80,20 @@ def array(data, index: int = 0) -> ArrayImpl:
         return ArrayImpl(fake_device.upload(data, own), index)
 
 
+def _capsule_of(data, stream: int):
+    """Ask as jax/_src/dlpack.py does: again without a version if the producer does not know it."""
+    if DLPACK_VERSION is None:
+        return data.__dlpack__(stream=stream)
+    try:
+        return data.__dlpack__(stream=stream, max_version=DLPACK_VERSION)
+    except TypeError:
+        return data.__dlpack__(stream=stream)
+
+
 def _from_dlpack(data, device=None, copy=None) -> ArrayImpl:
     index = data.__dlpack_device__()[1]
     with _on(index) as own:
-        # jax/_src/dlpack.py, from_dlpack: a stream, and no version.
-        capsule = data.__dlpack__(stream=own)
+        capsule = _capsule_of(data, own)
     return ArrayImpl(fake_device.imported(capsule), index)
 
 

@@ -46,9 +46,9 @@ HEAD = """\
 # Python reference
 
 <!-- python tests/tools/reference_page.py --write -->
-Everything that `import arraybridge` gives. The decorators `@numpy`, `@cupy`, `@torch`,
-`@tensorflow`, `@jax` and `@pyclesperanto` take the same options; `@torch` stands for all of them.
-Rust's reference is what `cargo doc -p arraybridge-runtime --open` shows.
+All public names of `import arraybridge`. The decorators `@numpy`, `@cupy`, `@torch`, `@tensorflow`,
+`@jax` and `@pyclesperanto` take the same options; `@torch` stands for all of them.
+`cargo doc -p arraybridge-runtime --open` shows the reference for Rust.
 """
 
 

@@ -1,4 +1,4 @@
-//! An op as a function of the names in scope.
+//! An op as a function of the framework's module and of the other names in scope.
 //!
 //! A function that an op calls is looked up once and cached (`module.cuda.device_count`). A value is
 //! read each time (`module.config.jax_enable_x64`); only the object that has it is cached. So are the
@@ -32,14 +32,20 @@ fn function(op: &Op) -> TokenStream {
         op.alternatives().any(|expr| expr.uses(name))
             || (name == MODULE && !op.preferred.is_empty())
     };
-    let names = op.scope.iter().map(|name| if used(name) { ident(name) } else { quote!(_) });
-    let count = Literal::usize_unsuffixed(op.scope.len());
-    let py = if body.py { quote!(py) } else { quote!(_) };
+    let others = || op.scope.iter().copied().filter(|name| *name != MODULE);
+    let names = others().map(|name| if used(name) { ident(name) } else { quote!(_) });
+    let count = Literal::usize_unsuffixed(others().count());
+    let module = if used(MODULE) || body.py { ident(MODULE) } else { quote!(_) };
+    let py = body.py.then(|| quote!(let py = module.py();));
     quote! {
         fn op<'py>(
-            #py: ::arraybridge_runtime::__private::pyo3::Python<'py>,
+            #module: &::arraybridge_runtime::__private::pyo3::Bound<
+                'py,
+                ::arraybridge_runtime::__private::pyo3::PyAny,
+            >,
             [#(#names),*]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, #count>,
         ) -> ::arraybridge_runtime::__private::op::Outcome<'py> {
+            #py
             #result
         }
     }

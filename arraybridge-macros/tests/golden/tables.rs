@@ -92,13 +92,16 @@ pub mod statics {
                 source: "data.__dlpack__(stream = stream, max_version = version)",
                 call: {
                     fn op<'py>(
-                        py: ::arraybridge_runtime::__private::pyo3::Python<'py>,
-                        [_,
-                        data,
+                        module: &::arraybridge_runtime::__private::pyo3::Bound<
+                            'py,
+                            ::arraybridge_runtime::__private::pyo3::PyAny,
+                        >,
+                        [data,
                         stream,
                         version,
-                        ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 4>,
+                        ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 3>,
                     ) -> ::arraybridge_runtime::__private::op::Outcome<'py> {
+                        let py = module.py();
                         ::arraybridge_runtime::__private::op::call_method(
                             data,
                             ::arraybridge_runtime::__private::pyo3::intern!(
@@ -120,12 +123,15 @@ pub mod statics {
                 source: "data.__dlpack__(stream = stream)",
                 call: {
                     fn op<'py>(
-                        py: ::arraybridge_runtime::__private::pyo3::Python<'py>,
-                        [_,
-                        data,
+                        module: &::arraybridge_runtime::__private::pyo3::Bound<
+                            'py,
+                            ::arraybridge_runtime::__private::pyo3::PyAny,
+                        >,
+                        [data,
                         stream,
-                        ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 3>,
+                        ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 2>,
                     ) -> ::arraybridge_runtime::__private::op::Outcome<'py> {
+                        let py = module.py();
                         ::arraybridge_runtime::__private::op::call_method(
                             data,
                             ::arraybridge_runtime::__private::pyo3::intern!(
@@ -153,12 +159,14 @@ pub mod statics {
                 source: "module.from_dlpack(data, dtype)",
                 call: {
                     fn op<'py>(
-                        _: ::arraybridge_runtime::__private::pyo3::Python<'py>,
-                        [module,
-                        data,
+                        module: &::arraybridge_runtime::__private::pyo3::Bound<
+                            'py,
+                            ::arraybridge_runtime::__private::pyo3::PyAny,
+                        >,
+                        [data,
                         _,
                         dtype,
-                        ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 4>,
+                        ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 3>,
                     ) -> ::arraybridge_runtime::__private::op::Outcome<'py> {
                         ::arraybridge_runtime::__private::op::call(
                             {
@@ -193,12 +201,14 @@ pub mod statics {
             source: "data",
             call: {
                 fn op<'py>(
-                    _: ::arraybridge_runtime::__private::pyo3::Python<'py>,
-                    [_,
-                    data,
+                    _: &::arraybridge_runtime::__private::pyo3::Bound<
+                        'py,
+                        ::arraybridge_runtime::__private::pyo3::PyAny,
+                    >,
+                    [data,
                     _,
                     _,
-                    ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 4>,
+                    ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 3>,
                 ) -> ::arraybridge_runtime::__private::op::Outcome<'py> {
                     ::core::result::Result::Ok(::core::clone::Clone::clone(data))
                 }
@@ -254,9 +264,11 @@ pub mod statics {
             source: "module.start()",
             call: {
                 fn op<'py>(
-                    _: ::arraybridge_runtime::__private::pyo3::Python<'py>,
-                    [module,
-                    ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 1>,
+                    module: &::arraybridge_runtime::__private::pyo3::Bound<
+                        'py,
+                        ::arraybridge_runtime::__private::pyo3::PyAny,
+                    >,
+                    []: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 0>,
                 ) -> ::arraybridge_runtime::__private::op::Outcome<'py> {
                     ::arraybridge_runtime::__private::op::call(
                         {
@@ -283,10 +295,12 @@ pub mod statics {
             source: "module.dtype(name)",
             call: {
                 fn op<'py>(
-                    _: ::arraybridge_runtime::__private::pyo3::Python<'py>,
-                    [module,
-                    name,
-                    ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 2>,
+                    module: &::arraybridge_runtime::__private::pyo3::Bound<
+                        'py,
+                        ::arraybridge_runtime::__private::pyo3::PyAny,
+                    >,
+                    [name,
+                    ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 1>,
                 ) -> ::arraybridge_runtime::__private::op::Outcome<'py> {
                     ::arraybridge_runtime::__private::op::call(
                         {
@@ -313,10 +327,13 @@ pub mod statics {
                     source: "module.config.wide == False",
                     call: {
                         fn op<'py>(
-                            py: ::arraybridge_runtime::__private::pyo3::Python<'py>,
-                            [module,
-                            ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 1>,
+                            module: &::arraybridge_runtime::__private::pyo3::Bound<
+                                'py,
+                                ::arraybridge_runtime::__private::pyo3::PyAny,
+                            >,
+                            []: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 0>,
                         ) -> ::arraybridge_runtime::__private::op::Outcome<'py> {
+                            let py = module.py();
                             ::arraybridge_runtime::__private::op::compare(
                                 &::arraybridge_runtime::__private::op::attribute(
                                     {
@@ -365,11 +382,14 @@ pub mod statics {
                     source: "data.value",
                     call: {
                         fn op<'py>(
-                            py: ::arraybridge_runtime::__private::pyo3::Python<'py>,
-                            [_,
-                            data,
-                            ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 2>,
+                            module: &::arraybridge_runtime::__private::pyo3::Bound<
+                                'py,
+                                ::arraybridge_runtime::__private::pyo3::PyAny,
+                            >,
+                            [data,
+                            ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 1>,
                         ) -> ::arraybridge_runtime::__private::op::Outcome<'py> {
+                            let py = module.py();
                             ::arraybridge_runtime::__private::op::attribute(
                                 data,
                                 ::arraybridge_runtime::__private::pyo3::intern!(py, "value"),
@@ -404,11 +424,14 @@ pub mod statics {
                     source: "data.lazy",
                     call: {
                         fn op<'py>(
-                            py: ::arraybridge_runtime::__private::pyo3::Python<'py>,
-                            [_,
-                            data,
-                            ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 2>,
+                            module: &::arraybridge_runtime::__private::pyo3::Bound<
+                                'py,
+                                ::arraybridge_runtime::__private::pyo3::PyAny,
+                            >,
+                            [data,
+                            ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 1>,
                         ) -> ::arraybridge_runtime::__private::op::Outcome<'py> {
+                            let py = module.py();
                             ::arraybridge_runtime::__private::op::attribute(
                                 data,
                                 ::arraybridge_runtime::__private::pyo3::intern!(py, "lazy"),
@@ -421,11 +444,14 @@ pub mod statics {
                     source: "data.run()",
                     call: {
                         fn op<'py>(
-                            py: ::arraybridge_runtime::__private::pyo3::Python<'py>,
-                            [_,
-                            data,
-                            ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 2>,
+                            module: &::arraybridge_runtime::__private::pyo3::Bound<
+                                'py,
+                                ::arraybridge_runtime::__private::pyo3::PyAny,
+                            >,
+                            [data,
+                            ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 1>,
                         ) -> ::arraybridge_runtime::__private::op::Outcome<'py> {
+                            let py = module.py();
                             ::arraybridge_runtime::__private::op::call_method(
                                 data,
                                 ::arraybridge_runtime::__private::pyo3::intern!(py, "run"),
@@ -449,11 +475,14 @@ pub mod statics {
                     source: "data.parts > 1",
                     call: {
                         fn op<'py>(
-                            py: ::arraybridge_runtime::__private::pyo3::Python<'py>,
-                            [_,
-                            data,
-                            ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 2>,
+                            module: &::arraybridge_runtime::__private::pyo3::Bound<
+                                'py,
+                                ::arraybridge_runtime::__private::pyo3::PyAny,
+                            >,
+                            [data,
+                            ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 1>,
                         ) -> ::arraybridge_runtime::__private::op::Outcome<'py> {
+                            let py = module.py();
                             ::arraybridge_runtime::__private::op::compare(
                                 &::arraybridge_runtime::__private::op::attribute(
                                     data,
@@ -480,13 +509,16 @@ pub mod statics {
                 source: "data.__dlpack__(stream = stream, max_version = version)",
                 call: {
                     fn op<'py>(
-                        py: ::arraybridge_runtime::__private::pyo3::Python<'py>,
-                        [_,
-                        data,
+                        module: &::arraybridge_runtime::__private::pyo3::Bound<
+                            'py,
+                            ::arraybridge_runtime::__private::pyo3::PyAny,
+                        >,
+                        [data,
                         stream,
                         version,
-                        ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 4>,
+                        ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 3>,
                     ) -> ::arraybridge_runtime::__private::op::Outcome<'py> {
+                        let py = module.py();
                         ::arraybridge_runtime::__private::op::call_method(
                             data,
                             ::arraybridge_runtime::__private::pyo3::intern!(
@@ -508,12 +540,15 @@ pub mod statics {
                 source: "data.__dlpack__(stream = stream)",
                 call: {
                     fn op<'py>(
-                        py: ::arraybridge_runtime::__private::pyo3::Python<'py>,
-                        [_,
-                        data,
+                        module: &::arraybridge_runtime::__private::pyo3::Bound<
+                            'py,
+                            ::arraybridge_runtime::__private::pyo3::PyAny,
+                        >,
+                        [data,
                         stream,
-                        ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 3>,
+                        ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 2>,
                     ) -> ::arraybridge_runtime::__private::op::Outcome<'py> {
+                        let py = module.py();
                         ::arraybridge_runtime::__private::op::call_method(
                             data,
                             ::arraybridge_runtime::__private::pyo3::intern!(
@@ -541,13 +576,16 @@ pub mod statics {
                 source: "module.from_capsule(capsule, [-1, (device, 2.5)])",
                 call: {
                     fn op<'py>(
-                        py: ::arraybridge_runtime::__private::pyo3::Python<'py>,
-                        [module,
-                        capsule,
+                        module: &::arraybridge_runtime::__private::pyo3::Bound<
+                            'py,
+                            ::arraybridge_runtime::__private::pyo3::PyAny,
+                        >,
+                        [capsule,
                         device,
                         _,
-                        ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 4>,
+                        ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 3>,
                     ) -> ::arraybridge_runtime::__private::op::Outcome<'py> {
+                        let py = module.py();
                         ::arraybridge_runtime::__private::op::call(
                             {
                                 static PATH: ::arraybridge_runtime::__private::op::Path = ::arraybridge_runtime::__private::op::Path::new(
@@ -597,12 +635,15 @@ pub mod statics {
                     source: "module.load.__globals__[\"lib\"].load(capsule, module.load.__globals__[\"context\"].current.handle)",
                     call: {
                         fn op<'py>(
-                            py: ::arraybridge_runtime::__private::pyo3::Python<'py>,
-                            [module,
-                            capsule,
+                            module: &::arraybridge_runtime::__private::pyo3::Bound<
+                                'py,
+                                ::arraybridge_runtime::__private::pyo3::PyAny,
+                            >,
+                            [capsule,
                             _,
-                            ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 3>,
+                            ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 2>,
                         ) -> ::arraybridge_runtime::__private::op::Outcome<'py> {
+                            let py = module.py();
                             ::arraybridge_runtime::__private::op::call(
                                 {
                                     static PATH: ::arraybridge_runtime::__private::op::Path = ::arraybridge_runtime::__private::op::Path::new(
@@ -667,11 +708,14 @@ pub mod statics {
             source: "data.get(None, 0.5, order = True)",
             call: {
                 fn op<'py>(
-                    py: ::arraybridge_runtime::__private::pyo3::Python<'py>,
-                    [_,
-                    data,
-                    ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 2>,
+                    module: &::arraybridge_runtime::__private::pyo3::Bound<
+                        'py,
+                        ::arraybridge_runtime::__private::pyo3::PyAny,
+                    >,
+                    [data,
+                    ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 1>,
                 ) -> ::arraybridge_runtime::__private::op::Outcome<'py> {
+                    let py = module.py();
                     ::arraybridge_runtime::__private::op::call_method(
                         data,
                         ::arraybridge_runtime::__private::pyo3::intern!(py, "get"),
@@ -705,13 +749,16 @@ pub mod statics {
             source: "module.put(data, device = device)",
             call: {
                 fn op<'py>(
-                    py: ::arraybridge_runtime::__private::pyo3::Python<'py>,
-                    [module,
-                    data,
+                    module: &::arraybridge_runtime::__private::pyo3::Bound<
+                        'py,
+                        ::arraybridge_runtime::__private::pyo3::PyAny,
+                    >,
+                    [data,
                     _,
                     device,
-                    ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 4>,
+                    ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 3>,
                 ) -> ::arraybridge_runtime::__private::op::Outcome<'py> {
+                    let py = module.py();
                     ::arraybridge_runtime::__private::op::call(
                         {
                             static PATH: ::arraybridge_runtime::__private::op::Path = ::arraybridge_runtime::__private::op::Path::new(
@@ -740,11 +787,14 @@ pub mod statics {
                     source: "data.read()",
                     call: {
                         fn op<'py>(
-                            py: ::arraybridge_runtime::__private::pyo3::Python<'py>,
-                            [_,
-                            data,
-                            ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 2>,
+                            module: &::arraybridge_runtime::__private::pyo3::Bound<
+                                'py,
+                                ::arraybridge_runtime::__private::pyo3::PyAny,
+                            >,
+                            [data,
+                            ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 1>,
                         ) -> ::arraybridge_runtime::__private::op::Outcome<'py> {
+                            let py = module.py();
                             ::arraybridge_runtime::__private::op::call_method(
                                 data,
                                 ::arraybridge_runtime::__private::pyo3::intern!(py, "read"),
@@ -762,12 +812,15 @@ pub mod statics {
                 source: "module.empty(data.shape, device)",
                 call: {
                     fn op<'py>(
-                        py: ::arraybridge_runtime::__private::pyo3::Python<'py>,
-                        [module,
-                        data,
+                        module: &::arraybridge_runtime::__private::pyo3::Bound<
+                            'py,
+                            ::arraybridge_runtime::__private::pyo3::PyAny,
+                        >,
+                        [data,
                         device,
-                        ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 3>,
+                        ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 2>,
                     ) -> ::arraybridge_runtime::__private::op::Outcome<'py> {
+                        let py = module.py();
                         ::arraybridge_runtime::__private::op::call(
                             {
                                 static PATH: ::arraybridge_runtime::__private::op::Path = ::arraybridge_runtime::__private::op::Path::new(
@@ -796,12 +849,15 @@ pub mod statics {
                 source: "array.write(data)",
                 call: {
                     fn op<'py>(
-                        py: ::arraybridge_runtime::__private::pyo3::Python<'py>,
-                        [_,
-                        array,
+                        module: &::arraybridge_runtime::__private::pyo3::Bound<
+                            'py,
+                            ::arraybridge_runtime::__private::pyo3::PyAny,
+                        >,
+                        [array,
                         data,
-                        ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 3>,
+                        ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 2>,
                     ) -> ::arraybridge_runtime::__private::op::Outcome<'py> {
+                        let py = module.py();
                         ::arraybridge_runtime::__private::op::call_method(
                             array,
                             ::arraybridge_runtime::__private::pyo3::intern!(py, "write"),
@@ -827,9 +883,11 @@ pub mod statics {
                 source: "module.runtime.count()",
                 call: {
                     fn op<'py>(
-                        _: ::arraybridge_runtime::__private::pyo3::Python<'py>,
-                        [module,
-                        ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 1>,
+                        module: &::arraybridge_runtime::__private::pyo3::Bound<
+                            'py,
+                            ::arraybridge_runtime::__private::pyo3::PyAny,
+                        >,
+                        []: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 0>,
                     ) -> ::arraybridge_runtime::__private::op::Outcome<'py> {
                         ::arraybridge_runtime::__private::op::call(
                             {
@@ -856,11 +914,14 @@ pub mod statics {
                 source: "module.runtime.devices[index] | module.find(\"chip:{}\".format(index))",
                 call: {
                     fn op<'py>(
-                        py: ::arraybridge_runtime::__private::pyo3::Python<'py>,
-                        [module,
-                        index,
-                        ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 2>,
+                        module: &::arraybridge_runtime::__private::pyo3::Bound<
+                            'py,
+                            ::arraybridge_runtime::__private::pyo3::PyAny,
+                        >,
+                        [index,
+                        ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 1>,
                     ) -> ::arraybridge_runtime::__private::op::Outcome<'py> {
+                        let py = module.py();
                         static CHOICE: ::arraybridge_runtime::__private::op::Choice = ::arraybridge_runtime::__private::op::Choice::new(
                             &[
                                 &[
@@ -934,10 +995,13 @@ pub mod statics {
                 source: "module.cpu",
                 call: {
                     fn op<'py>(
-                        py: ::arraybridge_runtime::__private::pyo3::Python<'py>,
-                        [module,
-                        ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 1>,
+                        module: &::arraybridge_runtime::__private::pyo3::Bound<
+                            'py,
+                            ::arraybridge_runtime::__private::pyo3::PyAny,
+                        >,
+                        []: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 0>,
                     ) -> ::arraybridge_runtime::__private::op::Outcome<'py> {
+                        let py = module.py();
                         ::arraybridge_runtime::__private::op::attribute(
                             module,
                             ::arraybridge_runtime::__private::pyo3::intern!(py, "cpu"),
@@ -951,11 +1015,13 @@ pub mod statics {
                 source: "data",
                 call: {
                     fn op<'py>(
-                        _: ::arraybridge_runtime::__private::pyo3::Python<'py>,
-                        [_,
-                        data,
+                        _: &::arraybridge_runtime::__private::pyo3::Bound<
+                            'py,
+                            ::arraybridge_runtime::__private::pyo3::PyAny,
+                        >,
+                        [data,
                         _,
-                        ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 3>,
+                        ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 2>,
                     ) -> ::arraybridge_runtime::__private::op::Outcome<'py> {
                         ::core::result::Result::Ok(::core::clone::Clone::clone(data))
                     }
@@ -970,11 +1036,13 @@ pub mod statics {
                 source: "module.stream(index)",
                 call: {
                     fn op<'py>(
-                        _: ::arraybridge_runtime::__private::pyo3::Python<'py>,
-                        [module,
-                        _,
+                        module: &::arraybridge_runtime::__private::pyo3::Bound<
+                            'py,
+                            ::arraybridge_runtime::__private::pyo3::PyAny,
+                        >,
+                        [_,
                         index,
-                        ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 3>,
+                        ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 2>,
                     ) -> ::arraybridge_runtime::__private::op::Outcome<'py> {
                         ::arraybridge_runtime::__private::op::call(
                             {
@@ -998,11 +1066,14 @@ pub mod statics {
                 source: "stream.handle",
                 call: {
                     fn op<'py>(
-                        py: ::arraybridge_runtime::__private::pyo3::Python<'py>,
-                        [_,
-                        stream,
-                        ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 2>,
+                        module: &::arraybridge_runtime::__private::pyo3::Bound<
+                            'py,
+                            ::arraybridge_runtime::__private::pyo3::PyAny,
+                        >,
+                        [stream,
+                        ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 1>,
                     ) -> ::arraybridge_runtime::__private::op::Outcome<'py> {
+                        let py = module.py();
                         ::arraybridge_runtime::__private::op::attribute(
                             stream,
                             ::arraybridge_runtime::__private::pyo3::intern!(py, "handle"),
@@ -1015,13 +1086,15 @@ pub mod statics {
                 source: "module.Stream(handle, device)",
                 call: {
                     fn op<'py>(
-                        _: ::arraybridge_runtime::__private::pyo3::Python<'py>,
-                        [module,
-                        handle,
+                        module: &::arraybridge_runtime::__private::pyo3::Bound<
+                            'py,
+                            ::arraybridge_runtime::__private::pyo3::PyAny,
+                        >,
+                        [handle,
                         device,
                         _,
                         _,
-                        ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 5>,
+                        ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 4>,
                     ) -> ::arraybridge_runtime::__private::op::Outcome<'py> {
                         ::arraybridge_runtime::__private::op::call(
                             {
@@ -1045,10 +1118,12 @@ pub mod statics {
                 source: "stream",
                 call: {
                     fn op<'py>(
-                        _: ::arraybridge_runtime::__private::pyo3::Python<'py>,
-                        [_,
-                        stream,
-                        ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 2>,
+                        _: &::arraybridge_runtime::__private::pyo3::Bound<
+                            'py,
+                            ::arraybridge_runtime::__private::pyo3::PyAny,
+                        >,
+                        [stream,
+                        ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 1>,
                     ) -> ::arraybridge_runtime::__private::op::Outcome<'py> {
                         ::core::result::Result::Ok(::core::clone::Clone::clone(stream))
                     }
@@ -1061,10 +1136,13 @@ pub mod statics {
                 source: "module.ops",
                 call: {
                     fn op<'py>(
-                        py: ::arraybridge_runtime::__private::pyo3::Python<'py>,
-                        [module,
-                        ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 1>,
+                        module: &::arraybridge_runtime::__private::pyo3::Bound<
+                            'py,
+                            ::arraybridge_runtime::__private::pyo3::PyAny,
+                        >,
+                        []: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 0>,
                     ) -> ::arraybridge_runtime::__private::op::Outcome<'py> {
+                        let py = module.py();
                         ::arraybridge_runtime::__private::op::attribute(
                             module,
                             ::arraybridge_runtime::__private::pyo3::intern!(py, "ops"),
@@ -1079,12 +1157,15 @@ pub mod statics {
                 source: "xp.amin(data)",
                 call: {
                     fn op<'py>(
-                        py: ::arraybridge_runtime::__private::pyo3::Python<'py>,
-                        [_,
-                        xp,
+                        module: &::arraybridge_runtime::__private::pyo3::Bound<
+                            'py,
+                            ::arraybridge_runtime::__private::pyo3::PyAny,
+                        >,
+                        [xp,
                         data,
-                        ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 3>,
+                        ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 2>,
                     ) -> ::arraybridge_runtime::__private::op::Outcome<'py> {
+                        let py = module.py();
                         ::arraybridge_runtime::__private::op::call_method(
                             xp,
                             ::arraybridge_runtime::__private::pyo3::intern!(py, "amin"),
@@ -1099,12 +1180,15 @@ pub mod statics {
                 source: "xp.max(data)",
                 call: {
                     fn op<'py>(
-                        py: ::arraybridge_runtime::__private::pyo3::Python<'py>,
-                        [_,
-                        xp,
+                        module: &::arraybridge_runtime::__private::pyo3::Bound<
+                            'py,
+                            ::arraybridge_runtime::__private::pyo3::PyAny,
+                        >,
+                        [xp,
                         data,
-                        ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 3>,
+                        ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 2>,
                     ) -> ::arraybridge_runtime::__private::op::Outcome<'py> {
+                        let py = module.py();
                         ::arraybridge_runtime::__private::op::call_method(
                             xp,
                             ::arraybridge_runtime::__private::pyo3::intern!(py, "max"),
@@ -1119,12 +1203,15 @@ pub mod statics {
                 source: "xp.round(data)",
                 call: {
                     fn op<'py>(
-                        py: ::arraybridge_runtime::__private::pyo3::Python<'py>,
-                        [_,
-                        xp,
+                        module: &::arraybridge_runtime::__private::pyo3::Bound<
+                            'py,
+                            ::arraybridge_runtime::__private::pyo3::PyAny,
+                        >,
+                        [xp,
                         data,
-                        ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 3>,
+                        ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 2>,
                     ) -> ::arraybridge_runtime::__private::op::Outcome<'py> {
+                        let py = module.py();
                         ::arraybridge_runtime::__private::op::call_method(
                             xp,
                             ::arraybridge_runtime::__private::pyo3::intern!(py, "round"),
@@ -1139,14 +1226,17 @@ pub mod statics {
                 source: "xp.clip(data, low, high)",
                 call: {
                     fn op<'py>(
-                        py: ::arraybridge_runtime::__private::pyo3::Python<'py>,
-                        [_,
-                        xp,
+                        module: &::arraybridge_runtime::__private::pyo3::Bound<
+                            'py,
+                            ::arraybridge_runtime::__private::pyo3::PyAny,
+                        >,
+                        [xp,
                         data,
                         low,
                         high,
-                        ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 5>,
+                        ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 4>,
                     ) -> ::arraybridge_runtime::__private::op::Outcome<'py> {
+                        let py = module.py();
                         ::arraybridge_runtime::__private::op::call_method(
                             xp,
                             ::arraybridge_runtime::__private::pyo3::intern!(py, "clip"),
@@ -1161,13 +1251,16 @@ pub mod statics {
                 source: "data.astype(dtype)",
                 call: {
                     fn op<'py>(
-                        py: ::arraybridge_runtime::__private::pyo3::Python<'py>,
+                        module: &::arraybridge_runtime::__private::pyo3::Bound<
+                            'py,
+                            ::arraybridge_runtime::__private::pyo3::PyAny,
+                        >,
                         [_,
-                        _,
                         data,
                         dtype,
-                        ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 4>,
+                        ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 3>,
                     ) -> ::arraybridge_runtime::__private::op::Outcome<'py> {
+                        let py = module.py();
                         ::arraybridge_runtime::__private::op::call_method(
                             data,
                             ::arraybridge_runtime::__private::pyo3::intern!(
@@ -1184,14 +1277,17 @@ pub mod statics {
                 source: "xp.where(mask, data, other)",
                 call: {
                     fn op<'py>(
-                        py: ::arraybridge_runtime::__private::pyo3::Python<'py>,
-                        [_,
-                        xp,
+                        module: &::arraybridge_runtime::__private::pyo3::Bound<
+                            'py,
+                            ::arraybridge_runtime::__private::pyo3::PyAny,
+                        >,
+                        [xp,
                         mask,
                         data,
                         other,
-                        ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 5>,
+                        ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 4>,
                     ) -> ::arraybridge_runtime::__private::op::Outcome<'py> {
+                        let py = module.py();
                         ::arraybridge_runtime::__private::op::call_method(
                             xp,
                             ::arraybridge_runtime::__private::pyo3::intern!(py, "where"),
@@ -1206,12 +1302,15 @@ pub mod statics {
                 source: "xp.stack(arrays)",
                 call: {
                     fn op<'py>(
-                        py: ::arraybridge_runtime::__private::pyo3::Python<'py>,
-                        [_,
-                        xp,
+                        module: &::arraybridge_runtime::__private::pyo3::Bound<
+                            'py,
+                            ::arraybridge_runtime::__private::pyo3::PyAny,
+                        >,
+                        [xp,
                         arrays,
-                        ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 3>,
+                        ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 2>,
                     ) -> ::arraybridge_runtime::__private::op::Outcome<'py> {
+                        let py = module.py();
                         ::arraybridge_runtime::__private::op::call_method(
                             xp,
                             ::arraybridge_runtime::__private::pyo3::intern!(py, "stack"),
@@ -1226,13 +1325,16 @@ pub mod statics {
                 source: "xp.concatenate(arrays, axis)",
                 call: {
                     fn op<'py>(
-                        py: ::arraybridge_runtime::__private::pyo3::Python<'py>,
-                        [_,
-                        xp,
+                        module: &::arraybridge_runtime::__private::pyo3::Bound<
+                            'py,
+                            ::arraybridge_runtime::__private::pyo3::PyAny,
+                        >,
+                        [xp,
                         arrays,
                         axis,
-                        ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 4>,
+                        ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 3>,
                     ) -> ::arraybridge_runtime::__private::op::Outcome<'py> {
+                        let py = module.py();
                         ::arraybridge_runtime::__private::op::call_method(
                             xp,
                             ::arraybridge_runtime::__private::pyo3::intern!(
@@ -1253,11 +1355,14 @@ pub mod statics {
                     source: "error.code == 2",
                     call: {
                         fn op<'py>(
-                            py: ::arraybridge_runtime::__private::pyo3::Python<'py>,
-                            [_,
-                            error,
-                            ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 2>,
+                            module: &::arraybridge_runtime::__private::pyo3::Bound<
+                                'py,
+                                ::arraybridge_runtime::__private::pyo3::PyAny,
+                            >,
+                            [error,
+                            ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 1>,
                         ) -> ::arraybridge_runtime::__private::op::Outcome<'py> {
+                            let py = module.py();
                             ::arraybridge_runtime::__private::op::compare(
                                 &::arraybridge_runtime::__private::op::attribute(
                                     error,
@@ -1283,10 +1388,13 @@ pub mod statics {
                 source: "module.pool().free()",
                 call: {
                     fn op<'py>(
-                        py: ::arraybridge_runtime::__private::pyo3::Python<'py>,
-                        [module,
-                        ]: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 1>,
+                        module: &::arraybridge_runtime::__private::pyo3::Bound<
+                            'py,
+                            ::arraybridge_runtime::__private::pyo3::PyAny,
+                        >,
+                        []: ::arraybridge_runtime::__private::op::Scope<'_, 'py, 0>,
                     ) -> ::arraybridge_runtime::__private::op::Outcome<'py> {
+                        let py = module.py();
                         ::arraybridge_runtime::__private::op::call_method(
                             &::arraybridge_runtime::__private::op::call(
                                 {

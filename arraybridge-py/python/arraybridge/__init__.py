@@ -7,8 +7,8 @@ One call converts an array, without copying if the target can use its memory:
 >>> arraybridge.convert(image, "numpy") is image
 True
 
-``explain`` says in advance what a conversion would do, and why it would copy. Importing this
-package imports no framework except NumPy.
+``explain`` returns the plan of a conversion in advance, with the reason for a copy. The package
+imports no framework except NumPy.
 """
 
 import importlib

@@ -138,10 +138,10 @@ class _Framework(TypedDict):
 
 @final
 class Record:
-    """What a conversion would do, or did. ``str()`` makes one readable line of it.
+    """The plan of a conversion, or its outcome. ``str()`` is one readable line.
 
-    The spans of a trace are records too, of calls and of retries. Records are equal if the same was
-    done, whenever and wherever that was. They can be pickled and copied.
+    The spans of a trace are records of calls and of retries. Records are equal if the same actions
+    were taken, at any time and place. They can be pickled and copied.
     """
 
     def __new__(
@@ -173,7 +173,7 @@ class Record:
     @property
     def route(self) -> Literal["keep", "share", "move", "copy", "retry", "call", "rung"]:
         """keep: the same object. share: the same memory. move: another device. copy: new memory.
-        retry: a declared function ran out of memory and was retried; ``how`` says which way.
+        retry: a declared function ran out of memory and was retried; ``how`` is the way.
 
         Of spans: call, of the declared function ``how``; rung, one retry. ``why`` is its error."""
     @property
@@ -184,10 +184,10 @@ class Record:
         """The reason for a copy; None if there is no copy."""
     @property
     def remedy(self) -> str | None:
-        """What can be done to avoid the copy; None if there is none, or nothing can be done."""
+        """A way to avoid the copy; None if there is no copy, or no way."""
     @property
     def via(self) -> str:
-        """The steps: how the source's memory is reached, what is done, how the target takes it."""
+        """The steps: the access to the source's memory, the actions, the import by the target."""
     @property
     def dtype(self) -> str:
         """Name of the dtype."""
@@ -202,10 +202,10 @@ class Record:
         """Device of the result: "host" or "accelerator:0"."""
     @property
     def ns(self) -> int | None:
-        """Duration of the conversion in nanoseconds; None if it was only explained."""
+        """Duration of the conversion in nanoseconds; None if the conversion was only explained."""
     @property
     def start(self) -> int | None:
-        """When it started, in nanoseconds since 1970; None if it was only explained."""
+        """The start, in nanoseconds since 1970; None if the conversion was only explained."""
     @property
     def pid(self) -> int | None:
         """The process."""
@@ -214,7 +214,7 @@ class Record:
         """The thread, as ``threading.get_native_id`` numbers it."""
     @property
     def file(self) -> str | None:
-        """The file of the innermost code that asked for it and is not part of arraybridge."""
+        """The file of the innermost caller outside arraybridge."""
     @property
     def line(self) -> int | None:
         """The line in that file."""

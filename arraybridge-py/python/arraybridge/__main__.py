@@ -1,10 +1,10 @@
 """Command line tools: ``python -m arraybridge COMMAND``.
 
-``doctor`` reports which frameworks work on this machine, and on which devices.
-``selftest`` checks the conversions of the installed package on whatever devices there are.
-``check NAME`` compares a framework with what its table says, and names the keys to change.
+``doctor`` reports the working frameworks of this machine, and their devices.
+``selftest`` checks the conversions of the installed package on all devices of this machine.
+``check NAME`` compares a framework with its table, and names the keys to change.
 ``add TABLE`` builds this package with another framework's table, and installs it.
-``trace SCRIPT`` runs a program, and prints what its conversions did.
+``trace SCRIPT`` runs a program, and reports its conversions.
 ``demo`` converts an image to every installed framework and back.
 ``frameworks`` prints the frameworks that this package was built with.
 ``new NAME`` begins a crate of Rust functions: sources, tests, stub and CI.
@@ -41,18 +41,21 @@ def _arguments() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m arraybridge")
     parser.add_argument("--version", action="version", version=f"arraybridge {__version__}")
     commands = parser.add_subparsers(dest="command", required=True)
-    about = "report which frameworks work on this machine, and on which devices"
+    about = "report the working frameworks of this machine, and their devices"
     examined = commands.add_parser("doctor", help=about, description=about)
     examined.add_argument(
         "--full", action="store_true", help="also convert between every pair, and measure"
     )
-    about = "check the conversions on this machine, on whatever devices there are"
+    about = "check the conversions on all devices of this machine"
     tested = commands.add_parser("selftest", help=about, description=about)
-    about = "compare frameworks with what their tables say, and name the keys to change"
+    about = "compare frameworks with their tables, and name the keys to change"
     checked = commands.add_parser("check", help=about, description=about)
     checked.add_argument("names", nargs="+", metavar="NAME", help="the framework's table")
     checked.add_argument(
-        "--against", nargs="*", metavar="NAME", help="other frameworks (all that are installed)"
+        "--against",
+        nargs="*",
+        metavar="NAME",
+        help="other frameworks (default: all installed ones)",
     )
     for command in (examined, tested, checked):
         command.add_argument(
@@ -60,7 +63,7 @@ def _arguments() -> argparse.ArgumentParser:
             type=_seconds,
             default=120,
             metavar="SECONDS",
-            help="end a process that reports nothing for so long (120)",
+            help="end a process that is silent for so long (default: 120)",
         )
     about = "convert an image to every installed framework and back"
     commands.add_parser("demo", help=about, description=about)
@@ -75,10 +78,10 @@ def _arguments() -> argparse.ArgumentParser:
     begun = commands.add_parser("new", help=about, description=about)
     begun.add_argument("name", help="the folder, whose name is that of the crate")
     begun.add_argument(
-        "--source", metavar="PATH", help="a checkout whose runtime is used (else the released one)"
+        "--source", metavar="PATH", help="a checkout with the runtime (default: the released one)"
     )
     stubs = commands.add_parser("stubs", help="print the type stub of an extension module")
-    stubs.add_argument("module", help="the name that it is imported by")
+    stubs.add_argument("module", help="the name of the module in imports")
     return parser
 
 
@@ -86,18 +89,18 @@ def _add_add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     about = "build this package with more tables, and install it; this needs Rust"
     added = commands.add_parser("add", help=about, description=about)
     added.add_argument(
-        "tables", nargs="+", metavar="TABLE", help="a file, or a name of those in the sources"
+        "tables", nargs="+", metavar="TABLE", help="a file, or the name of a table in the sources"
     )
     added.add_argument(
-        "--source", metavar="PATH", help="a checkout or an sdist (by default pip finds the sdist)"
+        "--source", metavar="PATH", help="a checkout or an sdist (default: pip downloads the sdist)"
     )
     added.add_argument(
-        "--dry-run", action="store_true", help="check the tables and what the build needs"
+        "--dry-run", action="store_true", help="check the tables and the requirements of the build"
     )
 
 
 def _add_trace(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    about = "run a program, and print to stderr what its conversions did"
+    about = "run a program, and report its conversions to stderr"
     traced = commands.add_parser("trace", help=about, description=about)
     traced.add_argument("--json", action="store_true", help="print JSON")
     traced.add_argument(
@@ -105,7 +108,7 @@ def _add_trace(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     )
     traced.add_argument("-m", dest="is_module", action="store_true", help="run a module")
     traced.add_argument("program", help="the script or the module")
-    traced.add_argument("arguments", nargs=argparse.REMAINDER, help="what is passed to it")
+    traced.add_argument("arguments", nargs=argparse.REMAINDER, help="the arguments of the program")
 
 
 def _frameworks(as_json: bool) -> int:
@@ -154,12 +157,12 @@ def _run(arguments: list[str] | None) -> int:
         parser.error(f"{options.module!r} is not the name of a module")
     try:
         module = importlib.import_module(options.module)
-    # A module that is there and fails to import another one is a matter for a traceback.
+    # If an existing module fails to import another one, a traceback is the right report.
     except ModuleNotFoundError as error:
         if error.name is None or not f"{options.module}.".startswith(f"{error.name}."):
             raise
         parser.error(
-            f"there is no module {error.name}; install it, or put its folder in PYTHONPATH"
+            f"the module {error.name} does not exist; install it, or put its folder in PYTHONPATH"
         )
     if not _declares(module):
         parser.error(f"{options.module} has no declared functions")
@@ -168,7 +171,7 @@ def _run(arguments: list[str] | None) -> int:
 
 
 def _declares(module: ModuleType) -> bool:
-    """Whether a module, or a class in it, has a declared function."""
+    """Return whether a module, or a class in it, has a declared function."""
     owners = [module, *(value for value in vars(module).values() if isinstance(value, type))]
     return any(_is_declared(value) for owner in owners for value in vars(owner).values())
 

@@ -1,7 +1,7 @@
 """Declared Python functions are Python functions.
 
-Each calls the ``Declared`` object that its declaration made, which it has in a closure. Python runs
-the code below, or goes straight to the object where a function may have a vectorcall of its own.
+Each calls the ``Declared`` object of its declaration, which it has in a closure. If a function can
+have its own vectorcall, Python goes straight to the object; otherwise it runs the code below.
 """
 
 from __future__ import annotations

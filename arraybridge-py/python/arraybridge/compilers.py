@@ -1,9 +1,9 @@
 """Call functions inside programs that JAX and PyTorch compile.
 
-A compiler has no values to call a function with. It asks for the shape and the dtype of a result,
-writes a call into its program, and makes the call when the program runs. What the result looks like
-is therefore said in advance (``result``). The function runs outside of the program, on the host or
-wherever its declaration says.
+A compiler has no values to call a function with. It needs the shape and the dtype of a result,
+writes a call into its program, and makes the call when the program runs. ``result`` therefore
+describes the result in advance. The function runs outside the program, on the host or on the device
+of its declaration.
 """
 
 from __future__ import annotations
@@ -29,42 +29,42 @@ def jax_callback(
     backward: Callable[..., Any] | None = None,
     vmap_method: str | None = "sequential",
 ) -> Callable[..., Any]:
-    """Turn a function into one that can be called inside ``jax.jit``, ``jax.vmap`` and others.
+    """Make a function callable inside ``jax.jit``, ``jax.vmap`` and other transformations.
 
     Parameters
     ----------
     function : callable
         A declared function of any framework, in Python or Rust. It must depend on its arguments
-        only, and may not write to them: JAX calls it once, several times or not at all.
+        only, and must not write to them: JAX calls it once, several times or not at all.
     result : callable or tuple of callables
         Called with the arguments, with a ``jax.ShapeDtypeStruct`` in place of each JAX array.
-        Returns what has the shape and the dtype of the result. A tuple has one callable for each
-        of several results.
+        Returns an object with the shape and the dtype of the result. For several results, a tuple
+        has one callable for each of them.
     backward : callable, optional
         ``backward(gradient, *arguments)`` returns a tuple with the gradient of each argument, or
-        None for one without, or the gradient of the first argument alone. It is compiled by JAX.
-        ``gradient`` is a tuple if there are several results.
+        None for one without, or only the gradient of the first argument. JAX compiles it. If there
+        are several results, ``gradient`` is a tuple.
     vmap_method : str, optional
-        As of ``jax.pure_callback``. "sequential" calls the function for each element of the batch.
+        As in ``jax.pure_callback``. "sequential" calls the function for each element of the batch.
 
     Returns
     -------
     callable
         A function of the same arguments that returns JAX arrays. Arguments that are not JAX arrays
-        are passed to the function as they are.
+        are passed to the function unchanged.
 
     Raises
     ------
     UnexpectedResultError
-        If the function returns something else than ``result`` says. In a compiled program, JAX
-        raises its ``JaxRuntimeError`` with the text of any exception.
+        If the result of the function does not match ``result``. In a compiled program, JAX raises
+        its ``JaxRuntimeError`` with the text of any exception.
 
     Notes
     -----
-    In a compiled program, the function runs on whatever thread JAX calls it on. That need not be
-    the caller's, where ``dtype_policy``, ``no_copy`` and ``trace`` hold; ``trace(everywhere=True)``
-    and the policy of the declaration always do.
-    It gets arrays on the host, whose memory belongs to JAX again as soon as the function returns.
+    In a compiled program, JAX chooses the thread of the call. The caller's ``dtype_policy``,
+    ``no_copy`` and ``trace`` apply only in the caller's thread; ``trace(everywhere=True)`` and the
+    policy of the declaration always apply. The function gets arrays on the host. When it returns,
+    their memory belongs to JAX again.
 
     Examples
     --------
@@ -119,41 +119,41 @@ def torch_op(
     backward: Callable[..., Any] | None = None,
     schema: str | None = None,
 ) -> Any:
-    """Register a function as an operator of PyTorch, which ``torch.compile`` takes as it is.
+    """Register a function as an operator of PyTorch, which ``torch.compile`` keeps in its graph.
 
     Parameters
     ----------
     function : callable
         A declared function of any framework, in Python or Rust. It must depend on its arguments
-        only, and may not write to them.
+        only, and must not write to them.
     name : str
         The operator's name with its namespace, such as "mylib::blur".
     result : callable or tuple of callables
-        Called with the arguments, with tensors that have no values. Returns a tensor that has the
-        shape, the dtype and the device of the result. A tuple has one callable for each of several
-        results. Results are contiguous.
+        Called with the arguments, with tensors that have no values. Returns a tensor with the
+        shape, the dtype and the device of the result. For several results, a tuple has one callable
+        for each of them. Results are contiguous.
     backward : callable, optional
         ``backward(gradient, *arguments)`` returns a tuple with the gradient of each argument, or
-        None for one without, or the gradient of the first argument alone. It is compiled by
-        PyTorch. ``gradient`` is a tuple if there are several results.
+        None for one without, or only the gradient of the first argument. PyTorch compiles it. If
+        there are several results, ``gradient`` is a tuple.
     schema : str, optional
-        The operator's schema, such as "(Tensor image, float sigma) -> Tensor". By default it is
-        that of the function's signature: parameters are tensors unless their annotations or
+        The operator's schema, such as "(Tensor image, float sigma) -> Tensor". By default it
+        follows the function's signature: parameters are tensors unless their annotations or
         defaults are numbers, bools or strings.
 
     Returns
     -------
     torch.library.CustomOpDef
         The operator, which is called like the function. It takes and returns tensors. Under
-        ``torch.vmap`` the function is called for each element of the batch. PyTorch does not take
-        gradients of such operators by ``torch.func.grad``.
+        ``torch.vmap`` the function is called for each element of the batch. ``torch.func.grad``
+        does not support such operators.
 
     Raises
     ------
     ValueError
         If the name has no namespace.
     UnexpectedResultError
-        If the function returns something else than ``result`` says; when the operator is called.
+        When the operator is called, if the result of the function does not match ``result``.
 
     Examples
     --------
@@ -181,7 +181,7 @@ def torch_op(
 
 
 class Promise:
-    """A function, or one that is known by its name alone, and what its results will look like."""
+    """A function, or the name of one, and the description of its results."""
 
     def __init__(self, function: Callable[..., Any] | str, result: Any) -> None:
         self.function: Any = function
@@ -196,24 +196,24 @@ class Promise:
             )
 
     def of(self, args: Sequence[Any], kwargs: dict[str, Any]) -> list[Any]:
-        """What ``result`` says for these arguments."""
+        """Return the results of ``result`` for these arguments."""
         found = [result(*args, **kwargs) for result in self.results]
         for each in found:
             if not (hasattr(each, "shape") and hasattr(each, "dtype")):
                 raise TypeError(
-                    f"result= of {self.name}() returned {_text(each)}; return what has the shape "
-                    "and the dtype of the result"
+                    f"result= of {self.name}() returned {_text(each)}; return an object with "
+                    "the shape and the dtype of the result"
                 )
         return found
 
     def alone(self, results: Sequence[Any]) -> Any:
-        """The results as the caller gets them."""
+        """Return the results in the form for the caller."""
         return tuple(results) if self.is_tuple else results[0]
 
     def kept(self, value: Any, promised: Sequence[Any], target: Any, devices: Any) -> list[Any]:
-        """What the function returned, as arrays of a framework.
+        """Return the results of the function as arrays of a framework.
 
-        Raises ``UnexpectedResultError`` if that is not what was promised.
+        Raises ``UnexpectedResultError`` if they do not match the promise.
         """
         values = [value]
         if self.is_tuple:
@@ -231,11 +231,11 @@ class Promise:
         said = ", ".join(f"{_dtype(each)}{[*each.shape]}" for each in promised)
         said = f"({said})" if self.is_tuple else said
         return UnexpectedResultError(
-            f"{self.name}() returned {_text(value)}, and result= says {said}; make them agree"
+            f"{self.name}() returned {_text(value)}, but result= describes {said}; make them agree"
         )
 
     def by_argument(self, gradients: Any, args: Sequence[Any]) -> tuple[Any, ...]:
-        """A gradient for each argument, from what ``backward`` returned."""
+        """Return a gradient for each argument, from the result of ``backward``."""
         if not isinstance(gradients, tuple):
             return (gradients, *[None] * (len(args) - 1))
         if len(gradients) != len(args):
@@ -250,7 +250,7 @@ _KINDS = {bool: ("bool",), int: ("int", "uint"), float: ("float", "bfloat"), com
 
 
 def _array(value: Any, promised: Any) -> Any:
-    """A function's result as an array; None if it cannot be what was promised.
+    """Return a function's result as an array; None if it cannot match the promise.
 
     A Python number has no dtype, and gets that of the promise if it is of the same kind.
     """
@@ -272,13 +272,13 @@ def _shape_and_dtype(array: Any) -> tuple[tuple[int, ...], str] | None:
 
 
 def _dtype(array: Any) -> str:
-    """The name of an array's dtype, which JAX and PyTorch share with NumPy."""
+    """Return the name of an array's dtype, which JAX and PyTorch share with NumPy."""
     dtype = array.dtype
     return getattr(dtype, "name", None) or getattr(dtype, "__name__", str(dtype)).split(".")[-1]
 
 
 def _text(value: Any) -> str:
-    """What a value is, for messages."""
+    """Describe a value in a message."""
     if isinstance(value, (tuple, list)):
         return f"({', '.join(map(_text, value))})"
     found = _shape_and_dtype(value) if hasattr(value, "shape") else None
@@ -291,21 +291,21 @@ def _text(value: Any) -> str:
 
 
 def described(arrays: Iterable[Any]) -> list[Any]:
-    """What JAX has to know of arrays without values."""
+    """Describe arrays without their values, for JAX."""
     import jax
 
     return [jax.ShapeDtypeStruct(array.shape, array.dtype) for array in arrays]
 
 
 def _as_jax_reads(array: numpy.ndarray[Any, Any]) -> numpy.ndarray[Any, Any]:
-    """A result in the byte order of the machine. JAX would drop a mask, so it is refused."""
+    """Return a result in the byte order of the machine. Refuse masks, which JAX would drop."""
     if isinstance(array, numpy.ma.MaskedArray):
         convert(array, "jax")
     return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
 
 
 _HERE = object()
-"""Stands where a JAX array is among the arguments."""
+"""Takes the place of a JAX array among the arguments."""
 
 
 class _JaxCall:
@@ -346,7 +346,7 @@ class _JaxCall:
     def gradients(
         self, backward: Callable[..., Any], gradient: Any, arrays: Sequence[Any]
     ) -> tuple[Any, ...]:
-        """The gradients of the JAX arrays, in their order."""
+        """Return the gradients of the JAX arrays, in their order."""
         import jax
 
         args, kwargs = self.arguments(arrays)
@@ -372,13 +372,13 @@ _PLAIN = (bool, int, float, complex, str, bytes)
 
 
 class _TorchCall:
-    """What PyTorch calls for an operator."""
+    """The functions that PyTorch calls for an operator."""
 
     def __init__(self, promise: Promise, backward: Callable[..., Any] | None) -> None:
         self.promise, self.backward = promise, backward
 
     def compute(self, *args: Any, **kwargs: Any) -> Any:
-        """The operator itself."""
+        """Run the operator."""
         import torch
         from torch.utils._pytree import tree_map_only
 
@@ -397,7 +397,7 @@ class _TorchCall:
         return self.promise.alone(_fresh(results, tensors))
 
     def fake(self, *args: Any, **kwargs: Any) -> Any:
-        """Tensors like the results, without values."""
+        """Return tensors like the results, without values."""
         import torch
 
         promised = self.promise.of(args, kwargs)
@@ -406,7 +406,7 @@ class _TorchCall:
         )
 
     def mapped(self, op: Any, info: Any, axes: Any, *args: Any, **kwargs: Any) -> Any:
-        """The operator for each element of a batch."""
+        """Run the operator for each element of a batch."""
         import torch
 
         def part(argument: Any, axis: Any, at: int) -> Any:
@@ -418,7 +418,7 @@ class _TorchCall:
             shape = argument.movedim(axis, 0).shape[1:]
             return argument.select(axis, at) if count else argument.new_empty(shape)
 
-        # Of an empty batch, `result` says what there would be for an element.
+        # For an empty batch, `result` describes an element.
         count = info.batch_size
         call, places = (op, range(count)) if count else (self.fake, range(1))
         rows = []
@@ -431,7 +431,7 @@ class _TorchCall:
         return stacked, (0,) * len(stacked)
 
     def save(self, ctx: Any, inputs: Any, output: Any, keyword_only_inputs: Any = None) -> None:
-        """Keeps what the gradients are computed from."""
+        """Keep the values from which the gradients are computed."""
         import torch
         from torch.utils._pytree import tree_flatten
 
@@ -458,9 +458,9 @@ def _tensors(arguments: Any) -> Iterator[Any]:
 
 
 def _fresh(results: list[Any], inputs: list[Any]) -> list[Any]:
-    """The results, contiguous, each in memory that neither the inputs nor other results use.
+    """Return the results, contiguous, in memory that neither the inputs nor other results use.
 
-    A compiler may write to the memory of what is not used any more.
+    A compiler may write to the memory of values that are no longer used.
     """
     import torch
 
@@ -486,7 +486,7 @@ _ADDED = (*ADDED, "dtype_config")
 
 
 def _schema(promise: Promise) -> str:
-    """The schema of an operator, from the signature of its function."""
+    """Return the schema of an operator, from the signature of its function."""
     is_declared = hasattr(promise.function, "input_memory_type")
     parameters: list[str] = []
     for parameter in inspect.signature(promise.function).parameters.values():
@@ -507,7 +507,7 @@ def _schema(promise: Promise) -> str:
 
 
 def _schema_of(parameter: inspect.Parameter) -> str | None:
-    """The text of a parameter; None if its type is not clear or its default cannot be written."""
+    """Return the text of a parameter; None if its type is unclear or its default has no text."""
     if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
         return None
     annotation, default = parameter.annotation, parameter.default
@@ -531,7 +531,7 @@ def _schema_of(parameter: inspect.Parameter) -> str | None:
 
 
 def _is_parsed(text: str) -> bool:
-    """Whether PyTorch reads a parameter. It knows no infinity, for example, and no 2**70."""
+    """Return whether PyTorch can read a parameter. It cannot read infinity or 2**70, say."""
     import torch
 
     try:
@@ -541,7 +541,7 @@ def _is_parsed(text: str) -> bool:
     return True
 
 
-# Types that are not those of an array, and that this does not look for a counterpart of.
+# Types that are not arrays and have no counterpart here.
 _NO_TENSORS = (
     "None", "NoneType", "complex", "bytes", "object", "tuple", "list", "dict", "set", "Tuple",
     "List", "Dict", "Sequence", "Iterable", "Callable", "Literal", "collections.abc.Sequence",

@@ -9,14 +9,14 @@
 array([1, 1], dtype=uint8)
 
 Transformations of a function's own framework, such as ``jax.jit``, ``jax.grad``, ``tf.function``
-and ``torch.func.grad``, work on a declared function. ``torch.compile`` breaks its graph there.
-Functions of other frameworks are called inside compiled programs through
+and ``torch.func.grad``, work on a declared function. ``torch.compile`` breaks its graph there. To
+call functions of other frameworks inside compiled programs, use
 ``arraybridge.jax_callback`` and ``arraybridge.torch_op``.
 
 If the framework runs out of memory, the call is retried: with all caches cleared, then in parts if
-``split_axis`` allows it, then on the host. A function that writes to its arguments before it fails
-may therefore write twice. torch arguments are safe, because torch counts writes. For others,
-``oom_recovery=False`` disables retries.
+``split_axis`` is set, then on the host. If a function writes to its arguments before it fails, it
+may therefore write twice. torch arguments are safe, because torch counts writes. For other
+frameworks, disable retries with ``oom_recovery=False``.
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ _Join = Literal["concatenate", "sum", "max", "min"] | Callable[[list[Any]], Any]
 
 @final
 class Declared(Generic[_P, _R]):
-    """What a decorator returns, to type checkers. Call it with arrays of any framework.
+    """The result of a decorator, for type checkers. Call it with arrays of any framework.
 
     It has the parameters of the original function, so annotate those that take the arrays of
     several frameworks with ``Any`` or a union.
@@ -92,23 +92,27 @@ class Decorator:
     ``output_type``: the framework of the results.
     ``output_type="input"`` stands for the framework of the first array argument.
     ``input_dtype``: the dtype that arguments are cast to.
-    ``arrays``: the parameters that are converted. ``sliced``: the parameters that are sliced and
-    split together with the first array.
-    ``device``: "host", "cuda:1" or an index. ``gpu_id``: the accelerator to prefer; without
-    any, the arrays stay on the host. ``copy``: True copies every argument, False shares memory or
-    raises.
+    ``arrays``: the parameters that are converted. ``lead``: the parameter whose array gives the
+    result its dtype, and is sliced and split. By default it is the first array that can be an
+    image; arrays in containers come after the others. ``writes``: the parameters that the function
+    writes to. What it writes to a copy is written back, and an array that nobody can write to is
+    refused before the call. For PyTorch, which counts writes, this needs no declaration.
+    ``sliced``: the parameters that are sliced and split together with the lead.
+    ``device``: "host", "cuda:1" or an index. ``gpu_id``: the accelerator to prefer; if the machine
+    has none, the arrays stay on the host. ``copy``: True copies every argument, False shares memory
+    or raises.
     ``dtype_conversion``, ``scaling``: the dtype of results, as in ``dtype_policy``.
     ``narrow="error"``: raise if the framework lacks the dtype of an argument, instead of converting
     it to the nearest dtype with a warning.
-    ``oom_recovery=False``: do not retry when memory runs out. ``on_oom``: the ways to retry, in
-    order. ``clear_cuda_cache=True``: retry with all caches cleared, whatever these two say.
-    ``split_axis``: the axis along which the first array may be split. ``join``: how the
-    results of the parts become one. ``host``: the function to call on the host.
+    ``oom_recovery=False``: do not retry when memory runs out. ``on_oom``: the attempts, in order.
+    ``clear_cuda_cache=True``: retry with all caches cleared, whatever the values of these two.
+    ``split_axis``: the axis along which the first array may be split. ``join``: the way to combine
+    the results of the parts. ``host``: the function to call on the host.
     ``contract``: a check of the result. If it returns False, ``ValueError`` is raised.
     ``slice_by_slice=True``: call the function with each 2-D slice of the first array.
     ``tiles=(512, 512)``: call the function with each tile of the last axes of the first array, and
-    put the results together. ``None`` leaves an axis whole. ``halo``: how many more elements a tile
-    has on each side. ``workers``: the number of threads that work on tiles.
+    put the results together. ``None`` leaves an axis whole. ``halo``: the number of extra elements
+    on each side of a tile. ``workers``: the number of threads that work on tiles.
     ``writable=True``: copy results of JAX and TensorFlow, so that NumPy can write to them.
 
     Raises ``TypeError`` or ``ValueError`` for unknown options and values.
@@ -139,6 +143,8 @@ class Decorator:
         output_type: _Output | None = None,
         input_dtype: Any = None,
         arrays: str | Iterable[str] | None = None,
+        lead: str | None = None,
+        writes: str | Iterable[str] | None = None,
         sliced: str | Iterable[str] | None = None,
         device: Any = None,
         gpu_id: int | None = None,

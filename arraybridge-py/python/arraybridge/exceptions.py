@@ -35,7 +35,7 @@ class MemoryConversionError(Exception):
     """A conversion is not possible.
 
     ``source_type`` and ``target_type`` are the names of the frameworks. ``method`` is the step that
-    failed. ``reason`` says why, and what to do about it. ``place`` is the declared function and its
+    failed. ``reason`` is the reason, with a remedy. ``place`` is the declared function and its
     argument, or None. If the framework raised an exception, that is the ``__cause__``.
 
     >>> from arraybridge import MemoryConversionError
@@ -67,15 +67,15 @@ class MemoryConversionError(Exception):
 
 
 class DeviceUnavailableError(MemoryConversionError):
-    """The requested device does not exist. The message lists those that do."""
+    """The requested device does not exist. The message lists the existing ones."""
 
 
 class InvalidDeviceError(DeviceUnavailableError, ValueError):
-    """The number cannot be the index of a device, such as a negative one."""
+    """The number, such as a negative one, cannot be the index of a device."""
 
 
 class UnsupportedDtypeError(MemoryConversionError):
-    """The target lacks the dtype. The message shows how to cast."""
+    """The target lacks the dtype. The message shows a cast."""
 
 
 class UnsupportedArrayError(MemoryConversionError, ValueError):
@@ -83,25 +83,25 @@ class UnsupportedArrayError(MemoryConversionError, ValueError):
 
 
 class CopyRequiredError(MemoryConversionError):
-    """``copy=False`` was given, but the memory cannot be shared. The message says why."""
+    """``copy=False`` was given, but the memory cannot be shared. The message gives the reason."""
 
 
 class FrameworkNotInstalledError(MemoryConversionError, ImportError):
     """The framework cannot be imported: it is not installed, or it is broken.
 
-    The message says which, and how to install or repair it.
+    The message names the case, and the way to install or repair the framework.
     """
 
 
 class FrameworkTableError(MemoryConversionError):
-    """A framework does not do what its table says. The message names the key that is wrong.
+    """A framework does not match its table. The message names the wrong key.
 
-    It is found out before the first conversion by each route and dtype, with a small array.
+    A trial with a small array precedes the first conversion by each route and dtype.
     """
 
 
 class UnknownFrameworkError(MemoryConversionError, ValueError):
-    """There is no framework of this name. The message lists the known names.
+    """The name of a framework is unknown. The message lists the known names.
 
     ``source_type`` and ``target_type`` are the unknown name.
     """
@@ -141,14 +141,14 @@ class RustPanicError(RuntimeError):
 class AliasedArgumentError(ValueError):
     """A Rust function would write to memory that another argument uses.
 
-    The other argument may also belong to another Rust function that is running at the moment.
+    The other argument may also belong to another running Rust function.
     """
 
 
 class UnexpectedResultError(ValueError):
-    """A function that a compiled program calls returned something else than ``result=`` says.
+    """The result of a function that a compiled program calls does not match ``result=``.
 
-    The message names the function, and says what it returned and what was expected.
+    The message names the function, its result and the expected result.
     """
 
 
@@ -159,8 +159,8 @@ class SharedImmutableMemoryWarning(UserWarning):
 class GradientDetachedWarning(UserWarning):
     """An array that requires a gradient was converted, and no gradient flows back through it.
 
-    The warning is given once per process and pair of frameworks. ``x.detach()`` says that it is
-    intended.
+    The warning is given once per process and pair of frameworks. To detach on purpose, convert
+    ``x.detach()``.
     """
 
 
@@ -172,7 +172,7 @@ class NoAcceleratorWarning(UserWarning):
 
 
 class NarrowedDtypeWarning(UserWarning):
-    """A framework lacks a dtype, so arrays were converted to the nearest dtype that it has.
+    """A framework lacks a dtype, so arrays were converted to its nearest dtype.
 
     The warning is given once per function and dtype. ``narrow="error"`` makes it an error.
     """
@@ -182,12 +182,12 @@ class ClippedValuesWarning(UserWarning):
     """Values of a function's result did not fit the dtype of its policy.
 
     Integers were clipped, and finite numbers became infinite. The message names the function and
-    says how many values were lost.
+    the number of lost values.
     """
 
 
 class FractionsLostWarning(UserWarning):
-    """The default dtype policy rounded a function's result, whose values lay between whole numbers.
+    """The default dtype policy rounded values of a function's result to whole numbers.
 
     The message names the function, counts the values and names a policy that keeps them. It is
     given once per function, and not if a policy was chosen.
@@ -195,12 +195,12 @@ class FractionsLostWarning(UserWarning):
 
 
 class RoundedIntegersWarning(UserWarning):
-    """Integers were cast to floats that do not have all of them.
+    """Integers were cast to floats that cannot represent all of them.
 
-    It was an argument of a Rust function, or the result of a declared function, cast by its dtype
-    policy. float32 has all integers to 2**24, float64 those to 2**53; larger ones are rounded. The
-    message names the function and says how many values changed. They are not counted on an
-    accelerator.
+    The integers were an argument of a Rust function, or the result of a declared function that was
+    cast by its dtype policy. float32 represents all integers up to 2**24, and float64 those up to
+    2**53; larger ones are rounded. The message names the function and the number of changed values.
+    Values on an accelerator are not counted.
     """
 
 

@@ -27,19 +27,19 @@ def as_function(
 
     ``function`` takes and returns objects with ``__dlpack__``. It can be a compiled function of
     another system. Each array argument, of any framework, is passed as a ``Tensor`` that shares the
-    caller's memory, so the caller sees what the function writes to it. Tensors and DLPack capsules
-    that the function returns, alone or in a tuple or list, become arrays of ``framework``, without
-    a copy if the memory allows it.
+    caller's memory, so the caller sees the function's writes. Tensors and DLPack capsules in the
+    result, alone or in a tuple or list, become arrays of ``framework``, without a copy if the
+    memory allows it.
 
     Raises ``ValueError`` if the framework is unknown.
 
     ``function`` may also be a handler of XLA's FFI that works on the host: the capsule that
     ``jax.ffi.register_ffi_target`` takes, or the name of a registered one. Arrays of any framework
-    are passed by position and attributes by keyword, as to ``jax.ffi.ffi_call``. ``result`` says
-    what it returns: a function, or a tuple with one for each of several results. It is called with
-    the arguments, with a ``jax.ShapeDtypeStruct`` in place of each array, and returns what has the
-    shape and the dtype of the result. With "jax" as the framework, the handler can be called inside
-    ``jax.jit``.
+    are passed by position and attributes by keyword, as to ``jax.ffi.ffi_call``. ``result``
+    describes the result: a function, or a tuple with one for each of several results. It is called
+    with the arguments, with a ``jax.ShapeDtypeStruct`` in place of each array, and returns an
+    object with the shape and the dtype of the result. With "jax" as the framework, the handler can
+    be called inside ``jax.jit``.
 
     >>> import numpy, arraybridge
     >>> def double(tensor):
@@ -56,8 +56,8 @@ def as_function(
     is_handler = isinstance(function, str) or type(function).__name__ == "PyCapsule"
     if is_handler != (result is not None):
         raise TypeError(
-            "result= says what a handler of XLA's FFI returns; "
-            + ("give it" if is_handler else "a function returns what it returns, so leave it out")
+            "result= describes the result of a handler of XLA's FFI; "
+            + ("pass it" if is_handler else "leave it out for a function")
         )
     if is_handler:
         return _of_handler(function, target, result)
@@ -93,7 +93,7 @@ _handlers = itertools.count()
 
 
 def _of_handler(handler: Any, target: MemoryType, result: Any) -> Callable[..., Any]:
-    """A function that calls a handler of XLA's FFI."""
+    """Return a function that calls a handler of XLA's FFI."""
     import jax
 
     name = handler
@@ -105,7 +105,7 @@ def _of_handler(handler: Any, target: MemoryType, result: Any) -> Callable[..., 
     def call(*args: Any, **attributes: Any) -> Any:
         arrays = [convert(value, "jax") for value in args]
         promised = described(promise.of(described(arrays), attributes))
-        # A batch is a loop: nothing says what the handler does with more axes.
+        # A batch is a loop, since the behaviour of the handler for more axes is unknown.
         run = jax.ffi.ffi_call(name, promised, vmap_method="sequential")
         return promise.alone([convert(each, target) for each in run(*arrays, **attributes)])
 

@@ -15,19 +15,19 @@ def as_function(
 
     ``function`` takes and returns objects with ``__dlpack__``. It can be a compiled function of
     another system. Each array argument, of any framework, is passed as a ``Tensor`` that shares the
-    caller's memory, so the caller sees what the function writes to it. Tensors and DLPack capsules
-    that the function returns, alone or in a tuple or list, become arrays of ``framework``, without
-    a copy if the memory allows it.
+    caller's memory, so the caller sees the function's writes. Tensors and DLPack capsules in the
+    result, alone or in a tuple or list, become arrays of ``framework``, without a copy if the
+    memory allows it.
 
     Raises ``ValueError`` if the framework is unknown.
 
     ``function`` may also be a handler of XLA's FFI that works on the host: the capsule that
     ``jax.ffi.register_ffi_target`` takes, or the name of a registered one. Arrays of any framework
-    are passed by position and attributes by keyword, as to ``jax.ffi.ffi_call``. ``result`` says
-    what it returns: a function, or a tuple with one for each of several results. It is called with
-    the arguments, with a ``jax.ShapeDtypeStruct`` in place of each array, and returns what has the
-    shape and the dtype of the result. With "jax" as the framework, the handler can be called inside
-    ``jax.jit``.
+    are passed by position and attributes by keyword, as to ``jax.ffi.ffi_call``. ``result``
+    describes the result: a function, or a tuple with one for each of several results. It is called
+    with the arguments, with a ``jax.ShapeDtypeStruct`` in place of each array, and returns an
+    object with the shape and the dtype of the result. With "jax" as the framework, the handler can
+    be called inside ``jax.jit``.
 
     >>> import numpy, arraybridge
     >>> def double(tensor):

@@ -1,6 +1,6 @@
 """Recognise out-of-memory errors, and retry a call with cleared caches.
 
-Declared functions do this themselves, and more. See ``arraybridge.decorators``.
+Declared functions retry by themselves, in more ways (see ``arraybridge.decorators``).
 
 >>> from arraybridge.oom_recovery import is_oom_error
 >>> is_oom_error(MemoryError()), is_oom_error(RuntimeError("out of memory"))

@@ -16,22 +16,22 @@ from ._core import _is_declared  # type: ignore[import-not-found]
 
 __all__ = ["stub"]
 
-# What stubs import, where they use it.
+# The imports of stubs, as far as they use them.
 TYPING = ("Annotated", "Any", "NamedTuple")
 
 # The keywords that a declaration adds are not annotated.
 ADDED = {"dtype_conversion": "Any", "slice_by_slice": "bool"}
 
-# That of functions in C that do not say theirs.
+# The signature of functions in C that do not provide one.
 UNKNOWN = inspect.signature(lambda *args, **kwargs: None)
 
 
 def stub(module: ModuleType) -> str:
     """Return the text of a ``.pyi`` file for a module of declared functions.
 
-    It has the module's classes and other functions of Rust too, whose types are unknown.
+    It includes the module's classes and other functions of Rust, whose types are unknown.
 
-    Frameworks have no common array class, so arrays are ``Any``, with what is known of them:
+    Frameworks have no common array class, so arrays are ``Any``, annotated with the known facts:
     ``Annotated[Any, "uint8 | float32, 2"]`` has two axes and one of these dtypes.
     ``python -m arraybridge stubs MODULE`` prints the text.
 
@@ -57,27 +57,27 @@ def stub(module: ModuleType) -> str:
 
 
 def _is_own(module: ModuleType, value: object) -> bool:
-    """Whether something is a declared function, or another function of an extension module."""
+    """Return whether an object is a declared function, or another function of an extension."""
     is_native = inspect.isbuiltin(value) and _is_of(module, value)
     return is_native or _is_declared(value)
 
 
 def _is_of(module: ModuleType, value: object) -> bool:
-    """Whether a module, or one that maturin put into a package of its name, defines something."""
+    """Return whether a module defines an object, or its namesake in a package of maturin does."""
     where = getattr(value, "__module__", None) or ""
     return where == module.__name__ or where.startswith(f"{module.__name__}.")
 
 
 def _is_named_tuple(module: ModuleType, value: object) -> bool:
-    """Whether something is a named tuple that the module defines."""
+    """Return whether an object is a named tuple that the module defines."""
     is_tuple = isinstance(value, type) and issubclass(value, tuple) and hasattr(value, "_fields")
     return is_tuple and _is_of(module, value)
 
 
 def _is_native(module: ModuleType, value: object) -> bool:
-    """Whether something is a class of the module that is not written in Python.
+    """Return whether an object is a class of the module that is not written in Python.
 
-    PyO3 says "builtins" of a class whose module nobody named.
+    PyO3 gives "builtins" as the module of a class if its author named none.
     """
     if not isinstance(value, type) or not inspect.isbuiltin(vars(value).get("__new__")):
         return False
@@ -179,7 +179,7 @@ def _head(name: str, parameters: list[str], returned: str) -> str:
 
 
 def _annotated(text: str) -> str:
-    """Write what the signature of a Rust function says of arrays so that type checkers read it."""
+    """Write the arrays in the signature of a Rust function in a form for type checkers."""
     text = re.sub(r"\bArray\[([^\]]*)\]", r'Annotated[Any, "\1"]', text)
     return re.sub(r"\bArray\b", "Any", text)
 

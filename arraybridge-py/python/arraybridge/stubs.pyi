@@ -5,9 +5,9 @@ __all__ = ["stub"]
 def stub(module: ModuleType) -> str:
     """Return the text of a ``.pyi`` file for a module of declared functions.
 
-    It has the module's classes and other functions of Rust too, whose types are unknown.
+    It includes the module's classes and other functions of Rust, whose types are unknown.
 
-    Frameworks have no common array class, so arrays are ``Any``, with what is known of them:
+    Frameworks have no common array class, so arrays are ``Any``, annotated with the known facts:
     ``Annotated[Any, "uint8 | float32, 2"]`` has two axes and one of these dtypes.
     ``python -m arraybridge stubs MODULE`` prints the text.
 

@@ -1,4 +1,4 @@
-"""Collect what conversions did, and add it up."""
+"""Collect records of conversions, and add them up."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ class trace:
     """Collect a record of every conversion in the context: ``with trace() as records``.
 
     Traces nest: an outer trace also collects the records of an inner one. Other threads, and
-    asyncio tasks that were started before, have contexts of their own; ``everywhere=True`` collects
-    from all of them. Raises ``RuntimeError`` when one object is entered twice.
+    asyncio tasks that were started before, have their own contexts; ``everywhere=True`` collects
+    from all of them. Raises ``RuntimeError`` if one object is entered twice.
 
     As a decorator it collects the records of all calls of a function. The object is then the
     function's attribute ``trace``.
@@ -91,7 +91,7 @@ class trace:
 
         The fields are ``source``, ``target``, ``route``, ``how``, ``why`` and ``remedy`` unless
         others are given, such as ``"file", "line"``. Returns a list of dicts with these keys and
-        ``number`` (of records), ``nbytes`` and ``ns``. What took the most time comes first.
+        ``number`` (of records), ``nbytes`` and ``ns``. The longest total time comes first.
         """
         found: dict[tuple[str | None, ...], dict[str, Any]] = {}
         for record in self.records:

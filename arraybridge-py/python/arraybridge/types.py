@@ -1,4 +1,4 @@
-"""The frameworks as an enum, made from the table that this package was built with."""
+"""The frameworks as an enum, made from the tables of this package."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Converter:
 
     @property
     def memory_type(self) -> str:
-        """The framework that it converts from."""
+        """The source framework."""
         return self.source
 
     def __repr__(self) -> str:
@@ -105,7 +105,7 @@ True
 GPU_MEMORY_TYPES = SUPPORTED_MEMORY_TYPES - CPU_MEMORY_TYPES
 """The frameworks whose arrays can be on an accelerator, as members of ``MemoryType``.
 
-It depends on the framework, not on the machine: they are here without a GPU too.
+The set depends on the frameworks, not on the machine: it is the same without a GPU.
 
 >>> import arraybridge
 >>> "numpy" in arraybridge.GPU_MEMORY_TYPES, "torch" in arraybridge.GPU_MEMORY_TYPES

@@ -46,7 +46,7 @@ CPU_MEMORY_TYPES: Final[frozenset[MemoryType]]
 GPU_MEMORY_TYPES: Final[frozenset[MemoryType]]
 """The frameworks whose arrays can be on an accelerator, as members of ``MemoryType``.
 
-It depends on the framework, not on the machine: they are here without a GPU too.
+The set depends on the frameworks, not on the machine: it is the same without a GPU.
 
 >>> import arraybridge
 >>> "numpy" in arraybridge.GPU_MEMORY_TYPES, "torch" in arraybridge.GPU_MEMORY_TYPES

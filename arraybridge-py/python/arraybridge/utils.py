@@ -13,7 +13,7 @@ __all__ = ["device_id", "loaded_frameworks", "optional_import"]
 
 
 class _ModulePlaceholder:
-    """Stands in for a module that is missing. It is falsy, and calling it raises ImportError."""
+    """Stands in for a missing module. It is falsy, and a call of it raises ImportError."""
 
     def __init__(self, module_name: str, why: str = "the package is not installed") -> None:
         self._module_name = module_name

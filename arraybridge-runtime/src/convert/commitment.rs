@@ -7,7 +7,7 @@
 use pyo3::prelude::*;
 
 use crate::framework::device::Placement;
-use crate::framework::loaded::LoadedFramework;
+use crate::framework::loaded::Loaded;
 use crate::interpreter::error::{Result, attempt};
 
 /// Who says on which of a framework's devices an array goes.
@@ -24,7 +24,7 @@ impl<'py> Commitment<'py> {
     /// That of an array which is made of `other` of the same framework, or else of host memory.
     #[inline]
     pub fn of(
-        target: &LoadedFramework,
+        target: Loaded<'py>,
         placement: Placement,
         other: Option<&Bound<'py, PyAny>>,
     ) -> Commitment<'py> {
@@ -44,35 +44,31 @@ impl<'py> Commitment<'py> {
     #[inline]
     pub(super) fn settle(
         &self,
-        py: Python<'py>,
-        target: &LoadedFramework,
+        target: Loaded<'py>,
         array: Bound<'py, PyAny>,
     ) -> Result<Bound<'py, PyAny>> {
         match self {
             Commitment::Placed => Ok(array),
-            _ if target.has_one_device(py) => Ok(array),
-            _ => self.settle_among_devices(py, target, array),
+            _ if target.has_one_device() => Ok(array),
+            _ => self.settle_among_devices(target, array),
         }
     }
 
     #[cold]
     fn settle_among_devices(
         &self,
-        py: Python<'py>,
-        target: &LoadedFramework,
+        target: Loaded<'py>,
         mut array: Bound<'py, PyAny>,
     ) -> Result<Bound<'py, PyAny>> {
-        let (ops, module) = (&target.framework.device, target.module(py));
+        let ops = &target.framework.device;
         // A private call, without which the array stays committed.
         if let Some(free) = ops.uncommitted
-            && let Some(freed) = attempt(py, free.call(py, [module, &array]))
+            && let Some(freed) = attempt(target.py(), free.call(target, [&array]))
         {
             array = freed;
         }
         match (self, ops.beside) {
-            (Commitment::Beside(other), Some(beside)) => {
-                Ok(beside.call(py, [module, &array, other])?)
-            }
+            (Commitment::Beside(other), Some(beside)) => Ok(beside.call(target, [&array, other])?),
             _ => Ok(array),
         }
     }

@@ -10,7 +10,7 @@ use crate::framework::detect;
 use crate::framework::device::Device;
 use crate::framework::endpoints::Endpoints;
 use crate::framework::generated::MemoryType;
-use crate::framework::loaded::LoadedFramework;
+use crate::framework::loaded::Loaded;
 use crate::framework::oom;
 use crate::framework::spec::{DType, DTypeSet, Framework, Guard, Kind, Strides};
 use crate::interpreter::error::{ConversionError, Error, Failure, attempt, first_line};
@@ -79,19 +79,19 @@ pub(super) fn mislabelled(
 
 /// The class is one that the table refuses.
 #[cold]
-pub(super) fn refused(endpoints: Endpoints, why: &str, data: &Bound<'_, PyAny>) -> Error {
+pub(super) fn refused(source: &Framework, why: &str, data: &Bound<'_, PyAny>) -> Error {
     let reason = format!(
         "this {} array is {why} ({}); only dense arrays with values can be converted",
-        endpoints.source.title,
+        source.title,
         class_name(data)
     );
-    endpoints.error(Failure::Array, "detect", reason)
+    source.error(Failure::Array, "detect", reason)
 }
 
 /// A guard of the table refuses the array.
 #[cold]
-pub(super) fn refused_by_guard(endpoints: Endpoints, guard: &Guard) -> Error {
-    endpoints.error(Failure::Array, "guard", not_dense(endpoints, guard))
+pub(super) fn refused_by_guard(source: &Framework, guard: &Guard) -> Error {
+    source.error(Failure::Array, "guard", not_dense(source, guard))
 }
 
 /// A Rust function was to read an array that requires a gradient.
@@ -105,98 +105,90 @@ pub(super) fn ends_a_gradient(endpoints: Endpoints) -> Error {
     endpoints.error(Failure::Array, "guard", reason)
 }
 
-fn not_dense(endpoints: Endpoints, guard: &Guard) -> String {
-    format!(
-        "this {} array is {}; only dense arrays with values can be converted",
-        endpoints.source.title, guard.why
-    )
+fn not_dense(source: &Framework, guard: &Guard) -> String {
+    let (title, why) = (source.title, guard.why);
+    format!("this {title} array is {why}; only dense arrays with values can be converted")
 }
 
 /// The array's dtype is not one that the table lists.
 #[cold]
-pub(crate) fn unknown_dtype(
-    py: Python<'_>,
-    endpoints: Endpoints,
-    loaded: &LoadedFramework,
-    data: &Bound<'_, PyAny>,
-) -> Error {
-    if let Some(error) = reason(py, endpoints, loaded, data, None) {
+pub(crate) fn unknown_dtype(loaded: Loaded<'_>, data: &Bound<'_, PyAny>) -> Error {
+    let py = loaded.py();
+    if let Some(error) = reason(loaded, data, None) {
         return error;
     }
     let dtype = data.getattr(pyo3::intern!(py, "dtype"));
     match dtype.and_then(|dtype| dtype.str()) {
         Ok(name) => {
-            let title = endpoints.source.title;
+            let title = loaded.framework.title;
             let reason = format!(
                 "arraybridge does not convert {title}'s dtype {name}; cast the array with {title} \
                  first"
             );
-            endpoints.error(Failure::Dtype, "dtype", reason)
+            loaded.framework.error(Failure::Dtype, "dtype", reason)
         }
-        Err(error) => export_failed(py, endpoints, loaded, data, error),
+        Err(error) => export_failed(loaded, data, error),
     }
 }
 
 /// The installed version cannot hand out the dtype.
 #[cold]
-pub(in crate::convert) fn not_exchanged(endpoints: Endpoints, dtype: DType) -> Error {
-    let title = endpoints.source.title;
+pub(in crate::convert) fn not_exchanged(source: &Framework, dtype: DType) -> Error {
+    let title = source.title;
     let reason = format!(
         "the installed {title} cannot exchange {dtype}; upgrade it, or cast the array with {title} first"
     );
-    endpoints.error(Failure::Dtype, "dtype", reason)
+    source.error(Failure::Dtype, "dtype", reason)
 }
 
 /// The table's reason for an export that failed, if one of them holds.
-fn reason(
-    py: Python<'_>,
-    endpoints: Endpoints,
-    loaded: &LoadedFramework,
-    data: &Bound<'_, PyAny>,
-    cause: Option<PyErr>,
-) -> Option<Error> {
-    let guard = loaded.reason(py, data)?;
-    Some(endpoints.caused(Failure::Array, "export", not_dense(endpoints, guard), cause))
+fn reason(loaded: Loaded<'_>, data: &Bound<'_, PyAny>, cause: Option<PyErr>) -> Option<Error> {
+    let guard = loaded.reason(data)?;
+    Some(loaded.framework.caused(
+        Failure::Array,
+        "export",
+        not_dense(loaded.framework, guard),
+        cause,
+    ))
 }
 
 /// The source raised when its array was read. Out of memory and interrupts stay as they are.
 #[cold]
-pub(super) fn export_failed(
-    py: Python<'_>,
-    endpoints: Endpoints,
-    loaded: &LoadedFramework,
-    data: &Bound<'_, PyAny>,
-    error: PyErr,
-) -> Error {
+pub(super) fn export_failed(loaded: Loaded<'_>, data: &Bound<'_, PyAny>, error: PyErr) -> Error {
+    let py = loaded.py();
     if oom::passes_through(py, &error) {
         return Error::Python(error);
     }
     let line = first_line(py, &error);
-    if let Some(error) = reason(py, endpoints, loaded, data, Some(error.clone_ref(py))) {
+    if let Some(error) = reason(loaded, data, Some(error.clone_ref(py))) {
         return error;
     }
-    let reason = format!("{} cannot export this array ({line})", endpoints.source.title);
+    let reason = format!("{} cannot export this array ({line})", loaded.framework.title);
     let reason = fork::with_lost_cuda(reason);
-    endpoints.caused(Failure::Array, "export", reason, Some(error))
+    loaded.framework.caused(Failure::Array, "export", reason, Some(error))
 }
 
 /// The target raised when it was handed the array. Out of memory and interrupts stay as they are.
 #[cold]
-pub(super) fn import_failed(py: Python<'_>, endpoints: Endpoints, error: PyErr) -> Error {
+pub(super) fn import_failed(target: Loaded<'_>, error: PyErr) -> Error {
+    let py = target.py();
     if oom::passes_through(py, &error) {
         return Error::Python(error);
     }
-    let reason =
-        format!("{} refused the array ({})", endpoints.target.title, first_line(py, &error));
+    let reason = format!(
+        "{} refused the array ({})",
+        target.framework.title,
+        first_line(target.py(), &error)
+    );
     let reason = fork::with_lost_cuda(reason);
-    endpoints.caused(Failure::Conversion, "import", reason, Some(error))
+    target.framework.caused(Failure::Conversion, "import", reason, Some(error))
 }
 
 /// The same of an error that may be in our words already.
 #[cold]
-pub(super) fn in_our_words(py: Python<'_>, endpoints: Endpoints, error: Error) -> Error {
+pub(super) fn in_our_words(target: Loaded<'_>, error: Error) -> Error {
     match error {
-        Error::Python(error) => import_failed(py, endpoints, error),
+        Error::Python(error) => import_failed(target, error),
         error => error,
     }
 }
@@ -285,62 +277,55 @@ impl Lie {
 
 /// A framework does not do what its table says.
 #[cold]
-pub(in crate::convert) fn wrong_table(
-    endpoints: Endpoints,
-    framework: &Framework,
-    lie: Lie,
-) -> Error {
+pub(in crate::convert) fn wrong_table(framework: &Framework, lie: Lie) -> Error {
     let Framework { name, title, .. } = framework;
     let Lie { key, says, but } = lie;
     let reason = format!("`{key}` of [{name}] {says}, but {title} {but}; correct the table");
-    endpoints.error(Failure::Table, "table", reason)
+    framework.error(Failure::Table, "table", reason)
 }
 
 /// The source's memory could go away while it is shared.
 #[cold]
-pub(super) fn not_pinned(py: Python<'_>, endpoints: Endpoints, error: PyErr) -> Error {
+pub(super) fn not_pinned(source: Loaded<'_>, error: PyErr) -> Error {
+    let py = source.py();
     if oom::passes_through(py, &error) {
         return Error::Python(error);
     }
     let reason = format!(
         "the memory of this {} array could be freed while it is shared, and that cannot be \
          prevented ({}); pass copy=True",
-        endpoints.source.title,
+        source.framework.title,
         first_line(py, &error)
     );
-    endpoints.caused(Failure::Conversion, "export", reason, Some(error))
+    source.framework.caused(Failure::Conversion, "export", reason, Some(error))
 }
 
 /// The framework has no way in for host memory.
 #[cold]
-pub(super) fn no_import(endpoints: Endpoints) -> Error {
-    let reason = format!("{} does not import host memory", endpoints.target.title);
-    endpoints.error(Failure::Conversion, "import", reason)
+pub(super) fn no_import(target: &Framework) -> Error {
+    let reason = format!("{} does not import host memory", target.title);
+    target.error(Failure::Conversion, "import", reason)
 }
 
 /// The table of the target has no operation that leads to the device.
 #[cold]
-pub(super) fn no_way_to(endpoints: Endpoints, device: Device) -> Error {
+pub(super) fn no_way_to(target: &Framework, device: Device) -> Error {
     let reason = format!(
         "the table of {} has no operation that puts host memory on {device}; give it from_numpy or \
          device.move",
-        endpoints.target.title
+        target.title
     );
-    endpoints.error(Failure::Device, "device", reason)
+    target.error(Failure::Device, "device", reason)
 }
 
 /// The target lacks a dtype, for good or at the moment.
 #[cold]
-pub(crate) fn missing_dtype(
-    py: Python<'_>,
-    endpoints: Endpoints,
-    loaded: &LoadedFramework,
-    dtype: DType,
-) -> Error {
+pub(crate) fn missing_dtype(loaded: Loaded<'_>, dtype: DType) -> Error {
+    let py = loaded.py();
     let framework = loaded.framework;
-    let hint = attempt(py, loaded.missing(py, dtype)).flatten();
+    let hint = attempt(py, loaded.missing(dtype)).flatten();
     let title = framework.title;
-    let set = attempt(py, super::dtypes(py, loaded, dtype).map_err(PyErr::from));
+    let set = attempt(py, super::dtypes(loaded, dtype).map_err(PyErr::from));
     let set = set.unwrap_or(framework.dtypes);
     let reason = match hint {
         Some(missing) => format!(
@@ -354,7 +339,7 @@ pub(crate) fn missing_dtype(
         ),
         None => format!("{title} has no {dtype}; {}", way_out(framework, dtype, set)),
     };
-    endpoints.error(Failure::Dtype, "dtype", reason)
+    framework.error(Failure::Dtype, "dtype", reason)
 }
 
 fn way_out(framework: &Framework, dtype: DType, set: DTypeSet) -> String {
@@ -369,28 +354,26 @@ fn way_out(framework: &Framework, dtype: DType, set: DTypeSet) -> String {
 
 /// Integers that do not fit the nearest dtype that the target has, or floating point numbers that would be infinite.
 #[cold]
-pub(super) fn not_narrowed(endpoints: Endpoints, from: DType, to: DType, count: u64) -> Error {
-    let (title, name) = (endpoints.target.title, endpoints.target.name);
+pub(super) fn not_narrowed(target: &Framework, from: DType, to: DType, count: u64) -> Error {
+    let (title, name) = (target.title, target.name);
     let values = if count == 1 { "value does" } else { "values do" };
     let effect = match to.kind() {
         Kind::Float | Kind::Complex => "makes them infinite",
         _ => "clips them",
     };
-    let hint = endpoints.target.hint_for(from);
+    let hint = target.hint_for(from);
     let reason = format!(
         "{title} has no {from}, and {count} {values} not fit {to}, the nearest dtype that it has; \
          convert(data, {name:?}, dtype={:?}) {effect}{hint}",
         to.name()
     );
-    endpoints.error(Failure::Dtype, "narrow", reason)
+    target.error(Failure::Dtype, "narrow", reason)
 }
 
 /// The plan's refusal.
 #[cold]
 pub fn explain_refusal(
-    py: Python<'_>,
-    endpoints: Endpoints,
-    loaded: &LoadedFramework,
+    loaded: Loaded<'_>,
     facts: &Facts,
     request: &Request,
     refusal: Refusal,
@@ -398,9 +381,7 @@ pub fn explain_refusal(
     let framework = loaded.framework;
     let title = framework.title;
     match refusal {
-        Refusal::Dtype => {
-            missing_dtype(py, endpoints, loaded, request.dtype.unwrap_or(facts.dtype))
-        }
+        Refusal::Dtype => missing_dtype(loaded, request.dtype.unwrap_or(facts.dtype)),
         Refusal::Ndim => {
             let (least, most) = framework.ndim;
             let reason = format!(
@@ -408,24 +389,28 @@ pub fn explain_refusal(
                  convert it slice by slice",
                 facts.ndim
             );
-            endpoints.error(Failure::Array, "plan", reason)
+            framework.error(Failure::Array, "plan", reason)
         }
         Refusal::Empty => {
             let reason = format!("{title} cannot hold an array without elements");
-            endpoints.error(Failure::Array, "plan", reason)
+            framework.error(Failure::Array, "plan", reason)
         }
-        Refusal::CopyRequired(why) => copy_required(endpoints, request, why),
+        Refusal::CopyRequired(why) => copy_required(framework, request, why),
     }
 }
 
 /// A copy is needed and forbidden: by the call, or by a `no_copy` around it.
 #[cold]
-pub(crate) fn copy_required(endpoints: Endpoints, request: &Request, why: Why) -> Error {
+pub(crate) fn copy_required(target: &Framework, request: &Request, why: Why) -> Error {
     let (forbidden, way) = match request.copy {
         Some(_) => ("copy=False", "leave copy out"),
         None => ("no_copy() forbids it", "leave its scope, or say copy=True,"),
     };
+    target.error(Failure::Copy, "plan", forbidden_copy(forbidden, way, why))
+}
+
+/// The reason of an error about a copy that is needed and forbidden, and the way to allow it.
+pub(crate) fn forbidden_copy(forbidden: &str, way: &str, why: Why) -> String {
     let (text, remedy) = (why.text(), why.remedy());
-    let reason = format!("{forbidden}, but {text}; {way} to allow it, or {remedy}");
-    endpoints.error(Failure::Copy, "plan", reason)
+    format!("{forbidden}, but {text}; {way} to allow it, or {remedy}")
 }

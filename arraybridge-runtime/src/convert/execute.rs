@@ -11,22 +11,39 @@ use super::trial::{self, Trial};
 use super::{errors, foreign, import};
 use crate::cuda::driver;
 use crate::dlpack::LEGACY_STREAM;
-use crate::framework::device::{self as places, Device};
+use crate::framework::device::Device;
 use crate::framework::endpoints::Endpoints;
-use crate::framework::loaded::{self, LoadedFramework};
-use crate::framework::spec::{DType, Handover, Import, OrderedBy, Strides};
+use crate::framework::loaded::{self, Loaded};
+use crate::framework::oom;
+use crate::framework::spec::{DType, Framework, Handover, Import, OrderedBy, Strides};
 use crate::framework::warnings;
 use crate::interpreter::error::{Error, Failure, Result};
 use crate::memory::cast;
+use crate::memory::shape;
 use crate::memory::source::Source;
 
 use super::record::Description;
 
+/// The frameworks of a conversion. That of the source need not be loaded.
+#[derive(Clone, Copy)]
+pub(super) struct Pair<'py> {
+    pub source: &'static Framework,
+    pub target: Loaded<'py>,
+}
+
+impl<'py> Pair<'py> {
+    pub fn of(py: Python<'py>, ends: Endpoints) -> Result<Pair<'py>> {
+        Ok(Pair { source: ends.source, target: loaded::load(py, ends.target)? })
+    }
+
+    pub fn ends(self) -> Endpoints {
+        Endpoints { source: self.source, target: self.target.framework }
+    }
+}
+
 /// A conversion that is decided but not yet carried out.
 pub(super) struct Prepared<'a, 'py> {
-    pub py: Python<'py>,
-    pub endpoints: Endpoints,
-    pub target: &'py LoadedFramework,
+    pub pair: Pair<'py>,
     pub plan: Plan,
     pub input: Input<'a, 'py>,
     /// Where it is described.
@@ -64,14 +81,14 @@ impl<'py> Prepared<'_, 'py> {
         let device = match (&self.input, self.plan.steps) {
             // Nobody asked yet. An array that is traced is nowhere.
             (Input::Array(data), [Step::Keep]) => {
-                places::device_of(self.py, self.target, data).unwrap_or(self.plan.device)
+                self.pair.target.device_of(data).unwrap_or(self.plan.device)
             }
             _ => self.plan.device,
         };
-        let (dtype, shape) = self.input.describe(self.py, self.target, self.slot);
+        let (dtype, shape) = self.input.describe(self.pair.target, self.slot);
         Description {
-            source: self.endpoints.source.name,
-            target: self.endpoints.target.name,
+            source: self.pair.source.name,
+            target: self.pair.target.framework.name,
             dtype,
             shape,
             device: device.name(),
@@ -93,17 +110,16 @@ impl<'py> Prepared<'_, 'py> {
     /// steps, else the number of the fallback.
     #[inline]
     pub fn run(self) -> Result<(Bound<'py, PyAny>, usize)> {
-        let Prepared { py, endpoints, target, plan, input, slot, missed, is_narrowed, commitment } =
-            self;
-        let run = Run { py, endpoints, target, plan, is_narrowed };
+        let Prepared { pair, plan, input, slot, missed, is_narrowed, commitment } = self;
+        let (run, py) = (Run { pair, plan, is_narrowed }, pair.target.py());
         if missed {
-            warnings::no_accelerator(py, target.framework)?;
+            warnings::no_accelerator(py, pair.target.framework)?;
         }
         if plan.aliases_immutable {
-            warnings::shared_immutable(py, endpoints)?;
+            warnings::shared_immutable(py, pair.ends())?;
         }
         if slot.access == Access::Detached {
-            warnings::gradient_detached(py, endpoints)?;
+            warnings::gradient_detached(py, pair.ends())?;
         }
         // Most conversions are one of these steps alone. Where there is a fallback, the object is kept.
         let mut again = None;
@@ -125,24 +141,26 @@ impl<'py> Prepared<'_, 'py> {
             Ok(array) => (array, 0),
             Err(error) => run.fall_back(object, slot, error)?,
         };
-        Ok((commitment.settle(py, target, array)?, attempt))
+        Ok((commitment.settle(pair.target, array)?, attempt))
     }
 }
 
 /// A plan while it is carried out.
-struct Run<'t, 'py> {
-    py: Python<'py>,
-    endpoints: Endpoints,
-    target: &'t LoadedFramework,
+struct Run<'py> {
+    pair: Pair<'py>,
     plan: Plan,
     is_narrowed: bool,
 }
 
-impl<'t, 'py: 't> Run<'t, 'py> {
+impl<'py> Run<'py> {
+    fn py(&self) -> Python<'py> {
+        self.pair.target.py()
+    }
+
     fn owner_of_input(&self) -> Whose {
         match self.plan.is_foreign {
             true => Whose::Nobody,
-            false if self.endpoints.source.memory_type == self.endpoints.target.memory_type => {
+            false if self.pair.source.memory_type == self.pair.target.framework.memory_type => {
                 Whose::Target
             }
             false => Whose::Source,
@@ -220,37 +238,35 @@ impl<'t, 'py: 't> Run<'t, 'py> {
         })
     }
 
-    fn loaded(&self, whose: Whose) -> Result<Option<&'t LoadedFramework>> {
+    fn loaded(&self, whose: Whose) -> Result<Option<Loaded<'py>>> {
         match whose {
-            Whose::Target => Ok(Some(self.target)),
-            Whose::Source => loaded::load(self.py, self.endpoints.source, self.endpoints).map(Some),
+            Whose::Target => Ok(Some(self.pair.target)),
+            Whose::Source => loaded::load(self.py(), self.pair.source).map(Some),
             Whose::Nobody => Ok(None),
         }
     }
 
-    fn reader(&self, loaded: &'t LoadedFramework) -> Reader<'t, 'py> {
-        let Endpoints { target, .. } = self.endpoints;
-        let endpoints = Endpoints { source: loaded.framework, target };
-        Reader { py: self.py, endpoints, loaded }
+    fn reader(&self, loaded: Loaded<'py>) -> Reader<'py> {
+        Reader { loaded, target: self.pair.target.framework }
     }
 
     /// What the target is tried out with before it takes memory of a dtype.
-    fn trial(&self, dtype: DType) -> Trial<'t, 'py> {
-        let Run { py, endpoints, target, plan, .. } = *self;
-        Trial { py, endpoints, target, importer: plan.importer, device: plan.device, dtype }
+    fn trial(&self, dtype: DType) -> Trial<'py> {
+        let Plan { importer, device, .. } = self.plan;
+        Trial { target: self.pair.target, importer, device, dtype }
     }
 
     fn import_failed(&self, error: PyErr) -> Error {
-        errors::import_failed(self.py, self.endpoints, error)
+        errors::import_failed(self.pair.target, error)
     }
 
     /// Replaces the memory by a contiguous copy of our own, cast if the plan says so.
     fn gather(&self, slot: &mut Slot) -> Result<()> {
         let from = slot.memory.view().dtype();
-        let clipped = cast::gather(self.py, &mut slot.memory, self.plan.cast)?;
+        let clipped = cast::gather(self.py(), &mut slot.memory, self.plan.cast)?;
         let to = slot.memory.view().dtype();
         if self.is_narrowed && clipped > 0 {
-            return Err(errors::not_narrowed(self.endpoints, from, to, clipped));
+            return Err(errors::not_narrowed(self.pair.target.framework, from, to, clipped));
         }
         slot.set_copied();
         Ok(())
@@ -260,21 +276,42 @@ impl<'t, 'py: 't> Run<'t, 'py> {
     fn copied(&self, data: &Bound<'py, PyAny>, whose: Whose) -> Result<Bound<'py, PyAny>> {
         let loaded = self.loaded(whose)?.expect("only a framework's array is copied");
         let copy = match loaded.framework.copy_recorded {
-            Some(copy) if loaded.may_record(self.py) => copy,
+            Some(copy) if loaded.may_record() => copy,
             _ => loaded.framework.copy.expect("a plan copies where the table can"),
         };
         let device = self.working_device();
-        let made = places::within(self.py, loaded, device, |_| {
-            copy.call(self.py, [loaded.module(self.py), data])
-        });
-        let copy = made.map_err(|error| self.reader(loaded).failed(data, error))?;
+        let reader = self.reader(loaded);
+        let made = loaded.within(device, |_| copy.call(loaded, [data]));
+        let copy = match made {
+            Ok(copy) => copy,
+            Err(error) => self.copied_otherwise(&reader, data, error)?,
+        };
         // Others may write to host memory as soon as the copy is there, while the framework still reads it.
         if device == Device::Host
             && let Some(ready) = loaded.framework.ready
         {
-            ready.call(self.py, [loaded.module(self.py), &copy])?;
+            ready.call(loaded, [&copy])?;
         }
         self.arrived(copy, loaded, device)
+    }
+
+    /// A copy of an array that `copy` cannot take, such as a random key: what the table makes of it instead.
+    #[cold]
+    fn copied_otherwise(
+        &self,
+        reader: &Reader<'py>,
+        data: &Bound<'py, PyAny>,
+        error: PyErr,
+    ) -> Result<Bound<'py, PyAny>> {
+        let reason = reader.loaded.reason(data);
+        // What is made of an array that a transformation or a sharding wraps is another array, and no copy.
+        match reason.filter(|reason| reason.role.is_none()).and_then(|reason| reason.then) {
+            Some(then) if !oom::passes_through(self.py(), &error) => {
+                let copied = then.call(reader.loaded, [data]);
+                copied.map_err(|error| reader.failed(data, error))
+            }
+            _ => Err(reader.failed(data, error)),
+        }
     }
 
     fn copied_contiguous(
@@ -283,9 +320,9 @@ impl<'t, 'py: 't> Run<'t, 'py> {
         whose: Whose,
     ) -> Result<Bound<'py, PyAny>> {
         let copy = self.copied(data, whose)?;
-        let dtype = self.loaded(whose)?.and_then(|loaded| source::dtype(self.py, loaded, &copy));
-        let shape = source::shape_of(&copy).map_err(|error| self.import_failed(error))?;
-        let target = self.endpoints.target;
+        let dtype = self.loaded(whose)?.and_then(|loaded| loaded.dtype(&copy));
+        let shape = shape::read(&copy).map_err(|error| self.import_failed(error))?;
+        let target = self.pair.target.framework;
         let fits = dtype.zip(target.import.as_ref()).is_some_and(|(dtype, import)| {
             source::layout_for(target, &copy, &shape, dtype) <= import.strides
         });
@@ -293,43 +330,43 @@ impl<'t, 'py: 't> Run<'t, 'py> {
             true => Ok(copy),
             false => {
                 let reason = "a copy keeps the order of the axes".to_owned();
-                Err(self.endpoints.error(Failure::Conversion, "copy", reason))
+                Err(target.error(Failure::Conversion, "copy", reason))
             }
         }
     }
 
     /// A cast by the target's framework of its own array, where the array is.
     fn cast(&self, array: &Bound<'py, PyAny>) -> Result<Bound<'py, PyAny>> {
-        let Run { py, endpoints, target, plan, .. } = *self;
+        let (target, plan) = (self.pair.target, self.plan);
         let table = target.framework.array.as_ref().expect("a plan casts where the table can");
         let dtype = plan.cast.expect("a plan casts to a dtype");
-        let made = places::within(py, target, plan.from, |_| {
-            let xp = table.namespace.call(py, [target.module(py)])?;
+        let made = target.within(plan.from, |_| {
+            let xp = table.namespace.call(target, [])?;
             target.astype(table, &xp, array, dtype)
         });
         let cast = made.map_err(|error| self.reader(target).failed(array, error))?;
-        trial::check_dtype(py, endpoints, target, &cast, dtype)?;
+        trial::check_dtype(target, &cast, dtype)?;
         self.arrived(cast, target, plan.from)
     }
 
     /// Moves an array of the target's framework to the device of the result.
     fn moved(&self, array: &Bound<'py, PyAny>) -> Result<Bound<'py, PyAny>> {
-        let Some(op) = self.target.framework.device.r#move else {
-            return Err(errors::no_way_to(self.endpoints, self.plan.device));
+        let Some(op) = self.pair.target.framework.device.r#move else {
+            return Err(errors::no_way_to(self.pair.target.framework, self.plan.device));
         };
-        let made = places::within(self.py, self.target, self.plan.device, |object| {
-            let none = self.py.None().into_bound(self.py);
-            op.call(self.py, [self.target.module(self.py), array, object.unwrap_or(&none)])
+        let made = self.pair.target.within(self.plan.device, |object| {
+            let none = self.py().None().into_bound(self.py());
+            op.call(self.pair.target, [array, object.unwrap_or(&none)])
         });
         let moved = made.map_err(|error| self.import_failed(error))?;
-        self.arrived(moved, self.target, self.plan.device)
+        self.arrived(moved, self.pair.target, self.plan.device)
     }
 
     /// Checks where a result is: some frameworks silently place arrays elsewhere.
     fn arrived(
         &self,
         array: Bound<'py, PyAny>,
-        loaded: &LoadedFramework,
+        loaded: Loaded<'py>,
         device: Device,
     ) -> Result<Bound<'py, PyAny>> {
         let there = self.reader(loaded).located(&array)?;
@@ -341,41 +378,41 @@ impl<'t, 'py: 't> Run<'t, 'py> {
              the array, or ask for {there}",
             loaded.framework.title
         );
-        Err(self.endpoints.error(Failure::Device, "device", reason))
+        Err(self.pair.target.framework.error(Failure::Device, "device", reason))
     }
 
     fn downloaded(&self, data: &Bound<'py, PyAny>, whose: Whose) -> Result<Opened> {
         match self.loaded(whose)? {
             Some(loaded) => self.reader(loaded).download(data, self.working_device()),
-            None => foreign::download(data, self.endpoints),
+            None => foreign::download(data),
         }
     }
 
     fn imported(&self, slot: &mut Slot) -> Result<Bound<'py, PyAny>> {
-        imported(self.py, self.endpoints, self.target, self.plan.importer, slot)
+        imported(self.pair, self.plan.importer, slot)
     }
 
     /// The target's array of memory that it copies to the result's device.
     fn uploaded(&self, source: Source) -> Result<Bound<'py, PyAny>> {
-        let (py, target, dtype) = (self.py, self.target, source.view().dtype());
-        let made = import::from_numpy(py, self.endpoints, target, source, self.plan.device);
-        let array = made.map_err(|error| errors::in_our_words(py, self.endpoints, error))?;
-        trial::check_dtype(py, self.endpoints, target, &array, dtype)?;
+        let (target, dtype) = (self.pair.target, source.view().dtype());
+        let made = import::from_numpy(target, source, self.plan.device);
+        let array = made.map_err(|error| errors::in_our_words(target, error))?;
+        trial::check_dtype(target, &array, dtype)?;
         self.arrived(array, target, self.plan.device)
     }
 
     /// Hands over what arrived on the host, by the steps that the plan has for it.
     fn landed(&self, slot: &mut Slot) -> Result<Bound<'py, PyAny>> {
         let target = Target {
-            framework: self.target.framework,
-            dtypes: self.target.framework.dtypes,
-            not_imported: super::not_imported(self.py, self.target, slot.memory.view().dtype()),
+            framework: self.pair.target.framework,
+            dtypes: self.pair.target.framework.dtypes,
+            not_imported: super::not_imported(self.pair.target, slot.memory.view().dtype()),
             device: self.plan.device,
             importer: self.plan.importer,
             accelerators: 0,
         };
         let facts = slot.facts();
-        let steps = plan::landing(self.endpoints.source, &target, &facts, self.plan.fresh);
+        let steps = plan::landing(self.pair.source, &target, &facts, self.plan.fresh);
         self.trial(facts.dtype).of_steps(steps, facts.layout)?;
         let run = Run { plan: Plan { cast: None, ..self.plan }, ..*self };
         run.steps(State::Memory, slot, steps)
@@ -396,30 +433,30 @@ impl<'t, 'py: 't> Run<'t, 'py> {
         whose: Whose,
         slot: &Slot,
     ) -> Result<Bound<'py, PyAny>> {
-        let (py, target) = (self.py, self.target);
+        let (py, target) = (self.py(), self.pair.target);
         let Some(import) = &target.framework.import else {
-            return Err(errors::no_import(self.endpoints));
+            return Err(errors::no_import(target.framework));
         };
         let device = self.working_device();
         let source = self.loaded(whose)?;
         let known = slot.described.as_ref().map(|(dtype, _)| *dtype);
-        let dtype = import::dtype_for(py, target, import, known);
+        let dtype = import::dtype_for(target, import, known);
         let adopt = || {
-            places::within(py, target, device, |object| {
+            target.within(device, |object| {
                 let none = py.None().into_bound(py);
                 let handed = self.handed(source, import, data, device)?;
                 let device = object.unwrap_or(&none);
-                import.op.call(py, [target.module(py), &handed, device, &dtype])
+                import.op.call(target, [&handed, device, &dtype])
             })
         };
         let made = match source {
             // The exporter's device has to be current too: torch refuses to export otherwise.
-            Some(source) => places::within(py, source, device, |_| adopt()),
+            Some(source) => source.within(device, |_| adopt()),
             None => adopt(),
         };
         let array = made.map_err(|error| self.import_failed(error))?;
         if let Some(dtype) = known.filter(|_| !target.framework.is_tested) {
-            trial::check_dtype(py, self.endpoints, target, &array, dtype)?;
+            trial::check_dtype(target, &array, dtype)?;
         }
         self.arrived(array, target, device)
     }
@@ -427,12 +464,12 @@ impl<'t, 'py: 't> Run<'t, 'py> {
     /// What the target's import is handed of an array on an accelerator.
     fn handed(
         &self,
-        source: Option<&LoadedFramework>,
+        source: Option<Loaded<'py>>,
         import: &Import,
         data: &Bound<'py, PyAny>,
         device: Device,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let py = self.py;
+        let py = self.py();
         let export = source.and_then(|source| Some((source, source.framework.export.as_ref()?)));
         if import.handover == Handover::Object {
             return match export {
@@ -446,7 +483,7 @@ impl<'t, 'py: 't> Run<'t, 'py> {
         let capsule = match export {
             Some((source, export)) => {
                 let none = py.None().into_bound(py);
-                source.export(py, export, [data, &stream, &none])?
+                source.export(export, [data, &stream, &none])?
             }
             None => {
                 let keywords = pyo3::types::PyDict::new(py);
@@ -461,50 +498,48 @@ impl<'t, 'py: 't> Run<'t, 'py> {
     }
 }
 
-/// Makes the target's array of host memory: by the steps that a plan has for memory that nobody else
+/// Makes a framework's array of host memory: by the steps that a plan has for memory that nobody else
 /// needs.
 ///
 /// # Errors
 ///
 /// As [`convert_to`](super::convert_to).
 pub fn make_array<'py>(
-    py: Python<'py>,
-    endpoints: Endpoints,
-    target: &LoadedFramework,
+    target: Loaded<'py>,
     opened: Opened,
     device: Device,
     commitment: &Commitment<'py>,
 ) -> Result<Bound<'py, PyAny>> {
     let importer = match device {
-        Device::Host => import::importer(py, target),
+        Device::Host => import::importer(target),
         Device::Accelerator(_) => Importer::of(target.framework),
     };
     let plan = Plan { device, importer, ..Plan::keep(Device::Host) };
     let mut slot = Slot::default();
     slot.set(opened);
-    let array = Run { py, endpoints, target, plan, is_narrowed: false }.landed(&mut slot)?;
-    commitment.settle(py, target, array)
+    let pair = Pair { source: target.framework, target };
+    let array = Run { pair, plan, is_narrowed: false }.landed(&mut slot)?;
+    commitment.settle(target, array)
 }
 
 /// The target's array of the memory in a slot.
 #[inline]
 pub(super) fn imported<'py>(
-    py: Python<'py>,
-    endpoints: Endpoints,
-    target: &LoadedFramework,
+    pair: Pair<'py>,
     importer: Importer,
     slot: &mut Slot,
 ) -> Result<Bound<'py, PyAny>> {
-    let pins = endpoints.source.export.as_ref().is_some_and(|export| export.pin.is_some());
+    let Pair { source, target } = pair;
+    let pins = source.export.as_ref().is_some_and(|export| export.pin.is_some());
     if let Some(owner) = slot.memory.owner().filter(|_| pins && !slot.private) {
-        import::pin(py, endpoints, owner)?;
+        import::pin(target.py(), source, owner)?;
     }
     let memory = slot.memory.hand_over().expect("the step before has left memory");
     let dtype = memory.view().dtype();
-    let made = import::import(py, endpoints, target, importer, memory);
-    let array = made.map_err(|error| errors::in_our_words(py, endpoints, error))?;
+    let made = import::import(target, importer, memory);
+    let array = made.map_err(|error| errors::in_our_words(target, error))?;
     if !target.framework.is_tested {
-        trial::check_dtype(py, endpoints, target, &array, dtype)?;
+        trial::check_dtype(target, &array, dtype)?;
     }
     Ok(array)
 }

@@ -1,11 +1,10 @@
 //! An array on an accelerator as a Python object that other libraries import.
 
+use dlpark::ffi::DLDevice;
 use pyo3::exceptions::PyBufferError;
 use pyo3::prelude::*;
 
-use crate::framework::device;
-use crate::framework::endpoints::Endpoints;
-use crate::framework::loaded::{self, LoadedFramework};
+use crate::framework::loaded::{self, Loaded};
 use crate::framework::spec::{Export, Framework};
 
 /// What an import is handed of an array whose own `__dlpack__` takes no stream: TensorFlow raises for
@@ -16,7 +15,7 @@ pub struct Exporter {
     framework: &'static Framework,
     export: &'static Export,
     data: Py<PyAny>,
-    place: (u32, i32),
+    place: DLDevice,
 }
 
 impl Exporter {
@@ -26,16 +25,15 @@ impl Exporter {
     ///
     /// What the framework raises when the array has no device.
     pub fn new(
-        loaded: &LoadedFramework,
+        loaded: Loaded<'_>,
         export: &'static Export,
         data: &Bound<'_, PyAny>,
     ) -> PyResult<Exporter> {
-        let py = data.py();
         Ok(Exporter {
             framework: loaded.framework,
             export,
             data: data.clone().unbind(),
-            place: device::dlpack_place(py, loaded, data)?,
+            place: loaded.dlpack_place(data)?,
         })
     }
 
@@ -55,7 +53,7 @@ impl Exporter {
         dl_device: Option<(u32, i32)>,
         copy: Option<bool>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        if dl_device.is_some_and(|device| device != self.place) {
+        if dl_device.is_some_and(|device| device != self.__dlpack_device__()) {
             return Err(self.refuse("can only be exported to the device where it is"));
         }
         if copy == Some(true) {
@@ -63,12 +61,11 @@ impl Exporter {
         }
         let [stream, version] =
             [stream, max_version].map(|given| given.unwrap_or_else(|| py.None().into_bound(py)));
-        let endpoints = Endpoints::of(self.framework);
-        let loaded = loaded::load(py, self.framework, endpoints)?;
-        loaded.export(py, self.export, [self.data.bind(py), &stream, &version])
+        let loaded = loaded::load(py, self.framework)?;
+        loaded.export(self.export, [self.data.bind(py), &stream, &version])
     }
 
     fn __dlpack_device__(&self) -> (u32, i32) {
-        self.place
+        (self.place.device_type.0, self.place.device_id)
     }
 }

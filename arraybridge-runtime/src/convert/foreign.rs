@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyType};
 
-use super::execute::Prepared;
+use super::execute::{Pair, Prepared};
 use super::plan::{Access, Facts, Why};
 use super::likes::{self, Likeness};
 use super::source::{self, Input, Opened, Slot};
@@ -19,7 +19,6 @@ use crate::framework::detect;
 use crate::framework::device::{self, Device, Placement};
 use crate::framework::endpoints::Endpoints;
 use crate::framework::generated::MemoryType;
-use crate::framework::loaded;
 use crate::framework::oom;
 use crate::framework::shortcuts::{self, ShortCut};
 use crate::framework::spec::Framework;
@@ -44,20 +43,22 @@ pub(super) fn prepare<'a, 'py>(
     slot: &'a mut Slot,
     reads: Reads,
 ) -> Result<Prepared<'a, 'py>> {
-    let (py, endpoints) = (data.py(), Endpoints { source: MemoryType::Numpy.framework(), target });
+    let pair = || Pair::of(data.py(), Endpoints { source: MemoryType::Numpy.framework(), target });
     match likes::likeness(data) {
         Likeness::None | Likeness::Instance => return Err(errors::not_an_array(data, target.name)),
-        Likeness::Exporter { is_seen: false } => {
-            return prepare_exporter(data, endpoints, request, slot);
-        }
-        // What does not hand out its memory may still give NumPy its values.
-        Likeness::Exporter { is_seen: true } => match place_and_memory(data, endpoints) {
+        Likeness::Exporter { is_seen } => match place_and_memory(data) {
             Ok((place, opened)) => {
-                return prepare_at(data, place, opened, endpoints, request, slot);
+                return prepare_exporter(data, place, opened, target, request, slot);
             }
-            Err(Error::Conversion(error)) => {
-                let seen = likes::see(data, target).map_err(|_| Error::Conversion(error))?;
-                slot.set(seen.opened(endpoints)?);
+            // What does not hand out its memory may still give NumPy its values.
+            Err(Error::Conversion(error)) if is_seen => {
+                let seen = likes::see(data, target).map_err(|mut seen| {
+                    if let Error::Conversion(seen) = &mut seen {
+                        seen.reason = format!("{}; {}", error.reason, seen.reason);
+                    }
+                    seen
+                })?;
+                slot.set(seen.opened()?);
                 slot.made = seen.made.then_some(Why::Seen);
             }
             Err(error) => return Err(error),
@@ -70,65 +71,52 @@ pub(super) fn prepare<'a, 'py>(
                 slot.described = Some((dtype, shape.as_slice().into()));
                 slot.access = Access::Seen;
                 let input = Input::Array(data.clone());
-                return decide(py, endpoints, input, slot, &facts, request);
+                return decide(pair()?, input, slot, &facts, request);
             }
             let seen = likes::see(data, target)?;
-            slot.set(seen.opened(endpoints)?);
+            slot.set(seen.opened()?);
             slot.made = seen.made.then_some(Why::Seen);
         }
     }
     slot.access = Access::Seen;
     let facts = slot.facts();
-    decide(py, endpoints, Input::Memory(None), slot, &facts, request)
-}
-
-/// Finds out where the memory of an exporter is and what it looks like, which does not read it, and makes the plan.
-fn prepare_exporter<'a, 'py>(
-    data: &'a Bound<'py, PyAny>,
-    endpoints: Endpoints,
-    request: &Request,
-    slot: &'a mut Slot,
-) -> Result<Prepared<'a, 'py>> {
-    let (place, opened) = place_and_memory(data, endpoints)?;
-    prepare_at(data, place, opened, endpoints, request, slot)
+    decide(pair()?, Input::Memory(None), slot, &facts, request)
 }
 
 /// Where the memory of an exporter is, and the memory itself if it is on the host.
-fn place_and_memory(
-    data: &Bound<'_, PyAny>,
-    endpoints: Endpoints,
-) -> Result<(DLDevice, Option<Opened>)> {
-    let place = place_of(data, endpoints)?;
+fn place_and_memory(data: &Bound<'_, PyAny>) -> Result<(DLDevice, Option<Opened>)> {
+    let place = place_of(data)?;
     Ok(match device::of_memory(place) {
-        Device::Host => (place, Some(in_place(data, place, endpoints, None)?)),
+        Device::Host => (place, Some(in_place(data, place, None)?)),
         Device::Accelerator(_) => (place, None),
     })
 }
 
-fn prepare_at<'a, 'py>(
+/// Makes the plan for the memory of an exporter, which is not read.
+fn prepare_exporter<'a, 'py>(
     data: &'a Bound<'py, PyAny>,
     place: DLDevice,
     opened: Option<Opened>,
-    endpoints: Endpoints,
+    target: &'static Framework,
     request: &Request,
     slot: &'a mut Slot,
 ) -> Result<Prepared<'a, 'py>> {
-    let py = data.py();
+    let pair = || Pair::of(data.py(), Endpoints { source: MemoryType::Numpy.framework(), target });
     let opened = match (opened, device::of_memory(place)) {
         (Some(opened), _) => opened,
-        (None, here) => match described_in_place(data, place, endpoints) {
+        (None, here) => match described_in_place(data, place) {
             Ok(described) => {
                 let facts = Facts { device: here, access: Access::Protocol, ..described.facts() };
                 let view = described.source.view();
                 slot.described = Some((view.dtype(), view.shape().into()));
                 slot.access = Access::Protocol;
                 let input = Input::Array(data.clone());
-                return decide(py, endpoints, input, slot, &facts, request);
+                return decide(pair()?, input, slot, &facts, request);
             }
             // What it is can be learned from a copy on the host alone.
             Err(Error::Conversion(_)) => {
-                let opened = open_at(data, place, endpoints)?;
-                return prepare_downloaded(py, endpoints, here, opened, request, slot);
+                let opened = open_at(data, place)?;
+                return prepare_downloaded(pair()?, here, opened, request, slot);
             }
             Err(error) => return Err(error),
         },
@@ -137,47 +125,39 @@ fn prepare_at<'a, 'py>(
     slot.made = slot.private.then_some(Why::Exported);
     slot.access = Access::Protocol;
     let facts = slot.facts();
-    decide(py, endpoints, Input::Memory(Some(data)), slot, &facts, request)
+    decide(pair()?, Input::Memory(Some(data)), slot, &facts, request)
 }
 
 /// Makes the plan for memory that had to be downloaded from a device to learn what it is.
 fn prepare_downloaded<'a, 'py>(
-    py: Python<'py>,
-    endpoints: Endpoints,
+    pair: Pair<'py>,
     from: Device,
     opened: Opened,
     request: &Request,
     slot: &'a mut Slot,
 ) -> Result<Prepared<'a, 'py>> {
-    let target = loaded::load(py, endpoints.target, endpoints)?;
-    let device = device::resolve(py, target, from, request.placement, endpoints)?;
+    let device = pair.target.resolve(from, request.placement)?;
     let request = Request { placement: Placement::On(device), ..*request };
     slot.set(opened);
     slot.access = Access::Protocol;
     slot.made = Some(Why::Device);
     let facts = slot.facts();
-    let mut prepared = decide(py, endpoints, Input::Memory(None), slot, &facts, &request)?;
+    let mut prepared = decide(pair, Input::Memory(None), slot, &facts, &request)?;
     prepared.plan.from = from;
     Ok(prepared)
 }
 
 /// Describes device memory. It is not read, so the export is not ordered with any stream.
-fn described_in_place(
-    data: &Bound<'_, PyAny>,
-    place: DLDevice,
-    endpoints: Endpoints,
-) -> Result<Opened> {
+fn described_in_place(data: &Bound<'_, PyAny>, place: DLDevice) -> Result<Opened> {
     let stream = (place.device_type == DLDeviceType::CUDA).then_some(-1);
-    match in_place(data, place, endpoints, stream) {
-        Err(Error::Conversion(_)) => in_place(data, place, endpoints, None),
+    match in_place(data, place, stream) {
+        Err(Error::Conversion(_)) => in_place(data, place, None),
         answer => answer,
     }
 }
 
-fn place_of(data: &Bound<'_, PyAny>, endpoints: Endpoints) -> Result<DLDevice> {
-    let (device_type, device_id) =
-        device::dlpack_device(data).map_err(|error| export_failed(data, endpoints, error))?;
-    Ok(DLDevice { device_type: DLDeviceType(device_type), device_id })
+fn place_of(data: &Bound<'_, PyAny>) -> Result<DLDevice> {
+    device::dlpack_device(data).map_err(|error| export_failed(data, error))
 }
 
 /// Opens the memory of a framework's array, or of any object that hands it out by DLPack, where it
@@ -188,32 +168,30 @@ fn place_of(data: &Bound<'_, PyAny>, endpoints: Endpoints) -> Result<DLDevice> {
 ///
 /// As [`convert_to`](super::convert_to).
 pub fn open_any(data: &Bound<'_, PyAny>, stream: usize) -> Result<Opened> {
-    let endpoints =
-        Endpoints { source: MemoryType::Numpy.framework(), target: MemoryType::Numpy.framework() };
     if detect::class_of(data).is_some() {
         return source::open_in_place(data, stream);
     }
-    if let Some(opened) = seen(data, endpoints)? {
+    if let Some(opened) = seen(data)? {
         return Ok(opened);
     }
-    let place = place_of(data, endpoints)?;
-    if device::is_cuda(place.device_type.0) {
-        source::expect_cuda(endpoints)?;
-        return in_place(data, place, endpoints, Some(stream as i64));
+    let place = place_of(data)?;
+    if device::is_cuda(place) {
+        source::expect_cuda(MemoryType::Numpy.framework())?;
+        return in_place(data, place, Some(stream as i64));
     }
-    open_at(data, place, endpoints)
+    open_at(data, place)
 }
 
 /// The memory of an object that NumPy makes an array of, and that does not export it by DLPack; `None` for an
 /// exporter.
-fn seen(data: &Bound<'_, PyAny>, endpoints: Endpoints) -> Result<Option<Opened>> {
+fn seen(data: &Bound<'_, PyAny>) -> Result<Option<Opened>> {
     match likes::likeness(data) {
         Likeness::None | Likeness::Instance => class_of(data).map(|_| None),
         Likeness::Exporter { is_seen: false } => Ok(None),
-        Likeness::Exporter { is_seen: true } if place_and_memory(data, endpoints).is_ok() => Ok(None),
+        Likeness::Exporter { is_seen: true } if place_and_memory(data).is_ok() => Ok(None),
         _ => {
-            let seen = likes::see(data, endpoints.target)?;
-            let opened = seen.opened(endpoints)?;
+            let seen = likes::see(data, MemoryType::Numpy.framework())?;
+            let opened = seen.opened()?;
             Ok(Some(Opened { private: opened.private || seen.made, ..opened }))
         }
     }
@@ -240,7 +218,7 @@ pub fn pin(data: &Bound<'_, PyAny>, opened: &Opened) -> Result<()> {
         && !opened.private
         && opened.source.view().is_on_host()
     {
-        import::pin(data.py(), Endpoints::of(class.framework), opened.source.owner())?;
+        import::pin(data.py(), class.framework, opened.source.owner())?;
     }
     Ok(())
 }
@@ -254,45 +232,38 @@ pub fn open_on_host(data: &Bound<'_, PyAny>) -> Result<Opened> {
     if detect::class_of(data).is_some() {
         return source::open_host(data);
     }
-    let endpoints =
-        Endpoints { source: MemoryType::Numpy.framework(), target: MemoryType::Numpy.framework() };
-    if let Some(opened) = seen(data, endpoints)? {
+    if let Some(opened) = seen(data)? {
         return Ok(opened);
     }
-    open_at(data, place_of(data, endpoints)?, endpoints)
+    open_at(data, place_of(data)?)
 }
 
 /// A copy of the memory on the host.
-pub(super) fn download(data: &Bound<'_, PyAny>, endpoints: Endpoints) -> Result<Opened> {
-    open_at(data, place_of(data, endpoints)?, endpoints)
+pub(super) fn download(data: &Bound<'_, PyAny>) -> Result<Opened> {
+    open_at(data, place_of(data)?)
 }
 
 /// The memory on the host: shared where it is there, else a copy that the object makes.
-fn open_at(data: &Bound<'_, PyAny>, place: DLDevice, endpoints: Endpoints) -> Result<Opened> {
+fn open_at(data: &Bound<'_, PyAny>, place: DLDevice) -> Result<Opened> {
     if device::is_host(place) {
-        return in_place(data, place, endpoints, None);
+        return in_place(data, place, None);
     }
     let keywords = PyDict::new(data.py());
     keywords.set_item("dl_device", (DLDeviceType::CPU.0, 0))?;
     // Where host and device have one memory, it would be shared.
     keywords.set_item("copy", true)?;
-    Ok(Opened { private: true, ..opened(data, DLDevice::CPU, endpoints, keywords)? })
+    Ok(Opened { private: true, ..opened(data, DLDevice::CPU, keywords)? })
 }
 
 /// The memory where it is; that of a CUDA device is ordered with a stream. The exchange table of a
 /// [`Tensor`](crate::tensor) orders it with the legacy default stream.
-fn in_place(
-    data: &Bound<'_, PyAny>,
-    place: DLDevice,
-    endpoints: Endpoints,
-    stream: Option<i64>,
-) -> Result<Opened> {
+fn in_place(data: &Bound<'_, PyAny>, place: DLDevice, stream: Option<i64>) -> Result<Opened> {
     if stream.is_none_or(|stream| stream == LEGACY_STREAM as i64)
         && let Some(table) = exchange_of(data)
     {
         // SAFETY: the table is that of the object's class.
         let tensor = unsafe { table.export(data) };
-        let tensor = tensor.map_err(|error| export_failed(data, endpoints, error))?;
+        let tensor = tensor.map_err(|error| export_failed(data, error))?;
         let source = capsule::described(tensor)?;
         return Ok(Opened { source, private: false });
     }
@@ -300,18 +271,13 @@ fn in_place(
     if let Some(stream) = stream {
         keywords.set_item("stream", stream)?;
     }
-    opened(data, place, endpoints, keywords)
+    opened(data, place, keywords)
 }
 
-fn opened(
-    data: &Bound<'_, PyAny>,
-    place: DLDevice,
-    endpoints: Endpoints,
-    keywords: Bound<'_, PyDict>,
-) -> Result<Opened> {
+fn opened(data: &Bound<'_, PyAny>, place: DLDevice, keywords: Bound<'_, PyDict>) -> Result<Opened> {
     let py = data.py();
     let export = pyo3::intern!(py, "__dlpack__");
-    let failed = |error| export_failed(data, endpoints, error);
+    let failed = |error| export_failed(data, error);
     let older = keywords.copy()?;
     keywords.set_item("max_version", source::version(py))?;
     let capsule = match data.call_method(export, (), Some(&keywords)) {
@@ -329,8 +295,9 @@ fn opened(
         return Err(failed(PyBufferError::new_err(text)));
     }
     // Only the address of CUDA memory means something to CUDA.
-    let (kind, said) = (source.view().device().device_type.0, place.device_type.0);
-    if device::is_cuda(kind) != device::is_cuda(said) {
+    let found = source.view().device();
+    if device::is_cuda(found) != device::is_cuda(place) {
+        let (kind, said) = (found.device_type.0, place.device_type.0);
         let text = format!("its capsule is of memory of DLPack type {kind}, and not {said}");
         return Err(failed(PyBufferError::new_err(text)));
     }
@@ -346,14 +313,14 @@ fn is_copied(owner: &Owner) -> bool {
 }
 
 #[cold]
-fn export_failed(data: &Bound<'_, PyAny>, endpoints: Endpoints, error: PyErr) -> Error {
+fn export_failed(data: &Bound<'_, PyAny>, error: PyErr) -> Error {
     let py = data.py();
     if oom::passes_through(py, &error) {
         return Error::Python(error);
     }
     let class = detect::qualified_name(data.get_type().as_any()).unwrap_or_default();
     let reason = format!("{class} cannot hand out its memory ({})", first_line(py, &error));
-    endpoints.caused(Failure::Array, "export", reason, Some(error))
+    MemoryType::Numpy.framework().caused(Failure::Array, "export", reason, Some(error))
 }
 
 /// The exchange table of the `arraybridge` package's tensors, for one of them.

@@ -11,7 +11,7 @@ use super::plan::Why;
 use super::source::Opened;
 use super::{Request, convert_to, copy_required, errors, source, tables, trace};
 use crate::framework::detect;
-use crate::framework::device::{self, Device};
+use crate::framework::device;
 use crate::framework::endpoints::Endpoints;
 use crate::framework::generated::MemoryType;
 use crate::framework::oom;
@@ -142,13 +142,8 @@ pub fn seen_as_array<'py>(
         Likeness::None | Likeness::Instance => Ok(None),
         Likeness::Exporter { is_seen } => {
             let place = device::dlpack_device(data);
-            let is_on_host = place.as_ref().is_ok_and(|(kind, id)| {
-                let device_type = dlpark::ffi::DLDeviceType(*kind);
-                let place = dlpark::ffi::DLDevice { device_type, device_id: *id };
-                device::of_memory(place) == Device::Host
-            });
             // An object that does not say where it is may refuse to export.
-            let is_on_host = is_on_host || (is_seen && place.is_err());
+            let is_on_host = place.map_or(is_seen, device::is_host);
             let framework = if is_on_host { MemoryType::Numpy.framework() } else { target };
             let request = Request { copy: copy.filter(|copy| !copy), ..Request::default() };
             convert_to(data, framework, &request).map(Some)
@@ -157,7 +152,8 @@ pub fn seen_as_array<'py>(
             let Seen { array, made } = see(data, target)?;
             if made && trace::copy_default(data.py(), copy) == Some(false) {
                 let endpoints = Endpoints { source: MemoryType::Numpy.framework(), target };
-                return Err(copy_required(endpoints, &Request { copy, ..Request::default() }, Why::Seen));
+                let request = Request { copy, ..Request::default() };
+                return Err(endpoints.name_in(copy_required(target, &request, Why::Seen)));
             }
             Ok(Some(array))
         }
@@ -200,11 +196,11 @@ impl Seen<'_> {
     /// # Errors
     ///
     /// [`Failure::Dtype`](crate::interpreter::error::Failure::Dtype).
-    pub fn opened(&self, endpoints: Endpoints) -> Result<Opened> {
+    pub fn opened(&self) -> Result<Opened> {
         let array = self.array.cast().map_err(PyErr::from)?;
         // Nobody else has the memory, but what is read-only may be a constant of Python's.
         let private = numpy_array::is_unique_owner(array);
-        source::read_numpy(endpoints, array, private)
+        source::read_numpy(array, private)
     }
 }
 

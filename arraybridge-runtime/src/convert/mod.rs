@@ -25,14 +25,14 @@ mod trial;
 use pyo3::prelude::*;
 
 use crate::framework::detect::{self, Class, Role};
-use crate::framework::device::{self, Device, Placement};
+use crate::framework::device::{Device, Placement};
 use crate::framework::endpoints::Endpoints;
 use crate::framework::generated::MemoryType;
-use crate::framework::loaded::{self, LoadedFramework};
-use crate::framework::spec::{DType, DTypeSet, Framework, Kind, Memory, Strides};
+use crate::framework::loaded::{self, Loaded};
+use crate::framework::spec::{DType, DTypeSet, Framework, Kind, Memory, Op, Strides};
 use crate::framework::warnings;
 use crate::interpreter::error::{Failure, Result};
-use execute::Prepared;
+use execute::{Pair, Prepared};
 use foreign::Reads;
 use plan::{Facts, Importer, Plan, Refusal, Route, Step, Steps, Target, Why, Wish};
 use record::Record;
@@ -41,7 +41,7 @@ use trial::Trial;
 
 pub use commitment::Commitment;
 pub use errors::explain_refusal;
-pub(crate) use errors::{copy_required, missing_dtype, unknown_dtype};
+pub(crate) use errors::{copy_required, forbidden_copy, missing_dtype, unknown_dtype};
 pub use execute::make_array;
 pub use foreign::{open_any, open_on_host, open_to_hold, pin};
 pub use import::{fresh, wrap_numpy};
@@ -51,8 +51,7 @@ pub use likes::{
 pub(crate) use tables::meaning;
 pub use narrow::{Narrowing, WarnedDtypes, convert_narrowed, narrowed};
 pub use source::{
-    Opened, alike, dtype as dtype_of, open_host, open_plain, open_writable, open_writable_on,
-    shape_of,
+    Opened, alike, open_host, open_plain, open_writable, open_writable_on,
 };
 
 /// What a caller asks of a conversion beside the target.
@@ -90,9 +89,9 @@ impl Request {
     ///
     /// As [`cast_of`].
     #[inline]
-    fn wish(&self, py: Python<'_>, endpoints: Endpoints, from: DType) -> Result<Wish> {
-        let cast = cast_of(endpoints, from, self)?;
-        Ok(Wish { cast, ..self.wish_to_copy(py) })
+    fn wish(&self, target: Loaded<'_>, from: DType) -> Result<Wish> {
+        let cast = cast_of(target.framework, from, self)?;
+        Ok(Wish { cast, ..self.wish_to_copy(target.py()) })
     }
 
     /// What it asks of an array, the dtype aside.
@@ -138,7 +137,8 @@ fn convert_foreign<'py>(
     request: &Request,
 ) -> Result<Bound<'py, PyAny>> {
     let mut slot = Slot::default();
-    carry_out(|| foreign::prepare(data, target, request, &mut slot, Reads::Now))
+    let ends = Endpoints { source: MemoryType::Numpy.framework(), target };
+    carry_out(ends, || foreign::prepare(data, target, request, &mut slot, Reads::Now))
         .map(|(array, _)| array)
 }
 
@@ -196,7 +196,8 @@ pub fn pair<'py>(
     {
         return done;
     }
-    carry_out(|| prepare(endpoints, data, class, request, &mut slot)).map(|(array, _)| array)
+    carry_out(endpoints, || prepare(endpoints, data, class, request, &mut slot))
+        .map(|(array, _)| array)
 }
 
 /// As [`convert_to`], and says which route was taken.
@@ -211,7 +212,7 @@ pub fn convert_routed<'py>(
 ) -> Result<(Bound<'py, PyAny>, Route)> {
     let (class, mut slot) = (class_of(data)?, Slot::default());
     let endpoints = Endpoints { source: class.framework, target };
-    carry_out(|| prepare(endpoints, data, &class, request, &mut slot))
+    carry_out(endpoints, || prepare(endpoints, data, &class, request, &mut slot))
 }
 
 /// What [`convert_to`] would do, without doing it.
@@ -225,13 +226,14 @@ pub fn explain(
     request: &Request,
 ) -> Result<Record> {
     let mut slot = Slot::default();
-    let prepared = match detect::class_of(data) {
-        Some(class) => {
-            let endpoints = Endpoints { source: class.framework, target };
-            prepare(endpoints, data, &class, request, &mut slot)?
-        }
-        None => foreign::prepare(data, target, request, &mut slot, Reads::Later)?,
+    let class = detect::class_of(data);
+    let source = class.map_or(MemoryType::Numpy.framework(), |class| class.framework);
+    let ends = Endpoints { source, target };
+    let prepared = match class {
+        Some(class) => prepare(ends, data, &class, request, &mut slot),
+        None => foreign::prepare(data, target, request, &mut slot, Reads::Later),
     };
+    let prepared = prepared.map_err(|error| ends.name_in(error))?;
     Ok(prepared.description().record(&prepared.plan, 0))
 }
 
@@ -247,121 +249,139 @@ pub fn deliver<'py>(
     target: &'static Framework,
     request: &Request,
 ) -> Result<Bound<'py, PyAny>> {
-    let endpoints = Endpoints { source: MemoryType::Numpy.framework(), target };
+    let ends = Endpoints { source: MemoryType::Numpy.framework(), target };
     let mut slot = Slot::default();
     slot.set(opened);
-    carry_out(|| {
-        let facts = slot.facts();
-        decide(py, endpoints, Input::Memory(None), &mut slot, &facts, request)
+    carry_out(ends, || {
+        let (pair, facts) = (Pair::of(py, ends)?, slot.facts());
+        decide(pair, Input::Memory(None), &mut slot, &facts, request)
     })
     .map(|(array, _)| array)
 }
 
 /// Prepares a conversion, runs it, and records it where somebody asks for that. Gives back the route
-/// that was taken in the end.
+/// that was taken in the end. An error that knows one framework gets both.
 fn carry_out<'a, 'py: 'a>(
+    ends: Endpoints,
     prepare: impl FnOnce() -> Result<Prepared<'a, 'py>>,
 ) -> Result<(Bound<'py, PyAny>, Route)> {
     let start = trace::start();
-    let prepared = prepare()?;
-    let (py, plan) = (prepared.py, prepared.plan);
+    let prepared = match prepare() {
+        Ok(prepared) => prepared,
+        Err(error) => return Err(ends.name_in(error)),
+    };
+    let (pair, plan) = (prepared.pair, prepared.plan);
     let traced = start.map(|start| (start, prepared.description()));
-    let (result, attempt) = prepared.run()?;
+    let (result, attempt) = prepared.run().map_err(|error| pair.ends().name_in(error))?;
     if let Some((start, description)) = traced {
-        trace::push(py, description.record(&plan, attempt), start);
+        trace::push(pair.target.py(), description.record(&plan, attempt), start);
     }
     Ok((result, plan.attempt(attempt).1))
 }
 
 /// Gathers the facts of an array and makes the plan.
 fn prepare<'a, 'py>(
-    endpoints: Endpoints,
+    ends: Endpoints,
     data: &'a Bound<'py, PyAny>,
     class: &Class,
     request: &Request,
     slot: &'a mut Slot,
 ) -> Result<Prepared<'a, 'py>> {
-    let Endpoints { source, target } = endpoints;
-    if source.memory_type == target.memory_type {
-        return prepare_own(endpoints, data, class, request, slot);
+    if ends.source.memory_type == ends.target.memory_type {
+        return prepare_own(ends.target, data, class, request, slot);
     }
-    let py = data.py();
-    let value;
-    let inside;
-    let (source, inner, class) = match class.role {
-        Role::Array => (source, data, class),
-        Role::Refused(why) => return Err(errors::refused(endpoints, why, data)),
-        Role::Value(op) => {
-            value = source::unwrap_value(py, endpoints, data, op)?;
-            inside = class_of(&value)?;
-            // Of another framework perhaps, as the value of a Keras variable can be.
-            if inside.framework.memory_type == target.memory_type {
-                let endpoints = Endpoints { source: inside.framework, target };
-                return prepare_own(endpoints, &value, &inside, request, slot);
-            }
-            if let Role::Refused(why) = inside.role {
-                return Err(errors::refused(endpoints, why, &value));
-            }
-            (inside.framework, &value, &inside)
+    match class.role {
+        Role::Array => prepare_array(ends, data, data, class, request, slot),
+        Role::Refused(why) => Err(errors::refused(ends.source, why, data)),
+        Role::Value(op) => prepare_value(ends.target, data, op, request, slot),
+    }
+}
+
+/// As `prepare`, for what a wrapper holds. That may be of another framework, as the value of a Keras variable can be.
+#[cold]
+fn prepare_value<'a, 'py>(
+    target: &'static Framework,
+    data: &'a Bound<'py, PyAny>,
+    op: &Op<1>,
+    request: &Request,
+    slot: &'a mut Slot,
+) -> Result<Prepared<'a, 'py>> {
+    let value = source::unwrap_value(data, op)?;
+    let class = class_of(&value)?;
+    let ends = Endpoints { source: class.framework, target };
+    let prepared = match class.role {
+        _ if class.framework.memory_type == target.memory_type => {
+            prepare_own(target, &value, &class, request, slot)
         }
+        Role::Refused(why) => Err(errors::refused(class.framework, why, &value)),
+        _ => prepare_array(ends, data, &value, &class, request, slot),
     };
-    let endpoints = Endpoints { source, target };
-    let loaded = loaded::load(py, source, endpoints)?;
-    let reader = Reader { py, endpoints, loaded };
-    let (input, facts) = match reader.gather_or_make(inner, class, request.copy, slot)? {
-        None => (Input::Memory(Some(data)), slot.facts()),
+    prepared.map_err(|error| ends.name_in(error))
+}
+
+/// As `prepare`, for an array, or for the one in `object`.
+#[inline(always)]
+fn prepare_array<'a, 'py>(
+    ends: Endpoints,
+    object: &'a Bound<'py, PyAny>,
+    data: &Bound<'py, PyAny>,
+    class: &Class,
+    request: &Request,
+    slot: &'a mut Slot,
+) -> Result<Prepared<'a, 'py>> {
+    let (py, Endpoints { source, target }) = (data.py(), ends);
+    let reader = Reader { loaded: loaded::load(py, source)?, target };
+    let (input, facts) = match reader.gather_or_make(data, class, request.copy, slot)? {
+        None => (Input::Memory(Some(object)), slot.facts()),
         Some((array, facts)) => (Input::Array(array), facts),
     };
-    decide(py, endpoints, input, slot, &facts, request)
+    decide(Pair::of(py, ends)?, input, slot, &facts, request)
 }
 
 /// Makes the plan for what is known of an array, or of memory that no framework's array describes.
 fn decide<'a, 'py>(
-    py: Python<'py>,
-    endpoints: Endpoints,
+    pair: Pair<'py>,
     input: Input<'a, 'py>,
     slot: &'a mut Slot,
     facts: &Facts,
     request: &Request,
 ) -> Result<Prepared<'a, 'py>> {
-    let target = loaded::load(py, endpoints.target, endpoints)?;
-    let device = device::resolve(py, target, facts.device, request.placement, endpoints)?;
-    let wish = request.wish(py, endpoints, facts.dtype)?;
+    let Pair { source, target } = pair;
+    let device = target.resolve(facts.device, request.placement)?;
+    let wish = request.wish(target, facts.dtype)?;
     let dtype = wish.cast.unwrap_or(facts.dtype);
-    let holds = target_at(py, target, device, facts.device, dtype)?;
-    let plan = plan::between(endpoints.source, &holds, facts, &wish)
-        .map_err(|refusal| explain_refusal(py, endpoints, target, facts, request, refusal))?;
-    let importer = plan.importer;
-    let trial = Trial { py, endpoints, target, importer, device, dtype };
+    let holds = target_at(target, device, facts.device, dtype)?;
+    let plan = plan::between(source, &holds, facts, &wish)
+        .map_err(|refusal| explain_refusal(target, facts, request, refusal))?;
+    let trial = Trial { target, importer: plan.importer, device, dtype };
     if trial.of_steps(plan.steps, facts.layout)?
         && matches!(input, Input::Memory(Some(_)))
-        && request.is_empty(py)
+        && request.is_empty(target.py())
     {
-        shared::remember(endpoints, slot, &plan);
+        shared::remember(pair.ends(), slot, &plan);
     }
-    let missed = request.placement.is_missed(endpoints.target, device);
+    let missed = request.placement.is_missed(target.framework, device);
     let is_narrowed = request.is_narrowed;
     let commitment = match (facts.device, device) {
         // The source's device says where it goes.
         (Device::Accelerator(_), Device::Accelerator(_)) => Commitment::Placed,
         _ => Commitment::of(target, request.placement, None),
     };
-    Ok(Prepared { py, endpoints, target, plan, input, slot, missed, is_narrowed, commitment })
+    Ok(Prepared { pair, plan, input, slot, missed, is_narrowed, commitment })
 }
 
 /// As `prepare`, for an array of the target's own framework. It may be anything that its framework
 /// calls an array, and is not looked into unless something is asked for.
 fn prepare_own<'a, 'py>(
-    endpoints: Endpoints,
+    target: &'static Framework,
     data: &Bound<'py, PyAny>,
     class: &Class,
     request: &Request,
     slot: &'a mut Slot,
 ) -> Result<Prepared<'a, 'py>> {
-    let py = data.py();
-    let target = loaded::load(py, endpoints.target, endpoints)?;
-    let reader = Reader { py, endpoints, loaded: target };
-    let here = match endpoints.target.memory {
+    let target = loaded::load(data.py(), target)?;
+    let reader = Reader { loaded: target, target: target.framework };
+    let here = match target.framework.memory {
         Memory::Host => Device::Host,
         // An array that is traced is nowhere.
         _ if request.is_plain() && !request.for_writing => Device::Host,
@@ -369,29 +389,28 @@ fn prepare_own<'a, 'py>(
     };
     let device = match request.placement {
         Placement::Auto => here,
-        wanted => device::resolve(py, target, here, wanted, endpoints)?,
+        wanted => target.resolve(here, wanted)?,
     };
-    let wish = match request.dtype.and_then(|_| source::dtype(py, target, data)) {
+    let wish = match request.dtype.and_then(|_| target.dtype(data)) {
         Some(dtype) => {
-            let wish = request.wish(py, endpoints, dtype)?;
+            let wish = request.wish(target, dtype)?;
             // A gradient has no meaning in eight bits, and frameworks do not clip there as ours do.
             let smooth = |dtype: DType| dtype.is_inexact() && dtype.size() > 1;
             let is_smooth = smooth(dtype) && wish.cast.is_some_and(smooth);
-            Wish { recorded: is_smooth && target.records(py, data), ..wish }
+            Wish { recorded: is_smooth && target.records(data), ..wish }
         }
-        None => Wish { cast: request.dtype, ..request.wish_to_copy(py) },
+        None => Wish { cast: request.dtype, ..request.wish_to_copy(target.py()) },
     };
-    let holds = target_at(py, target, device, here, wish.cast.unwrap_or(DType::Bool))?;
+    let holds = target_at(target, device, here, wish.cast.unwrap_or(DType::Bool))?;
     let plan = plan::within(&holds, here, &wish).map_err(|refusal| match (refusal, wish.cast) {
-        (Refusal::CopyRequired(why), _) => copy_required(endpoints, request, why),
-        (_, cast) => missing_dtype(py, endpoints, target, cast.unwrap_or(DType::Bool)),
+        (Refusal::CopyRequired(why), _) => copy_required(target.framework, request, why),
+        (_, cast) => missing_dtype(target, cast.unwrap_or(DType::Bool)),
     })?;
     if let Some(dtype) = wish.cast {
-        let importer = plan.importer;
-        let trial = Trial { py, endpoints, target, importer, device, dtype };
+        let trial = Trial { target, importer: plan.importer, device, dtype };
         trial.of_steps(plan.steps, Strides::Contiguous)?;
     }
-    let missed = request.placement.is_missed(endpoints.target, device);
+    let missed = request.placement.is_missed(target.framework, device);
     let input = match plan.route {
         Route::Keep => Input::Array(data.clone()),
         _ => own_input(&reader, data, *class, &plan, request, slot)?,
@@ -405,7 +424,8 @@ fn prepare_own<'a, 'py>(
         false => Commitment::Placed,
     };
     let is_narrowed = false;
-    Ok(Prepared { py, endpoints, target, plan, input, slot, missed, is_narrowed, commitment })
+    let pair = Pair { source: target.framework, target };
+    Ok(Prepared { pair, plan, input, slot, missed, is_narrowed, commitment })
 }
 
 /// Whether the memory of an array of the target's own framework is read, rather than copied or moved by it.
@@ -416,30 +436,30 @@ fn is_read(steps: Steps) -> bool {
 /// What the plan for an array of the target's own framework works on: its memory, where that is going
 /// to be read, or the array, for the framework's own operations.
 fn own_input<'a, 'py>(
-    reader: &Reader<'_, 'py>,
+    reader: &Reader<'py>,
     data: &Bound<'py, PyAny>,
     mut class: Class,
     plan: &Plan,
     request: &Request,
     slot: &mut Slot,
 ) -> Result<Input<'a, 'py>> {
-    let Reader { py, endpoints, loaded } = *reader;
+    let loaded = reader.loaded;
     let mut data = data.clone();
     if let Role::Value(op) = class.role {
-        data = source::unwrap_value(py, endpoints, &data, op)?;
+        data = source::unwrap_value(&data, op)?;
         class = class_of(&data)?;
     }
     let is_read = is_read(plan.steps);
     match class.role {
         Role::Refused(why) if is_read || !detect::is_derived(loaded.framework, &data) => {
-            Err(errors::refused(endpoints, why, &data))
+            Err(errors::refused(loaded.framework, why, &data))
         }
         _ if is_read => Ok(match reader.gather_or_make(&data, &class, request.copy, slot)? {
             None => Input::Memory(None),
             Some((array, _)) => Input::Array(array),
         }),
-        _ => match loaded.released(py, &data) {
-            Some(reason) => Err(errors::refused_by_guard(endpoints, reason)),
+        _ => match loaded.released(&data) {
+            Some(reason) => Err(errors::refused_by_guard(loaded.framework, reason)),
             None => Ok(Input::Array(data)),
         },
     }
@@ -478,30 +498,24 @@ fn recorded(data: &Bound<'_, PyAny>, target: &'static Framework) -> Result<Optio
         return Ok(None);
     }
     let endpoints = Endpoints { source, target };
-    let is_recorded = loaded::load(py, source, endpoints)?.is_recorded(py, data);
+    let is_recorded = loaded::load(py, source)?.is_recorded(data);
     Ok((is_recorded == Some(true)).then_some(endpoints))
 }
 
 /// What a framework can hold at a place; `dtype` is the one that is wanted there. It is asked about its
 /// accelerators only where the source is on one, since to ask can start its runtime.
 #[inline(always)]
-fn target_at(
-    py: Python<'_>,
-    target: &LoadedFramework,
-    device: Device,
-    source: Device,
-    dtype: DType,
-) -> Result<Target> {
-    let (framework, dtypes) = (target.framework, dtypes(py, target, dtype)?);
+fn target_at(target: Loaded<'_>, device: Device, source: Device, dtype: DType) -> Result<Target> {
+    let (framework, dtypes) = (target.framework, dtypes(target, dtype)?);
     let accelerators = match source {
         Device::Host => 0,
-        Device::Accelerator(_) => target.accelerators(py),
+        Device::Accelerator(_) => target.accelerators(),
     };
     let importer = match device {
-        Device::Host => import::importer(py, target),
+        Device::Host => import::importer(target),
         Device::Accelerator(_) => Importer::of(framework),
     };
-    let not_imported = not_imported(py, target, dtype);
+    let not_imported = not_imported(target, dtype);
     Ok(Target { framework, dtypes, not_imported, device, importer, accelerators })
 }
 
@@ -512,33 +526,29 @@ fn target_at(
 /// [`Failure::Dtype`] where the imaginary part would be lost.
 // A call here cost every conversion 20 to 80 ns.
 #[inline(always)]
-pub(crate) fn cast_of(
-    endpoints: Endpoints,
-    from: DType,
-    request: &Request,
-) -> Result<Option<DType>> {
+pub(crate) fn cast_of(target: &Framework, from: DType, request: &Request) -> Result<Option<DType>> {
     match request.dtype {
-        Some(to) if to != from => castable(endpoints, from, to).map(|()| Some(to)),
+        Some(to) if to != from => castable(target, from, to).map(|()| Some(to)),
         _ => Ok(None),
     }
 }
 
 #[inline(never)]
-fn castable(endpoints: Endpoints, from: DType, to: DType) -> Result<()> {
+fn castable(target: &Framework, from: DType, to: DType) -> Result<()> {
     if from.kind() == Kind::Complex && !matches!(to.kind(), Kind::Complex | Kind::Bool) {
         let reason = crate::host::cast::CastError::Complex { from, to }.to_string();
-        return Err(endpoints.error(Failure::Dtype, "cast", reason));
+        return Err(target.error(Failure::Dtype, "cast", reason));
     }
     Ok(())
 }
 
 /// The dtypes that a framework has now, as far as the wanted one is concerned.
-pub(crate) fn dtypes(py: Python<'_>, loaded: &LoadedFramework, wanted: DType) -> Result<DTypeSet> {
+pub(crate) fn dtypes(loaded: Loaded<'_>, wanted: DType) -> Result<DTypeSet> {
     let dtypes = match wanted.is_numpy() {
         true => loaded.framework.dtypes,
-        false => loaded.framework.dtypes.without(import::lacking(py, loaded).dtypes),
+        false => loaded.framework.dtypes.without(import::lacking(loaded).dtypes),
     };
-    Ok(match loaded.missing(py, wanted)? {
+    Ok(match loaded.missing(wanted)? {
         Some(missing) => dtypes.without(missing.dtypes),
         None => dtypes,
     })
@@ -546,25 +556,20 @@ pub(crate) fn dtypes(py: Python<'_>, loaded: &LoadedFramework, wanted: DType) ->
 
 /// The dtypes that a framework does not export by DLPack, as far as the given one is concerned.
 #[inline]
-fn not_exported(py: Python<'_>, loaded: &LoadedFramework, dtype: DType) -> DTypeSet {
-    with_lacking(py, loaded, loaded.framework.not_exported, dtype)
+fn not_exported(loaded: Loaded<'_>, dtype: DType) -> DTypeSet {
+    with_lacking(loaded, loaded.framework.not_exported, dtype)
 }
 
 /// The same of imports.
 #[inline]
-fn not_imported(py: Python<'_>, loaded: &LoadedFramework, dtype: DType) -> DTypeSet {
-    with_lacking(py, loaded, loaded.framework.not_imported, dtype)
+fn not_imported(loaded: Loaded<'_>, dtype: DType) -> DTypeSet {
+    with_lacking(loaded, loaded.framework.not_imported, dtype)
 }
 
 #[inline]
-fn with_lacking(
-    py: Python<'_>,
-    loaded: &LoadedFramework,
-    by_table: DTypeSet,
-    dtype: DType,
-) -> DTypeSet {
+fn with_lacking(loaded: Loaded<'_>, by_table: DTypeSet, dtype: DType) -> DTypeSet {
     match dtype.is_numpy() {
         true => by_table,
-        false => by_table.union(import::lacking(py, loaded).dlpack),
+        false => by_table.union(import::lacking(loaded).dlpack),
     }
 }

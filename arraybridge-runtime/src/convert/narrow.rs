@@ -5,8 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use pyo3::prelude::*;
 
 use super::plan::Route;
-use super::{Request, class_of, convert_routed, dtype_of, dtypes, trace};
-use crate::framework::endpoints::Endpoints;
+use super::{Request, class_of, convert_routed, dtypes, trace};
 use crate::framework::loaded;
 use crate::framework::spec::{DType, DTypeSet, Framework, Kind};
 use crate::interpreter::error::{Error, Result, warn};
@@ -101,8 +100,8 @@ pub(super) fn narrow<'py>(
     let py = data.py();
     let is_strict = request.dtype.is_some() || trace::copy_default(py, request.copy) == Some(false);
     let source = class_of(data)?.framework;
-    let loaded = loaded::load(py, source, Endpoints { source, target })?;
-    let Some(from) = dtype_of(py, loaded, data).filter(|_| !is_strict) else { return Err(error) };
+    let loaded = loaded::load(py, source)?;
+    let Some(from) = loaded.dtype(data).filter(|_| !is_strict) else { return Err(error) };
     let Some(to) = narrowed(py, from, target)? else { return Err(error) };
     let done =
         convert_routed(data, target, &Request { dtype: Some(to), is_narrowed: true, ..*request })?;
@@ -116,8 +115,8 @@ pub(super) fn narrow<'py>(
 ///
 /// As [`loaded::load`], and what the framework raises when it is asked for its dtypes.
 pub fn narrowed(py: Python<'_>, from: DType, target: &'static Framework) -> Result<Option<DType>> {
-    let loaded = loaded::load(py, target, Endpoints::of(target))?;
-    let set = dtypes(py, loaded, from)?;
+    let loaded = loaded::load(py, target)?;
+    let set = dtypes(loaded, from)?;
     Ok(if set.contains(from) { None } else { nearest(from, set) })
 }
 

@@ -7,11 +7,11 @@ use pyo3::prelude::*;
 use pyo3::types::{PyTuple, PyType};
 
 use super::plan::{Access, Plan, Why};
-use super::source::shape_of;
-use crate::framework::device::{self, Device};
-use crate::framework::loaded::LoadedFramework;
+use crate::framework::device::Device;
+use crate::framework::loaded::Loaded;
 use crate::framework::spec::DType;
-use crate::memory::view::Dims;
+use crate::memory::shape;
+use crate::memory::view::{Dims, View};
 
 /// Text of a record, which is a literal unless the record comes from another process.
 type Text = Cow<'static, str>;
@@ -105,17 +105,13 @@ impl Description {
             via.push_str(note);
         }
         Record {
-            source: self.source.into(),
-            target: self.target.into(),
-            route: route.name().into(),
-            how: plan.how(attempt).into(),
             why: route.why().map(|why| why.text().into()),
             via,
             dtype,
             nbytes: elements.saturating_mul(size),
             shape: self.shape,
             device: self.device,
-            ..Record::default()
+            ..Record::between(self.source, self.target, route.name(), plan.how(attempt))
         }
     }
 }
@@ -143,28 +139,56 @@ impl Record {
         (texts, why, via, shape.as_slice(), nbytes, self.ns.is_some())
     }
 
+    /// What was done between two frameworks, and how.
+    pub fn between(
+        source: &'static str,
+        target: &'static str,
+        route: &'static str,
+        how: impl Into<Text>,
+    ) -> Record {
+        let (source, target, route) = (source.into(), target.into(), route.into());
+        Record { source, target, route, how: how.into(), ..Record::default() }
+    }
+
+    /// The same, with the reason.
+    pub fn because(self, why: impl Into<Text>) -> Record {
+        Record { why: Some(why.into()), ..self }
+    }
+
+    /// The same, with the memory that it made.
+    pub fn of_memory(self, view: &View, device: Device) -> Record {
+        let (dtype, shape) = (view.dtype().name().into(), view.shape().into());
+        Record { dtype, shape, nbytes: view.nbytes(), device: device.name(), ..self }
+    }
+
+    /// The same, with the array that it made. A trace may not know its shape.
+    pub fn of_array(
+        self,
+        loaded: Loaded<'_>,
+        array: &Bound<'_, PyAny>,
+        dtype: Option<DType>,
+    ) -> Record {
+        let shape = shape::of(array);
+        let elements = shape.as_ref().map_or(0, |shape| shape.iter().product::<usize>());
+        Record {
+            dtype: dtype.map_or("", DType::name).into(),
+            nbytes: elements.saturating_mul(dtype.map_or(0, DType::size)),
+            device: loaded.device_of(array).map_or("unknown".into(), Device::name),
+            shape: shape.unwrap_or_default(),
+            ..self
+        }
+    }
+
     /// The record of a cast by the array's own framework, or of a result to the dtype of its policy.
     pub fn of_cast(
-        loaded: &LoadedFramework,
+        loaded: Loaded<'_>,
         result: &Bound<'_, PyAny>,
         to: DType,
         how: &'static str,
     ) -> Record {
-        let shape = shape_of(result).ok();
-        let elements = shape.as_ref().map_or(0, |shape| shape.iter().product::<usize>());
-        let device = device::device_of(result.py(), loaded, result);
-        Record {
-            source: loaded.framework.name.into(),
-            target: loaded.framework.name.into(),
-            route: "copy".into(),
-            how: how.into(),
-            why: Some(Why::Cast.text().into()),
-            dtype: to.name().into(),
-            nbytes: elements.saturating_mul(to.size()),
-            device: device.map_or("unknown".into(), Device::name),
-            shape: shape.unwrap_or_default(),
-            ..Record::default()
-        }
+        let name = loaded.framework.name;
+        let cast = Record::between(name, name, "copy", how).because(Why::Cast.text());
+        cast.of_array(loaded, result, Some(to))
     }
 }
 

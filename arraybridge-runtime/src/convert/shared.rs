@@ -10,9 +10,9 @@ use dlpark::ffi::DLDevice;
 use pyo3::prelude::*;
 
 use super::commitment::Commitment;
-use super::execute::imported;
+use super::execute::{Pair, imported};
 use super::import;
-use super::plan::{Plan, Route, Step, admit, can_be_written};
+use super::plan::{Plan, Route, Step, admit};
 use super::source::{Reader, Slot};
 use crate::framework::detect::{Class, Role};
 use crate::framework::device::{Device, Placement};
@@ -78,23 +78,23 @@ pub(super) fn convert<'py>(
         return None;
     }
     let (py, Endpoints { source, target }) = (data.py(), endpoints);
-    let reader = Reader { py, endpoints, loaded: loaded::if_loaded(py, source)? };
+    let reader = Reader { loaded: loaded::if_loaded(py, source)?, target };
     let target = loaded::if_loaded(py, target)?;
     if !reader.describe_quickly(data, class, slot)
         || dtypes & (1 << slot.memory.view().dtype() as u32) == 0
         || !is_plain(endpoints, slot)
-        || target.default_device(py).ok() != Some(Device::Host)
+        || target.default_device().ok() != Some(Device::Host)
     {
         return None;
     }
     if source.immutable
-        && can_be_written(target.framework)
+        && target.framework.can_be_written()
         && let Err(warning) = warnings::shared_immutable(py, endpoints)
     {
         return Some(Err(warning));
     }
-    match imported(py, endpoints, target, import::importer(py, target), slot) {
-        Ok(array) => Some(Commitment::of(target, Placement::Auto, None).settle(py, target, array)),
+    match imported(Pair { source, target }, import::importer(target), slot) {
+        Ok(array) => Some(Commitment::of(target, Placement::Auto, None).settle(target, array)),
         // A refusal: the plan has another way, which starts with the array.
         Err(Error::Conversion(_)) => {
             *slot = Slot::default();

@@ -7,9 +7,10 @@ use numpy::PyUntypedArray;
 use pyo3::prelude::*;
 
 use super::import::wrap_numpy;
-use super::source::{self, Reader, read_numpy};
+use super::source::read_numpy;
 use super::trial::sample;
-use crate::framework::device::{self as places, Device};
+use crate::framework::device::Device;
+use crate::framework::loaded::Loaded;
 use crate::framework::shortcuts::{self, ShortCut};
 use crate::framework::spec::{DType, FastFromNumpy, Op, Strides};
 use crate::interpreter::error::{Result, attempt};
@@ -18,16 +19,16 @@ use crate::memory::numpy_array;
 use crate::memory::view::Dims;
 
 /// NumPy arrays that become arrays of a framework on a device, and the way back.
-pub(super) struct Transfer<'a, 'py> {
-    pub reader: Reader<'a, 'py>,
+pub(super) struct Transfer<'py> {
+    pub loaded: Loaded<'py>,
     pub device: Device,
 }
 
-impl<'py> Transfer<'_, 'py> {
+impl<'py> Transfer<'py> {
     /// The operation that makes a NumPy array of an array with this dtype.
     #[inline]
-    pub fn op_to_numpy(&self, dtype: Option<DType>) -> Option<&'static Op<2>> {
-        let loaded = self.reader.loaded;
+    pub fn op_to_numpy(&self, dtype: Option<DType>) -> Option<&'static Op<1>> {
+        let loaded = self.loaded;
         let public = loaded.framework.to_numpy.as_ref()?;
         let fast = loaded.framework.fast_to_numpy.iter().find(|(known, _)| Some(*known) == dtype);
         let Some((dtype, private)) = fast else { return Some(public) };
@@ -42,7 +43,7 @@ impl<'py> Transfer<'_, 'py> {
     ///
     /// What the framework raises.
     pub fn put(&self, array: &Bound<'py, PyAny>, dtype: DType) -> PyResult<Bound<'py, PyAny>> {
-        let loaded = self.reader.loaded;
+        let loaded = self.loaded;
         let fast = loaded.framework.fast_from_numpy.as_ref().filter(|fast| {
             let is_alike = || self.found(self.writes_alike(fast, dtype));
             self.may_be_fast() && loaded.fast_from_numpy.get_or_try(dtype, is_alike)
@@ -58,13 +59,12 @@ impl<'py> Transfer<'_, 'py> {
     }
 
     fn put_publicly(&self, array: &Bound<'py, PyAny>, dtype: DType) -> PyResult<Bound<'py, PyAny>> {
-        let Reader { py, loaded, .. } = self.reader;
+        let (py, loaded) = (self.loaded.py(), self.loaded);
         let op = loaded.framework.from_numpy.expect("a plan uploads where the table can");
         let none = py.None().into_bound(py);
-        let dtype = loaded.dtype_object(py, dtype).unwrap_or_else(|| none.clone());
-        places::within(py, loaded, self.device, |object| {
-            op.call(py, [loaded.module(py), array, &dtype, object.unwrap_or(&none)])
-        })
+        let dtype = loaded.dtype_object(dtype).unwrap_or_else(|| none.clone());
+        loaded
+            .within(self.device, |object| op.call(loaded, [array, &dtype, object.unwrap_or(&none)]))
     }
 
     fn put_fast(
@@ -72,23 +72,23 @@ impl<'py> Transfer<'_, 'py> {
         fast: &FastFromNumpy,
         array: &Bound<'py, PyAny>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let Reader { py, loaded, .. } = self.reader;
-        places::within(py, loaded, self.device, |object| {
-            let (module, none) = (loaded.module(py), py.None().into_bound(py));
-            let made = fast.create.call(py, [module, array, object.unwrap_or(&none)])?;
-            fast.write.call(py, [module, &made, array])?;
+        let (py, loaded) = (self.loaded.py(), self.loaded);
+        loaded.within(self.device, |object| {
+            let none = py.None().into_bound(py);
+            let made = fast.create.call(loaded, [array, object.unwrap_or(&none)])?;
+            fast.write.call(loaded, [&made, array])?;
             Ok(made)
         })
     }
 
     /// What a comparison found. What fails is not used.
     fn found(&self, compared: Result<bool>) -> bool {
-        attempt(self.reader.py, compared.map_err(PyErr::from)).unwrap_or(false)
+        attempt(self.loaded.py(), compared.map_err(PyErr::from)).unwrap_or(false)
     }
 
     /// Whether a private function makes the NumPy array that the public one makes, and a new one each time.
     #[cold]
-    fn reads_alike(&self, public: &Op<2>, private: &Op<2>, dtype: DType) -> Result<bool> {
+    fn reads_alike(&self, public: &Op<1>, private: &Op<1>, dtype: DType) -> Result<bool> {
         let Some((array, _)) = self.small(dtype)? else { return Ok(false) };
         let data = self.put_publicly(&array, dtype)?;
         let read = |op| self.read(op, &data);
@@ -103,7 +103,7 @@ impl<'py> Transfer<'_, 'py> {
     /// Whether private functions make the array that the public one makes.
     #[cold]
     fn writes_alike(&self, fast: &FastFromNumpy, dtype: DType) -> Result<bool> {
-        let Reader { py, loaded, .. } = self.reader;
+        let loaded = self.loaded;
         let (Some((array, bytes)), Some(public)) = (self.small(dtype)?, &loaded.framework.to_numpy)
         else {
             return Ok(false);
@@ -111,8 +111,8 @@ impl<'py> Transfer<'_, 'py> {
         let model = self.put_publicly(&array, dtype)?;
         let made = self.put_fast(fast, &array)?;
         if !made.get_type().is(model.get_type())
-            || source::dtype(py, loaded, &made) != Some(dtype)
-            || self.reader.located(&made)? != self.reader.located(&model)?
+            || loaded.dtype(&made) != Some(dtype)
+            || loaded.device_of(&made)? != loaded.device_of(&model)?
             || made.repr()?.to_str()? != model.repr()?.to_str()?
         {
             return Ok(false);
@@ -121,31 +121,31 @@ impl<'py> Transfer<'_, 'py> {
         Ok(look.dtype == dtype && look.bytes == bytes)
     }
 
-    fn read(&self, op: &Op<2>, data: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-        let Transfer { reader, device } = self;
-        reader.on(*device, || op.call(reader.py, reader.scope(data)))
+    fn read(&self, op: &Op<1>, data: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        let Transfer { loaded, device } = *self;
+        loaded.on(device, || op.call(loaded, [data]))
     }
 
     /// What can be told of a NumPy array that only the caller has.
     fn look_at(&self, array: &Bound<'py, PyAny>) -> Result<Look> {
         let array = array.cast::<PyUntypedArray>().map_err(PyErr::from)?;
-        let source = read_numpy(self.reader.endpoints, array, true)?.source;
+        let source = read_numpy(array, true)?.source;
         let view = source.view();
         Ok(Look {
             dtype: view.dtype(),
             shape: view.shape().into(),
             layout: view.layout(),
             is_read_only: view.is_read_only(),
-            bytes: cast::bytes_of(self.reader.py, &source)?,
+            bytes: cast::bytes_of(self.loaded.py(), &source)?,
         })
     }
 
     /// A small array of a dtype, and its bytes.
     fn small(&self, dtype: DType) -> Result<Option<(Bound<'py, PyAny>, Vec<u8>)>> {
-        let Reader { py, endpoints, loaded } = self.reader;
+        let (py, loaded) = (self.loaded.py(), self.loaded);
         let made = sample(py, loaded.framework, dtype, Strides::Contiguous, 0)?;
         let Some((source, model)) = made else { return Ok(None) };
-        Ok(Some((wrap_numpy(py, endpoints, source)?.into_any(), model.bytes)))
+        Ok(Some((wrap_numpy(py, source)?.into_any(), model.bytes)))
     }
 }
 

@@ -10,11 +10,10 @@ use pyo3::prelude::*;
 use super::errors::{self, Lie};
 use super::import;
 use super::plan::{Importer, Step, Steps};
-use super::source::{self, Opened, open_host};
+use super::source::{Opened, open_host};
 use crate::framework::detect;
 use crate::framework::device::Device;
-use crate::framework::endpoints::Endpoints;
-use crate::framework::loaded::LoadedFramework;
+use crate::framework::loaded::Loaded;
 use crate::framework::spec::{DType, Framework, Import, Strides};
 use crate::framework::tried::Way;
 use crate::host::buffer::{ALIGNMENT, HostBuffer};
@@ -25,17 +24,15 @@ use crate::memory::source::{Outgoing, Owner, Source};
 use crate::memory::view::{Dims, View};
 
 /// A framework that is about to take host memory.
-pub(super) struct Trial<'a, 'py> {
-    pub py: Python<'py>,
-    pub endpoints: Endpoints,
-    pub target: &'a LoadedFramework,
+pub(super) struct Trial<'py> {
+    pub target: Loaded<'py>,
     pub importer: Importer,
     pub device: Device,
     /// Of the elements that arrive.
     pub dtype: DType,
 }
 
-impl Trial<'_, '_> {
+impl<'py> Trial<'py> {
     /// Tries out the way in that some steps take for memory of a layout, unless that was done before. Returns
     /// whether nothing is left to try.
     ///
@@ -77,8 +74,8 @@ impl Trial<'_, '_> {
             Way::FromNumpy => self.upload(),
             Way::Public(layout) | Way::Fast(layout) => self.import(layout),
         };
-        match attempt(self.py, found.map_err(PyErr::from)) {
-            Some(Some(lie)) => Err(errors::wrong_table(self.endpoints, self.target.framework, lie)),
+        match attempt(self.target.py(), found.map_err(PyErr::from)) {
+            Some(Some(lie)) => Err(errors::wrong_table(self.target.framework, lie)),
             Some(None) => {
                 self.target.tried.add(way, self.dtype);
                 Ok(true)
@@ -103,8 +100,8 @@ impl Trial<'_, '_> {
     /// Imports a small array.
     fn import_at(&self, import: &Import, layout: Strides, offset: usize) -> Result<Option<Lie>> {
         let Some((source, model)) = self.sample(layout, offset)? else { return Ok(None) };
-        let Trial { py, endpoints, target, importer, .. } = *self;
-        let take = |memory: Outgoing<'_>| import::import(py, endpoints, target, importer, memory);
+        let Trial { target, importer, .. } = *self;
+        let take = |memory: Outgoing<'_>| import::import(target, importer, memory);
         let made = source.hand_over(take)?;
         let found = self.difference(&model, &made, layout)?;
         let Compared::Same(opened) = found else { return Ok(found.lie()) };
@@ -119,12 +116,12 @@ impl Trial<'_, '_> {
     }
 
     fn sample(&self, layout: Strides, offset: usize) -> Result<Option<(Source, Model)>> {
-        sample(self.py, self.target.framework, self.dtype, layout, offset)
+        sample(self.target.py(), self.target.framework, self.dtype, layout, offset)
     }
 
     fn upload(&self) -> Result<Option<Lie>> {
         let Some((source, model)) = self.sample(Strides::Contiguous, 0)? else { return Ok(None) };
-        let made = import::from_numpy(self.py, self.endpoints, self.target, source, self.device)?;
+        let made = import::from_numpy(self.target, source, self.device)?;
         let found = self.difference(&model, &made, Strides::Contiguous)?;
         let Compared::Same(opened) = found else { return Ok(found.lie().map(Lie::of_from_numpy)) };
         let shares = !opened.private && opened.source.view().data() == model.data;
@@ -142,14 +139,14 @@ impl Trial<'_, '_> {
         if detect::class_of(made).is_none_or(|class| class.framework.memory_type != own) {
             return Ok(Compared::Different(Lie::class(made)));
         }
-        if let Some(lie) = wrong_dtype(self.py, self.target, made, self.dtype) {
+        if let Some(lie) = wrong_dtype(self.target, made, self.dtype) {
             return Ok(Compared::Different(lie));
         }
-        let Some(opened) = attempt(self.py, open_host(made).map_err(PyErr::from)) else {
+        let Some(opened) = attempt(self.target.py(), open_host(made).map_err(PyErr::from)) else {
             return Ok(Compared::Unreadable);
         };
         let (shape, bytes) =
-            (opened.source.view().shape(), cast::bytes_of(self.py, &opened.source)?);
+            (opened.source.view().shape(), cast::bytes_of(self.target.py(), &opened.source)?);
         if shape != model.shape.as_slice() {
             return Ok(Compared::Different(Lie::shape(&model.shape, shape)));
         }
@@ -166,9 +163,9 @@ impl Trial<'_, '_> {
             return Ok(false);
         }
         let write = || made.set_item(0, made.get_item(1)?);
-        let written = attempt(self.py, write()).is_some();
+        let written = attempt(self.target.py(), write()).is_some();
         // An assignment may also give the array other memory.
-        Ok(written && cast::bytes_of(self.py, &opened.source)? != model.bytes)
+        Ok(written && cast::bytes_of(self.target.py(), &opened.source)? != model.bytes)
     }
 }
 
@@ -197,25 +194,18 @@ impl Compared {
 /// [`Failure::Table`](crate::interpreter::error::Failure::Table) if it is another one.
 #[inline]
 pub(super) fn check_dtype(
-    py: Python<'_>,
-    endpoints: Endpoints,
-    target: &LoadedFramework,
+    target: Loaded<'_>,
     array: &Bound<'_, PyAny>,
     dtype: DType,
 ) -> Result<()> {
-    match wrong_dtype(py, target, array, dtype) {
+    match wrong_dtype(target, array, dtype) {
         None => Ok(()),
-        Some(lie) => Err(errors::wrong_table(endpoints, target.framework, lie)),
+        Some(lie) => Err(errors::wrong_table(target.framework, lie)),
     }
 }
 
-fn wrong_dtype(
-    py: Python<'_>,
-    target: &LoadedFramework,
-    array: &Bound<'_, PyAny>,
-    dtype: DType,
-) -> Option<Lie> {
-    let came = source::dtype(py, target, array);
+fn wrong_dtype(target: Loaded<'_>, array: &Bound<'_, PyAny>, dtype: DType) -> Option<Lie> {
+    let came = target.dtype(array);
     (came != Some(dtype)).then(|| Lie::dtype(array, dtype, came))
 }
 

@@ -11,9 +11,8 @@ use pyo3::types::{PyCFunction, PyInt};
 
 use crate::cuda::driver::{self, Event};
 use crate::dlpack::LEGACY_STREAM;
-use crate::framework::device::{self, Device};
-use crate::framework::endpoints::Endpoints;
-use crate::framework::loaded::{self, LoadedFramework};
+use crate::framework::device::Device;
+use crate::framework::loaded::{self, Loaded};
 use crate::framework::spec::Framework;
 use crate::interpreter::detached::DetachedRef;
 use crate::interpreter::fork;
@@ -24,16 +23,15 @@ use crate::interpreter::fork;
 ///
 /// What `body` returns or the framework raises.
 pub fn with_device<'py, T>(
-    py: Python<'py>,
-    loaded: &LoadedFramework,
+    loaded: Loaded<'py>,
     index: usize,
     body: impl FnOnce() -> PyResult<T>,
 ) -> PyResult<T> {
     release_finished();
-    if device::current(py, loaded)? == index {
+    if loaded.current_device()? == index {
         return body();
     }
-    device::within(py, loaded, Device::Accelerator(index), |_| body())
+    loaded.within(Device::Accelerator(index), |_| body())
 }
 
 /// A framework's current stream on this thread.
@@ -49,17 +47,14 @@ pub struct Current<'py> {
 /// # Errors
 ///
 /// What the framework raises.
-pub fn current<'py>(
-    py: Python<'py>,
-    loaded: &LoadedFramework,
-    index: usize,
-) -> PyResult<Option<Current<'py>>> {
+pub fn current<'py>(loaded: Loaded<'py>, index: usize) -> PyResult<Option<Current<'py>>> {
+    let py = loaded.py();
     let Some(streams) = &loaded.framework.stream else { return Ok(None) };
-    let device = device::object(py, loaded, Device::Accelerator(index))?;
+    let device = loaded.device_object(Device::Accelerator(index))?;
     let device = device.unwrap_or_else(|| py.None().into_bound(py));
-    let (module, number) = (loaded.module(py), PyInt::new(py, index));
-    let object = streams.current.call(py, [module, &device, number.as_any()])?;
-    let handle: usize = streams.handle.call(py, [module, &object])?.extract()?;
+    let number = PyInt::new(py, index);
+    let object = streams.current.call(loaded, [&device, number.as_any()])?;
+    let handle: usize = streams.handle.call(loaded, [&object])?.extract()?;
     // For DLPack and the driver the legacy default stream is 1, for frameworks 0.
     Ok(Some(Current { handle: handle.max(LEGACY_STREAM), object }))
 }
@@ -113,8 +108,8 @@ unsafe fn lender_waits(
     borrower: usize,
     lender: &'static Framework,
 ) -> bool {
-    let Ok(loaded) = loaded::load(py, lender, Endpoints::of(lender)) else { return false };
-    let Ok(Some(lender)) = current(py, loaded, index) else { return false };
+    let Ok(loaded) = loaded::load(py, lender) else { return false };
+    let Ok(Some(lender)) = current(loaded, index) else { return false };
     // SAFETY: both streams are of this device; the borrower's is alive, and the lender's object is held.
     unsafe { driver::order(index, borrower, lender.handle) }.is_ok()
 }

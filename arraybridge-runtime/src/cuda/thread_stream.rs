@@ -10,10 +10,9 @@ use pyo3::types::PyInt;
 
 use crate::cuda::driver;
 use crate::cuda::streams::{self, Current};
-use crate::framework::device::{self, Device};
-use crate::framework::endpoints::Endpoints;
+use crate::framework::device::Device;
 use crate::framework::generated::MemoryType;
-use crate::framework::loaded::{self, LoadedFramework, is_imported};
+use crate::framework::loaded::{self, Loaded, is_imported};
 use crate::framework::spec::Streams;
 use crate::interpreter::detached::DetachedRef;
 use crate::interpreter::interrupt;
@@ -147,7 +146,7 @@ impl ThreadStream {
             let Some(ops) = framework.stream.as_ref().filter(|_| is_imported(py, framework)) else {
                 continue;
             };
-            let loaded = loaded::load(py, framework, Endpoints::of(framework));
+            let loaded = loaded::load(py, framework);
             match loaded.map_err(PyErr::from).and_then(|loaded| enter(&slf, loaded, ops, handle)) {
                 Ok(visit) => entered.extend(visit),
                 // It is left out, so that the others can be used.
@@ -183,19 +182,19 @@ impl ThreadStream {
 /// Enters a stream in a framework; `None` if the framework does not have the device or has no streams.
 fn enter(
     slf: &Bound<'_, ThreadStream>,
-    loaded: &LoadedFramework,
+    loaded: Loaded<'_>,
     ops: &Streams,
     handle: usize,
 ) -> PyResult<Option<EnteredFramework>> {
     let (py, index) = (slf.py(), slf.get().index);
-    if index >= loaded.accelerators(py) {
+    if index >= loaded.accelerators() {
         return Ok(None);
     }
     let none = || py.None().into_bound(py);
-    let device = device::object(py, loaded, Device::Accelerator(index))?.unwrap_or_else(none);
+    let device = loaded.device_object(Device::Accelerator(index))?.unwrap_or_else(none);
     let scope = loaded.framework.device.scope;
     // CuPy refuses a stream while another device is current.
-    let scope = scope.map(|scope| scope.call(py, [loaded.module(py), &device])).transpose()?;
+    let scope = scope.map(|scope| scope.call(loaded, [&device])).transpose()?;
     if let Some(scope) = &scope {
         scope.call_method0(pyo3::intern!(py, "__enter__"))?;
     }
@@ -214,22 +213,22 @@ fn enter(
 /// As [`enter`], with the device current.
 fn enter_stream(
     slf: &Bound<'_, ThreadStream>,
-    loaded: &LoadedFramework,
+    loaded: Loaded<'_>,
     ops: &Streams,
     handle: usize,
     device: &Bound<'_, PyAny>,
 ) -> PyResult<Option<EnteredFramework>> {
-    let (py, index, module) = (slf.py(), slf.get().index, loaded.module(slf.py()));
-    let Some(Current { handle: before, object }) = streams::current(py, loaded, index)? else {
+    let (py, index) = (slf.py(), slf.get().index);
+    let Some(Current { handle: before, object }) = streams::current(loaded, index)? else {
         return Ok(None);
     };
     // SAFETY: both streams are of this device; the framework's object is held, and the thread's own stream
     // is never destroyed.
     unsafe { driver::order(index, before, handle) }?;
     let (number, number_of_device) = (PyInt::new(py, handle), PyInt::new(py, index));
-    let names = [module, number.as_any(), device, number_of_device.as_any(), slf.as_any()];
-    let stream = ops.wrap.call(py, names)?;
-    let stream = ops.scope.call(py, [module, &stream])?;
+    let names = [number.as_any(), device, number_of_device.as_any(), slf.as_any()];
+    let stream = ops.wrap.call(loaded, names)?;
+    let stream = ops.scope.call(loaded, [&stream])?;
     stream.call_method0(pyo3::intern!(py, "__enter__"))?;
     Ok(Some(EnteredFramework {
         stream: stream.unbind(),

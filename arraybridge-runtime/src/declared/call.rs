@@ -13,7 +13,6 @@ use super::options::OutputType;
 use super::result::{self, ResultScope};
 use super::{ladder, scope};
 use crate::framework::device;
-use crate::framework::endpoints::Endpoints;
 use crate::framework::loaded;
 use crate::framework::spec::{Framework, Memory};
 use crate::interpreter::error::{Error, Result};
@@ -154,8 +153,8 @@ impl<'a, 'py> Call<'a, 'py> {
         {
             return Ok(function.clone());
         }
-        let loaded = loaded::load(py, framework, Endpoints::of(framework))?;
-        translate.call(py, [loaded.module(py), function])
+        let loaded = loaded::load(py, framework)?;
+        translate.call(loaded, [function])
     }
 
     /// Whether the conversion of the result waits for it anyway. To wait earlier shows the ladder what the

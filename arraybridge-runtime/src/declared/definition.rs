@@ -121,14 +121,8 @@ impl Definition {
             OutputType::Fixed(framework) => framework.name,
             OutputType::Input => "input",
         };
-        Record {
-            source: self.options.input.name.into(),
-            target: output.into(),
-            route: "call".into(),
-            how: self.name.clone().into(),
-            why: error.map(Into::into),
-            ..Record::default()
-        }
+        let call = Record::between(self.options.input.name, output, "call", self.name.clone());
+        Record { why: error.map(Into::into), ..call }
     }
 
     /// How arrays are narrowed whose dtype their target lacks; `None` if that is an error.

@@ -7,7 +7,6 @@ use super::names;
 use super::tiles::Tiles;
 use crate::declared::ladder::{Join, Rung};
 use crate::framework::device::Placement;
-use crate::framework::endpoints::Endpoints;
 use crate::framework::spec::{DType, Framework};
 use crate::host::cast::Scaling;
 use crate::interpreter::error::{Error, Result};
@@ -244,11 +243,10 @@ impl<'py> Keywords<'_, 'py> {
     }
 
     fn device(&self, framework: &'static Framework) -> Result<Placement> {
-        let endpoints = Endpoints::of(framework);
         match (self.get("device")?, self.get("gpu_id")?) {
             (None, None) => Ok(Placement::Auto),
-            (Some(device), None) => Placement::from_device(&device, endpoints),
-            (None, Some(index)) => Placement::from_gpu_id(&index, endpoints),
+            (Some(device), None) => Placement::from_device(&device, framework),
+            (None, Some(index)) => Placement::from_gpu_id(&index, framework),
             (Some(_), Some(_)) => {
                 let text = "device demands a device and gpu_id prefers one; give only one of them";
                 Err(Error::Type(text.to_owned()))

@@ -262,7 +262,7 @@ fn fit_by_name<'py>(
 /// Whether a framework has no accelerator on this machine, so that there is no device to choose.
 fn has_host_only(py: Python<'_>, framework: &'static Framework) -> bool {
     match loaded::if_loaded(py, framework) {
-        Some(loaded) => loaded.accelerators(py) == 0,
+        Some(loaded) => loaded.accelerators() == 0,
         // The general way loads the framework and finds out.
         None => !scope::applies_to(framework),
     }

@@ -9,7 +9,6 @@ use super::options::{Options, OutputType};
 use crate::convert::trace;
 use crate::convert::{self, Request};
 use crate::framework::detect::{self, Class};
-use crate::framework::endpoints::Endpoints;
 use crate::framework::generated::MemoryType;
 use crate::framework::loaded;
 use crate::framework::spec::Framework;
@@ -222,16 +221,11 @@ fn convert_to_output<'py>(
     };
     // Memory of an immutable array is not shared with an array that can be written to.
     let is_asked_for = call.definition.options.writable && !output.immutable;
-    let for_writing = class.framework.immutable && (is_asked_for || !respects_read_only(output));
+    let for_writing = class.framework.immutable && (is_asked_for || output.can_be_written());
     let copy = if for_writing && is_asked_for { Some(true) } else { copy };
     let request = Request { copy, for_writing, ..Request::default() };
     let narrowing = || call.definition.narrowing(call.py);
     Ok(convert::convert_narrowed(array, output, &request, narrowing)?.0)
-}
-
-/// Whether a framework's arrays cannot be written to if their memory is read-only.
-fn respects_read_only(framework: &Framework) -> bool {
-    framework.immutable || framework.import.as_ref().is_some_and(|import| import.read_only)
 }
 
 /// Whether an array has the dtype that the policy asks for. A cheap test: false if that is not obvious.
@@ -316,6 +310,6 @@ pub fn wait(framework: &'static Framework, result: &Bound<'_, PyAny>) -> PyResul
         return Ok(());
     }
     let py = result.py();
-    let loaded = loaded::load(py, framework, Endpoints::of(framework)).map_err(PyErr::from)?;
-    ready.call(py, [loaded.module(py), result]).map(drop)
+    let loaded = loaded::load(py, framework).map_err(PyErr::from)?;
+    ready.call(loaded, [result]).map(drop)
 }

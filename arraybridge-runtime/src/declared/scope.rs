@@ -6,9 +6,8 @@ use super::arguments::{self, ArgumentSlot, ArgumentSlots};
 use super::options::Options;
 use crate::cuda::driver;
 use crate::cuda::streams::{self, Loan};
-use crate::framework::device::{self, Device, Placement};
-use crate::framework::endpoints::Endpoints;
-use crate::framework::loaded::{self, LoadedFramework};
+use crate::framework::device::{Device, Placement};
+use crate::framework::loaded::{self, Loaded};
 use crate::framework::spec::{Framework, Memory};
 
 /// Whether a framework may need a device to be made current.
@@ -31,8 +30,8 @@ pub fn call_device<'py>(
     if slots.is_empty() {
         return Ok(None);
     }
-    let loaded = loaded::load(py, framework, Endpoints::of(framework)).map_err(PyErr::from)?;
-    match arguments::call_placement(py, loaded, options, slots)? {
+    let loaded = loaded::load(py, framework).map_err(PyErr::from)?;
+    match arguments::call_placement(loaded, options, slots)? {
         Placement::On(device) => Ok(Some(device)),
         _ => Ok(None),
     }
@@ -54,22 +53,22 @@ pub fn enter<'py, T>(
     body: impl FnOnce() -> PyResult<T>,
 ) -> PyResult<T> {
     let Some(Device::Accelerator(index)) = device else { return body() };
-    let loaded = loaded::load(py, framework, Endpoints::of(framework)).map_err(PyErr::from)?;
-    streams::with_device(py, loaded, index, || {
+    let loaded = loaded::load(py, framework).map_err(PyErr::from)?;
+    streams::with_device(loaded, index, || {
         let done = body();
-        end_loans(py, loaded, index, slots, used);
+        end_loans(loaded, index, slots, used);
         done
     })
 }
 
 /// Ends the loans of a call's arguments.
 fn end_loans<'py>(
-    py: Python<'py>,
-    borrower: &LoadedFramework,
+    borrower: Loaded<'py>,
     index: usize,
     slots: &ArgumentSlots<'py>,
     used: impl Fn(&ArgumentSlot<'py>) -> Option<Bound<'py, PyAny>>,
 ) {
+    let py = borrower.py();
     let is_lent = |slot: &&ArgumentSlot<'py>| {
         !slot.is_opened() && !slot.is_of(borrower.framework) && is_on_accelerator(py, slot)
     };
@@ -77,7 +76,7 @@ fn end_loans<'py>(
     if lent.peek().is_none() || !driver::is_present() {
         return;
     }
-    match streams::current(py, borrower, index) {
+    match streams::current(borrower, index) {
         Ok(Some(stream)) => {
             let loans = lent
                 .filter_map(|slot| Some(Loan { lender: slot.class.framework, owner: used(slot)? }));
@@ -95,8 +94,8 @@ fn end_loans<'py>(
 pub fn is_on_accelerator(py: Python<'_>, slot: &ArgumentSlot<'_>) -> bool {
     let framework = slot.class.framework;
     let on_device = || -> PyResult<bool> {
-        let loaded = loaded::load(py, framework, Endpoints::of(framework)).map_err(PyErr::from)?;
-        Ok(matches!(device::device_of(py, loaded, &slot.value)?, Device::Accelerator(_)))
+        let loaded = loaded::load(py, framework).map_err(PyErr::from)?;
+        Ok(matches!(loaded.device_of(&slot.value)?, Device::Accelerator(_)))
     };
     framework.memory != Memory::Host && on_device().unwrap_or(false)
 }

@@ -4,10 +4,11 @@ use pyo3::prelude::*;
 use pyo3::types::PyList;
 
 use super::Declared;
-use super::arguments::{ArgumentSlot, ArgumentSlots, length_along};
+use super::arguments::{ArgumentSlot, ArgumentSlots};
 use super::call::Call;
 use super::result::{self, ResultScope};
 use crate::interpreter::error::{Error, Result};
+use crate::memory::shape;
 use crate::slices::{self, Merge};
 
 impl<'py> Call<'_, 'py> {
@@ -81,7 +82,7 @@ impl<'py> Call<'_, 'py> {
             .iter()
             .enumerate()
             .filter(|(index, slot)| *index == 0 || self.is_sliced(slot))
-            .filter_map(|(_, slot)| length_along(&slot.value, axis));
+            .filter_map(|(_, slot)| shape::length_along(&slot.value, axis));
         let Some(lead) = lengths.next() else { return Ok(()) };
         match lengths.find(|length| *length != lead) {
             None => Ok(()),

@@ -3,10 +3,9 @@
 use pyo3::prelude::*;
 use pyo3::types::PyModule;
 
-use crate::framework::device::{self, Device};
-use crate::framework::endpoints::Endpoints;
+use crate::framework::device::Device;
 use crate::framework::generated::MemoryType;
-use crate::framework::loaded::{self, LoadedFramework};
+use crate::framework::loaded::{self, Loaded};
 use crate::framework::oom;
 use crate::framework::spec::Framework;
 use crate::interpreter::error::{Result, first_line};
@@ -75,9 +74,8 @@ fn may_have_accelerator(py: Python<'_>, framework: &'static Framework) -> bool {
         return false;
     }
     match framework.clear.is_empty() {
-        true => loaded::if_loaded(py, framework).is_some_and(LoadedFramework::has_counted_any),
-        false => loaded::load(py, framework, Endpoints::of(framework))
-            .is_ok_and(|loaded| loaded.accelerators(py) > 0),
+        true => loaded::if_loaded(py, framework).is_some_and(Loaded::has_counted_any),
+        false => loaded::load(py, framework).is_ok_and(|loaded| loaded.accelerators() > 0),
     }
 }
 
@@ -95,8 +93,8 @@ fn clear(
     if framework.clear.is_empty() || !loaded::is_imported(py, framework) {
         return Ok(());
     }
-    let loaded = loaded::load(py, framework, Endpoints::of(framework))?;
-    let count = loaded.accelerators(py);
+    let loaded = loaded::load(py, framework)?;
+    let count = loaded.accelerators();
     let devices = match device {
         None => 0..count,
         Some(index) if index < count => index..index + 1,
@@ -104,9 +102,9 @@ fn clear(
     };
     for index in devices {
         let ops = |_: Option<&Bound<'_, PyAny>>| {
-            framework.clear.iter().try_for_each(|op| op.call(py, [loaded.module(py)]).map(drop))
+            framework.clear.iter().try_for_each(|op| op.call(loaded, []).map(drop))
         };
-        let done = device::within(py, loaded, Device::Accelerator(index), ops);
+        let done = loaded.within(Device::Accelerator(index), ops);
         let error = match done {
             Ok(()) => None,
             // Memory has run out already, so this is a failure like any other.

@@ -5,22 +5,9 @@
 
 use pyo3::prelude::*;
 
-use crate::framework::loaded::LoadedFramework;
-use crate::framework::op::Scope;
+use crate::framework::loaded::Loaded;
 use crate::framework::spec::{DType, Framework, Guard, Kind, Memory, Missing, Op, ReasonRole};
 use crate::interpreter::error::attempt;
-
-impl<const N: usize> Op<N> {
-    /// Runs the operation and takes the truth value of what it returns.
-    ///
-    /// # Errors
-    ///
-    /// What the framework raises.
-    #[inline]
-    pub fn holds<'py>(&self, py: Python<'py>, scope: Scope<'_, 'py, N>) -> PyResult<bool> {
-        self.call(py, scope)?.is_truthy()
-    }
-}
 
 impl Guard {
     /// Whether it is asked for arrays with dtypes of this kind.
@@ -35,53 +22,40 @@ impl Guard {
     ///
     /// What the framework raises.
     #[inline]
-    pub fn holds<'py>(
-        &self,
-        py: Python<'py>,
-        loaded: &LoadedFramework,
-        data: &Bound<'py, PyAny>,
-    ) -> PyResult<bool> {
-        self.when.holds(py, [loaded.module(py), data])
+    pub fn holds<'py>(&self, loaded: Loaded<'py>, data: &Bound<'py, PyAny>) -> PyResult<bool> {
+        self.when.holds(loaded, [data])
     }
 
-    fn holds_or_raises<'py>(
-        &self,
-        py: Python<'py>,
-        loaded: &LoadedFramework,
-        data: &Bound<'py, PyAny>,
-    ) -> bool {
-        attempt(py, self.holds(py, loaded, data)).unwrap_or(true)
+    fn holds_or_raises<'py>(&self, loaded: Loaded<'py>, data: &Bound<'py, PyAny>) -> bool {
+        let py = loaded.py();
+        attempt(py, self.holds(loaded, data)).unwrap_or(true)
     }
 }
 
-impl LoadedFramework {
+impl<'py> Loaded<'py> {
     /// Whether a guard holds for an array, of those for a kind of dtype or of all.
     #[inline]
-    pub fn is_guarded<'py>(
-        &self,
-        py: Python<'py>,
-        data: &Bound<'py, PyAny>,
-        kind: Option<Kind>,
-    ) -> bool {
+    pub fn is_guarded(self, data: &Bound<'py, PyAny>, kind: Option<Kind>) -> bool {
         let mut guards = self.framework.guards.iter();
         guards.any(|guard| {
-            kind.is_none_or(|kind| guard.is_for(kind)) && guard.holds_or_raises(py, self, data)
+            kind.is_none_or(|kind| guard.is_for(kind)) && guard.holds_or_raises(self, data)
         })
     }
 
     /// Whether operations on the array are recorded for a gradient; `None` if its table has no guard
     /// that answers this.
-    pub fn is_recorded<'py>(&self, py: Python<'py>, data: &Bound<'py, PyAny>) -> Option<bool> {
+    pub fn is_recorded(self, data: &Bound<'py, PyAny>) -> Option<bool> {
         let mut guards = self.framework.guards.iter();
         let guard = guards.find(|guard| guard.role == Some(ReasonRole::Gradient))?;
-        Some(guard.holds_or_raises(py, self, data))
+        Some(guard.holds_or_raises(self, data))
     }
 
     /// Whether operations on arrays that do not say so may be recorded for a gradient now.
-    pub fn may_record(&self, py: Python<'_>) -> bool {
+    pub fn may_record(self) -> bool {
+        let py = self.py();
         let Framework { recording, guards, refuse, memory, .. } = self.framework;
         if let Some(recording) = recording {
-            return attempt(py, recording.holds(py, [self.module(py)])).unwrap_or(true);
+            return attempt(py, recording.holds(self, [])).unwrap_or(true);
         }
         let says = guards.iter().any(|guard| guard.role == Some(ReasonRole::Gradient));
         let traces = refuse.iter().any(|refusal| refusal.role == Some(ReasonRole::Traced));
@@ -89,54 +63,54 @@ impl LoadedFramework {
     }
 
     /// Whether an operation on the array is recorded for a gradient, or may be.
-    pub fn records<'py>(&self, py: Python<'py>, data: &Bound<'py, PyAny>) -> bool {
-        self.is_recorded(py, data) == Some(true) || self.may_record(py)
+    pub fn records(self, data: &Bound<'py, PyAny>) -> bool {
+        self.is_recorded(data) == Some(true) || self.may_record()
     }
 
     /// Whether a transformation of functions is at work in this thread, in which others would not take part.
-    pub fn is_transforming(&self, py: Python<'_>) -> bool {
-        let holds = |op: &Op<1>| attempt(py, op.holds(py, [self.module(py)])).unwrap_or(true);
+    pub fn is_transforming(self) -> bool {
+        let py = self.py();
+        let holds = |op: &Op<0>| attempt(py, op.holds(self, [])).unwrap_or(true);
         self.framework.transforming.as_ref().is_some_and(holds)
     }
 
     /// Whether operations on ordinary arrays become part of a program in this thread.
-    pub fn is_tracing(&self, py: Python<'_>) -> bool {
-        let holds = |op: &Op<1>| attempt(py, op.holds(py, [self.module(py)])).unwrap_or(false);
+    pub fn is_tracing(self) -> bool {
+        let py = self.py();
+        let holds = |op: &Op<0>| attempt(py, op.holds(self, [])).unwrap_or(false);
         self.framework.tracing.as_ref().is_some_and(holds)
     }
 
     /// Whether operations on an ordinary array that says nothing may be recorded: for a gradient, or by a trace.
-    pub fn watches(&self, py: Python<'_>) -> bool {
-        self.may_record(py) || self.is_tracing(py)
+    pub fn watches(self) -> bool {
+        self.may_record() || self.is_tracing()
     }
 
     /// Whether an array of a refused class stands for one while a function is traced.
-    pub fn is_tracer(&self, why: &str) -> bool {
+    pub fn is_tracer(self, why: &str) -> bool {
         let mut refusals = self.framework.refuse.iter();
         refusals.any(|refusal| refusal.why == why && refusal.role == Some(ReasonRole::Traced))
     }
 
     /// The reason why an array has no memory to export, if the table knows it.
-    pub fn reason<'py>(&self, py: Python<'py>, data: &Bound<'py, PyAny>) -> Option<&'static Guard> {
-        let holds = |reason: &&Guard| attempt(py, reason.holds(py, self, data)).unwrap_or(false);
+    pub fn reason(self, data: &Bound<'py, PyAny>) -> Option<&'static Guard> {
+        let py = self.py();
+        let holds = |reason: &&Guard| attempt(py, reason.holds(self, data)).unwrap_or(false);
         self.framework.reasons.iter().find(holds)
     }
 
     /// Whether a transformation wraps an array: it has no memory, and operations work on it.
-    pub fn is_lifted<'py>(&self, py: Python<'py>, data: &Bound<'py, PyAny>) -> bool {
-        self.reason(py, data).is_some_and(|reason| reason.role == Some(ReasonRole::Lifted))
+    pub fn is_lifted(self, data: &Bound<'py, PyAny>) -> bool {
+        self.reason(data).is_some_and(|reason| reason.role == Some(ReasonRole::Lifted))
     }
 
     /// The reason why even the framework itself must not read an array, if the table knows one.
     #[inline]
-    pub fn released<'py>(
-        &self,
-        py: Python<'py>,
-        data: &Bound<'py, PyAny>,
-    ) -> Option<&'static Guard> {
+    pub fn released(self, data: &Bound<'py, PyAny>) -> Option<&'static Guard> {
+        let py = self.py();
         let is_released = |reason: &&Guard| reason.role == Some(ReasonRole::Released);
         let reason = self.framework.reasons.iter().find(is_released)?;
-        attempt(py, reason.holds(py, self, data)).unwrap_or(false).then_some(reason)
+        attempt(py, reason.holds(self, data)).unwrap_or(false).then_some(reason)
     }
 
     /// The condition that makes a dtype absent now, if there is one.
@@ -145,9 +119,9 @@ impl LoadedFramework {
     ///
     /// What the framework raises.
     #[inline]
-    pub fn missing(&self, py: Python<'_>, dtype: DType) -> PyResult<Option<&'static Missing>> {
+    pub fn missing(self, dtype: DType) -> PyResult<Option<&'static Missing>> {
         for missing in self.framework.missing {
-            if missing.dtypes.contains(dtype) && missing.when.holds(py, [self.module(py)])? {
+            if missing.dtypes.contains(dtype) && missing.when.holds(self, [])? {
                 return Ok(Some(missing));
             }
         }
@@ -161,6 +135,7 @@ mod tests {
 
     use super::*;
     use crate::framework::generated::statics::{JAX, NUMPY, PYCLESPERANTO, TENSORFLOW, TORCH};
+    use crate::framework::loaded::LoadedFramework;
     use crate::framework::spec::Framework;
 
     const FAKE: &std::ffi::CStr = c"
@@ -191,7 +166,7 @@ def no():
     /// A framework whose module is a fake, and a way to make its arrays.
     fn with_fake(
         framework: &'static Framework,
-        test: impl Fn(Python<'_>, &LoadedFramework, &dyn Fn(&str) -> Py<PyAny>),
+        test: impl Fn(Python<'_>, Loaded<'_>, &dyn Fn(&str) -> Py<PyAny>),
     ) {
         Python::attach(|py| {
             let module = PyModule::new(py, "fake").unwrap();
@@ -200,16 +175,15 @@ def no():
                 let code = std::ffi::CString::new(format!("Tensor({attributes})")).unwrap();
                 py.eval(&code, Some(&module.dict()), None).unwrap().unbind()
             };
-            let loaded = LoadedFramework::new(framework, module.clone().into_any().unbind());
-            test(py, &loaded, &array);
+            let known = LoadedFramework::new(framework, module.clone().into_any().unbind());
+            test(py, Loaded { py, known: Box::leak(Box::new(known)) }, &array);
         });
     }
 
     #[test]
     fn a_guard_that_cannot_be_asked_holds() {
         with_fake(&TORCH, |py, loaded, array| {
-            let is_guarded =
-                |attributes, kind| loaded.is_guarded(py, array(attributes).bind(py), kind);
+            let is_guarded = |attributes, kind| loaded.is_guarded(array(attributes).bind(py), kind);
             assert!(!is_guarded("", None));
             assert!(is_guarded("requires_grad=True", None));
             assert!(is_guarded("requires_grad=broken", None));
@@ -221,23 +195,23 @@ def no():
     fn a_guard_is_asked_for_its_kinds_of_dtypes_alone() {
         with_fake(&TORCH, |py, loaded, array| {
             let conjugate = array("is_conj=lambda: True");
-            assert!(!loaded.is_guarded(py, conjugate.bind(py), Some(Kind::Float)));
-            assert!(loaded.is_guarded(py, conjugate.bind(py), Some(Kind::Complex)));
+            assert!(!loaded.is_guarded(conjugate.bind(py), Some(Kind::Float)));
+            assert!(loaded.is_guarded(conjugate.bind(py), Some(Kind::Complex)));
             let broken = array("requires_grad=broken");
-            assert!(!loaded.is_guarded(py, broken.bind(py), Some(Kind::Signed)));
+            assert!(!loaded.is_guarded(broken.bind(py), Some(Kind::Signed)));
         });
     }
 
     #[test]
     fn the_guard_with_the_role_answers_for_gradients() {
         with_fake(&TORCH, |py, loaded, array| {
-            let is_recorded = |attributes| loaded.is_recorded(py, array(attributes).bind(py));
+            let is_recorded = |attributes| loaded.is_recorded(array(attributes).bind(py));
             assert_eq!(is_recorded("is_conj=lambda: True"), Some(false));
             assert_eq!(is_recorded("requires_grad=True"), Some(true));
             assert_eq!(is_recorded("requires_grad=broken"), Some(true));
         });
         with_fake(&JAX, |py, loaded, array| {
-            assert_eq!(loaded.is_recorded(py, array("").bind(py)), None);
+            assert_eq!(loaded.is_recorded(array("").bind(py)), None);
         });
     }
 
@@ -245,7 +219,7 @@ def no():
     fn a_framework_that_does_not_say_whether_it_records_may() {
         let may_record = |framework| {
             let found = std::cell::Cell::new(false);
-            with_fake(framework, |py, loaded, _| found.set(loaded.may_record(py)));
+            with_fake(framework, |_, loaded, _| found.set(loaded.may_record()));
             found.get()
         };
         for framework in [&NUMPY, &JAX, &PYCLESPERANTO] {
@@ -265,9 +239,9 @@ def no():
 
     #[test]
     fn a_table_says_what_is_traced() {
-        with_fake(&TORCH, |py, loaded, _| {
+        with_fake(&TORCH, |_, loaded, _| {
             // The fake module cannot be asked.
-            assert!(!loaded.is_tracing(py));
+            assert!(!loaded.is_tracing());
             assert!(loaded.is_tracer("symbolic") && !loaded.is_tracer("sparse"));
         });
     }
@@ -275,7 +249,7 @@ def no():
     #[test]
     fn a_reason_that_cannot_be_asked_is_passed_over() {
         with_fake(&TORCH, |py, loaded, array| {
-            let reason = |attributes| loaded.reason(py, array(attributes).bind(py)).map(|r| r.why);
+            let reason = |attributes| loaded.reason(array(attributes).bind(py)).map(|r| r.why);
             // The fake module lacks what the last reason asks.
             assert_eq!(reason(""), None);
             assert_eq!(reason("is_nested=True"), Some("nested (call to_padded_tensor(0.0) first)"));
@@ -288,15 +262,15 @@ def no():
 
     #[test]
     fn a_dtype_is_missing_while_the_condition_holds() {
-        with_fake(&JAX, |py, loaded, _| {
-            let missing = |dtype| loaded.missing(py, dtype).unwrap().is_some();
+        with_fake(&JAX, |_, loaded, _| {
+            let missing = |dtype| loaded.missing(dtype).unwrap().is_some();
             assert!(missing(DType::Float64) && !missing(DType::Float32));
-            let config = loaded.module(py).getattr("config").unwrap();
+            let config = loaded.module().getattr("config").unwrap();
             config.setattr("jax_enable_x64", true).unwrap();
             assert!(!missing(DType::Float64));
             config.delattr("jax_enable_x64").unwrap();
-            assert!(loaded.missing(py, DType::Float64).is_err());
-            assert!(loaded.missing(py, DType::Float32).is_ok());
+            assert!(loaded.missing(DType::Float64).is_err());
+            assert!(loaded.missing(DType::Float32).is_ok());
         });
     }
 }

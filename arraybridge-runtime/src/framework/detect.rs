@@ -24,7 +24,7 @@ pub enum Role {
     /// An array.
     Array,
     /// A wrapper around an array. Scope of the op: `module, data`.
-    Value(&'static Op<2>),
+    Value(&'static Op<1>),
     /// Not a plain array, for this reason.
     Refused(&'static str),
 }

@@ -15,18 +15,32 @@ pub struct Endpoints {
 }
 
 impl Endpoints {
-    /// One framework at both ends, for an error about an array that is not converted.
-    pub fn of(framework: &'static Framework) -> Endpoints {
-        Endpoints { source: framework, target: framework }
+    /// Names both ends in an error that names one framework, since whoever raised it knows no other.
+    #[cold]
+    pub fn name_in(self, mut error: Error) -> Error {
+        if let Error::Conversion(found) = &mut error
+            && found.source == found.target
+        {
+            (found.source, found.target) = (self.source.name.into(), self.target.name);
+        }
+        error
     }
 
     /// An error between these endpoints.
     #[cold]
     pub fn error(&self, failure: Failure, method: &'static str, reason: String) -> Error {
+        self.name_in(self.target.error(failure, method, reason))
+    }
+}
+
+impl Framework {
+    /// An error about an array of this framework. The door of a conversion adds the other end.
+    #[cold]
+    pub fn error(&self, failure: Failure, method: &'static str, reason: String) -> Error {
         self.caused(failure, method, reason, None)
     }
 
-    /// An error between these endpoints with the exception behind it.
+    /// The same, with the exception behind it.
     #[cold]
     pub fn caused(
         &self,
@@ -35,10 +49,11 @@ impl Endpoints {
         reason: String,
         cause: Option<PyErr>,
     ) -> Error {
+        let (source, target) = (self.name.into(), self.name);
         Error::Conversion(Box::new(ConversionError {
             failure,
-            source: self.source.name.into(),
-            target: self.target.name,
+            source,
+            target,
             method,
             reason,
             place: None,

@@ -1,23 +1,23 @@
 //! Imported frameworks, and what is looked up in each once per process: its module, its dtype
 //! objects, its devices.
 
+use std::ops::Deref;
 use std::sync::OnceLock;
 
 use pyo3::exceptions::{PyModuleNotFoundError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyInt, PyString, PyType};
+use pyo3::types::{PyString, PyType};
 
 use crate::dlpack::exchange::Exchange;
-use crate::framework::device::{self, Device};
-use crate::framework::endpoints::Endpoints;
 use crate::framework::generated::MemoryType;
+use crate::framework::op::{Outcome, Scope};
 use crate::framework::shortcuts::{self, ShortCut};
 use crate::framework::spec::{ArrayOps, DType, DTypeSet, Export, Framework, Memory, Op};
 use crate::framework::tried::{Compared, Tried};
 use crate::interpreter::error::{Error, Failure, Result, first_line};
-use crate::interpreter::interrupt::{self, is_interrupt};
-use crate::interpreter::{detached, error, fork};
+use crate::interpreter::interrupt::is_interrupt;
+use crate::interpreter::{detached, error};
 use crate::memory::numpy_array;
 
 /// An imported framework.
@@ -26,11 +26,11 @@ pub struct LoadedFramework {
     pub framework: &'static Framework,
     module: Py<PyAny>,
     dtypes: PyOnceLock<Vec<(DType, Py<PyAny>)>>,
-    accelerators: OnceLock<usize>,
+    pub(super) accelerators: OnceLock<usize>,
     exchange: PyOnceLock<Option<Exchange>>,
-    fast: PyOnceLock<Option<&'static Op<3>>>,
-    host: PyOnceLock<Py<PyAny>>,
-    several_hosts: OnceLock<bool>,
+    fast: PyOnceLock<Option<&'static Op<2>>>,
+    pub(super) host: PyOnceLock<Py<PyAny>>,
+    pub(super) several_hosts: OnceLock<bool>,
     unversioned: OnceLock<()>,
     lacking: PyOnceLock<Lacking>,
     /// What of its table was tried out.
@@ -60,55 +60,40 @@ static LOADED: [PyOnceLock<LoadedFramework>; MemoryType::COUNT] =
 /// # Errors
 ///
 /// [`Failure::NotInstalled`] when the module cannot be imported or its `init` fails, whatever it raises.
-pub fn load<'py>(
-    py: Python<'py>,
-    framework: &'static Framework,
-    ends: Endpoints,
-) -> Result<&'py LoadedFramework> {
+pub fn load<'py>(py: Python<'py>, framework: &'static Framework) -> Result<Loaded<'py>> {
     let cell = &LOADED[framework.memory_type as usize];
     match cell.get(py) {
-        Some(loaded) => Ok(loaded),
-        None => import(py, framework, ends),
+        Some(known) => Ok(Loaded { py, known }),
+        None => import(py, framework),
     }
 }
 
 /// The framework, if it was loaded before. Never imports it.
 #[inline]
-pub fn if_loaded<'py>(
-    py: Python<'py>,
-    framework: &'static Framework,
-) -> Option<&'py LoadedFramework> {
-    LOADED[framework.memory_type as usize].get(py)
+pub fn if_loaded<'py>(py: Python<'py>, framework: &'static Framework) -> Option<Loaded<'py>> {
+    LOADED[framework.memory_type as usize].get(py).map(|known| Loaded { py, known })
 }
 
 #[cold]
-fn import<'py>(
-    py: Python<'py>,
-    framework: &'static Framework,
-    ends: Endpoints,
-) -> Result<&'py LoadedFramework> {
+fn import<'py>(py: Python<'py>, framework: &'static Framework) -> Result<Loaded<'py>> {
     detached::watch_finalization(py)?;
     numpy_array::load(py)?;
     let module = py
         .import(framework.module)
-        .map_err(|error| import_failed(py, framework, ends, error))?
+        .map_err(|error| import_failed(py, framework, error))?
         .into_any();
     let cell = &LOADED[framework.memory_type as usize];
     // Another thread waits meanwhile, so that `init` is called once.
-    cell.get_or_try_init(py, || {
+    let known = cell.get_or_try_init(py, || {
         if let Some(init) = framework.init {
-            init.call(py, [&module]).map_err(|error| import_failed(py, framework, ends, error))?;
+            (init.call)(&module, []).map_err(|error| import_failed(py, framework, error))?;
         }
-        Ok(LoadedFramework::new(framework, module.unbind()))
-    })
+        Ok::<_, Error>(LoadedFramework::new(framework, module.unbind()))
+    })?;
+    Ok(Loaded { py, known })
 }
 
-fn import_failed(
-    py: Python<'_>,
-    framework: &'static Framework,
-    ends: Endpoints,
-    error: PyErr,
-) -> Error {
+fn import_failed(py: Python<'_>, framework: &'static Framework, error: PyErr) -> Error {
     if is_interrupt(py, &error) {
         return Error::Python(error);
     }
@@ -126,7 +111,7 @@ fn import_failed(
              example with `pip install --force-reinstall {install}`"
         ),
     };
-    ends.caused(Failure::NotInstalled, "import", reason, Some(error))
+    framework.caused(Failure::NotInstalled, "import", reason, Some(error))
 }
 
 /// Whether an import failed because the framework itself was not found, as opposed to something that
@@ -156,16 +141,41 @@ impl LoadedFramework {
             write: Compared::default(),
         }
     }
+}
+
+/// A loaded framework, bound to the interpreter as PyO3 binds an object.
+#[derive(Clone, Copy)]
+pub struct Loaded<'py> {
+    pub(super) py: Python<'py>,
+    pub(super) known: &'py LoadedFramework,
+}
+
+impl Deref for Loaded<'_> {
+    type Target = LoadedFramework;
+
+    #[inline]
+    fn deref(&self) -> &LoadedFramework {
+        self.known
+    }
+}
+
+impl<'py> Loaded<'py> {
+    /// The interpreter.
+    #[inline]
+    pub fn py(self) -> Python<'py> {
+        self.py
+    }
 
     /// The module.
     #[inline]
-    pub fn module<'py>(&self, py: Python<'py>) -> &Bound<'py, PyAny> {
-        self.module.bind(py)
+    pub fn module(self) -> &'py Bound<'py, PyAny> {
+        self.known.module.bind(self.py)
     }
 
     /// The framework's own dtype object.
-    pub fn dtype_object<'py>(&self, py: Python<'py>, dtype: DType) -> Option<Bound<'py, PyAny>> {
-        let objects = self.dtype_objects(py);
+    pub fn dtype_object(self, dtype: DType) -> Option<Bound<'py, PyAny>> {
+        let py = self.py;
+        let objects = self.dtype_objects();
         objects.iter().find(|(d, _)| *d == dtype).map(|(_, object)| object.bind(py).clone())
     }
 
@@ -174,23 +184,23 @@ impl LoadedFramework {
     /// # Errors
     ///
     /// What the framework raises, and a `ValueError` if it lacks the dtype.
-    pub fn astype<'py>(
-        &self,
+    pub fn astype(
+        self,
         table: &ArrayOps,
         xp: &Bound<'py, PyAny>,
         array: &Bound<'py, PyAny>,
         dtype: DType,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let py = array.py();
-        let Some(object) = self.dtype_object(py, dtype) else {
+        let Some(object) = self.dtype_object(dtype) else {
             let title = self.framework.title;
             return Err(Error::Value(format!("{title} has no {dtype}")).into());
         };
-        table.astype.call(py, [self.module(py), xp, array, &object])
+        table.astype.call(self, [xp, array, &object])
     }
 
-    fn dtype_objects(&self, py: Python<'_>) -> &[(DType, Py<PyAny>)] {
-        self.dtypes.get_or_init(py, || {
+    fn dtype_objects(self) -> &'py [(DType, Py<PyAny>)] {
+        let py = self.py;
+        self.known.dtypes.get_or_init(py, || {
             if self.framework.dtypes.iter().any(|d| !d.is_numpy()) {
                 // NumPy, CuPy and JAX know these names once ml_dtypes is imported.
                 let _ = py.import("ml_dtypes");
@@ -200,16 +210,26 @@ impl LoadedFramework {
                 let name = names.iter().find(|(d, _)| *d == dtype).map_or(dtype.name(), |(_, n)| n);
                 let name = PyString::new(py, name).into_any();
                 // The installed version may lack the dtype.
-                let object = self.framework.dtype.call(py, [self.module(py), &name]).ok()?;
+                let object = self.framework.dtype.call(self, [&name]).ok()?;
                 Some((dtype, object.unbind()))
             });
             objects.collect()
         })
     }
 
+    /// The element type of an array, `None` if it has none that we know.
+    pub fn dtype(self, data: &Bound<'_, PyAny>) -> Option<DType> {
+        if let Some(array) = numpy_array::array(data) {
+            return numpy_array::dtype_of(array);
+        }
+        let object = error::attempt(self.py, data.getattr(pyo3::intern!(self.py, "dtype")))?;
+        self.dtype_of(&object)
+    }
+
     /// The dtype of one of the framework's dtype objects.
-    pub fn dtype_of(&self, py: Python<'_>, object: &Bound<'_, PyAny>) -> Option<DType> {
-        let objects = self.dtype_objects(py);
+    pub fn dtype_of(self, object: &Bound<'_, PyAny>) -> Option<DType> {
+        let py = self.py;
+        let objects = self.dtype_objects();
         if let Some((dtype, _)) = objects.iter().find(|(_, other)| other.is(object)) {
             return Some(*dtype);
         }
@@ -225,8 +245,9 @@ impl LoadedFramework {
 
     /// The dtype of an object that is one of the framework's dtype objects, or equal to one of the same
     /// class.
-    fn dtype_object_is(&self, py: Python<'_>, object: &Bound<'_, PyAny>) -> Option<DType> {
-        let objects = self.dtype_objects(py);
+    fn dtype_object_is(self, object: &Bound<'_, PyAny>) -> Option<DType> {
+        let py = self.py;
+        let objects = self.dtype_objects();
         let same = |other: &Bound<'_, PyAny>| {
             other.get_type().is(object.get_type()) && object.eq(other).unwrap_or(false)
         };
@@ -237,17 +258,17 @@ impl LoadedFramework {
 
     /// The C exchange table of the framework's array class, if it has one.
     #[inline]
-    pub fn exchange(&self, py: Python<'_>) -> Option<Exchange> {
+    pub fn exchange(self) -> Option<Exchange> {
+        let py = self.py;
         *self.exchange.get_or_init(py, || {
             if !shortcuts::is_on(ShortCut::Exchange) {
                 return None;
             }
             let of_class = |name: &&str| {
                 let path = name.strip_prefix(self.framework.module)?.strip_prefix('.')?;
-                let class =
-                    path.split('.').try_fold(self.module(py).clone(), |object, attribute| {
-                        object.getattr(attribute)
-                    });
+                let class = path
+                    .split('.')
+                    .try_fold(self.module().clone(), |object, attribute| object.getattr(attribute));
                 Exchange::of_type(class.ok()?.cast::<PyType>().ok()?)
             };
             self.framework.classes.iter().find_map(of_class)
@@ -260,16 +281,15 @@ impl LoadedFramework {
     /// # Errors
     ///
     /// What the framework raises.
-    pub fn export<'py>(
-        &self,
-        py: Python<'py>,
+    pub fn export(
+        self,
         export: &Export,
         [data, stream, version]: [&Bound<'py, PyAny>; 3],
     ) -> PyResult<Bound<'py, PyAny>> {
-        let module = self.module(py);
-        let versioned = || export.op.call(py, [module, data, stream, version]);
+        let py = self.py;
+        let versioned = || export.op.call(self, [data, stream, version]);
         let Some(older) = &export.unversioned else { return versioned() };
-        let unversioned = || older.call(py, [module, data, stream]);
+        let unversioned = || older.call(self, [data, stream]);
         if self.unversioned.get().is_some() {
             return unversioned();
         }
@@ -284,7 +304,8 @@ impl LoadedFramework {
     }
 
     /// What the installed version lacks of the dtypes that NumPy does not have by itself. `exchanges` tries one.
-    pub fn lacking(&self, py: Python<'_>, exchanges: impl Fn(DType) -> bool) -> Lacking {
+    pub fn lacking(self, exchanges: impl Fn(DType) -> bool) -> Lacking {
+        let py = self.py;
         let Framework { memory, to_numpy, from_numpy, .. } = self.framework;
         let untried = self.framework.not_exported.union(self.framework.not_imported);
         let (mut dtypes, mut dlpack) = (DTypeSet::of(&[]), DTypeSet::of(&[]));
@@ -294,7 +315,7 @@ impl LoadedFramework {
         *self.lacking.get_or_init(py, || {
             for dtype in self.framework.dtypes.iter().filter(|dtype| !dtype.is_numpy()) {
                 let one = DTypeSet::of(&[dtype]);
-                if self.dtype_object(py, dtype).is_none() {
+                if self.dtype_object(dtype).is_none() {
                     dtypes = dtypes.union(one);
                 } else if !untried.contains(dtype) && !exchanges(dtype) {
                     match to_numpy.is_some() && from_numpy.is_some() {
@@ -309,141 +330,31 @@ impl LoadedFramework {
 
     /// The first private import op that behaves as it should.
     #[inline]
-    pub fn fast_import(
-        &self,
-        py: Python<'_>,
-        behaves: impl Fn(&Op<3>) -> bool,
-    ) -> Option<&'static Op<3>> {
+    pub fn fast_import(self, behaves: impl Fn(&Op<2>) -> bool) -> Option<&'static Op<2>> {
+        let py = self.py;
         *self.fast.get_or_init(py, || {
             let ways =
                 self.framework.import.as_ref().filter(|_| shortcuts::is_on(ShortCut::Import))?.fast;
             ways.iter().find(|op| behaves(op))
         })
     }
+}
 
-    /// The host's device object; `None` for a framework without one.
-    ///
-    /// # Errors
-    ///
-    /// What the framework raises.
-    pub fn host<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        let make = || -> PyResult<Py<PyAny>> {
-            let object = device::object(py, self, Device::Host)?;
-            Ok(object.map_or_else(|| py.None(), Bound::unbind))
-        };
-        Ok(self.host.get_or_try_init(py, make)?.bind(py).clone())
+impl<const N: usize> Op<N> {
+    /// Runs the operation of a framework.
+    #[inline]
+    pub fn call<'py>(&self, loaded: Loaded<'py>, scope: Scope<'_, 'py, N>) -> Outcome<'py> {
+        (self.call)(loaded.module(), scope)
     }
 
-    /// Where the framework puts host data that nobody places: on the host, unless the program set
-    /// another default.
+    /// Runs the operation and takes the truth value of what it returns.
     ///
     /// # Errors
     ///
     /// What the framework raises.
     #[inline]
-    pub fn default_device(&self, py: Python<'_>) -> PyResult<Device> {
-        let Some(op) = self.framework.device.default else { return Ok(Device::Host) };
-        let object = op.call(py, [self.module(py)])?;
-        if object.is_none() { Ok(Device::Host) } else { self.device_named(py, &object) }
-    }
-
-    #[cold]
-    fn device_named(&self, py: Python<'_>, object: &Bound<'_, PyAny>) -> PyResult<Device> {
-        if let Ok(name) = object.cast::<PyString>() {
-            return Ok(Device::from_name(name.to_str()?).unwrap_or(Device::Host));
-        }
-        let index = device::index_of(py, self, object)?;
-        Ok(index.map_or(Device::Host, Device::Accelerator))
-    }
-
-    /// The host's device object on which host memory is imported: the default one, if the framework
-    /// has several and the program set one of them.
-    ///
-    /// # Errors
-    ///
-    /// What the framework raises.
-    #[inline]
-    pub fn import_host<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        match self.has_several_hosts(py)? {
-            true => self.default_host(py),
-            false => self.host(py),
-        }
-    }
-
-    /// Whether arrays can be on one device alone, so that nobody can tell where they were put by whom.
-    pub fn has_one_device(&self, py: Python<'_>) -> bool {
-        self.known_accelerators(py) == 0 && self.has_several_hosts(py).is_ok_and(|several| !several)
-    }
-
-    fn has_several_hosts(&self, py: Python<'_>) -> PyResult<bool> {
-        if let Some(several) = self.several_hosts.get() {
-            return Ok(*several);
-        }
-        let ops = &self.framework.device;
-        let several = match (ops.hosts, ops.default) {
-            (Some(hosts), Some(_)) => hosts.call(py, [self.module(py)])?.len()? > 1,
-            _ => false,
-        };
-        Ok(*self.several_hosts.get_or_init(|| several))
-    }
-
-    #[cold]
-    fn default_host<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        let ops = &self.framework.device;
-        if let (Some(hosts), Some(default)) = (ops.hosts, ops.default) {
-            let default = default.call(py, [self.module(py)])?;
-            if hosts.call(py, [self.module(py)])?.contains(&default)? {
-                return Ok(default);
-            }
-        }
-        self.host(py)
-    }
-
-    /// How many accelerators the framework can use: none of CUDA's in a process that was forked from one that
-    /// used CUDA.
-    #[inline]
-    pub fn accelerators(&self, py: Python<'_>) -> usize {
-        if self.has_lost_cuda() { 0 } else { self.known_accelerators(py) }
-    }
-
-    /// Whether its accelerators are CUDA devices that were lost in a fork.
-    pub fn has_lost_cuda(&self) -> bool {
-        fork::has_lost_cuda() && self.framework.takes_cuda_memory()
-    }
-
-    /// How many accelerators there are on which arrays may be.
-    pub fn known_accelerators(&self, py: Python<'_>) -> usize {
-        if let Some(count) = self.accelerators.get() {
-            return *count;
-        }
-        match self.count_accelerators(py) {
-            // Counting can run Python, so another thread may have been first, with the same answer.
-            Ok(count) => *self.accelerators.get_or_init(|| count),
-            // It is asked again the next time.
-            Err(error) => {
-                interrupt::defer(py, error);
-                0
-            }
-        }
-    }
-
-    /// Whether the accelerators were counted before, and there are some.
-    pub fn has_counted_any(&self) -> bool {
-        self.accelerators.get().is_some_and(|count| *count > 0)
-    }
-
-    /// Fails only if it is interrupted.
-    fn count_accelerators(&self, py: Python<'_>) -> PyResult<usize> {
-        let Some(count) = self.framework.device.count else { return Ok(0) };
-        match count.call(py, [self.module(py)]) {
-            Ok(answer) => Ok(match answer.cast::<PyInt>() {
-                Ok(number) => number.extract().unwrap_or(0),
-                Err(_) => answer.len().unwrap_or(0),
-            }),
-            // Frameworks raise here when there is no driver, and so no device.
-            Err(error) if !is_interrupt(py, &error) => Ok(0),
-            Err(error) => Err(error),
-        }
+    pub fn holds<'py>(&self, loaded: Loaded<'py>, scope: Scope<'_, 'py, N>) -> PyResult<bool> {
+        self.call(loaded, scope)?.is_truthy()
     }
 }
 
@@ -457,7 +368,7 @@ impl LoadedFramework {
 pub fn dtype_object_of_any(py: Python<'_>, object: &Bound<'_, PyAny>) -> Result<Option<DType>> {
     let all = || MemoryType::ALL.into_iter().map(MemoryType::framework);
     let loaded = all().filter_map(|framework| if_loaded(py, framework));
-    if let Some(dtype) = loaded.into_iter().find_map(|loaded| loaded.dtype_object_is(py, object)) {
+    if let Some(dtype) = loaded.into_iter().find_map(|loaded| loaded.dtype_object_is(object)) {
         return Ok(Some(dtype));
     }
     let module = error::attempt(py, object.getattr(pyo3::intern!(py, "__module__")));
@@ -466,8 +377,8 @@ pub fn dtype_object_of_any(py: Python<'_>, object: &Bound<'_, PyAny>) -> Result<
     };
     let comes_from = |framework: &&Framework| package(framework.module) == package(&module);
     for framework in all().filter(comes_from).filter(|framework| is_imported(py, framework)) {
-        match load(py, framework, Endpoints::of(framework)) {
-            Ok(loaded) => return Ok(loaded.dtype_object_is(py, object)),
+        match load(py, framework) {
+            Ok(loaded) => return Ok(loaded.dtype_object_is(object)),
             Err(error @ Error::Python(_)) => return Err(error),
             Err(_) => {}
         }

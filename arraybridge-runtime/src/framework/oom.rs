@@ -4,7 +4,6 @@ use pyo3::prelude::*;
 use pyo3::types::{PyString, PyTuple};
 
 use crate::framework::detect::qualified_name;
-use crate::framework::endpoints::Endpoints;
 use crate::framework::generated::MemoryType;
 use crate::framework::loaded;
 use crate::framework::spec::{Framework, OomRule};
@@ -70,10 +69,10 @@ fn applies(py: Python<'_>, framework: &'static Framework, rule: &OomRule, error:
         message.contains(&text.to_lowercase())
     });
     let test = rule.when.is_none_or(|when| {
-        let Ok(loaded) = loaded::load(py, framework, Endpoints::of(framework)) else {
+        let Ok(loaded) = loaded::load(py, framework) else {
             return false;
         };
-        let answer = when.holds(py, [loaded.module(py), error.value(py).as_any()]);
+        let answer = when.holds(loaded, [error.value(py).as_any()]);
         attempt(py, answer).unwrap_or(false)
     });
     text && test

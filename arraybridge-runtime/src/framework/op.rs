@@ -221,7 +221,10 @@ pub fn attribute<'py>(object: &Bound<'py, PyAny>, name: &Bound<'py, PyString>) -
 }
 
 /// `getattr(module, name)`, the default op for a dtype.
-pub fn attribute_of_name<'py>(_: Python<'py>, [module, name]: Scope<'_, 'py, 2>) -> Outcome<'py> {
+pub fn attribute_of_name<'py>(
+    module: &Bound<'py, PyAny>,
+    [name]: Scope<'_, 'py, 1>,
+) -> Outcome<'py> {
     module.getattr(name.cast::<PyString>()?)
 }
 
@@ -461,7 +464,7 @@ def make(size, *, fill=None):
             let config = module.getattr("config").unwrap();
             for wide in [true, false, true] {
                 config.setattr("jax_enable_x64", wide).unwrap();
-                let absent = jax.call(py, [&module]).unwrap();
+                let absent = (jax.call)(&module, []).unwrap();
                 assert_eq!(absent.is_truthy().unwrap(), !wide);
             }
         });
@@ -494,7 +497,7 @@ class experimental:
             py.run(TENSORFLOW, Some(&module.dict()), None).unwrap();
             let capsule = PyString::new(py, "capsule").into_any();
             let dtype = none(py);
-            let take = || fast.call(py, [module.as_any(), &capsule, &dtype]).unwrap();
+            let take = || (fast.call)(&module, [&capsule, &dtype]).unwrap();
             assert!(same(&take(), "('capsule', 1)"));
             py.run(c"context._context = type('', (), {'_handle': 2})", Some(&module.dict()), None)
                 .unwrap();

@@ -13,22 +13,14 @@ pub use crate::host::layout::Strides;
 
 /// An operation of a table, compiled from its Python expression into PyO3 calls.
 ///
-/// `N` is the number of names in scope. Each field with an `Op` lists them in order. The first one
-/// is always the framework's module.
+/// `N` is the number of names in scope besides the framework's module. Each field with an `Op` lists them in
+/// order.
 #[derive(Clone, Copy)]
 pub struct Op<const N: usize> {
     /// The expression as it is written in the table, for messages.
     pub source: &'static str,
-    /// The compiled expression.
-    pub call: for<'py> fn(Python<'py>, Scope<'_, 'py, N>) -> Outcome<'py>,
-}
-
-impl<const N: usize> Op<N> {
-    /// Runs the operation.
-    #[inline]
-    pub fn call<'py>(&self, py: Python<'py>, scope: Scope<'_, 'py, N>) -> Outcome<'py> {
-        (self.call)(py, scope)
-    }
+    /// The compiled expression, of the module and of the names in scope.
+    pub call: for<'py> fn(&Bound<'py, PyAny>, Scope<'_, 'py, N>) -> Outcome<'py>,
 }
 
 impl<const N: usize> std::fmt::Debug for Op<N> {
@@ -111,12 +103,12 @@ pub struct Framework {
     pub cached_scalars: bool,
     /// Shared libraries whose symbols collide with another framework's.
     pub isolate: Option<Isolate>,
-    /// Called once, after the module has been imported and before anything else. Scope: `module`.
-    pub init: Option<Op<1>>,
+    /// Called once, after the module has been imported and before anything else.
+    pub init: Option<Op<0>>,
     /// The dtypes that its arrays can have.
     pub dtypes: DTypeSet,
-    /// The dtype object of a name. Scope: `module, name`.
-    pub dtype: Op<2>,
+    /// The dtype object of a name. Scope: `name`.
+    pub dtype: Op<1>,
     /// Dtypes with another name in the framework.
     pub dtype_names: &'static [(DType, &'static str)],
     /// Dtypes that are absent under a condition.
@@ -131,8 +123,8 @@ pub struct Framework {
     pub ndim: (usize, usize),
     /// Whether an array may have no elements.
     pub empty: bool,
-    /// Wrapper classes, and the array that an object wraps. Scope: `module, data`.
-    pub values: &'static [(&'static str, Op<2>)],
+    /// Wrapper classes, and the array that an object wraps. Scope: `data`.
+    pub values: &'static [(&'static str, Op<1>)],
     /// Classes that cannot be converted, by reason.
     pub refuse: &'static [RefusedClasses],
     /// Conditions that are asked before an export.
@@ -143,36 +135,33 @@ pub struct Framework {
     pub export: Option<Export>,
     /// DLPack import.
     pub import: Option<Import>,
-    /// To a NumPy array, by copy or view. Scope: `module, data`.
-    pub to_numpy: Option<Op<2>>,
-    /// From a NumPy array. Scope: `module, data, dtype, device`.
-    pub from_numpy: Option<Op<4>>,
+    /// To a NumPy array, by copy or view. Scope: `data`.
+    pub to_numpy: Option<Op<1>>,
+    /// From a NumPy array. Scope: `data, dtype, device`.
+    pub from_numpy: Option<Op<3>>,
     /// Faster private functions in place of `to_numpy`, by dtype. One is used only if it behaves like it.
-    /// Scope: `module, data`.
-    pub fast_to_numpy: &'static [(DType, Op<2>)],
+    /// Scope: `data`.
+    pub fast_to_numpy: &'static [(DType, Op<1>)],
     /// The same in place of `from_numpy`, for contiguous memory.
     pub fast_from_numpy: Option<FastFromNumpy>,
-    /// A copy in the same kind of memory. Scope: `module, data`.
-    pub copy: Option<Op<2>>,
-    /// Whether operations may be recorded for a gradient now, if no guard says so of each array. Scope:
-    /// `module`.
-    pub recording: Option<Op<1>>,
-    /// A copy that gradients go through, if `copy` has none: made while `recording` is true. Scope: `module,
-    /// data`.
-    pub copy_recorded: Option<Op<2>>,
-    /// Whether a transformation of functions is at work in this thread. Scope: `module`.
-    pub transforming: Option<Op<1>>,
-    /// Whether operations on ordinary arrays become part of a program in this thread. Scope: `module`.
-    pub tracing: Option<Op<1>>,
-    /// A Python function as the framework translates it while it traces, or the function. Scope: `module,
-    /// function`.
-    pub translate: Option<Op<2>>,
-    /// Waits for the arrays in what a function returned. Scope: `module, data`.
-    pub ready: Option<Op<2>>,
+    /// A copy in the same kind of memory. Scope: `data`.
+    pub copy: Option<Op<1>>,
+    /// Whether operations may be recorded for a gradient now, if no guard says so of each array.
+    pub recording: Option<Op<0>>,
+    /// A copy that gradients go through, if `copy` has none: made while `recording` is true. Scope: `data`.
+    pub copy_recorded: Option<Op<1>>,
+    /// Whether a transformation of functions is at work in this thread.
+    pub transforming: Option<Op<0>>,
+    /// Whether operations on ordinary arrays become part of a program in this thread.
+    pub tracing: Option<Op<0>>,
+    /// A Python function as the framework translates it while it traces, or the function. Scope: `function`.
+    pub translate: Option<Op<1>>,
+    /// Waits for the arrays in what a function returned. Scope: `data`.
+    pub ready: Option<Op<1>>,
     /// Whether nothing is computed until somebody asks for it, as `ready` does.
     pub lazy: bool,
-    /// A number that grows with each write to an array. Scope: `module, data`.
-    pub version: Option<Op<2>>,
+    /// A number that grows with each write to an array. Scope: `data`.
+    pub version: Option<Op<1>>,
     /// Device operations.
     pub device: Devices,
     /// Stream operations.
@@ -181,8 +170,8 @@ pub struct Framework {
     pub array: Option<ArrayOps>,
     /// What counts as out of memory.
     pub oom: &'static [OomRule],
-    /// Calls that release cached memory. Scope: `module`.
-    pub clear: &'static [Op<1>],
+    /// Calls that release cached memory.
+    pub clear: &'static [Op<0>],
     /// Modules, and the host modules that replace them.
     pub host_modules: &'static [(&'static str, &'static str)],
 }
@@ -192,6 +181,11 @@ impl Framework {
     pub fn takes_cuda_memory(&self) -> bool {
         let cuda = DLDeviceType::CUDA.0 as i32;
         self.import.as_ref().is_some_and(|import| import.devices.contains(&cuda))
+    }
+
+    /// Whether its arrays can be written to, also where their memory must not be.
+    pub fn can_be_written(&self) -> bool {
+        !self.immutable && !self.import.as_ref().is_some_and(|import| import.read_only)
     }
 
     /// How to get a dtype that does not exist now, for the end of a message; empty if the table does not say.
@@ -213,8 +207,8 @@ pub struct Isolate {
 /// Dtypes that are absent while a condition holds.
 #[derive(Debug)]
 pub struct Missing {
-    /// True while they are absent. Scope: `module`.
-    pub when: Op<1>,
+    /// True while they are absent.
+    pub when: Op<0>,
     /// The dtypes.
     pub dtypes: DTypeSet,
     /// What a user can do to get them.
@@ -239,10 +233,10 @@ pub struct Guard {
     pub why: &'static str,
     /// What the reason means to the library.
     pub role: Option<ReasonRole>,
-    /// True if the guard applies. Scope: `module, data`.
-    pub when: Op<2>,
-    /// The array to use instead; without it, the array is refused. Scope: `module, data`.
-    pub then: Option<Op<2>>,
+    /// True if the guard applies. Scope: `data`.
+    pub when: Op<1>,
+    /// The array to use instead; without it, the array is refused. Scope: `data`.
+    pub then: Option<Op<1>>,
     /// The dtype kinds for which it is asked; empty means all.
     pub kinds: &'static [Kind],
 }
@@ -250,17 +244,16 @@ pub struct Guard {
 /// DLPack export.
 #[derive(Debug)]
 pub struct Export {
-    /// Returns a capsule. Scope: `module, data, stream, version`.
-    pub op: Op<4>,
-    /// The same for a framework that does not know `max_version`. Scope: `module, data, stream`.
-    pub unversioned: Option<Op<3>>,
+    /// Returns a capsule. Scope: `data, stream, version`.
+    pub op: Op<3>,
+    /// The same for a framework that does not know `max_version`. Scope: `data, stream`.
+    pub unversioned: Option<Op<2>>,
     /// What orders it on an accelerator.
     pub ordered_by: OrderedBy,
     /// Whether host arrays have Python's buffer protocol, which is faster for the dtypes it knows.
     pub buffer: bool,
-    /// The object that owns an array's host memory, if the array can be given other memory. Scope:
-    /// `module, data`.
-    pub owner: Option<Op<2>>,
+    /// The object that owns an array's host memory, if the array can be given other memory. Scope: `data`.
+    pub owner: Option<Op<1>>,
     /// Makes an owner keep its memory.
     pub pin: Option<Pin>,
 }
@@ -268,22 +261,22 @@ pub struct Export {
 /// How an owner is made to keep its memory.
 #[derive(Debug)]
 pub struct Pin {
-    /// True if it could still release it. Scope: `module, owner`.
-    pub when: Op<2>,
-    /// Makes it keep its memory. Scope: `module, owner`.
-    pub op: Op<2>,
+    /// True if it could still release it. Scope: `owner`.
+    pub when: Op<1>,
+    /// Makes it keep its memory. Scope: `owner`.
+    pub op: Op<1>,
 }
 
 /// DLPack import.
 #[derive(Debug)]
 pub struct Import {
-    /// Scope: `module`, `data` or `capsule`, `device`, `dtype`.
-    pub op: Op<4>,
+    /// Scope: `data` or `capsule`, `device`, `dtype`.
+    pub op: Op<3>,
     /// Whether `op` uses the dtype object.
     pub uses_dtype: bool,
     /// Private import functions that are faster than `op`. One is used only if it exists and behaves
-    /// like `op`. Scope: `module, capsule, device`.
-    pub fast: &'static [Op<3>],
+    /// like `op`. Scope: `capsule, device`.
+    pub fast: &'static [Op<2>],
     /// What the second name in scope is.
     pub handover: Handover,
     /// The DLPack device types that it takes.
@@ -303,84 +296,82 @@ pub struct Import {
 /// Private functions that together do what `from_numpy` does.
 #[derive(Debug)]
 pub struct FastFromNumpy {
-    /// An array like a NumPy array, without its values. Scope: `module, data, device`.
-    pub create: Op<3>,
-    /// Gives it the values of the NumPy array. Scope: `module, array, data`.
-    pub write: Op<3>,
+    /// An array like a NumPy array, without its values. Scope: `data, device`.
+    pub create: Op<2>,
+    /// Gives it the values of the NumPy array. Scope: `array, data`.
+    pub write: Op<2>,
 }
 
 /// Device operations.
 #[derive(Debug)]
 pub struct Devices {
-    /// The number of accelerators, or a sequence of them; none if it raises. Scope: `module`.
-    pub count: Option<Op<1>>,
-    /// The device object of an index. Scope: `module, index`.
-    pub at: Option<Op<2>>,
-    /// The current device, an index or an object. Scope: `module`.
-    pub current: Option<Op<1>>,
+    /// The number of accelerators, or a sequence of them; none if it raises.
+    pub count: Option<Op<0>>,
+    /// The device object of an index. Scope: `index`.
+    pub at: Option<Op<1>>,
+    /// The current device, an index or an object.
+    pub current: Option<Op<0>>,
     /// The device on which host data goes that nobody places, an object or a name; `None` for the host.
-    /// Scope: `module`.
-    pub default: Option<Op<1>>,
-    /// The device object of an array; without it, `__dlpack_device__` is used. Scope: `module, data`.
-    pub of: Option<Op<2>>,
-    /// A context manager that makes a device current. Scope: `module, device`.
-    pub scope: Option<Op<2>>,
-    /// A context manager that makes the host current. Scope: `module, device`.
-    pub host_scope: Option<Op<2>>,
-    /// The host device object. Scope: `module`.
-    pub host: Option<Op<1>>,
+    pub default: Option<Op<0>>,
+    /// The device object of an array; without it, `__dlpack_device__` is used. Scope: `data`.
+    pub of: Option<Op<1>>,
+    /// A context manager that makes a device current. Scope: `device`.
+    pub scope: Option<Op<1>>,
+    /// A context manager that makes the host current. Scope: `device`.
+    pub host_scope: Option<Op<1>>,
+    /// The host device object.
+    pub host: Option<Op<0>>,
     /// The host devices, if there may be none. In a framework without host arrays, the accelerators
-    /// that are the processor under another name. Scope: `module`.
-    pub hosts: Option<Op<1>>,
-    /// Moves an array to a device. Scope: `module, data, device`.
-    pub r#move: Option<Op<3>>,
-    /// The same memory as an array that meets arrays of any device. Scope: `module, data`.
-    pub uncommitted: Option<Op<2>>,
-    /// An array on the device of another one, and committed to it if that one is. Scope: `module, data,
-    /// other`.
-    pub beside: Option<Op<3>>,
+    /// that are the processor under another name.
+    pub hosts: Option<Op<0>>,
+    /// Moves an array to a device. Scope: `data, device`.
+    pub r#move: Option<Op<2>>,
+    /// The same memory as an array that meets arrays of any device. Scope: `data`.
+    pub uncommitted: Option<Op<1>>,
+    /// An array on the device of another one, and committed to it if that one is. Scope: `data, other`.
+    pub beside: Option<Op<2>>,
 }
 
 /// Stream operations.
 #[derive(Debug)]
 pub struct Streams {
-    /// The current stream of this thread. Scope: `module, device, index`.
-    pub current: Op<3>,
-    /// The raw handle of a stream. Scope: `module, stream`.
-    pub handle: Op<2>,
+    /// The current stream of this thread. Scope: `device, index`.
+    pub current: Op<2>,
+    /// The raw handle of a stream. Scope: `stream`.
+    pub handle: Op<1>,
     /// The framework's object for a stream of another owner, given as a raw handle and as an object
-    /// with `__cuda_stream__`. Scope: `module, handle, device, index, stream`.
-    pub wrap: Op<5>,
-    /// A context manager that makes a stream current. Scope: `module, stream`.
-    pub scope: Op<2>,
+    /// with `__cuda_stream__`. Scope: `handle, device, index, stream`.
+    pub wrap: Op<4>,
+    /// A context manager that makes a stream current. Scope: `stream`.
+    pub scope: Op<1>,
 }
 
 /// Operations on arrays that stay on their device.
 #[derive(Debug)]
 pub struct ArrayOps {
-    /// The namespace `xp` of the other operations. Scope: `module`.
-    pub namespace: Op<1>,
-    /// All slices along the first axis at once, as an iterable. Scope: `module, xp, data`.
-    pub unstack: Option<Op<3>>,
+    /// The namespace `xp` of the other operations.
+    pub namespace: Op<0>,
+    /// All slices along the first axis at once, as an iterable. Scope: `xp, data`.
+    pub unstack: Option<Op<2>>,
     /// Gives `array` the values of another one of the same dtype and shape, faster than one thread of ours.
-    /// Scope: `module, xp, array, data`.
-    pub write: Option<Op<4>>,
-    /// Scope: `module, xp, data`.
-    pub min: Op<3>,
-    /// Scope: `module, xp, data`.
-    pub max: Op<3>,
-    /// Rounds half to even. Scope: `module, xp, data`.
-    pub round: Op<3>,
-    /// Scope: `module, xp, data, low, high`.
-    pub clip: Op<5>,
-    /// Scope: `module, xp, data, dtype`.
-    pub astype: Op<4>,
-    /// Scope: `module, xp, mask, data, other`.
-    pub r#where: Op<5>,
-    /// Along a new first axis. Scope: `module, xp, arrays`.
-    pub stack: Op<3>,
-    /// Along an existing axis. Scope: `module, xp, arrays, axis`.
-    pub concatenate: Op<4>,
+    /// Scope: `xp, array, data`.
+    pub write: Option<Op<3>>,
+    /// Scope: `xp, data`.
+    pub min: Op<2>,
+    /// Scope: `xp, data`.
+    pub max: Op<2>,
+    /// Rounds half to even. Scope: `xp, data`.
+    pub round: Op<2>,
+    /// Scope: `xp, data, low, high`.
+    pub clip: Op<4>,
+    /// Scope: `xp, data, dtype`.
+    pub astype: Op<3>,
+    /// Scope: `xp, mask, data, other`.
+    pub r#where: Op<4>,
+    /// Along a new first axis. Scope: `xp, arrays`.
+    pub stack: Op<2>,
+    /// Along an existing axis. Scope: `xp, arrays, axis`.
+    pub concatenate: Op<3>,
 }
 
 /// One way to recognise an out-of-memory error.
@@ -388,8 +379,8 @@ pub struct ArrayOps {
 pub struct OomRule {
     /// The module-qualified class name of the exception.
     pub class: &'static str,
-    /// Has to be true as well. Scope: `module, error`.
-    pub when: Option<Op<2>>,
+    /// Has to be true as well. Scope: `error`.
+    pub when: Option<Op<1>>,
     /// Has to be in the message, in upper or lower case.
     pub text: Option<&'static str>,
 }

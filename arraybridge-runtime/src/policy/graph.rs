@@ -8,8 +8,7 @@ use crate::convert::plan::Why;
 use crate::convert::record::Record;
 use crate::convert::{self, Request, trace};
 use crate::framework::detect::{self, Role};
-use crate::framework::endpoints::Endpoints;
-use crate::framework::loaded::{self, LoadedFramework};
+use crate::framework::loaded::{self, Loaded};
 use crate::framework::spec::{DType, Framework, Memory};
 use crate::interpreter::error::{Error, Failure, Result};
 
@@ -64,7 +63,7 @@ pub fn explain(
     if request.dtype.is_none() {
         return convert::explain(data, target, request);
     }
-    let by_operations = |loaded: &LoadedFramework| {
+    let by_operations = |loaded: Loaded<'_>| {
         let cast = wanted(data, loaded, request)?;
         let left = convert::explain(data, target, &after_cast(request, cast.is_some()))?;
         let Some((_, to)) = cast else { return Ok(left) };
@@ -79,7 +78,7 @@ pub fn explain(
 /// what the plan makes.
 #[inline]
 fn by_operations_or<'py, T>(
-    by_operations: impl FnOnce(&'py LoadedFramework) -> Result<T>,
+    by_operations: impl FnOnce(Loaded<'py>) -> Result<T>,
     as_planned: impl FnOnce() -> Result<T>,
     data: &Bound<'py, PyAny>,
     target: &'static Framework,
@@ -93,10 +92,10 @@ fn by_operations_or<'py, T>(
     else {
         return as_planned();
     };
-    let loaded = loaded::load(data.py(), target, Endpoints::of(target))?;
+    let loaded = loaded::load(data.py(), target)?;
     let is_traced = match class.role {
         Role::Refused(why) => loaded.is_tracer(why),
-        _ => loaded.is_tracing(data.py()),
+        _ => loaded.is_tracing(),
     };
     if is_traced {
         return by_operations(loaded);
@@ -109,9 +108,9 @@ fn by_operations_or<'py, T>(
 
 /// Whether an array was refused because a transformation wraps it.
 #[cold]
-fn is_lifted<'py>(error: &Error, loaded: &LoadedFramework, data: &Bound<'py, PyAny>) -> bool {
+fn is_lifted<'py>(error: &Error, loaded: Loaded<'py>, data: &Bound<'py, PyAny>) -> bool {
     let is_refused = matches!(error, Error::Conversion(why) if why.failure == Failure::Array);
-    is_refused && loaded.is_lifted(data.py(), data)
+    is_refused && loaded.is_lifted(data)
 }
 
 /// What is left of a request after the cast, which is a copy.
@@ -131,7 +130,7 @@ const BY_FRAMEWORK: &str = "the framework's cast";
 /// As [`convert_to`](convert::convert_to), and what the framework raises.
 pub fn cast_in_graph<'py>(
     data: &Bound<'py, PyAny>,
-    loaded: &LoadedFramework,
+    loaded: Loaded<'py>,
     request: &Request,
 ) -> Result<Option<Bound<'py, PyAny>>> {
     let Some((from, to)) = wanted(data, loaded, request)? else { return Ok(None) };
@@ -150,28 +149,30 @@ pub fn cast_in_graph<'py>(
 /// As [`convert_to`](convert::convert_to).
 fn wanted(
     data: &Bound<'_, PyAny>,
-    loaded: &LoadedFramework,
+    loaded: Loaded<'_>,
     request: &Request,
 ) -> Result<Option<(DType, DType)>> {
-    let (py, endpoints) = (data.py(), Endpoints::of(loaded.framework));
+    let py = data.py();
     let Some(to) = request.dtype else { return Ok(None) };
-    let from = convert::dtype_of(py, loaded, data);
+    let from = loaded.dtype(data);
     let is_variable =
         || detect::class_of(data).is_some_and(|class| matches!(class.role, Role::Value(_)));
     match from {
-        Some(from) if convert::cast_of(endpoints, from, request)?.is_none() => return Ok(None),
+        Some(from) if convert::cast_of(loaded.framework, from, request)?.is_none() => {
+            return Ok(None);
+        }
         // Nobody knows to what its values would have to be clamped.
         None if !is_variable() => {
-            return Err(convert::unknown_dtype(py, endpoints, loaded, data));
+            return Err(convert::unknown_dtype(loaded, data));
         }
         _ => {}
     }
-    let is_there = convert::dtypes(py, loaded, to)?.contains(to);
+    let is_there = convert::dtypes(loaded, to)?.contains(to);
     if !is_there || loaded.framework.array.is_none() {
-        return Err(convert::missing_dtype(py, endpoints, loaded, to));
+        return Err(convert::missing_dtype(loaded, to));
     }
     if trace::copy_default(py, request.copy) == Some(false) {
-        return Err(convert::copy_required(endpoints, request, Why::Cast));
+        return Err(convert::copy_required(loaded.framework, request, Why::Cast));
     }
     Ok(Some((from.unwrap_or(to), to)))
 }
@@ -179,15 +180,14 @@ fn wanted(
 /// Casts what a variable holds, or the array itself. Integers are rounded to and clamped.
 fn cast<'py>(
     data: &Bound<'py, PyAny>,
-    loaded: &LoadedFramework,
+    loaded: Loaded<'py>,
     from: DType,
     to: DType,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let (py, endpoints) = (data.py(), Endpoints::of(loaded.framework));
     let (policy, function) = (Policy::default(), Function { name: "", warned: None });
-    let cast = DtypeCast { py, endpoints, loaded, from, to, policy, function };
+    let cast = DtypeCast { loaded, from, to, policy, function };
     match detect::class_of(data).map(|class| class.role) {
-        Some(Role::Value(op)) => ops::cast(&cast, &op.call(py, [loaded.module(py), data])?, None),
+        Some(Role::Value(op)) => ops::cast(&cast, &op.call(loaded, [data])?, None),
         _ => ops::cast(&cast, data, None),
     }
 }

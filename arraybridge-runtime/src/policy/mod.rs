@@ -19,15 +19,15 @@ use crate::convert::record::Record;
 use crate::convert::trace;
 use crate::convert::{self, Commitment, Opened};
 use crate::framework::detect::{self, Role};
-use crate::framework::device::{self, Device, Placement};
-use crate::framework::endpoints::Endpoints;
-use crate::framework::loaded::{self, LoadedFramework};
+use crate::framework::device::{Device, Placement};
+use crate::framework::loaded::{self, Loaded};
 use crate::framework::oom;
 use crate::framework::spec::{DType, Kind, Memory, ReasonRole};
 use crate::framework::warnings::once;
 use crate::host::cast::Scaling;
 use crate::interpreter::error::{Error, Failure, Result, attempt, warn};
 use crate::memory::cast;
+use crate::memory::shape;
 use crate::memory::source::Source;
 
 pub use declare::{DtypePolicy, dtype_named, install, narrow_named};
@@ -93,16 +93,10 @@ impl Lead {
     pub fn of(array: &Bound<'_, PyAny>) -> Lead {
         let py = array.py();
         let Some(class) = detect::class_of(array) else { return Lead::default() };
-        let loaded = loaded::load(py, class.framework, Endpoints::of(class.framework));
-        let dtype = loaded.ok().and_then(|loaded| convert::dtype_of(py, loaded, array));
-        Lead { dtype, reduced_ndim: ndim(array).filter(|ndim| *ndim > 0).map(|_| 0) }
+        let loaded = loaded::load(py, class.framework);
+        let dtype = loaded.ok().and_then(|loaded| loaded.dtype(array));
+        Lead { dtype, reduced_ndim: shape::ndim(array).filter(|ndim| *ndim > 0).map(|_| 0) }
     }
-}
-
-/// The number of axes, if it is known.
-fn ndim(array: &Bound<'_, PyAny>) -> Option<usize> {
-    let py = array.py();
-    attempt(py, array.getattr(pyo3::intern!(py, "shape")).and_then(|shape| shape.len()))
 }
 
 /// Casts the first array of a function's result to the dtype that the policy asks for.
@@ -139,12 +133,11 @@ pub fn finish<'py>(
     }
     let Some(class) = detect::class_of(array) else { return Ok(array.clone()) };
     let py = array.py();
-    let endpoints = Endpoints::of(class.framework);
-    let loaded = loaded::load(py, class.framework, endpoints)?;
-    let Some(from) = convert::dtype_of(py, loaded, array) else { return Ok(array.clone()) };
-    let to = target_dtype(|| ndim(array), from, lead, policy.conversion);
+    let loaded = loaded::load(py, class.framework)?;
+    let Some(from) = loaded.dtype(array) else { return Ok(array.clone()) };
+    let to = target_dtype(|| shape::ndim(array), from, lead, policy.conversion);
     let Some(to) = to else { return Ok(array.clone()) };
-    let cast = DtypeCast { py, endpoints, loaded, from, to, policy, function };
+    let cast = DtypeCast { loaded, from, to, policy, function };
     let Some(start) = trace::start() else { return cast.apply(array, class.role) };
     let result = cast.apply(array, class.role)?;
     let record = Record::of_cast(loaded, &result, to, "dtype policy");
@@ -183,9 +176,7 @@ fn target_dtype(
 /// A cast of a result to the dtype of its policy.
 #[derive(Clone, Copy)]
 struct DtypeCast<'a, 'py> {
-    py: Python<'py>,
-    endpoints: Endpoints,
-    loaded: &'a LoadedFramework,
+    loaded: Loaded<'py>,
     from: DType,
     to: DType,
     policy: Policy,
@@ -194,7 +185,7 @@ struct DtypeCast<'a, 'py> {
 
 impl<'py> DtypeCast<'_, 'py> {
     fn apply(&self, array: &Bound<'py, PyAny>, role: Role) -> Result<Bound<'py, PyAny>> {
-        let DtypeCast { py, loaded, from, to, .. } = *self;
+        let DtypeCast { loaded, from, to, .. } = *self;
         let real = !matches!(to.kind(), Kind::Complex | Kind::Bool);
         if from.kind() == Kind::Complex && real {
             return Err(Error::Value(format!(
@@ -203,24 +194,25 @@ impl<'py> DtypeCast<'_, 'py> {
                 self.function.name
             )));
         }
-        if !convert::dtypes(py, loaded, to)?.contains(to) {
+        if !convert::dtypes(loaded, to)?.contains(to) {
             return Err(self.missing_dtype());
         }
         match role {
             Role::Array => self.cast_array(array),
-            Role::Value(op) => self.cast_array(&op.call(py, [loaded.module(py), array])?),
+            Role::Value(op) => self.cast_array(&op.call(loaded, [array])?),
             Role::Refused(_) => self.cast_symbolic(array),
         }
     }
 
     /// Casts an object of an array class, which may still turn out to have no values.
     fn cast_array(&self, array: &Bound<'py, PyAny>) -> Result<Bound<'py, PyAny>> {
-        let DtypeCast { py, loaded, .. } = *self;
-        if loaded.is_tracing(py) {
+        let py = self.loaded.py();
+        let DtypeCast { loaded, .. } = *self;
+        if loaded.is_tracing() {
             return self.cast_symbolic(array);
         }
         if self.is_differentiable() {
-            match recording(py, loaded, array) {
+            match recording(loaded, array) {
                 Recording::Certain => return self.cast_symbolic(array),
                 Recording::Possible => {
                     if let Some(result) = self.cast_in_graph(array)? {
@@ -231,7 +223,7 @@ impl<'py> DtypeCast<'_, 'py> {
                 Recording::None => {}
             }
         }
-        match device::device_of(py, loaded, array) {
+        match loaded.device_of(array) {
             Ok(Device::Host) => self.cast_on_host(array),
             Ok(device) => self.cast_on_device(array, device),
             Err(error) if oom::passes_through(py, &error) => Err(Error::Python(error)),
@@ -241,8 +233,9 @@ impl<'py> DtypeCast<'_, 'py> {
 
     /// Warns of values that a cast by the framework's operations has made infinite. They do not count them.
     fn count_infinities(&self, array: &Bound<'py, PyAny>) -> Result<()> {
-        let DtypeCast { py, loaded, from, to, .. } = *self;
-        let is_on_host = || attempt(py, device::device_of(py, loaded, array)) == Some(Device::Host);
+        let py = self.loaded.py();
+        let DtypeCast { loaded, from, to, .. } = *self;
+        let is_on_host = || attempt(py, loaded.device_of(array)) == Some(Device::Host);
         if to.holds(from) || !is_on_host() {
             return Ok(());
         }
@@ -279,7 +272,9 @@ impl<'py> DtypeCast<'_, 'py> {
         if probe::passes(self, device)? {
             match ops::cast(self, array, Some(device)) {
                 Ok(result) => return Ok(result),
-                Err(error) if oom::passes_through(self.py, &error) => return Err(error.into()),
+                Err(error) if oom::passes_through(self.loaded.py(), &error) => {
+                    return Err(error.into());
+                }
                 Err(_) => probe::reject(self),
             }
         }
@@ -292,7 +287,7 @@ impl<'py> DtypeCast<'_, 'py> {
         array: &Bound<'py, PyAny>,
         device: Device,
     ) -> Result<Bound<'py, PyAny>> {
-        let DtypeCast { py, endpoints, loaded, .. } = *self;
+        let (loaded, py) = (self.loaded, self.loaded.py());
         let opened = convert::open_host(array)?;
         let (source, lost) = cast::cast(py, &opened.source, self.to, self.policy.scaling)?;
         if lost.clipped > 0 {
@@ -307,7 +302,7 @@ impl<'py> DtypeCast<'_, 'py> {
         }
         let opened = Opened { source, private: true };
         let commitment = Commitment::of(loaded, Placement::Auto, Some(array));
-        convert::make_array(py, endpoints, loaded, opened, device, &commitment)
+        convert::make_array(loaded, opened, device, &commitment)
     }
 
     /// Casts by the framework's operations, which keep the graph and need no values. Where they fail,
@@ -315,7 +310,7 @@ impl<'py> DtypeCast<'_, 'py> {
     fn cast_symbolic(&self, array: &Bound<'py, PyAny>) -> Result<Bound<'py, PyAny>> {
         // A host framework has no tracers, but masked and other special arrays, which its operations
         // would silently turn into plain ones.
-        if self.loaded.framework.memory == Memory::Host || is_odd(self.py, self.loaded, array) {
+        if self.loaded.framework.memory == Memory::Host || is_odd(self.loaded, array) {
             return Ok(array.clone());
         }
         // A function that works without a policy must not fail because of the policy.
@@ -326,14 +321,14 @@ impl<'py> DtypeCast<'_, 'py> {
     fn cast_in_graph(&self, array: &Bound<'py, PyAny>) -> Result<Option<Bound<'py, PyAny>>> {
         match ops::cast(self, array, None) {
             Ok(result) => Ok(Some(result)),
-            Err(error) if oom::passes_through(self.py, &error) => Err(error.into()),
+            Err(error) if oom::passes_through(self.loaded.py(), &error) => Err(error.into()),
             Err(_) => Ok(None),
         }
     }
 
     #[cold]
     fn missing_dtype(&self) -> Error {
-        let DtypeCast { endpoints, loaded, to, function, .. } = *self;
+        let DtypeCast { loaded, to, function, .. } = *self;
         let title = loaded.framework.title;
         let hint = loaded.framework.hint_for(to);
         let reason = format!(
@@ -341,7 +336,7 @@ impl<'py> DtypeCast<'_, 'py> {
              dtype_conversion=\"native\", or a dtype that {title} has{hint}",
             function = function.name
         );
-        endpoints.error(Failure::Dtype, "dtype", reason)
+        loaded.framework.error(Failure::Dtype, "dtype", reason)
     }
 
     /// Warns once per function that the default policy rounds what lies between whole numbers.
@@ -352,7 +347,7 @@ impl<'py> DtypeCast<'_, 'py> {
     }
 
     fn give_fractions(&self, lost: u64, is_unit: impl FnOnce() -> bool) -> PyResult<()> {
-        let DtypeCast { py, from, to, function, .. } = *self;
+        let DtypeCast { loaded, from, to, function, .. } = *self;
         let way = match is_unit() {
             true => "scaling=\"unit\" to map [0, 1] to the range of the integers",
             false => "dtype_conversion=\"native\" to keep the result as it is",
@@ -363,12 +358,12 @@ impl<'py> DtypeCast<'_, 'py> {
              Use {way}, or dtype_conversion=\"preserve\" if rounding is intended",
             function.name
         );
-        warn(py, "FractionsLostWarning", text)
+        warn(loaded.py(), "FractionsLostWarning", text)
     }
 
     #[cold]
     fn warn_of_rounding(&self, rounded: u64) -> Result<()> {
-        let DtypeCast { py, from, to, function, .. } = *self;
+        let DtypeCast { loaded, from, to, function, .. } = *self;
         let (values, were) = if rounded == 1 { ("value", "was") } else { ("values", "were") };
         let text = format!(
             "{}: {rounded} {values} of its {from} result {were} rounded, since {to} has {} significant \
@@ -376,12 +371,12 @@ impl<'py> DtypeCast<'_, 'py> {
             function.name,
             to.significand()
         );
-        Ok(warn(py, "RoundedIntegersWarning", text)?)
+        Ok(warn(loaded.py(), "RoundedIntegersWarning", text)?)
     }
 
     #[cold]
     fn warn_of_clipping(&self, clipped: u64) -> Result<()> {
-        let DtypeCast { py, from, to, function, .. } = *self;
+        let DtypeCast { loaded, from, to, function, .. } = *self;
         let (values, were) = match clipped {
             1 => ("value", "was"),
             _ => ("values", "were"),
@@ -403,7 +398,7 @@ impl<'py> DtypeCast<'_, 'py> {
              dtype_conversion=\"native\" to keep the result as it is{way}",
             function.name
         );
-        Ok(warn(py, "ClippedValuesWarning", text)?)
+        Ok(warn(loaded.py(), "ClippedValuesWarning", text)?)
     }
 }
 
@@ -415,8 +410,8 @@ fn is_unit(py: Python<'_>, source: &Source) -> bool {
 
 /// Whether the array is one without plain values, and none that is traced: meta, sparse, deleted.
 /// Operations on some of them load modules of torch that end the process when TensorFlow is there.
-fn is_odd<'py>(py: Python<'py>, loaded: &LoadedFramework, array: &Bound<'py, PyAny>) -> bool {
-    let reason = loaded.reason(py, array);
+fn is_odd<'py>(loaded: Loaded<'py>, array: &Bound<'py, PyAny>) -> bool {
+    let reason = loaded.reason(array);
     reason.is_some_and(|reason| reason.role != Some(ReasonRole::Lifted))
 }
 
@@ -431,14 +426,10 @@ enum Recording {
     Certain,
 }
 
-fn recording<'py>(
-    py: Python<'py>,
-    loaded: &LoadedFramework,
-    array: &Bound<'py, PyAny>,
-) -> Recording {
-    match loaded.is_recorded(py, array) {
+fn recording<'py>(loaded: Loaded<'py>, array: &Bound<'py, PyAny>) -> Recording {
+    match loaded.is_recorded(array) {
         Some(true) => Recording::Certain,
-        _ if loaded.may_record(py) => Recording::Possible,
+        _ if loaded.may_record() => Recording::Possible,
         _ => Recording::None,
     }
 }

@@ -7,8 +7,8 @@ use pyo3::types::PyFloat;
 
 use super::DtypeCast;
 use crate::convert::{self, Commitment, Opened};
-use crate::framework::device::{self, Device, Placement};
-use crate::framework::loaded::LoadedFramework;
+use crate::framework::device::{Device, Placement};
+use crate::framework::loaded::Loaded;
 use crate::framework::spec::{ArrayOps, DType, Kind};
 use crate::host::cast::Scaling;
 use crate::interpreter::error::{Error, Result};
@@ -50,17 +50,17 @@ pub(super) fn cast<'py>(
     array: &Array<'py>,
     device: Option<Device>,
 ) -> PyResult<Array<'py>> {
-    let DtypeCast { py, loaded, .. } = *cast;
+    let loaded = cast.loaded;
     let Some(table) = &loaded.framework.array else {
         let title = loaded.framework.title;
         return Err(Error::Value(format!("{title} has no array operations")).into());
     };
     let apply = || {
-        let xp = table.namespace.call(py, [loaded.module(py)])?;
+        let xp = table.namespace.call(loaded, [])?;
         Ops { cast, table, xp, device }.cast(array)
     };
     match device {
-        Some(device) => device::within(py, loaded, device, |_| apply()),
+        Some(device) => loaded.within(device, |_| apply()),
         None => apply(),
     }
 }
@@ -91,15 +91,11 @@ struct Ops<'a, 'py> {
 
 impl<'py> Ops<'_, 'py> {
     fn py(&self) -> Python<'py> {
-        self.cast.py
+        self.cast.loaded.py()
     }
 
-    fn loaded(&self) -> &LoadedFramework {
+    fn loaded(&self) -> Loaded<'py> {
         self.cast.loaded
-    }
-
-    fn module(&self) -> &Array<'py> {
-        self.cast.loaded.module(self.cast.py)
     }
 
     fn cast(&self, array: &Array<'py>) -> PyResult<Array<'py>> {
@@ -147,7 +143,7 @@ impl<'py> Ops<'_, 'py> {
         let (min, max) = integer_range(to);
         let (high, exact) = largest_float_up_to(float, max);
         let (low, high) = (PyFloat::new(py, min as f64), PyFloat::new(py, high));
-        let rounded = self.table.round.call(py, [self.module(), &self.xp, array])?;
+        let rounded = self.table.round.call(self.loaded(), [&self.xp, array])?;
         let clipped = self.clip(&rounded, low.as_any(), high.as_any())?;
         // Only NaN differs from itself. The array comes first: TensorFlow takes the dtype from there.
         let is_number = array.rich_compare(array, CompareOp::Eq)?;
@@ -185,7 +181,7 @@ impl<'py> Ops<'_, 'py> {
 
     /// The widest float that the framework has in its current configuration.
     fn widest(&self) -> PyResult<DType> {
-        let dtypes = convert::dtypes(self.py(), self.loaded(), DType::Float64)?;
+        let dtypes = convert::dtypes(self.loaded(), DType::Float64)?;
         Ok(if dtypes.contains(DType::Float64) { DType::Float64 } else { DType::Float32 })
     }
 
@@ -208,13 +204,13 @@ impl<'py> Ops<'_, 'py> {
         let finite = array.sub(&array)?.rich_compare(&zero, CompareOp::Eq)?;
         let or_largest = self.select(&finite, &array, PyFloat::new(py, largest).as_any())?;
         let or_smallest = self.select(&finite, &array, PyFloat::new(py, -largest).as_any())?;
-        let low = self.table.min.call(py, [self.module(), &self.xp, &or_largest])?;
-        let high = self.table.max.call(py, [self.module(), &self.xp, &or_smallest])?;
+        let low = self.table.min.call(self.loaded(), [&self.xp, &or_largest])?;
+        let high = self.table.max.call(self.loaded(), [&self.xp, &or_smallest])?;
         let position = array.sub(&low)?.div(high.sub(&low)?)?;
         let (min, max) = integer_range(self.cast.to);
         let span = PyFloat::new(py, max as f64 - min as f64);
         let scaled = position.mul(span)?;
-        let scaled = self.table.round.call(py, [self.module(), &self.xp, &scaled])?;
+        let scaled = self.table.round.call(self.loaded(), [&self.xp, &scaled])?;
         self.saturate(&scaled.add(PyFloat::new(py, min as f64))?, wide)
     }
 
@@ -228,7 +224,7 @@ impl<'py> Ops<'_, 'py> {
         low: &Array<'py>,
         high: &Array<'py>,
     ) -> PyResult<Array<'py>> {
-        self.table.clip.call(self.py(), [self.module(), &self.xp, array, low, high])
+        self.table.clip.call(self.loaded(), [&self.xp, array, low, high])
     }
 
     /// Takes elements from `chosen` where the mask is true, from `other` elsewhere.
@@ -238,22 +234,20 @@ impl<'py> Ops<'_, 'py> {
         chosen: &Array<'py>,
         other: &Array<'py>,
     ) -> PyResult<Array<'py>> {
-        self.table.r#where.call(self.py(), [self.module(), &self.xp, mask, chosen, other])
+        self.table.r#where.call(self.loaded(), [&self.xp, mask, chosen, other])
     }
 
     /// A 0-d array of the dtype that is cast to. Frameworks would give a Python int this large another
     /// dtype.
     fn constant(&self, value: i128) -> PyResult<Array<'py>> {
-        let DtypeCast { py, endpoints, loaded, to, .. } = *self.cast;
+        let DtypeCast { loaded, to, .. } = *self.cast;
         let source = scalar(value, to)?;
         match (self.device, loaded.framework.from_numpy) {
             // An array of the framework would be on a device, which need not be the device of the trace.
-            (None, Some(_)) => Ok(convert::wrap_numpy(py, endpoints, source)?),
+            (None, Some(_)) => Ok(convert::wrap_numpy(self.py(), source)?),
             (device, _) => {
                 let opened = Opened { source, private: true };
                 Ok(convert::make_array(
-                    py,
-                    endpoints,
                     loaded,
                     opened,
                     device.unwrap_or(Device::Host),

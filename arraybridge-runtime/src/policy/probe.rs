@@ -42,11 +42,11 @@ pub(super) fn passes(cast: &DtypeCast<'_, '_>, device: Device) -> Result<bool> {
         return Ok(*passes);
     }
     drop(known);
-    let has_f64 = convert::dtypes(cast.py, cast.loaded, DType::Float64)?.contains(DType::Float64);
+    let has_f64 = convert::dtypes(cast.loaded, DType::Float64)?.contains(DType::Float64);
     let passes = ops::can_be_exact(cast.from, cast.to, cast.policy.scaling, has_f64)
         && match agree(cast, device) {
             Ok(agree) => agree,
-            Err(error) if oom::passes_through(cast.py, &error) => return Err(error.into()),
+            Err(error) if oom::passes_through(cast.loaded.py(), &error) => return Err(error.into()),
             Err(_) => false,
         };
     remember(cast, passes);
@@ -60,11 +60,12 @@ pub(super) fn reject(cast: &DtypeCast<'_, '_>) {
 
 /// Whether the operations compute the bits that the kernels compute.
 fn agree(cast: &DtypeCast<'_, '_>, device: Device) -> PyResult<bool> {
-    let DtypeCast { py, endpoints, loaded, from, to, policy, .. } = *cast;
+    let DtypeCast { loaded, from, to, policy, .. } = *cast;
+    let py = loaded.py();
     let (source, _) = memory::cast::cast(py, &edge_values()?, from, Scaling::Clamp)?;
     let (expected, _) = memory::cast::cast(py, &source, to, policy.scaling)?;
     let opened = Opened { source, private: true };
-    let array = convert::make_array(py, endpoints, loaded, opened, device, &Commitment::Placed)?;
+    let array = convert::make_array(loaded, opened, device, &Commitment::Placed)?;
     let given = convert::open_host(&ops::cast(cast, &array, Some(device))?)?.source;
     if given.view().dtype() != to || given.view().shape() != expected.view().shape() {
         return Ok(false);

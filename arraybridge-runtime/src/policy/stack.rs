@@ -6,8 +6,7 @@ use pyo3::prelude::*;
 
 use super::{Conversion, DtypeCast, Function, Lead, Policy, is_unit, target_dtype};
 use crate::convert;
-use crate::framework::endpoints::Endpoints;
-use crate::framework::loaded::LoadedFramework;
+use crate::framework::loaded::Loaded;
 use crate::framework::spec::{DType, Kind};
 use crate::host::cast::{CastReport, Scaling};
 use crate::interpreter::error::Result;
@@ -46,13 +45,7 @@ impl<'a> StackPolicy<'a> {
     /// # Errors
     ///
     /// What the framework raises when it is asked for its dtypes.
-    pub fn dtype(
-        &self,
-        py: Python<'_>,
-        loaded: &LoadedFramework,
-        from: DType,
-        ndim: usize,
-    ) -> Result<Option<DType>> {
+    pub fn dtype(&self, loaded: Loaded<'_>, from: DType, ndim: usize) -> Result<Option<DType>> {
         let Policy { conversion, scaling, .. } = self.policy;
         // The stretch depends on the values of all slices.
         if conversion == Conversion::NativeOutput || scaling == Scaling::Stretch {
@@ -62,7 +55,7 @@ impl<'a> StackPolicy<'a> {
             return Ok(None);
         };
         let loses_part = from.kind() == Kind::Complex && to.kind() != Kind::Complex;
-        let is_there = convert::dtypes(py, loaded, to)?.contains(to);
+        let is_there = convert::dtypes(loaded, to)?.contains(to);
         Ok((is_there && !loses_part).then_some(to))
     }
 
@@ -93,16 +86,9 @@ impl<'a> StackPolicy<'a> {
     /// # Errors
     ///
     /// The warning, if a filter makes it an exception.
-    pub fn warn(
-        &self,
-        py: Python<'_>,
-        loaded: &LoadedFramework,
-        from: DType,
-        to: DType,
-    ) -> Result<()> {
+    pub fn warn(&self, loaded: Loaded<'_>, from: DType, to: DType) -> Result<()> {
         let StackPolicy { policy, function, lost, rounded, is_unit, .. } = *self;
-        let endpoints = Endpoints::of(loaded.framework);
-        let stack = DtypeCast { py, endpoints, loaded, from, to, policy, function };
+        let stack = DtypeCast { loaded, from, to, policy, function };
         if lost.clipped > 0 {
             stack.warn_of_clipping(lost.clipped)?;
         }

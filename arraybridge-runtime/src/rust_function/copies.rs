@@ -4,12 +4,12 @@ use pyo3::prelude::*;
 
 use super::Call;
 use super::constraints::is_contiguous;
-use crate::convert::Opened;
-use crate::convert::plan::{Route, Why};
+use crate::convert::plan::Why;
 use crate::convert::record::Record;
 use crate::convert::trace::{self, Moment};
+use crate::convert::{self, Opened};
 use crate::framework::detect;
-use crate::framework::device;
+use crate::framework::device::{self, Device};
 use crate::framework::endpoints::Endpoints;
 use crate::framework::spec::{DType, Kind, Memory};
 use crate::host::cast::Scaling;
@@ -67,7 +67,7 @@ pub(super) fn why_made(given: &Bound<'_, PyAny>) -> Why {
     let only_on_host = class.as_ref().is_some_and(|class| class.framework.memory == Memory::Host);
     let is_on_host = || {
         let place = device::dlpack_device(given);
-        place.is_ok_and(|(kind, _)| kind == dlpark::ffi::DLDeviceType::CPU.0)
+        place.is_ok_and(|place| place.device_type == dlpark::ffi::DLDeviceType::CPU)
     };
     match only_on_host {
         true => Why::ByteOrder,
@@ -91,14 +91,11 @@ impl Call<'_, '_> {
         let target = self.framework();
         let source = source.map_or(target, |class| class.framework);
         if trace::copy_default(self.py, None) == Some(false) {
-            let (text, remedy) = (why.text(), why.remedy());
-            let reason = format!(
-                "no_copy() forbids it, but {text}; leave its scope to allow it, or {remedy}"
-            );
+            let reason = convert::forbidden_copy("no_copy() forbids it", "leave its scope", why);
             return Err(Endpoints { source, target }.error(Failure::Copy, "open", reason));
         }
         let view = opened.source.view();
-        let (from, shape) = (view.dtype(), view.shape().into());
+        let from = view.dtype();
         // What was made for this call is read where it is, if it can be.
         let is_ordered = !contiguous || is_contiguous(view);
         let is_ready = opened.private && from == to && view.can_be_read() && is_ordered;
@@ -107,19 +104,9 @@ impl Call<'_, '_> {
             false => self.copy_elements(index, &opened, to)?,
         };
         if let Some(start) = start {
-            let record = Record {
-                source: source.name.into(),
-                target: target.name.into(),
-                route: Route::Copy(why).name().into(),
-                how: "argument".into(),
-                why: Some(why.text().into()),
-                via: "open, gather".into(),
-                dtype: to.name().into(),
-                nbytes: made.source.view().nbytes(),
-                shape,
-                device: "host".into(),
-                ..Record::default()
-            };
+            let copy = Record::between(source.name, target.name, "copy", "argument");
+            let made = copy.because(why.text()).of_memory(made.source.view(), Device::Host);
+            let record = Record { via: "open, gather".into(), ..made };
             trace::push(self.py, record, start);
         }
         Ok(made)

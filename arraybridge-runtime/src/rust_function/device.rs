@@ -19,8 +19,7 @@ use crate::cuda::streams::{self, Loan};
 use crate::dlpack::LEGACY_STREAM;
 use crate::framework::detect;
 use crate::framework::device::{self, Device, Placement};
-use crate::framework::endpoints::Endpoints;
-use crate::framework::loaded::{self, LoadedFramework};
+use crate::framework::loaded::{self, Loaded};
 use crate::framework::oom;
 use crate::framework::spec::Framework;
 use crate::interpreter::error::{Error, Failure, Result};
@@ -136,7 +135,7 @@ impl<'a, 'py> Call<'a, 'py> {
     /// Calls the function on a CUDA device, on the stream that the declared framework is on.
     pub(super) fn on_cuda(&self) -> Result<Bound<'py, PyAny>> {
         let (py, framework) = (self.py, self.framework());
-        let loaded = loaded::load(py, framework, Endpoints::of(framework))?;
+        let loaded = loaded::load(py, framework)?;
         let index = self.accelerator(loaded)?;
         let mut panicked = None;
         let body = || match self.called(loaded, index) {
@@ -148,7 +147,7 @@ impl<'a, 'py> Call<'a, 'py> {
                 Err(PyRuntimeError::new_err("the function panicked"))
             }
         };
-        let done = streams::with_device(py, loaded, index, body);
+        let done = streams::with_device(loaded, index, body);
         if let Some(panic) = panicked {
             resume_unwind(panic);
         }
@@ -161,7 +160,7 @@ impl<'a, 'py> Call<'a, 'py> {
     /// Calls the function on the framework's current stream, and ends the loans of its arguments.
     fn called(
         &self,
-        loaded: &LoadedFramework,
+        loaded: Loaded<'py>,
         index: usize,
     ) -> std::thread::Result<Result<Bound<'py, PyAny>>> {
         let begin = || -> Result<driver::PreviousContext> {
@@ -187,8 +186,8 @@ impl<'a, 'py> Call<'a, 'py> {
 
     /// The current stream of the declared framework; the legacy default stream if the framework does not
     /// expose its streams, since it then orders its exports and imports with that.
-    fn stream_of(&self, loaded: &LoadedFramework, index: usize) -> Result<Stream> {
-        let (handle, owner) = match streams::current(self.py, loaded, index)? {
+    fn stream_of(&self, loaded: Loaded<'_>, index: usize) -> Result<Stream> {
+        let (handle, owner) = match streams::current(loaded, index)? {
             Some(current) => (current.handle, current.object),
             None => (LEGACY_STREAM, self.py.None().into_bound(self.py)),
         };
@@ -197,12 +196,12 @@ impl<'a, 'py> Call<'a, 'py> {
     }
 
     /// The CUDA device that the function is called on.
-    fn accelerator(&self, loaded: &LoadedFramework) -> Result<usize> {
-        let (py, framework, title) = (self.py, loaded.framework, loaded.framework.title);
+    fn accelerator(&self, loaded: Loaded<'_>) -> Result<usize> {
+        let (framework, title) = (loaded.framework, loaded.framework.title);
         let name = self.function.entry.name;
         let unavailable = |why: String, way_out: &str| {
             let reason = format!("{name}() needs CUDA memory, but {why}; {way_out}");
-            Endpoints::of(framework).error(Failure::Device, "device", reason)
+            framework.error(Failure::Device, "device", reason)
         };
         if !framework.takes_cuda_memory() {
             let why = format!("{title} has none");
@@ -213,7 +212,7 @@ impl<'a, 'py> Call<'a, 'py> {
         if loaded.has_lost_cuda() {
             return Err(unavailable(format!("{title} cannot use a GPU"), fork::LOST_CUDA));
         }
-        let count = loaded.accelerators(py);
+        let count = loaded.accelerators();
         if count == 0 {
             return Err(unavailable(format!("{title} sees no CUDA device here"), host));
         }
@@ -222,7 +221,7 @@ impl<'a, 'py> Call<'a, 'py> {
             return Err(unavailable(why, "install NVIDIA's driver"));
         }
         match self.known_device() {
-            None => Ok(device::current(py, loaded)?),
+            None => Ok(loaded.current_device()?),
             Some(Device::Accelerator(index)) if index < count => Ok(index),
             Some(device) => {
                 let why = format!("{title} has no such memory on {device}");
@@ -240,7 +239,7 @@ impl<'a, 'py> Call<'a, 'py> {
         written: bool,
     ) -> Result<OpenedDeviceArray> {
         let view = opened.source.view();
-        if !device::is_cuda(view.device().device_type.0) {
+        if !device::is_cuda(view.device()) {
             return Err(Error::Type(format!("{} is not in CUDA memory", self.framework().title)));
         }
         let layout = Layout::of::<T>(view)?;

@@ -15,7 +15,6 @@ use super::argument::required;
 use super::{Call, Usage};
 use crate::convert;
 use crate::framework::detect;
-use crate::framework::endpoints::Endpoints;
 use crate::framework::loaded;
 use crate::host::dtype::{DType, Kind};
 use crate::interpreter::containers::Container;
@@ -134,8 +133,8 @@ impl<'py> Call<'_, 'py> {
     /// The element type of an array of any framework.
     fn dtype_of(&self, given: &Bound<'py, PyAny>) -> Result<DType> {
         if let Some(class) = detect::class_of(given) {
-            let loaded = loaded::load(self.py, class.framework, Endpoints::of(class.framework))?;
-            if let Some(dtype) = convert::dtype_of(self.py, loaded, given) {
+            let loaded = loaded::load(self.py, class.framework)?;
+            if let Some(dtype) = loaded.dtype(given) {
                 return Ok(dtype);
             }
         }

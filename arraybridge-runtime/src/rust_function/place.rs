@@ -1,12 +1,11 @@
 //! Where a call and its arguments are.
 
-use dlpark::ffi::{DLDevice, DLDeviceType};
+use dlpark::ffi::DLDevice;
 use pyo3::prelude::*;
 
 use super::{Call, Setting};
 use crate::framework::detect;
 use crate::framework::device::{self, Device};
-use crate::framework::endpoints::Endpoints;
 use crate::framework::loaded;
 use crate::framework::spec::Memory;
 use crate::interpreter::error::Result;
@@ -23,10 +22,10 @@ impl Call<'_, '_> {
             return Ok(device);
         }
         let (py, framework) = (self.py, self.framework());
-        let loaded = loaded::load(py, framework, Endpoints::of(framework))?;
-        match loaded.accelerators(py) {
+        let loaded = loaded::load(py, framework)?;
+        match loaded.accelerators() {
             0 => Ok(Device::Host),
-            _ => Ok(Device::Accelerator(device::current(py, loaded)?)),
+            _ => Ok(Device::Accelerator(loaded.current_device()?)),
         }
     }
 
@@ -44,7 +43,7 @@ impl Call<'_, '_> {
 /// The CUDA device that an object's memory is on, if it is an array there.
 pub(super) fn in_cuda(object: &Bound<'_, PyAny>) -> Option<usize> {
     let place = dlpack_device_of(object)?;
-    device::is_cuda(place.device_type.0).then_some(place.device_id as usize)
+    device::is_cuda(place).then_some(place.device_id as usize)
 }
 
 /// Whether an object is certainly an array in host memory.
@@ -57,6 +56,5 @@ fn dlpack_device_of(object: &Bound<'_, PyAny>) -> Option<DLDevice> {
     if detect::class_of(object).is_some_and(|class| class.framework.memory == Memory::Host) {
         return Some(DLDevice::CPU);
     }
-    let (kind, index) = device::dlpack_device(object).ok()?;
-    Some(DLDevice { device_type: DLDeviceType(kind), device_id: index })
+    device::dlpack_device(object).ok()
 }

@@ -9,8 +9,7 @@ use super::{Call, Returns};
 use crate::convert::trace;
 use crate::convert::{self, Request};
 use crate::framework::detect::{self, Role};
-use crate::framework::device::{self, Device, Placement};
-use crate::framework::endpoints::Endpoints;
+use crate::framework::device::{Device, Placement};
 use crate::framework::generated::MemoryType;
 use crate::framework::loaded;
 use crate::framework::spec::{Framework, Memory};
@@ -73,8 +72,8 @@ impl<'a, 'py> Call<'a, 'py> {
         let framework = class.framework;
         let mut request = Request::default();
         if framework.memory != Memory::Host && matches!(class.role, Role::Array) {
-            let loaded = loaded::load(self.py, framework, Endpoints::of(framework))?;
-            if let device @ Device::Accelerator(_) = device::device_of(self.py, loaded, &lead)? {
+            let loaded = loaded::load(self.py, framework)?;
+            if let device @ Device::Accelerator(_) = loaded.device_of(&lead)? {
                 request.placement = Placement::On(device);
             }
         }
@@ -92,7 +91,7 @@ impl<'a, 'py> Call<'a, 'py> {
         if !numpy || !request.is_plain() || trace::is_tracing() {
             return array.into().into_framework(self.py, target, &request);
         }
-        loaded::load(self.py, target, Endpoints::of(target))?;
+        loaded::load(self.py, target)?;
         match array.into_numpy(self.py) {
             Ok(array) => Ok(array?),
             Err(array) => array.into().into_framework(self.py, target, &request),

@@ -8,7 +8,6 @@ use pyo3::types::{PyList, PyTuple};
 use super::as_arrays;
 use super::fill::{clear_rows, fill_row};
 use super::join::{Along, Join, Parts, common_dtype, join, stack_alike};
-use super::shape::{shape_of, shape_text};
 use super::whole::Whole;
 use crate::convert::{self, Opened, Request};
 use crate::framework::detect::{self, Class, Role};
@@ -17,6 +16,7 @@ use crate::framework::spec::Framework;
 use crate::host::cast::{CastReport, Scaling};
 use crate::host::vectors;
 use crate::interpreter::error::{Error, Result};
+use crate::memory::shape;
 use crate::memory::view::Dims;
 use crate::policy::StackPolicy;
 
@@ -131,13 +131,13 @@ impl<'a, 'py> Column<'a, 'py> {
         if let Some(stack) = self.stack.take() {
             if let Some(policy) = &self.policy {
                 let Whole { join, from, .. } = &stack.whole;
-                policy.warn(self.py, join.loaded, *from, stack.whole.dtype())?;
+                policy.warn(join.loaded, *from, stack.whole.dtype())?;
             }
             return stack.whole.finish();
         }
         let are_images = |shape: &Dims<usize>| {
             self.items.iter().all(|item| {
-                detect::class_of(item).is_some() && shape_of(item).as_ref() == Some(shape)
+                detect::class_of(item).is_some() && shape::of(item).as_ref() == Some(shape)
             })
         };
         let is_stacked = match &self.images {
@@ -162,7 +162,7 @@ impl<'a, 'py> Column<'a, 'py> {
     fn copy(&mut self, item: &Bound<'py, PyAny>) -> Result<bool> {
         let is_stacked = match &self.images {
             Images::All => true,
-            Images::Shape(shape) => shape_of(item).as_ref() == Some(shape),
+            Images::Shape(shape) => shape::of(item).as_ref() == Some(shape),
             Images::None => false,
         };
         let Some(class) = detect::class_of(item).filter(|_| is_stacked) else { return Ok(false) };
@@ -194,7 +194,7 @@ impl<'a, 'py> Column<'a, 'py> {
     /// A stack for slices that are like the first one.
     fn start(
         &self,
-        join: Join<'py, 'py>,
+        join: Join<'py>,
         item: &Bound<'py, PyAny>,
         first: &Opened,
     ) -> Result<Stack<'py>> {
@@ -238,7 +238,7 @@ impl<'py> Stack<'py> {
         Err(Error::Value(format!(
             "the array at index {} has the shape {}, which does not fit the shape of the first one, {}",
             self.filled,
-            shape_text(item),
+            shape::text(item),
             PyTuple::new(item.py(), shape)?
         )))
     }
@@ -256,7 +256,7 @@ impl<'py> Stack<'py> {
         }
         let (from, now) = (common_dtype(py, vec![before, dtype])?, self.whole.dtype());
         let (loaded, ndim) = (self.whole.join.loaded, self.whole.opened.source.view().ndim());
-        let to = policy.map_or(Ok(None), |policy| policy.dtype(py, loaded, from, ndim))?;
+        let to = policy.map_or(Ok(None), |policy| policy.dtype(loaded, from, ndim))?;
         if to.unwrap_or(from) == now {
             self.whole.from = from;
             return Ok(true);

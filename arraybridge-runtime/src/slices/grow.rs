@@ -4,8 +4,8 @@ use pyo3::prelude::*;
 
 use super::grid::Span;
 use super::mosaic::Mosaic;
-use super::shape::shape_of;
 use crate::interpreter::error::Result;
+use crate::memory::shape;
 use crate::policy::StackPolicy;
 
 /// A concatenation, in host memory, of the parts that have come so far.
@@ -41,7 +41,7 @@ impl<'a, 'py> Growing<'a, 'py> {
     ///
     /// As [`Mosaic::place`], and what the framework raises when it is asked for its dtypes.
     pub fn push(&mut self, part: &Bound<'py, PyAny>) -> Result<bool> {
-        let length = shape_of(part).and_then(|shape| shape.get(self.axis).copied());
+        let length = shape::of(part).and_then(|shape| shape.get(self.axis).copied());
         let Some(length) = length.filter(|length| self.filled + length <= self.extent) else {
             return Ok(false);
         };

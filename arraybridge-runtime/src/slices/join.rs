@@ -5,17 +5,17 @@ use std::slice;
 use pyo3::prelude::*;
 use pyo3::types::{PyInt, PyList, PyTuple};
 
+use super::check::{check_shapes, joined_shape};
 use super::fill::fill;
-use super::shape::{check_shapes, joined_shape, ndim_of, shape_of};
 use crate::convert::plan;
 use crate::convert::record::Record;
 use crate::convert::trace;
 use crate::convert::{self, Commitment, Opened, Request};
 use crate::framework::detect::{self, Class, Role};
-use crate::framework::device::{self, Device, Placement};
+use crate::framework::device::{Device, Placement};
 use crate::framework::endpoints::Endpoints;
 use crate::framework::generated::MemoryType;
-use crate::framework::loaded::{self, LoadedFramework};
+use crate::framework::loaded::{self, Loaded};
 use crate::framework::oom;
 use crate::framework::spec::{ArrayOps, DType, Framework, Memory};
 use crate::framework::warnings;
@@ -23,6 +23,7 @@ use crate::host::buffer::HostBuffer;
 use crate::host::layout::contiguous_bytes;
 use crate::host::vectors;
 use crate::interpreter::error::{Error, Failure, Result, attempt, first_line};
+use crate::memory::shape;
 use crate::memory::source::Source;
 use crate::memory::view::Dims;
 
@@ -129,11 +130,11 @@ impl<'a, 'py> Parts<'a, 'py> {
     ) -> Result<Parts<'a, 'py>> {
         let Some(first) = arrays.first() else { return Ok(Parts { arrays, opened: None }) };
         let py = first.py();
-        let loaded = loaded::load(py, target, Endpoints::of(target))?;
-        if joins_large_itself(py, loaded, arrays) {
+        let loaded = loaded::load(py, target)?;
+        if joins_large_itself(loaded, arrays) {
             return Ok(Parts { arrays, opened: None });
         }
-        let watches = loaded.watches(py);
+        let watches = loaded.watches();
         let mut all = vectors::with_capacity(arrays.len())?;
         for array in arrays {
             let Some(opened) = open_plain(array, target, watches) else {
@@ -153,15 +154,15 @@ impl<'a, 'py> Parts<'a, 'py> {
     fn shape(&self, index: usize) -> Option<Dims<usize>> {
         match &self.opened {
             Some(opened) => Some(opened[index].source.view().shape().into()),
-            None => shape_of(&self.arrays[index]),
+            None => shape::of(&self.arrays[index]),
         }
     }
 
-    /// The number of axes of an array, as [`ndim_of`].
+    /// The number of axes of an array, as [`shape::ndim`].
     pub fn ndim(&self, index: usize) -> Option<usize> {
         match &self.opened {
             Some(opened) => Some(opened[index].source.view().ndim()),
-            None => ndim_of(&self.arrays[index]),
+            None => shape::ndim(&self.arrays[index]),
         }
     }
 }
@@ -181,35 +182,26 @@ fn open_plain(
 }
 
 /// Whether all arrays belong to a framework that joins them faster than we do.
-fn joins_large_itself<'py>(
-    py: Python<'py>,
-    loaded: &LoadedFramework,
-    arrays: &[Bound<'py, PyAny>],
-) -> bool {
+fn joins_large_itself<'py>(loaded: Loaded<'py>, arrays: &[Bound<'py, PyAny>]) -> bool {
     let own = |array| {
         let class = detect::class_of(array);
         class.is_some_and(|class| class.framework.memory_type == loaded.framework.memory_type)
     };
     arrays.len() > 1
-        && is_better_at_large(py, loaded, &arrays[0], arrays.len())
+        && is_better_at_large(loaded, &arrays[0], arrays.len())
         && arrays.iter().all(own)
 }
 
 /// Whether a framework joins so many arrays like this one faster than one thread of ours copies them as they come: it
 /// computes at once, by several threads that do not write to memory of ours, and those are large.
-fn is_better_at_large<'py>(
-    py: Python<'py>,
-    loaded: &LoadedFramework,
-    part: &Bound<'py, PyAny>,
-    count: usize,
-) -> bool {
+fn is_better_at_large<'py>(loaded: Loaded<'py>, part: &Bound<'py, PyAny>, count: usize) -> bool {
     let Framework { memory, ready, array, .. } = loaded.framework;
     let writes = array.as_ref().is_none_or(|table| table.write.is_some());
     if *memory != Memory::Either || ready.is_some() || writes {
         return false;
     }
-    let dtype = convert::dtype_of(py, loaded, part);
-    dtype.zip(shape_of(part)).is_some_and(|(dtype, shape)| {
+    let dtype = loaded.dtype(part);
+    dtype.zip(shape::of(part)).is_some_and(|(dtype, shape)| {
         let bytes = contiguous_bytes(&shape, dtype.size()).unwrap_or(usize::MAX);
         bytes >= LARGE_PART || bytes.saturating_mul(count) >= OWN_BELOW
     })
@@ -221,38 +213,43 @@ fn unwrap_values<'py>(arrays: &[Bound<'py, PyAny>]) -> Result<Vec<Bound<'py, PyA
         let py = array.py();
         let class = convert::class_of(array)?;
         let Role::Value(op) = class.role else { return Ok(array.clone()) };
-        let loaded = loaded::load(py, class.framework, Endpoints::of(class.framework))?;
-        Ok(op.call(py, [loaded.module(py), array])?)
+        let loaded = loaded::load(py, class.framework)?;
+        Ok(op.call(loaded, [array])?)
     };
     vectors::collect(arrays.iter().map(unwrap))
 }
 
 /// How arrays are joined.
 #[derive(Clone, Copy)]
-pub(super) struct Join<'a, 'py> {
-    pub py: Python<'py>,
-    pub endpoints: Endpoints,
-    pub loaded: &'a LoadedFramework,
+pub(super) struct Join<'py> {
+    /// The framework of the first array.
+    pub source: &'static Framework,
+    pub loaded: Loaded<'py>,
     pub placement: Placement,
     pub along: Along,
 }
 
-impl<'py> Join<'py, 'py> {
+impl<'py> Join<'py> {
     /// Joins arrays that are like the first one.
     pub fn new(
         first: &Bound<'py, PyAny>,
         target: &'static Framework,
         placement: Placement,
         along: Along,
-    ) -> Result<Join<'py, 'py>> {
-        let py = first.py();
-        let endpoints = Endpoints { source: convert::class_of(first)?.framework, target };
-        let loaded = loaded::load(py, target, endpoints)?;
-        Ok(Join { py, endpoints, loaded, placement, along })
+    ) -> Result<Join<'py>> {
+        let source = convert::class_of(first)?.framework;
+        let ends = Endpoints { source, target };
+        let loaded = loaded::load(first.py(), target).map_err(|error| ends.name_in(error))?;
+        Ok(Join { source, loaded, placement, along })
     }
 }
 
-impl<'py> Join<'_, 'py> {
+impl<'py> Join<'py> {
+    /// Names both frameworks in an error of the target.
+    fn named(&self, error: Error) -> Error {
+        Endpoints { source: self.source, target: self.loaded.framework }.name_in(error)
+    }
+
     fn execute(&self, arrays: &[Bound<'py, PyAny>]) -> Result<Bound<'py, PyAny>> {
         let mut first_error = None;
         if self.needs_operation(arrays)? {
@@ -282,7 +279,7 @@ impl<'py> Join<'_, 'py> {
     fn is_final(&self, error: &Error) -> bool {
         match error {
             Error::Memory(_) => true,
-            Error::Python(error) => oom::passes_through(self.py, error),
+            Error::Python(error) => oom::passes_through(self.loaded.py(), error),
             _ => false,
         }
     }
@@ -295,18 +292,19 @@ impl<'py> Join<'_, 'py> {
 
     /// Whether all arrays belong to the target, which is a framework that has tracers and may read them.
     fn may_be_traced(&self, arrays: &[Bound<'py, PyAny>]) -> Result<bool> {
-        let Join { py, loaded, .. } = *self;
+        let loaded = self.loaded;
         let has_tracers = loaded.framework.memory != Memory::Host;
         let mut may_be = has_tracers;
         for array in arrays {
-            may_be &= self.is_own(array)? && loaded.released(py, array).is_none();
+            may_be &= self.is_own(array)? && loaded.released(array).is_none();
         }
         Ok(may_be)
     }
 
     /// Whether an array cannot be read without a loss, or is on an accelerator where it should stay.
     fn needs_operation(&self, arrays: &[Bound<'py, PyAny>]) -> Result<bool> {
-        let Join { py, loaded, .. } = *self;
+        let py = self.loaded.py();
+        let loaded = self.loaded;
         let shares = loaded.framework.import.is_some();
         for array in arrays {
             let class = convert::class_of(array)?;
@@ -315,22 +313,23 @@ impl<'py> Join<'_, 'py> {
                 // A host framework has no tracers, only special arrays such as masked ones.
                 return Ok(own && loaded.framework.memory != Memory::Host);
             }
-            let source = loaded::load(py, class.framework, Endpoints::of(class.framework))?;
-            if own && is_recorded(py, loaded, array) {
+            let source = loaded::load(py, class.framework)?;
+            if own && is_recorded(loaded, array) {
                 return Ok(true);
             }
-            let device = device::device_of(py, source, array).unwrap_or(Device::Host);
+            let device = source.device_of(array).unwrap_or(Device::Host);
             if shares && device != Device::Host && self.device(device)? != Device::Host {
                 return Ok(true);
             }
         }
-        Ok(joins_large_itself(py, loaded, arrays))
+        Ok(joins_large_itself(loaded, arrays))
     }
 
     /// The device of the result when the first array is on `source`.
     pub fn device(&self, source: Device) -> Result<Device> {
-        let Join { py, loaded, placement, endpoints, .. } = *self;
-        let device = device::resolve(py, loaded, source, placement, endpoints)?;
+        let py = self.loaded.py();
+        let (loaded, placement) = (self.loaded, self.placement);
+        let device = loaded.resolve(source, placement).map_err(|error| self.named(error))?;
         if placement.is_missed(loaded.framework, device) {
             warnings::no_accelerator(py, loaded.framework)?;
         }
@@ -344,12 +343,12 @@ impl<'py> Join<'_, 'py> {
         first: &Bound<'py, PyAny>,
         others: &[Bound<'py, PyAny>],
     ) -> bool {
-        let Join { py, loaded, .. } = *self;
+        let loaded = self.loaded;
         if loaded.framework.guards.is_empty() {
-            let is_only_way = loaded.may_record(py) && is_recorded(py, loaded, first);
+            let is_only_way = loaded.may_record() && is_recorded(loaded, first);
             // The operation checks what it gets.
-            return (is_only_way || is_better_at_large(py, loaded, first, 1 + others.len()))
-                && ndim_of(first) == Some(2);
+            return (is_only_way || is_better_at_large(loaded, first, 1 + others.len()))
+                && shape::ndim(first) == Some(2);
         }
         // Arrays of several dtypes are promoted as NumPy does it.
         convert::alike(loaded, class, first, others).is_some_and(|view| {
@@ -360,7 +359,8 @@ impl<'py> Join<'_, 'py> {
 
     /// Joins by one operation of the target framework.
     fn by_operation(&self, arrays: &[Bound<'py, PyAny>]) -> Result<Bound<'py, PyAny>> {
-        let Join { py, loaded, endpoints, .. } = *self;
+        let py = self.loaded.py();
+        let loaded = self.loaded;
         let title = loaded.framework.title;
         let Some(table) = &loaded.framework.array else {
             return Err(Error::Value(format!("{title} has no operation that joins arrays")));
@@ -375,7 +375,12 @@ impl<'py> Join<'_, 'py> {
             true => Error::Python(error),
             false => {
                 let reason = format!("{title} cannot join the arrays ({})", first_line(py, &error));
-                endpoints.caused(Failure::Conversion, "stack", reason, Some(error))
+                self.named(loaded.framework.caused(
+                    Failure::Conversion,
+                    "stack",
+                    reason,
+                    Some(error),
+                ))
             }
         })
     }
@@ -383,16 +388,17 @@ impl<'py> Join<'_, 'py> {
     /// The dtype to which arrays have to be cast before the framework joins them: frameworks refuse several dtypes,
     /// or promote them otherwise than NumPy. `None` if they have the same.
     fn promotion(&self, arrays: &[Bound<'py, PyAny>]) -> Result<Option<DType>> {
-        let Join { py, loaded, endpoints, .. } = *self;
-        let dtypes = arrays.iter().map(|array| convert::dtype_of(py, loaded, array));
+        let py = self.loaded.py();
+        let loaded = self.loaded;
+        let dtypes = arrays.iter().map(|array| loaded.dtype(array));
         let Some(dtypes) = dtypes.collect::<Option<Vec<_>>>() else { return Ok(None) };
         if dtypes.iter().all(|dtype| *dtype == dtypes[0]) {
             return Ok(None);
         }
         let common = common_dtype(py, dtypes)?;
-        match convert::dtypes(py, loaded, common)?.contains(common) {
+        match convert::dtypes(loaded, common)?.contains(common) {
             true => Ok(Some(common)),
-            false => Err(convert::missing_dtype(py, endpoints, loaded, common)),
+            false => Err(self.named(convert::missing_dtype(loaded, common))),
         }
     }
 
@@ -415,10 +421,10 @@ impl<'py> Join<'_, 'py> {
         arrays: &Bound<'py, PyList>,
         common: Option<DType>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let Join { py, loaded, .. } = *self;
-        match device::device_of(py, loaded, &arrays.get_item(0)?) {
+        let loaded = self.loaded;
+        match loaded.device_of(&arrays.get_item(0)?) {
             Ok(device @ Device::Accelerator(_)) => {
-                device::within(py, loaded, device, |_| self.operate_here(table, arrays, common))
+                loaded.within(device, |_| self.operate_here(table, arrays, common))
             }
             _ => self.operate_here(table, arrays, common),
         }
@@ -430,21 +436,20 @@ impl<'py> Join<'_, 'py> {
         arrays: &Bound<'py, PyList>,
         common: Option<DType>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let py = self.py;
-        let module = self.loaded.module(py);
-        let xp = table.namespace.call(py, [module])?;
+        let py = self.loaded.py();
+        let xp = table.namespace.call(self.loaded, [])?;
         if let Some(common) = common {
             for (index, array) in arrays.iter().enumerate() {
-                if convert::dtype_of(py, self.loaded, &array) != Some(common) {
+                if self.loaded.dtype(&array) != Some(common) {
                     arrays.set_item(index, self.loaded.astype(table, &xp, &array, common)?)?;
                 }
             }
         }
         match self.along {
-            Along::NewAxis => table.stack.call(py, [module, &xp, arrays]),
+            Along::NewAxis => table.stack.call(self.loaded, [&xp, arrays]),
             Along::Axis(axis) => {
                 let axis = PyInt::new(py, axis);
-                table.concatenate.call(py, [module, &xp, arrays, axis.as_any()])
+                table.concatenate.call(self.loaded, [&xp, arrays, axis.as_any()])
             }
         }
     }
@@ -453,7 +458,7 @@ impl<'py> Join<'_, 'py> {
     /// function cannot write its next result over one of them.
     pub fn keeps(&self, result: &Bound<'py, PyAny>, count: usize) -> bool {
         detect::class_of(result).is_some_and(|class| class.framework.immutable)
-            && is_better_at_large(self.py, self.loaded, result, count)
+            && is_better_at_large(self.loaded, result, count)
     }
 
     /// The host memory of an array; `None` if it has to be joined by its framework, or has none that can be
@@ -463,7 +468,7 @@ impl<'py> Join<'_, 'py> {
     ///
     /// As [`convert::open_host`], for what is not the array's own fault.
     pub fn open(&self, array: &Bound<'py, PyAny>) -> Result<Option<Opened>> {
-        let watches = self.loaded.watches(self.py);
+        let watches = self.loaded.watches();
         if let Some(opened) = open_plain(array, self.loaded.framework, watches) {
             return Ok(Some(opened));
         }
@@ -479,7 +484,7 @@ impl<'py> Join<'_, 'py> {
     }
 
     fn open_detached(&self, array: &Bound<'py, PyAny>) -> Result<Opened> {
-        convert::warn_if_detached(array, self.endpoints.target)?;
+        convert::warn_if_detached(array, self.loaded.framework)?;
         convert::open_host(array)
     }
 
@@ -494,22 +499,37 @@ impl<'py> Join<'_, 'py> {
         first: &Bound<'py, PyAny>,
         opened: &[Opened],
     ) -> Result<Bound<'py, PyAny>> {
-        let Join { py, endpoints, loaded, along, .. } = *self;
+        let py = self.loaded.py();
+        let along = self.along;
         let views = opened.iter().map(|opened| Ok::<_, Error>(opened.source.view()));
         let views = vectors::collect(views)?;
         let dtypes = views.iter().map(|view| Ok::<_, Error>(view.dtype()));
         let dtype = common_dtype(py, vectors::collect(dtypes)?)?;
         let own = convert::class_of(first)?.framework;
-        let own = loaded::load(py, own, Endpoints::of(own))?;
-        let device = self.device(device::device_of(py, own, first)?)?;
+        let own = loaded::load(py, own)?;
+        let device = self.device(own.device_of(first)?)?;
         // SAFETY: it is filled below, and dropped where that fails.
         let source = unsafe { allocate(joined_shape(&views, along), dtype)? };
         let mut joined = Opened { source, private: true };
         self.admit(&joined)?;
         fill(py, &mut joined.source, opened, along)
             .map_err(|error| Error::Value(error.to_string()))?;
-        let commitment = self.commitment(first)?;
-        convert::make_array(py, endpoints, loaded, joined, device, &commitment)
+        self.make_array(joined, device, &self.commitment(first)?)
+    }
+
+    /// The target's array of the memory that was filled.
+    ///
+    /// # Errors
+    ///
+    /// As [`convert::make_array`].
+    pub fn make_array(
+        &self,
+        joined: Opened,
+        device: Device,
+        commitment: &Commitment<'py>,
+    ) -> Result<Bound<'py, PyAny>> {
+        let made = convert::make_array(self.loaded, joined, device, commitment);
+        made.map_err(|error| self.named(error))
     }
 
     /// Whether the result is bound to its device: as the first array is, if that is one of the target's.
@@ -520,35 +540,22 @@ impl<'py> Join<'_, 'py> {
 
     /// Checks that the target can have the joined array.
     pub fn admit(&self, joined: &Opened) -> Result<()> {
-        let Join { py, endpoints, loaded, .. } = *self;
+        let loaded = self.loaded;
         let facts = joined.facts();
-        let dtypes = convert::dtypes(py, loaded, facts.dtype)?;
+        let dtypes = convert::dtypes(loaded, facts.dtype)?;
         let admitted = plan::admit(loaded.framework, dtypes, facts.dtype, facts.ndim, facts.empty);
         admitted.map_err(|refusal| {
             let request = Request::default();
-            convert::explain_refusal(py, endpoints, loaded, &facts, &request, refusal)
+            self.named(convert::explain_refusal(loaded, &facts, &request, refusal))
         })
     }
 
     pub fn record(&self, result: &Bound<'py, PyAny>) -> Record {
-        let Join { py, endpoints, loaded, along, .. } = *self;
-        let dtype = convert::dtype_of(py, loaded, result);
-        let shape = shape_of(result);
-        let elements = shape.as_ref().map_or(0, |shape| shape.iter().product::<usize>());
-        let size = dtype.map_or(0, DType::size);
-        let device = device::device_of(py, loaded, result);
-        Record {
-            source: endpoints.source.name.into(),
-            target: endpoints.target.name.into(),
-            route: "copy".into(),
-            how: if along == Along::NewAxis { "stack" } else { "concatenate" }.into(),
-            why: Some("several arrays become one".into()),
-            dtype: dtype.map_or("", DType::name).into(),
-            nbytes: elements.saturating_mul(size),
-            device: device.map_or("unknown".into(), Device::name),
-            shape: shape.unwrap_or_default(),
-            ..Record::default()
-        }
+        let loaded = self.loaded;
+        let how = if self.along == Along::NewAxis { "stack" } else { "concatenate" };
+        Record::between(self.source.name, loaded.framework.name, "copy", how)
+            .because("several arrays become one")
+            .of_array(loaded, result, loaded.dtype(result))
     }
 }
 
@@ -566,13 +573,9 @@ pub(super) unsafe fn allocate(shape: Dims<usize>, dtype: DType) -> Result<Source
 }
 
 /// Whether a gradient may pass through an array, or a trace records what becomes of it.
-pub(super) fn is_recorded<'py>(
-    py: Python<'py>,
-    loaded: &LoadedFramework,
-    array: &Bound<'py, PyAny>,
-) -> bool {
-    let dtype = convert::dtype_of(py, loaded, array);
-    (dtype.is_none_or(DType::is_inexact) && loaded.records(py, array)) || loaded.is_tracing(py)
+pub(super) fn is_recorded<'py>(loaded: Loaded<'py>, array: &Bound<'py, PyAny>) -> bool {
+    let dtype = loaded.dtype(array);
+    (dtype.is_none_or(DType::is_inexact) && loaded.records(array)) || loaded.is_tracing()
 }
 
 /// The dtype to which NumPy promotes the dtypes of all arrays.
@@ -582,7 +585,7 @@ pub(super) fn common_dtype(py: Python<'_>, mut dtypes: Vec<DType>) -> Result<DTy
         return Ok(first);
     }
     let framework = MemoryType::Numpy.framework();
-    let numpy = loaded::load(py, framework, Endpoints::of(framework))?;
+    let numpy = loaded::load(py, framework)?;
     dtypes.sort_unstable();
     dtypes.dedup();
     let no_common_dtype = || {
@@ -590,9 +593,8 @@ pub(super) fn common_dtype(py: Python<'_>, mut dtypes: Vec<DType>) -> Result<DTy
         let names = names.join(", ");
         Error::Value(format!("the dtypes {names} have no common dtype; cast the arrays first"))
     };
-    let objects: Option<Vec<_>> =
-        dtypes.iter().map(|dtype| numpy.dtype_object(py, *dtype)).collect();
+    let objects: Option<Vec<_>> = dtypes.iter().map(|dtype| numpy.dtype_object(*dtype)).collect();
     let objects = PyTuple::new(py, objects.ok_or_else(no_common_dtype)?)?;
-    let promoted = numpy.module(py).getattr("result_type")?.call1(objects);
-    attempt(py, promoted).and_then(|dtype| numpy.dtype_of(py, &dtype)).ok_or_else(no_common_dtype)
+    let promoted = numpy.module().getattr("result_type")?.call1(objects);
+    attempt(py, promoted).and_then(|dtype| numpy.dtype_of(&dtype)).ok_or_else(no_common_dtype)
 }

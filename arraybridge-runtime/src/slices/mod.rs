@@ -5,13 +5,13 @@
 //! results of a function fill the buffer as they come: those of slices in [`column`], those of tiles, which
 //! [`grid`] lays out, in [`mosaic`].
 
+mod check;
 mod column;
 mod fill;
 mod grid;
 mod grow;
 mod join;
 mod mosaic;
-mod shape;
 mod unstack;
 mod whole;
 mod write;
@@ -31,20 +31,20 @@ use crate::host::vectors;
 use crate::interpreter::error::{Error, Result};
 use crate::interpreter::progress::Progress;
 use crate::interpreter::tuples;
+use crate::memory::shape;
 use crate::memory::view::Dims;
 use crate::policy::StackPolicy;
+use check::{check_shapes, slice_count};
 use column::{Column, Images};
 pub use grid::{Grid, Span, Tile, Tiling};
 pub use grow::Growing;
 use join::{Along, Parts, join, stack_alike};
 pub use mosaic::Mosaic;
-pub use shape::shape_of;
-use shape::{check_shapes, ndim_of, shape_text, slice_count};
 use unstack::{OnHost, Slices};
 
 /// Whether an array is a single slice.
 pub fn is_slice(array: &Bound<'_, PyAny>) -> bool {
-    ndim_of(array) == Some(2)
+    shape::ndim(array) == Some(2)
 }
 
 /// Converts a 3-D array, or an object that is like one, to a framework, and returns its 2-D slices. They share its memory if the
@@ -101,7 +101,7 @@ pub fn stack<'py>(
     if let Some(index) = (0..slices.len()).find(|index| parts.ndim(*index) != Some(2)) {
         return Err(Error::Value(format!(
             "the slice at index {index} is not a 2D array; its shape is {}",
-            shape_text(&slices[index])
+            shape::text(&slices[index])
         )));
     }
     join(parts, target, placement, Along::NewAxis)
@@ -129,10 +129,10 @@ pub fn process<'py>(
     if count == 0 {
         return Err(Error::Value(format!(
             "there are no slices to process; the shape of the array is {}",
-            shape_text(lead)
+            shape::text(lead)
         )));
     }
-    let shape = shape_of(lead).map(|shape| shape[1..].into());
+    let shape = shape::of(lead).map(|shape| shape[1..].into());
     let progress = Progress::start(py, merge.name, count, "slice")?;
     let mut results = Results { merge, count, shape, tuple: None, columns: Vec::new() };
     for (index, slice) in Slices::new(lead.clone(), count)?.enumerate() {
@@ -238,14 +238,14 @@ pub fn region<'py>(
     ranges: &[(usize, Range<usize>)],
 ) -> Result<Bound<'py, PyAny>> {
     let py = array.py();
-    let mut shape = shape_of(array).unwrap_or_default();
+    let mut shape = shape::of(array).unwrap_or_default();
     let mut is_whole = true;
     let mut index: Vec<_> = shape.iter().map(|_| PySlice::full(py)).collect();
     for (axis, Range { start, end }) in ranges {
         let Some(length) = shape.get_mut(*axis).filter(|n| start <= end && end <= n) else {
             return Err(Error::Value(format!(
                 "an array of the shape {} has no elements {start} to {end} along axis {axis}",
-                shape_text(array)
+                shape::text(array)
             )));
         };
         is_whole &= end - start == *length;
@@ -263,7 +263,7 @@ pub fn region<'py>(
     let found = array.get_item(PyTuple::new(py, index)?)?;
     match detect::class_of(array) {
         // pyclesperanto 0.21 leaves an axis of length one out, or puts it elsewhere.
-        Some(class) if shape_of(&found).is_some_and(|found| found != shape) => {
+        Some(class) if shape::of(&found).is_some_and(|found| found != shape) => {
             let why = format!("{} changed the axes of a slice", class.framework.title);
             OnHost::copied(array, why)?.region(py, ranges)
         }
@@ -284,7 +284,7 @@ pub fn concatenate<'py>(parts: &[Bound<'py, PyAny>], axis: usize) -> Result<Boun
     let first = convert::as_array(first, MemoryType::Numpy.framework())?;
     let target = convert::class_of(&first)?.framework;
     if parts.len() == 1 {
-        check_shapes(std::slice::from_ref(&first), |_| shape_of(&first), Along::Axis(axis))?;
+        check_shapes(std::slice::from_ref(&first), |_| shape::of(&first), Along::Axis(axis))?;
         return Ok(first);
     }
     let parts = &*as_arrays(parts, target)?;
@@ -297,5 +297,5 @@ pub fn concatenate<'py>(parts: &[Bound<'py, PyAny>], axis: usize) -> Result<Boun
 ///
 /// [`Error::Value`] with the two shapes.
 pub fn check_same_shapes(arrays: &[Bound<'_, PyAny>]) -> Result<()> {
-    check_shapes(arrays, |index| shape_of(arrays.get(index)?), Along::NewAxis)
+    check_shapes(arrays, |index| shape::of(arrays.get(index)?), Along::NewAxis)
 }

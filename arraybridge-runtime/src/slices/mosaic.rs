@@ -110,7 +110,7 @@ impl<'a, 'py> Mosaic<'a, 'py> {
         let mut starts: Dims<usize> = whole.shape().iter().map(|_| 0).collect();
         spans.iter().for_each(|span| starts[span.axis] = span.kept.start);
         let kept = self.kept(opened.source, spans)?;
-        fill_region(self.whole.join.py, self.whole.memory(), &kept, &starts)
+        fill_region(self.whole.join.loaded.py(), self.whole.memory(), &kept, &starts)
             .map_err(|error| Error::Value(error.to_string()))?;
         self.filled += kept.view().len();
         Ok(true)
@@ -124,7 +124,7 @@ impl<'a, 'py> Mosaic<'a, 'py> {
         let policy = self.policy.as_ref().filter(|policy| scales(policy.scaling()));
         let Some(policy) = policy.filter(|_| dtype != *from) else { return Ok(dtype == *from) };
         let ndim = self.whole.opened.source.view().ndim();
-        let to = policy.dtype(join.py, join.loaded, dtype, ndim)?;
+        let to = policy.dtype(join.loaded, dtype, ndim)?;
         Ok(to.unwrap_or(dtype) == self.whole.dtype())
     }
 
@@ -135,7 +135,7 @@ impl<'a, 'py> Mosaic<'a, 'py> {
 
     /// What is kept of a tile, in the dtype of the whole.
     fn kept(&mut self, tile: Source, spans: &[Span]) -> Result<Source> {
-        let (py, to, from) = (self.whole.join.py, self.whole.dtype(), tile.view().dtype());
+        let (py, to, from) = (self.whole.join.loaded.py(), self.whole.dtype(), tile.view().dtype());
         let is_whole = spans.iter().all(|span| span.kept == span.read);
         let trims = || spans.iter().map(|span| (span.axis, span.trim()));
         let kept = if is_whole { tile } else { SharedSource::from(tile).region(trims()) };
@@ -169,7 +169,7 @@ impl<'a, 'py> Mosaic<'a, 'py> {
         let Mosaic { mut whole, policy, filled } = self;
         let (to, from) = (whole.dtype(), whole.from);
         if let Some(policy) = policy {
-            policy.warn(whole.join.py, whole.join.loaded, from, to)?;
+            policy.warn(whole.join.loaded, from, to)?;
         }
         if let Some((axis, end)) = below {
             let source = SharedSource::from(whole.opened.source).region([(axis, 0..end)]);

@@ -7,17 +7,16 @@ use pyo3::prelude::*;
 use pyo3::types::{PyIterator, PyList, PySlice};
 
 use super::join::is_recorded;
-use super::shape::shape_of;
 use crate::convert::record::Record;
 use crate::convert::{self, Commitment, Opened, trace};
 use crate::framework::detect::{self, Class, Role};
-use crate::framework::device::{self, Device};
-use crate::framework::endpoints::Endpoints;
-use crate::framework::loaded::{self, LoadedFramework};
+use crate::framework::device::Device;
+use crate::framework::loaded::{self, Loaded};
 use crate::host::layout::contiguous_bytes;
 use crate::host::vectors;
 use crate::interpreter::error::{Error, Result};
 use crate::interpreter::interrupt::is_interrupt;
+use crate::memory::shape;
 use crate::memory::source::{SharedSource, Source};
 
 /// The slices of an array along its first axis, one after the other.
@@ -43,7 +42,7 @@ enum Way<'py> {
 /// may be copies, and not all of a large array are wanted at once.
 struct Groups<'py> {
     class: Class,
-    loaded: &'py LoadedFramework,
+    loaded: Loaded<'py>,
     /// The number of slices in the array.
     count: usize,
     /// The number of slices in a group.
@@ -65,12 +64,12 @@ impl<'py> Groups<'py> {
     fn new(
         array: &Bound<'py, PyAny>,
         class: &Class,
-        loaded: &'py LoadedFramework,
+        loaded: Loaded<'py>,
         count: usize,
     ) -> Option<Groups<'py>> {
         class.framework.array.as_ref()?.unstack.as_ref()?;
-        let dtype = convert::dtype_of(array.py(), loaded, array)?;
-        let is_small = contiguous_bytes(&shape_of(array)?, dtype.size())? <= AT_ONCE;
+        let dtype = loaded.dtype(array)?;
+        let is_small = contiguous_bytes(&shape::of(array)?, dtype.size())? <= AT_ONCE;
         let size = if is_small { count } else { count / GROUPS };
         (size > 1).then(|| Groups { class: *class, loaded, count, size, slices: None })
     }
@@ -188,9 +187,9 @@ fn way<'py>(array: &Bound<'py, PyAny>, count: usize, at_once: bool) -> Result<Wa
         return Ok(Way::Memory(memory));
     }
     let framework = class.framework;
-    let loaded = loaded::load(py, framework, Endpoints::of(framework))?;
+    let loaded = loaded::load(py, framework)?;
     // Nobody may write to slices that torch made together while it records for a gradient.
-    let is_recorded = LazyCell::new(|| is_recorded(py, loaded, array));
+    let is_recorded = LazyCell::new(|| is_recorded(loaded, array));
     if at_once
         && (framework.immutable || !*is_recorded)
         && let Some(slices) = together(array, &class, loaded)?
@@ -217,18 +216,17 @@ fn way<'py>(array: &Bound<'py, PyAny>, count: usize, at_once: bool) -> Result<Wa
 fn together<'py>(
     array: &Bound<'py, PyAny>,
     class: &Class,
-    loaded: &LoadedFramework,
+    loaded: Loaded<'py>,
 ) -> Result<Option<Bound<'py, PyIterator>>> {
     let (py, table) = (array.py(), class.framework.array.as_ref());
     let Some((table, unstack)) = table.and_then(|table| Some((table, table.unstack.as_ref()?)))
     else {
         return Ok(None);
     };
-    let module = loaded.module(py);
     let slices = table
         .namespace
-        .call(py, [module])
-        .and_then(|xp| unstack.call(py, [module, &xp, array]))
+        .call(loaded, [])
+        .and_then(|xp| unstack.call(loaded, [&xp, array]))
         .and_then(|slices| slices.try_iter());
     match slices {
         Ok(slices) => Ok(Some(slices)),
@@ -248,7 +246,7 @@ fn iterated<'py>(array: &Bound<'py, PyAny>) -> Way<'py> {
 
 /// The host memory of an array, of which parts are made into arrays of its framework.
 pub(super) struct OnHost<'py> {
-    loaded: &'py LoadedFramework,
+    loaded: Loaded<'py>,
     memory: SharedSource,
     /// Where the parts go.
     device: Device,
@@ -271,10 +269,10 @@ impl<'py> OnHost<'py> {
         if slices_all || !matches!(class.role, Role::Array) {
             return Ok(None);
         }
-        let loaded = loaded::load(py, framework, Endpoints::of(framework))?;
-        let Some(dtype) = convert::dtype_of(py, loaded, array) else { return Ok(None) };
+        let loaded = loaded::load(py, framework)?;
+        let Some(dtype) = loaded.dtype(array) else { return Ok(None) };
         let title = framework.title;
-        let why = match shape_of(array) {
+        let why = match shape::of(array) {
             _ if framework.not_sliced.contains(dtype) => {
                 format!("{title} cannot slice {dtype} without a loss")
             }
@@ -296,24 +294,14 @@ impl<'py> OnHost<'py> {
     /// As [`convert::open_host`].
     pub fn copied(array: &Bound<'py, PyAny>, why: String) -> Result<OnHost<'py>> {
         let (py, framework) = (array.py(), convert::class_of(array)?.framework);
-        let loaded = loaded::load(py, framework, Endpoints::of(framework))?;
+        let loaded = loaded::load(py, framework)?;
         let start = trace::start();
-        let device = device::device_of(py, loaded, array)?;
+        let device = loaded.device_of(array)?;
         let memory: SharedSource = convert::open_host(array)?.source.into();
         if let Some(start) = start {
-            let view = memory.view();
-            let record = Record {
-                source: framework.name.into(),
-                target: framework.name.into(),
-                route: "copy".into(),
-                how: "slices of host memory".into(),
-                why: Some(why.into()),
-                dtype: view.dtype().name().into(),
-                nbytes: view.nbytes(),
-                shape: view.shape().into(),
-                device: device.name(),
-                ..Record::default()
-            };
+            let name = framework.name;
+            let record = Record::between(name, name, "copy", "slices of host memory").because(why);
+            let record = record.of_memory(memory.view(), device);
             trace::push(py, record, start);
         }
         Ok(OnHost { loaded, memory, device, copies: true })
@@ -324,17 +312,17 @@ impl<'py> OnHost<'py> {
     fn shared(
         array: &Bound<'py, PyAny>,
         class: &Class,
-        loaded: &'py LoadedFramework,
+        loaded: Loaded<'py>,
     ) -> Option<OnHost<'py>> {
-        let (py, framework) = (array.py(), class.framework);
+        let framework = class.framework;
         let shares = framework.import.as_ref().is_some_and(|import| import.shares);
         if !framework.immutable || !shares || !matches!(class.role, Role::Array) {
             return None;
         }
-        if !loaded.has_one_device(py) {
+        if !loaded.has_one_device() {
             return None;
         }
-        if device::device_of(py, loaded, array).ok()? != Device::Host {
+        if loaded.device_of(array).ok()? != Device::Host {
             return None;
         }
         let memory = convert::open_host(array).ok()?.source.into();
@@ -359,7 +347,6 @@ impl<'py> OnHost<'py> {
         if self.copies {
             part = convert::fresh(py, part, None)?;
         }
-        let endpoints = Endpoints::of(self.loaded.framework);
-        convert::make_array(py, endpoints, self.loaded, part, self.device, &Commitment::Placed)
+        convert::make_array(self.loaded, part, self.device, &Commitment::Placed)
     }
 }

@@ -5,8 +5,7 @@ use pyo3::prelude::*;
 use super::join::{Join, allocate};
 use crate::convert::record::Record;
 use crate::convert::{self, Commitment, Opened, trace};
-use crate::framework::device::{self, Device};
-use crate::framework::endpoints::Endpoints;
+use crate::framework::device::Device;
 use crate::framework::loaded;
 use crate::framework::spec::DType;
 use crate::interpreter::error::Result;
@@ -16,7 +15,7 @@ use crate::policy::StackPolicy;
 
 /// An array in host memory, and what is known about the results that it is made of.
 pub(super) struct Whole<'py> {
-    pub join: Join<'py, 'py>,
+    pub join: Join<'py>,
     pub device: Device,
     commitment: Commitment<'py>,
     /// Its memory.
@@ -37,18 +36,18 @@ impl<'py> Whole<'py> {
     ///
     /// The elements are written before the array is finished.
     pub unsafe fn new(
-        join: Join<'py, 'py>,
+        join: Join<'py>,
         first: &Bound<'py, PyAny>,
         from: DType,
         shape: Dims<usize>,
         policy: Option<&StackPolicy<'_>>,
     ) -> Result<Whole<'py>> {
-        let py = join.py;
+        let py = join.loaded.py();
         let own = convert::class_of(first)?.framework;
-        let own = loaded::load(py, own, Endpoints::of(own))?;
-        let device = join.device(device::device_of(py, own, first)?)?;
+        let own = loaded::load(py, own)?;
+        let device = join.device(own.device_of(first)?)?;
         let to = match policy {
-            Some(policy) => policy.dtype(py, join.loaded, from, shape.len())?,
+            Some(policy) => policy.dtype(join.loaded, from, shape.len())?,
             None => None,
         };
         // SAFETY: the caller writes the elements.
@@ -75,8 +74,8 @@ impl<'py> Whole<'py> {
     pub fn finish(self) -> Result<Bound<'py, PyAny>> {
         let (start, to) = (trace::start(), self.dtype());
         let Whole { join, device, commitment, opened, from } = self;
-        let Join { py, endpoints, loaded, .. } = join;
-        let result = convert::make_array(py, endpoints, loaded, opened, device, &commitment)?;
+        let (loaded, py) = (join.loaded, join.loaded.py());
+        let result = join.make_array(opened, device, &commitment)?;
         if let Some(start) = start {
             trace::push(py, join.record(&result), start);
             if to != from {

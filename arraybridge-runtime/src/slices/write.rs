@@ -10,7 +10,6 @@ use super::whole::Whole;
 use crate::convert::{self, Commitment, Opened};
 use crate::framework::detect::{self, Role};
 use crate::framework::device::Device;
-use crate::framework::endpoints::Endpoints;
 use crate::framework::spec::{ArrayOps, Op};
 use crate::host::cast::Scaling;
 use crate::interpreter::error::{Error, Result, attempt};
@@ -32,7 +31,7 @@ impl<'py> Whole<'py> {
         opened: &Opened,
     ) -> bool {
         let Some((table, op)) = self.write_op(array, opened) else { return false };
-        let (py, loaded, dtype) = (self.join.py, self.join.loaded, self.dtype());
+        let (py, loaded, dtype) = (self.join.loaded.py(), self.join.loaded, self.dtype());
         let mut write = |whole: &mut Whole<'py>| {
             let written = whole.write_row(table, op, row, array);
             attempt(py, written.map_err(PyErr::from)).is_some()
@@ -49,7 +48,7 @@ impl<'py> Whole<'py> {
         &self,
         array: &Bound<'py, PyAny>,
         opened: &Opened,
-    ) -> Option<(&'static ArrayOps, &'static Op<4>)> {
+    ) -> Option<(&'static ArrayOps, &'static Op<3>)> {
         let framework = self.join.loaded.framework;
         let table = framework.array.as_ref()?;
         let op = table.write.as_ref()?;
@@ -66,17 +65,15 @@ impl<'py> Whole<'py> {
     fn write_row(
         &mut self,
         table: &ArrayOps,
-        op: &Op<4>,
+        op: &Op<3>,
         row: usize,
         array: &Bound<'py, PyAny>,
     ) -> Result<()> {
-        let (py, loaded) = (self.join.py, self.join.loaded);
+        let loaded = self.join.loaded;
         let part = Opened { source: self.memory().slice(row), private: true };
-        let (endpoints, placed) = (Endpoints::of(loaded.framework), Commitment::Placed);
-        let part = convert::make_array(py, endpoints, loaded, part, Device::Host, &placed)?;
-        let module = loaded.module(py);
-        let xp = table.namespace.call(py, [module])?;
-        op.call(py, [module, &xp, &part, array])?;
+        let part = convert::make_array(loaded, part, Device::Host, &Commitment::Placed)?;
+        let xp = table.namespace.call(loaded, [])?;
+        op.call(loaded, [&xp, &part, array])?;
         Ok(())
     }
 
@@ -88,7 +85,7 @@ impl<'py> Whole<'py> {
         opened: &Opened,
         write: &mut impl FnMut(&mut Whole<'py>) -> bool,
     ) -> Result<bool> {
-        let (py, view) = (self.join.py, opened.source.view());
+        let (py, view) = (self.join.loaded.py(), opened.source.view());
         let bytes = cast::bytes_of(py, &opened.source)?;
         let others: Vec<_> = bytes.iter().map(|byte| !byte).collect();
         let others = Source::from_bytes(&others, view.dtype(), view.shape())?;

@@ -14,7 +14,6 @@ use super::{Tensor, describe, device_name};
 use crate::convert::{self, Request};
 use crate::cuda::driver::borrowed_stream;
 use crate::dlpack::{LEGACY_STREAM, capsule, managed};
-use crate::framework::endpoints::Endpoints;
 use crate::framework::generated::MemoryType;
 use crate::host::dtype::{DType, Kind};
 use crate::host::layout::Strides;
@@ -201,9 +200,8 @@ impl PyTensor {
         let tensor = Tensor::from_opened(py, opened)?;
         if copy == Some(false) && (private || tensor.description().data() != before) {
             let numpy = MemoryType::Numpy.framework();
-            let endpoints = Endpoints { source: numpy, target: numpy };
             let reason = "copy=False, but DLPack cannot describe the memory in place".into();
-            return Err(endpoints.error(Failure::Copy, "plan", reason));
+            return Err(numpy.error(Failure::Copy, "plan", reason));
         }
         Ok(tensor.into())
     }

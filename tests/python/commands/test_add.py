@@ -152,7 +152,7 @@ def test_nothing_is_built_when_the_tables_are_only_checked(source, installed, tm
 @pytest.mark.parametrize(
     ("tables", "words"),
     [
-        (["shiped"], "tables that come with the sources: shipped"),
+        (["shiped"], "tables in the sources: shipped"),
         (["own.toml"], "[numpy] is a table of arraybridge itself"),
         (["a.toml", "b.toml"], "[x] is in two files"),
         (["empty.toml"], "has no tables"),

@@ -250,7 +250,7 @@ def test_a_result_of_another_class_is_found(wrong):
 
 def test_a_record_that_says_share_of_a_copy_is_found(monkeypatch):
     monkeypatch.setattr(KNOWN["torch"], "address", lambda array: 1, raising=False)
-    with pytest.raises(Lie, match="the record says sharing, and the memory was copied") as found:
+    with pytest.raises(Lie, match="the record has sharing, but the memory was copied") as found:
         pair().check_dtype("float32")
     assert found.value.key == "import.shares"
 
@@ -415,7 +415,7 @@ def test_the_page_names_the_key_to_change():
     report = {"arraybridge": "1", "python": "3", "frameworks": {"x": found}, "seconds": 1}
     text = page.check_page(report)
     assert re.search(r"FAILED +align: align: r", text) and re.search(r"limit +x: w", text)
-    assert "'y'" in text and "Not as their tables say: x" in text
+    assert "'y'" in text and "Different from their tables: x" in text
     assert all(len(line) <= 80 for line in text.splitlines())
     missing = {"title": "X", "reason": "not installed (pip install x)", "ok": False}
     assert "pip install x" in page.check_page({**report, "frameworks": {"x": missing}})

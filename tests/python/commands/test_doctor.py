@@ -360,7 +360,7 @@ def test_stubs_of_a_module_that_is_not_there_are_an_error_without_a_traceback(
         with pytest.raises(SystemExit) as caught:
             command.main(["stubs", name])
         assert caught.value.code == 2
-        assert f"there is no module {missing};" in capsys.readouterr().err
+        assert f"the module {missing} does not exist;" in capsys.readouterr().err
     (tmp_path / "needs_more.py").write_text("import no_such_module")
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(ModuleNotFoundError, match="no_such_module"):

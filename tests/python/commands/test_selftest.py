@@ -35,7 +35,7 @@ def test_it_says_what_was_run_and_what_was_not(tmp_path):
     keys = {*report, *(key for check in report["checks"] for key in check)}
     assert all(f"`{key}`" in about for key in keys), "docs/tools.md lacks a key"
     text = page.selftest_page(report)
-    assert "NOTHING OF A GPU WAS RUN" in text and "1 of" in text.splitlines()[-1]
+    assert "NO CHECK USED A GPU" in text and "1 of" in text.splitlines()[-1]
     assert all(len(line) <= 80 for line in text.splitlines())
 
 

@@ -635,7 +635,7 @@ def test_a_handler_that_is_registered_is_known_by_its_name(cholesky):
 
 def test_a_mistake_about_a_handler_has_an_error_that_says_so(cholesky):
     handler, result = cholesky
-    with pytest.raises(TypeError, match="result= says what a handler .* returns; give it"):
+    with pytest.raises(TypeError, match="result= describes the result of a handler .*; pass it"):
         ab.as_function(handler, "jax")
     with pytest.raises(TypeError, match="leave it out"):
         ab.as_function(len, "jax", result=result)
@@ -644,7 +644,7 @@ def test_a_mistake_about_a_handler_has_an_error_that_says_so(cholesky):
     with pytest.raises(TypeError, match="function of its arguments"):
         ab.as_function(handler, "jax", result=3)
     shapeless = ab.as_function(handler, "jax", result=lambda matrix, uplo: 3)
-    with pytest.raises(TypeError, match="return what has the shape"):
+    with pytest.raises(TypeError, match="return an object with the shape"):
         shapeless(MATRIX, **UPPER)
     with pytest.raises(ab.UnsupportedArrayError):
         ab.as_function(handler, "jax", result=result)("matrix", **UPPER)

@@ -108,7 +108,7 @@ def test_a_child_is_forked_while_other_threads_are_at_work():
         image = np.arange(1 << 18, dtype="f4").reshape(512, 512).T
         ended = threading.Event()
         # A fork while another thread sets something up for the first time is not safe
-        # (ARCHITECTURE.md).
+        # (docs/decisions.md).
         ab.convert(image, "numpy", dtype="float64", copy=True)
 
         def work():

@@ -180,7 +180,15 @@ def test_jax_asks_a_producer_on_a_device_as_its_fake_does():
         backend = types.SimpleNamespace(device_from_local_hardware_id=lambda index: device)
         dlpack.xla_bridge.get_backend = lambda platform: backend
         fake_jax._on = lambda index: contextlib.nullcontext(0x70)
-        assert asked(jax.dlpack.from_dlpack) == asked(fake_jax._from_dlpack) == [{"stream": 0x70}]
+        knows_versions = jax.__version_info__ >= (0, 12)
+        fake_jax.DLPACK_VERSION = dlpack.DLPACK_VERSION if knows_versions else None
+        bare = {"stream": 0x70}
+        expected = {**bare, "max_version": dlpack.DLPACK_VERSION} if knows_versions else bare
+        assert asked(jax.dlpack.from_dlpack) == asked(fake_jax._from_dlpack) == [expected]
+        if knows_versions:
+            # A producer that does not know versions is asked without one.
+            again = asked(jax.dlpack.from_dlpack, "max_version")
+            assert again == asked(fake_jax._from_dlpack, "max_version") == [expected, bare]
         """,
         "jax",
         "numpy",

@@ -185,9 +185,10 @@ def test_the_stubs_repeat_the_docstrings_of_functions_and_constants(stem):
 
 
 def anchors(text):
-    """The anchors that a Markdown page's headings get."""
+    """The anchors of a Markdown page: those of its headings, and those that it sets itself."""
     headings = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
-    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+    made = {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+    return made | set(re.findall(r'<a id="([^"]+)"', text))
 
 
 PAGES = [*bridges.ROOT.glob("*.md"), *bridges.ROOT.glob("docs/**/*.md")]

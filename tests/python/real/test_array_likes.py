@@ -123,8 +123,11 @@ def test_stacks_parts_and_tensors_take_it(like):
 
 def test_rust_functions_take_it(like, ext):
     data, expected = like
-    total = ext.total(ab.convert(data, "numpy", dtype="float32"))
-    assert total == expected.sum(dtype="float32")
+    with pytest.raises((TypeError, ab.MemoryConversionError), match=r"total\(\) argument 'image'"):
+        ext.total(data)  # It takes float32 alone, and says what it was given instead.
+    floats = expected.astype("float32").reshape(-1, 2)
+    assert ext.total(xarray.DataArray(floats)) == floats.sum()
+    assert ext.total(memoryview(floats)) == floats.sum()
 
 
 PASSED = [b"text", bytearray(b"text"), ctypes.c_int(3), ctypes.c_double(0.5)]

@@ -1,7 +1,6 @@
 """Errors say which function and which argument they are about."""
 
 import arraybridge as ab
-import bridges
 import numpy as np
 import pytest
 
@@ -11,7 +10,7 @@ IMAGE = np.ones((2, 4, 4), "float32")
 
 @pytest.fixture(autouse=True)
 def torch():
-    return bridges.need("torch")
+    return pytest.importorskip("torch")
 
 
 def register(image, mask, *rest, **options):

@@ -1,7 +1,7 @@
 """Build this package with more tables, and install it: ``python -m arraybridge add my.toml``.
 
-Tables are compiled, so this takes the sources, Rust and a linker. What can be known without them is
-checked first.
+Tables are compiled, so this needs the sources, Rust and a linker. The checks that need none of them
+come first.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Refused(Exception):  # noqa: N818
 
 
 def sources(source: str | None, folder: Path) -> Path:
-    """The folder of the sources: what was given, an unpacked sdist, or what pip finds."""
+    """Return the folder of the sources: the given one, or that of an sdist, given or from pip."""
     found = Path(source).resolve() if source else download(folder)
     if found.is_file():
         with tarfile.open(found) as archive:
@@ -50,7 +50,7 @@ def sources(source: str | None, folder: Path) -> Path:
 
 
 def download(folder: Path) -> Path:
-    """The sdist of this version, as pip finds it."""
+    """Download the sdist of this version with pip."""
     command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps"]
     command += ["--no-binary", ":all:", "--dest", str(folder), f"{DISTRIBUTION}=={__version__}"]
     if subprocess.run(command).returncode:
@@ -63,7 +63,7 @@ def download(folder: Path) -> Path:
 
 
 def lacking(source: Path) -> list[str]:
-    """What the build needs and is not there."""
+    """Return the missing requirements of the build."""
     wanted = RUST_VERSION.search((source / "Cargo.toml").read_text())
     found = []
     if shutil.which("cargo") is None:
@@ -72,7 +72,7 @@ def lacking(source: Path) -> list[str]:
         shown = subprocess.run(["rustc", "--version"], capture_output=True, text=True).stdout
         version = re.search(r"\d+\.\d+", shown)
         if version is None or _number(version[0]) < _number(wanted[1]):
-            found.append(f"Rust {wanted[1]} is needed, and this is {shown.strip() or 'none'}")
+            found.append(f"Rust {wanted[1]} is needed; found: {shown.strip() or 'none'}")
     if not any(map(shutil.which, ("cc", "gcc", "clang"))):
         found.append("a C compiler is needed for linking; install gcc or clang")
     return found
@@ -83,14 +83,14 @@ def _number(version: str) -> tuple[int, ...]:
 
 
 def find(table: str, source: Path | None) -> Path:
-    """A file of tables: a path, or the name of one that comes with the sources."""
+    """Return a file of tables, from its path or from the name of one in the sources."""
     path = Path(table)
     if path.is_file():
         return path.resolve()
     if source is not None and (source / "tables" / f"{table}.toml").is_file():
         return source / "tables" / f"{table}.toml"
     shipped = sorted(path.stem for path in (source / "tables").glob("*.toml")) if source else []
-    more = f"; tables that come with the sources: {', '.join(shipped)}" if shipped else ""
+    more = f"; tables in the sources: {', '.join(shipped)}" if shipped else ""
     raise Refused(f"{table} is not a file{more}")
 
 
@@ -121,7 +121,7 @@ def names_of(files: Sequence[Path]) -> list[str]:
 
 
 def kept(names: Sequence[str], folder: Path) -> list[Path]:
-    """The tables that were added before, as files, unless they are added anew."""
+    """Return the earlier added tables, as files, except for those that are added again."""
     found = []
     for number, text in enumerate(_core._TABLES[1:]):
         if not set(tomllib.loads(text)) & set(names):
@@ -135,14 +135,14 @@ def run(tables: Sequence[str], source: str | None, dry_run: bool) -> int:
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         try:
-            # A mistake in a file that is there is reported before anything is downloaded.
+            # A mistake in an existing file is reported before the download.
             if all(Path(table).is_file() for table in tables):
                 names_of([Path(table) for table in tables])
             elif dry_run and source is None:
                 named = next(table for table in tables if not Path(table).is_file())
                 raise Refused(f"{named} is not a file; the name of a table needs --source")
             if dry_run and source is None:
-                print("The tables are right, as far as that can be known without Rust.")
+                print("The tables are right, as far as a check without Rust can tell.")
                 return 0
             found = sources(source, folder)
             files = [find(table, found) for table in tables]

@@ -46,7 +46,7 @@ class Pair:
         self.checked, self.source, self.target = checked, source, target
 
     def key(self, layout: str, limit: str) -> str:
-        """The key that probably says something untrue if only this layout fails."""
+        """Return the key that is probably wrong if only this layout fails."""
         if limit in ("ndim", "empty"):
             return limit
         if self.target is self.checked:
@@ -84,7 +84,7 @@ class Pair:
             yield from self.odd(dtype)
 
     def odd(self, dtype: str) -> Iterator[tuple[str, str, Any, numpy.ndarray]]:
-        """What NumPy arrays can be besides."""
+        """Return further kinds of NumPy arrays."""
         native = sample(dtype, (4, 5))
         raw = numpy.zeros(native.nbytes + 1, "uint8")
         unaligned = raw[1:].view(native.dtype).reshape(native.shape)
@@ -145,7 +145,7 @@ class Pair:
         same(self.source.read(x, dtype), expected, key, f"{label}: the source afterwards")
         if record.route != planned.route:
             raise Lie(
-                key, f"{label}: explain says {planned.route}, and the route is {record.route}"
+                key, f"{label}: explain predicts {planned.route}, but the route is {record.route}"
             )
         self.check_sharing(x, y, expected, record.route in ("keep", "share"), label)
 
@@ -159,7 +159,7 @@ class Pair:
             key = "import.shares" if self.target is self.checked else "to_numpy"
             did = "shared" if ends[0] == ends[1] else "copied"
             says = "sharing" if shared else "a copy"
-            raise Lie(key, f"{label}: the record says {says}, and the memory was {did}")
+            raise Lie(key, f"{label}: the record has {says}, but the memory was {did}")
 
     def some(self) -> tuple[Any, numpy.ndarray, str]:
         """An array that both frameworks can have."""
@@ -279,7 +279,7 @@ def check_ladder(table: Table, rule: dict[str, Any]) -> str | None:
 
 
 def cases(checked: Table, other: Table) -> Iterator[tuple[str, str, Callable[[], str | None]]]:
-    """What is checked of a pair: a name, the key that is probably wrong, and the check."""
+    """Return the checks of a pair: a name, the key that is probably wrong, and the check."""
     directions = [Pair(checked, other, checked)]
     if other.name != checked.name:
         directions.append(Pair(checked, checked, other))

@@ -1,6 +1,6 @@
-"""Read a DLPack capsule without any framework: what an export says, and the values.
+"""Read a DLPack capsule without any framework: its description and its values.
 
-An export that lies would be believed by a consumer, so ``check`` looks at the structure itself.
+A consumer would trust a false description, so ``check`` reads the structure itself.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def dtype_of(name: str) -> numpy.dtype:
 
 @dataclass
 class Exported:
-    """What a capsule describes. ``values`` is a copy; None if the memory is not the host's."""
+    """The content of a capsule. ``values`` is a copy; None if the memory is not the host's."""
 
     dtype: str
     shape: tuple[int, ...]

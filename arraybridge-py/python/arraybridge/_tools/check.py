@@ -1,4 +1,4 @@
-"""Check frameworks against their tables, and report which key to change.
+"""Check frameworks against their tables, and report the keys to change.
 
 ``gather`` runs the cases of each framework alone (``claims``) and with every other installed one
 (``between``), in processes of their own. A case that ends its process is a line of the report.
@@ -33,7 +33,7 @@ REFUSALS = ("dtype * left out", "no_dlpack *")
 
 
 def installed(table: Table) -> bool:
-    """Whether the framework's module can be found. Nothing is imported but its parents."""
+    """Return whether the framework's module can be found. Only its parents are imported."""
     try:
         return importlib.util.find_spec(table.get("module", table.name)) is not None
     except (ImportError, ValueError):
@@ -41,13 +41,13 @@ def installed(table: Table) -> bool:
 
 
 def environment(*both: Table) -> dict[str, str]:
-    """The variables that frameworks need to be checked here. ``{prefix}`` is Python's."""
+    """Return the variables for the check of frameworks. ``{prefix}`` is Python's."""
     found = {k: v for table in both for k, v in table.get("check.environment", {}).items()}
     return {name: value.replace("{prefix}", sys.prefix) for name, value in found.items()}
 
 
 def others(checked: Table, known: dict[str, Table], against: Sequence[str] | None) -> list[str]:
-    """The frameworks that one is checked with. It is one of them itself."""
+    """Return the frameworks for the check of one, which is itself among them."""
     if against is not None:
         return [name for name in against if installed(known[name])]
     return [name for name, table in known.items() if installed(table)]

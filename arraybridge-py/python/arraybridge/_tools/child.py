@@ -1,4 +1,4 @@
-"""Processes that report what they find, one JSON object per line.
+"""Processes that report their results, one JSON object per line.
 
 The parent starts a ``Child`` and waits for it; the child calls ``reporter`` first of all.
 """
@@ -52,11 +52,11 @@ class Child:
         )
 
     def is_over(self) -> bool:
-        """Whether the process has ended."""
+        """Return whether the process has ended."""
         return self._process.poll() is not None
 
     def wait(self, silence: float, watch: Callable[[], None] = lambda: None) -> None:
-        """Wait for the end. Kill the process if it reports nothing for ``silence`` seconds."""
+        """Wait for the end. Kill the process if it is silent for ``silence`` seconds."""
         while not self.is_over():
             watch()
             time.sleep(POLL_S)
@@ -73,14 +73,14 @@ class Child:
             self._process.wait()
 
     def messages(self) -> list[dict[str, Any]]:
-        """What it has reported so far."""
+        """The messages so far."""
         # The child shares the position in the file, so it must not change.
         file = self._out.fileno()
         lines = os.pread(file, os.fstat(file).st_size, 0).decode(errors="replace").split("\n")
         return [json.loads(line) for line in lines[:-1]]
 
     def problem(self) -> str | None:
-        """How the process failed; None if it did not."""
+        """The failure of the process; None if it did not fail."""
         code = self._process.returncode
         if self._hung is not None:
             return f"hung: it reported nothing for {self._hung:g} s"

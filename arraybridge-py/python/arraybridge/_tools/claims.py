@@ -1,7 +1,7 @@
-"""Compare one framework with what its table says, in a process of its own. ``check`` starts it.
+"""Compare one framework with its table, in a process of its own. ``check`` starts it.
 
-Each case is one statement of the table. What the framework does is found out with its own
-functions, the ops of the table, and the DLPack structures that it exports.
+Each case is one statement of the table. The framework's own functions, the ops of the table, and
+the exported DLPack structures show the behaviour of the framework.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ SIZES = (1, 3, 64, 1000, 5000, 100_000)
 
 
 class Note(Exception):  # noqa: N818
-    """What is worth a line and no mistake."""
+    """A remark that is worth a line, but no mistake."""
 
 
 def cases(table: Table) -> Iterator[Case]:
-    """What is checked of a framework."""
+    """Return the checks of a framework."""
     yield "module", "module", lambda: str(getattr(table.module, "__version__", "")) or None
     yield "classes", "classes", functools.partial(check_classes, table)
     for dtype in table.dtypes:

@@ -1,4 +1,4 @@
-"""Convert an image to every installed framework and back, and show what the conversions did."""
+"""Convert an image to every installed framework and back, and show the conversions."""
 
 from __future__ import annotations
 

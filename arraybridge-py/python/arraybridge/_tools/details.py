@@ -1,6 +1,6 @@
-"""What a framework says about itself: its build, its devices and their memory.
+"""Describe a framework by its own facts: its build, its devices and their memory.
 
-This is for people who read the report. Whether a device works is found out by using it.
+The facts are for the readers of the report. Only use shows if a device works.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Report which frameworks work on this machine, on which devices, and what to look out for.
+"""Report the working frameworks of this machine, their devices, and possible surprises.
 
-``gather`` runs the frameworks, ``judge`` draws the conclusions from what was found, and ``text``
-writes them for a terminal. The report is the same dict that ``--json`` prints.
+``gather`` runs the frameworks, ``judge`` draws conclusions from the results, and ``text`` writes
+them for a terminal. The report is the same dict that ``--json`` prints.
 """
 
 from __future__ import annotations
@@ -52,9 +52,9 @@ ORDERS = {
 
 
 def gather(full: bool = False, silence: float = 120, show: bool = False) -> dict[str, Any]:
-    """Run every framework, side by side, and return what was found.
+    """Run every framework, side by side, and return the results.
 
-    A process that reports nothing for ``silence`` seconds is ended. ``full`` also converts between
+    A process that is silent for ``silence`` seconds is ended. ``full`` also converts between
     every pair of the frameworks that work. ``show`` shows how far that is on a terminal.
     """
     table = frameworks()
@@ -126,7 +126,7 @@ def _merged(child: Child) -> dict[str, Any]:
 
 
 def _framework(child: Child) -> dict[str, Any]:
-    """What a probe found. A crash after the conversion leaves what was found before."""
+    """Return the results of a probe. After a crash, the earlier results remain."""
     found = _merged(child)
     step = found.pop("step", "start")
     if child.problem() is None:
@@ -138,7 +138,7 @@ def _framework(child: Child) -> dict[str, Any]:
 
 
 def _works(report: dict[str, Any]) -> dict[str, list[str]]:
-    """The places of each framework that works. The first is where arrays go by default."""
+    """Return the places of each working framework, the default first."""
     found = {}
     for name, framework in report["frameworks"].items():
         if framework.get("status") == "works":
@@ -149,7 +149,7 @@ def _works(report: dict[str, Any]) -> dict[str, list[str]]:
 
 
 def _orders(report: dict[str, Any], silence: float) -> dict[str, str | None]:
-    """How each order of imports ends: None if it works."""
+    """Return the problem of each order of imports; None if there is none."""
     installed = {
         name
         for name, f in report["frameworks"].items()
@@ -165,9 +165,9 @@ def _orders(report: dict[str, Any], silence: float) -> dict[str, str | None]:
 
 
 def judge(report: dict[str, Any]) -> list[dict[str, str]]:
-    """What to look out for: dicts with a ``level``, "fault" or "note", and a ``text``.
+    """Return findings: dicts with a ``level``, "fault" or "note", and a ``text``.
 
-    A framework that is not installed and a device that is not there are neither.
+    A framework that is not installed and a missing device are neither.
     """
     found: list[dict[str, str]] = []
     for framework in report["frameworks"].values():
@@ -239,8 +239,8 @@ def _of_settings(report: dict[str, Any]) -> list[dict[str, str]]:
     if tensorflow.get("settings", {}).get("soft_device_placement"):
         found.append(
             _note(
-                'TensorFlow\'s soft placement is on: tf.device("GPU:0") uses the CPU without a '
-                "word if there is no GPU. arraybridge checks where each result is."
+                'TensorFlow\'s soft placement is on: tf.device("GPU:0") silently uses the '
+                "CPU if there is no GPU. arraybridge checks the device of each result."
             )
         )
     if set_to.get("CUPY_CUDA_PER_THREAD_DEFAULT_STREAM", "0") != "0":

@@ -216,7 +216,7 @@ def _problem(folder: Path, source: str | None) -> str | None:
     if module in sys.stdlib_module_names or module in ("arraybridge", "test", "tests"):
         return f"{module} is the name of another module; choose one of your own"
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        return f"{folder} is there already; choose another name, or remove it"
+        return f"{folder} already exists; choose another name, or remove it"
     if source and not (Path(source) / "arraybridge-runtime" / "Cargo.toml").is_file():
         return f"{source} has no arraybridge-runtime; give a checkout of arraybridge"
     return None

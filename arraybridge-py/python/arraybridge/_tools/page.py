@@ -43,7 +43,7 @@ def paragraph(head: str, text: str) -> str:
 
 
 def table(rows: Sequence[Sequence[str]]) -> str:
-    """Rows in columns as wide as they need to be. The last one is wrapped."""
+    """Rows in columns of the necessary width. The last column is wrapped."""
     widths = [max(len(row[column]) for row in rows) + 2 for column in range(len(rows[0]) - 1)]
     lines = []
     for row in rows:
@@ -69,13 +69,13 @@ def reasoned_table(head: Sequence[str], rows: Sequence[tuple[Sequence[str], str 
 
 
 def summed(name: str, totals: Sequence[dict[str, Any]]) -> tuple[str, ...]:
-    """A name with the sum of what a trace has added up: number, size and time."""
+    """A name with the sums of a trace: number, size and time."""
     number, nbytes, ns = (sum(t[key] for t in totals) for key in ("number", "nbytes", "ns"))
     return name, str(number), size(nbytes), duration(ns / 1e9)
 
 
 def callers_table(totals: Sequence[dict[str, Any]]) -> str:
-    """The lines that asked for most, where ``totals`` are by file and line."""
+    """The most expensive callers, from ``totals`` by file and line."""
     rows = [summed("{file}:{line}".format_map(total), [total]) for total in totals]
     return table([("caller", "number", "size", "time"), *rows])
 
@@ -207,7 +207,7 @@ def selftest_page(report: dict[str, Any]) -> str:
     not_tried = [f"{each['name']}: {each['reason']}" for each in report["not_tried"]]
     parts.append("\n".join(paragraph("not tried", line) for line in not_tried))
     if not report["gpus"]:
-        parts.append("There is no GPU here: NOTHING OF A GPU WAS RUN.")
+        parts.append("There is no GPU here: NO CHECK USED A GPU.")
     result = (
         f"{len(failures)} of {len(report['checks'])} checks failed"
         if failures
@@ -228,12 +228,14 @@ def _groups(checks: list[dict[str, Any]]) -> str:
 
 
 def check_page(report: dict[str, Any]) -> str:
-    """The report of ``check``: a table of counts for each framework, then the lines that matter."""
+    """The report of ``check``: a table of counts for each framework, then the relevant lines."""
     parts = [f"arraybridge {report['arraybridge']}, Python {report['python']}"]
     for name, found in report["frameworks"].items():
         parts.append(_checked(name, found))
     wrong = [name for name, found in report["frameworks"].items() if not found["ok"]]
-    result = f"Not as their tables say: {', '.join(wrong)}" if wrong else "All is as the tables say"
+    result = (
+        f"Different from their tables: {', '.join(wrong)}" if wrong else "All match their tables"
+    )
     parts.append(f"{result}, in {report['seconds']:g} s.")
     return "\n\n".join(parts)
 
@@ -257,13 +259,13 @@ def _checked(name: str, found: dict[str, Any]) -> str:
                 reasons.setdefault(text, []).append(line["name"])
         lines += [paragraph(head, f"{_some(names)}: {text}") for text, names in reasons.items()]
     lines += [
-        paragraph("note", f"check.limits: nothing fails that {unused!r} would explain; remove it")
+        paragraph("note", f"check.limits: {unused!r} explains no failed line; remove it")
         for unused in found["unused_limits"]
     ]
     return "\n".join(lines)
 
 
 def _some(names: list[str]) -> str:
-    """A few names, and how many there are besides."""
+    """A few names, and the number of the others."""
     shown = ", ".join(names[:3])
     return shown if len(names) <= 3 else f"{shown} and {len(names) - 3} more"

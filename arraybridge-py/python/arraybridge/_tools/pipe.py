@@ -15,7 +15,7 @@ NOBODY_READS = 141
 
 
 def nobody_reads() -> bool:
-    """Whether stdout or stderr is a pipe without a reader. If so, it is discarded from now on."""
+    """Return whether stdout or stderr is a pipe without a reader, and discard its output if so."""
     broken = [file for file in (sys.stdout, sys.stderr) if _is_broken(file)]
     for file in broken:
         # Python would report what is left in its buffer when it ends.
@@ -35,7 +35,7 @@ def _is_broken(file: TextIO) -> bool:
 
 
 def flushed(status: int) -> int:
-    """The status, after what was printed is written; `NOBODY_READS` if nobody reads it."""
+    """Flush the output and return the status; `NOBODY_READS` if the output has no reader."""
     try:
         sys.stdout.flush()
     except BrokenPipeError:

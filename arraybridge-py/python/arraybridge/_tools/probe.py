@@ -1,6 +1,6 @@
 """Examine one framework, in a process of its own. ``doctor`` starts it.
 
-Each step is reported before it is taken, so that a crash can be told from which step it came.
+Each step is reported before it is taken, so a crash can be attributed to its step.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ MOST_DEVICES = 64
 
 
 def examine(name: str, module: str, others: list[str], report: Callable[..., None]) -> None:
-    """Report whether a framework is installed and works, and on which devices."""
+    """Report whether a framework is installed and works, and its devices."""
     report(step="import")
     if not _installed(module):
         report(status="missing")

@@ -25,7 +25,7 @@ NOT_OPENED = 2
 def run(program: Sequence[str], is_module: bool, save: str | None, as_json: bool) -> int:
     """Run a script or a module with its arguments, and print the report to stderr.
 
-    Returns the status with which the program would have ended.
+    Return the exit status of the program.
     """
     try:
         # Python runs the `__main__` of a folder too.

@@ -1,4 +1,4 @@
-"""Show how far a command is: with tqdm if it is installed, else with one line.
+"""Show the progress of a command, with tqdm if it is installed, else with one line.
 
 Nothing is shown unless the caller asks for it and stderr is a terminal.
 """

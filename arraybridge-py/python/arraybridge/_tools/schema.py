@@ -1,7 +1,7 @@
-"""Read tables without Rust, as far as that goes: keys, ops, and whether the names in them exist.
+"""Read tables without Rust, as far as possible: keys, ops, and the existence of names.
 
-The build checks tables in full. This is for ``add``, which would rather say what is wrong at once
-than after minutes of compiling.
+The build checks tables in full. This check is for ``add``, so that mistakes are reported at once
+and not after minutes of compiling.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ REQUIRED = ("title", "classes", "dtypes")
 
 
 def parse(label: str, text: str) -> tuple[dict[str, Any], list[str]]:
-    """The tables in a text, and what is wrong with it as TOML."""
+    """Return the tables in a text, and its mistakes as TOML."""
     try:
         found = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -103,7 +103,7 @@ def parse(label: str, text: str) -> tuple[dict[str, Any], list[str]]:
 
 
 def mistakes(label: str, name: str, keys: dict[str, Any]) -> list[str]:
-    """What is wrong with a table, in the words of one line each."""
+    """Return the mistakes in a table, one line each."""
     found = [*_name(name)]
     found += [f"[{name}] has no {key}; add it" for key in REQUIRED if key not in keys]
     found += _keys(f"[{name}]", keys, TABLE)
@@ -113,7 +113,7 @@ def mistakes(label: str, name: str, keys: dict[str, Any]) -> list[str]:
 
 
 def _name(name: str) -> Iterator[str]:
-    """Whether a decorator can have the name. The build knows Rust's keywords besides."""
+    """Check the name of a table as that of a decorator. The build also knows Rust's keywords."""
     modules = {module.name for module in pkgutil.iter_modules(arraybridge.__path__)}
     used = {"input", *dir(arraybridge), *modules}
     if not re.fullmatch("[a-z][a-z0-9_]*", name):
@@ -147,7 +147,7 @@ def _op(where: str, op: Any, scope: OP) -> Iterator[str]:
 
 
 def _existing(name: str, keys: dict[str, Any]) -> Iterator[str]:
-    """Names that do not exist, if the framework is installed; nothing else can be known then."""
+    """Check the existence of names, if the framework is installed."""
     module = keys.get("module", name)
     try:
         if importlib.util.find_spec(module.partition(".")[0]) is None:
@@ -167,7 +167,7 @@ def _existing(name: str, keys: dict[str, Any]) -> Iterator[str]:
 
 
 def find_class(name: str) -> type | None:
-    """The class of a qualified name; None if there is none in the installed version."""
+    """Return the class of a qualified name; None if the installed version has none."""
     parts = name.split(".")
     for cut in range(len(parts) - 1, 0, -1):
         try:

@@ -1,4 +1,4 @@
-"""Check the conversions of the installed package on whatever devices this machine has."""
+"""Check the conversions of the installed package on all devices of this machine."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ GPU_CHECKS = "everything on a GPU"
 def gather(silence: float = 120, show: bool = False) -> dict[str, Any]:
     """Run the checks, and return the report. A check that takes ``silence`` seconds is ended.
 
-    ``show`` shows how far that is on a terminal.
+    ``show`` shows the progress on a terminal.
     """
     start = time.perf_counter()
     frameworks: dict[str, Any] = {}

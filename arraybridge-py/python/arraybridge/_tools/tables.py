@@ -1,7 +1,7 @@
 """The tables of the installed package, with operations as the Python expressions that they are.
 
 arraybridge compiles the operations. Here they are evaluated, so that a framework can be compared
-with what its table says and arraybridge is not asked.
+with its table without arraybridge.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ ARRAY_OPS = {
 
 
 class Lie(AssertionError):
-    """Something is not as the table says. ``key`` is what to change."""
+    """A framework differs from its table. ``key`` is the key to change."""
 
     def __init__(self, key: str, words: str) -> None:
         super().__init__(words)

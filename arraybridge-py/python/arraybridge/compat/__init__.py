@@ -60,9 +60,9 @@ _HERE = {
 
 
 def find(module: str, name: str) -> Any:
-    """Return what the original package has under a name in one of its modules.
+    """Return the object of the original package with a name in one of its modules.
 
-    Raises ``AttributeError`` if it has nothing.
+    Raises ``AttributeError`` if the name does not exist there.
 
     >>> from arraybridge import compat
     >>> "torch" in compat.find("arraybridge.types", "VALID_MEMORY_TYPES")

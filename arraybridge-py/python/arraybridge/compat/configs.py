@@ -1,4 +1,4 @@
-"""What ``dtype_config=`` takes, and descriptions of the keywords that decorators add."""
+"""Values of ``dtype_config=``, and descriptions of the keywords that decorators add."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = [
 
 
 class DtypeConversionConfig(ABC):
-    """What ``dtype_config=`` takes: an object that says which dtype a result gets."""
+    """A value of ``dtype_config=``: an object that determines the dtype of a result."""
 
     @property
     @abstractmethod
@@ -35,7 +35,7 @@ class DtypeConversionConfig(ABC):
 
     @classmethod
     def default_value(cls) -> DtypeConversionConfig:
-        """The value that calls have without the keyword."""
+        """The value in calls without the keyword."""
         return PRESERVE_INPUT_DTYPE_CONFIG
 
     @classmethod
@@ -59,7 +59,7 @@ class SliceBySliceRuntimeParameter:
 
     @classmethod
     def default_value(cls) -> bool:
-        """The value that calls have without the keyword."""
+        """The value in calls without the keyword."""
         return False
 
     @classmethod

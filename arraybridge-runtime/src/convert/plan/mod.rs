@@ -112,11 +112,11 @@ pub fn between(
         cast: wish.cast,
         from: facts.device,
         device: target.device,
-        fresh: wish.copy == Some(true) || can_be_written(target.framework),
+        fresh: wish.copy == Some(true) || target.framework.can_be_written(),
         aliases_immutable: shares
             && source.immutable
             && wish.copy.is_none()
-            && can_be_written(target.framework),
+            && target.framework.can_be_written(),
         is_foreign: facts.is_foreign(),
     })
 }
@@ -149,14 +149,6 @@ fn reason_between(
         return Err(Refusal::CopyRequired(why));
     }
     Ok(wish.cast.map(|_| Why::Cast).or(obstacle))
-}
-
-/// Whether a framework's arrays can be written to, also where their memory must not be.
-pub(super) const fn can_be_written(framework: &Framework) -> bool {
-    match &framework.import {
-        Some(import) => !framework.immutable && !import.read_only,
-        None => false,
-    }
 }
 
 /// What keeps the target from sharing host memory.

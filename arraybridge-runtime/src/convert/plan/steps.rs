@@ -247,7 +247,7 @@ pub enum Importer {
     /// Its class has DLPack's C exchange table.
     ExchangeTable,
     /// A private entry point, which was found to behave as the public one.
-    Private(&'static Op<3>),
+    Private(&'static Op<2>),
     /// Its import is handed a legacy capsule.
     Capsule,
     /// Its import is handed an object with the DLPack methods.

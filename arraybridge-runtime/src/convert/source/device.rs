@@ -1,6 +1,5 @@
 //! Arrays on an accelerator: described without an export, downloaded, or opened for a stream.
 
-use numpy::PyUntypedArrayMethods;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyInt, PyTuple};
@@ -11,13 +10,12 @@ use crate::cuda::driver;
 use crate::dlpack::{LEGACY_STREAM, capsule};
 use crate::framework::detect::Class;
 use crate::framework::device::{self as places, Device};
-use crate::framework::endpoints::Endpoints;
 use crate::framework::spec::{DType, Framework, Strides};
 use crate::interpreter::error::{Failure, Result, attempt};
-use crate::memory::numpy_array;
+use crate::memory::shape;
 use crate::memory::view::{Dims, layout_of};
 
-impl<'py> Reader<'_, 'py> {
+impl<'py> Reader<'py> {
     /// The facts of an array on an accelerator, which is not exported to learn them.
     pub(super) fn describe_remote(
         &self,
@@ -28,9 +26,9 @@ impl<'py> Reader<'_, 'py> {
     ) -> Result<(Bound<'py, PyAny>, Facts)> {
         let Guarded { data, dtype, made, detached } = guarded;
         let failed = |error: PyErr| self.failed(&data, error);
-        let shape = shape_of(&data).map_err(failed)?;
+        let shape = shape::read(&data).map_err(failed)?;
         let device_type = match self.loaded.framework.export {
-            Some(_) => places::dlpack_place(self.py, self.loaded, &data).map_err(failed)?.0 as i32,
+            Some(_) => self.loaded.dlpack_place(&data).map_err(failed)?.device_type.0 as i32,
             None => 0,
         };
         slot.access = if detached { Access::Detached } else { Access::Framework };
@@ -38,7 +36,7 @@ impl<'py> Reader<'_, 'py> {
             dtype,
             ndim: shape.len(),
             empty: shape.contains(&0),
-            layout: layout_for(self.endpoints.target, &data, &shape, dtype),
+            layout: layout_for(self.target, &data, &shape, dtype),
             alignment: self.alignment_for(&data, class, device)?,
             aligned: true,
             whole_strides: true,
@@ -62,11 +60,11 @@ impl<'py> Reader<'_, 'py> {
         class: &Class,
         device: Device,
     ) -> Result<usize> {
-        let import = self.endpoints.target.import.as_ref();
+        let import = self.target.import.as_ref();
         if import.is_none_or(|import| import.device_align == 1) {
             return Ok(MOST_ALIGNMENT);
         }
-        let address = match attempt(self.py, interface_address(data)) {
+        let address = match attempt(self.py(), interface_address(data)) {
             Some(address) => address,
             // Some dtypes have no array interface, and neither have TensorFlow's arrays.
             None if self.is_exported_cuda(data)? => {
@@ -78,24 +76,10 @@ impl<'py> Reader<'_, 'py> {
         Ok(1 << (address | MOST_ALIGNMENT).trailing_zeros())
     }
 
-    /// Runs `body` with an array's device made current.
-    pub(in crate::convert) fn on<T>(
-        &self,
-        device: Device,
-        body: impl FnOnce() -> PyResult<T>,
-    ) -> PyResult<T> {
-        match device {
-            Device::Accelerator(_) if self.loaded.framework.device.scope.is_some() => {
-                places::within(self.py, self.loaded, device, |_| body())
-            }
-            _ => body(),
-        }
-    }
-
     /// Whether an array's framework exports it, and it is in CUDA memory.
     pub(super) fn is_exported_cuda(&self, data: &Bound<'py, PyAny>) -> Result<bool> {
-        let place = || places::dlpack_place(self.py, self.loaded, data);
-        let is_cuda = || Ok(places::is_cuda(place()?.0));
+        let place = || self.loaded.dlpack_place(data);
+        let is_cuda = || Ok(places::is_cuda(place()?));
         Ok(self.loaded.framework.export.is_some()
             && is_cuda().map_err(|error| self.failed(data, error))?)
     }
@@ -110,15 +94,13 @@ impl<'py> Reader<'_, 'py> {
     ) -> Result<Opened> {
         let Some(export) = &self.loaded.framework.export else {
             let reason = format!("{} does not export by DLPack", self.loaded.framework.title);
-            return Err(self.endpoints.error(Failure::Array, "export", reason));
+            return Err(self.loaded.framework.error(Failure::Array, "export", reason));
         };
-        let stream = PyInt::new(self.py, stream).into_any();
-        let version = version(self.py);
+        let stream = PyInt::new(self.py(), stream).into_any();
+        let version = version(self.py());
         let scope = [data, &stream, &version];
         // The array's device has to be current: torch refuses to export otherwise.
-        let capsule = places::within(self.py, self.loaded, device, |_| {
-            self.loaded.export(self.py, export, scope)
-        });
+        let capsule = self.loaded.within(device, |_| self.loaded.export(export, scope));
         let source = capsule.and_then(|capsule| capsule::take(&capsule));
         let mut source = source.map_err(|error| self.failed(data, error))?;
         source.restrict(self.loaded.framework.immutable);
@@ -133,17 +115,17 @@ impl<'py> Reader<'_, 'py> {
         data: &Bound<'py, PyAny>,
         device: Device,
     ) -> Result<Opened> {
-        let (py, framework) = (self.py, self.loaded.framework);
+        let framework = self.loaded.framework;
         if framework.to_numpy.is_some() {
             return self.open_as_numpy(data, device);
         }
         let failed = |error: PyErr| self.failed(data, error);
-        let host = places::object(py, self.loaded, Device::Host).map_err(failed)?;
+        let host = self.loaded.device_object(Device::Host).map_err(failed)?;
         let (Some(op), Some(host)) = (framework.device.r#move, host) else {
             let reason = format!("{} has no way to the host for it", framework.title);
-            return Err(self.endpoints.error(Failure::Array, "device", reason));
+            return Err(self.loaded.framework.error(Failure::Array, "device", reason));
         };
-        let moved = self.on(device, || op.call(py, [self.loaded.module(py), data, &host]));
+        let moved = self.loaded.on(device, || op.call(self.loaded, [data, &host]));
         let moved = moved.map_err(failed)?;
         let class = crate::convert::class_of(&moved)?;
         let Guarded { data: moved, dtype, .. } = self.guarded(&moved)?;
@@ -157,10 +139,10 @@ impl<'py> Reader<'_, 'py> {
 /// # Errors
 ///
 /// [`Failure::Device`].
-pub(in crate::convert) fn expect_cuda(endpoints: Endpoints) -> Result<()> {
+pub(in crate::convert) fn expect_cuda(source: &Framework) -> Result<()> {
     match driver::MISSING {
         None => Ok(()),
-        Some(why) => Err(endpoints.error(Failure::Device, "device", why.into())),
+        Some(why) => Err(source.error(Failure::Device, "device", why.into())),
     }
 }
 
@@ -205,13 +187,4 @@ pub(in crate::convert) fn layout_for(
         Ok(strides) if strides.len() == shape.len() => layout_of(shape, &strides, dtype.size()),
         _ => Strides::Contiguous,
     }
-}
-
-/// The extents of an array, as its framework gives them.
-pub fn shape_of(data: &Bound<'_, PyAny>) -> PyResult<Dims<usize>> {
-    if let Some(array) = numpy_array::array(data) {
-        return Ok(array.shape().into());
-    }
-    let shape = data.getattr(pyo3::intern!(data.py(), "shape"))?;
-    shape.try_iter()?.map(|extent| extent?.extract::<usize>()).collect()
 }

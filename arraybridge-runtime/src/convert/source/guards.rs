@@ -2,7 +2,7 @@
 
 use pyo3::prelude::*;
 
-use super::{Reader, dtype};
+use super::Reader;
 use crate::convert::{errors, tables};
 use crate::framework::spec::{DType, ReasonRole};
 use crate::interpreter::error::Result;
@@ -20,31 +20,31 @@ pub(in crate::convert) struct Guarded<'py> {
     pub detached: bool,
 }
 
-impl<'py> Reader<'_, 'py> {
+impl<'py> Reader<'py> {
     /// Asks the guards, and names the element type. It is asked before any export: TensorFlow ends
     /// the process when a string tensor is exported.
     pub(in crate::convert) fn guarded(&self, data: &Bound<'py, PyAny>) -> Result<Guarded<'py>> {
-        let Some(dtype) = dtype(self.py, self.loaded, data) else {
-            return Err(errors::unknown_dtype(self.py, self.endpoints, self.loaded, data));
+        let Some(dtype) = self.loaded.dtype(data) else {
+            return Err(errors::unknown_dtype(self.loaded, data));
         };
         if numpy_array::is_array(data)
             && !numpy_array::is_plain_array(data)
             && let Some(meaning) = tables::meaning(data)?
         {
-            return Err(errors::refused(self.endpoints, &meaning, data));
+            return Err(errors::refused(self.loaded.framework, &meaning, data));
         }
         let (given, mut data, mut detached) = (data, data.clone(), false);
         for guard in self.loaded.framework.guards {
-            let holds = || guard.holds(self.py, self.loaded, &data);
+            let holds = || guard.holds(self.loaded, &data);
             if !guard.is_for(dtype.kind()) || !holds().map_err(|error| self.failed(&data, error))? {
                 continue;
             }
             match guard.then {
                 Some(then) => {
-                    data = then.call(self.py, self.scope(&data))?;
+                    data = then.call(self.loaded, [&data])?;
                     detached |= guard.role == Some(ReasonRole::Gradient);
                 }
-                None => return Err(errors::refused_by_guard(self.endpoints, guard)),
+                None => return Err(errors::refused_by_guard(self.loaded.framework, guard)),
             }
         }
         let made = !data.is(given) && !self.have_one_owner(given, &data);
@@ -54,7 +54,7 @@ impl<'py> Reader<'_, 'py> {
     /// Whether two arrays are in the same memory, as far as the table says who owns that.
     fn have_one_owner(&self, one: &Bound<'py, PyAny>, other: &Bound<'py, PyAny>) -> bool {
         match (self.owner(one), self.owner(other)) {
-            (Some(one), Some(other)) => one.get(self.py).is(&*other.get(self.py)),
+            (Some(one), Some(other)) => one.get(self.py()).is(&*other.get(self.py())),
             _ => true,
         }
     }

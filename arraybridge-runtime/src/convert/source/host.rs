@@ -4,7 +4,7 @@ use numpy::PyUntypedArray;
 use pyo3::prelude::*;
 
 use super::device::version;
-use super::{Opened, Reader, Slot, dtype};
+use super::{Opened, Reader, Slot};
 use crate::convert::errors::{Lie, not_exchanged, wrong_table};
 use crate::convert::import::lacking;
 use crate::convert::not_exported;
@@ -14,8 +14,8 @@ use crate::dlpack::capsule;
 use crate::dlpack::exchange::Exchange;
 use crate::framework::detect::Class;
 use crate::framework::device::Device;
-use crate::framework::endpoints::Endpoints;
-use crate::framework::loaded::LoadedFramework;
+use crate::framework::generated::MemoryType;
+use crate::framework::loaded::Loaded;
 use crate::framework::shortcuts::{self, ShortCut};
 use crate::framework::spec::{DType, Framework, Memory, Op};
 use crate::interpreter::detached::{DetachedBuffer, DetachedRef};
@@ -26,7 +26,7 @@ use crate::memory::numpy_array::{self, UnknownDtype};
 use crate::memory::source::{Owner, Slot as MemorySlot, Source};
 use crate::memory::view::View;
 
-impl<'py> Reader<'_, 'py> {
+impl<'py> Reader<'py> {
     /// Opens the host memory of an array.
     pub(super) fn open(
         &self,
@@ -37,12 +37,12 @@ impl<'py> Reader<'_, 'py> {
         let framework = self.loaded.framework;
         let failed = |error: PyErr| self.failed(data, error);
         if let Some(array) = numpy_array::array(data) {
-            return Ok((read_numpy(self.endpoints, array, false)?, Access::NumpyArray));
+            return Ok((read_numpy(array, false)?, Access::NumpyArray));
         }
-        let (mut source, access) = if not_exported(self.py, self.loaded, dtype).contains(dtype) {
+        let (mut source, access) = if not_exported(self.loaded, dtype).contains(dtype) {
             return Ok((self.open_as_numpy(data, Device::Host)?, Access::ToNumpy));
-        } else if !dtype.is_numpy() && lacking(self.py, self.loaded).dtypes.contains(dtype) {
-            return Err(not_exchanged(self.endpoints, dtype));
+        } else if !dtype.is_numpy() && lacking(self.loaded).dtypes.contains(dtype) {
+            return Err(not_exchanged(self.loaded.framework, dtype));
         } else if let Some(exchange) = class.exchange {
             // SAFETY: the table is that of the array's class.
             let tensor = unsafe { exchange.export(data) }.map_err(failed)?;
@@ -50,8 +50,8 @@ impl<'py> Reader<'_, 'py> {
         } else if let Some(source) = by_buffer(framework, data, dtype) {
             (source, Access::BufferProtocol)
         } else if let Some(export) = &framework.export {
-            let (none, version) = (self.py.None().into_bound(self.py), version(self.py));
-            let capsule = self.loaded.export(self.py, export, [data, &none, &version]);
+            let (none, version) = (self.py().None().into_bound(self.py()), version(self.py()));
+            let capsule = self.loaded.export(export, [data, &none, &version]);
             let capsule = capsule.map_err(failed)?;
             (capsule::take(&capsule).map_err(failed)?, Access::Capsule)
         } else {
@@ -64,7 +64,7 @@ impl<'py> Reader<'_, 'py> {
                 "{} exported {dtype} as {found} on DLPack device type {device}",
                 framework.title
             );
-            return Err(self.endpoints.error(Failure::Array, "export", reason));
+            return Err(self.loaded.framework.error(Failure::Array, "export", reason));
         }
         // A legacy capsule cannot say that its array never changes.
         source.restrict(framework.immutable);
@@ -101,13 +101,13 @@ impl<'py> Reader<'_, 'py> {
         }
         if !has_buffer(framework)
             || !framework.guards.is_empty()
-            || self.loaded.known_accelerators(self.py) > 0
+            || self.loaded.known_accelerators() > 0
         {
             return None;
         }
         let buffer = DetachedBuffer::new(data).ok()?;
         let memory = &mut slot.memory;
-        let exporter = buffer.exporter(self.py);
+        let exporter = buffer.exporter(self.py());
         if let Some(array) = exporter.as_ref().and_then(numpy_array::plain_array) {
             // TensorFlow makes a NumPy array of a tensor and exports that: the array is all it takes.
             numpy_array::describe_in_slot(array, memory)?;
@@ -139,16 +139,16 @@ impl<'py> Reader<'_, 'py> {
         let framework = self.loaded.framework;
         if self.describe_owned(data, class, exchange, slot).is_none() {
             // SAFETY: the table is that of the array's class.
-            let tensor = attempt(self.py, unsafe { exchange.export(data) })?;
+            let tensor = attempt(self.py(), unsafe { exchange.export(data) })?;
             let source = self.holding(data, class, capsule::described(tensor).ok()?);
             slot.set(Opened { source, private: false });
         }
         let found = slot.memory.view().dtype();
-        let plain = is_never_packed(found) || dtype(self.py, self.loaded, data) == Some(found);
+        let plain = is_never_packed(found) || self.loaded.dtype(data) == Some(found);
         if !plain || !slot.memory.view().is_on_host() || framework.not_exported.contains(found) {
             return None;
         }
-        if self.loaded.is_guarded(self.py, data, Some(found.kind())) {
+        if self.loaded.is_guarded(data, Some(found.kind())) {
             return None;
         }
         slot.memory.restrict(framework.immutable);
@@ -180,7 +180,7 @@ impl<'py> Reader<'_, 'py> {
     #[inline]
     pub(super) fn owner(&self, data: &Bound<'py, PyAny>) -> Option<DetachedRef> {
         let op = self.loaded.framework.export.as_ref()?.owner?;
-        attempt(self.py, op.call(self.py, self.scope(data))).map(DetachedRef::from)
+        attempt(self.py(), op.call(self.loaded, [data])).map(DetachedRef::from)
     }
 
     /// Who keeps exported memory alive. A subclass may answer for another array than itself, so that
@@ -202,15 +202,15 @@ impl<'py> Reader<'_, 'py> {
     /// The array as its framework's own call gives it to NumPy: a copy that nobody else has, or a view of what
     /// the array or its framework keeps.
     pub(super) fn open_as_numpy(&self, data: &Bound<'py, PyAny>, device: Device) -> Result<Opened> {
-        let told = dtype(self.py, self.loaded, data);
-        let op = Transfer { reader: *self, device }.op_to_numpy(told);
+        let told = self.loaded.dtype(data);
+        let op = Transfer { loaded: self.loaded, device }.op_to_numpy(told);
         let array = self.as_numpy(data, device, op)?;
         let copied = numpy_array::is_unique_owner(&array);
-        let mut opened = read_numpy(self.endpoints, &array, copied)?;
+        let mut opened = read_numpy(&array, copied)?;
         let came = opened.source.view().dtype();
         if let Some(dtype) = told.filter(|dtype| *dtype != came) {
             let lie = Lie::to_numpy(dtype, came);
-            return Err(wrong_table(self.endpoints, self.loaded.framework, lie));
+            return Err(wrong_table(self.loaded.framework, lie));
         }
         let immutable = self.loaded.framework.immutable;
         opened.private = match device {
@@ -224,7 +224,7 @@ impl<'py> Reader<'_, 'py> {
             Device::Accelerator(_) if immutable && opened.source.view().is_read_only() => false,
             // It may be a view of memory that the device uses too.
             Device::Accelerator(_) => {
-                opened.source = cast::copied(self.py, &opened.source)?;
+                opened.source = cast::copied(self.py(), &opened.source)?;
                 true
             }
         };
@@ -236,18 +236,18 @@ impl<'py> Reader<'_, 'py> {
         &self,
         data: &Bound<'py, PyAny>,
         device: Device,
-        op: Option<&Op<2>>,
+        op: Option<&Op<1>>,
     ) -> Result<Bound<'py, PyUntypedArray>> {
         let Some(op) = op else {
             let reason = format!("{} has no way to the host for it", self.loaded.framework.title);
-            return Err(self.endpoints.error(Failure::Array, "to_numpy", reason));
+            return Err(self.loaded.framework.error(Failure::Array, "to_numpy", reason));
         };
         let failed = |error: PyErr| self.failed(data, error);
-        let mut array = self.on(device, || op.call(self.py, self.scope(data))).map_err(failed)?;
+        let mut array = self.loaded.on(device, || op.call(self.loaded, [data])).map_err(failed)?;
         if !numpy_array::is_array(&array) {
             // An array of no axes comes as a scalar.
-            let numpy = self.py.import("numpy")?;
-            let asarray = pyo3::intern!(self.py, "asarray");
+            let numpy = self.py().import("numpy")?;
+            let asarray = pyo3::intern!(self.py(), "asarray");
             array = numpy.call_method1(asarray, (array,)).map_err(failed)?;
         }
         Ok(array.cast_into::<PyUntypedArray>().map_err(PyErr::from)?)
@@ -257,7 +257,7 @@ impl<'py> Reader<'_, 'py> {
 /// The description of the first of some arrays of a class, if its exchange table says that all of them are alike, and
 /// on the host. Nothing else is asked of them, and their values may not be those in memory.
 pub fn alike(
-    loaded: &LoadedFramework,
+    loaded: Loaded<'_>,
     class: &Class,
     first: &Bound<'_, PyAny>,
     others: &[Bound<'_, PyAny>],
@@ -265,7 +265,7 @@ pub fn alike(
     let py = first.py();
     // SAFETY: the table is that of the arrays' class.
     let view = attempt(py, unsafe { class.exchange?.describe_alike(first, others) })??;
-    let is_told = |array| dtype(py, loaded, array) == Some(view.dtype());
+    let is_told = |array| loaded.dtype(array) == Some(view.dtype());
     let is_known = is_never_packed(view.dtype()) || (is_told(first) && others.iter().all(is_told));
     (is_known && view.is_on_host()).then_some(view)
 }
@@ -277,18 +277,15 @@ fn is_never_packed(dtype: DType) -> bool {
 
 /// Makes memory on the host that is going to be shared stay where it is, if its owner could still free
 /// it.
-pub(in crate::convert) fn pin(
-    py: Python<'_>,
-    loaded: &LoadedFramework,
-    owner: &Owner,
-) -> PyResult<()> {
+pub(in crate::convert) fn pin(loaded: Loaded<'_>, owner: &Owner) -> PyResult<()> {
+    let py = loaded.py();
     let pin = loaded.framework.export.as_ref().and_then(|export| export.pin.as_ref());
     let (Some(pin), Owner::Object(owner) | Owner::With(_, owner)) = (pin, owner) else {
         return Ok(());
     };
-    let scope = [loaded.module(py), &owner.get(py)];
-    if pin.when.holds(py, scope)? {
-        pin.op.call(py, scope)?;
+    let owner = owner.get(py);
+    if pin.when.holds(loaded, [&owner])? {
+        pin.op.call(loaded, [&owner])?;
     }
     Ok(())
 }
@@ -310,7 +307,6 @@ fn has_buffer(framework: &Framework) -> bool {
 }
 
 pub(in crate::convert) fn read_numpy(
-    endpoints: Endpoints,
     array: &Bound<'_, PyUntypedArray>,
     private: bool,
 ) -> Result<Opened> {
@@ -320,7 +316,7 @@ pub(in crate::convert) fn read_numpy(
             let reason = format!(
                 "arraybridge does not convert NumPy's dtype {dtype}; cast the array with astype first"
             );
-            Err(endpoints.error(Failure::Dtype, "dtype", reason))
+            Err(MemoryType::Numpy.framework().error(Failure::Dtype, "dtype", reason))
         }
     }
 }

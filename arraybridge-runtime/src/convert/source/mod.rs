@@ -11,18 +11,16 @@ use pyo3::prelude::*;
 
 use super::errors;
 use super::plan::{Access, Facts, Why};
-use crate::framework::detect::{Class, Role};
+use crate::framework::detect::{self, Class, Role};
 use crate::framework::device::{self as places, Device};
-use crate::framework::endpoints::Endpoints;
-use crate::framework::loaded::{self, LoadedFramework};
+use crate::framework::loaded::{self, Loaded};
 use crate::framework::oom;
-use crate::framework::spec::{DType, Op, Strides};
+use crate::framework::spec::{DType, Framework, Op, Strides};
 use crate::interpreter::error::{Error, Failure, Result, first_line};
-use crate::memory::numpy_array;
+use crate::memory::shape;
 use crate::memory::source::{self as sources, Source};
 use crate::memory::view::{Dims, View};
 
-pub use device::shape_of;
 pub(super) use device::{expect_cuda, layout_for, version};
 pub(super) use guards::Guarded;
 pub use host::alike;
@@ -43,8 +41,7 @@ impl Input<'_, '_> {
     #[inline(always)]
     pub(super) fn describe(
         &self,
-        py: Python<'_>,
-        target: &LoadedFramework,
+        target: Loaded<'_>,
         slot: &Slot,
     ) -> (Cow<'static, str>, Dims<usize>) {
         match (self, &slot.described) {
@@ -56,11 +53,11 @@ impl Input<'_, '_> {
             (Input::Array(data), None) => {
                 // The array may be anything that its framework calls one, and is not looked into.
                 let foreign = || {
-                    let dtype = data.getattr(pyo3::intern!(py, "dtype"));
+                    let dtype = data.getattr(pyo3::intern!(target.py(), "dtype"));
                     dtype.and_then(|dtype| Ok(dtype.str()?.to_string())).unwrap_or_default()
                 };
-                let known = dtype(py, target, data).map(|dtype| dtype.name().into());
-                (known.unwrap_or_else(|| foreign().into()), shape_of(data).unwrap_or_default())
+                let known = target.dtype(data).map(|dtype| dtype.name().into());
+                (known.unwrap_or_else(|| foreign().into()), shape::of(data).unwrap_or_default())
             }
         }
     }
@@ -148,42 +145,36 @@ fn facts(view: &View, access: Access, private: bool, made: Option<Why>) -> Facts
     }
 }
 
-/// The framework whose array is read, and what its errors name.
+/// A framework whose array is read.
 #[derive(Clone, Copy)]
-pub(super) struct Reader<'a, 'py> {
-    /// The interpreter.
-    pub py: Python<'py>,
-    /// The conversion that the array is read for.
-    pub endpoints: Endpoints,
+pub(super) struct Reader<'py> {
     /// The framework.
-    pub loaded: &'a LoadedFramework,
+    pub loaded: Loaded<'py>,
+    /// The one that the array is read for.
+    pub target: &'static Framework,
 }
 
-impl<'a, 'py> Reader<'a, 'py> {
+impl<'py> Reader<'py> {
     /// For an array that is read in Rust.
-    fn of(data: &Bound<'py, PyAny>, class: &Class) -> Result<Reader<'py, 'py>> {
-        let (py, endpoints) = (data.py(), Endpoints::of(class.framework));
-        Ok(Reader { py, endpoints, loaded: loaded::load(py, class.framework, endpoints)? })
+    fn of(data: &Bound<'py, PyAny>, class: &Class) -> Result<Reader<'py>> {
+        let loaded = loaded::load(data.py(), class.framework)?;
+        Ok(Reader { loaded, target: class.framework })
     }
 
-    /// The module and an array, which are in scope of most operations.
-    pub(super) fn scope<'b>(&'b self, data: &'b Bound<'py, PyAny>) -> [&'b Bound<'py, PyAny>; 2]
-    where
-        'a: 'b,
-    {
-        [self.loaded.module(self.py), data]
+    fn py(self) -> Python<'py> {
+        self.loaded.py()
     }
 
     /// Names why an array cannot be read.
     #[cold]
     pub fn failed(&self, data: &Bound<'_, PyAny>, error: PyErr) -> Error {
-        errors::export_failed(self.py, self.endpoints, self.loaded, data, error)
+        errors::export_failed(self.loaded, data, error)
     }
 
     /// Where an array is.
     #[inline]
     pub fn located(&self, data: &Bound<'py, PyAny>) -> Result<Device> {
-        places::device_of(self.py, self.loaded, data).map_err(|error| self.failed(data, error))
+        self.loaded.device_of(data).map_err(|error| self.failed(data, error))
     }
 
     /// Describes the host memory of an array in `slot`, if a single call can. That is tried once.
@@ -265,21 +256,11 @@ impl<'a, 'py> Reader<'a, 'py> {
         error: Error,
         slot: &mut Slot,
     ) -> Result<Option<(Bound<'py, PyAny>, Facts)>> {
-        let then = self.loaded.reason(self.py, data).and_then(|reason| reason.then);
+        let then = self.loaded.reason(data).and_then(|reason| reason.then);
         let Some(then) = then else { return Err(error) };
-        let made =
-            then.call(self.py, self.scope(data)).map_err(|error| self.failed(data, error))?;
+        let made = then.call(self.loaded, [data]).map_err(|error| self.failed(data, error))?;
         self.gather(&made, &super::class_of(&made)?, slot)
     }
-}
-
-/// The element type of an array, `None` if it has none that we know.
-pub fn dtype(py: Python<'_>, loaded: &LoadedFramework, data: &Bound<'_, PyAny>) -> Option<DType> {
-    if let Some(array) = numpy_array::array(data) {
-        return numpy_array::dtype_of(array);
-    }
-    let object = crate::interpreter::error::attempt(py, data.getattr(pyo3::intern!(py, "dtype")))?;
-    loaded.dtype_of(py, &object)
 }
 
 /// Opens any framework's array that lies in host memory, for a caller that reads it in Rust.
@@ -310,9 +291,9 @@ fn opened(data: &Bound<'_, PyAny>, in_place: Option<usize>) -> Result<Opened> {
     let class = super::class_of(data)?;
     let reader = Reader::of(data, &class)?;
     match class.role {
-        Role::Refused(why) => return Err(errors::refused(reader.endpoints, why, data)),
+        Role::Refused(why) => return Err(errors::refused(class.framework, why, data)),
         Role::Value(op) => {
-            return opened(&unwrap_value(reader.py, reader.endpoints, data, op)?, in_place);
+            return opened(&unwrap_value(data, op)?, in_place);
         }
         Role::Array => {}
     }
@@ -324,7 +305,7 @@ fn opened(data: &Bound<'_, PyAny>, in_place: Option<usize>) -> Result<Opened> {
     let opened = match in_place {
         _ if device == Device::Host => reader.open(&data, &class, dtype)?.0,
         Some(stream) if reader.is_exported_cuda(&data)? => {
-            expect_cuda(reader.endpoints)?;
+            expect_cuda(class.framework)?;
             reader.export(&data, &class, device, stream)?
         }
         _ => reader.download(&data, device)?,
@@ -336,27 +317,21 @@ fn opened(data: &Bound<'_, PyAny>, in_place: Option<usize>) -> Result<Opened> {
 const MOST_WRAPPERS: usize = 8;
 
 /// The value inside a wrapper such as a variable, and inside those that are in it.
-pub(super) fn unwrap_value<'py>(
-    py: Python<'py>,
-    endpoints: Endpoints,
-    data: &Bound<'py, PyAny>,
-    op: &Op<2>,
-) -> Result<Bound<'py, PyAny>> {
+pub(super) fn unwrap_value<'py>(data: &Bound<'py, PyAny>, op: &Op<1>) -> Result<Bound<'py, PyAny>> {
+    let (py, framework) = (data.py(), super::class_of(data)?.framework);
     let unreadable = |why: String, cause| {
-        let class =
-            crate::framework::detect::qualified_name(data.get_type().as_any()).unwrap_or_default();
+        let class = detect::qualified_name(data.get_type().as_any()).unwrap_or_default();
         let reason = format!("the value of this {class} cannot be read ({why})");
-        endpoints.caused(Failure::Array, "value", reason, cause)
+        framework.caused(Failure::Array, "value", reason, cause)
     };
     let (mut value, mut op) = (data.clone(), *op);
     for _ in 0..MOST_WRAPPERS {
-        let loaded = loaded::load(py, super::class_of(&value)?.framework, endpoints)?;
-        value = op.call(py, [loaded.module(py), &value]).map_err(
-            |error| match oom::passes_through(py, &error) {
+        let loaded = loaded::load(py, super::class_of(&value)?.framework)?;
+        value =
+            op.call(loaded, [&value]).map_err(|error| match oom::passes_through(py, &error) {
                 true => Error::Python(error),
                 false => unreadable(first_line(py, &error), Some(error)),
-            },
-        )?;
+            })?;
         match super::class_of(&value)?.role {
             Role::Value(inner) => op = *inner,
             _ => return Ok(value),

@@ -7,8 +7,8 @@ use crate::convert::foreign;
 use crate::dlpack::LEGACY_STREAM;
 use crate::framework::detect::{self, Class, Role};
 use crate::framework::device::{self, Device};
-use crate::framework::endpoints::Endpoints;
 use crate::framework::generated::MemoryType;
+use crate::framework::spec::Framework;
 use crate::interpreter::error::{Error, Failure, Result};
 use crate::memory::numpy_array;
 
@@ -38,16 +38,16 @@ struct Wanted {
 }
 
 impl Wanted {
-    fn refused(self, endpoints: Endpoints, why: &str) -> Error {
+    fn refused(self, framework: &Framework, why: &str) -> Error {
         let memory = match self.device {
             Device::Host => "host memory".to_owned(),
             Device::Accelerator(index) => format!("memory on CUDA device {index}"),
         };
         let reason = format!("it is written to, which needs the caller's own {memory}, but {why}");
-        endpoints.error(Failure::Copy, "write", reason)
+        framework.error(Failure::Copy, "write", reason)
     }
 
-    fn check_device(self, endpoints: Endpoints, there: Device) -> Result<()> {
+    fn check_device(self, framework: &Framework, there: Device) -> Result<()> {
         let why = match there {
             there if there == self.device => return Ok(()),
             Device::Host => "the array is on the host".to_owned(),
@@ -56,7 +56,7 @@ impl Wanted {
             }
             Device::Accelerator(index) => format!("the array is on device {index}"),
         };
-        Err(self.refused(endpoints, &why))
+        Err(self.refused(framework, &why))
     }
 }
 
@@ -70,44 +70,43 @@ fn writable(data: &Bound<'_, PyAny>, wanted: Wanted) -> Result<Opened> {
 /// The memory of an object of no framework.
 fn writable_object(data: &Bound<'_, PyAny>, wanted: Wanted) -> Result<Opened> {
     let opened = foreign::open_any(data, wanted.stream)?;
-    let endpoints = Endpoints::of(MemoryType::Numpy.framework());
+    let numpy = MemoryType::Numpy.framework();
     if opened.private {
-        return Err(wanted.refused(endpoints, "the array is on another kind of device"));
+        return Err(wanted.refused(numpy, "the array is on another kind of device"));
     }
-    wanted.check_device(endpoints, device::of_memory(opened.source.view().device()))?;
+    wanted.check_device(numpy, device::of_memory(opened.source.view().device()))?;
     match opened.source.view().is_read_only() {
-        true => Err(wanted.refused(endpoints, "the array is read-only")),
+        true => Err(wanted.refused(numpy, "the array is read-only")),
         false => Ok(opened),
     }
 }
 
 /// The memory of a framework's array.
 fn writable_array(data: &Bound<'_, PyAny>, class: &Class, wanted: Wanted) -> Result<Opened> {
-    let framework = class.framework;
-    let (endpoints, title) = (Endpoints::of(framework), framework.title);
+    let (framework, title) = (class.framework, class.framework.title);
     if framework.immutable {
-        return Err(wanted.refused(endpoints, &format!("{title} arrays never change")));
+        return Err(wanted.refused(framework, &format!("{title} arrays never change")));
     }
     if !matches!(class.role, Role::Array) {
-        return Err(wanted.refused(endpoints, "the object is not a plain array"));
+        return Err(wanted.refused(framework, "the object is not a plain array"));
     }
     let reader = Reader::of(data, class)?;
     let Guarded { data: plain, dtype, .. } = reader.guarded(data)?;
     if !plain.is(data) {
         let why = "the array has a gradient, or values that are not in memory";
-        return Err(wanted.refused(endpoints, why));
+        return Err(wanted.refused(framework, why));
     }
-    wanted.check_device(endpoints, reader.located(data)?)?;
+    wanted.check_device(framework, reader.located(data)?)?;
     if framework.not_exported.contains(dtype) && !numpy_array::is_array(data) {
         let why = format!("{title} does not hand out {dtype} memory");
-        return Err(wanted.refused(endpoints, &why));
+        return Err(wanted.refused(framework, &why));
     }
     let opened = match wanted.device {
         Device::Host => reader.open(data, class, dtype)?.0,
         device => reader.export(data, class, device, wanted.stream)?,
     };
     match opened.private || opened.source.view().is_read_only() {
-        true => Err(wanted.refused(endpoints, "the array is read-only")),
+        true => Err(wanted.refused(framework, "the array is read-only")),
         false => Ok(opened),
     }
 }

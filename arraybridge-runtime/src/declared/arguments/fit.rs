@@ -12,9 +12,8 @@ use crate::convert::plan::Route;
 use crate::convert::{self, Request};
 use crate::declared::definition::Definition;
 use crate::declared::options::Options;
-use crate::framework::device::{self, Device, Placement};
-use crate::framework::endpoints::Endpoints;
-use crate::framework::loaded::{self, LoadedFramework};
+use crate::framework::device::{Device, Placement};
+use crate::framework::loaded::{self, Loaded};
 use crate::framework::spec::{DType, Framework, Memory};
 use crate::framework::warnings;
 use crate::interpreter::containers::Container;
@@ -112,8 +111,8 @@ pub fn fit<'py>(
     }
     let Some(first) = slots.first() else { return Ok(fitted) };
     let py = first.value.py();
-    let loaded = loaded::load(py, target, Endpoints::of(target))?;
-    if fits && loaded.accelerators(py) == 0 {
+    let loaded = loaded::load(py, target)?;
+    if fits && loaded.accelerators() == 0 {
         if options.retries() {
             let own = slots.iter().filter(|slot| slot.is_plain() && slot.is_of(target));
             own.for_each(|slot| fitted.versions.record(target, &slot.value));
@@ -122,12 +121,12 @@ pub fn fit<'py>(
     }
     let placement = match destination {
         Some(destination) => destination.placement,
-        None => call_placement(py, loaded, options, slots)?,
+        None => call_placement(loaded, options, slots)?,
     };
     if let Placement::On(device) = placement {
         fitted.device = Some(device);
     }
-    let fitter = Fitter { py, loaded, definition, placement };
+    let fitter = Fitter { loaded, definition, placement };
     let mut replaced: Vec<(usize, Bound<'py, PyAny>)> = Vec::new();
     let mut done = Repeated::default();
     for (index, slot) in slots.iter().enumerate() {
@@ -180,16 +179,16 @@ impl Repeated {
 ///
 /// What the framework raises when it is asked where an array is.
 pub fn call_placement<'py>(
-    py: Python<'py>,
-    loaded: &LoadedFramework,
+    loaded: Loaded<'py>,
     options: &Options,
     slots: &ArgumentSlots<'py>,
 ) -> Result<Placement> {
+    let py = loaded.py();
     let framework = loaded.framework;
     match options.device {
         Placement::Auto => {}
         Placement::Gpu(index) if framework.memory != Memory::Host => {
-            if loaded.accelerators(py) > 0 {
+            if loaded.accelerators() > 0 {
                 return Ok(Placement::On(Device::Accelerator(index)));
             }
             if framework.memory == Memory::Either {
@@ -200,19 +199,18 @@ pub fn call_placement<'py>(
         }
         device => return Ok(device),
     }
-    if framework.memory == Memory::Host || loaded.accelerators(py) == 0 {
+    if framework.memory == Memory::Host || loaded.accelerators() == 0 {
         return Ok(Placement::Auto);
     }
     match slots.iter().find(|slot| slot.is_of(framework) && slot.is_plain()) {
-        Some(slot) => Ok(Placement::On(device::device_of(py, loaded, &slot.value)?)),
-        None => Ok(Placement::On(Device::Accelerator(device::current(py, loaded)?))),
+        Some(slot) => Ok(Placement::On(loaded.device_of(&slot.value)?)),
+        None => Ok(Placement::On(Device::Accelerator(loaded.current_device()?))),
     }
 }
 
 /// Where arrays are converted to, and how.
 struct Fitter<'a, 'py> {
-    py: Python<'py>,
-    loaded: &'a LoadedFramework,
+    loaded: Loaded<'py>,
     definition: &'a Definition,
     placement: Placement,
 }
@@ -253,20 +251,22 @@ impl<'py> Fitter<'_, 'py> {
 
     /// Converts an array of another framework.
     fn convert(&self, slot: &ArgumentSlot<'py>) -> Result<(Bound<'py, PyAny>, Route)> {
-        let Fitter { py, loaded, definition, placement } = *self;
+        let Fitter { loaded, definition, placement } = *self;
         let (target, options) = (loaded.framework, &definition.options);
         // The function may write to what it receives.
         let for_writing = slot.class.framework.immutable && !target.immutable;
         let (copy, dtype) = (options.copy, options.input_dtype);
         let request = Request { placement, copy, dtype, for_writing, ..Request::default() };
-        convert::convert_narrowed(&slot.value, target, &request, || definition.narrowing(py))
+        convert::convert_narrowed(&slot.value, target, &request, || {
+            definition.narrowing(loaded.py())
+        })
     }
 
     /// Casts, moves or copies an array of the declared framework, if it has to be; `None` if not.
     fn fit_own(&self, slot: &ArgumentSlot<'py>) -> Result<Option<Bound<'py, PyAny>>> {
-        let Fitter { py, loaded, definition, placement } = *self;
+        let Fitter { loaded, definition, placement } = *self;
         let options = &definition.options;
-        let has = |dtype: &DType| convert::dtype_of(py, loaded, &slot.value) == Some(*dtype);
+        let has = |dtype: &DType| loaded.dtype(&slot.value) == Some(*dtype);
         let dtype = options.input_dtype.filter(|dtype| !has(dtype));
         let mut request = Request { copy: options.copy, dtype, ..Request::default() };
         let in_graph = dtype.is_some_and(|dtype| self.is_in_graph(slot, dtype));
@@ -284,7 +284,7 @@ impl<'py> Fitter<'_, 'py> {
         let value = cast.as_ref().unwrap_or(&slot.value);
         let moves = match placement {
             Placement::On(device) if loaded.framework.memory != Memory::Host => {
-                device::device_of(py, loaded, value)? != device
+                loaded.device_of(value)? != device
             }
             // The conversion raises the error that a host framework has no such device.
             Placement::On(_) => true,
@@ -300,13 +300,13 @@ impl<'py> Fitter<'_, 'py> {
     /// Whether the framework's own operation casts an array: it is traced, or the cast is recorded for a
     /// gradient, or may be. A gradient has no meaning in eight bits.
     fn is_in_graph(&self, slot: &ArgumentSlot<'py>, dtype: DType) -> bool {
-        let Fitter { py, loaded, .. } = *self;
+        let loaded = self.loaded;
         let passes = dtype.is_inexact()
             && dtype.size() > 1
-            && convert::dtype_of(py, loaded, &slot.value).is_some_and(DType::is_inexact);
+            && loaded.dtype(&slot.value).is_some_and(DType::is_inexact);
         !slot.is_plain()
-            || (passes && loaded.records(py, &slot.value))
-            || loaded.is_tracing(py)
-            || loaded.is_lifted(py, &slot.value)
+            || (passes && loaded.records(&slot.value))
+            || loaded.is_tracing()
+            || loaded.is_lifted(&slot.value)
     }
 }

@@ -1,12 +1,11 @@
 //! The lead of a call: the array that gives the result its dtype, and that is split, sliced and tiled.
 
 use super::{ArgumentSlot, ArgumentSlots};
-use crate::convert;
 use crate::declared::definition::Definition;
-use crate::framework::endpoints::Endpoints;
 use crate::framework::generated::MemoryType;
 use crate::framework::loaded;
 use crate::framework::spec::DType;
+use crate::memory::shape;
 
 /// Puts the lead before the other arrays: that of `lead=`, or the first that can be an image. An array that is an
 /// argument itself comes before those in containers, which are mostly parameters.
@@ -33,13 +32,12 @@ fn index(slots: &ArgumentSlots<'_>, definition: &Definition) -> Option<usize> {
 /// Whether an array can be an image, and is not text, dates, records, objects or the key of a random generator.
 fn can_be_image(slot: &ArgumentSlot<'_>) -> bool {
     let (py, framework) = (slot.value.py(), slot.class.framework);
-    let Ok(loaded) = loaded::load(py, framework, Endpoints::of(framework)) else { return true };
-    match convert::dtype_of(py, loaded, &slot.value) {
+    let Ok(loaded) = loaded::load(py, framework) else { return true };
+    match loaded.dtype(&slot.value) {
         None => false,
         // A key of JAX is two numbers.
         Some(DType::Uint32) if framework.memory_type == MemoryType::Jax => {
-            let shape = convert::shape_of(&slot.value);
-            !shape.is_ok_and(|shape| shape.as_slice() == [2])
+            shape::of(&slot.value).is_none_or(|shape| shape.as_slice() != [2])
         }
         Some(_) => true,
     }
@@ -49,9 +47,7 @@ fn can_be_image(slot: &ArgumentSlot<'_>) -> bool {
 pub fn choice(slots: &ArgumentSlots<'_>, definition: &Definition) -> Option<String> {
     let (lead, others) = slots.split_first()?;
     let dtype = |slot: &ArgumentSlot<'_>| {
-        let framework = slot.class.framework;
-        let loaded = loaded::load(slot.value.py(), framework, Endpoints::of(framework)).ok()?;
-        convert::dtype_of(slot.value.py(), loaded, &slot.value)
+        loaded::load(slot.value.py(), slot.class.framework).ok()?.dtype(&slot.value)
     };
     let kind = |slot: &ArgumentSlot<'_>| (slot.class.framework.memory_type, dtype(slot));
     let other = others.iter().find(|other| can_be_image(other) && kind(other) != kind(lead))?;

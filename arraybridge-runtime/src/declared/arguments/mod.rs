@@ -17,7 +17,6 @@ use super::definition::Definition;
 use super::signature::ArrayUsage;
 use crate::convert;
 use crate::framework::detect::{self, Class, Role};
-use crate::framework::endpoints::Endpoints;
 use crate::framework::loaded;
 use crate::framework::spec::Framework;
 use crate::interpreter::containers::Container;
@@ -311,12 +310,6 @@ fn made<'py>(
     Some(ArgumentSlot { key, element, order, value, class, is_part: true, usage })
 }
 
-/// The length of an array along an axis, if the array has the axis and the length is known.
-pub fn length_along(array: &Bound<'_, PyAny>, axis: usize) -> Option<usize> {
-    let shape = array.getattr(pyo3::intern!(array.py(), "shape")).ok()?;
-    shape.get_item(axis).ok()?.extract().ok()
-}
-
 impl<'py> ArgumentSlot<'py> {
     /// The slot with a part of its array; `None` if the part is not an array.
     pub fn with_part(&self, part: Bound<'py, PyAny>) -> Option<ArgumentSlot<'py>> {
@@ -357,11 +350,11 @@ impl<'py> ArgumentSlot<'py> {
     /// Whether it is an array with values of its own, and no trace or gradient depends on it.
     pub fn is_concrete(&self) -> bool {
         let (py, framework) = (self.value.py(), self.class.framework);
-        let Ok(loaded) = loaded::load(py, framework, Endpoints::of(framework)) else {
+        let Ok(loaded) = loaded::load(py, framework) else {
             return false;
         };
         self.is_plain()
-            && !loaded.is_guarded(py, &self.value, None)
-            && loaded.reason(py, &self.value).is_none()
+            && !loaded.is_guarded(&self.value, None)
+            && loaded.reason(&self.value).is_none()
     }
 }

@@ -3,7 +3,6 @@
 use pyo3::prelude::*;
 use smallvec::SmallVec;
 
-use crate::framework::endpoints::Endpoints;
 use crate::framework::loaded;
 use crate::framework::spec::Framework;
 
@@ -47,8 +46,8 @@ impl<'py> ArrayVersions<'py> {
 pub fn version(framework: &'static Framework, array: &Bound<'_, PyAny>) -> Option<i64> {
     let py = array.py();
     let op = framework.version?;
-    let loaded = loaded::load(py, framework, Endpoints::of(framework)).ok()?;
-    op.call(py, [loaded.module(py), array]).ok()?.extract().ok()
+    let loaded = loaded::load(py, framework).ok()?;
+    op.call(loaded, [array]).ok()?.extract().ok()
 }
 
 /// Whether an array was written to since it had this version. One that has no version any more

@@ -6,7 +6,7 @@ use pyo3::types::PyEllipsis;
 use super::{ArgumentSlot, ArgumentSlots, has_changed, names, version};
 use crate::convert::{self, Request};
 use crate::declared::definition::{Definition, FunctionKind};
-use crate::framework::device::{self, Placement};
+use crate::framework::device::Placement;
 use crate::framework::endpoints::Endpoints;
 use crate::framework::loaded;
 use crate::framework::spec::{Framework, Memory};
@@ -60,12 +60,12 @@ impl<'py> Copied<'py> {
             return Ok(());
         }
         let framework = slot.class.framework;
-        let loaded = loaded::load(py, framework, Endpoints::of(framework))?;
+        let loaded = loaded::load(py, framework)?;
         let placement = match framework.memory {
             Memory::Host => Placement::Auto,
-            _ => Placement::On(device::device_of(py, loaded, &slot.value)?),
+            _ => Placement::On(loaded.device_of(&slot.value)?),
         };
-        let dtype = convert::dtype_of(py, loaded, &slot.value);
+        let dtype = loaded.dtype(&slot.value);
         let request = Request { placement, dtype, ..Request::default() };
         let values = convert::convert_to(&self.copy, framework, &request)?;
         Ok(slot.value.set_item(PyEllipsis::get(py), values)?)

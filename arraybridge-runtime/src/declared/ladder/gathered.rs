@@ -3,10 +3,10 @@
 use pyo3::prelude::*;
 
 use super::join::{self, Join};
-use crate::declared::arguments::length_along;
 use crate::framework::detect;
 use crate::interpreter::error::{Error, Result};
 use crate::interpreter::tuples::rebuilt;
+use crate::memory::shape;
 use crate::policy::StackPolicy;
 use crate::slices::{self, Growing};
 
@@ -54,7 +54,7 @@ impl<'a, 'py> Gathered<'a, 'py> {
             self.state = self.start(&result)?;
         }
         if let State::Growing(growing) = &mut self.state {
-            if length_along(&result, self.axis) == Some(length) && growing.push(&result)? {
+            if shape::length_along(&result, self.axis) == Some(length) && growing.push(&result)? {
                 return Ok(());
             }
             if growing.is_cast() {
@@ -145,7 +145,7 @@ fn check_followers(results: &[(Bound<'_, PyAny>, usize)], axis: usize) -> Result
         return Err(join::undeclared(&format!("the parts returned values of type {class}")));
     }
     for (result, wanted) in results {
-        let length = length_along(result, axis);
+        let length = shape::length_along(result, axis);
         if length != Some(*wanted) {
             let length = length.map_or("unknown".to_owned(), |length| length.to_string());
             return Err(join::undeclared(&format!(

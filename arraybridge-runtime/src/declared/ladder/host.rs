@@ -6,8 +6,7 @@ use pyo3::types::PyInt;
 use super::{Ladder, substitute};
 use crate::declared::arguments::Destination;
 use crate::declared::call::{AttemptOptions, Call};
-use crate::framework::device::{self, Device, Placement};
-use crate::framework::endpoints::Endpoints;
+use crate::framework::device::{Device, Placement};
 use crate::framework::generated::MemoryType;
 use crate::framework::loaded;
 use crate::framework::spec::{Framework, Memory};
@@ -46,9 +45,8 @@ impl Ladder {
 
     /// Whether a call with arrays of a framework that has host memory used it.
     fn is_on_host(&self, py: Python<'_>, input: &'static Framework) -> Result<bool, String> {
-        let loaded = loaded::load(py, input, Endpoints::of(input))
-            .map_err(|error| first_line(py, &error.into()))?;
-        Ok(loaded.accelerators(py) == 0 || self.device == Some(Device::Host))
+        let loaded = loaded::load(py, input).map_err(|error| first_line(py, &error.into()))?;
+        Ok(loaded.accelerators() == 0 || self.device == Some(Device::Host))
     }
 
     /// How the call is made if the framework has no host memory: with NumPy arrays and the function
@@ -93,9 +91,9 @@ pub fn host_scope<'py>(
     framework: &'static Framework,
 ) -> PyResult<Option<Bound<'py, PyAny>>> {
     let Some(scope) = framework.device.host_scope else { return Ok(None) };
-    let loaded = loaded::load(py, framework, Endpoints::of(framework)).map_err(PyErr::from)?;
-    let Some(host) = device::object(py, loaded, Device::Host)? else { return Ok(None) };
-    scope.call(py, [loaded.module(py), &host]).map(Some)
+    let loaded = loaded::load(py, framework).map_err(PyErr::from)?;
+    let Some(host) = loaded.device_object(Device::Host)? else { return Ok(None) };
+    scope.call(loaded, [&host]).map(Some)
 }
 
 /// The index of an accelerator that is the processor, which OpenCL lists among the devices. The device
@@ -107,14 +105,14 @@ fn processor(
 ) -> PyResult<Option<usize>> {
     let ops = &framework.device;
     let (Some(hosts), Some(at)) = (ops.hosts, ops.at) else { return Ok(None) };
-    let loaded = loaded::load(py, framework, Endpoints::of(framework)).map_err(PyErr::from)?;
-    let hosts = hosts.call(py, [loaded.module(py)])?;
+    let loaded = loaded::load(py, framework).map_err(PyErr::from)?;
+    let hosts = hosts.call(loaded, [])?;
     let used = match out_of_memory {
         Some(device) => device,
-        None => Device::Accelerator(device::current(py, loaded)?),
+        None => Device::Accelerator(loaded.current_device()?),
     };
-    for index in (0..loaded.accelerators(py)).filter(|index| used != Device::Accelerator(*index)) {
-        let device = at.call(py, [loaded.module(py), PyInt::new(py, index).as_any()])?;
+    for index in (0..loaded.accelerators()).filter(|index| used != Device::Accelerator(*index)) {
+        let device = at.call(loaded, [PyInt::new(py, index).as_any()])?;
         let is_listed = match device.getattr(pyo3::intern!(py, "name")) {
             Ok(name) => hosts.contains(name)?,
             Err(_) => false,

@@ -12,7 +12,6 @@ use pyo3::pyclass::CompareOp;
 use pyo3::types::{PyList, PyString, PyTuple};
 
 use crate::framework::detect;
-use crate::framework::endpoints::Endpoints;
 use crate::framework::loaded;
 use crate::interpreter::error::{Error, Result};
 use crate::interpreter::tuples::{plain_tuple, rebuilt};
@@ -212,12 +211,12 @@ fn extreme<'py>(
         return Ok(if takes_first { one } else { other }.clone());
     };
     let name = if matches!(wanted, CompareOp::Gt) { "maximum" } else { "minimum" };
-    let loaded = loaded::load(py, class.framework, Endpoints::of(class.framework))?;
+    let loaded = loaded::load(py, class.framework)?;
     let missing = || {
         let title = class.framework.title;
         Error::Value(format!("{title} has no {name}; use a function as join"))
     };
     let ops = loaded.framework.array.as_ref().ok_or_else(missing)?;
-    let namespace = ops.namespace.call(py, [loaded.module(py)])?;
+    let namespace = ops.namespace.call(loaded, [])?;
     Ok(namespace.getattr(name).map_err(|_| missing())?.call1((one, other))?)
 }

@@ -11,7 +11,7 @@ use crate::declared::call::Call;
 use crate::framework::detect;
 use crate::interpreter::containers::Container;
 use crate::interpreter::error::attempt;
-use crate::slices;
+use crate::memory::shape;
 
 /// A call with more than this is like no other one: to compare it would take too long.
 const MOST_TRAITS: usize = 256;
@@ -38,7 +38,7 @@ impl Likeness {
     ) -> Option<Likeness> {
         let mut found = Likeness(Vec::new());
         for (index, slot) in slots.iter().enumerate() {
-            let mut shape = slices::shape_of(&slot.value)?;
+            let mut shape = shape::of(&slot.value)?;
             if index == 0 || call.is_sliced(slot) {
                 *shape.get_mut(axis)? = 0;
             }

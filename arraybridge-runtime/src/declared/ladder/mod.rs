@@ -498,12 +498,8 @@ fn record(
         Rung::Clear | Rung::ClearAgain | Rung::Split => device.unwrap_or(Device::Host),
     };
     Record {
-        source: framework.name.into(),
-        target: framework.name.into(),
-        route: route.into(),
-        how: rung.name().into(),
         why: why.map(Into::into),
         device: device.name(),
-        ..Record::default()
+        ..Record::between(framework.name, framework.name, route, rung.name())
     }
 }

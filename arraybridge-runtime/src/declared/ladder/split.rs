@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use pyo3::exceptions::PyWarning;
-use pyo3::intern;
 use pyo3::prelude::*;
 
 use super::gathered::Gathered;
@@ -18,6 +17,7 @@ use crate::framework::cleanup;
 use crate::framework::oom;
 use crate::interpreter::error::Error;
 use crate::interpreter::progress::Progress;
+use crate::memory::shape;
 use crate::slices;
 
 /// The first parts of a lead are not made shorter than this for the sake of speed, in elements: the work on so
@@ -124,8 +124,7 @@ impl Lead {
         let axis = call.definition.options.split_axis;
         let axis = axis.ok_or_else(|| skip("the declaration has no split_axis"))?;
         let lead = slots.first().ok_or_else(|| skip("there is no array to split"))?;
-        let shape = lead.value.getattr(intern!(call.py, "shape"))?;
-        let shape: Vec<usize> = shape.try_iter()?.map(|n| n?.extract()).collect::<PyResult<_>>()?;
+        let shape = shape::read(&lead.value)?;
         let counted = if axis < 0 { axis + shape.len() as isize } else { axis };
         let Some(index) = usize::try_from(counted).ok().filter(|index| *index < shape.len()) else {
             return Err(skip(&format!("the first array has no axis {axis}")));

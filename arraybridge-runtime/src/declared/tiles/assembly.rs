@@ -3,11 +3,11 @@
 use pyo3::prelude::*;
 use smallvec::SmallVec;
 
-use crate::declared::arguments::length_along;
 use crate::declared::ladder::{self, Join};
 use crate::framework::detect;
 use crate::interpreter::error::{Error, Result};
 use crate::interpreter::tuples::rebuilt;
+use crate::memory::shape;
 use crate::policy::StackPolicy;
 use crate::slices::{self, Grid, Mosaic, Span};
 
@@ -141,7 +141,7 @@ fn check_fits(result: &Bound<'_, PyAny>, tile: &[Span]) -> Result<()> {
     }
     for span in tile {
         let (axis, wanted) = (span.axis, span.read.len());
-        let found = length_along(result, axis);
+        let found = shape::length_along(result, axis);
         if found != Some(wanted) {
             let found = found.map_or("none".to_owned(), |found| found.to_string());
             return Err(say(&format!(

@@ -19,10 +19,10 @@ use super::scope;
 use crate::convert::{self, Request};
 use crate::framework::detect::{self, Role};
 use crate::framework::device::Device;
-use crate::framework::endpoints::Endpoints;
 use crate::framework::loaded;
 use crate::interpreter::error::{Error, Result};
 use crate::interpreter::progress::Progress;
+use crate::memory::shape;
 use crate::policy::StackPolicy;
 use crate::slices::{self, Grid, Tile};
 use assembly::Assembly;
@@ -98,8 +98,8 @@ impl<'py> Call<'_, 'py> {
             class.is_some_and(|class| matches!(class.role, Role::Refused(_)))
         };
         let input = self.definition.options.input;
-        let loaded = loaded::load(self.py, input, Endpoints::of(input))?;
-        let is_watching = loaded.watches(self.py) || loaded.is_transforming(self.py);
+        let loaded = loaded::load(self.py, input)?;
+        let is_watching = loaded.watches() || loaded.is_transforming();
         Ok(is_watching || slots.iter().any(is_traced))
     }
 
@@ -119,7 +119,7 @@ impl<'py> Call<'_, 'py> {
         }
         let mut grids: SmallVec<[Grid; 4]> = SmallVec::new();
         for (_, slot) in self.cut_slots(slots) {
-            let shape = slices::shape_of(&slot.value).ok_or_else(|| {
+            let shape = shape::of(&slot.value).ok_or_else(|| {
                 Error::Value(
                     "the shape of an array is unknown; give the trace a static shape".into(),
                 )

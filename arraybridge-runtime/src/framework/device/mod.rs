@@ -7,14 +7,15 @@ use std::borrow::Cow;
 use dlpark::ffi::{DLDevice, DLDeviceType};
 use pyo3::exceptions::PyAttributeError;
 use pyo3::prelude::*;
-use pyo3::types::{PyInt, PyTuple};
+use pyo3::types::{PyInt, PyString, PyTuple};
 
-use crate::framework::loaded::LoadedFramework;
+use crate::framework::loaded::Loaded;
 use crate::framework::spec::Memory;
-use crate::interpreter::interrupt::is_interrupt;
+use crate::interpreter::fork;
+use crate::interpreter::interrupt::{self, is_interrupt};
 pub use crate::memory::view::is_host;
 
-pub use placement::{Placement, resolve};
+pub use placement::Placement;
 
 /// A device, as a framework numbers it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -61,8 +62,8 @@ impl Device {
 }
 
 /// Whether this is CUDA memory to DLPack: a device's own, or managed.
-pub fn is_cuda(device_type: u32) -> bool {
-    [DLDeviceType::CUDA.0, DLDeviceType::CUDAMANAGED.0].contains(&device_type)
+pub fn is_cuda(device: DLDevice) -> bool {
+    [DLDeviceType::CUDA, DLDeviceType::CUDAMANAGED].contains(&device.device_type)
 }
 
 /// The device of described memory.
@@ -70,135 +71,264 @@ pub fn of_memory(device: DLDevice) -> Device {
     if is_host(device) { Device::Host } else { Device::Accelerator(device.device_id as usize) }
 }
 
-/// The device of an array of a framework.
+/// The device that `__dlpack_device__()` returns.
 ///
 /// # Errors
 ///
-/// What the framework raises when the array has no device: it is deleted, traced or symbolic.
-#[inline]
-pub fn device_of<'py>(
-    py: Python<'py>,
-    loaded: &LoadedFramework,
-    data: &Bound<'py, PyAny>,
-) -> PyResult<Device> {
-    match loaded.framework.memory {
-        Memory::Host => Ok(Device::Host),
-        Memory::Either if loaded.known_accelerators(py) == 0 => Ok(Device::Host),
-        Memory::Accelerator if loaded.known_accelerators(py) == 1 => Ok(Device::Accelerator(0)),
-        _ => ask_device_of(py, loaded, data),
-    }
-}
-
-fn ask_device_of<'py>(
-    py: Python<'py>,
-    loaded: &LoadedFramework,
-    data: &Bound<'py, PyAny>,
-) -> PyResult<Device> {
-    if let Some(of) = loaded.framework.device.of {
-        let object = of.call(py, [loaded.module(py), data])?;
-        if let Some(index) = index_of(py, loaded, &object)? {
-            return Ok(Device::Accelerator(index));
-        }
-        if loaded.framework.memory == Memory::Either {
-            return Ok(Device::Host);
-        }
-    }
-    let (device_type, index) = dlpack_device(data)?;
-    Ok(of_memory(DLDevice { device_type: DLDeviceType(device_type), device_id: index }))
-}
-
-/// The DLPack device type and index that `__dlpack_device__()` returns.
-pub fn dlpack_device(data: &Bound<'_, PyAny>) -> PyResult<(u32, i32)> {
+/// What the object raises, and a `TypeError` if it returns something else.
+pub fn dlpack_device(data: &Bound<'_, PyAny>) -> PyResult<DLDevice> {
     let answer = data.call_method0(pyo3::intern!(data.py(), "__dlpack_device__"))?;
     let answer = answer.cast::<PyTuple>()?;
     // The type may be an IntEnum, the index any object with `__index__`.
-    Ok((answer.get_item(0)?.extract()?, answer.get_item(1)?.extract()?))
+    let device_type = DLDeviceType(answer.get_item(0)?.extract()?);
+    Ok(DLDevice { device_type, device_id: answer.get_item(1)?.extract()? })
 }
 
-/// The DLPack device of an array. One whose class does not name it is asked for its device alone, and
-/// is in CUDA memory if that is an accelerator.
-///
-/// # Errors
-///
-/// As [`device_of`].
-pub fn dlpack_place<'py>(
-    py: Python<'py>,
-    loaded: &LoadedFramework,
-    data: &Bound<'py, PyAny>,
-) -> PyResult<(u32, i32)> {
-    match dlpack_device(data) {
-        // TensorFlow has it since 2.20.
-        Err(error) if error.is_instance_of::<PyAttributeError>(py) => {
-            Ok(match device_of(py, loaded, data)? {
-                Device::Host => (DLDeviceType::CPU.0, 0),
-                Device::Accelerator(index) => (DLDeviceType::CUDA.0, i32::try_from(index)?),
-            })
-        }
-        answer => answer,
-    }
-}
-
-/// The index of a device object, by equality with the framework's own.
-pub(super) fn index_of<'py>(
-    py: Python<'py>,
-    loaded: &LoadedFramework,
-    object: &Bound<'py, PyAny>,
-) -> PyResult<Option<usize>> {
-    let Some(at) = loaded.framework.device.at else { return Ok(None) };
-    for index in 0..loaded.known_accelerators(py) {
-        let candidate = at.call(py, [loaded.module(py), PyInt::new(py, index).as_any()])?;
-        if candidate.eq(object)? {
-            return Ok(Some(index));
+impl<'py> Loaded<'py> {
+    /// The device of an array of a framework.
+    ///
+    /// # Errors
+    ///
+    /// What the framework raises when the array has no device: it is deleted, traced or symbolic.
+    #[inline]
+    pub fn device_of(self, data: &Bound<'py, PyAny>) -> PyResult<Device> {
+        match self.framework.memory {
+            Memory::Host => Ok(Device::Host),
+            Memory::Either if self.known_accelerators() == 0 => Ok(Device::Host),
+            Memory::Accelerator if self.known_accelerators() == 1 => Ok(Device::Accelerator(0)),
+            _ => self.ask_device_of(data),
         }
     }
-    Ok(None)
-}
 
-/// The index of a framework's current accelerator, or of its first one.
-pub fn current(py: Python<'_>, loaded: &LoadedFramework) -> PyResult<usize> {
-    if loaded.accelerators(py) == 1 {
-        return Ok(0);
+    fn ask_device_of(self, data: &Bound<'py, PyAny>) -> PyResult<Device> {
+        if let Some(of) = self.framework.device.of {
+            let object = of.call(self, [data])?;
+            if let Some(index) = self.index_of(&object)? {
+                return Ok(Device::Accelerator(index));
+            }
+            if self.framework.memory == Memory::Either {
+                return Ok(Device::Host);
+            }
+        }
+        Ok(of_memory(dlpack_device(data)?))
     }
-    let Some(current) = loaded.framework.device.current else { return Ok(0) };
-    let answer = current.call(py, [loaded.module(py)])?;
-    if answer.is_instance_of::<PyInt>() {
-        return answer.extract();
-    }
-    Ok(index_of(py, loaded, &answer)?.unwrap_or(0))
-}
 
-/// A framework's object for a device; `None` if the framework has none.
-pub fn object<'py>(
-    py: Python<'py>,
-    loaded: &LoadedFramework,
-    device: Device,
-) -> PyResult<Option<Bound<'py, PyAny>>> {
-    let ops = &loaded.framework.device;
-    match device {
-        Device::Host => ops.host.map(|host| host.call(py, [loaded.module(py)])).transpose(),
-        Device::Accelerator(index) => {
-            let index = PyInt::new(py, index);
-            ops.at.map(|at| at.call(py, [loaded.module(py), index.as_any()])).transpose()
+    /// The DLPack device of an array. One whose class does not name it is asked for its device alone, and
+    /// is in CUDA memory if that is an accelerator.
+    ///
+    /// # Errors
+    ///
+    /// As [`device_of`](Self::device_of).
+    pub fn dlpack_place(self, data: &Bound<'py, PyAny>) -> PyResult<DLDevice> {
+        let py = self.py();
+        match dlpack_device(data) {
+            // TensorFlow has it since 2.20.
+            Err(error) if error.is_instance_of::<PyAttributeError>(py) => {
+                Ok(match self.device_of(data)? {
+                    Device::Host => DLDevice::CPU,
+                    Device::Accelerator(index) => DLDevice {
+                        device_type: DLDeviceType::CUDA,
+                        device_id: i32::try_from(index)?,
+                    },
+                })
+            }
+            answer => answer,
         }
     }
-}
 
-/// Runs `body` with a device made current, and makes the previous one current again.
-#[inline]
-pub fn within<'py, T>(
-    py: Python<'py>,
-    loaded: &LoadedFramework,
-    device: Device,
-    body: impl FnOnce(Option<&Bound<'py, PyAny>>) -> PyResult<T>,
-) -> PyResult<T> {
-    let object = object(py, loaded, device)?;
-    let scope = match device {
-        Device::Host => None,
-        Device::Accelerator(_) => loaded.framework.device.scope,
-    };
-    let (Some(scope), Some(device)) = (scope, &object) else { return body(object.as_ref()) };
-    let manager = scope.call(py, [loaded.module(py), device])?;
-    entered(&manager, || body(Some(device)))
+    /// The index of a device object, by equality with the framework's own.
+    pub(super) fn index_of(self, object: &Bound<'py, PyAny>) -> PyResult<Option<usize>> {
+        let py = self.py();
+        let Some(at) = self.framework.device.at else { return Ok(None) };
+        for index in 0..self.known_accelerators() {
+            let candidate = at.call(self, [PyInt::new(py, index).as_any()])?;
+            if candidate.eq(object)? {
+                return Ok(Some(index));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The index of a framework's current accelerator, or of its first one.
+    pub fn current_device(self) -> PyResult<usize> {
+        if self.accelerators() == 1 {
+            return Ok(0);
+        }
+        let Some(current) = self.framework.device.current else { return Ok(0) };
+        let answer = current.call(self, [])?;
+        if answer.is_instance_of::<PyInt>() {
+            return answer.extract();
+        }
+        Ok(self.index_of(&answer)?.unwrap_or(0))
+    }
+
+    /// A framework's object for a device; `None` if the framework has none.
+    pub fn device_object(self, device: Device) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let py = self.py();
+        let ops = &self.framework.device;
+        match device {
+            Device::Host => ops.host.map(|host| host.call(self, [])).transpose(),
+            Device::Accelerator(index) => {
+                let index = PyInt::new(py, index);
+                ops.at.map(|at| at.call(self, [index.as_any()])).transpose()
+            }
+        }
+    }
+
+    /// Runs `body` with an accelerator made current, if the framework has a current one.
+    pub fn on<T>(self, device: Device, body: impl FnOnce() -> PyResult<T>) -> PyResult<T> {
+        match device {
+            Device::Accelerator(_) if self.framework.device.scope.is_some() => {
+                self.within(device, |_| body())
+            }
+            _ => body(),
+        }
+    }
+
+    /// Runs `body` with a device made current, and makes the previous one current again.
+    #[inline]
+    pub fn within<T>(
+        self,
+        device: Device,
+        body: impl FnOnce(Option<&Bound<'py, PyAny>>) -> PyResult<T>,
+    ) -> PyResult<T> {
+        let object = self.device_object(device)?;
+        let scope = match device {
+            Device::Host => None,
+            Device::Accelerator(_) => self.framework.device.scope,
+        };
+        let (Some(scope), Some(device)) = (scope, &object) else { return body(object.as_ref()) };
+        let manager = scope.call(self, [device])?;
+        entered(&manager, || body(Some(device)))
+    }
+
+    /// The host's device object; `None` for a framework without one.
+    ///
+    /// # Errors
+    ///
+    /// What the framework raises.
+    pub fn host(self) -> PyResult<Bound<'py, PyAny>> {
+        let py = self.py();
+        let make = || -> PyResult<Py<PyAny>> {
+            let object = self.device_object(Device::Host)?;
+            Ok(object.map_or_else(|| py.None(), Bound::unbind))
+        };
+        Ok(self.host.get_or_try_init(py, make)?.bind(py).clone())
+    }
+
+    /// Where the framework puts host data that nobody places: on the host, unless the program set
+    /// another default.
+    ///
+    /// # Errors
+    ///
+    /// What the framework raises.
+    #[inline]
+    pub fn default_device(self) -> PyResult<Device> {
+        let Some(op) = self.framework.device.default else { return Ok(Device::Host) };
+        let object = op.call(self, [])?;
+        if object.is_none() { Ok(Device::Host) } else { self.device_named(&object) }
+    }
+
+    #[cold]
+    fn device_named(self, object: &Bound<'_, PyAny>) -> PyResult<Device> {
+        if let Ok(name) = object.cast::<PyString>() {
+            return Ok(Device::from_name(name.to_str()?).unwrap_or(Device::Host));
+        }
+        let index = self.index_of(object)?;
+        Ok(index.map_or(Device::Host, Device::Accelerator))
+    }
+
+    /// The host's device object on which host memory is imported: the default one, if the framework
+    /// has several and the program set one of them.
+    ///
+    /// # Errors
+    ///
+    /// What the framework raises.
+    #[inline]
+    pub fn import_host(self) -> PyResult<Bound<'py, PyAny>> {
+        match self.has_several_hosts()? {
+            true => self.default_host(),
+            false => self.host(),
+        }
+    }
+
+    /// Whether arrays can be on one device alone, so that nobody can tell where they were put by whom.
+    pub fn has_one_device(self) -> bool {
+        self.known_accelerators() == 0 && self.has_several_hosts().is_ok_and(|several| !several)
+    }
+
+    fn has_several_hosts(self) -> PyResult<bool> {
+        if let Some(several) = self.several_hosts.get() {
+            return Ok(*several);
+        }
+        let ops = &self.framework.device;
+        let several = match (ops.hosts, ops.default) {
+            (Some(hosts), Some(_)) => hosts.call(self, [])?.len()? > 1,
+            _ => false,
+        };
+        Ok(*self.several_hosts.get_or_init(|| several))
+    }
+
+    #[cold]
+    fn default_host(self) -> PyResult<Bound<'py, PyAny>> {
+        let ops = &self.framework.device;
+        if let (Some(hosts), Some(default)) = (ops.hosts, ops.default) {
+            let default = default.call(self, [])?;
+            if hosts.call(self, [])?.contains(&default)? {
+                return Ok(default);
+            }
+        }
+        self.host()
+    }
+
+    /// How many accelerators the framework can use: none of CUDA's in a process that was forked from one that
+    /// used CUDA.
+    #[inline]
+    pub fn accelerators(self) -> usize {
+        if self.has_lost_cuda() { 0 } else { self.known_accelerators() }
+    }
+
+    /// Whether its accelerators are CUDA devices that were lost in a fork.
+    pub fn has_lost_cuda(self) -> bool {
+        fork::has_lost_cuda() && self.framework.takes_cuda_memory()
+    }
+
+    /// How many accelerators there are on which arrays may be.
+    pub fn known_accelerators(self) -> usize {
+        let py = self.py();
+        if let Some(count) = self.accelerators.get() {
+            return *count;
+        }
+        match self.count_accelerators() {
+            // Counting can run Python, so another thread may have been first, with the same answer.
+            Ok(count) => *self.accelerators.get_or_init(|| count),
+            // It is asked again the next time.
+            Err(error) => {
+                interrupt::defer(py, error);
+                0
+            }
+        }
+    }
+
+    /// Whether the accelerators were counted before, and there are some.
+    pub fn has_counted_any(self) -> bool {
+        self.accelerators.get().is_some_and(|count| *count > 0)
+    }
+
+    /// Fails only if it is interrupted.
+    fn count_accelerators(self) -> PyResult<usize> {
+        let py = self.py();
+        let Some(count) = self.framework.device.count else { return Ok(0) };
+        match count.call(self, []) {
+            Ok(answer) => Ok(match answer.cast::<PyInt>() {
+                Ok(number) => number.extract().unwrap_or(0),
+                Err(_) => answer.len().unwrap_or(0),
+            }),
+            // Frameworks raise here when there is no driver, and so no device.
+            Err(error) if !is_interrupt(py, &error) => Ok(0),
+            Err(error) => Err(error),
+        }
+    }
 }
 
 /// Runs `body` inside a context manager.

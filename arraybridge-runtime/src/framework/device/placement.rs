@@ -3,9 +3,8 @@
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyInt, PyString};
 
-use super::{Device, current};
-use crate::framework::endpoints::Endpoints;
-use crate::framework::loaded::LoadedFramework;
+use super::Device;
+use crate::framework::loaded::Loaded;
 use crate::framework::spec::{Framework, Memory};
 use crate::interpreter::error::{Error, Failure, Result, first_line};
 use crate::interpreter::fork;
@@ -29,7 +28,10 @@ impl Placement {
     /// # Errors
     ///
     /// [`Error::Type`] for anything but an `int`, [`Failure::DeviceIndex`] for a negative one.
-    pub fn from_gpu_id(value: &Bound<'_, PyAny>, endpoints: Endpoints) -> Result<Placement> {
+    pub fn from_gpu_id(
+        value: &Bound<'_, PyAny>,
+        framework: &'static Framework,
+    ) -> Result<Placement> {
         if value.is_none() {
             return Ok(Placement::Auto);
         }
@@ -43,7 +45,7 @@ impl Placement {
         let index = value.extract().map_err(|_| {
             let reason =
                 format!("gpu_id {value} is not a device index; use None, 0 or a positive number");
-            endpoints.error(Failure::DeviceIndex, "device", reason)
+            framework.error(Failure::DeviceIndex, "device", reason)
         })?;
         Ok(Placement::Gpu(index))
     }
@@ -55,7 +57,10 @@ impl Placement {
     ///
     /// [`Error::Value`] for another name, [`Error::Type`] for another type, [`Failure::DeviceIndex`]
     /// for a negative index.
-    pub fn from_device(value: &Bound<'_, PyAny>, endpoints: Endpoints) -> Result<Placement> {
+    pub fn from_device(
+        value: &Bound<'_, PyAny>,
+        framework: &'static Framework,
+    ) -> Result<Placement> {
         if value.is_none() {
             return Ok(Placement::Auto);
         }
@@ -64,7 +69,7 @@ impl Placement {
                 let reason = format!(
                     "device {value} is not a device index; use 0 or a positive number, or \"host\""
                 );
-                endpoints.error(Failure::DeviceIndex, "device", reason)
+                framework.error(Failure::DeviceIndex, "device", reason)
             })?;
             return Ok(Placement::On(Device::Accelerator(index)));
         }
@@ -112,41 +117,37 @@ fn device_name(value: &Bound<'_, PyAny>) -> Option<String> {
     Some(format!("cuda:{}", index("id").filter(|_| is_cuda)?))
 }
 
-/// The device that a placement means.
-///
-/// # Errors
-///
-/// [`Failure::Device`] when the target has no such device.
-pub fn resolve(
-    py: Python<'_>,
-    loaded: &LoadedFramework,
-    source: Device,
-    wanted: Placement,
-    endpoints: Endpoints,
-) -> Result<Device> {
-    let (title, memory) = (loaded.framework.title, loaded.framework.memory);
-    // Counting makes some frameworks set up their devices, so it waits until the count matters.
-    let count = || loaded.accelerators(py);
-    let device = match choose(memory, source, wanted, count) {
-        Choice::Is(device) => device,
-        Choice::Default => loaded.default_device(py)?,
-        Choice::Current => Device::Accelerator(current(py, loaded).map_err(|error| {
-            let line = first_line(py, &error);
-            let reason = format!(
-                "{title} does not name its current device ({line}); ask for one, as in \
+impl Loaded<'_> {
+    /// The device that a placement means.
+    ///
+    /// # Errors
+    ///
+    /// [`Failure::Device`] when the target has no such device.
+    pub fn resolve(self, source: Device, wanted: Placement) -> Result<Device> {
+        let (title, memory) = (self.framework.title, self.framework.memory);
+        // Counting makes some frameworks set up their devices, so it waits until the count matters.
+        let count = || self.accelerators();
+        let device = match choose(memory, source, wanted, count) {
+            Choice::Is(device) => device,
+            Choice::Default => self.default_device()?,
+            Choice::Current => Device::Accelerator(self.current_device().map_err(|error| {
+                let line = first_line(self.py(), &error);
+                let reason = format!(
+                    "{title} does not name its current device ({line}); ask for one, as in \
                  device=\"accelerator:0\""
-            );
-            endpoints.caused(Failure::Device, "device", reason, Some(error))
-        })?),
-    };
-    match absent(memory, device, count) {
-        None => Ok(device),
-        Some(what) => {
-            let reason = match loaded.has_lost_cuda() {
-                true => format!("{title} cannot use a GPU: {}", fork::LOST_CUDA),
-                false => format!("{title} {what}"),
-            };
-            Err(endpoints.error(Failure::Device, "device", reason))
+                );
+                self.framework.caused(Failure::Device, "device", reason, Some(error))
+            })?),
+        };
+        match absent(memory, device, count) {
+            None => Ok(device),
+            Some(what) => {
+                let reason = match self.has_lost_cuda() {
+                    true => format!("{title} cannot use a GPU: {}", fork::LOST_CUDA),
+                    false => format!("{title} {what}"),
+                };
+                Err(self.framework.error(Failure::Device, "device", reason))
+            }
         }
     }
 }

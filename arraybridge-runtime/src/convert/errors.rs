@@ -4,8 +4,8 @@ use pyo3::prelude::*;
 
 use super::Request;
 use super::narrow::nearest;
-use super::tables;
 use super::plan::{Facts, Refusal, Why};
+use super::tables;
 use crate::framework::detect;
 use crate::framework::device::Device;
 use crate::framework::endpoints::Endpoints;

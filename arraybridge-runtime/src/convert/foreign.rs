@@ -9,8 +9,8 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyType};
 
 use super::execute::{Pair, Prepared};
-use super::plan::{Access, Facts, Why};
 use super::likes::{self, Likeness};
+use super::plan::{Access, Facts, Why};
 use super::source::{self, Input, Opened, Slot};
 use super::{Request, class_of, decide, errors, import, tables};
 use crate::dlpack::exchange::Exchange;

@@ -1,11 +1,10 @@
 //! Objects of no framework that are like arrays: data frames, images, buffers, and whatever has one of the
 //! protocols of arrays. This is the one place that decides it, for all who take arrays.
 
-use pyo3::exceptions::PyAttributeError;
 use pyo3::ffi;
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyString, PyType};
+use pyo3::types::PyType;
 
 use super::plan::Why;
 use super::source::Opened;
@@ -17,7 +16,7 @@ use crate::framework::generated::MemoryType;
 use crate::framework::oom;
 use crate::framework::spec::Framework;
 use crate::interpreter::classes::{self, ClassCache};
-use crate::interpreter::error::{Error, Result, first_line};
+use crate::interpreter::error::{Error, Result, attempt, first_line};
 use crate::memory::numpy_array;
 
 /// What an object of no framework has to do with arrays.
@@ -82,24 +81,25 @@ fn examine(class: &Bound<'_, PyType>, data: &Bound<'_, PyAny>) -> Likeness {
     if !is_other && unsafe { ffi::PyObject_CheckBuffer(data.as_ptr()) } != 0 {
         return Likeness::Buffer;
     }
-    let offset = class.getattr(intern!(class.py(), "__dictoffset__"));
-    match offset.and_then(|offset| offset.is_truthy()) {
+    match has_attributes_of_their_own(class) {
         Ok(true) => Likeness::Instance,
         _ => Likeness::None,
     }
 }
 
-/// Whether an object itself has one of the attributes in which NumPy looks for memory. No code of its class runs.
+/// Whether the objects of a class have attributes beside those of the class, which no code of the class looks up.
+fn has_attributes_of_their_own(class: &Bound<'_, PyType>) -> PyResult<bool> {
+    let py = class.py();
+    let lookup = intern!(py, "__getattribute__");
+    let is_plain = class.getattr(lookup)?.is(&py.get_type::<PyAny>().getattr(lookup)?);
+    let has_dict = class.getattr(intern!(py, "__dictoffset__"))?.is_truthy()?;
+    Ok(has_dict && is_plain && !class.hasattr(intern!(py, "__getattr__"))?)
+}
+
+/// Whether an object itself has one of the attributes in which NumPy looks for memory.
 fn has_protocol_of_its_own(data: &Bound<'_, PyAny>) -> bool {
     let py = data.py();
-    let has = |name: &Bound<'_, PyString>| {
-        // SAFETY: both objects are alive, and the thread is attached.
-        let found = unsafe { ffi::PyObject_GenericGetAttr(data.as_ptr(), name.as_ptr()) };
-        // SAFETY: the reference is new, or null after an exception.
-        unsafe { Bound::from_owned_ptr_or_err(py, found) }
-            .map_err(|error| debug_assert!(error.is_instance_of::<PyAttributeError>(py)))
-            .is_ok()
-    };
+    let has = |name| attempt(py, data.getattr_opt(name)).flatten().is_some();
     has(intern!(py, "__array_interface__")) || has(intern!(py, "__array_struct__"))
 }
 
@@ -218,7 +218,8 @@ pub(super) fn see<'py>(data: &Bound<'py, PyAny>, target: &'static Framework) -> 
     // NumPy gives a view of the same memory each time, and a copy in other memory.
     let made = numpy_array::is_unique_owner(numpy_array) || {
         let again = as_numpy(data, target)?;
-        numpy_array::address(numpy_array) != numpy_array::address(again.cast().map_err(PyErr::from)?)
+        numpy_array::address(numpy_array)
+            != numpy_array::address(again.cast().map_err(PyErr::from)?)
     };
     Ok(Seen { array, made })
 }

@@ -45,14 +45,10 @@ pub(crate) use errors::{copy_required, forbidden_copy, missing_dtype, unknown_dt
 pub use execute::make_array;
 pub use foreign::{open_any, open_on_host, open_to_hold, pin};
 pub use import::{fresh, wrap_numpy};
-pub use likes::{
-    as_array, as_numpy, is_buffer, is_like_array, scalar_as_array, seen_as_array,
-};
-pub(crate) use tables::meaning;
+pub use likes::{as_array, as_numpy, is_buffer, is_like_array, scalar_as_array, seen_as_array};
 pub use narrow::{Narrowing, WarnedDtypes, convert_narrowed, narrowed};
-pub use source::{
-    Opened, alike, open_host, open_plain, open_writable, open_writable_on,
-};
+pub use source::{Opened, alike, open_host, open_plain, open_writable, open_writable_on};
+pub(crate) use tables::meaning;
 
 /// What a caller asks of a conversion beside the target.
 #[derive(Clone, Copy, Debug, Default)]

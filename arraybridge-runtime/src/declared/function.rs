@@ -21,8 +21,8 @@ use crate::convert::record::Record;
 use crate::convert::trace;
 use crate::framework::spec::Framework;
 use crate::interpreter::error::{Result, first_line};
-use crate::interpreter::{park, stack};
 use crate::interpreter::vectorcall::{self, vectorcall_class};
+use crate::interpreter::{park, stack};
 use crate::policy::Policy;
 
 /// A function that takes arrays of any framework and receives those of the framework that it is

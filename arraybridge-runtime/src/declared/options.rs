@@ -170,7 +170,9 @@ impl Options {
 
     /// Whether the declaration names parameters, so that the function needs a signature.
     pub fn names_parameters(&self) -> bool {
-        self.arrays.is_some() || self.lead.is_some() || !(self.writes.is_empty() && self.sliced.is_empty() && self.opened.is_empty())
+        self.arrays.is_some()
+            || self.lead.is_some()
+            || !(self.writes.is_empty() && self.sliced.is_empty() && self.opened.is_empty())
     }
 
     /// Whether arrays of the declared framework are passed on wherever they are.

@@ -253,7 +253,9 @@ fn check_names<'a>(options: &Options, names: impl Iterator<Item = &'a str> + Clo
     let arrays = options.arrays.iter().flatten().map(|name| ("arrays", name));
     let lead = options.lead.iter().map(|name| ("lead", name));
     let writes = options.writes.iter().map(|name| ("writes", name));
-    for (option, name) in arrays.chain(lead).chain(writes).chain(options.sliced.iter().map(|name| ("sliced", name))) {
+    for (option, name) in
+        arrays.chain(lead).chain(writes).chain(options.sliced.iter().map(|name| ("sliced", name)))
+    {
         if !names.clone().any(|n| n == name) {
             let known: Vec<_> = names.collect();
             return Err(Error::Value(format!(

@@ -72,7 +72,8 @@ pub fn is_plain(data: &Bound<'_, PyAny>) -> bool {
 /// Whether the objects of a class hand out their memory by DLPack.
 pub fn exports(class: &Bound<'_, PyType>) -> bool {
     let py = class.py();
-    has(class, pyo3::intern!(py, "__dlpack__")) && has(class, pyo3::intern!(py, "__dlpack_device__"))
+    has(class, pyo3::intern!(py, "__dlpack__"))
+        && has(class, pyo3::intern!(py, "__dlpack_device__"))
 }
 
 /// Whether NumPy asks the objects of a class for an array.

@@ -1,8 +1,9 @@
 //! The containers whose arrays are converted: lists, tuples, mappings, dataclasses and classes of attrs.
 
+use pyo3::ffi;
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList, PyString, PyTuple, PyType};
+use pyo3::types::{PyDict, PyList, PyMappingProxy, PyString, PyTuple, PyType};
 
 use super::classes::{self, ClassCache};
 use super::tuples::{maker, rebuilt};
@@ -53,7 +54,7 @@ impl<'a, 'py> Container<'a, 'py> {
             Kind::Dict
         } else if value.is_exact_instance_of::<PyTuple>() {
             Kind::Tuple
-        } else if classes::is_plain(value) {
+        } else if !may_be_one(value) {
             return None;
         } else {
             static KINDS: ClassCache<Option<Kind>> = ClassCache::new();
@@ -209,15 +210,23 @@ impl<'a, 'py> Container<'a, 'py> {
     }
 }
 
+/// Rules out numbers, text, functions and arrays without looking anything up: of the classes that are written in C and
+/// not made at run time, only some dicts, tuples and the read-only mapping are containers.
+#[inline]
+fn may_be_one(value: &Bound<'_, PyAny>) -> bool {
+    const MAY_BE: std::ffi::c_ulong = ffi::Py_TPFLAGS_HEAPTYPE
+        | ffi::Py_TPFLAGS_DICT_SUBCLASS
+        | ffi::Py_TPFLAGS_TUPLE_SUBCLASS;
+    // SAFETY: the thread is attached, and the class of an object that is alive is alive.
+    let flags = unsafe { ffi::PyType_GetFlags(value.get_type_ptr()) };
+    flags & MAY_BE != 0 || value.is_exact_instance_of::<PyMappingProxy>()
+}
+
 /// The kind of container that the objects of a class are.
 fn examine(class: &Bound<'_, PyType>) -> Option<Kind> {
     /// Mappings that are in memory. Others may read a file for each value.
-    const MAPPINGS: [&str; 4] = [
-        "collections.UserDict",
-        "builtins.mappingproxy",
-        "flax.core.frozen_dict.FrozenDict",
-        "immutables._map.Map",
-    ];
+    const MAPPINGS: [&str; 3] =
+        ["collections.UserDict", "builtins.mappingproxy", "flax.core.frozen_dict.FrozenDict"];
     let py = class.py();
     if classes::exports(class) || classes::has_numpy_protocol(class) {
         return None;

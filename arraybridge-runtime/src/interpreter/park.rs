@@ -98,7 +98,9 @@ mod handler {
                 let push = libc::dlsym(libc::RTLD_DEFAULT, c"_pthread_cleanup_push".as_ptr());
                 let pop = libc::dlsym(libc::RTLD_DEFAULT, c"_pthread_cleanup_pop".as_ptr());
                 let found = !push.is_null() && !pop.is_null();
-                found.then(|| (transmute::<*mut c_void, Push>(push), transmute::<*mut c_void, Pop>(pop)))
+                found.then(|| {
+                    (transmute::<*mut c_void, Push>(push), transmute::<*mut c_void, Pop>(pop))
+                })
             }
         })
     }

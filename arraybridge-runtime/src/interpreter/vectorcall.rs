@@ -143,12 +143,11 @@ pub unsafe fn serve<C: Vectorcall>(
                 body(&object, &Given { args, nargsf, names })
             }
         };
-        let done = catch_unwind(AssertUnwindSafe(call))
-            .unwrap_or_else(|panic| {
-                // SAFETY: the caller keeps the callable alive.
-                let callable = unsafe { Borrowed::from_ptr(py, callable) };
-                Err(panic::exception(&callable, &*panic))
-            });
+        let done = catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|panic| {
+            // SAFETY: the caller keeps the callable alive.
+            let callable = unsafe { Borrowed::from_ptr(py, callable) };
+            Err(panic::exception(&callable, &*panic))
+        });
         match done {
             Ok(result) => result.into_ptr(),
             Err(error) => {

@@ -99,9 +99,7 @@ impl Why {
             Why::ByteOrder => {
                 "store it in the machine's byte order: array.astype(array.dtype.newbyteorder(\"=\"))"
             }
-            Why::ReadOnly => {
-                "pass copy=False, which shares the memory, and do not write to it"
-            }
+            Why::ReadOnly => "pass copy=False, which shares the memory, and do not write to it",
             Why::CachedScalar => "give it an axis: tensorflow.reshape(tensor, [1])",
             Why::Dtype => {
                 "view it as an integer dtype of the same size, such as uint8, and convert that"

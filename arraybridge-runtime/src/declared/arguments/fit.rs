@@ -66,7 +66,14 @@ impl<'py> FittedArguments<'py> {
     ) -> FittedArguments<'py> {
         let (args, kwargs) = (args.clone(), kwargs.cloned());
         let versions = ArrayVersions::default();
-        FittedArguments { args, kwargs, must_wait: false, versions, device: None, copies: Vec::new() }
+        FittedArguments {
+            args,
+            kwargs,
+            must_wait: false,
+            versions,
+            device: None,
+            copies: Vec::new(),
+        }
     }
 
     /// Gives the caller's arrays what the function has written to copies of them.
@@ -163,7 +170,9 @@ impl Repeated {
     fn first(&mut self, slots: &ArgumentSlots<'_>, index: usize) -> Option<usize> {
         let slot = &slots[index];
         let is_same = |other: &ArgumentSlot<'_>| {
-            other.value.is(&slot.value) && other.usage == slot.usage && other.is_part == slot.is_part
+            other.value.is(&slot.value)
+                && other.usage == slot.usage
+                && other.is_part == slot.is_part
         };
         if slots.len() <= Self::FEW {
             return slots[..index].iter().position(is_same);

@@ -130,7 +130,8 @@ pub fn find<'py>(
             let Ok(name) = name.cast_into::<PyString>() else { continue };
             let (usage, order) = parameters.keyword(&name.to_string_lossy());
             if usage != ArrayUsage::Ignored {
-                finder.find_in(Argument { key: ArgumentKey::Keyword(name), usage, order }, value)?;
+                finder
+                    .find_in(Argument { key: ArgumentKey::Keyword(name), usage, order }, value)?;
             }
         }
         slots.sort_by_key(|slot| slot.order);
@@ -273,8 +274,7 @@ impl<'py> Finder<'_, 'py> {
                     if let Error::Conversion(error) = &mut error
                         && error.failure != Failure::Copy
                     {
-                        let way =
-                            "; if the function takes it as it is, list the other parameters in arrays=";
+                        let way = "; if the function takes it as it is, list the other parameters in arrays=";
                         error.reason.push_str(way);
                     }
                     return Err(self.named(argument, error));

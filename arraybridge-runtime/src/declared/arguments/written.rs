@@ -56,7 +56,9 @@ impl<'py> Copied<'py> {
     ) -> Result<()> {
         let (slot, py) = (&slots[self.index], self.copy.py());
         let is_declared = names::is_among(definition, &slot.key, &definition.options.writes);
-        if !is_declared && !self.version.is_some_and(|before| has_changed(target, &self.copy, before)) {
+        if !is_declared
+            && !self.version.is_some_and(|before| has_changed(target, &self.copy, before))
+        {
             return Ok(());
         }
         let framework = slot.class.framework;
@@ -77,7 +79,11 @@ impl<'py> Copied<'py> {
 /// # Errors
 ///
 /// [`Failure::Copy`].
-pub fn check(definition: &Definition, target: &'static Framework, slots: &ArgumentSlots<'_>) -> Result<()> {
+pub fn check(
+    definition: &Definition,
+    target: &'static Framework,
+    slots: &ArgumentSlots<'_>,
+) -> Result<()> {
     let writes = &definition.options.writes;
     if writes.is_empty() {
         return Ok(());
@@ -91,7 +97,8 @@ pub fn check(definition: &Definition, target: &'static Framework, slots: &Argume
         } else {
             continue;
         };
-        let reason = format!("the function writes to it, but {why}; pass an array that can be written to");
+        let reason =
+            format!("the function writes to it, but {why}; pass an array that can be written to");
         let error = Endpoints { source, target }.error(Failure::Copy, "write", reason);
         return Err(names::in_argument(definition, &slot.key, error));
     }

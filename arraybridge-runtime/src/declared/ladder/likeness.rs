@@ -84,7 +84,7 @@ impl Likeness {
     ) -> Option<()> {
         let py = value.py();
         // This also ends lists that contain themselves.
-        if self.0.len() >= MOST_TRAITS {
+        if self.is_full() {
             return None;
         }
         if let Some(container) = Container::of(value) {
@@ -100,6 +100,10 @@ impl Likeness {
         Some(())
     }
 
+    fn is_full(&self) -> bool {
+        self.0.len() >= MOST_TRAITS
+    }
+
     /// Adds what a container holds, `next` being the index of the first that is not a container.
     fn add_container(
         &mut self,
@@ -108,7 +112,7 @@ impl Likeness {
         is_left_out: &dyn Fn(usize) -> bool,
     ) -> Option<()> {
         let value = container.value();
-        if self.0.len() >= MOST_TRAITS {
+        if self.is_full() {
             return None;
         }
         let items = attempt(value.py(), container.items())?;

@@ -14,6 +14,7 @@ SEVENTH_VENV := .venv-seventh
 TABLES_VENV := .venv-tables
 OLDEST_VENV := .venv-oldest
 GPU_VENV := .venv-gpu
+SIMULATED_VENV := .venv-simulated
 DOCS_VENV := .venv-docs
 DASK_VENV := .venv-dask
 RAY_VENV := .venv-ray
@@ -38,6 +39,7 @@ DEMO_STAMP := $(call stamp,$(DEMO_VENV),examples/demo/requirements.txt)
 SEVENTH_STAMP := $(call stamp,$(SEVENTH_VENV),tests/seventh/requirements.txt)
 TABLES_STAMP := $(call stamp,$(TABLES_VENV),tables/requirements.txt)
 GPU_STAMP := $(call stamp,$(GPU_VENV),tests/gpu/requirements.txt)
+SIMULATED_STAMP := $(call stamp,$(SIMULATED_VENV),tests/simulated_cuda/requirements.txt)
 CONSUMER_STAMP := $(call stamp,$(CONSUMER_VENV),tests/consumer/requirements.txt)
 OLDEST_STAMP := $(call stamp,$(OLDEST_VENV),tests/requirements-oldest.txt)
 DOCS_STAMP := $(call stamp,$(DOCS_VENV),docs/requirements.txt)
@@ -58,7 +60,7 @@ PYTEST := -m pytest -n 2 --dist loadfile
 
 .NOTPARALLEL:
 .PHONY: help demo demo-all pipeline gallery test test-rust test-cupy test-python test-without-shortcuts test-oldest wheel wheels seventh tables gpu \
-	gpu-wheel examples consumer upstream dask ray docs screenshots figures mutants sanitize sanitize-threads sanitize-python valgrind miri lifetime soak fuzz conformance supply-chain public-api bench authors workloads lint platforms clean
+	gpu-wheel simulated-cuda simulated-wheel test-simulated-gpu examples consumer upstream dask ray docs screenshots figures mutants sanitize sanitize-threads sanitize-python valgrind miri lifetime soak fuzz conformance supply-chain public-api bench authors workloads lint platforms clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 24
@@ -110,7 +112,8 @@ sanitize-threads: $(TEST_STAMP) ## the Rust tests that use threads under ThreadS
 	-p arraybridge-runtime --no-default-features --features casts --lib -- $(THREADED)
 
 # The tests of memory that Python and Rust share. TensorFlow and JAX would take hours under these tools.
-SHARED_MEMORY := $(addprefix tests/python/,convert/test_lifetime.py dlpack/test_tensor.py dlpack/test_capsules.py)
+SHARED_MEMORY := $(addprefix tests/python/,convert/test_lifetime.py dlpack/test_tensor.py dlpack/test_tensor_exports.py \
+	dlpack/test_capsules.py)
 ASAN_SITE := $(CURDIR)/build/sanitize/site
 
 # The interpreter is not built with AddressSanitizer, so its library is loaded first, and libstdc++ with it, whose
@@ -195,7 +198,7 @@ test-without-shortcuts: wheel $(OPENCL_ENV) ## the Python tests of conversions, 
 	@$(with_opencl) ARRAYBRIDGE_FAST=0 \
 	$(VENV)/bin/python $(PYTEST) $(CONVERSIONS:%=tests/python/%)
 
-OLDEST := $(addprefix convert/test_,matrix special sharing policy fast) declared/test_declared tables/test_signatures \
+OLDEST := $(addprefix convert/test_,matrix special* sharing policy fast) declared/test_declared tables/test_signatures \
 	slices/test_slices
 
 # TensorFlow 2.19 has no wheel for a Python later than 3.12.
@@ -211,6 +214,35 @@ gpu: ## run everything that needs a GPU, and write docs/gpu-report.md
 
 gpu-wheel: $(GPU_STAMP)
 	$(if $(WHEEL),@$(GPU_VENV)/bin/python $(pip_install) $(WHEEL),$(call install,$(GPU_VENV)))
+
+# A simulation: PyTorch, CuPy and JAX on a CUDA whose devices are host memory. What it shows is no evidence about a
+# device. See docs/simulated-gpu.md.
+SIMULATED_CUDA := build/simulated_cuda
+SIMULATED_TESTS := tests/simulated_cuda tests/python/device/test_gpu.py tests/python/device/test_gpu_functions.py \
+	tests/python/device/test_streams.py
+with_simulated_cuda = SIMULATED_CUDA=$(CURDIR)/$(SIMULATED_CUDA) \
+	PYTHONPATH=$(CURDIR)/tests/simulated_cuda/site:$(CURDIR)/tests/simulated_cuda $(SIMULATED_VENV)/bin/python
+
+# Takes seconds, and nothing where it is newer than its sources.
+simulated-cuda: $(SIMULATED_STAMP) ## build the simulated CUDA; needs g++
+	@$(SIMULATED_VENV)/bin/python tests/simulated_cuda/build.py $(SIMULATED_CUDA)
+
+# The environment has no TensorFlow and no pyclesperanto, whose tests are skipped. `make test-simulated-gpu
+# SIMULATED="-k snapshot"` runs some.
+SIMULATED ?=
+
+test-simulated-gpu: simulated-cuda ## the tests that need a GPU, on two simulated ones: no evidence about a device
+	@echo "simulated CUDA: real PyTorch, CuPy and JAX on two devices whose memory is host memory"
+	@$(MAKE) simulated-wheel
+	@status=0; $(with_simulated_cuda) -m pytest -p plugin -m gpu -q $(SIMULATED_TESTS) $(SIMULATED) || status=$$?; \
+	echo "simulated CUDA: this was a simulation, and is no evidence about a device"; exit $$status
+
+# Not a release build, so that it takes less long and checks more.
+simulated-wheel: $(SIMULATED_STAMP)
+	@echo "building the wheel for $(SIMULATED_VENV)"
+	@rm -rf build/wheels/$(SIMULATED_VENV)
+	@$(call maturin,$(SIMULATED_VENV)) --profile dev -o build/wheels/$(SIMULATED_VENV)
+	@$(SIMULATED_VENV)/bin/python $(pip_install) build/wheels/$(SIMULATED_VENV)/*.whl
 
 # make builds this once, whatever the number of targets that need it.
 wheel: $(TEST_STAMP)
@@ -396,7 +428,7 @@ platforms: ## check that the package compiles for the other platforms of a relea
 	done
 
 clean: ## remove everything that make and the builds created
-	rm -rf build target $(VENV) $(DEMO_VENV) $(SEVENTH_VENV) $(TABLES_VENV) $(OLDEST_VENV) $(GPU_VENV) $(DOCS_VENV) $(DASK_VENV) $(RAY_VENV) $(CONSUMER_VENV) \
+	rm -rf build target $(VENV) $(DEMO_VENV) $(SEVENTH_VENV) $(TABLES_VENV) $(OLDEST_VENV) $(GPU_VENV) $(SIMULATED_VENV) $(DOCS_VENV) $(DASK_VENV) $(RAY_VENV) $(CONSUMER_VENV) \
 		.pytest_cache .hypothesis
 
 # Build the wheel for an environment and install it there, as a user would.
@@ -419,6 +451,13 @@ endef
 $(TEST_STAMP): ; $(call venv,$(VENV),tests/requirements.txt)
 $(DEMO_STAMP): ; $(call venv,$(DEMO_VENV),examples/demo/requirements.txt)
 $(GPU_STAMP): ; $(call venv,$(GPU_VENV),tests/gpu/requirements.txt)
+# JAX's newest wheels need Python 3.12. Where the given one is older, another one is looked for.
+GIVEN_PYTHON := $(PYTHON)
+NEWER_PYTHON = $(shell $(GIVEN_PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 12))' && echo $(GIVEN_PYTHON) || \
+	bash tests/tools/interpreter 3.13 3.12)
+
+$(SIMULATED_STAMP): PYTHON = $(NEWER_PYTHON)
+$(SIMULATED_STAMP): ; $(call venv,$(SIMULATED_VENV),tests/simulated_cuda/requirements.txt)
 $(CONSUMER_STAMP): ; $(call venv,$(CONSUMER_VENV),tests/consumer/requirements.txt)
 $(OLDEST_STAMP): ; $(call venv,$(OLDEST_VENV),tests/requirements-oldest.txt)
 

@@ -2,7 +2,7 @@
 
 use arraybridge_runtime::__private::package::memory::{self, Cleared};
 use arraybridge_runtime::__private::package::{
-    self, Error, Framework, MemoryType, Placement, Result, slices,
+    self, Device, Error, Framework, MemoryType, Placement, Result, device, slices,
 };
 use pyo3::exceptions::{PyRuntimeWarning, PyTypeError};
 use pyo3::prelude::*;
@@ -131,18 +131,27 @@ fn process_slices<'py>(
 ) -> Result<Bound<'py, PyAny>> {
     let py = image.py();
     let image = &seen(image)?;
-    let target = package::class_of(image)?.framework;
+    let framework = package::class_of(image)?.framework;
     let more = match args {
         Some(args) => args.try_iter()?.collect::<PyResult<Vec<_>>>()?,
         None => Vec::new(),
     };
-    let target = Some((target, placement(gpu_id, target)?));
+    let target = Some((framework, placement(gpu_id, framework)?));
     let name = func.getattr("__name__").map_or_else(|_| "slices".into(), |name| name.to_string());
     let merge = slices::Merge { name: &name, target, ..slices::Merge::default() };
-    slices::process(image, &merge, &mut |_, slice| {
+    let mut call = |_, slice| {
         let args = PyTuple::new(py, [slice].iter().chain(&more).collect::<Vec<_>>())?;
         Ok(func.call(args, kwargs)?)
-    })
+    };
+    // What the function makes belongs where the slices are.
+    let loaded = device::load(py, framework)?;
+    match loaded.device_of(image)? {
+        Device::Host => slices::process(image, &merge, &mut call),
+        there => {
+            let process = |_: Option<&_>| Ok(slices::process(image, &merge, &mut call)?);
+            Ok(loaded.within(there, process)?)
+        }
+    }
 }
 
 /// Concatenate arrays along an existing axis, in the framework of the first one.

@@ -15,10 +15,10 @@ SHOWN = 4
 OWN_RULES = ("declared: dtypes and values", "declared: calls", "out of memory")
 HEAD = """# Conformance
 
-`tests/conformance` describes the right behaviour of conversions, detection and declared functions as
-data: {count} cases, each with the right outcome and its reason. The suite runs against any module
-with `convert_memory` and `detect_memory_type`, and uses nothing of arraybridge to make arrays or to
-read results. `make conformance` runs it against this wheel and against versions of the
+`tests/conformance` describes the right behaviour of conversions, detection and declared functions
+as data: {count} cases, each with the right outcome and its reason. The suite runs against any
+module with `convert_memory` and `detect_memory_type`, and uses nothing of arraybridge to make
+arrays or to read results. `make conformance` runs it against this wheel and against versions of the
 Python original, and writes this page.
 
 This project's rules count, even if the original deliberately differs. In three groups this matters

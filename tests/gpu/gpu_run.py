@@ -56,7 +56,7 @@ def tests(folder: Path) -> dict[str, Any]:
     results.unlink(missing_ok=True)
     done = run(
         sys.executable, "-m", "pytest", "-q", "-m", "gpu", "-p", "no:cacheprovider",
-        f"--junitxml={results}", "tests/python",
+        f"--junitxml={results}", "tests/python", "tests/simulated_cuda",
     )  # fmt: skip
     if not results.exists():
         return {"error": tail(done)}

@@ -182,6 +182,12 @@ def values(dtype: str, shape: tuple[int, ...] = (3, 5, 7), seed: int = 0) -> np.
     return flat.reshape(shape)
 
 
+def image(*shape: int, dtype: str = "float32") -> np.ndarray:
+    """An image whose pixels are numbered, of 3 x 4 pixels if no shape is given."""
+    shape = shape or (3, 4)
+    return np.arange(int(np.prod(shape))).reshape(shape).astype(dtype)
+
+
 def aligned(array: np.ndarray, offset: int = 0, boundary: int = 64) -> np.ndarray:
     """A C-contiguous copy whose address is `offset` bytes after a multiple of `boundary`."""
     room = np.empty(array.nbytes + 2 * boundary + offset, np.uint8)
@@ -442,6 +448,16 @@ def survives(code: str, *arguments: str, env: dict[str, str] | None = None) -> s
         f"exit status {done.returncode}\n{done.stdout[-2000:]}\n{done.stderr[-4000:]}"
     )
     return done.stdout
+
+
+def raises(kind: type[BaseException], call, *words: str) -> BaseException:
+    """What a call raises: an exception of that kind, whose text has all the words."""
+    try:
+        result = call()
+    except kind as error:
+        assert all(word in str(error) for word in words), error
+        return error
+    raise AssertionError(f"no {kind.__name__} but {result!r}")
 
 
 def resident() -> int:

@@ -2,18 +2,25 @@
 
 A room is a top-level module. What it is comes from the first sentence of its documentation, what it
 uses from its `crate::` paths. `--write` puts the listing into ARCHITECTURE.md, and
-`tests/python/tools/test_rooms.py` checks it there. Otherwise it is printed.
+`test_rooms.py` checks it there. Otherwise it is printed.
+
+`circles.toml` lists the circles of files inside the rooms, each with its reason. The same tests
+compare the list with the files.
 """
 
 import argparse
 import re
+import tomllib
 from collections import defaultdict
 from pathlib import Path
 from typing import NamedTuple
 
+import rust_source
+
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = ROOT / "arraybridge-runtime" / "src"
 PAGE = ROOT / "ARCHITECTURE.md"
+CIRCLES = Path(__file__).with_name("circles.toml")
 
 START = "<!-- rooms: written by tests/tools/rooms.py, checked by test_rooms.py -->"
 END = "<!-- /rooms -->"
@@ -30,11 +37,6 @@ class Use(NamedTuple):
     user: str
     used: str
     line: str
-
-
-def strip_comments(source: str) -> str:
-    """The source without line comments, line by line."""
-    return "\n".join(re.sub(r"//.*", "", line) for line in source.split("\n"))
 
 
 def names_in(source: str):
@@ -70,7 +72,7 @@ def uses(sources: Path = SOURCES) -> list[Use]:
         room = place.parts[0].removesuffix(".rs")
         if room in DOORS:
             continue
-        for name, line in names_in(strip_comments(path.read_text())):
+        for name, line in names_in(rust_source.code_of(path.read_text())):
             if name in MACROS or name == room:
                 continue
             if name not in known:
@@ -111,6 +113,27 @@ def ring(found: list[Use]) -> list[Use]:
         if circle := visit(room, []):
             return circle
     return []
+
+
+def misfits(sources: Path = SOURCES, listed: Path = CIRCLES) -> list[str]:
+    """How the circles of files differ from those that are listed; empty if they do not."""
+    entries = tomllib.loads(listed.read_text()).get("circle", [])
+    known = {tuple(sorted(entry["files"])) for entry in entries}
+    crate = {
+        path.relative_to(sources).as_posix(): path.read_text() for path in sources.rglob("*.rs")
+    }
+    uses = rust_source.Files(crate).inside_rooms()
+    there = {tuple(circle) for circle in rust_source.circles(uses)}
+    found = [f"listed without a reason: {entry['files']}" for entry in entries if not entry["why"]]
+    found += [f"listed, but no circle: {list(circle)}" for circle in sorted(known - there)]
+    for circle in sorted(there - known):
+        found.append(f"a circle that is not listed: {list(circle)}")
+        found += [
+            f"  {use.user}:{use.line} uses {use.used}"
+            for use in uses
+            if use.user in circle and use.used in circle
+        ]
+    return found
 
 
 def listing(sources: Path = SOURCES) -> str:

@@ -10,7 +10,8 @@ use super::source::{self, Input, Opened, Reader, Slot};
 use super::trial::{self, Trial};
 use super::{errors, foreign, import};
 use crate::cuda::driver;
-use crate::dlpack::LEGACY_STREAM;
+use crate::cuda::streams::{self, Loan};
+use crate::dlpack::{LEGACY_STREAM, PER_THREAD_STREAM};
 use crate::framework::device::Device;
 use crate::framework::endpoints::Endpoints;
 use crate::framework::loaded::{self, Loaded};
@@ -197,13 +198,40 @@ impl<'py> Run<'py> {
         slot: &mut Slot,
         steps: Steps,
     ) -> Result<Bound<'py, PyAny>> {
-        for step in steps {
+        let mut lent = None;
+        for (index, step) in steps.iter().enumerate() {
+            // The target makes other memory of what it adopts.
+            if let [Step::Adopt, Step::Copy | Step::Cast | Step::Move, ..] = &steps[index..]
+                && let State::Array(data, _) = &state
+            {
+                lent = Some(data.clone());
+            }
             state = self.step(state, slot, *step)?;
         }
-        match state {
-            State::Array(array, _) => Ok(array),
-            State::Memory => unreachable!("the steps of a plan end with an array"),
+        let State::Array(array, _) = state else {
+            unreachable!("the steps of a plan end with an array");
+        };
+        if let Some(lent) = lent {
+            self.give_back(lent, &array)?;
         }
+        Ok(array)
+    }
+
+    /// Gives memory back that the target has made an array of: who writes to it or frees it afterwards, in the order
+    /// of its framework, does not change that array.
+    fn give_back(&self, lent: Bound<'py, PyAny>, made: &Bound<'py, PyAny>) -> Result<()> {
+        let target = self.pair.target;
+        let Device::Accelerator(index) = self.plan.from else { return Ok(()) };
+        if let Some(ready) = target.framework.ready {
+            // XLA puts the work on its stream later, from a thread of its own. There is nothing to order before.
+            ready.call(target, [made])?;
+            return Ok(());
+        }
+        let Some(stream) = streams::current(target, index)? else { return Ok(()) };
+        let loan = Loan { lender: self.pair.source, owner: lent };
+        // SAFETY: the stream is of this device, and its object is held here.
+        unsafe { streams::end_loans(self.py(), index, stream.handle, [loan]) };
+        Ok(())
     }
 
     fn step(&self, state: State<'py>, slot: &mut Slot, step: Step) -> Result<State<'py>> {
@@ -354,9 +382,12 @@ impl<'py> Run<'py> {
         let Some(op) = self.pair.target.framework.device.r#move else {
             return Err(errors::no_way_to(self.pair.target.framework, self.plan.device));
         };
-        let made = self.pair.target.within(self.plan.device, |object| {
-            let none = self.py().None().into_bound(self.py());
-            op.call(self.pair.target, [array, object.unwrap_or(&none)])
+        let (target, from, to) = (self.pair.target, self.plan.from, self.plan.device);
+        let made = streams::between(target, (from, to), || {
+            target.within(to, |object| {
+                let none = self.py().None().into_bound(self.py());
+                op.call(target, [array, object.unwrap_or(&none)])
+            })
         });
         let moved = made.map_err(|error| self.import_failed(error))?;
         self.arrived(moved, self.pair.target, self.plan.device)
@@ -441,24 +472,42 @@ impl<'py> Run<'py> {
         let source = self.loaded(whose)?;
         let known = slot.described.as_ref().map(|(dtype, _)| *dtype);
         let dtype = import::dtype_for(target, import, known);
-        let adopt = || {
+        let adopt = |orders| {
             target.within(device, |object| {
                 let none = py.None().into_bound(py);
-                let handed = self.handed(source, import, data, device)?;
+                let handed = match source.filter(|_| orders) {
+                    Some(source) => {
+                        Exporter::ordered(source, data, device)?.into_pyobject(py)?.into_any()
+                    }
+                    None => self.handed(source, import, data, device)?,
+                };
                 let device = object.unwrap_or(&none);
                 import.op.call(target, [&handed, device, &dtype])
             })
         };
-        let made = match source {
+        let made = |orders| match source {
             // The exporter's device has to be current too: torch refuses to export otherwise.
-            Some(source) => source.within(device, |_| adopt()),
-            None => adopt(),
+            Some(source) => source.within(device, |_| adopt(orders)),
+            None => adopt(orders),
         };
-        let array = made.map_err(|error| self.import_failed(error))?;
+        let array = made(false).or_else(|error| match self.is_on_thread_stream(device) {
+            // torch exports for no such stream.
+            true => made(true),
+            false => Err(error),
+        });
+        let array = array.map_err(|error| self.import_failed(error))?;
         if let Some(dtype) = known.filter(|_| !target.framework.is_tested) {
             trial::check_dtype(target, &array, dtype)?;
         }
         self.arrived(array, target, device)
+    }
+
+    /// Whether the target's current stream is the thread's own default stream.
+    #[cold]
+    fn is_on_thread_stream(&self, device: Device) -> bool {
+        let Device::Accelerator(index) = device else { return false };
+        let current = streams::current(self.pair.target, index);
+        matches!(current, Ok(Some(stream)) if stream.handle == PER_THREAD_STREAM)
     }
 
     /// What the target's import is handed of an array on an accelerator.

@@ -3,9 +3,16 @@
 use dlpark::ffi::DLDevice;
 use pyo3::exceptions::PyBufferError;
 use pyo3::prelude::*;
+use pyo3::types::PyInt;
 
+use crate::cuda::{driver, streams};
+use crate::dlpack::{LEGACY_STREAM, PER_THREAD_STREAM};
+use crate::framework::device::Device;
 use crate::framework::loaded::{self, Loaded};
 use crate::framework::spec::{Export, Framework};
+
+/// The `stream` of DLPack for an export that is ordered otherwise.
+const UNORDERED: i32 = -1;
 
 /// What an import is handed of an array whose own `__dlpack__` takes no stream: TensorFlow raises for
 /// any, and imports always pass one. The table's export waits for the data itself, so every stream may
@@ -16,6 +23,8 @@ pub struct Exporter {
     export: &'static Export,
     data: Py<PyAny>,
     place: DLDevice,
+    /// The device on which the thread's default stream is made to wait for the data.
+    ordered_on: Option<usize>,
 }
 
 impl Exporter {
@@ -34,7 +43,24 @@ impl Exporter {
             export,
             data: data.clone().unbind(),
             place: loaded.dlpack_place(data)?,
+            ordered_on: None,
         })
+    }
+
+    /// Wraps an array whose framework exports for no per-thread default stream. That stream is ordered here.
+    ///
+    /// # Errors
+    ///
+    /// As [`Exporter::new`], and if the framework does not export.
+    pub fn ordered(
+        loaded: Loaded<'_>,
+        data: &Bound<'_, PyAny>,
+        device: Device,
+    ) -> PyResult<Exporter> {
+        let (Some(export), Device::Accelerator(index)) = (&loaded.framework.export, device) else {
+            return Err(PyBufferError::new_err("this array is not exported from a device"));
+        };
+        Ok(Exporter { ordered_on: Some(index), ..Exporter::new(loaded, export, data)? })
     }
 
     fn refuse(&self, what: &str) -> PyErr {
@@ -59,9 +85,17 @@ impl Exporter {
         if copy == Some(true) {
             return Err(self.refuse("is exported to be shared, not copied"));
         }
-        let [stream, version] =
+        let [mut stream, version] =
             [stream, max_version].map(|given| given.unwrap_or_else(|| py.None().into_bound(py)));
         let loaded = loaded::load(py, self.framework)?;
+        if let Some(index) = self.ordered_on {
+            let current = streams::current(loaded, index)?;
+            let handle = current.as_ref().map_or(LEGACY_STREAM, |current| current.handle);
+            // SAFETY: the framework's stream is of this device, and its object is held here. The other one is that of
+            // the thread, which exists on every device.
+            unsafe { driver::order(index, handle, PER_THREAD_STREAM) }?;
+            stream = PyInt::new(py, UNORDERED).into_any();
+        }
         loaded.export(self.export, [self.data.bind(py), &stream, &version])
     }
 

@@ -136,7 +136,7 @@ fn prepare_downloaded<'a, 'py>(
     request: &Request,
     slot: &'a mut Slot,
 ) -> Result<Prepared<'a, 'py>> {
-    let device = pair.target.resolve(from, request.placement)?;
+    let device = pair.target.resolve(pair.source, from, request.placement)?;
     let request = Request { placement: Placement::On(device), ..*request };
     slot.set(opened);
     slot.access = Access::Protocol;

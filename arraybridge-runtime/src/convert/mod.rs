@@ -24,6 +24,7 @@ mod trial;
 
 use pyo3::prelude::*;
 
+use crate::cuda::driver;
 use crate::framework::detect::{self, Class, Role};
 use crate::framework::device::{Device, Placement};
 use crate::framework::endpoints::Endpoints;
@@ -133,7 +134,7 @@ fn convert_foreign<'py>(
     request: &Request,
 ) -> Result<Bound<'py, PyAny>> {
     let mut slot = Slot::default();
-    let ends = Endpoints { source: MemoryType::Numpy.framework(), target };
+    let ends = Endpoints { source: target, target };
     carry_out(ends, || foreign::prepare(data, target, request, &mut slot, Reads::Now))
         .map(|(array, _)| array)
 }
@@ -223,6 +224,8 @@ pub fn explain(
 ) -> Result<Record> {
     let mut slot = Slot::default();
     let class = detect::class_of(data);
+    let source = class.as_ref().map_or(target, |class| class.framework);
+    let _context = Endpoints { source, target }.change_current().then(driver::keep_current);
     let source = class.map_or(MemoryType::Numpy.framework(), |class| class.framework);
     let ends = Endpoints { source, target };
     let prepared = match class {
@@ -262,6 +265,7 @@ fn carry_out<'a, 'py: 'a>(
     prepare: impl FnOnce() -> Result<Prepared<'a, 'py>>,
 ) -> Result<(Bound<'py, PyAny>, Route)> {
     let start = trace::start();
+    let _context = ends.change_current().then(driver::keep_current);
     let prepared = match prepare() {
         Ok(prepared) => prepared,
         Err(error) => return Err(ends.name_in(error)),
@@ -343,7 +347,7 @@ fn decide<'a, 'py>(
     request: &Request,
 ) -> Result<Prepared<'a, 'py>> {
     let Pair { source, target } = pair;
-    let device = target.resolve(facts.device, request.placement)?;
+    let device = target.resolve(pair.source, facts.device, request.placement)?;
     let wish = request.wish(target, facts.dtype)?;
     let dtype = wish.cast.unwrap_or(facts.dtype);
     let holds = target_at(target, device, facts.device, dtype)?;
@@ -385,7 +389,7 @@ fn prepare_own<'a, 'py>(
     };
     let device = match request.placement {
         Placement::Auto => here,
-        wanted => target.resolve(here, wanted)?,
+        wanted => target.resolve(target.framework, here, wanted)?,
     };
     let wish = match request.dtype.and_then(|_| target.dtype(data)) {
         Some(dtype) => {

@@ -112,8 +112,15 @@ impl Event {
     /// As [`new_stream`].
     pub fn is_done(&self) -> Result<bool> {
         in_context(self.index, || {
+            // The query has nothing to do with a graph that somebody captures meanwhile, and would end the capture.
+            let mut mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED;
+            // SAFETY: the modes of this thread are exchanged, and exchanged back below.
+            unsafe { sys::cuThreadExchangeStreamCaptureMode(&mut mode) }.result()?;
             // SAFETY: the event is never destroyed.
-            match unsafe { result::event::query(self.event) } {
+            let answer = unsafe { result::event::query(self.event) };
+            // SAFETY: as above.
+            unsafe { sys::cuThreadExchangeStreamCaptureMode(&mut mode) }.result()?;
+            match answer {
                 Ok(()) => Ok(true),
                 Err(DriverError(sys::CUresult::CUDA_ERROR_NOT_READY)) => Ok(false),
                 Err(error) => Err(error),
@@ -160,6 +167,25 @@ pub unsafe fn order(index: usize, first: usize, second: usize) -> Result<()> {
             result::event::record(event.event, first as sys::CUstream)?;
             result::stream::wait_event(second as sys::CUstream, event.event, WAIT)
         }
+    })
+}
+
+/// Makes later work on the second stream wait for the work that is on the first one now. Each comes with its device.
+///
+/// # Safety
+///
+/// Each handle is that of a stream on its device, and the streams are alive.
+///
+/// # Errors
+///
+/// As [`new_stream`].
+pub unsafe fn order_devices(first: (usize, usize), second: (usize, usize)) -> Result<()> {
+    // SAFETY: the stream is of this device, and alive.
+    let event = unsafe { Event::at_end_of(first.0, first.1) }?;
+    in_context(second.0, || {
+        // SAFETY: the event is never destroyed, and the stream is alive and of the bound context. The event can be
+        // reused at once, as in `order`.
+        unsafe { result::stream::wait_event(second.1 as sys::CUstream, event.event, WAIT) }
     })
 }
 
@@ -243,6 +269,13 @@ pub fn checked<T>(call: impl FnOnce() -> Result<T, DriverError>) -> Result<T> {
 /// The context that was current on this thread, which is made current again on drop. Frameworks take the
 /// current context for the current device, and work on another device must not change that.
 pub(crate) struct PreviousContext(Option<sys::CUcontext>);
+
+/// Makes the context that is current on this thread current again when the result is dropped: XLA leaves another one
+/// when it starts, and after some transfers. `None` where nothing can have changed.
+#[inline]
+pub(crate) fn keep_current() -> Option<PreviousContext> {
+    (is_present() && !fork::has_lost_cuda()).then(PreviousContext::save)
+}
 
 impl PreviousContext {
     fn save() -> PreviousContext {

@@ -7,7 +7,8 @@ pub mod driver;
 mod python;
 #[cfg(all(feature = "cuda", feature = "python"))]
 mod stream;
-#[cfg(all(feature = "cuda", feature = "python"))]
+#[cfg(feature = "python")]
+#[cfg_attr(not(feature = "cuda"), path = "no_streams.rs")]
 pub mod streams;
 #[cfg(all(feature = "cuda", feature = "python"))]
 pub mod thread_stream;

@@ -59,6 +59,29 @@ pub fn current<'py>(loaded: Loaded<'py>, index: usize) -> PyResult<Option<Curren
     Ok(Some(Current { handle: handle.max(LEGACY_STREAM), object }))
 }
 
+/// Runs `body`, which copies memory of the first device on a stream of the second. The current streams of a framework
+/// on both devices are ordered before and after, since not every framework does so.
+///
+/// # Errors
+///
+/// What `body` returns and what the framework raises.
+pub fn between<T>(
+    loaded: Loaded<'_>,
+    devices: (Device, Device),
+    body: impl FnOnce() -> PyResult<T>,
+) -> PyResult<T> {
+    let (Device::Accelerator(from), Device::Accelerator(to)) = devices else { return body() };
+    let (Some(there), Some(here)) = (current(loaded, from)?, current(loaded, to)?) else {
+        return body();
+    };
+    // SAFETY: each stream is of its device, and its object is held here.
+    unsafe { driver::order_devices((from, there.handle), (to, here.handle)) }?;
+    let made = body();
+    // SAFETY: as above.
+    unsafe { driver::order_devices((to, here.handle), (from, there.handle)) }?;
+    made
+}
+
 /// Memory of one framework that work of another one may still use.
 pub struct Loan<'py> {
     /// The framework that allocated the memory.

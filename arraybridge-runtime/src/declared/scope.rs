@@ -30,6 +30,7 @@ pub fn call_device<'py>(
     if slots.is_empty() {
         return Ok(None);
     }
+    let _context = framework.changes_current().then(driver::keep_current);
     let loaded = loaded::load(py, framework).map_err(PyErr::from)?;
     match arguments::call_placement(loaded, options, slots)? {
         Placement::On(device) => Ok(Some(device)),
@@ -53,6 +54,7 @@ pub fn enter<'py, T>(
     body: impl FnOnce() -> PyResult<T>,
 ) -> PyResult<T> {
     let Some(Device::Accelerator(index)) = device else { return body() };
+    let _context = framework.changes_current().then(driver::keep_current);
     let loaded = loaded::load(py, framework).map_err(PyErr::from)?;
     streams::with_device(loaded, index, || {
         let done = body();

@@ -23,6 +23,10 @@ use crate::memory::view::{Dims, View};
 /// The number of CUDA's legacy default stream.
 pub const LEGACY_STREAM: usize = 1;
 
+/// The number of the default stream that CUDA gives each thread.
+#[cfg(feature = "python")]
+pub const PER_THREAD_STREAM: usize = 2;
+
 /// Why a foreign tensor cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum Invalid {

@@ -2,7 +2,7 @@
 
 use pyo3::prelude::*;
 
-use crate::framework::spec::Framework;
+use crate::framework::spec::{Framework, Memory};
 use crate::interpreter::error::{ConversionError, Error, Failure};
 
 /// The source and the target of a conversion.
@@ -26,6 +26,12 @@ impl Endpoints {
         error
     }
 
+    /// Whether one of them may leave another device current, as [`Framework::changes_current`].
+    #[inline]
+    pub fn change_current(self) -> bool {
+        self.source.changes_current() || self.target.changes_current()
+    }
+
     /// An error between these endpoints.
     #[cold]
     pub fn error(&self, failure: Failure, method: &'static str, reason: String) -> Error {
@@ -34,6 +40,13 @@ impl Endpoints {
 }
 
 impl Framework {
+    /// Whether it may leave another device current for the rest of the thread. XLA does, when it starts its devices and
+    /// after some transfers. Frameworks with streams have a current device of their own, and restore it.
+    #[inline]
+    pub fn changes_current(&self) -> bool {
+        self.memory != Memory::Host && self.stream.is_none()
+    }
+
     /// An error about an array of this framework. The door of a conversion adds the other end.
     #[cold]
     pub fn error(&self, failure: Failure, method: &'static str, reason: String) -> Error {

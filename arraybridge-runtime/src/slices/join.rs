@@ -329,7 +329,9 @@ impl<'py> Join<'py> {
     pub fn device(&self, source: Device) -> Result<Device> {
         let py = self.loaded.py();
         let (loaded, placement) = (self.loaded, self.placement);
-        let device = loaded.resolve(source, placement).map_err(|error| self.named(error))?;
+        let device = loaded
+            .resolve(loaded.framework, source, placement)
+            .map_err(|error| self.named(error))?;
         if placement.is_missed(loaded.framework, device) {
             warnings::no_accelerator(py, loaded.framework)?;
         }

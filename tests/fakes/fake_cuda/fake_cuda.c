@@ -594,6 +594,15 @@ int cuEventRecord(void *pointer, void *where)
     events[number].clock = streams[index].clock;
     return leave(SUCCESS);
 }
+// Nothing is captured here.
+int cuThreadExchangeStreamCaptureMode(int *mode)
+{
+    ENTER("cuThreadExchangeStreamCaptureMode");
+    static __thread int now;
+    int before = now;
+    now = *mode, *mode = before;
+    return leave(SUCCESS);
+}
 int cuEventQuery(void *pointer)
 {
     ENTER("cuEventQuery");

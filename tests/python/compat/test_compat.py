@@ -7,6 +7,7 @@ import inspect
 
 import arraybridge as ab
 import bridges
+import faked
 import numpy as np
 import pytest
 from arraybridge.exceptions import DeviceUnavailableError, InvalidDeviceError
@@ -14,8 +15,7 @@ from arraybridge.exceptions import DeviceUnavailableError, InvalidDeviceError
 HOST_FRAMEWORKS = [f for f in bridges.CPU_FRAMEWORKS if f in ("torch", "jax", "tensorflow")]
 
 
-def image(dtype="float32"):
-    return np.arange(6, dtype=dtype).reshape(2, 3)
+image = functools.partial(bridges.image, 2, 3)
 
 
 def need_a_machine_without_accelerators():
@@ -118,10 +118,8 @@ def test_a_number_that_is_not_an_index_is_a_value_error_too(gpu_id):
 
 @pytest.mark.filterwarnings("ignore::arraybridge.NoAcceleratorWarning")
 def test_decorators_prefer_the_device_of_gpu_id():
-    out = bridges.survives(
+    out = faked.run(
         """
-        import sys
-        sys.path.insert(0, sys.argv[1])
         import fake_cupy
         fake_cupy.mount()
         import arraybridge as ab, numpy as np
@@ -130,8 +128,7 @@ def test_decorators_prefer_the_device_of_gpu_id():
                 seen = []
                 decorator(gpu_id=gpu_id)(lambda image: seen.append(image.device.id))(np.ones(3))
                 print(gpu_id, seen)
-        """,
-        str(bridges.ROOT / "tests" / "fakes"),
+        """
     )
     assert out.splitlines() == ["0 [0]", "1 [1]"] * 2
 
@@ -346,7 +343,7 @@ def test_arrays_in_results_that_are_dicts_and_dataclasses_come_back_converted():
 
 def test_the_first_array_of_a_dict_gets_the_dtype_of_the_lead():
     f = ab.numpy(lambda image: {"half": image / 2, "other": image / 2})
-    halves = f(image("uint8"))
+    halves = f(image(dtype="uint8"))
     assert (halves["half"].dtype, halves["other"].dtype) == (np.uint8, np.float64)
 
 
@@ -526,7 +523,7 @@ def test_a_caller_that_fills_in_keywords_by_the_signature_keeps_the_dtype():
     parameters = inspect.signature(f).parameters.values()
     added = {p.name: p.default for p in parameters if p.default is not p.empty}
     assert {"dtype_config", "dtype_conversion", "slice_by_slice"} == set(added)
-    assert f(image("uint8"), **added).dtype == np.uint8
+    assert f(image(dtype="uint8"), **added).dtype == np.uint8
 
 
 def test_a_declared_wrapper_hands_its_dtype_config_on():
@@ -538,7 +535,7 @@ def test_a_declared_wrapper_hands_its_dtype_config_on():
     inner = ab.numpy(lambda image: image / 2)
     outer = ab.numpy(functools.wraps(inner)(lambda *args, **kwargs: inner(*args, **kwargs)))
     for f in (inner, outer):
-        assert f(image("uint8"), dtype_config=Native()).dtype == np.float64
+        assert f(image(dtype="uint8"), dtype_config=Native()).dtype == np.float64
     assert str(inspect.signature(outer)).count("dtype_config") == 1
 
 
@@ -571,8 +568,8 @@ def test_calls_take_a_dtype_config():
 
     half = ab.numpy(lambda image: image / 2)
     native = PreserveInputDtypeConfig(ab.DtypeConversion.NATIVE_OUTPUT)
-    assert half(image("uint8"), dtype_config=native).dtype == np.float64
-    assert half(image("uint8"), dtype_config=PRESERVE_INPUT_DTYPE_CONFIG).dtype == np.uint8
+    assert half(image(dtype="uint8"), dtype_config=native).dtype == np.float64
+    assert half(image(dtype="uint8"), dtype_config=PRESERVE_INPUT_DTYPE_CONFIG).dtype == np.uint8
 
 
 def test_a_contract_that_is_not_a_function_is_kept_for_other_runtimes():

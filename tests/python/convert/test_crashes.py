@@ -423,8 +423,8 @@ def test_a_deep_recursion_is_an_error_before_the_stack_ends():
             thread = threading.Thread(target=recurse)
             thread.start()
             thread.join()
-        # CPython 3.12 and later count calls from C as well, whatever the stack: on a large one their limit
-        # comes first.
+        # CPython 3.12 and later count calls from C as well, whatever the stack: on a large one
+        # their limit comes first.
         counts_c_calls = sys.version_info >= (3, 12)
         ours = ends[2:] if counts_c_calls else ends
         assert len(ends) == 8 and all("stack is nearly used up" in end for end in ours), ends

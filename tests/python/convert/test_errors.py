@@ -12,7 +12,7 @@ NAMES = ("numpy", "cupy", "torch", "tensorflow", "jax", "pyclesperanto")
 
 
 def image(framework):
-    return bridges.make(framework, np.arange(6, dtype="float32").reshape(2, 3))
+    return bridges.make(framework, bridges.image(2, 3))
 
 
 @pytest.mark.parametrize(("source", "label"), bridges.pairs(same=False))

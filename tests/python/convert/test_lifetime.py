@@ -1,7 +1,6 @@
 """Memory lives as long as somebody sees it, and no longer."""
 
 import contextlib
-import gc
 import platform
 import sys
 import threading
@@ -11,28 +10,12 @@ import arraybridge as ab
 import bridges
 import numpy as np
 import pytest
+from producers import owned, settle
 
 HOST = ("numpy", "torch", "jax", "tensorflow")
 IMAGE = np.arange(256, dtype="float32").reshape(16, 16)
 
 pytestmark = pytest.mark.filterwarnings("ignore::arraybridge.SharedImmutableMemoryWarning")
-
-
-class Owner(np.ndarray):
-    """A NumPy array that can be weakly referenced, to see when it goes."""
-
-
-def owned():
-    """A NumPy array, and a list that its end is written into."""
-    gone = []
-    base = bridges.aligned(IMAGE).view(Owner)
-    weakref.finalize(base, gone.append, True)
-    return base, gone
-
-
-def settle():
-    for _ in range(3):
-        gc.collect()
 
 
 @pytest.mark.parametrize(("source", "target"), bridges.pairs(same=False))
@@ -55,7 +38,7 @@ def test_a_result_outlives_its_source(source, target):
 def test_the_source_is_freed_when_source_and_result_are_gone():
     bridges.need("torch", "jax", "tensorflow")
     for target in ("torch", "jax", "tensorflow"):
-        x, gone = owned()
+        x, gone = owned(IMAGE)
         y = ab.convert(x, target, copy=False)
         assert bridges.address(target, y) == bridges.address("numpy", x)
         del x
@@ -76,7 +59,7 @@ def test_the_source_is_freed_when_source_and_result_are_gone():
 def test_a_copied_source_is_free_at_once():
     bridges.need("jax", "torch")
     for target in ("numpy", "torch"):
-        x, gone = owned()
+        x, gone = owned(IMAGE)
         y = ab.convert(x, target, copy=True)
         del x
         settle()
@@ -421,7 +404,7 @@ def test_the_deleter_runs_on_a_thread_that_python_did_not_make():
     import jax
 
     for _ in range(20):
-        x, gone = owned()
+        x, gone = owned(IMAGE)
         y = ab.convert(x, "jax", copy=False)
         z = jax.jit(lambda a: (a @ a).sum())(y)
         del x, y

@@ -1,6 +1,7 @@
 """A result gets the dtype that its policy asks for, and every value is the nearest one."""
 
 import enum
+import functools
 import math
 import types
 import warnings
@@ -8,6 +9,7 @@ from fractions import Fraction
 
 import arraybridge as ab
 import bridges
+import faked
 import ml_dtypes
 import numpy as np
 import pytest
@@ -784,8 +786,6 @@ def test_every_layout_can_be_read(layout):
 # Accelerators. A fake CuPy with two devices shows which way is taken; it proves nothing about CuPy.
 
 FAKE = """
-    import sys
-    sys.path.insert(0, sys.argv[1])
     import fake_cupy, numpy as np
     cupy = fake_cupy.mount()
     import arraybridge as ab
@@ -820,11 +820,7 @@ FAKE = """
 """
 
 
-def on_a_fake_device(code):
-    import textwrap
-
-    text = textwrap.dedent(FAKE) + textwrap.dedent(code)
-    return bridges.survives(text, str(bridges.ROOT / "tests" / "fakes"))
+on_a_fake_device = functools.partial(faked.run, before=FAKE)
 
 
 def test_a_device_array_is_cast_by_operations_on_its_device():

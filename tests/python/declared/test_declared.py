@@ -18,12 +18,9 @@ import bridges
 import declared_module
 import numpy as np
 import pytest
+from bridges import image
 
 HOSTED = ("numpy", "torch", "jax", "tensorflow")
-
-
-def image(dtype="float32", shape=(3, 4)):
-    return np.arange(int(np.prod(shape))).reshape(shape).astype(dtype)
 
 
 def decorator(name):
@@ -235,7 +232,7 @@ def test_the_lead_is_the_first_array_of_the_signature():
     def f(a, b):
         return a.to(b.dtype) + b
 
-    t, n = bridges.make("torch", image("float32")), image("float64")
+    t, n = bridges.make("torch", image()), image(dtype="float64")
     result = f(b=t, a=n)
     assert kind(result) == "numpy" and result.dtype == "float64"
     assert kind(f(b=n, a=t)) == "torch"
@@ -348,7 +345,7 @@ def test_input_dtype_casts_arguments_and_the_lead_keeps_its_own():
             return image + 0
 
         for source in ("numpy", name):
-            result = f(bridges.make(source, image("uint16")))
+            result = f(bridges.make(source, image(dtype="uint16")))
             assert "uint16" in str(result.dtype), (name, source, result.dtype)
 
 
@@ -416,7 +413,7 @@ def test_an_input_dtype_that_the_framework_lacks_is_refused_whoever_brings_the_a
     import jax
 
     f = ab.jax(input_dtype="float64")(lambda image: image)
-    for given in (image("float32"), jax.numpy.ones(2), jax.numpy.ones(2, "int32")):
+    for given in (image(), jax.numpy.ones(2), jax.numpy.ones(2, "int32")):
         with pytest.raises(ab.UnsupportedDtypeError, match="jax_enable_x64"):
             f(given)
     with pytest.raises(ab.UnsupportedDtypeError, match="jax_enable_x64"):
@@ -533,7 +530,7 @@ def test_input_dtype_does_not_lose_the_imaginary_part():
 
         for source in ("numpy", name):
             with pytest.raises(ab.UnsupportedDtypeError, match="imaginary part would be lost"):
-                f(bridges.make(source, image("complex64")))
+                f(bridges.make(source, image(dtype="complex64")))
 
 
 def test_copy_true_protects_the_caller():
@@ -587,7 +584,7 @@ def test_a_contract_that_returns_false_is_a_value_error():
     f = ab.numpy(contract=lambda result: result.max() < 5)(lambda image: image)
     with pytest.raises(ValueError, match="contract"):
         f(image())
-    assert f(image(shape=(2,))) is not None
+    assert f(image(2)) is not None
 
     def asserts(result):
         assert result.ndim == 2
@@ -623,7 +620,7 @@ def test_the_arrays_of_a_result_are_converted_at_any_depth_of_lists_tuples_and_d
     def f(image):
         return image, [image, (image, {"deep": [pair(image, {"half": image / 2})]})]
 
-    _, (second, (third, found)) = f(image("uint8"))
+    _, (second, (third, found)) = f(image(dtype="uint8"))
     (deep,) = found["deep"]
     assert type(deep) is pair
     arrays = (second, third, deep.image, deep.found["half"])
@@ -636,18 +633,18 @@ def test_the_arrays_of_a_result_are_converted_at_any_depth_of_lists_tuples_and_d
 def test_a_scalar_of_numpy_becomes_an_array_of_another_output_type(name):
     bridges.need(name)
     f = ab.memory_types("numpy", name)
-    most = f(lambda image: image.max())(image("uint8"))
+    most = f(lambda image: image.max())(image(dtype="uint8"))
     # It keeps its own dtype.
     mean, (half, count, text) = f(
         lambda image: (image.mean(dtype="float32"), [image / 2, 3, np.str_("x")])
-    )(image("uint8"))
+    )(image(dtype="uint8"))
     assert kind(most) == kind(mean) == kind(half) == name
     assert (float(most), float(mean), half.shape) == (11, 5.5, (3, 4))
     for array, dtype in ((most, "uint8"), (mean, "float32"), (half, "uint8")):
         assert dtype in str(array.dtype)
     assert count == 3 and type(text) is np.str_
 
-    sums = f(lambda image: image.max())(image("uint8", (2, 3, 4)), slice_by_slice=True)
+    sums = f(lambda image: image.max())(image(2, 3, 4, dtype="uint8"), slice_by_slice=True)
     assert [kind(each) for each in sums] == [name] * 2
 
 
@@ -713,8 +710,8 @@ def test_slice_by_slice_calls_for_each_slice_of_the_lead():
         shapes.append((tuple(image.shape), tuple(mask.shape), tuple(kernel.shape)))
         return image + mask
 
-    x = image(shape=(3, 4, 5))
-    result = f(x, x, image(shape=(2, 2)), slice_by_slice=True)
+    x = image(3, 4, 5)
+    result = f(x, x, image(2, 2), slice_by_slice=True)
     assert (result.numpy() == x + x).all()
     assert shapes == [((4, 5), (4, 5), (2, 2))] * 3
 
@@ -756,11 +753,11 @@ def test_the_dtype_config_of_the_original_package_is_accepted():
         default_dtype_conversion = "native"
 
     f = ab.numpy(lambda image: image.astype("float64") + 0.5)
-    assert f(image("uint8")).dtype == "uint8"
-    assert f(image("uint8"), dtype_config=Config()).dtype == "float64"
-    assert f(image("uint8"), dtype_conversion="native").dtype == "float64"
+    assert f(image(dtype="uint8")).dtype == "uint8"
+    assert f(image(dtype="uint8"), dtype_config=Config()).dtype == "float64"
+    assert f(image(dtype="uint8"), dtype_conversion="native").dtype == "float64"
     with pytest.raises(TypeError, match="dtype_config must be .*default_dtype_conversion, not str"):
-        f(image("uint8"), dtype_config="native")
+        f(image(dtype="uint8"), dtype_config="native")
 
 
 # Copies and processes
@@ -1052,8 +1049,8 @@ def test_a_tensorflow_graph_translates_the_conditions_of_a_declared_function():
 
     assert is_translated(tf.function, x) and is_translated(tf.function, tf.Variable(x))
     assert not is_translated(functools.partial(tf.function, autograph=False), x)
-    for image in (x, tf.Variable(x)):
-        assert not is_translated(lambda g: g, image)
+    for each in (x, tf.Variable(x)):
+        assert not is_translated(lambda g: g, each)
 
 
 def test_torch_gradients_go_through():
@@ -1220,7 +1217,7 @@ def test_pyclesperanto_functions_take_any_array():
         return cle.gaussian_blur(image, sigma_x=1, sigma_y=1)
 
     for source in ("numpy", "torch"):
-        result = f(bridges.make(source, image("float32", (8, 8))))
+        result = f(bridges.make(source, image(8, 8)))
         assert kind(result) == source and tuple(result.shape) == (8, 8)
 
 
@@ -1294,21 +1291,19 @@ def test_results_of_immutable_arrays_can_be_written_to_if_the_declaration_says_s
     def negative(x):
         return -x
 
-    shared = getattr(ab, name)(output_type="numpy")(negative)(image("float32"))
+    shared = getattr(ab, name)(output_type="numpy")(negative)(image())
     assert not shared.flags.writeable
     for declared in (
         getattr(ab, name)(output_type="numpy", writable=True)(negative),
         ab.memory_types(name, "numpy", writable=True)(negative),
     ):
         with ab.no_copy(), ab.trace() as records:
-            result = declared(ab.convert(image("float32"), name, copy=True))
+            result = declared(ab.convert(image(), name, copy=True))
         result -= 1
-        assert (result == -image("float32") - 1).all()
+        assert (result == -image() - 1).all()
         assert (records[-1].route, records[-1].why[:27]) == ("copy", "the source's arrays never c")
     # Where results can be written to anyway, nothing is copied.
     with ab.no_copy():
-        assert ab.torch(output_type="numpy", writable=True)(negative)(
-            image("float32")
-        ).flags.writeable
+        assert ab.torch(output_type="numpy", writable=True)(negative)(image()).flags.writeable
     with pytest.raises(ValueError, match="which copy=False forbids"):
         getattr(ab, name)(writable=True, copy=False)

@@ -25,9 +25,7 @@ import numpy as np
 import pytest
 from arraybridge.stubs import stub
 
-
-def image(*shape, dtype="uint16"):
-    return np.arange(int(np.prod(shape))).reshape(shape).astype(dtype)
+image = functools.partial(bridges.image, dtype="uint16")
 
 
 def kind(array):

@@ -6,11 +6,10 @@ import sys
 import textwrap
 
 import bridges
+import faked
 import pytest
 
 DRIVER = """
-import sys
-sys.path.insert(0, sys.argv[1])
 import fake_cupy, fake_torch, fake_jax, fake_tensorflow, fake_pyclesperanto, fake_device
 driver = fake_cupy.attach()
 cupy, torch, jax = fake_cupy.mount(), fake_torch.mount(), fake_jax.mount()
@@ -42,7 +41,7 @@ def on_driver(tmp_path_factory):
         pytest.skip("cc builds the fake driver, which stands for libcuda.so.1")
     folder = tmp_path_factory.mktemp("fake_cuda")
     kernel = bridges.ROOT / "examples" / "image-filters" / "src" / "sobel.cu"
-    source = bridges.ROOT / "tests" / "fakes" / "fake_cuda" / "fake_cuda.c"
+    source = faked.FAKES / "fake_cuda" / "fake_cuda.c"
     command = ["cc", "-std=gnu11", "-O1", "-shared", "-fPIC", f'-DSOBEL="{kernel}"', "-o"]
     libraries = ["-lm", "-lpthread"]
     # A driver is installed under this name; packages for development have `libcuda.so` besides.
@@ -50,8 +49,7 @@ def on_driver(tmp_path_factory):
 
     def on_driver(code, before=folder):
         end = "\nfound = violations()\nassert not found, found\n"
-        code = DRIVER + textwrap.dedent(code) + end
         env = {"LD_LIBRARY_PATH": f"{before}:{folder}"}
-        bridges.survives(code, str(bridges.ROOT / "tests" / "fakes"), env=env)
+        faked.run(textwrap.dedent(code) + end, before=DRIVER, env=env)
 
     return on_driver

@@ -5,6 +5,7 @@ import types
 
 import arraybridge as ab
 import bridges
+import faked
 import pytest
 from arraybridge import gpu_cleanup, utils
 
@@ -64,10 +65,8 @@ def test_with_numpy_alone_no_garbage_is_collected():
 
 def test_with_an_accelerator_garbage_is_collected_first():
     # A fake CuPy, whose device is the accelerator.
-    bridges.survives(
+    faked.run(
         """
-        import sys
-        sys.path.insert(0, sys.argv[1])
         import fake_cupy
         fake_cupy.mount()
         import arraybridge as ab
@@ -83,17 +82,14 @@ def test_with_an_accelerator_garbage_is_collected_first():
         fake_cupy.LOG.clear()
         ab.cleanup_all_gpu_frameworks(0)
         assert fake_cupy.LOG[0] == "collected" and len(fake_cupy.LOG) == 3, fake_cupy.LOG
-        """,
-        str(bridges.ROOT / "tests" / "fakes"),
+        """
     )
 
 
 def test_each_device_is_cleared_in_its_own_scope():
     # A fake CuPy with two devices. It checks the control flow only.
-    bridges.survives(
+    faked.run(
         """
-        import sys
-        sys.path.insert(0, sys.argv[1])
         import fake_cupy
         fake_cupy.mount()
         import arraybridge as ab
@@ -108,8 +104,7 @@ def test_each_device_is_cleared_in_its_own_scope():
             assert where == [str(index) for index in cleared for _ in range(2)], fake_cupy.LOG
             assert fake_cupy.current_device() == 0
         assert cleanup_cupy_gpu(0) == {"cupy": [0]}
-        """,
-        str(bridges.ROOT / "tests" / "fakes"),
+        """
     )
 
 

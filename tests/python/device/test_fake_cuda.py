@@ -16,9 +16,9 @@ import sys
 import textwrap
 
 import bridges
+import faked
 import pytest
 
-FAKES = bridges.ROOT / "tests" / "fakes"
 KERNEL = bridges.ROOT / "examples" / "image-filters" / "src" / "sobel.cu"
 
 pytestmark = [
@@ -33,13 +33,10 @@ pytestmark = [
 ]
 
 PREFACE = """
-import sys
-fakes, extension = sys.argv[1:3]
-sys.path.insert(0, fakes)
 import fake_cupy
 cupy = fake_cupy.mount()
 import ctypes, gc, re, numpy as np, arraybridge as ab, bridges
-ext = bridges.module(extension)
+ext = bridges.module(sys.argv[1])
 image = np.arange(12, dtype="f4").reshape(3, 4)
 
 def raises(kind, text, call):
@@ -69,7 +66,7 @@ def libraries(tmp_path_factory):
     """A folder with the fake under the names of the driver and of its compiler."""
     folder = tmp_path_factory.mktemp("fake_cuda")
     command = ["cc", "-std=gnu11", "-O1", "-shared", "-fPIC", f'-DSOBEL="{KERNEL}"', "-o"]
-    source = FAKES / "fake_cuda" / "fake_cuda.c"
+    source = faked.FAKES / "fake_cuda" / "fake_cuda.c"
     subprocess.run([*command, folder / "libcuda.so.1", source, "-lm", "-lpthread"], check=True)
     (folder / "libnvrtc.so").symlink_to(folder / "libcuda.so.1")
     return folder
@@ -80,13 +77,8 @@ def run(libraries):
     def run(code, crate="tests/extension"):
         path = bridges.built(crate)
         env = {"LD_LIBRARY_PATH": str(libraries)}
-        code = (
-            PREFACE
-            + DRIVER
-            + textwrap.dedent(code)
-            + "\nfound = violations()\nassert not found, found\n"
-        )
-        return bridges.survives(code, str(FAKES), str(path), env=env)
+        code = textwrap.dedent(code) + "\nfound = violations()\nassert not found, found\n"
+        return faked.run(code, str(path), before=PREFACE + DRIVER, env=env)
 
     return run
 
@@ -470,7 +462,7 @@ def test_fake_cuda_without_a_driver_gives_a_typed_error():
         raises(ab.DeviceUnavailableError, r"libcuda\\) cannot be loaded; install NVIDIA's driver",
                lambda: ext.device_copy(image))
     """
-    bridges.survives(PREFACE + textwrap.dedent(code), str(FAKES), str(path))
+    faked.run(code, str(path), before=PREFACE)
 
 
 def test_fake_cuda_the_sobel_kernel_gets_the_image_as_it_lies(run):

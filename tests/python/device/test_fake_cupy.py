@@ -4,38 +4,23 @@ These tests do not show that a conversion works with CuPy. Each runs in a separa
 the fake takes CuPy's name and hides a real one.
 """
 
-import textwrap
+import functools
 
 import bridges
-import pytest
+import faked
 
 PREFACE = """
-import sys
-sys.path.insert(0, sys.argv[1])
-import bridges
-bridges.load({names})
 import fake_cupy
 cupy = fake_cupy.mount()
 import numpy as np, arraybridge as ab
+from bridges import raises
 image = np.arange(6, dtype="f4").reshape(2, 3)
-
-def raises(kind, call):
-    try:
-        result = call()
-    except kind as error:
-        return error
-    raise SystemExit(f"no {{kind.__name__}} but {{result!r}}")
 """
 
-pytestmark = pytest.mark.skipif(
-    "CUDA_VISIBLE_DEVICES" in __import__("os").environ,
-    reason="a device is assigned to this process: the fake and real frameworks would disagree",
-)
+pytestmark = faked.without_a_device
 
 
-def run(code, names='"numpy", "torch"'):
-    preface = PREFACE.format(names=names)
-    return bridges.survives(preface + textwrap.dedent(code), str(bridges.ROOT / "tests" / "fakes"))
+run = functools.partial(faked.run, before=PREFACE, load=("numpy", "torch"))
 
 
 def test_the_eleven_pairs_take_the_route_that_they_explain():
@@ -64,7 +49,7 @@ def test_the_eleven_pairs_take_the_route_that_they_explain():
         assert ab.convert(x, "cupy") is x and ab.explain(x, "cupy").route == "keep"
         print(pairs + 1)
         """,
-        names="",
+        load=(),
     )
     assert out.strip().endswith("11")
 
@@ -246,7 +231,7 @@ def test_a_strided_array_that_the_importer_cannot_take_is_copied_on_its_device()
             assert [(r.route, r.why) for r in records] == [(plan.route, plan.why)]
         assert ab.explain(cupy.ndarray(image.T), "jax").route == "share"  # dense, in another order
         """,
-        names='"numpy", "jax"',
+        load=("numpy", "jax"),
     )
 
 
@@ -269,5 +254,5 @@ def test_tiles_of_an_accelerator_are_worked_on_by_the_callers_thread():
         ab.numpy(same, tiles=(1, 2), workers=3)(image)
         assert threading.main_thread() not in threads
         """,
-        names='"numpy"',
+        load=("numpy",),
     )

@@ -10,17 +10,15 @@ import os
 import textwrap
 
 import bridges
+import faked
 import pytest
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no fork")
 
-fake = pytest.mark.skipif(
-    "CUDA_VISIBLE_DEVICES" in os.environ,
-    reason="a device is assigned to this process: the fake and real frameworks would disagree",
-)
 
 IN_A_CHILD = """
 import os, signal, sys, traceback, warnings
+from bridges import raises
 
 def in_a_child(function):
     "Runs a function in a forked process, which then ends as any other one. A hang is a failure."
@@ -38,14 +36,6 @@ def in_a_child(function):
         sys.exit(0)
     _, status = os.waitpid(child, 0)
     assert status == 0, f"the child ended with {status}"
-
-def raises(kind, call, *words):
-    try:
-        result = call()
-    except kind as error:
-        assert all(word in str(error) for word in words), error
-        return error
-    raise AssertionError(f"no {kind.__name__} but {result!r}")
 
 WAY_OUT = "forked after CUDA had been initialized", "spawn", "forkserver"
 """
@@ -133,7 +123,7 @@ def forks(on_driver):
     return lambda code: on_driver(IN_A_CHILD + textwrap.dedent(code))
 
 
-@fake
+@faked.without_a_device
 def test_fake_driver_what_needs_cuda_says_why_it_does_not_work(forks):
     forks(
         """
@@ -178,7 +168,7 @@ def test_a_process_that_never_used_cuda_has_not_lost_it_in_a_child():
     )
 
 
-@fake
+@faked.without_a_device
 def test_fake_driver_a_stream_of_the_thread_is_left_alone(forks):
     forks(
         """
@@ -197,7 +187,7 @@ def test_fake_driver_a_stream_of_the_thread_is_left_alone(forks):
     )
 
 
-@fake
+@faked.without_a_device
 def test_fake_driver_what_is_kept_until_a_call_is_done_is_left_to_the_parent(forks):
     forks(
         """
@@ -229,7 +219,7 @@ def test_fake_driver_what_is_kept_until_a_call_is_done_is_left_to_the_parent(for
     )
 
 
-@fake
+@faked.without_a_device
 def test_fake_driver_the_host_is_used_where_the_declaration_allows_it(forks):
     bridges.need("torch")
     forks(

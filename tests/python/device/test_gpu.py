@@ -4,7 +4,7 @@ import arraybridge as ab
 import bridges
 import numpy as np
 import pytest
-from gpus import address, host, make, need, on_device
+from gpus import BUSY, address, host, make, need, on_device
 
 DEVICE_FRAMEWORKS = ("cupy", "torch", "jax", "tensorflow")
 DTYPES = ("bool", "uint8", "uint16", "int32", "int64", "float16", "float32", "float64", "complex64")
@@ -85,7 +85,7 @@ STREAM_PAIRS = bridges.pairs(("cupy", "torch"), SHARERS, same=False)
 def test_a_result_that_is_still_computed_arrives_finished(source, target):
     need(source, target)
     for _ in range(20):
-        x = make(source, np.zeros((2048, 2048), "float32"))
+        x = make(source, np.zeros(BUSY, "float32"))
         for _ in range(30):
             x = x + 1
         y = ab.convert(x, target)
@@ -106,7 +106,7 @@ def test_a_side_stream_is_waited_for(source, target):
         scope = torch.cuda.stream(stream)
     stream.synchronize()
     with scope:
-        x = make(source, np.zeros((4096, 4096), "float32"))
+        x = make(source, np.zeros(BUSY, "float32"))
         for _ in range(50):
             x = x + 1
         y = ab.convert(x, target)

@@ -13,7 +13,7 @@ import arraybridge as ab
 import bridges
 import numpy as np
 import pytest
-from gpus import address, host, make, need, why_absent
+from gpus import BUSY, address, host, make, need, why_absent
 
 IMAGE = np.random.default_rng(0).random((64, 48), dtype="float32")
 SHARING = ("cupy", "torch", "jax")
@@ -79,12 +79,12 @@ def test_a_function_may_be_declared_for_other_frameworks(ext, name, framework):
 def test_values_that_are_still_computed_arrive_finished(ext, framework):
     need(framework)
     for _ in range(10):
-        x = make(framework, np.zeros((2048, 2048), "float32"))
+        x = make(framework, np.zeros(BUSY, "float32"))
         for _ in range(30):
             x = x + 1
         y = ext.device_copy(x)
         del x
-        rubbish = make(framework, np.full((2048, 2048), -1, "float32")) * 2
+        rubbish = make(framework, np.full(BUSY, -1, "float32")) * 2
         assert (host(framework, y + 0) == 30).all()
         del rubbish
 

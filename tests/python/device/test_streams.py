@@ -6,18 +6,17 @@ order. What the real frameworks do needs a GPU: those tests carry the marker and
 without.
 """
 
+import functools
 import shutil
 import subprocess
-import textwrap
 
 import arraybridge as ab
 import bridges
+import faked
 import numpy as np
 import pytest
 
 PREFACE = """
-import sys
-sys.path.insert(0, sys.argv[1])
 import fake_cupy
 cupy = fake_cupy.mount()
 import asyncio, numpy as np, arraybridge as ab
@@ -25,17 +24,11 @@ image = np.arange(6, dtype="f4").reshape(2, 3)
 here = fake_cupy.current_device
 """
 
-fake = pytest.mark.skipif(
-    "CUDA_VISIBLE_DEVICES" in __import__("os").environ,
-    reason="a device is assigned to this process: the fake and real frameworks would disagree",
-)
+
+run = functools.partial(faked.run, before=PREFACE)
 
 
-def run(code):
-    bridges.survives(PREFACE + textwrap.dedent(code), str(bridges.ROOT / "tests" / "fakes"))
-
-
-@fake
+@faked.without_a_device
 def test_fake_cupy_a_call_makes_its_device_current_and_the_former_one_again():
     run(
         """
@@ -55,7 +48,7 @@ def test_fake_cupy_a_call_makes_its_device_current_and_the_former_one_again():
     )
 
 
-@fake
+@faked.without_a_device
 def test_fake_cupy_all_arrays_go_to_the_device_of_the_first_one_of_the_framework():
     run(
         """
@@ -76,7 +69,7 @@ def test_fake_cupy_all_arrays_go_to_the_device_of_the_first_one_of_the_framework
     )
 
 
-@fake
+@faked.without_a_device
 def test_fake_cupy_two_tasks_that_take_turns_keep_their_own_device():
     run(
         """
@@ -105,7 +98,7 @@ def test_fake_cupy_two_tasks_that_take_turns_keep_their_own_device():
     )
 
 
-@fake
+@faked.without_a_device
 def test_fake_cupy_generators_leave_their_device_before_they_yield():
     run(
         """
@@ -142,7 +135,7 @@ def test_fake_cupy_generators_leave_their_device_before_they_yield():
     )
 
 
-@fake
+@faked.without_a_device
 def test_fake_cupy_without_cuda_no_stream_is_entered():
     run(
         """
@@ -226,7 +219,7 @@ def test_work_on_the_callers_stream_is_seen_and_waits_for_the_result():
 # broken.
 
 
-@fake
+@faked.without_a_device
 def test_fake_driver_work_waits_until_it_is_asked_for(on_driver):
     on_driver(
         """
@@ -238,7 +231,7 @@ def test_fake_driver_work_waits_until_it_is_asked_for(on_driver):
     )
 
 
-@fake
+@faked.without_a_device
 def test_fake_driver_a_read_in_no_order_with_its_write_is_a_violation(on_driver):
     on_driver(
         """
@@ -257,7 +250,7 @@ def test_fake_driver_a_read_in_no_order_with_its_write_is_a_violation(on_driver)
     )
 
 
-@fake
+@faked.without_a_device
 def test_fake_driver_the_default_stream_waits_for_blocking_streams_alone(on_driver):
     on_driver(
         """
@@ -270,7 +263,7 @@ def test_fake_driver_the_default_stream_waits_for_blocking_streams_alone(on_driv
     )
 
 
-@fake
+@faked.without_a_device
 def test_fake_driver_a_block_that_is_used_again_too_early_is_a_violation(on_driver):
     on_driver(
         """
@@ -289,7 +282,7 @@ def test_fake_driver_a_block_that_is_used_again_too_early_is_a_violation(on_driv
     )
 
 
-@fake
+@faked.without_a_device
 def test_fake_driver_handles_that_do_not_exist_are_refused(on_driver):
     on_driver(
         """
@@ -304,7 +297,7 @@ def test_fake_driver_handles_that_do_not_exist_are_refused(on_driver):
     )
 
 
-@fake
+@faked.without_a_device
 def test_fake_driver_an_error_of_the_device_stays(on_driver):
     on_driver(
         """
@@ -314,7 +307,7 @@ def test_fake_driver_an_error_of_the_device_stays(on_driver):
     )
 
 
-@fake
+@faked.without_a_device
 def test_fake_driver_a_cupy_stream_is_refused_on_another_device(on_driver):
     on_driver(
         """
@@ -328,7 +321,7 @@ def test_fake_driver_a_cupy_stream_is_refused_on_another_device(on_driver):
     )
 
 
-@fake
+@faked.without_a_device
 def test_fake_driver_results_of_one_stream_may_be_used_and_dropped_on_another(on_driver):
     # Each call allocates on the stream that its caller is on.
     on_driver(
@@ -352,7 +345,7 @@ def test_fake_driver_results_of_one_stream_may_be_used_and_dropped_on_another(on
     )
 
 
-@fake
+@faked.without_a_device
 def test_fake_driver_threads_share_no_pool(on_driver):
     on_driver(
         """
@@ -376,7 +369,7 @@ def test_fake_driver_threads_share_no_pool(on_driver):
     )
 
 
-@fake
+@faked.without_a_device
 def test_fake_driver_a_call_waits_for_nothing_and_enters_no_stream(on_driver):
     on_driver(
         """
@@ -389,7 +382,7 @@ def test_fake_driver_a_call_waits_for_nothing_and_enters_no_stream(on_driver):
     )
 
 
-@fake
+@faked.without_a_device
 @pytest.mark.parametrize("pair", ["torch cupy", "cupy torch"])
 def test_fake_driver_a_conversion_is_ordered_with_the_consumers_stream(on_driver, pair):
     on_driver(
@@ -409,7 +402,7 @@ def test_fake_driver_a_conversion_is_ordered_with_the_consumers_stream(on_driver
     )
 
 
-@fake
+@faked.without_a_device
 @pytest.mark.parametrize("pair", ["torch cupy", "cupy torch"])
 def test_fake_driver_lent_memory_is_not_used_again_while_a_call_reads_it(on_driver, pair):
     on_driver(
@@ -432,7 +425,7 @@ def test_fake_driver_lent_memory_is_not_used_again_while_a_call_reads_it(on_driv
     )
 
 
-@fake
+@faked.without_a_device
 def test_fake_driver_frameworks_on_the_same_stream_need_no_event(on_driver):
     on_driver(
         """
@@ -445,7 +438,7 @@ def test_fake_driver_frameworks_on_the_same_stream_need_no_event(on_driver):
     )
 
 
-@fake
+@faked.without_a_device
 def test_fake_driver_a_call_that_fails_gives_lent_memory_back_as_well(on_driver):
     on_driver(
         """
@@ -466,7 +459,7 @@ def test_fake_driver_a_call_that_fails_gives_lent_memory_back_as_well(on_driver)
     )
 
 
-@fake
+@faked.without_a_device
 def test_fake_driver_memory_of_a_framework_without_streams_is_kept_until_a_call_is_done(on_driver):
     on_driver(
         """
@@ -485,7 +478,7 @@ def test_fake_driver_memory_of_a_framework_without_streams_is_kept_until_a_call_
     )
 
 
-@fake
+@faked.without_a_device
 def test_fake_driver_kept_memory_goes_back_when_the_call_is_done(on_driver):
     on_driver(
         """
@@ -505,7 +498,7 @@ def test_fake_driver_kept_memory_goes_back_when_the_call_is_done(on_driver):
     )
 
 
-@fake
+@faked.without_a_device
 def test_fake_driver_the_host_waits_when_too_much_is_kept(on_driver):
     on_driver(
         """
@@ -517,7 +510,7 @@ def test_fake_driver_the_host_waits_when_too_much_is_kept(on_driver):
     )
 
 
-@fake
+@faked.without_a_device
 def test_fake_driver_the_end_of_the_interpreter_waits_for_what_is_kept(on_driver):
     on_driver(
         """
@@ -535,7 +528,7 @@ def test_fake_driver_the_end_of_the_interpreter_waits_for_what_is_kept(on_driver
     )
 
 
-@fake
+@faked.without_a_device
 def test_fake_driver_a_jax_function_is_done_before_lent_memory_goes_back(on_driver):
     on_driver(
         """
@@ -550,7 +543,7 @@ def test_fake_driver_a_jax_function_is_done_before_lent_memory_goes_back(on_driv
     )
 
 
-@fake
+@faked.without_a_device
 def test_fake_driver_a_framework_that_fails_does_not_fail_the_call_of_another_one(on_driver):
     on_driver(
         """
@@ -563,7 +556,7 @@ def test_fake_driver_a_framework_that_fails_does_not_fail_the_call_of_another_on
     )
 
 
-@fake
+@faked.without_a_device
 def test_fake_driver_a_function_is_called_on_another_device_than_the_current_one(on_driver):
     on_driver(
         """
@@ -579,7 +572,7 @@ def test_fake_driver_a_function_is_called_on_another_device_than_the_current_one
     )
 
 
-@fake
+@faked.without_a_device
 def test_fake_driver_a_thread_stream_is_that_of_every_framework(on_driver):
     on_driver(
         """
@@ -609,7 +602,7 @@ def test_fake_driver_a_thread_stream_is_that_of_every_framework(on_driver):
     )
 
 
-@fake
+@faked.without_a_device
 def test_fake_driver_a_thread_stream_is_ordered_with_what_is_around_it(on_driver):
     on_driver(
         """
@@ -623,7 +616,7 @@ def test_fake_driver_a_thread_stream_is_ordered_with_what_is_around_it(on_driver
     )
 
 
-@fake
+@faked.without_a_device
 def test_fake_driver_a_thread_streams_memory_is_not_used_again_too_early(on_driver):
     # Its memory is used on a stream that it was left to, and it is entered from another one.
     on_driver(
@@ -642,7 +635,7 @@ def test_fake_driver_a_thread_streams_memory_is_not_used_again_too_early(on_driv
     )
 
 
-@fake
+@faked.without_a_device
 def test_fake_driver_a_thread_stream_makes_its_device_current_before_its_stream(on_driver):
     on_driver(
         """
@@ -673,7 +666,7 @@ def test_a_stream_of_a_negative_device_is_refused():
 # TensorFlow's exports wait on the host, its imports for nothing, and its streams are its own.
 
 
-@fake
+@faked.without_a_device
 @pytest.mark.parametrize("target", ["cupy", "torch"])
 def test_fake_driver_a_tensor_of_tensorflow_is_finished_when_it_is_handed_over(on_driver, target):
     on_driver(
@@ -691,7 +684,7 @@ def test_fake_driver_a_tensor_of_tensorflow_is_finished_when_it_is_handed_over(o
     )
 
 
-@fake
+@faked.without_a_device
 @pytest.mark.parametrize("source", ["cupy", "torch"])
 def test_fake_driver_tensorflow_gets_memory_that_is_finished(on_driver, source):
     on_driver(
@@ -708,7 +701,7 @@ def test_fake_driver_tensorflow_gets_memory_that_is_finished(on_driver, source):
     )
 
 
-@fake
+@faked.without_a_device
 def test_fake_driver_memory_of_tensorflow_is_kept_until_a_call_is_done(on_driver):
     on_driver(
         """
@@ -724,7 +717,7 @@ def test_fake_driver_memory_of_tensorflow_is_kept_until_a_call_is_done(on_driver
     )
 
 
-@fake
+@faked.without_a_device
 def test_fake_driver_a_tensor_that_tensorflow_keeps_on_the_host_is_not_on_the_device(on_driver):
     on_driver(
         """
@@ -745,7 +738,7 @@ def test_fake_driver_a_tensor_that_tensorflow_keeps_on_the_host_is_not_on_the_de
     )
 
 
-@fake
+@faked.without_a_device
 def test_fake_driver_tensorflow_gets_no_memory_that_is_not_aligned(on_driver):
     on_driver(
         """
@@ -757,7 +750,7 @@ def test_fake_driver_tensorflow_gets_no_memory_that_is_not_aligned(on_driver):
     )
 
 
-@fake
+@faked.without_a_device
 def test_fake_driver_an_array_of_pyclesperanto_goes_to_another_device_through_the_host(on_driver):
     on_driver(
         """
@@ -781,7 +774,7 @@ int cuCtxGetCurrent(void **context) { return 34; }
 """
 
 
-@fake
+@faked.without_a_device
 def test_fake_driver_a_toolkits_stub_that_is_found_before_the_driver_is_named(on_driver, tmp_path):
     # A CUDA toolkit has a `libcuda.so` for linking, each of whose functions gives this error.
     command = ["cc", "-shared", "-fPIC", "-x", "c", "-", "-o", tmp_path / "libcuda.so"]

@@ -1,10 +1,8 @@
 """The C exchange table of Tensor (DLPack 1.3): each function as a consumer in C calls it."""
 
 import ctypes
-import gc
 import sys
 import threading
-import weakref
 
 import arraybridge as ab
 import bridges
@@ -22,6 +20,7 @@ from ctable import (
     table,
     to_object,
 )
+from producers import owned, settle
 
 IMAGE = np.arange(24, dtype="float32").reshape(4, 6)
 READ_ONLY = 1
@@ -49,22 +48,6 @@ def described(tensor):
         tuple(tensor.strides[: tensor.ndim]),
         tensor.data,
     )
-
-
-class Owner(np.ndarray):
-    """A NumPy array that can be weakly referenced, to see when it goes."""
-
-
-def watched():
-    gone = []
-    base = IMAGE.copy().view(Owner)
-    weakref.finalize(base, gone.append, True)
-    return base, gone
-
-
-def settle():
-    for _ in range(3):
-        gc.collect()
 
 
 def test_the_table_is_complete_and_of_a_version_that_consumers_know():
@@ -120,7 +103,7 @@ def test_read_only_memory_is_flagged_and_never_handed_out_bare():
 
 
 def test_an_export_keeps_the_memory_until_its_deleter_is_called():
-    base, gone = watched()
+    base, gone = owned(IMAGE)
     tensor = ab.Tensor(base)
     managed = export(tensor)
     address = managed.contents.tensor.data
@@ -134,7 +117,7 @@ def test_an_export_keeps_the_memory_until_its_deleter_is_called():
 
 
 def test_a_deleter_may_be_called_on_a_thread_without_the_interpreter():
-    base, gone = watched()
+    base, gone = owned(IMAGE)
     managed = export(ab.Tensor(base))
     del base
     thread = threading.Thread(target=release, args=(managed,))  # ctypes lets go of the interpreter
@@ -329,7 +312,7 @@ def tvm():
 
 
 def test_tvm_ffi_shares_a_tensor(tvm):
-    base, gone = watched()
+    base, gone = owned(IMAGE)
     for data in (base, base.T, base[::2, ::-1]):
         tensor = tvm.from_dlpack(ab.Tensor(data))
         assert tensor.data_ptr() == data.ctypes.data
@@ -345,7 +328,7 @@ def test_tvm_ffi_shares_a_tensor(tvm):
 
 def test_a_compiled_function_takes_and_gives_tensors(tvm):
     echo = tvm.get_global_func("testing.echo")
-    base, gone = watched()
+    base, gone = owned(IMAGE)
     tensor = ab.Tensor(base)
     result = echo(tensor)
     assert type(result) is ab.Tensor

@@ -6,30 +6,19 @@ an import makes on what it is handed, and that what arraybridge hands over answe
 evidence that anything works on a device. Each test is a process of its own.
 """
 
-import os
-import textwrap
+import functools
 
 import bridges
-import pytest
+import faked
 
 PREFACE = """
-import sys
-sys.path.insert(0, sys.argv[1])
-import bridges
-bridges.load({names})
 import types
 import fake_cupy
 cupy = fake_cupy.mount()
 fake_cupy.SHARES = True
-import numpy as np, arraybridge as ab
+import numpy as np, arraybridge as ab, bridges
+from bridges import raises
 image = bridges.aligned(np.arange(6, dtype="f4").reshape(2, 3))
-
-def raises(kind, call):
-    try:
-        result = call()
-    except kind as error:
-        return error
-    raise SystemExit(f"no {{kind.__name__}} but {{result!r}}")
 """
 
 TENSORFLOW_ON_A_GPU = """
@@ -46,16 +35,10 @@ def on_a_gpu(tensor):
     return tensor
 """
 
-pytestmark = pytest.mark.skipif(
-    "CUDA_VISIBLE_DEVICES" in os.environ,
-    reason="a device is assigned to this process: the fake and real frameworks would disagree",
-)
+pytestmark = faked.without_a_device
 
 
-def run(code, *names, before=""):
-    preface = PREFACE.format(names=", ".join(map(repr, names)))
-    code = preface + before + textwrap.dedent(code)
-    return bridges.survives(code, str(bridges.ROOT / "tests" / "fakes"))
+run = functools.partial(faked.run, before=PREFACE)
 
 
 def test_a_framework_that_refuses_streams_is_exported_by_its_table():
@@ -67,9 +50,8 @@ def test_a_framework_that_refuses_streams_is_exported_by_its_table():
         y = ab.convert(x, "cupy", copy=False)
         assert type(y) is cupy.ndarray and (y._host == image).all()
         """,
-        "numpy",
-        "tensorflow",
-        before=TENSORFLOW_ON_A_GPU,
+        load=("numpy", "tensorflow"),
+        before=PREFACE + TENSORFLOW_ON_A_GPU,
     )
 
 
@@ -87,9 +69,8 @@ def test_an_array_that_does_not_name_its_dlpack_device_is_where_its_framework_sa
         y = ab.convert(x, "cupy", copy=False)
         assert type(y) is cupy.ndarray and (y._host == image).all()
         """,
-        "numpy",
-        "tensorflow",
-        before=TENSORFLOW_ON_A_GPU,
+        load=("numpy", "tensorflow"),
+        before=PREFACE + TENSORFLOW_ON_A_GPU,
     )
 
 
@@ -112,9 +93,8 @@ def test_what_is_handed_over_refuses_what_it_cannot_do():
         for options in ({"copy": True}, {"dl_device": (1, 0)}):
             assert "TensorFlow" in str(raises(BufferError, lambda: handed.__dlpack__(**options)))
         """,
-        "numpy",
-        "tensorflow",
-        before=TENSORFLOW_ON_A_GPU,
+        load=("numpy", "tensorflow"),
+        before=PREFACE + TENSORFLOW_ON_A_GPU,
     )
 
 
@@ -163,9 +143,8 @@ def test_torch_asks_a_producer_on_a_device_as_its_fake_does():
             more, = asked(lambda data: torch.from_dlpack(data, **options))
             assert more.keys() - expected.keys() <= {"copy", "dl_device"}, more
         """,
-        "torch",
-        "numpy",
-        before=RECORDER,
+        load=("torch", "numpy"),
+        before=PREFACE + RECORDER,
     )
 
 
@@ -190,9 +169,8 @@ def test_jax_asks_a_producer_on_a_device_as_its_fake_does():
             again = asked(jax.dlpack.from_dlpack, "max_version")
             assert again == asked(fake_jax._from_dlpack, "max_version") == [expected, bare]
         """,
-        "jax",
-        "numpy",
-        before=RECORDER,
+        load=("jax", "numpy"),
+        before=PREFACE + RECORDER,
     )
 
 
@@ -207,9 +185,8 @@ def test_tensorflow_asks_no_producer():
         error = raises(Exception, lambda: tf.experimental.dlpack.from_dlpack(recorder))
         assert not recorder.asked, (recorder.asked, error)
         """,
-        "tensorflow",
-        "numpy",
-        before=RECORDER,
+        load=("tensorflow", "numpy"),
+        before=PREFACE + RECORDER,
     )
 
 
@@ -246,8 +223,7 @@ def test_a_view_that_is_not_aligned_for_the_target_is_copied_on_its_device():
             assert y.tolist() == line[first:].tolist()
             assert (given[-1] is view) == (first == 4), (first, told)
         """,
-        "numpy",
-        "jax",
+        load=("numpy", "jax"),
     )
 
 
@@ -276,9 +252,8 @@ def test_a_result_that_landed_elsewhere_is_not_passed_off_as_what_was_asked_for(
             y = ab.convert(tf.constant(image), "cupy")
         assert y.device.id == 0 and records[0].how == "through the host", records
         """,
-        "numpy",
-        "tensorflow",
-        before=TENSORFLOW_ON_A_GPU,
+        load=("numpy", "tensorflow"),
+        before=PREFACE + TENSORFLOW_ON_A_GPU,
     )
 
 
@@ -296,7 +271,7 @@ def test_a_download_runs_on_the_device_of_its_source():
             assert fake_cupy.LOG[0] == "get on 1", fake_cupy.LOG
         assert ab.explain(x, "cupy", device=0).how == "through the host"
         """,
-        "numpy",
+        load=("numpy",),
     )
 
 

@@ -13,11 +13,12 @@ import gpu_run
 import pytest
 
 MADE_UP = json.loads((bridges.ROOT / "tests" / "gpu" / "made_up_record.json").read_text())
-JUNIT = """<testsuites><testsuite>
-<testcase classname="tests.python.device.test_gpu" name="test_a" />
-<testcase classname="tests.python.device.test_gpu" name="test_b"><failure message="wrong" /></testcase>
-<testcase classname="tests.python.device.test_gpu" name="test_c"><error message="broken" /></testcase>
-<testcase classname="tests.python.device.test_gpu" name="test_d"><skipped message="no CuPy" /></testcase>
+CASE = "tests.python.device.test_gpu"
+JUNIT = f"""<testsuites><testsuite>
+<testcase classname="{CASE}" name="test_a" />
+<testcase classname="{CASE}" name="test_b"><failure message="wrong" /></testcase>
+<testcase classname="{CASE}" name="test_c"><error message="broken" /></testcase>
+<testcase classname="{CASE}" name="test_d"><skipped message="no CuPy" /></testcase>
 </testsuite></testsuites>"""
 
 

@@ -314,7 +314,9 @@ fn from_accelerator(
 ) -> (Steps, &'static [Fallback]) {
     const ADOPT: Steps = &[Step::Adopt];
     const COPIED_BY_SOURCE: Steps = &[Step::CopyContiguous, Step::Adopt];
+    const COPIED_AND_MOVED: Steps = &[Step::CopyContiguous, Step::Adopt, Step::Move];
     let here = target.device == Device::Accelerator(from);
+    let fits = |import: &Import| facts.layout <= import.strides && is_aligned_for(import, facts);
     let source_copies = source.copy.is_some() && !facts.is_foreign();
     let framework = target.framework;
     match why {
@@ -337,11 +339,14 @@ fn from_accelerator(
             (COPIED_BY_SOURCE, fallbacks![Alignment: THROUGH_HOST])
         }
         Some(Why::Device)
-            if adopter(target, facts).is_some_and(|import| is_aligned_for(import, facts))
-                && framework.device.r#move.is_some()
-                && from < target.accelerators =>
+            if framework.device.r#move.is_some()
+                && from < target.accelerators
+                && adopter(target, facts).is_some_and(|import| source_copies || fits(import)) =>
         {
-            (&[Step::Adopt, Step::Move], fallbacks![Device: THROUGH_HOST])
+            match adopter(target, facts).is_some_and(fits) {
+                true => (&[Step::Adopt, Step::Move], fallbacks![Device: THROUGH_HOST]),
+                false => (COPIED_AND_MOVED, fallbacks![Device: THROUGH_HOST]),
+            }
         }
         Some(Why::Requested | Why::Immutable) if here && framework.copy.is_some() => {
             (&[Step::Adopt, Step::Copy], fallbacks![Requested: THROUGH_HOST])

@@ -151,14 +151,16 @@ fn host_memory_that_is_not_aligned_for_the_target_is_copied() {
 }
 
 #[test]
-fn memory_that_is_moved_to_another_device_is_adopted_only_where_it_is_aligned() {
-    let steps = |alignment| {
+fn memory_that_is_moved_to_another_device_is_copied_there_only_if_it_does_not_fit() {
+    let steps = |from: MemoryType, alignment, layout| {
         let target = Target { device: Device::Accelerator(1), ..target(Jax) };
-        let facts = Facts { alignment, ..on_cuda() };
-        between(Cupy.framework(), &target, &facts, &wish(None)).unwrap().steps
+        let facts = Facts { alignment, layout, ..on_cuda() };
+        between(from.framework(), &target, &facts, &wish(None)).unwrap().steps
     };
-    assert_eq!(steps(16), [Step::Adopt, Step::Move]);
-    assert_eq!(steps(8), THROUGH_HOST);
+    let copied = [Step::CopyContiguous, Step::Adopt, Step::Move];
+    assert_eq!(steps(Cupy, 16, Strides::Contiguous), [Step::Adopt, Step::Move]);
+    assert_eq!(steps(Cupy, 8, Strides::Contiguous), copied);
+    assert_eq!(steps(Cupy, 16, Strides::Positive), copied);
 }
 
 #[test]

@@ -10,6 +10,7 @@ use super::written::{self, Copied};
 use super::{ArgumentKey, ArgumentSlot, ArgumentSlots, ArrayVersions, leaves, names};
 use crate::convert::plan::Route;
 use crate::convert::{self, Request};
+use crate::cuda::driver;
 use crate::declared::definition::Definition;
 use crate::declared::options::Options;
 use crate::framework::device::{Device, Placement};
@@ -118,6 +119,8 @@ pub fn fit<'py>(
     }
     let Some(first) = slots.first() else { return Ok(fitted) };
     let py = first.value.py();
+    // JAX starts its devices when they are counted, and leaves the last one current.
+    let _context = target.changes_current().then(driver::keep_current);
     let loaded = loaded::load(py, target)?;
     if fits && loaded.accelerators() == 0 {
         if options.retries() {
@@ -182,7 +185,8 @@ impl Repeated {
     }
 }
 
-/// The one device of a call.
+/// The one device of a call: what the declaration says, else where the lead is, else the current one of the
+/// declared framework. The lead is the first array that the framework could use where it is. The others follow it.
 ///
 /// # Errors
 ///
@@ -196,6 +200,9 @@ pub fn call_placement<'py>(
     let framework = loaded.framework;
     match options.device {
         Placement::Auto => {}
+        Placement::OnCurrent if loaded.accelerators() > 0 => {
+            return Ok(Placement::On(Device::Accelerator(loaded.current_device()?)));
+        }
         Placement::Gpu(index) if framework.memory != Memory::Host => {
             if loaded.accelerators() > 0 {
                 return Ok(Placement::On(Device::Accelerator(index)));
@@ -211,10 +218,31 @@ pub fn call_placement<'py>(
     if framework.memory == Memory::Host || loaded.accelerators() == 0 {
         return Ok(Placement::Auto);
     }
-    match slots.iter().find(|slot| slot.is_of(framework) && slot.is_plain()) {
-        Some(slot) => Ok(Placement::On(loaded.device_of(&slot.value)?)),
-        None => Ok(Placement::On(Device::Accelerator(loaded.current_device()?))),
+    for slot in slots.iter().filter(|slot| slot.is_plain() && !slot.usage.is_opened()) {
+        if slot.is_of(framework) {
+            return Ok(Placement::On(loaded.device_of(&slot.value)?));
+        }
+        if let Some(device) = usable_device(loaded, slot)? {
+            return Ok(Placement::On(device));
+        }
     }
+    Ok(Placement::On(Device::Accelerator(loaded.current_device()?)))
+}
+
+/// The accelerator on which another framework's array is, if the framework of the call has it and takes memory there.
+fn usable_device(loaded: Loaded<'_>, slot: &ArgumentSlot<'_>) -> Result<Option<Device>> {
+    let source = slot.class.framework;
+    if source.memory == Memory::Host || source.export.is_none() || loaded.framework.import.is_none()
+    {
+        return Ok(None);
+    }
+    let source = loaded::load(loaded.py(), source)?;
+    Ok(match source.device_of(&slot.value)? {
+        Device::Accelerator(index) if index < loaded.accelerators() => {
+            Some(Device::Accelerator(index))
+        }
+        _ => None,
+    })
 }
 
 /// Where arrays are converted to, and how.
@@ -295,8 +323,8 @@ impl<'py> Fitter<'_, 'py> {
             Placement::On(device) if loaded.framework.memory != Memory::Host => {
                 loaded.device_of(value)? != device
             }
-            // The conversion raises the error that a host framework has no such device.
-            Placement::On(_) => true,
+            // The conversion raises the error that there is no such device.
+            Placement::On(_) | Placement::OnCurrent => true,
             _ => false,
         };
         request.placement = if moves { placement } else { Placement::Auto };

@@ -45,7 +45,7 @@ impl Device {
     }
 
     /// The device that users write as `"host"`, `"cpu"`, `"cpu:1"`, `"accelerator:1"`, `"cuda:1"`, `"gpu:1"` or
-    /// `"opencl:1"`. Without an index it is the first one.
+    /// `"opencl:1"`. Without an index it is the first one; [`Placement::from_device`] takes the current one instead.
     pub fn from_name(name: &str) -> Option<Device> {
         let (kind, index) = match name.split_once(':') {
             Some((kind, index)) => (kind, index.parse().ok()?),

@@ -12,11 +12,13 @@ use crate::interpreter::fork;
 /// Where the result of a conversion should be.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Placement {
-    /// On the kind of device where the source is, else on the target's current device.
+    /// On the device where the source is, if the target has it, else on the target's current device.
     #[default]
     Auto,
     /// On this device, or the conversion fails.
     On(Device),
+    /// On the target's current accelerator, or the conversion fails.
+    OnCurrent,
     /// On this accelerator (`gpu_id`). Without any accelerator the array goes to the host, if the
     /// target has host arrays.
     Gpu(usize),
@@ -79,7 +81,12 @@ impl Placement {
                 value.get_type().name()?
             )));
         };
-        Device::from_name(&name).map(Placement::On).ok_or_else(|| {
+        // As in the frameworks, an accelerator without an index is the current one.
+        let wanted = |device| match (device, name.contains(':')) {
+            (Device::Accelerator(_), false) => Placement::OnCurrent,
+            _ => Placement::On(device),
+        };
+        Device::from_name(&name).map(wanted).ok_or_else(|| {
             Error::Value(format!(
                 "unknown device {name:?}; use \"host\", \"cpu\", \"accelerator\", \
                  \"accelerator:1\", \"cuda:1\", \"gpu:1\" or an index"
@@ -118,15 +125,20 @@ fn device_name(value: &Bound<'_, PyAny>) -> Option<String> {
 }
 
 impl Loaded<'_> {
-    /// The device that a placement means.
+    /// The device that a placement means for an array of `owner` on `source`.
     ///
     /// # Errors
     ///
     /// [`Failure::Device`] when the target has no such device.
-    pub fn resolve(self, source: Device, wanted: Placement) -> Result<Device> {
+    pub fn resolve(self, owner: &Framework, source: Device, wanted: Placement) -> Result<Device> {
         let (title, memory) = (self.framework.title, self.framework.memory);
         // Counting makes some frameworks set up their devices, so it waits until the count matters.
         let count = || self.accelerators();
+        let source = match memory {
+            // The numbers of accelerators mean the same to frameworks that exchange their memory.
+            Memory::Accelerator if !exchanges(owner, self.framework) => Device::Host,
+            _ => source,
+        };
         let device = match choose(memory, source, wanted, count) {
             Choice::Is(device) => device,
             Choice::Default => self.default_device()?,
@@ -152,6 +164,11 @@ impl Loaded<'_> {
     }
 }
 
+/// Whether the target takes memory of the source's as it is.
+fn exchanges(source: &Framework, target: &Framework) -> bool {
+    source.export.is_some() && target.import.is_some()
+}
+
 /// What a placement comes down to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Choice {
@@ -167,17 +184,17 @@ enum Choice {
 fn choose(memory: Memory, source: Device, wanted: Placement, count: impl Fn() -> usize) -> Choice {
     match (wanted, memory, source) {
         (Placement::On(device), ..) => Choice::Is(device),
+        (Placement::OnCurrent, Memory::Host, _) => Choice::Is(Device::Accelerator(0)),
+        (Placement::OnCurrent, ..) if count() == 0 => Choice::Is(Device::Accelerator(0)),
+        (Placement::OnCurrent, ..) => Choice::Current,
         (_, Memory::Host, _) => Choice::Is(Device::Host),
         (Placement::Auto, Memory::Either, Device::Host) => Choice::Default,
         (Placement::Gpu(_), Memory::Either, _) if count() == 0 => Choice::Is(Device::Host),
         (Placement::Gpu(index), ..) => Choice::Is(Device::Accelerator(index)),
-        (Placement::Auto, Memory::Either, Device::Accelerator(index)) => match count() {
-            0 => Choice::Is(Device::Host),
-            count if index < count => Choice::Is(Device::Accelerator(index)),
-            _ => Choice::Current,
-        },
-        (Placement::Auto, Memory::Accelerator, _) => match count() {
-            0 => Choice::Is(Device::Accelerator(0)),
+        (Placement::Auto, ..) => match (count(), memory, source) {
+            (0, Memory::Either, _) => Choice::Is(Device::Host),
+            (0, ..) => Choice::Is(Device::Accelerator(0)),
+            (count, _, Device::Accelerator(index)) if index < count => Choice::Is(source),
             _ => Choice::Current,
         },
     }
@@ -221,6 +238,7 @@ mod tests {
         let auto = |memory, source, count| choose(memory, source, Placement::Auto, || count);
         assert_eq!(auto(Memory::Either, Device::Host, 2), Choice::Default);
         assert_eq!(auto(Memory::Either, ACCELERATOR, 2), is(ACCELERATOR));
+        assert_eq!(auto(Memory::Accelerator, ACCELERATOR, 2), is(ACCELERATOR));
         assert_eq!(auto(Memory::Host, ACCELERATOR, 0), is(Device::Host));
     }
 
@@ -228,6 +246,7 @@ mod tests {
     fn an_array_goes_to_the_current_device_where_its_own_does_not_exist() {
         let auto = |memory, source, count| choose(memory, source, Placement::Auto, || count);
         assert_eq!(auto(Memory::Either, ACCELERATOR, 1), Choice::Current);
+        assert_eq!(auto(Memory::Accelerator, ACCELERATOR, 1), Choice::Current);
         assert_eq!(auto(Memory::Accelerator, Device::Host, 1), Choice::Current);
         assert_eq!(auto(Memory::Either, ACCELERATOR, 0), is(Device::Host));
         // Without any accelerator, the framework is not asked for its current one.
@@ -243,6 +262,16 @@ mod tests {
         assert_eq!(choose(Memory::Either, Device::Host, preferred, || 0), is(Device::Host));
         assert_eq!(choose(Memory::Either, Device::Host, preferred, || 1), is(ACCELERATOR));
         assert_eq!(choose(Memory::Accelerator, Device::Host, preferred, || 0), is(ACCELERATOR));
+    }
+
+    #[test]
+    fn an_accelerator_without_an_index_is_the_current_one() {
+        let current = |memory, count| choose(memory, ACCELERATOR, Placement::OnCurrent, || count);
+        assert_eq!(current(Memory::Either, 2), Choice::Current);
+        assert_eq!(current(Memory::Accelerator, 1), Choice::Current);
+        // Where there is none, that is what the error says.
+        assert_eq!(current(Memory::Either, 0), is(Device::Accelerator(0)));
+        assert_eq!(current(Memory::Host, 0), is(Device::Accelerator(0)));
     }
 
     #[test]

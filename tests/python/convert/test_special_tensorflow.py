@@ -1,0 +1,167 @@
+"""TensorFlow's tensors that are not plain are converted correctly or refused by name."""
+
+import arraybridge as ab
+import bridges
+import numpy as np
+import pytest
+from special import CASTS, arrives, refused
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+
+def test_a_variable_gives_its_value(tf):
+    x = tf.Variable([1.0, 2.0, 3.0])
+    assert ab.detect_memory_type(x) == "tensorflow"
+    arrives(x, "tensorflow", np.array([1, 2, 3], "float32"))
+
+
+def test_a_variable_is_kept_by_its_own_framework(tf):
+    x = tf.Variable([1.0])
+    assert ab.convert(x, "tensorflow") is x
+
+
+def test_the_value_of_a_variable_does_not_change_with_it(tf):
+    x = tf.Variable([1.0, 2.0])
+    y = ab.convert(x, "numpy")
+    x.assign_add([1.0, 1.0])
+    assert y.tolist() == [1.0, 2.0]
+    assert ab.convert(x, "numpy").tolist() == [2.0, 3.0]
+
+
+def test_a_keras_variable_gives_its_value(tf):
+    keras = pytest.importorskip("keras")
+    if keras.backend.backend() != "tensorflow":
+        pytest.skip(f"Keras runs on {keras.backend.backend()}")
+    x = keras.Variable(np.array([1, 2], "float32"))
+    arrives(x, "tensorflow", np.array([1, 2], "float32"))
+
+
+def test_a_symbolic_tensor_is_refused(tf):
+    seen = []
+
+    @tf.function(autograph=False)
+    def inside(x):
+        refused(x, "tensorflow", "symbolic")
+        assert ab.convert(x, "tensorflow") is x
+        seen.append(True)
+        return x
+
+    inside(tf.ones(3))
+    assert seen
+
+
+def test_a_symbolic_tensor_is_cast_by_its_framework(tf):
+    x = tf.constant([-3.0, 0.5, 2.5, 300.0, np.nan])
+    for dtype in CASTS:
+        inside = tf.function(lambda x, dtype=dtype: ab.convert(x, "tensorflow", dtype=dtype))
+        y, expected = inside(x), ab.convert(x, "tensorflow", dtype=dtype)
+        assert y.dtype == expected.dtype
+        assert y.numpy().tobytes() == expected.numpy().tobytes(), dtype
+    seen = []
+
+    @tf.function(input_signature=[tf.TensorSpec([None, 3])])
+    def of_unknown_shape(x):
+        seen.append(ab.explain(x, "tensorflow", dtype="uint8"))
+        return ab.convert(x, "tensorflow", dtype="uint8")
+
+    assert of_unknown_shape(tf.ones((2, 3))).shape == (2, 3)
+    assert (seen[0].shape, seen[0].nbytes) == ((), 0)
+    # TensorFlow has no cast of these.
+    for given in (tf.constant([1, 2, 255], "uint8"), tf.constant([True, False])):
+        y = tf.function(lambda x: ab.convert(x, "tensorflow", dtype="float8_e5m2"))(given)
+        expected = ab.convert(given, "tensorflow", dtype="float8_e5m2")
+        assert y.numpy().tobytes() == expected.numpy().tobytes()
+
+
+def test_a_sparse_or_ragged_tensor_is_not_cast_either(tf):
+    for x in (
+        tf.sparse.from_dense([[1.0, 0.0]]),
+        tf.ragged.constant([[0.5, 300.0], [2.5]]),
+        tf.IndexedSlices(tf.ones((1, 2)), tf.constant([0]), tf.constant([1, 2])),
+    ):
+        for dtype in ("uint8", "float16"):
+            for call in (ab.convert, ab.explain):
+                with pytest.raises(ab.UnsupportedArrayError, match="sparse|ragged"):
+                    call(x, "tensorflow", dtype=dtype)
+
+
+def test_a_sparse_or_ragged_tensor_is_refused(tf):
+    refused(tf.sparse.from_dense([[1.0, 0.0]]), "tensorflow", "sparse")
+    refused(tf.IndexedSlices(tf.ones((1, 2)), tf.constant([0])), "tensorflow", "sparse")
+    refused(tf.ragged.constant([[1, 2], [3]]), "tensorflow", "ragged")
+
+
+def test_a_quantised_or_sub_byte_tensor_is_refused(tf):
+    refused(tf.cast(tf.constant([1.0, 2.0]), tf.qint8), "tensorflow", "qint8")
+    int4 = tf.dtypes.experimental.int4
+    refused(tf.cast(tf.constant([1, 2]), int4), "tensorflow", "int4")
+
+
+def test_a_string_tensor_is_refused(tf):
+    bridges.survives(
+        """
+        import bridges
+        bridges.load()
+        import tensorflow as tf, arraybridge as ab
+        things = {
+            "string": tf.constant(["a", "b"]),
+            "resource": tf.Variable([1.0]).handle,
+            "variant": tf.raw_ops.EmptyTensorList(
+                element_shape=tf.constant([1]), max_num_elements=1, element_dtype=tf.float32
+            ),
+        }
+        for word, x in things.items():
+            for target in bridges.INSTALLED:
+                for copy in (None, True, False):
+                    if target == "tensorflow":
+                        if copy is not True:
+                            assert ab.convert(x, target, copy=copy) is x
+                        continue
+                    try:
+                        ab.convert(x, target, copy=copy)
+                    except (ab.UnsupportedDtypeError, ab.UnsupportedArrayError) as error:
+                        assert bridges.names("tensorflow", str(error)), error
+                        assert word in str(error), (word, error)
+                    else:
+                        raise SystemExit(f"{word} to {target}: converted")
+        """
+    )
+
+
+class Variable:
+    """A fake Keras variable. The test determines its value."""
+
+    def __init__(self, give):
+        self.give = give
+
+    @property
+    def value(self):
+        return self.give(self)
+
+
+Variable.__module__ = "keras.src.backend.common.variables"
+
+
+def test_a_variable_that_is_its_own_value_is_refused():
+    bridges.need("tensorflow")
+    for x in (Variable(lambda self: self), Variable(lambda self: Variable(self.give))):
+        refused(x, "tensorflow", "wrapped")
+
+
+def test_a_variable_in_a_variable_arrives():
+    bridges.need("tensorflow")
+    x = Variable(lambda _: Variable(lambda _: bridges.make("tensorflow", np.arange(6, dtype="f4"))))
+    arrives(x, "tensorflow", np.arange(6, dtype="float32"))
+    copied = ab.convert(x, "tensorflow", copy=True)
+    assert bridges.difference("tensorflow", copied, np.arange(6, dtype="float32")) is None
+
+
+def test_an_interrupt_in_a_variable_is_raised_unchanged():
+    bridges.need("tensorflow")
+
+    def interrupted(_):
+        raise KeyboardInterrupt
+
+    for copy in (None, True):
+        with pytest.raises(KeyboardInterrupt):
+            ab.convert(Variable(interrupted), "numpy", copy=copy)

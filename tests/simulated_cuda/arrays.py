@@ -1,0 +1,123 @@
+"""Arrays of every framework on two CUDA devices, made and read without arraybridge.
+
+The tests of this folder use nothing of the simulation beside this file, so that they run on real
+devices too.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+
+import cupy
+import jax
+import numpy as np
+import torch
+
+if os.environ.get("SIMULATED_CUDA"):
+    from loader import finish, violations
+else:
+
+    def finish():
+        for index in range(torch.cuda.device_count()):
+            torch.cuda.synchronize(index)
+
+    def violations():
+        return []
+
+
+GPUS = jax.devices("gpu")
+# XLA leaves another device current when it starts.
+torch.cuda.set_device(0)
+# "framework:device", with the host's where the framework has host arrays.
+PLACES = ("numpy", "torch:0", "torch:1", "cupy:0", "cupy:1", "jax:0", "jax:1", "jax:cpu")
+DEVICE_PLACES = ("torch:0", "torch:1", "cupy:0", "cupy:1", "jax:0", "jax:1")
+
+
+def split(place: str) -> tuple[str, str]:
+    """The framework and the device of a place."""
+    framework, _, device = place.partition(":")
+    return framework, device or "cpu"
+
+
+def make(place: str, values: np.ndarray):
+    """A new array, ready to be used."""
+    framework, device = split(place)
+    if framework == "numpy":
+        return values.copy()
+    if framework == "torch":
+        return torch.from_numpy(values.copy()).to(f"cuda:{device}")
+    if framework == "cupy":
+        with cupy.cuda.Device(int(device)):
+            return cupy.asarray(values)
+    target = jax.devices("cpu")[0] if device == "cpu" else GPUS[int(device)]
+    with current_device_kept():
+        return jax.device_put(values.copy(), target).block_until_ready()
+
+
+def host(x) -> np.ndarray:
+    """The values, after all work that was asked for."""
+    finish()
+    if isinstance(x, torch.Tensor):
+        return x.detach().cpu().numpy()
+    if isinstance(x, cupy.ndarray):
+        with x.device:
+            return x.get()
+    with current_device_kept():
+        return np.asarray(x)
+
+
+def place(x) -> str:
+    """Where an array is."""
+    if isinstance(x, torch.Tensor):
+        return f"torch:{x.device.index}" if x.is_cuda else "torch:cpu"
+    if isinstance(x, cupy.ndarray):
+        return f"cupy:{x.device.id}"
+    if isinstance(x, np.ndarray):
+        return "numpy"
+    (device,) = x.devices()
+    return "jax:cpu" if device.platform == "cpu" else f"jax:{device.id}"
+
+
+def address(x) -> int:
+    if isinstance(x, torch.Tensor):
+        return x.data_ptr()
+    if isinstance(x, cupy.ndarray):
+        return x.data.ptr
+    if isinstance(x, np.ndarray):
+        return x.ctypes.data
+    return x.unsafe_buffer_pointer()
+
+
+def overwrite(x, value=99) -> None:
+    """Write over an array on its framework's current stream, without waiting.
+
+    JAX's arrays stay as they are.
+    """
+    if isinstance(x, torch.Tensor):
+        x.fill_(value)
+    elif isinstance(x, cupy.ndarray):
+        with x.device:
+            x.fill(value)
+    elif isinstance(x, np.ndarray):
+        x[...] = value
+
+
+def current() -> tuple:
+    """The current devices and streams of the thread."""
+    return (
+        torch.cuda.current_device(),
+        cupy.cuda.runtime.getDevice(),
+        torch.cuda.current_stream().cuda_stream,
+        cupy.cuda.get_current_stream().ptr,
+    )
+
+
+@contextlib.contextmanager
+def current_device_kept():
+    """JAX changes the thread's device for the other frameworks."""
+    before = torch.cuda.current_device()
+    try:
+        yield
+    finally:
+        cupy.cuda.runtime.setDevice(before)

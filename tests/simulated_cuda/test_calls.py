@@ -1,0 +1,112 @@
+"""What a conversion asks of CUDA: no wait and no way through the host that the frameworks
+themselves do not need.
+"""
+
+import ctypes
+import os
+
+import arraybridge as ab
+import arrays
+import cupy
+import numpy as np
+import pytest
+import torch
+
+if not os.environ.get("SIMULATED_CUDA"):
+    pytest.skip("calls are counted by the simulation", allow_module_level=True)
+
+import loader
+
+VALUES = np.arange(12, dtype="float32")
+
+
+def waits(function):
+    """The calls with which the host waits, the third time that a function runs."""
+    for _ in range(3):
+        loader.finish()
+        loader.calls()
+        function()
+        calls = loader.calls()
+    waiting = (
+        "the host waits",
+        "cudaStreamSynchronize",
+        "cuStreamSynchronize",
+        "cudaDeviceSynchronize",
+        "cuCtxSynchronize",
+        "cudaEventSynchronize",
+        "cuEventSynchronize",
+    )
+    return {name: count for name, count in calls.items() if name.startswith(waiting)}
+
+
+@pytest.mark.xfail(strict=True, reason="convert(dtype=) takes a device array through the host")
+@pytest.mark.parametrize("framework", ["torch", "cupy"])
+def test_a_cast_of_a_device_array_happens_on_the_device(framework):
+    x = arrays.make(f"{framework}:0", VALUES)
+    assert waits(lambda: ab.convert(x, framework, dtype="float64")) == {}
+
+
+@pytest.mark.parametrize("source", ["cupy:0", "torch:0"])
+def test_a_move_to_another_device_does_not_go_through_the_host(source):
+    x = arrays.make(source, VALUES)
+    for target in ("torch", "cupy"):
+        assert waits(lambda target=target: ab.convert(x, target, device="cuda:1")) == {}, target
+
+
+@pytest.mark.parametrize("target", ["torch", "cupy"])
+@pytest.mark.parametrize("source", ["torch:0", "torch:1", "cupy:0", "cupy:1"])
+def test_memory_is_shared_without_a_wait(source, target):
+    x = arrays.make(source, VALUES)
+    index = int(arrays.split(source)[1])
+    with cupy.cuda.Device(index):
+        assert waits(lambda: ab.convert(x, target)) == {}
+
+
+def test_the_per_thread_default_stream_shares_memory():
+    x = torch.arange(4.0, device="cuda")
+    with cupy.cuda.Stream.ptds:
+        y = ab.convert(x, "cupy")
+        assert arrays.address(x) == arrays.address(y)
+
+
+def test_nothing_polls_while_a_stream_is_captured():
+    x = torch.ones(4, device="cuda")
+    twice = ab.torch(lambda x: x * 2)
+    stream = torch.cuda.Stream()
+    with torch.cuda.stream(stream):
+        twice(x)
+        torch.cuda.synchronize()
+        kept = twice(arrays.make("jax:0", VALUES))
+        loader.violations()
+        loader.machine.simulated_capture(ctypes.c_void_p(stream.cuda_stream))
+        try:
+            twice(x)
+        finally:
+            loader.machine.simulated_capture(None)
+    assert loader.violations() == []
+    del kept
+
+
+def said(record):
+    return record.route, record.how, record.via
+
+
+@pytest.mark.parametrize("device", ["cuda:0", "cuda:1"])
+@pytest.mark.parametrize("source", ["torch:0", "cupy:0"])
+def test_a_strided_array_to_jax_is_explained_as_it_is_converted(source, device):
+    x = arrays.make(source, VALUES).reshape(3, 4)[:, ::2]
+    explained = ab.explain(x, "jax", device=device)
+    with ab.trace() as records:
+        y = ab.convert(x, "jax", device=device)
+    assert said(records[-1]) == said(explained)
+    np.testing.assert_array_equal(arrays.host(y), VALUES.reshape(3, 4)[:, ::2])
+
+
+@pytest.mark.xfail(strict=True, reason="an upload to JAX is copied twice more on the device")
+def test_an_upload_to_jax_is_one_copy():
+    ab.convert(VALUES, "jax", device="cuda:0")
+    loader.finish()
+    loader.calls()
+    ab.convert(VALUES, "jax", device="cuda:0").block_until_ready()
+    copies = {name: count for name, count in loader.calls().items() if "emcpy" in name}
+    assert sum(copies.values()) <= 2, copies

@@ -214,9 +214,8 @@ impl<'a, 'py> Container<'a, 'py> {
 /// not made at run time, only some dicts, tuples and the read-only mapping are containers.
 #[inline]
 fn may_be_one(value: &Bound<'_, PyAny>) -> bool {
-    const MAY_BE: std::ffi::c_ulong = ffi::Py_TPFLAGS_HEAPTYPE
-        | ffi::Py_TPFLAGS_DICT_SUBCLASS
-        | ffi::Py_TPFLAGS_TUPLE_SUBCLASS;
+    const MAY_BE: std::ffi::c_ulong =
+        ffi::Py_TPFLAGS_HEAPTYPE | ffi::Py_TPFLAGS_DICT_SUBCLASS | ffi::Py_TPFLAGS_TUPLE_SUBCLASS;
     // SAFETY: the thread is attached, and the class of an object that is alive is alive.
     let flags = unsafe { ffi::PyType_GetFlags(value.get_type_ptr()) };
     flags & MAY_BE != 0 || value.is_exact_instance_of::<PyMappingProxy>()

@@ -6,17 +6,25 @@ import numpy as np
 import pytest
 
 
+def sevens(x):
+    x.fill_(7)
+
+
+def add_one(c):
+    c["a"][0].add_(1)
+
+
 def test_what_torch_writes_to_a_copy_is_written_back():
     bridges.need("torch")
     o = np.zeros(4, "float32")
-    fill = ab.torch(lambda out: [out.fill_(7)] and None)
+    fill = ab.torch(sevens)
     fill(o[::-1])
     assert o.tolist() == [7] * 4
     swapped = np.zeros(3, ">f4")
     fill(swapped)
     assert swapped.tolist() == [7] * 3
     nested = {"a": [np.zeros((2, 3))[:, ::-1]]}
-    ab.torch(lambda c: [c["a"][0].add_(1)] and None)(nested)
+    ab.torch(add_one)(nested)
     assert nested["a"][0].tolist() == [[1] * 3] * 2
 
 
@@ -64,13 +72,13 @@ def test_a_declared_write_is_done_or_refused_before_the_call():
             fill(image, bad)
         assert str(raised.value).startswith(f"{fill.__qualname__}(): argument 'out': ")
     assert len(calls) == 2
-    with pytest.raises(ValueError, match="writes names 'x'"):
+    with pytest.raises(ValueError, match='writes names "x"'):
         ab.numpy(lambda a: a, writes="x")
 
 
 def test_an_argument_in_the_way_of_a_declared_copy_stays_as_it_is():
     bridges.need("torch")
     o = np.zeros(4, "float32")
-    ab.torch(lambda x: [x.fill_(7)] and None, copy=True)(o)
-    ab.torch(lambda x: [x.fill_(7)] and None, input_dtype="float64")(o)
+    ab.torch(sevens, copy=True)(o)
+    ab.torch(sevens, input_dtype="float64")(o)
     assert o.tolist() == [0] * 4

@@ -92,8 +92,12 @@ class Decorator:
     ``output_type``: the framework of the results.
     ``output_type="input"`` stands for the framework of the first array argument.
     ``input_dtype``: the dtype that arguments are cast to.
-    ``arrays``: the parameters that are converted. ``sliced``: the parameters that are sliced and
-    split together with the first array.
+    ``arrays``: the parameters that are converted. ``lead``: the parameter whose array gives the
+    result its dtype, and is sliced and split. By default it is the first array that can be an
+    image; arrays in containers come after the others. ``writes``: the parameters that the function
+    writes to. What it writes to a copy is written back, and an array that nobody can write to is
+    refused before the call. For PyTorch, which counts writes, this needs no declaration.
+    ``sliced``: the parameters that are sliced and split together with the lead.
     ``device``: "host", "cuda:1" or an index. ``gpu_id``: the accelerator to prefer; if the machine
     has none, the arrays stay on the host. ``copy``: True copies every argument, False shares memory
     or raises.
@@ -139,6 +143,8 @@ class Decorator:
         output_type: _Output | None = None,
         input_dtype: Any = None,
         arrays: str | Iterable[str] | None = None,
+        lead: str | None = None,
+        writes: str | Iterable[str] | None = None,
         sliced: str | Iterable[str] | None = None,
         device: Any = None,
         gpu_id: int | None = None,

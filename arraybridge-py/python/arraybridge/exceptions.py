@@ -23,6 +23,7 @@ __all__ = [
     "OomFallbackWarning",
     "ResultCollapsedError",
     "RoundedIntegersWarning",
+    "RustPanicError",
     "SharedImmutableMemoryWarning",
     "UnexpectedResultError",
     "UnknownFrameworkError",
@@ -35,8 +36,8 @@ class MemoryConversionError(Exception):
     """A conversion is not possible.
 
     ``source_type`` and ``target_type`` are the names of the frameworks. ``method`` is the step that
-    failed. ``reason`` is the reason, with a remedy. If the framework raised an exception, that
-    is the ``__cause__``.
+    failed. ``reason`` is the reason, with a remedy. ``place`` is the declared function and its
+    argument, or None. If the framework raised an exception, that is the ``__cause__``.
 
     >>> from arraybridge import MemoryConversionError
     >>> error = MemoryConversionError("torch", "jax", "dtype", "JAX has no int64")
@@ -44,17 +45,26 @@ class MemoryConversionError(Exception):
     'cannot convert from torch to jax: JAX has no int64'
     """
 
-    def __init__(self, source_type: str, target_type: str, method: str, reason: str) -> None:
-        super().__init__(source_type, target_type, method, reason)
+    def __init__(
+        self,
+        source_type: str,
+        target_type: str,
+        method: str,
+        reason: str,
+        place: str | None = None,
+    ) -> None:
+        super().__init__(source_type, target_type, method, reason, place)
         self.source_type = source_type
         self.target_type = target_type
         self.method = method
         self.reason = reason
+        self.place = place
 
     def __str__(self) -> str:
+        place = f"{self.place}: " if self.place else ""
         if self.source_type == self.target_type:
-            return f"cannot place the {self.target_type} array: {self.reason}"
-        return f"cannot convert from {self.source_type} to {self.target_type}: {self.reason}"
+            return f"{place}cannot place the {self.target_type} array: {self.reason}"
+        return f"{place}cannot convert from {self.source_type} to {self.target_type}: {self.reason}"
 
 
 class DeviceUnavailableError(MemoryConversionError):
@@ -140,6 +150,17 @@ class DeviceMemoryError(MemoryError):
     """
 
     memory_type: str | None = None
+
+
+class RustPanicError(RuntimeError):
+    """A Rust function panicked, which is a mistake in it.
+
+    The message names the function, the place in its source, and the reason.
+
+    >>> from arraybridge import RustPanicError
+    >>> issubclass(RustPanicError, RuntimeError)
+    True
+    """
 
 
 class AliasedArgumentError(ValueError):

@@ -4,7 +4,7 @@ use pyo3::prelude::*;
 
 use super::execute::Prepared;
 use super::plan::Route;
-use super::prepare::prepare_object;
+use super::prepare::{Reads, prepare_object};
 use super::request::Request;
 use super::slot::Slot;
 use super::trace;
@@ -35,7 +35,7 @@ pub(super) fn carry_out<'a, 'py: 'a>(
     Ok((result, plan.attempt(attempt).1))
 }
 
-/// Converts an object of no framework that has the methods of DLPack.
+/// Converts an object of no framework that is like an array.
 pub(super) fn convert_object<'py>(
     data: &Bound<'py, PyAny>,
     target: &'static Framework,
@@ -43,5 +43,6 @@ pub(super) fn convert_object<'py>(
 ) -> Result<Bound<'py, PyAny>> {
     let mut slot = Slot::default();
     let ends = Endpoints { source: MemoryType::Numpy.framework(), target };
-    carry_out(ends, || prepare_object(data, target, request, &mut slot)).map(|(array, _)| array)
+    carry_out(ends, || prepare_object(data, target, request, &mut slot, Reads::Now))
+        .map(|(array, _)| array)
 }

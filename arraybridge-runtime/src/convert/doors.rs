@@ -4,11 +4,9 @@ use pyo3::prelude::*;
 
 use super::carry_out::{carry_out, convert_object};
 use super::class::class_of;
-use super::foreign::exports;
-use super::likes::seen_as_array;
 use super::pair::Pair;
 use super::plan::Route;
-use super::prepare::{decide, prepare, prepare_object};
+use super::prepare::{Reads, decide, prepare, prepare_object};
 use super::record::Record;
 use super::registry::Converter;
 use super::request::{Asked, Request};
@@ -33,7 +31,7 @@ pub fn convert_to<'py>(
     request: &Request,
 ) -> Result<Bound<'py, PyAny>> {
     let Some(class) = detect::class_of(data) else {
-        return convert_foreign(data, target, request);
+        return convert_object(data, target, request);
     };
     if class.framework.memory_type == target.memory_type
         && request.is_plain()
@@ -43,21 +41,6 @@ pub fn convert_to<'py>(
     }
     let converter = registry::converter(class.framework.memory_type, target.memory_type);
     converter.convert(data, &class, request)
-}
-
-/// As [`convert_to`], for an object of no framework.
-#[cold]
-fn convert_foreign<'py>(
-    data: &Bound<'py, PyAny>,
-    target: &'static Framework,
-    request: &Request,
-) -> Result<Bound<'py, PyAny>> {
-    if !exports(data)
-        && let Some(array) = seen_as_array(data, target)?
-    {
-        return convert_to(&array, target, request);
-    }
-    convert_object(data, target, request)
 }
 
 impl Converter {
@@ -115,15 +98,9 @@ pub fn explain(
     let source = class.map_or(MemoryType::Numpy.framework(), |class| class.framework);
     let ends = Endpoints { source, target };
     let _context = ends.change_current().then(driver::keep_current);
-    if class.is_none()
-        && !exports(data)
-        && let Some(array) = seen_as_array(data, target)?
-    {
-        return explain(&array, target, request);
-    }
     let prepared = match &class {
         Some(class) => prepare(ends, &Asked { data, class, request }, &mut slot),
-        None => prepare_object(data, target, request, &mut slot),
+        None => prepare_object(data, target, request, &mut slot, Reads::Later),
     };
     let prepared = prepared.map_err(|error| ends.name_in(error))?;
     Ok(prepared.description().record(&prepared.plan, 0))

@@ -4,6 +4,7 @@ use pyo3::prelude::*;
 
 use super::plan::Why;
 use super::request::Request;
+use super::ways::way_out;
 use crate::framework::detect;
 use crate::framework::device::Device;
 use crate::framework::endpoints::Endpoints;
@@ -23,16 +24,15 @@ pub(super) fn class_name(data: &Bound<'_, PyAny>) -> String {
 pub(super) fn not_an_array(data: &Bound<'_, PyAny>, target: &'static str) -> Error {
     let titles = MemoryType::ALL.map(|name| name.framework().title).join(", ");
     let class = class_name(data);
-    let reason = format!(
-        "Unknown memory type: {class} is not an array of {titles}; wrap numbers, lists and scalars \
-         in numpy.asarray(..) first"
-    );
+    let way = way_out(data).unwrap_or("wrap numbers, lists and scalars in numpy.asarray(..) first");
+    let reason = format!("Unknown memory type: {class} is not an array of {titles}; {way}");
     Error::Conversion(Box::new(ConversionError {
         failure: Failure::Array,
         source: class.into(),
         target,
         method: "detect",
         reason,
+        place: None,
         cause: None,
     }))
 }
@@ -53,6 +53,7 @@ pub(super) fn not_seen(
         target: target.name,
         method: "detect",
         reason,
+        place: None,
         cause,
     }))
 }

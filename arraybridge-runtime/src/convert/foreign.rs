@@ -9,6 +9,7 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyType};
 
 use super::class::class_of;
+use super::likeness::{self, Likeness, likeness};
 use super::pin::pin;
 use super::slot::Opened;
 use super::source;
@@ -22,11 +23,13 @@ use crate::framework::shortcuts::{self, ShortCut};
 use crate::interpreter::error::{Error, Failure, Result, first_line};
 use crate::memory::source::Owner;
 
-/// Whether an object has the methods of the protocol.
-pub(super) fn exports(data: &Bound<'_, PyAny>) -> bool {
-    let py = data.py();
-    let has = |name| data.get_type().hasattr(name).unwrap_or(false);
-    has(pyo3::intern!(py, "__dlpack__")) && has(pyo3::intern!(py, "__dlpack_device__"))
+/// Where the memory of an exporter is, and the memory itself if it is on the host.
+pub(super) fn place_and_memory(data: &Bound<'_, PyAny>) -> Result<(DLDevice, Option<Opened>)> {
+    let place = place_of(data)?;
+    Ok(match device::of_memory(place) {
+        Device::Host => (place, Some(in_place(data, place, None)?)),
+        Device::Accelerator(_) => (place, None),
+    })
 }
 
 /// Describes device memory. It is not read, so the export is not ordered with any stream.
@@ -53,8 +56,8 @@ pub fn open_any(data: &Bound<'_, PyAny>, stream: usize) -> Result<Opened> {
     if detect::class_of(data).is_some() {
         return source::open_in_place(data, stream);
     }
-    if !exports(data) {
-        class_of(data)?;
+    if let Some(opened) = seen(data)? {
+        return Ok(opened);
     }
     let place = place_of(data)?;
     if device::is_cuda(place) {
@@ -62,6 +65,21 @@ pub fn open_any(data: &Bound<'_, PyAny>, stream: usize) -> Result<Opened> {
         return in_place(data, place, Some(stream as i64));
     }
     open_at(data, place)
+}
+
+/// The memory of an object that NumPy makes an array of, and that does not export it by DLPack; `None` for an
+/// exporter.
+fn seen(data: &Bound<'_, PyAny>) -> Result<Option<Opened>> {
+    match likeness(data) {
+        Likeness::None | Likeness::Instance => class_of(data).map(|_| None),
+        Likeness::Exporter { is_seen: false } => Ok(None),
+        Likeness::Exporter { is_seen: true } if place_and_memory(data).is_ok() => Ok(None),
+        _ => {
+            let seen = likeness::see(data, MemoryType::Numpy.framework())?;
+            let opened = seen.opened()?;
+            Ok(Some(Opened { private: opened.private || seen.made, ..opened }))
+        }
+    }
 }
 
 /// As [`open_any`], for a holder that may outlive the call.
@@ -84,8 +102,8 @@ pub fn open_on_host(data: &Bound<'_, PyAny>) -> Result<Opened> {
     if detect::class_of(data).is_some() {
         return source::open_host(data);
     }
-    if !exports(data) {
-        class_of(data)?;
+    if let Some(opened) = seen(data)? {
+        return Ok(opened);
     }
     open_at(data, place_of(data)?)
 }

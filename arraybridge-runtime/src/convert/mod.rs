@@ -11,6 +11,7 @@ pub mod record;
 pub mod trace;
 
 mod request;
+mod ways;
 
 mod errors;
 
@@ -19,9 +20,11 @@ mod gradient;
 mod pair;
 mod slot;
 
+mod libraries;
 mod numpy;
 
 mod import;
+mod likeness;
 mod pin;
 mod trials;
 
@@ -55,7 +58,9 @@ pub(crate) use errors::{copy_required, forbidden_copy, unknown_dtype};
 pub use execute::make_array;
 pub use foreign::{open_any, open_on_host, open_to_hold};
 pub use gradient::{expect_no_gradient, warn_if_detached};
-pub use likes::{as_array, as_numpy, is_like_array, scalar_as_array, seen_as_array};
+pub(crate) use libraries::meaning;
+pub use likeness::{as_numpy, is_buffer, is_like_array};
+pub use likes::{as_array, scalar_as_array, seen_as_array};
 pub use narrow::{Narrowing, convert_labelled, convert_narrowed, narrowed};
 pub use numpy::wrap_numpy;
 pub use pin::pin;

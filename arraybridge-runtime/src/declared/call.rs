@@ -116,6 +116,7 @@ impl<'a, 'py> Call<'a, 'py> {
                     true => result::wait(options.execution, &result)?,
                     false => result::compute(options.execution, &result)?,
                 }
+                fitted.write_back(definition, slots)?;
             }
             Ok(result)
         };
@@ -230,7 +231,8 @@ impl<'a, 'py> Call<'a, 'py> {
         result: Bound<'py, PyAny>,
         scope: ResultScope,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let result = result::finish(self, result, scope)?;
+        let result = result::finish(self, result, scope)
+            .map_err(|error| arguments::in_place(self.definition, "the result", error))?;
         // The policy may have cast it.
         result::compute(self.definition.options.execution, &result)?;
         let Some(contract) = &self.definition.options.contract else { return Ok(result) };

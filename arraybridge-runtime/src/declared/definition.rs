@@ -101,6 +101,10 @@ impl Definition {
             let text = "tiles is for functions that return their result";
             return Err(Error::Type(text.to_owned()));
         }
+        if !definition.options.writes.is_empty() && definition.kind != FunctionKind::Plain {
+            let text = "writes is for functions that return their result";
+            return Err(Error::Type(text.to_owned()));
+        }
         definition.passthrough = Passthrough::of(&definition);
         Ok((definition, signature))
     }

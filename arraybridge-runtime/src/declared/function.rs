@@ -1,5 +1,7 @@
 //! Declared functions as Python sees them.
 
+use std::cell::RefCell;
+
 use pyo3::exceptions::PyTypeError;
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::intern;
@@ -7,6 +9,7 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyTuple};
 
+use super::arguments;
 use super::attributes::set_attributes;
 use super::call::Call;
 use super::definition::{Binding, Definition, FunctionKind};
@@ -14,11 +17,12 @@ use super::passthrough::{self, Passthrough};
 use super::python_function;
 use super::result::ResultScope;
 use super::{names, steps};
+use crate::convert::record::Record;
 use crate::convert::trace;
 use crate::framework::spec::Framework;
 use crate::interpreter::error::{Result, first_line};
-use crate::interpreter::stack;
 use crate::interpreter::vectorcall::{self, vectorcall_class};
+use crate::interpreter::{park, stack};
 use crate::policy::Policy;
 
 /// A function that takes arrays of any framework and receives those of the framework that it is
@@ -108,6 +112,11 @@ impl Declared {
     }
 }
 
+thread_local! {
+    /// Of the calls of this thread that are traced, which array is the lead, where there was a choice.
+    static LEADS: RefCell<Vec<Option<String>>> = const { RefCell::new(Vec::new()) };
+}
+
 impl Declared {
     /// Records a call as a span of the traces, if there are any.
     #[inline]
@@ -116,14 +125,24 @@ impl Declared {
         call: impl FnOnce() -> PyResult<Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let Some(start) = trace::start() else { return call() };
+        LEADS.with_borrow_mut(|leads| leads.push(None));
         let result = call();
+        let lead = LEADS.with_borrow_mut(Vec::pop).flatten();
         let definition = &slf.get().definition;
         // The call of a generator or a coroutine only makes it.
         if definition.kind == FunctionKind::Plain {
             let error = result.as_ref().err().map(|error| first_line(slf.py(), error));
-            trace::push_span(slf.py(), definition.span(error), start);
+            let span = Record { via: lead.unwrap_or_default(), ..definition.span(error) };
+            trace::push_span(slf.py(), span, start);
         }
         result
+    }
+
+    /// Notes for the span of a call that is traced which array is the lead, if there was a choice.
+    #[cold]
+    pub(super) fn note_lead(call: &Call<'_, '_>) {
+        let choice = arguments::choice(&call.slots, call.definition);
+        LEADS.with_borrow_mut(|leads| leads.last_mut().map(|lead| *lead = choice));
     }
 
     /// Calls the function with arguments that may have to be converted.
@@ -146,6 +165,9 @@ impl Declared {
         let kwargs = kwargs.filter(|kwargs| !kwargs.is_empty());
         let mut call = Call::new(py, definition, args, kwargs, policy);
         call.find_arrays()?;
+        if trace::is_tracing() {
+            Declared::note_lead(&call);
+        }
         match (definition.kind, slice_by_slice) {
             (FunctionKind::Plain, false) => {
                 let result = call.called(slf, &call.slots, ResultScope::Call)?;
@@ -169,6 +191,7 @@ impl Declared {
         args: &Bound<'py, PyTuple>,
         kwargs: Option<&Bound<'py, PyDict>>,
     ) -> PyResult<Bound<'py, PyAny>> {
+        park::rather_than_end(slf.py());
         Declared::traced(slf, || Declared::call_generally(slf, args, kwargs))
     }
 

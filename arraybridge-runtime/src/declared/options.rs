@@ -36,6 +36,10 @@ pub struct Options {
     pub input_dtype: Option<DType>,
     /// The parameters whose arrays are converted; `None` for all of them.
     pub arrays: Option<Vec<String>>,
+    /// The parameter whose array is the lead, if the declaration says it.
+    pub lead: Option<String>,
+    /// The parameters whose arrays the function writes to.
+    pub writes: Vec<String>,
     /// The parameters that are sliced and split together with the first array.
     pub sliced: Vec<String>,
     /// The device that arguments are brought to.
@@ -79,6 +83,8 @@ const KNOWN: &[&str] = &[
     "output_type",
     "input_dtype",
     "arrays",
+    "lead",
+    "writes",
     "sliced",
     "device",
     "gpu_id",
@@ -134,6 +140,8 @@ impl Options {
             output: keywords.output_type(input)?,
             input_dtype: keywords.get("input_dtype")?.map(|d| names::dtype(&d)).transpose()?,
             arrays: keywords.parameters("arrays")?,
+            lead: keywords.name("lead")?,
+            writes: keywords.parameters("writes")?.unwrap_or_default(),
             sliced: keywords.parameters("sliced")?.unwrap_or_default(),
             device: keywords.device(input)?,
             copy: keywords.flag("copy")?,
@@ -162,7 +170,9 @@ impl Options {
 
     /// Whether the declaration names parameters, so that the function needs a signature.
     pub fn names_parameters(&self) -> bool {
-        self.arrays.is_some() || !(self.sliced.is_empty() && self.opened.is_empty())
+        self.arrays.is_some()
+            || self.lead.is_some()
+            || !(self.writes.is_empty() && self.sliced.is_empty() && self.opened.is_empty())
     }
 
     /// Whether arrays of the declared framework are passed on wherever they are.
@@ -303,6 +313,14 @@ impl<'py> Keywords<'_, 'py> {
             }
             value => Ok(value.map(Bound::unbind)),
         }
+    }
+
+    /// The name of one parameter.
+    fn name(&self, option: &str) -> Result<Option<String>> {
+        let Some(name) = self.get(option)? else { return Ok(None) };
+        name.extract()
+            .map(Some)
+            .map_err(|_| Error::Type(format!("{option} must be the name of a parameter")))
     }
 
     /// The names of parameters: one or several.

@@ -46,6 +46,8 @@ impl Passthrough {
         let is_simple = definition.kind == FunctionKind::Plain
             && options.accepts_own_arrays()
             && options.contract.is_none()
+            && options.lead.is_none()
+            && options.writes.is_empty()
             && !options.slice_by_slice
             && options.tiles.is_none()
             && is_input(options.execution)
@@ -87,6 +89,12 @@ fn dispatch<'py>(
             if !matches!(policy.conversion, Conversion::Force(_))
                 && let Some(checked) = check(py, definition, given)
             {
+                if trace::is_tracing() {
+                    let (args, kwargs) = given.packed(py)?;
+                    let mut call = Call::new(py, definition, &args, kwargs.as_ref(), policy);
+                    call.find_arrays()?;
+                    Declared::note_lead(&call);
+                }
                 return call_checked(py, definition, given, policy, checked);
             }
         }

@@ -84,7 +84,7 @@ fn finish_items<'py>(
                 Some(finish_array(call, item.clone(), class, is_first, scope)?)
             }
             None => match Container::of(item) {
-                Some(inner) if inner.is_dataclass() => None,
+                Some(inner) if inner.is_instance() => None,
                 Some(inner) => finish_items(call, &inner, scope, is_first, depth + 1)?,
                 None => finish_scalar(call, item, scope)?,
             },
@@ -134,7 +134,10 @@ fn finish_array<'py>(
     scope: ResultScope,
 ) -> Result<Bound<'py, PyAny>> {
     let lead_array = call.slots.first().map(|slot| &slot.value);
-    if is_first && !has_wanted_dtype(call.policy, lead_array, &array, class) {
+    if is_first
+        && !has_wanted_dtype(call.policy, lead_array, &array, class)
+        && !stays_as_it_is(call.policy, &array)?
+    {
         let lead = lead_of(call, scope);
         array = match policy::finish(&array, &lead, call.policy, &call.definition.name) {
             Err(error) if error.is_missing_dtype() => {
@@ -150,6 +153,16 @@ fn finish_array<'py>(
         }
         _ => Ok(array),
     }
+}
+
+/// Whether a result is an array of a subclass of NumPy's that has a mask or a unit, which a cast would lose. Only a
+/// dtype that was asked for is an error then.
+#[inline]
+fn stays_as_it_is(policy: Policy, array: &Bound<'_, PyAny>) -> Result<bool> {
+    Ok(numpy_array::is_array(array)
+        && !numpy_array::is_plain_array(array)
+        && !matches!(policy.conversion, Conversion::Force(_))
+        && convert::meaning(array)?.is_some())
 }
 
 /// Applies the policy to an array whose framework lacks the policy's dtype. The output framework may have

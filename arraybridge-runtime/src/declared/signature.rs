@@ -251,7 +251,11 @@ fn conversion_of<'py>(config: &Bound<'py, PyAny>) -> Result<Bound<'py, PyAny>> {
 /// Checks that the function has the parameters that the options name.
 fn check_names<'a>(options: &Options, names: impl Iterator<Item = &'a str> + Clone) -> Result<()> {
     let arrays = options.arrays.iter().flatten().map(|name| ("arrays", name));
-    for (option, name) in arrays.chain(options.sliced.iter().map(|name| ("sliced", name))) {
+    let lead = options.lead.iter().map(|name| ("lead", name));
+    let writes = options.writes.iter().map(|name| ("writes", name));
+    for (option, name) in
+        arrays.chain(lead).chain(writes).chain(options.sliced.iter().map(|name| ("sliced", name)))
+    {
         if !names.clone().any(|n| n == name) {
             let known: Vec<_> = names.collect();
             return Err(Error::Value(format!(

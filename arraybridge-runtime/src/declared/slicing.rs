@@ -4,7 +4,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyList;
 
 use super::Declared;
-use super::arguments::{ArgumentKey, ArgumentSlot, ArgumentSlots};
+use super::arguments::{ArgumentSlot, ArgumentSlots};
 use super::call::Call;
 use super::result::{self, ResultScope};
 use crate::interpreter::error::{Error, Result};
@@ -94,13 +94,7 @@ impl<'py> Call<'_, 'py> {
 
     /// Whether an array is cut together with the first one.
     pub fn is_sliced(&self, slot: &ArgumentSlot<'py>) -> bool {
-        let is_named = |name: &str| self.definition.options.sliced.iter().any(|n| n == name);
-        match &slot.key {
-            ArgumentKey::Positional(index) => {
-                self.definition.parameters.name_of(*index).is_some_and(is_named)
-            }
-            ArgumentKey::Keyword(name) => is_named(&name.to_string_lossy()),
-        }
+        slot.is_passed_for(self.definition, &self.definition.options.sliced)
     }
 }
 

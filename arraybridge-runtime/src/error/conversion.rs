@@ -59,6 +59,8 @@ pub struct ConversionError {
     pub method: &'static str,
     /// The reason, and what to do about it.
     pub reason: String,
+    /// The function and the argument, such as `register(): argument 'mask'`, if it is about one.
+    pub place: Option<String>,
     /// The Python exception that caused it.
     pub cause: Option<PyErr>,
 }

@@ -15,6 +15,8 @@ use crate::dlpack::exchange::Exchange;
 use crate::framework::generated::MemoryType;
 use crate::framework::shortcuts::{self, ShortCut};
 use crate::framework::spec::{Framework, Op};
+pub use crate::interpreter::classes::qualified_name;
+use crate::interpreter::park;
 
 /// What an object's class says about it.
 #[derive(Clone, Copy)]
@@ -109,6 +111,8 @@ pub fn framework_of_class(class: &Bound<'_, PyType>) -> Option<&'static Framewor
 
 #[cold]
 fn find(class: &Bound<'_, PyType>) -> Option<Class> {
+    // The first class that a thread sees is new to it.
+    park::rather_than_end(class.py());
     let address = class.as_ptr() as usize;
     if let Some(cached) = lock().get_or_insert_default().get(&address) {
         return cached.class;
@@ -170,13 +174,4 @@ pub fn name_of<'py>(py: Python<'py>, framework: &'static Framework) -> &'py Boun
         [const { PyOnceLock::new() }; MemoryType::COUNT];
     let make = || PyString::intern(py, framework.name).unbind();
     NAMES[framework.memory_type as usize].get_or_init(py, make).bind(py)
-}
-
-/// `module.qualname` of a class.
-pub fn qualified_name(class: &Bound<'_, PyAny>) -> Option<String> {
-    let py = class.py();
-    let module = class.getattr(pyo3::intern!(py, "__module__")).ok()?;
-    let name = class.getattr(pyo3::intern!(py, "__qualname__")).ok()?;
-    let module = module.cast::<PyString>().ok()?.to_str().ok()?.to_owned();
-    Some(format!("{module}.{}", name.cast::<PyString>().ok()?.to_str().ok()?))
 }

@@ -69,6 +69,7 @@ impl Framework {
             target,
             method,
             reason,
+            place: None,
             cause,
         }))
     }

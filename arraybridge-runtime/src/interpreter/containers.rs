@@ -1,25 +1,47 @@
-//! The containers whose arrays are converted: lists, tuples, dicts and dataclasses.
+//! The containers whose arrays are converted: lists, tuples, mappings, dataclasses and classes of attrs.
 
 use pyo3::ffi;
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList, PyString};
+use pyo3::types::{PyDict, PyList, PyMappingProxy, PyString, PyTuple, PyType};
 
-use super::tuples::{plain_tuple, rebuilt};
+use super::classes::{self, ClassCache};
+use super::tuples::{maker, rebuilt};
 
-#[derive(Clone, Copy, PartialEq, Eq)]
+/// How deep containers may be nested.
+pub const DEEPEST: usize = 64;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     List,
     Tuple,
     Dict,
-    Dataclass,
+    /// Another mapping, or a subclass of dict, whose methods are its own. It may have fields as well.
+    Mapping {
+        fields: Option<Fields>,
+    },
+    Instance(Fields),
 }
 
-/// A list, a dict, a plain or named tuple, or an instance of a dataclass. Subclasses of list and dict
-/// are not containers: nothing is known about how to make one.
+/// What says which attributes of an object are its fields.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fields {
+    Dataclass,
+    Attrs,
+}
+
+/// A list, a plain or named tuple, a mapping, or an instance of a dataclass or of a class of attrs. Subclasses of
+/// list are not containers: nothing is known about how to make one. Nor is what has a protocol of arrays.
 pub struct Container<'a, 'py> {
     value: &'a Bound<'py, PyAny>,
     kind: Kind,
+}
+
+/// Where an item is in its container.
+enum Place<'py> {
+    Index,
+    Key(Bound<'py, PyAny>),
+    Field(Bound<'py, PyString>),
 }
 
 impl<'a, 'py> Container<'a, 'py> {
@@ -30,14 +52,20 @@ impl<'a, 'py> Container<'a, 'py> {
             Kind::List
         } else if value.is_exact_instance_of::<PyDict>() {
             Kind::Dict
-        } else if plain_tuple(value).is_some() {
+        } else if value.is_exact_instance_of::<PyTuple>() {
             Kind::Tuple
-        } else if is_dataclass(value) {
-            Kind::Dataclass
-        } else {
+        } else if !may_be_one(value) {
             return None;
+        } else {
+            static KINDS: ClassCache<Option<Kind>> = ClassCache::new();
+            KINDS.get(&value.get_type(), examine)?
         };
         Some(Container { value, kind })
+    }
+
+    /// The object.
+    pub fn value(&self) -> &'a Bound<'py, PyAny> {
+        self.value
     }
 
     /// Whether it is a tuple.
@@ -50,31 +78,31 @@ impl<'a, 'py> Container<'a, 'py> {
         matches!(self.kind, Kind::List | Kind::Tuple)
     }
 
-    /// Whether it is an instance of a dataclass.
-    pub fn is_dataclass(&self) -> bool {
-        self.kind == Kind::Dataclass
+    /// Whether it is an object with fields, and not a mapping.
+    pub fn is_instance(&self) -> bool {
+        matches!(self.kind, Kind::Instance(_))
     }
 
-    /// Its elements, values or fields, in order.
+    /// Its elements, values and fields, in order.
     ///
     /// # Errors
     ///
-    /// What a property of a dataclass raises.
+    /// What a property of an object or a method of a mapping raises.
     pub fn items(&self) -> PyResult<Vec<Bound<'py, PyAny>>> {
         match self.kind {
-            Kind::List | Kind::Tuple => self.value.try_iter()?.collect(),
+            Kind::List => Ok(self.value.cast::<PyList>()?.iter().collect()),
+            Kind::Tuple => Ok(self.value.cast::<PyTuple>()?.iter().collect()),
             Kind::Dict => Ok(self.value.cast::<PyDict>()?.values().iter().collect()),
-            Kind::Dataclass => Ok(self.fields()?.into_iter().map(|(_, value)| value).collect()),
+            _ => Ok(self.places()?.into_iter().map(|(_, value)| value).collect()),
         }
     }
 
-    /// One like it with other items. An instance of a dataclass is copied, not initialised again.
+    /// One like it with other items. An object with fields is copied, not initialised again.
     ///
     /// # Errors
     ///
-    /// What a named tuple or a dataclass raises when it is made anew.
+    /// What the class raises when its object is made anew.
     pub fn with(&self, items: Vec<Bound<'py, PyAny>>) -> PyResult<Bound<'py, PyAny>> {
-        let py = self.value.py();
         match self.kind {
             Kind::List | Kind::Tuple => rebuilt(self.value, items),
             Kind::Dict => {
@@ -84,27 +112,95 @@ impl<'a, 'py> Container<'a, 'py> {
                 }
                 Ok(dict.into_any())
             }
-            Kind::Dataclass => {
-                let copy = py.import(intern!(py, "copy"))?.getattr(intern!(py, "copy"))?;
-                let copy = copy.call1((self.value,))?;
-                // The dataclass may be frozen.
-                let set = py.get_type::<PyAny>().getattr(intern!(py, "__setattr__"))?;
-                for ((name, before), item) in self.fields()?.into_iter().zip(items) {
-                    if !item.is(&before) {
+            Kind::Instance(_) => self.copied(&items),
+            // One that never changes is made of a dict.
+            Kind::Mapping { .. } => self.copied(&items).or_else(|error| {
+                let dict = PyDict::new(self.value.py());
+                for ((place, _), item) in self.places()?.into_iter().zip(&items) {
+                    match place {
+                        Place::Key(key) => dict.set_item(key, item)?,
+                        _ => return Err(error),
+                    }
+                }
+                self.value.get_type().call1((dict,)).map_err(|_| error)
+            }),
+        }
+    }
+
+    /// A copy of the object that gets the items that are others.
+    fn copied(&self, items: &[Bound<'py, PyAny>]) -> PyResult<Bound<'py, PyAny>> {
+        let py = self.value.py();
+        let copy = py.import(intern!(py, "copy"))?.getattr(intern!(py, "copy"))?;
+        let copy = copy.call1((self.value,))?;
+        // The object may be frozen.
+        let set = py.get_type::<PyAny>().getattr(intern!(py, "__setattr__"))?;
+        for ((place, before), item) in self.places()?.into_iter().zip(items) {
+            if item.is(&before) {
+                continue;
+            }
+            match place {
+                Place::Key(key) => {
+                    copy.set_item(&key, item)?;
+                    // A field of the same name, where the class does not set it too.
+                    if let (Kind::Mapping { fields: Some(_) }, Ok(name)) = (self.kind, key.cast())
+                        && copy.getattr_opt(name)?.is_some_and(|value| value.is(&before))
+                    {
                         set.call1((&copy, name, item))?;
                     }
                 }
-                Ok(copy)
+                Place::Field(name) => drop(set.call1((&copy, name, item))?),
+                Place::Index => {}
+            }
+        }
+        Ok(copy)
+    }
+
+    /// The items with their places.
+    fn places(&self) -> PyResult<Vec<(Place<'py>, Bound<'py, PyAny>)>> {
+        match self.kind {
+            Kind::List | Kind::Tuple => {
+                self.value.try_iter()?.map(|item| Ok((Place::Index, item?))).collect()
+            }
+            Kind::Dict | Kind::Mapping { fields: None } => self.entries(),
+            Kind::Mapping { fields: Some(fields) } => {
+                let mut found = self.entries()?;
+                let is_key = |name: &Bound<'py, PyString>| self.value.contains(name);
+                for (name, value) in self.fields(fields)? {
+                    if !is_key(&name)? {
+                        found.push((Place::Field(name), value));
+                    }
+                }
+                Ok(found)
+            }
+            Kind::Instance(fields) => {
+                let fields = self.fields(fields)?.into_iter();
+                Ok(fields.map(|(name, value)| (Place::Field(name), value)).collect())
             }
         }
     }
 
-    /// The fields of a dataclass that have a value.
-    fn fields(&self) -> PyResult<Vec<(Bound<'py, PyString>, Bound<'py, PyAny>)>> {
+    /// The keys and values of a mapping, as its own methods give them.
+    fn entries(&self) -> PyResult<Vec<(Place<'py>, Bound<'py, PyAny>)>> {
+        let pairs = self.value.call_method0(intern!(self.value.py(), "items"))?;
+        let pairs = pairs.try_iter()?.map(|pair| {
+            let (key, value): (Bound<'py, PyAny>, Bound<'py, PyAny>) = pair?.extract()?;
+            Ok((Place::Key(key), value))
+        });
+        pairs.collect()
+    }
+
+    /// The fields of an object that have a value.
+    fn fields(&self, fields: Fields) -> PyResult<Vec<(Bound<'py, PyString>, Bound<'py, PyAny>)>> {
         let py = self.value.py();
-        let fields = py.import(intern!(py, "dataclasses"))?.getattr(intern!(py, "fields"))?;
+        let fields = match fields {
+            Fields::Dataclass => {
+                let module = py.import(intern!(py, "dataclasses"))?;
+                module.call_method1(intern!(py, "fields"), (self.value,))?
+            }
+            Fields::Attrs => self.value.getattr(intern!(py, "__attrs_attrs__"))?,
+        };
         let mut found = Vec::new();
-        for field in fields.call1((self.value,))?.try_iter()? {
+        for field in fields.try_iter()? {
             let name = field?.getattr(intern!(py, "name"))?.cast_into::<PyString>()?;
             if let Some(value) = self.value.getattr_opt(&name)? {
                 found.push((name, value));
@@ -114,13 +210,43 @@ impl<'a, 'py> Container<'a, 'py> {
     }
 }
 
-/// Whether an object is an instance of a dataclass.
+/// Rules out numbers, text, functions and arrays without looking anything up: of the classes that are written in C and
+/// not made at run time, only some dicts, tuples and the read-only mapping are containers.
 #[inline]
-fn is_dataclass(value: &Bound<'_, PyAny>) -> bool {
-    let class = value.get_type();
-    // SAFETY: the thread is attached, and `class` is a type object that is alive here.
-    let flags = unsafe { ffi::PyType_GetFlags(class.as_type_ptr()) };
-    // Numbers, strings and None are ruled out without looking anything up.
-    flags & ffi::Py_TPFLAGS_HEAPTYPE != 0
-        && class.hasattr(intern!(value.py(), "__dataclass_fields__")).unwrap_or(false)
+fn may_be_one(value: &Bound<'_, PyAny>) -> bool {
+    const MAY_BE: std::ffi::c_ulong =
+        ffi::Py_TPFLAGS_HEAPTYPE | ffi::Py_TPFLAGS_DICT_SUBCLASS | ffi::Py_TPFLAGS_TUPLE_SUBCLASS;
+    // SAFETY: the thread is attached, and the class of an object that is alive is alive.
+    let flags = unsafe { ffi::PyType_GetFlags(value.get_type_ptr()) };
+    flags & MAY_BE != 0 || value.is_exact_instance_of::<PyMappingProxy>()
+}
+
+/// The kind of container that the objects of a class are.
+fn examine(class: &Bound<'_, PyType>) -> Option<Kind> {
+    /// Mappings that are in memory. Others may read a file for each value.
+    const MAPPINGS: [&str; 3] =
+        ["collections.UserDict", "builtins.mappingproxy", "flax.core.frozen_dict.FrozenDict"];
+    let py = class.py();
+    if classes::exports(class) || classes::has_numpy_protocol(class) {
+        return None;
+    }
+    let has = |name| class.hasattr(name).unwrap_or(false);
+    let fields = if has(intern!(py, "__dataclass_fields__")) {
+        Some(Fields::Dataclass)
+    } else if has(intern!(py, "__attrs_attrs__")) {
+        Some(Fields::Attrs)
+    } else {
+        None
+    };
+    let is_mapping = || {
+        let names = classes::names_of(class);
+        names.iter().any(|name| MAPPINGS.contains(&name.as_str()))
+    };
+    if class.is_subclass_of::<PyTuple>().unwrap_or(false) {
+        maker(class).is_some().then_some(Kind::Tuple)
+    } else if class.is_subclass_of::<PyDict>().unwrap_or(false) || is_mapping() {
+        Some(Kind::Mapping { fields })
+    } else {
+        fields.map(Kind::Instance)
+    }
 }

@@ -52,6 +52,12 @@ pub(crate) fn watch_finalization(py: Python<'_>) -> PyResult<()> {
     Ok(())
 }
 
+/// Whether the interpreter has started to finalize, if that was watched.
+#[cfg(target_os = "linux")]
+pub(super) fn is_finalizing() -> bool {
+    FINALIZING.load(Ordering::SeqCst)
+}
+
 impl From<Bound<'_, PyAny>> for DetachedRef {
     fn from(object: Bound<'_, PyAny>) -> DetachedRef {
         // SAFETY: a bound object's pointer is never null.

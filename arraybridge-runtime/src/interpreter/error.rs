@@ -37,7 +37,7 @@ pub(crate) fn attempt<T>(py: Python<'_>, result: PyResult<T>) -> Option<T> {
 /// An exception or warning class of the `arraybridge` package. They are defined in Python, in
 /// `arraybridge.exceptions`, so that every extension module raises the same classes. A program that embeds
 /// Python without the package gets built-in classes.
-fn class<'py>(py: Python<'py>, name: &'static str) -> Option<Bound<'py, PyType>> {
+pub(super) fn class<'py>(py: Python<'py>, name: &'static str) -> Option<Bound<'py, PyType>> {
     static MODULE: PyOnceLock<Option<Py<PyModule>>> = PyOnceLock::new();
     let module = MODULE
         .get_or_init(py, || py.import("arraybridge.exceptions").ok().map(Bound::unbind))
@@ -100,10 +100,14 @@ fn exception(py: Python<'_>, error: Error) -> PyErr {
 }
 
 fn conversion_error(py: Python<'_>, error: ConversionError) -> PyErr {
-    let ConversionError { failure, source, target, method, reason, cause } = error;
-    let text = || format!("cannot convert from {source} to {target}: {reason}");
+    let ConversionError { failure, source, target, method, reason, place, cause } = error;
+    let before = place.as_ref().map_or(String::new(), |place| format!("{place}: "));
+    let text = || format!("{before}cannot convert from {source} to {target}: {reason}");
     let raised = match (class(py, failure.class()), failure) {
-        (Some(class), _) => PyErr::from_type(class, (source, target, method, reason)),
+        (Some(class), _) => match place {
+            None => PyErr::from_type(class, (source, target, method, reason)),
+            Some(place) => PyErr::from_type(class, (source, target, method, reason, place)),
+        },
         (None, Failure::NotInstalled) => PyImportError::new_err(text()),
         (None, _) => PyRuntimeError::new_err(text()),
     };

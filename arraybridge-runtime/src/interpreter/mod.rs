@@ -1,6 +1,8 @@
 //! The Python interpreter: exceptions, calls without tuples, references that any thread may drop, bars for
-//! calls in many steps, interrupts, the room on the stack, and what a forked process inherits.
+//! calls in many steps, interrupts, the room on the stack, threads at the interpreter's end, and what a forked process
+//! inherits.
 
+pub mod classes;
 pub mod containers;
 pub mod context;
 pub mod detached;
@@ -8,6 +10,8 @@ pub mod error;
 pub mod fork;
 pub mod function_code;
 pub mod interrupt;
+pub mod panic;
+pub mod park;
 pub mod progress;
 pub mod stack;
 pub mod tuples;

@@ -1,23 +1,23 @@
 //! Tuples, named tuples and lists with new elements.
 
 use pyo3::prelude::*;
-use pyo3::types::{PyList, PyTuple};
+use pyo3::types::{PyList, PyTuple, PyType};
 
 /// The object as a tuple that can be built from elements: a plain one or a named one.
 pub fn plain_tuple<'a, 'py>(value: &'a Bound<'py, PyAny>) -> Option<&'a Bound<'py, PyTuple>> {
     let tuple = value.cast::<PyTuple>().ok()?;
-    let known = tuple.is_exact_instance_of::<PyTuple>() || maker(tuple).is_some();
+    let known = tuple.is_exact_instance_of::<PyTuple>() || maker(&tuple.get_type()).is_some();
     known.then_some(tuple)
 }
 
-/// The callable that builds a named tuple from an iterable: `_make`, or the class itself for those written
+/// The callable that builds a named tuple of a class from an iterable: `_make`, or the class itself for those written
 /// in C, such as `torch.return_types.max`.
-pub fn maker<'py>(tuple: &Bound<'py, PyTuple>) -> Option<Bound<'py, PyAny>> {
-    let (py, class) = (tuple.py(), tuple.get_type());
+pub fn maker<'py>(class: &Bound<'py, PyType>) -> Option<Bound<'py, PyAny>> {
+    let py = class.py();
     let make = class.getattr_opt(pyo3::intern!(py, "_make")).ok()?;
     make.or_else(|| {
         let structure = class.hasattr(pyo3::intern!(py, "n_sequence_fields")).unwrap_or(false);
-        structure.then(|| class.into_any())
+        structure.then(|| class.clone().into_any())
     })
 }
 
@@ -29,7 +29,7 @@ pub fn rebuilt<'py>(
     let py = like.py();
     let list = |elements| PyList::new(py, elements);
     match like.cast::<PyTuple>() {
-        Ok(tuple) => match maker(tuple) {
+        Ok(tuple) => match maker(&tuple.get_type()) {
             Some(make) => make.call1((list(elements)?,)),
             None => Ok(PyTuple::new(py, elements)?.into_any()),
         },

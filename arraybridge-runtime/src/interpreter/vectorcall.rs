@@ -2,16 +2,16 @@
 //!
 //! PyO3 does not support it for classes, so a class is set up when its first object is made.
 
-use std::any::Any;
 use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use pyo3::ffi;
-use pyo3::panic::PanicException;
 use pyo3::prelude::*;
 use pyo3::pyclass::PyClass;
 use pyo3::pyclass::boolean_struct::True;
 use pyo3::types::{PyDict, PyTuple};
+
+use super::{panic, park};
 
 /// A class whose objects support vectorcall. It cannot be subclassed. Implement it with
 /// `vectorcall_class!`.
@@ -88,6 +88,7 @@ impl<C: Vectorcall> Slot<C> {
 /// Sets up the class of its first object, before that is called.
 #[cfg(not(Py_LIMITED_API))]
 pub fn install<C: Vectorcall>(first: &Bound<'_, C>) {
+    panic::note_places();
     let contents = std::ptr::from_ref(first.get()) as usize - first.as_ptr() as usize;
     // SAFETY: the object keeps its class alive, which is a heap type, and the thread is attached. All objects
     // of the class have the same layout, so each has a slot at this offset, and a slot never changes.
@@ -131,6 +132,7 @@ pub unsafe fn serve<C: Vectorcall>(
     body: impl for<'py> FnOnce(&Bound<'py, C>, &Given<'_, 'py>) -> PyResult<Bound<'py, PyAny>>,
 ) -> *mut ffi::PyObject {
     let attached = |py: Python<'_>| {
+        park::rather_than_end(py);
         let call = || {
             // SAFETY: the callable is an object of the class, and Python passes the names as a tuple or as null.
             // It keeps all arguments alive during the call.
@@ -141,8 +143,11 @@ pub unsafe fn serve<C: Vectorcall>(
                 body(&object, &Given { args, nargsf, names })
             }
         };
-        let done = catch_unwind(AssertUnwindSafe(call))
-            .unwrap_or_else(|panic| Err(panic_exception(&*panic)));
+        let done = catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|panic| {
+            // SAFETY: the caller keeps the callable alive.
+            let callable = unsafe { Borrowed::from_ptr(py, callable) };
+            Err(panic::exception(&callable, &*panic))
+        });
         match done {
             Ok(result) => result.into_ptr(),
             Err(error) => {
@@ -153,14 +158,6 @@ pub unsafe fn serve<C: Vectorcall>(
     };
     // SAFETY: Python calls from an attached thread; PyO3 only has to take note of that.
     unsafe { Python::attach_unchecked(attached) }
-}
-
-/// A panic as the exception that PyO3 raises for it.
-#[cold]
-fn panic_exception(panic: &(dyn Any + Send)) -> PyErr {
-    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
-    let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
-    PanicException::new_err(text.unwrap_or_else(|| "panic from Rust code".to_owned()))
 }
 
 /// The arguments of a call, borrowed from the caller.

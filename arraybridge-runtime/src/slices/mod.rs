@@ -209,7 +209,7 @@ impl<'a, 'py> Results<'a, 'py> {
         let merged = self.columns.into_iter().map(Column::merge).collect::<Result<Vec<_>>>()?;
         let Some(tuple) = self.tuple else { return Ok(merged[0].clone()) };
         let elements = PyTuple::new(py, merged)?;
-        match tuples::maker(&tuple) {
+        match tuples::maker(&tuple.get_type()) {
             Some(make) => Ok(make.call1((elements,))?),
             None => Ok(elements.into_any()),
         }

@@ -72,10 +72,13 @@ def byte_order():
 
 
 def read_only():
-    x, y = np.ones(4), np.ones(4)
-    x.flags.writeable = y.flags.writeable = False
-    y.flags.writeable = True
-    return (x, "torch", {}), (y, "torch", {})
+    x = np.frombuffer(b"abcd", "uint8")
+    return (x, "torch", {}), (x, "torch", {"copy": False})
+
+
+def seen():
+    frame = pytest.importorskip("pandas").DataFrame({"a": [1, 2], "b": [0.5, 1.5]})
+    return (frame, "numpy", {}), (ab.convert(frame, "numpy"), "numpy", {})
 
 
 def cached_scalar():
@@ -134,6 +137,7 @@ CASES = {
     "Values": values,
     "Cast": cast,
     "Exported": exported,
+    "Seen": seen,
 }
 
 
@@ -212,7 +216,7 @@ def test_an_error_of_copy_false_has_the_remedy():
 
 
 def test_every_reason_has_a_remedy_and_every_remedy_is_tried_where_that_can_be_done():
-    assert len(REASONS) == 17 and REASONS.keys() == REMEDIES.keys()
+    assert len(REASONS) == 18 and REASONS.keys() == REMEDIES.keys()
     # The first two have tests of their own. On a CPU, nothing is copied for the others.
     others = {"Immutable", "Bools", "Memory", "Importer", "Refused"}
     assert REASONS.keys() - CASES.keys() == others

@@ -112,13 +112,13 @@ def members(tree):
             yield from members(value)
 
 
-def check_seen(name, tree, given, seen, depth=0):
+def check_seen(name, tree, given, seen):
     """Checks what a function of a framework got for an argument, or inside one."""
     if isinstance(tree, (dict, list, tuple)) and not isinstance(tree, Array):
         assert type(seen) is type(tree) and len(seen) == len(tree)
         for key in tree if isinstance(tree, dict) else range(len(tree)):
-            check_seen(name, tree[key], given[key], seen[key], depth + 1)
-    elif not isinstance(tree, Array) or tree.name == name or depth > 1:
+            check_seen(name, tree[key], given[key], seen[key])
+    elif not isinstance(tree, Array) or tree.name == name:
         assert seen is given
     elif bridges.has_dtype(name, tree.values.dtype.name):
         assert bridges.difference(name, seen, tree.values) is None

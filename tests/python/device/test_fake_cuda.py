@@ -421,8 +421,8 @@ def test_fake_cuda_a_failure_leaves_the_device_and_the_stream_as_they_were(run):
         assert cupy.cuda.get_current_stream().ptr == 0 and fake_cupy.current_device() == 0
         try:
             ext.device_panics()
-        except BaseException as error:
-            assert type(error).__name__ == "PanicException" and "on purpose" in str(error)
+        except Exception as error:
+            assert type(error).__name__ == "RustPanicError" and "on purpose" in str(error)
         else:
             raise SystemExit("no panic")
         assert cupy.cuda.get_current_stream().ptr == 0 and fake_cupy.current_device() == 0

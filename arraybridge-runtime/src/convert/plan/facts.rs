@@ -39,6 +39,26 @@ pub struct Facts {
 }
 
 impl Facts {
+    /// What is known of values that NumPy is going to read from a file.
+    pub(in crate::convert) fn of_file(dtype: DType, shape: &[usize]) -> Facts {
+        Facts {
+            dtype,
+            ndim: shape.len(),
+            empty: shape.contains(&0),
+            layout: Strides::Contiguous,
+            alignment: 16,
+            aligned: true,
+            whole_strides: true,
+            swapped: false,
+            read_only: false,
+            device_type: dlpark::ffi::DLDeviceType::CPU.0 as i32,
+            device: Device::Host,
+            access: Access::Seen,
+            private: true,
+            made: Some(Why::Seen),
+        }
+    }
+
     /// Whether NumPy and the kernels can read the elements where they are, one after the other.
     pub(super) fn is_readable(&self) -> bool {
         self.empty || (self.layout == Strides::Contiguous && self.aligned && !self.swapped)
@@ -72,6 +92,8 @@ pub enum Access {
     Detached,
     /// The DLPack methods of an object of no framework.
     Protocol,
+    /// The array that NumPy makes of an object of no framework.
+    Seen,
 }
 
 impl Access {
@@ -87,6 +109,7 @@ impl Access {
             Access::Framework => "array",
             Access::Detached => "detached array",
             Access::Protocol => "__dlpack__",
+            Access::Seen => "numpy.asarray",
         }
     }
 }

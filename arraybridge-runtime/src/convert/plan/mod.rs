@@ -204,7 +204,8 @@ impl Case<'_> {
         if import.read_only {
             return None;
         }
-        if facts.read_only && !source.immutable {
+        // copy=False says that the caller will not write.
+        if facts.read_only && !source.immutable && copy != Some(false) {
             return Some(Why::ReadOnly);
         }
         None

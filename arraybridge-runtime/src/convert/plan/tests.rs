@@ -84,8 +84,9 @@ fn aligned_contiguous_memory_is_shared_by_every_pair_but_numpy_s() {
 fn a_read_only_array_is_copied_into_a_framework_that_cannot_say_so() {
     let read_only = Facts { read_only: true, ..facts() };
     assert_eq!(route(Numpy, Torch, &read_only, None), Ok(Route::Copy(Why::ReadOnly)));
-    let refused = Err(Refusal::CopyRequired(Why::ReadOnly));
-    assert_eq!(route(Numpy, Torch, &read_only, Some(false)), refused);
+    assert_eq!(route(Numpy, Torch, &read_only, Some(true)), Ok(Route::Copy(Why::Requested)));
+    // The caller says that nobody writes to it.
+    assert_eq!(route(Numpy, Torch, &read_only, Some(false)), Ok(Route::Share));
     assert_eq!(route(Torch, Numpy, &read_only, None), Ok(Route::Share));
     assert_eq!(route(Jax, Torch, &read_only, None), Ok(Route::Share));
 }
@@ -483,10 +484,11 @@ proptest! {
                 prop_assert!(facts.alignment.is_multiple_of(import.align) && facts.aligned);
                 prop_assert!(!facts.swapped && framework.dtypes.contains(facts.dtype));
                 prop_assert!(copy != Some(true) || facts.private);
-                // Nobody can write through it who must not.
+                // Nobody can write through it who must not, unless the caller says that nobody will.
                 let immutable = framework.immutable || from.framework().immutable;
                 let guarded = import.read_only || immutable;
-                prop_assert!(!facts.read_only || facts.private || guarded);
+                let on_purpose = copy == Some(false);
+                prop_assert!(!facts.read_only || facts.private || guarded || on_purpose);
             }
             Ok(Route::Copy(_)) => prop_assert_ne!(copy, Some(false)),
             Ok(route) => prop_assert!(false, "{route:?} is not a route between frameworks"),

@@ -37,11 +37,13 @@ pub enum Why {
     Bools,
     /// An object of no framework exported a copy of its memory.
     Exported,
+    /// NumPy made an array of an object that is none, in other memory.
+    Seen,
 }
 
 impl Why {
     /// All reasons.
-    pub const ALL: [Why; 17] = [
+    pub const ALL: [Why; 18] = [
         Why::Requested,
         Why::Immutable,
         Why::Device,
@@ -59,6 +61,7 @@ impl Why {
         Why::Refused,
         Why::Bools,
         Why::Exported,
+        Why::Seen,
     ];
 
     /// What a user can do to avoid the copy.
@@ -73,7 +76,7 @@ impl Why {
             Why::Device => {
                 "make the array on the target's device, or convert it once and reuse the result"
             }
-            Why::Memory | Why::Importer | Why::Refused | Why::Exported => {
+            Why::Memory | Why::Importer | Why::Refused | Why::Exported | Why::Seen => {
                 "convert it once and reuse the result"
             }
             Why::Strides => {
@@ -91,9 +94,7 @@ impl Why {
             Why::ByteOrder => {
                 "store it in the machine's byte order: array.astype(array.dtype.newbyteorder(\"=\"))"
             }
-            Why::ReadOnly => {
-                "set array.flags.writeable = True, if the memory is yours and may be written to"
-            }
+            Why::ReadOnly => "pass copy=False, which shares the memory, and do not write to it",
             Why::CachedScalar => "give it an axis: tensorflow.reshape(tensor, [1])",
             Why::Dtype => {
                 "view it as an integer dtype of the same size, such as uint8, and convert that"
@@ -132,6 +133,7 @@ impl Why {
             Why::Refused => "the target refused to share the memory",
             Why::Bools => "Python code could write to the bools while the function reads them",
             Why::Exported => "the object exports a copy of its memory",
+            Why::Seen => "the object gives NumPy a copy of its values",
         }
     }
 }

@@ -1,37 +1,92 @@
 //! Conversions of objects of no framework.
 
+use dlpark::ffi::DLDevice;
 use pyo3::prelude::*;
 
 use super::decide::decide;
-use crate::convert::errors;
 use crate::convert::execute::Prepared;
-use crate::convert::foreign::{described_in_place, exports, in_place, open_at, place_of};
+use crate::convert::foreign::{described_in_place, open_at, place_and_memory};
+use crate::convert::likeness::{Likeness, likeness, see};
 use crate::convert::pair::Pair;
 use crate::convert::plan::{Access, Facts, Why};
 use crate::convert::request::Request;
 use crate::convert::slot::{Input, Opened, Slot};
+use crate::convert::{errors, libraries};
 use crate::framework::device::{self, Device, Placement};
 use crate::framework::endpoints::Endpoints;
 use crate::framework::generated::MemoryType;
 use crate::framework::spec::Framework;
 use crate::interpreter::error::{Error, Result};
 
-/// Finds out where the memory is and what it looks like, which does not read it, and makes the plan.
-/// The object counts as one of NumPy's: that is what it can be seen as on the host.
+/// When an object is read that reads a file for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::convert) enum Reads {
+    /// Now: the conversion follows.
+    Now,
+    /// Not yet: only what is going to be done is asked for.
+    Later,
+}
+
+/// Finds out what an object of no framework is like, and makes the plan. It counts as one of NumPy's: that is what
+/// it can be seen as on the host.
 pub(in crate::convert) fn prepare_object<'a, 'py>(
     data: &'a Bound<'py, PyAny>,
     target: &'static Framework,
     request: &Request,
     slot: &'a mut Slot,
+    reads: Reads,
 ) -> Result<Prepared<'a, 'py>> {
-    if !exports(data) {
-        return Err(errors::not_an_array(data, target.name));
-    }
     let pair = || Pair::of(data.py(), Endpoints { source: MemoryType::Numpy.framework(), target });
-    let place = place_of(data)?;
-    let opened = match device::of_memory(place) {
-        Device::Host => in_place(data, place, None)?,
-        here => match described_in_place(data, place) {
+    match likeness(data) {
+        Likeness::None | Likeness::Instance => return Err(errors::not_an_array(data, target.name)),
+        Likeness::Exporter { is_seen } => match place_and_memory(data) {
+            Ok((place, opened)) => {
+                return prepare_exporter(data, (place, opened), pair, request, slot);
+            }
+            // What does not hand out its memory may still give NumPy its values.
+            Err(Error::Conversion(error)) if is_seen => {
+                let seen = see(data, target).map_err(|mut seen| {
+                    if let Error::Conversion(seen) = &mut seen {
+                        seen.reason = format!("{}; {}", error.reason, seen.reason);
+                    }
+                    seen
+                })?;
+                slot.set(seen.opened()?);
+                slot.made = seen.made.then_some(Why::Seen);
+            }
+            Err(error) => return Err(error),
+        },
+        Likeness::Lazy | Likeness::Seen | Likeness::Buffer => {
+            if reads == Reads::Later
+                && let Some((dtype, shape)) = libraries::described(data)
+            {
+                let facts = Facts::of_file(dtype, &shape);
+                slot.described = Some((dtype, shape.as_slice().into()));
+                slot.access = Access::Seen;
+                let input = Input::Array(data.clone());
+                return decide(pair()?, input, slot, &facts, request);
+            }
+            let seen = see(data, target)?;
+            slot.set(seen.opened()?);
+            slot.made = seen.made.then_some(Why::Seen);
+        }
+    }
+    slot.access = Access::Seen;
+    let facts = slot.facts();
+    decide(pair()?, Input::Memory(None), slot, &facts, request)
+}
+
+/// Makes the plan for the memory of an exporter, which is not read.
+fn prepare_exporter<'a, 'py>(
+    data: &'a Bound<'py, PyAny>,
+    (place, opened): (DLDevice, Option<Opened>),
+    pair: impl Fn() -> Result<Pair<'py>>,
+    request: &Request,
+    slot: &'a mut Slot,
+) -> Result<Prepared<'a, 'py>> {
+    let opened = match (opened, device::of_memory(place)) {
+        (Some(opened), _) => opened,
+        (None, here) => match described_in_place(data, place) {
             Ok(described) => {
                 let facts = Facts { device: here, access: Access::Protocol, ..described.facts() };
                 let view = described.source.view();

@@ -3,9 +3,10 @@
 use pyo3::prelude::*;
 
 use super::reader::Reader;
-use crate::convert::errors;
+use crate::convert::{errors, libraries};
 use crate::framework::spec::{DType, ReasonRole};
 use crate::interpreter::error::Result;
+use crate::memory::numpy_array;
 
 /// An array that the guards let through.
 pub(in crate::convert) struct Guarded<'py> {
@@ -26,6 +27,12 @@ impl<'py> Reader<'py> {
         let Some(dtype) = self.loaded.dtype(data) else {
             return Err(errors::unknown_dtype(self.loaded, data));
         };
+        if numpy_array::is_array(data)
+            && !numpy_array::is_plain_array(data)
+            && let Some(meaning) = libraries::meaning(data)?
+        {
+            return Err(errors::refused(self.loaded.framework, &meaning, data));
+        }
         let (given, mut data, mut detached) = (data, data.clone(), false);
         for guard in self.loaded.framework.guards {
             let holds = || guard.holds(self.loaded, &data);

@@ -91,6 +91,10 @@ impl<'py> Reader<'py> {
             && framework.guards.is_empty()
             && let Some(array) = numpy_array::array(data)
         {
+            // A subclass may mean more than its elements.
+            if !class.own {
+                return None;
+            }
             slot.access = Access::NumpyArray;
             return numpy_array::describe_in_slot(array, &mut slot.memory);
         }

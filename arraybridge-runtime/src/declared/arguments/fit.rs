@@ -1,10 +1,13 @@
 //! Converts the arrays of a call to the declared framework and to one device.
 
+use std::collections::HashMap;
+
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
 use super::rebuild::rebuild;
-use super::{ArgumentKey, ArgumentSlot, ArgumentSlots, ArrayVersions};
+use super::written::{self, Copied};
+use super::{ArgumentKey, ArgumentSlot, ArgumentSlots, ArrayVersions, leaves, names};
 use crate::convert::plan::Route;
 use crate::convert::{self, Request, trace};
 use crate::cuda::driver;
@@ -40,6 +43,8 @@ pub struct FittedArguments<'py> {
     pub versions: ArrayVersions<'py>,
     /// The accelerator of the call, if there was a choice.
     pub device: Option<Device>,
+    /// Copies that the function receives and could write to.
+    copies: Vec<Copied<'py>>,
 }
 
 impl<'py> FittedArguments<'py> {
@@ -50,7 +55,7 @@ impl<'py> FittedArguments<'py> {
             ArgumentKey::Keyword(name) => self.kwargs.as_ref()?.get_item(name).ok()?,
         }?;
         match slot.element {
-            Some(element) => Container::of(&argument)?.items().ok()?.into_iter().nth(element),
+            Some(element) => leaves::leaf(&Container::of(&argument)?, element),
             None => Some(argument),
         }
     }
@@ -62,7 +67,29 @@ impl<'py> FittedArguments<'py> {
     ) -> FittedArguments<'py> {
         let (args, kwargs) = (args.clone(), kwargs.cloned());
         let versions = ArrayVersions::default();
-        FittedArguments { args, kwargs, must_wait: false, versions, device: None }
+        FittedArguments {
+            args,
+            kwargs,
+            must_wait: false,
+            versions,
+            device: None,
+            copies: Vec::new(),
+        }
+    }
+
+    /// Gives the caller's arrays what the function has written to copies of them.
+    ///
+    /// # Errors
+    ///
+    /// As [`Copied::write_back`].
+    #[inline]
+    pub fn write_back(&self, definition: &Definition, slots: &ArgumentSlots<'py>) -> Result<()> {
+        let target = definition.options.input;
+        self.copies.iter().try_for_each(|copied| {
+            let key = &slots[copied.index].key;
+            let written = copied.write_back(definition, target, slots);
+            written.map_err(|error| names::in_argument(definition, key, error))
+        })
     }
 }
 
@@ -82,6 +109,7 @@ pub fn fit<'py>(
     let options = &definition.options;
     let mut fitted = FittedArguments::unchanged(args, kwargs);
     let target = destination.map_or(options.input, |destination| destination.framework);
+    written::check(definition, target, slots)?;
     let fits = options.accepts_own_arrays()
         && trace::or_always_copy(args.py(), options.copy) != Some(true)
         && destination.is_none()
@@ -110,14 +138,52 @@ pub fn fit<'py>(
         fitted.device = Some(device);
     }
     let fitter = Fitter { loaded, definition, placement };
-    let mut replaced = Vec::new();
+    let mut replaced: Vec<(usize, Bound<'py, PyAny>)> = Vec::new();
+    let mut done = Repeated::default();
     for (index, slot) in slots.iter().enumerate() {
-        replaced.extend(fitter.fit_slot(slot, &mut fitted)?.map(|value| (index, value)));
+        // The same array stays the same array.
+        let value = match done.first(slots, index) {
+            Some(first) => {
+                let same = replaced.iter().find(|(index, _)| *index == first);
+                same.map(|(_, value)| value.clone())
+            }
+            None => fitter
+                .fit_slot(index, slot, &mut fitted)
+                .map_err(|error| names::in_argument(definition, &slot.key, error))?,
+        };
+        replaced.extend(value.map(|value| (index, value)));
     }
     if !replaced.is_empty() {
         rebuild(&mut fitted, slots, replaced)?;
     }
     Ok(fitted)
+}
+
+/// Finds arrays that are among the arguments more than once.
+#[derive(Default)]
+struct Repeated {
+    /// The indexes of the arrays by their addresses, where there are many.
+    known: HashMap<usize, usize>,
+}
+
+impl Repeated {
+    /// Few enough to compare each with each.
+    const FEW: usize = 16;
+
+    /// The index of an earlier slot with the same array for the same use.
+    fn first(&mut self, slots: &ArgumentSlots<'_>, index: usize) -> Option<usize> {
+        let slot = &slots[index];
+        let is_same = |other: &ArgumentSlot<'_>| {
+            other.value.is(&slot.value)
+                && other.usage == slot.usage
+                && other.is_part == slot.is_part
+        };
+        if slots.len() <= Self::FEW {
+            return slots[..index].iter().position(is_same);
+        }
+        let first = *self.known.entry(slot.value.as_ptr() as usize).or_insert(index);
+        (first < index && is_same(&slots[first])).then_some(first)
+    }
 }
 
 /// The one device of a call: what the declaration says, else where the lead is, else the current one of the
@@ -191,6 +257,7 @@ impl<'py> Fitter<'_, 'py> {
     /// What the function receives for an array; `None` if that is what the caller passed.
     fn fit_slot(
         &self,
+        index: usize,
         slot: &ArgumentSlot<'py>,
         fitted: &mut FittedArguments<'py>,
     ) -> Result<Option<Bound<'py, PyAny>>> {
@@ -210,6 +277,9 @@ impl<'py> Fitter<'_, 'py> {
             fitted.must_wait |= is_shared && target.ready.is_some() && may_change;
             (Some(value), is_shared)
         };
+        if let Some(copy) = value.as_ref().filter(|_| !is_shared) {
+            fitted.copies.extend(Copied::new(self.definition, target, (index, slot), copy));
+        }
         let value = value.or_else(|| slot.is_part.then(|| slot.value.clone()));
         if is_shared && self.definition.options.retries() && slot.is_plain() {
             fitted.versions.record(target, value.as_ref().unwrap_or(&slot.value));

@@ -2,24 +2,29 @@
 //! declared for by [`fit`].
 
 mod fit;
+mod lead;
+mod leaves;
+mod names;
 mod rebuild;
 mod versions;
+mod written;
 
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString, PyTuple};
 use smallvec::SmallVec;
 
 use super::definition::Definition;
-use super::options::Options;
 use super::signature::ArrayUsage;
 use crate::convert;
 use crate::framework::detect::{self, Class, Role};
 use crate::framework::loaded;
 use crate::framework::spec::Framework;
 use crate::interpreter::containers::Container;
-use crate::interpreter::error::{Error, Result};
+use crate::interpreter::error::{Error, Failure, Result};
 
 pub use fit::{Destination, FittedArguments, call_placement, fit};
+pub use lead::choice;
+pub use names::in_place;
 pub use versions::{ArrayVersions, UnboundVersions, has_changed, version};
 
 /// Which argument an array is, or is an element of.
@@ -47,7 +52,7 @@ impl ArgumentKey<'_> {
 pub struct ArgumentSlot<'py> {
     /// The argument.
     pub key: ArgumentKey<'py>,
-    /// The array's index in the argument, if that is a container.
+    /// The array's index among all that the argument holds, at any depth, if that is a container.
     element: Option<usize>,
     /// The argument's index in the signature.
     order: usize,
@@ -97,14 +102,14 @@ impl UnboundSlot {
     }
 }
 
-/// The arrays of a call, in the order of the signature.
+/// The arrays of a call: first the lead, then the others in the order of the signature.
 pub type ArgumentSlots<'py> = SmallVec<[ArgumentSlot<'py>; 4]>;
 
 /// Finds the arrays that the declaration is concerned with. Of what is only like an array, NumPy makes one.
 ///
 /// # Errors
 ///
-/// As [`convert::seen_as_array`].
+/// As [`convert::seen_as_array`]; [`Error::Type`] for containers that are nested too deep.
 pub fn find<'py>(
     slots: &mut ArgumentSlots<'py>,
     definition: &Definition,
@@ -112,23 +117,28 @@ pub fn find<'py>(
     kwargs: Option<&Bound<'py, PyDict>>,
 ) -> Result<()> {
     let parameters = &definition.parameters;
-    let options = &definition.options;
+    let mut finder = Finder { slots, definition, seen: Vec::new() };
     for (index, value) in args.iter_borrowed().enumerate() {
         let (usage, order) = parameters.positional(index);
         if usage != ArrayUsage::Ignored {
             let key = ArgumentKey::Positional(index);
-            find_in(slots, options, key, usage, order, value.to_owned())?;
+            finder.find_in(Argument { key, usage, order }, value.to_owned())?;
         }
     }
-    let Some(kwargs) = kwargs.filter(|kwargs| !kwargs.is_empty()) else { return Ok(()) };
-    for (name, value) in kwargs {
-        let Ok(name) = name.cast_into::<PyString>() else { continue };
-        let (usage, order) = parameters.keyword(&name.to_string_lossy());
-        if usage != ArrayUsage::Ignored {
-            find_in(slots, options, ArgumentKey::Keyword(name), usage, order, value)?;
+    if let Some(kwargs) = kwargs.filter(|kwargs| !kwargs.is_empty()) {
+        for (name, value) in kwargs {
+            let Ok(name) = name.cast_into::<PyString>() else { continue };
+            let (usage, order) = parameters.keyword(&name.to_string_lossy());
+            if usage != ArrayUsage::Ignored {
+                finder
+                    .find_in(Argument { key: ArgumentKey::Keyword(name), usage, order }, value)?;
+            }
         }
+        slots.sort_by_key(|slot| slot.order);
     }
-    slots.sort_by_key(|slot| slot.order);
+    if slots.len() > 1 {
+        lead::put_first(slots, definition);
+    }
     Ok(())
 }
 
@@ -142,76 +152,150 @@ pub fn find_sent<'py>(
     definition: &Definition,
     value: &Bound<'py, PyAny>,
 ) -> Result<ArgumentSlots<'py>> {
-    let (mut slots, options) = (ArgumentSlots::new(), &definition.options);
-    if options.arrays.is_none() {
+    let mut slots = ArgumentSlots::new();
+    if definition.options.arrays.is_none() {
         let (key, usage) = (ArgumentKey::Positional(0), ArrayUsage::Converted);
-        find_in(&mut slots, options, key, usage, 0, value.clone())?;
+        let mut finder = Finder { slots: &mut slots, definition, seen: Vec::new() };
+        finder.find_in(Argument { key, usage, order: 0 }, value.clone())?;
     }
     Ok(slots)
 }
 
-/// Adds the array that an argument is, or the arrays that it contains.
-#[inline]
-fn find_in<'py>(
-    slots: &mut ArgumentSlots<'py>,
-    options: &Options,
+/// An argument that the declaration is concerned with.
+#[derive(Clone)]
+struct Argument<'py> {
     key: ArgumentKey<'py>,
     usage: ArrayUsage,
     order: usize,
-    value: Bound<'py, PyAny>,
-) -> Result<()> {
-    if let Some(class) = detect::class_of(&value) {
-        let (element, is_part) = (None, false);
-        slots.push(ArgumentSlot { key, element, order, value, class, is_part, usage });
-        return Ok(());
-    }
-    let Some(container) = Container::of(&value) else {
-        let slot = seen(options, key, None, order, value, usage)?;
-        slots.extend(slot);
-        return Ok(());
-    };
-    let before = slots.len();
-    // What cannot be read is passed on as it is.
-    for (index, value) in container.items().unwrap_or_default().into_iter().enumerate() {
-        let (key, element, is_part) = (key.clone(), Some(index), false);
-        match detect::class_of(&value) {
-            Some(class) => {
-                slots.push(ArgumentSlot { key, element, order, value, class, is_part, usage });
-            }
-            None => slots.extend(seen(options, key, element, order, value, usage)?),
-        }
-    }
-    // The declaration says that this is an array.
-    let is_array = container.is_sequence() && usage == ArrayUsage::Converted;
-    if is_array && options.arrays.is_some() && slots.len() == before && !value.is_empty()? {
-        let value = convert::as_numpy(&value, options.input)?;
-        slots.extend(made(key, None, order, value, usage));
-    }
-    Ok(())
 }
 
-/// The array that an object of no framework is like, if it is like one and the function does not open it
-/// itself.
-#[inline]
-fn seen<'py>(
-    options: &Options,
-    key: ArgumentKey<'py>,
-    element: Option<usize>,
-    order: usize,
-    value: Bound<'py, PyAny>,
-    usage: ArrayUsage,
-) -> Result<Option<ArgumentSlot<'py>>> {
-    if usage.is_opened() || !convert::is_like_array(&value) {
-        return Ok(None);
-    }
-    let array = convert::seen_as_array(&value, options.input).map_err(|mut error| {
-        if let Error::Conversion(error) = &mut error {
-            let way = "; if the function takes it as it is, list the other parameters in arrays=";
-            error.reason.push_str(way);
+/// Finds the arrays among the arguments of one call.
+struct Finder<'a, 'py> {
+    slots: &'a mut ArgumentSlots<'py>,
+    definition: &'a Definition,
+    /// Objects that are like arrays, and what was made of them. The same object stays the same array.
+    seen: Vec<(Bound<'py, PyAny>, Bound<'py, PyAny>)>,
+}
+
+impl<'py> Finder<'_, 'py> {
+    /// Adds the array that an argument is, or the arrays that it contains.
+    #[inline]
+    fn find_in(&mut self, argument: Argument<'py>, value: Bound<'py, PyAny>) -> Result<()> {
+        if let Some(class) = detect::class_of(&value) {
+            let Argument { key, usage, order } = argument;
+            let (element, is_part) = (None, false);
+            self.slots.push(ArgumentSlot { key, element, order, value, class, is_part, usage });
+            return Ok(());
         }
-        error
-    })?;
-    Ok(array.and_then(|array| made(key, element, order, array, usage)))
+        match Container::of(&value) {
+            None => self.add_seen(&argument, None, value),
+            Some(container) => self.find_within(&argument, &container),
+        }
+    }
+
+    /// Adds the arrays that a container holds.
+    fn find_within(
+        &mut self,
+        argument: &Argument<'py>,
+        container: &Container<'_, 'py>,
+    ) -> Result<()> {
+        let (before, options) = (self.slots.len(), &self.definition.options);
+        let walked = leaves::walk(container, &mut |element, value| {
+            let Some(class) = detect::class_of(&value) else {
+                return self.add_seen(argument, Some(element), value);
+            };
+            let Argument { key, usage, order } = argument.clone();
+            let (element, is_part) = (Some(element), false);
+            self.slots.push(ArgumentSlot { key, element, order, value, class, is_part, usage });
+            Ok(())
+        });
+        walked.map_err(|error| match error {
+            Error::Type(text) => {
+                let argument = names::of_argument(self.definition, &argument.key);
+                Error::Type(format!("{argument}: {text}"))
+            }
+            error => error,
+        })?;
+        // The declaration says that this is an array.
+        let Argument { key, usage, order } = argument;
+        let is_array = container.is_sequence() && *usage == ArrayUsage::Converted;
+        let value = container.value();
+        if is_array
+            && options.arrays.is_some()
+            && self.slots.len() == before
+            && !value.is_empty()?
+        {
+            let array = convert::as_numpy(value, options.input)
+                .map_err(|error| self.named(argument, error))?;
+            self.slots.extend(made(key.clone(), None, *order, array, *usage));
+        }
+        Ok(())
+    }
+
+    /// Adds the array that an object of no framework is like, if it is like one and the function does not open it
+    /// itself.
+    #[inline]
+    fn add_seen(
+        &mut self,
+        argument: &Argument<'py>,
+        element: Option<usize>,
+        value: Bound<'py, PyAny>,
+    ) -> Result<()> {
+        if argument.usage.is_opened() || !convert::is_like_array(&value) {
+            return Ok(());
+        }
+        self.add_array_like(argument, element, value)
+    }
+
+    #[cold]
+    fn add_array_like(
+        &mut self,
+        argument: &Argument<'py>,
+        element: Option<usize>,
+        value: Bound<'py, PyAny>,
+    ) -> Result<()> {
+        let options = &self.definition.options;
+        let known = self.seen.iter().find(|(object, _)| object.is(&value));
+        let array = match known.map(|(_, array)| array.clone()) {
+            Some(array) => array,
+            None => match convert::seen_as_array(&value, options.input, self.copy_of(argument)) {
+                Ok(Some(array)) => {
+                    self.seen.push((value, array.clone()));
+                    array
+                }
+                Ok(None) => return Ok(()),
+                // What a buffer has in it need not be numbers.
+                Err(Error::Conversion(error))
+                    if error.failure == Failure::Array && convert::is_buffer(&value) =>
+                {
+                    return Ok(());
+                }
+                Err(mut error) => {
+                    if let Error::Conversion(error) = &mut error
+                        && error.failure != Failure::Copy
+                    {
+                        let way = "; if the function takes it as it is, list the other parameters in arrays=";
+                        error.reason.push_str(way);
+                    }
+                    return Err(self.named(argument, error));
+                }
+            },
+        };
+        let Argument { key, usage, order } = argument.clone();
+        self.slots.extend(made(key, element, order, array, usage));
+        Ok(())
+    }
+
+    /// Whether the array of an object may be a copy. One that is written to may not.
+    fn copy_of(&self, argument: &Argument<'py>) -> Option<bool> {
+        let options = &self.definition.options;
+        let is_written = names::is_among(self.definition, &argument.key, &options.writes);
+        if is_written { Some(false) } else { options.copy }
+    }
+
+    fn named(&self, argument: &Argument<'py>, error: Error) -> Error {
+        names::in_argument(self.definition, &argument.key, error)
+    }
 }
 
 /// An array that was made of an argument, and takes its place.
@@ -236,6 +320,11 @@ impl<'py> ArgumentSlot<'py> {
     /// Whether it is this argument, or its element of this index.
     pub fn is_at(&self, key: &ArgumentKey<'_>, element: Option<usize>) -> bool {
         self.key.is(key) && self.element == element
+    }
+
+    /// Whether it is, or is in, the argument for one of some parameters.
+    pub fn is_passed_for(&self, definition: &Definition, parameters: &[String]) -> bool {
+        names::is_among(definition, &self.key, parameters)
     }
 
     /// Whether the function opens the array itself, and writes to it.

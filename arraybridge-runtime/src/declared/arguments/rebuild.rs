@@ -3,12 +3,12 @@
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
-use super::{ArgumentKey, ArgumentSlots, FittedArguments};
+use super::{ArgumentKey, ArgumentSlots, FittedArguments, leaves};
 use crate::interpreter::containers::Container;
 use crate::interpreter::error::Result;
 
-/// Replaces arrays by converted ones, given with the indices of their slots in ascending order. The
-/// caller's own containers are not changed.
+/// Replaces arrays by converted ones, given with the indices of their slots. The caller's own containers are not
+/// changed.
 ///
 /// # Errors
 ///
@@ -16,11 +16,22 @@ use crate::interpreter::error::Result;
 pub(super) fn rebuild<'py>(
     fitted: &mut FittedArguments<'py>,
     slots: &ArgumentSlots<'py>,
-    replaced: Vec<(usize, Bound<'py, PyAny>)>,
+    mut replaced: Vec<(usize, Bound<'py, PyAny>)>,
 ) -> Result<()> {
     let py = fitted.args.py();
     let mut args: Vec<Bound<'py, PyAny>> = fitted.args.iter().collect();
     let kwargs = fitted.kwargs.as_ref().map(|kwargs| kwargs.copy()).transpose()?;
+    // Those of one container follow one another, also where the lead is among them.
+    if slots.iter().any(|slot| slot.element.is_some()) {
+        replaced.sort_by_key(|(index, _)| {
+            let slot = &slots[*index];
+            let name = match &slot.key {
+                ArgumentKey::Positional(position) => *position,
+                ArgumentKey::Keyword(name) => name.as_ptr() as usize,
+            };
+            (slot.order, name, slot.element)
+        });
+    }
     let mut replaced = replaced.into_iter().peekable();
     while let Some((index, value)) = replaced.next() {
         let slot = &slots[index];
@@ -35,15 +46,13 @@ pub(super) fn rebuild<'py>(
         let container = argument.as_ref().and_then(Container::of);
         let value = match (slot.element, container) {
             (Some(element), Some(container)) => {
-                let mut elements = container.items()?;
-                elements[element] = value;
-                // The slots of one container follow one another.
+                let mut elements = vec![(element, value)];
                 while let Some((next, value)) =
                     replaced.next_if(|(next, _)| slots[*next].key.is(&slot.key))
                 {
-                    elements[slots[next].element.unwrap_or(element)] = value;
+                    elements.extend(slots[next].element.map(|element| (element, value)));
                 }
-                container.with(elements)?
+                leaves::replaced(&container, elements)?
             }
             _ => value,
         };

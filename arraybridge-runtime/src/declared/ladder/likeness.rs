@@ -8,6 +8,7 @@ use pyo3::types::{PyDict, PyWeakrefReference};
 
 use crate::declared::arguments::{ArgumentKey, ArgumentSlots};
 use crate::declared::call::Call;
+use crate::framework::detect;
 use crate::interpreter::containers::Container;
 use crate::interpreter::error::attempt;
 use crate::memory::shape;
@@ -83,21 +84,11 @@ impl Likeness {
     ) -> Option<()> {
         let py = value.py();
         // This also ends lists that contain themselves.
-        if self.0.len() >= MOST_TRAITS {
+        if self.is_full() {
             return None;
         }
         if let Some(container) = Container::of(value) {
-            let items = attempt(py, container.items())?;
-            self.add(value.get_type().as_any())?;
-            self.0.push(Trait::Number(items.len()));
-            for key in value.cast::<PyDict>().iter().flat_map(|dict| dict.keys()) {
-                self.add(&key)?;
-            }
-            let mut others = items.iter().enumerate().filter(|(index, _)| !is_left_out(*index));
-            return others.try_for_each(|(index, item)| {
-                self.0.push(Trait::Number(index));
-                self.add(item)
-            });
+            return self.add_container(&container, &mut 0, is_left_out);
         }
         self.0.push(match PyWeakrefReference::new(value) {
             Ok(weak) => Trait::Object(weak.into_any().unbind()),
@@ -106,6 +97,45 @@ impl Likeness {
                 Trait::Value(value.clone().unbind())
             }
         });
+        Some(())
+    }
+
+    fn is_full(&self) -> bool {
+        self.0.len() >= MOST_TRAITS
+    }
+
+    /// Adds what a container holds, `next` being the index of the first that is not a container.
+    fn add_container(
+        &mut self,
+        container: &Container<'_, '_>,
+        next: &mut usize,
+        is_left_out: &dyn Fn(usize) -> bool,
+    ) -> Option<()> {
+        let value = container.value();
+        if self.is_full() {
+            return None;
+        }
+        let items = attempt(value.py(), container.items())?;
+        self.add(value.get_type().as_any())?;
+        self.0.push(Trait::Number(items.len()));
+        for key in value.cast::<PyDict>().iter().flat_map(|dict| dict.keys()) {
+            self.add(&key)?;
+        }
+        for (index, item) in items.iter().enumerate() {
+            if detect::class_of(item).is_none()
+                && let Some(inner) = Container::of(item)
+            {
+                self.0.push(Trait::Number(index));
+                self.add_container(&inner, next, is_left_out)?;
+                continue;
+            }
+            let at = *next;
+            *next += 1;
+            if !is_left_out(at) {
+                self.0.push(Trait::Number(index));
+                self.add(item)?;
+            }
+        }
         Some(())
     }
 

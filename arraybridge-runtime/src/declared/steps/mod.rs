@@ -19,6 +19,7 @@ use super::definition::FunctionKind;
 use super::ladder::{self, Ladder, Rung};
 use super::result::ResultScope;
 use crate::framework::oom;
+use crate::interpreter::park;
 use async_generator::AsyncSteps;
 use origin::CallOrigin;
 
@@ -110,6 +111,7 @@ impl Steps {
         arguments: &Bound<'py, PyTuple>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let py = slf.py();
+        park::rather_than_end(py);
         let (inner, origin, on_host) = {
             let this = slf.try_borrow()?;
             let Some(inner) = &this.inner else {

@@ -11,6 +11,7 @@ use crate::declared::arguments::{ArgumentSlots, UnboundSlot};
 use crate::declared::call::Call;
 use crate::declared::result::ResultScope;
 use crate::interpreter::error::Result;
+use crate::interpreter::park;
 use crate::policy::Policy;
 
 /// How many tiles are submitted for each worker: one to work on and one to go on with.
@@ -85,6 +86,7 @@ impl Task {
 #[pymethods]
 impl Task {
     fn __call__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        park::rather_than_end(py);
         let kwargs = self.kwargs.as_ref().map(|kwargs| kwargs.bind(py));
         let definition = self.declared.get().definition();
         let mut call = Call::new(py, definition, self.args.bind(py), kwargs, self.policy);

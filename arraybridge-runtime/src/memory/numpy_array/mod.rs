@@ -164,6 +164,11 @@ pub fn address(array: &Bound<'_, PyUntypedArray>) -> usize {
     fields(array).data as usize
 }
 
+/// Whether an array says that it may be written to.
+pub fn is_writeable(array: &Bound<'_, PyUntypedArray>) -> bool {
+    fields(array).flags & npyffi::NPY_ARRAY_WRITEABLE != 0
+}
+
 /// The element type of a NumPy array, if it has a name here.
 #[inline]
 pub fn dtype_of(array: &Bound<'_, PyUntypedArray>) -> Option<DType> {

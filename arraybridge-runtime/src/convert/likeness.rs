@@ -1,0 +1,182 @@
+//! Objects of no framework that are like arrays: data frames, images, buffers, and whatever has one of the
+//! protocols of arrays. This is the one place that decides it, for all who take arrays.
+
+use pyo3::ffi;
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::types::PyType;
+
+use super::numpy::read_numpy;
+use super::slot::Opened;
+use super::{errors, libraries};
+use crate::framework::oom;
+use crate::framework::spec::Framework;
+use crate::interpreter::classes::{self, ClassCache};
+use crate::interpreter::error::{Error, Result, attempt, first_line};
+use crate::memory::numpy_array;
+
+/// What an object of no framework has to do with arrays.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Likeness {
+    /// Nothing.
+    None,
+    /// It hands out its memory by DLPack. NumPy may make an array of it too.
+    Exporter { is_seen: bool },
+    /// NumPy makes an array of it.
+    Seen,
+    /// It is a buffer, and NumPy makes an array of that.
+    Buffer,
+    /// It is a computation.
+    Lazy,
+    /// Nothing by its class, but the object may have a protocol of its own.
+    Instance,
+}
+
+/// Whether an object of no framework is like an array.
+#[inline]
+pub fn is_like_array(data: &Bound<'_, PyAny>) -> bool {
+    !classes::is_plain(data) && likeness(data) != Likeness::None
+}
+
+/// What an object has to do with arrays.
+#[cold]
+pub(super) fn likeness(data: &Bound<'_, PyAny>) -> Likeness {
+    static KNOWN: ClassCache<Likeness> = ClassCache::new();
+    if classes::is_plain(data) {
+        return Likeness::None;
+    }
+    match KNOWN.get(&data.get_type(), |class| examine(class, data)) {
+        Likeness::Instance if has_protocol_of_its_own(data) => Likeness::Seen,
+        Likeness::Instance => Likeness::None,
+        found => found,
+    }
+}
+
+/// What the objects of a class have to do with arrays; `data` is one of them.
+fn examine(class: &Bound<'_, PyType>, data: &Bound<'_, PyAny>) -> Likeness {
+    let names = classes::names_of(class);
+    let is_one_of = |list: &[&str]| names.iter().any(|name| list.contains(&name.as_str()));
+    // Numbers, and whatever has rules of its own.
+    if is_one_of(&["numpy.generic", "builtins.type"]) {
+        return Likeness::None;
+    }
+    let is_seen = classes::has_numpy_protocol(class);
+    if names.iter().any(|name| name.starts_with("dask.")) && is_seen {
+        return Likeness::Lazy;
+    }
+    if classes::exports(class) {
+        return Likeness::Exporter { is_seen };
+    }
+    if is_seen {
+        return Likeness::Seen;
+    }
+    // Text in bytes is no array, and neither is a number or a structure of C.
+    let is_other = is_one_of(&["builtins.bytes", "builtins.bytearray", "_pickle.PickleBuffer"])
+        || (is_one_of(&["_ctypes._CData"]) && !is_one_of(&["_ctypes.Array"]));
+    // SAFETY: the object is alive, and the thread attached.
+    if !is_other && unsafe { ffi::PyObject_CheckBuffer(data.as_ptr()) } != 0 {
+        return Likeness::Buffer;
+    }
+    match has_attributes_of_their_own(class) {
+        Ok(true) => Likeness::Instance,
+        _ => Likeness::None,
+    }
+}
+
+/// Whether the objects of a class have attributes beside those of the class, which no code of the class looks up.
+fn has_attributes_of_their_own(class: &Bound<'_, PyType>) -> PyResult<bool> {
+    let py = class.py();
+    let lookup = intern!(py, "__getattribute__");
+    let is_plain = class.getattr(lookup)?.is(&py.get_type::<PyAny>().getattr(lookup)?);
+    let has_dict = class.getattr(intern!(py, "__dictoffset__"))?.is_truthy()?;
+    Ok(has_dict && is_plain && !class.hasattr(intern!(py, "__getattr__"))?)
+}
+
+/// Whether an object itself has one of the attributes in which NumPy looks for memory.
+fn has_protocol_of_its_own(data: &Bound<'_, PyAny>) -> bool {
+    let py = data.py();
+    let has = |name| attempt(py, data.getattr_opt(name)).flatten().is_some();
+    has(intern!(py, "__array_interface__")) || has(intern!(py, "__array_struct__"))
+}
+
+/// Whether an object is like an array only in that it is a buffer. Its elements need not be numbers.
+pub fn is_buffer(data: &Bound<'_, PyAny>) -> bool {
+    likeness(data) == Likeness::Buffer
+}
+
+/// What NumPy makes of an object.
+pub(super) struct Seen<'py> {
+    /// A NumPy array.
+    pub array: Bound<'py, PyAny>,
+    /// Whether its memory was made for it, and is not the object's.
+    pub made: bool,
+}
+
+impl Seen<'_> {
+    /// The memory of the array.
+    ///
+    /// # Errors
+    ///
+    /// [`Failure::Dtype`](crate::interpreter::error::Failure::Dtype).
+    pub fn opened(&self) -> Result<Opened> {
+        let array = self.array.cast().map_err(PyErr::from)?;
+        // Nobody else has the memory, but what is read-only may be a constant of Python's.
+        let private = numpy_array::is_unique_owner(array);
+        read_numpy(array, private)
+    }
+}
+
+/// What NumPy makes of an object that is like an array.
+///
+/// # Errors
+///
+/// As [`seen_as_array`].
+pub(super) fn see<'py>(data: &Bound<'py, PyAny>, target: &'static Framework) -> Result<Seen<'py>> {
+    libraries::expect_computed(data, target)?;
+    libraries::expect_no_mask(data, target)?;
+    let array = as_numpy(data, target)?;
+    libraries::expect_exact(data, &array, target)?;
+    let numpy_array = array.cast().map_err(PyErr::from)?;
+    // NumPy gives a view of the same memory each time, and a copy in other memory.
+    let made = numpy_array::is_unique_owner(numpy_array) || {
+        let again = as_numpy(data, target)?;
+        numpy_array::address(numpy_array)
+            != numpy_array::address(again.cast().map_err(PyErr::from)?)
+    };
+    Ok(Seen { array, made })
+}
+
+/// What `numpy.asarray` makes of an object, if that is an array of numbers.
+///
+/// # Errors
+///
+/// As [`seen_as_array`].
+#[cold]
+pub fn as_numpy<'py>(
+    data: &Bound<'py, PyAny>,
+    target: &'static Framework,
+) -> Result<Bound<'py, PyAny>> {
+    let py = data.py();
+    let array = py
+        .import(intern!(py, "numpy"))
+        .and_then(|numpy| numpy.call_method1(intern!(py, "asarray"), (data,)))
+        .map_err(|error| match oom::passes_through(py, &error) {
+            true => Error::Python(error),
+            false => {
+                let line = first_line(py, &error);
+                let why = format!("NumPy cannot make an array of it ({line})");
+                errors::not_seen(data, target, &why, Some(error))
+            }
+        })?;
+    if has_known_dtype(&array) {
+        return Ok(array);
+    }
+    let dtype = array.getattr(intern!(py, "dtype"))?;
+    let why = format!("NumPy sees it as an array of dtype {dtype}; pass its numbers");
+    Err(errors::not_seen(data, target, &why, None))
+}
+
+/// Whether an object is a NumPy array of a dtype that other frameworks may have.
+pub(super) fn has_known_dtype(array: &Bound<'_, PyAny>) -> bool {
+    numpy_array::array(array).is_some_and(|array| numpy_array::dtype_of(array).is_some())
+}

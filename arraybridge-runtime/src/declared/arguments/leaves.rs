@@ -1,0 +1,108 @@
+//! What a container holds at any depth, in one order for all who look into it.
+
+use pyo3::prelude::*;
+
+use crate::framework::detect;
+use crate::interpreter::containers::{Container, DEEPEST};
+use crate::interpreter::error::{Error, Result};
+
+/// Calls `visit` with all that a container and the containers in it hold, and the index of each. A container that is
+/// in itself is not looked into a second time.
+///
+/// # Errors
+///
+/// What `visit` returns, and [`Error::Type`] for containers that are nested too deep.
+pub fn walk<'py>(
+    container: &Container<'_, 'py>,
+    visit: &mut dyn FnMut(usize, Bound<'py, PyAny>) -> Result<()>,
+) -> Result<()> {
+    Walk { next: 0, above: Vec::new() }.items(container, visit)
+}
+
+/// Replaces what a container holds at some indexes, which ascend. The containers of the caller are not changed.
+///
+/// # Errors
+///
+/// What a container raises when it is made anew.
+pub fn replaced<'py>(
+    container: &Container<'_, 'py>,
+    replacements: Vec<(usize, Bound<'py, PyAny>)>,
+) -> Result<Bound<'py, PyAny>> {
+    let mut replacements = replacements.into_iter().peekable();
+    let mut replace = |index, value| match replacements.next_if(|(at, _)| *at == index) {
+        Some((_, replacement)) => Ok(replacement),
+        None => Ok(value),
+    };
+    let mut walk = Walk { next: 0, above: Vec::new() };
+    let made = walk.rebuilt(container, &mut replace)?;
+    Ok(made.unwrap_or_else(|| container.value().clone()))
+}
+
+/// What a container holds at an index.
+pub fn leaf<'py>(container: &Container<'_, 'py>, wanted: usize) -> Option<Bound<'py, PyAny>> {
+    let mut found = None;
+    let _ = walk(container, &mut |index, value| {
+        if index == wanted {
+            found = Some(value);
+        }
+        Ok(())
+    });
+    found
+}
+
+struct Walk {
+    next: usize,
+    /// The addresses of the containers that this one is in.
+    above: Vec<usize>,
+}
+
+impl Walk {
+    fn items<'py>(
+        &mut self,
+        container: &Container<'_, 'py>,
+        visit: &mut dyn FnMut(usize, Bound<'py, PyAny>) -> Result<()>,
+    ) -> Result<()> {
+        self.rebuilt(container, &mut |index, value| {
+            visit(index, value.clone())?;
+            Ok(value)
+        })
+        .map(drop)
+    }
+
+    /// The container with what `replace` returns for each item; `None` if that changes nothing.
+    fn rebuilt<'py>(
+        &mut self,
+        container: &Container<'_, 'py>,
+        replace: &mut dyn FnMut(usize, Bound<'py, PyAny>) -> Result<Bound<'py, PyAny>>,
+    ) -> Result<Option<Bound<'py, PyAny>>> {
+        if self.above.len() == DEEPEST {
+            let text = format!("containers are nested more than {DEEPEST} levels deep");
+            return Err(Error::Type(text));
+        }
+        self.above.push(container.value().as_ptr() as usize);
+        let mut changed = false;
+        // What cannot be read is passed on as it is.
+        let mut items = container.items().unwrap_or_default();
+        for item in &mut items {
+            let inner = match detect::class_of(item) {
+                Some(_) => None,
+                None => Container::of(item),
+            };
+            let inner = inner.filter(|_| !self.above.contains(&(item.as_ptr() as usize)));
+            let new = match inner {
+                Some(inner) => self.rebuilt(&inner, replace)?,
+                None => {
+                    let index = self.next;
+                    self.next += 1;
+                    Some(replace(index, item.clone())?)
+                }
+            };
+            if let Some(new) = new.filter(|new| !new.is(&*item)) {
+                *item = new;
+                changed = true;
+            }
+        }
+        self.above.pop();
+        Ok(if changed { Some(container.with(items)?) } else { None })
+    }
+}

@@ -1,0 +1,111 @@
+//! Copies that a function has written to instead of the caller's arrays.
+
+use pyo3::prelude::*;
+use pyo3::types::PyEllipsis;
+
+use super::{ArgumentSlot, ArgumentSlots, has_changed, names, version};
+use crate::convert::{self, Request};
+use crate::declared::definition::{Definition, FunctionKind};
+use crate::framework::device::Placement;
+use crate::framework::endpoints::Endpoints;
+use crate::framework::loaded;
+use crate::framework::spec::{Framework, Memory};
+use crate::interpreter::error::{Failure, Result};
+use crate::memory::numpy_array;
+
+/// A copy of a caller's array that the function receives.
+pub struct Copied<'py> {
+    /// The index of the array's slot.
+    pub index: usize,
+    copy: Bound<'py, PyAny>,
+    /// The version of the copy before the call, if its framework counts writes.
+    version: Option<i64>,
+}
+
+impl<'py> Copied<'py> {
+    /// Notes a copy, if it could be told whether the function writes to it. A declaration that asks for copies, or for
+    /// another dtype, says that the function has arrays of its own.
+    pub fn new(
+        definition: &Definition,
+        target: &'static Framework,
+        (index, slot): (usize, &ArgumentSlot<'py>),
+        copy: &Bound<'py, PyAny>,
+    ) -> Option<Copied<'py>> {
+        let options = &definition.options;
+        let is_own = options.copy == Some(true) || options.input_dtype.is_some();
+        let is_fixed = slot.class.framework.immutable || is_read_only(&slot.value);
+        if is_own || is_fixed || !slot.is_plain() || definition.kind != FunctionKind::Plain {
+            return None;
+        }
+        let version = version(target, copy);
+        let is_declared = names::is_among(definition, &slot.key, &options.writes);
+        let copy = copy.clone();
+        (is_declared || version.is_some()).then_some(Copied { index, copy, version })
+    }
+
+    /// Writes the copy back, if the function has written to it.
+    ///
+    /// # Errors
+    ///
+    /// As [`convert::convert_to`], and what the caller's array raises when it is assigned to.
+    pub fn write_back(
+        &self,
+        definition: &Definition,
+        target: &'static Framework,
+        slots: &ArgumentSlots<'py>,
+    ) -> Result<()> {
+        let (slot, py) = (&slots[self.index], self.copy.py());
+        let is_declared = names::is_among(definition, &slot.key, &definition.options.writes);
+        if !is_declared
+            && !self.version.is_some_and(|before| has_changed(target, &self.copy, before))
+        {
+            return Ok(());
+        }
+        let framework = slot.class.framework;
+        let loaded = loaded::load(py, framework)?;
+        let placement = match framework.memory {
+            Memory::Host => Placement::Auto,
+            _ => Placement::On(loaded.device_of(&slot.value)?),
+        };
+        let dtype = loaded.dtype(&slot.value);
+        let request = Request { placement, dtype, ..Request::default() };
+        let values = convert::convert_to(&self.copy, framework, &request)?;
+        Ok(slot.value.set_item(PyEllipsis::get(py), values)?)
+    }
+}
+
+/// Refuses an array that the function is declared to write to, and that nobody can write to.
+///
+/// # Errors
+///
+/// [`Failure::Copy`].
+pub fn check(
+    definition: &Definition,
+    target: &'static Framework,
+    slots: &ArgumentSlots<'_>,
+) -> Result<()> {
+    let writes = &definition.options.writes;
+    if writes.is_empty() {
+        return Ok(());
+    }
+    for slot in slots.iter().filter(|slot| names::is_among(definition, &slot.key, writes)) {
+        let source = slot.class.framework;
+        let why = if source.immutable {
+            format!("{} arrays never change", source.title)
+        } else if is_read_only(&slot.value) {
+            "the array is read-only".to_owned()
+        } else {
+            continue;
+        };
+        let reason =
+            format!("the function writes to it, but {why}; pass an array that can be written to");
+        let error = Endpoints { source, target }.error(Failure::Copy, "write", reason);
+        return Err(names::in_argument(definition, &slot.key, error));
+    }
+    Ok(())
+}
+
+/// Whether an array is one of NumPy's that says so.
+fn is_read_only(array: &Bound<'_, PyAny>) -> bool {
+    numpy_array::array(array).is_some_and(|array| !numpy_array::is_writeable(array))
+}

@@ -3,23 +3,32 @@
 //! The tokens name only `::arraybridge_runtime::__private` and `::core`. They are plain data:
 //! behaviour is in ordinary functions of the runtime.
 
-mod converter;
 mod framework;
 mod op;
+pub mod schema;
 
 use proc_macro2::{Literal, TokenStream};
 use quote::{format_ident, quote};
 use syn::Ident;
 
-use crate::table::spec::Framework;
+use crate::table::value::Framework;
 
 /// The enum, the statics and the converters.
 pub fn expand(frameworks: &[Framework]) -> TokenStream {
     let memory_type = memory_type(frameworks);
     let statics = frameworks.iter().map(framework::expand);
-    let converters = frameworks
-        .iter()
-        .flat_map(|source| frameworks.iter().map(move |target| converter::expand(source, target)));
+    let all: Vec<_> = frameworks.iter().map(constant).collect();
+    let pairs = all.iter().flat_map(|source| all.iter().map(move |target| (source, target)));
+    let converters = pairs.map(|(source, target)| {
+        quote! {
+            ::arraybridge_runtime::__private::inventory::submit! {
+                ::arraybridge_runtime::__private::Converter {
+                    source: &statics::#source,
+                    target: &statics::#target,
+                }
+            }
+        }
+    });
     quote! {
         #memory_type
 
@@ -28,29 +37,31 @@ pub fn expand(frameworks: &[Framework]) -> TokenStream {
             #(#statics)*
         }
 
-        /// One converter for every ordered pair of frameworks.
-        pub mod converters {
-            #(#converters)*
-        }
+        #(#converters)*
     }
 }
 
 /// The enum's variant of a framework.
 fn variant(framework: &Framework) -> Ident {
-    format_ident!("{}", framework.identity.variant)
+    format_ident!("{}", framework.variant)
+}
+
+/// The name of a framework in prose.
+fn title(framework: &Framework) -> &str {
+    framework.entries.text("title").unwrap_or_default()
 }
 
 /// The static of a framework.
 fn constant(framework: &Framework) -> Ident {
-    format_ident!("{}", framework.identity.name.to_uppercase())
+    format_ident!("{}", framework.name.to_uppercase())
 }
 
 fn memory_type(frameworks: &[Framework]) -> TokenStream {
     let count = Literal::usize_unsuffixed(frameworks.len());
     let variants: Vec<_> = frameworks.iter().map(variant).collect();
     let constants = frameworks.iter().map(constant);
-    let names: Vec<_> = frameworks.iter().map(|framework| &framework.identity.name).collect();
-    let docs = frameworks.iter().map(|framework| format!(" {}.", framework.identity.title));
+    let names: Vec<_> = frameworks.iter().map(|framework| &framework.name).collect();
+    let docs = frameworks.iter().map(|framework| format!(" {}.", title(framework)));
     quote! {
         /// A framework whose arrays can be converted.
         #[derive(

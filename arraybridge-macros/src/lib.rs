@@ -1,7 +1,7 @@
 //! The macros of [arraybridge](https://docs.rs/arraybridge-runtime).
 //!
 //! [`frameworks!`](frameworks) reads `frameworks.toml` at build time, checks it and expands to
-//! one static per table and one converter for every ordered pair of tables.
+//! one static per table, and registers a converter for every ordered pair of tables.
 //! [`#[memory_type(..)]`](macro@memory_type) makes a Rust function callable from Python with arrays
 //! of any framework.
 
@@ -28,8 +28,8 @@ use sources::Sources;
 /// `ARRAYBRIDGE_FRAMEWORKS` lists when the crate is built. The list is separated as `PATH` is: by `:`,
 /// on Windows by `;`.
 ///
-/// `arraybridge-runtime` invokes it once. It expands to an enum `MemoryType`, a module `statics`, a
-/// module `converters`, and `TABLES`, the text of the files. Each mistake in a table is a compile error of its own,
+/// `arraybridge-runtime` invokes it once. It expands to a module `schema` with the structs, an enum `MemoryType`, a
+/// module `statics`, the registered converters, and `TABLES`, the text of the files. Each mistake in a table is a compile error of its own,
 /// `frameworks.toml:LINE:COLUMN: what is wrong; what to write instead`. A file of the list is called what it is
 /// called there.
 // With an argument, it reads only that file, which lies beside the invoking one: the tests of this
@@ -166,7 +166,8 @@ fn stand_in() -> TokenStream2 {
 
 fn expansion(sources: &Sources) -> Result<TokenStream2, Problems> {
     let frameworks = table::read(&sources.all)?;
-    Ok(TokenStream2::from_iter([expand::expand(&frameworks), sources.texts()]))
+    let schema = expand::schema::expand();
+    Ok(TokenStream2::from_iter([schema, expand::expand(&frameworks), sources.texts()]))
 }
 
 #[cfg(test)]
@@ -191,7 +192,7 @@ mod tests {
         let tokens = stand_in().to_string();
         let names = table::known().ok().unwrap().into_iter().map(|(name, _)| name.to_uppercase());
         let statics = names.map(|name| format!("pub static {name}"));
-        let others = ["pub enum MemoryType", "MemoryType :: Numpy", "NumpyToNumpy", "TABLES"];
+        let others = ["pub enum MemoryType", "MemoryType :: Numpy", "TABLES"];
         for item in statics.chain(others.map(str::to_owned)) {
             assert!(tokens.contains(&item), "{item}");
         }

@@ -98,9 +98,13 @@ impl Sources {
     /// The files as they are written, for tools that check a framework against its table.
     pub fn texts(&self) -> TokenStream {
         let texts = self.all.iter().map(|source| &source.text);
+        let keys = crate::table::json();
         quote! {
             /// The files of tables, as they are written.
             pub const TABLES: &[&str] = &[#(#texts),*];
+
+            /// The keys that a table can have, as JSON.
+            pub const KEYS: &str = #keys;
         }
     }
 }

@@ -1,13 +1,21 @@
 //! From the text of the tables to checked frameworks.
 
+mod export;
+mod names;
+pub mod ops;
+#[cfg(test)]
+mod page;
 mod raw;
-pub mod spec;
-mod validate;
+mod read;
+mod rules;
+pub mod schema;
+pub mod value;
 
 use crate::problems::{Problems, Source};
 use crate::sources::Sources;
+pub use export::json;
 use raw::Document;
-use spec::{Framework, Place};
+use value::{Framework, Place};
 
 /// Reads every table of every source and reports all mistakes at once.
 pub fn read(sources: &[Source]) -> Result<Vec<Framework>, Problems> {
@@ -15,7 +23,7 @@ pub fn read(sources: &[Source]) -> Result<Vec<Framework>, Problems> {
     let documents: Vec<_> =
         sources.iter().map(|source| Document::parse(source, &problems)).collect();
     let sections = documents.iter().flat_map(|document| document.sections(&problems)).collect();
-    let frameworks = validate::frameworks(sections);
+    let frameworks = read::frameworks(sections);
     problems.gate(frameworks)
 }
 
@@ -23,8 +31,8 @@ pub fn read(sources: &[Source]) -> Result<Vec<Framework>, Problems> {
 pub fn known() -> Result<Vec<(String, Place)>, Problems> {
     let sources = Sources::find(proc_macro2::TokenStream::new())?;
     let frameworks = read(&sources.all)?;
-    let known = frameworks.into_iter();
-    Ok(known.map(|framework| (framework.identity.name, framework.memory.place())).collect())
+    let place = |framework: &Framework| framework.entries.place().unwrap_or(Place::Either);
+    Ok(frameworks.into_iter().map(|known| (known.name.clone(), place(&known))).collect())
 }
 
 #[cfg(test)]

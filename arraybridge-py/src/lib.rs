@@ -232,7 +232,7 @@ fn explain(
 /// True
 #[pyfunction]
 fn registered_pairs() -> Vec<(&'static str, &'static str)> {
-    package::start::converters().map(|c| (c.source().name, c.target().name)).collect()
+    package::start::converters().map(|c| (c.source.name, c.target.name)).collect()
 }
 
 /// Return a dict for each framework that this module was built with.
@@ -341,6 +341,16 @@ fn _is_declared(object: &Bound<'_, PyAny>) -> bool {
     Declared::of(object).is_some()
 }
 
+/// Return the framework of an array and None, or that of a declared function and the function; None for other objects.
+#[pyfunction]
+fn _known<'py>(object: &Bound<'py, PyAny>) -> Option<(&'static str, Option<Bound<'py, PyAny>>)> {
+    if let Ok(class) = package::class_of(object) {
+        return Some((class.framework.name, None));
+    }
+    let (framework, function) = Declared::of(object)?.get().parts(object.py());
+    Some((framework.name, Some(function)))
+}
+
 /// Return whether an exception means that a framework, or the given one, ran out of memory.
 ///
 /// The exception's class decides, together with its error code or with text that only the
@@ -403,6 +413,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<Decorator>()?;
     // As they are written, for `python -m arraybridge check`.
     module.add("_TABLES", PyTuple::new(module.py(), package::TABLES)?)?;
+    module.add("_KEYS", package::KEYS)?;
     package::add_tensor_class(module)?;
     module.add_function(wrap_pyfunction!(convert_, module)?)?;
     module.add_function(wrap_pyfunction!(convert_memory, module)?)?;
@@ -415,6 +426,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(_declare, module)?)?;
     module.add_function(wrap_pyfunction!(_narrow, module)?)?;
     module.add_function(wrap_pyfunction!(_is_declared, module)?)?;
+    module.add_function(wrap_pyfunction!(_known, module)?)?;
     module.add_function(wrap_pyfunction!(is_oom_error, module)?)?;
     module.add_function(wrap_pyfunction!(execute_with_oom_recovery, module)?)?;
     package::publish(module)?;

@@ -128,12 +128,12 @@ fn compare(title: &str, bytes: usize, contestants: &mut [(&str, &mut dyn FnMut()
     }
 }
 
-/// Compares one operation with growing numbers of threads, and with as many as it finds best itself.
+/// Compares one operation with growing numbers of threads, and with as many as it takes itself.
 fn compare_threads(title: &str, bytes: usize, run: &dyn Fn(Threads)) {
     let counts = thread_counts();
     let mut names: Vec<_> = counts.iter().map(|threads| format!("threads: {threads}")).collect();
-    names.push("threads: as measured".into());
-    let counts = counts.into_iter().map(Threads::AtMost).chain([Threads::Measured]);
+    names.push("threads: its own number".into());
+    let counts = counts.into_iter().map(Threads::AtMost).chain([Threads::Several]);
     let mut runs: Vec<_> = counts.map(|threads| move || run(threads)).collect();
     let contestants = names.iter().zip(&mut runs);
     let mut contestants: Vec<(&str, &mut dyn FnMut())> =

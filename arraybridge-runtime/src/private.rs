@@ -31,9 +31,7 @@ pub use crate::__with_cuda as with_cuda;
 pub use ::inventory;
 pub use ::pyo3;
 
-pub use crate::convert::registry::{Converter, Registered};
-pub use crate::convert::{Request, pair as convert};
-pub use crate::framework::detect::Class;
+pub use crate::convert::registry::Converter;
 pub use crate::framework::op;
 pub use crate::framework::spec::*;
 pub use crate::interpreter::error::{Error, Result};
@@ -57,7 +55,7 @@ pub mod package {
     pub use crate::declared::{Declared, Decorator, declare, memory_types};
     pub use crate::framework::device::{Device, Placement};
     pub use crate::framework::endpoints::Endpoints;
-    pub use crate::framework::generated::{MemoryType, TABLES};
+    pub use crate::framework::generated::{KEYS, MemoryType, TABLES};
     pub use crate::framework::spec::{DType, Framework, Memory};
     pub use crate::interpreter::error::{Error, Result};
     pub use crate::interpreter::progress::ShowProgress;

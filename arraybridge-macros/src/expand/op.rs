@@ -8,7 +8,7 @@ use proc_macro2::{Literal, TokenStream};
 use quote::{format_ident, quote};
 
 use crate::op::{Checked, Comparison, Expr, MODULE, Step};
-use crate::table::spec::Op;
+use crate::table::value::Op;
 
 /// `Op { source, call }`.
 pub fn expand(op: &Op) -> TokenStream {

@@ -11,7 +11,7 @@ use super::types::{
 };
 use super::{Argument, Binding, Default, Kind, Method};
 use crate::keywords::is_keyword;
-use crate::table::spec::Place;
+use crate::table::value::Place;
 
 /// Checks the function itself.
 pub fn signature(function: &ItemFn, mistakes: &mut Mistakes) {

@@ -10,7 +10,7 @@ use syn::{Attribute, Error, ImplItem, ImplItemFn, ItemFn, ItemImpl, Meta, Result
 use super::attributes::Inherited;
 use super::types::{Ungrouped, located};
 use super::{Binding, Declared, Method, attributes, expand, parse};
-use crate::table::spec::Place;
+use crate::table::value::Place;
 
 /// The attribute of a declared method.
 const ATTRIBUTE: &str = "memory_type";

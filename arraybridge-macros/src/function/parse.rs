@@ -15,7 +15,7 @@ use super::types::{Ungrouped, inner_of_option, kind, unraw};
 use super::{Argument, Binding, Constraints, Declared, Default, Kind, Method, check, constraints};
 use crate::keywords::is_keyword;
 use crate::problems::instead;
-use crate::table::spec::Place;
+use crate::table::value::Place;
 
 /// Frameworks and where their arrays live.
 type Known = [(String, Place)];

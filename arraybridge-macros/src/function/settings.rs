@@ -8,7 +8,7 @@ use super::options::Options;
 use super::types::{is_written, unraw, works_in_cuda};
 use super::{Argument, Kind, Setting};
 use crate::problems::instead;
-use crate::table::spec::{DType, Word};
+use crate::table::schema::DTYPE;
 
 /// What `dtype_conversion` may be besides an element type.
 const PRESERVE: &str = "preserve";
@@ -52,8 +52,7 @@ struct Settings<'a> {
 impl Settings<'_> {
     fn dtype(&mut self) {
         let conversion = self.options.dtype_conversion.as_ref().and_then(|name| {
-            let dtypes = DType::WORDS.iter().map(|(word, _)| *word);
-            let known: Vec<_> = [PRESERVE, NATIVE, CONTEXT].into_iter().chain(dtypes).collect();
+            let known = [&[PRESERVE, NATIVE, CONTEXT], &DTYPE.words()[..]].concat();
             one_of(name, "dtype_conversion", &known, self.mistakes)
         });
         // A signature fixes the element type of its results, unless the option says otherwise.

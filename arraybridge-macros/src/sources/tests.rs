@@ -50,7 +50,7 @@ fn the_variable_lists_files() {
     let [a, b] = ["first", "second"].map(|name| File::new(name, &TABLE.replace("NAME", name)));
     let sources = Sources::with(&list([&a.0, &b.0])).ok().unwrap();
     let frameworks = table::read(&sources.all).ok().unwrap();
-    let names: Vec<_> = frameworks.iter().map(|framework| &framework.identity.name).collect();
+    let names: Vec<_> = frameworks.iter().map(|framework| &framework.name).collect();
     assert_eq!(names[names.len() - 2..], ["first", "second"]);
     assert_eq!(sources.tracked, [a.shown(), b.shown()]);
 }

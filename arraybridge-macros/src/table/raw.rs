@@ -37,16 +37,17 @@ pub enum NumberOrName {
     Name(Text),
 }
 
-/// A table that remembers which keys were read, and so can report the unknown ones.
+/// A table, which remembers what it lacks.
 pub struct Section<'a> {
     /// What messages call it: `[cupy.device]`.
     pub name: String,
+    /// The key that it is the value of, or its list.
+    pub key: &'static str,
     /// Where it begins.
     pub at: usize,
     source: &'a Source,
     problems: &'a Problems,
     table: &'a DeTable<'a>,
-    known: RefCell<Vec<&'static str>>,
     /// What is missing, with the messages for it.
     missing: RefCell<Vec<(Vec<&'static str>, String)>>,
 }
@@ -82,21 +83,13 @@ impl<'a> Document<'a> {
     /// The tables with their names, in the order of the file.
     pub fn sections(&'a self, problems: &'a Problems) -> Vec<(Text, Section<'a>)> {
         let Document { source, table: Some(table) } = self else { return Vec::new() };
-        let name = "the file".into();
-        let root = Section {
-            name,
-            at: 0,
-            source,
-            problems,
-            table,
-            known: RefCell::default(),
-            missing: RefCell::default(),
-        };
+        let (name, missing) = ("the file".into(), RefCell::default());
+        let root = Section { name, key: "", at: 0, source, problems, table, missing };
         if table.is_empty() {
             root.problem(0, "the file has no tables; add one for each framework");
         }
         root.entries(|name, value| {
-            let section = root.section_of(format!("[{}]", name.value), name.at, value);
+            let section = root.section_of(format!("[{}]", name.value), "", name.at, value);
             section.map(|section| (name, section))
         })
     }
@@ -203,7 +196,7 @@ impl<'a> Section<'a> {
     pub fn section(&self, key: &'static str) -> Option<Section<'a>> {
         let value = self.value(key)?;
         let outer = self.name.trim_start_matches('[').trim_end_matches(']');
-        self.section_of(format!("[{outer}.{key}]"), self.key_at(key), value)
+        self.section_of(format!("[{outer}.{key}]"), key, self.key_at(key), value)
     }
 
     /// A list of tables.
@@ -213,7 +206,7 @@ impl<'a> Section<'a> {
         match value.get_ref() {
             DeValue::Array(array) => array
                 .iter()
-                .filter_map(|value| self.section_of(name.clone(), value.span().start, value))
+                .filter_map(|value| self.section_of(name.clone(), key, value.span().start, value))
                 .collect(),
             other => {
                 let expected = "a list of tables: [{ .. }]";
@@ -232,19 +225,13 @@ impl<'a> Section<'a> {
         self.free(key, |inner, name, value| Some((name, inner.alternatives_of(key, value)?)))
     }
 
-    /// A key for other tools: it is known, whatever its value.
-    pub fn skip(&self, key: &'static str) {
-        self.value(key);
-    }
-
-    /// Reports the keys that were not read. All known keys have to be read before.
-    pub fn finish(&self) {
-        let known = self.known.borrow();
+    /// Reports the keys that are not known, and those that are missing.
+    pub fn finish(&self, known: &[&'static str]) {
         let mut meant = Vec::new();
         self.entries(|key, _| {
             if !known.contains(&key.value.as_str()) {
-                meant.extend(nearest(&key.value, &known));
-                let instead = instead(&key.value, "keys", &known);
+                meant.extend(nearest(&key.value, known));
+                let instead = instead(&key.value, "keys", known);
                 let message = format!("unknown key `{}` in {}; {instead}", key.value, self.name);
                 self.problem(key.at, message);
             }
@@ -281,7 +268,6 @@ impl<'a> Section<'a> {
     }
 
     fn value(&self, key: &'static str) -> Option<&'a Spanned<DeValue<'a>>> {
-        self.known.borrow_mut().push(key);
         self.table.get(key)
     }
 
@@ -331,20 +317,15 @@ impl<'a> Section<'a> {
     fn section_of(
         &self,
         name: String,
+        key: &'static str,
         at: usize,
         value: &'a Spanned<DeValue<'a>>,
     ) -> Option<Section<'a>> {
-        let (source, problems) = (self.source, self.problems);
+        let (source, problems, missing) = (self.source, self.problems, RefCell::default());
         match value.get_ref() {
-            DeValue::Table(table) => Some(Section {
-                name,
-                at,
-                source,
-                problems,
-                table,
-                known: RefCell::default(),
-                missing: RefCell::default(),
-            }),
+            DeValue::Table(table) => {
+                Some(Section { name, key, at, source, problems, table, missing })
+            }
             other => {
                 let found = other.type_str();
                 let message = format!("{name} is of type {found}; write a table");

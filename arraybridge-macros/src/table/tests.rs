@@ -1,8 +1,11 @@
 //! Tables and the mistakes that are found in them.
 
+use std::path::Path;
+use std::{env, fs};
+
 use proptest::prelude::*;
 
-use super::spec::{Guard, ReasonRole};
+use super::value::{Entries, Value};
 use super::*;
 
 /// Without a mistake, on the host.
@@ -60,7 +63,7 @@ mistakes! {
         "t.toml:2:1: unknown key `titel` in [x]; write `title`",
     ];
     a_key_unlike_any_known_one: HOST, "title = \"X\"\n" => "title = \"X\"\nwavelength = 3\n", [
-        "t.toml:3:1: unknown key `wavelength` in [x]; known keys: title, module, install, classes, values, refuse, guards, reasons, dtypes, no_dlpack, no_slices, dtype, dtype_names, missing, memory, device, stream, immutable, align, cached_scalars, isolate, init, ndim, empty, export, import, to_numpy, from_numpy, fast_to_numpy, fast_from_numpy, copy, recording, copy_recorded, transforming, tracing, translate, ready, lazy, version, array, oom, clear, host_modules, check",
+        "t.toml:3:1: unknown key `wavelength` in [x]; known keys: title, classes, dtypes, module, install, memory, immutable, align, cached_scalars, isolate, init, dtype, dtype_names, missing, no_dlpack, no_slices, ndim, empty, values, refuse, guards, reasons, export, import, to_numpy, from_numpy, fast_to_numpy, fast_from_numpy, copy, recording, copy_recorded, transforming, tracing, translate, ready, lazy, version, device, stream, array, oom, clear, host_modules, check",
     ];
     a_value_of_the_wrong_type: HOST, r#""X""# => "3", [
         "t.toml:2:9: `title` is of type integer; write a string",
@@ -123,7 +126,7 @@ mistakes! {
         "t.toml:7:34: unknown role `gradeint`; write `gradient`",
     ];
     a_role_unlike_any_known_one: HOST, r#"why = "lazy""# => r#"why = "lazy", role = "autograd""#, [
-        "t.toml:7:34: unknown role `autograd`; known roles: gradient, traced, lifted, released",
+        "t.toml:7:34: unknown role `autograd`; known roles: gradient, traced, differentiated, lifted, released",
     ];
     a_role_of_another_list: HOST, r#"why = "lazy""# => r#"why = "lazy", role = "lifted""#, [
         "t.toml:7:34: role `lifted` belongs to `reasons`; remove it from `guards`",
@@ -420,12 +423,16 @@ fn names_that_differ_by_underscores_only_are_reported() {
     assert_eq!(found, ["b.toml:1:2: [x_] and [x] both generate the name `X`; rename one of them"]);
 }
 
+fn is_tested(framework: &Framework) -> bool {
+    matches!(framework.entries.get("is_tested"), Some(Value::Flag(true)))
+}
+
 #[test]
 fn only_the_tables_of_this_crate_are_tested() {
     let own = read(&Sources::embedded().all).unwrap_or_else(|_| panic!("a mistake"));
     let other = read(&[source("t.toml", HOST)]).unwrap_or_else(|_| panic!("a mistake"));
-    assert!(own.iter().all(|framework| framework.is_tested));
-    assert!(!other[0].is_tested);
+    assert!(own.iter().all(is_tested));
+    assert!(!is_tested(&other[0]));
 }
 
 #[test]
@@ -439,43 +446,59 @@ fn frameworks(text: &str) -> Vec<Framework> {
     frameworks.unwrap_or_else(|found| panic!("{}", found.messages().join("\n")))
 }
 
+/// The dtypes of a key.
+fn dtypes(table: &Entries, key: &str) -> Vec<&'static str> {
+    table.set_of(key).iter().map(|dtype| dtype.word).collect()
+}
+
 /// A key is of the whole table, of its exports or of its imports.
 #[test]
 fn dtypes_lack_dlpack_in_both_directions_or_in_one() {
-    use spec::DType::{Float16, Float32, Float64};
     let (text, import) = (HOST, r#"(data)" }"#);
     let text = text.replace(import, r#"(data)", no_dlpack = ["float32"] }"#);
     let text = format!(
         "{text}no_dlpack = [\"float16\"]\nto_numpy = \"data\"\nfrom_numpy = \"data\"\n\
          export = {{ no_dlpack = [\"float64\"] }}\n"
     );
-    let dtypes = &frameworks(&text)[0].dtypes;
-    assert_eq!(dtypes.not_exported, [Float16, Float64]);
-    assert_eq!(dtypes.not_imported, [Float16, Float32]);
+    let table = &frameworks(&text)[0].entries;
+    assert_eq!(dtypes(table, "not_exported"), ["float16", "float64"]);
+    assert_eq!(dtypes(table, "not_imported"), ["float16", "float32"]);
 }
 
 #[test]
 fn dtypes_without_slices_are_listed() {
     let text = format!("{HOST}no_slices = [\"float16\"]\n");
-    assert_eq!(frameworks(&text)[0].dtypes.not_sliced, [spec::DType::Float16]);
-    let dtypes = &frameworks(&format!("{HOST}no_slices = [\"all\"]\n"))[0].dtypes;
-    assert_eq!(dtypes.not_sliced, dtypes.all);
+    assert_eq!(dtypes(&frameworks(&text)[0].entries, "no_slices"), ["float16"]);
+    let table = &frameworks(&format!("{HOST}no_slices = [\"all\"]\n"))[0].entries;
+    assert_eq!(dtypes(table, "no_slices"), dtypes(table, "dtypes"));
 }
 
 #[test]
 fn a_device_is_a_name_or_a_number_of_dlpack() {
     let text = HOST.replace(r#"(data)" }"#, r#"(data)", devices = ["cpu", 3, "rocm_host", 13] }"#);
-    let import = frameworks(&text).remove(0).import.unwrap();
-    assert_eq!(import.devices, [1, 3, 11, 13]);
+    let frameworks = frameworks(&text);
+    let Some(Value::List(devices)) = frameworks[0].entries.table("import").unwrap().get("devices")
+    else {
+        panic!("no devices")
+    };
+    let number = |device: &Value| match device {
+        Value::Word(_, word) => word.variant,
+        _ => panic!("no device"),
+    };
+    assert_eq!(devices.iter().map(number).collect::<Vec<_>>(), ["1", "3", "11", "13"]);
 }
 
 /// The roles of every reason of the first table, list by list.
-fn roles(text: &str) -> [Vec<Option<ReasonRole>>; 3] {
+fn roles(text: &str) -> [Vec<Option<&'static str>>; 3] {
     let frameworks = frameworks(text);
-    let spec::Objects { refuse, guards, reasons, .. } = &frameworks[0].objects;
-    let of_guards = |guards: &[Guard]| guards.iter().map(|guard| guard.role).collect();
-    let refuse = refuse.iter().map(|refusal| refusal.role).collect();
-    [refuse, of_guards(guards), of_guards(reasons)]
+    let role = |reason: &Value| match reason {
+        Value::Table(reason) => reason.word("role"),
+        _ => panic!("no reason"),
+    };
+    ["refuse", "guards", "reasons"].map(|list| match frameworks[0].entries.get(list) {
+        Some(Value::List(reasons)) => reasons.iter().map(role).collect(),
+        _ => panic!("no list"),
+    })
 }
 
 #[test]
@@ -488,8 +511,7 @@ guards = [{ why = "W", role = "gradient", when = "data.g" }, { why = "V", when =
 reasons = [{ why = "W", role = "lifted", when = "data.l" }, { why = "V", when = "data.v" }]
 "#,
     );
-    let expected = [ReasonRole::Traced, ReasonRole::Gradient, ReasonRole::Lifted]
-        .map(|role| vec![Some(role), None]);
+    let expected = ["traced", "gradient", "lifted"].map(|role| vec![Some(role), None]);
     // Neither what the tables of this crate say, nor a role's own name, means anything in `why`.
     for (w, v) in [("requires_grad", "anything"), ("recorded", "requires_grad"), ("x", "traced")] {
         assert_eq!(
@@ -500,16 +522,16 @@ reasons = [{ why = "W", role = "lifted", when = "data.l" }, { why = "V", when = 
 }
 
 #[test]
-fn the_head_of_the_table_explains_every_key() {
-    let text = &Sources::embedded().all[0].text;
-    let head: String = text.lines().take_while(|line| line.starts_with('#')).collect();
-    let unknown = HOST.replace("guards =", "wavelength =");
-    let [message] = &mistakes(&[source("t.toml", &unknown)])[..] else { panic!() };
-    let (_, known) = message.split_once("known keys: ").unwrap();
-    for key in known.split(", ") {
-        let explained = [format!("#   {key} "), format!("#   [X.{key}] ")];
-        assert!(explained.iter().any(|line| head.contains(line)), "{key}");
+fn the_page_of_keys_is_the_list_of_keys() {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/table-keys.md");
+    let text = fs::read_to_string(&page).unwrap();
+    let (before, rest) = text.split_once(page::START).expect("the page has a generated part");
+    let (_, after) = rest.split_once(page::END).expect("the generated part ends");
+    let written = [before, page::START, &page::render(), page::END, after].concat();
+    if env::var_os("ARRAYBRIDGE_BLESS").is_some() {
+        return fs::write(&page, &written).unwrap();
     }
+    assert!(text == written, "ARRAYBRIDGE_BLESS=1 writes docs/table-keys.md anew");
 }
 
 #[test]

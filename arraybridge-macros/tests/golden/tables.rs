@@ -53,34 +53,31 @@ pub mod statics {
     pub static HOST: ::arraybridge_runtime::__private::Framework = ::arraybridge_runtime::__private::Framework {
         memory_type: super::MemoryType::Host,
         name: "host",
-        title: "Host",
-        module: "host",
-        install: "host",
         is_tested: false,
+        title: "Host",
         classes: &["host.Array"],
-        memory: ::arraybridge_runtime::__private::Memory::Host,
-        immutable: false,
-        align: 64usize,
-        cached_scalars: false,
-        isolate: ::core::option::Option::None,
-        init: ::core::option::Option::None,
         dtypes: ::arraybridge_runtime::__private::DTypeSet::of(
             &[
                 ::arraybridge_runtime::__private::DType::Float32,
                 ::arraybridge_runtime::__private::DType::Uint8,
             ],
         ),
-        dtype: ::arraybridge_runtime::__private::Op {
-            source: "getattr(module, name)",
-            call: ::arraybridge_runtime::__private::op::attribute_of_name,
-        },
+        module: "host",
+        install: "host",
+        memory: ::arraybridge_runtime::__private::Memory::Host,
+        immutable: false,
+        align: 64usize,
+        cached_scalars: false,
+        isolate: ::core::option::Option::None,
+        init: ::core::option::Option::None,
+        dtype: ::arraybridge_runtime::__private::op::ATTRIBUTE_OF_NAME,
         dtype_names: &[],
         missing: &[],
         not_exported: ::arraybridge_runtime::__private::DTypeSet::of(&[]),
         not_imported: ::arraybridge_runtime::__private::DTypeSet::of(
             &[::arraybridge_runtime::__private::DType::Uint8],
         ),
-        not_sliced: ::arraybridge_runtime::__private::DTypeSet::of(&[]),
+        no_slices: ::arraybridge_runtime::__private::DTypeSet::of(&[]),
         ndim: (0, 64),
         empty: true,
         values: &[],
@@ -187,9 +184,9 @@ pub mod statics {
                 },
             },
             uses_dtype: true,
-            fast: &[],
             handover: ::arraybridge_runtime::__private::Handover::Object,
-            devices: &[1i32],
+            fast: &[],
+            devices: &[1],
             strides: ::arraybridge_runtime::__private::Strides::Any,
             align: 1usize,
             device_align: 1usize,
@@ -250,11 +247,14 @@ pub mod statics {
     pub static CHIP: ::arraybridge_runtime::__private::Framework = ::arraybridge_runtime::__private::Framework {
         memory_type: super::MemoryType::Chip,
         name: "chip",
+        is_tested: false,
         title: "Chip",
+        classes: &["chip.array.Array"],
+        dtypes: ::arraybridge_runtime::__private::DTypeSet::of(
+            &[::arraybridge_runtime::__private::DType::Float32],
+        ),
         module: "chip.array",
         install: "chip.array",
-        is_tested: false,
-        classes: &["chip.array.Array"],
         memory: ::arraybridge_runtime::__private::Memory::Either,
         immutable: true,
         align: 64usize,
@@ -288,9 +288,6 @@ pub mod statics {
                 op
             },
         }),
-        dtypes: ::arraybridge_runtime::__private::DTypeSet::of(
-            &[::arraybridge_runtime::__private::DType::Float32],
-        ),
         dtype: ::arraybridge_runtime::__private::Op {
             source: "module.dtype(name)",
             call: {
@@ -372,7 +369,7 @@ pub mod statics {
         not_imported: ::arraybridge_runtime::__private::DTypeSet::of(
             &[::arraybridge_runtime::__private::DType::Float32],
         ),
-        not_sliced: ::arraybridge_runtime::__private::DTypeSet::of(&[]),
+        no_slices: ::arraybridge_runtime::__private::DTypeSet::of(&[]),
         ndim: (1, 3),
         empty: true,
         values: &[
@@ -630,6 +627,7 @@ pub mod statics {
                 },
             },
             uses_dtype: false,
+            handover: ::arraybridge_runtime::__private::Handover::Capsule,
             fast: &[
                 ::arraybridge_runtime::__private::Op {
                     source: "module.load.__globals__[\"lib\"].load(capsule, module.load.__globals__[\"context\"].current.handle)",
@@ -696,8 +694,7 @@ pub mod statics {
                     },
                 },
             ],
-            handover: ::arraybridge_runtime::__private::Handover::Capsule,
-            devices: &[1i32, 2i32],
+            devices: &[1, 2],
             strides: ::arraybridge_runtime::__private::Strides::Contiguous,
             align: 64usize,
             device_align: 1usize,
@@ -1151,8 +1148,6 @@ pub mod statics {
                     op
                 },
             },
-            unstack: ::core::option::Option::None,
-            write: ::core::option::Option::None,
             min: ::arraybridge_runtime::__private::Op {
                 source: "xp.amin(data)",
                 call: {
@@ -1347,6 +1342,8 @@ pub mod statics {
                     op
                 },
             },
+            unstack: ::core::option::Option::None,
+            write: ::core::option::Option::None,
         }),
         oom: &[
             ::arraybridge_runtime::__private::OomRule {
@@ -1422,154 +1419,19 @@ pub mod statics {
         host_modules: &[("chip.array", "numpy")],
     };
 }
-/// One converter for every ordered pair of frameworks.
-pub mod converters {
-    /// Converts arrays of Host to Host.
-    #[derive(::core::clone::Clone, ::core::marker::Copy, ::core::fmt::Debug)]
-    pub struct HostToHost;
-    impl ::arraybridge_runtime::__private::Converter for HostToHost {
-        fn source(&self) -> &'static ::arraybridge_runtime::__private::Framework {
-            &super::statics::HOST
-        }
-        fn target(&self) -> &'static ::arraybridge_runtime::__private::Framework {
-            &super::statics::HOST
-        }
-        fn convert<'py>(
-            &self,
-            data: &::arraybridge_runtime::__private::pyo3::Bound<
-                'py,
-                ::arraybridge_runtime::__private::pyo3::PyAny,
-            >,
-            class: &::arraybridge_runtime::__private::Class,
-            request: &::arraybridge_runtime::__private::Request,
-        ) -> ::core::result::Result<
-            ::arraybridge_runtime::__private::pyo3::Bound<
-                'py,
-                ::arraybridge_runtime::__private::pyo3::PyAny,
-            >,
-            ::arraybridge_runtime::__private::Error,
-        > {
-            ::arraybridge_runtime::__private::convert(
-                &super::statics::HOST,
-                &super::statics::HOST,
-                data,
-                class,
-                request,
-            )
-        }
-    }
-    ::arraybridge_runtime::__private::inventory::submit! {
-        ::arraybridge_runtime::__private::Registered(& HostToHost)
-    }
-    /// Converts arrays of Host to Chip.
-    #[derive(::core::clone::Clone, ::core::marker::Copy, ::core::fmt::Debug)]
-    pub struct HostToChip;
-    impl ::arraybridge_runtime::__private::Converter for HostToChip {
-        fn source(&self) -> &'static ::arraybridge_runtime::__private::Framework {
-            &super::statics::HOST
-        }
-        fn target(&self) -> &'static ::arraybridge_runtime::__private::Framework {
-            &super::statics::CHIP
-        }
-        fn convert<'py>(
-            &self,
-            data: &::arraybridge_runtime::__private::pyo3::Bound<
-                'py,
-                ::arraybridge_runtime::__private::pyo3::PyAny,
-            >,
-            class: &::arraybridge_runtime::__private::Class,
-            request: &::arraybridge_runtime::__private::Request,
-        ) -> ::core::result::Result<
-            ::arraybridge_runtime::__private::pyo3::Bound<
-                'py,
-                ::arraybridge_runtime::__private::pyo3::PyAny,
-            >,
-            ::arraybridge_runtime::__private::Error,
-        > {
-            ::arraybridge_runtime::__private::convert(
-                &super::statics::HOST,
-                &super::statics::CHIP,
-                data,
-                class,
-                request,
-            )
-        }
-    }
-    ::arraybridge_runtime::__private::inventory::submit! {
-        ::arraybridge_runtime::__private::Registered(& HostToChip)
-    }
-    /// Converts arrays of Chip to Host.
-    #[derive(::core::clone::Clone, ::core::marker::Copy, ::core::fmt::Debug)]
-    pub struct ChipToHost;
-    impl ::arraybridge_runtime::__private::Converter for ChipToHost {
-        fn source(&self) -> &'static ::arraybridge_runtime::__private::Framework {
-            &super::statics::CHIP
-        }
-        fn target(&self) -> &'static ::arraybridge_runtime::__private::Framework {
-            &super::statics::HOST
-        }
-        fn convert<'py>(
-            &self,
-            data: &::arraybridge_runtime::__private::pyo3::Bound<
-                'py,
-                ::arraybridge_runtime::__private::pyo3::PyAny,
-            >,
-            class: &::arraybridge_runtime::__private::Class,
-            request: &::arraybridge_runtime::__private::Request,
-        ) -> ::core::result::Result<
-            ::arraybridge_runtime::__private::pyo3::Bound<
-                'py,
-                ::arraybridge_runtime::__private::pyo3::PyAny,
-            >,
-            ::arraybridge_runtime::__private::Error,
-        > {
-            ::arraybridge_runtime::__private::convert(
-                &super::statics::CHIP,
-                &super::statics::HOST,
-                data,
-                class,
-                request,
-            )
-        }
-    }
-    ::arraybridge_runtime::__private::inventory::submit! {
-        ::arraybridge_runtime::__private::Registered(& ChipToHost)
-    }
-    /// Converts arrays of Chip to Chip.
-    #[derive(::core::clone::Clone, ::core::marker::Copy, ::core::fmt::Debug)]
-    pub struct ChipToChip;
-    impl ::arraybridge_runtime::__private::Converter for ChipToChip {
-        fn source(&self) -> &'static ::arraybridge_runtime::__private::Framework {
-            &super::statics::CHIP
-        }
-        fn target(&self) -> &'static ::arraybridge_runtime::__private::Framework {
-            &super::statics::CHIP
-        }
-        fn convert<'py>(
-            &self,
-            data: &::arraybridge_runtime::__private::pyo3::Bound<
-                'py,
-                ::arraybridge_runtime::__private::pyo3::PyAny,
-            >,
-            class: &::arraybridge_runtime::__private::Class,
-            request: &::arraybridge_runtime::__private::Request,
-        ) -> ::core::result::Result<
-            ::arraybridge_runtime::__private::pyo3::Bound<
-                'py,
-                ::arraybridge_runtime::__private::pyo3::PyAny,
-            >,
-            ::arraybridge_runtime::__private::Error,
-        > {
-            ::arraybridge_runtime::__private::convert(
-                &super::statics::CHIP,
-                &super::statics::CHIP,
-                data,
-                class,
-                request,
-            )
-        }
-    }
-    ::arraybridge_runtime::__private::inventory::submit! {
-        ::arraybridge_runtime::__private::Registered(& ChipToChip)
-    }
+::arraybridge_runtime::__private::inventory::submit! {
+    ::arraybridge_runtime::__private::Converter { source : & statics::HOST, target : &
+    statics::HOST, }
+}
+::arraybridge_runtime::__private::inventory::submit! {
+    ::arraybridge_runtime::__private::Converter { source : & statics::HOST, target : &
+    statics::CHIP, }
+}
+::arraybridge_runtime::__private::inventory::submit! {
+    ::arraybridge_runtime::__private::Converter { source : & statics::CHIP, target : &
+    statics::HOST, }
+}
+::arraybridge_runtime::__private::inventory::submit! {
+    ::arraybridge_runtime::__private::Converter { source : & statics::CHIP, target : &
+    statics::CHIP, }
 }

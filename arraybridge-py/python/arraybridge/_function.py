@@ -7,8 +7,10 @@ have its own vectorcall, Python goes straight to the object; otherwise it runs t
 from __future__ import annotations
 
 import functools
+import inspect
+import sys
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 __all__: list[str] = []
@@ -49,3 +51,46 @@ def function_of(declared: Any, function: types.FunctionType) -> Callable[..., An
     # AutoGraph calls what has this attribute instead of translating its source.
     call.autograph_info__ = {}  # type: ignore[attr-defined]
     return call
+
+
+# What an object has of its function besides `__dict__`. `inspect` finds the kind of a function by
+# its code and its defaults.
+_COPIED = (
+    "__module__", "__name__", "__qualname__", "__doc__", "__annotations__", "__code__",
+    "__defaults__", "__kwdefaults__",
+)  # fmt: skip
+
+
+def dress(
+    declared: Any,
+    function: Any,
+    signature: inspect.Signature | None,
+    memory_types: tuple[str, str, str],
+    options: Mapping[str, Any],
+    is_coroutine: bool,
+) -> None:
+    """Give a declared function the attributes that it shows.
+
+    Those of ``function`` are copied if there is one.
+    """
+    if function is not None:
+        declared.__dict__.update(getattr(function, "__dict__", {}))
+        # An object that can be called, such as a torch module, need not have a name.
+        declared.__name__ = type(function).__name__
+        declared.__qualname__ = type(function).__qualname__
+        for name in _COPIED:
+            if hasattr(function, name):
+                setattr(declared, name, getattr(function, name))
+        declared.__wrapped__ = function
+    if signature is not None:
+        declared.__signature__ = signature
+    declared.input_memory_type, declared.output_memory_type, declared.execution_memory_type = (
+        memory_types
+    )
+    if "contract" in options:
+        contract = declared.contract = options["contract"]
+        if contract is not None and not callable(contract):
+            # The original package's runtimes read it.
+            declared.__processing_contract__ = contract
+    if is_coroutine and sys.version_info >= (3, 12):
+        inspect.markcoroutinefunction(declared)

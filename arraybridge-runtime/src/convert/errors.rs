@@ -2,20 +2,19 @@
 
 use pyo3::prelude::*;
 
-use super::Request;
-use super::narrow::nearest;
-use super::plan::{Facts, Refusal, Why};
+use super::plan::Why;
+use super::request::Request;
 use crate::framework::detect;
 use crate::framework::device::Device;
 use crate::framework::endpoints::Endpoints;
 use crate::framework::generated::MemoryType;
 use crate::framework::loaded::Loaded;
 use crate::framework::oom;
-use crate::framework::spec::{DType, DTypeSet, Framework, Guard, Kind, Strides};
-use crate::interpreter::error::{ConversionError, Error, Failure, attempt, first_line};
+use crate::framework::spec::{DType, Framework, Guard, Kind};
+use crate::interpreter::error::{ConversionError, Error, Failure, first_line};
 use crate::interpreter::fork;
 
-fn class_name(data: &Bound<'_, PyAny>) -> String {
+pub(super) fn class_name(data: &Bound<'_, PyAny>) -> String {
     detect::qualified_name(data.get_type().as_any()).unwrap_or_default()
 }
 
@@ -191,97 +190,6 @@ pub(super) fn in_our_words(target: Loaded<'_>, error: Error) -> Error {
     }
 }
 
-/// What a table says that is not so.
-pub(in crate::convert) struct Lie {
-    /// The key that is wrong.
-    key: &'static str,
-    /// What it says of the framework.
-    says: String,
-    /// What the framework did instead.
-    but: String,
-}
-
-impl Lie {
-    fn new(key: &'static str, says: impl Into<String>, but: impl Into<String>) -> Lie {
-        Lie { key, says: says.into(), but: but.into() }
-    }
-
-    pub fn class(made: &Bound<'_, PyAny>) -> Lie {
-        Lie::new(
-            "classes",
-            "names the classes of its arrays",
-            format!("made a {}", class_name(made)),
-        )
-    }
-
-    pub fn dtype(made: &Bound<'_, PyAny>, dtype: DType, came: Option<DType>) -> Lie {
-        let named = || {
-            let dtype = made.getattr(pyo3::intern!(made.py(), "dtype")).and_then(|d| d.str());
-            dtype.map_or_else(|_| "an array without a dtype".to_owned(), |name| name.to_string())
-        };
-        let came = came.map_or_else(named, |came| came.to_string());
-        Lie::new("dtypes", format!("lists {dtype}"), format!("made {came} of it"))
-    }
-
-    pub fn shape(went: &[usize], came: &[usize]) -> Lie {
-        Lie::new("import.op", "keeps the shape", format!("made {came:?} of {went:?}"))
-    }
-
-    pub fn values(dtype: DType) -> Lie {
-        Lie::new("import.op", "keeps the values", format!("changed those of {dtype}"))
-    }
-
-    pub fn strides(layout: Strides, but: &str) -> Lie {
-        let word = match layout {
-            Strides::Contiguous => "contiguous",
-            Strides::Permuted => "transposed",
-            Strides::Positive => "strided",
-            Strides::Any => "reversed",
-        };
-        Lie::new("import.strides", format!("allows {word} memory"), but)
-    }
-
-    pub fn alignment(bytes: usize) -> Lie {
-        let says = format!("allows memory that is aligned to {bytes} bytes");
-        Lie::new("import.align", says, "shares only memory that is aligned better")
-    }
-
-    pub fn copies() -> Lie {
-        Lie::new("import.shares", "is true", "copied the memory")
-    }
-
-    pub fn shares() -> Lie {
-        Lie::new("import.shares", "is false", "shared the memory")
-    }
-
-    pub fn changes() -> Lie {
-        Lie::new("immutable", "is true", "changed an array's memory when an item was assigned")
-    }
-
-    pub fn from_numpy_shares() -> Lie {
-        Lie::new("from_numpy", "copies the array", "shared NumPy's memory")
-    }
-
-    /// The same, found by `from_numpy` in place of the import.
-    pub fn of_from_numpy(self) -> Lie {
-        let key = if self.key == "import.op" { "from_numpy" } else { self.key };
-        Lie { key, ..self }
-    }
-
-    pub fn to_numpy(dtype: DType, came: DType) -> Lie {
-        Lie::new("to_numpy", "keeps the dtype", format!("made {came} of {dtype}"))
-    }
-}
-
-/// A framework does not do what its table says.
-#[cold]
-pub(in crate::convert) fn wrong_table(framework: &Framework, lie: Lie) -> Error {
-    let Framework { name, title, .. } = framework;
-    let Lie { key, says, but } = lie;
-    let reason = format!("`{key}` of [{name}] {says}, but {title} {but}; correct the table");
-    framework.error(Failure::Table, "table", reason)
-}
-
 /// The source's memory could go away while it is shared.
 #[cold]
 pub(super) fn not_pinned(source: Loaded<'_>, error: PyErr) -> Error {
@@ -316,40 +224,6 @@ pub(super) fn no_way_to(target: &Framework, device: Device) -> Error {
     target.error(Failure::Device, "device", reason)
 }
 
-/// The target lacks a dtype, for good or at the moment.
-#[cold]
-pub(crate) fn missing_dtype(loaded: Loaded<'_>, dtype: DType) -> Error {
-    let py = loaded.py();
-    let framework = loaded.framework;
-    let hint = attempt(py, loaded.missing(dtype)).flatten();
-    let title = framework.title;
-    let set = attempt(py, super::dtypes(loaded, dtype).map_err(PyErr::from));
-    let set = set.unwrap_or(framework.dtypes);
-    let reason = match hint {
-        Some(missing) => format!(
-            "{title} has no {dtype} at the moment; {}, or {}",
-            missing.hint,
-            way_out(framework, dtype, set),
-        ),
-        None if framework.dtypes.contains(dtype) => format!(
-            "the installed {title} cannot exchange {dtype}; upgrade it, or {}",
-            way_out(framework, dtype, set)
-        ),
-        None => format!("{title} has no {dtype}; {}", way_out(framework, dtype, set)),
-    };
-    framework.error(Failure::Dtype, "dtype", reason)
-}
-
-fn way_out(framework: &Framework, dtype: DType, set: DTypeSet) -> String {
-    let Some(to) = nearest(dtype, set) else {
-        return match dtype.kind() {
-            Kind::Complex => "convert the real and the imaginary part".to_owned(),
-            _ => "convert to another framework".to_owned(),
-        };
-    };
-    format!("cast on purpose with convert(data, {:?}, dtype={:?})", framework.name, to.name())
-}
-
 /// Integers that do not fit the nearest dtype that the target has, or floating point numbers that would be infinite.
 #[cold]
 pub(super) fn not_narrowed(target: &Framework, from: DType, to: DType, count: u64) -> Error {
@@ -366,35 +240,6 @@ pub(super) fn not_narrowed(target: &Framework, from: DType, to: DType, count: u6
         to.name()
     );
     target.error(Failure::Dtype, "narrow", reason)
-}
-
-/// The plan's refusal.
-#[cold]
-pub fn explain_refusal(
-    loaded: Loaded<'_>,
-    facts: &Facts,
-    request: &Request,
-    refusal: Refusal,
-) -> Error {
-    let framework = loaded.framework;
-    let title = framework.title;
-    match refusal {
-        Refusal::Dtype => missing_dtype(loaded, request.dtype.unwrap_or(facts.dtype)),
-        Refusal::Ndim => {
-            let (least, most) = framework.ndim;
-            let reason = format!(
-                "{title} holds arrays of {least} to {most} axes and this one has {}; reshape it, or \
-                 convert it slice by slice",
-                facts.ndim
-            );
-            framework.error(Failure::Array, "plan", reason)
-        }
-        Refusal::Empty => {
-            let reason = format!("{title} cannot hold an array without elements");
-            framework.error(Failure::Array, "plan", reason)
-        }
-        Refusal::CopyRequired(why) => copy_required(framework, request, why),
-    }
 }
 
 /// A copy is needed and forbidden: by the call, or by a `no_copy` around it.

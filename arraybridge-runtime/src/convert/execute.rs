@@ -3,44 +3,30 @@
 use pyo3::prelude::*;
 use pyo3::types::PyInt;
 
+use super::available::not_imported;
 use super::commitment::Commitment;
 use super::exporter::Exporter;
+use super::pair::Pair;
+use super::pin::pin_owner;
 use super::plan::{self, Access, Importer, Plan, Step, Steps, Target};
-use super::source::{self, Input, Opened, Reader, Slot};
-use super::trial::{self, Trial};
+use super::record::Description;
+use super::slot::{Input, Opened, Slot};
+use super::source::{self, Reader};
+use super::trial::{Trial, check_dtype};
+use super::trials::{from_numpy, importer};
 use super::{errors, foreign, import};
 use crate::cuda::driver;
 use crate::cuda::streams::{self, Loan};
 use crate::dlpack::{LEGACY_STREAM, PER_THREAD_STREAM};
 use crate::framework::device::Device;
-use crate::framework::endpoints::Endpoints;
 use crate::framework::loaded::{self, Loaded};
 use crate::framework::oom;
-use crate::framework::spec::{DType, Framework, Handover, Import, OrderedBy, Strides};
+use crate::framework::spec::{DType, Handover, Import, OrderedBy, Strides};
 use crate::framework::warnings;
 use crate::interpreter::error::{Error, Failure, Result};
 use crate::memory::cast;
 use crate::memory::shape;
 use crate::memory::source::Source;
-
-use super::record::Description;
-
-/// The frameworks of a conversion. That of the source need not be loaded.
-#[derive(Clone, Copy)]
-pub(super) struct Pair<'py> {
-    pub source: &'static Framework,
-    pub target: Loaded<'py>,
-}
-
-impl<'py> Pair<'py> {
-    pub fn of(py: Python<'py>, ends: Endpoints) -> Result<Pair<'py>> {
-        Ok(Pair { source: ends.source, target: loaded::load(py, ends.target)? })
-    }
-
-    pub fn ends(self) -> Endpoints {
-        Endpoints { source: self.source, target: self.target.framework }
-    }
-}
 
 /// A conversion that is decided but not yet carried out.
 pub(super) struct Prepared<'a, 'py> {
@@ -373,7 +359,7 @@ impl<'py> Run<'py> {
             target.astype(table, &xp, array, dtype)
         });
         let cast = made.map_err(|error| self.reader(target).failed(array, error))?;
-        trial::check_dtype(target, &cast, dtype)?;
+        check_dtype(target, &cast, dtype)?;
         self.arrived(cast, target, plan.from)
     }
 
@@ -426,9 +412,9 @@ impl<'py> Run<'py> {
     /// The target's array of memory that it copies to the result's device.
     fn uploaded(&self, source: Source) -> Result<Bound<'py, PyAny>> {
         let (target, dtype) = (self.pair.target, source.view().dtype());
-        let made = import::from_numpy(target, source, self.plan.device);
+        let made = from_numpy(target, source, self.plan.device);
         let array = made.map_err(|error| errors::in_our_words(target, error))?;
-        trial::check_dtype(target, &array, dtype)?;
+        check_dtype(target, &array, dtype)?;
         self.arrived(array, target, self.plan.device)
     }
 
@@ -437,7 +423,7 @@ impl<'py> Run<'py> {
         let target = Target {
             framework: self.pair.target.framework,
             dtypes: self.pair.target.framework.dtypes,
-            not_imported: super::not_imported(self.pair.target, slot.memory.view().dtype()),
+            not_imported: not_imported(self.pair.target, slot.memory.view().dtype()),
             device: self.plan.device,
             importer: self.plan.importer,
             accelerators: 0,
@@ -497,7 +483,7 @@ impl<'py> Run<'py> {
         });
         let array = array.map_err(|error| self.import_failed(error))?;
         if let Some(dtype) = known.filter(|_| !target.framework.is_tested) {
-            trial::check_dtype(target, &array, dtype)?;
+            check_dtype(target, &array, dtype)?;
         }
         self.arrived(array, target, device)
     }
@@ -560,7 +546,7 @@ pub fn make_array<'py>(
     commitment: &Commitment<'py>,
 ) -> Result<Bound<'py, PyAny>> {
     let importer = match device {
-        Device::Host => import::importer(target),
+        Device::Host => importer(target),
         Device::Accelerator(_) => Importer::of(target.framework),
     };
     let plan = Plan { device, importer, ..Plan::keep(Device::Host) };
@@ -581,14 +567,14 @@ pub(super) fn imported<'py>(
     let Pair { source, target } = pair;
     let pins = source.export.as_ref().is_some_and(|export| export.pin.is_some());
     if let Some(owner) = slot.memory.owner().filter(|_| pins && !slot.private) {
-        import::pin(target.py(), source, owner)?;
+        pin_owner(target.py(), source, owner)?;
     }
     let memory = slot.memory.hand_over().expect("the step before has left memory");
     let dtype = memory.view().dtype();
     let made = import::import(target, importer, memory);
     let array = made.map_err(|error| errors::in_our_words(target, error))?;
     if !target.framework.is_tested {
-        trial::check_dtype(target, &array, dtype)?;
+        check_dtype(target, &array, dtype)?;
     }
     Ok(array)
 }

@@ -8,19 +8,17 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyType};
 
-use super::execute::{Pair, Prepared};
-use super::plan::{Access, Facts, Why};
-use super::source::{self, Input, Opened, Slot};
-use super::{Request, class_of, decide, errors, import};
+use super::class::class_of;
+use super::pin::pin;
+use super::slot::Opened;
+use super::source;
 use crate::dlpack::exchange::Exchange;
 use crate::dlpack::{LEGACY_STREAM, capsule};
 use crate::framework::detect;
-use crate::framework::device::{self, Device, Placement};
-use crate::framework::endpoints::Endpoints;
+use crate::framework::device::{self, Device};
 use crate::framework::generated::MemoryType;
 use crate::framework::oom;
 use crate::framework::shortcuts::{self, ShortCut};
-use crate::framework::spec::Framework;
 use crate::interpreter::error::{Error, Failure, Result, first_line};
 use crate::memory::source::Owner;
 
@@ -31,66 +29,8 @@ pub(super) fn exports(data: &Bound<'_, PyAny>) -> bool {
     has(pyo3::intern!(py, "__dlpack__")) && has(pyo3::intern!(py, "__dlpack_device__"))
 }
 
-/// Finds out where the memory is and what it looks like, which does not read it, and makes the plan.
-/// The object counts as one of NumPy's: that is what it can be seen as on the host.
-pub(super) fn prepare<'a, 'py>(
-    data: &'a Bound<'py, PyAny>,
-    target: &'static Framework,
-    request: &Request,
-    slot: &'a mut Slot,
-) -> Result<Prepared<'a, 'py>> {
-    if !exports(data) {
-        return Err(errors::not_an_array(data, target.name));
-    }
-    let pair = || Pair::of(data.py(), Endpoints { source: MemoryType::Numpy.framework(), target });
-    let place = place_of(data)?;
-    let opened = match device::of_memory(place) {
-        Device::Host => in_place(data, place, None)?,
-        here => match described_in_place(data, place) {
-            Ok(described) => {
-                let facts = Facts { device: here, access: Access::Protocol, ..described.facts() };
-                let view = described.source.view();
-                slot.described = Some((view.dtype(), view.shape().into()));
-                slot.access = Access::Protocol;
-                let input = Input::Array(data.clone());
-                return decide(pair()?, input, slot, &facts, request);
-            }
-            // What it is can be learned from a copy on the host alone.
-            Err(Error::Conversion(_)) => {
-                let opened = open_at(data, place)?;
-                return prepare_downloaded(pair()?, here, opened, request, slot);
-            }
-            Err(error) => return Err(error),
-        },
-    };
-    slot.set(opened);
-    slot.made = slot.private.then_some(Why::Exported);
-    slot.access = Access::Protocol;
-    let facts = slot.facts();
-    decide(pair()?, Input::Memory(Some(data)), slot, &facts, request)
-}
-
-/// Makes the plan for memory that had to be downloaded from a device to learn what it is.
-fn prepare_downloaded<'a, 'py>(
-    pair: Pair<'py>,
-    from: Device,
-    opened: Opened,
-    request: &Request,
-    slot: &'a mut Slot,
-) -> Result<Prepared<'a, 'py>> {
-    let device = pair.target.resolve(pair.source, from, request.placement)?;
-    let request = Request { placement: Placement::On(device), ..*request };
-    slot.set(opened);
-    slot.access = Access::Protocol;
-    slot.made = Some(Why::Device);
-    let facts = slot.facts();
-    let mut prepared = decide(pair, Input::Memory(None), slot, &facts, &request)?;
-    prepared.plan.from = from;
-    Ok(prepared)
-}
-
 /// Describes device memory. It is not read, so the export is not ordered with any stream.
-fn described_in_place(data: &Bound<'_, PyAny>, place: DLDevice) -> Result<Opened> {
+pub(super) fn described_in_place(data: &Bound<'_, PyAny>, place: DLDevice) -> Result<Opened> {
     let stream = (place.device_type == DLDeviceType::CUDA).then_some(-1);
     match in_place(data, place, stream) {
         Err(Error::Conversion(_)) => in_place(data, place, None),
@@ -98,7 +38,7 @@ fn described_in_place(data: &Bound<'_, PyAny>, place: DLDevice) -> Result<Opened
     }
 }
 
-fn place_of(data: &Bound<'_, PyAny>) -> Result<DLDevice> {
+pub(super) fn place_of(data: &Bound<'_, PyAny>) -> Result<DLDevice> {
     device::dlpack_device(data).map_err(|error| export_failed(data, error))
 }
 
@@ -135,21 +75,6 @@ pub fn open_to_hold(data: &Bound<'_, PyAny>, stream: usize) -> Result<Opened> {
     Ok(opened)
 }
 
-/// Makes host memory that was opened stay where it is while its owner is kept alive.
-///
-/// # Errors
-///
-/// Why that cannot be.
-pub fn pin(data: &Bound<'_, PyAny>, opened: &Opened) -> Result<()> {
-    if let Some(class) = detect::class_of(data)
-        && !opened.private
-        && opened.source.view().is_on_host()
-    {
-        import::pin(data.py(), class.framework, opened.source.owner())?;
-    }
-    Ok(())
-}
-
 /// As [`open_any`], but memory of every device is downloaded.
 ///
 /// # Errors
@@ -171,7 +96,7 @@ pub(super) fn download(data: &Bound<'_, PyAny>) -> Result<Opened> {
 }
 
 /// The memory on the host: shared where it is there, else a copy that the object makes.
-fn open_at(data: &Bound<'_, PyAny>, place: DLDevice) -> Result<Opened> {
+pub(super) fn open_at(data: &Bound<'_, PyAny>, place: DLDevice) -> Result<Opened> {
     if device::is_host(place) {
         return in_place(data, place, None);
     }
@@ -184,7 +109,11 @@ fn open_at(data: &Bound<'_, PyAny>, place: DLDevice) -> Result<Opened> {
 
 /// The memory where it is; that of a CUDA device is ordered with a stream. The exchange table of a
 /// [`Tensor`](crate::tensor) orders it with the legacy default stream.
-fn in_place(data: &Bound<'_, PyAny>, place: DLDevice, stream: Option<i64>) -> Result<Opened> {
+pub(super) fn in_place(
+    data: &Bound<'_, PyAny>,
+    place: DLDevice,
+    stream: Option<i64>,
+) -> Result<Opened> {
     if stream.is_none_or(|stream| stream == LEGACY_STREAM as i64)
         && let Some(table) = exchange_of(data)
     {
@@ -206,7 +135,7 @@ fn opened(data: &Bound<'_, PyAny>, place: DLDevice, keywords: Bound<'_, PyDict>)
     let export = pyo3::intern!(py, "__dlpack__");
     let failed = |error| export_failed(data, error);
     let older = keywords.copy()?;
-    keywords.set_item("max_version", source::version(py))?;
+    keywords.set_item("max_version", capsule::newest_version(py))?;
     let capsule = match data.call_method(export, (), Some(&keywords)) {
         // A producer of before DLPack 1.0 knows no versions.
         Err(error) if error.is_instance_of::<PyTypeError>(py) => {

@@ -8,7 +8,9 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyMemoryView, PyTuple, PyType};
 
-use super::{Request, convert_to, errors};
+use super::carry_out::convert_object;
+use super::errors;
+use super::request::Request;
 use crate::framework::detect;
 use crate::framework::device;
 use crate::framework::generated::MemoryType;
@@ -144,7 +146,7 @@ pub fn seen_as_array<'py>(
             let place = device::dlpack_device(data);
             let is_on_host = place.is_ok_and(device::is_host);
             let framework = if is_on_host { MemoryType::Numpy.framework() } else { target };
-            convert_to(data, framework, &Request::default()).map(Some)
+            convert_object(data, framework, &Request::default()).map(Some)
         }
         Likeness::Seen => {
             let chunks = data.getattr_opt(pyo3::intern!(data.py(), "chunks")).ok().flatten();

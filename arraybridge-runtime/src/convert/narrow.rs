@@ -2,10 +2,16 @@
 
 use pyo3::prelude::*;
 
+use super::available::{dtypes, nearest};
+use super::class::class_of;
+use super::doors::{convert_routed, convert_to};
 use super::plan::Route;
-use super::{Request, class_of, convert_routed, dtypes, trace};
+use super::request::Request;
+use super::{errors, trace};
+use crate::framework::detect;
+use crate::framework::endpoints::Endpoints;
 use crate::framework::loaded;
-use crate::framework::spec::{DType, DTypeSet, Framework, Kind};
+use crate::framework::spec::{DType, Framework};
 use crate::interpreter::error::{Error, Result, warn};
 
 /// Whose arrays may be narrowed, for the warning.
@@ -88,51 +94,27 @@ pub fn narrowed(py: Python<'_>, from: DType, target: &'static Framework) -> Resu
     Ok(if set.contains(from) { None } else { nearest(from, set) })
 }
 
-fn is_integer(dtype: DType) -> bool {
-    matches!(dtype.kind(), Kind::Unsigned | Kind::Signed)
-}
-
-/// Whether a dtype holds every value of another one, and stays what it is: no integer becomes a float.
-fn replaces(to: DType, from: DType) -> bool {
-    let is_alike = match (from.kind(), to.kind()) {
-        (Kind::Bool, _) => is_integer(to),
-        (Kind::Unsigned, Kind::Signed) => true,
-        (from_kind, to_kind) => from_kind == to_kind,
-    };
-    is_alike && to.holds(from)
-}
-
-/// The dtype of a set that is nearest to one that it lacks: the smallest that holds every value, else the
-/// largest of the same kind.
-pub(super) fn nearest(dtype: DType, set: DTypeSet) -> Option<DType> {
-    let holding = set.iter().filter(|to| replaces(*to, dtype)).min_by_key(|to| to.size());
-    let same_kind = || set.iter().filter(|to| to.kind() == dtype.kind()).max_by_key(|to| to.size());
-    holding.or_else(same_kind)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::framework::generated::statics::{JAX, PYCLESPERANTO, TORCH};
-
-    #[test]
-    fn the_nearest_dtype_holds_every_value_if_one_does() {
-        use DType::*;
-        let without = |dtypes: &[DType]| JAX.dtypes.without(DTypeSet::of(dtypes));
-        for (dtype, set, expected) in [
-            (Float8E3m4, TORCH.dtypes, Float16),
-            (Float8E4m3b11fnuz, TORCH.dtypes, Float16),
-            (Float8E8m0fnu, DTypeSet::of(&[Float16, Bfloat16, Float32]), Bfloat16),
-            (Bool, PYCLESPERANTO.dtypes, Uint8),
-            (Float16, PYCLESPERANTO.dtypes, Float32),
-            (Float64, PYCLESPERANTO.dtypes, Float32),
-            (Int64, PYCLESPERANTO.dtypes, Int32),
-            (Uint64, PYCLESPERANTO.dtypes, Uint32),
-            (Complex128, without(&[Complex128]), Complex64),
-            (Uint32, without(&[Uint32, Uint64]), Int64),
-        ] {
-            assert_eq!(nearest(dtype, set), Some(expected), "{dtype}");
+/// Converts an array that is labelled as one of `source`. If the target lacks its dtype and `narrowing`
+/// allows it, the array is narrowed.
+///
+/// # Errors
+///
+/// As `convert_to` and `convert_narrowed`, and when the label does not match the object.
+pub fn convert_labelled<'py>(
+    data: &Bound<'py, PyAny>,
+    source: &'static Framework,
+    target: &'static Framework,
+    request: &Request,
+    narrowing: Option<Narrowing<'_>>,
+) -> Result<Bound<'py, PyAny>> {
+    let class = detect::class_of(data).ok_or_else(|| errors::not_an_array(data, target.name))?;
+    if class.framework.memory_type != source.memory_type {
+        return Err(errors::mislabelled(Endpoints { source, target }, class.framework, data));
+    }
+    match (convert_to(data, target, request), narrowing) {
+        (Err(error), Some(narrowing)) if error.is_missing_dtype() => {
+            narrow(data, target, request, narrowing, error).map(|(array, _)| array)
         }
-        assert_eq!(nearest(Complex64, PYCLESPERANTO.dtypes), None);
+        (done, _) => done,
     }
 }

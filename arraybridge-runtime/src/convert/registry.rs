@@ -2,49 +2,31 @@
 
 use std::sync::OnceLock;
 
-use pyo3::prelude::*;
-
-use crate::convert::Request;
-use crate::framework::detect::Class;
 use crate::framework::generated::MemoryType;
 use crate::framework::spec::Framework;
-use crate::interpreter::error::Error;
 
-/// Converts arrays of one framework to another. The macro writes one for every ordered pair.
-pub trait Converter: Send + Sync {
+/// Converts arrays of one framework to another. The macro registers one for every ordered pair.
+#[derive(Debug)]
+pub struct Converter {
     /// Where the arrays come from.
-    fn source(&self) -> &'static Framework;
+    pub source: &'static Framework,
     /// Where they go.
-    fn target(&self) -> &'static Framework;
-    /// Converts one array of a class of the source's.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Conversion`] says why it cannot be done.
-    fn convert<'py>(
-        &self,
-        data: &Bound<'py, PyAny>,
-        class: &Class,
-        request: &Request,
-    ) -> Result<Bound<'py, PyAny>, Error>;
+    pub target: &'static Framework,
 }
 
-/// An entry of the registry.
-pub struct Registered(pub &'static dyn Converter);
-
-inventory::collect!(Registered);
+inventory::collect!(Converter);
 
 const N: usize = MemoryType::COUNT;
 
-type Table = [[&'static dyn Converter; N]; N];
+type Table = [[&'static Converter; N]; N];
 
 fn build() -> Table {
-    let mut found: [[Option<&'static dyn Converter>; N]; N] = [[None; N]; N];
-    for Registered(converter) in inventory::iter::<Registered> {
-        let (source, target) = (converter.source(), converter.target());
+    let mut found: [[Option<&'static Converter>; N]; N] = [[None; N]; N];
+    for converter in inventory::iter::<Converter> {
+        let Converter { source, target } = converter;
         let cell = &mut found[source.memory_type as usize][target.memory_type as usize];
         assert!(
-            cell.replace(*converter).is_none(),
+            cell.replace(converter).is_none(),
             "two converters from {} to {} are registered",
             source.name,
             target.name
@@ -75,12 +57,12 @@ fn table() -> &'static Table {
 ///
 /// On first use, when the registry has a hole or a duplicate: the build is broken then.
 #[inline]
-pub fn converter(source: MemoryType, target: MemoryType) -> &'static dyn Converter {
+pub fn converter(source: MemoryType, target: MemoryType) -> &'static Converter {
     table()[source as usize][target as usize]
 }
 
 /// Every converter, by source and then by target.
-pub fn converters() -> impl Iterator<Item = &'static dyn Converter> {
+pub fn converters() -> impl Iterator<Item = &'static Converter> {
     table().iter().flatten().copied()
 }
 
@@ -90,10 +72,10 @@ mod tests {
 
     #[test]
     fn every_ordered_pair_has_one_converter() {
-        let pairs: Vec<_> = converters().map(|c| (c.source().name, c.target().name)).collect();
+        let pairs: Vec<_> = converters().map(|c| (c.source.name, c.target.name)).collect();
         println!("{} converters are registered", pairs.len());
         assert_eq!(pairs.len(), N * N);
-        assert_eq!(inventory::iter::<Registered>.into_iter().count(), N * N);
+        assert_eq!(inventory::iter::<Converter>.into_iter().count(), N * N);
         for (i, source) in MemoryType::ALL.iter().enumerate() {
             for (j, target) in MemoryType::ALL.iter().enumerate() {
                 assert_eq!(pairs[i * N + j], (source.name(), target.name()));

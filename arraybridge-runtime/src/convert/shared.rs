@@ -10,10 +10,12 @@ use dlpark::ffi::DLDevice;
 use pyo3::prelude::*;
 
 use super::commitment::Commitment;
-use super::execute::{Pair, imported};
-use super::import;
+use super::execute::imported;
+use super::pair::Pair;
 use super::plan::{Plan, Route, Step, admit};
-use super::source::{Reader, Slot};
+use super::slot::Slot;
+use super::source::Reader;
+use super::trials::importer;
 use crate::framework::detect::{Class, Role};
 use crate::framework::device::{Device, Placement};
 use crate::framework::endpoints::Endpoints;
@@ -93,7 +95,7 @@ pub(super) fn convert<'py>(
     {
         return Some(Err(warning));
     }
-    match imported(Pair { source, target }, import::importer(target), slot) {
+    match imported(Pair { source, target }, importer(target), slot) {
         Ok(array) => Some(Commitment::of(target, Placement::Auto, None).settle(target, array)),
         // A refusal: the plan has another way, which starts with the array.
         Err(Error::Conversion(_)) => {

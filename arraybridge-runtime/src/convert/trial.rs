@@ -7,21 +7,20 @@
 
 use pyo3::prelude::*;
 
-use super::errors::{self, Lie};
 use super::import;
 use super::plan::{Importer, Step, Steps};
-use super::source::{Opened, open_host};
+use super::slot::Opened;
+use super::source::open_host;
+use super::trials::{Lie, Model, from_numpy, sample, wrong_table};
 use crate::framework::detect;
 use crate::framework::device::Device;
 use crate::framework::loaded::Loaded;
-use crate::framework::spec::{DType, Framework, Import, Strides};
+use crate::framework::spec::{DType, Import, Strides};
 use crate::framework::tried::Way;
-use crate::host::buffer::{ALIGNMENT, HostBuffer};
-use crate::host::cast::Scaling;
+use crate::host::buffer::ALIGNMENT;
 use crate::interpreter::error::{Result, attempt};
 use crate::memory::cast;
-use crate::memory::source::{Outgoing, Owner, Source};
-use crate::memory::view::{Dims, View};
+use crate::memory::source::{Outgoing, Source};
 
 /// A framework that is about to take host memory.
 pub(super) struct Trial<'py> {
@@ -75,7 +74,7 @@ impl<'py> Trial<'py> {
             Way::Public(layout) | Way::Fast(layout) => self.import(layout),
         };
         match attempt(self.target.py(), found.map_err(PyErr::from)) {
-            Some(Some(lie)) => Err(errors::wrong_table(self.target.framework, lie)),
+            Some(Some(lie)) => Err(wrong_table(self.target.framework, lie)),
             Some(None) => {
                 self.target.tried.add(way, self.dtype);
                 Ok(true)
@@ -121,7 +120,7 @@ impl<'py> Trial<'py> {
 
     fn upload(&self) -> Result<Option<Lie>> {
         let Some((source, model)) = self.sample(Strides::Contiguous, 0)? else { return Ok(None) };
-        let made = import::from_numpy(self.target, source, self.device)?;
+        let made = from_numpy(self.target, source, self.device)?;
         let found = self.difference(&model, &made, Strides::Contiguous)?;
         let Compared::Same(opened) = found else { return Ok(found.lie().map(Lie::of_from_numpy)) };
         let shares = !opened.private && opened.source.view().data() == model.data;
@@ -200,80 +199,11 @@ pub(super) fn check_dtype(
 ) -> Result<()> {
     match wrong_dtype(target, array, dtype) {
         None => Ok(()),
-        Some(lie) => Err(errors::wrong_table(target.framework, lie)),
+        Some(lie) => Err(wrong_table(target.framework, lie)),
     }
 }
 
 fn wrong_dtype(target: Loaded<'_>, array: &Bound<'_, PyAny>, dtype: DType) -> Option<Lie> {
     let came = target.dtype(array);
     (came != Some(dtype)).then(|| Lie::dtype(array, dtype, came))
-}
-
-/// What an array that is handed over looks like. It keeps the memory, so that no other has its address.
-pub(super) struct Model {
-    data: *mut u8,
-    shape: Dims<usize>,
-    pub bytes: Vec<u8>,
-    _owner: Owner,
-}
-
-/// How many elements the memory of a sample has. Some layouts leave gaps.
-const ELEMENTS: usize = 12;
-
-/// Values that every dtype of NumPy's distinguishes in every layout, a bool as well: the largest makes a
-/// narrower dtype infinite, or clips it.
-const VALUES: [f64; ELEMENTS] = [0.0, 1.0, 7.0, 1e300, 0.0, 3.0, 5.0, 0.0, 2.0, 9.0, 4.0, 6.0];
-
-/// Values that the dtypes of 8 bits have, down to one that has only powers of two.
-const SMALL: [f64; ELEMENTS] = [1.0, 2.0, 4.0, 8.0, 2.0, 16.0, 4.0, 1.0, 8.0, 2.0, 1.0, 4.0];
-
-/// A small array of a layout, whose first element is so many bytes behind an address that is well aligned, and
-/// what it looks like. `None` if the framework has no arrays of the layout.
-pub(super) fn sample(
-    py: Python<'_>,
-    framework: &Framework,
-    dtype: DType,
-    layout: Strides,
-    offset: usize,
-) -> Result<Option<(Source, Model)>> {
-    let Some((shape, strides, first)) = axes(framework, layout) else {
-        return Ok(None);
-    };
-    let values = Source::from_slice(if dtype.is_numpy() { &VALUES } else { &SMALL }, &[ELEMENTS])?;
-    let elements = cast::bytes_of(py, &cast::cast(py, &values, dtype, Scaling::Clamp)?.0)?;
-    let size = dtype.size();
-    let gap = offset + ALIGNMENT - first * size % ALIGNMENT;
-    let mut buffer = HostBuffer::new(gap + elements.len())?;
-    let strides = strides.iter().map(|stride| stride * size as isize).collect();
-    // SAFETY: the buffer has room for the elements behind the gap, and the axes stay inside them.
-    let view = unsafe {
-        let start = buffer.as_mut_ptr().add(gap);
-        start.copy_from_nonoverlapping(elements.as_ptr(), elements.len());
-        View::new(start.add(first * size), dtype, shape.clone(), strides)
-    };
-    let (data, mut owner) = (view.data(), Owner::Buffer(buffer));
-    let kept = owner.share();
-    // SAFETY: the buffer with the elements is the owner.
-    let source = unsafe { Source::new(view, owner) };
-    let bytes = cast::bytes_of(py, &source)?;
-    Ok(Some((source, Model { data, shape, bytes, _owner: kept })))
-}
-
-/// The extents, the strides in elements and the first element of an array of a layout.
-fn axes(framework: &Framework, layout: Strides) -> Option<(Dims<usize>, Dims<isize>, usize)> {
-    let (least, most) = framework.ndim;
-    let (shape, strides, first): (&[usize], &[isize], usize) = match (most, layout) {
-        (0, _) | (1, Strides::Permuted) => return None,
-        (1, Strides::Contiguous) => (&[6], &[1], 0),
-        (1, Strides::Positive) => (&[6], &[2], 0),
-        (1, Strides::Any) => (&[6], &[-1], 5),
-        (_, Strides::Contiguous) => (&[2, 3], &[3, 1], 0),
-        (_, Strides::Permuted) => (&[3, 2], &[1, 3], 0),
-        (_, Strides::Positive) => (&[2, 3], &[6, 2], 0),
-        (_, Strides::Any) => (&[2, 3], &[-3, 1], 3),
-    };
-    let outer = least.saturating_sub(shape.len());
-    let shape = std::iter::repeat_n(1, outer).chain(shape.iter().copied()).collect();
-    let strides = std::iter::repeat_n(ELEMENTS as isize, outer).chain(strides.iter().copied());
-    Some((shape, strides.collect(), first))
 }

@@ -100,6 +100,12 @@ impl Declared {
     pub(super) fn definition(&self) -> &Definition {
         &self.definition
     }
+
+    /// The framework that the function works on, and the function.
+    pub fn parts<'py>(&self, py: Python<'py>) -> (&'static Framework, Bound<'py, PyAny>) {
+        let Definition { function, options, .. } = &self.definition;
+        (options.execution, function.bind(py).clone())
+    }
 }
 
 impl Declared {

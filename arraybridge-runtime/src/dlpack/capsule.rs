@@ -7,7 +7,8 @@ use dlpark::{Managed, ManagedTensorBase};
 use pyo3::exceptions::PyBufferError;
 use pyo3::ffi;
 use pyo3::prelude::*;
-use pyo3::types::PyCapsule;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyCapsule, PyTuple};
 
 use crate::memory::source::{Owner, Source};
 
@@ -182,5 +183,15 @@ mod tests {
             drop(source);
             assert_eq!(frees.load(Ordering::SeqCst), 1);
         });
+    }
+}
+
+/// The newest DLPack version that we read.
+pub fn newest_version(py: Python<'_>) -> Bound<'_, PyAny> {
+    static VERSION: PyOnceLock<Py<PyTuple>> = PyOnceLock::new();
+    let make = || PyTuple::new(py, [1, 3]).map(Bound::unbind);
+    match VERSION.get_or_try_init(py, make) {
+        Ok(version) => version.bind(py).clone().into_any(),
+        Err(_) => py.None().into_bound(py),
     }
 }

@@ -12,6 +12,8 @@ use pyo3::pyclass::CompareOp;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBool, PyFloat, PyInt, PyList, PyNone, PyString, PyTuple};
 
+use crate::framework::spec::Op;
+
 /// The values of the names in an op's scope.
 pub type Scope<'a, 'py, const N: usize> = [&'a Bound<'py, PyAny>; N];
 
@@ -220,13 +222,11 @@ pub fn attribute<'py>(object: &Bound<'py, PyAny>, name: &Bound<'py, PyString>) -
     object.getattr(name)
 }
 
-/// `getattr(module, name)`, the default op for a dtype.
-pub fn attribute_of_name<'py>(
-    module: &Bound<'py, PyAny>,
-    [name]: Scope<'_, 'py, 1>,
-) -> Outcome<'py> {
-    module.getattr(name.cast::<PyString>()?)
-}
+/// The default op for a dtype.
+pub const ATTRIBUTE_OF_NAME: Op<1> = Op {
+    source: "getattr(module, name)",
+    call: |module, [name]| module.getattr(name.cast::<PyString>()?),
+};
 
 /// `object[key]`.
 #[inline]

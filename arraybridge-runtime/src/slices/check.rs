@@ -2,7 +2,7 @@
 
 use pyo3::prelude::*;
 
-use super::join::Along;
+use super::along::Along;
 use crate::interpreter::error::{Error, Result};
 use crate::memory::shape;
 use crate::memory::view::{Dims, View};

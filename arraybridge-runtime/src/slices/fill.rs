@@ -8,12 +8,12 @@ use std::ops::Range;
 use pyo3::prelude::*;
 use smallvec::SmallVec;
 
-use super::join::Along;
+use super::along::Along;
 use crate::convert::Opened;
 use crate::framework::spec::DType;
 use crate::host::cast::{CastError, CastReport, Scaling, StridedArray, cast_strided};
 use crate::host::copy;
-use crate::host::parallel::{self, Pace, Threads};
+use crate::host::parallel::{self, Threads};
 use crate::memory::cast;
 use crate::memory::source::Source;
 use crate::memory::view::{Dims, View};
@@ -51,7 +51,7 @@ pub(super) fn fill(
     let is_large = result.nbytes() >= cast::DETACH_FROM;
     let is_small = |piece: &Piece| piece.run_bytes(result.dtype()) <= offset / SMALL_PART;
     let (each, across) = match is_large && pieces.iter().all(is_small) {
-        true => (Threads::ONE, Threads::Measured),
+        true => (Threads::ONE, Threads::Several),
         false => (Threads::for_large(is_large), Threads::ONE),
     };
     let rows = Rows::of(result, axis, each);
@@ -69,9 +69,8 @@ pub(super) fn fill(
     if !is_large {
         return copy(0..pieces.len());
     }
-    static PACE: Pace = Pace::new();
     let bytes = result.nbytes().saturating_mul(2);
-    py.detach(|| parallel::run(across, &PACE, pieces.len(), bytes, copy).into_iter().collect())
+    py.detach(|| parallel::run(across, pieces.len(), bytes, copy).into_iter().collect())
 }
 
 /// Copies an array to a region of the result, which has its dtype and its axes. The region begins at these

@@ -5,6 +5,7 @@ use std::slice;
 use pyo3::prelude::*;
 use pyo3::types::{PyInt, PyList, PyTuple};
 
+use super::along::Along;
 use super::check::{check_shapes, joined_shape};
 use super::fill::fill;
 use crate::convert::plan;
@@ -26,15 +27,6 @@ use crate::interpreter::error::{Error, Failure, Result, attempt, first_line};
 use crate::memory::shape;
 use crate::memory::source::Source;
 use crate::memory::view::Dims;
-
-/// The axis along which arrays are joined.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Along {
-    /// A new first axis: the arrays are stacked.
-    NewAxis,
-    /// An axis that they have: the arrays are concatenated.
-    Axis(usize),
-}
 
 /// Joins arrays into one array of a framework.
 ///

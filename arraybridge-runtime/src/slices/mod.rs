@@ -5,6 +5,7 @@
 //! results of a function fill the buffer as they come: those of slices in [`column`], those of tiles, which
 //! [`grid`] lays out, in [`mosaic`].
 
+mod along;
 mod check;
 mod column;
 mod fill;
@@ -34,11 +35,12 @@ use crate::interpreter::tuples;
 use crate::memory::shape;
 use crate::memory::view::Dims;
 use crate::policy::StackPolicy;
+use along::Along;
 use check::{check_shapes, slice_count};
 use column::{Column, Images};
 pub use grid::{Grid, Span, Tile, Tiling};
 pub use grow::Growing;
-use join::{Along, Parts, join, stack_alike};
+use join::{Parts, join, stack_alike};
 pub use mosaic::Mosaic;
 use unstack::{OnHost, Slices};
 

@@ -2,9 +2,10 @@
 
 use pyo3::prelude::*;
 
+use super::along::Along;
 use super::fill::fill_region;
 use super::grid::Span;
-use super::join::{Along, Join};
+use super::join::Join;
 use super::whole::Whole;
 use crate::convert::Opened;
 use crate::framework::detect;

@@ -265,7 +265,7 @@ impl<'py> OnHost<'py> {
         let framework = class.framework;
         // A framework without 0-d arrays may make a number of a slice of one element.
         let makes_numbers = framework.ndim.0 > 0;
-        let slices_all = !makes_numbers && framework.not_sliced.is_empty();
+        let slices_all = !makes_numbers && framework.no_slices.is_empty();
         if slices_all || !matches!(class.role, Role::Array) {
             return Ok(None);
         }
@@ -273,7 +273,7 @@ impl<'py> OnHost<'py> {
         let Some(dtype) = loaded.dtype(array) else { return Ok(None) };
         let title = framework.title;
         let why = match shape::of(array) {
-            _ if framework.not_sliced.contains(dtype) => {
+            _ if framework.no_slices.contains(dtype) => {
                 format!("{title} cannot slice {dtype} without a loss")
             }
             Some(shape)

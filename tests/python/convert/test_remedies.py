@@ -11,8 +11,9 @@ import pytest
 
 def texts(name):
     """The words of a method of `Why`, by variant."""
-    steps = bridges.ROOT / "arraybridge-runtime" / "src" / "convert" / "plan" / "steps.rs"
-    (body,) = re.findall(rf"pub const fn {name}\(self\).*?\n    }}\n", steps.read_text(), re.DOTALL)
+    reasons = bridges.ROOT / "arraybridge-runtime" / "src" / "convert" / "plan" / "why.rs"
+    method = rf"pub const fn {name}\(self\).*?\n    }}\n"
+    (body,) = re.findall(method, reasons.read_text(), re.DOTALL)
     body = re.sub(r"\\\n\s*", "", body)
     found = re.findall(r"((?:\| )?(?:Why::\w+(?: \| )?)+) => (?:{\s*)?\"((?:[^\"\\]|\\.)*)\"", body)
     return {

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import json
 import keyword
 import pkgutil
 import re
@@ -16,77 +17,14 @@ from collections.abc import Iterator
 from typing import Any
 
 import arraybridge
+from arraybridge import _core
 
 from .ops import fault
 
 __all__ = ["find_class", "mistakes", "parse"]
 
-# What the keys are: an op with the names that it can use besides `module`, or a plain value.
-OP = tuple[str, ...]
-REASONS: dict[str, OP | None] = {
-    "why": None, "role": None, "when": ("data",), "then": ("data",), "kinds": None,
-}  # fmt: skip
-TABLE: dict[str, Any] = {
-    "title": None, "classes": None, "dtypes": None, "module": None, "install": None,
-    "memory": None, "immutable": None, "align": None, "cached_scalars": None, "no_dlpack": None,
-    "no_slices": None,
-    "isolate": {"libraries": None, "from": None},
-    "init": (),
-    "dtype": ("name",),
-    "dtype_names": None,
-    "missing": {"when": (), "dtypes": None, "hint": None},
-    "ndim": None, "empty": None, "values": None,
-    "refuse": {"why": None, "role": None, "classes": None},
-    "guards": REASONS,
-    "reasons": REASONS,
-    "to_numpy": ("data",),
-    "from_numpy": ("data", "dtype", "device"),
-    "fast_to_numpy": None,
-    "fast_from_numpy": {"create": ("data", "device"), "write": ("array", "data")},
-    "copy": ("data",),
-    "recording": (),
-    "copy_recorded": ("data",),
-    "transforming": (),
-    "tracing": (),
-    "translate": ("function",),
-    "ready": ("data",),
-    "lazy": None,
-    "version": ("data",),
-    "clear": (),
-    "host_modules": None,
-    "oom": {"class": None, "when": ("error",), "text": None},
-    "export": {
-        "op": ("data", "stream", "version"), "ordered_by": None, "buffer": None,
-        "no_dlpack": None, "owner": ("data",), "pin": {"when": ("owner",), "op": ("owner",)},
-    },
-    "import": {
-        "op": ("data", "capsule", "device", "dtype"), "devices": None, "strides": None,
-        "align": None, "device_align": None, "read_only": None, "shares": None,
-        "no_dlpack": None, "fast": ("capsule", "device"),
-    },
-    "device": {
-        "count": (), "at": ("index",), "current": (), "default": (), "of": ("data",),
-        "scope": ("device",), "host_scope": ("device",), "host": (), "hosts": (),
-        "move": ("data", "device"), "uncommitted": ("data",), "beside": ("data", "other"),
-    },
-    "stream": {
-        "current": ("device", "index"), "handle": ("stream",),
-        "wrap": ("handle", "device", "index", "stream"), "scope": ("stream",),
-    },
-    "array": {
-        "namespace": (), "min": ("xp", "data"), "max": ("xp", "data"), "round": ("xp", "data"),
-        "clip": ("xp", "data", "low", "high"), "astype": ("xp", "data", "dtype"),
-        "where": ("xp", "mask", "data", "other"), "stack": ("xp", "arrays"),
-        "concatenate": ("xp", "arrays", "axis"), "unstack": ("xp", "data"),
-        "write": ("xp", "array", "data"),
-    },
-    "check": {
-        "environment": None,
-        "examples": {"why": None, "array": None}, "too_much": None,
-        "limits": {"line": None, "text": None, "why": None},
-    },
-}  # fmt: skip
-REQUIRED = ("title", "classes", "dtypes")
+# The keys that the build knows, as it knows them.
+KEYS: dict[str, Any] = json.loads(_core._KEYS)["keys"]
 
 
 def parse(label: str, text: str) -> tuple[dict[str, Any], list[str]]:
@@ -105,8 +43,7 @@ def parse(label: str, text: str) -> tuple[dict[str, Any], list[str]]:
 def mistakes(label: str, name: str, keys: dict[str, Any]) -> list[str]:
     """Return the mistakes in a table, one line each."""
     found = [*_name(name)]
-    found += [f"[{name}] has no {key}; add it" for key in REQUIRED if key not in keys]
-    found += _keys(f"[{name}]", keys, TABLE)
+    found += _keys(f"[{name}]", keys, KEYS)
     if not found:
         found += _existing(name, keys)
     return [f"{label}: {each}" for each in found]
@@ -125,21 +62,24 @@ def _name(name: str) -> Iterator[str]:
 
 
 def _keys(where: str, keys: dict[str, Any], known: dict[str, Any]) -> Iterator[str]:
+    for key, of in known.items():
+        if of.get("required") and key not in keys:
+            yield f"{where} has no {key}; add it"
     for key, value in keys.items():
         if key not in known:
             yield f"unknown key {key} in {where}; known keys: {', '.join(known)}"
-        elif isinstance(known[key], dict):
+        elif (inner := known[key].get("keys")) is not None:
             for part in value if isinstance(value, list) else [value]:
                 if isinstance(part, dict):
-                    yield from _keys(f"{where[:-1]}.{key}]", part, known[key])
+                    yield from _keys(f"{where[:-1]}.{key}]", part, inner)
                 else:
                     yield f"{key} in {where} is not a table"
-        elif known[key] is not None:
+        elif (scope := known[key].get("scope")) is not None:
             for op in value if isinstance(value, list) else [value]:
-                yield from _op(f"{key} in {where}", op, known[key])
+                yield from _op(f"{key} in {where}", op, scope)
 
 
-def _op(where: str, op: Any, scope: OP) -> Iterator[str]:
+def _op(where: str, op: Any, scope: list[str]) -> Iterator[str]:
     if not isinstance(op, str):
         yield f"{where} is not an op in a string"
     elif (wrong := fault(op, ("module", *scope))) is not None:

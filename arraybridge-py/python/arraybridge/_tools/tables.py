@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import json
 import tomllib
 from collections.abc import Iterable, Sequence
 from types import ModuleType
@@ -21,24 +22,12 @@ from .capsule import Exported, dtype_of, exported
 
 __all__ = ["STANDARD", "Lie", "Table", "tables"]
 
-STANDARD = (
-    "bool", "uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64", "float16",
-    "float32", "float64", "complex64", "complex128",
-)  # fmt: skip
-EXTENDED = (
-    "bfloat16", "float8_e3m4", "float8_e4m3", "float8_e4m3b11fnuz", "float8_e4m3fn",
-    "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu",
-)  # fmt: skip
-# What these keys of [X.array] are, if the table does not say.
-ARRAY_OPS = {
-    "min": "xp.min(data)",
-    "max": "xp.max(data)",
-    "round": "xp.round(data)",
-    "clip": "xp.clip(data, low, high)",
-    "astype": "data.astype(dtype)",
-    "where": "xp.where(mask, data, other)",
-    "stack": "xp.stack(arrays)",
-    "concatenate": "xp.concatenate(arrays, axis)",
+_KEYS: dict[str, Any] = json.loads(_core._KEYS)
+STANDARD: tuple[str, ...] = tuple(_KEYS["standard"])
+EXTENDED: tuple[str, ...] = tuple(each for each in _KEYS["dtypes"] if each not in STANDARD)
+# What keys of [X.array] are, if the table does not say.
+ARRAY_OPS: dict[str, str] = {
+    key: of["default"] for key, of in _KEYS["keys"]["array"]["keys"].items() if "default" in of
 }
 
 

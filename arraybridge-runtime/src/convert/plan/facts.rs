@@ -3,7 +3,7 @@
 use crate::framework::device::Device;
 use crate::framework::spec::{DType, Strides};
 
-use super::Why;
+use super::why::Why;
 
 /// What is known about a source array.
 #[derive(Clone, Debug)]

@@ -8,12 +8,14 @@ mod facts;
 mod steps;
 #[cfg(test)]
 mod tests;
+mod why;
 
 use crate::framework::device::Device;
 use crate::framework::spec::{DType, DTypeSet, Framework, Import};
 
 pub use facts::{Access, Facts};
-pub use steps::{Fallback, Importer, Plan, Route, Step, Steps, Why};
+pub use steps::{Fallback, Importer, Plan, Route, Step, Steps};
+pub use why::Why;
 
 /// Why a conversion cannot be done.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -97,10 +99,11 @@ pub fn between(
 ) -> Result<Plan, Refusal> {
     let dtype = wish.cast.unwrap_or(facts.dtype);
     admit(target.framework, target.dtypes, dtype, facts.ndim, facts.empty)?;
-    let why = reason_between(source, target, facts, dtype, wish)?;
+    let case = Case { source, target, facts, dtype, copy: wish.copy };
+    let why = case.reason(wish)?;
     let (steps, fallbacks) = match facts.device {
-        Device::Host => from_host(target, facts, dtype, why, wish),
-        Device::Accelerator(from) => from_accelerator(source, target, facts, why, from, wish),
+        Device::Host => case.host_steps(why),
+        Device::Accelerator(from) => case.accelerator_steps(why, from),
     };
     let shares = why.is_none() && !facts.private;
     Ok(Plan {
@@ -121,101 +124,181 @@ pub fn between(
     })
 }
 
-/// Why an array is copied on its way to another framework, if it is.
-#[inline]
-fn reason_between(
-    source: &'static Framework,
-    target: &Target,
-    facts: &Facts,
-    dtype: DType,
-    wish: &Wish,
-) -> Result<Option<Why>, Refusal> {
-    let obstacle = match facts.device {
-        Device::Host => host_obstacle(source, target, facts, dtype, wish.copy),
-        Device::Accelerator(from) => accelerator_obstacle(source, target, facts, dtype, from),
+macro_rules! fallbacks {
+    ($($why:ident: $steps:expr),*) => {
+        const { &[$(Fallback { why: Why::$why, steps: $steps }),*] }
     };
-    let obstacle = match (wish.copy, obstacle) {
-        // An upload and a download are fresh memory whether or not that was asked for, and so is
-        // memory that was made for this conversion.
-        (Some(true), Some(Why::Device)) => Some(Why::Device),
-        (Some(true), None) if !facts.private => Some(wish.requested),
-        (Some(true), Some(_)) if !facts.private && facts.device == Device::Host => {
-            Some(wish.requested)
-        }
-        (Some(false), Some(why)) => return Err(Refusal::CopyRequired(why)),
-        (_, obstacle) => obstacle,
-    };
-    if let (Some(false), Some(why)) = (wish.copy, wish.cast.map(|_| Why::Cast).or(facts.made)) {
-        return Err(Refusal::CopyRequired(why));
-    }
-    Ok(wish.cast.map(|_| Why::Cast).or(obstacle))
 }
 
-/// What keeps the target from sharing host memory.
-fn host_obstacle(
+/// A conversion between two frameworks, before it is planned.
+#[derive(Clone, Copy)]
+struct Case<'a> {
     source: &'static Framework,
-    target: &Target,
-    facts: &Facts,
+    target: &'a Target,
+    facts: &'a Facts,
+    /// That of the elements that arrive.
     dtype: DType,
     copy: Option<bool>,
-) -> Option<Why> {
-    let framework = target.framework;
-    if target.device != Device::Host {
-        return Some(Why::Device);
-    }
-    let Some(import) = &framework.import else { return Some(Why::Memory) };
-    if target.not_imported.contains(dtype) {
-        return Some(Why::Dtype);
-    }
-    if !import.devices.contains(&facts.device_type) {
-        return Some(Why::Memory);
-    }
-    if !import.shares {
-        return Some(Why::Importer);
-    }
-    if facts.swapped {
-        return Some(Why::ByteOrder);
-    }
-    if facts.layout > import.strides || !facts.whole_strides {
-        return Some(Why::Strides);
-    }
-    if !facts.aligned || !facts.alignment.is_multiple_of(import.align) {
-        return Some(Why::Alignment);
-    }
-    if source.cached_scalars && facts.ndim == 0 && !facts.private {
-        return Some(Why::CachedScalar);
-    }
-    if facts.private || framework.immutable {
-        // Nobody writes, or nobody else reads.
-        let chance = import.align > source.align && !facts.private;
-        return (chance && copy != Some(false)).then_some(Why::Chance);
-    }
-    if import.read_only {
-        return None;
-    }
-    if facts.read_only && !source.immutable {
-        return Some(Why::ReadOnly);
-    }
-    None
 }
 
-/// What keeps the target from sharing the memory of an accelerator.
-fn accelerator_obstacle(
-    source: &'static Framework,
-    target: &Target,
-    facts: &Facts,
-    dtype: DType,
-    from: usize,
-) -> Option<Why> {
-    if target.device != Device::Accelerator(from) {
-        return Some(Why::Device);
+impl Case<'_> {
+    /// Why an array is copied on its way to another framework, if it is.
+    #[inline]
+    fn reason(&self, wish: &Wish) -> Result<Option<Why>, Refusal> {
+        let facts = self.facts;
+        let obstacle = match facts.device {
+            Device::Host => self.host_obstacle(),
+            Device::Accelerator(from) => self.accelerator_obstacle(from),
+        };
+        let obstacle = match (wish.copy, obstacle) {
+            // An upload and a download are fresh memory whether or not that was asked for, and so is
+            // memory that was made for this conversion.
+            (Some(true), Some(Why::Device)) => Some(Why::Device),
+            (Some(true), None) if !facts.private => Some(wish.requested),
+            (Some(true), Some(_)) if !facts.private && facts.device == Device::Host => {
+                Some(wish.requested)
+            }
+            (Some(false), Some(why)) => return Err(Refusal::CopyRequired(why)),
+            (_, obstacle) => obstacle,
+        };
+        if let (Some(false), Some(why)) = (wish.copy, wish.cast.map(|_| Why::Cast).or(facts.made)) {
+            return Err(Refusal::CopyRequired(why));
+        }
+        Ok(wish.cast.map(|_| Why::Cast).or(obstacle))
     }
-    match adopter(target, facts) {
-        None => Some(Why::Memory),
-        Some(_) if target.not_imported.contains(dtype) => Some(Why::Dtype),
-        Some(_) if source.not_exported.contains(dtype) => Some(Why::Dtype),
-        Some(import) if facts.layout > import.strides => Some(Why::Strides),
-        Some(import) => (!is_aligned_for(import, facts)).then_some(Why::Alignment),
+
+    /// What keeps the target from sharing host memory.
+    fn host_obstacle(&self) -> Option<Why> {
+        let Case { source, target, facts, dtype, copy } = *self;
+        let framework = target.framework;
+        if target.device != Device::Host {
+            return Some(Why::Device);
+        }
+        let Some(import) = &framework.import else { return Some(Why::Memory) };
+        if target.not_imported.contains(dtype) {
+            return Some(Why::Dtype);
+        }
+        if !import.devices.contains(&facts.device_type) {
+            return Some(Why::Memory);
+        }
+        if !import.shares {
+            return Some(Why::Importer);
+        }
+        if facts.swapped {
+            return Some(Why::ByteOrder);
+        }
+        if facts.layout > import.strides || !facts.whole_strides {
+            return Some(Why::Strides);
+        }
+        if !facts.aligned || !facts.alignment.is_multiple_of(import.align) {
+            return Some(Why::Alignment);
+        }
+        if source.cached_scalars && facts.ndim == 0 && !facts.private {
+            return Some(Why::CachedScalar);
+        }
+        if facts.private || framework.immutable {
+            // Nobody writes, or nobody else reads.
+            let chance = import.align > source.align && !facts.private;
+            return (chance && copy != Some(false)).then_some(Why::Chance);
+        }
+        if import.read_only {
+            return None;
+        }
+        if facts.read_only && !source.immutable {
+            return Some(Why::ReadOnly);
+        }
+        None
+    }
+
+    /// What keeps the target from sharing the memory of an accelerator.
+    fn accelerator_obstacle(&self, from: usize) -> Option<Why> {
+        let Case { source, target, facts, dtype, .. } = *self;
+        if target.device != Device::Accelerator(from) {
+            return Some(Why::Device);
+        }
+        match adopter(target, facts) {
+            None => Some(Why::Memory),
+            Some(_) if target.not_imported.contains(dtype) => Some(Why::Dtype),
+            Some(_) if source.not_exported.contains(dtype) => Some(Why::Dtype),
+            Some(import) if facts.layout > import.strides => Some(Why::Strides),
+            Some(import) => (!is_aligned_for(import, facts)).then_some(Why::Alignment),
+        }
+    }
+
+    /// The steps for host memory, copied for a reason or shared.
+    fn host_steps(&self, why: Option<Why>) -> (Steps, &'static [Fallback]) {
+        let steps = self.handing_over(why);
+        let again = why.is_none()
+            && self.copy.is_none()
+            && self.target.importer.may_refuse()
+            && self.facts.access != Access::Given;
+        (steps, if again { REFUSED } else { &[] })
+    }
+
+    /// How described host memory becomes the target's array; copied before that for a reason, unless the
+    /// target makes the copy.
+    fn handing_over(&self, why: Option<Why>) -> Steps {
+        let Case { target, facts, dtype, .. } = *self;
+        let (from_numpy, on_host) = (takes_numpy(target, dtype), target.device == Device::Host);
+        let copied_by_target = from_numpy
+            && facts.is_readable()
+            && (why == Some(Why::Dtype) || (!on_host && why != Some(Why::Cast)));
+        if why.is_some() && !copied_by_target {
+            return gathering(target, dtype);
+        }
+        match (from_numpy, on_host) {
+            (true, _) => &[Step::FromNumpy],
+            (false, true) => &[Step::Import],
+            (false, false) => &[Step::Import, Step::Move],
+        }
+    }
+
+    /// The steps for an array on an accelerator, copied for a reason or shared.
+    fn accelerator_steps(&self, why: Option<Why>, from: usize) -> (Steps, &'static [Fallback]) {
+        let Case { source, target, facts, .. } = *self;
+        const ADOPT: Steps = &[Step::Adopt];
+        const COPIED_BY_SOURCE: Steps = &[Step::CopyContiguous, Step::Adopt];
+        const COPIED_AND_MOVED: Steps = &[Step::CopyContiguous, Step::Adopt, Step::Move];
+        let here = target.device == Device::Accelerator(from);
+        let fits =
+            |import: &Import| facts.layout <= import.strides && is_aligned_for(import, facts);
+        let source_copies = source.copy.is_some() && !facts.is_foreign();
+        let framework = target.framework;
+        match why {
+            Some(Why::Cast) if here && facts.is_foreign() && adopter(target, facts).is_some() => (
+                // The object need not know a way to the host; the target's array does.
+                &[Step::Adopt, Step::Download, Step::Gather, Step::Land],
+                fallbacks![Cast: CAST_THROUGH_HOST],
+            ),
+            Some(Why::Cast) => (CAST_THROUGH_HOST, &[]),
+            _ if target.device == Device::Host => (THROUGH_HOST, &[]),
+            None if self.copy == Some(false) => (ADOPT, &[]),
+            None if source_copies => {
+                (ADOPT, fallbacks![Refused: COPIED_BY_SOURCE, Refused: THROUGH_HOST])
+            }
+            None => (ADOPT, fallbacks![Refused: THROUGH_HOST]),
+            Some(Why::Strides) if source_copies => {
+                (COPIED_BY_SOURCE, fallbacks![Strides: THROUGH_HOST])
+            }
+            Some(Why::Alignment) if source_copies => {
+                (COPIED_BY_SOURCE, fallbacks![Alignment: THROUGH_HOST])
+            }
+            Some(Why::Device)
+                if framework.device.r#move.is_some()
+                    && from < target.accelerators
+                    && adopter(target, facts)
+                        .is_some_and(|import| source_copies || fits(import)) =>
+            {
+                match adopter(target, facts).is_some_and(fits) {
+                    true => (&[Step::Adopt, Step::Move], fallbacks![Device: THROUGH_HOST]),
+                    false => (COPIED_AND_MOVED, fallbacks![Device: THROUGH_HOST]),
+                }
+            }
+            Some(Why::Requested | Why::Immutable) if here && framework.copy.is_some() => {
+                (&[Step::Adopt, Step::Copy], fallbacks![Requested: THROUGH_HOST])
+            }
+            Some(_) => (THROUGH_HOST, &[]),
+        }
     }
 }
 
@@ -232,39 +315,6 @@ fn adopter(target: &Target, facts: &Facts) -> Option<&'static Import> {
 
 const REFUSED: &[Fallback] =
     &[Fallback { why: Why::Refused, steps: &[Step::Open, Step::Gather, Step::Import] }];
-
-/// The steps for host memory, copied for a reason or shared.
-fn from_host(
-    target: &Target,
-    facts: &Facts,
-    dtype: DType,
-    why: Option<Why>,
-    wish: &Wish,
-) -> (Steps, &'static [Fallback]) {
-    let steps = handing_over(target, facts, dtype, why);
-    let again = why.is_none()
-        && wish.copy.is_none()
-        && target.importer.may_refuse()
-        && facts.access != Access::Given;
-    (steps, if again { REFUSED } else { &[] })
-}
-
-/// How described host memory becomes the target's array; copied before that for a reason, unless the
-/// target makes the copy.
-fn handing_over(target: &Target, facts: &Facts, dtype: DType, why: Option<Why>) -> Steps {
-    let (from_numpy, on_host) = (takes_numpy(target, dtype), target.device == Device::Host);
-    let copied_by_target = from_numpy
-        && facts.is_readable()
-        && (why == Some(Why::Dtype) || (!on_host && why != Some(Why::Cast)));
-    if why.is_some() && !copied_by_target {
-        return gathering(target, dtype);
-    }
-    match (from_numpy, on_host) {
-        (true, _) => &[Step::FromNumpy],
-        (false, true) => &[Step::Import],
-        (false, false) => &[Step::Import, Step::Move],
-    }
-}
 
 /// How host memory becomes the target's array after it was copied or cast.
 fn gathering(target: &Target, dtype: DType) -> Steps {
@@ -288,71 +338,13 @@ fn takes_numpy(target: &Target, dtype: DType) -> bool {
 /// arrived: some frameworks download into memory of their own, some hand out what they keep.
 pub fn landing(source: &'static Framework, target: &Target, facts: &Facts, fresh: bool) -> Steps {
     let copy = fresh.then_some(true);
-    let obstacle = host_obstacle(source, target, facts, facts.dtype, copy);
-    let why = obstacle.or_else(|| (fresh && !facts.private).then_some(Why::Requested));
-    handing_over(target, facts, facts.dtype, why)
+    let case = Case { source, target, facts, dtype: facts.dtype, copy };
+    let obstacle = case.host_obstacle();
+    case.handing_over(obstacle.or_else(|| (fresh && !facts.private).then_some(Why::Requested)))
 }
 
 const THROUGH_HOST: Steps = &[Step::Download, Step::Land];
 const CAST_THROUGH_HOST: Steps = &[Step::Download, Step::Gather, Step::Land];
-
-macro_rules! fallbacks {
-    ($($why:ident: $steps:expr),*) => {
-        const { &[$(Fallback { why: Why::$why, steps: $steps }),*] }
-    };
-}
-
-/// The steps for an array on an accelerator, copied for a reason or shared.
-fn from_accelerator(
-    source: &'static Framework,
-    target: &Target,
-    facts: &Facts,
-    why: Option<Why>,
-    from: usize,
-    wish: &Wish,
-) -> (Steps, &'static [Fallback]) {
-    const ADOPT: Steps = &[Step::Adopt];
-    const COPIED_BY_SOURCE: Steps = &[Step::CopyContiguous, Step::Adopt];
-    const COPIED_AND_MOVED: Steps = &[Step::CopyContiguous, Step::Adopt, Step::Move];
-    let here = target.device == Device::Accelerator(from);
-    let fits = |import: &Import| facts.layout <= import.strides && is_aligned_for(import, facts);
-    let source_copies = source.copy.is_some() && !facts.is_foreign();
-    let framework = target.framework;
-    match why {
-        Some(Why::Cast) if here && facts.is_foreign() && adopter(target, facts).is_some() => (
-            // The object need not know a way to the host; the target's array does.
-            &[Step::Adopt, Step::Download, Step::Gather, Step::Land],
-            fallbacks![Cast: CAST_THROUGH_HOST],
-        ),
-        Some(Why::Cast) => (CAST_THROUGH_HOST, &[]),
-        _ if target.device == Device::Host => (THROUGH_HOST, &[]),
-        None if wish.copy == Some(false) => (ADOPT, &[]),
-        None if source_copies => {
-            (ADOPT, fallbacks![Refused: COPIED_BY_SOURCE, Refused: THROUGH_HOST])
-        }
-        None => (ADOPT, fallbacks![Refused: THROUGH_HOST]),
-        Some(Why::Strides) if source_copies => {
-            (COPIED_BY_SOURCE, fallbacks![Strides: THROUGH_HOST])
-        }
-        Some(Why::Alignment) if source_copies => {
-            (COPIED_BY_SOURCE, fallbacks![Alignment: THROUGH_HOST])
-        }
-        Some(Why::Device)
-            if framework.device.r#move.is_some()
-                && from < target.accelerators
-                && adopter(target, facts).is_some_and(|import| source_copies || fits(import)) =>
-        {
-            match adopter(target, facts).is_some_and(fits) {
-                true => (&[Step::Adopt, Step::Move], fallbacks![Device: THROUGH_HOST]),
-                false => (COPIED_AND_MOVED, fallbacks![Device: THROUGH_HOST]),
-            }
-        }
-        Some(Why::Requested | Why::Immutable) if here && framework.copy.is_some() => {
-            (&[Step::Adopt, Step::Copy], fallbacks![Requested: THROUGH_HOST])
-        }
-        Some(_) => (THROUGH_HOST, &[]),
-    }
-}
 
 /// Plans what becomes of an array of the target's own framework, which is kept unless something else
 /// is asked for.

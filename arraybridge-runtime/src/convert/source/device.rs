@@ -1,11 +1,13 @@
 //! Arrays on an accelerator: described without an export, downloaded, or opened for a stream.
 
 use pyo3::prelude::*;
-use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyInt, PyTuple};
+use pyo3::types::PyInt;
 
-use super::{Guarded, Opened, Reader, Slot};
+use super::guards::Guarded;
+use super::reader::Reader;
+use crate::convert::class::class_of;
 use crate::convert::plan::{Access, Facts, Why};
+use crate::convert::slot::{Opened, Slot};
 use crate::cuda::driver;
 use crate::dlpack::{LEGACY_STREAM, capsule};
 use crate::framework::detect::Class;
@@ -17,7 +19,7 @@ use crate::memory::view::{Dims, layout_of};
 
 impl<'py> Reader<'py> {
     /// The facts of an array on an accelerator, which is not exported to learn them.
-    pub(super) fn describe_remote(
+    pub(in crate::convert) fn describe_remote(
         &self,
         guarded: Guarded<'py>,
         class: &Class,
@@ -77,7 +79,7 @@ impl<'py> Reader<'py> {
     }
 
     /// Whether an array's framework exports it, and it is in CUDA memory.
-    pub(super) fn is_exported_cuda(&self, data: &Bound<'py, PyAny>) -> Result<bool> {
+    pub(in crate::convert) fn is_exported_cuda(&self, data: &Bound<'py, PyAny>) -> Result<bool> {
         let place = || self.loaded.dlpack_place(data);
         let is_cuda = || Ok(places::is_cuda(place()?));
         Ok(self.loaded.framework.export.is_some()
@@ -85,7 +87,7 @@ impl<'py> Reader<'py> {
     }
 
     /// Opens the CUDA memory of an array, ordered with a stream.
-    pub(super) fn export(
+    pub(in crate::convert) fn export(
         &self,
         data: &Bound<'py, PyAny>,
         class: &Class,
@@ -97,7 +99,7 @@ impl<'py> Reader<'py> {
             return Err(self.loaded.framework.error(Failure::Array, "export", reason));
         };
         let stream = PyInt::new(self.py(), stream).into_any();
-        let version = version(self.py());
+        let version = capsule::newest_version(self.py());
         let scope = [data, &stream, &version];
         // The array's device has to be current: torch refuses to export otherwise.
         let capsule = self.loaded.within(device, |_| self.loaded.export(export, scope));
@@ -127,7 +129,7 @@ impl<'py> Reader<'py> {
         };
         let moved = self.loaded.on(device, || op.call(self.loaded, [data, &host]));
         let moved = moved.map_err(failed)?;
-        let class = crate::convert::class_of(&moved)?;
+        let class = class_of(&moved)?;
         let Guarded { data: moved, dtype, .. } = self.guarded(&moved)?;
         let (opened, _) = self.open(&moved, &class, dtype)?;
         Ok(Opened { private: true, ..opened })
@@ -154,16 +156,6 @@ fn interface_address(data: &Bound<'_, PyAny>) -> PyResult<usize> {
     let py = data.py();
     let interface = data.getattr(pyo3::intern!(py, "__cuda_array_interface__"))?;
     interface.get_item(pyo3::intern!(py, "data"))?.get_item(0)?.extract()
-}
-
-/// The newest DLPack version that we read.
-pub(in crate::convert) fn version(py: Python<'_>) -> Bound<'_, PyAny> {
-    static VERSION: PyOnceLock<Py<PyTuple>> = PyOnceLock::new();
-    let make = || PyTuple::new(py, [1, 3]).map(Bound::unbind);
-    match VERSION.get_or_try_init(py, make) {
-        Ok(version) => version.bind(py).clone().into_any(),
-        Err(_) => py.None().into_bound(py),
-    }
 }
 
 /// The strides of an array on an accelerator, if they matter to its target. Only the array interface

@@ -2,7 +2,7 @@
 
 use pyo3::prelude::*;
 
-use super::Reader;
+use super::reader::Reader;
 use crate::convert::errors;
 use crate::framework::spec::{DType, ReasonRole};
 use crate::interpreter::error::Result;

@@ -3,18 +3,16 @@
 use numpy::PyUntypedArray;
 use pyo3::prelude::*;
 
-use super::device::version;
-use super::{Opened, Reader, Slot};
-use crate::convert::errors::{Lie, not_exchanged, wrong_table};
-use crate::convert::import::lacking;
-use crate::convert::not_exported;
+use super::reader::Reader;
+use crate::convert::available::{lacking, not_exported};
+use crate::convert::errors::not_exchanged;
+use crate::convert::numpy::read_numpy;
 use crate::convert::plan::Access;
-use crate::convert::transfer::Transfer;
+use crate::convert::slot::{Opened, Slot};
+use crate::convert::trials::{Lie, Transfer, wrong_table};
 use crate::dlpack::capsule;
-use crate::dlpack::exchange::Exchange;
 use crate::framework::detect::Class;
 use crate::framework::device::Device;
-use crate::framework::generated::MemoryType;
 use crate::framework::loaded::Loaded;
 use crate::framework::shortcuts::{self, ShortCut};
 use crate::framework::spec::{DType, Framework, Memory, Op};
@@ -22,13 +20,13 @@ use crate::interpreter::detached::{DetachedBuffer, DetachedRef};
 use crate::interpreter::error::{Failure, Result, attempt};
 use crate::memory::buffer;
 use crate::memory::cast;
-use crate::memory::numpy_array::{self, UnknownDtype};
+use crate::memory::numpy_array;
 use crate::memory::source::{Owner, Slot as MemorySlot, Source};
 use crate::memory::view::View;
 
 impl<'py> Reader<'py> {
     /// Opens the host memory of an array.
-    pub(super) fn open(
+    pub(in crate::convert) fn open(
         &self,
         data: &Bound<'py, PyAny>,
         class: &Class,
@@ -50,7 +48,8 @@ impl<'py> Reader<'py> {
         } else if let Some(source) = by_buffer(framework, data, dtype) {
             (source, Access::BufferProtocol)
         } else if let Some(export) = &framework.export {
-            let (none, version) = (self.py().None().into_bound(self.py()), version(self.py()));
+            let (none, version) =
+                (self.py().None().into_bound(self.py()), capsule::newest_version(self.py()));
             let capsule = self.loaded.export(export, [data, &none, &version]);
             let capsule = capsule.map_err(failed)?;
             (capsule::take(&capsule).map_err(failed)?, Access::Capsule)
@@ -78,15 +77,15 @@ impl<'py> Reader<'py> {
     /// quantised and packed integers, so it is trusted for floats and complex numbers only. Everything
     /// else, and every failure, takes the long way.
     #[inline]
-    pub(super) fn quick(
+    pub(in crate::convert) fn quick(
         &self,
         data: &Bound<'py, PyAny>,
         class: &Class,
         slot: &mut Slot,
     ) -> Option<()> {
         let framework = self.loaded.framework;
-        if let Some(exchange) = class.exchange.filter(|_| framework.memory != Memory::Accelerator) {
-            return self.by_exchange(data, class, exchange, slot);
+        if class.exchange.is_some() && framework.memory != Memory::Accelerator {
+            return self.by_exchange(data, class, slot);
         }
         if framework.memory == Memory::Host
             && framework.guards.is_empty()
@@ -125,15 +124,9 @@ impl<'py> Reader<'py> {
     /// The tensor says where the array is and what its elements are. It is trusted for floats and
     /// complex numbers. Packed integers come out of the table as whole ones, so for all other dtypes
     /// the array is asked. Anything unusual takes the long way, which also has the error messages.
-    fn by_exchange(
-        &self,
-        data: &Bound<'py, PyAny>,
-        class: &Class,
-        exchange: Exchange,
-        slot: &mut Slot,
-    ) -> Option<()> {
-        let framework = self.loaded.framework;
-        if self.describe_owned(data, class, exchange, slot).is_none() {
+    fn by_exchange(&self, data: &Bound<'py, PyAny>, class: &Class, slot: &mut Slot) -> Option<()> {
+        let (framework, exchange) = (self.loaded.framework, class.exchange?);
+        if self.describe_owned(data, class, slot).is_none() {
             // SAFETY: the table is that of the array's class.
             let tensor = attempt(self.py(), unsafe { exchange.export(data) })?;
             let source = self.holding(data, class, capsule::described(tensor).ok()?);
@@ -159,9 +152,9 @@ impl<'py> Reader<'py> {
         &self,
         data: &Bound<'py, PyAny>,
         class: &Class,
-        exchange: Exchange,
         slot: &mut Slot,
     ) -> Option<()> {
+        let exchange = class.exchange?;
         if self.loaded.framework.import.as_ref().is_none_or(|import| import.read_only) || !class.own
         {
             return None;
@@ -174,14 +167,14 @@ impl<'py> Reader<'py> {
 
     /// What keeps an array's host memory alive, where the table says so.
     #[inline]
-    pub(super) fn owner(&self, data: &Bound<'py, PyAny>) -> Option<DetachedRef> {
+    pub(in crate::convert) fn owner(&self, data: &Bound<'py, PyAny>) -> Option<DetachedRef> {
         let op = self.loaded.framework.export.as_ref()?.owner?;
         attempt(self.py(), op.call(self.loaded, [data])).map(DetachedRef::from)
     }
 
     /// Who keeps exported memory alive. A subclass may answer for another array than itself, so that
     /// what it exported is held too.
-    pub(super) fn holding(
+    pub(in crate::convert) fn holding(
         &self,
         data: &Bound<'py, PyAny>,
         class: &Class,
@@ -197,7 +190,11 @@ impl<'py> Reader<'py> {
 
     /// The array as its framework's own call gives it to NumPy: a copy that nobody else has, or a view of what
     /// the array or its framework keeps.
-    pub(super) fn open_as_numpy(&self, data: &Bound<'py, PyAny>, device: Device) -> Result<Opened> {
+    pub(in crate::convert) fn open_as_numpy(
+        &self,
+        data: &Bound<'py, PyAny>,
+        device: Device,
+    ) -> Result<Opened> {
         let told = self.loaded.dtype(data);
         let op = Transfer { loaded: self.loaded, device }.op_to_numpy(told);
         let array = self.as_numpy(data, device, op)?;
@@ -271,21 +268,6 @@ fn is_never_packed(dtype: DType) -> bool {
     dtype.is_inexact()
 }
 
-/// Makes memory on the host that is going to be shared stay where it is, if its owner could still free
-/// it.
-pub(in crate::convert) fn pin(loaded: Loaded<'_>, owner: &Owner) -> PyResult<()> {
-    let py = loaded.py();
-    let pin = loaded.framework.export.as_ref().and_then(|export| export.pin.as_ref());
-    let (Some(pin), Owner::Object(owner) | Owner::With(_, owner)) = (pin, owner) else {
-        return Ok(());
-    };
-    let owner = owner.get(py);
-    if pin.when.holds(loaded, [&owner])? {
-        pin.op.call(loaded, [&owner])?;
-    }
-    Ok(())
-}
-
 /// The memory of an array through the buffer protocol, where its framework has that on the host.
 fn by_buffer(framework: &Framework, data: &Bound<'_, PyAny>, dtype: DType) -> Option<Source> {
     if !has_buffer(framework) || !dtype.is_numpy() {
@@ -300,19 +282,4 @@ fn by_buffer(framework: &Framework, data: &Bound<'_, PyAny>, dtype: DType) -> Op
 fn has_buffer(framework: &Framework) -> bool {
     framework.export.as_ref().is_some_and(|export| export.buffer)
         && shortcuts::is_on(ShortCut::Buffer)
-}
-
-pub(in crate::convert) fn read_numpy(
-    array: &Bound<'_, PyUntypedArray>,
-    private: bool,
-) -> Result<Opened> {
-    match numpy_array::source(array) {
-        Ok(source) => Ok(Opened { source, private }),
-        Err(UnknownDtype(dtype)) => {
-            let reason = format!(
-                "arraybridge does not convert NumPy's dtype {dtype}; cast the array with astype first"
-            );
-            Err(MemoryType::Numpy.framework().error(Failure::Dtype, "dtype", reason))
-        }
-    }
 }

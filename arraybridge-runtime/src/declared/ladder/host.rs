@@ -3,7 +3,7 @@
 use pyo3::prelude::*;
 use pyo3::types::PyInt;
 
-use super::{Ladder, substitute};
+use super::Ladder;
 use crate::declared::arguments::Destination;
 use crate::declared::call::{AttemptOptions, Call};
 use crate::framework::device::{Device, Placement};
@@ -61,7 +61,7 @@ impl Ladder {
         let function = match host {
             None if !options.execution.host_modules.is_empty() => {
                 let function = call.definition.function.bind(py);
-                Some(substitute::for_host(function, options.execution)?)
+                Some(copy_for_host(function, options.execution)?)
             }
             host => host,
         };
@@ -78,6 +78,27 @@ impl Ladder {
         };
         let destination = Some(Destination { framework, placement });
         Ok(AttemptOptions { destination, function, scope: None })
+    }
+}
+
+/// A copy of a function that refers to host modules in place of the framework's.
+///
+/// # Errors
+///
+/// The reason why there is none, in words.
+fn copy_for_host<'py>(
+    function: &Bound<'py, PyAny>,
+    framework: &'static Framework,
+) -> Result<Bound<'py, PyAny>, String> {
+    let py = function.py();
+    let copy = || {
+        let module = py.import("arraybridge._ladder")?;
+        module.call_method1("for_host", (function, framework.name, framework.host_modules))
+    };
+    let found = copy().map_err(|error| first_line(py, &error))?;
+    match found.extract() {
+        Ok(reason) => Err(reason),
+        Err(_) => Ok(found),
     }
 }
 

@@ -10,7 +10,6 @@ mod likeness;
 mod release;
 mod room;
 mod split;
-mod substitute;
 
 use std::cell::RefCell;
 use std::collections::VecDeque;

@@ -13,7 +13,7 @@ use super::{CastError, CastReport, Scaling, StridedArray};
 use crate::host::cache::STREAM_MIN;
 use crate::host::copy::Pointers;
 use crate::host::dtype::DType;
-use crate::host::parallel::{self, Pace, Threads};
+use crate::host::parallel::{self, Threads};
 use crate::host::walk::Walk;
 
 /// Casts a strided array into a contiguous one in C order, in one pass over the memory, or two for
@@ -43,13 +43,11 @@ pub unsafe fn cast_strided(
         return Ok(CastReport::default());
     };
     let bytes = walk.len().saturating_mul(plan.src_size + plan.dst_size);
-    static CASTS: Pace = Pace::new();
-    static EXTREMES: Pace = Pace::new();
-    let (index, axis) = walk.split_axis(CASTS.expected(threads, bytes));
+    let (index, axis) = walk.split_axis(threads.count(bytes));
     let pointers = Pointers { dst, src: src.data };
     let swap = src.swap.filter(|unit| *unit > 1);
-    let run = |plan: &Plan, goal: Goal, pace: &Pace| {
-        parallel::run(threads, pace, axis.len, bytes, |range| {
+    let run = |plan: &Plan, goal: Goal| {
+        parallel::run(threads, axis.len, bytes, |range| {
             let (walk, from, to) = walk.part(index, range);
             let Pointers { dst, src } = pointers.get();
             // SAFETY: the parts of a walk stay inside both arrays, and do not overlap in the target.
@@ -62,11 +60,11 @@ pub unsafe fn cast_strided(
         .fold(Found::default(), Found::and)
     };
     if plan.extremes.is_some() {
-        let Found { min, max, .. } = run(&plan, Goal::Extremes, &EXTREMES);
+        let Found { min, max, .. } = run(&plan, Goal::Extremes);
         plan.params = Params::stretch(min, max);
     }
     plan.params.stream = walk.len().saturating_mul(plan.dst_size) >= STREAM_MIN;
-    let Losses { clipped, fractions } = run(&plan, Goal::Cast, &CASTS).losses;
+    let Losses { clipped, fractions } = run(&plan, Goal::Cast).losses;
     Ok(CastReport { clipped, fractions })
 }
 
@@ -87,12 +85,11 @@ pub unsafe fn count_rounded(
 ) -> Result<u64, CastError> {
     let Some(plan) = Plan::of_rounded(src.dtype, dtype) else { return Ok(0) };
     let Some(walk) = Walk::new(src.shape, src.strides, plan.src_size) else { return Ok(0) };
-    static PACE: Pace = Pace::new();
     let bytes = walk.len().saturating_mul(plan.src_size);
-    let (index, axis) = walk.split_axis(PACE.expected(threads, bytes));
+    let (index, axis) = walk.split_axis(threads.count(bytes));
     let swap = src.swap.filter(|unit| *unit > 1);
     let pointers = Pointers { dst: NonNull::dangling().as_ptr(), src: src.data };
-    let parts = parallel::run(threads, &PACE, axis.len, bytes, |range| {
+    let parts = parallel::run(threads, axis.len, bytes, |range| {
         let (walk, from, _) = walk.part(index, range);
         let Pointers { dst, src } = pointers.get();
         // SAFETY: the parts of a walk stay inside the array. The elements of the target have no size, and

@@ -94,7 +94,7 @@ pub mod own {
 
         fn threads(&self) -> Threads {
             match self.threads {
-                0 => Threads::Measured,
+                0 => Threads::Several,
                 most => Threads::AtMost(most),
             }
         }
@@ -222,7 +222,7 @@ mod package {
                 to: dtype as u8,
                 scaling,
                 threads: match threads {
-                    Threads::Measured => 0,
+                    Threads::Several => 0,
                     Threads::AtMost(most) => most.max(1),
                 },
             }
@@ -260,7 +260,7 @@ mod tests {
             // SAFETY: the array has six elements, and there is room for them.
             unsafe {
                 let dst = out.as_mut_ptr().cast();
-                package::cast_strided(dst, DType::Float32, src, Scaling::Clamp, Threads::Measured)
+                package::cast_strided(dst, DType::Float32, src, Scaling::Clamp, Threads::Several)
             }
         };
         assert_eq!(cast(array()), Err(CastError::NotImported));

@@ -18,7 +18,7 @@ use self::pixels::Pixels;
 use self::transpose::transpose;
 use super::cache::{STREAM_MIN, finish_stream};
 use super::layout;
-use super::parallel::{self, Pace, Threads};
+use super::parallel::{self, Threads};
 #[cfg(target_arch = "x86_64")]
 use super::processor::has_avx2;
 use super::walk::{Plane, Walk};
@@ -60,12 +60,11 @@ pub unsafe fn gather(
     if itemsize == 0 {
         return;
     }
-    static PACE: Pace = Pace::new();
     let bytes = walk.len().saturating_mul(2 * itemsize);
-    let (index, axis) = walk.split_axis(PACE.expected(threads, bytes));
+    let (index, axis) = walk.split_axis(threads.count(bytes));
     let pointers = Pointers { dst, src };
     let stream = bytes / 2 >= STREAM_MIN;
-    parallel::run(threads, &PACE, axis.len, bytes, |range| {
+    parallel::run(threads, axis.len, bytes, |range| {
         let (walk, src, dst) = walk.part(index, range);
         let Pointers { dst: target, src: source } = pointers.get();
         // SAFETY: the parts of a walk stay inside both arrays, and do not overlap in the target.

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::{Section, Text};
+use super::raw::{Section, Text};
 
 /// Keywords of Rust and Python. They cannot name a table: a variant, a static and a Python decorator
 /// have its name.
@@ -63,16 +63,16 @@ const TAKEN: &[&str] = &[
 
 /// The names that tables have claimed so far.
 #[derive(Default)]
-pub(super) struct Names {
+pub struct Names {
     tables: Vec<String>,
-    /// Variants and converters, with the tables that they are named after.
-    items: HashMap<String, String>,
+    /// Variants, with the tables that they are named after.
+    variants: HashMap<String, String>,
     /// Classes, with the tables that list them.
     classes: HashMap<String, String>,
 }
 
 impl Names {
-    pub(super) fn claim_table(&mut self, name: &Text, section: &Section<'_>) {
+    pub fn claim_table(&mut self, name: &Text, section: &Section<'_>) {
         let Text { value, at, .. } = name;
         if self.tables.contains(value) {
             let message = format!("there is already a table [{value}]; use another name");
@@ -97,34 +97,17 @@ impl Names {
             return section.problem(*at, message);
         }
         self.tables.push(value.clone());
-        for item in self.items_of(value) {
-            if let Some(other) = self.items.insert(item.clone(), value.clone()) {
-                let message = format!(
-                    "[{value}] and [{other}] both generate the name `{item}`; rename one of them"
-                );
-                return section.problem(*at, message);
-            }
+        let variant = camel(value);
+        if let Some(other) = self.variants.insert(variant.clone(), value.clone()) {
+            let message = format!(
+                "[{value}] and [{other}] both generate the name `{variant}`; rename one of them"
+            );
+            section.problem(*at, message);
         }
-    }
-
-    /// What a new table generates: its variant, and its converters from and to all others.
-    fn items_of(&self, new: &str) -> Vec<String> {
-        let new = camel(new);
-        let mut items = vec![new.clone(), format!("{new}To{new}")];
-        for other in self.tables.iter().map(|name| camel(name)).filter(|other| *other != new) {
-            items.push(format!("{new}To{other}"));
-            items.push(format!("{other}To{new}"));
-        }
-        items
     }
 
     /// Checks a class name, which only one table may list.
-    pub(super) fn claim_class(
-        &mut self,
-        class: Text,
-        section: &Section<'_>,
-        table: &str,
-    ) -> String {
+    pub fn claim_class(&mut self, class: Text, section: &Section<'_>, table: &str) -> String {
         if let Some(other) = self.classes.insert(class.value.clone(), table.to_owned()) {
             let Text { value, at, .. } = &class;
             let message = format!("`{value}` is already listed in [{other}]; list it once");
@@ -135,7 +118,7 @@ impl Names {
 }
 
 /// `some_name` as `SomeName`.
-pub(super) fn camel(name: &str) -> String {
+pub fn camel(name: &str) -> String {
     let capital = |word: &str| {
         let mut chars = word.chars();
         chars.next().map(|first| first.to_ascii_uppercase()).into_iter().chain(chars).collect()
@@ -144,7 +127,7 @@ pub(super) fn camel(name: &str) -> String {
 }
 
 /// A class name with its module.
-pub(super) fn qualified(section: &Section<'_>, class: Text) -> String {
+pub fn qualified(section: &Section<'_>, class: Text) -> String {
     if class.value.contains('.') {
         return dotted(section, class);
     }
@@ -154,13 +137,13 @@ pub(super) fn qualified(section: &Section<'_>, class: Text) -> String {
 }
 
 /// Whether a text is a Python name.
-pub(super) fn is_name(text: &str) -> bool {
+pub fn is_name(text: &str) -> bool {
     text.starts_with(|c: char| c == '_' || c.is_alphabetic())
         && text.chars().all(|c| c == '_' || c.is_alphanumeric())
 }
 
 /// A dotted Python name.
-pub(super) fn dotted(section: &Section<'_>, name: Text) -> String {
+pub fn dotted(section: &Section<'_>, name: Text) -> String {
     let Text { value, at, .. } = name;
     if !value.split('.').all(is_name) {
         let message = format!("`{value}` is not a Python name; write names and dots");

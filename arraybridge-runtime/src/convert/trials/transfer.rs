@@ -6,9 +6,8 @@
 use numpy::PyUntypedArray;
 use pyo3::prelude::*;
 
-use super::import::wrap_numpy;
-use super::source::read_numpy;
-use super::trial::sample;
+use super::sample::sample;
+use crate::convert::numpy::{read_numpy, wrap_numpy};
 use crate::framework::device::Device;
 use crate::framework::loaded::Loaded;
 use crate::framework::shortcuts::{self, ShortCut};
@@ -16,12 +15,25 @@ use crate::framework::spec::{DType, FastFromNumpy, Op, Strides};
 use crate::interpreter::error::{Result, attempt};
 use crate::memory::cast;
 use crate::memory::numpy_array;
+use crate::memory::source::Source;
 use crate::memory::view::Dims;
 
 /// NumPy arrays that become arrays of a framework on a device, and the way back.
-pub(super) struct Transfer<'py> {
+pub(in crate::convert) struct Transfer<'py> {
     pub loaded: Loaded<'py>,
     pub device: Device,
+}
+
+/// The target's array of memory that it copies to a device by its table's `from_numpy`.
+pub(in crate::convert) fn from_numpy<'py>(
+    target: Loaded<'py>,
+    source: Source,
+    device: Device,
+) -> Result<Bound<'py, PyAny>> {
+    let dtype = source.view().dtype();
+    let array = wrap_numpy(target.py(), source)?;
+    let transfer = Transfer { loaded: target, device };
+    Ok(transfer.put(&array, dtype)?)
 }
 
 impl<'py> Transfer<'py> {

@@ -2,8 +2,9 @@
 
 use pyo3::prelude::*;
 
-use super::{Guarded, Opened, Reader};
-use crate::convert::foreign;
+use super::foreign;
+use super::slot::Opened;
+use super::source::{Guarded, Reader};
 use crate::dlpack::LEGACY_STREAM;
 use crate::framework::detect::{self, Class, Role};
 use crate::framework::device::{self, Device};

@@ -1,0 +1,116 @@
+//! The structs and the enums that the statics are made of.
+
+use proc_macro2::{Ident, Span, TokenStream};
+use quote::{format_ident, quote};
+
+use super::framework::rust;
+use crate::table::ops::arity;
+use crate::table::schema::{ENUMS, Key, Left, TABLES, Table, Type, Words};
+
+const PRIVATE: &str = "::arraybridge_runtime::__private::";
+
+/// A module of their definitions.
+pub fn expand() -> TokenStream {
+    let structs = TABLES.iter().map(|table| structure(table));
+    let enums = ENUMS.iter().map(|words| enumeration(words));
+    quote! {
+        /// The parts of a table.
+        pub mod schema {
+            #(#structs)*
+            #(#enums)*
+        }
+    }
+}
+
+fn structure(Table { name, title, doc, keys, .. }: &Table) -> TokenStream {
+    let name = format_ident!("{name}");
+    let fields = keys.iter().filter_map(|key| {
+        let ((name, of), doc) = (field(key)?, key.doc);
+        let scope = scope(key.of).filter(|scope| !scope.is_empty()).map(|scope| {
+            let scope = format!(" Scope: `{scope}`.");
+            quote!(#[doc = #scope])
+        });
+        Some(quote!(#(#[doc = #doc])* #scope pub #name: #of))
+    });
+    let title = format!(" `{title}`");
+    quote! {
+        #(#[doc = #doc])*
+        #[doc = ""]
+        #[doc = #title]
+        #[derive(::core::fmt::Debug)]
+        pub struct #name { #(#fields,)* }
+    }
+}
+
+fn enumeration(Words { name, doc, all, .. }: &Words) -> TokenStream {
+    let name = format_ident!("{name}");
+    let variants = all.iter().map(|word| {
+        let (variant, doc) = (format_ident!("{}", word.variant), word.doc);
+        quote!(#(#[doc = #doc])* #variant)
+    });
+    quote! {
+        #(#[doc = #doc])*
+        #[derive(
+            ::core::clone::Clone,
+            ::core::marker::Copy,
+            ::core::fmt::Debug,
+            ::core::cmp::PartialEq,
+            ::core::cmp::Eq,
+        )]
+        pub enum #name { #(#variants,)* }
+    }
+}
+
+/// True if a field is an `Option`. A list has no elements instead.
+pub fn is_optional(key: &Key) -> bool {
+    match key.of {
+        Type::Text | Type::Name | Type::Class | Type::Op(_) | Type::Word(_) | Type::Table(_) => {
+            matches!(key.default, Left::Absent) || key.name == "unversioned"
+        }
+        _ => false,
+    }
+}
+
+/// The names that an op is called with, besides the module.
+fn scope(of: Type) -> Option<&'static str> {
+    match of {
+        Type::Op(scope) | Type::Calls(scope) | Type::ClassOps(scope) | Type::DTypeOps(scope) => {
+            Some(scope)
+        }
+        _ => None,
+    }
+}
+
+/// The name and the type of a key's field.
+pub fn field(key: &Key) -> Option<(Ident, TokenStream)> {
+    let op = |scope| format!("{PRIVATE}Op<{}>", arity(scope));
+    let text = "&'static str";
+    let of = match key.of {
+        Type::Text | Type::Name | Type::Class => text.to_owned(),
+        Type::Classes | Type::Libraries => format!("&'static [{text}]"),
+        Type::Flag => "bool".to_owned(),
+        Type::Bytes => "usize".to_owned(),
+        Type::Axes => "(usize, usize)".to_owned(),
+        Type::Op(scope) => op(scope),
+        Type::Calls(scope) => format!("&'static [{}]", op(scope)),
+        Type::ClassOps(scope) => format!("&'static [({text}, {})]", op(scope)),
+        Type::DTypeOps(scope) => format!("&'static [({PRIVATE}DType, {})]", op(scope)),
+        Type::Word(words) => format!("{PRIVATE}{}", words.name),
+        Type::SomeWords(words) => format!("&'static [{PRIVATE}{}]", words.name),
+        Type::DTypes | Type::SomeDTypes => format!("{PRIVATE}DTypeSet"),
+        Type::Devices => "&'static [i32]".to_owned(),
+        Type::DTypeNames => format!("&'static [({PRIVATE}DType, {text})]"),
+        Type::Modules => format!("&'static [({text}, {text})]"),
+        Type::Table(table) => format!("{PRIVATE}{}", table.name),
+        Type::Tables(table) => format!("&'static [{PRIVATE}{}]", table.name),
+        Type::Rust(of) => of.to_owned(),
+        Type::Without | Type::Unbuilt(_) | Type::Other => return None,
+    };
+    let of = match is_optional(key) {
+        true => format!("::core::option::Option<{of}>"),
+        false => of,
+    };
+    // The name may be a keyword.
+    let name = syn::parse_str(key.name);
+    Some((name.unwrap_or_else(|_| Ident::new_raw(key.name, Span::call_site())), rust(&of)))
+}

@@ -1,0 +1,133 @@
+//! Values of keys, as the expansion needs them.
+
+use super::schema::{Table, Word, Words};
+use crate::op::Checked;
+
+/// The value of a key.
+pub enum Value {
+    Text(String),
+    Flag(bool),
+    Bytes(usize),
+    Axes(usize, usize),
+    Op(Op),
+    /// A variant of the enum of some words.
+    Word(&'static Words, &'static Word),
+    /// Dtypes.
+    Set(Vec<&'static Word>),
+    List(Vec<Value>),
+    Pair(Box<(Value, Value)>),
+    Table(Entries),
+    /// An expression of Rust.
+    Rust(String),
+}
+
+/// An op: one or more alternatives, of which the first that exists is used.
+pub struct Op {
+    /// The text of the table, for messages.
+    pub source: String,
+    /// The names that it is called with, in order; the first is the module.
+    pub scope: Vec<&'static str>,
+    /// The alternatives but the last.
+    pub preferred: Vec<Checked>,
+    /// The last alternative.
+    pub last: Checked,
+}
+
+/// The values of a table, in the order of its keys.
+pub struct Entries {
+    pub of: &'static Table,
+    pub values: Vec<Option<Value>>,
+}
+
+/// One framework.
+pub struct Framework {
+    pub name: String,
+    pub variant: String,
+    pub entries: Entries,
+}
+
+/// Where a framework's arrays live.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    Host,
+    Accelerator,
+    Either,
+}
+
+impl Op {
+    /// Every alternative.
+    pub fn alternatives(&self) -> impl Iterator<Item = &Checked> {
+        self.preferred.iter().chain([&self.last])
+    }
+
+    /// True if every alternative uses a name.
+    pub fn all_use(&self, name: &str) -> bool {
+        self.alternatives().all(|op| op.uses(name))
+    }
+
+    /// True if an alternative uses a name.
+    pub fn any_uses(&self, name: &str) -> bool {
+        self.alternatives().any(|op| op.uses(name))
+    }
+}
+
+impl Entries {
+    /// The value of a key.
+    pub fn get(&self, key: &str) -> Option<&Value> {
+        self.values[self.of.place(key)].as_ref()
+    }
+
+    /// Gives a key its value.
+    pub fn set(&mut self, key: &str, value: Value) {
+        self.values[self.of.place(key)] = Some(value);
+    }
+
+    /// The text of a key.
+    pub fn text(&self, key: &str) -> Option<&str> {
+        match self.get(key)? {
+            Value::Text(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// The op of a key.
+    pub fn op(&self, key: &str) -> Option<&Op> {
+        match self.get(key)? {
+            Value::Op(op) => Some(op),
+            _ => None,
+        }
+    }
+
+    /// The word of a key, as it is written.
+    pub fn word(&self, key: &str) -> Option<&'static str> {
+        match self.get(key)? {
+            Value::Word(_, word) => Some(word.word),
+            _ => None,
+        }
+    }
+
+    /// The dtypes of a key.
+    pub fn set_of(&self, key: &str) -> &[&'static Word] {
+        match self.get(key) {
+            Some(Value::Set(dtypes)) => dtypes,
+            _ => &[],
+        }
+    }
+
+    /// The table of a key.
+    pub fn table(&self, key: &str) -> Option<&Entries> {
+        match self.get(key)? {
+            Value::Table(entries) => Some(entries),
+            _ => None,
+        }
+    }
+
+    /// Where the arrays of a framework live.
+    pub fn place(&self) -> Option<Place> {
+        Some(match self.word("memory")? {
+            "host" => Place::Host,
+            "accelerator" => Place::Accelerator,
+            _ => Place::Either,
+        })
+    }
+}

@@ -1,0 +1,47 @@
+//! A conversion from its preparation to its record.
+
+use pyo3::prelude::*;
+
+use super::execute::Prepared;
+use super::plan::Route;
+use super::prepare::prepare_object;
+use super::request::Request;
+use super::slot::Slot;
+use super::trace;
+use crate::cuda::driver;
+use crate::framework::endpoints::Endpoints;
+use crate::framework::generated::MemoryType;
+use crate::framework::spec::Framework;
+use crate::interpreter::error::Result;
+
+/// Prepares a conversion, runs it, and records it where somebody asks for that. Gives back the route
+/// that was taken in the end. An error that knows one framework gets both.
+pub(super) fn carry_out<'a, 'py: 'a>(
+    ends: Endpoints,
+    prepare: impl FnOnce() -> Result<Prepared<'a, 'py>>,
+) -> Result<(Bound<'py, PyAny>, Route)> {
+    let start = trace::start();
+    let _context = ends.change_current().then(driver::keep_current);
+    let prepared = match prepare() {
+        Ok(prepared) => prepared,
+        Err(error) => return Err(ends.name_in(error)),
+    };
+    let (pair, plan) = (prepared.pair, prepared.plan);
+    let traced = start.map(|start| (start, prepared.description()));
+    let (result, attempt) = prepared.run().map_err(|error| pair.ends().name_in(error))?;
+    if let Some((start, description)) = traced {
+        trace::push(pair.target.py(), description.record(&plan, attempt), start);
+    }
+    Ok((result, plan.attempt(attempt).1))
+}
+
+/// Converts an object of no framework that has the methods of DLPack.
+pub(super) fn convert_object<'py>(
+    data: &Bound<'py, PyAny>,
+    target: &'static Framework,
+    request: &Request,
+) -> Result<Bound<'py, PyAny>> {
+    let mut slot = Slot::default();
+    let ends = Endpoints { source: MemoryType::Numpy.framework(), target };
+    carry_out(ends, || prepare_object(data, target, request, &mut slot)).map(|(array, _)| array)
+}

@@ -1,0 +1,152 @@
+//! The doors: what the rooms above call.
+
+use pyo3::prelude::*;
+
+use super::carry_out::{carry_out, convert_object};
+use super::class::class_of;
+use super::foreign::exports;
+use super::likes::seen_as_array;
+use super::pair::Pair;
+use super::plan::Route;
+use super::prepare::{decide, prepare, prepare_object};
+use super::record::Record;
+use super::registry::Converter;
+use super::request::{Asked, Request};
+use super::slot::{Input, Opened, Slot};
+use super::{registry, shared, trace};
+use crate::cuda::driver;
+use crate::framework::detect::{self, Class};
+use crate::framework::endpoints::Endpoints;
+use crate::framework::generated::MemoryType;
+use crate::framework::spec::Framework;
+use crate::interpreter::error::Result;
+
+/// Converts any framework's array to an array of `target`.
+///
+/// # Errors
+///
+/// [`Error::Conversion`](crate::interpreter::error::Error::Conversion) says which framework, why, and
+/// what to do.
+pub fn convert_to<'py>(
+    data: &Bound<'py, PyAny>,
+    target: &'static Framework,
+    request: &Request,
+) -> Result<Bound<'py, PyAny>> {
+    let Some(class) = detect::class_of(data) else {
+        return convert_foreign(data, target, request);
+    };
+    if class.framework.memory_type == target.memory_type
+        && request.is_plain()
+        && !trace::is_tracing()
+    {
+        return Ok(data.clone());
+    }
+    let converter = registry::converter(class.framework.memory_type, target.memory_type);
+    converter.convert(data, &class, request)
+}
+
+/// As [`convert_to`], for an object of no framework.
+#[cold]
+fn convert_foreign<'py>(
+    data: &Bound<'py, PyAny>,
+    target: &'static Framework,
+    request: &Request,
+) -> Result<Bound<'py, PyAny>> {
+    if !exports(data)
+        && let Some(array) = seen_as_array(data, target)?
+    {
+        return convert_to(&array, target, request);
+    }
+    convert_object(data, target, request)
+}
+
+impl Converter {
+    /// Converts an array of a class of the source's.
+    ///
+    /// # Errors
+    ///
+    /// As [`convert_to`].
+    fn convert<'py>(
+        &self,
+        data: &Bound<'py, PyAny>,
+        class: &Class,
+        request: &Request,
+    ) -> Result<Bound<'py, PyAny>> {
+        let Converter { source, target } = *self;
+        let (ends, mut slot) = (Endpoints { source, target }, Slot::default());
+        let asked = Asked { data, class, request };
+        if request.is_empty(data.py())
+            && !trace::is_tracing()
+            && let Some(done) = shared::convert(ends, data, class, &mut slot)
+        {
+            return done;
+        }
+        carry_out(ends, || prepare(ends, &asked, &mut slot)).map(|(array, _)| array)
+    }
+}
+
+/// As [`convert_to`], and says which route was taken.
+///
+/// # Errors
+///
+/// As [`convert_to`].
+pub fn convert_routed<'py>(
+    data: &Bound<'py, PyAny>,
+    target: &'static Framework,
+    request: &Request,
+) -> Result<(Bound<'py, PyAny>, Route)> {
+    let (class, mut slot) = (class_of(data)?, Slot::default());
+    let ends = Endpoints { source: class.framework, target };
+    let asked = Asked { data, class: &class, request };
+    carry_out(ends, || prepare(ends, &asked, &mut slot))
+}
+
+/// What [`convert_to`] would do, without doing it.
+///
+/// # Errors
+///
+/// As [`convert_to`].
+pub fn explain(
+    data: &Bound<'_, PyAny>,
+    target: &'static Framework,
+    request: &Request,
+) -> Result<Record> {
+    let (class, mut slot) = (detect::class_of(data), Slot::default());
+    let source = class.map_or(MemoryType::Numpy.framework(), |class| class.framework);
+    let ends = Endpoints { source, target };
+    let _context = ends.change_current().then(driver::keep_current);
+    if class.is_none()
+        && !exports(data)
+        && let Some(array) = seen_as_array(data, target)?
+    {
+        return explain(&array, target, request);
+    }
+    let prepared = match &class {
+        Some(class) => prepare(ends, &Asked { data, class, request }, &mut slot),
+        None => prepare_object(data, target, request, &mut slot),
+    };
+    let prepared = prepared.map_err(|error| ends.name_in(error))?;
+    Ok(prepared.description().record(&prepared.plan, 0))
+}
+
+/// Makes an array of `target` of host memory that no framework's array describes. With `private`
+/// nobody else has the memory, so that the target may take it whatever it does with it.
+///
+/// # Errors
+///
+/// As [`convert_to`].
+pub fn deliver<'py>(
+    py: Python<'py>,
+    opened: Opened,
+    target: &'static Framework,
+    request: &Request,
+) -> Result<Bound<'py, PyAny>> {
+    let ends = Endpoints { source: MemoryType::Numpy.framework(), target };
+    let mut slot = Slot::default();
+    slot.set(opened);
+    carry_out(ends, || {
+        let (pair, facts) = (Pair::of(py, ends)?, slot.facts());
+        decide(pair, Input::Memory(None), &mut slot, &facts, request)
+    })
+    .map(|(array, _)| array)
+}

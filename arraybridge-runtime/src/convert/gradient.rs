@@ -1,0 +1,48 @@
+//! Arrays that are read where they are although operations on them are recorded for a gradient.
+
+use pyo3::prelude::*;
+
+use super::errors;
+use crate::framework::detect;
+use crate::framework::endpoints::Endpoints;
+use crate::framework::loaded;
+use crate::framework::spec::Framework;
+use crate::framework::warnings;
+use crate::interpreter::error::Result;
+
+/// Warns if operations on an array are recorded for a gradient, for a caller that has read it where it
+/// is. `target` is the framework that it was read for.
+///
+/// # Errors
+///
+/// The warning, if a filter makes it an exception.
+pub fn warn_if_detached(data: &Bound<'_, PyAny>, target: &'static Framework) -> Result<()> {
+    match recorded(data, target)? {
+        Some(endpoints) => warnings::gradient_detached(data.py(), endpoints),
+        None => Ok(()),
+    }
+}
+
+/// Refuses an array if operations on it are recorded for a gradient, for a Rust function that was to read it.
+///
+/// # Errors
+///
+/// `UnsupportedArrayError`.
+pub fn expect_no_gradient(data: &Bound<'_, PyAny>, target: &'static Framework) -> Result<()> {
+    match recorded(data, target)? {
+        Some(endpoints) => Err(errors::ends_a_gradient(endpoints)),
+        None => Ok(()),
+    }
+}
+
+/// Both frameworks, if operations on an array are recorded for a gradient.
+fn recorded(data: &Bound<'_, PyAny>, target: &'static Framework) -> Result<Option<Endpoints>> {
+    let Some(class) = detect::class_of(data) else { return Ok(None) };
+    let (py, source) = (data.py(), class.framework);
+    if source.guards.is_empty() {
+        return Ok(None);
+    }
+    let endpoints = Endpoints { source, target };
+    let is_recorded = loaded::load(py, source)?.is_recorded(data);
+    Ok((is_recorded == Some(true)).then_some(endpoints))
+}

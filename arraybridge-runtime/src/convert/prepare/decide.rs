@@ -1,0 +1,100 @@
+//! The decision, made of facts: whatever asks a framework happens here, the rest is the plan.
+
+use crate::convert::available::{dtypes, missing_dtype, not_imported};
+use crate::convert::commitment::Commitment;
+use crate::convert::errors::copy_required;
+use crate::convert::execute::Prepared;
+use crate::convert::pair::Pair;
+use crate::convert::plan::{self, Facts, Importer, Refusal, Target};
+use crate::convert::request::Request;
+use crate::convert::shared;
+use crate::convert::slot::{Input, Slot};
+use crate::convert::trial::Trial;
+use crate::convert::trials::importer;
+use crate::framework::device::Device;
+use crate::framework::loaded::Loaded;
+use crate::framework::spec::DType;
+use crate::interpreter::error::{Error, Failure, Result};
+
+/// Makes the plan for what is known of an array, or of memory that no framework's array describes.
+pub(in crate::convert) fn decide<'a, 'py>(
+    pair: Pair<'py>,
+    input: Input<'a, 'py>,
+    slot: &'a mut Slot,
+    facts: &Facts,
+    request: &Request,
+) -> Result<Prepared<'a, 'py>> {
+    let Pair { source, target } = pair;
+    let device = target.resolve(source, facts.device, request.placement)?;
+    let wish = request.wish(target, facts.dtype)?;
+    let dtype = wish.cast.unwrap_or(facts.dtype);
+    let holds = target_at(target, device, facts.device, dtype)?;
+    let plan = plan::between(source, &holds, facts, &wish)
+        .map_err(|refusal| explain_refusal(target, facts, request, refusal))?;
+    let trial = Trial { target, importer: plan.importer, device, dtype };
+    if trial.of_steps(plan.steps, facts.layout)?
+        && matches!(input, Input::Memory(Some(_)))
+        && request.is_empty(target.py())
+    {
+        shared::remember(pair.ends(), slot, &plan);
+    }
+    let missed = request.placement.is_missed(target.framework, device);
+    let is_narrowed = request.is_narrowed;
+    let commitment = match (facts.device, device) {
+        // The source's device says where it goes.
+        (Device::Accelerator(_), Device::Accelerator(_)) => Commitment::Placed,
+        _ => Commitment::of(target, request.placement, None),
+    };
+    Ok(Prepared { pair, plan, input, slot, missed, is_narrowed, commitment })
+}
+
+/// What a framework can hold at a place; `dtype` is the one that is wanted there. It is asked about its
+/// accelerators only where the source is on one, since to ask can start its runtime.
+#[inline(always)]
+pub(in crate::convert) fn target_at(
+    target: Loaded<'_>,
+    device: Device,
+    source: Device,
+    dtype: DType,
+) -> Result<Target> {
+    let (framework, dtypes) = (target.framework, dtypes(target, dtype)?);
+    let accelerators = match source {
+        Device::Host => 0,
+        Device::Accelerator(_) => target.accelerators(),
+    };
+    let importer = match device {
+        Device::Host => importer(target),
+        Device::Accelerator(_) => Importer::of(framework),
+    };
+    let not_imported = not_imported(target, dtype);
+    Ok(Target { framework, dtypes, not_imported, device, importer, accelerators })
+}
+
+/// The plan's refusal.
+#[cold]
+pub fn explain_refusal(
+    loaded: Loaded<'_>,
+    facts: &Facts,
+    request: &Request,
+    refusal: Refusal,
+) -> Error {
+    let framework = loaded.framework;
+    let title = framework.title;
+    match refusal {
+        Refusal::Dtype => missing_dtype(loaded, request.dtype.unwrap_or(facts.dtype)),
+        Refusal::Ndim => {
+            let (least, most) = framework.ndim;
+            let reason = format!(
+                "{title} holds arrays of {least} to {most} axes and this one has {}; reshape it, or \
+                 convert it slice by slice",
+                facts.ndim
+            );
+            framework.error(Failure::Array, "plan", reason)
+        }
+        Refusal::Empty => {
+            let reason = format!("{title} cannot hold an array without elements");
+            framework.error(Failure::Array, "plan", reason)
+        }
+        Refusal::CopyRequired(why) => copy_required(framework, request, why),
+    }
+}

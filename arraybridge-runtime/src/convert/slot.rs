@@ -1,0 +1,147 @@
+//! What is being converted: host memory, or an array.
+
+use std::borrow::Cow;
+
+use pyo3::prelude::*;
+
+use super::plan::{Access, Facts, Why};
+use crate::framework::device;
+use crate::framework::loaded::Loaded;
+use crate::framework::spec::{DType, Strides};
+use crate::host::cast::Scaling;
+use crate::interpreter::error::Result;
+use crate::memory::cast;
+use crate::memory::shape;
+use crate::memory::source::{self as sources, Source};
+use crate::memory::view::{Dims, View};
+
+/// Host memory, and what is known about how it was got.
+pub struct Opened {
+    /// The memory.
+    pub source: Source,
+    /// Whether it was made by this conversion, so that nobody else has it.
+    pub private: bool,
+}
+
+impl Opened {
+    pub(crate) fn facts(&self) -> Facts {
+        facts(self.source.view(), Access::Given, self.private, None)
+    }
+}
+
+/// The same values in memory of our own, contiguous and aligned, perhaps of another element type.
+///
+/// # Errors
+///
+/// `MemoryError` when there is no memory for the copy.
+pub fn fresh(py: Python<'_>, opened: Opened, to: Option<DType>) -> Result<Opened> {
+    let source = match to {
+        Some(dtype) => cast::cast(py, &opened.source, dtype, Scaling::Clamp)?.0,
+        None => cast::copied(py, &opened.source)?,
+    };
+    Ok(Opened { source, private: true })
+}
+
+/// What is being converted. Host memory is described here and stays here: to move a description
+/// that was just written costs more than to write it.
+#[derive(Default)]
+pub(super) struct Slot {
+    /// The memory, until somebody takes it over.
+    pub memory: sources::Slot,
+    /// As [`Opened::private`].
+    pub private: bool,
+    /// Why the memory was made, if that was to read the array at all.
+    pub made: Option<Why>,
+    /// How it was reached.
+    pub access: Access,
+    /// The dtype and the shape of an array on an accelerator, where it was asked for them.
+    pub described: Option<(DType, Dims<usize>)>,
+    /// Whether a single call has described the memory, where that was tried.
+    pub(super) quick: Option<bool>,
+}
+
+impl Slot {
+    /// Puts opened memory here.
+    pub fn set(&mut self, opened: Opened) {
+        self.memory.set(opened.source);
+        self.private = opened.private;
+        self.made = None;
+        self.access = Access::Given;
+    }
+
+    /// Notes that the memory was replaced by a copy that nobody else has.
+    pub fn set_copied(&mut self) {
+        self.private = true;
+        self.made = None;
+        self.access = Access::Given;
+    }
+
+    /// Takes the memory out again.
+    pub fn take(&mut self) -> Option<Opened> {
+        Some(Opened { source: self.memory.take()?, private: self.private })
+    }
+
+    #[inline(always)]
+    pub fn facts(&self) -> Facts {
+        facts(self.memory.view(), self.access, self.private, self.made)
+    }
+}
+
+// Facts that are written in one function and moved in another stall the processor, as above.
+#[inline(always)]
+fn facts(view: &View, access: Access, private: bool, made: Option<Why>) -> Facts {
+    let (empty, layout) = (view.is_empty(), view.layout());
+    let whole_strides = empty || layout == Strides::Contiguous || view.has_element_strides();
+    Facts {
+        dtype: view.dtype(),
+        ndim: view.ndim(),
+        empty,
+        layout,
+        alignment: 1 << (view.data() as usize | 4096).trailing_zeros(),
+        aligned: empty || (view.starts_aligned() && whole_strides),
+        whole_strides,
+        swapped: view.is_swapped(),
+        read_only: view.is_read_only(),
+        device_type: view.device().device_type.0 as i32,
+        device: device::of_memory(view.device()),
+        access,
+        private,
+        made,
+    }
+}
+
+/// What a prepared conversion works on.
+pub(super) enum Input<'a, 'py> {
+    /// Host memory, described in the slot. It was opened from the object, if there is one.
+    Memory(Option<&'a Bound<'py, PyAny>>),
+    /// An array: one on an accelerator, or one of the target's own framework.
+    Array(Bound<'py, PyAny>),
+}
+
+impl Input<'_, '_> {
+    /// The dtype and the shape that a record shows; `target` has the arrays of its own framework.
+    // To move the result of a call takes 400 instructions.
+    #[inline(always)]
+    pub(super) fn describe(
+        &self,
+        target: Loaded<'_>,
+        slot: &Slot,
+    ) -> (Cow<'static, str>, Dims<usize>) {
+        match (self, &slot.described) {
+            (Input::Memory(_), _) => {
+                let view = slot.memory.view();
+                (view.dtype().name().into(), view.shape().into())
+            }
+            (Input::Array(_), Some((dtype, shape))) => (dtype.name().into(), shape.clone()),
+            (Input::Array(data), None) => {
+                // The array may be anything that its framework calls one, and is not looked into.
+                let foreign = || {
+                    let dtype = data.getattr(pyo3::intern!(target.py(), "dtype"));
+                    dtype.and_then(|dtype| Ok(dtype.str()?.to_string())).unwrap_or_default()
+                };
+                let known = target.dtype(data).map(|dtype| dtype.name().into());
+                (known.unwrap_or_else(|| foreign().into()), shape::of(data).unwrap_or_default())
+            }
+        }
+    }
+}

@@ -1,0 +1,12 @@
+//! What is tried out once: private functions are compared with public ones, with
+//! small arrays.
+
+mod lie;
+mod quick_import;
+mod sample;
+mod transfer;
+
+pub(super) use lie::{Lie, wrong_table};
+pub(super) use quick_import::importer;
+pub(super) use sample::{Model, sample};
+pub(super) use transfer::{Transfer, from_numpy};

@@ -1,0 +1,47 @@
+//! How a framework takes host memory: by a private function if that behaves like the public one.
+
+use pyo3::prelude::*;
+
+use crate::convert::import::import_publicly;
+use crate::convert::plan::Importer;
+use crate::dlpack::{capsule, managed};
+use crate::framework::loaded::Loaded;
+use crate::framework::spec::{Import, Op};
+use crate::interpreter::error::{Result, attempt};
+use crate::memory::source::Source;
+
+/// How a framework takes host memory: by the quickest way that it has.
+#[inline]
+pub(in crate::convert) fn importer(target: Loaded<'_>) -> Importer {
+    match Importer::of(target.framework) {
+        by_table @ (Importer::NumpyArray | Importer::Missing) => by_table,
+        _ if target.exchange().is_some() => Importer::ExchangeTable,
+        by_table => match (&target.framework.import, by_table) {
+            (Some(import), _) if !import.fast.is_empty() => target
+                .fast_import(|op| behaves(target, import, op))
+                .map_or(by_table, Importer::Private),
+            _ => by_table,
+        },
+    }
+}
+
+/// Whether a private entry point makes the array that the public one makes: of the same class and
+/// repr, at the same address. It is asked once.
+fn behaves(target: Loaded<'_>, import: &Import, op: &Op<2>) -> bool {
+    let py = target.py();
+    let probe = || Source::from_slice(&[0.0_f32, 1.0, 2.0, 3.0, 4.0, 5.0], &[2, 3]);
+    let compare = || -> Result<bool> {
+        let model = probe()?.hand_over(|memory| import_publicly(target, import, memory))?;
+        let source = probe()?;
+        let data = source.view().data();
+        let capsule = capsule::give(py, source.hand_over(managed::legacy))?;
+        let made = op.call(target, [&capsule, &target.import_host()?])?;
+        let Some(export) = &target.framework.export else { return Ok(false) };
+        let (none, version) = (py.None().into_bound(py), capsule::newest_version(py));
+        let exported = target.export(export, [&made, &none, &version])?;
+        let shares = capsule::take(&exported)?.view().data() == data;
+        let same_class = made.get_type().is(model.get_type());
+        Ok(shares && same_class && made.repr()?.to_str()? == model.repr()?.to_str()?)
+    };
+    attempt(py, compare().map_err(PyErr::from)).unwrap_or(false)
+}

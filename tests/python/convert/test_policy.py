@@ -380,7 +380,7 @@ def test_a_dtype_that_the_framework_lacks_is_an_error():
     with pytest.raises(ab.UnsupportedDtypeError, match="float64"):
         ab.finish_dtype(result, np.ones(2, "float64"))
     with bridges.x64(False), pytest.raises(ab.UnsupportedDtypeError, match="jax_enable_x64"):
-        ab.finish_dtype(bridges.make("jax", np.ones(2, "float32")), np.ones(2, "int64"))
+        preserve(bridges.make("jax", np.ones(2, "float32")), np.ones(2, "int64"))
 
 
 # Warnings.
@@ -732,7 +732,7 @@ def test_the_result_stays_where_it_is(framework):
     bridges.need(framework)
     result = bridges.make(framework, np.ones((3, 4), "float32"))
     with ab.trace() as records:
-        done = ab.finish_dtype(result, np.ones(1, "uint16"))
+        done = preserve(result, np.ones(1, "uint16"))
     assert type(done) is type(result)
     assert [(r.source, r.target, r.dtype, r.shape) for r in records] == [
         (framework, framework, "uint16", (3, 4))
@@ -751,7 +751,7 @@ def test_every_layout_can_be_read(layout):
         "byte-swapped": base.astype(">f4"),
         "read-only": np.broadcast_to(base[:1], (3, 4, 5)),
     }[layout]
-    same(ab.finish_dtype(result, np.ones(1, "uint8")), result.astype("uint8"))
+    same(preserve(result, np.ones(1, "uint8")), result.astype("uint8"))
 
 
 # Accelerators. A fake CuPy with two devices shows which way is taken; it proves nothing about CuPy.
@@ -780,7 +780,7 @@ FAKE = """
         with cupy.cuda.Device(1):
             x = cupy.ndarray(np.array([0.5, 1.5, 99.99, -3, 70000, np.nan], "float32"))
         fake_cupy.LOG.clear()
-        y = ab.finish_dtype(x, np.ones(1, dtype), **options)
+        y = ab.finish_dtype(x, np.ones(1, dtype), dtype_conversion="preserve", **options)
         assert type(y) is cupy.ndarray and y.device.id == 1, y.device
         assert fake_cupy.current_device() == 0
         assert y.dtype == dtype
@@ -908,7 +908,7 @@ def test_integers_that_the_leads_floats_lack_are_counted(framework):
     bridges.need(framework)
     image = bridges.make(framework, np.zeros((4, 2, 2), "float32"))
 
-    @ab.numpy
+    @ab.numpy(dtype_conversion="preserve")
     def labels(image):
         return np.array(LARGE, "int32").reshape(2, 2)
 
@@ -923,7 +923,7 @@ def test_integers_that_the_leads_floats_lack_are_counted(framework):
 
 @pytest.mark.parametrize("options", [{"slice_by_slice": True}, {"tiles": (1, 2)}])
 def test_integers_that_are_rounded_in_parts_are_counted_together(options):
-    @ab.numpy(**options)
+    @ab.numpy(dtype_conversion="preserve", **options)
     def labels(image):
         return np.full(image.shape, LARGE[0], "int64")
 
@@ -933,7 +933,7 @@ def test_integers_that_are_rounded_in_parts_are_counted_together(options):
 
 
 def test_integers_that_fit_or_are_kept_are_no_reason_to_warn():
-    @ab.numpy
+    @ab.numpy(dtype_conversion="preserve")
     def labels(image, top):
         return np.full(image.shape, top, "int64")
 

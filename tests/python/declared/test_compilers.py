@@ -210,17 +210,17 @@ def test_several_results_are_a_tuple(jax):
 def wrong(jax):
     """Functions, what `result=` says, and what the error says."""
     like = jax.ShapeDtypeStruct
-    yield ab.numpy(lambda x: x[:1]), lambda x: x, r"float32\[1, 3\].*says float32\[2, 3\]"
+    yield ab.numpy(lambda x: x[:1]), lambda x: x, r"float32\[1, 3\].*describes float32\[2, 3\]"
     native = ab.numpy(dtype_conversion="native")
-    yield native(lambda x: x.astype("float16")), lambda x: x, r"float16\[2, 3\].*says float32\["
-    yield ab.numpy(lambda x: None), lambda x: x, r"returned None, and .*says float32\[2, 3\]"
-    yield ab.numpy(lambda x: "text"), lambda x: x, r"returned str, and .*says float32\[2, 3\]"
+    yield native(lambda x: x.astype("float16")), lambda x: x, r"float16\[2, 3\], but .*float32\["
+    yield ab.numpy(lambda x: None), lambda x: x, r"returned None, but .*describes float32\[2, 3\]"
+    yield ab.numpy(lambda x: "text"), lambda x: x, r"returned str, but .*describes float32\[2, 3\]"
     yield ab.numpy(lambda x: (x, x)), lambda x: x, r"returned \(float32\[2, 3\], float32\[2, 3\]\)"
     both = (lambda x: x, lambda x: x)
-    yield ab.numpy(lambda x: (x,)), both, r"\(float32\[2, 3\]\), .*says \(float32\[2, 3\], float32"
-    yield ab.numpy(lambda x: x), both, r"returned float32\[2, 3\], .*says \(float32"
-    yield ab.numpy(lambda x: 300), lambda x: like((), np.uint8), r"returned 300, .*says uint8\[\]"
-    yield ab.numpy(lambda x: 1.5), lambda x: like((), np.int32), r"returned 1.5, .*says int32\[\]"
+    yield ab.numpy(lambda x: (x,)), both, r"\(float32\[2, 3\]\), but .*\(float32\[2, 3\], float32"
+    yield ab.numpy(lambda x: x), both, r"returned float32\[2, 3\], .*describes \(float32"
+    yield ab.numpy(lambda x: 300), lambda x: like((), np.uint8), r"returned 300, but .*uint8\[\]"
+    yield ab.numpy(lambda x: 1.5), lambda x: like((), np.int32), r"returned 1.5, but .*int32\[\]"
     yield ab.numpy(lambda x: 1.5), lambda x: like((1,), np.float32), r"returned 1.5, .*float32\[1\]"
 
 
@@ -498,9 +498,9 @@ def test_a_result_is_in_memory_of_its_own(torch):
 
 def test_a_result_of_an_operator_that_is_not_as_promised_is_an_error_that_names_both(torch):
     cases = [
-        (lambda x: x[:1], r"float32\[1, 3\].*says float32\[2, 3\]"),
-        (lambda x: x.astype("float16"), r"float16\[2, 3\].*says float32\[2, 3\]"),
-        (lambda x: None, r"returned None, and .*says float32\[2, 3\]"),
+        (lambda x: x[:1], r"float32\[1, 3\].*describes float32\[2, 3\]"),
+        (lambda x: x.astype("float16"), r"float16\[2, 3\].*describes float32\[2, 3\]"),
+        (lambda x: None, r"returned None, but .*describes float32\[2, 3\]"),
     ]
     native = ab.numpy(dtype_conversion="native")
     for index, (function, text) in enumerate(cases):

@@ -29,6 +29,6 @@ def test_a_variable_belongs_to_its_backend(backend):
     bridges.need(backend)
     env = {**os.environ, "KERAS_BACKEND": backend, "CUDA_VISIBLE_DEVICES": ""}
     run = subprocess.run(
-        [sys.executable, "-c", PROGRAM], env=env, capture_output=True, text=True, timeout=120
+        [sys.executable, "-c", PROGRAM], env=env, capture_output=True, text=True, timeout=300
     )
     assert run.returncode == 0, run.stderr

@@ -14,7 +14,8 @@ imports no framework except NumPy.
 import importlib
 from typing import Any
 
-from . import compat, decorators
+# `_package` comes first: it refuses to be imported over files of the original package.
+from . import _package, compat, decorators  # noqa: F401
 from ._core import (
     Declared,
     Record,

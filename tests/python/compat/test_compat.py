@@ -380,7 +380,7 @@ def test_the_original_packages_names_can_be_imported():
         print(isinstance(PRESERVE_INPUT_DTYPE_CONFIG, PreserveInputDtypeConfig))
         print(SliceBySliceRuntimeParameter.parameter(), DtypeConversionConfig.parameter().name)
         half = _create_dtype_wrapper(lambda image: image / 2, arraybridge.MemoryType.NUMPY, "half")
-        print(half(numpy.ones(2, "uint8")).dtype)
+        print(half(numpy.full(2, 4, "uint8")).dtype)
         """
     )
     assert out.splitlines() == [

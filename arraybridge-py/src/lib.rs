@@ -7,8 +7,9 @@ mod policy;
 mod slices;
 
 use arraybridge_runtime::__private::package::{
-    self, DType, Declared, Decorator, Endpoints, Framework, Memory, MemoryType, Narrow, Narrowing,
-    NoCopy, Placement, Policy, Record, Request, Result, ShowProgress, ThreadStream, Trace, names,
+    self, DType, Declared, Decorator, Endpoints, Error, Framework, Memory, MemoryType, Narrow,
+    Narrowing, NoCopy, Placement, Policy, Record, Request, Result, ShowProgress, ThreadStream,
+    Trace, names,
 };
 use pyo3::exceptions::PyBaseException;
 use pyo3::prelude::*;
@@ -31,12 +32,23 @@ fn request(
     copy: Option<&Bound<'_, PyAny>>,
     dtype: Option<&Bound<'_, PyAny>>,
 ) -> Result<Request> {
-    let placement = match device {
-        None => Placement::Auto,
-        Some(device) => Placement::from_device(device, target)?,
-    };
+    let placement = placement(None, device, target)?;
     let copy = package::or_always_copy(py, flag(copy)?);
     Ok(Request { placement, copy, dtype: element_type(dtype)?, ..Request::default() })
+}
+
+/// The placement that one of two arguments names.
+fn placement(
+    gpu_id: Option<&Bound<'_, PyAny>>,
+    device: Option<&Bound<'_, PyAny>>,
+    target: &'static Framework,
+) -> Result<Placement> {
+    match (gpu_id, device) {
+        (None, None) => Ok(Placement::Auto),
+        (Some(gpu_id), None) => Placement::from_gpu_id(gpu_id, target),
+        (None, Some(device)) => Placement::from_device(device, target),
+        (Some(_), Some(_)) => Err(Error::Type("give only one of gpu_id and device".to_string())),
+    }
 }
 
 /// Convert an array of any framework to an array of `target`.
@@ -119,7 +131,9 @@ fn convert_<'py>(
 /// gpu_id : int, optional
 ///     The index of the target's accelerator to prefer. Frameworks without device memory ignore it.
 ///     A framework that finds no accelerator on this machine leaves the array on the host, with a
-///     NoAcceleratorWarning.
+///     NoAcceleratorWarning. A device object is taken as `device`.
+/// device : str, int or device, optional
+///     As in `convert`: the device that the array must be on.
 /// copy : bool, optional
 ///     As in `convert`.
 ///
@@ -135,7 +149,7 @@ fn convert_<'py>(
 ///     As in `convert`, and if `data` is not an array of `source_type`, or a value does not fit
 ///     the nearest dtype.
 /// TypeError
-///     If `gpu_id` is not an int.
+///     If `gpu_id` is not an int or a device, or if both `gpu_id` and `device` are given.
 /// InvalidDeviceError
 ///     If `gpu_id` is negative. It is also a ValueError.
 ///
@@ -145,20 +159,18 @@ fn convert_<'py>(
 /// >>> arraybridge.convert_memory(numpy.zeros(3), "numpy", "numpy")
 /// array([0., 0., 0.])
 #[pyfunction]
-#[pyo3(signature = (data, source_type, target_type, gpu_id=None, *, copy=None))]
+#[pyo3(signature = (data, source_type, target_type, gpu_id=None, *, device=None, copy=None))]
 fn convert_memory<'py>(
     data: &Bound<'py, PyAny>,
     source_type: &Bound<'py, PyAny>,
     target_type: &Bound<'py, PyAny>,
     gpu_id: Option<&Bound<'py, PyAny>>,
+    device: Option<&Bound<'py, PyAny>>,
     copy: Option<&Bound<'py, PyAny>>,
 ) -> Result<Bound<'py, PyAny>> {
     let (source, target) = (names::framework(source_type)?, names::framework(target_type)?);
-    let placement = match gpu_id {
-        None => Placement::Auto,
-        Some(gpu_id) => Placement::from_gpu_id(gpu_id, target)
-            .map_err(|error| Endpoints { source, target }.name_in(error))?,
-    };
+    let placement = placement(gpu_id, device, target)
+        .map_err(|error| Endpoints { source, target }.name_in(error))?;
     let allows = Policy::default_of_context(data.py()).narrow == Narrow::Warn;
     let copy = package::or_always_copy(data.py(), flag(copy)?);
     let request = Request { placement, copy, ..Request::default() };

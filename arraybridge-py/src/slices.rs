@@ -2,20 +2,14 @@
 
 use arraybridge_runtime::__private::package::memory::{self, Cleared};
 use arraybridge_runtime::__private::package::{
-    self, Device, Error, Framework, MemoryType, Placement, Result, device, slices,
+    self, Device, Error, Framework, MemoryType, Result, device, slices,
 };
 use pyo3::exceptions::{PyRuntimeWarning, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
 
+use crate::placement;
 use arraybridge_runtime::__private::package::names::framework;
-
-fn placement(gpu_id: Option<&Bound<'_, PyAny>>, target: &'static Framework) -> Result<Placement> {
-    match gpu_id {
-        None => Ok(Placement::Auto),
-        Some(gpu_id) => Placement::from_gpu_id(gpu_id, target),
-    }
-}
 
 /// The framework of the argument `memory_type`, which may also be given as `target_type`.
 fn target_of(
@@ -40,7 +34,8 @@ fn target_of(
 /// objects that `convert` takes. The result has shape (n, height, width). If the slices have
 /// different dtypes, the result has the dtype that NumPy promotes them to. `gpu_id` is the
 /// accelerator of the result; by default the result is where `convert` would put the first slice.
-/// `target_type` is another name of `memory_type`.
+/// `target_type` is another name of `memory_type`. `device` is the device that the result must be
+/// on, as in `convert`.
 ///
 /// Raises `ValueError` if there are no slices, if one is not 2-D, if their shapes differ, or if the
 /// framework is unknown. Otherwise raises what `convert` raises.
@@ -49,19 +44,20 @@ fn target_of(
 /// >>> arraybridge.stack_slices([numpy.zeros((2, 3)), numpy.ones((2, 3))], "numpy").shape
 /// (2, 2, 3)
 #[pyfunction]
-#[pyo3(signature = (slices, memory_type=None, gpu_id=None, *, target_type=None))]
+#[pyo3(signature = (slices, memory_type=None, gpu_id=None, *, target_type=None, device=None))]
 fn stack_slices<'py>(
     slices: &Bound<'py, PyAny>,
     memory_type: Option<&Bound<'py, PyAny>>,
     gpu_id: Option<&Bound<'py, PyAny>>,
     target_type: Option<&Bound<'py, PyAny>>,
+    device: Option<&Bound<'py, PyAny>>,
 ) -> Result<Bound<'py, PyAny>> {
     let target = target_of(memory_type, target_type)?;
     let slices: Vec<_> = match slices.cast_exact::<PyList>() {
         Ok(list) => list.iter().collect(),
         Err(_) => slices::collect(slices.try_iter()?.map(|slice| slice.map_err(Error::from)))?,
     };
-    slices::stack(&slices, target, placement(gpu_id, target)?)
+    slices::stack(&slices, target, placement(gpu_id, device, target)?)
 }
 
 /// Split a 3-D array into a list of 2-D slices of the framework `memory_type`.
@@ -69,7 +65,7 @@ fn stack_slices<'py>(
 /// `array` has shape (n, height, width). It is first converted to `memory_type`, on accelerator
 /// `gpu_id` if given. The result is a list of n arrays of shape (height, width), which are views if
 /// the framework has views. `validate_slices` checks that each slice is 2-D. `target_type` is
-/// another name of `memory_type`.
+/// another name of `memory_type`. `device` is the device that they must be on, as in `convert`.
 ///
 /// Raises `ValueError` if the array is not 3-D, if a slice is not 2-D, or if the framework is
 /// unknown. Otherwise raises what `convert` raises.
@@ -78,16 +74,19 @@ fn stack_slices<'py>(
 /// >>> [s.shape for s in arraybridge.unstack_slices(numpy.zeros((2, 4, 3)), "numpy")]
 /// [(4, 3), (4, 3)]
 #[pyfunction]
-#[pyo3(signature = (array, memory_type=None, gpu_id=None, validate_slices=true, *, target_type=None))]
+#[pyo3(signature = (
+    array, memory_type=None, gpu_id=None, validate_slices=true, *, target_type=None, device=None
+))]
 fn unstack_slices<'py>(
     array: &Bound<'py, PyAny>,
     memory_type: Option<&Bound<'py, PyAny>>,
     gpu_id: Option<&Bound<'py, PyAny>>,
     validate_slices: bool,
     target_type: Option<&Bound<'py, PyAny>>,
+    device: Option<&Bound<'py, PyAny>>,
 ) -> Result<Bound<'py, PyList>> {
     let target = target_of(memory_type, target_type)?;
-    let parts = slices::unstack(array, target, placement(gpu_id, target)?)?;
+    let parts = slices::unstack(array, target, placement(gpu_id, device, target)?)?;
     // All slices of one array have the same number of axes. A class of a framework's may make others.
     if validate_slices && !parts.is_empty() {
         let first = parts.get_item(0)?;
@@ -109,9 +108,9 @@ fn unstack_slices<'py>(
 ///
 /// `image` has shape (n, height, width). `func` is called n times, as `func(slice, *args,
 /// **kwargs)`. The arrays that it returns must have equal shapes. They are stacked into an array of
-/// the image's framework, on accelerator `gpu_id` if given, otherwise where the image is. If `func`
-/// returns tuples, their first elements are stacked, and each of the other elements becomes a list
-/// of length n. Results that are not arrays become a list.
+/// the image's framework, on accelerator `gpu_id` or on `device` if given, otherwise where the
+/// image is. If `func` returns tuples, their first elements are stacked, and each of the other
+/// elements becomes a list of length n. Results that are not arrays become a list.
 ///
 /// Raises `ValueError` if the image is not 3-D or has no slices, or if results differ in shape or
 /// number. Otherwise raises what `func` or `convert` raises.
@@ -121,13 +120,14 @@ fn unstack_slices<'py>(
 /// >>> arraybridge.process_slices(image, lambda s: (s.T, s.sum()), (), {})[0].shape
 /// (2, 3, 2)
 #[pyfunction]
-#[pyo3(signature = (image, func, args=None, kwargs=None, gpu_id=None))]
+#[pyo3(signature = (image, func, args=None, kwargs=None, gpu_id=None, *, device=None))]
 fn process_slices<'py>(
     image: &Bound<'py, PyAny>,
     func: &Bound<'py, PyAny>,
     args: Option<&Bound<'py, PyAny>>,
     kwargs: Option<&Bound<'py, PyDict>>,
     gpu_id: Option<&Bound<'py, PyAny>>,
+    device: Option<&Bound<'py, PyAny>>,
 ) -> Result<Bound<'py, PyAny>> {
     let py = image.py();
     let image = &seen(image)?;
@@ -136,7 +136,7 @@ fn process_slices<'py>(
         Some(args) => args.try_iter()?.collect::<PyResult<Vec<_>>>()?,
         None => Vec::new(),
     };
-    let target = Some((framework, placement(gpu_id, framework)?));
+    let target = Some((framework, placement(gpu_id, device, framework)?));
     let name = func.getattr("__name__").map_or_else(|_| "slices".into(), |name| name.to_string());
     let merge = slices::Merge { name: &name, target, ..slices::Merge::default() };
     let mut call = |_, slice| {

@@ -13,6 +13,7 @@ import enum
 import inspect
 import itertools
 import re
+import typing
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +24,9 @@ SECTIONS = ("Parameters", "Returns", "Raises", "Yields", "Examples", "Attributes
 # What the groups of the page name. Everything public is in one of them.
 GROUPS: dict[str, tuple[str, ...]] = {
     "Convert": ("convert", "convert_memory", "explain", "detect_memory_type", "no_copy"),
-    "Declare functions": ("torch", "memory_types", "as_function", "Declared"),
+    "Declare functions": ("torch", "memory_types", "as_function", "ArrayLike", "Declared"),
     "Inside compiled programs": ("jax_callback", "torch_op"),
-    "See what happens": ("trace", "Record"),
+    "See what happens": ("trace", "observe", "Record"),
     "Dtypes": ("dtype_policy", "configure", "finish_dtype", "DtypeConversion", "SCALING_FUNCTIONS"),
     "Slices": ("stack_slices", "unstack_slices", "process_slices", "progress"),
     "Devices and memory": ("thread_stream", "cleanup_all_gpu_frameworks"),
@@ -52,10 +53,15 @@ All public names of `import arraybridge`. The decorators `@numpy`, `@cupy`, `@to
 """
 
 
+def is_constant(value: Any) -> bool:
+    # The union of an annotation is callable, to say that it cannot be called.
+    return not callable(value) or typing.get_origin(value) is typing.Union
+
+
 def signature(name: str, value: Any) -> str:
     """A call of it, as a heading shows it."""
     plain = isinstance(value, type) and issubclass(value, (BaseException, enum.Enum))
-    if plain or not callable(value):
+    if plain or is_constant(value):
         return name
     try:
         found = inspect.signature(value)
@@ -122,7 +128,7 @@ def constants(source: str) -> dict[str, str]:
 
 def docstring(name: str) -> str:
     value = getattr(arraybridge, name)
-    if callable(value):
+    if not is_constant(value):
         return inspect.getdoc(value) or ""
     return next(
         text

@@ -77,6 +77,30 @@ def thresholded(image: Any, level: float = 0.5) -> jax.Array:
     return mask
 
 
+@ab.torch
+def smoothed(image: ab.ArrayLike[torch.Tensor], sigma: float = 1.0) -> torch.Tensor:
+    wrong: str = image.mean  # type: ignore[assignment]
+    print(wrong)
+    return image * sigma
+
+
+def arrays_of_all_frameworks(image: Image, anything: ab.ArrayLike) -> None:
+    assert_type(smoothed(image), torch.Tensor)
+    assert_type(smoothed(torch.zeros(3), sigma=2.0), torch.Tensor)
+    smoothed(anything)
+    smoothed(image, sigma="wide")  # type: ignore[call-overload]
+
+
+def logged(record: ab.Record) -> None:
+    print(record.route)
+
+
+def observers() -> None:
+    with ab.observe(logged, spans=logged) as observation:
+        observation.close()
+    ab.observe(3)  # type: ignore[arg-type]
+
+
 class Microscope:
     @ab.numpy
     def corrected(self, image: Any, dark: float = 0.0) -> Image:
@@ -158,8 +182,9 @@ def errors() -> None:
     kinds: list[type[Exception]] = [
         ab.AliasedArgumentError, ab.CopyRequiredError, ab.DeviceMemoryError,
         ab.DeviceUnavailableError, ab.FrameworkNotInstalledError, ab.FrameworkTableError,
-        ab.InvalidDeviceError, ab.UnexpectedResultError, ab.UnknownFrameworkError,
-        ab.UnsupportedArrayError, ab.UnsupportedDtypeError,
+        ab.InvalidDeviceError, ab.ResultCollapsedError, ab.RustPanicError,
+        ab.UnexpectedResultError, ab.UnknownFrameworkError, ab.UnsupportedArrayError,
+        ab.UnsupportedDtypeError,
     ]  # fmt: skip
     warnings: list[type[Warning]] = [
         ab.ClippedValuesWarning, ab.FractionsLostWarning, ab.GradientDetachedWarning,

@@ -14,7 +14,8 @@ imports no framework except NumPy.
 import importlib
 from typing import Any
 
-from . import compat, decorators
+# `_package` comes first: it refuses to be imported over files of the original package.
+from . import _package, compat, decorators  # noqa: F401
 from ._core import (
     Declared,
     Record,
@@ -64,17 +65,19 @@ from .exceptions import (
     UnsupportedDtypeError,
 )
 from .functions import as_function
-from .tracing import trace
+from .tracing import observe, trace
 from .types import (
     CPU_MEMORY_TYPES,
     GPU_MEMORY_TYPES,
     SUPPORTED_MEMORY_TYPES,
+    ArrayLike,
     Converter,
     MemoryType,
 )
 
 __all__ = [
     "AliasedArgumentError",
+    "ArrayLike",
     "CPU_MEMORY_TYPES",
     "GPU_MEMORY_TYPES",
     "SCALING_FUNCTIONS",
@@ -121,6 +124,7 @@ __all__ = [
     "jax_callback",
     "memory_types",
     "no_copy",
+    "observe",
     "process_slices",
     "progress",
     "stack_slices",
@@ -137,8 +141,9 @@ globals().update(decorators._OF_THE_TABLES)
 
 # Submodules that are imported when they are first used.
 _SUBMODULES = {
-    "compilers", "converters", "converters_registry", "framework_config", "framework_ops",
-    "gpu_cleanup", "oom_recovery", "slice_processing", "stack_utils", "utils",
+    "array_geometry", "array_payload", "arrays", "compilers", "conversion", "converters",
+    "converters_registry", "devices", "framework_config", "framework_ops", "gpu_cleanup",
+    "libraries", "oom_recovery", "slice_processing", "stack_utils", "utils",
 }  # fmt: skip
 __path__.append(compat.MODULES)
 

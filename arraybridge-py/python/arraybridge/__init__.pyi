@@ -4,6 +4,28 @@ from types import TracebackType
 from typing import Any, ClassVar, Final, Literal, Protocol, TypedDict, final, overload
 
 from . import decorators as decorators
+
+# Names of the original package's later versions.
+from .compat.configs import SliceBySliceRuntimeParameter as SliceBySliceRuntimeParameter
+from .compat.contracts import (
+    MemoryContractAttribute as MemoryContractAttribute,
+    wrap_dtype_preserving_callable as wrap_dtype_preserving_callable,
+)
+from .compat.devices import (
+    HOST as HOST,
+    AcceleratorDevice as AcceleratorDevice,
+    Device as Device,
+    HostDevice as HostDevice,
+    NamedDevice as NamedDevice,
+)
+from .compat.libraries import Array as Array, ArrayLibrary as ArrayLibrary
+from .compat.observers import (
+    ConversionCounters as ConversionCounters,
+    ConversionObserver as ConversionObserver,
+    ConversionRecord as ConversionRecord,
+    ConversionRoute as ConversionRoute,
+)
+from .compat.payloads import ArrayGeometry as ArrayGeometry, ArrayPayload as ArrayPayload
 from .compilers import jax_callback, torch_op
 from .decorators import Declared, Decorator, _FrameworkName, _Name, memory_types
 from .dtype_scaling import (
@@ -35,11 +57,12 @@ from .exceptions import (
     UnsupportedDtypeError,
 )
 from .functions import as_function
-from .tracing import trace
+from .tracing import observe, trace
 from .types import (
     CPU_MEMORY_TYPES,
     GPU_MEMORY_TYPES,
     SUPPORTED_MEMORY_TYPES,
+    ArrayLike,
     Converter,
     MemoryType,
 )
@@ -58,6 +81,7 @@ _pyclesperanto = Any
 
 __all__ = [
     "AliasedArgumentError",
+    "ArrayLike",
     "CPU_MEMORY_TYPES",
     "GPU_MEMORY_TYPES",
     "SCALING_FUNCTIONS",
@@ -104,6 +128,7 @@ __all__ = [
     "jax_callback",
     "memory_types",
     "no_copy",
+    "observe",
     "process_slices",
     "progress",
     "stack_slices",
@@ -411,8 +436,9 @@ def convert_memory(
     data: Any,
     source_type: _FrameworkName,
     target_type: _FrameworkName,
-    gpu_id: int | None = None,
+    gpu_id: int | Device | None = None,
     *,
+    device: Any = None,
     copy: bool | None = None,
 ) -> Any:
     """Convert an array of `source_type` to `target_type`.
@@ -426,7 +452,9 @@ def convert_memory(
     gpu_id : int, optional
         The index of the target's accelerator to prefer. Frameworks without device memory ignore it.
         A framework that finds no accelerator on this machine leaves the array on the host, with a
-        NoAcceleratorWarning.
+        NoAcceleratorWarning. A device object is taken as `device`.
+    device : str, int or device, optional
+        As in `convert`: the device that the array must be on.
     copy : bool, optional
         As in `convert`.
 
@@ -442,7 +470,7 @@ def convert_memory(
         As in `convert`, and if `data` is not an array of `source_type`, or a value does not fit
         the nearest dtype.
     TypeError
-        If `gpu_id` is not an int.
+        If `gpu_id` is not an int or a device, or if both `gpu_id` and `device` are given.
     InvalidDeviceError
         If `gpu_id` is negative. It is also a ValueError.
 
@@ -663,9 +691,10 @@ class dtype_policy(AbstractContextManager[None]):
 def stack_slices(
     slices: Iterable[Any],
     memory_type: _FrameworkName | None = None,
-    gpu_id: int | None = None,
+    gpu_id: int | Device | None = None,
     *,
     target_type: _FrameworkName | None = None,
+    device: Any = None,
 ) -> Any:
     """Stack 2-D slices into a 3-D array of the framework `memory_type`.
 
@@ -673,7 +702,8 @@ def stack_slices(
     objects that `convert` takes. The result has shape (n, height, width). If the slices have
     different dtypes, the result has the dtype that NumPy promotes them to. `gpu_id` is the
     accelerator of the result; by default the result is where `convert` would put the first slice.
-    `target_type` is another name of `memory_type`.
+    `target_type` is another name of `memory_type`. `device` is the device that the result must be
+    on, as in `convert`.
 
     Raises `ValueError` if there are no slices, if one is not 2-D, if their shapes differ, or if the
     framework is unknown. Otherwise raises what `convert` raises.
@@ -686,17 +716,18 @@ def stack_slices(
 def unstack_slices(
     array: Any,
     memory_type: _FrameworkName | None = None,
-    gpu_id: int | None = None,
+    gpu_id: int | Device | None = None,
     validate_slices: bool = True,
     *,
     target_type: _FrameworkName | None = None,
+    device: Any = None,
 ) -> list[Any]:
     """Split a 3-D array into a list of 2-D slices of the framework `memory_type`.
 
     `array` has shape (n, height, width). It is first converted to `memory_type`, on accelerator
     `gpu_id` if given. The result is a list of n arrays of shape (height, width), which are views if
     the framework has views. `validate_slices` checks that each slice is 2-D. `target_type` is
-    another name of `memory_type`.
+    another name of `memory_type`. `device` is the device that they must be on, as in `convert`.
 
     Raises `ValueError` if the array is not 3-D, if a slice is not 2-D, or if the framework is
     unknown. Otherwise raises what `convert` raises.
@@ -711,15 +742,17 @@ def process_slices(
     func: Callable[..., Any],
     args: Iterable[Any] | None = None,
     kwargs: dict[str, Any] | None = None,
-    gpu_id: int | None = None,
+    gpu_id: int | Device | None = None,
+    *,
+    device: Any = None,
 ) -> Any:
     """Call a function with each 2-D slice of a 3-D array, and stack the results.
 
     `image` has shape (n, height, width). `func` is called n times, as `func(slice, *args,
     **kwargs)`. The arrays that it returns must have equal shapes. They are stacked into an array of
-    the image's framework, on accelerator `gpu_id` if given, otherwise where the image is. If `func`
-    returns tuples, their first elements are stacked, and each of the other elements becomes a list
-    of length n. Results that are not arrays become a list.
+    the image's framework, on accelerator `gpu_id` or on `device` if given, otherwise where the
+    image is. If `func` returns tuples, their first elements are stacked, and each of the other
+    elements becomes a list of length n. Results that are not arrays become a list.
 
     Raises `ValueError` if the image is not 3-D or has no slices, or if results differ in shape or
     number. Otherwise raises what `func` or `convert` raises.

@@ -19,7 +19,8 @@ import json
 import sys
 from types import ModuleType
 
-from . import __version__, frameworks
+# The original package may have replaced the `__init__` of this one, which imports `_package` too.
+from . import __version__, _package, frameworks  # noqa: F401
 from ._core import _is_declared  # type: ignore[import-not-found]
 from ._tools import add, check, demo, doctor, new, program, selftest
 from ._tools.page import table

@@ -46,7 +46,7 @@ class Declared(Generic[_P, _R]):
     """The result of a decorator, for type checkers. Call it with arrays of any framework.
 
     It has the parameters of the original function, so annotate those that take the arrays of
-    several frameworks with ``Any`` or a union.
+    several frameworks with ``arraybridge.ArrayLike[torch.Tensor]``.
 
     At run time, a declared Python function is a Python function with these attributes.
 
@@ -110,6 +110,8 @@ class Decorator:
     the results of the parts. ``host``: the function to call on the host.
     ``contract``: a check of the result. If it returns False, ``ValueError`` is raised.
     ``slice_by_slice=True``: call the function with each 2-D slice of the first array.
+    ``slice_by_slice_default`` and ``dtype_config_default``: the original package's names of
+    ``slice_by_slice`` and, for an object with ``default_dtype_conversion``, ``dtype_conversion``.
     ``tiles=(512, 512)``: call the function with each tile of the last axes of the first array, and
     put the results together. ``None`` leaves an axis whole. ``halo``: the number of extra elements
     on each side of a tile. ``workers``: the number of threads that work on tiles.
@@ -150,6 +152,7 @@ class Decorator:
         gpu_id: int | None = None,
         copy: bool | None = None,
         dtype_conversion: Any = None,
+        dtype_config_default: Any = None,
         scaling: Literal["clamp", "unit", "stretch"] | None = None,
         narrow: Literal["warn", "error"] | None = None,
         oom_recovery: bool | None = None,
@@ -160,6 +163,7 @@ class Decorator:
         host: Callable[..., Any] | None = None,
         contract: Any = None,
         slice_by_slice: bool | None = None,
+        slice_by_slice_default: bool | None = None,
         tiles: Sequence[int | None] | None = None,
         halo: int | Sequence[int] | None = None,
         workers: int | None = None,

@@ -1,9 +1,11 @@
-"""Collect records of conversions, and add them up."""
+"""Collect records of conversions and add them up, or hand each to a function."""
 
 from __future__ import annotations
 
 import functools
 import inspect
+import sys
+import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, final
 
@@ -14,7 +16,7 @@ if TYPE_CHECKING:
 
     from . import Record
 
-__all__ = ["trace"]
+__all__ = ["observe", "trace"]
 
 FIELDS = (
     "source", "target", "route", "how", "why", "remedy", "via", "dtype", "shape", "nbytes",
@@ -161,6 +163,111 @@ class trace:
         return "<table>" + "".join(f"<tr>{row}</tr>" for row in table) + "</table>"
 
 
+@final
+class observe:
+    """Call a function with the record of each conversion, from now on, in all threads.
+
+    The function is called with a ``Record`` by the thread that converted, in its context, when the
+    conversion is done. Nothing is kept. ``close`` ends it, as does the end of a ``with`` block::
+
+        with observe(callback): ...
+
+    Conversions that the function makes are not observed. What it raises goes to
+    ``sys.unraisablehook``, and the conversion is as good as without it. While nobody observes or
+    traces, conversions cost what they cost without this.
+
+    Parameters
+    ----------
+    callback : callable
+        The function, of one ``Record``.
+    spans : callable, optional
+        A function of the ``Record`` of a call of a declared function, or of a retry when memory ran
+        out, as it ends.
+
+    Raises
+    ------
+    TypeError
+        If one of them cannot be called.
+
+    Examples
+    --------
+    >>> import numpy, arraybridge
+    >>> with arraybridge.observe(lambda record: print(record.route, record.nbytes)):
+    ...     _ = arraybridge.convert(numpy.zeros(3), "numpy", copy=True)
+    copy 24
+    """
+
+    __slots__ = ("_block", "_lock")
+
+    def __init__(
+        self,
+        callback: Callable[[Record], object],
+        *,
+        spans: Callable[[Record], object] | None = None,
+    ) -> None:
+        for name, value in (("callback", callback), ("spans", spans or callback)):
+            if not callable(value):
+                kind = type(value).__name__
+                raise TypeError(f"observe: {name} must be a function of a record, not {kind}")
+        self._lock = threading.Lock()
+        ends = (_Receiver(callback), _Receiver(spans) if spans else _Nobody())
+        self._block: Any = _core.trace(True, ends)
+        self._block.__enter__()
+
+    def close(self) -> None:
+        """Stop. Another call of it does nothing."""
+        with self._lock:
+            block, self._block = self._block, None
+        if block is not None:
+            block.__exit__()
+
+    def __enter__(self) -> observe:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+
+class _Nobody:
+    """Takes records and forgets them."""
+
+    def append(self, record: Record) -> None:
+        pass
+
+
+class _Receiver:
+    """Takes records as a list does, and hands them to a function."""
+
+    # Whether the thread is in a callback, whose own conversions are not observed.
+    _inside = threading.local()
+
+    def __init__(self, callback: Callable[[Record], object]) -> None:
+        self.callback = callback
+
+    def append(self, record: Record) -> None:
+        if getattr(self._inside, "yes", False):
+            return
+        self._inside.yes = True
+        try:
+            self.callback(record)
+        except BaseException as error:
+            sys.unraisablehook(_Unraisable(error, self.callback))  # type: ignore[arg-type]
+        finally:
+            self._inside.yes = False
+
+
+class _Unraisable:
+    """What ``sys.unraisablehook`` takes."""
+
+    err_msg = "Exception ignored in a function that observes conversions"
+
+    def __init__(self, error: BaseException, callback: Callable[..., object]) -> None:
+        self.exc_type = type(error)
+        self.exc_value = error
+        self.exc_traceback = error.__traceback__
+        self.object = callback
+
+
 class _Part:
     """A call of a decorated function."""
 
@@ -177,4 +284,4 @@ class _Part:
         self.whole.spans.extend(self.part.spans)
 
 
-trace.__module__ = "arraybridge"
+trace.__module__ = observe.__module__ = "arraybridge"

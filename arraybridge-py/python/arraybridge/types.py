@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Mapping
 from enum import StrEnum
-from typing import Any
+from typing import Any, TypeVar, Union
 
 from . import compat
 from ._core import convert_memory, frameworks
@@ -12,9 +14,27 @@ __all__ = [
     "CPU_MEMORY_TYPES",
     "GPU_MEMORY_TYPES",
     "SUPPORTED_MEMORY_TYPES",
+    "ArrayLike",
     "Converter",
     "MemoryType",
 ]
+
+
+_Array = TypeVar("_Array")
+
+ArrayLike = Union[_Array, Any]  # noqa: UP007
+"""The annotation of a parameter that takes arrays of all frameworks.
+
+``ArrayLike[torch.Tensor]`` is a ``torch.Tensor`` in the function, since the declaration converts
+the argument, and anything in its calls. Type checkers accept ``f(numpy.zeros(3))`` then.
+
+>>> import numpy, arraybridge
+>>> @arraybridge.numpy
+... def doubled(image: arraybridge.ArrayLike[numpy.ndarray]) -> numpy.ndarray:
+...     return image * 2
+>>> doubled(numpy.ones(2))
+array([2., 2.])
+"""
 
 
 class Converter:
@@ -63,7 +83,14 @@ class _MemoryType(StrEnum):
         # `MemoryType.NUMPY.to_torch(data)` is short for `.converter.to_torch(data)`.
         if name.startswith("to_") and hasattr(Converter, name):
             return getattr(self.converter, name)
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        if name.startswith("_"):
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        return compat.of_member(self.value, name)
+
+    @classmethod
+    def subprocess_environment(cls, environment: Mapping[str, str] | None = None) -> dict[str, str]:
+        """Return a copy of an environment, by default of this process's, for another process."""
+        return dict(os.environ if environment is None else environment)
 
 
 _TABLE = frameworks()

@@ -1,13 +1,33 @@
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any, Final
+
+from typing_extensions import TypeVar
 
 __all__ = [
     "CPU_MEMORY_TYPES",
     "GPU_MEMORY_TYPES",
     "SUPPORTED_MEMORY_TYPES",
+    "ArrayLike",
     "Converter",
     "MemoryType",
 ]
+
+_Array = TypeVar("_Array", default=Any)
+
+ArrayLike = _Array | Any
+"""The annotation of a parameter that takes arrays of all frameworks.
+
+``ArrayLike[torch.Tensor]`` is a ``torch.Tensor`` in the function, since the declaration converts
+the argument, and anything in its calls. Type checkers accept ``f(numpy.zeros(3))`` then.
+
+>>> import numpy, arraybridge
+>>> @arraybridge.numpy
+... def doubled(image: arraybridge.ArrayLike[numpy.ndarray]) -> numpy.ndarray:
+...     return image * 2
+>>> doubled(numpy.ones(2))
+array([2., 2.])
+"""
 
 class Converter:
     source: str
@@ -35,6 +55,10 @@ class MemoryType(StrEnum):
     @property
     def converter(self) -> Converter: ...
     def __getattr__(self, name: str) -> Any: ...
+    @classmethod
+    def subprocess_environment(
+        cls, environment: Mapping[str, str] | None = None
+    ) -> dict[str, str]: ...
 
 CPU_MEMORY_TYPES: Final[frozenset[MemoryType]]
 """The frameworks whose arrays are in host memory only, as members of ``MemoryType``.

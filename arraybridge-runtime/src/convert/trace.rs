@@ -144,10 +144,15 @@ fn append(py: Python<'_>, record: Record, kind: Kind) {
         if traces.is_empty() {
             return Ok(());
         }
+        // An observer runs code of its own, so the record is complete before.
         let record = Py::new(py, located(py, record))?;
-        traces
-            .iter()
-            .try_for_each(|trace| trace.get_item(kind as usize)?.cast::<PyList>()?.append(&record))
+        traces.iter().try_for_each(|trace| {
+            let to = trace.get_item(kind as usize)?;
+            match to.cast_exact::<PyList>() {
+                Ok(list) => list.append(&record),
+                Err(_) => to.call_method1(intern!(py, "append"), (&record,)).map(drop),
+            }
+        })
     })();
 }
 
@@ -242,7 +247,8 @@ fn is_strict(py: Python<'_>) -> bool {
 /// Collects records. `arraybridge.trace` is made of it.
 ///
 /// `with trace() as (records, spans)` collects the conversions of the context, and the calls and rungs
-/// in which they were made. `trace(everywhere=True)` collects those of all threads.
+/// in which they were made. `trace(everywhere=True)` collects those of all threads. `trace(into=pair)`
+/// calls `append` of two objects instead of filling lists. They must not raise: nobody would see it.
 ///
 /// Raises `RuntimeError` when one object is entered twice.
 #[pyclass(module = "arraybridge._core", name = "trace")]
@@ -252,18 +258,23 @@ pub struct Trace {
     /// The lists of a trace of all threads.
     everywhere: Option<Py<PyTuple>>,
     is_everywhere: bool,
+    /// Where records and spans go instead of new lists.
+    into: Option<Py<PyTuple>>,
 }
 
 #[pymethods]
 impl Trace {
     #[new]
-    #[pyo3(signature = (everywhere=false))]
-    fn new(everywhere: bool) -> Trace {
-        Trace { is_everywhere: everywhere, ..Trace::default() }
+    #[pyo3(signature = (everywhere=false, into=None))]
+    fn new(everywhere: bool, into: Option<Py<PyTuple>>) -> Trace {
+        Trace { is_everywhere: everywhere, into, ..Trace::default() }
     }
 
     fn __enter__<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
-        let lists = PyTuple::new(py, [PyList::empty(py), PyList::empty(py)])?;
+        let lists = match &self.into {
+            Some(into) => into.bind(py).clone(),
+            None => PyTuple::new(py, [PyList::empty(py), PyList::empty(py)])?,
+        };
         if self.is_everywhere {
             self.enter_everywhere(&lists)?;
         } else {

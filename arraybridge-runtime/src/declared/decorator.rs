@@ -61,6 +61,9 @@ contract : callable, optional
     A test of the result. If it returns False, the call raises ValueError.
 slice_by_slice : bool, optional
     True calls the function for each 2-D slice of the first array, unless a call says otherwise.
+slice_by_slice_default, dtype_config_default : bool and object, optional
+    The original package's names of slice_by_slice and, for an object with the attribute
+    default_dtype_conversion, of dtype_conversion.
 tiles : tuple of int or None, optional
     The lengths of a tile along the last axes of the first array, as (512, 512); None leaves an axis
     whole. The function is called for each tile, and the results are put together: arrays that are as

@@ -90,6 +90,7 @@ const KNOWN: &[&str] = &[
     "gpu_id",
     "copy",
     "dtype_conversion",
+    "dtype_config_default",
     "scaling",
     "narrow",
     "oom_recovery",
@@ -100,6 +101,7 @@ const KNOWN: &[&str] = &[
     "host",
     "contract",
     "slice_by_slice",
+    "slice_by_slice_default",
     "tiles",
     "halo",
     "workers",
@@ -154,7 +156,7 @@ impl Options {
             host: keywords.callable("host")?,
             // The original package keeps any other object as an attribute.
             contract: keywords.get("contract")?.filter(|c| c.is_callable()).map(Bound::unbind),
-            slice_by_slice: keywords.flag("slice_by_slice")?.unwrap_or(false),
+            slice_by_slice: keywords.slice_by_slice()?,
             tiles: Tiles::read(
                 keywords.get("tiles")?,
                 keywords.get("halo")?,
@@ -255,8 +257,34 @@ impl<'py> Keywords<'_, 'py> {
         }
     }
 
+    fn slice_by_slice(&self) -> Result<bool> {
+        let (own, theirs) = (self.flag("slice_by_slice")?, self.flag("slice_by_slice_default")?);
+        if own.is_some() && theirs.is_some() {
+            let text = "give only one of slice_by_slice and slice_by_slice_default";
+            return Err(Error::Type(text.to_owned()));
+        }
+        Ok(own.or(theirs).unwrap_or(false))
+    }
+
+    /// The dtype of results, of the option or of the original package's object for it.
+    fn dtype_conversion(&self) -> Result<Option<Bound<'py, PyAny>>> {
+        let own = self.get("dtype_conversion")?;
+        let Some(config) = self.get("dtype_config_default")? else { return Ok(own) };
+        if own.is_some() {
+            let text = "give only one of dtype_conversion and dtype_config_default";
+            return Err(Error::Type(text.to_owned()));
+        }
+        config.getattr_opt("default_dtype_conversion")?.map(Some).ok_or_else(|| {
+            Error::Type(format!(
+                "dtype_config_default must be a DtypeConversionConfig, which has the attribute \
+                 default_dtype_conversion, not {}; dtype_conversion takes the dtype itself",
+                config.get_type()
+            ))
+        })
+    }
+
     fn policy(&self) -> Result<(Option<Conversion>, Option<Scaling>)> {
-        let (conversion, scaling) = (self.get("dtype_conversion")?, self.get("scaling")?);
+        let (conversion, scaling) = (self.dtype_conversion()?, self.get("scaling")?);
         let policy = Policy::from_py(conversion.as_ref(), scaling.as_ref(), Policy::default())?;
         Ok((conversion.map(|_| policy.conversion), scaling.map(|_| policy.scaling)))
     }

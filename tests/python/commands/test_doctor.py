@@ -123,6 +123,7 @@ def test_a_process_that_cannot_start_is_one_failure(tools):
 
 FRAMEWORK = {"title": "CuPy", "memory": "accelerator", "status": "no device", "version": "14"}
 FACTS = {
+    "package": {"distribution": "arraybridge-rs", "folder": "/site", "original": None},
     "cuda": {"devices": [], "reason": "no CUDA driver"},
     "opencl": {"platforms": [], "reason": "no loader"},
     "settings": ab.configure(),
@@ -143,6 +144,11 @@ def judged(framework=None, name="cupy", **facts):
 def test_a_missing_gpu_and_a_missing_framework_are_nothing_to_report():
     assert judged() == judged({"details_error": "no driver"}) == []
     assert judged({"status": "missing"}, cuda={"devices": [GPU]}) == []
+
+
+def test_files_of_the_original_in_the_same_folder_are_reported():
+    ((level, text),) = judged(package={**FACTS["package"], "original": "0.5.2"})
+    assert level == "fault" and "arraybridge 0.5.2 is installed into the folder" in text
 
 
 def test_a_gpu_that_a_framework_cannot_use_is_reported():
@@ -236,6 +242,7 @@ def test_a_report_of_a_made_up_gpu_fits_80_columns():
     }  # fmt: skip
     report = {
         **FACTS, "cuda": {"cuda": "13.2", "driver": "595.1", "devices": [GPU]},
+        "package": {"distribution": "arraybridge-rs", "folder": "/site", "original": None},
         "arraybridge": "0.1.0", "python": "3.13.1", "numpy": "2.4.6", "platform": "Linux-" * 20,
         "cpus": 16, "memory_total": 128 << 30, "converters": 36,
         "environment": {"XLA_FLAGS": "--xla_something=1 " * 9},

@@ -307,7 +307,7 @@ def test_arrays_in_dicts_and_dataclasses_go_in_converted():
     f(by_name, pair, more={"b": image()})
     assert seen == [
         [
-            {"a": "torch", "n": 3, "deep": ["numpy"]},
+            {"a": "torch", "n": 3, "deep": ["torch"]},
             {"image": "torch", "name": "pair", "made": None},
             {"more": {"b": "torch"}},
         ]
@@ -347,12 +347,15 @@ def test_the_first_array_of_a_dict_gets_the_dtype_of_the_lead():
     assert (halves["half"].dtype, halves["other"].dtype) == (np.uint8, np.float64)
 
 
-def test_other_mappings_are_passed_on_as_they_are():
+def test_arrays_in_subclasses_of_dict_are_converted_and_the_class_stays():
     bridges.need("torch")
-    given = Mapping(x=image())
-    assert ab.torch(output_type="numpy")(lambda value: value)(given) is given
-    result = ab.torch(output_type="numpy")(lambda image: Mapping(x=image))(image())
-    assert type(result) is Mapping and kinds(result) == {"x": "torch"}
+    given, seen = Mapping(x=image()), []
+    f = ab.torch(output_type="numpy")
+    result = f(lambda value: (seen.append((type(value), kinds(value))), value)[1])(given)
+    assert seen == [(Mapping, {"x": "torch"})]
+    assert type(result) is Mapping and kinds(result) == kinds(given) == {"x": "numpy"}
+    result = f(lambda image: Mapping(x=image))(image())
+    assert type(result) is Mapping and kinds(result) == {"x": "numpy"}
 
 
 # -- Names that other projects import --------------------------------------------------------------
@@ -380,7 +383,7 @@ def test_the_original_packages_names_can_be_imported():
         print(isinstance(PRESERVE_INPUT_DTYPE_CONFIG, PreserveInputDtypeConfig))
         print(SliceBySliceRuntimeParameter.parameter(), DtypeConversionConfig.parameter().name)
         half = _create_dtype_wrapper(lambda image: image / 2, arraybridge.MemoryType.NUMPY, "half")
-        print(half(numpy.ones(2, "uint8")).dtype)
+        print(half(numpy.full(2, 4, "uint8")).dtype)
         """
     )
     assert out.splitlines() == [

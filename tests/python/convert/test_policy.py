@@ -378,7 +378,7 @@ def test_a_dtype_that_the_framework_lacks_is_an_error():
     bridges.need("pyclesperanto", "jax")
     result = bridges.make("pyclesperanto", np.ones((2, 2), "float32"))
     with pytest.raises(ab.UnsupportedDtypeError, match="float64"):
-        ab.finish_dtype(result, np.ones(2, "float64"))
+        ab.finish_dtype(result, np.ones((2, 2), "float64"))
     with bridges.x64(False), pytest.raises(ab.UnsupportedDtypeError, match="jax_enable_x64"):
         preserve(bridges.make("jax", np.ones(2, "float32")), np.ones(2, "int64"))
 

@@ -121,6 +121,10 @@ MODULES = {
 }
 
 
+# The union of an annotation has the docstring of its class.
+CONSTANTS = [name for name in arraybridge.__all__ if name.isupper() or name == "ArrayLike"]
+
+
 def documented():
     """Every module, and every public function and class, by name."""
     found = {}
@@ -128,7 +132,8 @@ def documented():
         found[module.__name__] = module
         for name in module.__all__:
             # The functions for one framework have the example of the function for all.
-            if callable(getattr(module, name)) and name != "cupy" and not name.endswith("_gpu"):
+            is_function = callable(getattr(module, name)) and name not in CONSTANTS
+            if is_function and name != "cupy" and not name.endswith("_gpu"):
                 found.setdefault(f"arraybridge.{name}", getattr(module, name))
     return found
 
@@ -154,7 +159,7 @@ def test_the_examples_of_the_docstrings_run(name):
     examples_run(name, DOCUMENTED[name].__doc__, needs_example(name))
 
 
-@pytest.mark.parametrize("name", [name for name in arraybridge.__all__ if name.isupper()])
+@pytest.mark.parametrize("name", CONSTANTS)
 def test_the_examples_of_the_constants_run(name):
     examples_run(name, tool("reference_page").docstring(name), True)
 

@@ -3,11 +3,15 @@
 import re
 import shutil
 import subprocess
+import sys
 import tomllib
 from collections import Counter
 
 import pytest
 from bridges import ROOT
+
+sys.path.append(str(ROOT / "tests" / "tools"))
+import licences  # noqa: E402
 
 
 def test_no_two_extension_modules_have_the_same_library():
@@ -58,3 +62,18 @@ def test_the_list_of_what_the_runtime_exports_has_the_names_of_the_prelude():
     found = re.findall(r"^pub.* arraybridge_runtime::prelude::(\w+)", listed, re.MULTILINE)
     assert {"Tensor", "DeviceView", "f16", "memory_type"} < exported
     assert exported == set(found)
+
+
+def test_the_licences_of_all_crates_in_the_wheel_are_in_the_wheel():
+    """`python tests/tools/licences.py --write` writes the file again."""
+    text = (ROOT / "THIRD-PARTY-LICENSES.txt").read_text(encoding="utf-8")
+    listed = set(re.findall(r"^(\S+) (\d\S+): (\S.*)$", text.split("=" * 80)[0], re.MULTILINE))
+    lock = tomllib.loads((ROOT / "Cargo.lock").read_text())["package"]
+    assert listed and {crate[:2] for crate in listed} <= {(c["name"], c["version"]) for c in lock}
+    for name, version, _ in listed:
+        assert re.search(rf"^[^:\n]*\b{re.escape(f'{name} {version}')}(?:,|$)", text, re.MULTILINE)
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert "THIRD-PARTY-LICENSES.txt" in project["license-files"]
+    if shutil.which("cargo") is None:
+        pytest.skip("cargo is needed to list the crates of the wheel")
+    assert {crate[:2] for crate in listed} == licences.linked()

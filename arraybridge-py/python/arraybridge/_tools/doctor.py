@@ -15,6 +15,7 @@ from typing import Any
 import numpy
 from arraybridge import __version__, configure, frameworks, registered_pairs
 
+from .._package import about
 from .child import Child, run_cases, wait_for
 from .page import doctor_page
 from .progress import progress
@@ -101,6 +102,7 @@ def _wait_for(children: dict[str, Child], silence: float, show: bool) -> None:
 def _about() -> dict[str, Any]:
     return {
         "arraybridge": __version__,
+        "package": about(),
         "python": platform.python_version(),
         "numpy": numpy.__version__,
         "platform": platform.platform(),
@@ -175,6 +177,15 @@ def judge(report: dict[str, Any]) -> list[dict[str, str]]:
     A framework that is not installed and a missing device are neither.
     """
     found: list[dict[str, str]] = []
+    package = report["package"]
+    if package["original"]:
+        found.append(
+            _fault(
+                f"The Python package arraybridge {package['original']} is installed into the "
+                f"folder of {package['distribution']}. To keep this one, uninstall both, and then "
+                "install it."
+            )
+        )
     for framework in report["frameworks"].values():
         found += _of_framework(report, framework)
     found += _of_settings(report)

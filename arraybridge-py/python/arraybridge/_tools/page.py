@@ -95,7 +95,11 @@ def doctor_page(report: dict[str, Any]) -> str:
 
 def _machine(report: dict[str, Any]) -> str:
     lines = [
-        paragraph("arraybridge", f"{report['arraybridge']}, {report['converters']} converters"),
+        paragraph(
+            "arraybridge",
+            f"{report['package']['distribution']} {report['arraybridge']}, "
+            f"{report['converters']} converters",
+        ),
         paragraph("Python", f"{report['python']}, NumPy {report['numpy']}"),
         paragraph(
             "machine",

@@ -44,13 +44,17 @@ class DtypeConversionConfig(ABC):
         return DtypeConversionConfig
 
     @classmethod
-    def parameter(cls) -> inspect.Parameter:
+    def parameter(cls, *, default_value: DtypeConversionConfig | None = None) -> inspect.Parameter:
         """The keyword as a parameter of a signature."""
-        return _parameter(cls)
+        return _parameter(cls, default_value)
 
 
 class SliceBySliceRuntimeParameter:
     """The keyword ``slice_by_slice``."""
+
+    # Pipelines pass it on to the functions that they run.
+    preserve_for_execution = True
+    is_semantic_control = True
 
     @classmethod
     def require_parameter_name(cls) -> str:
@@ -68,16 +72,16 @@ class SliceBySliceRuntimeParameter:
         return bool
 
     @classmethod
-    def parameter(cls) -> inspect.Parameter:
+    def parameter(cls, *, default_value: bool | None = None) -> inspect.Parameter:
         """The keyword as a parameter of a signature."""
-        return _parameter(cls)
+        return _parameter(cls, default_value)
 
 
-def _parameter(keyword: Any) -> inspect.Parameter:
+def _parameter(keyword: Any, default: Any) -> inspect.Parameter:
     return inspect.Parameter(
         keyword.require_parameter_name(),
         inspect.Parameter.KEYWORD_ONLY,
-        default=keyword.default_value(),
+        default=keyword.default_value() if default is None else default,
         annotation=keyword.annotation_type(),
     )
 

@@ -25,11 +25,12 @@ pub enum Placement {
 }
 
 impl Placement {
-    /// Reads a `gpu_id` argument: `None` or an index that is not negative.
+    /// Reads a `gpu_id` argument: `None`, an index that is not negative, or a device object as
+    /// [`Placement::from_device`] takes it.
     ///
     /// # Errors
     ///
-    /// [`Error::Type`] for anything but an `int`, [`Failure::DeviceIndex`] for a negative one.
+    /// [`Error::Type`] for another type, [`Failure::DeviceIndex`] for a negative index.
     pub fn from_gpu_id(
         value: &Bound<'_, PyAny>,
         framework: &'static Framework,
@@ -38,6 +39,10 @@ impl Placement {
             return Ok(Placement::Auto);
         }
         if value.is_instance_of::<PyBool>() || !value.is_instance_of::<PyInt>() {
+            // Callers of the original's later versions give a device in the place of an index.
+            if !value.is_instance_of::<PyString>() && device_name(value).is_some() {
+                return Placement::from_device(value, framework);
+            }
             return Err(Error::Type(format!(
                 "gpu_id must be None or an int, not {}; convert(.., device=..) takes names such as \
                  \"cuda:1\" and \"host\"",

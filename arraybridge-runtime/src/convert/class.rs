@@ -10,7 +10,7 @@ use crate::interpreter::error::Result;
 ///
 /// # Errors
 ///
-/// [`Failure::Array`] when the object belongs to none.
+/// `Error::Conversion` if the object belongs to none.
 #[inline]
 pub fn class_of(data: &Bound<'_, PyAny>) -> Result<Class> {
     detect::class_of(data).ok_or_else(|| errors::not_an_array(data, "any framework"))

@@ -78,7 +78,7 @@ pub enum Narrow {
 /// Casts the first array of a function's result to the dtype that the policy asks for.
 ///
 /// An array that already has the dtype is returned as it is. So is everything whose dtype is not one
-/// of ours, such as an object of no framework or an array of strings. [`Lead::target_dtype`] says which
+/// of ours, such as an object of no framework or an array of strings. `Lead::target_dtype` says which
 /// results keep their dtype.
 ///
 /// Tracers, symbolic and vmapped arrays are cast by their framework's operations, whatever their

@@ -71,6 +71,10 @@ pub fn between<T>(
     body: impl FnOnce() -> PyResult<T>,
 ) -> PyResult<T> {
     let (Device::Accelerator(from), Device::Accelerator(to)) = devices else { return body() };
+    // Without a driver there are no streams.
+    if !driver::is_present() {
+        return body();
+    }
     let (Some(there), Some(here)) = (current(loaded, from)?, current(loaded, to)?) else {
         return body();
     };

@@ -313,7 +313,9 @@ static void check_memory(const operation *this)
             const block *b = &blocks[i];
             if (b->live && mine->start >= b->start && mine->end <= b->start + b->bytes) {
                 found = 1;
-                if (b->device != streams[this->stream].device)
+                /* A copy may read the memory of another device, as cudaMemcpyPeerAsync does. */
+                int is_peer_read = this->effect == COPY && !mine->writes;
+                if (b->device != streams[this->stream].device && !is_peer_read)
                     violation("%s on %#lx %s memory of device %d\n", this->name,
                               (long)streams[this->stream].handle, verb(mine), b->device);
             }

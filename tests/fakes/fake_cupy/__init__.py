@@ -310,12 +310,15 @@ class ndarray:  # noqa: N801 - it is named as CuPy names it
 
     def copy(self, order: str = "C") -> ndarray:
         _called("copy")
-        if _driver is not None:
-            # cupy/_core/core.pyx, ndarray.copy: on the array's device.
-            with Device(self._device):
-                made = fake_device.copy(self._host, _current(), order)
-                return ndarray._of_memory(made, self._device)
-        return ndarray(self._host.copy(order))
+        if _driver is None:
+            return ndarray(self._host.copy(order))
+        if self._device == current_device() or self._host.flags.c_contiguous:
+            # cupy/_core/core.pyx, ndarray.copy: on the current device, which reads the memory of the array's.
+            made = fake_device.copy(self._host, _current(), order)
+            return ndarray._of_memory(made, current_device())
+        with Device(self._device):
+            contiguous = self.copy(order)
+        return contiguous.copy(order)
 
     def __add__(self, number: float) -> ndarray:
         made = fake_device.affine("cupy's sum", self._host, 1, number, _current())

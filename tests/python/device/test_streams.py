@@ -60,9 +60,8 @@ def test_fake_cupy_all_arrays_go_to_the_device_of_the_first_one_of_the_framework
         def f(*arrays):
             return [array.device.id for array in arrays], here()
 
-        # A copy of an array to another device needs a driver: it orders streams.
-        assert f(image, far) == ([1, 1], 1)
-        assert f(near, image) == ([0, 0], 0)
+        assert f(image, far, near) == ([1, 1, 1], 1)
+        assert f(near, far, image) == ([0, 0, 0], 0)
         with cupy.cuda.Device(1):
             assert f(image) == ([1], 1) and f(near) == ([0], 0) and here() == 1
         assert here() == 0

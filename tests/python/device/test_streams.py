@@ -13,6 +13,7 @@ import subprocess
 import arraybridge as ab
 import bridges
 import faked
+import gpus
 import numpy as np
 import pytest
 
@@ -203,11 +204,11 @@ def test_work_on_the_callers_stream_is_seen_and_waits_for_the_result():
             image = image @ eye
         return image
 
-    eye = torch.eye(2048, device="cuda")
+    eye = torch.eye(gpus.BUSY[0], device="cuda")
     for _ in range(5):
         stream = torch.cuda.Stream()
         with torch.cuda.stream(stream):
-            x = torch.zeros(2048, 2048, device="cuda")
+            x = torch.zeros(gpus.BUSY, device="cuda")
             torch.cuda._sleep(20_000_000)
             x += 3
             y = f(x)

@@ -17,8 +17,8 @@ def pytest_configure(config):
     )
 
 
-# These compute with arrays of JAX, or export an empty one, which JAX does by a compiled program. The simulation
-# refuses both: XLA compiles to machine code.
+# These compute with arrays of JAX, or export an empty one, which JAX does by a compiled program.
+# The simulation refuses both: XLA compiles to machine code.
 COMPUTES_IN_JAX = {
     "test_empty_and_scalar_arrays_arrive",
     "test_a_result_that_is_still_computed_arrives_finished",

@@ -313,7 +313,7 @@ class ndarray:  # noqa: N801 - it is named as CuPy names it
         if _driver is None:
             return ndarray(self._host.copy(order))
         if self._device == current_device() or self._host.flags.c_contiguous:
-            # cupy/_core/core.pyx, ndarray.copy: on the current device, which reads the memory of the array's.
+            # cupy/_core/core.pyx, ndarray.copy: on the current device, from the array's.
             made = fake_device.copy(self._host, _current(), order)
             return ndarray._of_memory(made, current_device())
         with Device(self._device):

@@ -681,7 +681,7 @@ def test_casts_that_may_be_recorded_have_the_values_of_others(framework):
     halves = 1 + np.array([2.0**-11, 3 * 2.0**-11, 2.0**-8, 3 * 2.0**-8])
     numbers = np.concatenate([numbers, -numbers, [np.nan], halves])
     smooth = ["float16", "bfloat16", "float32", "float64", "complex64", "complex128"]
-    small = ["float8_e4m3fn", "float8_e5m2"]
+    small = sorted({"float8_e4m3fn", "float8_e5m2"} - bridges.LACKING[framework])
     for source in smooth:
         with np.errstate(over="ignore"):
             x = bridges.make(framework, numbers.astype(bridges.np_dtype(source)))

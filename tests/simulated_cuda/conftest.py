@@ -1,6 +1,10 @@
 """The tests of this folder need two CUDA devices, simulated or real."""
 
+import pathlib
+
 import pytest
+
+FOLDER = pathlib.Path(__file__).parent
 
 
 def why_not():
@@ -21,8 +25,10 @@ def pytest_report_header(config):
 
 
 def pytest_collection_modifyitems(items):
+    # The hook gets the tests of other folders too.
     for item in items:
-        item.add_marker(pytest.mark.gpu)
+        if FOLDER in item.path.parents:
+            item.add_marker(pytest.mark.gpu)
 
 
 @pytest.fixture(autouse=True)

@@ -205,6 +205,8 @@ def test_work_on_the_callers_stream_is_seen_and_waits_for_the_result():
         return image
 
     eye = torch.eye(gpus.BUSY[0], device="cuda")
+    # It was made on the default stream.
+    torch.cuda.synchronize()
     for _ in range(5):
         stream = torch.cuda.Stream()
         with torch.cuda.stream(stream):

@@ -182,7 +182,8 @@ def test_the_memory_of_a_result_that_is_gone_is_used_again():
                 ab.convert(x, "numpy", dtype="float64")
             return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
 
-        x = np.ones((1000, 1000), "float32")
+        # So much that one thread makes it: a new thread takes memory for its stack.
+        x = np.ones((800, 500), "float32")
         faults(5)
         # New memory has at least one for each call, even with huge pages.
         made = faults(20)

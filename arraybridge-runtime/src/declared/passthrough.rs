@@ -128,7 +128,7 @@ pub unsafe extern "C" fn vectorcall_unchecked(
     // that are valid until it returns, which is what `serve` and `PyObject_Vectorcall` need. Only
     // instances of `Declared` have this function in their vectorcall field, so the cast is right, and
     // `callable` keeps its definition and thereby the function alive. PyO3 need not know about the
-    // attachment before `serve`, since nothing is dropped until then.
+    // attachment before `serve`, since no `Py` is dropped until then.
     unsafe {
         let py = Python::assume_attached();
         let declared = Borrowed::from_ptr(py, callable).cast_unchecked::<Declared>();
@@ -141,9 +141,10 @@ pub unsafe extern "C" fn vectorcall_unchecked(
         if !result.is_null() {
             return result;
         }
+        // Before `serve`, which may call Python code.
+        let error = PyErr::fetch(py);
         vectorcall::serve(callable, args, nargsf, names, |declared: &Bound<'_, Declared>, given| {
-            let py = declared.py();
-            recover_unchecked(py, declared.get().definition(), given, PyErr::fetch(py))
+            recover_unchecked(declared.py(), declared.get().definition(), given, error)
         })
     }
 }

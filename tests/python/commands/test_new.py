@@ -249,7 +249,7 @@ def test_new_a_name_that_cannot_be_used_is_refused(crate, capsys):
         ("class", "cannot name"),
         ("json", "another module"),
         ("arraybridge", "another module"),
-        (str(crate), "there already"),
+        (str(crate), "already exists"),
     ]:
         assert new.run(name, None) == 1
         assert text in capsys.readouterr().err

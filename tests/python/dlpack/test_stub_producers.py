@@ -257,19 +257,19 @@ def test_a_result_that_landed_elsewhere_is_not_passed_off_as_what_was_asked_for(
     )
 
 
-def test_a_download_runs_on_the_device_of_its_source():
+def test_a_download_runs_on_the_device_of_its_source_and_a_move_on_that_of_its_target():
     run(
         """
         with cupy.cuda.Device(1):
             x = cupy.ndarray(image)
-        for call in (
-            lambda: ab.convert(x, "numpy"),
-            lambda: ab.convert(x, "cupy", device=0),
+        for call, where in (
+            (lambda: ab.convert(x, "numpy"), "get on 1"),
+            (lambda: ab.convert(x, "cupy", device=0), "copy on 0"),
         ):
             fake_cupy.LOG.clear()
             call()
-            assert fake_cupy.LOG[0] == "get on 1", fake_cupy.LOG
-        assert ab.explain(x, "cupy", device=0).how == "through the host"
+            assert fake_cupy.LOG[0] == where, fake_cupy.LOG
+        assert ab.explain(x, "cupy", device=0).how == "move"
         """,
         load=("numpy",),
     )

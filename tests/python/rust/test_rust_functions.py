@@ -979,12 +979,27 @@ def test_an_error_of_the_function_is_raised(ext):
         ext.root(np.array([-1.0], "float32"))
 
 
-@pytest.mark.xfail(reason="the first error of a process is a SystemError instead", strict=False)
 def test_a_panic_is_an_exception(ext):
     place = r"^panics\(\) panicked at .*lib\.rs:\d+:\d+: .*out of bounds"
     with pytest.raises(ab.RustPanicError, match=place) as caught:
         ext.panics(np.zeros(2, "float32"))
     assert isinstance(caught.value, RuntimeError)
+
+
+def test_the_first_error_of_a_process_is_that_of_the_function(ext):
+    code = """
+import importlib.util, sys
+import numpy as np
+spec = importlib.util.spec_from_file_location("extension", sys.argv[1])
+ext = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(ext)
+try:
+    ext.root(np.array([-1.0], "float32"))
+except Exception as error:
+    print(type(error).__name__, error)
+"""
+    done = bridges.python(code, ext.__file__)
+    assert done.stdout == "ArithmeticError -1 is negative\n", done.stdout + done.stderr
 
 
 def test_options_may_be_left_out(ext):

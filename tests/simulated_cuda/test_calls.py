@@ -39,7 +39,6 @@ def waits(function):
     return {name: count for name, count in calls.items() if name.startswith(waiting)}
 
 
-@pytest.mark.xfail(strict=True, reason="convert(dtype=) takes a device array through the host")
 @pytest.mark.parametrize("framework", ["torch", "cupy"])
 def test_a_cast_of_a_device_array_happens_on_the_device(framework):
     x = arrays.make(f"{framework}:0", VALUES)
@@ -102,7 +101,6 @@ def test_a_strided_array_to_jax_is_explained_as_it_is_converted(source, device):
     np.testing.assert_array_equal(arrays.host(y), VALUES.reshape(3, 4)[:, ::2])
 
 
-@pytest.mark.xfail(strict=True, reason="an upload to JAX is copied twice more on the device")
 def test_an_upload_to_jax_is_one_copy():
     ab.convert(VALUES, "jax", device="cuda:0")
     loader.finish()

@@ -181,7 +181,10 @@ fn goes_to_host<'py>(
         return Ok(false);
     }
     let loaded = loaded::load(call.py, framework)?;
-    if loaded.accelerators() == 0 || loaded.is_tracing() || loaded.records(array) {
+    let is_known = || {
+        loaded.dtype(array).is_some_and(|from| MemoryType::Numpy.framework().dtypes.contains(from))
+    };
+    if loaded.accelerators() == 0 || loaded.is_tracing() || loaded.records(array) || !is_known() {
         return Ok(false);
     }
     Ok(matches!(loaded.device_of(array), Ok(Device::Accelerator(_))))

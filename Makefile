@@ -58,7 +58,7 @@ PYTEST := -m pytest -n 2 --dist loadfile
 
 .NOTPARALLEL:
 .PHONY: help demo demo-all pipeline gallery test test-rust test-cupy test-python test-without-shortcuts test-oldest test-newest wheel wheels seventh tables gpu \
-	gpu-wheel simulated-cuda simulated-wheel test-simulated-gpu examples consumer upstream dask ray docs screenshots figures mutants sanitize sanitize-threads sanitize-python valgrind miri lifetime soak fuzz conformance supply-chain public-api bench authors workloads lint platforms clean
+	gpu-wheel simulated-cuda simulated-wheel simulated-calls test-simulated-gpu examples consumer upstream dask ray docs screenshots figures mutants sanitize sanitize-threads sanitize-python valgrind miri lifetime soak fuzz conformance supply-chain public-api bench authors workloads lint platforms clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 24
@@ -256,6 +256,9 @@ test-simulated-gpu: simulated-cuda ## the tests that need a GPU, on two simulate
 	@$(MAKE) simulated-wheel
 	@status=0; $(with_simulated_cuda) -m pytest -p plugin -m gpu -q $(SIMULATED_TESTS) $(SIMULATED) || status=$$?; \
 	echo "simulated CUDA: this was a simulation, and is no evidence about a device"; exit $$status
+
+simulated-calls: simulated-cuda simulated-wheel ## write the table of CUDA calls in docs/simulated-gpu.md
+	@$(with_simulated_cuda) tests/simulated_cuda/calls_table.py --write
 
 # Not a release build, so that it takes less long and checks more.
 simulated-wheel: $(SIMULATED_STAMP)

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import threading
 
 import arrays
 import cupy
@@ -127,6 +128,25 @@ def test_of_work_in_no_order_the_last_call_comes_first():
         stream.launch_host_func(order.append, number)
     loader.finish()
     assert order == [2, 1, 0]
+
+
+def test_a_host_function_holds_up_its_own_stream_alone():
+    started, release = threading.Event(), threading.Event()
+
+    def hold(_):
+        started.set()
+        release.wait(30)
+
+    one, other = cupy.cuda.Stream(non_blocking=True), cupy.cuda.Stream(non_blocking=True)
+    one.launch_host_func(hold, None)
+    after = one.record()
+    assert started.wait(30)
+    other.launch_host_func(lambda _: None, None)
+    other.synchronize()
+    assert not after.done
+    release.set()
+    one.synchronize()
+    assert after.done
 
 
 KERNEL = r"""

@@ -6,6 +6,7 @@ use pyo3::types::PyInt;
 use super::available::not_imported;
 use super::commitment::Commitment;
 use super::exporter::Exporter;
+use super::own_cast::OwnCast;
 use super::pair::Pair;
 use super::pin::pin_owner;
 use super::plan::{self, Access, Importer, Plan, Step, Steps, Target};
@@ -18,12 +19,15 @@ use super::{errors, foreign, import};
 use crate::cuda::driver;
 use crate::cuda::streams::{self, Loan};
 use crate::dlpack::{LEGACY_STREAM, PER_THREAD_STREAM};
+use crate::framework::cleanup;
 use crate::framework::device::Device;
 use crate::framework::loaded::{self, Loaded};
 use crate::framework::oom;
 use crate::framework::spec::{DType, Handover, Import, OrderedBy, Strides};
 use crate::framework::warnings;
-use crate::interpreter::error::{Error, Failure, Result};
+use crate::host::cast::Scaling;
+use crate::interpreter::error::{Error, Failure, Result, first_line};
+use crate::interpreter::interrupt::is_interrupt;
 use crate::memory::cast;
 use crate::memory::shape;
 use crate::memory::source::Source;
@@ -295,7 +299,9 @@ impl<'py> Run<'py> {
         };
         let device = self.working_device();
         let reader = self.reader(loaded);
-        let made = loaded.within(device, |_| copy.call(loaded, [data]));
+        let made = cleanup::with_room(self.py(), device, || {
+            loaded.within(device, |_| copy.call(loaded, [data]))
+        });
         let copy = match made {
             Ok(copy) => copy,
             Err(error) => self.copied_otherwise(&reader, data, error)?,
@@ -351,16 +357,30 @@ impl<'py> Run<'py> {
 
     /// A cast by the target's framework of its own array, where the array is.
     fn cast(&self, array: &Bound<'py, PyAny>) -> Result<Bound<'py, PyAny>> {
-        let (target, plan) = (self.pair.target, self.plan);
-        let table = target.framework.array.as_ref().expect("a plan casts where the table can");
-        let dtype = plan.cast.expect("a plan casts to a dtype");
-        let made = target.within(plan.from, |_| {
-            let xp = table.namespace.call(target, [])?;
-            target.astype(table, &xp, array, dtype)
-        });
-        let cast = made.map_err(|error| self.reader(target).failed(array, error))?;
-        check_dtype(target, &cast, dtype)?;
-        self.arrived(cast, target, plan.from)
+        let (target, from) = (self.pair.target, self.plan.from);
+        let to = self.plan.cast.expect("a plan casts to a dtype");
+        let dtype = target.dtype(array).unwrap_or(to);
+        let cast = OwnCast { loaded: target, from: dtype, to, scaling: Scaling::Clamp };
+        let cast = match cast.apply(array, Some(from)) {
+            Ok(cast) => cast,
+            // The kernels need less memory there.
+            Err(error) if is_interrupt(self.py(), &error) => return Err(error.into()),
+            Err(error) => {
+                let reason = format!(
+                    "{} cannot cast it ({})",
+                    target.framework.title,
+                    first_line(self.py(), &error)
+                );
+                return Err(target.framework.caused(
+                    Failure::Conversion,
+                    "cast",
+                    reason,
+                    Some(error),
+                ));
+            }
+        };
+        check_dtype(target, &cast, to)?;
+        self.arrived(cast, target, from)
     }
 
     /// Moves an array of the target's framework to the device of the result.
@@ -369,10 +389,12 @@ impl<'py> Run<'py> {
             return Err(errors::no_way_to(self.pair.target.framework, self.plan.device));
         };
         let (target, from, to) = (self.pair.target, self.plan.from, self.plan.device);
-        let made = streams::between(target, (from, to), || {
-            target.within(to, |object| {
-                let none = self.py().None().into_bound(self.py());
-                op.call(target, [array, object.unwrap_or(&none)])
+        let made = cleanup::with_room(self.py(), to, || {
+            streams::between(target, (from, to), || {
+                target.within(to, |object| {
+                    let none = self.py().None().into_bound(self.py());
+                    op.call(target, [array, object.unwrap_or(&none)])
+                })
             })
         });
         let moved = made.map_err(|error| self.import_failed(error))?;
@@ -427,6 +449,7 @@ impl<'py> Run<'py> {
             device: self.plan.device,
             importer: self.plan.importer,
             accelerators: 0,
+            casts: false,
         };
         let facts = slot.facts();
         let steps = plan::landing(self.pair.source, &target, &facts, self.plan.fresh);

@@ -37,8 +37,13 @@ mod exporter;
 mod foreign;
 mod writable;
 
+// A cast makes constants as a conversion makes arrays, and a conversion casts.
+mod own_cast;
+
 mod execute;
 mod shared;
+
+mod exact;
 
 mod prepare;
 
@@ -62,7 +67,7 @@ pub(crate) use libraries::meaning;
 pub use likeness::{as_numpy, is_buffer, is_like_array};
 pub use likes::{as_array, scalar_as_array, seen_as_array};
 pub use narrow::{Narrowing, convert_labelled, convert_narrowed, narrowed};
-pub use numpy::wrap_numpy;
+pub use own_cast::OwnCast;
 pub use pin::pin;
 pub use prepare::explain_refusal;
 pub use request::Request;

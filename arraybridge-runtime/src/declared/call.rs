@@ -1,5 +1,7 @@
 //! One call of a declared function.
 
+use std::cell::Cell;
+
 use pyo3::exceptions::PyValueError;
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -32,6 +34,8 @@ pub struct Call<'a, 'py> {
     pub slots: ArgumentSlots<'py>,
     /// The policy for the dtype of the result.
     pub policy: Policy,
+    /// Whether memory ran out on an accelerator and the function was called on the host.
+    pub fell_back: Cell<bool>,
 }
 
 /// How an attempt differs from a plain call.
@@ -76,7 +80,8 @@ impl<'a, 'py> Call<'a, 'py> {
         policy: Policy,
     ) -> Call<'a, 'py> {
         let (args, kwargs, slots) = (args.clone(), kwargs.cloned(), ArgumentSlots::new());
-        Call { py, definition, args, kwargs, slots, policy }
+        let fell_back = Cell::new(false);
+        Call { py, definition, args, kwargs, slots, policy, fell_back }
     }
 
     /// Finds the arrays among the arguments.

@@ -6,12 +6,14 @@ use pyo3::types::PyIterator;
 
 use super::call::Call;
 use super::options::{Options, OutputType};
+use super::scope;
 use crate::convert::trace;
 use crate::convert::{self, Request};
-use crate::framework::detect::{self, Class};
+use crate::framework::detect::{self, Class, Role};
+use crate::framework::device::{Device, Placement};
 use crate::framework::generated::MemoryType;
-use crate::framework::loaded;
-use crate::framework::spec::Framework;
+use crate::framework::spec::{Framework, Memory};
+use crate::framework::{loaded, oom};
 use crate::interpreter::containers::Container;
 use crate::interpreter::error::{Error, Result};
 use crate::memory::numpy_array;
@@ -42,7 +44,8 @@ pub fn finish<'py>(
 ) -> Result<Bound<'py, PyAny>> {
     if let Some(class) = detect::class_of(&result) {
         return match scope {
-            ResultScope::Slice => Ok(result),
+            // What will be stacked is where the other slices are.
+            ResultScope::Slice => put_back(call, result, class.framework),
             _ => finish_array(call, result, class, true, scope),
         };
     }
@@ -134,6 +137,12 @@ fn finish_array<'py>(
     scope: ResultScope,
 ) -> Result<Bound<'py, PyAny>> {
     let lead_array = call.slots.first().map(|slot| &slot.value);
+    if is_first && goes_to_host(call, &array, class)? {
+        // What is cast there is counted, and the caller waits in any case.
+        let output = MemoryType::Numpy.framework();
+        array = convert_to_output(call, &array, class, output)?;
+        class = detect::class_of(&array).unwrap_or(class);
+    }
     if is_first
         && !has_wanted_dtype(call.policy, lead_array, &array, class)
         && !stays_as_it_is(call.policy, &array)?
@@ -151,7 +160,76 @@ fn finish_array<'py>(
         Some(output) if output.memory_type != class.framework.memory_type => {
             convert_to_output(call, &array, class, output)
         }
-        _ => Ok(array),
+        _ => put_back(call, array, class.framework),
+    }
+}
+
+/// Whether an array on an accelerator that the policy may cast becomes one of NumPy. One that is recorded for a
+/// gradient, or has no place, is left to its framework.
+#[inline]
+fn goes_to_host<'py>(
+    call: &Call<'_, 'py>,
+    array: &Bound<'py, PyAny>,
+    class: Class,
+) -> Result<bool> {
+    let framework = class.framework;
+    if framework.memory == Memory::Host
+        || call.policy.conversion == Conversion::NativeOutput
+        || !matches!(class.role, Role::Array)
+        || call.output().is_none_or(|output| output.memory != Memory::Host)
+    {
+        return Ok(false);
+    }
+    let loaded = loaded::load(call.py, framework)?;
+    let is_known = || {
+        loaded.dtype(array).is_some_and(|from| MemoryType::Numpy.framework().dtypes.contains(from))
+    };
+    if loaded.accelerators() == 0 || loaded.is_tracing() || loaded.records(array) || !is_known() {
+        return Ok(false);
+    }
+    Ok(matches!(loaded.device_of(array), Ok(Device::Accelerator(_))))
+}
+
+/// Where an array of a framework belongs that was computed on the host because memory ran out: on the device of the
+/// call, as any other result.
+#[inline]
+fn place<'py>(call: &Call<'_, 'py>, framework: &'static Framework) -> Result<Placement> {
+    if !call.fell_back.get() || framework.memory == Memory::Host {
+        return Ok(Placement::Auto);
+    }
+    let options = &call.definition.options;
+    let device = scope::call_device(call.py, options.input, &call.slots, options)?;
+    Ok(match device {
+        Some(device @ Device::Accelerator(index))
+            if index < loaded::load(call.py, framework)?.accelerators() =>
+        {
+            Placement::On(device)
+        }
+        _ => Placement::Auto,
+    })
+}
+
+/// Puts an array that was computed on the host because memory ran out on the device of the call. If there is no room,
+/// a framework that has arrays on the host keeps it there.
+#[inline]
+fn put_back<'py>(
+    call: &Call<'_, 'py>,
+    array: Bound<'py, PyAny>,
+    framework: &'static Framework,
+) -> Result<Bound<'py, PyAny>> {
+    let placement = place(call, framework)?;
+    if placement == Placement::Auto {
+        return Ok(array);
+    }
+    let request = Request { placement, ..Request::default() };
+    match convert::convert_to(&array, framework, &request) {
+        Err(Error::Python(error))
+            if framework.memory == Memory::Either
+                && oom::framework_of(call.py, &error, None).is_some() =>
+        {
+            Ok(array)
+        }
+        done => done,
     }
 }
 
@@ -223,7 +301,8 @@ fn convert_to_output<'py>(
     let is_asked_for = call.definition.options.writable && !output.immutable;
     let for_writing = class.framework.immutable && (is_asked_for || output.can_be_written());
     let copy = if for_writing && is_asked_for { Some(true) } else { copy };
-    let request = Request { copy, for_writing, ..Request::default() };
+    let placement = place(call, output)?;
+    let request = Request { placement, copy, for_writing, ..Request::default() };
     let narrowing = || call.definition.narrowing(call.py);
     Ok(convert::convert_narrowed(array, output, &request, narrowing)?.0)
 }

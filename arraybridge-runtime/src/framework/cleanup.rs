@@ -21,6 +21,40 @@ pub struct Cleared {
     pub error: Option<String>,
 }
 
+/// Runs `body`. If the memory of an accelerator ran out, every framework releases what it caches there, and `body`
+/// runs once more: free memory in the cache of one framework is none for another.
+///
+/// # Errors
+///
+/// What `body` raises in the end, and what [`clear_all`] raises.
+#[inline]
+pub fn with_room<T>(
+    py: Python<'_>,
+    device: Device,
+    mut body: impl FnMut() -> PyResult<T>,
+) -> PyResult<T> {
+    match body() {
+        Ok(done) => Ok(done),
+        Err(error) => {
+            make_room(py, device, error)?;
+            body()
+        }
+    }
+}
+
+/// Clears the caches on an accelerator after an error that says that its memory ran out. Any other error is returned.
+#[cold]
+fn make_room(py: Python<'_>, device: Device, error: PyErr) -> PyResult<()> {
+    match device {
+        Device::Accelerator(index) if oom::framework_of(py, &error, None).is_some() => {
+            drop(error);
+            clear_all(py, Some(index))?;
+            Ok(())
+        }
+        _ => Err(error),
+    }
+}
+
 /// Collects garbage, then makes every imported framework release the memory that it caches on a
 /// device, or on all its devices. No framework is imported for this.
 ///

@@ -3,13 +3,13 @@
 
 use pyo3::prelude::*;
 
-use super::{DtypeCast, Lead, Policy, ops};
 use crate::convert::plan::Why;
 use crate::convert::record::Record;
-use crate::convert::{self, Request, trace};
+use crate::convert::{self, OwnCast, Request, trace};
 use crate::framework::detect::{self, Role};
 use crate::framework::loaded::{self, Loaded};
 use crate::framework::spec::{DType, Framework, Memory};
+use crate::host::cast::Scaling;
 use crate::interpreter::error::{Error, Failure, Result};
 
 /// Converts any framework's array to an array of `target`. One of the target's own is cast by the
@@ -184,10 +184,9 @@ fn cast<'py>(
     from: DType,
     to: DType,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let (policy, lead) = (Policy::default(), Lead::default());
-    let cast = DtypeCast { loaded, from, to, policy, lead, function: "" };
+    let cast = OwnCast { loaded, from, to, scaling: Scaling::Clamp };
     match detect::class_of(data).map(|class| class.role) {
-        Some(Role::Value(op)) => ops::cast(&cast, &op.call(loaded, [data])?, None),
-        _ => ops::cast(&cast, data, None),
+        Some(Role::Value(op)) => cast.apply(&op.call(loaded, [data])?, None),
+        _ => cast.apply(data, None),
     }
 }

@@ -2,16 +2,14 @@
 //!
 //! [`finish`] casts the first array of a result to the dtype that the policy asks for, on the device
 //! where the array is. There are three ways, and all of them compute the same values: the kernels of
-//! [`host::cast`](crate::host::cast) for host memory, the framework's own operations ([`ops`]) for
+//! [`host::cast`](crate::host::cast) for host memory, the framework's own operations ([`OwnCast`]) for
 //! arrays that must stay in their graph or on their accelerator, and the kernels after a copy to the
-//! host for accelerators whose operations do not pass the [`probe`].
+//! host for accelerators whose operations are not exact, or have too little memory.
 
 mod collapse;
 mod configured;
 mod declare;
 mod graph;
-mod ops;
-mod probe;
 mod rules;
 mod stack;
 
@@ -19,7 +17,7 @@ use pyo3::prelude::*;
 
 use crate::convert::record::Record;
 use crate::convert::trace;
-use crate::convert::{self, Commitment, Opened};
+use crate::convert::{self, Commitment, Opened, OwnCast};
 use crate::framework::detect::{self, Role};
 use crate::framework::device::{Device, Placement};
 use crate::framework::loaded::{self, Loaded};
@@ -28,6 +26,7 @@ use crate::framework::spec::{DType, Kind, Memory, ReasonRole};
 use crate::framework::warnings::gradient_cut;
 use crate::host::cast::{CastReport, Scaling};
 use crate::interpreter::error::{Error, Failure, Result, attempt, warn};
+use crate::interpreter::interrupt::is_interrupt;
 use crate::memory::cast;
 
 use collapse::{Destroyed, Rounding};
@@ -137,6 +136,12 @@ struct DtypeCast<'a, 'py> {
 }
 
 impl<'py> DtypeCast<'_, 'py> {
+    /// The cast by the framework's own operations.
+    fn own(&self) -> OwnCast<'py> {
+        let DtypeCast { loaded, from, to, policy, .. } = *self;
+        OwnCast { loaded, from, to, scaling: policy.scaling }
+    }
+
     fn apply(&self, array: &Bound<'py, PyAny>, role: Role) -> Result<Bound<'py, PyAny>> {
         let DtypeCast { loaded, from, to, .. } = *self;
         let real = !matches!(to.kind(), Kind::Complex | Kind::Bool);
@@ -246,19 +251,20 @@ impl<'py> DtypeCast<'_, 'py> {
         }
     }
 
-    /// Casts by the framework's operations if they are exact on this accelerator, else by the kernels.
+    /// Casts by the framework's operations if they are exact on this accelerator, else by the kernels. The kernels
+    /// need less memory there.
     fn cast_on_device(
         &self,
         array: &Bound<'py, PyAny>,
         device: Device,
     ) -> Result<Bound<'py, PyAny>> {
-        if probe::passes(self, device)? {
-            match ops::cast(self, array, Some(device)) {
+        let (py, own) = (self.loaded.py(), self.own());
+        if own.is_exact_on(device)? {
+            match own.apply(array, Some(device)) {
                 Ok(result) => return Ok(result),
-                Err(error) if oom::passes_through(self.loaded.py(), &error) => {
-                    return Err(error.into());
-                }
-                Err(_) => probe::reject(self),
+                Err(error) if is_interrupt(py, &error) => return Err(error.into()),
+                Err(error) if oom::passes_through(py, &error) => {}
+                Err(_) => own.distrust(),
             }
         }
         self.cast_by_kernel(array, device)
@@ -298,7 +304,7 @@ impl<'py> DtypeCast<'_, 'py> {
 
     /// Casts by the framework's operations; `None` if they fail.
     fn cast_in_graph(&self, array: &Bound<'py, PyAny>) -> Result<Option<Bound<'py, PyAny>>> {
-        match ops::cast(self, array, None) {
+        match self.own().apply(array, None) {
             Ok(result) => Ok(Some(result)),
             Err(error) if oom::passes_through(self.loaded.py(), &error) => Err(error.into()),
             Err(_) => Ok(None),

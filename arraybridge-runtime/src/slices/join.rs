@@ -12,6 +12,7 @@ use crate::convert::plan;
 use crate::convert::record::Record;
 use crate::convert::trace;
 use crate::convert::{self, Commitment, Opened, Request};
+use crate::framework::cleanup;
 use crate::framework::detect::{self, Class, Role};
 use crate::framework::device::{Device, Placement};
 use crate::framework::endpoints::Endpoints;
@@ -417,9 +418,9 @@ impl<'py> Join<'py> {
     ) -> PyResult<Bound<'py, PyAny>> {
         let loaded = self.loaded;
         match loaded.device_of(&arrays.get_item(0)?) {
-            Ok(device @ Device::Accelerator(_)) => {
+            Ok(device @ Device::Accelerator(_)) => cleanup::with_room(loaded.py(), device, || {
                 loaded.within(device, |_| self.operate_here(table, arrays, common))
-            }
+            }),
             _ => self.operate_here(table, arrays, common),
         }
     }

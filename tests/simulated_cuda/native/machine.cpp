@@ -81,22 +81,43 @@ Machine &machine()
     return *one;
 }
 
-Locked::Locked()
+// Waits a moment, without Python's lock.
+static void pause_for(int microseconds)
 {
     static auto has_thread = (void *(*)())dlsym(RTLD_DEFAULT, "PyGILState_GetThisThreadState");
     static auto holds = (int (*)())dlsym(RTLD_DEFAULT, "PyGILState_Check");
     static auto save = (void *(*)())dlsym(RTLD_DEFAULT, "PyEval_SaveThread");
     static auto restore = (void (*)(void *))dlsym(RTLD_DEFAULT, "PyEval_RestoreThread");
-    while (!machine().lock.try_lock()) {
-        void *state = has_thread && has_thread() && holds() ? save() : nullptr;
-        usleep(20);
-        if (state) restore(state);
-    }
+    void *state = has_thread && has_thread() && holds() ? save() : nullptr;
+    usleep(microseconds);
+    if (state) restore(state);
 }
 
-Locked::~Locked()
+static thread_local int locks = 0; // how often this thread has the lock
+
+static void lock()
 {
+    while (!machine().lock.try_lock()) pause_for(20);
+    locks++;
+}
+
+static void unlock()
+{
+    locks--;
     machine().lock.unlock();
+}
+
+Locked::Locked() { lock(); }
+Locked::~Locked() { unlock(); }
+
+Unlocked::Unlocked() : times(locks)
+{
+    while (locks) unlock();
+}
+
+Unlocked::~Unlocked()
+{
+    while (locks < times) lock();
 }
 
 // Counted under the machine's lock.
@@ -434,15 +455,31 @@ static void up_to_date(CUstream_st *stream)
             join(stream->clock, other->clock);
 }
 
+static int host_functions = 0; // that run now
+static thread_local int own_host_functions = 0;
+
 static void perform(Operation &operation)
 {
-    auto &waiting = machine().streams[operation.stream]->waiting;
-    waiting.erase(std::find(waiting.begin(), waiting.end(), &operation));
-    operation.done = true;
-    if (operation.tells_the_host) join(machine().host, operation.clock);
     auto run = std::move(operation.run);
     operation.run = nullptr;
-    if (!run) return;
+    if (operation.is_host_function) {
+        // It may wait for another thread, and holds up the work after it alone.
+        Clock before = operation.clock;
+        before[operation.stream]--;
+        join(machine().host, before);
+        operation.running = true;
+        host_functions++, own_host_functions++;
+        {
+            Unlocked unlocked;
+            run();
+        }
+        host_functions--, own_host_functions--;
+    }
+    auto &waiting = machine().streams[operation.stream]->waiting;
+    waiting.erase(std::find(waiting.begin(), waiting.end(), &operation));
+    operation.running = false;
+    operation.done = true;
+    if (!run || operation.is_host_function) return;
     DeviceWorks works;
     run();
 }
@@ -463,16 +500,29 @@ static Operation *next_of(const Clock &wanted)
     for (auto stream : machine().streams) {
         if (stream->waiting.empty()) continue;
         Operation *first = stream->waiting.front();
-        if (first->number > at(wanted, stream->id) || (next && next->call > first->call)) continue;
+        if (first->running || first->number > at(wanted, stream->id) || (next && next->call > first->call)) continue;
         if (may_be_done(*first)) next = first;
     }
     return next;
 }
 
+// Waits a moment for a host function that another thread runs; false if there is none.
+static bool wait_for_host_functions()
+{
+    if (host_functions == own_host_functions) return false;
+    Unlocked unlocked;
+    pause_for(100);
+    return true;
+}
+
 static void perform_until(const Clock &wanted)
 {
     Clock fixed = wanted; // a host function may put more work on streams
-    while (Operation *next = next_of(fixed)) perform(*next);
+    for (;;) {
+        if (Operation *next = next_of(fixed)) perform(*next);
+        else if (is_done(fixed)) return;
+        else if (!wait_for_host_functions()) return;
+    }
 }
 
 bool is_done(const Clock &clock)
@@ -564,14 +614,14 @@ static void start_impatience()
 }
 
 void put(const std::string &name, CUstream_st *stream, std::vector<Range> ranges, std::function<void()> run,
-         bool tells_the_host)
+         bool is_host_function)
 {
     Machine &m = machine();
     up_to_date(stream);
     if (stream->clock.size() <= (size_t)stream->id) stream->clock.resize(stream->id + 1);
     uint32_t number = ++stream->clock[stream->id];
     m.operations.push_back({name, stream->id, number, m.next_call++, stream->clock, std::move(ranges), std::move(run),
-                            tells_the_host, seconds(), false});
+                            is_host_function, seconds(), false, false});
     Operation &operation = m.operations.back();
     stream->waiting.push_back(&operation);
     trace("%s is put on stream %d", name.c_str(), stream->id);
@@ -660,7 +710,8 @@ int record(CUevent_st *event, void *handle)
     return OK;
 }
 
-// A query that finds work undone lets one piece of it be done, so that polling ends.
+// A query that finds work undone lets one piece of it be done, so that polling ends. It would wait for a host function,
+// which the device calls by itself.
 static int query(const Clock &wanted)
 {
     Clock fixed = wanted;
@@ -668,7 +719,8 @@ static int query(const Clock &wanted)
         host_learns(fixed);
         return OK;
     }
-    if (Operation *next = next_of(fixed)) perform(*next);
+    Operation *next = next_of(fixed);
+    if (next && !(next->is_host_function && machine().patience)) perform(*next);
     return NOT_READY;
 }
 

@@ -61,9 +61,9 @@ struct Operation {
     Clock clock;     // what comes before, and itself
     std::vector<Range> ranges;
     std::function<void()> run;
-    bool tells_the_host; // a host function's run tells the host that the work before it is done
+    bool is_host_function; // its run tells the host that the work before it is done
     double since;
-    bool done;
+    bool running, done;
 };
 
 struct CUctx_st {
@@ -136,6 +136,13 @@ struct Locked {
     ~Locked();
 };
 
+// Gives the lock up for a while, however often this thread has it.
+struct Unlocked {
+    Unlocked();
+    ~Unlocked();
+    int times;
+};
+
 // Opens device memory to the process while the device works.
 struct DeviceWorks {
     DeviceWorks();
@@ -171,7 +178,7 @@ CUstream_st *stream_of(void *handle, int device); // null, with a violation, if 
 CUstream_st *new_stream(int device, unsigned flags, int priority);
 int destroy_stream(void *handle);
 void put(const std::string &name, CUstream_st *stream, std::vector<Range> ranges, std::function<void()> run,
-         bool tells_the_host = false);
+         bool is_host_function = false);
 int copy(void *to, const void *from, size_t bytes, void *stream, bool returns_early);
 int fill(void *to, int width, uint32_t value, size_t count, void *stream);
 void wait_for(CUstream_st *stream);

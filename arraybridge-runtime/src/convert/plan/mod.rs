@@ -45,6 +45,8 @@ pub struct Target {
     pub importer: Importer,
     /// How many accelerators it has.
     pub accelerators: usize,
+    /// Whether it takes the array where it is, on an accelerator, and its own operations cast it exactly.
+    pub casts: bool,
 }
 
 /// What the caller asks for.
@@ -258,6 +260,11 @@ impl Case<'_> {
     fn accelerator_steps(&self, why: Option<Why>, from: usize) -> (Steps, &'static [Fallback]) {
         let Case { source, target, facts, .. } = *self;
         const ADOPT: Steps = &[Step::Adopt];
+        const CAST_HERE: Steps = &[Step::Adopt, Step::Cast];
+        const CAST_AND_MOVED: Steps = &[Step::Adopt, Step::Cast, Step::Move];
+        const COPIED_AND_CAST: Steps = &[Step::CopyContiguous, Step::Adopt, Step::Cast];
+        const COPIED_CAST_AND_MOVED: Steps =
+            &[Step::CopyContiguous, Step::Adopt, Step::Cast, Step::Move];
         const COPIED_BY_SOURCE: Steps = &[Step::CopyContiguous, Step::Adopt];
         const COPIED_AND_MOVED: Steps = &[Step::CopyContiguous, Step::Adopt, Step::Move];
         let here = target.device == Device::Accelerator(from);
@@ -265,14 +272,36 @@ impl Case<'_> {
             |import: &Import| facts.layout <= import.strides && is_aligned_for(import, facts);
         let source_copies = source.copy.is_some() && !facts.is_foreign();
         let framework = target.framework;
+        let on_host = target.device == Device::Host;
+        // An array that the target casts where it is, as it is or after a copy.
+        let crosses = |set: DTypeSet| !set.contains(facts.dtype);
+        let casts = target.casts
+            && !on_host
+            && (here || framework.device.r#move.is_some())
+            && crosses(target.not_imported)
+            && crosses(source.not_exported);
+        let cast_as_it_is = match adopter(target, facts).filter(|_| casts) {
+            Some(import) if fits(import) => Some(true),
+            Some(_) if source_copies => Some(false),
+            _ => None,
+        };
         match why {
+            Some(Why::Cast) if let Some(as_it_is) = cast_as_it_is => {
+                let steps = match (as_it_is, here) {
+                    (true, true) => CAST_HERE,
+                    (true, false) => CAST_AND_MOVED,
+                    (false, true) => COPIED_AND_CAST,
+                    (false, false) => COPIED_CAST_AND_MOVED,
+                };
+                (steps, fallbacks![Cast: CAST_THROUGH_HOST])
+            }
             Some(Why::Cast) if here && facts.is_foreign() && adopter(target, facts).is_some() => (
                 // The object need not know a way to the host; the target's array does.
                 &[Step::Adopt, Step::Download, Step::Gather, Step::Land],
                 fallbacks![Cast: CAST_THROUGH_HOST],
             ),
             Some(Why::Cast) => (CAST_THROUGH_HOST, &[]),
-            _ if target.device == Device::Host => (THROUGH_HOST, &[]),
+            _ if on_host => (THROUGH_HOST, &[]),
             None if self.copy == Some(false) => (ADOPT, &[]),
             None if source_copies => {
                 (ADOPT, fallbacks![Refused: COPIED_BY_SOURCE, Refused: THROUGH_HOST])
@@ -397,14 +426,14 @@ fn steps_within(
     const COPIED_HERE: Steps = &[Step::Gather, Step::Land];
     const REOPENED: Steps = &[Step::Open, Step::Gather, Step::Land];
     let on_host = from == Device::Host;
-    let casts = wish.recorded && framework.array.is_some();
+    let casts = target.casts || (wish.recorded && framework.array.is_some());
     let by_kernels = match on_host {
         true => fallbacks![Cast: REOPENED],
         false => fallbacks![Cast: CAST_THROUGH_HOST],
     };
     match (why, wish.cast) {
         (None, _) => (&[Step::Keep], &[]),
-        // The framework's cast lacks some dtypes. There the kernels cast, and the gradient ends.
+        // The framework's cast lacks some dtypes, or memory. There the kernels cast, and a gradient ends.
         (_, Some(_)) if casts && from == target.device => (&[Step::Cast], by_kernels),
         (_, Some(_)) if casts && framework.device.r#move.is_some() => {
             (&[Step::Cast, Step::Move], by_kernels)

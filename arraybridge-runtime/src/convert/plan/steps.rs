@@ -48,7 +48,7 @@ pub enum Step {
     Copy,
     /// The same, to make it contiguous; a copy that keeps other strides is a failure.
     CopyContiguous,
-    /// The array's own framework casts it, so that a gradient goes through.
+    /// The array's own framework casts it, where it is.
     Cast,
     /// The array's own framework moves it to the result's device.
     Move,

@@ -38,7 +38,7 @@ fn target(memory_type: MemoryType) -> Target {
     };
     let Framework { dtypes, not_imported, .. } = *framework;
     let importer = Importer::of(framework);
-    Target { framework, dtypes, not_imported, device, importer, accelerators: 1 }
+    Target { framework, dtypes, not_imported, device, importer, accelerators: 1, casts: false }
 }
 
 fn wish(copy: Option<bool>) -> Wish {
@@ -89,6 +89,35 @@ fn a_read_only_array_is_copied_into_a_framework_that_cannot_say_so() {
     assert_eq!(route(Numpy, Torch, &read_only, Some(false)), Ok(Route::Share));
     assert_eq!(route(Torch, Numpy, &read_only, None), Ok(Route::Share));
     assert_eq!(route(Jax, Torch, &read_only, None), Ok(Route::Share));
+}
+
+#[test]
+fn an_array_is_cast_where_it_is_if_the_target_does_so_exactly() {
+    let steps = |facts: &Facts, device, casts| {
+        let target = Target { device, casts, ..target(Torch) };
+        let wish = Wish { cast: Some(DType::Uint8), ..wish(None) };
+        between(Cupy.framework(), &target, facts, &wish).unwrap().steps
+    };
+    let (here, there) = (Device::Accelerator(0), Device::Accelerator(1));
+    assert_eq!(steps(&on_cuda(), here, true), [Step::Adopt, Step::Cast]);
+    assert_eq!(steps(&on_cuda(), there, true), [Step::Adopt, Step::Cast, Step::Move]);
+    let through_host = [Step::Download, Step::Gather, Step::Land];
+    assert_eq!(steps(&on_cuda(), here, false), through_host);
+    assert_eq!(steps(&on_cuda(), Device::Host, true), through_host);
+    // torch takes no negative strides.
+    let reversed = Facts { layout: Strides::Any, ..on_cuda() };
+    let copied = [Step::CopyContiguous, Step::Adopt, Step::Cast];
+    assert_eq!(steps(&reversed, here, true), copied);
+    let foreign = Facts { access: Access::Protocol, ..reversed };
+    assert_ne!(steps(&foreign, here, true), copied);
+
+    let own = |device| {
+        let target = Target { device, casts: true, ..target(Torch) };
+        within(&target, here, &Wish { cast: Some(DType::Uint8), ..wish(None) }).unwrap().steps
+    };
+    assert_eq!(own(here), [Step::Cast]);
+    assert_eq!(own(there), [Step::Cast, Step::Move]);
+    assert_eq!(own(Device::Host), through_host);
 }
 
 #[test]

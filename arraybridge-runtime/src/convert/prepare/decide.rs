@@ -4,6 +4,7 @@ use crate::convert::available::{dtypes, missing_dtype, not_imported};
 use crate::convert::commitment::Commitment;
 use crate::convert::errors::copy_required;
 use crate::convert::execute::Prepared;
+use crate::convert::own_cast::OwnCast;
 use crate::convert::pair::Pair;
 use crate::convert::plan::{self, Facts, Importer, Refusal, Target};
 use crate::convert::request::Request;
@@ -14,6 +15,7 @@ use crate::convert::trials::importer;
 use crate::framework::device::Device;
 use crate::framework::loaded::Loaded;
 use crate::framework::spec::DType;
+use crate::host::cast::Scaling;
 use crate::interpreter::error::{Error, Failure, Result};
 
 /// Makes the plan for what is known of an array, or of memory that no framework's array describes.
@@ -28,7 +30,14 @@ pub(in crate::convert) fn decide<'a, 'py>(
     let device = target.resolve(source, facts.device, request.placement)?;
     let wish = request.wish(target, facts.dtype)?;
     let dtype = wish.cast.unwrap_or(facts.dtype);
-    let holds = target_at(target, device, facts.device, dtype)?;
+    let mut holds = target_at(target, device, facts.device, dtype)?;
+    // Whether every value fits is counted by the kernels.
+    if let (Some(to), Device::Accelerator(_)) = (wish.cast, device)
+        && !request.is_narrowed
+        && target.framework.import.is_some()
+    {
+        holds.casts = casts(target, facts.device, (facts.dtype, to))?;
+    }
     let plan = plan::between(source, &holds, facts, &wish)
         .map_err(|refusal| explain_refusal(target, facts, request, refusal))?;
     let trial = Trial { target, importer: plan.importer, device, dtype };
@@ -67,7 +76,23 @@ pub(in crate::convert) fn target_at(
         Device::Accelerator(_) => Importer::of(framework),
     };
     let not_imported = not_imported(target, dtype);
-    Ok(Target { framework, dtypes, not_imported, device, importer, accelerators })
+    Ok(Target { framework, dtypes, not_imported, device, importer, accelerators, casts: false })
+}
+
+/// Whether the target has the dtype of an array on an accelerator, and casts it there exactly.
+pub(in crate::convert) fn casts(
+    target: Loaded<'_>,
+    place: Device,
+    (from, to): (DType, DType),
+) -> Result<bool> {
+    let Device::Accelerator(index) = place else { return Ok(false) };
+    if target.framework.array.is_none()
+        || index >= target.accelerators()
+        || !dtypes(target, from)?.contains(from)
+    {
+        return Ok(false);
+    }
+    OwnCast { loaded: target, from, to, scaling: Scaling::Clamp }.is_exact_on(place)
 }
 
 /// The plan's refusal.

@@ -1,6 +1,6 @@
 //! Conversions of arrays of the target's own framework.
 
-use super::decide::target_at;
+use super::decide::{casts, target_at};
 use crate::convert::available::missing_dtype;
 use crate::convert::class::class_of;
 use crate::convert::commitment::Commitment;
@@ -48,7 +48,15 @@ pub(in crate::convert) fn prepare_own<'a, 'py>(
         }
         None => Wish { cast: request.dtype, ..request.wish_to_copy(target.py()) },
     };
-    let holds = target_at(target, device, here, wish.cast.unwrap_or(DType::Bool))?;
+    let mut holds = target_at(target, device, here, wish.cast.unwrap_or(DType::Bool))?;
+    // A gradient that ends is warned of.
+    if let (Some(to), Device::Accelerator(_)) = (wish.cast, device)
+        && let Some(from) = target.dtype(data)
+        && !request.is_narrowed
+        && !target.records(data)
+    {
+        holds.casts = casts(target, here, (from, to))?;
+    }
     let plan = plan::within(&holds, here, &wish).map_err(|refusal| match (refusal, wish.cast) {
         (Refusal::CopyRequired(why), _) => copy_required(target.framework, request, why),
         (_, cast) => missing_dtype(target, cast.unwrap_or(DType::Bool)),

@@ -8,6 +8,7 @@ use pyo3::prelude::*;
 
 use super::sample::sample;
 use crate::convert::numpy::{read_numpy, wrap_numpy};
+use crate::framework::cleanup;
 use crate::framework::device::Device;
 use crate::framework::loaded::Loaded;
 use crate::framework::shortcuts::{self, ShortCut};
@@ -33,7 +34,7 @@ pub(in crate::convert) fn from_numpy<'py>(
     let dtype = source.view().dtype();
     let array = wrap_numpy(target.py(), source)?;
     let transfer = Transfer { loaded: target, device };
-    Ok(transfer.put(&array, dtype)?)
+    Ok(cleanup::with_room(target.py(), device, || transfer.put(&array, dtype))?)
 }
 
 impl<'py> Transfer<'py> {

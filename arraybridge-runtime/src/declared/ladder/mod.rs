@@ -215,7 +215,9 @@ pub fn retry_call<'py>(
         Rung::Host => {
             let on_host = ladder.host_attempt(call).map_err(RungFailure::Skipped)?;
             ladder.clear_caches(call.py);
-            Ok(call.attempt(slots, &on_host)?.0)
+            let result = call.attempt(slots, &on_host)?.0;
+            call.fell_back.set(true);
+            Ok(result)
         }
     };
     ladder.climb(call, attempt).map(|(result, _)| result)

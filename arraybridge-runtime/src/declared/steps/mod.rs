@@ -123,20 +123,20 @@ impl Steps {
         if let Err(error) = result {
             result = Steps::retry(slf, &origin, error);
         }
-        let (yields_results, returns_result) = {
+        let (yields_results, returns_result, on_host) = {
             let mut this = slf.try_borrow_mut()?;
             // A new generator would yield the first result once more.
             this.can_restart &= !(this.yields_results && result.is_ok());
-            (this.yields_results, this.returns_result)
+            (this.yields_results, this.returns_result, this.on_host)
         };
         match result {
-            Ok(value) if yields_results => origin.finish(value),
+            Ok(value) if yields_results => origin.finish(value, on_host),
             Err(error) if returns_result && error.is_instance_of::<PyStopIteration>(py) => {
                 let value = error.value(py).getattr(intern!(py, "value"))?;
                 if yields_results && value.is_none() {
                     return Err(error);
                 }
-                Err(PyStopIteration::new_err((origin.finish(value)?.unbind(),)))
+                Err(PyStopIteration::new_err((origin.finish(value, on_host)?.unbind(),)))
             }
             result => result,
         }

@@ -164,13 +164,18 @@ impl CallOrigin {
         scope::enter(py, framework, device, &call.slots, used, body)
     }
 
-    /// Gives a result its dtype and its framework.
+    /// Gives a result its dtype and its framework. It may come from a call on the host after memory ran out.
     ///
     /// # Errors
     ///
     /// As [`Call::finish`].
-    pub fn finish<'py>(&self, value: Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    pub fn finish<'py>(
+        &self,
+        value: Bound<'py, PyAny>,
+        on_host: bool,
+    ) -> PyResult<Bound<'py, PyAny>> {
         let call = self.call(value.py())?;
+        call.fell_back.set(on_host);
         let execution = call.definition.options.execution;
         // The function may still read memory that was shared, and that the caller may write to.
         let may_change = |slot: &ArgumentSlot<'py>| !slot.class.framework.immutable;

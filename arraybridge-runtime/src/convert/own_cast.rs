@@ -5,8 +5,11 @@ use pyo3::prelude::*;
 use pyo3::pyclass::CompareOp;
 use pyo3::types::PyFloat;
 
-use super::DtypeCast;
-use crate::convert::{self, Commitment, Opened};
+use super::available::dtypes;
+use super::commitment::Commitment;
+use super::execute::make_array;
+use super::numpy::wrap_numpy;
+use super::slot::Opened;
 use crate::framework::device::{Device, Placement};
 use crate::framework::loaded::Loaded;
 use crate::framework::spec::{ArrayOps, DType, Kind};
@@ -40,28 +43,39 @@ fn largest_float_up_to(float: DType, max: i128) -> (f64, bool) {
     (below, false)
 }
 
-/// Casts an array. Constants are created on `device`; an array in a trace has none.
-///
-/// # Errors
-///
-/// Whatever the framework raises.
-pub(super) fn cast<'py>(
-    cast: &DtypeCast<'_, 'py>,
-    array: &Array<'py>,
-    device: Option<Device>,
-) -> PyResult<Array<'py>> {
-    let loaded = cast.loaded;
-    let Some(table) = &loaded.framework.array else {
-        let title = loaded.framework.title;
-        return Err(Error::Value(format!("{title} has no array operations")).into());
-    };
-    let apply = || {
-        let xp = table.namespace.call(loaded, [])?;
-        Ops { cast, table, xp, device }.cast(array)
-    };
-    match device {
-        Some(device) => loaded.within(device, |_| apply()),
-        None => apply(),
+/// A cast by the operations of an array's own framework.
+#[derive(Clone, Copy)]
+pub struct OwnCast<'py> {
+    /// The framework.
+    pub loaded: Loaded<'py>,
+    /// The dtype of the array.
+    pub from: DType,
+    /// The dtype of the result.
+    pub to: DType,
+    /// How floats become integers.
+    pub scaling: Scaling,
+}
+
+impl<'py> OwnCast<'py> {
+    /// Casts an array. Constants are created on `device`; an array in a trace has none.
+    ///
+    /// # Errors
+    ///
+    /// Whatever the framework raises.
+    pub fn apply(&self, array: &Array<'py>, device: Option<Device>) -> PyResult<Array<'py>> {
+        let loaded = self.loaded;
+        let Some(table) = &loaded.framework.array else {
+            let title = loaded.framework.title;
+            return Err(Error::Value(format!("{title} has no array operations")).into());
+        };
+        let apply = || {
+            let xp = table.namespace.call(loaded, [])?;
+            Ops { cast: *self, table, xp, device }.cast(array)
+        };
+        match device {
+            Some(device) => loaded.within(device, |_| apply()),
+            None => apply(),
+        }
     }
 }
 
@@ -83,7 +97,7 @@ type Array<'py> = Bound<'py, PyAny>;
 
 /// A cast and the framework's operations for it.
 struct Ops<'a, 'py> {
-    cast: &'a DtypeCast<'a, 'py>,
+    cast: OwnCast<'py>,
     table: &'a ArrayOps,
     xp: Array<'py>,
     device: Option<Device>,
@@ -99,10 +113,10 @@ impl<'py> Ops<'_, 'py> {
     }
 
     fn cast(&self, array: &Array<'py>) -> PyResult<Array<'py>> {
-        let DtypeCast { from, to, policy, .. } = *self.cast;
+        let OwnCast { from, to, scaling, .. } = self.cast;
         let integer = |kind| matches!(kind, Kind::Signed | Kind::Unsigned);
         match (from.kind(), to.kind()) {
-            (Kind::Float, kind) if integer(kind) => match policy.scaling {
+            (Kind::Float, kind) if integer(kind) => match scaling {
                 Scaling::Clamp => self.clamp_float(array),
                 Scaling::Unit => self.scale_unit(array),
                 Scaling::Stretch => self.stretch(array),
@@ -119,7 +133,7 @@ impl<'py> Ops<'_, 'py> {
 
     /// Casts integers to integers, clipped to the range that the two types have in common.
     fn clamp_integer(&self, array: &Array<'py>) -> PyResult<Array<'py>> {
-        let DtypeCast { from, to, .. } = *self.cast;
+        let OwnCast { from, to, .. } = self.cast;
         let ((from_min, from_max), (to_min, to_max)) = (integer_range(from), integer_range(to));
         if to_min <= from_min && from_max <= to_max {
             return self.astype(array, to);
@@ -165,7 +179,7 @@ impl<'py> Ops<'_, 'py> {
     /// drops the sign. TensorFlow casts integers and bools to these by way of other floats alone.
     fn to_float8(&self, array: &Array<'py>) -> PyResult<Array<'py>> {
         let py = self.py();
-        let DtypeCast { from, to, .. } = *self.cast;
+        let OwnCast { from, to, .. } = self.cast;
         let array = match from.kind() {
             Kind::Float => array.clone(),
             _ => self.astype(array, DType::Float32)?,
@@ -185,8 +199,8 @@ impl<'py> Ops<'_, 'py> {
 
     /// The widest float that the framework has in its current configuration.
     fn widest(&self) -> PyResult<DType> {
-        let dtypes = convert::dtypes(self.loaded(), DType::Float64)?;
-        Ok(if dtypes.contains(DType::Float64) { DType::Float64 } else { DType::Float32 })
+        let known = dtypes(self.loaded(), DType::Float64)?;
+        Ok(if known.contains(DType::Float64) { DType::Float64 } else { DType::Float32 })
     }
 
     /// Casts floats in [0, 1] or [-1, 1] to integers.
@@ -244,14 +258,14 @@ impl<'py> Ops<'_, 'py> {
     /// A 0-d array of the dtype that is cast to. Frameworks would give a Python int this large another
     /// dtype.
     fn constant(&self, value: i128) -> PyResult<Array<'py>> {
-        let DtypeCast { loaded, to, .. } = *self.cast;
+        let OwnCast { loaded, to, .. } = self.cast;
         let source = scalar(value, to)?;
         match (self.device, loaded.framework.from_numpy) {
             // An array of the framework would be on a device, which need not be the device of the trace.
-            (None, Some(_)) => Ok(convert::wrap_numpy(self.py(), source)?),
+            (None, Some(_)) => Ok(wrap_numpy(self.py(), source)?),
             (device, _) => {
                 let opened = Opened { source, private: true };
-                Ok(convert::make_array(
+                Ok(make_array(
                     loaded,
                     opened,
                     device.unwrap_or(Device::Host),

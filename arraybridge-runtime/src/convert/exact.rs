@@ -1,0 +1,109 @@
+//! Whether a framework's operations on an accelerator compute the same values as the kernels.
+//!
+//! Libraries round differently, and lack operations for some dtypes. So the operations are run once
+//! for each pair of dtypes, on a handful of edge values, and used from then on if every bit agrees.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+
+use pyo3::prelude::*;
+
+use super::available::dtypes;
+use super::commitment::Commitment;
+use super::execute::make_array;
+use super::own_cast::{OwnCast, can_be_exact};
+use super::slot::Opened;
+use super::source::open_host;
+use crate::framework::device::Device;
+use crate::framework::oom;
+use crate::framework::spec::DType;
+use crate::host::cast::Scaling;
+use crate::interpreter::error::Result;
+use crate::interpreter::interrupt::is_interrupt;
+use crate::memory;
+use crate::memory::source::Source;
+
+type Key = (usize, DType, DType, Scaling);
+
+static KNOWN: Mutex<Option<HashMap<Key, bool>>> = Mutex::new(None);
+
+impl OwnCast<'_> {
+    /// Whether the operations are exact for this cast, as far as is known. Where memory runs out meanwhile, they are
+    /// not used this time.
+    ///
+    /// # Errors
+    ///
+    /// An interrupt.
+    pub fn is_exact_on(&self, device: Device) -> Result<bool> {
+        let py = self.loaded.py();
+        let known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(passes) = known.as_ref().and_then(|known| known.get(&self.key())) {
+            return Ok(*passes);
+        }
+        drop(known);
+        let has_f64 = dtypes(self.loaded, DType::Float64)?.contains(DType::Float64);
+        let passes = can_be_exact(self.from, self.to, self.scaling, has_f64)
+            && match self.agrees_on(device) {
+                Ok(agrees) => agrees,
+                Err(error) if is_interrupt(py, &error) => return Err(error.into()),
+                Err(error) if oom::passes_through(py, &error) => return Ok(false),
+                Err(_) => false,
+            };
+        self.remember(passes);
+        Ok(passes)
+    }
+
+    /// Makes this cast use the kernels from now on.
+    pub fn distrust(&self) {
+        self.remember(false);
+    }
+
+    fn key(&self) -> Key {
+        (self.loaded.framework.memory_type as usize, self.from, self.to, self.scaling)
+    }
+
+    fn remember(&self, passes: bool) {
+        let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+        known.get_or_insert_default().insert(self.key(), passes);
+    }
+
+    /// Whether the operations compute the bits that the kernels compute.
+    fn agrees_on(&self, device: Device) -> PyResult<bool> {
+        let OwnCast { loaded, from, to, scaling } = *self;
+        let py = loaded.py();
+        let (source, _) = memory::cast::cast(py, &edge_values()?, from, Scaling::Clamp)?;
+        let (expected, _) = memory::cast::cast(py, &source, to, scaling)?;
+        let opened = Opened { source, private: true };
+        let array = make_array(loaded, opened, device, &Commitment::Placed)?;
+        let given = open_host(&self.apply(&array, Some(device))?)?.source;
+        if given.view().dtype() != to || given.view().shape() != expected.view().shape() {
+            return Ok(false);
+        }
+        let (given, _) = memory::cast::cast(py, &given, to, Scaling::Clamp)?;
+        let bytes = |source: &Source| {
+            // SAFETY: the source is the result of a cast, whose `nbytes` bytes are contiguous, initialized
+            // and owned by the source, which is borrowed meanwhile; nobody else has a reference to them.
+            unsafe { std::slice::from_raw_parts(source.view().data(), source.view().nbytes()) }
+                .to_vec()
+        };
+        Ok(bytes(&given) == bytes(&expected))
+    }
+}
+
+/// Ties, and values near the bounds of the integer types and beyond them.
+fn edge_values() -> Result<Source> {
+    let mut values = vec![0.0, 0.25, 0.5, 1.0, 1.5, 2.5, 3.5, 99.99, 1e300, f64::INFINITY];
+    for bits in [7, 8, 15, 16, 24, 31, 32, 53, 63, 64] {
+        let power = (1_u128 << bits) as f64;
+        values.extend([
+            power - 1.0,
+            power - 0.5,
+            power,
+            power * (1.0 - 1e-7),
+            power * (1.0 + 1e-7),
+        ]);
+    }
+    values.extend(values.clone().iter().map(|value| -value));
+    values.push(f64::NAN);
+    Source::from_slice(&values, &[values.len()])
+}

@@ -11,6 +11,7 @@ use super::arguments::{
 use super::definition::{Definition, FunctionKind};
 use super::options::OutputType;
 use super::result::{self, ResultScope};
+use super::wrapped::Found;
 use super::{ladder, scope};
 use crate::framework::device;
 use crate::framework::loaded;
@@ -30,6 +31,8 @@ pub struct Call<'a, 'py> {
     pub kwargs: Option<Bound<'py, PyDict>>,
     /// The arrays in both.
     pub slots: ArgumentSlots<'py>,
+    /// The objects in both that are no arrays of a framework and are like some.
+    pub found: Found<'py>,
     /// The policy for the dtype of the result.
     pub policy: Policy,
 }
@@ -76,7 +79,7 @@ impl<'a, 'py> Call<'a, 'py> {
         policy: Policy,
     ) -> Call<'a, 'py> {
         let (args, kwargs, slots) = (args.clone(), kwargs.cloned(), ArgumentSlots::new());
-        Call { py, definition, args, kwargs, slots, policy }
+        Call { py, definition, args, kwargs, slots, found: Found::default(), policy }
     }
 
     /// Finds the arrays among the arguments.
@@ -87,7 +90,8 @@ impl<'a, 'py> Call<'a, 'py> {
     // The call stays where it is: a second one in each frame would shorten recursions.
     #[inline]
     pub fn find_arrays(&mut self) -> Result<()> {
-        arguments::find(&mut self.slots, self.definition, &self.args, self.kwargs.as_ref())
+        let Call { slots, found, definition, args, kwargs, .. } = self;
+        arguments::find(slots, found, definition, args, kwargs.as_ref())
     }
 
     /// Calls the function once, with the arrays of `slots`. Returns its result, and the arrays that it

@@ -181,18 +181,25 @@ register_wrapper("unyt.unyt_array", lambda array: array.ndview, _unyt_array)
 
 
 class _Viewed:
-    """The memory of an image, which keeps the image alive."""
+    """The memory of an image. The views of both libraries do not keep it alive by themselves."""
 
-    def __init__(self, view: Any, image: Any) -> None:
-        self.image = image
+    def __init__(self, view: Any, owner: Any) -> None:
+        self.owner = owner
         self.__array_interface__ = view.__array_interface__
 
 
-def _sitk_array(image: Any) -> Any:
+def _view(view: Any, owner: Any) -> Any:
     import numpy
+
+    return numpy.asarray(_Viewed(view, owner))
+
+
+def _sitk_array(image: Any) -> Any:
     import SimpleITK
 
-    return numpy.asarray(_Viewed(SimpleITK.GetArrayViewFromImage(image), image))
+    # An image that is changed leaves its memory to its copies, if it has any.
+    copy = SimpleITK.Image(image)
+    return _view(SimpleITK.GetArrayViewFromImage(copy), copy)
 
 
 def _sitk_image(old: Any, array: Any) -> Any:
@@ -213,7 +220,7 @@ def _sitk_image(old: Any, array: Any) -> Any:
 def _itk_array(image: Any) -> Any:
     import itk
 
-    return itk.array_view_from_image(image)
+    return _view(itk.array_view_from_image(image), (image, image.GetPixelContainer()))
 
 
 def _itk_image(old: Any, array: Any) -> Any:
@@ -223,14 +230,18 @@ def _itk_image(old: Any, array: Any) -> Any:
     space = tuple(itk.size(old))[::-1]
     if tuple(array.shape[: len(space)]) != space or array.ndim > len(space) + 1:
         _expect_shape(array, space, "image")
-    new = itk.image_from_array(array, is_vector=array.ndim > len(space))
+    try:
+        new = itk.image_from_array(array, is_vector=array.ndim > len(space))
+    except KeyError as error:
+        raise TypeError(f"ITK is built without images of {array.dtype}") from error
     new.CopyInformation(old)
     new.SetMetaDataDictionary(old.GetMetaDataDictionary())
     return new
 
 
 register_wrapper("SimpleITK.Image", _sitk_array, _sitk_image)
-register_wrapper("itk.itkImagePython.itkImageBase", _itk_array, _itk_image)
+for _axis_count in range(1, 5):
+    register_wrapper(f"itk.itkImagePython.itkImageBase{_axis_count}", _itk_array, _itk_image)
 
 # Arrays that are computed later -------------------------------------------------------------------
 

@@ -92,11 +92,13 @@ def register_wrapper(
     for name, function in (("unwrap", unwrap), ("apply", apply)):
         if function is not None and not callable(function):
             raise TypeError(f"register_wrapper: {name} must be a function of the object, or None")
+    global _registered
+    from . import _adapters  # noqa: F401 - what it registers comes before
+
     name = cls if isinstance(cls, str) else f"{cls.__module__}.{cls.__qualname__}"
-    # The newest comes first.
     others = {key: value for key, value in _registered.items() if key != cls}
-    _registered.clear()
-    _registered.update({cls: _Wrapper(name, unwrap, rewrap, apply), **others})
+    # The newest comes first. Another thread may be looking through the old ones.
+    _registered = {cls: _Wrapper(name, unwrap, rewrap, apply), **others}
     _found.clear()
     _core._forget_classes()
 
@@ -268,7 +270,7 @@ def _rewrapped(data: Any, result: Any, name: str, keep: str | None) -> Any:
     reasons: list[tuple[str, Any]] = []
 
     def put(value: Any) -> Any:
-        if _core._likeness(value) is None:
+        if _core._likeness(value) is None or _find(type(value)) is wrapper:
             return value
         try:
             return wrapper.rewrap(data, value)
@@ -319,7 +321,10 @@ def _converted(data: Any, target: Any, device: Any, copy: Any, dtype: Any, keep:
     options = {"device": device, "copy": copy, "dtype": dtype}
     wrapper = _find(type(data))
     if wrapper is None:
-        return _core.convert(data, target, **options)
+        result = _core.convert(data, target, **options)
+        if keep in ("always", "strict") and _core._likeness(data) != "array":
+            _dropped(data, "its class is not registered", "convert", keep, result)
+        return result
     if keep in ("always", "strict") and wrapper.apply is not None:
         about = {"name": "convert", "options": {}, "keep": keep, "dtype": "native"}
         return wrapper.apply(data, WrappedCall(_kept, (_PLACE, target, options, keep), {}, about))

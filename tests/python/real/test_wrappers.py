@@ -180,6 +180,12 @@ def test_the_array_of_an_image_keeps_the_image_alive():
     del image
     sitk.GetImageFromArray(np.full((3, 4), 9, "float32"))
     assert np.array_equal(array, IMAGE) and not array.flags.writeable
+    image = sitk.GetImageFromArray(IMAGE)
+    array = ab.convert(image, "numpy")
+    image += 1
+    image[0, 0] = 7
+    sitk.GetImageFromArray(np.full((3, 4), 9, "float32"))
+    assert np.array_equal(array, IMAGE)
 
 
 UNITS = {
@@ -399,10 +405,9 @@ def rescanned(scan, array):
 def registered():
     from arraybridge import wrappers
 
-    before = dict(wrappers._registered)
+    before = wrappers._registered
     yield
-    wrappers._registered.clear()
-    wrappers._registered.update(before)
+    wrappers._registered = before
     wrappers._found.clear()
     wrappers._core._forget_classes()
 
@@ -439,6 +444,21 @@ def test_a_class_is_registered_by_its_name_and_imports_nothing(registered):
 def test_ours_are_replaced_by_others(registered):
     ab.register_wrapper("xarray.DataArray", lambda a: a.data, lambda a, array: ("mine", array))
     assert double(labelled())[0] == "mine"
+    code = """
+import numpy, arraybridge as ab
+ab.register_wrapper("xarray.DataArray", lambda a: a.data, lambda a, array: "mine")
+import xarray
+assert ab.convert(xarray.DataArray(numpy.ones(3)), "numpy", dtype="int8", keep=True) == "mine"
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_a_class_that_is_not_registered_is_said_where_it_is_to_be_kept():
+    memory = memoryview(IMAGE)
+    with pytest.warns(DROPPED, match="no memoryview: its class is not registered"):
+        ab.convert(memory, "numpy", keep=True)
+    with pytest.raises(ab.UnsupportedArrayError, match="not registered"):
+        ab.convert(memory, "numpy", keep="strict")
 
 
 def test_other_errors_of_the_functions_are_not_hidden(registered):

@@ -5,6 +5,7 @@
 
 mod policy;
 mod slices;
+mod trees;
 
 use arraybridge_runtime::__private::package::{
     self, DType, Declared, Decorator, Endpoints, Error, Framework, Memory, MemoryType, Narrow,
@@ -76,6 +77,11 @@ fn placement(
 ///     range of an integer dtype are clamped, NaN becomes 0. The byte order of a dtype means
 ///     nothing: what is cast has that of the machine, and what is kept has its own. By default
 ///     neither values nor dtype change.
+/// keep : bool or "strict", optional
+///     True returns an object like `data` with the converted array inside, such as an
+///     `xarray.DataArray` (see `register_wrapper`). If it cannot hold the array, the array is
+///     returned, with a MetadataDroppedWarning; "strict" makes that an error. By default the array
+///     is returned, with the warning if it had a unit. False never warns.
 ///
 /// Returns
 /// -------
@@ -108,16 +114,43 @@ fn placement(
 /// array([[  100,   200],
 ///        [    0, 65535]], dtype=uint16)
 #[pyfunction(name = "convert")]
-#[pyo3(signature = (data, target, *, device=None, copy=None, dtype=None))]
+#[pyo3(signature = (data, target, *, device=None, copy=None, dtype=None, keep=None))]
 fn convert_<'py>(
     data: &Bound<'py, PyAny>,
     target: &Bound<'py, PyAny>,
     device: Option<&Bound<'py, PyAny>>,
     copy: Option<&Bound<'py, PyAny>>,
     dtype: Option<&Bound<'py, PyAny>>,
+    keep: Option<&Bound<'py, PyAny>>,
 ) -> Result<Bound<'py, PyAny>> {
-    let target = names::framework(target)?;
-    package::convert_to(data, target, &request(data.py(), target, device, copy, dtype)?)
+    let framework = names::framework(target)?;
+    let ask = || {
+        package::convert_to(data, framework, &request(data.py(), framework, device, copy, dtype)?)
+    };
+    match keep {
+        None => ask().or_else(|error| match package::is_registered_numpy(data) {
+            true => kept("_converted", (data, target, device, copy, dtype, keep)),
+            false => Err(error),
+        }),
+        Some(_) => kept("_converted", (data, target, device, copy, dtype, keep)),
+    }
+}
+
+/// The arguments of `convert`.
+type Asked<'a, 'py> = (
+    &'a Bound<'py, PyAny>,
+    &'a Bound<'py, PyAny>,
+    Option<&'a Bound<'py, PyAny>>,
+    Option<&'a Bound<'py, PyAny>>,
+    Option<&'a Bound<'py, PyAny>>,
+    Option<&'a Bound<'py, PyAny>>,
+);
+
+/// What a function of `arraybridge.wrappers` makes of the arguments of `convert`.
+#[cold]
+fn kept<'py>(function: &str, asked: Asked<'_, 'py>) -> Result<Bound<'py, PyAny>> {
+    let wrappers = asked.0.py().import("arraybridge.wrappers")?;
+    Ok(wrappers.call_method1(function, asked)?)
 }
 
 /// Convert an array of `source_type` to `target_type`.
@@ -223,16 +256,24 @@ fn detect_memory_type<'py>(data: &Bound<'py, PyAny>) -> Result<Bound<'py, PyStri
 /// >>> record.route, record.why
 /// ('copy', 'copy=True asks for fresh memory')
 #[pyfunction]
-#[pyo3(signature = (data, target, *, device=None, copy=None, dtype=None))]
-fn explain(
-    data: &Bound<'_, PyAny>,
-    target: &Bound<'_, PyAny>,
-    device: Option<&Bound<'_, PyAny>>,
-    copy: Option<&Bound<'_, PyAny>>,
-    dtype: Option<&Bound<'_, PyAny>>,
-) -> Result<Record> {
-    let target = names::framework(target)?;
-    package::explain(data, target, &request(data.py(), target, device, copy, dtype)?)
+#[pyo3(signature = (data, target, *, device=None, copy=None, dtype=None, keep=None))]
+fn explain<'py>(
+    data: &Bound<'py, PyAny>,
+    target: &Bound<'py, PyAny>,
+    device: Option<&Bound<'py, PyAny>>,
+    copy: Option<&Bound<'py, PyAny>>,
+    dtype: Option<&Bound<'py, PyAny>>,
+    keep: Option<&Bound<'py, PyAny>>,
+) -> Result<Bound<'py, PyAny>> {
+    let framework = names::framework(target)?;
+    let py = data.py();
+    let request = request(py, framework, device, copy, dtype)?;
+    match package::explain(data, framework, &request) {
+        Err(_) if package::is_registered_numpy(data) => {
+            kept("_explained", (data, target, device, copy, dtype, keep))
+        }
+        record => Ok(Bound::new(py, record?)?.into_any()),
+    }
 }
 
 /// Return the pairs of frameworks that have a converter, as names, source first.
@@ -442,5 +483,6 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(execute_with_oom_recovery, module)?)?;
     package::publish(module)?;
     policy::register(module)?;
+    trees::register(module)?;
     slices::register(module)
 }

@@ -49,7 +49,8 @@ pub mod package {
     pub use crate::convert::record::Record;
     pub use crate::convert::trace::{NoCopy, Trace, or_always_copy};
     pub use crate::convert::{
-        Narrowing, Request, as_array, class_of, convert_labelled, scalar_as_array,
+        Narrowing, Request, as_array, class_of, convert_labelled, forget_classes, is_buffer,
+        is_like_array, is_registered_numpy, scalar_as_array,
     };
     pub use crate::cuda::thread_stream::ThreadStream;
     pub use crate::declared::{Declared, Decorator, declare, memory_types};
@@ -80,6 +81,14 @@ pub mod package {
     pub mod policy {
         pub use crate::host::cast::Scaling;
         pub use crate::policy::{configure, dtype_named, finish, install, narrow_named};
+    }
+
+    /// Trees of arrays.
+    pub mod tree {
+        pub use crate::convert::record::within;
+        pub use crate::convert::trace::{gathered, push_made};
+        pub use crate::framework::detect::class_of as known_class;
+        pub use crate::interpreter::containers::{Container, DEEPEST};
     }
 
     /// Stacks and slices.

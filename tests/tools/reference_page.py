@@ -25,6 +25,13 @@ SECTIONS = ("Parameters", "Returns", "Raises", "Yields", "Examples", "Attributes
 GROUPS: dict[str, tuple[str, ...]] = {
     "Convert": ("convert", "convert_memory", "explain", "detect_memory_type", "no_copy"),
     "Declare functions": ("torch", "memory_types", "as_function", "ArrayLike", "Declared"),
+    "Whole objects": (
+        "convert_tree",
+        "explain_tree",
+        "TreePlan",
+        "register_wrapper",
+        "WrappedCall",
+    ),
     "Inside compiled programs": ("jax_callback", "torch_op"),
     "See what happens": ("trace", "observe", "Record"),
     "Dtypes": ("dtype_policy", "configure", "finish_dtype", "DtypeConversion", "SCALING_FUNCTIONS"),

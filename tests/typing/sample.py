@@ -39,6 +39,23 @@ def conversions(image: Image) -> None:
     print(number, parts, shape)
 
 
+def objects(image: Image) -> None:
+    kept: Any = ab.convert(image, "torch", keep=True), ab.convert(image, "torch", keep="strict")
+    assert_type(ab.convert(image, "torch", keep=False), torch.Tensor)
+    ab.convert(image, "torch", keep="always")  # type: ignore[call-overload]
+    ab.torch(output_type="input", keep="strict")
+    tree: Any = ab.convert_tree({"a": image}, "jax", is_leaf=lambda node: node is None)
+    plan: ab.TreePlan = ab.explain_tree([image], "jax")
+    leaves: dict[str, ab.Record] = plan.leaves
+
+    def apply(data: Any, call: ab.WrappedCall) -> Any:
+        return call(data)
+
+    ab.register_wrapper("some.Scan", lambda scan: scan.pixels, lambda scan, array: array)
+    ab.register_wrapper(list, None, lambda old, array: array, apply=apply)
+    print(kept, tree, plan.nbytes, plan.copied, leaves)
+
+
 class Bar:
     def __init__(self, desc: str, total: int, unit: str) -> None: ...
     def update(self, n: int) -> None: ...
@@ -188,7 +205,8 @@ def errors() -> None:
     ]  # fmt: skip
     warnings: list[type[Warning]] = [
         ab.ClippedValuesWarning, ab.FractionsLostWarning, ab.GradientDetachedWarning,
-        ab.NarrowedDtypeWarning, ab.NoAcceleratorWarning, ab.OomFallbackWarning,
+        ab.MetadataDroppedWarning, ab.NarrowedDtypeWarning, ab.NoAcceleratorWarning,
+        ab.OomFallbackWarning,
         ab.RoundedIntegersWarning, ab.SharedImmutableMemoryWarning,
     ]  # fmt: skip
     try:

@@ -30,6 +30,7 @@ const TAKEN: &[&str] = &[
     "conversion",
     "convert",
     "convert_memory",
+    "convert_tree",
     "converters",
     "converters_registry",
     "decorators",
@@ -39,6 +40,7 @@ const TAKEN: &[&str] = &[
     "dtype_scaling",
     "exceptions",
     "explain",
+    "explain_tree",
     "finish_dtype",
     "framework_config",
     "framework_ops",
@@ -55,6 +57,7 @@ const TAKEN: &[&str] = &[
     "oom_recovery",
     "process_slices",
     "progress",
+    "register_wrapper",
     "registered_pairs",
     "slice_processing",
     "stack_slices",
@@ -64,9 +67,11 @@ const TAKEN: &[&str] = &[
     "torch_op",
     "trace",
     "tracing",
+    "trees",
     "types",
     "unstack_slices",
     "utils",
+    "wrappers",
 ];
 
 /// The names that tables have claimed so far.

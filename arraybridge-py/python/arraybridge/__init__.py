@@ -52,6 +52,7 @@ from .exceptions import (
     GradientDetachedWarning,
     InvalidDeviceError,
     MemoryConversionError,
+    MetadataDroppedWarning,
     NarrowedDtypeWarning,
     NoAcceleratorWarning,
     OomFallbackWarning,
@@ -66,6 +67,7 @@ from .exceptions import (
 )
 from .functions import as_function
 from .tracing import observe, trace
+from .trees import TreePlan, convert_tree, explain_tree
 from .types import (
     CPU_MEMORY_TYPES,
     GPU_MEMORY_TYPES,
@@ -74,6 +76,7 @@ from .types import (
     Converter,
     MemoryType,
 )
+from .wrappers import WrappedCall, register_wrapper
 
 __all__ = [
     "AliasedArgumentError",
@@ -96,6 +99,7 @@ __all__ = [
     "InvalidDeviceError",
     "MemoryConversionError",
     "MemoryType",
+    "MetadataDroppedWarning",
     "NarrowedDtypeWarning",
     "NoAcceleratorWarning",
     "OomFallbackWarning",
@@ -105,20 +109,24 @@ __all__ = [
     "RustPanicError",
     "SharedImmutableMemoryWarning",
     "Tensor",
+    "TreePlan",
     "UnexpectedResultError",
     "UnknownFrameworkError",
     "UnsupportedArrayError",
     "UnsupportedDtypeError",
+    "WrappedCall",
     "__version__",
     "as_function",
     "cleanup_all_gpu_frameworks",
     "configure",
     "convert",
     "convert_memory",
+    "convert_tree",
     "registered_pairs",
     "detect_memory_type",
     "dtype_policy",
     "explain",
+    "explain_tree",
     "finish_dtype",
     "frameworks",
     "jax_callback",
@@ -127,6 +135,7 @@ __all__ = [
     "observe",
     "process_slices",
     "progress",
+    "register_wrapper",
     "stack_slices",
     "thread_stream",
     "torch_op",

@@ -44,6 +44,7 @@ from .exceptions import (
     GradientDetachedWarning,
     InvalidDeviceError,
     MemoryConversionError,
+    MetadataDroppedWarning,
     NarrowedDtypeWarning,
     NoAcceleratorWarning,
     OomFallbackWarning,
@@ -58,6 +59,7 @@ from .exceptions import (
 )
 from .functions import as_function
 from .tracing import observe, trace
+from .trees import TreePlan, convert_tree, explain_tree
 from .types import (
     CPU_MEMORY_TYPES,
     GPU_MEMORY_TYPES,
@@ -66,6 +68,7 @@ from .types import (
     Converter,
     MemoryType,
 )
+from .wrappers import WrappedCall, register_wrapper
 
 # fmt: off
 # Where a framework is not installed, its arrays are Any.
@@ -100,6 +103,7 @@ __all__ = [
     "InvalidDeviceError",
     "MemoryConversionError",
     "MemoryType",
+    "MetadataDroppedWarning",
     "NarrowedDtypeWarning",
     "NoAcceleratorWarning",
     "OomFallbackWarning",
@@ -109,20 +113,24 @@ __all__ = [
     "RustPanicError",
     "SharedImmutableMemoryWarning",
     "Tensor",
+    "TreePlan",
     "UnexpectedResultError",
     "UnknownFrameworkError",
     "UnsupportedArrayError",
     "UnsupportedDtypeError",
+    "WrappedCall",
     "__version__",
     "as_function",
     "cleanup_all_gpu_frameworks",
     "configure",
     "convert",
     "convert_memory",
+    "convert_tree",
     "registered_pairs",
     "detect_memory_type",
     "dtype_policy",
     "explain",
+    "explain_tree",
     "finish_dtype",
     "frameworks",
     "jax_callback",
@@ -131,6 +139,7 @@ __all__ = [
     "observe",
     "process_slices",
     "progress",
+    "register_wrapper",
     "stack_slices",
     "thread_stream",
     "torch_op",
@@ -156,6 +165,9 @@ tensorflow: Final[Decorator]
 jax: Final[Decorator]
 pyclesperanto: Final[Decorator]
 # end of tables
+
+# What becomes of the object that an array is in.
+_Keep = bool | Literal["strict"]
 
 class _Framework(TypedDict):
     name: _Name
@@ -317,6 +329,7 @@ def convert(
     device: Any = None,
     copy: bool | None = None,
     dtype: Any = None,
+    keep: Literal[False] | None = None,
 ) -> _numpy: ...
 @overload
 def convert(
@@ -326,6 +339,7 @@ def convert(
     device: Any = None,
     copy: bool | None = None,
     dtype: Any = None,
+    keep: Literal[False] | None = None,
 ) -> _cupy: ...
 @overload
 def convert(
@@ -335,6 +349,7 @@ def convert(
     device: Any = None,
     copy: bool | None = None,
     dtype: Any = None,
+    keep: Literal[False] | None = None,
 ) -> _torch: ...
 @overload
 def convert(
@@ -344,6 +359,7 @@ def convert(
     device: Any = None,
     copy: bool | None = None,
     dtype: Any = None,
+    keep: Literal[False] | None = None,
 ) -> _tensorflow: ...
 @overload
 def convert(
@@ -353,6 +369,7 @@ def convert(
     device: Any = None,
     copy: bool | None = None,
     dtype: Any = None,
+    keep: Literal[False] | None = None,
 ) -> _jax: ...
 @overload
 def convert(
@@ -362,6 +379,7 @@ def convert(
     device: Any = None,
     copy: bool | None = None,
     dtype: Any = None,
+    keep: Literal[False] | None = None,
 ) -> _pyclesperanto: ...
 # end of tables
 # fmt: on
@@ -373,6 +391,7 @@ def convert(
     device: Any = None,
     copy: bool | None = None,
     dtype: Any = None,
+    keep: _Keep | None = None,
 ) -> Any:
     """Convert an array of any framework to an array of `target`.
 
@@ -399,6 +418,11 @@ def convert(
         range of an integer dtype are clamped, NaN becomes 0. The byte order of a dtype means
         nothing: what is cast has that of the machine, and what is kept has its own. By default
         neither values nor dtype change.
+    keep : bool or "strict", optional
+        True returns an object like `data` with the converted array inside, such as an
+        `xarray.DataArray` (see `register_wrapper`). If it cannot hold the array, the array is
+        returned, with a MetadataDroppedWarning; "strict" makes that an error. By default the array
+        is returned, with the warning if it had a unit. False never warns.
 
     Returns
     -------
@@ -506,6 +530,7 @@ def explain(
     device: Any = None,
     copy: bool | None = None,
     dtype: Any = None,
+    keep: _Keep | None = None,
 ) -> Record:
     """Explain what `convert` would do with the same arguments, without doing it.
 

@@ -116,6 +116,10 @@ class Decorator:
     put the results together. ``None`` leaves an axis whole. ``halo``: the number of extra elements
     on each side of a tile. ``workers``: the number of threads that work on tiles.
     ``writable=True``: copy results of JAX and TensorFlow, so that NumPy can write to them.
+    ``keep``: what becomes of the object that the lead is in, such as an ``xarray.DataArray``, if
+    ``output_type="input"``. By default the result is in one like it, unless the function would have
+    to keep a unit, or be called for each block of a dask array: True says that it may. "strict"
+    says so too, and makes what cannot be kept an error. False returns the array.
 
     Raises ``TypeError`` or ``ValueError`` for unknown options and values.
 
@@ -168,6 +172,7 @@ class Decorator:
         halo: int | Sequence[int] | None = None,
         workers: int | None = None,
         writable: bool | None = None,
+        keep: bool | Literal["strict"] | None = None,
     ) -> _Options: ...
     def __reduce__(self) -> Any: ...
 

@@ -18,6 +18,7 @@ __all__ = [
     "GradientDetachedWarning",
     "InvalidDeviceError",
     "MemoryConversionError",
+    "MetadataDroppedWarning",
     "NarrowedDtypeWarning",
     "NoAcceleratorWarning",
     "OomFallbackWarning",
@@ -195,6 +196,15 @@ class NoAcceleratorWarning(UserWarning):
     """``gpu_id`` was given, but the framework finds no accelerator on this machine.
 
     The arrays are on the host.
+    """
+
+
+class MetadataDroppedWarning(UserWarning):
+    """A result is the array alone, without the labels, the unit or the geometry of an argument.
+
+    The array was inside an object, such as an ``xarray.DataArray``, that cannot hold the result.
+    The message names the reason. ``keep="strict"`` makes it an error, and ``keep=False`` says that
+    it is intended.
     """
 
 

@@ -4,10 +4,12 @@ use pyo3::prelude::*;
 
 use super::carry_out::{carry_out, convert_object};
 use super::class::class_of;
+use super::likeness::wrapped;
+use super::likes::expect_shared;
 use super::pair::Pair;
 use super::plan::Route;
 use super::prepare::{Reads, decide, prepare, prepare_object};
-use super::record::Record;
+use super::record::{Record, within};
 use super::registry::Converter;
 use super::request::{Asked, Request};
 use super::slot::{Input, Opened, Slot};
@@ -31,7 +33,14 @@ pub fn convert_to<'py>(
     request: &Request,
 ) -> Result<Bound<'py, PyAny>> {
     let Some(class) = detect::class_of(data) else {
-        return convert_object(data, target, request);
+        return match wrapped(data)? {
+            None => convert_object(data, target, request),
+            Some((name, None)) => within(name, || convert_object(data, target, request)),
+            Some((name, Some(array))) => {
+                let array = expect_shared(array, target, request.copy)?;
+                within(name, || convert_to(&array, target, request))
+            }
+        };
     };
     if class.framework.memory_type == target.memory_type
         && request.is_plain()
@@ -90,6 +99,23 @@ pub fn convert_routed<'py>(
 ///
 /// As [`convert_to`].
 pub fn explain(
+    data: &Bound<'_, PyAny>,
+    target: &'static Framework,
+    request: &Request,
+) -> Result<Record> {
+    if detect::class_of(data).is_none()
+        && let Some((name, array)) = wrapped(data)?
+    {
+        return within(name, || match array {
+            None => explain_as_it_is(data, target, request),
+            Some(array) => explain(&expect_shared(array, target, request.copy)?, target, request),
+        });
+    }
+    explain_as_it_is(data, target, request)
+}
+
+/// As [`explain`], of an object that is not taken apart.
+fn explain_as_it_is(
     data: &Bound<'_, PyAny>,
     target: &'static Framework,
     request: &Request,

@@ -56,6 +56,9 @@ pub fn open_any(data: &Bound<'_, PyAny>, stream: usize) -> Result<Opened> {
     if detect::class_of(data).is_some() {
         return source::open_in_place(data, stream);
     }
+    if let Some(array) = likeness::inside(data)? {
+        return open_any(&array, stream);
+    }
     if let Some(opened) = seen(data)? {
         return Ok(opened);
     }
@@ -101,6 +104,9 @@ pub fn open_to_hold(data: &Bound<'_, PyAny>, stream: usize) -> Result<Opened> {
 pub fn open_on_host(data: &Bound<'_, PyAny>) -> Result<Opened> {
     if detect::class_of(data).is_some() {
         return source::open_host(data);
+    }
+    if let Some(array) = likeness::inside(data)? {
+        return open_on_host(&array);
     }
     if let Some(opened) = seen(data)? {
         return Ok(opened);

@@ -8,7 +8,9 @@ use pyo3::types::PyType;
 
 use super::numpy::read_numpy;
 use super::slot::Opened;
-use super::{errors, libraries};
+use super::{errors, libraries, wrapper};
+use crate::framework::detect;
+use crate::framework::generated::MemoryType;
 use crate::framework::oom;
 use crate::framework::spec::Framework;
 use crate::interpreter::classes::{self, ClassCache};
@@ -28,6 +30,8 @@ pub(super) enum Likeness {
     Buffer,
     /// It is a computation.
     Lazy,
+    /// It is of a registered class, whose objects have an array inside.
+    Wrapper,
     /// Nothing by its class, but the object may have a protocol of its own.
     Instance,
 }
@@ -38,10 +42,49 @@ pub fn is_like_array(data: &Bound<'_, PyAny>) -> bool {
     !classes::is_plain(data) && likeness(data) != Likeness::None
 }
 
+/// Whether an object of no framework is of a registered class, whose objects have an array inside.
+#[cold]
+pub fn is_wrapper(data: &Bound<'_, PyAny>) -> bool {
+    likeness(data) == Likeness::Wrapper
+}
+
+/// Whether an object is one of a registered class whose base is NumPy's array, as one with a unit is.
+#[cold]
+pub fn is_registered_numpy(data: &Bound<'_, PyAny>) -> bool {
+    detect::class_of(data)
+        .is_some_and(|class| class.framework.memory_type == MemoryType::Numpy && !class.own)
+        && wrapper::is_registered(&data.get_type())
+}
+
+/// The name of the class of an object with an array inside, and the array; `None` for another object.
+///
+/// # Errors
+///
+/// As [`wrapper::opened`].
+pub(super) fn wrapped<'py>(data: &Bound<'py, PyAny>) -> Result<Option<wrapper::Opened<'py>>> {
+    if is_wrapper(data) { wrapper::opened(data) } else { Ok(None) }
+}
+
+/// The array inside an object; `None` for an object without one, or one that NumPy has to see itself.
+///
+/// # Errors
+///
+/// As [`wrapper::opened`].
+pub(super) fn inside<'py>(data: &Bound<'py, PyAny>) -> Result<Option<Bound<'py, PyAny>>> {
+    Ok(wrapped(data)?.and_then(|(_, array)| array))
+}
+
+/// The classes that were looked at.
+static KNOWN: ClassCache<Likeness> = ClassCache::new();
+
+/// Looks at all classes again, since one was registered.
+pub fn forget_classes() {
+    KNOWN.clear();
+}
+
 /// What an object has to do with arrays.
 #[cold]
 pub(super) fn likeness(data: &Bound<'_, PyAny>) -> Likeness {
-    static KNOWN: ClassCache<Likeness> = ClassCache::new();
     if classes::is_plain(data) {
         return Likeness::None;
     }
@@ -59,6 +102,9 @@ fn examine(class: &Bound<'_, PyType>, data: &Bound<'_, PyAny>) -> Likeness {
     // Numbers, and whatever has rules of its own.
     if is_one_of(&["numpy.generic", "builtins.type"]) {
         return Likeness::None;
+    }
+    if wrapper::is_registered(class) {
+        return Likeness::Wrapper;
     }
     let is_seen = classes::has_numpy_protocol(class);
     if names.iter().any(|name| name.starts_with("dask.")) && is_seen {

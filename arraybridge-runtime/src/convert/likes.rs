@@ -5,7 +5,7 @@ use pyo3::prelude::*;
 
 use super::carry_out::convert_object;
 use super::errors::copy_required;
-use super::likeness::{Likeness, Seen, has_known_dtype, likeness, see};
+use super::likeness::{Likeness, Seen, has_known_dtype, inside, likeness, see};
 use super::plan::Why;
 use super::request::Request;
 use super::trace;
@@ -15,6 +15,7 @@ use crate::framework::endpoints::Endpoints;
 use crate::framework::generated::MemoryType;
 use crate::framework::spec::Framework;
 use crate::interpreter::error::Result;
+use crate::memory::numpy_array;
 
 /// A scalar of NumPy as an array, if its dtype is known. Scalars are no arrays unless the caller says so.
 #[cold]
@@ -46,6 +47,12 @@ pub fn seen_as_array<'py>(
     target: &'static Framework,
     copy: Option<bool>,
 ) -> Result<Option<Bound<'py, PyAny>>> {
+    if let Some(array) = inside(data)? {
+        return match detect::class_of(&array) {
+            Some(_) => expect_shared(array, target, copy).map(Some),
+            None => seen_as_array(&array, target, copy),
+        };
+    }
     match likeness(data) {
         Likeness::None | Likeness::Instance => Ok(None),
         Likeness::Exporter { is_seen } => {
@@ -56,16 +63,44 @@ pub fn seen_as_array<'py>(
             let request = Request { copy: copy.filter(|copy| !copy), ..Request::default() };
             convert_object(data, framework, &request).map(Some)
         }
-        Likeness::Lazy | Likeness::Seen | Likeness::Buffer => {
+        Likeness::Lazy | Likeness::Seen | Likeness::Buffer | Likeness::Wrapper => {
             let Seen { array, made } = see(data, target)?;
-            if made && trace::copy_default(data.py(), copy) == Some(false) {
-                let endpoints = Endpoints { source: MemoryType::Numpy.framework(), target };
-                let request = Request { copy, ..Request::default() };
-                return Err(endpoints.name_in(copy_required(target, &request, Why::Seen)));
+            if made {
+                refuse_copy(&array, target, copy)?
             }
             Ok(Some(array))
         }
     }
+}
+
+/// The array that was inside an object, unless it was made just now and `copy` forbids that.
+///
+/// # Errors
+///
+/// [`Failure::Copy`](crate::interpreter::error::Failure::Copy).
+pub(super) fn expect_shared<'py>(
+    array: Bound<'py, PyAny>,
+    target: &'static Framework,
+    copy: Option<bool>,
+) -> Result<Bound<'py, PyAny>> {
+    // One that was in the object has another owner.
+    if numpy_array::array(&array).is_some_and(numpy_array::is_unique_owner) {
+        refuse_copy(&array, target, copy)?;
+    }
+    Ok(array)
+}
+
+fn refuse_copy(
+    array: &Bound<'_, PyAny>,
+    target: &'static Framework,
+    copy: Option<bool>,
+) -> Result<()> {
+    if trace::copy_default(array.py(), copy) == Some(false) {
+        let endpoints = Endpoints { source: MemoryType::Numpy.framework(), target };
+        let request = Request { copy, ..Request::default() };
+        return Err(endpoints.name_in(copy_required(target, &request, Why::Seen)));
+    }
+    Ok(())
 }
 
 /// An array as it is, and the one that an object of no framework is like.

@@ -22,6 +22,7 @@ mod slot;
 
 mod libraries;
 mod numpy;
+mod wrapper;
 
 mod import;
 mod likeness;
@@ -64,7 +65,9 @@ pub use execute::make_array;
 pub use foreign::{open_any, open_on_host, open_to_hold};
 pub use gradient::{expect_no_gradient, warn_if_detached};
 pub(crate) use libraries::meaning;
-pub use likeness::{as_numpy, is_buffer, is_like_array};
+pub use likeness::{
+    as_numpy, forget_classes, is_buffer, is_like_array, is_registered_numpy, is_wrapper,
+};
 pub use likes::{as_array, scalar_as_array, seen_as_array};
 pub use narrow::{Narrowing, convert_labelled, convert_narrowed, narrowed};
 pub use own_cast::OwnCast;

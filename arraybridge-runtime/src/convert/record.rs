@@ -1,6 +1,7 @@
 //! What a conversion did or is going to do, as Python sees it.
 
 use std::borrow::Cow;
+use std::cell::RefCell;
 use std::hash::{Hash, Hasher};
 
 use pyo3::prelude::*;
@@ -88,6 +89,19 @@ pub(super) struct Description {
     pub note: Option<&'static str>,
 }
 
+thread_local! {
+    /// What the array is in that this thread converts, by the name of its class.
+    static WRAPPER: RefCell<Option<String>> = const { RefCell::new(None) };
+}
+
+/// Runs `body`, whose conversions are of the array in an object of a class. Their records begin with its name.
+pub fn within<T>(class: String, body: impl FnOnce() -> T) -> T {
+    let outer = WRAPPER.replace(Some(class));
+    let result = body();
+    WRAPPER.set(outer);
+    result
+}
+
 /// What a record says of memory that its target could write to, and must not.
 const IMMUTABLE: &str = "immutable memory";
 
@@ -99,6 +113,12 @@ impl Description {
         let elements: usize = self.shape.iter().product();
         let size = DType::from_name(&dtype).map_or(0, DType::size);
         let mut via = plan.via(self.access, attempt);
+        WRAPPER.with_borrow(|class| {
+            if let Some(class) = class {
+                let comma = if via.is_empty() { "" } else { ", " };
+                via.insert_str(0, &format!("{class}{comma}"));
+            }
+        });
         let hazard = (plan.aliases_immutable && attempt == 0).then_some(IMMUTABLE);
         for note in self.note.into_iter().chain(hazard) {
             via.push_str("; ");

@@ -3,6 +3,7 @@
 //! Nothing is recorded unless a trace is open somewhere in the process; the hot path reads one
 //! counter.
 
+use std::cell::RefCell;
 use std::ffi::c_int;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
@@ -12,7 +13,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::MutexExt;
-use pyo3::types::{PyList, PyString, PyTuple};
+use pyo3::types::{PyList, PyTuple};
 
 use super::record::{RawRecord, Record};
 use crate::interpreter::context::{ContextBlock, ContextVariable, already_open};
@@ -136,8 +137,46 @@ pub fn push_span(py: Python<'_>, span: Record, start: Moment) {
     TABLE.get().push(py, span, start, Kind::Span);
 }
 
+thread_local! {
+    /// The records of a tree's leaves, while it is converted by this thread.
+    static GATHERED: RefCell<Option<Vec<Record>>> = const { RefCell::new(None) };
+}
+
+/// Runs `body`, and keeps the records of its conversions from the traces. Gives them back, with the beginning; without
+/// a trace, there are none.
+///
+/// # Errors
+///
+/// Those of `body`.
+pub fn gathered<T>(
+    body: impl FnOnce() -> PyResult<T>,
+) -> PyResult<(T, Vec<Record>, Option<Moment>)> {
+    let start = start();
+    let outer = GATHERED.with_borrow_mut(|records| records.replace(Vec::new()));
+    let result = body();
+    let records = GATHERED.with_borrow_mut(|records| std::mem::replace(records, outer));
+    Ok((result?, records.unwrap_or_default(), start))
+}
+
+/// Appends a record that was made of others to every trace of the current context.
+pub fn push_made(py: Python<'_>, record: Record, start: Moment) {
+    let ns = now().saturating_sub(start);
+    append(py, Record { start: Some(start), ns: Some(ns), ..record }, Kind::Conversion);
+}
+
 /// Appends a record to the traces of this module's class.
 fn append(py: Python<'_>, record: Record, kind: Kind) {
+    let record = match kind {
+        Kind::Conversion => GATHERED.with_borrow_mut(|gathered| match gathered {
+            Some(records) => {
+                records.push(record);
+                None
+            }
+            None => Some(record),
+        }),
+        Kind::Span => Some(record),
+    };
+    let Some(record) = record else { return };
     // A conversion that was done is not failed for its record.
     let _ = (|| -> PyResult<()> {
         let mut traces = Vec::new();
@@ -177,14 +216,9 @@ fn located(py: Python<'_>, record: Record) -> Record {
 fn caller(py: Python<'_>) -> PyResult<(String, Option<u32>)> {
     let mut frame = py.import("sys")?.call_method0("_getframe")?;
     loop {
-        let name = frame.getattr(intern!(py, "f_globals"))?.get_item("__name__").ok();
-        let name = name.and_then(|name| name.cast_into::<PyString>().ok());
-        let name = name.as_ref().map_or(Ok(""), |name| name.to_str())?;
         let outer = frame.getattr(intern!(py, "f_back"))?;
-        let code = frame.getattr(intern!(py, "f_code"))?;
-        let is_inside =
-            name.split('.').next() == Some("arraybridge") || function_code::is_ours(&code);
-        if !is_inside || outer.is_none() {
+        if !function_code::is_inside(&frame)? || outer.is_none() {
+            let code = frame.getattr(intern!(py, "f_code"))?;
             let file = code.getattr("co_filename")?;
             return Ok((file.extract()?, frame.getattr(intern!(py, "f_lineno"))?.extract()?));
         }

@@ -8,7 +8,6 @@ use crate::interpreter::classes;
 const WAYS: &[(&str, &str)] = &[
     ("scipy.sparse.", "it is sparse; call toarray() first"),
     ("sparse.", "it is sparse; call todense() first"),
-    ("SimpleITK.", "call SimpleITK.GetArrayViewFromImage(image) first, which shares its memory"),
     ("cv2.UMat", "call get() first"),
     ("polars.lazyframe.", "it is a computation that has not run; call collect() first"),
     ("builtins.bytes", "wrap it in memoryview(..), which shares its memory"),

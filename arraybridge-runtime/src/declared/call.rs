@@ -13,6 +13,7 @@ use super::arguments::{
 use super::definition::{Definition, FunctionKind};
 use super::options::OutputType;
 use super::result::{self, ResultScope};
+use super::wrapped::Found;
 use super::{ladder, scope};
 use crate::framework::device;
 use crate::framework::loaded;
@@ -32,6 +33,8 @@ pub struct Call<'a, 'py> {
     pub kwargs: Option<Bound<'py, PyDict>>,
     /// The arrays in both.
     pub slots: ArgumentSlots<'py>,
+    /// The objects in both that are no arrays of a framework and are like some.
+    pub found: Found<'py>,
     /// The policy for the dtype of the result.
     pub policy: Policy,
     /// Whether memory ran out on an accelerator and the function was called on the host.
@@ -80,8 +83,8 @@ impl<'a, 'py> Call<'a, 'py> {
         policy: Policy,
     ) -> Call<'a, 'py> {
         let (args, kwargs, slots) = (args.clone(), kwargs.cloned(), ArgumentSlots::new());
-        let fell_back = Cell::new(false);
-        Call { py, definition, args, kwargs, slots, policy, fell_back }
+        let (fell_back, found) = (Cell::new(false), Found::default());
+        Call { py, definition, args, kwargs, slots, found, policy, fell_back }
     }
 
     /// Finds the arrays among the arguments.
@@ -92,7 +95,8 @@ impl<'a, 'py> Call<'a, 'py> {
     // The call stays where it is: a second one in each frame would shorten recursions.
     #[inline]
     pub fn find_arrays(&mut self) -> Result<()> {
-        arguments::find(&mut self.slots, self.definition, &self.args, self.kwargs.as_ref())
+        let Call { slots, found, definition, args, kwargs, .. } = self;
+        arguments::find(slots, found, definition, args, kwargs.as_ref())
     }
 
     /// Calls the function once, with the arrays of `slots`. Returns its result, and the arrays that it

@@ -79,6 +79,12 @@ workers : int, optional
 writable : bool, optional
     True copies results that come from immutable arrays, such as those of JAX and TensorFlow, so that they
     can be written to. By default NumPy shares their memory and gets a read-only array.
+keep : bool or \"strict\", optional
+    What becomes of the object that the lead is in, such as an `xarray.DataArray`, where the output type
+    is \"input\" (see `register_wrapper`). By default the result is in an object like it, unless the
+    function would have to keep a unit, or be called for each block of a dask array. True says that it
+    keeps the unit and may be called for each block. \"strict\" says so too, and makes what cannot be
+    kept an error instead of a MetadataDroppedWarning. False returns the array.
 
 Returns
 -------

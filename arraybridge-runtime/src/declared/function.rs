@@ -13,9 +13,11 @@ use super::arguments;
 use super::attributes::set_attributes;
 use super::call::Call;
 use super::definition::{Binding, Definition, FunctionKind};
+use super::options::Options;
 use super::passthrough::{self, Passthrough};
 use super::python_function;
 use super::result::ResultScope;
+use super::signature::AddedKeywords;
 use super::{names, steps};
 use crate::convert::record::Record;
 use crate::convert::trace;
@@ -112,6 +114,25 @@ impl Declared {
     }
 }
 
+/// The keywords that a declaration adds, as the caller gave them.
+#[cold]
+fn given_again<'py>(
+    py: Python<'py>,
+    added: Option<AddedKeywords<'py>>,
+    options: &Options,
+) -> PyResult<Bound<'py, PyDict>> {
+    let keywords = PyDict::new(py);
+    if let Some(added) = added {
+        if let Some(conversion) = added.dtype_conversion {
+            keywords.set_item("dtype_conversion", conversion)?;
+        }
+        if added.slice_by_slice != options.slice_by_slice {
+            keywords.set_item("slice_by_slice", added.slice_by_slice)?;
+        }
+    }
+    Ok(keywords)
+}
+
 thread_local! {
     /// Of the calls of this thread that are traced, which array is the lead, where there was a choice.
     static LEADS: RefCell<Vec<Option<String>>> = const { RefCell::new(Vec::new()) };
@@ -142,6 +163,7 @@ impl Declared {
     #[cold]
     pub(super) fn note_lead(call: &Call<'_, '_>) {
         let choice = arguments::choice(&call.slots, call.definition);
+        let choice = choice.or_else(|| call.wrapper_in_words());
         LEADS.with_borrow_mut(|leads| leads.last_mut().map(|lead| *lead = choice));
     }
 
@@ -156,25 +178,35 @@ impl Declared {
         let options = &definition.options;
         let mut policy = options.policy(py);
         let mut slice_by_slice = options.slice_by_slice;
+        let mut added_keywords = None;
         if let Some(kwargs) = kwargs {
             // The dictionary belongs to this call.
             let added = definition.parameters.take_added(kwargs, options)?;
             policy = Policy::from_py(added.dtype_conversion.as_ref(), None, policy)?;
             slice_by_slice = added.slice_by_slice;
+            added_keywords = Some(added);
         }
         let kwargs = kwargs.filter(|kwargs| !kwargs.is_empty());
         let mut call = Call::new(py, definition, args, kwargs, policy);
         call.find_arrays()?;
+        if let Some(result) = call.in_parts(slf, || given_again(py, added_keywords, options))? {
+            return Ok(result);
+        }
         if trace::is_tracing() {
             Declared::note_lead(&call);
         }
         match (definition.kind, slice_by_slice) {
             (FunctionKind::Plain, false) => {
                 let result = call.called(slf, &call.slots, ResultScope::Call)?;
-                call.finish(result, ResultScope::Call)
+                call.finish(result, ResultScope::Call).and_then(|result| call.rewrapped(result))
             }
-            (FunctionKind::Plain, true) => call.slice_by_slice(slf),
-            (_, false) => steps::start(slf, call),
+            (FunctionKind::Plain, true) => {
+                call.slice_by_slice(slf).and_then(|result| call.rewrapped(result))
+            }
+            (_, false) => {
+                call.expect_no_wrapper()?;
+                steps::start(slf, call)
+            }
             (_, true) => {
                 let text = "slice_by_slice is for functions that return their result";
                 Err(PyTypeError::new_err(text))

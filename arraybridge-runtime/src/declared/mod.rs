@@ -22,6 +22,7 @@ mod signature;
 mod slicing;
 mod steps;
 mod tiles;
+mod wrapped;
 
 pub use decorator::{Decorator, declare, memory_types};
 pub use function::Declared;

@@ -21,6 +21,41 @@ pub enum OutputType {
     Input,
 }
 
+/// What becomes of the object that the lead is in, such as a labelled array.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Keep {
+    /// The result is in one like it, where nothing has to be known of the function.
+    Default,
+    /// The function keeps the unit of its argument, and may be called for each block of it.
+    Always,
+    /// The same, and what cannot be kept is an error.
+    Strict,
+    /// The result is the array alone.
+    Never,
+}
+
+impl Keep {
+    /// Reads the argument `keep`.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Type`] for anything but None, a bool and "strict".
+    fn read(value: Option<&Bound<'_, PyAny>>) -> Result<Keep> {
+        let Some(value) = value else { return Ok(Keep::Default) };
+        if value.cast::<PyString>().is_ok_and(|text| text == "strict") {
+            return Ok(Keep::Strict);
+        }
+        match value.extract() {
+            Ok(true) => Ok(Keep::Always),
+            Ok(false) => Ok(Keep::Never),
+            Err(_) => {
+                let text = format!("keep must be True, False or \"strict\", not {}", value.repr()?);
+                Err(Error::Type(text))
+            }
+        }
+    }
+}
+
 /// A declaration's options, read and checked.
 #[derive(Debug)]
 pub struct Options {
@@ -68,6 +103,8 @@ pub struct Options {
     pub tiles: Option<Tiles>,
     /// Whether results of immutable arrays are copied, so that they can be written to.
     pub writable: bool,
+    /// What becomes of the object that the lead is in.
+    pub keep: Keep,
     /// The parameters whose arrays, of any framework, the function opens itself.
     pub opened: Vec<String>,
     /// Those of them that it writes to.
@@ -106,6 +143,7 @@ const KNOWN: &[&str] = &[
     "halo",
     "workers",
     "writable",
+    "keep",
 ];
 
 /// The options of functions that are written in Rust, and that only this crate uses. No decorator takes them.
@@ -163,6 +201,7 @@ impl Options {
                 keywords.get("workers")?,
             )?,
             writable: keywords.writable()?,
+            keep: Keep::read(keywords.get("keep")?.as_ref())?,
             opened: keywords.parameters("opened")?.unwrap_or_default(),
             written: keywords.parameters("written")?.unwrap_or_default(),
             delivers,
@@ -181,6 +220,12 @@ impl Options {
     #[inline]
     pub fn accepts_own_arrays(&self) -> bool {
         self.device == Placement::Auto && self.input_dtype.is_none() && self.copy != Some(true)
+    }
+
+    /// Whether a result is put into an object like the one that the lead was in.
+    #[inline]
+    pub fn rewraps(&self) -> bool {
+        matches!(self.output, OutputType::Input) && self.keep != Keep::Never && !self.delivers
     }
 
     /// Whether a call is retried when memory runs out.

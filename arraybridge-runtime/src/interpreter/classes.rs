@@ -48,6 +48,12 @@ impl<T: Copy> ClassCache<T> {
         answer
     }
 
+    /// Forgets all answers.
+    pub fn clear(&self) {
+        let known = self.lock().take();
+        drop(known);
+    }
+
     fn lock(&self) -> MutexGuard<'_, Option<Known<T>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

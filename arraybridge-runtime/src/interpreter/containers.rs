@@ -98,6 +98,24 @@ impl<'a, 'py> Container<'a, 'py> {
         }
     }
 
+    /// Where each of its items is, as Python writes it: `[0]`, `['a']` or `.a`.
+    ///
+    /// # Errors
+    ///
+    /// As [`items`](Self::items).
+    #[cfg(feature = "package")]
+    pub fn names(&self) -> PyResult<Vec<String>> {
+        let places = self.places()?.into_iter().enumerate();
+        let name = |(index, (place, _)): (usize, (Place<'py>, _))| {
+            Ok(match place {
+                Place::Index => format!("[{index}]"),
+                Place::Key(key) => format!("[{}]", key.repr()?),
+                Place::Field(name) => format!(".{name}"),
+            })
+        };
+        places.map(name).collect()
+    }
+
     /// One like it with other items. An object with fields is copied, not initialised again.
     ///
     /// # Errors

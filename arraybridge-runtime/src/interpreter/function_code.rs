@@ -2,6 +2,7 @@
 
 use pyo3::intern;
 use pyo3::prelude::*;
+use pyo3::types::PyString;
 
 /// Whether a code object is that of `arraybridge._function`.
 pub fn is_ours(code: &Bound<'_, PyAny>) -> bool {
@@ -9,13 +10,22 @@ pub fn is_ours(code: &Bound<'_, PyAny>) -> bool {
     names.and_then(|names| names.eq(("__arraybridge_declared__",))).unwrap_or(false)
 }
 
-/// The `stacklevel` of a warning that is meant for the caller of this library: the frames of declared
-/// functions are left out.
+/// Whether a frame is one of the package, or that of a declared function.
+pub fn is_inside(frame: &Bound<'_, PyAny>) -> PyResult<bool> {
+    let py = frame.py();
+    let name = frame.getattr(intern!(py, "f_globals"))?.get_item("__name__").ok();
+    let name = name.and_then(|name| name.cast_into::<PyString>().ok());
+    let name = name.as_ref().map_or(Ok(""), |name| name.to_str())?;
+    let is_ours = || Ok(is_ours(&frame.getattr(intern!(py, "f_code"))?));
+    if name.split('.').next() == Some("arraybridge") { Ok(true) } else { is_ours() }
+}
+
+/// The `stacklevel` of a warning that is meant for the caller of this library.
 pub fn stack_level(py: Python<'_>) -> i32 {
     let mut level = 1;
     let mut next = py.import("sys").and_then(|sys| sys.call_method0("_getframe"));
     while let Ok(frame) = next
-        && frame.getattr("f_code").is_ok_and(|code| is_ours(&code))
+        && is_inside(&frame).unwrap_or(false)
     {
         level += 1;
         next = frame.getattr("f_back");

@@ -68,7 +68,7 @@ impl Policy {
     }
 
     /// The names of the parts, which is what the context variable holds.
-    pub(super) fn names(self) -> (&'static str, &'static str, &'static str) {
+    pub(crate) fn names(self) -> (&'static str, &'static str, &'static str) {
         let conversion = match self.conversion {
             Conversion::Default => DEFAULT,
             Conversion::PreserveInput => PRESERVE,

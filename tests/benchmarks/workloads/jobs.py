@@ -240,6 +240,51 @@ def loop(tensors: list[Any], package: Any) -> np.ndarray:
     return torch.stack([declared(each) for each in tensors]).numpy()
 
 
+# The parameters of a model -----------------------------------------------------------------------
+
+
+def states(size: int) -> list[dict[str, Any]]:
+    """State dicts of 288 tensors each, as that of a residual network without its counters."""
+    import torch
+
+    rng = np.random.default_rng(0)
+    shapes = ((64, 64, 3, 3), (64,), (128, 64), (16, 16))
+    layers = {f"layers.{n}.weight": shapes[n % 4] for n in range(288)}
+    made = {name: torch.from_numpy(rng.random(shape, "float32")) for name, shape in layers.items()}
+    return [dict(made) for _ in range(size)]
+
+
+def _flat(state: dict[str, Any]) -> np.ndarray:
+    return np.concatenate([np.asarray(array).ravel() for array in state.values()])
+
+
+def states_by_hand(found: list[dict[str, Any]], package: Any) -> np.ndarray:
+    import jax.numpy as jnp
+
+    for state in found:
+        made = {name: jnp.asarray(tensor.numpy()) for name, tensor in state.items()}
+    return _flat(made)
+
+
+def states_by_loop(found: list[dict[str, Any]], package: Any) -> np.ndarray:
+    for state in found:
+        made = {name: package.convert(tensor, "jax") for name, tensor in state.items()}
+    return _flat(made)
+
+
+def states_by_convert(found: list[dict[str, Any]], package: Any) -> np.ndarray:
+    """As the original can do it."""
+    for state in found:
+        made = {k: package.convert_memory(v, "torch", "jax", None) for k, v in state.items()}
+    return _flat(made)
+
+
+def trees(found: list[dict[str, Any]], package: Any) -> np.ndarray:
+    for state in found:
+        made = package.convert_tree(state, "jax")
+    return _flat(made)
+
+
 # A stack that does not fit into memory -----------------------------------------------------------
 
 ROOM = 1 << 30
@@ -320,6 +365,19 @@ JOBS = {
         {HAND: loop_by_hand, OURS: loop, ORIGINAL: loop_by_convert},
         0.9,
         small=10,
+        needs=("torch", "jax"),
+    ),
+    "parameters": Job(
+        "state dicts of 288 tensors from PyTorch to JAX",
+        200,
+        states,
+        {
+            HAND: states_by_hand,
+            "loop over convert": states_by_loop,
+            OURS: trees,
+            ORIGINAL: states_by_convert,
+        },
+        0.5,
         needs=("torch", "jax"),
     ),
     "memory": Job(

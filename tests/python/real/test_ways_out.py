@@ -13,14 +13,6 @@ def sparse():
     return pytest.importorskip("scipy.sparse").csr_array(VALUES)
 
 
-def image():
-    return pytest.importorskip("SimpleITK").GetImageFromArray(VALUES)
-
-
-def view(image):
-    return pytest.importorskip("SimpleITK").GetArrayViewFromImage(image)
-
-
 def matrix():
     return pytest.importorskip("cv2").UMat(VALUES)
 
@@ -33,7 +25,6 @@ def frame():
     ("make", "text", "way"),
     [
         (sparse, "call toarray() first", lambda x: x.toarray()),
-        (image, "SimpleITK.GetArrayViewFromImage(image)", view),
         (matrix, "call get() first", lambda x: x.get()),
         (frame, "call collect() first", lambda x: x.collect()),
         (lambda: bytearray(24), "memoryview(..)", lambda x: memoryview(x).cast("f")),

@@ -56,7 +56,7 @@ pub(in crate::convert) fn prepare_object<'a, 'py>(
             }
             Err(error) => return Err(error),
         },
-        Likeness::Lazy | Likeness::Seen | Likeness::Buffer => {
+        Likeness::Lazy | Likeness::Seen | Likeness::Buffer | Likeness::Wrapper => {
             if reads == Reads::Later
                 && let Some((dtype, shape)) = libraries::described(data)
             {

@@ -13,6 +13,7 @@ use crate::convert::{self, Request, trace};
 use crate::cuda::driver;
 use crate::declared::definition::Definition;
 use crate::declared::options::Options;
+use crate::declared::wrapped::with_unit_way;
 use crate::framework::device::{Device, Placement};
 use crate::framework::loaded::{self, Loaded};
 use crate::framework::spec::{DType, Framework, Memory};
@@ -149,6 +150,9 @@ pub fn fit<'py>(
             }
             None => fitter
                 .fit_slot(index, slot, &mut fitted)
+                .map_err(
+                    |error| if index == 0 { with_unit_way(definition, slot, error) } else { error },
+                )
                 .map_err(|error| names::in_argument(definition, &slot.key, error))?,
         };
         replaced.extend(value.map(|value| (index, value)));

@@ -15,6 +15,7 @@ use smallvec::SmallVec;
 
 use super::definition::Definition;
 use super::signature::ArrayUsage;
+use super::wrapped::{Found, is_parted};
 use crate::convert;
 use crate::framework::detect::{self, Class, Role};
 use crate::framework::loaded;
@@ -112,12 +113,13 @@ pub type ArgumentSlots<'py> = SmallVec<[ArgumentSlot<'py>; 4]>;
 /// As [`convert::seen_as_array`]; [`Error::Type`] for containers that are nested too deep.
 pub fn find<'py>(
     slots: &mut ArgumentSlots<'py>,
+    found: &mut Found<'py>,
     definition: &Definition,
     args: &Bound<'py, PyTuple>,
     kwargs: Option<&Bound<'py, PyDict>>,
 ) -> Result<()> {
     let parameters = &definition.parameters;
-    let mut finder = Finder { slots, definition, seen: Vec::new() };
+    let mut finder = Finder { slots, found, definition };
     for (index, value) in args.iter_borrowed().enumerate() {
         let (usage, order) = parameters.positional(index);
         if usage != ArrayUsage::Ignored {
@@ -155,7 +157,8 @@ pub fn find_sent<'py>(
     let mut slots = ArgumentSlots::new();
     if definition.options.arrays.is_none() {
         let (key, usage) = (ArgumentKey::Positional(0), ArrayUsage::Converted);
-        let mut finder = Finder { slots: &mut slots, definition, seen: Vec::new() };
+        let found = &mut Found::default();
+        let mut finder = Finder { slots: &mut slots, found, definition };
         finder.find_in(Argument { key, usage, order: 0 }, value.clone())?;
     }
     Ok(slots)
@@ -172,9 +175,8 @@ struct Argument<'py> {
 /// Finds the arrays among the arguments of one call.
 struct Finder<'a, 'py> {
     slots: &'a mut ArgumentSlots<'py>,
+    found: &'a mut Found<'py>,
     definition: &'a Definition,
-    /// Objects that are like arrays, and what was made of them. The same object stays the same array.
-    seen: Vec<(Bound<'py, PyAny>, Bound<'py, PyAny>)>,
 }
 
 impl<'py> Finder<'_, 'py> {
@@ -255,12 +257,18 @@ impl<'py> Finder<'_, 'py> {
         value: Bound<'py, PyAny>,
     ) -> Result<()> {
         let options = &self.definition.options;
-        let known = self.seen.iter().find(|(object, _)| object.is(&value));
+        // What has the first array in it, and others of its kind, are taken apart together.
+        let is_first = self.slots.is_empty() || self.found.parted.is_some();
+        if is_first && element.is_none() && options.rewraps() && is_parted(&value)? {
+            self.found.parted.get_or_insert(value);
+            return Ok(());
+        }
+        let known = self.found.seen.iter().find(|(object, _)| object.is(&value));
         let array = match known.map(|(_, array)| array.clone()) {
             Some(array) => array,
             None => match convert::seen_as_array(&value, options.input, self.copy_of(argument)) {
                 Ok(Some(array)) => {
-                    self.seen.push((value, array.clone()));
+                    self.found.seen.push((value, array.clone()));
                     array
                 }
                 Ok(None) => return Ok(()),
@@ -335,6 +343,16 @@ impl<'py> ArgumentSlot<'py> {
     /// Whether the function opens the array itself.
     pub fn is_opened(&self) -> bool {
         self.usage.is_opened()
+    }
+
+    /// Whether it is an argument itself, and not in a container.
+    pub fn is_argument(&self) -> bool {
+        self.element.is_none()
+    }
+
+    /// Whether it was made of what the caller passed.
+    pub fn is_made(&self) -> bool {
+        self.is_part
     }
 
     /// Whether it belongs to a framework, as an array of any kind.

@@ -1,0 +1,312 @@
+"""Convert the arrays in nested containers."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from functools import partial
+from operator import is_
+from typing import TYPE_CHECKING, Any, final
+
+from . import _core  # type: ignore[attr-defined]
+from ._core import convert, explain
+from .exceptions import MemoryConversionError, UnsupportedArrayError
+
+if TYPE_CHECKING:
+    from . import Record
+
+__all__ = ["TreePlan", "convert_tree", "explain_tree"]
+
+_PLAIN = frozenset({int, float, complex, bool, str, bytes, type(None)})
+# Libraries that know the nodes of other classes, with the functions for one level of a tree.
+_LIBRARIES = ("optree", "jax.tree_util", "torch.utils._pytree")
+# From the cheapest route to the dearest. A tree takes that of its dearest leaf.
+_ROUTES = ("keep", "share", "move", "copy")
+
+_Opened = tuple[list[Any], Callable[[list[Any]], Any]]
+
+
+def convert_tree(
+    tree: Any,
+    target: Any,
+    *,
+    device: Any = None,
+    copy: bool | None = None,
+    dtype: Any = None,
+    is_leaf: Callable[[Any], Any] | None = None,
+    keep: bool | str | None = None,
+    namespace: str = "",
+) -> Any:
+    """Convert the arrays in nested containers to arrays of `target`.
+
+    Containers are lists, tuples, named tuples, dicts and other mappings in memory, dataclasses,
+    classes of attrs, and whatever is registered with ``jax.tree_util``, ``torch.utils._pytree`` or
+    ``optree``. Their classes and their order stay. An object that is no
+    array stays as it is, and the same array twice stays the same array. A trace gets one record,
+    with the number of arrays in ``how`` and their bytes.
+
+    Parameters
+    ----------
+    tree : container
+        What holds the arrays, up to 64 levels deep. An array is a tree too.
+    target, device, copy, dtype, keep
+        As in `convert`, for each array.
+    is_leaf : callable, optional
+        A function of a container, or of anything else in the tree. If it returns True, arraybridge
+        does not look into the object. It is converted only if it is an array.
+    namespace : str, optional
+        The namespace in which classes are registered with ``optree``.
+
+    Returns
+    -------
+    container
+        A tree like `tree`. If nothing changes, it is `tree` itself.
+
+    Raises
+    ------
+    MemoryConversionError
+        As in `convert`; ``place`` is the place of the array in the tree.
+    TypeError
+        If containers are nested more than 64 levels deep.
+
+    Examples
+    --------
+    >>> import numpy, arraybridge
+    >>> weights = {"layer": [numpy.ones((2, 3), "float32"), "relu"]}
+    >>> halves = arraybridge.convert_tree(weights, "numpy", dtype="float16")
+    >>> halves["layer"][0].dtype, halves["layer"][1]
+    (dtype('float16'), 'relu')
+    """
+    asked = _given(device=device, copy=copy, dtype=dtype, keep=keep)
+    # Objects that were converted, which are kept alive so that no other one gets their addresses.
+    done: dict[int, tuple[Any, Any]] = {}
+    walk = _Walk(is_leaf, namespace)
+
+    def converted(leaf: Any, likeness: str) -> Any:
+        found = done.get(id(leaf))
+        if found is None:
+            try:
+                found = (leaf, convert(leaf, target, **asked))
+            except UnsupportedArrayError as error:
+                # What is in a buffer need not be numbers.
+                if likeness != "buffer":
+                    raise walk.at_leaf(error, "convert_tree") from None
+                found = (leaf, leaf)
+            except MemoryConversionError as error:
+                raise walk.at_leaf(error, "convert_tree") from None
+            done[id(leaf)] = found
+        return found[1]
+
+    result, records, start = _core._gathered(lambda: walk.mapped(tree, converted))
+    if records and start is not None:
+        _core._push(_summary(records, len(done)), start)
+    return result
+
+
+def explain_tree(
+    tree: Any,
+    target: Any,
+    *,
+    device: Any = None,
+    copy: bool | None = None,
+    dtype: Any = None,
+    is_leaf: Callable[[Any], Any] | None = None,
+    keep: bool | str | None = None,
+    namespace: str = "",
+) -> TreePlan:
+    """Explain what `convert_tree` would do with the same arguments, without doing it.
+
+    Returns
+    -------
+    TreePlan
+        ``leaves`` has the Record of each array by its place; ``nbytes`` and ``copied`` are totals.
+
+    Raises
+    ------
+    MemoryConversionError, TypeError
+        If `convert_tree` would raise it before reading the data.
+
+    Examples
+    --------
+    >>> import numpy, arraybridge
+    >>> plan = arraybridge.explain_tree({"a": numpy.zeros(3), "b": [None]}, "numpy", copy=True)
+    >>> plan.copied, plan.leaves["['a']"].why
+    (24, 'copy=True asks for fresh memory')
+    """
+    asked = _given(device=device, copy=copy, dtype=dtype, keep=keep)
+    leaves: dict[str, Record] = {}
+    walk = _Walk(is_leaf, namespace)
+    seen: dict[int, Any] = {}
+
+    def explained(leaf: Any, likeness: str) -> Any:
+        if id(leaf) not in seen:
+            seen[id(leaf)] = leaf
+            try:
+                leaves[walk.place()] = explain(leaf, target, **asked)
+            except UnsupportedArrayError as error:
+                if likeness != "buffer":
+                    raise walk.at_leaf(error, "explain_tree") from None
+            except MemoryConversionError as error:
+                raise walk.at_leaf(error, "explain_tree") from None
+        return leaf
+
+    walk.mapped(tree, explained)
+    return TreePlan(leaves)
+
+
+def _given(**options: Any) -> dict[str, Any]:
+    """The options that are not left out: each costs time in each call."""
+    return {name: value for name, value in options.items() if value is not None}
+
+
+@final
+class TreePlan:
+    """The plan of `convert_tree`. ``str()`` of it is a table, with the totals in its last row.
+
+    >>> import numpy, arraybridge
+    >>> plan = arraybridge.explain_tree([numpy.zeros(3), numpy.ones(2)], "numpy")
+    >>> plan.nbytes, plan.copied, list(plan.leaves)
+    (40, 0, ['[0]', '[1]'])
+    """
+
+    __slots__ = ("leaves",)
+
+    def __init__(self, leaves: dict[str, Record]) -> None:
+        self.leaves = leaves
+        """The record of each array, by its place in the tree. An array that is there twice is here
+        once."""
+
+    @property
+    def nbytes(self) -> int:
+        """Size of all arrays in bytes."""
+        return sum(record.nbytes for record in self.leaves.values())
+
+    @property
+    def copied(self) -> int:
+        """Bytes that would be copied."""
+        return sum(r.nbytes for r in self.leaves.values() if r.route in ("copy", "move"))
+
+    def __str__(self) -> str:
+        from ._tools.page import reasoned_table, size
+
+        rows: list[tuple[tuple[str, ...], str | None]] = []
+        for place, record in self.leaves.items():
+            kind = f"{record.dtype}{list(record.shape)}"
+            rows.append(((place, kind, size(record.nbytes), record.route), record.why))
+        total = ("total", f"{len(self.leaves)} arrays", size(self.nbytes))
+        rows.append(((*total, f"{size(self.copied)} copied"), None))
+        return reasoned_table(("array", "dtype", "size", "route"), rows)
+
+
+class _Walk:
+    """A walk through a tree, which knows where it is."""
+
+    def __init__(self, is_leaf: Callable[[Any], Any] | None, namespace: str) -> None:
+        self.is_leaf = is_leaf
+        self.namespace = namespace
+        self.above: list[Any] = []
+        self.indexes: list[int] = []
+
+    def mapped(self, node: Any, visit: Callable[[Any, str], Any]) -> Any:
+        """Return the tree with what `visit` returns for each array and its likeness."""
+        likeness = _core._likeness(node)
+        if likeness == "array":
+            return visit(node, likeness)
+        opened = None
+        if self.is_leaf is None or not self.is_leaf(node):
+            opened = self._opened(node, likeness)
+        if opened is None:
+            return node if likeness is None else visit(node, likeness)
+        if len(self.above) == _core._DEEPEST:
+            raise TypeError(f"containers are nested more than {_core._DEEPEST} levels deep")
+        items, rebuild = opened
+        self.above.append(node)
+        self.indexes.append(0)
+        made = []
+        for index, item in enumerate(items):
+            self.indexes[-1] = index
+            made.append(self.mapped(item, visit))
+        self.above.pop()
+        self.indexes.pop()
+        return node if all(map(is_, made, items)) else rebuild(made)
+
+    def _opened(self, node: Any, likeness: str | None) -> _Opened | None:
+        """The items of a container, and the function that makes one like it of others."""
+        if type(node) in _PLAIN or any(other is node for other in self.above):
+            return None
+        own = None if likeness else _core._opened(node)
+        return self._of_library(node, own) or (own and (own[0], partial(_core._rebuilt, node)))
+
+    def place(self) -> str:
+        """Where the present leaf is in the tree."""
+        parts = []
+        for node, index in zip(self.above, self.indexes, strict=True):
+            if self._of_library(node, _core._opened(node)) is None:
+                parts.append(_core._places(node)[index])
+            else:
+                parts.append(f"[<flat index {index}>]")
+        return "".join(parts)
+
+    def _of_library(self, node: Any, own: tuple[list[Any], bool] | None) -> _Opened | None:
+        """The items of a node of a class that a loaded library knows, and how to make another one.
+
+        `own` is what arraybridge knows of it. A library is asked about an object with fields first,
+        since it knows which of them are parts of the tree.
+        """
+
+        def is_below(other: Any) -> bool:
+            return other is not node
+
+        if own is not None and not own[1]:
+            return None
+        for name in _LIBRARIES:
+            library = sys.modules.get(name)
+            if library is None or not hasattr(library, "tree_unflatten"):
+                continue
+            own_options = {"none_is_leaf": True, "namespace": self.namespace}
+            options = own_options if name == "optree" else {}
+            items, spec = library.tree_flatten(node, is_leaf=is_below, **options)
+            if len(items) != 1 or items[0] is not node:
+                return list(items), spec.unflatten
+        return None
+
+    def at_leaf(self, error: MemoryConversionError, function: str) -> MemoryConversionError:
+        """The error, which says where the leaf is."""
+        if error.place is None:
+            error.place = f"{function}(): leaf tree{self.place()}"
+            error.args = (*error.args[:4], error.place)
+        return error
+
+
+def _summary(records: list[Record], number: int) -> Record:
+    """One record of a tree, made of those of its arrays."""
+
+    def of_all(values: Iterator[str]) -> str:
+        return ", ".join(dict.fromkeys(values))
+
+    routes = {route: [r for r in records if r.route == route] for route in _ROUTES}
+    used = [route for route, those in routes.items() if those]
+    route = used[-1] if used else records[0].route
+    parts = [f"{sum(r.nbytes for r in routes[r_])} bytes {r_}" for r_ in used]
+    # The reason that most bytes were copied for; its remedy is the first to try.
+    reasons: dict[str, int] = {}
+    for record in records:
+        if record.why is not None:
+            reasons[record.why] = reasons.get(record.why, 0) + record.nbytes
+    return _core.Record(
+        of_all(r.source for r in records),
+        records[0].target,
+        route,
+        f"a tree of {number} arrays, {', '.join(parts)}",
+        max(reasons, key=reasons.__getitem__, default=None),
+        of_all(r.via for r in records),
+        of_all(r.dtype for r in records),
+        (),
+        sum(r.nbytes for r in records),
+        of_all(r.device for r in records),
+        None,
+    )
+
+
+for _name in __all__:
+    globals()[_name].__module__ = "arraybridge"

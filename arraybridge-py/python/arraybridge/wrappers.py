@@ -1,0 +1,356 @@
+"""Take apart objects with an array inside, such as labelled arrays, and make one for the result.
+
+The classes of other libraries are registered in ``_adapters``, with ``register_wrapper``, and that
+module is loaded when an object of no framework is met for the first time. No library is imported.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+import warnings
+from collections.abc import Callable
+from typing import Any, NamedTuple, final
+from weakref import WeakKeyDictionary
+
+from . import _core  # type: ignore[attr-defined]
+from .exceptions import MetadataDroppedWarning, UnsupportedArrayError
+
+__all__ = ["WrappedCall", "register_wrapper"]
+
+_Unwrap = Callable[[Any], Any]
+_Rewrap = Callable[[Any, Any], Any]
+_Apply = Callable[[Any, "WrappedCall"], Any]
+
+
+class _Wrapper(NamedTuple):
+    name: str
+    unwrap: _Unwrap | None
+    rewrap: _Rewrap
+    apply: _Apply | None
+
+
+_registered: dict[type | str, _Wrapper] = {}
+_found: WeakKeyDictionary[type, _Wrapper | None] = WeakKeyDictionary()
+_KEEP = {None: None, True: "always", False: "never", "strict": "strict"}
+
+
+def register_wrapper(
+    cls: type | str,
+    unwrap: _Unwrap | None,
+    rewrap: _Rewrap,
+    *,
+    apply: _Apply | None = None,
+) -> None:
+    """Register a class whose objects have an array inside, such as labelled arrays.
+
+    Conversions and declared functions then take the objects for the array inside. A declared
+    function with ``output_type="input"`` returns an object like its lead, and so does `convert`
+    with ``keep=True``. Subclasses count too. A later registration replaces an earlier one.
+
+    Parameters
+    ----------
+    cls : type or str
+        The class, or its name, such as ``"xarray.DataArray"``. A name imports nothing.
+    unwrap : callable or None
+        A function of the object that returns the array inside, of any framework. None, as the
+        argument or from the function, leaves it to NumPy to make an array of the object.
+    rewrap : callable
+        A function of the object and of another array, which returns an object like the first with
+        the array inside. It raises a ValueError or a TypeError, with the reason, if the object
+        cannot hold that array, as where its shape is another one.
+    apply : callable, optional
+        For objects with several arrays, or with one that is computed later: a function of the
+        object and a `WrappedCall`. It calls that with each array, and returns the result.
+
+    Raises
+    ------
+    TypeError
+        If an argument is none of these.
+
+    Examples
+    --------
+    >>> import numpy, arraybridge
+    >>> class Scan:
+    ...     def __init__(self, pixels, name):
+    ...         self.pixels, self.name = pixels, name
+    >>> arraybridge.register_wrapper(
+    ...     Scan, lambda scan: scan.pixels, lambda scan, array: Scan(array, scan.name)
+    ... )
+    >>> flipped = arraybridge.numpy(output_type="input")(lambda image: image[::-1])
+    >>> result = flipped(Scan(numpy.arange(3), "one"))
+    >>> result.name, result.pixels
+    ('one', array([2, 1, 0]))
+    """
+    if not isinstance(cls, (type, str)):
+        kind = type(cls).__name__
+        raise TypeError(f"register_wrapper: cls must be a class or its name, not {kind}")
+    if isinstance(cls, str) and "." not in cls:
+        raise TypeError(f"register_wrapper: name the module too, as in 'xarray.DataArray': {cls!r}")
+    if not callable(rewrap):
+        raise TypeError("register_wrapper: rewrap must be a function of the object and an array")
+    for name, function in (("unwrap", unwrap), ("apply", apply)):
+        if function is not None and not callable(function):
+            raise TypeError(f"register_wrapper: {name} must be a function of the object, or None")
+    global _registered
+    from . import _adapters  # noqa: F401 - what it registers comes before
+
+    name = cls if isinstance(cls, str) else f"{cls.__module__}.{cls.__qualname__}"
+    others = {key: value for key, value in _registered.items() if key != cls}
+    # The newest comes first. Another thread may be looking through the old ones.
+    _registered = {cls: _Wrapper(name, unwrap, rewrap, apply), **others}
+    _found.clear()
+    _core._forget_classes()
+
+
+@final
+class WrappedCall:
+    """A call of a function with an array instead of the object that was given.
+
+    `register_wrapper` passes it to ``apply``. It can be pickled if the function can.
+    """
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        about: dict[str, Any],
+    ) -> None:
+        self.function = function
+        """The declared function, or a conversion."""
+        self.args = args
+        """The positional arguments, with a mark where the array goes."""
+        self.kwargs = kwargs
+        """The keyword arguments."""
+        self.name: str = about["name"]
+        """The name of the function, for messages."""
+        self.options: dict[str, Any] = about["options"]
+        """The options of the declaration, such as ``tiles``."""
+        self.keep: str | None = about["keep"]
+        """``"always"`` and ``"strict"`` say that it may be called for each block of an array."""
+        self.dtype: str = about["dtype"]
+        """The dtype policy of the call: ``"native"``, or the name of a dtype, for example."""
+
+    def __call__(self, array: Any, *others: Any) -> Any:
+        """Call the function with an array, and with others where ``without`` left arguments out."""
+        replaced = {id(_place(number)): value for number, value in enumerate((array, *others))}
+        args = [replaced.get(id(arg), arg) for arg in self.args]
+        kwargs = {name: replaced.get(id(arg), arg) for name, arg in self.kwargs.items()}
+        return self.function(*args, **kwargs)
+
+    def without(self, cls: type) -> tuple[WrappedCall, list[Any]]:
+        """Return the call without its other arguments of a class, and these, for ``others``."""
+        given: list[Any] = []
+
+        def place(arg: Any) -> Any:
+            if not isinstance(arg, cls):
+                return arg
+            given.append(arg)
+            return _place(len(given))
+
+        args = tuple(map(place, self.args))
+        kwargs = {name: place(arg) for name, arg in self.kwargs.items()}
+        call = WrappedCall(self.function, args, kwargs, vars(self))
+        return call, given
+
+    def dropped(self, data: Any, why: str, result: Any) -> Any:
+        """Return a result that is not in an object like the one given, and say why."""
+        _dropped(data, why, self.name, self.keep)
+        return result
+
+    def error(self, data: Any, why: str) -> UnsupportedArrayError:
+        """Return the error of an object that the function cannot be called for."""
+        target = getattr(self.function, "input_memory_type", "an array")
+        return UnsupportedArrayError(_name(data), target, "apply", why, f"{self.name}()")
+
+
+@final
+class _Place:
+    """Stands for an argument that is given later."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+    def __reduce__(self) -> Any:
+        return _place, (self.number,)
+
+
+@functools.cache
+def _place(number: int) -> _Place:
+    return _Place(number)
+
+
+_PLACE = _place(0)
+
+
+def _is_registered(cls: type) -> bool:
+    return _find(cls) is not None
+
+
+def _find(cls: type) -> _Wrapper | None:
+    """The wrapper of a class, by its own name or that of a base."""
+    try:
+        return _found[cls]
+    except KeyError:
+        pass
+    from . import _adapters  # noqa: F401 - it registers the classes of other libraries
+
+    found = None
+    for base in cls.__mro__[:-1]:
+        found = next((w for key, w in _registered.items() if _is_called(base, key)), None)
+        if found is not None:
+            break
+    _found[cls] = found
+    return found
+
+
+def _is_called(cls: type, key: type | str) -> bool:
+    if not isinstance(key, str):
+        return cls is key
+    module, _, name = key.rpartition(".")
+    # The name that a class is imported by may not be the one that it gives itself.
+    public = getattr(sys.modules.get(module), name, None)
+    return public is cls or key == f"{cls.__module__}.{cls.__qualname__}"
+
+
+def _name(data: Any) -> str:
+    wrapper = _find(type(data))
+    return wrapper.name if wrapper is not None else type(data).__name__
+
+
+def _array_in(wrapper: _Wrapper, data: Any) -> Any:
+    """The array inside an object; None if NumPy has to see the object itself."""
+    array = wrapper.unwrap(data) if wrapper.unwrap is not None else None
+    return None if array is data else array
+
+
+def _opened(data: Any) -> tuple[str, Any] | None:
+    """The name of the class of an object and the array inside, or None instead of that."""
+    wrapper = _find(type(data))
+    return wrapper and (wrapper.name, _array_in(wrapper, data))
+
+
+def _is_parted(data: Any) -> bool:
+    """Whether a function is called for an object part by part."""
+    wrapper = _find(type(data))
+    if wrapper is None:
+        return False
+    if wrapper.apply is not None:
+        return True
+    array = _array_in(wrapper, data)
+    inner = None if array is None else _find(type(array))
+    return inner is not None and inner.apply is not None
+
+
+def _in_parts(
+    data: Any, call: tuple[Any, ...], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Any:
+    """The result of a call of a declared function for an object that is taken apart."""
+    function, name, options, dtype, keep = call
+    about = {"name": name, "options": options, "keep": keep, "dtype": dtype}
+    args = tuple(_PLACE if arg is data else arg for arg in args)
+    kwargs = {key: _PLACE if arg is data else arg for key, arg in kwargs.items()}
+    return _applied(data, WrappedCall(function, args, kwargs, about))
+
+
+def _applied(data: Any, call: WrappedCall) -> Any:
+    wrapper = _find(type(data))
+    assert wrapper is not None
+    if wrapper.apply is not None:
+        return wrapper.apply(data, call)
+    return _rewrapped(data, call(_array_in(wrapper, data)), call.name, call.keep)
+
+
+def _rewrapped(data: Any, result: Any, name: str, keep: str | None) -> Any:
+    """A result in an object like `data`. The arrays of a tuple are put into one each."""
+    wrapper = _find(type(data))
+    if wrapper is None or keep == "never":
+        return result
+    reasons: list[tuple[str, Any]] = []
+
+    def put(value: Any) -> Any:
+        if _core._likeness(value) is None or _find(type(value)) is wrapper:
+            return value
+        try:
+            return wrapper.rewrap(data, value)
+        except (TypeError, ValueError) as error:
+            reasons.append((str(error), value))
+            return value
+
+    opened = _core._opened(result) if isinstance(result, (tuple, list, dict)) else None
+    if opened is None:
+        made = put(result)
+    else:
+        made = _core._rebuilt(result, [put(item) for item in opened[0]])
+    if reasons:
+        _dropped(data, reasons[0][0], name, keep, reasons[0][1])
+    return made
+
+
+def _dropped(data: Any, why: str, name: str, keep: str | None, array: Any = None) -> None:
+    """Say that the result of a call is an array alone."""
+    if keep == "strict":
+        likeness = _core._likeness(array)
+        source = _core.detect_memory_type(array) if likeness == "array" else "an array"
+        raise UnsupportedArrayError(source, _name(data), "keep", why, f"{name}(): the result")
+    if keep != "never":
+        text = f"{name}(): the result is an array and no {_name(data)}: {why}"
+        warnings.warn(text, MetadataDroppedWarning, stacklevel=_outside())
+
+
+def _outside() -> int:
+    """The level of the innermost caller that is not part of this package, as `warn` counts."""
+    level, frame = 0, sys._getframe()
+    while frame is not None and frame.f_globals.get("__name__", "").split(".")[0] == __package__:
+        level, frame = level + 1, frame.f_back
+    # `warn` counts from the function that calls it.
+    return level
+
+
+def _keep(keep: Any) -> str | None:
+    try:
+        return _KEEP[keep]
+    except (KeyError, TypeError):
+        raise TypeError(f'keep must be True, False or "strict", not {keep!r}') from None
+
+
+def _converted(data: Any, target: Any, device: Any, copy: Any, dtype: Any, keep: Any) -> Any:
+    """What `convert` does with an object, if `keep` or the object asks for more than an array."""
+    keep = _keep(keep)
+    options = {"device": device, "copy": copy, "dtype": dtype}
+    wrapper = _find(type(data))
+    if wrapper is None:
+        result = _core.convert(data, target, **options)
+        if keep in ("always", "strict") and _core._likeness(data) != "array":
+            _dropped(data, "its class is not registered", "convert", keep, result)
+        return result
+    if keep in ("always", "strict") and wrapper.apply is not None:
+        about = {"name": "convert", "options": {}, "keep": keep, "dtype": "native"}
+        return wrapper.apply(data, WrappedCall(_kept, (_PLACE, target, options, keep), {}, about))
+    array = _array_in(wrapper, data)
+    if keep in ("always", "strict") and _is_parted(data):
+        result = _core.convert(array, target, **options, keep=keep if keep == "strict" else True)
+    else:
+        source = data if array is None else array
+        result = _core._within(wrapper.name, lambda: _core.convert(source, target, **options))
+    if keep is None:
+        # Only of an object that means more than its elements is this called without `keep`.
+        _dropped(data, "the array has no unit", "convert", keep)
+        return result
+    return _rewrapped(data, result, "convert", keep)
+
+
+def _kept(data: Any, target: Any, options: dict[str, Any], keep: str) -> Any:
+    return _core.convert(data, target, **options, keep="strict" if keep == "strict" else True)
+
+
+def _explained(data: Any, target: Any, device: Any, copy: Any, dtype: Any, keep: Any) -> Any:
+    """What `explain` says of an object that means more than its elements."""
+    wrapper, options = _find(type(data)), {"device": device, "copy": copy, "dtype": dtype}
+    assert wrapper is not None
+    array = _array_in(wrapper, data)
+    return _core._within(wrapper.name, lambda: _core.explain(array, target, **options))
+
+
+register_wrapper.__module__ = WrappedCall.__module__ = "arraybridge"

@@ -1,0 +1,30 @@
+//! Objects with an array inside, such as labelled arrays. `arraybridge.wrappers` knows their classes.
+
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::types::PyType;
+
+use crate::interpreter::error::Result;
+
+/// Whether the package knows how to take the objects of a class apart. A program without the package knows nothing.
+#[cold]
+pub(super) fn is_registered(class: &Bound<'_, PyType>) -> bool {
+    let py = class.py();
+    let ask = || py.import("arraybridge.wrappers")?.call_method1("_is_registered", (class,));
+    ask().and_then(|answer| answer.is_truthy()).unwrap_or(false)
+}
+
+/// The name of a registered class, and the array inside one of its objects, of whatever framework. `None` instead of an
+/// array where NumPy has to see the object itself.
+///
+/// # Errors
+///
+/// What the function raises that the class was registered with.
+#[cold]
+pub(super) fn opened<'py>(data: &Bound<'py, PyAny>) -> Result<Option<Opened<'py>>> {
+    let wrappers = data.py().import(intern!(data.py(), "arraybridge.wrappers"))?;
+    Ok(wrappers.call_method1(intern!(data.py(), "_opened"), (data,))?.extract()?)
+}
+
+/// The name of a class, and the array inside one of its objects.
+pub(super) type Opened<'py> = (String, Option<Bound<'py, PyAny>>);

@@ -1,0 +1,166 @@
+//! Calls whose lead is in an object of another library, such as a labelled array. `arraybridge.wrappers` takes the object
+//! apart and makes the one for the result.
+
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyModule};
+
+use super::Declared;
+use super::arguments::ArgumentSlot;
+use super::call::Call;
+use super::definition::{Definition, FunctionKind};
+use super::options::Keep;
+use crate::convert;
+use crate::framework::generated::MemoryType;
+use crate::interpreter::error::{Error, Failure, Result};
+
+/// Objects of no framework among the arguments.
+#[derive(Default)]
+pub struct Found<'py> {
+    /// Those that are like arrays, with what was made of them. The same object stays the same array.
+    pub seen: Vec<(Bound<'py, PyAny>, Bound<'py, PyAny>)>,
+    /// The first argument, if it is an object that the function is called for part by part.
+    pub parted: Option<Bound<'py, PyAny>>,
+}
+
+fn wrappers(py: Python<'_>) -> PyResult<Bound<'_, PyModule>> {
+    py.import(intern!(py, "arraybridge.wrappers"))
+}
+
+/// Whether a function is called for an object part by part: for each variable of a data set, or each block of an array
+/// that is computed later.
+///
+/// # Errors
+///
+/// What the object raises.
+#[cold]
+pub fn is_parted(value: &Bound<'_, PyAny>) -> Result<bool> {
+    if !convert::is_wrapper(value) {
+        return Ok(false);
+    }
+    Ok(wrappers(value.py())?.call_method1("_is_parted", (value,))?.is_truthy()?)
+}
+
+/// The error of a lead that is refused for its unit, with the way out.
+#[cold]
+pub fn with_unit_way(definition: &Definition, lead: &ArgumentSlot<'_>, mut error: Error) -> Error {
+    let options = &definition.options;
+    if let Error::Conversion(error) = &mut error
+        && error.failure == Failure::Array
+        && options.rewraps()
+        && options.keep == Keep::Default
+        && convert::is_registered_numpy(&lead.value)
+    {
+        error.reason.push_str("; if the function keeps the unit, declare it with keep=True");
+    }
+    error
+}
+
+impl<'py> Call<'_, 'py> {
+    /// The object that the lead is in, if the result is to be in one like it.
+    pub fn wrapper(&self) -> Option<Bound<'py, PyAny>> {
+        if self.found.seen.is_empty() || !self.definition.options.rewraps() {
+            return None;
+        }
+        // The caller may have passed the array inside, too.
+        let lead = &self.slots.first().filter(|lead| lead.is_made())?.value;
+        let (object, _) = self.found.seen.iter().find(|(_, array)| array.is(lead))?;
+        convert::is_wrapper(object).then(|| object.clone())
+    }
+
+    /// The object instead of which the function is called with what is in it, as with one part after the other.
+    fn parted(&self) -> PyResult<Option<Bound<'py, PyAny>>> {
+        if self.found.parted.is_some() {
+            return Ok(self.found.parted.clone());
+        }
+        // A subclass of NumPy's array means more than its elements, and is passed to NumPy functions as it is.
+        let options = &self.definition.options;
+        let Some(lead) = self.slots.first().filter(|lead| {
+            matches!(options.keep, Keep::Always | Keep::Strict)
+                && options.rewraps()
+                && options.input.memory_type != MemoryType::Numpy
+                && !lead.class.own
+                && lead.class.framework.memory_type == MemoryType::Numpy
+                && lead.is_argument()
+        }) else {
+            return Ok(None);
+        };
+        let class = lead.value.get_type();
+        let is_registered = wrappers(self.py)?.call_method1("_is_registered", (class,))?;
+        Ok(is_registered.is_truthy()?.then(|| lead.value.clone()))
+    }
+
+    /// The result of a call for an object that is taken apart first; `None` if no argument is.
+    ///
+    /// # Errors
+    ///
+    /// What the parts of the call raise, and what cannot be put together.
+    #[inline]
+    pub fn in_parts(
+        &self,
+        declared: &Bound<'py, Declared>,
+        added: impl FnOnce() -> PyResult<Bound<'py, PyDict>>,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let is_possible = self.found.parted.is_some()
+            || matches!(self.definition.options.keep, Keep::Always | Keep::Strict);
+        if !is_possible {
+            return Ok(None);
+        }
+        let Some(object) = self.parted()? else { return Ok(None) };
+        let kwargs = added()?;
+        if let Some(given) = &self.kwargs {
+            kwargs.update(given.as_mapping())?;
+        }
+        let definition = self.definition;
+        let keywords = definition.keywords.bind(self.py);
+        let of_call = (declared, &definition.name, keywords, self.policy.names().0, self.keep());
+        let arguments = (object, of_call, &self.args, kwargs);
+        wrappers(self.py)?.call_method1("_in_parts", arguments).map(Some)
+    }
+
+    fn keep(&self) -> Option<&'static str> {
+        match self.definition.options.keep {
+            Keep::Default => None,
+            Keep::Always => Some("always"),
+            Keep::Strict => Some("strict"),
+            Keep::Never => Some("never"),
+        }
+    }
+
+    /// The result, in an object like the one that the lead was in.
+    ///
+    /// # Errors
+    ///
+    /// What the function raises that the class was registered with; what cannot be kept, where that is an error.
+    #[inline]
+    pub fn rewrapped(&self, result: Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        match self.wrapper() {
+            None => Ok(result),
+            Some(object) => {
+                let arguments = (object, result, &self.definition.name, self.keep());
+                wrappers(self.py)?.call_method1("_rewrapped", arguments)
+            }
+        }
+    }
+
+    /// Says that the steps of a coroutine or a generator give arrays alone.
+    #[inline]
+    pub fn expect_no_wrapper(&self) -> PyResult<()> {
+        if self.definition.kind == FunctionKind::Plain {
+            return Ok(());
+        }
+        if let Some(object) = self.wrapper() {
+            let why = "a coroutine or a generator gives arrays alone";
+            let arguments = (object, why, &self.definition.name, self.keep());
+            wrappers(self.py)?.call_method1("_dropped", arguments)?;
+        }
+        Ok(())
+    }
+
+    /// The object that the lead is in, in words.
+    #[cold]
+    pub fn wrapper_in_words(&self) -> Option<String> {
+        let name = wrappers(self.py).ok()?.call_method1("_name", (self.wrapper()?,)).ok()?;
+        Some(format!("the lead is in {name}"))
+    }
+}

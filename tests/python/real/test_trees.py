@@ -1,0 +1,268 @@
+"""Trees of arrays: containers, and the nodes that libraries register."""
+
+import collections
+import dataclasses
+import pickle
+import types
+
+import arraybridge as ab
+import bridges
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+torch = pytest.importorskip("torch")
+attrs = pytest.importorskip("attrs")
+
+ONES = np.ones((2, 3), "float32")
+Point = collections.namedtuple("Point", "x y")
+
+
+@dataclasses.dataclass(frozen=True)
+class Frozen:
+    image: object
+    name: str = "a"
+
+
+@attrs.define
+class Slotted:
+    image: object
+
+
+CONTAINERS = {
+    "list": (lambda x: [1, x], lambda t: t[1]),
+    "tuple": (lambda x: (1, x), lambda t: t[1]),
+    "named tuple": (lambda x: Point(1, x), lambda t: t.y),
+    "OrderedDict": (lambda x: collections.OrderedDict(b=1, a=x), lambda t: t["a"]),
+    "defaultdict": (lambda x: collections.defaultdict(list, b=1, a=x), lambda t: t["a"]),
+    "UserDict": (lambda x: collections.UserDict(b=1, a=x), lambda t: t["a"]),
+    "mappingproxy": (lambda x: types.MappingProxyType({"b": 1, "a": x}), lambda t: t["a"]),
+    "dataclass": (Frozen, lambda t: t.image),
+    "attrs": (Slotted, lambda t: t.image),
+    "nested": (lambda x: {"a": [(Point(None, x),)]}, lambda t: t["a"][0][0].y),
+}
+
+
+@pytest.mark.parametrize(("make", "get"), CONTAINERS.values(), ids=CONTAINERS)
+@pytest.mark.parametrize("name", ("torch", "jax", "tensorflow"))
+def test_classes_and_order_stay(make, get, name):
+    bridges.need(name)
+    tree = make(ONES)
+    new = ab.convert_tree(tree, name)
+    assert type(new) is type(tree) and get(tree) is ONES
+    assert bridges.difference(name, get(new), ONES) is None
+    if hasattr(tree, "keys"):
+        assert list(new) == list(tree)
+
+
+def test_a_state_dict_keeps_its_metadata():
+    bridges.need("jax")
+    model = torch.nn.Sequential(torch.nn.Linear(3, 2), torch.nn.Linear(2, 2))
+    state = model.state_dict()
+    new = ab.convert_tree(state, "jax")
+    assert type(new) is collections.OrderedDict and list(new) == list(state)
+    assert new._metadata == state._metadata
+    back = ab.convert_tree(new, "torch")
+    assert all(back[key].equal(value) for key, value in state.items())
+
+
+def test_leaves_that_are_no_arrays_stay():
+    leaves = [None, 1, 0.5, "text", b"bytes", object(), np.float32(1), np.int8, len, {1, 2}]
+    new = ab.convert_tree([*leaves, ONES], "torch")
+    assert all(a is b for a, b in zip(new, leaves, strict=False))
+    assert isinstance(new[-1], torch.Tensor)
+
+
+def test_what_changes_nothing_is_the_tree_itself():
+    tree = {"a": [ONES, 1], "b": ()}
+    assert ab.convert_tree(tree, "numpy") is tree
+    assert ab.convert_tree(5, "torch") == 5
+    changed = ab.convert_tree({"a": tree, "b": [torch.ones(2)]}, "numpy")
+    assert changed["a"] is tree
+
+
+def test_the_same_array_twice_stays_the_same_array():
+    new = ab.convert_tree({"a": ONES[:, ::-1].copy(), "b": (ONES, ONES)}, "torch", copy=True)
+    assert new["b"][0] is new["b"][1] and new["a"] is not new["b"][0]
+
+
+def test_nodes_that_jax_knows():
+    bridges.need("jax")
+    import jax
+
+    @jax.tree_util.register_pytree_node_class
+    class Pair:
+        def __init__(self, first, second):
+            self.first, self.second = first, second
+
+        def tree_flatten(self):
+            return (self.first, self.second), "kept"
+
+        @classmethod
+        def tree_unflatten(cls, aux, children):
+            assert aux == "kept"
+            return cls(*children)
+
+    new = ab.convert_tree([Pair(ONES, None)], "torch")[0]
+    assert type(new) is Pair and new.second is None and isinstance(new.first, torch.Tensor)
+    plan = ab.explain_tree([Pair(ONES, None)], "torch")
+    assert list(plan.leaves) == ["[0][<flat index 0>]"]
+
+
+def test_a_registered_dataclass_says_which_fields_are_nodes():
+    bridges.need("jax")
+    import jax
+
+    @jax.tree_util.register_dataclass
+    @dataclasses.dataclass
+    class Model:
+        weight: object
+        table: object = dataclasses.field(metadata={"static": True}, default=None)
+
+    static = np.arange(3)
+    new = ab.convert_tree(Model(ONES, static), "torch")
+    assert isinstance(new.weight, torch.Tensor) and new.table is static
+
+
+def test_nodes_that_torch_and_optree_know():
+    import torch.utils._pytree as pytree
+
+    optree = pytest.importorskip("optree")
+
+    class Box:
+        def __init__(self, value):
+            self.value = value
+
+    class Case(Box):
+        pass
+
+    pytree.register_pytree_node(Box, lambda b: ([b.value], None), lambda items, _: Box(*items))
+    optree.register_pytree_node(
+        Case,
+        lambda c: ((c.value,), None),
+        lambda _, items: Case(*items),
+        namespace="test",
+    )
+    try:
+        case = ab.convert_tree(Case([ONES]), "torch", namespace="test")
+        assert type(case) is Case and isinstance(case.value[0], torch.Tensor)
+        kept = Case(ONES)
+        assert ab.convert_tree(kept, "torch") is kept
+        plan = ab.explain_tree([Case(ONES)], "torch", namespace="test")
+        assert list(plan.leaves) == ["[0][<flat index 0>]"]
+        new = ab.convert_tree({"box": Box(ONES)}, "torch")
+        assert type(new["box"]) is Box and isinstance(new["box"].value, torch.Tensor)
+    finally:
+        optree.unregister_pytree_node(Case, namespace="test")
+
+
+def test_is_leaf_ends_a_branch():
+    seen = []
+
+    def is_leaf(node):
+        seen.append(node)
+        return isinstance(node, dict) and "frozen" in node
+
+    frozen = {"frozen": True, "x": ONES}
+    new = ab.convert_tree([frozen, {"x": ONES}], "torch", is_leaf=is_leaf)
+    assert new[0] is frozen and isinstance(new[1]["x"], torch.Tensor)
+    assert frozen in seen
+
+
+def test_an_error_names_the_leaf():
+    bad = np.array(["text"])
+    for function in (ab.convert_tree, ab.explain_tree):
+        with pytest.raises(ab.MemoryConversionError) as caught:
+            function({"a": [ONES, {"b": Point(bad, 1)}]}, "torch")
+        place = f"{function.__name__}(): leaf tree['a'][1]['b'][0]"
+        assert caught.value.place == place and str(caught.value).startswith(place)
+        assert pickle.loads(pickle.dumps(caught.value)).place == place
+
+
+def test_containers_in_themselves_end_and_deep_ones_are_an_error():
+    loop = [ONES]
+    loop.append(loop)
+    assert isinstance(ab.convert_tree(loop, "torch")[0], torch.Tensor)
+    deep = ONES
+    for _ in range(64):
+        deep = [deep]
+    ab.convert_tree(deep, "torch")
+    with pytest.raises(TypeError, match="more than 64 levels"):
+        ab.convert_tree([deep], "torch")
+
+
+def test_a_trace_has_one_record_of_a_tree():
+    bridges.need("jax")
+    tree = {"a": ONES, "b": [np.zeros(5, "int32"), "text"], "c": torch.ones(2)}
+    with ab.trace() as records:
+        ab.convert_tree(tree, "torch", copy=True)
+        ab.convert(ONES, "torch")
+        ab.convert_tree(["no array"], "torch")
+    record, single = records
+    assert (record.source, record.target) == ("numpy, torch", "torch")
+    assert (record.route, record.nbytes, record.dtype) == ("copy", 24 + 20 + 8, "float32, int32")
+    assert record.how == "a tree of 3 arrays, 52 bytes copy"
+    assert record.ns > 0 and record.line is not None and record.file == __file__
+    assert single.how != record.how
+    plan = ab.explain_tree(tree, "torch", copy=True)
+    assert plan.nbytes == plan.copied == record.nbytes
+
+
+def test_observers_get_one_record_too_and_errors_leave_the_trace_as_it_was():
+    seen = []
+    with ab.observe(seen.append):
+        ab.convert_tree([ONES, ONES.copy()], "torch")
+        with pytest.raises(ab.MemoryConversionError):
+            ab.convert_tree([ONES, np.array(["text"])], "torch")
+        ab.convert(ONES, "torch")
+    assert [record.nbytes for record in seen] == [48, 24]
+
+
+def test_explain_tree_says_what_would_be_copied_by_leaf_and_in_total():
+    tree = {"shared": ONES, "copied": [ONES[:, ::-1]], "none": None}
+    plan = ab.explain_tree(tree, "torch")
+    assert {place: record.route for place, record in plan.leaves.items()} == {
+        "['shared']": "share",
+        "['copied'][0]": "copy",
+    }
+    assert (plan.nbytes, plan.copied) == (48, 24)
+    text = str(plan)
+    assert "2 arrays" in text and "24 B copied" in text and "['copied'][0]" in text
+    assert plan.leaves["['copied'][0]"].why in text.replace("\n" + " " * 16, " ")
+
+
+TREES = st.recursive(
+    st.one_of(
+        st.none(),
+        st.text(max_size=3),
+        st.integers(),
+        st.integers(0, 4).map(lambda n: np.arange(n, dtype="float32")),
+    ),
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=3),
+        st.lists(inner, max_size=3).map(tuple),
+        st.dictionaries(st.text(max_size=2), inner, max_size=3),
+        st.tuples(inner, inner).map(lambda pair: Point(*pair)),
+    ),
+    max_leaves=12,
+)
+
+
+def same(left, right):
+    if isinstance(left, np.ndarray):
+        return isinstance(right, np.ndarray) and np.array_equal(left, right)
+    if type(left) is not type(right):
+        return False
+    if isinstance(left, dict):
+        return list(left) == list(right) and all(same(left[k], right[k]) for k in left)
+    if isinstance(left, (list, tuple)):
+        return len(left) == len(right) and all(map(same, left, right))
+    return left == right
+
+
+@settings(deadline=None)
+@given(TREES)
+def test_there_and_back_is_the_same_tree(tree):
+    there = ab.convert_tree(tree, "torch", copy=True)
+    assert same(ab.convert_tree(there, "numpy"), tree)

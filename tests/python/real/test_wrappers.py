@@ -1,0 +1,520 @@
+"""Objects with an array inside: it is converted, and the result is in an object like the first."""
+
+import pickle
+import subprocess
+import sys
+import threading
+import warnings
+
+import arraybridge as ab
+import bridges
+import numpy as np
+import pytest
+
+xarray = pytest.importorskip("xarray")
+pd = pytest.importorskip("pandas")
+pl = pytest.importorskip("polars")
+sitk = pytest.importorskip("SimpleITK")
+dask = pytest.importorskip("dask.array")
+u = pytest.importorskip("astropy.units")
+unyt = pytest.importorskip("unyt")
+torch = pytest.importorskip("torch")
+
+pytestmark = pytest.mark.filterwarnings("error::arraybridge.MetadataDroppedWarning")
+
+IMAGE = np.arange(12, dtype="float32").reshape(3, 4)
+DROPPED = ab.MetadataDroppedWarning
+
+
+def labelled(data=IMAGE):
+    coords = {"y": [0.5, 1.5, 2.5], "x": list("abcd"), "exposure": 7, "row": ("y", [1, 2, 3])}
+    attrs = {"source": "camera"}
+    return xarray.DataArray(data, coords=coords, dims=("y", "x"), name="image", attrs=attrs)
+
+
+@ab.torch(output_type="input")
+def double(image):
+    assert isinstance(image, torch.Tensor)
+    return image * 2
+
+
+def test_a_data_array_keeps_dims_coords_attrs_and_name():
+    result = double(labelled())
+    assert xarray.DataArray(IMAGE * 2).equals(xarray.DataArray(result.data))
+    expected = labelled(IMAGE * 2)
+    assert result.identical(expected) and type(result.data) is np.ndarray
+    assert double(image=labelled()).identical(expected)
+
+
+@pytest.mark.parametrize("name", ("jax", "numpy"))
+def test_the_array_inside_is_of_any_framework_and_stays_so(name):
+    bridges.need(name)
+    inside = bridges.make(name, IMAGE)
+    with ab.trace() as records:
+        result = double(labelled(inside))
+    assert type(result.data) is type(inside)
+    assert {record.source for record in records} == {name, "torch"}
+    assert np.array_equal(np.asarray(result.data), IMAGE * 2)
+    assert ab.explain(labelled(inside), "torch").source == name
+
+
+def test_axes_that_are_gone_or_new_or_longer_keep_the_rest():
+    def of(function, data=None):
+        return ab.torch(output_type="input")(function)(labelled() if data is None else data)
+
+    gone = of(lambda x: x.amax(0))
+    assert gone.dims == ("x",) and list(gone.coords) == ["x", "exposure"]
+    assert gone.name == "image" and gone.attrs == labelled().attrs
+    new = of(lambda x: x[..., None].repeat(1, 1, 5))
+    assert (
+        new.dims == ("y", "x", "dim_2") and new.drop_vars("none", errors="ignore").sizes["y"] == 3
+    )
+    assert list(new.y.values) == [0.5, 1.5, 2.5]
+    longer = of(lambda x: x.repeat(2, 1))
+    assert longer.dims == ("y", "x") and set(longer.coords) == {"x", "exposure"}
+    total = of(lambda x: x.sum())
+    assert total.dims == () and float(total) == IMAGE.sum()
+
+
+def test_axes_that_the_lengths_do_not_tell_are_not_guessed():
+    turned = ab.torch(output_type="input")(lambda x: x.T)
+    with pytest.warns(DROPPED, match=r"<lambda>\(\): .* no xarray.DataArray: the axes of shape"):
+        result = turned(labelled())
+    assert type(result) is np.ndarray and result.shape == (4, 3)
+    cube = xarray.DataArray(np.ones((3, 3, 3), "float32"))
+    with pytest.warns(DROPPED, match="cannot be found"):
+        ab.torch(output_type="input")(lambda x: x.amax(0))(cube)
+    strict = ab.torch(output_type="input", keep="strict")(lambda x: x.T)
+    with pytest.raises(ab.UnsupportedArrayError, match="cannot be found"):
+        strict(labelled())
+    never = ab.torch(output_type="input", keep=False)(lambda x: x.T)
+    assert type(never(labelled())) is np.ndarray
+    never = ab.torch(output_type="input", keep=False)(lambda x: x)
+    assert type(never(labelled())) is np.ndarray
+
+
+def test_a_warning_is_given_at_the_call_and_once():
+    flat = ab.torch(output_type="input")(lambda x: (x.T, x.T, 5))
+    with pytest.warns(DROPPED) as caught:
+        first, second, number = flat(labelled())
+    assert len(caught) == 1 and caught[0].filename == __file__
+    assert type(first) is type(second) is np.ndarray and number == 5
+
+
+def test_each_array_of_a_tuple_is_in_an_object():
+    two = ab.torch(output_type="input")(lambda x: (x, {"n": 1}, x.amax(0)))
+    first, others, second = two(labelled())
+    assert first.identical(labelled()) and others == {"n": 1} and second.dims == ("x",)
+
+
+def test_a_variable_and_a_data_set():
+    variable = xarray.Variable(("y", "x"), IMAGE, {"a": 1})
+    assert double(variable).identical(xarray.Variable(("y", "x"), IMAGE * 2, {"a": 1}))
+    index = xarray.Dataset(coords={"x": [1.0, 2.0]}).coords["x"].variable
+    assert double(index).dims == ("x",) and double(index).values.tolist() == [2, 4]
+    data = xarray.Dataset(
+        {"image": labelled(), "line": ("x", IMAGE[0])}, attrs={"b": 2}, coords={"z": [1, 2]}
+    )
+    result = double(data)
+    assert result.identical(
+        data.map(lambda v: v * 2, keep_attrs=True).assign_attrs(b=2).assign_coords(z=[1, 2])
+    )
+    assert list(result.coords["z"]) == [1, 2]
+    swapped = ab.convert(data, "numpy", dtype="float64", keep=True)
+    assert swapped["image"].dtype == "float64" and swapped.attrs == {"b": 2}
+    with pytest.raises(ab.UnsupportedArrayError, match="Dataset"):
+        ab.convert(data, "torch")
+
+
+def test_a_multi_index_stays():
+    index = pd.MultiIndex.from_product([["a", "b"], [0, 1]], names=["k", "n"])
+    data = xarray.DataArray(
+        np.ones((4, 3)),
+        dims=("s", "t"),
+        coords=xarray.Coordinates.from_pandas_multiindex(index, "s"),
+    )
+    assert double(data).indexes["s"].equals(index)
+    assert ab.torch(output_type="input")(lambda x: x[:, 0])(data).indexes["s"].equals(index)
+
+
+def test_series_and_frames():
+    series = pd.Series([1.5, 2.5], index=["a", "b"], name="s")
+    series.attrs["k"] = 1
+    result = double(series)
+    pd.testing.assert_series_equal(result, series * 2)
+    assert result.attrs == {"k": 1}
+    frame = pd.DataFrame({"a": [1.0, 2.0], "b": [3.0, 4.0]}, index=[7, 8])
+    pd.testing.assert_frame_equal(double(frame), frame * 2)
+    line = pl.Series("s", [1.5, 2.5])
+    assert double(line).equals(line * 2) and double(line).name == "s"
+    table = pl.DataFrame({"a": [1.0, 2.0], "b": [3.0, 4.0]})
+    assert double(table).equals(table * 2)
+    total = ab.torch(output_type="input")(lambda x: x[:1])
+    for data in (series, frame, table):
+        with pytest.warns(DROPPED, match="its shape is"):
+            assert type(total(data)) is np.ndarray
+
+
+def test_an_image_keeps_its_geometry():
+    image = sitk.GetImageFromArray(IMAGE)
+    image.SetSpacing((0.5, 2.0))
+    image.SetOrigin((3, 4))
+    image.SetDirection((0, 1, 1, 0))
+    image.SetMetaData("patient", "none")
+    result = double(image)
+    assert isinstance(result, sitk.Image)
+    assert np.array_equal(sitk.GetArrayFromImage(result), IMAGE * 2)
+    assert result.GetSpacing() == (0.5, 2.0) and result.GetOrigin() == (3, 4)
+    assert result.GetDirection() == (0, 1, 1, 0) and result.GetMetaData("patient") == "none"
+    with pytest.warns(DROPPED, match="its shape"):
+        assert type(ab.torch(output_type="input")(lambda x: x[:2])(image)) is np.ndarray
+    colour = sitk.GetImageFromArray(np.ones((3, 4, 3), "float32"), isVector=True)
+    assert double(colour).GetNumberOfComponentsPerPixel() == 3
+    grey = ab.torch(output_type="input")(lambda x: x.mean(-1))(colour)
+    assert grey.GetNumberOfComponentsPerPixel() == 1 and grey.GetSize() == (4, 3)
+
+
+def test_the_array_of_an_image_keeps_the_image_alive():
+    image = sitk.GetImageFromArray(IMAGE)
+    array = ab.convert(image, "numpy")
+    del image
+    sitk.GetImageFromArray(np.full((3, 4), 9, "float32"))
+    assert np.array_equal(array, IMAGE) and not array.flags.writeable
+    image = sitk.GetImageFromArray(IMAGE)
+    array = ab.convert(image, "numpy")
+    image += 1
+    image[0, 0] = 7
+    sitk.GetImageFromArray(np.full((3, 4), 9, "float32"))
+    assert np.array_equal(array, IMAGE)
+
+
+UNITS = {
+    "astropy": (lambda x: x * u.m, lambda x: x.unit == u.m),
+    "unyt": (lambda x: unyt.unyt_array(x, "m"), lambda x: str(x.units) == "m"),
+}
+
+
+@pytest.mark.parametrize(("make", "has_unit"), UNITS.values(), ids=UNITS)
+def test_a_unit_is_kept_where_the_declaration_says_so(make, has_unit):
+    length = make(IMAGE)
+    keeps = ab.torch(output_type="input", keep=True)(lambda x: x * 2)
+    result = keeps(length)
+    assert type(result) is type(length) and has_unit(result)
+    assert result.dtype == "float32" and np.array_equal(result.value, IMAGE * 2)
+    # Nobody says that the square of a length is a length.
+    with pytest.raises(ab.UnsupportedArrayError, match="in the unit m .*keep=True"):
+        ab.torch(output_type="input")(lambda x: x * x)(length)
+    # NumPy computes with units itself.
+    area = ab.numpy(output_type="input", keep=True)(lambda x: x * x)(length)
+    assert not has_unit(area)
+
+
+@pytest.mark.parametrize("make", [make for make, _ in UNITS.values()], ids=UNITS)
+def test_a_conversion_says_that_it_drops_a_unit(make):
+    length = make(IMAGE)
+    with pytest.warns(DROPPED, match=r"convert\(\): .* unit") as caught:
+        tensor = ab.convert(length, "torch")
+    assert caught[0].filename == __file__
+    assert tensor.equal(torch.from_numpy(IMAGE))
+    assert ab.convert(length, "torch", keep=False).equal(tensor)
+    with pytest.warns(DROPPED, match="holds NumPy arrays"):
+        ab.convert(length, "torch", keep=True)
+    with pytest.raises(ab.UnsupportedArrayError, match="holds NumPy arrays"):
+        ab.convert(length, "torch", keep="strict")
+    kept = ab.convert(length, "numpy", dtype="float64", keep=True)
+    assert type(kept) is type(length) and kept.dtype == "float64"
+    record = ab.explain(length, "torch")
+    assert record.via.startswith(("astropy.units.Quantity, ", "unyt.unyt_array, "))
+    assert (record.route, record.nbytes) == ("share", 48)
+
+
+def test_convert_gives_the_array_or_swaps_it():
+    bridges.need("jax")
+    data = labelled()
+    assert ab.convert(data, "torch").equal(torch.from_numpy(IMAGE))
+    assert ab.convert(data, "torch").data_ptr() == data.data.ctypes.data
+    swapped = ab.convert(data, "jax", keep=True)
+    assert ab.detect_memory_type(swapped.data) == "jax" and swapped.equals(labelled())
+    assert ab.convert(swapped, "numpy", keep=True).identical(data)
+    with pytest.warns(DROPPED, match=r"convert\(\): .* cannot hold a torch.Tensor"):
+        assert isinstance(ab.convert(data, "torch", keep=True), torch.Tensor)
+    with pytest.raises(ab.UnsupportedArrayError, match="cannot hold a torch.Tensor"):
+        ab.convert(data, "torch", keep="strict")
+    assert ab.convert(IMAGE, "numpy", keep=True) is IMAGE
+    with pytest.raises(TypeError, match="keep must be"):
+        ab.convert(IMAGE, "numpy", keep="always")
+    with pytest.raises(TypeError, match="keep must be"):
+        ab.torch(keep="always")
+
+
+def test_records_name_the_object():
+    record = ab.explain(labelled(), "torch")
+    assert record.via.startswith("xarray.DataArray, ")
+    series = pd.Series([1.5])
+    assert ab.explain(series, "torch").via.startswith("pandas.Series, ")
+    collected = ab.trace()
+    with collected as records:
+        ab.convert(labelled(), "torch")
+        ab.convert(IMAGE, "torch")
+        double(labelled())
+    assert records[0].via == record.via and "xarray" not in records[1].via
+    assert collected.spans[0].via == "the lead is in xarray.DataArray"
+    image = sitk.GetImageFromArray(IMAGE)
+    assert ab.explain(image, "torch").via.startswith("SimpleITK.Image, ")
+
+
+def test_other_arguments_are_taken_for_their_arrays():
+    add = ab.torch(output_type="input")(lambda x, y, *, z: x + y + z)
+    result = add(labelled(), labelled(), z=pd.DataFrame(IMAGE))
+    assert result.identical(labelled(IMAGE * 3))
+    assert type(add(IMAGE, labelled(), z=labelled())) is np.ndarray
+
+
+def test_slices_and_methods_keep_it():
+    stack = xarray.DataArray(np.stack([IMAGE, IMAGE + 1]), dims=("z", "y", "x"), attrs={"a": 1})
+    assert double(stack, slice_by_slice=True).identical(stack.copy(data=stack.data * 2))
+
+    class Filter:
+        @ab.torch(output_type="input")
+        def __call__(self, image):
+            return image + 1
+
+    assert Filter()(labelled()).identical(labelled(IMAGE + 1))
+    cut = ab.torch(output_type="input", tiles=(2, 2))(lambda x: x * 2)
+    assert cut(labelled()).identical(labelled(IMAGE * 2))
+
+
+def test_generators_and_coroutines_say_that_they_give_arrays():
+    @ab.torch(output_type="input")
+    def steps(image):
+        yield image
+
+    with pytest.warns(DROPPED, match="a generator gives arrays alone"):
+        assert type(next(steps(labelled()))) is np.ndarray
+
+
+# Arrays that are computed later ---------------------------------------------------------------
+
+
+def lazy(data=IMAGE, chunks=(2, 2)):
+    return dask.from_array(data, chunks=chunks)
+
+
+def test_a_dask_array_stays_lazy_where_the_function_may_be_called_for_each_block():
+    calls = []
+
+    @ab.torch(output_type="input", keep=True, dtype_conversion="preserve")
+    def plus(image):
+        calls.append(image.shape)
+        return image + 1
+
+    result = plus(lazy())
+    assert isinstance(result, dask.Array) and not calls and result.dtype == "float32"
+    assert result.chunks == lazy().chunks
+    assert np.array_equal(result.compute(scheduler="synchronous"), IMAGE + 1) and len(calls) == 4
+    # The labels of a lazy data array are kept, too.
+    labels = plus(labelled(lazy()))
+    assert labels.chunks is not None and labels.compute().identical(labelled(IMAGE + 1))
+    both = xarray.Dataset({"a": labelled(lazy()), "b": labelled()})
+    assert plus(both)["a"].chunks is not None and plus(both)["b"].chunks is None
+
+
+def test_a_function_of_the_whole_image_is_not_called_for_blocks():
+    norm = ab.torch(output_type="input")(lambda x: x / x.max())
+    with pytest.raises(
+        ab.UnsupportedArrayError, match=r"pass .compute\(\), or declare tiles=.*keep"
+    ):
+        norm(lazy())
+    with pytest.raises(ab.UnsupportedArrayError, match="computation that has not run"):
+        ab.convert(lazy(), "torch")
+    one = norm(lazy(chunks=(3, 4)))
+    assert np.array_equal(one.compute(), IMAGE / IMAGE.max())
+
+
+def test_tiles_with_a_halo_see_beyond_their_block():
+    def smooth(image):
+        return torch.nn.functional.avg_pool2d(image[None, None], 3, 1, 1, False, False)[0, 0]
+
+    big = np.random.default_rng(0).random((40, 30), "float32")
+    tiled = ab.torch(output_type="input", tiles=(8, 8), halo=1)(smooth)
+    result = tiled(lazy(big, (16, 10)))
+    assert isinstance(result, dask.Array) and result.dtype == "float32"
+    np.testing.assert_allclose(result.compute(), tiled(big), rtol=1e-6)
+    blocks = ab.torch(output_type="input", keep=True)(smooth)(lazy(big, (16, 10)))
+    assert not np.allclose(blocks.compute(), tiled(big))
+
+
+def test_slices_are_whole_in_a_block():
+    stack = np.arange(24, dtype="float32").reshape(2, 3, 4)
+    norm = ab.torch(output_type="input")(lambda x: x / x.max())
+    result = norm(lazy(stack, (1, 2, 2)), slice_by_slice=True)
+    assert isinstance(result, dask.Array)
+    assert np.array_equal(result.compute(), norm(stack, slice_by_slice=True))
+
+
+def test_dtypes_of_blocks_are_those_of_the_declaration():
+    of = ab.torch(output_type="input", keep=True, dtype_conversion="uint8")(lambda x: x)
+    assert of(lazy()).dtype == "uint8" and of(lazy()).compute().dtype == "uint8"
+    mask = ab.torch(output_type="input", keep=True)(lambda x: x > 5)
+    assert mask(lazy()).dtype == bool and mask(lazy()).compute().dtype == bool
+    short = ab.torch(output_type="input", keep=True)(lambda x: x[:1])
+    with pytest.raises(ab.UnsupportedArrayError, match="the result of a block has the shape"):
+        short(lazy()).compute()
+
+
+def test_other_dask_arrays_come_block_by_block():
+    add = ab.torch(output_type="input", keep=True)(lambda x, y, *, z: x + y * z)
+    result = add(lazy(), lazy(chunks=(3, 1)), z=2)
+    assert np.array_equal(result.compute(), IMAGE * 3)
+    with pytest.raises(ab.UnsupportedArrayError, match="has the shape of the first"):
+        add(lazy(), lazy(IMAGE[:2]), z=2)
+
+
+def test_calls_of_blocks_are_pickled():
+    import cloudpickle
+
+    plus = ab.torch(output_type="input", keep=True)(lambda x, n: x + n)
+    result = cloudpickle.loads(cloudpickle.dumps(plus(lazy(), n=1)))
+    assert np.array_equal(result.compute(scheduler="threads"), IMAGE + 1)
+
+
+def test_blocks_that_dask_cannot_join_are_refused():
+    bridges.need("jax")
+    same = ab.convert(lazy(), "numpy", dtype="float64", keep=True)
+    assert isinstance(same, dask.Array) and same.dtype == "float64"
+    assert np.array_equal(same.compute(), IMAGE)
+    with pytest.raises(ab.UnsupportedArrayError, match="dask joins blocks of jax"):
+        ab.convert(lazy(), "jax", keep=True)
+
+
+# Classes of others ----------------------------------------------------------------------------
+
+
+class Scan:
+    def __init__(self, pixels, name="scan"):
+        self.pixels, self.name = pixels, name
+
+
+def rescanned(scan, array):
+    if array.ndim != 2:
+        raise ValueError(f"a scan has two axes, and the array {array.ndim}")
+    return Scan(array, scan.name)
+
+
+@pytest.fixture
+def registered():
+    from arraybridge import wrappers
+
+    before = wrappers._registered
+    yield
+    wrappers._registered = before
+    wrappers._found.clear()
+    wrappers._core._forget_classes()
+
+
+def test_a_class_can_be_registered_after_its_first_use(registered):
+    scan = Scan(IMAGE, "one")
+    with pytest.raises(ab.UnsupportedArrayError):
+        ab.convert(scan, "torch")
+    assert ab.torch(lambda x, scan: scan)(IMAGE, scan) is scan
+    ab.register_wrapper(Scan, lambda scan: scan.pixels, rescanned)
+    assert ab.convert(scan, "torch").equal(torch.from_numpy(IMAGE))
+    result = double(scan)
+    assert result.name == "one" and np.array_equal(result.pixels, IMAGE * 2)
+    with pytest.warns(DROPPED, match="a scan has two axes, and the array 1"):
+        ab.torch(output_type="input")(lambda x: x[0])(scan)
+
+    class Sub(Scan):
+        pass
+
+    assert type(double(Sub(IMAGE))) is Scan
+    assert isinstance(ab.convert(scan, "torch", keep=True).pixels, torch.Tensor)
+    assert ab.stack_slices([scan, scan], "numpy").shape == (2, 3, 4)
+    assert np.array_equal(np.from_dlpack(ab.Tensor(scan)), IMAGE)
+    assert ab.convert_tree({"a": scan}, "torch", keep=True)["a"].name == "one"
+
+
+def test_a_class_is_registered_by_its_name_and_imports_nothing(registered):
+    ab.register_wrapper("some_absent.module.Scan", lambda scan: scan.pixels, rescanned)
+    assert "some_absent" not in sys.modules
+    ab.register_wrapper(f"{__name__}.Scan", lambda scan: scan.pixels, rescanned)
+    assert double(Scan(IMAGE)).pixels[1, 1] == 10
+
+
+def test_ours_are_replaced_by_others(registered):
+    ab.register_wrapper("xarray.DataArray", lambda a: a.data, lambda a, array: ("mine", array))
+    assert double(labelled())[0] == "mine"
+    code = """
+import numpy, arraybridge as ab
+ab.register_wrapper("xarray.DataArray", lambda a: a.data, lambda a, array: "mine")
+import xarray
+assert ab.convert(xarray.DataArray(numpy.ones(3)), "numpy", dtype="int8", keep=True) == "mine"
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_a_class_that_is_not_registered_is_said_where_it_is_to_be_kept():
+    memory = memoryview(IMAGE)
+    with pytest.warns(DROPPED, match="no memoryview: its class is not registered"):
+        ab.convert(memory, "numpy", keep=True)
+    with pytest.raises(ab.UnsupportedArrayError, match="not registered"):
+        ab.convert(memory, "numpy", keep="strict")
+
+
+def test_other_errors_of_the_functions_are_not_hidden(registered):
+    ab.register_wrapper(Scan, lambda scan: 1 / 0, rescanned)
+    with pytest.raises(ZeroDivisionError):
+        ab.convert(Scan(IMAGE), "torch")
+    with pytest.raises(ZeroDivisionError):
+        double(Scan(IMAGE))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        ((5, None, rescanned), "cls must be a class"),
+        (("Scan", None, rescanned), "name the module too"),
+        ((Scan, None, None), "rewrap must be a function"),
+        ((Scan, 5, rescanned), "unwrap must be a function"),
+    ],
+)
+def test_arguments_of_a_registration(arguments, text):
+    with pytest.raises(TypeError, match=text):
+        ab.register_wrapper(*arguments)
+
+
+def test_nothing_is_imported():
+    code = """
+import sys, numpy, arraybridge as ab
+class Like:
+    def __array__(self, dtype=None, copy=None): return numpy.ones(3)
+ab.convert(Like(), "numpy")
+ab.convert_tree({"a": numpy.ones(3), "b": object()}, "numpy")
+names = {"xarray", "pandas", "polars", "astropy", "unyt", "SimpleITK", "itk", "dask", "optree"}
+assert not names & set(sys.modules), names & set(sys.modules)
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_threads_do_not_see_each_others_objects():
+    wrong = []
+
+    def run():
+        for _ in range(50):
+            if "xarray" in ab.explain(IMAGE, "torch").via:
+                wrong.append(1)
+
+    with warnings.catch_warnings():
+        threads = [threading.Thread(target=run) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        for _ in range(50):
+            assert "xarray" in ab.explain(labelled(), "torch").via
+        for thread in threads:
+            thread.join()
+    assert not wrong
+
+
+def test_a_declaration_with_keep_is_pickled():
+    copied = pickle.loads(pickle.dumps(double))
+    assert copied(labelled()).identical(labelled(IMAGE * 2))

@@ -104,16 +104,18 @@ fn unstack_slices<'py>(
     Ok(parts)
 }
 
-/// Call a function with each 2-D slice of a 3-D array, and stack the results.
+/// Call a function with each 2-D slice of an array, and stack the results.
 ///
-/// `image` has shape (n, height, width). `func` is called n times, as `func(slice, *args,
-/// **kwargs)`. The arrays that it returns must have equal shapes. They are stacked into an array of
+/// `image` has shape (n, height, width), or more axes before the last two. `func` is called once for
+/// each position along these leading axes, as `func(slice, *args, **kwargs)`. The arrays that it
+/// returns must have equal shapes. They are stacked along the leading axes into an array of
 /// the image's framework, on accelerator `gpu_id` or on `device` if given, otherwise where the
 /// image is. If `func` returns tuples, their first elements are stacked, and each of the other
-/// elements becomes a list of length n. Results that are not arrays become a list.
+/// elements becomes a list of length n, nested for several leading axes. Results that are not arrays
+/// become a list.
 ///
-/// Raises `ValueError` if the image is not 3-D or has no slices, or if results differ in shape or
-/// number. Otherwise raises what `func` or `convert` raises.
+/// Raises `ValueError` if the image has fewer than three axes or no slices, or if results differ in
+/// shape or number. Otherwise raises what `func` or `convert` raises.
 ///
 /// >>> import numpy, arraybridge
 /// >>> image = numpy.arange(12).reshape(2, 2, 3)
@@ -139,16 +141,17 @@ fn process_slices<'py>(
     let target = Some((framework, placement(gpu_id, device, framework)?));
     let name = func.getattr("__name__").map_or_else(|_| "slices".into(), |name| name.to_string());
     let merge = slices::Merge { name: &name, target, ..slices::Merge::default() };
-    let mut call = |_, slice| {
+    let mut call = |_: &[usize], slice| {
         let args = PyTuple::new(py, [slice].iter().chain(&more).collect::<Vec<_>>())?;
         Ok(func.call(args, kwargs)?)
     };
+    let stack = slices::Leading::new(image, slices::leading_axes(image)?)?;
     // What the function makes belongs where the slices are.
     let loaded = device::load(py, framework)?;
     match loaded.device_of(image)? {
-        Device::Host => slices::process(image, &merge, &mut call),
+        Device::Host => slices::process(&stack, &merge, &mut call),
         there => {
-            let process = |_: Option<&_>| Ok(slices::process(image, &merge, &mut call)?);
+            let process = |_: Option<&_>| Ok(slices::process(&stack, &merge, &mut call)?);
             Ok(loaded.within(there, process)?)
         }
     }

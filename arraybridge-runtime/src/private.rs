@@ -79,14 +79,16 @@ pub mod package {
     /// The dtype policy.
     pub mod policy {
         pub use crate::host::cast::Scaling;
-        pub use crate::policy::{configure, dtype_named, finish, install, narrow_named};
+        pub use crate::policy::{configure, dtype_named, finish, install, narrow_named, range_named};
     }
 
     /// Stacks and slices.
     pub mod slices {
         pub use crate::host::vectors::collect;
         pub use crate::memory::shape;
-        pub use crate::slices::{Merge, concatenate, part, process, stack, unstack};
+        pub use crate::slices::{
+            Leading, Merge, concatenate, leading_axes, part, process, stack, unstack,
+        };
     }
 
     /// What is set up when the module is imported.

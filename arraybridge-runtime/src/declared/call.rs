@@ -10,11 +10,13 @@ use super::arguments::{
 };
 use super::definition::{Definition, FunctionKind};
 use super::options::OutputType;
+use super::out::Sink;
 use super::result::{self, ResultScope};
-use super::{ladder, scope};
+use super::{ladder, lazy, scope};
 use crate::framework::device;
 use crate::framework::loaded;
 use crate::framework::spec::{Framework, Memory};
+use crate::host::cast::Scaling;
 use crate::interpreter::error::{Error, Result};
 use crate::policy::Policy;
 
@@ -32,6 +34,10 @@ pub struct Call<'a, 'py> {
     pub slots: ArgumentSlots<'py>,
     /// The policy for the dtype of the result.
     pub policy: Policy,
+    /// What the result is written to, if the caller said so.
+    pub out: Option<Bound<'py, PyAny>>,
+    /// How many first axes of the lead count slices, if the call is made slice by slice.
+    pub leading: usize,
 }
 
 /// How an attempt differs from a plain call.
@@ -76,7 +82,7 @@ impl<'a, 'py> Call<'a, 'py> {
         policy: Policy,
     ) -> Call<'a, 'py> {
         let (args, kwargs, slots) = (args.clone(), kwargs.cloned(), ArgumentSlots::new());
-        Call { py, definition, args, kwargs, slots, policy }
+        Call { py, definition, args, kwargs, slots, policy, out: None, leading: 1 }
     }
 
     /// Finds the arrays among the arguments.
@@ -87,7 +93,52 @@ impl<'a, 'py> Call<'a, 'py> {
     // The call stays where it is: a second one in each frame would shorten recursions.
     #[inline]
     pub fn find_arrays(&mut self) -> Result<()> {
-        arguments::find(&mut self.slots, self.definition, &self.args, self.kwargs.as_ref())
+        let kwargs = self.kwargs.as_ref();
+        arguments::find(&mut self.slots, self.definition, &self.args, kwargs, false)
+    }
+
+    /// Finds the arrays of a call that is made part by part. What is not cut is read.
+    ///
+    /// # Errors
+    ///
+    /// As [`arguments::find`]; what reading raises.
+    #[cold]
+    pub fn find_cut_arrays(&mut self) -> Result<()> {
+        let kwargs = self.kwargs.as_ref();
+        arguments::find(&mut self.slots, self.definition, &self.args, kwargs, true)?;
+        for index in 1..self.slots.len() {
+            if !self.is_sliced(&self.slots[index]) {
+                self.slots[index] = self.slots[index].loaded()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes the results of the call go to `out`, in its dtype.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Value`] and [`Error::Type`] for what cannot be written to part by part.
+    pub fn write_to(&mut self, out: Bound<'py, PyAny>) -> Result<()> {
+        let name = &self.definition.name;
+        let lead = self.slots.first().map(|slot| slot.lazy().unwrap_or(&slot.value));
+        let overlap = self.definition.options.tiles.as_ref().is_some_and(|tiles| tiles.overlap());
+        let dtype = lazy::module(self.py)?.call_method1("check_out", (&out, lead, overlap, name))?;
+        if self.policy.scaling == Scaling::Stretch {
+            return Err(Error::Value(format!(
+                "{name}(): scaling=\"stretch\" needs all results at once, and out= keeps none; use \
+                 scaling=\"unit\", or leave out away"
+            )));
+        }
+        self.policy = Policy::from_py(Some(&dtype), None, self.policy)?;
+        self.out = Some(out);
+        Ok(())
+    }
+
+    /// What results are written to, if the caller said so.
+    pub fn sink(&self) -> Option<Sink<'a, 'py>> {
+        let definition = self.definition;
+        self.out.clone().map(|out| Sink::new(out, self.policy, &definition.name))
     }
 
     /// Calls the function once, with the arrays of `slots`. Returns its result, and the arrays that it
@@ -231,8 +282,34 @@ impl<'a, 'py> Call<'a, 'py> {
         result: Bound<'py, PyAny>,
         scope: ResultScope,
     ) -> PyResult<Bound<'py, PyAny>> {
+        self.finish_as(result, scope, Ok)
+    }
+
+    /// As [`finish`](Self::finish), with a last step before the contract.
+    ///
+    /// # Errors
+    ///
+    /// As [`finish`](Self::finish), and what the step returns.
+    #[inline]
+    pub fn finish_as(
+        &self,
+        mut result: Bound<'py, PyAny>,
+        scope: ResultScope,
+        step: impl FnOnce(Bound<'py, PyAny>) -> Result<Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let sink = self.sink();
+        // Tiles and slices were written as they came.
+        let is_whole = scope == ResultScope::Call && self.definition.options.tiles.is_none();
+        if let Some(sink) = sink.as_ref().filter(|_| is_whole) {
+            result = sink.take(result, |array| sink.write_whole(array))?;
+        }
         let result = result::finish(self, result, scope)
+            .and_then(step)
             .map_err(|error| arguments::in_place(self.definition, "the result", error))?;
+        let result = match &sink {
+            Some(sink) => sink.settle(result)?,
+            None => result,
+        };
         // The policy may have cast it.
         result::compute(self.definition.options.execution, &result)?;
         let Some(contract) = &self.definition.options.contract else { return Ok(result) };

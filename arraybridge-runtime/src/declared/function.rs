@@ -155,18 +155,24 @@ impl Declared {
         let (py, definition) = (slf.py(), &slf.get().definition);
         let options = &definition.options;
         let mut policy = options.policy(py);
-        let mut slice_by_slice = options.slice_by_slice;
+        let (mut slice_by_slice, mut out) = (options.slice_by_slice, None);
         if let Some(kwargs) = kwargs {
             // The dictionary belongs to this call.
             let added = definition.parameters.take_added(kwargs, options)?;
             policy = Policy::from_py(added.dtype_conversion.as_ref(), None, policy)?;
-            slice_by_slice = added.slice_by_slice;
+            (slice_by_slice, out) = (added.slice_by_slice, added.out);
         }
         let kwargs = kwargs.filter(|kwargs| !kwargs.is_empty());
         let mut call = Call::new(py, definition, args, kwargs, policy);
-        call.find_arrays()?;
+        match options.tiles.is_some() || slice_by_slice {
+            true => call.find_cut_arrays()?,
+            false => call.find_arrays()?,
+        }
         if trace::is_tracing() {
             Declared::note_lead(&call);
+        }
+        if let Some(out) = out {
+            call.write_to(out)?;
         }
         match (definition.kind, slice_by_slice) {
             (FunctionKind::Plain, false) => {

@@ -138,6 +138,19 @@ impl<'py> Progress<'py> {
             None => Ok(()),
         }
     }
+
+    /// As [`step`](Self::step). A bar that can show text shows the bytes.
+    ///
+    /// # Errors
+    ///
+    /// What the bar raises.
+    pub fn step_bytes(&self, count: usize, done: usize, total: usize) -> PyResult<()> {
+        if let Some(bar) = &self.0 {
+            let tools = bar.py().import("arraybridge._tools.progress")?;
+            tools.call_method1("show_bytes", (bar, done, total))?;
+        }
+        self.step(count)
+    }
 }
 
 impl Drop for Progress<'_> {

@@ -12,6 +12,7 @@ mod declare;
 mod graph;
 mod ops;
 mod probe;
+mod range;
 mod rules;
 mod stack;
 
@@ -33,8 +34,9 @@ use crate::memory::cast;
 use collapse::{Destroyed, Rounding};
 
 pub use configured::configure;
-pub use declare::{DtypePolicy, dtype_named, install, narrow_named};
+pub use declare::{DtypePolicy, dtype_named, install, narrow_named, range_named};
 pub use graph::{cast_in_graph, convert_to, explain};
+pub use range::Range;
 pub use rules::Lead;
 use rules::Shape;
 pub use stack::StackPolicy;
@@ -61,6 +63,8 @@ pub struct Policy {
     pub conversion: Conversion,
     /// How floats become integers.
     pub scaling: Scaling,
+    /// The integers between which they are scaled; all that the dtype has if it is `None`.
+    pub range: Option<Range>,
     /// What becomes of arguments whose dtype the framework lacks.
     pub narrow: Narrow,
 }
@@ -150,6 +154,9 @@ impl<'py> DtypeCast<'_, 'py> {
         if !convert::dtypes(loaded, to)?.contains(to) {
             return Err(self.missing_dtype());
         }
+        if let Some(range) = self.range() {
+            range.check(to, self.function)?;
+        }
         match role {
             Role::Array => self.cast_array(array),
             Role::Value(op) => self.cast_array(&op.call(loaded, [array])?),
@@ -204,6 +211,12 @@ impl<'py> DtypeCast<'_, 'py> {
             0 => Ok(()),
             clipped => self.warn_of_clipping(clipped),
         }
+    }
+
+    /// The integers between which floats are scaled, if the policy has them.
+    fn range(&self) -> Option<Range> {
+        let DtypeCast { from, to, policy, .. } = *self;
+        policy.range.filter(|_| from.kind() == Kind::Float && to.is_integer())
     }
 
     /// Whether floats become integers although nobody asked for it.
@@ -272,7 +285,10 @@ impl<'py> DtypeCast<'_, 'py> {
     ) -> Result<Bound<'py, PyAny>> {
         let (loaded, py) = (self.loaded, self.loaded.py());
         let opened = convert::open_host(array)?;
-        let (source, lost) = cast::cast(py, &opened.source, self.to, self.policy.scaling)?;
+        let (source, lost) = match self.range() {
+            Some(range) => range.cast(py, &opened.source, self.to, self.policy.scaling)?,
+            None => cast::cast(py, &opened.source, self.to, self.policy.scaling)?,
+        };
         if self.rounds_by_default() && lost.fractions > 0 {
             let mut rounding = Rounding::of(source.view().len());
             rounding.add(py, &opened.source, source.view(), lost)?;
@@ -400,8 +416,12 @@ impl<'py> DtypeCast<'_, 'py> {
             }
             (false, false) => (format!("{were} clipped"), ""),
         };
+        let bounds = match self.range() {
+            Some(Range { low, high }) => format!("the range from {low} to {high} of {to}"),
+            None => to.to_string(),
+        };
         let text = format!(
-            "{}: {clipped} {values} of its {from} result did not fit {to} and {became}. Use \
+            "{}: {clipped} {values} of its {from} result did not fit {bounds} and {became}. Use \
              dtype_conversion=\"native\" to keep the result as it is{way}",
             function
         );

@@ -1,11 +1,12 @@
 //! Slices of stacks and tiles of images: taken apart, processed one by one, and put together again.
 //!
-//! A stack is a 3-D array of 2-D slices along its first axis. Stacking copies each slice once ([`join`]):
+//! A stack has slices along its leading axes. Stacking copies each slice once ([`join`]):
 //! either one operation of the framework does it, or one host buffer is filled and handed over. The
 //! results of a function fill the buffer as they come: those of slices in [`column`], those of tiles, which
 //! [`grid`] lays out, in [`mosaic`].
 
 mod along;
+mod axes;
 mod check;
 mod column;
 mod fill;
@@ -36,9 +37,10 @@ use crate::memory::shape;
 use crate::memory::view::Dims;
 use crate::policy::StackPolicy;
 use along::Along;
+pub use axes::{permuted, reshaped};
 use check::{check_shapes, slice_count};
 use column::{Column, Images};
-pub use grid::{Grid, Span, Tile, Tiling};
+pub use grid::{Grid, Span, Tile, Tiling, index_of};
 pub use grow::Growing;
 use join::{Parts, join, stack_alike};
 pub use mosaic::Mosaic;
@@ -109,40 +111,150 @@ pub fn stack<'py>(
     join(parts, target, placement, Along::NewAxis)
 }
 
-/// Calls a function with every 2-D slice of a 3-D array, and merges the results.
+/// Takes a slice, and its index along each leading axis.
+pub type Visit<'a, 'py> = dyn FnMut(&[usize], Bound<'py, PyAny>) -> Result<()> + 'a;
+
+/// The slices of a stack: one for each position along its leading axes.
+pub trait Stack<'py> {
+    /// Whose interpreter it is.
+    fn py(&self) -> Python<'py>;
+
+    /// The lengths of the leading axes.
+    fn lengths(&self) -> &[usize];
+
+    /// The shape of a slice; `None` if a trace does not know it.
+    fn slice_shape(&self) -> Option<Dims<usize>>;
+
+    /// Visits all slices in C order.
+    ///
+    /// # Errors
+    ///
+    /// What reading a slice raises, and what the visit returns.
+    fn each(&self, visit: &mut Visit<'_, 'py>) -> Result<()>;
+}
+
+/// An array whose first axes count slices.
+pub struct Leading<'a, 'py> {
+    array: &'a Bound<'py, PyAny>,
+    lengths: Dims<usize>,
+}
+
+impl<'a, 'py> Leading<'a, 'py> {
+    /// The slices along so many leading axes.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Value`] when the array has no such axes, or a trace does not know their lengths.
+    pub fn new(array: &'a Bound<'py, PyAny>, leading: usize) -> Result<Leading<'a, 'py>> {
+        let length = |axis| {
+            shape::length_along(array, axis).ok_or_else(|| {
+                Error::Value("the number of slices is unknown; give the trace a static shape".into())
+            })
+        };
+        Ok(Leading { array, lengths: (0..leading).map(length).collect::<Result<_>>()? })
+    }
+
+    fn visit(
+        array: &Bound<'py, PyAny>,
+        lengths: &[usize],
+        index: &mut Dims<usize>,
+        visit: &mut Visit<'_, 'py>,
+    ) -> Result<()> {
+        let Some((length, rest)) = lengths.split_first() else { return visit(index, array.clone()) };
+        for (position, part) in Slices::new(array.clone(), *length)?.enumerate() {
+            index.push(position);
+            match rest.is_empty() {
+                // Nobody else keeps the slice.
+                true => visit(index, part?)?,
+                false => Leading::visit(&part?, rest, index, visit)?,
+            }
+            index.pop();
+        }
+        Ok(())
+    }
+}
+
+impl<'py> Stack<'py> for Leading<'_, 'py> {
+    fn py(&self) -> Python<'py> {
+        self.array.py()
+    }
+
+    fn lengths(&self) -> &[usize] {
+        &self.lengths
+    }
+
+    fn slice_shape(&self) -> Option<Dims<usize>> {
+        shape::of(self.array).map(|shape| shape[self.lengths.len()..].into())
+    }
+
+    fn each(&self, visit: &mut Visit<'_, 'py>) -> Result<()> {
+        Leading::visit(self.array, &self.lengths, &mut Dims::new(), visit)
+    }
+}
+
+/// The number of leading axes of a stack of 2-D slices.
 ///
-/// Arrays are stacked along a new first axis, in the framework of the first result. If the function
+/// # Errors
+///
+/// [`Error::Value`] when the array has fewer than three axes.
+pub fn leading_axes(array: &Bound<'_, PyAny>) -> Result<usize> {
+    match shape::ndim(array) {
+        Some(axes) if axes > 3 => Ok(axes - 2),
+        _ => slice_count(array).map(|_| 1),
+    }
+}
+
+/// The place of a slice among all axes of its stack, as `[2, :, :]`: with the positions of the leading axes.
+pub fn place(index: &[usize], leading: &[usize], axes: usize) -> String {
+    let at = |axis| leading.iter().position(|leading| *leading == axis).map(|found| index[found]);
+    let text = |axis| at(axis).map_or_else(|| ":".to_owned(), |index| index.to_string());
+    format!("[{}]", (0..axes).map(text).collect::<Vec<_>>().join(", "))
+}
+
+/// Calls a function with every slice of a stack, and merges the results.
+///
+/// Arrays are stacked along the leading axes, in the framework of the first result. If the function
 /// returns tuples, their first elements are merged like this, and each other element becomes a list
-/// with one item per slice; a namedtuple stays one. Results that are not arrays become a list.
+/// with one item per slice; a namedtuple stays one. Results that are not arrays become a list. With
+/// several leading axes, the lists are nested.
 ///
 /// An array in host memory is copied to its place in the stack as soon as it is there, so that the results
 /// are not kept.
 ///
 /// # Errors
 ///
-/// [`Error::Value`] when the array is not 3-D or has no slices, and when the results differ in shape
+/// [`Error::Value`] when the stack has no slices, and when the results differ in shape
 /// or number; what the function raises.
 pub fn process<'py>(
-    lead: &Bound<'py, PyAny>,
+    stack: &dyn Stack<'py>,
     merge: &Merge<'_, 'py>,
-    call: &mut dyn FnMut(usize, Bound<'py, PyAny>) -> Result<Bound<'py, PyAny>>,
+    call: &mut Call<'_, 'py>,
 ) -> Result<Bound<'py, PyAny>> {
-    let (py, count) = (lead.py(), slice_count(lead)?);
+    let (py, lengths) = (stack.py(), stack.lengths());
+    let count = lengths.iter().product();
     if count == 0 {
+        let inner = stack.slice_shape().unwrap_or_default();
+        let shape = lengths.iter().chain(&inner);
         return Err(Error::Value(format!(
             "there are no slices to process; the shape of the array is {}",
-            shape::text(lead)
+            PyTuple::new(py, shape.collect::<Vec<_>>())?
         )));
     }
-    let shape = shape::of(lead).map(|shape| shape[1..].into());
     let progress = Progress::start(py, merge.name, count, "slice")?;
-    let mut results = Results { merge, count, shape, tuple: None, columns: Vec::new() };
-    for (index, slice) in Slices::new(lead.clone(), count)?.enumerate() {
-        results.add(call(index, slice?)?, index)?;
-        progress.step(1)?;
-    }
+    let shape = stack.slice_shape();
+    let mut results = Results { merge, lengths, count, shape, tuple: None, columns: Vec::new() };
+    let mut done = 0;
+    stack.each(&mut |index, slice| {
+        results.add(call(index, slice)?, done)?;
+        done += 1;
+        Ok(progress.step(1)?)
+    })?;
     results.merge(py)
 }
+
+/// What is called with a slice, and its index along each leading axis.
+pub type Call<'a, 'py> =
+    dyn FnMut(&[usize], Bound<'py, PyAny>) -> Result<Bound<'py, PyAny>> + 'a;
 
 /// How results are merged.
 #[derive(Clone, Copy, Debug, Default)]
@@ -160,6 +272,8 @@ pub struct Merge<'a, 'py> {
 /// What the calls for the slices returned.
 struct Results<'a, 'py> {
     merge: &'a Merge<'a, 'py>,
+    /// The lengths of the leading axes.
+    lengths: &'a [usize],
     /// The number of slices.
     count: usize,
     /// The shape of a slice.
@@ -206,7 +320,9 @@ impl<'a, 'py> Results<'a, 'py> {
     }
 
     fn merge(self, py: Python<'py>) -> Result<Bound<'py, PyAny>> {
-        let merged = self.columns.into_iter().map(Column::merge).collect::<Result<Vec<_>>>()?;
+        let lengths = self.lengths;
+        let merged = self.columns.into_iter().map(|column| shaped(column.merge()?, lengths));
+        let merged = merged.collect::<Result<Vec<_>>>()?;
         let Some(tuple) = self.tuple else { return Ok(merged[0].clone()) };
         let elements = PyTuple::new(py, merged)?;
         match tuples::maker(&tuple.get_type()) {
@@ -214,6 +330,19 @@ impl<'a, 'py> Results<'a, 'py> {
             None => Ok(elements.into_any()),
         }
     }
+}
+
+/// A stack or a list of all items with the leading axes that it was made for.
+fn shaped<'py>(merged: Bound<'py, PyAny>, lengths: &[usize]) -> Result<Bound<'py, PyAny>> {
+    if lengths.len() == 1 {
+        return Ok(merged);
+    }
+    if let Ok(list) = merged.cast::<PyList>() {
+        return Ok(axes::nested(list, lengths)?.into_any());
+    }
+    let items = shape::of(&merged).unwrap_or_default();
+    let shape: Dims<usize> = lengths.iter().chain(items.iter().skip(1)).copied().collect();
+    reshaped(&merged, &shape)
 }
 
 /// The elements in `start..stop` along an axis; a view if the framework has views.

@@ -87,7 +87,8 @@ pub mod package {
         pub use crate::host::vectors::collect;
         pub use crate::memory::shape;
         pub use crate::slices::{
-            Leading, Merge, concatenate, leading_axes, part, process, stack, unstack,
+            Layout, Leading, Merge, Sink, Stack, concatenate, lazy, leading_axes, part, process,
+            stack, unstack,
         };
     }
 

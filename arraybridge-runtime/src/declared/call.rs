@@ -10,15 +10,14 @@ use super::arguments::{
 };
 use super::definition::{Definition, FunctionKind};
 use super::options::OutputType;
-use super::out::Sink;
 use super::result::{self, ResultScope};
-use super::{ladder, lazy, scope};
+use super::{ladder, scope};
 use crate::framework::device;
 use crate::framework::loaded;
 use crate::framework::spec::{Framework, Memory};
-use crate::host::cast::Scaling;
 use crate::interpreter::error::{Error, Result};
-use crate::policy::Policy;
+use crate::policy::{Conversion, Policy};
+use crate::slices::Sink;
 
 /// One call of a declared function.
 pub struct Call<'a, 'py> {
@@ -34,8 +33,8 @@ pub struct Call<'a, 'py> {
     pub slots: ArgumentSlots<'py>,
     /// The policy for the dtype of the result.
     pub policy: Policy,
-    /// What the result is written to, if the caller said so.
-    pub out: Option<Bound<'py, PyAny>>,
+    /// What the first array of the result is written to, if the caller said so, and the policy for its dtype.
+    pub out: Option<(Bound<'py, PyAny>, Policy)>,
     /// How many first axes of the lead count slices, if the call is made slice by slice.
     pub leading: usize,
 }
@@ -120,25 +119,22 @@ impl<'a, 'py> Call<'a, 'py> {
     ///
     /// [`Error::Value`] and [`Error::Type`] for what cannot be written to part by part.
     pub fn write_to(&mut self, out: Bound<'py, PyAny>) -> Result<()> {
-        let name = &self.definition.name;
-        let lead = self.slots.first().map(|slot| slot.lazy().unwrap_or(&slot.value));
+        let Some(lead) = self.slots.first() else {
+            return Err(Error::Value("out= needs an array among the arguments".to_owned()));
+        };
         let overlap = self.definition.options.tiles.as_ref().is_some_and(|tiles| tiles.overlap());
-        let dtype = lazy::module(self.py)?.call_method1("check_out", (&out, lead, overlap, name))?;
-        if self.policy.scaling == Scaling::Stretch {
-            return Err(Error::Value(format!(
-                "{name}(): scaling=\"stretch\" needs all results at once, and out= keeps none; use \
-                 scaling=\"unit\", or leave out away"
-            )));
-        }
-        self.policy = Policy::from_py(Some(&dtype), None, self.policy)?;
-        self.out = Some(out);
+        let read = (lead.lazy().unwrap_or(&lead.value), overlap);
+        let sink = Sink::checked(&out, read, self.policy, &self.definition.name)?;
+        self.out = Some(sink.parts());
+        // The other arrays keep their dtypes, as without out.
+        self.policy.conversion = Conversion::NativeOutput;
         Ok(())
     }
 
     /// What results are written to, if the caller said so.
     pub fn sink(&self) -> Option<Sink<'a, 'py>> {
         let definition = self.definition;
-        self.out.clone().map(|out| Sink::new(out, self.policy, &definition.name))
+        self.out.clone().map(|(out, policy)| Sink::new(out, policy, &definition.name))
     }
 
     /// Calls the function once, with the arrays of `slots`. Returns its result, and the arrays that it

@@ -2,15 +2,13 @@
 
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyEllipsis, PyInt, PyList, PySlice, PyTuple};
+use pyo3::types::{PyDict, PyEllipsis, PyInt, PyTuple};
 use smallvec::SmallVec;
 
 use super::Declared;
 use super::arguments::{self, ArgumentKey, ArgumentSlot, ArgumentSlots};
 use super::call::Call;
-use super::lazy;
 use super::options::AxisName;
-use super::out::Sink;
 use super::result::{self, ResultScope};
 use crate::convert;
 use crate::framework::detect;
@@ -18,88 +16,8 @@ use crate::interpreter::error::{Error, Result, add_note};
 use crate::interpreter::tuples::{plain_tuple, rebuilt};
 use crate::memory::shape;
 use crate::memory::view::Dims;
-use crate::slices::{self, Leading, Merge, Stack, Visit};
-
-/// Which axes of the first array count slices, and which a slice has.
-struct Layout {
-    /// The number of axes.
-    axes: usize,
-    /// Those that count slices, in order.
-    leading: Dims<usize>,
-}
-
-impl Layout {
-    /// All axes, those that count slices first.
-    fn order(&self) -> Dims<usize> {
-        let inner = (0..self.axes).filter(|axis| !self.leading.contains(axis));
-        self.leading.iter().copied().chain(inner).collect()
-    }
-
-    /// The axes of a result with so many axes: where each of them is after the leading ones came to their places. They
-    /// stay in front of a result that has other axes than a slice.
-    fn result_order(&self, result_axes: usize) -> Option<Dims<usize>> {
-        let is_like = result_axes == self.axes;
-        let order = self.order();
-        is_like.then(|| {
-            (0..self.axes)
-                .map(|axis| order.iter().position(|from| *from == axis).unwrap_or(axis))
-                .collect()
-        })
-    }
-
-    /// The index of a slice in an array whose axes are in their own order, or whose first axes count slices.
-    fn index<'py>(
-        &self,
-        py: Python<'py>,
-        position: &[usize],
-        axes: usize,
-    ) -> Vec<Bound<'py, PyAny>> {
-        let first: Dims<usize> = (0..self.leading.len()).collect();
-        let leading = if axes == self.axes { &self.leading } else { &first };
-        let mut index: Vec<_> = (0..axes).map(|_| PySlice::full(py).into_any()).collect();
-        for (axis, at) in leading.iter().zip(position) {
-            index[*axis] = PyInt::new(py, *at).into_any();
-        }
-        index
-    }
-}
-
-/// The slices of an array that is read one by one.
-struct Read<'a, 'py> {
-    lazy: &'a Bound<'py, PyAny>,
-    layout: &'a Layout,
-    shape: Dims<usize>,
-    lengths: Dims<usize>,
-}
-
-impl<'py> Stack<'py> for Read<'_, 'py> {
-    fn py(&self) -> Python<'py> {
-        self.lazy.py()
-    }
-
-    fn lengths(&self) -> &[usize] {
-        &self.lengths
-    }
-
-    fn slice_shape(&self) -> Option<Dims<usize>> {
-        Some(self.layout.order()[self.lengths.len()..].iter().map(|axis| self.shape[*axis]).collect())
-    }
-
-    fn each(&self, visit: &mut Visit<'_, 'py>) -> Result<()> {
-        for flat in 0..self.lengths.iter().product() {
-            // A function without Python frames does not look for an interrupt.
-            self.py().check_signals()?;
-            let mut rest: usize = flat;
-            let mut position: Dims<usize> = self.lengths.clone();
-            for (at, length) in position.iter_mut().zip(&self.lengths).rev() {
-                (*at, rest) = (rest % length, rest / length);
-            }
-            let index = self.layout.index(self.py(), &position, self.layout.axes);
-            visit(&position, lazy::read(self.lazy, PyTuple::new(self.py(), index)?.as_any())?)?;
-        }
-        Ok(())
-    }
-}
+use crate::slices::lazy::{self, LazyStack};
+use crate::slices::{self, Layout, Leading, Merge, Stack};
 
 impl<'py> Call<'_, 'py> {
     /// Calls the function for each slice of the first array, and finishes the stack of the results; None if the
@@ -139,10 +57,11 @@ impl<'py> Call<'_, 'py> {
         };
         let in_memory = Leading::new(&lead.value, self.leading)?;
         let read = lead.lazy().map(|lazy| {
-            let shape = shape::of(&lead.value).unwrap_or_default();
-            let mut own = shape.clone();
-            layout.order().iter().zip(&shape).for_each(|(axis, length)| own[*axis] = *length);
-            Read { lazy, layout, shape: own, lengths: shape[..self.leading].into() }
+            // The axes of the stand-in were put in order.
+            let mut shape = shape::of(&lead.value).unwrap_or_default();
+            let ordered = shape.clone();
+            layout.order().iter().zip(ordered).for_each(|(axis, length)| shape[*axis] = length);
+            LazyStack::new(lazy, layout, shape)
         });
         let stack: &dyn Stack<'py> = match &read {
             Some(read) => read,
@@ -155,12 +74,12 @@ impl<'py> Call<'_, 'py> {
                 let result = self.called(declared, &slots, ResultScope::Slice)?;
                 let result = result::finish(self, result, ResultScope::Slice)?;
                 match &sink {
-                    Some(sink) => Ok(self.write_slice(sink, layout, stack.lengths(), position, result)?),
+                    Some(sink) => Ok(sink.write_slice(layout, stack.lengths(), position, result)?),
                     None => Ok(result),
                 }
             };
             one().map_err(|error| {
-                let place = slices::place(position, &layout.leading, layout.axes);
+                let place = layout.place(position);
                 let argument = arguments::of_argument(self.definition, &lead.key);
                 let note = format!("arraybridge: {argument}: in the slice {place}");
                 let _ = add_note(self.py, &error, &note);
@@ -168,32 +87,14 @@ impl<'py> Call<'_, 'py> {
             })
         };
         let stack = slices::process(stack, &merge, &mut call)?;
-        if sink.is_none() && is_nothing(&stack) {
+        if sink.is_none() && slices::is_nothing(&stack) {
             return Ok(self.py.None().into_bound(self.py));
         }
-        let stack = if sink.is_some() { without_nothing(stack)? } else { stack };
+        let stack = match &sink {
+            Some(sink) => sink.merged(stack)?,
+            None => stack,
+        };
         self.finish_as(stack, ResultScope::Stack, |stack| arranged(stack, layout))
-    }
-
-    /// Writes the result for a slice, and leaves None in its place.
-    fn write_slice(
-        &self,
-        sink: &Sink<'_, 'py>,
-        layout: &Layout,
-        lengths: &[usize],
-        position: &[usize],
-        result: Bound<'py, PyAny>,
-    ) -> Result<Bound<'py, PyAny>> {
-        sink.take(result, |array| {
-            let shape = shape::of(array).unwrap_or_default();
-            let axes = lengths.len() + shape.len();
-            let first: Dims<usize> = lengths.iter().chain(&shape).copied().collect();
-            let whole = match layout.result_order(axes) {
-                Some(order) => order.iter().map(|axis| first[*axis]).collect(),
-                None => first,
-            };
-            sink.write(array, &whole, layout.index(self.py, position, axes))
-        })
     }
 
     /// The axes of the first array that count slices: all before the last two, or those that the declaration does not
@@ -206,7 +107,7 @@ impl<'py> Call<'_, 'py> {
         let axes = shape::ndim(&lead.value).unwrap_or(0);
         let Some(names) = &self.definition.options.slice_axes else {
             let count = if slices::is_slice(&lead.value) { 0 } else { slices::leading_axes(&lead.value)? };
-            return Ok(Layout { axes, leading: (0..count).collect() });
+            return Ok(Layout::first(count, axes));
         };
         let wrong = |text: String| {
             let argument = arguments::of_argument(self.definition, &lead.key);
@@ -354,7 +255,7 @@ impl<'py> Call<'_, 'py> {
 
 /// The stacks of a result with the leading axes where the first array has them.
 fn arranged<'py>(result: Bound<'py, PyAny>, layout: &Layout) -> Result<Bound<'py, PyAny>> {
-    if layout.leading.iter().enumerate().all(|(index, axis)| index == *axis) {
+    if layout.is_in_order() {
         return Ok(result);
     }
     if detect::class_of(&result).is_some() {
@@ -370,21 +271,4 @@ fn arranged<'py>(result: Bound<'py, PyAny>, layout: &Layout) -> Result<Bound<'py
         None => Ok(element),
     });
     Ok(rebuilt(&result, elements.collect::<Result<_>>()?)?)
-}
-
-/// Whether the results of all slices are None.
-fn is_nothing(results: &Bound<'_, PyAny>) -> bool {
-    let is_nothing = |result: Bound<'_, PyAny>| result.is_none() || is_nothing(&result);
-    results.cast::<PyList>().is_ok_and(|list| list.iter().all(is_nothing))
-}
-
-/// None in place of the list of them that stands for what was written.
-fn without_nothing(results: Bound<'_, PyAny>) -> Result<Bound<'_, PyAny>> {
-    let none = results.py().None().into_bound(results.py());
-    let Some(tuple) = plain_tuple(&results) else { return Ok(none) };
-    let mut elements: Vec<_> = tuple.iter().collect();
-    if let Some(first) = elements.iter_mut().find(|element| is_nothing(element)) {
-        *first = none;
-    }
-    Ok(rebuilt(&results, elements)?)
 }

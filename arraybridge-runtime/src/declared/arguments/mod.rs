@@ -15,7 +15,6 @@ use pyo3::types::{PyDict, PyEllipsis, PyString, PyTuple};
 use smallvec::SmallVec;
 
 use super::definition::Definition;
-use super::lazy;
 use super::signature::ArrayUsage;
 use crate::convert;
 use crate::framework::detect::{self, Class, Role};
@@ -23,7 +22,7 @@ use crate::framework::loaded;
 use crate::framework::spec::Framework;
 use crate::interpreter::containers::Container;
 use crate::interpreter::error::{Error, Failure, Result};
-use crate::slices;
+use crate::slices::{self, lazy};
 
 pub use fit::{Destination, FittedArguments, call_placement, fit};
 pub use lead::choice;

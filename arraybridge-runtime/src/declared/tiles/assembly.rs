@@ -4,13 +4,12 @@ use pyo3::prelude::*;
 use smallvec::SmallVec;
 
 use crate::declared::ladder::{self, Join};
-use crate::declared::out::Sink;
 use crate::framework::detect;
 use crate::interpreter::error::{Error, Result};
 use crate::interpreter::tuples::rebuilt;
 use crate::memory::shape;
 use crate::policy::StackPolicy;
-use crate::slices::{self, Grid, Mosaic, Span, index_of};
+use crate::slices::{self, Grid, Mosaic, Sink, Span, index_of};
 
 /// The results of the tiles, or one element of each.
 pub struct Assembly<'a, 'py> {

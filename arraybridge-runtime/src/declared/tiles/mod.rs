@@ -18,7 +18,6 @@ use smallvec::SmallVec;
 use super::Declared;
 use super::arguments::{self, ArgumentSlot, ArgumentSlots};
 use super::call::Call;
-use super::lazy;
 use super::result::{self, ResultScope};
 use super::scope;
 use crate::convert::{self, Request};
@@ -31,7 +30,7 @@ use crate::interpreter::progress::Progress;
 use crate::memory::shape;
 use crate::memory::view::Dims;
 use crate::policy::StackPolicy;
-use crate::slices::{self, Grid, Span, Tile, Tiling, index_of};
+use crate::slices::{self, Grid, Span, Tile, Tiling, index_of, lazy};
 use assembly::Assembly;
 pub use option::Tiles;
 
@@ -73,7 +72,7 @@ impl<'py> Call<'_, 'py> {
         policy: Option<StackPolicy<'_, 'py>>,
     ) -> PyResult<Bound<'py, PyAny>> {
         self.check_writes(slots, tiles)?;
-        let out = self.out.as_ref().filter(|_| policy.is_some());
+        let out = self.out.as_ref().map(|(out, _)| out).filter(|_| policy.is_some());
         let tiling = match (tiles.are_chunks(), slots.first()) {
             (true, Some(lead)) => {
                 let read = lead.lazy().unwrap_or(&lead.value);

@@ -2,9 +2,12 @@
 
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::PyModule;
+use pyo3::types::{PyModule, PyTuple};
 
+use super::layout::Layout;
+use super::stack::{Stack, Visit};
 use crate::interpreter::error::Result;
+use crate::memory::view::Dims;
 
 /// The module that knows these objects.
 ///
@@ -55,4 +58,49 @@ pub fn padded<'py>(
 /// `ValueError` when neither has chunks.
 pub fn chunks<'py>(read: &Bound<'py, PyAny>, out: Option<&Bound<'py, PyAny>>) -> Result<Vec<usize>> {
     Ok(module(read.py())?.call_method1("chunks", (read, out))?.extract()?)
+}
+
+/// The slices of an array that is read one by one.
+pub struct LazyStack<'a, 'py> {
+    lazy: &'a Bound<'py, PyAny>,
+    layout: &'a Layout,
+    shape: Dims<usize>,
+    lengths: Dims<usize>,
+}
+
+impl<'a, 'py> LazyStack<'a, 'py> {
+    /// The slices of an object of this shape.
+    pub fn new(lazy: &'a Bound<'py, PyAny>, layout: &'a Layout, shape: Dims<usize>) -> LazyStack<'a, 'py> {
+        let lengths = layout.leading.iter().map(|axis| shape[*axis]).collect();
+        LazyStack { lazy, layout, shape, lengths }
+    }
+}
+
+impl<'py> Stack<'py> for LazyStack<'_, 'py> {
+    fn py(&self) -> Python<'py> {
+        self.lazy.py()
+    }
+
+    fn lengths(&self) -> &[usize] {
+        &self.lengths
+    }
+
+    fn slice_shape(&self) -> Option<Dims<usize>> {
+        Some(self.layout.order()[self.lengths.len()..].iter().map(|axis| self.shape[*axis]).collect())
+    }
+
+    fn each(&self, visit: &mut Visit<'_, 'py>) -> Result<()> {
+        for flat in 0..self.lengths.iter().product() {
+            // A function without Python frames does not look for an interrupt.
+            self.py().check_signals()?;
+            let mut rest: usize = flat;
+            let mut position: Dims<usize> = self.lengths.clone();
+            for (at, length) in position.iter_mut().zip(&self.lengths).rev() {
+                (*at, rest) = (rest % length, rest / length);
+            }
+            let index = self.layout.index(self.py(), &position, self.layout.axes);
+            visit(&position, read(self.lazy, PyTuple::new(self.py(), index)?.as_any())?)?;
+        }
+        Ok(())
+    }
 }

@@ -2,15 +2,18 @@
 
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PySlice, PyTuple};
+use pyo3::types::{PyList, PySlice, PyTuple};
 
+use super::layout::Layout;
 use super::lazy;
 use crate::convert::{self, Request};
 use crate::framework::detect;
 use crate::framework::generated::MemoryType;
+use crate::host::cast::Scaling;
 use crate::interpreter::error::{Error, Result};
 use crate::interpreter::tuples::{plain_tuple, rebuilt};
 use crate::memory::shape;
+use crate::memory::view::Dims;
 use crate::policy::{self, Lead, Policy};
 
 /// What a call writes its results to, part by part.
@@ -25,6 +28,35 @@ impl<'a, 'py> Sink<'a, 'py> {
     /// Writes to an object in the dtype that the policy of a function forces.
     pub fn new(out: Bound<'py, PyAny>, policy: Policy, function: &'a str) -> Sink<'a, 'py> {
         Sink { out, policy, function }
+    }
+
+    /// Writes to an object, in its dtype. `overlap` says whether parts of what is read are read again.
+    ///
+    /// # Errors
+    ///
+    /// `TypeError` for what cannot be written to part by part; [`Error::Value`] for a policy that needs all results at
+    /// once, and for the array that is read, if its parts overlap.
+    pub fn checked(
+        out: &Bound<'py, PyAny>,
+        (read, overlap): (&Bound<'py, PyAny>, bool),
+        policy: Policy,
+        function: &'a str,
+    ) -> Result<Sink<'a, 'py>> {
+        let arguments = (out, read, overlap, function);
+        let dtype = lazy::module(out.py())?.call_method1("check_out", arguments)?;
+        if policy.scaling == Scaling::Stretch {
+            return Err(Error::Value(format!(
+                "{function}(): scaling=\"stretch\" needs all results at once, and out= keeps none; use \
+                 scaling=\"unit\", or leave out away"
+            )));
+        }
+        let policy = Policy::from_py(Some(&dtype), None, policy)?;
+        Ok(Sink::new(out.clone(), policy, function))
+    }
+
+    /// What is written to, and the policy for its dtype.
+    pub fn parts(self) -> (Bound<'py, PyAny>, Policy) {
+        (self.out, self.policy)
     }
 
     /// Casts an array, and writes it to the whole of the object.
@@ -82,6 +114,45 @@ impl<'a, 'py> Sink<'a, 'py> {
         Ok(rebuilt(&result, elements)?)
     }
 
+    /// Writes the first array of the result for a slice, and leaves None in its place.
+    ///
+    /// # Errors
+    ///
+    /// As [`take`](Self::take) and [`write`](Self::write).
+    pub fn write_slice(
+        &self,
+        layout: &Layout,
+        lengths: &[usize],
+        position: &[usize],
+        result: Bound<'py, PyAny>,
+    ) -> Result<Bound<'py, PyAny>> {
+        self.take(result, |array| {
+            let shape = shape::of(array).unwrap_or_default();
+            let axes = lengths.len() + shape.len();
+            let first: Dims<usize> = lengths.iter().chain(&shape).copied().collect();
+            let whole = match layout.result_order(axes) {
+                Some(order) => order.iter().map(|axis| first[*axis]).collect(),
+                None => first,
+            };
+            self.write(array, &whole, layout.index(array.py(), position, axes))
+        })
+    }
+
+    /// The merged results of slices that were written: None in place of the list of them.
+    ///
+    /// # Errors
+    ///
+    /// What building the tuple raises.
+    pub fn merged(&self, results: Bound<'py, PyAny>) -> Result<Bound<'py, PyAny>> {
+        let none = results.py().None().into_bound(results.py());
+        let Some(tuple) = plain_tuple(&results) else { return Ok(none) };
+        let mut elements: Vec<_> = tuple.iter().collect();
+        if let Some(first) = elements.iter_mut().find(|element| is_nothing(element)) {
+            *first = none;
+        }
+        Ok(rebuilt(&results, elements)?)
+    }
+
     /// The error that a result has no array.
     #[cold]
     pub fn unused(&self) -> Error {
@@ -105,4 +176,10 @@ impl<'a, 'py> Sink<'a, 'py> {
         }
         Ok(rebuilt(&result, elements)?)
     }
+}
+
+/// Whether the results of all slices are None.
+pub fn is_nothing(results: &Bound<'_, PyAny>) -> bool {
+    let is_nothing = |result: Bound<'_, PyAny>| result.is_none() || is_nothing(&result);
+    results.cast::<PyList>().is_ok_and(|list| list.iter().all(is_nothing))
 }

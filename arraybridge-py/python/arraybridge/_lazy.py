@@ -113,6 +113,8 @@ def check_out(out: Any, array: Any, overlap: bool, function: str) -> np.dtype[An
     with a halo are read from.
     """
     shape, known = _shape(out), _known(out)
+    if known is not None and known[0] in ("jax", "tensorflow"):
+        raise TypeError(f"{function}(): out is an array of {known[0]}, which never changes")
     if shape is None or not hasattr(type(out), "__setitem__"):
         raise TypeError(
             f"{function}(): out must be an array with shape, dtype and __setitem__, such as one of "
@@ -121,8 +123,6 @@ def check_out(out: Any, array: Any, overlap: bool, function: str) -> np.dtype[An
     flags = getattr(out, "flags", None)
     if isinstance(out, np.ndarray) and flags is not None and not flags.writeable:
         raise ValueError(f"{function}(): out is read-only")
-    if known is not None and known[0] in ("jax", "tensorflow"):
-        raise TypeError(f"{function}(): out is an array of {known[0]}, which never changes")
     dtype = _dtype(out)
     if dtype is None and known is not None:
         dtype = convert(out[tuple(slice(0, 0) for _ in shape)], "numpy").dtype

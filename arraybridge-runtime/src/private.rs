@@ -79,7 +79,9 @@ pub mod package {
     /// The dtype policy.
     pub mod policy {
         pub use crate::host::cast::Scaling;
-        pub use crate::policy::{configure, dtype_named, finish, install, narrow_named, range_named};
+        pub use crate::policy::{
+            configure, dtype_named, finish, install, narrow_named, range_named,
+        };
     }
 
     /// Stacks and slices.

@@ -61,9 +61,7 @@ def read(array: Any, index: Any) -> np.ndarray[Any, Any]:
     return part if part.flags.owndata else part.copy()
 
 
-def padded(
-    array: Any, widths: Sequence[tuple[int, int]], mode: str
-) -> Any:
+def padded(array: Any, widths: Sequence[tuple[int, int]], mode: str) -> Any:
     """Return an array of the same framework and device with more elements along each axis."""
     host = np.pad(convert(array, "numpy"), widths, mode)  # type: ignore[call-overload]
     framework, _ = _known(array)
@@ -159,4 +157,3 @@ def write(
     if known is not None and known[0] != "numpy":
         array = convert(array, known[0])
     out[index] = array
-

@@ -100,7 +100,9 @@ fn finish_items<'py>(
 /// Whether an array has the shape of a slice of the lead.
 fn is_image_of_slice(call: &Call<'_, '_>, array: &Bound<'_, PyAny>) -> bool {
     let lead = call.slots.first().and_then(|slot| shape::of(&slot.value));
-    lead.is_some_and(|lead| shape::of(array).is_some_and(|shape| shape[..] == lead[call.leading.min(lead.len())..]))
+    lead.is_some_and(|lead| {
+        shape::of(array).is_some_and(|shape| shape[..] == lead[call.leading.min(lead.len())..])
+    })
 }
 
 /// Converts a scalar of NumPy, which is what its reductions return, to an array of another framework that the

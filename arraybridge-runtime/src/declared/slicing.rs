@@ -27,7 +27,10 @@ impl<'py> Call<'_, 'py> {
     ///
     /// [`Error::Value`] when there is no array, or when the arrays that are sliced together differ in
     /// length; as [`slices::process`] and [`Call::finish`].
-    pub fn slice_by_slice(mut self, declared: &Bound<'py, Declared>) -> PyResult<Bound<'py, PyAny>> {
+    pub fn slice_by_slice(
+        mut self,
+        declared: &Bound<'py, Declared>,
+    ) -> PyResult<Bound<'py, PyAny>> {
         let layout = self.layout()?;
         if layout.leading.is_empty() {
             let result = self.called(declared, &self.slots, ResultScope::Call)?;
@@ -47,7 +50,11 @@ impl<'py> Call<'_, 'py> {
     }
 
     /// Calls the function for each slice of the first array, whose first axes count slices now.
-    fn stacked(&self, declared: &Bound<'py, Declared>, layout: &Layout) -> PyResult<Bound<'py, PyAny>> {
+    fn stacked(
+        &self,
+        declared: &Bound<'py, Declared>,
+        layout: &Layout,
+    ) -> PyResult<Bound<'py, PyAny>> {
         let (lead, sink) = (&self.slots[0], self.sink());
         let merge = Merge {
             name: &self.definition.name,
@@ -74,7 +81,9 @@ impl<'py> Call<'_, 'py> {
                 let result = self.called(declared, &slots, ResultScope::Slice)?;
                 let result = result::finish(self, result, ResultScope::Slice)?;
                 match &sink {
-                    Some(sink) => Ok(sink.write_slice(layout, stack.lengths(), position, result)?),
+                    Some(sink) => {
+                        Ok(sink.write_slice(layout, stack.lengths(), position, result)?)
+                    }
                     None => Ok(result),
                 }
             };
@@ -106,7 +115,8 @@ impl<'py> Call<'_, 'py> {
         };
         let axes = shape::ndim(&lead.value).unwrap_or(0);
         let Some(names) = &self.definition.options.slice_axes else {
-            let count = if slices::is_slice(&lead.value) { 0 } else { slices::leading_axes(&lead.value)? };
+            let count =
+                if slices::is_slice(&lead.value) { 0 } else { slices::leading_axes(&lead.value)? };
             return Ok(Layout::first(count, axes));
         };
         let wrong = |text: String| {
@@ -117,7 +127,9 @@ impl<'py> Call<'_, 'py> {
         for name in names {
             let found = match name {
                 AxisName::Index(index) if *index < 0 => axes.checked_add_signed(*index),
-                AxisName::Index(index) => usize::try_from(*index).ok().filter(|index| *index < axes),
+                AxisName::Index(index) => {
+                    usize::try_from(*index).ok().filter(|index| *index < axes)
+                }
                 AxisName::Name(name) => self.dims(lead)?.iter().position(|dim| dim == name),
             };
             let found = found.ok_or_else(|| {
@@ -138,9 +150,12 @@ impl<'py> Call<'_, 'py> {
     fn dims(&self, slot: &ArgumentSlot<'py>) -> Result<Vec<String>> {
         let passed = match &slot.key {
             ArgumentKey::Positional(index) => self.args.get_item(*index).ok(),
-            ArgumentKey::Keyword(name) => {
-                self.kwargs.as_ref().map(|kwargs: &Bound<'py, PyDict>| kwargs.get_item(name)).transpose()?.flatten()
-            }
+            ArgumentKey::Keyword(name) => self
+                .kwargs
+                .as_ref()
+                .map(|kwargs: &Bound<'py, PyDict>| kwargs.get_item(name))
+                .transpose()?
+                .flatten(),
         };
         let Some(passed) = passed else { return Ok(Vec::new()) };
         for attribute in [intern!(self.py, "dims"), intern!(self.py, "names")] {

@@ -60,7 +60,8 @@ impl Range {
         if !view.is_empty() {
             // SAFETY: the cast wrote contiguous elements of this type into new memory, which the source owns and nobody
             // else has.
-            let values = unsafe { slice::from_raw_parts_mut(view.data().cast::<f64>(), view.len()) };
+            let values =
+                unsafe { slice::from_raw_parts_mut(view.data().cast::<f64>(), view.len()) };
             clipped = py.detach(|| self.scale(values, scaling));
         }
         let (cast, _) = cast::cast(py, &floats, to, Scaling::Clamp)?;
@@ -73,7 +74,10 @@ impl Range {
         let (min, part) = match scaling {
             Scaling::Stretch => {
                 let finite = || values.iter().copied().filter(|value| value.is_finite());
-                let (min, max) = (finite().fold(f64::INFINITY, f64::min), finite().fold(f64::NEG_INFINITY, f64::max));
+                let (min, max) = (
+                    finite().fold(f64::INFINITY, f64::min),
+                    finite().fold(f64::NEG_INFINITY, f64::max),
+                );
                 (min, max - min)
             }
             _ => (0.0, 1.0),

@@ -78,7 +78,10 @@ fn rearranged<'py>(
 }
 
 /// A flat list as lists of lists, with these lengths in C order.
-pub(super) fn nested<'py>(flat: &Bound<'py, PyList>, lengths: &[usize]) -> PyResult<Bound<'py, PyList>> {
+pub(super) fn nested<'py>(
+    flat: &Bound<'py, PyList>,
+    lengths: &[usize],
+) -> PyResult<Bound<'py, PyList>> {
     let mut items: Vec<_> = flat.iter().collect();
     for length in lengths[1..].iter().rev() {
         let rows = items.chunks(*length).map(|row| Ok(PyList::new(flat.py(), row)?.into_any()));

@@ -34,7 +34,10 @@ pub fn stand_in<'py>(object: &Bound<'py, PyAny>) -> Result<Option<Bound<'py, PyA
 /// # Errors
 ///
 /// What the object raises.
-pub fn read<'py>(object: &Bound<'py, PyAny>, index: &Bound<'py, PyAny>) -> Result<Bound<'py, PyAny>> {
+pub fn read<'py>(
+    object: &Bound<'py, PyAny>,
+    index: &Bound<'py, PyAny>,
+) -> Result<Bound<'py, PyAny>> {
     Ok(module(object.py())?.call_method1(intern!(object.py(), "read"), (object, index))?)
 }
 
@@ -56,7 +59,10 @@ pub fn padded<'py>(
 /// # Errors
 ///
 /// `ValueError` when neither has chunks.
-pub fn chunks<'py>(read: &Bound<'py, PyAny>, out: Option<&Bound<'py, PyAny>>) -> Result<Vec<usize>> {
+pub fn chunks<'py>(
+    read: &Bound<'py, PyAny>,
+    out: Option<&Bound<'py, PyAny>>,
+) -> Result<Vec<usize>> {
     Ok(module(read.py())?.call_method1("chunks", (read, out))?.extract()?)
 }
 
@@ -70,7 +76,11 @@ pub struct LazyStack<'a, 'py> {
 
 impl<'a, 'py> LazyStack<'a, 'py> {
     /// The slices of an object of this shape.
-    pub fn new(lazy: &'a Bound<'py, PyAny>, layout: &'a Layout, shape: Dims<usize>) -> LazyStack<'a, 'py> {
+    pub fn new(
+        lazy: &'a Bound<'py, PyAny>,
+        layout: &'a Layout,
+        shape: Dims<usize>,
+    ) -> LazyStack<'a, 'py> {
         let lengths = layout.leading.iter().map(|axis| shape[*axis]).collect();
         LazyStack { lazy, layout, shape, lengths }
     }
@@ -86,7 +96,12 @@ impl<'py> Stack<'py> for LazyStack<'_, 'py> {
     }
 
     fn slice_shape(&self) -> Option<Dims<usize>> {
-        Some(self.layout.order()[self.lengths.len()..].iter().map(|axis| self.shape[*axis]).collect())
+        Some(
+            self.layout.order()[self.lengths.len()..]
+                .iter()
+                .map(|axis| self.shape[*axis])
+                .collect(),
+        )
     }
 
     fn each(&self, visit: &mut Visit<'_, 'py>) -> Result<()> {

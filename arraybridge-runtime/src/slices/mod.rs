@@ -160,8 +160,7 @@ pub fn process<'py>(
 }
 
 /// What is called with a slice, and its index along each leading axis.
-pub type Call<'a, 'py> =
-    dyn FnMut(&[usize], Bound<'py, PyAny>) -> Result<Bound<'py, PyAny>> + 'a;
+pub type Call<'a, 'py> = dyn FnMut(&[usize], Bound<'py, PyAny>) -> Result<Bound<'py, PyAny>> + 'a;
 
 /// How results are merged.
 #[derive(Clone, Copy, Debug, Default)]

@@ -157,7 +157,9 @@ impl<'a, 'py> Sink<'a, 'py> {
     #[cold]
     pub fn unused(&self) -> Error {
         let function = self.function;
-        Error::Value(format!("{function}(): the function returned no array that could be written to out"))
+        Error::Value(format!(
+            "{function}(): the function returned no array that could be written to out"
+        ))
     }
 
     /// The result with the array that was written in its place.

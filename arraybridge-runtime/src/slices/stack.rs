@@ -45,7 +45,9 @@ impl<'a, 'py> Leading<'a, 'py> {
     pub fn new(array: &'a Bound<'py, PyAny>, leading: usize) -> Result<Leading<'a, 'py>> {
         let length = |axis| {
             shape::length_along(array, axis).ok_or_else(|| {
-                Error::Value("the number of slices is unknown; give the trace a static shape".into())
+                Error::Value(
+                    "the number of slices is unknown; give the trace a static shape".into(),
+                )
             })
         };
         Ok(Leading { array, lengths: (0..leading).map(length).collect::<Result<_>>()? })
@@ -57,7 +59,9 @@ impl<'a, 'py> Leading<'a, 'py> {
         index: &mut Dims<usize>,
         visit: &mut Visit<'_, 'py>,
     ) -> Result<()> {
-        let Some((length, rest)) = lengths.split_first() else { return visit(index, array.clone()) };
+        let Some((length, rest)) = lengths.split_first() else {
+            return visit(index, array.clone());
+        };
         for (position, part) in Slices::new(array.clone(), *length)?.enumerate() {
             index.push(position);
             match rest.is_empty() {

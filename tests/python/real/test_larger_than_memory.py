@@ -69,7 +69,9 @@ def test_tiles_follow_the_shards_of_a_zarr_array(stores, workers):
     assert np.array_equal(target[:], WHOLE)
     # Every shard is written once, as a whole, and one thread does it.
     shards = {(y, x) for y in range(0, 300, 64) for x in range(0, 410, 128)}
-    assert collections.Counter((y.start, x.start) for y, x in out.written) == dict.fromkeys(shards, 1)
+    assert collections.Counter((y.start, x.start) for y, x in out.written) == dict.fromkeys(
+        shards, 1
+    )
     assert read.threads == out.threads == {threading.get_ident()}
     assert max((y.stop - y.start, x.stop - x.start) for y, x in read.read) == (80, 144)
 
@@ -96,7 +98,9 @@ def test_other_results_are_joined_beside_the_array_that_is_written(file):
     source = file.create_dataset("source", data=IMAGE, chunks=(50, 60))
     target = file.create_dataset("target", IMAGE.shape, "float64")
     declared = ab.torch(
-        lambda tile: (tile.double() / 2, int(tile.sum())), tiles=(99, 99), join=("concatenate", "sum")
+        lambda tile: (tile.double() / 2, int(tile.sum())),
+        tiles=(99, 99),
+        join=("concatenate", "sum"),
     )
     written, total = declared(source, out=target)
     assert written is target and np.array_equal(target[:], IMAGE / 2) and total == IMAGE.sum()
@@ -122,7 +126,10 @@ def test_slices_are_read_and_written_one_by_one(stores):
 
 def test_one_value_for_each_slice_is_read_with_it(file):
     stack = np.random.default_rng(0).integers(0, 99, (4, 5, 6)).astype("float32")
-    source, gains = file.create_dataset("s", data=stack), file.create_dataset("g", data=np.arange(4.0))
+    source, gains = (
+        file.create_dataset("s", data=stack),
+        file.create_dataset("g", data=np.arange(4.0)),
+    )
     declared = ab.numpy(lambda image, gain: image * gain, slice_by_slice=True, sliced="gain")
     assert np.array_equal(declared(source, gains), stack * np.arange(4.0)[:, None, None])
 
@@ -135,7 +142,9 @@ def test_pages_of_an_ome_tiff_are_read_as_they_are_wanted(tmp_path):
     store = tifffile.imread(path, aszarr=True)
     image = zarr.open_array(store, mode="r")
     spied = Spied(image)
-    found = ab.torch(lambda part: part.float(), slice_by_slice=True, dtype_conversion="native")(spied)
+    found = ab.torch(lambda part: part.float(), slice_by_slice=True, dtype_conversion="native")(
+        spied
+    )
     assert np.array_equal(found, stack.astype("float32")) and len(spied.read) == 6
     tiled = ab.numpy(lambda part: part.max(), tiles="chunks", join="max")
     assert tiled(image) == stack.max()
@@ -150,7 +159,10 @@ def test_a_variable_of_a_netcdf_file_is_read_through_xarray(tmp_path):
         spied = Spied(dataset["image"])
         result = ab.numpy(lambda tile: tile * 2, tiles=(100, 100))(spied)
         assert np.array_equal(result, IMAGE.astype("float32") * 2) and len(spied.read) == 15
-        assert ab.numpy(lambda tile: tile * 2, tiles=(100, 100))(dataset["image"]).shape == (300, 410)
+        assert ab.numpy(lambda tile: tile * 2, tiles=(100, 100))(dataset["image"]).shape == (
+            300,
+            410,
+        )
 
 
 def test_a_memory_map_is_written_to(tmp_path):
@@ -178,7 +190,10 @@ def test_a_tile_that_fails_is_named_by_its_place(file):
     for workers in (1, 2):
         with pytest.raises(KeyError) as caught:
             ab.numpy(fail, tiles=(10, 30), workers=workers)(source)
-        assert any("fail(): argument 'tile': in the tile [10:20, 0:30]" in n for n in caught.value.__notes__)
+        assert any(
+            "fail(): argument 'tile': in the tile [10:20, 0:30]" in n
+            for n in caught.value.__notes__
+        )
 
 
 def test_a_part_that_cannot_be_read_is_named_by_its_place():
@@ -264,7 +279,9 @@ def test_out_is_refused_where_it_would_be_ignored(file):
 
 def test_chunks_are_wanted_where_there_are_none(file):
     source = file.create_dataset("source", data=IMAGE)
-    with pytest.raises(ValueError, match="neither has chunks for 2 axes; give the lengths of a tile"):
+    with pytest.raises(
+        ValueError, match="neither has chunks for 2 axes; give the lengths of a tile"
+    ):
         ab.numpy(smooth, **TILES)(source)
 
 
@@ -304,7 +321,8 @@ small = make("small", 1024), make("small_out", 1024)
 smooth(small[0], out=small[1])  # starts all threads
 source, out = make("source", SIDE), make("out", SIDE)
 for row in range(0, SIDE, 512):
-    source[row : row + 512] = np.arange(row, row + 512, dtype="uint16")[:, None]
+    rows = np.arange(row, row + 512, dtype="uint16")[:, None]
+    source[row : row + 512] = np.broadcast_to(rows, (512, SIDE))
 limit = status("VmData") + 48 * MIB
 resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
 try:
@@ -319,9 +337,8 @@ with open("/proc/self/clear_refs", "w") as file:
 smooth(source, out=out)
 peak = status("VmHWM") - before
 for row in (0, 511, 512, 4096, SIDE - 1):
-    wanted = min(max(row, 1), SIDE - 2) if row in (0, SIDE - 1) else row
-    found = out[row]
-    assert (abs(found.astype(int) - row) <= 2).all(), (row, found)
+    found = out[row].astype(int)
+    assert (abs(found - row) <= 1).all(), (row, found)
 print(peak)
 """
 

@@ -383,7 +383,8 @@ impl<'py> ArgumentSlot<'py> {
     pub fn loaded(&self) -> Result<ArgumentSlot<'py>> {
         let Some(lazy) = &self.lazy else { return Ok(self.clone()) };
         let whole = lazy::read(lazy, PyEllipsis::get(lazy.py()).as_any())?;
-        self.with_part(whole).ok_or_else(|| Error::Value("what was read is not an array".to_owned()))
+        self.with_part(whole)
+            .ok_or_else(|| Error::Value("what was read is not an array".to_owned()))
     }
 
     /// Whether it is this argument, or its element of this index.

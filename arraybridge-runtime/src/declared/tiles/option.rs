@@ -49,7 +49,9 @@ impl Tiles {
         let lengths = if is_by_chunks { Vec::new() } else { lengths(&tiles)? };
         let halo = match halo {
             Some(halo) if is_by_chunks => match sequence(&halo) {
-                Some(items) => items.iter().map(|item| whole("halo", item, 0)).collect::<Result<_>>()?,
+                Some(items) => {
+                    items.iter().map(|item| whole("halo", item, 0)).collect::<Result<_>>()?
+                }
                 None => vec![whole("halo", &halo, 0)?],
             },
             Some(halo) => halos(&halo, &lengths)?,
@@ -77,7 +79,9 @@ impl Tiles {
             [halo] => vec![halo; chunks.len()],
             _ if halo.len() > chunks.len() => {
                 let (found, axes) = (halo.len(), chunks.len());
-                return Err(Error::Value(format!("halo has {found} elements and the array {axes} axes")));
+                return Err(Error::Value(format!(
+                    "halo has {found} elements and the array {axes} axes"
+                )));
             }
             _ => [vec![0; chunks.len() - halo.len()], halo.clone()].concat(),
         };

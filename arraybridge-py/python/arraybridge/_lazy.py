@@ -16,10 +16,11 @@ from ._core import _known, convert  # type: ignore[import-not-found]
 
 __all__ = ["check_out", "chunks", "padded", "read", "stand_in", "write"]
 
-# Objects with one of these are in memory, and are converted as they are; `iloc` marks objects
-# whose `__getitem__` takes labels.
+# Objects with one of these are in memory, and are converted as they are. `iloc` marks objects whose
+# `__getitem__` takes labels, `nnz` sparse ones.
 _IN_MEMORY = (
-    "__array_interface__", "__array_struct__", "__cuda_array_interface__", "__dlpack__", "iloc",
+    "__array_interface__", "__array_struct__", "__cuda_array_interface__", "__dlpack__",
+    "iloc", "nnz",
 )  # fmt: skip
 
 
@@ -41,16 +42,21 @@ def _is_dask(array: Any) -> bool:
     return hasattr(array, "__dask_graph__") and array.__dask_graph__() is not None
 
 
+def _is_loaded(array: Any) -> bool:
+    """Return whether an array of xarray holds one in memory, of whatever framework."""
+    return bool(getattr(getattr(array, "variable", array), "_in_memory", False))
+
+
 def stand_in(array: Any) -> np.ndarray[Any, Any] | None:
     """Return an array of the same shape and dtype in no memory, or None if it is not lazy."""
     cls = type(array)
     if not hasattr(cls, "__getitem__") or any(hasattr(cls, name) for name in _IN_MEMORY):
         return None
     shape, dtype = _shape(array), _dtype(array)
-    # Numbers only: text, records and objects are no images.
-    if not shape or dtype is None or dtype.kind not in "biufcV" or dtype.names or _is_dask(array):
+    if not shape or dtype is None or _is_dask(array) or _is_loaded(array):
         return None
-    if dtype.kind == "V" and dtype.type is np.void:
+    # Numbers only: text, records and objects are no images. Those of ml_dtypes are of kind V.
+    if dtype.kind not in "biufcV" or dtype.type is np.void:
         return None
     return np.broadcast_to(np.zeros((), dtype.newbyteorder("=")), shape)
 
@@ -58,6 +64,8 @@ def stand_in(array: Any) -> np.ndarray[Any, Any] | None:
 def read(array: Any, index: Any) -> np.ndarray[Any, Any]:
     """Return a part of an array in memory that no other part has."""
     part = np.asarray(array[index])
+    if part.dtype.kind == "O":
+        raise TypeError(f"{type(array).__name__}[..] returned objects instead of {array.dtype}")
     return part if part.flags.owndata else part.copy()
 
 
@@ -99,8 +107,8 @@ def chunks(array: Any, out: Any) -> tuple[int, ...]:
         if found is not None and len(found) == axes:
             return found
     raise ValueError(
-        'tiles="chunks" follows the chunks of out or of the first array, and neither has chunks for '
-        f"{axes} axes; give the lengths of a tile, such as (512, 512)"
+        'tiles="chunks" follows the chunks of out or of the first array, and neither has chunks '
+        f"for {axes} axes; give the lengths of a tile, such as (512, 512)"
     )
 
 
@@ -128,8 +136,8 @@ def check_out(out: Any, array: Any, overlap: bool, function: str) -> np.dtype[An
         raise TypeError(f"{function}(): out has no dtype of NumPy's; its dtype is {out.dtype!r}")
     if overlap and _is_same(out, array):
         raise ValueError(
-            f"{function}(): out is the array that is read, and tiles with a halo would read what was "
-            "written before; write to another array"
+            f"{function}(): out is the array that is read, and tiles with a halo would read what "
+            "was written before; write to another array"
         )
     return dtype
 

@@ -113,15 +113,15 @@ class Decorator:
     ``split_axis``: the axis along which the first array may be split. ``join``: the way to combine
     the results of the parts. ``host``: the function to call on the host.
     ``contract``: a check of the result. If it returns False, ``ValueError`` is raised.
-    ``slice_by_slice=True``: call the function with each 2-D slice of the first array, along all axes
-    before the last two. ``slice_axes=("y", "x")`` or ``(-3, -2)``: the axes of a slice instead.
+    ``slice_by_slice=True``: call the function with each 2-D slice of the first array, along all
+    axes before the last two. ``slice_axes=("y", "x")`` or ``(-3, -2)``: the axes of a slice.
     ``slice_by_slice_default`` and ``dtype_config_default``: the original package's names of
     ``slice_by_slice`` and, for an object with ``default_dtype_conversion``, ``dtype_conversion``.
     ``tiles=(512, 512)``: call the function with each tile of the last axes of the first array, and
     put the results together. ``None`` leaves an axis whole, and ``"chunks"`` follows the chunks or
-    shards of ``out`` or of the first array. ``halo``: the number of extra elements
-    on each side of a tile. ``pad``: how all tiles get one shape: "reflect", "edge" or "constant".
-    ``workers``: the number of threads that work on tiles.
+    shards of ``out`` or of the first array. ``halo``: the number of extra elements on each side of
+    a tile. ``pad``: how all tiles get one shape: "reflect", "edge" or "constant". ``workers``: the
+    number of threads that work on tiles.
     ``writable=True``: copy results of JAX and TensorFlow, so that NumPy can write to them.
 
     Raises ``TypeError`` or ``ValueError`` for unknown options and values.

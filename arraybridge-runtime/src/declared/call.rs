@@ -12,6 +12,7 @@ use super::definition::{Definition, FunctionKind};
 use super::options::OutputType;
 use super::result::{self, ResultScope};
 use super::{ladder, scope};
+use crate::convert;
 use crate::framework::device;
 use crate::framework::loaded;
 use crate::framework::spec::{Framework, Memory};
@@ -105,11 +106,19 @@ impl<'a, 'py> Call<'a, 'py> {
     pub fn find_cut_arrays(&mut self) -> Result<()> {
         let kwargs = self.kwargs.as_ref();
         arguments::find(&mut self.slots, self.definition, &self.args, kwargs, true)?;
-        for index in 1..self.slots.len() {
-            if !self.is_sliced(&self.slots[index]) {
-                self.slots[index] = self.slots[index].loaded()?;
+        let mut found = ArgumentSlots::new();
+        for (index, slot) in self.slots.iter().enumerate() {
+            match slot.lazy() {
+                Some(lazy) if index > 0 && !self.is_sliced(slot) => {
+                    // The function gets what is not like an array as it is.
+                    if convert::is_like_array(lazy) {
+                        found.push(slot.loaded()?);
+                    }
+                }
+                _ => found.push(slot.clone()),
             }
         }
+        self.slots = found;
         Ok(())
     }
 

@@ -291,6 +291,30 @@ def test_dask_arrays_are_not_read_like_files():
         ab.numpy(smooth, tiles=(9, 9))(dask.from_array(IMAGE))
 
 
+@pytest.mark.filterwarnings("ignore::PendingDeprecationWarning")
+def test_sparse_and_labelled_objects_are_not_read_like_files():
+    scipy = pytest.importorskip("scipy.sparse")
+    sparse = scipy.csr_array(np.eye(5))
+    declared = ab.numpy(lambda tile, weights: tile * weights.nnz, tiles=(3, 3))
+    assert np.array_equal(declared(np.ones((5, 5)), sparse), np.full((5, 5), 5.0))
+    pandas = pytest.importorskip("pandas")
+    series = pandas.Series(np.arange(6.0), index=list("abcdef"))
+    assert np.array_equal(ab.numpy(lambda tile: tile + 1, tiles=(4,))(series), np.arange(1.0, 7.0))
+
+
+def test_objects_without_a_protocol_of_arrays_reach_the_function_unless_they_are_cut():
+    class Table:
+        shape, dtype = (5,), np.dtype("float64")
+
+        def __getitem__(self, index):
+            return np.arange(5.0)[index]
+
+    table = Table()
+    declared = ab.numpy(lambda tile, table: tile * (type(table) is Table), tiles=(3, 3))
+    assert np.array_equal(declared(np.ones((5, 5)), table), np.ones((5, 5)))
+    assert np.array_equal(ab.numpy(lambda tile: tile + 1, tiles=(3,))(table), np.arange(1.0, 6.0))
+
+
 LIMITED = """
 import resource, sys
 import arraybridge as ab, numpy as np
@@ -298,7 +322,7 @@ from scipy import ndimage
 
 kind, folder = sys.argv[1:]
 MIB = 1 << 20
-SIDE = 8192  # 128 MiB of uint16
+SIDE = 6144  # 72 MiB of uint16
 
 def make(name, side):
     shape = (side, side)

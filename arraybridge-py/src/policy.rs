@@ -60,7 +60,7 @@ fn of_framework<'py>(
 /// `dtype_conversion` is "default", "preserve", "native", a `DtypeConversion` or a dtype, as in
 /// `dtype_policy`. `scaling` is how floats become integers: "clamp" (round half to even, saturate,
 /// NaN to 0), "unit" (the values are in [0, 1] or [-1, 1]) or "stretch" (minimum to maximum).
-/// `None` stands for the default of the context.
+/// `range` is the pair of integers that these two scale to, such as (0, 4095). `None` stands for the default of the context.
 ///
 /// Raises `ResultCollapsedError` if the default would round the result to next to nothing. Raises
 /// `ValueError` for an unknown name and for a cast from complex to real. Raises
@@ -72,16 +72,22 @@ fn of_framework<'py>(
 /// >>> arraybridge.finish_dtype(numpy.array([100.0, 499.0]), image)
 /// array([100, 499], dtype=uint16)
 #[pyfunction]
-#[pyo3(signature = (result, lead, *, dtype_conversion=None, scaling=None, function="function"))]
+#[pyo3(signature = (
+    result, lead, *, dtype_conversion=None, scaling=None, range=None, function="function"
+))]
 fn finish_dtype<'py>(
     result: &Bound<'py, PyAny>,
     lead: &Bound<'py, PyAny>,
     dtype_conversion: Option<&Bound<'py, PyAny>>,
     scaling: Option<&Bound<'py, PyAny>>,
+    range: Option<&Bound<'py, PyAny>>,
     function: &str,
 ) -> Result<Bound<'py, PyAny>> {
     let base = Policy::default_of_context(result.py());
-    let policy = Policy::from_py(dtype_conversion, scaling, base)?;
+    let mut policy = Policy::from_py(dtype_conversion, scaling, base)?;
+    if let Some(range) = range {
+        policy.range = Some(policy::range_named(range, scaling.map(|_| policy.scaling))?);
+    }
     policy::finish(result, &Lead::of(lead), policy, function)
 }
 

@@ -2,7 +2,7 @@
 
 use arraybridge_runtime::__private::package::memory::{self, Cleared};
 use arraybridge_runtime::__private::package::{
-    self, Device, Error, Framework, MemoryType, Result, device, slices,
+    self, Device, Error, Framework, MemoryType, Policy, Result, device, slices,
 };
 use pyo3::exceptions::{PyRuntimeWarning, PyTypeError};
 use pyo3::prelude::*;
@@ -104,23 +104,29 @@ fn unstack_slices<'py>(
     Ok(parts)
 }
 
-/// Call a function with each 2-D slice of a 3-D array, and stack the results.
+/// Call a function with each 2-D slice of an array, and stack the results.
 ///
-/// `image` has shape (n, height, width). `func` is called n times, as `func(slice, *args,
-/// **kwargs)`. The arrays that it returns must have equal shapes. They are stacked into an array of
+/// `image` has shape (n, height, width), or more axes before the last two. `func` is called once for
+/// each position along these leading axes, as `func(slice, *args, **kwargs)`. The arrays that it
+/// returns must have equal shapes. They are stacked along the leading axes into an array of
 /// the image's framework, on accelerator `gpu_id` or on `device` if given, otherwise where the
 /// image is. If `func` returns tuples, their first elements are stacked, and each of the other
-/// elements becomes a list of length n. Results that are not arrays become a list.
+/// elements becomes a list of length n, nested for several leading axes. Results that are not arrays
+/// become a list.
 ///
-/// Raises `ValueError` if the image is not 3-D or has no slices, or if results differ in shape or
-/// number. Otherwise raises what `func` or `convert` raises.
+/// An image that is read part by part, such as one of zarr or h5py, is read slice by slice. `out` is an
+/// array that the results are written to instead, slice by slice, in its dtype; it is returned in
+/// their place.
+///
+/// Raises `ValueError` if the image has fewer than three axes or no slices, or if results differ in
+/// shape or number. Otherwise raises what `func` or `convert` raises.
 ///
 /// >>> import numpy, arraybridge
 /// >>> image = numpy.arange(12).reshape(2, 2, 3)
 /// >>> arraybridge.process_slices(image, lambda s: (s.T, s.sum()), (), {})[0].shape
 /// (2, 3, 2)
 #[pyfunction]
-#[pyo3(signature = (image, func, args=None, kwargs=None, gpu_id=None, *, device=None))]
+#[pyo3(signature = (image, func, args=None, kwargs=None, gpu_id=None, *, device=None, out=None))]
 fn process_slices<'py>(
     image: &Bound<'py, PyAny>,
     func: &Bound<'py, PyAny>,
@@ -128,9 +134,13 @@ fn process_slices<'py>(
     kwargs: Option<&Bound<'py, PyDict>>,
     gpu_id: Option<&Bound<'py, PyAny>>,
     device: Option<&Bound<'py, PyAny>>,
+    out: Option<&Bound<'py, PyAny>>,
 ) -> Result<Bound<'py, PyAny>> {
     let py = image.py();
-    let image = &seen(image)?;
+    let is_known = package::class_of(image).is_ok();
+    let stand_in = if is_known { None } else { slices::lazy::stand_in(image)? };
+    let lazy = stand_in.as_ref().map(|_| image);
+    let image = &stand_in.clone().map_or_else(|| seen(image), Ok)?;
     let framework = package::class_of(image)?.framework;
     let more = match args {
         Some(args) => args.try_iter()?.collect::<PyResult<Vec<_>>>()?,
@@ -139,18 +149,43 @@ fn process_slices<'py>(
     let target = Some((framework, placement(gpu_id, device, framework)?));
     let name = func.getattr("__name__").map_or_else(|_| "slices".into(), |name| name.to_string());
     let merge = slices::Merge { name: &name, target, ..slices::Merge::default() };
-    let mut call = |_, slice| {
+    let shape = slices::shape::of(image).unwrap_or_default();
+    let layout = slices::Layout::first(slices::leading_axes(image)?, shape.len());
+    let in_memory = slices::Leading::new(image, layout.leading.len())?;
+    let read = lazy.map(|lazy| slices::lazy::LazyStack::new(lazy, &layout, shape));
+    let stack: &dyn slices::Stack<'py> = match &read {
+        Some(read) => read,
+        None => &in_memory,
+    };
+    let sink = match out {
+        Some(out) => Some(slices::Sink::checked(
+            out,
+            (lazy.unwrap_or(image), false),
+            Policy::default(),
+            &name,
+        )?),
+        None => None,
+    };
+    let mut call = |position: &[usize], slice| {
         let args = PyTuple::new(py, [slice].iter().chain(&more).collect::<Vec<_>>())?;
-        Ok(func.call(args, kwargs)?)
+        let result = func.call(args, kwargs)?;
+        match &sink {
+            Some(sink) => sink.write_slice(&layout, stack.lengths(), position, result),
+            None => Ok(result),
+        }
     };
     // What the function makes belongs where the slices are.
     let loaded = device::load(py, framework)?;
-    match loaded.device_of(image)? {
-        Device::Host => slices::process(image, &merge, &mut call),
+    let merged = match loaded.device_of(image)? {
+        Device::Host => slices::process(stack, &merge, &mut call)?,
         there => {
-            let process = |_: Option<&_>| Ok(slices::process(image, &merge, &mut call)?);
-            Ok(loaded.within(there, process)?)
+            let process = |_: Option<&_>| Ok(slices::process(stack, &merge, &mut call)?);
+            loaded.within(there, process)?
         }
+    };
+    match &sink {
+        Some(sink) => sink.settle(sink.merged(merged)?),
+        None => Ok(merged),
     }
 }
 

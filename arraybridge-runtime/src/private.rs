@@ -80,7 +80,9 @@ pub mod package {
     /// The dtype policy.
     pub mod policy {
         pub use crate::host::cast::Scaling;
-        pub use crate::policy::{configure, dtype_named, finish, install, narrow_named};
+        pub use crate::policy::{
+            configure, dtype_named, finish, install, narrow_named, range_named,
+        };
     }
 
     /// Trees of arrays.
@@ -95,7 +97,10 @@ pub mod package {
     pub mod slices {
         pub use crate::host::vectors::collect;
         pub use crate::memory::shape;
-        pub use crate::slices::{Merge, concatenate, part, process, stack, unstack};
+        pub use crate::slices::{
+            Layout, Leading, Merge, Sink, Stack, concatenate, lazy, leading_axes, part, process,
+            stack, unstack,
+        };
     }
 
     /// What is set up when the module is imported.

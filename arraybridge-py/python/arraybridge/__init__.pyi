@@ -588,6 +588,9 @@ class progress:
     the elements of a call that is split because memory ran out. Nothing is shown outside of such a
     block.
 
+    A bar of tiles that has ``set_postfix_str``, as tqdm's has, also shows the bytes of the first
+    array that are done, how many a second, and how long the others take.
+
     ``bar`` makes a bar: ``tqdm.tqdm``, or another callable that takes its keywords ``desc``,
     ``total`` and ``unit`` and whose results have ``update(n)`` and ``close()``. By default it is
     tqdm if that is installed, else one line on a terminal.
@@ -640,6 +643,7 @@ def finish_dtype(
     *,
     dtype_conversion: Any = None,
     scaling: Literal["clamp", "unit", "stretch"] | None = None,
+    range: tuple[int, int] | None = None,
     function: str = "function",
 ) -> Any:
     """Give a result the dtype of a policy, as declared functions do with their results.
@@ -648,7 +652,8 @@ def finish_dtype(
     `dtype_conversion` is "default", "preserve", "native", a `DtypeConversion` or a dtype, as in
     `dtype_policy`. `scaling` is how floats become integers: "clamp" (round half to even, saturate,
     NaN to 0), "unit" (the values are in [0, 1] or [-1, 1]) or "stretch" (minimum to maximum).
-    `None` stands for the default of the context.
+    `range` is the pair of integers that these two scale to, such as (0, 4095). `None` stands for
+    the default of the context.
 
     Raises `ResultCollapsedError` if the default would round the result to next to nothing. Raises
     `ValueError` for an unknown name and for a cast from complex to real. Raises
@@ -689,7 +694,9 @@ class dtype_policy(AbstractContextManager[None]):
     them or cut a gradient; "preserve" gives every result the dtype of the first array, and "native"
     that which the function returned. `scaling` is
     "clamp" (round half to even, saturate, NaN to 0), "unit" (results are in [0, 1] or [-1, 1]) or
-    "stretch" (minimum to maximum). `narrow` is what becomes of arguments whose dtype the framework
+    "stretch" (minimum to maximum), and `range=(0, 4095)` are the integers that these two scale to:
+    0 or the minimum becomes the first one, 1 or the maximum the second. By default they are all
+    integers of the dtype. `narrow` is what becomes of arguments whose dtype the framework
     lacks: "warn" converts them to the nearest dtype that it has, with a NarrowedDtypeWarning, and
     "error" raises UnsupportedDtypeError; it also applies to `convert_memory`. An argument that is
     left out keeps the value that it has outside of the block. The arguments of a decorator or a
@@ -709,6 +716,8 @@ class dtype_policy(AbstractContextManager[None]):
         dtype_conversion: Any = None,
         scaling: Literal["clamp", "unit", "stretch"] | None = None,
         narrow: Literal["warn", "error"] | None = None,
+        *,
+        range: tuple[int, int] | None = None,
     ) -> dtype_policy: ...
     def __enter__(self) -> None: ...
     def __exit__(self, *_exception: Any) -> None: ...
@@ -770,17 +779,24 @@ def process_slices(
     gpu_id: int | Device | None = None,
     *,
     device: Any = None,
+    out: Any = None,
 ) -> Any:
-    """Call a function with each 2-D slice of a 3-D array, and stack the results.
+    """Call a function with each 2-D slice of an array, and stack the results.
 
-    `image` has shape (n, height, width). `func` is called n times, as `func(slice, *args,
-    **kwargs)`. The arrays that it returns must have equal shapes. They are stacked into an array of
-    the image's framework, on accelerator `gpu_id` or on `device` if given, otherwise where the
+    `image` has shape (n, height, width), or more axes before the last two. `func` is called once
+    for each position along these leading axes, as `func(slice, *args, **kwargs)`. The arrays that
+    it returns must have equal shapes. They are stacked along the leading axes into an array of the
+    image's framework, on accelerator `gpu_id` or on `device` if given, otherwise where the
     image is. If `func` returns tuples, their first elements are stacked, and each of the other
-    elements becomes a list of length n. Results that are not arrays become a list.
+    elements becomes a list of length n, nested for several leading axes. Results that are not
+    arrays become a list.
 
-    Raises `ValueError` if the image is not 3-D or has no slices, or if results differ in shape or
-    number. Otherwise raises what `func` or `convert` raises.
+    An image that is read part by part, such as one of zarr or h5py, is read slice by slice. `out`
+    is an array that the results are written to instead, slice by slice, in its dtype; it is
+    returned in their place.
+
+    Raises `ValueError` if the image has fewer than three axes or no slices, or if results differ in
+    shape or number. Otherwise raises what `func` or `convert` raises.
 
     >>> import numpy, arraybridge
     >>> image = numpy.arange(12).reshape(2, 2, 3)

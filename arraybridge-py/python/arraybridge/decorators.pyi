@@ -52,7 +52,8 @@ class Declared(Generic[_P, _R]):
 
     It takes two more keywords than the original function. ``dtype_conversion`` is the dtype of this
     call's result. ``slice_by_slice`` calls the original function with each slice of the first array
-    and stacks the results.
+    and stacks the results. With ``tiles``, or slice by slice, ``out`` is an array that the results
+    are written to part by part.
     """
 
     __wrapped__: Callable[..., Any]
@@ -69,6 +70,8 @@ class Declared(Generic[_P, _R]):
     def __call__(
         self, *args: Any, slice_by_slice: bool, dtype_conversion: Any = None, **kwargs: Any
     ) -> Any: ...
+    @overload
+    def __call__(self, *args: Any, out: Any, **kwargs: Any) -> Any: ...
     @overload
     def __call__(self, *args: Any, dtype_conversion: Any, **kwargs: Any) -> Any: ...
     @overload
@@ -97,11 +100,12 @@ class Decorator:
     image; arrays in containers come after the others. ``writes``: the parameters that the function
     writes to. What it writes to a copy is written back, and an array that nobody can write to is
     refused before the call. For PyTorch, which counts writes, this needs no declaration.
-    ``sliced``: the parameters that are sliced and split together with the lead.
+    ``sliced``: the parameters that are sliced and split together with the lead. One value for each
+    slice, also from a list of numbers, is an array without axes.
     ``device``: "host", "cuda:1" or an index. ``gpu_id``: the accelerator to prefer; if the machine
     has none, the arrays stay on the host. ``copy``: True copies every argument, False shares memory
     or raises.
-    ``dtype_conversion``, ``scaling``: the dtype of results, as in ``dtype_policy``.
+    ``dtype_conversion``, ``scaling``, ``range``: the dtype of results, as in ``dtype_policy``.
     ``narrow="error"``: raise if the framework lacks the dtype of an argument, instead of converting
     it to the nearest dtype with a warning.
     ``oom_recovery=False``: do not retry when memory runs out. ``on_oom``: the attempts, in order.
@@ -109,12 +113,15 @@ class Decorator:
     ``split_axis``: the axis along which the first array may be split. ``join``: the way to combine
     the results of the parts. ``host``: the function to call on the host.
     ``contract``: a check of the result. If it returns False, ``ValueError`` is raised.
-    ``slice_by_slice=True``: call the function with each 2-D slice of the first array.
+    ``slice_by_slice=True``: call the function with each 2-D slice of the first array, along all
+    axes before the last two. ``slice_axes=("y", "x")`` or ``(-3, -2)``: the axes of a slice.
     ``slice_by_slice_default`` and ``dtype_config_default``: the original package's names of
     ``slice_by_slice`` and, for an object with ``default_dtype_conversion``, ``dtype_conversion``.
     ``tiles=(512, 512)``: call the function with each tile of the last axes of the first array, and
-    put the results together. ``None`` leaves an axis whole. ``halo``: the number of extra elements
-    on each side of a tile. ``workers``: the number of threads that work on tiles.
+    put the results together. ``None`` leaves an axis whole, and ``"chunks"`` follows the chunks or
+    shards of ``out`` or of the first array. ``halo``: the number of extra elements on each side of
+    a tile. ``pad``: how all tiles get one shape: "reflect", "edge" or "constant". ``workers``: the
+    number of threads that work on tiles.
     ``writable=True``: copy results of JAX and TensorFlow, so that NumPy can write to them.
     ``keep``: what becomes of the object that the lead is in, such as an ``xarray.DataArray``, if
     ``output_type="input"``. By default the result is in one like it, unless the function would have
@@ -158,6 +165,7 @@ class Decorator:
         dtype_conversion: Any = None,
         dtype_config_default: Any = None,
         scaling: Literal["clamp", "unit", "stretch"] | None = None,
+        range: tuple[int, int] | None = None,
         narrow: Literal["warn", "error"] | None = None,
         oom_recovery: bool | None = None,
         on_oom: _Rung | Iterable[_Rung] | None = None,
@@ -168,9 +176,11 @@ class Decorator:
         contract: Any = None,
         slice_by_slice: bool | None = None,
         slice_by_slice_default: bool | None = None,
-        tiles: Sequence[int | None] | None = None,
+        slice_axes: Sequence[int | str] | None = None,
+        tiles: Sequence[int | None] | Literal["chunks"] | None = None,
         halo: int | Sequence[int] | None = None,
         workers: int | None = None,
+        pad: Literal["reflect", "edge", "constant"] | None = None,
         writable: bool | None = None,
         keep: bool | Literal["strict"] | None = None,
     ) -> _Options: ...

@@ -20,7 +20,7 @@ __all__ = ["stub"]
 TYPING = ("Annotated", "Any", "NamedTuple")
 
 # The keywords that a declaration adds are not annotated.
-ADDED = {"dtype_conversion": "Any", "slice_by_slice": "bool"}
+ADDED = {"dtype_conversion": "Any", "slice_by_slice": "bool", "out": "Any"}
 
 # The signature of functions in C that do not provide one.
 UNKNOWN = inspect.signature(lambda *args, **kwargs: None)

@@ -360,7 +360,8 @@ impl<'py> Run<'py> {
         let (target, from) = (self.pair.target, self.plan.from);
         let to = self.plan.cast.expect("a plan casts to a dtype");
         let dtype = target.dtype(array).unwrap_or(to);
-        let cast = OwnCast { loaded: target, from: dtype, to, scaling: Scaling::Clamp };
+        let cast =
+            OwnCast { loaded: target, from: dtype, to, scaling: Scaling::Clamp, bounds: None };
         let cast = match cast.apply(array, Some(from)) {
             Ok(cast) => cast,
             // The kernels need less memory there.

@@ -70,7 +70,7 @@ pub use likeness::{
 };
 pub use likes::{as_array, scalar_as_array, seen_as_array};
 pub use narrow::{Narrowing, convert_labelled, convert_narrowed, narrowed};
-pub use own_cast::OwnCast;
+pub use own_cast::{OwnCast, integer_range};
 pub use pin::pin;
 pub use prepare::explain_refusal;
 pub use request::Request;

@@ -18,7 +18,7 @@ use crate::interpreter::error::{Error, Result};
 use crate::memory::source::Source;
 
 /// The smallest and the largest value of an integer type.
-fn integer_range(dtype: DType) -> (i128, i128) {
+pub fn integer_range(dtype: DType) -> (i128, i128) {
     let bits = dtype.size() as u32 * 8;
     match dtype.kind() {
         Kind::Signed => (-(1 << (bits - 1)), (1 << (bits - 1)) - 1),
@@ -54,6 +54,8 @@ pub struct OwnCast<'py> {
     pub to: DType,
     /// How floats become integers.
     pub scaling: Scaling,
+    /// The smallest and the largest integer that floats become; those of the dtype if it is `None`.
+    pub bounds: Option<(i64, i64)>,
 }
 
 impl<'py> OwnCast<'py> {
@@ -131,6 +133,14 @@ impl<'py> Ops<'_, 'py> {
         }
     }
 
+    /// The integers between which floats are scaled.
+    fn bounds(&self) -> (i128, i128) {
+        match self.cast.bounds {
+            Some((low, high)) => (low.into(), high.into()),
+            None => integer_range(self.cast.to),
+        }
+    }
+
     /// Casts integers to integers, clipped to the range that the two types have in common.
     fn clamp_integer(&self, array: &Array<'py>) -> PyResult<Array<'py>> {
         let OwnCast { from, to, .. } = self.cast;
@@ -158,14 +168,16 @@ impl<'py> Ops<'_, 'py> {
     fn saturate(&self, array: &Array<'py>, float: DType) -> PyResult<Array<'py>> {
         let py = self.py();
         let to = self.cast.to;
-        let (min, max) = integer_range(to);
+        let (min, max) = self.bounds();
+        let nothing = 0.clamp(min, max);
         let (high, exact) = largest_float_up_to(float, max);
         let (low, high) = (PyFloat::new(py, min as f64), PyFloat::new(py, high));
         let rounded = self.table.round.call(self.loaded(), [&self.xp, array])?;
         let clipped = self.clip(&rounded, low.as_any(), high.as_any())?;
         // Only NaN differs from itself. The array comes first: TensorFlow takes the dtype from there.
         let is_number = array.rich_compare(array, CompareOp::Eq)?;
-        let number = self.select(&is_number, &clipped, PyFloat::new(py, 0.0).as_any())?;
+        let nothing = PyFloat::new(py, nothing as f64);
+        let number = self.select(&is_number, &clipped, nothing.as_any())?;
         let integers = self.astype(&number, to)?;
         if exact {
             return Ok(integers);
@@ -207,8 +219,14 @@ impl<'py> Ops<'_, 'py> {
     fn scale_unit(&self, array: &Array<'py>) -> PyResult<Array<'py>> {
         let wide = self.widest()?;
         let array = self.astype(array, wide)?;
-        let (_, max) = integer_range(self.cast.to);
-        self.saturate(&array.mul(PyFloat::new(self.py(), max as f64))?, wide)
+        let (py, (_, max)) = (self.py(), self.bounds());
+        // Without a range, -1 stands for the smallest integer.
+        let low = self.cast.bounds.map_or(0, |(low, _)| i128::from(low));
+        let scaled = array.mul(PyFloat::new(py, (max - low) as f64))?;
+        match low {
+            0 => self.saturate(&scaled, wide),
+            low => self.saturate(&scaled.add(PyFloat::new(py, low as f64))?, wide),
+        }
     }
 
     /// Maps the range of the finite values to the range of the integer type.
@@ -225,7 +243,7 @@ impl<'py> Ops<'_, 'py> {
         let low = self.table.min.call(self.loaded(), [&self.xp, &or_largest])?;
         let high = self.table.max.call(self.loaded(), [&self.xp, &or_smallest])?;
         let position = array.sub(&low)?.div(high.sub(&low)?)?;
-        let (min, max) = integer_range(self.cast.to);
+        let (min, max) = self.bounds();
         let span = PyFloat::new(py, max as f64 - min as f64);
         let scaled = position.mul(span)?;
         let scaled = self.table.round.call(self.loaded(), [&self.xp, &scaled])?;

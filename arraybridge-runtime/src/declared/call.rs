@@ -15,11 +15,13 @@ use super::options::OutputType;
 use super::result::{self, ResultScope};
 use super::wrapped::Found;
 use super::{ladder, scope};
+use crate::convert;
 use crate::framework::device;
 use crate::framework::loaded;
 use crate::framework::spec::{Framework, Memory};
 use crate::interpreter::error::{Error, Result};
-use crate::policy::Policy;
+use crate::policy::{Conversion, Policy};
+use crate::slices::Sink;
 
 /// One call of a declared function.
 pub struct Call<'a, 'py> {
@@ -39,6 +41,10 @@ pub struct Call<'a, 'py> {
     pub policy: Policy,
     /// Whether memory ran out on an accelerator and the function was called on the host.
     pub fell_back: Cell<bool>,
+    /// What the first array of the result is written to, if the caller said so, and the policy for its dtype.
+    pub out: Option<(Bound<'py, PyAny>, Policy)>,
+    /// How many first axes of the lead count slices, if the call is made slice by slice.
+    pub leading: usize,
 }
 
 /// How an attempt differs from a plain call.
@@ -84,7 +90,18 @@ impl<'a, 'py> Call<'a, 'py> {
     ) -> Call<'a, 'py> {
         let (args, kwargs, slots) = (args.clone(), kwargs.cloned(), ArgumentSlots::new());
         let (fell_back, found) = (Cell::new(false), Found::default());
-        Call { py, definition, args, kwargs, slots, found, policy, fell_back }
+        Call {
+            py,
+            definition,
+            args,
+            kwargs,
+            slots,
+            found,
+            policy,
+            fell_back,
+            out: None,
+            leading: 1,
+        }
     }
 
     /// Finds the arrays among the arguments.
@@ -95,8 +112,61 @@ impl<'a, 'py> Call<'a, 'py> {
     // The call stays where it is: a second one in each frame would shorten recursions.
     #[inline]
     pub fn find_arrays(&mut self) -> Result<()> {
+        self.find(false)
+    }
+
+    #[inline]
+    fn find(&mut self, is_cut: bool) -> Result<()> {
         let Call { slots, found, definition, args, kwargs, .. } = self;
-        arguments::find(slots, found, definition, args, kwargs.as_ref())
+        arguments::find(slots, found, definition, args, kwargs.as_ref(), is_cut)
+    }
+
+    /// Finds the arrays of a call that is made part by part. What is not cut is read.
+    ///
+    /// # Errors
+    ///
+    /// As [`arguments::find`]; what reading raises.
+    #[cold]
+    pub fn find_cut_arrays(&mut self) -> Result<()> {
+        self.find(true)?;
+        let mut found = ArgumentSlots::new();
+        for (index, slot) in self.slots.iter().enumerate() {
+            match slot.lazy() {
+                Some(lazy) if index > 0 && !self.is_sliced(slot) => {
+                    // The function gets what is not like an array as it is.
+                    if convert::is_like_array(lazy) {
+                        found.push(slot.loaded()?);
+                    }
+                }
+                _ => found.push(slot.clone()),
+            }
+        }
+        self.slots = found;
+        Ok(())
+    }
+
+    /// Makes the results of the call go to `out`, in its dtype.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Value`] and [`Error::Type`] for what cannot be written to part by part.
+    pub fn write_to(&mut self, out: Bound<'py, PyAny>) -> Result<()> {
+        let Some(lead) = self.slots.first() else {
+            return Err(Error::Value("out= needs an array among the arguments".to_owned()));
+        };
+        let overlap = self.definition.options.tiles.as_ref().is_some_and(|tiles| tiles.overlap());
+        let read = (lead.lazy().unwrap_or(&lead.value), overlap);
+        let sink = Sink::checked(&out, read, self.policy, &self.definition.name)?;
+        self.out = Some(sink.parts());
+        // The other arrays keep their dtypes, as without out.
+        self.policy.conversion = Conversion::NativeOutput;
+        Ok(())
+    }
+
+    /// What results are written to, if the caller said so.
+    pub fn sink(&self) -> Option<Sink<'a, 'py>> {
+        let definition = self.definition;
+        self.out.clone().map(|(out, policy)| Sink::new(out, policy, &definition.name))
     }
 
     /// Calls the function once, with the arrays of `slots`. Returns its result, and the arrays that it
@@ -240,8 +310,34 @@ impl<'a, 'py> Call<'a, 'py> {
         result: Bound<'py, PyAny>,
         scope: ResultScope,
     ) -> PyResult<Bound<'py, PyAny>> {
+        self.finish_as(result, scope, Ok)
+    }
+
+    /// As [`finish`](Self::finish), with a last step before the contract.
+    ///
+    /// # Errors
+    ///
+    /// As [`finish`](Self::finish), and what the step returns.
+    #[inline]
+    pub fn finish_as(
+        &self,
+        mut result: Bound<'py, PyAny>,
+        scope: ResultScope,
+        step: impl FnOnce(Bound<'py, PyAny>) -> Result<Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let sink = self.sink();
+        // Tiles and slices were written as they came.
+        let is_whole = scope == ResultScope::Call && self.definition.options.tiles.is_none();
+        if let Some(sink) = sink.as_ref().filter(|_| is_whole) {
+            result = sink.take(result, |array| sink.write_whole(array))?;
+        }
         let result = result::finish(self, result, scope)
+            .and_then(step)
             .map_err(|error| arguments::in_place(self.definition, "the result", error))?;
+        let result = match &sink {
+            Some(sink) => sink.settle(result)?,
+            None => result,
+        };
         // The policy may have cast it.
         result::compute(self.definition.options.execution, &result)?;
         let Some(contract) = &self.definition.options.contract else { return Ok(result) };

@@ -25,7 +25,8 @@ input_dtype : str or dtype, optional
 arrays : str or sequence of str, optional
     The parameters whose arrays are converted. By default, all of them.
 sliced : str or sequence of str, optional
-    The parameters that are sliced and split together with the first array.
+    The parameters that are sliced and split together with the first array. One with a value for each
+    slice, also a list of numbers, reaches the function as an array without axes.
 device : str or int, optional
     As in `convert`. By default, the device of the first array that belongs to the framework, else
     the framework's current accelerator, else the host.
@@ -34,8 +35,8 @@ gpu_id : int, optional
     its arrays stay on the host, with a NoAcceleratorWarning.
 copy : bool, optional
     True gives the function memory of its own. False shares memory or raises CopyRequiredError.
-dtype_conversion, scaling : optional
-    The dtype of results, and how floats become integers, as in `dtype_policy`.
+dtype_conversion, scaling, range : optional
+    The dtype of results, how floats become integers, and which integers, as in `dtype_policy`.
 narrow : str, optional
     What becomes of an array whose dtype the framework lacks: \"warn\" converts it to the nearest
     dtype, with a NarrowedDtypeWarning; \"error\" raises UnsupportedDtypeError.
@@ -60,17 +61,27 @@ host : callable, optional
 contract : callable, optional
     A test of the result. If it returns False, the call raises ValueError.
 slice_by_slice : bool, optional
-    True calls the function for each 2-D slice of the first array, unless a call says otherwise.
+    True calls the function for each 2-D slice of the first array, along all axes before the last two,
+    unless a call says otherwise.
 slice_by_slice_default, dtype_config_default : bool and object, optional
     The original package's names of slice_by_slice and, for an object with the attribute
     default_dtype_conversion, of dtype_conversion.
-tiles : tuple of int or None, optional
+slice_axes : tuple of int or str, optional
+    The axes of a slice, by index or by the name that the array has for them: (0, 1) for images with
+    their channels last, (\"y\", \"x\") for an `xarray.DataArray`. A slice has them in the order of the array.
+    Results with as many axes are stacked along the axes of the array, others along first axes.
+tiles : tuple of int or None, or \"chunks\", optional
     The lengths of a tile along the last axes of the first array, as (512, 512); None leaves an axis
-    whole. The function is called for each tile, and the results are put together: arrays that are as
+    whole. \"chunks\" takes the lengths of the chunks, or shards, of `out`, or of the first array. The
+    function is called for each tile, and the results are put together: arrays that are as
     long as their tile along these axes by their places, anything else as `join` says.
 halo : int or tuple of int, optional
     How many more elements a tile has on each side, where the array has them. They are cut off the
-    result. A tile with a halo is a copy, so what the function writes to it is lost.
+    result. With tiles=\"chunks\", a tuple is for the last axes. A tile with a halo is a copy, so `writes`
+    for an array that is cut is an error.
+pad : {\"reflect\", \"edge\", \"constant\"}, optional
+    How tiles are padded beyond the ends of the array, so that all have one shape, and a function that
+    is compiled for a shape is compiled once. \"constant\" pads with zeros.
 workers : int, optional
     The number of threads that work on tiles. It helps where the function releases the GIL, as most of
     NumPy and torch does. Settings of a thread, such as `torch.no_grad()` or `jax.enable_x64()`, do not
@@ -90,7 +101,9 @@ Returns
 -------
 function or Declared
     A Python function for a Python function, a Declared for any other callable. It is called like the
-    function, and has the additional keywords `dtype_conversion` and `slice_by_slice`.
+    function, and has the additional keywords `dtype_conversion` and `slice_by_slice`. With `tiles`, or
+    slice by slice, it also has `out`: an array, also one of zarr or h5py, that the first array of the
+    result is written to part by part, in its dtype. It is returned in the place of that array.
 
 Raises
 ------

@@ -129,6 +129,9 @@ fn given_again<'py>(
         if added.slice_by_slice != options.slice_by_slice {
             keywords.set_item("slice_by_slice", added.slice_by_slice)?;
         }
+        if let Some(out) = added.out {
+            keywords.set_item("out", out)?;
+        }
     }
     Ok(keywords)
 }
@@ -177,31 +180,41 @@ impl Declared {
         let (py, definition) = (slf.py(), &slf.get().definition);
         let options = &definition.options;
         let mut policy = options.policy(py);
-        let mut slice_by_slice = options.slice_by_slice;
+        let (mut slice_by_slice, mut out) = (options.slice_by_slice, None);
         let mut added_keywords = None;
         if let Some(kwargs) = kwargs {
             // The dictionary belongs to this call.
             let added = definition.parameters.take_added(kwargs, options)?;
             policy = Policy::from_py(added.dtype_conversion.as_ref(), None, policy)?;
-            slice_by_slice = added.slice_by_slice;
+            (slice_by_slice, out) = (added.slice_by_slice, added.out.clone());
             added_keywords = Some(added);
         }
         let kwargs = kwargs.filter(|kwargs| !kwargs.is_empty());
         let mut call = Call::new(py, definition, args, kwargs, policy);
-        call.find_arrays()?;
+        match options.tiles.is_some() || slice_by_slice {
+            true => call.find_cut_arrays()?,
+            false => call.find_arrays()?,
+        }
         if let Some(result) = call.in_parts(slf, || given_again(py, added_keywords, options))? {
             return Ok(result);
         }
         if trace::is_tracing() {
             Declared::note_lead(&call);
         }
+        if let Some(out) = out {
+            call.write_to(out)?;
+        }
         match (definition.kind, slice_by_slice) {
             (FunctionKind::Plain, false) => {
                 let result = call.called(slf, &call.slots, ResultScope::Call)?;
-                call.finish(result, ResultScope::Call).and_then(|result| call.rewrapped(result))
+                let result = call.finish(result, ResultScope::Call)?;
+                call.rewrapped(call.wrapper(), result)
             }
             (FunctionKind::Plain, true) => {
-                call.slice_by_slice(slf).and_then(|result| call.rewrapped(result))
+                // The arrays are put in another order then.
+                let wrapper = call.wrapper();
+                let result = call.slice_by_slice(slf)?;
+                call.rewrapped(wrapper, result)
             }
             (_, false) => {
                 call.expect_no_wrapper()?;

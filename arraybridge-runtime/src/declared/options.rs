@@ -1,7 +1,9 @@
 //! The options of a declaration.
 
+use std::fmt;
+
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyDict, PyString};
+use pyo3::types::{PyBool, PyDict, PyList, PyString, PyTuple};
 
 use super::names;
 use super::tiles::Tiles;
@@ -10,7 +12,7 @@ use crate::framework::device::Placement;
 use crate::framework::spec::{DType, Framework};
 use crate::host::cast::Scaling;
 use crate::interpreter::error::{Error, Result};
-use crate::policy::{self, Conversion, Narrow, Policy};
+use crate::policy::{self, Conversion, Narrow, Policy, Range};
 
 /// The framework that results are converted to.
 #[derive(Clone, Copy, Debug)]
@@ -56,6 +58,24 @@ impl Keep {
     }
 }
 
+/// An axis of an array.
+#[derive(Clone, Debug)]
+pub enum AxisName {
+    /// By its index, counted from the last one if it is negative.
+    Index(isize),
+    /// By the name that the array has for it.
+    Name(String),
+}
+
+impl fmt::Display for AxisName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            AxisName::Index(index) => write!(f, "{index}"),
+            AxisName::Name(name) => write!(f, "{name:?}"),
+        }
+    }
+}
+
 /// A declaration's options, read and checked.
 #[derive(Debug)]
 pub struct Options {
@@ -85,6 +105,8 @@ pub struct Options {
     pub conversion: Option<Conversion>,
     /// How floating point results become integers, if the declaration says it.
     pub scaling: Option<Scaling>,
+    /// The integers between which they are scaled, if the declaration says it.
+    pub range: Option<Range>,
     /// What becomes of arguments whose dtype the framework lacks, if the declaration says it.
     pub narrow: Option<Narrow>,
     /// How a call is retried when memory runs out, in order.
@@ -99,6 +121,8 @@ pub struct Options {
     pub contract: Option<Py<PyAny>>,
     /// Whether calls are made slice by slice, unless they say otherwise.
     pub slice_by_slice: bool,
+    /// The axes of a slice, if the declaration says it.
+    pub slice_axes: Option<Vec<AxisName>>,
     /// How calls are made tile by tile, if they are.
     pub tiles: Option<Tiles>,
     /// Whether results of immutable arrays are copied, so that they can be written to.
@@ -129,6 +153,7 @@ const KNOWN: &[&str] = &[
     "dtype_conversion",
     "dtype_config_default",
     "scaling",
+    "range",
     "narrow",
     "oom_recovery",
     "on_oom",
@@ -139,9 +164,11 @@ const KNOWN: &[&str] = &[
     "contract",
     "slice_by_slice",
     "slice_by_slice_default",
+    "slice_axes",
     "tiles",
     "halo",
     "workers",
+    "pad",
     "writable",
     "keep",
 ];
@@ -172,7 +199,7 @@ impl Options {
         let delivers = keywords.flag("delivers")?.unwrap_or(false);
         // Only functions that are written in Rust can take objects of a framework other than their own.
         let input = if delivers { usual_input } else { execution };
-        let (conversion, scaling) = keywords.policy()?;
+        let (conversion, scaling, range) = keywords.policy()?;
         Ok(Options {
             execution,
             input,
@@ -187,6 +214,7 @@ impl Options {
             copy: keywords.flag("copy")?,
             conversion,
             scaling,
+            range,
             narrow: keywords.get("narrow")?.map(|name| policy::narrow_named(&name)).transpose()?,
             ladder: keywords.ladder()?,
             split_axis: keywords.split_axis()?,
@@ -195,10 +223,12 @@ impl Options {
             // The original package keeps any other object as an attribute.
             contract: keywords.get("contract")?.filter(|c| c.is_callable()).map(Bound::unbind),
             slice_by_slice: keywords.slice_by_slice()?,
+            slice_axes: keywords.slice_axes()?,
             tiles: Tiles::read(
                 keywords.get("tiles")?,
                 keywords.get("halo")?,
                 keywords.get("workers")?,
+                keywords.get("pad")?,
             )?,
             writable: keywords.writable()?,
             keep: Keep::read(keywords.get("keep")?.as_ref())?,
@@ -239,13 +269,14 @@ impl Options {
     pub fn policy(&self, py: Python<'_>) -> Policy {
         match (self.conversion, self.scaling) {
             (Some(conversion), Some(scaling)) => {
-                Policy { conversion, scaling, ..Policy::default() }
+                Policy { conversion, scaling, range: self.range, ..Policy::default() }
             }
             (conversion, scaling) => {
                 let base = Policy::default_of_context(py);
                 Policy {
                     conversion: conversion.unwrap_or(base.conversion),
                     scaling: scaling.unwrap_or(base.scaling),
+                    range: if scaling.is_some() { self.range } else { base.range },
                     narrow: base.narrow,
                 }
             }
@@ -328,10 +359,35 @@ impl<'py> Keywords<'_, 'py> {
         })
     }
 
-    fn policy(&self) -> Result<(Option<Conversion>, Option<Scaling>)> {
+    fn policy(&self) -> Result<(Option<Conversion>, Option<Scaling>, Option<Range>)> {
         let (conversion, scaling) = (self.dtype_conversion()?, self.get("scaling")?);
         let policy = Policy::from_py(conversion.as_ref(), scaling.as_ref(), Policy::default())?;
-        Ok((conversion.map(|_| policy.conversion), scaling.map(|_| policy.scaling)))
+        let scaling = scaling.map(|_| policy.scaling);
+        let range = self.get("range")?.map(|range| policy::range_named(&range, scaling));
+        Ok((conversion.map(|_| policy.conversion), scaling, range.transpose()?))
+    }
+
+    fn slice_axes(&self) -> Result<Option<Vec<AxisName>>> {
+        let Some(axes) = self.get("slice_axes")? else { return Ok(None) };
+        let wrong = || {
+            let text = "slice_axes must be a tuple with the axes of a slice, by index or by name, such as (-2, -1) \
+                        or (\"y\", \"x\")";
+            Error::Type(text.to_owned())
+        };
+        let is_sequence = axes.is_instance_of::<PyTuple>() || axes.is_instance_of::<PyList>();
+        let axis = |axis: PyResult<Bound<'py, PyAny>>| -> Result<AxisName> {
+            let axis = axis?;
+            if let Ok(name) = axis.cast::<PyString>() {
+                return Ok(AxisName::Name(name.to_string()));
+            }
+            let index = axis.extract().ok().filter(|_| !axis.is_instance_of::<PyBool>());
+            index.map(AxisName::Index).ok_or_else(wrong)
+        };
+        let axes: Vec<_> = match is_sequence {
+            true => axes.try_iter()?.map(axis).collect::<Result<_>>()?,
+            false => Vec::new(),
+        };
+        if axes.is_empty() { Err(wrong()) } else { Ok(Some(axes)) }
     }
 
     fn ladder(&self) -> Result<Vec<Rung>> {

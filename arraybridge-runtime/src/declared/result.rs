@@ -103,7 +103,9 @@ fn finish_items<'py>(
 /// Whether an array has the shape of a slice of the lead.
 fn is_image_of_slice(call: &Call<'_, '_>, array: &Bound<'_, PyAny>) -> bool {
     let lead = call.slots.first().and_then(|slot| shape::of(&slot.value));
-    lead.is_some_and(|lead| shape::of(array).is_some_and(|shape| shape[..] == lead[1..]))
+    lead.is_some_and(|lead| {
+        shape::of(array).is_some_and(|shape| shape[..] == lead[call.leading.min(lead.len())..])
+    })
 }
 
 /// Converts a scalar of NumPy, which is what its reductions return, to an array of another framework that the
@@ -276,14 +278,18 @@ fn finish_without_dtype<'py>(
 
 /// The policy for results that are put together: the slices of a stack, or the tiles of a call.
 pub fn joined_policy<'a, 'py>(call: &'a Call<'_, 'py>, scope: ResultScope) -> StackPolicy<'a, 'py> {
-    StackPolicy::new(call.policy, lead_of(call, scope), &call.definition.name)
+    let lead = lead_of(call, scope);
+    // The stack has one axis of slices until all are there.
+    let lead = Lead { stacked: (lead.stacked.0.min(1), lead.stacked.1), ..lead };
+    StackPolicy::new(call.policy, lead, &call.definition.name)
 }
 
 /// The lead of a call.
 fn lead_of<'a, 'py>(call: &'a Call<'_, 'py>, scope: ResultScope) -> Lead<'a, 'py> {
     let Some(slot) = call.slots.first() else { return Lead::default() };
     let received_by = Some(call.definition.options.input);
-    Lead { received_by, is_stack: scope == ResultScope::Stack, ..Lead::of(&slot.value) }
+    let leading = if scope == ResultScope::Stack { call.leading } else { 0 };
+    Lead { received_by, stacked: (leading, leading), ..Lead::of(&slot.value) }
 }
 
 /// Converts an array of a result to the output framework.

@@ -11,6 +11,8 @@ use crate::interpreter::error::{Error, Result};
 // The keywords that a declaration adds.
 const DTYPE_CONVERSION: &str = "dtype_conversion";
 const SLICE_BY_SLICE: &str = "slice_by_slice";
+/// For calls that are made part by part.
+const OUT: &str = "out";
 /// The original package's form of `dtype_conversion`: an object with `default_dtype_conversion`.
 const DTYPE_CONFIG: &str = "dtype_config";
 
@@ -85,6 +87,7 @@ struct OwnKeywords {
     dtype_conversion: bool,
     dtype_config: bool,
     slice_by_slice: bool,
+    out: bool,
 }
 
 /// The added keywords of one call.
@@ -93,6 +96,8 @@ pub struct AddedKeywords<'py> {
     pub dtype_conversion: Option<Bound<'py, PyAny>>,
     /// `slice_by_slice`, by default that of the declaration.
     pub slice_by_slice: bool,
+    /// What results are written to.
+    pub out: Option<Bound<'py, PyAny>>,
 }
 
 impl Parameters {
@@ -137,6 +142,7 @@ impl Parameters {
             // A wrapped declared function gets it as `dtype_conversion`.
             dtype_config: has(DTYPE_CONFIG) && !parameters.forwards_dtype,
             slice_by_slice: has(SLICE_BY_SLICE),
+            out: has(OUT),
         };
         check_names(options, all.iter().map(|(name, _)| name.as_str()))?;
         let shown = extended_signature(&signature, all, parameters.own, options)?;
@@ -196,6 +202,7 @@ impl Parameters {
             Ok(DTYPE_CONVERSION) => !self.own.dtype_conversion || self.forwards_dtype,
             Ok(DTYPE_CONFIG) => !self.own.dtype_config,
             Ok(SLICE_BY_SLICE) => !self.own.slice_by_slice,
+            Ok(OUT) => !self.own.out,
             Ok(_) => false,
             Err(_) => true,
         }
@@ -233,7 +240,14 @@ impl Parameters {
             Some(value) => flag(SLICE_BY_SLICE, &value)?,
             None => options.slice_by_slice,
         };
-        Ok(AddedKeywords { dtype_conversion, slice_by_slice })
+        // The function itself may take any keyword.
+        let is_cut = slice_by_slice || options.tiles.is_some();
+        let out = take(OUT, self.own.out || !is_cut)?;
+        if out.is_some() && dtype_conversion.is_some() {
+            let text = "give only one of out, whose dtype the results get, and dtype_conversion";
+            return Err(Error::Type(text.to_owned()));
+        }
+        Ok(AddedKeywords { dtype_conversion, slice_by_slice, out })
     }
 }
 
@@ -311,6 +325,9 @@ fn extended_signature<'py>(
     }
     if !own.slice_by_slice {
         add(SLICE_BY_SLICE, PyBool::new(py, options.slice_by_slice).to_owned().into_any())?;
+    }
+    if !own.out && (options.tiles.is_some() || options.slice_by_slice) {
+        add(OUT, py.None().into_bound(py))?;
     }
     // Callers that fill in keywords by the signature would put a config of their own here.
     if !has_config {

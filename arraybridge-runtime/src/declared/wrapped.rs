@@ -59,7 +59,9 @@ pub fn with_unit_way(definition: &Definition, lead: &ArgumentSlot<'_>, mut error
 impl<'py> Call<'_, 'py> {
     /// The object that the lead is in, if the result is to be in one like it.
     pub fn wrapper(&self) -> Option<Bound<'py, PyAny>> {
-        if self.found.seen.is_empty() || !self.definition.options.rewraps() {
+        // What the caller gave is the result then.
+        let is_given = self.out.is_some();
+        if is_given || self.found.seen.is_empty() || !self.definition.options.rewraps() {
             return None;
         }
         // The caller may have passed the array inside, too.
@@ -127,14 +129,18 @@ impl<'py> Call<'_, 'py> {
         }
     }
 
-    /// The result, in an object like the one that the lead was in.
+    /// The result, in an object like the one that the lead was in, if it was in one.
     ///
     /// # Errors
     ///
     /// What the function raises that the class was registered with; what cannot be kept, where that is an error.
     #[inline]
-    pub fn rewrapped(&self, result: Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-        match self.wrapper() {
+    pub fn rewrapped(
+        &self,
+        wrapper: Option<Bound<'py, PyAny>>,
+        result: Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        match wrapper {
             None => Ok(result),
             Some(object) => {
                 let arguments = (object, result, &self.definition.name, self.keep());

@@ -19,7 +19,9 @@ static OPEN: AtomicUsize = AtomicUsize::new(0);
 /// Shows how far calls in many steps are: `with progress():`.
 ///
 /// Steps are the slices of `slice_by_slice` and `process_slices`, the tiles of `tiles`, and the elements of
-/// a call that is split because memory ran out. Nothing is shown outside of such a block.
+/// a call that is split because memory ran out. Nothing is shown outside of such a block. A bar of tiles that has
+/// `set_postfix_str`, as tqdm's has, also shows the bytes of the first array that are done, how many a second,
+/// and how long the others take.
 ///
 /// Parameters
 /// ----------
@@ -137,6 +139,19 @@ impl<'py> Progress<'py> {
             Some(bar) => bar.call_method1(intern!(bar.py(), "update"), (count,)).map(drop),
             None => Ok(()),
         }
+    }
+
+    /// As [`step`](Self::step). A bar that can show text shows the bytes.
+    ///
+    /// # Errors
+    ///
+    /// What the bar raises.
+    pub fn step_bytes(&self, count: usize, done: usize, total: usize) -> PyResult<()> {
+        if let Some(bar) = &self.0 {
+            let tools = bar.py().import("arraybridge._tools.progress")?;
+            tools.call_method1("show_bytes", (bar, done, total))?;
+        }
+        self.step(count)
     }
 }
 

@@ -6,7 +6,7 @@ use numpy::PyArrayDescr;
 use pyo3::prelude::*;
 use pyo3::types::{PyString, PyTuple, PyType};
 
-use super::{Conversion, Narrow, Policy, configured};
+use super::{Conversion, Narrow, Policy, Range, configured};
 use crate::framework::loaded;
 use crate::framework::spec::DType;
 use crate::host::cast::Scaling;
@@ -25,7 +25,7 @@ const NARROWS: [(&str, Narrow); 2] = [("warn", Narrow::Warn), ("error", Narrow::
 
 impl Policy {
     /// Reads the arguments `dtype_conversion` and `scaling`. Where one is missing or `None`, that part
-    /// of `base` is used.
+    /// of `base` is used. A range belongs to its scaling.
     ///
     /// A conversion is one of the strings `"default"`, `"preserve"` and `"native"`, in either case, a dtype's name
     /// or a framework's dtype object. A member of an enum counts as its value, an object with an
@@ -43,11 +43,11 @@ impl Policy {
             Some(object) => conversion(object)?,
             None => base.conversion,
         };
-        let scaling = match scaling.filter(|object| !object.is_none()) {
-            Some(object) => scaling_named(object)?,
-            None => base.scaling,
+        let (scaling, range) = match scaling.filter(|object| !object.is_none()) {
+            Some(object) => (scaling_named(object)?, None),
+            None => (base.scaling, base.range),
         };
-        Ok(Policy { conversion, scaling, narrow: base.narrow })
+        Ok(Policy { conversion, scaling, range, narrow: base.narrow })
     }
 
     /// The default of the current context: that of the innermost `dtype_policy` block, or that of the
@@ -62,7 +62,9 @@ impl Policy {
             let (conversion, scaling) = (parts.get_item(0)?, parts.get_item(1)?);
             let policy = Policy::from_py(Some(&conversion), Some(&scaling), Policy::default())?;
             let narrow = narrow_named(&parts.get_item(2)?)?;
-            Ok(Policy { narrow, ..policy })
+            let range: Option<(i64, i64)> = parts.get_item(3)?.extract()?;
+            let range = range.map(|(low, high)| Range { low, high });
+            Ok(Policy { narrow, range, ..policy })
         };
         read().unwrap_or_else(|_| configured::policy())
     }
@@ -175,6 +177,28 @@ pub fn dtype_named(object: &Bound<'_, PyAny>) -> Result<DType> {
     })
 }
 
+/// Reads the argument `range`, which needs a scaling beside it.
+///
+/// # Errors
+///
+/// [`Error::Value`] for anything but two integers in order, and without `"unit"` or `"stretch"`.
+pub fn range_named(object: &Bound<'_, PyAny>, scaling: Option<Scaling>) -> Result<Range> {
+    let ends: Option<(i64, i64)> = attempt(object.py(), object.extract());
+    let Some((low, high)) = ends.filter(|(low, high)| low < high) else {
+        let text = object.repr().map(|text| text.to_string()).unwrap_or_default();
+        return Err(Error::Value(format!(
+            "range must be two integers, the smaller one first, such as (0, 4095), not {text}"
+        )));
+    };
+    match scaling {
+        Some(Scaling::Unit | Scaling::Stretch) => Ok(Range { low, high }),
+        _ => {
+            let text = "range says to which integers scaling=\"unit\" or \"stretch\" scales; give one of them with it";
+            Err(Error::Value(text.to_owned()))
+        }
+    }
+}
+
 fn scaling_named(object: &Bound<'_, PyAny>) -> Result<Scaling> {
     let value = enum_value(object);
     let name = value.cast::<PyString>().ok().map(|name| name.to_string().to_lowercase());
@@ -235,7 +259,9 @@ fn variable(py: Python<'_>) -> PyResult<&Bound<'_, PyAny>> {
 /// them or cut a gradient; "preserve" gives every result the dtype of the first array, and "native"
 /// that which the function returned. `scaling` is
 /// "clamp" (round half to even, saturate, NaN to 0), "unit" (results are in [0, 1] or [-1, 1]) or
-/// "stretch" (minimum to maximum). `narrow` is what becomes of arguments whose dtype the framework
+/// "stretch" (minimum to maximum), and `range=(0, 4095)` are the integers that these two scale to: 0
+/// or the minimum becomes the first one, 1 or the maximum the second. By default they are all integers
+/// of the dtype. `narrow` is what becomes of arguments whose dtype the framework
 /// lacks: "warn" converts them to the nearest dtype that it has, with a NarrowedDtypeWarning, and
 /// "error" raises UnsupportedDtypeError; it also applies to `convert_memory`. An argument that is
 /// left out keeps the value that it has outside of the block. The arguments of a decorator or a
@@ -253,6 +279,7 @@ pub struct DtypePolicy {
     dtype_conversion: Option<Py<PyAny>>,
     scaling: Option<Py<PyAny>>,
     narrow: Option<Py<PyAny>>,
+    range: Option<Py<PyAny>>,
     block: ContextBlock,
 }
 
@@ -260,7 +287,11 @@ impl DtypePolicy {
     fn policy(&self, py: Python<'_>, base: Policy) -> Result<Policy> {
         let conversion = self.dtype_conversion.as_ref().map(|object| object.bind(py));
         let scaling = self.scaling.as_ref().map(|object| object.bind(py));
-        let policy = Policy::from_py(conversion, scaling, base)?;
+        let mut policy = Policy::from_py(conversion, scaling, base)?;
+        if let Some(range) = &self.range {
+            let scaling = scaling.map(|_| policy.scaling);
+            policy.range = Some(range_named(range.bind(py), scaling)?);
+        }
         Ok(match &self.narrow {
             Some(narrow) => Policy { narrow: narrow_named(narrow.bind(py))?, ..policy },
             None => policy,
@@ -271,15 +302,16 @@ impl DtypePolicy {
 #[pymethods]
 impl DtypePolicy {
     #[new]
-    #[pyo3(signature = (dtype_conversion=None, scaling=None, narrow=None))]
+    #[pyo3(signature = (dtype_conversion=None, scaling=None, narrow=None, *, range=None))]
     fn new(
         py: Python<'_>,
         dtype_conversion: Option<Py<PyAny>>,
         scaling: Option<Py<PyAny>>,
         narrow: Option<Py<PyAny>>,
+        range: Option<Py<PyAny>>,
     ) -> Result<DtypePolicy> {
         let block = ContextBlock::default();
-        let manager = DtypePolicy { dtype_conversion, scaling, narrow, block };
+        let manager = DtypePolicy { dtype_conversion, scaling, narrow, range, block };
         manager.policy(py, Policy::default())?;
         Ok(manager)
     }
@@ -287,7 +319,9 @@ impl DtypePolicy {
     fn __enter__(&self, py: Python<'_>) -> Result<()> {
         let policy = self.policy(py, Policy::default_of_context(py))?;
         USED.store(true, Ordering::Relaxed);
-        Ok(self.block.enter(variable(py)?, policy.names())?)
+        let (conversion, scaling, narrow) = policy.names();
+        let range = policy.range.map(|Range { low, high }| (low, high));
+        Ok(self.block.enter(variable(py)?, (conversion, scaling, narrow, range))?)
     }
 
     #[pyo3(signature = (*_exception))]

@@ -184,7 +184,7 @@ fn cast<'py>(
     from: DType,
     to: DType,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let cast = OwnCast { loaded, from, to, scaling: Scaling::Clamp };
+    let cast = OwnCast { loaded, from, to, scaling: Scaling::Clamp, bounds: None };
     match detect::class_of(data).map(|class| class.role) {
         Some(Role::Value(op)) => cast.apply(&op.call(loaded, [data])?, None),
         _ => cast.apply(data, None),

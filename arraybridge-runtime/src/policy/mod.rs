@@ -10,6 +10,7 @@ mod collapse;
 mod configured;
 mod declare;
 mod graph;
+mod range;
 mod rules;
 mod stack;
 
@@ -32,8 +33,9 @@ use crate::memory::cast;
 use collapse::{Destroyed, Rounding};
 
 pub use configured::configure;
-pub use declare::{DtypePolicy, dtype_named, install, narrow_named};
+pub use declare::{DtypePolicy, dtype_named, install, narrow_named, range_named};
 pub use graph::{cast_in_graph, convert_to, explain};
+pub use range::Range;
 pub use rules::Lead;
 use rules::Shape;
 pub use stack::StackPolicy;
@@ -60,6 +62,8 @@ pub struct Policy {
     pub conversion: Conversion,
     /// How floats become integers.
     pub scaling: Scaling,
+    /// The integers between which they are scaled; all that the dtype has if it is `None`.
+    pub range: Option<Range>,
     /// What becomes of arguments whose dtype the framework lacks.
     pub narrow: Narrow,
 }
@@ -139,7 +143,8 @@ impl<'py> DtypeCast<'_, 'py> {
     /// The cast by the framework's own operations.
     fn own(&self) -> OwnCast<'py> {
         let DtypeCast { loaded, from, to, policy, .. } = *self;
-        OwnCast { loaded, from, to, scaling: policy.scaling }
+        let bounds = self.range().map(|Range { low, high }| (low, high));
+        OwnCast { loaded, from, to, scaling: policy.scaling, bounds }
     }
 
     fn apply(&self, array: &Bound<'py, PyAny>, role: Role) -> Result<Bound<'py, PyAny>> {
@@ -154,6 +159,9 @@ impl<'py> DtypeCast<'_, 'py> {
         }
         if !convert::dtypes(loaded, to)?.contains(to) {
             return Err(self.missing_dtype());
+        }
+        if let Some(range) = self.range() {
+            range.check(to, self.function)?;
         }
         match role {
             Role::Array => self.cast_array(array),
@@ -209,6 +217,12 @@ impl<'py> DtypeCast<'_, 'py> {
             0 => Ok(()),
             clipped => self.warn_of_clipping(clipped),
         }
+    }
+
+    /// The integers between which floats are scaled, if the policy has them.
+    fn range(&self) -> Option<Range> {
+        let DtypeCast { from, to, policy, .. } = *self;
+        policy.range.filter(|_| from.kind() == Kind::Float && to.is_integer())
     }
 
     /// Whether floats become integers although nobody asked for it.
@@ -278,7 +292,10 @@ impl<'py> DtypeCast<'_, 'py> {
     ) -> Result<Bound<'py, PyAny>> {
         let (loaded, py) = (self.loaded, self.loaded.py());
         let opened = convert::open_host(array)?;
-        let (source, lost) = cast::cast(py, &opened.source, self.to, self.policy.scaling)?;
+        let (source, lost) = match self.range() {
+            Some(range) => range.cast(py, &opened.source, self.to, self.policy.scaling)?,
+            None => cast::cast(py, &opened.source, self.to, self.policy.scaling)?,
+        };
         if self.rounds_by_default() && lost.fractions > 0 {
             let mut rounding = Rounding::of(source.view().len());
             rounding.add(py, &opened.source, source.view(), lost)?;
@@ -406,8 +423,12 @@ impl<'py> DtypeCast<'_, 'py> {
             }
             (false, false) => (format!("{were} clipped"), ""),
         };
+        let bounds = match self.range() {
+            Some(Range { low, high }) => format!("the range from {low} to {high} of {to}"),
+            None => to.to_string(),
+        };
         let text = format!(
-            "{}: {clipped} {values} of its {from} result did not fit {to} and {became}. Use \
+            "{}: {clipped} {values} of its {from} result did not fit {bounds} and {became}. Use \
              dtype_conversion=\"native\" to keep the result as it is{way}",
             function
         );

@@ -57,8 +57,8 @@ pub struct Lead<'a, 'py> {
     /// The framework of the arrays that the function received. Where that lacks the dtype, the function
     /// received the nearest one.
     pub received_by: Option<&'static Framework>,
-    /// Whether the results of its slices are stacked, so that the first axis of both counts slices.
-    pub is_stack: bool,
+    /// How many first axes of the result and of the lead count slices.
+    pub stacked: (usize, usize),
 }
 
 impl<'a, 'py> Lead<'a, 'py> {
@@ -103,8 +103,8 @@ impl<'a, 'py> Lead<'a, 'py> {
     /// The number of axes of the result and of the lead. In a stack, they are those of one slice.
     fn ndims(&self, shape: Shape<'_, 'py>) -> Option<(usize, usize)> {
         let (result, lead) = (shape.ndim()?, Shape::Of(self.array?).ndim()?);
-        let sliced = usize::from(self.is_stack && result > 0 && lead > 0);
-        Some((result - sliced, lead - sliced))
+        let (of_result, of_lead) = self.stacked;
+        Some((result.saturating_sub(of_result), lead.saturating_sub(of_lead)))
     }
 
     /// Whether a lead with axes was reduced to one number, or each of its slices.
@@ -117,10 +117,8 @@ impl<'a, 'py> Lead<'a, 'py> {
     fn is_image(&self, shape: Shape<'_, 'py>) -> bool {
         let has_channels = |array| {
             let (mut result, mut lead) = (shape.lengths()?, Shape::Of(array).lengths()?);
-            if self.is_stack {
-                result.remove(0);
-                lead.remove(0);
-            }
+            result.drain(..self.stacked.0.min(result.len()));
+            lead.drain(..self.stacked.1.min(lead.len()));
             let (more, less) =
                 if result.len() > lead.len() { (result, lead) } else { (lead, result) };
             Some(has_channels(&more, &less))

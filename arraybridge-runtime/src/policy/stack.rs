@@ -50,9 +50,10 @@ impl<'a, 'py> StackPolicy<'a, 'py> {
         from: DType,
         shape: &[usize],
     ) -> Result<Option<DType>> {
-        let Policy { conversion, scaling, .. } = self.policy;
-        // The stretch depends on the values of all slices.
-        if conversion == Conversion::NativeOutput || scaling == Scaling::Stretch {
+        let Policy { conversion, scaling, range, .. } = self.policy;
+        // The stretch depends on the values of all slices, and a range is for whole arrays.
+        let waits = scaling == Scaling::Stretch || range.is_some();
+        if conversion == Conversion::NativeOutput || waits {
             return Ok(None);
         }
         let Some(to) = self.lead.target_dtype(Shape::Known(shape), from, conversion) else {

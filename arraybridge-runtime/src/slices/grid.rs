@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use pyo3::prelude::*;
+use pyo3::types::PySlice;
 use smallvec::SmallVec;
 
 /// How arrays are cut into tiles, for each of their last axes.
@@ -11,6 +13,8 @@ pub struct Tiling {
     pub lengths: Vec<Option<usize>>,
     /// How many more elements a tile has on each side, where the array has them.
     pub halo: Vec<usize>,
+    /// Whether tiles get what they lack beyond the ends of the array, so that all of them have one shape.
+    pub pads: bool,
 }
 
 /// The tiles of an array of one shape, in C order.
@@ -26,6 +30,7 @@ struct Axis {
     extent: usize,
     length: usize,
     halo: usize,
+    pads: bool,
 }
 
 impl Axis {
@@ -44,13 +49,46 @@ pub struct Span {
     pub read: Range<usize>,
     /// Those without it. Over all tiles, each position is kept once.
     pub kept: Range<usize>,
+    /// How many elements are added before and after those that are read.
+    pub added: (usize, usize),
 }
 
 impl Span {
+    /// Elements without a halo.
+    pub fn plain(axis: usize, range: Range<usize>) -> Span {
+        Span { axis, read: range.clone(), kept: range, added: (0, 0) }
+    }
+
+    /// The length of the tile.
+    pub fn len(&self) -> usize {
+        self.added.0 + self.read.len() + self.added.1
+    }
+
+    /// Whether the whole tile is kept.
+    pub fn is_kept(&self) -> bool {
+        self.kept == self.read && self.added == (0, 0)
+    }
+
     /// The kept elements in positions of the tile.
     pub fn trim(&self) -> Range<usize> {
-        self.kept.start - self.read.start..self.kept.end - self.read.start
+        let start = self.added.0 + self.kept.start - self.read.start;
+        start..start + self.kept.len()
     }
+}
+
+/// The index of a part of a tile in an array with so many axes.
+pub fn index_of<'py>(
+    py: Python<'py>,
+    axes: usize,
+    tile: &[Span],
+    range: impl Fn(&Span) -> Range<usize>,
+) -> Vec<Bound<'py, PyAny>> {
+    let mut index: Vec<_> = (0..axes).map(|_| PySlice::full(py).into_any()).collect();
+    for span in tile {
+        let Range { start, end } = range(span);
+        index[span.axis] = PySlice::new(py, start as isize, end as isize, 1).into_any();
+    }
+    index
 }
 
 /// A tile: a span for each axis that is cut.
@@ -62,7 +100,8 @@ impl Grid {
         let before = shape.len().checked_sub(tiling.lengths.len())?;
         let cut = |(at, length): (usize, &Option<usize>)| {
             let (index, halo) = (before + at, tiling.halo[at]);
-            length.map(|length| Axis { index, extent: shape[index], length, halo })
+            let pads = tiling.pads;
+            length.map(|length| Axis { index, extent: shape[index], length, halo, pads })
         };
         Some(Grid { axes: tiling.lengths.iter().enumerate().filter_map(cut).collect() })
     }
@@ -95,7 +134,12 @@ impl Grid {
                 let stop = (start + axis.length).min(axis.extent);
                 let read = start.saturating_sub(axis.halo)
                     ..stop.saturating_add(axis.halo).min(axis.extent);
-                Span { axis: axis.index, read, kept: start..stop }
+                let after = start.saturating_add(axis.length).saturating_add(axis.halo);
+                let added = match axis.pads {
+                    true => (axis.halo - (start - read.start), after - read.end),
+                    false => (0, 0),
+                };
+                Span { axis: axis.index, read, kept: start..stop, added }
             })
             .collect();
         tile.reverse();
@@ -111,13 +155,24 @@ mod tests {
 
     #[test]
     fn a_tile_has_its_halo_where_the_array_has_it() {
-        let tiling = Tiling { lengths: vec![Some(4), None], halo: vec![1, 0] };
+        let tiling = Tiling { lengths: vec![Some(4), None], halo: vec![1, 0], pads: false };
         let grid = Grid::new(&tiling, &[2, 10, 3]).unwrap();
         let found: Vec<_> = (0..grid.count()).map(|index| grid.tile(index)[0].clone()).collect();
-        let span = |read, kept| Span { axis: 1, read, kept };
+        let span = |read, kept| Span { axis: 1, read, kept, added: (0, 0) };
         assert_eq!(found, [span(0..5, 0..4), span(3..9, 4..8), span(7..10, 8..10)]);
         assert_eq!(found[2].trim(), 1..3);
         assert!(Grid::new(&tiling, &[10]).is_none());
+    }
+
+    #[test]
+    fn padded_tiles_have_one_shape() {
+        let tiling = Tiling { lengths: vec![Some(4)], halo: vec![3], pads: true };
+        let grid = Grid::new(&tiling, &[9]).unwrap();
+        let found: Vec<_> = (0..grid.count()).map(|index| grid.tile(index)[0].clone()).collect();
+        assert!(found.iter().all(|span| span.len() == 10));
+        let added: Vec<_> = found.iter().map(|span| span.added).collect();
+        assert_eq!(added, [(3, 0), (0, 2), (0, 6)]);
+        assert_eq!(found[2].trim(), 3..4);
     }
 
     proptest! {
@@ -126,8 +181,9 @@ mod tests {
             shape in proptest::collection::vec(0_usize..9, 3),
             lengths in proptest::collection::vec(proptest::option::of(1_usize..6), 1..4),
             halo in proptest::collection::vec(0_usize..12, 3),
+            pads: bool,
         ) {
-            let tiling = Tiling { halo: halo[..lengths.len()].to_vec(), lengths };
+            let tiling = Tiling { halo: halo[..lengths.len()].to_vec(), lengths, pads };
             let grid = Grid::new(&tiling, &shape).unwrap();
             let mut kept = vec![0_u32; shape.iter().product()];
             for tile in (0..grid.count()).map(|index| grid.tile(index)) {
@@ -139,6 +195,10 @@ mod tests {
                 for span in &tile {
                     prop_assert!(span.read.start <= span.kept.start && span.kept.end <= span.read.end);
                     prop_assert!(span.read.end <= shape[span.axis]);
+                    prop_assert!(span.trim().end <= span.len());
+                    let at = span.axis - (shape.len() - tiling.lengths.len());
+                    let one = tiling.lengths[at].unwrap() + 2 * tiling.halo[at];
+                    prop_assert!(!pads || span.len() == one);
                 }
             }
             prop_assert!(kept.iter().all(|count| *count == 1));

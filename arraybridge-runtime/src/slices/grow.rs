@@ -46,7 +46,7 @@ impl<'a, 'py> Growing<'a, 'py> {
             return Ok(false);
         };
         let range = self.filled..self.filled + length;
-        let span = Span { axis: self.axis, read: range.clone(), kept: range };
+        let span = Span::plain(self.axis, range);
         let is_placed = self.mosaic.place_cast(part, &[span])?;
         self.filled += if is_placed { length } else { 0 };
         Ok(is_placed)

@@ -1,18 +1,23 @@
 //! Slices of stacks and tiles of images: taken apart, processed one by one, and put together again.
 //!
-//! A stack is a 3-D array of 2-D slices along its first axis. Stacking copies each slice once ([`join`]):
+//! A stack has slices along its leading axes. Stacking copies each slice once ([`join`]):
 //! either one operation of the framework does it, or one host buffer is filled and handed over. The
 //! results of a function fill the buffer as they come: those of slices in [`column`], those of tiles, which
 //! [`grid`] lays out, in [`mosaic`].
 
 mod along;
+mod axes;
 mod check;
 mod column;
 mod fill;
 mod grid;
 mod grow;
 mod join;
+mod layout;
+pub mod lazy;
 mod mosaic;
+mod out;
+mod stack;
 mod unstack;
 mod whole;
 mod write;
@@ -36,12 +41,16 @@ use crate::memory::shape;
 use crate::memory::view::Dims;
 use crate::policy::StackPolicy;
 use along::Along;
+pub use axes::{permuted, reshaped};
 use check::{check_shapes, slice_count};
 use column::{Column, Images};
-pub use grid::{Grid, Span, Tile, Tiling};
+pub use grid::{Grid, Span, Tile, Tiling, index_of};
 pub use grow::Growing;
 use join::{Parts, join, stack_alike};
+pub use layout::Layout;
 pub use mosaic::Mosaic;
+pub use out::{Sink, is_nothing};
+pub use stack::{Leading, Stack, leading_axes};
 use unstack::{OnHost, Slices};
 
 /// Whether an array is a single slice.
@@ -109,40 +118,49 @@ pub fn stack<'py>(
     join(parts, target, placement, Along::NewAxis)
 }
 
-/// Calls a function with every 2-D slice of a 3-D array, and merges the results.
+/// Calls a function with every slice of a stack, and merges the results.
 ///
-/// Arrays are stacked along a new first axis, in the framework of the first result. If the function
+/// Arrays are stacked along the leading axes, in the framework of the first result. If the function
 /// returns tuples, their first elements are merged like this, and each other element becomes a list
-/// with one item per slice; a namedtuple stays one. Results that are not arrays become a list.
+/// with one item per slice; a namedtuple stays one. Results that are not arrays become a list. With
+/// several leading axes, the lists are nested.
 ///
 /// An array in host memory is copied to its place in the stack as soon as it is there, so that the results
 /// are not kept.
 ///
 /// # Errors
 ///
-/// [`Error::Value`] when the array is not 3-D or has no slices, and when the results differ in shape
+/// [`Error::Value`] when the stack has no slices, and when the results differ in shape
 /// or number; what the function raises.
 pub fn process<'py>(
-    lead: &Bound<'py, PyAny>,
+    stack: &dyn Stack<'py>,
     merge: &Merge<'_, 'py>,
-    call: &mut dyn FnMut(usize, Bound<'py, PyAny>) -> Result<Bound<'py, PyAny>>,
+    call: &mut Call<'_, 'py>,
 ) -> Result<Bound<'py, PyAny>> {
-    let (py, count) = (lead.py(), slice_count(lead)?);
+    let (py, lengths) = (stack.py(), stack.lengths());
+    let count = lengths.iter().product();
     if count == 0 {
+        let inner = stack.slice_shape().unwrap_or_default();
+        let shape = lengths.iter().chain(&inner);
         return Err(Error::Value(format!(
             "there are no slices to process; the shape of the array is {}",
-            shape::text(lead)
+            PyTuple::new(py, shape.collect::<Vec<_>>())?
         )));
     }
-    let shape = shape::of(lead).map(|shape| shape[1..].into());
     let progress = Progress::start(py, merge.name, count, "slice")?;
-    let mut results = Results { merge, count, shape, tuple: None, columns: Vec::new() };
-    for (index, slice) in Slices::new(lead.clone(), count)?.enumerate() {
-        results.add(call(index, slice?)?, index)?;
-        progress.step(1)?;
-    }
+    let shape = stack.slice_shape();
+    let mut results = Results { merge, lengths, count, shape, tuple: None, columns: Vec::new() };
+    let mut done = 0;
+    stack.each(&mut |index, slice| {
+        results.add(call(index, slice)?, done)?;
+        done += 1;
+        Ok(progress.step(1)?)
+    })?;
     results.merge(py)
 }
+
+/// What is called with a slice, and its index along each leading axis.
+pub type Call<'a, 'py> = dyn FnMut(&[usize], Bound<'py, PyAny>) -> Result<Bound<'py, PyAny>> + 'a;
 
 /// How results are merged.
 #[derive(Clone, Copy, Debug, Default)]
@@ -160,6 +178,8 @@ pub struct Merge<'a, 'py> {
 /// What the calls for the slices returned.
 struct Results<'a, 'py> {
     merge: &'a Merge<'a, 'py>,
+    /// The lengths of the leading axes.
+    lengths: &'a [usize],
     /// The number of slices.
     count: usize,
     /// The shape of a slice.
@@ -206,7 +226,9 @@ impl<'a, 'py> Results<'a, 'py> {
     }
 
     fn merge(self, py: Python<'py>) -> Result<Bound<'py, PyAny>> {
-        let merged = self.columns.into_iter().map(Column::merge).collect::<Result<Vec<_>>>()?;
+        let lengths = self.lengths;
+        let merged = self.columns.into_iter().map(|column| shaped(column.merge()?, lengths));
+        let merged = merged.collect::<Result<Vec<_>>>()?;
         let Some(tuple) = self.tuple else { return Ok(merged[0].clone()) };
         let elements = PyTuple::new(py, merged)?;
         match tuples::maker(&tuple.get_type()) {
@@ -214,6 +236,19 @@ impl<'a, 'py> Results<'a, 'py> {
             None => Ok(elements.into_any()),
         }
     }
+}
+
+/// A stack or a list of all items with the leading axes that it was made for.
+fn shaped<'py>(merged: Bound<'py, PyAny>, lengths: &[usize]) -> Result<Bound<'py, PyAny>> {
+    if lengths.len() == 1 {
+        return Ok(merged);
+    }
+    if let Ok(list) = merged.cast::<PyList>() {
+        return Ok(axes::nested(list, lengths)?.into_any());
+    }
+    let items = shape::of(&merged).unwrap_or_default();
+    let shape: Dims<usize> = lengths.iter().chain(items.iter().skip(1)).copied().collect();
+    reshaped(&merged, &shape)
 }
 
 /// The elements in `start..stop` along an axis; a view if the framework has views.

@@ -95,7 +95,7 @@ impl<'a, 'py> Mosaic<'a, 'py> {
         let Some(opened) = self.whole.join.open(tile)? else { return Ok(false) };
         let (view, whole) = (opened.source.view(), self.whole.opened.source.view());
         let wanted = |axis: usize| match spans.iter().find(|span| span.axis == axis) {
-            Some(span) => span.read.len(),
+            Some(span) => span.len(),
             None => whole.shape()[axis],
         };
         let has_shape = view.ndim() == whole.ndim()
@@ -137,7 +137,7 @@ impl<'a, 'py> Mosaic<'a, 'py> {
     /// What is kept of a tile, in the dtype of the whole.
     fn kept(&mut self, tile: Source, spans: &[Span]) -> Result<Source> {
         let (py, to, from) = (self.whole.join.loaded.py(), self.whole.dtype(), tile.view().dtype());
-        let is_whole = spans.iter().all(|span| span.kept == span.read);
+        let is_whole = spans.iter().all(Span::is_kept);
         let trims = || spans.iter().map(|span| (span.axis, span.trim()));
         let kept = if is_whole { tile } else { SharedSource::from(tile).region(trims()) };
         let elements = self.whole.opened.source.view().len();

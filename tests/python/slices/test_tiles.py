@@ -418,3 +418,133 @@ def test_the_results_of_tiles_are_not_kept():
         """
     )
     assert peak < 1.3
+
+
+# Tiles of one shape.
+
+
+@given(
+    shape=st.lists(st.integers(1, 12), min_size=2, max_size=2),
+    lengths=st.lists(st.none() | st.integers(1, 9), min_size=1, max_size=2).filter(any),
+    halo=st.integers(0, 6),
+    mode=st.sampled_from(["reflect", "edge", "constant"]),
+)
+@settings(max_examples=100, deadline=None)
+def test_padded_tiles_have_one_shape_and_are_cut_to_their_places(shape, lengths, halo, mode):
+    data, shapes = image(*shape) + 1, set()
+
+    def check(tile):
+        shapes.add(tile.shape)
+        return tile * 2
+
+    tiled = arraybridge.numpy(check, tiles=tuple(lengths), halo=halo, pad=mode)
+    np.testing.assert_array_equal(tiled(data), data * 2)
+    wanted = list(shape)
+    for axis, length in enumerate(lengths, len(shape) - len(lengths)):
+        if length is not None:
+            wanted[axis] = length + 2 * halo
+    assert shapes == {tuple(wanted)}
+
+
+@pytest.mark.parametrize("mode", ("reflect", "edge", "constant"))
+def test_a_padded_tile_is_what_numpy_pads(mode):
+    data, seen = image(6, 7), []
+    see = arraybridge.numpy(lambda tile: seen.append(tile) or tile, tiles=(4, 4), halo=1, pad=mode)
+    see(data)
+    # Each is padded by itself: it reads what it has of the image.
+    parts = (data[:5, :5], data[:5, 3:], data[3:, :5], data[3:, 3:])
+    widths = (((1, 0), (1, 0)), ((1, 0), (0, 2)), ((0, 3), (1, 0)), ((0, 3), (0, 2)))
+    for tile, part, width in zip(seen, parts, widths, strict=True):
+        np.testing.assert_array_equal(tile, np.pad(part, width, mode))
+
+
+def test_a_compiled_function_is_compiled_once_for_padded_tiles():
+    bridges.need("jax")
+    import jax
+
+    compiled = []
+
+    @jax.jit
+    def plus_one(tile):
+        compiled.append(tile.shape)
+        return tile + 1
+
+    for shape in ((100, 90), (33, 64)):
+        data = image(*shape)
+        tiled = arraybridge.jax(
+            plus_one, tiles=(32, 32), halo=3, pad="reflect", output_type="numpy"
+        )
+        np.testing.assert_array_equal(tiled(data), data + 1)
+    assert compiled == [(38, 38)]
+
+
+@pytest.mark.parametrize("name", bridges.CPU_FRAMEWORKS)
+def test_padded_tiles_of_each_framework_stay_its_own(name):
+    bridges.need(name)
+    data, classes = image(6, 7), set()
+    tiled = getattr(decorators, name)(
+        lambda tile: classes.add((type(tile), tuple(tile.shape))) or tile + tile,
+        tiles=(4, 4), pad="edge", output_type="numpy",
+    )  # fmt: skip
+    np.testing.assert_array_equal(tiled(bridges.make(name, data)), data + data)
+    assert len(classes) == 1 and {shape for _, shape in classes} == {(4, 4)}
+
+
+def test_an_unknown_way_to_pad_is_an_error():
+    for wrong in ("wrap", 3, True):
+        with pytest.raises(ValueError, match='use "reflect", "edge" or "constant"'):
+            arraybridge.numpy(tiles=(5, 5), pad=wrong)
+    with pytest.raises(ValueError, match="pad is an option of tiles"):
+        arraybridge.numpy(pad="edge")
+
+
+# Writes.
+
+
+@pytest.mark.parametrize("options", ({"halo": 1}, {"pad": "edge"}))
+def test_writes_to_tiles_that_are_copies_are_refused(options):
+    def fill(tile):
+        tile[...] = 7
+
+    data = image(8, 8)
+    refused = arraybridge.numpy(fill, tiles=(4, 4), writes="tile", **options)
+    with pytest.raises(ValueError, match=r"fill\(\): argument 'tile': writes=.*would be lost"):
+        refused(data)
+    assert (data != 7).any()
+    assert arraybridge.numpy(fill, tiles=(4, 4), writes="tile")(data) is None
+    assert (data == 7).all()
+
+
+def test_writes_to_an_array_that_is_not_cut_reach_it_also_with_a_halo():
+    def count(tile, counts):
+        counts[...] += 1
+        return tile
+
+    data, counts = image(8, 8), np.zeros(3)
+    tiled = arraybridge.numpy(count, tiles=(4, 4), halo=1, writes="counts")
+    np.testing.assert_array_equal(tiled(data, counts), data)
+    assert (counts == 4).all()
+
+
+def test_a_bar_of_tiles_shows_bytes():
+    texts = []
+
+    class Bar:
+        def __init__(self, desc, total, unit):
+            assert (total, unit) == (4, "tile")
+
+        def set_postfix_str(self, text, refresh=True):
+            texts.append(text)
+
+        def update(self, n):
+            pass
+
+        def close(self):
+            pass
+
+    with arraybridge.progress(Bar):
+        arraybridge.numpy(lambda tile: tile, tiles=(100, 100))(np.zeros((200, 150)))
+    assert [text.split(",")[0] for text in texts] == [
+        "80.0 kB/240.0 kB", "120.0 kB/240.0 kB", "200.0 kB/240.0 kB", "240.0 kB/240.0 kB"
+    ]  # fmt: skip
+    assert texts[-1].endswith("/s, 0 s left")

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import math
 import sys
+import time
 from typing import Any, TextIO
 
-__all__ = ["Line", "bar", "progress"]
+__all__ = ["Line", "bar", "progress", "show_bytes"]
 
 
 class Line:
@@ -70,6 +72,35 @@ def bar(desc: str, total: int, unit: str) -> Any:
     with contextlib.suppress(ImportError):
         return importlib.import_module("tqdm.auto").tqdm(desc=desc, total=total, unit=unit)
     return Line(desc=desc, total=total, file=sys.stderr, disable=not sys.stderr.isatty())
+
+
+def size(count: float) -> str:
+    """Return a number of bytes as text: ``2.5 MB``."""
+    power = min(int(math.log(max(count, 1), 1000)), 4)
+    unit = ("B", "kB", "MB", "GB", "TB")[power]
+    return f"{count / 1000**power:.{1 if power else 0}f} {unit}"
+
+
+def show_bytes(bar: Any, done: int, total: int) -> None:
+    """Show on a bar how many bytes are done, how many a second, and how long the others take.
+
+    A bar that cannot show text shows nothing.
+    """
+    show = getattr(bar, "set_postfix_str", None)
+    if show is None:
+        return
+    text = f"{size(done)}/{size(total)}"
+    # Bars of other classes need not take new attributes.
+    with contextlib.suppress(AttributeError):
+        now = time.monotonic()
+        before, when = getattr(bar, "_arraybridge_start", (None, now))
+        if before is None:
+            # Nothing is known of the rate before the first step has ended.
+            bar._arraybridge_start = (done, now)
+        elif now > when and done > before:
+            rate = (done - before) / (now - when)
+            text += f", {size(rate)}/s, {(total - done) / rate:.0f} s left"
+    show(text, refresh=False)
 
 
 def progress(desc: str, total: int | None = None, show: bool = False) -> Any:

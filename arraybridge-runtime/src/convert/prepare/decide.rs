@@ -92,7 +92,7 @@ pub(in crate::convert) fn casts(
     {
         return Ok(false);
     }
-    OwnCast { loaded: target, from, to, scaling: Scaling::Clamp }.is_exact_on(place)
+    OwnCast { loaded: target, from, to, scaling: Scaling::Clamp, bounds: None }.is_exact_on(place)
 }
 
 /// The plan's refusal.

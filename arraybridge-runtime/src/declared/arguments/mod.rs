@@ -9,8 +9,9 @@ mod rebuild;
 mod versions;
 mod written;
 
+use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyString, PyTuple};
+use pyo3::types::{PyDict, PyEllipsis, PyString, PyTuple};
 use smallvec::SmallVec;
 
 use super::definition::Definition;
@@ -22,10 +23,11 @@ use crate::framework::loaded;
 use crate::framework::spec::Framework;
 use crate::interpreter::containers::Container;
 use crate::interpreter::error::{Error, Failure, Result};
+use crate::slices::{self, lazy};
 
 pub use fit::{Destination, FittedArguments, call_placement, fit};
 pub use lead::choice;
-pub use names::in_place;
+pub use names::{in_place, of_argument};
 pub use versions::{ArrayVersions, UnboundVersions, has_changed, version};
 
 /// Which argument an array is, or is an element of.
@@ -65,6 +67,8 @@ pub struct ArgumentSlot<'py> {
     is_part: bool,
     /// What the declaration does with it.
     usage: ArrayUsage,
+    /// What parts are read from. The value only has the shape and the dtype then.
+    lazy: Option<Bound<'py, PyAny>>,
 }
 
 /// An array among the arguments, independent of the interpreter's lifetime.
@@ -81,7 +85,7 @@ pub struct UnboundSlot {
 
 impl From<ArgumentSlot<'_>> for UnboundSlot {
     fn from(slot: ArgumentSlot<'_>) -> UnboundSlot {
-        let ArgumentSlot { key, element, order, value, class, is_part, usage } = slot;
+        let ArgumentSlot { key, element, order, value, class, is_part, usage, lazy: _ } = slot;
         let key = match key {
             ArgumentKey::Keyword(name) => Ok(name.unbind()),
             ArgumentKey::Positional(index) => Err(index),
@@ -99,14 +103,15 @@ impl UnboundSlot {
             Err(index) => ArgumentKey::Positional(*index),
         };
         let value = self.value.bind(py).clone();
-        ArgumentSlot { key, element, order, value, class, is_part, usage }
+        ArgumentSlot { key, element, order, value, class, is_part, usage, lazy: None }
     }
 }
 
 /// The arrays of a call: first the lead, then the others in the order of the signature.
 pub type ArgumentSlots<'py> = SmallVec<[ArgumentSlot<'py>; 4]>;
 
-/// Finds the arrays that the declaration is concerned with. Of what is only like an array, NumPy makes one.
+/// Finds the arrays that the declaration is concerned with. Of what is only like an array, NumPy makes one. If the
+/// call is made part by part, what can be read part by part is not read yet.
 ///
 /// # Errors
 ///
@@ -117,9 +122,10 @@ pub fn find<'py>(
     definition: &Definition,
     args: &Bound<'py, PyTuple>,
     kwargs: Option<&Bound<'py, PyDict>>,
+    is_cut: bool,
 ) -> Result<()> {
     let parameters = &definition.parameters;
-    let mut finder = Finder { slots, found, definition };
+    let mut finder = Finder { slots, found, definition, is_cut };
     for (index, value) in args.iter_borrowed().enumerate() {
         let (usage, order) = parameters.positional(index);
         if usage != ArrayUsage::Ignored {
@@ -158,7 +164,7 @@ pub fn find_sent<'py>(
     if definition.options.arrays.is_none() {
         let (key, usage) = (ArgumentKey::Positional(0), ArrayUsage::Converted);
         let found = &mut Found::default();
-        let mut finder = Finder { slots: &mut slots, found, definition };
+        let mut finder = Finder { slots: &mut slots, found, definition, is_cut: false };
         finder.find_in(Argument { key, usage, order: 0 }, value.clone())?;
     }
     Ok(slots)
@@ -177,6 +183,8 @@ struct Finder<'a, 'py> {
     slots: &'a mut ArgumentSlots<'py>,
     found: &'a mut Found<'py>,
     definition: &'a Definition,
+    /// Whether the call is made part by part.
+    is_cut: bool,
 }
 
 impl<'py> Finder<'_, 'py> {
@@ -186,7 +194,20 @@ impl<'py> Finder<'_, 'py> {
         if let Some(class) = detect::class_of(&value) {
             let Argument { key, usage, order } = argument;
             let (element, is_part) = (None, false);
-            self.slots.push(ArgumentSlot { key, element, order, value, class, is_part, usage });
+            let lazy = None;
+            self.slots.push(ArgumentSlot {
+                key,
+                element,
+                order,
+                value,
+                class,
+                is_part,
+                usage,
+                lazy,
+            });
+            return Ok(());
+        }
+        if self.is_cut && self.add_lazy(&argument, &value)? {
             return Ok(());
         }
         match Container::of(&value) {
@@ -207,13 +228,22 @@ impl<'py> Finder<'_, 'py> {
                 return self.add_seen(argument, Some(element), value);
             };
             let Argument { key, usage, order } = argument.clone();
-            let (element, is_part) = (Some(element), false);
-            self.slots.push(ArgumentSlot { key, element, order, value, class, is_part, usage });
+            let (element, is_part, lazy) = (Some(element), false, None);
+            self.slots.push(ArgumentSlot {
+                key,
+                element,
+                order,
+                value,
+                class,
+                is_part,
+                usage,
+                lazy,
+            });
             Ok(())
         });
         walked.map_err(|error| match error {
             Error::Type(text) => {
-                let argument = names::of_argument(self.definition, &argument.key);
+                let argument = of_argument(self.definition, &argument.key);
                 Error::Type(format!("{argument}: {text}"))
             }
             error => error,
@@ -221,9 +251,10 @@ impl<'py> Finder<'_, 'py> {
         // The declaration says that this is an array.
         let Argument { key, usage, order } = argument;
         let is_array = container.is_sequence() && *usage == ArrayUsage::Converted;
+        let is_sliced = names::is_among(self.definition, key, &options.sliced);
         let value = container.value();
         if is_array
-            && options.arrays.is_some()
+            && (options.arrays.is_some() || is_sliced)
             && self.slots.len() == before
             && !value.is_empty()?
         {
@@ -247,6 +278,23 @@ impl<'py> Finder<'_, 'py> {
             return Ok(());
         }
         self.add_array_like(argument, element, value)
+    }
+
+    /// Adds an object of no framework that can be read part by part; false if it is none.
+    fn add_lazy(&mut self, argument: &Argument<'py>, value: &Bound<'py, PyAny>) -> Result<bool> {
+        let is_read = argument.usage == ArrayUsage::Converted
+            && self.copy_of(argument) != Some(false)
+            && value.hasattr(intern!(value.py(), "shape"))?;
+        let Some(stand_in) = is_read.then(|| lazy::stand_in(value)).transpose()?.flatten() else {
+            return Ok(false);
+        };
+        let Argument { key, usage, order } = argument.clone();
+        if convert::is_wrapper(value) {
+            self.found.seen.push((value.clone(), stand_in.clone()));
+        }
+        let slot = made(key, None, order, stand_in, usage);
+        self.slots.extend(slot.map(|slot| ArgumentSlot { lazy: Some(value.clone()), ..slot }));
+        Ok(true)
     }
 
     #[cold]
@@ -315,14 +363,38 @@ fn made<'py>(
     usage: ArrayUsage,
 ) -> Option<ArgumentSlot<'py>> {
     let class = detect::class_of(&value)?;
-    Some(ArgumentSlot { key, element, order, value, class, is_part: true, usage })
+    Some(ArgumentSlot { key, element, order, value, class, is_part: true, usage, lazy: None })
 }
 
 impl<'py> ArgumentSlot<'py> {
     /// The slot with a part of its array; `None` if the part is not an array.
     pub fn with_part(&self, part: Bound<'py, PyAny>) -> Option<ArgumentSlot<'py>> {
         let class = detect::class_of(&part)?;
-        Some(ArgumentSlot { value: part, class, is_part: true, ..self.clone() })
+        Some(ArgumentSlot { value: part, class, is_part: true, lazy: None, ..self.clone() })
+    }
+
+    /// The slot with the axes of its array in another order. What is read later keeps its own.
+    pub fn with_order(&self, order: &[usize]) -> Result<ArgumentSlot<'py>> {
+        let value = slices::permuted(&self.value, order)?;
+        let is_part = self.is_part || !value.is(&self.value);
+        Ok(ArgumentSlot { value, is_part, ..self.clone() })
+    }
+
+    /// What parts are read from, if the array was not read yet.
+    pub fn lazy(&self) -> Option<&Bound<'py, PyAny>> {
+        self.lazy.as_ref()
+    }
+
+    /// The slot with its array in memory.
+    ///
+    /// # Errors
+    ///
+    /// What reading raises.
+    pub fn loaded(&self) -> Result<ArgumentSlot<'py>> {
+        let Some(lazy) = &self.lazy else { return Ok(self.clone()) };
+        let whole = lazy::read(lazy, PyEllipsis::get(lazy.py()).as_any())?;
+        self.with_part(whole)
+            .ok_or_else(|| Error::Value("what was read is not an array".to_owned()))
     }
 
     /// Whether it is this argument, or its element of this index.

@@ -199,7 +199,7 @@ impl<'py> Parts<'_, '_, 'py> {
         let axis = self.axis;
         let lead = slices::part(&self.slots[0].value, axis, start, stop)?;
         let part = |array: &Bound<'py, PyAny>| slices::part(array, axis, start, stop);
-        let slots = self.call.with_parts(self.slots, lead, &part)?;
+        let slots = self.call.with_parts(self.slots, lead, &|slot| part(&slot.value))?;
         let (result, versions) = self.call.attempt(&slots, &AttemptOptions::default())?;
         self.versions.extend(versions);
         Ok(result)

@@ -9,7 +9,7 @@ use crate::interpreter::error::{Error, Result};
 use crate::interpreter::tuples::rebuilt;
 use crate::memory::shape;
 use crate::policy::StackPolicy;
-use crate::slices::{self, Grid, Mosaic, Span};
+use crate::slices::{self, Grid, Mosaic, Sink, Span, index_of};
 
 /// The results of the tiles, or one element of each.
 pub struct Assembly<'a, 'py> {
@@ -17,6 +17,8 @@ pub struct Assembly<'a, 'py> {
     grid: &'a Grid,
     /// The policy of the first array.
     policy: Option<StackPolicy<'a, 'py>>,
+    /// What the first array is written to, if the caller said so.
+    sink: Option<Sink<'a, 'py>>,
     state: State<'a, 'py>,
 }
 
@@ -25,6 +27,8 @@ enum State<'a, 'py> {
     /// Every result was None.
     Nothing,
     Mosaic(Box<Mosaic<'a, 'py>>),
+    /// What is kept of each result is written.
+    Written(Sink<'a, 'py>),
     /// What is kept of each result, which the framework joins.
     Kept(Vec<Bound<'py, PyAny>>),
     /// Results that are joined as the declaration says.
@@ -38,8 +42,9 @@ impl<'a, 'py> Assembly<'a, 'py> {
         how: Option<&'a Join>,
         grid: &'a Grid,
         policy: Option<StackPolicy<'a, 'py>>,
+        sink: Option<Sink<'a, 'py>>,
     ) -> Assembly<'a, 'py> {
-        Assembly { how, grid, policy, state: State::Empty }
+        Assembly { how, grid, policy, sink, state: State::Empty }
     }
 
     /// Takes in the result of the next tile.
@@ -70,10 +75,16 @@ impl<'a, 'py> Assembly<'a, 'py> {
             }
             State::Kept(results) => {
                 check_fits(&result, tile)?;
-                let trims: SmallVec<[_; 4]> =
-                    tile.iter().map(|span| (span.axis, span.trim())).collect();
-                results.push(slices::region(&result, &trims)?);
+                results.push(trimmed(&result, tile)?);
                 Ok(())
+            }
+            State::Written(sink) => {
+                check_fits(&result, tile)?;
+                let mut whole = shape::of(&result).unwrap_or_default();
+                let extents = tile.iter().zip(self.grid.extents());
+                extents.for_each(|(span, extent)| whole[span.axis] = extent);
+                let index = index_of(result.py(), whole.len(), tile, |span| span.kept.clone());
+                sink.write(&trimmed(&result, tile)?, &whole, index)
             }
             State::Nothing | State::Empty => Err(unlike()),
         }
@@ -84,29 +95,44 @@ impl<'a, 'py> Assembly<'a, 'py> {
         let how = match self.how {
             Some(Join::Concatenate) | None => None,
             Some(how @ Join::Each(_)) => Some(how),
-            Some(how) => return Ok(State::Declared(how, Vec::new())),
+            Some(how) => {
+                self.expect_no_sink()?;
+                return Ok(State::Declared(how, Vec::new()));
+            }
         };
         if let Some((like, joins)) = ladder::parts(first, how)? {
             let elements = ladder::elements(first, first)?;
             // The policy is for the first array.
             let lead = elements.iter().position(|element| detect::class_of(element).is_some());
-            let part = |(index, how)| {
-                let policy = if lead == Some(index) { self.policy.take() } else { None };
-                Assembly::new(how, self.grid, policy)
+            if lead.is_none() {
+                self.expect_no_sink()?;
+            }
+            let part = |(index, how)| match lead == Some(index) {
+                true => Assembly::new(how, self.grid, self.policy.take(), self.sink.take()),
+                false => Assembly::new(how, self.grid, None, None),
             };
             return Ok(State::Elements(like, joins.into_iter().enumerate().map(part).collect()));
         }
         if first.is_none() {
+            self.expect_no_sink()?;
             return Ok(State::Nothing);
         }
         check_fits(first, tile)?;
+        if let Some(sink) = self.sink.take() {
+            return Ok(State::Written(sink));
+        }
         let extents: SmallVec<[_; 4]> =
             tile.iter().map(|span| span.axis).zip(self.grid.extents()).collect();
         let mosaic = Mosaic::new(first, &extents, self.policy.take())?;
         Ok(mosaic.map_or(State::Kept(Vec::new()), |mosaic| State::Mosaic(Box::new(mosaic))))
     }
 
-    /// The result of the whole.
+    /// Refuses results without an array that could be written.
+    fn expect_no_sink(&self) -> Result<()> {
+        self.sink.as_ref().map_or(Ok(()), |sink| Err(sink.unused()))
+    }
+
+    /// The result of the whole. None stands for an array that was written.
     ///
     /// # Errors
     ///
@@ -114,6 +140,7 @@ impl<'a, 'py> Assembly<'a, 'py> {
     pub fn finish(self, py: Python<'py>, overlap: bool) -> Result<Bound<'py, PyAny>> {
         match self.state {
             State::Mosaic(mosaic) => mosaic.finish(),
+            State::Written(_) => Ok(py.None().into_bound(py)),
             State::Kept(results) => joined(results, self.grid),
             State::Declared(how, results) => how.apply(&results, 0),
             State::Elements(like, assemblies) => {
@@ -121,7 +148,7 @@ impl<'a, 'py> Assembly<'a, 'py> {
                 Ok(rebuilt(&like, finished.collect::<Result<_>>()?)?)
             }
             State::Nothing | State::Empty if overlap => Err(Error::Value(
-                "the function returned None for each tile; with a halo each tile is a copy, so that \
+                "the function returned None for each tile; with a halo or with pad each tile is a copy, so that \
                  what is written to it is lost: return the array"
                     .to_owned(),
             )),
@@ -140,7 +167,7 @@ fn check_fits(result: &Bound<'_, PyAny>, tile: &[Span]) -> Result<()> {
         return Err(say(&format!("the result of a tile is of type {class}")));
     }
     for span in tile {
-        let (axis, wanted) = (span.axis, span.read.len());
+        let (axis, wanted) = (span.axis, span.len());
         let found = shape::length_along(result, axis);
         if found != Some(wanted) {
             let found = found.map_or("none".to_owned(), |found| found.to_string());
@@ -150,6 +177,12 @@ fn check_fits(result: &Bound<'_, PyAny>, tile: &[Span]) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// What is kept of the result of a tile.
+fn trimmed<'py>(result: &Bound<'py, PyAny>, tile: &[Span]) -> Result<Bound<'py, PyAny>> {
+    let trims: SmallVec<[_; 4]> = tile.iter().map(|span| (span.axis, span.trim())).collect();
+    slices::region(result, &trims)
 }
 
 #[cold]

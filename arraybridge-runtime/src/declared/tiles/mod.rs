@@ -8,11 +8,15 @@ mod assembly;
 mod option;
 mod workers;
 
+use std::borrow::Cow;
+use std::cell::Cell;
+
 use pyo3::prelude::*;
+use pyo3::types::PyTuple;
 use smallvec::SmallVec;
 
 use super::Declared;
-use super::arguments::{ArgumentSlot, ArgumentSlots};
+use super::arguments::{self, ArgumentSlot, ArgumentSlots};
 use super::call::Call;
 use super::result::{self, ResultScope};
 use super::scope;
@@ -20,11 +24,13 @@ use crate::convert::{self, Request};
 use crate::framework::detect::{self, Role};
 use crate::framework::device::Device;
 use crate::framework::loaded;
-use crate::interpreter::error::{Error, Result};
+use crate::host::layout::contiguous_bytes;
+use crate::interpreter::error::{Error, Result, add_note};
 use crate::interpreter::progress::Progress;
 use crate::memory::shape;
+use crate::memory::view::Dims;
 use crate::policy::StackPolicy;
-use crate::slices::{self, Grid, Tile};
+use crate::slices::{self, Grid, Span, Tile, Tiling, index_of, lazy};
 use assembly::Assembly;
 pub use option::Tiles;
 
@@ -41,7 +47,13 @@ impl<'py> Call<'_, 'py> {
         slots: &ArgumentSlots<'py>,
         scope: ResultScope,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let Some(tiles) = &self.definition.options.tiles else { return self.recover(slots, scope) };
+        let Some(tiles) = &self.definition.options.tiles else {
+            if slots.iter().any(|slot| slot.lazy().is_some()) {
+                let slots = slots.iter().map(ArgumentSlot::loaded).collect::<Result<_>>()?;
+                return self.recover(&slots, scope);
+            }
+            return self.recover(slots, scope);
+        };
         let policy = (scope == ResultScope::Call).then(|| result::joined_policy(self, scope));
         self.tile_by_tile(declared, slots, tiles, policy)
     }
@@ -59,26 +71,73 @@ impl<'py> Call<'_, 'py> {
         tiles: &Tiles,
         policy: Option<StackPolicy<'_, 'py>>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let grids = self.grids(slots, tiles)?;
+        self.check_writes(slots, tiles)?;
+        let out = self.out.as_ref().map(|(out, _)| out).filter(|_| policy.is_some());
+        let tiling = match (tiles.are_chunks(), slots.first()) {
+            (true, Some(lead)) => {
+                let read = lead.lazy().unwrap_or(&lead.value);
+                Cow::Owned(tiles.by_chunks(lazy::chunks(read, out)?)?)
+            }
+            _ => Cow::Borrowed(&tiles.tiling),
+        };
+        let grids = self.grids(slots, &tiling)?;
         let lead = &grids[0];
-        let mut assembly = Assembly::new(self.definition.options.join.as_ref(), lead, policy);
+        let how = self.definition.options.join.as_ref();
+        let sink = self.sink().filter(|_| policy.is_some());
+        let mut assembly = Assembly::new(how, lead, policy, sink);
         let progress = Progress::start(self.py, &self.definition.name, lead.count(), "tile")?;
-        let cut = |index| self.cut(slots, &grids, tiles, index);
-        let mut take = |index, result| -> PyResult<()> {
-            assembly.add(result, &lead.tile(index))?;
-            progress.step(1)
+        let bytes = BytesDone::of(&slots[0])?;
+        let named = |index, error| {
+            let (tile, key) = (lead.tile(index), &slots[0].key);
+            let place = place(&tile, shape::ndim(&slots[0].value).unwrap_or(0));
+            let argument = arguments::of_argument(self.definition, key);
+            let note = format!("arraybridge: {argument}: in the tile {place}");
+            let _ = add_note(self.py, &error, &note);
+            error
+        };
+        let cut = |index| {
+            let cut = self.cut(slots, &grids, tiles, index);
+            cut.map_err(|error| Error::Python(named(index, PyErr::from(error))))
+        };
+        let mut take = |index, result: PyResult<Bound<'py, PyAny>>| -> PyResult<()> {
+            let tile = lead.tile(index);
+            let taken = result.and_then(|result| Ok(assembly.add(result, &tile)?));
+            taken.map_err(|error| named(index, error))?;
+            progress.step_bytes(1, bytes.after(&tile), bytes.total)
         };
         let in_threads = tiles.workers > 1 && lead.count() > 1;
         if in_threads && self.is_on_host(slots) && !self.is_watched(slots)? {
-            workers::run(self, declared, lead.count(), tiles.workers, &cut, &mut take)?;
+            let is_read = slots.iter().any(|slot| slot.lazy().is_some());
+            let ahead = if is_read || self.out.is_some() { 1 } else { workers::AHEAD };
+            let threads = (tiles.workers, ahead);
+            workers::run(self, declared, lead.count(), threads, &cut, &mut take)?;
         } else {
             for index in 0..lead.count() {
                 // A function without Python frames does not look for an interrupt.
                 self.py.check_signals()?;
-                take(index, self.recover(&cut(index)?, ResultScope::Slice)?)?;
+                take(index, self.recover(&cut(index)?, ResultScope::Slice))?;
             }
         }
-        Ok(assembly.finish(self.py, tiles.overlap())?)
+        Ok(assembly.finish(self.py, tiles.copies())?)
+    }
+
+    /// Refuses a function that is declared to write to an array of whose tiles it gets copies.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Value`] with the argument.
+    fn check_writes(&self, slots: &ArgumentSlots<'py>, tiles: &Tiles) -> Result<()> {
+        let writes = &self.definition.options.writes;
+        let is_written = |slot: &ArgumentSlot<'py>| slot.is_passed_for(self.definition, writes);
+        let mut cut = self.cut_slots(slots).filter(|(_, slot)| is_written(slot));
+        match cut.next().filter(|_| tiles.copies()) {
+            None => Ok(()),
+            Some((_, slot)) => Err(Error::Value(format!(
+                "{}: writes= declares that the function writes to it, but its tiles overlap or are padded, so each \
+                 is a copy, and what is written to it would be lost; leave halo and pad away, or return the array",
+                arguments::of_argument(self.definition, &slot.key)
+            ))),
+        }
     }
 
     /// Whether the call uses host memory only. An accelerator works on one tile after the other, and each
@@ -112,7 +171,7 @@ impl<'py> Call<'_, 'py> {
     }
 
     /// The tiles of each array of the call that is cut, in the order of the slots.
-    fn grids(&self, slots: &ArgumentSlots<'py>, tiles: &Tiles) -> Result<SmallVec<[Grid; 4]>> {
+    fn grids(&self, slots: &ArgumentSlots<'py>, tiling: &Tiling) -> Result<SmallVec<[Grid; 4]>> {
         if slots.is_empty() {
             let text = "tiles needs an array among the arguments".to_owned();
             return Err(Error::Value(text));
@@ -124,8 +183,8 @@ impl<'py> Call<'_, 'py> {
                     "the shape of an array is unknown; give the trace a static shape".into(),
                 )
             })?;
-            let axes = tiles.tiling.lengths.len();
-            let grid = Grid::new(&tiles.tiling, &shape).ok_or_else(|| {
+            let axes = tiling.lengths.len();
+            let grid = Grid::new(tiling, &shape).ok_or_else(|| {
                 let found = shape.len();
                 Error::Value(format!(
                     "tiles are for the last {axes} axes, and the array has {found}"
@@ -155,7 +214,7 @@ impl<'py> Call<'_, 'py> {
     ) -> Result<ArgumentSlots<'py>> {
         let mut cut = slots.clone();
         for ((at, slot), grid) in self.cut_slots(slots).zip(grids) {
-            let tile = tile_of(&slot.value, &grid.tile(index), tiles.overlap())?;
+            let tile = tile_of(slot, &grid.tile(index), tiles)?;
             cut[at] = slot
                 .with_part(tile)
                 .ok_or_else(|| Error::Value("a tile of an array is not an array".to_owned()))?;
@@ -165,18 +224,68 @@ impl<'py> Call<'_, 'py> {
 }
 
 /// The elements of a tile with its halo, in memory of their own if tiles overlap.
-fn tile_of<'py>(
-    array: &Bound<'py, PyAny>,
-    tile: &Tile,
-    overlap: bool,
-) -> Result<Bound<'py, PyAny>> {
-    let ranges: SmallVec<[_; 4]> = tile.iter().map(|span| (span.axis, span.read.clone())).collect();
-    let part = slices::region(array, &ranges)?;
+fn tile_of<'py>(slot: &ArgumentSlot<'py>, tile: &Tile, tiles: &Tiles) -> Result<Bound<'py, PyAny>> {
+    let (array, py) = (&slot.value, slot.value.py());
+    let axes = shape::ndim(array).unwrap_or(0);
+    let part = match slot.lazy() {
+        Some(lazy) => {
+            let index = PyTuple::new(py, index_of(py, axes, tile, |span| span.read.clone()))?;
+            lazy::read(lazy, index.as_any())?
+        }
+        None => {
+            let ranges: SmallVec<[_; 4]> =
+                tile.iter().map(|span| (span.axis, span.read.clone())).collect();
+            slices::region(array, &ranges)?
+        }
+    };
+    if let Some(mode) = &tiles.pad {
+        let mut widths = vec![(0, 0); axes];
+        tile.iter().for_each(|span| widths[span.axis] = span.added);
+        if widths.iter().any(|width| *width != (0, 0)) {
+            return lazy::padded(&part, widths, mode);
+        }
+    }
     match detect::class_of(&part) {
-        Some(class) if overlap && !class.framework.immutable => {
+        Some(class) if tiles.copies() && !class.framework.immutable && slot.lazy().is_none() => {
             let request = Request { copy: Some(true), ..Request::default() };
             convert::convert_to(&part, class.framework, &request)
         }
         _ => Ok(part),
+    }
+}
+
+/// The place of a tile among all axes, as `[0:512, :]`.
+fn place(tile: &Tile, axes: usize) -> String {
+    let text = |axis| match tile.iter().find(|span| span.axis == axis) {
+        Some(Span { kept, .. }) => format!("{}:{}", kept.start, kept.end),
+        None => ":".to_owned(),
+    };
+    format!("[{}]", (0..axes).map(text).collect::<Vec<_>>().join(", "))
+}
+
+/// How many bytes of the first array are done.
+struct BytesDone {
+    total: usize,
+    shape: Dims<usize>,
+    done: Cell<usize>,
+}
+
+impl BytesDone {
+    fn of(lead: &ArgumentSlot<'_>) -> Result<BytesDone> {
+        let shape = shape::of(&lead.value).unwrap_or_default();
+        let size = loaded::load(lead.value.py(), lead.class.framework)?.dtype(&lead.value);
+        let size = size.map_or(0, |dtype| dtype.size());
+        let total = contiguous_bytes(&shape, size).unwrap_or(0);
+        Ok(BytesDone { total, shape, done: Cell::new(0) })
+    }
+
+    /// The bytes that are done after a tile.
+    fn after(&self, tile: &Tile) -> usize {
+        let elements = self.shape.iter().product::<usize>().max(1);
+        let mut shape = self.shape.clone();
+        tile.iter().for_each(|span| shape[span.axis] = span.kept.len());
+        let done = self.done.get() + self.total / elements * shape.iter().product::<usize>();
+        self.done.set(done);
+        done
     }
 }

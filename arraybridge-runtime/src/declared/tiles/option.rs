@@ -2,7 +2,7 @@
 
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyList, PyTuple};
+use pyo3::types::{PyBool, PyList, PyString, PyTuple};
 
 use crate::interpreter::error::{Error, Result};
 use crate::slices::Tiling;
@@ -10,14 +10,22 @@ use crate::slices::Tiling;
 /// How arrays are cut into tiles, and how many are worked on at a time.
 #[derive(Debug)]
 pub struct Tiles {
-    /// Where the tiles are.
+    /// Where the tiles are. Without lengths, they follow the chunks of the arrays.
     pub tiling: Tiling,
     /// The number of threads.
     pub workers: usize,
+    /// How tiles are padded to one shape, if they are.
+    pub pad: Option<String>,
 }
 
+/// The ways to pad a tile, by NumPy's names.
+const PADS: [&str; 3] = ["reflect", "edge", "constant"];
+
+/// The value of `tiles` that stands for the chunks of the arrays.
+const CHUNKS: &str = "chunks";
+
 impl Tiles {
-    /// Reads `tiles`, `halo` and `workers`; `None` if the declaration has none of them.
+    /// Reads `tiles`, `halo`, `workers` and `pad`; `None` if the declaration has none of them.
     ///
     /// # Errors
     ///
@@ -27,22 +35,63 @@ impl Tiles {
         tiles: Option<Bound<'py, PyAny>>,
         halo: Option<Bound<'py, PyAny>>,
         workers: Option<Bound<'py, PyAny>>,
+        pad: Option<Bound<'py, PyAny>>,
     ) -> Result<Option<Tiles>> {
         let Some(tiles) = tiles else {
-            for (name, value) in [("halo", halo), ("workers", workers)] {
+            for (name, value) in [("halo", halo), ("workers", workers), ("pad", pad)] {
                 if value.is_some() {
                     return Err(Error::Value(format!("{name} is an option of tiles; add tiles")));
                 }
             }
             return Ok(None);
         };
-        let lengths = lengths(&tiles)?;
+        let is_by_chunks = tiles.cast::<PyString>().is_ok_and(|name| name == CHUNKS);
+        let lengths = if is_by_chunks { Vec::new() } else { lengths(&tiles)? };
         let halo = match halo {
+            Some(halo) if is_by_chunks => match sequence(&halo) {
+                Some(items) => {
+                    items.iter().map(|item| whole("halo", item, 0)).collect::<Result<_>>()?
+                }
+                None => vec![whole("halo", &halo, 0)?],
+            },
             Some(halo) => halos(&halo, &lengths)?,
             None => vec![0; lengths.len()],
         };
         let workers = workers.map_or(Ok(1), |workers| whole("workers", &workers, 1))?;
-        Ok(Some(Tiles { tiling: Tiling { lengths, halo }, workers }))
+        let pad = pad.map(|pad| pad_named(&pad)).transpose()?;
+        let tiling = Tiling { lengths, halo, pads: pad.is_some() };
+        Ok(Some(Tiles { tiling, workers, pad }))
+    }
+
+    /// Whether tiles follow the chunks of the arrays.
+    pub fn are_chunks(&self) -> bool {
+        self.tiling.lengths.is_empty()
+    }
+
+    /// The tiling with the lengths of chunks, one for each axis. One halo is for all axes, several are for the last ones.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Value`] when there are more halos than axes.
+    pub fn by_chunks(&self, chunks: Vec<usize>) -> Result<Tiling> {
+        let Tiling { halo, pads, .. } = &self.tiling;
+        let halo = match halo[..] {
+            [halo] => vec![halo; chunks.len()],
+            _ if halo.len() > chunks.len() => {
+                let (found, axes) = (halo.len(), chunks.len());
+                return Err(Error::Value(format!(
+                    "halo has {found} elements and the array {axes} axes"
+                )));
+            }
+            _ => [vec![0; chunks.len() - halo.len()], halo.clone()].concat(),
+        };
+        let lengths = chunks.into_iter().map(|length| Some(length.max(1))).collect();
+        Ok(Tiling { lengths, halo, pads: *pads })
+    }
+
+    /// Whether a tile has memory of its own: it overlaps others, or has elements that the array has not.
+    pub fn copies(&self) -> bool {
+        self.overlap() || self.pad.is_some()
     }
 
     /// Whether tiles have elements in common.
@@ -51,9 +100,17 @@ impl Tiles {
     }
 }
 
+fn pad_named(pad: &Bound<'_, PyAny>) -> Result<String> {
+    let name = pad.cast::<PyString>().ok().map(|name| name.to_string());
+    name.filter(|name| PADS.contains(&name.as_str())).ok_or_else(|| {
+        let text = pad.repr().map(|text| text.to_string()).unwrap_or_default();
+        Error::Value(format!("unknown pad {text}; use \"reflect\", \"edge\" or \"constant\""))
+    })
+}
+
 fn lengths(tiles: &Bound<'_, PyAny>) -> Result<Vec<Option<usize>>> {
     let wrong = "tiles must be a tuple with the length of a tile for each of the last axes, or None for \
-                 an axis that is not cut, such as (512, 512)";
+                 an axis that is not cut, such as (512, 512), or \"chunks\"";
     let items = sequence(tiles).ok_or_else(|| Error::Type(wrong.to_owned()))?;
     let length = |item: &Bound<'_, PyAny>| match item.is_none() {
         true => Ok(None),

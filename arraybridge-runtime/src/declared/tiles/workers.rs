@@ -14,22 +14,23 @@ use crate::interpreter::error::Result;
 use crate::interpreter::park;
 use crate::policy::Policy;
 
-/// How many tiles are submitted for each worker: one to work on and one to go on with.
-const AHEAD: usize = 2;
+/// How many tiles in memory are submitted for each worker: one to work on and one to go on with. Tiles that are read are
+/// as many as the workers.
+pub(super) const AHEAD: usize = 2;
 
 /// Calls the function for the tiles that `cut` gives, in threads of the current context, and gives the
-/// results to `take` in order. No thread uses the arrays after this has returned.
+/// results, or what was raised, to `take` in order. No thread uses the arrays after this has returned.
 ///
 /// # Errors
 ///
-/// What `cut` and `take` return, and what the first failing call raises.
+/// What `cut` and `take` return.
 pub(super) fn run<'py>(
     call: &Call<'_, 'py>,
     declared: &Bound<'py, Declared>,
     count: usize,
-    workers: usize,
+    (workers, ahead): (usize, usize),
     cut: &dyn Fn(usize) -> Result<ArgumentSlots<'py>>,
-    take: &mut dyn FnMut(usize, Bound<'py, PyAny>) -> PyResult<()>,
+    take: &mut dyn FnMut(usize, PyResult<Bound<'py, PyAny>>) -> PyResult<()>,
 ) -> PyResult<()> {
     let py = call.py;
     let pool = py.import("concurrent.futures")?.getattr("ThreadPoolExecutor")?;
@@ -38,14 +39,17 @@ pub(super) fn run<'py>(
     let (mut pending, mut submitted) = (VecDeque::new(), 0);
     let mut work = || -> PyResult<()> {
         for index in 0..count {
-            while submitted < count.min(index + AHEAD * workers) {
+            while submitted < count.min(index + ahead * workers) {
                 let task = Task::new(call, declared, cut(submitted)?);
                 let run = copy_context.call0()?.getattr(intern!(py, "run"))?;
                 pending.push_back(pool.call_method1(intern!(py, "submit"), (run, task))?);
                 submitted += 1;
             }
             let Some(future) = pending.pop_front() else { break };
-            take(index, future.call_method0(intern!(py, "result"))?)?;
+            let result = future.call_method0(intern!(py, "result"));
+            // The future has the result too.
+            drop(future);
+            take(index, result)?;
         }
         Ok(())
     };

@@ -1,0 +1,167 @@
+"""Read and write arrays part by part: zarr, h5py, tensorstore and whatever else works like them.
+
+What has ``shape``, ``dtype`` and ``__getitem__`` can be read, what has ``__setitem__`` can be
+written. The declared functions with ``tiles`` and ``slice_by_slice`` call these functions. One
+thread calls them, so no two tiles are written at the same time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ._core import _known, convert  # type: ignore[import-not-found]
+
+__all__ = ["check_out", "chunks", "padded", "read", "stand_in", "write"]
+
+# Objects with one of these are in memory, and are converted as they are. `iloc` marks objects whose
+# `__getitem__` takes labels, `nnz` sparse ones.
+_IN_MEMORY = (
+    "__array_interface__", "__array_struct__", "__cuda_array_interface__", "__dlpack__",
+    "iloc", "nnz",
+)  # fmt: skip
+
+
+def _dtype(array: Any) -> np.dtype[Any] | None:
+    dtype = getattr(array, "dtype", None)
+    # tensorstore has a dtype of its own.
+    dtype = getattr(dtype, "numpy_dtype", dtype)
+    return dtype if isinstance(dtype, np.dtype) else None
+
+
+def _shape(array: Any) -> tuple[int, ...] | None:
+    try:
+        return tuple(int(length) for length in array.shape)
+    except (AttributeError, TypeError, ValueError):
+        return None
+
+
+def _is_dask(array: Any) -> bool:
+    return hasattr(array, "__dask_graph__") and array.__dask_graph__() is not None
+
+
+def _is_loaded(array: Any) -> bool:
+    """Return whether an array of xarray holds one in memory, of whatever framework."""
+    return bool(getattr(getattr(array, "variable", array), "_in_memory", False))
+
+
+def stand_in(array: Any) -> np.ndarray[Any, Any] | None:
+    """Return an array of the same shape and dtype in no memory, or None if it is not lazy."""
+    cls = type(array)
+    if not hasattr(cls, "__getitem__") or any(hasattr(cls, name) for name in _IN_MEMORY):
+        return None
+    shape, dtype = _shape(array), _dtype(array)
+    if not shape or dtype is None or _is_dask(array) or _is_loaded(array):
+        return None
+    # Numbers only: text, records and objects are no images. Those of ml_dtypes are of kind V.
+    if dtype.kind not in "biufcV" or dtype.type is np.void:
+        return None
+    return np.broadcast_to(np.zeros((), dtype.newbyteorder("=")), shape)
+
+
+def read(array: Any, index: Any) -> np.ndarray[Any, Any]:
+    """Return a part of an array in memory that no other part has."""
+    part = np.asarray(array[index])
+    if part.dtype.kind == "O":
+        raise TypeError(f"{type(array).__name__}[..] returned objects instead of {array.dtype}")
+    return part if part.flags.owndata else part.copy()
+
+
+def padded(array: Any, widths: Sequence[tuple[int, int]], mode: str) -> Any:
+    """Return an array of the same framework and device with more elements along each axis."""
+    host = np.pad(convert(array, "numpy"), widths, mode)  # type: ignore[call-overload]
+    framework, _ = _known(array)
+    if framework == "numpy":
+        return host
+    device = getattr(array, "device", None) if framework in ("torch", "jax", "cupy") else None
+    return convert(host, framework, device=device)
+
+
+def _chunks_of(array: Any) -> tuple[int, ...] | None:
+    shape = _shape(array)
+    if shape is None:
+        return None
+    found = getattr(array, "shards", None) or getattr(array, "chunks", None)
+    if found is None and hasattr(array, "chunk_layout"):
+        found = array.chunk_layout.write_chunk.shape
+    if found is None:
+        found = getattr(array, "encoding", {}).get("preferred_chunks")
+        found = found and [found.get(dim, n) for dim, n in zip(array.dims, shape, strict=True)]
+    try:
+        lengths = tuple(int(length) for length in found or ())
+    except (TypeError, ValueError):
+        return None
+    return lengths if len(lengths) == len(shape) and lengths else None
+
+
+def chunks(array: Any, out: Any) -> tuple[int, ...]:
+    """Return the lengths of the chunks of ``out``, or of ``array`` if ``out`` has none.
+
+    A shard is written as a whole, so it counts as a chunk.
+    """
+    axes = len(_shape(array) or ())
+    for candidate in (out, array):
+        found = None if candidate is None else _chunks_of(candidate)
+        if found is not None and len(found) == axes:
+            return found
+    raise ValueError(
+        'tiles="chunks" follows the chunks of out or of the first array, and neither has chunks '
+        f"for {axes} axes; give the lengths of a tile, such as (512, 512)"
+    )
+
+
+def check_out(out: Any, array: Any, overlap: bool, function: str) -> np.dtype[Any]:
+    """Return the dtype of an object that results are written to.
+
+    Raises ``TypeError`` if it cannot be written to, ``ValueError`` if it is the array that tiles
+    with a halo are read from.
+    """
+    shape, known = _shape(out), _known(out)
+    if known is not None and known[0] in ("jax", "tensorflow"):
+        raise TypeError(f"{function}(): out is an array of {known[0]}, which never changes")
+    if shape is None or not hasattr(type(out), "__setitem__"):
+        raise TypeError(
+            f"{function}(): out must be an array with shape, dtype and __setitem__, such as one of "
+            f"zarr, h5py or NumPy, not {type(out).__name__}"
+        )
+    flags = getattr(out, "flags", None)
+    if isinstance(out, np.ndarray) and flags is not None and not flags.writeable:
+        raise ValueError(f"{function}(): out is read-only")
+    dtype = _dtype(out)
+    if dtype is None and known is not None:
+        dtype = convert(out[tuple(slice(0, 0) for _ in shape)], "numpy").dtype
+    if dtype is None:
+        raise TypeError(f"{function}(): out has no dtype of NumPy's; its dtype is {out.dtype!r}")
+    if overlap and _is_same(out, array):
+        raise ValueError(
+            f"{function}(): out is the array that is read, and tiles with a halo would read what "
+            "was written before; write to another array"
+        )
+    return dtype
+
+
+def _is_same(out: Any, array: Any) -> bool:
+    if isinstance(out, np.ndarray) and isinstance(array, np.ndarray):
+        return np.may_share_memory(out, array)
+    try:
+        # Two objects of one data set of a file are equal.
+        return out is array or type(out) is type(array) and bool(out == array)
+    except (TypeError, ValueError, RuntimeError):
+        return False
+
+
+def write(
+    out: Any, shape: tuple[int, ...], index: tuple[Any, ...], array: Any, function: str
+) -> None:
+    """Write an array to a region of ``out``, which must have this shape."""
+    found = _shape(out)
+    if found != shape:
+        raise ValueError(
+            f"{function}(): out has the shape {found}, and the result the shape {shape}"
+        )
+    known = _known(out)
+    if known is not None and known[0] != "numpy":
+        array = convert(array, known[0])
+    out[index] = array

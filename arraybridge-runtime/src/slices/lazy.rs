@@ -1,0 +1,121 @@
+//! Objects with a shape, a dtype and `__getitem__`, of which parts are read. `arraybridge._lazy` knows them.
+
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::types::{PyModule, PyTuple};
+
+use super::layout::Layout;
+use super::stack::{Stack, Visit};
+use crate::interpreter::error::Result;
+use crate::memory::view::Dims;
+
+/// The module that knows these objects.
+///
+/// # Errors
+///
+/// What its import raises.
+pub fn module(py: Python<'_>) -> PyResult<Bound<'_, PyModule>> {
+    py.import(intern!(py, "arraybridge._lazy"))
+}
+
+/// An array of NumPy's with the shape and the dtype of an object that can be read part by part, but without its values;
+/// `None` for any other object.
+///
+/// # Errors
+///
+/// What Python raises.
+pub fn stand_in<'py>(object: &Bound<'py, PyAny>) -> Result<Option<Bound<'py, PyAny>>> {
+    let found = module(object.py())?.call_method1("stand_in", (object,))?;
+    Ok(Some(found).filter(|found| !found.is_none()))
+}
+
+/// A part of such an object, as an array of NumPy's.
+///
+/// # Errors
+///
+/// What the object raises.
+pub fn read<'py>(
+    object: &Bound<'py, PyAny>,
+    index: &Bound<'py, PyAny>,
+) -> Result<Bound<'py, PyAny>> {
+    Ok(module(object.py())?.call_method1(intern!(object.py(), "read"), (object, index))?)
+}
+
+/// An array with more elements before and after those that it has along each axis.
+///
+/// # Errors
+///
+/// As [`convert::convert_to`].
+pub fn padded<'py>(
+    array: &Bound<'py, PyAny>,
+    widths: Vec<(usize, usize)>,
+    mode: &str,
+) -> Result<Bound<'py, PyAny>> {
+    Ok(module(array.py())?.call_method1("padded", (array, widths, mode))?)
+}
+
+/// The lengths of the tiles that follow the chunks of an array that is written to or read.
+///
+/// # Errors
+///
+/// `ValueError` when neither has chunks.
+pub fn chunks<'py>(
+    read: &Bound<'py, PyAny>,
+    out: Option<&Bound<'py, PyAny>>,
+) -> Result<Vec<usize>> {
+    Ok(module(read.py())?.call_method1("chunks", (read, out))?.extract()?)
+}
+
+/// The slices of an array that is read one by one.
+pub struct LazyStack<'a, 'py> {
+    lazy: &'a Bound<'py, PyAny>,
+    layout: &'a Layout,
+    shape: Dims<usize>,
+    lengths: Dims<usize>,
+}
+
+impl<'a, 'py> LazyStack<'a, 'py> {
+    /// The slices of an object of this shape.
+    pub fn new(
+        lazy: &'a Bound<'py, PyAny>,
+        layout: &'a Layout,
+        shape: Dims<usize>,
+    ) -> LazyStack<'a, 'py> {
+        let lengths = layout.leading.iter().map(|axis| shape[*axis]).collect();
+        LazyStack { lazy, layout, shape, lengths }
+    }
+}
+
+impl<'py> Stack<'py> for LazyStack<'_, 'py> {
+    fn py(&self) -> Python<'py> {
+        self.lazy.py()
+    }
+
+    fn lengths(&self) -> &[usize] {
+        &self.lengths
+    }
+
+    fn slice_shape(&self) -> Option<Dims<usize>> {
+        Some(
+            self.layout.order()[self.lengths.len()..]
+                .iter()
+                .map(|axis| self.shape[*axis])
+                .collect(),
+        )
+    }
+
+    fn each(&self, visit: &mut Visit<'_, 'py>) -> Result<()> {
+        for flat in 0..self.lengths.iter().product() {
+            // A function without Python frames does not look for an interrupt.
+            self.py().check_signals()?;
+            let mut rest: usize = flat;
+            let mut position: Dims<usize> = self.lengths.clone();
+            for (at, length) in position.iter_mut().zip(&self.lengths).rev() {
+                (*at, rest) = (rest % length, rest / length);
+            }
+            let index = self.layout.index(self.py(), &position, self.layout.axes);
+            visit(&position, read(self.lazy, PyTuple::new(self.py(), index)?.as_any())?)?;
+        }
+        Ok(())
+    }
+}

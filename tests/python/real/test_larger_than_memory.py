@@ -1,0 +1,375 @@
+"""Arrays in files, which are read and written part by part."""
+
+import collections
+import threading
+
+import arraybridge as ab
+import bridges
+import numpy as np
+import pytest
+from scipy import ndimage
+
+IMAGE = np.random.default_rng(3).integers(0, 60000, (300, 410), dtype="uint16")
+
+
+def smooth(image):
+    return ndimage.gaussian_filter(image, 2, truncate=4)
+
+
+WHOLE = smooth(IMAGE)
+TILES = {"tiles": "chunks", "halo": 8}
+
+
+class Spied:
+    """An array that notes what is read and written, by which thread."""
+
+    def __init__(self, array):
+        self.array, self.shape, self.dtype = array, array.shape, array.dtype
+        for name in ("chunks", "shards"):
+            if hasattr(array, name):
+                setattr(self, name, getattr(array, name))
+        self.read, self.written, self.threads = [], [], set()
+
+    def __getitem__(self, index):
+        self.read.append(index)
+        self.threads.add(threading.get_ident())
+        return self.array[index]
+
+    def __setitem__(self, index, values):
+        self.written.append(index)
+        self.threads.add(threading.get_ident())
+        self.array[index] = values
+
+
+@pytest.fixture
+def stores(tmp_path):
+    zarr = pytest.importorskip("zarr", minversion="3")
+
+    def make(name, shape=IMAGE.shape, dtype="uint16", chunks=(32, 32), shards=(64, 128)):
+        return zarr.create_array(
+            tmp_path / f"{name}.zarr", shape=shape, chunks=chunks, shards=shards, dtype=dtype
+        )
+
+    return make
+
+
+@pytest.fixture
+def file(tmp_path):
+    h5py = pytest.importorskip("h5py")
+    with h5py.File(tmp_path / "images.h5", "w") as file:
+        yield file
+
+
+@pytest.mark.parametrize("workers", (1, 3))
+def test_tiles_follow_the_shards_of_a_zarr_array(stores, workers):
+    source, target = stores("source"), stores("target")
+    source[:] = IMAGE
+    read, out = Spied(source), Spied(target)
+    assert ab.numpy(smooth, **TILES, workers=workers)(read, out=out) is out
+    assert np.array_equal(target[:], WHOLE)
+    # Every shard is written once, as a whole, and one thread does it.
+    shards = {(y, x) for y in range(0, 300, 64) for x in range(0, 410, 128)}
+    assert collections.Counter((y.start, x.start) for y, x in out.written) == dict.fromkeys(
+        shards, 1
+    )
+    assert read.threads == out.threads == {threading.get_ident()}
+    assert max((y.stop - y.start, x.stop - x.start) for y, x in read.read) == (80, 144)
+
+
+@pytest.mark.parametrize("framework", ("numpy", "torch", "jax", "tensorflow"))
+def test_a_data_set_of_hdf5_goes_through_each_framework(file, framework):
+    bridges.need(framework)
+    source = file.create_dataset("source", data=IMAGE.astype("float32"), chunks=(50, 60))
+    target = file.create_dataset("target", IMAGE.shape, "uint16", chunks=(64, 64))
+    declared = getattr(ab, framework)(lambda tile: tile / 2, tiles=(100, 128), workers=2)
+    assert declared(source, out=target) is target
+    assert np.array_equal(target[:], np.rint(IMAGE.astype("float32") / 2).astype("uint16"))
+
+
+def test_the_result_is_an_array_in_memory_if_there_is_no_out(file):
+    source = file.create_dataset("source", data=IMAGE, chunks=(50, 60))
+    spied = Spied(source)
+    result = ab.numpy(smooth, **TILES)(spied)
+    assert isinstance(result, np.ndarray) and result.dtype == np.uint16
+    assert np.array_equal(result, WHOLE) and len(spied.read) == 6 * 7
+
+
+def test_other_results_are_joined_beside_the_array_that_is_written(file):
+    source = file.create_dataset("source", data=IMAGE, chunks=(50, 60))
+    target = file.create_dataset("target", IMAGE.shape, "float64")
+    declared = ab.torch(
+        lambda tile: (tile.double() / 2, int(tile.sum())),
+        tiles=(99, 99),
+        join=("concatenate", "sum"),
+    )
+    written, total = declared(source, out=target)
+    assert written is target and np.array_equal(target[:], IMAGE / 2) and total == IMAGE.sum()
+
+
+def test_slices_are_read_and_written_one_by_one(stores):
+    stack = np.random.default_rng(0).integers(0, 99, (2, 3, 4, 20, 30), dtype="uint16")
+    shapes = {"shape": stack.shape, "chunks": (1, 1, 2, 20, 30), "shards": None}
+    source, target = stores("source", **shapes), stores("target", **shapes)
+    source[:] = stack
+    read, out = Spied(source), Spied(target)
+    declared = ab.numpy(lambda image: image + 1, slice_by_slice=True)
+    assert declared(read, out=out) is out and np.array_equal(target[:], stack + 1)
+    assert len(read.read) == len(out.written) == 24 and read.read[1][:3] == (0, 0, 1)
+    along = ab.numpy(lambda p: (p + 2, int(p.sum())), slice_by_slice=True, slice_axes=(0, -1))
+    written, sums = along(read, out=out)
+    assert written is out and np.array_equal(target[:], stack + 2)
+    assert np.array_equal(sums, stack.sum(axis=(0, -1)))
+    assert ab.process_slices(source, lambda image: image + 3, out=target) is target
+    assert np.array_equal(target[:], stack + 3)
+    assert np.array_equal(ab.process_slices(source, lambda image: image + 4), stack + 4)
+
+
+def test_one_value_for_each_slice_is_read_with_it(file):
+    stack = np.random.default_rng(0).integers(0, 99, (4, 5, 6)).astype("float32")
+    source, gains = (
+        file.create_dataset("s", data=stack),
+        file.create_dataset("g", data=np.arange(4.0)),
+    )
+    declared = ab.numpy(lambda image, gain: image * gain, slice_by_slice=True, sliced="gain")
+    assert np.array_equal(declared(source, gains), stack * np.arange(4.0)[:, None, None])
+
+
+def test_pages_of_an_ome_tiff_are_read_as_they_are_wanted(tmp_path):
+    tifffile, zarr = pytest.importorskip("tifffile"), pytest.importorskip("zarr")
+    stack = np.random.default_rng(0).integers(0, 999, (3, 2, 64, 80), dtype="uint16")
+    path = tmp_path / "stack.ome.tif"
+    tifffile.imwrite(path, stack, metadata={"axes": "ZCYX"}, tile=(32, 32))
+    store = tifffile.imread(path, aszarr=True)
+    image = zarr.open_array(store, mode="r")
+    spied = Spied(image)
+    found = ab.torch(lambda part: part.float(), slice_by_slice=True, dtype_conversion="native")(
+        spied
+    )
+    assert np.array_equal(found, stack.astype("float32")) and len(spied.read) == 6
+    tiled = ab.numpy(lambda part: part.max(), tiles="chunks", join="max")
+    assert tiled(image) == stack.max()
+    store.close()
+
+
+def test_a_variable_of_a_netcdf_file_is_read_through_xarray(tmp_path):
+    xarray = pytest.importorskip("xarray")
+    data = xarray.DataArray(IMAGE.astype("float32"), dims=("y", "x"), name="image")
+    data.to_netcdf(tmp_path / "image.nc", engine="scipy")
+    with xarray.open_dataset(tmp_path / "image.nc", engine="scipy") as dataset:
+        spied = Spied(dataset["image"])
+        result = ab.numpy(lambda tile: tile * 2, tiles=(100, 100))(spied)
+        assert np.array_equal(result, IMAGE.astype("float32") * 2) and len(spied.read) == 15
+        assert ab.numpy(lambda tile: tile * 2, tiles=(100, 100))(dataset["image"]).shape == (
+            300,
+            410,
+        )
+
+
+def test_a_memory_map_is_written_to(tmp_path):
+    out = np.memmap(tmp_path / "out", "float32", "w+", shape=IMAGE.shape)
+    assert ab.numpy(lambda tile: tile / 4, tiles=(64, None))(IMAGE, out=out) is out
+    assert np.array_equal(np.fromfile(tmp_path / "out", "float32").reshape(IMAGE.shape), IMAGE / 4)
+
+
+def test_what_does_not_fit_the_dtype_of_out_is_rounded_and_counted(file):
+    target = file.create_dataset("target", (4, 4), "uint8")
+    declared = ab.numpy(lambda tile: tile * 1.0, tiles=(4, 4))
+    with pytest.warns(ab.ClippedValuesWarning, match="2 values"):
+        declared(np.array([[0.4, 1.6, 300, -1]] + [[0.0] * 4] * 3), out=target)
+    assert target[0].tolist() == [0, 2, 255, 0]
+
+
+def test_a_tile_that_fails_is_named_by_its_place(file):
+    source = file.create_dataset("source", data=np.repeat(np.arange(9), 100).reshape(30, 30))
+
+    def fail(tile):
+        if 5 in tile:
+            raise KeyError("no")
+        return tile
+
+    for workers in (1, 2):
+        with pytest.raises(KeyError) as caught:
+            ab.numpy(fail, tiles=(10, 30), workers=workers)(source)
+        assert any(
+            "fail(): argument 'tile': in the tile [10:20, 0:30]" in n
+            for n in caught.value.__notes__
+        )
+
+
+def test_a_part_that_cannot_be_read_is_named_by_its_place():
+    class Broken:
+        shape, dtype = (4, 6), np.dtype("uint8")
+
+        def __getitem__(self, index):
+            if index[1].start:
+                raise OSError("disk")
+            return np.zeros(self.shape, self.dtype)[index]
+
+    with pytest.raises(OSError, match="disk") as caught:
+        ab.numpy(lambda tile: tile, tiles=(4, 3))(Broken())
+    assert "in the tile [0:4, 3:6]" in caught.value.__notes__[0]
+
+
+def test_what_an_object_returns_is_not_written_to():
+    """An object may return views of what it holds."""
+
+    class Views:
+        def __init__(self, array):
+            self.array, self.shape, self.dtype = array, array.shape, array.dtype
+
+        def __getitem__(self, index):
+            return self.array[index]
+
+    def clear(tile):
+        seen.append(int(tile.sum()))
+        tile[...] = 0
+        return tile
+
+    seen, data = [], np.ones((8, 8), "int32")
+    ab.numpy(clear, tiles=(4, 8), halo=2)(Views(data))
+    assert (data == 1).all() and seen == [48, 48]
+
+
+@pytest.mark.parametrize("make", (
+    lambda file: file.create_dataset("other", (3, 3), "uint16"),
+    lambda file: file["source"],
+    lambda file: [1],
+    lambda file: np.broadcast_to(np.uint16(0), IMAGE.shape),
+))  # fmt: skip
+def test_what_cannot_be_written_to_is_an_error_with_the_function(file, make):
+    source = file.create_dataset("source", data=IMAGE, chunks=(50, 60))
+    out = make(file)
+    with pytest.raises((TypeError, ValueError), match=r"smooth\(\): out "):
+        ab.numpy(smooth, **TILES)(source, out=out)
+    assert np.array_equal(source[:], IMAGE)
+
+
+@pytest.mark.parametrize("framework", ("jax", "tensorflow"))
+def test_arrays_that_never_change_are_no_out(framework):
+    bridges.need(framework)
+    out = bridges.make(framework, IMAGE)
+    with pytest.raises(TypeError, match=f"array of {framework}, which never changes"):
+        ab.numpy(smooth, tiles=(100, 100))(IMAGE, out=out)
+
+
+def test_an_out_of_torch_is_written_to():
+    bridges.need("torch")
+    import torch
+
+    out = torch.zeros(IMAGE.shape, dtype=torch.float32)
+    assert ab.numpy(smooth, tiles=(100, 100), halo=8)(IMAGE, out=out) is out
+    assert np.array_equal(out.numpy(), WHOLE)
+
+
+def test_out_is_refused_where_it_would_be_ignored(file):
+    target = file.create_dataset("target", IMAGE.shape, "uint16")
+    with pytest.raises(ValueError, match="no array that could be written to out"):
+        ab.numpy(lambda tile: int(tile.sum()), tiles=(99, 99), join="sum")(IMAGE, out=target)
+    with pytest.raises(ValueError, match="no array that could be written to out"):
+        ab.numpy(lambda tile: None, slice_by_slice=True)(IMAGE[None], out=target)
+    with pytest.raises(TypeError, match="only one of out"):
+        ab.numpy(smooth, tiles=(99, 99))(IMAGE, out=target, dtype_conversion="uint8")
+    with pytest.raises(ValueError, match="stretch.*needs all results"):
+        ab.numpy(smooth, tiles=(99, 99), scaling="stretch")(IMAGE, out=target)
+    # Without tiles or slices it is the function's own keyword.
+    assert ab.numpy(lambda image, **kwargs: kwargs["out"])(IMAGE, out=5) == 5
+    own = ab.numpy(lambda tile, out: tile + out, tiles=(99, 99))
+    assert np.array_equal(own(IMAGE, out=np.uint16(1)), IMAGE + 1)
+
+
+def test_chunks_are_wanted_where_there_are_none(file):
+    source = file.create_dataset("source", data=IMAGE)
+    with pytest.raises(
+        ValueError, match="neither has chunks for 2 axes; give the lengths of a tile"
+    ):
+        ab.numpy(smooth, **TILES)(source)
+
+
+def test_dask_arrays_are_not_read_like_files():
+    dask = pytest.importorskip("dask.array")
+    with pytest.raises(ab.UnsupportedArrayError, match="computation"):
+        ab.numpy(smooth, tiles=(9, 9))(dask.from_array(IMAGE))
+
+
+@pytest.mark.filterwarnings("ignore::PendingDeprecationWarning")
+def test_sparse_and_labelled_objects_are_not_read_like_files():
+    scipy = pytest.importorskip("scipy.sparse")
+    sparse = scipy.csr_array(np.eye(5))
+    declared = ab.numpy(lambda tile, weights: tile * weights.nnz, tiles=(3, 3))
+    assert np.array_equal(declared(np.ones((5, 5)), sparse), np.full((5, 5), 5.0))
+    pandas = pytest.importorskip("pandas")
+    series = pandas.Series(np.arange(6.0), index=list("abcdef"))
+    assert np.array_equal(ab.numpy(lambda tile: tile + 1, tiles=(4,))(series), np.arange(1.0, 7.0))
+
+
+def test_objects_without_a_protocol_of_arrays_reach_the_function_unless_they_are_cut():
+    class Table:
+        shape, dtype = (5,), np.dtype("float64")
+
+        def __getitem__(self, index):
+            return np.arange(5.0)[index]
+
+    table = Table()
+    declared = ab.numpy(lambda tile, table: tile * (type(table) is Table), tiles=(3, 3))
+    assert np.array_equal(declared(np.ones((5, 5)), table), np.ones((5, 5)))
+    assert np.array_equal(ab.numpy(lambda tile: tile + 1, tiles=(3,))(table), np.arange(1.0, 6.0))
+
+
+LIMITED = """
+import resource, sys
+import arraybridge as ab, numpy as np
+from scipy import ndimage
+
+kind, folder = sys.argv[1:]
+MIB = 1 << 20
+SIDE = 6144  # 72 MiB of uint16
+
+def make(name, side):
+    shape = (side, side)
+    if kind == "zarr":
+        import zarr
+        return zarr.create_array(
+            f"{folder}/{name}.zarr", shape=shape, chunks=(256, 512), shards=(512, 512),
+            dtype="uint16", compressors=None,
+        )
+    import h5py
+    file = h5py.File(f"{folder}/{name}.h5", "w")
+    return file.create_dataset("image", shape, "uint16", chunks=(512, 512))
+
+def status(key):
+    with open("/proc/self/status") as lines:
+        return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(key))
+
+smooth = ab.numpy(lambda x: ndimage.uniform_filter(x, 5), tiles="chunks", halo=2, workers=2)
+small = make("small", 1024), make("small_out", 1024)
+smooth(small[0], out=small[1])  # starts all threads
+source, out = make("source", SIDE), make("out", SIDE)
+for row in range(0, SIDE, 512):
+    rows = np.arange(row, row + 512, dtype="uint16")[:, None]
+    source[row : row + 512] = np.broadcast_to(rows, (512, SIDE))
+limit = status("VmData") + 48 * MIB
+resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
+try:
+    source[:]
+except MemoryError:
+    pass
+else:
+    raise SystemExit("the file fits into the limit")
+before = status("VmRSS")
+with open("/proc/self/clear_refs", "w") as file:
+    file.write("5")  # VmHWM begins again
+smooth(source, out=out)
+peak = status("VmHWM") - before
+for row in (0, 511, 512, 4096, SIDE - 1):
+    found = out[row].astype(int)
+    assert (abs(found - row) <= 1).all(), (row, found)
+print(peak)
+"""
+
+
+@pytest.mark.parametrize("kind", ("zarr", "h5py"))
+def test_a_file_larger_than_the_limit_of_the_process_is_processed(tmp_path, kind):
+    """Two workers have a tile with its halo and a result each: 2 MiB. The rest is the library's."""
+    pytest.importorskip(kind)
+    done = bridges.survives(LIMITED, kind, str(tmp_path))
+    assert int(done) < 24 << 20

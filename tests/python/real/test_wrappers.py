@@ -293,6 +293,19 @@ def test_generators_and_coroutines_say_that_they_give_arrays():
         assert type(next(steps(labelled()))) is np.ndarray
 
 
+def test_labels_of_a_file_are_kept_and_its_array_is_no_memory_of_the_caller(tmp_path):
+    pytest.importorskip("scipy")
+    xarray.Dataset({"image": labelled()}).to_netcdf(tmp_path / "a.nc", engine="scipy")
+    with xarray.open_dataset(tmp_path / "a.nc", engine="scipy", cache=False) as file:
+        result = double(file["image"])
+        xarray.testing.assert_identical(result, file["image"].copy(data=IMAGE * 2))
+        assert double(file)["image"].identical(result)
+        with pytest.raises(ab.CopyRequiredError, match="gives NumPy a copy"):
+            ab.convert(file["image"], "torch", copy=False)
+    shared = ab.convert(labelled(), "torch", copy=False)
+    assert shared.data_ptr() == IMAGE.ctypes.data
+
+
 # Arrays that are computed later ---------------------------------------------------------------
 
 

@@ -162,6 +162,7 @@ class Decorator:
         join: _Join | tuple[_Join, ...] | None = None,
         host: Callable[..., Any] | None = None,
         contract: Any = None,
+        differentiable: bool | None = None,
         slice_by_slice: bool | None = None,
         slice_by_slice_default: bool | None = None,
         tiles: Sequence[int | None] | None = None,

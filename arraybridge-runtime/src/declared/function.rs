@@ -13,6 +13,7 @@ use super::arguments;
 use super::attributes::set_attributes;
 use super::call::Call;
 use super::definition::{Binding, Definition, FunctionKind};
+use super::gradients;
 use super::passthrough::{self, Passthrough};
 use super::python_function;
 use super::result::ResultScope;
@@ -76,6 +77,9 @@ impl Declared {
             declared.clone().into_any()
         };
         set_attributes(&shown, declared.get().definition(), signature)?;
+        if !shown.is(&declared) {
+            shown.setattr("defvjp", declared.getattr("defvjp")?)?;
+        }
         Ok(shown)
     }
 
@@ -153,6 +157,11 @@ impl Declared {
     ) -> PyResult<Bound<'py, PyAny>> {
         stack::expect_room()?;
         let (py, definition) = (slf.py(), &slf.get().definition);
+        if definition.is_differentiable()
+            && let Some(result) = gradients::call(slf, args, kwargs)?
+        {
+            return Ok(result);
+        }
         let options = &definition.options;
         let mut policy = options.policy(py);
         let mut slice_by_slice = options.slice_by_slice;
@@ -193,6 +202,50 @@ impl Declared {
     ) -> PyResult<Bound<'py, PyAny>> {
         park::rather_than_end(slf.py());
         Declared::traced(slf, || Declared::call_generally(slf, args, kwargs))
+    }
+
+    /// Gives the derivative of a function by hand, so that gradients of PyTorch, JAX and TensorFlow flow
+    /// through it.
+    ///
+    /// Parameters
+    /// ----------
+    /// forward : callable
+    ///     `forward(*arguments)` returns the result of the function and what `backward` needs. Arrays are
+    ///     those of the function's framework.
+    /// backward : callable
+    ///     `backward(needed, gradient)` gets the latter and the gradient of the result. It returns a
+    ///     tuple with the gradient of each positional argument, or None for one without, or only the
+    ///     gradient of the first argument. For complex numbers, gradients are those of PyTorch.
+    /// result : callable, optional
+    ///     Describes the result for `jax.jit`, `jax.vmap` and `tf.function`, as in `jax_callback`.
+    ///     It returns one object with a shape and a dtype, or a tuple of them.
+    ///
+    /// Raises
+    /// ------
+    /// TypeError
+    ///     If the function has gradients of its own, or if its results are not those of the caller's
+    ///     framework (`output_type="input"`).
+    ///
+    /// Examples
+    /// --------
+    /// >>> import numpy, torch, arraybridge
+    /// >>> @arraybridge.numpy(output_type="input")
+    /// ... def cubed(x):
+    /// ...     return x**3
+    /// >>> cubed.defvjp(lambda x: (x**3, x), lambda x, gradient: gradient * 3 * x**2)
+    /// >>> x = torch.tensor([2.0], requires_grad=True)
+    /// >>> cubed(x).backward()
+    /// >>> x.grad
+    /// tensor([12.])
+    #[pyo3(signature = (forward, backward, *, result=None))]
+    fn defvjp<'py>(
+        slf: &Bound<'py, Self>,
+        forward: &Bound<'py, PyAny>,
+        backward: &Bound<'py, PyAny>,
+        result: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<()> {
+        let rule = gradients::rule(slf, forward, backward, result)?;
+        slf.get().definition.set_rule(&rule)
     }
 
     fn __get__<'py>(

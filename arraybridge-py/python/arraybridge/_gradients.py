@@ -20,13 +20,14 @@ from typing import Any
 
 import numpy
 
-from ._core import _known, convert
+from ._core import _known, _narrow, convert
 from .exceptions import (
     CopyRequiredError,
     MemoryConversionError,
     NotDifferentiableError,
     UnexpectedResultError,
     UnsupportedArrayError,
+    UnsupportedDtypeError,
 )
 
 __all__: list[str] = []
@@ -95,6 +96,7 @@ def call(
     function: tuple[Any, str, str, tuple[Any, Any, Any] | None],
     args: tuple[Any, ...],
     kwargs: dict[str, Any] | None,
+    added: tuple[Any, bool],
 ) -> Any:
     """Return the result of a call; ``NotImplemented`` if no gradient flows through it."""
     code, framework, name, by_hand = function
@@ -116,9 +118,9 @@ def call(
             f"{name}()",
         )  # fmt: skip
     ((caller, leaves, tree),) = callers
-    for added in ("dtype_conversion", "slice_by_slice"):
-        if given[1].get(added) not in (None, False, "native"):
-            raise TypeError(f"{name}(): a call through which a gradient flows takes no {added}")
+    for what, value in zip(("dtype_conversion", "slice_by_slice"), added, strict=True):
+        if value and getattr(value, "value", value) != "native":
+            raise TypeError(f"{name}(): a call through which a gradient flows takes no {what}")
     is_array = [caller.is_array(leaf) for leaf in leaves]
     places = _Places(name, code, given, caller)
     rest = []
@@ -213,7 +215,7 @@ class _Places:
         error.args = (*error.args[:4], place)
 
 
-def _lend(arrays: Sequence[Any], framework: str) -> list[Any]:
+def _lend(arrays: Sequence[Any], framework: str, name: str) -> list[Any]:
     """Return arrays of the caller's framework as arrays of the function's, without copies."""
     lent = []
     for number, array in enumerate(arrays):
@@ -223,6 +225,11 @@ def _lend(arrays: Sequence[Any], framework: str) -> list[Any]:
                 lent.append(convert(array, framework, copy=False))
             except CopyRequiredError:
                 lent.append(convert(array, framework, copy=True))
+            except UnsupportedDtypeError:
+                if _is_inexact(array):
+                    raise
+                # Integers have no gradient, so that they may be narrowed as in any other call.
+                lent.append(_narrow(array, framework, None, name, None))
         except MemoryConversionError as error:
             error._argument = number  # type: ignore[attr-defined]
             raise
@@ -245,6 +252,9 @@ class Function:
         self.conjugates = (self.caller.name == "jax") != (self.framework == "jax")
         self.is_compiled = self.framework == "jax" and _is_compiled(self.code)
         self.is_cached = _is_plain(self.rest)
+
+    def lend(self, arrays: Sequence[Any]) -> list[Any]:
+        return _lend(arrays, self.framework, self.name)
 
     def arguments(self, arrays: Sequence[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         found = iter(arrays)
@@ -591,7 +601,7 @@ def _torch_operation() -> Any:
 
     def lent(function: Function, arrays: Sequence[Any]) -> list[Any]:
         arrays = [array.detach() for array in arrays]
-        return arrays if function.framework == "torch" else _lend(arrays, function.framework)
+        return arrays if function.framework == "torch" else function.lend(arrays)
 
     class Operation(torch.autograd.Function):
         @staticmethod
@@ -745,7 +755,7 @@ class _Jax:
 
         def compute(arrays: Sequence[Any]) -> tuple[list[Any], Any]:
             if not any(map(cls.carries, arrays)):
-                results, form = function.run(_lend(arrays, function.framework))
+                results, form = function.run(function.lend(arrays))
                 return taken(results), static(form)
             shapes, form = function.described(arrays)
             promised = [jax.ShapeDtypeStruct(shape, _dtype_named(name)) for shape, name in shapes]
@@ -762,7 +772,7 @@ class _Jax:
                 results, form = primal(*arrays)
                 pull = None
             else:
-                found, form, pull = function.linearize(_lend(arrays, function.framework))
+                found, form, pull = function.linearize(function.lend(arrays))
                 results, form = taken(found), static(form)
             floats = tuple(map(_is_inexact, results))
             return (results, form), (arrays, static((pull, floats)))
@@ -775,7 +785,7 @@ class _Jax:
             if pull is None or any(map(cls.carries, (*arrays, *gradients))):
                 found, _ = cls.embed(Pullback(function, floats), [*arrays, *gradients])
             else:
-                found = taken(pull(_lend(gradients, function.framework)))
+                found = taken(pull(function.lend(gradients)))
             each = iter(found)
             return tuple(next(each) if own else None for own in function.mask)
 
@@ -798,7 +808,7 @@ class _Call:
         return hash(id(self.function))
 
     def __call__(self, *arrays: Any) -> tuple[Any, ...]:
-        results, _ = self.function.run(_lend(arrays, self.function.framework))
+        results, _ = self.function.run(self.function.lend(arrays))
         found = tuple(convert(each, "numpy") for each in results)
         made = tuple(((*each.shape,), _name(each.dtype)) for each in found)
         if made != self.shapes:
@@ -978,7 +988,7 @@ class _TensorFlow:
 
         @tensorflow.custom_gradient
         def operation(*arrays: Any) -> Any:
-            results, form, pull = function.linearize(_lend(arrays, function.framework))
+            results, form, pull = function.linearize(function.lend(arrays))
             forms.append(form)
             floats = [*map(_is_inexact, results)]
 
@@ -986,7 +996,7 @@ class _TensorFlow:
                 pairs = zip(gradients, floats, strict=True)
                 gradients = tuple(each for each, own in pairs if own)
                 if all(hasattr(each, "numpy") for each in gradients) and not _tf_records():
-                    found = taken(pull(_lend(gradients, function.framework)))
+                    found = taken(pull(function.lend(gradients)))
                 else:
                     found, _ = cls.embed(Pullback(function, floats), [*arrays, *gradients])
                 each = iter(found)
@@ -1007,7 +1017,7 @@ class _TensorFlow:
         floats = [name.startswith(_INEXACT) for _, name in shapes]
 
         def compute(*arrays: Any) -> list[Any]:
-            results, _ = function.run(_lend(arrays, function.framework))
+            results, _ = function.run(function.lend(arrays))
             return [convert(each, "tensorflow", copy=True) for each in results]
 
         @tensorflow.custom_gradient

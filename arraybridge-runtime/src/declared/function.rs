@@ -157,19 +157,21 @@ impl Declared {
     ) -> PyResult<Bound<'py, PyAny>> {
         stack::expect_room()?;
         let (py, definition) = (slf.py(), &slf.get().definition);
-        if definition.is_differentiable()
-            && let Some(result) = gradients::call(slf, args, kwargs)?
-        {
-            return Ok(result);
-        }
         let options = &definition.options;
         let mut policy = options.policy(py);
         let mut slice_by_slice = options.slice_by_slice;
+        let mut chosen = None;
         if let Some(kwargs) = kwargs {
             // The dictionary belongs to this call.
             let added = definition.parameters.take_added(kwargs, options)?;
             policy = Policy::from_py(added.dtype_conversion.as_ref(), None, policy)?;
             slice_by_slice = added.slice_by_slice;
+            chosen = added.dtype_conversion;
+        }
+        if definition.is_differentiable()
+            && let Some(result) = gradients::call(slf, args, kwargs, (chosen, slice_by_slice))?
+        {
+            return Ok(result);
         }
         let kwargs = kwargs.filter(|kwargs| !kwargs.is_empty());
         let mut call = Call::new(py, definition, args, kwargs, policy);

@@ -10,7 +10,8 @@ use crate::interpreter::error::Result;
 /// The option with the derivative that is given by hand, which `defvjp` sets.
 pub const RULE: &str = "vjp";
 
-/// Calls a function with arrays through which a gradient flows; `None` if there are none.
+/// Calls a function with arrays through which a gradient flows; `None` if there are none. `added` are the
+/// values of the keywords that a declaration adds.
 ///
 /// # Errors
 ///
@@ -20,6 +21,7 @@ pub fn call<'py>(
     declared: &Bound<'py, Declared>,
     args: &Bound<'py, PyTuple>,
     kwargs: Option<&Bound<'py, PyDict>>,
+    added: (Option<Bound<'py, PyAny>>, bool),
 ) -> PyResult<Option<Bound<'py, PyAny>>> {
     static CALL: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
     let (py, definition) = (declared.py(), declared.get().definition());
@@ -27,7 +29,7 @@ pub fn call<'py>(
     let framework = definition.options.execution.name;
     let rule = definition.keywords.bind(py).get_item(RULE)?;
     let function = (definition.function.bind(py), framework, &definition.name, rule);
-    let result = call.call1((function, args, kwargs))?;
+    let result = call.call1((function, args, kwargs, added))?;
     Ok((!result.is(py.NotImplemented())).then_some(result))
 }
 

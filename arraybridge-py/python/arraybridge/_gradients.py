@@ -1,9 +1,9 @@
 """Gradients that flow through functions of other frameworks.
 
-The frame of a call is the caller's framework, which records it as one operation (``embed``). The
-derivative of this operation is that of the declared framework (``_linearize``), or one that is given
-by hand. It is a function of the declared framework itself (``Pullback``), so the caller's framework
-records it as an operation too, and every derivative has a derivative.
+The caller's framework records a call as one operation (``embed``). The derivative of this operation
+is that of the declared framework (``linearize``), or one that is given by hand. It is a function of
+the declared framework itself (``Pullback``), so the caller's framework records it as an operation
+too, and every derivative has a derivative.
 
 Arrays pass to the function by sharing memory and come back as copies: the caller may write to what
 it gets, and JAX and TensorFlow rely on memory that nobody writes to.
@@ -114,7 +114,7 @@ def call(
         names = [caller.name for caller, _, _ in callers]
         raise NotDifferentiableError(
             names[0], names[1], "gradient",
-            f"gradients of {' and '.join(names)} meet in one call; detach the arrays of one of them",
+            f"gradients of {' and '.join(names)} meet in one call; detach the arrays of one",
             f"{name}()",
         )  # fmt: skip
     ((caller, leaves, tree),) = callers
@@ -206,10 +206,10 @@ class _Places:
             for name, value in found:
                 leaves, _ = self.caller.flatten(value)
                 own = sum(map(self.caller.is_array, leaves))
-                if number is None and any(each is leaf for each in leaves):
-                    place += f": argument '{name}'"
-                elif number is not None and count <= number < count + own:
-                    place += f": argument '{name}'"
+                is_here = any(each is leaf for each in leaves)
+                if number is not None:
+                    is_here = count <= number < count + own
+                place += f": argument '{name}'" * is_here
                 count += own
         error.place = place
         error.args = (*error.args[:4], place)
@@ -330,7 +330,7 @@ class Function:
         return results, form, self.conjugated(pull)
 
     def by_array(self, given: Any, args: Any, kwargs: Any, arrays: Sequence[Any]) -> list[Any]:
-        """Return the gradients of the arguments of floats, from those that ``backward`` returned."""
+        """Return the gradients of the arguments of floats, from the result of ``backward``."""
         given = given if isinstance(given, tuple) else (given, *[None] * (len(args) - 1))
         if len(given) != len(args):
             raise UnexpectedResultError(
@@ -385,7 +385,7 @@ class Function:
 
 
 class Pullback(Function):
-    """The function that pulls gradients back, of the arguments and of the gradients of the results."""
+    """The function that pulls gradients back. It takes the arguments and those gradients."""
 
     def __init__(self, inner: Function, of_results: Sequence[bool]) -> None:
         self.inner, self.of_results = inner, tuple(of_results)
@@ -439,7 +439,8 @@ class _Described:
     """The shape and the dtype of an array."""
 
     def __init__(self, array: Any) -> None:
-        self.shape, self.dtype = tuple(1 if size is None else int(size) for size in array.shape), array.dtype
+        self.shape = tuple(1 if size is None else int(size) for size in array.shape)
+        self.dtype = array.dtype
 
 
 def _name(dtype: Any) -> str:

@@ -1,8 +1,8 @@
 """Declared functions as ``torch.compile`` sees them.
 
-Dynamo reads Python code and cannot read Rust. It is shown the plain call of the function, followed by
-the cast of the dtype policy in operations of PyTorch. The policy itself is asked while the program is
-compiled.
+Dynamo reads Python code and cannot read Rust. It is shown the plain call of the function, followed
+by the cast of the dtype policy in operations of PyTorch. The policy itself is asked while the
+program is compiled.
 """
 
 from __future__ import annotations
@@ -52,11 +52,20 @@ def in_graph(
     )
     name = getattr(function, "__qualname__", type(function).__name__)
     advice = (
-        f"{name}() is declared for {execution}, which PyTorch cannot trace. To keep it in the graph, "
-        "describe its result with arraybridge.torch_op"
+        f"{name}() is declared for {execution}, which PyTorch cannot trace. To keep it in the "
+        "graph, describe its result with arraybridge.torch_op"
         if execution != "torch"
         else f"{name}() has options or arguments that are beyond a graph of PyTorch"
     )
+
+    def outside(declared: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        import torch
+
+        return torch.compiler.disable(declared)(*args, **kwargs)
+
+    # As `torch.compiler.disable` marks a function, without importing torch.
+    outside._torchdynamo_disable = True  # type: ignore[attr-defined]
+    outside._torchdynamo_disable_msg = advice  # type: ignore[attr-defined]
 
     def call(declared: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         import torch
@@ -69,9 +78,7 @@ def in_graph(
             or not _all_fit(args, torch)
             or not _all_fit(kwargs, torch)
         ):
-            if not torch.compiler.is_exporting():
-                torch._dynamo.graph_break(msg=f"{advice}")
-            return declared(*args, **kwargs)
+            return outside(declared, args, kwargs)
         given = {name: value for name, value in kwargs.items() if name not in _ADDED}
         result = function(*args, **given)
         lead = _first((*args, *given.values()), torch)
@@ -113,32 +120,45 @@ def _first(value: Any, torch: Any) -> Any:
 def _finished(result: Any, lead: Any, conversion: Any, name: str, torch: Any) -> Any:
     """Return a result whose first tensor has the dtype of the policy."""
     first = _first(result, torch)
-    if first is None or (first.dtype == lead.dtype and not isinstance(conversion, torch.dtype)):
+    if first is None:
         return result
-    shapes = (first.dim(), lead.dim())
-    if abs(first.dim() - lead.dim()) == 1:
-        shapes = (tuple(first.shape), tuple(lead.shape))
+    lengths = [*_small(first.shape, lead.shape), *_small(lead.shape, lead.shape)]
     carries = first.requires_grad
-    to = _dtype(*shapes, first.dtype, lead.dtype, conversion, carries)
+    to = _dtype(first.dtype, lead.dtype, conversion, carries, first.dim(), *lengths)
     if to == first.dtype:
         return result
     return _replaced(result, first, _cast(first, to, lead, conversion, name, torch), torch)
 
 
+def _small(shape: Any, lead_shape: Any) -> list[int]:
+    """Return small lengths, for which the policy decides as for these.
+
+    They are constants, also where the compiler does not know the lengths.
+    """
+    found = []
+    for length in shape:
+        small = 16
+        for place, other in enumerate(lead_shape):
+            if length == other:
+                small = 5 + place
+                break
+        # Up to four may be channels.
+        for few in range(5):
+            if length == few:
+                small = few
+        found.append(small)
+    return found
+
+
 def _dtype(
-    shape: Any, lead_shape: Any, dtype: Any, lead_dtype: Any, conversion: Any, carries: bool
+    dtype: Any, lead_dtype: Any, conversion: Any, carries: bool, ndim: int, *lengths: int
 ) -> Any:
     """Return the dtype that the policy gives a result."""
     import torch
 
-    # Small arrays with the same relation: where it matters, up to four channels, and equal lengths.
-    lengths = [shape, lead_shape]
-    if isinstance(shape, int):
-        lengths = [(5,) * shape, (5,) * lead_shape]
-    large = sorted({length for each in lengths for length in each if length > 4})
-    small = [[length if length <= 4 else 5 + large.index(length) for length in each] for each in lengths]
-    result = torch.zeros(small[0], dtype=dtype, requires_grad=carries)
-    lead = torch.zeros(small[1], dtype=lead_dtype)
+    # The values do not matter, and zeros are never warned of.
+    result = torch.zeros(lengths[:ndim], dtype=dtype, requires_grad=carries)
+    lead = torch.zeros(lengths[ndim:], dtype=lead_dtype)
     return finish_dtype(result, lead, dtype_conversion=conversion).dtype
 
 

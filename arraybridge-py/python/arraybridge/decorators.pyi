@@ -71,6 +71,13 @@ class Declared(Generic[_P, _R]):
     ) -> Any: ...
     @overload
     def __call__(self, *args: Any, dtype_conversion: Any, **kwargs: Any) -> Any: ...
+    def defvjp(
+        self,
+        forward: Callable[..., Any],
+        backward: Callable[..., Any],
+        *,
+        result: Callable[..., Any] | None = None,
+    ) -> None: ...
     @overload
     def __get__(self, instance: None, owner: Any = None, /) -> Declared[_P, _R]: ...
     @overload

@@ -188,7 +188,12 @@ def test_transformations_of_jax_go_through(name):
     assert np.allclose(jax.jit(lambda x: cube(x) + 1)(x), X**3 + 1)
     assert np.allclose(jax.vmap(cube, in_axes=1, out_axes=1)(x), X**3)
     gradient = jax.grad(lambda x: cube(x).sum())
-    for transformed in (gradient, jax.jit(gradient), jax.vmap(gradient), jax.jit(jax.vmap(gradient))):
+    for transformed in (
+        gradient,
+        jax.jit(gradient),
+        jax.vmap(gradient),
+        jax.jit(jax.vmap(gradient)),
+    ):
         assert np.allclose(transformed(x), 3 * X**2)
     jacobian = jax.jacrev(lambda x: cube(x))(x[0])
     assert np.allclose(jacobian, np.diag(3 * X[0] ** 2))
@@ -336,7 +341,9 @@ def test_what_cannot_be_differentiated_is_an_error_that_names_the_way_out():
 
     cube = ab.tensorflow(differentiable=True)(lambda x, y: x * y)
     x = torch.ones(3, requires_grad=True)
-    with pytest.raises(ab.NotDifferentiableError, match=r"<lambda>\(\): .*torch and jax meet.*detach"):
+    with pytest.raises(
+        ab.NotDifferentiableError, match=r"<lambda>\(\): .*torch and jax meet.*detach"
+    ):
         jax.grad(lambda y: cube(x, y).sum())(jax.numpy.ones(3))
     writes = ab.torch(differentiable=True)(lambda x, i: (x * 2, i.add_(1)))
     with pytest.raises(ab.NotDifferentiableError, match=r"writes to an argument.*clone"):
@@ -344,8 +351,13 @@ def test_what_cannot_be_differentiated_is_an_error_that_names_the_way_out():
     text = ab.jax(differentiable=True)(lambda x: (x, "text"))
     with pytest.raises(ab.UnexpectedResultError, match=r"returned 'text'.*only arrays"):
         text(x)
-    with bridges.x64(False), pytest.raises(ab.UnsupportedDtypeError, match="argument 'image'.*float64"):
-        ab.jax(differentiable=True)(lambda image: image)(torch.ones(3, dtype=torch.float64).requires_grad_())
+    with (
+        bridges.x64(False),
+        pytest.raises(ab.UnsupportedDtypeError, match="argument 'image'.*float64"),
+    ):
+        ab.jax(differentiable=True)(lambda image: image)(
+            torch.ones(3, dtype=torch.float64).requires_grad_()
+        )
     depends = ab.torch(differentiable=True)(lambda x: x[x > 0])
     with pytest.raises(ab.UnsupportedArrayError, match=r"depends on them.*jax_callback"):
         jax.jit(depends)(jax.numpy.ones(3))
@@ -397,7 +409,11 @@ def test_the_warning_of_a_detached_gradient_names_the_option():
 
 def by_hand(name, **options):
     f = getattr(ab, name)(output_type="input", dtype_conversion="native")(lambda x, n=2: x**n)
-    f.defvjp(lambda x, n=2: (x**n, (x, n)), lambda kept, g: g * kept[1] * kept[0] ** (kept[1] - 1), **options)
+    f.defvjp(
+        lambda x, n=2: (x**n, (x, n)),
+        lambda kept, g: g * kept[1] * kept[0] ** (kept[1] - 1),
+        **options,
+    )
     return f
 
 
@@ -422,7 +438,9 @@ def test_a_derivative_by_hand_needs_a_description_where_a_program_is_compiled():
     f = by_hand("numpy", result=lambda x: x)
     assert np.allclose(jax.jit(jax.grad(lambda x: f(x).sum()))(x), 2 * X)
     wrong = by_hand("numpy", result=lambda x: np.empty(3, "float32"))
-    with pytest.raises(Exception, match=r"returned float32\[2, 3\], but it was to return float32\[3\]"):
+    with pytest.raises(
+        Exception, match=r"returned float32\[2, 3\], but it was to return float32\[3\]"
+    ):
         jax.block_until_ready(jax.jit(wrong)(x))
 
 
@@ -475,9 +493,7 @@ def test_a_method_and_a_rust_function_have_a_derivative_by_hand(ext):
     mean = ext.mean_of
     with pytest.raises(ab.UnsupportedArrayError, match="gradient"):
         mean([torch.tensor(X, dtype=torch.float32, requires_grad=True)])
-    mean.defvjp(
-        lambda images: (mean(images), len(images)), lambda n, g: ([g / np.float32(n)] * n,)
-    )
+    mean.defvjp(lambda images: (mean(images), len(images)), lambda n, g: ([g / np.float32(n)] * n,))
     images = [torch.tensor(X, dtype=torch.float32, requires_grad=True) for _ in range(4)]
     mean(images).sum().backward()
     assert all((image.grad == 0.25).all() for image in images)

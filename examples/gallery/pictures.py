@@ -11,6 +11,7 @@ FACE = (slice(40, 200), slice(150, 310))
 SHOWN = {
     "dask_chunks": FACE,
     "fft_filter": FACE,
+    "jax_loss": EVERYTHING,
     "normalised_input": EVERYTHING,
     "opencl_segmentation": EVERYTHING,
     "richardson_lucy": FACE,

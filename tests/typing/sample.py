@@ -199,7 +199,8 @@ def errors() -> None:
     kinds: list[type[Exception]] = [
         ab.AliasedArgumentError, ab.CopyRequiredError, ab.DeviceMemoryError,
         ab.DeviceUnavailableError, ab.FrameworkNotInstalledError, ab.FrameworkTableError,
-        ab.InvalidDeviceError, ab.ResultCollapsedError, ab.RustPanicError,
+        ab.InvalidDeviceError, ab.NotDifferentiableError, ab.ResultCollapsedError,
+        ab.RustPanicError,
         ab.UnexpectedResultError, ab.UnknownFrameworkError, ab.UnsupportedArrayError,
         ab.UnsupportedDtypeError,
     ]  # fmt: skip

@@ -13,6 +13,8 @@ import types
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from ._graph import in_graph, is_compiling
+
 __all__: list[str] = []
 
 
@@ -20,7 +22,11 @@ def _code() -> types.CodeType:
     # Rust knows the code of these functions by the name of their only free variable.
     def _(__arraybridge_declared__: Any) -> Any:
         return lambda *args, **kwargs: (
-            __arraybridge_declared__(*args, **kwargs) if kwargs else __arraybridge_declared__(*args)
+            __arraybridge_declared__._in_graph(__arraybridge_declared__, args, kwargs)
+            if __arraybridge_declared__._is_compiling()
+            else __arraybridge_declared__(*args, **kwargs)
+            if kwargs
+            else __arraybridge_declared__(*args)
         )
 
     code: types.CodeType = _(None).__code__
@@ -87,6 +93,10 @@ def dress(
     declared.input_memory_type, declared.output_memory_type, declared.execution_memory_type = (
         memory_types
     )
+    # Python goes straight to the object if it can. Dynamo and CPython 3.11 read the code above.
+    owner = declared.__closure__[0].cell_contents if function is None else declared
+    owner._in_graph = in_graph(declared.__wrapped__, memory_types, options)
+    owner._is_compiling = is_compiling
     if "contract" in options:
         contract = declared.contract = options["contract"]
         if contract is not None and not callable(contract):

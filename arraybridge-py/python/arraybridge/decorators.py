@@ -8,10 +8,10 @@
 >>> brighter(numpy.zeros(2, dtype="uint8"))
 array([1, 1], dtype=uint8)
 
-Transformations of a function's own framework, such as ``jax.jit``, ``jax.grad``, ``tf.function``
-and ``torch.func.grad``, work on a declared function. ``torch.compile`` breaks its graph there. To
-call functions of other frameworks inside compiled programs, use
-``arraybridge.jax_callback`` and ``arraybridge.torch_op``.
+Transformations of a function's own framework, such as ``jax.jit``, ``jax.grad``, ``tf.function``,
+``torch.func.grad`` and ``torch.compile``, work on a declared function. To call functions of other
+frameworks inside compiled programs, use ``arraybridge.jax_callback`` and ``arraybridge.torch_op``.
+With ``differentiable=True``, the gradients of one framework flow through a function of another.
 
 If the framework runs out of memory, the call is retried: with all caches cleared, then in parts if
 ``split_axis`` is set, then on the host. If a function writes to its arguments before it fails, it

@@ -74,6 +74,13 @@ class Declared(Generic[_P, _R]):
     def __call__(self, *args: Any, out: Any, **kwargs: Any) -> Any: ...
     @overload
     def __call__(self, *args: Any, dtype_conversion: Any, **kwargs: Any) -> Any: ...
+    def defvjp(
+        self,
+        forward: Callable[..., Any],
+        backward: Callable[..., Any],
+        *,
+        result: Callable[..., Any] | None = None,
+    ) -> None: ...
     @overload
     def __get__(self, instance: None, owner: Any = None, /) -> Declared[_P, _R]: ...
     @overload
@@ -174,6 +181,7 @@ class Decorator:
         join: _Join | tuple[_Join, ...] | None = None,
         host: Callable[..., Any] | None = None,
         contract: Any = None,
+        differentiable: bool | None = None,
         slice_by_slice: bool | None = None,
         slice_by_slice_default: bool | None = None,
         slice_axes: Sequence[int | str] | None = None,

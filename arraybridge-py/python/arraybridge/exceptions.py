@@ -21,6 +21,7 @@ __all__ = [
     "MetadataDroppedWarning",
     "NarrowedDtypeWarning",
     "NoAcceleratorWarning",
+    "NotDifferentiableError",
     "OomFallbackWarning",
     "ResultCollapsedError",
     "RoundedIntegersWarning",
@@ -134,6 +135,17 @@ class ResultCollapsedError(MemoryConversionError, ValueError):
 
     def __str__(self) -> str:
         return self.reason
+
+
+class NotDifferentiableError(MemoryConversionError, TypeError):
+    """No gradient can flow through a declared function.
+
+    Gradients of two frameworks meet in one call, the function writes to its argument, or a
+    derivative that is given by hand has no derivative itself. The message names the way out.
+    """
+
+    def __str__(self) -> str:
+        return f"{self.place}: {self.reason}" if self.place else self.reason
 
 
 class OomFallbackWarning(UserWarning):

@@ -60,6 +60,9 @@ host : callable, optional
     The function to call instead on the host.
 contract : callable, optional
     A test of the result. If it returns False, the call raises ValueError.
+differentiable : bool, optional
+    True lets gradients of PyTorch, JAX and TensorFlow flow through a function of another one of them.
+    Results are then those of the caller's framework, with the dtype that the function gives them.
 slice_by_slice : bool, optional
     True calls the function for each 2-D slice of the first array, along all axes before the last two,
     unless a call says otherwise.

@@ -1,11 +1,12 @@
 //! A function and its declaration, read once when the function is declared.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
+use super::gradients::{self, RULE};
 use super::ladder::Room;
 use super::options::{Options, OutputType};
 use super::passthrough::Passthrough;
@@ -62,6 +63,8 @@ pub struct Definition {
     pub passthrough: Option<Passthrough>,
     /// For how large an array memory sufficed.
     pub room: Room,
+    /// Whether gradients of other frameworks flow through the function.
+    is_differentiable: AtomicBool,
 }
 
 impl Definition {
@@ -96,6 +99,7 @@ impl Definition {
             binding,
             passthrough: None,
             room: Room::new(),
+            is_differentiable: AtomicBool::new(false),
         };
         if definition.options.tiles.is_some() && definition.kind != FunctionKind::Plain {
             let text = "tiles is for functions that return their result";
@@ -105,8 +109,34 @@ impl Definition {
             let text = "writes is for functions that return their result";
             return Err(Error::Type(text.to_owned()));
         }
+        if definition.options.differentiable {
+            gradients::check(keywords.py(), execution.name, &definition.name, keywords)?;
+            if definition.kind != FunctionKind::Plain {
+                let text = "differentiable is for functions that return their result";
+                return Err(Error::Type(text.to_owned()));
+            }
+        }
+        let is_differentiable = definition.options.differentiable || keywords.contains(RULE)?;
+        *definition.is_differentiable.get_mut() = is_differentiable;
         definition.passthrough = Passthrough::of(&definition);
         Ok((definition, signature))
+    }
+
+    /// Whether gradients of other frameworks flow through the function.
+    #[inline]
+    pub fn is_differentiable(&self) -> bool {
+        self.is_differentiable.load(Ordering::Relaxed)
+    }
+
+    /// Sets the derivative that is given by hand.
+    ///
+    /// # Errors
+    ///
+    /// `MemoryError`.
+    pub fn set_rule(&self, rule: &Bound<'_, PyAny>) -> PyResult<()> {
+        self.keywords.bind(rule.py()).set_item(RULE, rule)?;
+        self.is_differentiable.store(true, Ordering::Relaxed);
+        Ok(())
     }
 
     /// The span of a call, with the error that it raised.

@@ -13,6 +13,7 @@ use super::arguments;
 use super::attributes::set_attributes;
 use super::call::Call;
 use super::definition::{Binding, Definition, FunctionKind};
+use super::gradients;
 use super::options::Options;
 use super::passthrough::{self, Passthrough};
 use super::python_function;
@@ -78,6 +79,9 @@ impl Declared {
             declared.clone().into_any()
         };
         set_attributes(&shown, declared.get().definition(), signature)?;
+        if !shown.is(&declared) {
+            shown.setattr("defvjp", declared.getattr("defvjp")?)?;
+        }
         Ok(shown)
     }
 
@@ -189,6 +193,12 @@ impl Declared {
             (slice_by_slice, out) = (added.slice_by_slice, added.out.clone());
             added_keywords = Some(added);
         }
+        if definition.is_differentiable() {
+            let chosen = added_keywords.as_ref().and_then(|added| added.dtype_conversion.clone());
+            if let Some(result) = gradients::call(slf, args, kwargs, (chosen, slice_by_slice))? {
+                return Ok(result);
+            }
+        }
         let kwargs = kwargs.filter(|kwargs| !kwargs.is_empty());
         let mut call = Call::new(py, definition, args, kwargs, policy);
         match options.tiles.is_some() || slice_by_slice {
@@ -238,6 +248,50 @@ impl Declared {
     ) -> PyResult<Bound<'py, PyAny>> {
         park::rather_than_end(slf.py());
         Declared::traced(slf, || Declared::call_generally(slf, args, kwargs))
+    }
+
+    /// Gives the derivative of a function by hand, so that gradients of PyTorch, JAX and TensorFlow flow
+    /// through it.
+    ///
+    /// Parameters
+    /// ----------
+    /// forward : callable
+    ///     `forward(*arguments)` returns the result of the function and what `backward` needs. Arrays are
+    ///     those of the function's framework.
+    /// backward : callable
+    ///     `backward(needed, gradient)` gets the latter and the gradient of the result. It returns a
+    ///     tuple with the gradient of each positional argument, or None for one without, or only the
+    ///     gradient of the first argument. For complex numbers, gradients are those of PyTorch.
+    /// result : callable, optional
+    ///     Describes the result for `jax.jit`, `jax.vmap` and `tf.function`, as in `jax_callback`.
+    ///     It returns one object with a shape and a dtype, or a tuple of them.
+    ///
+    /// Raises
+    /// ------
+    /// TypeError
+    ///     If the function has gradients of its own, or if its results are not those of the caller's
+    ///     framework (`output_type="input"`).
+    ///
+    /// Examples
+    /// --------
+    /// >>> import numpy, torch, arraybridge
+    /// >>> @arraybridge.numpy(output_type="input")
+    /// ... def cubed(x):
+    /// ...     return x**3
+    /// >>> cubed.defvjp(lambda x: (x**3, x), lambda x, gradient: gradient * 3 * x**2)
+    /// >>> x = torch.tensor([2.0], requires_grad=True)
+    /// >>> cubed(x).backward()
+    /// >>> x.grad
+    /// tensor([12.])
+    #[pyo3(signature = (forward, backward, *, result=None))]
+    fn defvjp<'py>(
+        slf: &Bound<'py, Self>,
+        forward: &Bound<'py, PyAny>,
+        backward: &Bound<'py, PyAny>,
+        result: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<()> {
+        let rule = gradients::rule(slf, forward, backward, result)?;
+        slf.get().definition.set_rule(&rule)
     }
 
     fn __get__<'py>(

@@ -11,6 +11,7 @@ mod call;
 mod decorator;
 mod definition;
 mod function;
+mod gradients;
 pub mod ladder;
 pub mod names;
 mod options;

@@ -5,6 +5,7 @@ use std::fmt;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyList, PyString, PyTuple};
 
+use super::gradients::RULE;
 use super::names;
 use super::tiles::Tiles;
 use crate::declared::ladder::{Join, Rung};
@@ -119,6 +120,8 @@ pub struct Options {
     pub host: Option<Py<PyAny>>,
     /// A test of the result.
     pub contract: Option<Py<PyAny>>,
+    /// Whether the gradients of other frameworks flow through the function.
+    pub differentiable: bool,
     /// Whether calls are made slice by slice, unless they say otherwise.
     pub slice_by_slice: bool,
     /// The axes of a slice, if the declaration says it.
@@ -162,6 +165,7 @@ const KNOWN: &[&str] = &[
     "join",
     "host",
     "contract",
+    "differentiable",
     "slice_by_slice",
     "slice_by_slice_default",
     "slice_axes",
@@ -173,8 +177,9 @@ const KNOWN: &[&str] = &[
     "keep",
 ];
 
-/// The options of functions that are written in Rust, and that only this crate uses. No decorator takes them.
-const PRIVATE: [&str; 4] = ["opened", "written", "delivers", "shown"];
+/// The options of functions that are written in Rust, and the derivative that `defvjp` sets. No decorator
+/// takes them.
+const PRIVATE: [&str; 5] = ["opened", "written", "delivers", "shown", RULE];
 
 /// Checks that the keyword arguments of a decorator are options for everyone.
 ///
@@ -200,11 +205,17 @@ impl Options {
         // Only functions that are written in Rust can take objects of a framework other than their own.
         let input = if delivers { usual_input } else { execution };
         let (conversion, scaling, range) = keywords.policy()?;
+        // With a gradient or without one, results have one framework and one dtype.
+        let differentiable = keywords.flag("differentiable")?.unwrap_or(false);
+        let native = differentiable.then_some(Conversion::NativeOutput);
         Ok(Options {
             execution,
             input,
             usual_input,
-            output: keywords.output_type(input)?,
+            output: match keywords.output_type()? {
+                None if differentiable => OutputType::Input,
+                output => output.unwrap_or(OutputType::Fixed(input)),
+            },
             input_dtype: keywords.get("input_dtype")?.map(|d| names::dtype(&d)).transpose()?,
             arrays: keywords.parameters("arrays")?,
             lead: keywords.name("lead")?,
@@ -212,7 +223,7 @@ impl Options {
             sliced: keywords.parameters("sliced")?.unwrap_or_default(),
             device: keywords.device(input)?,
             copy: keywords.flag("copy")?,
-            conversion,
+            conversion: conversion.or(native),
             scaling,
             range,
             narrow: keywords.get("narrow")?.map(|name| policy::narrow_named(&name)).transpose()?,
@@ -222,6 +233,7 @@ impl Options {
             host: keywords.callable("host")?,
             // The original package keeps any other object as an attribute.
             contract: keywords.get("contract")?.filter(|c| c.is_callable()).map(Bound::unbind),
+            differentiable,
             slice_by_slice: keywords.slice_by_slice()?,
             slice_axes: keywords.slice_axes()?,
             tiles: Tiles::read(
@@ -256,6 +268,11 @@ impl Options {
     #[inline]
     pub fn rewraps(&self) -> bool {
         matches!(self.output, OutputType::Input) && self.keep != Keep::Never && !self.delivers
+    }
+
+    /// Whether results are of the framework of the first array argument.
+    pub fn gives_input(&self) -> bool {
+        matches!(self.output, OutputType::Input)
     }
 
     /// Whether a call is retried when memory runs out.
@@ -311,14 +328,12 @@ impl<'py> Keywords<'_, 'py> {
         self.get(name)?.map(|value| names::framework(&value)).transpose()
     }
 
-    fn output_type(&self, input: &'static Framework) -> Result<OutputType> {
-        match self.get("output_type")? {
-            Some(name) if name.cast::<PyString>().is_ok_and(|name| name == "input") => {
-                Ok(OutputType::Input)
-            }
-            Some(name) => Ok(OutputType::Fixed(names::framework(&name)?)),
-            None => Ok(OutputType::Fixed(input)),
+    fn output_type(&self) -> Result<Option<OutputType>> {
+        let Some(name) = self.get("output_type")? else { return Ok(None) };
+        if name.cast::<PyString>().is_ok_and(|name| name == "input") {
+            return Ok(Some(OutputType::Input));
         }
+        Ok(Some(OutputType::Fixed(names::framework(&name)?)))
     }
 
     fn device(&self, framework: &'static Framework) -> Result<Placement> {

@@ -81,6 +81,7 @@ fn dispatch<'py>(
     match definition.passthrough {
         // The general way knows whether to begin with a part of the lead.
         _ if definition.room.was_short() => {}
+        _ if definition.is_differentiable() => {}
         Some(Passthrough::Unchecked) if !has_added_keyword(definition, given) => {
             return call_unchecked(py, definition, given);
         }
@@ -133,7 +134,11 @@ pub unsafe extern "C" fn vectorcall_unchecked(
         let py = Python::assume_attached();
         let declared = Borrowed::from_ptr(py, callable).cast_unchecked::<Declared>();
         let definition = declared.get().definition();
-        if !names.is_null() || trace::is_tracing() || definition.room.was_short() {
+        if !names.is_null()
+            || trace::is_tracing()
+            || definition.room.was_short()
+            || definition.is_differentiable()
+        {
             return vectorcall::serve(callable, args, nargsf, names, call);
         }
         let function = definition.function.as_ptr();

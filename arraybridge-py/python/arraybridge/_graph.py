@@ -1,0 +1,198 @@
+"""Declared functions as ``torch.compile`` sees them.
+
+Dynamo reads Python code and cannot read Rust. It is shown the plain call of the function, followed
+by the cast of the dtype policy in operations of PyTorch. The policy itself is asked while the
+program is compiled.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from ._core import finish_dtype
+
+__all__: list[str] = []
+
+_WITHOUT_EFFECT = {
+    "clear_cuda_cache", "differentiable", "host", "input_type", "join", "narrow", "on_oom",
+    "oom_recovery", "split_axis",
+}  # fmt: skip
+"""Options that change nothing about tensors that fit, while memory suffices."""
+
+
+def is_compiling() -> bool:
+    """Return whether PyTorch reads the code of the caller to compile it."""
+    torch = sys.modules.get("torch")
+    return torch is not None and torch.compiler.is_compiling()
+
+
+def in_graph(
+    function: Any, memory_types: tuple[str, str, str], options: Mapping[str, Any]
+) -> Callable[..., Any]:
+    """Return what Dynamo reads in place of a declared function.
+
+    It is called with the declared object and the arguments.
+    """
+    _, output, execution = memory_types
+    conversion = "native" if options.get("differentiable") else None
+    conversion = options.get("dtype_conversion") or conversion
+    chosen = {name for name, value in options.items() if value not in (None, False)}
+    known = _WITHOUT_EFFECT | {"output_type", "dtype_conversion"}
+    if options.get("scaling") == "clamp":
+        known.add("scaling")
+    is_plain = (
+        execution == "torch"
+        and output in ("torch", "input")
+        and inspect.isfunction(function)
+        and not inspect.isgeneratorfunction(function)
+        and chosen <= known
+    )
+    name = getattr(function, "__qualname__", type(function).__name__)
+    advice = (
+        f"{name}() is declared for {execution}, which PyTorch cannot trace. To keep it in the "
+        "graph, describe its result with arraybridge.torch_op"
+        if execution != "torch"
+        else f"{name}() has options or arguments that are beyond a graph of PyTorch"
+    )
+
+    def outside(declared: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        import torch
+
+        return torch.compiler.disable(declared)(*args, **kwargs)
+
+    # As `torch.compiler.disable` marks a function, without importing torch.
+    outside._torchdynamo_disable = True  # type: ignore[attr-defined]
+    outside._torchdynamo_disable_msg = advice  # type: ignore[attr-defined]
+
+    def call(declared: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        import torch
+
+        wanted = kwargs.get("dtype_conversion")
+        wanted = conversion if wanted is None else wanted
+        if (
+            not is_plain
+            or kwargs.get("slice_by_slice")
+            or not _all_fit(args, torch)
+            or not _all_fit(kwargs, torch)
+        ):
+            return outside(declared, args, kwargs)
+        given = {name: value for name, value in kwargs.items() if name not in _ADDED}
+        result = function(*args, **given)
+        lead = _first((*args, *given.values()), torch)
+        return result if lead is None else _finished(result, lead, wanted, name, torch)
+
+    return call
+
+
+_ADDED = ("dtype_conversion", "slice_by_slice")
+
+
+def _all_fit(value: Any, torch: Any) -> bool:
+    """Return whether no array among the arguments belongs to another framework."""
+    if isinstance(value, torch.Tensor):
+        return True
+    if isinstance(value, (tuple, list)):
+        return all([_all_fit(item, torch) for item in value])
+    if isinstance(value, dict):
+        return all([_all_fit(item, torch) for item in value.values()])
+    return not (hasattr(value, "__dlpack__") or hasattr(value, "__array__"))
+
+
+def _first(value: Any, torch: Any) -> Any:
+    """Return the first tensor in a value."""
+    if isinstance(value, torch.Tensor):
+        return value
+    items: Sequence[Any] = ()
+    if isinstance(value, (tuple, list)):
+        items = value
+    elif isinstance(value, dict):
+        items = [*value.values()]
+    for item in items:
+        found = _first(item, torch)
+        if found is not None:
+            return found
+    return None
+
+
+def _finished(result: Any, lead: Any, conversion: Any, name: str, torch: Any) -> Any:
+    """Return a result whose first tensor has the dtype of the policy."""
+    first = _first(result, torch)
+    if first is None:
+        return result
+    lengths = [*_small(first.shape, lead.shape), *_small(lead.shape, lead.shape)]
+    carries = first.requires_grad
+    to = _dtype(first.dtype, lead.dtype, conversion, carries, first.dim(), *lengths)
+    if to == first.dtype:
+        return result
+    return _replaced(result, first, _cast(first, to, lead, conversion, name, torch), torch)
+
+
+def _small(shape: Any, lead_shape: Any) -> list[int]:
+    """Return small lengths, for which the policy decides as for these.
+
+    They are constants, also where the compiler does not know the lengths.
+    """
+    found = []
+    for length in shape:
+        small = 16
+        for place, other in enumerate(lead_shape):
+            if length == other:
+                small = 5 + place
+                break
+        # Up to four may be channels.
+        for few in range(5):
+            if length == few:
+                small = few
+        found.append(small)
+    return found
+
+
+def _dtype(
+    dtype: Any, lead_dtype: Any, conversion: Any, carries: bool, ndim: int, *lengths: int
+) -> Any:
+    """Return the dtype that the policy gives a result."""
+    import torch
+
+    # The values do not matter, and zeros are never warned of.
+    result = torch.zeros(lengths[:ndim], dtype=dtype, requires_grad=carries)
+    lead = torch.zeros(lengths[ndim:], dtype=lead_dtype)
+    return finish_dtype(result, lead, dtype_conversion=conversion).dtype
+
+
+# Dynamo calls this while it compiles, and takes the result for a constant.
+_dtype._dynamo_marked_constant = True  # type: ignore[attr-defined]
+
+
+def _cast(tensor: Any, to: Any, lead: Any, conversion: Any, name: str, torch: Any) -> Any:
+    is_float = tensor.dtype.is_floating_point
+    if (is_float or tensor.dtype.is_complex) and (
+        to.is_complex or (to.is_floating_point and is_float and to.itemsize > 1)
+    ):
+        return tensor.to(to)
+    if is_float and to in (torch.uint8, torch.int8, torch.uint16, torch.int16):
+        limits = torch.iinfo(to)
+        wide = tensor if tensor.dtype in (torch.float32, torch.float64) else tensor.float()
+        rounded = torch.nan_to_num(wide.round(), 0.0, limits.max, limits.min)
+        return rounded.clamp(limits.min, limits.max).to(to)
+    # A seldom cast is left to the library, outside the graph.
+    return finish_dtype(tensor, lead, dtype_conversion=conversion, function=name)
+
+
+def _replaced(result: Any, first: Any, cast: Any, torch: Any) -> Any:
+    """Return a result with another tensor in the place of its first one."""
+    if result is first:
+        return cast
+    if isinstance(result, dict):
+        found: Any = {}
+        for key, item in result.items():
+            found[key] = _replaced(item, first, cast, torch)
+        return found
+    if isinstance(result, (tuple, list)):
+        items = [_replaced(item, first, cast, torch) for item in result]
+        if isinstance(result, list):
+            return items
+        return type(result)(*items) if hasattr(result, "_fields") else tuple(items)
+    return result

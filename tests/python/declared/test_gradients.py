@@ -1,0 +1,535 @@
+"""Gradients that flow through functions of other frameworks."""
+
+import gc
+import weakref
+
+import arraybridge as ab
+import bridges
+import numpy as np
+import pytest
+
+OWN = ("torch", "jax", "tensorflow")
+PAIRS = [(caller, name) for caller in OWN for name in OWN if caller != name]
+X = np.array([[0.5, -1.25, 2.0], [3.0, 0.75, -0.5]])
+
+
+def need(*names):
+    for name in names:
+        bridges.need(name)
+
+
+def power(name, exponent=3):
+    """A function of a framework: the sum of cubes, and the cubes, in a dictionary."""
+
+    def cubes(x, y=None, *, scale=1.0):
+        z = x**exponent * scale if y is None else x**exponent * scale * y
+        return {"cubes": z, "pair": (z * 2, z + 1)}
+
+    return getattr(ab, name)(differentiable=True)(cubes)
+
+
+def weigh(result):
+    """A scalar of which each result is a part."""
+    first, second = result["pair"]
+    return (result["cubes"] * 3 + first + second).sum()
+
+
+def gradient_of(caller, loss, *arrays):
+    """The gradients of a scalar function of a framework's arrays."""
+    if caller == "torch":
+        given = [array.clone().requires_grad_() for array in arrays]
+        loss(*given).backward()
+        return [each.grad for each in given]
+    if caller == "jax":
+        import jax
+
+        return [*jax.grad(loss, argnums=tuple(range(len(arrays))))(*arrays)]
+    import tensorflow
+
+    with tensorflow.GradientTape() as tape:
+        tape.watch(arrays)
+        result = loss(*arrays)
+    return tape.gradient(result, arrays)
+
+
+def summed(caller, f):
+    """The sum of a function's result, by the caller's operations."""
+    import importlib
+
+    module = importlib.import_module(caller)
+    total = {"torch": lambda x: x.sum(), "jax": lambda x: x.sum()}
+    return lambda *x: total.get(caller, lambda x: module.reduce_sum(x))(f(*x))
+
+
+def weighed(caller, f):
+    def loss(*x):
+        found = f(*x)
+        one, two = found["pair"]
+        return found["cubes"] * 3 + one + two
+
+    return summed(caller, loss)
+
+
+def host(array):
+    """The values of an array, by its own framework."""
+    array = array.detach() if hasattr(array, "detach") else array
+    if str(array.dtype) == "torch.bfloat16":
+        array = array.float()
+    return np.asarray(array)
+
+
+@pytest.mark.parametrize(("caller", "name"), PAIRS)
+def test_a_gradient_flows_through_a_function_of_another_framework(caller, name):
+    need(caller, name)
+    f = power(name)
+    x, y = (bridges.make(caller, array.astype("float32")) for array in (X, X + 2))
+    of_x, of_y = gradient_of(caller, weighed(caller, lambda x, y: f(x, y, scale=2.0)), x, y)
+    for gradient, expected in ((of_x, 6 * 6 * X**2 * (X + 2)), (of_y, 6 * 2 * X**3)):
+        assert ab.detect_memory_type(gradient) == caller
+        np.testing.assert_allclose(host(gradient), expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize(("caller", "name"), PAIRS)
+@pytest.mark.parametrize("dtype", ("float16", "bfloat16", "float32", "float64", "complex64"))
+def test_every_dtype_with_a_gradient_keeps_it(caller, name, dtype):
+    need(caller, name)
+    square = getattr(ab, name)(differentiable=True)(lambda x: x * x * x)
+    with bridges.x64(True):
+        x = bridges.make(caller, bridges.values(dtype, (3, 2)))
+        total = summed(caller, lambda x: x)
+        if dtype.startswith("complex"):
+            total = lambda x: summed(caller, lambda x: x)(real(caller, x))  # noqa: E731
+        (expected,) = gradient_of(caller, lambda x: total(x * x * x), x)
+        (found,) = gradient_of(caller, lambda x: total(square(x)), x)
+        assert found.dtype == x.dtype
+        rtol = {"float16": 1e-2, "bfloat16": 5e-2}.get(dtype, 1e-5)
+        pair = [host(each).astype("complex128") for each in (found, expected)]
+        np.testing.assert_allclose(*pair, rtol=rtol)
+
+
+def real(caller, x):
+    if caller == "tensorflow":
+        import tensorflow
+
+        return tensorflow.math.real(x)
+    return x.real
+
+
+def test_a_gradient_is_that_of_finite_differences():
+    need("torch", "jax")
+    import jax
+    import torch
+
+    @ab.jax(differentiable=True)
+    def f(x, y):
+        return jax.numpy.sin(x) * y.sum(), jax.numpy.exp(y)
+
+    with bridges.x64(True):
+        x = torch.rand(2, 3, dtype=torch.float64, requires_grad=True)
+        # Neither contiguous, nor aligned to what JAX needs.
+        y = torch.rand(5, 4, dtype=torch.float64)[1::2, ::3].T.requires_grad_()
+        assert torch.autograd.gradcheck(f, (x, y))
+        assert torch.autograd.gradgradcheck(f, (x, y))
+
+
+@pytest.mark.parametrize(("caller", "name"), PAIRS)
+def test_a_gradient_has_a_gradient(caller, name):
+    need(caller, name)
+    cube = getattr(ab, name)(differentiable=True)(lambda x: x * x * x)
+    x = bridges.make(caller, X.astype("float32"))
+    if caller == "torch":
+        import torch
+
+        x.requires_grad_()
+        (first,) = torch.autograd.grad(cube(x).sum(), x, create_graph=True)
+        (second,) = torch.autograd.grad(first.sum(), x, create_graph=True)
+        (third,) = torch.autograd.grad(second.sum(), x)
+        np.testing.assert_allclose(host(third), np.full_like(X, 6))
+    elif caller == "jax":
+        import jax
+
+        first = jax.grad(lambda x: cube(x).sum())
+        second = jax.grad(lambda x: first(x).sum())(x)
+        jitted = jax.jit(jax.grad(lambda x: first(x).sum()))(x)
+        np.testing.assert_allclose(host(jitted), host(second))
+    else:
+        (second,) = gradient_of(
+            caller, summed(caller, lambda x: gradient_of(caller, summed(caller, cube), x)[0]), x
+        )
+    np.testing.assert_allclose(host(second), 6 * X, rtol=1e-5)
+
+
+def test_transformations_of_torch_go_through():
+    need("torch", "jax")
+    import torch
+
+    cube = ab.jax(differentiable=True)(lambda x: x * x * x)
+    x = torch.tensor(X, dtype=torch.float32)
+    for transformed in (
+        torch.func.grad(lambda x: cube(x).sum()),
+        torch.func.vmap(torch.func.grad(lambda x: cube(x).sum())),
+        torch.func.grad(lambda x: torch.func.vmap(cube, in_dims=1)(x).sum()),
+        lambda x: torch.func.vjp(cube, x)[1](torch.ones_like(x))[0],
+    ):
+        torch.testing.assert_close(transformed(x), 3 * x**2)
+    hessian = torch.func.jacrev(torch.func.grad(lambda x: cube(x).sum()))(x[0])
+    torch.testing.assert_close(hessian, torch.diag(6 * x[0]))
+    with pytest.raises(ab.NotDifferentiableError, match="no forward mode.*jacrev"):
+        torch.func.jvp(cube, (x,), (x,))
+
+
+@pytest.mark.parametrize("name", ("torch", "tensorflow"))
+def test_transformations_of_jax_go_through(name):
+    need("jax", name)
+    import jax
+
+    cube = getattr(ab, name)(differentiable=True)(lambda x: x * x * x)
+    x = jax.numpy.asarray(X, "float32")
+    assert np.allclose(jax.jit(lambda x: cube(x) + 1)(x), X**3 + 1)
+    assert np.allclose(jax.vmap(cube, in_axes=1, out_axes=1)(x), X**3)
+    gradient = jax.grad(lambda x: cube(x).sum())
+    for transformed in (
+        gradient,
+        jax.jit(gradient),
+        jax.vmap(gradient),
+        jax.jit(jax.vmap(gradient)),
+    ):
+        assert np.allclose(transformed(x), 3 * X**2)
+    jacobian = jax.jacrev(lambda x: cube(x))(x[0])
+    assert np.allclose(jacobian, np.diag(3 * X[0] ** 2))
+    with pytest.raises(TypeError, match="forward-mode"):
+        jax.jvp(cube, (x,), (x,))
+
+
+@pytest.mark.parametrize("name", ("torch", "jax"))
+def test_graphs_of_tensorflow_go_through(name, recwarn):
+    need("tensorflow", name)
+    import tensorflow
+
+    cube = getattr(ab, name)(differentiable=True)(lambda x: x * x * x)
+
+    def gradient(x):
+        return gradient_of("tensorflow", lambda x: tensorflow.reduce_sum(cube(x)), x)[0]
+
+    def second(x):
+        return gradient_of("tensorflow", lambda x: tensorflow.reduce_sum(gradient(x)), x)[0]
+
+    x = tensorflow.constant(X, "float32")
+    spec = [tensorflow.TensorSpec([None, 3], "float32")]
+    for function, expected in ((cube, X**3), (gradient, 3 * X**2), (second, 6 * X)):
+        for options in ({}, {"input_signature": spec}):
+            found = tensorflow.function(function, **options)(x)
+            np.testing.assert_allclose(host(found), expected, rtol=1e-5)
+    variable = tensorflow.Variable(x)
+    with tensorflow.GradientTape() as tape:
+        result = tensorflow.reduce_sum(cube(variable))
+    np.testing.assert_allclose(host(tape.gradient(result, variable)), 3 * X**2, rtol=1e-5)
+
+
+def test_a_compiled_function_of_jax_is_compiled_once():
+    need("torch", "jax")
+    import jax
+    import torch
+
+    traced = []
+
+    @ab.jax(differentiable=True)
+    @jax.jit
+    def f(x, scale=1.0):
+        traced.append(x.shape)
+        return {"loss": (x**2).sum() * scale}
+
+    for _ in range(3):
+        x = torch.tensor(X, dtype=torch.float32, requires_grad=True)
+        f(x, scale=2.0)["loss"].backward()
+        torch.testing.assert_close(x.grad, 4 * x.detach())
+        gc.collect()
+    assert len(traced) <= 2
+
+
+@pytest.mark.parametrize("name", ("jax", "tensorflow"))
+def test_what_came_back_is_the_callers_to_write_to(name):
+    need("torch", name)
+    import torch
+
+    constant = bridges.make(name, np.full(64, 5, "float32"))
+
+    @getattr(ab, name)(differentiable=True)
+    def both(x, y):
+        total = x + y
+        return total, total, constant
+
+    x = torch.ones(64, requires_grad=True)
+    y = torch.ones(64, requires_grad=True)
+    one, two, three = both(x, y)
+    with torch.no_grad():
+        one.fill_(7)
+        three.fill_(7)
+    assert (two == 2).all() and (host(constant) == 5).all()
+    two.sum().backward()
+    x.grad.fill_(7)
+    assert (y.grad == 1).all()
+
+
+def test_an_argument_that_changed_before_the_derivative_is_an_error_of_torch():
+    need("torch", "jax")
+    import torch
+
+    x = torch.ones(64, requires_grad=True)
+    y = x * 1
+    result = ab.jax(differentiable=True)(lambda x: x * x)(y)
+    with torch.no_grad():
+        y.zero_()
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        result.sum().backward()
+
+
+def test_results_are_of_the_callers_framework_without_a_gradient_too():
+    need("torch", "jax")
+    import torch
+
+    half = ab.jax(differentiable=True)(lambda x, n=2: (x / n, x > n))
+    x = torch.tensor(X, dtype=torch.float32)
+    for given in (x, x.clone().requires_grad_()):
+        result, mask = half(given)
+        assert ab.detect_memory_type(result) == ab.detect_memory_type(mask) == "torch"
+        assert mask.dtype == torch.bool and not mask.requires_grad
+    with torch.no_grad():
+        assert not half(x.requires_grad_())[0].requires_grad
+    image = np.array([[1, 200]], "uint8")
+    assert half(image)[0].dtype == "float32" and type(half(image)[0]) is np.ndarray
+
+
+@pytest.mark.filterwarnings("ignore::arraybridge.NarrowedDtypeWarning")
+def test_integers_have_no_gradient_and_say_nothing_of_it(recwarn):
+    need("torch", "jax")
+    import torch
+
+    @ab.jax(differentiable=True)
+    def picked(x, index, table, word):
+        assert word == "row"
+        return x[index] * table[index]
+
+    x = torch.tensor(X, dtype=torch.float32, requires_grad=True)
+    picked(x, torch.tensor([0, 0]), X.astype("float32"), "row").sum().backward()
+    np.testing.assert_allclose(host(x.grad), [2 * X[0], 0 * X[1]], rtol=1e-6)
+    assert not [each for each in recwarn if each.category is ab.GradientDetachedWarning]
+
+
+def test_parameters_that_a_function_refers_to_are_constants():
+    need("torch", "jax")
+    import jax
+    import torch
+
+    layer = torch.nn.Linear(3, 1)
+    f = ab.torch(differentiable=True)(lambda x: layer(x).square().sum())
+    x = jax.numpy.asarray(X, "float32")
+    with torch.no_grad():
+        expected = 2 * (layer(torch.tensor(X, dtype=torch.float32)) @ layer.weight).numpy()
+    for gradient in (jax.grad(f), jax.jit(jax.grad(f))):
+        np.testing.assert_allclose(gradient(x), expected, rtol=1e-5)
+    assert layer.weight.grad is None
+
+
+# Mistakes
+
+
+def test_what_cannot_be_differentiated_is_an_error_that_names_the_way_out():
+    need("torch", "jax", "tensorflow")
+    import jax
+    import torch
+
+    cube = ab.tensorflow(differentiable=True)(lambda x, y: x * y)
+    x = torch.ones(3, requires_grad=True)
+    with pytest.raises(
+        ab.NotDifferentiableError, match=r"<lambda>\(\): .*torch and jax meet.*detach"
+    ):
+        jax.grad(lambda y: cube(x, y).sum())(jax.numpy.ones(3))
+    writes = ab.torch(differentiable=True)(lambda x, i: (x * 2, i.add_(1)))
+    with pytest.raises(ab.NotDifferentiableError, match=r"writes to an argument.*clone"):
+        jax.grad(lambda x: writes(x, jax.numpy.arange(3))[0].sum())(jax.numpy.ones(3))
+    text = ab.jax(differentiable=True)(lambda x: (x, "text"))
+    with pytest.raises(ab.UnexpectedResultError, match=r"returned 'text'.*only arrays"):
+        text(x)
+    with (
+        bridges.x64(False),
+        pytest.raises(ab.UnsupportedDtypeError, match="argument 'image'.*float64"),
+    ):
+        ab.jax(differentiable=True)(lambda image: image)(
+            torch.ones(3, dtype=torch.float64).requires_grad_()
+        )
+    depends = ab.torch(differentiable=True)(lambda x: x[x > 0])
+    with pytest.raises(ab.UnsupportedArrayError, match=r"depends on them.*jax_callback"):
+        jax.jit(depends)(jax.numpy.ones(3))
+    with pytest.raises(TypeError, match="takes no dtype_conversion"):
+        ab.jax(differentiable=True)(lambda x: x)(x, dtype_conversion="uint8")
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    (
+        ({"tiles": (4, 4)}, "leave out tiles"),
+        ({"slice_by_slice": True}, "leave out slice_by_slice"),
+        ({"output_type": "numpy"}, "leave out output_type='numpy'"),
+        ({"dtype_conversion": "preserve"}, "leave out dtype_conversion='preserve'"),
+    ),
+)
+def test_options_that_change_arguments_or_results_do_not_go_with_it(options, words):
+    with pytest.raises(ValueError, match=words):
+        ab.torch(differentiable=True, **options)(lambda x: x)
+    ab.torch(differentiable=True, output_type="input", dtype_conversion="native")(lambda x: x)
+
+
+def test_a_framework_without_gradients_needs_a_derivative_by_hand():
+    with pytest.raises(ValueError, match="numpy has no gradients.*defvjp"):
+        ab.numpy(differentiable=True)(lambda x: x)
+    with pytest.raises(TypeError, match="differentiable=True"):
+        ab.torch(lambda x: x).defvjp(len, len)
+    with pytest.raises(TypeError, match='output_type="input"'):
+        ab.numpy(lambda x: x).defvjp(len, len)
+    with pytest.raises(TypeError, match="backward of .* must be a function, not 3"):
+        ab.numpy(output_type="input")(lambda x: x).defvjp(len, 3)
+    with pytest.raises(TypeError, match="differentiable is for functions that return"):
+
+        @ab.torch(differentiable=True)
+        def generator(x):
+            yield x
+
+
+def test_the_warning_of_a_detached_gradient_names_the_option():
+    need("torch")
+    import torch
+
+    with pytest.warns(ab.GradientDetachedWarning, match="differentiable=True"):
+        ab.convert(torch.ones(3, requires_grad=True), "numpy")
+
+
+# By hand
+
+
+def by_hand(name, **options):
+    f = getattr(ab, name)(output_type="input", dtype_conversion="native")(lambda x, n=2: x**n)
+    f.defvjp(
+        lambda x, n=2: (x**n, (x, n)),
+        lambda kept, g: g * kept[1] * kept[0] ** (kept[1] - 1),
+        **options,
+    )
+    return f
+
+
+@pytest.mark.parametrize("caller", OWN)
+@pytest.mark.parametrize("name", ("numpy", "pyclesperanto"))
+def test_a_derivative_by_hand_is_that_of_the_function(caller, name):
+    need(caller, name)
+    f = by_hand(name)
+    x = bridges.make(caller, X.astype("float32"))
+    (found,) = gradient_of(caller, summed(caller, f), x)
+    assert ab.detect_memory_type(found) == caller
+    np.testing.assert_allclose(host(found), 2 * X, rtol=1e-5)
+
+
+def test_a_derivative_by_hand_needs_a_description_where_a_program_is_compiled():
+    need("jax")
+    import jax
+
+    x = jax.numpy.asarray(X, "float32")
+    with pytest.raises(ab.UnsupportedArrayError, match="pass result= to defvjp"):
+        jax.jit(jax.grad(lambda x: by_hand("numpy")(x).sum()))(x)
+    f = by_hand("numpy", result=lambda x: x)
+    assert np.allclose(jax.jit(jax.grad(lambda x: f(x).sum()))(x), 2 * X)
+    wrong = by_hand("numpy", result=lambda x: np.empty(3, "float32"))
+    with pytest.raises(
+        Exception, match=r"returned float32\[2, 3\], but it was to return float32\[3\]"
+    ):
+        jax.block_until_ready(jax.jit(wrong)(x))
+
+
+def test_a_derivative_by_hand_has_no_derivative():
+    need("torch")
+    import torch
+
+    x = torch.tensor(X, dtype=torch.float32, requires_grad=True)
+    (first,) = torch.autograd.grad(by_hand("numpy")(x).sum(), x, create_graph=True)
+    with pytest.raises(ab.NotDifferentiableError, match="given by hand.*functions of torch"):
+        first.sum().backward()
+
+
+@pytest.mark.parametrize(
+    ("forward", "backward", "words"),
+    (
+        (lambda x: x, None, "forward of .* has to return two values"),
+        (None, lambda kept, g: (g, g), "returned 2 gradients for 1 arguments"),
+        (None, lambda kept, g: g[0], r"gradient of shape \(3,\) for an argument of shape \(2, 3\)"),
+    ),
+)
+def test_a_wrong_derivative_by_hand_is_an_error_that_says_so(forward, backward, words):
+    need("torch")
+    import torch
+
+    f = ab.numpy(output_type="input")(lambda x: x)
+    f.defvjp(forward or (lambda x: (x, None)), backward or (lambda kept, g: g))
+    x = torch.tensor(X, requires_grad=True)
+    with pytest.raises(ab.UnexpectedResultError, match=words):
+        f(x).sum().backward()
+
+
+def test_a_method_and_a_rust_function_have_a_derivative_by_hand(ext):
+    need("torch", "jax")
+    import jax
+    import torch
+
+    class Filter:
+        @ab.numpy(output_type="input")
+        def run(self, x):
+            return x * self.by
+
+    Filter.run.defvjp(lambda self, x: (x * self.by, self.by), lambda by, g: (None, g * by))
+    tool = Filter()
+    tool.by = 3
+    x = torch.tensor(X, requires_grad=True)
+    tool.run(x).sum().backward()
+    assert (x.grad == 3).all()
+
+    mean = ext.mean_of
+    with pytest.raises(ab.UnsupportedArrayError, match="gradient"):
+        mean([torch.tensor(X, dtype=torch.float32, requires_grad=True)])
+    mean.defvjp(lambda images: (mean(images), len(images)), lambda n, g: ([g / np.float32(n)] * n,))
+    images = [torch.tensor(X, dtype=torch.float32, requires_grad=True) for _ in range(4)]
+    mean(images).sum().backward()
+    assert all((image.grad == 0.25).all() for image in images)
+    given = [jax.numpy.asarray(X, "float32")] * 2
+    assert (jax.grad(lambda images: mean(images).sum())(given)[1] == 0.5).all()
+
+
+def test_a_derivative_by_hand_survives_pickling():
+    need("torch")
+    import cloudpickle
+    import torch
+
+    f = cloudpickle.loads(cloudpickle.dumps(by_hand("numpy")))
+    x = torch.tensor(X, requires_grad=True)
+    f(x).sum().backward()
+    np.testing.assert_allclose(host(x.grad), 2 * X)
+
+
+def test_nothing_is_left_of_a_training_step():
+    need("torch", "jax")
+    import torch
+
+    f = ab.jax(differentiable=True)(lambda x: (x * x).sum())
+    x = torch.ones(64, requires_grad=True)
+
+    def step():
+        y = x * 2
+        f(y).backward()
+        return weakref.ref(y)
+
+    for _ in range(20):
+        step()
+    gc.collect()
+    before = len(gc.get_objects())
+    left = [step() for _ in range(200)]
+    del left[:-1]
+    gc.collect()
+    assert left[0]() is None
+    assert len(gc.get_objects()) - before < 100

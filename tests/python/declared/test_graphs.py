@@ -1,0 +1,195 @@
+"""Declared functions of PyTorch inside programs that PyTorch compiles."""
+
+import warnings
+
+import arraybridge as ab
+import bridges
+import numpy as np
+import pytest
+
+
+@pytest.fixture
+def torch():
+    bridges.need("torch")
+    import torch
+
+    yield torch
+    torch.compiler.reset()
+
+
+@ab.torch
+def blurred(image, size=3, *, scale=1.0):
+    import torch
+
+    x = image.to(torch.float32)[None, None]
+    return torch.nn.functional.avg_pool2d(x, size, 1, size // 2)[0, 0] * scale
+
+
+@ab.torch
+def sharpened(images, by=1.0):
+    blur = blurred(images["image"], scale=2.0)
+    return {"sharp": images["image"] + by * blur, "rest": (blur, [by, None])}
+
+
+def images(torch):
+    x = torch.linspace(0, 255, 64).reshape(8, 8)
+    return x, x.to(torch.uint8)
+
+
+def same(torch, found, expected):
+    for one, two in zip(*map(torch.utils._pytree.tree_leaves, (found, expected)), strict=True):
+        if isinstance(two, torch.Tensor):
+            assert one.dtype == two.dtype
+            torch.testing.assert_close(one, two)
+        else:
+            assert one == two
+    return True
+
+
+PROGRAMS = {
+    "plain": lambda x: blurred(x) + 1,
+    "positional": lambda x: blurred(x, 5),
+    "named": lambda x: blurred(image=x, size=5, scale=0.5),
+    "nested": lambda x: sharpened({"image": x}, by=0.25),
+    "native": lambda x: blurred(x, dtype_conversion="native"),
+    "dtype": lambda x: blurred(x.float(), dtype_conversion="uint8"),
+    "float64": lambda x: blurred(x, dtype_conversion="float64"),
+}
+
+
+@pytest.mark.filterwarnings("ignore::arraybridge.FractionsLostWarning")
+@pytest.mark.filterwarnings("ignore::arraybridge.ClippedValuesWarning")
+@pytest.mark.parametrize("program", PROGRAMS.values(), ids=PROGRAMS.keys())
+def test_a_graph_has_no_break_and_the_values_of_the_call(torch, program):
+    for x in images(torch):
+        expected = program(x)
+        assert torch._dynamo.explain(program)(x).graph_break_count == 0
+        compiled = torch.compile(program, fullgraph=True, backend="aot_eager")
+        assert same(torch, compiled(x), expected)
+
+
+@pytest.mark.filterwarnings("ignore::arraybridge.FractionsLostWarning")
+def test_a_program_is_compiled_for_the_processor(torch):
+    compiled = torch.compile(PROGRAMS["plain"], fullgraph=True)
+    for x in images(torch):
+        assert same(torch, compiled(x), PROGRAMS["plain"](x))
+
+
+@pytest.mark.parametrize("name", ("float16", "bfloat16", "float32", "float64", "int16", "bool"))
+def test_the_policy_of_a_graph_is_that_of_a_call(torch, name):
+    found = torch.zeros(8, 8, dtype=getattr(torch, name))
+    if found.is_floating_point():
+        found = torch.linspace(-40, 300.5, 64).reshape(8, 8).to(found.dtype)
+        found.view(-1)[:4] = torch.tensor([float("nan"), float("inf"), -float("inf"), 0.5])
+
+    returned = ab.torch(lambda x, found: found)
+
+    def program(x, found):
+        return returned(x, found)
+
+    for lead in ("uint8", "int16", "int32", "float32", "float64", "bool"):
+        x = torch.ones(8, 8, dtype=getattr(torch, lead))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            expected = program(x, found)
+        compiled = torch.compile(program, fullgraph=True, backend="eager")(x, found)
+        assert compiled.dtype == expected.dtype
+        assert torch.equal(compiled.nan_to_num(), expected.nan_to_num())
+
+
+def test_the_axes_of_a_result_decide_in_a_graph_too(torch):
+    functions = [
+        lambda x: x.float().mean(-1),
+        lambda x: x.float().mean(0),
+        lambda x: x.float().mean(),
+    ]
+    for shape in ((6, 7, 3), (6, 7, 9)):
+        x = torch.full(shape, 7, dtype=torch.uint8)
+        for function in map(ab.torch, functions):
+            compiled = torch.compile(lambda x, f=function: f(x), fullgraph=True, backend="eager")
+            assert same(torch, compiled(x), function(x))
+
+
+def test_a_gradient_flows_through_a_graph(torch):
+    weighted = ab.torch(lambda image, weight: image * weight)
+    image = torch.arange(9, dtype=torch.uint8).reshape(3, 3)
+    weight = torch.ones(3, 3, requires_grad=True)
+    compiled = torch.compile(
+        lambda w: weighted(image, w).sum(), fullgraph=True, backend="aot_eager"
+    )
+    compiled(weight).backward()
+    assert torch.equal(weight.grad, image.float())
+
+
+def test_lengths_may_be_unknown(torch):
+    compiled = torch.compile(PROGRAMS["plain"], fullgraph=True, backend="eager", dynamic=True)
+    for length in (8, 9, 12):
+        x = torch.full((length, 5), 9, dtype=torch.uint8)
+        assert same(torch, compiled(x), PROGRAMS["plain"](x))
+
+
+class Layer:
+    def __init__(self, by):
+        self.by = by
+
+    @ab.torch(output_type="input", split_axis=0)
+    def run(self, x):
+        return x * self.by
+
+
+def test_methods_and_modules_are_traced(torch):
+    class Module(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = torch.nn.Linear(4, 2)
+
+        @ab.torch
+        def forward(self, x):
+            return self.inner(x)
+
+    layer, module, x = Layer(3), Module(), torch.ones(3, 4)
+    compiled = torch.compile(lambda x: layer.run(x), fullgraph=True, backend="eager")
+    assert same(torch, compiled(x), x * 3)
+    assert same(torch, torch.compile(module, fullgraph=True, backend="eager")(x), module(x))
+    for strict in (True, False):
+        exported = torch.export.export(module, (x,), strict=strict)
+        linear = torch.ops.aten.linear.default
+        assert exported.graph.find_nodes(op="call_function", target=linear)
+        assert same(torch, exported.module()(x), module(x))
+
+
+@pytest.mark.filterwarnings("ignore")  # those of torch, and of what a trace does not say
+def test_other_ways_of_tracing_go_through(torch):
+    from torch.fx.experimental.proxy_tensor import make_fx
+
+    x, image = images(torch)
+    for given in (x, image):
+        expected = PROGRAMS["plain"](given)
+        assert same(torch, make_fx(PROGRAMS["plain"])(given)(given), expected)
+        assert same(torch, torch.jit.trace(PROGRAMS["plain"], given)(given), expected)
+        assert same(torch, torch.vmap(PROGRAMS["plain"])(given[None])[0], expected)
+
+
+def test_a_break_says_how_to_declare_the_function(torch):
+    bridges.need("jax")
+    negative = ab.jax(output_type="input")(lambda x: -x)
+    program = lambda x: negative(x * 2) + 1  # noqa: E731
+    assert same(torch, torch.compile(program, backend="eager")(torch.ones(3)), -torch.ones(3))
+    with pytest.raises(Exception, match=r"<lambda>\(\) is declared for jax.*arraybridge\.torch_op"):
+        torch.compile(program, fullgraph=True, backend="eager")(torch.ones(3))
+    tiled = ab.torch(tiles=(4, 4), halo=1)(lambda x: x * 2)
+    broken = torch.compile(lambda x: tiled(x) + 1, backend="eager")
+    assert same(torch, broken(torch.ones(8, 8)), torch.full((8, 8), 3.0))
+    with pytest.raises(Exception, match="has options or arguments that are beyond a graph"):
+        torch.compile(lambda x: tiled(x), fullgraph=True, backend="eager")(torch.ones(8, 8))
+
+
+def test_arrays_of_others_are_converted_outside_the_graph(torch):
+    compiled = torch.compile(lambda x, y: add(x, y) + 1, backend="eager")
+
+    @ab.torch
+    def add(x, y):
+        assert isinstance(y, torch.Tensor)
+        return x + y
+
+    assert same(torch, compiled(torch.ones(3), np.ones(3, "float32")), torch.full((3,), 3.0))

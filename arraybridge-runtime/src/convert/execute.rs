@@ -361,7 +361,8 @@ impl<'py> Run<'py> {
         let to = self.plan.cast.expect("a plan casts to a dtype");
         let dtype = target.dtype(array).unwrap_or(to);
         let cast = OwnCast { loaded: target, from: dtype, to, scaling: Scaling::Clamp };
-        let cast = match cast.apply(array, Some(from)) {
+        let made = cleanup::with_room(self.py(), from, || cast.apply(array, Some(from)));
+        let cast = match made {
             Ok(cast) => cast,
             // The kernels need less memory there.
             Err(error) if is_interrupt(self.py(), &error) => return Err(error.into()),

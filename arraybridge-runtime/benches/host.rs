@@ -80,7 +80,15 @@ fn decisions() {
         let dtypes = framework.dtypes;
         let importer = Importer::of(framework);
         let (not_imported, device) = (framework.not_imported, Device::Host);
-        let holds = Target { framework, dtypes, not_imported, device, importer, accelerators: 0 };
+        let holds = Target {
+            framework,
+            dtypes,
+            not_imported,
+            device,
+            importer,
+            accelerators: 0,
+            casts: false,
+        };
         let wish = Wish { copy: None, requested: Why::Requested, cast: None, recorded: false };
         let source = MemoryType::Numpy.framework();
         time_call(&format!("plan, NumPy to {}", framework.title), || {

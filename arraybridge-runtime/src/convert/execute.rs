@@ -362,7 +362,8 @@ impl<'py> Run<'py> {
         let dtype = target.dtype(array).unwrap_or(to);
         let cast =
             OwnCast { loaded: target, from: dtype, to, scaling: Scaling::Clamp, bounds: None };
-        let cast = match cast.apply(array, Some(from)) {
+        let made = cleanup::with_room(self.py(), from, || cast.apply(array, Some(from)));
+        let cast = match made {
             Ok(cast) => cast,
             // The kernels need less memory there.
             Err(error) if is_interrupt(self.py(), &error) => return Err(error.into()),

@@ -19,6 +19,7 @@ use pyo3::prelude::*;
 use crate::convert::record::Record;
 use crate::convert::trace;
 use crate::convert::{self, Commitment, Opened, OwnCast};
+use crate::framework::cleanup;
 use crate::framework::detect::{self, Role};
 use crate::framework::device::{Device, Placement};
 use crate::framework::loaded::{self, Loaded};
@@ -274,7 +275,7 @@ impl<'py> DtypeCast<'_, 'py> {
     ) -> Result<Bound<'py, PyAny>> {
         let (py, own) = (self.loaded.py(), self.own());
         if own.is_exact_on(device)? {
-            match own.apply(array, Some(device)) {
+            match cleanup::with_room(py, device, || own.apply(array, Some(device))) {
                 Ok(result) => return Ok(result),
                 Err(error) if is_interrupt(py, &error) => return Err(error.into()),
                 Err(error) if oom::passes_through(py, &error) => {}

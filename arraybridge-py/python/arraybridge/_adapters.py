@@ -7,6 +7,8 @@ from typing import Any
 
 from .wrappers import WrappedCall, register_wrapper
 
+__all__: list[str] = []
+
 
 def _expect_class(holder: Any, inside: Any, array: Any) -> None:
     """Refuse an object that made another array of the one that it was given."""

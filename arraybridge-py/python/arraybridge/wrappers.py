@@ -108,6 +108,16 @@ class WrappedCall:
     """A call of a function with an array instead of the object that was given.
 
     `register_wrapper` passes it to ``apply``. It can be pickled if the function can.
+
+    >>> import numpy, arraybridge
+    >>> class Pair:
+    ...     arrays = (numpy.zeros(2), numpy.ones(2))
+    >>> def each(pair, call):
+    ...     return [call(array) for array in pair.arrays]
+    >>> arraybridge.register_wrapper(Pair, None, lambda pair, array: array, apply=each)
+    >>> plus = arraybridge.numpy(output_type="input")(lambda image, by: image + by)
+    >>> plus(Pair(), by=1)
+    [array([1., 1.]), array([2., 2.])]
     """
 
     def __init__(

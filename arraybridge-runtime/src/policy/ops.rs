@@ -5,7 +5,8 @@ use pyo3::prelude::*;
 use pyo3::pyclass::CompareOp;
 use pyo3::types::PyFloat;
 
-use super::{DtypeCast, Range};
+use super::DtypeCast;
+use super::range::{Range, integer_range};
 use crate::convert::{self, Commitment, Opened};
 use crate::framework::device::{Device, Placement};
 use crate::framework::loaded::Loaded;
@@ -13,15 +14,6 @@ use crate::framework::spec::{ArrayOps, DType, Kind};
 use crate::host::cast::Scaling;
 use crate::interpreter::error::{Error, Result};
 use crate::memory::source::Source;
-
-/// The smallest and the largest value of an integer type.
-pub(super) fn integer_range(dtype: DType) -> (i128, i128) {
-    let bits = dtype.size() as u32 * 8;
-    match dtype.kind() {
-        Kind::Signed => (-(1 << (bits - 1)), (1 << (bits - 1)) - 1),
-        _ => (0, (1 << bits) - 1),
-    }
-}
 
 /// The largest value of a float type that does not exceed an integer type's largest value, and whether
 /// the two are equal.

@@ -4,7 +4,7 @@ use std::slice;
 
 use pyo3::prelude::*;
 
-use crate::framework::spec::DType;
+use crate::framework::spec::{DType, Kind};
 use crate::host::cast::{CastReport, Scaling};
 use crate::interpreter::error::{Error, Result};
 use crate::memory::cast;
@@ -27,7 +27,7 @@ impl Range {
     /// [`Error::Value`] if it has not.
     pub fn check(self, dtype: DType, function: &str) -> Result<()> {
         let Range { low, high } = self;
-        let (least, most) = super::ops::integer_range(dtype);
+        let (least, most) = integer_range(dtype);
         if i128::from(low) >= least && i128::from(high) <= most {
             return Ok(());
         }
@@ -95,6 +95,15 @@ impl Range {
             *value = kept;
         }
         clipped
+    }
+}
+
+/// The smallest and the largest value of an integer type.
+pub(super) fn integer_range(dtype: DType) -> (i128, i128) {
+    let bits = dtype.size() as u32 * 8;
+    match dtype.kind() {
+        Kind::Signed => (-(1 << (bits - 1)), (1 << (bits - 1)) - 1),
+        _ => (0, (1 << bits) - 1),
     }
 }
 

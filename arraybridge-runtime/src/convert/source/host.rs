@@ -169,7 +169,7 @@ impl<'py> Reader<'py> {
         unsafe { exchange.describe(data, owner, &mut slot.memory) }.ok()
     }
 
-    /// What keeps an array's host memory alive, where the table says so.
+    /// The object that keeps an array's host memory alive, where the table names it.
     #[inline]
     pub(in crate::convert) fn owner(&self, data: &Bound<'py, PyAny>) -> Option<DetachedRef> {
         let op = self.loaded.framework.export.as_ref()?.owner?;
@@ -267,7 +267,8 @@ pub fn alike(
     (is_known && view.is_on_host()).then_some(view)
 }
 
-/// Whether elements of this dtype are what exports say. Packed integers come out of them as whole ones.
+/// Returns whether elements of this dtype are what exports say. Packed integers come out of exports
+/// as whole ones.
 fn is_never_packed(dtype: DType) -> bool {
     dtype.is_inexact()
 }

@@ -16,7 +16,7 @@ use crate::framework::spec::Framework;
 use crate::interpreter::error::{Error, Result};
 use crate::policy::{Narrow, Policy};
 
-/// What calling a function returns.
+/// The object that calling a function returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FunctionKind {
     /// Its result.
@@ -29,7 +29,7 @@ pub enum FunctionKind {
     AsyncGenerator,
 }
 
-/// How a function in the body of a class is bound when it is looked up.
+/// The way in which a function in the body of a class is bound when it is looked up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Binding {
     /// To the instance.
@@ -54,11 +54,11 @@ pub struct Definition {
     pub name: String,
     /// The function's parameters.
     pub parameters: Parameters,
-    /// What a call returns.
+    /// The object that a call returns.
     pub kind: FunctionKind,
-    /// How the function is bound.
+    /// The way in which the function is bound.
     pub binding: Binding,
-    /// How arguments that fit are passed through, if they can be.
+    /// The way in which arguments that fit are passed through, if they can be.
     pub passthrough: Option<Passthrough>,
     /// For how large an array memory sufficed.
     pub room: Room,
@@ -119,7 +119,7 @@ impl Definition {
         Record { why: error.map(Into::into), ..call }
     }
 
-    /// How arrays are narrowed whose dtype their target lacks; `None` if that is an error.
+    /// The narrowing of arrays whose dtype their target lacks; `None` if that is an error.
     #[cold]
     pub fn narrowing(&self, py: Python<'_>) -> Option<Narrowing<'_>> {
         let narrow = || Policy::default_of_context(py).narrow;
@@ -154,7 +154,8 @@ fn name_of(function: &Bound<'_, PyAny>) -> PyResult<String> {
     name.or_else(|_| Ok(named.get_type().qualname()?.to_string()))
 }
 
-/// What a call returns, judged by the function, or by the `__call__` method of another object.
+/// The kind of object that a call returns, judged by the function, or by the `__call__` method of
+/// another object.
 fn kind_of(function: &Bound<'_, PyAny>) -> PyResult<FunctionKind> {
     let inspect = function.py().import("inspect")?;
     let method = function.get_type().getattr(intern!(function.py(), "__call__"))?;

@@ -61,7 +61,7 @@ impl Declared {
     ///
     /// # Errors
     ///
-    /// As [`Definition::new`].
+    /// The errors of [`Definition::new`].
     pub fn declare<'py>(
         function: &Bound<'py, PyAny>,
         execution: &'static Framework,

@@ -92,13 +92,13 @@ impl<'py> Call<'_, 'py> {
         }
     }
 
-    /// Whether an array is cut together with the first one.
+    /// Returns whether an array is cut together with the first one.
     pub fn is_sliced(&self, slot: &ArgumentSlot<'py>) -> bool {
         slot.is_passed_for(self.definition, &self.definition.options.sliced)
     }
 }
 
-/// Whether the results of all slices are None.
+/// Returns whether the results of all slices are None.
 fn is_nothing(results: &Bound<'_, PyAny>) -> bool {
     results.cast::<PyList>().is_ok_and(|list| list.iter().all(|result| result.is_none()))
 }

@@ -25,7 +25,7 @@ enum State<'a, 'py> {
     /// Every result was None.
     Nothing,
     Mosaic(Box<Mosaic<'a, 'py>>),
-    /// What is kept of each result, which the framework joins.
+    /// The kept part of each result, which the framework joins.
     Kept(Vec<Bound<'py, PyAny>>),
     /// Results that are joined as the declaration says.
     Declared(&'a Join, Vec<Bound<'py, PyAny>>),
@@ -79,7 +79,7 @@ impl<'a, 'py> Assembly<'a, 'py> {
         }
     }
 
-    /// What becomes of results like the first one.
+    /// Chooses what becomes of results like the first one.
     fn start(&mut self, first: &Bound<'py, PyAny>, tile: &[Span]) -> Result<State<'a, 'py>> {
         let how = match self.how {
             Some(Join::Concatenate) | None => None,

@@ -7,10 +7,11 @@ use pyo3::types::{PyBool, PyList, PyTuple};
 use crate::interpreter::error::{Error, Result};
 use crate::slices::Tiling;
 
-/// How arrays are cut into tiles, and how many are worked on at a time.
+/// The way in which arrays are cut into tiles, and the number of tiles that are worked on at a
+/// time.
 #[derive(Debug)]
 pub struct Tiles {
-    /// Where the tiles are.
+    /// The places of the tiles.
     pub tiling: Tiling,
     /// The number of threads.
     pub workers: usize,
@@ -45,7 +46,7 @@ impl Tiles {
         Ok(Some(Tiles { tiling: Tiling { lengths, halo }, workers }))
     }
 
-    /// Whether tiles have elements in common.
+    /// Returns whether tiles have elements in common.
     pub fn overlap(&self) -> bool {
         self.tiling.halo.iter().any(|halo| *halo > 0)
     }

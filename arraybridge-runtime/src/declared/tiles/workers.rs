@@ -14,7 +14,7 @@ use crate::interpreter::error::Result;
 use crate::interpreter::park;
 use crate::policy::Policy;
 
-/// How many tiles are submitted for each worker: one to work on and one to go on with.
+/// The number of tiles that are submitted for each worker: one to work on and one to go on with.
 const AHEAD: usize = 2;
 
 /// Calls the function for the tiles that `cut` gives, in threads of the current context, and gives the
@@ -22,7 +22,7 @@ const AHEAD: usize = 2;
 ///
 /// # Errors
 ///
-/// What `cut` and `take` return, and what the first failing call raises.
+/// Any error that `cut` or `take` returns, and any exception that the first failing call raises.
 pub(super) fn run<'py>(
     call: &Call<'_, 'py>,
     declared: &Bound<'py, Declared>,

@@ -26,7 +26,7 @@ pub use self::run::{cast_strided, count_rounded};
 #[cfg(not(feature = "casts"))]
 pub use self::table::{cast_strided, count_rounded};
 
-/// How floating point numbers become integers. It does not affect other casts.
+/// The way in which floating point numbers become integers. It does not affect other casts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Scaling {
@@ -87,6 +87,6 @@ pub struct StridedArray<'a> {
     pub strides: &'a [isize],
     /// The element type.
     pub dtype: DType,
-    /// How many bytes to reverse at a time, for a byte-swapped array.
+    /// The number of bytes to reverse at a time, for a byte-swapped array.
     pub swap: Option<usize>,
 }

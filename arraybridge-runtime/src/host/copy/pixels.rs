@@ -15,7 +15,8 @@ const MIN_PIXELS: usize = 64;
 /// The vectors of one block after the other.
 #[derive(Clone, Copy)]
 pub(super) struct Vectors {
-    /// Whether the channels of a pixel are next to each other, or the pixels of a channel.
+    /// True if the channels of a pixel are next to each other; false if the pixels of a channel
+    /// are.
     interleaved: bool,
     /// The bytes from one vector of a block to the next.
     pub step: isize,
@@ -24,7 +25,8 @@ pub(super) struct Vectors {
 }
 
 impl Vectors {
-    /// Those of an array whose pixels and channels are this many bytes apart. None if there are gaps between them.
+    /// The vectors of an array whose pixels and channels are this many bytes apart. None if there
+    /// are gaps between them.
     fn of(pixel: isize, channel: isize, channels: usize, itemsize: usize) -> Option<Vectors> {
         let (size, channels) = (itemsize as isize, channels as isize);
         let vector = VECTOR as isize;
@@ -38,7 +40,7 @@ impl Vectors {
         }
     }
 
-    /// Where an element is in its block, in bytes.
+    /// The place of an element in its block, in bytes.
     fn place(self, pixel: usize, channel: usize, channels: usize, itemsize: usize) -> usize {
         match self.interleaved {
             true => (pixel * channels + channel) * itemsize,
@@ -107,12 +109,12 @@ impl Pixels {
         Some(copy)
     }
 
-    /// Whether the source has the pixels in reverse order.
+    /// Returns whether the source has the pixels in reverse order.
     fn is_mirrored(&self) -> bool {
         self.pixels.src < 0
     }
 
-    /// Whether the blocks of the source have the channels in reverse order.
+    /// Returns whether the blocks of the source have the channels in reverse order.
     fn is_reversed(&self) -> bool {
         self.from.interleaved && self.channels.src < 0
     }
@@ -143,7 +145,7 @@ impl Pixels {
     ///
     /// # Safety
     ///
-    /// As for [`gather`](super::gather).
+    /// The conditions of [`gather`](super::gather).
     #[inline(never)]
     pub unsafe fn copy(&self, dst: *mut u8, src: *const u8) {
         let pairs = self.pixels.len / (2 * self.per_block());
@@ -164,7 +166,8 @@ impl Pixels {
     ///
     /// # Safety
     ///
-    /// As for [`copy`](Self::copy), with the array's first pixel. It has all pixels of the blocks.
+    /// The conditions of [`copy`](Self::copy), with the array's first pixel. It has all pixels of
+    /// the blocks.
     unsafe fn copy_pairs(&self, dst: *mut u8, src: *const u8, start: usize, pairs: usize) {
         let Pixels { pixels, channels, from, to, .. } = *self;
         // Of a block in reverse order, the last element comes first.

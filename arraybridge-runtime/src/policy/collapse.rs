@@ -22,7 +22,8 @@ const MOST_LOST: f64 = 0.25;
 /// The mean square of floats that rounding cannot destroy: it changes each of them by a half at most.
 const SAFE: f64 = (0.5 / MOST_LOST) * (0.5 / MOST_LOST);
 
-/// What is known of a result of floats that is rounded to integers, all at once or part by part.
+/// The known facts about a result of floats that is rounded to integers, all at once or part by
+/// part.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rounding {
     /// The sum of squares from which on rounding cannot destroy the whole.
@@ -53,7 +54,7 @@ impl Rounding {
     ///
     /// # Errors
     ///
-    /// As [`cast::cast`].
+    /// The errors of [`cast::cast`].
     pub fn add(
         &mut self,
         py: Python<'_>,
@@ -78,8 +79,8 @@ impl Rounding {
         Ok(())
     }
 
-    /// Whether rounding destroys the result of a function. The lead is the image that it was computed from, whose
-    /// smallest and largest values come back.
+    /// Finds out whether rounding destroys the result of a function. The lead is the image that it
+    /// was computed from, whose smallest and largest values come back.
     pub fn destroys(&self, lead: &Lead<'_, '_>) -> Option<Destroyed> {
         if self.fractions == 0 || self.squares >= self.safe {
             return None;

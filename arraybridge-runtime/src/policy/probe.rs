@@ -1,4 +1,5 @@
-//! Whether a framework's operations on an accelerator compute the same values as the kernels.
+//! The check that a framework's operations on an accelerator compute the same values as the
+//! kernels.
 //!
 //! Libraries round differently, and lack operations for some dtypes. So the operations are run once
 //! for each pair of dtypes, on a handful of edge values, and used from then on if every bit agrees.
@@ -31,11 +32,12 @@ fn remember(cast: &DtypeCast<'_, '_>, passes: bool) {
     known.get_or_insert_default().insert(key(cast), passes);
 }
 
-/// Whether the operations are exact for this cast.
+/// Returns whether the operations are exact for this cast.
 ///
 /// # Errors
 ///
-/// What a framework raises when memory runs out, which says nothing about the operations.
+/// Any exception that a framework raises when memory runs out, which says nothing about the
+/// operations.
 pub(super) fn passes(cast: &DtypeCast<'_, '_>, device: Device) -> Result<bool> {
     let known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(passes) = known.as_ref().and_then(|known| known.get(&key(cast))) {
@@ -58,7 +60,7 @@ pub(super) fn reject(cast: &DtypeCast<'_, '_>) {
     remember(cast, false);
 }
 
-/// Whether the operations compute the bits that the kernels compute.
+/// Returns whether the operations compute the bits that the kernels compute.
 fn agree(cast: &DtypeCast<'_, '_>, device: Device) -> PyResult<bool> {
     let DtypeCast { loaded, from, to, policy, .. } = *cast;
     let py = loaded.py();

@@ -4,12 +4,12 @@ use std::ops::Range;
 
 use smallvec::SmallVec;
 
-/// How arrays are cut into tiles, for each of their last axes.
+/// The way in which arrays are cut into tiles, for each of their last axes.
 #[derive(Clone, Debug)]
 pub struct Tiling {
     /// The length of a tile, at least 1; `None` leaves the axis whole.
     pub lengths: Vec<Option<usize>>,
-    /// How many more elements a tile has on each side, where the array has them.
+    /// The number of further elements that a tile has on each side, where the array has them.
     pub halo: Vec<usize>,
 }
 
@@ -35,14 +35,14 @@ impl Axis {
     }
 }
 
-/// What a tile is along one axis, in positions of the array.
+/// The span of a tile along one axis, in positions of the array.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Span {
     /// The index of the axis.
     pub axis: usize,
     /// The elements with the halo.
     pub read: Range<usize>,
-    /// Those without it. Over all tiles, each position is kept once.
+    /// The elements without the halo. Over all tiles, each position is kept once.
     pub kept: Range<usize>,
 }
 

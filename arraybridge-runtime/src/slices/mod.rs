@@ -44,7 +44,7 @@ use join::{Parts, join, stack_alike};
 pub use mosaic::Mosaic;
 use unstack::{OnHost, Slices};
 
-/// Whether an array is a single slice.
+/// Returns whether an array is a single slice.
 pub fn is_slice(array: &Bound<'_, PyAny>) -> bool {
     shape::ndim(array) == Some(2)
 }
@@ -144,7 +144,7 @@ pub fn process<'py>(
     results.merge(py)
 }
 
-/// How results are merged.
+/// The way in which results are merged.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Merge<'a, 'py> {
     /// The name of the function, for the bar that shows the progress.
@@ -153,11 +153,12 @@ pub struct Merge<'a, 'py> {
     pub target: Option<(&'static Framework, Placement)>,
     /// The policy for the dtype of the first stack.
     pub policy: Option<StackPolicy<'a, 'py>>,
-    /// Whether arrays that have the shape of their slices are stacked in further elements of tuples.
+    /// True if arrays that have the shape of their slices are stacked in further elements of
+    /// tuples.
     pub stacks_images: bool,
 }
 
-/// What the calls for the slices returned.
+/// The results of the calls for the slices.
 struct Results<'a, 'py> {
     merge: &'a Merge<'a, 'py>,
     /// The number of slices.
@@ -234,7 +235,7 @@ pub fn part<'py>(
 ///
 /// # Errors
 ///
-/// As [`part`].
+/// The errors of [`part`].
 pub fn region<'py>(
     array: &Bound<'py, PyAny>,
     ranges: &[(usize, Range<usize>)],

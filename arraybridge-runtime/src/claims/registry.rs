@@ -142,7 +142,8 @@ impl State {
 }
 
 impl Entry {
-    /// Whether the memory has a byte in common with this; `None` if that takes too long to decide.
+    /// Returns whether the memory has a byte in common with this; `None` if that takes too long to
+    /// decide.
     #[cold]
     fn overlaps(&self, memory: Strided<'_>) -> Option<bool> {
         let (low, end) = self.range;

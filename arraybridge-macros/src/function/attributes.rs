@@ -7,7 +7,7 @@ use syn::{Attribute, Meta, Token, parse_quote};
 
 /// The attributes of generated code.
 pub struct Inherited {
-    /// On what conditions it is compiled.
+    /// The conditions on which it is compiled.
     conditions: Vec<Meta>,
     lints: Vec<Meta>,
 }

@@ -78,7 +78,7 @@ impl StaticText {
     }
 }
 
-/// Who uses memory: a function, by one of its parameters, or a view of a tensor.
+/// A user of memory: a function, by one of its parameters, or a view of a tensor.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct User {
@@ -148,7 +148,7 @@ impl<'a> Wanted<'a> {
 pub struct Conflict {
     /// The index of the wanted memory that conflicts.
     pub wanted: usize,
-    /// Who uses the other memory.
+    /// The user of the other memory.
     user: User,
     /// True if that user writes to it.
     writes: bool,

@@ -14,7 +14,7 @@ use crate::process::Lock;
 pub struct Registry(Mutex<State>);
 
 struct State {
-    /// In the order of their claims.
+    /// The claimed memory, in the order of the claims.
     entries: Vec<Entry>,
     /// The ticket of the last claim.
     last: u64,

@@ -10,7 +10,7 @@ use crate::framework::device::Placement;
 use crate::framework::loaded::Loaded;
 use crate::interpreter::error::{Result, attempt};
 
-/// Who says on which of a framework's devices an array goes.
+/// The authority that says on which of a framework's devices an array goes.
 pub enum Commitment<'py> {
     /// The caller, or the device of the source: the array stays as its framework made it.
     Placed,

@@ -55,7 +55,7 @@ fn taken(slot: &mut Slot) -> Opened {
     slot.take().expect("a step takes the memory that the one before has left")
 }
 
-/// Whose array it is.
+/// The owner of an array.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Whose {
     Source,

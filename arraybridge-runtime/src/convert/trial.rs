@@ -27,7 +27,7 @@ pub(super) struct Trial<'py> {
     pub target: Loaded<'py>,
     pub importer: Importer,
     pub device: Device,
-    /// Of the elements that arrive.
+    /// The dtype of the elements that arrive.
     pub dtype: DType,
 }
 

@@ -60,7 +60,7 @@ pub struct Definition {
     pub binding: Binding,
     /// The way in which arguments that fit are passed through, if they can be.
     pub passthrough: Option<Passthrough>,
-    /// For how large an array memory sufficed.
+    /// The record of the array sizes for which memory sufficed.
     pub room: Room,
 }
 

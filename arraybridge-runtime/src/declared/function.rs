@@ -113,7 +113,7 @@ impl Declared {
 }
 
 thread_local! {
-    /// Of the calls of this thread that are traced, which array is the lead, where there was a choice.
+    /// The lead of each traced call of this thread, where there was a choice.
     static LEADS: RefCell<Vec<Option<String>>> = const { RefCell::new(Vec::new()) };
 }
 

@@ -46,9 +46,9 @@ pub struct LoadedFramework {
 /// The dtypes of a framework's table that its installed version lacks.
 #[derive(Clone, Copy, Debug)]
 pub struct Lacking {
-    /// It does not have them, or there is no way for them.
+    /// The dtypes that it does not have, or for which there is no way.
     pub dtypes: DTypeSet,
-    /// It does not exchange them by DLPack.
+    /// The dtypes that it does not exchange by DLPack.
     pub dlpack: DTypeSet,
 }
 

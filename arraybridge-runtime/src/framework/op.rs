@@ -146,7 +146,7 @@ pub struct Keywords {
 }
 
 impl Keywords {
-    /// Of these names.
+    /// The keywords of these names.
     pub const fn new(names: &'static [&'static str]) -> Self {
         Keywords { names, tuple: PyOnceLock::new() }
     }
@@ -180,7 +180,7 @@ pub enum Value {
 }
 
 impl Literal {
-    /// Of this value.
+    /// The literal of this value.
     pub const fn new(value: Value) -> Self {
         Literal { value, object: PyOnceLock::new() }
     }

@@ -16,7 +16,8 @@ const MALLOC_ALIGNMENT: usize = 16;
 
 const HUGE_PAGE: usize = 2 << 20;
 
-/// From this size, glibc maps every buffer and returns it to the kernel (`DEFAULT_MMAP_THRESHOLD_MAX`).
+/// The size from which glibc maps every buffer and returns it to the kernel
+/// (`DEFAULT_MMAP_THRESHOLD_MAX`).
 const MAPPED: usize = 32 << 20;
 
 /// A buffer cannot be allocated.

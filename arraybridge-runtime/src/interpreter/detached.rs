@@ -22,7 +22,8 @@ pub struct DetachedRef(NonNull<ffi::PyObject>);
 // SAFETY: the pointer is only used by threads that are attached to the interpreter.
 unsafe impl Send for DetachedRef {}
 
-/// Set when the interpreter starts to finalize: from then on no other thread may attach to it.
+/// True once the interpreter has started to finalize: from then on no other thread may attach to
+/// it.
 static FINALIZING: AtomicBool = AtomicBool::new(false);
 
 /// The number of threads that are attaching or attached to drop a reference.

@@ -10,8 +10,8 @@ use crate::memory::copy::{self, LARGE};
 use crate::memory::source::{Slot, Source};
 use crate::memory::view::View;
 
-/// From this many bytes on, the work is done with the interpreter released. It takes tens of
-/// microseconds then, and releasing the interpreter a tenth of one.
+/// The number of bytes from which on the work is done with the interpreter released. It takes tens
+/// of microseconds then, and releasing the interpreter a tenth of one.
 pub const DETACH_FROM: usize = LARGE;
 
 /// Casts a host array into new, contiguous memory, in one pass whatever its layout. The report counts

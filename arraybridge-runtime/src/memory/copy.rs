@@ -8,7 +8,8 @@ use crate::host::parallel::Threads;
 use crate::host::{copy, layout};
 use crate::memory::view::View;
 
-/// From this many bytes on, the work takes tens of microseconds, and is split over threads.
+/// The number of bytes from which on the work takes tens of microseconds, and is split over
+/// threads.
 pub const LARGE: usize = 1 << 18;
 
 /// Casts a host array into a new buffer, contiguous and in one pass whatever its layout. The report counts

@@ -16,7 +16,7 @@ use crate::memory::cast;
 use crate::memory::source::Source;
 use crate::memory::view::View;
 
-/// Rounding may take this part of the root mean square of a result, and no more.
+/// The greatest part of a result's root mean square that rounding may take.
 const MOST_LOST: f64 = 0.25;
 
 /// The mean square of floats that rounding cannot destroy: it changes each of them by a half at most.
@@ -37,7 +37,7 @@ pub(super) struct Rounding {
 }
 
 impl Rounding {
-    /// Nothing of a result with so many elements.
+    /// The state before anything is known of a result with so many elements.
     pub fn of(elements: usize) -> Rounding {
         Rounding {
             safe: SAFE * elements as f64,
@@ -136,8 +136,9 @@ fn found_in(py: Python<'_>, source: &Source) -> Result<Rounding> {
     }))
 }
 
-/// At least how large the sum of squares of floats is that became these integers, found out until it is as large
-/// as wanted. Where numbers were clipped, the ends of the type may come from infinities, and do not count.
+/// A lower bound of the sum of squares of the floats that became these integers, found out until it
+/// is as large as wanted. Where numbers were clipped, the ends of the type may come from
+/// infinities, and do not count.
 fn least_squares(view: &View, clipped: bool, wanted: f64) -> f64 {
     if view.is_empty() {
         return 0.0;

@@ -255,7 +255,7 @@ struct Piece {
 
 struct Axes {
     shape: Dims<usize>,
-    /// In bytes.
+    /// The strides in bytes.
     strides: Dims<isize>,
 }
 

@@ -51,7 +51,7 @@ struct Groups<'py> {
     slices: Option<std::vec::IntoIter<Bound<'py, PyAny>>>,
 }
 
-/// In how many parts a large array is taken.
+/// The number of parts in which a large array is taken.
 const GROUPS: usize = 8;
 /// The slices of an array of at most so many bytes are made at once.
 const AT_ONCE: usize = 64 << 20;

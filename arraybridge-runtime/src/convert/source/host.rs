@@ -176,8 +176,8 @@ impl<'py> Reader<'py> {
         attempt(self.py(), op.call(self.loaded, [data])).map(DetachedRef::from)
     }
 
-    /// Who keeps exported memory alive. A subclass may answer for another array than itself, so that
-    /// what it exported is held too.
+    /// The owner that keeps exported memory alive. A subclass may answer for another array than
+    /// itself, so that what it exported is held too.
     pub(in crate::convert) fn holding(
         &self,
         data: &Bound<'py, PyAny>,

@@ -1,4 +1,4 @@
-//! Between the host and a device, by faster private functions where a framework has them.
+//! Transfers between the host and a device, by faster private functions where a framework has them.
 //!
 //! Before the first use with a dtype, a small array goes both ways: by the public operation of the table and by the
 //! private functions. They are used only if nobody can tell the results apart.

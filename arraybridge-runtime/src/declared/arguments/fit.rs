@@ -32,9 +32,9 @@ pub struct Destination {
 
 /// The arguments as the function receives them.
 pub struct FittedArguments<'py> {
-    /// By position.
+    /// The arguments by position.
     pub args: Bound<'py, PyTuple>,
-    /// By name.
+    /// The arguments by name.
     pub kwargs: Option<Bound<'py, PyDict>>,
     /// True if the result has to be waited for: the function reads memory that the caller may write
     /// to or free, and its framework returns before the work is done.
@@ -167,7 +167,7 @@ struct Repeated {
 }
 
 impl Repeated {
-    /// Few enough to compare each with each.
+    /// The number of arrays up to which each is compared with each.
     const FEW: usize = 16;
 
     /// The index of an earlier slot with the same array for the same use.

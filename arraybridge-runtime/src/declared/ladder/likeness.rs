@@ -32,7 +32,7 @@ enum Trait {
 }
 
 impl Likeness {
-    /// Of a call whose lead is cut along an axis; `None` if it cannot be compared.
+    /// The likeness of a call whose lead is cut along an axis; `None` if it cannot be compared.
     pub fn of<'py>(
         call: &Call<'_, 'py>,
         slots: &ArgumentSlots<'py>,

@@ -14,7 +14,7 @@ use super::likeness::Likeness;
 /// again: memory may have become free.
 const TRIED_AGAIN: usize = 32;
 
-/// Of how many unlike calls a function remembers that they were split.
+/// The number of unlike calls of which a function remembers that they were split.
 const MOST_KNOWN: usize = 4;
 
 /// The calls of a function that had to be split.
@@ -39,7 +39,7 @@ pub struct Known {
 }
 
 impl Room {
-    /// Of a function that was not called yet.
+    /// The room of a function that was not called yet.
     pub const fn new() -> Room {
         Room { was_short: AtomicBool::new(false), known: Mutex::new(VecDeque::new()) }
     }

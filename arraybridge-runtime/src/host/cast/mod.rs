@@ -58,7 +58,7 @@ pub struct CastReport {
 /// A cast that cannot be done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CastError {
-    /// From complex to real numbers.
+    /// A cast from complex to real numbers.
     #[error(
         "a {from} array cannot become {to}: the imaginary part would be lost; take the real part first"
     )]
@@ -68,7 +68,7 @@ pub enum CastError {
         /// The element type of the target.
         to: DType,
     },
-    /// In an extension module without the feature `casts`.
+    /// A cast in an extension module without the feature `casts`.
     #[error(
         "this extension casts with the loops of the arraybridge package, which it could not import: \
          pip install arraybridge-rs, or build arraybridge-runtime with its feature `casts`"

@@ -94,7 +94,7 @@ pub(super) unsafe fn transpose_block<T: Bits, const ORDER: u8, const B: usize>(
     }
 }
 
-/// For each byte of a vector, where it comes from in its half of the vector.
+/// The place from which each byte of a vector comes, in its half of the vector.
 #[target_feature(enable = "avx2")]
 #[inline]
 fn order<T: Bits, const ORDER: u8>() -> __m256i {

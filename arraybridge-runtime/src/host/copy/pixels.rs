@@ -9,7 +9,8 @@ use crate::host::walk::{Axis, Plane};
 pub(super) const VECTOR: usize = 16;
 /// The most channels.
 pub(super) const MAX_CHANNELS: usize = 4;
-/// For fewer pixels, the preparations take longer than a simple loop. Each array has at least two blocks.
+/// The least number of pixels. With fewer, the preparations take longer than a simple loop. Each
+/// array has at least two blocks.
 const MIN_PIXELS: usize = 64;
 
 /// The vectors of one block after the other.
@@ -57,7 +58,7 @@ pub(super) struct Pixels {
     arrays: Axis,
     from: Vectors,
     to: Vectors,
-    /// For each byte of a block of the target, where it is in the block of the source.
+    /// The place of each byte of a block of the target in the block of the source.
     places: [u8; MAX_CHANNELS * VECTOR],
 }
 

@@ -75,7 +75,8 @@ unsafe fn map_generic<C: Convert, const FUSED: bool>(
 /// The elements of a chunk, whose loop needs no tail. Losses are counted per chunk, since a counter
 /// as wide as the element keeps the loop in vector registers.
 pub(super) const CHUNK: usize = 256;
-/// For how many chunks the quick way is not tried after one with an element in doubt, as others may be like it.
+/// The number of chunks for which the quick way is not tried after one with an element in doubt, as
+/// others may be like it.
 const PATIENCE: usize = 8;
 /// The distance at which the source is prefetched, in bytes.
 const AHEAD: usize = 2048;

@@ -80,7 +80,7 @@ fn memory_type(frameworks: &[Framework]) -> TokenStream {
         }
 
         impl MemoryType {
-            /// How many frameworks there are.
+            /// The number of frameworks.
             pub const COUNT: usize = #count;
 
             /// Every framework, in the order of the tables.

@@ -40,19 +40,19 @@ pub struct Declared {
     pub framework: String,
     /// The framework of its results; `None` for the one of the first array argument.
     pub returns: Option<String>,
-    /// Whether arrays are cast to the element types of the parameters.
+    /// True if arrays are cast to the element types of the parameters.
     pub cast: bool,
-    /// Whether arrays that require a gradient are taken, through which none flows back.
+    /// True if arrays that require a gradient are accepted. No gradient flows back through them.
     pub stop_gradient: bool,
-    /// When it is detached from the interpreter.
+    /// The condition for detaching it from the interpreter, if it is ever detached.
     pub detach: Option<Detach>,
     /// The path of the runtime.
     pub runtime: Path,
     /// The element types that it is declared for.
     pub elements: Option<Elements>,
-    /// What it takes.
+    /// The arguments that it takes.
     pub arguments: Vec<Argument>,
-    /// What it gives.
+    /// The type of its result.
     pub result: ReturnType,
     /// Further options, by the names that the Python decorators have for them.
     pub settings: Vec<(&'static str, Setting)>,
@@ -64,11 +64,11 @@ pub struct Declared {
 pub struct Method {
     /// The class.
     pub class: Type,
-    /// What it is bound to.
+    /// The object that it is bound to.
     pub binding: Binding,
 }
 
-/// What a method is bound to.
+/// The object that a method is bound to.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Binding {
     /// The instance.
@@ -102,11 +102,11 @@ pub struct Argument {
     pub ident: Ident,
     /// Its type, without names of lifetimes.
     pub ty: Type,
-    /// Where it comes from.
+    /// The source of its value.
     pub kind: Kind,
-    /// What it is when the caller leaves it out.
+    /// Its value when the caller leaves it out.
     pub default: Option<Default>,
-    /// What it has to be, if it is an array.
+    /// The constraints on it, if it is an array.
     pub constraints: Constraints,
 }
 
@@ -118,7 +118,7 @@ pub enum Default {
     Given(Box<Expr>),
 }
 
-/// How an argument is made.
+/// The way in which an argument is made.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// The instance that a method is called on; `true` for one that it changes.
@@ -140,19 +140,19 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Whether the call provides it, so that Python sees no such parameter.
+    /// Returns whether the call provides it, so that Python sees no such parameter.
     pub fn is_injected(self) -> bool {
         matches!(self, Kind::Python | Kind::Stream | Kind::Device)
     }
 
-    /// Whether it is the interpreter's, and can be used only while attached to it.
+    /// Returns whether it is the interpreter's, and can be used only while attached to it.
     pub fn needs_interpreter(self) -> bool {
         matches!(self, Kind::Python | Kind::Object(_) | Kind::Receiver(_) | Kind::Class(_))
     }
 }
 
 impl Argument {
-    /// Whether it may be an array.
+    /// Returns whether it may be an array.
     pub fn is_array(&self) -> bool {
         matches!(self.kind, Kind::Array | Kind::Object(_))
     }

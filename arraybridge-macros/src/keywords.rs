@@ -8,7 +8,7 @@ const KEYWORDS: [&str; 35] = [
     "with", "yield",
 ];
 
-/// Whether Python reserves a word.
+/// Returns whether Python reserves a word.
 pub fn is_keyword(name: &str) -> bool {
     KEYWORDS.contains(&name)
 }

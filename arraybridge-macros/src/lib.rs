@@ -145,7 +145,8 @@ pub fn named_tuple(item: TokenStream) -> TokenStream {
 /// The frameworks that the runtime and its tests name.
 const NAMED: [&str; 6] = ["numpy", "cupy", "torch", "tensorflow", "jax", "pyclesperanto"];
 
-/// What the runtime is compiled with if the tables have mistakes, so that these are the only errors.
+/// The tokens that the runtime is compiled with if the tables have mistakes, so that these are the
+/// only errors.
 fn stand_in() -> TokenStream2 {
     let table = |name| {
         format!(

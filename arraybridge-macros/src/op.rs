@@ -67,7 +67,7 @@ pub fn read(text: &str, scope: &[&'static str]) -> Result<Checked, Vec<Fault>> {
 }
 
 impl Checked {
-    /// Whether a name occurs in it.
+    /// Returns whether a name occurs in it.
     pub fn uses(&self, name: &str) -> bool {
         match self {
             Expr::Name(found) => *found == name,

@@ -8,7 +8,7 @@ use quote::quote;
 
 /// A file of tables.
 pub struct Source {
-    /// What messages call it.
+    /// Its name in messages.
     pub label: String,
     /// Its text.
     pub text: String,
@@ -75,7 +75,7 @@ impl Problems {
     }
 }
 
-/// What to write in place of an unknown word: the nearest known one, or the list of them.
+/// The suggestion for an unknown word: the nearest known one, or the list of them.
 pub fn instead(word: &str, what: &str, known: &[&str]) -> String {
     match nearest(word, known) {
         Some(candidate) => format!("write `{candidate}`"),

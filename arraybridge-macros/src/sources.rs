@@ -1,5 +1,5 @@
-//! Where the tables come from: this crate, and the files that `ARRAYBRIDGE_FRAMEWORKS` lists, separated as in
-//! `PATH`.
+//! The sources of the tables: this crate, and the files that `ARRAYBRIDGE_FRAMEWORKS` lists,
+//! separated as in `PATH`.
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -11,7 +11,7 @@ use syn::LitStr;
 
 use crate::problems::{Problems, Source};
 
-/// What messages call the tables that this crate carries.
+/// The name, in messages, of the tables that this crate carries.
 pub const EMBEDDED_LABEL: &str = "frameworks.toml";
 const EMBEDDED: &str = include_str!("../frameworks.toml");
 const VARIABLE: &str = "ARRAYBRIDGE_FRAMEWORKS";

@@ -1,4 +1,4 @@
-//! What all extension modules of a process share.
+//! The state that all extension modules of a process share.
 //!
 //! Each extension module is linked with its own copy of this crate and of its statics. Users expect one set
 //! of exception classes, one `Tensor` class, one default policy, one list of traces and one registry of
@@ -51,7 +51,7 @@ static OWN: Api = Api {
 ///
 /// # Errors
 ///
-/// What Python raises.
+/// Any exception that Python raises.
 #[cfg(feature = "package")]
 pub fn publish(module: &Bound<'_, PyModule>) -> PyResult<()> {
     fork::watch(module.py(), &LOCKS);

@@ -1,4 +1,5 @@
-//! What the fuzz targets check, for the inputs under version control. `make fuzz` starts from these.
+//! The checks of the fuzz targets, for the inputs under version control. `make fuzz` starts from
+//! these.
 
 use std::fs;
 use std::path::Path;

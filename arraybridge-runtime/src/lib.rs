@@ -100,7 +100,7 @@ struct RustPrograms;
 #[doc = include_str!("../README.md")]
 struct Readme;
 
-/// What an extension module calls.
+/// The function that an extension module calls.
 #[cfg(feature = "python")]
 pub mod python {
     pub use crate::rust_function::export;

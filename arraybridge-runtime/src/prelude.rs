@@ -1,4 +1,4 @@
-//! What a crate of declared functions, or a Rust program without Python, imports:
+//! The names that a crate of declared functions, or a Rust program without Python, imports:
 //! `use arraybridge_runtime::prelude::*;`.
 
 #[cfg(not(feature = "half"))]

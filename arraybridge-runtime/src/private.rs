@@ -6,7 +6,7 @@ pub fn none(py: ::pyo3::Python<'_>) -> ::pyo3::PyResult<::pyo3::Bound<'_, ::pyo3
     Ok(py.None().into_bound(py))
 }
 
-/// What a function that works on a CUDA device expands to.
+/// The expansion of a function that works on a CUDA device.
 #[cfg(feature = "cuda")]
 #[doc(hidden)]
 #[macro_export]
@@ -14,7 +14,7 @@ macro_rules! __with_cuda {
     ($($declared:tt)*) => { $($declared)* };
 }
 
-/// Why a function that works on a CUDA device cannot be declared.
+/// The reason why a function that works on a CUDA device cannot be declared.
 #[cfg(not(feature = "cuda"))]
 #[doc(hidden)]
 #[macro_export]
@@ -42,7 +42,8 @@ pub use crate::rust_function::{
     TupleClass, TupleEntry, Usage, class_of,
 };
 
-/// What the package's own extension module, the benchmark of the kernels and the tests are made of.
+/// The parts of which the package's own extension module, the benchmark of the kernels and the
+/// tests are made.
 #[cfg(feature = "package")]
 pub mod package {
     pub use crate::c_api::publish;
@@ -103,7 +104,7 @@ pub mod package {
         };
     }
 
-    /// What is set up when the module is imported.
+    /// The functions that set up the package when the module is imported.
     pub mod start {
         pub use crate::convert::registry::converters;
         pub use crate::framework::isolate::watch_imports;

@@ -1,4 +1,5 @@
-//! What there is once per process: tables that its extension modules share, and locks that a fork holds.
+//! The state that a process has once: tables that its extension modules share, and locks that a
+//! fork holds.
 //!
 //! Each extension module is linked with its own copy of this crate and of its statics. State that must be
 //! unique in the process is reached through a `#[repr(C)]` table: the module's own table at first, and the

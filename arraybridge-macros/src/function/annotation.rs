@@ -15,9 +15,9 @@ use super::{Declared, Setting};
 
 /// The name of any array.
 const ARRAY: &str = "Array";
-/// What follows the name of a type that may be a named tuple; the runtime knows which are.
+/// The mark after the name of a type that may be a named tuple; the runtime knows which types are.
 const UNKNOWN: &str = "?";
-/// What nothing is known of.
+/// The annotation of a type of which nothing is known.
 const ANY: &str = "Any";
 
 /// The annotation of a parameter's type.
@@ -43,7 +43,7 @@ pub fn field(ty: &Type) -> String {
     Annotation { elements: None, framework: None, dtype: Cell::new(None), names: true }.of(ty)
 }
 
-/// Whether something may be an array.
+/// Returns whether something may be an array.
 pub fn has_array(annotation: &str) -> bool {
     [ARRAY, ANY, UNKNOWN].iter().any(|text| annotation.contains(text))
 }
@@ -54,7 +54,7 @@ struct Annotation<'a> {
     framework: Option<&'a str>,
     /// The dtype that the first array is converted to.
     dtype: Cell<Option<&'a str>>,
-    /// Whether types may be named tuples.
+    /// True if types may be named tuples.
     names: bool,
 }
 

@@ -1,4 +1,4 @@
-//! What generated code takes over from the attributes of what it is generated for.
+//! The attributes that generated code takes over from the item that it is generated for.
 
 use proc_macro2::TokenStream;
 use quote::quote;
@@ -7,13 +7,13 @@ use syn::{Attribute, Meta, Token, parse_quote};
 
 /// The attributes of generated code.
 pub struct Inherited {
-    /// On what conditions it is compiled.
+    /// The conditions on which it is compiled.
     conditions: Vec<Meta>,
     lints: Vec<Meta>,
 }
 
 impl Inherited {
-    /// What code for an item with these attributes has.
+    /// Returns the attributes of the code for an item with these attributes.
     pub fn of(attributes: &[Attribute]) -> Inherited {
         let select = |wanted| attributes.iter().filter_map(|a| selected(&a.meta, wanted)).collect();
         Inherited { conditions: select(condition), lints: select(lint) }

@@ -1,4 +1,4 @@
-//! What a declared function cannot be, and cannot take.
+//! The rules for what a declared function can be, and what it can take.
 
 use syn::{Attribute, GenericParam, Ident, ItemFn, ReturnType, Type};
 

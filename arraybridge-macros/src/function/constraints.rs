@@ -1,4 +1,4 @@
-//! What an array has to be, beyond the type of its parameter: `shape(..)`, `contiguous(..)` and
+//! The constraints on an array, beyond the type of its parameter: `shape(..)`, `contiguous(..)` and
 //! `no_copy(..)`.
 
 use proc_macro2::TokenStream;
@@ -11,14 +11,14 @@ use super::options::Options;
 use super::types::{HOST_VIEWS, is_array, is_container, is_written, rank};
 use super::{Argument, Kind};
 
-/// What an array argument has to be.
+/// The constraints on an array argument.
 #[derive(Default)]
 pub struct Constraints {
     /// The pattern of its shape.
     pub shape: Option<Pat>,
-    /// Whether it is in row-major order, without gaps.
+    /// True if it is in row-major order, without gaps.
     pub contiguous: bool,
-    /// Whether it is the caller's own memory.
+    /// True if it is the caller's own memory.
     pub shared: bool,
 }
 
@@ -114,7 +114,7 @@ fn check_shape(argument: &Argument, pattern: &Pat, mistakes: &mut Mistakes) {
     }
 }
 
-/// Whether a pattern stands for any number of axes.
+/// Returns whether a pattern stands for any number of axes.
 fn is_rest(pattern: &Pat) -> bool {
     match pattern {
         Pat::Rest(_) => true,

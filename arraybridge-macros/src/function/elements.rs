@@ -63,12 +63,12 @@ impl Elements {
         Ok(Elements { parameter, types })
     }
 
-    /// Whether a type is the type parameter.
+    /// Returns whether a type is the type parameter.
     pub fn is(&self, ty: &Type) -> bool {
         matches!(ty, Type::Path(path) if path.path.is_ident(&self.parameter))
     }
 
-    /// Whether the set has a dtype.
+    /// Returns whether the set has a dtype.
     pub fn has(&self, wanted: &str) -> bool {
         self.types.iter().any(|ty| dtype(ty) == Some(wanted))
     }
@@ -79,7 +79,7 @@ impl Elements {
         passed.enumerate().find(|(_, argument)| self.is_element_of(argument))
     }
 
-    /// Whether an argument is an array of these elements.
+    /// Returns whether an argument is an array of these elements.
     pub fn is_element_of(&self, argument: &Argument) -> bool {
         let is_own = |leaf| element_type(leaf).is_some_and(|ty| self.is(ty));
         argument.kind == Kind::Array && leaves(&argument.ty).into_iter().any(is_own)

@@ -113,7 +113,7 @@ impl Give<'_> {
     }
 }
 
-/// Whether the values in a container cannot be left to PyO3.
+/// Returns whether the values in a container cannot be left to PyO3.
 fn is_given_one_by_one(ty: &Type) -> bool {
     has_array(ty, &RESULTS) || leaves(ty).into_iter().any(is_opaque)
 }

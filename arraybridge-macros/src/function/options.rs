@@ -71,7 +71,7 @@ pub struct Options {
     pub runtime: Option<Path>,
 }
 
-/// When a function is detached from the interpreter.
+/// The condition for detaching a function from the interpreter.
 #[derive(Clone, Copy)]
 pub enum Detach {
     /// Unless others can write to its arrays.
@@ -166,7 +166,7 @@ impl Parse for TileLength {
     }
 }
 
-/// What follows in `unsafe(detach)`.
+/// Parses the option in `unsafe(detach)`.
 fn unsafe_option(input: ParseStream<'_>) -> Result<Ident> {
     let content;
     parenthesized!(content in input);

@@ -181,7 +181,7 @@ fn instance(receiver: &Receiver, mistakes: &mut Mistakes) -> Option<Argument> {
     })
 }
 
-/// Whether an attribute removes its item from some builds.
+/// Returns whether an attribute removes its item from some builds.
 fn is_condition(attribute: &Attribute) -> bool {
     ["cfg", "cfg_attr"].iter().any(|name| attribute.path().is_ident(name))
 }

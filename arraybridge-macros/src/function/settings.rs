@@ -10,7 +10,7 @@ use super::{Argument, Kind, Setting};
 use crate::problems::instead;
 use crate::table::schema::DTYPE;
 
-/// What `dtype_conversion` may be besides an element type.
+/// The value that `dtype_conversion` may have besides an element type.
 const PRESERVE: &str = "preserve";
 const NATIVE: &str = "native";
 const CONTEXT: &str = "context";
@@ -74,7 +74,7 @@ impl Settings<'_> {
         self.found.extend(device.map(|device| ("device", Setting::Name(device.value()))));
     }
 
-    /// How a call is made again when memory runs out.
+    /// Adds the settings for a call that is made again when memory runs out.
     fn out_of_memory(&mut self) {
         let Options { on_oom, split_axis, host, .. } = self.options;
         if let Some(rungs) = on_oom {
@@ -102,7 +102,8 @@ impl Settings<'_> {
         }
     }
 
-    /// How the results of the parts become one: one word for the result, or one for each of a tuple.
+    /// Adds the way in which the results of the parts become one: one word for the result, or one
+    /// for each of a tuple.
     fn join(&mut self) {
         let Options { join, split_axis, .. } = self.options;
         let Some(first) = join.first() else { return };

@@ -42,7 +42,8 @@ fn arguments_are_sorted_into_kinds() {
     assert_eq!(declared.returns, None);
 }
 
-/// What a `macro_rules!` macro was given for `$t:ty` and `$d:expr` is in invisible parentheses.
+/// The tokens that a `macro_rules!` macro was given for `$t:ty` and `$d:expr` are in invisible
+/// parentheses.
 #[test]
 fn a_fragment_of_a_macro_is_what_is_in_it() {
     let wrapped = |tokens, delimiter| {

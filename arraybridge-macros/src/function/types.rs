@@ -1,4 +1,4 @@
-//! What the type of a parameter or of a result says.
+//! The information in the type of a parameter or of a result.
 
 use proc_macro2::{Span, TokenStream};
 use quote::ToTokens;
@@ -14,7 +14,7 @@ pub const HOST_VIEWS: [&str; 2] = ["ArrayView", "ArrayViewMut"];
 /// The same in device memory.
 pub const DEVICE_VIEWS: [&str; 2] = ["DeviceView", "DeviceViewMut"];
 
-/// What follows in the name of an array type.
+/// The endings that the name of an array type can have.
 const RANKS: [&str; 9] = ["", "0", "1", "2", "3", "4", "5", "6", "D"];
 
 /// Takes types out of parentheses, and out of the invisible ones around what a `macro_rules!` macro was given.
@@ -38,7 +38,7 @@ pub fn leaves(ty: &Type) -> Vec<&Type> {
     contents(ty).map_or_else(|| vec![ty], |inner| inner.into_iter().flat_map(leaves).collect())
 }
 
-/// What a type contains, if it is an `Option`, a container or a tuple.
+/// The types that a type contains, if it is an `Option`, a container or a tuple.
 fn contents(ty: &Type) -> Option<Vec<&Type>> {
     match ty {
         Type::Tuple(tuple) => return Some(tuple.elems.iter().collect()),
@@ -55,23 +55,23 @@ fn contents(ty: &Type) -> Option<Vec<&Type>> {
     }
 }
 
-/// Whether a type is a container of arrays: one that is not an `Option` of a single one.
+/// Returns whether a type is a container of arrays: one that is not an `Option` of a single one.
 pub fn is_container(ty: &Type) -> bool {
     let inner = inner_of_option(ty).unwrap_or(ty);
     contents(inner).is_some_and(|inner| inner.into_iter().any(holds_arrays))
 }
 
-/// Whether a type is an array that Rust reads, or contains one.
+/// Returns whether a type is an array that Rust reads, or contains one.
 fn holds_arrays(ty: &Type) -> bool {
     leaves(ty).into_iter().any(|leaf| leaf_kind(leaf) == Kind::Array)
 }
 
-/// Whether a type is one of these arrays, or contains one.
+/// Returns whether a type is one of these arrays, or contains one.
 pub fn has_array(ty: &Type, names: &[&str]) -> bool {
     leaves(ty).into_iter().any(|leaf| is_array(leaf, names))
 }
 
-/// How an argument of a type is made.
+/// The way in which an argument of a type is made.
 pub fn kind(ty: &Type) -> Kind {
     match is_container(ty) {
         true => Kind::Array,
@@ -106,7 +106,8 @@ fn leaf_kind(ty: &Type) -> Kind {
     }
 }
 
-/// Whether a type, or the one in an `Option`, has one of these names, with or without a rank.
+/// Returns whether a type, or the one in an `Option`, has one of these names, with or without a
+/// rank.
 pub fn is_array(ty: &Type, names: &[&str]) -> bool {
     rank(ty, names).is_some()
 }
@@ -120,7 +121,7 @@ pub fn rank(ty: &Type, names: &[&str]) -> Option<&'static str> {
     })
 }
 
-/// Whether a type is a view that is written through, or contains one.
+/// Returns whether a type is a view that is written through, or contains one.
 pub fn is_written(ty: &Type) -> bool {
     has_array(ty, &["ArrayViewMut", "DeviceViewMut"])
 }
@@ -136,8 +137,8 @@ pub fn element(ty: &Type) -> Option<String> {
     Some(element_type(ty).and_then(last)?.ident.to_string())
 }
 
-/// Whether Python code may run while a function has this argument: it is the interpreter, a Python
-/// object, or a value of a type that may hold one.
+/// Returns whether Python code may run while a function has this argument: it is the interpreter, a
+/// Python object, or a value of a type that may hold one.
 pub fn takes_python(argument: &Argument, elements: Option<&Elements>) -> bool {
     match argument.kind {
         Kind::Python | Kind::Object(_) | Kind::Receiver(_) | Kind::Class(_) => true,
@@ -146,7 +147,7 @@ pub fn takes_python(argument: &Argument, elements: Option<&Elements>) -> bool {
     }
 }
 
-/// Whether a type is one of the author's, such as a struct.
+/// Returns whether a type is one of the author's, such as a struct.
 pub fn is_opaque(ty: &Type) -> bool {
     const OTHERS: [&str; 4] = ["Bound", "Borrowed", "Py", "Python"];
     let segment = last(ty).filter(|segment| generics(segment).is_empty());
@@ -155,7 +156,7 @@ pub fn is_opaque(ty: &Type) -> bool {
     })
 }
 
-/// Whether a type is known not to hold Python objects.
+/// Returns whether a type is known not to hold Python objects.
 fn is_plain(ty: &Type, elements: Option<&Elements>) -> bool {
     const PLAIN: [&str; 24] = [
         "bool", "u8", "u16", "u32", "u64", "u128", "usize", "i8", "i16", "i32", "i64", "i128",
@@ -180,12 +181,12 @@ fn is_plain(ty: &Type, elements: Option<&Elements>) -> bool {
     }
 }
 
-/// Whether a function with this argument has to be called on a CUDA device.
+/// Returns whether a function with this argument has to be called on a CUDA device.
 pub fn works_in_cuda(argument: &Argument) -> bool {
     argument.kind == Kind::Stream || has_array(&argument.ty, &DEVICE_VIEWS)
 }
 
-/// Whether a result is an array in CUDA memory, or has one in it.
+/// Returns whether a result is an array in CUDA memory, or has one in it.
 pub fn has_device_array(ty: &Type) -> bool {
     leaves(ty).into_iter().filter_map(last).any(|segment| {
         segment.ident == "DeviceArray" || generics(segment).into_iter().any(has_device_array)
@@ -216,8 +217,8 @@ pub fn inner_of_option(ty: &Type) -> Option<&Type> {
     generics(segment).first().copied()
 }
 
-/// Where errors of generated tokens are shown. Their names are still those of the expansion: what stands there may
-/// come from a `macro_rules!` macro, which sees other names.
+/// The place where errors of generated tokens are shown. Their names are still those of the
+/// expansion: what stands there may come from a `macro_rules!` macro, which sees other names.
 pub fn place(at: &impl Spanned) -> Span {
     Span::call_site().located_at(at.span())
 }

@@ -19,7 +19,8 @@ pub struct Name {
 
 type Parsed = Expr<Name>;
 
-/// Long enough for any op, and short enough that no op overflows the stack.
+/// The greatest length of an op: long enough for any op, and short enough that no op overflows the
+/// stack.
 const LONGEST: usize = 500;
 
 const SHAPE: &str = "write attributes, calls, indexing, literals and at most one comparison";

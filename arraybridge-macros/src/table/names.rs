@@ -149,7 +149,7 @@ pub fn qualified(section: &Section<'_>, class: Text) -> String {
     value
 }
 
-/// Whether a text is a Python name.
+/// Returns whether a text is a Python name.
 pub fn is_name(text: &str) -> bool {
     text.starts_with(|c: char| c == '_' || c.is_alphabetic())
         && text.chars().all(|c| c == '_' || c.is_alphanumeric())

@@ -14,7 +14,7 @@ use crate::sources::EMBEDDED_LABEL;
 pub struct Text {
     pub value: String,
     pub at: usize,
-    /// Where its first character stands, unless escapes make places inside it inexact.
+    /// The place of its first character, unless escapes make places inside it inexact.
     inside: Option<usize>,
 }
 
@@ -25,13 +25,13 @@ impl Text {
         Text { value: value.to_owned(), at: span.start, inside }
     }
 
-    /// Where a byte of the value stands in the file.
+    /// The place of a byte of the value in the file.
     pub fn place(&self, byte: usize) -> usize {
         self.inside.map_or(self.at, |inside| inside + byte)
     }
 }
 
-/// What may be written as a name or as a number, which has a place.
+/// A value that may be written as a name or as a number, with its place.
 pub enum NumberOrName {
     Number(i64, usize),
     Name(Text),
@@ -39,16 +39,16 @@ pub enum NumberOrName {
 
 /// A table, which remembers what it lacks.
 pub struct Section<'a> {
-    /// What messages call it: `[cupy.device]`.
+    /// Its name in messages: `[cupy.device]`.
     pub name: String,
     /// The key that it is the value of, or its list.
     pub key: &'static str,
-    /// Where it begins.
+    /// The place where it begins.
     pub at: usize,
     source: &'a Source,
     problems: &'a Problems,
     table: &'a DeTable<'a>,
-    /// What is missing, with the messages for it.
+    /// The keys that are missing, with the messages for them.
     missing: RefCell<Vec<(Vec<&'static str>, String)>>,
 }
 
@@ -101,17 +101,17 @@ impl<'a> Section<'a> {
         self.problems.add(self.source, at, message);
     }
 
-    /// Whether the table is one that this crate carries.
+    /// Returns whether the table is one that this crate carries.
     pub fn is_embedded(&self) -> bool {
         self.source.label == EMBEDDED_LABEL
     }
 
-    /// Whether a key is there, valid or not.
+    /// Returns whether a key is there, valid or not.
     pub fn has(&self, key: &str) -> bool {
         self.table.contains_key(key)
     }
 
-    /// Where a key stands; where the table begins if it is not there.
+    /// The place of a key, or that of the table if the key is not there.
     pub fn key_at(&self, key: &str) -> usize {
         self.table.get_key_value(key).map_or(self.at, |(key, _)| key.span().start)
     }

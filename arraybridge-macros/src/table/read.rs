@@ -18,7 +18,7 @@ pub struct Reader<'a> {
     pub name: &'a str,
     /// The whole table.
     pub root: &'a Section<'a>,
-    /// Where arrays live, unless that is a mistake.
+    /// The place where arrays live, unless that is a mistake.
     pub place: Option<Place>,
     /// The dtypes of the framework, unless they are a mistake.
     dtypes: Option<Vec<&'static Word>>,

@@ -9,7 +9,7 @@ use super::rules::{self, Rule};
 pub struct Table {
     /// The struct of the runtime.
     pub name: &'static str,
-    /// Where it is written; `X` stands for a framework.
+    /// The place where it is written; `X` stands for a framework.
     pub title: &'static str,
     pub doc: &'static [&'static str],
     pub keys: &'static [Key],

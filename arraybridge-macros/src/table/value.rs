@@ -46,7 +46,7 @@ pub struct Framework {
     pub entries: Entries,
 }
 
-/// Where a framework's arrays live.
+/// The place where a framework's arrays live.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
     Host,
@@ -122,7 +122,7 @@ impl Entries {
         }
     }
 
-    /// Where the arrays of a framework live.
+    /// The place where the arrays of a framework live.
     pub fn place(&self) -> Option<Place> {
         Some(match self.word("memory")? {
             "host" => Place::Host,

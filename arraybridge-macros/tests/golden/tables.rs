@@ -17,7 +17,7 @@ pub enum MemoryType {
     Chip,
 }
 impl MemoryType {
-    /// How many frameworks there are.
+    /// The number of frameworks.
     pub const COUNT: usize = 2;
     /// Every framework, in the order of the tables.
     pub const ALL: [MemoryType; MemoryType::COUNT] = [

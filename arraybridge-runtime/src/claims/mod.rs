@@ -78,7 +78,7 @@ impl StaticText {
     }
 }
 
-/// Who uses memory: a function, by one of its parameters, or a view of a tensor.
+/// A user of memory: a function, by one of its parameters, or a view of a tensor.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct User {
@@ -90,7 +90,7 @@ impl User {
     /// A view of a tensor.
     pub const TENSOR: User = User::parameter("", "");
 
-    /// Whether it is a view of a tensor.
+    /// Returns whether it is a view of a tensor.
     fn is_tensor(self) -> bool {
         self.function.len == 0
     }
@@ -142,19 +142,19 @@ impl<'a> Wanted<'a> {
     }
 }
 
-/// Why a claim is refused: other claimed memory.
+/// The reason for refusing a claim: other claimed memory.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct Conflict {
     /// The index of the wanted memory that conflicts.
     pub wanted: usize,
-    /// Who uses the other memory.
+    /// The user of the other memory.
     user: User,
-    /// Whether that user writes to it.
+    /// True if that user writes to it.
     writes: bool,
-    /// Whether both have a byte in common; otherwise it took too long to find out.
+    /// True if both have a byte in common; otherwise it took too long to find out.
     certain: bool,
-    /// Whether the other memory belongs to the same claim.
+    /// True if the other memory belongs to the same claim.
     pub own: bool,
 }
 

@@ -14,7 +14,7 @@ use crate::process::Lock;
 pub struct Registry(Mutex<State>);
 
 struct State {
-    /// In the order of their claims.
+    /// The claimed memory, in the order of the claims.
     entries: Vec<Entry>,
     /// The ticket of the last claim.
     last: u64,
@@ -142,7 +142,8 @@ impl State {
 }
 
 impl Entry {
-    /// Whether the memory has a byte in common with this; `None` if that takes too long to decide.
+    /// Returns whether the memory has a byte in common with this; `None` if that takes too long to
+    /// decide.
     #[cold]
     fn overlaps(&self, memory: Strided<'_>) -> Option<bool> {
         let (low, end) = self.range;

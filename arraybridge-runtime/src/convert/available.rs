@@ -44,8 +44,8 @@ fn with_lacking(loaded: Loaded<'_>, by_table: DTypeSet, dtype: DType) -> DTypeSe
     }
 }
 
-/// What the installed version lacks of the dtypes that the table lists: torch and JAX exchanged no float8 at
-/// first. Each is tried once.
+/// Finds the dtypes of the table that the installed version lacks: torch and JAX exchanged no
+/// float8 at first. Each is tried once.
 pub(super) fn lacking(loaded: Loaded<'_>) -> Lacking {
     let py = loaded.py();
     loaded.lacking(|dtype| attempt(py, exchange(loaded, dtype).map_err(PyErr::from)).is_some())
@@ -103,7 +103,8 @@ fn is_integer(dtype: DType) -> bool {
     matches!(dtype.kind(), Kind::Unsigned | Kind::Signed)
 }
 
-/// Whether a dtype holds every value of another one, and stays what it is: no integer becomes a float.
+/// Returns whether a dtype holds every value of another one, and stays what it is: no integer
+/// becomes a float.
 fn replaces(to: DType, from: DType) -> bool {
     let is_alike = match (from.kind(), to.kind()) {
         (Kind::Bool, _) => is_integer(to),

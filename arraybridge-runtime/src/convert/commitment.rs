@@ -1,4 +1,4 @@
-//! Whether an array that was made of host memory is bound to its device.
+//! The commitment to a device of an array that was made of host memory.
 //!
 //! JAX refuses to compute with arrays that are committed to different devices, and commits what it imports. So
 //! an array that nobody placed is uncommitted again, as one of `jax.numpy.asarray` is, and one that was made of
@@ -10,7 +10,7 @@ use crate::framework::device::Placement;
 use crate::framework::loaded::Loaded;
 use crate::interpreter::error::{Result, attempt};
 
-/// Who says on which of a framework's devices an array goes.
+/// The authority that says on which of a framework's devices an array goes.
 pub enum Commitment<'py> {
     /// The caller, or the device of the source: the array stays as its framework made it.
     Placed,
@@ -21,7 +21,8 @@ pub enum Commitment<'py> {
 }
 
 impl<'py> Commitment<'py> {
-    /// That of an array which is made of `other` of the same framework, or else of host memory.
+    /// The commitment of an array that is made of `other` of the same framework, or else of host
+    /// memory.
     #[inline]
     pub fn of(
         target: Loaded<'py>,
@@ -40,7 +41,7 @@ impl<'py> Commitment<'py> {
     ///
     /// # Errors
     ///
-    /// What the framework raises when it cannot put the array beside the other one.
+    /// Any exception that the framework raises when it cannot put the array beside the other one.
     #[inline]
     pub(super) fn settle(
         &self,

@@ -57,7 +57,7 @@ impl Converter {
     ///
     /// # Errors
     ///
-    /// As [`convert_to`].
+    /// The errors of [`convert_to`].
     fn convert<'py>(
         &self,
         data: &Bound<'py, PyAny>,
@@ -77,11 +77,11 @@ impl Converter {
     }
 }
 
-/// As [`convert_to`], and says which route was taken.
+/// Does what [`convert_to`] does, and says which route was taken.
 ///
 /// # Errors
 ///
-/// As [`convert_to`].
+/// The errors of [`convert_to`].
 pub fn convert_routed<'py>(
     data: &Bound<'py, PyAny>,
     target: &'static Framework,
@@ -93,11 +93,11 @@ pub fn convert_routed<'py>(
     carry_out(ends, || prepare(ends, &asked, &mut slot))
 }
 
-/// What [`convert_to`] would do, without doing it.
+/// Describes what [`convert_to`] would do, without doing it.
 ///
 /// # Errors
 ///
-/// As [`convert_to`].
+/// The errors of [`convert_to`].
 pub fn explain(
     data: &Bound<'_, PyAny>,
     target: &'static Framework,
@@ -137,7 +137,7 @@ fn explain_as_it_is(
 ///
 /// # Errors
 ///
-/// As [`convert_to`].
+/// The errors of [`convert_to`].
 pub fn deliver<'py>(
     py: Python<'py>,
     opened: Opened,

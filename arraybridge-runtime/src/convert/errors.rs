@@ -1,4 +1,4 @@
-//! Why a conversion cannot be done, in words that name the way out.
+//! The reasons why a conversion cannot be done, in words that name the way out.
 
 use pyo3::prelude::*;
 

@@ -37,16 +37,17 @@ pub(super) struct Prepared<'a, 'py> {
     pub pair: Pair<'py>,
     pub plan: Plan,
     pub input: Input<'a, 'py>,
-    /// Where it is described.
+    /// The slot that describes it.
     pub slot: &'a mut Slot,
-    /// Whether an accelerator was preferred and there is none.
+    /// True if an accelerator was preferred and there is none.
     pub missed: bool,
-    /// Whether the array is cast because the target lacks its dtype, so that every value has to fit.
+    /// True if the array is cast because the target lacks its dtype, so that every value has to
+    /// fit.
     pub is_narrowed: bool,
     pub commitment: Commitment<'py>,
 }
 
-/// What a step leaves for the next one.
+/// The array or the memory that a step leaves for the next one.
 enum State<'py> {
     /// An array or an object on an accelerator, or one of the target's framework.
     Array(Bound<'py, PyAny>, Whose),
@@ -58,7 +59,7 @@ fn taken(slot: &mut Slot) -> Opened {
     slot.take().expect("a step takes the memory that the one before has left")
 }
 
-/// Whose array it is.
+/// The owner of an array.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Whose {
     Source,
@@ -67,7 +68,7 @@ enum Whose {
 }
 
 impl<'py> Prepared<'_, 'py> {
-    /// What a record says of the conversion beside what its plan says.
+    /// The part of the conversion's record that its plan does not give.
     pub fn description(&self) -> Description {
         let device = match (&self.input, self.plan.steps) {
             // Nobody asked yet. An array that is traced is nowhere.
@@ -268,7 +269,7 @@ impl<'py> Run<'py> {
         Reader { loaded, target: self.pair.target.framework }
     }
 
-    /// What the target is tried out with before it takes memory of a dtype.
+    /// The trial of the target before it takes memory of a dtype.
     fn trial(&self, dtype: DType) -> Trial<'py> {
         let Plan { importer, device, .. } = self.plan;
         Trial { target: self.pair.target, importer, device, dtype }
@@ -513,7 +514,7 @@ impl<'py> Run<'py> {
         self.arrived(array, target, device)
     }
 
-    /// Whether the target's current stream is the thread's own default stream.
+    /// Returns whether the target's current stream is the thread's own default stream.
     #[cold]
     fn is_on_thread_stream(&self, device: Device) -> bool {
         let Device::Accelerator(index) = device else { return false };
@@ -521,7 +522,7 @@ impl<'py> Run<'py> {
         matches!(current, Ok(Some(stream)) if stream.handle == PER_THREAD_STREAM)
     }
 
-    /// What the target's import is handed of an array on an accelerator.
+    /// The object or the capsule by which the target imports an array on an accelerator.
     fn handed(
         &self,
         source: Option<Loaded<'py>>,
@@ -563,7 +564,7 @@ impl<'py> Run<'py> {
 ///
 /// # Errors
 ///
-/// As [`convert_to`](super::convert_to).
+/// The errors of [`convert_to`](super::convert_to).
 pub fn make_array<'py>(
     target: Loaded<'py>,
     opened: Opened,

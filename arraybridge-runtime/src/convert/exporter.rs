@@ -14,9 +14,9 @@ use crate::framework::spec::{Export, Framework};
 /// The `stream` of DLPack for an export that is ordered otherwise.
 const UNORDERED: i32 = -1;
 
-/// What an import is handed of an array whose own `__dlpack__` takes no stream: TensorFlow raises for
-/// any, and imports always pass one. The table's export waits for the data itself, so every stream may
-/// read what it gives.
+/// The object that an import gets for an array whose own `__dlpack__` takes no stream: TensorFlow
+/// raises for any, and imports always pass one. The table's export waits for the data itself, so
+/// every stream may read what it gives.
 #[pyclass(frozen, module = "arraybridge", name = "_DeviceArray")]
 pub struct Exporter {
     framework: &'static Framework,
@@ -32,7 +32,7 @@ impl Exporter {
     ///
     /// # Errors
     ///
-    /// What the framework raises when the array has no device.
+    /// Any exception that the framework raises when the array has no device.
     pub fn new(
         loaded: Loaded<'_>,
         export: &'static Export,
@@ -51,7 +51,7 @@ impl Exporter {
     ///
     /// # Errors
     ///
-    /// As [`Exporter::new`], and if the framework does not export.
+    /// The errors of [`Exporter::new`], and an error if the framework does not export.
     pub fn ordered(
         loaded: Loaded<'_>,
         data: &Bound<'_, PyAny>,

@@ -23,7 +23,7 @@ use crate::framework::shortcuts::{self, ShortCut};
 use crate::interpreter::error::{Error, Failure, Result, first_line};
 use crate::memory::source::Owner;
 
-/// Where the memory of an exporter is, and the memory itself if it is on the host.
+/// The place of an exporter's memory, and the memory itself if it is on the host.
 pub(super) fn place_and_memory(data: &Bound<'_, PyAny>) -> Result<(DLDevice, Option<Opened>)> {
     let place = place_of(data)?;
     Ok(match device::of_memory(place) {
@@ -51,7 +51,7 @@ pub(super) fn place_of(data: &Bound<'_, PyAny>) -> Result<DLDevice> {
 ///
 /// # Errors
 ///
-/// As [`convert_to`](super::convert_to).
+/// The errors of [`convert_to`](super::convert_to).
 pub fn open_any(data: &Bound<'_, PyAny>, stream: usize) -> Result<Opened> {
     if detect::class_of(data).is_some() {
         return source::open_in_place(data, stream);
@@ -85,22 +85,22 @@ fn seen(data: &Bound<'_, PyAny>) -> Result<Option<Opened>> {
     }
 }
 
-/// As [`open_any`], for a holder that may outlive the call.
+/// Does what [`open_any`] does, for a holder that may outlive the call.
 ///
 /// # Errors
 ///
-/// As [`open_any`].
+/// The errors of [`open_any`].
 pub fn open_to_hold(data: &Bound<'_, PyAny>, stream: usize) -> Result<Opened> {
     let opened = open_any(data, stream)?;
     pin(data, &opened)?;
     Ok(opened)
 }
 
-/// As [`open_any`], but memory of every device is downloaded.
+/// Does what [`open_any`] does, but downloads memory of every device.
 ///
 /// # Errors
 ///
-/// As [`convert_to`](super::convert_to).
+/// The errors of [`convert_to`](super::convert_to).
 pub fn open_on_host(data: &Bound<'_, PyAny>) -> Result<Opened> {
     if detect::class_of(data).is_some() {
         return source::open_host(data);
@@ -187,7 +187,7 @@ fn opened(data: &Bound<'_, PyAny>, place: DLDevice, keywords: Bound<'_, PyDict>)
     Ok(Opened { source, private })
 }
 
-/// Whether an export says that it is a copy, which belongs to its consumer alone.
+/// Returns whether an export says that it is a copy, which belongs to its consumer alone.
 fn is_copied(owner: &Owner) -> bool {
     matches!(owner, Owner::Versioned(tensor) if tensor.flags().contains(DlpackFlags::IS_COPIED))
 }

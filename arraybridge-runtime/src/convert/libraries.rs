@@ -1,4 +1,4 @@
-//! What is known of the objects of other libraries: computations, masks, units, data frames and files.
+//! Facts about the objects of other libraries: computations, masks, units, data frames and files.
 
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -55,7 +55,7 @@ pub(super) fn expect_no_mask(data: &Bound<'_, PyAny>, target: &'static Framework
     }
 }
 
-/// Whether an object has a mask in which something is True.
+/// Returns whether an object has a mask in which something is True.
 fn is_masked(data: &Bound<'_, PyAny>) -> PyResult<bool> {
     let py = data.py();
     let Ok(Some(mask)) = data.getattr_opt(intern!(py, "mask")) else { return Ok(false) };
@@ -67,8 +67,8 @@ fn is_masked(data: &Bound<'_, PyAny>) -> PyResult<bool> {
     any.is_truthy()
 }
 
-/// Why an array of a subclass of NumPy's means more than its elements say; `None` if it does not. Wherever other
-/// arrays are made of such an array, that is an error: they would not have it.
+/// The reason why an array of a subclass of NumPy's means more than its elements say; `None` if it
+/// does not. Making other arrays of such an array is an error: they would not have that meaning.
 #[cold]
 pub(crate) fn meaning(array: &Bound<'_, PyAny>) -> PyResult<Option<String>> {
     let py = array.py();
@@ -135,7 +135,7 @@ fn columns<'py>(data: &Bound<'py, PyAny>) -> Result<Vec<Bound<'py, PyAny>>> {
     columns.into_iter().map(|column| without_missing(column).map_err(Error::from)).collect()
 }
 
-/// Whether a column without missing values is the same as floats of the array's dtype.
+/// Returns whether a column without missing values is the same as floats of the array's dtype.
 fn is_exact<'py>(column: &Bound<'py, PyAny>, array: &Bound<'py, PyAny>) -> PyResult<bool> {
     let py = column.py();
     let numpy = py.import(intern!(py, "numpy"))?;

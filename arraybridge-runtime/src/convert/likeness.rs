@@ -17,7 +17,7 @@ use crate::interpreter::classes::{self, ClassCache};
 use crate::interpreter::error::{Error, Result, attempt, first_line};
 use crate::memory::numpy_array;
 
-/// What an object of no framework has to do with arrays.
+/// The relation of an object of no framework to arrays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Likeness {
     /// Nothing.
@@ -36,7 +36,7 @@ pub(super) enum Likeness {
     Instance,
 }
 
-/// Whether an object of no framework is like an array.
+/// Returns whether an object of no framework is like an array.
 #[inline]
 pub fn is_like_array(data: &Bound<'_, PyAny>) -> bool {
     !classes::is_plain(data) && likeness(data) != Likeness::None
@@ -95,7 +95,7 @@ pub(super) fn likeness(data: &Bound<'_, PyAny>) -> Likeness {
     }
 }
 
-/// What the objects of a class have to do with arrays; `data` is one of them.
+/// The relation of the objects of a class to arrays; `data` is one of them.
 fn examine(class: &Bound<'_, PyType>, data: &Bound<'_, PyAny>) -> Likeness {
     let names = classes::names_of(class);
     let is_one_of = |list: &[&str]| names.iter().any(|name| list.contains(&name.as_str()));
@@ -129,7 +129,8 @@ fn examine(class: &Bound<'_, PyType>, data: &Bound<'_, PyAny>) -> Likeness {
     }
 }
 
-/// Whether the objects of a class have attributes beside those of the class, which no code of the class looks up.
+/// Returns whether the objects of a class have attributes beside those of the class, which no code
+/// of the class looks up.
 fn has_attributes_of_their_own(class: &Bound<'_, PyType>) -> PyResult<bool> {
     let py = class.py();
     let lookup = intern!(py, "__getattribute__");
@@ -138,23 +139,24 @@ fn has_attributes_of_their_own(class: &Bound<'_, PyType>) -> PyResult<bool> {
     Ok(has_dict && is_plain && !class.hasattr(intern!(py, "__getattr__"))?)
 }
 
-/// Whether an object itself has one of the attributes in which NumPy looks for memory.
+/// Returns whether an object itself has one of the attributes in which NumPy looks for memory.
 fn has_protocol_of_its_own(data: &Bound<'_, PyAny>) -> bool {
     let py = data.py();
     let has = |name| attempt(py, data.getattr_opt(name)).flatten().is_some();
     has(intern!(py, "__array_interface__")) || has(intern!(py, "__array_struct__"))
 }
 
-/// Whether an object is like an array only in that it is a buffer. Its elements need not be numbers.
+/// Returns whether an object is like an array only in that it is a buffer. Its elements need not be
+/// numbers.
 pub fn is_buffer(data: &Bound<'_, PyAny>) -> bool {
     likeness(data) == Likeness::Buffer
 }
 
-/// What NumPy makes of an object.
+/// The array that NumPy makes of an object.
 pub(super) struct Seen<'py> {
     /// A NumPy array.
     pub array: Bound<'py, PyAny>,
-    /// Whether its memory was made for it, and is not the object's.
+    /// True if its memory was made for it, and is not the object's.
     pub made: bool,
 }
 
@@ -172,11 +174,11 @@ impl Seen<'_> {
     }
 }
 
-/// What NumPy makes of an object that is like an array.
+/// Lets NumPy make an array of an object that is like one.
 ///
 /// # Errors
 ///
-/// As [`seen_as_array`].
+/// The errors of [`seen_as_array`].
 pub(super) fn see<'py>(data: &Bound<'py, PyAny>, target: &'static Framework) -> Result<Seen<'py>> {
     libraries::expect_computed(data, target)?;
     libraries::expect_no_mask(data, target)?;
@@ -192,11 +194,11 @@ pub(super) fn see<'py>(data: &Bound<'py, PyAny>, target: &'static Framework) -> 
     Ok(Seen { array, made })
 }
 
-/// What `numpy.asarray` makes of an object, if that is an array of numbers.
+/// The result of `numpy.asarray` for an object, if that is an array of numbers.
 ///
 /// # Errors
 ///
-/// As [`seen_as_array`].
+/// The errors of [`seen_as_array`].
 #[cold]
 pub fn as_numpy<'py>(
     data: &Bound<'py, PyAny>,
@@ -222,7 +224,7 @@ pub fn as_numpy<'py>(
     Err(errors::not_seen(data, target, &why, None))
 }
 
-/// Whether an object is a NumPy array of a dtype that other frameworks may have.
+/// Returns whether an object is a NumPy array of a dtype that other frameworks may have.
 pub(super) fn has_known_dtype(array: &Bound<'_, PyAny>) -> bool {
     numpy_array::array(array).is_some_and(|array| numpy_array::dtype_of(array).is_some())
 }

@@ -40,13 +40,13 @@ impl Narrowing<'_> {
     }
 }
 
-/// As [`convert_routed`]. If the target lacks the array's dtype and `narrowing` allows it, the array is
-/// narrowed.
+/// Does what [`convert_routed`] does. If the target lacks the array's dtype and `narrowing` allows
+/// it, the array is narrowed.
 ///
 /// # Errors
 ///
-/// As [`convert_routed`], and where a value does not fit. The warning, if a filter makes it an
-/// exception.
+/// The errors of [`convert_routed`], and an error if a value does not fit. The warning, if a filter
+/// makes it an exception.
 pub fn convert_narrowed<'a, 'py>(
     data: &Bound<'py, PyAny>,
     target: &'static Framework,
@@ -87,7 +87,8 @@ pub(super) fn narrow<'py>(
 ///
 /// # Errors
 ///
-/// As [`loaded::load`], and what the framework raises when it is asked for its dtypes.
+/// The errors of [`loaded::load`], and any exception that the framework raises when it is asked for
+/// its dtypes.
 pub fn narrowed(py: Python<'_>, from: DType, target: &'static Framework) -> Result<Option<DType>> {
     let loaded = loaded::load(py, target)?;
     let set = dtypes(loaded, from)?;
@@ -99,7 +100,8 @@ pub fn narrowed(py: Python<'_>, from: DType, target: &'static Framework) -> Resu
 ///
 /// # Errors
 ///
-/// As `convert_to` and `convert_narrowed`, and when the label does not match the object.
+/// The errors of `convert_to` and `convert_narrowed`, and an error if the label does not match the
+/// object.
 pub fn convert_labelled<'py>(
     data: &Bound<'py, PyAny>,
     source: &'static Framework,

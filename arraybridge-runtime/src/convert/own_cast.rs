@@ -81,7 +81,7 @@ impl<'py> OwnCast<'py> {
     }
 }
 
-/// Whether the operations can be exact at all on hardware that rounds as IEEE 754 demands.
+/// Returns whether the operations can be exact at all on hardware that rounds as IEEE 754 demands.
 pub(super) fn can_be_exact(from: DType, to: DType, scaling: Scaling, has_f64: bool) -> bool {
     let to_integer = matches!(to.kind(), Kind::Signed | Kind::Unsigned);
     if from.kind() != Kind::Float || !to_integer {
@@ -164,7 +164,7 @@ impl<'py> Ops<'_, 'py> {
         }
     }
 
-    /// As [`Ops::clamp_float`], for an array whose dtype is `float`.
+    /// Does what [`Ops::clamp_float`] does, for an array whose dtype is `float`.
     fn saturate(&self, array: &Array<'py>, float: DType) -> PyResult<Array<'py>> {
         let py = self.py();
         let to = self.cast.to;

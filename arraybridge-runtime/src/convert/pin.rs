@@ -14,7 +14,7 @@ use crate::memory::source::Owner;
 ///
 /// # Errors
 ///
-/// Why that cannot be.
+/// The reason why that cannot be done.
 pub fn pin(data: &Bound<'_, PyAny>, opened: &Opened) -> Result<()> {
     if let Some(class) = detect::class_of(data)
         && !opened.private
@@ -30,7 +30,7 @@ pub fn pin(data: &Bound<'_, PyAny>, opened: &Opened) -> Result<()> {
 ///
 /// # Errors
 ///
-/// Why that cannot be.
+/// The reason why that cannot be done.
 #[inline(never)]
 pub(super) fn pin_owner(py: Python<'_>, source: &'static Framework, owner: &Owner) -> Result<()> {
     let Some(loaded) = loaded::if_loaded(py, source) else { return Ok(()) };

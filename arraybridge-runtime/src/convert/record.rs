@@ -1,4 +1,4 @@
-//! What a conversion did or is going to do, as Python sees it.
+//! The record of what a conversion did or is going to do, as Python sees it.
 
 use std::borrow::Cow;
 use std::cell::RefCell;
@@ -34,10 +34,10 @@ pub struct Record {
     /// `"call"`, or `"rung"` for one retry.
     #[pyo3(get)]
     pub route: Text,
-    /// How it is done, in a word or two.
+    /// The way in which it is done, in a word or two.
     #[pyo3(get)]
     pub how: Text,
-    /// Why memory is copied; `None` if it is not.
+    /// The reason for copying the memory; `None` if it is not copied.
     #[pyo3(get)]
     pub why: Option<Text>,
     /// The steps, one after the other: how the source's memory is reached, what is done with it, and
@@ -59,7 +59,8 @@ pub struct Record {
     /// Nanoseconds that it took; `None` in an explanation.
     #[pyo3(get)]
     pub ns: Option<u64>,
-    /// When it started, in nanoseconds since 1970; `None` in an explanation, as all below.
+    /// The time when it started, in nanoseconds since 1970; `None` in an explanation, as are `pid`,
+    /// `thread`, `file` and `line`.
     #[pyo3(get)]
     pub start: Option<u64>,
     /// The process.
@@ -76,7 +77,7 @@ pub struct Record {
     pub line: Option<u32>,
 }
 
-/// What a record says of a conversion beside what its plan says.
+/// The part of a conversion's record that its plan does not give.
 #[derive(Debug, Default)]
 pub(super) struct Description {
     pub source: &'static str,
@@ -85,7 +86,7 @@ pub(super) struct Description {
     pub shape: Dims<usize>,
     pub device: Text,
     pub access: Access,
-    /// What could not be done as the caller asked.
+    /// A note on what could not be done as the caller asked.
     pub note: Option<&'static str>,
 }
 
@@ -151,7 +152,7 @@ impl Hash for Record {
 }
 
 impl Record {
-    /// What is compared. An explanation differs from the record of what was done.
+    /// The values that are compared. An explanation differs from the record of what was done.
     fn compared(&self) -> impl Eq + Hash + '_ {
         let Record { source, target, route, how, why, via, dtype, shape, nbytes, device, .. } =
             self;
@@ -159,7 +160,7 @@ impl Record {
         (texts, why, via, shape.as_slice(), nbytes, self.ns.is_some())
     }
 
-    /// What was done between two frameworks, and how.
+    /// A record of what was done between two frameworks, and how.
     pub fn between(
         source: &'static str,
         target: &'static str,
@@ -269,7 +270,7 @@ impl Record {
         Ok((py.get_type::<Record>(), what.into_pyobject(py)?.add(origin)?.cast_into()?))
     }
 
-    /// What can be done to avoid the copy; `None` if nothing is copied or nothing can be done.
+    /// The way to avoid the copy; `None` if nothing is copied or nothing can be done.
     #[getter]
     pub fn remedy(&self) -> Option<&'static str> {
         let why = self.why.as_deref()?;
@@ -371,7 +372,8 @@ impl RawRecord {
 
     /// # Safety
     ///
-    /// What it refers to is alive. The names of the frameworks and of the route are literals of a module.
+    /// The texts and the shape that it refers to are alive. The names of the frameworks and of the
+    /// route are literals of a module.
     pub unsafe fn get(&self) -> Record {
         // SAFETY: what the texts and the shape refer to is alive by this function's contract.
         unsafe {

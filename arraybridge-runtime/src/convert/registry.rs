@@ -8,9 +8,9 @@ use crate::framework::spec::Framework;
 /// Converts arrays of one framework to another. The macro registers one for every ordered pair.
 #[derive(Debug)]
 pub struct Converter {
-    /// Where the arrays come from.
+    /// The framework that the arrays come from.
     pub source: &'static Framework,
-    /// Where they go.
+    /// The framework that they go to.
     pub target: &'static Framework,
 }
 

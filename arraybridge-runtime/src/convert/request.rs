@@ -1,4 +1,4 @@
-//! What a caller asks of a conversion.
+//! The caller's request for a conversion.
 
 use pyo3::prelude::*;
 
@@ -11,47 +11,48 @@ use crate::framework::spec::{DType, Framework, Kind};
 use crate::host::cast::CastError;
 use crate::interpreter::error::{Failure, Result};
 
-/// What a caller asks of a conversion beside the target.
+/// The caller's request for a conversion, apart from the target.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Request {
-    /// Where the result should be.
+    /// The place where the result should be.
     pub placement: Placement,
     /// `Some(false)`: share or fail. `Some(true)`: fresh memory. `None`: share where possible.
     pub copy: Option<bool>,
     /// The element type to cast to.
     pub dtype: Option<DType>,
-    /// Whether memory of an immutable array is copied unless `copy` forbids it, for a caller that
+    /// True if memory of an immutable array is copied unless `copy` forbids it, for a caller that
     /// hands the result to somebody who may write to it.
     pub for_writing: bool,
-    /// Whether `dtype` is the nearest one that the target has, so that every value has to fit.
+    /// True if `dtype` is the nearest one that the target has, so that every value has to fit.
     pub is_narrowed: bool,
 }
 
 impl Request {
-    /// Whether nothing is asked for, so that an array of the target's framework stays as it is.
+    /// Returns whether nothing is asked for, so that an array of the target's framework stays as it
+    /// is.
     #[inline]
     pub(crate) fn is_plain(&self) -> bool {
         self.placement == Placement::Auto && self.copy != Some(true) && self.dtype.is_none()
     }
 
-    /// Whether nothing is asked for, by the caller or by the context.
+    /// Returns whether nothing is asked for, by the caller or by the context.
     #[inline]
     pub(super) fn is_empty(&self, py: Python<'_>) -> bool {
         self.is_plain() && !self.for_writing && trace::copy_default(py, self.copy).is_none()
     }
 
-    /// What it asks of an array of a dtype, in a context that may forbid copies.
+    /// The wish for an array of a dtype, in a context that may forbid copies.
     ///
     /// # Errors
     ///
-    /// As [`cast_of`].
+    /// The errors of [`cast_of`].
     #[inline]
     pub(super) fn wish(&self, target: Loaded<'_>, from: DType) -> Result<Wish> {
         let cast = cast_of(target.framework, from, self)?;
         Ok(Wish { cast, ..self.wish_to_copy(target.py()) })
     }
 
-    /// What it asks of an array, the dtype aside.
+    /// The wish for an array, apart from the dtype.
     #[inline]
     pub(super) fn wish_to_copy(&self, py: Python<'_>) -> Wish {
         let (copy, requested) = match trace::copy_default(py, self.copy) {

@@ -46,12 +46,13 @@ pub(super) fn remember(endpoints: Endpoints, slot: &Slot, plan: &Plan) {
     }
 }
 
-/// Whether a framework has a dtype at all times, whatever else is installed or switched on.
+/// Returns whether a framework has a dtype at all times, whatever else is installed or switched on.
 fn is_constant(framework: &Framework, dtype: DType) -> bool {
     dtype.is_numpy() && framework.missing.iter().all(|missing| !missing.dtypes.contains(dtype))
 }
 
-/// Whether the memory is as its framework usually has it: nothing of it but the dtype matters to the target.
+/// Returns whether the memory is as its framework usually has it: nothing of it but the dtype
+/// matters to the target.
 #[inline]
 fn is_plain(Endpoints { source, target }: Endpoints, slot: &Slot) -> bool {
     let (view, Some(import)) = (slot.memory.view(), &target.import) else { return false };

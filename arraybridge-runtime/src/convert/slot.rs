@@ -1,4 +1,4 @@
-//! What is being converted: host memory, or an array.
+//! The input of a conversion: host memory, or an array.
 
 use std::borrow::Cow;
 
@@ -19,7 +19,7 @@ use crate::memory::view::{Dims, View};
 pub struct Opened {
     /// The memory.
     pub source: Source,
-    /// Whether it was made by this conversion, so that nobody else has it.
+    /// True if it was made by this conversion, so that nobody else has it.
     pub private: bool,
 }
 
@@ -42,21 +42,21 @@ pub fn fresh(py: Python<'_>, opened: Opened, to: Option<DType>) -> Result<Opened
     Ok(Opened { source, private: true })
 }
 
-/// What is being converted. Host memory is described here and stays here: to move a description
-/// that was just written costs more than to write it.
+/// The input of a conversion. Host memory is described here and stays here: moving a description
+/// that was just written costs more than writing it.
 #[derive(Default)]
 pub(super) struct Slot {
     /// The memory, until somebody takes it over.
     pub memory: sources::Slot,
-    /// As [`Opened::private`].
+    /// The same as [`Opened::private`].
     pub private: bool,
-    /// Why the memory was made, if that was to read the array at all.
+    /// The reason for making the memory, if it was made to read the array at all.
     pub made: Option<Why>,
-    /// How it was reached.
+    /// The way in which it was reached.
     pub access: Access,
     /// The dtype and the shape of an array on an accelerator, where it was asked for them.
     pub described: Option<(DType, Dims<usize>)>,
-    /// Whether a single call has described the memory, where that was tried.
+    /// True if a single call has described the memory; `None` if that was not tried.
     pub(super) quick: Option<bool>,
 }
 
@@ -110,7 +110,7 @@ fn facts(view: &View, access: Access, private: bool, made: Option<Why>) -> Facts
     }
 }
 
-/// What a prepared conversion works on.
+/// The input of a prepared conversion.
 pub(super) enum Input<'a, 'py> {
     /// Host memory, described in the slot. It was opened from the object, if there is one.
     Memory(Option<&'a Bound<'py, PyAny>>),

@@ -20,14 +20,14 @@ use crate::interpreter::context::{ContextBlock, ContextVariable, already_open};
 use crate::interpreter::function_code;
 use crate::process::Shared;
 
-/// Whether somebody, in any context, asked for records.
+/// Returns whether somebody, in any context, asked for records.
 #[inline]
 pub fn is_tracing() -> bool {
     TABLE.get().traces.load(Ordering::Relaxed) != 0
 }
 
-/// When something started, in nanoseconds since 1970. Moments of one process are in order, whatever
-/// happens to the system's clock, so that spans nest.
+/// The moment when something started, in nanoseconds since 1970. Moments of one process are in
+/// order, whatever happens to the system's clock, so that spans nest.
 pub type Moment = u64;
 
 /// The present moment, if somebody, in any context, asked for records.
@@ -42,7 +42,7 @@ pub fn now() -> Moment {
     (TABLE.get().now)()
 }
 
-/// What is recorded.
+/// The kind of a record.
 #[repr(C)]
 #[derive(Clone, Copy)]
 enum Kind {
@@ -62,21 +62,21 @@ fn everywhere(py: Python<'_>) -> MutexGuard<'static, Vec<Py<PyTuple>>> {
     EVERYWHERE.lock_py_attached(py).unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Whether a `no_copy` block is open.
+/// The context variable that says whether a `no_copy` block is open.
 static STRICT: ContextVariable = ContextVariable::new("arraybridge.no_copy");
 
-/// What the traces and the `no_copy` scopes of all extension modules have in common.
+/// The state that the traces and the `no_copy` scopes of all extension modules have in common.
 #[repr(C)]
 pub struct TraceTable {
-    /// How many traces are open.
+    /// The number of open traces.
     traces: AtomicUsize,
-    /// How many `no_copy` scopes are open.
+    /// The number of open `no_copy` scopes.
     strict: AtomicUsize,
     /// The present moment.
     now: extern "C" fn() -> Moment,
     /// Appends a record to the traces of the context.
     push: unsafe extern "C" fn(*const RawRecord, Kind),
-    /// Whether the context is within a `no_copy` scope.
+    /// Returns whether the context is within a `no_copy` scope.
     is_strict: unsafe extern "C" fn() -> c_int,
 }
 
@@ -243,7 +243,7 @@ pub fn or_always_copy(py: Python<'_>, copy: Option<bool>) -> Option<bool> {
     copy.or_else(|| copy_default(py, None).filter(|copies| *copies))
 }
 
-/// Whether conversions of the process copy: [`AUTO`], [`NEVER`] or [`ALWAYS`].
+/// The setting for copies in the conversions of the process: [`AUTO`], [`NEVER`] or [`ALWAYS`].
 static COPY: AtomicU8 = AtomicU8::new(AUTO);
 
 const AUTO: u8 = 0;
@@ -276,7 +276,8 @@ pub fn set_copy(copy: Option<bool>) {
     }
 }
 
-/// Whether the context is within a scope of this module's class, or the process forbids copies.
+/// Returns whether the context is within a scope of this module's class, or the process forbids
+/// copies.
 fn is_strict(py: Python<'_>) -> bool {
     let strict = || STRICT.get(py).and_then(|v| v.call_method0("get"));
     set_by_configure() == Some(false) || strict().is_ok_and(|v| v.is_truthy().unwrap_or(false))
@@ -296,7 +297,7 @@ pub struct Trace {
     /// The lists of a trace of all threads.
     everywhere: Mutex<Option<Py<PyTuple>>>,
     is_everywhere: bool,
-    /// Where records and spans go instead of new lists.
+    /// The objects that records and spans go to instead of new lists.
     into: Option<Py<PyTuple>>,
 }
 

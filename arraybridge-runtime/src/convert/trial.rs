@@ -1,4 +1,4 @@
-//! What a table says of its framework, tried out.
+//! The trial of what a table says of its framework.
 //!
 //! Before the first conversion by a way in (an import of a layout, or `from_numpy`) and dtype, a small array
 //! goes the same way. What comes out is read again and compared with what the table says: the class, the
@@ -27,7 +27,7 @@ pub(super) struct Trial<'py> {
     pub target: Loaded<'py>,
     pub importer: Importer,
     pub device: Device,
-    /// Of the elements that arrive.
+    /// The dtype of the elements that arrive.
     pub dtype: DType,
 }
 
@@ -156,7 +156,7 @@ impl<'py> Trial<'py> {
         })
     }
 
-    /// Whether the memory of an array that never changes can be written to.
+    /// Returns whether the memory of an array that never changes can be written to.
     fn changes(&self, model: &Model, made: &Bound<'_, PyAny>, opened: &Opened) -> Result<bool> {
         if !self.target.framework.immutable || opened.private {
             return Ok(false);
@@ -168,7 +168,7 @@ impl<'py> Trial<'py> {
     }
 }
 
-/// What a comparison found.
+/// The result of a comparison.
 enum Compared {
     /// The same array, which was opened to look at it.
     Same(Opened),

@@ -4,7 +4,8 @@ use pyo3::prelude::*;
 
 use crate::interpreter::classes;
 
-/// How users of other libraries get at an array, by the beginning of the class's qualified name.
+/// The ways in which users of other libraries get at an array, by the beginning of the class's
+/// qualified name.
 const WAYS: &[(&str, &str)] = &[
     ("scipy.sparse.", "it is sparse; call toarray() first"),
     ("sparse.", "it is sparse; call todense() first"),
@@ -14,7 +15,7 @@ const WAYS: &[(&str, &str)] = &[
     ("builtins.bytearray", "wrap it in memoryview(..), which shares its memory"),
 ];
 
-/// How a user gets at an array in an object that is not like one.
+/// The way in which a user gets at an array in an object that is not like one.
 #[cold]
 pub(super) fn way_out(data: &Bound<'_, PyAny>) -> Option<&'static str> {
     let names = classes::names_of(&data.get_type());

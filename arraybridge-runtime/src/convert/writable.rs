@@ -22,16 +22,17 @@ pub fn open_writable(data: &Bound<'_, PyAny>) -> Result<Opened> {
     writable(data, Wanted { device: Device::Host, stream: LEGACY_STREAM })
 }
 
-/// As [`open_writable`], for memory of a CUDA device, ordered with a stream of that device.
+/// Does what [`open_writable`] does, for memory of a CUDA device, ordered with a stream of that
+/// device.
 ///
 /// # Errors
 ///
-/// As [`open_writable`].
+/// The errors of [`open_writable`].
 pub fn open_writable_on(data: &Bound<'_, PyAny>, device: usize, stream: usize) -> Result<Opened> {
     writable(data, Wanted { device: Device::Accelerator(device), stream })
 }
 
-/// Where memory has to be, and the stream that is going to write to it there.
+/// The place where memory has to be, and the stream that is going to write to it there.
 #[derive(Clone, Copy)]
 struct Wanted {
     device: Device,

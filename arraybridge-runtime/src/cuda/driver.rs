@@ -10,7 +10,7 @@ use super::python::{fork, wait_detached};
 use crate::dlpack::LEGACY_STREAM;
 use crate::error::{Error, Result};
 
-/// Why there is no driver in this build.
+/// The reason why there is no driver in this build; `None` if there is one.
 pub const MISSING: Option<&str> = None;
 
 /// A stream that is destroyed with its last user, unless somebody else owns it.
@@ -21,7 +21,7 @@ pub fn handle(stream: &SharedStream) -> usize {
     (stream.cu_stream() as usize).max(LEGACY_STREAM)
 }
 
-/// Whether libcuda can be loaded. If it cannot, cudarc panics on the first call.
+/// Returns whether libcuda can be loaded. If it cannot, cudarc panics on the first call.
 pub fn is_present() -> bool {
     static PRESENT: OnceLock<bool> = OnceLock::new();
     *PRESENT.get_or_init(|| {
@@ -34,7 +34,7 @@ pub fn is_present() -> bool {
 ///
 /// # Errors
 ///
-/// As [`checked`].
+/// The errors of [`checked`].
 pub fn wait_for_legacy_stream(index: usize) -> Result<()> {
     let wait = || {
         // SAFETY: every context has the null stream.
@@ -47,7 +47,7 @@ pub fn wait_for_legacy_stream(index: usize) -> Result<()> {
 ///
 /// # Errors
 ///
-/// As [`checked`].
+/// The errors of [`checked`].
 pub fn new_stream(index: usize) -> Result<usize> {
     let create = || result::stream::create(result::stream::StreamKind::NonBlocking);
     Ok(in_context(index, create)? as usize)
@@ -95,7 +95,7 @@ impl Event {
     ///
     /// # Errors
     ///
-    /// As [`new_stream`].
+    /// The errors of [`new_stream`].
     pub unsafe fn at_end_of(index: usize, stream: usize) -> Result<Event> {
         in_context(index, || {
             let event = Event::new(index)?;
@@ -105,11 +105,11 @@ impl Event {
         })
     }
 
-    /// Whether the work is done.
+    /// Returns whether the work is done.
     ///
     /// # Errors
     ///
-    /// As [`new_stream`].
+    /// The errors of [`new_stream`].
     pub fn is_done(&self) -> Result<bool> {
         in_context(self.index, || {
             // The query has nothing to do with a graph that somebody captures meanwhile, and would end the capture.
@@ -132,7 +132,7 @@ impl Event {
     ///
     /// # Errors
     ///
-    /// As [`new_stream`].
+    /// The errors of [`new_stream`].
     pub fn wait(&self) -> Result<()> {
         // SAFETY: the event is never destroyed.
         let wait = || unsafe { result::event::synchronize(self.event) };
@@ -154,7 +154,7 @@ impl Drop for Event {
 ///
 /// # Errors
 ///
-/// As [`new_stream`].
+/// The errors of [`new_stream`].
 pub unsafe fn order(index: usize, first: usize, second: usize) -> Result<()> {
     if first == second {
         return Ok(());
@@ -178,7 +178,7 @@ pub unsafe fn order(index: usize, first: usize, second: usize) -> Result<()> {
 ///
 /// # Errors
 ///
-/// As [`new_stream`].
+/// The errors of [`new_stream`].
 pub unsafe fn order_devices(first: (usize, usize), second: (usize, usize)) -> Result<()> {
     // SAFETY: the stream is of this device, and alive.
     let event = unsafe { Event::at_end_of(first.0, first.1) }?;
@@ -193,7 +193,7 @@ pub unsafe fn order_devices(first: (usize, usize), second: (usize, usize)) -> Re
 ///
 /// # Errors
 ///
-/// As [`new_stream`].
+/// The errors of [`new_stream`].
 pub fn wait_for_device(index: usize) -> Result<()> {
     wait_detached(|| in_context(index, result::ctx::synchronize))
 }
@@ -207,7 +207,7 @@ pub fn wait_for_device(index: usize) -> Result<()> {
 ///
 /// # Errors
 ///
-/// As [`new_stream`].
+/// The errors of [`new_stream`].
 pub unsafe fn download(index: usize, stream: usize, from: *const u8, to: &mut [u8]) -> Result<()> {
     let from = from as sys::CUdeviceptr;
     wait_detached(|| {
@@ -309,7 +309,7 @@ impl Drop for PreviousContext {
 ///
 /// # Errors
 ///
-/// As [`checked`].
+/// The errors of [`checked`].
 pub(crate) fn set_current(index: usize) -> Result<PreviousContext> {
     let context = checked(|| context(index))?;
     let previous = PreviousContext::save();
@@ -325,7 +325,7 @@ pub(crate) fn set_current(index: usize) -> Result<PreviousContext> {
 ///
 /// # Errors
 ///
-/// As [`checked`].
+/// The errors of [`checked`].
 pub unsafe fn borrowed_stream(index: usize, handle: usize) -> Result<SharedStream> {
     checked(|| {
         let context = context(index)?;

@@ -6,10 +6,10 @@ use crate::error::{Error, Result};
 const WHY: &str =
     "this extension was built without CUDA; enable the feature `cuda` of arraybridge-runtime";
 
-/// Why there is no driver in this build.
+/// The reason why there is no driver in this build.
 pub const MISSING: Option<&str> = Some(WHY);
 
-/// What every call of the driver gives.
+/// The error that every call of the driver gives.
 pub fn missing<T>() -> Result<T> {
     Err(Error::Cuda(WHY.into()))
 }

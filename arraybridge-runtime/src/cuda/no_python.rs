@@ -5,13 +5,14 @@ pub(crate) fn wait_detached<T>(wait: impl FnOnce() -> T) -> T {
     wait()
 }
 
-/// As the `interpreter` room's.
+/// The counterpart of the `interpreter` room's module.
 pub mod fork {
-    /// Why a forked process cannot use CUDA, and the way out.
+    /// The reason why a forked process cannot use CUDA, and the way out.
     pub const LOST_CUDA: &str = "this process was forked after CUDA had been initialized, and CUDA does not work in it; \
          start worker processes without a fork, or fork before CUDA is used";
 
-    /// Whether it is known that this process was forked from one that had initialized CUDA.
+    /// Returns whether this process is known to have been forked from one that had initialized
+    /// CUDA.
     pub fn has_lost_cuda() -> bool {
         false
     }

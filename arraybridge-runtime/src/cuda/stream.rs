@@ -72,7 +72,7 @@ pub(super) static BORROWED: Mutex<Vec<BorrowedStream>> = Mutex::new(Vec::new());
 ///
 /// # Errors
 ///
-/// As [`driver::checked`].
+/// The errors of [`driver::checked`].
 unsafe fn owned_stream(
     index: usize,
     handle: usize,

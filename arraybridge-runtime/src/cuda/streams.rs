@@ -21,7 +21,7 @@ use crate::interpreter::fork;
 ///
 /// # Errors
 ///
-/// What `body` returns or the framework raises.
+/// Any error that `body` returns, and any exception that the framework raises.
 pub fn with_device<'py, T>(
     loaded: Loaded<'py>,
     index: usize,
@@ -46,7 +46,7 @@ pub struct Current<'py> {
 ///
 /// # Errors
 ///
-/// What the framework raises.
+/// Any exception that the framework raises.
 pub fn current<'py>(loaded: Loaded<'py>, index: usize) -> PyResult<Option<Current<'py>>> {
     let py = loaded.py();
     let Some(streams) = &loaded.framework.stream else { return Ok(None) };
@@ -64,7 +64,7 @@ pub fn current<'py>(loaded: Loaded<'py>, index: usize) -> PyResult<Option<Curren
 ///
 /// # Errors
 ///
-/// What `body` returns and what the framework raises.
+/// Any error that `body` returns, and any exception that the framework raises.
 pub fn between<T>(
     loaded: Loaded<'_>,
     devices: (Device, Device),
@@ -153,7 +153,7 @@ pub(super) static KEPT: Mutex<Vec<Kept>> = Mutex::new(Vec::new());
 /// The length of the list, read without its lock.
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 
-/// If the list grows longer than this, the host waits for the oldest entry.
+/// The length of the list beyond which the host waits for the oldest entry.
 const LIMIT: usize = 256;
 
 fn kept() -> MutexGuard<'static, Vec<Kept>> {

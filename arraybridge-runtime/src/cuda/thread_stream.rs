@@ -210,7 +210,7 @@ fn enter(
     }
 }
 
-/// As [`enter`], with the device current.
+/// Does what [`enter`] does, with the device current.
 fn enter_stream(
     slf: &Bound<'_, ThreadStream>,
     loaded: Loaded<'_>,

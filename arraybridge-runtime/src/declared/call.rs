@@ -47,12 +47,12 @@ pub struct Call<'a, 'py> {
     pub leading: usize,
 }
 
-/// How an attempt differs from a plain call.
+/// The differences between an attempt and a plain call.
 #[derive(Default)]
 pub struct AttemptOptions<'py> {
-    /// Where the arrays go, unless it is where the declaration says.
+    /// The destination of the arrays, if it is not the one that the declaration names.
     pub destination: Option<Destination>,
-    /// What is called instead of the function.
+    /// The function that is called instead.
     pub function: Option<Bound<'py, PyAny>>,
     /// A context manager around the call.
     pub scope: Option<Bound<'py, PyAny>>,
@@ -60,9 +60,9 @@ pub struct AttemptOptions<'py> {
 
 /// A failed attempt.
 pub struct FailedAttempt {
-    /// What was raised.
+    /// The exception that was raised.
     pub error: PyErr,
-    /// Whether the function had written to an argument by then.
+    /// True if the function had written to an argument by then.
     pub written: bool,
 }
 
@@ -108,7 +108,7 @@ impl<'a, 'py> Call<'a, 'py> {
     ///
     /// # Errors
     ///
-    /// As [`arguments::find`].
+    /// The errors of [`arguments::find`].
     // The call stays where it is: a second one in each frame would shorten recursions.
     #[inline]
     pub fn find_arrays(&mut self) -> Result<()> {
@@ -174,8 +174,8 @@ impl<'a, 'py> Call<'a, 'py> {
     ///
     /// # Errors
     ///
-    /// What the function raises, what `convert` raises for an argument, and whether an argument was
-    /// written to.
+    /// Any exception that the function raises, or `convert` for an argument, and whether an
+    /// argument was written to.
     pub fn attempt(
         &self,
         slots: &ArgumentSlots<'py>,
@@ -236,8 +236,8 @@ impl<'a, 'py> Call<'a, 'py> {
         translate.call(loaded, [function])
     }
 
-    /// Whether the conversion of the result waits for it anyway. To wait earlier shows the ladder what the
-    /// computation raises.
+    /// Returns whether the conversion of the result waits for it anyway. Waiting earlier shows the
+    /// ladder what the computation raises.
     #[inline]
     fn is_waited_for(&self) -> bool {
         let options = &self.definition.options;
@@ -268,7 +268,7 @@ impl<'a, 'py> Call<'a, 'py> {
     ///
     /// # Errors
     ///
-    /// What the first attempt raises.
+    /// Any exception that the first attempt raises.
     #[inline]
     pub fn recover(
         &self,
@@ -303,7 +303,8 @@ impl<'a, 'py> Call<'a, 'py> {
     ///
     /// # Errors
     ///
-    /// As [`result::finish`]; what the contract raises; `ValueError` when the result violates it.
+    /// The errors of [`result::finish`]; any exception that the contract raises; `ValueError` when
+    /// the result violates it.
     #[inline]
     pub fn finish(
         &self,

@@ -127,7 +127,7 @@ impl Decorator {
     ///
     /// # Errors
     ///
-    /// As `Options::read`.
+    /// The errors of `Options::read`.
     pub fn new<'py>(
         py: Python<'py>,
         framework: &'static Framework,
@@ -220,7 +220,7 @@ impl Decorator {
 ///
 /// # Errors
 ///
-/// As `Options::read`.
+/// The errors of `Options::read`.
 pub fn memory_types<'py>(
     input_type: &Bound<'py, PyAny>,
     output_type: &Bound<'py, PyAny>,
@@ -244,7 +244,7 @@ pub fn memory_types<'py>(
 ///
 /// # Errors
 ///
-/// As [`Declared::declare`].
+/// The errors of [`Declared::declare`].
 pub fn declare<'py>(
     function: &Bound<'py, PyAny>,
     execution: &Bound<'py, PyAny>,

@@ -17,7 +17,7 @@ use crate::framework::spec::Framework;
 use crate::interpreter::error::{Error, Result};
 use crate::policy::{Narrow, Policy};
 
-/// What calling a function returns.
+/// The object that calling a function returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FunctionKind {
     /// Its result.
@@ -30,7 +30,7 @@ pub enum FunctionKind {
     AsyncGenerator,
 }
 
-/// How a function in the body of a class is bound when it is looked up.
+/// The way in which a function in the body of a class is bound when it is looked up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Binding {
     /// To the instance.
@@ -55,13 +55,13 @@ pub struct Definition {
     pub name: String,
     /// The function's parameters.
     pub parameters: Parameters,
-    /// What a call returns.
+    /// The object that a call returns.
     pub kind: FunctionKind,
-    /// How the function is bound.
+    /// The way in which the function is bound.
     pub binding: Binding,
-    /// How arguments that fit are passed through, if they can be.
+    /// The way in which arguments that fit are passed through, if they can be.
     pub passthrough: Option<Passthrough>,
-    /// For how large an array memory sufficed.
+    /// The record of the array sizes for which memory sufficed.
     pub room: Room,
     /// Whether gradients of other frameworks flow through the function.
     is_differentiable: AtomicBool,
@@ -149,7 +149,7 @@ impl Definition {
         Record { why: error.map(Into::into), ..call }
     }
 
-    /// How arrays are narrowed whose dtype their target lacks; `None` if that is an error.
+    /// The narrowing of arrays whose dtype their target lacks; `None` if that is an error.
     #[cold]
     pub fn narrowing(&self, py: Python<'_>) -> Option<Narrowing<'_>> {
         let narrow = || Policy::default_of_context(py).narrow;
@@ -184,7 +184,8 @@ fn name_of(function: &Bound<'_, PyAny>) -> PyResult<String> {
     name.or_else(|_| Ok(named.get_type().qualname()?.to_string()))
 }
 
-/// What a call returns, judged by the function, or by the `__call__` method of another object.
+/// The kind of object that a call returns, judged by the function, or by the `__call__` method of
+/// another object.
 fn kind_of(function: &Bound<'_, PyAny>) -> PyResult<FunctionKind> {
     let inspect = function.py().import("inspect")?;
     let method = function.get_type().getattr(intern!(function.py(), "__call__"))?;

@@ -64,7 +64,7 @@ impl Declared {
     ///
     /// # Errors
     ///
-    /// As [`Definition::new`].
+    /// The errors of [`Definition::new`].
     pub fn declare<'py>(
         function: &Bound<'py, PyAny>,
         execution: &'static Framework,
@@ -141,7 +141,7 @@ fn given_again<'py>(
 }
 
 thread_local! {
-    /// Of the calls of this thread that are traced, which array is the lead, where there was a choice.
+    /// The lead of each traced call of this thread, where there was a choice.
     static LEADS: RefCell<Vec<Option<String>>> = const { RefCell::new(Vec::new()) };
 }
 

@@ -20,7 +20,7 @@ use crate::policy::{self, Conversion, Narrow, Policy, Range};
 pub enum OutputType {
     /// A given one.
     Fixed(&'static Framework),
-    /// That of the first array argument.
+    /// The framework of the first array argument.
     Input,
 }
 
@@ -80,13 +80,14 @@ impl fmt::Display for AxisName {
 /// A declaration's options, read and checked.
 #[derive(Debug)]
 pub struct Options {
-    /// What the function works on; its device, streams and allocator are used.
+    /// The framework that the function works on; its device, streams and allocator are used.
     pub execution: &'static Framework,
-    /// What array arguments are converted to.
+    /// The framework that array arguments are converted to.
     pub input: &'static Framework,
-    /// What callers usually bring, according to the declaration. It is only reported.
+    /// The framework of the arrays that callers usually bring, according to the declaration. It is
+    /// only reported.
     pub usual_input: &'static Framework,
-    /// What results are converted to.
+    /// The framework that results are converted to.
     pub output: OutputType,
     /// The dtype that arguments are cast to.
     pub input_dtype: Option<DType>,
@@ -100,21 +101,21 @@ pub struct Options {
     pub sliced: Vec<String>,
     /// The device that arguments are brought to.
     pub device: Placement,
-    /// Whether arguments are copied, as in `convert`.
+    /// The value of `copy` for arguments, as in `convert`.
     pub copy: Option<bool>,
     /// The dtype of results, if the declaration says it.
     pub conversion: Option<Conversion>,
-    /// How floating point results become integers, if the declaration says it.
+    /// The way in which floating point results become integers, if the declaration gives it.
     pub scaling: Option<Scaling>,
     /// The integers between which they are scaled, if the declaration says it.
     pub range: Option<Range>,
     /// What becomes of arguments whose dtype the framework lacks, if the declaration says it.
     pub narrow: Option<Narrow>,
-    /// How a call is retried when memory runs out, in order.
+    /// The ways in which a call is retried when memory runs out, in order.
     pub ladder: Vec<Rung>,
     /// The axis along which the first array may be split. A negative one is counted from the last.
     pub split_axis: Option<isize>,
-    /// How the results of the parts are joined, if the declaration says it.
+    /// The way in which the results of the parts are joined, if the declaration gives it.
     pub join: Option<Join>,
     /// The function that is called on the host instead.
     pub host: Option<Py<PyAny>>,
@@ -128,15 +129,15 @@ pub struct Options {
     pub slice_axes: Option<Vec<AxisName>>,
     /// How calls are made tile by tile, if they are.
     pub tiles: Option<Tiles>,
-    /// Whether results of immutable arrays are copied, so that they can be written to.
+    /// True if results of immutable arrays are copied, so that they can be written to.
     pub writable: bool,
     /// What becomes of the object that the lead is in.
     pub keep: Keep,
     /// The parameters whose arrays, of any framework, the function opens itself.
     pub opened: Vec<String>,
-    /// Those of them that it writes to.
+    /// The opened parameters that it writes to.
     pub written: Vec<String>,
-    /// Whether the function returns arrays of the output framework.
+    /// True if the function returns arrays of the output framework.
     pub delivers: bool,
     /// The added keywords that its signature shows, if not all.
     pub shown: Option<Vec<String>>,
@@ -251,14 +252,14 @@ impl Options {
         })
     }
 
-    /// Whether the declaration names parameters, so that the function needs a signature.
+    /// Returns whether the declaration names parameters, so that the function needs a signature.
     pub fn names_parameters(&self) -> bool {
         self.arrays.is_some()
             || self.lead.is_some()
             || !(self.writes.is_empty() && self.sliced.is_empty() && self.opened.is_empty())
     }
 
-    /// Whether arrays of the declared framework are passed on wherever they are.
+    /// Returns whether arrays of the declared framework are passed on wherever they are.
     #[inline]
     pub fn accepts_own_arrays(&self) -> bool {
         self.device == Placement::Auto && self.input_dtype.is_none() && self.copy != Some(true)

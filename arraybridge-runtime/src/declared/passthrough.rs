@@ -25,17 +25,17 @@ use crate::interpreter::containers::Container;
 use crate::interpreter::vectorcall::{self, Given};
 use crate::policy::{Conversion, Policy};
 
-/// How arguments are passed through.
+/// The way in which arguments are passed through.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Passthrough {
-    /// If a look at the arguments finds that they fit; the result is looked at, too.
+    /// After a check that the arguments fit; the result is checked, too.
     Checked,
     /// Always: the function opens all arrays itself, and its result needs no conversion.
     Unchecked,
 }
 
 impl Passthrough {
-    /// How a function's arguments are passed through; `None` if they cannot be.
+    /// The way in which a function's arguments are passed through; `None` if they cannot be.
     pub fn of(definition: &Definition) -> Option<Passthrough> {
         let options = &definition.options;
         let is_input = |other: &Framework| other.memory_type == options.input.memory_type;
@@ -105,7 +105,7 @@ fn dispatch<'py>(
     Declared::call_generally(declared, &args, kwargs.as_ref())
 }
 
-/// Whether a keyword argument is one that the declaration adds.
+/// Returns whether a keyword argument is one that the declaration adds.
 fn has_added_keyword(definition: &Definition, given: &Given<'_, '_>) -> bool {
     let is_added = |name: Borrowed<'_, '_, PyAny>| {
         name.cast::<PyString>().is_ok_and(|name| definition.parameters.is_added(&name))
@@ -118,7 +118,7 @@ fn has_added_keyword(definition: &Definition, given: &Given<'_, '_>) -> bool {
 ///
 /// # Safety
 ///
-/// As Python's `vectorcallfunc`, with an instance of [`Declared`] as `callable`.
+/// The conditions of Python's `vectorcallfunc`, with an instance of [`Declared`] as `callable`.
 pub unsafe extern "C" fn vectorcall_unchecked(
     callable: *mut ffi::PyObject,
     args: *const *mut ffi::PyObject,
@@ -188,18 +188,18 @@ fn recover_unchecked<'py>(
     call.finish(result, ResultScope::Call)
 }
 
-/// Whether memory ran out and the declaration allows a retry.
+/// Returns whether memory ran out and the declaration allows a retry.
 fn is_recoverable(py: Python<'_>, definition: &Definition, error: &PyErr) -> bool {
     definition.options.retries() && oom::framework_of(py, error, None).is_some()
 }
 
-/// What was found out about arguments that fit.
+/// The findings about arguments that fit.
 struct CheckedArguments<'a, 'py> {
     /// The first array.
     lead: Option<Borrowed<'a, 'py, PyAny>>,
     /// Arrays that the function could write to, with their versions.
     versions: SmallVec<[(Borrowed<'a, 'py, PyAny>, i64); 2]>,
-    /// Whether the function opens an array to write to it.
+    /// True if the function opens an array to write to it.
     written: bool,
 }
 
@@ -251,8 +251,8 @@ fn check<'a, 'py: 'a>(
     fit_by_name(definition, given, named).then_some(checked)
 }
 
-/// Whether none of the keyword arguments concerns the declaration. Finding the first array among them
-/// is left to the general way.
+/// Returns whether none of the keyword arguments concerns the declaration. Finding the first array
+/// among them is left to the general way.
 #[inline]
 fn fit_by_name<'py>(
     definition: &Definition,
@@ -268,7 +268,8 @@ fn fit_by_name<'py>(
     })
 }
 
-/// Whether a framework has no accelerator on this machine, so that there is no device to choose.
+/// Returns whether a framework has no accelerator on this machine, so that there is no device to
+/// choose.
 fn has_host_only(py: Python<'_>, framework: &'static Framework) -> bool {
     match loaded::if_loaded(py, framework) {
         Some(loaded) => loaded.accelerators() == 0,

@@ -12,11 +12,11 @@ use super::Declared;
 use crate::interpreter::error::Result;
 use crate::interpreter::function_code;
 
-/// Whether an object is a Python function.
+/// Returns whether an object is a Python function.
 ///
 /// # Errors
 ///
-/// What Python raises.
+/// Any exception that Python raises.
 pub(super) fn is_one(object: &Bound<'_, PyAny>) -> PyResult<bool> {
     static CLASS: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
     Ok(object.get_type().is(CLASS.import(object.py(), "types", "FunctionType")?))
@@ -26,7 +26,7 @@ pub(super) fn is_one(object: &Bound<'_, PyAny>) -> PyResult<bool> {
 ///
 /// # Errors
 ///
-/// What Python raises.
+/// Any exception that Python raises.
 pub(super) fn calling<'py>(
     declared: &Bound<'py, Declared>,
     function: &Bound<'py, PyAny>,
@@ -38,7 +38,8 @@ pub(super) fn calling<'py>(
     Ok(calling)
 }
 
-/// What a function calls that [`calling`] has made, here or in a process that pickled it by value.
+/// The declared function behind a function that [`calling`] has made, here or in a process that
+/// pickled it by value.
 pub(super) fn called<'py>(function: &Bound<'py, PyAny>) -> Option<Bound<'py, Declared>> {
     let py = function.py();
     if !is_one(function).ok()? || !function_code::is_ours(&function.getattr("__code__").ok()?) {
@@ -65,7 +66,8 @@ mod fast {
         fn PyFunction_SetVectorcall(function: *mut ffi::PyObject, call: ffi::vectorcallfunc);
     }
 
-    /// How Python calls its functions. It is read from one, since CPython 3.13 does not export its name.
+    /// The vectorcall of Python's own functions. It is read from one of them, since CPython 3.13
+    /// does not export its name.
     static OWN: OnceLock<ffi::vectorcallfunc> = OnceLock::new();
 
     /// Lets Python go straight to the [`Declared`] of a function.

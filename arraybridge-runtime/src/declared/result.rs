@@ -20,7 +20,7 @@ use crate::memory::numpy_array;
 use crate::memory::shape;
 use crate::policy::{self, Conversion, Lead, Policy, StackPolicy};
 
-/// What a result comes from.
+/// The origin of a result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ResultScope {
     /// A call with the whole arrays.
@@ -35,7 +35,7 @@ pub enum ResultScope {
 ///
 /// # Errors
 ///
-/// As [`policy::finish`] and [`convert::convert_to`].
+/// The errors of [`policy::finish`] and [`convert::convert_to`].
 #[inline]
 pub fn finish<'py>(
     call: &Call<'_, 'py>,
@@ -100,7 +100,7 @@ fn finish_items<'py>(
     if changed { Ok(Some(container.with(items)?)) } else { Ok(None) }
 }
 
-/// Whether an array has the shape of a slice of the lead.
+/// Returns whether an array has the shape of a slice of the lead.
 fn is_image_of_slice(call: &Call<'_, '_>, array: &Bound<'_, PyAny>) -> bool {
     let lead = call.slots.first().and_then(|slot| shape::of(&slot.value));
     lead.is_some_and(|lead| {
@@ -235,8 +235,8 @@ fn put_back<'py>(
     }
 }
 
-/// Whether a result is an array of a subclass of NumPy's that has a mask or a unit, which a cast would lose. Only a
-/// dtype that was asked for is an error then.
+/// Returns whether a result is an array of a subclass of NumPy's that has a mask or a unit, which a
+/// cast would lose. Only a dtype that was asked for is an error then.
 #[inline]
 fn stays_as_it_is(policy: Policy, array: &Bound<'_, PyAny>) -> Result<bool> {
     Ok(numpy_array::is_array(array)
@@ -313,7 +313,8 @@ fn convert_to_output<'py>(
     Ok(convert::convert_narrowed(array, output, &request, narrowing)?.0)
 }
 
-/// Whether an array has the dtype that the policy asks for. A cheap test: false if that is not obvious.
+/// Returns whether an array has the dtype that the policy asks for. A cheap test: false if that is
+/// not obvious.
 #[inline]
 fn has_wanted_dtype<'py>(
     policy: Policy,
@@ -347,7 +348,7 @@ fn has_wanted_dtype<'py>(
     }
 }
 
-/// Whether a result can be returned as it is.
+/// Returns whether a result can be returned as it is.
 #[inline]
 pub fn is_finished<'py>(
     options: &Options,
@@ -370,7 +371,7 @@ pub fn is_finished<'py>(
 ///
 /// # Errors
 ///
-/// What the framework raises when their computation fails.
+/// Any exception that the framework raises when their computation fails.
 #[inline]
 pub fn compute(framework: &'static Framework, result: &Bound<'_, PyAny>) -> PyResult<()> {
     if !framework.lazy {
@@ -387,7 +388,7 @@ pub fn compute(framework: &'static Framework, result: &Bound<'_, PyAny>) -> PyRe
 ///
 /// # Errors
 ///
-/// What the framework raises when their computation failed.
+/// Any exception that the framework raises when their computation failed.
 pub fn wait(framework: &'static Framework, result: &Bound<'_, PyAny>) -> PyResult<()> {
     let Some(ready) = framework.ready else { return Ok(()) };
     // The items of an iterator do not exist yet.

@@ -10,7 +10,7 @@ use crate::framework::device::{Device, Placement};
 use crate::framework::loaded::{self, Loaded};
 use crate::framework::spec::{Framework, Memory};
 
-/// Whether a framework may need a device to be made current.
+/// Returns whether a framework may need a device to be made current.
 #[inline]
 pub fn applies_to(framework: &Framework) -> bool {
     framework.memory != Memory::Host && framework.device.scope.is_some()
@@ -20,7 +20,7 @@ pub fn applies_to(framework: &Framework) -> bool {
 ///
 /// # Errors
 ///
-/// As [`arguments::fit`].
+/// The errors of [`arguments::fit`].
 pub fn call_device<'py>(
     py: Python<'py>,
     framework: &'static Framework,
@@ -44,7 +44,7 @@ pub fn call_device<'py>(
 ///
 /// # Errors
 ///
-/// What `body` returns, and what the framework raises.
+/// Any error that `body` returns, and any exception that the framework raises.
 pub fn enter<'py, T>(
     py: Python<'py>,
     framework: &'static Framework,
@@ -92,7 +92,7 @@ fn end_loans<'py>(
     }
 }
 
-/// Whether an array of another framework is in its accelerator's memory.
+/// Returns whether an array of another framework is in its accelerator's memory.
 pub fn is_on_accelerator(py: Python<'_>, slot: &ArgumentSlot<'_>) -> bool {
     let framework = slot.class.framework;
     let on_device = || -> PyResult<bool> {

@@ -1,4 +1,4 @@
-//! How a function may be called, and the keywords that a declaration adds.
+//! The ways in which a function may be called, and the keywords that a declaration adds.
 
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -28,18 +28,18 @@ const VAR_KEYWORD: u8 = 4;
 pub struct Parameters {
     /// The parameters that have a name of their own, in order.
     named: Vec<Parameter>,
-    /// How many of them can be passed by position.
+    /// The number of them that can be passed by position.
     positional: usize,
-    /// What becomes of arrays in `*args`.
+    /// The use of arrays in `*args`.
     var_positional: ArrayUsage,
-    /// What becomes of arrays in `**kwargs`.
+    /// The use of arrays in `**kwargs`.
     var_keyword: ArrayUsage,
-    /// Whether the first parameter is `self` or `cls`.
+    /// True if the first parameter is `self` or `cls`.
     is_method: bool,
-    /// Which of the added keywords are parameters of the function itself.
+    /// The added keywords that are parameters of the function itself.
     own: OwnKeywords,
-    /// Whether the function passes `dtype_conversion` on to a declared function. The dtype that a call
-    /// asks for is then that of both results.
+    /// True if the function passes `dtype_conversion` on to a declared function. The dtype that a
+    /// call asks for is then that of both results.
     forwards_dtype: bool,
 }
 
@@ -49,7 +49,7 @@ struct Parameter {
     usage: ArrayUsage,
 }
 
-/// What the declaration does with the arrays that are passed for a parameter.
+/// The use that a declaration makes of the arrays that are passed for a parameter.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ArrayUsage {
     /// Nothing.
@@ -64,12 +64,12 @@ pub enum ArrayUsage {
 }
 
 impl ArrayUsage {
-    /// Whether the function opens the arrays itself.
+    /// Returns whether the function opens the arrays itself.
     pub fn is_opened(self) -> bool {
         matches!(self, ArrayUsage::Opened | ArrayUsage::Written)
     }
 
-    /// What a declaration does with the arrays of a parameter.
+    /// The use that a declaration makes of the arrays of a parameter.
     fn of(name: &str, options: &Options) -> ArrayUsage {
         let is_among = |names: &[String]| names.iter().any(|n| n == name);
         match &options.arrays {
@@ -81,7 +81,7 @@ impl ArrayUsage {
     }
 }
 
-/// Which of the added keywords are parameters of the function itself.
+/// The added keywords that are parameters of the function itself.
 #[derive(Clone, Copy, Debug, Default)]
 struct OwnKeywords {
     dtype_conversion: bool,
@@ -164,14 +164,14 @@ impl Parameters {
         }
     }
 
-    /// Whether arrays that are passed for some parameter are converted.
+    /// Returns whether arrays that are passed for some parameter are converted.
     pub fn converts(&self) -> bool {
         let variable = [self.var_positional, self.var_keyword];
         let mut all = self.named.iter().map(|parameter| parameter.usage).chain(variable);
         all.any(|usage| usage == ArrayUsage::Converted)
     }
 
-    /// What becomes of the arrays of a positional argument, and its index in the signature.
+    /// The use of the arrays of a positional argument, and its index in the signature.
     #[inline]
     pub fn positional(&self, index: usize) -> (ArrayUsage, usize) {
         match self.named.get(index).filter(|_| index < self.positional) {
@@ -196,7 +196,7 @@ impl Parameters {
         parameter.map(|parameter| parameter.name.as_str())
     }
 
-    /// Whether a keyword is one that the declaration adds.
+    /// Returns whether a keyword is one that the declaration adds.
     pub fn is_added(&self, name: &Bound<'_, PyString>) -> bool {
         match name.to_str() {
             Ok(DTYPE_CONVERSION) => !self.own.dtype_conversion || self.forwards_dtype,
@@ -281,7 +281,8 @@ fn check_names<'a>(options: &Options, names: impl Iterator<Item = &'a str> + Clo
     Ok(())
 }
 
-/// Whether a function is a declared one that adds `dtype_conversion`, or wraps such a function.
+/// Returns whether a function is a declared one that adds `dtype_conversion`, or wraps such a
+/// function.
 fn leads_to_declared(function: &Bound<'_, PyAny>) -> PyResult<bool> {
     let py = function.py();
     let partial = py.import(intern!(py, "functools"))?.getattr("partial")?;

@@ -262,7 +262,7 @@ impl<'py> Call<'_, 'py> {
         }
     }
 
-    /// Whether an array is cut together with the first one.
+    /// Returns whether an array is cut together with the first one.
     pub fn is_sliced(&self, slot: &ArgumentSlot<'py>) -> bool {
         slot.is_passed_for(self.definition, &self.definition.options.sliced)
     }

@@ -57,7 +57,7 @@ impl Exchange {
     ///
     /// # Errors
     ///
-    /// What the framework raises for an array that it cannot describe.
+    /// Any exception that the framework raises for an array that it cannot describe.
     pub unsafe fn export(
         &self,
         data: &Bound<'_, PyAny>,
@@ -88,8 +88,8 @@ impl Exchange {
     ///
     /// # Errors
     ///
-    /// What the framework raises for an array that it cannot describe; `BufferError` if the table lacks the
-    /// function.
+    /// Any exception that the framework raises for an array that it cannot describe; `BufferError`
+    /// if the table lacks the function.
     #[inline]
     pub unsafe fn describe(
         &self,
@@ -109,7 +109,7 @@ impl Exchange {
     ///
     /// # Errors
     ///
-    /// As [`Exchange::describe`].
+    /// The errors of [`Exchange::describe`].
     pub unsafe fn describe_alike(
         &self,
         first: &Bound<'_, PyAny>,
@@ -174,7 +174,7 @@ impl Exchange {
     ///
     /// # Errors
     ///
-    /// What the framework raises.
+    /// Any exception that the framework raises.
     pub fn import<'py>(
         &self,
         py: Python<'py>,
@@ -195,7 +195,8 @@ impl Exchange {
     }
 }
 
-/// Whether a descriptor is like that of the first array, which was checked, and whose view this is.
+/// Returns whether a descriptor is like that of the first array, which was checked, and whose view
+/// this is.
 ///
 /// # Safety
 ///

@@ -54,8 +54,8 @@ unsafe fn build_for<M: ManagedTensorBase>(
     }
 }
 
-/// Whether an imported tensor can be passed on unchanged: the view may describe other memory than the
-/// tensor does, and from DLPack 1.2 on consumers rely on strides being there.
+/// Returns whether an imported tensor can be passed on unchanged: the view may describe other
+/// memory than the tensor does, and from DLPack 1.2 on consumers rely on strides being there.
 fn describes<M: ManagedTensorBase>(tensor: &Managed<M>, view: &View) -> bool {
     let raw = super::raw(tensor);
     (raw.ndim == 0 || !raw.strides.is_null())

@@ -27,7 +27,7 @@ pub const LEGACY_STREAM: usize = 1;
 #[cfg(feature = "python")]
 pub const PER_THREAD_STREAM: usize = 2;
 
-/// Why a foreign tensor cannot be read.
+/// The reason why a foreign tensor cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum Invalid {
     /// The descriptor contradicts itself.
@@ -73,8 +73,8 @@ pub fn describe<M: ManagedTensorBase>(tensor: &Managed<M>) -> Result<View, Inval
 ///
 /// # Safety
 ///
-/// As the DLPack specification says, the elements that the tensor describes are valid for reads until its
-/// deleter is called, and for writes unless it is read-only.
+/// The elements that the tensor describes are valid for reads until its deleter is called, and for
+/// writes unless it is read-only, as the DLPack specification says.
 ///
 /// # Errors
 ///

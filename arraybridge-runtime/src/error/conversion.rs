@@ -66,13 +66,13 @@ pub struct ConversionError {
 }
 
 impl Error {
-    /// Whether the cause is an element type that a framework does not have.
+    /// Returns whether the cause is an element type that a framework does not have.
     #[must_use]
     pub fn is_missing_dtype(&self) -> bool {
         matches!(self, Error::Conversion(error) if matches!(error.failure, Failure::Dtype))
     }
 
-    /// Whether rounding would have destroyed a result.
+    /// Returns whether rounding would have destroyed a result.
     pub(crate) fn is_collapsed(&self) -> bool {
         matches!(self, Error::Conversion(error) if matches!(error.failure, Failure::Collapsed))
     }

@@ -25,7 +25,7 @@ pub enum Error {
     UnknownFramework {
         /// The name.
         name: String,
-        /// Why, and the known names.
+        /// The reason, and the known names.
         reason: String,
     },
     /// An object of a wrong type: `TypeError`.

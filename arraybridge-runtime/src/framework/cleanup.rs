@@ -10,14 +10,14 @@ use crate::framework::oom;
 use crate::framework::spec::Framework;
 use crate::interpreter::error::{Result, first_line};
 
-/// What was done for one framework on one device.
+/// The work that was done for one framework on one device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cleared {
     /// The framework.
     pub framework: &'static str,
     /// The index of its accelerator.
     pub device: usize,
-    /// What the framework raised, if it did.
+    /// The error that the framework raised, if it did.
     pub error: Option<String>,
 }
 
@@ -60,17 +60,18 @@ fn make_room(py: Python<'_>, device: Device, error: PyErr) -> PyResult<()> {
 ///
 /// # Errors
 ///
-/// What is not an `Exception`, such as an interrupt. What a framework raises is in the result.
+/// Any exception that is not an `Exception`, such as an interrupt. An exception that a framework
+/// raises is in the result.
 pub fn clear_all(py: Python<'_>, device: Option<usize>) -> Result<Vec<Cleared>> {
     collect_garbage(py)?;
     clear_pools(py, device)
 }
 
-/// As [`clear_all`], but garbage is not collected.
+/// Does what [`clear_all`] does, but collects no garbage.
 ///
 /// # Errors
 ///
-/// As [`clear_all`].
+/// The errors of [`clear_all`].
 pub fn clear_pools(py: Python<'_>, device: Option<usize>) -> Result<Vec<Cleared>> {
     let mut cleared = Vec::new();
     for framework in MemoryType::ALL.map(MemoryType::framework) {
@@ -79,12 +80,13 @@ pub fn clear_pools(py: Python<'_>, device: Option<usize>) -> Result<Vec<Cleared>
     Ok(cleared)
 }
 
-/// As `clear_all`, for some frameworks. If none of them has an accelerator, nothing is done: to collect
-/// the garbage of a program that has imported them takes half a second.
+/// Does what `clear_all` does, for some frameworks. If none of them has an accelerator, nothing is
+/// done: collecting the garbage of a program that has imported them takes half a second.
 ///
 /// # Errors
 ///
-/// What is not an `Exception`, such as an interrupt. What a framework raises is in the result.
+/// Any exception that is not an `Exception`, such as an interrupt. An exception that a framework
+/// raises is in the result.
 pub fn clear_accelerators(
     py: Python<'_>,
     frameworks: &[&'static Framework],
@@ -101,8 +103,9 @@ pub fn clear_accelerators(
     Ok(cleared)
 }
 
-/// Whether a framework is loaded and has an accelerator, as far as that is known: a framework without
-/// caches to clear is not asked, since the answer can start its runtime, which reserves memory.
+/// Returns whether a framework is loaded and has an accelerator, as far as that is known: a
+/// framework without caches to clear is not asked, since the answer can start its runtime, which
+/// reserves memory.
 fn may_have_accelerator(py: Python<'_>, framework: &'static Framework) -> bool {
     if !loaded::is_imported(py, framework) {
         return false;

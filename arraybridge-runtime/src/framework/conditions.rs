@@ -12,17 +12,17 @@ use crate::framework::spec::{
 use crate::interpreter::error::attempt;
 
 impl Guard {
-    /// Whether it is asked for arrays with dtypes of this kind.
+    /// Returns whether it applies to arrays with dtypes of this kind.
     #[inline]
     pub fn is_for(&self, kind: Kind) -> bool {
         self.kinds.is_empty() || self.kinds.contains(&kind)
     }
 
-    /// Whether its condition holds for an array.
+    /// Returns whether its condition holds for an array.
     ///
     /// # Errors
     ///
-    /// What the framework raises.
+    /// Any exception that the framework raises.
     #[inline]
     pub fn holds<'py>(&self, loaded: Loaded<'py>, data: &Bound<'py, PyAny>) -> PyResult<bool> {
         self.when.holds(loaded, [data])
@@ -35,14 +35,14 @@ impl Guard {
 }
 
 impl RefusedClasses {
-    /// Whether its classes stand for arrays while a function is traced.
+    /// Returns whether its classes stand for arrays while a function is traced.
     fn is_tracer(&self) -> bool {
         matches!(self.role, Some(ReasonRole::Traced | ReasonRole::Differentiated))
     }
 }
 
 impl<'py> Loaded<'py> {
-    /// Whether a guard holds for an array, of those for a kind of dtype or of all.
+    /// Returns whether a guard holds for an array, of the guards for a kind of dtype or of all.
     #[inline]
     pub fn is_guarded(self, data: &Bound<'py, PyAny>, kind: Option<Kind>) -> bool {
         let mut guards = self.framework.guards.iter();
@@ -51,15 +51,15 @@ impl<'py> Loaded<'py> {
         })
     }
 
-    /// Whether operations on the array are recorded for a gradient; `None` if its table has no guard
-    /// that answers this.
+    /// Returns whether operations on the array are recorded for a gradient; `None` if its table has
+    /// no guard that answers this.
     pub fn is_recorded(self, data: &Bound<'py, PyAny>) -> Option<bool> {
         let mut guards = self.framework.guards.iter();
         let guard = guards.find(|guard| guard.role == Some(ReasonRole::Gradient))?;
         Some(guard.holds_or_raises(self, data))
     }
 
-    /// Whether operations on arrays that do not say so may be recorded for a gradient now.
+    /// Returns whether operations on arrays that do not say so may be recorded for a gradient now.
     pub fn may_record(self) -> bool {
         let py = self.py();
         let Framework { recording, guards, refuse, memory, .. } = self.framework;
@@ -71,43 +71,46 @@ impl<'py> Loaded<'py> {
         *memory == Memory::Either && !says && !traces
     }
 
-    /// Whether an operation on the array is recorded for a gradient, or may be.
+    /// Returns whether an operation on the array is recorded for a gradient, or may be.
     pub fn records(self, data: &Bound<'py, PyAny>) -> bool {
         self.is_recorded(data) == Some(true) || self.may_record()
     }
 
-    /// Whether a gradient flows through an array, or may: it says so, or operations are recorded.
+    /// Returns whether a gradient flows through an array, or may: it says so, or operations are
+    /// recorded.
     pub fn may_carry(self, data: &Bound<'py, PyAny>) -> bool {
         self.is_recorded(data) == Some(true)
             || (self.framework.recording.is_some() && self.may_record())
     }
 
-    /// Whether a transformation of functions is at work in this thread, in which others would not take part.
+    /// Returns whether a transformation of functions is at work in this thread, in which other
+    /// threads would not take part.
     pub fn is_transforming(self) -> bool {
         let py = self.py();
         let holds = |op: &Op<0>| attempt(py, op.holds(self, [])).unwrap_or(true);
         self.framework.transforming.as_ref().is_some_and(holds)
     }
 
-    /// Whether operations on ordinary arrays become part of a program in this thread.
+    /// Returns whether operations on ordinary arrays become part of a program in this thread.
     pub fn is_tracing(self) -> bool {
         let py = self.py();
         let holds = |op: &Op<0>| attempt(py, op.holds(self, [])).unwrap_or(false);
         self.framework.tracing.as_ref().is_some_and(holds)
     }
 
-    /// Whether operations on an ordinary array that says nothing may be recorded: for a gradient, or by a trace.
+    /// Returns whether operations on an ordinary array that says nothing may be recorded: for a
+    /// gradient, or by a trace.
     pub fn watches(self) -> bool {
         self.may_record() || self.is_tracing()
     }
 
-    /// Whether an array of a refused class stands for one while a function is traced.
+    /// Returns whether an array of a refused class stands for one while a function is traced.
     pub fn is_tracer(self, why: &str) -> bool {
         let mut refusals = self.framework.refuse.iter();
         refusals.any(|refusal| refusal.why == why && refusal.is_tracer())
     }
 
-    /// Whether an array of a refused class stands for one while a gradient is computed.
+    /// Returns whether an array of a refused class stands for one while a gradient is computed.
     pub fn is_differentiated(self, why: &str) -> bool {
         let is_it = |refusal: &RefusedClasses| refusal.role == Some(ReasonRole::Differentiated);
         self.framework.refuse.iter().any(|refusal| refusal.why == why && is_it(refusal))
@@ -120,7 +123,8 @@ impl<'py> Loaded<'py> {
         self.framework.reasons.iter().find(holds)
     }
 
-    /// Whether a transformation wraps an array: it has no memory, and operations work on it.
+    /// Returns whether a transformation wraps an array: it has no memory, and operations work on
+    /// it.
     pub fn is_lifted(self, data: &Bound<'py, PyAny>) -> bool {
         self.reason(data).is_some_and(|reason| reason.role == Some(ReasonRole::Lifted))
     }
@@ -138,7 +142,7 @@ impl<'py> Loaded<'py> {
     ///
     /// # Errors
     ///
-    /// What the framework raises.
+    /// Any exception that the framework raises.
     #[inline]
     pub fn missing(self, dtype: DType) -> PyResult<Option<&'static Missing>> {
         for missing in self.framework.missing {

@@ -1,4 +1,4 @@
-//! Which framework an object belongs to.
+//! The framework that an object belongs to.
 //!
 //! The class names in the object's method resolution order are looked up in the tables. Nothing is
 //! imported. The answer for a class is cached.
@@ -18,7 +18,7 @@ use crate::framework::spec::{Framework, Op};
 pub use crate::interpreter::classes::qualified_name;
 use crate::interpreter::park;
 
-/// What an object's class says about it.
+/// The role of an object, as its class says it.
 #[derive(Clone, Copy)]
 pub enum Role {
     /// An array.
@@ -29,16 +29,16 @@ pub enum Role {
     Refused(&'static str),
 }
 
-/// What is known about a class.
+/// The known facts about a class.
 #[derive(Clone, Copy)]
 pub struct Class {
     /// The framework that the class, or the closest of its bases, belongs to.
     pub framework: &'static Framework,
-    /// What its objects are.
+    /// The role of its objects.
     pub role: Role,
     /// The C exchange table, where the class has one.
     pub exchange: Option<Exchange>,
-    /// Whether a table lists the class itself. A subclass may override anything.
+    /// True if a table lists the class itself. A subclass may override anything.
     pub own: bool,
 }
 
@@ -84,10 +84,10 @@ thread_local! {
         const { RefCell::new([(0, 0, None); SLOTS]) };
 }
 
-/// How often the shared cache was emptied, plus one.
+/// The number of times that the shared cache was emptied, plus one.
 static GENERATION: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(1);
 
-/// What is known about an object's class; `None` if it belongs to no framework.
+/// The known facts about an object's class; `None` if it belongs to no framework.
 #[inline]
 pub fn class_of(data: &Bound<'_, PyAny>) -> Option<Class> {
     let address = data.get_type_ptr() as usize;
@@ -155,7 +155,7 @@ fn walk(class: &Bound<'_, PyType>) -> Option<Class> {
     None
 }
 
-/// Whether a framework's array class is among the bases of an object's class.
+/// Returns whether a framework's array class is among the bases of an object's class.
 #[cold]
 pub fn is_derived(framework: &Framework, data: &Bound<'_, PyAny>) -> bool {
     let mro = data.get_type().getattr(pyo3::intern!(data.py(), "__mro__")).ok();

@@ -8,9 +8,9 @@ use crate::interpreter::error::{ConversionError, Error, Failure};
 /// The source and the target of a conversion.
 #[derive(Clone, Copy, Debug)]
 pub struct Endpoints {
-    /// Where the array comes from.
+    /// The framework that the array comes from.
     pub source: &'static Framework,
-    /// Where it goes.
+    /// The framework that it goes to.
     pub target: &'static Framework,
 }
 
@@ -26,7 +26,8 @@ impl Endpoints {
         error
     }
 
-    /// Whether one of them may leave another device current, as [`Framework::changes_current`].
+    /// Returns whether one of them may leave another device current, as
+    /// [`Framework::changes_current`] says it.
     #[inline]
     pub fn change_current(self) -> bool {
         self.source.changes_current() || self.target.changes_current()
@@ -40,8 +41,9 @@ impl Endpoints {
 }
 
 impl Framework {
-    /// Whether it may leave another device current for the rest of the thread. XLA does, when it starts its devices and
-    /// after some transfers. Frameworks with streams have a current device of their own, and restore it.
+    /// Returns whether it may leave another device current for the rest of the thread. XLA does,
+    /// when it starts its devices and after some transfers. Frameworks with streams have a current
+    /// device of their own, and restore it.
     #[inline]
     pub fn changes_current(&self) -> bool {
         self.memory != Memory::Host && self.stream.is_none()

@@ -1,4 +1,4 @@
-//! What the tables expand to: the enum of the frameworks, a static for each, and a converter for
+//! The expansion of the tables: the enum of the frameworks, a static for each, and a converter for
 //! every ordered pair.
 
 // The expansion must not depend on what is in scope.

@@ -54,7 +54,7 @@ fn before_import(py: Python<'_>, module: &str) {
 ///
 /// # Errors
 ///
-/// What Python raises where `sys.meta_path` is not a list.
+/// Any exception that Python raises where `sys.meta_path` is not a list.
 pub fn watch_imports(py: Python<'_>) -> PyResult<()> {
     if !cfg!(target_os = "linux") {
         return Ok(());

@@ -33,22 +33,22 @@ pub struct LoadedFramework {
     pub(super) several_hosts: OnceLock<bool>,
     unversioned: OnceLock<()>,
     lacking: PyOnceLock<Lacking>,
-    /// What of its table was tried out.
+    /// The parts of its table that were tried out.
     pub tried: Tried,
-    /// Whether `fast_to_numpy` does what `to_numpy` does.
+    /// The comparison of `fast_to_numpy` with `to_numpy`.
     pub fast_to_numpy: Compared,
-    /// Whether `fast_from_numpy` does what `from_numpy` does.
+    /// The comparison of `fast_from_numpy` with `from_numpy`.
     pub fast_from_numpy: Compared,
-    /// Whether `write` of its arrays writes what it should.
+    /// The comparison of what `write` of its arrays writes with what it should write.
     pub write: Compared,
 }
 
-/// What the installed version of a framework lacks of the dtypes that its table lists.
+/// The dtypes of a framework's table that its installed version lacks.
 #[derive(Clone, Copy, Debug)]
 pub struct Lacking {
-    /// It does not have them, or there is no way for them.
+    /// The dtypes that it does not have, or for which there is no way.
     pub dtypes: DTypeSet,
-    /// It does not exchange them by DLPack.
+    /// The dtypes that it does not exchange by DLPack.
     pub dlpack: DTypeSet,
 }
 
@@ -114,8 +114,8 @@ fn import_failed(py: Python<'_>, framework: &'static Framework, error: PyErr) ->
     framework.caused(Failure::NotInstalled, "import", reason, Some(error))
 }
 
-/// Whether an import failed because the framework itself was not found, as opposed to something that
-/// it imports.
+/// Returns whether an import failed because the framework itself was not found, as opposed to
+/// something that it imports.
 fn is_absent(py: Python<'_>, framework: &Framework, error: &PyErr) -> bool {
     let is_ours = |name: String| name == framework.module || name == package(framework.module);
     error.is_instance_of::<PyModuleNotFoundError>(py)
@@ -183,7 +183,7 @@ impl<'py> Loaded<'py> {
     ///
     /// # Errors
     ///
-    /// What the framework raises, and a `ValueError` if it lacks the dtype.
+    /// Any exception that the framework raises, and a `ValueError` if it lacks the dtype.
     pub fn astype(
         self,
         table: &ArrayOps,
@@ -280,7 +280,7 @@ impl<'py> Loaded<'py> {
     ///
     /// # Errors
     ///
-    /// What the framework raises.
+    /// Any exception that the framework raises.
     pub fn export(
         self,
         export: &Export,
@@ -303,7 +303,8 @@ impl<'py> Loaded<'py> {
         }
     }
 
-    /// What the installed version lacks of the dtypes that NumPy does not have by itself. `exchanges` tries one.
+    /// The dtypes that NumPy does not have by itself and that the installed version lacks.
+    /// `exchanges` tries one.
     pub fn lacking(self, exchanges: impl Fn(DType) -> bool) -> Lacking {
         let py = self.py;
         let Framework { memory, to_numpy, from_numpy, .. } = self.framework;
@@ -351,7 +352,7 @@ impl<const N: usize> Op<N> {
     ///
     /// # Errors
     ///
-    /// What the framework raises.
+    /// Any exception that the framework raises.
     #[inline]
     pub fn holds<'py>(&self, loaded: Loaded<'py>, scope: Scope<'_, 'py, N>) -> PyResult<bool> {
         self.call(loaded, scope)?.is_truthy()
@@ -364,7 +365,7 @@ impl<const N: usize> Op<N> {
 ///
 /// # Errors
 ///
-/// What is not an `Exception`, such as an interrupt.
+/// Any exception that is not an `Exception`, such as an interrupt.
 pub fn dtype_object_of_any(py: Python<'_>, object: &Bound<'_, PyAny>) -> Result<Option<DType>> {
     let all = || MemoryType::ALL.into_iter().map(MemoryType::framework);
     let loaded = all().filter_map(|framework| if_loaded(py, framework));
@@ -391,7 +392,7 @@ fn package(module: &str) -> &str {
     module.split('.').next().unwrap_or_default()
 }
 
-/// Whether the program has imported the framework's module, and the import has finished.
+/// Returns whether the program has imported the framework's module, and the import has finished.
 pub fn is_imported(py: Python<'_>, framework: &Framework) -> bool {
     let find = || -> PyResult<bool> {
         let modules = py.import("sys")?.getattr("modules")?;

@@ -78,8 +78,8 @@ fn applies(py: Python<'_>, framework: &'static Framework, rule: &OomRule, error:
     text && test
 }
 
-/// Whether an exception leaves a conversion unchanged: an out-of-memory error, which callers and the
-/// recovery ladder recognise by its class, or an interrupt.
+/// Returns whether an exception leaves a conversion unchanged: an out-of-memory error, which
+/// callers and the recovery ladder recognise by its class, or an interrupt.
 pub fn passes_through(py: Python<'_>, error: &PyErr) -> bool {
     is_interrupt(py, error) || framework_of(py, error, None).is_some()
 }

@@ -1,4 +1,4 @@
-//! What compiled operations call.
+//! The functions that compiled operations call.
 //!
 //! `frameworks!()` compiles each op of a table to calls of these functions. They are on the path of
 //! every conversion: names are interned once, arguments are passed by vectorcall, and the functions
@@ -114,9 +114,9 @@ fn walk<'py>(module: &Bound<'py, PyAny>, steps: &[Step]) -> PyResult<Bound<'py, 
     })
 }
 
-/// Which of several alternatives the installed version has.
+/// The alternative, of several, that the installed version has.
 pub struct Choice {
-    /// What each alternative but the last begins with.
+    /// The path with which each alternative but the last begins.
     paths: &'static [&'static [Step]],
     chosen: PerModule<usize>,
 }
@@ -146,7 +146,7 @@ pub struct Keywords {
 }
 
 impl Keywords {
-    /// Of these names.
+    /// The keywords of these names.
     pub const fn new(names: &'static [&'static str]) -> Self {
         Keywords { names, tuple: PyOnceLock::new() }
     }
@@ -180,12 +180,12 @@ pub enum Value {
 }
 
 impl Literal {
-    /// Of this value.
+    /// The literal of this value.
     pub const fn new(value: Value) -> Self {
         Literal { value, object: PyOnceLock::new() }
     }
 
-    /// As an object.
+    /// The value as an object.
     #[inline]
     pub fn get<'py>(&self, py: Python<'py>) -> &Bound<'py, PyAny> {
         let make = || match self.value {

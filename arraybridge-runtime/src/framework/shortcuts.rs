@@ -57,7 +57,7 @@ fn bit_of(name: &str) -> u8 {
     1 << cut as u8
 }
 
-/// Whether a short cut may be used.
+/// Returns whether a short cut may be used.
 #[inline]
 pub fn is_on(cut: ShortCut) -> bool {
     static ON: OnceLock<ShortCuts> = OnceLock::new();

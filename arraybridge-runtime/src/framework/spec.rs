@@ -29,7 +29,7 @@ impl<const N: usize> std::fmt::Debug for Op<N> {
     }
 }
 
-/// What an import operation takes.
+/// The kind of object that an import operation takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Handover {
     /// An object with `__dlpack__` and `__dlpack_device__` (the op names `data`).
@@ -39,18 +39,19 @@ pub enum Handover {
 }
 
 impl Framework {
-    /// Whether it takes memory of CUDA devices, which are its accelerators then.
+    /// Returns whether it takes memory of CUDA devices, which are its accelerators then.
     pub fn takes_cuda_memory(&self) -> bool {
         let cuda = DLDeviceType::CUDA.0 as i32;
         self.import.as_ref().is_some_and(|import| import.devices.contains(&cuda))
     }
 
-    /// Whether its arrays can be written to, also where their memory must not be.
+    /// Returns whether its arrays can be written to, also where their memory must not be.
     pub fn can_be_written(&self) -> bool {
         !self.immutable && !self.import.as_ref().is_some_and(|import| import.read_only)
     }
 
-    /// How to get a dtype that does not exist now, for the end of a message; empty if the table does not say.
+    /// The way to get a dtype that does not exist now, for the end of a message; empty if the table
+    /// does not say.
     pub fn hint_for(&self, dtype: DType) -> String {
         let missing = self.missing.iter().find(|missing| missing.dtypes.contains(dtype));
         missing.map_or_else(String::new, |missing| format!(", or {}", missing.hint))
@@ -58,7 +59,7 @@ impl Framework {
 }
 
 impl OomRule {
-    /// Whether it asks for more than the class.
+    /// Returns whether it asks for more than the class.
     pub fn is_specific(&self) -> bool {
         self.when.is_some() || self.text.is_some()
     }

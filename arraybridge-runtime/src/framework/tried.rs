@@ -1,4 +1,4 @@
-//! What of a framework's table has been tried out in this process.
+//! The parts of a framework's table that have been tried out in this process.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -32,7 +32,7 @@ impl Way {
 pub struct Tried([AtomicU32; Way::COUNT]);
 
 impl Tried {
-    /// Whether a way has been tried out with a dtype.
+    /// Returns whether a way has been tried out with a dtype.
     #[inline]
     pub fn has(&self, way: Way, dtype: DType) -> bool {
         self.0[way.index()].load(Ordering::Relaxed) & (1 << dtype as u32) != 0
@@ -52,7 +52,7 @@ pub struct Compared {
 }
 
 impl Compared {
-    /// Whether they do the same with a dtype. It is found out once.
+    /// Returns whether they do the same with a dtype. The comparison is made once.
     #[inline]
     pub fn get_or_try(&self, dtype: DType, is_alike: impl FnOnce() -> bool) -> bool {
         let bit = 1 << dtype as u32;

@@ -11,12 +11,13 @@ use std::ptr::NonNull;
 /// The alignment of every buffer, in bytes: what XLA and TensorFlow need to share it.
 pub const ALIGNMENT: usize = 64;
 
-/// What `malloc` aligns to on every platform with 64 bits.
+/// The alignment of `malloc` on every platform with 64 bits.
 const MALLOC_ALIGNMENT: usize = 16;
 
 const HUGE_PAGE: usize = 2 << 20;
 
-/// From this size, glibc maps every buffer and returns it to the kernel (`DEFAULT_MMAP_THRESHOLD_MAX`).
+/// The size from which glibc maps every buffer and returns it to the kernel
+/// (`DEFAULT_MMAP_THRESHOLD_MAX`).
 const MAPPED: usize = 32 << 20;
 
 /// A buffer cannot be allocated.
@@ -34,7 +35,7 @@ pub struct AllocError {
 pub struct HostBuffer {
     pointer: NonNull<u8>,
     len: usize,
-    /// What was allocated.
+    /// The allocated block.
     block: NonNull<u8>,
     layout: Layout,
 }
@@ -87,7 +88,7 @@ impl HostBuffer {
         self.len
     }
 
-    /// Whether the size is zero.
+    /// Returns whether the size is zero.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -100,7 +101,8 @@ impl Drop for HostBuffer {
     }
 }
 
-/// Whether the allocator keeps freed memory of middling size for the next buffer of this thread.
+/// Returns whether the allocator keeps freed memory of middling size for the next buffer of this
+/// thread.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 fn keeps_what_is_freed() -> bool {
     // SAFETY: the calls have no conditions. The main thread has the number of its process.

@@ -1,7 +1,7 @@
 //! Cache lines that are asked for early, and writes that bypass the caches.
 
-/// From this size of the result on, writing it would evict everything else from the caches, so they are
-/// bypassed.
+/// The size of a result from which on writing it would evict everything else from the caches, so
+/// that they are bypassed.
 pub(super) const STREAM_MIN: usize = 16 << 20;
 
 /// The bytes of a cache line.

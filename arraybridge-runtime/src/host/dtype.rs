@@ -45,7 +45,8 @@ macro_rules! dtypes {
                 match self { $(DType::$variant => Kind::$kind),* }
             }
 
-            /// Whether its numbers are rounded, and may carry a gradient: it is floating point or complex.
+            /// Returns whether its numbers are rounded, and may carry a gradient: it is floating
+            /// point or complex.
             pub const fn is_inexact(self) -> bool {
                 matches!(self.kind(), Kind::Float | Kind::Complex)
             }
@@ -113,7 +114,7 @@ impl DType {
         of_dlpack(dtype.code.0, dtype.bits)
     }
 
-    /// Whether it has every value of another type, exactly.
+    /// Returns whether it has every value of another type, exactly.
     pub fn holds(self, other: DType) -> bool {
         use Kind::{Bool, Complex, Float, Signed, Unsigned};
         let (bits, other_bits) = (self.size() * 8, other.size() * 8);
@@ -132,7 +133,7 @@ impl DType {
         }
     }
 
-    /// Whether it is a type of integers.
+    /// Returns whether it is a type of integers.
     pub const fn is_integer(self) -> bool {
         matches!(self.kind(), Kind::Signed | Kind::Unsigned)
     }
@@ -151,7 +152,7 @@ impl DType {
         }
     }
 
-    /// Whether the exponents of a float include those of another one.
+    /// Returns whether the exponents of a float include those of another one.
     fn reaches(self, other: DType) -> bool {
         match (self, other) {
             // That of 8 bits has the powers of two down to 2^-127.
@@ -169,7 +170,7 @@ impl DType {
         }
     }
 
-    /// Whether NumPy itself has the type; the others come from ml_dtypes.
+    /// Returns whether NumPy itself has the type; the others come from ml_dtypes.
     pub const fn is_numpy(self) -> bool {
         !matches!(self, DType::Bfloat16) && (self as u8) < (DType::Float8E3m4 as u8)
     }
@@ -186,7 +187,7 @@ impl std::fmt::Display for DType {
 pub struct DTypeSet(u32);
 
 impl DTypeSet {
-    /// Whether no dtype is in it.
+    /// Returns whether no dtype is in it.
     #[inline]
     pub const fn is_empty(self) -> bool {
         self.0 == 0
@@ -203,7 +204,7 @@ impl DTypeSet {
         DTypeSet(bits)
     }
 
-    /// Whether the set contains an element type.
+    /// Returns whether the set contains an element type.
     pub const fn contains(self, dtype: DType) -> bool {
         self.0 & (1 << dtype as u32) != 0
     }

@@ -35,7 +35,7 @@ pub enum Strides {
     Any,
 }
 
-/// Whether the elements follow one another in C order.
+/// Returns whether the elements follow one another in C order.
 pub fn is_contiguous(shape: &[usize], strides: &[isize], itemsize: usize) -> bool {
     shape.contains(&0) || contiguous_end(shape, strides, itemsize).is_some()
 }
@@ -47,7 +47,8 @@ pub fn contiguous_end(shape: &[usize], strides: &[isize], itemsize: usize) -> Op
     dense_end(shape.iter().copied().zip(strides.iter().copied()).rev(), itemsize)
 }
 
-/// Whether the elements follow one another in some order of the axes, with positive strides.
+/// Returns whether the elements follow one another in some order of the axes, with positive
+/// strides.
 pub fn is_permuted_contiguous(shape: &[usize], strides: &[isize], itemsize: usize) -> bool {
     if shape.contains(&0) {
         return true;
@@ -58,7 +59,7 @@ pub fn is_permuted_contiguous(shape: &[usize], strides: &[isize], itemsize: usiz
     dense_end(axes.into_iter(), itemsize).is_some()
 }
 
-/// Whether an axis with more than one element has a negative stride.
+/// Returns whether an axis with more than one element has a negative stride.
 pub fn has_negative(shape: &[usize], strides: &[isize]) -> bool {
     !shape.contains(&0) && shape.iter().zip(strides).any(|(len, stride)| *len > 1 && *stride < 0)
 }

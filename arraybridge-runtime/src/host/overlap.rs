@@ -1,4 +1,4 @@
-//! Whether two strided arrays share memory: exactly, and not only by the ranges that they span.
+//! The exact overlap of two strided arrays in memory, not only that of the ranges that they span.
 
 use smallvec::SmallVec;
 
@@ -29,7 +29,7 @@ impl Strided<'_> {
 /// elements do not overlap take a few steps.
 const MAX_STEPS: usize = 10_000;
 
-/// Whether two arrays have a byte in common; `None` if that takes too long to decide.
+/// Returns whether two arrays have a byte in common; `None` if that takes too long to decide.
 ///
 /// The address of a byte is the lowest address of its array plus a sum of strides times indices. With the
 /// indices of the second array counted from its end, both sums can be brought to one side. Then the
@@ -81,7 +81,8 @@ struct Term {
     reach: usize,
 }
 
-/// Whether strides times indices can add up to a distance, trying the last term's indices first.
+/// Returns whether strides times indices can add up to a distance, trying the last term's indices
+/// first.
 fn adds_up(terms: &[Term], distance: usize, steps: &mut usize) -> Option<bool> {
     let Some((term, rest)) = terms.split_last() else { return Some(distance == 0) };
     let first = distance.saturating_sub(term.reach).div_ceil(term.stride);

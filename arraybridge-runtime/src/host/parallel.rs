@@ -6,12 +6,12 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::available_parallelism;
 
-/// How many threads an operation is split over. It does not affect the result.
+/// The number of threads that an operation is split over. It does not affect the result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Threads {
     /// This many, or fewer if each would have little to do.
     AtMost(usize),
-    /// Those of a large operation: up to four, or fewer if each would have little to do.
+    /// The threads of a large operation: up to four, or fewer if each would have little to do.
     Several,
 }
 

@@ -25,8 +25,8 @@ pub(super) struct Walk {
 pub(super) struct Plane {
     pub rows: Axis,
     pub cols: Axis,
-    /// Whether elements are closer in the source along the rows than along the columns. Then the plane is
-    /// best read in tiles.
+    /// True if elements are closer in the source along the rows than along the columns. Then the
+    /// plane is best read in tiles.
     pub tiled: bool,
 }
 
@@ -134,7 +134,7 @@ impl Planes {
     }
 }
 
-/// Where a tile of a plane begins.
+/// The place where a tile of a plane begins.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Corner {
     /// The offset in the source, in bytes.

@@ -1,4 +1,4 @@
-//! What is known of the classes of objects, remembered by class.
+//! The known facts about the classes of objects, remembered by class.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -59,8 +59,8 @@ impl<T: Copy> ClassCache<T> {
     }
 }
 
-/// Whether an object is None, a number, text, a plain container, a class or an exception: of a class that is written
-/// in C and of which nothing has to be looked up.
+/// Returns whether an object is None, a number, text, a plain container, a class or an exception:
+/// of a class that is written in C and of which nothing has to be looked up.
 #[inline]
 pub fn is_plain(data: &Bound<'_, PyAny>) -> bool {
     const PLAIN: std::ffi::c_ulong = ffi::Py_TPFLAGS_LONG_SUBCLASS
@@ -75,14 +75,14 @@ pub fn is_plain(data: &Bound<'_, PyAny>) -> bool {
         && (flags & PLAIN != 0 || data.is_none() || data.is_exact_instance_of::<PyFloat>())
 }
 
-/// Whether the objects of a class hand out their memory by DLPack.
+/// Returns whether the objects of a class hand out their memory by DLPack.
 pub fn exports(class: &Bound<'_, PyType>) -> bool {
     let py = class.py();
     has(class, pyo3::intern!(py, "__dlpack__"))
         && has(class, pyo3::intern!(py, "__dlpack_device__"))
 }
 
-/// Whether NumPy asks the objects of a class for an array.
+/// Returns whether NumPy asks the objects of a class for an array.
 pub fn has_numpy_protocol(class: &Bound<'_, PyType>) -> bool {
     let py = class.py();
     has(class, pyo3::intern!(py, "__array__"))

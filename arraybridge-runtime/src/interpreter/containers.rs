@@ -9,7 +9,7 @@ use pyo3::types::{PyDict, PyList, PyMappingProxy, PyString, PyTuple, PyType};
 use super::classes::{self, ClassCache};
 use super::tuples::{maker, rebuilt};
 
-/// How deep containers may be nested.
+/// The greatest depth to which containers may be nested.
 pub const DEEPEST: usize = 64;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,7 +24,7 @@ enum Kind {
     Instance(Fields),
 }
 
-/// What says which attributes of an object are its fields.
+/// The protocol that says which attributes of an object are its fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fields {
     Dataclass,
@@ -38,7 +38,7 @@ pub struct Container<'a, 'py> {
     kind: Kind,
 }
 
-/// Where an item is in its container.
+/// The place of an item in its container.
 enum Place<'py> {
     Index,
     Key(Bound<'py, PyAny>),
@@ -69,17 +69,17 @@ impl<'a, 'py> Container<'a, 'py> {
         self.value
     }
 
-    /// Whether it is a tuple.
+    /// Returns whether it is a tuple.
     pub fn is_tuple(&self) -> bool {
         self.kind == Kind::Tuple
     }
 
-    /// Whether it is a list or a tuple.
+    /// Returns whether it is a list or a tuple.
     pub fn is_sequence(&self) -> bool {
         matches!(self.kind, Kind::List | Kind::Tuple)
     }
 
-    /// Whether it is an object with fields, and not a mapping.
+    /// Returns whether it is an object with fields, and not a mapping.
     pub fn is_instance(&self) -> bool {
         matches!(self.kind, Kind::Instance(_))
     }
@@ -88,7 +88,7 @@ impl<'a, 'py> Container<'a, 'py> {
     ///
     /// # Errors
     ///
-    /// What a property of an object or a method of a mapping raises.
+    /// Any exception that a property of an object or a method of a mapping raises.
     pub fn items(&self) -> PyResult<Vec<Bound<'py, PyAny>>> {
         match self.kind {
             Kind::List => Ok(self.value.cast::<PyList>()?.iter().collect()),
@@ -120,7 +120,7 @@ impl<'a, 'py> Container<'a, 'py> {
     ///
     /// # Errors
     ///
-    /// What the class raises when its object is made anew.
+    /// Any exception that the class raises when its object is made anew.
     pub fn with(&self, items: Vec<Bound<'py, PyAny>>) -> PyResult<Bound<'py, PyAny>> {
         let py = self.value.py();
         match self.kind {

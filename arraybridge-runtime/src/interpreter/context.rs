@@ -27,16 +27,17 @@ impl ContextVariable {
     ///
     /// # Errors
     ///
-    /// What Python raises.
+    /// Any exception that Python raises.
     pub fn get<'py>(&'py self, py: Python<'py>) -> PyResult<&'py Bound<'py, PyAny>> {
         Ok(self.object.get_or_try_init(py, || self.create(py))?.bind(py))
     }
 
-    /// As [`get`](Self::get); on first use, another module's variable is adopted if `find` succeeds.
+    /// Does what [`get`](Self::get) does; on first use, another module's variable is adopted if
+    /// `find` succeeds.
     ///
     /// # Errors
     ///
-    /// What Python raises when a variable is created.
+    /// Any exception that Python raises when a variable is created.
     pub fn get_or_adopt<'py>(
         &'py self,
         py: Python<'py>,
@@ -63,7 +64,7 @@ pub fn already_open(name: &str) -> PyErr {
 #[derive(Default)]
 pub struct ContextBlock(Mutex<Option<Py<PyAny>>>);
 
-/// What undoes the setting of a context variable.
+/// The token that undoes the setting of a context variable.
 pub struct Token(Py<PyAny>);
 
 impl ContextBlock {
@@ -102,7 +103,8 @@ impl Token {
     ///
     /// # Errors
     ///
-    /// What Python raises when the block is left in another context than it was entered in.
+    /// Any exception that Python raises when the block is left in another context than it was
+    /// entered in.
     pub fn reset(self, variable: &Bound<'_, PyAny>) -> PyResult<()> {
         variable.call_method1(intern!(variable.py(), "reset"), (self.0,)).map(drop)
     }

@@ -22,13 +22,14 @@ pub struct DetachedRef(NonNull<ffi::PyObject>);
 // SAFETY: the pointer is only used by threads that are attached to the interpreter.
 unsafe impl Send for DetachedRef {}
 
-/// Set when the interpreter starts to finalize: from then on no other thread may attach to it.
+/// True once the interpreter has started to finalize: from then on no other thread may attach to
+/// it.
 static FINALIZING: AtomicBool = AtomicBool::new(false);
 
-/// How many threads are attaching or attached to drop a reference.
+/// The number of threads that are attaching or attached to drop a reference.
 static ATTACHING: AtomicUsize = AtomicUsize::new(0);
 
-/// How long finalization waits for them.
+/// The time that finalization waits for them.
 const MAX_WAIT: Duration = Duration::from_secs(2);
 
 /// Notes when the interpreter starts to finalize, and makes that wait for the threads that are
@@ -52,14 +53,15 @@ pub(crate) fn watch_finalization(py: Python<'_>) -> PyResult<()> {
     Ok(())
 }
 
-/// Whether the interpreter has started to finalize, if that was watched.
+/// Returns whether the interpreter has started to finalize, if that was watched.
 #[cfg(target_os = "linux")]
 pub(super) fn is_finalizing() -> bool {
     FINALIZING.load(Ordering::SeqCst)
 }
 
-/// Whether an object has one reference, so that nobody else can use it. Without the GIL, other threads have counts of
-/// their own: CPython 3.14 can be asked, and before that the answer is no.
+/// Returns whether an object has one reference, so that nobody else can use it. Without the GIL,
+/// other threads have counts of their own: CPython 3.14 can be asked, and before that the answer is
+/// no.
 ///
 /// # Safety
 ///
@@ -95,7 +97,7 @@ impl DetachedRef {
         unsafe { Bound::from_owned_ptr(py, ManuallyDrop::new(self).0.as_ptr()) }
     }
 
-    /// Whether this is the only reference to the object.
+    /// Returns whether this is the only reference to the object.
     pub fn is_unique(&self, _py: Python<'_>) -> bool {
         // SAFETY: the object is alive, and this thread is attached.
         unsafe { is_unique(self.0.as_ptr()) }
@@ -144,8 +146,9 @@ fn while_attached(release: impl FnOnce()) {
     }
 }
 
-/// Whether this thread is attached, according to the interpreter. `PyGILState_Check` compares the same
-/// two states, but is true on every thread once the process has made a second interpreter.
+/// Returns whether this thread is attached, according to the interpreter. `PyGILState_Check`
+/// compares the same two states, but is true on every thread once the process has made a second
+/// interpreter.
 #[cfg(not(Py_LIMITED_API))]
 fn is_attached() -> bool {
     // SAFETY: any thread may call these, and the pointers are not dereferenced.
@@ -190,7 +193,7 @@ impl DetachedBuffer {
     ///
     /// # Errors
     ///
-    /// What the object raises.
+    /// Any exception that the object raises.
     pub fn new(object: &Bound<'_, PyAny>) -> PyResult<DetachedBuffer> {
         // Zeroed memory would take the allocator twice as long.
         let mut buffer = Box::<ffi::Py_buffer>::new_uninit();

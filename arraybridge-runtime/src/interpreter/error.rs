@@ -48,7 +48,7 @@ pub(super) fn class<'py>(py: Python<'py>, name: &'static str) -> Option<Bound<'p
 /// The class of [`Error::DeviceMemory`].
 const DEVICE_MEMORY: &str = "DeviceMemoryError";
 
-/// Whether an exception says that a device ran out of memory.
+/// Returns whether an exception says that a device ran out of memory.
 pub(crate) fn is_device_memory(py: Python<'_>, error: &PyErr) -> bool {
     class(py, DEVICE_MEMORY).is_some_and(|class| error.is_instance(py, &class))
 }

@@ -1,4 +1,5 @@
-//! What a forked process inherits: one thread, the locks as they were, and a CUDA that does not work.
+//! The state that a forked process inherits: one thread, the locks as they were, and a CUDA that
+//! does not work.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -8,7 +9,7 @@ use pyo3::types::{PyCFunction, PyDict};
 
 use crate::process::Lock;
 
-/// Why a forked process cannot use CUDA, and the way out.
+/// The reason why a forked process cannot use CUDA, and the way out.
 pub const LOST_CUDA: &str = "this process was forked after CUDA had been initialized, and CUDA does not work in it; start worker \
      processes with multiprocessing's \"spawn\" or \"forkserver\" method, or fork before CUDA is used";
 
@@ -18,14 +19,15 @@ pub type Locks = &'static [&'static [&'static dyn Lock]];
 static HAS_LOST: AtomicBool = AtomicBool::new(false);
 static IS_CHILD: AtomicBool = AtomicBool::new(false);
 
-/// Whether this process was forked from one that had initialized CUDA. Every call of CUDA then fails.
+/// Returns whether this process was forked from one that had initialized CUDA. Every call of CUDA
+/// then fails.
 #[inline]
 pub fn has_lost_cuda() -> bool {
     HAS_LOST.load(Ordering::Relaxed)
 }
 
-/// Whether this process was forked from one that had this package. It lacks the threads of the frameworks, and they may
-/// wait for them for ever.
+/// Returns whether this process was forked from one that had this package. It lacks the threads of
+/// the frameworks, and they may wait for them for ever.
 #[inline]
 pub fn is_child() -> bool {
     IS_CHILD.load(Ordering::Relaxed)
@@ -64,7 +66,7 @@ fn note_initialized_cuda(py: Python<'_>) -> PyResult<()> {
     py.import("os")?.call_method("register_at_fork", (), Some(&hooks)).map(drop)
 }
 
-/// Whether this process has initialized CUDA. The driver is not loaded for that.
+/// Returns whether this process has initialized CUDA. The driver is not loaded for that.
 #[cfg(target_os = "linux")]
 fn is_cuda_initialized() -> bool {
     type GetCurrent = unsafe extern "C" fn(*mut *mut std::ffi::c_void) -> i32;
@@ -152,7 +154,7 @@ mod tests {
     static IN_CHILD: InChild = InChild(AtomicBool::new(false));
     static LOCKS: [&[&dyn Lock]; 2] = [&[&LOCK], &[&IN_CHILD]];
 
-    /// Whether this is a child.
+    /// A flag that is true in a child.
     struct InChild(AtomicBool);
 
     impl Lock for InChild {

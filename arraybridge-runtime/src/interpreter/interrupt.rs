@@ -7,7 +7,7 @@ use pyo3::exceptions::PyException;
 use pyo3::ffi;
 use pyo3::prelude::*;
 
-/// Whether an exception is not an `Exception`, or a signal's handler raised it.
+/// Returns whether an exception is not an `Exception`, or a signal's handler raised it.
 #[cold]
 pub(crate) fn is_interrupt(py: Python<'_>, error: &PyErr) -> bool {
     !error.is_instance_of::<PyException>(py) || is_from_handler(py, error).unwrap_or(false)
@@ -59,7 +59,8 @@ fn threads(py: Python<'_>) -> PyResult<(c_long, c_long)> {
     Ok((threading.call_method0("get_ident")?.extract()?, main.extract()?))
 }
 
-/// Whether the code of a signal's handler is in the traceback. Handlers run on top of whatever Python code runs.
+/// Returns whether the code of a signal's handler is in the traceback. Handlers run on top of
+/// whatever Python code runs.
 fn is_from_handler(py: Python<'_>, error: &PyErr) -> PyResult<bool> {
     let mut entry = error.traceback(py).map(Bound::into_any);
     if entry.is_none() {

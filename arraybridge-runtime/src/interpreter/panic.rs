@@ -11,7 +11,7 @@ use pyo3::prelude::*;
 use super::error::class;
 
 thread_local! {
-    /// Where this thread has panicked last, as `src/lib.rs:7:5`.
+    /// The place where this thread panicked last, as `src/lib.rs:7:5`.
     static PLACE: Cell<Option<String>> = const { Cell::new(None) };
 }
 

@@ -87,8 +87,9 @@ mod handler {
         }
     }
 
-    /// What `pthread_cleanup_push` and `pthread_cleanup_pop` of `pthread.h` call. They are looked up by name, since
-    /// their version in a build machine's library may be newer than the one at hand.
+    /// The functions that `pthread_cleanup_push` and `pthread_cleanup_pop` of `pthread.h` call.
+    /// They are looked up by name, since their version in a build machine's library may be newer
+    /// than the one at hand.
     fn functions() -> Option<(Push, Pop)> {
         static FUNCTIONS: OnceLock<Option<(Push, Pop)>> = OnceLock::new();
         *FUNCTIONS.get_or_init(|| {

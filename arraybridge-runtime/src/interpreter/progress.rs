@@ -10,10 +10,10 @@ use pyo3::types::{PyDict, PyTuple};
 
 use super::context::{ContextBlock, ContextVariable};
 
-/// What makes the bars of the context.
+/// The context variable with the object that makes the bars.
 static BARS: ContextVariable = ContextVariable::new("arraybridge.progress");
 
-/// How many blocks are open. A call looks for bars only where there is one.
+/// The number of open blocks. A call looks for bars only where there is one.
 static OPEN: AtomicUsize = AtomicUsize::new(0);
 
 /// Shows how far calls in many steps are: `with progress():`.
@@ -107,7 +107,7 @@ impl<'py> Progress<'py> {
     ///
     /// # Errors
     ///
-    /// What making the bar raises.
+    /// Any exception that making the bar raises.
     pub fn start(
         py: Python<'py>,
         name: &str,
@@ -132,7 +132,7 @@ impl<'py> Progress<'py> {
     ///
     /// # Errors
     ///
-    /// What the bar raises.
+    /// Any exception that the bar raises.
     #[inline]
     pub fn step(&self, count: usize) -> PyResult<()> {
         match &self.0 {

@@ -1,11 +1,13 @@
-//! How much of the thread's stack is left. CPython's limit counts calls, whose frames may be ours and large.
+//! The room that is left on the thread's stack. CPython's limit counts calls, whose frames may be
+//! ours and large.
 
 use std::cell::Cell;
 
 use pyo3::exceptions::PyRecursionError;
 use pyo3::prelude::*;
 
-/// What has to be left for a call: what it converts with, and the frames of what it calls until the next check.
+/// The room that has to be left for a call: for its conversions, and for the frames of what it
+/// calls until the next check.
 const NEEDED: usize = 128 << 10;
 
 thread_local! {

@@ -33,7 +33,7 @@ pub unsafe trait Vectorcall: PyClass<Frozen = True> + Sync {
     ///
     /// # Errors
     ///
-    /// What the call raises.
+    /// Any exception that the call raises.
     fn call<'py>(slf: &Bound<'py, Self>, given: &Given<'_, 'py>) -> PyResult<Bound<'py, PyAny>>;
 }
 
@@ -179,7 +179,7 @@ impl<'a, 'py> Given<'a, 'py> {
     ///
     /// # Panics
     ///
-    /// If there are more names than arguments.
+    /// Panics if there are more names than arguments.
     pub fn of(args: &'a [Borrowed<'a, 'py, PyAny>], names: &'a Bound<'py, PyTuple>) -> Self {
         let nargsf = args.len().checked_sub(names.len()).expect("every name has an argument");
         Given { args: args.as_ptr().cast(), nargsf, names: Some(names.as_borrowed()) }
@@ -232,7 +232,7 @@ impl<'a, 'py> Given<'a, 'py> {
     ///
     /// # Errors
     ///
-    /// What the callable raises.
+    /// Any exception that the callable raises.
     #[inline]
     pub fn pass(&self, function: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         // SAFETY: these are the arguments of a call by vectorcall. The flag in `nargsf` lets the callable

@@ -10,8 +10,8 @@ use crate::memory::copy::{self, LARGE};
 use crate::memory::source::{Slot, Source};
 use crate::memory::view::View;
 
-/// From this many bytes on, the work is done with the interpreter released. It takes tens of
-/// microseconds then, and releasing the interpreter a tenth of one.
+/// The number of bytes from which on the work is done with the interpreter released. It takes tens
+/// of microseconds then, and releasing the interpreter a tenth of one.
 pub const DETACH_FROM: usize = LARGE;
 
 /// Casts a host array into new, contiguous memory, in one pass whatever its layout. The report counts
@@ -19,7 +19,7 @@ pub const DETACH_FROM: usize = LARGE;
 ///
 /// # Errors
 ///
-/// As [`copy::cast_to_buffer`].
+/// The errors of [`copy::cast_to_buffer`].
 pub fn cast(
     py: Python<'_>,
     source: &Source,
@@ -37,7 +37,7 @@ pub fn cast(
 ///
 /// # Errors
 ///
-/// As [`copy::count_rounded`].
+/// The errors of [`copy::count_rounded`].
 pub fn rounded(py: Python<'_>, source: &Source, dtype: DType) -> Result<u64> {
     let view = source.view();
     run(py, is_large(view, view.dtype()), || copy::count_rounded(view, dtype))
@@ -47,7 +47,7 @@ pub fn rounded(py: Python<'_>, source: &Source, dtype: DType) -> Result<u64> {
 ///
 /// # Errors
 ///
-/// As [`copy::copy_to_buffer`].
+/// The errors of [`copy::copy_to_buffer`].
 pub fn copied(py: Python<'_>, source: &Source) -> Result<Source> {
     let (view, dtype) = (source.view(), source.view().dtype());
     let buffer = run(py, is_large(view, dtype), || copy::copy_to_buffer(view))?;
@@ -59,7 +59,7 @@ pub fn copied(py: Python<'_>, source: &Source) -> Result<Source> {
 ///
 /// # Errors
 ///
-/// As [`copied`].
+/// The errors of [`copied`].
 pub fn bytes_of(py: Python<'_>, source: &Source) -> Result<Vec<u8>> {
     let copy = copied(py, source)?;
     let view = copy.view();
@@ -72,7 +72,7 @@ pub fn bytes_of(py: Python<'_>, source: &Source) -> Result<Vec<u8>> {
 ///
 /// # Errors
 ///
-/// As [`cast`] and [`copied`]. The slot is unchanged then.
+/// The errors of [`cast`] and [`copied`]. The slot is unchanged then.
 pub fn gather(py: Python<'_>, slot: &mut Slot, to: Option<DType>) -> Result<u64> {
     let view = slot.view();
     let dtype = to.unwrap_or(view.dtype());
@@ -90,7 +90,7 @@ pub fn gather(py: Python<'_>, slot: &mut Slot, to: Option<DType>) -> Result<u64>
     Ok(clipped)
 }
 
-/// Whether an array, or what it becomes, has many bytes.
+/// Returns whether an array, or what it becomes, has many bytes.
 #[inline]
 fn is_large(view: &View, dtype: DType) -> bool {
     let size = view.dtype().size().max(dtype.size());

@@ -8,13 +8,14 @@ use crate::host::parallel::Threads;
 use crate::host::{copy, layout};
 use crate::memory::view::View;
 
-/// From this many bytes on, the work takes tens of microseconds, and is split over threads.
+/// The number of bytes from which on the work takes tens of microseconds, and is split over
+/// threads.
 pub const LARGE: usize = 1 << 18;
 
 /// Casts a host array into a new buffer, contiguous and in one pass whatever its layout. The report counts
 /// what was lost.
 ///
-/// That nobody writes to the memory meanwhile is assumed: see "Assumptions about Python threads" in
+/// Assumes that nobody writes to the memory meanwhile: see "Assumptions about Python threads" in
 /// ARCHITECTURE.md.
 ///
 /// # Errors
@@ -38,7 +39,7 @@ pub fn cast_to_buffer(
 
 /// Copies a host array into a new buffer, contiguous and in the machine's byte order.
 ///
-/// What [`cast_to_buffer`] assumes is assumed here too.
+/// Assumes what [`cast_to_buffer`] assumes.
 ///
 /// # Errors
 ///
@@ -59,7 +60,7 @@ pub fn copy_to_buffer(view: &View) -> Result<HostBuffer> {
 
 /// The number of integers in a host array that a cast to a floating point dtype rounds.
 ///
-/// What [`cast_to_buffer`] assumes is assumed here too.
+/// Assumes what [`cast_to_buffer`] assumes.
 ///
 /// # Errors
 ///

@@ -16,7 +16,7 @@ fn shape<'py>(array: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
 ///
 /// # Errors
 ///
-/// What the object raises, and a `TypeError` for a length that a trace does not know.
+/// Any exception that the object raises, and a `TypeError` for a length that a trace does not know.
 pub fn read(array: &Bound<'_, PyAny>) -> PyResult<Dims<usize>> {
     if let Some(array) = numpy_array::array(array) {
         return Ok(array.shape().into());

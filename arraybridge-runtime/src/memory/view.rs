@@ -7,7 +7,7 @@ use crate::host::layout;
 pub use crate::host::layout::Dims;
 use crate::host::layout::{Strides, set_contiguous_strides};
 
-/// Where the elements of an array are and how they are laid out.
+/// The place and the layout of an array's elements.
 ///
 /// Like a raw pointer, a view keeps nothing alive and gives no access to the memory. A `Source` has a
 /// view and the owner of its memory. Safe code cannot make a view of an arbitrary address:
@@ -126,7 +126,7 @@ impl View {
     ///
     /// # Panics
     ///
-    /// When there is no such part.
+    /// Panics if there is no such part.
     pub(super) fn part(&self, axis: usize, start: usize, stop: usize) -> View {
         assert!(start <= stop && stop <= self.shape[axis], "a part is inside its array");
         // Without elements there is no memory to stay in.
@@ -140,7 +140,7 @@ impl View {
     ///
     /// # Panics
     ///
-    /// When there is no such index.
+    /// Panics if there is no such index.
     pub fn slice(&self, index: usize) -> View {
         let mut slice = self.part(0, index, index + 1);
         slice.shape.remove(0);
@@ -190,13 +190,13 @@ impl View {
         self.shape.len()
     }
 
-    /// Whether writing is forbidden.
+    /// Returns whether writing is forbidden.
     #[inline]
     pub fn is_read_only(&self) -> bool {
         self.read_only
     }
 
-    /// Whether the bytes of each element are in the opposite of the machine's order.
+    /// Returns whether the bytes of each element are in the opposite of the machine's order.
     #[inline]
     pub fn is_swapped(&self) -> bool {
         self.swapped
@@ -208,7 +208,7 @@ impl View {
         self.device
     }
 
-    /// Whether the memory is the host's.
+    /// Returns whether the memory is the host's.
     #[inline]
     pub fn is_on_host(&self) -> bool {
         is_host(self.device)
@@ -225,7 +225,7 @@ impl View {
         self.shape.iter().product()
     }
 
-    /// Whether there are no elements.
+    /// Returns whether there are no elements.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.shape.contains(&0)
@@ -237,8 +237,8 @@ impl View {
         self.len() * self.dtype.size()
     }
 
-    /// How many bytes to reverse at a time if the elements are byte-swapped. A complex number consists of
-    /// two real ones.
+    /// The number of bytes to reverse at a time if the elements are byte-swapped. A complex number
+    /// consists of two real ones.
     pub fn swap_unit(&self) -> Option<usize> {
         let halves = if self.dtype.kind() == Kind::Complex { 2 } else { 1 };
         self.swapped.then_some(self.dtype.size() / halves)
@@ -249,8 +249,8 @@ impl View {
         layout_of(&self.shape, &self.strides, self.dtype.size())
     }
 
-    /// Whether the address and the strides are multiples of the element's size, or of half of it for complex
-    /// numbers.
+    /// Returns whether the address and the strides are multiples of the element's size, or of half
+    /// of it for complex numbers.
     pub fn is_aligned(&self) -> bool {
         let unit = match self.dtype.kind() {
             Kind::Complex => self.dtype.size() / 2,
@@ -259,17 +259,17 @@ impl View {
         is_multiple(self.data as usize, unit) && self.has_strides_of(unit)
     }
 
-    /// Whether the machine can load each element from where it is.
+    /// Returns whether the machine can load each element from where it is.
     pub fn can_be_read(&self) -> bool {
         self.is_empty() || (!self.swapped && self.has_element_strides() && self.is_aligned())
     }
 
-    /// Whether the address is a multiple of the element's size, also for complex numbers.
+    /// Returns whether the address is a multiple of the element's size, also for complex numbers.
     pub fn starts_aligned(&self) -> bool {
         is_multiple(self.data as usize, self.dtype.size())
     }
 
-    /// Whether each stride is a whole number of elements, as DLPack requires.
+    /// Returns whether each stride is a whole number of elements, as DLPack requires.
     pub fn has_element_strides(&self) -> bool {
         self.has_strides_of(self.dtype.size())
     }
@@ -280,7 +280,7 @@ impl View {
     }
 }
 
-/// Whether DLPack calls this host memory: plain, or pinned by CUDA or ROCm.
+/// Returns whether DLPack calls this host memory: plain, or pinned by CUDA or ROCm.
 #[inline]
 pub fn is_host(device: DLDevice) -> bool {
     let kinds = [DLDeviceType::CPU, DLDeviceType::CUDAHOST, DLDeviceType::ROCMHOST];
@@ -304,7 +304,7 @@ fn refill<T>(dims: &mut Dims<T>, numbers: impl ExactSizeIterator<Item = T>) {
     unsafe { dims.set_len(count) };
 }
 
-/// Whether a number is a multiple of a power of two, computed without a division.
+/// Returns whether a number is a multiple of a power of two, computed without a division.
 fn is_multiple(number: usize, power: usize) -> bool {
     debug_assert!(power.is_power_of_two());
     number & (power - 1) == 0

@@ -16,13 +16,14 @@ use crate::memory::cast;
 use crate::memory::source::Source;
 use crate::memory::view::View;
 
-/// Rounding may take this part of the root mean square of a result, and no more.
+/// The greatest part of a result's root mean square that rounding may take.
 const MOST_LOST: f64 = 0.25;
 
 /// The mean square of floats that rounding cannot destroy: it changes each of them by a half at most.
 const SAFE: f64 = (0.5 / MOST_LOST) * (0.5 / MOST_LOST);
 
-/// What is known of a result of floats that is rounded to integers, all at once or part by part.
+/// The known facts about a result of floats that is rounded to integers, all at once or part by
+/// part.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rounding {
     /// The sum of squares from which on rounding cannot destroy the whole.
@@ -36,7 +37,7 @@ pub(super) struct Rounding {
 }
 
 impl Rounding {
-    /// Nothing of a result with so many elements.
+    /// The state before anything is known of a result with so many elements.
     pub fn of(elements: usize) -> Rounding {
         Rounding {
             safe: SAFE * elements as f64,
@@ -53,7 +54,7 @@ impl Rounding {
     ///
     /// # Errors
     ///
-    /// As [`cast::cast`].
+    /// The errors of [`cast::cast`].
     pub fn add(
         &mut self,
         py: Python<'_>,
@@ -78,8 +79,8 @@ impl Rounding {
         Ok(())
     }
 
-    /// Whether rounding destroys the result of a function. The lead is the image that it was computed from, whose
-    /// smallest and largest values come back.
+    /// Finds out whether rounding destroys the result of a function. The lead is the image that it
+    /// was computed from, whose smallest and largest values come back.
     pub fn destroys(&self, lead: &Lead<'_, '_>) -> Option<Destroyed> {
         if self.fractions == 0 || self.squares >= self.safe {
             return None;
@@ -135,8 +136,9 @@ fn found_in(py: Python<'_>, source: &Source) -> Result<Rounding> {
     }))
 }
 
-/// At least how large the sum of squares of floats is that became these integers, found out until it is as large
-/// as wanted. Where numbers were clipped, the ends of the type may come from infinities, and do not count.
+/// A lower bound of the sum of squares of the floats that became these integers, found out until it
+/// is as large as wanted. Where numbers were clipped, the ends of the type may come from
+/// infinities, and do not count.
 fn least_squares(view: &View, clipped: bool, wanted: f64) -> f64 {
     if view.is_empty() {
         return 0.0;

@@ -14,7 +14,7 @@ use super::declare::narrow_named;
 use crate::convert::trace;
 use crate::interpreter::error::{Error, Result};
 
-/// Whether the policy of the process was ever set.
+/// True if the policy of the process was ever set.
 static IS_SET: AtomicBool = AtomicBool::new(false);
 
 static POLICY: Mutex<Option<Policy>> = Mutex::new(None);

@@ -223,10 +223,10 @@ pub fn narrow_named(object: &Bound<'_, PyAny>) -> Result<Narrow> {
     })
 }
 
-/// Whether only this module sets the context variable, so that [`USED`] says whether it is set.
+/// True if only this module sets the context variable, so that [`USED`] says whether it is set.
 static OWNER: AtomicBool = AtomicBool::new(false);
 
-/// Whether a `dtype_policy` block of this module was ever entered.
+/// True if a `dtype_policy` block of this module was ever entered.
 static USED: AtomicBool = AtomicBool::new(false);
 
 /// The names of the context's conversion and scaling, `None` outside of every `dtype_policy` block.
@@ -239,7 +239,7 @@ const ATTRIBUTE: &str = "_dtype_policy";
 ///
 /// # Errors
 ///
-/// What Python raises.
+/// Any exception that Python raises.
 pub fn install(module: &Bound<'_, PyModule>) -> PyResult<()> {
     let variable = VARIABLE.get(module.py())?;
     OWNER.store(true, Ordering::Relaxed);

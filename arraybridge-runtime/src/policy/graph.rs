@@ -31,7 +31,7 @@ pub fn convert_to<'py>(
     }
 }
 
-/// As [`convert_to`], with a dtype.
+/// Does what [`convert_to`] does, with a dtype.
 #[inline(never)]
 fn cast_to<'py>(
     data: &Bound<'py, PyAny>,
@@ -50,11 +50,11 @@ fn cast_to<'py>(
     by_operations_or(by_operations, as_planned, data, target)
 }
 
-/// What [`convert_to`] would do, without doing it.
+/// Describes what [`convert_to`] would do, without doing it.
 ///
 /// # Errors
 ///
-/// As [`convert_to`].
+/// The errors of [`convert_to`].
 pub fn explain(
     data: &Bound<'_, PyAny>,
     target: &'static Framework,
@@ -74,8 +74,8 @@ pub fn explain(
     by_operations_or(by_operations, as_planned, data, target)
 }
 
-/// What the framework's operations make of an array of its own that is to be cast, if they have to, or else
-/// what the plan makes.
+/// The result of the framework's operations for an array of its own that is to be cast, if they
+/// have to make it, or else the result of the plan.
 #[inline]
 fn by_operations_or<'py, T>(
     by_operations: impl FnOnce(Loaded<'py>) -> Result<T>,
@@ -106,20 +106,20 @@ fn by_operations_or<'py, T>(
     }
 }
 
-/// Whether an array was refused because a transformation wraps it.
+/// Returns whether an array was refused because a transformation wraps it.
 #[cold]
 fn is_lifted<'py>(error: &Error, loaded: Loaded<'py>, data: &Bound<'py, PyAny>) -> bool {
     let is_refused = matches!(error, Error::Conversion(why) if why.failure == Failure::Array);
     is_refused && loaded.is_lifted(data)
 }
 
-/// What is left of a request after the cast, which is a copy.
+/// The rest of a request after the cast, which is a copy.
 fn after_cast(request: &Request, is_cast: bool) -> Request {
     let copy = request.copy.filter(|copy| !copy || !is_cast);
     Request { dtype: None, copy, ..*request }
 }
 
-/// What the record of such a cast says.
+/// The words of the record of such a cast.
 const BY_FRAMEWORK: &str = "the framework's cast";
 
 /// Casts an array by operations of its own framework, so that a trace or a gradient goes on. The values
@@ -127,7 +127,7 @@ const BY_FRAMEWORK: &str = "the framework's cast";
 ///
 /// # Errors
 ///
-/// As [`convert_to`](convert::convert_to), and what the framework raises.
+/// The errors of [`convert_to`](convert::convert_to), and any exception that the framework raises.
 pub fn cast_in_graph<'py>(
     data: &Bound<'py, PyAny>,
     loaded: Loaded<'py>,
@@ -146,7 +146,7 @@ pub fn cast_in_graph<'py>(
 ///
 /// # Errors
 ///
-/// As [`convert_to`](convert::convert_to).
+/// The errors of [`convert_to`](convert::convert_to).
 fn wanted(
     data: &Bound<'_, PyAny>,
     loaded: Loaded<'_>,

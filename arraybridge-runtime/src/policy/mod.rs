@@ -41,11 +41,12 @@ pub use rules::Lead;
 use rules::Shape;
 pub use stack::StackPolicy;
 
-/// Which dtype a function's result gets.
+/// The dtype that a function's result gets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Conversion {
-    /// That of the first array argument for floats, where it is the dtype of an image or of floats; else the
-    /// dtype that the function returned. Rounding must not destroy the result, and cuts no gradient.
+    /// The dtype of the first array argument for floats, where it is the dtype of an image or of
+    /// floats; else the dtype that the function returned. Rounding must not destroy the result, and
+    /// cuts no gradient.
     #[default]
     Default,
     /// The dtype of the first array argument.
@@ -56,12 +57,12 @@ pub enum Conversion {
     Force(DType),
 }
 
-/// Which dtype a function's result gets, and how floats become integers.
+/// The dtype that a function's result gets, and the way in which floats become integers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Policy {
     /// The dtype.
     pub conversion: Conversion,
-    /// How floats become integers.
+    /// The way in which floats become integers.
     pub scaling: Scaling,
     /// The integers between which they are scaled; all that the dtype has if it is `None`.
     pub range: Option<Range>,
@@ -69,13 +70,13 @@ pub struct Policy {
     pub narrow: Narrow,
 }
 
-/// What becomes of an array whose dtype its target lacks.
+/// The treatment of an array whose dtype its target lacks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Narrow {
     /// It gets the nearest dtype that the target has, with a warning.
     #[default]
     Warn,
-    /// That is an error.
+    /// The lack is an error.
     Error,
 }
 
@@ -232,7 +233,8 @@ impl<'py> DtypeCast<'_, 'py> {
         policy.conversion == Conversion::Default && from.is_inexact() && !to.is_inexact()
     }
 
-    /// Whether an array that is rounded by default stays as it is, since a gradient flows through it.
+    /// Returns whether an array that is rounded by default stays as it is, since a gradient flows
+    /// through it.
     fn keeps_gradient(&self, array: &Bound<'py, PyAny>, role: Role) -> Result<bool> {
         let loaded = self.loaded;
         let (is_carrying, is_unknown) = match role {
@@ -252,7 +254,7 @@ impl<'py> DtypeCast<'_, 'py> {
         Ok(is_carrying)
     }
 
-    /// Whether a gradient can pass: both dtypes are floating point or complex.
+    /// Returns whether a gradient can pass: both dtypes are floating point or complex.
     fn is_differentiable(&self) -> bool {
         self.from.is_inexact() && self.to.is_inexact()
     }
@@ -437,14 +439,14 @@ impl<'py> DtypeCast<'_, 'py> {
     }
 }
 
-/// Whether the array is one without plain values, and none that is traced: meta, sparse, deleted.
+/// Returns whether the array has no plain values and is not traced: meta, sparse, deleted.
 /// Operations on some of them load modules of torch that end the process when TensorFlow is there.
 fn is_odd<'py>(loaded: Loaded<'py>, array: &Bound<'py, PyAny>) -> bool {
     let reason = loaded.reason(array);
     reason.is_some_and(|reason| reason.role != Some(ReasonRole::Lifted))
 }
 
-/// Whether operations on an array are recorded to compute a gradient.
+/// The likelihood that operations on an array are recorded to compute a gradient.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Recording {
     /// They are not.

@@ -1,4 +1,4 @@
-//! Which results are cast, and to which dtype.
+//! The rules for which results are cast, and to which dtype.
 
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -18,9 +18,9 @@ type Lengths = SmallVec<[Option<usize>; 6]>;
 /// The shape of a result.
 #[derive(Clone, Copy)]
 pub(super) enum Shape<'a, 'py> {
-    /// That of an array.
+    /// The shape of an array.
     Of(&'a Bound<'py, PyAny>),
-    /// That of an array that is being put together.
+    /// The shape of an array that is being put together.
     Known(&'a [usize]),
 }
 
@@ -47,7 +47,7 @@ impl Shape<'_, '_> {
     }
 }
 
-/// What the policy needs to know about the lead, a call's first array argument.
+/// The facts that the policy needs about the lead, a call's first array argument.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Lead<'a, 'py> {
     /// The array.
@@ -91,7 +91,7 @@ impl<'a, 'py> Lead<'a, 'py> {
         (to != from).then_some(to)
     }
 
-    /// Whether the function received integers of one dtype in place of the lead's.
+    /// Returns whether the function received integers of one dtype in place of the lead's.
     fn was_narrowed(&self, from: DType, to: DType) -> bool {
         let is_integer = |dtype: DType| matches!(dtype.kind(), Kind::Unsigned | Kind::Signed);
         let (Some(array), Some(framework)) = (self.array, self.received_by) else { return false };
@@ -107,13 +107,13 @@ impl<'a, 'py> Lead<'a, 'py> {
         Some((result.saturating_sub(of_result), lead.saturating_sub(of_lead)))
     }
 
-    /// Whether a lead with axes was reduced to one number, or each of its slices.
+    /// Returns whether a lead with axes was reduced to one number, or each of its slices.
     fn is_reduced(&self, shape: Shape<'_, 'py>) -> bool {
         self.ndims(shape).is_some_and(|(result, lead)| result == 0 && lead > 0)
     }
 
-    /// Whether a result has the axes of the lead, or is an image with an axis of channels more or less. What
-    /// is not known counts as alike.
+    /// Returns whether a result has the axes of the lead, or is an image with an axis of channels
+    /// more or less. What is not known counts as alike.
     fn is_image(&self, shape: Shape<'_, 'py>) -> bool {
         let has_channels = |array| {
             let (mut result, mut lead) = (shape.lengths()?, Shape::Of(array).lengths()?);
@@ -133,7 +133,7 @@ impl<'a, 'py> Lead<'a, 'py> {
 /// The most channels that an image has: red, green, blue and opacity.
 const CHANNELS: usize = 4;
 
-/// Whether a shape is that of an image and an axis of channels, which comes first or last.
+/// Returns whether a shape is that of an image and an axis of channels, which comes first or last.
 fn has_channels(more: &[Option<usize>], image: &[Option<usize>]) -> bool {
     let are_channels = |length: &Option<usize>| length.is_none_or(|length| length <= CHANNELS);
     let is_image = |rest: &[Option<usize>]| {
@@ -145,7 +145,7 @@ fn has_channels(more: &[Option<usize>], image: &[Option<usize>]) -> bool {
             || more.split_last().is_some_and(|(last, rest)| are_channels(last) && is_image(rest)))
 }
 
-/// Whether [`Conversion::PreserveInput`] casts such a result.
+/// Returns whether [`Conversion::PreserveInput`] casts such a result.
 fn preserves(from: DType, to: DType) -> bool {
     match from.kind() {
         Kind::Bool => to.kind() == Kind::Bool,
@@ -155,8 +155,8 @@ fn preserves(from: DType, to: DType) -> bool {
     }
 }
 
-/// Whether [`Conversion::Default`] casts such a result: floats for an image, whose integers have 8 or 16 bits.
-/// Wider ones are labels, indices and identifiers.
+/// Returns whether [`Conversion::Default`] casts such a result: floats for an image, whose integers
+/// have 8 or 16 bits. Wider ones are labels, indices and identifiers.
 fn brings_back(from: DType, to: DType) -> bool {
     match (from.kind(), to.kind()) {
         (Kind::Float, Kind::Unsigned | Kind::Signed) => to.size() <= 2,

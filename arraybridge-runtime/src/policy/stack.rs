@@ -20,9 +20,9 @@ pub struct StackPolicy<'a, 'py> {
     lead: Lead<'a, 'py>,
     function: &'a str,
     lost: CastReport,
-    /// How many integers were rounded to floats.
+    /// The number of integers that were rounded to floats.
     rounded: u64,
-    /// What is known of floats that become integers by default.
+    /// The known facts about floats that become integers by default.
     rounding: Option<Rounding>,
 }
 
@@ -33,7 +33,7 @@ impl<'a, 'py> StackPolicy<'a, 'py> {
         StackPolicy { policy, lead, function, lost, rounded: 0, rounding: None }
     }
 
-    /// How floats become integers.
+    /// The way in which floats become integers.
     pub fn scaling(&self) -> Scaling {
         self.policy.scaling
     }
@@ -43,7 +43,7 @@ impl<'a, 'py> StackPolicy<'a, 'py> {
     ///
     /// # Errors
     ///
-    /// What the framework raises when it is asked for its dtypes.
+    /// Any exception that the framework raises when it is asked for its dtypes.
     pub fn dtype(
         &self,
         loaded: Loaded<'py>,
@@ -68,7 +68,7 @@ impl<'a, 'py> StackPolicy<'a, 'py> {
     ///
     /// # Errors
     ///
-    /// As [`cast::rounded`].
+    /// The errors of [`cast::rounded`].
     pub fn count(
         &mut self,
         py: Python<'_>,
@@ -95,7 +95,7 @@ impl<'a, 'py> StackPolicy<'a, 'py> {
     ///
     /// # Errors
     ///
-    /// As [`finish`](super::finish), for the whole.
+    /// The errors of [`finish`](super::finish), for the whole.
     pub fn warn(&self, loaded: Loaded<'py>, from: DType, to: DType) -> Result<()> {
         let StackPolicy { policy, lead, function, lost, rounded, rounding } = *self;
         let whole = DtypeCast { loaded, from, to, policy, lead, function };

@@ -47,7 +47,7 @@ pub trait Argument<'a>: Sized {
     ///
     /// # Errors
     ///
-    /// Why the object is not such a container.
+    /// The reason why the object is not such a container.
     fn find(_: &Call<'_, '_>, _: usize) -> Result<()> {
         Ok(())
     }
@@ -56,7 +56,7 @@ pub trait Argument<'a>: Sized {
     ///
     /// # Errors
     ///
-    /// Why the object cannot be such an argument.
+    /// The reason why the object cannot be such an argument.
     fn open(call: &Call<'_, '_>, index: usize) -> Result<Self::Holder>;
 
     /// The argument.

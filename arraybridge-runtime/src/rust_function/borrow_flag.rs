@@ -14,7 +14,8 @@ use crate::memory::view::View;
 /// belongs to memory.
 pub(super) struct BorrowFlag<'py> {
     flag: Flag<'py>,
-    /// Whether it is that of an array of one axis, which has the only element of the one that was named.
+    /// True if the flag is that of an array of one axis, which has the only element of the one that
+    /// was named.
     is_of_element: bool,
 }
 
@@ -28,7 +29,7 @@ impl<'py> BorrowFlag<'py> {
     ///
     /// # Errors
     ///
-    /// What NumPy raises; inside, that the memory is borrowed.
+    /// Any exception that NumPy raises; inside, an error if the memory is borrowed.
     pub(super) fn raise(
         array: &Bound<'py, PyUntypedArray>,
         exclusive: bool,
@@ -52,7 +53,7 @@ impl<'py> BorrowFlag<'py> {
         Ok(flag.map(|flag| BorrowFlag { flag, is_of_element }))
     }
 
-    /// Whether the array whose flag it is still has the memory of a view.
+    /// Returns whether the array whose flag it is still has the memory of a view.
     pub(super) fn is_of_memory(&self, view: &View) -> bool {
         let array = match &self.flag {
             Flag::Shared(array) => array.as_untyped(),

@@ -1,4 +1,4 @@
-//! What an array argument has to be, beyond the type of its parameter.
+//! The constraints on an array argument, beyond the type of its parameter.
 
 use ndarray::{ArrayViewMut, Dimension};
 use pyo3::prelude::*;
@@ -18,11 +18,12 @@ use crate::memory::view::View;
     note = "`ArrayView` and `ArrayViewMut` can"
 )]
 pub trait Constrained<'a>: Argument<'a> {
-    /// As [`Argument::open`]. What is not `CONTIGUOUS` is copied, unless it has to be `SHARED`.
+    /// Does what [`Argument::open`] does. An array that is not contiguous is copied with
+    /// `CONTIGUOUS`, unless it has to be `SHARED`.
     ///
     /// # Errors
     ///
-    /// Why the object cannot be such an argument.
+    /// The reason why the object cannot be such an argument.
     fn open_as<const CONTIGUOUS: bool, const SHARED: bool>(
         call: &Call<'_, '_>,
         index: usize,
@@ -56,7 +57,7 @@ impl<'a, A: Constrained<'a>> Constrained<'a> for Option<A> {
     }
 }
 
-/// Whether an array is in row-major order, without gaps.
+/// Returns whether an array is in row-major order, without gaps.
 pub(super) fn is_contiguous(view: &View) -> bool {
     view.layout() == Strides::Contiguous
 }

@@ -17,7 +17,7 @@ use super::{Argument, Call};
 use crate::framework::detect;
 use crate::interpreter::error::{Error, Result};
 
-/// What is in the containers of a call. The first items stand for the parameters.
+/// The items in the containers of a call. The first items stand for the parameters.
 pub(super) struct Items<'py>(RefCell<Vec<Item<'py>>>);
 
 struct Item<'py> {
@@ -30,7 +30,7 @@ struct Item<'py> {
     contents: Option<Range<usize>>,
 }
 
-/// Where an item is in its container.
+/// The place of an item in its container.
 enum Key {
     Position(usize),
     Name(String),
@@ -100,7 +100,7 @@ impl<'py> Items<'py> {
 }
 
 impl<'py> Call<'_, 'py> {
-    /// What a container holds at an index behind those of the parameters.
+    /// The item of a container at an index behind those of the parameters.
     #[cold]
     pub(super) fn item(&self, index: usize) -> Option<Borrowed<'_, 'py, PyAny>> {
         self.items.get()?.object(self.py, index)
@@ -123,7 +123,7 @@ impl<'py> Call<'_, 'py> {
         }
     }
 
-    /// Whether there are containers.
+    /// Returns whether there are containers.
     pub(super) fn has_containers(&self) -> bool {
         self.items.get().is_some()
     }

@@ -21,13 +21,14 @@ pub(super) struct Copied {
     pub why: Why,
     /// The element type of the parameter.
     pub to: DType,
-    /// Whether it has to be in row-major order.
+    /// True if it has to be in row-major order.
     pub contiguous: bool,
-    /// When the argument was opened, if somebody asked for records.
+    /// The moment when the argument was opened, if somebody asked for records.
     pub start: Option<Moment>,
 }
 
-/// Why an argument is not the caller's own memory, and what `no_copy(..)` says of it; `None` if it is.
+/// The reason why an argument is not the caller's own memory, and the words of `no_copy(..)` for
+/// it; `None` if it is.
 #[inline]
 pub(super) fn why_copied(
     given: &Bound<'_, PyAny>,
@@ -60,7 +61,7 @@ pub(super) fn why_copied(
     }
 }
 
-/// Why memory on the host was made of an array.
+/// The reason why memory on the host was made of an array.
 #[cold]
 pub(super) fn why_made(given: &Bound<'_, PyAny>) -> Why {
     let class = detect::class_of(given);
@@ -130,7 +131,7 @@ impl Call<'_, '_> {
         Ok(Opened { source, private: true })
     }
 
-    /// As the dtype policy of results does.
+    /// Warns as the dtype policy of results does.
     #[cold]
     fn warn_of_clipping(&self, index: usize, clipped: u64, from: DType, to: DType) -> Result<()> {
         let values = if clipped == 1 { "value" } else { "values" };

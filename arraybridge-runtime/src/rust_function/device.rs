@@ -249,7 +249,7 @@ impl<'a, 'py> Call<'a, 'py> {
 
     /// Makes memory outlive the work on it that the function starts.
     ///
-    /// That work ends after the function returns, which is when its references to the memory are
+    /// The work ends after the function returns, which is when its references to the memory are
     /// released. Memory of the declared framework is reused in the order of its current stream, which is
     /// that of the call. Another framework that has streams waits for the call when it ends. JAX and
     /// TensorFlow cannot be made to wait, and what an object of no framework does is unknown. For these,

@@ -37,7 +37,7 @@ pub trait Scalar: Element {
     ///
     /// # Errors
     ///
-    /// What Python raises.
+    /// Any exception that Python raises.
     fn into_py(self, py: Python<'_>) -> PyResult<Bound<'_, PyAny>>;
 }
 
@@ -155,18 +155,18 @@ impl<'py> Call<'_, 'py> {
     ///
     /// # Errors
     ///
-    /// As [`Scalar::from_py`].
+    /// The errors of [`Scalar::from_py`].
     pub fn scalar<T: Scalar>(&self, index: usize) -> Result<Option<T>> {
         let Some(given) = self.given(index) else { return Ok(None) };
         let read = T::from_py(&given).map_err(Error::Python);
         read.map(Some).map_err(|error| self.about(index, error))
     }
 
-    /// As [`scalar`](Self::scalar), with `None` for Python's as well.
+    /// Does what [`scalar`](Self::scalar) does, with `None` for Python's as well.
     ///
     /// # Errors
     ///
-    /// As [`Scalar::from_py`].
+    /// The errors of [`Scalar::from_py`].
     pub fn optional_scalar<T: Scalar>(&self, index: usize) -> Result<Option<T>> {
         match self.given(index) {
             Some(given) if !given.is_none() => self.scalar(index),
@@ -178,7 +178,7 @@ impl<'py> Call<'_, 'py> {
     ///
     /// # Errors
     ///
-    /// What Python raises.
+    /// Any exception that Python raises.
     pub fn give_scalar<T: Scalar>(&self, value: T) -> Result<Bound<'py, PyAny>> {
         Ok(value.into_py(self.py)?)
     }

@@ -24,9 +24,9 @@ pub(super) struct ArgumentMemory<'py> {
     parameter: usize,
     view: View,
     written: bool,
-    /// Whether its elements are used as bools, so that every byte has to be one.
+    /// True if its elements are used as bools, so that every byte has to be one.
     bools: bool,
-    /// Whether the argument is a NumPy array, which has a flag.
+    /// True if the argument is a NumPy array, which has a flag.
     is_numpy: bool,
     flag: Option<BorrowFlag<'py>>,
 }
@@ -102,8 +102,9 @@ impl<'a, 'py> Call<'a, 'py> {
         bytes.set(bytes.get().saturating_add(view.nbytes()));
     }
 
-    /// Whether Python code may run between the opening of an argument and the function's return: the
-    /// function takes Python objects, or the opening of another argument calls into Python.
+    /// Returns whether Python code may run between the opening of an argument and the function's
+    /// return: the function takes Python objects, or the opening of another argument calls into
+    /// Python.
     pub(super) fn python_runs(&self) -> bool {
         self.function.entry.takes_python
             || ((self.given.len() > 1 || self.has_containers()) && self.has_foreign_arrays())
@@ -128,7 +129,7 @@ impl<'a, 'py> Call<'a, 'py> {
     ///
     /// # Errors
     ///
-    /// As [`convert::pin`].
+    /// The errors of [`convert::pin`].
     pub(super) fn pin(&self, given: &Bound<'_, PyAny>, opened: &Opened) -> Result<()> {
         match cfg!(Py_GIL_DISABLED) || self.function.entry.always_detached || self.python_runs() {
             true => convert::pin(given, opened),
@@ -284,7 +285,7 @@ impl<'a, 'py> Call<'a, 'py> {
     }
 }
 
-/// Whether an object is an array of a framework whose arrays never change.
+/// Returns whether an object is an array of a framework whose arrays never change.
 fn never_changes(given: &Bound<'_, PyAny>) -> bool {
     detect::class_of(given)
         .is_some_and(|class| class.framework.immutable && matches!(class.role, Role::Array))

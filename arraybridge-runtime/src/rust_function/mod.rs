@@ -69,13 +69,13 @@ pub struct Parameter {
     pub name: &'static str,
     /// Its type as Python's type checkers know it.
     pub annotation: &'static str,
-    /// Whether it is an array, and what the function does with it.
+    /// The use of it, as an array or as a plain value.
     pub usage: Usage,
     /// Its value when the caller leaves it out; without one it is required.
     pub default: Option<Make>,
 }
 
-/// What a function does with an argument.
+/// The use that a function makes of an argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Usage {
     /// It takes a plain value.
@@ -110,11 +110,11 @@ pub enum Setting {
 pub struct Method {
     /// Returns the class.
     pub class: for<'py> fn(Python<'py>) -> Bound<'py, PyType>,
-    /// What it is bound to.
+    /// The object that it is bound to.
     pub binding: Binding,
 }
 
-/// What a method is bound to.
+/// The object that a method is bound to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Binding {
     /// The instance.
@@ -146,18 +146,18 @@ pub struct FunctionEntry {
     pub framework: &'static str,
     /// The framework of its results.
     pub returns: Returns,
-    /// Whether arrays of other element types are cast to those that the function takes.
+    /// True if arrays of other element types are cast to those that the function takes.
     pub cast: bool,
-    /// Whether arrays that require a gradient are taken, through which none flows back.
+    /// True if arrays that require a gradient are accepted. No gradient flows back through them.
     pub stop_gradient: bool,
-    /// Whether it works on a CUDA device: it takes a view of device memory, or the stream.
+    /// True if it works on a CUDA device: it takes a view of device memory, or the stream.
     pub cuda: bool,
-    /// Whether Python code may run during the call: it takes the interpreter, Python objects, or values
-    /// that may hold some.
+    /// True if Python code may run during the call: it takes the interpreter, Python objects, or
+    /// values that may hold some.
     pub takes_python: bool,
-    /// Whether it is detached from the interpreter whatever its arrays are.
+    /// True if it is detached from the interpreter whatever its arrays are.
     pub always_detached: bool,
-    /// What Python may pass.
+    /// The parameters that Python may pass.
     pub parameters: &'static [Parameter],
     /// The type of its result as Python's type checkers know it.
     pub annotation: &'static str,
@@ -180,7 +180,7 @@ struct Declaration {
     output: Option<&'static Framework>,
 }
 
-/// What a caller gave for a parameter; the caller keeps it alive.
+/// The value that a caller gave for a parameter; the caller keeps it alive.
 type Argued<'a, 'py> = Option<Borrowed<'a, 'py, PyAny>>;
 
 /// Room for arguments that have to be put into the parameters' order.
@@ -191,7 +191,7 @@ pub struct Call<'a, 'py> {
     py: Python<'py>,
     function: Declaration,
     given: &'a [Argued<'a, 'py>],
-    /// What is in the containers among them.
+    /// The items in the containers among them.
     items: OnceCell<Box<Items<'py>>>,
     memory: RefCell<SmallVec<[ArgumentMemory<'py>; 2]>>,
     /// The claim on that memory.
@@ -201,19 +201,19 @@ pub struct Call<'a, 'py> {
     stream: CallStream,
 }
 
-/// Whether others can write to the arrays of a call.
+/// The exposure of a call's arrays to the writes of others.
 #[derive(Default)]
 struct Exposure {
     /// The size of the arrays that nobody else can write to.
     private_bytes: Cell<usize>,
-    /// Whether others can write to an array in host memory.
+    /// True if others can write to an array in host memory.
     on_host: Cell<bool>,
-    /// Whether others can write to an array in device memory.
+    /// True if others can write to an array in device memory.
     on_device: Cell<bool>,
 }
 
 impl FunctionEntry {
-    /// What the caller gave, in the order of the parameters.
+    /// The values that the caller gave, in the order of the parameters.
     #[inline]
     fn bind<'s, 'a: 's, 'py: 'a>(
         &self,
@@ -297,7 +297,7 @@ impl<'a, 'py> Call<'a, 'py> {
         }
     }
 
-    /// What the caller gave for a parameter, or in a container.
+    /// The value that the caller gave for a parameter, or in a container.
     #[inline]
     fn given(&self, index: usize) -> Option<Borrowed<'_, 'py, PyAny>> {
         match self.given.get(index) {

@@ -16,7 +16,7 @@ pub trait NamedTuple {
     ///
     /// # Errors
     ///
-    /// Why a field cannot be given.
+    /// The reason why a field cannot be given.
     fn give<'py>(self, call: &Call<'_, 'py>) -> Result<Bound<'py, PyAny>>;
 }
 
@@ -124,7 +124,7 @@ pub trait GiveTuple {
     ///
     /// # Errors
     ///
-    /// As [`NamedTuple::give`].
+    /// The errors of [`NamedTuple::give`].
     fn __give<'py>(&self, call: &Call<'_, 'py>) -> Result<Bound<'py, PyAny>>;
 }
 
@@ -140,7 +140,7 @@ pub trait GiveValue<T> {
     ///
     /// # Errors
     ///
-    /// What its conversion to Python raises.
+    /// Any exception that its conversion to Python raises.
     fn __give<'py>(&self, call: &Call<'_, 'py>) -> Result<Bound<'py, PyAny>>
     where
         T: IntoPyObject<'py>;
@@ -160,7 +160,7 @@ impl<'py> Call<'_, 'py> {
     ///
     /// # Errors
     ///
-    /// What Python raises.
+    /// Any exception that Python raises.
     pub fn give_named_tuple(
         &self,
         class: &TupleClass,

@@ -1,4 +1,4 @@
-//! Where a call and its arguments are.
+//! The places of a call and its arguments.
 
 use dlpark::ffi::DLDevice;
 use pyo3::prelude::*;
@@ -46,7 +46,7 @@ pub(super) fn in_cuda(object: &Bound<'_, PyAny>) -> Option<usize> {
     device::is_cuda(place).then_some(place.device_id as usize)
 }
 
-/// Whether an object is certainly an array in host memory.
+/// Returns whether an object is certainly an array in host memory.
 pub(super) fn on_host(object: &Bound<'_, PyAny>) -> bool {
     dlpack_device_of(object).is_some_and(device::is_host)
 }

@@ -84,7 +84,7 @@ impl<'a, 'py> Call<'a, 'py> {
     ///
     /// # Errors
     ///
-    /// As [`convert_to`](crate::convert::convert_to).
+    /// The errors of [`convert_to`](crate::convert::convert_to).
     pub fn give_array(&self, array: impl Output) -> Result<Bound<'py, PyAny>> {
         let (target, request) = self.target()?;
         let numpy = target.memory_type == MemoryType::Numpy;
@@ -106,7 +106,7 @@ impl<'a, 'py> Call<'a, 'py> {
     ///
     /// # Errors
     ///
-    /// As [`convert_to`](crate::convert::convert_to).
+    /// The errors of [`convert_to`](crate::convert::convert_to).
     pub fn give_object<T: IntoPyObject<'py>>(&self, object: T) -> Result<Bound<'py, PyAny>> {
         let object = self.give_value(object)?;
         if detect::class_of(&object).is_none() {
@@ -119,7 +119,7 @@ impl<'a, 'py> Call<'a, 'py> {
         }
     }
 
-    /// Whether a framework has no such dtype now. Most tables answer at once.
+    /// Returns whether a framework has no such dtype now. Most tables answer at once.
     fn lacks(&self, framework: &'static Framework, dtype: DType) -> Result<bool> {
         let may_lack = !framework.dtypes.contains(dtype)
             || framework.missing.iter().any(|missing| missing.dtypes.contains(dtype));
@@ -156,7 +156,7 @@ impl<'a, 'py> Call<'a, 'py> {
     ///
     /// # Errors
     ///
-    /// What its conversion to Python raises.
+    /// Any exception that its conversion to Python raises.
     pub fn give_value<T: IntoPyObject<'py>>(&self, value: T) -> Result<Bound<'py, PyAny>> {
         Ok(value.into_bound_py_any(self.py)?)
     }

@@ -21,11 +21,11 @@ use crate::memory::shape;
 use crate::memory::view::Dims;
 use crate::policy::StackPolicy;
 
-/// Which arrays are stacked.
+/// The arrays that are stacked.
 pub(super) enum Images {
     /// All arrays. Their shapes have to be equal.
     All,
-    /// Those of this shape, if all items have it.
+    /// The arrays of this shape, if all items have it.
     Shape(Dims<usize>),
     /// None: the items become a list.
     None,
@@ -42,8 +42,8 @@ pub(super) struct Column<'a, 'py> {
     stack: Option<Stack<'py>>,
     /// All items otherwise.
     items: Vec<Bound<'py, PyAny>>,
-    /// Whether items were copied to a stack that was given up. The next ones are copied too: the function may write
-    /// its next result over one.
+    /// True if items were copied to a stack that was given up. The next ones are copied too: the
+    /// function may write its next result over one.
     copies: bool,
     /// The last items, while they may still be computed.
     pending: VecDeque<Bound<'py, PyAny>>,
@@ -126,7 +126,7 @@ impl<'a, 'py> Column<'a, 'py> {
     ///
     /// # Errors
     ///
-    /// As [`join`]; the warnings of the policy, if a filter makes them exceptions.
+    /// The errors of [`join`]; the warnings of the policy, if a filter makes them exceptions.
     pub fn merge(mut self) -> Result<Bound<'py, PyAny>> {
         self.take_in(0)?;
         if let Some(stack) = self.stack.take() {
@@ -244,7 +244,7 @@ impl<'py> Stack<'py> {
         )))
     }
 
-    /// Whether an array of another dtype than the slices before can be copied to the stack.
+    /// Returns whether an array of another dtype than the slices before can be copied to the stack.
     fn admits(
         &mut self,
         py: Python<'py>,

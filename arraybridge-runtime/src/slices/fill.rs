@@ -18,8 +18,8 @@ use crate::memory::cast;
 use crate::memory::source::Source;
 use crate::memory::view::{Dims, View};
 
-/// If each array is at most this part of the result, each thread copies several of them. Otherwise each array is
-/// split over threads.
+/// The share of the result, an 8th, up to which an array is small. If all arrays are small, each
+/// thread copies several of them; otherwise each array is split over threads.
 const SMALL_PART: usize = 8;
 
 /// Fills the result with the arrays, cast to its dtype.
@@ -78,11 +78,11 @@ pub(super) fn fill(
 ///
 /// # Errors
 ///
-/// As [`fill`].
+/// The errors of [`fill`].
 ///
 /// # Panics
 ///
-/// If the result has no such region.
+/// Panics if the result has no such region.
 pub(super) fn fill_region(
     py: Python<'_>,
     result: &mut Source,
@@ -123,7 +123,7 @@ pub(super) fn fill_region(
 ///
 /// # Panics
 ///
-/// If the stack has no such row, or the shape of its rows is not that of the array.
+/// Panics if the stack has no such row, or the shape of its rows is not that of the array.
 pub(super) fn fill_row(
     py: Python<'_>,
     stack: &mut Source,
@@ -171,7 +171,7 @@ pub(super) fn clear_rows(stack: &mut Source, row: usize) {
 /// The memory of the result. Its address is an integer, since raw pointers do not cross `detach`.
 struct Rows {
     address: usize,
-    /// Those of the axes before the joined one, in bytes.
+    /// The strides of the axes before the joined one, in bytes.
     strides: Dims<isize>,
     dtype: DType,
     threads: Threads,
@@ -249,13 +249,13 @@ struct Piece {
     outer: Axes,
     /// The joined axis and those after it.
     inner: Axes,
-    /// Where its run begins in each row of the result, in bytes.
+    /// The offset of its run in each row of the result, in bytes.
     offset: usize,
 }
 
 struct Axes {
     shape: Dims<usize>,
-    /// In bytes.
+    /// The strides in bytes.
     strides: Dims<isize>,
 }
 

@@ -6,12 +6,12 @@ use pyo3::prelude::*;
 use pyo3::types::PySlice;
 use smallvec::SmallVec;
 
-/// How arrays are cut into tiles, for each of their last axes.
+/// The way in which arrays are cut into tiles, for each of their last axes.
 #[derive(Clone, Debug)]
 pub struct Tiling {
     /// The length of a tile, at least 1; `None` leaves the axis whole.
     pub lengths: Vec<Option<usize>>,
-    /// How many more elements a tile has on each side, where the array has them.
+    /// The number of further elements that a tile has on each side, where the array has them.
     pub halo: Vec<usize>,
     /// Whether tiles get what they lack beyond the ends of the array, so that all of them have one shape.
     pub pads: bool,
@@ -40,14 +40,14 @@ impl Axis {
     }
 }
 
-/// What a tile is along one axis, in positions of the array.
+/// The span of a tile along one axis, in positions of the array.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Span {
     /// The index of the axis.
     pub axis: usize,
     /// The elements with the halo.
     pub read: Range<usize>,
-    /// Those without it. Over all tiles, each position is kept once.
+    /// The elements without the halo. Over all tiles, each position is kept once.
     pub kept: Range<usize>,
     /// How many elements are added before and after those that are read.
     pub added: (usize, usize),

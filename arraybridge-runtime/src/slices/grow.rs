@@ -23,7 +23,7 @@ impl<'a, 'py> Growing<'a, 'py> {
     ///
     /// # Errors
     ///
-    /// As [`Mosaic::new`].
+    /// The errors of [`Mosaic::new`].
     pub fn new(
         first: &Bound<'py, PyAny>,
         axis: usize,
@@ -39,7 +39,8 @@ impl<'a, 'py> Growing<'a, 'py> {
     ///
     /// # Errors
     ///
-    /// As [`Mosaic::place`], and what the framework raises when it is asked for its dtypes.
+    /// The errors of [`Mosaic::place`], and any exception that the framework raises when it is
+    /// asked for its dtypes.
     pub fn push(&mut self, part: &Bound<'py, PyAny>) -> Result<bool> {
         let length = shape::of(part).and_then(|shape| shape.get(self.axis).copied());
         let Some(length) = length.filter(|length| self.filled + length <= self.extent) else {
@@ -52,7 +53,7 @@ impl<'a, 'py> Growing<'a, 'py> {
         Ok(is_placed)
     }
 
-    /// Whether the policy has cast what is there.
+    /// Returns whether the policy has cast what is there.
     pub fn is_cast(&self) -> bool {
         self.mosaic.is_cast()
     }
@@ -66,7 +67,7 @@ impl<'a, 'py> Growing<'a, 'py> {
     ///
     /// # Errors
     ///
-    /// As [`Mosaic::finish`].
+    /// The errors of [`Mosaic::finish`].
     pub fn array(self) -> Result<Bound<'py, PyAny>> {
         let is_partial = self.filled < self.extent;
         self.mosaic.finish_region(is_partial.then_some((self.axis, self.filled)))

@@ -116,7 +116,7 @@ pub(super) struct Parts<'a, 'py> {
 impl<'a, 'py> Parts<'a, 'py> {
     /// # Errors
     ///
-    /// As [`loaded::load`].
+    /// The errors of [`loaded::load`].
     pub fn new(
         arrays: &'a [Bound<'py, PyAny>],
         target: &'static Framework,
@@ -138,7 +138,7 @@ impl<'a, 'py> Parts<'a, 'py> {
         Ok(Parts { arrays, opened: Some(all) })
     }
 
-    /// Whether the memory of all arrays is open.
+    /// Returns whether the memory of all arrays is open.
     pub fn are_open(&self) -> bool {
         self.opened.is_some()
     }
@@ -174,7 +174,7 @@ fn open_plain(
     }
 }
 
-/// Whether all arrays belong to a framework that joins them faster than we do.
+/// Returns whether all arrays belong to a framework that joins them faster than we do.
 fn joins_large_itself<'py>(loaded: Loaded<'py>, arrays: &[Bound<'py, PyAny>]) -> bool {
     let own = |array| {
         let class = detect::class_of(array);
@@ -185,8 +185,9 @@ fn joins_large_itself<'py>(loaded: Loaded<'py>, arrays: &[Bound<'py, PyAny>]) ->
         && arrays.iter().all(own)
 }
 
-/// Whether a framework joins so many arrays like this one faster than one thread of ours copies them as they come: it
-/// computes at once, by several threads that do not write to memory of ours, and those are large.
+/// Returns whether a framework joins so many arrays like this one faster than one thread of ours
+/// copies them as they come: it computes at once, by several threads that do not write to memory of
+/// ours, and those are large.
 fn is_better_at_large<'py>(loaded: Loaded<'py>, part: &Bound<'py, PyAny>, count: usize) -> bool {
     let Framework { memory, ready, array, .. } = loaded.framework;
     let writes = array.as_ref().is_none_or(|table| table.write.is_some());
@@ -212,7 +213,7 @@ fn unwrap_values<'py>(arrays: &[Bound<'py, PyAny>]) -> Result<Vec<Bound<'py, PyA
     vectors::collect(arrays.iter().map(unwrap))
 }
 
-/// How arrays are joined.
+/// The way in which arrays are joined.
 #[derive(Clone, Copy)]
 pub(super) struct Join<'py> {
     /// The framework of the first array.
@@ -267,7 +268,7 @@ impl<'py> Join<'py> {
         }
     }
 
-    /// Whether no other way may be tried after this error: memory ran out, or the call was
+    /// Returns whether no other way may be tried after this error: memory ran out, or the call was
     /// interrupted.
     fn is_final(&self, error: &Error) -> bool {
         match error {
@@ -277,13 +278,14 @@ impl<'py> Join<'py> {
         }
     }
 
-    /// Whether an array belongs to the target framework.
+    /// Returns whether an array belongs to the target framework.
     fn is_own(&self, array: &Bound<'py, PyAny>) -> Result<bool> {
         let own = self.loaded.framework.memory_type;
         Ok(convert::class_of(array)?.framework.memory_type == own)
     }
 
-    /// Whether all arrays belong to the target, which is a framework that has tracers and may read them.
+    /// Returns whether all arrays belong to the target, which is a framework that has tracers and
+    /// may read them.
     fn may_be_traced(&self, arrays: &[Bound<'py, PyAny>]) -> Result<bool> {
         let loaded = self.loaded;
         let has_tracers = loaded.framework.memory != Memory::Host;
@@ -294,7 +296,8 @@ impl<'py> Join<'py> {
         Ok(may_be)
     }
 
-    /// Whether an array cannot be read without a loss, or is on an accelerator where it should stay.
+    /// Returns whether an array cannot be read without a loss, or is on an accelerator where it
+    /// should stay.
     fn needs_operation(&self, arrays: &[Bound<'py, PyAny>]) -> Result<bool> {
         let py = self.loaded.py();
         let loaded = self.loaded;
@@ -331,7 +334,7 @@ impl<'py> Join<'py> {
         Ok(device)
     }
 
-    /// Whether the target's own operation is the best way for 2-D arrays of its own class.
+    /// Returns whether the target's own operation is the best way for 2-D arrays of its own class.
     fn is_for_own(
         &self,
         class: &Class,
@@ -449,8 +452,8 @@ impl<'py> Join<'py> {
         }
     }
 
-    /// Whether so many results like this one are kept until the target joins them: it does that faster, and the
-    /// function cannot write its next result over one of them.
+    /// Returns whether so many results like this one are kept until the target joins them: it does
+    /// that faster, and the function cannot write its next result over one of them.
     pub fn keeps(&self, result: &Bound<'py, PyAny>, count: usize) -> bool {
         detect::class_of(result).is_some_and(|class| class.framework.immutable)
             && is_better_at_large(self.loaded, result, count)
@@ -461,7 +464,7 @@ impl<'py> Join<'py> {
     ///
     /// # Errors
     ///
-    /// As [`convert::open_host`], for what is not the array's own fault.
+    /// The errors of [`convert::open_host`] that are not the array's own fault.
     pub fn open(&self, array: &Bound<'py, PyAny>) -> Result<Option<Opened>> {
         let watches = self.loaded.watches();
         if let Some(opened) = open_plain(array, self.loaded.framework, watches) {
@@ -516,7 +519,7 @@ impl<'py> Join<'py> {
     ///
     /// # Errors
     ///
-    /// As [`convert::make_array`].
+    /// The errors of [`convert::make_array`].
     pub fn make_array(
         &self,
         joined: Opened,
@@ -527,7 +530,8 @@ impl<'py> Join<'py> {
         made.map_err(|error| self.named(error))
     }
 
-    /// Whether the result is bound to its device: as the first array is, if that is one of the target's.
+    /// The commitment of the result to its device: that of the first array, if that is one of the
+    /// target's.
     pub fn commitment(&self, first: &Bound<'py, PyAny>) -> Result<Commitment<'py>> {
         let own = self.is_own(first)?.then_some(first);
         Ok(Commitment::of(self.loaded, self.placement, own))
@@ -567,7 +571,7 @@ pub(super) unsafe fn allocate(shape: Dims<usize>, dtype: DType) -> Result<Source
     Ok(unsafe { Source::from_buffer(buffer, dtype, shape) })
 }
 
-/// Whether a gradient may pass through an array, or a trace records what becomes of it.
+/// Returns whether a gradient may pass through an array, or a trace records what becomes of it.
 pub(super) fn is_recorded<'py>(loaded: Loaded<'py>, array: &Bound<'py, PyAny>) -> bool {
     let dtype = loaded.dtype(array);
     (dtype.is_none_or(DType::is_inexact) && loaded.records(array)) || loaded.is_tracing()

@@ -53,7 +53,7 @@ pub use out::{Sink, is_nothing};
 pub use stack::{Leading, Stack, leading_axes};
 use unstack::{OnHost, Slices};
 
-/// Whether an array is a single slice.
+/// Returns whether an array is a single slice.
 pub fn is_slice(array: &Bound<'_, PyAny>) -> bool {
     shape::ndim(array) == Some(2)
 }
@@ -171,11 +171,12 @@ pub struct Merge<'a, 'py> {
     pub target: Option<(&'static Framework, Placement)>,
     /// The policy for the dtype of the first stack.
     pub policy: Option<StackPolicy<'a, 'py>>,
-    /// Whether arrays that have the shape of their slices are stacked in further elements of tuples.
+    /// True if arrays that have the shape of their slices are stacked in further elements of
+    /// tuples.
     pub stacks_images: bool,
 }
 
-/// What the calls for the slices returned.
+/// The results of the calls for the slices.
 struct Results<'a, 'py> {
     merge: &'a Merge<'a, 'py>,
     /// The lengths of the leading axes.
@@ -269,7 +270,7 @@ pub fn part<'py>(
 ///
 /// # Errors
 ///
-/// As [`part`].
+/// The errors of [`part`].
 pub fn region<'py>(
     array: &Bound<'py, PyAny>,
     ranges: &[(usize, Range<usize>)],

@@ -67,16 +67,17 @@ impl<'a, 'py> Mosaic<'a, 'py> {
     ///
     /// # Errors
     ///
-    /// What the framework raises when its array is read.
+    /// Any exception that the framework raises when its array is read.
     pub fn place(&mut self, tile: &Bound<'py, PyAny>, spans: &[Span]) -> Result<bool> {
         self.place_if(tile, spans, |mosaic, dtype| Ok(dtype == mosaic.whole.from))
     }
 
-    /// As [`place`](Self::place), but the tile may have another dtype if the policy casts it.
+    /// Does what [`place`](Self::place) does, but the tile may have another dtype if the policy
+    /// casts it.
     ///
     /// # Errors
     ///
-    /// As [`place`](Self::place).
+    /// The errors of [`place`](Self::place).
     pub(super) fn place_cast(&mut self, tile: &Bound<'py, PyAny>, spans: &[Span]) -> Result<bool> {
         self.place_if(tile, spans, Mosaic::admits)
     }
@@ -117,8 +118,8 @@ impl<'a, 'py> Mosaic<'a, 'py> {
         Ok(true)
     }
 
-    /// Whether tiles of a dtype are like those before, or become it by the policy with the values that they would
-    /// have if the whole was cast.
+    /// Returns whether tiles of a dtype are like those before, or become so by the policy with the
+    /// values that they would have if the whole was cast.
     fn admits(&self, dtype: DType) -> Result<bool> {
         let Whole { join, from, .. } = &self.whole;
         let scales = |scaling| scaling == Scaling::Clamp || dtype.kind() == from.kind();
@@ -129,12 +130,12 @@ impl<'a, 'py> Mosaic<'a, 'py> {
         Ok(to.unwrap_or(dtype) == self.whole.dtype())
     }
 
-    /// Whether the policy has cast what is there.
+    /// Returns whether the policy has cast what is there.
     pub(super) fn is_cast(&self) -> bool {
         self.whole.dtype() != self.whole.from
     }
 
-    /// What is kept of a tile, in the dtype of the whole.
+    /// The kept part of a tile, in the dtype of the whole.
     fn kept(&mut self, tile: Source, spans: &[Span]) -> Result<Source> {
         let (py, to, from) = (self.whole.join.loaded.py(), self.whole.dtype(), tile.view().dtype());
         let is_whole = spans.iter().all(Span::is_kept);
@@ -153,11 +154,12 @@ impl<'a, 'py> Mosaic<'a, 'py> {
     ///
     /// # Errors
     ///
-    /// As [`convert::make_array`]; the warnings of the policy, if a filter makes them exceptions.
+    /// The errors of [`convert::make_array`]; the warnings of the policy, if a filter makes them
+    /// exceptions.
     ///
     /// # Panics
     ///
-    /// If an element has not come: its memory has no value.
+    /// Panics if an element has not come: its memory has no value.
     pub fn finish(self) -> Result<Bound<'py, PyAny>> {
         self.finish_region(None)
     }
@@ -166,7 +168,7 @@ impl<'a, 'py> Mosaic<'a, 'py> {
     ///
     /// # Errors
     ///
-    /// As [`finish`](Self::finish).
+    /// The errors of [`finish`](Self::finish).
     pub fn finish_region(self, below: Option<(usize, usize)>) -> Result<Bound<'py, PyAny>> {
         let Mosaic { mut whole, policy, filled } = self;
         let (to, from) = (whole.dtype(), whole.from);

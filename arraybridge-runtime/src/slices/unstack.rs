@@ -27,7 +27,7 @@ pub(super) struct Slices<'py> {
     way: Way<'py>,
 }
 
-/// How a slice is made.
+/// The way in which a slice is made.
 enum Way<'py> {
     /// The framework makes them together, or iterates over the array. That is faster than an index for each.
     Iterate(Bound<'py, PyIterator>),
@@ -47,11 +47,11 @@ struct Groups<'py> {
     count: usize,
     /// The number of slices in a group.
     size: usize,
-    /// Those of the group that is in use. Each is let go of when it was handed out.
+    /// The slices of the group that is in use. Each is let go of when it was handed out.
     slices: Option<std::vec::IntoIter<Bound<'py, PyAny>>>,
 }
 
-/// In how many parts a large array is taken.
+/// The number of parts in which a large array is taken.
 const GROUPS: usize = 8;
 /// The slices of an array of at most so many bytes are made at once.
 const AT_ONCE: usize = 64 << 20;
@@ -99,7 +99,7 @@ impl<'py> Slices<'py> {
     ///
     /// # Errors
     ///
-    /// As [`OnHost::without_slices`].
+    /// The errors of [`OnHost::without_slices`].
     pub fn new(array: Bound<'py, PyAny>, count: usize) -> Result<Slices<'py>> {
         Slices::made(array, count, false)
     }
@@ -108,7 +108,7 @@ impl<'py> Slices<'py> {
     ///
     /// # Errors
     ///
-    /// As [`Slices::new`]; what the framework raises.
+    /// The errors of [`Slices::new`]; any exception that the framework raises.
     pub fn all(array: Bound<'py, PyAny>, count: usize) -> Result<Bound<'py, PyList>> {
         let (py, is_own) = (array.py(), detect::class_of(&array).is_some_and(|class| class.own));
         let mut slices = Slices::made(array, count, true)?;
@@ -248,18 +248,19 @@ fn iterated<'py>(array: &Bound<'py, PyAny>) -> Way<'py> {
 pub(super) struct OnHost<'py> {
     loaded: Loaded<'py>,
     memory: SharedSource,
-    /// Where the parts go.
+    /// The device that the parts go to.
     device: Device,
-    /// Whether each part gets memory of its own.
+    /// True if each part gets memory of its own.
     copies: bool,
 }
 
 impl<'py> OnHost<'py> {
-    /// As [`OnHost::copied`], if the framework's own slices may fail, have other values, or be no arrays.
+    /// Does what [`OnHost::copied`] does, if the framework's own slices may fail, have other
+    /// values, or be no arrays.
     ///
     /// # Errors
     ///
-    /// As [`convert::open_host`].
+    /// The errors of [`convert::open_host`].
     pub fn without_slices(array: &Bound<'py, PyAny>) -> Result<Option<OnHost<'py>>> {
         let (py, Some(class)) = (array.py(), detect::class_of(array)) else { return Ok(None) };
         let framework = class.framework;
@@ -291,7 +292,7 @@ impl<'py> OnHost<'py> {
     ///
     /// # Errors
     ///
-    /// As [`convert::open_host`].
+    /// The errors of [`convert::open_host`].
     pub fn copied(array: &Bound<'py, PyAny>, why: String) -> Result<OnHost<'py>> {
         let (py, framework) = (array.py(), convert::class_of(array)?.framework);
         let loaded = loaded::load(py, framework)?;
@@ -333,7 +334,7 @@ impl<'py> OnHost<'py> {
     ///
     /// # Errors
     ///
-    /// As [`convert::make_array`].
+    /// The errors of [`convert::make_array`].
     pub fn region(
         &self,
         py: Python<'py>,

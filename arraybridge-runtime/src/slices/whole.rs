@@ -70,7 +70,7 @@ impl<'py> Whole<'py> {
     ///
     /// # Errors
     ///
-    /// As [`convert::make_array`].
+    /// The errors of [`convert::make_array`].
     pub fn finish(self) -> Result<Bound<'py, PyAny>> {
         let (start, to) = (trace::start(), self.dtype());
         let Whole { join, device, commitment, opened, from } = self;

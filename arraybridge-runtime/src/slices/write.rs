@@ -77,7 +77,8 @@ impl<'py> Whole<'py> {
         Ok(())
     }
 
-    /// Whether the row has the bytes of an array after it was written. Whatever is not written differs.
+    /// Returns whether the row has the bytes of an array after it was written. Whatever is not
+    /// written differs.
     #[cold]
     fn is_written_right(
         &mut self,

@@ -59,16 +59,17 @@ impl Tensor {
     ///
     /// # Errors
     ///
-    /// As [`to_contiguous`](Tensor::to_contiguous), and [`Error::Value`] for complex to real. Without the
-    /// feature `casts`, also [`Error::Value`] if the `arraybridge` package cannot be imported.
+    /// The errors of [`to_contiguous`](Tensor::to_contiguous), and [`Error::Value`] for complex to
+    /// real. Without the feature `casts`, also [`Error::Value`] if the `arraybridge` package cannot
+    /// be imported.
     ///
     /// [`Error::Value`]: crate::error::Error::Value
     pub fn cast(&self, dtype: DType) -> Result<Tensor> {
         Ok(self.cast_with(dtype, Scaling::Clamp)?.0)
     }
 
-    /// As [`cast`](Tensor::cast), with a choice of how floats become integers, and a count of the values
-    /// that were lost.
+    /// Does what [`cast`](Tensor::cast) does, with a choice of how floats become integers, and a
+    /// count of the values that were lost.
     ///
     /// ```
     /// use arraybridge_runtime::prelude::{DType, Scaling, Tensor};
@@ -82,7 +83,7 @@ impl Tensor {
     ///
     /// # Errors
     ///
-    /// As [`cast`](Tensor::cast).
+    /// The errors of [`cast`](Tensor::cast).
     pub fn cast_with(&self, dtype: DType, scaling: Scaling) -> Result<(Tensor, CastReport)> {
         #[cfg(not(feature = "casts"))]
         super::python::join_package();

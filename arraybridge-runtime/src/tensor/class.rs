@@ -95,11 +95,11 @@ impl PyTensor {
         Ok(())
     }
 
-    /// Whether an export has to copy the memory.
+    /// Returns whether an export has to copy the memory.
     ///
     /// # Errors
     ///
-    /// Why the memory cannot be exported like this.
+    /// The reason why the memory cannot be exported like this.
     fn needs_copy(
         &self,
         has_stream: bool,
@@ -344,7 +344,7 @@ impl PyTensor {
 }
 
 impl PyTensor {
-    /// What both array interfaces have in common.
+    /// The part that both array interfaces have in common.
     fn interface<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let view = self.view();
         let interface = PyDict::new(py);
@@ -384,7 +384,7 @@ fn typestr(dtype: DType) -> PyResult<String> {
 ///
 /// # Errors
 ///
-/// What Python raises.
+/// Any exception that Python raises.
 pub fn add_class(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<PyTensor>()?;
     super::exchange::install(module.py())

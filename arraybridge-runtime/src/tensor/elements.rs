@@ -26,11 +26,11 @@ pub(crate) fn raw<T: Element, D: Dimension>(view: &View) -> Result<RawArrayView<
     Ok(array)
 }
 
-/// As [`raw`], for memory that is written to.
+/// Does what [`raw`] does, for memory that is written to.
 ///
 /// # Errors
 ///
-/// As [`raw`], and [`Error::Value`] if elements share memory with each other.
+/// The errors of [`raw`], and [`Error::Value`] if elements share memory with each other.
 pub(crate) fn raw_mut<T: Element, D: Dimension>(view: &View) -> Result<RawArrayViewMut<T, D>> {
     let RawParts { shape, data, inverted } = raw_parts::<T, D>(view)?;
     expect_distinct(view)?;
@@ -48,7 +48,7 @@ pub(crate) fn raw_mut<T: Element, D: Dimension>(view: &View) -> Result<RawArrayV
 struct RawParts<T, D> {
     shape: StrideShape<D>,
     data: *mut T,
-    /// Whether there are axes to invert again.
+    /// True if there are axes to invert again.
     inverted: bool,
 }
 
@@ -123,8 +123,8 @@ pub(crate) fn expect_distinct(view: &View) -> Result<()> {
     Err(Error::Value(text.into()))
 }
 
-/// Whether no two elements share bytes. Each axis must step over what the axes with smaller strides
-/// cover; other strides that are injective all the same are not recognised.
+/// Returns whether no two elements share bytes. Each axis must step over what the axes with smaller
+/// strides cover; other strides that are injective all the same are not recognised.
 fn is_injective(view: &View) -> bool {
     let axes = view.shape().iter().zip(view.strides()).filter(|(n, _)| **n > 1);
     let mut axes: Dims<(usize, usize)> = axes.map(|(n, s)| (s.unsigned_abs(), *n)).collect();
@@ -154,7 +154,7 @@ pub(crate) unsafe fn expect_bools(view: &View) -> Result<()> {
     }
 }
 
-/// Whether every byte is a valid `bool`.
+/// Returns whether every byte is a valid `bool`.
 ///
 /// # Safety
 ///

@@ -123,7 +123,7 @@ static TO_OBJECT: OnceLock<ToObject> = OnceLock::new();
 ///
 /// # Errors
 ///
-/// What Python raises.
+/// Any exception that Python raises.
 pub(super) fn install(py: Python<'_>) -> PyResult<()> {
     dlpark::python::install_exchange_api::<PyTensor>(py)?;
     let name = c"dlpack_exchange_api";

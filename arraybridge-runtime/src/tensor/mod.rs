@@ -120,7 +120,7 @@ impl Tensor {
         self.description().device()
     }
 
-    /// Whether writing is forbidden.
+    /// Returns whether writing is forbidden.
     pub fn is_read_only(&self) -> bool {
         self.description().is_read_only()
     }

@@ -52,7 +52,7 @@ impl Tensor {
     ///
     /// # Errors
     ///
-    /// As [`convert_to`](crate::convert::convert_to).
+    /// The errors of [`convert_to`](crate::convert::convert_to).
     pub(crate) fn into_framework<'py>(
         self,
         py: Python<'py>,

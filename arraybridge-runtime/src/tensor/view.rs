@@ -33,7 +33,7 @@ use crate::memory::view::View;
 /// # Ok::<(), arraybridge_runtime::prelude::Error>(())
 /// ```
 ///
-/// What is borrowed of it does not outlive it:
+/// A borrow of the view does not outlive it:
 ///
 /// ```compile_fail,E0716
 /// use arraybridge_runtime::prelude::Tensor;
@@ -97,7 +97,7 @@ impl Tensor {
     ///
     /// # Errors
     ///
-    /// As [`view`](Tensor::view).
+    /// The errors of [`view`](Tensor::view).
     pub fn try_into_array<T: Element>(self) -> Result<ArrayD<T>> {
         // Bools are checked here.
         drop(self.view::<T>()?);

@@ -1,45 +1,45 @@
-//! What is known about a source array before anything is done with it.
+//! The facts about a source array that are known before anything is done with it.
 
 use crate::framework::device::Device;
 use crate::framework::spec::{DType, Strides};
 
 use super::why::Why;
 
-/// What is known about a source array.
+/// The known facts about a source array.
 #[derive(Clone, Debug)]
 pub struct Facts {
     /// The element type.
     pub dtype: DType,
     /// The number of axes.
     pub ndim: usize,
-    /// Whether there are no elements.
+    /// True if there are no elements.
     pub empty: bool,
     /// The tightest class of the strides.
     pub layout: Strides,
     /// The largest power of two that divides the data's address, capped at 4096.
     pub alignment: usize,
-    /// Whether the address and the strides are multiples of the element's size.
+    /// True if the address and the strides are multiples of the element's size.
     pub aligned: bool,
-    /// Whether strides are whole numbers of elements.
+    /// True if strides are whole numbers of elements.
     pub whole_strides: bool,
-    /// Whether each element's bytes are in the other order.
+    /// True if each element's bytes are in the other order.
     pub swapped: bool,
-    /// Whether the array says that it must not be written to.
+    /// True if the array says that it must not be written to.
     pub read_only: bool,
     /// The DLPack device type of the memory.
     pub device_type: i32,
-    /// Where the memory is.
+    /// The device that the memory is on.
     pub device: Device,
-    /// How the memory was reached.
+    /// The way in which the memory was reached.
     pub access: Access,
-    /// Whether the memory was made for this conversion and nobody else has it.
+    /// True if the memory was made for this conversion and nobody else has it.
     pub private: bool,
-    /// Why it was made, if that was to read the array at all.
+    /// The reason for making it, if it was made to read the array at all.
     pub made: Option<Why>,
 }
 
 impl Facts {
-    /// What is known of values that NumPy is going to read from a file.
+    /// The known facts about values that NumPy is going to read from a file.
     pub(in crate::convert) fn of_file(dtype: DType, shape: &[usize]) -> Facts {
         Facts {
             dtype,
@@ -59,18 +59,19 @@ impl Facts {
         }
     }
 
-    /// Whether NumPy and the kernels can read the elements where they are, one after the other.
+    /// Returns whether NumPy and the kernels can read the elements where they are, one after the
+    /// other.
     pub(super) fn is_readable(&self) -> bool {
         self.empty || (self.layout == Strides::Contiguous && self.aligned && !self.swapped)
     }
 
-    /// Whether the source is an object of no framework.
+    /// Returns whether the source is an object of no framework.
     pub(super) fn is_foreign(&self) -> bool {
         matches!(self.access, Access::Protocol)
     }
 }
 
-/// How the source's memory was reached to describe it.
+/// The way in which the source's memory was reached to describe it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Access {
     /// The caller handed the memory over: there is no object to ask again.

@@ -1,4 +1,4 @@
-//! What to do, decided from facts alone: no interpreter, no device, no effect.
+//! The plan of a conversion, decided from facts alone: no interpreter, no device, no effect.
 //!
 //! A [`Plan`] holds the route that the caller learns of and the steps that carry it out. What only an
 //! attempt can tell, such as an importer that refuses, is part of it too: a list of fallbacks, each
@@ -17,7 +17,7 @@ pub use facts::{Access, Facts};
 pub use steps::{Fallback, Importer, Plan, Route, Step, Steps};
 pub use why::Why;
 
-/// Why a conversion cannot be done.
+/// The reason why a conversion cannot be done.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refusal {
     /// The target lacks the element type.
@@ -30,7 +30,7 @@ pub enum Refusal {
     CopyRequired(Why),
 }
 
-/// What the target can hold at the moment.
+/// The target, and what it can hold at the moment.
 #[derive(Clone, Copy, Debug)]
 pub struct Target {
     /// Its table.
@@ -39,26 +39,26 @@ pub struct Target {
     pub dtypes: DTypeSet,
     /// The dtypes that it does not import by DLPack.
     pub not_imported: DTypeSet,
-    /// Where the result goes.
+    /// The device that the result goes to.
     pub device: Device,
-    /// How it takes host memory.
+    /// The way in which it takes host memory.
     pub importer: Importer,
-    /// How many accelerators it has.
+    /// The number of its accelerators.
     pub accelerators: usize,
     /// Whether it takes the array where it is, on an accelerator, and its own operations cast it exactly.
     pub casts: bool,
 }
 
-/// What the caller asks for.
+/// The wishes of the caller.
 #[derive(Clone, Copy, Debug)]
 pub struct Wish {
     /// `Some(false)`: share or fail. `Some(true)`: fresh memory. `None`: share where possible.
     pub copy: Option<bool>,
-    /// Why fresh memory is asked for, where it is.
+    /// The reason for asking for fresh memory, if it is asked for.
     pub requested: Why,
     /// The element type to cast to, where it is another one.
     pub cast: Option<DType>,
-    /// Whether the cast of an array of the target's own framework may be recorded for a gradient.
+    /// True if the cast of an array of the target's own framework may be recorded for a gradient.
     pub recorded: bool,
 }
 
@@ -138,13 +138,13 @@ struct Case<'a> {
     source: &'static Framework,
     target: &'a Target,
     facts: &'a Facts,
-    /// That of the elements that arrive.
+    /// The dtype of the elements that arrive.
     dtype: DType,
     copy: Option<bool>,
 }
 
 impl Case<'_> {
-    /// Why an array is copied on its way to another framework, if it is.
+    /// The reason for copying an array on its way to another framework, if it is copied.
     #[inline]
     fn reason(&self, wish: &Wish) -> Result<Option<Why>, Refusal> {
         let facts = self.facts;
@@ -169,7 +169,7 @@ impl Case<'_> {
         Ok(wish.cast.map(|_| Why::Cast).or(obstacle))
     }
 
-    /// What keeps the target from sharing host memory.
+    /// The obstacle that keeps the target from sharing host memory.
     fn host_obstacle(&self) -> Option<Why> {
         let Case { source, target, facts, dtype, copy } = *self;
         let framework = target.framework;
@@ -213,7 +213,7 @@ impl Case<'_> {
         None
     }
 
-    /// What keeps the target from sharing the memory of an accelerator.
+    /// The obstacle that keeps the target from sharing the memory of an accelerator.
     fn accelerator_obstacle(&self, from: usize) -> Option<Why> {
         let Case { source, target, facts, dtype, .. } = *self;
         if target.device != Device::Accelerator(from) {
@@ -238,8 +238,8 @@ impl Case<'_> {
         (steps, if again { REFUSED } else { &[] })
     }
 
-    /// How described host memory becomes the target's array; copied before that for a reason, unless the
-    /// target makes the copy.
+    /// The steps by which described host memory becomes the target's array. If there is a reason to
+    /// copy, the memory is copied first, unless the target makes the copy.
     fn handing_over(&self, why: Option<Why>) -> Steps {
         let Case { target, facts, dtype, .. } = *self;
         let (from_numpy, on_host) = (takes_numpy(target, dtype), target.device == Device::Host);
@@ -332,7 +332,7 @@ impl Case<'_> {
     }
 }
 
-/// Whether an accelerator's memory lies where the import needs it.
+/// Returns whether an accelerator's memory lies where the import needs it.
 fn is_aligned_for(import: &Import, facts: &Facts) -> bool {
     facts.empty || facts.alignment.is_multiple_of(import.device_align)
 }
@@ -346,7 +346,7 @@ fn adopter(target: &Target, facts: &Facts) -> Option<&'static Import> {
 const REFUSED: &[Fallback] =
     &[Fallback { why: Why::Refused, steps: &[Step::Open, Step::Gather, Step::Import] }];
 
-/// How host memory becomes the target's array after it was copied or cast.
+/// The steps by which host memory is copied or cast and then becomes the target's array.
 fn gathering(target: &Target, dtype: DType) -> Steps {
     match (takes_numpy(target, dtype), target.device == Device::Host) {
         (true, _) => &[Step::Gather, Step::FromNumpy],
@@ -355,7 +355,8 @@ fn gathering(target: &Target, dtype: DType) -> Steps {
     }
 }
 
-/// Whether the target copies a NumPy array, since it cannot import the memory where it is wanted.
+/// Returns whether the target copies a NumPy array, since it cannot import the memory where it is
+/// wanted.
 fn takes_numpy(target: &Target, dtype: DType) -> bool {
     let framework = target.framework;
     let imports = target.device == Device::Host

@@ -6,7 +6,7 @@ use crate::framework::spec::{DType, Framework, Handover, Import, Op};
 use super::facts::Access;
 use super::why::Why;
 
-/// How the elements get to the target, as the caller learns it.
+/// The route of the elements to the target, as the caller learns it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Route {
     /// The same object.
@@ -62,7 +62,8 @@ pub enum Step {
     Import,
     /// The target copies host memory to the result's device.
     FromNumpy,
-    /// What arrived on the host is handed over by the steps that [`landing`] gives for it.
+    /// The memory that arrived on the host is handed over by the steps that [`landing`] gives for
+    /// it.
     Land,
     /// The target wraps the memory of an array on an accelerator.
     Adopt,
@@ -91,16 +92,16 @@ impl Step {
 /// The steps of a conversion.
 pub type Steps = &'static [Step];
 
-/// What is done where the steps of a plan fail.
+/// The alternative if the steps of a plan fail.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Fallback {
-    /// Why it is done.
+    /// The reason for it.
     pub why: Why,
     /// Its steps.
     pub steps: Steps,
 }
 
-/// How a framework takes host memory.
+/// The way in which a framework takes host memory.
 #[derive(Clone, Copy, Debug)]
 pub enum Importer {
     /// An array struct of NumPy's is filled in.
@@ -140,34 +141,35 @@ impl Importer {
         }
     }
 
-    /// Whether it may refuse memory that fits the table. NumPy and the exchange table do not.
+    /// Returns whether it may refuse memory that fits the table. NumPy and the exchange table do
+    /// not.
     pub(super) const fn may_refuse(self) -> bool {
         matches!(self, Importer::Private(_) | Importer::Capsule | Importer::Object)
     }
 }
 
-/// What is done, and what if that fails.
+/// The steps of a conversion, and the alternatives if they fail.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
     /// The route that the caller learns of.
     pub route: Route,
     /// The steps.
     pub steps: Steps,
-    /// What is tried where they fail, in this order.
+    /// The alternatives if they fail, in the order in which they are tried.
     pub fallbacks: &'static [Fallback],
-    /// How the target takes host memory.
+    /// The way in which the target takes host memory.
     pub importer: Importer,
     /// The element type to cast to on the way.
     pub cast: Option<DType>,
-    /// Where the array is.
+    /// The device that the array is on.
     pub from: Device,
-    /// Where the result goes.
+    /// The device that the result goes to.
     pub device: Device,
-    /// Whether the result must be memory of its own that may be written to.
+    /// True if the result must be memory of its own that may be written to.
     pub fresh: bool,
-    /// Whether the result can be written to and shares memory that its source takes for constant.
+    /// True if the result can be written to and shares memory that its source takes for constant.
     pub aliases_immutable: bool,
-    /// Whether the source is an object of no framework.
+    /// True if the source is an object of no framework.
     pub is_foreign: bool,
 }
 
@@ -202,7 +204,7 @@ impl Plan {
         }
     }
 
-    /// How an attempt is made, in a word or two.
+    /// The way in which an attempt is made, in a word or two.
     pub fn how(&self, attempt: usize) -> &'static str {
         let (steps, route) = self.attempt(attempt);
         let downloads = steps.contains(&Step::Download);

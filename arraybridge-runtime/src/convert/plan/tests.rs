@@ -309,7 +309,7 @@ fn a_cast_that_may_be_recorded_is_the_framework_s_own() {
     assert!(!on(Device::Host, false).contains(&Step::Cast));
 }
 
-/// What a step leaves: an array, host memory, or nothing because it does not follow there.
+/// The state that a step leaves: an array, host memory, or `None` if the step cannot follow there.
 fn after(state: Option<bool>, step: &Step) -> Option<bool> {
     const ARRAY: Option<bool> = Some(true);
     const MEMORY: Option<bool> = Some(false);
@@ -323,7 +323,7 @@ fn after(state: Option<bool>, step: &Step) -> Option<bool> {
     }
 }
 
-/// Whether the steps lead from an array (`true`) or memory to an array.
+/// Returns whether the steps lead from an array (`true`) or memory to an array.
 fn fit_together(begins_with_array: bool, steps: Steps) -> bool {
     steps.iter().fold(Some(begins_with_array), after) == Some(true)
 }

@@ -1,6 +1,6 @@
 //! The reasons of copies.
 
-/// Why memory is copied rather than shared.
+/// The reason for copying memory rather than sharing it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Why {
     /// The caller asked for fresh memory.
@@ -64,7 +64,7 @@ impl Why {
         Why::Seen,
     ];
 
-    /// What a user can do to avoid the copy.
+    /// The way for a user to avoid the copy.
     pub const fn remedy(self) -> &'static str {
         match self {
             Why::Requested => {

@@ -57,8 +57,8 @@ pub(in crate::convert) fn decide<'a, 'py>(
     Ok(Prepared { pair, plan, input, slot, missed, is_narrowed, commitment })
 }
 
-/// What a framework can hold at a place; `dtype` is the one that is wanted there. It is asked about its
-/// accelerators only where the source is on one, since to ask can start its runtime.
+/// A framework as the target at a place; `dtype` is the one that is wanted there. It is asked about
+/// its accelerators only if the source is on one, since asking can start its runtime.
 #[inline(always)]
 pub(in crate::convert) fn target_at(
     target: Loaded<'_>,

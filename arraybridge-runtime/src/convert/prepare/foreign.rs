@@ -18,7 +18,7 @@ use crate::framework::generated::MemoryType;
 use crate::framework::spec::Framework;
 use crate::interpreter::error::{Error, Result};
 
-/// When an object is read that reads a file for it.
+/// The time to read an object that has to read a file for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::convert) enum Reads {
     /// Now: the conversion follows.

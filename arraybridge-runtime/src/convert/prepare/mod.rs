@@ -40,7 +40,8 @@ pub(in crate::convert) fn prepare<'a, 'py>(
     }
 }
 
-/// As `prepare`, for what a wrapper holds. That may be of another framework, as the value of a Keras variable can be.
+/// Does what `prepare` does, for the value in a wrapper. It may be of another framework, as the
+/// value of a Keras variable can be.
 #[cold]
 fn prepare_value<'a, 'py>(
     target: &'static Framework,
@@ -62,7 +63,7 @@ fn prepare_value<'a, 'py>(
     prepared.map_err(|error| ends.name_in(error))
 }
 
-/// As `prepare`, for an array, or for the one in `object`.
+/// Does what `prepare` does, for an array, or for the one in `object`.
 #[inline(always)]
 fn prepare_array<'a, 'py>(
     ends: Endpoints,

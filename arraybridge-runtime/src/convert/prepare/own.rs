@@ -18,8 +18,8 @@ use crate::framework::loaded;
 use crate::framework::spec::{DType, Framework, Memory, Strides};
 use crate::interpreter::error::Result;
 
-/// As `prepare`, for an array of the target's own framework. It may be anything that its framework
-/// calls an array, and is not looked into unless something is asked for.
+/// Does what `prepare` does, for an array of the target's own framework. It may be anything that
+/// its framework calls an array, and is not looked into unless something is asked for.
 pub(in crate::convert) fn prepare_own<'a, 'py>(
     target: &'static Framework,
     asked: &Asked<'_, 'py>,
@@ -83,13 +83,14 @@ pub(in crate::convert) fn prepare_own<'a, 'py>(
     Ok(Prepared { pair, plan, input, slot, missed, is_narrowed, commitment })
 }
 
-/// Whether the memory of an array of the target's own framework is read, rather than copied or moved by it.
+/// Returns whether the memory of an array of the target's own framework is read, rather than copied
+/// or moved by it.
 fn is_read(steps: Steps) -> bool {
     matches!(steps, [Step::Gather | Step::Download, ..])
 }
 
-/// What the plan for an array of the target's own framework works on: its memory, where that is going
-/// to be read, or the array, for the framework's own operations.
+/// The input of the plan for an array of the target's own framework: its memory, if that is going
+/// to be read, or else the array, for the framework's own operations.
 fn own_input<'a, 'py>(
     reader: &Reader<'py>,
     asked: &Asked<'_, 'py>,

@@ -78,7 +78,7 @@ impl<'py> Reader<'py> {
         Ok(1 << (address | MOST_ALIGNMENT).trailing_zeros())
     }
 
-    /// Whether an array's framework exports it, and it is in CUDA memory.
+    /// Returns whether an array's framework exports it, and it is in CUDA memory.
     pub(in crate::convert) fn is_exported_cuda(&self, data: &Bound<'py, PyAny>) -> Result<bool> {
         let place = || self.loaded.dlpack_place(data);
         let is_cuda = || Ok(places::is_cuda(place()?));
@@ -151,7 +151,7 @@ pub(in crate::convert) fn expect_cuda(source: &Framework) -> Result<()> {
 /// The largest alignment that facts distinguish.
 const MOST_ALIGNMENT: usize = 4096;
 
-/// Where an array's memory on a CUDA device begins.
+/// The address where an array's memory on a CUDA device begins.
 fn interface_address(data: &Bound<'_, PyAny>) -> PyResult<usize> {
     let py = data.py();
     let interface = data.getattr(pyo3::intern!(py, "__cuda_array_interface__"))?;

@@ -1,4 +1,4 @@
-//! What is asked of an array before it is exported.
+//! The conditions that an array has to meet before it is exported.
 
 use pyo3::prelude::*;
 
@@ -14,9 +14,9 @@ pub(in crate::convert) struct Guarded<'py> {
     pub data: Bound<'py, PyAny>,
     /// Its element type.
     pub dtype: DType,
-    /// Whether a guard made it, in other memory, so that nobody else has it.
+    /// True if a guard made it, in other memory, so that nobody else has it.
     pub made: bool,
-    /// Whether it was detached from what is recorded for a gradient.
+    /// True if it was detached from what is recorded for a gradient.
     pub detached: bool,
 }
 
@@ -51,7 +51,7 @@ impl<'py> Reader<'py> {
         Ok(Guarded { data, dtype, made, detached })
     }
 
-    /// Whether two arrays are in the same memory, as far as the table says who owns that.
+    /// Returns whether two arrays are in the same memory, as far as the table says who owns that.
     fn have_one_owner(&self, one: &Bound<'py, PyAny>, other: &Bound<'py, PyAny>) -> bool {
         match (self.owner(one), self.owner(other)) {
             (Some(one), Some(other)) => one.get(self.py()).is(&*other.get(self.py())),

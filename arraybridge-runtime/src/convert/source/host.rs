@@ -169,15 +169,15 @@ impl<'py> Reader<'py> {
         unsafe { exchange.describe(data, owner, &mut slot.memory) }.ok()
     }
 
-    /// What keeps an array's host memory alive, where the table says so.
+    /// The object that keeps an array's host memory alive, where the table names it.
     #[inline]
     pub(in crate::convert) fn owner(&self, data: &Bound<'py, PyAny>) -> Option<DetachedRef> {
         let op = self.loaded.framework.export.as_ref()?.owner?;
         attempt(self.py(), op.call(self.loaded, [data])).map(DetachedRef::from)
     }
 
-    /// Who keeps exported memory alive. A subclass may answer for another array than itself, so that
-    /// what it exported is held too.
+    /// The owner that keeps exported memory alive. A subclass may answer for another array than
+    /// itself, so that what it exported is held too.
     pub(in crate::convert) fn holding(
         &self,
         data: &Bound<'py, PyAny>,
@@ -267,7 +267,8 @@ pub fn alike(
     (is_known && view.is_on_host()).then_some(view)
 }
 
-/// Whether elements of this dtype are what exports say. Packed integers come out of them as whole ones.
+/// Returns whether elements of this dtype are what exports say. Packed integers come out of exports
+/// as whole ones.
 fn is_never_packed(dtype: DType) -> bool {
     dtype.is_inexact()
 }

@@ -73,8 +73,8 @@ impl<'py> Reader<'py> {
         slot.take()
     }
 
-    /// As [`gather`](Self::gather). If a copy is asked for, the table may make another array of one that cannot be
-    /// read, such as one in parts on several devices.
+    /// Does what [`gather`](Self::gather) does. If a copy is asked for, the table may make another
+    /// array of one that cannot be read, such as one in parts on several devices.
     #[inline]
     pub fn gather_or_make(
         &self,
@@ -107,7 +107,7 @@ impl<'py> Reader<'py> {
 ///
 /// # Errors
 ///
-/// As [`convert_to`](crate::convert::convert_to).
+/// The errors of [`convert_to`](crate::convert::convert_to).
 pub fn open_host(data: &Bound<'_, PyAny>) -> Result<Opened> {
     opened(data, None)
 }
@@ -121,8 +121,8 @@ pub fn open_plain(data: &Bound<'_, PyAny>, class: &Class) -> Option<Opened> {
     }
 }
 
-/// As [`open_host`], but CUDA memory stays where it is: what a stream does next with it comes after
-/// what its framework has done so far.
+/// Does what [`open_host`] does, but leaves CUDA memory where it is: what a stream does next with
+/// it comes after what its framework has done so far.
 pub(in crate::convert) fn open_in_place(data: &Bound<'_, PyAny>, stream: usize) -> Result<Opened> {
     opened(data, Some(stream))
 }

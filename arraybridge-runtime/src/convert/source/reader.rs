@@ -35,7 +35,7 @@ impl<'py> Reader<'py> {
         errors::export_failed(self.loaded, data, error)
     }
 
-    /// Where an array is.
+    /// The device that an array is on.
     #[inline]
     pub fn located(&self, data: &Bound<'py, PyAny>) -> Result<Device> {
         self.loaded.device_of(data).map_err(|error| self.failed(data, error))

@@ -1,4 +1,4 @@
-//! What a table says that is not so.
+//! A false statement of a table.
 
 use pyo3::prelude::*;
 
@@ -6,13 +6,13 @@ use crate::convert::errors::class_name;
 use crate::framework::spec::{DType, Framework, Strides};
 use crate::interpreter::error::{Error, Failure};
 
-/// What a table says that is not so.
+/// A false statement of a table.
 pub(in crate::convert) struct Lie {
     /// The key that is wrong.
     key: &'static str,
-    /// What it says of the framework.
+    /// The statement of the table about the framework.
     says: String,
-    /// What the framework did instead.
+    /// The behaviour of the framework instead.
     but: String,
 }
 

@@ -1,4 +1,4 @@
-//! What is tried out once: private functions are compared with public ones, with
+//! Trials that are made once: private functions are compared with public ones, with
 //! small arrays.
 
 mod lie;

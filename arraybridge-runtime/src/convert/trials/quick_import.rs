@@ -1,4 +1,5 @@
-//! How a framework takes host memory: by a private function if that behaves like the public one.
+//! The way in which a framework takes host memory: by a private function if that behaves like the
+//! public one.
 
 use pyo3::prelude::*;
 
@@ -10,7 +11,7 @@ use crate::framework::spec::{Import, Op};
 use crate::interpreter::error::{Result, attempt};
 use crate::memory::source::Source;
 
-/// How a framework takes host memory: by the quickest way that it has.
+/// The way in which a framework takes host memory: the quickest one that it has.
 #[inline]
 pub(in crate::convert) fn importer(target: Loaded<'_>) -> Importer {
     match Importer::of(target.framework) {
@@ -25,8 +26,8 @@ pub(in crate::convert) fn importer(target: Loaded<'_>) -> Importer {
     }
 }
 
-/// Whether a private entry point makes the array that the public one makes: of the same class and
-/// repr, at the same address. It is asked once.
+/// Returns whether a private entry point makes the array that the public one makes: of the same
+/// class and repr, at the same address. The comparison is made once.
 fn behaves(target: Loaded<'_>, import: &Import, op: &Op<2>) -> bool {
     let py = target.py();
     let probe = || Source::from_slice(&[0.0_f32, 1.0, 2.0, 3.0, 4.0, 5.0], &[2, 3]);

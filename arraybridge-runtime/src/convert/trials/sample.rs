@@ -10,7 +10,8 @@ use crate::memory::cast;
 use crate::memory::source::{Owner, Source};
 use crate::memory::view::{Dims, View};
 
-/// What an array that is handed over looks like. It keeps the memory, so that no other has its address.
+/// The expected look of an array that is handed over. It keeps the memory, so that no other has its
+/// address.
 pub(in crate::convert) struct Model {
     pub data: *mut u8,
     pub shape: Dims<usize>,
@@ -18,7 +19,7 @@ pub(in crate::convert) struct Model {
     _owner: Owner,
 }
 
-/// How many elements the memory of a sample has. Some layouts leave gaps.
+/// The number of elements in the memory of a sample. Some layouts leave gaps.
 const ELEMENTS: usize = 12;
 
 /// Values that every dtype of NumPy's distinguishes in every layout, a bool as well: the largest makes a

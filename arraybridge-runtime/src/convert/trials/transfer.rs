@@ -1,4 +1,4 @@
-//! Between the host and a device, by faster private functions where a framework has them.
+//! Transfers between the host and a device, by faster private functions where a framework has them.
 //!
 //! Before the first use with a dtype, a small array goes both ways: by the public operation of the table and by the
 //! private functions. They are used only if nobody can tell the results apart.
@@ -54,7 +54,7 @@ impl<'py> Transfer<'py> {
     ///
     /// # Errors
     ///
-    /// What the framework raises.
+    /// Any exception that the framework raises.
     pub fn put(&self, array: &Bound<'py, PyAny>, dtype: DType) -> PyResult<Bound<'py, PyAny>> {
         let loaded = self.loaded;
         let fast = loaded.framework.fast_from_numpy.as_ref().filter(|fast| {
@@ -94,12 +94,13 @@ impl<'py> Transfer<'py> {
         })
     }
 
-    /// What a comparison found. What fails is not used.
+    /// The result of a comparison. A function whose comparison fails is not used.
     fn found(&self, compared: Result<bool>) -> bool {
         attempt(self.loaded.py(), compared.map_err(PyErr::from)).unwrap_or(false)
     }
 
-    /// Whether a private function makes the NumPy array that the public one makes, and a new one each time.
+    /// Returns whether a private function makes the NumPy array that the public one makes, and a
+    /// new one each time.
     #[cold]
     fn reads_alike(&self, public: &Op<1>, private: &Op<1>, dtype: DType) -> Result<bool> {
         let Some((array, _)) = self.small(dtype)? else { return Ok(false) };
@@ -113,7 +114,7 @@ impl<'py> Transfer<'py> {
         Ok(is_new && self.look_at(&found)? == self.look_at(&model)?)
     }
 
-    /// Whether private functions make the array that the public one makes.
+    /// Returns whether private functions make the array that the public one makes.
     #[cold]
     fn writes_alike(&self, fast: &FastFromNumpy, dtype: DType) -> Result<bool> {
         let loaded = self.loaded;
@@ -139,7 +140,7 @@ impl<'py> Transfer<'py> {
         loaded.on(device, || op.call(loaded, [data]))
     }
 
-    /// What can be told of a NumPy array that only the caller has.
+    /// Reads what can be told of a NumPy array that only the caller has.
     fn look_at(&self, array: &Bound<'py, PyAny>) -> Result<Look> {
         let array = array.cast::<PyUntypedArray>().map_err(PyErr::from)?;
         let source = read_numpy(array, true)?.source;
@@ -162,7 +163,7 @@ impl<'py> Transfer<'py> {
     }
 }
 
-/// What can be told of a NumPy array.
+/// The facts that can be told of a NumPy array.
 #[derive(PartialEq)]
 struct Look {
     dtype: DType,

@@ -22,7 +22,7 @@ use crate::interpreter::containers::Container;
 use crate::interpreter::error::Result;
 use crate::policy;
 
-/// Where the arrays of an attempt go, if it is not where the declaration says.
+/// The destination of an attempt's arrays, if it is not the one that the declaration names.
 #[derive(Clone, Copy, Debug)]
 pub struct Destination {
     /// The framework.
@@ -33,11 +33,11 @@ pub struct Destination {
 
 /// The arguments as the function receives them.
 pub struct FittedArguments<'py> {
-    /// By position.
+    /// The arguments by position.
     pub args: Bound<'py, PyTuple>,
-    /// By name.
+    /// The arguments by name.
     pub kwargs: Option<Bound<'py, PyDict>>,
-    /// Whether the result has to be waited for: the function reads memory that the caller may write
+    /// True if the result has to be waited for: the function reads memory that the caller may write
     /// to or free, and its framework returns before the work is done.
     pub must_wait: bool,
     /// The caller's arrays that the function could write to.
@@ -49,7 +49,7 @@ pub struct FittedArguments<'py> {
 }
 
 impl<'py> FittedArguments<'py> {
-    /// What the function receives for an array of the call.
+    /// The value that the function receives for an array of the call.
     pub fn array(&self, slot: &ArgumentSlot<'py>) -> Option<Bound<'py, PyAny>> {
         let argument = match &slot.key {
             ArgumentKey::Positional(index) => self.args.get_item(*index).ok(),
@@ -82,7 +82,7 @@ impl<'py> FittedArguments<'py> {
     ///
     /// # Errors
     ///
-    /// As [`Copied::write_back`].
+    /// The errors of [`Copied::write_back`].
     #[inline]
     pub fn write_back(&self, definition: &Definition, slots: &ArgumentSlots<'py>) -> Result<()> {
         let target = definition.options.input;
@@ -99,7 +99,7 @@ impl<'py> FittedArguments<'py> {
 ///
 /// # Errors
 ///
-/// As `convert`.
+/// The errors of `convert`.
 pub fn fit<'py>(
     definition: &Definition,
     args: &Bound<'py, PyTuple>,
@@ -171,7 +171,7 @@ struct Repeated {
 }
 
 impl Repeated {
-    /// Few enough to compare each with each.
+    /// The number of arrays up to which each is compared with each.
     const FEW: usize = 16;
 
     /// The index of an earlier slot with the same array for the same use.
@@ -195,7 +195,7 @@ impl Repeated {
 ///
 /// # Errors
 ///
-/// What the framework raises when it is asked where an array is.
+/// Any exception that the framework raises when it is asked where an array is.
 pub fn call_placement<'py>(
     loaded: Loaded<'py>,
     options: &Options,
@@ -250,7 +250,7 @@ fn usable_device(loaded: Loaded<'_>, slot: &ArgumentSlot<'_>) -> Result<Option<D
     })
 }
 
-/// Where arrays are converted to, and how.
+/// The framework and the place that arrays are converted to, and the declaration.
 struct Fitter<'a, 'py> {
     loaded: Loaded<'py>,
     definition: &'a Definition,
@@ -258,7 +258,7 @@ struct Fitter<'a, 'py> {
 }
 
 impl<'py> Fitter<'_, 'py> {
-    /// What the function receives for an array; `None` if that is what the caller passed.
+    /// The value that the function receives for an array; `None` if that is what the caller passed.
     fn fit_slot(
         &self,
         index: usize,
@@ -341,8 +341,8 @@ impl<'py> Fitter<'_, 'py> {
         Ok(Some(convert::convert_to(value, loaded.framework, &request)?))
     }
 
-    /// Whether the framework's own operation casts an array: it is traced, or the cast is recorded for a
-    /// gradient, or may be. A gradient has no meaning in eight bits.
+    /// Returns whether the framework's own operation casts an array: it is traced, or the cast is
+    /// recorded for a gradient, or may be. A gradient has no meaning in eight bits.
     fn is_in_graph(&self, slot: &ArgumentSlot<'py>, dtype: DType) -> bool {
         let loaded = self.loaded;
         let passes = dtype.is_inexact()

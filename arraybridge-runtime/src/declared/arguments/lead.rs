@@ -29,7 +29,8 @@ fn index(slots: &ArgumentSlots<'_>, definition: &Definition) -> Option<usize> {
     first(&|slot| slot.element.is_none()).or_else(|| first(&|_| true))
 }
 
-/// Whether an array can be an image, and is not text, dates, records, objects or the key of a random generator.
+/// Returns whether an array can be an image, and is not text, dates, records, objects or the key of
+/// a random generator.
 fn can_be_image(slot: &ArgumentSlot<'_>) -> bool {
     let (py, framework) = (slot.value.py(), slot.class.framework);
     let Ok(loaded) = loaded::load(py, framework) else { return true };

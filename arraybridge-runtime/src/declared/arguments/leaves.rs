@@ -1,4 +1,4 @@
-//! What a container holds at any depth, in one order for all who look into it.
+//! The leaves of a container at any depth, in one order for all who look into it.
 
 use pyo3::prelude::*;
 
@@ -11,7 +11,7 @@ use crate::interpreter::error::{Error, Result};
 ///
 /// # Errors
 ///
-/// What `visit` returns, and [`Error::Type`] for containers that are nested too deep.
+/// Any error that `visit` returns, and [`Error::Type`] for containers that are nested too deep.
 pub fn walk<'py>(
     container: &Container<'_, 'py>,
     visit: &mut dyn FnMut(usize, Bound<'py, PyAny>) -> Result<()>,
@@ -23,7 +23,7 @@ pub fn walk<'py>(
 ///
 /// # Errors
 ///
-/// What a container raises when it is made anew.
+/// Any exception that a container raises when it is made anew.
 pub fn replaced<'py>(
     container: &Container<'_, 'py>,
     replacements: Vec<(usize, Bound<'py, PyAny>)>,
@@ -38,7 +38,7 @@ pub fn replaced<'py>(
     Ok(made.unwrap_or_else(|| container.value().clone()))
 }
 
-/// What a container holds at an index.
+/// The leaf of a container at an index.
 pub fn leaf<'py>(container: &Container<'_, 'py>, wanted: usize) -> Option<Bound<'py, PyAny>> {
     let mut found = None;
     let _ = walk(container, &mut |index, value| {

@@ -30,7 +30,7 @@ pub use lead::choice;
 pub use names::{in_place, of_argument};
 pub use versions::{ArrayVersions, UnboundVersions, has_changed, version};
 
-/// Which argument an array is, or is an element of.
+/// The argument that an array is, or is an element of.
 #[derive(Clone)]
 pub enum ArgumentKey<'py> {
     /// The positional argument of this index.
@@ -40,7 +40,7 @@ pub enum ArgumentKey<'py> {
 }
 
 impl ArgumentKey<'_> {
-    /// Whether both are the same argument of one call.
+    /// Returns whether both are the same argument of one call.
     fn is(&self, other: &ArgumentKey<'_>) -> bool {
         match (self, other) {
             (ArgumentKey::Positional(this), ArgumentKey::Positional(that)) => this == that,
@@ -61,11 +61,11 @@ pub struct ArgumentSlot<'py> {
     order: usize,
     /// The array as the caller passed it, or a part of it.
     pub value: Bound<'py, PyAny>,
-    /// What is known about its class.
+    /// The known facts about its class.
     pub class: Class,
-    /// Whether the value is a part of what the caller passed, or was made of it.
+    /// True if the value is a part of what the caller passed, or was made of it.
     is_part: bool,
-    /// What the declaration does with it.
+    /// The use that the declaration makes of it.
     usage: ArrayUsage,
     /// What parts are read from. The value only has the shape and the dtype then.
     lazy: Option<Bound<'py, PyAny>>,
@@ -115,7 +115,8 @@ pub type ArgumentSlots<'py> = SmallVec<[ArgumentSlot<'py>; 4]>;
 ///
 /// # Errors
 ///
-/// As [`convert::seen_as_array`]; [`Error::Type`] for containers that are nested too deep.
+/// The errors of [`convert::seen_as_array`]; [`Error::Type`] for containers that are nested too
+/// deep.
 pub fn find<'py>(
     slots: &mut ArgumentSlots<'py>,
     found: &mut Found<'py>,
@@ -155,7 +156,7 @@ pub fn find<'py>(
 ///
 /// # Errors
 ///
-/// As [`find`].
+/// The errors of [`find`].
 pub fn find_sent<'py>(
     definition: &Definition,
     value: &Bound<'py, PyAny>,
@@ -342,7 +343,8 @@ impl<'py> Finder<'_, 'py> {
         Ok(())
     }
 
-    /// Whether the array of an object may be a copy. One that is written to may not.
+    /// The value of `copy` for the array of an object. If the function writes to the array, it may
+    /// not be a copy.
     fn copy_of(&self, argument: &Argument<'py>) -> Option<bool> {
         let options = &self.definition.options;
         let is_written = names::is_among(self.definition, &argument.key, &options.writes);
@@ -397,22 +399,22 @@ impl<'py> ArgumentSlot<'py> {
             .ok_or_else(|| Error::Value("what was read is not an array".to_owned()))
     }
 
-    /// Whether it is this argument, or its element of this index.
+    /// Returns whether it is this argument, or its element of this index.
     pub fn is_at(&self, key: &ArgumentKey<'_>, element: Option<usize>) -> bool {
         self.key.is(key) && self.element == element
     }
 
-    /// Whether it is, or is in, the argument for one of some parameters.
+    /// Returns whether it is, or is in, the argument for one of some parameters.
     pub fn is_passed_for(&self, definition: &Definition, parameters: &[String]) -> bool {
         names::is_among(definition, &self.key, parameters)
     }
 
-    /// Whether the function opens the array itself, and writes to it.
+    /// Returns whether the function opens the array itself, and writes to it.
     pub fn is_written(&self) -> bool {
         self.usage == ArrayUsage::Written
     }
 
-    /// Whether the function opens the array itself.
+    /// Returns whether the function opens the array itself.
     pub fn is_opened(&self) -> bool {
         self.usage.is_opened()
     }
@@ -432,12 +434,13 @@ impl<'py> ArgumentSlot<'py> {
         self.class.framework.memory_type == framework.memory_type
     }
 
-    /// Whether it is an array, not something that stands for one or has one inside.
+    /// Returns whether it is an array, not something that stands for one or has one inside.
     pub fn is_plain(&self) -> bool {
         matches!(self.class.role, Role::Array)
     }
 
-    /// Whether it is an array with values of its own, and no trace or gradient depends on it.
+    /// Returns whether it is an array with values of its own, and no trace or gradient depends on
+    /// it.
     pub fn is_concrete(&self) -> bool {
         let (py, framework) = (self.value.py(), self.class.framework);
         let Ok(loaded) = loaded::load(py, framework) else {

@@ -17,7 +17,7 @@ pub fn of_parameter(definition: &Definition, key: &ArgumentKey<'_>) -> String {
     }
 }
 
-/// Whether an argument is passed for one of some parameters.
+/// Returns whether an argument is passed for one of some parameters.
 pub fn is_among(definition: &Definition, key: &ArgumentKey<'_>, parameters: &[String]) -> bool {
     let is_named = |name: &str| parameters.iter().any(|parameter| parameter == name);
     match key {

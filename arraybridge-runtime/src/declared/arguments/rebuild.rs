@@ -12,7 +12,7 @@ use crate::interpreter::error::Result;
 ///
 /// # Errors
 ///
-/// What Python raises.
+/// Any exception that Python raises.
 pub(super) fn rebuild<'py>(
     fitted: &mut FittedArguments<'py>,
     slots: &ArgumentSlots<'py>,

@@ -1,4 +1,4 @@
-//! Whether a function has written to its arguments, as far as their framework counts writes.
+//! The detection of a function's writes to its arguments, as far as their framework counts writes.
 
 use pyo3::prelude::*;
 use smallvec::SmallVec;
@@ -26,7 +26,7 @@ impl<'py> ArrayVersions<'py> {
         self.0.extend(others.0);
     }
 
-    /// Whether one of the arrays was written to since its version was recorded.
+    /// Returns whether one of the arrays was written to since its version was recorded.
     pub fn any_changed(&self, framework: &'static Framework) -> bool {
         self.0.iter().any(|(array, before)| has_changed(framework, array, *before))
     }
@@ -42,7 +42,7 @@ impl<'py> ArrayVersions<'py> {
     }
 }
 
-/// How often an array was written to, if its framework counts that.
+/// The number of writes to an array, if its framework counts them.
 pub fn version(framework: &'static Framework, array: &Bound<'_, PyAny>) -> Option<i64> {
     let py = array.py();
     let op = framework.version?;
@@ -50,8 +50,8 @@ pub fn version(framework: &'static Framework, array: &Bound<'_, PyAny>) -> Optio
     op.call(loaded, [array]).ok()?.extract().ok()
 }
 
-/// Whether an array was written to since it had this version. One that has no version any more
-/// counts as written to.
+/// Returns whether an array was written to since it had this version. One that has no version any
+/// more counts as written to.
 pub fn has_changed(framework: &'static Framework, array: &Bound<'_, PyAny>, before: i64) -> bool {
     version(framework, array).is_none_or(|now| now != before)
 }

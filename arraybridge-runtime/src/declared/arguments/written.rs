@@ -47,7 +47,8 @@ impl<'py> Copied<'py> {
     ///
     /// # Errors
     ///
-    /// As [`convert::convert_to`], and what the caller's array raises when it is assigned to.
+    /// The errors of [`convert::convert_to`], and any exception that the caller's array raises when
+    /// it is assigned to.
     pub fn write_back(
         &self,
         definition: &Definition,
@@ -105,7 +106,7 @@ pub fn check(
     Ok(())
 }
 
-/// Whether an array is one of NumPy's that says so.
+/// Returns whether an array is a NumPy array that is marked as read-only.
 fn is_read_only(array: &Bound<'_, PyAny>) -> bool {
     numpy_array::array(array).is_some_and(|array| !numpy_array::is_writeable(array))
 }

@@ -77,7 +77,7 @@ impl<'a, 'py> Gathered<'a, 'py> {
         }
     }
 
-    /// What becomes of results like the first one.
+    /// Chooses what becomes of results like the first one.
     fn start(&mut self, first: &Bound<'py, PyAny>) -> Result<State<'a, 'py>> {
         if let Some((like, joins)) = join::parts(first, self.how)? {
             // The policy is for the first array, which is sought only in the first place.

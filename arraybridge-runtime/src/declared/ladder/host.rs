@@ -15,7 +15,7 @@ use crate::interpreter::error::first_line;
 const ALREADY_ON_HOST: &str = "the call was on the host already";
 
 impl Ladder {
-    /// How the call is made on the host.
+    /// The options of the attempt on the host.
     ///
     /// # Errors
     ///
@@ -43,15 +43,15 @@ impl Ladder {
         Ok(AttemptOptions { destination, function, scope })
     }
 
-    /// Whether a call with arrays of a framework that has host memory used it.
+    /// Returns whether a call with arrays of a framework that has host memory used it.
     fn is_on_host(&self, py: Python<'_>, input: &'static Framework) -> Result<bool, String> {
         let loaded = loaded::load(py, input).map_err(|error| first_line(py, &error.into()))?;
         Ok(loaded.accelerators() == 0 || self.device == Some(Device::Host))
     }
 
-    /// How the call is made if the framework has no host memory: with NumPy arrays and the function
-    /// `host`, or a copy of the function for the host modules of the framework; else on an accelerator
-    /// that is the processor.
+    /// The options of the attempt if the framework has no host memory: NumPy arrays and the
+    /// function `host`, or a copy of the function for the host modules of the framework; else an
+    /// accelerator that is the processor.
     fn accelerator_attempt<'py>(
         &self,
         call: &Call<'_, 'py>,
@@ -106,7 +106,7 @@ fn copy_for_host<'py>(
 ///
 /// # Errors
 ///
-/// What the framework raises.
+/// Any exception that the framework raises.
 pub fn host_scope<'py>(
     py: Python<'py>,
     framework: &'static Framework,

@@ -1,4 +1,4 @@
-//! How the results of the parts of a split call become the result of the whole.
+//! The joining of the results of a split call's parts into the result of the whole.
 //!
 //! The parts of a lead differ in length, so that an array as long as each part follows the lead: a
 //! reduction, a histogram or a count would have the same length for every part. Only such arrays are
@@ -17,7 +17,7 @@ use crate::interpreter::error::{Error, Result};
 use crate::interpreter::tuples::{plain_tuple, rebuilt};
 use crate::slices;
 
-/// How the results of the parts are joined, as the option `join` says it.
+/// The way in which the results of the parts are joined, as the option `join` says it.
 #[derive(Debug)]
 pub enum Join {
     /// Arrays are concatenated along the axis of the split.
@@ -71,7 +71,7 @@ impl Join {
     ///
     /// # Errors
     ///
-    /// What the visitor returns.
+    /// Any error that the visitor returns.
     pub fn visit(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
         match self {
             Join::Call(function) => visit.call(function),

@@ -1,4 +1,5 @@
-//! What calls of a function have in common that need as much memory for leads of the same length.
+//! The likeness of a function's calls: calls that are alike need as much memory for leads of the
+//! same length.
 
 use pyo3::PyTraverseError;
 use pyo3::gc::PyVisit;
@@ -25,12 +26,13 @@ enum Trait {
     Number(usize),
     /// A weak reference. An object has the same one as long as it is alive, and a new object at its address has another.
     Object(Py<PyAny>),
-    /// What has no weak references but a hash, so that it does not change: a number, a string or a dtype.
+    /// An object that has no weak references but a hash, so that it does not change: a number, a
+    /// string or a dtype.
     Value(Py<PyAny>),
 }
 
 impl Likeness {
-    /// Of a call whose lead is cut along an axis; `None` if it cannot be compared.
+    /// The likeness of a call whose lead is cut along an axis; `None` if it cannot be compared.
     pub fn of<'py>(
         call: &Call<'_, 'py>,
         slots: &ArgumentSlots<'py>,
@@ -139,7 +141,7 @@ impl Likeness {
         Some(())
     }
 
-    /// Whether two calls are alike.
+    /// Returns whether two calls are alike.
     pub fn is_like(&self, py: Python<'_>, other: &Likeness) -> bool {
         self.0.len() == other.0.len()
             && self.0.iter().zip(&other.0).all(|(one, other)| one.is_like(py, other))
@@ -149,7 +151,7 @@ impl Likeness {
     ///
     /// # Errors
     ///
-    /// What the visitor returns.
+    /// Any error that the visitor returns.
     pub fn visit(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
         self.0.iter().try_for_each(|found| match found {
             Trait::Number(_) => Ok(()),

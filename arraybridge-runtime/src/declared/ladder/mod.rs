@@ -88,7 +88,7 @@ impl Rung {
     }
 }
 
-/// How long the second clear waits for memory that another process gives back.
+/// The time that the second clear waits for memory that another process gives back.
 const WAIT: Duration = Duration::from_millis(200);
 
 /// The rungs that are climbed for those of a declaration.
@@ -112,7 +112,7 @@ fn expanded(options: &Options) -> Vec<Rung> {
     rungs
 }
 
-/// Why a rung gave no result.
+/// The reason why a rung gave no result.
 pub enum RungFailure {
     /// It does not apply to the call, for this reason.
     Skipped(String),
@@ -138,8 +138,8 @@ impl RungFailure {
     }
 }
 
-/// How many ladders a thread may be on at a time. A function may declare another one in each of its calls, which
-/// nobody knows from an earlier attempt.
+/// The number of ladders that a thread may be on at a time. A function may declare another one in
+/// each of its calls, which nobody knows from an earlier attempt.
 const MOST_LADDERS: usize = 3;
 
 /// The ladders that a thread is on.
@@ -229,7 +229,8 @@ pub fn retry_call<'py>(
 ///
 /// # Errors
 ///
-/// What a part raises after the function had written to an argument, and any interrupt.
+/// Any exception that a part raises after the function had written to an argument, and any
+/// interrupt.
 #[cold]
 pub fn split_call<'py>(
     call: &Call<'_, 'py>,
@@ -271,10 +272,10 @@ pub fn split_call<'py>(
     }
 }
 
-/// Why a call began with its parts.
+/// The reason why a call began with its parts.
 const SHORT_BEFORE: &str = "memory ran out in an earlier call like this one";
 
-/// Whether an array of the call is none that could be cut or converted, such as a traced one.
+/// Returns whether an array of the call cannot be cut or converted, as a traced one cannot.
 fn is_left_alone(call: &Call<'_, '_>, slots: &ArgumentSlots<'_>) -> bool {
     let input = call.definition.options.input;
     slots.iter().any(|slot| slot.is_of(input) && !slot.is_concrete())
@@ -293,7 +294,7 @@ fn index_of(device: Option<Device>) -> Option<usize> {
 ///
 /// # Errors
 ///
-/// What the last call raises.
+/// Any exception that the last call raises.
 pub fn retry<'py>(
     function: &Bound<'py, PyAny>,
     framework: &'static Framework,

@@ -1,4 +1,4 @@
-//! What the calls of a function have shown about the length of leads for which memory suffices.
+//! The experience of a function's earlier calls with the length of leads for which memory suffices.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -10,10 +10,11 @@ use pyo3::prelude::*;
 
 use super::likeness::Likeness;
 
-/// How often a lead that did not fit as a whole is tried as a whole again: memory may have become free.
+/// The number of calls with a lead that did not fit as a whole after which the whole is tried
+/// again: memory may have become free.
 const TRIED_AGAIN: usize = 32;
 
-/// Of how many unlike calls a function remembers that they were split.
+/// The number of unlike calls of which a function remembers that they were split.
 const MOST_KNOWN: usize = 4;
 
 /// The calls of a function that had to be split.
@@ -26,30 +27,30 @@ pub struct Room {
     known: Mutex<VecDeque<Arc<Known>>>,
 }
 
-/// What is known of calls that are alike.
+/// The known facts about calls that are alike.
 pub struct Known {
     likeness: Likeness,
     /// The longest part that fitted.
     part: AtomicUsize,
     /// The shortest lead that had to be split.
     exceeded: AtomicUsize,
-    /// How many calls were split without trying the whole.
+    /// The number of calls that were split without trying the whole.
     split: AtomicUsize,
 }
 
 impl Room {
-    /// Of a function that was not called yet.
+    /// The room of a function that was not called yet.
     pub const fn new() -> Room {
         Room { was_short: AtomicBool::new(false), known: Mutex::new(VecDeque::new()) }
     }
 
-    /// Whether a call had to be split.
+    /// Returns whether a call had to be split.
     #[inline]
     pub fn was_short(&self) -> bool {
         self.was_short.load(Ordering::Relaxed)
     }
 
-    /// What is known of calls like this one.
+    /// The known facts about calls like this one.
     pub(super) fn known(&self, py: Python<'_>, likeness: &Likeness) -> Option<Arc<Known>> {
         // To compare them may run Python code, for which the lock must not be held.
         let known = self.known.try_lock().ok()?.clone();
@@ -91,7 +92,7 @@ impl Room {
     ///
     /// # Errors
     ///
-    /// What the visitor returns.
+    /// Any error that the visitor returns.
     pub fn visit(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
         let Ok(all) = self.known.try_lock() else { return Ok(()) };
         all.iter().try_for_each(|known| known.likeness.visit(visit))
@@ -104,12 +105,12 @@ impl Known {
         self.part.load(Ordering::Relaxed)
     }
 
-    /// Whether a lead as long as this had to be split.
+    /// Returns whether a lead as long as this had to be split.
     pub fn is_short_for(&self, extent: usize) -> bool {
         extent >= self.exceeded.load(Ordering::Relaxed)
     }
 
-    /// Whether a lead as long as this should be split at once.
+    /// Returns whether a lead as long as this should be split at once.
     pub fn begins_with_parts(&self, extent: usize) -> bool {
         self.is_short_for(extent)
             && self.split.fetch_add(1, Ordering::Relaxed) % TRIED_AGAIN != TRIED_AGAIN - 1

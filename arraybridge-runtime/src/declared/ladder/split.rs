@@ -24,8 +24,9 @@ use crate::slices;
 /// many takes far longer than a call.
 const LARGE: usize = 1 << 23;
 
-/// How many parts a large lead has at first. A part may run out of memory only after most of its time, and the
-/// peak is what a part allocates, so that halving from the top would cost both.
+/// The number of parts that a large lead has at first. A part may run out of memory only after most
+/// of its time, and the peak is what a part allocates, so that halving from the top would cost
+/// both.
 const FIRST_PARTS: usize = 16;
 
 /// Notes that the call succeeded for the whole, if one like it had to be split.
@@ -39,7 +40,8 @@ pub fn note_whole<'py>(call: &Call<'_, 'py>, slots: &ArgumentSlots<'py>) {
     }
 }
 
-/// Whether a call should begin with parts, since one like it with a lead as long as this had to be split.
+/// Returns whether a call should begin with parts, since one like it with a lead as long as this
+/// had to be split.
 pub(super) fn begins<'py>(call: &Call<'_, 'py>, slots: &ArgumentSlots<'py>) -> bool {
     Lead::of(call, slots).is_ok_and(|lead| {
         let known = lead.known(call, slots);
@@ -107,14 +109,14 @@ struct Lead {
 }
 
 impl Lead {
-    /// What is known of calls like this one.
+    /// The known facts about calls like this one.
     fn known<'py>(self, call: &Call<'_, 'py>, slots: &ArgumentSlots<'py>) -> Option<Arc<Known>> {
         let likeness = Likeness::of(call, slots, self.axis)?;
         call.definition.room.known(call.py, &likeness)
     }
 
-    /// How long the parts of a lead are at most for which nothing is known: a half, or of a large lead a 16th that
-    /// is still large.
+    /// The greatest length of a part of a lead about which nothing is known: half of the lead or,
+    /// if it is large, a 16th that is still large.
     fn first_part(self) -> usize {
         let large = LARGE.div_ceil(self.per_index);
         half(self.extent).min(self.extent.div_ceil(FIRST_PARTS).max(large))

@@ -11,14 +11,14 @@ use crate::declared::arguments::UnboundVersions;
 /// An asynchronous generator. Each of its steps is a [`Coroutine`].
 #[pyclass(module = "arraybridge", name = "AsyncSteps", weakref)]
 pub struct AsyncSteps {
-    /// What the function returned.
+    /// The object that the function returned.
     inner: Py<PyAny>,
     pub(super) origin: CallOrigin,
     /// The arrays that it could write to, until the first step.
     versions: UnboundVersions,
-    /// Whether the first step was asked for.
+    /// True if the first step was asked for.
     started: bool,
-    /// Whether it runs on the host after a retry.
+    /// True if it runs on the host after a retry.
     pub(super) on_host: bool,
 }
 

@@ -27,7 +27,7 @@ use origin::CallOrigin;
 ///
 /// # Errors
 ///
-/// What the call raises.
+/// Any exception that the call raises.
 pub(super) fn start<'py>(
     declared: &Bound<'py, Declared>,
     call: Call<'_, 'py>,
@@ -67,27 +67,28 @@ pub(super) fn start<'py>(
 /// A coroutine, a generator, or one step of an asynchronous generator.
 #[pyclass(module = "arraybridge", name = "Steps", weakref, subclass)]
 pub struct Steps {
-    /// What the function returned.
+    /// The object that the function returned.
     inner: Option<Py<PyAny>>,
     origin: CallOrigin,
-    /// Whether what it yields are results. A coroutine yields to its event loop.
+    /// True if the values that it yields are results. A coroutine yields to its event loop.
     yields_results: bool,
-    /// Whether what it returns is a result.
+    /// True if the value that it returns is a result.
     returns_result: bool,
-    /// Whether the function may be called again when memory runs out.
+    /// True if the function may be called again when memory runs out.
     can_restart: bool,
     /// The arrays that it could write to.
     versions: UnboundVersions,
     /// The asynchronous generator whose first step this is.
     generator: Option<Py<AsyncSteps>>,
-    /// Whether it runs on the host after a retry.
+    /// True if it runs on the host after a retry.
     on_host: bool,
     /// The rungs that are left after a retry.
     ladder: Option<Ladder>,
 }
 
 impl Steps {
-    /// What the function receives for a value that the caller sends. Those of an event loop are passed on.
+    /// The value that the function receives for one that the caller sends. Values of an event loop
+    /// are passed on.
     fn receive<'py>(
         slf: &Bound<'py, Self>,
         value: Bound<'py, PyAny>,

@@ -24,7 +24,8 @@ pub(super) struct CallOrigin {
     args: Py<PyTuple>,
     kwargs: Option<Py<PyDict>>,
     policy: Policy,
-    /// Where the arrays go after a retry, if it is not where the declaration says.
+    /// The destination of the arrays after a retry, if it is not the one that the declaration
+    /// names.
     pub destination: Option<Destination>,
     /// The last value with arrays that the caller sent.
     sent: Option<Py<PyAny>>,
@@ -34,9 +35,9 @@ pub(super) struct CallOrigin {
 pub(super) struct Restarted<'py> {
     /// The coroutine, the generator, or the first step of an asynchronous generator.
     pub inner: Bound<'py, PyAny>,
-    /// Where its arrays go.
+    /// The destination of its arrays.
     pub destination: Option<Destination>,
-    /// What the first step returned: a value, or the end.
+    /// The outcome of the first step: a value, or the end.
     pub first_step: PyResult<Bound<'py, PyAny>>,
     /// The arrays that the function could write to.
     pub versions: UnboundVersions,
@@ -85,7 +86,7 @@ impl CallOrigin {
     ///
     /// # Errors
     ///
-    /// As [`Call::new`].
+    /// The errors of [`Call::new`].
     pub fn call<'a, 'py>(&'a self, py: Python<'py>) -> Result<Call<'a, 'py>> {
         let kwargs = self.kwargs.as_ref().map(|kwargs| kwargs.bind(py));
         let definition = self.declared.get().definition();
@@ -106,7 +107,7 @@ impl CallOrigin {
     ///
     /// # Errors
     ///
-    /// As [`arguments::fit`].
+    /// The errors of [`arguments::fit`].
     pub fn receive<'py>(&mut self, value: Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         let (py, definition) = (value.py(), self.declared.get().definition());
         let slots = arguments::find_sent(definition, &value)?;
@@ -138,7 +139,7 @@ impl CallOrigin {
     ///
     /// # Errors
     ///
-    /// What `body` returns and what the framework raises.
+    /// Any error that `body` returns, and any exception that the framework raises.
     pub fn scoped<'py>(
         &self,
         py: Python<'py>,

@@ -90,7 +90,7 @@ impl<'a, 'py> Assembly<'a, 'py> {
         }
     }
 
-    /// What becomes of results like the first one.
+    /// Chooses what becomes of results like the first one.
     fn start(&mut self, first: &Bound<'py, PyAny>, tile: &[Span]) -> Result<State<'a, 'py>> {
         let how = match self.how {
             Some(Join::Concatenate) | None => None,

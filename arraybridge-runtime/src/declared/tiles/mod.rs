@@ -40,7 +40,7 @@ impl<'py> Call<'_, 'py> {
     ///
     /// # Errors
     ///
-    /// As [`recover`](Self::recover) and [`tile_by_tile`](Self::tile_by_tile).
+    /// The errors of [`recover`](Self::recover) and [`tile_by_tile`](Self::tile_by_tile).
     pub fn called(
         &self,
         declared: &Bound<'py, Declared>,
@@ -140,8 +140,9 @@ impl<'py> Call<'_, 'py> {
         }
     }
 
-    /// Whether the call uses host memory only. An accelerator works on one tile after the other, and each
-    /// thread would have streams of its own, which do not wait for those of the caller.
+    /// Returns whether the call uses host memory only. An accelerator works on one tile after the
+    /// other, and each thread would have streams of its own, which do not wait for those of the
+    /// caller.
     fn is_on_host(&self, slots: &ArgumentSlots<'py>) -> bool {
         let options = &self.definition.options;
         let is_host = |device: Option<Device>| !matches!(device, Some(Device::Accelerator(_)));
@@ -149,8 +150,8 @@ impl<'py> Call<'_, 'py> {
         call.is_ok_and(is_host) && slots.iter().all(|slot| !scope::is_on_accelerator(self.py, slot))
     }
 
-    /// Whether a trace, another transformation or a gradient tape may watch what this thread does. It would not see
-    /// other threads.
+    /// Returns whether a trace, another transformation or a gradient tape may watch what this
+    /// thread does. It would not see other threads.
     fn is_watched(&self, slots: &ArgumentSlots<'py>) -> Result<bool> {
         let is_traced = |slot: &ArgumentSlot<'py>| {
             let class = detect::class_of(&slot.value);

@@ -7,7 +7,8 @@ use pyo3::types::{PyBool, PyList, PyString, PyTuple};
 use crate::interpreter::error::{Error, Result};
 use crate::slices::Tiling;
 
-/// How arrays are cut into tiles, and how many are worked on at a time.
+/// The way in which arrays are cut into tiles, and the number of tiles that are worked on at a
+/// time.
 #[derive(Debug)]
 pub struct Tiles {
     /// Where the tiles are. Without lengths, they follow the chunks of the arrays.
@@ -94,7 +95,7 @@ impl Tiles {
         self.overlap() || self.pad.is_some()
     }
 
-    /// Whether tiles have elements in common.
+    /// Returns whether tiles have elements in common.
     pub fn overlap(&self) -> bool {
         self.tiling.halo.iter().any(|halo| *halo > 0)
     }

@@ -1,4 +1,4 @@
-//! Where arrays are, and making a device current.
+//! The devices that arrays are on, and making a device current.
 
 mod placement;
 
@@ -61,7 +61,7 @@ impl Device {
     }
 }
 
-/// Whether this is CUDA memory to DLPack: a device's own, or managed.
+/// Returns whether this is CUDA memory to DLPack: a device's own, or managed.
 pub fn is_cuda(device: DLDevice) -> bool {
     [DLDeviceType::CUDA, DLDeviceType::CUDAMANAGED].contains(&device.device_type)
 }
@@ -75,7 +75,7 @@ pub fn of_memory(device: DLDevice) -> Device {
 ///
 /// # Errors
 ///
-/// What the object raises, and a `TypeError` if it returns something else.
+/// Any exception that the object raises, and a `TypeError` if it returns something else.
 pub fn dlpack_device(data: &Bound<'_, PyAny>) -> PyResult<DLDevice> {
     let answer = data.call_method0(pyo3::intern!(data.py(), "__dlpack_device__"))?;
     let answer = answer.cast::<PyTuple>()?;
@@ -89,7 +89,8 @@ impl<'py> Loaded<'py> {
     ///
     /// # Errors
     ///
-    /// What the framework raises when the array has no device: it is deleted, traced or symbolic.
+    /// Any exception that the framework raises when the array has no device: it is deleted, traced
+    /// or symbolic.
     #[inline]
     pub fn device_of(self, data: &Bound<'py, PyAny>) -> PyResult<Device> {
         match self.framework.memory {
@@ -118,7 +119,7 @@ impl<'py> Loaded<'py> {
     ///
     /// # Errors
     ///
-    /// As [`device_of`](Self::device_of).
+    /// The errors of [`device_of`](Self::device_of).
     pub fn dlpack_place(self, data: &Bound<'py, PyAny>) -> PyResult<DLDevice> {
         let py = self.py();
         match dlpack_device(data) {
@@ -206,7 +207,7 @@ impl<'py> Loaded<'py> {
     ///
     /// # Errors
     ///
-    /// What the framework raises.
+    /// Any exception that the framework raises.
     pub fn host(self) -> PyResult<Bound<'py, PyAny>> {
         let py = self.py();
         let make = || -> PyResult<Py<PyAny>> {
@@ -216,12 +217,12 @@ impl<'py> Loaded<'py> {
         Ok(self.host.get_or_try_init(py, make)?.bind(py).clone())
     }
 
-    /// Where the framework puts host data that nobody places: on the host, unless the program set
-    /// another default.
+    /// The device on which the framework puts host data that nobody places: the host, unless the
+    /// program set another default.
     ///
     /// # Errors
     ///
-    /// What the framework raises.
+    /// Any exception that the framework raises.
     #[inline]
     pub fn default_device(self) -> PyResult<Device> {
         let Some(op) = self.framework.device.default else { return Ok(Device::Host) };
@@ -243,7 +244,7 @@ impl<'py> Loaded<'py> {
     ///
     /// # Errors
     ///
-    /// What the framework raises.
+    /// Any exception that the framework raises.
     #[inline]
     pub fn import_host(self) -> PyResult<Bound<'py, PyAny>> {
         match self.has_several_hosts()? {
@@ -252,7 +253,8 @@ impl<'py> Loaded<'py> {
         }
     }
 
-    /// Whether arrays can be on one device alone, so that nobody can tell where they were put by whom.
+    /// Returns whether arrays can be on one device alone, so that nobody can tell who put them
+    /// there.
     pub fn has_one_device(self) -> bool {
         self.known_accelerators() == 0 && self.has_several_hosts().is_ok_and(|several| !several)
     }
@@ -281,19 +283,19 @@ impl<'py> Loaded<'py> {
         self.host()
     }
 
-    /// How many accelerators the framework can use: none of CUDA's in a process that was forked from one that
-    /// used CUDA.
+    /// The number of accelerators that the framework can use: none of CUDA's in a process that was
+    /// forked from one that used CUDA.
     #[inline]
     pub fn accelerators(self) -> usize {
         if self.has_lost_cuda() { 0 } else { self.known_accelerators() }
     }
 
-    /// Whether its accelerators are CUDA devices that were lost in a fork.
+    /// Returns whether its accelerators are CUDA devices that were lost in a fork.
     pub fn has_lost_cuda(self) -> bool {
         fork::has_lost_cuda() && self.framework.takes_cuda_memory()
     }
 
-    /// How many accelerators there are on which arrays may be.
+    /// The number of accelerators on which arrays may be.
     pub fn known_accelerators(self) -> usize {
         let py = self.py();
         if let Some(count) = self.accelerators.get() {
@@ -310,7 +312,7 @@ impl<'py> Loaded<'py> {
         }
     }
 
-    /// Whether the accelerators were counted before, and there are some.
+    /// Returns whether the accelerators were counted before, and there are some.
     pub fn has_counted_any(self) -> bool {
         self.accelerators.get().is_some_and(|count| *count > 0)
     }

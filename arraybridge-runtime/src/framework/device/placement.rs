@@ -1,4 +1,4 @@
-//! Where a caller wants an array to be, and the device that this means.
+//! The place where a caller wants an array to be, and the device that this means.
 
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyInt, PyString};
@@ -9,7 +9,7 @@ use crate::framework::spec::{Framework, Memory};
 use crate::interpreter::error::{Error, Failure, Result, first_line};
 use crate::interpreter::fork;
 
-/// Where the result of a conversion should be.
+/// The place where the result of a conversion should be.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Placement {
     /// On the device where the source is, if the target has it, else on the target's current device.
@@ -99,8 +99,8 @@ impl Placement {
         })
     }
 
-    /// Whether an accelerator was preferred, and `device` is the host of a framework that can have
-    /// accelerators.
+    /// Returns whether an accelerator was preferred, and `device` is the host of a framework that
+    /// can have accelerators.
     pub fn is_missed(self, framework: &Framework, device: Device) -> bool {
         matches!(self, Placement::Gpu(_))
             && device == Device::Host
@@ -169,17 +169,17 @@ impl Loaded<'_> {
     }
 }
 
-/// Whether the target takes memory of the source's as it is.
+/// Returns whether the target takes memory of the source's as it is.
 fn exchanges(source: &Framework, target: &Framework) -> bool {
     source.export.is_some() && target.import.is_some()
 }
 
-/// What a placement comes down to.
+/// The choice that a placement comes down to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Choice {
     /// This device.
     Is(Device),
-    /// Where the target puts host data that nobody places.
+    /// The device on which the target puts host data that nobody places.
     Default,
     /// The accelerator that is current in the target.
     Current,
@@ -205,7 +205,8 @@ fn choose(memory: Memory, source: Device, wanted: Placement, count: impl Fn() ->
     }
 }
 
-/// Why an array cannot be on a device, with the devices that there are; `None` if it can.
+/// The reason why an array cannot be on a device, with the devices that there are; `None` if it
+/// can.
 fn absent(memory: Memory, device: Device, count: impl Fn() -> usize) -> Option<String> {
     let count = match (device, memory) {
         (Device::Host, Memory::Host | Memory::Either) => return None,

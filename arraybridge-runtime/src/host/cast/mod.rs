@@ -26,7 +26,7 @@ pub use self::run::{cast_strided, count_rounded};
 #[cfg(not(feature = "casts"))]
 pub use self::table::{cast_strided, count_rounded};
 
-/// How floating point numbers become integers. It does not affect other casts.
+/// The way in which floating point numbers become integers. It does not affect other casts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Scaling {
@@ -58,7 +58,7 @@ pub struct CastReport {
 /// A cast that cannot be done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CastError {
-    /// From complex to real numbers.
+    /// A cast from complex to real numbers.
     #[error(
         "a {from} array cannot become {to}: the imaginary part would be lost; take the real part first"
     )]
@@ -68,7 +68,7 @@ pub enum CastError {
         /// The element type of the target.
         to: DType,
     },
-    /// In an extension module without the feature `casts`.
+    /// A cast in an extension module without the feature `casts`.
     #[error(
         "this extension casts with the loops of the arraybridge package, which it could not import: \
          pip install arraybridge-rs, or build arraybridge-runtime with its feature `casts`"
@@ -87,6 +87,6 @@ pub struct StridedArray<'a> {
     pub strides: &'a [isize],
     /// The element type.
     pub dtype: DType,
-    /// How many bytes to reverse at a time, for a byte-swapped array.
+    /// The number of bytes to reverse at a time, for a byte-swapped array.
     pub swap: Option<usize>,
 }

@@ -10,7 +10,7 @@ use crate::host::walk::{Plane, Walk};
 /// few rows, and fewer if the plane does.
 const TILE_COLS: usize = 32;
 
-/// What a pass is for.
+/// The purpose of a pass.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Goal {
     Extremes,
@@ -18,7 +18,7 @@ pub(super) enum Goal {
     Cast,
 }
 
-/// What a pass found.
+/// The findings of a pass.
 pub(super) struct Found {
     pub losses: Losses,
     pub min: f64,
@@ -34,7 +34,7 @@ impl Default for Found {
 }
 
 impl Found {
-    /// What two passes found together.
+    /// The findings of two passes together.
     pub fn and(mut self, other: Found) -> Found {
         self.losses += other.losses;
         Found {
@@ -61,7 +61,7 @@ impl<'a> Pass<'a> {
 
     /// # Safety
     ///
-    /// As for [`cast_strided`](super::run::cast_strided).
+    /// The conditions of [`cast_strided`](super::run::cast_strided).
     pub unsafe fn run(mut self, dst: *mut u8, src: *const u8, walk: &Walk) -> Found {
         let (src_size, dst_size) = (self.plan.src_size, self.plan.dst_size);
         let planes = walk.planes();
@@ -89,7 +89,7 @@ impl<'a> Pass<'a> {
     ///
     /// # Safety
     ///
-    /// As for [`cast_strided`](super::run::cast_strided).
+    /// The conditions of [`cast_strided`](super::run::cast_strided).
     unsafe fn convert_rows(&mut self, dst: *mut u8, src: *const u8, plane: &Plane) {
         for row in 0..plane.rows.len {
             // SAFETY: the row is inside both arrays.
@@ -106,7 +106,7 @@ impl<'a> Pass<'a> {
     ///
     /// # Safety
     ///
-    /// As for [`cast_strided`](super::run::cast_strided).
+    /// The conditions of [`cast_strided`](super::run::cast_strided).
     // Inlined, its large frame would be a cost of every cast.
     #[inline(never)]
     unsafe fn convert_tiles(&mut self, dst: *mut u8, src: *const u8, plane: &Plane) {
@@ -158,7 +158,7 @@ impl<'a> Pass<'a> {
     ///
     /// # Safety
     ///
-    /// As for [`Kernel`](super::kernel::Kernel).
+    /// The conditions of [`Kernel`](super::kernel::Kernel).
     unsafe fn convert(&mut self, dst: *mut u8, src: *const u8, len: usize, stream: bool) {
         let plan = self.plan;
         // SAFETY: source and target hold the elements and do not overlap.
@@ -182,7 +182,7 @@ impl<'a> Pass<'a> {
     ///
     /// # Safety
     ///
-    /// As for [`Extremes`], with elements of the source's type.
+    /// The conditions of [`Extremes`], with elements of the source's type.
     unsafe fn find_extremes(&mut self, extremes: Extremes, src: *const u8, len: usize) {
         let plan = self.plan;
         let decode = &plan.steps[..plan.decode_steps];

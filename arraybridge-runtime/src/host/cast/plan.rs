@@ -119,7 +119,7 @@ impl Plan {
     ///
     /// # Safety
     ///
-    /// As for [`Kernel`], with the source of the first step and the target of the last.
+    /// The conditions of [`Kernel`], with the source of the first step and the target of the last.
     pub unsafe fn run(
         &self,
         steps: &[Kernel],

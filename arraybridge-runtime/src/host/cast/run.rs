@@ -29,8 +29,8 @@ use crate::host::walk::Walk;
 ///
 /// # Safety
 ///
-/// As for [`gather`](crate::host::copy::gather), with items of the size of `src.dtype` in the source, and room for
-/// as many of the size of `dtype` in the target.
+/// The conditions of [`gather`](crate::host::copy::gather), with items of the size of `src.dtype`
+/// in the source, and room for as many of the size of `dtype` in the target.
 pub unsafe fn cast_strided(
     dst: *mut u8,
     dtype: DType,
@@ -77,7 +77,7 @@ pub unsafe fn cast_strided(
 ///
 /// # Safety
 ///
-/// As for [`cast_strided`], without a target.
+/// The conditions of [`cast_strided`], without a target.
 pub unsafe fn count_rounded(
     src: StridedArray<'_>,
     dtype: DType,

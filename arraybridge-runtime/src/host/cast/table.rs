@@ -5,12 +5,12 @@ pub use package::{cast_strided, count_rounded, is_joined, join};
 
 use super::CastReport;
 
-/// What an extension module calls. The functions need no interpreter and do not unwind.
+/// The functions that an extension module calls. They need no interpreter and do not unwind.
 #[repr(C)]
 pub struct CastTable {
-    /// As [`cast_strided`](super::cast_strided).
+    /// The same as [`cast_strided`](super::cast_strided).
     cast: unsafe extern "C" fn(*const Job, *mut CastReport) -> Outcome,
-    /// As [`count_rounded`](super::count_rounded), without a target.
+    /// The same as [`count_rounded`](super::count_rounded), without a target.
     count_rounded: unsafe extern "C" fn(*const Job, *mut u64) -> Outcome,
 }
 
@@ -32,7 +32,7 @@ struct Job {
     threads: usize,
 }
 
-/// How a job ended.
+/// The outcome of a job.
 #[repr(u8)]
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Outcome {
@@ -133,7 +133,7 @@ mod package {
         PACKAGE.get_or_init(|| table);
     }
 
-    /// Whether this module joined the package.
+    /// Returns whether this module joined the package.
     pub fn is_joined() -> bool {
         PACKAGE.get().is_some()
     }
@@ -147,8 +147,8 @@ mod package {
     ///
     /// # Safety
     ///
-    /// As for [`gather`](crate::host::copy::gather), with items of the size of `src.dtype` in the source, and
-    /// room for as many of the size of `dtype` in the target.
+    /// The conditions of [`gather`](crate::host::copy::gather), with items of the size of
+    /// `src.dtype` in the source, and room for as many of the size of `dtype` in the target.
     pub unsafe fn cast_strided(
         dst: *mut u8,
         dtype: DType,
@@ -169,7 +169,7 @@ mod package {
     ///
     /// # Safety
     ///
-    /// As for [`cast_strided`], without a target.
+    /// The conditions of [`cast_strided`], without a target.
     pub unsafe fn count_rounded(
         src: StridedArray<'_>,
         dtype: DType,
@@ -184,7 +184,7 @@ mod package {
 
     /// # Safety
     ///
-    /// As for the function.
+    /// The conditions of the function.
     unsafe fn run<T>(
         function: impl FnOnce(&CastTable) -> Function<T>,
         job: &Job,

@@ -12,7 +12,7 @@ use crate::host::walk::Plane;
 ///
 /// # Safety
 ///
-/// As for [`copy_rows`](super::copy_rows), on a processor with AVX2.
+/// The conditions of [`copy_rows`](super::copy_rows), on a processor with AVX2.
 #[target_feature(enable = "avx2")]
 pub(super) unsafe fn copy_contiguous_rows<T: Bits, const ORDER: u8>(
     dst: *mut u8,
@@ -36,7 +36,7 @@ pub(super) unsafe fn copy_contiguous_rows<T: Bits, const ORDER: u8>(
 ///
 /// # Safety
 ///
-/// As for [`tile_in_blocks`], on a processor with AVX2.
+/// The conditions of [`tile_in_blocks`], on a processor with AVX2.
 #[target_feature(enable = "avx2")]
 pub(super) unsafe fn transpose_tile<T: Bits, const ORDER: u8, const B: usize>(
     dst: *mut u8,
@@ -55,7 +55,7 @@ pub(super) unsafe fn transpose_tile<T: Bits, const ORDER: u8, const B: usize>(
 ///
 /// # Safety
 ///
-/// As for [`transpose_tile`].
+/// The conditions of [`transpose_tile`].
 #[target_feature(enable = "avx2")]
 #[inline]
 pub(super) unsafe fn transpose_block<T: Bits, const ORDER: u8, const B: usize>(
@@ -94,7 +94,7 @@ pub(super) unsafe fn transpose_block<T: Bits, const ORDER: u8, const B: usize>(
     }
 }
 
-/// For each byte of a vector, where it comes from in its half of the vector.
+/// The place from which each byte of a vector comes, in its half of the vector.
 #[target_feature(enable = "avx2")]
 #[inline]
 fn order<T: Bits, const ORDER: u8>() -> __m256i {

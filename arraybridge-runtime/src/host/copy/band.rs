@@ -19,7 +19,7 @@ pub(in crate::host) struct Band {
 }
 
 impl Band {
-    /// Whether there is room for tiles of this size.
+    /// Returns whether there is room for tiles of this size.
     pub const fn holds(rows: usize, row_bytes: usize) -> bool {
         rows * (LINE + row_bytes) <= BYTES
     }
@@ -29,7 +29,7 @@ impl Band {
         Band { bytes: MaybeUninit::uninit(), pitch: LINE + row_bytes }
     }
 
-    /// Where a row of a tile is to be.
+    /// The place for a row of a tile.
     pub fn row(&mut self, row: usize) -> *mut u8 {
         self.bytes.as_mut_ptr().cast::<u8>().wrapping_add(row * self.pitch + LINE)
     }

@@ -101,7 +101,7 @@ const REVERSED: u8 = 1;
 /// The bytes of each half of an element are reversed.
 const HALVES_REVERSED: u8 = 2;
 
-/// Where a byte of an element comes from if every `unit` bytes are reversed.
+/// The byte of an element that a byte comes from if every `unit` bytes are reversed.
 #[cfg(target_arch = "x86_64")]
 const fn reversed(byte: usize, unit: usize) -> usize {
     byte / unit * unit + unit - 1 - byte % unit
@@ -114,7 +114,7 @@ type PlaneCopy = unsafe fn(*mut u8, *const u8, &Plane, bool);
 ///
 /// # Safety
 ///
-/// As for [`gather`].
+/// The conditions of [`gather`].
 unsafe fn copy_walk(
     dst: *mut u8,
     src: *const u8,
@@ -146,7 +146,7 @@ unsafe fn copy_walk(
 ///
 /// # Safety
 ///
-/// As for [`gather`].
+/// The conditions of [`gather`].
 pub(super) unsafe fn copy_plane(
     dst: *mut u8,
     src: *const u8,
@@ -169,7 +169,7 @@ pub(super) unsafe fn copy_plane(
 ///
 /// # Safety
 ///
-/// As for [`gather`].
+/// The conditions of [`gather`].
 unsafe fn copy_elements(
     dst: *mut u8,
     src: *const u8,
@@ -240,7 +240,7 @@ impl_bits! { u8 u16 u32 u64 u128 }
 ///
 /// # Safety
 ///
-/// As for [`gather`], with items of the size of `T`.
+/// The conditions of [`gather`], with items of the size of `T`.
 unsafe fn copy_ints<T: Bits, const ORDER: u8, const B: usize>(
     dst: *mut u8,
     src: *const u8,
@@ -269,7 +269,7 @@ unsafe fn copy_ints<T: Bits, const ORDER: u8, const B: usize>(
 ///
 /// # Safety
 ///
-/// As for [`gather`], with items of the size of `T`.
+/// The conditions of [`gather`], with items of the size of `T`.
 #[inline(always)]
 unsafe fn copy_rows<T: Bits, const ORDER: u8>(dst: *mut u8, src: *const u8, plane: &Plane) {
     let itemsize = size_of::<T>();
@@ -303,7 +303,7 @@ unsafe fn copy_rows<T: Bits, const ORDER: u8>(dst: *mut u8, src: *const u8, plan
 ///
 /// # Safety
 ///
-/// As for [`gather`].
+/// The conditions of [`gather`].
 unsafe fn copy_items(dst: *mut u8, src: *const u8, plane: &Plane, itemsize: usize, unit: usize) {
     let Plane { rows, cols, .. } = *plane;
     for row in 0..rows.len {

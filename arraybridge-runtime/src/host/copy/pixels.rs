@@ -9,13 +9,15 @@ use crate::host::walk::{Axis, Plane};
 pub(super) const VECTOR: usize = 16;
 /// The most channels.
 pub(super) const MAX_CHANNELS: usize = 4;
-/// For fewer pixels, the preparations take longer than a simple loop. Each array has at least two blocks.
+/// The least number of pixels. With fewer, the preparations take longer than a simple loop. Each
+/// array has at least two blocks.
 const MIN_PIXELS: usize = 64;
 
 /// The vectors of one block after the other.
 #[derive(Clone, Copy)]
 pub(super) struct Vectors {
-    /// Whether the channels of a pixel are next to each other, or the pixels of a channel.
+    /// True if the channels of a pixel are next to each other; false if the pixels of a channel
+    /// are.
     interleaved: bool,
     /// The bytes from one vector of a block to the next.
     pub step: isize,
@@ -24,7 +26,8 @@ pub(super) struct Vectors {
 }
 
 impl Vectors {
-    /// Those of an array whose pixels and channels are this many bytes apart. None if there are gaps between them.
+    /// The vectors of an array whose pixels and channels are this many bytes apart. None if there
+    /// are gaps between them.
     fn of(pixel: isize, channel: isize, channels: usize, itemsize: usize) -> Option<Vectors> {
         let (size, channels) = (itemsize as isize, channels as isize);
         let vector = VECTOR as isize;
@@ -38,7 +41,7 @@ impl Vectors {
         }
     }
 
-    /// Where an element is in its block, in bytes.
+    /// The place of an element in its block, in bytes.
     fn place(self, pixel: usize, channel: usize, channels: usize, itemsize: usize) -> usize {
         match self.interleaved {
             true => (pixel * channels + channel) * itemsize,
@@ -55,7 +58,7 @@ pub(super) struct Pixels {
     arrays: Axis,
     from: Vectors,
     to: Vectors,
-    /// For each byte of a block of the target, where it is in the block of the source.
+    /// The place of each byte of a block of the target in the block of the source.
     places: [u8; MAX_CHANNELS * VECTOR],
 }
 
@@ -107,12 +110,12 @@ impl Pixels {
         Some(copy)
     }
 
-    /// Whether the source has the pixels in reverse order.
+    /// Returns whether the source has the pixels in reverse order.
     fn is_mirrored(&self) -> bool {
         self.pixels.src < 0
     }
 
-    /// Whether the blocks of the source have the channels in reverse order.
+    /// Returns whether the blocks of the source have the channels in reverse order.
     fn is_reversed(&self) -> bool {
         self.from.interleaved && self.channels.src < 0
     }
@@ -143,7 +146,7 @@ impl Pixels {
     ///
     /// # Safety
     ///
-    /// As for [`gather`](super::gather).
+    /// The conditions of [`gather`](super::gather).
     #[inline(never)]
     pub unsafe fn copy(&self, dst: *mut u8, src: *const u8) {
         let pairs = self.pixels.len / (2 * self.per_block());
@@ -164,7 +167,8 @@ impl Pixels {
     ///
     /// # Safety
     ///
-    /// As for [`copy`](Self::copy), with the array's first pixel. It has all pixels of the blocks.
+    /// The conditions of [`copy`](Self::copy), with the array's first pixel. It has all pixels of
+    /// the blocks.
     unsafe fn copy_pairs(&self, dst: *mut u8, src: *const u8, start: usize, pairs: usize) {
         let Pixels { pixels, channels, from, to, .. } = *self;
         // Of a block in reverse order, the last element comes first.

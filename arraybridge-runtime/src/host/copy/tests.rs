@@ -145,7 +145,7 @@ proptest! {
         check(&case, shift, 1);
     }
 
-    /// As a large array is copied, whose rows begin at cache lines or not.
+    /// Copies as large arrays are copied, with rows that begin at cache lines or not.
     #[test]
     fn writes_that_bypass_the_caches_give_the_same(case in transposed_cases(), shift in 0_usize..64) {
         let (memory, first) = memory(&case, 0);

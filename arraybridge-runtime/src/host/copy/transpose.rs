@@ -36,7 +36,7 @@ const CLOSE: usize = 512;
 ///
 /// # Safety
 ///
-/// As for [`gather`](super::gather), with items of the size of `T`.
+/// The conditions of [`gather`](super::gather), with items of the size of `T`.
 pub(super) unsafe fn transpose<T: Bits, const ORDER: u8, const B: usize>(
     dst: *mut u8,
     src: *const u8,
@@ -67,7 +67,7 @@ pub(super) unsafe fn transpose<T: Bits, const ORDER: u8, const B: usize>(
 ///
 /// # Safety
 ///
-/// As for [`transpose`].
+/// The conditions of [`transpose`].
 unsafe fn copy_thin<T: Bits, const ORDER: u8>(dst: *mut u8, src: *const u8, plane: &Plane) {
     let (rows, cols) = const { tile_shape(size_of::<T>()) };
     let by_rows = plane.rows.len < plane.cols.len;
@@ -91,7 +91,7 @@ unsafe fn copy_thin<T: Bits, const ORDER: u8>(dst: *mut u8, src: *const u8, plan
 ///
 /// # Safety
 ///
-/// As for [`transpose`].
+/// The conditions of [`transpose`].
 #[inline(always)]
 unsafe fn copy_cols<T: Bits, const ORDER: u8>(dst: *mut u8, src: *const u8, plane: &Plane) {
     let Plane { rows, cols, .. } = *plane;
@@ -108,11 +108,11 @@ unsafe fn copy_cols<T: Bits, const ORDER: u8>(dst: *mut u8, src: *const u8, plan
     }
 }
 
-/// As [`transpose`], with a local copy of each tile.
+/// Does what [`transpose`] does, with a local copy of each tile.
 ///
 /// # Safety
 ///
-/// As for [`transpose`].
+/// The conditions of [`transpose`].
 // Inlined, its large frame would be a cost of every copy.
 #[inline(never)]
 unsafe fn transpose_locally<T: Bits, const ORDER: u8, const B: usize>(
@@ -172,7 +172,8 @@ unsafe fn transpose_tile<T: Bits, const ORDER: u8, const B: usize>(
 ///
 /// # Safety
 ///
-/// As for [`transpose_tile`]. With `AVX2`, the processor has it, and 16 bytes have `B` elements.
+/// The conditions of [`transpose_tile`]. With `AVX2`, the processor has it, and 16 bytes have `B`
+/// elements.
 #[inline(always)]
 pub(super) unsafe fn tile_in_blocks<T: Bits, const ORDER: u8, const B: usize, const AVX2: bool>(
     dst: *mut u8,
@@ -218,7 +219,7 @@ pub(super) unsafe fn tile_in_blocks<T: Bits, const ORDER: u8, const B: usize, co
 ///
 /// # Safety
 ///
-/// As for [`tile_in_blocks`].
+/// The conditions of [`tile_in_blocks`].
 #[inline(always)]
 unsafe fn transpose_block<T: Bits, const ORDER: u8, const B: usize>(
     dst: *mut u8,

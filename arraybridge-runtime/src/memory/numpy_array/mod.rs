@@ -23,7 +23,7 @@ pub struct UnknownDtype(pub String);
 ///
 /// # Errors
 ///
-/// What the import raises.
+/// Any exception that the import raises.
 pub fn load(py: Python<'_>) -> PyResult<()> {
     numpy::get_array_module(py)?;
     // SAFETY: the interpreter is attached.
@@ -31,14 +31,14 @@ pub fn load(py: Python<'_>) -> PyResult<()> {
     Ok(())
 }
 
-/// Whether an object is a NumPy array, of any subclass.
+/// Returns whether an object is a NumPy array, of any subclass.
 #[inline]
 pub fn is_array(data: &Bound<'_, PyAny>) -> bool {
     // SAFETY: the object is alive and the interpreter attached.
     unsafe { npyffi::PyArray_Check(data.py(), data.as_ptr()) != 0 }
 }
 
-/// Whether an object is a NumPy array and of no subclass.
+/// Returns whether an object is a NumPy array and of no subclass.
 #[inline]
 pub fn is_plain_array(data: &Bound<'_, PyAny>) -> bool {
     // SAFETY: the object is alive and the interpreter attached.
@@ -117,7 +117,7 @@ fn describe_in(array: &Bound<'_, PyUntypedArray>, view: &mut View) -> Option<()>
     Some(())
 }
 
-/// Whether a NumPy array is still as the view describes it.
+/// Returns whether a NumPy array is still as the view describes it.
 pub fn is_described_by(array: &Bound<'_, PyUntypedArray>, view: &View) -> bool {
     let fields = fields(array);
     // SAFETY: an array has a dtype.
@@ -128,14 +128,15 @@ pub fn is_described_by(array: &Bound<'_, PyUntypedArray>, view: &View) -> bool {
         && is_same(array.strides(), view.strides())
 }
 
-/// Whether extents or strides are the same. `==` calls `memcmp`, which costs more for a few numbers.
+/// Returns whether extents or strides are the same. `==` calls `memcmp`, which costs more for a few
+/// numbers.
 #[inline]
 fn is_same<T: PartialEq>(one: &[T], other: &[T]) -> bool {
     one.len() == other.len() && one.iter().zip(other).all(|(a, b)| a == b)
 }
 
-/// Whether a NumPy array owns its memory, or is a view of one that does, and this is the only reference to the
-/// array and so to its memory.
+/// Returns whether a NumPy array owns its memory, or is a view of one that does, and this is the
+/// only reference to the array and so to its memory.
 pub fn is_unique_owner(array: &Bound<'_, PyUntypedArray>) -> bool {
     let mut array = array.as_borrowed();
     // SAFETY: the object is alive and the interpreter attached.
@@ -158,12 +159,12 @@ pub fn is_unique_owner(array: &Bound<'_, PyUntypedArray>) -> bool {
     false
 }
 
-/// Where the elements of a NumPy array begin.
+/// The address where the elements of a NumPy array begin.
 pub fn address(array: &Bound<'_, PyUntypedArray>) -> usize {
     fields(array).data as usize
 }
 
-/// Whether an array says that it may be written to.
+/// Returns whether an array is marked as writeable.
 pub fn is_writeable(array: &Bound<'_, PyUntypedArray>) -> bool {
     fields(array).flags & npyffi::NPY_ARRAY_WRITEABLE != 0
 }

@@ -28,8 +28,8 @@ use crate::memory::view::View;
 ///
 /// # Errors
 ///
-/// What NumPy raises, and `BufferError` for memory that NumPy cannot describe: that of a device, and
-/// elements whose bytes are swapped.
+/// Any exception that NumPy raises, and `BufferError` for memory that NumPy cannot describe: that
+/// of a device, and elements whose bytes are swapped.
 pub fn wrap<'py>(
     py: Python<'py>,
     memory: Outgoing<'_>,
@@ -101,7 +101,7 @@ pub fn own<T: Element, D: Dimension + 'static>(
 ///
 /// # Errors
 ///
-/// What NumPy raises.
+/// Any exception that NumPy raises.
 ///
 /// # Safety
 ///
@@ -152,8 +152,8 @@ unsafe fn clear_writeable(array: &Bound<'_, PyAny>) {
     }
 }
 
-/// Whether an owner is the NumPy array that the view describes, with no other reference to it: then the
-/// array itself is the result.
+/// Returns whether an owner is the NumPy array that the view describes, with no other reference to
+/// it: then the array itself is the result.
 fn is_this_array(py: Python<'_>, object: &DetachedRef, view: &View) -> bool {
     let is_unique = object.is_unique(py);
     let object = object.get(py);

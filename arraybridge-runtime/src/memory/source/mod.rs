@@ -23,7 +23,7 @@ use crate::memory::view::{Dims, View};
 #[cfg(feature = "python")]
 pub use slot::Slot;
 
-/// What keeps an array's memory alive.
+/// The owner that keeps an array's memory alive.
 pub enum Owner {
     /// A Python object.
     #[cfg(feature = "python")]
@@ -80,7 +80,7 @@ impl Owner {
         }
     }
 
-    /// Whether the memory was allocated by Rust code.
+    /// Returns whether the memory was allocated by Rust code.
     pub fn is_rust(&self) -> bool {
         match self {
             Owner::Shared(owner) => owner.lock().unwrap_or_else(PoisonError::into_inner).is_rust(),
@@ -88,7 +88,7 @@ impl Owner {
         }
     }
 
-    /// Whether the memory was allocated by Rust code, and nobody shares it.
+    /// Returns whether the memory was allocated by Rust code, and nobody shares it.
     pub fn is_sole(&self) -> bool {
         matches!(self, Owner::Buffer(_) | Owner::Value(_))
     }
@@ -121,7 +121,7 @@ impl Source {
     ///
     /// # Panics
     ///
-    /// If the buffer is too small.
+    /// Panics if the buffer is too small.
     pub unsafe fn from_buffer(mut buffer: HostBuffer, dtype: DType, shape: Dims<usize>) -> Source {
         expect_room(&buffer, dtype, &shape);
         let strides = contiguous_strides(&shape, dtype.size());
@@ -155,7 +155,7 @@ impl Source {
     ///
     /// # Errors
     ///
-    /// As [`Source::from_bytes`].
+    /// The errors of [`Source::from_bytes`].
     pub fn from_slice<T: Element>(elements: &[T], shape: &[usize]) -> Result<Source> {
         // SAFETY: the bytes of an element are all initialised.
         let bytes =
@@ -217,7 +217,7 @@ impl Source {
     ///
     /// # Panics
     ///
-    /// When there is no such index.
+    /// Panics if there is no such index.
     pub fn slice(&mut self, index: usize) -> Source {
         Source { view: self.view.slice(index), owner: self.owner.share() }
     }
@@ -244,7 +244,7 @@ impl<T: Element, D: Dimension + 'static> From<Array<T, D>> for Source {
 
 /// # Panics
 ///
-/// If a buffer is too small for a contiguous array.
+/// Panics if a buffer is too small for a contiguous array.
 fn expect_room(buffer: &HostBuffer, dtype: DType, shape: &[usize]) {
     let bytes = layout::contiguous_bytes(shape, dtype.size());
     assert!(bytes.is_some_and(|bytes| bytes <= buffer.len()), "the buffer is too small");
@@ -311,7 +311,7 @@ impl SharedSource {
     ///
     /// # Panics
     ///
-    /// When there are no such elements.
+    /// Panics if there are no such elements.
     pub fn region(&self, ranges: impl IntoIterator<Item = (usize, Range<usize>)>) -> Source {
         let view = ranges
             .into_iter()
@@ -323,7 +323,7 @@ impl SharedSource {
     ///
     /// # Panics
     ///
-    /// When there is no such index.
+    /// Panics if there is no such index.
     pub fn slice(&self, index: usize) -> Source {
         Source { view: self.view.slice(index), owner: Owner::Shared(self.owner.clone()) }
     }

@@ -45,11 +45,11 @@ impl Slot {
         Ok(())
     }
 
-    /// As [`Slot::describe`], for an owner that describes its memory itself.
+    /// Does what [`Slot::describe`] does, for an owner that describes its memory itself.
     ///
     /// # Safety
     ///
-    /// As for [`Slot::describe`].
+    /// The conditions of [`Slot::describe`].
     ///
     /// # Errors
     ///
@@ -75,7 +75,7 @@ impl Slot {
     ///
     /// # Panics
     ///
-    /// If the buffer is too small.
+    /// Panics if the buffer is too small.
     pub unsafe fn set_buffer(&mut self, mut buffer: HostBuffer, dtype: DType) {
         expect_room(&buffer, dtype, self.view.shape());
         // SAFETY: the buffer has the bytes of the contiguous array, and is the owner.

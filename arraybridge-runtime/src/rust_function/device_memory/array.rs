@@ -40,7 +40,7 @@ impl<T: Element> DeviceArray<T> {
     ///
     /// # Errors
     ///
-    /// As [`zeros`](DeviceArray::zeros).
+    /// The errors of [`zeros`](DeviceArray::zeros).
     ///
     /// # Safety
     ///
@@ -53,8 +53,8 @@ impl<T: Element> DeviceArray<T> {
     ///
     /// # Errors
     ///
-    /// As [`zeros`](DeviceArray::zeros), and [`Error::Value`] when the slice does not have as many
-    /// elements as the shape.
+    /// The errors of [`zeros`](DeviceArray::zeros), and [`Error::Value`] when the slice does not
+    /// have as many elements as the shape.
     pub fn from_slice(elements: &[T], shape: &[usize], stream: &Stream) -> Result<DeviceArray<T>> {
         expect_len(shape, T::DTYPE, elements.len())?;
         DeviceArray::new(shape, stream, |pointer, bytes| {
@@ -121,7 +121,7 @@ impl<T: Element> DeviceArray<T> {
         self.slice.len()
     }
 
-    /// Whether there are no elements.
+    /// Returns whether there are no elements.
     pub fn is_empty(&self) -> bool {
         self.slice.is_empty()
     }
@@ -137,7 +137,7 @@ impl<T: Element> DeviceArray<T> {
     }
 }
 
-/// Whether the driver has allocated or pinned the memory.
+/// Returns whether the driver has allocated or pinned the memory.
 fn is_known_to_cuda(bytes: &[u8]) -> bool {
     let mut kind = 0_u32;
     // SAFETY: the attribute has 32 bits, and any address may be asked about.

@@ -1,8 +1,8 @@
 //! CUDA memory as Rust functions see it: the views that a declared function takes, and the arrays that
 //! it returns.
 //!
-//! What a function starts on its [`Stream`](crate::cuda::Stream) runs after the work that made its
-//! arguments, and before what their frameworks do next. No function has to wait.
+//! The work that a function starts on its [`Stream`](crate::cuda::Stream) runs after the work that
+//! made its arguments, and before what their frameworks do next. No function has to wait.
 //!
 //! The driver is reached through [`cudarc`], whose types appear here. An extension uses the version
 //! that this crate exports.

@@ -70,7 +70,7 @@ macro_rules! described {
                 self.layout.shape.iter().product()
             }
 
-            /// Whether there are no elements.
+            /// Returns whether there are no elements.
             pub fn is_empty(&self) -> bool {
                 self.layout.shape.contains(&0)
             }
@@ -85,7 +85,7 @@ macro_rules! described {
                 self.layout.device
             }
 
-            /// Whether the elements are contiguous in row-major order.
+            /// Returns whether the elements are contiguous in row-major order.
             pub fn is_contiguous(&self) -> bool {
                 layout::is_contiguous(&self.layout.shape, &self.layout.strides, 1)
             }

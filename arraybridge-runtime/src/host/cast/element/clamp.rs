@@ -6,7 +6,7 @@ use super::{Bool, Convert, Params};
 pub(in super::super) trait CastTo<D>: Copy {
     fn cast(self) -> (D, bool);
 
-    /// As [`Convert::loses_fraction`].
+    /// The same as [`Convert::loses_fraction`].
     #[inline(always)]
     fn loses_fraction(self) -> bool {
         false

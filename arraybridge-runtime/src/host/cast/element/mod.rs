@@ -13,7 +13,7 @@ pub(super) use self::scale::{Stretch, Unit};
 #[repr(transparent)]
 pub(super) struct Bool(pub u8);
 
-/// What a loop has to know about the whole array.
+/// The facts about the whole array that a loop needs.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Params {
     /// The finite minimum, times `scale`.
@@ -24,7 +24,7 @@ pub(super) struct Params {
     pub scale: f64,
     /// `1 / range`. It is infinite if that is not a normal number, which a thread may flush to zero.
     pub inverse: f64,
-    /// Whether the target is so large that writing it should bypass the caches.
+    /// True if the target is so large that writing it should bypass the caches.
     pub stream: bool,
 }
 
@@ -46,7 +46,7 @@ pub(super) trait Convert {
     type Src: Copy;
     /// The type that is written.
     type Dst: Copy;
-    /// Whether [`quick`](Self::quick) is faster, and seldom in doubt.
+    /// True if [`quick`](Self::quick) is faster, and seldom in doubt.
     const IS_QUICK: bool = false;
     /// The converted element, and whether it was clipped.
     fn convert(x: Self::Src, params: &Params) -> (Self::Dst, bool);
@@ -57,7 +57,7 @@ pub(super) trait Convert {
         (Self::convert(x, params).0, 0)
     }
 
-    /// Whether rounding loses what the element has beyond a whole number.
+    /// Returns whether rounding loses the element's fraction.
     #[inline(always)]
     fn loses_fraction(_: Self::Src) -> bool {
         false

@@ -123,12 +123,12 @@ impl<S: Copy, D: FromUnit<S>> Convert for Unit<S, D> {
 /// A part of a range of numbers, as the same part of the integer's range. What is below 0 becomes the smallest integer,
 /// what is above `range` the largest, and NaN is zero, as is the part 0 of an empty range.
 pub(in super::super) trait FromPart: Copy {
-    /// As [`Convert::IS_QUICK`].
+    /// The same as [`Convert::IS_QUICK`].
     const IS_QUICK: bool = false;
 
     fn from_part(part: f64, range: f64) -> Self;
 
-    /// As [`Convert::quick`].
+    /// The same as [`Convert::quick`].
     #[inline(always)]
     fn quick_part(part: f64, params: &Params) -> (Self, u32) {
         (Self::from_part(part, params.range), 0)

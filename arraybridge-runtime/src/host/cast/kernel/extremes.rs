@@ -7,7 +7,7 @@ use crate::host::processor::has_avx2;
 
 /// # Safety
 ///
-/// As for [`Extremes`].
+/// The conditions of [`Extremes`].
 unsafe fn extremes<F: Float>(src: *const u8, len: usize) -> (f64, f64) {
     #[cfg(target_arch = "x86_64")]
     if has_avx2() {
@@ -20,7 +20,7 @@ unsafe fn extremes<F: Float>(src: *const u8, len: usize) -> (f64, f64) {
 
 /// # Safety
 ///
-/// As for [`Extremes`], on a processor with these features.
+/// The conditions of [`Extremes`], on a processor with these features.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,fma")]
 unsafe fn extremes_avx2<F: Float>(src: *const u8, len: usize) -> (f64, f64) {
@@ -34,7 +34,7 @@ const LANES: usize = 16;
 
 /// # Safety
 ///
-/// As for [`Extremes`].
+/// The conditions of [`Extremes`].
 #[inline(always)]
 unsafe fn extremes_generic<F: Float>(src: *const u8, len: usize) -> (f64, f64) {
     let src = src.cast::<F>();
@@ -66,7 +66,7 @@ fn widened<F: Float>((low, high): (F, F), x: F) -> (F, F) {
     (if x < low { x } else { low }, if x > high { x } else { high })
 }
 
-/// What the search needs of `f32` and `f64`.
+/// The parts of `f32` and `f64` that the search needs.
 trait Float: Copy + PartialOrd + Into<f64> {
     const INFINITY: Self;
     const NEG_INFINITY: Self;

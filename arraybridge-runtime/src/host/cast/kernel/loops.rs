@@ -12,7 +12,7 @@ use crate::host::processor::has_avx2;
 ///
 /// # Safety
 ///
-/// As for [`Kernel`](super::Kernel).
+/// The conditions of [`Kernel`](super::Kernel).
 pub(super) unsafe fn map<C: Convert>(
     dst: *mut u8,
     src: *const u8,
@@ -30,7 +30,7 @@ pub(super) unsafe fn map<C: Convert>(
 
 /// # Safety
 ///
-/// As for [`Kernel`](super::Kernel), on a processor with these features.
+/// The conditions of [`Kernel`](super::Kernel), on a processor with these features.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,fma")]
 unsafe fn map_avx2<C: Convert>(
@@ -47,7 +47,7 @@ unsafe fn map_avx2<C: Convert>(
 ///
 /// # Safety
 ///
-/// As for [`Kernel`](super::Kernel).
+/// The conditions of [`Kernel`](super::Kernel).
 #[inline(always)]
 unsafe fn map_generic<C: Convert, const FUSED: bool>(
     dst: *mut u8,
@@ -75,9 +75,10 @@ unsafe fn map_generic<C: Convert, const FUSED: bool>(
 /// The elements of a chunk, whose loop needs no tail. Losses are counted per chunk, since a counter
 /// as wide as the element keeps the loop in vector registers.
 pub(super) const CHUNK: usize = 256;
-/// For how many chunks the quick way is not tried after one with an element in doubt, as others may be like it.
+/// The number of chunks for which the quick way is not tried after one with an element in doubt, as
+/// others may be like it.
 const PATIENCE: usize = 8;
-/// How far ahead the source is prefetched, in bytes.
+/// The distance at which the source is prefetched, in bytes.
 const AHEAD: usize = 2048;
 
 /// Memory for a chunk.
@@ -89,7 +90,7 @@ struct Chunk<D>(MaybeUninit<[D; CHUNK]>);
 ///
 /// # Safety
 ///
-/// As for [`Kernel`](super::Kernel). With `STREAM`, the target starts on a cache line.
+/// The conditions of [`Kernel`](super::Kernel). With `STREAM`, the target starts on a cache line.
 #[inline(always)]
 unsafe fn chunks<C: Convert, const FUSED: bool, const STREAM: bool>(
     dst: *mut C::Dst,
@@ -127,7 +128,7 @@ unsafe fn chunks<C: Convert, const FUSED: bool, const STREAM: bool>(
 ///
 /// # Safety
 ///
-/// As for [`Kernel`](super::Kernel), with a chunk.
+/// The conditions of [`Kernel`](super::Kernel), with a chunk.
 #[inline(always)]
 unsafe fn convert_chunk<C: Convert, const FUSED: bool>(
     dst: *mut C::Dst,
@@ -154,7 +155,7 @@ unsafe fn convert_chunk<C: Convert, const FUSED: bool>(
 ///
 /// # Safety
 ///
-/// As for [`Kernel`](super::Kernel), with a chunk.
+/// The conditions of [`Kernel`](super::Kernel), with a chunk.
 #[inline(always)]
 unsafe fn quick_elements<C: Convert>(
     dst: *mut C::Dst,
@@ -177,7 +178,7 @@ unsafe fn quick_elements<C: Convert>(
 ///
 /// # Safety
 ///
-/// As for [`Kernel`](super::Kernel); `len` fits in 32 bits.
+/// The conditions of [`Kernel`](super::Kernel); `len` fits in 32 bits.
 #[inline(always)]
 unsafe fn elements<C: Convert>(
     dst: *mut C::Dst,
@@ -210,7 +211,7 @@ unsafe fn elements<C: Convert>(
 ///
 /// # Safety
 ///
-/// As for [`Kernel`](super::Kernel).
+/// The conditions of [`Kernel`](super::Kernel).
 pub(super) unsafe fn copy_bytes<const BYTES: usize>(
     dst: *mut u8,
     src: *const u8,

@@ -13,7 +13,7 @@ use crate::host::dtype::DType;
 
 pub(super) use self::extremes::extremes_of;
 
-/// What a cast loses.
+/// The losses of a cast.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Losses {
     /// The elements that were clipped.

@@ -6,7 +6,7 @@ use crate::host::processor::has_avx2;
 
 /// # Safety
 ///
-/// As for [`Rounded`](super::Rounded).
+/// The conditions of [`Rounded`](super::Rounded).
 pub(super) unsafe fn rounded<I: Integer>(src: *const u8, len: usize, bits: u32) -> u64 {
     #[cfg(target_arch = "x86_64")]
     if has_avx2() {
@@ -19,7 +19,7 @@ pub(super) unsafe fn rounded<I: Integer>(src: *const u8, len: usize, bits: u32) 
 
 /// # Safety
 ///
-/// As for [`Rounded`](super::Rounded), on a processor with these features.
+/// The conditions of [`Rounded`](super::Rounded), on a processor with these features.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,fma")]
 unsafe fn rounded_avx2<I: Integer>(src: *const u8, len: usize, bits: u32) -> u64 {
@@ -29,7 +29,7 @@ unsafe fn rounded_avx2<I: Integer>(src: *const u8, len: usize, bits: u32) -> u64
 
 /// # Safety
 ///
-/// As for [`Rounded`](super::Rounded).
+/// The conditions of [`Rounded`](super::Rounded).
 #[inline(always)]
 unsafe fn rounded_generic<I: Integer>(src: *const u8, len: usize, bits: u32) -> u64 {
     let src = src.cast::<I>();
@@ -47,7 +47,8 @@ unsafe fn rounded_generic<I: Integer>(src: *const u8, len: usize, bits: u32) -> 
 }
 
 pub(super) trait Integer: Copy {
-    /// Whether more than this many bits lie between the highest and the lowest bit that is set.
+    /// Returns whether more than this many bits lie between the highest and the lowest bit that is
+    /// set.
     fn has_more_bits(self, bits: u32) -> bool;
 }
 

@@ -7,7 +7,7 @@
 #[cfg(test)]
 mod tests;
 
-/// How a format encodes numbers that are not finite.
+/// The way in which a format encodes numbers that are not finite.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Special {
     /// The highest exponent is infinity if the fraction is zero, and NaN otherwise.
@@ -111,9 +111,10 @@ impl Format {
 }
 
 impl Format {
-    /// As [`encode`](Self::encode), of an `f32`, and whether a finite number became none. Written as
-    /// [`f32_to_f16`], without branches: the exponent moves and the fraction is rounded in the bits of the number.
-    /// What is smaller than the smallest normal number is aligned by an addition.
+    /// Does what [`encode`](Self::encode) does, for an `f32`, and says whether a finite number
+    /// became one that is not. Written as [`f32_to_f16`], without branches: the exponent moves and
+    /// the fraction is rounded in the bits of the number. What is smaller than the smallest normal
+    /// number is aligned by an addition.
     #[inline(always)]
     fn encode_f32(self, x: f32) -> (u32, bool) {
         const INFINITE: u32 = 0xff << 23;

@@ -22,7 +22,7 @@ const SCALINGS: [Scaling; 3] = [Scaling::Clamp, Scaling::Unit, Scaling::Stretch]
 ///
 /// # Safety
 ///
-/// As for [`cast_strided`].
+/// The conditions of [`cast_strided`].
 unsafe fn cast(
     dst: *mut u8,
     dst_dtype: DType,

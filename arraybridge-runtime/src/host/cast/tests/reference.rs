@@ -138,13 +138,13 @@ pub(super) fn stretched(x: f64, (min, max): (i128, i128), ends: (f64, f64)) -> (
     (Number::Int(scaled + min), false)
 }
 
-/// Whether rounding a real element to an integer loses something.
+/// Returns whether rounding a real element to an integer loses something.
 pub(super) fn has_fraction(x: Number, dst: DType, scaling: Scaling) -> bool {
     let rounds = limits(dst).is_some() && scaling == Scaling::Clamp;
     rounds && matches!(x, Number::Float(float) if float.is_finite() && float.fract() != 0.0)
 }
 
-/// Whether the bytes of a float type represent a number, rounded once.
+/// Returns whether the bytes of a float type represent a number, rounded once.
 pub(super) fn same_float(dtype: DType, bytes: &[u8], x: Number) -> bool {
     let read = read_float(dtype, bytes);
     let float = x.float();

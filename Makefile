@@ -204,9 +204,9 @@ test-oldest: $(OLDEST_STAMP) $(OPENCL_ENV) ## conversions, dtypes and slices wit
 	$(call install,$(OLDEST_VENV))
 	@$(with_opencl) $(OLDEST_VENV)/bin/python $(PYTEST) $(OLDEST:%=tests/python/%.py)
 
-# CPythons that are newer than those of most systems, and one without the GIL, which is built from source. A venv of
-# Debian's has no pip, so that of another interpreter installs into it.
-NEWEST ?= 3.14 3.15 3.13t
+# CPythons that are newer than those of most systems. A venv of Debian's has no pip, so that of another interpreter
+# installs into it.
+NEWEST ?= 3.14 3.15
 INTERPRETERS := build/interpreters
 NEWEST_TESTS := $(addprefix convert/test_,matrix special sharing policy fast threads) declared/test_declared \
 	rust/test_rust_functions dlpack/test_tensor slices/test_slices

@@ -452,7 +452,8 @@ fn decorators(py: Python<'_>) -> Result<Bound<'_, PyDict>> {
     Ok(all)
 }
 
-#[pymodule(gil_used = false)]
+// Free-threaded builds are not tested yet, so the module requests the GIL there.
+#[pymodule(gil_used = true)]
 fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     package::start::watch_imports(module.py())?;
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;

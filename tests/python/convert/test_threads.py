@@ -1,7 +1,5 @@
 """Objects of this package that several threads use at the same moment, with the GIL or without it."""
 
-import sys
-import sysconfig
 import threading
 
 import arraybridge as ab
@@ -28,11 +26,6 @@ def together(call):
     for thread in threads:
         thread.join()
     return results
-
-
-def test_the_import_leaves_the_gil_as_it_was():
-    if sysconfig.get_config_var("Py_GIL_DISABLED"):
-        assert not sys._is_gil_enabled()
 
 
 class Exporter:

@@ -119,7 +119,7 @@ register_wrapper("xarray.DataArray", lambda array: array.data, _data_array)
 
 
 def _pandas_series(old: Any, array: Any) -> Any:
-    import pandas
+    import pandas  # type: ignore[import-untyped]
 
     _expect_numpy(array, "Series")
     _expect_shape(array, old.shape, "Series")
@@ -129,7 +129,7 @@ def _pandas_series(old: Any, array: Any) -> Any:
 
 
 def _pandas_frame(old: Any, array: Any) -> Any:
-    import pandas
+    import pandas  # type: ignore[import-untyped]
 
     _expect_numpy(array, "DataFrame")
     _expect_shape(array, old.shape, "DataFrame")
@@ -170,7 +170,7 @@ def _quantity(old: Any, array: Any) -> Any:
 
 
 def _unyt_array(old: Any, array: Any) -> Any:
-    import unyt
+    import unyt  # type: ignore[import-untyped]
 
     _expect_numpy(array, "unyt_array")
     return unyt.unyt_array(array, old.units, name=old.name)
@@ -220,13 +220,13 @@ def _sitk_image(old: Any, array: Any) -> Any:
 
 
 def _itk_array(image: Any) -> Any:
-    import itk
+    import itk  # type: ignore[import-not-found]
 
     return _view(itk.array_view_from_image(image), (image, image.GetPixelContainer()))
 
 
 def _itk_image(old: Any, array: Any) -> Any:
-    import itk
+    import itk  # type: ignore[import-not-found]
 
     _expect_numpy(array, "itk.Image")
     space = tuple(itk.size(old))[::-1]

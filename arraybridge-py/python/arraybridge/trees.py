@@ -9,7 +9,7 @@ from operator import is_
 from typing import TYPE_CHECKING, Any, final
 
 from . import _core  # type: ignore[attr-defined]
-from ._core import convert, explain
+from ._core import convert, explain  # type: ignore[import-not-found]
 from .exceptions import MemoryConversionError, UnsupportedArrayError
 
 if TYPE_CHECKING:

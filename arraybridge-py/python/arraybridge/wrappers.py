@@ -10,6 +10,7 @@ import functools
 import sys
 import warnings
 from collections.abc import Callable
+from types import FrameType
 from typing import Any, NamedTuple, final
 from weakref import WeakKeyDictionary
 
@@ -311,7 +312,8 @@ def _dropped(data: Any, why: str, name: str, keep: str | None, array: Any = None
 
 def _outside() -> int:
     """The level of the innermost caller that is not part of this package, as `warn` counts."""
-    level, frame = 0, sys._getframe()
+    level = 0
+    frame: FrameType | None = sys._getframe()
     while frame is not None and frame.f_globals.get("__name__", "").split(".")[0] == __package__:
         level, frame = level + 1, frame.f_back
     # `warn` counts from the function that calls it.

@@ -169,7 +169,8 @@ impl Declared {
             chosen = added.dtype_conversion;
         }
         if definition.is_differentiable()
-            && let Some(result) = gradients::call(slf, args, kwargs, (chosen, slice_by_slice))?
+            && let Some(result) =
+                gradients::call(definition, args, kwargs, (chosen, slice_by_slice))?
         {
             return Ok(result);
         }
@@ -246,8 +247,8 @@ impl Declared {
         backward: &Bound<'py, PyAny>,
         result: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<()> {
-        let rule = gradients::rule(slf, forward, backward, result)?;
-        slf.get().definition.set_rule(&rule)
+        let definition = &slf.get().definition;
+        definition.set_rule(&gradients::rule(definition, forward, backward, result)?)
     }
 
     fn __get__<'py>(

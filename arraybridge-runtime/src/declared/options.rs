@@ -3,7 +3,6 @@
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyString};
 
-use super::gradients::RULE;
 use super::names;
 use super::tiles::Tiles;
 use crate::declared::ladder::{Join, Rung};
@@ -111,6 +110,9 @@ const KNOWN: &[&str] = &[
     "workers",
     "writable",
 ];
+
+/// The option with the derivative that is given by hand, which `defvjp` sets.
+pub const RULE: &str = "vjp";
 
 /// The options of functions that are written in Rust, and the derivative that `defvjp` sets. No decorator
 /// takes them.

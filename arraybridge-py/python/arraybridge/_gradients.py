@@ -244,7 +244,7 @@ def _lend(arrays: Sequence[Any], framework: str, name: str) -> list[Any]:
 class Function:
     """A function of the arrays of one framework, in a list, that returns such a list.
 
-    The first list has an array for each place of ``mask``, which is true where a gradient is wanted.
+    The first list has an array for each place of ``mask``, true where a gradient is wanted.
     """
 
     def __init__(self, parts: tuple[Any, ...]) -> None:

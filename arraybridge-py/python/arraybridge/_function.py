@@ -23,7 +23,8 @@ def _code() -> types.CodeType:
     def _(__arraybridge_declared__: Any) -> Any:
         return lambda *args, **kwargs: (
             __arraybridge_declared__._in_graph(__arraybridge_declared__, args, kwargs)
-            if __arraybridge_declared__._is_compiling()
+            if (compiling := getattr(__arraybridge_declared__, "_is_compiling", None))
+            and compiling()
             else __arraybridge_declared__(*args, **kwargs)
             if kwargs
             else __arraybridge_declared__(*args)

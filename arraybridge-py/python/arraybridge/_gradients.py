@@ -126,8 +126,10 @@ def call(
     rest = []
     for leaf, own in zip(leaves, is_array, strict=True):
         rest.append(_HERE if own else _constant(leaf, framework, places))
-    arrays = [caller.plain(leaf) for leaf, own in zip(leaves, is_array, strict=True) if own]
-    mask = tuple(map(caller.is_inexact, arrays))
+    own = [leaf for leaf, own in zip(leaves, is_array, strict=True) if own]
+    # What carries no gradient is not differentiated.
+    mask = tuple(caller.carries(leaf) and _is_inexact(leaf) for leaf in own)
+    arrays = [caller.plain(leaf) for leaf in own]
     parts = (code, framework, name, by_hand, caller, tree, tuple(rest), mask)
     # Compiled programs are found again by their function.
     is_compiled = caller.name == "jax" or (framework == "jax" and _is_compiled(code))
@@ -242,7 +244,7 @@ def _lend(arrays: Sequence[Any], framework: str, name: str) -> list[Any]:
 class Function:
     """A function of the arrays of one framework, in a list, that returns such a list.
 
-    The first list has an array for each place of ``mask``, which is true for floats.
+    The first list has an array for each place of ``mask``, true where a gradient is wanted.
     """
 
     def __init__(self, parts: tuple[Any, ...]) -> None:
@@ -296,6 +298,8 @@ class Function:
         """
         if self.by_hand is not None:
             return self.linearize_by_hand(arrays)
+        if not any(self.mask):
+            return *self.run(arrays), lambda gradients: []
         results, form, pull = _LIBRARIES[self.framework].linearize(self, arrays)
         return results, form, self.conjugated(pull)
 
@@ -515,8 +519,6 @@ class _Torch:
 
         return torch.as_tensor(leaf)
 
-    is_inexact = staticmethod(_is_inexact)
-
     @staticmethod
     def conjugate(array: Any) -> Any:
         return array.conj().resolve_conj() if array.is_complex() else array
@@ -705,8 +707,6 @@ class _Jax:
         import jax
 
         return jax.numpy.asarray(leaf)
-
-    is_inexact = staticmethod(_is_inexact)
 
     @staticmethod
     def conjugate(array: Any) -> Any:
@@ -932,8 +932,6 @@ class _TensorFlow:
         import tensorflow
 
         return tensorflow.convert_to_tensor(leaf)
-
-    is_inexact = staticmethod(_is_inexact)
 
     @staticmethod
     def conjugate(array: Any) -> Any:

@@ -6,9 +6,8 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use super::gradients::{self, RULE};
 use super::ladder::Room;
-use super::options::{Options, OutputType};
+use super::options::{Options, OutputType, RULE};
 use super::passthrough::Passthrough;
 use super::signature::Parameters;
 use crate::convert::record::Record;
@@ -110,7 +109,8 @@ impl Definition {
             return Err(Error::Type(text.to_owned()));
         }
         if definition.options.differentiable {
-            gradients::check(keywords.py(), execution.name, &definition.name, keywords)?;
+            let check = keywords.py().import("arraybridge._gradients")?.getattr("check")?;
+            check.call1((execution.name, &definition.name, keywords))?;
             if definition.kind != FunctionKind::Plain {
                 let text = "differentiable is for functions that return their result";
                 return Err(Error::Type(text.to_owned()));

@@ -195,7 +195,8 @@ impl Declared {
         }
         if definition.is_differentiable() {
             let chosen = added_keywords.as_ref().and_then(|added| added.dtype_conversion.clone());
-            if let Some(result) = gradients::call(slf, args, kwargs, (chosen, slice_by_slice))? {
+            let added = (chosen, slice_by_slice);
+            if let Some(result) = gradients::call(definition, args, kwargs, added)? {
                 return Ok(result);
             }
         }
@@ -290,8 +291,8 @@ impl Declared {
         backward: &Bound<'py, PyAny>,
         result: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<()> {
-        let rule = gradients::rule(slf, forward, backward, result)?;
-        slf.get().definition.set_rule(&rule)
+        let definition = &slf.get().definition;
+        definition.set_rule(&gradients::rule(definition, forward, backward, result)?)
     }
 
     fn __get__<'py>(

@@ -4,11 +4,9 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyTuple};
 
-use super::Declared;
+use super::definition::Definition;
+use super::options::RULE;
 use crate::interpreter::error::Result;
-
-/// The option with the derivative that is given by hand, which `defvjp` sets.
-pub const RULE: &str = "vjp";
 
 /// Calls a function with arrays through which a gradient flows; `None` if there are none. `added` are the
 /// values of the keywords that a declaration adds.
@@ -18,13 +16,13 @@ pub const RULE: &str = "vjp";
 /// What the function raises, what `convert` raises, and `NotDifferentiableError`.
 #[cold]
 pub fn call<'py>(
-    declared: &Bound<'py, Declared>,
+    definition: &Definition,
     args: &Bound<'py, PyTuple>,
     kwargs: Option<&Bound<'py, PyDict>>,
     added: (Option<Bound<'py, PyAny>>, bool),
 ) -> PyResult<Option<Bound<'py, PyAny>>> {
     static CALL: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-    let (py, definition) = (declared.py(), declared.get().definition());
+    let py = args.py();
     let call = CALL.import(py, "arraybridge._gradients", "call")?;
     let framework = definition.options.execution.name;
     let rule = definition.keywords.bind(py).get_item(RULE)?;
@@ -33,34 +31,18 @@ pub fn call<'py>(
     Ok((!result.is(py.NotImplemented())).then_some(result))
 }
 
-/// Checks that a declaration goes with `differentiable=True`.
-///
-/// # Errors
-///
-/// `ValueError` or `TypeError`.
-pub fn check(
-    py: Python<'_>,
-    framework: &str,
-    name: &str,
-    keywords: &Bound<'_, PyDict>,
-) -> Result<()> {
-    let check = py.import("arraybridge._gradients")?.getattr("check")?;
-    check.call1((framework, name, keywords))?;
-    Ok(())
-}
-
 /// The derivative that is given by hand, checked.
 ///
 /// # Errors
 ///
 /// `TypeError`.
 pub fn rule<'py>(
-    declared: &Bound<'py, Declared>,
+    definition: &Definition,
     forward: &Bound<'py, PyAny>,
     backward: &Bound<'py, PyAny>,
     result: Option<&Bound<'py, PyAny>>,
 ) -> Result<Bound<'py, PyAny>> {
-    let (py, definition) = (declared.py(), declared.get().definition());
+    let py = forward.py();
     let rule = py.import("arraybridge._gradients")?.getattr("rule")?;
     let framework = definition.options.execution.name;
     let function = (definition.function.bind(py), framework, &definition.name);

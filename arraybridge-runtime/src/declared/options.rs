@@ -5,7 +5,6 @@ use std::fmt;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyList, PyString, PyTuple};
 
-use super::gradients::RULE;
 use super::names;
 use super::tiles::Tiles;
 use crate::declared::ladder::{Join, Rung};
@@ -177,6 +176,9 @@ const KNOWN: &[&str] = &[
     "writable",
     "keep",
 ];
+
+/// The option with the derivative that is given by hand, which `defvjp` sets.
+pub const RULE: &str = "vjp";
 
 /// The options of functions that are written in Rust, and the derivative that `defvjp` sets. No decorator
 /// takes them.

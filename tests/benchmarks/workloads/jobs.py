@@ -285,6 +285,85 @@ def trees(found: list[dict[str, Any]], package: Any) -> np.ndarray:
     return _flat(made)
 
 
+# A model in PyTorch, and a loss in JAX -----------------------------------------------------------
+
+
+def pairs(size: int) -> list[Any]:
+    """An image and what a model is to make of it, ``size`` times."""
+    import torch
+
+    rng = np.random.default_rng(0)
+    return [torch.from_numpy(each) for each in rng.random((size, 2, 256, 256), "float32")]
+
+
+@cache
+def _dissimilarity() -> Callable[[Any, Any], Any]:
+    """One minus the structural similarity (SSIM) of two images."""
+    import jax
+
+    def mean(x: Any) -> Any:
+        return jax.lax.reduce_window(x, 0.0, jax.lax.add, (7, 7), (1, 1), "VALID") / 49
+
+    def dissimilarity(x: Any, y: Any) -> Any:
+        x_mean, y_mean = mean(x), mean(y)
+        x_var, y_var = mean(x * x) - x_mean**2, mean(y * y) - y_mean**2
+        over = (2 * x_mean * y_mean + 1e-4) * (2 * (mean(x * y) - x_mean * y_mean) + 9e-4)
+        return 1 - (over / ((x_mean**2 + y_mean**2 + 1e-4) * (x_var + y_var + 9e-4))).mean()
+
+    return jax.jit(dissimilarity)
+
+
+@cache
+def _dissimilarity_by_hand() -> Any:
+    """It as a function of PyTorch, as torch2jax makes one."""
+    import jax
+    import torch
+
+    linearized = jax.jit(lambda x, y: jax.vjp(lambda x: _dissimilarity()(x, y), x))
+    pulled = jax.jit(lambda pull, gradient: pull(gradient)[0])
+
+    class Dissimilarity(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any, y: Any) -> Any:
+            value, ctx.pull = linearized(
+                *(jax.dlpack.from_dlpack(each.detach()) for each in (x, y))
+            )
+            return torch.from_dlpack(value)
+
+        @staticmethod
+        def backward(ctx: Any, gradient: Any) -> Any:
+            found = pulled(ctx.pull, jax.dlpack.from_dlpack(gradient.detach()))
+            return torch.from_dlpack(found), None
+
+    return Dissimilarity.apply
+
+
+def trained(data: list[Any], loss: Callable[[Any, Any], Any]) -> np.ndarray:
+    """The losses of a training of three convolutions."""
+    import torch
+
+    torch.manual_seed(0)
+    layers = [torch.nn.Conv2d(*of, 3, padding=1) for of in ((1, 8), (8, 8), (8, 1))]
+    model = torch.nn.Sequential(layers[0], torch.nn.ReLU(), layers[1], torch.nn.ReLU(), layers[2])
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    losses = []
+    for image, target in data:
+        optimizer.zero_grad()
+        value = loss(model(image[None, None])[0, 0], target)
+        value.backward()
+        optimizer.step()
+        losses.append(value.item())
+    return np.array(losses)
+
+
+def training_by_hand(data: list[Any], package: Any) -> np.ndarray:
+    return trained(data, _dissimilarity_by_hand())
+
+
+def training(data: list[Any], package: Any) -> np.ndarray:
+    return trained(data, package.jax(differentiable=True)(_dissimilarity()))
+
+
 # A stack that does not fit into memory -----------------------------------------------------------
 
 ROOM = 1 << 30
@@ -378,6 +457,15 @@ JOBS = {
             ORIGINAL: states_by_convert,
         },
         0.5,
+        needs=("torch", "jax"),
+    ),
+    "training": Job(
+        "steps of a model in PyTorch whose loss, on 256 x 256 float32, is in JAX",
+        100,
+        pairs,
+        {HAND: training_by_hand, OURS: training},
+        1.05,
+        small=2,
         needs=("torch", "jax"),
     ),
     "memory": Job(

@@ -411,8 +411,7 @@ fn decorators(py: Python<'_>) -> Result<Bound<'_, PyDict>> {
     Ok(all)
 }
 
-// Free-threaded builds are not tested yet, so the module requests the GIL there.
-#[pymodule(gil_used = true)]
+#[pymodule(gil_used = false)]
 fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     package::start::watch_imports(module.py())?;
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;

@@ -1,11 +1,9 @@
 """Change the source, one line at a time, and check that a test fails.
 
 The changes are in `tests/mutants/*.toml`. Each names a rule, a file, a text that occurs once in it,
-the text that replaces it, and the tests that have to fail: Python tests by file or node id, such
-tests on the simulated CUDA, or a filter for the Rust tests of a crate, by default of
-arraybridge-runtime. Everything is built in a copy of the repository under `build/mutants`. Those of
-the simulation need the environment of `make test-simulated-gpu`, and are left out without it. The
-exit status is 1 if a change goes unnoticed.
+the text that replaces it, and the tests that have to fail: Python tests by file or node id, or a
+filter for the Rust tests of a crate, by default of arraybridge-runtime. Everything is built in a
+copy of the repository under `build/mutants`. The exit status is 1 if a change goes unnoticed.
 """
 
 from __future__ import annotations
@@ -24,7 +22,6 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 TREE = ROOT / "build" / "mutants" / "tree"
 SITE = ROOT / "build" / "mutants" / "site"
-SIMULATED = ROOT / ".venv-simulated" / "bin" / "python"
 # The crates with Rust tests, and the options for these.
 CRATES = {"arraybridge-runtime": ["--features", "package", "--lib"], "arraybridge-macros": []}
 # A mutant may wait forever. A build on a busy machine does not take this long.
@@ -40,7 +37,6 @@ class Mutant:
     old: str
     new: str
     python: tuple[str, ...] = ()
-    simulated: tuple[str, ...] = ()
     rust: str = ""
     crate: str = "arraybridge-runtime"
 
@@ -58,10 +54,8 @@ def listed(text: str) -> list[Mutant]:
     mutants = []
     for path in sorted((ROOT / "tests" / "mutants").glob("*.toml")):
         for entry in tomllib.loads(path.read_text())["mutant"]:
-            tests = {kind: tuple(entry.get(kind, ())) for kind in ("python", "simulated")}
-            mutant = Mutant(**{**entry, **tests})
-            kinds = (mutant.python, mutant.simulated, mutant.rust)
-            assert sum(map(bool, kinds)) == 1, mutant.rule
+            mutant = Mutant(**{**entry, "python": tuple(entry.get("python", ()))})
+            assert bool(mutant.python) != bool(mutant.rust), mutant.rule
             if text in path.stem or text in mutant.rule:
                 mutants.append(mutant)
     return mutants
@@ -137,35 +131,20 @@ def pytest(tests: tuple[str, ...]) -> subprocess.CompletedProcess[str]:
     return run(command, PYTHONPATH=str(SITE))
 
 
-def simulated(tests: tuple[str, ...]) -> subprocess.CompletedProcess[str]:
-    """Run Python tests with the package of the copy on the simulated CUDA."""
-    folder = ROOT / "tests" / "simulated_cuda"
-    command = [str(SIMULATED), "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-p", "plugin"]
-    return run(
-        [*command, *tests],
-        SIMULATED_CUDA=str(ROOT / "build" / "simulated_cuda"),
-        PYTHONPATH=os.pathsep.join(map(str, (SITE, folder / "site", folder))),
-    )
-
-
 def built_and_tested(mutant: Mutant) -> tuple[bool, subprocess.CompletedProcess[str]]:
     """Whether the copy builds, and what the tests, or the build, returned."""
     built = cargo_test(mutant.crate, "--no-run") if mutant.rust else build_wheel()
     if built.returncode:
         return False, built
-    if mutant.rust:
-        return True, cargo_test(mutant.crate, mutant.rust)
-    return True, simulated(mutant.simulated) if mutant.simulated else pytest(mutant.python)
+    return True, cargo_test(mutant.crate, mutant.rust) if mutant.rust else pytest(mutant.python)
 
 
 def unchanged_passes(mutants: list[Mutant]) -> bool:
     """Whether the tests pass without a change."""
     python = tuple(sorted({test for mutant in mutants for test in mutant.python}))
-    on_simulated = tuple(sorted({test for mutant in mutants for test in mutant.simulated}))
     rust = sorted({(mutant.rust, mutant.crate) for mutant in mutants if mutant.rust})
     checks = [Mutant("unchanged", "", "", "", (), text, crate) for text, crate in rust]
     checks += [Mutant("unchanged", "", "", "", python=python)] if python else []
-    checks += [Mutant("unchanged", "", "", "", simulated=on_simulated)] if on_simulated else []
     for check in checks:
         built, done = built_and_tested(check)
         if not built or done.returncode:
@@ -195,10 +174,6 @@ def main() -> int:
     parser.add_argument("text", nargs="?", default="", help="part of a file's name or of a rule")
     arguments = parser.parse_args()
     mutants = listed(arguments.text)
-    if not SIMULATED.exists():
-        left_out = sum(bool(mutant.simulated) for mutant in mutants)
-        print(f"without a simulated CUDA, {left_out} mutants are left out")
-        mutants = [mutant for mutant in mutants if not mutant.simulated]
     copy_tree()
     for mutant in mutants:
         mutant.mutated()

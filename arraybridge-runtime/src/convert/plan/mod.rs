@@ -427,7 +427,8 @@ fn steps_within(
     const COPIED_HERE: Steps = &[Step::Gather, Step::Land];
     const REOPENED: Steps = &[Step::Open, Step::Gather, Step::Land];
     let on_host = from == Device::Host;
-    let casts = target.casts || (wish.recorded && framework.array.is_some());
+    let casts_there = target.casts && target.device != Device::Host;
+    let casts = casts_there || (wish.recorded && framework.array.is_some());
     let by_kernels = match on_host {
         true => fallbacks![Cast: REOPENED],
         false => fallbacks![Cast: CAST_THROUGH_HOST],

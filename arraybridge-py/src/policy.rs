@@ -60,7 +60,8 @@ fn of_framework<'py>(
 /// `dtype_conversion` is "default", "preserve", "native", a `DtypeConversion` or a dtype, as in
 /// `dtype_policy`. `scaling` is how floats become integers: "clamp" (round half to even, saturate,
 /// NaN to 0), "unit" (the values are in [0, 1] or [-1, 1]) or "stretch" (minimum to maximum).
-/// `range` is the pair of integers that these two scale to, such as (0, 4095). `None` stands for the default of the context.
+/// `range` is the pair of integers that these two scale to, such as (0, 4095). `None` stands for
+/// the default of the context.
 ///
 /// Raises `ResultCollapsedError` if the default would round the result to next to nothing. Raises
 /// `ValueError` for an unknown name and for a cast from complex to real. Raises

@@ -84,8 +84,8 @@ pub mod package {
 
     /// Stacks and slices.
     pub mod slices {
+        pub use crate::framework::shape;
         pub use crate::host::vectors::collect;
-        pub use crate::memory::shape;
         pub use crate::slices::{Merge, concatenate, part, process, stack, unstack};
     }
 

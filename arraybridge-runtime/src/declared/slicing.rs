@@ -7,8 +7,8 @@ use super::Declared;
 use super::arguments::{ArgumentSlot, ArgumentSlots};
 use super::call::Call;
 use super::result::{self, ResultScope};
+use crate::framework::shape;
 use crate::interpreter::error::{Error, Result};
-use crate::memory::shape;
 use crate::slices::{self, Merge};
 
 impl<'py> Call<'_, 'py> {

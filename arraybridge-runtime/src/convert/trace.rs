@@ -5,13 +5,13 @@
 
 use std::ffi::c_int;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::sync::PyOnceLock;
+use pyo3::sync::MutexExt;
 use pyo3::types::{PyList, PyString, PyTuple};
 
 use super::record::{RawRecord, Record};
@@ -55,7 +55,11 @@ enum Kind {
 static TRACES: ContextVariable = ContextVariable::new("arraybridge.trace");
 
 /// The open traces of all threads.
-static EVERYWHERE: PyOnceLock<Py<PyList>> = PyOnceLock::new();
+static EVERYWHERE: Mutex<Vec<Py<PyTuple>>> = Mutex::new(Vec::new());
+
+fn everywhere(py: Python<'_>) -> MutexGuard<'static, Vec<Py<PyTuple>>> {
+    EVERYWHERE.lock_py_attached(py).unwrap_or_else(PoisonError::into_inner)
+}
 
 /// Whether a `no_copy` block is open.
 static STRICT: ContextVariable = ContextVariable::new("arraybridge.no_copy");
@@ -140,7 +144,7 @@ fn append(py: Python<'_>, record: Record, kind: Kind) {
         if let Ok(own) = TRACES.get(py)?.call_method0("get")?.cast::<PyTuple>() {
             traces.extend(own);
         }
-        traces.extend(EVERYWHERE.get(py).into_iter().flat_map(|list| list.bind(py)));
+        traces.extend(everywhere(py).iter().map(|lists| lists.bind(py).clone().into_any()));
         if traces.is_empty() {
             return Ok(());
         }
@@ -251,12 +255,12 @@ fn is_strict(py: Python<'_>) -> bool {
 /// calls `append` of two objects instead of filling lists. They must not raise: nobody would see it.
 ///
 /// Raises `RuntimeError` when one object is entered twice.
-#[pyclass(module = "arraybridge._core", name = "trace")]
+#[pyclass(frozen, module = "arraybridge._core", name = "trace")]
 #[derive(Default)]
 pub struct Trace {
     block: ContextBlock,
     /// The lists of a trace of all threads.
-    everywhere: Option<Py<PyTuple>>,
+    everywhere: Mutex<Option<Py<PyTuple>>>,
     is_everywhere: bool,
     /// Where records and spans go instead of new lists.
     into: Option<Py<PyTuple>>,
@@ -270,7 +274,7 @@ impl Trace {
         Trace { is_everywhere: everywhere, into, ..Trace::default() }
     }
 
-    fn __enter__<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+    fn __enter__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
         let lists = match &self.into {
             Some(into) => into.bind(py).clone(),
             None => PyTuple::new(py, [PyList::empty(py), PyList::empty(py)])?,
@@ -289,35 +293,33 @@ impl Trace {
     }
 
     #[pyo3(signature = (*_exception))]
-    fn __exit__(&mut self, py: Python<'_>, _exception: &Bound<'_, PyTuple>) -> PyResult<()> {
-        if self.block.is_open() || self.everywhere.is_some() {
+    fn __exit__(&self, py: Python<'_>, _exception: &Bound<'_, PyTuple>) -> PyResult<()> {
+        let variable = TRACES.get(py)?;
+        let (lists, token) = (self.own_lists(py).take(), self.block.leave(py));
+        if lists.is_some() || token.is_some() {
             TABLE.get().traces.fetch_sub(1, Ordering::Relaxed);
         }
-        match self.everywhere.take() {
-            Some(lists) => leave_everywhere(lists.bind(py)),
-            None => self.block.exit(TRACES.get(py)?),
+        if let Some(lists) = lists {
+            everywhere(py).retain(|other| !other.is(&lists));
         }
+        token.map_or(Ok(()), |token| token.reset(variable))
     }
 }
 
 impl Trace {
-    fn enter_everywhere(&mut self, lists: &Bound<'_, PyTuple>) -> PyResult<()> {
+    fn own_lists(&self, py: Python<'_>) -> MutexGuard<'_, Option<Py<PyTuple>>> {
+        self.everywhere.lock_py_attached(py).unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn enter_everywhere(&self, lists: &Bound<'_, PyTuple>) -> PyResult<()> {
         let py = lists.py();
-        if self.everywhere.is_some() {
+        let mut own = self.own_lists(py);
+        if own.is_some() {
             return Err(already_open("arraybridge.trace"));
         }
-        EVERYWHERE.get_or_init(py, || PyList::empty(py).unbind()).bind(py).append(lists)?;
-        self.everywhere = Some(lists.clone().unbind());
+        everywhere(py).push(lists.clone().unbind());
+        *own = Some(lists.clone().unbind());
         Ok(())
-    }
-}
-
-fn leave_everywhere(lists: &Bound<'_, PyTuple>) -> PyResult<()> {
-    let Some(traces) = EVERYWHERE.get(lists.py()) else { return Ok(()) };
-    let traces = traces.bind(lists.py());
-    match traces.iter().position(|other| other.is(lists)) {
-        Some(index) => traces.del_item(index),
-        None => Ok(()),
     }
 }
 
@@ -333,7 +335,7 @@ fn leave_everywhere(lists: &Bound<'_, PyTuple>) -> PyResult<()> {
 /// >>> import numpy, arraybridge
 /// >>> with arraybridge.no_copy():
 /// ...     zeros = arraybridge.convert(numpy.zeros(3), "numpy")
-#[pyclass(module = "arraybridge", name = "no_copy")]
+#[pyclass(frozen, module = "arraybridge", name = "no_copy")]
 #[derive(Default)]
 pub struct NoCopy(ContextBlock);
 
@@ -344,17 +346,17 @@ impl NoCopy {
         NoCopy::default()
     }
 
-    fn __enter__(&mut self, py: Python<'_>) -> PyResult<()> {
+    fn __enter__(&self, py: Python<'_>) -> PyResult<()> {
         self.0.enter(STRICT.get(py)?, true)?;
         TABLE.get().strict.fetch_add(1, Ordering::Relaxed);
         Ok(())
     }
 
     #[pyo3(signature = (*_exception))]
-    fn __exit__(&mut self, py: Python<'_>, _exception: &Bound<'_, PyTuple>) -> PyResult<()> {
-        if self.0.is_open() {
-            TABLE.get().strict.fetch_sub(1, Ordering::Relaxed);
-        }
-        self.0.exit(STRICT.get(py)?)
+    fn __exit__(&self, py: Python<'_>, _exception: &Bound<'_, PyTuple>) -> PyResult<()> {
+        let variable = STRICT.get(py)?;
+        let Some(token) = self.0.leave(py) else { return Ok(()) };
+        TABLE.get().strict.fetch_sub(1, Ordering::Relaxed);
+        token.reset(variable)
     }
 }

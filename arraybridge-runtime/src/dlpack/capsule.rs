@@ -8,6 +8,7 @@ use pyo3::exceptions::PyBufferError;
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
+use pyo3::sync::critical_section::with_critical_section;
 use pyo3::types::{PyCapsule, PyTuple};
 
 use crate::memory::source::{Owner, Source};
@@ -56,18 +57,21 @@ unsafe fn take_named<M: ManagedTensorBase>(
     used: &'static CStr,
 ) -> PyResult<Option<Managed<M>>> {
     let pointer = capsule.as_ptr();
-    // SAFETY: the object is alive, and its new name is a static. After the renaming the tensor belongs to
-    // the handle.
-    unsafe {
-        if ffi::PyCapsule_IsValid(pointer, name.as_ptr()) != 1 {
-            return Ok(None);
+    // Without the GIL another thread could take the tensor between the look at the name and the renaming.
+    with_critical_section(capsule, || {
+        // SAFETY: the object is alive, and its new name is a static. After the renaming the tensor belongs to
+        // the handle.
+        unsafe {
+            if ffi::PyCapsule_IsValid(pointer, name.as_ptr()) != 1 {
+                return Ok(None);
+            }
+            let tensor = ffi::PyCapsule_GetPointer(pointer, name.as_ptr());
+            if ffi::PyCapsule_SetName(pointer, used.as_ptr()) != 0 {
+                return Err(PyErr::fetch(capsule.py()));
+            }
+            Managed::from_raw(tensor.cast()).map(Some).map_err(invalid)
         }
-        let tensor = ffi::PyCapsule_GetPointer(pointer, name.as_ptr());
-        if ffi::PyCapsule_SetName(pointer, used.as_ptr()) != 0 {
-            return Err(PyErr::fetch(capsule.py()));
-        }
-        Managed::from_raw(tensor.cast()).map(Some).map_err(invalid)
-    }
+    })
 }
 
 /// The memory of an imported tensor.

@@ -1,5 +1,6 @@
 //! The containers whose arrays are converted: lists, tuples, mappings, dataclasses and classes of attrs.
 
+use pyo3::exceptions::PyRuntimeError;
 use pyo3::ffi;
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -103,11 +104,16 @@ impl<'a, 'py> Container<'a, 'py> {
     ///
     /// What the class raises when its object is made anew.
     pub fn with(&self, items: Vec<Bound<'py, PyAny>>) -> PyResult<Bound<'py, PyAny>> {
+        let py = self.value.py();
         match self.kind {
             Kind::List | Kind::Tuple => rebuilt(self.value, items),
             Kind::Dict => {
-                let dict = self.value.cast::<PyDict>()?.copy()?;
-                for (key, item) in dict.keys().iter().zip(items) {
+                let (dict, keys) = (PyDict::new(py), self.value.cast::<PyDict>()?.keys());
+                if keys.len() != items.len() {
+                    let text = "a dict changed its size while its arrays were converted";
+                    return Err(PyRuntimeError::new_err(text));
+                }
+                for (key, item) in keys.iter().zip(items) {
                     dict.set_item(key, item)?;
                 }
                 Ok(dict.into_any())
@@ -115,7 +121,7 @@ impl<'a, 'py> Container<'a, 'py> {
             Kind::Instance(_) => self.copied(&items),
             // One that never changes is made of a dict.
             Kind::Mapping { .. } => self.copied(&items).or_else(|error| {
-                let dict = PyDict::new(self.value.py());
+                let dict = PyDict::new(py);
                 for ((place, _), item) in self.places()?.into_iter().zip(&items) {
                     match place {
                         Place::Key(key) => dict.set_item(key, item)?,

@@ -2,10 +2,12 @@
 //!
 //! A value that such a block sets holds in its own context: its thread, or its asyncio task.
 
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::sync::PyOnceLock;
+use pyo3::sync::{MutexExt, PyOnceLock};
 use pyo3::types::PyDict;
 
 /// A `contextvars.ContextVar` of this module, whose default is `None`.
@@ -59,46 +61,49 @@ pub fn already_open(name: &str) -> PyErr {
 
 /// A `with` block that sets a context variable. It is entered once at a time.
 #[derive(Default)]
-pub struct ContextBlock {
-    token: Option<Py<PyAny>>,
-}
+pub struct ContextBlock(Mutex<Option<Py<PyAny>>>);
+
+/// What undoes the setting of a context variable.
+pub struct Token(Py<PyAny>);
 
 impl ContextBlock {
-    /// Whether the block has been entered and not left.
-    pub fn is_open(&self) -> bool {
-        self.token.is_some()
-    }
-
-    /// Sets the variable until [`exit`](Self::exit).
+    /// Sets the variable until the block is [left](Self::leave).
     ///
     /// # Errors
     ///
     /// `RuntimeError` when the block is open.
     pub fn enter<'py>(
-        &mut self,
+        &self,
         variable: &Bound<'py, PyAny>,
         value: impl IntoPyObject<'py>,
     ) -> PyResult<()> {
         let py = variable.py();
-        if self.is_open() {
+        let mut token = self.lock(py);
+        if token.is_some() {
             let name: String = variable.getattr(intern!(py, "name"))?.extract()?;
             return Err(already_open(&name));
         }
-        self.token = Some(variable.call_method1(intern!(py, "set"), (value,))?.unbind());
+        *token = Some(variable.call_method1(intern!(py, "set"), (value,))?.unbind());
         Ok(())
     }
 
-    /// Gives the variable the value that it had before, if the block is open.
+    /// Closes the block. `None` if it is not open.
+    pub fn leave(&self, py: Python<'_>) -> Option<Token> {
+        self.lock(py).take().map(Token)
+    }
+
+    fn lock(&self, py: Python<'_>) -> MutexGuard<'_, Option<Py<PyAny>>> {
+        self.0.lock_py_attached(py).unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Token {
+    /// Gives the variable the value that it had before.
     ///
     /// # Errors
     ///
     /// What Python raises when the block is left in another context than it was entered in.
-    pub fn exit(&mut self, variable: &Bound<'_, PyAny>) -> PyResult<()> {
-        match self.token.take() {
-            Some(token) => {
-                variable.call_method1(intern!(variable.py(), "reset"), (token,)).map(drop)
-            }
-            None => Ok(()),
-        }
+    pub fn reset(self, variable: &Bound<'_, PyAny>) -> PyResult<()> {
+        variable.call_method1(intern!(variable.py(), "reset"), (self.0,)).map(drop)
     }
 }

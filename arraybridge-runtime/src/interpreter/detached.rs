@@ -58,6 +58,24 @@ pub(super) fn is_finalizing() -> bool {
     FINALIZING.load(Ordering::SeqCst)
 }
 
+/// Whether an object has one reference, so that nobody else can use it. Without the GIL, other threads have counts of
+/// their own: CPython 3.14 can be asked, and before that the answer is no.
+///
+/// # Safety
+///
+/// The object is alive, and the thread is attached.
+#[inline]
+pub unsafe fn is_unique(object: *mut ffi::PyObject) -> bool {
+    // SAFETY: see above.
+    #[cfg(not(Py_GIL_DISABLED))]
+    return unsafe { ffi::Py_REFCNT(object) == 1 };
+    // SAFETY: see above.
+    #[cfg(all(Py_GIL_DISABLED, Py_3_14))]
+    return unsafe { ffi::PyUnstable_Object_IsUniquelyReferenced(object) == 1 };
+    #[cfg(all(Py_GIL_DISABLED, not(Py_3_14)))]
+    return (false, object).0;
+}
+
 impl From<Bound<'_, PyAny>> for DetachedRef {
     fn from(object: Bound<'_, PyAny>) -> DetachedRef {
         // SAFETY: a bound object's pointer is never null.
@@ -80,7 +98,7 @@ impl DetachedRef {
     /// Whether this is the only reference to the object.
     pub fn is_unique(&self, _py: Python<'_>) -> bool {
         // SAFETY: the object is alive, and this thread is attached.
-        unsafe { ffi::Py_REFCNT(self.0.as_ptr()) == 1 }
+        unsafe { is_unique(self.0.as_ptr()) }
     }
 
     /// The object.

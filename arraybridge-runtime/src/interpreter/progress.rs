@@ -55,7 +55,7 @@ static OPEN: AtomicUsize = AtomicUsize::new(0);
 /// one more
 /// done
 /// (2, 3, 3)
-#[pyclass(module = "arraybridge", name = "progress")]
+#[pyclass(frozen, module = "arraybridge", name = "progress")]
 pub struct ShowProgress {
     bar: Option<Py<PyAny>>,
     block: ContextBlock,
@@ -74,7 +74,7 @@ impl ShowProgress {
         Ok(ShowProgress { bar: bar.map(Bound::unbind), block: ContextBlock::default() })
     }
 
-    fn __enter__(&mut self, py: Python<'_>) -> PyResult<()> {
+    fn __enter__(&self, py: Python<'_>) -> PyResult<()> {
         let make = match &self.bar {
             Some(bar) => bar.bind(py).clone(),
             None => py.import("arraybridge._tools.progress")?.getattr("bar")?,
@@ -85,11 +85,11 @@ impl ShowProgress {
     }
 
     #[pyo3(signature = (*_exception))]
-    fn __exit__(&mut self, py: Python<'_>, _exception: &Bound<'_, PyTuple>) -> PyResult<()> {
-        if self.block.is_open() {
-            OPEN.fetch_sub(1, Ordering::Relaxed);
-        }
-        self.block.exit(BARS.get(py)?)
+    fn __exit__(&self, py: Python<'_>, _exception: &Bound<'_, PyTuple>) -> PyResult<()> {
+        let variable = BARS.get(py)?;
+        let Some(token) = self.block.leave(py) else { return Ok(()) };
+        OPEN.fetch_sub(1, Ordering::Relaxed);
+        token.reset(variable)
     }
 
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {

@@ -4,6 +4,8 @@
 
 use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+#[cfg(Py_GIL_DISABLED)]
+use std::sync::atomic::Ordering;
 
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -95,7 +97,12 @@ pub fn install<C: Vectorcall>(first: &Bound<'_, C>) {
     unsafe {
         let class = ffi::Py_TYPE(first.as_ptr());
         (*class).tp_vectorcall_offset = (contents + C::OFFSET) as ffi::Py_ssize_t;
-        (*class).tp_flags |= ffi::Py_TPFLAGS_HAVE_VECTORCALL;
+        #[cfg(not(Py_GIL_DISABLED))]
+        {
+            (*class).tp_flags |= ffi::Py_TPFLAGS_HAVE_VECTORCALL;
+        }
+        #[cfg(Py_GIL_DISABLED)]
+        (*class).tp_flags.fetch_or(ffi::Py_TPFLAGS_HAVE_VECTORCALL, Ordering::Relaxed);
         ffi::PyType_Modified(class);
     }
 }

@@ -14,7 +14,7 @@ pub const LARGE: usize = 1 << 18;
 /// Casts a host array into a new buffer, contiguous and in one pass whatever its layout. The report counts
 /// what was lost.
 ///
-/// That nobody writes to the memory meanwhile is assumed: see "What is assumed of Python threads" in
+/// That nobody writes to the memory meanwhile is assumed: see "Assumptions about Python threads" in
 /// ARCHITECTURE.md.
 ///
 /// # Errors

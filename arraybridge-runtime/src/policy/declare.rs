@@ -248,7 +248,7 @@ fn variable(py: Python<'_>) -> PyResult<&Bound<'_, PyAny>> {
 /// >>> import arraybridge
 /// >>> with arraybridge.dtype_policy(dtype_conversion="native"):
 /// ...     pass  # declared functions keep the dtype that they return
-#[pyclass(module = "arraybridge", name = "dtype_policy")]
+#[pyclass(frozen, module = "arraybridge", name = "dtype_policy")]
 pub struct DtypePolicy {
     dtype_conversion: Option<Py<PyAny>>,
     scaling: Option<Py<PyAny>>,
@@ -284,14 +284,15 @@ impl DtypePolicy {
         Ok(manager)
     }
 
-    fn __enter__(&mut self, py: Python<'_>) -> Result<()> {
+    fn __enter__(&self, py: Python<'_>) -> Result<()> {
         let policy = self.policy(py, Policy::default_of_context(py))?;
         USED.store(true, Ordering::Relaxed);
         Ok(self.block.enter(variable(py)?, policy.names())?)
     }
 
     #[pyo3(signature = (*_exception))]
-    fn __exit__(&mut self, py: Python<'_>, _exception: &Bound<'_, PyTuple>) -> PyResult<()> {
-        self.block.exit(variable(py)?)
+    fn __exit__(&self, py: Python<'_>, _exception: &Bound<'_, PyTuple>) -> PyResult<()> {
+        let variable = variable(py)?;
+        self.block.leave(py).map_or(Ok(()), |token| token.reset(variable))
     }
 }

@@ -55,6 +55,10 @@ impl<'a, 'py> Call<'a, 'py> {
         written: bool,
         open: impl FnOnce(&View) -> Result<A>,
     ) -> Option<A> {
+        // Without the GIL another thread could resize the array, which is not pinned here.
+        if cfg!(Py_GIL_DISABLED) {
+            return None;
+        }
         let given = numpy_array::plain_array(given)?;
         let mut memory = self.memory.borrow_mut();
         let view = View::default();
@@ -119,14 +123,14 @@ impl<'a, 'py> Call<'a, 'py> {
         })
     }
 
-    /// Makes opened memory stay where it is if other code may run before the function returns. It stays
-    /// so afterwards, as memory that was shared with another framework does.
+    /// Makes opened memory stay where it is if other code may run before the function returns, which it always may
+    /// without the GIL. It stays so afterwards, as memory that was shared with another framework does.
     ///
     /// # Errors
     ///
     /// As [`convert::pin`].
     pub(super) fn pin(&self, given: &Bound<'_, PyAny>, opened: &Opened) -> Result<()> {
-        match self.function.entry.always_detached || self.python_runs() {
+        match cfg!(Py_GIL_DISABLED) || self.function.entry.always_detached || self.python_runs() {
             true => convert::pin(given, opened),
             false => Ok(()),
         }
@@ -147,7 +151,7 @@ impl<'a, 'py> Call<'a, 'py> {
         self.claim.set(Some(self.claim_all(memory)?));
         for ArgumentMemory { parameter, view, .. } in memory.iter().filter(|memory| memory.bools) {
             // SAFETY: the caller keeps the array, and no other function writes to what is claimed. What
-            // Python code must not do is in ARCHITECTURE.md, "What is assumed of Python threads".
+            // Python code must not do is in ARCHITECTURE.md, "Assumptions about Python threads".
             unsafe { expect_bools(view) }.map_err(|error| self.about(*parameter, error))?;
         }
         // Where two flags conflict, the one of memory that is written to is raised.

@@ -109,7 +109,7 @@ pub(super) fn fill_region(
         // memory alive that the views describe. `result` owns its memory, which has the region, as the
         // shapes say, and is borrowed mutably, so that nobody else reads or writes it and it does not
         // overlap the part. That no other thread writes to the part meanwhile is assumed of
-        // Python threads: see "What is assumed of Python threads" in ARCHITECTURE.md.
+        // Python threads: see "Assumptions about Python threads" in ARCHITECTURE.md.
         unsafe { rows.copy_from(&piece) }
     };
     if is_large { py.detach(copy) } else { copy() }
@@ -151,7 +151,7 @@ pub(super) fn fill_row(
         // memory alive that the views describe. `stack` owns its memory and is borrowed mutably, and arrays
         // that a framework had of its rows are gone, so that nobody else reads or writes it and it does not
         // overlap the array. It has the row, which has the shape of the array. That no other thread writes
-        // to the array meanwhile is assumed of Python threads: see "What is assumed of Python threads" in
+        // to the array meanwhile is assumed of Python threads: see "Assumptions about Python threads" in
         // ARCHITECTURE.md.
         unsafe { rows.copy_run(run, data, &piece, scaling) }
     };

@@ -159,7 +159,7 @@ fn elements<T: Element>(view: &View) -> Result<ArrayViewD<'_, T>> {
     let array = raw(view)?;
     // SAFETY: the tensor whose description is borrowed keeps the memory alive. Nobody writes to memory
     // that only the tensor has, and no declared function writes to memory that is claimed. What Python
-    // code must not do is in ARCHITECTURE.md, "What is assumed of Python threads".
+    // code must not do is in ARCHITECTURE.md, "Assumptions about Python threads".
     unsafe {
         if T::DTYPE == DType::Bool {
             expect_bools(view)?;

@@ -6,11 +6,10 @@ mod wrap;
 use dlpark::ffi::DLDevice;
 use numpy::npyffi::{self, PY_ARRAY_API, PyArrayObject_fields};
 use numpy::{PyUntypedArray, PyUntypedArrayMethods};
-use pyo3::ffi;
 use pyo3::prelude::*;
 
 use crate::host::dtype::DType;
-use crate::interpreter::detached::DetachedRef;
+use crate::interpreter::detached::{self, DetachedRef};
 use crate::memory::source::{Owner, Slot, Source};
 use crate::memory::view::View;
 
@@ -140,7 +139,7 @@ fn is_same<T: PartialEq>(one: &[T], other: &[T]) -> bool {
 pub fn is_unique_owner(array: &Bound<'_, PyUntypedArray>) -> bool {
     let mut array = array.as_borrowed();
     // SAFETY: the object is alive and the interpreter attached.
-    while unsafe { ffi::Py_REFCNT(array.as_ptr()) } == 1 {
+    while unsafe { detached::is_unique(array.as_ptr()) } {
         let fields = fields(&array);
         if fields.flags & npyffi::NPY_ARRAY_OWNDATA != 0 {
             return true;

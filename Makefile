@@ -276,7 +276,8 @@ wheels: $(TEST_STAMP) ## build the wheels and the sdist, and try each with every
 	@CARGO_TARGET_DIR=$(EXTENSIONS) $(VENV)/bin/python tests/tools/wheels.py --maturin $(VENV)/bin/maturin
 
 # The same wheel with more tables. It goes into its own environment.
-SEVENTH_TABLES := $(wildcard tests/seventh/*.toml)
+ENGINES := onnxruntime openvino pyarrow pyarrow_tensor
+SEVENTH_TABLES := $(wildcard tests/seventh/*.toml) $(ENGINES:%=tables/%.toml)
 list = $(subst $(eval ) ,:,$(strip $(1)))
 
 seventh: $(SEVENTH_STAMP) $(SEVENTH_TABLES)

@@ -7,6 +7,19 @@ mod policy;
 mod slices;
 mod trees;
 
+// The parser of the macro `frameworks!()`, by links to its files: `add` finds what the build would find. The crate of a
+// macro has no other functions to call.
+#[allow(dead_code)]
+mod keywords;
+#[allow(dead_code)]
+mod op;
+#[allow(dead_code)]
+mod problems;
+#[allow(dead_code)]
+mod sources;
+#[allow(dead_code)]
+mod table;
+
 use arraybridge_runtime::__private::package::{
     self, DType, Declared, Decorator, Endpoints, Error, Framework, Memory, MemoryType, Narrow,
     Narrowing, NoCopy, Placement, Policy, Record, Request, Result, ShowProgress, ThreadStream,
@@ -452,6 +465,15 @@ fn decorators(py: Python<'_>) -> Result<Bound<'_, PyDict>> {
     Ok(all)
 }
 
+/// Returns the mistakes that the build would find in files of tables, a list of names and texts. Each begins with the
+/// name, the line and the column.
+#[pyfunction]
+fn _mistakes(files: Vec<(String, String)>) -> Vec<String> {
+    let mut sources = sources::Sources::embedded().all;
+    sources.extend(files.into_iter().map(|(label, text)| problems::Source { label, text }));
+    table::read(&sources).map_or_else(problems::Problems::messages, |_| Vec::new())
+}
+
 // Free-threaded builds are not tested yet, so the module requests the GIL there.
 #[pymodule(gil_used = true)]
 fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
@@ -467,6 +489,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     // As they are written, for `python -m arraybridge check`.
     module.add("_TABLES", PyTuple::new(module.py(), package::TABLES)?)?;
     module.add("_KEYS", package::KEYS)?;
+    module.add_function(wrap_pyfunction!(_mistakes, module)?)?;
     package::add_tensor_class(module)?;
     module.add_function(wrap_pyfunction!(convert_, module)?)?;
     module.add_function(wrap_pyfunction!(convert_memory, module)?)?;

@@ -96,8 +96,8 @@ pub mod package {
 
     /// Stacks and slices.
     pub mod slices {
+        pub use crate::framework::shape;
         pub use crate::host::vectors::collect;
-        pub use crate::memory::shape;
         pub use crate::slices::{
             Layout, Leading, Merge, Sink, Stack, concatenate, lazy, leading_axes, part, process,
             stack, unstack,

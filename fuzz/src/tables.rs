@@ -3,6 +3,7 @@
 #![no_main]
 #![allow(dead_code)]
 
+mod keywords;
 mod op;
 mod problems;
 mod properties {

@@ -30,7 +30,7 @@ class Fake:
         return self.values.__dlpack__(max_version=max_version)
 
     def __getitem__(self, index):
-        return self.values[index]
+        return type(self)(self.values[index])
 
     @classmethod
     def from_dlpack(cls, data):
@@ -113,7 +113,7 @@ class Writable(Fake):
     """Its arrays can be written to."""
 
     def __setitem__(self, index, value):
-        self.values[index] = value
+        self.values[index] = getattr(value, "values", value)
 
 
 class Replaced(Fake):
@@ -121,7 +121,7 @@ class Replaced(Fake):
 
     def __setitem__(self, index, value):
         self.values = self.values.copy()
-        self.values[index] = value
+        self.values[index] = getattr(value, "values", value)
 
 
 class Other(Fake):
@@ -236,3 +236,163 @@ def ready(data):
                 raise RuntimeError("it belongs to another thread")
             array.values = array.compute()
     return data
+
+
+class Bare:
+    """Its arrays have no dtype, no shape and no slices, and know nothing of DLPack."""
+
+    def __init__(self, values):
+        self.values = values
+
+    def numpy(self):
+        return self.values
+
+
+class Methods(Bare):
+    """Its arrays have methods where others have attributes, and an attribute that is broken."""
+
+    @property
+    def dtype(self):
+        return undefined  # noqa: F821
+
+    def shape(self):
+        return list(self.values.shape)
+
+    def kind(self):
+        return f"kind({self.values.dtype})"
+
+
+class Broken(Fake):
+    """Nobody can ask its arrays for their dtype."""
+
+    @property
+    def dtype(self):
+        return undefined  # noqa: F821
+
+
+class Same(Fake):
+    """It has no copies."""
+
+
+class Misnamed(Fake):
+    """The dtypes of its arrays are names."""
+
+    @property
+    def dtype(self):
+        return self.values.dtype.name
+
+
+class Row(Fake):
+    """NumPy gets the first row of an array."""
+
+    def numpy(self):
+        return self.values[0] if self.values.ndim else self.values
+
+
+class Named(Fake):
+    """The dtypes of its arrays are names."""
+
+    @property
+    def dtype(self):
+        return self.values.dtype.name
+
+    def numpy(self):
+        return self.values
+
+    @classmethod
+    def from_numpy(cls, values, dtype):
+        return cls(values.astype(dtype))
+
+
+class Picky(Fake):
+    """It has no complex numbers, no more than three axes, and no arrays without elements."""
+
+    @classmethod
+    def from_dlpack(cls, data):
+        values = np.from_dlpack(data)
+        if values.dtype.kind == "c":
+            raise TypeError("there are no complex numbers")
+        if values.ndim > 3:
+            raise ValueError(f"{values.ndim} axes are too many")
+        if not values.size:
+            raise ValueError("there is nothing in it")
+        return cls(values)
+
+
+class Rows(Fake):
+    """An iteration over its arrays gives NumPy's, and an index its own."""
+
+    def __iter__(self):
+        return iter(self.values)
+
+
+class Halves(Fake):
+    """Its slices of float16 are rounded."""
+
+    def __getitem__(self, index):
+        is_half = self.values.dtype == "float16"
+        return type(self)(np.rint(self.values[index] / 4) * 4 if is_half else self.values[index])
+
+
+class Pooled(Fake):
+    """An array that it allocates writes over its memory when it goes away, whoever still has it."""
+
+    is_own = False
+
+    def __del__(self):
+        if self.is_own:
+            self.values[...] = 0
+
+    @classmethod
+    def allocated(cls, values):
+        made = cls(values.copy())
+        made.is_own = True
+        return made
+
+
+class Filled(Fake):
+    """An array is made without its values, and gets them later."""
+
+    @classmethod
+    def empty(cls, dtype, shape):
+        return cls(np.full(shape, 9, dtype))
+
+    def set(self, values):
+        self.values[...] = values
+
+
+STARTS = []
+
+
+def start():
+    """Set up Started. Once more would be a mistake."""
+    if STARTS:
+        raise RuntimeError("it is started already")
+    STARTS.append(1)
+
+
+def is_started():
+    return bool(STARTS)
+
+
+class Started(Fake):
+    """Nobody may ask its arrays for anything before it is started."""
+
+    @property
+    def shape(self):
+        if not STARTS:
+            raise RuntimeError("it is not started")
+        return self.values.shape
+
+
+class Strict(Fake):
+    """It takes NumPy's arrays that can be written to."""
+
+    @classmethod
+    def of(cls, values):
+        if not values.flags.writeable:
+            raise ValueError("it cannot be written to")
+        return cls(values)
+
+    def numpy(self):
+        return self.values

@@ -26,20 +26,21 @@ pub fn read(section: &Section<'_>, texts: &[Text], scope: &'static str) -> Optio
     Some(Op { source: sources.join(" | "), scope: known, preferred, last })
 }
 
-/// Leaves one of two names in the scope of an op, which has to use that one.
+/// Leaves one of several names in the scope of an op, which has to use that one.
 pub fn decide(section: &Section<'_>, key: &str, op: &mut Op, scope: &'static str) {
     for pair in names(scope).filter(|names| names.len() > 1) {
         let used: Vec<_> = pair.iter().copied().filter(|name| op.any_uses(name)).collect();
-        let listed = pair.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>();
+        let quoted =
+            |names: &[&str]| names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>();
         let (at, one) = (section.key_at(key), "use one of them");
         match used[..] {
             [used] if op.all_use(used) => {}
             [_, _, ..] => {
-                let listed = listed.join(" and ");
+                let listed = quoted(&used).join(" and ");
                 section.problem(at, format_args!("the op uses both {listed}; {one}"));
             }
             _ => {
-                let listed = listed.join(" nor ");
+                let listed = quoted(&pair).join(" nor ");
                 section.problem(at, format_args!("the op uses neither {listed}; {one}"));
             }
         }

@@ -25,7 +25,7 @@ pub fn framework(reader: &Reader<'_>, section: &Section<'_>, table: &mut Entries
     dtype(section, table);
     memory(reader, section, table);
     ways(section);
-    if section.has("import") && !section.has("export") {
+    if section.has("import") && !section.has("export") && !takes_arrays(section, table) {
         let mut export = read::empty(&EXPORT);
         unversioned(&mut export);
         table.set("export", Value::Table(export));
@@ -35,6 +35,12 @@ pub fn framework(reader: &Reader<'_>, section: &Section<'_>, table: &mut Entries
         without.extend(table.table(way).into_iter().flat_map(|way| way.set_of("no_dlpack")));
         table.set(field, Value::Set(without));
     }
+}
+
+/// Whether arrays are exchanged as NumPy arrays in both directions, so that they need no DLPack.
+fn takes_arrays(section: &Section<'_>, table: &Entries) -> bool {
+    let op = table.table("import").and_then(|import| import.op("op"));
+    section.has("to_numpy") && op.is_some_and(|op| op.any_uses("array"))
 }
 
 /// The dtype object of a name.
@@ -117,9 +123,22 @@ pub fn import(reader: &Reader<'_>, section: &Section<'_>, table: &mut Entries) {
         section.problem(section.key_at("device_align"), message);
     }
     let uses = |name| table.op("op").is_some_and(|op| op.any_uses(name));
-    let (dtype, capsule) = (uses("dtype"), uses("capsule"));
-    let handover = if capsule { "Capsule" } else { "Object" };
-    table.set("uses_dtype", Value::Flag(dtype));
+    let handover = match (uses("capsule"), uses("array")) {
+        (true, _) => "Capsule",
+        (_, true) => "Array",
+        _ => "Object",
+    };
+    table.set("uses_dtype", Value::Flag(uses("dtype")));
+    if handover == "Array" && reader.place != Some(Place::Host) {
+        let message = "the op takes a NumPy array, which is in host memory; write \
+                       memory = \"host\", or take `data` or `capsule`";
+        section.problem(section.key_at("op"), message);
+    }
+    if table.flag("read_only") && table.flag("writable_only") {
+        let message = "`writable_only` says that read-only memory is refused, and `read_only` that it \
+                       is taken; remove one of them";
+        section.problem(section.key_at("writable_only"), message);
+    }
     let handover = format!("::arraybridge_runtime::__private::Handover::{handover}");
     table.set("handover", Value::Rust(handover));
     if !section.has("devices") {

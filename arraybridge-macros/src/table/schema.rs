@@ -193,12 +193,20 @@ table! {
         cached_scalars: Flag => Is("false");
         /// Shared libraries whose symbols collide with another framework's.
         isolate: Table(&ISOLATE);
-        /// Called once, after the module has been imported and before anything else is asked of it.
+        /// Called once, after the module has been imported and before anything else is asked of it or of its arrays.
         init: Op("");
-        /// The dtype object of a name.
+        /// True if the program has done already what `init` does, which is then left out.
+        initialized: Op(""), needs ["init"];
+        /// The dtype object of a name. With `"name"`, the dtypes are the names themselves.
         dtype: Op("name") => Computed("the module's attribute");
         /// Dtypes with another name in the framework.
         dtype_names: DTypeNames;
+        /// The dtype of an array: one of the objects that `dtype` gives. Without it, that is the attribute `dtype`,
+        /// or, if there is none, the dtype of what the array exports.
+        dtype_of: Op("data");
+        /// The shape of an array, as a sequence of its lengths. Without it, that is the attribute `shape`, or, if
+        /// there is none, the shape of what the array exports.
+        shape_of: Op("data");
         /// Dtypes that are absent under a condition.
         missing: Tables(&MISSING);
         /// Dtypes that DLPack does not carry. They need the two ops.
@@ -210,6 +218,9 @@ table! {
         /// Dtypes that `data[i]` fails for, or changes the values of. Their slices are copies, made on the host.
         /// `["all"]` stands for all dtypes.
         no_slices: SomeDTypes;
+        /// The way to the slices of an array. Without it, it is "iterate", and "none" for classes that have neither
+        /// `__iter__` nor `__getitem__`. Where there are none, slices are copies, made on the host.
+        slices: Word(&SLICES);
         /// The smallest and the largest number of axes.
         ndim: Axes => Is("0, 64");
         /// True if an array may have no elements.
@@ -232,6 +243,8 @@ table! {
         to_numpy: Op("data");
         /// From a NumPy array, by copy.
         from_numpy: Op("data, dtype, device");
+        /// Gives the array that `from_numpy` makes the values of the NumPy array, if `from_numpy` does not.
+        fill: Op("array, data"), needs ["from_numpy"];
         /// Faster private functions in place of `to_numpy`, by dtype. These and those of `fast_from_numpy` are
         /// used for devices, if a small array that goes both ways comes out the same.
         fast_to_numpy: DTypeOps("data"), needs ["to_numpy", "from_numpy"];
@@ -369,9 +382,9 @@ table! {
     /// `fast`, `op`, `from_numpy`. With an exchange table, `op` is for accelerators, and what it does besides (such as
     /// the `dtype` that it is given) is not done. The other keys hold for every way.
     IMPORT Import "[X.import]": rules::import, {
-        /// Takes an object with `__dlpack__` and `__dlpack_device__` (`data`), or a legacy capsule (`capsule`).
-        /// Before it gets a capsule, the host waits for the data.
-        op: Op("data|capsule, device, dtype") => Required("\"op(data)\" or \"op(capsule)\"");
+        /// Takes an object with `__dlpack__` and `__dlpack_device__` (`data`), a legacy capsule (`capsule`), or a NumPy
+        /// array (`array`, of host memory). Before it gets a capsule, the host waits for the data.
+        op: Op("data|capsule|array, device, dtype") => Required("\"op(data)\", \"op(capsule)\" or \"op(array)\"");
         /// True if `op` uses the dtype object.
         uses_dtype: Flag => Derived;
         /// The object that `op` takes.
@@ -390,6 +403,9 @@ table! {
         /// True if its arrays carry a read-only flag. That is about one array: its memory can be marked, and others
         /// may write to it.
         read_only: Flag => Is("false");
+        /// True if it refuses memory that is marked as read-only. Such memory is copied, and an error with
+        /// `copy=False`.
+        writable_only: Flag => Is("false");
         /// True if it shares the memory; otherwise it copies.
         shares: Flag => Is("true");
         /// Dtypes that it does not take, and `from_numpy` does.
@@ -505,6 +521,9 @@ table! {
         examples: Tables(&EXAMPLE);
         /// Lines that fail because of a limit of the framework.
         limits: Tables(&LIMIT);
+        /// An expression that makes an array with the values of a NumPy array (`data`), in memory that the framework
+        /// allocates; for a framework without `copy` and `from_numpy`.
+        make: Text;
         /// An expression that runs out of memory; the error has to be recognised by a rule of `oom`.
         too_much: Text;
         /// Variables that the framework needs to be checked; `{prefix}` stands for Python's.
@@ -594,6 +613,18 @@ words! {
 }
 
 words! {
+    /// The way to the slices of an array along its first axis.
+    SLICES "Slicing" "values" {
+        /// By iteration, or by `data[i]` if the class has no `__iter__`.
+        "iterate" "Iterate",
+        /// By `data[i]`.
+        "index" "Index",
+        /// There are none.
+        "none" "None",
+    }
+}
+
+words! {
     /// Kinds of dtypes.
     KIND "Kind" "kinds" {
         "bool" "Bool",
@@ -676,7 +707,7 @@ pub static TABLES: [&Table; 13] = [
 ];
 
 /// The words that only tables have: the runtime's enums are written by them.
-pub static ENUMS: [&Words; 3] = [&MEMORY, &ORDERED_BY, &ROLE];
+pub static ENUMS: [&Words; 4] = [&MEMORY, &ORDERED_BY, &ROLE, &SLICES];
 
 impl Words {
     /// The words.

@@ -63,7 +63,7 @@ mistakes! {
         "t.toml:2:1: unknown key `titel` in [x]; write `title`",
     ];
     a_key_unlike_any_known_one: HOST, "title = \"X\"\n" => "title = \"X\"\nwavelength = 3\n", [
-        "t.toml:3:1: unknown key `wavelength` in [x]; known keys: title, classes, dtypes, module, install, memory, immutable, align, cached_scalars, isolate, init, dtype, dtype_names, missing, no_dlpack, no_slices, ndim, empty, values, refuse, guards, reasons, export, import, to_numpy, from_numpy, fast_to_numpy, fast_from_numpy, copy, recording, copy_recorded, transforming, tracing, translate, ready, lazy, version, device, stream, array, oom, clear, host_modules, check",
+        "t.toml:3:1: unknown key `wavelength` in [x]; known keys: title, classes, dtypes, module, install, memory, immutable, align, cached_scalars, isolate, init, initialized, dtype, dtype_names, dtype_of, shape_of, missing, no_dlpack, no_slices, slices, ndim, empty, values, refuse, guards, reasons, export, import, to_numpy, from_numpy, fill, fast_to_numpy, fast_from_numpy, copy, recording, copy_recorded, transforming, tracing, translate, ready, lazy, version, device, stream, array, oom, clear, host_modules, check",
     ];
     a_value_of_the_wrong_type: HOST, r#""X""# => "3", [
         "t.toml:2:9: `title` is of type integer; write a string",
@@ -219,7 +219,22 @@ mistakes! {
         "t.toml:6:12: the op uses both `data` and `capsule`; use one of them",
     ];
     an_import_of_neither: HOST, r#"(data)""# => r#"()""#, [
-        "t.toml:6:12: the op uses neither `data` nor `capsule`; use one of them",
+        "t.toml:6:12: the op uses neither `data` nor `capsule` nor `array`; use one of them",
+    ];
+    an_import_of_numpy_arrays_on_a_device: GPU, "(data)" => "(array)", [
+        "t.toml:5:12: the op takes a NumPy array, which is in host memory; write memory = \"host\", or take `data` or `capsule`",
+    ];
+    a_read_only_import_that_refuses_it: HOST, r#"(data)" }"# => r#"(data)", read_only = true, writable_only = true }"#, [
+        "t.toml:6:63: `writable_only` says that read-only memory is refused, and `read_only` that it is taken; remove one of them",
+    ];
+    a_condition_of_an_init_that_is_not_there: HOST, "guards" => "initialized = \"module.ready\"\nguards", [
+        "t.toml:7:1: `initialized` needs `init`; add init = \"op()\"",
+    ];
+    a_fill_of_nothing: HOST, "guards" => "fill = \"array.set(data)\"\nguards", [
+        "t.toml:7:1: `fill` needs `from_numpy`; add from_numpy = \"op(data, dtype, device)\"",
+    ];
+    an_unknown_way_to_slices: HOST, "guards" => "slices = \"iteration\"\nguards", [
+        "t.toml:7:10: unknown value `iteration`; known values: iterate, index, none",
     ];
     unknown_strides: HOST, r#"(data)" }"# => r#"(data)", strides = "sparse" }"#, [
         "t.toml:6:55: unknown value `sparse`; known values: any, positive, permuted, contiguous",
@@ -368,7 +383,7 @@ mistakes! {
         "t.toml:7:14: unknown value `nothing`; known values: stream, host, device",
     ];
     an_import_that_says_what_orders_it: GPU, "(data)\" }" => "(data)\", ordered_by = \"host\" }", [
-        "t.toml:5:45: unknown key `ordered_by` in [g.import]; known keys: op, fast, devices, strides, align, device_align, read_only, shares, no_dlpack",
+        "t.toml:5:45: unknown key `ordered_by` in [g.import]; known keys: op, fast, devices, strides, align, device_align, read_only, writable_only, shares, no_dlpack",
     ];
     a_move_without_data: GPU, r#"scope = "device""# => r#"scope = "module.device(dev)""#, [
         "t.toml:9:24: unknown name `dev`; known names: module, device",

@@ -106,6 +106,11 @@ impl Entries {
         }
     }
 
+    /// Whether a key is true.
+    pub fn flag(&self, key: &str) -> bool {
+        matches!(self.get(key), Some(Value::Flag(true)))
+    }
+
     /// The dtypes of a key.
     pub fn set_of(&self, key: &str) -> &[&'static Word] {
         match self.get(key) {

@@ -70,14 +70,18 @@ pub mod statics {
         cached_scalars: false,
         isolate: ::core::option::Option::None,
         init: ::core::option::Option::None,
+        initialized: ::core::option::Option::None,
         dtype: ::arraybridge_runtime::__private::op::ATTRIBUTE_OF_NAME,
         dtype_names: &[],
+        dtype_of: ::core::option::Option::None,
+        shape_of: ::core::option::Option::None,
         missing: &[],
         not_exported: ::arraybridge_runtime::__private::DTypeSet::of(&[]),
         not_imported: ::arraybridge_runtime::__private::DTypeSet::of(
             &[::arraybridge_runtime::__private::DType::Uint8],
         ),
         no_slices: ::arraybridge_runtime::__private::DTypeSet::of(&[]),
+        slices: ::core::option::Option::None,
         ndim: (0, 64),
         empty: true,
         values: &[],
@@ -191,6 +195,7 @@ pub mod statics {
             align: 1usize,
             device_align: 1usize,
             read_only: true,
+            writable_only: false,
             shares: true,
         }),
         to_numpy: ::core::option::Option::None,
@@ -212,6 +217,7 @@ pub mod statics {
                 op
             },
         }),
+        fill: ::core::option::Option::None,
         fast_to_numpy: &[],
         fast_from_numpy: ::core::option::Option::None,
         copy: ::core::option::Option::None,
@@ -288,6 +294,7 @@ pub mod statics {
                 op
             },
         }),
+        initialized: ::core::option::Option::None,
         dtype: ::arraybridge_runtime::__private::Op {
             source: "module.dtype(name)",
             call: {
@@ -318,6 +325,8 @@ pub mod statics {
             },
         },
         dtype_names: &[(::arraybridge_runtime::__private::DType::Float32, "single")],
+        dtype_of: ::core::option::Option::None,
+        shape_of: ::core::option::Option::None,
         missing: &[
             ::arraybridge_runtime::__private::Missing {
                 when: ::arraybridge_runtime::__private::Op {
@@ -370,6 +379,7 @@ pub mod statics {
             &[::arraybridge_runtime::__private::DType::Float32],
         ),
         no_slices: ::arraybridge_runtime::__private::DTypeSet::of(&[]),
+        slices: ::core::option::Option::None,
         ndim: (1, 3),
         empty: true,
         values: &[
@@ -699,6 +709,7 @@ pub mod statics {
             align: 64usize,
             device_align: 1usize,
             read_only: false,
+            writable_only: false,
             shares: false,
         }),
         to_numpy: ::core::option::Option::Some(::arraybridge_runtime::__private::Op {
@@ -777,6 +788,7 @@ pub mod statics {
                 op
             },
         }),
+        fill: ::core::option::Option::None,
         fast_to_numpy: &[
             (
                 ::arraybridge_runtime::__private::DType::Float32,

@@ -110,13 +110,11 @@ fn not_dense(source: &Framework, guard: &Guard) -> String {
 
 /// The array's dtype is not one that the table lists.
 #[cold]
-pub(crate) fn unknown_dtype(loaded: Loaded<'_>, data: &Bound<'_, PyAny>) -> Error {
-    let py = loaded.py();
+pub(crate) fn unknown_dtype<'py>(loaded: Loaded<'py>, data: &Bound<'py, PyAny>) -> Error {
     if let Some(error) = reason(loaded, data, None) {
         return error;
     }
-    let dtype = data.getattr(pyo3::intern!(py, "dtype"));
-    match dtype.and_then(|dtype| dtype.str()) {
+    match loaded.stated_dtype(data).and_then(|dtype| dtype.str()) {
         Ok(name) => {
             let title = loaded.framework.title;
             let reason = format!(

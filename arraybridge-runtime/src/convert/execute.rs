@@ -14,6 +14,7 @@ use super::record::Description;
 use super::slot::{Input, Opened, Slot};
 use super::source::{self, Reader};
 use super::trial::{Trial, check_dtype};
+use super::trial_of_arrays::try_copy;
 use super::trials::{from_numpy, importer};
 use super::{errors, foreign, import};
 use crate::cuda::driver;
@@ -23,14 +24,15 @@ use crate::framework::cleanup;
 use crate::framework::device::Device;
 use crate::framework::loaded::{self, Loaded};
 use crate::framework::oom;
+use crate::framework::shape;
 use crate::framework::spec::{DType, Handover, Import, OrderedBy, Strides};
 use crate::framework::warnings;
 use crate::host::cast::Scaling;
 use crate::interpreter::error::{Error, Failure, Result, first_line};
 use crate::interpreter::interrupt::is_interrupt;
 use crate::memory::cast;
-use crate::memory::shape;
-use crate::memory::source::Source;
+use crate::memory::source::{Outgoing, Source};
+use crate::memory::view::Dims;
 
 /// A conversion that is decided but not yet carried out.
 pub(super) struct Prepared<'a, 'py> {
@@ -299,6 +301,9 @@ impl<'py> Run<'py> {
             _ => loaded.framework.copy.expect("a plan copies where the table can"),
         };
         let device = self.working_device();
+        if device == Device::Host {
+            try_copy(loaded, loaded.dtype(data))?;
+        }
         let reader = self.reader(loaded);
         let made = cleanup::with_room(self.py(), device, || {
             loaded.within(device, |_| copy.call(loaded, [data]))
@@ -437,8 +442,11 @@ impl<'py> Run<'py> {
     /// The target's array of memory that it copies to the result's device.
     fn uploaded(&self, source: Source) -> Result<Bound<'py, PyAny>> {
         let (target, dtype) = (self.pair.target, source.view().dtype());
-        let made = from_numpy(target, source, self.plan.device);
-        let array = made.map_err(|error| errors::in_our_words(target, error))?;
+        let (device, shape) = (self.plan.device, Dims::from_slice(source.view().shape()));
+        let made = from_numpy(target, source, device);
+        let array = made.map_err(|error| {
+            self.trial(dtype).blame(&shape, |source| from_numpy(target, source, device), error)
+        })?;
         check_dtype(target, &array, dtype)?;
         self.arrived(array, target, self.plan.device)
     }
@@ -597,10 +605,17 @@ pub(super) fn imported<'py>(
     }
     let memory = slot.memory.hand_over().expect("the step before has left memory");
     let dtype = memory.view().dtype();
-    let made = import::import(target, importer, memory);
-    let array = made.map_err(|error| errors::in_our_words(target, error))?;
-    if !target.framework.is_tested {
-        check_dtype(target, &array, dtype)?;
+    if target.framework.is_tested {
+        let made = import::import(target, importer, memory);
+        return made.map_err(|error| errors::in_our_words(target, error));
     }
+    let shape = Dims::from_slice(memory.view().shape());
+    let made = import::import(target, importer, memory);
+    let array = made.map_err(|error| {
+        let trial = Trial { target, importer, device: Device::Host, dtype };
+        let import = |memory: Outgoing<'_>| import::import(target, importer, memory);
+        trial.blame(&shape, |source| source.hand_over(import), error)
+    })?;
+    check_dtype(target, &array, dtype)?;
     Ok(array)
 }

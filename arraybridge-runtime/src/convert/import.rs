@@ -47,6 +47,7 @@ pub(super) fn import_publicly<'py>(
     let dtype = dtype_for(target, import, Some(memory.view().dtype()));
     let data = match import.handover {
         Handover::Capsule => capsule::give(py, managed::legacy(memory))?,
+        Handover::Array => wrap(py, memory)?,
         Handover::Object => Bound::new(py, Producer::new(memory.into_source()))?.into_any(),
     };
     Ok(import.op.call(target, [&data, &target.import_host()?, &dtype])?)

@@ -32,6 +32,7 @@ mod trials;
 mod available;
 mod source;
 mod trial;
+mod trial_of_arrays;
 
 mod commitment;
 mod exporter;
@@ -77,4 +78,5 @@ pub use request::Request;
 pub(crate) use request::cast_of;
 pub use slot::{Opened, fresh};
 pub use source::{alike, open_host, open_plain};
+pub use trial_of_arrays::try_slices;
 pub use writable::{open_writable, open_writable_on};

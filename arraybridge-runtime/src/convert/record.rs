@@ -10,8 +10,8 @@ use pyo3::types::{PyTuple, PyType};
 use super::plan::{Access, Plan, Why};
 use crate::framework::device::Device;
 use crate::framework::loaded::Loaded;
+use crate::framework::shape;
 use crate::framework::spec::DType;
-use crate::memory::shape;
 use crate::memory::view::{Dims, View};
 
 /// Text of a record, which is a literal unless the record comes from another process.

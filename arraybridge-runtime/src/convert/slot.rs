@@ -7,11 +7,11 @@ use pyo3::prelude::*;
 use super::plan::{Access, Facts, Why};
 use crate::framework::device;
 use crate::framework::loaded::Loaded;
+use crate::framework::shape;
 use crate::framework::spec::{DType, Strides};
 use crate::host::cast::Scaling;
 use crate::interpreter::error::Result;
 use crate::memory::cast;
-use crate::memory::shape;
 use crate::memory::source::{self as sources, Source};
 use crate::memory::view::{Dims, View};
 
@@ -118,13 +118,13 @@ pub(super) enum Input<'a, 'py> {
     Array(Bound<'py, PyAny>),
 }
 
-impl Input<'_, '_> {
+impl<'py> Input<'_, 'py> {
     /// The dtype and the shape that a record shows; `target` has the arrays of its own framework.
     // To move the result of a call takes 400 instructions.
     #[inline(always)]
     pub(super) fn describe(
         &self,
-        target: Loaded<'_>,
+        target: Loaded<'py>,
         slot: &Slot,
     ) -> (Cow<'static, str>, Dims<usize>) {
         match (self, &slot.described) {
@@ -136,7 +136,7 @@ impl Input<'_, '_> {
             (Input::Array(data), None) => {
                 // The array may be anything that its framework calls one, and is not looked into.
                 let foreign = || {
-                    let dtype = data.getattr(pyo3::intern!(target.py(), "dtype"));
+                    let dtype = target.stated_dtype(data);
                     dtype.and_then(|dtype| Ok(dtype.str()?.to_string())).unwrap_or_default()
                 };
                 let known = target.dtype(data).map(|dtype| dtype.name().into());

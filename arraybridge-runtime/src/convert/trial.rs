@@ -7,18 +7,20 @@
 
 use pyo3::prelude::*;
 
-use super::import;
 use super::plan::{Importer, Step, Steps};
 use super::slot::Opened;
 use super::source::open_host;
 use super::trials::{Lie, Model, from_numpy, sample, wrong_table};
+use super::{errors, import};
 use crate::framework::detect;
 use crate::framework::device::Device;
 use crate::framework::loaded::Loaded;
+use crate::framework::oom;
+use crate::framework::shape;
 use crate::framework::spec::{DType, Import, Strides};
 use crate::framework::tried::Way;
 use crate::host::buffer::ALIGNMENT;
-use crate::interpreter::error::{Result, attempt};
+use crate::interpreter::error::{Error, Failure, Result, attempt};
 use crate::memory::cast;
 use crate::memory::source::{Outgoing, Source};
 
@@ -69,19 +71,71 @@ impl<'py> Trial<'py> {
 
     #[cold]
     fn run(&self, way: Way) -> Result<bool> {
-        let found = match way {
-            Way::FromNumpy => self.upload(),
-            Way::Public(layout) | Way::Fast(layout) => self.import(layout),
-        };
-        match attempt(self.target.py(), found.map_err(PyErr::from)) {
-            Some(Some(lie)) => Err(wrong_table(self.target.framework, lie)),
-            Some(None) => {
+        match self.find(way) {
+            Ok(Some(lie)) => Err(wrong_table(self.target.framework, lie)),
+            Ok(None) => {
                 self.target.tried.add(way, self.dtype);
                 Ok(true)
             }
-            // The framework refused it. If it refuses the conversion as well, that says why.
-            None => Ok(false),
+            Err(error) if is_table(&error) => Err(error),
+            Err(error) => self.refused(way, error),
         }
+    }
+
+    /// The framework refused a small array. If it takes one of another dtype, the table is wrong. If it refuses the
+    /// conversion as well, that says why.
+    fn refused(&self, way: Way, error: Error) -> Result<bool> {
+        let (py, framework) = (self.target.py(), self.target.framework);
+        let plain = Trial { dtype: framework.plain_dtype(), ..*self };
+        let error = PyErr::from(error);
+        if framework.is_tested
+            || plain.dtype == self.dtype
+            || oom::passes_through(py, &error)
+            || attempt(py, plain.find(way).map_err(PyErr::from)).is_none()
+        {
+            attempt(py, Err::<(), _>(error));
+            return Ok(false);
+        }
+        Err(wrong_table(framework, Lie::refused_dtype(py, self.dtype, error)))
+    }
+
+    fn find(&self, way: Way) -> Result<Option<Lie>> {
+        match way {
+            Way::Public(layout) | Way::Fast(layout) => self.import(layout),
+            _ => self.upload(),
+        }
+    }
+
+    /// Why the framework refused an array of some shape, made by `make` of host memory. `error` is what it raised.
+    #[cold]
+    pub fn blame(
+        &self,
+        shape: &[usize],
+        make: impl Fn(Source) -> Result<Bound<'py, PyAny>>,
+        error: Error,
+    ) -> Error {
+        let Error::Python(error) = error else { return error };
+        let (py, framework) = (self.target.py(), self.target.framework);
+        if framework.is_tested || oom::passes_through(py, &error) {
+            return errors::import_failed(self.target, error);
+        }
+        let takes = |shape: &[usize]| {
+            let bytes = vec![0; shape.iter().product::<usize>() * self.dtype.size()];
+            let made = Source::from_bytes(&bytes, self.dtype, shape).and_then(&make);
+            attempt(py, made.map_err(PyErr::from)).is_some()
+        };
+        let ndim = shape.len();
+        let usual = ndim.min(2).clamp(framework.ndim.0, framework.ndim.1);
+        let lie = if !takes(&vec![1; usual]) {
+            return errors::import_failed(self.target, error);
+        } else if !takes(&vec![1; ndim]) {
+            Lie::refused_ndim(py, ndim, error)
+        } else if shape.contains(&0) {
+            Lie::refused_empty(py, error)
+        } else {
+            return errors::import_failed(self.target, error);
+        };
+        wrong_table(framework, lie)
     }
 
     fn import(&self, layout: Strides) -> Result<Option<Lie>> {
@@ -122,7 +176,11 @@ impl<'py> Trial<'py> {
         let Some((source, model)) = self.sample(Strides::Contiguous, 0)? else { return Ok(None) };
         let made = from_numpy(self.target, source, self.device)?;
         let found = self.difference(&model, &made, Strides::Contiguous)?;
-        let Compared::Same(opened) = found else { return Ok(found.lie().map(Lie::of_from_numpy)) };
+        let Compared::Same(opened) = found else {
+            let by_to_numpy = self.target.framework.export.is_none();
+            let is_made_right = || shape::of(&made).is_some_and(|shape| shape == model.shape);
+            return Ok(found.lie().map(|lie| lie.of_from_numpy(by_to_numpy, is_made_right())));
+        };
         let shares = !opened.private && opened.source.view().data() == model.data;
         Ok(shares.then(Lie::from_numpy_shares))
     }
@@ -131,7 +189,7 @@ impl<'py> Trial<'py> {
     fn difference(
         &self,
         model: &Model,
-        made: &Bound<'_, PyAny>,
+        made: &Bound<'py, PyAny>,
         layout: Strides,
     ) -> Result<Compared> {
         let own = self.target.framework.memory_type;
@@ -141,7 +199,11 @@ impl<'py> Trial<'py> {
         if let Some(lie) = wrong_dtype(self.target, made, self.dtype) {
             return Ok(Compared::Different(lie));
         }
-        let Some(opened) = attempt(self.target.py(), open_host(made).map_err(PyErr::from)) else {
+        let opened = match open_host(made) {
+            Err(error) if is_table(&error) => return Err(error),
+            opened => opened,
+        };
+        let Some(opened) = attempt(self.target.py(), opened.map_err(PyErr::from)) else {
             return Ok(Compared::Unreadable);
         };
         let (shape, bytes) =
@@ -186,15 +248,20 @@ impl Compared {
     }
 }
 
+/// Whether an error says that a table is wrong.
+fn is_table(error: &Error) -> bool {
+    matches!(error, Error::Conversion(why) if why.failure == Failure::Table)
+}
+
 /// Compares the dtype of an array that a framework made with the one that went there.
 ///
 /// # Errors
 ///
 /// [`Failure::Table`](crate::interpreter::error::Failure::Table) if it is another one.
 #[inline]
-pub(super) fn check_dtype(
-    target: Loaded<'_>,
-    array: &Bound<'_, PyAny>,
+pub(super) fn check_dtype<'py>(
+    target: Loaded<'py>,
+    array: &Bound<'py, PyAny>,
     dtype: DType,
 ) -> Result<()> {
     match wrong_dtype(target, array, dtype) {
@@ -203,7 +270,7 @@ pub(super) fn check_dtype(
     }
 }
 
-fn wrong_dtype(target: Loaded<'_>, array: &Bound<'_, PyAny>, dtype: DType) -> Option<Lie> {
+fn wrong_dtype<'py>(target: Loaded<'py>, array: &Bound<'py, PyAny>, dtype: DType) -> Option<Lie> {
     let came = target.dtype(array);
-    (came != Some(dtype)).then(|| Lie::dtype(array, dtype, came))
+    (came != Some(dtype)).then(|| Lie::dtype(target, array, dtype, came))
 }

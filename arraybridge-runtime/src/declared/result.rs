@@ -12,12 +12,12 @@ use crate::convert::{self, Request};
 use crate::framework::detect::{self, Class, Role};
 use crate::framework::device::{Device, Placement};
 use crate::framework::generated::MemoryType;
+use crate::framework::shape;
 use crate::framework::spec::{Framework, Memory};
 use crate::framework::{loaded, oom};
 use crate::interpreter::containers::Container;
 use crate::interpreter::error::{Error, Result};
 use crate::memory::numpy_array;
-use crate::memory::shape;
 use crate::policy::{self, Conversion, Lead, Policy, StackPolicy};
 
 /// The origin of a result.
@@ -334,6 +334,9 @@ fn has_wanted_dtype<'py>(
             {
                 let dtype = numpy_array::dtype_of(array);
                 return dtype.is_some() && dtype == numpy_array::dtype_of(lead);
+            }
+            if class.framework.dtype_of.is_some() {
+                return false;
             }
             let own = class.framework.memory_type;
             if detect::class_of(lead).is_none_or(|lead| lead.framework.memory_type != own) {

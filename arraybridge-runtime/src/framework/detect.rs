@@ -42,6 +42,13 @@ pub struct Class {
     pub own: bool,
 }
 
+impl Class {
+    /// Whether its objects are arrays, and neither wrap one nor are refused.
+    pub fn is_array(&self) -> bool {
+        matches!(self.role, Role::Array)
+    }
+}
+
 type Names = HashMap<&'static str, (&'static Framework, Role)>;
 
 fn names() -> &'static Names {

@@ -4,17 +4,20 @@
 use std::ops::Deref;
 use std::sync::OnceLock;
 
-use pyo3::exceptions::{PyModuleNotFoundError, PyTypeError};
+use numpy::{PyUntypedArray, PyUntypedArrayMethods};
+use pyo3::exceptions::{PyAttributeError, PyModuleNotFoundError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyString, PyType};
 
+use crate::dlpack::capsule;
 use crate::dlpack::exchange::Exchange;
 use crate::framework::generated::MemoryType;
 use crate::framework::op::{Outcome, Scope};
 use crate::framework::shortcuts::{self, ShortCut};
 use crate::framework::spec::{ArrayOps, DType, DTypeSet, Export, Framework, Memory, Op};
 use crate::framework::tried::{Compared, Tried};
+use crate::host::layout::Dims;
 use crate::interpreter::error::{Error, Failure, Result, first_line};
 use crate::interpreter::interrupt::is_interrupt;
 use crate::interpreter::{detached, error};
@@ -85,12 +88,21 @@ fn import<'py>(py: Python<'py>, framework: &'static Framework) -> Result<Loaded<
     let cell = &LOADED[framework.memory_type as usize];
     // Another thread waits meanwhile, so that `init` is called once.
     let known = cell.get_or_try_init(py, || {
-        if let Some(init) = framework.init {
-            (init.call)(&module, []).map_err(|error| import_failed(py, framework, error))?;
-        }
+        set_up(framework, &module).map_err(|error| import_failed(py, framework, error))?;
         Ok::<_, Error>(LoadedFramework::new(framework, module.unbind()))
     })?;
     Ok(Loaded { py, known })
+}
+
+/// Calls `init`, unless the program has done that.
+fn set_up(framework: &Framework, module: &Bound<'_, PyAny>) -> PyResult<()> {
+    let Some(init) = &framework.init else { return Ok(()) };
+    if let Some(initialized) = &framework.initialized
+        && (initialized.call)(module, [])?.is_truthy()?
+    {
+        return Ok(());
+    }
+    (init.call)(module, []).map(drop)
 }
 
 fn import_failed(py: Python<'_>, framework: &'static Framework, error: PyErr) -> Error {
@@ -206,8 +218,7 @@ impl<'py> Loaded<'py> {
                 let _ = py.import("ml_dtypes");
             }
             let objects = self.framework.dtypes.iter().filter_map(|dtype| {
-                let names = self.framework.dtype_names;
-                let name = names.iter().find(|(d, _)| *d == dtype).map_or(dtype.name(), |(_, n)| n);
+                let name = self.framework.other_name(dtype).unwrap_or(dtype.name());
                 let name = PyString::new(py, name).into_any();
                 // The installed version may lack the dtype.
                 let object = self.framework.dtype.call(self, [&name]).ok()?;
@@ -218,16 +229,60 @@ impl<'py> Loaded<'py> {
     }
 
     /// The element type of an array, `None` if it has none that we know.
-    pub fn dtype(self, data: &Bound<'_, PyAny>) -> Option<DType> {
+    pub fn dtype(self, data: &Bound<'py, PyAny>) -> Option<DType> {
         if let Some(array) = numpy_array::array(data) {
             return numpy_array::dtype_of(array);
         }
-        let object = error::attempt(self.py, data.getattr(pyo3::intern!(self.py, "dtype")))?;
-        self.dtype_of(&object)
+        self.dtype_named(&error::attempt(self.py, self.stated_dtype(data))?)
+    }
+
+    /// What the framework says is the dtype of an array: one of its dtype objects, or another object.
+    ///
+    /// # Errors
+    ///
+    /// What the framework raises.
+    pub fn stated_dtype(self, data: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        if let Some(dtype_of) = &self.framework.dtype_of {
+            return dtype_of.call(self, [data]);
+        }
+        match data.getattr(pyo3::intern!(self.py, "dtype")) {
+            Err(error) if error.is_instance_of::<PyAttributeError>(self.py) => {
+                let described = error::attempt(self.py, self.described(data));
+                described.and_then(|(dtype, _)| self.dtype_object(dtype)).ok_or(error)
+            }
+            object => object,
+        }
+    }
+
+    /// The dtype and the shape of what an array exports; for arrays that do not have these attributes.
+    ///
+    /// # Errors
+    ///
+    /// What the framework raises, and a `TypeError` if it exports no array of a known dtype.
+    #[cold]
+    pub fn described(self, data: &Bound<'py, PyAny>) -> PyResult<(DType, Dims<usize>)> {
+        let by_dlpack = |export: &Export| {
+            let none = self.py.None().into_bound(self.py);
+            let version = capsule::newest_version(self.py);
+            capsule::take(&self.export(export, [data, &none, &version])?)
+        };
+        let exported = self.framework.export.as_ref().map(by_dlpack);
+        match (exported, &self.framework.to_numpy) {
+            (Some(Ok(source)), _) => Ok((source.view().dtype(), source.view().shape().into())),
+            (_, Some(to_numpy)) => {
+                let array = to_numpy.call(self, [data])?;
+                let array = array.cast::<PyUntypedArray>()?;
+                let dtype = numpy_array::dtype_of(array);
+                let dtype = dtype.ok_or_else(|| PyTypeError::new_err("the dtype is unknown"))?;
+                Ok((dtype, array.shape().into()))
+            }
+            (Some(Err(error)), None) => Err(error),
+            (None, None) => Err(PyTypeError::new_err("it does not export its arrays")),
+        }
     }
 
     /// The dtype of one of the framework's dtype objects.
-    pub fn dtype_of(self, object: &Bound<'_, PyAny>) -> Option<DType> {
+    pub fn dtype_named(self, object: &Bound<'_, PyAny>) -> Option<DType> {
         let py = self.py;
         let objects = self.dtype_objects();
         if let Some((dtype, _)) = objects.iter().find(|(_, other)| other.is(object)) {
@@ -379,7 +434,12 @@ pub fn dtype_object_of_any(py: Python<'_>, object: &Bound<'_, PyAny>) -> Result<
     let comes_from = |framework: &&Framework| package(framework.module) == package(&module);
     for framework in all().filter(comes_from).filter(|framework| is_imported(py, framework)) {
         match load(py, framework) {
-            Ok(loaded) => return Ok(loaded.dtype_object_is(object)),
+            Ok(loaded) => {
+                // Several tables can be of one module.
+                if let Some(dtype) = loaded.dtype_object_is(object) {
+                    return Ok(Some(dtype));
+                }
+            }
             Err(error @ Error::Python(_)) => return Err(error),
             Err(_) => {}
         }

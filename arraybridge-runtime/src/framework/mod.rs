@@ -10,6 +10,7 @@ pub mod isolate;
 pub mod loaded;
 pub mod oom;
 pub mod op;
+pub mod shape;
 pub mod shortcuts;
 pub mod spec;
 pub mod tried;

@@ -36,6 +36,8 @@ pub enum Handover {
     Object,
     /// A legacy capsule (the op names `capsule`).
     Capsule,
+    /// A NumPy array (the op names `array`).
+    Array,
 }
 
 impl Framework {
@@ -48,6 +50,18 @@ impl Framework {
     /// Returns whether its arrays can be written to, also where their memory must not be.
     pub fn can_be_written(&self) -> bool {
         !self.immutable && !self.import.as_ref().is_some_and(|import| import.read_only)
+    }
+
+    /// One of its dtypes, as plain as possible.
+    pub fn plain_dtype(&self) -> DType {
+        let plain = [DType::Float32, DType::Uint8, DType::Int32];
+        let known = plain.into_iter().find(|dtype| self.dtypes.contains(*dtype));
+        known.or_else(|| self.dtypes.iter().next()).unwrap_or(DType::Float32)
+    }
+
+    /// Its own name of a dtype, if the table gives that another name.
+    pub fn other_name(&self, dtype: DType) -> Option<&'static str> {
+        self.dtype_names.iter().find(|(known, _)| *known == dtype).map(|(_, name)| *name)
     }
 
     /// The way to get a dtype that does not exist now, for the end of a message; empty if the table

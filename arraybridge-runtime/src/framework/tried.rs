@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::framework::spec::{DType, Strides};
 
-/// A way in which a framework takes host memory.
+/// A way in which a framework takes host memory, or makes arrays of one of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
     /// By its public import, of memory in this layout.
@@ -13,16 +13,22 @@ pub enum Way {
     Fast(Strides),
     /// By `from_numpy`.
     FromNumpy,
+    /// By `copy`, of one of its arrays.
+    Copy,
+    /// As slices of one of its arrays.
+    Slices,
 }
 
 impl Way {
-    const COUNT: usize = 9;
+    const COUNT: usize = 11;
 
     fn index(self) -> usize {
         match self {
             Way::Public(layout) => layout as usize,
             Way::Fast(layout) => 4 + layout as usize,
             Way::FromNumpy => 8,
+            Way::Copy => 9,
+            Way::Slices => 10,
         }
     }
 }
@@ -90,7 +96,7 @@ mod tests {
         let layouts = [Strides::Contiguous, Strides::Permuted, Strides::Positive, Strides::Any];
         let imports =
             layouts.into_iter().flat_map(|layout| [Way::Public(layout), Way::Fast(layout)]);
-        let ways: Vec<_> = imports.chain([Way::FromNumpy]).collect();
+        let ways: Vec<_> = imports.chain([Way::FromNumpy, Way::Copy, Way::Slices]).collect();
         for way in &ways {
             for dtype in DType::ALL {
                 let tried = Tried::default();

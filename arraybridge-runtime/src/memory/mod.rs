@@ -8,7 +8,5 @@ pub mod copy;
 pub mod element;
 #[cfg(feature = "python")]
 pub mod numpy_array;
-#[cfg(feature = "python")]
-pub mod shape;
 pub mod source;
 pub mod view;

@@ -1,6 +1,5 @@
 //! The rules for which results are cast, and to which dtype.
 
-use pyo3::intern;
 use pyo3::prelude::*;
 use smallvec::SmallVec;
 
@@ -8,9 +7,9 @@ use super::Conversion;
 use crate::convert;
 use crate::framework::detect;
 use crate::framework::loaded;
+use crate::framework::shape;
 use crate::framework::spec::{DType, Framework, Kind};
 use crate::interpreter::error::attempt;
-use crate::memory::shape;
 
 /// The lengths of the axes of an array. A trace may not know all of them.
 type Lengths = SmallVec<[Option<usize>; 6]>;
@@ -37,7 +36,7 @@ impl Shape<'_, '_> {
         match self {
             Shape::Of(array) => {
                 let py = array.py();
-                let shape = attempt(py, array.getattr(intern!(py, "shape")))?;
+                let shape = attempt(py, shape::object(array))?;
                 let lengths = attempt(py, shape.try_iter())?;
                 let known = |length: Bound<'_, PyAny>| attempt(py, length.extract());
                 lengths.map(|length| Some(known(attempt(py, length)?))).collect()

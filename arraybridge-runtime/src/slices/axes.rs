@@ -8,9 +8,9 @@ use crate::framework::device::Placement;
 use crate::framework::generated::MemoryType;
 use crate::framework::loaded;
 use crate::framework::oom;
+use crate::framework::shape;
 use crate::framework::spec::Memory;
 use crate::interpreter::error::Result;
-use crate::memory::shape;
 use crate::memory::view::Dims;
 
 /// The axes of an array in another order; a view if the framework has views. `order` has the index of each axis.

@@ -3,8 +3,8 @@
 use pyo3::prelude::*;
 
 use super::along::Along;
+use crate::framework::shape;
 use crate::interpreter::error::{Error, Result};
-use crate::memory::shape;
 use crate::memory::view::{Dims, View};
 
 /// The number of 2-D slices in a 3-D array.

@@ -13,11 +13,11 @@ use super::whole::Whole;
 use crate::convert::{self, Opened, Request};
 use crate::framework::detect::{self, Class, Role};
 use crate::framework::device::Placement;
+use crate::framework::shape;
 use crate::framework::spec::Framework;
 use crate::host::cast::{CastReport, Scaling};
 use crate::host::vectors;
 use crate::interpreter::error::{Error, Result};
-use crate::memory::shape;
 use crate::memory::view::Dims;
 use crate::policy::StackPolicy;
 

@@ -4,8 +4,8 @@ use pyo3::prelude::*;
 
 use super::grid::Span;
 use super::mosaic::Mosaic;
+use crate::framework::shape;
 use crate::interpreter::error::Result;
-use crate::memory::shape;
 use crate::policy::StackPolicy;
 
 /// A concatenation, in host memory, of the parts that have come so far.

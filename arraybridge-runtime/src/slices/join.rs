@@ -19,13 +19,13 @@ use crate::framework::endpoints::Endpoints;
 use crate::framework::generated::MemoryType;
 use crate::framework::loaded::{self, Loaded};
 use crate::framework::oom;
+use crate::framework::shape;
 use crate::framework::spec::{ArrayOps, DType, Framework, Memory};
 use crate::framework::warnings;
 use crate::host::buffer::HostBuffer;
 use crate::host::layout::contiguous_bytes;
 use crate::host::vectors;
 use crate::interpreter::error::{Error, Failure, Result, attempt, first_line};
-use crate::memory::shape;
 use crate::memory::source::Source;
 use crate::memory::view::Dims;
 
@@ -595,5 +595,5 @@ pub(super) fn common_dtype(py: Python<'_>, mut dtypes: Vec<DType>) -> Result<DTy
     let objects: Option<Vec<_>> = dtypes.iter().map(|dtype| numpy.dtype_object(*dtype)).collect();
     let objects = PyTuple::new(py, objects.ok_or_else(no_common_dtype)?)?;
     let promoted = numpy.module().getattr("result_type")?.call1(objects);
-    attempt(py, promoted).and_then(|dtype| numpy.dtype_of(&dtype)).ok_or_else(no_common_dtype)
+    attempt(py, promoted).and_then(|dtype| numpy.dtype_named(&dtype)).ok_or_else(no_common_dtype)
 }

@@ -32,12 +32,13 @@ use crate::convert::{self, Request};
 use crate::framework::detect;
 use crate::framework::device::Placement;
 use crate::framework::generated::MemoryType;
+use crate::framework::oom;
+use crate::framework::shape;
 use crate::framework::spec::Framework;
 use crate::host::vectors;
-use crate::interpreter::error::{Error, Result};
+use crate::interpreter::error::{Error, Result, first_line};
 use crate::interpreter::progress::Progress;
 use crate::interpreter::tuples;
-use crate::memory::shape;
 use crate::memory::view::Dims;
 use crate::policy::StackPolicy;
 use along::Along;
@@ -298,16 +299,30 @@ pub fn region<'py>(
     }
     // Axes that are whole at the end need no index.
     index.truncate(ranges.iter().map(|(axis, _)| axis + 1).max().unwrap_or(0));
-    let found = array.get_item(PyTuple::new(py, index)?)?;
-    match detect::class_of(array) {
-        // pyclesperanto 0.21 leaves an axis of length one out, or puts it elsewhere, and makes a number of a
-        // single element.
-        Some(class) if shape::of(&found).is_none_or(|found| found != shape) => {
-            let why = format!("{} changed the axes of a slice", class.framework.title);
-            OnHost::copied(array, why)?.region(py, ranges)
+    let found = array.get_item(PyTuple::new(py, index)?);
+    let Some(class) = detect::class_of(array) else { return Ok(found?) };
+    let title = class.framework.title;
+    let why = match found {
+        // Not every framework takes an index for each axis.
+        Err(error) if !class.framework.is_tested && !oom::passes_through(py, &error) => {
+            format!("{title} raised {} for a slice", first_line(py, &error))
         }
-        _ => Ok(found),
-    }
+        found => {
+            let found = found?;
+            let own = class.framework.memory_type;
+            let is_own = |found: detect::Class| found.framework.memory_type == own;
+            if !class.framework.is_tested && !detect::class_of(&found).is_some_and(is_own) {
+                format!("{title} makes no arrays of its own of slices")
+            } else if shape::of(&found).is_none_or(|found| found != shape) {
+                // pyclesperanto 0.21 leaves an axis of length one out, or puts it elsewhere, and makes a number of a
+                // single element.
+                format!("{title} changed the axes of a slice")
+            } else {
+                return Ok(found);
+            }
+        }
+    };
+    OnHost::copied(array, why)?.region(py, ranges)
 }
 
 /// Concatenates arrays along an existing axis, in the framework and on the device of the first.

@@ -9,10 +9,10 @@ use super::lazy;
 use crate::convert::{self, Request};
 use crate::framework::detect;
 use crate::framework::generated::MemoryType;
+use crate::framework::shape;
 use crate::host::cast::Scaling;
 use crate::interpreter::error::{Error, Result};
 use crate::interpreter::tuples::{plain_tuple, rebuilt};
-use crate::memory::shape;
 use crate::memory::view::Dims;
 use crate::policy::{self, Lead, Policy};
 

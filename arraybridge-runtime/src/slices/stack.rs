@@ -4,8 +4,8 @@ use pyo3::prelude::*;
 
 use super::check::slice_count;
 use super::unstack::Slices;
+use crate::framework::shape;
 use crate::interpreter::error::{Error, Result};
-use crate::memory::shape;
 use crate::memory::view::Dims;
 
 /// Takes a slice, and its index along each leading axis.

@@ -12,11 +12,12 @@ use crate::convert::{self, Commitment, Opened, trace};
 use crate::framework::detect::{self, Class, Role};
 use crate::framework::device::Device;
 use crate::framework::loaded::{self, Loaded};
+use crate::framework::shape;
+use crate::framework::spec::{Framework, Slicing};
 use crate::host::layout::contiguous_bytes;
 use crate::host::vectors;
 use crate::interpreter::error::{Error, Result};
 use crate::interpreter::interrupt::is_interrupt;
-use crate::memory::shape;
 use crate::memory::source::{SharedSource, Source};
 
 /// The slices of an array along its first axis, one after the other.
@@ -181,31 +182,52 @@ impl<'py> Iterator for Slices<'py> {
     }
 }
 
+/// How slices are made. The table is tried out with the dtype before.
 fn way<'py>(array: &Bound<'py, PyAny>, count: usize, at_once: bool) -> Result<Way<'py>> {
-    let (py, Some(class)) = (array.py(), detect::class_of(array)) else { return Ok(Way::Index) };
+    let Some(class) = detect::class_of(array).filter(Class::is_array) else {
+        return Ok(Way::Index);
+    };
     if let Some(memory) = OnHost::without_slices(array)? {
         return Ok(Way::Memory(memory));
     }
+    let loaded = loaded::load(array.py(), class.framework)?;
+    if !class.framework.is_tested {
+        convert::try_slices(loaded, loaded.dtype(array), |stack| {
+            let count = shape::length_along(stack, 0).unwrap_or_default();
+            let way = untried_way(stack, &class, loaded, count, at_once)?;
+            Slices { array: stack.clone(), count, next: 0, way }.collect()
+        })?;
+    }
+    untried_way(array, &class, loaded, count, at_once)
+}
+
+fn untried_way<'py>(
+    array: &Bound<'py, PyAny>,
+    class: &Class,
+    loaded: Loaded<'py>,
+    count: usize,
+    at_once: bool,
+) -> Result<Way<'py>> {
     let framework = class.framework;
-    let loaded = loaded::load(py, framework)?;
     // Nobody may write to slices that torch made together while it records for a gradient.
     let is_recorded = LazyCell::new(|| is_recorded(loaded, array));
     if at_once
         && (framework.immutable || !*is_recorded)
-        && let Some(slices) = together(array, &class, loaded)?
+        && let Some(slices) = together(array, class, loaded)?
     {
         return Ok(Way::Iterate(slices));
     }
     let one_by_one = || match framework.immutable {
-        true => Groups::new(array, &class, loaded, count).map_or(Way::Index, Way::Groups),
+        true => Groups::new(array, class, loaded, count).map_or(Way::Index, Way::Groups),
         false => Way::Index,
     };
     // Nothing is recorded of memory.
     if *is_recorded {
         return Ok(one_by_one());
     }
-    Ok(match OnHost::shared(array, &class, loaded) {
+    Ok(match OnHost::shared(array, class, loaded) {
         Some(memory) => Way::Memory(memory),
+        None if framework.slices == Some(Slicing::Index) => one_by_one(),
         // Slices of immutable arrays are copies.
         None if at_once || !framework.immutable => iterated(array),
         None => one_by_one(),
@@ -244,6 +266,19 @@ fn iterated<'py>(array: &Bound<'py, PyAny>) -> Way<'py> {
     }
 }
 
+/// Whether a framework's arrays have slices: by its table, or else by their class.
+fn has_slices(array: &Bound<'_, PyAny>, framework: &Framework) -> bool {
+    let class = array.get_type();
+    let has = |name| class.hasattr(name).unwrap_or(true);
+    match framework.slices {
+        Some(slicing) => slicing != Slicing::None,
+        None => {
+            has(pyo3::intern!(array.py(), "__getitem__"))
+                || has(pyo3::intern!(array.py(), "__iter__"))
+        }
+    }
+}
+
 /// The host memory of an array, of which parts are made into arrays of its framework.
 pub(super) struct OnHost<'py> {
     loaded: Loaded<'py>,
@@ -266,7 +301,8 @@ impl<'py> OnHost<'py> {
         let framework = class.framework;
         // A framework without 0-d arrays may make a number of a slice of one element.
         let makes_numbers = framework.ndim.0 > 0;
-        let slices_all = !makes_numbers && framework.no_slices.is_empty();
+        let has_slices = framework.is_tested || has_slices(array, framework);
+        let slices_all = !makes_numbers && framework.no_slices.is_empty() && has_slices;
         if slices_all || !matches!(class.role, Role::Array) {
             return Ok(None);
         }
@@ -274,6 +310,7 @@ impl<'py> OnHost<'py> {
         let Some(dtype) = loaded.dtype(array) else { return Ok(None) };
         let title = framework.title;
         let why = match shape::of(array) {
+            _ if !has_slices => format!("{title} has no slices"),
             _ if framework.no_slices.contains(dtype) => {
                 format!("{title} cannot slice {dtype} without a loss")
             }

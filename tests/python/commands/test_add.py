@@ -14,71 +14,74 @@ TABLES = sorted((bridges.ROOT / "tables").glob("*.toml"))
 GOOD = """
 [x]
 title = "X"
-module = "numpy"
-classes = ["numpy.ndarray"]
+module = "decimal"
+classes = ["decimal.Decimal"]
 dtypes = ["standard"]
+memory = "host"
 import = { op = "module.from_dlpack(data)" }
 """
 
 
+# No class is in two tables.
+SHIPPED = GOOD.replace("[x]", "[shipped]").replace("Decimal", "Context")
+
+
 def problems(text):
-    tables, wrong = schema.parse("t.toml", text)
-    return wrong + [
-        each for name, keys in tables.items() for each in schema.mistakes("t.toml", name, keys)
-    ]
+    return schema.mistakes({"t.toml": text})
 
 
-@pytest.mark.parametrize("path", [bridges.ROOT / "frameworks.toml", *TABLES], ids=lambda p: p.name)
+@pytest.mark.parametrize("path", TABLES, ids=lambda p: p.name)
 def test_the_tables_that_ship_have_no_mistakes(path):
-    tables, wrong = schema.parse(path.name, path.read_text())
-    assert tables and wrong == []
-    for name, keys in tables.items():
-        # What is not installed here cannot be looked at.
-        assert [*schema._keys(f"[{name}]", keys, schema.KEYS)] == []
+    # What is not installed here cannot be looked at.
+    assert _core._mistakes([(path.name, path.read_text())]) == []
 
 
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [
-        ("[x]", "[x", "t.toml: "),
-        ("[x]", "y = 3\n[x]", "y is outside of a table"),
-        ("[x]", "[convert]", "[convert] is a name of the package"),
-        ("[x]", "[stack_utils]", "[stack_utils] is a name of the package"),
-        ("[x]", "[input]", "[input] is a name of the package"),
-        ("[x]", "[lambda]", "[lambda] is a keyword"),
-        ("[x]", "[myX]", "[myX] cannot name a table; use lower-case letters"),
-        ('title = "X"', "", "[x] has no title"),
-        ('title = "X"', 'title = "X"\nwavelength = 3', "unknown key wavelength in [x]"),
-        ("op =", "operation =", "unknown key operation in [x.import]"),
-        ('{ op = "module.from_dlpack(data)" }', "3", "import in [x] is not a table"),
-        ('"module.from_dlpack(data)"', "3", "op in [x.import] is not an op in a string"),
-        ("from_dlpack(data)", "from_dlpack(", "is not a Python expression"),
-        ("from_dlpack(data)", "f(data) + 1", "has a BinOp"),
-        ("from_dlpack(data)", "f(xp)", "uses xp; it can use module, data, capsule, device, dtype"),
-        ("numpy.ndarray", "numpy.nothing", "none of numpy.nothing exists"),
-        ("import =", 'oom = [{ class = "numpy.x" }]\nimport =', "numpy.x does not exist"),
-        ("import =", 'oom = [{ text = "x", what = 3 }]\nimport =', "unknown key what in [x.oom]"),
+        ("[x]", "[x", "t.toml:2:"),
+        ("[x]", "y = 3\n[x]", "t.toml:2:1: [y] is of type integer; write a table"),
+        ("[x]", "[convert]", "t.toml:2:2: "),
+        ("[x]", "[torch]", "t.toml:2:2: "),
+        ("[x]", "[lambda]", "t.toml:2:2: "),
+        ("[x]", "[myX]", "t.toml:2:2: "),
+        ('title = "X"', "", "t.toml:2:2: [x] has no `title`"),
+        ('title = "X"', 'titel = "X"', "t.toml:3:1: unknown key `titel` in [x]; write `title`"),
+        ("op =", "operation =", "t.toml:8:12: unknown key `operation`"),
+        ('{ op = "module.from_dlpack(data)" }', "3", "t.toml:8:1: [x.import] is of type integer"),
+        ("from_dlpack(data)", "from_dlpack(", "t.toml:8:37: the op ends too early"),
+        ("from_dlpack(data)", "f(data) + 1", "t.toml:8:33: unexpected `+`"),
+        ("from_dlpack(data)", "f(xp)", "t.toml:8:27: unknown name `xp`"),
+        ("decimal.Decimal", "numpy.ndarray", "t.toml:5:12: "),
+        ("decimal.Decimal", "decimal.nothing", "t.toml: classes in [x]: none of decimal.nothing"),
+        ("import =", 'oom = [{ class = "decimal.x" }]\nimport =', "decimal.x does not exist"),
+        ("import =", "slices = 3\nimport =", "t.toml:8:10: "),
     ],
 )
-def test_a_mistake_is_named(old, new, words):
+def test_a_mistake_is_named_with_its_place(old, new, words):
     assert problems(GOOD) == []
     assert old in GOOD
     found = problems(GOOD.replace(old, new))
-    assert any(words in each for each in found), found
+    assert any(each.startswith(words) or words in each for each in found), found
+
+
+def test_all_mistakes_are_found_at_once():
+    wrong = GOOD.replace("title", "titel").replace("(data)", "(datum)")
+    assert len(problems(wrong)) == 2, problems(wrong)
 
 
 def test_a_module_that_cannot_be_imported_is_a_mistake(tmp_path, monkeypatch):
     (tmp_path / "breaks.py").write_text("import is_not_there")
     monkeypatch.syspath_prepend(tmp_path)
-    (found,) = problems(GOOD.replace('"numpy"', '"breaks"'))
+    (found,) = problems(GOOD.replace('"decimal"', '"breaks"'))
     assert "is_not_there" in found
 
 
 def test_what_is_not_installed_is_not_looked_at():
     for module in ("is_not_there", "is_not_there.core"):
-        other = GOOD.replace('"numpy"', f'"{module}"').replace("ndarray", "nothing")
+        other = GOOD.replace('"decimal"', f'"{module}"').replace("Decimal", "nothing")
         assert problems(other) == []
-    assert problems(GOOD.replace('"numpy"', '"numpy.is_not_there"')) != []
+    assert problems(GOOD.replace('"decimal"', '"decimal.is_not_there"')) != []
 
 
 @pytest.fixture
@@ -87,7 +90,7 @@ def source(tmp_path):
     (folder / "tables").mkdir(parents=True)
     (folder / "pyproject.toml").write_text('[project]\nname = "arraybridge-rs"')
     (folder / "Cargo.toml").write_text('rust-version = "1.2"')
-    (folder / "tables" / "shipped.toml").write_text(GOOD.replace("[x]", "[shipped]"))
+    (folder / "tables" / "shipped.toml").write_text(SHIPPED)
     return folder
 
 
@@ -142,8 +145,8 @@ def test_nothing_is_built_when_the_tables_are_only_checked(source, installed, tm
     ("tables", "words"),
     [
         (["shiped"], "tables in the sources: shipped"),
-        (["own.toml"], "[numpy] is a table of arraybridge itself"),
-        (["a.toml", "b.toml"], "[x] is in two files"),
+        (["own.toml"], "own.toml:2:2: there is already a table [numpy]"),
+        (["a.toml", "b.toml"], "b.toml:2:2: there is already a table [x]"),
         (["empty.toml"], "has no tables"),
     ],
 )

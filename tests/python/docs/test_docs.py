@@ -103,9 +103,10 @@ def test_the_guide_shows_the_table_that_is_tested():
     assert [block.strip() for block in guide] == [without_comments]
 
 
-def test_the_guide_to_frameworks_shows_parts_of_the_tables_that_ship():
-    shown = blocks(bridges.ROOT / "docs" / "how-to" / "add-a-framework.md", "toml")
-    assert len(shown) == 4
+@pytest.mark.parametrize(("page", "count"), [("add-a-framework", 4), ("inference-engine", 6)])
+def test_the_guides_to_frameworks_show_parts_of_the_tables_that_ship(page, count):
+    shown = blocks(bridges.ROOT / "docs" / "how-to" / f"{page}.md", "toml")
+    assert len(shown) == count
     for block in shown:
         for name, keys in tomllib.loads(block).items():
             path = bridges.ROOT / "tables" / f"{name}.toml"

@@ -97,26 +97,21 @@ def find(table: str, source: Path | None) -> Path:
 def names_of(files: Sequence[Path]) -> list[str]:
     """Check the files, and return the names of their tables."""
     problems: list[str] = []
-    names: list[str] = []
+    texts: dict[str, str] = {}
     for path in files:
         try:
             text = path.read_text(encoding="utf-8")
         except UnicodeDecodeError:
             problems.append(f"{path.name} is not text in UTF-8")
             continue
-        tables, wrong = schema.parse(path.name, text)
-        problems += wrong
-        for name, keys in tables.items():
-            problems += schema.mistakes(path.name, name, keys)
-            if name in names:
-                problems.append(f"{path.name}: [{name}] is in two files")
-            names.append(name)
-        if not tables and not wrong:
-            problems.append(f"{path.name} has no tables; add one for each framework")
-    own = tomllib.loads(_core._TABLES[0])
-    problems += [f"[{name}] is a table of arraybridge itself" for name in names if name in own]
+        # Two files can have one name.
+        texts[path.name if path.name not in texts else str(path)] = text
+    problems = problems or schema.mistakes(texts)
     if problems:
         raise Refused("\n".join(problems))
+    names = [name for text in texts.values() for name in tomllib.loads(text)]
+    if not names:
+        raise Refused(f"{', '.join(texts)} has no tables; add one for each framework")
     return names
 
 
@@ -142,7 +137,7 @@ def run(tables: Sequence[str], source: str | None, dry_run: bool) -> int:
                 named = next(table for table in tables if not Path(table).is_file())
                 raise Refused(f"{named} is not a file; the name of a table needs --source")
             if dry_run and source is None:
-                print("The tables are right, as far as a check without Rust can tell.")
+                print("The tables are right, as far as a check without a build can tell.")
                 return 0
             found = sources(source, folder)
             files = [find(table, found) for table in tables]

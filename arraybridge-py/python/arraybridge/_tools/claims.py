@@ -50,11 +50,16 @@ def cases(table: Table) -> Iterator[Case]:
             yield f"dtype {dtype} left out", "dtypes", functools.partial(left_out, table, dtype)
     for dtype in table.get("no_dlpack", []):
         yield f"no_dlpack {dtype}", "no_dlpack", functools.partial(check_no_dlpack, table, dtype)
+    if table.get("shape_of"):
+        yield "shape_of", "shape_of", functools.partial(check_shape_of, table)
     yield "ndim", "ndim", functools.partial(check_ndim, table)
     yield "empty", "empty", functools.partial(check_empty, table)
     yield "memory", "memory", functools.partial(check_memory, table)
     yield "align", "align", functools.partial(check_align, table)
     yield "immutable", "immutable", functools.partial(check_immutable, table)
+    if table.get("slices") in ("iterate", "index"):
+        yield "slices", "slices", functools.partial(check_slices, table)
+    yield "memory is kept", "export.owner", functools.partial(check_kept, table)
     yield from import_cases(table)
     yield from op_cases(table)
     yield from reason_cases(table)
@@ -94,15 +99,64 @@ def check_dtype(table: Table, dtype: str) -> str | None:
         return f"missing now: {missing(table)[dtype]}"
     array, native = some(table, dtype)
     same(table.read(array, dtype), native, "dtypes", dtype)
-    found = getattr(array, "dtype", expected)
-    if table.get("dtype") != "name" and found != expected:
-        raise Lie("dtype", f"{dtype} is {expected!r}, and an array of it has {found!r}")
+    found = table.dtype_of(array)
+    is_said = table.get("dtype_of") or (found is not None and table.get("dtype") != "name")
+    if is_said and found != expected:
+        key = "dtype_names" if dtype in table.get("dtype_names", {}) else "dtype"
+        key = key if not table.get("dtype_of") or key == "dtype_names" else "dtype_of"
+        raise Lie(key, f"{dtype} is {expected!r}, and an array of it has {found!r}")
     if table.get("to_numpy") and not table.uses_dlpack(dtype, "export"):
         got = numpy.asarray(table.run("to_numpy", data=array))
         same(got, native, "to_numpy", dtype)
     if table.get("from_numpy") and not table.uses_dlpack(dtype, "import"):
         got = table.read(table.upload(native), dtype)
         same(got, native, "from_numpy", dtype)
+    return None
+
+
+def check_shape_of(table: Table) -> str | None:
+    array, native = some(table)
+    try:
+        found = tuple(table.run("shape_of", data=array))
+    except Lie:
+        raise
+    except Exception as error:
+        raise Lie("shape_of", words(error)) from error
+    if found != native.shape:
+        raise Lie("shape_of", f"it gives {found} for an array of the shape {native.shape}")
+    return None
+
+
+def check_slices(table: Table) -> str | None:
+    """The slices are arrays of the framework, with the values of the array."""
+    native = sample(table.plain_dtype(), (2, 3, 4))
+    array = table.make(native)
+    try:
+        by_index = table.get("slices") == "index"
+        found = [array[index] for index in range(2)] if by_index else list(array)
+    except Exception as error:
+        raise Lie("slices", words(error)) from error
+    for got, expected in zip(found, native, strict=True):
+        if arraybridge.detect_memory_type(got) != table.name:
+            raise Lie("slices", f"a slice is a {type(got)}")
+        same(table.read(got, str(native.dtype)), expected, "slices", "a slice")
+    return None
+
+
+def check_kept(table: Table) -> str | None:
+    """What an array in memory of the framework's own exports outlives the array."""
+    if table.name in KNOWN or table.get("memory") == "accelerator":
+        return None
+    native = sample(table.plain_dtype(), (*(1,) * (table.get("ndim", [0, 1])[0] - 1), 5000))
+    array = table.own(native)
+    if array is None:
+        return "nothing makes memory of the framework's own; add check.make to have it checked"
+    view = arraybridge.convert(array, "numpy")
+    del array
+    gc.collect()
+    churn = [table.own(numpy.zeros_like(native)) for _ in range(50)]
+    same(numpy.array(view), native, "export.owner", "after the array was deleted")
+    del churn
     return None
 
 
@@ -126,6 +180,8 @@ def left_out(table: Table, dtype: str) -> str | None:
     try:
         array = table.bring(producer(native))
         same(table.read(array, dtype), native, "dtypes", dtype)
+        if table.get("dtype_of"):  # it may be what another dtype is
+            return None
         _ = array.dtype
     except Exception:
         return None
@@ -242,8 +298,11 @@ def import_cases(table: Table) -> Iterator[Case]:
     yield "import keeps the source alive", "import.op", functools.partial(check_keeps, table)
 
 
-def strided(dtype: str, kind: str) -> numpy.ndarray:
-    """An array whose first element in memory is aligned to 128 bytes."""
+def strided(dtype: str, kind: str, most: int = 64) -> numpy.ndarray | None:
+    """An array of at most so many axes, whose memory is aligned to 128 bytes; None without one."""
+    if most < 2:
+        flat = aligned(0, dtype=dtype, size=24)
+        return {"contiguous": flat, "positive": flat[::3], "any": flat[::-2]}.get(kind)
     base = aligned(0, dtype=dtype, size=24).reshape(4, 6)
     base[...] = sample(dtype, (4, 6))
     views = {
@@ -259,7 +318,9 @@ def check_strides(table: Table, kind: str) -> str | None:
     allowed = table.get("import.strides", "any")
     claimed = STRIDES.index(kind) <= STRIDES.index(allowed)
     dtype = next((d for d in ("float32", "uint8") if table.uses_dlpack(d, "import")), "float32")
-    native = strided(dtype, kind)
+    native = strided(dtype, kind, table.get("ndim", [0, 64])[1])
+    if native is None:
+        return "an array of one axis has no such strides"
     try:
         array = table.bring(native)
         # A shape of another layout can look right until somebody computes with it.
@@ -311,6 +372,7 @@ def check_unaligned(table: Table) -> str | None:
 
 def check_flag(table: Table) -> str | None:
     claimed = table.get("import.read_only", False)
+    refused_by_table = table.get("import.writable_only", False)
     native = aligned(0)
     native.flags.writeable = False
     before = native.copy()
@@ -319,7 +381,12 @@ def check_flag(table: Table) -> str | None:
     except Exception as error:
         if claimed:
             raise Lie("import.read_only", words(error)) from error
+        # NumPy itself may refuse to export it.
+        if table.uses("import.op", "array") and not refused_by_table:
+            raise Lie("import.writable_only", words(error)) from error
         return words(error)
+    if refused_by_table:
+        raise Lie("import.writable_only", "read-only memory is taken")
     if table.address(array) != native.ctypes.data:
         return "read-only memory is copied"
     try:
@@ -429,7 +496,8 @@ def check_to_numpy(table: Table) -> str | None:
 
 
 def check_from_numpy(table: Table) -> str | None:
-    native = sample(table.plain_dtype(), table.plain_shape())
+    dtypes = [dtype for dtype in table.dtypes if not table.uses_dlpack(dtype, "import")]
+    native = sample(table.plain_dtype(dtypes), table.plain_shape())
     expected = native.copy()
     made = table.upload(native)
     native[...] = 0

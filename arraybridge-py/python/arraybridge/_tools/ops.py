@@ -10,7 +10,7 @@ import operator
 from collections.abc import Collection, Mapping
 from typing import Any
 
-__all__ = ["evaluate", "fault"]
+__all__ = ["evaluate", "fault", "uses"]
 
 COMPARISONS = {
     ast.Eq: operator.eq, ast.NotEq: operator.ne, ast.Lt: operator.lt, ast.LtE: operator.le,
@@ -42,6 +42,12 @@ def fault(op: str, names: Collection[str]) -> str | None:
         if isinstance(node, ast.Name) and node.id not in names:
             return f"{op!r} uses {node.id}; it can use {', '.join(names)}"
     return None
+
+
+def uses(op: str, name: str) -> bool:
+    """Whether an op uses a name of its scope."""
+    found = ast.walk(_parsed(op))
+    return any(isinstance(node, ast.Name) and node.id == name for node in found)
 
 
 def evaluate(op: str, scope: Mapping[str, Any]) -> Any:

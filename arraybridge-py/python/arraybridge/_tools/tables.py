@@ -81,7 +81,8 @@ class Table:
         module = importlib.import_module(self.get("module", self.name))
         if not self._loaded:
             self._loaded = True
-            if self.get("init"):
+            done = self.get("initialized") and self.evaluate("initialized", self.get("initialized"))
+            if self.get("init") and not done:
                 self.evaluate("init", self.get("init"))
         return module
 
@@ -107,6 +108,17 @@ class Table:
         theirs = self.get("dtype_names", {}).get(name, name)
         return self.evaluate("dtype", self.get("dtype", f"module.{theirs}"), name=theirs)
 
+    def dtype_of(self, array: Any) -> Any:
+        """What the framework says is the dtype of an array; None if it says nothing."""
+        if self.get("dtype_of"):
+            return self.run("dtype_of", data=array)
+        return getattr(array, "dtype", None)
+
+    def uses(self, key: str, name: str) -> bool:
+        """Whether an op of a key uses a name."""
+        op = self.get(key, [])
+        return any(ops.uses(each, name) for each in ([op] if isinstance(op, str) else op))
+
     def device(self, index: int | None = None) -> Any:
         """The host's device object, or that of an accelerator; None if the table has none."""
         if index is not None and self.get("device.at"):
@@ -115,20 +127,27 @@ class Table:
 
     def bring(self, data: Any, key: str = "import.op") -> Any:
         """Give something with ``__dlpack__`` to the framework, by its table alone."""
-        op = self.get(key)
         scope = {"data": data, "device": self.device(), "dtype": None}
-        op = [op] if isinstance(op, str) else op
-        if any("capsule" in each for each in op):
+        if self.uses(key, "capsule"):
             scope["capsule"] = data.__dlpack__()
-        if any("dtype" in each for each in op):
+        if self.uses(key, "array"):
+            scope["array"] = data.array if isinstance(data, Producer) else data
+        if self.uses(key, "dtype"):
             scope["dtype"] = self.dtype(str(data.dtype))
         return self.run(key, **scope)
 
     def uses_dlpack(self, dtype: str, way: str) -> bool:
-        """Whether arrays of the dtype are exchanged by DLPack: ``way`` is "import" or "export"."""
+        """Whether the table's import or export has the dtype: ``way`` is "import" or "export"."""
         without = [*self.get("no_dlpack", []), *self.get(f"{way}.no_dlpack", [])]
-        has = self.get("import") if way == "import" else self.get("export") or self.get("import")
-        return bool(has) and dtype not in without
+        has = self.get("import") is not None if way == "import" else self.exports()
+        return has and dtype not in without
+
+    def exports(self) -> bool:
+        """Whether arrays are exported: a framework that imports by DLPack exports by it too."""
+        if self.get("export") is not None:
+            return True
+        has_no_dlpack = self.uses("import.op", "array") and self.get("to_numpy") is not None
+        return self.get("import") is not None and not has_no_dlpack
 
     def make(self, native: numpy.ndarray) -> Any:
         """An array of the framework with the values of a NumPy array, in memory of its own."""
@@ -144,11 +163,26 @@ class Table:
                 return self.run("copy", data=made)
         return made
 
+    def own(self, native: numpy.ndarray) -> Any:
+        """An array in memory that the framework allocated; None if the table names no way."""
+        native = aligned_copy(native)
+        if self.get("check.make"):
+            return self.evaluate("check.make", self.get("check.make"), data=native)
+        if self.get("copy"):
+            with contextlib.suppress(Exception):  # for this dtype; the case "copy" says so
+                return self.run("copy", data=self.make(native))
+        if self.get("from_numpy"):
+            return self.upload(native)
+        return None if self.get("import.shares", True) else self.make(native)
+
     def upload(self, native: numpy.ndarray) -> Any:
         """What ``from_numpy`` makes of an array."""
         place = None if self.get("memory") != "accelerator" else 0
         dtype = self.dtype(str(native.dtype))
-        return self.run("from_numpy", data=native, dtype=dtype, device=self.device(place))
+        made = self.run("from_numpy", data=native, dtype=dtype, device=self.device(place))
+        if self.get("fill"):
+            self.run("fill", array=made, data=native)
+        return made
 
     def capsule(self, array: Any) -> Any:
         """A capsule, by the framework's own export."""
@@ -189,10 +223,18 @@ class Table:
                 return arrays.address(self.name, array)
             except (TypeError, ValueError):  # a dtype that Python's buffers lack
                 return None
-        if not (self.get("export") or self.get("import")):
-            return None
+        if not self.exports():
+            return self._address_of_view(array)
         found = self.export(array)
         return found.address if found.values is not None else None
+
+    def _address_of_view(self, array: Any) -> int | None:
+        """The address of what ``to_numpy`` gives, if that is a view."""
+        if not self.get("to_numpy"):
+            return None
+        views = [self.run("to_numpy", data=array) for _ in range(2)]
+        first, second = (view.__array_interface__["data"][0] for view in views)
+        return first if first == second else None
 
 
 def aligned_copy(array: numpy.ndarray) -> numpy.ndarray:

@@ -109,8 +109,13 @@ pub fn between(
     };
     let shares = why.is_none() && !facts.private;
     Ok(Plan {
-        // What the caller learns of memory that was made on the way and handed over is why it was made.
-        route: why.or(facts.made).map_or(Route::Share, Route::Copy),
+        // What the caller learns of memory that was made on the way is why it was made, and not whether it came
+        // aligned.
+        route: why
+            .filter(|why| *why != Why::Alignment)
+            .or(facts.made)
+            .or(why)
+            .map_or(Route::Share, Route::Copy),
         steps,
         fallbacks,
         importer: target.importer,
@@ -160,6 +165,7 @@ impl Case<'_> {
             (Some(true), Some(_)) if !facts.private && facts.device == Device::Host => {
                 Some(wish.requested)
             }
+            (Some(false), Some(Why::Alignment)) if facts.made.is_some() => None,
             (Some(false), Some(why)) => return Err(Refusal::CopyRequired(why)),
             (_, obstacle) => obstacle,
         };
@@ -192,16 +198,21 @@ impl Case<'_> {
         if facts.layout > import.strides || !facts.whole_strides {
             return Some(Why::Strides);
         }
-        if !facts.aligned || !facts.alignment.is_multiple_of(import.align) {
+        let is_aligned = facts.alignment.is_multiple_of(import.align);
+        // Whether it is aligned depends on where the source's allocator has put it.
+        let chance = import.align > source.align && !facts.private && copy != Some(false);
+        if !facts.aligned || !(is_aligned || (chance && framework.immutable)) {
             return Some(Why::Alignment);
         }
         if source.cached_scalars && facts.ndim == 0 && !facts.private {
             return Some(Why::CachedScalar);
         }
+        if import.writable_only && facts.read_only {
+            return Some(Why::Writable);
+        }
         if facts.private || framework.immutable {
             // Nobody writes, or nobody else reads.
-            let chance = import.align > source.align && !facts.private;
-            return (chance && copy != Some(false)).then_some(Why::Chance);
+            return chance.then_some(Why::Chance);
         }
         if import.read_only {
             return None;

@@ -114,6 +114,8 @@ pub enum Importer {
     Capsule,
     /// Its import is handed an object with the DLPack methods.
     Object,
+    /// Its import is handed a NumPy array.
+    Array,
     /// It takes none.
     Missing,
 }
@@ -126,13 +128,14 @@ impl Importer {
             None => Importer::Missing,
             Some(Import { handover: Handover::Capsule, .. }) => Importer::Capsule,
             Some(Import { handover: Handover::Object, .. }) => Importer::Object,
+            Some(Import { handover: Handover::Array, .. }) => Importer::Array,
         }
     }
 
     /// The name that records show.
     pub const fn name(self) -> &'static str {
         match self {
-            Importer::NumpyArray => "NumPy array",
+            Importer::NumpyArray | Importer::Array => "NumPy array",
             Importer::ExchangeTable => "exchange table",
             Importer::Private(_) => "private import",
             Importer::Capsule => "capsule",
@@ -144,7 +147,7 @@ impl Importer {
     /// Returns whether it may refuse memory that fits the table. NumPy and the exchange table do
     /// not.
     pub(super) const fn may_refuse(self) -> bool {
-        matches!(self, Importer::Private(_) | Importer::Capsule | Importer::Object)
+        !matches!(self, Importer::NumpyArray | Importer::ExchangeTable | Importer::Missing)
     }
 }
 
@@ -217,7 +220,11 @@ impl Plan {
             (_, Device::Accelerator(from), Device::Accelerator(to)) if from != to => {
                 "device to device"
             }
-            (Route::Share, ..) if matches!(self.importer, Importer::NumpyArray) => "view",
+            (Route::Share, ..)
+                if matches!(self.importer, Importer::NumpyArray | Importer::Array) =>
+            {
+                "view"
+            }
             (Route::Share, ..) => "DLPack",
             _ => "copy",
         }

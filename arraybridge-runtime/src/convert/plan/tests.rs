@@ -77,6 +77,13 @@ fn aligned_contiguous_memory_is_shared_by_every_pair_but_numpy_s() {
         // Whether NumPy's memory is aligned for them is chance: sharing does not hang on it.
         assert_eq!(route(Numpy, to, &facts(), None), Ok(Route::Copy(Why::Chance)));
         assert_eq!(route(Numpy, to, &facts(), Some(false)), Ok(Route::Share));
+        // And neither does the reason of the copy.
+        let elsewhere = Facts { alignment: 16, ..facts() };
+        assert_eq!(route(Numpy, to, &elsewhere, None), Ok(Route::Copy(Why::Chance)));
+        let refused = Err(Refusal::CopyRequired(Why::Alignment));
+        assert_eq!(route(Numpy, to, &elsewhere, Some(false)), refused);
+        let misaligned = Facts { aligned: false, alignment: 1, ..facts() };
+        assert_eq!(route(Numpy, to, &misaligned, None), Ok(Route::Copy(Why::Alignment)));
     }
 }
 
@@ -244,6 +251,28 @@ fn memory_that_was_made_on_the_way_is_handed_over_and_said_to_be_a_copy() {
     }
     let refused = Err(Refusal::CopyRequired(Why::Values));
     assert_eq!(route(Torch, Numpy, &made, Some(false)), refused);
+    // The reason is not where its memory happens to lie.
+    let elsewhere = Facts { alignment: 16, ..made };
+    assert_eq!(route(Torch, Jax, &elsewhere, None), Ok(Route::Copy(Why::Values)));
+    assert_eq!(route(Torch, Jax, &elsewhere, Some(false)), refused);
+}
+
+#[test]
+fn read_only_memory_is_copied_for_a_target_that_refuses_it() {
+    // SAFETY: a table owns nothing that would be dropped twice.
+    let mut framework = unsafe { std::ptr::read(Torch.framework()) };
+    framework.import.as_mut().unwrap().writable_only = true;
+    let target = Target { framework: Box::leak(Box::new(framework)), ..target(Torch) };
+    let read_only = Facts { read_only: true, ..facts() };
+    for source in [Numpy, Jax] {
+        let route = |facts: &Facts, copy| {
+            between(source.framework(), &target, facts, &wish(copy)).map(|plan| plan.route)
+        };
+        assert_eq!(route(&facts(), None), Ok(Route::Share));
+        assert_eq!(route(&read_only, None), Ok(Route::Copy(Why::Writable)));
+        let refused = Err(Refusal::CopyRequired(Why::Writable));
+        assert_eq!(route(&read_only, Some(false)), refused);
+    }
 }
 
 #[test]

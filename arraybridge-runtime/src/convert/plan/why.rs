@@ -21,6 +21,8 @@ pub enum Why {
     ByteOrder,
     /// The source is read-only and the target's arrays cannot say so.
     ReadOnly,
+    /// The source is read-only and the target refuses such memory.
+    Writable,
     /// The framework may have handed the same scalar to others.
     CachedScalar,
     /// The dtype does not travel by DLPack between these two.
@@ -43,7 +45,7 @@ pub enum Why {
 
 impl Why {
     /// All reasons.
-    pub const ALL: [Why; 18] = [
+    pub const ALL: [Why; 19] = [
         Why::Requested,
         Why::Immutable,
         Why::Device,
@@ -53,6 +55,7 @@ impl Why {
         Why::Chance,
         Why::ByteOrder,
         Why::ReadOnly,
+        Why::Writable,
         Why::CachedScalar,
         Why::Dtype,
         Why::Values,
@@ -95,9 +98,12 @@ impl Why {
                 "store it in the machine's byte order: array.astype(array.dtype.newbyteorder(\"=\"))"
             }
             Why::ReadOnly => "pass copy=False, which shares the memory, and do not write to it",
+            Why::Writable => {
+                "pass an array that may be written to, such as array.copy(), and reuse that"
+            }
             Why::CachedScalar => "give it an axis: tensorflow.reshape(tensor, [1])",
             Why::Dtype => {
-                "view it as an integer dtype of the same size, such as uint8, and convert that"
+                "convert it once and reuse the result, or convert a view of it as another dtype of the same size"
             }
             Why::Values => {
                 "resolve it once, with tensor.resolve_conj() or tensor.resolve_neg(), and reuse that"
@@ -125,6 +131,9 @@ impl Why {
             Why::Chance => "the source's memory is aligned for the target only by chance",
             Why::ByteOrder => "the elements are in the other byte order",
             Why::ReadOnly => "the source is read-only and the target's arrays cannot be",
+            Why::Writable => {
+                "the source is read-only and the target takes only memory that can be written to"
+            }
             Why::CachedScalar => "a 0-d array may be a constant that the whole process shares",
             Why::Dtype => "this dtype does not travel by DLPack between these frameworks",
             Why::Values => "the values differ from those in the source's memory",

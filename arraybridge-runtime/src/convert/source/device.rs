@@ -12,9 +12,9 @@ use crate::cuda::driver;
 use crate::dlpack::{LEGACY_STREAM, capsule};
 use crate::framework::detect::Class;
 use crate::framework::device::{self as places, Device};
+use crate::framework::shape;
 use crate::framework::spec::{DType, Framework, Strides};
 use crate::interpreter::error::{Failure, Result, attempt};
-use crate::memory::shape;
 use crate::memory::view::{Dims, layout_of};
 
 impl<'py> Reader<'py> {

@@ -206,8 +206,8 @@ impl<'py> Reader<'py> {
         let mut opened = read_numpy(&array, copied)?;
         let came = opened.source.view().dtype();
         if let Some(dtype) = told.filter(|dtype| *dtype != came) {
-            let lie = Lie::to_numpy(dtype, came);
-            return Err(wrong_table(self.loaded.framework, lie));
+            let framework = self.loaded.framework;
+            return Err(wrong_table(framework, Lie::to_numpy(framework, dtype, came)));
         }
         let immutable = self.loaded.framework.immutable;
         opened.private = match device {

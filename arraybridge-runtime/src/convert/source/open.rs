@@ -61,6 +61,9 @@ impl<'py> Reader<'py> {
         // What was made on the way is handed over, which is not to share the source's memory.
         slot.made = match (slot.private, access) {
             (false, _) => None,
+            (true, Access::ToNumpy) if !made && self.loaded.framework.export.is_none() => {
+                Some(Why::Exported)
+            }
             (true, Access::ToNumpy) if !made => Some(Why::Dtype),
             (true, _) => Some(Why::Values),
         };

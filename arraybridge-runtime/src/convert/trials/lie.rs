@@ -3,8 +3,9 @@
 use pyo3::prelude::*;
 
 use crate::convert::errors::class_name;
+use crate::framework::loaded::Loaded;
 use crate::framework::spec::{DType, Framework, Strides};
-use crate::interpreter::error::{Error, Failure};
+use crate::interpreter::error::{Error, Failure, first_line};
 
 /// A false statement of a table.
 pub(in crate::convert) struct Lie {
@@ -14,11 +15,19 @@ pub(in crate::convert) struct Lie {
     says: String,
     /// The behaviour of the framework instead.
     but: String,
+    /// What it raised.
+    cause: Option<PyErr>,
 }
 
 impl Lie {
     fn new(key: &'static str, says: impl Into<String>, but: impl Into<String>) -> Lie {
-        Lie { key, says: says.into(), but: but.into() }
+        Lie { key, says: says.into(), but: but.into(), cause: None }
+    }
+
+    /// The framework raised an exception.
+    fn raised(py: Python<'_>, key: &'static str, says: impl Into<String>, error: PyErr) -> Lie {
+        let but = format!("raised {}", first_line(py, &error));
+        Lie { cause: Some(error), ..Lie::new(key, says, but) }
     }
 
     pub fn class(made: &Bound<'_, PyAny>) -> Lie {
@@ -29,13 +38,61 @@ impl Lie {
         )
     }
 
-    pub fn dtype(made: &Bound<'_, PyAny>, dtype: DType, came: Option<DType>) -> Lie {
-        let named = || {
-            let dtype = made.getattr(pyo3::intern!(made.py(), "dtype")).and_then(|d| d.str());
-            dtype.map_or_else(|_| "an array without a dtype".to_owned(), |name| name.to_string())
+    pub fn dtype<'py>(
+        loaded: Loaded<'py>,
+        made: &Bound<'py, PyAny>,
+        dtype: DType,
+        came: Option<DType>,
+    ) -> Lie {
+        let framework = loaded.framework;
+        let stated = loaded.stated_dtype(made).and_then(|dtype| Ok(dtype.str()?.to_string()));
+        let came = match (came, stated) {
+            (Some(came), _) => came.to_string(),
+            (None, Ok(_)) if framework.dtype_of.is_some() && dtype == framework.plain_dtype() => {
+                let but = "no object that `dtype` gives is equal to that";
+                return Lie::new("dtype_of", "is the dtype of an array", but);
+            }
+            (None, Ok(stated)) => stated,
+            (None, Err(error)) => {
+                return Lie::raised(loaded.py(), "dtype_of", "is the dtype of an array", error);
+            }
         };
-        let came = came.map_or_else(named, |came| came.to_string());
-        Lie::new("dtypes", format!("lists {dtype}"), format!("made {came} of it"))
+        match framework.other_name(dtype) {
+            Some(name) => Lie::dtype_names(dtype, name, came),
+            None => Lie::new("dtypes", format!("lists {dtype}"), format!("made {came} of it")),
+        }
+    }
+
+    fn dtype_names(dtype: DType, name: &str, came: String) -> Lie {
+        let says = format!("says that {dtype} is called {name}");
+        Lie::new("dtype_names", says, format!("made {came} of it"))
+    }
+
+    /// A dtype that the framework refuses. `error` is what it raised.
+    pub fn refused_dtype(py: Python<'_>, dtype: DType, error: PyErr) -> Lie {
+        Lie::raised(py, "dtypes", format!("lists {dtype}"), error)
+    }
+
+    /// A number of axes that the framework refuses.
+    pub fn refused_ndim(py: Python<'_>, ndim: usize, error: PyErr) -> Lie {
+        Lie::raised(py, "ndim", format!("allows {ndim} axes"), error)
+    }
+
+    /// The framework refuses arrays without elements.
+    pub fn refused_empty(py: Python<'_>, error: PyErr) -> Lie {
+        Lie::raised(py, "empty", "allows arrays without elements", error)
+    }
+
+    pub fn copy(but: &str) -> Lie {
+        Lie::new("copy", "copies an array", but)
+    }
+
+    pub fn slices(key: &'static str, dtype: DType, but: impl Into<String>) -> Lie {
+        Lie::new(key, format!("allows slices of {dtype} by iteration or index"), but)
+    }
+
+    pub fn no_slices(py: Python<'_>, key: &'static str, dtype: DType, error: PyErr) -> Lie {
+        Lie::raised(py, key, format!("allows slices of {dtype} by iteration or index"), error)
     }
 
     pub fn shape(went: &[usize], came: &[usize]) -> Lie {
@@ -77,14 +134,23 @@ impl Lie {
         Lie::new("from_numpy", "copies the array", "shared NumPy's memory")
     }
 
-    /// The same, found by `from_numpy` in place of the import.
-    pub fn of_from_numpy(self) -> Lie {
-        let key = if self.key == "import.op" { "from_numpy" } else { self.key };
+    /// The same, found by `from_numpy` in place of the import. The array was read by `to_numpy`, and where that is
+    /// all there is, one of the two is wrong: `is_made_right` says that `from_numpy` is not.
+    pub fn of_from_numpy(self, by_to_numpy: bool, is_made_right: bool) -> Lie {
+        let key = match (self.key, by_to_numpy, is_made_right) {
+            ("import.op", true, true) => "to_numpy",
+            ("import.op", true, false) => "from_numpy` or `to_numpy",
+            ("import.op", false, _) => "from_numpy",
+            (key, ..) => key,
+        };
         Lie { key, ..self }
     }
 
-    pub fn to_numpy(dtype: DType, came: DType) -> Lie {
-        Lie::new("to_numpy", "keeps the dtype", format!("made {came} of {dtype}"))
+    pub fn to_numpy(framework: &Framework, dtype: DType, came: DType) -> Lie {
+        match framework.other_name(dtype) {
+            Some(name) => Lie::dtype_names(dtype, name, came.to_string()),
+            None => Lie::new("to_numpy", "keeps the dtype", format!("made {came} of {dtype}")),
+        }
     }
 }
 
@@ -92,7 +158,7 @@ impl Lie {
 #[cold]
 pub(in crate::convert) fn wrong_table(framework: &Framework, lie: Lie) -> Error {
     let Framework { name, title, .. } = framework;
-    let Lie { key, says, but } = lie;
+    let Lie { key, says, but, cause } = lie;
     let reason = format!("`{key}` of [{name}] {says}, but {title} {but}; correct the table");
-    framework.error(Failure::Table, "table", reason)
+    framework.caused(Failure::Table, "table", reason, cause)
 }

@@ -8,5 +8,5 @@ mod transfer;
 
 pub(super) use lie::{Lie, wrong_table};
 pub(super) use quick_import::importer;
-pub(super) use sample::{Model, sample};
+pub(super) use sample::{Model, STACK, sample, stack};
 pub(super) use transfer::{Transfer, from_numpy};

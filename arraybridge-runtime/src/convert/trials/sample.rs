@@ -41,8 +41,7 @@ pub(in crate::convert) fn sample(
     let Some((shape, strides, first)) = axes(framework, layout) else {
         return Ok(None);
     };
-    let values = Source::from_slice(if dtype.is_numpy() { &VALUES } else { &SMALL }, &[ELEMENTS])?;
-    let elements = cast::bytes_of(py, &cast::cast(py, &values, dtype, Scaling::Clamp)?.0)?;
+    let elements = elements(py, dtype)?;
     let size = dtype.size();
     let gap = offset + ALIGNMENT - first * size % ALIGNMENT;
     let mut buffer = HostBuffer::new(gap + elements.len())?;
@@ -59,6 +58,20 @@ pub(in crate::convert) fn sample(
     let source = unsafe { Source::new(view, owner) };
     let bytes = cast::bytes_of(py, &source)?;
     Ok(Some((source, Model { data, shape, bytes, _owner: kept })))
+}
+
+fn elements(py: Python<'_>, dtype: DType) -> Result<Vec<u8>> {
+    let values = Source::from_slice(if dtype.is_numpy() { &VALUES } else { &SMALL }, &[ELEMENTS])?;
+    cast::bytes_of(py, &cast::cast(py, &values, dtype, Scaling::Clamp)?.0)
+}
+
+/// The shape of a small stack.
+pub(in crate::convert) const STACK: [usize; 3] = [2, 2, 3];
+
+/// A small stack, and its bytes.
+pub(in crate::convert) fn stack(py: Python<'_>, dtype: DType) -> Result<(Source, Vec<u8>)> {
+    let bytes = elements(py, dtype)?;
+    Ok((Source::from_bytes(&bytes, dtype, &STACK)?, bytes))
 }
 
 /// The extents, the strides in elements and the first element of an array of a layout.

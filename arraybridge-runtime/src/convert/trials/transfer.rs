@@ -76,8 +76,13 @@ impl<'py> Transfer<'py> {
         let op = loaded.framework.from_numpy.expect("a plan uploads where the table can");
         let none = py.None().into_bound(py);
         let dtype = loaded.dtype_object(dtype).unwrap_or_else(|| none.clone());
-        loaded
-            .within(self.device, |object| op.call(loaded, [array, &dtype, object.unwrap_or(&none)]))
+        loaded.within(self.device, |object| {
+            let made = op.call(loaded, [array, &dtype, object.unwrap_or(&none)])?;
+            if let Some(fill) = &loaded.framework.fill {
+                fill.call(loaded, [&made, array])?;
+            }
+            Ok(made)
+        })
     }
 
     fn put_fast(

@@ -4,8 +4,8 @@ use super::{ArgumentSlot, ArgumentSlots};
 use crate::declared::definition::Definition;
 use crate::framework::generated::MemoryType;
 use crate::framework::loaded;
+use crate::framework::shape;
 use crate::framework::spec::DType;
-use crate::memory::shape;
 
 /// Puts the lead before the other arrays: that of `lead=`, or the first that can be an image. An array that is an
 /// argument itself comes before those in containers, which are mostly parameters.

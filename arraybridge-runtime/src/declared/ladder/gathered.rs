@@ -4,9 +4,9 @@ use pyo3::prelude::*;
 
 use super::join::{self, Join};
 use crate::framework::detect;
+use crate::framework::shape;
 use crate::interpreter::error::{Error, Result};
 use crate::interpreter::tuples::rebuilt;
-use crate::memory::shape;
 use crate::policy::StackPolicy;
 use crate::slices::{self, Growing};
 

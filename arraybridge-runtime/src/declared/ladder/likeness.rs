@@ -3,16 +3,15 @@
 
 use pyo3::PyTraverseError;
 use pyo3::gc::PyVisit;
-use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyWeakrefReference};
 
 use crate::declared::arguments::{ArgumentKey, ArgumentSlots};
 use crate::declared::call::Call;
-use crate::framework::detect;
+use crate::framework::shape;
+use crate::framework::{detect, loaded};
 use crate::interpreter::containers::Container;
 use crate::interpreter::error::attempt;
-use crate::memory::shape;
 
 /// A call with more than this is like no other one: to compare it would take too long.
 const MOST_TRAITS: usize = 256;
@@ -47,7 +46,8 @@ impl Likeness {
             found.0.push(Trait::Number(shape.len()));
             found.0.extend(shape.into_iter().map(Trait::Number));
             found.add(slot.value.get_type().as_any())?;
-            found.add(&attempt(call.py, slot.value.getattr(intern!(call.py, "dtype")))?)?;
+            let loaded = loaded::load(call.py, detect::class_of(&slot.value)?.framework).ok()?;
+            found.add(&attempt(call.py, loaded.stated_dtype(&slot.value))?)?;
         }
         for (index, value) in call.args.iter().enumerate() {
             found.add_argument(&ArgumentKey::Positional(index), &value, slots)?;

@@ -15,9 +15,9 @@ use crate::declared::call::{AttemptOptions, Call, FailedAttempt};
 use crate::declared::result::{self, ResultScope};
 use crate::framework::cleanup;
 use crate::framework::oom;
+use crate::framework::shape;
 use crate::interpreter::error::Error;
 use crate::interpreter::progress::Progress;
-use crate::memory::shape;
 use crate::slices;
 
 /// The first parts of a lead are not made shorter than this for the sake of speed, in elements: the work on so

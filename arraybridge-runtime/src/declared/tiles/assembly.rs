@@ -5,9 +5,9 @@ use smallvec::SmallVec;
 
 use crate::declared::ladder::{self, Join};
 use crate::framework::detect;
+use crate::framework::shape;
 use crate::interpreter::error::{Error, Result};
 use crate::interpreter::tuples::rebuilt;
-use crate::memory::shape;
 use crate::policy::StackPolicy;
 use crate::slices::{self, Grid, Mosaic, Sink, Span, index_of};
 

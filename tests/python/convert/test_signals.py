@@ -52,7 +52,8 @@ def is_ended(call, seconds):
     FIRED.clear()
     try:
         signal.setitimer(signal.ITIMER_REAL, seconds)
-        # A function of its own: CPython 3.13.0 has no handler for what is raised at the end of a loop's round.
+        # A function of its own: in CPython 3.13.0, what is raised at the end of a loop's round
+        # passes by the handlers around the loop.
         repeat_until_fired(call)
     except Expired:
         return True

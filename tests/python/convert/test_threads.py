@@ -1,4 +1,4 @@
-"""Objects of this package that several threads use at the same moment, with the GIL or without it."""
+"""Objects of this package that several threads use at the same moment."""
 
 import threading
 

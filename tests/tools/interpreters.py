@@ -4,8 +4,9 @@ python tests/tools/interpreters.py 3.14 3.15 --out build/interpreters
 
 The archive is the one in the machine's own apt configuration, and everything is compared with the
 checksums in its index. Debian unstable's packages of a version, and those of the libraries that
-they need, are unpacked into a folder of their own, where its programs and libraries find each other. A
-folder is made at once, and left as it is afterwards. The tool prints the interpreters.
+they need, are unpacked into a folder of their own, where its programs and libraries find each
+other.
+A folder is made at once, and left as it is afterwards. The tool prints the interpreters.
 
 A package has no pip. `python -m venv --without-pip` and `pip --python` of another interpreter do
 without one.

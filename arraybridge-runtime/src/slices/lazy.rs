@@ -45,7 +45,7 @@ pub fn read<'py>(
 ///
 /// # Errors
 ///
-/// As [`convert::convert_to`].
+/// As [`convert_to`](crate::convert::convert_to).
 pub fn padded<'py>(
     array: &Bound<'py, PyAny>,
     widths: Vec<(usize, usize)>,

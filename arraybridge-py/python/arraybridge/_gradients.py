@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy
 
-from ._core import _known, _narrow, convert
+from ._core import _known, _narrow, convert  # type: ignore[import-not-found]
 from .exceptions import (
     CopyRequiredError,
     MemoryConversionError,
@@ -802,8 +802,9 @@ class _Call:
         self.function, self.shapes = function, shapes
 
     def __eq__(self, other: object) -> bool:
-        is_one = isinstance(other, _Call)
-        return is_one and (self.function, self.shapes) == (other.function, other.shapes)
+        if not isinstance(other, _Call):
+            return False
+        return (self.function, self.shapes) == (other.function, other.shapes)
 
     def __hash__(self) -> int:
         return hash(id(self.function))
@@ -865,9 +866,9 @@ def _jax_linearize(function: Function, arrays: Sequence[Any]) -> tuple[Any, Any,
         found = iter(given)
         pairs = zip(arrays, function.mask, strict=True)
         results, form = function.run([next(found) if floats else array for array, floats in pairs])
-        pairs = [(each, _is_inexact(each)) for each in results]
-        rest = [None if floats else each for each, floats in pairs]
-        return [each for each, floats in pairs if floats], (rest, _jax_static()(form))
+        found_floats = [(each, _is_inexact(each)) for each in results]
+        rest = [None if floats else each for each, floats in found_floats]
+        return [each for each, floats in found_floats if floats], (rest, _jax_static()(form))
 
     inexact, pull, (rest, form) = jax.vjp(of_floats, *given, has_aux=True)
     found = iter(inexact)

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ._core import finish_dtype
+from ._core import finish_dtype  # type: ignore[import-not-found]
 
 __all__: list[str] = []
 

@@ -45,7 +45,7 @@ pub fn read<'py>(
 ///
 /// # Errors
 ///
-/// As [`convert_to`](crate::convert::convert_to).
+/// The errors of a conversion.
 pub fn padded<'py>(
     array: &Bound<'py, PyAny>,
     widths: Vec<(usize, usize)>,

@@ -195,7 +195,8 @@ def _docstring(text: str) -> str:
 def _parameter(name: str, parameter: inspect.Parameter | None) -> str:
     if parameter is None:
         return name
-    annotation = ADDED.get(name) or _annotation(parameter.annotation)
+    is_annotated = parameter.annotation is not inspect.Parameter.empty
+    annotation = _annotation(parameter.annotation) if is_annotated else ADDED.get(name, "Any")
     if parameter.default is inspect.Parameter.empty:
         return f"{name}: {annotation}"
     return f"{name}: {annotation} = {_default(parameter.default)}"

@@ -84,7 +84,9 @@ def test_what_is_like_an_array_is_converted_as_numpy_sees_it(name, make):
         result = call()
         found = [x for x in seen if not isinstance(x, int)]
         assert [bridges.difference(name, x, expected) for x in found] == [None]
-    assert isinstance(f(make()), np.ndarray) and result == 1
+    # The result is like the lead, if that is an object with an array inside.
+    is_wrapper = make in (data_frame, series, data_array)
+    assert type(f(make())) is (type(make()) if is_wrapper else np.ndarray) and result == 1
     assert bridges.difference(name, ab.convert(make(), name), expected) is None
     assert ab.explain(make(), name).shape == expected.shape
 
@@ -169,10 +171,8 @@ def object_frame():
 
 
 def chunked():
-    found = data_array()
-    return types.new_class("DataArray", (type(found),), {}, lambda space: space.update(
-        __module__="xarray.core.dataarray", chunks=((3,), (4,)), __slots__=()
-    ))(found)  # fmt: skip
+    pytest.importorskip("dask")
+    return data_array().chunk()
 
 
 def data_set():
@@ -183,7 +183,7 @@ def data_set():
     ("make", "text"),
     [
         (Lazy, r"dask.array.core.Array cannot be converted: .* pass \.compute\(\)"),
-        (chunked, r"xarray.*\.compute\(\)"),
+        (chunked, r"dask.*\.compute\(\)"),
         (object_frame, "DataFrame cannot be converted: .* dtype object"),
         (data_set, "Dataset cannot be converted: NumPy cannot make an array of it"),
     ],

@@ -106,18 +106,17 @@ fn unstack_slices<'py>(
 
 /// Call a function with each 2-D slice of an array, and stack the results.
 ///
-/// `image` has shape (n, height, width), or more axes before the last two. `func` is called once for
-/// each position along these leading axes, as `func(slice, *args, **kwargs)`. The arrays that it
-/// returns must have equal shapes. They are stacked along the leading axes into an array of
-/// the image's framework, on accelerator `gpu_id` or on `device` if given, otherwise where the
+/// `image` has shape (n, height, width), or more axes before the last two. `func` is called once
+/// for each position along these leading axes, as `func(slice, *args, **kwargs)`. The arrays that
+/// it returns must have equal shapes. They are stacked along the leading axes into an array of the
+/// image's framework, on accelerator `gpu_id` or on `device` if given, otherwise where the
 /// image is. If `func` returns tuples, their first elements are stacked, and each of the other
-/// elements becomes a list of length n, nested for several leading axes. Results that are not arrays
-/// become a list.
+/// elements becomes a list of length n, nested for several leading axes. Results that are not
+/// arrays become a list.
 ///
-/// An image that is read part by part, such as one of zarr or h5py, is read slice by slice. `out` is an
-/// array that the results are written to instead, slice by slice, in its dtype; it is returned in
-/// their place.
-///
+/// An image that is read part by part, such as one of zarr or h5py, is read slice by slice. `out`
+/// is an array that the results are written to instead, slice by slice, in its dtype; it is
+/// returned in their place.
 /// Raises `ValueError` if the image has fewer than three axes or no slices, or if results differ in
 /// shape or number. Otherwise raises what `func` or `convert` raises.
 ///

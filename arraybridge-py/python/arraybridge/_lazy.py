@@ -14,7 +14,7 @@ import numpy as np
 
 from ._core import _known, convert  # type: ignore[import-not-found]
 
-__all__ = ["check_out", "chunks", "padded", "read", "stand_in", "write"]
+__all__: list[str] = []
 
 # Objects with one of these are in memory, and are converted as they are. `iloc` marks objects whose
 # `__getitem__` takes labels, `nnz` sparse ones.

@@ -41,7 +41,8 @@ print(*(here | modules) - tables)
     # A decorator's `output_type` may be "input".
     assert listed("TAKEN") == used | {"input"}
     for name in listed("TAKEN"):
-        assert "name of the package" in "".join(schema._name(name)), name
+        table = f'[{name}]\nclasses = ["a.B"]\n'
+        assert "name of the package" in "".join(schema.mistakes({"t.toml": table})), name
 
 
 STUBS = sorted((bridges.ROOT / "arraybridge-py/python/arraybridge").glob("*.pyi"))

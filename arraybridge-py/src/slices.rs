@@ -117,6 +117,7 @@ fn unstack_slices<'py>(
 /// An image that is read part by part, such as one of zarr or h5py, is read slice by slice. `out`
 /// is an array that the results are written to instead, slice by slice, in its dtype; it is
 /// returned in their place.
+///
 /// Raises `ValueError` if the image has fewer than three axes or no slices, or if results differ in
 /// shape or number. Otherwise raises what `func` or `convert` raises.
 ///

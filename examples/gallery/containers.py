@@ -26,7 +26,7 @@ def corrected(channels):
     return Frame(image, 0.5)
 
 
-@ab.torch(output_type="numpy")
+@ab.torch(output_type="numpy", dtype_conversion="preserve")
 def brighter(frame):
     return {"image": frame.image / frame.exposure, "exposure": frame.exposure}
 

@@ -179,6 +179,26 @@ struct Argument<'py> {
     order: usize,
 }
 
+impl<'py> Argument<'py> {
+    /// The slot of an array that the caller passed as the argument or in it.
+    #[inline]
+    fn slot(
+        self,
+        element: Option<usize>,
+        value: Bound<'py, PyAny>,
+        class: Class,
+    ) -> ArgumentSlot<'py> {
+        let Argument { key, usage, order } = self;
+        ArgumentSlot { key, element, order, value, class, is_part: false, usage, lazy: None }
+    }
+
+    /// The slot of an array that was made of what the caller passed; `None` for what is not an array.
+    fn made(self, element: Option<usize>, value: Bound<'py, PyAny>) -> Option<ArgumentSlot<'py>> {
+        let class = detect::class_of(&value)?;
+        Some(ArgumentSlot { is_part: true, ..self.slot(element, value, class) })
+    }
+}
+
 /// Finds the arrays among the arguments of one call.
 struct Finder<'a, 'py> {
     slots: &'a mut ArgumentSlots<'py>,
@@ -193,19 +213,7 @@ impl<'py> Finder<'_, 'py> {
     #[inline]
     fn find_in(&mut self, argument: Argument<'py>, value: Bound<'py, PyAny>) -> Result<()> {
         if let Some(class) = detect::class_of(&value) {
-            let Argument { key, usage, order } = argument;
-            let (element, is_part) = (None, false);
-            let lazy = None;
-            self.slots.push(ArgumentSlot {
-                key,
-                element,
-                order,
-                value,
-                class,
-                is_part,
-                usage,
-                lazy,
-            });
+            self.slots.push(argument.slot(None, value, class));
             return Ok(());
         }
         if self.is_cut && self.add_lazy(&argument, &value)? {
@@ -228,18 +236,7 @@ impl<'py> Finder<'_, 'py> {
             let Some(class) = detect::class_of(&value) else {
                 return self.add_seen(argument, Some(element), value);
             };
-            let Argument { key, usage, order } = argument.clone();
-            let (element, is_part, lazy) = (Some(element), false, None);
-            self.slots.push(ArgumentSlot {
-                key,
-                element,
-                order,
-                value,
-                class,
-                is_part,
-                usage,
-                lazy,
-            });
+            self.slots.push(argument.clone().slot(Some(element), value, class));
             Ok(())
         });
         walked.map_err(|error| match error {
@@ -250,9 +247,8 @@ impl<'py> Finder<'_, 'py> {
             error => error,
         })?;
         // The declaration says that this is an array.
-        let Argument { key, usage, order } = argument;
-        let is_array = container.is_sequence() && *usage == ArrayUsage::Converted;
-        let is_sliced = names::is_among(self.definition, key, &options.sliced);
+        let is_array = container.is_sequence() && argument.usage == ArrayUsage::Converted;
+        let is_sliced = names::is_among(self.definition, &argument.key, &options.sliced);
         let value = container.value();
         if is_array
             && (options.arrays.is_some() || is_sliced)
@@ -261,7 +257,7 @@ impl<'py> Finder<'_, 'py> {
         {
             let array = convert::as_numpy(value, options.input)
                 .map_err(|error| self.named(argument, error))?;
-            self.slots.extend(made(key.clone(), None, *order, array, *usage));
+            self.slots.extend(argument.clone().made(None, array));
         }
         Ok(())
     }
@@ -289,11 +285,10 @@ impl<'py> Finder<'_, 'py> {
         let Some(stand_in) = is_read.then(|| lazy::stand_in(value)).transpose()?.flatten() else {
             return Ok(false);
         };
-        let Argument { key, usage, order } = argument.clone();
         if convert::is_wrapper(value) {
             self.found.seen.push((value.clone(), stand_in.clone()));
         }
-        let slot = made(key, None, order, stand_in, usage);
+        let slot = argument.clone().made(None, stand_in);
         self.slots.extend(slot.map(|slot| ArgumentSlot { lazy: Some(value.clone()), ..slot }));
         Ok(true)
     }
@@ -338,8 +333,7 @@ impl<'py> Finder<'_, 'py> {
                 }
             },
         };
-        let Argument { key, usage, order } = argument.clone();
-        self.slots.extend(made(key, element, order, array, usage));
+        self.slots.extend(argument.clone().made(element, array));
         Ok(())
     }
 
@@ -354,18 +348,6 @@ impl<'py> Finder<'_, 'py> {
     fn named(&self, argument: &Argument<'py>, error: Error) -> Error {
         names::in_argument(self.definition, &argument.key, error)
     }
-}
-
-/// An array that was made of an argument, and takes its place.
-fn made<'py>(
-    key: ArgumentKey<'py>,
-    element: Option<usize>,
-    order: usize,
-    value: Bound<'py, PyAny>,
-    usage: ArrayUsage,
-) -> Option<ArgumentSlot<'py>> {
-    let class = detect::class_of(&value)?;
-    Some(ArgumentSlot { key, element, order, value, class, is_part: true, usage, lazy: None })
 }
 
 impl<'py> ArgumentSlot<'py> {
